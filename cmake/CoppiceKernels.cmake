@@ -1,0 +1,42 @@
+# coppice_kernels(<target> <file.cu>...)
+# Compiles block-style kernel sources (coppice/runtime/block_kernel.h) into <target>: each file once
+# with the C++ compiler, for the emulator, and, where nvcc is found, once into a fatbin (SASS for
+# COPPICE_CUDA_ARCHITECTURE and PTX) that is embedded as read-only data.
+#
+# Each file defines one image with COPPICE_KERNEL_IMAGE(<file name without .cu>_image, ...).
+
+find_program(COPPICE_NVCC nvcc PATHS /usr/local/cuda/bin DOC "nvcc, for device code; optional")
+
+function(coppice_kernels target)
+  foreach(source IN LISTS ARGN)
+    get_filename_component(name "${source}" NAME_WE)
+    get_filename_component(path "${source}" ABSOLUTE)
+    # A .cc that includes the kernel file, so that no file has two languages.
+    set(host "${CMAKE_CURRENT_BINARY_DIR}/${name}_kernels.cc")
+    set(content "#include \"${path}\"\n")
+    set(depends "${path}")
+    if(COPPICE_DEVICE_CODE AND COPPICE_NVCC)
+      set(fatbin "${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin")
+      set(arch ${COPPICE_CUDA_ARCHITECTURE})
+      set(includes "$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>")
+      add_custom_command(OUTPUT "${fatbin}"
+        COMMAND "${COPPICE_NVCC}" -std=c++20 -O3 -fatbin
+                -gencode arch=compute_${arch},code=[sm_${arch},compute_${arch}]
+                "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>"
+                -MD -MF "${fatbin}.d" -o "${fatbin}" "${path}"
+        DEPENDS "${path}" DEPFILE "${fatbin}.d" COMMAND_EXPAND_LISTS VERBATIM
+        COMMENT "Compiling ${name}.cu for sm_${arch}")
+      list(APPEND depends "${fatbin}")
+      string(PREPEND content "#define COPPICE_HAS_FATBIN 1\n")
+      string(APPEND content
+        "__asm__(\".pushsection .rodata\\n.balign 16\\n\"\n"
+        "        \".global coppice_${name}_fatbin\\n.hidden coppice_${name}_fatbin\\n\"\n"
+        "        \"coppice_${name}_fatbin:\\n.incbin \\\"${fatbin}\\\"\\n\"\n"
+        "        \".global coppice_${name}_fatbin_end\\n.hidden coppice_${name}_fatbin_end\\n\"\n"
+        "        \"coppice_${name}_fatbin_end:\\n.byte 0\\n.popsection\\n\");\n")
+    endif()
+    file(GENERATE OUTPUT "${host}" CONTENT "${content}")
+    target_sources(${target} PRIVATE "${host}")
+    set_source_files_properties("${host}" PROPERTIES OBJECT_DEPENDS "${depends}")
+  endforeach()
+endfunction()

@@ -1,0 +1,85 @@
+// The arena: one reserved virtual range, cut into windows, each backed from its start.
+//
+// Virtual addresses are free, so every window is as large as it could ever need to be; physical
+// memory is mapped only up to the highest offset in use. Addresses never move, which is what lets
+// recorded graphs survive growth.
+//
+//   reservation  |------- window 0 -------|------- window 1 -------| ...
+//   physical     |#### ## |               |###|
+//                 64M 6M   (handles of at most Options::handle_bytes, the last one exact)
+//
+// Units: bytes. Threads: one at a time per arena. No method may be called between begin and end of
+// a capture on the calling thread; growth never waits for the device.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/base/units.h"
+#include "coppice/runtime/driver.h"
+
+namespace coppice {
+
+class Arena {
+ public:
+  struct Options {
+    int window_count = 1;              // >= 1.
+    int64_t window_bytes = 0;          // Virtual size of each; rounded up to the granularity. >= 1.
+    int64_t handle_bytes = 64 * kMiB;  // Largest physical handle; multiple of the granularity.
+  };
+
+  // Reserves the range on `device`; maps nothing. `driver` must outlive the arena.
+  // Errors: kInvalidArgument an option; otherwise the driver's.
+  static absl::StatusOr<std::unique_ptr<Arena>> Create(const Driver& driver,
+                                                       CuDevice device,
+                                                       const Options& options);
+  // Unmaps, releases and frees everything. Requires: no work that uses the arena is in flight.
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // Maps physical memory so that at least `bytes` from the start of `window` are usable. Does
+  // nothing, and makes no driver call, if that is so already. All or nothing: on failure the window
+  // is as before.
+  //
+  // Errors: kOutOfRange          bytes exceed window_bytes();
+  //         kResourceExhausted   the device has no memory left.
+  // Cost: one create and one map per handle, one set-access for all of them.
+  absl::Status Grow(int window, int64_t bytes);
+
+  // Unmaps and releases the handles that lie wholly above `bytes`. Returns the bytes released.
+  // Requires: nothing in flight uses them.
+  absl::StatusOr<int64_t> Trim(int window, int64_t bytes);
+
+  DeviceAddress base(int window) const;    // Requires: a window of this arena (checked).
+  int64_t mapped_bytes(int window) const;  // Usable bytes from base; multiple of granularity().
+  int64_t window_bytes() const { return window_bytes_; }
+  int64_t granularity() const { return granularity_; }
+
+ private:
+  struct Handle {
+    CuMemoryHandle handle = 0;
+    int64_t bytes = 0;
+  };
+  struct Window {
+    std::vector<Handle> handles;  // In address order, without gaps from the window's start.
+    int64_t mapped_bytes = 0;     // Sum of the handles.
+  };
+
+  Arena(const Driver& driver, CuDevice device) : driver_(driver), device_(device) {}
+
+  const Driver& driver_;
+  const CuDevice device_;
+  DeviceAddress base_ = 0;
+  int64_t granularity_ = 0;
+  int64_t handle_bytes_ = 0;
+  int64_t window_bytes_ = 0;
+  std::vector<Window> windows_;
+};
+
+}  // namespace coppice

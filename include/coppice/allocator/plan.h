@@ -1,0 +1,91 @@
+// A plan: where each buffer of a program lies, as offsets from the start of a window.
+//
+// A buffer is a rectangle: time across (the steps during which its bytes are needed), address up.
+// A plan gives each rectangle its height above zero so that no two overlap; the plan's height is
+// the top of the highest one. No plan can be lower than the most bytes live at one step, the bound.
+//
+//   address
+//    height  ┌────┐ ┌─────────┐
+//            │ b  │ │    d    │          time: steps 0, 1, 2, ...; lifetimes are half-open
+//            ├────┴─┴─┬───────┤
+//            │   a    │   c   │
+//         0  └────────┴───────┘ time
+//
+// The validator in this file is the oracle: it shares no code with the planner, and every plan
+// passes it before a graph uses it.
+//
+// Units: bytes and steps. Threads: pure functions and plain values; no device.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+
+#include "coppice/base/units.h"
+
+namespace coppice {
+
+// Steps [lower, upper).
+struct Interval {
+  int64_t lower = 0;
+  int64_t upper = 0;
+  friend bool operator==(const Interval&, const Interval&) = default;
+};
+
+struct Buffer {
+  absl::InlinedVector<Interval, 1> lifetime;  // Sorted, disjoint, none empty; at least one.
+  int64_t bytes = 0;                          // >= 1.
+  int64_t alignment = kBufferAlignment;       // Power of two.
+  std::optional<int64_t> fixed_offset;        // Where it must lie; for buffers placed earlier.
+};
+
+struct Plan {
+  std::vector<int64_t> offsets;  // One per buffer, same order.
+  int64_t height = 0;            // Max of offset + bytes; 0 without buffers.
+};
+
+// What must run before what, where steps do not simply run in order: step `from` before `to`.
+struct StepOrder {
+  int64_t step_count = 0;
+  std::vector<std::pair<int64_t, int64_t>> edges;  // (from, to), both in [0, step_count).
+};
+
+// Checks that `buffers` are well formed: the ranges written at the fields, and no overflow in sums.
+// Errors: kInvalidArgument naming the first offender by index.
+absl::Status ValidateBuffers(std::span<const Buffer> buffers);
+
+// The most bytes live at any one step: no plan is lower. Sizes count as they are, not rounded up.
+// Requires: well-formed buffers. Cost: O(n log n).
+int64_t MaxLiveBytes(std::span<const Buffer> buffers);
+
+// Checks a plan against the definition, without the planner's help: sizes match, offsets are
+// non-negative, aligned and as fixed, the height is exact, and two buffers share a byte only if no
+// step needs both.
+//
+// With `order`, steps run in any order that respects its edges, and two buffers may share a byte
+// only if every step of one comes before every step of the other along the edges (or the other way
+// round).
+//
+// Errors: kInvalidArgument  the plan is wrong, `buffers` are malformed, or `order` has a cycle or a
+//                           step out of range; the message names the buffers.
+// Cost: O(n log n + overlapping pairs); with order O(pairs * steps^2 / 64) more.
+absl::Status ValidatePlan(std::span<const Buffer> buffers,
+                          const Plan& plan,
+                          const StepOrder* order = nullptr);
+
+// Lengthens each lifetime to the step from which on every step comes after all steps that use the
+// buffer, so that a plan for sequential steps is valid under `order` too. A chain changes nothing.
+//
+// Steps must be numbered in a topological order. Lifetimes become single intervals.
+// Errors: kInvalidArgument as ValidatePlan; also an edge from a later step to an earlier one.
+// Cost: O(steps * edges / 64 + n * steps).
+absl::Status ExtendToJoins(const StepOrder& order, std::vector<Buffer>& buffers);
+
+}  // namespace coppice

@@ -1,0 +1,50 @@
+// The planner: from lifetimes to offsets of small height.
+//
+// Dynamic storage allocation is NP-hard, but the buffers of real programs are kind: a few orderings
+// placed first-fit reach the bound on nearly every inference program. The planner tries them in
+// turn and stops at the first plan that is good enough. Orderings, in the order tried:
+//
+//   size        largest first                             (TFLite arXiv 2001.03288, greedy by size)
+//   contention  most live bytes around it first, then area, then lifetime
+//   area        bytes x steps, largest first
+//   breadth     steps in order of live bytes; the buffers of the fullest step first
+//
+// Each buffer goes to the lowest offset free of the buffers already placed that live at the same
+// time; best-fit (the tightest hole) is tried where first-fit misses the target.
+//
+// Units: bytes and steps. Threads: pure function; no device. Deterministic: equal inputs give equal
+// plans.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/statusor.h"
+
+#include "coppice/allocator/plan.h"
+
+namespace coppice {
+
+struct PlannerOptions {
+  // A plan no higher than this is good enough even above the bound: the window is that high
+  // already.
+  int64_t height_target = 0;
+};
+
+struct PlannerResult {
+  Plan plan;
+  int64_t bound = 0;  // MaxLiveBytes(buffers).
+  const char* method =
+      "";  // The ordering that won: "size", "contention", ...; "empty" without buffers.
+};
+
+// Plans `buffers`. Buffers with a fixed offset stay there; the others are placed around them. The
+// result has passed ValidatePlan.
+//
+// Errors: kInvalidArgument  malformed buffers, or two fixed ones that overlap.
+// Cost: O(orderings * n * neighbours), under 1 us per buffer on inference programs; allocates.
+absl::StatusOr<PlannerResult> PlanBuffers(std::span<const Buffer> buffers,
+                                          const PlannerOptions& options = {});
+
+}  // namespace coppice

@@ -1,0 +1,58 @@
+// Offsets in [0, capacity): allocate, free, coalesce. Touches no memory.
+//
+// The online allocator behind warm-up and eager runs, where lifetimes are not known in advance.
+// Best fit, ties to the lowest offset: what is freed is reused before the top grows, so that the
+// peak stays near the live bytes.
+//
+// Units: bytes. Threads: one at a time; no device.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace coppice {
+
+class RangeAllocator {
+ public:
+  // Requires: capacity >= 0; alignment a power of two (checked). Every size is rounded up to it.
+  RangeAllocator(int64_t capacity, int64_t alignment);
+
+  // The lowest of the tightest free ranges that hold `bytes`, or nullopt if none does: an ordinary
+  // outcome. Requires: bytes >= 1 (checked). Cost: O(log ranges); allocates.
+  std::optional<int64_t> Allocate(int64_t bytes);
+
+  // Gives a range back and joins it with its free neighbours. Requires: `offset` came from Allocate
+  // and is not free (checked). Returns the rounded size. Cost: O(log ranges).
+  int64_t Free(int64_t offset);
+
+  int64_t capacity() const { return capacity_; }
+  int64_t live_bytes() const { return live_bytes_; }  // Sum of rounded live sizes.
+  int64_t live_count() const { return static_cast<int64_t>(live_.size()); }
+  int64_t top() const;                    // End of the highest live range; 0 if none.
+  int64_t peak() const { return peak_; }  // The highest top() so far.
+
+  // Recomputes every invariant from the maps: ranges tile [0, capacity), no two free ones touch,
+  // the counters are right. Errors: kInternal naming the first violation. For tests. Cost:
+  // O(ranges).
+  absl::Status Validate() const;
+
+ private:
+  void InsertFree(int64_t offset, int64_t bytes);
+  void EraseFree(int64_t offset, int64_t bytes);
+
+  int64_t capacity_;
+  int64_t alignment_;
+  int64_t live_bytes_ = 0;
+  int64_t peak_ = 0;
+  std::map<int64_t, int64_t> free_;                // Offset to size.
+  std::set<std::pair<int64_t, int64_t>> by_size_;  // (size, offset) of the same ranges.
+  std::map<int64_t, int64_t> live_;                // Offset to rounded size.
+};
+
+}  // namespace coppice

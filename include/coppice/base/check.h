@@ -1,0 +1,34 @@
+// Checks for programmer errors: a failed check prints where and why, then aborts.
+//
+// A check guards what the caller promised in a contract. Anything that the world can get wrong (a
+// driver, a file, an option) is an absl::Status instead; see status.h.
+//
+// Threads: any.
+
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace coppice::internal {
+
+[[noreturn]] inline void CheckFailed(const char* file, int line, const char* what) {
+  std::fprintf(stderr, "%s:%d: check failed: %s\n", file, line, what);
+  std::abort();
+}
+
+}  // namespace coppice::internal
+
+// Aborts with file, line and `message` unless `condition` holds. On in every build.
+#define COPPICE_CHECK(condition, message)                                            \
+  do {                                                                               \
+    if (!(condition)) [[unlikely]]                                                   \
+      ::coppice::internal::CheckFailed(__FILE__, __LINE__, #condition ": " message); \
+  } while (false)
+
+// COPPICE_CHECK where the check costs more than a compare; compiled out with NDEBUG.
+#ifdef NDEBUG
+#define COPPICE_DCHECK(condition, message) ((void)0)
+#else
+#define COPPICE_DCHECK(condition, message) COPPICE_CHECK(condition, message)
+#endif

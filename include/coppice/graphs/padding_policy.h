@@ -1,0 +1,83 @@
+// Padding policy: maps a call's dynamic extent onto one of a few buckets.
+//
+// A bucket is a static extent that one CUDA graph is recorded for. A call of extent n runs in the
+// smallest bucket b >= n; the b - n trailing elements are padding, and kernels must not let them
+// reach a visible result. Few buckets waste work on padding; many waste memory on graphs.
+//
+//   pow2, maximum 48       1 2 4 8 16 32 48               the maximum is always a bucket
+//   linear:16              16 32 48
+//   geometric:1.5:8        8 16 24 40 48                  each >= 1.5 x the last, multiples of 8
+//   ramp:4:16              4 8 16 32 48                   doubling up to the step, then by the step
+//   1,2,4,48               as written; 48 is added if it is missing
+//   exact                  every extent is its own bucket
+//
+// Units: extents count elements along the dynamic axis; nothing in this file is in bytes.
+// Threads: immutable once created; every const method may be called from any thread.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "coppice/base/check.h"
+
+namespace coppice {
+
+class PaddingPolicy {
+ public:
+  // Largest maximum a policy may have: the dense table below takes 4 bytes per extent.
+  static constexpr int64_t kExtentMax = int64_t{1} << 24;
+
+  // Each factory makes a ladder whose last bucket is `maximum`.
+  // Errors: kInvalidArgument if `maximum` is outside [1, kExtentMax] or an argument outside the
+  // range given at it.
+  static absl::StatusOr<PaddingPolicy> Exact(int64_t maximum);
+  static absl::StatusOr<PaddingPolicy> Linear(int64_t step, int64_t maximum);  // step >= 1.
+  static absl::StatusOr<PaddingPolicy> Pow2(int64_t maximum);
+  // Buckets grow by at least `ratio` (in (1, 16]) and are multiples of `align` (>= 1) but the last.
+  static absl::StatusOr<PaddingPolicy> Geometric(double ratio, int64_t align, int64_t maximum);
+  // Doubles from `minimum` (>= 1) while below `step` (>= minimum), then grows by `step`.
+  static absl::StatusOr<PaddingPolicy> Ramp(int64_t minimum, int64_t step, int64_t maximum);
+  // Any positive extents in any order, at least one; repeats are dropped, those above `maximum` are
+  // an error.
+  static absl::StatusOr<PaddingPolicy> List(std::span<const int64_t> buckets, int64_t maximum);
+
+  // Reads the spellings in the picture above: a name with its arguments after colons (`geometric`
+  // alone means 1.25:1, `linear` 16, `ramp` 4:16), or a comma-separated list. The whole text must
+  // match. Errors: kInvalidArgument quoting the text and listing the spellings.
+  static absl::StatusOr<PaddingPolicy> Parse(const std::string& text, int64_t maximum);
+
+  // Returns the smallest bucket that holds `extent`, or nullopt above the maximum. A miss is an
+  // ordinary outcome: the caller runs that call eagerly, without a graph. Extent 0 has bucket
+  // `buckets().front()`. Requires: extent >= 0 (checked). Cost: O(1), one table read; never
+  // allocates.
+  std::optional<int64_t> Find(int64_t extent) const {
+    COPPICE_CHECK(extent >= 0, "an extent is negative");
+    if (extent > maximum_) return std::nullopt;
+    return table_.empty() ? (extent > 0 ? extent : 1) : table_[static_cast<size_t>(extent)];
+  }
+
+  // The ladder, strictly increasing and never empty; for `exact`, every extent from 1 to the
+  // maximum. Cost: allocates for `exact`.
+  std::vector<int64_t> buckets() const;
+
+  int64_t maximum() const { return maximum_; }
+  bool is_exact() const { return table_.empty(); }
+  const std::string& name() const { return name_; }  // The spelling that Parse reads back.
+
+ private:
+  PaddingPolicy(std::string name, std::vector<int64_t> ladder, int64_t maximum);
+
+  std::string name_;
+  std::vector<int64_t>
+      ladder_;  // Empty for `exact`. Invariant: strictly increasing, back() == maximum_.
+  std::vector<int32_t> table_;  // Extent to bucket; empty for `exact`.
+  int64_t maximum_ = 0;
+};
+
+}  // namespace coppice

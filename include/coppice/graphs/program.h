@@ -1,0 +1,195 @@
+// A program: what a front end compiled, described well enough to be recorded once per bucket.
+//
+// The callable is host code that launches kernels on the stream it is given; it knows nothing of
+// graphs. The spec says which sizes are dynamic, where inputs come from, how padding is filled, and
+// what the program claims about padding.
+//
+//   ProgramSpec spec{.name = "scale", .claim = Claim::kMasked};
+//   const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(4096));
+//   spec.inputs = {{.name = "x", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}}};
+//   spec.outputs = {{.name = "y", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}}};
+//
+// Units: sizes and extents in elements, allocations in bytes. Threads: specs are plain values; a
+// callable runs on the thread that called the session, one run per lane at a time.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/base/tensor.h"
+#include "coppice/graphs/padding_policy.h"
+#include "coppice/runtime/driver.h"
+
+namespace coppice {
+
+inline constexpr int kSymbolsMax = 8;      // Dynamic sizes of a program.
+inline constexpr int kScalarsMax = 16;     // Host scalars of a program.
+inline constexpr int kCopyInputsMax = 24;  // Inputs that are staged; one kernel stages them all.
+
+// A size in a spec: a constant, or a symbol (an index into ProgramSpec::symbols).
+struct Dim {
+  int64_t size = 0;  // Used if symbol < 0; >= 0.
+  int symbol = -1;
+
+  static Dim Fixed(int64_t size) { return {.size = size, .symbol = -1}; }
+  static Dim Symbol(int index) { return {.size = 0, .symbol = index}; }
+  friend bool operator==(const Dim&, const Dim&) = default;
+};
+using Dims = absl::InlinedVector<Dim, kRankMax>;
+
+// What a call larger than the largest bucket does.
+enum class OverMaximum : uint8_t { kEager, kError };
+
+// A dynamic size, bound to every (input, axis) whose Dim names it; all of them must agree in a
+// call.
+struct SymbolSpec {
+  std::string name;
+  PaddingPolicy policy;  // `exact` puts every extent into the key as it is.
+  OverMaximum over_maximum = OverMaximum::kEager;
+};
+
+// What the program promises about the elements beyond the real extents.
+enum class Claim : uint8_t {
+  kExact,           // Nothing: it is never padded. Every symbol's policy must be `exact`.
+  kRowIndependent,  // Padded rows compute something, but never reach a live row.
+  kMasked,          // Kernels read the real extents from the parameter block and skip the padding.
+};
+
+enum class InputRole : uint8_t {
+  kCopy,    // Arrives with every call; staged to a fixed address, padded on the way.
+  kStatic,  // Bound once (weights, KV cache); its address is part of the key. All dims fixed.
+};
+
+// What staging writes beyond the real extents of a copied input.
+struct Fill {
+  enum class Kind : uint8_t { kZero, kValue, kSentinel, kRepeatLast, kUndefined };
+  Kind kind = Kind::kZero;
+  double value = 0;  // For kValue; converted to the input's dtype.
+
+  static Fill Zero() { return {}; }
+  static Fill Value(double value) { return {.kind = Kind::kValue, .value = value}; }
+  // All bits set: -1 for signed integers, a NaN for floats; what no kernel takes for data.
+  static Fill Sentinel() { return {.kind = Kind::kSentinel}; }
+  static Fill RepeatLast() {
+    return {.kind = Kind::kRepeatLast};
+  }  // The last real element along each axis.
+  static Fill Undefined() { return {.kind = Kind::kUndefined}; }  // Leaves what was there.
+};
+
+struct InputSpec {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  Dims dims;
+  InputRole role = InputRole::kCopy;
+  Fill fill;
+  bool mutated = false;  // Static inputs only: the program writes to it.
+};
+
+struct OutputSpec {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  Dims dims;
+};
+
+// A host scalar. One that is not device-resident is baked into the kernels' arguments and so is
+// part of the key; a device-resident one is read by kernels from the parameter block.
+struct ScalarSpec {
+  std::string name;
+  bool device_resident = false;
+};
+
+struct ProgramSpec {
+  std::string name;
+  Claim claim = Claim::kExact;
+  std::vector<SymbolSpec> symbols;
+  std::vector<InputSpec> inputs;
+  std::vector<OutputSpec> outputs;
+  std::vector<ScalarSpec> scalars;
+
+  // Appends a symbol and returns its index.
+  int AddSymbol(std::string symbol_name, PaddingPolicy policy) {
+    symbols.push_back({.name = std::move(symbol_name), .policy = std::move(policy)});
+    return static_cast<int>(symbols.size()) - 1;
+  }
+
+  // Words of the parameter block; see ExtentWord.
+  int parameter_words() const;
+};
+
+// Checks a spec: the limits above, symbols that exist and that some copied input binds, names
+// present and unique, fixed static inputs, and a claim that allows its policies. Errors:
+// kInvalidArgument naming the program and the field.
+absl::Status ValidateSpec(const ProgramSpec& spec);
+
+// The parameter block is an array of int64 words in device memory: the real extent of each symbol
+// in spec order, then each device-resident scalar in spec order. These return the word index of one
+// of them.
+int ExtentWord(const ProgramSpec& spec, int symbol);
+int ScalarWord(const ProgramSpec& spec, int scalar);  // Requires: device-resident (checked).
+
+// Why a program is being run.
+enum class Phase : uint8_t {
+  kWarmUp,  // At the bucket, without a graph; allocations are traced.
+  kRecord,  // At the bucket, under stream capture: nothing executes.
+  kEager,   // At the call's own extents, without a graph.
+};
+
+// What a callable sees of one run. Valid only inside the callable.
+class CallContext {
+ public:
+  virtual ~CallContext() = default;
+
+  Phase phase() const { return phase_; }
+  CuStream stream() const {
+    return stream_;
+  }  // Launch here, or on streams forked from and joined to it.
+  const Driver& driver() const { return *driver_; }
+
+  int64_t extent(int symbol) const { return extents_[static_cast<size_t>(symbol)]; }  // Padded.
+  const Tensor& input(int index) const {
+    return inputs_[static_cast<size_t>(index)];
+  }  // Padded, dense if copied.
+  int64_t scalar(int index) const {
+    return scalars_[static_cast<size_t>(index)];
+  }  // Key scalars; 0 for device-resident ones.
+  DeviceAddress parameters() const { return parameters_; }  // The parameter block.
+  DeviceAddress workspace() const { return workspace_; }    // The lane's, for libraries; 0 if none.
+  int64_t workspace_bytes() const { return workspace_bytes_; }
+
+  // Memory for temporaries, aligned to kBufferAlignment, contents undefined. A run must make the
+  // same requests in the same order in every phase at equal extents. Whatever is not freed lives to
+  // the end of the run. Errors: kInvalidArgument bytes < 1; kResourceExhausted; kAborted the
+  // request departs from the trace.
+  virtual absl::StatusOr<DeviceAddress> Allocate(int64_t bytes) = 0;
+
+  // Ends the life of a temporary: later kernels on the stream may reuse its bytes.
+  // Errors: kInvalidArgument if `address` is not a live temporary of this run; kAborted as above.
+  virtual absl::Status Free(DeviceAddress address) = 0;
+
+  // The memory of output `index`, dense at the padded extents. Each output must be asked for
+  // exactly once.
+  virtual absl::StatusOr<Tensor> AllocateOutput(int index) = 0;
+
+ protected:
+  Phase phase_ = Phase::kEager;
+  CuStream stream_ = nullptr;
+  const Driver* driver_ = nullptr;
+  std::vector<int64_t> extents_;
+  std::vector<Tensor> inputs_;
+  std::vector<int64_t> scalars_;
+  DeviceAddress parameters_ = 0;
+  DeviceAddress workspace_ = 0;
+  int64_t workspace_bytes_ = 0;
+};
+
+using Callable = absl::AnyInvocable<absl::Status(CallContext&)>;
+
+}  // namespace coppice

@@ -1,0 +1,66 @@
+// Staging: one kernel per call that copies and pads every copied input and writes the parameter
+// block.
+//
+// A graph reads its inputs at fixed addresses. The staging kernel fills them in stream order, from
+// its own by-value arguments, so the host never writes memory that a queued replay may still read.
+//
+//   call's tensors (any strides) --+                 +-- staged inputs (dense, padded)
+//   real extents, device scalars --+-- one launch -->+-- parameter block
+//
+// This header is also compiled by nvcc: the structs are the kernel's arguments.
+//
+// Units: sizes and strides in elements, addresses in bytes. Threads: plain values; StagingKernels
+// is immutable once loaded.
+
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/base/tensor.h"
+#include "coppice/graphs/program.h"
+#include "coppice/graphs/staging_params.h"
+#include "coppice/runtime/driver.h"
+#include "coppice/runtime/kernel_library.h"
+
+namespace coppice {
+
+// Bit pattern of one element for `fill` in `dtype`. kRepeatLast and kUndefined give 0.
+uint64_t FillPattern(const Fill& fill, DType dtype);
+
+// What poison mode writes instead of every fill: patterns that no kernel may let into a live
+// result.
+enum class Poison : uint8_t {
+  kOff,
+  kNan,      // A quiet NaN for floats, the most negative number for integers.
+  kPattern,  // 0x5A in every byte: a large finite float, a large positive integer.
+};
+uint64_t PoisonPattern(Poison poison, DType dtype);
+
+// Describes how to stage `source` (its real sizes and strides) into a dense padded tensor `target`
+// of the same dtype and rank. Axes are right-aligned to kRankMax with leading ones.
+StagedCopy MakeStagedCopy(const Tensor& source, const Tensor& target, const Fill& fill);
+
+class StagingKernels {
+ public:
+  // Loads the kernels. Errors: as KernelLibrary::Load.
+  static absl::StatusOr<StagingKernels> Load(const Driver& driver);
+
+  // Launches one staging kernel on `stream`. Makes no call if there is nothing to copy and no word.
+  // Requires: copy_count <= kCopyInputsMax. Cost: one driver call; no allocation.
+  absl::Status Launch(CuStream stream, const StagingParams& params) const;
+
+ private:
+  StagingKernels(const Driver& driver, KernelLibrary library, Kernel small, Kernel large)
+      : driver_(&driver), library_(std::move(library)), small_(small), large_(large) {}
+
+  const Driver* driver_;
+  KernelLibrary library_;
+  Kernel small_;  // Up to kSmallStagingCopies copies: the driver copies every argument byte on each
+                  // launch.
+  Kernel large_;
+};
+
+}  // namespace coppice

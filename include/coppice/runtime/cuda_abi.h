@@ -1,0 +1,196 @@
+// The part of CUDA's driver ABI that coppice uses, declared without <cuda.h>.
+//
+// The build needs no CUDA Toolkit. Handles are the Toolkit's own opaque types, so a CUstream of an
+// application that includes <cuda.h> passes straight through; enums and structs have coppice's
+// spelling and CUDA's layout. Where a Toolkit is found, tests/runtime/cuda_abi_test.cc compares
+// every size, offset and value with the real header.
+//
+// Source of the facts: cuda.h of CUDA 13.0. Threads: types only.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+struct CUctx_st;
+struct CUstream_st;
+struct CUevent_st;
+struct CUgraph_st;
+struct CUgraphNode_st;
+struct CUgraphExec_st;
+struct CUlib_st;
+struct CUkern_st;
+struct CUfunc_st;
+
+namespace coppice {
+
+using CuDevice = int;
+using CuDeviceAddress = unsigned long long;  // NOLINT(google-runtime-int)
+using CuMemoryHandle = unsigned long long;   // NOLINT(google-runtime-int)
+using CuContext = CUctx_st*;
+using CuStream = CUstream_st*;
+using CuEvent = CUevent_st*;
+using CuGraph = CUgraph_st*;
+using CuGraphNode = CUgraphNode_st*;
+using CuGraphExec = CUgraphExec_st*;
+using CuLibrary = CUlib_st*;
+using CuKernel = CUkern_st*;
+using CuFunction = CUfunc_st*;
+using CuHostFunction = void (*)(void* user_data);
+
+enum class CuResult : int {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNotInitialized = 3,
+  kDeinitialized = 4,
+  kStubLibrary = 34,
+  kNoDevice = 100,
+  kInvalidDevice = 101,
+  kInvalidImage = 200,
+  kInvalidContext = 201,
+  kNoBinaryForGpu = 209,
+  kInvalidHandle = 400,
+  kIllegalState = 401,
+  kLossyQuery = 402,
+  kNotFound = 500,
+  kNotReady = 600,
+  kIllegalAddress = 700,
+  kLaunchOutOfResources = 701,
+  kLaunchFailed = 719,
+  kNotPermitted = 800,
+  kNotSupported = 801,
+  kStreamCaptureUnsupported = 900,
+  kStreamCaptureInvalidated = 901,
+  kStreamCaptureMerge = 902,
+  kStreamCaptureUnmatched = 903,
+  kStreamCaptureUnjoined = 904,
+  kStreamCaptureIsolation = 905,
+  kStreamCaptureImplicit = 906,
+  kCapturedEvent = 907,
+  kStreamCaptureWrongThread = 908,
+  kTimeout = 909,
+  kGraphExecUpdateFailure = 910,
+  kUnknown = 999,
+};
+
+enum class CuDeviceAttribute : int {
+  kMaxThreadsPerBlock = 1,
+  kMaxSharedMemoryPerBlock = 8,
+  kMultiprocessorCount = 16,
+  kComputeCapabilityMajor = 75,
+  kComputeCapabilityMinor = 76,
+  kVirtualMemoryManagementSupported = 102,
+};
+
+// Flags that are plain unsigned integers in the ABI.
+inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventDefault = 0;
+inline constexpr unsigned kEventDisableTiming = 2;
+
+enum class CuCaptureMode : int { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
+enum class CuCaptureStatus : int { kNone = 0, kActive = 1, kInvalidated = 2 };
+
+enum class CuGraphNodeType : int {
+  kKernel = 0,
+  kMemcpy = 1,
+  kMemset = 2,
+  kHost = 3,
+  kGraph = 4,
+  kEmpty = 5,
+  kWaitEvent = 6,
+  kEventRecord = 7,
+};
+
+enum class CuMemoryType : int { kHost = 1, kDevice = 2, kArray = 3, kUnified = 4 };
+enum class CuMemLocationType : int { kInvalid = 0, kDevice = 1 };
+enum class CuMemAllocationType : int { kInvalid = 0, kPinned = 1 };
+enum class CuMemAccessFlags : int { kNone = 0, kRead = 1, kReadWrite = 3 };
+enum class CuMemGranularity : int { kMinimum = 0, kRecommended = 1 };
+
+struct CuMemLocation {
+  CuMemLocationType type = CuMemLocationType::kInvalid;
+  int id = 0;
+};
+
+struct CuMemAllocationProperties {
+  CuMemAllocationType type = CuMemAllocationType::kInvalid;
+  int requested_handle_types = 0;
+  CuMemLocation location;
+  void* win32_handle_metadata = nullptr;
+  unsigned char compression_type = 0;
+  unsigned char gpu_direct_rdma_capable = 0;
+  unsigned short usage = 0;  // NOLINT(google-runtime-int)
+  unsigned char reserved[4] = {};
+};
+
+struct CuMemAccessDescriptor {
+  CuMemLocation location;
+  CuMemAccessFlags flags = CuMemAccessFlags::kNone;
+};
+
+struct CuKernelNodeParams {
+  CuFunction function = nullptr;
+  unsigned grid_x = 1;
+  unsigned grid_y = 1;
+  unsigned grid_z = 1;
+  unsigned block_x = 1;
+  unsigned block_y = 1;
+  unsigned block_z = 1;
+  unsigned shared_bytes = 0;
+  void** kernel_params = nullptr;
+  void** extra = nullptr;
+  CuKernel kernel = nullptr;
+  CuContext context = nullptr;
+};
+
+struct CuMemcpyParams {
+  size_t source_x = 0;
+  size_t source_y = 0;
+  size_t source_z = 0;
+  size_t source_lod = 0;
+  CuMemoryType source_type = CuMemoryType::kDevice;
+  const void* source_host = nullptr;
+  CuDeviceAddress source_device = 0;
+  void* source_array = nullptr;
+  void* reserved0 = nullptr;
+  size_t source_pitch = 0;
+  size_t source_height = 0;
+  size_t target_x = 0;
+  size_t target_y = 0;
+  size_t target_z = 0;
+  size_t target_lod = 0;
+  CuMemoryType target_type = CuMemoryType::kDevice;
+  void* target_host = nullptr;
+  CuDeviceAddress target_device = 0;
+  void* target_array = nullptr;
+  void* reserved1 = nullptr;
+  size_t target_pitch = 0;
+  size_t target_height = 0;
+  size_t width_bytes = 0;
+  size_t height = 1;
+  size_t depth = 1;
+};
+
+struct CuMemsetNodeParams {
+  CuDeviceAddress target = 0;
+  size_t pitch = 0;
+  unsigned value = 0;
+  unsigned element_size = 1;  // 1, 2 or 4.
+  size_t width = 0;           // Elements per row.
+  size_t height = 1;          // Rows.
+};
+
+struct CuHostNodeParams {
+  CuHostFunction function = nullptr;
+  void* user_data = nullptr;
+};
+
+struct CuGraphEdgeData {
+  unsigned char from_port = 0;
+  unsigned char to_port = 0;
+  unsigned char type = 0;
+  unsigned char reserved[5] = {};
+};
+
+}  // namespace coppice

@@ -1,0 +1,82 @@
+// The ledger: a wrapper table that counts and traces every call on its way to a driver.
+//
+// It keeps three books: calls per entry (and failures), the physical memory that is mapped at each
+// virtual range, and, when asked, a trace of the calls in order with their host time. Whoever needs
+// to know "how many driver calls was that" or "how many bytes lie in this window" asks the ledger;
+// nothing in coppice infers such a figure.
+//
+// One ledger may exist per process at a time, because a driver entry is a plain function.
+//
+// Units: bytes, nanoseconds. Threads: every method and every wrapped entry from any thread.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "coppice/base/units.h"
+#include "coppice/runtime/driver.h"
+
+namespace coppice {
+
+class DriverLedger {
+ public:
+  struct Options {
+    bool time_calls = false;  // Also sum the host time spent inside the wrapped driver.
+    bool trace = false;       // Also keep the sequence of entries called.
+  };
+
+  struct TracedCall {
+    int entry = 0;  // Index for DriverEntryAt().
+    CuResult result = CuResult::kSuccess;
+  };
+
+  // Wraps `inner`, which must outlive the ledger. Errors: kFailedPrecondition if a ledger exists.
+  static absl::StatusOr<std::unique_ptr<DriverLedger>> Create(const Driver& inner,
+                                                              const Options& options);
+  ~DriverLedger();
+  DriverLedger(const DriverLedger&) = delete;
+  DriverLedger& operator=(const DriverLedger&) = delete;
+
+  // The wrapped driver: same kind, same results.
+  const Driver& driver() const { return driver_; }
+
+  // Calls of one entry since creation, e.g. calls(&DriverTable::GraphLaunch); of all entries.
+  template <typename Function>
+  int64_t calls(Function DriverTable::*entry) const {
+    return CallsAt(IndexOf(entry));
+  }
+  int64_t calls() const;
+
+  // Host nanoseconds spent inside the inner driver; 0 unless `time_calls`.
+  int64_t driver_ns() const;
+
+  // Bytes of [address, address + bytes) that have physical memory mapped.
+  // Cost: O(mappings in the range).
+  int64_t MappedBytes(DeviceAddress address, int64_t bytes) const;
+
+  // Bytes created by cuMemCreate and not released, and bytes of cuMemAlloc not freed.
+  int64_t created_bytes() const;
+  int64_t allocated_bytes() const;
+
+  // Returns the traced calls since the last TakeTrace; empty unless `trace`.
+  std::vector<TracedCall> TakeTrace();
+
+ private:
+  explicit DriverLedger(const Driver& wrapped) : driver_(wrapped) {}
+
+  template <typename Function>
+  static int IndexOf(Function DriverTable::*entry) {
+    static const DriverTable table;
+    return DriverEntryIndex(static_cast<size_t>(reinterpret_cast<const char*>(&(table.*entry)) -
+                                                reinterpret_cast<const char*>(&table)));
+  }
+  int64_t CallsAt(int index) const;
+
+  Driver driver_;
+};
+
+}  // namespace coppice

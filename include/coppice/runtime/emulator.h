@@ -1,0 +1,121 @@
+// The emulator: the driver table made of host code, so that everything runs without a GPU.
+//
+// Rule: it may reject what a GPU tolerates; it never accepts what a GPU rejects.
+//
+// Models
+//   * Virtual memory: one sparse memfd stands for device memory; reserve, create, map, set access,
+//     unmap and release move real pages in 2 MiB granules; a range that is reserved but not mapped
+//     or not accessible is PROT_NONE. A kernel that touches it gets result 700.
+//   * Plain allocations (cuMemAlloc), 512-byte aligned, each in pages of its own; freed ranges are
+//     PROT_NONE and not handed out again while the emulator lives.
+//   * Memory is poisoned: 0xCB in every fresh physical byte.
+//   * Streams and events with CUDA's ordering. Work is queued, and executes only inside calls that
+//     wait or query, or when more than `Options::queue_limit` operations are queued, on the calling
+//     thread, one operation at a time, in an order drawn from `Options::seed` among the operations
+//     that are ready: streams overtake each other, and so do unordered nodes of a graph. With
+//     `Options::eager_permille` some operations also run at enqueue, so that "too early" is met as
+//     well as "too late".
+//   * cuMemFree waits for all work, as CUDA's does for plain allocations. MemUnmap and MemRelease
+//     wait for nothing: work that runs later faults.
+//   * Capture: modes, the per-thread exchange mode, fork and join through events, the result codes
+//     401 and 900 to 908, cross-thread invalidation; a captured kernel's parameters are copied at
+//     the call, a captured copy's host memory is read when it executes.
+//   * Graphs of kernel, memcpy, memset, host, child and empty nodes; instantiate takes a snapshot
+//   and
+//     finds cycles; one exec never overlaps itself; launch into a capturing stream is 900; upload.
+//   * Libraries of host kernels (kernel_image.h). A cubin, a fatbin or PTX is refused with 209.
+//   * Sticky errors: after 700 or 719 every call but the releases of a dead context returns it.
+//   * Context rules: 3 before cuInit, 201 on a thread without a current context.
+//
+// Refuses, although a GPU may allow it
+//   * Any use of the legacy stream (0, 1, 2) for work: kInvalidHandle. coppice never uses it.
+//   * A memcpy or memset node that is not one-dimensional; one that touches unmapped memory.
+//   * Launch dimensions other than the kernel's own block size.
+//   * Two threads inside one graph or one graph exec at the same time: aborts the process.
+//   * Destroying a graph that a capture is writing to, and any use of a destroyed handle: 400.
+//
+// Does not model
+//   * Time, clocks, caches, peers, ECC, several devices, inter-process sharing.
+//   * Concurrency inside a kernel: the threads of a block run in turn, and blocks one after
+//   another.
+//   * Progress of work while the host neither waits nor queries.
+//   * Stream-ordered pools, memory nodes, conditional nodes, user objects, exec update.
+//
+// One emulator may exist per process at a time, as there is one libcuda. It installs SIGSEGV and
+// SIGBUS handlers that chain to the earlier ones, and removes them when it goes.
+//
+// Units: bytes. Threads: the driver entries may be called from any thread.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "coppice/base/units.h"
+#include "coppice/runtime/driver.h"
+
+namespace coppice {
+
+class Emulator {
+ public:
+  struct Options {
+    int64_t memory_bytes = int64_t{4} << 30;  // Device memory. Multiple of 2 MiB, >= 2 MiB.
+    uint64_t seed = 1;                        // Draws the execution order.
+    int eager_permille = 0;                   // Chance in 1000 to run an operation at enqueue.
+    int queue_limit = 1 << 16;                // Queued operations that force execution. >= 1.
+    bool sequential = false;                  // Runs work in enqueue order: faster, hides races.
+  };
+
+  // What exists at this moment; everything but `nodes_executed` is zero after a clean shutdown.
+  struct Live {
+    int64_t physical_bytes = 0;  // MemCreate handles (or their mappings) and plain allocations.
+    int64_t mapped_bytes = 0;    // Mapped virtual bytes.
+    int64_t reserved_bytes = 0;  // Reserved virtual bytes.
+    int64_t handles = 0;         // MemCreate handles not released.
+    int64_t allocations = 0;     // cuMemAlloc not freed.
+    int64_t streams = 0;
+    int64_t events = 0;
+    int64_t graphs = 0;
+    int64_t execs = 0;
+    int64_t libraries = 0;
+    int64_t captures = 0;        // Captures not ended.
+    int64_t contexts = 0;        // Primary-context retains not released.
+    int64_t nodes_executed = 0;  // Graph nodes run so far.
+
+    friend bool operator==(const Live&, const Live&) = default;
+  };
+
+  // Errors: kInvalidArgument   an option out of range;
+  //         kFailedPrecondition  another emulator exists in this process;
+  //         kResourceExhausted   the host refuses the backing memory.
+  static absl::StatusOr<std::unique_ptr<Emulator>> Create(const Options& options);
+  static absl::StatusOr<std::unique_ptr<Emulator>> Create() { return Create(Options()); }
+
+  // Frees everything, live or not; queued work is dropped. Requires: no thread is inside an entry.
+  ~Emulator();
+  Emulator(const Emulator&) = delete;
+  Emulator& operator=(const Emulator&) = delete;
+
+  // The driver; valid while the emulator lives.
+  const Driver& driver() const { return driver_; }
+
+  // Counts of what is alive. Cost: O(1).
+  Live live() const;
+
+  // True if every byte of [address, address + bytes) is mapped and readable by kernels, so that a
+  // test may look at device memory from the host. Cost: O(log mappings).
+  bool Readable(DeviceAddress address, int64_t bytes) const;
+
+  // Where and in which kernel the sticky fault happened; empty if there was none.
+  std::string fault() const;
+
+ private:
+  explicit Emulator(const Driver& driver) : driver_(driver) {}
+
+  Driver driver_;
+};
+
+}  // namespace coppice

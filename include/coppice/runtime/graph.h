@@ -1,0 +1,104 @@
+// Move-only owners of CUDA graphs, and the scope that captures a stream into one.
+//
+// A Graph is the editable description, a GraphExec its launchable snapshot. A Capture begins in
+// thread-local mode, so that it cannot break work of other threads, and ends on every path out of
+// its scope.
+//
+// Threads: one thread at a time per object; CUDA synchronises none of them. Every owner keeps a
+// reference to its Driver, which must outlive it.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/runtime/driver.h"
+
+namespace coppice {
+
+// A directed edge between positions in Graph::Topology::nodes.
+struct GraphEdge {
+  int from = 0;
+  int to = 0;
+  friend bool operator==(const GraphEdge&, const GraphEdge&) = default;
+};
+
+class Graph {
+ public:
+  struct Topology {
+    std::vector<CuGraphNode> nodes;  // In the driver's order.
+    std::vector<GraphEdge> edges;
+
+    // True if the nodes form one chain, so that every node is ordered with every other. An empty
+    // graph and a single node are chains.
+    bool IsChain() const;
+  };
+
+  static absl::StatusOr<Graph> Create(const Driver& driver);
+  // Takes ownership of `handle`, which may be null (an empty owner).
+  Graph(const Driver& driver, CuGraph handle) : driver_(&driver), handle_(handle) {}
+  Graph(Graph&& other) noexcept
+      : driver_(other.driver_), handle_(std::exchange(other.handle_, nullptr)) {}
+  Graph& operator=(Graph&&) = delete;
+  ~Graph();
+
+  CuGraph handle() const { return handle_; }
+
+  // Nodes and edges. Cost: O(nodes + edges), four driver calls; allocates.
+  absl::StatusOr<Topology> GetTopology() const;
+
+ private:
+  const Driver* driver_;
+  CuGraph handle_;
+};
+
+class GraphExec {
+ public:
+  // Instantiates `graph`. Errors: kInvalidArgument if the graph has a cycle; kResourceExhausted.
+  static absl::StatusOr<GraphExec> Instantiate(const Driver& driver, const Graph& graph);
+  GraphExec(GraphExec&& other) noexcept
+      : driver_(other.driver_), handle_(std::exchange(other.handle_, nullptr)) {}
+  GraphExec& operator=(GraphExec&&) = delete;
+  ~GraphExec();  // Runs in a RelaxedCaptureScope.
+
+  // Moves the first-launch cost here. Ordered in `stream`.
+  absl::Status Upload(CuStream stream) const;
+
+  CuGraphExec handle() const { return handle_; }
+
+ private:
+  GraphExec(const Driver& driver, CuGraphExec handle) : driver_(&driver), handle_(handle) {}
+
+  const Driver* driver_;
+  CuGraphExec handle_;
+};
+
+class Capture {
+ public:
+  // Begins a thread-local capture on `stream`. Errors: kAborted if the stream captures already.
+  static absl::StatusOr<Capture> Begin(const Driver& driver, CuStream stream);
+  Capture(Capture&& other) noexcept
+      : driver_(other.driver_), stream_(std::exchange(other.stream_, nullptr)) {}
+  Capture& operator=(Capture&&) = delete;
+  ~Capture();  // Ends a capture that End() did not, and drops its graph.
+
+  // Ends the capture. Errors: kAborted if it was invalidated or a fork was not joined. In every
+  // case the capture is over.
+  absl::StatusOr<Graph> End();
+
+  // Nodes captured so far, in the driver's order. Errors: kAborted if the capture was invalidated.
+  absl::StatusOr<std::vector<CuGraphNode>> Nodes() const;
+
+ private:
+  Capture(const Driver& driver, CuStream stream) : driver_(&driver), stream_(stream) {}
+
+  const Driver* driver_;
+  CuStream stream_;  // Null once ended or moved from.
+};
+
+}  // namespace coppice

@@ -1,0 +1,65 @@
+// Loaded kernels: from a KernelImage to launchable functions.
+//
+// Loading happens once, outside any capture; a launch allocates nothing.
+//
+// Units: grids count blocks. Threads: immutable once loaded; launches from any thread.
+
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/runtime/driver.h"
+#include "coppice/runtime/kernel_image.h"
+
+namespace coppice {
+
+// A launchable kernel. A plain value; valid while its KernelLibrary lives.
+struct Kernel {
+  CuFunction function = nullptr;
+  unsigned block_threads = 0;
+};
+
+class KernelLibrary {
+ public:
+  // Loads the half of `image` that `driver` understands. `image` must outlive the library.
+  // Errors: kUnavailable if the driver is CUDA and the image has no fatbin (build with nvcc).
+  static absl::StatusOr<KernelLibrary> Load(const Driver& driver, const KernelImage& image);
+  KernelLibrary(KernelLibrary&& other) noexcept
+      : driver_(other.driver_),
+        image_(other.image_),
+        handle_(std::exchange(other.handle_, nullptr)) {}
+  KernelLibrary& operator=(KernelLibrary&&) = delete;
+  ~KernelLibrary();
+
+  // Finds a kernel by the name given to COPPICE_KERNEL. Errors: kNotFound.
+  absl::StatusOr<Kernel> Get(const char* name) const;
+
+ private:
+  KernelLibrary(const Driver& driver, const KernelImage& image, CuLibrary handle)
+      : driver_(&driver), image_(&image), handle_(handle) {}
+
+  const Driver* driver_;
+  const KernelImage* image_;
+  CuLibrary handle_;
+};
+
+// Launches `kernel` with a parameter struct, which the driver copies before the call returns.
+// Requires: every grid dimension >= 1. Cost: one driver call; no allocation.
+template <typename Parameters>
+absl::Status Launch(const Driver& driver,
+                    const Kernel& kernel,
+                    CuStream stream,
+                    const Parameters& parameters,
+                    unsigned grid_x,
+                    unsigned grid_y = 1) {
+  void* arguments[] = {const_cast<Parameters*>(&parameters)};
+  return driver.Call<&DriverTable::LaunchKernel>(
+      kernel.function, grid_x, grid_y, 1U, kernel.block_threads, 1U, 1U, 0U, stream,
+      static_cast<void**>(arguments), static_cast<void**>(nullptr));
+}
+
+}  // namespace coppice

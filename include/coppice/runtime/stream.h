@@ -1,0 +1,131 @@
+// Move-only owners of what orders work on a device: the primary context, streams and events; and a
+// plain device allocation.
+//
+// Units: bytes. Threads: an owner is used by one thread at a time; the handles inside follow CUDA's
+// rules. Every owner keeps a reference to its Driver, which must outlive it. Destructors ignore
+// failures: the handle is gone either way.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/base/units.h"
+#include "coppice/runtime/driver.h"
+
+namespace coppice {
+
+// The retained primary context of one device.
+class Context {
+ public:
+  // Initialises the driver, retains the primary context of device `ordinal` and makes it current on
+  // this thread. Errors: kUnavailable if there is no such device.
+  static absl::StatusOr<Context> Create(const Driver& driver, int ordinal = 0);
+  Context(Context&& other) noexcept;
+  Context& operator=(Context&&) = delete;
+  ~Context();
+
+  // Makes the context current on the calling thread; every thread needs it before its first call.
+  absl::Status MakeCurrent() const;
+
+  const Driver& driver() const { return *driver_; }
+  CuDevice device() const { return device_; }
+  CuContext handle() const { return handle_; }
+
+  std::string DeviceName() const;  // Empty if the driver cannot say.
+  absl::StatusOr<int64_t> TotalMemory() const;
+
+ private:
+  Context(const Driver& driver, CuDevice device, CuContext handle)
+      : driver_(&driver), device_(device), handle_(handle) {}
+
+  const Driver* driver_;
+  CuDevice device_;
+  CuContext handle_;  // Null once moved from.
+};
+
+// A non-blocking stream, so that no work of coppice is ordered with the legacy stream.
+class Stream {
+ public:
+  static absl::StatusOr<Stream> Create(const Driver& driver);
+  Stream(Stream&& other) noexcept
+      : driver_(other.driver_), handle_(std::exchange(other.handle_, nullptr)) {}
+  Stream& operator=(Stream&&) = delete;
+  ~Stream();
+
+  // Waits on the host until everything queued has run.
+  absl::Status Synchronize() const;
+
+  CuStream handle() const { return handle_; }
+
+ private:
+  Stream(const Driver& driver, CuStream handle) : driver_(&driver), handle_(handle) {}
+
+  const Driver* driver_;
+  CuStream handle_;
+};
+
+// An event without timing.
+class Event {
+ public:
+  static absl::StatusOr<Event> Create(const Driver& driver);
+  Event(Event&& other) noexcept
+      : driver_(other.driver_), handle_(std::exchange(other.handle_, nullptr)) {}
+  Event& operator=(Event&&) = delete;
+  ~Event();
+
+  absl::Status Record(CuStream stream) const;    // Marks the work queued on `stream` so far.
+  absl::Status MakeWait(CuStream stream) const;  // Later work on `stream` waits for the mark.
+  absl::StatusOr<bool> Complete() const;         // True once the marked work has run.
+  absl::Status Synchronize() const;              // Waits on the host for the marked work.
+
+  CuEvent handle() const { return handle_; }
+
+ private:
+  Event(const Driver& driver, CuEvent handle) : driver_(&driver), handle_(handle) {}
+
+  const Driver* driver_;
+  CuEvent handle_;
+};
+
+// Bytes from cuMemAlloc: weights, caches and other memory that outlives every graph.
+class DeviceMemory {
+ public:
+  // Errors: kInvalidArgument if bytes < 1; kResourceExhausted if the device has no room.
+  static absl::StatusOr<DeviceMemory> Create(const Driver& driver, int64_t bytes);
+  DeviceMemory(DeviceMemory&& other) noexcept
+      : driver_(other.driver_), address_(std::exchange(other.address_, 0)), bytes_(other.bytes_) {}
+  DeviceMemory& operator=(DeviceMemory&&) = delete;
+  ~DeviceMemory();
+
+  DeviceAddress address() const { return address_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  DeviceMemory(const Driver& driver, DeviceAddress address, int64_t bytes)
+      : driver_(&driver), address_(address), bytes_(bytes) {}
+
+  const Driver* driver_;
+  DeviceAddress address_;
+  int64_t bytes_;
+};
+
+// Puts the calling thread into relaxed capture mode while it lives, so that a call which capture
+// forbids cannot invalidate a capture of the embedding application.
+class RelaxedCaptureScope {
+ public:
+  explicit RelaxedCaptureScope(const Driver& driver);
+  ~RelaxedCaptureScope();
+  RelaxedCaptureScope(const RelaxedCaptureScope&) = delete;
+  RelaxedCaptureScope& operator=(const RelaxedCaptureScope&) = delete;
+
+ private:
+  const Driver& driver_;
+  CuCaptureMode previous_ = CuCaptureMode::kRelaxed;
+};
+
+}  // namespace coppice
