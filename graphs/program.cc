@@ -1,1 +1,154 @@
-// Stub.
+// Program specs: what makes one valid, and the layout of the parameter block.
+
+#include "coppice/graphs/program.h"
+
+#include <algorithm>
+#include <set>
+
+#include "fmt/format.h"
+
+#include "coppice/base/check.h"
+#include "coppice/base/status.h"
+
+namespace coppice {
+namespace {
+
+// Checks that every name of one list is present and differs from the others.
+template <typename Item>
+absl::Status CheckNames(const ProgramSpec& spec, const char* list, const std::vector<Item>& items) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].name.empty())
+      return InvalidArgument("ValidateSpec: program {}: {}[{}] has no name", spec.name, list, i);
+    if (!names.insert(items[i].name).second)
+      return InvalidArgument("ValidateSpec: program {}: {}[{}] repeats the name {}", spec.name,
+                             list, i, items[i].name);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCount(const ProgramSpec& spec, const char* list, size_t count, int count_max) {
+  if (count <= static_cast<size_t>(count_max)) return absl::OkStatus();
+  return InvalidArgument("ValidateSpec: program {}: {} {}, at most {} allowed", spec.name, count,
+                         list, count_max);
+}
+
+// Checks one tensor's dims; `field` names it ("input x").
+absl::Status CheckDims(const ProgramSpec& spec,
+                       const std::string& field,
+                       DType dtype,
+                       const Dims& dims) {
+  if (dims.size() > static_cast<size_t>(kRankMax))
+    return InvalidArgument("ValidateSpec: program {}: {} has rank {}, at most {} allowed",
+                           spec.name, field, dims.size(), kRankMax);
+  int64_t bytes_max = SizeOf(dtype);
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    const Dim& dim = dims[axis];
+    if (dim.symbol >= static_cast<int>(spec.symbols.size()))
+      return InvalidArgument("ValidateSpec: program {}: {} axis {} names symbol {} of {}",
+                             spec.name, field, axis, dim.symbol, spec.symbols.size());
+    if (dim.symbol < 0 && dim.size < 0)
+      return InvalidArgument("ValidateSpec: program {}: {} axis {} has size {}", spec.name, field,
+                             axis, dim.size);
+    // An empty axis counts as one, so that the product of the others is still checked.
+    const int64_t size =
+        dim.symbol < 0 ? dim.size : spec.symbols[static_cast<size_t>(dim.symbol)].policy.maximum();
+    if (__builtin_mul_overflow(bytes_max, std::max<int64_t>(size, 1), &bytes_max))
+      return InvalidArgument(
+          "ValidateSpec: program {}: {} is larger than 2^63 bytes at its "
+          "largest extents",
+          spec.name, field);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInput(const ProgramSpec& spec, const InputSpec& input) {
+  COPPICE_RETURN_IF_ERROR(CheckDims(spec, "input " + input.name, input.dtype, input.dims));
+  const bool dynamic = std::any_of(input.dims.begin(), input.dims.end(),
+                                   [](const Dim& dim) { return dim.symbol >= 0; });
+  if (input.role == InputRole::kStatic && dynamic)
+    return InvalidArgument(
+        "ValidateSpec: program {}: static input {} has a symbol in its dims; fix its sizes or "
+        "copy it",
+        spec.name, input.name);
+  if (input.role == InputRole::kCopy && input.mutated)
+    return InvalidArgument(
+        "ValidateSpec: program {}: input {} is mutated, but writes to a copied input are lost; "
+        "make it static",
+        spec.name, input.name);
+  return absl::OkStatus();
+}
+
+bool Binds(const InputSpec& input, int symbol) {
+  return input.role == InputRole::kCopy &&
+         std::any_of(input.dims.begin(), input.dims.end(),
+                     [symbol](const Dim& dim) { return dim.symbol == symbol; });
+}
+
+absl::Status CheckSymbol(const ProgramSpec& spec, int index) {
+  const SymbolSpec& symbol = spec.symbols[static_cast<size_t>(index)];
+  const bool bound = std::any_of(spec.inputs.begin(), spec.inputs.end(),
+                                 [index](const InputSpec& input) { return Binds(input, index); });
+  if (!bound)
+    return InvalidArgument(
+        "ValidateSpec: program {}: symbol {} is in the dims of no copied input, so no call gives "
+        "it an extent",
+        spec.name, symbol.name);
+  if (spec.claim == Claim::kExact && !symbol.policy.is_exact())
+    return InvalidArgument(
+        "ValidateSpec: program {}: symbol {} is padded by {}, but the program claims to be exact; "
+        "claim row independence or masking, or use an exact policy",
+        spec.name, symbol.name, symbol.policy.name());
+  return absl::OkStatus();
+}
+
+int64_t CountDeviceResident(const ProgramSpec& spec, int end) {
+  return std::count_if(spec.scalars.begin(), spec.scalars.begin() + end,
+                       [](const ScalarSpec& scalar) { return scalar.device_resident; });
+}
+
+}  // namespace
+
+absl::Status ValidateSpec(const ProgramSpec& spec) {
+  if (spec.name.empty()) return InvalidArgument("ValidateSpec: a program has no name");
+  const auto copied =
+      std::count_if(spec.inputs.begin(), spec.inputs.end(),
+                    [](const InputSpec& input) { return input.role == InputRole::kCopy; });
+  COPPICE_RETURN_IF_ERROR(CheckCount(spec, "symbols", spec.symbols.size(), kSymbolsMax));
+  COPPICE_RETURN_IF_ERROR(CheckCount(spec, "scalars", spec.scalars.size(), kScalarsMax));
+  COPPICE_RETURN_IF_ERROR(
+      CheckCount(spec, "copied inputs", static_cast<size_t>(copied), kCopyInputsMax));
+  COPPICE_RETURN_IF_ERROR(CheckNames(spec, "symbols", spec.symbols));
+  COPPICE_RETURN_IF_ERROR(CheckNames(spec, "inputs", spec.inputs));
+  COPPICE_RETURN_IF_ERROR(CheckNames(spec, "outputs", spec.outputs));
+  COPPICE_RETURN_IF_ERROR(CheckNames(spec, "scalars", spec.scalars));
+  for (const InputSpec& input : spec.inputs)
+    COPPICE_RETURN_IF_ERROR(CheckInput(spec, input));
+  for (const OutputSpec& output : spec.outputs)
+    COPPICE_RETURN_IF_ERROR(CheckDims(spec, "output " + output.name, output.dtype, output.dims));
+  for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol)
+    COPPICE_RETURN_IF_ERROR(CheckSymbol(spec, symbol));
+  return absl::OkStatus();
+}
+
+int ProgramSpec::parameter_words() const {
+  return static_cast<int>(symbols.size()) +
+         static_cast<int>(CountDeviceResident(*this, static_cast<int>(scalars.size())));
+}
+
+int ExtentWord(const ProgramSpec& spec, int symbol) {
+  COPPICE_CHECK(symbol >= 0 && symbol < static_cast<int>(spec.symbols.size()),
+                "the program has no such symbol");
+  return symbol;
+}
+
+int ScalarWord(const ProgramSpec& spec, int scalar) {
+  COPPICE_CHECK(scalar >= 0 && scalar < static_cast<int>(spec.scalars.size()),
+                "the program has no such scalar");
+  COPPICE_CHECK(spec.scalars[static_cast<size_t>(scalar)].device_resident,
+                "the scalar is part of the key, so it has no word");
+  return static_cast<int>(spec.symbols.size()) +
+         static_cast<int>(CountDeviceResident(spec, scalar));
+}
+
+}  // namespace coppice

@@ -41,15 +41,16 @@ class PaddingPolicy {
   static absl::StatusOr<PaddingPolicy> Pow2(int64_t maximum);
   // Buckets grow by at least `ratio` (in (1, 16]) and are multiples of `align` (>= 1) but the last.
   static absl::StatusOr<PaddingPolicy> Geometric(double ratio, int64_t align, int64_t maximum);
-  // Doubles from `minimum` (>= 1) while below `step` (>= minimum), then grows by `step`.
+  // Doubles from `minimum` (>= 1) up to `step` (>= minimum), itself a bucket, then grows by `step`.
   static absl::StatusOr<PaddingPolicy> Ramp(int64_t minimum, int64_t step, int64_t maximum);
   // Any positive extents in any order, at least one; repeats are dropped, those above `maximum` are
   // an error.
   static absl::StatusOr<PaddingPolicy> List(std::span<const int64_t> buckets, int64_t maximum);
 
-  // Reads the spellings in the picture above: a name with its arguments after colons (`geometric`
-  // alone means 1.25:1, `linear` 16, `ramp` 4:16), or a comma-separated list. The whole text must
-  // match. Errors: kInvalidArgument quoting the text and listing the spellings.
+  // Reads the spellings in the picture above: a name with all its arguments after colons
+  // (`geometric` alone means 1.25:1, `linear` 16, `ramp` 4:16), or a comma-separated list. The
+  // whole text must match; numbers have no sign and no exponent. Errors: kInvalidArgument quoting
+  // the text and listing the spellings.
   static absl::StatusOr<PaddingPolicy> Parse(const std::string& text, int64_t maximum);
 
   // Returns the smallest bucket that holds `extent`, or nullopt above the maximum. A miss is an
@@ -74,9 +75,8 @@ class PaddingPolicy {
   PaddingPolicy(std::string name, std::vector<int64_t> ladder, int64_t maximum);
 
   std::string name_;
-  std::vector<int64_t>
-      ladder_;  // Empty for `exact`. Invariant: strictly increasing, back() == maximum_.
-  std::vector<int32_t> table_;  // Extent to bucket; empty for `exact`.
+  std::vector<int64_t> ladder_;  // Empty for `exact`; else increasing, and its last is maximum_.
+  std::vector<int32_t> table_;   // Extent to bucket; empty for `exact`.
   int64_t maximum_ = 0;
 };
 

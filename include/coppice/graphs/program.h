@@ -125,14 +125,15 @@ struct ProgramSpec {
 };
 
 // Checks a spec: the limits above, symbols that exist and that some copied input binds, names
-// present and unique, fixed static inputs, and a claim that allows its policies. Errors:
-// kInvalidArgument naming the program and the field.
+// present and unique within their list, sizes that are not negative and whose bytes at the largest
+// buckets an int64 holds, fixed static inputs, writes to static inputs only, and a claim that
+// allows its policies. Errors: kInvalidArgument naming the program and the field.
 absl::Status ValidateSpec(const ProgramSpec& spec);
 
 // The parameter block is an array of int64 words in device memory: the real extent of each symbol
 // in spec order, then each device-resident scalar in spec order. These return the word index of one
 // of them.
-int ExtentWord(const ProgramSpec& spec, int symbol);
+int ExtentWord(const ProgramSpec& spec, int symbol);  // Requires: a symbol of `spec` (checked).
 int ScalarWord(const ProgramSpec& spec, int scalar);  // Requires: device-resident (checked).
 
 // Why a program is being run.

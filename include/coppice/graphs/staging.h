@@ -7,7 +7,7 @@
 //   call's tensors (any strides) --+                 +-- staged inputs (dense, padded)
 //   real extents, device scalars --+-- one launch -->+-- parameter block
 //
-// This header is also compiled by nvcc: the structs are the kernel's arguments.
+// The kernel's arguments are in staging_params.h, which nvcc compiles too.
 //
 // Units: sizes and strides in elements, addresses in bytes. Threads: plain values; StagingKernels
 // is immutable once loaded.
@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,20 +28,23 @@
 
 namespace coppice {
 
-// Bit pattern of one element for `fill` in `dtype`. kRepeatLast and kUndefined give 0.
+// Bit pattern of one element for `fill` in `dtype`. A value rounds to the nearest that the dtype
+// has, ties to even; beyond its range a float becomes infinite and an integer the nearest it can
+// hold, and a NaN makes the integer 0. kRepeatLast and kUndefined give 0.
 uint64_t FillPattern(const Fill& fill, DType dtype);
 
 // What poison mode writes instead of every fill: patterns that no kernel may let into a live
 // result.
 enum class Poison : uint8_t {
   kOff,
-  kNan,      // A quiet NaN for floats, the most negative number for integers.
+  kNan,      // A quiet NaN for floats; for integers the top bit alone, the least signed number.
   kPattern,  // 0x5A in every byte: a large finite float, a large positive integer.
 };
-uint64_t PoisonPattern(Poison poison, DType dtype);
+uint64_t PoisonPattern(Poison poison, DType dtype);  // 0 for kOff.
 
 // Describes how to stage `source` (its real sizes and strides) into a dense padded tensor `target`
 // of the same dtype and rank. Axes are right-aligned to kRankMax with leading ones.
+// Requires: no size of `source` exceeds that of `target` (checked, like dtype and rank).
 StagedCopy MakeStagedCopy(const Tensor& source, const Tensor& target, const Fill& fill);
 
 class StagingKernels {
