@@ -88,6 +88,9 @@ inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDefault = 0;
 inline constexpr unsigned kEventDisableTiming = 2;
 
+// A 64-bit flag of cuGetProcAddress: entries that mean the legacy default stream by stream 0.
+inline constexpr uint64_t kGetProcAddressLegacyStream = 1;
+
 enum class CuCaptureMode : int { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
 enum class CuCaptureStatus : int { kNone = 0, kActive = 1, kInvalidated = 2 };
 

@@ -11,7 +11,6 @@
 
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace coppice {
@@ -40,8 +39,7 @@ struct HostImage {
 
 struct KernelImage {
   const HostImage* host = nullptr;  // Never null.
-  const void* fatbin = nullptr;     // Null where the build had no nvcc.
-  size_t fatbin_bytes = 0;
+  const void* fatbin = nullptr;     // Null where the build had no nvcc. It knows its own size.
 };
 
 }  // namespace coppice

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -125,7 +126,7 @@ class RelaxedCaptureScope {
 
  private:
   const Driver& driver_;
-  CuCaptureMode previous_ = CuCaptureMode::kRelaxed;
+  std::optional<CuCaptureMode> previous_;  // Empty if the driver refused the exchange.
 };
 
 }  // namespace coppice
