@@ -1,12 +1,13 @@
-# How coppice declares libraries, tests and its package. One line per target; the layer order is
+# How coppice declares libraries, tests and its package: one line per target. The layer order is
 # checked here, at configure time.
 
-# Warnings and hardening for our own sources; never exported.
+# Warnings for our own sources; never exported.
 add_library(coppice_build_flags INTERFACE)
 target_compile_options(coppice_build_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
 
-# coppice_module(<name> LAYER <n> [INTERFACE] [SOURCES ...] [HEADERS ...] [LINK ...] [LINK_PRIVATE ...])
+# coppice_module(<name> LAYER <n> [INTERFACE] [SOURCES ...] [HEADERS ...] [LINK ...]
+#                [LINK_PRIVATE ...])
 # Creates coppice_<name>, its alias coppice::<name> and its install rules. Headers are named
 # relative to include/coppice. A link to a module of the same or a higher layer is an error.
 function(coppice_module name)
@@ -23,17 +24,28 @@ function(coppice_module name)
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   endif()
   add_library(coppice::${name} ALIAS ${target})
-  list(TRANSFORM arg_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/coppice/")
-  target_sources(${target} ${scope} FILE_SET HEADERS
-    BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${arg_HEADERS})
+  coppice_headers(${target} ${scope} ${arg_HEADERS})
   target_compile_features(${target} ${scope} cxx_std_20)
   target_link_libraries(${target} ${scope} ${arg_LINK})
-  set_target_properties(${target} PROPERTIES
-    EXPORT_NAME ${name} COPPICE_LAYER ${arg_LAYER} VERIFY_INTERFACE_HEADER_SETS ON)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} COPPICE_LAYER ${arg_LAYER})
   coppice_check_layers(${target} ${arg_LAYER} ${arg_LINK} ${arg_LINK_PRIVATE})
   if(COPPICE_INSTALL)
-    install(TARGETS ${target} EXPORT coppice-targets FILE_SET HEADERS)
+    install(TARGETS ${target} EXPORT coppice-targets FILE_SET HEADERS FILE_SET lists)
   endif()
+endfunction()
+
+# Gives `target` its public headers. Each .h must compile alone, which the target
+# all_verify_interface_header_sets checks; an .inc is a list that a header includes.
+function(coppice_headers target scope)
+  list(TRANSFORM ARGN PREPEND "${PROJECT_SOURCE_DIR}/include/coppice/" OUTPUT_VARIABLE headers)
+  set(lists ${headers})
+  list(FILTER headers EXCLUDE REGEX "\\.inc$")
+  list(FILTER lists INCLUDE REGEX "\\.inc$")
+  target_sources(${target} ${scope}
+    FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers}
+    FILE_SET lists TYPE HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${lists})
+  set_target_properties(${target} PROPERTIES
+    VERIFY_INTERFACE_HEADER_SETS ON INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
 endfunction()
 
 # Fails if one of the targets after `layer` is a coppice module that is not below that layer.
@@ -51,7 +63,7 @@ function(coppice_check_layers target layer)
   endforeach()
 endfunction()
 
-# coppice_test(<layer>/<name>_test [LINK ...] [LABELS ...])
+# coppice_test(<layer>/<name>_test [SOURCES ...] [LINK ...] [LABELS ...])
 # Builds tests/<layer>/<name>_test.cc into one executable and registers it with CTest.
 function(coppice_test path)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK;LABELS")

@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+"""Repository rules that no compiler checks.
+
+Prints `file:line: rule` for every finding and exits with 1 if there is one. CONTRIBUTING.md gives
+the reasons; tests/repository/tidy_test.py shows each rule a file that breaks it.
+"""
+
+import os
+import pathlib
+import re
+import sys
+
+LAYERS = {"base": 0, "runtime": 1, "allocator": 2, "graphs": 3}
+PURE = {"plan", "planner", "range_allocator", "padding_policy"}
+DLOPEN_FILES = {"runtime/cuda_loader.cc", "tools/model/cublas.cc"}
+CUDA_HEADER_FILES = {"tests/runtime/cuda_abi_test.cc"}
+# These two files spell out what the others may not contain.
+RULE_FILES = {"tools/tidy.py", "tests/repository/tidy_test.py"}
+
+COLUMNS_MAX = 100
+FILE_LINES_MAX = 700
+FUNCTION_LINES_MAX = 70
+
+CXX = (".h", ".cc", ".cu", ".inc")
+TEXT = CXX + (".py", ".sh", ".md", ".txt", ".cmake", ".in", "run")
+
+# Pattern in code, what to use, and the files it is allowed in.
+BANNED = [
+    (r"\bshared_ptr\b", "unique_ptr or a move-only value", set()),
+    (r"\babsl::string_view\b", "std::string or const char*", {"include/coppice/base/status.h"}),
+    (r"\babsl::Mutex\b", "std::mutex", set()),
+    (r"\bassert\s*\(", "COPPICE_CHECK", set()),
+    (r"\bs?rand\s*\(", "a seeded generator from <random>", set()),
+    (r"\b(sleep_for|sleep_until|usleep|nanosleep|sleep)\s*\(", "an event or a virtual clock", set()),
+    (r"\busing\s+namespace\b", "using declarations", set()),
+    (r"\bcatch\s*\(\s*\.\.\.\s*\)", "absl::Status", set()),
+    (r"\bthrow\b", "absl::Status", set()),
+]
+WORDS = [
+    (r"\bFIXME\b|\bXXX\b|\bHACK\b", "TODO(owner): sentence"),
+    (r"\bTODO\b(?!\(\w+\): \S)", "TODO(owner): sentence"),
+    (r"(?i)\bfor now\b", "what is, or an issue"),
+    (r"(?i)//\s*stub\b", "the code"),
+    (r"(?<![\w.])/(work|root|home)/", "a path relative to the repository"),
+]
+
+LITERAL = re.compile(
+    r'R"(\w*)\((?s:.*?)\)\1"|//[^\n]*|/\*(?s:.*?)\*/|"(?:\\.|[^"\\\n])*"|'
+    r"(?<!\w)'(?:\\[^'\n]+|[^'\\\n])'"
+)
+PREPROCESSOR = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
+
+
+def blank(text, pattern):
+    """Returns `text` with matches of `pattern` turned into spaces; lines stay where they are."""
+    return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+
+
+def code_of(text):
+    """C++ without comments, strings and characters."""
+    return blank(text, LITERAL)
+
+
+def line_at(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+def layer_of(path):
+    """The layer that `path` belongs to, or None for tests, tools and samples."""
+    parts = path.split("/")
+    name = parts[2] if path.startswith("include/coppice/") and len(parts) > 3 else parts[0]
+    return name if name in LAYERS else None
+
+
+def check_columns(path, text):
+    for number, line in enumerate(text.split("\n"), 1):
+        if path.endswith(".inc") or (path.endswith(".md") and line.startswith("|")):
+            continue  # One entry, one row: one line.
+        if len(line) > COLUMNS_MAX:
+            yield number, f"{len(line)} columns; at most {COLUMNS_MAX}"
+        if line != line.rstrip():
+            yield number, "trailing space"
+
+
+def check_words(path, text):
+    for pattern, instead in WORDS:
+        for match in re.finditer(pattern, text):
+            yield line_at(text, match.start()), f"'{match.group().strip()}'; write {instead}"
+
+
+def check_length(path, text):
+    lines = text.count("\n")
+    if lines > FILE_LINES_MAX:
+        yield lines, f"{lines} lines; a file has at most {FILE_LINES_MAX}"
+
+
+def check_opening(path, text):
+    """Every source says first what it is."""
+    if path.endswith(CXX):
+        good = text.startswith("// ")
+    elif path.endswith(".py"):
+        good = re.match(r'(#!.*\n)?"""\S', text)
+    elif path.endswith((".sh", "run")):
+        good = re.match(r"#!.*\n# \S", text)
+    elif path.endswith((".cmake", ".in")):
+        good = text.startswith("# ")
+    else:
+        return
+    if not good:
+        yield 1, "starts with a comment that says what the file is"
+
+
+def check_banned(path, text):
+    if not path.endswith(CXX):
+        return
+    code = code_of(text)
+    for pattern, instead, allowed in BANNED:
+        for match in re.finditer(pattern, code):
+            if path not in allowed:
+                yield line_at(code, match.start()), f"'{match.group()}'; use {instead}"
+    library = layer_of(path) is not None
+    for match in re.finditer(r"\bstd::(cout|cerr|clog)\b", code) if library else ():
+        yield line_at(code, match.start()), f"'{match.group()}' in a library; return a status"
+    for match in re.finditer(r"_clock::now\b", code) if path.startswith("tests/") else ():
+        yield line_at(code, match.start()), "a clock in a test; tests depend on no time"
+
+
+def check_one_door(path, text):
+    """One file loads libraries; nothing but the ABI test sees NVIDIA's header."""
+    if not path.endswith(CXX):
+        return
+    code = code_of(text)
+    for match in re.finditer(r"\bdlopen\s*\(", code):
+        if path not in DLOPEN_FILES:
+            yield line_at(code, match.start()), "dlopen outside runtime/cuda_loader.cc"
+    for match in re.finditer(r"^\s*#\s*include <(cuda|cudaTypedefs|cuda_runtime\w*)\.h>", text, re.M):
+        if path not in CUDA_HEADER_FILES:
+            yield line_at(text, match.start()), "CUDA header; use coppice/runtime/cuda_abi.h"
+
+
+def check_layers(path, text):
+    """A layer includes only layers below it and private headers of its own; pure files no driver."""
+    layer = layer_of(path)
+    stem = pathlib.PurePath(path).stem
+    for match in re.finditer(r'^\s*#\s*include "([^"]+)"', text, re.M):
+        included, number = match.group(1), line_at(text, match.start(1))
+        parts = included.split("/")
+        public = parts[0] == "coppice" and len(parts) > 2
+        if included.startswith("tests/") and not path.startswith("tests/"):
+            yield number, f"{included}: only tests include tests"
+        if not public and parts[0] in LAYERS and path.split("/")[0] not in (parts[0], "tests"):
+            yield number, f"{included} is private to {parts[0]}"
+        if path.startswith("samples/") and parts[0] == "tools":
+            yield number, f"{included}: samples use the public API only"
+        if layer is None or not public:
+            continue
+        if LAYERS.get(parts[1], len(LAYERS)) > LAYERS[layer]:
+            yield number, f"{layer} (layer {LAYERS[layer]}) may not include {included}"
+        if parts[1] == "runtime" and (layer == "base" or stem in PURE):
+            yield number, f"a pure file may not include {included}"
+
+
+def functions(text):
+    """Yields (first line, line count) of every function body, by matching braces."""
+    code = blank(code_of(text), PREPROCESSOR)
+    kinds, opened, head = [], [], 0
+    for match in re.finditer(r"[{};]", code):
+        position = match.start()
+        if match.group() == "{":
+            before = code[head:position]
+            scope = re.search(r"\b(namespace|extern|class|struct|union|enum)\b[^()]*$", before)
+            inside = "function" in kinds
+            kind = "scope" if scope else "function" if "(" in before and not inside else "block"
+            kinds.append(kind)
+            opened.append(position)
+        elif match.group() == "}" and kinds:
+            kind, start = kinds.pop(), opened.pop()
+            if kind == "function":
+                yield line_at(code, start), code.count("\n", start, position) + 1
+        head = position + 1
+
+
+def check_functions(path, text):
+    if not path.endswith((".h", ".cc", ".cu")) or path.startswith("tests/"):
+        return  # GoogleTest's macros create functions; a long test is a table.
+    for number, count in functions(text):
+        if count > FUNCTION_LINES_MAX:
+            yield number, f"function of {count} lines; at most {FUNCTION_LINES_MAX}"
+
+
+def check_public_header(path, text):
+    if not (path.startswith("include/") and path.endswith(".h")):
+        return
+    opening = re.match(r"(//[^\n]*\n)*", text).group()
+    if not re.search(r"\b(Units|Threads):", opening):
+        yield 1, "the opening comment of a public header states Units or Threads"
+    if "#pragma once" not in text:
+        yield 1, "no #pragma once"
+
+
+FILE_CHECKS = [
+    check_columns,
+    check_words,
+    check_length,
+    check_opening,
+    check_banned,
+    check_one_door,
+    check_layers,
+    check_functions,
+    check_public_header,
+]
+
+
+def check_built(tree):
+    """Every source is named in a CMakeLists.txt at or above it, outside comments."""
+    for path in tree:
+        if not path.endswith((".cc", ".cu")):
+            continue
+        folders = [parent.as_posix() for parent in pathlib.PurePath(path).parents]
+        for folder in folders:
+            build = tree.get((folder + "/" if folder != "." else "") + "CMakeLists.txt", "")
+            build = re.sub(r"#[^\n]*", "", build)
+            name = os.path.relpath(path, folder)
+            test = r"coppice_test\(" + re.escape(name.removesuffix(".cc")) + r"[\s)]"
+            if re.search(r"(?<![\w./])" + re.escape(name) + r"(?![\w.])|" + test, build):
+                break
+        else:
+            yield path, 1, "named in no CMakeLists.txt"
+
+
+def check_mirrored(tree):
+    """include/coppice/<layer>/x.h has tests/<layer>/x_test.cc."""
+    for path in tree:
+        match = re.fullmatch(r"include/coppice/(\w+/\w+)\.h", path)
+        if match and f"tests/{match.group(1)}_test.cc" not in tree:
+            yield path, 1, f"has no tests/{match.group(1)}_test.cc"
+
+
+def dedent(block):
+    return [line.strip() for line in block.strip().split("\n")]
+
+
+def check_documents(tree):
+    """The README's C++ is code of the first sample; files that documents name exist."""
+    sample = dedent(tree.get("samples/hello_graph.cc", ""))
+    readme = tree.get("README.md", "")
+    for match in re.finditer(r"^```cpp\n(.*?)^```", readme, re.S | re.M):
+        block = dedent(match.group(1))
+        starts = range(len(sample) - len(block) + 1)
+        if not any(sample[start : start + len(block)] == block for start in starts):
+            yield "README.md", line_at(readme, match.start()), "not in samples/hello_graph.cc as is"
+    known = {path.split("/", skip)[-1] for path in tree for skip in range(path.count("/") + 1)}
+    for path in tree:
+        if not path.endswith(".md") or "/" in path:
+            continue
+        for match in re.finditer(r"`([\w./-]+\.(?:h|cc|cu|py|sh|md|cmake|inc|json))`", tree[path]):
+            if match.group(1).removeprefix("./") not in known:
+                number = line_at(tree[path], match.start())
+                yield path, number, f"{match.group(1)} does not exist"
+
+
+TREE_CHECKS = [check_built, check_mirrored, check_documents]
+
+
+def check(tree):
+    """Returns the findings in `tree`, a dict from path to text, as sorted (path, line, rule)."""
+    findings = []
+    for path, text in tree.items():
+        if path in RULE_FILES:
+            continue
+        for rule in FILE_CHECKS:
+            findings += [(path, number, what) for number, what in rule(path, text)]
+    for rule in TREE_CHECKS:
+        findings += rule(tree)
+    return sorted(findings)
+
+
+def read_tree(root):
+    """The texts below `root`, without build folders and hidden ones but .ci."""
+    tree = {}
+    for folder, folders, names in os.walk(root):
+        hidden = {name for name in folders if name.startswith(".") and name != ".ci"}
+        folders[:] = sorted(set(folders) - hidden - {"build", "out", "results", "__pycache__"})
+        for name in names:
+            if name.endswith(TEXT):
+                path = pathlib.Path(folder, name)
+                tree[path.relative_to(root).as_posix()] = path.read_text(encoding="utf-8")
+    return tree
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    tree = read_tree(root)
+    findings = check(tree)
+    for path, number, what in findings:
+        print(f"{path}:{number}: {what}")
+    print(f"tidy.py: {len(findings)} findings in {len(tree)} files")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
