@@ -79,8 +79,7 @@ class [[nodiscard]] Lease {
 // stream so far. Requires: ends before its lease and its session.
 class [[nodiscard]] ReadScope {
  public:
-  ReadScope(ReadScope&& other) noexcept
-      : lease_(std::exchange(other.lease_, nullptr)), stream_(other.stream_) {}
+  ReadScope(ReadScope&& other) noexcept;
   ReadScope& operator=(ReadScope&&) = delete;
   ~ReadScope();
 
@@ -90,9 +89,11 @@ class [[nodiscard]] ReadScope {
 
  private:
   friend class Lease;
-  ReadScope(const Lease& lease, CuStream stream) : lease_(&lease), stream_(stream) {}
+  ReadScope(const Lease& lease, CuStream stream);
 
-  const Lease* lease_;  // Null once moved from.
+  internal::Lane* lane_;  // Null once moved from.
+  const internal::OutputTable* outputs_;
+  std::array<int64_t, kSymbolsMax> extents_;
   CuStream stream_;
 };
 

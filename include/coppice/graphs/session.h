@@ -13,7 +13,9 @@
 //   s});
 //
 // Threads: any method from any thread. Calls on one lane run one after another; calls on different
-// lanes at the same time. The calling thread must have the session's context current.
+// lanes at the same time, then also of one callable. The calling thread must have the session's
+// context current. A stream given to a lane must live until the lane's next call, or its session's
+// end.
 //
 // Units: bytes, nanoseconds, elements where named so.
 
@@ -163,16 +165,13 @@ class Session {
 
   SessionStats stats() const;           // Cost: O(lanes), takes each lane's lock.
   std::vector<NodeInfo> nodes() const;  // In order of creation per lane. Allocates.
-  const Pool& pool() const { return *pool_; }
+  const Pool& pool() const;
 
  private:
-  explicit Session(const Context& context, SessionOptions options);
-  struct Impl;
+  struct State;
+  explicit Session(std::unique_ptr<State> state);
 
-  const Context& context_;
-  const SessionOptions options_;
-  std::unique_ptr<Pool> pool_;
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace coppice

@@ -1,0 +1,49 @@
+// A lane: one window of the pool and everything that must not overlap in it. Private to graphs/.
+//
+// Threads: everything below `mutex` is guarded by it.
+
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include "absl/status/status.h"
+
+#include "coppice/allocator/pool.h"
+#include "coppice/graphs/session.h"
+#include "coppice/runtime/stream.h"
+
+namespace coppice::internal {
+
+struct Lane {
+  Lane(const Driver& lane_driver, Pool& lane_pool, int lane_index, Stream stream, Event event)
+      : driver(lane_driver),
+        pool(lane_pool),
+        index(lane_index),
+        own_stream(std::move(stream)),
+        handoff(std::move(event)) {}
+
+  // Orders the lane's next work, on `stream`, after its last. No driver call on the same stream.
+  absl::Status Enter(CuStream stream) {
+    if (stream == last_stream) [[likely]]
+      return absl::OkStatus();
+    return SwitchTo(stream);
+  }
+  absl::Status SwitchTo(CuStream stream);
+
+  const Driver& driver;
+  Pool& pool;
+  const int index;
+
+  std::mutex mutex;
+  Stream own_stream;               // Recordings and Warm run here.
+  Event handoff;                   // Re-recorded at every hand-over; a wait keeps what it saw.
+  CuStream last_stream = nullptr;  // Of the lane's last work; null before the first.
+  uint64_t epoch = 0;              // Counts the calls that wrote the node window.
+  int open_scopes = 0;
+  int64_t owning_leases = 0;  // Leases that hold bytes of the eager window.
+  SessionStats stats;
+};
+
+}  // namespace coppice::internal
