@@ -1,1 +1,163 @@
-// Stub.
+// Reserving, mapping and unmapping. Driver rules that shape this file: an unmap covers exactly one
+// handle, and mapped memory stays out of reach until its access is set.
+
+#include "coppice/allocator/arena.h"
+
+#include <algorithm>
+
+#include "coppice/base/check.h"
+#include "coppice/base/status.h"
+
+namespace coppice {
+namespace {
+
+CuMemAllocationProperties PropertiesOf(CuDevice device) {
+  CuMemAllocationProperties properties;
+  properties.type = CuMemAllocationType::kPinned;
+  properties.location = {.type = CuMemLocationType::kDevice, .id = device};
+  return properties;
+}
+
+absl::Status ValidateOptions(const Arena::Options& options, int64_t granularity) {
+  if (options.window_count < 1 || options.window_bytes < 1) {
+    return InvalidArgument("Arena::Create: {} windows of {} bytes; use at least 1 of 1 byte",
+                           options.window_count, options.window_bytes);
+  }
+  if (options.window_bytes > INT64_MAX / options.window_count - granularity) {
+    return InvalidArgument("Arena::Create: {} windows of {} bytes exceed 2^63 bytes; use less",
+                           options.window_count, options.window_bytes);
+  }
+  if (options.handle_bytes < granularity || options.handle_bytes % granularity != 0) {
+    return InvalidArgument(
+        "Arena::Create: handle_bytes is {}; use a positive multiple of the granularity of {} bytes",
+        options.handle_bytes, granularity);
+  }
+  return absl::OkStatus();
+}
+
+// The driver's error with its code and payload, told with what was asked for.
+absl::Status WithFigures(const absl::Status& error, int64_t missing, int64_t mapped) {
+  absl::Status status = MakeError(error.code(),
+                                  "Arena::Grow: cannot add {} bytes to the {} mapped; free device "
+                                  "memory or lower the budget ({})",
+                                  missing, mapped, MessageOf(error));
+  error.ForEachPayload([&status](absl::string_view type, const absl::Cord& payload) {
+    status.SetPayload(type, payload);
+  });
+  return status;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(const Driver& driver,
+                                                     CuDevice device,
+                                                     const Options& options) {
+  const CuMemAllocationProperties properties = PropertiesOf(device);
+  size_t granularity = 0;
+  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemGetAllocationGranularity>(
+      &granularity, &properties, CuMemGranularity::kMinimum));
+  std::unique_ptr<Arena> arena(new Arena(driver, device));
+  arena->granularity_ = static_cast<int64_t>(granularity);
+  COPPICE_RETURN_IF_ERROR(ValidateOptions(options, arena->granularity_));
+  arena->handle_bytes_ = options.handle_bytes;
+  arena->window_bytes_ = AlignUp(options.window_bytes, arena->granularity_);
+  const size_t reserved = static_cast<size_t>(arena->window_bytes_ * options.window_count);
+  COPPICE_RETURN_IF_ERROR(
+      driver.Call<&DriverTable::MemAddressReserve>(&arena->base_, reserved, granularity, 0u, 0u));
+  arena->windows_.resize(static_cast<size_t>(options.window_count));
+  return arena;
+}
+
+Arena::~Arena() {
+  if (windows_.empty()) return;  // The reservation failed.
+  for (size_t i = 0; i < windows_.size(); ++i)
+    ReleaseAll(base(static_cast<int>(i)), windows_[i].handles);
+  const size_t reserved = static_cast<size_t>(window_bytes_) * windows_.size();
+  driver_.Call<&DriverTable::MemAddressFree>(base_, reserved).IgnoreError();
+}
+
+absl::Status Arena::Grow(int window, int64_t bytes) {
+  const DeviceAddress start = base(window);
+  Window& grown = windows_[static_cast<size_t>(window)];
+  if (bytes <= grown.mapped_bytes) return absl::OkStatus();
+  if (bytes > window_bytes_) {
+    return MakeError(absl::StatusCode::kOutOfRange,
+                     "Arena::Grow: {} bytes are asked of window {}, which has {}; raise "
+                     "window_bytes",
+                     bytes, window, window_bytes_);
+  }
+  const int64_t missing = AlignUp(bytes, granularity_) - grown.mapped_bytes;
+  const DeviceAddress end = start + static_cast<DeviceAddress>(grown.mapped_bytes);
+  std::vector<Handle> handles;
+  absl::Status status = MapHandles(end, missing, handles);
+  if (status.ok()) {
+    const CuMemAccessDescriptor access{.location = PropertiesOf(device_).location,
+                                       .flags = CuMemAccessFlags::kReadWrite};
+    status = driver_.Call<&DriverTable::MemSetAccess>(end, static_cast<size_t>(missing), &access,
+                                                      size_t{1});
+  }
+  if (!status.ok()) {
+    ReleaseAll(end, handles);
+    return WithFigures(status, missing, grown.mapped_bytes);
+  }
+  grown.handles.insert(grown.handles.end(), handles.begin(), handles.end());
+  grown.mapped_bytes += missing;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> Arena::Trim(int window, int64_t bytes) {
+  const DeviceAddress start = base(window);
+  Window& trimmed = windows_[static_cast<size_t>(window)];
+  const int64_t before = trimmed.mapped_bytes;
+  while (!trimmed.handles.empty()) {
+    const Handle last = trimmed.handles.back();
+    const int64_t offset = trimmed.mapped_bytes - last.bytes;
+    if (offset < bytes) break;
+    COPPICE_RETURN_IF_ERROR(driver_.Call<&DriverTable::MemUnmap>(
+        start + static_cast<DeviceAddress>(offset), static_cast<size_t>(last.bytes)));
+    trimmed.handles.pop_back();
+    trimmed.mapped_bytes = offset;
+    COPPICE_RETURN_IF_ERROR(driver_.Call<&DriverTable::MemRelease>(last.handle));
+  }
+  return before - trimmed.mapped_bytes;
+}
+
+DeviceAddress Arena::base(int window) const {
+  COPPICE_CHECK(window >= 0 && static_cast<size_t>(window) < windows_.size(), "no such window");
+  return base_ + static_cast<DeviceAddress>(window_bytes_) * static_cast<DeviceAddress>(window);
+}
+
+int64_t Arena::mapped_bytes(int window) const {
+  COPPICE_CHECK(window >= 0 && static_cast<size_t>(window) < windows_.size(), "no such window");
+  return windows_[static_cast<size_t>(window)].mapped_bytes;
+}
+
+absl::Status Arena::MapHandles(DeviceAddress address, int64_t bytes, std::vector<Handle>& handles) {
+  const CuMemAllocationProperties properties = PropertiesOf(device_);
+  while (bytes > 0) {
+    Handle next{.bytes = std::min(handle_bytes_, bytes)};
+    const size_t size = static_cast<size_t>(next.bytes);
+    COPPICE_RETURN_IF_ERROR(
+        driver_.Call<&DriverTable::MemCreate>(&next.handle, size, &properties, 0u));
+    absl::Status status =
+        driver_.Call<&DriverTable::MemMap>(address, size, size_t{0}, next.handle, 0u);
+    if (!status.ok()) {
+      driver_.Call<&DriverTable::MemRelease>(next.handle).IgnoreError();
+      return status;
+    }
+    handles.push_back(next);
+    address += static_cast<DeviceAddress>(next.bytes);
+    bytes -= next.bytes;
+  }
+  return absl::OkStatus();
+}
+
+void Arena::ReleaseAll(DeviceAddress address, const std::vector<Handle>& handles) {
+  for (const Handle& handle : handles) {
+    driver_.Call<&DriverTable::MemUnmap>(address, static_cast<size_t>(handle.bytes)).IgnoreError();
+    driver_.Call<&DriverTable::MemRelease>(handle.handle).IgnoreError();
+    address += static_cast<DeviceAddress>(handle.bytes);
+  }
+}
+
+}  // namespace coppice

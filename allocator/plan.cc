@@ -1,1 +1,344 @@
-// Stub.
+// The definition of a correct plan, checked two ways: by a sweep over sequential steps, and by
+// reachability where a graph orders its steps only in part.
+
+#include "coppice/allocator/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "coppice/base/status.h"
+
+namespace coppice {
+namespace {
+
+// A lifetime begins or ends at `step`. Ends sort first: a buffer that ends where another begins
+// does not meet it.
+struct Event {
+  int64_t step = 0;
+  bool begins = false;
+  size_t buffer = 0;
+
+  friend bool operator<(const Event& a, const Event& b) {
+    return std::tie(a.step, a.begins, a.buffer) < std::tie(b.step, b.begins, b.buffer);
+  }
+};
+
+std::vector<Event> SortedEvents(std::span<const Buffer> buffers) {
+  std::vector<Event> events;
+  events.reserve(2 * buffers.size());
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    for (const Interval& interval : buffers[i].lifetime) {
+      events.push_back({interval.lower, true, i});
+      events.push_back({interval.upper, false, i});
+    }
+  }
+  std::sort(events.begin(), events.end());
+  return events;
+}
+
+absl::Status ValidateBuffer(const Buffer& buffer, size_t index) {
+  if (buffer.bytes < 1) {
+    return InvalidArgument("ValidateBuffers: buffer {} has {} bytes; at least 1 is needed", index,
+                           buffer.bytes);
+  }
+  if (!IsPowerOfTwo(buffer.alignment)) {
+    return InvalidArgument("ValidateBuffers: buffer {} has alignment {}; use a power of two", index,
+                           buffer.alignment);
+  }
+  if (buffer.fixed_offset &&
+      (*buffer.fixed_offset < 0 || *buffer.fixed_offset % buffer.alignment != 0)) {
+    return InvalidArgument(
+        "ValidateBuffers: buffer {} is fixed at offset {}; use a non-negative multiple of its "
+        "alignment {}",
+        index, *buffer.fixed_offset, buffer.alignment);
+  }
+  if (buffer.lifetime.empty())
+    return InvalidArgument("ValidateBuffers: buffer {} has no lifetime; give an interval", index);
+  int64_t step = 0;
+  for (const Interval& interval : buffer.lifetime) {
+    if (interval.lower < step || interval.upper <= interval.lower) {
+      return InvalidArgument(
+          "ValidateBuffers: buffer {} has the lifetime [{}, {}) after step {}; intervals are "
+          "non-empty, disjoint, in order and start at step 0 or later",
+          index, interval.lower, interval.upper, step);
+    }
+    step = interval.upper;
+  }
+  return absl::OkStatus();
+}
+
+// All that can be said of one buffer's place alone, and the height.
+absl::Status ValidateOffsets(std::span<const Buffer> buffers, const Plan& plan) {
+  if (plan.offsets.size() != buffers.size()) {
+    return InvalidArgument("ValidatePlan: {} offsets for {} buffers; give one for each",
+                           plan.offsets.size(), buffers.size());
+  }
+  int64_t height = 0;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const Buffer& buffer = buffers[i];
+    const int64_t offset = plan.offsets[i];
+    if (offset < 0 || offset % buffer.alignment != 0 || offset > INT64_MAX - buffer.bytes) {
+      return InvalidArgument(
+          "ValidatePlan: buffer {} of {} bytes lies at offset {}; use a non-negative multiple of "
+          "its alignment {}",
+          i, buffer.bytes, offset, buffer.alignment);
+    }
+    if (buffer.fixed_offset && offset != *buffer.fixed_offset) {
+      return InvalidArgument("ValidatePlan: buffer {} lies at offset {}; it is fixed at {}", i,
+                             offset, *buffer.fixed_offset);
+    }
+    height = std::max(height, offset + buffer.bytes);
+  }
+  if (plan.height != height) {
+    return InvalidArgument("ValidatePlan: the height is {} bytes; the highest buffer ends at {}",
+                           plan.height, height);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OverlapError(size_t a, size_t b, int64_t step) {
+  return InvalidArgument(
+      "ValidatePlan: buffers {} and {} share bytes and step {}; move one of them", std::min(a, b),
+      std::max(a, b), step);
+}
+
+// Sweeps over time with the live buffers in address order, where only neighbours can meet.
+absl::Status ValidateSequential(std::span<const Buffer> buffers, const Plan& plan) {
+  std::map<int64_t, size_t> live;  // Offset to buffer; their ranges are disjoint.
+  for (const Event& event : SortedEvents(buffers)) {
+    const int64_t offset = plan.offsets[event.buffer];
+    if (!event.begins) {
+      live.erase(offset);
+      continue;
+    }
+    const auto above = live.lower_bound(offset);
+    if (above != live.end() && above->first < offset + buffers[event.buffer].bytes)
+      return OverlapError(above->second, event.buffer, event.step);
+    if (above != live.begin()) {
+      const auto below = std::prev(above);
+      if (below->first + buffers[below->second].bytes > offset)
+        return OverlapError(below->second, event.buffer, event.step);
+    }
+    live.emplace_hint(above, offset, event.buffer);
+  }
+  return absl::OkStatus();
+}
+
+// A set of steps, one bit each.
+using StepSet = std::vector<uint64_t>;
+
+void Insert(StepSet& set, int64_t step) {
+  set[static_cast<size_t>(step) / 64] |= uint64_t{1} << (step % 64);
+}
+
+bool Contains(const StepSet& set, int64_t step) {
+  return (set[static_cast<size_t>(step) / 64] >> (step % 64) & 1) != 0;
+}
+
+bool IsSubset(const StepSet& inner, const StepSet& outer) {
+  for (size_t word = 0; word < inner.size(); ++word)
+    if ((inner[word] & ~outer[word]) != 0) return false;
+  return true;
+}
+
+StepSet EmptyStepSet(const StepOrder& order) {
+  return StepSet(static_cast<size_t>(CeilDivide(order.step_count, 64)));
+}
+
+absl::Status ValidateOrder(const StepOrder& order) {
+  if (order.step_count < 0) {
+    return InvalidArgument("StepOrder: {} steps; a count is not negative", order.step_count);
+  }
+  for (const auto& [from, to] : order.edges) {
+    if (std::min(from, to) < 0 || std::max(from, to) >= order.step_count) {
+      return InvalidArgument("StepOrder: the edge {} -> {} leaves the steps [0, {})", from, to,
+                             order.step_count);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateSteps(std::span<const Buffer> buffers, const StepOrder& order) {
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const int64_t upper = buffers[i].lifetime.back().upper;
+    if (upper > order.step_count) {
+      return InvalidArgument(
+          "StepOrder: buffer {} lives until step {}, beyond the last of {} steps", i, upper,
+          order.step_count);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// For each step the steps after it along the edges, itself excluded. Requires: a valid order.
+absl::StatusOr<std::vector<StepSet>> StepsAfterEach(const StepOrder& order) {
+  const size_t count = static_cast<size_t>(order.step_count);
+  std::vector<std::vector<int64_t>> next(count);
+  std::vector<int64_t> blockers(count);
+  for (const auto& [from, to] : order.edges) {
+    next[static_cast<size_t>(from)].push_back(to);
+    ++blockers[static_cast<size_t>(to)];
+  }
+  std::vector<size_t> sorted;
+  sorted.reserve(count);
+  for (size_t step = 0; step < count; ++step)
+    if (blockers[step] == 0) sorted.push_back(step);
+  for (size_t done = 0; done < sorted.size(); ++done)
+    for (const int64_t to : next[sorted[done]])
+      if (--blockers[static_cast<size_t>(to)] == 0) sorted.push_back(static_cast<size_t>(to));
+  if (sorted.size() < count) {
+    const auto stuck = std::find_if(blockers.begin(), blockers.end(), [](int64_t n) { return n; });
+    return InvalidArgument("StepOrder: step {} is on a cycle of edges or behind one; remove it",
+                           stuck - blockers.begin());
+  }
+  std::vector<StepSet> after(count, EmptyStepSet(order));
+  for (size_t i = count; i-- > 0;) {
+    StepSet& set = after[sorted[i]];
+    for (const int64_t to : next[sorted[i]]) {
+      const StepSet& beyond = after[static_cast<size_t>(to)];
+      for (size_t word = 0; word < set.size(); ++word)
+        set[word] |= beyond[word];
+      Insert(set, to);
+    }
+  }
+  return after;
+}
+
+// One buffer's place on the address axis, and in the order of steps.
+struct Footprint {
+  size_t buffer = 0;
+  int64_t lower = 0;
+  int64_t upper = 0;
+  StepSet uses;   // The steps of its lifetime.
+  StepSet after;  // The steps that come after every one of them.
+
+  bool Before(const Footprint& other) const { return IsSubset(other.uses, after); }
+};
+
+std::vector<Footprint> FootprintsByAddress(std::span<const Buffer> buffers,
+                                           const Plan& plan,
+                                           const std::vector<StepSet>& after_each) {
+  std::vector<Footprint> footprints;
+  footprints.reserve(buffers.size());
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    Footprint footprint;
+    footprint.buffer = i;
+    footprint.lower = plan.offsets[i];
+    footprint.upper = plan.offsets[i] + buffers[i].bytes;
+    footprint.uses = StepSet(after_each.front().size());
+    footprint.after = StepSet(after_each.front().size(), ~uint64_t{0});
+    for (const Interval& interval : buffers[i].lifetime) {
+      for (int64_t step = interval.lower; step < interval.upper; ++step) {
+        Insert(footprint.uses, step);
+        const StepSet& after = after_each[static_cast<size_t>(step)];
+        for (size_t word = 0; word < after.size(); ++word)
+          footprint.after[word] &= after[word];
+      }
+    }
+    footprints.push_back(std::move(footprint));
+  }
+  std::sort(footprints.begin(), footprints.end(), [](const Footprint& a, const Footprint& b) {
+    return std::tie(a.lower, a.buffer) < std::tie(b.lower, b.buffer);
+  });
+  return footprints;
+}
+
+// Sweeps over addresses; every pair that shares a byte must be ordered completely. That covers
+// buffers that share a step too: no step comes after itself.
+absl::Status ValidateOrdered(std::span<const Buffer> buffers,
+                             const Plan& plan,
+                             const StepOrder& order) {
+  COPPICE_RETURN_IF_ERROR(ValidateOrder(order));
+  COPPICE_RETURN_IF_ERROR(ValidateSteps(buffers, order));
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<StepSet> after_each, StepsAfterEach(order));
+  if (buffers.empty()) return absl::OkStatus();
+  std::vector<const Footprint*> live;
+  const std::vector<Footprint> footprints = FootprintsByAddress(buffers, plan, after_each);
+  for (const Footprint& footprint : footprints) {
+    std::erase_if(live, [&](const Footprint* other) { return other->upper <= footprint.lower; });
+    for (const Footprint* other : live) {
+      if (!footprint.Before(*other) && !other->Before(footprint)) {
+        return InvalidArgument(
+            "ValidatePlan: buffers {} and {} share bytes, but the edges do not put all steps of "
+            "one before all steps of the other; move one of them or add edges",
+            std::min(footprint.buffer, other->buffer), std::max(footprint.buffer, other->buffer));
+      }
+    }
+    live.push_back(&footprint);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateBuffers(std::span<const Buffer> buffers) {
+  // A plan need never be higher than everything stacked on the highest fixed buffer, each with the
+  // worst gap below it; if that fits, no sum of offsets and sizes overflows.
+  int64_t stack = 0;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    COPPICE_RETURN_IF_ERROR(ValidateBuffer(buffers[i], i));
+    stack = std::max(stack, buffers[i].fixed_offset.value_or(0));
+  }
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const int64_t gap = buffers[i].alignment - 1;
+    if (buffers[i].bytes > INT64_MAX - gap || stack > INT64_MAX - gap - buffers[i].bytes) {
+      return InvalidArgument(
+          "ValidateBuffers: the sizes overflow at buffer {} of {} bytes aligned to {}; their sum "
+          "must stay below 2^63 bytes",
+          i, buffers[i].bytes, buffers[i].alignment);
+    }
+    stack += gap + buffers[i].bytes;
+  }
+  return absl::OkStatus();
+}
+
+int64_t MaxLiveBytes(std::span<const Buffer> buffers) {
+  int64_t live = 0;
+  int64_t most = 0;
+  for (const Event& event : SortedEvents(buffers)) {
+    live += event.begins ? buffers[event.buffer].bytes : -buffers[event.buffer].bytes;
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+absl::Status ValidatePlan(std::span<const Buffer> buffers,
+                          const Plan& plan,
+                          const StepOrder* order) {
+  COPPICE_RETURN_IF_ERROR(ValidateBuffers(buffers));
+  COPPICE_RETURN_IF_ERROR(ValidateOffsets(buffers, plan));
+  return order == nullptr ? ValidateSequential(buffers, plan)
+                          : ValidateOrdered(buffers, plan, *order);
+}
+
+absl::Status ExtendToJoins(const StepOrder& order, std::vector<Buffer>& buffers) {
+  COPPICE_RETURN_IF_ERROR(ValidateBuffers(buffers));
+  COPPICE_RETURN_IF_ERROR(ValidateOrder(order));
+  COPPICE_RETURN_IF_ERROR(ValidateSteps(buffers, order));
+  for (const auto& [from, to] : order.edges) {
+    if (from >= to) {
+      return InvalidArgument(
+          "ExtendToJoins: the edge {} -> {} leads backwards; number steps in a topological order",
+          from, to);
+    }
+  }
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<StepSet> after_each, StepsAfterEach(order));
+  // joins[s]: the first step after s from which on every step comes after s.
+  std::vector<int64_t> joins(after_each.size());
+  for (int64_t step = 0; step < order.step_count; ++step) {
+    const size_t i = static_cast<size_t>(step);
+    joins[i] = order.step_count;
+    while (joins[i] > step + 1 && Contains(after_each[i], joins[i] - 1))
+      --joins[i];
+  }
+  for (Buffer& buffer : buffers) {
+    const int64_t lower = buffer.lifetime.front().lower;
+    const int64_t upper = buffer.lifetime.back().upper;
+    const int64_t join = *std::max_element(joins.begin() + lower, joins.begin() + upper);
+    buffer.lifetime = {{lower, std::max(upper, join)}};
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace coppice

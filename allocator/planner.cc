@@ -1,1 +1,254 @@
-// Stub.
+// Greedy placement in a few orders. Time is compressed to the sections between lifetime events, in
+// which nothing begins or ends; sizes are rounded up to the alignment that all buffers share.
+
+#include "coppice/allocator/planner.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "coppice/base/status.h"
+
+namespace coppice {
+namespace {
+
+// Sections [lower, upper).
+struct Span {
+  int32_t lower = 0;
+  int32_t upper = 0;
+};
+
+struct Item {
+  const Buffer* buffer = nullptr;
+  absl::InlinedVector<Span, 1> spans;  // The lifetime; sorted, disjoint.
+  int64_t extent = 0;                  // Bytes, rounded up to the common alignment.
+  double area = 0;                     // Bytes x steps.
+  int64_t steps = 0;                   // Length of the lifetime.
+  int64_t contention = 0;              // Most bytes live at once during the lifetime.
+  int32_t fullest = 0;                 // The first section with so many.
+};
+
+struct Problem {
+  std::vector<Item> items;  // One per buffer, same order.
+  int64_t peak = 0;         // Most bytes live at once, rounded sizes: the lowest reachable height.
+};
+
+std::vector<int64_t> SectionBounds(std::span<const Buffer> buffers) {
+  std::vector<int64_t> bounds;
+  bounds.reserve(2 * buffers.size());
+  for (const Buffer& buffer : buffers) {
+    for (const Interval& interval : buffer.lifetime) {
+      bounds.push_back(interval.lower);
+      bounds.push_back(interval.upper);
+    }
+  }
+  std::sort(bounds.begin(), bounds.end());
+  bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+  return bounds;
+}
+
+std::vector<Item> MakeItems(std::span<const Buffer> buffers, const std::vector<int64_t>& bounds) {
+  int64_t common_alignment = buffers.front().alignment;
+  for (const Buffer& buffer : buffers)
+    common_alignment = std::min(common_alignment, buffer.alignment);
+  const auto section = [&bounds](int64_t step) {
+    const auto bound = std::lower_bound(bounds.begin(), bounds.end(), step);
+    return static_cast<int32_t>(bound - bounds.begin());
+  };
+  std::vector<Item> items(buffers.size());
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    Item& item = items[i];
+    item.buffer = &buffers[i];
+    item.extent = AlignUp(buffers[i].bytes, common_alignment);
+    for (const Interval& interval : buffers[i].lifetime) {
+      item.spans.push_back({section(interval.lower), section(interval.upper)});
+      item.steps += interval.upper - interval.lower;
+    }
+    item.area = static_cast<double>(buffers[i].bytes) * static_cast<double>(item.steps);
+  }
+  return items;
+}
+
+Problem MakeProblem(std::span<const Buffer> buffers) {
+  const std::vector<int64_t> bounds = SectionBounds(buffers);
+  Problem problem{.items = MakeItems(buffers, bounds)};
+  std::vector<int64_t> live(bounds.size());  // Bytes per section, first as differences.
+  for (const Item& item : problem.items) {
+    for (const Span& span : item.spans) {
+      live[static_cast<size_t>(span.lower)] += item.extent;
+      live[static_cast<size_t>(span.upper)] -= item.extent;
+    }
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  for (Item& item : problem.items) {
+    for (const Span& span : item.spans) {
+      const auto most = std::max_element(live.begin() + span.lower, live.begin() + span.upper);
+      if (*most <= item.contention) continue;
+      item.contention = *most;
+      item.fullest = static_cast<int32_t>(most - live.begin());
+    }
+    problem.peak = std::max(problem.peak, item.contention);
+  }
+  return problem;
+}
+
+using Precedes = bool (*)(const Item& a, const Item& b);
+
+bool LargerFirst(const Item& a, const Item& b) {
+  return a.extent > b.extent;
+}
+
+bool MoreContendedFirst(const Item& a, const Item& b) {
+  return std::tie(a.contention, a.area, a.steps) > std::tie(b.contention, b.area, b.steps);
+}
+
+bool LargerAreaFirst(const Item& a, const Item& b) {
+  return a.area > b.area;
+}
+
+// A buffer is placed with the fullest section that it lives in.
+bool FullerSectionFirst(const Item& a, const Item& b) {
+  return std::tie(a.contention, b.fullest, a.extent) > std::tie(b.contention, a.fullest, b.extent);
+}
+
+enum class Fit : uint8_t { kFirst, kBest };
+
+struct Method {
+  const char* name;
+  Precedes precedes;
+  Fit fit;
+};
+
+constexpr std::array kMethods = {
+    Method{"size", LargerFirst, Fit::kFirst},
+    Method{"contention", MoreContendedFirst, Fit::kFirst},
+    Method{"area", LargerAreaFirst, Fit::kFirst},
+    Method{"breadth", FullerSectionFirst, Fit::kFirst},
+    Method{"size, best fit", LargerFirst, Fit::kBest},
+    Method{"contention, best fit", MoreContendedFirst, Fit::kBest},
+    Method{"area, best fit", LargerAreaFirst, Fit::kBest},
+    Method{"breadth, best fit", FullerSectionFirst, Fit::kBest},
+};
+
+// The placed buffers in order of their offsets.
+class Layout {
+ public:
+  explicit Layout(size_t capacity) { placed_.reserve(capacity); }
+
+  void Insert(const Item& item, int64_t offset) {
+    const Placed placed{.offset = offset,
+                        .end = offset + item.extent,
+                        .hull = {item.spans.front().lower, item.spans.back().upper},
+                        .item = &item};
+    const auto above =
+        std::upper_bound(placed_.begin(), placed_.end(), offset,
+                         [](int64_t value, const Placed& other) { return value < other.offset; });
+    placed_.insert(above, placed);
+  }
+
+  // The lowest offset (kFirst), or the lowest of the tightest holes (kBest), where `item` meets
+  // nothing that lives at the same time.
+  int64_t FindOffset(const Item& item, Fit fit) const {
+    const Span hull{item.spans.front().lower, item.spans.back().upper};
+    int64_t lowest = 0;  // Everything that lives with `item` and was passed ends at or below this.
+    int64_t best = -1;
+    int64_t best_slack = std::numeric_limits<int64_t>::max();
+    for (const Placed& placed : placed_) {
+      if (placed.hull.lower >= hull.upper || placed.hull.upper <= hull.lower) continue;
+      if (!LiveTogether(item, *placed.item)) continue;
+      const int64_t slack = placed.offset - lowest - item.extent;
+      if (slack >= 0 && slack < best_slack) {
+        best = lowest;
+        best_slack = slack;
+        if (fit == Fit::kFirst) return best;
+      }
+      if (placed.end > lowest) lowest = AlignUp(placed.end, item.buffer->alignment);
+    }
+    return best >= 0 ? best : lowest;
+  }
+
+ private:
+  struct Placed {
+    int64_t offset = 0;
+    int64_t end = 0;
+    Span hull;  // From the first section of the lifetime to the last; rules most buffers out.
+    const Item* item = nullptr;
+  };
+
+  static bool LiveTogether(const Item& a, const Item& b) {
+    for (const Span& x : a.spans)
+      for (const Span& y : b.spans)
+        if (x.lower < y.upper && y.lower < x.upper) return true;
+    return false;
+  }
+
+  std::vector<Placed> placed_;
+};
+
+Plan PlaceInOrder(const Problem& problem, const Method& method) {
+  const size_t count = problem.items.size();
+  Plan plan{.offsets = std::vector<int64_t>(count)};
+  Layout layout(count);
+  const auto place = [&](size_t i, int64_t offset) {
+    layout.Insert(problem.items[i], offset);
+    plan.offsets[i] = offset;
+    plan.height = std::max(plan.height, offset + problem.items[i].buffer->bytes);
+  };
+  std::vector<size_t> order;
+  order.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    const std::optional<int64_t>& fixed = problem.items[i].buffer->fixed_offset;
+    if (fixed) {
+      place(i, *fixed);
+    } else {
+      order.push_back(i);
+    }
+  }
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return method.precedes(problem.items[a], problem.items[b]);
+  });
+  for (const size_t i : order)
+    place(i, layout.FindOffset(problem.items[i], method.fit));
+  return plan;
+}
+
+// The height that no plan can be below, or that is good enough.
+int64_t TargetHeight(const Problem& problem, const PlannerOptions& options) {
+  int64_t target = std::max(problem.peak, options.height_target);
+  for (const Item& item : problem.items) {
+    if (item.buffer->fixed_offset)
+      target = std::max(target, *item.buffer->fixed_offset + item.buffer->bytes);
+  }
+  return target;
+}
+
+}  // namespace
+
+absl::StatusOr<PlannerResult> PlanBuffers(std::span<const Buffer> buffers,
+                                          const PlannerOptions& options) {
+  COPPICE_RETURN_IF_ERROR(ValidateBuffers(buffers));
+  PlannerResult result;
+  result.method = "empty";
+  if (buffers.empty()) return result;
+  const Problem problem = MakeProblem(buffers);
+  const int64_t target = TargetHeight(problem, options);
+  result.bound = MaxLiveBytes(buffers);
+  for (const Method& method : kMethods) {
+    Plan plan = PlaceInOrder(problem, method);
+    if (result.plan.offsets.empty() || plan.height < result.plan.height) {
+      result.plan = std::move(plan);
+      result.method = method.name;
+    }
+    if (result.plan.height <= target) break;
+  }
+  // What is placed here never overlaps; two fixed buffers may.
+  COPPICE_RETURN_IF_ERROR(ValidatePlan(buffers, result.plan));
+  return result;
+}
+
+}  // namespace coppice

@@ -52,8 +52,9 @@ class Arena {
   // Cost: one create and one map per handle, one set-access for all of them.
   absl::Status Grow(int window, int64_t bytes);
 
-  // Unmaps and releases the handles that lie wholly above `bytes`. Returns the bytes released.
-  // Requires: nothing in flight uses them.
+  // Unmaps and releases the handles that lie wholly above `bytes`, from the top down. Returns the
+  // bytes released. Requires: nothing in flight uses them. Errors: the driver's; what was released
+  // before stays released.
   absl::StatusOr<int64_t> Trim(int window, int64_t bytes);
 
   DeviceAddress base(int window) const;    // Requires: a window of this arena (checked).
@@ -72,6 +73,13 @@ class Arena {
   };
 
   Arena(const Driver& driver, CuDevice device) : driver_(driver), device_(device) {}
+
+  // Creates handles and maps them one after another from `address` on. What succeeded before an
+  // error is in `handles`.
+  absl::Status MapHandles(DeviceAddress address, int64_t bytes, std::vector<Handle>& handles);
+  // Unmaps and releases handles that lie one after another from `address` on. Whoever calls this is
+  // failing or going away already, so further errors tell nobody anything.
+  void ReleaseAll(DeviceAddress address, const std::vector<Handle>& handles);
 
   const Driver& driver_;
   const CuDevice device_;

@@ -34,8 +34,8 @@ namespace coppice {
 
 // Steps [lower, upper).
 struct Interval {
-  int64_t lower = 0;
-  int64_t upper = 0;
+  int64_t lower = 0;  // >= 0.
+  int64_t upper = 0;  // > lower.
   friend bool operator==(const Interval&, const Interval&) = default;
 };
 
@@ -43,7 +43,7 @@ struct Buffer {
   absl::InlinedVector<Interval, 1> lifetime;  // Sorted, disjoint, none empty; at least one.
   int64_t bytes = 0;                          // >= 1.
   int64_t alignment = kBufferAlignment;       // Power of two.
-  std::optional<int64_t> fixed_offset;        // Where it must lie; for buffers placed earlier.
+  std::optional<int64_t> fixed_offset;        // Where it must lie; multiple of the alignment, >= 0.
 };
 
 struct Plan {
@@ -75,15 +75,18 @@ int64_t MaxLiveBytes(std::span<const Buffer> buffers);
 //
 // Errors: kInvalidArgument  the plan is wrong, `buffers` are malformed, or `order` has a cycle or a
 //                           step out of range; the message names the buffers.
-// Cost: O(n log n + overlapping pairs); with order O(pairs * steps^2 / 64) more.
+// Cost: O(n log n); with order O((edges + uses + pairs) * steps / 64), where uses is the sum of all
+// lifetimes' lengths and pairs the number of pairs that share bytes.
 absl::Status ValidatePlan(std::span<const Buffer> buffers,
                           const Plan& plan,
                           const StepOrder* order = nullptr);
 
 // Lengthens each lifetime to the step from which on every step comes after all steps that use the
-// buffer, so that a plan for sequential steps is valid under `order` too. A chain changes nothing.
+// buffer, so that a plan that is valid for the longer lifetimes in sequence is valid for the
+// original ones under `order`. A chain lengthens nothing.
 //
-// Steps must be numbered in a topological order. Lifetimes become single intervals.
+// Steps must be numbered in a topological order. Lifetimes become single intervals, from the first
+// use to the join. On an error the buffers are as before.
 // Errors: kInvalidArgument as ValidatePlan; also an edge from a later step to an earlier one.
 // Cost: O(steps * edges / 64 + n * steps).
 absl::Status ExtendToJoins(const StepOrder& order, std::vector<Buffer>& buffers);

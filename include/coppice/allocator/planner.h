@@ -7,10 +7,15 @@
 //   size        largest first                             (TFLite arXiv 2001.03288, greedy by size)
 //   contention  most live bytes around it first, then area, then lifetime
 //   area        bytes x steps, largest first
-//   breadth     steps in order of live bytes; the buffers of the fullest step first
+//   breadth     steps in order of live bytes; the buffers of the fullest step first, by size
 //
 // Each buffer goes to the lowest offset free of the buffers already placed that live at the same
-// time; best-fit (the tightest hole) is tried where first-fit misses the target.
+// time. Where that misses the target in every order, best fit (the tightest hole) is tried in all
+// of them again; the lowest plan wins, the earlier of two equals.
+//
+// Good enough is the bound with sizes rounded up to the alignment that all buffers share, below
+// which hardly any plan can be; the end of the highest fixed buffer; or
+// PlannerOptions::height_target.
 //
 // Units: bytes and steps. Threads: pure function; no device. Deterministic: equal inputs give equal
 // plans.
@@ -36,14 +41,15 @@ struct PlannerResult {
   Plan plan;
   int64_t bound = 0;  // MaxLiveBytes(buffers).
   const char* method =
-      "";  // The ordering that won: "size", "contention", ...; "empty" without buffers.
+      "";  // What won: "size", ..., "size, best fit", ...; "empty" without buffers.
 };
 
 // Plans `buffers`. Buffers with a fixed offset stay there; the others are placed around them. The
 // result has passed ValidatePlan.
 //
 // Errors: kInvalidArgument  malformed buffers, or two fixed ones that overlap.
-// Cost: O(orderings * n * neighbours), under 1 us per buffer on inference programs; allocates.
+// Cost: O(orderings * n^2) with a small factor, under 1 us per buffer on inference programs;
+// allocates.
 absl::StatusOr<PlannerResult> PlanBuffers(std::span<const Buffer> buffers,
                                           const PlannerOptions& options = {});
 

@@ -5,8 +5,8 @@
 // over nodes, never the sum. The eager window serves warm-up and eager runs from an online
 // allocator. The staging window holds the parameter block and the padded copies of a call's inputs.
 //
-// Units: bytes. Threads: Reserve, Trim and usage() from any thread; what belongs to one lane (its
-// eager allocator) only under that lane's lock. Nothing here waits for the device.
+// Units: bytes. Threads: every method from any thread; one lock guards the books and is held while
+// memory is mapped. Nothing here waits for the device.
 
 #pragma once
 
@@ -57,32 +57,33 @@ class Pool {
   absl::Status Reserve(int lane, WindowKind kind, int64_t bytes);
 
   // Allocates from the lane's eager window, mapping more of it if needed. Sizes are rounded up to
-  // kBufferAlignment. Requires: bytes >= 1. Errors: kResourceExhausted if neither the window nor
-  // the device has room.
+  // kBufferAlignment. Requires: bytes >= 1 (checked); not during a capture of the calling thread.
+  // Errors: kResourceExhausted if the window or the device has no room; nothing changed then.
   absl::StatusOr<DeviceAddress> AllocateEager(int lane, int64_t bytes);
   // Requires: `address` came from AllocateEager on this lane and is live (checked).
   void FreeEager(int lane, DeviceAddress address);
 
-  // Releases the physical memory of the lane's eager window above its highest live byte. Requires:
-  // no work in flight uses it. Returns the bytes released.
+  // Releases the physical memory of the lane's eager window above its highest live byte, in whole
+  // handles. Requires: no work in flight uses it. Returns the bytes released.
   absl::StatusOr<int64_t> TrimEager(int lane);
 
   DeviceAddress base(int lane, WindowKind kind) const;
   int64_t window_bytes() const { return arena_->window_bytes(); }
   int lanes() const { return static_cast<int>(eager_.size()); }
 
-  // True if [address, address + bytes) meets any window of the pool.
+  // True if [address, address + bytes) meets any window of the pool; an empty range meets none.
   bool Contains(DeviceAddress address, int64_t bytes) const;
 
   Usage usage() const;  // Cost: O(lanes).
 
  private:
-  explicit Pool(std::unique_ptr<Arena> arena) : arena_(std::move(arena)) {}
+  Pool(std::unique_ptr<Arena> arena, int lanes);
 
-  std::unique_ptr<Arena> arena_;
-  std::vector<RangeAllocator> eager_;  // One per lane.
-  mutable std::mutex mutex_;           // Guards the arena and the fields below.
+  const std::unique_ptr<Arena> arena_;  // Its addresses never change; the lock guards the rest.
+  mutable std::mutex mutex_;            // Guards the arena's mappings and the fields below.
+  std::vector<RangeAllocator> eager_;   // One per lane; its size never changes.
   int64_t height_ = 0;
+  int64_t eager_peak_ = 0;
 };
 
 }  // namespace coppice
