@@ -91,7 +91,9 @@ absl::Status Pad(const Program& program, CallShape& shape) {
   for (size_t i = 0; i < program.spec.symbols.size(); ++i) {
     const SymbolSpec& symbol = program.spec.symbols[i];
     const std::optional<int64_t> bucket = symbol.policy.Find(shape.real[i]);
-    shape.padded[i] = bucket.value_or(shape.real[i]);
+    // A program that is never padded takes an empty extent as it is.
+    const bool as_it_is = !bucket.has_value() || program.spec.claim == Claim::kExact;
+    shape.padded[i] = as_it_is ? shape.real[i] : *bucket;
     if (bucket.has_value()) continue;
     shape.over_maximum = true;
     if (symbol.over_maximum == OverMaximum::kError) {
