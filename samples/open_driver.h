@@ -1,0 +1,23 @@
+// Where a sample runs: on a GPU if there is one, else on the emulator.
+
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+
+#include "coppice/base/status.h"
+#include "coppice/runtime/driver.h"
+#include "coppice/runtime/emulator.h"
+#include "coppice/runtime/kernel_image.h"
+
+// The CUDA driver, if it loads and `image` has code for it; otherwise the driver of a new emulator,
+// which `emulator` keeps.
+inline absl::StatusOr<coppice::Driver> OpenDriver(const coppice::KernelImage& image,
+                                                  std::unique_ptr<coppice::Emulator>& emulator) {
+  if (image.fatbin != nullptr) {
+    if (auto cuda = coppice::Driver::LoadCuda(); cuda.ok()) return cuda;
+  }
+  COPPICE_ASSIGN_OR_RETURN(emulator, coppice::Emulator::Create());
+  return emulator->driver();
+}

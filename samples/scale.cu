@@ -1,0 +1,14 @@
+// The kernel of hello_graph: y = factor * x, one element per thread.
+
+#include "coppice/runtime/block_kernel.h"
+
+#include "scale.h"
+
+COPPICE_KERNEL(Scale, 256, ScaleParams) {
+  block.ForEach([&](int thread) {
+    const int64_t i = int64_t{block.x()} * Block::kThreads + thread;
+    if (i < params.count) params.y[i] = params.factor * params.x[i];
+  });
+}
+
+COPPICE_KERNEL_IMAGE(scale_image, &ScaleHostKernel)
