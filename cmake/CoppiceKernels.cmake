@@ -3,7 +3,9 @@
 # with the C++ compiler, for the emulator, and, where nvcc is found, once into a fatbin (SASS for
 # COPPICE_CUDA_ARCHITECTURE and PTX) that is embedded as read-only data.
 #
-# Each file defines one image with COPPICE_KERNEL_IMAGE(<file name without .cu>_image, ...).
+# A file name.cu defines one image with COPPICE_KERNEL_IMAGE(name, ...). Host kernels are optimised in
+# every build type, and without contraction into fused multiply-adds: a result then has the same bits
+# in the vectorised part of a loop, in its remainder, and at every amount of padding.
 
 find_program(COPPICE_NVCC nvcc PATHS /usr/local/cuda/bin DOC "nvcc, for device code; optional")
 
@@ -31,12 +33,11 @@ function(coppice_kernels target)
       string(APPEND content
         "__asm__(\".pushsection .rodata\\n.balign 16\\n\"\n"
         "        \".global coppice_${name}_fatbin\\n.hidden coppice_${name}_fatbin\\n\"\n"
-        "        \"coppice_${name}_fatbin:\\n.incbin \\\"${fatbin}\\\"\\n\"\n"
-        "        \".global coppice_${name}_fatbin_end\\n.hidden coppice_${name}_fatbin_end\\n\"\n"
-        "        \"coppice_${name}_fatbin_end:\\n.byte 0\\n.popsection\\n\");\n")
+        "        \"coppice_${name}_fatbin:\\n.incbin \\\"${fatbin}\\\"\\n.popsection\\n\");\n")
     endif()
     file(GENERATE OUTPUT "${host}" CONTENT "${content}")
     target_sources(${target} PRIVATE "${host}")
-    set_source_files_properties("${host}" PROPERTIES OBJECT_DEPENDS "${depends}")
+    set_source_files_properties("${host}" PROPERTIES
+      OBJECT_DEPENDS "${depends}" COMPILE_OPTIONS "-O3;-ffp-contract=off")
   endforeach()
 endfunction()

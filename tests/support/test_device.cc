@@ -1,1 +1,107 @@
-// Stub.
+// The test device: set-up, copies, and the account at the end.
+
+#include "tests/support/test_device.h"
+
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "fmt/format.h"
+
+#include "coppice/base/check.h"
+#include "coppice/base/status.h"
+
+#include "tests/support/status_matchers.h"
+
+namespace coppice {
+namespace {
+
+constexpr uint64_t kDefaultSeed = 0x5EED;
+
+std::string SeedMessage(uint64_t seed) {
+  return fmt::format("emulator seed {}; repeat with COPPICE_TEST_SEED={}", seed, seed);
+}
+
+}  // namespace
+
+uint64_t TestSeed() {
+  const char* const text = std::getenv("COPPICE_TEST_SEED");  // NOLINT(concurrency-mt-unsafe)
+  if (text == nullptr) return kDefaultSeed;
+  const std::string_view digits(text);
+  uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seed);
+  COPPICE_CHECK(error == std::errc() && end == digits.data() + digits.size(),
+                "COPPICE_TEST_SEED is a decimal number");
+  return seed;
+}
+
+Emulator::Options TestEmulatorOptions() {
+  Emulator::Options options;
+  options.seed = TestSeed();
+  return options;
+}
+
+TestDevice::TestDevice(const Emulator::Options& options,
+                       std::optional<DriverLedger::Options> ledger)
+    : trace_(__FILE__, __LINE__, SeedMessage(options.seed)) {
+  absl::StatusOr<std::unique_ptr<Emulator>> emulator = Emulator::Create(options);
+  COPPICE_CHECK(emulator.ok(), "no emulator: is another one alive?");
+  emulator_ = *std::move(emulator);
+  if (ledger.has_value()) {
+    auto created = DriverLedger::Create(emulator_->driver(), *ledger);
+    COPPICE_CHECK(created.ok(), "no ledger: is another one alive?");
+    ledger_ = *std::move(created);
+  }
+  absl::StatusOr<Context> context = Context::Create(driver());
+  COPPICE_CHECK(context.ok(), "no context");
+  context_.emplace(*std::move(context));
+  absl::StatusOr<Stream> stream = Stream::Create(driver());
+  COPPICE_CHECK(stream.ok(), "no stream");
+  stream_.emplace(*std::move(stream));
+}
+
+TestDevice::~TestDevice() {
+  stream_.reset();
+  context_.reset();
+  const Emulator::Live live = emulator_->live();
+  EXPECT_EQ(live.physical_bytes, 0) << "bytes of physical memory were not released";
+  EXPECT_EQ(live.mapped_bytes, 0) << "bytes are still mapped";
+  EXPECT_EQ(live.reserved_bytes, 0) << "bytes of address space were not freed";
+  EXPECT_EQ(live.handles, 0) << "cuMemCreate without cuMemRelease";
+  EXPECT_EQ(live.allocations, 0) << "cuMemAlloc without cuMemFree";
+  EXPECT_EQ(live.streams, 0);
+  EXPECT_EQ(live.events, 0);
+  EXPECT_EQ(live.graphs, 0);
+  EXPECT_EQ(live.execs, 0);
+  EXPECT_EQ(live.libraries, 0);
+  EXPECT_EQ(live.captures, 0);
+  EXPECT_EQ(live.contexts, 0);
+}
+
+absl::StatusOr<DeviceMemory> TestDevice::UploadBytes(std::span<const std::byte> bytes) const {
+  const int64_t size = bytes.empty() ? 1 : static_cast<int64_t>(bytes.size());
+  COPPICE_ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Create(driver(), size));
+  COPPICE_RETURN_IF_ERROR(WriteBytes(memory.address(), bytes));
+  return memory;
+}
+
+absl::Status TestDevice::WriteBytes(DeviceAddress target, std::span<const std::byte> bytes) const {
+  if (bytes.empty()) return absl::OkStatus();
+  const void* const source = bytes.data();
+  COPPICE_RETURN_IF_ERROR(
+      driver().Call<&DriverTable::MemcpyHtoDAsync>(target, source, bytes.size(), stream()));
+  return Synchronize();
+}
+
+absl::Status TestDevice::ReadBytes(DeviceAddress source, std::span<std::byte> bytes) const {
+  if (bytes.empty()) return absl::OkStatus();
+  void* const target = bytes.data();
+  COPPICE_RETURN_IF_ERROR(
+      driver().Call<&DriverTable::MemcpyDtoHAsync>(target, source, bytes.size(), stream()));
+  return Synchronize();
+}
+
+}  // namespace coppice

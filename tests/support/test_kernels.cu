@@ -1,1 +1,90 @@
-// Stub.
+// The kernels of test_kernels.h.
+
+#include <cstdint>
+
+#include "coppice/runtime/block_kernel.h"
+
+#include "tests/support/test_kernels.h"
+
+namespace coppice {
+
+COPPICE_DEVICE int64_t ElementOf(int block, int thread) {
+  return int64_t{block} * kTestThreads + thread;
+}
+
+COPPICE_KERNEL(Fill, kTestThreads, FillParams) {
+  block.ForEach([&](int thread) {
+    const int64_t i = ElementOf(block.x(), thread);
+    if (i < params.count) params.target[i] = params.value;
+  });
+}
+
+COPPICE_KERNEL(Scale, kTestThreads, ScaleParams) {
+  block.ForEach([&](int thread) {
+    const int64_t i = ElementOf(block.x(), thread);
+    if (i < params.count) params.y[i] = params.factor * params.x[i];
+  });
+}
+
+COPPICE_KERNEL(Add, kTestThreads, AddParams) {
+  block.ForEach([&](int thread) {
+    const int64_t i = ElementOf(block.x(), thread);
+    if (i < params.count) params.z[i] = params.x[i] + params.y[i];
+  });
+}
+
+COPPICE_KERNEL(MaskedScale, kTestThreads, MaskedScaleParams) {
+  const int64_t count = params.words[params.word];
+  block.ForEach([&](int thread) {
+    const int64_t i = ElementOf(block.x(), thread);
+    if (i < count) params.y[i] = params.factor * params.x[i];
+  });
+}
+
+COPPICE_KERNEL(Store, kTestThreads, StoreParams) {
+  block.ForEach([&](int thread) {
+    if (block.x() == 0 && thread == 0) *params.target = params.value;
+  });
+}
+
+COPPICE_KERNEL(Collectives, kTestThreads, CollectivesParams) {
+  const int index = block.y() * block.grid_x() + block.x();
+  auto keys = block.Register<float>();
+  auto threads = block.Register<int32_t>();
+  auto ranks = block.Register<int32_t>();
+  COPPICE_SHARED(float, staged, Block::kThreads);
+  block.ForEach([&](int thread) {
+    keys[thread] = params.keys[ElementOf(index, thread)];
+    threads[thread] = thread;
+    ranks[thread] = keys[thread] > 0 ? 1 : 0;
+    staged[thread] = keys[thread];
+  });
+  block.Sync();
+  const float sum = block.Sum(keys);
+  const float maximum = block.Max(keys);
+  const int32_t arg_max = block.ArgMax(keys, threads);
+  const int32_t total = block.ExclusiveScan(ranks);
+  block.SortDescending(keys, threads);
+  block.ForEach([&](int thread) {
+    const int64_t i = ElementOf(index, thread);
+    params.positive_rank[i] = ranks[thread];
+    params.sorted_keys[i] = keys[thread];
+    params.sorted_threads[i] = threads[thread];
+    params.reversed[i] = staged[Block::kThreads - 1 - thread];
+    if (thread != 0) return;
+    params.sum[index] = sum;
+    params.maximum[index] = maximum;
+    params.arg_max[index] = arg_max;
+    params.positive_total[index] = total;
+  });
+}
+
+COPPICE_KERNEL_IMAGE(test_kernels,
+                     &FillHostKernel,
+                     &ScaleHostKernel,
+                     &AddHostKernel,
+                     &MaskedScaleHostKernel,
+                     &StoreHostKernel,
+                     &CollectivesHostKernel);
+
+}  // namespace coppice

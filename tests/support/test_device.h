@@ -1,0 +1,101 @@
+// A device to test on: an emulator, its context, one stream, and a check that nothing leaks.
+//
+//   TestDevice device;
+//   COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory x, device.Upload<float>({1, 2, 3}));
+//   EXPECT_EQ(device.Download<float>(x.address(), 3), (std::vector<float>{1, 2, 3}));
+//
+// Its destructor fails the test if anything that the test made on the device is still alive, so
+// declare it before everything else. The order in which the emulator runs work comes from a seed:
+// COPPICE_TEST_SEED in the environment, or a fixed number; every failure prints it.
+//
+// Units: bytes unless a name says otherwise. Threads: the thread that made it; others first call
+// context().MakeCurrent().
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gtest/gtest.h"
+
+#include "coppice/base/units.h"
+#include "coppice/runtime/driver_ledger.h"
+#include "coppice/runtime/emulator.h"
+#include "coppice/runtime/kernel_library.h"
+#include "coppice/runtime/stream.h"
+
+namespace coppice {
+
+// The seed of this process's tests.
+uint64_t TestSeed();
+
+// The emulator's options with the seed of this process's tests.
+Emulator::Options TestEmulatorOptions();
+
+class TestDevice {
+ public:
+  // Aborts if the emulator or the ledger cannot be made. Without ledger options there is no ledger.
+  explicit TestDevice(const Emulator::Options& options = TestEmulatorOptions(),
+                      std::optional<DriverLedger::Options> ledger = std::nullopt);
+  explicit TestDevice(const DriverLedger::Options& ledger)
+      : TestDevice(TestEmulatorOptions(), ledger) {}
+  ~TestDevice();
+  TestDevice(const TestDevice&) = delete;
+  TestDevice& operator=(const TestDevice&) = delete;
+
+  // The ledger's driver if there is a ledger, else the emulator's.
+  const Driver& driver() const { return ledger_ ? ledger_->driver() : emulator_->driver(); }
+  Emulator& emulator() { return *emulator_; }
+  DriverLedger& ledger() { return *ledger_; }  // Requires: made with one.
+  const Context& context() const { return *context_; }
+  CuStream stream() const { return stream_->handle(); }
+
+  // Waits for the stream.
+  absl::Status Synchronize() const { return stream_->Synchronize(); }
+
+  // Allocates memory that holds `values`, at least one byte of it.
+  template <typename T>
+  absl::StatusOr<DeviceMemory> Upload(const std::vector<T>& values) const {
+    return UploadBytes(std::as_bytes(std::span(values)));
+  }
+
+  // Copies `values` to `target`, in stream order, and waits.
+  template <typename T>
+  absl::Status Write(DeviceAddress target, const std::vector<T>& values) const {
+    return WriteBytes(target, std::as_bytes(std::span(values)));
+  }
+
+  // The `count` elements at `source`, after all work of the stream. Fails the test and returns
+  // zeros if they cannot be read.
+  template <typename T>
+  std::vector<T> Download(DeviceAddress source, int64_t count) const {
+    std::vector<T> values(static_cast<size_t>(count));
+    EXPECT_TRUE(ReadBytes(source, std::as_writable_bytes(std::span(values))).ok());
+    return values;
+  }
+
+ private:
+  absl::StatusOr<DeviceMemory> UploadBytes(std::span<const std::byte> bytes) const;
+  absl::Status WriteBytes(DeviceAddress target, std::span<const std::byte> bytes) const;
+  absl::Status ReadBytes(DeviceAddress source, std::span<std::byte> bytes) const;
+
+  testing::ScopedTrace trace_;
+  std::unique_ptr<Emulator> emulator_;
+  std::unique_ptr<DriverLedger> ledger_;
+  std::optional<Context> context_;
+  std::optional<Stream> stream_;
+};
+
+// A device address as the typed pointer that kernel parameters hold.
+template <typename T>
+T* PointerAt(DeviceAddress address) {
+  return reinterpret_cast<T*>(address);
+}
+
+}  // namespace coppice

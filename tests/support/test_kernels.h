@@ -1,0 +1,77 @@
+// Small kernels that tests launch: their parameters, and the image that holds them.
+//
+// Every kernel runs blocks of kTestThreads threads. Those that work on elements take one element
+// per thread: launch GridFor(count) blocks. Also compiled by nvcc.
+//
+// Units: counts in elements. Threads: plain values.
+
+#pragma once
+
+#include <cstdint>
+
+#include "coppice/runtime/kernel_image.h"
+
+namespace coppice {
+
+inline constexpr int kTestThreads = 64;
+
+// Blocks that cover `count` elements; at least one.
+constexpr unsigned GridFor(int64_t count) {
+  return count > 0 ? static_cast<unsigned>((count + kTestThreads - 1) / kTestThreads) : 1U;
+}
+
+// "Fill": target[i] = value.
+struct FillParams {
+  float* target = nullptr;
+  int64_t count = 0;
+  float value = 0;
+};
+
+// "Scale": y[i] = factor * x[i].
+struct ScaleParams {
+  const float* x = nullptr;
+  float* y = nullptr;
+  int64_t count = 0;
+  float factor = 1;
+};
+
+// "Add": z[i] = x[i] + y[i].
+struct AddParams {
+  const float* x = nullptr;
+  const float* y = nullptr;
+  float* z = nullptr;
+  int64_t count = 0;
+};
+
+// "MaskedScale": y[i] = factor * x[i] for i < words[word]; writes nothing beyond.
+struct MaskedScaleParams {
+  const float* x = nullptr;
+  float* y = nullptr;
+  const int64_t* words = nullptr;  // A parameter block.
+  int32_t word = 0;
+  float factor = 1;
+};
+
+// "Store": *target = value, by one thread.
+struct StoreParams {
+  int64_t* target = nullptr;
+  int64_t value = 0;
+};
+
+// "Collectives": block b = y * grid_x + x works on keys[b * kTestThreads + thread], and writes one
+// result per block at index b and one per thread at index b * kTestThreads + thread.
+struct CollectivesParams {
+  const float* keys = nullptr;        // One per thread.
+  float* sum = nullptr;               // One per block.
+  float* maximum = nullptr;           // One per block.
+  int32_t* arg_max = nullptr;         // One per block: the thread with the largest key.
+  int32_t* positive_total = nullptr;  // One per block: threads whose key is > 0.
+  int32_t* positive_rank = nullptr;   // One per thread: threads before it whose key is > 0.
+  float* sorted_keys = nullptr;       // One per thread.
+  int32_t* sorted_threads = nullptr;  // One per thread: where sorted_keys came from.
+  float* reversed = nullptr;          // One per thread: keys in reverse order, by shared memory.
+};
+
+extern const KernelImage test_kernels_image;
+
+}  // namespace coppice
