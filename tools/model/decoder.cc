@@ -1,1 +1,556 @@
-// Stub.
+// The decoder's host side: configuration, weights, specs and the launches of a forward pass.
+
+#include "tools/model/decoder.h"
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+
+#include "coppice/base/check.h"
+#include "coppice/base/status.h"
+
+#include "tools/model/decoder_params.h"
+
+namespace coppice {
+
+extern const KernelImage decoder_image;
+
+namespace {
+
+// Weights of the whole model come first, then those of each layer.
+enum ModelWeight : int { kEmbedding, kFinalNorm, kVocabulary, kCosines, kSines, kModelWeightCount };
+enum LayerWeight : int {
+  kAttentionNorm,
+  kQkv,
+  kAttentionOut,
+  kFfnNorm,
+  kGateUp,
+  kDown,
+  kLayerWeightCount
+};
+
+constexpr int WeightIndex(int64_t layer, LayerWeight weight) {
+  return static_cast<int>(kModelWeightCount + layer * kLayerWeightCount + weight);
+}
+
+// SplitMix64: the same weights from a seed on every platform, which <random> does not promise.
+class WeightSource {
+ public:
+  explicit WeightSource(uint64_t seed) : state_(seed) {}
+
+  // Uniform with mean 0 and the given standard deviation.
+  float Draw(double deviation) {
+    state_ += 0x9e3779b97f4a7c15;
+    uint64_t bits = state_;
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
+    bits ^= bits >> 31;
+    const double unit = static_cast<double>(bits >> 11) * 0x1p-53;  // In [0, 1).
+    return static_cast<float>(deviation * std::sqrt(12.0) * (unit - 0.5));
+  }
+
+ private:
+  uint64_t state_;
+};
+
+// A weight on the host.
+struct Weight {
+  std::string name;
+  std::vector<int64_t> sizes;
+  std::vector<float> values;
+};
+
+Weight DrawNorm(std::string name, int64_t width, WeightSource& source) {
+  constexpr double kSpread = 0.1;  // About 1, yet different in every place.
+  Weight weight{.name = std::move(name), .sizes = {width}, .values = {}};
+  for (int64_t i = 0; i < width; ++i)
+    weight.values.push_back(1.0F + source.Draw(kSpread));
+  return weight;
+}
+
+// A matrix [depth, width] with rows padded with zeros to whole tiles. Its deviation keeps a unit
+// input at unit size.
+Weight DrawProjection(std::string name, int64_t depth, int64_t width, WeightSource& source) {
+  const int64_t stride = AlignUp(width, kProjectionColumns);
+  Weight weight{.name = std::move(name), .sizes = {depth, stride}, .values = {}};
+  weight.values.resize(static_cast<size_t>(depth * stride));
+  const double deviation = 1 / std::sqrt(static_cast<double>(depth));
+  for (int64_t row = 0; row < depth; ++row) {
+    for (int64_t column = 0; column < width; ++column)
+      weight.values[static_cast<size_t>(row * stride + column)] = source.Draw(deviation);
+  }
+  return weight;
+}
+
+Weight DrawEmbedding(const DecoderConfig& config, WeightSource& source) {
+  Weight weight{.name = "embedding", .sizes = {config.vocab, config.d_model}, .values = {}};
+  for (int64_t i = 0; i < config.vocab * config.d_model; ++i)
+    weight.values.push_back(source.Draw(1));
+  return weight;
+}
+
+// cos or sin of position / theta^(2 i / head_dim), computed in double so that kernels need no
+// transcendental function of a large argument.
+Weight RotaryTable(std::string name, const DecoderConfig& config, double (*function)(double)) {
+  const int64_t half = config.head_dim / 2;
+  Weight weight{.name = std::move(name), .sizes = {config.max_context, half}, .values = {}};
+  for (int64_t position = 0; position < config.max_context; ++position) {
+    for (int64_t i = 0; i < half; ++i) {
+      const double exponent = static_cast<double>(i) / static_cast<double>(half);
+      const double angle = static_cast<double>(position) / std::pow(config.rope_theta, exponent);
+      weight.values.push_back(static_cast<float>(function(angle)));
+    }
+  }
+  return weight;
+}
+
+// In the order of ModelWeight, then LayerWeight of each layer.
+std::vector<Weight> DrawWeights(const DecoderConfig& config, uint64_t seed) {
+  WeightSource source(seed);
+  std::vector<Weight> weights;
+  weights.push_back(DrawEmbedding(config, source));
+  weights.push_back(DrawNorm("final_norm", config.d_model, source));
+  weights.push_back(DrawProjection("vocabulary", config.d_model, config.vocab, source));
+  weights.push_back(
+      RotaryTable("rotary_cosines", config, [](double angle) { return std::cos(angle); }));
+  weights.push_back(
+      RotaryTable("rotary_sines", config, [](double angle) { return std::sin(angle); }));
+  const int64_t query_width = config.heads * config.head_dim;
+  const int64_t qkv_width = query_width + 2 * config.kv_row();
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string prefix = fmt::format("layer{}.", layer);
+    weights.push_back(DrawNorm(prefix + "attention_norm", config.d_model, source));
+    weights.push_back(DrawProjection(prefix + "qkv", config.d_model, qkv_width, source));
+    weights.push_back(
+        DrawProjection(prefix + "attention_out", query_width, config.d_model, source));
+    weights.push_back(DrawNorm(prefix + "ffn_norm", config.d_model, source));
+    weights.push_back(DrawProjection(prefix + "gate_up", config.d_model, 2 * config.ffn, source));
+    weights.push_back(DrawProjection(prefix + "down", config.ffn, config.d_model, source));
+  }
+  return weights;
+}
+
+absl::Status CheckRange(const char* field, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return InvalidArgument("DecoderConfig: {} is {}; it must be in [{}, {}].", field, value, low,
+                         high);
+}
+
+absl::Status CheckPositive(const char* field, double value) {
+  if (std::isfinite(value) && value > 0) return absl::OkStatus();
+  return InvalidArgument("DecoderConfig: {} is {}; it must be positive and finite.", field, value);
+}
+
+// The keys, or the values, of a cache at `data`.
+Tensor CacheTensor(const DecoderConfig& config, DeviceAddress data) {
+  const int64_t sizes[] = {config.layers, config.slots, config.max_context, config.kv_row()};
+  return Tensor::Dense(data, DType::kFloat32, sizes);
+}
+
+InputSpec CopiedInput(const char* name, Dim dim) {
+  return {name, DType::kInt32, {dim}, InputRole::kCopy, Fill::Sentinel(), false};
+}
+
+template <typename T>
+T* PointerTo(DeviceAddress address) {
+  return std::bit_cast<T*>(address);
+}
+
+unsigned GridOf(int64_t items, int64_t per_block = 1) {
+  return static_cast<unsigned>(CeilDivide(items, per_block));
+}
+
+}  // namespace
+
+absl::Status ValidateConfig(const DecoderConfig& config) {
+  COPPICE_RETURN_IF_ERROR(CheckRange("layers", config.layers, 1, 256));
+  COPPICE_RETURN_IF_ERROR(CheckRange("d_model", config.d_model, 1, 65536));
+  COPPICE_RETURN_IF_ERROR(CheckRange("heads", config.heads, 1, 1024));
+  COPPICE_RETURN_IF_ERROR(CheckRange("kv_heads", config.kv_heads, 1, config.heads));
+  COPPICE_RETURN_IF_ERROR(CheckRange("head_dim", config.head_dim, 2, kHeadDimMax));
+  COPPICE_RETURN_IF_ERROR(CheckRange("ffn", config.ffn, 1, 262144));
+  COPPICE_RETURN_IF_ERROR(CheckRange("vocab", config.vocab, 2, 1048576));
+  COPPICE_RETURN_IF_ERROR(CheckRange("slots", config.slots, 1, 65536));
+  COPPICE_RETURN_IF_ERROR(CheckRange("max_context", config.max_context, 1, 1048576));
+  COPPICE_RETURN_IF_ERROR(CheckPositive("rope_theta", config.rope_theta));
+  COPPICE_RETURN_IF_ERROR(CheckPositive("rms_eps", config.rms_eps));
+  if (config.heads % config.kv_heads != 0) {
+    return InvalidArgument(
+        "DecoderConfig: heads is {}, kv_heads {}; heads must be a multiple of kv_heads.",
+        config.heads, config.kv_heads);
+  }
+  if (config.head_dim % 2 != 0) {
+    return InvalidArgument(
+        "DecoderConfig: head_dim is {}; it must be even, as dimensions rotate in pairs.",
+        config.head_dim);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KvCache> KvCache::Create(const Driver& driver, const DecoderConfig& config) {
+  COPPICE_RETURN_IF_ERROR(ValidateConfig(config));
+  const int64_t bytes = CacheTensor(config, 0).element_count() * SizeOf(DType::kFloat32);
+  const int64_t half = AlignUp(bytes, kBufferAlignment);
+  COPPICE_ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Create(driver, 2 * half));
+  const Tensor keys = CacheTensor(config, memory.address());
+  const Tensor values = CacheTensor(config, memory.address() + static_cast<DeviceAddress>(half));
+  COPPICE_ASSIGN_OR_RETURN(const Stream stream, Stream::Create(driver));
+  COPPICE_RETURN_IF_ERROR(
+      driver.Call<&DriverTable::MemsetD8Async>(memory.address(), static_cast<unsigned char>(0),
+                                               static_cast<size_t>(2 * half), stream.handle()));
+  COPPICE_RETURN_IF_ERROR(stream.Synchronize());
+  return KvCache(std::move(memory), keys, values);
+}
+
+int64_t KvCache::RowOffset(int64_t layer, int64_t slot, int64_t position) const {
+  COPPICE_CHECK(layer >= 0 && layer < keys_.sizes[0], "no such layer in the cache");
+  COPPICE_CHECK(slot >= 0 && slot < keys_.sizes[1], "no such slot in the cache");
+  COPPICE_CHECK(position >= 0 && position < keys_.sizes[2], "position beyond the context");
+  return layer * keys_.strides[0] + slot * keys_.strides[1] + position * keys_.strides[2];
+}
+
+absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(const Driver& driver,
+                                                         const DecoderConfig& config,
+                                                         const Options& options) {
+  COPPICE_RETURN_IF_ERROR(ValidateConfig(config));
+  COPPICE_ASSIGN_OR_RETURN(KernelLibrary library, KernelLibrary::Load(driver, decoder_image));
+  COPPICE_ASSIGN_OR_RETURN(Weights weights, CreateWeights(driver, config, options.seed));
+  std::unique_ptr<Decoder> decoder(
+      new Decoder(driver, config, std::move(library), std::move(weights)));
+  COPPICE_RETURN_IF_ERROR(decoder->GetKernels());
+  return decoder;
+}
+
+Decoder::~Decoder() = default;
+
+absl::StatusOr<Decoder::Weights> Decoder::CreateWeights(const Driver& driver,
+                                                        const DecoderConfig& config,
+                                                        uint64_t seed) {
+  const std::vector<Weight> drawn = DrawWeights(config, seed);
+  std::vector<std::string> names;
+  std::vector<Tensor> tensors;
+  int64_t bytes = 0;
+  for (const Weight& weight : drawn) {
+    names.push_back(weight.name);
+    tensors.push_back(
+        Tensor::Dense(static_cast<DeviceAddress>(bytes), DType::kFloat32, weight.sizes));
+    bytes += AlignUp(tensors.back().element_count() * SizeOf(DType::kFloat32), kBufferAlignment);
+  }
+  COPPICE_ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Create(driver, bytes));
+  COPPICE_ASSIGN_OR_RETURN(const Stream stream, Stream::Create(driver));
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    tensors[i].data += memory.address();
+    COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemcpyHtoDAsync>(
+        tensors[i].data, static_cast<const void*>(drawn[i].values.data()),
+        drawn[i].values.size() * sizeof(float), stream.handle()));
+  }
+  COPPICE_RETURN_IF_ERROR(stream.Synchronize());
+  return Weights{std::move(memory), std::move(names), std::move(tensors)};
+}
+
+absl::Status Decoder::GetKernels() {
+  const struct {
+    Kernel* kernel;
+    const char* name;
+  } wanted[] = {
+      {&kernels_.embed, "Embed"},   {&kernels_.norm, "Norm"},     {&kernels_.project, "Project"},
+      {&kernels_.rotate, "Rotate"}, {&kernels_.attend, "Attend"}, {&kernels_.gate, "Gate"},
+      {&kernels_.sample, "Sample"},
+  };
+  for (const auto& [kernel, name] : wanted) {
+    COPPICE_ASSIGN_OR_RETURN(*kernel, library_.Get(name));
+  }
+  return absl::OkStatus();
+}
+
+void Decoder::AppendStaticInputs(ProgramSpec& spec) const {
+  const auto append = [&spec](const std::string& name, const Tensor& tensor, bool mutated) {
+    Dims dims;
+    for (int axis = 0; axis < tensor.rank; ++axis)
+      dims.push_back(Dim::Fixed(tensor.sizes[static_cast<size_t>(axis)]));
+    spec.inputs.push_back({name, DType::kFloat32, dims, InputRole::kStatic, Fill::Zero(), mutated});
+  };
+  for (size_t i = 0; i < weights_.tensors.size(); ++i)
+    append(weights_.names[i], weights_.tensors[i], false);
+  const Tensor cache = CacheTensor(config_, 0);
+  append("keys", cache, true);
+  append("values", cache, true);
+}
+
+ProgramSpec Decoder::PrefillSpec(PaddingPolicy policy) const {
+  COPPICE_CHECK(policy.maximum() <= config_.max_context, "a bucket is longer than the context");
+  ProgramSpec spec;
+  spec.name = "prefill";
+  spec.claim = Claim::kMasked;
+  const Dim length = Dim::Symbol(spec.AddSymbol("length", std::move(policy)));
+  spec.inputs = {CopiedInput("tokens", length), CopiedInput("slot", Dim::Fixed(1))};
+  spec.outputs = {{"logits", DType::kFloat32, {Dim::Fixed(config_.vocab)}},
+                  {"next_token", DType::kInt32, {Dim::Fixed(1)}}};
+  AppendStaticInputs(spec);
+  return spec;
+}
+
+ProgramSpec Decoder::DecodeSpec(PaddingPolicy policy) const {
+  COPPICE_CHECK(policy.maximum() <= config_.slots, "a bucket is larger than the number of slots");
+  ProgramSpec spec;
+  spec.name = "decode";
+  spec.claim = Claim::kMasked;
+  const Dim batch = Dim::Symbol(spec.AddSymbol("batch", std::move(policy)));
+  spec.inputs = {CopiedInput("tokens", batch), CopiedInput("positions", batch),
+                 CopiedInput("slots", batch)};
+  spec.outputs = {{"logits", DType::kFloat32, {batch, Dim::Fixed(config_.vocab)}},
+                  {"next_tokens", DType::kInt32, {batch}}};
+  AppendStaticInputs(spec);
+  return spec;
+}
+
+std::vector<Tensor> Decoder::StaticInputs(const KvCache& cache) const {
+  std::vector<Tensor> inputs = weights_.tensors;
+  inputs.push_back(cache.keys());
+  inputs.push_back(cache.values());
+  return inputs;
+}
+
+// One run of a program: the launches of a forward pass and the temporaries between them, each freed
+// as soon as its last reader is launched.
+class Decoder::ForwardPass {
+ public:
+  // The copied inputs that tell the two programs apart.
+  struct Rows {
+    DeviceAddress positions;  // 0: the rows are one sequence, and only its last row predicts.
+    DeviceAddress slots;
+    int first_static;  // Index of the first static input.
+  };
+
+  ForwardPass(const Decoder& decoder, CallContext& context, const Rows& rows)
+      : decoder_(decoder),
+        config_(decoder.config_),
+        context_(context),
+        rows_(rows),
+        row_count_(context.extent(0)),
+        // Symbol 0 is the first word of the parameter block.
+        live_rows_(PointerTo<const int64_t>(context.parameters())) {}
+
+  absl::Status Run() {
+    COPPICE_ASSIGN_OR_RETURN(float* x, Allocate(config_.d_model));
+    COPPICE_RETURN_IF_ERROR(Embed(x));
+    for (int64_t layer = 0; layer < config_.layers; ++layer) {
+      COPPICE_RETURN_IF_ERROR(AddAttention(layer, x));
+      COPPICE_RETURN_IF_ERROR(AddFeedForward(layer, x));
+    }
+    return Predict(x);
+  }
+
+ private:
+  // A row-major temporary with one row per padded row.
+  absl::StatusOr<float*> Allocate(int64_t width) { return AllocateRows(row_count_, width); }
+
+  absl::StatusOr<float*> AllocateRows(int64_t count, int64_t width) {
+    COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address,
+                             context_.Allocate(count * width * SizeOf(DType::kFloat32)));
+    return PointerTo<float>(address);
+  }
+
+  absl::Status Free(const float* temporary) {
+    return context_.Free(std::bit_cast<DeviceAddress>(temporary));
+  }
+
+  const Tensor& static_input(int index) const { return context_.input(rows_.first_static + index); }
+
+  const float* weight(int index) const { return PointerTo<const float>(static_input(index).data); }
+
+  const float* weight(int64_t layer, LayerWeight name) const {
+    return weight(WeightIndex(layer, name));
+  }
+
+  template <typename Parameters>
+  absl::Status Launch(const Kernel& kernel,
+                      const Parameters& parameters,
+                      unsigned grid_x,
+                      unsigned grid_y = 1) {
+    return coppice::Launch(context_.driver(), kernel, context_.stream(), parameters, grid_x,
+                           grid_y);
+  }
+
+  absl::Status Embed(float* x) {
+    const EmbedParams params{.table = weight(kEmbedding),
+                             .tokens = PointerTo<const int32_t>(context_.input(0).data),
+                             .x = x,
+                             .live_rows = live_rows_,
+                             .width = config_.d_model};
+    return Launch(decoder_.kernels_.embed, params, GridOf(row_count_));
+  }
+
+  absl::Status Norm(const float* x, const float* weight, float* y, bool last_row_only) {
+    const NormParams params{.x = x,
+                            .weight = weight,
+                            .y = y,
+                            .live_rows = live_rows_,
+                            .width = config_.d_model,
+                            .epsilon = static_cast<float>(config_.rms_eps),
+                            .last_row_only = last_row_only ? 1 : 0};
+    return Launch(decoder_.kernels_.norm, params, GridOf(last_row_only ? 1 : row_count_));
+  }
+
+  // y = x * weight for the first `count` rows, or y += with `accumulate`.
+  struct Projection {
+    const float* x;
+    int weight;
+    float* y;
+    int64_t count;
+    int64_t width;
+    bool accumulate = false;
+  };
+
+  absl::Status Project(const Projection& projection) {
+    const Tensor& matrix = static_input(projection.weight);
+    const ProjectParams params{.x = projection.x,
+                               .weight = weight(projection.weight),
+                               .y = projection.y,
+                               .live_rows = live_rows_,
+                               .row_count = projection.count,
+                               .depth = matrix.sizes[0],
+                               .width = projection.width,
+                               .weight_stride = matrix.sizes[1],
+                               .accumulate = projection.accumulate ? 1 : 0};
+    return Launch(decoder_.kernels_.project, params, GridOf(projection.count, kProjectionRows),
+                  GridOf(matrix.sizes[1], kProjectionColumns));
+  }
+
+  // A temporary [rows, width] = norm(x) * matrix: how attention and feed-forward both begin.
+  absl::StatusOr<float*> NormAndProject(const float* x,
+                                        const float* norm,
+                                        int matrix,
+                                        int64_t width) {
+    COPPICE_ASSIGN_OR_RETURN(float* normed, Allocate(config_.d_model));
+    COPPICE_RETURN_IF_ERROR(Norm(x, norm, normed, false));
+    COPPICE_ASSIGN_OR_RETURN(float* y, Allocate(width));
+    COPPICE_RETURN_IF_ERROR(
+        Project({.x = normed, .weight = matrix, .y = y, .count = row_count_, .width = width}));
+    COPPICE_RETURN_IF_ERROR(Free(normed));
+    return y;
+  }
+
+  // x += source * matrix: how both end.
+  absl::Status AddProjection(const float* source, int matrix, float* x) {
+    return Project({.x = source,
+                    .weight = matrix,
+                    .y = x,
+                    .count = row_count_,
+                    .width = config_.d_model,
+                    .accumulate = true});
+  }
+
+  AttentionParams AttentionOf(int64_t layer, float* qkv) const {
+    const int cache = static_cast<int>(decoder_.weights_.tensors.size());
+    const Tensor& keys = static_input(cache);
+    const Tensor& values = static_input(cache + 1);
+    return {.qkv = qkv,
+            .keys = PointerTo<float>(keys.data) + layer * keys.strides[0],
+            .values = PointerTo<float>(values.data) + layer * values.strides[0],
+            .positions = PointerTo<const int32_t>(rows_.positions),
+            .slots = PointerTo<const int32_t>(rows_.slots),
+            .live_rows = live_rows_,
+            .heads = config_.heads,
+            .kv_heads = config_.kv_heads,
+            .head_dim = config_.head_dim,
+            .max_context = config_.max_context};
+  }
+
+  absl::Status AddAttention(int64_t layer, float* x) {
+    const int64_t width = config_.heads * config_.head_dim;
+    COPPICE_ASSIGN_OR_RETURN(
+        float* qkv, NormAndProject(x, weight(layer, kAttentionNorm), WeightIndex(layer, kQkv),
+                                   width + 2 * config_.kv_row()));
+    const AttentionParams attention = AttentionOf(layer, qkv);
+    const RotateParams rotate{
+        .attention = attention, .cosines = weight(kCosines), .sines = weight(kSines)};
+    COPPICE_RETURN_IF_ERROR(Launch(decoder_.kernels_.rotate, rotate, GridOf(row_count_)));
+
+    COPPICE_ASSIGN_OR_RETURN(float* attended, Allocate(width));
+    const double scale = 1 / std::sqrt(static_cast<double>(config_.head_dim));
+    const AttendParams attend{
+        .attention = attention, .y = attended, .scale = static_cast<float>(scale)};
+    COPPICE_RETURN_IF_ERROR(
+        Launch(decoder_.kernels_.attend, attend, GridOf(row_count_), GridOf(config_.heads)));
+    COPPICE_RETURN_IF_ERROR(Free(qkv));
+
+    COPPICE_RETURN_IF_ERROR(AddProjection(attended, WeightIndex(layer, kAttentionOut), x));
+    return Free(attended);
+  }
+
+  absl::Status AddFeedForward(int64_t layer, float* x) {
+    COPPICE_ASSIGN_OR_RETURN(
+        float* gate_up,
+        NormAndProject(x, weight(layer, kFfnNorm), WeightIndex(layer, kGateUp), 2 * config_.ffn));
+    COPPICE_ASSIGN_OR_RETURN(float* gated, Allocate(config_.ffn));
+    const GateParams gate{
+        .gate_up = gate_up, .y = gated, .live_rows = live_rows_, .width = config_.ffn};
+    COPPICE_RETURN_IF_ERROR(Launch(decoder_.kernels_.gate, gate, GridOf(row_count_)));
+    COPPICE_RETURN_IF_ERROR(Free(gate_up));
+
+    COPPICE_RETURN_IF_ERROR(AddProjection(gated, WeightIndex(layer, kDown), x));
+    return Free(gated);
+  }
+
+  // Logits and next tokens of every row, or of the last one. Frees x.
+  absl::Status Predict(float* x) {
+    const bool last_row_only = rows_.positions == 0;
+    const int64_t count = last_row_only ? 1 : row_count_;
+    COPPICE_ASSIGN_OR_RETURN(float* normed, AllocateRows(count, config_.d_model));
+    COPPICE_RETURN_IF_ERROR(Norm(x, weight(kFinalNorm), normed, last_row_only));
+    COPPICE_RETURN_IF_ERROR(Free(x));
+
+    COPPICE_ASSIGN_OR_RETURN(const Tensor logits, context_.AllocateOutput(0));
+    COPPICE_RETURN_IF_ERROR(Project({.x = normed,
+                                     .weight = kVocabulary,
+                                     .y = PointerTo<float>(logits.data),
+                                     .count = count,
+                                     .width = config_.vocab}));
+    COPPICE_RETURN_IF_ERROR(Free(normed));
+
+    COPPICE_ASSIGN_OR_RETURN(const Tensor tokens, context_.AllocateOutput(1));
+    const SampleParams sample{.logits = PointerTo<const float>(logits.data),
+                              .tokens = PointerTo<int32_t>(tokens.data),
+                              .live_rows = live_rows_,
+                              .width = config_.vocab};
+    return Launch(decoder_.kernels_.sample, sample, GridOf(count));
+  }
+
+  const Decoder& decoder_;
+  const DecoderConfig& config_;
+  CallContext& context_;
+  const Rows rows_;
+  const int64_t row_count_;  // Padded.
+  const int64_t* live_rows_;
+};
+
+Callable Decoder::PrefillCallable() const {
+  return [this](CallContext& context) -> absl::Status {
+    if (context.extent(0) > config_.max_context) {
+      return MakeError(absl::StatusCode::kOutOfRange,
+                       "Decoder::Prefill: {} tokens, but a slot holds {}; raise max_context.",
+                       context.extent(0), config_.max_context);
+    }
+    return ForwardPass(*this, context,
+                       {.positions = 0, .slots = context.input(1).data, .first_static = 2})
+        .Run();
+  };
+}
+
+Callable Decoder::DecodeCallable() const {
+  return [this](CallContext& context) -> absl::Status {
+    if (context.extent(0) > config_.slots) {
+      return MakeError(absl::StatusCode::kOutOfRange,
+                       "Decoder::Decode: {} rows, but the cache has {} slots; raise slots.",
+                       context.extent(0), config_.slots);
+    }
+    return ForwardPass(*this, context,
+                       {.positions = context.input(1).data,
+                        .slots = context.input(2).data,
+                        .first_static = 3})
+        .Run();
+  };
+}
+
+}  // namespace coppice

@@ -19,7 +19,6 @@
 
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -129,7 +128,34 @@ class Decoder {
   const DecoderConfig& config() const { return config_; }
 
  private:
-  Decoder(const Driver& driver, const DecoderConfig& config);
+  // Drawn weights on the device, in the order of StaticInputs.
+  struct Weights {
+    DeviceMemory memory;
+    std::vector<std::string> names;
+    std::vector<Tensor> tensors;
+  };
+  struct Kernels {
+    Kernel embed, norm, project, rotate, attend, gate, sample;
+  };
+  class ForwardPass;
+
+  Decoder(const Driver& driver, const DecoderConfig& config, KernelLibrary library, Weights weights)
+      : driver_(&driver),
+        config_(config),
+        library_(std::move(library)),
+        weights_(std::move(weights)) {}
+
+  static absl::StatusOr<Weights> CreateWeights(const Driver& driver,
+                                               const DecoderConfig& config,
+                                               uint64_t seed);
+  absl::Status GetKernels();
+  void AppendStaticInputs(ProgramSpec& spec) const;
+
+  const Driver* driver_;
+  DecoderConfig config_;
+  KernelLibrary library_;
+  Kernels kernels_;
+  Weights weights_;
 };
 
 }  // namespace coppice
