@@ -1,1 +1,248 @@
-// Stub.
+// Goal: every rule of ValidateSpec and the layout of the parameter block. Method: one valid spec,
+// and for each rule the least change that breaks it.
+
+#include "coppice/graphs/program.h"
+
+#include <functional>
+#include <limits>
+
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace coppice {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Two symbols, a copied input for each, a static input, an output, and scalars of both kinds.
+ProgramSpec ValidSpec() {
+  ProgramSpec spec{.name = "attend", .claim = Claim::kMasked};
+  const int batch = spec.AddSymbol("batch", *PaddingPolicy::Pow2(64));
+  const int length = spec.AddSymbol("length", *PaddingPolicy::Linear(16, 4096));
+  spec.inputs = {
+      {.name = "tokens", .dtype = DType::kInt32, .dims = {Dim::Symbol(batch), Dim::Fixed(8)}},
+      {.name = "mask", .dtype = DType::kUInt8, .dims = {Dim::Symbol(batch), Dim::Symbol(length)}},
+      {.name = "cache", .dims = {Dim::Fixed(4096)}, .role = InputRole::kStatic, .mutated = true}};
+  spec.outputs = {{.name = "logits", .dims = {Dim::Symbol(batch), Dim::Fixed(32)}}};
+  spec.scalars = {{.name = "layer"},
+                  {.name = "step", .device_resident = true},
+                  {.name = "mode"},
+                  {.name = "seed", .device_resident = true}};
+  return spec;
+}
+
+// Expects the error to name the program and, by `field`, the place.
+void ExpectInvalid(const ProgramSpec& spec, const std::string& field) {
+  const absl::Status status = ValidateSpec(spec);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(status.ToString(), HasSubstr(spec.name));
+  EXPECT_THAT(status.ToString(), HasSubstr(field));
+}
+
+TEST(ProgramTest, AcceptsAValidSpec) {
+  EXPECT_TRUE(ValidateSpec(ValidSpec()).ok());
+}
+
+TEST(ProgramTest, AcceptsTheExampleOfTheHeader) {
+  ProgramSpec spec{.name = "scale", .claim = Claim::kMasked};
+  const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(4096));
+  spec.inputs = {{.name = "x", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}}};
+  spec.outputs = {{.name = "y", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}}};
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+}
+
+TEST(ProgramTest, AcceptsAProgramOfNothingButAName) {
+  const ProgramSpec spec{.name = "empty"};
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+  EXPECT_EQ(spec.parameter_words(), 0);
+}
+
+TEST(ProgramTest, AddSymbolReturnsItsIndex) {
+  ProgramSpec spec;
+  EXPECT_EQ(spec.AddSymbol("a", *PaddingPolicy::Exact(4)), 0);
+  EXPECT_EQ(spec.AddSymbol("b", *PaddingPolicy::Exact(4)), 1);
+  EXPECT_EQ(spec.symbols[1].name, "b");
+}
+
+TEST(ProgramTest, RejectsMissingNames) {
+  ProgramSpec spec = ValidSpec();
+  spec.name.clear();
+  EXPECT_EQ(ValidateSpec(spec).code(), absl::StatusCode::kInvalidArgument);
+  spec = ValidSpec();
+  spec.symbols[1].name.clear();
+  ExpectInvalid(spec, "symbols[1]");
+  spec = ValidSpec();
+  spec.inputs[2].name.clear();
+  ExpectInvalid(spec, "inputs[2]");
+  spec = ValidSpec();
+  spec.outputs[0].name.clear();
+  ExpectInvalid(spec, "outputs[0]");
+  spec = ValidSpec();
+  spec.scalars[3].name.clear();
+  ExpectInvalid(spec, "scalars[3]");
+}
+
+TEST(ProgramTest, RejectsNamesThatRepeatWithinAList) {
+  ProgramSpec spec = ValidSpec();
+  spec.symbols[1].name = "batch";
+  ExpectInvalid(spec, "symbols[1] repeats the name batch");
+  spec = ValidSpec();
+  spec.inputs[2].name = "tokens";
+  ExpectInvalid(spec, "inputs[2] repeats the name tokens");
+  spec = ValidSpec();
+  spec.outputs.push_back(spec.outputs[0]);
+  ExpectInvalid(spec, "outputs[1] repeats the name logits");
+  spec = ValidSpec();
+  spec.scalars[2].name = "layer";
+  ExpectInvalid(spec, "scalars[2] repeats the name layer");
+}
+
+TEST(ProgramTest, AcceptsNamesThatRepeatAcrossLists) {
+  ProgramSpec spec = ValidSpec();
+  spec.outputs[0].name = "tokens";
+  spec.scalars[0].name = "batch";
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+}
+
+TEST(ProgramTest, LimitsTheSymbols) {
+  ProgramSpec spec{.name = "many", .claim = Claim::kMasked};
+  for (int i = 0; i < kSymbolsMax; ++i) {
+    const int symbol = spec.AddSymbol(fmt::format("s{}", i), *PaddingPolicy::Pow2(4));
+    spec.inputs.push_back({.name = fmt::format("x{}", i), .dims = {Dim::Symbol(symbol)}});
+  }
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+  const int symbol = spec.AddSymbol("more", *PaddingPolicy::Pow2(4));
+  spec.inputs[0].dims.push_back(Dim::Symbol(symbol));
+  ExpectInvalid(spec, "9 symbols");
+}
+
+TEST(ProgramTest, LimitsTheScalars) {
+  ProgramSpec spec{.name = "many"};
+  for (int i = 0; i < kScalarsMax; ++i)
+    spec.scalars.push_back({.name = fmt::format("s{}", i)});
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+  spec.scalars.push_back({.name = "more"});
+  ExpectInvalid(spec, "17 scalars");
+}
+
+TEST(ProgramTest, LimitsTheCopiedInputsButNotTheStaticOnes) {
+  ProgramSpec spec{.name = "many"};
+  for (int i = 0; i < kCopyInputsMax; ++i) {
+    spec.inputs.push_back({.name = fmt::format("x{}", i)});
+    spec.inputs.push_back({.name = fmt::format("w{}", i), .role = InputRole::kStatic});
+  }
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+  spec.inputs.push_back({.name = "more"});
+  ExpectInvalid(spec, "25 copied inputs");
+}
+
+TEST(ProgramTest, LimitsTheRank) {
+  ProgramSpec spec = ValidSpec();
+  spec.inputs[2].dims = Dims(kRankMax, Dim::Fixed(2));
+  spec.outputs[0].dims = Dims(kRankMax, Dim::Fixed(2));
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+  spec.outputs[0].dims.push_back(Dim::Fixed(2));
+  ExpectInvalid(spec, "output logits has rank 5");
+  spec = ValidSpec();
+  spec.inputs[2].dims = Dims(kRankMax + 1, Dim::Fixed(2));
+  ExpectInvalid(spec, "input cache has rank 5");
+}
+
+TEST(ProgramTest, RejectsSymbolsThatDoNotExist) {
+  ProgramSpec spec = ValidSpec();
+  spec.inputs[0].dims[1] = Dim::Symbol(2);
+  ExpectInvalid(spec, "input tokens axis 1 names symbol 2 of 2");
+  spec = ValidSpec();
+  spec.outputs[0].dims[0] = Dim::Symbol(7);
+  ExpectInvalid(spec, "output logits axis 0 names symbol 7 of 2");
+}
+
+TEST(ProgramTest, RejectsNegativeSizesAndAcceptsEmptyOnes) {
+  ProgramSpec spec = ValidSpec();
+  spec.inputs[0].dims[1] = Dim::Fixed(0);
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+  spec.inputs[0].dims[1] = Dim::Fixed(-1);
+  ExpectInvalid(spec, "input tokens axis 1 has size -1");
+  spec = ValidSpec();
+  spec.outputs[0].dims[1] = Dim::Fixed(-5);
+  ExpectInvalid(spec, "output logits axis 1 has size -5");
+}
+
+TEST(ProgramTest, RejectsTensorsWhoseBytesOverflow) {
+  ProgramSpec spec = ValidSpec();
+  // 64 x 2^54 elements of 4 bytes are 2^62 bytes, twice as many are 2^63.
+  spec.outputs[0].dims = {Dim::Symbol(0), Dim::Fixed(int64_t{1} << 54)};
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+  spec.outputs[0].dims[1] = Dim::Fixed(int64_t{1} << 55);
+  ExpectInvalid(spec, "output logits");
+  spec = ValidSpec();
+  spec.inputs[2].dims = {Dim::Fixed(0), Dim::Fixed(std::numeric_limits<int64_t>::max())};
+  ExpectInvalid(spec, "input cache");
+}
+
+TEST(ProgramTest, RejectsASymbolThatNoCopiedInputBinds) {
+  ProgramSpec spec = ValidSpec();
+  spec.inputs[1].dims = {Dim::Symbol(0)};
+  ExpectInvalid(spec, "symbol length");
+  spec.outputs[0].dims[1] = Dim::Symbol(1);
+  ExpectInvalid(spec, "symbol length");
+}
+
+TEST(ProgramTest, RejectsADynamicStaticInput) {
+  ProgramSpec spec = ValidSpec();
+  spec.inputs[2].dims = {Dim::Fixed(4), Dim::Symbol(0)};
+  ExpectInvalid(spec, "static input cache");
+}
+
+TEST(ProgramTest, RejectsACopiedInputThatIsMutated) {
+  ProgramSpec spec = ValidSpec();
+  spec.inputs[0].mutated = true;
+  ExpectInvalid(spec, "input tokens");
+}
+
+TEST(ProgramTest, IgnoresTheFillOfAStaticInput) {
+  ProgramSpec spec = ValidSpec();
+  spec.inputs[2].fill = Fill::RepeatLast();
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+}
+
+TEST(ProgramTest, AnExactClaimAllowsExactPoliciesOnly) {
+  ProgramSpec spec = ValidSpec();
+  spec.claim = Claim::kExact;
+  ExpectInvalid(spec, "symbol batch is padded by pow2");
+  spec.symbols[0].policy = *PaddingPolicy::Exact(64);
+  ExpectInvalid(spec, "symbol length is padded by linear:16");
+  spec.symbols[1].policy = *PaddingPolicy::Exact(4096);
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+}
+
+TEST(ProgramTest, PaddingClaimsAllowEveryPolicy) {
+  ProgramSpec spec = ValidSpec();
+  spec.symbols[1].policy = *PaddingPolicy::Exact(4096);
+  for (const Claim claim : {Claim::kRowIndependent, Claim::kMasked}) {
+    spec.claim = claim;
+    EXPECT_TRUE(ValidateSpec(spec).ok());
+  }
+}
+
+TEST(ProgramTest, ParameterBlockHoldsExtentsThenDeviceResidentScalars) {
+  const ProgramSpec spec = ValidSpec();
+  EXPECT_EQ(ExtentWord(spec, 0), 0);
+  EXPECT_EQ(ExtentWord(spec, 1), 1);
+  EXPECT_EQ(ScalarWord(spec, 1), 2);
+  EXPECT_EQ(ScalarWord(spec, 3), 3);
+  EXPECT_EQ(spec.parameter_words(), 4);
+}
+
+TEST(ProgramDeathTest, WordsOfNothingAreChecked) {
+  const ProgramSpec spec = ValidSpec();
+  EXPECT_DEATH(ScalarWord(spec, 0), "the scalar is part of the key");
+  EXPECT_DEATH(ScalarWord(spec, 4), "the program has no such scalar");
+  EXPECT_DEATH(ScalarWord(spec, -1), "the program has no such scalar");
+  EXPECT_DEATH(ExtentWord(spec, 2), "the program has no such symbol");
+  EXPECT_DEATH(ExtentWord(spec, -1), "the program has no such symbol");
+}
+
+}  // namespace
+}  // namespace coppice

@@ -1,1 +1,44 @@
-// Stub.
+// Goal: reason.h. Method: every enumerator of both enums, against a list of the names in order.
+
+#include "coppice/graphs/reason.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace coppice {
+namespace {
+
+TEST(ReasonTest, NamesEveryPath) {
+  const char* const names[] = {"replay", "record", "warm_up", "eager"};
+  static_assert(std::size(names) == kPathCount);
+  for (int i = 0; i < kPathCount; ++i)
+    EXPECT_STREQ(NameOf(static_cast<Path>(i)), names[i]);
+}
+
+TEST(ReasonTest, NamesEveryReasonInSnakeCase) {
+  const char* const names[] = {"none",
+                               "new_bucket",
+                               "static_input_moved",
+                               "other_live_regions",
+                               "evicted",
+                               "over_largest_bucket",
+                               "graph_limit",
+                               "byte_limit",
+                               "capture_invalidated",
+                               "not_capturable",
+                               "gate_says_eager",
+                               "user_disabled",
+                               "poisoned"};
+  static_assert(std::size(names) == kReasonCount);
+  for (int i = 0; i < kReasonCount; ++i)
+    EXPECT_STREQ(NameOf(static_cast<Reason>(i)), names[i]);
+}
+
+TEST(ReasonTest, CountsEndAtTheLastEnumerator) {
+  EXPECT_EQ(static_cast<int>(Path::kEager) + 1, kPathCount);
+  EXPECT_EQ(static_cast<int>(Reason::kPoisoned) + 1, kReasonCount);
+}
+
+}  // namespace
+}  // namespace coppice

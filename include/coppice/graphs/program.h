@@ -87,16 +87,16 @@ struct Fill {
 struct InputSpec {
   std::string name;
   DType dtype = DType::kFloat32;
-  Dims dims;
+  Dims dims{};
   InputRole role = InputRole::kCopy;
-  Fill fill;
+  Fill fill{};
   bool mutated = false;  // Static inputs only: the program writes to it.
 };
 
 struct OutputSpec {
   std::string name;
   DType dtype = DType::kFloat32;
-  Dims dims;
+  Dims dims{};
 };
 
 // A host scalar. One that is not device-resident is baked into the kernels' arguments and so is
@@ -109,10 +109,11 @@ struct ScalarSpec {
 struct ProgramSpec {
   std::string name;
   Claim claim = Claim::kExact;
-  std::vector<SymbolSpec> symbols;
-  std::vector<InputSpec> inputs;
-  std::vector<OutputSpec> outputs;
-  std::vector<ScalarSpec> scalars;
+  // Initialised, like dims and fill above, so that no compiler warns where a spec leaves them out.
+  std::vector<SymbolSpec> symbols{};
+  std::vector<InputSpec> inputs{};
+  std::vector<OutputSpec> outputs{};
+  std::vector<ScalarSpec> scalars{};
 
   // Appends a symbol and returns its index.
   int AddSymbol(std::string symbol_name, PaddingPolicy policy) {
