@@ -1,1 +1,249 @@
-// Stub.
+// The ledger's wrapper table and its books.
+//
+// Every entry of the table is one instance of Wrapped<entry>::Call, generated from the entry list:
+// it calls the inner driver, then writes the books. A driver entry is a plain function, so the
+// books are found through one pointer per process.
+//
+// The entries that create or release memory hold the mutex across the inner call. Otherwise another
+// thread could be given the same handle or address again before the old one is struck out.
+
+#include "coppice/runtime/driver_ledger.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "coppice/base/check.h"
+#include "coppice/base/status.h"
+
+namespace coppice {
+
+struct DriverLedger::Books {
+  Books(const DriverTable& inner_table, const Options& wanted)
+      : inner(inner_table), options(wanted) {}
+
+  const DriverTable inner;
+  const Options options;
+  std::array<std::atomic<int64_t>, kDriverEntryCount> calls{};
+  std::atomic<int64_t> driver_ns = 0;
+
+  std::mutex trace_mutex;
+  std::vector<TracedCall> trace;
+
+  std::mutex memory_mutex;
+  std::map<CuDeviceAddress, int64_t> mappings;  // Bytes by first address; disjoint.
+  absl::flat_hash_map<CuMemoryHandle, int64_t> created;
+  absl::flat_hash_map<CuDeviceAddress, int64_t> allocated;
+};
+
+namespace {
+
+using Books = DriverLedger::Books;
+
+std::atomic<Books*> active_books = nullptr;
+
+// Positions of the entries in the table.
+enum EntryIndex : int {
+#define X(member, version, parameters) k##member,
+#include "coppice/runtime/driver_entries.inc"
+#undef X
+};
+
+// What an entry that succeeded does to the memory books. Most do nothing; those for which this is
+// specialised below are called under the memory mutex.
+template <int kEntry>
+struct MemoryEffect {
+  static constexpr bool kAny = false;
+};
+
+template <>
+struct MemoryEffect<kMemCreate> {
+  static constexpr bool kAny = true;
+  static void Apply(Books& books,
+                    const CuMemoryHandle* handle,
+                    size_t bytes,
+                    const CuMemAllocationProperties*,
+                    unsigned long long) {  // NOLINT(google-runtime-int): CUDA's type.
+    books.created[*handle] = static_cast<int64_t>(bytes);
+  }
+};
+
+template <>
+struct MemoryEffect<kMemRelease> {
+  static constexpr bool kAny = true;
+  static void Apply(Books& books, CuMemoryHandle handle) { books.created.erase(handle); }
+};
+
+template <>
+struct MemoryEffect<kMemAlloc> {
+  static constexpr bool kAny = true;
+  static void Apply(Books& books, const CuDeviceAddress* address, size_t bytes) {
+    books.allocated[*address] = static_cast<int64_t>(bytes);
+  }
+};
+
+template <>
+struct MemoryEffect<kMemFree> {
+  static constexpr bool kAny = true;
+  static void Apply(Books& books, CuDeviceAddress address) { books.allocated.erase(address); }
+};
+
+template <>
+struct MemoryEffect<kMemMap> {
+  static constexpr bool kAny = true;
+  static void Apply(Books& books,
+                    CuDeviceAddress address,
+                    size_t bytes,
+                    size_t,
+                    CuMemoryHandle,
+                    unsigned long long) {  // NOLINT(google-runtime-int): CUDA's type.
+    books.mappings[address] = static_cast<int64_t>(bytes);
+  }
+};
+
+template <>
+struct MemoryEffect<kMemUnmap> {
+  static constexpr bool kAny = true;
+  // An unmapped range covers whole mappings: the driver refuses anything else.
+  static void Apply(Books& books, CuDeviceAddress address, size_t bytes) {
+    books.mappings.erase(books.mappings.lower_bound(address),
+                         books.mappings.lower_bound(address + bytes));
+  }
+};
+
+void AddElapsed(Books& books, std::chrono::steady_clock::time_point start) {
+  const auto elapsed = std::chrono::steady_clock::now() - start;
+  books.driver_ns.fetch_add(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count(),
+                            std::memory_order_relaxed);
+}
+
+template <auto kMember, typename... Args>
+CuResult CallInner(Books& books, Args... args) {
+  if (!books.options.time_calls) return (books.inner.*kMember)(args...);
+  const auto start = std::chrono::steady_clock::now();
+  const CuResult result = (books.inner.*kMember)(args...);
+  AddElapsed(books, start);
+  return result;
+}
+
+template <int kEntry, auto kMember>
+struct Wrapped;
+
+template <int kEntry, typename... Args, CuResult (*DriverTable::*kMember)(Args...)>
+struct Wrapped<kEntry, kMember> {
+  static CuResult Call(Args... args) {
+    Books* const books = active_books.load(std::memory_order_acquire);
+    COPPICE_CHECK(books != nullptr, "the ledger of this driver is gone");
+    books->calls[kEntry].fetch_add(1, std::memory_order_relaxed);
+    const CuResult result = CallAndKeep(*books, args...);
+    if (books->options.trace) {
+      const std::lock_guard lock(books->trace_mutex);
+      books->trace.push_back({.entry = kEntry, .result = result});
+    }
+    return result;
+  }
+
+ private:
+  static CuResult CallAndKeep(Books& books, Args... args) {
+    if constexpr (MemoryEffect<kEntry>::kAny) {
+      const std::lock_guard lock(books.memory_mutex);
+      const CuResult result = CallInner<kMember>(books, args...);
+      if (result == CuResult::kSuccess) MemoryEffect<kEntry>::Apply(books, args...);
+      return result;
+    } else {
+      return CallInner<kMember>(books, args...);
+    }
+  }
+};
+
+DriverTable WrapperTable() {
+  DriverTable table;
+#define X(member, version, parameters) \
+  table.member = &Wrapped<k##member, &DriverTable::member>::Call;
+#include "coppice/runtime/driver_entries.inc"
+#undef X
+  return table;
+}
+
+int64_t SumOfBytes(const absl::flat_hash_map<unsigned long long, int64_t>& bytes_by_key) {
+  return std::accumulate(bytes_by_key.begin(), bytes_by_key.end(), int64_t{0},
+                         [](int64_t sum, const auto& entry) { return sum + entry.second; });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DriverLedger>> DriverLedger::Create(const Driver& inner,
+                                                                   const Options& options) {
+  auto books = std::make_unique<Books>(inner.table(), options);
+  Books* none = nullptr;
+  if (!active_books.compare_exchange_strong(none, books.get())) {
+    return FailedPrecondition(
+        "DriverLedger::Create: this process has a ledger; destroy it before making another");
+  }
+  const Driver wrapped(WrapperTable(), inner.kind());
+  return std::unique_ptr<DriverLedger>(new DriverLedger(wrapped, std::move(books)));
+}
+
+DriverLedger::DriverLedger(const Driver& wrapped, std::unique_ptr<Books> books)
+    : driver_(wrapped), books_(std::move(books)) {}
+
+DriverLedger::~DriverLedger() {
+  active_books.store(nullptr, std::memory_order_release);
+}
+
+int64_t DriverLedger::calls() const {
+  return std::accumulate(books_->calls.begin(), books_->calls.end(), int64_t{0},
+                         [](int64_t sum, const std::atomic<int64_t>& count) {
+                           return sum + count.load(std::memory_order_relaxed);
+                         });
+}
+
+int64_t DriverLedger::CallsAt(int index) const {
+  return books_->calls[static_cast<size_t>(index)].load(std::memory_order_relaxed);
+}
+
+int64_t DriverLedger::driver_ns() const {
+  return books_->driver_ns.load(std::memory_order_relaxed);
+}
+
+int64_t DriverLedger::MappedBytes(DeviceAddress address, int64_t bytes) const {
+  const std::lock_guard lock(books_->memory_mutex);
+  const DeviceAddress end = address + static_cast<DeviceAddress>(bytes);
+  auto mapping = books_->mappings.upper_bound(address);
+  if (mapping != books_->mappings.begin()) --mapping;  // It may reach into the range.
+  int64_t total = 0;
+  for (; mapping != books_->mappings.end() && mapping->first < end; ++mapping) {
+    const DeviceAddress mapping_end = mapping->first + static_cast<DeviceAddress>(mapping->second);
+    const DeviceAddress from = std::max(address, mapping->first);
+    const DeviceAddress to = std::min(end, mapping_end);
+    if (from < to) total += static_cast<int64_t>(to - from);
+  }
+  return total;
+}
+
+int64_t DriverLedger::created_bytes() const {
+  const std::lock_guard lock(books_->memory_mutex);
+  return SumOfBytes(books_->created);
+}
+
+int64_t DriverLedger::allocated_bytes() const {
+  const std::lock_guard lock(books_->memory_mutex);
+  return SumOfBytes(books_->allocated);
+}
+
+std::vector<DriverLedger::TracedCall> DriverLedger::TakeTrace() {
+  const std::lock_guard lock(books_->trace_mutex);
+  return std::exchange(books_->trace, {});
+}
+
+}  // namespace coppice

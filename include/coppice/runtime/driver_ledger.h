@@ -1,9 +1,9 @@
 // The ledger: a wrapper table that counts and traces every call on its way to a driver.
 //
-// It keeps three books: calls per entry (and failures), the physical memory that is mapped at each
-// virtual range, and, when asked, a trace of the calls in order with their host time. Whoever needs
-// to know "how many driver calls was that" or "how many bytes lie in this window" asks the ledger;
-// nothing in coppice infers such a figure.
+// It keeps three books: calls per entry and, when asked, their host time; the memory that is
+// created, mapped and allocated; and, when asked, a trace of the calls in the order in which they
+// returned. Whoever needs to know "how many driver calls was that" or "how many bytes lie in this
+// window" asks the ledger; nothing in coppice infers such a figure.
 //
 // One ledger may exist per process at a time, because a driver entry is a plain function.
 //
@@ -29,6 +29,8 @@ class DriverLedger {
     bool trace = false;       // Also keep the sequence of entries called.
   };
 
+  struct Books;  // Private to the implementation, which reaches it from plain functions.
+
   struct TracedCall {
     int entry = 0;  // Index for DriverEntryAt().
     CuResult result = CuResult::kSuccess;
@@ -37,6 +39,7 @@ class DriverLedger {
   // Wraps `inner`, which must outlive the ledger. Errors: kFailedPrecondition if a ledger exists.
   static absl::StatusOr<std::unique_ptr<DriverLedger>> Create(const Driver& inner,
                                                               const Options& options);
+  // Requires: no thread is inside a wrapped entry. The wrapped driver dies with the ledger.
   ~DriverLedger();
   DriverLedger(const DriverLedger&) = delete;
   DriverLedger& operator=(const DriverLedger&) = delete;
@@ -55,7 +58,7 @@ class DriverLedger {
   int64_t driver_ns() const;
 
   // Bytes of [address, address + bytes) that have physical memory mapped.
-  // Cost: O(mappings in the range).
+  // Cost: O(log mappings + mappings in the range).
   int64_t MappedBytes(DeviceAddress address, int64_t bytes) const;
 
   // Bytes created by cuMemCreate and not released, and bytes of cuMemAlloc not freed.
@@ -66,7 +69,7 @@ class DriverLedger {
   std::vector<TracedCall> TakeTrace();
 
  private:
-  explicit DriverLedger(const Driver& wrapped) : driver_(wrapped) {}
+  DriverLedger(const Driver& wrapped, std::unique_ptr<Books> books);
 
   template <typename Function>
   static int IndexOf(Function DriverTable::*entry) {
@@ -77,6 +80,7 @@ class DriverLedger {
   int64_t CallsAt(int index) const;
 
   Driver driver_;
+  std::unique_ptr<Books> books_;
 };
 
 }  // namespace coppice
