@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "coppice/base/status.h"
+#include "coppice/base/units.h"
 
 namespace coppice {
 namespace {
@@ -136,36 +137,47 @@ constexpr std::array kMethods = {
 };
 
 // The placed buffers in order of their offsets.
+//
+// Most lifetimes are short, and few of the placed buffers live at the same time. So there is a list
+// for each window of time, windows overlap by half, and a buffer that is no longer than half a
+// window looks only at the one that it lies in.
 class Layout {
  public:
-  explicit Layout(size_t capacity) { placed_.reserve(capacity); }
+  explicit Layout(const std::vector<Item>& items) {
+    int64_t total = 0;
+    int32_t sections = 0;
+    for (const Item& item : items) {
+      total += HullOf(item).upper - HullOf(item).lower;
+      sections = std::max(sections, HullOf(item).upper);
+    }
+    stride_ = static_cast<int32_t>(2 * CeilDivide(total, static_cast<int64_t>(items.size())));
+    windows_.resize(static_cast<size_t>(sections / stride_ + 1));
+  }
 
   void Insert(const Item& item, int64_t offset) {
-    const Placed placed{.offset = offset,
-                        .end = offset + item.extent,
-                        .hull = {item.spans.front().lower, item.spans.back().upper},
-                        .item = &item};
-    const auto above =
-        std::upper_bound(placed_.begin(), placed_.end(), offset,
-                         [](int64_t value, const Placed& other) { return value < other.offset; });
-    placed_.insert(above, placed);
+    const Placed placed{
+        .offset = offset, .end = offset + item.extent, .hull = HullOf(item), .item = &item};
+    InsertInto(all_, placed);
+    for (int32_t i = std::max(placed.hull.lower / stride_ - 1, 0);
+         i <= (placed.hull.upper - 1) / stride_; ++i)
+      InsertInto(windows_[static_cast<size_t>(i)], placed);
   }
 
   // The lowest offset (kFirst), or the lowest of the tightest holes (kBest), where `item` meets
   // nothing that lives at the same time.
   int64_t FindOffset(const Item& item, Fit fit) const {
-    const Span hull{item.spans.front().lower, item.spans.back().upper};
+    const Span hull = HullOf(item);
     int64_t lowest = 0;  // Everything that lives with `item` and was passed ends at or below this.
     int64_t best = -1;
     int64_t best_slack = std::numeric_limits<int64_t>::max();
-    for (const Placed& placed : placed_) {
+    for (const Placed& placed : PlacedAround(hull)) {
       if (placed.hull.lower >= hull.upper || placed.hull.upper <= hull.lower) continue;
       if (!LiveTogether(item, *placed.item)) continue;
       const int64_t slack = placed.offset - lowest - item.extent;
       if (slack >= 0 && slack < best_slack) {
         best = lowest;
         best_slack = slack;
-        if (fit == Fit::kFirst) return best;
+        if (fit == Fit::kFirst) break;
       }
       if (placed.end > lowest) lowest = AlignUp(placed.end, item.buffer->alignment);
     }
@@ -176,9 +188,14 @@ class Layout {
   struct Placed {
     int64_t offset = 0;
     int64_t end = 0;
-    Span hull;  // From the first section of the lifetime to the last; rules most buffers out.
+    Span hull;
     const Item* item = nullptr;
   };
+
+  // From the first section of the lifetime to the last: rules most buffers out.
+  static Span HullOf(const Item& item) {
+    return {item.spans.front().lower, item.spans.back().upper};
+  }
 
   static bool LiveTogether(const Item& a, const Item& b) {
     for (const Span& x : a.spans)
@@ -187,13 +204,28 @@ class Layout {
     return false;
   }
 
-  std::vector<Placed> placed_;
+  static void InsertInto(std::vector<Placed>& list, const Placed& placed) {
+    const auto above =
+        std::upper_bound(list.begin(), list.end(), placed.offset,
+                         [](int64_t offset, const Placed& other) { return offset < other.offset; });
+    list.insert(above, placed);
+  }
+
+  const std::vector<Placed>& PlacedAround(const Span& hull) const {
+    const int32_t window = hull.lower / stride_;
+    const bool inside = hull.upper <= (window + 2) * stride_;
+    return inside ? windows_[static_cast<size_t>(window)] : all_;
+  }
+
+  int32_t stride_ = 1;                        // Half of a window's sections.
+  std::vector<std::vector<Placed>> windows_;  // Number i: sections [i, i + 2) * stride_.
+  std::vector<Placed> all_;
 };
 
 Plan PlaceInOrder(const Problem& problem, const Method& method) {
   const size_t count = problem.items.size();
   Plan plan{.offsets = std::vector<int64_t>(count)};
-  Layout layout(count);
+  Layout layout(problem.items);
   const auto place = [&](size_t i, int64_t offset) {
     layout.Insert(problem.items[i], offset);
     plan.offsets[i] = offset;
