@@ -16,4 +16,4 @@ COPPICE_KERNEL(Layer, 128, LayerParams) {
   });
 }
 
-COPPICE_KERNEL_IMAGE(layer_image, &LayerHostKernel)
+COPPICE_KERNEL_IMAGE(layer_image, &LayerHostKernel);

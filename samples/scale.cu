@@ -11,4 +11,4 @@ COPPICE_KERNEL(Scale, 256, ScaleParams) {
   });
 }
 
-COPPICE_KERNEL_IMAGE(scale_image, &ScaleHostKernel)
+COPPICE_KERNEL_IMAGE(scale_image, &ScaleHostKernel);
