@@ -21,6 +21,7 @@
 #include "layer.h"
 #include "open_driver.h"
 
+namespace samples {
 namespace {
 
 using coppice::DType;
@@ -129,11 +130,12 @@ absl::Status RunSample(const coppice::Driver& driver) {
 }
 
 }  // namespace
+}  // namespace samples
 
 int main() {
   std::unique_ptr<coppice::Emulator> emulator;
-  const auto driver = OpenDriver(layer_image, emulator);
-  const absl::Status status = driver.ok() ? RunSample(*driver) : driver.status();
+  const auto driver = samples::OpenDriver(samples::layer_image, emulator);
+  const absl::Status status = driver.ok() ? samples::RunSample(*driver) : driver.status();
   if (!status.ok()) fmt::print(stderr, "dynamic_batch: {}\n", coppice::MessageOf(status));
   return status.ok() ? 0 : 1;
 }

@@ -17,6 +17,7 @@
 #include "open_driver.h"
 #include "scale.h"
 
+namespace samples {
 namespace {
 
 absl::Status RunSample(const coppice::Driver& driver) {
@@ -71,11 +72,12 @@ absl::Status RunSample(const coppice::Driver& driver) {
 }
 
 }  // namespace
+}  // namespace samples
 
 int main() {
   std::unique_ptr<coppice::Emulator> emulator;
-  const auto driver = OpenDriver(scale_image, emulator);
-  const absl::Status status = driver.ok() ? RunSample(*driver) : driver.status();
+  const auto driver = samples::OpenDriver(samples::scale_image, emulator);
+  const absl::Status status = driver.ok() ? samples::RunSample(*driver) : driver.status();
   if (!status.ok()) fmt::print(stderr, "hello_graph: {}\n", coppice::MessageOf(status));
   return status.ok() ? 0 : 1;
 }

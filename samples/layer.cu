@@ -4,6 +4,8 @@
 
 #include "layer.h"
 
+namespace samples {
+
 COPPICE_KERNEL(Layer, 128, LayerParams) {
   block.ForEach([&](int thread) {
     const float* x = params.x + block.x() * params.in;
@@ -16,4 +18,6 @@ COPPICE_KERNEL(Layer, 128, LayerParams) {
   });
 }
 
-COPPICE_KERNEL_IMAGE(layer_image, &LayerHostKernel);
+COPPICE_KERNEL_IMAGE(layer, &LayerHostKernel);
+
+}  // namespace samples

@@ -6,6 +6,8 @@
 
 #include "coppice/runtime/kernel_image.h"
 
+namespace samples {
+
 struct LayerParams {
   const float* x;        // [rows, in]
   const float* weights;  // [in, out]
@@ -15,3 +17,5 @@ struct LayerParams {
 };
 
 extern const coppice::KernelImage layer_image;
+
+}  // namespace samples

@@ -11,6 +11,8 @@
 #include "coppice/runtime/emulator.h"
 #include "coppice/runtime/kernel_image.h"
 
+namespace samples {
+
 // The CUDA driver, if it loads and `image` has code for it; otherwise the driver of a new emulator,
 // which `emulator` keeps.
 inline absl::StatusOr<coppice::Driver> OpenDriver(const coppice::KernelImage& image,
@@ -21,3 +23,5 @@ inline absl::StatusOr<coppice::Driver> OpenDriver(const coppice::KernelImage& im
   COPPICE_ASSIGN_OR_RETURN(emulator, coppice::Emulator::Create());
   return emulator->driver();
 }
+
+}  // namespace samples

@@ -4,6 +4,8 @@
 
 #include "scale.h"
 
+namespace samples {
+
 COPPICE_KERNEL(Scale, 256, ScaleParams) {
   block.ForEach([&](int thread) {
     const int64_t i = int64_t{block.x()} * Block::kThreads + thread;
@@ -11,4 +13,6 @@ COPPICE_KERNEL(Scale, 256, ScaleParams) {
   });
 }
 
-COPPICE_KERNEL_IMAGE(scale_image, &ScaleHostKernel);
+COPPICE_KERNEL_IMAGE(scale, &ScaleHostKernel);
+
+}  // namespace samples

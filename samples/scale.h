@@ -6,6 +6,8 @@
 
 #include "coppice/runtime/kernel_image.h"
 
+namespace samples {
+
 struct ScaleParams {
   const float* x;
   float* y;
@@ -14,3 +16,5 @@ struct ScaleParams {
 };
 
 extern const coppice::KernelImage scale_image;
+
+}  // namespace samples
