@@ -1,1 +1,204 @@
-// Stub.
+// Goal: leases and read scopes do what lease.h says: epochs, scopes, order between streams, and who
+// owns which bytes. Method: the affine program on the emulator, which runs streams out of order.
+
+#include "coppice/graphs/lease.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tests/graphs/session_fixture.h"
+
+namespace coppice {
+namespace {
+
+class LeaseTest : public SessionFixture {
+ protected:
+  // Affine with the bucket of 4 recorded.
+  Affine Recorded() {
+    Affine affine = MakeAffine();
+    for (int i = 0; i < 2; ++i)
+      EXPECT_OK(Call(affine, 4).status());
+    return affine;
+  }
+};
+
+TEST_F(LeaseTest, DefaultLeaseHasNoOutputsAndCannotBeRead) {
+  const Lease lease;
+  EXPECT_EQ(lease.output_count(), 0);
+  EXPECT_THAT(lease.Read(device_.stream()), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(LeaseTest, OutputIsAViewAtTheCallsRealExtents) {
+  const Affine affine = Recorded();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 3));
+  EXPECT_EQ(lease.output_count(), 1);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
+  const Tensor y = scope.output(0);
+  EXPECT_EQ(y.rank, 1);
+  EXPECT_EQ(y.sizes[0], 3);
+  EXPECT_EQ(y.strides[0], 1);
+  const Pool& pool = affine.session->pool();
+  EXPECT_GE(y.data, pool.base(0, WindowKind::kNodes));
+  EXPECT_LT(y.data,
+            pool.base(0, WindowKind::kNodes) + static_cast<DeviceAddress>(pool.usage().height));
+}
+
+TEST_F(LeaseTest, StridesAreThoseOfThePaddedTensor) {
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec spec{.name = "columns", .claim = Claim::kRowIndependent};
+  const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(8));
+  spec.inputs = {{.name = "x", .dims = {Dim::Symbol(n)}}};
+  spec.outputs = {{.name = "y", .dims = {Dim::Fixed(2), Dim::Symbol(n)}}};
+  const Program* program = *session->Register(
+      spec, [](CallContext& context) { return context.AllocateOutput(0).status(); });
+  const DeviceMemory memory = *device_.Upload(Ramp(3));
+  const int64_t dims[] = {3};
+  const Tensor x = Tensor::Dense(memory.address(), DType::kFloat32, dims);
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const Lease lease,
+      session->Run({.program = program, .inputs = {&x, 1}, .stream = device_.stream()}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
+  EXPECT_EQ(scope.output(0).sizes[1], 3);
+  EXPECT_EQ(scope.output(0).strides[0], 4);
+  EXPECT_DEATH(scope.output(1), "no such output");
+}
+
+TEST_F(LeaseTest, ReadingAfterALaterCallOnTheLaneIsAnError) {
+  const Affine affine = Recorded();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
+  EXPECT_EQ(Read(lease), Expected(4));
+  ASSERT_OK(Call(affine, 4).status());
+  const absl::Status stale = lease.Read(device_.stream()).status();
+  EXPECT_THAT(stale, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(MessageOf(stale), testing::HasSubstr("affine"));
+}
+
+TEST_F(LeaseTest, EagerOutputsOutliveLaterCalls) {
+  const Affine affine = Recorded();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease eager, Call(affine, 70));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease warm, Call(affine, 30));
+  for (int i = 0; i < 3; ++i)
+    ASSERT_OK(Call(affine, 4).status());
+  EXPECT_EQ(Read(eager), Expected(70));
+  EXPECT_EQ(Read(warm), Expected(30));
+}
+
+TEST_F(LeaseTest, DroppingAnEagerLeaseFreesItsBytes) {
+  const Affine affine = MakeAffine();
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 70));
+    EXPECT_GT(affine.session->pool().usage().eager_live, 0);
+  }
+  EXPECT_EQ(affine.session->pool().usage().eager_live, 0);
+}
+
+TEST_F(LeaseTest, ReleaseEmptiesTheLease) {
+  const Affine affine = MakeAffine();
+  COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 70));
+  lease.Release();
+  EXPECT_EQ(lease.output_count(), 0);
+  EXPECT_EQ(affine.session->pool().usage().eager_live, 0);
+  lease.Release();
+}
+
+TEST_F(LeaseTest, MovingALeaseMovesTheRight) {
+  const Affine affine = MakeAffine();
+  COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 70));
+  Lease other = std::move(lease);
+  EXPECT_EQ(Read(other), Expected(70));
+  COPPICE_ASSERT_OK_AND_ASSIGN(Lease third, Call(affine, 66));
+  other = std::move(third);
+  EXPECT_EQ(Read(other), Expected(66));
+  other.Release();
+  EXPECT_EQ(affine.session->pool().usage().eager_live, 0);
+}
+
+TEST_F(LeaseTest, OpenScopeRefusesTheCallThatWouldReuseTheBytes) {
+  const Affine affine = Recorded();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
+    EXPECT_THAT(Call(affine, 4), StatusIs(absl::StatusCode::kFailedPrecondition));
+    EXPECT_OK(Call(affine, 70).status()) << "an eager run reuses nothing";
+    EXPECT_EQ(device_.Download<float>(scope.output(0).data, 4), Expected(4));
+  }
+  EXPECT_OK(Call(affine, 4).status());
+}
+
+TEST_F(LeaseTest, ScopeMovedFromEndsNothing) {
+  const Affine affine = Recorded();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
+  COPPICE_ASSERT_OK_AND_ASSIGN(ReadScope scope, lease.Read(device_.stream()));
+  {
+    const ReadScope other = std::move(scope);
+    EXPECT_THAT(Call(affine, 4), StatusIs(absl::StatusCode::kFailedPrecondition));
+  }
+  EXPECT_OK(Call(affine, 4).status());
+}
+
+TEST_F(LeaseTest, ReadingOnAnotherStreamIsOrderedAfterTheCallAndBeforeTheNext) {
+  const Affine affine = Recorded();
+  const Stream reader = *Stream::Create(device_.driver());
+  const DeviceMemory copy = *device_.Upload(std::vector<float>(4));
+  for (int round = 1; round <= 20; ++round) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
+    {
+      COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(reader.handle()));
+      ASSERT_OK(device_.driver().Call<&DriverTable::MemcpyDtoDAsync>(
+          copy.address(), scope.output(0).data, size_t{16}, reader.handle()));
+    }
+    // Other values in the same bytes, on the lane's stream: they must wait for the reader.
+    uploads_.push_back(*device_.Upload(std::vector<float>{9, 9, 9, 9}));
+    ASSERT_OK(Call(affine, 4, 2, [&](coppice::Call& call) {
+                static Tensor x;
+                x = call.inputs[0];
+                x.data = uploads_[uploads_.size() - 2].address();
+                call.inputs = {&x, 1};
+              }).status());
+    ASSERT_OK(device_.Synchronize());
+    ASSERT_OK(reader.Synchronize());
+    EXPECT_EQ(device_.Download<float>(copy.address(), 4), Expected(4)) << "round " << round;
+  }
+}
+
+TEST_F(LeaseTest, ReadingOnTheLanesStreamCostsNoDriverCall) {
+  const Affine affine = Recorded();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
+  const int64_t before = device_.ledger().calls();
+  { COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream())); }
+  EXPECT_EQ(device_.ledger().calls(), before);
+}
+
+TEST_F(LeaseTest, ReadingOnAnotherStreamCostsOneRecordAndOneWait) {
+  const Affine affine = Recorded();
+  const Stream reader = *Stream::Create(device_.driver());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
+  const int64_t before = device_.ledger().calls();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(reader.handle()));
+  EXPECT_EQ(device_.ledger().calls() - before, 2);
+}
+
+TEST_F(LeaseTest, ExpiredLeaseMayOutliveItsSession) {
+  std::optional<Lease> lease;
+  {
+    const Affine affine = Recorded();
+    lease = *Call(affine, 4);
+  }
+  lease.reset();
+}
+
+using LeaseDeathTest = LeaseTest;
+
+TEST_F(LeaseDeathTest, EagerLeaseMustGoBeforeItsSession) {
+  EXPECT_DEATH(
+      {
+        Affine affine = MakeAffine();
+        const Lease lease = *Call(affine, 70);
+        affine.session.reset();
+      },
+      "outlives its session");
+}
+
+}  // namespace
+}  // namespace coppice

@@ -1,1 +1,540 @@
-// Stub.
+// Goal: Run, Register, Bind and the reports do what session.h says. Method: the affine program on
+// the emulator, its values checked on every path, driver calls counted by the ledger.
+
+#include "coppice/graphs/session.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "tests/graphs/session_fixture.h"
+
+namespace {
+
+std::atomic<int64_t> allocation_count{0};
+
+}  // namespace
+
+// Counted so that a test can show that a replay allocates nothing.
+void* operator new(size_t bytes) {
+  allocation_count.fetch_add(1, std::memory_order_relaxed);
+  void* memory = std::malloc(bytes > 0 ? bytes : 1);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+
+namespace coppice {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class SessionTest : public SessionFixture {};
+
+TEST_F(SessionTest, FirstCallWarmsUpSecondRecordsThirdReplays) {
+  const Affine affine = MakeAffine();
+  ExpectRun(affine, 5, Path::kWarmUp);
+  ExpectRun(affine, 6, Path::kRecord);
+  ExpectRun(affine, 7, Path::kReplay);
+  ExpectRun(affine, 8, Path::kReplay);
+}
+
+TEST_F(SessionTest, CallsOfOtherBucketsWarmUpAgain) {
+  const Affine affine = MakeAffine();
+  for (int i = 0; i < 3; ++i)
+    EXPECT_OK(Call(affine, 8).status());
+  ExpectRun(affine, 9, Path::kWarmUp);
+}
+
+TEST_F(SessionTest, EveryCallExecutesItsProgramExactlyOnce) {
+  const Affine affine = MakeAffine();
+  int calls = 0;
+  for (const int64_t n : {3, 3, 3, 20, 20, 4, 100, 100}) {
+    ASSERT_OK(Call(affine, n).status());
+    EXPECT_EQ(Executions(), ++calls);
+  }
+}
+
+TEST_F(SessionTest, ReasonTellsWhyACallDidNotReplay) {
+  const Affine affine = MakeAffine();
+  EXPECT_EQ(Call(affine, 4)->reason(), Reason::kNewBucket);
+  EXPECT_EQ(Call(affine, 4)->reason(), Reason::kNewBucket);
+  EXPECT_EQ(Call(affine, 4)->reason(), Reason::kNone);
+  EXPECT_EQ(Call(affine, 65)->reason(), Reason::kOverLargestBucket);
+}
+
+TEST_F(SessionTest, HitWithSomethingStagedMakesTwoDriverCalls) {
+  const Affine affine = MakeAffine();
+  for (int i = 0; i < 2; ++i)
+    ASSERT_OK(Call(affine, 4).status());
+  uploads_.push_back(*device_.Upload(Ramp(4)));
+  const int64_t before = device_.ledger().calls();
+  const int64_t dims[] = {4};
+  const Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+  const int64_t scalar = std::bit_cast<int64_t>(2.0);
+  ASSERT_OK(affine.session->Run({.program = affine.program,
+                                 .binding = affine.binding,
+                                 .inputs = {&x, 1},
+                                 .scalars = {&scalar, 1},
+                                 .stream = device_.stream()}));
+  EXPECT_EQ(device_.ledger().calls() - before, 2);
+}
+
+TEST_F(SessionTest, HitWithNothingStagedMakesOneDriverCall) {
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec spec{.name = "count"};
+  spec.inputs = {
+      {.name = "one", .dims = {Dim::Fixed(1)}, .role = InputRole::kStatic},
+      {.name = "counter", .dims = {Dim::Fixed(1)}, .role = InputRole::kStatic, .mutated = true}};
+  const Program* program = *session->Register(spec, [this](CallContext& context) {
+    return AddOnto(context, context.input(1).data, context.input(0).data, context.input(1).data, 1);
+  });
+  const Binding* binding = *session->Bind(*program, AffineStatics(counter_.address()));
+  const coppice::Call call{.program = program,
+                           .binding = binding,
+                           .inputs = {},
+                           .scalars = {},
+                           .stream = device_.stream()};
+  for (int i = 0; i < 2; ++i)
+    ASSERT_OK(session->Run(call));
+  const int64_t before = device_.ledger().calls();
+  ASSERT_OK(session->Run(call));
+  EXPECT_EQ(device_.ledger().calls() - before, 1);
+  EXPECT_EQ(Executions(), 3);
+}
+
+// The emulator allocates when it queues work, so the driver under this session stops queueing once
+// `work_is_dropped`: what is counted then is the session's own.
+const DriverTable* queueing_table = nullptr;
+bool work_is_dropped = false;
+
+CuResult LaunchKernelOrDrop(CuFunction function,
+                            unsigned grid_x,
+                            unsigned grid_y,
+                            unsigned grid_z,
+                            unsigned block_x,
+                            unsigned block_y,
+                            unsigned block_z,
+                            unsigned shared_bytes,
+                            CuStream stream,
+                            void** params,
+                            void** extra) {
+  if (work_is_dropped) return CuResult::kSuccess;
+  return queueing_table->LaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+                                      shared_bytes, stream, params, extra);
+}
+
+CuResult GraphLaunchOrDrop(CuGraphExec exec, CuStream stream) {
+  return work_is_dropped ? CuResult::kSuccess : queueing_table->GraphLaunch(exec, stream);
+}
+
+TEST_F(SessionTest, HitAllocatesNothing) {
+  queueing_table = &device_.driver().table();
+  DriverTable table = *queueing_table;
+  table.LaunchKernel = LaunchKernelOrDrop;
+  table.GraphLaunch = GraphLaunchOrDrop;
+  const Driver driver(table, DriverKind::kEmulator);
+  const Context context = *Context::Create(driver);
+  Affine affine{.session = *Session::Create(context, {})};
+  affine.program = *affine.session->Register(AffineSpec(), AffineCallable());
+  affine.binding = *affine.session->Bind(*affine.program, AffineStatics(counter_.address()));
+  for (int i = 0; i < 2; ++i)
+    ASSERT_OK(Call(affine, 4).status());
+
+  uploads_.push_back(*device_.Upload(Ramp(4)));
+  const int64_t dims[] = {4};
+  const Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+  const int64_t scalar = std::bit_cast<int64_t>(2.0);
+  const coppice::Call call{.program = affine.program,
+                           .binding = affine.binding,
+                           .inputs = {&x, 1},
+                           .scalars = {&scalar, 1},
+                           .stream = device_.stream()};
+  work_is_dropped = true;
+  const int64_t before = allocation_count.load();
+  for (int i = 0; i < 10; ++i) {
+    const absl::StatusOr<Lease> lease = affine.session->Run(call);
+    if (!lease.ok() || lease->path() != Path::kReplay) break;
+  }
+  const int64_t allocations = allocation_count.load() - before;
+  work_is_dropped = false;
+  EXPECT_EQ(allocations, 0);
+  EXPECT_EQ(affine.session->nodes()[0].replays, 11);
+}
+
+TEST_F(SessionTest, PoolIsAsHighAsTheLargestNodeInAnyOrder) {
+  for (const std::vector<int64_t>& order :
+       std::vector<std::vector<int64_t>>{{1, 8, 64}, {64, 8, 1}, {8, 64, 1}}) {
+    const Affine affine = MakeAffine();
+    for (const int64_t n : order) {
+      for (int i = 0; i < 2; ++i)
+        ASSERT_OK(Call(affine, n).status());
+    }
+    int64_t largest = 0;
+    for (const NodeInfo& node : affine.session->nodes()) {
+      EXPECT_EQ(node.plan_height, node.live_bytes);
+      largest = std::max(largest, node.plan_height);
+    }
+    EXPECT_EQ(affine.session->pool().usage().height, largest);
+    const DeviceAddress window = affine.session->pool().base(0, WindowKind::kNodes);
+    EXPECT_EQ(device_.ledger().MappedBytes(window, affine.session->pool().window_bytes()),
+              AlignUp(largest, 2 * kMiB));
+  }
+}
+
+TEST_F(SessionTest, BindGivesEqualAddressesTheSameBinding) {
+  const Affine affine = MakeAffine();
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const Binding* again,
+      affine.session->Bind(*affine.program, AffineStatics(counter_.address())));
+  EXPECT_EQ(again, affine.binding);
+}
+
+TEST_F(SessionTest, MovedStaticInputIsAnotherNodeAndSaysSo) {
+  Affine affine = MakeAffine();
+  for (int i = 0; i < 3; ++i)
+    ASSERT_OK(Call(affine, 4).status());
+  const DeviceMemory moved = *device_.Upload(std::vector<float>{10});
+  const Binding* original = affine.binding;
+  affine.binding = *affine.session->Bind(*affine.program, AffineStatics(moved.address()));
+  EXPECT_NE(affine.binding, original);
+  EXPECT_EQ(Call(affine, 4)->reason(), Reason::kStaticInputMoved);
+  for (int i = 0; i < 2; ++i)
+    ASSERT_OK(Call(affine, 4).status());
+  EXPECT_EQ(device_.Download<float>(moved.address(), 1)[0], 13);
+  EXPECT_EQ(Executions(), 3);
+  affine.binding = original;
+  ExpectRun(affine, 4, Path::kReplay);
+  affine.session.reset();
+}
+
+TEST_F(SessionTest, BindRejectsWhatDoesNotFit) {
+  const Affine affine = MakeAffine();
+  Session& session = *affine.session;
+  const std::vector<Tensor> good = AffineStatics(counter_.address());
+  const auto bind = [&](const std::vector<Tensor>& tensors) {
+    return session.Bind(*affine.program, tensors);
+  };
+  EXPECT_THAT(bind({good[0]}), StatusIs(absl::StatusCode::kInvalidArgument));
+  std::vector<Tensor> wrong = good;
+  wrong[1].dtype = DType::kInt32;
+  EXPECT_THAT(bind(wrong), StatusIs(absl::StatusCode::kInvalidArgument));
+  wrong = good;
+  wrong[1].sizes[0] = 2;
+  EXPECT_THAT(bind(wrong), StatusIs(absl::StatusCode::kInvalidArgument));
+  wrong = good;
+  wrong[1].strides[0] = 2;
+  EXPECT_THAT(bind(wrong), StatusIs(absl::StatusCode::kInvalidArgument));
+  wrong = good;
+  wrong[1].data = 0;
+  EXPECT_THAT(bind(wrong), StatusIs(absl::StatusCode::kInvalidArgument));
+  wrong = good;
+  wrong[1].data = session.pool().base(0, WindowKind::kNodes);
+  EXPECT_THAT(bind(wrong), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(SessionTest, KeyScalarIsPartOfTheKey) {
+  const Affine affine = MakeAffine();
+  for (const double factor : {2.0, 3.0}) {
+    ExpectRun(affine, 4, Path::kWarmUp, factor);
+    ExpectRun(affine, 4, Path::kRecord, factor);
+  }
+  ExpectRun(affine, 4, Path::kReplay, 2.0);
+  ExpectRun(affine, 4, Path::kReplay, 3.0);
+}
+
+TEST_F(SessionTest, DeviceResidentScalarAndRealExtentComeFromTheParameterBlock) {
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec spec{.name = "masked", .claim = Claim::kMasked};
+  const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(kLargest));
+  spec.inputs = {{.name = "x", .dims = {Dim::Symbol(n)}}};
+  spec.outputs = {{.name = "y", .dims = {Dim::Symbol(n)}}};
+  spec.scalars = {{.name = "count", .device_resident = true}};
+  const int words[] = {ExtentWord(spec, 0), ScalarWord(spec, 0)};
+  for (const int word : words) {
+    spec.name = fmt::format("masked by word {}", word);
+    const Program* program =
+        *session->Register(spec, [this, word](CallContext& context) -> absl::Status {
+          COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+          COPPICE_RETURN_IF_ERROR(Launch(
+              context.driver(), kernels_.fill, context.stream(),
+              FillParams{
+                  .target = PointerAt<float>(y.data), .count = context.extent(0), .value = -1},
+              GridFor(context.extent(0))));
+          return Launch(context.driver(), kernels_.masked_scale, context.stream(),
+                        MaskedScaleParams{.x = PointerAt<float>(context.input(0).data),
+                                          .y = PointerAt<float>(y.data),
+                                          .words = PointerAt<int64_t>(context.parameters()),
+                                          .word = word,
+                                          .factor = 1},
+                        GridFor(context.extent(0)));
+        });
+    for (const int64_t count : {4, 3, 2, 4}) {
+      const DeviceMemory memory = *device_.Upload(Ramp(4));
+      const int64_t dims[] = {word == words[0] ? count : 4};
+      const Tensor x = Tensor::Dense(memory.address(), DType::kFloat32, dims);
+      absl::StatusOr<Lease> lease = session->Run({.program = program,
+                                                  .inputs = {&x, 1},
+                                                  .scalars = {&count, 1},
+                                                  .stream = device_.stream()});
+      ASSERT_OK(lease);
+      std::vector<float> expected = Ramp(dims[0]);
+      for (size_t i = static_cast<size_t>(count); i < expected.size(); ++i)
+        expected[i] = -1;
+      EXPECT_EQ(Read(*lease), expected);
+    }
+  }
+  // Every call of one program shares the bucket of 4, or of 2 where the extent itself was 2.
+  EXPECT_EQ(session->nodes().size(), 3U);
+}
+
+TEST_F(SessionTest, OverTheLargestBucketRunsEagerlyAtItsOwnExtent) {
+  const Affine affine = MakeAffine();
+  ExpectRun(affine, 65, Path::kEager);
+  ExpectRun(affine, 1000, Path::kEager);
+  EXPECT_TRUE(affine.session->nodes().empty());
+}
+
+TEST_F(SessionTest, OverTheLargestBucketIsAnErrorIfTheSymbolSaysSo) {
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec spec = AffineSpec();
+  spec.symbols[0].over_maximum = OverMaximum::kError;
+  Affine affine;
+  affine.program = *session->Register(spec, AffineCallable());
+  affine.binding = *session->Bind(*affine.program, AffineStatics(counter_.address()));
+  const DeviceMemory memory = *device_.Upload(Ramp(65));
+  const int64_t dims[] = {65};
+  const Tensor x = Tensor::Dense(memory.address(), DType::kFloat32, dims);
+  const int64_t scalar = 0;
+  EXPECT_THAT(session->Run({.program = affine.program,
+                            .binding = affine.binding,
+                            .inputs = {&x, 1},
+                            .scalars = {&scalar, 1},
+                            .stream = device_.stream()}),
+              StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_EQ(Executions(), 0);
+}
+
+TEST_F(SessionTest, GraphLimitRunsEagerlyOrFails) {
+  const Affine eager = MakeAffine({.graphs_per_program_max = 1});
+  ExpectRun(eager, 4, Path::kWarmUp);
+  EXPECT_EQ(Call(eager, 8)->reason(), Reason::kGraphLimit);
+  ExpectRun(eager, 8, Path::kEager);
+  ExpectRun(eager, 4, Path::kRecord);
+  const Affine error = MakeAffine({.graphs_per_program_max = 0, .on_limit = OnLimit::kError});
+  EXPECT_THAT(Call(error, 4), StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+TEST_F(SessionTest, StanceEagerNeverRecords) {
+  const Affine affine = MakeAffine({.stance = Stance::kEager});
+  for (int i = 0; i < 3; ++i)
+    ExpectRun(affine, 4, Path::kEager);
+  EXPECT_EQ(Call(affine, 4)->reason(), Reason::kUserDisabled);
+  EXPECT_EQ(device_.ledger().calls(&DriverTable::StreamBeginCapture), 0);
+}
+
+TEST_F(SessionTest, StanceReplayOnlyRunsTheUnrecordedEagerly) {
+  const Affine affine = MakeAffine({.stance = Stance::kReplayOnly});
+  for (int i = 0; i < 3; ++i)
+    ExpectRun(affine, 4, Path::kEager);
+  EXPECT_EQ(Call(affine, 4)->reason(), Reason::kUserDisabled);
+}
+
+TEST_F(SessionTest, CallThatDoesNotFitTheSpecIsRejected) {
+  const Affine affine = MakeAffine();
+  const Affine other = MakeAffine();
+  const std::vector<std::function<void(coppice::Call&)>> breakages = {
+      [](coppice::Call& call) { call.program = nullptr; },
+      [&](coppice::Call& call) { call.program = other.program; },
+      [](coppice::Call& call) { call.binding = nullptr; },
+      [&](coppice::Call& call) { call.binding = other.binding; },
+      [](coppice::Call& call) { call.inputs = {}; },
+      [](coppice::Call& call) { call.scalars = {}; },
+      [](coppice::Call& call) { call.lane = 1; },
+      [](coppice::Call& call) { call.lane = -1; },
+      [](coppice::Call& call) { call.stream = nullptr; },
+  };
+  for (size_t i = 0; i < breakages.size(); ++i) {
+    EXPECT_THAT(Call(affine, 4, 2, breakages[i]), StatusIs(absl::StatusCode::kInvalidArgument))
+        << "breakage " << i;
+  }
+  EXPECT_EQ(affine.session->stats().calls, 0);
+}
+
+TEST_F(SessionTest, WrongTensorIsNamedInTheError) {
+  const Affine affine = MakeAffine();
+  const auto run_with = [&](const std::function<void(Tensor&)>& spoil) {
+    Tensor x;
+    return Call(affine, 4, 2,
+                [&](coppice::Call& call) {
+                  x = call.inputs[0];
+                  spoil(x);
+                  call.inputs = {&x, 1};
+                })
+        .status();
+  };
+  for (const auto& spoil : std::vector<std::function<void(Tensor&)>>{
+           [](Tensor& x) { x.dtype = DType::kInt32; }, [](Tensor& x) { x.rank = 2; },
+           [](Tensor& x) { x.sizes[0] = -1; }, [](Tensor& x) { x.data = 0; }}) {
+    const absl::Status status = run_with(spoil);
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(MessageOf(status), HasSubstr("'x' of program 'affine'"));
+  }
+}
+
+TEST_F(SessionTest, AxesOfOneSymbolMustAgree) {
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec spec{.name = "sum", .claim = Claim::kRowIndependent};
+  const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(8));
+  spec.inputs = {{.name = "x", .dims = {Dim::Symbol(n)}}, {.name = "y", .dims = {Dim::Symbol(n)}}};
+  const Program* program = *session->Register(spec, [](CallContext&) { return absl::OkStatus(); });
+  const DeviceMemory memory = *device_.Upload(Ramp(4));
+  const int64_t four[] = {4};
+  const int64_t three[] = {3};
+  const Tensor inputs[] = {Tensor::Dense(memory.address(), DType::kFloat32, four),
+                           Tensor::Dense(memory.address(), DType::kFloat32, three)};
+  EXPECT_THAT(session->Run({.program = program, .inputs = inputs, .stream = device_.stream()}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(SessionTest, StridedInputsAreReadByTheirStrides) {
+  const Affine affine = MakeAffine();
+  for (int i = 0; i < 3; ++i) {
+    Tensor x;
+    absl::StatusOr<Lease> lease = Call(affine, 8, 2, [&](coppice::Call& call) {
+      x = call.inputs[0];
+      x.sizes[0] = 4;
+      x.strides[0] = 2;
+      call.inputs = {&x, 1};
+    });
+    ASSERT_OK(lease);
+    EXPECT_THAT(Read(*lease), ElementsAre(3, 9, 15, 21));
+  }
+}
+
+TEST_F(SessionTest, EmptyCallRunsInTheSmallestBucket) {
+  const Affine affine = MakeAffine();
+  for (int i = 0; i < 3; ++i) {
+    absl::StatusOr<Lease> lease = Call(affine, 0, 2);
+    ASSERT_OK(lease);
+    EXPECT_TRUE(Read(*lease).empty());
+  }
+  EXPECT_THAT(affine.session->nodes()[0].bucket, ElementsAre(1));
+}
+
+TEST_F(SessionTest, CreateRejectsOptionsOutOfRange) {
+  for (const SessionOptions& options :
+       {SessionOptions{.lanes = 0}, SessionOptions{.window_bytes = -1},
+        SessionOptions{.workspace_bytes = -1}, SessionOptions{.graphs_per_program_max = -1}}) {
+    EXPECT_THAT(Session::Create(device_.context(), options),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+}
+
+TEST_F(SessionTest, RegisterRejectsABadSpecANameTwiceAndNoCallable) {
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec nameless = AffineSpec("");
+  EXPECT_THAT(session->Register(nameless, AffineCallable()),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(session->Register(AffineSpec(), nullptr),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_OK(session->Register(AffineSpec(), AffineCallable()));
+  EXPECT_THAT(session->Register(AffineSpec(), AffineCallable()),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(SessionTest, WorkspaceOfTheLaneReachesTheProgram) {
+  std::vector<std::pair<DeviceAddress, int64_t>> seen;
+  const Affine affine =
+      MakeAffine({.workspace_bytes = 4096}, AffineCallable([&](CallContext& context) {
+                   seen.emplace_back(context.workspace(), context.workspace_bytes());
+                   return absl::OkStatus();
+                 }));
+  for (int i = 0; i < 2; ++i)
+    ASSERT_OK(Call(affine, 4).status());
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_NE(seen[0].first, 0U);
+  EXPECT_EQ(seen[0].second, 4096);
+  EXPECT_EQ(seen[0], seen[1]);
+}
+
+TEST_F(SessionTest, PhaseAndExtentTellTheProgramHowItRuns) {
+  std::vector<std::pair<Phase, int64_t>> seen;
+  const Affine affine = MakeAffine({}, AffineCallable([&](CallContext& context) {
+                                     seen.emplace_back(context.phase(), context.extent(0));
+                                     return absl::OkStatus();
+                                   }));
+  for (const int64_t n : {5, 5, 5, 70})
+    ASSERT_OK(Call(affine, n).status());
+  EXPECT_THAT(seen, ElementsAre(std::pair(Phase::kWarmUp, int64_t{8}),
+                                std::pair(Phase::kRecord, int64_t{8}),
+                                std::pair(Phase::kEager, int64_t{70})));
+}
+
+TEST_F(SessionTest, LogSaysEachReasonOncePerProgram) {
+  std::vector<std::string> lines;
+  const Affine affine =
+      MakeAffine({.log = [&](const std::string& line) { lines.push_back(line); }});
+  for (const int64_t n : {4, 4, 4, 8, 8, 70, 70})
+    ASSERT_OK(Call(affine, n).status());
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("new_bucket"), HasSubstr("over_largest_bucket")));
+}
+
+TEST_F(SessionTest, StatsCountCallsByPathAndReasonAndPadding) {
+  const Affine affine = MakeAffine();
+  for (const int64_t n : {3, 3, 3, 70})
+    ASSERT_OK(Call(affine, n).status());
+  const SessionStats stats = affine.session->stats();
+  EXPECT_EQ(stats.calls, 4);
+  EXPECT_THAT(stats.paths, ElementsAre(1, 1, 1, 1));
+  EXPECT_EQ(stats.reasons[static_cast<size_t>(Reason::kNewBucket)], 2);
+  EXPECT_EQ(stats.reasons[static_cast<size_t>(Reason::kOverLargestBucket)], 1);
+  EXPECT_EQ(stats.real_elements, 9);
+  EXPECT_EQ(stats.padded_elements, 12);
+}
+
+TEST_F(SessionTest, NodesDescribeWhatWasRecorded) {
+  const Affine affine = MakeAffine();
+  for (const int64_t n : {3, 3, 3, 7})
+    ASSERT_OK(Call(affine, n).status());
+  const std::vector<NodeInfo> nodes = affine.session->nodes();
+  ASSERT_EQ(nodes.size(), 2U);
+  EXPECT_EQ(nodes[0].program, "affine");
+  EXPECT_THAT(nodes[0].bucket, ElementsAre(4));
+  EXPECT_TRUE(nodes[0].recorded);
+  EXPECT_EQ(nodes[0].graph_nodes, 3);
+  EXPECT_EQ(nodes[0].replays, 2);
+  EXPECT_EQ(nodes[0].plan_height, 2 * kBufferAlignment);
+  EXPECT_FALSE(nodes[1].recorded);
+}
+
+TEST_F(SessionTest, StickyErrorAnswersEveryLaterCall) {
+  const Affine affine = MakeAffine();
+  ASSERT_OK(Call(affine, 4).status());
+  const int64_t dims[] = {4};
+  const Tensor wild = Tensor::Dense(uint64_t{1} << 40, DType::kFloat32, dims);
+  ASSERT_OK(Call(affine, 4, 2, [&](coppice::Call& call) { call.inputs = {&wild, 1}; }).status());
+  EXPECT_FALSE(device_.Synchronize().ok());
+  const int64_t scalar = std::bit_cast<int64_t>(2.0);
+  const coppice::Call call{.program = affine.program,
+                           .binding = affine.binding,
+                           .inputs = {&wild, 1},
+                           .scalars = {&scalar, 1},
+                           .stream = device_.stream()};
+  const absl::Status first = affine.session->Run(call).status();
+  EXPECT_EQ(CuResultOf(first), CuResult::kIllegalAddress);
+  const int64_t before = device_.ledger().calls();
+  EXPECT_EQ(affine.session->Run(call).status(), first);
+  EXPECT_EQ(device_.ledger().calls(), before);
+}
+
+}  // namespace
+}  // namespace coppice

@@ -1,0 +1,325 @@
+// Goal: recording and warming ahead do what session.h and program.h say, and every way in which a
+// recording can go wrong ends in an eager run with a reason. Method: callables that misbehave.
+
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tests/graphs/session_fixture.h"
+
+namespace coppice {
+namespace {
+
+using testing::ElementsAre;
+
+class RecordingTest : public SessionFixture {
+ protected:
+  RecordingTest() : SessionFixture(DriverLedger::Options{.trace = true}) {}
+
+  static absl::Status SynchronizeContext(CallContext& context) {
+    (void)context.driver().table().CtxSynchronize();
+    return absl::OkStatus();
+  }
+
+  static std::vector<std::vector<int64_t>> Buckets(std::initializer_list<int64_t> extents) {
+    std::vector<std::vector<int64_t>> buckets;
+    for (const int64_t extent : extents)
+      buckets.push_back({extent});
+    return buckets;
+  }
+
+  // Warms affine ahead on a scratch counter.
+  absl::Status Warm(const Affine& affine,
+                    const std::vector<std::vector<int64_t>>& buckets,
+                    std::function<void(int64_t, int64_t)> progress = nullptr) {
+    if (!scratch_) scratch_.emplace(*device_.Upload(std::vector<float>{0}));
+    const Binding* scratch =
+        *affine.session->Bind(*affine.program, AffineStatics(scratch_->address()));
+    const int64_t scalar = std::bit_cast<int64_t>(2.0);
+    return affine.session->Warm(*affine.program, affine.binding, buckets, {&scalar, 1},
+                                {.scratch = scratch, .progress = std::move(progress)});
+  }
+
+  std::optional<DeviceMemory> scratch_;
+};
+
+TEST_F(RecordingTest, BrokenFromOutsideRunsEagerlyAndIsRetriedOnce) {
+  int breaks_left = 1;
+  const Affine affine = MakeAffine({}, AffineCallable([&](CallContext& context) {
+                                     if (context.phase() != Phase::kRecord || breaks_left == 0)
+                                       return absl::OkStatus();
+                                     --breaks_left;
+                                     return SynchronizeContext(context);
+                                   }));
+  ExpectRun(affine, 4, Path::kWarmUp);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease broken, Call(affine, 4));
+  EXPECT_EQ(broken.path(), Path::kEager);
+  EXPECT_EQ(broken.reason(), Reason::kCaptureInvalidated);
+  EXPECT_EQ(Read(broken), Expected(4));
+  EXPECT_EQ(affine.session->stats().captures_retried, 1);
+  ExpectRun(affine, 4, Path::kRecord);
+  ExpectRun(affine, 4, Path::kReplay);
+  EXPECT_EQ(Executions(), 4);
+}
+
+TEST_F(RecordingTest, BrokenTwiceIsNotCapturable) {
+  const Affine affine = MakeAffine(
+      {}, AffineCallable([](CallContext& context) {
+        return context.phase() == Phase::kRecord ? SynchronizeContext(context) : absl::OkStatus();
+      }));
+  std::vector<Reason> reasons;
+  for (int i = 0; i < 5; ++i)
+    reasons.push_back(Call(affine, 4)->reason());
+  EXPECT_THAT(reasons, ElementsAre(Reason::kNewBucket, Reason::kCaptureInvalidated,
+                                   Reason::kCaptureInvalidated, Reason::kNotCapturable,
+                                   Reason::kNotCapturable));
+  EXPECT_EQ(affine.session->stats().captures_retried, 1);
+  EXPECT_EQ(Executions(), 5);
+}
+
+TEST_F(RecordingTest, FailureUnderCaptureIsNotCapturable) {
+  const Affine affine = MakeAffine({}, AffineCallable([](CallContext& context) {
+                                     return context.phase() == Phase::kRecord
+                                                ? absl::InternalError("not now")
+                                                : absl::OkStatus();
+                                   }));
+  ExpectRun(affine, 4, Path::kWarmUp);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
+  EXPECT_EQ(lease.reason(), Reason::kNotCapturable);
+  EXPECT_EQ(Read(lease), Expected(4));
+  EXPECT_EQ(device_.emulator().live().captures, 0);
+}
+
+TEST_F(RecordingTest, FailureOutsideACaptureIsTheCallsErrorAndLeavesNothing) {
+  bool fail = true;
+  const Affine affine = MakeAffine({}, AffineCallable([&](CallContext&) {
+                                     return fail ? absl::InternalError("no") : absl::OkStatus();
+                                   }));
+  EXPECT_THAT(Call(affine, 4), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_TRUE(affine.session->nodes().empty());
+  EXPECT_EQ(affine.session->pool().usage().eager_live, 0);
+  fail = false;
+  ExpectRun(affine, 4, Path::kWarmUp);
+}
+
+// Each departs from its warm-up's requests under capture, and only there.
+TEST_F(RecordingTest, DepartureFromTheTraceIsNotCapturable) {
+  const std::vector<std::function<absl::Status(CallContext&)>> departures = {
+      [](CallContext& context) { return context.Allocate(64).status(); },
+      [](CallContext& context) { return context.AllocateOutput(0).status(); },
+      [](CallContext& context) { return context.Free(1); },
+  };
+  for (const auto& departure : departures) {
+    const Affine affine = MakeAffine({}, AffineCallable([&](CallContext& context) {
+                                       if (context.phase() == Phase::kRecord)
+                                         (void)departure(context);
+                                       return absl::OkStatus();
+                                     }));
+    ExpectRun(affine, 4, Path::kWarmUp);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
+    EXPECT_EQ(lease.reason(), Reason::kNotCapturable);
+    EXPECT_EQ(Read(lease), Expected(4));
+  }
+}
+
+TEST_F(RecordingTest, RequestsThatCannotBeServedAreErrors) {
+  const std::vector<std::function<absl::Status(CallContext&)>> requests = {
+      [](CallContext& context) { return context.Allocate(0).status(); },
+      [](CallContext& context) { return context.Free(12345); },
+      [](CallContext& context) { return context.AllocateOutput(1).status(); },
+      [](CallContext& context) { return context.AllocateOutput(-1).status(); },
+  };
+  for (const auto& request : requests) {
+    const Affine affine = MakeAffine({}, AffineCallable(request));
+    EXPECT_THAT(Call(affine, 4), StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+}
+
+TEST_F(RecordingTest, OutputsAreAskedForExactlyOnce) {
+  const Affine twice = MakeAffine(
+      {}, AffineCallable([](CallContext& context) { return context.AllocateOutput(0).status(); }));
+  EXPECT_THAT(Call(twice, 4), StatusIs(absl::StatusCode::kFailedPrecondition));
+  const Affine never = MakeAffine({}, [](CallContext&) { return absl::OkStatus(); });
+  EXPECT_THAT(Call(never, 4), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(never.session->pool().usage().eager_live, 0);
+}
+
+TEST_F(RecordingTest, RecordsWithoutADeviceWideWaitOrGrowthUnderCapture) {
+  const Affine affine = MakeAffine();
+  ASSERT_OK(Call(affine, 64).status());
+  uploads_.push_back(*device_.Upload(Ramp(64)));
+  (void)device_.ledger().TakeTrace();
+  const int64_t dims[] = {64};
+  const Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+  const int64_t scalar = std::bit_cast<int64_t>(2.0);
+  ASSERT_OK(affine.session->Run({.program = affine.program,
+                                 .binding = affine.binding,
+                                 .inputs = {&x, 1},
+                                 .scalars = {&scalar, 1},
+                                 .stream = device_.stream()}));
+  bool capturing = false;
+  bool grew = false;
+  for (const DriverLedger::TracedCall& call : device_.ledger().TakeTrace()) {
+    const std::string name = DriverEntryAt(call.entry).symbol;
+    EXPECT_NE(name, "cuCtxSynchronize");
+    EXPECT_NE(name, "cuStreamSynchronize");
+    EXPECT_NE(name, "cuMemFree");
+    if (name == "cuStreamBeginCapture") capturing = true;
+    if (name == "cuStreamEndCapture") capturing = false;
+    if (name == "cuMemMap") grew = true;
+    if (capturing) {
+      EXPECT_NE(name, "cuMemMap");
+      EXPECT_NE(name, "cuMemCreate");
+    }
+  }
+  EXPECT_TRUE(grew);
+}
+
+TEST_F(RecordingTest, PlanThatDoesNotFitTheDeviceRunsEagerly) {
+  const Affine affine = MakeAffine();
+  ASSERT_OK(Call(affine, 4).status());
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  ASSERT_OK(device_.driver().Call<&DriverTable::MemGetInfo>(&free_bytes, &total_bytes));
+  std::optional<DeviceMemory> hog =
+      *DeviceMemory::Create(device_.driver(), static_cast<int64_t>(free_bytes));
+  const int64_t dims[] = {4};
+  const Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+  const int64_t scalar = std::bit_cast<int64_t>(2.0);
+  const coppice::Call call{.program = affine.program,
+                           .binding = affine.binding,
+                           .inputs = {&x, 1},
+                           .scalars = {&scalar, 1},
+                           .stream = device_.stream()};
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, affine.session->Run(call));
+    EXPECT_EQ(lease.reason(), Reason::kByteLimit);
+    EXPECT_EQ(Read(lease), Expected(4));
+  }
+  hog.reset();
+  ExpectRun(affine, 4, Path::kRecord);
+}
+
+TEST_F(RecordingTest, ForkedGraphsArePlannedAlongTheirEdges) {
+  // Two temporaries that are disjoint in host order, used on two streams at the same time.
+  const Stream side = *Stream::Create(device_.driver());
+  const Event fork = *Event::Create(device_.driver());
+  const Event join = *Event::Create(device_.driver());
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec spec{.name = "fork"};
+  const int n = spec.AddSymbol("n", *PaddingPolicy::Exact(64));
+  spec.inputs = {{.name = "x", .dims = {Dim::Symbol(n)}}};
+  spec.outputs = {{.name = "a", .dims = {Dim::Symbol(n)}}, {.name = "b", .dims = {Dim::Symbol(n)}}};
+  const auto branch = [&](CallContext& context, CuStream stream, int output,
+                          float factor) -> absl::Status {
+    const int64_t count = context.extent(0);
+    COPPICE_ASSIGN_OR_RETURN(const DeviceAddress temporary, context.Allocate(count * 4));
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(output));
+    for (const auto& [from, to, scale] : {std::tuple{context.input(0).data, temporary, factor},
+                                          std::tuple{temporary, y.data, 1.0F}}) {
+      COPPICE_RETURN_IF_ERROR(Launch(context.driver(), kernels_.scale, stream,
+                                     ScaleParams{.x = PointerAt<float>(from),
+                                                 .y = PointerAt<float>(to),
+                                                 .count = count,
+                                                 .factor = scale},
+                                     GridFor(count)));
+    }
+    return context.Free(temporary);
+  };
+  const Program* program = *session->Register(spec, [&](CallContext& context) -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(fork.Record(context.stream()));
+    COPPICE_RETURN_IF_ERROR(fork.MakeWait(side.handle()));
+    COPPICE_RETURN_IF_ERROR(branch(context, side.handle(), 0, 2));
+    COPPICE_RETURN_IF_ERROR(branch(context, context.stream(), 1, 3));
+    COPPICE_RETURN_IF_ERROR(join.Record(side.handle()));
+    return join.MakeWait(context.stream());
+  });
+  const DeviceMemory memory = *device_.Upload(Ramp(64));
+  const int64_t dims[] = {64};
+  const Tensor x = Tensor::Dense(memory.address(), DType::kFloat32, dims);
+  for (int i = 0; i < 50; ++i) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(
+        const Lease lease,
+        session->Run({.program = program, .inputs = {&x, 1}, .stream = device_.stream()}));
+    EXPECT_EQ(lease.path(), i == 0 ? Path::kWarmUp : i == 1 ? Path::kRecord : Path::kReplay);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
+    for (const int output : {0, 1}) {
+      std::vector<float> expected = Ramp(64);
+      for (float& value : expected)
+        value *= output == 0 ? 2.0F : 3.0F;
+      EXPECT_EQ(device_.Download<float>(scope.output(output).data, 64), expected) << "call " << i;
+    }
+  }
+  // Both temporaries and both outputs are live at once: 4 x 256 bytes.
+  EXPECT_EQ(session->nodes()[0].plan_height, 4 * kBufferAlignment);
+  EXPECT_EQ(session->nodes()[0].graph_nodes, 4);
+}
+
+TEST_F(RecordingTest, WarmRecordsAheadOfTrafficWithoutTouchingTheRealInputs) {
+  const Affine affine = MakeAffine();
+  std::vector<std::pair<int64_t, int64_t>> progress;
+  ASSERT_OK(Warm(affine, Buckets({64, 4}),
+                 [&](int64_t done, int64_t total) { progress.emplace_back(done, total); }));
+  EXPECT_THAT(progress,
+              ElementsAre(std::pair<int64_t, int64_t>(1, 2), std::pair<int64_t, int64_t>(2, 2)));
+  EXPECT_EQ(Executions(), 0);
+  ExpectRun(affine, 4, Path::kReplay);
+  ExpectRun(affine, 50, Path::kReplay);
+  EXPECT_EQ(affine.session->pool().usage().eager_mapped, 0);
+}
+
+TEST_F(RecordingTest, WarmSkipsRecordedBuckets) {
+  const Affine affine = MakeAffine();
+  for (int i = 0; i < 2; ++i)
+    ASSERT_OK(Call(affine, 4).status());
+  const int64_t before = device_.ledger().calls(&DriverTable::StreamBeginCapture);
+  ASSERT_OK(Warm(affine, Buckets({4, 4})));
+  EXPECT_EQ(device_.ledger().calls(&DriverTable::StreamBeginCapture), before);
+}
+
+TEST_F(RecordingTest, WarmRecordsABucketThatIsWarmAlready) {
+  const Affine affine = MakeAffine();
+  ASSERT_OK(Call(affine, 4).status());
+  ASSERT_OK(Warm(affine, Buckets({4})));
+  ExpectRun(affine, 4, Path::kReplay);
+}
+
+TEST_F(RecordingTest, WarmRefusesWhatItCannotDo) {
+  const Affine affine = MakeAffine();
+  for (const int64_t extent : {0, 3, 128, -4}) {
+    EXPECT_THAT(Warm(affine, Buckets({extent})), StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+  const int64_t scalar = 0;
+  EXPECT_THAT(affine.session->Warm(*affine.program, affine.binding, Buckets({4}), {&scalar, 1}, {}),
+              StatusIs(absl::StatusCode::kFailedPrecondition))
+      << "affine mutates its counter and there is no scratch";
+  EXPECT_THAT(affine.session->Warm(*affine.program, affine.binding, Buckets({4}), {},
+                                   {.scratch = affine.binding}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  const Affine eager = MakeAffine({.stance = Stance::kEager});
+  EXPECT_THAT(Warm(eager, Buckets({4})), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(RecordingTest, WarmReportsABucketThatCannotBeRecorded) {
+  const Affine affine = MakeAffine(
+      {}, AffineCallable([](CallContext& context) {
+        return context.phase() == Phase::kRecord ? absl::InternalError("never") : absl::OkStatus();
+      }));
+  EXPECT_THAT(Warm(affine, Buckets({4})), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(RecordingTest, TrimReleasesTheEagerWindowOnceNoLeaseHoldsIt) {
+  const Affine affine = MakeAffine();
+  std::optional<Lease> lease = *Call(affine, 70);
+  ASSERT_OK(affine.session->Trim());
+  EXPECT_GT(affine.session->pool().usage().eager_mapped, 0);
+  EXPECT_EQ(Read(*lease), Expected(70));
+  lease.reset();
+  ASSERT_OK(affine.session->Trim());
+  EXPECT_EQ(affine.session->pool().usage().eager_mapped, 0);
+  ExpectRun(affine, 70, Path::kEager);
+}
+
+}  // namespace
+}  // namespace coppice
