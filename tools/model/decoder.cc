@@ -213,6 +213,10 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(const Driver& driver,
                                                          const DecoderConfig& config,
                                                          const Options& options) {
   COPPICE_RETURN_IF_ERROR(ValidateConfig(config));
+  if (options.use_cublas && driver.kind() != DriverKind::kCuda) {
+    return MakeError(absl::StatusCode::kUnavailable,
+                     "Decoder::Create: cuBLAS needs a GPU; clear use_cublas or use CUDA.");
+  }
   COPPICE_ASSIGN_OR_RETURN(KernelLibrary library, KernelLibrary::Load(driver, decoder_image));
   COPPICE_ASSIGN_OR_RETURN(Weights weights, CreateWeights(driver, config, options.seed));
   std::unique_ptr<Decoder> decoder(
