@@ -1,0 +1,74 @@
+// SIGSEGV and SIGBUS as values: a jump buffer per thread, and handlers that know when to use it.
+
+#include "emulator_fault.h"
+
+#include <csetjmp>
+#include <csignal>
+
+namespace coppice::emulator {
+namespace {
+
+struct Frame {
+  sigjmp_buf resume;
+  void* volatile address;
+};
+
+thread_local Frame* t_frame = nullptr;  // Set while this thread is inside RunGuarded.
+
+struct sigaction g_previous_segv;
+struct sigaction g_previous_bus;
+
+void Chain(int signal, siginfo_t* info, void* context) {
+  const struct sigaction& previous = signal == SIGSEGV ? g_previous_segv : g_previous_bus;
+  if ((previous.sa_flags & SA_SIGINFO) != 0) {
+    previous.sa_sigaction(signal, info, context);
+  } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+    previous.sa_handler(signal);
+  } else {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+}
+
+void OnFault(int signal, siginfo_t* info, void* context) {
+  Frame* const frame = t_frame;
+  if (frame == nullptr) {
+    Chain(signal, info, context);
+    return;
+  }
+  frame->address = info->si_addr;
+  siglongjmp(frame->resume, 1);
+}
+
+}  // namespace
+
+FaultHandlers::FaultHandlers() {
+  struct sigaction action = {};
+  action.sa_sigaction = OnFault;
+  // NODEFER: the handler leaves by a jump that does not restore the signal mask, which would cost a
+  // system call per operation. ONSTACK: the earlier handler may need a thread's alternate stack.
+  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGSEGV, &action, &g_previous_segv);
+  sigaction(SIGBUS, &action, &g_previous_bus);
+}
+
+FaultHandlers::~FaultHandlers() {
+  sigaction(SIGSEGV, &g_previous_segv, nullptr);
+  sigaction(SIGBUS, &g_previous_bus, nullptr);
+}
+
+std::optional<uint64_t> RunGuarded(void (*body)(const void*), const void* argument) {
+  Frame frame;
+  frame.address = nullptr;
+  if (sigsetjmp(frame.resume, 0) != 0) {  // NOLINT(cert-err52-cpp): the only way out of a fault.
+    t_frame = nullptr;
+    return reinterpret_cast<uint64_t>(frame.address);
+  }
+  t_frame = &frame;
+  body(argument);
+  t_frame = nullptr;
+  return std::nullopt;
+}
+
+}  // namespace coppice::emulator

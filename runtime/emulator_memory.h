@@ -1,0 +1,110 @@
+// Device memory of the emulator: one sparse memfd, and views of it in the host's address space.
+//
+//   memfd        |..handle 1..|....|allocation|......|..handle 2..|......   offsets never reused
+//   reservation  PROT_NONE | view of handle 1 | PROT_NONE | view of handle 2 | PROT_NONE
+//
+// Freed physical memory is a hole in the file, so only what exists costs the host memory.
+//
+// Units: bytes. Threads: guarded by the emulator's mutex. Results are CUDA's.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "coppice/base/units.h"
+#include "coppice/runtime/cuda_abi.h"
+
+namespace coppice::emulator {
+
+inline constexpr int64_t kGranularity = 2 * kMiB;
+
+class Memory {
+ public:
+  // Null if the host refuses a memfd.
+  static std::unique_ptr<Memory> Create(int64_t capacity_bytes);
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  // cuMemAlloc and cuMemFree.
+  CuResult Allocate(DeviceAddress* address, int64_t bytes);
+  CuResult Free(DeviceAddress address);
+
+  // Virtual memory; the entries of the same names have checked flags and properties.
+  CuResult Reserve(DeviceAddress* address, int64_t bytes, int64_t alignment);
+  CuResult Unreserve(DeviceAddress address, int64_t bytes);
+  CuResult CreateHandle(CuMemoryHandle* handle, int64_t bytes);
+  CuResult Release(CuMemoryHandle handle);
+  CuResult Map(DeviceAddress address, int64_t bytes, CuMemoryHandle handle);
+  CuResult Unmap(DeviceAddress address, int64_t bytes);
+  CuResult SetAccess(DeviceAddress address, int64_t bytes, CuMemAccessFlags access);
+
+  // True if every byte of the range is mapped with at least `access`.
+  bool Covers(DeviceAddress address, int64_t bytes, CuMemAccessFlags access) const;
+
+  // Frees every plain allocation but keeps counting it, as HandleTable::Abandon does.
+  void AbandonAllocations();
+
+  int64_t capacity_bytes() const { return capacity_bytes_; }
+  int64_t physical_bytes() const { return physical_bytes_; }
+  int64_t mapped_bytes() const { return mapped_bytes_; }
+  int64_t reserved_bytes() const { return reserved_bytes_; }
+  int64_t handle_count() const { return handle_count_; }
+  int64_t allocation_count() const {
+    return static_cast<int64_t>(allocations_.size()) + abandoned_allocations_;
+  }
+
+ private:
+  // Physical memory of one cuMemCreate; lives until it is released and nowhere mapped.
+  struct Physical {
+    int64_t offset = 0;
+    int64_t bytes = 0;
+    int mapping_count = 0;
+    bool released = false;
+  };
+  struct View {
+    int64_t bytes = 0;
+    CuMemAccessFlags access = CuMemAccessFlags::kNone;
+    CuMemoryHandle handle = 0;  // 0 for a plain allocation.
+  };
+  struct Allocation {
+    std::byte* pages = nullptr;  // First page; a guard page lies on either side.
+    int64_t page_bytes = 0;
+    int64_t offset = 0;
+  };
+  struct HostRange {
+    void* start = nullptr;
+    size_t bytes = 0;
+  };
+
+  Memory(int file, int64_t capacity_bytes) : file_(file), capacity_bytes_(capacity_bytes) {}
+
+  // Takes poisoned physical bytes, or returns -1 beyond the capacity or if the host has no room.
+  int64_t TakePhysical(int64_t bytes);
+  void GivePhysical(int64_t offset, int64_t bytes);
+  void DropIfUnused(CuMemoryHandle handle);
+  bool IsReserved(DeviceAddress address, int64_t bytes) const;
+  bool Overlaps(DeviceAddress address, int64_t bytes) const;
+
+  const int file_;
+  const int64_t capacity_bytes_;
+  int64_t next_offset_ = 0;
+  int64_t physical_bytes_ = 0;
+  int64_t mapped_bytes_ = 0;
+  int64_t reserved_bytes_ = 0;
+  int64_t handle_count_ = 0;
+  int64_t abandoned_allocations_ = 0;
+
+  std::map<DeviceAddress, View> views_;        // Disjoint; plain allocations and mappings.
+  std::map<DeviceAddress, int64_t> reserved_;  // Start to bytes; disjoint.
+  std::map<DeviceAddress, Allocation> allocations_;
+  absl::flat_hash_map<CuMemoryHandle, Physical> physical_;
+  std::vector<HostRange> quarantine_;  // Freed allocations: PROT_NONE until the end.
+};
+
+}  // namespace coppice::emulator

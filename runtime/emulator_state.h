@@ -1,0 +1,327 @@
+// The emulator's state, and what its source files share.
+//
+//   emulator.cc          life cycle, admission of calls, device and context entries
+//   emulator_memory.cc   device memory
+//   emulator_stream.cc   streams, events, and the scheduler that runs what they queue
+//   emulator_work.cc     what one operation does: kernels, copies, fills, host functions
+//   emulator_capture.cc  captures, and what they forbid
+//   emulator_graph.cc    graphs and their executable snapshots
+//
+// A driver entry `cuX` is the function `X` here. Admission has taken the mutex and checked
+// initialisation, sticky errors and the context before it runs.
+//
+// Threads: everything is guarded by State::mutex, which is free while device work runs. One thread
+// at a time runs device work; the state it uses meanwhile is not freed by others.
+
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "coppice/runtime/cuda_abi.h"
+#include "coppice/runtime/driver.h"
+#include "coppice/runtime/emulator.h"
+#include "coppice/runtime/kernel_image.h"
+
+#include "emulator_fault.h"
+#include "emulator_handles.h"
+#include "emulator_memory.h"
+
+namespace coppice::emulator {
+
+#define X(member, version, parameters) CuResult member parameters;
+#include "coppice/runtime/driver_entries.inc"
+#undef X
+
+enum class EntryId : uint8_t {
+#define X(member, version, parameters) k##member,
+#include "coppice/runtime/driver_entries.inc"
+#undef X
+};
+
+// Work: what one stream operation or graph node does.
+
+struct KernelWork {
+  const HostKernel* kernel = nullptr;
+  CuLibrary library = nullptr;
+  std::array<unsigned, 3> grid = {1, 1, 1};
+  std::vector<std::byte> parameters;
+};
+
+struct CopyWork {
+  void* target = nullptr;
+  const void* source = nullptr;
+  size_t bytes = 0;
+};
+
+struct FillWork {
+  void* target = nullptr;
+  unsigned value = 0;
+  unsigned element_size = 1;  // 1, 2 or 4.
+  size_t count = 0;           // Elements.
+};
+
+struct HostWork {
+  CuHostFunction function = nullptr;
+  void* user_data = nullptr;
+};
+
+struct EmptyWork {};
+
+struct GraphNode;
+
+// A child graph: a copy of the nodes it had when it was added.
+struct ChildWork {
+  std::vector<GraphNode> nodes;
+};
+
+using Work = std::variant<KernelWork, CopyWork, FillWork, HostWork, EmptyWork, ChildWork>;
+
+// A node depends on earlier nodes of its graph only, so that graphs have no cycles.
+struct GraphNode {
+  Work work;
+  std::vector<int> dependencies;  // Indices, in the order given.
+};
+
+// Runs `work`, which is no ChildWork. `draw`, a random number, picks the block that goes first.
+// Returns a description of the fault if the work touched memory that it may not.
+std::optional<std::string> Execute(const Work& work, uint64_t draw);
+
+// Graphs.
+
+struct Capture;
+
+struct GraphState {
+  CuGraph handle = nullptr;
+  std::vector<GraphNode> nodes;
+  std::vector<CuGraphNode> node_handles;
+  Capture* capture = nullptr;  // The capture that is writing to the graph, if any.
+};
+
+// Where a node handle points.
+struct NodeState {
+  GraphState* graph = nullptr;
+  int index = 0;
+};
+
+// A point in the queue of a stream: complete once that many operations of the stream have run. A
+// stream that is gone has run them all, and so has the null stream.
+struct Mark {
+  CuStream stream = nullptr;
+  uint64_t position = 0;
+};
+
+// The snapshot that launches run: child graphs flattened, dependencies turned into successors.
+struct ExecState {
+  struct Node {
+    Work work;
+    std::vector<int> successors;
+    int dependency_count = 0;
+  };
+
+  std::vector<Node> nodes;           // Every node after its dependencies.
+  std::vector<int> roots;            // Nodes without dependencies.
+  bool is_chain = false;             // Each node depends on the one before, and on no other.
+  std::vector<CuLibrary> libraries;  // Whose kernels it runs, each once.
+  Mark last_launch;                  // The launch that the next one has to wait for.
+  int queued_launches = 0;
+};
+
+// Streams and events.
+
+struct GraphRun {
+  ExecState* exec = nullptr;
+  size_t done = 0;               // Nodes that have run.
+  std::vector<int> ready;        // Nodes that may run next; unused in a chain.
+  std::vector<int> unsatisfied;  // Dependencies still to run, by node; unused in a chain.
+};
+
+struct Operation {
+  Mark after;          // Runs only once this is complete.
+  uint64_t order = 0;  // Position among all operations of all streams.
+  std::variant<Work, GraphRun> body;
+};
+
+struct StreamState {
+  CuStream handle = nullptr;
+  std::deque<Operation> queue;
+  uint64_t submitted = 0;  // Operations ever queued.
+  uint64_t completed = 0;  // Operations that have run.
+
+  Capture* capture = nullptr;              // The capture that the stream takes part in, if any.
+  std::vector<CuGraphNode> tail;           // What the next captured node depends on.
+  std::vector<CuGraphEdgeData> tail_data;  // Zeros, as many as `tail`.
+
+  Mark end() const { return {handle, submitted}; }
+};
+
+struct CapturedMark {
+  uint64_t capture_id = 0;
+  std::vector<CuGraphNode> nodes;
+};
+
+struct EventState {
+  Mark mark;                             // Of the last record, if that was not captured.
+  std::optional<CapturedMark> captured;  // Of the last record, if that was.
+};
+
+struct Capture {
+  uint64_t id = 0;
+  CuCaptureMode mode = CuCaptureMode::kGlobal;
+  CuStream origin = nullptr;
+  uint64_t origin_thread = 0;
+  CuGraph graph = nullptr;  // Null once invalidated.
+  bool invalidated = false;
+};
+
+struct KernelState {
+  CuLibrary library = nullptr;
+  const HostKernel* kernel = nullptr;
+};
+
+struct LibraryState {
+  std::vector<CuKernel> kernels;
+};
+
+// Runs queued operations, inside calls that wait or query, on the thread that calls.
+class Scheduler {
+ public:
+  explicit Scheduler(const Emulator::Options& options, std::mutex* mutex)
+      : options_(options), mutex_(*mutex), random_(options.seed) {}
+
+  // Streams.
+  CuStream Add();
+  StreamState* Find(CuStream stream) const { return streams_.Find(stream); }
+  void Retire(CuStream stream);  // Forgets the handle; what is queued still runs.
+  const HandleTable<CuStream, StreamState>& streams() const { return streams_; }
+
+  // Queues an operation of `stream`. The result is the sticky error, if there is one.
+  CuResult Enqueue(StreamState& stream, Mark after, std::variant<Work, GraphRun> body);
+
+  // Forgets an exec; launches that are queued still run.
+  void Retire(std::unique_ptr<ExecState> exec);
+
+  bool IsComplete(Mark mark) const;
+
+  // Runs operations until `mark`, or everything queued at the call, is complete.
+  CuResult WaitFor(Mark mark);
+  CuResult WaitForAll();
+
+  // Runs a few operations and answers kSuccess or kNotReady for `mark`.
+  CuResult Query(Mark mark);
+
+  // Drops what is queued, once no operation is running, and every stream.
+  void Abandon();
+
+  CuResult sticky() const { return sticky_; }
+  const std::string& fault() const { return fault_; }
+  int64_t nodes_executed() const { return nodes_executed_; }
+
+ private:
+  template <typename Done>
+  CuResult RunUntil(Done done);
+  void RunSome(uint64_t steps);
+  void Step();
+  StreamState* PickReady();
+  bool Run(const Work& work);
+  bool RunNode(GraphRun& run);
+  void Finish(StreamState& stream);
+  void DropQueues();
+  uint64_t Draw();
+
+  const Emulator::Options options_;
+  std::mutex& mutex_;
+  std::condition_variable_any step_done_;
+  bool executing_ = false;  // A thread is inside Step, perhaps without the mutex.
+  int waiting_threads_ = 0;
+
+  HandleTable<CuStream, StreamState> streams_;
+  absl::flat_hash_map<CuStream, std::unique_ptr<StreamState>> retired_streams_;  // Still busy.
+  absl::flat_hash_map<ExecState*, std::unique_ptr<ExecState>> retired_execs_;    // Still queued.
+  std::vector<StreamState*> busy_;  // Streams with a queue that is not empty.
+  int64_t queued_ = 0;              // Operations in all queues.
+  uint64_t enqueued_ = 0;           // Operations ever queued.
+
+  uint64_t random_;
+  CuResult sticky_ = CuResult::kSuccess;
+  std::string fault_;
+  int64_t nodes_executed_ = 0;
+};
+
+// What the emulator remembers of one thread.
+struct ThreadState {
+  uint64_t id = 0;        // Unique among threads, ever.
+  uint64_t emulator = 0;  // Whose the other fields are; the next emulator finds the defaults.
+  CuContext context = nullptr;
+  CuCaptureMode mode = CuCaptureMode::kGlobal;
+  bool in_host_function = false;
+};
+
+struct State {
+  State(const Emulator::Options& emulator_options, std::unique_ptr<Memory> device_memory)
+      : memory(std::move(device_memory)), scheduler(emulator_options, &mutex) {}
+
+  // The capture with this id, or null once it has ended.
+  Capture* FindCapture(uint64_t id) const;
+
+  std::mutex mutex;
+  FaultHandlers fault_handlers;
+  std::unique_ptr<Memory> memory;
+  Scheduler scheduler;
+
+  bool initialized = false;
+  CuContext context = nullptr;  // The primary context, while it is retained.
+  int64_t context_retains = 0;
+
+  HandleTable<CuEvent, EventState> events;
+  HandleTable<CuGraph, GraphState> graphs;
+  HandleTable<CuGraphNode, NodeState> nodes;
+  HandleTable<CuGraphExec, ExecState> execs;
+  HandleTable<CuLibrary, LibraryState> libraries;
+  HandleTable<CuKernel, KernelState> kernels;
+  std::vector<std::unique_ptr<Capture>> captures;  // Not ended.
+};
+
+// The one emulator of the process. Requires: it exists.
+State& TheState();
+
+// The calling thread, as TheState() knows it.
+ThreadState& ThisThread();
+
+// emulator_work.cc. The makers check arguments that become a node or an operation, and copy what
+// CUDA copies at the call; they leave `work` alone unless they succeed.
+CuResult MakeKernelWork(State& state, const CuKernelNodeParams& params, Work* work);
+CuResult MakeCopyWork(State& state, const CuMemcpyParams& params, Work* work);
+CuResult MakeFillWork(State& state, const CuMemsetNodeParams& params, Work* work);
+CuResult MakeHostWork(const CuHostNodeParams& params, Work* work);
+
+// emulator_capture.cc.
+void Invalidate(State& state, Capture& capture);
+// kSuccess, 901 if the stream's capture is invalidated, or 900, which invalidates it.
+CuResult RefuseCapturing(State& state, const StreamState& stream);
+// Refuses a call that is unsafe in capture where the modes forbid it.
+CuResult CheckCaptureAllows(State& state, EntryId entry);
+// True if the entry looks at its own stream or event before the modes count.
+bool LooksAtHandleFirst(EntryId entry);
+CuResult CaptureWork(State& state, StreamState& stream, Work work);
+CuResult CaptureRecord(State& state, const StreamState& stream, EventState& event);
+CuResult CaptureWait(State& state, StreamState& stream, const EventState& event);
+CuResult UseCapturedEvent(State& state, const EventState& event);
+
+// emulator_graph.cc.
+CuGraph NewGraph(State& state, Capture* capture);
+CuGraphNode AddNode(State& state, GraphState& graph, GraphNode node);
+void RemoveGraph(State& state, CuGraph graph);
+
+}  // namespace coppice::emulator
