@@ -1,1 +1,554 @@
-// Stub.
+// Goal: every sentence of staging.h, and a kernel that copies and pads like the obvious loop.
+// Method: exhaustive and explicit patterns; on the emulator explicit small cases, then seeded
+// random tensors of every rank, stride, dtype and fill against that loop, over whole memory areas.
+
+#include "coppice/graphs/staging.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "coppice/base/units.h"
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/test_device.h"
+
+namespace coppice {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr DType kDTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16,
+                             DType::kInt32,   DType::kInt64,   DType::kUInt8};
+
+uint64_t ValueOf(double value, DType dtype) {
+  return FillPattern(Fill::Value(value), dtype);
+}
+
+// A 16-bit float format as its definition reads.
+struct Format {
+  DType dtype;
+  int mantissa_bits;
+  int bias;
+  uint64_t infinity;
+
+  double Decode(uint64_t pattern) const {
+    const auto exponent = static_cast<int>(pattern >> mantissa_bits);
+    const auto mantissa = static_cast<double>(pattern & ((uint64_t{1} << mantissa_bits) - 1));
+    const double fraction = std::ldexp(mantissa, -mantissa_bits);
+    return exponent == 0 ? std::ldexp(fraction, 1 - bias)
+                         : std::ldexp(1 + fraction, exponent - bias);
+  }
+};
+constexpr Format kFormats[] = {
+    {.dtype = DType::kFloat16, .mantissa_bits = 10, .bias = 15, .infinity = 0x7C00},
+    {.dtype = DType::kBFloat16, .mantissa_bits = 7, .bias = 127, .infinity = 0x7F80}};
+
+TEST(FillPatternTest, RepresentsEveryNarrowFloatExactly) {
+  for (const Format& format : kFormats) {
+    for (uint64_t pattern = 0; pattern < format.infinity; ++pattern) {
+      ASSERT_EQ(ValueOf(format.Decode(pattern), format.dtype), pattern);
+      ASSERT_EQ(ValueOf(-format.Decode(pattern), format.dtype), pattern | 0x8000);
+    }
+  }
+}
+
+TEST(FillPatternTest, RoundsNarrowFloatsToNearestTiesToEven) {
+  for (const Format& format : kFormats) {
+    for (uint64_t pattern = 0; pattern < format.infinity; ++pattern) {
+      // Beyond the largest number the next one up would be what infinity's pattern decodes to.
+      const double middle = (format.Decode(pattern) + format.Decode(pattern + 1)) / 2;
+      const uint64_t even = pattern + pattern % 2;
+      ASSERT_EQ(ValueOf(middle, format.dtype), even);
+      ASSERT_EQ(ValueOf(std::nextafter(middle, 0.0), format.dtype), pattern);
+      ASSERT_EQ(ValueOf(std::nextafter(middle, HUGE_VAL), format.dtype), pattern + 1);
+    }
+  }
+}
+
+TEST(FillPatternTest, RoundsDoublesToFloatsAsTheHardwareDoes) {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 100'000; ++i) {
+    const double fraction = 1 + std::ldexp(static_cast<double>(random() >> 12), -52);
+    const int exponent = static_cast<int>(random() % 330) - 180;  // Subnormal to overflowing.
+    const double value = std::ldexp(random() % 2 == 0 ? fraction : -fraction, exponent);
+    ASSERT_EQ(ValueOf(value, DType::kFloat32), std::bit_cast<uint32_t>(static_cast<float>(value)))
+        << value;
+  }
+}
+
+TEST(FillPatternTest, FloatsBeyondTheRangeAreInfinite) {
+  for (const double value : {HUGE_VAL, 1e300}) {
+    EXPECT_EQ(ValueOf(value, DType::kFloat32), 0x7F80'0000U);
+    EXPECT_EQ(ValueOf(-value, DType::kFloat32), 0xFF80'0000U);
+    EXPECT_EQ(ValueOf(value, DType::kFloat16), 0x7C00U);
+    EXPECT_EQ(ValueOf(-value, DType::kFloat16), 0xFC00U);
+    EXPECT_EQ(ValueOf(value, DType::kBFloat16), 0x7F80U);
+    EXPECT_EQ(ValueOf(-value, DType::kBFloat16), 0xFF80U);
+  }
+}
+
+TEST(FillPatternTest, NanStaysAQuietNanInFloatsAndIsZeroInIntegers) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(ValueOf(nan, DType::kFloat32), 0x7FC0'0000U);
+  EXPECT_EQ(ValueOf(nan, DType::kFloat16), 0x7E00U);
+  EXPECT_EQ(ValueOf(nan, DType::kBFloat16), 0x7FC0U);
+  for (const DType dtype : {DType::kInt32, DType::kInt64, DType::kUInt8})
+    EXPECT_EQ(ValueOf(nan, dtype), 0U);
+}
+
+TEST(FillPatternTest, IntegersRoundToNearestTiesToEven) {
+  for (const DType dtype : {DType::kInt32, DType::kInt64, DType::kUInt8}) {
+    EXPECT_EQ(ValueOf(7, dtype), 7U);
+    EXPECT_EQ(ValueOf(2.5, dtype), 2U);
+    EXPECT_EQ(ValueOf(3.5, dtype), 4U);
+    EXPECT_EQ(ValueOf(-0.5, dtype), 0U);
+  }
+  EXPECT_EQ(ValueOf(-1, DType::kInt32), 0xFFFF'FFFFU);
+  EXPECT_EQ(ValueOf(-2, DType::kInt64), ~uint64_t{0} - 1);
+}
+
+TEST(FillPatternTest, IntegersHoldTheNearestOfTheirRange) {
+  EXPECT_EQ(ValueOf(255, DType::kUInt8), 255U);
+  EXPECT_EQ(ValueOf(256, DType::kUInt8), 255U);
+  EXPECT_EQ(ValueOf(-1, DType::kUInt8), 0U);
+  EXPECT_EQ(ValueOf(2147483647.0, DType::kInt32), 0x7FFF'FFFFU);
+  EXPECT_EQ(ValueOf(2147483648.0, DType::kInt32), 0x7FFF'FFFFU);
+  EXPECT_EQ(ValueOf(-2147483649.0, DType::kInt32), 0x8000'0000U);
+  EXPECT_EQ(ValueOf(0x1p63, DType::kInt64), uint64_t{INT64_MAX});
+  EXPECT_EQ(ValueOf(-0x1p63, DType::kInt64), uint64_t{1} << 63);
+  for (const DType dtype : {DType::kInt32, DType::kInt64, DType::kUInt8}) {
+    EXPECT_EQ(ValueOf(HUGE_VAL, dtype), ValueOf(1e30, dtype));
+    EXPECT_EQ(ValueOf(-HUGE_VAL, dtype), ValueOf(-1e30, dtype));
+  }
+}
+
+TEST(FillPatternTest, SentinelSetsAllBitsOfAnElement) {
+  for (const DType dtype : kDTypes) {
+    const uint64_t pattern = FillPattern(Fill::Sentinel(), dtype);
+    EXPECT_EQ(std::popcount(pattern), 8 * SizeOf(dtype));
+    EXPECT_EQ(std::countr_one(pattern), 8 * SizeOf(dtype));
+  }
+}
+
+TEST(FillPatternTest, ZeroRepeatLastAndUndefinedGiveZero) {
+  for (const DType dtype : kDTypes) {
+    EXPECT_EQ(FillPattern(Fill::Zero(), dtype), 0U);
+    EXPECT_EQ(FillPattern(Fill::RepeatLast(), dtype), 0U);
+    EXPECT_EQ(FillPattern(Fill::Undefined(), dtype), 0U);
+  }
+}
+
+TEST(PoisonPatternTest, NanIsAQuietNanOrTheTopBit) {
+  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kFloat32), 0x7FC0'0000U);
+  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kFloat16), 0x7E00U);
+  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kBFloat16), 0x7FC0U);
+  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kInt32), 0x8000'0000U);
+  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kInt64), uint64_t{1} << 63);
+  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kUInt8), 0x80U);
+}
+
+TEST(PoisonPatternTest, PatternIs5AInEveryByte) {
+  EXPECT_EQ(PoisonPattern(Poison::kPattern, DType::kUInt8), 0x5AU);
+  EXPECT_EQ(PoisonPattern(Poison::kPattern, DType::kFloat16), 0x5A5AU);
+  EXPECT_EQ(PoisonPattern(Poison::kPattern, DType::kBFloat16), 0x5A5AU);
+  EXPECT_EQ(PoisonPattern(Poison::kPattern, DType::kInt32), 0x5A5A'5A5AU);
+  EXPECT_EQ(PoisonPattern(Poison::kPattern, DType::kFloat32), 0x5A5A'5A5AU);
+  EXPECT_EQ(PoisonPattern(Poison::kPattern, DType::kInt64), 0x5A5A'5A5A'5A5A'5A5AU);
+}
+
+TEST(PoisonPatternTest, OffGivesZero) {
+  for (const DType dtype : kDTypes)
+    EXPECT_EQ(PoisonPattern(Poison::kOff, dtype), 0U);
+}
+
+TEST(MakeStagedCopyTest, RightAlignsTheAxesWithLeadingOnes) {
+  Tensor source = Tensor::Dense(0x1000, DType::kFloat16, std::vector<int64_t>{3, 5});
+  source.strides = {20, 2};
+  const Tensor target = Tensor::Dense(0x2000, DType::kFloat16, std::vector<int64_t>{4, 8});
+  const StagedCopy copy = MakeStagedCopy(source, target, Fill::Value(1));
+  EXPECT_EQ(copy.source, 0x1000U);
+  EXPECT_EQ(copy.target, 0x2000U);
+  EXPECT_THAT(copy.sizes, ElementsAre(1, 1, 3, 5));
+  EXPECT_THAT(copy.padded, ElementsAre(1, 1, 4, 8));
+  EXPECT_THAT(copy.strides, ElementsAre(0, 0, 20, 2));
+  EXPECT_EQ(copy.fill, 0x3C00U);
+  EXPECT_EQ(copy.element_bytes, 2);
+}
+
+TEST(MakeStagedCopyTest, ChoosesThePaddingOfTheFill) {
+  const auto padding = [](const Fill& fill) {
+    return MakeStagedCopy(Tensor(), Tensor(), fill).padding;
+  };
+  EXPECT_EQ(padding(Fill::Zero()), StagedCopy::kFill);
+  EXPECT_EQ(padding(Fill::Value(3)), StagedCopy::kFill);
+  EXPECT_EQ(padding(Fill::Sentinel()), StagedCopy::kFill);
+  EXPECT_EQ(padding(Fill::RepeatLast()), StagedCopy::kRepeatLast);
+  EXPECT_EQ(padding(Fill::Undefined()), StagedCopy::kSkip);
+}
+
+TEST(MakeStagedCopyDeathTest, ChecksThatTheTensorsMatch) {
+  const Tensor three = Tensor::Dense(0x1000, DType::kInt32, std::vector<int64_t>{3});
+  const Tensor two = Tensor::Dense(0x2000, DType::kInt32, std::vector<int64_t>{2});
+  const Tensor floats = Tensor::Dense(0x2000, DType::kFloat32, std::vector<int64_t>{3});
+  const Tensor scalar = Tensor::Dense(0x2000, DType::kInt32, {});
+  EXPECT_DEATH(MakeStagedCopy(three, two, Fill()), "the source is larger than its place");
+  EXPECT_DEATH(MakeStagedCopy(three, floats, Fill()), "staging converts no dtype");
+  EXPECT_DEATH(MakeStagedCopy(three, scalar, Fill()), "staging changes no rank");
+}
+
+// A tensor whose data address is an offset into one of the areas of a Scene.
+struct Piece {
+  Tensor source;
+  Tensor target;
+  Fill fill;
+};
+
+// What one launch reads and writes: two memory areas, so that the test sees stray writes as well.
+struct Scene {
+  std::vector<uint8_t> sources;
+  std::vector<uint8_t> targets;  // Before the launch.
+  std::vector<Piece> pieces;
+  std::vector<int64_t> words;
+  int64_t word_offset = 0;  // Of the parameter block, in `targets`.
+};
+
+// Calls `visit` with the index of every element of `tensor`, in row-major order.
+template <typename Visit>
+void ForEachIndex(const Tensor& tensor, Visit visit) {
+  std::array<int64_t, kRankMax> index{};
+  for (int64_t i = 0; i < tensor.element_count(); ++i) {
+    visit(i, index);
+    for (int axis = tensor.rank - 1; axis >= 0; --axis) {
+      if (++index[axis] < tensor.sizes[axis]) break;
+      index[axis] = 0;
+    }
+  }
+}
+
+// Stages one piece by the obvious loop.
+void StageNaively(const Piece& piece, const std::vector<uint8_t>& sources, uint8_t* targets) {
+  const int64_t bytes = SizeOf(piece.source.dtype);
+  const bool empty = piece.source.element_count() == 0;
+  const uint64_t fill = FillPattern(piece.fill, piece.source.dtype);
+  ForEachIndex(piece.target, [&](int64_t i, const std::array<int64_t, kRankMax>& index) {
+    uint8_t* target = targets + piece.target.data + i * bytes;
+    bool real = true;
+    int64_t offset = 0;
+    for (int axis = 0; axis < piece.source.rank; ++axis) {
+      const int64_t last = piece.source.sizes[axis] - 1;
+      real = real && index[axis] <= last;
+      offset += std::min(index[axis], last) * piece.source.strides[axis];
+    }
+    if (real || (piece.fill.kind == Fill::Kind::kRepeatLast && !empty)) {
+      std::memcpy(target, sources.data() + piece.source.data + offset * bytes,
+                  static_cast<size_t>(bytes));
+    } else if (piece.fill.kind != Fill::Kind::kUndefined) {
+      std::memcpy(target, &fill, static_cast<size_t>(bytes));
+    }
+  });
+}
+
+std::vector<uint8_t> Expected(const Scene& scene) {
+  std::vector<uint8_t> targets = scene.targets;
+  for (const Piece& piece : scene.pieces)
+    StageNaively(piece, scene.sources, targets.data());
+  if (!scene.words.empty()) {
+    std::memcpy(targets.data() + scene.word_offset, scene.words.data(),
+                scene.words.size() * sizeof(int64_t));
+  }
+  return targets;
+}
+
+Tensor Moved(Tensor tensor, DeviceAddress base) {
+  tensor.data += base;
+  return tensor;
+}
+
+StagingParams ParamsOf(const Scene& scene, DeviceAddress sources, DeviceAddress targets) {
+  StagingParams params;
+  params.header.parameter_block = targets + static_cast<DeviceAddress>(scene.word_offset);
+  params.header.word_count = static_cast<int32_t>(scene.words.size());
+  params.header.copy_count = static_cast<int32_t>(scene.pieces.size());
+  std::copy(scene.words.begin(), scene.words.end(), params.header.words);
+  for (size_t i = 0; i < scene.pieces.size(); ++i) {
+    const Piece& piece = scene.pieces[i];
+    const Tensor source =
+        piece.source.element_count() == 0 ? piece.source : Moved(piece.source, sources);
+    params.copies[i] = MakeStagedCopy(source, Moved(piece.target, targets), piece.fill);
+  }
+  return params;
+}
+
+// Draws scenes: areas of random bytes, tensors of every kind in them, and bytes between.
+class SceneSource {
+ public:
+  explicit SceneSource(uint64_t seed) : random_(seed) {}
+
+  Scene Draw(int copies, int words) {
+    Scene scene;
+    for (int i = 0; i < copies; ++i)
+      scene.pieces.push_back(DrawPiece(scene));
+    scene.word_offset = Reserve(scene.targets, words * kWordBytes, kWordBytes);
+    for (int i = 0; i < words; ++i)
+      scene.words.push_back(static_cast<int64_t>(random_()));
+    Reserve(scene.targets, 1, 1);
+    for (std::vector<uint8_t>* area : {&scene.sources, &scene.targets})
+      std::generate(area->begin(), area->end(), [this] { return static_cast<uint8_t>(random_()); });
+    return scene;
+  }
+
+  int64_t Below(int64_t end) {
+    return static_cast<int64_t>(random_() % static_cast<uint64_t>(end));
+  }
+
+ private:
+  static constexpr int64_t kWordBytes = 8;
+
+  // Appends room for `bytes` to an area, after a gap; returns its offset.
+  int64_t Reserve(std::vector<uint8_t>& area, int64_t bytes, int64_t alignment) {
+    const int64_t offset = AlignUp(static_cast<int64_t>(area.size()) + Below(32), alignment);
+    area.resize(static_cast<size_t>(offset + bytes));
+    return offset;
+  }
+
+  Piece DrawPiece(Scene& scene) {
+    const DType dtype = kDTypes[Below(std::ssize(kDTypes))];
+    std::vector<int64_t> sizes;
+    std::vector<int64_t> padded;
+    for (int64_t axis = Below(kRankMax + 1); axis > 0; --axis) {
+      // Long last axes make several tiles; a size of 0 makes nothing, or nothing but padding.
+      padded.push_back(axis == 1 && Below(8) == 0 ? Below(3000) : Below(12));
+      sizes.push_back(Below(3) == 0 ? padded.back() : Below(padded.back() + 1));
+    }
+    Piece piece;
+    piece.source = DrawSource(scene.sources, dtype, sizes);
+    piece.target = Tensor::Dense(0, dtype, padded);
+    piece.target.data = static_cast<DeviceAddress>(
+        Reserve(scene.targets, piece.target.element_count() * SizeOf(dtype), SizeOf(dtype)));
+    piece.fill = DrawFill();
+    return piece;
+  }
+
+  // A tensor with its axes in any order in memory, gaps between rows, and some axes repeated.
+  Tensor DrawSource(std::vector<uint8_t>& area, DType dtype, const std::vector<int64_t>& sizes) {
+    Tensor tensor = Tensor::Dense(0, dtype, sizes);
+    if (tensor.element_count() == 0) return tensor;  // The address stays 0.
+    std::vector<int> order(sizes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random_);
+    int64_t span = 1;
+    for (const int axis : order) {
+      tensor.strides[axis] = Below(5) == 0 ? 0 : span + Below(3);
+      span += (tensor.sizes[axis] - 1) * tensor.strides[axis];
+    }
+    tensor.data = static_cast<DeviceAddress>(Reserve(area, span * SizeOf(dtype), SizeOf(dtype)));
+    return tensor;
+  }
+
+  Fill DrawFill() {
+    switch (Below(5)) {
+      case 0:
+        return Fill::Zero();
+      case 1:
+        return Fill::Value(static_cast<double>(Below(400)) - 100.5);
+      case 2:
+        return Fill::Sentinel();
+      case 3:
+        return Fill::RepeatLast();
+      default:
+        return Fill::Undefined();
+    }
+  }
+
+  std::mt19937_64 random_;
+};
+
+class StagingTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    absl::StatusOr<StagingKernels> kernels = StagingKernels::Load(device_.driver());
+    ASSERT_OK(kernels);
+    kernels_.emplace(*std::move(kernels));
+  }
+
+  // Launches a scene once and expects the naive loop's bytes in the whole target area.
+  void ExpectStaged(const Scene& scene) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory sources, device_.Upload(scene.sources));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory targets, device_.Upload(scene.targets));
+    const StagingParams params = ParamsOf(scene, sources.address(), targets.address());
+    ASSERT_OK(kernels_->Launch(device_.stream(), params));
+    const std::vector<uint8_t> expected = Expected(scene);
+    const std::vector<uint8_t> actual =
+        device_.Download<uint8_t>(targets.address(), std::ssize(expected));
+    const auto difference = std::mismatch(expected.begin(), expected.end(), actual.begin());
+    EXPECT_EQ(difference.first - expected.begin(), std::ssize(expected))
+        << "is the offset of the first byte that differs";
+  }
+
+  // Stages int32 values of `sizes` into `padded`, whose memory holds -9 before; returns it.
+  std::vector<int32_t> Stage(const std::vector<int32_t>& values,
+                             const std::vector<int64_t>& sizes,
+                             const std::vector<int64_t>& padded,
+                             const Fill& fill) {
+    const absl::StatusOr<DeviceMemory> source = device_.Upload(values);
+    Tensor target = Tensor::Dense(0, DType::kInt32, padded);
+    const std::vector<int32_t> before(static_cast<size_t>(target.element_count()), -9);
+    const absl::StatusOr<DeviceMemory> memory = device_.Upload(before);
+    EXPECT_OK(source);
+    EXPECT_OK(memory);
+    target.data = memory->address();
+    StagingParams params;
+    params.header.copy_count = 1;
+    params.copies[0] = MakeStagedCopy(
+        Tensor::Dense(values.empty() ? 0 : source->address(), DType::kInt32, sizes), target, fill);
+    EXPECT_OK(kernels_->Launch(device_.stream(), params));
+    return device_.Download<int32_t>(memory->address(), target.element_count());
+  }
+
+  TestDevice device_{DriverLedger::Options()};
+  std::optional<StagingKernels> kernels_;
+};
+
+TEST_F(StagingTest, CopiesRowsAndFillsBeyondThem) {
+  EXPECT_THAT(Stage({1, 2, 3, 4, 5, 6}, {2, 3}, {3, 4}, Fill::Zero()),
+              ElementsAre(1, 2, 3, 0, 4, 5, 6, 0, 0, 0, 0, 0));
+  EXPECT_THAT(Stage({1, 2}, {2}, {4}, Fill::Value(7)), ElementsAre(1, 2, 7, 7));
+  EXPECT_THAT(Stage({1, 2}, {2}, {4}, Fill::Sentinel()), ElementsAre(1, 2, -1, -1));
+}
+
+TEST_F(StagingTest, RepeatsTheLastElementAlongEachAxis) {
+  EXPECT_THAT(Stage({1, 2, 3, 4}, {2, 2}, {3, 4}, Fill::RepeatLast()),
+              ElementsAre(1, 2, 2, 2, 3, 4, 4, 4, 3, 4, 4, 4));
+}
+
+TEST_F(StagingTest, RepeatsZeroWhereThereIsNoElement) {
+  EXPECT_THAT(Stage({}, {0}, {3}, Fill::RepeatLast()), ElementsAre(0, 0, 0));
+  EXPECT_THAT(Stage({}, {2, 0}, {2, 1}, Fill::RepeatLast()), ElementsAre(0, 0));
+}
+
+TEST_F(StagingTest, LeavesUndefinedPaddingAsItWas) {
+  EXPECT_THAT(Stage({1, 2}, {2}, {4}, Fill::Undefined()), ElementsAre(1, 2, -9, -9));
+  EXPECT_THAT(Stage({}, {0}, {2}, Fill::Undefined()), ElementsAre(-9, -9));
+}
+
+TEST_F(StagingTest, AnEmptySourceIsAllPadding) {
+  EXPECT_THAT(Stage({}, {0}, {3}, Fill::Value(5)), ElementsAre(5, 5, 5));
+}
+
+TEST_F(StagingTest, StagesARankZeroTensor) {
+  EXPECT_THAT(Stage({42}, {}, {}, Fill::Zero()), ElementsAre(42));
+}
+
+TEST_F(StagingTest, StagesAroundTheEdgesOfTiles) {
+  for (const int64_t count : {1023, 1024, 1025, 2048, 5000}) {
+    std::vector<int32_t> values(static_cast<size_t>(count));
+    std::iota(values.begin(), values.end(), 0);
+    std::vector<int32_t> expected = values;
+    expected.resize(static_cast<size_t>(count) + 3, 8);
+    EXPECT_EQ(Stage(values, {count}, {count + 3}, Fill::Value(8)), expected);
+  }
+}
+
+TEST_F(StagingTest, StagesRandomTensorsLikeTheNaiveLoop) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "scene seed " << seed);
+    SceneSource source(seed);
+    const auto copies = static_cast<int>(source.Below(7));
+    const auto words = static_cast<int>(source.Below(kParameterWordsMax + 1));
+    ExpectStaged(source.Draw(copies, words));
+  }
+}
+
+TEST_F(StagingTest, StagesAsManyCopiesAsEachKernelTakes) {
+  for (const int copies : {kSmallStagingCopies, kSmallStagingCopies + 1, kCopyInputsMax}) {
+    SCOPED_TRACE(testing::Message() << "scene seed " << 1000 + copies);
+    ExpectStaged(SceneSource(1000 + static_cast<uint64_t>(copies)).Draw(copies, 2));
+  }
+}
+
+TEST_F(StagingTest, WritesWordsWithoutAnyCopy) {
+  for (const int words : {1, kParameterWordsMax})
+    ExpectStaged(SceneSource(3).Draw(0, words));
+}
+
+TEST_F(StagingTest, StagesThePoisonOfASession) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory source, device_.Upload<int32_t>({1, 2}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory target, device_.Upload<int32_t>({0, 0, 0}));
+  const Tensor from = Tensor::Dense(source.address(), DType::kInt32, std::vector<int64_t>{2});
+  const Tensor to = Tensor::Dense(target.address(), DType::kInt32, std::vector<int64_t>{3});
+  StagingParams params;
+  params.header.copy_count = 1;
+  params.copies[0] = MakeStagedCopy(from, to, Fill::Undefined());
+  params.copies[0].padding = StagedCopy::kFill;
+  params.copies[0].fill = PoisonPattern(Poison::kPattern, DType::kInt32);
+  ASSERT_OK(kernels_->Launch(device_.stream(), params));
+  EXPECT_THAT(device_.Download<int32_t>(target.address(), 3), ElementsAre(1, 2, 0x5A5A'5A5A));
+}
+
+TEST_F(StagingTest, TakesItsArgumentsByValue) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory block, device_.Upload<int64_t>({0, 0}));
+  StagingParams params;
+  params.header.parameter_block = block.address();
+  params.header.word_count = 2;
+  params.header.words[0] = 11;
+  params.header.words[1] = 12;
+  ASSERT_OK(kernels_->Launch(device_.stream(), params));
+  params = StagingParams();
+  EXPECT_THAT(device_.Download<int64_t>(block.address(), 2), ElementsAre(11, 12));
+}
+
+TEST_F(StagingTest, MakesOneDriverCall) {
+  for (const int copies : {0, 1, kSmallStagingCopies, kSmallStagingCopies + 1, kCopyInputsMax}) {
+    const Scene scene = SceneSource(4).Draw(copies, 1);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory sources, device_.Upload(scene.sources));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory targets, device_.Upload(scene.targets));
+    const int64_t calls = device_.ledger().calls();
+    const int64_t launches = device_.ledger().calls(&DriverTable::LaunchKernel);
+    const StagingParams params = ParamsOf(scene, sources.address(), targets.address());
+    ASSERT_OK(kernels_->Launch(device_.stream(), params));
+    EXPECT_EQ(device_.ledger().calls() - calls, 1);
+    EXPECT_EQ(device_.ledger().calls(&DriverTable::LaunchKernel) - launches, 1);
+    ASSERT_OK(device_.Synchronize());
+  }
+}
+
+TEST_F(StagingTest, MakesNoCallForNothing) {
+  StagingParams params;
+  const int64_t calls = device_.ledger().calls();
+  EXPECT_OK(kernels_->Launch(device_.stream(), params));
+  params.header.copy_count = 1;
+  params.copies[0].padded[2] = 0;
+  EXPECT_OK(kernels_->Launch(device_.stream(), params));
+  EXPECT_EQ(device_.ledger().calls(), calls);
+}
+
+TEST_F(StagingTest, ReportsWhatTheDriverSays) {
+  StagingParams params;
+  params.header.word_count = 1;
+  EXPECT_FALSE(kernels_->Launch(nullptr, params).ok());  // The legacy stream.
+}
+
+TEST(StagingDeathTest, ChecksItsCounts) {
+  EXPECT_DEATH(
+      {
+        TestDevice device;
+        StagingParams params;
+        params.header.copy_count = kCopyInputsMax + 1;
+        (void)StagingKernels::Load(device.driver())->Launch(device.stream(), params);
+      },
+      "too many copies for one staging kernel");
+}
+
+}  // namespace
+}  // namespace coppice
