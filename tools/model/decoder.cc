@@ -148,7 +148,7 @@ Tensor CacheTensor(const DecoderConfig& config, DeviceAddress data) {
 }
 
 InputSpec CopiedInput(const char* name, Dim dim) {
-  return {name, DType::kInt32, {dim}, InputRole::kCopy, Fill::Sentinel(), false};
+  return {.name = name, .dtype = DType::kInt32, .dims = {dim}, .fill = Fill::Sentinel()};
 }
 
 template <typename T>
@@ -167,7 +167,7 @@ absl::Status ValidateConfig(const DecoderConfig& config) {
   COPPICE_RETURN_IF_ERROR(CheckRange("d_model", config.d_model, 1, 65536));
   COPPICE_RETURN_IF_ERROR(CheckRange("heads", config.heads, 1, 1024));
   COPPICE_RETURN_IF_ERROR(CheckRange("kv_heads", config.kv_heads, 1, config.heads));
-  COPPICE_RETURN_IF_ERROR(CheckRange("head_dim", config.head_dim, 2, kHeadDimMax));
+  COPPICE_RETURN_IF_ERROR(CheckRange("head_dim", config.head_dim, kQuad, kHeadDimMax));
   COPPICE_RETURN_IF_ERROR(CheckRange("ffn", config.ffn, 1, 262144));
   COPPICE_RETURN_IF_ERROR(CheckRange("vocab", config.vocab, 2, 1048576));
   COPPICE_RETURN_IF_ERROR(CheckRange("slots", config.slots, 1, 65536));
@@ -179,10 +179,9 @@ absl::Status ValidateConfig(const DecoderConfig& config) {
         "DecoderConfig: heads is {}, kv_heads {}; heads must be a multiple of kv_heads.",
         config.heads, config.kv_heads);
   }
-  if (config.head_dim % 2 != 0) {
-    return InvalidArgument(
-        "DecoderConfig: head_dim is {}; it must be even, as dimensions rotate in pairs.",
-        config.head_dim);
+  if (config.head_dim % kQuad != 0) {
+    return InvalidArgument("DecoderConfig: head_dim is {}; it must be a multiple of {}.",
+                           config.head_dim, kQuad);
   }
   return absl::OkStatus();
 }
@@ -272,7 +271,8 @@ void Decoder::AppendStaticInputs(ProgramSpec& spec) const {
     Dims dims;
     for (int axis = 0; axis < tensor.rank; ++axis)
       dims.push_back(Dim::Fixed(tensor.sizes[static_cast<size_t>(axis)]));
-    spec.inputs.push_back({name, DType::kFloat32, dims, InputRole::kStatic, Fill::Zero(), mutated});
+    spec.inputs.push_back(
+        {.name = name, .dims = dims, .role = InputRole::kStatic, .mutated = mutated});
   };
   for (size_t i = 0; i < weights_.tensors.size(); ++i)
     append(weights_.names[i], weights_.tensors[i], false);
@@ -283,27 +283,23 @@ void Decoder::AppendStaticInputs(ProgramSpec& spec) const {
 
 ProgramSpec Decoder::PrefillSpec(PaddingPolicy policy) const {
   COPPICE_CHECK(policy.maximum() <= config_.max_context, "a bucket is longer than the context");
-  ProgramSpec spec;
-  spec.name = "prefill";
-  spec.claim = Claim::kMasked;
+  ProgramSpec spec{.name = "prefill", .claim = Claim::kMasked};
   const Dim length = Dim::Symbol(spec.AddSymbol("length", std::move(policy)));
   spec.inputs = {CopiedInput("tokens", length), CopiedInput("slot", Dim::Fixed(1))};
-  spec.outputs = {{"logits", DType::kFloat32, {Dim::Fixed(config_.vocab)}},
-                  {"next_token", DType::kInt32, {Dim::Fixed(1)}}};
+  spec.outputs = {{.name = "logits", .dims = {Dim::Fixed(config_.vocab)}},
+                  {.name = "next_token", .dtype = DType::kInt32, .dims = {Dim::Fixed(1)}}};
   AppendStaticInputs(spec);
   return spec;
 }
 
 ProgramSpec Decoder::DecodeSpec(PaddingPolicy policy) const {
   COPPICE_CHECK(policy.maximum() <= config_.slots, "a bucket is larger than the number of slots");
-  ProgramSpec spec;
-  spec.name = "decode";
-  spec.claim = Claim::kMasked;
+  ProgramSpec spec{.name = "decode", .claim = Claim::kMasked};
   const Dim batch = Dim::Symbol(spec.AddSymbol("batch", std::move(policy)));
   spec.inputs = {CopiedInput("tokens", batch), CopiedInput("positions", batch),
                  CopiedInput("slots", batch)};
-  spec.outputs = {{"logits", DType::kFloat32, {batch, Dim::Fixed(config_.vocab)}},
-                  {"next_tokens", DType::kInt32, {batch}}};
+  spec.outputs = {{.name = "logits", .dims = {batch, Dim::Fixed(config_.vocab)}},
+                  {.name = "next_tokens", .dtype = DType::kInt32, .dims = {batch}}};
   AppendStaticInputs(spec);
   return spec;
 }

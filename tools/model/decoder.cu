@@ -122,8 +122,22 @@ COPPICE_KERNEL(Rotate, kRowThreads, RotateParams) {
   });
 }
 
-// Softmax in one pass over tiles of keys: a thread scores one key of the tile, then sums one or
-// more dimensions of the values, whose earlier sums are scaled down when the maximum rises.
+// Neighbouring dimensions of a head that a thread holds: one vector load.
+struct Quad {
+  float lanes[kQuad] = {};
+};
+
+COPPICE_DEVICE float Dot(const float* a, const float* b, int64_t count) {
+  Quad sums;
+  for (int64_t i = 0; i < count; i += kQuad) {
+    for (int lane = 0; lane < kQuad; ++lane)
+      sums.lanes[lane] += a[i + lane] * b[i + lane];
+  }
+  return (sums.lanes[0] + sums.lanes[1]) + (sums.lanes[2] + sums.lanes[3]);
+}
+
+// Softmax in one pass over tiles of keys: a thread scores one key of the tile, then sums four
+// dimensions of the values, whose earlier sums are scaled down when the maximum rises.
 COPPICE_KERNEL(Attend, kAttentionThreads, AttendParams) {
   const AttentionParams& attention = params.attention;
   const int64_t row = block.x();
@@ -137,8 +151,8 @@ COPPICE_KERNEL(Attend, kAttentionThreads, AttendParams) {
   const float* keys = attention.keys + place.slot_offset + kv_head * head_dim;
   const float* values = attention.values + place.slot_offset + kv_head * head_dim;
 
-  COPPICE_SHARED(float, weights, kAttentionThreads);
-  Block::RegisterOf<float> sums[kHeadDimMax / kAttentionThreads];
+  COPPICE_SHARED(float, weights, Block::kThreads);
+  auto sums = block.Register<Quad>();
   float maximum = -INFINITY;
   float total = 0;
   for (int64_t first = 0; first <= place.position; first += Block::kThreads) {
@@ -146,11 +160,8 @@ COPPICE_KERNEL(Attend, kAttentionThreads, AttendParams) {
     const int count = left < Block::kThreads ? static_cast<int>(left) : Block::kThreads;
     auto scores = block.Register<float>();
     block.ForEach([&](int thread) {
-      float score = 0;
       const float* key = keys + (first + thread) * kv_row;
-      for (int64_t i = 0; thread < count && i < head_dim; ++i)
-        score += query[i] * key[i];
-      scores[thread] = thread < count ? score * params.scale : -INFINITY;
+      scores[thread] = thread < count ? Dot(query, key, head_dim) * params.scale : -INFINITY;
     });
     const float risen = fmaxf(maximum, block.Max(scores));
     const float decay = expf(maximum - risen);
@@ -161,23 +172,24 @@ COPPICE_KERNEL(Attend, kAttentionThreads, AttendParams) {
     total = total * decay + block.Sum(scores);
     maximum = risen;
     block.ForEach([&](int thread) {
-      for (int part = 0; part < kHeadDimMax / kAttentionThreads; ++part) {
-        const int64_t i = part * Block::kThreads + thread;
-        if (i >= head_dim) break;
-        float sum = sums[part][thread] * decay;
-        for (int key = 0; key < count; ++key)
-          sum += weights[key] * values[(first + key) * kv_row + i];
-        sums[part][thread] = sum;
+      if (kQuad * thread >= head_dim) return;
+      const float* value = values + first * kv_row + kQuad * thread;
+      Quad sum = sums[thread];
+      for (float& lane : sum.lanes)
+        lane *= decay;
+      for (int key = 0; key < count; ++key) {
+        for (int lane = 0; lane < kQuad; ++lane)
+          sum.lanes[lane] += weights[key] * value[key * kv_row + lane];
       }
+      sums[thread] = sum;
     });
     block.Sync();
   }
   float* y = params.y + (row * attention.heads + block.y()) * head_dim;
   block.ForEach([&](int thread) {
-    for (int part = 0; part < kHeadDimMax / kAttentionThreads; ++part) {
-      const int64_t i = part * Block::kThreads + thread;
-      if (i < head_dim) y[i] = sums[part][thread] / total;
-    }
+    if (kQuad * thread >= head_dim) return;
+    for (int lane = 0; lane < kQuad; ++lane)
+      y[kQuad * thread + lane] = sums[thread].lanes[lane] / total;
   });
 }
 

@@ -43,7 +43,7 @@ struct DecoderConfig {
   int64_t d_model = 64;       // Width of the residual stream; in [1, 65536].
   int64_t heads = 4;          // Query heads; in [1, 1024], a multiple of kv_heads.
   int64_t kv_heads = 2;       // In [1, heads].
-  int64_t head_dim = 16;      // Even, in [2, 256].
+  int64_t head_dim = 16;      // A multiple of 4, in [4, 256].
   int64_t ffn = 176;          // Width of the gated layer; in [1, 262144].
   int64_t vocab = 512;        // In [2, 1048576].
   double rope_theta = 10000;  // > 0, finite.

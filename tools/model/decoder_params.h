@@ -15,7 +15,8 @@ inline constexpr int kRowThreads = 128;        // Of the kernels that take one r
 inline constexpr int kProjectionRows = 4;      // Rows of a projection's tile, one block.
 inline constexpr int kProjectionColumns = 64;  // Columns of the tile; weights are padded to it.
 inline constexpr int kAttentionThreads = 64;
-inline constexpr int kHeadDimMax = 256;  // A thread sums up to 4 dimensions of a head.
+inline constexpr int kQuad = 4;  // Dimensions of a head that one of them sums.
+inline constexpr int kHeadDimMax = kAttentionThreads * kQuad;
 
 // x[row] = table[tokens[row]]. Grid: rows.
 struct EmbedParams {
