@@ -1,0 +1,166 @@
+// Declares every option once, with its check and its help.
+
+#include "tools/coppice/command_line.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "fmt/format.h"
+
+#include "coppice/base/status.h"
+
+#include "tools/coppice/bench.h"
+#include "tools/coppice/info.h"
+#include "tools/coppice/run.h"
+
+namespace coppice {
+namespace {
+
+constexpr const char* kSummary =
+    "CUDA graphs with dynamic shapes: one graph per shape bucket, one pool for all.\n"
+    "With a GPU and without: where there is no CUDA driver, an emulator of it takes its place.";
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 success; 1 a replayed step differs from its reference; 2 a wrong option or\n"
+    "input file; 3 the device or its driver failed.";
+
+constexpr const char* kRunExamples =
+    "A trace is a CSV file with the header arrival_seconds,input_tokens,output_tokens; further\n"
+    "columns are ignored; if every arrival is empty, arrivals are a Poisson process. Time is a\n"
+    "virtual clock, so that batches depend on the trace and the seed only. Policies: exact,\n"
+    "linear:STEP, pow2, geometric:RATIO:ALIGN, ramp:MINIMUM:STEP, or a list of buckets.\n"
+    "\n"
+    "Examples:\n"
+    "  coppice run                                  2000 generated requests, 20 of them verified\n"
+    "  coppice run trace.csv --limit 200 --verify all --poison\n"
+    "  coppice run --order random:7 --json          record every bucket ahead, shuffled\n"
+    "  coppice run --generate code --prefill-policy pow2 --decode-policy 1,2,4,8,16,32\n";
+
+constexpr const char* kDispatchNotes =
+    "Times Session::Run with default options and, interleaved, the same raw driver calls, on a\n"
+    "driver that returns at once; the overhead is the difference. heap_allocs counts 1000 calls.\n"
+    "instructions come from perf, or from valgrind, or are null where there is neither.\n";
+
+constexpr int64_t kCountMax = 10'000'000;
+
+// Adds an option whose text `parse` turns into `target`; its error is the option's.
+template <typename Value, typename Target>
+void AddParsed(CLI::App& app,
+               const std::string& name,
+               absl::StatusOr<Value> (*parse)(const std::string&),
+               Target& target,
+               const std::string& help) {
+  app.add_option(name, help)->expected(1)->check([parse, &target](const std::string& text) {
+    const absl::StatusOr<Value> value = parse(text);
+    if (value.ok()) target = *value;
+    return value.ok() ? std::string() : MessageOf(value.status());
+  });
+}
+
+void AddCount(CLI::App& app,
+              const std::string& name,
+              int64_t& target,
+              int64_t largest,
+              const std::string& help) {
+  app.add_option(name, target, help)->check(CLI::Range(int64_t{1}, largest))->type_name("N");
+}
+
+void AddRun(CLI::App& app, RunOptions& options) {
+  app.footer(std::string(kRunExamples) + "\n" + kExitCodes);
+  CLI::Option* trace = app.add_option("trace", options.trace, "Trace file; without it, generate");
+  trace->type_name("TRACE.csv");
+  AddParsed(app, "--generate", &ParseTraceKind, options.generate,
+            "Generate conv, code or mix (the default), after the Azure traces of 2023");
+  app.get_option("--generate")->excludes(trace);
+  AddCount(app, "--requests", options.requests, kCountMax, "Requests to generate, default 2000");
+  app.get_option("--requests")->excludes(trace);
+  AddCount(app, "--limit", options.limit, kCountMax, "Run only the first N requests");
+  AddParsed(app, "--device", &ParseDeviceChoice, options.device,
+            "auto (the default: cuda where there is a device), host or cuda");
+  AddCount(app, "--shrink", options.shrink, 1024,
+           "Divide lengths by N, default 8 on the host and 1 on CUDA");
+  AddCount(app, "--slots", options.slots, 1024, "Requests that run at once, default 32");
+  app.add_option("--policy", options.policy,
+                 "Padding policy of both programs; of a list, each takes what fits");
+  app.add_option("--prefill-policy", options.prefill_policy,
+                 "Policy of prompt lengths, default geometric:1.25:16");
+  app.add_option("--decode-policy", options.decode_policy,
+                 "Policy of batch sizes, default ramp:1:4");
+  AddParsed(app, "--order", &ParseRecordingOrder, options.order,
+            "Record every bucket ahead: asc, desc or random:SEED");
+  app.add_option("--seed", options.seed, "Seed of everything drawn, default 1")->type_name("N");
+  AddParsed(app, "--verify", &ParseVerifyScope, options.verify,
+            "Compare with eager unpadded steps: all, none or sample:N requests, default sample:20");
+  app.add_flag("--poison", options.poison, "Run each step twice, with two poisons in the padding");
+  app.add_flag("--json", options.json, "Print JSON and nothing else on standard output");
+  app.add_flag("--quiet", options.quiet, "No notes and no progress bar");
+}
+
+void AddBench(CLI::App& app, DispatchOptions& dispatch_options, RecordOptions& record_options) {
+  app.require_subcommand(1);
+  CLI::App& dispatch =
+      *app.add_subcommand("dispatch", "What a replay costs beyond its driver calls");
+  dispatch.footer(std::string(kDispatchNotes) + "\n" + kExitCodes);
+  AddCount(dispatch, "--iterations", dispatch_options.iterations, kCountMax * 100,
+           "Calls timed per case, default 200000");
+  dispatch.add_flag("--json", dispatch_options.json, "Print JSON");
+  dispatch.add_option("--probe", dispatch_options.probe)->group("");
+  CLI::App& record = *app.add_subcommand("record", "What recording a graph of 100 kernels costs");
+  record.footer(kExitCodes);
+  AddCount(record, "--iterations", record_options.iterations, 1024, "Graphs to record, default 64");
+  AddParsed(record, "--device", &ParseDeviceChoice, record_options.device, "auto, host or cuda");
+  record.add_flag("--json", record_options.json, "Print JSON");
+}
+
+// One line for a command line that CLI11 refuses.
+ExitCode Refuse(std::string message, const Console& console) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  fmt::print(console.err, "coppice: {}; see coppice --help\n", message);
+  return kExitUsage;
+}
+
+}  // namespace
+
+ExitCode RunCommandLine(int argument_count,
+                        const char* const* arguments,
+                        const std::string& program,
+                        const Console& console) {
+  RunOptions run_options;
+  InfoOptions info_options;
+  DispatchOptions dispatch_options;
+  RecordOptions record_options;
+  dispatch_options.program = program;
+
+  CLI::App app(kSummary, "coppice");
+  app.set_version_flag("--version", "coppice " COPPICE_VERSION);
+  app.footer(kExitCodes);
+  app.require_subcommand(1);
+  CLI::App& run = *app.add_subcommand("run", "Replay a request trace through recorded graphs");
+  AddRun(run, run_options);
+  CLI::App& info = *app.add_subcommand("info", "Show the driver, the device and the build");
+  info.footer(kExitCodes);
+  AddParsed(info, "--device", &ParseDeviceChoice, info_options.device, "auto, host or cuda");
+  info.add_flag("--json", info_options.json, "Print JSON");
+  CLI::App& bench = *app.add_subcommand("bench", "Measure what coppice itself costs");
+  AddBench(bench, dispatch_options, record_options);
+
+  try {
+    app.parse(argument_count, arguments);
+  } catch (const CLI::CallForVersion& version) {
+    fmt::print(console.out, "{}\n", version.what());
+    return kExitOk;
+  } catch (const CLI::Success&) {  // --help.
+    fmt::print(console.out, "{}", app.help());
+    return kExitOk;
+  } catch (const CLI::ParseError& error) {
+    return Refuse(error.what(), console);
+  }
+  if (run.parsed()) return RunCommand(run_options, console);
+  if (info.parsed()) return InfoCommand(info_options, console);
+  if (bench.got_subcommand("dispatch")) return BenchDispatch(dispatch_options, console);
+  return BenchRecord(record_options, console);
+}
+
+}  // namespace coppice

@@ -1,0 +1,110 @@
+// Runs steps of the decoder in a session of its own, on a KV cache of its own, and brings the
+// results to the host.
+//
+// The replayed run and the reference are two of these: one records and replays padded graphs, the
+// other runs eagerly at real extents.
+//
+// Units: tokens, nanoseconds. Threads: one at a time.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/graphs/session.h"
+#include "coppice/runtime/stream.h"
+
+#include "tools/model/decoder.h"
+
+namespace coppice {
+
+// One step as the model takes it. A prefill has one slot and no positions.
+struct StepInputs {
+  bool prefill = false;
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> positions;
+  std::vector<int32_t> slots;
+};
+
+// What came back; rows are in the order of the inputs' slots.
+struct StepResult {
+  Path path = Path::kReplay;
+  int64_t host_ns = 0;               // Inside Session::Run.
+  std::vector<int32_t> next_tokens;  // One per row.
+  std::vector<float> logits;         // `vocab` per row; empty unless asked for.
+
+  std::span<const float> RowLogits(size_t row) const {
+    const size_t vocab = logits.size() / next_tokens.size();
+    return std::span(logits).subspan(row * vocab, vocab);
+  }
+};
+
+class StepRunner {
+ public:
+  struct Options {
+    PaddingPolicy prefill_policy;
+    PaddingPolicy decode_policy;
+    SessionOptions session;
+  };
+
+  // `context` and `decoder` must outlive the runner. Errors: the driver's, as Session::Create.
+  static absl::StatusOr<std::unique_ptr<StepRunner>> Create(const Context& context,
+                                                            const Decoder& decoder,
+                                                            const Options& options);
+
+  // Runs one step and waits for its results. Errors: as Session::Run.
+  absl::Status Run(const StepInputs& inputs, Poison poison, bool want_logits, StepResult& result);
+
+  // Records one bucket of a program ahead of traffic; the warm-up run writes to the cache of
+  // `scratch`, which must outlive this runner. Errors: as Session::Warm.
+  absl::Status Warm(bool prefill, int64_t bucket, const StepRunner& scratch);
+
+  // Writes the keys (or values) that the cache holds for the first `length` tokens of a slot, all
+  // layers, to `rows`. Waits for the device.
+  absl::Status ReadCache(bool keys, int64_t slot, int64_t length, std::vector<float>& rows) const;
+
+  const Session& session() const { return *session_; }
+  const PaddingPolicy& policy(bool prefill) const {
+    return prefill ? prefill_policy_ : decode_policy_;
+  }
+  static const char* ProgramName(bool prefill) { return prefill ? "prefill" : "decode"; }
+
+ private:
+  StepRunner(const Context& context,
+             const Decoder& decoder,
+             const Options& options,
+             Stream stream,
+             std::pair<KvCache, DeviceMemory> memory);
+
+  absl::Status Register();
+  absl::Status Read(const Lease& lease, bool want_logits, StepResult& result);
+  // Copies `values` to their place in the input memory and describes them as a tensor.
+  absl::StatusOr<Tensor> Upload(int place, std::span<const int32_t> values);
+
+  struct Registered {
+    const Program* program = nullptr;
+    const Binding* binding = nullptr;
+  };
+  const Registered& registered(bool prefill) const { return prefill ? prefill_ : decode_; }
+
+  const Context& context_;
+  const Decoder& decoder_;
+  const PaddingPolicy prefill_policy_;
+  const PaddingPolicy decode_policy_;
+  const Stream stream_;
+  const KvCache cache_;
+  const DeviceMemory inputs_;  // Three arrays of `input_capacity_` int32.
+  const int64_t input_capacity_;
+  std::unique_ptr<Session> session_;
+  Registered prefill_;
+  Registered decode_;
+};
+
+}  // namespace coppice
