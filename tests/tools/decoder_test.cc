@@ -307,7 +307,7 @@ TEST(DecoderConfigTest, AcceptsTheDefaultsAndRejectsEveryFieldOutOfItsRange) {
       {"d_model", &DecoderConfig::d_model, 0},
       {"d_model", &DecoderConfig::d_model, 65537},
       {"heads", &DecoderConfig::heads, 0},
-      {"heads", &DecoderConfig::heads, 1026},
+      {"heads", &DecoderConfig::heads, 258},
       {"heads", &DecoderConfig::heads, 5},  // Not a multiple of kv_heads.
       {"kv_heads", &DecoderConfig::kv_heads, 0},
       {"kv_heads", &DecoderConfig::kv_heads, 8},
@@ -319,7 +319,7 @@ TEST(DecoderConfigTest, AcceptsTheDefaultsAndRejectsEveryFieldOutOfItsRange) {
       {"vocab", &DecoderConfig::vocab, 1},
       {"vocab", &DecoderConfig::vocab, 1048577},
       {"slots", &DecoderConfig::slots, 0},
-      {"slots", &DecoderConfig::slots, 65537},
+      {"slots", &DecoderConfig::slots, 4097},
       {"max_context", &DecoderConfig::max_context, 0},
       {"max_context", &DecoderConfig::max_context, 1048577},
   };

@@ -165,12 +165,12 @@ unsigned GridOf(int64_t items, int64_t per_block = 1) {
 absl::Status ValidateConfig(const DecoderConfig& config) {
   COPPICE_RETURN_IF_ERROR(CheckRange("layers", config.layers, 1, 256));
   COPPICE_RETURN_IF_ERROR(CheckRange("d_model", config.d_model, 1, 65536));
-  COPPICE_RETURN_IF_ERROR(CheckRange("heads", config.heads, 1, 1024));
+  COPPICE_RETURN_IF_ERROR(CheckRange("heads", config.heads, 1, 256));
   COPPICE_RETURN_IF_ERROR(CheckRange("kv_heads", config.kv_heads, 1, config.heads));
   COPPICE_RETURN_IF_ERROR(CheckRange("head_dim", config.head_dim, kQuad, kHeadDimMax));
   COPPICE_RETURN_IF_ERROR(CheckRange("ffn", config.ffn, 1, 262144));
   COPPICE_RETURN_IF_ERROR(CheckRange("vocab", config.vocab, 2, 1048576));
-  COPPICE_RETURN_IF_ERROR(CheckRange("slots", config.slots, 1, 65536));
+  COPPICE_RETURN_IF_ERROR(CheckRange("slots", config.slots, 1, 4096));
   COPPICE_RETURN_IF_ERROR(CheckRange("max_context", config.max_context, 1, 1048576));
   COPPICE_RETURN_IF_ERROR(CheckPositive("rope_theta", config.rope_theta));
   COPPICE_RETURN_IF_ERROR(CheckPositive("rms_eps", config.rms_eps));

@@ -41,14 +41,14 @@ namespace coppice {
 struct DecoderConfig {
   int64_t layers = 2;         // In [1, 256].
   int64_t d_model = 64;       // Width of the residual stream; in [1, 65536].
-  int64_t heads = 4;          // Query heads; in [1, 1024], a multiple of kv_heads.
+  int64_t heads = 4;          // Query heads; in [1, 256], a multiple of kv_heads.
   int64_t kv_heads = 2;       // In [1, heads].
   int64_t head_dim = 16;      // A multiple of 4, in [4, 256].
   int64_t ffn = 176;          // Width of the gated layer; in [1, 262144].
   int64_t vocab = 512;        // In [2, 1048576].
   double rope_theta = 10000;  // > 0, finite.
   double rms_eps = 1e-5;      // > 0, finite.
-  int64_t slots = 16;         // Requests that the KV cache holds; in [1, 65536].
+  int64_t slots = 16;         // Requests that the KV cache holds; in [1, 4096].
   int64_t max_context = 512;  // Tokens per slot; in [1, 1048576].
 
   // Elements of one token's keys (or values) in one layer.
