@@ -1,1 +1,288 @@
-// Stub.
+// Goal: graphs, executable graphs and captures are owned once and end on every path.
+// Method: graphs of small kernels and empty nodes on an emulated device.
+
+#include "coppice/runtime/graph.h"
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "coppice/runtime/kernel_library.h"
+#include "coppice/runtime/stream.h"
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/succeeding_table.h"
+#include "tests/support/test_device.h"
+#include "tests/support/test_kernels.h"
+
+namespace coppice {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::NotNull;
+using testing::UnorderedElementsAre;
+
+Graph::Topology MakeTopology(int nodes, std::vector<GraphEdge> edges) {
+  return {.nodes = std::vector<CuGraphNode>(static_cast<size_t>(nodes)), .edges = std::move(edges)};
+}
+
+TEST(TopologyTest, EmptyGraphAndSingleNodeAreChains) {
+  EXPECT_TRUE(MakeTopology(0, {}).IsChain());
+  EXPECT_TRUE(MakeTopology(1, {}).IsChain());
+}
+
+TEST(TopologyTest, OnePathThroughAllNodesIsAChainInAnyNumbering) {
+  EXPECT_TRUE(MakeTopology(3, {{0, 1}, {1, 2}}).IsChain());
+  EXPECT_TRUE(MakeTopology(3, {{2, 0}, {0, 1}}).IsChain());
+}
+
+TEST(TopologyTest, ImpliedAndRepeatedEdgesDoNotMatter) {
+  EXPECT_TRUE(MakeTopology(3, {{0, 1}, {1, 2}, {0, 2}}).IsChain());
+  EXPECT_TRUE(MakeTopology(2, {{0, 1}, {0, 1}}).IsChain());
+}
+
+TEST(TopologyTest, UnorderedNodesAreNoChain) {
+  EXPECT_FALSE(MakeTopology(2, {}).IsChain());
+  EXPECT_FALSE(MakeTopology(3, {{0, 1}, {0, 2}}).IsChain()) << "a fork";
+  EXPECT_FALSE(MakeTopology(3, {{0, 2}, {1, 2}}).IsChain()) << "a join";
+  EXPECT_FALSE(MakeTopology(4, {{0, 1}, {0, 2}, {1, 3}, {2, 3}}).IsChain()) << "a diamond";
+  EXPECT_FALSE(MakeTopology(4, {{0, 1}, {2, 3}}).IsChain()) << "two chains";
+}
+
+TEST(TopologyTest, CycleIsNoChain) {
+  EXPECT_FALSE(MakeTopology(2, {{0, 1}, {1, 0}}).IsChain());
+  EXPECT_FALSE(MakeTopology(3, {{0, 1}, {1, 2}, {2, 1}}).IsChain());
+}
+
+class GraphTest : public testing::Test {
+ protected:
+  GraphTest() {
+    auto library = KernelLibrary::Load(driver_, test_kernels_image);
+    EXPECT_OK(library);
+    library_.emplace(*std::move(library));
+    auto store = library_->Get("Store");
+    EXPECT_OK(store);
+    store_ = *store;
+    auto memory = device_.Upload<int64_t>({0});
+    EXPECT_OK(memory);
+    word_.emplace(*std::move(memory));
+  }
+
+  CuGraphNode AddEmptyNode(const Graph& graph, const std::vector<CuGraphNode>& dependencies) {
+    CuGraphNode node = nullptr;
+    EXPECT_OK(driver_.Call<&DriverTable::GraphAddEmptyNode>(
+        &node, graph.handle(), dependencies.data(), dependencies.size()));
+    return node;
+  }
+
+  // Stores `value` to the word, on `stream`.
+  absl::Status LaunchStore(CuStream stream, int64_t value) {
+    const StoreParams params{.target = PointerAt<int64_t>(word_->address()), .value = value};
+    return Launch(driver_, store_, stream, params, 1);
+  }
+
+  int64_t Word() { return device_.Download<int64_t>(word_->address(), 1)[0]; }
+  Emulator::Live Live() { return device_.emulator().live(); }
+
+  // Makes an ongoing capture invalid, as an application's forbidden call would.
+  void Invalidate(CuStream stream) {
+    EXPECT_NE(driver_.table().StreamSynchronize(stream), CuResult::kSuccess);
+  }
+
+  TestDevice device_;
+  const Driver& driver_ = device_.driver();
+  std::optional<KernelLibrary> library_;
+  Kernel store_;
+  std::optional<DeviceMemory> word_;
+};
+
+using GraphExecTest = GraphTest;
+using CaptureTest = GraphTest;
+
+TEST_F(GraphTest, IsDestroyedOnceHoweverOftenItMoves) {
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(Graph first, Graph::Create(driver_));
+    const Graph second = std::move(first);
+    EXPECT_EQ(Live().graphs, 1);
+  }
+  EXPECT_EQ(Live().graphs, 0);
+}
+
+TEST_F(GraphTest, NullHandleIsAnEmptyOwner) {
+  const Graph graph(driver_, nullptr);
+  EXPECT_EQ(graph.handle(), nullptr);
+}
+
+TEST_F(GraphTest, TopologyOfAnEmptyGraphIsEmpty) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph graph, Graph::Create(driver_));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph::Topology topology, graph.GetTopology());
+  EXPECT_THAT(topology.nodes, IsEmpty());
+  EXPECT_THAT(topology.edges, IsEmpty());
+}
+
+TEST_F(GraphTest, TopologyNamesEdgesByPosition) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph graph, Graph::Create(driver_));
+  const CuGraphNode a = AddEmptyNode(graph, {});
+  const CuGraphNode b = AddEmptyNode(graph, {a});
+  const CuGraphNode c = AddEmptyNode(graph, {a, b});
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph::Topology topology, graph.GetTopology());
+  EXPECT_THAT(topology.nodes, UnorderedElementsAre(a, b, c));
+  std::vector<std::pair<CuGraphNode, CuGraphNode>> edges;
+  for (const GraphEdge& edge : topology.edges) {
+    edges.emplace_back(topology.nodes[static_cast<size_t>(edge.from)],
+                       topology.nodes[static_cast<size_t>(edge.to)]);
+  }
+  EXPECT_THAT(edges, UnorderedElementsAre(std::pair(a, b), std::pair(a, c), std::pair(b, c)));
+}
+
+TEST_F(GraphExecTest, RunsWhatTheGraphDescribes) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(driver_, device_.stream()));
+  ASSERT_OK(LaunchStore(device_.stream(), 42));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph graph, capture.End());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const GraphExec exec, GraphExec::Instantiate(driver_, graph));
+  ASSERT_OK(exec.Upload(device_.stream()));
+  EXPECT_EQ(Word(), 0) << "neither capture nor upload runs anything";
+  ASSERT_OK(driver_.Call<&DriverTable::GraphLaunch>(exec.handle(), device_.stream()));
+  EXPECT_EQ(Word(), 42);
+}
+
+TEST_F(GraphExecTest, IsDestroyedOnceHoweverOftenItMoves) {
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Graph graph, Graph::Create(driver_));
+    COPPICE_ASSERT_OK_AND_ASSIGN(GraphExec first, GraphExec::Instantiate(driver_, graph));
+    const GraphExec second = std::move(first);
+    EXPECT_EQ(Live().execs, 1);
+  }
+  EXPECT_EQ(Live().execs, 0);
+}
+
+TEST_F(GraphExecTest, DestructionDoesNotBreakACaptureOfTheApplication) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph graph, Graph::Create(driver_));
+  COPPICE_ASSERT_OK_AND_ASSIGN(GraphExec made, GraphExec::Instantiate(driver_, graph));
+  std::optional<GraphExec> exec(std::move(made));
+  ASSERT_OK(
+      driver_.Call<&DriverTable::StreamBeginCapture>(device_.stream(), CuCaptureMode::kGlobal));
+  exec.reset();
+  CuGraph captured = nullptr;
+  EXPECT_OK(driver_.Call<&DriverTable::StreamEndCapture>(device_.stream(), &captured));
+  EXPECT_OK(driver_.Call<&DriverTable::GraphDestroy>(captured));
+}
+
+TEST(GraphExecFailureTest, CycleIsAnInvalidArgument) {
+  // No entry of the table adds an edge to finished nodes, so a real graph cannot have a cycle.
+  DriverTable table = SucceedingTable();
+  table.GraphInstantiateWithFlags = [](CuGraphExec*, CuGraph, unsigned long long) {
+    return CuResult::kInvalidValue;
+  };
+  const Driver driver(table, DriverKind::kEmulator);
+  const Graph graph(driver, nullptr);
+  EXPECT_THAT(GraphExec::Instantiate(driver, graph), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(CaptureTest, BeginsInThreadLocalMode) {
+  static std::optional<CuCaptureMode> seen;
+  DriverTable table = SucceedingTable();
+  table.StreamBeginCapture = [](CuStream, CuCaptureMode mode) {
+    seen = mode;
+    return CuResult::kSuccess;
+  };
+  const Driver driver(table, DriverKind::kEmulator);
+  EXPECT_OK(Capture::Begin(driver, device_.stream()));
+  EXPECT_EQ(seen, CuCaptureMode::kThreadLocal);
+}
+
+TEST_F(CaptureTest, StreamThatCapturesAlreadyAborts) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Capture capture, Capture::Begin(driver_, device_.stream()));
+  EXPECT_THAT(Capture::Begin(driver_, device_.stream()), StatusIs(absl::StatusCode::kAborted));
+}
+
+TEST_F(CaptureTest, DestructorEndsTheCaptureAndDropsItsGraph) {
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(Capture first, Capture::Begin(driver_, device_.stream()));
+    const Capture second = std::move(first);
+    ASSERT_OK(LaunchStore(device_.stream(), 42));
+    EXPECT_EQ(Live().captures, 1);
+  }
+  EXPECT_EQ(Live().captures, 0);
+  EXPECT_EQ(Live().graphs, 0);
+  EXPECT_EQ(Word(), 0) << "the captured work never runs";
+}
+
+TEST_F(CaptureTest, EndGivesTheGraphAndTheStreamBack) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(driver_, device_.stream()));
+  ASSERT_OK(LaunchStore(device_.stream(), 1));
+  ASSERT_OK(LaunchStore(device_.stream(), 2));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph graph, capture.End());
+  EXPECT_EQ(Live().captures, 0);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph::Topology topology, graph.GetTopology());
+  EXPECT_EQ(topology.nodes.size(), 2U);
+  EXPECT_TRUE(topology.IsChain());
+  ASSERT_OK(LaunchStore(device_.stream(), 3));
+  EXPECT_EQ(Word(), 3);
+}
+
+TEST_F(CaptureTest, InvalidatedCaptureAbortsAndIsOver) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(driver_, device_.stream()));
+  ASSERT_OK(LaunchStore(device_.stream(), 1));
+  Invalidate(device_.stream());
+  EXPECT_THAT(capture.Nodes(), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(capture.End(), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_EQ(Live().captures, 0);
+  EXPECT_EQ(Live().graphs, 0);
+  EXPECT_OK(device_.Synchronize()) << "the stream is usable again";
+}
+
+TEST_F(CaptureTest, DestructorEndsAnInvalidatedCapture) {
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Capture capture, Capture::Begin(driver_, device_.stream()));
+    Invalidate(device_.stream());
+  }
+  EXPECT_EQ(Live().captures, 0);
+  EXPECT_EQ(Live().graphs, 0);
+}
+
+TEST_F(CaptureTest, ForkThatIsNotJoinedAbortsAndIsOver) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Stream side, Stream::Create(driver_));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Event fork, Event::Create(driver_));
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(driver_, device_.stream()));
+  ASSERT_OK(fork.Record(device_.stream()));
+  ASSERT_OK(fork.MakeWait(side.handle()));
+  ASSERT_OK(LaunchStore(side.handle(), 1));
+  const absl::StatusOr<Graph> graph = capture.End();
+  EXPECT_THAT(graph, StatusIs(absl::StatusCode::kAborted));
+  EXPECT_EQ(CuResultOf(graph.status()), CuResult::kStreamCaptureUnjoined);
+  EXPECT_EQ(Live().captures, 0);
+  EXPECT_EQ(Live().graphs, 0);
+}
+
+TEST_F(CaptureTest, NodesAreThoseCapturedSoFar) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(driver_, device_.stream()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::vector<CuGraphNode> none, capture.Nodes());
+  EXPECT_THAT(none, IsEmpty());
+  ASSERT_OK(LaunchStore(device_.stream(), 1));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::vector<CuGraphNode> one, capture.Nodes());
+  EXPECT_THAT(one, ElementsAre(NotNull()));
+  ASSERT_OK(LaunchStore(device_.stream(), 2));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::vector<CuGraphNode> two, capture.Nodes());
+  EXPECT_EQ(two.size(), 2U);
+  EXPECT_THAT(two, Each(NotNull()));
+  EXPECT_THAT(two, testing::Contains(one[0]));
+}
+
+using CaptureDeathTest = GraphTest;
+
+TEST_F(CaptureDeathTest, EndsOnlyOnce) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(driver_, device_.stream()));
+  EXPECT_OK(capture.End());
+  EXPECT_DEATH((void)capture.End(), "ended already");
+  EXPECT_DEATH((void)capture.Nodes(), "ended already");
+}
+
+}  // namespace
+}  // namespace coppice

@@ -1,1 +1,251 @@
-// Stub.
+// Goal: the owners own exactly once, order work as CUDA does, and never break somebody's capture.
+// Method: an emulated device with a ledger, which counts what reaches the driver.
+
+#include "coppice/runtime/stream.h"
+
+#include <cstdint>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/succeeding_table.h"
+#include "tests/support/test_device.h"
+#include "tests/support/test_kernels.h"
+
+namespace coppice {
+namespace {
+
+class StreamTest : public testing::Test {
+ protected:
+  template <typename Function>
+  int64_t Calls(Function DriverTable::*entry) {
+    return device_.ledger().calls(entry);
+  }
+
+  // Asks the driver for the calling thread's capture mode by exchanging it twice.
+  CuCaptureMode ThreadMode() {
+    CuCaptureMode mode = CuCaptureMode::kGlobal;
+    EXPECT_OK(driver_.Call<&DriverTable::ThreadExchangeStreamCaptureMode>(&mode));
+    CuCaptureMode back = mode;
+    EXPECT_OK(driver_.Call<&DriverTable::ThreadExchangeStreamCaptureMode>(&back));
+    return mode;
+  }
+
+  TestDevice device_{DriverLedger::Options{}};
+  const Driver& driver_ = device_.driver();
+};
+
+using ContextTest = StreamTest;
+using EventTest = StreamTest;
+using DeviceMemoryTest = StreamTest;
+using RelaxedCaptureScopeTest = StreamTest;
+
+TEST_F(ContextTest, CreateRetainsAndMakesCurrent) {
+  CuContext current = nullptr;
+  ASSERT_OK(driver_.Call<&DriverTable::CtxGetCurrent>(&current));
+  EXPECT_EQ(current, device_.context().handle());
+  EXPECT_EQ(device_.emulator().live().contexts, 1);
+}
+
+TEST_F(ContextTest, ReleasesOnceHoweverOftenItMoves) {
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(Context first, Context::Create(driver_));
+    EXPECT_EQ(device_.emulator().live().contexts, 2);
+    const Context second = std::move(first);
+    EXPECT_EQ(&second.driver(), &driver_);
+    EXPECT_EQ(second.device(), device_.context().device());
+  }
+  EXPECT_EQ(device_.emulator().live().contexts, 1);
+}
+
+TEST_F(ContextTest, AbsentDeviceIsUnavailable) {
+  EXPECT_THAT(Context::Create(driver_, 1), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(Context::Create(driver_, -1), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(ContextTest, EveryThreadNeedsItMadeCurrent) {
+  std::jthread([this] {
+    EXPECT_EQ(CuResultOf(Stream::Create(driver_).status()), CuResult::kInvalidContext);
+    EXPECT_OK(device_.context().MakeCurrent());
+    EXPECT_OK(Stream::Create(driver_));
+  }).join();
+}
+
+TEST_F(ContextTest, NamesTheDeviceAndItsMemory) {
+  EXPECT_FALSE(device_.context().DeviceName().empty());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const int64_t bytes, device_.context().TotalMemory());
+  EXPECT_EQ(bytes, TestEmulatorOptions().memory_bytes);
+}
+
+TEST(ContextFailureTest, DeviceWithoutANameHasAnEmptyOne) {
+  DriverTable table = SucceedingTable();
+  table.DeviceGetCount = [](int* count) {
+    *count = 1;
+    return CuResult::kSuccess;
+  };
+  table.DeviceGetName = [](char*, int, CuDevice) { return CuResult::kInvalidDevice; };
+  const Driver driver(table, DriverKind::kEmulator);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Context context, Context::Create(driver));
+  EXPECT_EQ(context.DeviceName(), "");
+}
+
+TEST_F(StreamTest, IsNonBlocking) {
+  DriverTable table = SucceedingTable();
+  table.StreamCreate = [](CuStream*, unsigned flags) {
+    return flags == kStreamNonBlocking ? CuResult::kSuccess : CuResult::kInvalidValue;
+  };
+  const Driver driver(table, DriverKind::kEmulator);
+  EXPECT_OK(Stream::Create(driver));
+}
+
+TEST_F(StreamTest, IsDestroyedOnceHoweverOftenItMoves) {
+  const int64_t streams = device_.emulator().live().streams;
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(Stream first, Stream::Create(driver_));
+    const Stream second = std::move(first);
+    EXPECT_NE(second.handle(), nullptr);
+    EXPECT_EQ(device_.emulator().live().streams, streams + 1);
+  }
+  EXPECT_EQ(device_.emulator().live().streams, streams);
+  EXPECT_EQ(Calls(&DriverTable::StreamDestroy), 1);
+}
+
+TEST_F(StreamTest, SynchronizeWaitsForEverythingQueued) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory memory, DeviceMemory::Create(driver_, 4));
+  int32_t value = 0;
+  void* const target = &value;
+  ASSERT_OK(driver_.Call<&DriverTable::MemsetD8Async>(memory.address(), uint8_t{7}, size_t{4},
+                                                      device_.stream()));
+  ASSERT_OK(driver_.Call<&DriverTable::MemcpyDtoHAsync>(target, memory.address(), size_t{4},
+                                                        device_.stream()));
+  ASSERT_OK(device_.Synchronize());
+  EXPECT_EQ(value, 0x07070707);
+}
+
+TEST_F(EventTest, OrdersStreamsByItsMark) {
+  // The copy must not run before the fill, whatever order the emulator draws.
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Stream other, Stream::Create(driver_));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Event event, Event::Create(driver_));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory memory, DeviceMemory::Create(driver_, 4));
+  int32_t value = 0;
+  void* const target = &value;
+  ASSERT_OK(driver_.Call<&DriverTable::MemsetD8Async>(memory.address(), uint8_t{7}, size_t{4},
+                                                      other.handle()));
+  ASSERT_OK(event.Record(other.handle()));
+  ASSERT_OK(event.MakeWait(device_.stream()));
+  ASSERT_OK(driver_.Call<&DriverTable::MemcpyDtoHAsync>(target, memory.address(), size_t{4},
+                                                        device_.stream()));
+  ASSERT_OK(device_.Synchronize());
+  EXPECT_EQ(value, 0x07070707);
+}
+
+TEST_F(EventTest, IsCompleteOnceTheMarkedWorkHasRun) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Event event, Event::Create(driver_));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory memory, DeviceMemory::Create(driver_, 4));
+  ASSERT_OK(driver_.Call<&DriverTable::MemsetD8Async>(memory.address(), uint8_t{7}, size_t{4},
+                                                      device_.stream()));
+  ASSERT_OK(event.Record(device_.stream()));
+  ASSERT_OK(event.Synchronize());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const bool complete, event.Complete());
+  EXPECT_TRUE(complete);
+}
+
+TEST_F(EventTest, CompleteTellsNotYetFromFailure) {
+  DriverTable table = SucceedingTable();
+  table.EventCreate = [](CuEvent* event, unsigned flags) {
+    *event = reinterpret_cast<CuEvent>(8);
+    return flags == kEventDisableTiming ? CuResult::kSuccess : CuResult::kInvalidValue;
+  };
+  table.EventQuery = [](CuEvent) { return CuResult::kNotReady; };
+  const Driver pending(table, DriverKind::kEmulator);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Event event, Event::Create(pending));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const bool complete, event.Complete());
+  EXPECT_FALSE(complete);
+
+  table.EventQuery = [](CuEvent) { return CuResult::kIllegalAddress; };
+  const Driver broken(table, DriverKind::kEmulator);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Event other, Event::Create(broken));
+  EXPECT_EQ(CuResultOf(other.Complete().status()), CuResult::kIllegalAddress);
+}
+
+TEST_F(EventTest, IsDestroyedOnceHoweverOftenItMoves) {
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(Event first, Event::Create(driver_));
+    const Event second = std::move(first);
+    EXPECT_EQ(device_.emulator().live().events, 1);
+  }
+  EXPECT_EQ(device_.emulator().live().events, 0);
+  EXPECT_EQ(Calls(&DriverTable::EventDestroy), 1);
+}
+
+TEST_F(DeviceMemoryTest, HoldsItsBytesUntilItGoes) {
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(DeviceMemory first, DeviceMemory::Create(driver_, 1000));
+    EXPECT_EQ(first.bytes(), 1000);
+    EXPECT_TRUE(device_.emulator().Readable(first.address(), 1000));
+    const DeviceMemory second = std::move(first);
+    EXPECT_EQ(device_.emulator().live().allocations, 1);
+    EXPECT_EQ(device_.ledger().allocated_bytes(), 1000);
+  }
+  EXPECT_EQ(device_.emulator().live().allocations, 0);
+  EXPECT_EQ(Calls(&DriverTable::MemFree), 1);
+}
+
+TEST_F(DeviceMemoryTest, RefusesSizesBelowOneByteAndBeyondTheDevice) {
+  EXPECT_THAT(DeviceMemory::Create(driver_, 0), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(DeviceMemory::Create(driver_, -1), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(DeviceMemory::Create(driver_, TestEmulatorOptions().memory_bytes + 1),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+TEST_F(RelaxedCaptureScopeTest, RestoresTheModeOfTheThread) {
+  CuCaptureMode mode = CuCaptureMode::kThreadLocal;
+  ASSERT_OK(driver_.Call<&DriverTable::ThreadExchangeStreamCaptureMode>(&mode));
+  {
+    const RelaxedCaptureScope outer(driver_);
+    EXPECT_EQ(ThreadMode(), CuCaptureMode::kRelaxed);
+    { const RelaxedCaptureScope inner(driver_); }
+    EXPECT_EQ(ThreadMode(), CuCaptureMode::kRelaxed);
+  }
+  EXPECT_EQ(ThreadMode(), CuCaptureMode::kThreadLocal);
+  ASSERT_OK(driver_.Call<&DriverTable::ThreadExchangeStreamCaptureMode>(&mode));
+}
+
+TEST(RelaxedCaptureScopeFailureTest, RestoresNothingIfTheDriverRefusedTheExchange) {
+  static int exchanges = 0;
+  DriverTable table = SucceedingTable();
+  table.ThreadExchangeStreamCaptureMode = [](CuCaptureMode*) {
+    ++exchanges;
+    return CuResult::kNotInitialized;
+  };
+  const Driver driver(table, DriverKind::kEmulator);
+  { const RelaxedCaptureScope scope(driver); }
+  EXPECT_EQ(exchanges, 1);
+}
+
+TEST_F(RelaxedCaptureScopeTest, OwnersDoNotBreakACaptureOfTheApplication) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Event event, Event::Create(driver_));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Stream other, Stream::Create(driver_));
+  ASSERT_OK(event.Record(other.handle()));
+  std::optional<DeviceMemory> memory;
+  const CuStream application = device_.stream();
+  ASSERT_OK(driver_.Call<&DriverTable::StreamBeginCapture>(application, CuCaptureMode::kGlobal));
+  // Every one of these is forbidden to a thread in the default mode.
+  EXPECT_OK(event.Complete());
+  EXPECT_OK(event.Synchronize());
+  EXPECT_OK(other.Synchronize());
+  COPPICE_ASSERT_OK_AND_ASSIGN(DeviceMemory created, DeviceMemory::Create(driver_, 16));
+  memory.emplace(std::move(created));
+  memory.reset();
+  CuGraph graph = nullptr;
+  EXPECT_OK(driver_.Call<&DriverTable::StreamEndCapture>(application, &graph));
+  EXPECT_OK(driver_.Call<&DriverTable::GraphDestroy>(graph));
+}
+
+}  // namespace
+}  // namespace coppice
