@@ -173,8 +173,8 @@ CuResult UseCapturedEvent(State& state, const EventState& event) {
 // Driver entries.
 
 CuResult StreamBeginCapture(CuStream stream, CuCaptureMode mode) {
-  constexpr uintptr_t kLegacyStreamMax = 1;
-  if (reinterpret_cast<uintptr_t>(stream) <= kLegacyStreamMax)
+  constexpr uintptr_t kLegacyHandleMax = 2;
+  if (reinterpret_cast<uintptr_t>(stream) <= kLegacyHandleMax)
     return CuResult::kStreamCaptureUnsupported;
   State& state = TheState();
   StreamState* const origin = state.scheduler.Find(stream);

@@ -60,7 +60,9 @@ bool IsDeviceMemory(const CuMemAllocationProperties& properties) {
          properties.requested_handle_types == 0 &&
          properties.location.type == CuMemLocationType::kDevice && properties.location.id == 0 &&
          properties.win32_handle_metadata == nullptr && properties.compression_type == 0 &&
-         properties.usage == 0;
+         properties.usage == 0 &&
+         std::all_of(std::begin(properties.reserved), std::end(properties.reserved),
+                     [](unsigned char byte) { return byte == 0; });
 }
 
 bool IsSize(size_t bytes) {

@@ -29,11 +29,13 @@ void RunKernel(const void* argument) {
   const auto& [work, draw] = *static_cast<const Launch*>(argument);
   const auto& grid = work->grid;
   const uint64_t blocks = uint64_t{grid[0]} * grid[1] * grid[2];
-  const uint64_t first = draw % blocks;
-  HostBlock block{.grid = {grid[0], grid[1], grid[2]},
-                  .index = {static_cast<unsigned>(first % grid[0]),
-                            static_cast<unsigned>(first / grid[0] % grid[1]),
-                            static_cast<unsigned>(first / grid[0] / grid[1])}};
+  HostBlock block{.grid = {grid[0], grid[1], grid[2]}, .index = {0, 0, 0}};
+  if (blocks > 1) {
+    const uint64_t first = draw % blocks;
+    block.index[0] = static_cast<unsigned>(first % grid[0]);
+    block.index[1] = static_cast<unsigned>(first / grid[0] % grid[1]);
+    block.index[2] = static_cast<unsigned>(first / grid[0] / grid[1]);
+  }
   for (uint64_t i = 0; i < blocks; ++i) {
     work->kernel->run(work->parameters.data(), block);
     Advance(block);

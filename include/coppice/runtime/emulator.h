@@ -5,39 +5,56 @@
 // Models
 //   * Virtual memory: one sparse memfd stands for device memory; reserve, create, map, set access,
 //     unmap and release move real pages in 2 MiB granules; a range that is reserved but not mapped
-//     or not accessible is PROT_NONE. A kernel that touches it gets result 700.
-//   * Plain allocations (cuMemAlloc), 512-byte aligned, each in pages of its own; freed ranges are
-//     PROT_NONE and not handed out again while the emulator lives.
+//     or not accessible is PROT_NONE.
+//   * Plain allocations (cuMemAlloc), 512-byte aligned, each in pages of its own that end at a
+//     guard page; freed ranges are PROT_NONE and not handed out again while the emulator lives.
 //   * Memory is poisoned: 0xCB in every fresh physical byte.
 //   * Streams and events with CUDA's ordering. Work is queued, and executes only inside calls that
 //     wait or query, or when more than `Options::queue_limit` operations are queued, on the calling
 //     thread, one operation at a time, in an order drawn from `Options::seed` among the operations
-//     that are ready: streams overtake each other, and so do unordered nodes of a graph. With
-//     `Options::eager_permille` some operations also run at enqueue, so that "too early" is met as
-//     well as "too late".
+//     that are ready: streams overtake each other, so do unordered nodes of a graph, and the blocks
+//     of a kernel start at a drawn one. With `Options::eager_permille` some operations also run at
+//     enqueue, so that "too early" is met as well as "too late". A query runs a few operations
+//     before it answers, so that polling comes to an end.
+//   * A kernel's parameters are copied at the call; the host memory of a copy is used when the copy
+//     executes.
 //   * cuMemFree waits for all work, as CUDA's does for plain allocations. MemUnmap and MemRelease
 //     wait for nothing: work that runs later faults.
 //   * Capture: modes, the per-thread exchange mode, fork and join through events, the result codes
-//     401 and 900 to 908, cross-thread invalidation; a captured kernel's parameters are copied at
-//     the call, a captured copy's host memory is read when it executes.
-//   * Graphs of kernel, memcpy, memset, host, child and empty nodes; instantiate takes a snapshot
-//   and
-//     finds cycles; one exec never overlaps itself; launch into a capturing stream is 900; upload.
-//   * Libraries of host kernels (kernel_image.h). A cubin, a fatbin or PTX is refused with 209.
-//   * Sticky errors: after 700 or 719 every call but the releases of a dead context returns it.
-//   * Context rules: 3 before cuInit, 201 on a thread without a current context.
+//     401 and 900 to 908 (but 906, which needs the legacy stream), cross-thread invalidation. An
+//     invalidated capture destroys its graph at once.
+//   * Graphs of kernel, memcpy, memset, host, child and empty nodes; instantiate takes a snapshot;
+//     one exec never overlaps itself; launch or upload into a capturing stream is 900. A node
+//     depends on nodes that exist, so no graph has a cycle.
+//   * Libraries of host kernels (kernel_image.h). Any other image is refused with 209.
+//   * Faults: an operation that touches memory which is not mapped or not accessible ends the
+//     context with 700. What is queued is dropped, and every later call returns 700 except those
+//     that release something, which do, and those about the driver, the device or which context is
+//     current.
+//   * Context rules: 3 before cuInit, 201 on a thread without a current context. The last release
+//     of the context makes every handle of it invalid; what nobody destroyed stays in live().
+//   * Host functions, during which every entry returns 800 on their thread.
 //
 // Refuses, although a GPU may allow it
-//   * Any use of the legacy stream (0, 1, 2) for work: kInvalidHandle. coppice never uses it.
-//   * A memcpy or memset node that is not one-dimensional; one that touches unmapped memory.
-//   * Launch dimensions other than the kernel's own block size.
+//   * Any use of the legacy stream (0, 1, 2): kInvalidHandle, or 900 to begin a capture. coppice
+//     never uses it.
+//   * A memcpy or memset that is not one-dimensional, or whose device range is not mapped when it
+//     is submitted: kInvalidValue.
+//   * Launch dimensions other than the kernel's own block size, dynamic shared memory, parameters
+//     through `extra`, loader options, flags of cuGraphInstantiate.
+//   * Physical memory that other processes may share; access rights for part of a mapping;
+//     unmapping several mappings at once.
+//   * While a stream captures: to destroy it, to destroy or instantiate the graph it writes to, to
+//     make it wait for an event that was never recorded (905). After a capture, to use an event
+//     that was recorded in it (907) before it is recorded again.
 //   * Two threads inside one graph or one graph exec at the same time: aborts the process.
-//   * Destroying a graph that a capture is writing to, and any use of a destroyed handle: 400.
+//   * A destroyed handle: kInvalidHandle, and kInvalidValue for memory. Handles are never reused.
+//   * To launch an exec after one of its kernels' libraries was unloaded: kInvalidHandle.
 //
 // Does not model
 //   * Time, clocks, caches, peers, ECC, several devices, inter-process sharing.
 //   * Concurrency inside a kernel: the threads of a block run in turn, and blocks one after
-//   another.
+//     another.
 //   * Progress of work while the host neither waits nor queries.
 //   * Stream-ordered pools, memory nodes, conditional nodes, user objects, exec update.
 //
@@ -71,9 +88,9 @@ class Emulator {
 
   // What exists at this moment; everything but `nodes_executed` is zero after a clean shutdown.
   struct Live {
-    int64_t physical_bytes = 0;  // MemCreate handles (or their mappings) and plain allocations.
-    int64_t mapped_bytes = 0;    // Mapped virtual bytes.
-    int64_t reserved_bytes = 0;  // Reserved virtual bytes.
+    int64_t physical_bytes = 0;  // MemCreate handles (or their mappings); allocations, in 4 KiB.
+    int64_t mapped_bytes = 0;    // Virtual bytes of MemMap.
+    int64_t reserved_bytes = 0;  // Virtual bytes of MemAddressReserve.
     int64_t handles = 0;         // MemCreate handles not released.
     int64_t allocations = 0;     // cuMemAlloc not freed.
     int64_t streams = 0;
@@ -83,7 +100,7 @@ class Emulator {
     int64_t libraries = 0;
     int64_t captures = 0;        // Captures not ended.
     int64_t contexts = 0;        // Primary-context retains not released.
-    int64_t nodes_executed = 0;  // Graph nodes run so far.
+    int64_t nodes_executed = 0;  // Graph nodes run so far; of a child graph, the nodes inside.
 
     friend bool operator==(const Live&, const Live&) = default;
   };
