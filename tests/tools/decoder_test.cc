@@ -9,23 +9,21 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <map>
-#include <memory>
-#include <random>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "coppice/base/status.h"
-#include "coppice/graphs/staging.h"
+#include "coppice/graphs/program.h"
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_device.h"
+#include "tests/tools/decoder_fixture.h"
 #include "tests/tools/reference_decoder.h"
+#include "tools/model/cublas.h"
 #include "tools/model/decoder_params.h"
 
 namespace coppice {
@@ -35,14 +33,11 @@ extern const KernelImage decoder_image;
 namespace {
 
 using testing::Each;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 // Float rounding through two or three layers, for logits of unit size.
 constexpr double kLogitTolerance = 1e-5;
-
-// Memory that a run leaves untouched keeps this pattern.
-constexpr uint32_t kNanPattern = 0x7FC00000;
-constexpr uint32_t kBytePattern = 0x5A5A5A5A;
 
 std::vector<uint32_t> BitsOf(const std::vector<float>& values) {
   std::vector<uint32_t> bits;
@@ -50,111 +45,6 @@ std::vector<uint32_t> BitsOf(const std::vector<float>& values) {
     bits.push_back(std::bit_cast<uint32_t>(value));
   return bits;
 }
-
-// Runs a program directly on a stream. Every allocation is filled with `garbage`; a freed one is
-// unmapped, so that a kernel which still uses it faults.
-class EagerContext : public CallContext {
- public:
-  EagerContext(const TestDevice& device, const ProgramSpec& spec, uint32_t garbage)
-      : device_(device), spec_(spec), garbage_(garbage) {
-    driver_ = &device.driver();
-    stream_ = device.stream();
-    outputs_.resize(spec.outputs.size());
-  }
-
-  // Sets the one symbol and the copied inputs, whose padding is garbage too; then the static ones.
-  absl::Status Prepare(int64_t padded,
-                       const std::vector<std::vector<int32_t>>& copied,
-                       const std::vector<Tensor>& statics) {
-    extents_ = {padded};
-    COPPICE_ASSIGN_OR_RETURN(
-        DeviceMemory words, device_.Upload<int64_t>({static_cast<int64_t>(copied.front().size())}));
-    parameters_ = words.address();
-    memory_.emplace(words.address(), std::move(words));
-    for (size_t i = 0; i < copied.size(); ++i) {
-      std::vector<int32_t> values = copied[i];
-      const Dim dim = spec_.inputs[i].dims.front();
-      if (dim.symbol >= 0)
-        values.resize(static_cast<size_t>(padded), std::bit_cast<int32_t>(garbage_));
-      COPPICE_ASSIGN_OR_RETURN(DeviceMemory staged, device_.Upload(values));
-      const int64_t sizes[] = {static_cast<int64_t>(values.size())};
-      inputs_.push_back(Tensor::Dense(staged.address(), DType::kInt32, sizes));
-      memory_.emplace(staged.address(), std::move(staged));
-    }
-    inputs_.insert(inputs_.end(), statics.begin(), statics.end());
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<DeviceAddress> Allocate(int64_t bytes) override {
-    COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address, AllocateGarbage(bytes));
-    ++live_temporaries_;
-    return address;
-  }
-
-  absl::Status Free(DeviceAddress address) override {
-    if (memory_.erase(address) == 0) return InvalidArgument("EagerContext::Free: not live.");
-    --live_temporaries_;
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<Tensor> AllocateOutput(int index) override {
-    const OutputSpec& output = spec_.outputs[static_cast<size_t>(index)];
-    std::vector<int64_t> sizes;
-    for (const Dim& dim : output.dims)
-      sizes.push_back(dim.symbol >= 0 ? extents_.front() : dim.size);
-    Tensor tensor = Tensor::Dense(0, output.dtype, sizes);
-    COPPICE_ASSIGN_OR_RETURN(tensor.data,
-                             AllocateGarbage(tensor.element_count() * SizeOf(output.dtype)));
-    outputs_[static_cast<size_t>(index)] = tensor;
-    return tensor;
-  }
-
-  const Tensor& output(int index) const { return outputs_[static_cast<size_t>(index)]; }
-  int64_t live_temporaries() const { return live_temporaries_; }
-
- private:
-  absl::StatusOr<DeviceAddress> AllocateGarbage(int64_t bytes) {
-    COPPICE_ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Create(device_.driver(), bytes));
-    const DeviceAddress address = memory.address();
-    COPPICE_RETURN_IF_ERROR(device_.driver().Call<&DriverTable::MemsetD32Async>(
-        address, garbage_, static_cast<size_t>(bytes) / sizeof(uint32_t), device_.stream()));
-    memory_.emplace(address, std::move(memory));
-    return address;
-  }
-
-  const TestDevice& device_;
-  const ProgramSpec& spec_;
-  const uint32_t garbage_;
-  std::map<DeviceAddress, DeviceMemory> memory_;
-  std::vector<Tensor> outputs_;
-  int64_t live_temporaries_ = 0;
-};
-
-// What a run returned, padding included.
-struct Prediction {
-  std::vector<float> logits;
-  std::vector<int32_t> tokens;
-
-  // Row `row` of the logits.
-  std::vector<float> row(size_t row) const {
-    const size_t width = logits.size() / tokens.size();
-    const auto first = logits.begin() + static_cast<std::ptrdiff_t>(row * width);
-    return {first, first + static_cast<std::ptrdiff_t>(width)};
-  }
-};
-
-// Both halves of a cache.
-struct CacheContents {
-  std::vector<float> keys;
-  std::vector<float> values;
-};
-
-// One row of a decode call.
-struct Step {
-  int32_t token;
-  int32_t position;
-  int32_t slot;
-};
 
 DecoderConfig SmallConfig() {
   DecoderConfig config;
@@ -190,99 +80,6 @@ DecoderConfig WideHeadConfig() {
           .slots = 2,
           .max_context = 70};
 }
-
-// A decoder, its specs and a cache on a device.
-class Model {
- public:
-  explicit Model(const DecoderConfig& config, uint64_t seed = 1)
-      : decoder_(*Decoder::Create(device_.driver(), config, {.seed = seed})),
-        cache_(*KvCache::Create(device_.driver(), config)),
-        prefill_(decoder_->PrefillSpec(*PaddingPolicy::Exact(config.max_context))),
-        decode_(decoder_->DecodeSpec(*PaddingPolicy::Exact(config.slots))) {}
-
-  absl::StatusOr<Prediction> TryRun(const ProgramSpec& spec,
-                                    Callable callable,
-                                    const std::vector<std::vector<int32_t>>& copied,
-                                    int64_t padded) {
-    EagerContext context(device_, spec, garbage_);
-    COPPICE_RETURN_IF_ERROR(context.Prepare(padded, copied, decoder_->StaticInputs(cache_)));
-    COPPICE_RETURN_IF_ERROR(callable(context));
-    EXPECT_EQ(context.live_temporaries(), 0);
-    const Tensor& logits = context.output(0);
-    const Tensor& tokens = context.output(1);
-    return Prediction{device_.Download<float>(logits.data, logits.element_count()),
-                      device_.Download<int32_t>(tokens.data, tokens.element_count())};
-  }
-
-  // Padded to `padded` rows, or not at all.
-  Prediction Prefill(const std::vector<int32_t>& tokens, int32_t slot, int64_t padded = 0) {
-    const int64_t rows = std::max(padded, static_cast<int64_t>(tokens.size()));
-    auto result = TryRun(prefill_, decoder_->PrefillCallable(), {tokens, {slot}}, rows);
-    EXPECT_OK(result);
-    return result.ok() ? *std::move(result) : Prediction();
-  }
-
-  Prediction Decode(const std::vector<Step>& steps, int64_t padded = 0) {
-    std::vector<std::vector<int32_t>> copied(3);
-    for (const Step& step : steps) {
-      copied[0].push_back(step.token);
-      copied[1].push_back(step.position);
-      copied[2].push_back(step.slot);
-    }
-    const int64_t rows = std::max(padded, static_cast<int64_t>(steps.size()));
-    auto result = TryRun(decode_, decoder_->DecodeCallable(), copied, rows);
-    EXPECT_OK(result);
-    return result.ok() ? *std::move(result) : Prediction();
-  }
-
-  CacheContents ReadCache() const {
-    const int64_t count = cache_.keys().element_count();
-    return {device_.Download<float>(cache_.keys().data, count),
-            device_.Download<float>(cache_.values().data, count)};
-  }
-
-  void WriteCache(const CacheContents& contents) {
-    EXPECT_OK(device_.Write(cache_.keys().data, contents.keys));
-    EXPECT_OK(device_.Write(cache_.values().data, contents.values));
-  }
-
-  ReferenceWeights ReadWeights() const {
-    ReferenceWeights weights;
-    const std::vector<Tensor> tensors = decoder_->StaticInputs(cache_);
-    const size_t copied = decode_.inputs.size() - tensors.size();
-    for (size_t i = 0; i + 2 < tensors.size(); ++i) {
-      const Tensor& tensor = tensors[i];
-      weights[decode_.inputs[copied + i].name] = {
-          device_.Download<float>(tensor.data, tensor.element_count()),
-          tensor.rank == 2 ? tensor.sizes[1] : 0};
-    }
-    return weights;
-  }
-
-  std::vector<int32_t> RandomTokens(int64_t count, uint32_t seed) const {
-    std::mt19937 random(seed);
-    std::vector<int32_t> tokens;
-    for (int64_t i = 0; i < count; ++i)
-      tokens.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(config().vocab)));
-    return tokens;
-  }
-
-  const DecoderConfig& config() const { return decoder_->config(); }
-  const Decoder& decoder() const { return *decoder_; }
-  const KvCache& cache() const { return cache_; }
-  const TestDevice& device() const { return device_; }
-  const ProgramSpec& prefill() const { return prefill_; }
-  const ProgramSpec& decode() const { return decode_; }
-  void set_garbage(uint32_t pattern) { garbage_ = pattern; }
-
- private:
-  TestDevice device_;
-  std::unique_ptr<Decoder> decoder_;
-  KvCache cache_;
-  ProgramSpec prefill_;
-  ProgramSpec decode_;
-  uint32_t garbage_ = kNanPattern;
-};
 
 void ExpectClose(const std::vector<float>& actual, const std::vector<double>& expected) {
   ASSERT_EQ(actual.size(), expected.size());
@@ -588,6 +385,118 @@ TEST_P(DecoderPaddingTest, NeverReachesALiveDecodeAndIsNotWritten) {
     }
     ExpectSameBits(model.ReadCache(), after);
   }
+}
+
+// Stands in for the library: a column-major product of host matrices, and what it was told.
+struct FakeCublas {
+  static inline CuStream stream = nullptr;
+  static inline void* workspace = nullptr;
+  static inline size_t workspace_bytes = 0;
+  static inline int handles = 0;
+  static inline int result = 0;
+
+  static Cublas::Table Table() {
+    Cublas::Table table;
+    table.create = [](void** handle) {
+      *handle = &handles;
+      if (result == 0) ++handles;
+      return result;
+    };
+    table.destroy = [](void*) { return --handles; };
+    // As in cuBLAS, a new stream takes the workspace away.
+    table.set_stream = [](void*, CuStream value) {
+      stream = value;
+      workspace = nullptr;
+      return 0;
+    };
+    table.set_workspace = [](void*, void* value, size_t bytes) {
+      workspace = value;
+      workspace_bytes = bytes;
+      return 0;
+    };
+    table.sgemm = &Multiply;
+    return table;
+  }
+
+  static int Multiply(void*,
+                      int operation_a,
+                      int operation_b,
+                      int m,
+                      int n,
+                      int k,
+                      const float* alpha,
+                      const float* a,
+                      int a_stride,
+                      const float* b,
+                      int b_stride,
+                      const float* beta,
+                      float* c,
+                      int c_stride) {
+    EXPECT_EQ(operation_a, 0);
+    EXPECT_EQ(operation_b, 0);
+    for (int column = 0; column < n; ++column) {
+      for (int row = 0; row < m; ++row) {
+        float sum = 0;
+        for (int i = 0; i < k; ++i)
+          sum += a[i * a_stride + row] * b[column * b_stride + i];
+        float& y = c[column * c_stride + row];
+        y = *alpha * sum + (*beta == 0 ? 0 : *beta * y);
+      }
+    }
+    return result;
+  }
+};
+
+// A context with a stream and a workspace that nobody follows.
+class WorkspaceContext : public CallContext {
+ public:
+  WorkspaceContext(DeviceAddress workspace, int64_t bytes) {
+    stream_ = std::bit_cast<CuStream>(uintptr_t{16});
+    workspace_ = workspace;
+    workspace_bytes_ = bytes;
+  }
+  absl::StatusOr<DeviceAddress> Allocate(int64_t) override { return absl::InternalError(""); }
+  absl::Status Free(DeviceAddress) override { return absl::InternalError(""); }
+  absl::StatusOr<Tensor> AllocateOutput(int) override { return absl::InternalError(""); }
+};
+
+TEST(CublasTest, ProjectComputesARowMajorProductInTheWorkspaceOfTheLane) {
+  FakeCublas::result = 0;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const auto cublas, Cublas::Create(FakeCublas::Table()));
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6};                // [2, 3].
+  const std::vector<float> weight = {1, 2, 9, 3, 4, 9, 5, 6, 9};  // [3, 2], rows of 3.
+  std::vector<float> y = {NAN, NAN, NAN, NAN};
+  ProjectParams params{.x = x.data(),
+                       .weight = weight.data(),
+                       .y = y.data(),
+                       .row_count = 2,
+                       .depth = 3,
+                       .width = 2,
+                       .weight_stride = 3};
+  const WorkspaceContext context(4096, 512);
+  EXPECT_OK(cublas->Project(params, context));
+  EXPECT_THAT(y, ElementsAre(22, 28, 49, 64));
+  EXPECT_EQ(FakeCublas::stream, context.stream());
+  EXPECT_EQ(std::bit_cast<DeviceAddress>(FakeCublas::workspace), 4096U);
+  EXPECT_EQ(FakeCublas::workspace_bytes, 512U);
+  params.accumulate = 1;
+  EXPECT_OK(cublas->Project(params, context));
+  EXPECT_THAT(y, ElementsAre(44, 56, 98, 128));
+}
+
+TEST(CublasTest, FailuresAreStatusesAndHandlesAreDestroyed) {
+  FakeCublas::result = 0;
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const auto cublas, Cublas::Create(FakeCublas::Table()));
+    EXPECT_EQ(FakeCublas::handles, 1);
+    EXPECT_THAT(cublas->Project(ProjectParams(), WorkspaceContext(0, 0)),
+                StatusIs(absl::StatusCode::kFailedPrecondition));
+    FakeCublas::result = 13;
+    EXPECT_THAT(cublas->Project(ProjectParams(), WorkspaceContext(4096, 512)),
+                StatusIs(absl::StatusCode::kInternal));
+  }
+  EXPECT_EQ(FakeCublas::handles, 0);
+  EXPECT_THAT(Cublas::Create(FakeCublas::Table()), StatusIs(absl::StatusCode::kInternal));
 }
 
 }  // namespace

@@ -36,6 +36,8 @@
 #include "coppice/runtime/kernel_library.h"
 #include "coppice/runtime/stream.h"
 
+#include "tools/model/cublas.h"
+
 namespace coppice {
 
 struct DecoderConfig {
@@ -84,8 +86,10 @@ class KvCache {
 class Decoder {
  public:
   struct Options {
-    uint64_t seed = 1;        // Draws the weights; equal seeds give equal weights everywhere.
-    bool use_cublas = false;  // Projections by cuBLAS, loaded at run time; CUDA driver only.
+    uint64_t seed = 1;  // Draws the weights; equal seeds draw equal weights.
+    // Projections by cuBLAS, loaded at run time; on the CUDA driver only. It needs a workspace in
+    // the lane, computes padded rows too, and may sum in another order for another row count.
+    bool use_cublas = false;
   };
 
   // Loads the kernels, draws the weights and copies them to the device; waits for the copy.
@@ -156,6 +160,7 @@ class Decoder {
   KernelLibrary library_;
   Kernels kernels_;
   Weights weights_;
+  std::unique_ptr<Cublas> cublas_;  // Null: projections by the kernel.
 };
 
 }  // namespace coppice
