@@ -105,6 +105,8 @@ class EagerContext final : public RunContext {
     for (const auto& [address, allocation] : live_) {
       if (!keep_outputs_ || allocation.output < 0) lane_.pool.FreeEager(lane_.index, address);
     }
+    for (const DeviceAddress address : parked_)
+      lane_.pool.FreeEager(lane_.index, address);
   }
 
   absl::Status Free(DeviceAddress address) override {
@@ -117,7 +119,11 @@ class EagerContext final : public RunContext {
       trace_->events.push_back({.kind = TraceEvent::Kind::kFree, .buffer = found->second.buffer});
     }
     live_.erase(found);
-    lane_.pool.FreeEager(lane_.index, address);
+    if (spec_.one_stream) {
+      lane_.pool.FreeEager(lane_.index, address);
+    } else {
+      parked_.push_back(address);
+    }
     return absl::OkStatus();
   }
 
@@ -148,6 +154,7 @@ class EagerContext final : public RunContext {
   Lane& lane_;
   Trace* const trace_;
   absl::flat_hash_map<DeviceAddress, Allocation> live_;
+  std::vector<DeviceAddress> parked_;  // Freed, but a forked stream may still be using them.
   int buffer_count_ = 0;
   bool keep_outputs_ = false;
 };
@@ -371,6 +378,10 @@ absl::StatusOr<PlannedRecording> PlanAndCapture(Lane& lane,
                              CaptureRun(lane, request, node, planned.plan, with_marks));
     if (recording.topology.IsChain()) {
       return PlannedRecording{.recording = std::move(recording), .planned = std::move(planned)};
+    }
+    if (request.program->spec.one_stream) {
+      return FailedPrecondition("program '{}' promised one stream, but its graph forks",
+                                request.program->spec.name);
     }
     if (with_marks) {
       ForkedTrace forked = ForkedTraceOf(node.trace, recording.marks, recording.topology);

@@ -51,10 +51,17 @@ class SessionFixture : public testing::Test {
   static constexpr int64_t kLargest = 64;  // Of affine's buckets, which are powers of two.
 
   explicit SessionFixture(const DriverLedger::Options& ledger = {})
-      : device_(ledger),
+      : device_(EmulatorOptions(), ledger),
         kernels_(device_.driver()),
         one_(*device_.Upload(std::vector<float>{1})),
         counter_(*device_.Upload(std::vector<float>{0})) {}
+
+  // Small enough for a test to use up.
+  static Emulator::Options EmulatorOptions() {
+    Emulator::Options options = TestEmulatorOptions();
+    options.memory_bytes = 64 * kMiB;
+    return options;
+  }
 
   static ProgramSpec AffineSpec(std::string name = "affine") {
     ProgramSpec spec{.name = std::move(name), .claim = Claim::kRowIndependent};

@@ -256,6 +256,47 @@ TEST_F(RecordingTest, ForkedGraphsArePlannedAlongTheirEdges) {
   EXPECT_EQ(session->nodes()[0].graph_nodes, 4);
 }
 
+TEST_F(RecordingTest, ForkAfterAPromiseOfOneStreamIsNotCapturable) {
+  const Stream side = *Stream::Create(device_.driver());
+  const Event fork = *Event::Create(device_.driver());
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec spec{.name = "fork", .outputs = {{.name = "y", .dims = {Dim::Fixed(1)}}}};
+  spec.one_stream = true;
+  const Program* program = *session->Register(spec, [&](CallContext& context) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+    COPPICE_ASSIGN_OR_RETURN(const DeviceAddress temporary, context.Allocate(4));
+    COPPICE_RETURN_IF_ERROR(fork.Record(context.stream()));
+    COPPICE_RETURN_IF_ERROR(fork.MakeWait(side.handle()));
+    COPPICE_RETURN_IF_ERROR(AddOnto(context, one_.address(), one_.address(), y.data, 1));
+    COPPICE_RETURN_IF_ERROR(Launch(context.driver(), kernels_.fill, side.handle(),
+                                   FillParams{.target = PointerAt<float>(temporary), .count = 1},
+                                   1));
+    COPPICE_RETURN_IF_ERROR(fork.Record(side.handle()));
+    return fork.MakeWait(context.stream());
+  });
+  const coppice::Call call{.program = program, .stream = device_.stream()};
+  ASSERT_OK(session->Run(call).status());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, session->Run(call));
+  EXPECT_EQ(lease.reason(), Reason::kNotCapturable);
+}
+
+TEST_F(RecordingTest, PromiseOfOneStreamLetsEagerRunsReuseFreedBytes) {
+  for (const bool one_stream : {false, true}) {
+    const std::unique_ptr<Session> session = MakeSession();
+    ProgramSpec spec{.name = "temporaries", .outputs = {{.name = "y", .dims = {Dim::Fixed(1)}}}};
+    spec.one_stream = one_stream;
+    const Program* program = *session->Register(spec, [](CallContext& context) -> absl::Status {
+      for (int i = 0; i < 4; ++i) {
+        COPPICE_ASSIGN_OR_RETURN(const DeviceAddress temporary, context.Allocate(1024));
+        COPPICE_RETURN_IF_ERROR(context.Free(temporary));
+      }
+      return context.AllocateOutput(0).status();
+    });
+    ASSERT_OK(session->Run({.program = program, .stream = device_.stream()}).status());
+    EXPECT_EQ(session->pool().usage().eager_peak, one_stream ? 1024 : 4 * 1024 + kBufferAlignment);
+  }
+}
+
 TEST_F(RecordingTest, WarmRecordsAheadOfTrafficWithoutTouchingTheRealInputs) {
   const Affine affine = MakeAffine();
   std::vector<std::pair<int64_t, int64_t>> progress;

@@ -17,17 +17,18 @@ std::atomic<int64_t> allocation_count{0};
 
 }  // namespace
 
-// Counted so that a test can show that a replay allocates nothing.
-void* operator new(size_t bytes) {
+// Counted so that a test can show that a replay allocates nothing. Not inlined: the compiler would
+// otherwise match malloc and free with the operators around them.
+[[gnu::noinline]] void* operator new(size_t bytes) {
   allocation_count.fetch_add(1, std::memory_order_relaxed);
   void* memory = std::malloc(bytes > 0 ? bytes : 1);
   if (memory == nullptr) std::abort();
   return memory;
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
   std::free(memory);
 }
 
