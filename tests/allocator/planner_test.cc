@@ -213,7 +213,7 @@ class RandomPlannerTest : public testing::Test {
 };
 
 TEST_F(RandomPlannerTest, EveryPlanIsRightAndNoLowerThanTheBound) {
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 120; ++i) {
     const std::vector<Buffer> buffers = DrawProgram();
     COPPICE_ASSERT_OK_AND_ASSIGN(const PlannerResult result, PlanBuffers(buffers));
     ASSERT_OK(ValidatePlan(buffers, result.plan)) << "case " << i;
@@ -223,7 +223,7 @@ TEST_F(RandomPlannerTest, EveryPlanIsRightAndNoLowerThanTheBound) {
 }
 
 TEST_F(RandomPlannerTest, EqualInputsGiveEqualPlans) {
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 10; ++i) {
     const std::vector<Buffer> buffers = DrawProgram();
     COPPICE_ASSERT_OK_AND_ASSIGN(const PlannerResult a, PlanBuffers(buffers));
     COPPICE_ASSERT_OK_AND_ASSIGN(const PlannerResult b, PlanBuffers(buffers));

@@ -1,1 +1,264 @@
-// Stub.
+// Goal: nodes of a lane share one window, eager memory comes and goes, and the books are exact.
+// Method: an emulator under a ledger that counts calls and bytes.
+
+#include "coppice/allocator/pool.h"
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "coppice/base/units.h"
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/test_device.h"
+
+namespace coppice {
+namespace {
+
+constexpr int64_t kGranule = 2 * kMiB;
+
+Pool::Options MakeOptions(int lanes, int64_t window_bytes) {
+  return {.lanes = lanes, .window_bytes = window_bytes};
+}
+
+Emulator::Options WithMemory(int64_t bytes) {
+  Emulator::Options options = TestEmulatorOptions();
+  options.memory_bytes = bytes;
+  return options;
+}
+
+class PoolTest : public testing::Test {
+ protected:
+  std::unique_ptr<Pool> MakePool(const Pool::Options& options) {
+    absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(device_.driver(), 0, options);
+    EXPECT_OK(pool);
+    return pool.ok() ? *std::move(pool) : nullptr;
+  }
+
+  TestDevice device_{WithMemory(32 * kMiB), DriverLedger::Options()};
+};
+
+TEST_F(PoolTest, StartsWithoutPhysicalMemory) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
+  EXPECT_EQ(pool->usage(), Pool::Usage());
+  EXPECT_EQ(device_.ledger().created_bytes(), 0);
+  EXPECT_EQ(pool->lanes(), 2);
+  EXPECT_EQ(pool->window_bytes(), 64 * kMiB);
+}
+
+TEST_F(PoolTest, WindowsTakeTheDevicesMemoryByDefault) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 0));
+  EXPECT_EQ(pool->window_bytes(), 32 * kMiB);
+}
+
+TEST_F(PoolTest, RejectsOptionsOutOfRange) {
+  for (const Pool::Options& options : {MakeOptions(0, kMiB), MakeOptions(-1, kMiB),
+                                       MakeOptions(INT32_MAX, kMiB), MakeOptions(1, -1)}) {
+    EXPECT_THAT(Pool::Create(device_.driver(), 0, options),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+}
+
+TEST_F(PoolTest, EveryLaneHasThreeWindowsOfItsOwn) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
+  DeviceAddress expected = pool->base(0, WindowKind::kNodes);
+  for (int lane = 0; lane < 2; ++lane) {
+    for (const WindowKind kind : {WindowKind::kNodes, WindowKind::kEager, WindowKind::kStaging}) {
+      EXPECT_EQ(pool->base(lane, kind), expected);
+      expected += 64 * kMiB;
+    }
+  }
+}
+
+TEST_F(PoolTest, ReserveMapsTheHeightRoundedUpToTheGranularity) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
+  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule + 256));
+  EXPECT_EQ(pool->usage(), (Pool::Usage{.height = kGranule + 256, .nodes_mapped = 2 * kGranule}));
+  EXPECT_EQ(device_.ledger().MappedBytes(pool->base(0, WindowKind::kNodes), 64 * kMiB),
+            2 * kGranule);
+}
+
+TEST_F(PoolTest, ReserveMakesNoDriverCallWhereAllIsMapped) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
+  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 1));
+  const int64_t before = device_.ledger().calls();
+  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule));
+  EXPECT_EQ(device_.ledger().calls(), before);
+  EXPECT_EQ(pool->usage().height, kGranule);
+}
+
+TEST_F(PoolTest, HeightIsTheMaximumOverNodesInAnyOrder) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
+  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule));
+  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 3 * kGranule));
+  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 2 * kGranule));
+  EXPECT_EQ(pool->usage().height, 3 * kGranule);
+  EXPECT_EQ(pool->usage().nodes_mapped, 3 * kGranule);
+  ASSERT_OK(pool->Reserve(1, WindowKind::kNodes, 2 * kGranule));
+  EXPECT_EQ(pool->usage().height, 3 * kGranule);
+  EXPECT_EQ(pool->usage().nodes_mapped, 5 * kGranule);
+}
+
+TEST_F(PoolTest, OnlyNodeWindowsRaiseTheHeight) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
+  ASSERT_OK(pool->Reserve(0, WindowKind::kStaging, 3 * kGranule));
+  ASSERT_OK(pool->Reserve(0, WindowKind::kEager, kGranule));
+  EXPECT_EQ(pool->usage(), (Pool::Usage{.eager_mapped = kGranule, .staging_mapped = 3 * kGranule}));
+}
+
+TEST_F(PoolTest, AFailedReserveChangesNothing) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, kGiB));
+  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule));
+  const Pool::Usage before = pool->usage();
+  EXPECT_THAT(pool->Reserve(0, WindowKind::kNodes, 2 * kGiB),
+              StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_THAT(pool->Reserve(0, WindowKind::kNodes, 64 * kMiB),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(pool->usage(), before);
+  EXPECT_EQ(device_.ledger().created_bytes(), kGranule);
+}
+
+TEST_F(PoolTest, AllocatesInTheLanesEagerWindow) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress a, pool->AllocateEager(1, 1));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress b, pool->AllocateEager(1, 300));
+  EXPECT_EQ(a, pool->base(1, WindowKind::kEager));
+  EXPECT_EQ(b, a + kBufferAlignment);
+  EXPECT_EQ(pool->usage(), (Pool::Usage{.eager_live = 3 * kBufferAlignment,
+                                        .eager_peak = 3 * kBufferAlignment,
+                                        .eager_mapped = kGranule}));
+  const std::vector<int32_t> values = {1, 2, 3};
+  ASSERT_OK(device_.Write(b, values));
+  EXPECT_EQ(device_.Download<int32_t>(b, 3), values);
+}
+
+TEST_F(PoolTest, MapsMoreOfTheEagerWindowWhenNeeded) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
+  ASSERT_OK(pool->AllocateEager(0, kGranule));
+  EXPECT_EQ(pool->usage().eager_mapped, kGranule);
+  const int64_t before = device_.ledger().calls();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress address, pool->AllocateEager(0, 1));
+  EXPECT_EQ(pool->usage().eager_mapped, 2 * kGranule);
+  pool->FreeEager(0, address);
+  const int64_t mapped = device_.ledger().calls();
+  EXPECT_GT(mapped, before);
+  ASSERT_OK(pool->AllocateEager(0, 1));
+  EXPECT_EQ(device_.ledger().calls(), mapped);
+}
+
+TEST_F(PoolTest, ReusesFreedEagerMemoryAndRemembersThePeak) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress a, pool->AllocateEager(0, kMiB));
+  pool->FreeEager(0, a);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress b, pool->AllocateEager(0, 256));
+  EXPECT_EQ(a, b);
+  EXPECT_EQ(pool->usage().eager_live, 256);
+  EXPECT_EQ(pool->usage().eager_peak, kMiB);
+}
+
+TEST_F(PoolTest, SumsLiveBytesAndTakesTheHighestPeakOverLanes) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
+  ASSERT_OK(pool->AllocateEager(0, 512));
+  ASSERT_OK(pool->AllocateEager(1, 1024));
+  ASSERT_OK(pool->Reserve(0, WindowKind::kStaging, 1));
+  ASSERT_OK(pool->Reserve(1, WindowKind::kStaging, 1));
+  EXPECT_EQ(pool->usage(), (Pool::Usage{.eager_live = 1536,
+                                        .eager_peak = 1024,
+                                        .eager_mapped = 2 * kGranule,
+                                        .staging_mapped = 2 * kGranule}));
+}
+
+TEST_F(PoolTest, RefusesEagerMemoryBeyondTheWindow) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 2 * kGranule));
+  ASSERT_OK(pool->AllocateEager(0, kGranule));
+  const Pool::Usage before = pool->usage();
+  EXPECT_THAT(pool->AllocateEager(0, kGranule + 1), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(pool->usage(), before);
+  EXPECT_OK(pool->AllocateEager(0, kGranule));
+}
+
+TEST_F(PoolTest, RefusesEagerMemoryBeyondTheDevice) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, kGiB));
+  ASSERT_OK(pool->AllocateEager(0, kGranule));
+  const Pool::Usage before = pool->usage();
+  EXPECT_THAT(pool->AllocateEager(0, 32 * kMiB), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(pool->usage(), before);
+  EXPECT_OK(pool->AllocateEager(0, 30 * kMiB));
+}
+
+TEST_F(PoolTest, TrimReleasesEagerMemoryAboveTheHighestLiveByte) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, kGiB));
+  ASSERT_OK(pool->AllocateEager(1, kGranule));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress low, pool->AllocateEager(0, kGranule));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress high, pool->AllocateEager(0, 3 * kGranule));
+  pool->FreeEager(0, high);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const int64_t above, pool->TrimEager(0));
+  EXPECT_EQ(above, 3 * kGranule);
+  pool->FreeEager(0, low);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const int64_t rest, pool->TrimEager(0));
+  EXPECT_EQ(rest, kGranule);
+  EXPECT_EQ(pool->usage().eager_mapped, kGranule);  // The other lane's.
+  EXPECT_EQ(device_.ledger().created_bytes(), kGranule);
+}
+
+TEST_F(PoolTest, ContainsWhatMeetsAWindow) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
+  const DeviceAddress start = pool->base(0, WindowKind::kNodes);
+  const DeviceAddress end = pool->base(1, WindowKind::kStaging) + 64 * kMiB;
+  EXPECT_TRUE(pool->Contains(start, 1));
+  EXPECT_TRUE(pool->Contains(end - 1, 1));
+  EXPECT_TRUE(pool->Contains(pool->base(1, WindowKind::kEager), 256));
+  EXPECT_TRUE(pool->Contains(start - 1, 2));
+  EXPECT_TRUE(pool->Contains(start - 1, INT64_MAX));
+  EXPECT_FALSE(pool->Contains(start - 1, 1));
+  EXPECT_FALSE(pool->Contains(end, 1));
+  EXPECT_FALSE(pool->Contains(start, 0));
+}
+
+TEST_F(PoolTest, UsageIsReadWhileLanesAllocate) {
+  constexpr int kRounds = 100;
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
+  std::vector<std::thread> lanes;
+  for (int lane = 0; lane < 2; ++lane) {
+    lanes.emplace_back([this, lane, &pool] {
+      ASSERT_OK(device_.context().MakeCurrent());
+      for (int i = 0; i < kRounds; ++i) {
+        COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress address, pool->AllocateEager(lane, kMiB));
+        ASSERT_OK(pool->Reserve(lane, WindowKind::kNodes, (i + 1) * 256));
+        pool->FreeEager(lane, address);
+        if (i % 50 == 0) {
+          ASSERT_OK(pool->TrimEager(lane));
+        }
+      }
+    });
+  }
+  for (int i = 0; i < kRounds; ++i) {
+    const Pool::Usage usage = pool->usage();
+    EXPECT_LE(usage.eager_live, 2 * kMiB);
+    EXPECT_LE(usage.height, kRounds * 256);
+  }
+  for (std::thread& lane : lanes)
+    lane.join();
+  EXPECT_EQ(pool->usage().eager_live, 0);
+  EXPECT_EQ(pool->usage().height, kRounds * 256);
+}
+
+using PoolDeathTest = PoolTest;
+
+TEST_F(PoolDeathTest, ChecksWhatItFreesAndWhere) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress address, pool->AllocateEager(1, 512));
+  EXPECT_DEATH(pool->FreeEager(1, address + 256), "not live");
+  EXPECT_DEATH(pool->FreeEager(0, address), "not live");
+  EXPECT_DEATH(pool->FreeEager(1, pool->base(1, WindowKind::kNodes)), "eager window");
+  EXPECT_DEATH(pool->AllocateEager(0, 0).IgnoreError(), "at least one byte");
+  EXPECT_DEATH(pool->AllocateEager(2, 1).IgnoreError(), "no such window");
+  pool->FreeEager(1, address);
+  EXPECT_DEATH(pool->FreeEager(1, address), "not live");
+}
+
+}  // namespace
+}  // namespace coppice
