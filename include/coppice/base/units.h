@@ -30,7 +30,7 @@ constexpr bool IsPowerOfTwo(int64_t value) {
 constexpr int64_t AlignUp(int64_t value, int64_t alignment) {
   COPPICE_CHECK(value >= 0 && alignment >= 1, "AlignUp takes a size and a positive alignment");
   COPPICE_CHECK(value <= INT64_MAX - (alignment - 1), "AlignUp overflows");
-  return (value + alignment - 1) / alignment * alignment;
+  return (value + (alignment - 1)) / alignment * alignment;
 }
 
 // The least n with n * divisor >= value. Requires: value >= 0, divisor >= 1.
