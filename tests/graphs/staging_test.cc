@@ -396,7 +396,8 @@ class StagingTest : public testing::Test {
         << "is the offset of the first byte that differs";
   }
 
-  // Stages int32 values of `sizes` into `padded`, whose memory holds -9 before; returns it.
+  // Stages int32 values of `sizes`, at an address even if empty, into `padded`, whose memory holds
+  // -9 before; returns it.
   std::vector<int32_t> Stage(const std::vector<int32_t>& values,
                              const std::vector<int64_t>& sizes,
                              const std::vector<int64_t>& padded,
@@ -410,8 +411,8 @@ class StagingTest : public testing::Test {
     target.data = memory->address();
     StagingParams params;
     params.header.copy_count = 1;
-    params.copies[0] = MakeStagedCopy(
-        Tensor::Dense(values.empty() ? 0 : source->address(), DType::kInt32, sizes), target, fill);
+    params.copies[0] =
+        MakeStagedCopy(Tensor::Dense(source->address(), DType::kInt32, sizes), target, fill);
     EXPECT_OK(kernels_->Launch(device_.stream(), params));
     return device_.Download<int32_t>(memory->address(), target.element_count());
   }
