@@ -114,9 +114,9 @@ struct ProgramSpec {
   std::vector<InputSpec> inputs{};
   std::vector<OutputSpec> outputs{};
   std::vector<ScalarSpec> scalars{};
-  // Promises to launch on the context's stream alone. Warm-up and eager runs then reuse the bytes of
-  // a temporary as soon as it is freed; otherwise, because a forked stream may still be using them,
-  // only after the run. A recording that shows a fork breaks the promise and is refused.
+  // Promises to launch on the context's stream alone. Warm-up and eager runs then reuse the bytes
+  // of a temporary as soon as it is freed; otherwise, because a forked stream may still be using
+  // them, only after the run. A recording that shows a fork breaks the promise and is refused.
   bool one_stream = false;
 
   // Appends a symbol and returns its index.
