@@ -1,0 +1,251 @@
+// One suite for every driver: each test runs on the emulator in three schedules, and on CUDA where
+// there is a GPU. A test calls the raw table and states what CUDA documents or is known to do.
+//
+// What a test makes through the fixture is given back after it, so that a test holds only what it
+// is about. On the emulator the fixture then checks that nothing is left.
+//
+// Units: bytes unless a name says otherwise. Threads: the test's own, unless it attaches others.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "coppice/base/units.h"
+#include "coppice/runtime/driver.h"
+#include "coppice/runtime/emulator.h"
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/test_device.h"
+#include "tests/support/test_kernels.h"
+
+namespace coppice {
+
+inline void PrintTo(CuResult result, std::ostream* out) {
+  *out << NameOf(result);
+}
+
+// Expects that a driver call returns `result`, the name of a CuResult.
+#define EXPECT_CU(result, call) EXPECT_EQ(CuResult::result, call)
+#define ASSERT_CU(result, call) ASSERT_EQ(CuResult::result, call)
+
+struct DriverCase {
+  const char* name = "";
+  DriverKind kind = DriverKind::kEmulator;
+  int eager_permille = 0;
+  bool sequential = false;
+};
+
+inline void PrintTo(const DriverCase& driver_case, std::ostream* out) {
+  *out << driver_case.name;
+}
+
+class ConformanceTest : public testing::TestWithParam<DriverCase> {
+ protected:
+  static constexpr size_t kGranule = 2 * static_cast<size_t>(kMiB);
+
+  void SetUp() override {
+    if (GetParam().kind == DriverKind::kCuda) {
+      absl::StatusOr<Driver> cuda = Driver::LoadCuda();
+      if (!cuda.ok()) GTEST_SKIP() << "no CUDA: " << MessageOf(cuda.status());
+      cu = cuda->table();
+      image_ = test_kernels_image.fatbin;
+      if (image_ == nullptr) GTEST_SKIP() << "no device code: build with nvcc";
+    } else {
+      Emulator::Options options = TestEmulatorOptions();
+      options.memory_bytes = 64 * kMiB;
+      options.eager_permille = GetParam().eager_permille;
+      options.sequential = GetParam().sequential;
+      COPPICE_ASSERT_OK_AND_ASSIGN(emulator_, Emulator::Create(options));
+      cu = emulator_->driver().table();
+      image_ = test_kernels_image.host;
+    }
+    ASSERT_CU(kSuccess, cu.Init(0));
+    ASSERT_CU(kSuccess, cu.DevicePrimaryCtxRetain(&context, 0));
+    ASSERT_CU(kSuccess, cu.CtxSetCurrent(context));
+    ASSERT_CU(kSuccess,
+              cu.LibraryLoadData(&library, image_, nullptr, nullptr, 0, nullptr, nullptr, 0));
+    a = NewStream();
+    b = NewStream();
+  }
+
+  void TearDown() override {
+    if (context == nullptr) return;
+    for (const CuStream stream : streams_)
+      EXPECT_CU(kSuccess, cu.StreamDestroy(stream));
+    for (const CuEvent event : events_)
+      EXPECT_CU(kSuccess, cu.EventDestroy(event));
+    for (const CuGraphExec exec : execs_)
+      EXPECT_CU(kSuccess, cu.GraphExecDestroy(exec));
+    for (const CuGraph graph : graphs_)
+      EXPECT_CU(kSuccess, cu.GraphDestroy(graph));
+    for (const DeviceAddress address : allocations_)
+      EXPECT_CU(kSuccess, cu.MemFree(address));
+    EXPECT_CU(kSuccess, cu.LibraryUnload(library));
+    EXPECT_CU(kSuccess, cu.DevicePrimaryCtxRelease(0));
+    if (emulator_ == nullptr) return;
+    Emulator::Live left = emulator_->live();
+    left.nodes_executed = 0;
+    EXPECT_EQ(left, Emulator::Live()) << "the test left something behind";
+  }
+
+  CuStream NewStream() {
+    CuStream stream = nullptr;
+    EXPECT_CU(kSuccess, cu.StreamCreate(&stream, kStreamNonBlocking));
+    streams_.push_back(stream);
+    return stream;
+  }
+
+  CuEvent NewEvent() {
+    CuEvent event = nullptr;
+    EXPECT_CU(kSuccess, cu.EventCreate(&event, kEventDisableTiming));
+    events_.push_back(event);
+    return event;
+  }
+
+  CuGraph NewGraph() {
+    CuGraph graph = nullptr;
+    EXPECT_CU(kSuccess, cu.GraphCreate(&graph, 0));
+    return Keep(graph);
+  }
+
+  // Has `graph` destroyed after the test.
+  CuGraph Keep(CuGraph graph) {
+    graphs_.push_back(graph);
+    return graph;
+  }
+
+  CuGraphExec Instantiate(CuGraph graph) {
+    CuGraphExec exec = nullptr;
+    EXPECT_CU(kSuccess, cu.GraphInstantiateWithFlags(&exec, graph, 0));
+    execs_.push_back(exec);
+    return exec;
+  }
+
+  // Memory for `count` words, each zero.
+  DeviceAddress NewWords(int64_t count) {
+    DeviceAddress address = 0;
+    const size_t bytes = static_cast<size_t>(count) * sizeof(int64_t);
+    EXPECT_CU(kSuccess, cu.MemAlloc(&address, bytes));
+    EXPECT_CU(kSuccess, cu.MemsetD8Async(address, 0, bytes, a));
+    EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
+    allocations_.push_back(address);
+    return address;
+  }
+
+  // The word at `address`, read on a stream of its own once `a` and `b` have drained.
+  int64_t Word(DeviceAddress address) {
+    EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
+    EXPECT_CU(kSuccess, cu.StreamSynchronize(b));
+    int64_t word = 0;
+    EXPECT_CU(kSuccess, cu.MemcpyDtoHAsync(&word, address, sizeof(word), a));
+    EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
+    return word;
+  }
+
+  CuFunction Function(const char* name) {
+    CuKernel kernel = nullptr;
+    CuFunction function = nullptr;
+    EXPECT_CU(kSuccess, cu.LibraryGetKernel(&kernel, library, name));
+    EXPECT_CU(kSuccess, cu.KernelGetFunction(&function, kernel));
+    return function;
+  }
+
+  // Stores `value` at `address` by a kernel.
+  CuResult Store(CuStream stream, DeviceAddress address, int64_t value) {
+    StoreParams params{.target = PointerAt<int64_t>(address), .value = value};
+    void* arguments[] = {&params};
+    return cu.LaunchKernel(Function("Store"), 1, 1, 1, kTestThreads, 1, 1, 0, stream, arguments,
+                           nullptr);
+  }
+
+  // Copies the word at `source` to `target`.
+  CuResult Move(CuStream stream, DeviceAddress target, DeviceAddress source) {
+    return cu.MemcpyDtoDAsync(target, source, sizeof(int64_t), stream);
+  }
+
+  // Makes later work of `later` wait for the present work of `earlier`; captured like any other.
+  void Order(CuStream earlier, CuStream later) {
+    const CuEvent event = NewEvent();
+    EXPECT_CU(kSuccess, cu.EventRecord(event, earlier));
+    EXPECT_CU(kSuccess, cu.StreamWaitEvent(later, event, 0));
+  }
+
+  // Runs `body` on another thread, on which the context is current, and waits.
+  template <typename Body>
+  void OnThread(Body body) {
+    std::thread([&] {
+      EXPECT_CU(kSuccess, cu.CtxSetCurrent(context));
+      body();
+    }).join();
+  }
+
+  size_t NodeCount(CuGraph graph) {
+    size_t count = 0;
+    EXPECT_CU(kSuccess, cu.GraphGetNodes(graph, nullptr, &count));
+    return count;
+  }
+
+  std::vector<CuGraphNode> NodesOf(CuGraph graph) {
+    size_t count = NodeCount(graph);
+    std::vector<CuGraphNode> nodes(count);
+    EXPECT_CU(kSuccess, cu.GraphGetNodes(graph, nodes.data(), &count));
+    return nodes;
+  }
+
+  // Edges as pairs of positions in NodesOf(graph), sorted.
+  std::vector<std::pair<int, int>> EdgesOf(CuGraph graph) {
+    size_t count = 0;
+    EXPECT_CU(kSuccess, cu.GraphGetEdges(graph, nullptr, nullptr, nullptr, &count));
+    std::vector<CuGraphNode> from(count);
+    std::vector<CuGraphNode> to(count);
+    EXPECT_CU(kSuccess, cu.GraphGetEdges(graph, from.data(), to.data(), nullptr, &count));
+    const std::vector<CuGraphNode> nodes = NodesOf(graph);
+    const auto position = [&](CuGraphNode node) {
+      return static_cast<int>(std::find(nodes.begin(), nodes.end(), node) - nodes.begin());
+    };
+    std::vector<std::pair<int, int>> edges;
+    for (size_t i = 0; i < count; ++i)
+      edges.emplace_back(position(from[i]), position(to[i]));
+    std::sort(edges.begin(), edges.end());
+    return edges;
+  }
+
+  DriverTable cu;
+  CuContext context = nullptr;
+  CuLibrary library = nullptr;
+  CuStream a = nullptr;
+  CuStream b = nullptr;
+
+ private:
+  std::unique_ptr<Emulator> emulator_;
+  const void* image_ = nullptr;
+  std::vector<CuStream> streams_;
+  std::vector<CuEvent> events_;
+  std::vector<CuGraph> graphs_;
+  std::vector<CuGraphExec> execs_;
+  std::vector<DeviceAddress> allocations_;
+};
+
+// Instantiates a suite that derives from ConformanceTest for every driver.
+#define COPPICE_CONFORMANCE_SUITE(suite)                                            \
+  INSTANTIATE_TEST_SUITE_P(                                                         \
+      Drivers, suite,                                                               \
+      testing::Values(DriverCase{.name = "Emulator"},                               \
+                      DriverCase{.name = "EagerEmulator", .eager_permille = 700},   \
+                      DriverCase{.name = "SequentialEmulator", .sequential = true}, \
+                      DriverCase{.name = "Cuda", .kind = DriverKind::kCuda}),       \
+      [](const testing::TestParamInfo<DriverCase>& instance) {                      \
+        return std::string(instance.param.name);                                    \
+      })
+
+}  // namespace coppice
