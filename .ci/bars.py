@@ -75,7 +75,7 @@ def check_real_traces(bars):
         return
     for name in ("azure23_conv.csv", "azure23_code.csv"):
         trace = str(pathlib.Path(folder, name))
-        report = bars.run("run", "--trace", trace, "--limit", "200", "--verify=all", "--poison")
+        report = bars.run("run", trace, "--limit", "200", "--verify=all", "--poison")
         bars.at_least(report, "verified_requests", 200)
         bars.at_least(report, "comparisons", 200)
         bars.at_most(report, "mismatches", 0)
