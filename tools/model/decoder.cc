@@ -251,6 +251,8 @@ class Decoder::ForwardPass {
 
   const float* weight(int index) const { return PointerTo<const float>(static_input(index).data); }
 
+  const float* weight(ModelWeight name) const { return weight(WeightIndex(name)); }
+
   const float* weight(int64_t layer, LayerWeight name) const {
     return weight(WeightIndex(layer, name));
   }
@@ -265,7 +267,7 @@ class Decoder::ForwardPass {
   }
 
   absl::Status Embed(float* x) {
-    const EmbedParams params{.table = weight(kEmbedding),
+    const EmbedParams params{.table = weight(ModelWeight::kEmbedding),
                              .tokens = PointerTo<const int32_t>(context_.input(0).data),
                              .x = x,
                              .live_rows = live_rows_,
@@ -286,11 +288,11 @@ class Decoder::ForwardPass {
 
   // y = x * weight for the first `count` rows, or y += with `accumulate`.
   struct Projection {
-    const float* x;
-    int weight;
-    float* y;
-    int64_t count;
-    int64_t width;
+    const float* x = nullptr;
+    int weight = 0;
+    float* y = nullptr;
+    int64_t count = 0;
+    int64_t width = 0;
     bool accumulate = false;
   };
 
@@ -353,11 +355,13 @@ class Decoder::ForwardPass {
   absl::Status AddAttention(int64_t layer, float* x) {
     const int64_t width = config_.heads * config_.head_dim;
     COPPICE_ASSIGN_OR_RETURN(
-        float* qkv, NormAndProject(x, weight(layer, kAttentionNorm), WeightIndex(layer, kQkv),
-                                   width + 2 * config_.kv_row()));
+        float* qkv,
+        NormAndProject(x, weight(layer, LayerWeight::kAttentionNorm),
+                       WeightIndex(layer, LayerWeight::kQkv), width + 2 * config_.kv_row()));
     const AttentionParams attention = AttentionOf(layer, qkv);
-    const RotateParams rotate{
-        .attention = attention, .cosines = weight(kCosines), .sines = weight(kSines)};
+    const RotateParams rotate{.attention = attention,
+                              .cosines = weight(ModelWeight::kCosines),
+                              .sines = weight(ModelWeight::kSines)};
     COPPICE_RETURN_IF_ERROR(Launch(decoder_.kernels_.rotate, rotate, GridOf(row_count_)));
 
     COPPICE_ASSIGN_OR_RETURN(float* attended, Allocate(width));
@@ -368,21 +372,22 @@ class Decoder::ForwardPass {
         Launch(decoder_.kernels_.attend, attend, GridOf(row_count_), GridOf(config_.heads)));
     COPPICE_RETURN_IF_ERROR(Free(qkv));
 
-    COPPICE_RETURN_IF_ERROR(AddProjection(attended, WeightIndex(layer, kAttentionOut), x));
+    COPPICE_RETURN_IF_ERROR(
+        AddProjection(attended, WeightIndex(layer, LayerWeight::kAttentionOut), x));
     return Free(attended);
   }
 
   absl::Status AddFeedForward(int64_t layer, float* x) {
     COPPICE_ASSIGN_OR_RETURN(
-        float* gate_up,
-        NormAndProject(x, weight(layer, kFfnNorm), WeightIndex(layer, kGateUp), 2 * config_.ffn));
+        float* gate_up, NormAndProject(x, weight(layer, LayerWeight::kFfnNorm),
+                                       WeightIndex(layer, LayerWeight::kGateUp), 2 * config_.ffn));
     COPPICE_ASSIGN_OR_RETURN(float* gated, Allocate(config_.ffn));
     const GateParams gate{
         .gate_up = gate_up, .y = gated, .live_rows = live_rows_, .width = config_.ffn};
     COPPICE_RETURN_IF_ERROR(Launch(decoder_.kernels_.gate, gate, GridOf(row_count_)));
     COPPICE_RETURN_IF_ERROR(Free(gate_up));
 
-    COPPICE_RETURN_IF_ERROR(AddProjection(gated, WeightIndex(layer, kDown), x));
+    COPPICE_RETURN_IF_ERROR(AddProjection(gated, WeightIndex(layer, LayerWeight::kDown), x));
     return Free(gated);
   }
 
@@ -391,12 +396,12 @@ class Decoder::ForwardPass {
     const bool last_row_only = rows_.positions == 0;
     const int64_t count = last_row_only ? 1 : row_count_;
     COPPICE_ASSIGN_OR_RETURN(float* normed, AllocateRows(count, config_.d_model));
-    COPPICE_RETURN_IF_ERROR(Norm(x, weight(kFinalNorm), normed, last_row_only));
+    COPPICE_RETURN_IF_ERROR(Norm(x, weight(ModelWeight::kFinalNorm), normed, last_row_only));
     COPPICE_RETURN_IF_ERROR(Free(x));
 
     COPPICE_ASSIGN_OR_RETURN(const Tensor logits, context_.AllocateOutput(0));
     COPPICE_RETURN_IF_ERROR(Project({.x = normed,
-                                     .weight = kVocabulary,
+                                     .weight = WeightIndex(ModelWeight::kVocabulary),
                                      .y = PointerTo<float>(logits.data),
                                      .count = count,
                                      .width = config_.vocab}));

@@ -13,19 +13,24 @@
 namespace coppice {
 
 // Weights of the whole model come first, then those of each layer.
-enum ModelWeight : int { kEmbedding, kFinalNorm, kVocabulary, kCosines, kSines, kModelWeightCount };
-enum LayerWeight : int {
+enum class ModelWeight : int { kEmbedding, kFinalNorm, kVocabulary, kCosines, kSines, kCount };
+enum class LayerWeight : int {
   kAttentionNorm,
   kQkv,
   kAttentionOut,
   kFfnNorm,
   kGateUp,
   kDown,
-  kLayerWeightCount
+  kCount
 };
 
+constexpr int WeightIndex(ModelWeight weight) {
+  return static_cast<int>(weight);
+}
+
 constexpr int WeightIndex(int64_t layer, LayerWeight weight) {
-  return static_cast<int>(kModelWeightCount + layer * kLayerWeightCount + weight);
+  return WeightIndex(ModelWeight::kCount) +
+         static_cast<int>(layer) * static_cast<int>(LayerWeight::kCount) + static_cast<int>(weight);
 }
 
 // A weight on the host: a vector, or a matrix [depth, width] with rows padded with zeros to whole
