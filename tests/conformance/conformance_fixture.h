@@ -220,6 +220,9 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
     return edges;
   }
 
+  // The half of the test kernels that the driver loads.
+  const void* image() const { return image_; }
+
   DriverTable cu;
   CuContext context = nullptr;
   CuLibrary library = nullptr;
