@@ -87,7 +87,7 @@ absl::StatusOr<Driver> Driver::LoadCuda(const char* library) {
   if (handle == nullptr) {
     return MakeError(absl::StatusCode::kUnavailable,
                      "Driver::LoadCuda: {}; install the NVIDIA driver or use the emulator",
-                     dlerror());
+                     dlerror());  // NOLINT(concurrency-mt-unsafe): glibc keeps one per thread.
   }
   const char* const name = library != nullptr ? library : "this program";
   const auto get = reinterpret_cast<GetProcAddress>(dlsym(handle, kGetProcAddressName));
