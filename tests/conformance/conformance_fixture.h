@@ -24,19 +24,12 @@
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/emulator.h"
 
+#include "tests/support/cu_result.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_device.h"
 #include "tests/support/test_kernels.h"
 
 namespace coppice {
-
-inline void PrintTo(CuResult result, std::ostream* out) {
-  *out << NameOf(result);
-}
-
-// Expects that a driver call returns `result`, the name of a CuResult.
-#define EXPECT_CU(result, call) EXPECT_EQ(CuResult::result, call)
-#define ASSERT_CU(result, call) ASSERT_EQ(CuResult::result, call)
 
 struct DriverCase {
   const char* name = "";

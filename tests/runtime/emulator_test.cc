@@ -1,1 +1,423 @@
-// Stub.
+// Goal: every sentence of emulator.h about memory, faults, contexts and accounts is true; what CUDA
+// shares with the emulator is in tests/conformance. Method: raw driver calls.
+
+#include "coppice/runtime/emulator.h"
+
+#include <algorithm>
+#include <csetjmp>
+#include <csignal>
+#include <cstdint>
+#include <set>
+
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "tests/runtime/emulator_machine.h"
+
+namespace coppice {
+namespace {
+
+using testing::HasSubstr;
+
+// Creation.
+
+TEST(EmulatorTest, OptionsOutOfRangeAreRefused) {
+  for (const int64_t bytes : {int64_t{0}, int64_t{1}, 3 * kMiB, -2 * kMiB})
+    EXPECT_THAT(Emulator::Create({.memory_bytes = bytes}),
+                StatusIs(absl::StatusCode::kInvalidArgument))
+        << bytes;
+  for (const int permille : {-1, 1001})
+    EXPECT_THAT(Emulator::Create({.eager_permille = permille}),
+                StatusIs(absl::StatusCode::kInvalidArgument))
+        << permille;
+  EXPECT_THAT(Emulator::Create({.queue_limit = 0}), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(EmulatorTest, OnlyOneExistsAtATime) {
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const auto first, Emulator::Create());
+    EXPECT_THAT(Emulator::Create(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  }
+  EXPECT_OK(Emulator::Create());
+}
+
+TEST(EmulatorTest, DriverIsTheEmulators) {
+  const Machine machine;
+  EXPECT_EQ(machine.emulator->driver().kind(), DriverKind::kEmulator);
+}
+
+TEST(EmulatorTest, DestructionDropsQueuedWork) {
+  int runs = 0;
+  {
+    Machine machine;
+    const auto count = [](void* data) { ++*static_cast<int*>(data); };
+    EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(machine.stream, count, &runs));
+  }
+  EXPECT_EQ(runs, 0);
+}
+
+TEST(EmulatorTest, HandlesOfAnEarlierEmulatorAreStale) {
+  CuStream stale = nullptr;
+  {
+    const Machine machine;
+    stale = machine.stream;
+  }
+  const Machine machine;
+  EXPECT_CU(kInvalidHandle, machine.cu.StreamQuery(stale));
+}
+
+// Context rules.
+
+TEST(EmulatorTest, CallsBeforeInitAreRefused) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const auto emulator, Emulator::Create());
+  const DriverTable& cu = emulator->driver().table();
+  int count = 0;
+  const char* name = nullptr;
+  CuContext context = nullptr;
+  EXPECT_CU(kNotInitialized, cu.DeviceGetCount(&count));
+  EXPECT_CU(kNotInitialized, cu.DevicePrimaryCtxRetain(&context, 0));
+  EXPECT_CU(kNotInitialized, cu.CtxSynchronize());
+  EXPECT_CU(kSuccess, cu.DriverGetVersion(&count));
+  EXPECT_CU(kSuccess, cu.GetErrorName(CuResult::kNotInitialized, &name));
+}
+
+TEST(EmulatorTest, ReleaseWithoutRetainIsRefused) {
+  const Machine machine;
+  EXPECT_CU(kSuccess, machine.cu.DevicePrimaryCtxRelease(0));
+  EXPECT_CU(kInvalidContext, machine.cu.DevicePrimaryCtxRelease(0));
+}
+
+TEST(EmulatorTest, LastReleaseInvalidatesHandlesButTheyStayCounted) {
+  Machine machine;
+  const DeviceAddress address = machine.Allocate(64);
+  ASSERT_CU(kSuccess, machine.cu.DevicePrimaryCtxRelease(0));
+  EXPECT_CU(kInvalidContext, machine.cu.StreamQuery(machine.stream));
+  CuContext again = nullptr;
+  ASSERT_CU(kSuccess, machine.cu.DevicePrimaryCtxRetain(&again, 0));
+  ASSERT_CU(kSuccess, machine.cu.CtxSetCurrent(again));
+  EXPECT_CU(kInvalidHandle, machine.cu.StreamQuery(machine.stream));
+  EXPECT_CU(kInvalidValue, machine.cu.MemFree(address));
+  EXPECT_EQ(machine.emulator->live().streams, 1);
+  EXPECT_EQ(machine.emulator->live().libraries, 1);
+  EXPECT_EQ(machine.emulator->live().allocations, 1);
+  EXPECT_EQ(machine.emulator->live().physical_bytes, 0);
+}
+
+TEST(EmulatorTest, ContextOfAReleasedRetainIsNotCurrentAgain) {
+  const Machine machine;
+  CuContext current = machine.context;
+  ASSERT_CU(kSuccess, machine.cu.DevicePrimaryCtxRelease(0));
+  EXPECT_CU(kSuccess, machine.cu.CtxGetCurrent(&current));
+  EXPECT_EQ(current, nullptr);
+  EXPECT_CU(kInvalidContext, machine.cu.CtxSetCurrent(machine.context));
+}
+
+// Memory.
+
+TEST(EmulatorTest, FreshMemoryIsPoisoned) {
+  Machine machine;
+  const DeviceAddress plain = machine.Allocate(1000);
+  const DeviceAddress mapped =
+      machine.MapGranule(machine.CreateGranules(), CuMemAccessFlags::kRead);
+  const auto poisoned_bytes = [](DeviceAddress address, size_t bytes) {
+    const auto* const data = PointerAt<unsigned char>(address);
+    return static_cast<size_t>(std::count(data, data + bytes, 0xCB));
+  };
+  EXPECT_EQ(poisoned_bytes(plain, 1000), 1000U);
+  EXPECT_EQ(poisoned_bytes(mapped, kGranule), kGranule);
+}
+
+TEST(EmulatorTest, ReusedPhysicalMemoryIsPoisonedAgain) {
+  Machine machine({.memory_bytes = 2 * kMiB});
+  for (int round = 0; round < 3; ++round) {
+    const DeviceAddress address = machine.Allocate(kGranule);
+    EXPECT_EQ(*PointerAt<unsigned char>(address + 77), 0xCB);
+    EXPECT_CU(kSuccess, machine.cu.MemsetD8Async(address, 0, kGranule, machine.stream));
+    EXPECT_CU(kSuccess, machine.cu.MemFree(address));
+  }
+}
+
+TEST(EmulatorTest, AllocationsAreAlignedAndNotHandedOutAgain) {
+  Machine machine;
+  std::set<DeviceAddress> seen;
+  for (int i = 0; i < 20; ++i) {
+    const DeviceAddress address = machine.Allocate(static_cast<size_t>(1 + 300 * i));
+    EXPECT_EQ(address % 512, 0U);
+    EXPECT_TRUE(seen.insert(address).second);
+    EXPECT_CU(kSuccess, machine.cu.MemFree(address));
+  }
+}
+
+TEST(EmulatorTest, AllocationEndsAtAGuardPage) {
+  Machine machine;
+  const DeviceAddress address = machine.Allocate(5 * 512);
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, address + 5 * 512 - 8, 1));
+  EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, address + 5 * 512, 1));
+  EXPECT_CU(kIllegalAddress, machine.cu.CtxSynchronize());
+}
+
+TEST(EmulatorTest, CapacityBoundsAllKindsOfMemoryTogether) {
+  Machine machine({.memory_bytes = 8 * kMiB});
+  const DeviceAddress address = machine.Allocate(kGranule);
+  const CuMemoryHandle handle = machine.CreateGranules(3);
+  const Emulator::Live before = machine.emulator->live();
+  DeviceAddress none = 0;
+  EXPECT_CU(kOutOfMemory, machine.cu.MemAlloc(&none, 1));
+  EXPECT_EQ(machine.emulator->live(), before);
+  size_t free_bytes = 1;
+  size_t total_bytes = 0;
+  EXPECT_CU(kSuccess, machine.cu.MemGetInfo(&free_bytes, &total_bytes));
+  EXPECT_EQ(free_bytes, 0U);
+  EXPECT_EQ(total_bytes, 4 * kGranule);
+  EXPECT_CU(kSuccess, machine.cu.MemRelease(handle));
+  EXPECT_CU(kSuccess, machine.cu.MemFree(address));
+  machine.Allocate(4 * kGranule);
+}
+
+TEST(EmulatorTest, PhysicalMemoryReturnsAtTheLastUnmapAndRelease) {
+  Machine machine;
+  const CuMemoryHandle handle = machine.CreateGranules();
+  const DeviceAddress address = machine.MapGranule(handle, CuMemAccessFlags::kReadWrite);
+  EXPECT_CU(kSuccess, machine.cu.MemRelease(handle));
+  EXPECT_CU(kInvalidValue, machine.cu.MemRelease(handle));
+  EXPECT_EQ(machine.emulator->live().physical_bytes, static_cast<int64_t>(kGranule));
+  EXPECT_CU(kSuccess, machine.cu.MemUnmap(address, kGranule));
+  EXPECT_EQ(machine.emulator->live().physical_bytes, 0);
+}
+
+TEST(EmulatorTest, ReadableTellsWhatKernelsMayRead) {
+  Machine machine;
+  const int64_t granule = static_cast<int64_t>(kGranule);
+  const DeviceAddress plain = machine.Allocate(100);
+  const DeviceAddress mapped =
+      machine.MapGranule(machine.CreateGranules(), CuMemAccessFlags::kRead);
+  const Emulator& emulator = *machine.emulator;
+  EXPECT_TRUE(emulator.Readable(plain, 100));
+  EXPECT_TRUE(emulator.Readable(plain + 99, 1));
+  EXPECT_FALSE(emulator.Readable(plain, 101));
+  EXPECT_FALSE(emulator.Readable(plain - 1, 2));
+  EXPECT_TRUE(emulator.Readable(mapped, granule));
+  EXPECT_FALSE(emulator.Readable(mapped, granule + 1));
+  machine.SetAccess(mapped, CuMemAccessFlags::kNone);
+  EXPECT_FALSE(emulator.Readable(mapped, 1));
+  EXPECT_CU(kSuccess, machine.cu.MemFree(plain));
+  EXPECT_FALSE(emulator.Readable(plain, 1));
+}
+
+TEST(EmulatorTest, FreeingTheAddressesOfAMappingIsRefused) {
+  Machine machine;
+  const DeviceAddress address =
+      machine.MapGranule(machine.CreateGranules(), CuMemAccessFlags::kRead);
+  EXPECT_CU(kInvalidValue, machine.cu.MemAddressFree(address, kGranule));
+}
+
+TEST(EmulatorTest, MappingsAreUnmappedOneByOneAndOpenedWhole) {
+  Machine machine;
+  DeviceAddress address = 0;
+  ASSERT_CU(kSuccess, machine.cu.MemAddressReserve(&address, 4 * kGranule, 0, 0, 0));
+  ASSERT_CU(kSuccess, machine.cu.MemMap(address, 2 * kGranule, 0, machine.CreateGranules(2), 0));
+  ASSERT_CU(kSuccess, machine.cu.MemMap(address + 2 * kGranule, 2 * kGranule, 0,
+                                        machine.CreateGranules(2), 0));
+  EXPECT_CU(kInvalidValue, machine.cu.MemUnmap(address, 4 * kGranule));
+  const CuMemAccessDescriptor access{.location = {.type = CuMemLocationType::kDevice, .id = 0},
+                                     .flags = CuMemAccessFlags::kReadWrite};
+  EXPECT_CU(kInvalidValue, machine.cu.MemSetAccess(address, kGranule, &access, 1));
+  EXPECT_CU(kSuccess, machine.cu.MemSetAccess(address, 4 * kGranule, &access, 1));
+}
+
+// Faults.
+
+// The end of a context by a kernel that writes to `address`.
+void ExpectFault(Machine& machine, DeviceAddress address) {
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, address, 1));
+  EXPECT_CU(kIllegalAddress, machine.cu.StreamSynchronize(machine.stream));
+  EXPECT_THAT(machine.emulator->fault(), HasSubstr(fmt::format("{:#x}", address)));
+  EXPECT_THAT(machine.emulator->fault(), HasSubstr("Store"));
+}
+
+TEST(EmulatorTest, WritingWithoutAccessFaults) {
+  for (const CuMemAccessFlags access : {CuMemAccessFlags::kNone, CuMemAccessFlags::kRead}) {
+    Machine machine;
+    EXPECT_EQ(machine.emulator->fault(), "");
+    ExpectFault(machine, machine.MapGranule(machine.CreateGranules(), access));
+  }
+}
+
+TEST(EmulatorTest, MappedMemoryIsClosedUntilAccessIsSet) {
+  Machine machine;
+  DeviceAddress address = 0;
+  ASSERT_CU(kSuccess, machine.cu.MemAddressReserve(&address, kGranule, 0, 0, 0));
+  ASSERT_CU(kSuccess, machine.cu.MemMap(address, kGranule, 0, machine.CreateGranules(), 0));
+  ExpectFault(machine, address);
+}
+
+TEST(EmulatorTest, RemappingForgetsTheAccess) {
+  Machine machine;
+  const CuMemoryHandle handle = machine.CreateGranules();
+  const DeviceAddress address = machine.MapGranule(handle, CuMemAccessFlags::kReadWrite);
+  ASSERT_CU(kSuccess, machine.cu.MemUnmap(address, kGranule));
+  ASSERT_CU(kSuccess, machine.cu.MemMap(address, kGranule, 0, handle, 0));
+  ExpectFault(machine, address);
+}
+
+TEST(EmulatorTest, FreedAllocationFaults) {
+  Machine machine;
+  const DeviceAddress address = machine.Allocate(64);
+  ASSERT_CU(kSuccess, machine.cu.MemFree(address));
+  ExpectFault(machine, address);
+}
+
+TEST(EmulatorTest, UnmapDoesNotWaitSoThatLaterWorkFaults) {
+  Machine machine;
+  const DeviceAddress address =
+      machine.MapGranule(machine.CreateGranules(), CuMemAccessFlags::kReadWrite);
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, address, 1));
+  EXPECT_CU(kSuccess, machine.cu.MemUnmap(address, kGranule));
+  EXPECT_CU(kIllegalAddress, machine.cu.StreamSynchronize(machine.stream));
+}
+
+TEST(EmulatorTest, GraphOverUnmappedMemoryFaults) {
+  Machine machine;
+  const DeviceAddress address =
+      machine.MapGranule(machine.CreateGranules(), CuMemAccessFlags::kReadWrite);
+  const CuGraphExec exec = machine.Capture([&](CuStream stream) {
+    EXPECT_CU(kSuccess, machine.cu.MemsetD8Async(address, 0, 64, stream));
+  });
+  EXPECT_CU(kSuccess, machine.cu.MemUnmap(address, kGranule));
+  EXPECT_CU(kSuccess, machine.cu.GraphLaunch(exec, machine.stream));
+  EXPECT_CU(kIllegalAddress, machine.cu.StreamSynchronize(machine.stream));
+  EXPECT_THAT(machine.emulator->fault(), HasSubstr("memset"));
+}
+
+TEST(EmulatorTest, FaultIsStickyAndDropsWhatIsQueued) {
+  Machine machine;
+  int runs = 0;
+  const auto count = [](void* data) { ++*static_cast<int*>(data); };
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, 0, 1));
+  EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(machine.stream, count, &runs));
+  EXPECT_CU(kIllegalAddress, machine.cu.StreamSynchronize(machine.stream));
+  EXPECT_EQ(runs, 0);
+  DeviceAddress address = 0;
+  CuStream stream = nullptr;
+  EXPECT_CU(kIllegalAddress, machine.cu.MemAlloc(&address, 1));
+  EXPECT_CU(kIllegalAddress, machine.cu.StreamCreate(&stream, 0));
+  EXPECT_CU(kIllegalAddress, machine.cu.LaunchHostFunc(machine.stream, count, &runs));
+  EXPECT_CU(kIllegalAddress, machine.cu.CtxSynchronize());
+}
+
+TEST(EmulatorTest, DeadContextStillTakesEverythingBack) {
+  Machine machine;
+  const DriverTable& cu = machine.cu;
+  const DeviceAddress plain = machine.Allocate(64);
+  const CuMemoryHandle handle = machine.CreateGranules();
+  const DeviceAddress mapped = machine.MapGranule(handle, CuMemAccessFlags::kRead);
+  CuEvent event = nullptr;
+  CuGraph graph = nullptr;
+  CuGraphExec exec = nullptr;
+  ASSERT_CU(kSuccess, cu.EventCreate(&event, kEventDefault));
+  ASSERT_CU(kSuccess, cu.GraphCreate(&graph, 0));
+  ASSERT_CU(kSuccess, cu.GraphInstantiateWithFlags(&exec, graph, 0));
+  const CuStream capturing = machine.NewStream();
+  ASSERT_CU(kSuccess, cu.StreamBeginCapture(capturing, CuCaptureMode::kRelaxed));
+  ExpectFault(machine, mapped);
+  CuGraph captured = nullptr;
+  EXPECT_CU(kIllegalAddress, cu.StreamEndCapture(capturing, &captured));
+  EXPECT_EQ(captured, nullptr);
+  EXPECT_CU(kSuccess, cu.MemFree(plain));
+  EXPECT_CU(kSuccess, cu.MemRelease(handle));
+  EXPECT_CU(kSuccess, cu.MemUnmap(mapped, kGranule));
+  EXPECT_CU(kSuccess, cu.MemAddressFree(mapped, kGranule));
+  EXPECT_CU(kSuccess, cu.EventDestroy(event));
+  EXPECT_CU(kSuccess, cu.GraphExecDestroy(exec));
+  EXPECT_CU(kSuccess, cu.GraphDestroy(graph));
+  EXPECT_CU(kSuccess, cu.LibraryUnload(machine.library));
+  EXPECT_CU(kSuccess, cu.StreamDestroy(capturing));
+  EXPECT_CU(kSuccess, cu.StreamDestroy(machine.stream));
+  EXPECT_CU(kSuccess, cu.DevicePrimaryCtxRelease(0));
+  EXPECT_EQ(machine.emulator->live(), Emulator::Live());
+}
+
+// A fault of the host's own, handled by a handler that was there before the emulator.
+sigjmp_buf g_host_fault;
+void JumpOut(int /*signal*/) {
+  siglongjmp(g_host_fault, 1);
+}
+
+TEST(EmulatorTest, FaultsOutsideDeviceWorkGoToTheEarlierHandler) {
+  struct sigaction handler = {};
+  struct sigaction original = {};
+  handler.sa_handler = JumpOut;
+  ASSERT_EQ(sigaction(SIGSEGV, &handler, &original), 0);
+  {
+    Machine machine;
+    const DeviceAddress freed = machine.Allocate(64);
+    ASSERT_CU(kSuccess, machine.cu.MemFree(freed));
+    volatile bool caught = false;
+    if (sigsetjmp(g_host_fault, 1) == 0) {
+      *PointerAt<volatile int>(freed) = 1;
+    } else {
+      caught = true;
+    }
+    EXPECT_TRUE(caught);
+    EXPECT_EQ(machine.emulator->fault(), "");
+  }
+  struct sigaction restored = {};
+  ASSERT_EQ(sigaction(SIGSEGV, &original, &restored), 0);
+  EXPECT_EQ(restored.sa_handler, JumpOut) << "the emulator put the earlier handler back";
+}
+
+// Accounts.
+
+TEST(EmulatorTest, LiveCountsWhatExists) {
+  Machine machine;
+  const DriverTable& cu = machine.cu;
+  const CuMemoryHandle handle = machine.CreateGranules(2);
+  DeviceAddress reserved = 0;
+  ASSERT_CU(kSuccess, cu.MemAddressReserve(&reserved, 4 * kGranule, 0, 0, 0));
+  ASSERT_CU(kSuccess, cu.MemMap(reserved, kGranule, 0, handle, 0));
+  const DeviceAddress plain = machine.Allocate(5000);
+  CuEvent event = nullptr;
+  ASSERT_CU(kSuccess, cu.EventCreate(&event, 0));
+  const CuGraphExec exec = machine.Capture([&](CuStream stream) {
+    EXPECT_CU(kSuccess, machine.Store(stream, plain, 1));
+    EXPECT_CU(kSuccess, machine.Store(stream, plain, 2));
+  });
+  EXPECT_CU(kSuccess, cu.GraphLaunch(exec, machine.stream));
+  EXPECT_CU(kSuccess, cu.CtxSynchronize());
+  const int64_t granule = static_cast<int64_t>(kGranule);
+  EXPECT_EQ(machine.emulator->live(), (Emulator::Live{.physical_bytes = 2 * granule + 8192,
+                                                      .mapped_bytes = granule,
+                                                      .reserved_bytes = 4 * granule,
+                                                      .handles = 1,
+                                                      .allocations = 1,
+                                                      .streams = 1,
+                                                      .events = 1,
+                                                      .graphs = 1,
+                                                      .execs = 1,
+                                                      .libraries = 1,
+                                                      .captures = 0,
+                                                      .contexts = 1,
+                                                      .nodes_executed = 2}));
+}
+
+TEST(EmulatorTest, NodesInsideAChildAreCounted) {
+  Machine machine;
+  CuGraph child = nullptr;
+  CuGraph parent = nullptr;
+  CuGraphNode node = nullptr;
+  CuGraphExec exec = nullptr;
+  ASSERT_CU(kSuccess, machine.cu.GraphCreate(&child, 0));
+  ASSERT_CU(kSuccess, machine.cu.GraphCreate(&parent, 0));
+  for (int i = 0; i < 3; ++i)
+    ASSERT_CU(kSuccess, machine.cu.GraphAddEmptyNode(&node, child, nullptr, 0));
+  ASSERT_CU(kSuccess, machine.cu.GraphAddChildGraphNode(&node, parent, nullptr, 0, child));
+  ASSERT_CU(kSuccess, machine.cu.GraphInstantiateWithFlags(&exec, parent, 0));
+  EXPECT_CU(kSuccess, machine.cu.GraphLaunch(exec, machine.stream));
+  EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
+  EXPECT_EQ(machine.emulator->live().nodes_executed, 3);
+}
+
+}  // namespace
+}  // namespace coppice

@@ -1,0 +1,395 @@
+// Goal: every sentence of emulator.h about when work runs, and about what it refuses, is true.
+// Method: raw driver calls under many seeds, and one misuse per refusal.
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "coppice/runtime/emulator.h"
+
+#include "tests/runtime/emulator_machine.h"
+
+namespace coppice {
+namespace {
+
+// The order in which one host function on each of eight streams runs, as digits.
+std::string OrderOfStreams(const Emulator::Options& options) {
+  struct Step {
+    std::string* order;
+    char name;
+  };
+  Machine machine(options);
+  std::string order;
+  std::vector<Step> steps;
+  for (char name = '0'; name < '8'; ++name)
+    steps.push_back({&order, name});
+  for (Step& step : steps) {
+    const auto run = [](void* data) {
+      static_cast<Step*>(data)->order->push_back(static_cast<Step*>(data)->name);
+    };
+    EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(machine.NewStream(), run, &step));
+  }
+  EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
+  return order;
+}
+
+Emulator::Options WithSeed(uint64_t seed) {
+  Emulator::Options options;
+  options.seed = seed;
+  return options;
+}
+
+// When and in which order work runs.
+
+TEST(EmulatorOrderTest, WorkWaitsForACallThatWaits) {
+  Machine machine;
+  const DeviceAddress address = machine.Allocate(8);
+  EXPECT_CU(kSuccess, machine.cu.MemsetD8Async(address, 0, 8, machine.stream));
+  EXPECT_EQ(*PointerAt<unsigned char>(address), 0xCB);
+  EXPECT_CU(kSuccess, machine.cu.StreamSynchronize(machine.stream));
+  EXPECT_EQ(*PointerAt<unsigned char>(address), 0);
+}
+
+TEST(EmulatorOrderTest, WorkRunsOnTheThreadThatWaits) {
+  Machine machine;
+  std::thread::id ran_on;
+  const auto note = [](void* data) {
+    *static_cast<std::thread::id*>(data) = std::this_thread::get_id();
+  };
+  EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(machine.stream, note, &ran_on));
+  std::thread waiter([&] {
+    EXPECT_CU(kSuccess, machine.cu.CtxSetCurrent(machine.context));
+    EXPECT_CU(kSuccess, machine.cu.StreamSynchronize(machine.stream));
+  });
+  const std::thread::id waiter_id = waiter.get_id();
+  waiter.join();
+  EXPECT_EQ(ran_on, waiter_id);
+}
+
+TEST(EmulatorOrderTest, QueueLimitForcesExecution) {
+  Machine machine({.queue_limit = 3});
+  int runs = 0;
+  const auto count = [](void* data) { ++*static_cast<int*>(data); };
+  for (int queued = 1; queued <= 5; ++queued) {
+    EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(machine.stream, count, &runs));
+    EXPECT_EQ(runs, std::max(0, queued - 3));
+  }
+}
+
+TEST(EmulatorOrderTest, EagerEmulatorRunsWorkAtEnqueue) {
+  Machine machine({.eager_permille = 1000});
+  int runs = 0;
+  const auto count = [](void* data) { ++*static_cast<int*>(data); };
+  EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(machine.stream, count, &runs));
+  EXPECT_EQ(runs, 1);
+}
+
+TEST(EmulatorOrderTest, EqualSeedsGiveEqualOrders) {
+  for (uint64_t seed = 1; seed <= 5; ++seed)
+    EXPECT_EQ(OrderOfStreams(WithSeed(seed)), OrderOfStreams(WithSeed(seed))) << "seed " << seed;
+}
+
+TEST(EmulatorOrderTest, SeedsGiveDifferentOrders) {
+  std::set<std::string> orders;
+  for (uint64_t seed = 1; seed <= 20; ++seed)
+    orders.insert(OrderOfStreams(WithSeed(seed)));
+  EXPECT_GT(orders.size(), 10U);
+}
+
+TEST(EmulatorOrderTest, SequentialEmulatorKeepsTheOrderOfEnqueue) {
+  Emulator::Options options = WithSeed(7);
+  options.sequential = true;
+  EXPECT_EQ(OrderOfStreams(options), "01234567");
+}
+
+TEST(EmulatorOrderTest, UnorderedNodesOfAGraphRunInADrawnOrder) {
+  struct Step {
+    std::string* order;
+    char name;
+  };
+  std::set<std::string> orders;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Machine machine(WithSeed(seed));
+    std::string order;
+    Step steps[] = {{&order, 'a'}, {&order, 'b'}, {&order, 'c'}};
+    CuGraph graph = nullptr;
+    CuGraphExec exec = nullptr;
+    CuGraphNode node = nullptr;
+    ASSERT_CU(kSuccess, machine.cu.GraphCreate(&graph, 0));
+    for (Step& step : steps) {
+      const CuHostNodeParams params{
+          .function =
+              [](void* data) {
+                static_cast<Step*>(data)->order->push_back(static_cast<Step*>(data)->name);
+              },
+          .user_data = &step};
+      ASSERT_CU(kSuccess, machine.cu.GraphAddHostNode(&node, graph, nullptr, 0, &params));
+    }
+    ASSERT_CU(kSuccess, machine.cu.GraphInstantiateWithFlags(&exec, graph, 0));
+    EXPECT_CU(kSuccess, machine.cu.GraphLaunch(exec, machine.stream));
+    EXPECT_CU(kSuccess, machine.cu.StreamSynchronize(machine.stream));
+    orders.insert(order);
+  }
+  EXPECT_EQ(orders.size(), 6U);
+}
+
+// Writes its block index into the next free place, so that the order of blocks shows.
+struct BlockOrder {
+  std::vector<unsigned>* order;
+};
+const HostKernel kBlockOrderKernel{
+    .name = "BlockOrder",
+    .run =
+        [](const void* parameters, const HostBlock& block) {
+          static_cast<const BlockOrder*>(parameters)->order->push_back(block.index[0]);
+        },
+    .parameter_bytes = sizeof(BlockOrder),
+    .block_threads = 1};
+const HostKernel* const kBlockOrderKernels[] = {&kBlockOrderKernel};
+const HostImage kBlockOrderImage{.kernel_count = 1, .kernels = kBlockOrderKernels};
+
+TEST(EmulatorOrderTest, BlocksStartAtADrawnOne) {
+  std::set<unsigned> firsts;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Machine machine(WithSeed(seed));
+    CuLibrary library = nullptr;
+    CuKernel kernel = nullptr;
+    ASSERT_CU(kSuccess, machine.cu.LibraryLoadData(&library, &kBlockOrderImage, nullptr, nullptr, 0,
+                                                   nullptr, nullptr, 0));
+    ASSERT_CU(kSuccess, machine.cu.LibraryGetKernel(&kernel, library, "BlockOrder"));
+    std::vector<unsigned> order;
+    BlockOrder params{&order};
+    void* arguments[] = {&params};
+    ASSERT_CU(kSuccess, machine.cu.LaunchKernel(reinterpret_cast<CuFunction>(kernel), 5, 1, 1, 1, 1,
+                                                1, 0, machine.stream, arguments, nullptr));
+    ASSERT_CU(kSuccess, machine.cu.CtxSynchronize());
+    ASSERT_EQ(order.size(), 5U);
+    EXPECT_EQ(std::set<unsigned>(order.begin(), order.end()).size(), 5U);
+    firsts.insert(order[0]);
+  }
+  EXPECT_EQ(firsts.size(), 5U);
+}
+
+TEST(EmulatorOrderTest, QueriesSeeBothAnswersAndComeToAnEnd) {
+  std::set<int> queries_seen;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Machine machine(WithSeed(seed));
+    for (int i = 0; i < 4; ++i)
+      EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(
+                              machine.stream, [](void*) {}, nullptr));
+    int queries = 1;
+    while (machine.cu.StreamQuery(machine.stream) == CuResult::kNotReady)
+      ++queries;
+    queries_seen.insert(queries);
+  }
+  EXPECT_GT(queries_seen.size(), 1U);
+  EXPECT_GT(*queries_seen.begin(), 1) << "four operations are more than one query runs";
+}
+
+TEST(EmulatorOrderTest, ThreadsShareTheWork) {
+  Machine machine;
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 50;
+  const DeviceAddress words = machine.Allocate(kThreads * 8);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&machine, words, t] {
+      EXPECT_CU(kSuccess, machine.cu.CtxSetCurrent(machine.context));
+      const CuStream stream = machine.NewStream();
+      for (int round = 1; round <= kRounds; ++round) {
+        EXPECT_CU(kSuccess, machine.Store(stream, words + static_cast<size_t>(t) * 8, round));
+        int64_t read = 0;
+        EXPECT_CU(kSuccess,
+                  machine.cu.MemcpyDtoHAsync(&read, words + static_cast<size_t>(t) * 8, 8, stream));
+        EXPECT_CU(kSuccess, machine.cu.StreamSynchronize(stream));
+        EXPECT_EQ(read, round);
+      }
+      EXPECT_CU(kSuccess, machine.cu.StreamDestroy(stream));
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+}
+
+// Refusals.
+
+TEST(EmulatorRefusalTest, LegacyStreamsAreRefused) {
+  Machine machine;
+  const DeviceAddress address = machine.Allocate(8);
+  for (const uintptr_t legacy : {0, 1, 2}) {
+    const auto stream = reinterpret_cast<CuStream>(legacy);
+    EXPECT_CU(kInvalidHandle, machine.Store(stream, address, 1));
+    EXPECT_CU(kInvalidHandle, machine.cu.MemsetD8Async(address, 0, 8, stream));
+    EXPECT_CU(kInvalidHandle, machine.cu.StreamSynchronize(stream));
+    EXPECT_CU(kStreamCaptureUnsupported,
+              machine.cu.StreamBeginCapture(stream, CuCaptureMode::kRelaxed));
+  }
+}
+
+TEST(EmulatorRefusalTest, DestroyedHandlesAreRefused) {
+  Machine machine;
+  const DriverTable& cu = machine.cu;
+  CuEvent event = nullptr;
+  CuGraph graph = nullptr;
+  CuGraphNode node = nullptr;
+  CuGraphNodeType type{};
+  ASSERT_CU(kSuccess, cu.EventCreate(&event, 0));
+  ASSERT_CU(kSuccess, cu.GraphCreate(&graph, 0));
+  ASSERT_CU(kSuccess, cu.GraphAddEmptyNode(&node, graph, nullptr, 0));
+  const CuGraphExec exec = machine.Capture([](CuStream) {});
+  const CuFunction function = machine.Function("Store");
+  const CuStream stream = machine.NewStream();
+  EXPECT_CU(kSuccess, cu.EventDestroy(event));
+  EXPECT_CU(kSuccess, cu.GraphDestroy(graph));
+  EXPECT_CU(kSuccess, cu.GraphExecDestroy(exec));
+  EXPECT_CU(kSuccess, cu.LibraryUnload(machine.library));
+  EXPECT_CU(kSuccess, cu.StreamDestroy(stream));
+  EXPECT_CU(kInvalidHandle, cu.EventDestroy(event));
+  EXPECT_CU(kInvalidHandle, cu.EventRecord(event, machine.stream));
+  EXPECT_CU(kInvalidHandle, cu.GraphDestroy(graph));
+  EXPECT_CU(kInvalidHandle, cu.GraphNodeGetType(node, &type));
+  EXPECT_CU(kInvalidHandle, cu.GraphLaunch(exec, machine.stream));
+  EXPECT_CU(kInvalidHandle, cu.LibraryUnload(machine.library));
+  EXPECT_CU(kInvalidHandle, cu.StreamDestroy(stream));
+  void* arguments[] = {&event};
+  EXPECT_CU(kInvalidHandle, cu.LaunchKernel(function, 1, 1, 1, kTestThreads, 1, 1, 0,
+                                            machine.stream, arguments, nullptr));
+}
+
+TEST(EmulatorRefusalTest, LaunchOfAnExecWhoseLibraryIsGoneIsRefused) {
+  Machine machine;
+  const DeviceAddress address = machine.Allocate(8);
+  const CuGraphExec exec = machine.Capture(
+      [&](CuStream stream) { EXPECT_CU(kSuccess, machine.Store(stream, address, 1)); });
+  EXPECT_CU(kSuccess, machine.cu.LibraryUnload(machine.library));
+  EXPECT_CU(kInvalidHandle, machine.cu.GraphLaunch(exec, machine.stream));
+}
+
+TEST(EmulatorRefusalTest, LaunchTakesTheKernelsOwnShapeOnly) {
+  Machine machine;
+  const DeviceAddress address = machine.Allocate(8);
+  StoreParams params{.target = PointerAt<int64_t>(address), .value = 1};
+  void* arguments[] = {&params};
+  const auto launch = [&](unsigned block_x, unsigned block_y, unsigned shared_bytes,
+                          void** kernel_params, void** extra) {
+    return machine.cu.LaunchKernel(machine.Function("Store"), 1, 1, 1, block_x, block_y, 1,
+                                   shared_bytes, machine.stream, kernel_params, extra);
+  };
+  EXPECT_CU(kInvalidValue, launch(kTestThreads / 2, 1, 0, arguments, nullptr));
+  EXPECT_CU(kInvalidValue, launch(kTestThreads, 2, 0, arguments, nullptr));
+  EXPECT_CU(kInvalidValue, launch(kTestThreads, 1, 16, arguments, nullptr));
+  EXPECT_CU(kInvalidValue, launch(kTestThreads, 1, 0, nullptr, arguments));
+  EXPECT_CU(kInvalidValue, launch(kTestThreads, 1, 0, nullptr, nullptr));
+  EXPECT_CU(kSuccess, launch(kTestThreads, 1, 0, arguments, nullptr));
+}
+
+TEST(EmulatorRefusalTest, ImagesOfDeviceCodeAreRefused) {
+  Machine machine;
+  const std::string images[] = {std::string("\x50\xED\x55\xBA", 4),
+                                "\x7f"
+                                "ELF",
+                                ".version 8.0\n", ""};
+  for (const std::string& image : images) {
+    CuLibrary library = nullptr;
+    EXPECT_CU(kNoBinaryForGpu, machine.cu.LibraryLoadData(&library, image.c_str(), nullptr, nullptr,
+                                                          0, nullptr, nullptr, 0));
+  }
+}
+
+TEST(EmulatorRefusalTest, NodesThatAreNotOneDimensionalOrMappedAreRefused) {
+  Machine machine;
+  const DeviceAddress address = machine.Allocate(64);
+  CuGraph graph = nullptr;
+  CuGraphNode node = nullptr;
+  ASSERT_CU(kSuccess, machine.cu.GraphCreate(&graph, 0));
+  const auto copy = [&](const CuMemcpyParams& params) {
+    return machine.cu.GraphAddMemcpyNode(&node, graph, nullptr, 0, &params, machine.context);
+  };
+  const auto fill = [&](const CuMemsetNodeParams& params) {
+    return machine.cu.GraphAddMemsetNode(&node, graph, nullptr, 0, &params, machine.context);
+  };
+  EXPECT_CU(kInvalidValue, copy({.source_device = address,
+                                 .target_device = address + 32,
+                                 .width_bytes = 8,
+                                 .height = 2}));
+  EXPECT_CU(kInvalidValue,
+            copy({.source_device = address, .target_device = address + 60, .width_bytes = 8}));
+  EXPECT_CU(kInvalidValue, fill({.target = address, .width = 8, .height = 2}));
+  EXPECT_CU(kInvalidValue, fill({.target = address, .width = 65}));
+  EXPECT_CU(kSuccess, fill({.target = address, .width = 64}));
+}
+
+TEST(EmulatorRefusalTest, CapturingStreamsAndGraphsAreNotDestroyed) {
+  Machine machine;
+  const DriverTable& cu = machine.cu;
+  CuCaptureStatus status{};
+  CuGraph graph = nullptr;
+  CuGraphExec exec = nullptr;
+  ASSERT_CU(kSuccess, cu.StreamBeginCapture(machine.stream, CuCaptureMode::kRelaxed));
+  ASSERT_CU(kSuccess, cu.StreamGetCaptureInfo(machine.stream, &status, nullptr, &graph, nullptr,
+                                              nullptr, nullptr));
+  EXPECT_CU(kInvalidHandle, cu.GraphDestroy(graph));
+  EXPECT_CU(kInvalidValue, cu.GraphInstantiateWithFlags(&exec, graph, 0));
+  EXPECT_EQ(machine.emulator->live().captures, 1);
+  EXPECT_CU(kStreamCaptureUnsupported, cu.StreamDestroy(machine.stream));
+  EXPECT_CU(kInvalidHandle, cu.GraphGetNodes(graph, nullptr, nullptr)) << "destroyed with it";
+  CuGraph ended = nullptr;
+  EXPECT_CU(kStreamCaptureInvalidated, cu.StreamEndCapture(machine.stream, &ended));
+  EXPECT_EQ(machine.emulator->live().captures, 0);
+  EXPECT_EQ(machine.emulator->live().graphs, 0);
+  EXPECT_CU(kSuccess, cu.StreamDestroy(machine.stream));
+}
+
+TEST(EmulatorRefusalTest, CaptureWaitsForNoEventThatWasNeverRecorded) {
+  Machine machine;
+  CuEvent event = nullptr;
+  ASSERT_CU(kSuccess, machine.cu.EventCreate(&event, 0));
+  ASSERT_CU(kSuccess, machine.cu.StreamBeginCapture(machine.stream, CuCaptureMode::kRelaxed));
+  EXPECT_CU(kStreamCaptureIsolation, machine.cu.StreamWaitEvent(machine.stream, event, 0));
+}
+
+TEST(EmulatorRefusalTest, EventOfAnEndedCaptureIsRefusedUntilItIsRecordedAgain) {
+  Machine machine;
+  CuEvent event = nullptr;
+  ASSERT_CU(kSuccess, machine.cu.EventCreate(&event, 0));
+  machine.Capture(
+      [&](CuStream stream) { EXPECT_CU(kSuccess, machine.cu.EventRecord(event, stream)); });
+  EXPECT_CU(kCapturedEvent, machine.cu.EventQuery(event));
+  EXPECT_CU(kCapturedEvent, machine.cu.EventSynchronize(event));
+  EXPECT_CU(kCapturedEvent, machine.cu.StreamWaitEvent(machine.stream, event, 0));
+  EXPECT_CU(kSuccess, machine.cu.EventRecord(event, machine.stream));
+  EXPECT_CU(kSuccess, machine.cu.EventSynchronize(event));
+}
+
+// A launch, from another thread, of the exec that this thread is inside the launch of.
+struct NestedLaunch {
+  Machine machine{Emulator::Options{.eager_permille = 1000}};
+  CuGraphExec exec = nullptr;
+
+  void Run() {
+    const auto launch_elsewhere = [](void* data) {
+      auto& self = *static_cast<NestedLaunch*>(data);
+      std::thread([&self] {
+        self.machine.cu.CtxSetCurrent(self.machine.context);
+        self.machine.cu.GraphLaunch(self.exec, self.machine.stream);
+      }).join();
+    };
+    exec = machine.Capture([&](CuStream stream) {
+      EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(stream, launch_elsewhere, this));
+    });
+    machine.cu.GraphLaunch(exec, machine.stream);  // Eager: the host function runs inside.
+  }
+};
+
+TEST(EmulatorRefusalDeathTest, TwoThreadsInsideOneExecAbort) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_DEATH(NestedLaunch().Run(), "two threads are inside one graph or graph exec");
+}
+
+}  // namespace
+}  // namespace coppice
