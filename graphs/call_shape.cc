@@ -37,11 +37,11 @@ absl::Status ReadExtents(const Call& call, CallShape& shape) {
   shape.real.fill(-1);
   for (size_t copy = 0; copy < call.inputs.size(); ++copy) {
     const Tensor& tensor = call.inputs[copy];
-    const InputSpec& spec = program.spec.inputs[static_cast<size_t>(program.copies[copy])];
-    bool fits = tensor.dtype == spec.dtype && static_cast<size_t>(tensor.rank) == spec.dims.size();
+    const CopyShape& wanted = program.copy_shapes[copy];
+    bool fits = tensor.dtype == wanted.dtype && tensor.rank == wanted.rank;
     bool empty = false;
-    for (size_t axis = 0; fits && axis < spec.dims.size(); ++axis) {
-      const Dim& dim = spec.dims[axis];
+    for (size_t axis = 0; fits && axis < static_cast<size_t>(tensor.rank); ++axis) {
+      const Dim& dim = wanted.dims[axis];
       const int64_t size = tensor.sizes[axis];
       int64_t expected = dim.size;
       if (dim.symbol >= 0) {
@@ -106,11 +106,12 @@ absl::Status Pad(const Program& program, CallShape& shape) {
 }
 
 NodeKey KeyOf(const Call& call, const CallShape& shape) {
-  NodeKey key{.binding = call.binding};
+  NodeKey key;
+  key.binding = call.binding;
   const size_t symbols = call.program->spec.symbols.size();
-  for (size_t i = 0; i < symbols; ++i)
-    key.words[i] = shape.padded[i];
-  size_t count = symbols;
+  size_t count = 0;
+  for (; count < symbols; ++count)
+    key.words[count] = shape.padded[count];
   for (const int scalar : call.program->key_scalars) {
     key.words[count++] = call.scalars[static_cast<size_t>(scalar)];
   }

@@ -20,7 +20,7 @@ namespace coppice::internal {
 // A call's extents, read from its tensors: as they are, and as the policies pad them.
 struct CallShape {
   std::array<int64_t, kSymbolsMax> real{};
-  std::array<int64_t, kSymbolsMax> padded{};
+  std::array<int64_t, kSymbolsMax> padded;  // Set by Pad for the program's symbols.
   bool over_maximum = false;
 };
 

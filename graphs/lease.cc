@@ -11,12 +11,8 @@
 
 namespace coppice {
 
-Lease::Lease() noexcept = default;
-Lease::Lease(Lease&& other) noexcept {
-  *this = std::move(other);
-}
-Lease::~Lease() {
-  Release();
+void internal::OutputTableDeleter::operator()(OutputTable* table) const {
+  delete table;
 }
 
 Lease& Lease::operator=(Lease&& other) noexcept {
@@ -24,7 +20,7 @@ Lease& Lease::operator=(Lease&& other) noexcept {
   Release();
   lane_ = std::exchange(other.lane_, nullptr);
   outputs_ = std::exchange(other.outputs_, nullptr);
-  eager_ = std::move(other.eager_);
+  owned_ = std::move(other.owned_);
   epoch_ = other.epoch_;
   extents_ = other.extents_;
   path_ = other.path_;
@@ -37,12 +33,12 @@ int Lease::output_count() const {
 }
 
 void Lease::Release() {
-  if (eager_ != nullptr) {
+  if (owned_ != nullptr) {
     const std::lock_guard<std::mutex> lock(lane_->mutex);
-    for (const Tensor& tensor : eager_->tensors)
+    for (const Tensor& tensor : owned_->tensors)
       lane_->pool.FreeEager(lane_->index, tensor.data);
     --lane_->owning_leases;
-    eager_.reset();
+    owned_.reset();
   }
   outputs_ = nullptr;
   lane_ = nullptr;
@@ -54,7 +50,7 @@ absl::StatusOr<ReadScope> Lease::Read(CuStream stream) const {
         "Lease::Read: the lease is empty; read before releasing or moving it");
   }
   const std::lock_guard<std::mutex> lock(lane_->mutex);
-  if (eager_ == nullptr && lane_->epoch != epoch_) {
+  if (owned_ == nullptr && lane_->epoch != epoch_) {
     return FailedPrecondition(
         "Lease::Read: outputs of program '{}' (call {} on lane {}) were overwritten by call {}; "
         "read "

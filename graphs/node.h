@@ -39,10 +39,12 @@ namespace internal {
 
 // Everything a graph of one program depends on, per lane; compared in full.
 struct NodeKey {
+  NodeKey() {}  // NOLINT(modernize-use-equals-default): leaves the words unset, for speed.
+
   const Binding* binding = nullptr;
   int word_count = 0;
-  // Padded extent of each symbol, then each key scalar.
-  std::array<int64_t, kSymbolsMax + kScalarsMax> words{};
+  // Padded extent of each symbol, then each key scalar; those from word_count on are not set.
+  std::array<int64_t, kSymbolsMax + kScalarsMax> words;
 
   friend bool operator==(const NodeKey& a, const NodeKey& b) {
     return a.binding == b.binding && a.word_count == b.word_count &&
@@ -60,6 +62,13 @@ struct NodeKeyHash {
     }
     return hash;
   }
+};
+
+// What a copied input must look like: its spec without what only messages need.
+struct CopyShape {
+  DType dtype = DType::kFloat32;
+  int8_t rank = 0;
+  std::array<Dim, kRankMax> dims;
 };
 
 // Outputs of a node at its padded extents, or of one eager run.
@@ -109,11 +118,12 @@ struct NodeTable {
 class Program {
  public:
   ProgramSpec spec;
-  mutable Callable callable;     // Called under a lane's lock; its own state is its own business.
-  std::vector<int> copies;       // Spec indices of the copied inputs.
-  std::vector<int> statics;      // Spec indices of the static inputs.
-  std::vector<int> key_scalars;  // Spec indices of the scalars in the key.
-  std::vector<int> device_scalars;  // Spec indices of those in the parameter block.
+  mutable Callable callable;  // Called under a lane's lock; its own state is its own business.
+  std::vector<internal::CopyShape> copy_shapes;  // Of the copied inputs.
+  std::vector<int> copies;                       // Spec indices of the copied inputs.
+  std::vector<int> statics;                      // Spec indices of the static inputs.
+  std::vector<int> key_scalars;                  // Spec indices of the scalars in the key.
+  std::vector<int> device_scalars;               // Spec indices of those in the parameter block.
   bool mutates_statics = false;
   const void* session = nullptr;                    // Which session made it.
   mutable std::vector<internal::NodeTable> lanes;   // Each under its lane's lock.

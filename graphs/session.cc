@@ -74,6 +74,12 @@ absl::StatusOr<const Program*> Session::Register(ProgramSpec spec, Callable call
   for (int i = 0; i < static_cast<int>(spec.inputs.size()); ++i) {
     const InputSpec& input = spec.inputs[static_cast<size_t>(i)];
     (input.role == InputRole::kCopy ? program->copies : program->statics).push_back(i);
+    if (input.role == InputRole::kCopy) {
+      internal::CopyShape& shape = program->copy_shapes.emplace_back();
+      shape.dtype = input.dtype;
+      shape.rank = static_cast<int8_t>(input.dims.size());
+      std::copy(input.dims.begin(), input.dims.end(), shape.dims.begin());
+    }
     program->mutates_statics |= input.mutated;
   }
   for (int i = 0; i < static_cast<int>(spec.scalars.size()); ++i) {

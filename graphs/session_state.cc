@@ -13,6 +13,7 @@
 
 namespace coppice {
 
+using OwnedOutputs = std::unique_ptr<internal::OutputTable, internal::OutputTableDeleter>;
 using internal::CallShape;
 using internal::Lane;
 using internal::Node;
@@ -114,12 +115,12 @@ absl::StatusOr<Lease> Session::State::RunEager(const Call& call,
   COPPICE_RETURN_IF_ERROR(lane.Enter(call.stream));
   internal::FillStaging(call, shape, params);
   COPPICE_RETURN_IF_ERROR(staging.Launch(call.stream, params));
-  auto outputs = std::make_unique<OutputTable>();
+  OwnedOutputs outputs(new OutputTable);
   COPPICE_RETURN_IF_ERROR(internal::RunEagerly(lane, RequestOf(call, shape.real, params, lane),
                                                Phase::kEager, *outputs, /*trace=*/nullptr));
   Lease lease = Finish(call, shape, lane, Path::kEager, reason);
   lease.outputs_ = outputs.get();
-  lease.eager_ = std::move(outputs);
+  lease.owned_ = std::move(outputs);
   ++lane.owning_leases;
   return lease;
 }
@@ -164,12 +165,12 @@ absl::StatusOr<Lease> Session::State::WarmUp(const Call& call,
   StagingParams params = node->staging;
   if (call.poison != Poison::kOff) internal::ApplyPoison(*call.program, call.poison, params);
   COPPICE_RETURN_IF_ERROR(staging.Launch(call.stream, params));
-  auto outputs = std::make_unique<OutputTable>();
+  OwnedOutputs outputs(new OutputTable);
   COPPICE_RETURN_IF_ERROR(internal::RunEagerly(lane, RequestOf(call, shape.padded, params, lane),
                                                Phase::kWarmUp, *outputs, &node->trace));
   Lease lease = Finish(call, shape, lane, Path::kWarmUp, node->made_for);
   lease.outputs_ = outputs.get();
-  lease.eager_ = std::move(outputs);
+  lease.owned_ = std::move(outputs);
   ++lane.owning_leases;
   table.order.push_back(node.get());
   table.by_key.emplace(key, std::move(node));

@@ -103,13 +103,6 @@ StagedCopy::Padding PaddingOf(const Fill& fill) {
   return StagedCopy::kFill;
 }
 
-int64_t TileCount(const StagedCopy& copy) {
-  int64_t elements = 1;
-  for (const int64_t size : copy.padded)
-    elements *= size;
-  return CeilDivide(elements, kStagingElementsPerBlock);
-}
-
 }  // namespace
 
 uint64_t FillPattern(const Fill& fill, DType dtype) {
@@ -154,6 +147,7 @@ StagedCopy MakeStagedCopy(const Tensor& source, const Tensor& target, const Fill
     copy.strides[to] = source.strides[from];
   }
   copy.fill = FillPattern(fill, source.dtype);
+  copy.tiles = TilesFor(target.element_count());
   copy.element_bytes = static_cast<int32_t>(SizeOf(source.dtype));
   copy.padding = PaddingOf(fill);
   return copy;
@@ -174,7 +168,7 @@ absl::Status StagingKernels::Launch(CuStream stream, const StagingParams& params
                 "too many words for one parameter block");
   int64_t tiles = 0;
   for (int i = 0; i < header.copy_count; ++i)
-    tiles += TileCount(params.copies[i]);
+    tiles += params.copies[i].tiles;
   // The first block writes the words, so there must be one.
   const int64_t blocks = std::max<int64_t>(tiles, header.word_count > 0 ? 1 : 0);
   if (blocks == 0) return absl::OkStatus();

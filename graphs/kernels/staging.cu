@@ -28,10 +28,6 @@ COPPICE_DEVICE int64_t PaddedElements(const StagedCopy& copy) {
   return count;
 }
 
-COPPICE_DEVICE int64_t TileCount(const StagedCopy& copy) {
-  return (PaddedElements(copy) + kStagingElementsPerBlock - 1) / kStagingElementsPerBlock;
-}
-
 // The place of one element in the padded tensor, outermost axis first.
 struct Place {
   int64_t index[kStagingRank] = {};
@@ -89,7 +85,7 @@ COPPICE_DEVICE void Stage(const Block& block, const Params& params) {
   auto first_tiles = block.template Register<int64_t>();
   block.ForEach([&](int thread) {
     if (thread == 0) shared_copy[0] = kNoCopy;
-    if (thread < header.copy_count) first_tiles[thread] = TileCount(params.copies[thread]);
+    if (thread < header.copy_count) first_tiles[thread] = params.copies[thread].tiles;
     if (block.x() == 0 && thread < header.word_count)
       PointerTo<int64_t>(header.parameter_block)[thread] = header.words[thread];
   });
@@ -97,7 +93,7 @@ COPPICE_DEVICE void Stage(const Block& block, const Params& params) {
   block.ForEach([&](int thread) {
     if (thread >= header.copy_count) return;
     const int64_t tile = block.x() - first_tiles[thread];
-    if (tile < 0 || tile >= TileCount(params.copies[thread])) return;
+    if (tile < 0 || tile >= params.copies[thread].tiles) return;
     shared_copy[0] = thread;
     shared_tile[0] = tile;
   });

@@ -17,13 +17,14 @@ TEST(StagingParamsTest, StructsAreCopiedByteForByte) {
 }
 
 TEST(StagingParamsTest, CopyHasNoPadding) {
-  EXPECT_EQ(sizeof(StagedCopy), 128U);
+  EXPECT_EQ(sizeof(StagedCopy), 136U);
   EXPECT_EQ(offsetof(StagedCopy, sizes), 16U);
   EXPECT_EQ(offsetof(StagedCopy, padded), 48U);
   EXPECT_EQ(offsetof(StagedCopy, strides), 80U);
   EXPECT_EQ(offsetof(StagedCopy, fill), 112U);
-  EXPECT_EQ(offsetof(StagedCopy, element_bytes), 120U);
-  EXPECT_EQ(offsetof(StagedCopy, padding), 124U);
+  EXPECT_EQ(offsetof(StagedCopy, tiles), 120U);
+  EXPECT_EQ(offsetof(StagedCopy, element_bytes), 128U);
+  EXPECT_EQ(offsetof(StagedCopy, padding), 132U);
 }
 
 TEST(StagingParamsTest, HeaderHasNoPadding) {
@@ -33,8 +34,8 @@ TEST(StagingParamsTest, HeaderHasNoPadding) {
 
 TEST(StagingParamsTest, SmallParametersAreAPrefixOfTheLargeOnes) {
   using Small = StagingParamsOf<kSmallStagingCopies>;
-  EXPECT_EQ(sizeof(Small), 208U + 4 * 128U);
-  EXPECT_EQ(sizeof(StagingParams), 208U + 24 * 128U);
+  EXPECT_EQ(sizeof(Small), 208U + 4 * 136U);
+  EXPECT_EQ(sizeof(StagingParams), 208U + 24 * 136U);
   EXPECT_EQ(offsetof(Small, copies), offsetof(StagingParams, copies));
 }
 
@@ -53,6 +54,13 @@ TEST(StagingParamsTest, DefaultParametersStageNothing) {
   const StagingParams params{};
   EXPECT_EQ(params.header.copy_count, 0);
   EXPECT_EQ(params.header.word_count, 0);
+}
+
+TEST(StagingParamsTest, TilesCoverTheElements) {
+  EXPECT_EQ(TilesFor(0), 0);
+  EXPECT_EQ(TilesFor(1), 1);
+  EXPECT_EQ(TilesFor(kStagingElementsPerBlock), 1);
+  EXPECT_EQ(TilesFor(kStagingElementsPerBlock + 1), 2);
 }
 
 }  // namespace

@@ -530,6 +530,7 @@ TEST_F(StagingTest, MakesNoCallForNothing) {
   EXPECT_OK(kernels_->Launch(device_.stream(), params));
   params.header.copy_count = 1;
   params.copies[0].padded[2] = 0;
+  params.copies[0].tiles = 0;
   EXPECT_OK(kernels_->Launch(device_.stream(), params));
   EXPECT_EQ(device_.ledger().calls(), calls);
 }

@@ -2,16 +2,15 @@
 //
 // A message reads `Where: what, with numbers and units; what to do.` The codes mean:
 //
-//   kInvalidArgument     this argument can never be right              fix the call
-//   kOutOfRange          valid in form, beyond a configured limit      change the limit or the call
-//   kFailedPrecondition  wrong order: stale lease, closed session      fix the sequence
-//   kResourceExhausted   not even the eager path fits                  free outputs, raise the
-//   budget kNotFound            a named kernel, file or program is absent     check the name
-//   kUnavailable         no driver library, no device                  use the emulator
-//   kUnimplemented       the driver is too old for this entry          upgrade it
-//   kAborted             a capture was invalidated midway              retry the call
-//   kInternal            the driver returned an error that has no other code; its name is in the
-//   text
+//   kInvalidArgument     this argument can never be right           fix the call
+//   kOutOfRange          valid in form, beyond a configured limit   change the limit or the call
+//   kFailedPrecondition  wrong order: stale lease, closed session   fix the sequence
+//   kResourceExhausted   not even the eager path fits               free outputs
+//   kNotFound            a named kernel or file is absent           check the name
+//   kUnavailable         no driver library, no device               use the emulator
+//   kUnimplemented       the driver is too old for this entry       upgrade it
+//   kAborted             a capture was invalidated midway           retry the call
+//   kInternal            a driver error without another code        read its name in the text
 //
 // Threads: any.
 

@@ -36,16 +36,29 @@ namespace coppice {
 namespace internal {
 struct Lane;
 struct OutputTable;
+struct OutputTableDeleter {
+  void operator()(OutputTable* table) const;
+};
 }  // namespace internal
 
 class ReadScope;
 
 class [[nodiscard]] Lease {
  public:
-  Lease() noexcept;  // Of no call: no outputs.
-  Lease(Lease&& other) noexcept;
+  Lease() = default;  // Of no call: no outputs.
+  Lease(Lease&& other) noexcept
+      : lane_(std::exchange(other.lane_, nullptr)),
+        outputs_(std::exchange(other.outputs_, nullptr)),
+        owned_(std::move(other.owned_)),
+        epoch_(other.epoch_),
+        extents_(other.extents_),
+        path_(other.path_),
+        reason_(other.reason_) {}
   Lease& operator=(Lease&& other) noexcept;
-  ~Lease();
+  ~Lease() {
+    if (owned_ != nullptr) [[unlikely]]
+      Release();
+  }
 
   // How the call ran.
   Path path() const { return path_; }
@@ -66,8 +79,8 @@ class [[nodiscard]] Lease {
   friend class ReadScope;
 
   internal::Lane* lane_ = nullptr;
-  const internal::OutputTable* outputs_ = nullptr;  // The node's, or eager_'s.
-  std::unique_ptr<internal::OutputTable> eager_;    // Set if this lease owns its outputs' bytes.
+  const internal::OutputTable* outputs_ = nullptr;  // The node\'s, or owned_.
+  std::unique_ptr<internal::OutputTable, internal::OutputTableDeleter> owned_;  // Eager outputs.
   uint64_t epoch_ = 0;
   std::array<int64_t, kSymbolsMax> extents_{};  // Real ones, for the views.
   Path path_ = Path::kReplay;

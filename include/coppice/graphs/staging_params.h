@@ -25,9 +25,15 @@ struct StagedCopy {
   int64_t padded[kStagingRank] = {1, 1, 1, 1};   // Of the dense target.
   int64_t strides[kStagingRank] = {0, 0, 0, 0};  // Of the source.
   uint64_t fill = 0;                             // Bit pattern of a padding element.
+  int64_t tiles = 1;                             // Blocks that stage it: see TilesFor.
   int32_t element_bytes = 4;                     // 1, 2, 4 or 8.
   int32_t padding = kFill;
 };
+
+// Blocks that stage `elements` padded elements.
+constexpr int64_t TilesFor(int64_t elements) {
+  return (elements + kStagingElementsPerBlock - 1) / kStagingElementsPerBlock;
+}
 
 // Everything but the copies; the two kernel sizes share it.
 struct StagingHeader {
