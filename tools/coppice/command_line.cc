@@ -3,6 +3,7 @@
 #include "tools/coppice/command_line.h"
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <utility>
 
@@ -45,6 +46,13 @@ constexpr const char* kDispatchNotes =
 
 constexpr int64_t kCountMax = 10'000'000;
 
+absl::StatusOr<uint64_t> ParseSeed(const std::string& text) {
+  uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error == std::errc() && end == text.data() + text.size()) return seed;
+  return InvalidArgument("'{}' is no seed; give a whole number from 0 to 2^64 - 1", text);
+}
+
 // Adds an option whose text `parse` turns into `target`; its error is the option's.
 template <typename Value, typename Target>
 void AddParsed(CLI::App& app,
@@ -52,11 +60,14 @@ void AddParsed(CLI::App& app,
                absl::StatusOr<Value> (*parse)(const std::string&),
                Target& target,
                const std::string& help) {
-  app.add_option(name, help)->expected(1)->check([parse, &target](const std::string& text) {
-    const absl::StatusOr<Value> value = parse(text);
-    if (value.ok()) target = *value;
-    return value.ok() ? std::string() : MessageOf(value.status());
-  });
+  app.add_option(name, help)
+      ->expected(1)
+      ->type_name("TEXT")
+      ->check([parse, &target](const std::string& text) {
+        const absl::StatusOr<Value> value = parse(text);
+        if (value.ok()) target = *value;
+        return value.ok() ? std::string() : MessageOf(value.status());
+      });
 }
 
 void AddCount(CLI::App& app,
@@ -90,7 +101,7 @@ void AddRun(CLI::App& app, RunOptions& options) {
                  "Policy of batch sizes, default ramp:1:4");
   AddParsed(app, "--order", &ParseRecordingOrder, options.order,
             "Record every bucket ahead: asc, desc or random:SEED");
-  app.add_option("--seed", options.seed, "Seed of everything drawn, default 1")->type_name("N");
+  AddParsed(app, "--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");
   AddParsed(app, "--verify", &ParseVerifyScope, options.verify,
             "Compare with eager unpadded steps: all, none or sample:N requests, default sample:20");
   app.add_flag("--poison", options.poison, "Run each step twice, with two poisons in the padding");

@@ -245,8 +245,6 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
   const absl::StatusOr<std::unique_ptr<Device>> device =
       Device::Open({.choice = options.device, .seed = options.seed, .ledger = {}});
   if (!device.ok()) return Fail(console, device.status(), kExitDevice);
-  if (!options.quiet && !(*device)->cuda_absence().empty())
-    fmt::print(console.err, "coppice run: on the host, because {}\n", (*device)->cuda_absence());
 
   SizeJob(options, (*device)->is_cuda(), job);
   const absl::StatusOr<PaddingPolicy> prefill =
@@ -256,6 +254,8 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
       ChoosePolicy(options, /*prefill=*/false, job.config.slots);
   if (!decode.ok()) return Fail(console, decode.status(), kExitUsage);
 
+  if (!options.quiet && !(*device)->cuda_absence().empty())
+    fmt::print(console.err, "coppice run: on the host, because {}\n", (*device)->cuda_absence());
   const absl::StatusOr<RunReport> report =
       RunJob(options, console, **device, job, {*prefill, *decode});
   if (!report.ok()) return Fail(console, report.status(), kExitDevice);
