@@ -44,6 +44,10 @@ struct DriverLedger::Books {
   std::map<CuDeviceAddress, int64_t> mappings;  // Bytes by first address; disjoint.
   absl::flat_hash_map<CuMemoryHandle, int64_t> created;
   absl::flat_hash_map<CuDeviceAddress, int64_t> allocated;
+
+  std::atomic<bool> armed = false;  // Whether there are faults; a hint that costs no lock.
+  std::mutex fault_mutex;
+  std::vector<Fault> faults;  // `nth` counts down to the call that fails.
 };
 
 namespace {
@@ -121,6 +125,39 @@ struct MemoryEffect<kMemUnmap> {
   }
 };
 
+// Entries that reach the driver although they fail, because a caller has no second try.
+constexpr bool GivesBack(int entry) {
+  switch (entry) {
+    case kDevicePrimaryCtxRelease:
+    case kMemFree:
+    case kMemAddressFree:
+    case kMemRelease:
+    case kMemUnmap:
+    case kStreamDestroy:
+    case kStreamEndCapture:
+    case kEventDestroy:
+    case kLibraryUnload:
+    case kGraphDestroy:
+    case kGraphExecDestroy:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Counts a call of `entry` and returns what the faults make of it; kSuccess for nothing.
+CuResult NextFault(Books& books, int entry) {
+  const std::lock_guard lock(books.fault_mutex);
+  CuResult result = CuResult::kSuccess;
+  for (DriverLedger::Fault& fault : books.faults) {
+    if (fault.entry >= 0 && fault.entry != entry) continue;
+    const bool fails = fault.forever ? fault.nth <= 1 : fault.nth == 1;
+    if (fault.nth >= 1) --fault.nth;
+    if (fails && result == CuResult::kSuccess) result = fault.result;
+  }
+  return result;
+}
+
 void AddElapsed(Books& books, std::chrono::steady_clock::time_point start) {
   const auto elapsed = std::chrono::steady_clock::now() - start;
   books.driver_ns.fetch_add(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count(),
@@ -145,7 +182,8 @@ struct Wrapped<kEntry, kMember> {
     Books* const books = active_books.load(std::memory_order_acquire);
     COPPICE_CHECK(books != nullptr, "the ledger of this driver is gone");
     books->calls[kEntry].fetch_add(1, std::memory_order_relaxed);
-    const CuResult result = CallAndKeep(*books, args...);
+    const bool armed = books->armed.load(std::memory_order_relaxed);
+    const CuResult result = armed ? CallFaulty(*books, args...) : CallAndKeep(*books, args...);
     if (books->options.trace) {
       const std::lock_guard lock(books->trace_mutex);
       books->trace.push_back({.entry = kEntry, .result = result});
@@ -154,6 +192,22 @@ struct Wrapped<kEntry, kMember> {
   }
 
  private:
+  static CuResult CallFaulty(Books& books, Args... args) {
+    const CuResult fault = NextFault(books, kEntry);
+    if (fault == CuResult::kSuccess) return CallAndKeep(books, args...);
+    if constexpr (GivesBack(kEntry)) {
+      const CuResult result = CallAndKeep(books, args...);
+      if constexpr (kEntry == kStreamEndCapture) {
+        if (result == CuResult::kSuccess) DropGraph(books, args...);
+      }
+    }
+    return fault;
+  }
+
+  static void DropGraph(Books& books, CuStream, CuGraph* graph) {
+    if (*graph != nullptr) books.inner.GraphDestroy(std::exchange(*graph, nullptr));
+  }
+
   static CuResult CallAndKeep(Books& books, Args... args) {
     if constexpr (MemoryEffect<kEntry>::kAny) {
       const std::lock_guard lock(books.memory_mutex);
@@ -239,6 +293,21 @@ int64_t DriverLedger::created_bytes() const {
 int64_t DriverLedger::allocated_bytes() const {
   const std::lock_guard lock(books_->memory_mutex);
   return SumOfBytes(books_->allocated);
+}
+
+void DriverLedger::Inject(const Fault& fault) {
+  COPPICE_CHECK(fault.entry >= -1 && fault.entry < kDriverEntryCount, "no such driver entry");
+  COPPICE_CHECK(fault.nth >= 1, "the first call is number 1");
+  COPPICE_CHECK(fault.result != CuResult::kSuccess, "a fault is not a success");
+  const std::lock_guard lock(books_->fault_mutex);
+  books_->faults.push_back(fault);
+  books_->armed.store(true, std::memory_order_relaxed);
+}
+
+void DriverLedger::ClearFaults() {
+  const std::lock_guard lock(books_->fault_mutex);
+  books_->faults.clear();
+  books_->armed.store(false, std::memory_order_relaxed);
 }
 
 std::vector<DriverLedger::TracedCall> DriverLedger::TakeTrace() {

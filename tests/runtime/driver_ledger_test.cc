@@ -3,6 +3,7 @@
 
 #include "coppice/runtime/driver_ledger.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,6 +19,8 @@
 namespace coppice {
 namespace {
 
+using testing::Each;
+using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr size_t kPage = 4096;
@@ -224,7 +227,177 @@ TEST_F(DriverLedgerTest, TraceIsEmptyUnlessAskedFor) {
   EXPECT_THAT(ledger->TakeTrace(), IsEmpty());
 }
 
+// The results of `count` calls of cuStreamQuery.
+std::vector<CuResult> QueryResults(const DriverLedger& ledger, int count) {
+  std::vector<CuResult> results;
+  for (int i = 0; i < count; ++i)
+    results.push_back(ledger.driver().table().StreamQuery(nullptr));
+  return results;
+}
+
+TEST_F(DriverLedgerTest, FaultFailsTheNthCallFromTheInjectionOnce) {
+  const auto ledger = MakeLedger(SucceedingTable());
+  (void)QueryResults(*ledger, 2);
+  ledger->Inject({.nth = 3, .result = CuResult::kOutOfMemory});
+  EXPECT_THAT(QueryResults(*ledger, 5),
+              ElementsAre(CuResult::kSuccess, CuResult::kSuccess, CuResult::kOutOfMemory,
+                          CuResult::kSuccess, CuResult::kSuccess));
+}
+
+TEST_F(DriverLedgerTest, FaultForEverFailsAllLaterCallsUntilCleared) {
+  const auto ledger = MakeLedger(SucceedingTable());
+  ledger->Inject({.nth = 2, .result = CuResult::kLaunchFailed, .forever = true});
+  EXPECT_THAT(QueryResults(*ledger, 4),
+              ElementsAre(CuResult::kSuccess, CuResult::kLaunchFailed, CuResult::kLaunchFailed,
+                          CuResult::kLaunchFailed));
+  ledger->ClearFaults();
+  EXPECT_THAT(QueryResults(*ledger, 2), Each(CuResult::kSuccess));
+}
+
+TEST_F(DriverLedgerTest, FaultOfAnEntryCountsAndFailsItsCallsAlone) {
+  const auto ledger = MakeLedger(SucceedingTable());
+  const DriverTable& driver = ledger->driver().table();
+  const int map = DriverLedger::IndexOf(&DriverTable::MemMap);
+  ledger->Inject({.entry = map, .nth = 2, .result = CuResult::kOutOfMemory});
+  EXPECT_EQ(driver.MemMap(0x10000, kPage, 0, 1, 0), CuResult::kSuccess);
+  EXPECT_THAT(QueryResults(*ledger, 2), Each(CuResult::kSuccess));
+  EXPECT_EQ(driver.MemMap(0x20000, kPage, 0, 1, 0), CuResult::kOutOfMemory);
+  EXPECT_EQ(driver.MemMap(0x20000, kPage, 0, 1, 0), CuResult::kSuccess);
+}
+
+TEST_F(DriverLedgerTest, FirstInjectedOfSeveralFaultsNamesTheResultAndAllCount) {
+  const auto ledger = MakeLedger(SucceedingTable());
+  ledger->Inject({.nth = 1, .result = CuResult::kOutOfMemory});
+  ledger->Inject({.nth = 1, .result = CuResult::kLaunchFailed});
+  ledger->Inject({.nth = 2, .result = CuResult::kNotFound});
+  EXPECT_THAT(QueryResults(*ledger, 3),
+              ElementsAre(CuResult::kOutOfMemory, CuResult::kNotFound, CuResult::kSuccess));
+}
+
+TEST_F(DriverLedgerTest, FaultyCallIsCountedAndTracedWithTheResultThatItReports) {
+  const auto ledger = MakeLedger(SucceedingTable(), {.trace = true});
+  ledger->Inject({.result = CuResult::kOutOfMemory});
+  (void)QueryResults(*ledger, 1);
+  EXPECT_EQ(ledger->calls(&DriverTable::StreamQuery), 1);
+  const std::vector<DriverLedger::TracedCall> trace = ledger->TakeTrace();
+  ASSERT_EQ(trace.size(), 1U);
+  EXPECT_EQ(trace[0].result, CuResult::kOutOfMemory);
+}
+
+TEST_F(DriverLedgerTest, FaultyCallDoesNotReachTheDriverAndLeavesTheMemoryBooksAlone) {
+  DriverTable table = MemoryTable();
+  table.MemMap = [](CuDeviceAddress, size_t, size_t, CuMemoryHandle, unsigned long long) {
+    ADD_FAILURE() << "the driver was called";
+    return CuResult::kSuccess;
+  };
+  const auto ledger = MakeLedger(table);
+  const DriverTable& driver = ledger->driver().table();
+  ledger->Inject({.result = CuResult::kOutOfMemory, .forever = true});
+  CuMemoryHandle handle = 0;
+  CuDeviceAddress address = 0;
+  EXPECT_EQ(driver.MemCreate(&handle, kPage, nullptr, 0), CuResult::kOutOfMemory);
+  EXPECT_EQ(driver.MemAlloc(&address, kPage), CuResult::kOutOfMemory);
+  EXPECT_EQ(driver.MemMap(0x10000, kPage, 0, 1, 0), CuResult::kOutOfMemory);
+  EXPECT_EQ(handle, 0U);
+  EXPECT_EQ(address, 0U);
+  EXPECT_EQ(ledger->created_bytes(), 0);
+  EXPECT_EQ(ledger->allocated_bytes(), 0);
+  EXPECT_EQ(ledger->MappedBytes(0, 0x100000), 0);
+}
+
+TEST_F(DriverLedgerTest, FaultyCallThatGivesBackReachesTheDriverAndTheMemoryBooks) {
+  static int given_back = 0;
+  given_back = 0;
+  DriverTable table = MemoryTable();
+  constexpr auto count = [](auto...) {
+    ++given_back;
+    return CuResult::kSuccess;
+  };
+  table.DevicePrimaryCtxRelease = count;
+  table.MemFree = count;
+  table.MemAddressFree = count;
+  table.MemRelease = count;
+  table.MemUnmap = count;
+  table.StreamDestroy = count;
+  table.StreamEndCapture = count;
+  table.EventDestroy = count;
+  table.LibraryUnload = count;
+  table.GraphDestroy = count;
+  table.GraphExecDestroy = count;
+  const auto ledger = MakeLedger(table);
+  const DriverTable& driver = ledger->driver().table();
+  CuMemoryHandle handle = 0;
+  driver.MemCreate(&handle, kPage, nullptr, 0);
+  CuDeviceAddress address = 0;
+  driver.MemAlloc(&address, kPage);
+  Map(*ledger, 0x10000, kPage);
+  ledger->Inject({.result = CuResult::kLaunchFailed, .forever = true});
+  CuGraph graph = nullptr;
+  const std::vector<CuResult> results = {driver.MemFree(address),
+                                         driver.MemUnmap(0x10000, kPage),
+                                         driver.MemRelease(handle),
+                                         driver.MemAddressFree(0x10000, kPage),
+                                         driver.StreamDestroy(nullptr),
+                                         driver.EventDestroy(nullptr),
+                                         driver.LibraryUnload(nullptr),
+                                         driver.GraphExecDestroy(nullptr),
+                                         driver.GraphDestroy(nullptr),
+                                         driver.DevicePrimaryCtxRelease(0),
+                                         driver.StreamEndCapture(nullptr, &graph)};
+  EXPECT_THAT(results, Each(CuResult::kLaunchFailed));
+  EXPECT_EQ(given_back, static_cast<int>(results.size()));
+  EXPECT_EQ(ledger->created_bytes(), 0);
+  EXPECT_EQ(ledger->allocated_bytes(), 0);
+  EXPECT_EQ(ledger->MappedBytes(0, 0x100000), 0);
+}
+
+TEST_F(DriverLedgerTest, GraphOfACaptureWhoseEndFailsIsDestroyed) {
+  static CuGraph destroyed = nullptr;
+  DriverTable table = SucceedingTable();
+  static int graph_storage = 0;
+  table.StreamEndCapture = [](CuStream, CuGraph* graph) {
+    *graph = reinterpret_cast<CuGraph>(&graph_storage);
+    return CuResult::kSuccess;
+  };
+  table.GraphDestroy = [](CuGraph graph) {
+    destroyed = graph;
+    return CuResult::kSuccess;
+  };
+  const auto ledger = MakeLedger(table);
+  ledger->Inject({.result = CuResult::kOutOfMemory});
+  CuGraph graph = nullptr;
+  EXPECT_EQ(ledger->driver().table().StreamEndCapture(nullptr, &graph), CuResult::kOutOfMemory);
+  EXPECT_EQ(graph, nullptr);
+  EXPECT_EQ(destroyed, reinterpret_cast<CuGraph>(&graph_storage));
+}
+
+TEST_F(DriverLedgerTest, FaultFailsOneCallAmongThoseOfAllThreads) {
+  constexpr int kThreads = 4;
+  constexpr int kCalls = 1000;
+  const auto ledger = MakeLedger(SucceedingTable());
+  ledger->Inject({.nth = kThreads * kCalls / 2, .result = CuResult::kOutOfMemory});
+  std::atomic<int> failures = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        for (const CuResult result : QueryResults(*ledger, kCalls))
+          failures += result == CuResult::kOutOfMemory ? 1 : 0;
+      });
+    }
+  }
+  EXPECT_EQ(failures, 1);
+}
+
 using DriverLedgerDeathTest = DriverLedgerTest;
+
+TEST_F(DriverLedgerDeathTest, FaultMustBeAsDescribed) {
+  const auto ledger = MakeLedger(SucceedingTable());
+  EXPECT_DEATH(ledger->Inject({.entry = -2}), "no such driver entry");
+  EXPECT_DEATH(ledger->Inject({.entry = kDriverEntryCount}), "no such driver entry");
+  EXPECT_DEATH(ledger->Inject({.nth = 0}), "the first call is number 1");
+  EXPECT_DEATH(ledger->Inject({.result = CuResult::kSuccess}), "a fault is not a success");
+}
 
 TEST_F(DriverLedgerDeathTest, WrappedDriverDiesWithTheLedger) {
   auto ledger = MakeLedger(SucceedingTable());

@@ -1,4 +1,5 @@
-// The ledger: a wrapper table that counts and traces every call on its way to a driver.
+// The ledger: a wrapper table that counts and traces every call on its way to a driver, and on
+// request makes calls fail.
 //
 // It keeps three books: calls per entry and, when asked, their host time; the memory that is
 // created, mapped and allocated; and, when asked, a trace of the calls in the order in which they
@@ -36,6 +37,14 @@ class DriverLedger {
     CuResult result = CuResult::kSuccess;
   };
 
+  // A call that fails. Calls are counted from the injection on.
+  struct Fault {
+    int entry = -1;   // The entry whose calls count, from IndexOf; -1: every entry's.
+    int64_t nth = 1;  // Which of them fails. >= 1.
+    CuResult result = CuResult::kUnknown;  // What it returns. Not kSuccess.
+    bool forever = false;                  // Whether all later ones fail as well.
+  };
+
   // Wraps `inner`, which must outlive the ledger. Errors: kFailedPrecondition if a ledger exists.
   static absl::StatusOr<std::unique_ptr<DriverLedger>> Create(const Driver& inner,
                                                               const Options& options);
@@ -68,15 +77,29 @@ class DriverLedger {
   // Returns the traced calls since the last TakeTrace; empty unless `trace`.
   std::vector<TracedCall> TakeTrace();
 
- private:
-  DriverLedger(const Driver& wrapped, std::unique_ptr<Books> books);
+  // Adds a fault; if several make one call fail, the first injected names the result. The books
+  // keep a call that fails like any other. Requires: a fault as described there (checked).
+  //
+  // A call that fails does not reach the driver, so it leaves nothing behind. A call that gives
+  // something back (a free, release, unmap, destroy or unload) or ends a capture does reach it and
+  // reports the fault afterwards, as a driver does that tells of an earlier asynchronous error; the
+  // graph of such a capture is destroyed, as that of an invalidated one is.
+  //
+  // Cost: one relaxed load per call while no fault is set.
+  void Inject(const Fault& fault);
+  void ClearFaults();
 
+  // Index of an entry for Fault::entry and DriverEntryAt(), e.g. IndexOf(&DriverTable::MemMap).
   template <typename Function>
   static int IndexOf(Function DriverTable::*entry) {
     static const DriverTable table;
     return DriverEntryIndex(static_cast<size_t>(reinterpret_cast<const char*>(&(table.*entry)) -
                                                 reinterpret_cast<const char*>(&table)));
   }
+
+ private:
+  DriverLedger(const Driver& wrapped, std::unique_ptr<Books> books);
+
   int64_t CallsAt(int index) const;
 
   Driver driver_;
