@@ -53,31 +53,35 @@ absl::StatusOr<ReadScope> Lease::Read(CuStream stream) const {
   if (owned_ == nullptr && lane_->epoch != epoch_) {
     return FailedPrecondition(
         "Lease::Read: outputs of program '{}' (call {} on lane {}) were overwritten by call {}; "
-        "read "
-        "or copy them before the next call on the lane",
+        "read or copy them before the next call on the lane",
         outputs_->spec->name, epoch_, lane_->index, lane_->epoch);
   }
   if (stream != lane_->last_stream) {
     COPPICE_RETURN_IF_ERROR(lane_->handoff.Record(lane_->last_stream));
     COPPICE_RETURN_IF_ERROR(lane_->handoff.MakeWait(stream));
   }
-  ++lane_->open_scopes;
+  if (owned_ == nullptr) ++lane_->open_scopes;
   return ReadScope(*this, stream);
 }
 
 ReadScope::ReadScope(const Lease& lease, CuStream stream)
-    : lane_(lease.lane_), outputs_(lease.outputs_), extents_(lease.extents_), stream_(stream) {}
+    : lane_(lease.lane_),
+      outputs_(lease.outputs_),
+      extents_(lease.extents_),
+      stream_(stream),
+      holds_window_(lease.owned_ == nullptr) {}
 
 ReadScope::ReadScope(ReadScope&& other) noexcept
     : lane_(std::exchange(other.lane_, nullptr)),
       outputs_(other.outputs_),
       extents_(other.extents_),
-      stream_(other.stream_) {}
+      stream_(other.stream_),
+      holds_window_(other.holds_window_) {}
 
 ReadScope::~ReadScope() {
   if (lane_ == nullptr) return;
   const std::lock_guard<std::mutex> lock(lane_->mutex);
-  --lane_->open_scopes;
+  if (holds_window_) --lane_->open_scopes;
   if (stream_ == lane_->last_stream) return;
   // The reader's work joins the order of the lane's last stream, which the next call follows. Only
   // a dead context refuses these two, and the next call reports that.

@@ -126,6 +126,14 @@ TEST_F(LeaseTest, OpenScopeRefusesTheCallThatWouldReuseTheBytes) {
   EXPECT_OK(Call(affine, 4).status());
 }
 
+TEST_F(LeaseTest, OpenScopeOfAnEagerRunRefusesNothing) {
+  const Affine affine = Recorded();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 70));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
+  EXPECT_OK(Call(affine, 4).status());
+  EXPECT_EQ(device_.Download<float>(scope.output(0).data, 70), Expected(70));
+}
+
 TEST_F(LeaseTest, ScopeMovedFromEndsNothing) {
   const Affine affine = Recorded();
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));

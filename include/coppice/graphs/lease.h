@@ -88,8 +88,9 @@ class [[nodiscard]] Lease {
 };
 
 // While it lives, the outputs keep their bytes: a call that would reuse them is refused with
-// kFailedPrecondition. Ending the scope orders the lane's next use after the work queued on its
-// stream so far. Requires: ends before its lease and its session.
+// kFailedPrecondition, which is every replay or recording on the lane if the outputs are a graph's.
+// Ending the scope orders the lane's next use after the work queued on its stream so far. Requires:
+// ends before its lease and its session.
 class [[nodiscard]] ReadScope {
  public:
   ReadScope(ReadScope&& other) noexcept;
@@ -108,6 +109,7 @@ class [[nodiscard]] ReadScope {
   const internal::OutputTable* outputs_;
   std::array<int64_t, kSymbolsMax> extents_;
   CuStream stream_;
+  bool holds_window_;  // The outputs are a graph's, which the lane's next graph would overwrite.
 };
 
 }  // namespace coppice
