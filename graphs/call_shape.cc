@@ -24,8 +24,7 @@ absl::Status WrongInput(const Program& program, size_t copy, const Tensor& tenso
   }
   return InvalidArgument(
       "Session::Run: input '{}' of program '{}' is {} [{} ]{}, but the spec says {} [{} ] with one "
-      "size "
-      "per symbol",
+      "size per symbol",
       spec.name, program.spec.name, NameOf(tensor.dtype), got,
       tensor.data == 0 ? " at address 0" : "", NameOf(spec.dtype), wants);
 }

@@ -201,8 +201,7 @@ class RecordContext final : public RunContext {
   absl::Status Depart(const char* how) {
     departure_ = FailedPrecondition(
         "program '{}' {} at request {}, where its warm-up did otherwise; a program must make the "
-        "same "
-        "requests at equal extents",
+        "same requests at equal extents",
         spec_.name, how, cursor_);
     return absl::Status(absl::StatusCode::kAborted, departure_.message());
   }

@@ -119,15 +119,13 @@ absl::StatusOr<const Binding*> Session::Bind(const Program& program,
         tensor != internal::DenseTensor(tensor.data, spec.dtype, spec.dims, /*extents=*/{})) {
       return InvalidArgument(
           "Session::Bind: static input '{}' of program '{}' must be a dense {} of the spec's sizes "
-          "at an "
-          "address other than 0",
+          "at an address other than 0",
           spec.name, program.spec.name, NameOf(spec.dtype));
     }
     if (state_->pool->Contains(tensor.data, internal::RoundedBytes(tensor))) {
       return InvalidArgument(
           "Session::Bind: static input '{}' of program '{}' lies in a window of this session, "
-          "where "
-          "graphs overwrite it; copy it elsewhere",
+          "where graphs overwrite it; copy it elsewhere",
           spec.name, program.spec.name);
     }
   }
