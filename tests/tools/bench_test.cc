@@ -1,1 +1,129 @@
-// Stub.
+// Goal: the benches print what their readers rely on, and count exactly what can be counted
+// exactly. Method: the command in this process with few iterations; no figure of time is judged.
+
+#include "tools/coppice/bench.h"
+
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+#include "coppice/runtime/emulator.h"
+
+#include "tests/support/status_matchers.h"
+#include "tests/tools/command_outcome.h"
+#include "tools/coppice/allocation_counter.h"
+#include "tools/coppice/instant_driver.h"
+#include "tools/coppice/instruction_counter.h"
+
+namespace coppice {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+nlohmann::json JsonOf(const CommandOutcome& outcome) {
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.err, IsEmpty());
+  return nlohmann::json::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
+}
+
+TEST(BenchDispatchTest, ReportsBothCasesWithTheStableKeys) {
+  const nlohmann::json json =
+      JsonOf(RunCoppice({"bench", "dispatch", "--json", "--iterations", "50"}));
+  ASSERT_EQ(json["cases"].size(), 2U);
+  for (const nlohmann::json& one : json["cases"]) {
+    EXPECT_EQ(one["inputs"], 8);
+    EXPECT_EQ(one["scalars"], 4);
+    EXPECT_EQ(one["outputs"], 4);
+    EXPECT_TRUE(one["overhead_ns_p50"].is_number());
+    EXPECT_TRUE(one["instructions"].is_number() || one["instructions"].is_null());
+  }
+  EXPECT_EQ(json["cases"][0]["name"], "all_static");
+  EXPECT_EQ(json["cases"][0]["staged"], 0);
+  EXPECT_EQ(json["cases"][1]["name"], "two_staged");
+  EXPECT_EQ(json["cases"][1]["staged"], 2);
+}
+
+TEST(BenchDispatchTest, ReplayMakesOneDriverCallOrTwoAndNoAllocation) {
+  const nlohmann::json json =
+      JsonOf(RunCoppice({"bench", "dispatch", "--json", "--iterations", "1"}));
+  EXPECT_EQ(json["cases"][0]["driver_calls"], 1);
+  EXPECT_EQ(json["cases"][1]["driver_calls"], 2);
+  for (const nlohmann::json& one : json["cases"])
+    EXPECT_EQ(one["heap_allocs"], 0);
+}
+
+TEST(BenchDispatchTest, TableNamesBothCases) {
+  const CommandOutcome outcome = RunCoppice({"bench", "dispatch", "--iterations", "10"});
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("all_static"));
+  EXPECT_THAT(outcome.out, HasSubstr("two_staged"));
+}
+
+TEST(BenchDispatchTest, ProbeRunsOneKindOfCallAndPrintsNothing) {
+  for (const char* probe : {"all_static:run:3", "two_staged:raw:3"}) {
+    const CommandOutcome outcome = RunCoppice({"bench", "dispatch", "--probe", probe});
+    EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+    EXPECT_THAT(outcome.out, IsEmpty());
+  }
+  for (const char* probe : {"all_static", "all_static:run", "all_static:run:0", "none:run:3",
+                            "all_static:walk:3", ":"}) {
+    EXPECT_EQ(RunCoppice({"bench", "dispatch", "--probe", probe}).code, kExitUsage) << probe;
+  }
+}
+
+TEST(BenchRecordTest, RecordsAHundredKernelsWithoutADeviceWideSync) {
+  const nlohmann::json json =
+      JsonOf(RunCoppice({"bench", "record", "--json", "--iterations", "3", "--device", "host"}));
+  EXPECT_EQ(json["nodes"], 100);
+  EXPECT_EQ(json["device_syncs"], 0);
+  EXPECT_GT(json["record_us_p50"], 0);
+  EXPECT_GT(json["driver_us_p50"], 0);
+  EXPECT_EQ(json["recordings"], 3);
+}
+
+TEST(BenchRecordTest, TableNamesTheDevice) {
+  const CommandOutcome outcome =
+      RunCoppice({"bench", "record", "--iterations", "2", "--device", "host"});
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("2 of 100 nodes each"));
+}
+
+TEST(AllocationCounterTest, CountsOperatorNewOfThisThread) {
+  const int64_t before = AllocationCount();
+  // Volatile, so that the compiler may not leave the allocation out.
+  int* volatile one = new int(1);
+  EXPECT_EQ(AllocationCount() - before, 1);
+  delete one;
+  EXPECT_EQ(AllocationCount() - before, 1);
+}
+
+TEST(InstructionCounterTest, GrowsWithTheWork) {
+  const std::optional<InstructionCounter> counter = InstructionCounter::Open();
+  if (!counter) GTEST_SKIP() << "this machine lets nobody count instructions";
+  const int64_t before = counter->Read();
+  volatile int sum = 0;
+  for (int i = 0; i < 1000; ++i)
+    sum = sum + i;
+  EXPECT_GE(counter->Read() - before, 1000);
+}
+
+TEST(InstantDriverTest, PassesLaunchesThroughUntilSwitched) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Emulator> emulator, Emulator::Create());
+  InstantDriver instant(emulator->driver());
+  const DriverTable& table = instant.driver().table();
+  EXPECT_EQ(instant.driver().kind(), DriverKind::kEmulator);
+  EXPECT_NE(table.GraphLaunch(nullptr, nullptr), CuResult::kSuccess);
+  instant.Switch(true);
+  EXPECT_EQ(table.GraphLaunch(nullptr, nullptr), CuResult::kSuccess);
+  EXPECT_EQ(table.LaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
+            CuResult::kSuccess);
+  instant.Switch(false);
+  EXPECT_NE(table.GraphLaunch(nullptr, nullptr), CuResult::kSuccess);
+}
+
+}  // namespace
+}  // namespace coppice

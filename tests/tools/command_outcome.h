@@ -1,0 +1,60 @@
+// Runs the command in this process and keeps what it wrote.
+//
+// Threads: one at a time.
+
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tools/coppice/command_line.h"
+#include "tools/coppice/console.h"
+
+namespace coppice {
+
+struct CommandOutcome {
+  ExitCode code = kExitOk;
+  std::string out;
+  std::string err;
+};
+
+// A stream that collects text in memory.
+class TextStream {
+ public:
+  TextStream() : stream_(open_memstream(&text_, &bytes_)) {}
+  ~TextStream() {
+    std::fclose(stream_);
+    std::free(text_);
+  }
+  TextStream(const TextStream&) = delete;
+  TextStream& operator=(const TextStream&) = delete;
+
+  std::FILE* stream() const { return stream_; }
+  std::string Text() const {
+    std::fflush(stream_);
+    return std::string(text_, bytes_);
+  }
+
+ private:
+  char* text_ = nullptr;
+  size_t bytes_ = 0;
+  std::FILE* stream_;
+};
+
+inline CommandOutcome RunCoppice(const std::vector<std::string>& arguments) {
+  std::vector<const char*> pointers = {"coppice"};
+  for (const std::string& argument : arguments)
+    pointers.push_back(argument.c_str());
+  const TextStream out;
+  const TextStream err;
+  CommandOutcome outcome;
+  outcome.code = RunCommandLine(static_cast<int>(pointers.size()), pointers.data(), /*program=*/"",
+                                {.out = out.stream(), .err = err.stream()});
+  outcome.out = out.Text();
+  outcome.err = err.Text();
+  return outcome;
+}
+
+}  // namespace coppice
