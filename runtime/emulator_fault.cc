@@ -4,6 +4,7 @@
 
 #include <csetjmp>
 #include <csignal>
+#include <ucontext.h>
 
 namespace coppice::emulator {
 namespace {
@@ -37,6 +38,9 @@ void OnFault(int signal, siginfo_t* info, void* context) {
     return;
   }
   frame->address = info->si_addr;
+  // The mask of the code that faulted, which the jump does not restore: saving it with every
+  // operation would cost a system call each.
+  pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);
   siglongjmp(frame->resume, 1);
 }
 
@@ -45,9 +49,7 @@ void OnFault(int signal, siginfo_t* info, void* context) {
 FaultHandlers::FaultHandlers() {
   struct sigaction action = {};
   action.sa_sigaction = OnFault;
-  // NODEFER: the handler leaves by a jump that does not restore the signal mask, which would cost a
-  // system call per operation. ONSTACK: the earlier handler may need a thread's alternate stack.
-  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;  // The earlier handler may need a thread's own stack.
   sigemptyset(&action.sa_mask);
   sigaction(SIGSEGV, &action, &g_previous_segv);
   sigaction(SIGBUS, &action, &g_previous_bus);

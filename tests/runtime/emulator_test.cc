@@ -295,7 +295,9 @@ TEST(EmulatorTest, FaultIsStickyAndDropsWhatIsQueued) {
   Machine machine;
   int runs = 0;
   const auto count = [](void* data) { ++*static_cast<int*>(data); };
-  EXPECT_CU(kSuccess, machine.Store(machine.stream, 0, 1));
+  DeviceAddress reserved = 0;
+  EXPECT_CU(kSuccess, machine.cu.MemAddressReserve(&reserved, kGranule, 0, 0, 0));
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, reserved, 1));
   EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(machine.stream, count, &runs));
   EXPECT_CU(kIllegalAddress, machine.cu.StreamSynchronize(machine.stream));
   EXPECT_EQ(runs, 0);
