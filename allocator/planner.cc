@@ -151,7 +151,7 @@ class Layout {
       sections = std::max(sections, HullOf(item).upper);
     }
     stride_ = static_cast<int32_t>(2 * CeilDivide(total, static_cast<int64_t>(items.size())));
-    windows_.resize(static_cast<size_t>(sections / stride_ + 1));
+    windows_.resize(static_cast<size_t>(sections / stride_) + 1);
   }
 
   void Insert(const Item& item, int64_t offset) {

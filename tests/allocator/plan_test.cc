@@ -26,9 +26,9 @@ using testing::HasSubstr;
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
-Buffer MakeBuffer(absl::InlinedVector<Interval, 1> lifetime, int64_t bytes, int64_t alignment = 1) {
+Buffer MakeBuffer(const std::vector<Interval>& lifetime, int64_t bytes, int64_t alignment = 1) {
   Buffer buffer;
-  buffer.lifetime = std::move(lifetime);
+  buffer.lifetime.assign(lifetime.begin(), lifetime.end());
   buffer.bytes = bytes;
   buffer.alignment = alignment;
   return buffer;
@@ -261,13 +261,13 @@ class RandomPlanTest : public testing::Test {
   std::vector<Buffer> DrawBuffers() {
     std::vector<Buffer> buffers;
     for (int64_t count = Draw(1, 6); count > 0; --count) {
-      absl::InlinedVector<Interval, 1> lifetime;
+      std::vector<Interval> lifetime;
       for (int64_t lower = Draw(0, kSteps); lower < kSteps; lower += Draw(0, kSteps)) {
         const int64_t upper = Draw(lower, kSteps) + 1;
         lifetime.push_back({lower, upper});
         lower = upper;
       }
-      buffers.push_back(MakeBuffer(std::move(lifetime), Draw(1, 5)));
+      buffers.push_back(MakeBuffer(lifetime, Draw(1, 5)));
     }
     return buffers;
   }

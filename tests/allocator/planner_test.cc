@@ -24,9 +24,9 @@
 namespace coppice {
 namespace {
 
-Buffer MakeBuffer(absl::InlinedVector<Interval, 1> lifetime, int64_t bytes, int64_t alignment = 1) {
+Buffer MakeBuffer(const std::vector<Interval>& lifetime, int64_t bytes, int64_t alignment = 1) {
   Buffer buffer;
-  buffer.lifetime = std::move(lifetime);
+  buffer.lifetime.assign(lifetime.begin(), lifetime.end());
   buffer.bytes = bytes;
   buffer.alignment = alignment;
   return buffer;
@@ -181,7 +181,7 @@ class RandomPlannerTest : public testing::Test {
   }
 
   Buffer DrawBuffer(int64_t steps) {
-    absl::InlinedVector<Interval, 1> lifetime;
+    std::vector<Interval> lifetime;
     int64_t lower = Draw(0, steps);
     const int64_t longest = Draw(0, 8) == 0 ? steps : 1 + steps / 10;
     do {
@@ -189,7 +189,7 @@ class RandomPlannerTest : public testing::Test {
       lifetime.push_back({lower, upper});
       lower = upper + Draw(0, 3);
     } while (lower < steps && Draw(0, 4) == 0);
-    return MakeBuffer(std::move(lifetime), Draw(1, 5000), int64_t{1} << Draw(0, 10));
+    return MakeBuffer(lifetime, Draw(1, 5000), int64_t{1} << Draw(0, 10));
   }
 
   std::vector<Buffer> DrawProgram() {
