@@ -8,3 +8,5 @@ tools/setup.sh
 cmake --preset release
 cmake --build --preset release
 ctest --preset release "$@"
+# Why tests were skipped, which ctest does not print.
+sed -n '/: Skipped$/,/SKIPPED \]/p; /: skipped, because/p' build/release/Testing/Temporary/LastTest.log
