@@ -8,5 +8,6 @@ tools/setup.sh
 cmake --preset release
 cmake --build --preset release
 ctest --preset release "$@"
-# Why tests were skipped, which ctest does not print.
-sed -n '/: Skipped$/,/SKIPPED \]/p; /: skipped, because/p' build/release/Testing/Temporary/LastTest.log
+# Why tests were skipped, and how many; ctest prints neither.
+sed -n '/: Skipped$/{n;p}; /: skipped, because/p' \
+  build/release/Testing/Temporary/LastTest.log | sort | uniq -c
