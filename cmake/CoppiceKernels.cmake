@@ -3,9 +3,9 @@
 # with the C++ compiler, for the emulator, and, where nvcc is found, once into a fatbin (SASS for
 # COPPICE_CUDA_ARCHITECTURE and PTX) that is embedded as read-only data.
 #
-# A file name.cu defines one image with COPPICE_KERNEL_IMAGE(name, ...). Host kernels are optimised in
-# every build type, and without contraction into fused multiply-adds: a result then has the same bits
-# in the vectorised part of a loop, in its remainder, and at every amount of padding.
+# A file name.cu defines one image with COPPICE_KERNEL_IMAGE(name, ...). Host kernels are optimised
+# in every build type, and without contraction into fused multiply-adds: a result then has the same
+# bits in the vectorised part of a loop, in its remainder, and at every amount of padding.
 
 find_program(COPPICE_NVCC nvcc PATHS /usr/local/cuda/bin DOC "nvcc, for device code; optional")
 
