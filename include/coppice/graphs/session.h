@@ -9,8 +9,9 @@
 //   auto session = *Session::Create(context, {});
 //   const Program* program = *session->Register(spec, callable);
 //   const Binding* weights = *session->Bind(*program, static_inputs);
-//   Lease lease = *session->Run({.program = program, .binding = weights, .inputs = {x}, .stream =
-//   s});
+//   const Tensor inputs[] = {tokens};
+//   Lease lease = *session->Run(
+//       {.program = program, .binding = weights, .inputs = inputs, .stream = stream});
 //
 // Threads: any method from any thread. Calls on one lane run one after another; calls on different
 // lanes at the same time, then also of one callable. The calling thread must have the session's
