@@ -61,8 +61,7 @@ FaultHandlers::~FaultHandlers() {
 }
 
 std::optional<uint64_t> RunGuarded(void (*body)(const void*), const void* argument) {
-  Frame frame;
-  frame.address = nullptr;
+  Frame frame = {};
   if (sigsetjmp(frame.resume, 0) != 0) {  // NOLINT(cert-err52-cpp): the only way out of a fault.
     t_frame = nullptr;
     return reinterpret_cast<uint64_t>(frame.address);

@@ -165,8 +165,9 @@ bool Scheduler::RunNode(GraphRun& run) {
       run.unsatisfied.push_back(node.dependency_count);
   }
   // In sequential mode the least index, which is a topological order.
-  const auto picked = options_.sequential ? std::min_element(run.ready.begin(), run.ready.end())
-                                          : run.ready.begin() + Draw() % run.ready.size();
+  const auto picked = options_.sequential
+                          ? std::min_element(run.ready.begin(), run.ready.end())
+                          : run.ready.begin() + static_cast<int64_t>(Draw() % run.ready.size());
   const ExecState::Node& node = exec.nodes[*picked];
   *picked = run.ready.back();
   run.ready.pop_back();
