@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -181,7 +182,8 @@ struct Measured {
 
 double Quantile(std::vector<double> values, double probability) {
   std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(probability * static_cast<double>(values.size() - 1) + 0.5)];
+  const double rank = probability * static_cast<double>(values.size() - 1);
+  return values[static_cast<size_t>(std::lround(rank))];
 }
 
 // Runs `work` and returns its host time per call.
@@ -238,7 +240,7 @@ std::optional<int64_t> CollectUnderValgrind(const std::string& program,
   if (pipe == nullptr) return std::nullopt;
   constexpr std::string_view kLabel = "Collected : ";
   std::optional<int64_t> collected;
-  std::array<char, 512> buffer;
+  std::array<char, 512> buffer{};
   while (std::fgets(buffer.data(), buffer.size(), pipe.get()) != nullptr) {
     const std::string_view line(buffer.data());
     const size_t start = line.find(kLabel);
@@ -334,7 +336,7 @@ absl::Status Probe(const std::string& probe, const Device& device) {
     COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DispatchJob> job,
                              DispatchJob::Create(instant.driver(), dispatch_case));
     instant.Switch(true);
-    const absl::Status status = kind == ":run" ? job->Run(count) : job->RunRaw(count);
+    absl::Status status = kind == ":run" ? job->Run(count) : job->RunRaw(count);
     instant.Switch(false);
     return status;
   }

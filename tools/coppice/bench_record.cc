@@ -36,7 +36,7 @@ struct Recordings {
   int64_t device_syncs = 0;        // Over all of them.
 };
 
-// Launches that wait for the whole device.
+// Calls that wait for the whole device.
 int64_t DeviceSyncs(const DriverLedger& ledger) {
   return ledger.calls(&DriverTable::CtxSynchronize) + ledger.calls(&DriverTable::MemFree);
 }
@@ -62,8 +62,9 @@ absl::StatusOr<ProgramSpec> MakeSpec(int64_t buckets) {
 Callable MakeCallable(Kernel kernel) {
   return [kernel](CallContext& context) -> absl::Status {
     COPPICE_ASSIGN_OR_RETURN(const Tensor output, context.AllocateOutput(0));
-    const IncrementParams params = {.values = reinterpret_cast<float*>(output.data),
-                                    .count = output.element_count()};
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's addresses are integers.
+    auto* const values = reinterpret_cast<float*>(output.data);
+    const IncrementParams params = {.values = values, .count = output.element_count()};
     const auto grid = static_cast<unsigned>(CeilDivide(params.count, kernel.block_threads));
     for (int i = 0; i < kKernels; ++i)
       COPPICE_RETURN_IF_ERROR(Launch(context.driver(), kernel, context.stream(), params, grid));

@@ -191,7 +191,7 @@ absl::StatusOr<std::vector<Request>> ReadRequestTrace(const std::string& path, u
   std::ifstream file(path, std::ios::binary);
   if (!file) return error("the file cannot be opened");
   std::string text;
-  std::array<char, 1 << 16> block;
+  std::array<char, 1 << 16> block{};
   while (file.read(block.data(), block.size()), file.gcount() > 0) {
     text.append(block.data(), static_cast<size_t>(file.gcount()));
     if (static_cast<int64_t>(text.size()) > kFileBytesMax)

@@ -88,6 +88,9 @@ class Table {
     text_ += fmt::format("  {:<22}{}\n", label, fmt::format(format, std::forward<Args>(args)...));
   }
 
+  const std::string& text() const { return text_; }
+
+ private:
   std::string text_;
 };
 
@@ -157,7 +160,7 @@ std::string FormatTable(const RunReport& report) {
   table.Row("mismatches", "{} in {} comparisons", report.mismatches, report.comparisons);
   for (const std::string& line : report.mismatch_lines)
     table.Row("", "{}", line);
-  return table.text_;
+  return table.text();
 }
 
 std::string FormatJson(const RunReport& report) {
