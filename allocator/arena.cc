@@ -41,9 +41,8 @@ absl::Status WithFigures(const absl::Status& error, int64_t missing, int64_t map
                                   "Arena::Grow: cannot add {} bytes to the {} mapped; free device "
                                   "memory or lower the budget ({})",
                                   missing, mapped, MessageOf(error));
-  error.ForEachPayload([&status](absl::string_view type, const absl::Cord& payload) {
-    status.SetPayload(type, payload);
-  });
+  error.ForEachPayload(
+      [&status](auto type, const auto& payload) { status.SetPayload(type, payload); });
   return status;
 }
 
@@ -70,10 +69,12 @@ absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(const Driver& driver,
 
 Arena::~Arena() {
   if (windows_.empty()) return;  // The reservation failed.
-  for (size_t i = 0; i < windows_.size(); ++i)
-    ReleaseAll(base(static_cast<int>(i)), windows_[i].handles);
+  for (int window = 0; window < static_cast<int>(windows_.size()); ++window) {
+    ReleaseDoubtful(window);
+    ReleaseAll(base(window), windows_[static_cast<size_t>(window)].handles);
+  }
   const size_t reserved = static_cast<size_t>(window_bytes_) * windows_.size();
-  driver_.Call<&DriverTable::MemAddressFree>(base_, reserved).IgnoreError();
+  driver_.table().MemAddressFree(base_, reserved);
 }
 
 absl::Status Arena::Grow(int window, int64_t bytes) {
@@ -86,6 +87,7 @@ absl::Status Arena::Grow(int window, int64_t bytes) {
                      "window_bytes",
                      bytes, window, window_bytes_);
   }
+  ReleaseDoubtful(window);
   const int64_t missing = AlignUp(bytes, granularity_) - grown.mapped_bytes;
   const DeviceAddress end = start + static_cast<DeviceAddress>(grown.mapped_bytes);
   std::vector<Handle> handles;
@@ -108,15 +110,21 @@ absl::Status Arena::Grow(int window, int64_t bytes) {
 absl::StatusOr<int64_t> Arena::Trim(int window, int64_t bytes) {
   const DeviceAddress start = base(window);
   Window& trimmed = windows_[static_cast<size_t>(window)];
+  ReleaseDoubtful(window);
   const int64_t before = trimmed.mapped_bytes;
   while (!trimmed.handles.empty()) {
     const Handle last = trimmed.handles.back();
     const int64_t offset = trimmed.mapped_bytes - last.bytes;
     if (offset < bytes) break;
-    COPPICE_RETURN_IF_ERROR(driver_.Call<&DriverTable::MemUnmap>(
-        start + static_cast<DeviceAddress>(offset), static_cast<size_t>(last.bytes)));
     trimmed.handles.pop_back();
     trimmed.mapped_bytes = offset;
+    // A driver that reports an error of earlier work has unmapped, one that refuses has not.
+    if (absl::Status status = driver_.Call<&DriverTable::MemUnmap>(
+            start + static_cast<DeviceAddress>(offset), static_cast<size_t>(last.bytes));
+        !status.ok()) {
+      trimmed.doubtful = last;
+      return status;
+    }
     COPPICE_RETURN_IF_ERROR(driver_.Call<&DriverTable::MemRelease>(last.handle));
   }
   return before - trimmed.mapped_bytes;
@@ -139,11 +147,10 @@ absl::Status Arena::MapHandles(DeviceAddress address, int64_t bytes, std::vector
     const size_t size = static_cast<size_t>(next.bytes);
     COPPICE_RETURN_IF_ERROR(
         driver_.Call<&DriverTable::MemCreate>(&next.handle, size, &properties, 0u));
-    absl::Status status =
-        driver_.Call<&DriverTable::MemMap>(address, size, size_t{0}, next.handle, 0u);
-    if (!status.ok()) {
-      driver_.Call<&DriverTable::MemRelease>(next.handle).IgnoreError();
-      return status;
+    const CuResult mapped = driver_.table().MemMap(address, size, 0, next.handle, 0);
+    if (mapped != CuResult::kSuccess) {
+      driver_.table().MemRelease(next.handle);
+      return driver_.ErrorOf(mapped, "cuMemMap");
     }
     handles.push_back(next);
     address += static_cast<DeviceAddress>(next.bytes);
@@ -152,10 +159,18 @@ absl::Status Arena::MapHandles(DeviceAddress address, int64_t bytes, std::vector
   return absl::OkStatus();
 }
 
-void Arena::ReleaseAll(DeviceAddress address, const std::vector<Handle>& handles) {
+void Arena::ReleaseDoubtful(int window) {
+  Window& doubted = windows_[static_cast<size_t>(window)];
+  if (!doubted.doubtful.has_value()) return;
+  ReleaseAll(base(window) + static_cast<DeviceAddress>(doubted.mapped_bytes),
+             {&*doubted.doubtful, 1});
+  doubted.doubtful.reset();
+}
+
+void Arena::ReleaseAll(DeviceAddress address, std::span<const Handle> handles) {
   for (const Handle& handle : handles) {
-    driver_.Call<&DriverTable::MemUnmap>(address, static_cast<size_t>(handle.bytes)).IgnoreError();
-    driver_.Call<&DriverTable::MemRelease>(handle.handle).IgnoreError();
+    driver_.table().MemUnmap(address, static_cast<size_t>(handle.bytes));
+    driver_.table().MemRelease(handle.handle);
     address += static_cast<DeviceAddress>(handle.bytes);
   }
 }

@@ -20,6 +20,7 @@ namespace {
 
 constexpr int64_t kGranule = 2 * kMiB;
 constexpr int64_t kHandle = 2 * kGranule;
+constexpr int64_t kWindow = 64 * kMiB;
 
 // Small handles, so that a few of them are quickly mapped.
 Arena::Options MakeOptions(int windows, int64_t window_bytes) {
@@ -53,13 +54,13 @@ class ArenaTest : public testing::Test {
 };
 
 TEST_F(ArenaTest, CreateReservesTheWindowsAndMapsNothing) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(3, 64 * kMiB));
-  EXPECT_EQ(device_.emulator().live().reserved_bytes, 3 * 64 * kMiB);
+  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(3, kWindow));
+  EXPECT_EQ(device_.emulator().live().reserved_bytes, 3 * kWindow);
   EXPECT_EQ(device_.emulator().live().mapped_bytes, 0);
   EXPECT_EQ(creates(), 0);
   for (int window = 0; window < 3; ++window) {
     EXPECT_EQ(arena->mapped_bytes(window), 0);
-    EXPECT_EQ(arena->base(window), arena->base(0) + static_cast<DeviceAddress>(window * 64 * kMiB));
+    EXPECT_EQ(arena->base(window), arena->base(0) + static_cast<DeviceAddress>(window * kWindow));
   }
 }
 
@@ -85,19 +86,19 @@ TEST_F(ArenaTest, CreateRejectsOptionsOutOfRange) {
 }
 
 TEST_F(ArenaTest, GrowMapsTheBytesRoundedUpToTheGranularity) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(2, 64 * kMiB));
+  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(2, kWindow));
   ASSERT_OK(arena->Grow(1, 1));
   EXPECT_EQ(arena->mapped_bytes(1), kGranule);
   ASSERT_OK(arena->Grow(1, kGranule + 1));
   EXPECT_EQ(arena->mapped_bytes(1), 2 * kGranule);
   EXPECT_EQ(arena->mapped_bytes(0), 0);
-  EXPECT_EQ(device_.ledger().MappedBytes(arena->base(1), 64 * kMiB), 2 * kGranule);
-  EXPECT_EQ(device_.ledger().MappedBytes(arena->base(0), 64 * kMiB), 0);
+  EXPECT_EQ(device_.ledger().MappedBytes(arena->base(1), kWindow), 2 * kGranule);
+  EXPECT_EQ(device_.ledger().MappedBytes(arena->base(0), kWindow), 0);
   EXPECT_EQ(device_.ledger().created_bytes(), 2 * kGranule);
 }
 
 TEST_F(ArenaTest, GrowCreatesAndMapsEachHandleAndSetsAccessOnce) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, 64 * kMiB));
+  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
   const int64_t before = device_.ledger().calls();
   ASSERT_OK(arena->Grow(0, 2 * kHandle + 5));  // Two whole handles and an exact tail.
   EXPECT_EQ(arena->mapped_bytes(0), 2 * kHandle + kGranule);
@@ -117,7 +118,7 @@ TEST_F(ArenaTest, HandlesHaveAtMost64MiBByDefault) {
 }
 
 TEST_F(ArenaTest, GrowMakesNoDriverCallWhereAllIsMapped) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, 64 * kMiB));
+  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
   ASSERT_OK(arena->Grow(0, kGranule));
   const int64_t before = device_.ledger().calls();
   EXPECT_OK(arena->Grow(0, kGranule));
@@ -127,7 +128,7 @@ TEST_F(ArenaTest, GrowMakesNoDriverCallWhereAllIsMapped) {
 }
 
 TEST_F(ArenaTest, GrowthKeepsAddressesAndContents) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(2, 64 * kMiB));
+  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(2, kWindow));
   const std::vector<int32_t> values = {1, 2, 3, 4};
   const DeviceAddress start = arena->base(0);
   const DeviceAddress end = start + kGranule - 16;
@@ -152,19 +153,19 @@ TEST_F(ArenaTest, GrowRefusesMoreThanTheWindow) {
 }
 
 TEST_F(ArenaTest, TrimReleasesTheHandlesThatLieWhollyAbove) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, 64 * kMiB));
+  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
   ASSERT_OK(arena->Grow(0, 3 * kHandle));
   ASSERT_OK(arena->Grow(0, 3 * kHandle + kGranule));
   ASSERT_OK(arena->Trim(0, kHandle + 1));
   EXPECT_EQ(arena->mapped_bytes(0), 2 * kHandle);
-  EXPECT_EQ(device_.ledger().MappedBytes(arena->base(0), 64 * kMiB), 2 * kHandle);
+  EXPECT_EQ(device_.ledger().MappedBytes(arena->base(0), kWindow), 2 * kHandle);
   EXPECT_EQ(device_.ledger().created_bytes(), 2 * kHandle);
   EXPECT_EQ(unmaps(), 2);
   EXPECT_EQ(releases(), 2);
 }
 
 TEST_F(ArenaTest, TrimReturnsTheBytesReleased) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, 64 * kMiB));
+  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
   ASSERT_OK(arena->Grow(0, kHandle + kGranule));
   COPPICE_ASSERT_OK_AND_ASSIGN(const int64_t none, arena->Trim(0, kHandle + 1));
   EXPECT_EQ(none, 0);
@@ -176,7 +177,7 @@ TEST_F(ArenaTest, TrimReturnsTheBytesReleased) {
 }
 
 TEST_F(ArenaTest, GrowsAgainAtTheSameAddressesAfterATrim) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, 64 * kMiB));
+  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
   ASSERT_OK(arena->Grow(0, 2 * kGranule));
   ASSERT_OK(arena->Trim(0, 0));
   ASSERT_OK(arena->Grow(0, kGranule));
@@ -187,7 +188,7 @@ TEST_F(ArenaTest, GrowsAgainAtTheSameAddressesAfterATrim) {
 
 TEST_F(ArenaTest, DestructionUnmapsHandleByHandleAndFreesTheRange) {
   {
-    const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(2, 64 * kMiB));
+    const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(2, kWindow));
     ASSERT_OK(arena->Grow(0, kHandle + kGranule));
     ASSERT_OK(arena->Grow(1, kGranule));
   }
@@ -210,14 +211,14 @@ TEST_F(ArenaDeathTest, ChecksTheWindow) {
 TEST(ArenaMemoryTest, AFailedGrowthLeavesTheWindowAsBefore) {
   TestDevice device(WithMemory(4 * kGranule), DriverLedger::Options());
   COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Arena> arena,
-                               Arena::Create(device.driver(), 0, MakeOptions(1, 64 * kMiB)));
+                               Arena::Create(device.driver(), 0, MakeOptions(1, kWindow)));
   ASSERT_OK(arena->Grow(0, kGranule));
   // The first handle still fits, the second does not.
   const absl::Status status = arena->Grow(0, 5 * kGranule);
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_EQ(CuResultOf(status), CuResult::kOutOfMemory);
   EXPECT_EQ(arena->mapped_bytes(0), kGranule);
-  EXPECT_EQ(device.ledger().MappedBytes(arena->base(0), 64 * kMiB), kGranule);
+  EXPECT_EQ(device.ledger().MappedBytes(arena->base(0), kWindow), kGranule);
   EXPECT_EQ(device.ledger().created_bytes(), kGranule);
   EXPECT_OK(arena->Grow(0, 4 * kGranule));
 }
@@ -265,7 +266,7 @@ void ExpectRollback(int calls) {
   TestDevice device;
   const Driver driver = FailingAfter<Entry>(calls, device.driver());
   COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Arena> arena,
-                               Arena::Create(driver, 0, MakeOptions(1, 64 * kMiB)));
+                               Arena::Create(driver, 0, MakeOptions(1, kWindow)));
   ASSERT_OK(arena->Grow(0, kGranule));
   EXPECT_THAT(arena->Grow(0, kHandle + 2 * kGranule), StatusIs(absl::StatusCode::kInternal));
   EXPECT_EQ(arena->mapped_bytes(0), kGranule);
@@ -283,20 +284,32 @@ TEST(ArenaFaultTest, GrowthRollsBackWhereverItFails) {
   ExpectRollback<&DriverTable::MemSetAccess>(1);
 }
 
-TEST(ArenaFaultTest, AFailedTrimKeepsWhatIsStillMapped) {
+TEST(ArenaFaultTest, AFailedTrimKeepsWhatIsBelowAndReleasesTheRestLater) {
   TestDevice device;
   const Driver driver = FailingAfter<&DriverTable::MemUnmap>(1, device.driver());
   COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Arena> arena,
-                               Arena::Create(driver, 0, MakeOptions(1, 64 * kMiB)));
+                               Arena::Create(driver, 0, MakeOptions(1, kWindow)));
   ASSERT_OK(arena->Grow(0, kGranule));
   ASSERT_OK(arena->Grow(0, 2 * kGranule));
   ASSERT_OK(arena->Grow(0, 3 * kGranule));
   EXPECT_THAT(arena->Trim(0, 0), StatusIs(absl::StatusCode::kInternal));
-  EXPECT_EQ(arena->mapped_bytes(0), 2 * kGranule);
+  EXPECT_EQ(arena->mapped_bytes(0), kGranule);
   EXPECT_EQ(device.emulator().live().physical_bytes, 2 * kGranule);
   g_calls_left = 100;
   EXPECT_OK(arena->Trim(0, 0));
   EXPECT_EQ(device.emulator().live().physical_bytes, 0);
+}
+
+TEST(ArenaFaultTest, GrowsAgainWhereATrimFailed) {
+  TestDevice device;
+  const Driver driver = FailingAfter<&DriverTable::MemUnmap>(0, device.driver());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Arena> arena,
+                               Arena::Create(driver, 0, MakeOptions(1, kWindow)));
+  ASSERT_OK(arena->Grow(0, kGranule));
+  EXPECT_THAT(arena->Trim(0, 0), StatusIs(absl::StatusCode::kInternal));
+  g_calls_left = 100;
+  EXPECT_OK(arena->Grow(0, 2 * kGranule));
+  EXPECT_EQ(device.emulator().live().mapped_bytes, 2 * kGranule);
 }
 
 }  // namespace

@@ -15,6 +15,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -54,7 +56,8 @@ class Arena {
 
   // Unmaps and releases the handles that lie wholly above `bytes`, from the top down. Returns the
   // bytes released. Requires: nothing in flight uses them. Errors: the driver's; what was released
-  // before stays released.
+  // before stays released, and the handle at fault is usable no longer, though it may take the next
+  // Grow, Trim or the arena's end to release it.
   absl::StatusOr<int64_t> Trim(int window, int64_t bytes);
 
   DeviceAddress base(int window) const;    // Requires: a window of this arena (checked).
@@ -68,8 +71,9 @@ class Arena {
     int64_t bytes = 0;
   };
   struct Window {
-    std::vector<Handle> handles;  // In address order, without gaps from the window's start.
-    int64_t mapped_bytes = 0;     // Sum of the handles.
+    std::vector<Handle> handles;     // In address order, without gaps from the window's start.
+    int64_t mapped_bytes = 0;        // Sum of the handles.
+    std::optional<Handle> doubtful;  // Next above them; its unmapping failed, or perhaps did not.
   };
 
   Arena(const Driver& driver, CuDevice device) : driver_(driver), device_(device) {}
@@ -79,7 +83,9 @@ class Arena {
   absl::Status MapHandles(DeviceAddress address, int64_t bytes, std::vector<Handle>& handles);
   // Unmaps and releases handles that lie one after another from `address` on. Whoever calls this is
   // failing or going away already, so further errors tell nobody anything.
-  void ReleaseAll(DeviceAddress address, const std::vector<Handle>& handles);
+  void ReleaseAll(DeviceAddress address, std::span<const Handle> handles);
+  // Releases the doubtful handle of `window`, if there is one.
+  void ReleaseDoubtful(int window);
 
   const Driver& driver_;
   const CuDevice device_;
