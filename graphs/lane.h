@@ -32,6 +32,14 @@ struct Lane {
   }
   absl::Status SwitchTo(CuStream stream);
 
+  // Orders the last stream's later work after that of `stream` so far: on the device, or by waiting
+  // on the host if the driver refuses that.
+  absl::Status Join(CuStream stream);
+
+  // Waits on the host for the lane's last work; for everything queued on `stream`.
+  absl::Status Wait() const;
+  absl::Status WaitForStream(CuStream stream) const;
+
   const Driver& driver;
   Pool& pool;
   const int index;

@@ -84,8 +84,8 @@ ReadScope::~ReadScope() {
   if (holds_window_) --lane_->open_scopes;
   if (stream_ == lane_->last_stream) return;
   // The reader's work joins the order of the lane's last stream, which the next call follows. Only
-  // a dead context refuses these two, and the next call reports that.
-  if (lane_->handoff.Record(stream_).ok()) (void)lane_->handoff.MakeWait(lane_->last_stream).ok();
+  // a dead context refuses that, and the next call reports it.
+  (void)lane_->Join(stream_).ok();
 }
 
 Tensor ReadScope::output(int index) const {

@@ -327,6 +327,13 @@ ForkedTrace ForkedTraceOf(const Trace& trace,
   return forked;
 }
 
+// True for a callable's failure under capture that says nothing about the program: memory may be
+// there next time, and after a sticky error nothing works.
+bool BlamesTheDevice(const absl::Status& ran) {
+  const std::optional<CuResult> result = CuResultOf(ran);
+  return result.has_value() && (*result == CuResult::kOutOfMemory || IsSticky(*result));
+}
+
 struct Recording {
   Graph graph;
   Graph::Topology topology;
@@ -344,6 +351,7 @@ absl::StatusOr<Recording> CaptureRun(
   absl::StatusOr<Graph> graph = capture.End();
   // A capture broken from outside makes later calls of the callable fail: that cause comes first.
   if (!graph.ok()) return graph.status();
+  if (BlamesTheDevice(ran)) return ran;
   COPPICE_RETURN_IF_ERROR(context.Finish());
   if (!ran.ok()) {
     return FailedPrecondition("program '{}' failed under capture: {}", request.program->spec.name,

@@ -59,10 +59,8 @@ Session::~Session() {
     COPPICE_CHECK(lane->open_scopes == 0, "a read scope outlives its session");
     COPPICE_CHECK(lane->owning_leases == 0,
                   "a lease of a warm-up or eager run outlives its session");
-    // A dead context cannot be waited for, and has nothing in flight.
-    if (lane->last_stream != nullptr && lane->handoff.Record(lane->last_stream).ok()) {
-      (void)lane->handoff.Synchronize().ok();
-    }
+    // A dead context cannot be waited for by either way, and has nothing in flight.
+    if (!lane->Wait().ok()) (void)lane->WaitForStream(lane->last_stream).ok();
   }
 }
 
@@ -145,10 +143,8 @@ absl::StatusOr<const Binding*> Session::Bind(const Program& program,
 
 absl::StatusOr<Lease> Session::Run(const Call& call) {
   State& state = *state_;
-  if (state.poisoned.load(std::memory_order_acquire)) [[unlikely]] {
-    const std::lock_guard<std::mutex> lock(state.mutex);
-    return state.poison;
-  }
+  if (state.poisoned.load(std::memory_order_acquire)) [[unlikely]]
+    return state.Poison();
   COPPICE_RETURN_IF_ERROR(internal::CheckCall(call, this, static_cast<int>(state.lanes.size())));
   CallShape shape;
   COPPICE_RETURN_IF_ERROR(internal::ReadExtents(call, shape));
@@ -167,6 +163,7 @@ absl::Status Session::Warm(const Program& program,
                            std::span<const int64_t> scalars,
                            const WarmOptions& options) {
   State& state = *state_;
+  COPPICE_RETURN_IF_ERROR(state.Poison());
   const char* name = program.spec.name.c_str();
   if (state.options.stance != Stance::kRecord) {
     return FailedPrecondition("Session::Warm: the session's stance forbids recording program '{}'",
@@ -215,16 +212,14 @@ absl::Status Session::Warm(const Program& program,
     }
   }
   COPPICE_RETURN_IF_ERROR(state.Remember(lane.own_stream.Synchronize()));
-  return state.pool->TrimEager(lane.index).status();
+  return state.Remember(state.pool->TrimEager(lane.index).status());
 }
 
 absl::Status Session::Trim() {
+  COPPICE_RETURN_IF_ERROR(state_->Poison());
   for (const std::unique_ptr<Lane>& lane : state_->lanes) {
     const std::lock_guard<std::mutex> lock(lane->mutex);
-    if (lane->last_stream != nullptr) {
-      COPPICE_RETURN_IF_ERROR(state_->Remember(lane->handoff.Record(lane->last_stream)));
-      COPPICE_RETURN_IF_ERROR(state_->Remember(lane->handoff.Synchronize()));
-    }
+    COPPICE_RETURN_IF_ERROR(state_->Remember(lane->Wait()));
     COPPICE_RETURN_IF_ERROR(state_->Remember(state_->pool->TrimEager(lane->index).status()));
   }
   return absl::OkStatus();

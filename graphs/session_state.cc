@@ -33,6 +33,12 @@ absl::Status Session::State::Remember(absl::Status status) {
   return status;
 }
 
+absl::Status Session::State::Poison() {
+  if (!poisoned.load(std::memory_order_acquire)) return absl::OkStatus();
+  const std::lock_guard<std::mutex> lock(mutex);
+  return poison;
+}
+
 RunRequest Session::State::RequestOf(const Call& call,
                                      std::span<const int64_t> extents,
                                      const StagingParams& params,

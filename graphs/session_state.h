@@ -77,6 +77,7 @@ struct Session::State {
                Path path,
                Reason reason);
   absl::Status Remember(absl::Status status);
+  absl::Status Poison();  // The first sticky error; OK if there was none.
 
   const Context& context;
   const Driver& driver;
