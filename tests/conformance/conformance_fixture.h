@@ -145,7 +145,7 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
     return word;
   }
 
-  CuFunction Function(const char* name) {
+  CuFunction Function(const char* name) const {
     CuKernel kernel = nullptr;
     CuFunction function = nullptr;
     EXPECT_CU(kSuccess, cu.LibraryGetKernel(&kernel, library, name));
@@ -154,7 +154,7 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
   }
 
   // Stores `value` at `address` by a kernel.
-  CuResult Store(CuStream stream, DeviceAddress address, int64_t value) {
+  CuResult Store(CuStream stream, DeviceAddress address, int64_t value) const {
     StoreParams params{.target = PointerAt<int64_t>(address), .value = value};
     void* arguments[] = {&params};
     return cu.LaunchKernel(Function("Store"), 1, 1, 1, kTestThreads, 1, 1, 0, stream, arguments,
@@ -162,7 +162,7 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
   }
 
   // Copies the word at `source` to `target`.
-  CuResult Move(CuStream stream, DeviceAddress target, DeviceAddress source) {
+  CuResult Move(CuStream stream, DeviceAddress target, DeviceAddress source) const {
     return cu.MemcpyDtoDAsync(target, source, sizeof(int64_t), stream);
   }
 
@@ -182,13 +182,13 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
     }).join();
   }
 
-  size_t NodeCount(CuGraph graph) {
+  size_t NodeCount(CuGraph graph) const {
     size_t count = 0;
     EXPECT_CU(kSuccess, cu.GraphGetNodes(graph, nullptr, &count));
     return count;
   }
 
-  std::vector<CuGraphNode> NodesOf(CuGraph graph) {
+  std::vector<CuGraphNode> NodesOf(CuGraph graph) const {
     size_t count = NodeCount(graph);
     std::vector<CuGraphNode> nodes(count);
     EXPECT_CU(kSuccess, cu.GraphGetNodes(graph, nodes.data(), &count));
@@ -196,7 +196,7 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
   }
 
   // Edges as pairs of positions in NodesOf(graph), sorted.
-  std::vector<std::pair<int, int>> EdgesOf(CuGraph graph) {
+  std::vector<std::pair<int, int>> EdgesOf(CuGraph graph) const {
     size_t count = 0;
     EXPECT_CU(kSuccess, cu.GraphGetEdges(graph, nullptr, nullptr, nullptr, &count));
     std::vector<CuGraphNode> from(count);

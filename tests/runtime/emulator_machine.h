@@ -41,25 +41,25 @@ class Machine {
     stream = NewStream();
   }
 
-  CuStream NewStream() {
+  CuStream NewStream() const {
     CuStream created = nullptr;
     EXPECT_CU(kSuccess, cu.StreamCreate(&created, kStreamNonBlocking));
     return created;
   }
 
-  DeviceAddress Allocate(size_t bytes) {
+  DeviceAddress Allocate(size_t bytes) const {
     DeviceAddress address = 0;
     EXPECT_CU(kSuccess, cu.MemAlloc(&address, bytes));
     return address;
   }
 
-  CuFunction Function(const char* name) {
+  CuFunction Function(const char* name) const {
     CuKernel kernel = nullptr;
     EXPECT_CU(kSuccess, cu.LibraryGetKernel(&kernel, library, name));
     return reinterpret_cast<CuFunction>(kernel);
   }
 
-  CuResult Store(CuStream on, DeviceAddress address, int64_t value) {
+  CuResult Store(CuStream on, DeviceAddress address, int64_t value) const {
     StoreParams params{.target = PointerAt<int64_t>(address), .value = value};
     void* arguments[] = {&params};
     return cu.LaunchKernel(Function("Store"), 1, 1, 1, kTestThreads, 1, 1, 0, on, arguments,
@@ -68,7 +68,7 @@ class Machine {
 
   // Captures `record(stream)` and instantiates it.
   template <typename Record>
-  CuGraphExec Capture(Record record) {
+  CuGraphExec Capture(Record record) const {
     CuGraph graph = nullptr;
     CuGraphExec exec = nullptr;
     EXPECT_CU(kSuccess, cu.StreamBeginCapture(stream, CuCaptureMode::kRelaxed));
@@ -79,7 +79,7 @@ class Machine {
   }
 
   // Reserves one granule and maps `handle` there with `access`.
-  DeviceAddress MapGranule(CuMemoryHandle handle, CuMemAccessFlags access) {
+  DeviceAddress MapGranule(CuMemoryHandle handle, CuMemAccessFlags access) const {
     DeviceAddress address = 0;
     EXPECT_CU(kSuccess, cu.MemAddressReserve(&address, kGranule, 0, 0, 0));
     EXPECT_CU(kSuccess, cu.MemMap(address, kGranule, 0, handle, 0));
@@ -87,13 +87,13 @@ class Machine {
     return address;
   }
 
-  void SetAccess(DeviceAddress address, CuMemAccessFlags access) {
+  void SetAccess(DeviceAddress address, CuMemAccessFlags access) const {
     const CuMemAccessDescriptor descriptor{
         .location = {.type = CuMemLocationType::kDevice, .id = 0}, .flags = access};
     EXPECT_CU(kSuccess, cu.MemSetAccess(address, kGranule, &descriptor, 1));
   }
 
-  CuMemoryHandle CreateGranules(size_t count = 1) {
+  CuMemoryHandle CreateGranules(size_t count = 1) const {
     const CuMemAllocationProperties properties{
         .type = CuMemAllocationType::kPinned,
         .location = {.type = CuMemLocationType::kDevice, .id = 0}};

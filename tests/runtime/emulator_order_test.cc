@@ -192,26 +192,24 @@ TEST(EmulatorOrderTest, QueriesSeeBothAnswersAndComeToAnEnd) {
 }
 
 TEST(EmulatorOrderTest, ThreadsShareTheWork) {
-  Machine machine;
-  constexpr int kThreads = 4;
+  const Machine machine;
   constexpr int kRounds = 50;
-  const DeviceAddress words = machine.Allocate(kThreads * 8);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&machine, words, t] {
-      EXPECT_CU(kSuccess, machine.cu.CtxSetCurrent(machine.context));
-      const CuStream stream = machine.NewStream();
-      for (int round = 1; round <= kRounds; ++round) {
-        EXPECT_CU(kSuccess, machine.Store(stream, words + static_cast<size_t>(t) * 8, round));
-        int64_t read = 0;
-        EXPECT_CU(kSuccess,
-                  machine.cu.MemcpyDtoHAsync(&read, words + static_cast<size_t>(t) * 8, 8, stream));
-        EXPECT_CU(kSuccess, machine.cu.StreamSynchronize(stream));
-        EXPECT_EQ(read, round);
-      }
-      EXPECT_CU(kSuccess, machine.cu.StreamDestroy(stream));
-    });
-  }
+  const auto work = [&machine] {
+    EXPECT_CU(kSuccess, machine.cu.CtxSetCurrent(machine.context));
+    const CuStream stream = machine.NewStream();
+    const DeviceAddress word = machine.Allocate(8);
+    for (int round = 1; round <= kRounds; ++round) {
+      EXPECT_CU(kSuccess, machine.Store(stream, word, round));
+      int64_t read = 0;
+      EXPECT_CU(kSuccess, machine.cu.MemcpyDtoHAsync(&read, word, 8, stream));
+      EXPECT_CU(kSuccess, machine.cu.StreamSynchronize(stream));
+      EXPECT_EQ(read, round);
+    }
+    EXPECT_CU(kSuccess, machine.cu.StreamDestroy(stream));
+    EXPECT_CU(kSuccess, machine.cu.MemFree(word));
+  };
+  std::thread threads[] = {std::thread(work), std::thread(work), std::thread(work),
+                           std::thread(work)};
   for (std::thread& thread : threads)
     thread.join();
 }
@@ -222,7 +220,7 @@ TEST(EmulatorRefusalTest, LegacyStreamsAreRefused) {
   Machine machine;
   const DeviceAddress address = machine.Allocate(8);
   for (const uintptr_t legacy : {0, 1, 2}) {
-    const auto stream = reinterpret_cast<CuStream>(legacy);
+    const auto stream = reinterpret_cast<CuStream>(legacy);  // NOLINT(performance-no-int-to-ptr)
     EXPECT_CU(kInvalidHandle, machine.Store(stream, address, 1));
     EXPECT_CU(kInvalidHandle, machine.cu.MemsetD8Async(address, 0, 8, stream));
     EXPECT_CU(kInvalidHandle, machine.cu.StreamSynchronize(stream));

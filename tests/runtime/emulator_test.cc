@@ -141,8 +141,8 @@ TEST(EmulatorTest, ReusedPhysicalMemoryIsPoisonedAgain) {
 TEST(EmulatorTest, AllocationsAreAlignedAndNotHandedOutAgain) {
   Machine machine;
   std::set<DeviceAddress> seen;
-  for (int i = 0; i < 20; ++i) {
-    const DeviceAddress address = machine.Allocate(static_cast<size_t>(1 + 300 * i));
+  for (size_t bytes = 1; bytes < 6000; bytes += 300) {
+    const DeviceAddress address = machine.Allocate(bytes);
     EXPECT_EQ(address % 512, 0U);
     EXPECT_TRUE(seen.insert(address).second);
     EXPECT_CU(kSuccess, machine.cu.MemFree(address));
@@ -151,10 +151,11 @@ TEST(EmulatorTest, AllocationsAreAlignedAndNotHandedOutAgain) {
 
 TEST(EmulatorTest, AllocationEndsAtAGuardPage) {
   Machine machine;
-  const DeviceAddress address = machine.Allocate(5 * 512);
-  EXPECT_CU(kSuccess, machine.Store(machine.stream, address + 5 * 512 - 8, 1));
+  constexpr size_t kBytes = 2560;
+  const DeviceAddress address = machine.Allocate(kBytes);
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, address + kBytes - 8, 1));
   EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
-  EXPECT_CU(kSuccess, machine.Store(machine.stream, address + 5 * 512, 1));
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, address + kBytes, 1));
   EXPECT_CU(kIllegalAddress, machine.cu.CtxSynchronize());
 }
 
