@@ -309,6 +309,7 @@ TEST_F(RandomPlannerTest, CutRectanglesStayBelowTwiceTheBound) {
       rectangles.push_back(rest);
     }
     std::vector<Buffer> buffers;
+    buffers.reserve(rectangles.size());
     for (const Rectangle& rectangle : rectangles)
       buffers.push_back(MakeBuffer({rectangle.life}, rectangle.bytes));
     COPPICE_ASSERT_OK_AND_ASSIGN(const PlannerResult result, PlanBuffers(buffers));

@@ -219,13 +219,14 @@ TEST_F(PoolTest, ContainsWhatMeetsAWindow) {
 }
 
 TEST_F(PoolTest, UsageIsReadWhileLanesAllocate) {
-  constexpr int kRounds = 100;
+  constexpr int64_t kRounds = 100;
   const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
   std::vector<std::thread> lanes;
+  lanes.reserve(2);
   for (int lane = 0; lane < 2; ++lane) {
     lanes.emplace_back([this, lane, &pool] {
       ASSERT_OK(device_.context().MakeCurrent());
-      for (int i = 0; i < kRounds; ++i) {
+      for (int64_t i = 0; i < kRounds; ++i) {
         COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress address, pool->AllocateEager(lane, kMiB));
         ASSERT_OK(pool->Reserve(lane, WindowKind::kNodes, (i + 1) * 256));
         pool->FreeEager(lane, address);
@@ -235,7 +236,7 @@ TEST_F(PoolTest, UsageIsReadWhileLanesAllocate) {
       }
     });
   }
-  for (int i = 0; i < kRounds; ++i) {
+  for (int64_t i = 0; i < kRounds; ++i) {
     const Pool::Usage usage = pool->usage();
     EXPECT_LE(usage.eager_live, 2 * kMiB);
     EXPECT_LE(usage.height, kRounds * 256);
