@@ -4,6 +4,9 @@
 #include "coppice/allocator/arena.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
@@ -60,15 +63,15 @@ absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(const Driver& driver,
   COPPICE_RETURN_IF_ERROR(ValidateOptions(options, arena->granularity_));
   arena->handle_bytes_ = options.handle_bytes;
   arena->window_bytes_ = AlignUp(options.window_bytes, arena->granularity_);
+  arena->windows_.resize(static_cast<size_t>(options.window_count));
   const size_t reserved = static_cast<size_t>(arena->window_bytes_ * options.window_count);
   COPPICE_RETURN_IF_ERROR(
       driver.Call<&DriverTable::MemAddressReserve>(&arena->base_, reserved, granularity, 0u, 0u));
-  arena->windows_.resize(static_cast<size_t>(options.window_count));
   return arena;
 }
 
 Arena::~Arena() {
-  if (windows_.empty()) return;  // The reservation failed.
+  if (base_ == 0) return;  // The reservation failed.
   for (int window = 0; window < static_cast<int>(windows_.size()); ++window) {
     ReleaseDoubtful(window);
     ReleaseAll(base(window), windows_[static_cast<size_t>(window)].handles);
@@ -91,17 +94,20 @@ absl::Status Arena::Grow(int window, int64_t bytes) {
   const int64_t missing = AlignUp(bytes, granularity_) - grown.mapped_bytes;
   const DeviceAddress end = start + static_cast<DeviceAddress>(grown.mapped_bytes);
   std::vector<Handle> handles;
-  absl::Status status = MapHandles(end, missing, handles);
-  if (status.ok()) {
-    const CuMemAccessDescriptor access{.location = PropertiesOf(device_).location,
-                                       .flags = CuMemAccessFlags::kReadWrite};
-    status = driver_.Call<&DriverTable::MemSetAccess>(end, static_cast<size_t>(missing), &access,
-                                                      size_t{1});
-  }
-  if (!status.ok()) {
-    ReleaseAll(end, handles);
+  // Host memory first, so that no handle is lost for want of a place to note it.
+  const auto count = static_cast<size_t>(CeilDivide(missing, handle_bytes_));
+  handles.reserve(count);
+  grown.handles.reserve(grown.handles.size() + count);
+  absl::Cleanup undo = [&] { ReleaseAll(end, handles); };
+  if (absl::Status status = MapHandles(end, missing, handles); !status.ok())
     return WithFigures(status, missing, grown.mapped_bytes);
-  }
+  const CuMemAccessDescriptor access{.location = PropertiesOf(device_).location,
+                                     .flags = CuMemAccessFlags::kReadWrite};
+  if (absl::Status status = driver_.Call<&DriverTable::MemSetAccess>(
+          end, static_cast<size_t>(missing), &access, size_t{1});
+      !status.ok())
+    return WithFigures(status, missing, grown.mapped_bytes);
+  std::move(undo).Cancel();
   grown.handles.insert(grown.handles.end(), handles.begin(), handles.end());
   grown.mapped_bytes += missing;
   return absl::OkStatus();

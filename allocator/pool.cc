@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <climits>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
@@ -62,10 +65,9 @@ absl::StatusOr<DeviceAddress> Pool::AllocateEager(int lane, int64_t bytes) {
                      "release outputs or raise window_bytes",
                      bytes, arena_->window_bytes(), eager.live_bytes());
   }
-  if (absl::Status status = arena_->Grow(window, *offset + bytes); !status.ok()) {
-    eager.Free(*offset);
-    return status;
-  }
+  absl::Cleanup undo = [&] { eager.Free(*offset); };
+  COPPICE_RETURN_IF_ERROR(arena_->Grow(window, *offset + bytes));
+  std::move(undo).Cancel();
   eager_peak_ = std::max(eager_peak_, eager.top());
   return start + static_cast<DeviceAddress>(*offset);
 }

@@ -1,9 +1,10 @@
-// Best fit over two indexes of the same free ranges: by offset to coalesce, by size to choose.
+// Best fit over two indexes of the same ranges: by offset to coalesce, by size to choose.
 
 #include "coppice/allocator/range_allocator.h"
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
@@ -15,52 +16,44 @@ RangeAllocator::RangeAllocator(int64_t capacity, int64_t alignment)
     : capacity_(capacity), alignment_(alignment) {
   COPPICE_CHECK(capacity >= 0, "a capacity is not negative");
   COPPICE_CHECK(IsPowerOfTwo(alignment), "an alignment is a power of two");
-  if (capacity > 0) InsertFree(0, capacity);
+  if (capacity == 0) return;
+  keys_.insert(KeyOf(ranges_.emplace(0, Range{.bytes = capacity}).first));
 }
 
 std::optional<int64_t> RangeAllocator::Allocate(int64_t bytes) {
   COPPICE_CHECK(bytes >= 1, "an allocation has at least one byte");
   if (bytes > capacity_ / alignment_ * alignment_) return std::nullopt;
   const int64_t size = CeilDivide(bytes, alignment_) * alignment_;
-  const auto tightest = by_size_.lower_bound({size, 0});
-  if (tightest == by_size_.end()) return std::nullopt;
-  const auto [free_bytes, offset] = *tightest;
-  EraseFree(offset, free_bytes);
-  if (free_bytes > size) InsertFree(offset + size, free_bytes - size);
-  live_.emplace(offset, size);
+  const auto tightest = keys_.lower_bound({false, size, 0});
+  if (tightest == keys_.end()) return std::nullopt;
+  const auto [live, free_bytes, offset] = *tightest;
+  if (live) return std::nullopt;
+  const auto range = ranges_.find(offset);
+  if (free_bytes > size) Split(range, size);
+  Set(range, {.bytes = size, .live = true});
+  ++live_count_;
   live_bytes_ += size;
   peak_ = std::max(peak_, offset + size);
   return offset;
 }
 
 int64_t RangeAllocator::Free(int64_t offset) {
-  const auto live = live_.find(offset);
-  COPPICE_CHECK(live != live_.end(), "the offset is not live");
-  const int64_t size = live->second;
-  live_.erase(live);
+  const auto range = ranges_.find(offset);
+  COPPICE_CHECK(range != ranges_.end() && range->second.live, "the offset is not live");
+  const int64_t size = range->second.bytes;
+  Set(range, {.bytes = size, .live = false});
+  --live_count_;
   live_bytes_ -= size;
-
-  int64_t lower = offset;
-  int64_t upper = offset + size;
-  const auto above = free_.lower_bound(offset);
-  if (above != free_.begin()) {
-    const auto [below_offset, below_bytes] = *std::prev(above);
-    if (below_offset + below_bytes == lower) {
-      EraseFree(below_offset, below_bytes);
-      lower = below_offset;
-    }
-  }
-  if (above != free_.end() && above->first == upper) {
-    const auto [above_offset, above_bytes] = *above;
-    EraseFree(above_offset, above_bytes);
-    upper = above_offset + above_bytes;
-  }
-  InsertFree(lower, upper - lower);
+  const auto above = std::next(range);
+  if (above != ranges_.end() && !above->second.live) Absorb(range, above);
+  if (range != ranges_.begin() && !std::prev(range)->second.live) Absorb(std::prev(range), range);
   return size;
 }
 
 int64_t RangeAllocator::top() const {
-  return live_.empty() ? 0 : live_.rbegin()->first + live_.rbegin()->second;
+  if (ranges_.empty()) return 0;
+  const auto& [offset, last] = *ranges_.rbegin();
+  return last.live ? offset + last.bytes : offset;  // No two free ranges touch.
 }
 
 absl::Status RangeAllocator::Validate() const {
@@ -69,41 +62,57 @@ absl::Status RangeAllocator::Validate() const {
                      "RangeAllocator: {} at offset {}; this is a defect of the allocator", what,
                      offset);
   };
-  int64_t offset = 0;
+  int64_t end = 0;
   int64_t live_bytes = 0;
+  int64_t live_count = 0;
   bool after_free = false;
-  auto free = free_.begin();
-  auto live = live_.begin();
-  while (offset < capacity_) {
-    const bool is_free = free != free_.end() && free->first == offset;
-    const bool is_live = live != live_.end() && live->first == offset;
-    if (is_free == is_live) return violation("ranges do not tile", offset);
-    const int64_t size = is_free ? free->second : live->second;
-    if (size < 1) return violation("an empty range", offset);
-    if (is_free && after_free) return violation("two free ranges touch", offset);
-    if (is_free && !by_size_.contains({size, offset})) return violation("no size entry", offset);
-    if (is_live && size % alignment_ != 0) return violation("an unrounded size", offset);
-    live_bytes += is_live ? size : 0;
-    is_free ? ++free : ++live;
-    after_free = is_free;
-    offset += size;
+  for (auto range = ranges_.begin(); range != ranges_.end(); ++range) {
+    const auto& [offset, value] = *range;
+    if (offset != end) return violation("ranges do not tile", offset);
+    if (value.bytes < 1) return violation("an empty range", offset);
+    if (after_free && !value.live) return violation("two free ranges touch", offset);
+    if (value.live && value.bytes % alignment_ != 0) return violation("an unrounded size", offset);
+    if (!keys_.contains(KeyOf(range))) return violation("no key", offset);
+    live_bytes += value.live ? value.bytes : 0;
+    live_count += value.live ? 1 : 0;
+    after_free = !value.live;
+    end = offset + value.bytes;
   }
-  if (offset != capacity_ || free != free_.end() || live != live_.end())
-    return violation("ranges beyond the capacity", offset);
-  if (by_size_.size() != free_.size()) return violation("stale size entries", offset);
-  if (live_bytes != live_bytes_) return violation("a wrong live count", offset);
+  if (end != capacity_) return violation("ranges do not reach the capacity", end);
+  if (keys_.size() != ranges_.size()) return violation("stale keys", end);
+  if (live_bytes != live_bytes_ || live_count != live_count_)
+    return violation("a wrong live count", end);
   if (peak_ < top() || peak_ > capacity_) return violation("a wrong peak", peak_);
   return absl::OkStatus();
 }
 
-void RangeAllocator::InsertFree(int64_t offset, int64_t bytes) {
-  free_.emplace(offset, bytes);
-  by_size_.emplace(bytes, offset);
+RangeAllocator::Key RangeAllocator::KeyOf(Ranges::const_iterator range) {
+  return {range->second.live, range->second.bytes, range->first};
 }
 
-void RangeAllocator::EraseFree(int64_t offset, int64_t bytes) {
-  free_.erase(offset);
-  by_size_.erase({bytes, offset});
+void RangeAllocator::Set(Ranges::iterator range, const Range& value) {
+  auto key = keys_.extract(KeyOf(range));
+  range->second = value;
+  key.value() = KeyOf(range);
+  keys_.insert(std::move(key));
+}
+
+// Leaves `bytes` of a free range in it and makes the rest another one.
+void RangeAllocator::Split(Ranges::iterator range, int64_t bytes) {
+  const int64_t rest_bytes = range->second.bytes - bytes;
+  // Host memory first: after this nothing can fail.
+  Ranges rest = {{range->first + bytes, Range{.bytes = rest_bytes}}};
+  std::set<Key> rest_key = {KeyOf(rest.begin())};
+  Set(range, {.bytes = bytes});
+  ranges_.merge(rest);
+  keys_.merge(rest_key);
+}
+
+// Joins two free ranges that touch.
+void RangeAllocator::Absorb(Ranges::iterator lower, Ranges::iterator upper) {
+  Set(lower, {.bytes = lower->second.bytes + upper->second.bytes});
+  keys_.erase(KeyOf(upper));
+  ranges_.erase(upper);
 }
 
 }  // namespace coppice

@@ -12,7 +12,7 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <utility>
+#include <tuple>
 
 #include "absl/status/status.h"
 
@@ -24,35 +24,46 @@ class RangeAllocator {
   RangeAllocator(int64_t capacity, int64_t alignment);
 
   // The lowest of the tightest free ranges that hold `bytes`, or nullopt if none does: an ordinary
-  // outcome. Requires: bytes >= 1 (checked). Cost: O(log ranges); allocates.
+  // outcome. Requires: bytes >= 1 (checked). Cost: O(log ranges); allocates, and changes nothing if
+  // that throws.
   std::optional<int64_t> Allocate(int64_t bytes);
 
   // Gives a range back and joins it with its free neighbours. Requires: `offset` came from Allocate
-  // and is not free (checked). Returns the rounded size. Cost: O(log ranges).
+  // and is not free (checked). Returns the rounded size. Cost: O(log ranges); allocates nothing.
   int64_t Free(int64_t offset);
 
   int64_t capacity() const { return capacity_; }
   int64_t live_bytes() const { return live_bytes_; }  // Sum of rounded live sizes.
-  int64_t live_count() const { return static_cast<int64_t>(live_.size()); }
+  int64_t live_count() const { return live_count_; }
   int64_t top() const;                    // End of the highest live range; 0 if none.
   int64_t peak() const { return peak_; }  // The highest top() so far.
 
-  // Recomputes every invariant from the maps: ranges tile [0, capacity), no two free ones touch,
+  // Recomputes every invariant: ranges tile [0, capacity), no two free ones touch,
   // the counters are right. Errors: kInternal naming the first violation. For tests. Cost:
   // O(ranges).
   absl::Status Validate() const;
 
  private:
-  void InsertFree(int64_t offset, int64_t bytes);
-  void EraseFree(int64_t offset, int64_t bytes);
+  struct Range {
+    int64_t bytes = 0;
+    bool live = false;
+  };
+  using Ranges = std::map<int64_t, Range>;         // By offset; they tile [0, capacity).
+  using Key = std::tuple<bool, int64_t, int64_t>;  // (live, bytes, offset): free ones first.
+
+  static Key KeyOf(Ranges::const_iterator range);
+  // These change ranges in place, so that nothing but Split allocates.
+  void Set(Ranges::iterator range, const Range& value);
+  void Split(Ranges::iterator range, int64_t bytes);
+  void Absorb(Ranges::iterator lower, Ranges::iterator upper);
 
   int64_t capacity_;
   int64_t alignment_;
   int64_t live_bytes_ = 0;
+  int64_t live_count_ = 0;
   int64_t peak_ = 0;
-  std::map<int64_t, int64_t> free_;                // Offset to size.
-  std::set<std::pair<int64_t, int64_t>> by_size_;  // (size, offset) of the same ranges.
-  std::map<int64_t, int64_t> live_;                // Offset to rounded size.
+  Ranges ranges_;
+  std::set<Key> keys_;  // Of the same ranges.
 };
 
 }  // namespace coppice
