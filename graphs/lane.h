@@ -1,9 +1,10 @@
 // A lane: one window of the pool and everything that must not overlap in it. Private to graphs/.
 //
-// Threads: everything below `mutex` is guarded by it.
+// Threads: everything below `mutex` is guarded by it, but for `owning_leases`.
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <utility>
@@ -50,7 +51,7 @@ struct Lane {
   CuStream last_stream = nullptr;  // Of the lane's last work; null before the first.
   uint64_t epoch = 0;              // Counts the calls that wrote the node window.
   int open_scopes = 0;
-  int64_t owning_leases = 0;  // Leases that hold bytes of the eager window.
+  std::atomic<int64_t> owning_leases = 0;  // Output tables that hold bytes of the eager window.
   SessionStats stats;
 };
 

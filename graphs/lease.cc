@@ -11,7 +11,16 @@
 
 namespace coppice {
 
+internal::OwnedOutputs internal::MakeOwnedOutputs(Lane& lane) {
+  OwnedOutputs outputs(new OutputTable{.lane = &lane});
+  ++lane.owning_leases;
+  return outputs;
+}
+
 void internal::OutputTableDeleter::operator()(OutputTable* table) const {
+  for (const Tensor& tensor : table->tensors)
+    table->lane->pool.FreeEager(table->lane->index, tensor.data);
+  --table->lane->owning_leases;
   delete table;
 }
 
@@ -33,13 +42,7 @@ int Lease::output_count() const {
 }
 
 void Lease::Release() {
-  if (owned_ != nullptr) {
-    const std::lock_guard<std::mutex> lock(lane_->mutex);
-    for (const Tensor& tensor : owned_->tensors)
-      lane_->pool.FreeEager(lane_->index, tensor.data);
-    --lane_->owning_leases;
-    owned_.reset();
-  }
+  owned_.reset();
   outputs_ = nullptr;
   lane_ = nullptr;
 }

@@ -13,9 +13,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
-
-#include "absl/container/flat_hash_map.h"
 
 #include "coppice/allocator/plan.h"
 #include "coppice/base/tensor.h"
@@ -75,7 +75,12 @@ struct CopyShape {
 struct OutputTable {
   const ProgramSpec* spec = nullptr;
   std::vector<Tensor> tensors;  // Dense, at the padded extents.
+  Lane* lane = nullptr;         // Whose eager window the tensors are live in; null for a node's.
 };
+using OwnedOutputs = std::unique_ptr<OutputTable, OutputTableDeleter>;
+
+// An empty table for an eager run's outputs. It frees them when it goes, without the lane's lock.
+OwnedOutputs MakeOwnedOutputs(Lane& lane);
 
 // One step of a program's allocation trace.
 struct TraceEvent {
@@ -109,8 +114,11 @@ struct Node {
 
 // Nodes of one program on one lane, by key; `order` is the order of creation.
 struct NodeTable {
-  absl::flat_hash_map<NodeKey, std::unique_ptr<Node>, NodeKeyHash> by_key;
+  std::unordered_map<NodeKey, std::unique_ptr<Node>, NodeKeyHash> by_key;
   std::vector<const Node*> order;
+
+  // Adds a node under its key, which has none.
+  Node& Add(std::unique_ptr<Node> node);
 };
 
 }  // namespace internal

@@ -7,9 +7,10 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/cleanup/cleanup.h"
 
 #include "coppice/allocator/plan.h"
 #include "coppice/allocator/planner.h"
@@ -118,12 +119,12 @@ class EagerContext final : public RunContext {
     if (trace_ != nullptr) {
       trace_->events.push_back({.kind = TraceEvent::Kind::kFree, .buffer = found->second.buffer});
     }
-    live_.erase(found);
     if (spec_.one_stream) {
       lane_.pool.FreeEager(lane_.index, address);
     } else {
       parked_.push_back(address);
     }
+    live_.erase(found);
     return absl::OkStatus();
   }
 
@@ -138,7 +139,9 @@ class EagerContext final : public RunContext {
   absl::StatusOr<DeviceAddress> AllocateBytes(int64_t bytes, int output) override {
     COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address,
                              lane_.pool.AllocateEager(lane_.index, bytes));
+    absl::Cleanup undo = [&] { lane_.pool.FreeEager(lane_.index, address); };
     live_[address] = {.buffer = buffer_count_, .output = output};
+    std::move(undo).Cancel();
     if (trace_ != nullptr) {
       trace_->events.push_back(
           {.kind = output < 0 ? TraceEvent::Kind::kAllocate : TraceEvent::Kind::kOutput,
@@ -153,7 +156,7 @@ class EagerContext final : public RunContext {
 
   Lane& lane_;
   Trace* const trace_;
-  absl::flat_hash_map<DeviceAddress, Allocation> live_;
+  std::unordered_map<DeviceAddress, Allocation> live_;
   std::vector<DeviceAddress> parked_;  // Freed, but a forked stream may still be using them.
   int buffer_count_ = 0;
   bool keep_outputs_ = false;
@@ -264,7 +267,7 @@ ForkedTrace ForkedTraceOf(const Trace& trace,
                           const NodeMarks& marks,
                           const Graph::Topology& topology) {
   const size_t count = topology.nodes.size();
-  absl::flat_hash_map<CuGraphNode, size_t> segment_of;
+  std::unordered_map<CuGraphNode, size_t> segment_of;
   for (size_t event = 0; event < marks.size(); ++event) {
     for (const CuGraphNode node : marks[event])
       segment_of.try_emplace(node, event);

@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+
 #include "coppice/base/status.h"
 
 #include "graphs/nvtx.h"
@@ -13,14 +15,22 @@
 
 namespace coppice {
 
-using OwnedOutputs = std::unique_ptr<internal::OutputTable, internal::OutputTableDeleter>;
 using internal::CallShape;
 using internal::Lane;
 using internal::Node;
 using internal::NodeKey;
 using internal::NodeTable;
-using internal::OutputTable;
+using internal::OwnedOutputs;
 using internal::RunRequest;
+
+Node& internal::NodeTable::Add(std::unique_ptr<Node> node) {
+  Node& added = *node;
+  order.push_back(&added);
+  absl::Cleanup undo = [this] { order.pop_back(); };
+  by_key.emplace(added.key, std::move(node));
+  std::move(undo).Cancel();
+  return added;
+}
 
 // Passes `status` on; a sticky device error also becomes the answer to every later call.
 absl::Status Session::State::Remember(absl::Status status) {
@@ -121,13 +131,12 @@ absl::StatusOr<Lease> Session::State::RunEager(const Call& call,
   COPPICE_RETURN_IF_ERROR(lane.Enter(call.stream));
   internal::FillStaging(call, shape, params);
   COPPICE_RETURN_IF_ERROR(staging.Launch(call.stream, params));
-  OwnedOutputs outputs(new OutputTable);
+  OwnedOutputs outputs = internal::MakeOwnedOutputs(lane);
   COPPICE_RETURN_IF_ERROR(internal::RunEagerly(lane, RequestOf(call, shape.real, params, lane),
                                                Phase::kEager, *outputs, /*trace=*/nullptr));
   Lease lease = Finish(call, shape, lane, Path::kEager, reason);
   lease.outputs_ = outputs.get();
   lease.owned_ = std::move(outputs);
-  ++lane.owning_leases;
   return lease;
 }
 
@@ -171,15 +180,13 @@ absl::StatusOr<Lease> Session::State::WarmUp(const Call& call,
   StagingParams params = node->staging;
   if (call.poison != Poison::kOff) internal::ApplyPoison(*call.program, call.poison, params);
   COPPICE_RETURN_IF_ERROR(staging.Launch(call.stream, params));
-  OwnedOutputs outputs(new OutputTable);
+  OwnedOutputs outputs = internal::MakeOwnedOutputs(lane);
   COPPICE_RETURN_IF_ERROR(internal::RunEagerly(lane, RequestOf(call, shape.padded, params, lane),
                                                Phase::kWarmUp, *outputs, &node->trace));
-  Lease lease = Finish(call, shape, lane, Path::kWarmUp, node->made_for);
+  const Reason reason = table.Add(std::move(node)).made_for;
+  Lease lease = Finish(call, shape, lane, Path::kWarmUp, reason);
   lease.outputs_ = outputs.get();
   lease.owned_ = std::move(outputs);
-  ++lane.owning_leases;
-  table.order.push_back(node.get());
-  table.by_key.emplace(key, std::move(node));
   return lease;
 }
 
@@ -272,9 +279,10 @@ absl::Status Session::State::WarmBucket(const Call& call,
                                         Lane& lane) {
   NodeTable& table = call.program->lanes[static_cast<size_t>(lane.index)];
   const NodeKey key = KeyOf(call, shape);
-  auto found = table.by_key.find(key);
-  if (found != table.by_key.end() && found->second->exec.has_value()) return absl::OkStatus();
-  if (found == table.by_key.end()) {
+  const auto found = table.by_key.find(key);
+  Node* warm = found == table.by_key.end() ? nullptr : found->second.get();
+  if (warm != nullptr && warm->exec.has_value()) return absl::OkStatus();
+  if (warm == nullptr) {
     COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Node> node, MakeNode(call, key, lane));
     COPPICE_RETURN_IF_ERROR(lane.Enter(call.stream));
     StagingParams params = node->staging;
@@ -283,20 +291,16 @@ absl::Status Session::State::WarmBucket(const Call& call,
     COPPICE_RETURN_IF_ERROR(staging.Launch(call.stream, params));
     RunRequest request = RequestOf(call, shape.padded, node->staging, lane);
     if (scratch != nullptr) request.binding = scratch;
-    OutputTable outputs;
+    const OwnedOutputs outputs = internal::MakeOwnedOutputs(lane);
     COPPICE_RETURN_IF_ERROR(
-        internal::RunEagerly(lane, request, Phase::kWarmUp, outputs, &node->trace));
-    for (const Tensor& tensor : outputs.tensors)
-      pool->FreeEager(lane.index, tensor.data);
-    table.order.push_back(node.get());
-    found = table.by_key.emplace(key, std::move(node)).first;
+        internal::RunEagerly(lane, request, Phase::kWarmUp, *outputs, &node->trace));
+    warm = &table.Add(std::move(node));
   }
   if (lane.open_scopes != 0) {
     return FailedPrecondition("Session::Warm: {} read scopes are open on lane {}", lane.open_scopes,
                               lane.index);
   }
-  return internal::Record(lane, RequestOf(call, shape.padded, found->second->staging, lane),
-                          *found->second);
+  return internal::Record(lane, RequestOf(call, shape.padded, warm->staging, lane), *warm);
 }
 
 }  // namespace coppice

@@ -3,10 +3,9 @@
 #include "coppice/runtime/graph.h"
 
 #include <cstddef>
+#include <unordered_map>
 #include <utility>
 #include <vector>
-
-#include "absl/container/flat_hash_map.h"
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
@@ -65,7 +64,7 @@ bool Graph::Topology::IsChain() const {
 absl::StatusOr<Graph::Topology> Graph::GetTopology() const {
   Topology topology;
   COPPICE_ASSIGN_OR_RETURN(topology.nodes, NodesOf(*driver_, handle_));
-  absl::flat_hash_map<CuGraphNode, int> index_of;
+  std::unordered_map<CuGraphNode, int> index_of;
   for (size_t node = 0; node < topology.nodes.size(); ++node) {
     index_of[topology.nodes[node]] = static_cast<int>(node);
   }
