@@ -6,6 +6,8 @@
 // The program claims kRowIndependent, takes x as a copied input, `one` and `counter` as static
 // ones, and asks for one temporary.
 //
+// An AffineDevice is all of that; a SessionFixture is one as a GoogleTest fixture.
+//
 // Threads: one test at a time.
 
 #pragma once
@@ -46,11 +48,11 @@ struct TestKernels {
   Kernel scale;
 };
 
-class SessionFixture : public testing::Test {
+class AffineDevice {
  protected:
   static constexpr int64_t kLargest = 64;  // Of affine's buckets, which are powers of two.
 
-  explicit SessionFixture(const DriverLedger::Options& ledger = {})
+  explicit AffineDevice(const DriverLedger::Options& ledger = {})
       : device_(EmulatorOptions(), ledger),
         kernels_(device_.driver()),
         one_(*device_.Upload(std::vector<float>{1})),
@@ -196,6 +198,11 @@ class SessionFixture : public testing::Test {
   DeviceMemory one_;
   DeviceMemory counter_;
   std::vector<DeviceMemory> uploads_;  // Inputs of calls, kept until the test ends.
+};
+
+class SessionFixture : public testing::Test, protected AffineDevice {
+ protected:
+  explicit SessionFixture(const DriverLedger::Options& ledger = {}) : AffineDevice(ledger) {}
 };
 
 }  // namespace coppice

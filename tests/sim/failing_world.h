@@ -1,0 +1,259 @@
+// A session whose driver and whose host memory may fail at any call, and its onlooker, for whom
+// neither ever does.
+//
+// The session's driver is the ledger, where faults are injected, inside a table that stops counting
+// host allocations: the emulator stands for a driver, and a driver keeps its own memory. Inputs are
+// uploaded beforehand and outputs read from the emulator directly, so that only what the session
+// and its program do can fail.
+//
+// Every session call is checked: outputs that come out are right, and once a call has returned a
+// sticky error every later one returns the same.
+//
+// Threads: one.
+
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tests/graphs/session_fixture.h"
+#include "tests/sim/host_allocations.h"
+
+namespace coppice {
+
+// A driver's entries with host allocations uncounted.
+class UncountedTable {
+ public:
+  static DriverTable Around(const DriverTable& table) {
+    inner_ = table;
+    DriverTable wrapped;
+#define X(member, version, parameters) wrapped.member = &Entry<&DriverTable::member>::Call;
+#include "coppice/runtime/driver_entries.inc"
+#undef X
+    return wrapped;
+  }
+
+ private:
+  template <auto kMember>
+  struct Entry;
+  template <typename... Args, CuResult (*DriverTable::*kMember)(Args...)>
+  struct Entry<kMember> {
+    static CuResult Call(Args... args) {
+      const CountingScope uncounted(false);
+      return (inner_.*kMember)(args...);
+    }
+  };
+
+  static inline DriverTable inner_;
+};
+
+class FailingWorld : private AffineDevice {
+ public:
+  static constexpr int64_t kOverLargest = kLargest + 36;
+
+  FailingWorld()
+      : driver_(UncountedTable::Around(device_.driver().table()), DriverKind::kEmulator),
+        context_(*Context::Create(driver_)),
+        side_(*Stream::Create(device_.driver())),
+        fork_(*Event::Create(device_.driver())),
+        join_(*Event::Create(device_.driver())),
+        scratch_(*device_.Upload(std::vector<float>{0})) {
+    for (const int64_t n : {int64_t{8}, int64_t{32}, kOverLargest})
+      inputs_.emplace_back(n, *device_.Upload(Ramp(n)));
+  }
+
+  DriverLedger& ledger() { return device_.ledger(); }
+  Emulator& emulator() { return device_.emulator(); }
+  CuStream main_stream() const { return device_.stream(); }
+  CuStream side_stream() const { return side_.handle(); }
+
+  // Affine with a temporary of `n` times 256 KiB, so that windows grow with the bucket.
+  Callable GrowingCallable() const {
+    return AffineCallable([](CallContext& context) -> absl::Status {
+      constexpr int64_t kBytesPerElement = 256 * 1024;
+      COPPICE_ASSIGN_OR_RETURN(const DeviceAddress large,
+                               context.Allocate(context.extent(0) * kBytesPerElement));
+      return context.Free(large);
+    });
+  }
+
+  // Affine that fills one temporary on the side stream while it fills another on its own. Like any
+  // callable, it leaves no work unjoined when it fails.
+  Callable ForkingCallable() {
+    return AffineCallable([this](CallContext& context) -> absl::Status {
+      COPPICE_ASSIGN_OR_RETURN(const DeviceAddress forked, context.Allocate(sizeof(float)));
+      COPPICE_ASSIGN_OR_RETURN(const DeviceAddress beside, context.Allocate(sizeof(float)));
+      COPPICE_RETURN_IF_ERROR(Order(context, fork_, context.stream(), side_stream()));
+      absl::Status status = Fill(context, side_stream(), forked);
+      if (status.ok()) status = Fill(context, context.stream(), beside);
+      if (status.ok()) status = Order(context, join_, side_stream(), context.stream());
+      if (!status.ok() && context.phase() != Phase::kRecord) SynchronizeRaw(side_stream());
+      COPPICE_RETURN_IF_ERROR(status);
+      COPPICE_RETURN_IF_ERROR(context.Free(forked));
+      return context.Free(beside);
+    });
+  }
+
+  // Makes the session, registers affine and binds it. With `callable`, affine runs that.
+  absl::Status Open(const SessionOptions& options = {}, Callable callable = nullptr) {
+    if (!callable) callable = AffineCallable();
+    poison_ = absl::OkStatus();
+    return Attempt([&]() -> absl::Status {
+      COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                               Session::Create(context_, options));
+      COPPICE_ASSIGN_OR_RETURN(program_, session->Register(AffineSpec(), std::move(callable)));
+      COPPICE_ASSIGN_OR_RETURN(binding_,
+                               session->Bind(*program_, AffineStatics(counter_.address())));
+      COPPICE_ASSIGN_OR_RETURN(scratch_binding_,
+                               session->Bind(*program_, AffineStatics(scratch_.address())));
+      session_ = std::move(session);
+      return absl::OkStatus();
+    });
+  }
+
+  bool is_open() const { return session_ != nullptr; }
+
+  // Closes the session. A driver that refuses everything has nothing in flight.
+  void Close(bool driver_is_dead = false) {
+    if (driver_is_dead) SynchronizeRaw(nullptr);
+    const CountingScope counted(true);
+    leases_.clear();
+    session_.reset();
+  }
+
+  // Runs affine on 1, 2, ... n, for which there is an input; keeps the lease. Reads the outputs on
+  // `reader`.
+  absl::Status Run(int64_t n, int lane, CuStream stream, CuStream reader) {
+    const auto input = std::ranges::find(inputs_, n, &std::pair<int64_t, DeviceMemory>::first);
+    const int64_t dims[] = {n};
+    const Tensor x = Tensor::Dense(input->second.address(), DType::kFloat32, dims);
+    Lease& lease = leases_.emplace_back();
+    absl::Status status = Attempt([&]() -> absl::Status {
+      COPPICE_ASSIGN_OR_RETURN(lease, session_->Run({.program = program_,
+                                                     .binding = binding_,
+                                                     .inputs = {&x, 1},
+                                                     .scalars = {&kFactor, 1},
+                                                     .stream = stream,
+                                                     .lane = lane}));
+      return absl::OkStatus();
+    });
+    if (status.ok()) (void)Guarded([&] { return ExpectOutputs(lease, n, reader); }).ok();
+    return status;
+  }
+  absl::Status Run(int64_t n) { return Run(n, 0, main_stream(), main_stream()); }
+
+  absl::Status Warm(const std::vector<std::vector<int64_t>>& buckets) {
+    return Attempt([&] {
+      return session_->Warm(*program_, binding_, buckets, {&kFactor, 1},
+                            {.scratch = scratch_binding_});
+    });
+  }
+
+  absl::Status Trim() {
+    return Attempt([&] { return session_->Trim(); });
+  }
+
+  void ReleaseLeases() {
+    const CountingScope counted(true);
+    leases_.clear();
+  }
+
+  // Expects that the session works, or gives its first sticky error as every answer.
+  void ExpectUsableOrPoisoned() {
+    EXPECT_EQ(emulator().live().captures, 0);
+    for (int call = 0; call < 3; ++call)
+      EXPECT_EQ(Run(8), poison_);
+    EXPECT_EQ(Run(kOverLargest), poison_);
+    EXPECT_EQ(Warm({{16}}), poison_);
+    EXPECT_EQ(Trim(), poison_);
+    if (poison_.ok()) {
+      EXPECT_EQ(leases_[leases_.size() - 2].path(), Path::kReplay) << "not recorded again";
+    }
+  }
+
+ private:
+  static constexpr int64_t kFactor = std::bit_cast<int64_t>(2.0);
+
+  static absl::Status Order(CallContext& context,
+                            const Event& event,
+                            CuStream before,
+                            CuStream after) {
+    COPPICE_RETURN_IF_ERROR(
+        context.driver().Call<&DriverTable::EventRecord>(event.handle(), before));
+    return context.driver().Call<&DriverTable::StreamWaitEvent>(after, event.handle(), 0U);
+  }
+
+  absl::Status Fill(CallContext& context, CuStream stream, DeviceAddress target) const {
+    return Launch(context.driver(), kernels_.fill, stream,
+                  FillParams{.target = PointerAt<float>(target), .count = 1, .value = 1},
+                  GridFor(1));
+  }
+
+  // A call during which host allocations count. Out of host memory is RESOURCE_EXHAUSTED.
+  template <typename Body>
+  static absl::Status Guarded(Body body) {
+    try {
+      const CountingScope counted(true);
+      return body();
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError("host");
+    }
+  }
+
+  // A call of the session, which a sticky error ends.
+  template <typename Body>
+  absl::Status Attempt(Body body) {
+    absl::Status status = Guarded(body);
+    const std::optional<CuResult> result = CuResultOf(status);
+    if (!poison_.ok()) {
+      EXPECT_EQ(status, poison_) << "a poisoned session gave another answer";
+    } else if (result.has_value() && IsSticky(*result)) {
+      poison_ = status;
+    }
+    return status;
+  }
+
+  absl::Status ExpectOutputs(const Lease& lease, int64_t n, CuStream reader) {
+    COPPICE_ASSIGN_OR_RETURN(const ReadScope scope, lease.Read(reader));
+    const CountingScope uncounted(false);
+    const Tensor y = scope.output(0);
+    std::vector<float> values(static_cast<size_t>(y.element_count()));
+    const DriverTable& raw = device_.emulator().driver().table();
+    EXPECT_EQ(raw.MemcpyDtoHAsync(values.data(), y.data, values.size() * sizeof(float), reader),
+              CuResult::kSuccess);
+    SynchronizeRaw(reader);
+    EXPECT_EQ(values, Expected(n));
+    return absl::OkStatus();
+  }
+
+  // Waits for a stream, or for all, by the way that never fails.
+  void SynchronizeRaw(CuStream stream) {
+    const CountingScope uncounted(false);
+    const DriverTable& raw = device_.emulator().driver().table();
+    EXPECT_EQ(stream == nullptr ? raw.CtxSynchronize() : raw.StreamSynchronize(stream),
+              CuResult::kSuccess);
+  }
+
+  const Driver driver_;
+  const Context context_;
+  const Stream side_;
+  const Event fork_;
+  const Event join_;
+  const DeviceMemory scratch_;
+  std::vector<std::pair<int64_t, DeviceMemory>> inputs_;
+
+  std::unique_ptr<Session> session_;
+  const Program* program_ = nullptr;
+  const Binding* binding_ = nullptr;
+  const Binding* scratch_binding_ = nullptr;
+  std::vector<Lease> leases_;  // After the session, so that they go before it.
+  absl::Status poison_;
+};
+
+}  // namespace coppice

@@ -1,0 +1,210 @@
+// Goal: whatever fails, and whenever, a session ends in a status, gives no wrong value, leaks
+// nothing, and works on or answers with its first sticky error. Method: every scenario is run once
+// for each of its driver calls, and once for each of its host allocations, with that one failing.
+//
+// COPPICE_SWEEP_SHARE=N in the environment runs each N-th case.
+
+#include <charconv>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+
+#include "coppice/base/check.h"
+
+#include "tests/sim/failing_world.h"
+
+namespace coppice {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int64_t kDefaultShare = 20;
+#else
+constexpr int64_t kDefaultShare = 1;
+#endif
+
+// How many cases there are for one that runs.
+int64_t SweepShare() {
+  const char* const text = std::getenv("COPPICE_SWEEP_SHARE");  // NOLINT(concurrency-mt-unsafe)
+  if (text == nullptr) return kDefaultShare;
+  const std::string_view digits(text);
+  int64_t share = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), share);
+  COPPICE_CHECK(error == std::errc() && end == digits.data() + digits.size() && share >= 1,
+                "COPPICE_SWEEP_SHARE is a whole number, at least 1");
+  return share;
+}
+
+// What is done before anything may fail, and what is done while things fail. The second ignores
+// statuses: the world checks them, and goes on as a caller would who logs an error.
+struct Scenario {
+  const char* name;
+  std::function<absl::Status(FailingWorld&)> prepare;
+  std::function<void(FailingWorld&, bool forever)> act;
+};
+
+void PrintTo(const Scenario& scenario, std::ostream* out) {
+  *out << scenario.name;
+}
+
+absl::Status RunTwice(FailingWorld& world, int64_t n) {
+  COPPICE_RETURN_IF_ERROR(world.Run(n));
+  return world.Run(n);
+}
+
+const Scenario kScenarios[] = {
+    {"WarmUp", [](FailingWorld& world) { return world.Open(); },
+     [](FailingWorld& world, bool) { (void)world.Run(8); }},
+    {"Record",
+     [](FailingWorld& world) {
+       COPPICE_RETURN_IF_ERROR(world.Open());
+       return world.Run(8);
+     },
+     [](FailingWorld& world, bool) { (void)RunTwice(world, 8); }},
+    {"RecordForked",
+     [](FailingWorld& world) {
+       COPPICE_RETURN_IF_ERROR(world.Open({}, world.ForkingCallable()));
+       return world.Run(8);
+     },
+     [](FailingWorld& world, bool) { (void)RunTwice(world, 8); }},
+    {"Replay",
+     [](FailingWorld& world) {
+       COPPICE_RETURN_IF_ERROR(world.Open());
+       return RunTwice(world, 8);
+     },
+     [](FailingWorld& world, bool) {
+       for (int i = 0; i < 3; ++i)
+         (void)world.Run(8);
+     }},
+    {"PoolGrowth", [](FailingWorld& world) { return world.Open({}, world.GrowingCallable()); },
+     [](FailingWorld& world, bool) {
+       for (const int64_t n : {8, 8, 32, 32, 8})
+         (void)world.Run(n);
+     }},
+    {"ReleaseAndTrim",
+     [](FailingWorld& world) {
+       COPPICE_RETURN_IF_ERROR(world.Open({}, world.GrowingCallable()));
+       COPPICE_RETURN_IF_ERROR(world.Run(8));
+       return world.Run(32);
+     },
+     [](FailingWorld& world, bool) {
+       world.ReleaseLeases();
+       (void)world.Trim();
+       (void)world.Run(FailingWorld::kOverLargest);
+     }},
+    {"EagerFallback", [](FailingWorld& world) { return world.Open(); },
+     [](FailingWorld& world, bool) {
+       (void)world.Run(FailingWorld::kOverLargest);
+       (void)world.Run(FailingWorld::kOverLargest);
+     }},
+    {"WarmAhead", [](FailingWorld& world) { return world.Open(); },
+     [](FailingWorld& world, bool) {
+       (void)world.Warm({{32}, {8}});
+       (void)world.Run(8);
+     }},
+    {"OpenAndClose", [](FailingWorld&) { return absl::OkStatus(); },
+     [](FailingWorld& world, bool forever) {
+       if (world.Open({.lanes = 2, .workspace_bytes = 4096}).ok()) {
+         (void)RunTwice(world, 8);
+         (void)world.Run(8, 1, world.side_stream(), world.side_stream());
+       }
+       world.Close(forever);
+     }},
+    {"LanesAndStreams",
+     [](FailingWorld& world) {
+       COPPICE_RETURN_IF_ERROR(world.Open({.lanes = 2}));
+       return RunTwice(world, 8);
+     },
+     [](FailingWorld& world, bool) {
+       (void)world.Run(8, 0, world.main_stream(), world.side_stream());
+       (void)world.Run(8, 0, world.side_stream(), world.main_stream());
+       (void)world.Run(8, 1, world.side_stream(), world.main_stream());
+       (void)world.Run(8, 1, world.main_stream(), world.main_stream());
+     }},
+};
+
+class FaultSweepTest : public testing::TestWithParam<Scenario> {
+ protected:
+  // Which call or allocation fails, and how; none if `nth` is 0.
+  struct Case {
+    int64_t nth = 0;
+    std::optional<CuResult> result;  // Of a driver call; empty for a host allocation.
+    bool forever = false;
+  };
+
+  // Runs the scenario from scratch and returns how many driver calls and host allocations it made.
+  std::pair<int64_t, int64_t> RunCase(const Case& failing) {
+    FailingWorld world;
+    EXPECT_OK(GetParam().prepare(world));
+    const int64_t calls_before = world.ledger().calls();
+    if (failing.nth > 0 && failing.result.has_value()) {
+      world.ledger().Inject(
+          {.nth = failing.nth, .result = *failing.result, .forever = failing.forever});
+    }
+    const bool host = failing.nth > 0 && !failing.result.has_value();
+    host_allocations = {.fail_from = host ? failing.nth : 0, .forever = failing.forever};
+    GetParam().act(world, failing.forever);
+    const int64_t allocations = std::exchange(host_allocations, {}).count;
+    const int64_t calls = world.ledger().calls() - calls_before;
+    EXPECT_GE(failing.result.has_value() ? calls : allocations, failing.nth) << "nothing failed";
+    world.ledger().ClearFaults();
+    if (!world.is_open()) {
+      EXPECT_OK(world.Open());
+    }
+    world.ExpectUsableOrPoisoned();
+    return {calls, allocations};
+  }
+
+  // Runs one in SweepShare() of the cases 1 to `last`.
+  void Sweep(int64_t last, Case failing) {
+    const int64_t share = SweepShare();
+    for (int64_t nth = 1; nth <= last && !HasFailure(); ++nth) {
+      if (next_case_++ % share != 0) continue;
+      failing.nth = nth;
+      SCOPED_TRACE(fmt::format(
+          "{} {} of {} fails{} with {}", failing.result.has_value() ? "driver call" : "allocation",
+          nth, last, failing.forever ? " and all later ones" : "",
+          failing.result.has_value() ? NameOf(*failing.result) : "std::bad_alloc"));
+      (void)RunCase(failing);
+      ++runs_;
+    }
+  }
+
+  void Report(int64_t last, const char* what) const {
+    fmt::print("{}: {} runs with failures, one in {} of the cases, over {} {}\n", GetParam().name,
+               runs_, SweepShare(), last, what);
+  }
+
+ private:
+  int64_t next_case_ = 0;
+  int64_t runs_ = 0;
+};
+
+TEST_P(FaultSweepTest, SurvivesEveryDriverCallThatFails) {
+  const int64_t calls = RunCase({}).first;
+  for (const CuResult result : {CuResult::kOutOfMemory, CuResult::kLaunchFailed}) {
+    for (const bool forever : {false, true})
+      Sweep(calls, {.result = result, .forever = forever});
+  }
+  Report(calls, "driver calls");
+}
+
+TEST_P(FaultSweepTest, SurvivesEveryHostAllocationThatFails) {
+  const int64_t allocations = RunCase({}).second;
+  for (const bool forever : {false, true})
+    Sweep(allocations, {.forever = forever});
+  Report(allocations, "host allocations");
+}
+
+INSTANTIATE_TEST_SUITE_P(Scenarios,
+                         FaultSweepTest,
+                         testing::ValuesIn(kScenarios),
+                         [](const auto& scenario) { return std::string(scenario.param.name); });
+
+}  // namespace
+}  // namespace coppice
