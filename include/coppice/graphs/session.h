@@ -18,6 +18,8 @@
 // context current. A stream given to a lane must live until the lane's next call, or its session's
 // end.
 //
+// After a sticky device error, Run, Warm and Trim return that error for ever.
+//
 // coppice throws nothing itself. If the host runs out of memory, std::bad_alloc passes through a
 // call, which may have run the program or not; it leaks nothing and leaves no open capture, and the
 // session goes on.
