@@ -76,7 +76,7 @@ class FailingWorld : private AffineDevice {
   // Affine with a temporary of `n` times 256 KiB, so that windows grow with the bucket.
   Callable GrowingCallable() const {
     return AffineCallable([](CallContext& context) -> absl::Status {
-      constexpr int64_t kBytesPerElement = 256 * 1024;
+      constexpr int64_t kBytesPerElement = int64_t{256} << 10;
       COPPICE_ASSIGN_OR_RETURN(const DeviceAddress large,
                                context.Allocate(context.extent(0) * kBytesPerElement));
       return context.Free(large);
