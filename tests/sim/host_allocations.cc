@@ -11,6 +11,9 @@ void* operator new(size_t bytes) {
   if (void* const memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
+void* operator new(size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
+  return coppice::host_allocations.Fails() ? nullptr : std::malloc(bytes);
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }
