@@ -3,34 +3,11 @@
 
 #include "coppice/graphs/session.h"
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "tests/graphs/session_fixture.h"
-
-namespace {
-
-std::atomic<int64_t> allocation_count{0};
-
-}  // namespace
-
-// Counted so that a test can show that a replay allocates nothing. Not inlined: the compiler would
-// otherwise match malloc and free with the operators around them.
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  allocation_count.fetch_add(1, std::memory_order_relaxed);
-  void* memory = std::malloc(bytes > 0 ? bytes : 1);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
+#include "tests/support/host_allocations.h"
 
 namespace coppice {
 namespace {
@@ -160,12 +137,15 @@ TEST_F(SessionTest, HitAllocatesNothing) {
                            .scalars = {&scalar, 1},
                            .stream = device_.stream()};
   work_is_dropped = true;
-  const int64_t before = allocation_count.load();
-  for (int i = 0; i < 10; ++i) {
-    const absl::StatusOr<Lease> lease = affine.session->Run(call);
-    if (!lease.ok() || lease->path() != Path::kReplay) break;
+  const int64_t before = host_allocations.count;
+  {
+    const CountingScope counting(true);
+    for (int i = 0; i < 10; ++i) {
+      const absl::StatusOr<Lease> lease = affine.session->Run(call);
+      if (!lease.ok() || lease->path() != Path::kReplay) break;
+    }
   }
-  const int64_t allocations = allocation_count.load() - before;
+  const int64_t allocations = host_allocations.count - before;
   work_is_dropped = false;
   EXPECT_EQ(allocations, 0);
   EXPECT_EQ(affine.session->nodes()[0].replays, 11);
@@ -521,7 +501,11 @@ TEST_F(SessionTest, StickyErrorAnswersEveryLaterCall) {
   const Affine affine = MakeAffine();
   ASSERT_OK(Call(affine, 4).status());
   const int64_t dims[] = {4};
-  const Tensor wild = Tensor::Dense(uint64_t{1} << 40, DType::kFloat32, dims);
+  // Reserved, and so nobody else's, but not mapped.
+  const Pool& pool = affine.session->pool();
+  const Tensor wild = Tensor::Dense(
+      pool.base(0, WindowKind::kNodes) + static_cast<DeviceAddress>(pool.window_bytes() / 2),
+      DType::kFloat32, dims);
   ASSERT_OK(Call(affine, 4, 2, [&](coppice::Call& call) { call.inputs = {&wild, 1}; }).status());
   EXPECT_FALSE(device_.Synchronize().ok());
   const int64_t scalar = std::bit_cast<int64_t>(2.0);

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "tests/graphs/session_fixture.h"
-#include "tests/sim/host_allocations.h"
+#include "tests/support/host_allocations.h"
 
 namespace coppice {
 

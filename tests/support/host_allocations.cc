@@ -1,7 +1,7 @@
 // Operator new and delete of programs whose host memory may run out when they wish. In a file of
 // their own, because compilers that see both bodies take the pair for a mismatch.
 
-#include "tests/sim/host_allocations.h"
+#include "tests/support/host_allocations.h"
 
 #include <cstdlib>
 #include <new>
