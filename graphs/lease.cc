@@ -52,6 +52,9 @@ absl::StatusOr<ReadScope> Lease::Read(CuStream stream) const {
     return FailedPrecondition(
         "Lease::Read: the lease is empty; read before releasing or moving it");
   }
+  if (reinterpret_cast<uintptr_t>(stream) <= 2) {
+    return InvalidArgument("Lease::Read: on the legacy stream; pass a stream of your own");
+  }
   const std::lock_guard<std::mutex> lock(lane_->mutex);
   if (owned_ == nullptr && lane_->epoch != epoch_) {
     return FailedPrecondition(

@@ -180,7 +180,8 @@ absl::Status Session::Warm(const Program& program,
         "Session::Warm: program '{}' needs a binding made for it by this session, and {} scalars",
         name, program.spec.scalars.size());
   }
-  if (program.mutates_statics && (options.scratch == nullptr || !fits(options.scratch))) {
+  if (program.mutates_statics &&
+      (options.scratch == nullptr || options.scratch == binding || !fits(options.scratch))) {
     return FailedPrecondition(
         "Session::Warm: program '{}' mutates static inputs; pass scratch ones in "
         "WarmOptions::scratch",

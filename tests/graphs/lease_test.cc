@@ -29,6 +29,12 @@ TEST_F(LeaseTest, DefaultLeaseHasNoOutputsAndCannotBeRead) {
   EXPECT_THAT(lease.Read(device_.stream()), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
+TEST_F(LeaseTest, ReadingOnTheLegacyStreamIsRejected) {
+  const Affine affine = Recorded();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
+  EXPECT_THAT(lease.Read(nullptr), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST_F(LeaseTest, OutputIsAViewAtTheCallsRealExtents) {
   const Affine affine = Recorded();
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 3));

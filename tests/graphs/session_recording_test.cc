@@ -335,6 +335,10 @@ TEST_F(RecordingTest, WarmRefusesWhatItCannotDo) {
   EXPECT_THAT(affine.session->Warm(*affine.program, affine.binding, Buckets({4}), {&scalar, 1}, {}),
               StatusIs(absl::StatusCode::kFailedPrecondition))
       << "affine mutates its counter and there is no scratch";
+  EXPECT_THAT(affine.session->Warm(*affine.program, affine.binding, Buckets({4}), {&scalar, 1},
+                                   {.scratch = affine.binding}),
+              StatusIs(absl::StatusCode::kFailedPrecondition))
+      << "the scratch is the real counter";
   EXPECT_THAT(affine.session->Warm(*affine.program, affine.binding, Buckets({4}), {},
                                    {.scratch = affine.binding}),
               StatusIs(absl::StatusCode::kInvalidArgument));

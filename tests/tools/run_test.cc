@@ -263,6 +263,24 @@ TEST(RunTest, MissingCudaIsExitCode3) {
   EXPECT_THAT(outcome.err, HasSubstr("libcuda"));
 }
 
+TEST(RunTest, ReportThatCannotBeWrittenIsExitCode4) {
+  std::FILE* const full = std::fopen("/dev/full", "w");
+  if (full == nullptr) GTEST_SKIP() << "this machine has no /dev/full";
+  const TextStream err;
+  const char* const arguments[] = {"coppice", "info", "--device", "host"};
+  EXPECT_EQ(RunCommandLine(4, arguments, /*program=*/"", {.out = full, .err = err.stream()}),
+            kExitOutput);
+  EXPECT_THAT(err.Text(), HasSubstr("standard output cannot be written"));
+  std::fclose(full);
+}
+
+TEST(RunTest, EmptyTextIsNotTheDefault) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"run", ""}, {"run", "--policy", ""}, {"run", "--requests", "0x5"}}) {
+    EXPECT_EQ(RunCoppice(arguments).code, kExitUsage) << arguments.back();
+  }
+}
+
 TEST(RunTest, HelpAndVersionSucceed) {
   for (const char* command : {"run", "info", "bench"}) {
     const CommandOutcome outcome = RunCoppice({command, "--help"});

@@ -23,6 +23,7 @@
 
 #include "tools/coppice/allocation_counter.h"
 #include "tools/coppice/bench.h"
+#include "tools/coppice/console.h"
 #include "tools/coppice/instant_driver.h"
 #include "tools/coppice/instruction_counter.h"
 
@@ -312,13 +313,13 @@ nlohmann::ordered_json ToJson(const DispatchCase& dispatch_case, const Measured&
 }
 
 void PrintRow(const DispatchCase& dispatch_case, const Measured& measured, std::FILE* out) {
-  fmt::print(out, "{:<12}{:>7}{:>13.1f}{:>15}{:>11.1f}{:>11.1f}{:>14}{:>13}{:>14.2f}\n",
-             dispatch_case.name, dispatch_case.staged, Quantile(measured.overhead_ns, 0.5),
-             fmt::format("{:.1f}..{:.1f}", Quantile(measured.overhead_ns, 0.1),
-                         Quantile(measured.overhead_ns, 0.9)),
-             Quantile(measured.run_ns, 0.5), Quantile(measured.raw_ns, 0.5),
-             measured.instructions ? fmt::format("{:.0f}", *measured.instructions) : "unknown",
-             measured.heap_allocs, measured.driver_calls);
+  Print(out, "{:<12}{:>7}{:>13.1f}{:>15}{:>11.1f}{:>11.1f}{:>14}{:>13}{:>14.2f}\n",
+        dispatch_case.name, dispatch_case.staged, Quantile(measured.overhead_ns, 0.5),
+        fmt::format("{:.1f}..{:.1f}", Quantile(measured.overhead_ns, 0.1),
+                    Quantile(measured.overhead_ns, 0.9)),
+        Quantile(measured.run_ns, 0.5), Quantile(measured.raw_ns, 0.5),
+        measured.instructions ? fmt::format("{:.0f}", *measured.instructions) : "unknown",
+        measured.heap_allocs, measured.driver_calls);
 }
 
 // What valgrind counts. Errors: kInvalidArgument if the probe is malformed.
@@ -347,7 +348,7 @@ absl::Status Probe(const std::string& probe, const Device& device) {
 
 ExitCode BenchDispatch(const DispatchOptions& options, const Console& console) {
   const auto fail = [&](const absl::Status& status, ExitCode code) {
-    fmt::print(console.err, "coppice bench dispatch: {}\n", MessageOf(status));
+    Print(console.err, "coppice bench dispatch: {}\n", MessageOf(status));
     return code;
   };
   const absl::StatusOr<std::unique_ptr<Device>> device =
@@ -359,9 +360,9 @@ ExitCode BenchDispatch(const DispatchOptions& options, const Console& console) {
   }
   nlohmann::ordered_json cases = nlohmann::ordered_json::array();
   if (!options.json) {
-    fmt::print(console.out, "{:<12}{:>7}{:>13}{:>15}{:>11}{:>11}{:>14}{:>13}{:>14}\n", "case",
-               "staged", "overhead ns", "p10..p90", "Run ns", "raw ns", "instructions",
-               "heap allocs", "driver calls");
+    Print(console.out, "{:<12}{:>7}{:>13}{:>15}{:>11}{:>11}{:>14}{:>13}{:>14}\n", "case", "staged",
+          "overhead ns", "p10..p90", "Run ns", "raw ns", "instructions", "heap allocs",
+          "driver calls");
   }
   for (const DispatchCase& dispatch_case : kCases) {
     const absl::StatusOr<Measured> measured = Measure(options, **device, dispatch_case);
@@ -371,7 +372,7 @@ ExitCode BenchDispatch(const DispatchOptions& options, const Console& console) {
   }
   if (options.json) {
     const nlohmann::ordered_json json = {{"cases", cases}, {"iterations", options.iterations}};
-    fmt::print(console.out, "{}\n", json.dump(2));
+    Print(console.out, "{}\n", json.dump(2));
   }
   return kExitOk;
 }

@@ -17,6 +17,7 @@
 
 #include "tools/coppice/bench.h"
 #include "tools/coppice/bench_params.h"
+#include "tools/coppice/console.h"
 #include "tools/coppice/run_report.h"
 
 namespace coppice {
@@ -136,7 +137,7 @@ ExitCode BenchRecord(const RecordOptions& options, const Console& console) {
                                                     ? Record(**device, options.iterations)
                                                     : absl::StatusOr<Recordings>(device.status());
   if (!recordings.ok()) {
-    fmt::print(console.err, "coppice bench record: {}\n", MessageOf(recordings.status()));
+    Print(console.err, "coppice bench record: {}\n", MessageOf(recordings.status()));
     return kExitDevice;
   }
   const double record_us = Median(recordings->record_ns) / 1e3;
@@ -148,11 +149,11 @@ ExitCode BenchRecord(const RecordOptions& options, const Console& console) {
         {"driver_us_p50", driver_us}, {"device_syncs", recordings->device_syncs},
         {"own_us_p50", own_us},       {"recordings", options.iterations},
         {"device", (*device)->kind()}};
-    fmt::print(console.out, "{}\n", json.dump(2));
+    Print(console.out, "{}\n", json.dump(2));
     return kExitOk;
   }
   const auto row = [&](const char* label, const std::string& value) {
-    fmt::print(console.out, "  {:<22}{}\n", label, value);
+    Print(console.out, "  {:<22}{}\n", label, value);
   };
   row("device", fmt::format("{}: {}", (*device)->kind(), (*device)->Name()));
   row("graphs", fmt::format("{} of {} nodes each", options.iterations, recordings->nodes));

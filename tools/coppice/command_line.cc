@@ -13,6 +13,7 @@
 #include "coppice/base/status.h"
 
 #include "tools/coppice/bench.h"
+#include "tools/coppice/console.h"
 #include "tools/coppice/info.h"
 #include "tools/coppice/run.h"
 
@@ -25,7 +26,7 @@ constexpr const char* kSummary =
 
 constexpr const char* kExitCodes =
     "Exit codes: 0 success; 1 a replayed step differs from its reference; 2 a wrong option or\n"
-    "input file; 3 the device or its driver failed.";
+    "input file; 3 the device or its driver failed; 4 standard output cannot be written.";
 
 constexpr const char* kRunExamples =
     "A trace is a CSV file with the header arrival_seconds,input_tokens,output_tokens; further\n"
@@ -75,13 +76,30 @@ void AddCount(CLI::App& app,
               int64_t& target,
               int64_t largest,
               const std::string& help) {
-  app.add_option(name, target, help)->check(CLI::Range(int64_t{1}, largest))->type_name("N");
+  app.add_option(name, help)
+      ->expected(1)
+      ->type_name("N")
+      ->check([&target, largest](const std::string& text) {
+        int64_t count = 0;
+        const char* const last = text.data() + text.size();
+        const auto [end, error] = std::from_chars(text.data(), last, count);
+        if (error != std::errc() || end != last || count < 1 || count > largest)
+          return fmt::format("'{}' is no count; give a whole number from 1 to {}", text, largest);
+        target = count;
+        return std::string();
+      });
+}
+
+// An unset shell variable is a mistake, not a wish for the default.
+std::string RefuseEmpty(const std::string& text) {
+  return text.empty() ? "the text is empty; leave the argument out or give it a value"
+                      : std::string();
 }
 
 void AddRun(CLI::App& app, RunOptions& options) {
   app.footer(std::string(kRunExamples) + "\n" + kExitCodes);
   CLI::Option* trace = app.add_option("trace", options.trace, "Trace file; without it, generate");
-  trace->type_name("TRACE.csv");
+  trace->type_name("TRACE.csv")->check(RefuseEmpty);
   AddParsed(app, "--generate", &ParseTraceKind, options.generate,
             "Generate conv, code or mix (the default), after the Azure traces of 2023");
   app.get_option("--generate")->excludes(trace);
@@ -94,11 +112,14 @@ void AddRun(CLI::App& app, RunOptions& options) {
            "Divide lengths by N, default 8 on the host and 1 on CUDA");
   AddCount(app, "--slots", options.slots, 1024, "Requests that run at once, default 32");
   app.add_option("--policy", options.policy,
-                 "Padding policy of both programs; of a list, each takes what fits");
+                 "Padding policy of both programs; of a list, each takes what fits")
+      ->check(RefuseEmpty);
   app.add_option("--prefill-policy", options.prefill_policy,
-                 "Policy of prompt lengths, default geometric:1.25:16");
+                 "Policy of prompt lengths, default geometric:1.25:16")
+      ->check(RefuseEmpty);
   app.add_option("--decode-policy", options.decode_policy,
-                 "Policy of batch sizes, default ramp:1:4");
+                 "Policy of batch sizes, default ramp:1:4")
+      ->check(RefuseEmpty);
   AddParsed(app, "--order", &ParseRecordingOrder, options.order,
             "Record every bucket ahead: asc, desc or random:SEED");
   AddParsed(app, "--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");
@@ -128,16 +149,14 @@ void AddBench(CLI::App& app, DispatchOptions& dispatch_options, RecordOptions& r
 // One line for a command line that CLI11 refuses.
 ExitCode Refuse(std::string message, const Console& console) {
   std::replace(message.begin(), message.end(), '\n', ' ');
-  fmt::print(console.err, "coppice: {}; see coppice --help\n", message);
+  Print(console.err, "coppice: {}; see coppice --help\n", message);
   return kExitUsage;
 }
 
-}  // namespace
-
-ExitCode RunCommandLine(int argument_count,
-                        const char* const* arguments,
-                        const std::string& program,
-                        const Console& console) {
+ExitCode RunParsed(int argument_count,
+                   const char* const* arguments,
+                   const std::string& program,
+                   const Console& console) {
   RunOptions run_options;
   InfoOptions info_options;
   DispatchOptions dispatch_options;
@@ -160,10 +179,10 @@ ExitCode RunCommandLine(int argument_count,
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::CallForVersion& version) {
-    fmt::print(console.out, "{}\n", version.what());
+    Print(console.out, "{}\n", version.what());
     return kExitOk;
   } catch (const CLI::Success&) {  // --help.
-    fmt::print(console.out, "{}", app.help());
+    Print(console.out, "{}", app.help());
     return kExitOk;
   } catch (const CLI::ParseError& error) {
     return Refuse(error.what(), console);
@@ -172,6 +191,15 @@ ExitCode RunCommandLine(int argument_count,
   if (info.parsed()) return InfoCommand(info_options, console);
   if (bench.got_subcommand("dispatch")) return BenchDispatch(dispatch_options, console);
   return BenchRecord(record_options, console);
+}
+
+}  // namespace
+
+ExitCode RunCommandLine(int argument_count,
+                        const char* const* arguments,
+                        const std::string& program,
+                        const Console& console) {
+  return CloseReport(RunParsed(argument_count, arguments, program, console), console);
 }
 
 }  // namespace coppice

@@ -4,7 +4,13 @@
 
 #pragma once
 
+#include <cerrno>
 #include <cstdio>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "fmt/format.h"
 
 namespace coppice {
 
@@ -14,11 +20,27 @@ enum ExitCode : int {
   kExitMismatch = 1,  // A replayed step differs from its reference.
   kExitUsage = 2,     // An option or an input file is wrong.
   kExitDevice = 3,    // The device or its driver failed.
+  kExitOutput = 4,    // Standard output could not be written.
 };
 
 struct Console {
   std::FILE* out = stdout;  // The report, or JSON and nothing else.
   std::FILE* err = stderr;  // Errors, notes and the progress bar.
 };
+
+// Formats and writes; a stream that takes no more is found by CloseReport.
+template <typename... Args>
+void Print(std::FILE* file, fmt::format_string<Args...> format, Args&&... args) {
+  std::fputs(fmt::format(format, std::forward<Args>(args)...).c_str(), file);
+}
+
+// Ends a command: a report that did not reach its reader is a failure of its own.
+inline ExitCode CloseReport(ExitCode code, const Console& console) {
+  if (std::fflush(console.out) == 0 && std::ferror(console.out) == 0) return code;
+  const std::string reason = std::generic_category().message(errno);
+  Print(console.err, "coppice: standard output cannot be written: {}; free space or redirect it\n",
+        reason);
+  return kExitOutput;
+}
 
 }  // namespace coppice

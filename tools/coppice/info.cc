@@ -10,6 +10,8 @@
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
 
+#include "tools/coppice/console.h"
+
 namespace coppice {
 namespace {
 
@@ -56,14 +58,14 @@ void PrintJson(const Device& device, const Facts& facts, std::FILE* out) {
                                        {"cuda_absence", device.cuda_absence()},
                                        {"device_code", kHaveDeviceCode},
                                        {"nvtx", kHaveNvtx}};
-  fmt::print(out, "{}\n", json.dump(2));
+  Print(out, "{}\n", json.dump(2));
 }
 
 void PrintTable(const Device& device, const Facts& facts, std::FILE* out) {
   const auto row = [&](const char* label, const std::string& value) {
-    fmt::print(out, "  {:<22}{}\n", label, value);
+    Print(out, "  {:<22}{}\n", label, value);
   };
-  fmt::print(out, "coppice {}\n", COPPICE_VERSION);
+  Print(out, "coppice {}\n", COPPICE_VERSION);
   row("driver", fmt::format("{}, CUDA {}.{}, {} entries", device.is_cuda() ? "cuda" : "emulator",
                             facts.driver_version / 1000, facts.driver_version % 1000 / 10,
                             kDriverEntryCount));
@@ -83,7 +85,7 @@ ExitCode InfoCommand(const InfoOptions& options, const Console& console) {
   const absl::StatusOr<Facts> facts =
       device.ok() ? Ask(**device) : absl::StatusOr<Facts>(device.status());
   if (!facts.ok()) {
-    fmt::print(console.err, "coppice info: {}\n", MessageOf(facts.status()));
+    Print(console.err, "coppice info: {}\n", MessageOf(facts.status()));
     return kExitDevice;
   }
   (options.json ? PrintJson : PrintTable)(**device, *facts, console.out);

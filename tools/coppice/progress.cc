@@ -8,6 +8,8 @@
 
 #include "fmt/format.h"
 
+#include "tools/coppice/console.h"
+
 namespace coppice {
 namespace {
 
@@ -19,7 +21,7 @@ Progress::Progress(std::FILE* stream, bool enabled, std::string label)
     : stream_(stream), drawn_(enabled && isatty(fileno(stream)) != 0), label_(std::move(label)) {}
 
 Progress::~Progress() {
-  if (drawn_) fmt::print(stream_, "\r\033[K");
+  if (drawn_) Print(stream_, "\r\033[K");
 }
 
 void Progress::Update(int64_t done, int64_t total) {
@@ -28,7 +30,7 @@ void Progress::Update(int64_t done, int64_t total) {
   if (percent == percent_) return;
   percent_ = percent;
   const std::string bar(static_cast<size_t>(kBarWidth * percent / 100), '#');
-  fmt::print(stream_, "\r{} [{:<{}}] {:>3} %", label_, bar, kBarWidth, percent);
+  Print(stream_, "\r{} [{:<{}}] {:>3} %", label_, bar, kBarWidth, percent);
   std::fflush(stream_);
 }
 

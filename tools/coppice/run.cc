@@ -16,6 +16,7 @@
 #include "coppice/base/units.h"
 
 #include "tools/coppice/batcher.h"
+#include "tools/coppice/console.h"
 #include "tools/coppice/progress.h"
 #include "tools/coppice/replayer.h"
 
@@ -219,7 +220,7 @@ absl::StatusOr<RunReport> RunJob(const RunOptions& options,
 }
 
 ExitCode Fail(const Console& console, const absl::Status& status, ExitCode code) {
-  fmt::print(console.err, "coppice run: {}\n", MessageOf(status));
+  Print(console.err, "coppice run: {}\n", MessageOf(status));
   return code;
 }
 
@@ -255,11 +256,11 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
   if (!decode.ok()) return Fail(console, decode.status(), kExitUsage);
 
   if (!options.quiet && !(*device)->cuda_absence().empty())
-    fmt::print(console.err, "coppice run: on the host, because {}\n", (*device)->cuda_absence());
+    Print(console.err, "coppice run: on the host, because {}\n", (*device)->cuda_absence());
   const absl::StatusOr<RunReport> report =
       RunJob(options, console, **device, job, {*prefill, *decode});
   if (!report.ok()) return Fail(console, report.status(), kExitDevice);
-  fmt::print(console.out, "{}", options.json ? FormatJson(*report) : FormatTable(*report));
+  Print(console.out, "{}", options.json ? FormatJson(*report) : FormatTable(*report));
   return report->mismatches == 0 ? kExitOk : kExitMismatch;
 }
 

@@ -15,7 +15,8 @@
 //
 // Units: elements. Threads: a lease or scope belongs to one thread at a time.
 // Lifetime: leases of warm-up and eager runs must go before their session (checked by the session);
-// an expired lease may outlive it.
+// one of a graph may outlive it, but not be read any more. A lease with an open scope may be moved,
+// neither released nor assigned to.
 
 #pragma once
 
@@ -68,7 +69,9 @@ class [[nodiscard]] Lease {
   // Opens a scope for reading on `stream`. Work queued on `stream` afterwards sees the outputs; if
   // the call ran on another stream, that costs one event record and one wait.
   //
-  // Errors: kFailedPrecondition  a later call on the lane reused the bytes, or the lease is empty.
+  // Requires: the session lives, its context is current, and `stream` lives until the scope ends.
+  // Errors: kFailedPrecondition  a later call on the lane reused the bytes, or the lease is empty;
+  //         kInvalidArgument     the legacy stream.
   absl::StatusOr<ReadScope> Read(CuStream stream) const;
 
   // Gives the outputs up early. The lease is empty afterwards.

@@ -9,6 +9,10 @@
 //   spec.inputs = {{.name = "x", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}}};
 //   spec.outputs = {{.name = "y", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}}};
 //
+// A replay does not run the callable: whatever it reads on the host is frozen when it is recorded.
+// What may differ between calls must be an input, a symbol or a scalar of the spec. A callable must
+// not call its session, nor read a lease of it: the lane's lock is held.
+//
 // Units: sizes and extents in elements, allocations in bytes. Threads: specs are plain values; a
 // callable runs on the thread that called the session, one run per lane at a time.
 

@@ -148,6 +148,7 @@ class Session {
 
   struct WarmOptions {
     // Static inputs for the warm-up runs. Required if the program mutates a static input.
+    // Must differ from the binding warmed then.
     const Binding* scratch = nullptr;
     int lane = 0;
     // Called after each bucket with (done, total); null: nobody. Must not call the session.
