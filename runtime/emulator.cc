@@ -86,8 +86,8 @@ CuResult Admit(State& state, EntryId entry) {
 class ExclusiveUse {
  public:
   template <typename... Args>
-  explicit ExclusiveUse(Args... args) {
-    (Claim(args), ...);
+  explicit ExclusiveUse(bool checks, Args... args) {
+    if (checks) (Claim(args), ...);
   }
   ~ExclusiveUse() {
     if (count_ == 0) return;
@@ -139,7 +139,7 @@ struct Admitted<id, entry> {
     if (state == nullptr) return CuResult::kDeinitialized;
     if (id != EntryId::kGetErrorName && ThisThread().in_host_function)
       return CuResult::kNotPermitted;
-    const ExclusiveUse use(args...);
+    const ExclusiveUse use(state->strictness.concurrent_entry, args...);
     const std::lock_guard lock(state->mutex);
     const CuResult result = Admit(*state, id);
     return result == CuResult::kSuccess ? entry(args...) : result;
@@ -158,6 +158,13 @@ DriverTable MakeTable() {
 
 State& TheState() {
   return *g_state.load(std::memory_order_relaxed);
+}
+
+bool IsDeviceAddress(uint64_t address) {
+  State* const state = g_state.load(std::memory_order_relaxed);
+  if (state == nullptr || !state->mutex.try_lock()) return false;
+  const std::lock_guard lock(state->mutex, std::adopt_lock);
+  return state->memory->Covers(address, 1, CuMemAccessFlags::kNone);
 }
 
 ThreadState& ThisThread() {
@@ -311,7 +318,7 @@ absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Create(const Options& option
   if (g_state.load() != nullptr)
     return FailedPrecondition(
         "Emulator::Create: an emulator exists in this process; destroy it first");
-  std::unique_ptr<Memory> memory = Memory::Create(options.memory_bytes);
+  std::unique_ptr<Memory> memory = Memory::Create(options);
   if (memory == nullptr)
     return MakeError(absl::StatusCode::kResourceExhausted,
                      "Emulator::Create: the host refuses a memfd for {} bytes of device memory",
@@ -348,6 +355,12 @@ bool Emulator::Readable(DeviceAddress address, int64_t bytes) const {
   State& state = emulator::TheState();
   const std::lock_guard lock(state.mutex);
   return state.memory->Covers(address, bytes, CuMemAccessFlags::kRead);
+}
+
+std::vector<std::string> Emulator::reports() const {
+  State& state = emulator::TheState();
+  const std::lock_guard lock(state.mutex);
+  return state.scheduler.checks().reports();
 }
 
 std::string Emulator::fault() const {

@@ -162,6 +162,14 @@ CuResult CaptureWait(State& state, StreamState& stream, const EventState& event)
   return CuResult::kSuccess;
 }
 
+EventState* FindEvent(State& state, CuEvent event) {
+  EventState* const found = state.events.Find(event);
+  if (found != nullptr && found->captured.has_value() && !state.strictness.captured_event &&
+      state.FindCapture(found->captured->capture_id) == nullptr)
+    *found = {};
+  return found;
+}
+
 CuResult UseCapturedEvent(State& state, const EventState& event) {
   if (Capture* const capture = state.FindCapture(event.captured->capture_id)) {
     if (capture->invalidated) return CuResult::kStreamCaptureInvalidated;

@@ -5,6 +5,7 @@
 #include <csetjmp>
 #include <csignal>
 #include <ucontext.h>
+#include <unistd.h>
 
 namespace coppice::emulator {
 namespace {
@@ -18,6 +19,16 @@ thread_local Frame* t_frame = nullptr;  // Set while this thread is inside RunGu
 
 struct sigaction g_previous_segv;
 struct sigaction g_previous_bus;
+
+bool (*g_is_device)(uint64_t address) = nullptr;
+
+// By write(), since a signal handler may hold any lock.
+void TellHostAccess() {
+  constexpr char kText[] =
+      "coppice emulator: host code touched device memory; copy it with a driver call, or turn "
+      "Strictness::host_access off\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof(kText) - 1);
+}
 
 void Chain(int signal, siginfo_t* info, void* context) {
   const struct sigaction& previous = signal == SIGSEGV ? g_previous_segv : g_previous_bus;
@@ -34,6 +45,7 @@ void Chain(int signal, siginfo_t* info, void* context) {
 void OnFault(int signal, siginfo_t* info, void* context) {
   Frame* const frame = t_frame;
   if (frame == nullptr) {
+    if (g_is_device(reinterpret_cast<uint64_t>(info->si_addr))) TellHostAccess();
     Chain(signal, info, context);
     return;
   }
@@ -46,7 +58,8 @@ void OnFault(int signal, siginfo_t* info, void* context) {
 
 }  // namespace
 
-FaultHandlers::FaultHandlers() {
+FaultHandlers::FaultHandlers(bool (*is_device)(uint64_t address)) {
+  g_is_device = is_device;
   struct sigaction action = {};
   action.sa_sigaction = OnFault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;  // The earlier handler may need a thread's own stack.

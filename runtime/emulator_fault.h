@@ -10,10 +10,10 @@
 namespace coppice::emulator {
 
 // Installs SIGSEGV and SIGBUS handlers while it lives. A fault outside RunGuarded goes to the
-// handler that was there before.
+// handler that was there before, with a word on standard error if `is_device(address)`.
 class FaultHandlers {
  public:
-  FaultHandlers();
+  explicit FaultHandlers(bool (*is_device)(uint64_t address));
   ~FaultHandlers();
   FaultHandlers(const FaultHandlers&) = delete;
   FaultHandlers& operator=(const FaultHandlers&) = delete;

@@ -7,63 +7,79 @@
 namespace coppice::emulator {
 namespace {
 
-// Flattens a graph into an ExecState: a child's nodes take the place of the child node.
+// Flattens a graph into a snapshot: a child's nodes take the place of the child node.
 class Flattener {
  public:
-  explicit Flattener(ExecState* exec) : exec_(*exec) {}
+  explicit Flattener(Snapshot* snapshot) : snapshot_(*snapshot) {}
 
+  // Appends a whole graph. Returns where its own nodes are, children left out.
+  absl::flat_hash_map<CuGraphNode, int> AppendGraph(const GraphState& graph) {
+    absl::flat_hash_map<CuGraphNode, int> places;
+    std::vector<std::vector<int>> ends = AppendAll(graph.nodes, {});
+    for (size_t i = 0; i < ends.size(); ++i)
+      if (!std::holds_alternative<ChildWork>(graph.nodes[i].work))
+        places.emplace(graph.node_handles[i], ends[i].front());
+    return places;
+  }
+
+ private:
   // Appends `nodes`, whose roots depend on `before`. Returns the nodes that none of them precedes,
-  // or `before` if there are none. Indices are the exec's.
-  std::vector<int> Append(const std::vector<GraphNode>& nodes, const std::vector<int>& before) {
+  // or `before` if there are none. Indices are the snapshot's.
+  std::vector<int> AppendChild(const std::vector<GraphNode>& nodes,
+                               const std::vector<int>& before) {
     if (nodes.empty()) return before;
-    std::vector<std::vector<int>> ends;  // By node: what stands for it as a dependency.
+    const std::vector<std::vector<int>> ends = AppendAll(nodes, before);
     std::vector<bool> is_last(nodes.size(), true);
-    for (const GraphNode& node : nodes) {
-      std::vector<int> dependencies = node.dependencies.empty() ? before : std::vector<int>();
-      for (const int dependency : node.dependencies) {
+    for (const GraphNode& node : nodes)
+      for (const int dependency : node.dependencies)
         is_last[dependency] = false;
-        dependencies.insert(dependencies.end(), ends[dependency].begin(), ends[dependency].end());
-      }
-      ends.push_back(AppendNode(node.work, std::move(dependencies)));
-    }
     std::vector<int> last;
     for (size_t i = 0; i < nodes.size(); ++i)
       if (is_last[i]) last.insert(last.end(), ends[i].begin(), ends[i].end());
     return last;
   }
 
- private:
+  // The same; returns, by node, what stands for it as a dependency.
+  std::vector<std::vector<int>> AppendAll(const std::vector<GraphNode>& nodes,
+                                          const std::vector<int>& before) {
+    std::vector<std::vector<int>> ends;
+    for (const GraphNode& node : nodes) {
+      std::vector<int> dependencies = node.dependencies.empty() ? before : std::vector<int>();
+      for (const int dependency : node.dependencies)
+        dependencies.insert(dependencies.end(), ends[dependency].begin(), ends[dependency].end());
+      ends.push_back(AppendNode(node.work, std::move(dependencies)));
+    }
+    return ends;
+  }
+
   std::vector<int> AppendNode(const Work& work, std::vector<int> dependencies) {
     // An empty child hands on several dependencies, and two of them may share some.
     std::sort(dependencies.begin(), dependencies.end());
     dependencies.erase(std::unique(dependencies.begin(), dependencies.end()), dependencies.end());
     if (const ChildWork* const child = std::get_if<ChildWork>(&work))
-      return Append(child->nodes, dependencies);
-    const int index = static_cast<int>(exec_.nodes.size());
+      return AppendChild(child->nodes, dependencies);
+    const int index = static_cast<int>(snapshot_.nodes.size());
     for (const int dependency : dependencies)
-      exec_.nodes[dependency].successors.push_back(index);
-    if (dependencies.empty()) exec_.roots.push_back(index);
-    exec_.nodes.push_back({.work = work,
-                           .successors = {},
-                           .dependency_count = static_cast<int>(dependencies.size())});
-    if (const KernelWork* const kernel = std::get_if<KernelWork>(&work)) AddLibrary(*kernel);
+      snapshot_.nodes[dependency].successors.push_back(index);
+    if (dependencies.empty()) snapshot_.roots.push_back(index);
+    snapshot_.nodes.push_back({.task = Task(work),
+                               .successors = {},
+                               .dependency_count = static_cast<int>(dependencies.size())});
+    if (const auto* const kernel = std::get_if<KernelWork>(&work))
+      snapshot_.AddLibrary(kernel->library);
+    const auto* const copy = std::get_if<CopyWork>(&work);
+    if (copy != nullptr && copy->from_host) snapshot_.host_source_nodes.push_back(index);
     return {index};
   }
 
-  void AddLibrary(const KernelWork& kernel) {
-    std::vector<CuLibrary>& libraries = exec_.libraries;
-    if (std::find(libraries.begin(), libraries.end(), kernel.library) == libraries.end())
-      libraries.push_back(kernel.library);
-  }
-
-  ExecState& exec_;
+  Snapshot& snapshot_;
 };
 
-bool IsChain(const ExecState& exec) {
-  for (size_t i = 0; i < exec.nodes.size(); ++i) {
-    const ExecState::Node& node = exec.nodes[i];
+bool IsChain(const Snapshot& snapshot) {
+  for (size_t i = 0; i < snapshot.nodes.size(); ++i) {
+    const Snapshot::Node& node = snapshot.nodes[i];
     const bool is_first = i == 0;
-    const bool is_last = i + 1 == exec.nodes.size();
+    const bool is_last = i + 1 == snapshot.nodes.size();
     if (node.dependency_count != (is_first ? 0 : 1)) return false;
     if (!is_last && (node.successors.size() != 1 || node.successors[0] != static_cast<int>(i) + 1))
       return false;
@@ -121,18 +137,18 @@ struct LaunchTarget {
 CuResult FindLaunchTarget(State& state, CuGraphExec exec, CuStream stream, LaunchTarget* target) {
   *target = {.exec = state.execs.Find(exec), .stream = state.scheduler.Find(stream)};
   if (target->exec == nullptr || target->stream == nullptr) return CuResult::kInvalidHandle;
-  for (const CuLibrary library : target->exec->libraries)
+  for (const CuLibrary library : target->exec->snapshot->libraries)
     if (state.libraries.Find(library) == nullptr) return CuResult::kInvalidHandle;
   return RefuseCapturing(state, *target->stream);
 }
 
 // Queues `body` behind the exec's last launch and makes it the last.
-CuResult EnqueueLaunch(State& state,
-                       const LaunchTarget& target,
-                       std::variant<Work, GraphRun> body) {
-  const Mark after = target.exec->last_launch;
-  target.exec->last_launch = {target.stream->handle, target.stream->submitted + 1};
-  return state.scheduler.Enqueue(*target.stream, after, std::move(body));
+CuResult EnqueueLaunch(State& state, const LaunchTarget& target, Body body) {
+  ExecState& exec = *target.exec;
+  const CuResult result =
+      state.scheduler.Enqueue(*target.stream, std::exchange(exec.last_launch, {}), std::move(body));
+  exec.last_launch = target.stream->end();
+  return result;
 }
 
 // Copies `values` to `target` the way graph queries do: a null target asks for the count, a longer
@@ -168,6 +184,19 @@ void RemoveGraph(State& state, CuGraph graph) {
   const std::unique_ptr<GraphState> removed = state.graphs.Take(graph);
   for (const CuGraphNode node : removed->node_handles)
     state.nodes.Take(node);
+}
+
+void Snapshot::AddLibrary(CuLibrary library) {
+  if (std::find(libraries.begin(), libraries.end(), library) == libraries.end())
+    libraries.push_back(library);
+}
+
+std::shared_ptr<Snapshot> TakeSnapshot(const GraphState& graph,
+                                       absl::flat_hash_map<CuGraphNode, int>* places) {
+  auto snapshot = std::make_shared<Snapshot>();
+  *places = Flattener(snapshot.get()).AppendGraph(graph);
+  snapshot->is_chain = IsChain(*snapshot);
+  return snapshot;
 }
 
 // Driver entries: graphs.
@@ -311,10 +340,9 @@ CuResult GraphInstantiateWithFlags(CuGraphExec* exec,
   const GraphState* const found = state.graphs.Find(graph);
   if (found == nullptr) return CuResult::kInvalidHandle;
   if (exec == nullptr || flags != 0 || found->capture != nullptr) return CuResult::kInvalidValue;
-  auto snapshot = std::make_unique<ExecState>();
-  Flattener(snapshot.get()).Append(found->nodes, {});
-  snapshot->is_chain = IsChain(*snapshot);
-  *exec = state.execs.Insert(std::move(snapshot));
+  auto instantiated = std::make_unique<ExecState>();
+  instantiated->snapshot = TakeSnapshot(*found, &instantiated->places);
+  *exec = state.execs.Insert(std::move(instantiated));
   return CuResult::kSuccess;
 }
 
@@ -323,7 +351,7 @@ CuResult GraphUpload(CuGraphExec exec, CuStream stream) {
   LaunchTarget target;
   const CuResult result = FindLaunchTarget(state, exec, stream, &target);
   if (result != CuResult::kSuccess) return result;
-  return EnqueueLaunch(state, target, Work(EmptyWork{}));
+  return EnqueueLaunch(state, target, Task(EmptyWork{}));
 }
 
 CuResult GraphLaunch(CuGraphExec exec, CuStream stream) {
@@ -331,16 +359,11 @@ CuResult GraphLaunch(CuGraphExec exec, CuStream stream) {
   LaunchTarget target;
   const CuResult result = FindLaunchTarget(state, exec, stream, &target);
   if (result != CuResult::kSuccess) return result;
-  ++target.exec->queued_launches;
-  return EnqueueLaunch(state, target, GraphRun{.exec = target.exec});
+  return EnqueueLaunch(state, target, GraphRun{.snapshot = target.exec->snapshot});
 }
 
 CuResult GraphExecDestroy(CuGraphExec exec) {
-  State& state = TheState();
-  std::unique_ptr<ExecState> destroyed = state.execs.Take(exec);
-  if (destroyed == nullptr) return CuResult::kInvalidHandle;
-  state.scheduler.Retire(std::move(destroyed));
-  return CuResult::kSuccess;
+  return TheState().execs.Take(exec) == nullptr ? CuResult::kInvalidHandle : CuResult::kSuccess;
 }
 
 }  // namespace coppice::emulator

@@ -43,18 +43,6 @@ bool CloseHost(void* start, int64_t bytes) {
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
-int ProtectionOf(CuMemAccessFlags access) {
-  switch (access) {
-    case CuMemAccessFlags::kNone:
-      return PROT_NONE;
-    case CuMemAccessFlags::kRead:
-      return PROT_READ;
-    case CuMemAccessFlags::kReadWrite:
-      return PROT_READ | PROT_WRITE;
-  }
-  return PROT_NONE;
-}
-
 bool IsDeviceMemory(const CuMemAllocationProperties& properties) {
   return properties.type == CuMemAllocationType::kPinned &&
          properties.requested_handle_types == 0 &&
@@ -71,10 +59,10 @@ bool IsSize(size_t bytes) {
 
 }  // namespace
 
-std::unique_ptr<Memory> Memory::Create(int64_t capacity_bytes) {
+std::unique_ptr<Memory> Memory::Create(const Emulator::Options& options) {
   const int file = memfd_create("coppice-emulator", MFD_CLOEXEC);
   if (file < 0) return nullptr;
-  return std::unique_ptr<Memory>(new Memory(file, capacity_bytes));
+  return std::unique_ptr<Memory>(new Memory(file, options.strictness, options.memory_bytes));
 }
 
 Memory::~Memory() {
@@ -84,6 +72,29 @@ Memory::~Memory() {
   for (const auto& [address, bytes] : reserved_)
     munmap(HostOf(address), static_cast<size_t>(bytes));
   close(file_);
+}
+
+int Memory::ProtectionOf(CuMemAccessFlags access) const {
+  if (!shown_) return PROT_NONE;
+  switch (access) {
+    case CuMemAccessFlags::kNone:
+      return PROT_NONE;
+    case CuMemAccessFlags::kRead:
+      return PROT_READ;
+    case CuMemAccessFlags::kReadWrite:
+      return PROT_READ | PROT_WRITE;
+  }
+  return PROT_NONE;
+}
+
+void Memory::Show(bool shown) {
+  if (shown_ == shown) return;
+  shown_ = shown;
+  for (const auto& [address, view] : views_) {
+    const DeviceAddress page = address / kPageBytes * kPageBytes;
+    if (view.access != CuMemAccessFlags::kNone)
+      mprotect(HostOf(page), address + view.bytes - page, ProtectionOf(view.access));
+  }
 }
 
 int64_t Memory::TakePhysical(int64_t bytes) {
@@ -115,15 +126,19 @@ CuResult Memory::Allocate(DeviceAddress* address, int64_t bytes) {
   if (offset < 0) return CuResult::kOutOfMemory;
   std::byte* const guarded = ReserveHost(page_bytes + 2 * kPageBytes);
   std::byte* const pages = guarded == nullptr ? nullptr : guarded + kPageBytes;
-  if (guarded == nullptr || mmap(pages, static_cast<size_t>(page_bytes), PROT_READ | PROT_WRITE,
-                                 MAP_SHARED | MAP_FIXED, file_, offset) == MAP_FAILED) {
+  if (guarded == nullptr ||
+      mmap(pages, static_cast<size_t>(page_bytes), ProtectionOf(CuMemAccessFlags::kReadWrite),
+           MAP_SHARED | MAP_FIXED, file_, offset) == MAP_FAILED) {
     if (guarded != nullptr) munmap(guarded, static_cast<size_t>(page_bytes + 2 * kPageBytes));
     GivePhysical(offset, page_bytes);
     return CuResult::kOutOfMemory;
   }
   // At the end of its pages, so that an overrun meets the guard page as soon as alignment allows.
   *address = AddressOf(pages) + (page_bytes - bytes) / kAllocationAlignment * kAllocationAlignment;
-  views_[*address] = {.bytes = bytes, .access = CuMemAccessFlags::kReadWrite};
+  views_[*address] = {.bytes = bytes,
+                      .access = CuMemAccessFlags::kReadWrite,
+                      .handle = 0,
+                      .offset = offset + static_cast<int64_t>(*address - AddressOf(pages))};
   allocations_[*address] = {.pages = pages, .page_bytes = page_bytes, .offset = offset};
   return CuResult::kSuccess;
 }
@@ -132,10 +147,15 @@ CuResult Memory::Free(DeviceAddress address) {
   const auto found = allocations_.find(address);
   if (found == allocations_.end()) return CuResult::kInvalidValue;
   const Allocation& allocation = found->second;
-  CloseHost(allocation.pages, allocation.page_bytes);
   GivePhysical(allocation.offset, allocation.page_bytes);
-  quarantine_.push_back(
-      {allocation.pages - kPageBytes, static_cast<size_t>(allocation.page_bytes + 2 * kPageBytes)});
+  const HostRange guarded{allocation.pages - kPageBytes,
+                          static_cast<size_t>(allocation.page_bytes + 2 * kPageBytes)};
+  if (quarantines_) {
+    CloseHost(allocation.pages, allocation.page_bytes);
+    quarantine_.push_back(guarded);
+  } else {
+    munmap(guarded.start, guarded.bytes);
+  }
   views_.erase(address);
   allocations_.erase(found);
   return CuResult::kSuccess;
@@ -204,7 +224,10 @@ CuResult Memory::Map(DeviceAddress address, int64_t bytes, CuMemoryHandle handle
   if (mmap(HostOf(address), static_cast<size_t>(bytes), PROT_NONE, MAP_SHARED | MAP_FIXED, file_,
            found->second.offset) == MAP_FAILED)
     return CuResult::kOutOfMemory;
-  views_[address] = {.bytes = bytes, .handle = handle};
+  views_[address] = {.bytes = bytes,
+                     .access = CuMemAccessFlags::kNone,
+                     .handle = handle,
+                     .offset = found->second.offset};
   ++found->second.mapping_count;
   mapped_bytes_ += bytes;
   return CuResult::kSuccess;

@@ -9,6 +9,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 
 #include "coppice/base/units.h"
 #include "coppice/runtime/cuda_abi.h"
+#include "coppice/runtime/emulator.h"
 
 namespace coppice::emulator {
 
@@ -26,7 +28,7 @@ inline constexpr int64_t kGranularity = 2 * kMiB;
 class Memory {
  public:
   // Null if the host refuses a memfd.
-  static std::unique_ptr<Memory> Create(int64_t capacity_bytes);
+  static std::unique_ptr<Memory> Create(const Emulator::Options& options);
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
@@ -46,6 +48,14 @@ class Memory {
 
   // True if every byte of the range is mapped with at least `access`.
   bool Covers(DeviceAddress address, int64_t bytes, CuMemAccessFlags access) const;
+
+  // Calls `visit(begin, end)` for the physical bytes behind [begin, end), piece by piece, each by
+  // its offsets in device memory. What is not mapped has none.
+  template <typename Visit>
+  void ForEachPhysical(DeviceAddress begin, DeviceAddress end, Visit visit) const;
+
+  // Lets host code reach device memory, or not. Physical memory and mappings stay as they are.
+  void Show(bool shown);
 
   // Frees every plain allocation but keeps counting it, as HandleTable::Abandon does.
   void AbandonAllocations();
@@ -71,6 +81,7 @@ class Memory {
     int64_t bytes = 0;
     CuMemAccessFlags access = CuMemAccessFlags::kNone;
     CuMemoryHandle handle = 0;  // 0 for a plain allocation.
+    int64_t offset = 0;         // Of the first byte, in device memory.
   };
   struct Allocation {
     std::byte* pages = nullptr;  // First page; a guard page lies on either side.
@@ -82,7 +93,11 @@ class Memory {
     size_t bytes = 0;
   };
 
-  Memory(int file, int64_t capacity_bytes) : file_(file), capacity_bytes_(capacity_bytes) {}
+  Memory(int file, const Emulator::Strictness& strictness, int64_t capacity_bytes)
+      : file_(file),
+        quarantines_(strictness.quarantine),
+        shown_(!strictness.host_access),
+        capacity_bytes_(capacity_bytes) {}
 
   // Takes poisoned physical bytes, or returns -1 beyond the capacity or if the host has no room.
   int64_t TakePhysical(int64_t bytes);
@@ -91,7 +106,11 @@ class Memory {
   bool IsReserved(DeviceAddress address, int64_t bytes) const;
   bool Overlaps(DeviceAddress address, int64_t bytes) const;
 
+  int ProtectionOf(CuMemAccessFlags access) const;
+
   const int file_;
+  const bool quarantines_;  // Never hands out an address twice.
+  bool shown_;              // Host code may reach device memory.
   const int64_t capacity_bytes_;
   int64_t next_offset_ = 0;
   int64_t physical_bytes_ = 0;
@@ -106,5 +125,17 @@ class Memory {
   absl::flat_hash_map<CuMemoryHandle, Physical> physical_;
   std::vector<HostRange> quarantine_;  // Freed allocations: PROT_NONE until the end.
 };
+
+template <typename Visit>
+void Memory::ForEachPhysical(DeviceAddress begin, DeviceAddress end, Visit visit) const {
+  auto view = views_.upper_bound(begin);
+  if (view != views_.begin()) --view;
+  for (; view != views_.end() && view->first < end; ++view) {
+    const DeviceAddress from = std::max(begin, view->first);
+    const DeviceAddress to = std::min(end, view->first + view->second.bytes);
+    const uint64_t offset = static_cast<uint64_t>(view->second.offset) - view->first;
+    if (from < to) visit(offset + from, offset + to);
+  }
+}
 
 }  // namespace coppice::emulator

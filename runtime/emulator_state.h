@@ -6,6 +6,8 @@
 //   emulator_work.cc     what one operation does: kernels, copies, fills, host functions
 //   emulator_capture.cc  captures, and what they forbid
 //   emulator_graph.cc    graphs and their executable snapshots
+//   emulator_update.cc   changes to an executable snapshot
+//   emulator_checks.cc   what strictness finds: unordered accesses, changed sources
 //
 // A driver entry `cuX` is the function `X` here. Admission has taken the mutex and checked
 // initialisation, sticky errors and the context before it runs.
@@ -34,6 +36,8 @@
 #include "coppice/runtime/emulator.h"
 #include "coppice/runtime/kernel_image.h"
 
+#include "access_order.h"
+#include "emulator_checks.h"
 #include "emulator_fault.h"
 #include "emulator_handles.h"
 #include "emulator_memory.h"
@@ -63,6 +67,8 @@ struct CopyWork {
   void* target = nullptr;
   const void* source = nullptr;
   size_t bytes = 0;
+  bool to_host = false;
+  bool from_host = false;
 };
 
 struct FillWork {
@@ -97,6 +103,7 @@ struct GraphNode {
 // Runs `work`, which is no ChildWork. `draw`, a random number, picks the block that goes first.
 // Returns a description of the fault if the work touched memory that it may not.
 std::optional<std::string> Execute(const Work& work, uint64_t draw);
+std::string DescribeFault(const char* what, uint64_t address);
 
 // Graphs.
 
@@ -120,37 +127,58 @@ struct NodeState {
 struct Mark {
   CuStream stream = nullptr;
   uint64_t position = 0;
+  VectorClock clock;  // What lies before it; kept only if somebody checks.
 };
 
-// The snapshot that launches run: child graphs flattened, dependencies turned into successors.
-struct ExecState {
+// Work that will run, and what it touches.
+struct Task {
+  explicit Task(Work its_work);
+
+  Work work;
+  std::vector<TouchedBytes> touched;
+};
+
+// What launches run: child graphs flattened, dependencies turned into successors.
+struct Snapshot {
   struct Node {
-    Work work;
+    Task task;
     std::vector<int> successors;
     int dependency_count = 0;
   };
 
-  std::vector<Node> nodes;           // Every node after its dependencies.
-  std::vector<int> roots;            // Nodes without dependencies.
-  bool is_chain = false;             // Each node depends on the one before, and on no other.
-  std::vector<CuLibrary> libraries;  // Whose kernels it runs, each once.
-  Mark last_launch;                  // The launch that the next one has to wait for.
-  int queued_launches = 0;
+  std::vector<Node> nodes;             // Every node after its dependencies.
+  std::vector<int> roots;              // Nodes without dependencies.
+  bool is_chain = false;               // Each node depends on the one before, and on no other.
+  std::vector<CuLibrary> libraries;    // Whose kernels it runs, each once.
+  std::vector<int> host_source_nodes;  // Copies from host memory, ascending.
+  bool checked = false;                // For unordered accesses among its nodes.
+
+  void AddLibrary(CuLibrary library);
+};
+
+struct ExecState {
+  // Shared with the launches that are queued, which keep theirs when an update replaces it.
+  std::shared_ptr<Snapshot> snapshot;
+  absl::flat_hash_map<CuGraphNode, int> places;  // Of the graph's own nodes, children left out.
+  Mark last_launch;                              // The launch that the next one has to wait for.
 };
 
 // Streams and events.
 
 struct GraphRun {
-  ExecState* exec = nullptr;
+  std::shared_ptr<Snapshot> snapshot;
   size_t done = 0;               // Nodes that have run.
   std::vector<int> ready;        // Nodes that may run next; unused in a chain.
   std::vector<int> unsatisfied;  // Dependencies still to run, by node; unused in a chain.
 };
 
+using Body = std::variant<Task, GraphRun>;
+
 struct Operation {
   Mark after;          // Runs only once this is complete.
   uint64_t order = 0;  // Position among all operations of all streams.
-  std::variant<Work, GraphRun> body;
+  Body body;
+  std::vector<uint64_t> source_sums;  // Of the host memory that its copies read, at submission.
 };
 
 struct StreamState {
@@ -158,12 +186,13 @@ struct StreamState {
   std::deque<Operation> queue;
   uint64_t submitted = 0;  // Operations ever queued.
   uint64_t completed = 0;  // Operations that have run.
+  VectorClock clock;       // What lies before its next operation, and that of itself.
 
   Capture* capture = nullptr;              // The capture that the stream takes part in, if any.
   std::vector<CuGraphNode> tail;           // What the next captured node depends on.
   std::vector<CuGraphEdgeData> tail_data;  // Zeros, as many as `tail`.
 
-  Mark end() const { return {handle, submitted}; }
+  Mark end() const { return {handle, submitted, clock}; }
 };
 
 struct CapturedMark {
@@ -197,8 +226,12 @@ struct LibraryState {
 // Runs queued operations, inside calls that wait or query, on the thread that calls.
 class Scheduler {
  public:
-  explicit Scheduler(const Emulator::Options& options, std::mutex* mutex)
-      : options_(options), mutex_(*mutex), random_(options.seed) {}
+  Scheduler(const Emulator::Options& options, Memory* memory, std::mutex* mutex)
+      : options_(options),
+        memory_(*memory),
+        mutex_(*mutex),
+        checks_(options.strictness, memory),
+        random_(options.seed) {}
 
   // Streams.
   CuStream Add();
@@ -207,19 +240,16 @@ class Scheduler {
   const HandleTable<CuStream, StreamState>& streams() const { return streams_; }
 
   // Queues an operation of `stream`. The result is the sticky error, if there is one.
-  CuResult Enqueue(StreamState& stream, Mark after, std::variant<Work, GraphRun> body);
+  CuResult Enqueue(StreamState& stream, Mark after, Body body);
 
-  // Forgets an exec; launches that are queued still run.
-  void Retire(std::unique_ptr<ExecState> exec);
-
-  bool IsComplete(Mark mark) const;
+  bool IsComplete(const Mark& mark) const;
 
   // Runs operations until `mark`, or everything queued at the call, is complete.
-  CuResult WaitFor(Mark mark);
+  CuResult WaitFor(const Mark& mark);
   CuResult WaitForAll();
 
   // Runs a few operations and answers kSuccess or kNotReady for `mark`.
-  CuResult Query(Mark mark);
+  CuResult Query(const Mark& mark);
 
   // Drops what is queued, once no operation is running, and every stream.
   void Abandon();
@@ -227,32 +257,43 @@ class Scheduler {
   CuResult sticky() const { return sticky_; }
   const std::string& fault() const { return fault_; }
   int64_t nodes_executed() const { return nodes_executed_; }
+  Checks& checks() { return checks_; }
 
  private:
+  class ShownMemory;
+
   template <typename Done>
   CuResult RunUntil(Done done);
+  void HostWaited(const VectorClock& clock);
+  void CheckAccesses(const StreamState& stream, const Body& body);
+  std::optional<std::string> FindForeignAccess(const Task& task) const;
+  void CheckSource(const CopyWork& copy, uint64_t sum);
   void RunSome(uint64_t steps);
   void Step();
   StreamState* PickReady();
-  bool Run(const Work& work);
-  bool RunNode(GraphRun& run);
+  bool Run(const Task& task, std::optional<uint64_t> source_sum);
+  bool RunNode(Operation& operation);
+  bool RunNodeAt(const Operation& operation, int index);
   void Finish(StreamState& stream);
   void DropQueues();
   uint64_t Draw();
 
   const Emulator::Options options_;
+  Memory& memory_;
   std::mutex& mutex_;
   std::condition_variable_any step_done_;
   bool executing_ = false;  // A thread is inside Step, perhaps without the mutex.
   int waiting_threads_ = 0;
+  int shown_count_ = 0;  // Threads that need device memory to be shown.
 
   HandleTable<CuStream, StreamState> streams_;
   absl::flat_hash_map<CuStream, std::unique_ptr<StreamState>> retired_streams_;  // Still busy.
-  absl::flat_hash_map<ExecState*, std::unique_ptr<ExecState>> retired_execs_;    // Still queued.
+  VectorClock retired_clock_;       // Of the streams that are gone.
   std::vector<StreamState*> busy_;  // Streams with a queue that is not empty.
   int64_t queued_ = 0;              // Operations in all queues.
   uint64_t enqueued_ = 0;           // Operations ever queued.
 
+  Checks checks_;
   uint64_t random_;
   CuResult sticky_ = CuResult::kSuccess;
   std::string fault_;
@@ -268,13 +309,21 @@ struct ThreadState {
   bool in_host_function = false;
 };
 
+// True if device memory is mapped at `address`. For a process about to die: false if somebody holds
+// the emulator's mutex.
+bool IsDeviceAddress(uint64_t address);
+
 struct State {
   State(const Emulator::Options& emulator_options, std::unique_ptr<Memory> device_memory)
-      : memory(std::move(device_memory)), scheduler(emulator_options, &mutex) {}
+      : strictness(emulator_options.strictness),
+        fault_handlers(&IsDeviceAddress),
+        memory(std::move(device_memory)),
+        scheduler(emulator_options, memory.get(), &mutex) {}
 
   // The capture with this id, or null once it has ended.
   Capture* FindCapture(uint64_t id) const;
 
+  const Emulator::Strictness strictness;
   std::mutex mutex;
   FaultHandlers fault_handlers;
   std::unique_ptr<Memory> memory;
@@ -317,11 +366,16 @@ bool LooksAtHandleFirst(EntryId entry);
 CuResult CaptureWork(State& state, StreamState& stream, Work work);
 CuResult CaptureRecord(State& state, const StreamState& stream, EventState& event);
 CuResult CaptureWait(State& state, StreamState& stream, const EventState& event);
+// The event of a handle, or null. Forgets a record in a capture that has ended, if nobody is
+// strict.
+EventState* FindEvent(State& state, CuEvent event);
 CuResult UseCapturedEvent(State& state, const EventState& event);
 
 // emulator_graph.cc.
 CuGraph NewGraph(State& state, Capture* capture);
 CuGraphNode AddNode(State& state, GraphState& graph, GraphNode node);
 void RemoveGraph(State& state, CuGraph graph);
+std::shared_ptr<Snapshot> TakeSnapshot(const GraphState& graph,
+                                       absl::flat_hash_map<CuGraphNode, int>* places);
 
 }  // namespace coppice::emulator

@@ -5,6 +5,10 @@
 // hence some operation is always ready while any is queued.
 
 #include <algorithm>
+#include <string_view>
+
+#include "absl/hash/hash.h"
+#include "fmt/format.h"
 
 #include "coppice/base/check.h"
 
@@ -15,7 +19,29 @@ namespace {
 
 constexpr uint64_t kQueryStepsMax = 3;
 
+uint64_t KeyOf(CuStream stream) {
+  return reinterpret_cast<uintptr_t>(stream);
+}
+
 }  // namespace
+
+// Lets device work reach device memory while it lives, and nobody else, if strictness asks for it.
+class Scheduler::ShownMemory {
+ public:
+  explicit ShownMemory(Scheduler& scheduler) : scheduler_(scheduler) {
+    if (hides() && scheduler_.shown_count_++ == 0) scheduler_.memory_.Show(true);
+  }
+  ~ShownMemory() {
+    if (hides() && --scheduler_.shown_count_ == 0) scheduler_.memory_.Show(false);
+  }
+  ShownMemory(const ShownMemory&) = delete;
+  ShownMemory& operator=(const ShownMemory&) = delete;
+
+ private:
+  bool hides() const { return scheduler_.options_.strictness.host_access; }
+
+  Scheduler& scheduler_;
+};
 
 // The SplitMix64 generator.
 uint64_t Scheduler::Draw() {
@@ -34,16 +60,11 @@ CuStream Scheduler::Add() {
 
 void Scheduler::Retire(CuStream stream) {
   std::unique_ptr<StreamState> state = streams_.Take(stream);
+  retired_clock_.Join(state->clock);
   if (!state->queue.empty()) retired_streams_.emplace(stream, std::move(state));
 }
 
-void Scheduler::Retire(std::unique_ptr<ExecState> exec) {
-  if (exec->queued_launches == 0) return;
-  ExecState* const key = exec.get();
-  retired_execs_.emplace(key, std::move(exec));
-}
-
-bool Scheduler::IsComplete(Mark mark) const {
+bool Scheduler::IsComplete(const Mark& mark) const {
   if (mark.stream == nullptr) return true;
   const StreamState* stream = streams_.Find(mark.stream);
   if (stream == nullptr) {
@@ -54,37 +75,100 @@ bool Scheduler::IsComplete(Mark mark) const {
   return stream->completed >= mark.position;
 }
 
-CuResult Scheduler::Enqueue(StreamState& stream, Mark after, std::variant<Work, GraphRun> body) {
-  if (stream.queue.empty()) busy_.push_back(&stream);
-  stream.queue.push_back({.after = after, .order = enqueued_++, .body = std::move(body)});
+namespace {
+
+uint64_t SumOf(const CopyWork& copy) {
+  return absl::HashOf(std::string_view(static_cast<const char*>(copy.source), copy.bytes));
+}
+
+// Sums of the host memory that the copies of `body` read, in order of execution where that is
+// fixed, otherwise of nodes.
+std::vector<uint64_t> SourceSumsOf(const Body& body) {
+  std::vector<uint64_t> sums;
+  if (const GraphRun* const run = std::get_if<GraphRun>(&body)) {
+    const Snapshot& snapshot = *run->snapshot;
+    for (const int node : snapshot.host_source_nodes)
+      sums.push_back(SumOf(std::get<CopyWork>(snapshot.nodes[node].task.work)));
+  } else if (const auto* const copy = std::get_if<CopyWork>(&std::get<Task>(body).work)) {
+    if (copy->from_host) sums.push_back(SumOf(*copy));
+  }
+  return sums;
+}
+
+}  // namespace
+
+CuResult Scheduler::Enqueue(StreamState& stream, Mark after, Body body) {
   ++stream.submitted;
+  if (checks_.orders_accesses()) {
+    stream.clock.Join(after.clock);
+    stream.clock.Advance(KeyOf(stream.handle), stream.submitted);
+    CheckAccesses(stream, body);
+  }
+  std::vector<uint64_t> sums;
+  if (checks_.watches_sources()) sums = SourceSumsOf(body);
+  if (stream.queue.empty()) busy_.push_back(&stream);
+  stream.queue.push_back({.after = std::move(after),
+                          .order = enqueued_++,
+                          .body = std::move(body),
+                          .source_sums = std::move(sums)});
   ++queued_;
   if (options_.eager_permille > 0 && Draw() % 1000 < static_cast<uint64_t>(options_.eager_permille))
     RunSome(1);
   return RunUntil([this] { return queued_ <= options_.queue_limit; });
 }
 
-CuResult Scheduler::WaitFor(Mark mark) {
-  return RunUntil([this, &mark] { return IsComplete(mark); });
+void Scheduler::CheckAccesses(const StreamState& stream, const Body& body) {
+  const auto check = [&](const Task& task) {
+    checks_.Submit(KeyOf(stream.handle), stream.submitted, stream.clock, task.touched);
+  };
+  if (const Task* const task = std::get_if<Task>(&body)) return check(*task);
+  Snapshot& snapshot = *std::get<GraphRun>(body).snapshot;
+  if (!std::exchange(snapshot.checked, true)) checks_.Launch(snapshot);
+  for (const Snapshot::Node& node : snapshot.nodes)
+    check(node.task);
+}
+
+CuResult Scheduler::WaitFor(const Mark& mark) {
+  const CuResult result = RunUntil([this, &mark] { return IsComplete(mark); });
+  HostWaited(mark.clock);
+  return result;
 }
 
 CuResult Scheduler::WaitForAll() {
+  VectorClock all = retired_clock_;
+  for (const auto& [handle, stream] : streams_)
+    all.Join(stream->clock);
   std::vector<Mark> ends;
   for (const StreamState* stream : busy_)
     ends.push_back(stream->end());
   for (const Mark& end : ends)
     WaitFor(end);
+  HostWaited(all);
   return sticky_;
 }
 
-CuResult Scheduler::Query(Mark mark) {
+// The host has learnt that what lies before `clock` is complete.
+void Scheduler::HostWaited(const VectorClock& clock) {
+  if (!checks_.orders_accesses()) return;
+  checks_.HostWaited(clock);
+  if (!busy_.empty()) return;
+  for (const auto& [handle, stream] : streams_)
+    if (!checks_.HostKnows(KeyOf(handle), stream->submitted)) return;
+  checks_.Forget();
+}
+
+CuResult Scheduler::Query(const Mark& mark) {
   if (!IsComplete(mark)) RunSome(Draw() % (kQueryStepsMax + 1));
   if (sticky_ != CuResult::kSuccess) return sticky_;
-  return IsComplete(mark) ? CuResult::kSuccess : CuResult::kNotReady;
+  if (!IsComplete(mark)) return CuResult::kNotReady;
+  HostWaited(mark.clock);
+  return CuResult::kSuccess;
 }
 
 template <typename Done>
 CuResult Scheduler::RunUntil(Done done) {
+  if (done()) return sticky_;
+  const ShownMemory shown(*this);
   while (!done()) {
     if (executing_) {
       ++waiting_threads_;
@@ -99,6 +183,8 @@ CuResult Scheduler::RunUntil(Done done) {
 
 // Leaves off as soon as another thread is running work: a query does not wait.
 void Scheduler::RunSome(uint64_t steps) {
+  if (executing_ || busy_.empty()) return;
+  const ShownMemory shown(*this);
   for (uint64_t step = 0; step < steps && !executing_ && !busy_.empty(); ++step)
     Step();
 }
@@ -110,11 +196,13 @@ void Scheduler::Step() {
   executing_ = true;
   Operation& operation = stream->queue.front();
   bool alive = true;
-  if (GraphRun* const run = std::get_if<GraphRun>(&operation.body)) {
-    alive = RunNode(*run);
-    if (alive && run->done == run->exec->nodes.size()) Finish(*stream);
+  if (const GraphRun* const run = std::get_if<GraphRun>(&operation.body)) {
+    alive = RunNode(operation);
+    if (alive && run->done == run->snapshot->nodes.size()) Finish(*stream);
   } else {
-    alive = Run(std::get<Work>(operation.body));
+    const std::vector<uint64_t>& sums = operation.source_sums;
+    alive = Run(std::get<Task>(operation.body),
+                sums.empty() ? std::nullopt : std::optional(sums.front()));
     if (alive) Finish(*stream);
   }
   if (!alive) DropQueues();
@@ -138,51 +226,82 @@ StreamState* Scheduler::PickReady() {
   return picked;
 }
 
-// False if the work faulted, which is the end of the context.
-bool Scheduler::Run(const Work& work) {
+// False if the work faulted, which is the end of the context. `source_sum` is that of the host
+// memory that a copy read when it was submitted, if somebody watches.
+bool Scheduler::Run(const Task& task, std::optional<uint64_t> source_sum) {
   const uint64_t draw = options_.sequential ? 0 : Draw();
-  mutex_.unlock();
-  std::optional<std::string> fault = Execute(work, draw);
-  mutex_.lock();
+  std::optional<std::string> fault = FindForeignAccess(task);
+  if (!fault.has_value()) {
+    if (source_sum.has_value()) CheckSource(std::get<CopyWork>(task.work), *source_sum);
+    mutex_.unlock();
+    fault = Execute(task.work, draw);
+    mutex_.lock();
+  }
   if (!fault.has_value()) return true;
   sticky_ = CuResult::kIllegalAddress;
   fault_ = *std::move(fault);
   return false;
 }
 
-// Runs the next node of a graph, if it has any.
-bool Scheduler::RunNode(GraphRun& run) {
-  const ExecState& exec = *run.exec;
-  if (exec.nodes.empty()) return true;
-  if (exec.is_chain) {
-    ++nodes_executed_;
-    return Run(exec.nodes[run.done++].work);
+// A description of the fault if a kernel declares to touch other than device memory, which a host
+// could bear and a device cannot.
+std::optional<std::string> Scheduler::FindForeignAccess(const Task& task) const {
+  if (!std::holds_alternative<KernelWork>(task.work)) return std::nullopt;
+  for (const TouchedBytes& touched : task.touched)
+    if (!memory_.Covers(touched.bytes.begin, 1, CuMemAccessFlags::kRead))
+      return DescribeFault(touched.name, touched.bytes.begin);
+  return std::nullopt;
+}
+
+void Scheduler::CheckSource(const CopyWork& copy, uint64_t sum) {
+  if (SumOf(copy) == sum) return;
+  checks_.Report(fmt::format(
+      "host memory changed under a queued copy: {} bytes that a memcpy reads were written after it "
+      "was submitted and before it ran; wait for the copy, or write in stream order",
+      copy.bytes));
+}
+
+bool Scheduler::RunNodeAt(const Operation& operation, int index) {
+  const Snapshot& snapshot = *std::get<GraphRun>(operation.body).snapshot;
+  std::optional<uint64_t> sum;
+  if (!operation.source_sums.empty()) {
+    const std::vector<int>& sources = snapshot.host_source_nodes;
+    const auto found = std::lower_bound(sources.begin(), sources.end(), index);
+    if (found != sources.end() && *found == index)
+      sum = operation.source_sums[found - sources.begin()];
   }
+  ++nodes_executed_;
+  return Run(snapshot.nodes[index].task, sum);
+}
+
+// Runs the next node of a graph, if it has any.
+bool Scheduler::RunNode(Operation& operation) {
+  GraphRun& run = std::get<GraphRun>(operation.body);
+  const Snapshot& snapshot = *run.snapshot;
+  if (snapshot.nodes.empty()) return true;
+  if (snapshot.is_chain) return RunNodeAt(operation, static_cast<int>(run.done++));
   if (run.done == 0) {
-    run.ready = exec.roots;
+    run.ready = snapshot.roots;
     run.unsatisfied.clear();
-    for (const ExecState::Node& node : exec.nodes)
+    for (const Snapshot::Node& node : snapshot.nodes)
       run.unsatisfied.push_back(node.dependency_count);
   }
   // In sequential mode the least index, which is a topological order.
   const auto picked = options_.sequential
                           ? std::min_element(run.ready.begin(), run.ready.end())
                           : run.ready.begin() + static_cast<int64_t>(Draw() % run.ready.size());
-  const ExecState::Node& node = exec.nodes[*picked];
+  const int index = *picked;
   *picked = run.ready.back();
   run.ready.pop_back();
-  ++nodes_executed_;
-  if (!Run(node.work)) return false;
+  if (!RunNodeAt(operation, index)) return false;
   ++run.done;
-  for (const int successor : node.successors)
+  for (const int successor : snapshot.nodes[index].successors)
     if (--run.unsatisfied[successor] == 0) run.ready.push_back(successor);
   return true;
 }
 
 // Takes the first operation, which has run, off the queue.
 void Scheduler::Finish(StreamState& stream) {
-  if (const GraphRun* const run = std::get_if<GraphRun>(&stream.queue.front().body))
-    if (--run->exec->queued_launches == 0) retired_execs_.erase(run->exec);
   stream.queue.pop_front();
   ++stream.completed;
   --queued_;
@@ -260,12 +379,12 @@ CuResult StreamQuery(CuStream stream) {
 CuResult StreamWaitEvent(CuStream stream, CuEvent event, unsigned flags) {
   State& state = TheState();
   StreamState* const waiting = state.scheduler.Find(stream);
-  const EventState* const awaited = state.events.Find(event);
+  const EventState* const awaited = FindEvent(state, event);
   if (waiting == nullptr || awaited == nullptr) return CuResult::kInvalidHandle;
   if (flags != 0) return CuResult::kInvalidValue;
   if (waiting->capture != nullptr || awaited->captured.has_value())
     return CaptureWait(state, *waiting, *awaited);
-  return state.scheduler.Enqueue(*waiting, awaited->mark, Work(EmptyWork{}));
+  return state.scheduler.Enqueue(*waiting, awaited->mark, Task(EmptyWork{}));
 }
 
 CuResult CtxSynchronize() {
@@ -302,14 +421,14 @@ CuResult EventRecord(CuEvent event, CuStream stream) {
 
 CuResult EventQuery(CuEvent event) {
   State& state = TheState();
-  const EventState* const found = state.events.Find(event);
+  const EventState* const found = FindEvent(state, event);
   const CuResult result = CheckEventWait(state, found, EntryId::kEventQuery);
   return result == CuResult::kSuccess ? state.scheduler.Query(found->mark) : result;
 }
 
 CuResult EventSynchronize(CuEvent event) {
   State& state = TheState();
-  const EventState* const found = state.events.Find(event);
+  const EventState* const found = FindEvent(state, event);
   const CuResult result = CheckEventWait(state, found, EntryId::kEventSynchronize);
   return result == CuResult::kSuccess ? state.scheduler.WaitFor(found->mark) : result;
 }

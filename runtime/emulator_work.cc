@@ -2,6 +2,7 @@
 // load kernels and submit such work.
 
 #include <cstring>
+#include <numeric>
 #include <string_view>
 
 #include "fmt/format.h"
@@ -11,34 +12,27 @@
 namespace coppice::emulator {
 namespace {
 
-// Steps to the next block, x fastest; from the last to the first.
-void Advance(HostBlock& block) {
-  for (int axis = 0; axis < 3; ++axis) {
-    if (++block.index[axis] < block.grid[axis]) return;
-    block.index[axis] = 0;
-  }
-}
-
 struct Launch {
   const KernelWork* work;
   uint64_t draw;
 };
 
-// Blocks run one after another from a drawn first one, since no kernel may rely on their order.
+// Blocks run one after another in a drawn order, since no kernel may rely on one: from a drawn
+// first block in steps of a drawn stride that meets every block. A draw of 0 is the natural order.
 void RunKernel(const void* argument) {
   const auto& [work, draw] = *static_cast<const Launch*>(argument);
   const auto& grid = work->grid;
   const uint64_t blocks = uint64_t{grid[0]} * grid[1] * grid[2];
+  uint64_t stride = 1 + (draw >> 32) % blocks;
+  while (std::gcd(stride, blocks) != 1)
+    ++stride;
+  uint64_t next = draw % blocks;
   HostBlock block{.grid = {grid[0], grid[1], grid[2]}, .index = {0, 0, 0}};
-  if (blocks > 1) {
-    const uint64_t first = draw % blocks;
-    block.index[0] = static_cast<unsigned>(first % grid[0]);
-    block.index[1] = static_cast<unsigned>(first / grid[0] % grid[1]);
-    block.index[2] = static_cast<unsigned>(first / grid[0] / grid[1]);
-  }
-  for (uint64_t i = 0; i < blocks; ++i) {
+  for (uint64_t i = 0; i < blocks; ++i, next = (next + stride) % blocks) {
+    block.index[0] = static_cast<unsigned>(next % grid[0]);
+    block.index[1] = static_cast<unsigned>(next / grid[0] % grid[1]);
+    block.index[2] = static_cast<unsigned>(next / grid[0] / grid[1]);
     work->kernel->run(work->parameters.data(), block);
-    Advance(block);
   }
 }
 
@@ -60,8 +54,7 @@ void RunFill(const void* argument) {
 
 std::optional<std::string> Describe(std::optional<uint64_t> fault, const char* what) {
   if (!fault.has_value()) return std::nullopt;
-  return fmt::format("{} touched address {:#x}, which is not mapped or not accessible", what,
-                     *fault);
+  return DescribeFault(what, *fault);
 }
 
 struct Executor {
@@ -101,7 +94,7 @@ CuResult Submit(State& state, CuStream stream, Work work) {
   StreamState* const target = state.scheduler.Find(stream);
   if (target == nullptr) return CuResult::kInvalidHandle;
   if (target->capture != nullptr) return CaptureWork(state, *target, std::move(work));
-  return state.scheduler.Enqueue(*target, Mark{}, std::move(work));
+  return state.scheduler.Enqueue(*target, Mark{}, Task(std::move(work)));
 }
 
 CuResult SubmitCopy(CuStream stream, const CuMemcpyParams& params) {
@@ -137,8 +130,33 @@ bool IsHostImage(const void* image) {
 
 }  // namespace
 
+std::string DescribeFault(const char* what, uint64_t address) {
+  return fmt::format("{} touched address {:#x}, which is not mapped or not accessible", what,
+                     address);
+}
+
 std::optional<std::string> Execute(const Work& work, uint64_t draw) {
   return std::visit(Executor{.draw = draw}, work);
+}
+
+Task::Task(Work its_work) : work(std::move(its_work)) {
+  const auto add = [this](const void* start, size_t bytes, const char* name, bool writes,
+                          bool host) {
+    const auto begin = reinterpret_cast<uint64_t>(start);
+    touched.push_back({{begin, begin + bytes}, name, writes, host});
+  };
+  if (const auto* const copy = std::get_if<CopyWork>(&work)) {
+    add(copy->source, copy->bytes, "memcpy", false, copy->from_host);
+    add(copy->target, copy->bytes, "memcpy", true, copy->to_host);
+  } else if (const auto* const fill = std::get_if<FillWork>(&work)) {
+    add(fill->target, fill->count * fill->element_size, "memset", true, false);
+  } else if (const auto* const kernel = std::get_if<KernelWork>(&work)) {
+    if (kernel->kernel->declare == nullptr) return;
+    KernelAccesses accesses({kernel->grid[0], kernel->grid[1], kernel->grid[2]});
+    kernel->kernel->declare(kernel->parameters.data(), accesses);
+    for (const KernelAccesses::Range& range : accesses.ranges())
+      touched.push_back({{range.begin, range.end}, kernel->kernel->name, range.writes, false});
+  }
 }
 
 CuResult MakeKernelWork(State& state, const CuKernelNodeParams& params, Work* work) {
@@ -177,6 +195,7 @@ CuResult MakeCopyWork(State& state, const CuMemcpyParams& params, Work* work) {
   CopyWork copy{.bytes = bytes};
   if (params.source_type == CuMemoryType::kHost && params.source_host != nullptr) {
     copy.source = static_cast<const std::byte*>(params.source_host) + params.source_x;
+    copy.from_host = true;
   } else if (params.source_type == CuMemoryType::kDevice &&
              IsMapped(state, params.source_device + params.source_x, bytes)) {
     copy.source = HostOf(params.source_device + params.source_x);
@@ -185,6 +204,7 @@ CuResult MakeCopyWork(State& state, const CuMemcpyParams& params, Work* work) {
   }
   if (params.target_type == CuMemoryType::kHost && params.target_host != nullptr) {
     copy.target = static_cast<std::byte*>(params.target_host) + params.target_x;
+    copy.to_host = true;
   } else if (params.target_type == CuMemoryType::kDevice &&
              IsMapped(state, params.target_device + params.target_x, bytes)) {
     copy.target = HostOf(params.target_device + params.target_x);

@@ -18,6 +18,13 @@ COPPICE_KERNEL(Layer, 128, LayerParams) {
   });
 }
 
+COPPICE_ACCESSES(Layer, LayerParams) {
+  const int64_t rows = accesses.grid_x();
+  accesses.Reads(params.x, rows * params.in);
+  accesses.Reads(params.weights, params.in * params.out);
+  accesses.Writes(params.y, rows * params.out);
+}
+
 COPPICE_KERNEL_IMAGE(layer, &LayerHostKernel);
 
 }  // namespace samples

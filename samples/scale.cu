@@ -13,6 +13,11 @@ COPPICE_KERNEL(Scale, 256, ScaleParams) {
   });
 }
 
+COPPICE_ACCESSES(Scale, ScaleParams) {
+  accesses.Reads(params.x, params.count);
+  accesses.Writes(params.y, params.count);
+}
+
 COPPICE_KERNEL_IMAGE(scale, &ScaleHostKernel);
 
 }  // namespace samples

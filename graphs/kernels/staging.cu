@@ -17,11 +17,11 @@ constexpr int kThreads = 256;
 constexpr int kNoCopy = -1;
 
 template <typename T>
-COPPICE_DEVICE T* PointerTo(unsigned long long address) {
+COPPICE_ANYWHERE T* PointerTo(unsigned long long address) {
   return reinterpret_cast<T*>(static_cast<uintptr_t>(address));
 }
 
-COPPICE_DEVICE int64_t PaddedElements(const StagedCopy& copy) {
+COPPICE_ANYWHERE int64_t PaddedElements(const StagedCopy& copy) {
   int64_t count = 1;
   for (int axis = 0; axis < kStagingRank; ++axis)
     count *= copy.padded[axis];
@@ -114,14 +114,46 @@ COPPICE_DEVICE void Stage(const Block& block, const Params& params) {
   }
 }
 
+// Bytes from the first to behind the last real element of the source, whose strides may be any.
+inline void DeclareSource(const StagedCopy& copy, KernelAccesses& accesses) {
+  int64_t before = 0;  // Elements that the first one in memory lies before `source`.
+  int64_t behind = 1;
+  for (int axis = 0; axis < kStagingRank; ++axis) {
+    if (copy.sizes[axis] == 0) return;
+    const int64_t span = (copy.sizes[axis] - 1) * copy.strides[axis];
+    (span < 0 ? before : behind) += span;
+  }
+  accesses.Reads(PointerTo<const char>(copy.source) + before * copy.element_bytes,
+                 (behind - before) * copy.element_bytes);
+}
+
+template <typename Params>
+void DeclareStaging(const Params& params, KernelAccesses& accesses) {
+  const StagingHeader& header = params.header;
+  accesses.Writes(PointerTo<int64_t>(header.parameter_block), header.word_count);
+  for (int i = 0; i < header.copy_count; ++i) {
+    const StagedCopy& copy = params.copies[i];
+    if (copy.source != 0) DeclareSource(copy, accesses);
+    accesses.Writes(PointerTo<char>(copy.target), PaddedElements(copy) * copy.element_bytes);
+  }
+}
+
 }  // namespace
 
 COPPICE_KERNEL(StageSmall, kThreads, StagingParamsOf<kSmallStagingCopies>) {
   Stage(block, params);
 }
 
+COPPICE_ACCESSES(StageSmall, StagingParamsOf<kSmallStagingCopies>) {
+  DeclareStaging(params, accesses);
+}
+
 COPPICE_KERNEL(StageLarge, kThreads, StagingParamsOf<kLargeStagingCopies>) {
   Stage(block, params);
+}
+
+COPPICE_ACCESSES(StageLarge, StagingParamsOf<kLargeStagingCopies>) {
+  DeclareStaging(params, accesses);
 }
 
 COPPICE_KERNEL_IMAGE(staging, &StageSmallHostKernel, &StageLargeHostKernel);

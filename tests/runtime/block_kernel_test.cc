@@ -37,6 +37,10 @@ COPPICE_KERNEL(Place, 8, PlaceParams) {
   });
 }
 
+COPPICE_ACCESSES(Place, PlaceParams) {
+  accesses.Writes(params.out, accesses.grid_x() * accesses.grid_y() * 8 * 5);
+}
+
 // A register before and after its first use, and integer collectives.
 struct RegistersParams {
   int* fresh = nullptr;    // One per thread.
@@ -55,6 +59,13 @@ COPPICE_KERNEL(Registers, 32, RegistersParams) {
   *params.sum = block.Sum(wide);
   *params.maximum = block.Max(value);
   block.ForEach([&](int thread) { params.doubled[thread] = 2 * value[thread]; });
+}
+
+COPPICE_ACCESSES(Registers, RegistersParams) {
+  accesses.Writes(params.fresh, 32);
+  accesses.Writes(params.doubled, 32);
+  accesses.Writes(params.sum, 1);
+  accesses.Writes(params.maximum, 1);
 }
 
 COPPICE_KERNEL_IMAGE(block_kernel_test, &PlaceHostKernel, &RegistersHostKernel);

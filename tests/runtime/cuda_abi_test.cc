@@ -134,6 +134,18 @@ COPPICE_SAME_VALUE(CuGraphNodeType::kGraph, CU_GRAPH_NODE_TYPE_GRAPH);
 COPPICE_SAME_VALUE(CuGraphNodeType::kEmpty, CU_GRAPH_NODE_TYPE_EMPTY);
 COPPICE_SAME_VALUE(CuGraphNodeType::kWaitEvent, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
 COPPICE_SAME_VALUE(CuGraphNodeType::kEventRecord, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+COPPICE_SAME_VALUE(CuGraphExecUpdateResult::kSuccess, CU_GRAPH_EXEC_UPDATE_SUCCESS);
+COPPICE_SAME_VALUE(CuGraphExecUpdateResult::kError, CU_GRAPH_EXEC_UPDATE_ERROR);
+COPPICE_SAME_VALUE(CuGraphExecUpdateResult::kTopologyChanged,
+                   CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
+COPPICE_SAME_VALUE(CuGraphExecUpdateResult::kNodeTypeChanged,
+                   CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED);
+COPPICE_SAME_VALUE(CuGraphExecUpdateResult::kFunctionChanged,
+                   CU_GRAPH_EXEC_UPDATE_ERROR_FUNCTION_CHANGED);
+COPPICE_SAME_VALUE(CuGraphExecUpdateResult::kParametersChanged,
+                   CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
+COPPICE_SAME_VALUE(CuGraphExecUpdateResult::kNotSupported,
+                   CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED);
 
 COPPICE_SAME_VALUE(CuMemoryType::kHost, CU_MEMORYTYPE_HOST);
 COPPICE_SAME_VALUE(CuMemoryType::kDevice, CU_MEMORYTYPE_DEVICE);
@@ -251,6 +263,14 @@ COPPICE_SAME_FIELD(CuMemsetNodeParams, height, CUDA_MEMSET_NODE_PARAMS, height);
 COPPICE_SAME_STRUCT(CuHostNodeParams, CUDA_HOST_NODE_PARAMS);
 COPPICE_SAME_FIELD(CuHostNodeParams, function, CUDA_HOST_NODE_PARAMS, fn);
 COPPICE_SAME_FIELD(CuHostNodeParams, user_data, CUDA_HOST_NODE_PARAMS, userData);
+
+COPPICE_SAME_STRUCT(CuGraphExecUpdateResultInfo, CUgraphExecUpdateResultInfo);
+COPPICE_SAME_FIELD(CuGraphExecUpdateResultInfo, result, CUgraphExecUpdateResultInfo, result);
+COPPICE_SAME_FIELD(CuGraphExecUpdateResultInfo, error_node, CUgraphExecUpdateResultInfo, errorNode);
+COPPICE_SAME_FIELD(CuGraphExecUpdateResultInfo,
+                   error_from_node,
+                   CUgraphExecUpdateResultInfo,
+                   errorFromNode);
 
 COPPICE_SAME_STRUCT(CuGraphEdgeData, CUgraphEdgeData);
 COPPICE_SAME_FIELD(CuGraphEdgeData, from_port, CUgraphEdgeData, from_port);

@@ -24,6 +24,13 @@ namespace coppice {
 
 inline constexpr size_t kGranule = 2 * static_cast<size_t>(kMiB);
 
+// Options of an emulator whose device memory a test may look at.
+inline Emulator::Options OptionsToLook() {
+  Emulator::Options options = TestEmulatorOptions();
+  options.strictness.host_access = false;
+  return options;
+}
+
 // An emulator, initialised, with a current context, a stream and the test kernels. Gives nothing
 // back: what is left is a test's own business.
 class Machine {

@@ -47,7 +47,7 @@ Emulator::Options WithSeed(uint64_t seed) {
 // When and in which order work runs.
 
 TEST(EmulatorOrderTest, WorkWaitsForACallThatWaits) {
-  Machine machine;
+  Machine machine(OptionsToLook());
   const DeviceAddress address = machine.Allocate(8);
   EXPECT_CU(kSuccess, machine.cu.MemsetD8Async(address, 0, 8, machine.stream));
   EXPECT_EQ(*PointerAt<unsigned char>(address), 0xCB);
@@ -153,9 +153,10 @@ const HostKernel kBlockOrderKernel{
 const HostKernel* const kBlockOrderKernels[] = {&kBlockOrderKernel};
 const HostImage kBlockOrderImage{.kernel_count = 1, .kernels = kBlockOrderKernels};
 
-TEST(EmulatorOrderTest, BlocksStartAtADrawnOne) {
+TEST(EmulatorOrderTest, BlocksRunInADrawnOrder) {
+  std::set<std::vector<unsigned>> orders;
   std::set<unsigned> firsts;
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
     Machine machine(WithSeed(seed));
     CuLibrary library = nullptr;
     CuKernel kernel = nullptr;
@@ -171,8 +172,10 @@ TEST(EmulatorOrderTest, BlocksStartAtADrawnOne) {
     ASSERT_EQ(order.size(), 5U);
     EXPECT_EQ(std::set<unsigned>(order.begin(), order.end()).size(), 5U);
     firsts.insert(order[0]);
+    orders.insert(order);
   }
   EXPECT_EQ(firsts.size(), 5U);
+  EXPECT_GT(orders.size(), 5U);
 }
 
 TEST(EmulatorOrderTest, QueriesSeeBothAnswersAndComeToAnEnd) {

@@ -116,7 +116,7 @@ TEST(EmulatorTest, ContextOfAReleasedRetainIsNotCurrentAgain) {
 // Memory.
 
 TEST(EmulatorTest, FreshMemoryIsPoisoned) {
-  Machine machine;
+  Machine machine(OptionsToLook());
   const DeviceAddress plain = machine.Allocate(1000);
   const DeviceAddress mapped =
       machine.MapGranule(machine.CreateGranules(), CuMemAccessFlags::kRead);
@@ -129,7 +129,9 @@ TEST(EmulatorTest, FreshMemoryIsPoisoned) {
 }
 
 TEST(EmulatorTest, ReusedPhysicalMemoryIsPoisonedAgain) {
-  Machine machine({.memory_bytes = 2 * kMiB});
+  Emulator::Options options = OptionsToLook();
+  options.memory_bytes = 2 * kMiB;
+  Machine machine(options);
   for (int round = 0; round < 3; ++round) {
     const DeviceAddress address = machine.Allocate(kGranule);
     EXPECT_EQ(*PointerAt<unsigned char>(address + 77), 0xCB);

@@ -79,6 +79,7 @@ TestDevice::~TestDevice() {
   EXPECT_EQ(live.libraries, 0);
   EXPECT_EQ(live.captures, 0);
   EXPECT_EQ(live.contexts, 0);
+  EXPECT_EQ(emulator_->reports(), std::vector<std::string>());
 }
 
 absl::StatusOr<DeviceMemory> TestDevice::UploadBytes(std::span<const std::byte> bytes) const {

@@ -4,9 +4,10 @@
 //   COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory x, device.Upload<float>({1, 2, 3}));
 //   EXPECT_EQ(device.Download<float>(x.address(), 3), (std::vector<float>{1, 2, 3}));
 //
-// Its destructor fails the test if anything that the test made on the device is still alive, so
-// declare it before everything else. The order in which the emulator runs work comes from a seed:
-// COPPICE_TEST_SEED in the environment, or a fixed number; every failure prints it.
+// Its destructor fails the test if anything that the test made on the device is still alive, or if
+// the emulator has something to report; declare it before everything else. The order in which the
+// emulator runs work comes from a seed: COPPICE_TEST_SEED in the environment, or a fixed number;
+// every failure prints it.
 //
 // Units: bytes unless a name says otherwise. Threads: the thread that made it; others first call
 // context().MakeCurrent().

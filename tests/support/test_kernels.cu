@@ -19,6 +19,10 @@ COPPICE_KERNEL(Fill, kTestThreads, FillParams) {
   });
 }
 
+COPPICE_ACCESSES(Fill, FillParams) {
+  accesses.Writes(params.target, params.count);
+}
+
 COPPICE_KERNEL(Scale, kTestThreads, ScaleParams) {
   block.ForEach([&](int thread) {
     const int64_t i = ElementOf(block.x(), thread);
@@ -26,11 +30,22 @@ COPPICE_KERNEL(Scale, kTestThreads, ScaleParams) {
   });
 }
 
+COPPICE_ACCESSES(Scale, ScaleParams) {
+  accesses.Reads(params.x, params.count);
+  accesses.Writes(params.y, params.count);
+}
+
 COPPICE_KERNEL(Add, kTestThreads, AddParams) {
   block.ForEach([&](int thread) {
     const int64_t i = ElementOf(block.x(), thread);
     if (i < params.count) params.z[i] = params.x[i] + params.y[i];
   });
+}
+
+COPPICE_ACCESSES(Add, AddParams) {
+  accesses.Reads(params.x, params.count);
+  accesses.Reads(params.y, params.count);
+  accesses.Writes(params.z, params.count);
 }
 
 COPPICE_KERNEL(MaskedScale, kTestThreads, MaskedScaleParams) {
@@ -41,10 +56,21 @@ COPPICE_KERNEL(MaskedScale, kTestThreads, MaskedScaleParams) {
   });
 }
 
+COPPICE_ACCESSES(MaskedScale, MaskedScaleParams) {
+  const int64_t count = accesses.grid_x() * kTestThreads;
+  accesses.Reads(params.words + params.word, 1);
+  accesses.Reads(params.x, count);
+  accesses.Writes(params.y, count);
+}
+
 COPPICE_KERNEL(Store, kTestThreads, StoreParams) {
   block.ForEach([&](int thread) {
     if (block.x() == 0 && thread == 0) *params.target = params.value;
   });
+}
+
+COPPICE_ACCESSES(Store, StoreParams) {
+  accesses.Writes(params.target, 1);
 }
 
 COPPICE_KERNEL(Collectives, kTestThreads, CollectivesParams) {
@@ -77,6 +103,20 @@ COPPICE_KERNEL(Collectives, kTestThreads, CollectivesParams) {
     params.arg_max[index] = arg_max;
     params.positive_total[index] = total;
   });
+}
+
+COPPICE_ACCESSES(Collectives, CollectivesParams) {
+  const int64_t blocks = accesses.grid_x() * accesses.grid_y();
+  const int64_t threads = blocks * kTestThreads;
+  accesses.Reads(params.keys, threads);
+  accesses.Writes(params.sum, blocks);
+  accesses.Writes(params.maximum, blocks);
+  accesses.Writes(params.arg_max, blocks);
+  accesses.Writes(params.positive_total, blocks);
+  accesses.Writes(params.positive_rank, threads);
+  accesses.Writes(params.sorted_keys, threads);
+  accesses.Writes(params.sorted_threads, threads);
+  accesses.Writes(params.reversed, threads);
 }
 
 COPPICE_KERNEL_IMAGE(test_kernels,

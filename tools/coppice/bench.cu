@@ -13,6 +13,10 @@ COPPICE_KERNEL(Increment, 256, IncrementParams) {
   });
 }
 
+COPPICE_ACCESSES(Increment, IncrementParams) {
+  accesses.Writes(params.values, params.count);
+}
+
 COPPICE_KERNEL_IMAGE(bench, &IncrementHostKernel);
 
 }  // namespace coppice

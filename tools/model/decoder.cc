@@ -280,6 +280,7 @@ class Decoder::ForwardPass {
                             .weight = weight,
                             .y = y,
                             .live_rows = live_rows_,
+                            .row_count = row_count_,
                             .width = config_.d_model,
                             .epsilon = static_cast<float>(config_.rms_eps),
                             .last_row_only = last_row_only ? 1 : 0};
@@ -346,6 +347,7 @@ class Decoder::ForwardPass {
             .positions = PointerTo<const int32_t>(rows_.positions),
             .slots = PointerTo<const int32_t>(rows_.slots),
             .live_rows = live_rows_,
+            .slot_count = config_.slots,
             .heads = config_.heads,
             .kv_heads = config_.kv_heads,
             .head_dim = config_.head_dim,

@@ -23,6 +23,13 @@ COPPICE_KERNEL(Embed, kRowThreads, EmbedParams) {
   });
 }
 
+COPPICE_ACCESSES(Embed, EmbedParams) {
+  const int64_t rows = accesses.grid_x();
+  accesses.Reads(params.live_rows, 1);
+  accesses.Reads(params.tokens, rows);  // They choose rows of `table`, which nothing writes.
+  accesses.Writes(params.x, rows * params.width);
+}
+
 COPPICE_KERNEL(Norm, kRowThreads, NormParams) {
   const int64_t live_rows = *params.live_rows;
   const int64_t row = params.last_row_only != 0 ? live_rows - 1 : block.x();
@@ -40,6 +47,13 @@ COPPICE_KERNEL(Norm, kRowThreads, NormParams) {
     for (int64_t i = thread; i < params.width; i += Block::kThreads)
       y[i] = params.weight[i] * (x[i] * scale);
   });
+}
+
+COPPICE_ACCESSES(Norm, NormParams) {
+  accesses.Reads(params.live_rows, 1);
+  accesses.Reads(params.x, params.row_count * params.width);
+  accesses.Reads(params.weight, params.width);
+  accesses.Writes(params.y, accesses.grid_x() * params.width);
 }
 
 // A thread sums one column of each row of the tile. `depth` is the outer loop, so that on the host
@@ -74,6 +88,13 @@ COPPICE_KERNEL(Project, kProjectionColumns, ProjectParams) {
   });
 }
 
+COPPICE_ACCESSES(Project, ProjectParams) {
+  accesses.Reads(params.live_rows, 1);
+  accesses.Reads(params.x, params.row_count * params.depth);
+  accesses.Reads(params.weight, params.depth * params.weight_stride);
+  accesses.Writes(params.y, params.row_count * params.width);
+}
+
 // Where a live row stands in its sequence, and where its slot starts in the cache.
 struct CachePlace {
   int64_t position;
@@ -85,6 +106,23 @@ COPPICE_DEVICE CachePlace PlaceOf(const AttentionParams& params, int64_t row) {
   const int64_t slot = params.slots[one_sequence ? 0 : row];
   return {one_sequence ? row : params.positions[row],
           slot * params.max_context * params.kv_heads * params.head_dim};
+}
+
+// Elements of a row of `qkv`, and of the cache of one layer.
+inline int64_t RowElements(const AttentionParams& params) {
+  return (params.heads + 2 * params.kv_heads) * params.head_dim;
+}
+
+inline int64_t CacheElements(const AttentionParams& params) {
+  return params.slot_count * params.max_context * params.kv_heads * params.head_dim;
+}
+
+// The reads that both attention kernels make to find their place.
+inline void DeclareAttention(const AttentionParams& params, KernelAccesses& accesses) {
+  const int64_t rows = accesses.grid_x();
+  accesses.Reads(params.live_rows, 1);
+  accesses.Reads(params.positions, rows);
+  accesses.Reads(params.slots, params.positions == nullptr ? 1 : rows);
 }
 
 COPPICE_KERNEL(Rotate, kRowThreads, RotateParams) {
@@ -120,6 +158,17 @@ COPPICE_KERNEL(Rotate, kRowThreads, RotateParams) {
     for (int64_t i = thread; i < kv_row; i += Block::kThreads)
       attention.values[cache_offset + i] = values[i];
   });
+}
+
+COPPICE_ACCESSES(Rotate, RotateParams) {
+  const AttentionParams& attention = params.attention;
+  DeclareAttention(attention, accesses);
+  accesses.Writes(attention.qkv, RowElements(attention) * accesses.grid_x());
+  accesses.Writes(attention.keys, CacheElements(attention));
+  accesses.Writes(attention.values, CacheElements(attention));
+  const int64_t angles = attention.max_context * attention.head_dim / 2;
+  accesses.Reads(params.cosines, angles);
+  accesses.Reads(params.sines, angles);
 }
 
 // Neighbouring dimensions of a head that a thread holds: one vector load.
@@ -193,6 +242,15 @@ COPPICE_KERNEL(Attend, kAttentionThreads, AttendParams) {
   });
 }
 
+COPPICE_ACCESSES(Attend, AttendParams) {
+  const AttentionParams& attention = params.attention;
+  DeclareAttention(attention, accesses);
+  accesses.Reads(attention.qkv, RowElements(attention) * accesses.grid_x());
+  accesses.Reads(attention.keys, CacheElements(attention));
+  accesses.Reads(attention.values, CacheElements(attention));
+  accesses.Writes(params.y, accesses.grid_x() * attention.heads * attention.head_dim);
+}
+
 COPPICE_KERNEL(Gate, kRowThreads, GateParams) {
   const int64_t row = block.x();
   if (row >= *params.live_rows) return;
@@ -203,6 +261,13 @@ COPPICE_KERNEL(Gate, kRowThreads, GateParams) {
     for (int64_t i = thread; i < params.width; i += Block::kThreads)
       y[i] = gate[i] / (1.0F + expf(-gate[i])) * up[i];
   });
+}
+
+COPPICE_ACCESSES(Gate, GateParams) {
+  const int64_t elements = accesses.grid_x() * params.width;
+  accesses.Reads(params.live_rows, 1);
+  accesses.Reads(params.gate_up, 2 * elements);
+  accesses.Writes(params.y, elements);
 }
 
 COPPICE_KERNEL(Sample, kRowThreads, SampleParams) {
@@ -224,6 +289,12 @@ COPPICE_KERNEL(Sample, kRowThreads, SampleParams) {
   block.ForEach([&](int thread) {
     if (thread == 0) params.tokens[row] = token;
   });
+}
+
+COPPICE_ACCESSES(Sample, SampleParams) {
+  accesses.Reads(params.live_rows, 1);
+  accesses.Reads(params.logits, accesses.grid_x() * params.width);
+  accesses.Writes(params.tokens, accesses.grid_x());
 }
 
 COPPICE_KERNEL_IMAGE(decoder,

@@ -34,6 +34,7 @@ struct NormParams {
   const float* weight;  // [width].
   float* y;
   const int64_t* live_rows;
+  int64_t row_count;  // Of x.
   int64_t width;
   float epsilon;
   int32_t last_row_only;
@@ -61,6 +62,7 @@ struct AttentionParams {
   const int32_t* positions;  // Of each row; null: the rows are positions 0, 1, ... of one slot.
   const int32_t* slots;      // Of each row; of all of them, if positions is null.
   const int64_t* live_rows;
+  int64_t slot_count;
   int64_t heads;
   int64_t kv_heads;
   int64_t head_dim;

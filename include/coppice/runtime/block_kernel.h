@@ -10,6 +10,10 @@
 //       if (i < params.count) params.y[i] = params.factor * params.x[i];
 //     });
 //   }
+//   COPPICE_ACCESSES(Scale, ScaleParams) {
+//     accesses.Reads(params.x, params.count);
+//     accesses.Writes(params.y, params.count);
+//   }
 //   COPPICE_KERNEL_IMAGE(scale, &ScaleHostKernel);  // Once per file scale.cu, after the kernels.
 //
 // On the device ForEach runs its body for the calling thread, a Register is a register and the
@@ -19,8 +23,9 @@
 // Rules: a body names its parameters `params` and its block `block`; code outside ForEach is
 // uniform (the same for all threads) and must not write memory; kernels throw nothing and hold
 // nothing that needs a destructor; a thread reads what another wrote only after Sync or a
-// collective. Both macros stand in a named namespace. The build compiles a file with
-// coppice_kernels() (CMake).
+// collective. Every kernel declares what it touches, once; the emulator finds unordered accesses by
+// it. The macros stand in a named namespace. The build compiles a file with coppice_kernels()
+// (CMake).
 //
 // Threads: a kernel file is compiled twice; nothing here keeps state.
 
@@ -42,11 +47,13 @@
 #include <type_traits>
 #endif
 
-// Qualifies a function that kernels call.
+// Qualifies a function that kernels call, and one that declarations of accesses call as well.
 #ifdef __CUDACC__
 #define COPPICE_DEVICE __device__ inline
+#define COPPICE_ANYWHERE __host__ __device__ inline
 #else
 #define COPPICE_DEVICE inline
+#define COPPICE_ANYWHERE inline
 #endif
 
 // Declares `name`, an array of `count` values that the block shares, contents undefined. Stands in
@@ -54,7 +61,9 @@
 #ifdef __CUDACC__
 #define COPPICE_SHARED(type, name, count) __shared__ type name[count]
 #else
-#define COPPICE_SHARED(type, name, count) type name[count]
+#define COPPICE_SHARED(type, name, count) \
+  type name[count];                       \
+  ::coppice::internal::Poison(name, sizeof(name))
 #endif
 
 namespace coppice {
@@ -141,6 +150,12 @@ __device__ inline void SortDescending(BlockRegister<float, kThreads>& keys,
 #else
 
 // The host's half: the threads in turn.
+
+// Fills a block's shared memory, which starts undefined, with what no kernel would store.
+inline void Poison(void* memory, size_t bytes) {
+  constexpr int kPoison = 0xCB;
+  std::memset(memory, kPoison, bytes);
+}
 
 template <int kThreads, typename Body>
 inline void ForEachThread(const Body& body) {
@@ -307,6 +322,10 @@ class BlockOf {
 // COPPICE_KERNEL(Name, threads, Params) { body }
 // Defines the kernel `Name` of blocks of `threads` threads, on the host as NameHostKernel. The body
 // is that of a member function, so that it may call its block type `Block`.
+//
+// COPPICE_ACCESSES(Name, Params) { body }
+// Declares what a launch of `Name` reads and writes: `params` are its parameters, `accesses` a
+// KernelAccesses. Follows the kernel.
 #ifdef __CUDACC__
 #define COPPICE_KERNEL(Name, threads, Params)                             \
   namespace {                                                             \
@@ -321,6 +340,9 @@ class BlockOf {
   }                                                                       \
   __device__ __forceinline__ void Name##Kernel::Run(const Params& params, \
                                                     [[maybe_unused]] const Block& block)
+#define COPPICE_ACCESSES(Name, Params)                        \
+  [[maybe_unused]] static inline void Name##DeclaredAccesses( \
+      [[maybe_unused]] const Params& params, ::coppice::KernelAccesses& accesses)
 #else
 #define COPPICE_KERNEL(Name, threads, Params)                                                      \
   namespace {                                                                                      \
@@ -333,12 +355,21 @@ class BlockOf {
       std::memcpy(&params, parameters, sizeof(Params));                                            \
       Run(params, Block(place));                                                                   \
     }                                                                                              \
+    static void Declare(const Params& params, ::coppice::KernelAccesses& accesses);                \
+    static void DeclareFor(const void* parameters, ::coppice::KernelAccesses& accesses) {          \
+      Params params;                                                                               \
+      std::memcpy(&params, parameters, sizeof(Params));                                            \
+      Declare(params, accesses);                                                                   \
+    }                                                                                              \
   };                                                                                               \
   constexpr ::coppice::HostKernel Name##HostKernel{#Name, &Name##Kernel::RunBlock, sizeof(Params), \
-                                                   threads};                                       \
+                                                   threads, &Name##Kernel::DeclareFor};            \
   }                                                                                                \
   /* By value: the compiler then knows that no store of the body changes them. */                  \
   inline void Name##Kernel::Run(const Params params, [[maybe_unused]] const Block block)
+#define COPPICE_ACCESSES(Name, Params)                                     \
+  inline void Name##Kernel::Declare([[maybe_unused]] const Params& params, \
+                                    [[maybe_unused]] ::coppice::KernelAccesses& accesses)
 #endif
 
 // COPPICE_KERNEL_IMAGE(name, &AHostKernel, &BHostKernel...);

@@ -105,6 +105,16 @@ enum class CuGraphNodeType : int {
   kEventRecord = 7,
 };
 
+enum class CuGraphExecUpdateResult : int {
+  kSuccess = 0,
+  kError = 1,
+  kTopologyChanged = 2,
+  kNodeTypeChanged = 3,
+  kFunctionChanged = 4,
+  kParametersChanged = 5,
+  kNotSupported = 6,
+};
+
 enum class CuMemoryType : int { kHost = 1, kDevice = 2, kArray = 3, kUnified = 4 };
 enum class CuMemLocationType : int { kInvalid = 0, kDevice = 1 };
 enum class CuMemAllocationType : int { kInvalid = 0, kPinned = 1 };
@@ -187,6 +197,12 @@ struct CuMemsetNodeParams {
 struct CuHostNodeParams {
   CuHostFunction function = nullptr;
   void* user_data = nullptr;
+};
+
+struct CuGraphExecUpdateResultInfo {
+  CuGraphExecUpdateResult result = CuGraphExecUpdateResult::kSuccess;
+  CuGraphNode error_node = nullptr;
+  CuGraphNode error_from_node = nullptr;
 };
 
 struct CuGraphEdgeData {

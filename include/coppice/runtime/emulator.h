@@ -68,6 +68,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -78,12 +79,35 @@ namespace coppice {
 
 class Emulator {
  public:
+  // What the emulator refuses or reports although a GPU may let it pass: each is a mistake that a
+  // GPU punishes at another time, in another way, or not at all.
+  struct Strictness {
+    // Reports two accesses to the same bytes, at least one a write, that neither a stream, an
+    // event, a graph edge nor the host's waiting orders. Kernels tell what they touch
+    // (COPPICE_ACCESSES). Found when work is submitted, whatever the seed.
+    bool unordered_access = true;
+    // Reports host memory that changes between the submission of a copy from it and the copy.
+    bool changed_source = true;
+    // Ends the process when host code touches device memory. Off: it reads and writes it.
+    bool host_access = true;
+    // Never hands out an address of freed memory again, so that a stale pointer faults.
+    bool quarantine = true;
+    // Aborts the process if two threads are inside one graph or graph exec at the same time.
+    bool concurrent_entry = true;
+    // Refuses (907) an event that was recorded in a capture, once that has ended, until it is
+    // recorded again. Off: it counts as never recorded.
+    bool captured_event = true;
+
+    static Strictness All(bool on) { return {on, on, on, on, on, on}; }
+  };
+
   struct Options {
     int64_t memory_bytes = int64_t{4} << 30;  // Device memory. Multiple of 2 MiB, >= 2 MiB.
     uint64_t seed = 1;                        // Draws the execution order.
     int eager_permille = 0;                   // Chance in 1000 to run an operation at enqueue.
     int queue_limit = 1 << 16;                // Queued operations that force execution. >= 1.
     bool sequential = false;                  // Runs work in enqueue order: faster, hides races.
+    Strictness strictness;
   };
 
   // What exists at this moment; everything but `nodes_executed` is zero after a clean shutdown.
@@ -125,6 +149,10 @@ class Emulator {
   // True if every byte of [address, address + bytes) is mapped and readable by kernels, so that a
   // test may look at device memory from the host. Cost: O(log mappings).
   bool Readable(DeviceAddress address, int64_t bytes) const;
+
+  // What `Strictness` says to report, in order, each text once and at most 100 of them. A run that
+  // is in order leaves it empty.
+  std::vector<std::string> reports() const;
 
   // Where and in which kernel the sticky fault happened; empty if there was none.
   std::string fault() const;

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace coppice {
 
@@ -21,12 +22,52 @@ struct HostBlock {
   unsigned index[3] = {0, 0, 0};
 };
 
+// Which bytes one launch of a kernel may touch, as the kernel declares them. A declaration may name
+// more than is touched, never less; what is read and written counts as written.
+class KernelAccesses {
+ public:
+  struct Range {
+    uint64_t begin = 0;  // Address.
+    uint64_t end = 0;
+    bool writes = false;
+  };
+
+  explicit KernelAccesses(const unsigned (&grid)[3]) : grid_{grid[0], grid[1], grid[2]} {}
+
+  // Dimensions of the launch, in blocks.
+  int64_t grid_x() const { return grid_[0]; }
+  int64_t grid_y() const { return grid_[1]; }
+
+  // Declares `count` elements from `start` on. A null start or a count of 0 declares nothing.
+  template <typename T>
+  void Reads(const T* start, int64_t count) {
+    Add(reinterpret_cast<uintptr_t>(start), count * static_cast<int64_t>(sizeof(T)), false);
+  }
+  template <typename T>
+  void Writes(T* start, int64_t count) {
+    Add(reinterpret_cast<uintptr_t>(start), count * static_cast<int64_t>(sizeof(T)), true);
+  }
+
+  const std::vector<Range>& ranges() const { return ranges_; }
+
+ private:
+  void Add(uint64_t begin, int64_t bytes, bool writes) {
+    if (begin == 0 || bytes <= 0) return;
+    ranges_.push_back({begin, begin + static_cast<uint64_t>(bytes), writes});
+  }
+
+  unsigned grid_[3];
+  std::vector<Range> ranges_;
+};
+
 // One kernel as host code. Every block-style kernel takes exactly one parameter struct by value.
 struct HostKernel {
   const char* name;                                             // As cuLibraryGetKernel finds it.
   void (*run)(const void* parameters, const HostBlock& block);  // Runs one whole block.
   uint32_t parameter_bytes;                                     // sizeof the parameter struct.
   uint32_t block_threads;                                       // The only block size it accepts.
+  // Declares what a launch with these parameters touches.
+  void (*declare)(const void* parameters, KernelAccesses& accesses);
 };
 
 // What cuLibraryLoadData of the emulator takes. `magic` tells it from a cubin, a fatbin or PTX.

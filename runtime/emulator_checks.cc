@@ -1,0 +1,99 @@
+// The checks of emulator_checks.h.
+
+#include "emulator_checks.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+
+#include "emulator_state.h"
+
+namespace coppice::emulator {
+namespace {
+
+constexpr size_t kReportsMax = 100;
+
+// Where host memory lies among the keys of the history; physical offsets are below.
+constexpr uint64_t kHostSpace = uint64_t{1} << 62;
+
+// True if node `from` of a graph comes before node `to`, which comes later in topological order.
+bool Precedes(const Snapshot& snapshot, int from, int to) {
+  if (from == to) return true;
+  if (snapshot.is_chain) return from < to;
+  std::vector<bool> seen(to - from + 1);
+  std::vector<int> stack = {from};
+  while (!stack.empty()) {
+    const int node = stack.back();
+    stack.pop_back();
+    for (const int successor : snapshot.nodes[node].successors) {
+      if (successor == to) return true;
+      if (successor > to || seen[successor - from]) continue;
+      seen[successor - from] = true;
+      stack.push_back(successor);
+    }
+  }
+  return false;
+}
+
+const char* VerbOf(const Access& access) {
+  return access.writes ? "writes" : "reads";
+}
+
+}  // namespace
+
+void Checks::Submit(uint64_t stream,
+                    uint64_t position,
+                    const VectorClock& clock,
+                    std::span<const TouchedBytes> touched) {
+  const auto precedes = [&](const Access& earlier) {
+    return (earlier.stream == stream && earlier.position <= position) ||
+           clock.Of(earlier.stream) >= earlier.position ||
+           HostKnows(earlier.stream, earlier.position);
+  };
+  for (const TouchedBytes& one : touched) {
+    const Access access{
+        .stream = stream, .position = position, .name = one.name, .writes = one.writes};
+    const auto add = [&](uint64_t begin, uint64_t end) {
+      if (const auto conflict = history_.Add({begin, end}, access, precedes))
+        ReportConflict(*conflict, "on two streams");
+    };
+    if (one.host) {
+      add(kHostSpace + one.bytes.begin, kHostSpace + one.bytes.end);
+    } else {
+      memory_.ForEachPhysical(one.bytes.begin, one.bytes.end, add);
+    }
+  }
+}
+
+void Checks::Launch(const Snapshot& snapshot) {
+  if (snapshot.is_chain) return;
+  AccessHistory history;
+  for (size_t i = 0; i < snapshot.nodes.size(); ++i) {
+    const int node = static_cast<int>(i);
+    const auto precedes = [&](const Access& earlier) {
+      return Precedes(snapshot, static_cast<int>(earlier.position), node);
+    };
+    for (const TouchedBytes& one : snapshot.nodes[i].task.touched) {
+      const Access access{.stream = 0, .position = i, .name = one.name, .writes = one.writes};
+      if (const auto conflict = history.Add(one.bytes, access, precedes))
+        ReportConflict(*conflict, "in one graph");
+    }
+  }
+}
+
+void Checks::ReportConflict(const Conflict& conflict, const char* where) {
+  const auto& [earlier, later, bytes] = conflict;
+  Report(fmt::format(
+      "unordered accesses {}: {} {} {} bytes that {} {}, and nothing orders the two; add an event "
+      "wait or a graph edge between them",
+      where, later.name, VerbOf(later), bytes.end - bytes.begin, earlier.name, VerbOf(earlier)));
+}
+
+void Checks::Report(std::string text) {
+  if (reports_.size() >= kReportsMax ||
+      std::find(reports_.begin(), reports_.end(), text) != reports_.end())
+    return;
+  reports_.push_back(std::move(text));
+}
+
+}  // namespace coppice::emulator

@@ -1,0 +1,72 @@
+// What strictness finds: accesses that nothing orders, and host memory that changes under a copy.
+//
+// Device memory is known by its physical bytes, so that two mappings of one handle meet.
+//
+// Threads: guarded by the emulator's mutex.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "coppice/runtime/emulator.h"
+
+#include "access_order.h"
+#include "emulator_memory.h"
+
+namespace coppice::emulator {
+
+struct Snapshot;
+
+// Bytes that a piece of work reads or writes.
+struct TouchedBytes {
+  ByteRange bytes;        // Addresses.
+  const char* name = "";  // Of the kernel, or "memcpy" or "memset".
+  bool writes = false;
+  bool host = false;  // Host memory.
+};
+
+class Checks {
+ public:
+  Checks(const Emulator::Strictness& strictness, const Memory* memory)
+      : strictness_(strictness), memory_(*memory) {}
+
+  bool orders_accesses() const { return strictness_.unordered_access; }
+  bool watches_sources() const { return strictness_.changed_source; }
+
+  // Looks at the operation of `stream` at `position`, whose predecessors `clock` knows.
+  void Submit(uint64_t stream,
+              uint64_t position,
+              const VectorClock& clock,
+              std::span<const TouchedBytes> touched);
+
+  // Looks at the nodes of a graph among themselves.
+  void Launch(const Snapshot& snapshot);
+
+  // The host has learnt that everything `clock` knows of is complete.
+  void HostWaited(const VectorClock& clock) { host_clock_.Join(clock); }
+
+  // All queues are empty and the host knows: nothing before can meet what comes.
+  void Forget() { history_.Clear(); }
+
+  // True if the host knows of the operation's completion.
+  bool HostKnows(uint64_t stream, uint64_t position) const {
+    return host_clock_.Of(stream) >= position;
+  }
+
+  void Report(std::string text);
+  const std::vector<std::string>& reports() const { return reports_; }
+
+ private:
+  void ReportConflict(const Conflict& conflict, const char* where);
+
+  const Emulator::Strictness strictness_;
+  const Memory& memory_;
+  VectorClock host_clock_;
+  AccessHistory history_;
+  std::vector<std::string> reports_;
+};
+
+}  // namespace coppice::emulator

@@ -1,0 +1,268 @@
+// Goal: every flag of Emulator::Strictness finds what it says, and nothing of it when it is off.
+// Method: the same few raw calls with the flag on and off; what is in order beside what is not.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "coppice/runtime/emulator.h"
+
+#include "tests/runtime/emulator_machine.h"
+
+namespace coppice {
+namespace {
+
+using Strictness = Emulator::Strictness;
+
+Emulator::Options With(bool Strictness::*flag, bool on) {
+  Emulator::Options options = TestEmulatorOptions();
+  options.strictness = Strictness::All(false);
+  options.strictness.*flag = on;
+  return options;
+}
+
+std::vector<std::string> ReportsOf(const Machine& machine) {
+  EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
+  return machine.emulator->reports();
+}
+
+CuEvent NewEvent(const Machine& machine) {
+  CuEvent event = nullptr;
+  EXPECT_CU(kSuccess, machine.cu.EventCreate(&event, kEventDisableTiming));
+  return event;
+}
+
+// Unordered accesses.
+
+TEST(UnorderedAccessTest, IsReportedWithBothNamesOnlyIfAskedFor) {
+  for (const bool on : {true, false}) {
+    const Machine machine(With(&Strictness::unordered_access, on));
+    const DeviceAddress word = machine.Allocate(8);
+    EXPECT_CU(kSuccess, machine.Store(machine.stream, word, 1));
+    EXPECT_CU(kSuccess, machine.cu.MemsetD8Async(word + 4, 0, 4, machine.NewStream()));
+    const std::vector<std::string> reports = ReportsOf(machine);
+    ASSERT_EQ(reports.size(), on ? 1U : 0U);
+    if (!on) continue;
+    EXPECT_NE(reports[0].find("memset writes 4 bytes that Store writes"), std::string::npos)
+        << reports[0];
+  }
+}
+
+// What two streams do to the bytes of one allocation, and whether it may be unordered.
+struct Pair {
+  DeviceAddress first_offset;
+  bool first_writes;
+  DeviceAddress second_offset;
+  bool second_writes;
+  bool conflicts;
+};
+
+TEST(UnorderedAccessTest, NeedsSharedBytesAndAWrite) {
+  constexpr size_t kBytes = 16;
+  for (const Pair& pair : {Pair{0, true, 0, true, true}, Pair{0, true, 0, false, true},
+                           Pair{0, false, 0, true, true}, Pair{0, false, 0, false, false},
+                           Pair{0, true, 15, true, true}, Pair{15, true, 0, false, true},
+                           Pair{0, true, 16, true, false}, Pair{16, true, 0, false, false}}) {
+    const Machine machine;
+    const DeviceAddress shared = machine.Allocate(64);
+    const auto touch = [&](CuStream stream, DeviceAddress offset, bool writes) {
+      const DeviceAddress own = machine.Allocate(kBytes);
+      const DeviceAddress address = shared + offset;
+      EXPECT_CU(kSuccess, machine.cu.MemcpyDtoDAsync(writes ? address : own, writes ? own : address,
+                                                     kBytes, stream));
+    };
+    touch(machine.stream, pair.first_offset, pair.first_writes);
+    touch(machine.NewStream(), pair.second_offset, pair.second_writes);
+    EXPECT_EQ(!ReportsOf(machine).empty(), pair.conflicts)
+        << pair.first_offset << pair.first_writes << pair.second_offset << pair.second_writes;
+  }
+}
+
+TEST(UnorderedAccessTest, StreamsEventsAndTheWaitingHostOrder) {
+  const Machine machine;
+  const DeviceAddress word = machine.Allocate(8);
+  const CuStream second = machine.NewStream();
+  const CuStream third = machine.NewStream();
+  const CuEvent event = NewEvent(machine);
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, word, 1));
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, word, 2));
+  EXPECT_CU(kSuccess, machine.cu.EventRecord(event, machine.stream));
+  EXPECT_CU(kSuccess, machine.cu.StreamWaitEvent(second, event, 0));
+  EXPECT_CU(kSuccess, machine.Store(second, word, 3));
+  EXPECT_CU(kSuccess, machine.cu.EventRecord(event, second));
+  EXPECT_CU(kSuccess, machine.cu.EventSynchronize(event));
+  EXPECT_CU(kSuccess, machine.Store(third, word, 4));
+  EXPECT_CU(kSuccess, machine.cu.StreamSynchronize(third));
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, word, 5));
+  while (machine.cu.StreamQuery(machine.stream) == CuResult::kNotReady) {
+  }
+  EXPECT_CU(kSuccess, machine.Store(second, word, 6));
+  EXPECT_CU(kSuccess, machine.cu.StreamDestroy(second));
+  EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
+  EXPECT_CU(kSuccess, machine.Store(third, word, 7));
+  EXPECT_EQ(ReportsOf(machine), std::vector<std::string>());
+}
+
+TEST(UnorderedAccessTest, WaitForAnEarlierRecordDoesNotOrderWhatCameAfterIt) {
+  const Machine machine;
+  const DeviceAddress word = machine.Allocate(8);
+  const CuStream second = machine.NewStream();
+  const CuEvent event = NewEvent(machine);
+  EXPECT_CU(kSuccess, machine.cu.EventRecord(event, machine.stream));
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, word, 1));
+  EXPECT_CU(kSuccess, machine.cu.StreamWaitEvent(second, event, 0));
+  EXPECT_CU(kSuccess, machine.Store(second, word, 2));
+  EXPECT_EQ(ReportsOf(machine).size(), 1U);
+}
+
+TEST(UnorderedAccessTest, LaunchesOfOneExecAreOrderedAndOfTwoAreNot) {
+  const Machine machine;
+  const DeviceAddress word = machine.Allocate(8);
+  const auto record = [&](CuStream stream) { EXPECT_CU(kSuccess, machine.Store(stream, word, 1)); };
+  const CuGraphExec first = machine.Capture(record);
+  const CuGraphExec second = machine.Capture(record);
+  const CuStream other = machine.NewStream();
+  EXPECT_CU(kSuccess, machine.cu.GraphLaunch(first, machine.stream));
+  EXPECT_CU(kSuccess, machine.cu.GraphLaunch(first, other));
+  EXPECT_EQ(ReportsOf(machine).size(), 0U);
+  EXPECT_CU(kSuccess, machine.cu.GraphLaunch(first, machine.stream));
+  EXPECT_CU(kSuccess, machine.cu.GraphLaunch(second, other));
+  EXPECT_EQ(ReportsOf(machine).size(), 1U);
+}
+
+TEST(UnorderedAccessTest, MappingsOfOneHandleAreTheSameBytes) {
+  const Machine machine;
+  const CuMemoryHandle handle = machine.CreateGranules();
+  const DeviceAddress one = machine.MapGranule(handle, CuMemAccessFlags::kReadWrite);
+  const DeviceAddress two = machine.MapGranule(handle, CuMemAccessFlags::kReadWrite);
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, one, 1));
+  EXPECT_CU(kSuccess, machine.Store(machine.NewStream(), two + 8, 1));
+  EXPECT_EQ(ReportsOf(machine).size(), 0U);
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, one, 1));
+  EXPECT_CU(kSuccess, machine.Store(machine.NewStream(), two, 1));
+  EXPECT_EQ(ReportsOf(machine).size(), 1U);
+}
+
+TEST(UnorderedAccessTest, BranchesOfAGraphMeetAtTheirJoin) {
+  const Machine machine;
+  const DriverTable& cu = machine.cu;
+  const DeviceAddress words = machine.Allocate(64);
+  CuGraph graph = nullptr;
+  CuGraphExec exec = nullptr;
+  CuGraphNode nodes[4] = {};
+  ASSERT_CU(kSuccess, cu.GraphCreate(&graph, 0));
+  const auto add = [&](int node, std::vector<CuGraphNode> after, DeviceAddress target) {
+    const CuMemsetNodeParams fill{.target = target, .value = 1, .element_size = 1, .width = 8};
+    ASSERT_CU(kSuccess, cu.GraphAddMemsetNode(&nodes[node], graph, after.data(), after.size(),
+                                              &fill, machine.context));
+  };
+  add(0, {}, words);
+  add(1, {nodes[0]}, words);
+  add(2, {nodes[0]}, words + 8);
+  add(3, {nodes[1], nodes[2]}, words + 4);
+  ASSERT_CU(kSuccess, cu.GraphInstantiateWithFlags(&exec, graph, 0));
+  EXPECT_CU(kSuccess, cu.GraphLaunch(exec, machine.stream));
+  EXPECT_EQ(ReportsOf(machine).size(), 0U);
+}
+
+// Sources that change.
+
+TEST(ChangedSourceTest, IsReportedOnlyIfAskedForAndOnlyIfItChanged) {
+  for (const bool on : {true, false}) {
+    for (const bool changes : {true, false}) {
+      const Machine machine(With(&Strictness::changed_source, on));
+      const DeviceAddress word = machine.Allocate(8);
+      int64_t source = 1;
+      EXPECT_CU(kSuccess, machine.cu.MemcpyHtoDAsync(word, &source, 8, machine.stream));
+      if (changes) source = 2;
+      EXPECT_EQ(ReportsOf(machine).size(), on && changes ? 1U : 0U);
+    }
+  }
+}
+
+TEST(ChangedSourceTest, CopiesOfAGraphMayReadWhatChangedBeforeItsLaunch) {
+  const Machine machine;
+  const DeviceAddress word = machine.Allocate(8);
+  int64_t source = 1;
+  const CuGraphExec exec = machine.Capture([&](CuStream stream) {
+    EXPECT_CU(kSuccess, machine.cu.MemcpyHtoDAsync(word, &source, 8, stream));
+  });
+  source = 2;
+  EXPECT_CU(kSuccess, machine.cu.GraphLaunch(exec, machine.stream));
+  EXPECT_EQ(ReportsOf(machine).size(), 0U);
+}
+
+// Host code that touches device memory.
+
+void TouchDeviceMemory(bool strict) {
+  const Machine machine(With(&Strictness::host_access, strict));
+  const DeviceAddress word = machine.Allocate(8);
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, word, 7));
+  EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
+  EXPECT_EQ(*PointerAt<volatile int64_t>(word), 7);
+}
+
+TEST(HostAccessDeathTest, EndsTheProcessOnlyIfAskedFor) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_DEATH(TouchDeviceMemory(true), "host code touched device memory");
+  TouchDeviceMemory(false);
+}
+
+TEST(HostAccessTest, HostFunctionsAndCopiesStillWork) {
+  const Machine machine(With(&Strictness::host_access, true));
+  const DeviceAddress mapped =
+      machine.MapGranule(machine.CreateGranules(), CuMemAccessFlags::kReadWrite);
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, mapped, 7));
+  int64_t word = 0;
+  EXPECT_CU(kSuccess, machine.cu.MemcpyDtoHAsync(&word, mapped, 8, machine.stream));
+  EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
+  EXPECT_EQ(word, 7);
+}
+
+// Addresses of freed memory.
+
+TEST(QuarantineTest, KeepsAddressesOfFreedMemoryFromComingBack) {
+  const Machine machine(With(&Strictness::quarantine, true));
+  const DeviceAddress first = machine.Allocate(64);
+  EXPECT_CU(kSuccess, machine.cu.MemFree(first));
+  for (int round = 0; round < 50; ++round)
+    EXPECT_NE(machine.Allocate(64), first);
+}
+
+TEST(QuarantineTest, WithoutItFreedAddressesMayComeBack) {
+  const Machine machine(With(&Strictness::quarantine, false));
+  const DeviceAddress first = machine.Allocate(64);
+  EXPECT_CU(kSuccess, machine.cu.MemFree(first));
+  EXPECT_EQ(machine.Allocate(64), first);
+}
+
+// Events of captures.
+
+TEST(CapturedEventTest, CountsAsNeverRecordedOnceTheCaptureHasEnded) {
+  for (const bool on : {true, false}) {
+    const Machine machine(With(&Strictness::captured_event, on));
+    const CuEvent event = NewEvent(machine);
+    machine.Capture(
+        [&](CuStream stream) { EXPECT_CU(kSuccess, machine.cu.EventRecord(event, stream)); });
+    const CuResult expected = on ? CuResult::kCapturedEvent : CuResult::kSuccess;
+    EXPECT_EQ(machine.cu.EventQuery(event), expected);
+    EXPECT_EQ(machine.cu.EventSynchronize(event), expected);
+    EXPECT_EQ(machine.cu.StreamWaitEvent(machine.stream, event, 0), expected);
+  }
+}
+
+// Kernels that touch host memory; no flag, since a device cannot.
+
+TEST(ForeignAccessTest, KernelThatDeclaresHostMemoryFaults) {
+  const Machine machine;
+  int64_t host = 0;
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, reinterpret_cast<DeviceAddress>(&host), 1));
+  EXPECT_CU(kIllegalAddress, machine.cu.CtxSynchronize());
+  EXPECT_NE(machine.emulator->fault().find("Store touched address"), std::string::npos);
+  EXPECT_EQ(host, 0);
+}
+
+}  // namespace
+}  // namespace coppice
