@@ -1,0 +1,20 @@
+# coppice_embed_text(<target> <file> <symbol>)
+# Makes the text of <file>, ended by a NUL, part of <target>. Its sources reach it by
+#
+#   extern "C" const char <symbol>[];
+#
+# A change of the file rebuilds one object. A table that people read and edit as a file is thereby
+# a constant of the library, which opens no file when it runs.
+function(coppice_embed_text target file symbol)
+  get_filename_component(path "${file}" ABSOLUTE)
+  if(NOT EXISTS "${path}")
+    message(FATAL_ERROR "coppice_embed_text(${target}): ${path} does not exist")
+  endif()
+  set(source "${CMAKE_CURRENT_BINARY_DIR}/${symbol}_text.cc")
+  string(CONCAT content
+    "__asm__(\".pushsection .rodata\\n.global ${symbol}\\n.hidden ${symbol}\\n\"\n"
+    "        \"${symbol}:\\n.incbin \\\"${path}\\\"\\n.byte 0\\n.popsection\\n\");\n")
+  file(GENERATE OUTPUT "${source}" CONTENT "${content}")
+  target_sources(${target} PRIVATE "${source}")
+  set_source_files_properties("${source}" PROPERTIES OBJECT_DEPENDS "${path}")
+endfunction()
