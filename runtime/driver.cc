@@ -110,6 +110,12 @@ const DriverEntry& DriverEntryAt(int index) {
   return kEntries[index];
 }
 
+std::optional<int> FindDriverEntry(std::string_view symbol) {
+  for (int entry = 0; entry < kDriverEntryCount; ++entry)
+    if (symbol == DriverEntryAt(entry).symbol) return entry;
+  return std::nullopt;
+}
+
 int DriverEntryIndex(size_t offset_bytes) {
   COPPICE_CHECK(offset_bytes < sizeof(DriverTable), "the offset lies outside the driver table");
   return static_cast<int>(offset_bytes / sizeof(CuResult(*)()));

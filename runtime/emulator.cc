@@ -313,6 +313,11 @@ absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Create(const Options& option
   if (options.queue_limit < 1)
     return InvalidArgument("Emulator::Create: queue_limit is {}; pass 1 or more operations",
                            options.queue_limit);
+  COPPICE_ASSIGN_OR_RETURN(
+      const emulator::CaptureLegality legality,
+      emulator::CaptureLegality::Parse(options.capture_legality.empty()
+                                           ? emulator::CaptureLegality::BuiltIn()
+                                           : std::string_view(options.capture_legality)));
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (g_state.load() != nullptr)
@@ -324,7 +329,7 @@ absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Create(const Options& option
                      "Emulator::Create: the host refuses a memfd for {} bytes of device memory",
                      options.memory_bytes);
   ++emulator::g_emulator_count;
-  g_state.store(new State(options, std::move(memory)), std::memory_order_release);
+  g_state.store(new State(options, legality, std::move(memory)), std::memory_order_release);
   return std::unique_ptr<Emulator>(
       new Emulator(Driver(emulator::MakeTable(), DriverKind::kEmulator)));
 }

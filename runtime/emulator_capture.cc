@@ -11,27 +11,6 @@
 namespace coppice::emulator {
 namespace {
 
-// Calls that CUDA calls potentially unsafe: whether they are refused depends on the modes of the
-// captures and of the thread. CUDA does not list them.
-struct UnsafeEntry {
-  EntryId entry;
-  bool looks_at_handle_first;  // Its own handle may take part in a capture, which counts first.
-};
-constexpr UnsafeEntry kUnsafeEntries[] = {
-    {EntryId::kMemAlloc, false},         {EntryId::kMemFree, false},
-    {EntryId::kStreamSynchronize, true}, {EntryId::kStreamQuery, true},
-    {EntryId::kEventSynchronize, true},  {EntryId::kEventQuery, true},
-    {EntryId::kLibraryLoadData, false},  {EntryId::kLibraryUnload, false},
-    {EntryId::kGraphExecDestroy, false},
-};
-
-const UnsafeEntry* FindUnsafe(EntryId entry) {
-  const auto* const found =
-      std::find_if(std::begin(kUnsafeEntries), std::end(kUnsafeEntries),
-                   [entry](const UnsafeEntry& candidate) { return candidate.entry == entry; });
-  return found == std::end(kUnsafeEntries) ? nullptr : found;
-}
-
 void SetTail(StreamState& stream, std::vector<CuGraphNode> tail) {
   stream.tail = std::move(tail);
   stream.tail_data.assign(stream.tail.size(), {});
@@ -98,24 +77,21 @@ CuResult RefuseCapturing(State& state, const StreamState& stream) {
 }
 
 bool LooksAtHandleFirst(EntryId entry) {
-  const UnsafeEntry* const unsafe = FindUnsafe(entry);
-  return unsafe != nullptr && unsafe->looks_at_handle_first;
+  return entry == EntryId::kStreamSynchronize || entry == EntryId::kStreamQuery ||
+         entry == EntryId::kEventSynchronize || entry == EntryId::kEventQuery;
 }
 
 CuResult CheckCaptureAllows(State& state, EntryId entry) {
   const ThreadState& thread = ThisThread();
-  if (state.captures.empty() || thread.mode == CuCaptureMode::kRelaxed ||
-      FindUnsafe(entry) == nullptr)
-    return CuResult::kSuccess;
+  if (state.captures.empty() || thread.mode == CuCaptureMode::kRelaxed) return CuResult::kSuccess;
   CuResult result = CuResult::kSuccess;
   for (const std::unique_ptr<Capture>& capture : state.captures) {
-    const bool own = capture->origin_thread == thread.id;
-    const bool concerned =
-        own ? capture->mode != CuCaptureMode::kRelaxed
-            : capture->mode == CuCaptureMode::kGlobal && thread.mode == CuCaptureMode::kGlobal;
-    if (!concerned) continue;
-    Invalidate(state, *capture);
-    result = CuResult::kStreamCaptureUnsupported;
+    const bool same = capture->origin_thread == thread.id;
+    if (!same && thread.mode != CuCaptureMode::kGlobal) continue;
+    const CaptureLegality::Verdict& verdict =
+        state.legality.Find(static_cast<int>(entry), capture->mode, same);
+    if (verdict.invalidates) Invalidate(state, *capture);
+    if (verdict.result != CuResult::kSuccess) result = verdict.result;
   }
   return result;
 }

@@ -191,9 +191,9 @@ void Snapshot::AddLibrary(CuLibrary library) {
     libraries.push_back(library);
 }
 
-std::shared_ptr<Snapshot> TakeSnapshot(const GraphState& graph,
+std::unique_ptr<Snapshot> TakeSnapshot(const GraphState& graph,
                                        absl::flat_hash_map<CuGraphNode, int>* places) {
-  auto snapshot = std::make_shared<Snapshot>();
+  auto snapshot = std::make_unique<Snapshot>();
   *places = Flattener(snapshot.get()).AppendGraph(graph);
   snapshot->is_chain = IsChain(*snapshot);
   return snapshot;
@@ -359,11 +359,17 @@ CuResult GraphLaunch(CuGraphExec exec, CuStream stream) {
   LaunchTarget target;
   const CuResult result = FindLaunchTarget(state, exec, stream, &target);
   if (result != CuResult::kSuccess) return result;
-  return EnqueueLaunch(state, target, GraphRun{.snapshot = target.exec->snapshot});
+  Snapshot* const snapshot = target.exec->snapshot.get();
+  ++snapshot->queued_launches;
+  return EnqueueLaunch(state, target, GraphRun{.snapshot = snapshot});
 }
 
 CuResult GraphExecDestroy(CuGraphExec exec) {
-  return TheState().execs.Take(exec) == nullptr ? CuResult::kInvalidHandle : CuResult::kSuccess;
+  State& state = TheState();
+  const std::unique_ptr<ExecState> destroyed = state.execs.Take(exec);
+  if (destroyed == nullptr) return CuResult::kInvalidHandle;
+  state.scheduler.Retire(std::move(destroyed->snapshot));
+  return CuResult::kSuccess;
 }
 
 }  // namespace coppice::emulator

@@ -37,6 +37,7 @@
 #include "coppice/runtime/kernel_image.h"
 
 #include "access_order.h"
+#include "capture_legality.h"
 #include "emulator_checks.h"
 #include "emulator_fault.h"
 #include "emulator_handles.h"
@@ -152,13 +153,13 @@ struct Snapshot {
   std::vector<CuLibrary> libraries;    // Whose kernels it runs, each once.
   std::vector<int> host_source_nodes;  // Copies from host memory, ascending.
   bool checked = false;                // For unordered accesses among its nodes.
+  int queued_launches = 0;
 
   void AddLibrary(CuLibrary library);
 };
 
 struct ExecState {
-  // Shared with the launches that are queued, which keep theirs when an update replaces it.
-  std::shared_ptr<Snapshot> snapshot;
+  std::unique_ptr<Snapshot> snapshot;            // An update replaces it if launches are queued.
   absl::flat_hash_map<CuGraphNode, int> places;  // Of the graph's own nodes, children left out.
   Mark last_launch;                              // The launch that the next one has to wait for.
 };
@@ -166,7 +167,7 @@ struct ExecState {
 // Streams and events.
 
 struct GraphRun {
-  std::shared_ptr<Snapshot> snapshot;
+  Snapshot* snapshot = nullptr;
   size_t done = 0;               // Nodes that have run.
   std::vector<int> ready;        // Nodes that may run next; unused in a chain.
   std::vector<int> unsatisfied;  // Dependencies still to run, by node; unused in a chain.
@@ -242,6 +243,9 @@ class Scheduler {
   // Queues an operation of `stream`. The result is the sticky error, if there is one.
   CuResult Enqueue(StreamState& stream, Mark after, Body body);
 
+  // Forgets a snapshot; launches of it that are queued still run.
+  void Retire(std::unique_ptr<Snapshot> snapshot);
+
   bool IsComplete(const Mark& mark) const;
 
   // Runs operations until `mark`, or everything queued at the call, is complete.
@@ -288,6 +292,7 @@ class Scheduler {
 
   HandleTable<CuStream, StreamState> streams_;
   absl::flat_hash_map<CuStream, std::unique_ptr<StreamState>> retired_streams_;  // Still busy.
+  absl::flat_hash_map<Snapshot*, std::unique_ptr<Snapshot>> retired_snapshots_;  // Still queued.
   VectorClock retired_clock_;       // Of the streams that are gone.
   std::vector<StreamState*> busy_;  // Streams with a queue that is not empty.
   int64_t queued_ = 0;              // Operations in all queues.
@@ -314,8 +319,11 @@ struct ThreadState {
 bool IsDeviceAddress(uint64_t address);
 
 struct State {
-  State(const Emulator::Options& emulator_options, std::unique_ptr<Memory> device_memory)
+  State(const Emulator::Options& emulator_options,
+        const CaptureLegality& capture_legality,
+        std::unique_ptr<Memory> device_memory)
       : strictness(emulator_options.strictness),
+        legality(capture_legality),
         fault_handlers(&IsDeviceAddress),
         memory(std::move(device_memory)),
         scheduler(emulator_options, memory.get(), &mutex) {}
@@ -324,6 +332,7 @@ struct State {
   Capture* FindCapture(uint64_t id) const;
 
   const Emulator::Strictness strictness;
+  const CaptureLegality legality;
   std::mutex mutex;
   FaultHandlers fault_handlers;
   std::unique_ptr<Memory> memory;
@@ -375,7 +384,7 @@ CuResult UseCapturedEvent(State& state, const EventState& event);
 CuGraph NewGraph(State& state, Capture* capture);
 CuGraphNode AddNode(State& state, GraphState& graph, GraphNode node);
 void RemoveGraph(State& state, CuGraph graph);
-std::shared_ptr<Snapshot> TakeSnapshot(const GraphState& graph,
+std::unique_ptr<Snapshot> TakeSnapshot(const GraphState& graph,
                                        absl::flat_hash_map<CuGraphNode, int>* places);
 
 }  // namespace coppice::emulator

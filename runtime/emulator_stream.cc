@@ -64,6 +64,12 @@ void Scheduler::Retire(CuStream stream) {
   if (!state->queue.empty()) retired_streams_.emplace(stream, std::move(state));
 }
 
+void Scheduler::Retire(std::unique_ptr<Snapshot> snapshot) {
+  if (snapshot->queued_launches == 0) return;
+  Snapshot* const key = snapshot.get();
+  retired_snapshots_.emplace(key, std::move(snapshot));
+}
+
 bool Scheduler::IsComplete(const Mark& mark) const {
   if (mark.stream == nullptr) return true;
   const StreamState* stream = streams_.Find(mark.stream);
@@ -302,6 +308,8 @@ bool Scheduler::RunNode(Operation& operation) {
 
 // Takes the first operation, which has run, off the queue.
 void Scheduler::Finish(StreamState& stream) {
+  if (const GraphRun* const run = std::get_if<GraphRun>(&stream.queue.front().body))
+    if (--run->snapshot->queued_launches == 0) retired_snapshots_.erase(run->snapshot);
   stream.queue.pop_front();
   ++stream.completed;
   --queued_;

@@ -43,8 +43,11 @@ CuResult GraphExecKernelNodeSetParams(CuGraphExec exec,
   Work work;
   const CuResult result = MakeKernelWork(state, *params, &work);
   if (result != CuResult::kSuccess) return result;
-  if (found->snapshot.use_count() > 1)
-    found->snapshot = std::make_shared<Snapshot>(*found->snapshot);
+  if (found->snapshot->queued_launches > 0) {
+    auto copy = std::make_unique<Snapshot>(*found->snapshot);
+    copy->queued_launches = 0;
+    state.scheduler.Retire(std::exchange(found->snapshot, std::move(copy)));
+  }
   Snapshot& changed = *found->snapshot;
   changed.AddLibrary(std::get<KernelWork>(work).library);
   changed.nodes[index].task = Task(std::move(work));
@@ -59,11 +62,11 @@ CuResult GraphExecUpdate(CuGraphExec exec, CuGraph graph, CuGraphExecUpdateResul
   if (found == nullptr || source == nullptr) return CuResult::kInvalidHandle;
   if (info == nullptr || source->capture != nullptr) return CuResult::kInvalidValue;
   absl::flat_hash_map<CuGraphNode, int> places;
-  std::shared_ptr<Snapshot> next = TakeSnapshot(*source, &places);
+  std::unique_ptr<Snapshot> next = TakeSnapshot(*source, &places);
   *info = {};
   info->result = Compare(*found->snapshot, *next, places, &info->error_node);
   if (info->result != CuGraphExecUpdateResult::kSuccess) return CuResult::kGraphExecUpdateFailure;
-  found->snapshot = std::move(next);
+  state.scheduler.Retire(std::exchange(found->snapshot, std::move(next)));
   return CuResult::kSuccess;
 }
 

@@ -87,6 +87,8 @@ TEST(DriverEntryTest, NamesAreCudaNamesInTableOrder) {
   EXPECT_EQ(std::string(DriverEntryAt(kDriverEntryCount - 1).symbol), "cuGraphExecDestroy");
   const int map = DriverEntryIndex(offsetof(DriverTable, MemMap));
   EXPECT_EQ(std::string(DriverEntryAt(map).symbol), "cuMemMap");
+  EXPECT_EQ(FindDriverEntry("cuMemMap"), map);
+  EXPECT_EQ(FindDriverEntry("cuMem"), std::nullopt);
   EXPECT_EQ(DriverEntryAt(map).version, 10020);
 }
 

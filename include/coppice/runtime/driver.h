@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -43,6 +44,9 @@ inline constexpr int kDriverEntryCount = 0
 
 // The entry at `index` of the table. Requires: 0 <= index < kDriverEntryCount (checked).
 const DriverEntry& DriverEntryAt(int index);
+
+// Index of the entry with this CUDA name, or nullopt.
+std::optional<int> FindDriverEntry(std::string_view symbol);
 
 // Index in table order of the entry that `offset_bytes` into a DriverTable names.
 int DriverEntryIndex(size_t offset_bytes);

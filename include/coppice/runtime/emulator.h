@@ -20,7 +20,8 @@
 //     executes.
 //   * cuMemFree waits for all work, as CUDA's does for plain allocations. MemUnmap and MemRelease
 //     wait for nothing: work that runs later faults.
-//   * Capture: modes, the per-thread exchange mode, fork and join through events, the result codes
+//   * Capture: modes, the per-thread exchange mode, a table of what each mode forbids, fork and
+//   join through events, the result codes
 //     401 and 900 to 908 (but 906, which needs the legacy stream), cross-thread invalidation. An
 //     invalidated capture destroys its graph at once.
 //   * Graphs of kernel, memcpy, memset, host, child and empty nodes; instantiate takes a snapshot;
@@ -108,6 +109,8 @@ class Emulator {
     int queue_limit = 1 << 16;                // Queued operations that force execution. >= 1.
     bool sequential = false;                  // Runs work in enqueue order: faster, hides races.
     Strictness strictness;
+    // What captures forbid, as tests/data/capture_legality.<driver>.tsv; empty: the built-in table.
+    std::string capture_legality;
   };
 
   // What exists at this moment; everything but `nodes_executed` is zero after a clean shutdown.
@@ -129,7 +132,7 @@ class Emulator {
     friend bool operator==(const Live&, const Live&) = default;
   };
 
-  // Errors: kInvalidArgument   an option out of range;
+  // Errors: kInvalidArgument   an option out of range, or a table of captures that cannot be read;
   //         kFailedPrecondition  another emulator exists in this process;
   //         kResourceExhausted   the host refuses the backing memory.
   static absl::StatusOr<std::unique_ptr<Emulator>> Create(const Options& options);
