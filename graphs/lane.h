@@ -17,6 +17,8 @@
 
 namespace coppice::internal {
 
+struct OutputTable;
+
 struct Lane {
   Lane(const Driver& lane_driver, Pool& lane_pool, int lane_index, Stream stream, Event event)
       : driver(lane_driver),
@@ -50,6 +52,7 @@ struct Lane {
   Event handoff;                   // Re-recorded at every hand-over; a wait keeps what it saw.
   CuStream last_stream = nullptr;  // Of the lane's last work; null before the first.
   uint64_t epoch = 0;              // Counts the calls that wrote the node window.
+  const OutputTable* last_outputs = nullptr;  // Of the graph that ran last.
   int open_scopes = 0;
   std::atomic<int64_t> owning_leases = 0;  // Output tables that hold bytes of the eager window.
   SessionStats stats;

@@ -111,13 +111,27 @@ absl::StatusOr<Lease> Session::State::Replay(const Call& call,
       COPPICE_RETURN_IF_ERROR(staging.Launch(call.stream, poisoned_params));
     }
   }
+  if (options.poison_expired) [[unlikely]]
+    COPPICE_RETURN_IF_ERROR(PoisonExpired(call.stream, lane));
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::GraphLaunch>(node.exec->handle(), call.stream));
   ++lane.epoch;
+  lane.last_outputs = &node.outputs;
   ++node.info.replays;
   Lease lease = Finish(call, shape, lane, Path::kReplay, Reason::kNone);
   lease.outputs_ = &node.outputs;
   lease.epoch_ = lane.epoch;
   return lease;
+}
+
+// Overwrites the outputs of the lane's last graph. Runs after staging, which may still read them.
+absl::Status Session::State::PoisonExpired(CuStream stream, Lane& lane) const {
+  constexpr unsigned char kPoison = 0xCB;
+  if (lane.last_outputs == nullptr) return absl::OkStatus();
+  for (const Tensor& tensor : lane.last_outputs->tensors) {
+    COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemsetD8Async>(
+        tensor.data, kPoison, static_cast<size_t>(internal::RoundedBytes(tensor)), stream));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Lease> Session::State::RunEager(const Call& call,

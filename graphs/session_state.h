@@ -43,6 +43,7 @@ struct Session::State {
                                const internal::CallShape& shape,
                                internal::Lane& lane,
                                internal::Node& node);
+  absl::Status PoisonExpired(CuStream stream, internal::Lane& lane) const;
   absl::StatusOr<Lease> RunWithoutGraph(const Call& call,
                                         const internal::CallShape& shape,
                                         internal::Lane& lane,

@@ -3,6 +3,8 @@
 
 #include "coppice/graphs/lease.h"
 
+#include <bit>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -200,6 +202,40 @@ TEST_F(LeaseTest, ExpiredLeaseMayOutliveItsSession) {
     lease = *Call(affine, 4);
   }
   lease.reset();
+}
+
+// The last element of the first output of 64 after a call of 1, which is too small to reach it.
+TEST_F(LeaseTest, ExpiredOutputsArePoisonedIfAskedFor) {
+  for (const bool poisons : {false, true}) {
+    const Affine affine = MakeAffine({.poison_expired = poisons});
+    for (const int64_t n : {1, 1, 64, 64})
+      ASSERT_OK(Call(affine, n));
+    DeviceAddress last = 0;
+    {
+      COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 64));
+      COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
+      last = scope.output(0).data + 63 * sizeof(float);
+    }
+    const std::vector<float> made = device_.Download<float>(last, 1);
+    EXPECT_EQ(made[0], Expected(64)[63]);
+    ExpectRun(affine, 1, Path::kReplay);
+    const std::vector<uint32_t> left = device_.Download<uint32_t>(last, 1);
+    EXPECT_EQ(left[0], poisons ? 0xCBCBCBCB : std::bit_cast<uint32_t>(made[0]));
+  }
+}
+
+TEST_F(LeaseTest, ExpiredOutputsMayBeInputsOfTheCallThatExpiresThem) {
+  const Affine affine = MakeAffine({.poison_expired = true});
+  for (int call = 0; call < 2; ++call)
+    ASSERT_OK(Call(affine, 4));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease first, Call(affine, 4));
+  COPPICE_ASSERT_OK_AND_ASSIGN(std::optional<ReadScope> scope, first.Read(device_.stream()));
+  const Tensor y = scope->output(0);
+  scope.reset();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease second, Call(affine, 4, 2, [&](coppice::Call& call) {
+                                 call.inputs = {&y, 1};
+                               }));
+  EXPECT_EQ(Read(second), (std::vector<float>{9, 18, 27, 36}));
 }
 
 using LeaseDeathTest = LeaseTest;

@@ -71,6 +71,9 @@ struct SessionOptions {
   int graphs_per_program_max = 1024;  // Per lane. >= 0.
   OnLimit on_limit = OnLimit::kEager;
   Stance stance = Stance::kRecord;
+  // For tests: a call that expires the outputs of a graph first fills them with 0xCB bytes, so that
+  // whoever kept a pointer sees it. One driver call per output.
+  bool poison_expired = false;
   // Receives one line per (program, reason) that keeps a call from replaying; null: nobody.
   // Called under the lane's lock, so it must not call the session.
   std::function<void(const std::string& line)> log;
