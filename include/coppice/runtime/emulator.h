@@ -7,36 +7,36 @@
 //     unmap and release move real pages in 2 MiB granules; a range that is reserved but not mapped
 //     or not accessible is PROT_NONE.
 //   * Plain allocations (cuMemAlloc), 512-byte aligned, each in pages of its own that end at a
-//     guard page; freed ranges are PROT_NONE and not handed out again while the emulator lives.
-//   * Memory is poisoned: 0xCB in every fresh physical byte.
+//     guard page.
+//   * Memory is poisoned: 0xCB in every fresh physical byte, and in a block's shared memory.
 //   * Streams and events with CUDA's ordering. Work is queued, and executes only inside calls that
 //     wait or query, or when more than `Options::queue_limit` operations are queued, on the calling
 //     thread, one operation at a time, in an order drawn from `Options::seed` among the operations
-//     that are ready: streams overtake each other, so do unordered nodes of a graph, and the blocks
-//     of a kernel start at a drawn one. With `Options::eager_permille` some operations also run at
-//     enqueue, so that "too early" is met as well as "too late". A query runs a few operations
-//     before it answers, so that polling comes to an end.
+//     that are ready: streams overtake each other, so do unordered nodes of a graph and the blocks
+//     of a kernel. With `Options::eager_permille` some operations also run at enqueue, so that "too
+//     early" is met as well as "too late". A query runs a few operations before it answers, so that
+//     polling comes to an end.
 //   * A kernel's parameters are copied at the call; the host memory of a copy is used when the copy
 //     executes.
 //   * cuMemFree waits for all work, as CUDA's does for plain allocations. MemUnmap and MemRelease
 //     wait for nothing: work that runs later faults.
 //   * Capture: modes, the per-thread exchange mode, a table of what each mode forbids, fork and
-//   join through events, the result codes
-//     401 and 900 to 908 (but 906, which needs the legacy stream), cross-thread invalidation. An
-//     invalidated capture destroys its graph at once.
-//   * Graphs of kernel, memcpy, memset, host, child and empty nodes; instantiate takes a snapshot;
-//     one exec never overlaps itself; launch or upload into a capturing stream is 900. A node
-//     depends on nodes that exist, so no graph has a cycle.
+//     join through events, the result codes 401 and 900 to 908 (but 906, which needs the legacy
+//     stream), cross-thread invalidation. An invalidated capture destroys its graph at once.
+//   * Graphs of kernel, memcpy, memset, host, child and empty nodes; instantiate takes a snapshot,
+//     and an update of it leaves queued launches alone; one exec never overlaps itself; launch or
+//     upload into a capturing stream is 900. A node depends on nodes that exist, so no graph has a
+//     cycle.
 //   * Libraries of host kernels (kernel_image.h). Any other image is refused with 209.
-//   * Faults: an operation that touches memory which is not mapped or not accessible ends the
-//     context with 700. What is queued is dropped, and every later call returns 700 except those
-//     that release something, which do, and those about the driver, the device or which context is
-//     current.
+//   * Faults: an operation that touches memory which is not mapped or not accessible, or a kernel
+//     that declares to touch host memory, ends the context with 700. What is queued is dropped, and
+//     every later call returns 700 except those that release something, which do, and those about
+//     the driver, the device or which context is current.
 //   * Context rules: 3 before cuInit, 201 on a thread without a current context. The last release
 //     of the context makes every handle of it invalid; what nobody destroyed stays in live().
 //   * Host functions, during which every entry returns 800 on their thread.
 //
-// Refuses, although a GPU may allow it
+// Refuses, although a GPU may allow it (beside what Strictness lists)
 //   * Any use of the legacy stream (0, 1, 2): kInvalidHandle, or 900 to begin a capture. coppice
 //     never uses it.
 //   * A memcpy or memset that is not one-dimensional, or whose device range is not mapped when it
@@ -46,9 +46,7 @@
 //   * Physical memory that other processes may share; access rights for part of a mapping;
 //     unmapping several mappings at once.
 //   * While a stream captures: to destroy it, to destroy or instantiate the graph it writes to, to
-//     make it wait for an event that was never recorded (905). After a capture, to use an event
-//     that was recorded in it (907) before it is recorded again.
-//   * Two threads inside one graph or one graph exec at the same time: aborts the process.
+//     make it wait for an event that was never recorded (905).
 //   * A destroyed handle: kInvalidHandle, and kInvalidValue for memory. Handles are never reused.
 //   * To launch an exec after one of its kernels' libraries was unloaded: kInvalidHandle.
 //
@@ -57,7 +55,8 @@
 //   * Concurrency inside a kernel: the threads of a block run in turn, and blocks one after
 //     another.
 //   * Progress of work while the host neither waits nor queries.
-//   * Stream-ordered pools, memory nodes, conditional nodes, user objects, exec update.
+//   * Stream-ordered pools, memory nodes, conditional nodes, user objects; updates that change more
+//     of an exec than the work of its nodes.
 //
 // One emulator may exist per process at a time, as there is one libcuda. It installs SIGSEGV and
 // SIGBUS handlers that chain to the earlier ones, and removes them when it goes.
