@@ -2,43 +2,21 @@
 // nothing, and works on or answers with its first sticky error. Method: every scenario is run once
 // for each of its driver calls, and once for each of its host allocations, with that one failing.
 //
-// COPPICE_SWEEP_SHARE=N in the environment runs each N-th case.
+// COPPICE_TEST_SHARE=N in the environment runs each N-th case.
 
-#include <charconv>
-#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <ostream>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
 
-#include "coppice/base/check.h"
-
 #include "tests/sim/failing_world.h"
+#include "tests/support/test_share.h"
 
 namespace coppice {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int64_t kDefaultShare = 20;
-#else
-constexpr int64_t kDefaultShare = 1;
-#endif
-
-// How many cases there are for one that runs.
-int64_t SweepShare() {
-  const char* const text = std::getenv("COPPICE_SWEEP_SHARE");  // NOLINT(concurrency-mt-unsafe)
-  if (text == nullptr) return kDefaultShare;
-  const std::string_view digits(text);
-  int64_t share = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), share);
-  COPPICE_CHECK(error == std::errc() && end == digits.data() + digits.size() && share >= 1,
-                "COPPICE_SWEEP_SHARE is a whole number, at least 1");
-  return share;
-}
 
 // What is done before anything may fail, and what is done while things fail. The second ignores
 // statuses: the world checks them, and goes on as a caller would who logs an error.
@@ -160,9 +138,9 @@ class FaultSweepTest : public testing::TestWithParam<Scenario> {
     return {calls, allocations};
   }
 
-  // Runs one in SweepShare() of the cases 1 to `last`.
+  // Runs one in TestShare() of the cases 1 to `last`.
   void Sweep(int64_t last, Case failing) {
-    const int64_t share = SweepShare();
+    const int64_t share = TestShare();
     for (int64_t nth = 1; nth <= last && !HasFailure(); ++nth) {
       if (next_case_++ % share != 0) continue;
       failing.nth = nth;
@@ -177,7 +155,7 @@ class FaultSweepTest : public testing::TestWithParam<Scenario> {
 
   void Report(int64_t last, const char* what) const {
     fmt::print("{}: {} runs with failures, one in {} of the cases, over {} {}\n", GetParam().name,
-               runs_, SweepShare(), last, what);
+               runs_, TestShare(), last, what);
   }
 
  private:

@@ -1,0 +1,16 @@
+// How much of a long test runs: everything, or one case in so many under a sanitizer.
+//
+// COPPICE_TEST_SHARE=N in the environment overrides the build's own choice.
+//
+// Threads: any.
+
+#pragma once
+
+#include <cstdint>
+
+namespace coppice {
+
+// Cases that there are for one that runs: 20 under a sanitizer, otherwise 1.
+int64_t TestShare();
+
+}  // namespace coppice
