@@ -43,18 +43,27 @@ class TextStream {
   std::FILE* stream_;
 };
 
-inline CommandOutcome RunCoppice(const std::vector<std::string>& arguments) {
-  std::vector<const char*> pointers = {"coppice"};
+// Runs `program` with `arguments` by `run(argument_count, arguments, console)`.
+template <typename Run>
+CommandOutcome OutcomeOf(const char* program, const std::vector<std::string>& arguments, Run run) {
+  std::vector<const char*> pointers = {program};
   for (const std::string& argument : arguments)
     pointers.push_back(argument.c_str());
   const TextStream out;
   const TextStream err;
   CommandOutcome outcome;
-  outcome.code = RunCommandLine(static_cast<int>(pointers.size()), pointers.data(), /*program=*/"",
-                                {.out = out.stream(), .err = err.stream()});
+  outcome.code = run(static_cast<int>(pointers.size()), pointers.data(),
+                     Console{.out = out.stream(), .err = err.stream()});
   outcome.out = out.Text();
   outcome.err = err.Text();
   return outcome;
+}
+
+inline CommandOutcome RunCoppice(const std::vector<std::string>& arguments) {
+  return OutcomeOf("coppice", arguments,
+                   [](int count, const char* const* pointers, const Console& console) {
+                     return RunCommandLine(count, pointers, /*program=*/"", console);
+                   });
 }
 
 }  // namespace coppice

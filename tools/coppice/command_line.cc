@@ -2,19 +2,17 @@
 
 #include "tools/coppice/command_line.h"
 
-#include <algorithm>
 #include <charconv>
-#include <functional>
-#include <utility>
+#include <optional>
 
 #include "CLI/CLI.hpp"
-#include "fmt/format.h"
 
 #include "coppice/base/status.h"
 
 #include "tools/coppice/bench.h"
 #include "tools/coppice/console.h"
 #include "tools/coppice/info.h"
+#include "tools/coppice/options.h"
 #include "tools/coppice/run.h"
 
 namespace coppice {
@@ -23,10 +21,6 @@ namespace {
 constexpr const char* kSummary =
     "CUDA graphs with dynamic shapes: one graph per shape bucket, one pool for all.\n"
     "With a GPU and without: where there is no CUDA driver, an emulator of it takes its place.";
-
-constexpr const char* kExitCodes =
-    "Exit codes: 0 success; 1 a replayed step differs from its reference; 2 a wrong option or\n"
-    "input file; 3 the device or its driver failed; 4 standard output cannot be written.";
 
 constexpr const char* kRunExamples =
     "A trace is a CSV file with the header arrival_seconds,input_tokens,output_tokens; further\n"
@@ -52,48 +46,6 @@ absl::StatusOr<uint64_t> ParseSeed(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
   if (error == std::errc() && end == text.data() + text.size()) return seed;
   return InvalidArgument("'{}' is no seed; give a whole number from 0 to 2^64 - 1", text);
-}
-
-// Adds an option whose text `parse` turns into `target`; its error is the option's.
-template <typename Value, typename Target>
-void AddParsed(CLI::App& app,
-               const std::string& name,
-               absl::StatusOr<Value> (*parse)(const std::string&),
-               Target& target,
-               const std::string& help) {
-  app.add_option(name, help)
-      ->expected(1)
-      ->type_name("TEXT")
-      ->check([parse, &target](const std::string& text) {
-        const absl::StatusOr<Value> value = parse(text);
-        if (value.ok()) target = *value;
-        return value.ok() ? std::string() : MessageOf(value.status());
-      });
-}
-
-void AddCount(CLI::App& app,
-              const std::string& name,
-              int64_t& target,
-              int64_t largest,
-              const std::string& help) {
-  app.add_option(name, help)
-      ->expected(1)
-      ->type_name("N")
-      ->check([&target, largest](const std::string& text) {
-        int64_t count = 0;
-        const char* const last = text.data() + text.size();
-        const auto [end, error] = std::from_chars(text.data(), last, count);
-        if (error != std::errc() || end != last || count < 1 || count > largest)
-          return fmt::format("'{}' is no count; give a whole number from 1 to {}", text, largest);
-        target = count;
-        return std::string();
-      });
-}
-
-// An unset shell variable is a mistake, not a wish for the default.
-std::string RefuseEmpty(const std::string& text) {
-  return text.empty() ? "the text is empty; leave the argument out or give it a value"
-                      : std::string();
 }
 
 void AddRun(CLI::App& app, RunOptions& options) {
@@ -146,13 +98,6 @@ void AddBench(CLI::App& app, DispatchOptions& dispatch_options, RecordOptions& r
   record.add_flag("--json", record_options.json, "Print JSON");
 }
 
-// One line for a command line that CLI11 refuses.
-ExitCode Refuse(std::string message, const Console& console) {
-  std::replace(message.begin(), message.end(), '\n', ' ');
-  Print(console.err, "coppice: {}; see coppice --help\n", message);
-  return kExitUsage;
-}
-
 ExitCode RunParsed(int argument_count,
                    const char* const* arguments,
                    const std::string& program,
@@ -176,17 +121,8 @@ ExitCode RunParsed(int argument_count,
   CLI::App& bench = *app.add_subcommand("bench", "Measure what coppice itself costs");
   AddBench(bench, dispatch_options, record_options);
 
-  try {
-    app.parse(argument_count, arguments);
-  } catch (const CLI::CallForVersion& version) {
-    Print(console.out, "{}\n", version.what());
-    return kExitOk;
-  } catch (const CLI::Success&) {  // --help.
-    Print(console.out, "{}", app.help());
-    return kExitOk;
-  } catch (const CLI::ParseError& error) {
-    return Refuse(error.what(), console);
-  }
+  if (const std::optional<ExitCode> end = Parse(app, argument_count, arguments, console))
+    return *end;
   if (run.parsed()) return RunCommand(run_options, console);
   if (info.parsed()) return InfoCommand(info_options, console);
   if (bench.got_subcommand("dispatch")) return BenchDispatch(dispatch_options, console);
@@ -199,7 +135,7 @@ ExitCode RunCommandLine(int argument_count,
                         const char* const* arguments,
                         const std::string& program,
                         const Console& console) {
-  return CloseReport(RunParsed(argument_count, arguments, program, console), console);
+  return CloseReport(RunParsed(argument_count, arguments, program, console), "coppice", console);
 }
 
 }  // namespace coppice

@@ -20,7 +20,7 @@ enum ExitCode : int {
   kExitMismatch = 1,  // A replayed step differs from its reference.
   kExitUsage = 2,     // An option or an input file is wrong.
   kExitDevice = 3,    // The device or its driver failed.
-  kExitOutput = 4,    // Standard output could not be written.
+  kExitOutput = 4,    // Standard output or a file could not be written.
 };
 
 struct Console {
@@ -35,11 +35,11 @@ void Print(std::FILE* file, fmt::format_string<Args...> format, Args&&... args) 
 }
 
 // Ends a command: a report that did not reach its reader is a failure of its own.
-inline ExitCode CloseReport(ExitCode code, const Console& console) {
+inline ExitCode CloseReport(ExitCode code, const char* program, const Console& console) {
   if (std::fflush(console.out) == 0 && std::ferror(console.out) == 0) return code;
   const std::string reason = std::generic_category().message(errno);
-  Print(console.err, "coppice: standard output cannot be written: {}; free space or redirect it\n",
-        reason);
+  Print(console.err, "{}: standard output cannot be written: {}; free space or redirect it\n",
+        program, reason);
   return kExitOutput;
 }
 

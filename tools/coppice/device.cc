@@ -15,25 +15,28 @@ absl::StatusOr<DeviceChoice> ParseDeviceChoice(const std::string& text) {
   return InvalidArgument("'{}' is no device; give auto, host or cuda", text);
 }
 
+absl::StatusOr<ChosenDriver> ChosenDriver::Open(DeviceChoice choice, uint64_t seed) {
+  std::string cuda_absence;
+  if (choice != DeviceChoice::kHost) {
+    const absl::StatusOr<Driver> cuda = Driver::LoadCuda();
+    if (cuda.ok()) return ChosenDriver(*cuda);
+    if (choice == DeviceChoice::kCuda) return cuda.status();
+    cuda_absence = MessageOf(cuda.status());
+  }
+  Emulator::Options options;
+  options.seed = seed;
+  COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Emulator> emulator, Emulator::Create(options));
+  ChosenDriver chosen(emulator->driver());
+  chosen.cuda_absence_ = std::move(cuda_absence);
+  chosen.emulator_ = std::move(emulator);
+  return chosen;
+}
+
 absl::StatusOr<std::unique_ptr<Device>> Device::Open(const Options& options) {
-  std::unique_ptr<Device> device(new Device);
-  if (options.choice != DeviceChoice::kHost) {
-    absl::StatusOr<Driver> cuda = Driver::LoadCuda();
-    if (cuda.ok()) {
-      device->driver_ = *std::move(cuda);
-    } else if (options.choice == DeviceChoice::kCuda) {
-      return cuda.status();
-    } else {
-      device->cuda_absence_ = MessageOf(cuda.status());
-    }
-  }
-  if (!device->driver_) {
-    Emulator::Options emulator;
-    emulator.seed = options.seed;
-    COPPICE_ASSIGN_OR_RETURN(device->emulator_, Emulator::Create(emulator));
-    device->driver_ = device->emulator_->driver();
-  }
-  COPPICE_ASSIGN_OR_RETURN(device->ledger_, DriverLedger::Create(*device->driver_, options.ledger));
+  COPPICE_ASSIGN_OR_RETURN(ChosenDriver chosen, ChosenDriver::Open(options.choice, options.seed));
+  std::unique_ptr<Device> device(new Device(std::move(chosen)));
+  COPPICE_ASSIGN_OR_RETURN(device->ledger_,
+                           DriverLedger::Create(device->chosen_.driver(), options.ledger));
   COPPICE_ASSIGN_OR_RETURN(Context context, Context::Create(device->ledger_->driver()));
   device->context_.emplace(std::move(context));
   return device;

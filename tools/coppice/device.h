@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 
@@ -27,6 +28,26 @@ enum class DeviceChoice : uint8_t {
 // Reads `auto`, `host` or `cuda`. Errors: kInvalidArgument quoting the text.
 absl::StatusOr<DeviceChoice> ParseDeviceChoice(const std::string& text);
 
+// The driver that a choice leads to: CUDA's, or that of an emulator of its own.
+class ChosenDriver {
+ public:
+  // `seed` is the emulator's. Errors: kUnavailable if CUDA was asked for and is absent; as
+  // Emulator::Create.
+  static absl::StatusOr<ChosenDriver> Open(DeviceChoice choice, uint64_t seed);
+
+  const Driver& driver() const { return driver_; }
+
+  // Why CUDA was not taken under kAuto; empty otherwise.
+  const std::string& cuda_absence() const { return cuda_absence_; }
+
+ private:
+  explicit ChosenDriver(const Driver& driver) : driver_(driver) {}
+
+  std::string cuda_absence_;
+  std::unique_ptr<Emulator> emulator_;  // Null on CUDA.
+  Driver driver_;
+};
+
 class Device {
  public:
   struct Options {
@@ -35,26 +56,24 @@ class Device {
     DriverLedger::Options ledger;
   };
 
-  // Opens device 0 of the driver chosen. Errors: kUnavailable if CUDA was asked for and is absent;
-  // as Emulator::Create, DriverLedger::Create and Context::Create.
+  // Opens device 0 of the driver chosen. Errors: as ChosenDriver::Open, DriverLedger::Create and
+  // Context::Create.
   static absl::StatusOr<std::unique_ptr<Device>> Open(const Options& options);
 
   const Context& context() const { return *context_; }
   const Driver& driver() const { return ledger_->driver(); }
   const DriverLedger& ledger() const { return *ledger_; }
-  bool is_cuda() const { return driver_->kind() == DriverKind::kCuda; }
+  bool is_cuda() const { return chosen_.driver().kind() == DriverKind::kCuda; }
   const char* kind() const { return is_cuda() ? "cuda" : "host"; }
   std::string Name() const;  // As the driver calls it, or the kind.
 
-  // Why CUDA was not taken under kAuto; empty otherwise.
-  const std::string& cuda_absence() const { return cuda_absence_; }
+  // As ChosenDriver::cuda_absence.
+  const std::string& cuda_absence() const { return chosen_.cuda_absence(); }
 
  private:
-  Device() = default;
+  explicit Device(ChosenDriver chosen) : chosen_(std::move(chosen)) {}
 
-  std::string cuda_absence_;
-  std::unique_ptr<Emulator> emulator_;  // Null on CUDA.
-  std::optional<Driver> driver_;
+  ChosenDriver chosen_;
   std::unique_ptr<DriverLedger> ledger_;
   std::optional<Context> context_;
 };
