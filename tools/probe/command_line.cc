@@ -1,0 +1,146 @@
+// Opens a driver and a file per section.
+
+#include "tools/probe/command_line.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "fmt/format.h"
+
+#include "coppice/base/status.h"
+
+#include "tools/coppice/device.h"
+#include "tools/coppice/options.h"
+#include "tools/coppice/progress.h"
+#include "tools/probe/section.h"
+
+namespace coppice {
+namespace {
+
+constexpr const char* kSummary =
+    "Calibrates the emulator against a driver: what it forbids, what it costs, what it answers.\n"
+    "Each section prints a table: comments that begin with #, column names, rows; tabs between.";
+
+constexpr const char* kExamples =
+    "Without --output the tables go to standard output. With it each is a file of its own in DIR:\n"
+    "graphs.tsv, memory.tsv, orders.tsv, vmm.tsv, and capture_legality.VERSION.tsv, where VERSION\n"
+    "is what the driver reports (13000 is CUDA 13.0), or `emulator`. A failure of one section "
+    "does\n"
+    "not end the others; an error from which a process cannot recover does, so that a section may\n"
+    "be worth a process of its own. Run on a device that nobody else uses.\n"
+    "\n"
+    "Examples:\n"
+    "  coppice-probe                                 all sections, on CUDA where it is\n"
+    "  coppice-probe --device=cuda --output=tables   all of them into files\n"
+    "  coppice-probe --device=host legality orders   two sections, on the emulator\n"
+    "  coppice-probe memory --copies=100             more execs for a finer average\n";
+
+struct Selection {
+  DeviceChoice device = DeviceChoice::kAuto;
+  std::string output;
+  std::vector<std::string> sections;
+  ProbeOptions options;
+};
+
+ExitCode Report(const Section& section,
+                const absl::Status& status,
+                ExitCode code,
+                const Console& console) {
+  Print(console.err, "coppice-probe {}: {}\n", section.name, MessageOf(status));
+  return code;
+}
+
+struct FileCloser {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, FileCloser>;
+
+absl::StatusOr<File> OpenTable(const std::string& folder, const std::string& name) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  const std::string path = (std::filesystem::path(folder) / name).string();
+  File file(error ? nullptr : std::fopen(path.c_str(), "w"));
+  if (file != nullptr) return file;
+  return InvalidArgument("OpenTable: cannot write {}: {}; give --output a folder to write to", path,
+                         error ? error.message() : std::generic_category().message(errno));
+}
+
+ExitCode ProbeSection(const Section& section, const Selection& selection, const Console& console) {
+  const absl::StatusOr<ChosenDriver> chosen = ChosenDriver::Open(selection.device, /*seed=*/1);
+  if (!chosen.ok()) return Report(section, chosen.status(), kExitDevice, console);
+  absl::StatusOr<Subject> subject = Subject::Create(chosen->driver());
+  if (!subject.ok()) return Report(section, subject.status(), kExitDevice, console);
+
+  File file;
+  if (!selection.output.empty()) {
+    const absl::StatusOr<int> version = subject->DriverVersion();
+    if (!version.ok()) return Report(section, version.status(), kExitDevice, console);
+    absl::StatusOr<File> opened =
+        OpenTable(selection.output, FileNameOf(section, chosen->driver().kind(), *version));
+    if (!opened.ok()) return Report(section, opened.status(), kExitOutput, console);
+    file = *std::move(opened);
+  }
+  std::FILE* const out = file != nullptr ? file.get() : console.out;
+  Table table(out);
+  Progress progress(console.err, /*enabled=*/true, section.name);
+  const absl::Status status = RunSection(
+      section,
+      {.subject = *subject, .options = selection.options, .table = table, .progress = progress});
+  if (std::fflush(out) != 0 || std::ferror(out) != 0)
+    return Report(section,
+                  FailedPrecondition("RunSection: the table cannot be written: {}; free space",
+                                     std::generic_category().message(errno)),
+                  kExitOutput, console);
+  return status.ok() ? kExitOk : Report(section, status, kExitDevice, console);
+}
+
+ExitCode RunParsed(int argument_count, const char* const* arguments, const Console& console) {
+  Selection selection;
+  CLI::App app(kSummary, "coppice-probe");
+  app.set_version_flag("--version", "coppice-probe " COPPICE_VERSION);
+  std::string names;
+  std::vector<std::string> known;
+  for (const Section& section : Sections()) {
+    known.emplace_back(section.name);
+    names += fmt::format("  {:<10}{}\n", section.name, section.summary);
+  }
+  app.footer(fmt::format("Sections:\n{}\n{}\n{}", names, kExamples, kExitCodes));
+  app.add_option("section", selection.sections, "Sections to run, default all")
+      ->type_name("SECTION")
+      ->check(CLI::IsMember(known));
+  AddParsed(app, "--device", &ParseDeviceChoice, selection.device,
+            "auto (the default: cuda where there is a device), host or cuda");
+  app.add_option("--output", selection.output, "Folder for the tables; made if it is absent")
+      ->type_name("DIR")
+      ->check(RefuseEmpty);
+  AddCount(app, "--copies", selection.options.copies, 10'000,
+           "Graph execs per kind that the section memory makes, default 20");
+  AddCount(app, "--repetitions", selection.options.repetitions, 10'000,
+           "Measurements of a timing, of which the median is printed, default 5");
+  if (const std::optional<ExitCode> end = Parse(app, argument_count, arguments, console))
+    return *end;
+
+  ExitCode code = kExitOk;
+  for (const Section& section : Sections()) {
+    const std::vector<std::string>& wanted = selection.sections;
+    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), section.name) != wanted.end())
+      code = std::max(code, ProbeSection(section, selection, console));
+  }
+  return code;
+}
+
+}  // namespace
+
+ExitCode RunProbe(int argument_count, const char* const* arguments, const Console& console) {
+  return CloseReport(RunParsed(argument_count, arguments, console), "coppice-probe", console);
+}
+
+}  // namespace coppice

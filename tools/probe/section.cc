@@ -1,0 +1,44 @@
+// The list of sections, and what their tables have in common.
+
+#include "tools/probe/section.h"
+
+#include "fmt/format.h"
+
+#include "coppice/base/status.h"
+
+namespace coppice {
+namespace {
+
+constexpr Section kSections[] = {
+    {"graphs", "graphs", false, "what graphs of 1 to 4000 kernel nodes cost the host", &FillGraphs},
+    {"memory", "memory", false, "device bytes of graph execs, by kind of node", &FillMemory},
+    {"legality", "capture_legality", true, "which calls a stream capture forbids", &FillLegality},
+    {"orders", "orders", false, "results of captures that end in odd ways", &FillOrders},
+    {"vmm", "vmm", false, "what virtual memory costs and which uses it refuses", &FillVmm},
+};
+
+}  // namespace
+
+std::span<const Section> Sections() {
+  return kSections;
+}
+
+absl::Status RunSection(const Section& section, const SectionRun& run) {
+  run.table.Comment(fmt::format("coppice-probe {}: {}", section.name, section.summary));
+  run.table.Comment(fmt::format("device: {}", run.subject.context().DeviceName()));
+  COPPICE_ASSIGN_OR_RETURN(const int version, run.subject.DriverVersion());
+  run.table.Comment(
+      fmt::format("driver: {}, version {}",
+                  run.subject.driver().kind() == DriverKind::kCuda ? "cuda" : "emulator", version));
+  absl::Status status = section.fill(run);
+  if (!status.ok()) run.table.Comment(fmt::format("incomplete: {}", MessageOf(status)));
+  return status;
+}
+
+std::string FileNameOf(const Section& section, DriverKind kind, int driver_version) {
+  if (!section.per_version) return fmt::format("{}.tsv", section.file_stem);
+  if (kind == DriverKind::kEmulator) return fmt::format("{}.emulator.tsv", section.file_stem);
+  return fmt::format("{}.{}.tsv", section.file_stem, driver_version);
+}
+
+}  // namespace coppice

@@ -1,0 +1,60 @@
+// Host time, and the median of repeated measurements.
+//
+// Units: microseconds. Threads: plain values.
+
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "coppice/base/status.h"
+
+namespace coppice {
+
+class Stopwatch {
+ public:
+  // Time since the last lap, or since the stopwatch was made.
+  double Lap() {
+    const Clock::time_point now = Clock::now();
+    const double lap = std::chrono::duration<double, std::micro>(now - start_).count();
+    start_ = now;
+    return lap;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+// The median; the upper one of an even number. Requires: not empty.
+inline double MedianOf(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Calls `measure`, which returns a StatusOr<std::array<double, N>>, `repetitions` times: the median
+// of each figure. Errors: the first of `measure`. Requires: repetitions >= 1.
+template <typename Measure>
+auto MediansOf(int64_t repetitions, Measure measure) -> decltype(measure()) {
+  std::vector<typename decltype(measure())::value_type> samples;
+  for (int64_t i = 0; i < repetitions; ++i) {
+    COPPICE_ASSIGN_OR_RETURN(samples.emplace_back(), measure());
+  }
+  auto medians = samples.front();
+  for (size_t figure = 0; figure < medians.size(); ++figure) {
+    std::vector<double> values;
+    for (const auto& sample : samples)
+      values.push_back(sample[figure]);
+    medians[figure] = MedianOf(std::move(values));
+  }
+  return medians;
+}
+
+}  // namespace coppice
