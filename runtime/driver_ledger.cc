@@ -4,6 +4,8 @@
 // it calls the inner driver, then writes the books. A driver entry is a plain function, so the
 // books are found through one pointer per process.
 //
+// An exec's node count is learnt from the inner driver, by a call that no book has.
+//
 // The entries that create or release memory hold the mutex across the inner call. Otherwise another
 // thread could be given the same handle or address again before the old one is struck out.
 
@@ -13,11 +15,13 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -29,6 +33,12 @@
 namespace coppice {
 
 struct DriverLedger::Books {
+  // What the latency model has to know of an exec.
+  struct Exec {
+    int64_t nodes = 0;
+    bool uploaded = false;
+  };
+
   Books(const DriverTable& inner_table, const Options& wanted)
       : inner(inner_table), options(wanted) {}
 
@@ -36,6 +46,10 @@ struct DriverLedger::Books {
   const Options options;
   std::array<std::atomic<int64_t>, kDriverEntryCount> calls{};
   std::atomic<int64_t> driver_ns = 0;
+
+  std::atomic<int64_t> modelled_ps = 0;  // Whole numbers add up in any order to the same sum.
+  std::mutex exec_mutex;
+  absl::flat_hash_map<CuGraphExec, Exec> execs;  // Kept with a latency model only.
 
   std::mutex trace_mutex;
   std::vector<TracedCall> trace;
@@ -55,6 +69,8 @@ namespace {
 using Books = DriverLedger::Books;
 
 std::atomic<Books*> active_books = nullptr;
+
+constexpr double kPicosecondsPerUs = 1e6;
 
 // Positions of the entries in the table.
 enum EntryIndex : int {
@@ -125,6 +141,74 @@ struct MemoryEffect<kMemUnmap> {
   }
 };
 
+// The parameter that names a call's bytes, and their size in its unit; none for most entries.
+struct BytesParameter {
+  int position = -1;
+  int unit = 1;
+};
+
+constexpr BytesParameter BytesOf(int entry) {
+  switch (entry) {
+    case kMemAlloc:
+    case kMemCreate:
+    case kMemMap:
+    case kMemUnmap:
+    case kMemSetAccess:
+      return {.position = 1};
+    case kMemcpyHtoDAsync:
+    case kMemcpyDtoHAsync:
+    case kMemcpyDtoDAsync:
+    case kMemsetD8Async:
+      return {.position = 2};
+    case kMemsetD32Async:
+      return {.position = 2, .unit = 4};
+    default:
+      return {};
+  }
+}
+
+double InstantiateUs(Books& books, const CuGraphExec* exec, CuGraph graph) {
+  size_t count = 0;
+  if (books.inner.GraphGetNodes(graph, nullptr, &count) != CuResult::kSuccess) count = 0;
+  const auto nodes = static_cast<int64_t>(count);
+  const std::lock_guard lock(books.exec_mutex);
+  books.execs.insert_or_assign(*exec, Books::Exec{.nodes = nodes});
+  return books.options.latency->CallUs(kGraphInstantiateWithFlags, nodes, 0);
+}
+
+// Of a launch or an upload; whichever comes first does the work of an upload.
+double LaunchUs(Books& books, int entry, CuGraphExec handle) {
+  Books::Exec exec = {.nodes = 0, .uploaded = true};  // Of one that the ledger has not seen made.
+  {
+    const std::lock_guard lock(books.exec_mutex);
+    if (const auto found = books.execs.find(handle); found != books.execs.end()) {
+      exec = found->second;
+      found->second.uploaded = true;
+    }
+  }
+  const LatencyModel& latency = *books.options.latency;
+  const double us = latency.CallUs(entry, exec.nodes, 0);
+  if (entry == kGraphUpload || exec.uploaded) return us;
+  return us + latency.CallUs(kGraphUpload, exec.nodes, 0);
+}
+
+// What the latency model gives for a call that passed.
+template <int kEntry, typename... Args>
+double ModelledUs(Books& books, Args... args) {
+  [[maybe_unused]] const std::tuple arguments(args...);
+  constexpr BytesParameter kBytes = BytesOf(kEntry);
+  if constexpr (kEntry == kGraphInstantiateWithFlags) {
+    return InstantiateUs(books, std::get<0>(arguments), std::get<1>(arguments));
+  } else if constexpr (kEntry == kGraphLaunch || kEntry == kGraphUpload) {
+    return LaunchUs(books, kEntry, std::get<0>(arguments));
+  } else if constexpr (kBytes.position >= 0) {
+    const auto count = static_cast<int64_t>(std::get<kBytes.position>(arguments));
+    return books.options.latency->CallUs(kEntry, 0, count * kBytes.unit);
+  } else {
+    return books.options.latency->CallUs(kEntry, 0, 0);
+  }
+}
+
 // Entries that reach the driver although they fail, because a caller has no second try.
 constexpr bool GivesBack(int entry) {
   switch (entry) {
@@ -184,6 +268,11 @@ struct Wrapped<kEntry, kMember> {
     books->calls[kEntry].fetch_add(1, std::memory_order_relaxed);
     const bool armed = books->armed.load(std::memory_order_relaxed);
     const CuResult result = armed ? CallFaulty(*books, args...) : CallAndKeep(*books, args...);
+    if (books->options.latency != nullptr &&
+        (result == CuResult::kSuccess || result == CuResult::kNotReady)) {
+      const double ps = kPicosecondsPerUs * ModelledUs<kEntry>(*books, args...);
+      books->modelled_ps.fetch_add(std::llround(ps), std::memory_order_relaxed);
+    }
     if (books->options.trace) {
       const std::lock_guard lock(books->trace_mutex);
       books->trace.push_back({.entry = kEntry, .result = result});
@@ -204,11 +293,19 @@ struct Wrapped<kEntry, kMember> {
     return fault;
   }
 
+  static void ForgetExec(Books& books, CuGraphExec exec) {
+    if (books.options.latency == nullptr) return;
+    const std::lock_guard lock(books.exec_mutex);
+    books.execs.erase(exec);
+  }
+
   static void DropGraph(Books& books, CuStream, CuGraph* graph) {
     if (*graph != nullptr) books.inner.GraphDestroy(std::exchange(*graph, nullptr));
   }
 
   static CuResult CallAndKeep(Books& books, Args... args) {
+    // Struck out beforehand: afterwards another thread's exec may have the same handle.
+    if constexpr (kEntry == kGraphExecDestroy) ForgetExec(books, args...);
     if constexpr (MemoryEffect<kEntry>::kAny) {
       const std::lock_guard lock(books.memory_mutex);
       const CuResult result = CallInner<kMember>(books, args...);
@@ -268,6 +365,11 @@ int64_t DriverLedger::CallsAt(int index) const {
 
 int64_t DriverLedger::driver_ns() const {
   return books_->driver_ns.load(std::memory_order_relaxed);
+}
+
+double DriverLedger::modelled_us() const {
+  return static_cast<double>(books_->modelled_ps.load(std::memory_order_relaxed)) /
+         kPicosecondsPerUs;
 }
 
 int64_t DriverLedger::MappedBytes(DeviceAddress address, int64_t bytes) const {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -130,6 +131,90 @@ TEST_F(DriverLedgerTest, TimesCallsOnRequestOnly) {
   ledger = MakeLedger(SucceedingTable(), {.time_calls = true});
   call_often(*ledger);
   EXPECT_GT(ledger->driver_ns(), 0);
+}
+
+// Powers of two, so that every sum names its terms.
+LatencyModel PowersOfTwo() {
+  constexpr char kTable[] =
+      "entry\tcall_us\tnode_us\tmib_us\tsource\n"
+      "default\t1\t0\t0\ttest\n"
+      "cuMemMap\t2\t0\t64\ttest\n"
+      "cuMemsetD32Async\t4\t0\t64\ttest\n"
+      "cuGraphInstantiateWithFlags\t8\t128\t0\ttest\n"
+      "cuGraphUpload\t16\t0.5\t0\ttest\n"
+      "cuGraphLaunch\t32\t0.25\t0\ttest\n";
+  auto model = LatencyModel::Parse(kTable, "powers");
+  EXPECT_OK(model);
+  return *std::move(model);
+}
+
+TEST_F(DriverLedgerTest, ModelledTimeIsThatOfTheCallsThatPassWithTheBytesTheyName) {
+  const LatencyModel latency = PowersOfTwo();
+  DriverTable table = MemoryTable();
+  table.StreamQuery = [](CuStream) { return CuResult::kNotReady; };
+  table.MemUnmap = [](CuDeviceAddress, size_t) { return CuResult::kInvalidValue; };
+  const auto ledger = MakeLedger(table, {.latency = &latency});
+  const DriverTable& driver = ledger->driver().table();
+  EXPECT_EQ(ledger->modelled_us(), 0);
+  driver.StreamQuery(nullptr);  // 1: an answer, though not success.
+  EXPECT_DOUBLE_EQ(ledger->modelled_us(), 1);
+  driver.MemUnmap(0, kPage);  // Nothing: it fails.
+  EXPECT_DOUBLE_EQ(ledger->modelled_us(), 1);
+  Map(*ledger, 0x10000, kMiB / 4);  // 2 + 64 / 4.
+  EXPECT_DOUBLE_EQ(ledger->modelled_us(), 19);
+  driver.MemsetD32Async(0, 0, kMiB / 8, nullptr);  // 4 + 64 / 2: a count of words.
+  EXPECT_DOUBLE_EQ(ledger->modelled_us(), 55);
+  ledger->Inject({.result = CuResult::kOutOfMemory});
+  driver.StreamQuery(nullptr);
+  EXPECT_DOUBLE_EQ(ledger->modelled_us(), 55);
+}
+
+TEST_F(DriverLedgerTest, ModelledLaunchCostsItsNodesAndOnceAnUpload) {
+  static int storage[2];
+  static size_t made = 0;
+  made = 0;
+  DriverTable table = SucceedingTable();
+  table.GraphGetNodes = [](CuGraph, CuGraphNode*, size_t* count) {
+    *count = 4;
+    return CuResult::kSuccess;
+  };
+  table.GraphInstantiateWithFlags = [](CuGraphExec* exec, CuGraph, unsigned long long) {
+    *exec = reinterpret_cast<CuGraphExec>(&storage[made++ % 2]);
+    return CuResult::kSuccess;
+  };
+  const LatencyModel latency = PowersOfTwo();
+  const auto ledger = MakeLedger(table, {.latency = &latency});
+  const DriverTable& driver = ledger->driver().table();
+  double before = 0;
+  const auto since = [&] {
+    return ledger->modelled_us() - std::exchange(before, ledger->modelled_us());
+  };
+  CuGraphExec execs[3] = {};
+  driver.GraphInstantiateWithFlags(&execs[0], nullptr, 0);
+  EXPECT_DOUBLE_EQ(since(), 8 + 4 * 128);
+  driver.GraphLaunch(execs[0], nullptr);
+  EXPECT_DOUBLE_EQ(since(), 33 + 18) << "the first launch uploads";
+  driver.GraphLaunch(execs[0], nullptr);
+  EXPECT_DOUBLE_EQ(since(), 33);
+  driver.GraphInstantiateWithFlags(&execs[1], nullptr, 0);
+  (void)since();
+  driver.GraphUpload(execs[1], nullptr);
+  EXPECT_DOUBLE_EQ(since(), 18);
+  driver.GraphLaunch(execs[1], nullptr);
+  EXPECT_DOUBLE_EQ(since(), 33) << "it was uploaded";
+  driver.GraphExecDestroy(execs[0]);
+  driver.GraphInstantiateWithFlags(&execs[2], nullptr, 0);
+  ASSERT_EQ(execs[2], execs[0]) << "the handle comes back";
+  (void)since();
+  driver.GraphLaunch(execs[2], nullptr);
+  EXPECT_DOUBLE_EQ(since(), 33 + 18);
+  EXPECT_EQ(ledger->calls(&DriverTable::GraphGetNodes), 0) << "the ledger's own call";
+}
+
+TEST_F(DriverLedgerTest, ModelledTimeIsZeroWithoutAModel) {
+  const auto ledger = MakeLedger(SucceedingTable());
+  ledger->driver().table().GraphLaunch(nullptr, nullptr);
+  EXPECT_EQ(ledger->modelled_us(), 0);
 }
 
 TEST_F(DriverLedgerTest, MappedBytesAreThoseInsideTheRange) {

@@ -74,7 +74,8 @@ TEST(RunTest, JsonHasTheStableKeysAsNumbers) {
   for (const char* key :
        {"calls", "replays", "eager", "prefill_buckets", "decode_buckets", "mismatches",
         "pad_waste_pct", "pool_height_bytes", "pool_mapped_bytes", "eager_peak_bytes",
-        "max_bucket_live_bytes", "sum_bucket_bytes", "record_ms_p50", "replay_host_ns_p50"}) {
+        "max_bucket_live_bytes", "sum_bucket_bytes", "record_ms_p50", "replay_host_ns_p50",
+        "driver_calls", "modelled_driver_us"}) {
     ASSERT_TRUE(report.contains(key)) << key;
     EXPECT_TRUE(report[key].is_number()) << key;
   }
@@ -103,6 +104,17 @@ TEST(RunTest, VerifiedAndPoisonedRunHasNoMismatchAndFiguresAddUp) {
   EXPECT_GT(report["eager_peak_bytes"], 0);
   EXPECT_GT(report["pad_waste_pct"], 0);
   EXPECT_LT(report["pad_waste_pct"], 100);
+}
+
+TEST(RunTest, DriverTimeIsModelledFromTheCallsOfTheRun) {
+  const nlohmann::json few = ReportOf({"--requests", "5", "--shrink", "64"});
+  const nlohmann::json more = ReportOf({"--requests", "10", "--shrink", "64"});
+  EXPECT_EQ(few["latency_table"], "latency.documented.tsv");
+  EXPECT_GT(few["driver_calls"], few["calls"]);
+  // The cheapest call of that table costs 1 us, and a run has dearer ones.
+  EXPECT_GT(few["modelled_driver_us"], few["driver_calls"]);
+  EXPECT_GT(more["driver_calls"], few["driver_calls"]);
+  EXPECT_GT(more["modelled_driver_us"], few["modelled_driver_us"]);
 }
 
 TEST(RunTest, DefaultPoliciesGiveEnoughBuckets) {
@@ -192,8 +204,9 @@ TEST(RunTest, TableIsForPeopleAndAPipeGetsNoBar) {
   const CommandOutcome outcome =
       RunCoppice({"run", "--requests", "4", "--shrink", "64", "--device", "host"});
   EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
-  for (const char* part : {"calls", "replays", "plan height", "pool, mapped", "mismatches",
-                           "lengths divided by 64", "a step costs", "bit for bit"})
+  for (const char* part :
+       {"calls", "replays", "plan height", "pool, mapped", "mismatches",
+        "on latency.documented.tsv", "lengths divided by 64", "a step costs", "bit for bit"})
     EXPECT_THAT(outcome.out, HasSubstr(part));
   EXPECT_EQ(outcome.err.find('\r'), std::string::npos);
 }

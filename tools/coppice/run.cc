@@ -14,6 +14,7 @@
 
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
+#include "coppice/runtime/latency_model.h"
 
 #include "tools/coppice/batcher.h"
 #include "tools/coppice/console.h"
@@ -182,6 +183,9 @@ void DescribeOutcome(const Device& device, const Replayer& replayer, RunReport& 
   report.prefill_buckets = replayer.replayed_buckets(/*prefill=*/true);
   report.decode_buckets = replayer.replayed_buckets(/*prefill=*/false);
   report.replay_host_ns = replayer.replay_host_ns();
+  report.driver_calls = device.ledger().calls();
+  report.modelled_driver_us = device.ledger().modelled_us();
+  report.latency_table = LatencyModel::Documented().name();
   report.bound = replayer.verifier().bound();
   report.verified_steps = replayer.verified_steps();
   report.comparisons = replayer.verifier().comparisons();
@@ -244,7 +248,9 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
   if (const absl::Status status = LoadRequests(options, job); !status.ok())
     return Fail(console, status, kExitUsage);
   const absl::StatusOr<std::unique_ptr<Device>> device =
-      Device::Open({.choice = options.device, .seed = options.seed, .ledger = {}});
+      Device::Open({.choice = options.device,
+                    .seed = options.seed,
+                    .ledger = {.latency = &LatencyModel::Documented()}});
   if (!device.ok()) return Fail(console, device.status(), kExitDevice);
 
   SizeJob(options, (*device)->is_cuda(), job);

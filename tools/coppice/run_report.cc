@@ -153,6 +153,8 @@ std::string FormatTable(const RunReport& report) {
   table.Head("time");
   table.Row("to record a graph", "{:.3f} ms (median)", figures.record_ms_p50);
   table.Row("host, per replay", "{:.2f} us (median)", figures.replay_host_ns_p50 / 1e3);
+  table.Row("driver, modelled", "{:.1f} ms for {} calls, on {}", report.modelled_driver_us / 1e3,
+            report.driver_calls, report.latency_table);
   table.Row("wall", "{:.1f} s", report.wall_seconds);
   table.Head("verification");
   table.Row("compared", "{}: {} of {} requests, {} steps, {}", report.verify,
@@ -182,6 +184,9 @@ std::string FormatJson(const RunReport& report) {
                                        {"sum_bucket_bytes", figures.sum_bucket_bytes},
                                        {"record_ms_p50", figures.record_ms_p50},
                                        {"replay_host_ns_p50", figures.replay_host_ns_p50},
+                                       {"driver_calls", report.driver_calls},
+                                       {"modelled_driver_us", report.modelled_driver_us},
+                                       {"latency_table", report.latency_table},
                                        {"records", figures.records},
                                        {"warm_ups", figures.warm_ups},
                                        {"replay_pct_after_record", figures.replay_pct},

@@ -43,6 +43,11 @@ struct RunReport {
   int64_t decode_buckets = 0;
   std::vector<int64_t> replay_host_ns;
 
+  // All calls that reached the driver, by the ledger; those of the reference are among them.
+  int64_t driver_calls = 0;
+  double modelled_driver_us = 0;  // What they cost the host, by the latency model.
+  std::string latency_table;      // The model's name.
+
   // The verification.
   std::string verify;
   double bound = 0;  // 0: bit for bit.

@@ -1,10 +1,10 @@
 // The ledger: a wrapper table that counts and traces every call on its way to a driver, and on
 // request makes calls fail.
 //
-// It keeps three books: calls per entry and, when asked, their host time; the memory that is
-// created, mapped and allocated; and, when asked, a trace of the calls in the order in which they
-// returned. Whoever needs to know "how many driver calls was that" or "how many bytes lie in this
-// window" asks the ledger; nothing in coppice infers such a figure.
+// It keeps three books: calls per entry and, when asked, their host time, measured or modelled; the
+// memory that is created, mapped and allocated; and, when asked, a trace of the calls in the order
+// in which they returned. Whoever needs to know "how many driver calls was that" or "how many bytes
+// lie in this window" asks the ledger; nothing in coppice infers such a figure.
 //
 // One ledger may exist per process at a time, because a driver entry is a plain function.
 //
@@ -20,6 +20,7 @@
 
 #include "coppice/base/units.h"
 #include "coppice/runtime/driver.h"
+#include "coppice/runtime/latency_model.h"
 
 namespace coppice {
 
@@ -28,6 +29,7 @@ class DriverLedger {
   struct Options {
     bool time_calls = false;  // Also sum the host time spent inside the wrapped driver.
     bool trace = false;       // Also keep the sequence of entries called.
+    const LatencyModel* latency = nullptr;  // Also sum what it gives; outlives the ledger.
   };
 
   struct Books;  // Private to the implementation, which reaches it from plain functions.
@@ -65,6 +67,14 @@ class DriverLedger {
 
   // Host nanoseconds spent inside the inner driver; 0 unless `time_calls`.
   int64_t driver_ns() const;
+
+  // Host microseconds that the calls so far would have taken by the latency model; 0 without one.
+  //
+  // It sums the calls that pass, kNotReady among them. Bytes are those that a call names. Nodes are
+  // those of the graph that an exec was instantiated from, a child graph being one. An exec's first
+  // launch costs an upload as well, unless it was uploaded. A call that a capture records costs
+  // what it costs elsewhere. Cost to a launch: a lock and a look-up; no allocation.
+  double modelled_us() const;
 
   // Bytes of [address, address + bytes) that have physical memory mapped.
   // Cost: O(log mappings + mappings in the range).
