@@ -66,7 +66,8 @@ function(coppice_check_layers target layer)
 endfunction()
 
 # coppice_test(<layer>/<name>_test [SOURCES ...] [LINK ...] [LABELS ...])
-# Builds tests/<layer>/<name>_test.cc into one executable and registers it with CTest.
+# Builds tests/<layer>/<name>_test.cc into one executable and registers it with CTest. With the
+# label gpu it is for a machine that has one, and tools/gpu_check.sh runs it.
 function(coppice_test path)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK;LABELS")
   string(REPLACE "/" "_" target "${path}")
@@ -78,6 +79,9 @@ function(coppice_test path)
   set_tests_properties(${path} PROPERTIES FAIL_REGULAR_EXPRESSION "Running 0 tests")
   if(arg_LABELS)
     set_tests_properties(${path} PROPERTIES LABELS "${arg_LABELS}")
+  endif()
+  if("gpu" IN_LIST arg_LABELS)
+    set_property(GLOBAL APPEND PROPERTY COPPICE_GPU_TESTS ${target})
   endif()
 endfunction()
 

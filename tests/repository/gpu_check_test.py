@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""Shows that tools/gpu_check.sh refuses wrong arguments and survives whatever its steps do.
+
+The programs are shell scripts that succeed, fail, print nonsense or block for ever.
+"""
+
+import contextlib
+import io
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+sys.dont_write_bytecode = True
+import gpu_check  # noqa: E402
+
+BLOCK = "tail -f /dev/null"
+GTEST = "echo '[  PASSED  ] 3 tests.'"
+GOOD = {
+    "coppice": """case "$1 $2" in
+info*) echo '{"device": "fake", "driver": "emulator", "driver_version": 1, "device_code": true}';;
+run*) echo '{"mismatches": 0, "comparisons": 5, "replays": 7}';;
+*dispatch) echo '{"cases": [{"name": "all", "overhead_ns_p50": 60.4}]}';;
+*record) echo '{"record_us_p50": 2, "driver_us_p50": 1}';;
+esac""",
+    "coppice-probe": """folder=${2#--output=}
+case "$3" in
+legality) echo row >"$folder/capture_legality.580.65.tsv";;
+*) echo row >"$folder/$3.tsv";;
+esac""",
+    "conformance_suite": GTEST,
+}
+
+
+def ends(pid):
+    """Whether the process, which was ended, is gone or a zombie before long."""
+    stat = pathlib.Path(f"/proc/{pid}/stat")
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            if stat.read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+    return False
+
+
+class GpuCheckTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+
+    def programs(self, gpu_tests=(), **changed):
+        """A folder of programs; one that is changed to None is left out."""
+        folder = self.folder / "bin"
+        folder.mkdir()
+        scripts = {**GOOD, **{name.replace("_probe", "-probe"): changed[name] for name in changed}}
+        for name, script in scripts.items():
+            if script is not None:
+                (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+                (folder / name).chmod(0o755)
+        manifest = {"commit": "abc", "gpu_tests": list(gpu_tests)}
+        (folder / gpu_check.MANIFEST).write_text(json.dumps(manifest))
+        return folder
+
+    def check(self, folder, *arguments):
+        """Checks on the emulator; returns the exit code, the stages by name and what is printed."""
+        out = self.folder / "out"
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            code = gpu_check.main([str(out), "--dry-run", f"--build-dir={folder}", *arguments])
+        self.summary = json.loads((out / "summary.json").read_text())
+        return code, {stage["name"]: stage for stage in self.summary["stages"]}, printed.getvalue()
+
+    def step(self, script, limit_s=20.0, judge=None):
+        step = gpu_check.Step("step", ["sh", "-c", script], 20, judge)
+        return gpu_check.run_step(step, self.folder / "log", limit_s)
+
+    def test_wrong_arguments_end_with_2(self):
+        (self.folder / "file").write_text("")
+        file, folder = str(self.folder / "file"), str(self.folder)
+        for arguments in ([], ["--dry-run"], [folder, "more"], [folder, "--no-such-option"],
+                          [folder, "--limit=0"], [folder, "--limit=soon"], [file],
+                          [folder, f"--build-dir={folder}/absent"], [folder, "--prebuild=x"],
+                          ["--prebuild=x", "--dry-run"], [f"--prebuild={folder}"]):
+            done = subprocess.run([ROOT / "tools" / "gpu_check.sh", *arguments], check=False,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertEqual(2, done.returncode, arguments)
+            self.assertIn(b"gpu_check.sh: error: ", done.stderr, arguments)
+            self.assertEqual(b"", done.stdout, arguments)
+
+    def test_success_fills_out_with_at_most_eight_files_and_ends_with_0(self):
+        code, stages, printed = self.check(self.programs())
+        self.assertEqual(0, code, printed)
+        self.assertEqual({"capture_legality.580.65.tsv", "graphs.tsv", "logs.tar.gz", "memory.tsv",
+                          "orders.tsv", "summary.json", "vmm.tsv"},
+                         {path.name for path in (self.folder / "out").iterdir()})
+        self.assertEqual("ok", stages["probe"]["status"])
+        self.assertEqual("skipped", stages["memcheck"]["status"])
+        self.assertEqual("skipped", stages["gpu_tests"]["status"])
+        self.assertEqual(5, stages["run"]["steps"][0]["report"]["comparisons"])
+        self.assertEqual(("fake", "abc", 0), tuple(
+            self.summary[key] for key in ("device", "built_from", "failed")))
+        table = printed[printed.index("stage  "):].splitlines()
+        self.assertEqual(1 + len(stages), len(table))
+
+    def test_failing_stages_stop_no_other_and_end_with_1(self):
+        code, stages, _ = self.check(self.programs(
+            coppice_probe="echo lost the device; exit 3", conformance_suite=None))
+        self.assertEqual(1, code)
+        self.assertEqual({"probe", "conformance"}, {
+            name for name, stage in stages.items() if stage["status"] == "failed"})
+        self.assertEqual(5, len(stages["probe"]["steps"]))
+        self.assertEqual(3, stages["probe"]["exit_code"])
+        self.assertIn("lost the device", stages["probe"]["note"])
+        self.assertIn("conformance_suite is not in bin/", stages["conformance"]["note"])
+        self.assertEqual("ok", stages["bench"]["status"])
+
+    def test_an_earlier_result_is_replaced_and_other_files_stay(self):
+        out = self.folder / "out"
+        out.mkdir()
+        for name in ("vmm.tsv", "mine.txt"):
+            (out / name).write_text("before")
+        self.check(self.programs(coppice_probe="exit 1"))
+        self.assertEqual({"logs.tar.gz", "mine.txt", "summary.json"},
+                         {path.name for path in out.iterdir()})
+
+    def test_blocked_stages_end_with_the_limit_and_the_rest_is_not_run(self):
+        start = time.monotonic()
+        code, stages, _ = self.check(self.programs(coppice_probe=BLOCK), "--limit=1")
+        self.assertEqual(1, code)
+        self.assertIn("ended after its limit", stages["probe"]["note"])
+        self.assertIn("--limit is spent", stages["bench"]["note"])
+        self.assertLess(time.monotonic() - start, 30, "the script blocks for ever")
+
+    def test_gpu_tests_of_a_prebuilt_folder_run_with_their_arguments(self):
+        folder = self.programs(gpu_tests=[{"name": "graphs/x_test", "command": ["x", "one"]}],
+                               x=f'test "$1" = one && {GTEST}')
+        _, stages, _ = self.check(folder)
+        self.assertEqual(("ok", "3 passed, 0 failed, 0 skipped"),
+                         (stages["gpu_tests"]["status"], stages["gpu_tests"]["note"]))
+
+    def test_step_past_its_limit_is_ended_with_what_it_started(self):
+        outcome = self.step(f"{BLOCK} & echo $!; wait", limit_s=0.5)
+        self.assertEqual(("failed", None), (outcome["status"], outcome["exit_code"]))
+        child = int((self.folder / "log").read_text().splitlines()[-1])
+        self.assertTrue(ends(child))
+
+    def test_step_that_leaves_a_process_behind_has_it_ended(self):
+        outcome = self.step(f"{BLOCK} & echo $!")
+        self.assertEqual("ok", outcome["status"])
+        self.assertTrue(ends(int(outcome["note"])))
+
+    def test_step_that_cannot_start_or_prints_nonsense_fails(self):
+        absent = gpu_check.Step("step", ["/no/such/program"], 20)
+        self.assertIn("cannot be started",
+                      gpu_check.run_step(absent, self.folder / "log", 20)["note"])
+        judge = gpu_check.judge_report("calls")
+        for script in ("echo '{'", "echo nothing", 'echo \'{"other": 1}\''):
+            self.assertEqual("failed", self.step(script, judge=judge)["status"], script)
+        self.assertEqual("failed", self.step("kill -SEGV $$")["status"])
+
+    def test_report_of_a_failing_step_is_quoted(self):
+        outcome = self.step("echo '{\"mismatches\": 4}'; exit 1",
+                            judge=gpu_check.judge_report("mismatches"))
+        self.assertEqual(("failed", "exit code 1: mismatches 4"),
+                         (outcome["status"], outcome["note"]))
+
+    def test_suite_without_a_passing_test_fails(self):
+        self.assertEqual("ok", gpu_check.judge_gtest(0, "[  PASSED  ] 1 test.\n")[0])
+        for code, text in ((0, "[  PASSED  ] 0 tests.\n[  SKIPPED ] 9 tests, listed below:\n"),
+                           (0, ""), (1, "[  PASSED  ] 1 test.\n[  FAILED  ] 1 test, listed:\n")):
+            self.assertEqual("failed", gpu_check.judge_gtest(code, text)[0], text)
+
+    def test_memcheck_wants_a_summary_and_skips_a_device_that_it_cannot_check(self):
+        clean = "========= ERROR SUMMARY: 0 errors\n"
+        self.assertEqual(("ok", "ERROR SUMMARY: 0 errors"), gpu_check.judge_memcheck(0, clean))
+        self.assertEqual("failed", gpu_check.judge_memcheck(0, "")[0])
+        self.assertEqual("failed", gpu_check.judge_memcheck(99, clean)[0])
+        self.assertEqual("skipped", gpu_check.judge_memcheck(1, "Error: Device not supported")[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
