@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "tests/support/host_allocations.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/succeeding_table.h"
 
@@ -209,6 +210,21 @@ TEST_F(DriverLedgerTest, ModelledLaunchCostsItsNodesAndOnceAnUpload) {
   driver.GraphLaunch(execs[2], nullptr);
   EXPECT_DOUBLE_EQ(since(), 33 + 18);
   EXPECT_EQ(ledger->calls(&DriverTable::GraphGetNodes), 0) << "the ledger's own call";
+}
+
+TEST_F(DriverLedgerTest, ModelledLaunchAllocatesNothing) {
+  const LatencyModel latency = PowersOfTwo();
+  const auto ledger = MakeLedger(SucceedingTable(), {.latency = &latency});
+  CuGraphExec exec = nullptr;
+  ledger->driver().table().GraphInstantiateWithFlags(&exec, nullptr, 0);
+  host_allocations.count = 0;
+  {
+    const CountingScope counting(true);
+    for (int i = 0; i < 10; ++i)
+      ledger->driver().table().GraphLaunch(exec, nullptr);
+  }
+  EXPECT_EQ(host_allocations.count, 0);
+  EXPECT_GE(ledger->modelled_us(), 10 * 32);
 }
 
 TEST_F(DriverLedgerTest, ModelledTimeIsZeroWithoutAModel) {
