@@ -7,12 +7,15 @@ The programs are shell scripts that succeed, fail, print nonsense or block for e
 import contextlib
 import io
 import json
+import os
 import pathlib
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -69,12 +72,13 @@ class GpuCheckTest(unittest.TestCase):
         (folder / gpu_check.MANIFEST).write_text(json.dumps(manifest))
         return folder
 
-    def check(self, folder, *arguments):
-        """Checks on the emulator; returns the exit code, the stages by name and what is printed."""
+    def check(self, folder, *arguments, mode="--dry-run"):
+        """Runs a check; returns the exit code, the stages by name and what is printed."""
         out = self.folder / "out"
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            code = gpu_check.main([str(out), "--dry-run", f"--build-dir={folder}", *arguments])
+            code = gpu_check.main([str(out), *filter(None, [mode]), f"--build-dir={folder}",
+                                   *arguments])
         self.summary = json.loads((out / "summary.json").read_text())
         return code, {stage["name"]: stage for stage in self.summary["stages"]}, printed.getvalue()
 
@@ -109,6 +113,22 @@ class GpuCheckTest(unittest.TestCase):
             self.summary[key] for key in ("device", "built_from", "failed")))
         table = printed[printed.index("stage  "):].splitlines()
         self.assertEqual(1 + len(stages), len(table))
+
+    def test_on_a_gpu_every_program_is_told_so_and_memcheck_runs_it(self):
+        folder = self.programs(**{"compute-sanitizer": """while [ "${1#/}" = "$1" ]; do shift; done
+"$@" && echo ========= ERROR SUMMARY: 0 errors"""})
+        path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+        with unittest.mock.patch.dict(os.environ, PATH=path):
+            code, stages, printed = self.check(folder, mode="")
+        self.assertEqual(0, code, printed)
+        self.assertIn("replays: ERROR SUMMARY: 0 errors", stages["memcheck"]["note"])
+        with tarfile.open(self.folder / "out" / "logs.tar.gz") as archive:
+            commands = {name: archive.extractfile(name).readline().decode()
+                        for name in archive.getnames() if name.endswith(".log")}
+        for name, command in commands.items():
+            if name not in ("logs/bench.dispatch.log", "logs/device.nvidia_smi.log"):
+                self.assertRegex(command, "(--device|--driver)[ =]cuda", name)
+        self.assertIn(gpu_check.FAULT_CASES, commands["logs/memcheck.conformance.log"])
 
     def test_failing_stages_stop_no_other_and_end_with_1(self):
         code, stages, _ = self.check(self.programs(
