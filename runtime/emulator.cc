@@ -50,7 +50,7 @@ bool NeedsNoContext(EntryId entry) {
   }
 }
 
-// Calls that give something back, which a dead context still takes.
+// Calls that give something back: a dead context takes it, and reports its death all the same.
 bool Releases(EntryId entry) {
   switch (entry) {
     case EntryId::kMemFree:
@@ -75,8 +75,8 @@ CuResult Admit(State& state, EntryId entry) {
   if (NeedsNoContext(entry)) return CuResult::kSuccess;
   if (ThisThread().context == nullptr || ThisThread().context != state.context)
     return CuResult::kInvalidContext;
-  if (state.scheduler.sticky() != CuResult::kSuccess)
-    return Releases(entry) ? CuResult::kSuccess : state.scheduler.sticky();
+  if (state.scheduler.sticky() != CuResult::kSuccess && !Releases(entry))
+    return state.scheduler.sticky();
   if (state.captures.empty() || LooksAtHandleFirst(entry)) return CuResult::kSuccess;
   return CheckCaptureAllows(state, entry);
 }
@@ -141,8 +141,10 @@ struct Admitted<id, entry> {
       return CuResult::kNotPermitted;
     const ExclusiveUse use(state->strictness.concurrent_entry, args...);
     const std::lock_guard lock(state->mutex);
-    const CuResult result = Admit(*state, id);
-    return result == CuResult::kSuccess ? entry(args...) : result;
+    CuResult result = Admit(*state, id);
+    if (result == CuResult::kSuccess) result = entry(args...);
+    const CuResult sticky = state->scheduler.sticky();
+    return result == CuResult::kSuccess && Releases(id) ? sticky : result;
   }
 };
 

@@ -30,15 +30,16 @@
 //   * Libraries of host kernels (kernel_image.h). Any other image is refused with 209.
 //   * Faults: an operation that touches memory which is not mapped or not accessible, or a kernel
 //     that declares to touch host memory, ends the context with 700. What is queued is dropped, and
-//     every later call returns 700 except those that release something, which do, and those about
+//     every later call returns 700, those that release something after doing so, except those about
 //     the driver, the device or which context is current.
 //   * Context rules: 3 before cuInit, 201 on a thread without a current context. The last release
 //     of the context makes every handle of it invalid; what nobody destroyed stays in live().
 //   * Host functions, during which every entry returns 800 on their thread.
 //
 // Refuses, although a GPU may allow it (beside what Strictness lists)
-//   * Any use of the legacy stream (0, 1, 2): kInvalidHandle, or 900 to begin a capture. coppice
-//     never uses it.
+//   * Any use of the legacy or the per-thread stream (0, 1, 2): kInvalidHandle, or 900 to begin a
+//     capture. coppice never uses them.
+//   * Loading libraries and virtual memory calls on a thread without a current context: 201.
 //   * A memcpy or memset that is not one-dimensional, or whose device range is not mapped when it
 //     is submitted: kInvalidValue.
 //   * Launch dimensions other than the kernel's own block size, dynamic shared memory, parameters
