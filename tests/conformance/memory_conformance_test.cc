@@ -1,0 +1,236 @@
+// Goal: plain memory, copies and fills behave as CUDA documents.
+// Method: one small test per documented rule, on every driver. Words around a target show that
+// nothing else was written.
+
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "tests/conformance/conformance_fixture.h"
+
+namespace coppice {
+namespace {
+
+class MemoryConformanceTest : public ConformanceTest {
+ protected:
+  // The `count` words at `address`, once both streams have drained.
+  std::vector<int64_t> Words(DeviceAddress address, size_t count) {
+    std::vector<int64_t> words(count);
+    EXPECT_CU(kSuccess, cu.StreamSynchronize(b));
+    EXPECT_CU(kSuccess, cu.MemcpyDtoHAsync(words.data(), address, count * sizeof(int64_t), a));
+    EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
+    return words;
+  }
+};
+COPPICE_CONFORMANCE_SUITE(MemoryConformanceTest);
+
+// Allocations: the documentation of cuMemAlloc, cuMemFree and cuMemGetInfo.
+
+TEST_P(MemoryConformanceTest, RefusesToAllocateNothing) {
+  DeviceAddress address = 0;
+  EXPECT_CU(kInvalidValue, cu.MemAlloc(&address, 0));
+  EXPECT_CU(kInvalidValue, cu.MemAlloc(nullptr, 1));
+}
+
+TEST_P(MemoryConformanceTest, AllocationsAreAlignedToTheBufferAlignment) {
+  for (const int64_t count : {1, 3, 100, 513})
+    EXPECT_EQ(NewWords(count) % kBufferAlignment, 0U) << count << " words";
+}
+
+TEST_P(MemoryConformanceTest, FreeTakesOnlyTheStartOfAnAllocation) {
+  const DeviceAddress words = NewWords(64);
+  EXPECT_CU(kInvalidValue, cu.MemFree(words + kBufferAlignment));
+}
+
+TEST_P(MemoryConformanceTest, AllocatingMoreThanThereIsFailsAndChangesNothing) {
+  size_t free_before = 0;
+  size_t free_after = 0;
+  size_t total = 0;
+  ASSERT_CU(kSuccess, cu.MemGetInfo(&free_before, &total));
+  EXPECT_LE(free_before, total);
+  DeviceAddress address = 0;
+  EXPECT_CU(kOutOfMemory, cu.MemAlloc(&address, 2 * total));
+  EXPECT_EQ(address, 0U);
+  ASSERT_CU(kSuccess, cu.MemGetInfo(&free_after, &total));
+  if (GetParam().kind == DriverKind::kEmulator) {
+    EXPECT_EQ(free_after, free_before);
+  }
+}
+
+TEST_P(MemoryConformanceTest, EveryFailedAllocationFailsAlikeAndNextOnesSucceed) {
+  size_t total = 0;
+  ASSERT_CU(kSuccess, cu.DeviceTotalMem(&total, 0));
+  DeviceAddress address = 0;
+  for (int attempt = 0; attempt < 3; ++attempt)
+    EXPECT_CU(kOutOfMemory, cu.MemAlloc(&address, 2 * total));
+  EXPECT_CU(kOutOfMemory, cu.MemAlloc(&address, SIZE_MAX / 4));
+  const DeviceAddress word = NewWords(1);
+  EXPECT_CU(kSuccess, Store(a, word, 4));
+  EXPECT_EQ(Word(word), 4);
+}
+
+TEST_P(MemoryConformanceTest, AllocationsAreDisjoint) {
+  std::vector<DeviceAddress> words;
+  for (int i = 0; i < 8; ++i)
+    words.push_back(NewWords(1));
+  for (int i = 0; i < 8; ++i)
+    EXPECT_CU(kSuccess, Store(a, words[i], i));
+  for (int i = 0; i < 8; ++i)
+    EXPECT_EQ(Word(words[i]), i);
+}
+
+TEST_P(MemoryConformanceTest, FreeTakesNothingTwice) {
+  DeviceAddress address = 0;
+  ASSERT_CU(kSuccess, cu.MemAlloc(&address, 64));
+  EXPECT_CU(kSuccess, cu.MemFree(address));
+  EXPECT_CU(kInvalidValue, cu.MemFree(address));
+}
+
+TEST_P(MemoryConformanceTest, FreeTakesNoHostMemory) {
+  int64_t host = 0;
+  EXPECT_CU(kInvalidValue, cu.MemFree(reinterpret_cast<DeviceAddress>(&host)));
+}
+
+// Allocation is no stream operation: nothing has to drain before the memory may be used.
+TEST_P(MemoryConformanceTest, NewMemoryServesAtOnceWhileWorkIsQueued) {
+  const DeviceAddress busy = NewWords(1);
+  for (int value = 1; value <= 20; ++value)
+    EXPECT_CU(kSuccess, Store(a, busy, value));
+  DeviceAddress fresh = 0;
+  ASSERT_CU(kSuccess, cu.MemAlloc(&fresh, 64));
+  EXPECT_CU(kSuccess, Store(b, fresh, 5));
+  EXPECT_EQ(Word(fresh), 5);
+  EXPECT_EQ(Word(busy), 20);
+  EXPECT_CU(kSuccess, cu.MemFree(fresh));
+}
+
+TEST_P(MemoryConformanceTest, FreeWaitsForWorkThatUsesTheMemory) {
+  DeviceAddress address = 0;
+  ASSERT_CU(kSuccess, cu.MemAlloc(&address, 64));
+  EXPECT_CU(kSuccess, Store(a, address, 1));
+  EXPECT_CU(kSuccess, cu.MemFree(address));
+  EXPECT_CU(kSuccess, cu.CtxSynchronize());
+}
+
+TEST_P(MemoryConformanceTest, FreeLeavesOtherAllocationsIntact) {
+  const DeviceAddress kept = NewWords(1);
+  DeviceAddress freed = 0;
+  ASSERT_CU(kSuccess, cu.MemAlloc(&freed, 64));
+  EXPECT_CU(kSuccess, Store(a, kept, 6));
+  EXPECT_CU(kSuccess, Store(a, freed, 7));
+  EXPECT_CU(kSuccess, cu.MemFree(freed));
+  EXPECT_EQ(Word(kept), 6);
+}
+
+TEST_P(MemoryConformanceTest, AnotherThreadMayFree) {
+  DeviceAddress address = 0;
+  ASSERT_CU(kSuccess, cu.MemAlloc(&address, 64));
+  OnThread([&] { EXPECT_CU(kSuccess, cu.MemFree(address)); });
+  EXPECT_CU(kInvalidValue, cu.MemFree(address));
+}
+
+// Copies and fills: the documentation of the cuMemcpy and cuMemset families.
+
+TEST_P(MemoryConformanceTest, CopiesThereAcrossAndBack) {
+  const std::vector<int64_t> sent = {1, -2, 3};
+  std::vector<int64_t> received(sent.size());
+  const size_t bytes = sent.size() * sizeof(int64_t);
+  const DeviceAddress source = NewWords(3);
+  const DeviceAddress target = NewWords(3);
+  EXPECT_CU(kSuccess, cu.MemcpyHtoDAsync(source, sent.data(), bytes, a));
+  EXPECT_CU(kSuccess, cu.MemcpyDtoDAsync(target, source, bytes, a));
+  EXPECT_CU(kSuccess, cu.MemcpyDtoHAsync(received.data(), target, bytes, a));
+  EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
+  EXPECT_EQ(received, sent);
+}
+
+TEST_P(MemoryConformanceTest, FillsByBytesAndByWords) {
+  const DeviceAddress words = NewWords(2);
+  EXPECT_CU(kSuccess, cu.MemsetD8Async(words, 0x11, 8, a));
+  EXPECT_CU(kSuccess, cu.MemsetD32Async(words + 8, 0x22334455, 2, a));
+  EXPECT_EQ(Word(words), 0x1111111111111111);
+  EXPECT_EQ(Word(words + 8), 0x2233445522334455);
+}
+
+TEST_P(MemoryConformanceTest, WordFillsAreAligned) {
+  const DeviceAddress words = NewWords(2);
+  EXPECT_CU(kInvalidValue, cu.MemsetD32Async(words + 1, 0, 1, a));
+}
+
+TEST_P(MemoryConformanceTest, CopiesOfNothingSucceed) {
+  const DeviceAddress words = NewWords(1);
+  int64_t host = 7;
+  EXPECT_CU(kSuccess, cu.MemcpyHtoDAsync(words, &host, 0, a));
+  EXPECT_CU(kSuccess, cu.MemcpyDtoHAsync(&host, words, 0, a));
+  EXPECT_CU(kSuccess, cu.MemsetD8Async(words, 1, 0, a));
+  EXPECT_EQ(Word(words), 0);
+  EXPECT_EQ(host, 7);
+}
+
+TEST_P(MemoryConformanceTest, CopiesMoveExactlyTheirBytes) {
+  const DeviceAddress words = NewWords(3);
+  const DeviceAddress source = NewWords(1);
+  EXPECT_CU(kSuccess, cu.MemsetD8Async(source, 0x77, 8, a));
+  EXPECT_CU(kSuccess, cu.MemcpyDtoDAsync(words + 9, source, 6, a));
+  EXPECT_EQ(Words(words, 3), (std::vector<int64_t>{0, 0x0077777777777700, 0}));
+}
+
+TEST_P(MemoryConformanceTest, CopiesFromTheHostMoveExactlyTheirBytes) {
+  const DeviceAddress words = NewWords(2);
+  const int64_t ones = -1;
+  EXPECT_CU(kSuccess, cu.MemcpyHtoDAsync(words + 7, &ones, 2, a));
+  EXPECT_EQ(Words(words, 2), (std::vector<int64_t>{static_cast<int64_t>(0xFF) << 56, 0xFF}));
+}
+
+TEST_P(MemoryConformanceTest, CopiesToTheHostMoveExactlyTheirBytes) {
+  const DeviceAddress words = NewWords(2);
+  EXPECT_CU(kSuccess, cu.MemsetD8Async(words, 0x11, 16, a));
+  unsigned char host[4] = {};
+  EXPECT_CU(kSuccess, cu.MemcpyDtoHAsync(host + 1, words + 3, 2, a));
+  EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
+  EXPECT_EQ((std::vector<int>(host, host + 4)), (std::vector<int>{0, 0x11, 0x11, 0}));
+}
+
+TEST_P(MemoryConformanceTest, ByteFillsStartAndEndAtAnyByte) {
+  const DeviceAddress words = NewWords(2);
+  EXPECT_CU(kSuccess, cu.MemsetD8Async(words + 3, 0x5A, 2, a));
+  EXPECT_EQ(Words(words, 2), (std::vector<int64_t>{0x0000005A5A000000, 0}));
+}
+
+TEST_P(MemoryConformanceTest, WordFillsCountWords) {
+  const DeviceAddress words = NewWords(3);
+  EXPECT_CU(kSuccess, cu.MemsetD32Async(words + 4, 0x01020304, 3, a));
+  EXPECT_EQ(Words(words, 3), (std::vector<int64_t>{0x0102030400000000, 0x0102030401020304, 0}));
+}
+
+TEST_P(MemoryConformanceTest, CopiesSpanManyPages) {
+  std::vector<int64_t> sent(100'000);
+  std::iota(sent.begin(), sent.end(), 1);
+  const DeviceAddress source = NewWords(100'000);
+  const DeviceAddress target = NewWords(100'000);
+  const size_t bytes = sent.size() * sizeof(int64_t);
+  EXPECT_CU(kSuccess, cu.MemcpyHtoDAsync(source, sent.data(), bytes, a));
+  EXPECT_CU(kSuccess, cu.MemcpyDtoDAsync(target, source, bytes, a));
+  EXPECT_EQ(Words(target, sent.size()), sent);
+}
+
+TEST_P(MemoryConformanceTest, HostSourceMayChangeOnceItsCopyIsComplete) {
+  const DeviceAddress word = NewWords(1);
+  int64_t host = 1;
+  EXPECT_CU(kSuccess, cu.MemcpyHtoDAsync(word, &host, sizeof(host), a));
+  EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
+  host = 2;
+  EXPECT_EQ(Word(word), 1);
+}
+
+TEST_P(MemoryConformanceTest, CopiesAndFillsKeepTheOrderOfTheirStream) {
+  const DeviceAddress words = NewWords(2);
+  const int64_t host = 7;
+  EXPECT_CU(kSuccess, cu.MemcpyHtoDAsync(words, &host, sizeof(host), a));
+  EXPECT_CU(kSuccess, Move(a, words + 8, words));
+  EXPECT_CU(kSuccess, cu.MemsetD8Async(words, 0, 8, a));
+  EXPECT_EQ(Words(words, 2), (std::vector<int64_t>{0, 7}));
+}
+
+}  // namespace
+}  // namespace coppice
