@@ -272,7 +272,8 @@ TEST_P(StreamConformanceTest, CompleteEventStaysComplete) {
   EXPECT_CU(kSuccess, cu.EventRecord(event, a));
   EXPECT_CU(kSuccess, cu.EventSynchronize(event));
   const DeviceAddress word = NewWords(1);
-  EXPECT_CU(kSuccess, Store(a, word, 1));
+  for (int value = 1; value <= 20; ++value)
+    EXPECT_CU(kSuccess, Store(a, word, value));
   EXPECT_CU(kSuccess, cu.EventQuery(event)) << "work behind the record does not count";
 }
 
