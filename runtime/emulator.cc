@@ -128,6 +128,21 @@ class ExclusiveUse {
   size_t count_ = 0;
 };
 
+// CUDA knows no null graph, node or exec: it calls one an invalid value, not an invalid handle.
+template <typename Arg>
+bool IsNullGraph(Arg /*arg*/) {
+  return false;
+}
+bool IsNullGraph(CuGraph graph) {
+  return graph == nullptr;
+}
+bool IsNullGraph(CuGraphNode node) {
+  return node == nullptr;
+}
+bool IsNullGraph(CuGraphExec exec) {
+  return exec == nullptr;
+}
+
 // The function in the driver table for `entry`.
 template <EntryId id, auto entry>
 struct Admitted;
@@ -142,7 +157,8 @@ struct Admitted<id, entry> {
     const ExclusiveUse use(state->strictness.concurrent_entry, args...);
     const std::lock_guard lock(state->mutex);
     CuResult result = Admit(*state, id);
-    if (result == CuResult::kSuccess) result = entry(args...);
+    if (result != CuResult::kSuccess) return result;
+    result = (IsNullGraph(args) || ...) ? CuResult::kInvalidValue : entry(args...);
     const CuResult sticky = state->scheduler.sticky();
     return result == CuResult::kSuccess && Releases(id) ? sticky : result;
   }
