@@ -185,7 +185,7 @@ TEST_P(ContextConformanceTest, CreationAndQueriesNeedACurrentContext) {
   }).join();
 }
 
-TEST_P(ContextConformanceTest, NoContextCanBeMadeCurrentAgain) {
+TEST_P(ContextConformanceTest, ContextCanBeTakenFromAThread) {
   DeviceAddress address = 0;
   ASSERT_CU(kSuccess, cu.CtxSetCurrent(nullptr));
   CuContext current = context;
