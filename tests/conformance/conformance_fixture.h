@@ -1,5 +1,6 @@
 // One suite for every driver: each test runs on the emulator in three schedules, and on CUDA where
 // there is a GPU. A test calls the raw table and states what CUDA documents or is known to do.
+// main.cc says which drivers take part, and whether the emulator is a wrong one on purpose.
 //
 // What a test makes through the fixture is given back after it, so that a test holds only what it
 // is about. On the emulator the fixture then checks that nothing is left.
@@ -12,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <thread>
@@ -24,12 +26,21 @@
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/emulator.h"
 
+#include "tests/conformance/mutants.h"
 #include "tests/support/cu_result.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_device.h"
 #include "tests/support/test_kernels.h"
 
 namespace coppice {
+
+// What the command line says. It is set before GoogleTest registers the tests.
+struct SuiteOptions {
+  std::optional<DriverKind> driver;  // The only driver to test; none: every one.
+  bool strict = true;                // Whether the emulator refuses what a GPU may tolerate.
+  const Mutant* mutant = nullptr;    // What is wrong with the emulator; null: nothing.
+};
+inline SuiteOptions suite_options;
 
 struct DriverCase {
   const char* name = "";
@@ -42,26 +53,42 @@ inline void PrintTo(const DriverCase& driver_case, std::ostream* out) {
   *out << driver_case.name;
 }
 
+// The instances that the command line asks for.
+inline std::vector<DriverCase> DriverCases() {
+  std::vector<DriverCase> cases = {{.name = "Emulator"},
+                                   {.name = "EagerEmulator", .eager_permille = 700},
+                                   {.name = "SequentialEmulator", .sequential = true},
+                                   {.name = "Cuda", .kind = DriverKind::kCuda}};
+  std::erase_if(cases, [](const DriverCase& driver_case) {
+    return driver_case.kind != suite_options.driver.value_or(driver_case.kind);
+  });
+  return cases;
+}
+
+// Why tests cannot run on CUDA here; empty if they can.
+inline std::string WhyNoCuda() {
+  const absl::StatusOr<Driver> cuda = Driver::LoadCuda();
+  if (!cuda.ok()) return "no CUDA: " + MessageOf(cuda.status());
+  if (test_kernels_image.fatbin == nullptr) return "no device code: build with nvcc";
+  return "";
+}
+
+// How the emulator of a case is made.
+inline Emulator::Options EmulatorOptionsOf(const DriverCase& driver_case) {
+  Emulator::Options options = TestEmulatorOptions();
+  options.memory_bytes = 64 * kMiB;
+  options.eager_permille = driver_case.eager_permille;
+  options.sequential = driver_case.sequential;
+  return options;
+}
+
 class ConformanceTest : public testing::TestWithParam<DriverCase> {
  protected:
   static constexpr size_t kGranule = 2 * static_cast<size_t>(kMiB);
 
   void SetUp() override {
-    if (GetParam().kind == DriverKind::kCuda) {
-      absl::StatusOr<Driver> cuda = Driver::LoadCuda();
-      if (!cuda.ok()) GTEST_SKIP() << "no CUDA: " << MessageOf(cuda.status());
-      cu = cuda->table();
-      image_ = test_kernels_image.fatbin;
-      if (image_ == nullptr) GTEST_SKIP() << "no device code: build with nvcc";
-    } else {
-      Emulator::Options options = TestEmulatorOptions();
-      options.memory_bytes = 64 * kMiB;
-      options.eager_permille = GetParam().eager_permille;
-      options.sequential = GetParam().sequential;
-      COPPICE_ASSERT_OK_AND_ASSIGN(emulator_, Emulator::Create(options));
-      cu = emulator_->driver().table();
-      image_ = test_kernels_image.host;
-    }
+    OpenDriver();
+    if (IsSkipped() || HasFatalFailure()) return;
     ASSERT_CU(kSuccess, cu.Init(0));
     ASSERT_CU(kSuccess, cu.DevicePrimaryCtxRetain(&context, 0));
     ASSERT_CU(kSuccess, cu.CtxSetCurrent(context));
@@ -69,6 +96,21 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
               cu.LibraryLoadData(&library, image_, nullptr, nullptr, 0, nullptr, nullptr, 0));
     a = NewStream();
     b = NewStream();
+  }
+
+  // Fills `cu` and touches nothing more of the driver, or skips the test.
+  void OpenDriver() {
+    if (GetParam().kind == DriverKind::kCuda) {
+      if (const std::string reason = WhyNoCuda(); !reason.empty()) GTEST_SKIP() << reason;
+      COPPICE_ASSERT_OK_AND_ASSIGN(const Driver cuda, Driver::LoadCuda());
+      cu = cuda.table();
+      image_ = test_kernels_image.fatbin;
+      return;
+    }
+    COPPICE_ASSERT_OK_AND_ASSIGN(emulator_, Emulator::Create(EmulatorOptionsOf(GetParam())));
+    cu = emulator_->driver().table();
+    if (suite_options.mutant != nullptr) cu = Mutated(cu, *suite_options.mutant);
+    image_ = test_kernels_image.host;
   }
 
   void TearDown() override {
@@ -234,14 +276,9 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
 
 // Instantiates a suite that derives from ConformanceTest for every driver.
 #define COPPICE_CONFORMANCE_SUITE(suite)                                            \
-  INSTANTIATE_TEST_SUITE_P(                                                         \
-      Drivers, suite,                                                               \
-      testing::Values(DriverCase{.name = "Emulator"},                               \
-                      DriverCase{.name = "EagerEmulator", .eager_permille = 700},   \
-                      DriverCase{.name = "SequentialEmulator", .sequential = true}, \
-                      DriverCase{.name = "Cuda", .kind = DriverKind::kCuda}),       \
-      [](const testing::TestParamInfo<DriverCase>& instance) {                      \
-        return std::string(instance.param.name);                                    \
-      })
+  INSTANTIATE_TEST_SUITE_P(Drivers, suite, testing::ValuesIn(DriverCases()),        \
+                           [](const testing::TestParamInfo<DriverCase>& instance) { \
+                             return std::string(instance.param.name);               \
+                           })
 
 }  // namespace coppice

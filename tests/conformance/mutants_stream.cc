@@ -1,0 +1,306 @@
+// Wrong drivers: streams, events, host functions, libraries and launches.
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+
+#include "tests/conformance/mutation.h"
+
+namespace coppice::mutation {
+namespace {
+
+using enum CuResult;
+
+// Streams.
+
+CuResult LaunchInNoOrder(KernelLaunch launch) {
+  if (StatusOf(launch.stream) != CuCaptureStatus::kNone) return launch.Run();
+  return Aside([&](CuStream stream) { return launch.On(stream); });
+}
+CuResult WaitForNothing(CuStream stream, CuEvent event, unsigned flags) {
+  if (StatusOf(stream) != CuCaptureStatus::kNone || flags != 0 ||
+      notes.captured_events.contains(event))
+    return right.StreamWaitEvent(stream, event, flags);
+  return kSuccess;
+}
+CuResult SynchronizeAtOnce(CuStream stream) {
+  const CuResult result = right.StreamQuery(stream);
+  return result == kNotReady ? kSuccess : result;
+}
+CuResult SynchronizeEventAtOnce(CuEvent event) {
+  const CuResult result = right.EventQuery(event);
+  return result == kNotReady ? kSuccess : result;
+}
+CuResult SynchronizeContextNever() {
+  return notes.captures.empty() ? kSuccess : right.CtxSynchronize();
+}
+CuResult DestroyOnlyIdle(CuStream stream) {
+  return right.StreamQuery(stream) == kNotReady ? kNotReady : right.StreamDestroy(stream);
+}
+CuResult CreateStreamWithFlags(CuStream* stream, unsigned flags) {
+  return right.StreamCreate(stream, flags & kStreamNonBlocking);
+}
+
+// Events.
+
+CuResult CreateEventWithFlags(CuEvent* event, unsigned flags) {
+  return right.EventCreate(event, flags & kEventDisableTiming);
+}
+CuResult WaitWithFlags(CuStream stream, CuEvent event, unsigned /*flags*/) {
+  return right.StreamWaitEvent(stream, event, 0);
+}
+CuResult RecordOnce(CuEvent event, CuStream stream) {
+  if (Captures(stream)) return right.EventRecord(event, stream);
+  return notes.seen.insert(event).second ? right.EventRecord(event, stream) : kSuccess;
+}
+
+// Records that take effect when the event is next recorded or waited for by the host.
+std::map<CuEvent, CuStream> late_records;
+
+void Settle(CuEvent event) {
+  if (const auto late = late_records.extract(event)) right.EventRecord(event, late.mapped());
+}
+CuResult RecordLate(CuEvent event, CuStream stream) {
+  if (StatusOf(stream) != CuCaptureStatus::kNone) return right.EventRecord(event, stream);
+  Settle(event);
+  late_records[event] = stream;
+  return kSuccess;
+}
+void RecordsAreLate(T& cu) {
+  late_records.clear();
+  cu.EventRecord = RecordLate;
+  cu.EventQuery = [](CuEvent event) {
+    Settle(event);
+    return right.EventQuery(event);
+  };
+  cu.EventSynchronize = [](CuEvent event) {
+    Settle(event);
+    return right.EventSynchronize(event);
+  };
+}
+
+CuResult RecordAndSee(CuEvent event, CuStream stream) {
+  notes.seen.insert(event);
+  return right.EventRecord(event, stream);
+}
+CuResult QueryUnrecorded(CuEvent event) {
+  return notes.seen.contains(event) ? right.EventQuery(event) : kNotReady;
+}
+CuResult SynchronizeUnrecorded(CuEvent event) {
+  return notes.seen.contains(event) ? right.EventSynchronize(event) : kInvalidHandle;
+}
+CuResult WaitUnrecorded(CuStream stream, CuEvent event, unsigned flags) {
+  return notes.seen.contains(event) ? right.StreamWaitEvent(stream, event, flags) : kInvalidHandle;
+}
+CuResult DestroyOnlyComplete(CuEvent event) {
+  return notes.seen.contains(event) && right.EventQuery(event) == kNotReady
+             ? kNotReady
+             : right.EventDestroy(event);
+}
+template <auto entry, auto function>
+void ChangeSeeing(T& cu) {
+  cu.EventRecord = RecordAndSee;
+  cu.*entry = function;
+}
+
+// Host functions.
+
+struct HostCall {
+  CuHostFunction function;
+  void* data;
+};
+std::vector<std::unique_ptr<HostCall>> host_calls;
+
+CuResult CallAtOnce(CuStream stream, CuHostFunction function, void* data) {
+  if (function == nullptr || StatusOf(stream) != CuCaptureStatus::kNone)
+    return right.LaunchHostFunc(stream, function, data);
+  function(data);
+  return kSuccess;
+}
+CuResult CallTwice(CuStream stream, CuHostFunction function, void* data) {
+  const CuResult result = right.LaunchHostFunc(stream, function, data);
+  return result == kSuccess ? right.LaunchHostFunc(stream, function, data) : result;
+}
+CuResult CallNull(CuStream stream, CuHostFunction function, void* data) {
+  return function == nullptr ? kSuccess : right.LaunchHostFunc(stream, function, data);
+}
+// On a thread of its own, which no driver call recognises.
+CuResult CallOnAnyThread(CuStream stream, CuHostFunction function, void* data) {
+  if (function == nullptr) return right.LaunchHostFunc(stream, function, data);
+  host_calls.push_back(std::make_unique<HostCall>(HostCall{function, data}));
+  return right.LaunchHostFunc(
+      stream,
+      [](void* call) {
+        const auto& [called, argument] = *static_cast<HostCall*>(call);
+        std::thread(called, argument).join();
+      },
+      host_calls.back().get());
+}
+
+// Faults.
+
+CuResult ForgetTheFault(CuStream stream) {
+  const CuResult result = right.StreamSynchronize(stream);
+  const bool is_news = notes.seen.insert(nullptr).second;
+  return result == kIllegalAddress && !is_news ? kSuccess : result;
+}
+
+// Code.
+
+CuResult LoadAnything(CuLibrary* library,
+                      const void* image,
+                      int* jit_options,
+                      void** jit_values,
+                      unsigned jit_count,
+                      int* library_options,
+                      void** library_values,
+                      unsigned library_count) {
+  const CuResult result = right.LibraryLoadData(library, image, jit_options, jit_values, jit_count,
+                                                library_options, library_values, library_count);
+  return result == kNoBinaryForGpu ? kSuccess : result;
+}
+CuResult LaunchEmptyGrid(KernelLaunch launch) {
+  return launch.grid_x == 0 || launch.grid_y == 0 || launch.grid_z == 0 ? kSuccess : launch.Run();
+}
+CuResult LaunchEmptyBlock(KernelLaunch launch) {
+  return launch.block_x == 0 ? kSuccess : launch.Run();
+}
+CuResult LaunchHighGrid(KernelLaunch launch) {
+  constexpr unsigned kMax = 65535;
+  launch.grid_y = std::min(launch.grid_y, kMax);
+  launch.grid_z = std::min(launch.grid_z, kMax);
+  return launch.Run();
+}
+CuResult LaunchLargeBlock(KernelLaunch launch) {
+  return launch.block_x > 1024 ? kSuccess : launch.Run();
+}
+CuResult LaunchWithExtra(KernelLaunch launch) {
+  launch.extra = nullptr;
+  return launch.Run();
+}
+CuResult LaunchOneRow(KernelLaunch launch) {
+  launch.grid_y = std::min(launch.grid_y, 1U);
+  launch.grid_z = std::min(launch.grid_z, 1U);
+  return launch.Run();
+}
+
+// Launches whose arguments are read when somebody waits for the stream, and may be gone by then.
+std::map<CuStream, KernelLaunch> late_launches;
+
+CuResult LaunchAtTheWait(KernelLaunch launch) {
+  if (StatusOf(launch.stream) != CuCaptureStatus::kNone) return launch.Run();
+  if (const auto late = late_launches.extract(launch.stream)) late.mapped().Run();
+  late_launches[launch.stream] = launch;
+  return kSuccess;
+}
+void LaunchesAreLate(T& cu) {
+  late_launches.clear();
+  ChangeLaunch<LaunchAtTheWait>(cu);
+  cu.StreamSynchronize = [](CuStream stream) {
+    if (const auto late = late_launches.extract(stream)) late.mapped().Run();
+    return right.StreamSynchronize(stream);
+  };
+}
+
+CuResult GetMarkedFunction(CuFunction* function, CuKernel kernel) {
+  const CuResult result = right.KernelGetFunction(function, kernel);
+  if (result == kSuccess) notes.seen.insert(*function);
+  return result;
+}
+CuResult LaunchMarkedFunction(KernelLaunch launch) {
+  return notes.seen.contains(launch.function) ? launch.Run() : kInvalidHandle;
+}
+
+const std::vector<Mutant>& OrderMutants() {
+  static const std::vector<Mutant> mutants = {
+      {"stream_without_order", "Work of one stream runs in the order of its calls.",
+       ChangeLaunch<LaunchInNoOrder>},
+      {"wait_for_nothing", "A stream that waits for an event runs after it.",
+       [](T& cu) {
+         NoteCaptures(cu);
+         cu.StreamWaitEvent = WaitForNothing;
+       }},
+      {"synchronize_at_once", "Waiting for a stream waits for all its work.",
+       Change<&T::StreamSynchronize, SynchronizeAtOnce>},
+      {"synchronize_event_at_once", "Waiting for an event waits for the work before it.",
+       Change<&T::EventSynchronize, SynchronizeEventAtOnce>},
+      {"synchronize_context_at_once", "Waiting for the context waits for every stream.",
+       [](T& cu) {
+         NoteCaptures(cu);
+         cu.CtxSynchronize = SynchronizeContextNever;
+       }},
+      {"busy_stream_is_idle", "A stream with work left is not ready: 600.",
+       Misreport<&T::StreamQuery, kNotReady>},
+      {"pending_event_is_done", "An event whose work is not done is not ready: 600.",
+       Misreport<&T::EventQuery, kNotReady>},
+      {"busy_stream_is_kept", "A stream may be destroyed while it has work.",
+       Change<&T::StreamDestroy, DestroyOnlyIdle>},
+      {"pending_event_is_kept", "An event may be destroyed before it is done.",
+       ChangeSeeing<&T::EventDestroy, DestroyOnlyComplete>},
+      {"stream_with_flags", "A stream takes no unknown flags.",
+       Change<&T::StreamCreate, CreateStreamWithFlags>},
+      {"event_with_flags", "An event takes no unknown flags.",
+       Change<&T::EventCreate, CreateEventWithFlags>},
+      {"wait_with_flags", "A wait takes no unknown flags.",
+       Change<&T::StreamWaitEvent, WaitWithFlags>},
+      {"record_once", "Recording an event again overwrites it.",
+       Change<&T::EventRecord, RecordOnce>},
+      {"records_are_late", "A wait uses the record of its own time.", RecordsAreLate},
+      {"unrecorded_event_is_pending", "An event that was never recorded is done.",
+       ChangeSeeing<&T::EventQuery, QueryUnrecorded>},
+      {"unrecorded_event_is_invalid", "Waiting for an event that was never recorded succeeds.",
+       ChangeSeeing<&T::EventSynchronize, SynchronizeUnrecorded>},
+      {"unrecorded_event_blocks", "A stream may wait for an event that was never recorded.",
+       ChangeSeeing<&T::StreamWaitEvent, WaitUnrecorded>},
+      {"fault_is_hidden", "Waiting for work that faulted reports 700.",
+       Misreport<&T::StreamSynchronize, kIllegalAddress>},
+      {"fault_is_forgotten", "A fault is reported by every later call.",
+       Change<&T::StreamSynchronize, ForgetTheFault>},
+  };
+  return mutants;
+}
+
+const std::vector<Mutant>& CodeMutants() {
+  static const std::vector<Mutant> mutants = {
+      {"host_function_at_once", "A host function follows the stream's earlier work.",
+       Change<&T::LaunchHostFunc, CallAtOnce>},
+      {"host_function_twice", "A host function runs once.", Change<&T::LaunchHostFunc, CallTwice>},
+      {"host_function_null", "A host function is not null.", Change<&T::LaunchHostFunc, CallNull>},
+      {"host_function_calls_driver", "A host function cannot call the driver: 800.",
+       Change<&T::LaunchHostFunc, CallOnAnyThread>},
+      {"unknown_kernel", "A kernel that a library has not is not found: 500.",
+       Misreport<&T::LibraryGetKernel, kNotFound, kInvalidValue>},
+      {"any_image", "An image for another device is refused.",
+       Change<&T::LibraryLoadData, LoadAnything>},
+      {"function_without_context", "A kernel's function needs a current context: 201.",
+       Misreport<&T::KernelGetFunction, kInvalidContext>},
+      {"empty_grid", "A grid has blocks in every direction.", ChangeLaunch<LaunchEmptyGrid>},
+      {"high_grid", "A grid has at most 65535 blocks in y and z.", ChangeLaunch<LaunchHighGrid>},
+      {"empty_block", "A block has threads.", ChangeLaunch<LaunchEmptyBlock>},
+      {"large_block", "A block has at most as many threads as the device allows.",
+       ChangeLaunch<LaunchLargeBlock>},
+      {"arguments_in_two_ways", "A launch takes its arguments in one way.",
+       ChangeLaunch<LaunchWithExtra>},
+      {"grid_of_one_row", "A grid has three directions.", ChangeLaunch<LaunchOneRow>},
+      {"arguments_by_reference", "A kernel's arguments are copied at the launch.", LaunchesAreLate},
+      {"kernel_is_no_function", "A kernel handle serves as function.",
+       [](T& cu) {
+         cu.KernelGetFunction = GetMarkedFunction;
+         ChangeLaunch<LaunchMarkedFunction>(cu);
+       }},
+  };
+  return mutants;
+}
+
+}  // namespace
+
+const std::vector<Mutant>& StreamMutants() {
+  static const std::vector<Mutant> mutants = [] {
+    std::vector<Mutant> joined = OrderMutants();
+    joined.insert(joined.end(), CodeMutants().begin(), CodeMutants().end());
+    return joined;
+  }();
+  return mutants;
+}
+
+}  // namespace coppice::mutation

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Runs the conformance suite on every wrong driver: it has to fail on each, and pass on the right one.
+
+    mutants_test.py conformance_suite [--seed N] [--only NAME ...]
+
+Each mutant has to be found by a case of the instance Emulator. A crash and a time-out count as
+found, and are named. Prints how many were found, and which took longest.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import dataclasses
+import os
+import subprocess
+import sys
+import time
+
+SECONDS_MAX = 20
+AT_ONCE = 2
+ARGUMENTS = ["--driver=emulator", "--gtest_fail_fast", "--gtest_brief=1"]
+INSTANCE = "--gtest_filter=*/Emulator"
+
+
+@dataclasses.dataclass
+class Run:
+    """What the suite said about one driver."""
+
+    name: str
+    outcome: str  # "green", "red", "usage", "crash" or "time-out".
+    seconds: float
+    output: str
+
+
+def run(suite, name, arguments):
+    """Runs the suite once; `name` is for the report."""
+    begin = time.monotonic()
+    try:
+        done = subprocess.run(
+            [suite, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=SECONDS_MAX,
+            text=True,
+            errors="replace",
+        )
+        outcomes = {0: "green", 1: "red", 2: "usage"}
+        outcome = outcomes.get(done.returncode, "crash")
+        output = done.stdout
+    except subprocess.TimeoutExpired as expired:
+        outcome = "time-out"
+        output = (expired.stdout or b"").decode(errors="replace")
+    return Run(name, outcome, time.monotonic() - begin, output)
+
+
+def list_mutants(suite):
+    """The names of the mutants, in the suite's order."""
+    listed = subprocess.run(
+        [suite, "--list-mutants"], stdout=subprocess.PIPE, timeout=SECONDS_MAX, text=True, check=True
+    )
+    return [line.split("\t")[0] for line in listed.stdout.splitlines()]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("suite", help="the program conformance_suite")
+    parser.add_argument("--seed", help="of the emulator's execution order")
+    parser.add_argument("--only", nargs="+", help="the mutants to run")
+    options = parser.parse_args()
+    if options.seed:
+        os.environ["COPPICE_TEST_SEED"] = options.seed
+
+    names = list_mutants(options.suite)
+    twice = [name for name, count in collections.Counter(names).items() if count > 1]
+    problems = [f"two mutants have the name {name}" for name in twice]
+    unknown = set(options.only or []) - set(names)
+    problems += [f"no mutant has the name {name}" for name in sorted(unknown)]
+    if not names:
+        problems.append("the suite lists no mutants")
+
+    right = run(options.suite, "the right driver", ARGUMENTS)
+    if right.outcome != "green":
+        problems.append(f"the suite is {right.outcome} without a mutant:\n{right.output}")
+
+    chosen = [name for name in names if not options.only or name in options.only]
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        runs = list(
+            pool.map(
+                lambda name: run(
+                    options.suite, name, [*ARGUMENTS, INSTANCE, f"--mutant={name}"]
+                ),
+                chosen,
+            )
+        )
+    for mutant in runs:
+        if mutant.outcome in ("green", "usage"):
+            problems.append(f"{mutant.name}: the suite does not notice ({mutant.outcome})")
+        elif mutant.outcome != "red":
+            print(f"{mutant.name}: noticed by a {mutant.outcome}")
+
+    found = [mutant for mutant in runs if mutant.outcome not in ("green", "usage")]
+    slowest = sorted(runs, key=lambda mutant: -mutant.seconds)[:3]
+    print(f"{len(runs)} mutants, {len(found)} found")
+    print("slowest:", ", ".join(f"{mutant.name} {mutant.seconds:.1f} s" for mutant in slowest))
+    for problem in problems:
+        print(f"FAILED: {problem}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
