@@ -56,6 +56,21 @@ void NoteCaptures(T& cu) {
   };
 }
 
+void ForgetAtWaits(T& cu) {
+  cu.StreamSynchronize = [](CuStream stream) {
+    notes.seen.clear();
+    return right.StreamSynchronize(stream);
+  };
+  cu.EventSynchronize = [](CuEvent event) {
+    notes.seen.clear();
+    return right.EventSynchronize(event);
+  };
+  cu.CtxSynchronize = [] {
+    notes.seen.clear();
+    return right.CtxSynchronize();
+  };
+}
+
 CuResult MapAndNote(CuDeviceAddress address,
                     size_t bytes,
                     size_t offset,

@@ -10,7 +10,7 @@ using enum CuResult;
 constexpr auto kNothing = [](void* /*data*/) {};
 
 // Kernel launches whose arguments are read when the capture ends.
-std::map<CuStream, KernelLaunch> late_launches;
+std::map<CuStream, LateLaunch> late_launches;
 
 void BeginLeavesARoot(T& cu) {
   cu.StreamBeginCapture = [](CuStream stream, CuCaptureMode mode) {
@@ -37,9 +37,9 @@ void EndOnAnyThreadSucceeds(T& cu) {
 template <CuResult when>
 void EndLeavesTheResultAlone(T& cu) {
   cu.StreamEndCapture = [](CuStream stream, CuGraph* graph) {
-    CuGraph found = nullptr;
-    const CuResult result = right.StreamEndCapture(stream, &found);
-    if (result != when) *graph = found;
+    const CuGraph before = graph == nullptr ? nullptr : *graph;
+    const CuResult result = right.StreamEndCapture(stream, graph);
+    if (result == when) *graph = before;
     return result;
   };
 }
@@ -107,8 +107,9 @@ CuResult LoseTheEdges(KernelLaunch launch) {
 }
 
 CuResult LaunchAtTheEnd(KernelLaunch launch) {
-  if (!Captures(launch.stream) || late_launches.contains(launch.stream)) return launch.Run();
-  late_launches[launch.stream] = launch;
+  if (!Captures(launch.stream) || launch.params == nullptr || late_launches.contains(launch.stream))
+    return launch.Run();
+  late_launches.emplace(launch.stream, launch);
   return kSuccess;
 }
 

@@ -21,6 +21,7 @@ CuResult BeginInOtherMode(CuStream stream, CuCaptureMode mode) {
 template <CuCaptureMode from, CuCaptureMode to>
 CuResult ExchangeForOtherMode(CuCaptureMode* mode) {
   thread_local CuCaptureMode asked = CuCaptureMode::kGlobal;
+  if (mode == nullptr) return kInvalidValue;
   const CuCaptureMode before = *mode;
   CuCaptureMode given = before == from ? to : before;
   const CuResult result = right.ThreadExchangeStreamCaptureMode(&given);
@@ -29,12 +30,14 @@ CuResult ExchangeForOtherMode(CuCaptureMode* mode) {
 }
 
 CuResult ExchangeReturnsNothing(CuCaptureMode* mode) {
+  if (mode == nullptr) return kInvalidValue;
   CuCaptureMode given = *mode;
   return right.ThreadExchangeStreamCaptureMode(&given);
 }
 
 CuResult ExchangeInAllThreads(CuCaptureMode* mode) {
   static std::atomic<CuCaptureMode> common = CuCaptureMode::kGlobal;
+  if (mode == nullptr) return kInvalidValue;
   CuCaptureMode given = *mode;
   const CuResult result = right.ThreadExchangeStreamCaptureMode(&given);
   if (result == kSuccess) *mode = common.exchange(*mode);
@@ -49,28 +52,29 @@ bool IsForbiddenHere() {
   });
 }
 
-// Whether another thread has a global capture open.
-bool IsForbiddenByOthers() {
-  return std::any_of(notes.captures.begin(), notes.captures.end(), [](const auto& entry) {
-    return entry.second.mode == CuCaptureMode::kGlobal &&
-           entry.second.thread != std::this_thread::get_id();
-  });
-}
-
-// Whether the thread is relaxed.
-bool IsRelaxedThread() {
+// The calling thread's own mode.
+CuCaptureMode ThreadMode() {
   CuCaptureMode mode = CuCaptureMode::kRelaxed;
   right.ThreadExchangeStreamCaptureMode(&mode);
   CuCaptureMode restored = mode;
   right.ThreadExchangeStreamCaptureMode(&restored);
-  return mode == CuCaptureMode::kRelaxed;
+  return mode;
+}
+
+// Whether another thread has a global capture open, which binds this one.
+bool IsForbiddenByOthers() {
+  return ThreadMode() == CuCaptureMode::kGlobal &&
+         std::any_of(notes.captures.begin(), notes.captures.end(), [](const auto& entry) {
+           return entry.second.mode == CuCaptureMode::kGlobal &&
+                  entry.second.thread != std::this_thread::get_id();
+         });
 }
 
 template <bool (*is_forbidden)()>
 void RefusalIsHarmless(T& cu) {
   NoteCaptures(cu);
   cu.MemAlloc = [](CuDeviceAddress* address, size_t bytes) {
-    if (!IsRelaxedThread() && is_forbidden()) return kStreamCaptureUnsupported;
+    if (ThreadMode() != CuCaptureMode::kRelaxed && is_forbidden()) return kStreamCaptureUnsupported;
     return right.MemAlloc(address, bytes);
   };
 }
@@ -125,10 +129,12 @@ void EventQueryIgnoresTheCapture(T& cu) {
 void CapturedEventsStayCaptured(T& cu) {
   cu.EventRecord = [](CuEvent event, CuStream stream) {
     if (Captures(stream)) notes.seen.insert(event);
+    notes.captured_events[event] = CaptureOf(stream).id;
     return right.EventRecord(event, stream);
   };
   cu.EventSynchronize = [](CuEvent event) {
-    return notes.seen.contains(event) ? kCapturedEvent : right.EventSynchronize(event);
+    const bool was_captured = notes.seen.contains(event) && notes.captured_events[event] == 0;
+    return was_captured ? kCapturedEvent : right.EventSynchronize(event);
   };
 }
 

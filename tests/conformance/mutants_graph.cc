@@ -138,17 +138,17 @@ CuResult NodesCountAll(CuGraph graph, CuGraphNode* nodes, size_t* count) {
   return result == kSuccess ? right.GraphGetNodes(graph, nullptr, count) : result;
 }
 CuResult NodesLeaveTheRest(CuGraph graph, CuGraphNode* nodes, size_t* count) {
-  const size_t capacity = nodes == nullptr ? 0 : *count;
+  const size_t capacity = nodes == nullptr || count == nullptr ? 0 : *count;
   const Nodes before(nodes, nodes + capacity);
   const CuResult result = right.GraphGetNodes(graph, nodes, count);
-  for (size_t i = *count; i < capacity; ++i)
+  for (size_t i = result == kSuccess ? *count : capacity; i < capacity; ++i)
     nodes[i] = before[i];
   return result;
 }
 CuResult NodesKeepTheCount(CuGraph graph, CuGraphNode* nodes, size_t* count) {
-  const size_t capacity = *count;
+  const size_t capacity = count == nullptr ? 0 : *count;
   const CuResult result = right.GraphGetNodes(graph, nodes, count);
-  if (nodes != nullptr) *count = capacity;
+  if (result == kSuccess && nodes != nullptr) *count = capacity;
   return result;
 }
 CuResult EdgesBackwards(
@@ -412,6 +412,7 @@ const std::vector<Mutant>& ExecMutants() {
        [](T& cu) { cu.GraphUpload = cu.GraphLaunch; }},
       {"busy_exec_is_kept", "An exec may be destroyed while it is queued.",
        [](T& cu) {
+         ForgetAtWaits(cu);
          cu.GraphLaunch = LaunchAndSee;
          cu.GraphExecDestroy = DestroyOnlyIdle;
        }},

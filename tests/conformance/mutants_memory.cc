@@ -65,7 +65,8 @@ CuResult RetainMakesCurrent(CuContext* context, CuDevice device) {
   return result;
 }
 CuResult RetainOnce(CuContext* context, CuDevice device) {
-  if (notes.context == nullptr) return RetainAndNote(context, device);
+  if (notes.context == nullptr || context == nullptr || device != 0)
+    return RetainAndNote(context, device);
   *context = notes.context;
   return kSuccess;
 }
@@ -87,7 +88,8 @@ CuResult NameAnyError(CuResult error, const char** text) {
 }
 CuResult NoVirtualMemory(int* value, CuDeviceAttribute attribute, CuDevice device) {
   const CuResult result = right.DeviceGetAttribute(value, attribute, device);
-  if (attribute == CuDeviceAttribute::kVirtualMemoryManagementSupported) *value = 0;
+  if (result == kSuccess && attribute == CuDeviceAttribute::kVirtualMemoryManagementSupported)
+    *value = 0;
   return result;
 }
 
@@ -98,6 +100,7 @@ CuResult AllocateNothing(CuDeviceAddress* address, size_t bytes) {
 }
 CuResult AllocateUnaligned(CuDeviceAddress* address, size_t bytes) {
   constexpr size_t kShift = 8;
+  if (bytes == 0) return right.MemAlloc(address, bytes);
   const CuResult result = right.MemAlloc(address, bytes + kShift);
   if (result != kSuccess) return result;
   *address += kShift;

@@ -31,11 +31,22 @@ CuResult SynchronizeEventAtOnce(CuEvent event) {
   const CuResult result = right.EventQuery(event);
   return result == kNotReady ? kSuccess : result;
 }
-CuResult SynchronizeContextNever() {
-  return notes.captures.empty() ? kSuccess : right.CtxSynchronize();
+CuResult SynchronizeContextAtOnce() {
+  CuContext current = nullptr;
+  right.CtxGetCurrent(&current);
+  return notes.captures.empty() && current != nullptr ? kSuccess : right.CtxSynchronize();
 }
-CuResult DestroyOnlyIdle(CuStream stream) {
-  return right.StreamQuery(stream) == kNotReady ? kNotReady : right.StreamDestroy(stream);
+// A stream is busy from a launch until somebody waits for it.
+CuResult LaunchAndSee(KernelLaunch launch) {
+  if (!Captures(launch.stream)) notes.seen.insert(launch.stream);
+  return launch.Run();
+}
+void BusyStreamsAreKept(T& cu) {
+  ChangeLaunch<LaunchAndSee>(cu);
+  ForgetAtWaits(cu);
+  cu.StreamDestroy = [](CuStream stream) {
+    return notes.seen.contains(stream) ? kNotReady : right.StreamDestroy(stream);
+  };
 }
 CuResult CreateStreamWithFlags(CuStream* stream, unsigned flags) {
   return right.StreamCreate(stream, flags & kStreamNonBlocking);
@@ -90,12 +101,15 @@ CuResult SynchronizeUnrecorded(CuEvent event) {
   return notes.seen.contains(event) ? right.EventSynchronize(event) : kInvalidHandle;
 }
 CuResult WaitUnrecorded(CuStream stream, CuEvent event, unsigned flags) {
-  return notes.seen.contains(event) ? right.StreamWaitEvent(stream, event, flags) : kInvalidHandle;
+  const bool is_known = notes.seen.contains(event) || flags != 0;
+  return is_known ? right.StreamWaitEvent(stream, event, flags) : kInvalidHandle;
+}
+CuResult RecordPending(CuEvent event, CuStream stream) {
+  if (!Captures(stream)) notes.seen.insert(event);
+  return right.EventRecord(event, stream);
 }
 CuResult DestroyOnlyComplete(CuEvent event) {
-  return notes.seen.contains(event) && right.EventQuery(event) == kNotReady
-             ? kNotReady
-             : right.EventDestroy(event);
+  return notes.seen.contains(event) ? kNotReady : right.EventDestroy(event);
 }
 template <auto entry, auto function>
 void ChangeSeeing(T& cu) {
@@ -114,8 +128,7 @@ std::vector<std::unique_ptr<HostCall>> host_calls;
 CuResult CallAtOnce(CuStream stream, CuHostFunction function, void* data) {
   if (function == nullptr || StatusOf(stream) != CuCaptureStatus::kNone)
     return right.LaunchHostFunc(stream, function, data);
-  function(data);
-  return kSuccess;
+  return Aside([&](CuStream other) { return right.LaunchHostFunc(other, function, data); }, true);
 }
 CuResult CallTwice(CuStream stream, CuHostFunction function, void* data) {
   const CuResult result = right.LaunchHostFunc(stream, function, data);
@@ -147,6 +160,8 @@ CuResult ForgetTheFault(CuStream stream) {
 
 // Code.
 
+constexpr unsigned kGridYzMax = 65535;
+
 CuResult LoadAnything(CuLibrary* library,
                       const void* image,
                       int* jit_options,
@@ -166,9 +181,8 @@ CuResult LaunchEmptyBlock(KernelLaunch launch) {
   return launch.block_x == 0 ? kSuccess : launch.Run();
 }
 CuResult LaunchHighGrid(KernelLaunch launch) {
-  constexpr unsigned kMax = 65535;
-  launch.grid_y = std::min(launch.grid_y, kMax);
-  launch.grid_z = std::min(launch.grid_z, kMax);
+  launch.grid_y = std::min(launch.grid_y, kGridYzMax);
+  launch.grid_z = std::min(launch.grid_z, kGridYzMax);
   return launch.Run();
 }
 CuResult LaunchLargeBlock(KernelLaunch launch) {
@@ -179,18 +193,19 @@ CuResult LaunchWithExtra(KernelLaunch launch) {
   return launch.Run();
 }
 CuResult LaunchOneRow(KernelLaunch launch) {
-  launch.grid_y = std::min(launch.grid_y, 1U);
-  launch.grid_z = std::min(launch.grid_z, 1U);
+  if (launch.grid_y >= 1 && launch.grid_y <= kGridYzMax) launch.grid_y = 1;
+  if (launch.grid_z >= 1 && launch.grid_z <= kGridYzMax) launch.grid_z = 1;
   return launch.Run();
 }
 
 // Launches whose arguments are read when somebody waits for the stream, and may be gone by then.
-std::map<CuStream, KernelLaunch> late_launches;
+std::map<CuStream, LateLaunch> late_launches;
 
 CuResult LaunchAtTheWait(KernelLaunch launch) {
-  if (StatusOf(launch.stream) != CuCaptureStatus::kNone) return launch.Run();
+  if (StatusOf(launch.stream) != CuCaptureStatus::kNone || launch.params == nullptr)
+    return launch.Run();
   if (const auto late = late_launches.extract(launch.stream)) late.mapped().Run();
-  late_launches[launch.stream] = launch;
+  late_launches.emplace(launch.stream, launch);
   return kSuccess;
 }
 void LaunchesAreLate(T& cu) {
@@ -227,16 +242,19 @@ const std::vector<Mutant>& OrderMutants() {
       {"synchronize_context_at_once", "Waiting for the context waits for every stream.",
        [](T& cu) {
          NoteCaptures(cu);
-         cu.CtxSynchronize = SynchronizeContextNever;
+         cu.CtxSynchronize = SynchronizeContextAtOnce;
        }},
       {"busy_stream_is_idle", "A stream with work left is not ready: 600.",
        Misreport<&T::StreamQuery, kNotReady>},
       {"pending_event_is_done", "An event whose work is not done is not ready: 600.",
        Misreport<&T::EventQuery, kNotReady>},
-      {"busy_stream_is_kept", "A stream may be destroyed while it has work.",
-       Change<&T::StreamDestroy, DestroyOnlyIdle>},
+      {"busy_stream_is_kept", "A stream may be destroyed while it has work.", BusyStreamsAreKept},
       {"pending_event_is_kept", "An event may be destroyed before it is done.",
-       ChangeSeeing<&T::EventDestroy, DestroyOnlyComplete>},
+       [](T& cu) {
+         ForgetAtWaits(cu);
+         cu.EventRecord = RecordPending;
+         cu.EventDestroy = DestroyOnlyComplete;
+       }},
       {"stream_with_flags", "A stream takes no unknown flags.",
        Change<&T::StreamCreate, CreateStreamWithFlags>},
       {"event_with_flags", "An event takes no unknown flags.",

@@ -213,9 +213,12 @@ CuResult MapNoAlias(
 }
 CuResult MapForgetsBytes(
     CuDeviceAddress address, size_t bytes, size_t offset, CuMemoryHandle handle, Flags flags) {
-  const bool is_first = notes.seen.insert(reinterpret_cast<const void*>(handle)).second;
-  return is_first || IsMapped(handle) ? MapAndNote(address, bytes, offset, handle, flags)
-                                      : MapFreshMemory(address, bytes, offset, handle, flags);
+  const auto* const key = reinterpret_cast<const void*>(handle);
+  if (notes.seen.contains(key) && !IsMapped(handle))
+    return MapFreshMemory(address, bytes, offset, handle, flags);
+  const CuResult result = MapAndNote(address, bytes, offset, handle, flags);
+  if (result == kSuccess) notes.seen.insert(key);
+  return result;
 }
 CuResult MapWithOldAccess(
     CuDeviceAddress address, size_t bytes, size_t offset, CuMemoryHandle handle, Flags flags) {
@@ -247,8 +250,8 @@ CuResult UnmapLater(CuDeviceAddress address, size_t bytes) {
   const auto found = notes.mappings.find(address);
   if (found == notes.mappings.end() || found->second.bytes != bytes)
     return right.MemUnmap(address, bytes);
-  notes.seen.insert(reinterpret_cast<const void*>(address));
-  return kSuccess;
+  return notes.seen.insert(reinterpret_cast<const void*>(address)).second ? kSuccess
+                                                                          : kInvalidValue;
 }
 void UnmapTheLate() {
   for (const void* const late : notes.seen) {

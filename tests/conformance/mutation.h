@@ -124,6 +124,20 @@ struct KernelLaunch {
   CuResult Run() const { return On(stream); }
 };
 
+// A launch that copies its arguments when it runs, not when it is made.
+class LateLaunch {
+ public:
+  explicit LateLaunch(const KernelLaunch& launch) : launch_(launch), argument_(*launch.params) {}
+  CuResult Run() {
+    launch_.params = &argument_;
+    return launch_.Run();
+  }
+
+ private:
+  KernelLaunch launch_;
+  void* argument_;
+};
+
 // cuLaunchKernel is `launch`; `entry` is `function`.
 template <CuResult (*launch)(KernelLaunch)>
 void ChangeLaunch(T& cu) {
@@ -186,6 +200,9 @@ struct CaptureOf {
 
 // Makes `cu` note which streams began a capture and which events were recorded in one.
 void NoteCaptures(T& cu);
+
+// Makes `cu` forget what the mutant has seen whenever the host waits for a stream, an event or all.
+void ForgetAtWaits(T& cu);
 
 // Makes `cu` note reservations, mappings and handles. MapAndNote is its cuMemMap.
 CuResult MapAndNote(CuDeviceAddress address,
