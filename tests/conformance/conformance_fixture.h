@@ -3,7 +3,8 @@
 // main.cc says which drivers take part, and whether the emulator is a wrong one on purpose.
 //
 // What a test makes through the fixture is given back after it, so that a test holds only what it
-// is about. On the emulator the fixture then checks that nothing is left.
+// is about. On the emulator the fixture then checks that nothing is left, and that the emulator has
+// nothing to report.
 //
 // Units: bytes unless a name says otherwise. Threads: the test's own, unless it attaches others.
 
@@ -79,6 +80,7 @@ inline Emulator::Options EmulatorOptionsOf(const DriverCase& driver_case) {
   options.memory_bytes = 64 * kMiB;
   options.eager_permille = driver_case.eager_permille;
   options.sequential = driver_case.sequential;
+  options.strictness = Emulator::Strictness::All(suite_options.strict);
   return options;
 }
 
@@ -131,6 +133,7 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
     Emulator::Live left = emulator_->live();
     left.nodes_executed = 0;
     EXPECT_EQ(left, Emulator::Live()) << "the test left something behind";
+    EXPECT_EQ(emulator_->reports(), std::vector<std::string>());
   }
 
   CuStream NewStream() {

@@ -223,10 +223,6 @@ const std::vector<Mutant>& ModeMutants() {
        Unguard<&T::EventQuery>},
       {"exec_destroy_is_safe", "Destroying an exec is unsafe in a capture.",
        Unguard<&T::GraphExecDestroy>},
-      {"library_load_is_safe", "Loading a library is unsafe in a capture.",
-       Unguard<&T::LibraryLoadData>},
-      {"library_unload_is_safe", "Unloading a library is unsafe in a capture.",
-       Unguard<&T::LibraryUnload>},
   };
   return mutants;
 }

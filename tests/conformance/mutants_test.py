@@ -3,8 +3,9 @@
 
     mutants_test.py conformance_suite [--seed N] [--only NAME ...]
 
-Each mutant has to be found by a case of the instance Emulator. A crash and a time-out count as
-found, and are named. Prints how many were found, and which took longest.
+Each mutant has to be found by a case of the instance Emulator, and without the help of a strict
+emulator, which would report lost order by itself. A crash and a time-out count as found, and are
+named. Prints how many were found, and which took longest.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import time
 
 SECONDS_MAX = 20
 AT_ONCE = 2
-ARGUMENTS = ["--driver=emulator", "--gtest_fail_fast", "--gtest_brief=1"]
+ARGUMENTS = ["--driver=emulator", "--strict=off", "--gtest_fail_fast", "--gtest_brief=1"]
 INSTANCE = "--gtest_filter=*/Emulator"
 
 
