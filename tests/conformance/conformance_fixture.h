@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -96,6 +97,12 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
     ASSERT_CU(kSuccess, cu.CtxSetCurrent(context));
     ASSERT_CU(kSuccess,
               cu.LibraryLoadData(&library, image_, nullptr, nullptr, 0, nullptr, nullptr, 0));
+    // Before any capture, since looking a kernel up may load it.
+    for (const char* const name : {"Fill", "Scale", "Add", "MaskedScale", "Store", "Collectives"}) {
+      CuKernel kernel = nullptr;
+      ASSERT_CU(kSuccess, cu.LibraryGetKernel(&kernel, library, name));
+      ASSERT_CU(kSuccess, cu.KernelGetFunction(&functions_[name], kernel));
+    }
     a = NewStream();
     b = NewStream();
   }
@@ -190,13 +197,8 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
     return word;
   }
 
-  CuFunction Function(const char* name) const {
-    CuKernel kernel = nullptr;
-    CuFunction function = nullptr;
-    EXPECT_CU(kSuccess, cu.LibraryGetKernel(&kernel, library, name));
-    EXPECT_CU(kSuccess, cu.KernelGetFunction(&function, kernel));
-    return function;
-  }
+  // A kernel of test_kernels.h.
+  CuFunction Function(const std::string& name) const { return functions_.at(name); }
 
   // Stores `value` at `address` by a kernel.
   CuResult Store(CuStream stream, DeviceAddress address, int64_t value) const {
@@ -270,6 +272,7 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
  private:
   std::unique_ptr<Emulator> emulator_;
   const void* image_ = nullptr;
+  std::map<std::string, CuFunction> functions_;
   std::vector<CuStream> streams_;
   std::vector<CuEvent> events_;
   std::vector<CuGraph> graphs_;
