@@ -9,7 +9,7 @@
 // fork. Expectations inside the block count in the child, which prints those that failed and exits
 // with 1; then the test fails in the parent, with what the child printed.
 //
-// Cost: a new process. Threads: the test's own.
+// Cost: a process per block. Threads: the test's own.
 
 #pragma once
 
