@@ -32,6 +32,10 @@ absl::StatusOr<ChosenDriver> ChosenDriver::Open(DeviceChoice choice, uint64_t se
   return chosen;
 }
 
+std::vector<std::string> ChosenDriver::reports() const {
+  return emulator_ == nullptr ? std::vector<std::string>() : emulator_->reports();
+}
+
 absl::StatusOr<std::unique_ptr<Device>> Device::Open(const Options& options) {
   COPPICE_ASSIGN_OR_RETURN(ChosenDriver chosen, ChosenDriver::Open(options.choice, options.seed));
   std::unique_ptr<Device> device(new Device(std::move(chosen)));

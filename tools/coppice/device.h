@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -40,6 +41,9 @@ class ChosenDriver {
   // Why CUDA was not taken under kAuto; empty otherwise.
   const std::string& cuda_absence() const { return cuda_absence_; }
 
+  // As Emulator::reports; empty on CUDA.
+  std::vector<std::string> reports() const;
+
  private:
   explicit ChosenDriver(const Driver& driver) : driver_(driver) {}
 
@@ -67,8 +71,9 @@ class Device {
   const char* kind() const { return is_cuda() ? "cuda" : "host"; }
   std::string Name() const;  // As the driver calls it, or the kind.
 
-  // As ChosenDriver::cuda_absence.
+  // As those of ChosenDriver.
   const std::string& cuda_absence() const { return chosen_.cuda_absence(); }
+  std::vector<std::string> reports() const { return chosen_.reports(); }
 
  private:
   explicit Device(ChosenDriver chosen) : chosen_(std::move(chosen)) {}

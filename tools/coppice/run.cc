@@ -191,6 +191,7 @@ void DescribeOutcome(const Device& device, const Replayer& replayer, RunReport& 
   report.comparisons = replayer.verifier().comparisons();
   report.mismatches = replayer.verifier().mismatches();
   report.mismatch_lines = replayer.verifier().descriptions();
+  report.emulator_reports = device.reports();
 }
 
 // What can only fail because of the device.
@@ -267,7 +268,8 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
       RunJob(options, console, **device, job, {*prefill, *decode});
   if (!report.ok()) return Fail(console, report.status(), kExitDevice);
   Print(console.out, "{}", options.json ? FormatJson(*report) : FormatTable(*report));
-  return report->mismatches == 0 ? kExitOk : kExitMismatch;
+  const bool in_order = report->mismatches == 0 && report->emulator_reports.empty();
+  return in_order ? kExitOk : kExitMismatch;
 }
 
 }  // namespace coppice

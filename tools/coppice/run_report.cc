@@ -162,6 +162,8 @@ std::string FormatTable(const RunReport& report) {
   table.Row("mismatches", "{} in {} comparisons", report.mismatches, report.comparisons);
   for (const std::string& line : report.mismatch_lines)
     table.Row("", "{}", line);
+  for (const std::string& line : report.emulator_reports)
+    table.Row("emulator reports", "{}", line);
   return table.text();
 }
 
@@ -205,6 +207,7 @@ std::string FormatJson(const RunReport& report) {
                                        {"bound", report.bound},
                                        {"poison", report.poison},
                                        {"mismatch_lines", report.mismatch_lines},
+                                       {"emulator_reports", report.emulator_reports},
                                        {"device", report.device},
                                        {"device_name", report.device_name},
                                        {"shrink", report.shrink},

@@ -55,7 +55,8 @@ struct RunReport {
   int64_t verified_steps = 0;
   int64_t comparisons = 0;
   int64_t mismatches = 0;
-  std::vector<std::string> mismatch_lines;  // The first few.
+  std::vector<std::string> mismatch_lines;    // The first few.
+  std::vector<std::string> emulator_reports;  // Empty on CUDA.
 
   double wall_seconds = 0;
 };
