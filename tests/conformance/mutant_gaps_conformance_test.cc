@@ -1,8 +1,9 @@
 // Goal: rules that a wrong driver broke without any other case noticing: what comes before cuInit,
-// what memory costs, and what is left of a capture that failed.
+// what memory costs, what is left of a capture that failed, and waiting under every order of work.
 // Method: one small test per rule. Where a device has other users, or the process is initialised
 // already, a test asks the emulator alone.
 
+#include <atomic>
 #include <cstdint>
 
 #include "tests/conformance/conformance_fixture.h"
@@ -127,6 +128,60 @@ TEST_P(FailedCaptureConformanceTest, WaitingForAStreamOfAnInvalidatedCaptureIsRe
   EXPECT_CU(kStreamCaptureUnsupported, cu.StreamQuery(a));
   EXPECT_CU(kStreamCaptureInvalidated, cu.StreamSynchronize(a));
   EXPECT_CU(kStreamCaptureInvalidated, cu.StreamEndCapture(a, &graph));
+}
+
+// Work that is too long to be done by chance.
+
+class LongWorkConformanceTest : public ConformanceTest {
+ protected:
+  static constexpr int kSteps = 30;
+
+  // Queues `kSteps` host functions on `a`, each of which counts.
+  void QueueWork() {
+    for (int step = 0; step < kSteps; ++step)
+      EXPECT_CU(kSuccess,
+                cu.LaunchHostFunc(
+                    a, [](void* count) { ++*static_cast<std::atomic<int>*>(count); }, &ran_));
+  }
+
+  std::atomic<int> ran_ = 0;
+};
+COPPICE_CONFORMANCE_SUITE(LongWorkConformanceTest);
+
+TEST_P(LongWorkConformanceTest, WaitingForAnEventWaitsForAllBeforeIt) {
+  const CuEvent event = NewEvent();
+  QueueWork();
+  EXPECT_CU(kSuccess, cu.EventRecord(event, a));
+  EXPECT_CU(kSuccess, cu.EventSynchronize(event));
+  EXPECT_EQ(ran_, kSteps);
+}
+
+TEST_P(LongWorkConformanceTest, EventIsReadyOnceAllBeforeItIsDone) {
+  const CuEvent event = NewEvent();
+  QueueWork();
+  EXPECT_CU(kSuccess, cu.EventRecord(event, a));
+  while (cu.EventQuery(event) == CuResult::kNotReady) {
+  }
+  EXPECT_EQ(ran_, kSteps);
+  EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
+}
+
+TEST_P(LongWorkConformanceTest, SecondRecordOverwritesTheFirst) {
+  const CuEvent event = NewEvent();
+  EXPECT_CU(kSuccess, cu.EventRecord(event, a));
+  QueueWork();
+  EXPECT_CU(kSuccess, cu.EventRecord(event, a));
+  EXPECT_CU(kSuccess, cu.EventSynchronize(event));
+  EXPECT_EQ(ran_, kSteps);
+  EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
+}
+
+TEST_P(LongWorkConformanceTest, FillFollowsTheWorkBeforeIt) {
+  const DeviceAddress word = NewWords(1);
+  for (int step = 0; step < kSteps; ++step)
+    EXPECT_CU(kSuccess, Store(a, word, 7));
+  EXPECT_CU(kSuccess, cu.MemsetD8Async(word, 0, sizeof(int64_t), a));
+  EXPECT_EQ(Word(word), 0);
 }
 
 }  // namespace
