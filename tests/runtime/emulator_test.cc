@@ -330,16 +330,16 @@ TEST(EmulatorTest, DeadContextStillTakesEverythingBack) {
   CuGraph captured = nullptr;
   EXPECT_CU(kIllegalAddress, cu.StreamEndCapture(capturing, &captured));
   EXPECT_EQ(captured, nullptr);
-  EXPECT_CU(kSuccess, cu.MemFree(plain));
-  EXPECT_CU(kSuccess, cu.MemRelease(handle));
-  EXPECT_CU(kSuccess, cu.MemUnmap(mapped, kGranule));
-  EXPECT_CU(kSuccess, cu.MemAddressFree(mapped, kGranule));
-  EXPECT_CU(kSuccess, cu.EventDestroy(event));
-  EXPECT_CU(kSuccess, cu.GraphExecDestroy(exec));
-  EXPECT_CU(kSuccess, cu.GraphDestroy(graph));
-  EXPECT_CU(kSuccess, cu.LibraryUnload(machine.library));
-  EXPECT_CU(kSuccess, cu.StreamDestroy(capturing));
-  EXPECT_CU(kSuccess, cu.StreamDestroy(machine.stream));
+  EXPECT_CU(kIllegalAddress, cu.MemFree(plain));
+  EXPECT_CU(kIllegalAddress, cu.MemRelease(handle));
+  EXPECT_CU(kIllegalAddress, cu.MemUnmap(mapped, kGranule));
+  EXPECT_CU(kIllegalAddress, cu.MemAddressFree(mapped, kGranule));
+  EXPECT_CU(kIllegalAddress, cu.EventDestroy(event));
+  EXPECT_CU(kIllegalAddress, cu.GraphExecDestroy(exec));
+  EXPECT_CU(kIllegalAddress, cu.GraphDestroy(graph));
+  EXPECT_CU(kIllegalAddress, cu.LibraryUnload(machine.library));
+  EXPECT_CU(kIllegalAddress, cu.StreamDestroy(capturing));
+  EXPECT_CU(kIllegalAddress, cu.StreamDestroy(machine.stream));
   EXPECT_CU(kSuccess, cu.DevicePrimaryCtxRelease(0));
   EXPECT_EQ(machine.emulator->live(), Emulator::Live());
 }
