@@ -24,8 +24,8 @@ constexpr char kHelp[] =
   --mutant=NAME               Breaks one rule of the emulator: the suite has to fail.
   --list-mutants              Prints every mutant's name and the rule that it breaks, and ends.
 
-Exit: 0 every test passed, 1 some failed, 2 wrong usage. COPPICE_TEST_SEED draws the order of the
-emulator's work. The other flags are GoogleTest's:
+Exit: 0 every test passed, 1 some failed, 2 wrong usage. COPPICE_TEST_SEED repeats the order of
+the emulator's work. The other flags are GoogleTest's:
 
 )";
 

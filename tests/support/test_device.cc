@@ -4,8 +4,10 @@
 
 #include <charconv>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 
@@ -19,17 +21,25 @@
 namespace coppice {
 namespace {
 
-constexpr uint64_t kDefaultSeed = 0x5EED;
-
 std::string SeedMessage(uint64_t seed) {
-  return fmt::format("emulator seed {}; repeat with COPPICE_TEST_SEED={}", seed, seed);
+  return fmt::format("seed {}; repeat with COPPICE_TEST_SEED={}", seed, seed);
+}
+
+uint64_t DrawSeed() {
+  const uint64_t seed = std::random_device()();
+  fmt::print("{}\n", SeedMessage(seed));
+  std::fflush(stdout);
+  return seed;
 }
 
 }  // namespace
 
 uint64_t TestSeed() {
   const char* const text = std::getenv("COPPICE_TEST_SEED");  // NOLINT(concurrency-mt-unsafe)
-  if (text == nullptr) return kDefaultSeed;
+  if (text == nullptr) {
+    static const uint64_t drawn = DrawSeed();
+    return drawn;
+  }
   const std::string_view digits(text);
   uint64_t seed = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seed);

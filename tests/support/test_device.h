@@ -6,8 +6,7 @@
 //
 // Its destructor fails the test if anything that the test made on the device is still alive, or if
 // the emulator has something to report; declare it before everything else. The order in which the
-// emulator runs work comes from a seed: COPPICE_TEST_SEED in the environment, or a fixed number;
-// every failure prints it.
+// emulator runs work comes from a seed, drawn for each run of a test program, which prints it.
 //
 // Units: bytes unless a name says otherwise. Threads: the thread that made it; others first call
 // context().MakeCurrent().
@@ -33,7 +32,8 @@
 
 namespace coppice {
 
-// The seed of this process's tests.
+// The seed of this process's tests: COPPICE_TEST_SEED in the environment, or a drawn number, which
+// the first call prints.
 uint64_t TestSeed();
 
 // The emulator's options with the seed of this process's tests.
