@@ -1,5 +1,6 @@
 // Reserving, mapping and unmapping. Driver rules that shape this file: an unmap covers exactly one
-// handle, and mapped memory stays out of reach until its access is set.
+// handle, mapped memory stays out of reach until its access is set, and a capture of the
+// application may forbid any of it to a thread that is not in relaxed mode.
 
 #include "coppice/allocator/arena.h"
 
@@ -10,6 +11,7 @@
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
+#include "coppice/runtime/stream.h"
 
 namespace coppice {
 namespace {
@@ -65,6 +67,7 @@ absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(const Driver& driver,
   arena->window_bytes_ = AlignUp(options.window_bytes, arena->granularity_);
   arena->windows_.resize(static_cast<size_t>(options.window_count));
   const size_t reserved = static_cast<size_t>(arena->window_bytes_ * options.window_count);
+  const RelaxedCaptureScope relaxed(driver);
   COPPICE_RETURN_IF_ERROR(
       driver.Call<&DriverTable::MemAddressReserve>(&arena->base_, reserved, granularity, 0u, 0u));
   return arena;
@@ -72,6 +75,7 @@ absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(const Driver& driver,
 
 Arena::~Arena() {
   if (base_ == 0) return;  // The reservation failed.
+  const RelaxedCaptureScope relaxed(driver_);
   for (int window = 0; window < static_cast<int>(windows_.size()); ++window) {
     ReleaseDoubtful(window);
     ReleaseAll(base(window), windows_[static_cast<size_t>(window)].handles);
@@ -90,6 +94,7 @@ absl::Status Arena::Grow(int window, int64_t bytes) {
                      "window_bytes",
                      bytes, window, window_bytes_);
   }
+  const RelaxedCaptureScope relaxed(driver_);
   ReleaseDoubtful(window);
   const int64_t missing = AlignUp(bytes, granularity_) - grown.mapped_bytes;
   const DeviceAddress end = start + static_cast<DeviceAddress>(grown.mapped_bytes);
@@ -116,6 +121,7 @@ absl::Status Arena::Grow(int window, int64_t bytes) {
 absl::StatusOr<int64_t> Arena::Trim(int window, int64_t bytes) {
   const DeviceAddress start = base(window);
   Window& trimmed = windows_[static_cast<size_t>(window)];
+  const RelaxedCaptureScope relaxed(driver_);
   ReleaseDoubtful(window);
   const int64_t before = trimmed.mapped_bytes;
   while (!trimmed.handles.empty()) {

@@ -16,6 +16,11 @@ void VectorClock::Join(const VectorClock& other) {
     Advance(stream, position);
 }
 
+bool VectorClock::Covers(const VectorClock& other) const {
+  return std::all_of(other.positions_.begin(), other.positions_.end(),
+                     [this](const auto& known) { return Of(known.first) >= known.second; });
+}
+
 void AccessHistory::SplitAt(uint64_t at) {
   auto found = ranges_.upper_bound(at);
   if (found == ranges_.begin()) return;

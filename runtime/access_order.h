@@ -27,6 +27,7 @@ class VectorClock {
   }
   void Advance(uint64_t stream, uint64_t position);
   void Join(const VectorClock& other);
+  bool Covers(const VectorClock& other) const;
   void Clear() { positions_.clear(); }
 
  private:

@@ -48,7 +48,7 @@ void Checks::Submit(uint64_t stream,
   const auto precedes = [&](const Access& earlier) {
     return (earlier.stream == stream && earlier.position <= position) ||
            clock.Of(earlier.stream) >= earlier.position ||
-           HostKnows(earlier.stream, earlier.position);
+           host_clock_.Of(earlier.stream) >= earlier.position;
   };
   for (const TouchedBytes& one : touched) {
     const Access access{

@@ -51,10 +51,8 @@ class Checks {
   // All queues are empty and the host knows: nothing before can meet what comes.
   void Forget() { history_.Clear(); }
 
-  // True if the host knows of the operation's completion.
-  bool HostKnows(uint64_t stream, uint64_t position) const {
-    return host_clock_.Of(stream) >= position;
-  }
+  // True if the host knows that everything `clock` knows of is complete.
+  bool HostKnows(const VectorClock& clock) const { return host_clock_.Covers(clock); }
 
   void Report(std::string text);
   const std::vector<std::string>& reports() const { return reports_; }

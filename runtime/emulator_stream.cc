@@ -83,8 +83,21 @@ bool Scheduler::IsComplete(const Mark& mark) const {
 
 namespace {
 
+// A sum of what a copy reads; 0 if it cannot be read, which the copy itself will find out.
 uint64_t SumOf(const CopyWork& copy) {
-  return absl::HashOf(std::string_view(static_cast<const char*>(copy.source), copy.bytes));
+  struct Reading {
+    std::string_view bytes;
+    uint64_t* sum;
+  };
+  uint64_t sum = 0;
+  const Reading reading{{static_cast<const char*>(copy.source), copy.bytes}, &sum};
+  RunGuarded(
+      [](const void* argument) {
+        const auto& [bytes, result] = *static_cast<const Reading*>(argument);
+        *result = absl::HashOf(bytes);
+      },
+      &reading);
+  return sum;
 }
 
 // Sums of the host memory that the copies of `body` read, in order of execution where that is
@@ -157,10 +170,11 @@ CuResult Scheduler::WaitForAll() {
 void Scheduler::HostWaited(const VectorClock& clock) {
   if (!checks_.orders_accesses()) return;
   checks_.HostWaited(clock);
-  if (!busy_.empty()) return;
+  if (!busy_.empty() || !checks_.HostKnows(retired_clock_)) return;
   for (const auto& [handle, stream] : streams_)
-    if (!checks_.HostKnows(KeyOf(handle), stream->submitted)) return;
+    if (!checks_.HostKnows(stream->clock)) return;
   checks_.Forget();
+  retired_clock_.Clear();
 }
 
 CuResult Scheduler::Query(const Mark& mark) {

@@ -101,6 +101,7 @@ GraphExec::~GraphExec() {
 }
 
 absl::Status GraphExec::Upload(CuStream stream) const {
+  const RelaxedCaptureScope relaxed(*driver_);
   return driver_->Call<&DriverTable::GraphUpload>(handle_, stream);
 }
 

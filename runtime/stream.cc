@@ -59,13 +59,16 @@ absl::StatusOr<int64_t> Context::TotalMemory() const {
 }
 
 absl::StatusOr<Stream> Stream::Create(const Driver& driver) {
+  const RelaxedCaptureScope relaxed(driver);
   CuStream handle = nullptr;
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::StreamCreate>(&handle, kStreamNonBlocking));
   return Stream(driver, handle);
 }
 
 Stream::~Stream() {
-  if (handle_ != nullptr) driver_->table().StreamDestroy(handle_);
+  if (handle_ == nullptr) return;
+  const RelaxedCaptureScope relaxed(*driver_);
+  driver_->table().StreamDestroy(handle_);
 }
 
 absl::Status Stream::Synchronize() const {
@@ -80,7 +83,9 @@ absl::StatusOr<Event> Event::Create(const Driver& driver) {
 }
 
 Event::~Event() {
-  if (handle_ != nullptr) driver_->table().EventDestroy(handle_);
+  if (handle_ == nullptr) return;
+  const RelaxedCaptureScope relaxed(*driver_);
+  driver_->table().EventDestroy(handle_);
 }
 
 absl::Status Event::Record(CuStream stream) const {

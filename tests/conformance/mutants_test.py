@@ -67,8 +67,7 @@ def list_mutants(suite):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("suite", help="the program conformance_suite")
-    parser.add_argument("--seed", default="24301",
-                        help="of the emulator's execution order; fixed, so that a run can be repeated")
+    parser.add_argument("--seed", default="24301", help="of the emulator's execution order")
     parser.add_argument("--only", nargs="+", help="the mutants to run")
     options = parser.parse_args()
     os.environ["COPPICE_TEST_SEED"] = options.seed

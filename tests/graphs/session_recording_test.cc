@@ -2,7 +2,9 @@
 // recording can go wrong ends in an eager run with a reason. Method: callables that misbehave.
 
 #include <functional>
+#include <latch>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -308,6 +310,46 @@ TEST_F(RecordingTest, WarmRecordsAheadOfTrafficWithoutTouchingTheRealInputs) {
   ExpectRun(affine, 4, Path::kReplay);
   ExpectRun(affine, 50, Path::kReplay);
   EXPECT_EQ(affine.session->pool().usage().eager_mapped, 0);
+}
+
+// A capture in the strictest mode, which another thread has open while the scope lives.
+class CaptureElsewhere {
+ public:
+  explicit CaptureElsewhere(const Context& context)
+      : stream_(*Stream::Create(context.driver())), thread_([this, &context] {
+          const Driver& driver = context.driver();
+          EXPECT_OK(context.MakeCurrent());
+          EXPECT_OK(driver.Call<&DriverTable::StreamBeginCapture>(stream_.handle(),
+                                                                  CuCaptureMode::kGlobal));
+          begun_.count_down();
+          over_.wait();
+          CuGraph graph = nullptr;
+          EXPECT_OK(driver.Call<&DriverTable::StreamEndCapture>(stream_.handle(), &graph));
+          EXPECT_OK(driver.Call<&DriverTable::GraphDestroy>(graph));
+        }) {
+    begun_.wait();
+  }
+  ~CaptureElsewhere() {
+    over_.count_down();
+    thread_.join();
+  }
+
+ private:
+  const Stream stream_;
+  std::latch begun_{1};
+  std::latch over_{1};
+  std::thread thread_;
+};
+
+TEST_F(RecordingTest, SessionFromOpenToCloseDoesNotBreakACaptureOfAnotherThread) {
+  const CaptureElsewhere capture(device_.context());
+  const Affine affine = MakeAffine();
+  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, Path::kRecord);
+  ExpectRun(affine, 4, Path::kReplay);
+  ExpectRun(affine, kLargest + 1, Path::kEager);
+  ASSERT_OK(Warm(affine, Buckets({64})));
+  EXPECT_OK(affine.session->Trim());
 }
 
 TEST_F(RecordingTest, WarmSkipsRecordedBuckets) {

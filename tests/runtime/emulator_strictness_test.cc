@@ -105,6 +105,17 @@ TEST(UnorderedAccessTest, StreamsEventsAndTheWaitingHostOrder) {
   EXPECT_EQ(ReportsOf(machine), std::vector<std::string>());
 }
 
+TEST(UnorderedAccessTest, WorkOfADestroyedStreamIsNotOrdered) {
+  const Machine machine;
+  const DeviceAddress word = machine.Allocate(8);
+  const CuStream gone = machine.NewStream();
+  EXPECT_CU(kSuccess, machine.Store(gone, word, 1));
+  EXPECT_CU(kSuccess, machine.cu.StreamDestroy(gone));
+  EXPECT_CU(kSuccess, machine.cu.StreamSynchronize(machine.stream));
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, word, 2));
+  EXPECT_EQ(ReportsOf(machine).size(), 1U);
+}
+
 TEST(UnorderedAccessTest, WaitForAnEarlierRecordDoesNotOrderWhatCameAfterIt) {
   const Machine machine;
   const DeviceAddress word = machine.Allocate(8);
@@ -180,6 +191,14 @@ TEST(ChangedSourceTest, IsReportedOnlyIfAskedForAndOnlyIfItChanged) {
       EXPECT_EQ(ReportsOf(machine).size(), on && changes ? 1U : 0U);
     }
   }
+}
+
+TEST(ChangedSourceTest, SourceThatCannotBeReadIsAFaultOfTheCopy) {
+  const Machine machine;
+  const DeviceAddress word = machine.Allocate(8);
+  const void* const nowhere = reinterpret_cast<const void*>(uintptr_t{4096});
+  EXPECT_CU(kSuccess, machine.cu.MemcpyHtoDAsync(word, nowhere, 8, machine.stream));
+  EXPECT_CU(kIllegalAddress, machine.cu.StreamSynchronize(machine.stream));
 }
 
 TEST(ChangedSourceTest, CopiesOfAGraphMayReadWhatChangedBeforeItsLaunch) {

@@ -229,19 +229,19 @@ TEST(RelaxedCaptureScopeFailureTest, RestoresNothingIfTheDriverRefusedTheExchang
 }
 
 TEST_F(RelaxedCaptureScopeTest, OwnersDoNotBreakACaptureOfTheApplication) {
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Event event, Event::Create(driver_));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Stream other, Stream::Create(driver_));
-  ASSERT_OK(event.Record(other.handle()));
-  std::optional<DeviceMemory> memory;
+  std::optional<Event> event = *Event::Create(driver_);
+  std::optional<Stream> other = *Stream::Create(driver_);
+  ASSERT_OK(event->Record(other->handle()));
   const CuStream application = device_.stream();
   ASSERT_OK(driver_.Call<&DriverTable::StreamBeginCapture>(application, CuCaptureMode::kGlobal));
   // Every one of these is forbidden to a thread in the default mode.
-  EXPECT_OK(event.Complete());
-  EXPECT_OK(event.Synchronize());
-  EXPECT_OK(other.Synchronize());
-  COPPICE_ASSERT_OK_AND_ASSIGN(DeviceMemory created, DeviceMemory::Create(driver_, 16));
-  memory.emplace(std::move(created));
-  memory.reset();
+  EXPECT_OK(event->Complete());
+  EXPECT_OK(event->Synchronize());
+  EXPECT_OK(other->Synchronize());
+  event.reset();
+  other.reset();
+  EXPECT_OK(DeviceMemory::Create(driver_, 16));
+  EXPECT_OK(Stream::Create(driver_));
   CuGraph graph = nullptr;
   EXPECT_OK(driver_.Call<&DriverTable::StreamEndCapture>(application, &graph));
   EXPECT_OK(driver_.Call<&DriverTable::GraphDestroy>(graph));

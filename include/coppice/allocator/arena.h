@@ -8,8 +8,8 @@
 //   physical     |#### ## |               |###|
 //                 64M 6M   (handles of at most Options::handle_bytes, the last one exact)
 //
-// Units: bytes. Threads: one at a time per arena. No method may be called between begin and end of
-// a capture on the calling thread; growth never waits for the device.
+// Units: bytes. Threads: one at a time per arena. A capture that the application has open is left
+// alone; growth never waits for the device.
 
 #pragma once
 
