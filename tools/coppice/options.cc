@@ -12,9 +12,12 @@ namespace coppice {
 namespace {
 
 // One line for a command line that CLI11 refuses.
-ExitCode Refuse(std::string message, const std::string& program, const Console& console) {
+ExitCode Refuse(std::string message, const CLI::App& app, const Console& console) {
+  std::string command = app.get_name();
+  for (const CLI::App* parsed : app.get_subcommands())
+    command += " " + parsed->get_name();
   std::replace(message.begin(), message.end(), '\n', ' ');
-  Print(console.err, "{}: {}; see {} --help\n", program, message, program);
+  Print(console.err, "{}: {}; see {} --help\n", command, message, command);
   return kExitUsage;
 }
 
@@ -57,7 +60,7 @@ std::optional<ExitCode> Parse(CLI::App& app,
     Print(console.out, "{}", app.help());
     return kExitOk;
   } catch (const CLI::ParseError& error) {
-    return Refuse(error.what(), app.get_name(), console);
+    return Refuse(error.what(), app, console);
   }
   return std::nullopt;
 }

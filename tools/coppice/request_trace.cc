@@ -118,9 +118,9 @@ class TraceParser {
     if (error == std::errc::invalid_argument || !whole)
       return Error(fmt::format("arrival_seconds is {}, not a number", Quote(field)),
                    "give seconds, such as 4.315");
-    if (error == std::errc::result_out_of_range || !std::isfinite(seconds) || seconds < 0)
+    if (error == std::errc::result_out_of_range || !(seconds >= 0 && seconds <= kArrivalMax))
       return Error(fmt::format("arrival_seconds is {}", Quote(field)),
-                   "give a finite number of seconds >= 0");
+                   fmt::format("give a number of seconds from 0 to {:.0e}", kArrivalMax));
     if (seconds < previous)
       return Error(fmt::format("the request arrives at {} s, before the one above at {} s", seconds,
                                previous),
@@ -183,7 +183,7 @@ absl::StatusOr<std::vector<Request>> ParseRequestTrace(std::string_view text,
 
 absl::StatusOr<std::vector<Request>> ReadRequestTrace(const std::string& path, uint64_t seed) {
   const auto error = [&](const char* what) {
-    return InvalidArgument("{}:1: {}; give the path of a trace file", path, what);
+    return InvalidArgument("{}: {}; give the path of a trace file", path, what);
   };
   std::error_code code;
   if (std::filesystem::is_directory(path, code)) return error("this is a directory");

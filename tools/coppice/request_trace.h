@@ -21,12 +21,13 @@
 namespace coppice {
 
 struct Request {
-  double arrival_seconds = 0;  // Finite, >= 0; never less than the request before.
+  double arrival_seconds = 0;  // In [0, kArrivalMax]; never less than the request before.
   int64_t input_tokens = 1;    // In [1, kTokensMax].
   int64_t output_tokens = 1;   // In [1, kTokensMax].
   friend bool operator==(const Request&, const Request&) = default;
 };
 
+inline constexpr double kArrivalMax = 1e9;  // Thirty years.
 inline constexpr int64_t kTokensMax = 10'000'000;
 inline constexpr double kPoissonPerSecond = 5;  // Rate where a trace has no arrivals.
 
