@@ -41,6 +41,14 @@ const char* VerbOf(const Access& access) {
 
 }  // namespace
 
+// By physical bytes, so that two mappings of one handle meet.
+template <typename Visit>
+void Checks::ForEachPiece(const TouchedBytes& touched, Visit visit) const {
+  const auto [begin, end] = touched.bytes;
+  if (touched.host) return visit(kHostSpace + begin, kHostSpace + end);
+  memory_.ForEachPhysical(begin, end, visit);
+}
+
 void Checks::Submit(uint64_t stream,
                     uint64_t position,
                     const VectorClock& clock,
@@ -57,11 +65,7 @@ void Checks::Submit(uint64_t stream,
       if (const auto conflict = history_.Add({begin, end}, access, precedes))
         ReportConflict(*conflict, "on two streams");
     };
-    if (one.host) {
-      add(kHostSpace + one.bytes.begin, kHostSpace + one.bytes.end);
-    } else {
-      memory_.ForEachPhysical(one.bytes.begin, one.bytes.end, add);
-    }
+    ForEachPiece(one, add);
   }
 }
 
@@ -75,8 +79,10 @@ void Checks::Launch(const Snapshot& snapshot) {
     };
     for (const TouchedBytes& one : snapshot.nodes[i].task.touched) {
       const Access access{.stream = 0, .position = i, .name = one.name, .writes = one.writes};
-      if (const auto conflict = history.Add(one.bytes, access, precedes))
-        ReportConflict(*conflict, "in one graph");
+      ForEachPiece(one, [&](uint64_t begin, uint64_t end) {
+        if (const auto conflict = history.Add({begin, end}, access, precedes))
+          ReportConflict(*conflict, "in one graph");
+      });
     }
   }
 }

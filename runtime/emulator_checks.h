@@ -1,7 +1,5 @@
 // What strictness finds: accesses that nothing orders, and host memory that changes under a copy.
 //
-// Device memory is known by its physical bytes, so that two mappings of one handle meet.
-//
 // Threads: guarded by the emulator's mutex.
 
 #pragma once
@@ -9,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coppice/runtime/emulator.h"
@@ -48,8 +47,11 @@ class Checks {
   // The host has learnt that everything `clock` knows of is complete.
   void HostWaited(const VectorClock& clock) { host_clock_.Join(clock); }
 
-  // All queues are empty and the host knows: nothing before can meet what comes.
-  void Forget() { history_.Clear(); }
+  // Forgets all accesses, since none can meet what comes. `known` is all that the host knows.
+  void Forget(VectorClock known) {
+    history_.Clear();
+    host_clock_ = std::move(known);
+  }
 
   // True if the host knows that everything `clock` knows of is complete.
   bool HostKnows(const VectorClock& clock) const { return host_clock_.Covers(clock); }
@@ -58,6 +60,8 @@ class Checks {
   const std::vector<std::string>& reports() const { return reports_; }
 
  private:
+  template <typename Visit>
+  void ForEachPiece(const TouchedBytes& touched, Visit visit) const;
   void ReportConflict(const Conflict& conflict, const char* where);
 
   const Emulator::Strictness strictness_;

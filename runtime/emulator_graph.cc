@@ -69,6 +69,7 @@ class Flattener {
       snapshot_.AddLibrary(kernel->library);
     const auto* const copy = std::get_if<CopyWork>(&work);
     if (copy != nullptr && copy->from_host) snapshot_.host_source_nodes.push_back(index);
+    snapshot_.has_host_work |= std::holds_alternative<HostWork>(work);
     return {index};
   }
 
@@ -145,10 +146,9 @@ CuResult FindLaunchTarget(State& state, CuGraphExec exec, CuStream stream, Launc
 // Queues `body` behind the exec's last launch and makes it the last.
 CuResult EnqueueLaunch(State& state, const LaunchTarget& target, Body body) {
   ExecState& exec = *target.exec;
-  const CuResult result =
-      state.scheduler.Enqueue(*target.stream, std::exchange(exec.last_launch, {}), std::move(body));
+  state.scheduler.Push(*target.stream, std::exchange(exec.last_launch, {}), std::move(body));
   exec.last_launch = target.stream->end();
-  return result;
+  return state.scheduler.RunQueued();
 }
 
 // Copies `values` to `target` the way graph queries do: a null target asks for the count, a longer

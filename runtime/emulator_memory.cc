@@ -60,7 +60,13 @@ bool IsSize(size_t bytes) {
 }  // namespace
 
 std::unique_ptr<Memory> Memory::Create(const Emulator::Options& options) {
-  const int file = memfd_create("coppice-emulator", MFD_CLOEXEC);
+  int file = memfd_create("coppice-emulator", MFD_CLOEXEC);
+  if (file >= 0 && file <= STDERR_FILENO) {
+    // A standard stream is closed: what somebody prints must not become device memory.
+    const int low = file;
+    file = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    close(low);
+  }
   if (file < 0) return nullptr;
   return std::unique_ptr<Memory>(new Memory(file, options.strictness, options.memory_bytes));
 }
@@ -185,7 +191,11 @@ CuResult Memory::Unreserve(DeviceAddress address, int64_t bytes) {
   const auto found = reserved_.find(address);
   if (found == reserved_.end() || found->second != bytes || Overlaps(address, bytes))
     return CuResult::kInvalidValue;
-  munmap(HostOf(address), static_cast<size_t>(bytes));
+  if (quarantines_) {
+    quarantine_.push_back({HostOf(address), static_cast<size_t>(bytes)});
+  } else {
+    munmap(HostOf(address), static_cast<size_t>(bytes));
+  }
   reserved_.erase(found);
   reserved_bytes_ -= bytes;
   return CuResult::kSuccess;
@@ -224,6 +234,7 @@ CuResult Memory::Map(DeviceAddress address, int64_t bytes, CuMemoryHandle handle
   if (mmap(HostOf(address), static_cast<size_t>(bytes), PROT_NONE, MAP_SHARED | MAP_FIXED, file_,
            found->second.offset) == MAP_FAILED)
     return CuResult::kOutOfMemory;
+  ++generation_;
   views_[address] = {.bytes = bytes,
                      .access = CuMemAccessFlags::kNone,
                      .handle = handle,

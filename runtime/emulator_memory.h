@@ -60,6 +60,9 @@ class Memory {
   // Frees every plain allocation but keeps counting it, as HandleTable::Abandon does.
   void AbandonAllocations();
 
+  // Changes whenever an address gets other physical bytes.
+  uint64_t generation() const { return generation_; }
+
   int64_t capacity_bytes() const { return capacity_bytes_; }
   int64_t physical_bytes() const { return physical_bytes_; }
   int64_t mapped_bytes() const { return mapped_bytes_; }
@@ -112,6 +115,7 @@ class Memory {
   const bool quarantines_;  // Never hands out an address twice.
   bool shown_;              // Host code may reach device memory.
   const int64_t capacity_bytes_;
+  uint64_t generation_ = 1;
   int64_t next_offset_ = 0;
   int64_t physical_bytes_ = 0;
   int64_t mapped_bytes_ = 0;
@@ -123,7 +127,7 @@ class Memory {
   std::map<DeviceAddress, int64_t> reserved_;  // Start to bytes; disjoint.
   std::map<DeviceAddress, Allocation> allocations_;
   absl::flat_hash_map<CuMemoryHandle, Physical> physical_;
-  std::vector<HostRange> quarantine_;  // Freed allocations: PROT_NONE until the end.
+  std::vector<HostRange> quarantine_;  // Freed addresses: PROT_NONE until the end.
 };
 
 template <typename Visit>

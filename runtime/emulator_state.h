@@ -152,7 +152,8 @@ struct Snapshot {
   bool is_chain = false;               // Each node depends on the one before, and on no other.
   std::vector<CuLibrary> libraries;    // Whose kernels it runs, each once.
   std::vector<int> host_source_nodes;  // Copies from host memory, ascending.
-  bool checked = false;                // For unordered accesses among its nodes.
+  bool has_host_work = false;
+  uint64_t checked_generation = 0;  // Of memory, when its nodes were last checked for order.
   int queued_launches = 0;
 
   void AddLibrary(CuLibrary library);
@@ -180,6 +181,7 @@ struct Operation {
   uint64_t order = 0;  // Position among all operations of all streams.
   Body body;
   std::vector<uint64_t> source_sums;  // Of the host memory that its copies read, at submission.
+  VectorClock before;                 // What a host function in it may rely on.
 };
 
 struct StreamState {
@@ -241,19 +243,27 @@ class Scheduler {
   const HandleTable<CuStream, StreamState>& streams() const { return streams_; }
 
   // Queues an operation of `stream`. The result is the sticky error, if there is one.
-  CuResult Enqueue(StreamState& stream, Mark after, Body body);
+  CuResult Enqueue(StreamState& stream, Mark after, Body body) {
+    Push(stream, std::move(after), std::move(body));
+    return RunQueued();
+  }
+
+  // The same in two steps: the second may run work, during which others may destroy anything.
+  void Push(StreamState& stream, Mark after, Body body);
+  CuResult RunQueued();
 
   // Forgets a snapshot; launches of it that are queued still run.
   void Retire(std::unique_ptr<Snapshot> snapshot);
 
   bool IsComplete(const Mark& mark) const;
 
-  // Runs operations until `mark`, or everything queued at the call, is complete.
-  CuResult WaitFor(const Mark& mark);
+  // Runs operations until `mark`, or everything queued at the call, is complete. By value, since
+  // meanwhile others may change the event that the mark came from.
+  CuResult WaitFor(Mark mark);
   CuResult WaitForAll();
 
   // Runs a few operations and answers kSuccess or kNotReady for `mark`.
-  CuResult Query(const Mark& mark);
+  CuResult Query(Mark mark);
 
   // Drops what is queued, once no operation is running, and every stream.
   void Abandon();
@@ -269,6 +279,7 @@ class Scheduler {
   template <typename Done>
   CuResult RunUntil(Done done);
   void HostWaited(const VectorClock& clock);
+  void ForgetAccesses();
   void CheckAccesses(const StreamState& stream, const Body& body);
   std::optional<std::string> FindForeignAccess(const Task& task) const;
   void CheckSource(const CopyWork& copy, uint64_t sum);

@@ -100,6 +100,11 @@ uint64_t SumOf(const CopyWork& copy) {
   return sum;
 }
 
+bool HasHostWork(const Body& body) {
+  if (const GraphRun* const run = std::get_if<GraphRun>(&body)) return run->snapshot->has_host_work;
+  return std::holds_alternative<HostWork>(std::get<Task>(body).work);
+}
+
 // Sums of the host memory that the copies of `body` read, in order of execution where that is
 // fixed, otherwise of nodes.
 std::vector<uint64_t> SourceSumsOf(const Body& body) {
@@ -116,10 +121,12 @@ std::vector<uint64_t> SourceSumsOf(const Body& body) {
 
 }  // namespace
 
-CuResult Scheduler::Enqueue(StreamState& stream, Mark after, Body body) {
+void Scheduler::Push(StreamState& stream, Mark after, Body body) {
   ++stream.submitted;
+  VectorClock before;
   if (checks_.orders_accesses()) {
     stream.clock.Join(after.clock);
+    if (HasHostWork(body)) before = stream.clock;
     stream.clock.Advance(KeyOf(stream.handle), stream.submitted);
     CheckAccesses(stream, body);
   }
@@ -129,8 +136,12 @@ CuResult Scheduler::Enqueue(StreamState& stream, Mark after, Body body) {
   stream.queue.push_back({.after = std::move(after),
                           .order = enqueued_++,
                           .body = std::move(body),
-                          .source_sums = std::move(sums)});
+                          .source_sums = std::move(sums),
+                          .before = std::move(before)});
   ++queued_;
+}
+
+CuResult Scheduler::RunQueued() {
   if (options_.eager_permille > 0 && Draw() % 1000 < static_cast<uint64_t>(options_.eager_permille))
     RunSome(1);
   return RunUntil([this] { return queued_ <= options_.queue_limit; });
@@ -142,12 +153,13 @@ void Scheduler::CheckAccesses(const StreamState& stream, const Body& body) {
   };
   if (const Task* const task = std::get_if<Task>(&body)) return check(*task);
   Snapshot& snapshot = *std::get<GraphRun>(body).snapshot;
-  if (!std::exchange(snapshot.checked, true)) checks_.Launch(snapshot);
+  if (std::exchange(snapshot.checked_generation, memory_.generation()) != memory_.generation())
+    checks_.Launch(snapshot);
   for (const Snapshot::Node& node : snapshot.nodes)
     check(node.task);
 }
 
-CuResult Scheduler::WaitFor(const Mark& mark) {
+CuResult Scheduler::WaitFor(Mark mark) {
   const CuResult result = RunUntil([this, &mark] { return IsComplete(mark); });
   HostWaited(mark.clock);
   return result;
@@ -173,11 +185,22 @@ void Scheduler::HostWaited(const VectorClock& clock) {
   if (!busy_.empty() || !checks_.HostKnows(retired_clock_)) return;
   for (const auto& [handle, stream] : streams_)
     if (!checks_.HostKnows(stream->clock)) return;
-  checks_.Forget();
-  retired_clock_.Clear();
+  ForgetAccesses();
 }
 
-CuResult Scheduler::Query(const Mark& mark) {
+// The host knows of everything: nothing before can meet what comes, and the clocks start afresh.
+void Scheduler::ForgetAccesses() {
+  retired_clock_.Clear();
+  VectorClock known;
+  for (const auto& [handle, stream] : streams_) {
+    stream->clock.Clear();
+    stream->clock.Advance(KeyOf(handle), stream->submitted);
+    known.Join(stream->clock);
+  }
+  checks_.Forget(std::move(known));
+}
+
+CuResult Scheduler::Query(Mark mark) {
   if (!IsComplete(mark)) RunSome(Draw() % (kQueryStepsMax + 1));
   if (sticky_ != CuResult::kSuccess) return sticky_;
   if (!IsComplete(mark)) return CuResult::kNotReady;
@@ -216,6 +239,7 @@ void Scheduler::Step() {
   executing_ = true;
   Operation& operation = stream->queue.front();
   bool alive = true;
+  HostWaited(std::exchange(operation.before, {}));
   if (const GraphRun* const run = std::get_if<GraphRun>(&operation.body)) {
     alive = RunNode(operation);
     if (alive && run->done == run->snapshot->nodes.size()) Finish(*stream);
@@ -253,9 +277,13 @@ bool Scheduler::Run(const Task& task, std::optional<uint64_t> source_sum) {
   std::optional<std::string> fault = FindForeignAccess(task);
   if (!fault.has_value()) {
     if (source_sum.has_value()) CheckSource(std::get<CopyWork>(task.work), *source_sum);
+    const bool hides =
+        options_.strictness.host_access && std::holds_alternative<HostWork>(task.work);
+    if (hides) memory_.Show(false);
     mutex_.unlock();
     fault = Execute(task.work, draw);
     mutex_.lock();
+    if (hides) memory_.Show(true);
   }
   if (!fault.has_value()) return true;
   sticky_ = CuResult::kIllegalAddress;
@@ -346,6 +374,7 @@ void Scheduler::Abandon() {
   }
   DropQueues();
   streams_.Abandon();
+  ForgetAccesses();
 }
 
 // Driver entries: streams.

@@ -51,7 +51,7 @@ CuResult GraphExecKernelNodeSetParams(CuGraphExec exec,
   Snapshot& changed = *found->snapshot;
   changed.AddLibrary(std::get<KernelWork>(work).library);
   changed.nodes[index].task = Task(std::move(work));
-  changed.checked = false;
+  changed.checked_generation = 0;
   return CuResult::kSuccess;
 }
 

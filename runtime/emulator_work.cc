@@ -81,6 +81,12 @@ struct Executor {
   std::optional<std::string> operator()(const ChildWork& /*work*/) const { return std::nullopt; }
 };
 
+// True if `pointer` may be one to host memory: not null, and not where device memory is.
+bool IsHostPointer(State& state, const void* pointer) {
+  return pointer != nullptr && !state.memory->Covers(reinterpret_cast<CuDeviceAddress>(pointer), 1,
+                                                     CuMemAccessFlags::kNone);
+}
+
 bool IsMapped(State& state, CuDeviceAddress address, size_t bytes) {
   return bytes <= static_cast<size_t>(INT64_MAX) &&
          state.memory->Covers(address, static_cast<int64_t>(bytes), CuMemAccessFlags::kNone);
@@ -193,7 +199,7 @@ CuResult MakeCopyWork(State& state, const CuMemcpyParams& params, Work* work) {
                                params.target_lod == 0;
   if (!one_dimensional || bytes == 0) return CuResult::kInvalidValue;
   CopyWork copy{.bytes = bytes};
-  if (params.source_type == CuMemoryType::kHost && params.source_host != nullptr) {
+  if (params.source_type == CuMemoryType::kHost && IsHostPointer(state, params.source_host)) {
     copy.source = static_cast<const std::byte*>(params.source_host) + params.source_x;
     copy.from_host = true;
   } else if (params.source_type == CuMemoryType::kDevice &&
@@ -202,7 +208,7 @@ CuResult MakeCopyWork(State& state, const CuMemcpyParams& params, Work* work) {
   } else {
     return CuResult::kInvalidValue;
   }
-  if (params.target_type == CuMemoryType::kHost && params.target_host != nullptr) {
+  if (params.target_type == CuMemoryType::kHost && IsHostPointer(state, params.target_host)) {
     copy.target = static_cast<std::byte*>(params.target_host) + params.target_x;
     copy.to_host = true;
   } else if (params.target_type == CuMemoryType::kDevice &&

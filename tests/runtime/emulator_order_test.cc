@@ -217,6 +217,46 @@ TEST(EmulatorOrderTest, ThreadsShareTheWork) {
     thread.join();
 }
 
+// Two threads: this one waits for an event; in the last work before it, another one does `meddle`.
+template <typename Meddle>
+void WaitWhile(const Machine& machine, CuEvent event, Meddle meddle) {
+  struct Shared {
+    const Machine& machine;
+    Meddle& meddle;
+  } shared{machine, meddle};
+  const auto run = [](void* data) {
+    const auto& [its_machine, its_meddle] = *static_cast<Shared*>(data);
+    std::thread([&its_machine = its_machine, &its_meddle = its_meddle] {
+      EXPECT_CU(kSuccess, its_machine.cu.CtxSetCurrent(its_machine.context));
+      its_meddle();
+    }).join();
+  };
+  EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(machine.stream, run, &shared));
+  EXPECT_CU(kSuccess, machine.cu.EventRecord(event, machine.stream));
+  EXPECT_CU(kSuccess, machine.cu.EventSynchronize(event));
+}
+
+TEST(EmulatorOrderTest, EventMayBeDestroyedWhileAThreadWaitsForIt) {
+  const Machine machine;
+  CuEvent event = nullptr;
+  ASSERT_CU(kSuccess, machine.cu.EventCreate(&event, 0));
+  WaitWhile(machine, event, [&] { EXPECT_CU(kSuccess, machine.cu.EventDestroy(event)); });
+}
+
+TEST(EmulatorOrderTest, WaitIsForTheRecordThatItFound) {
+  const Machine machine;
+  const CuStream other = machine.NewStream();
+  CuEvent event = nullptr;
+  int runs = 0;
+  ASSERT_CU(kSuccess, machine.cu.EventCreate(&event, 0));
+  WaitWhile(machine, event, [&] {
+    const auto count = [](void* data) { ++*static_cast<int*>(data); };
+    EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(other, count, &runs));
+    EXPECT_CU(kSuccess, machine.cu.EventRecord(event, other));
+  });
+  EXPECT_EQ(runs, 0) << "waited for a later record";
+}
+
 // Refusals.
 
 TEST(EmulatorRefusalTest, LegacyStreamsAreRefused) {
@@ -320,6 +360,10 @@ TEST(EmulatorRefusalTest, NodesThatAreNotOneDimensionalOrMappedAreRefused) {
                                  .height = 2}));
   EXPECT_CU(kInvalidValue,
             copy({.source_device = address, .target_device = address + 60, .width_bytes = 8}));
+  EXPECT_CU(kInvalidValue, copy({.source_type = CuMemoryType::kHost,
+                                 .source_host = PointerAt<void>(address),
+                                 .target_device = address + 32,
+                                 .width_bytes = 8}));
   EXPECT_CU(kInvalidValue, fill({.target = address, .width = 8, .height = 2}));
   EXPECT_CU(kInvalidValue, fill({.target = address, .width = 65}));
   EXPECT_CU(kSuccess, fill({.target = address, .width = 64}));

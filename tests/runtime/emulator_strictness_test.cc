@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -156,6 +157,59 @@ TEST(UnorderedAccessTest, MappingsOfOneHandleAreTheSameBytes) {
   EXPECT_EQ(ReportsOf(machine).size(), 1U);
 }
 
+TEST(UnorderedAccessTest, BranchesOfAGraphMeetInTwoMappingsOfOneHandle) {
+  const Machine machine;
+  const DriverTable& cu = machine.cu;
+  const CuMemoryHandle handle = machine.CreateGranules();
+  CuGraph graph = nullptr;
+  CuGraphExec exec = nullptr;
+  ASSERT_CU(kSuccess, cu.GraphCreate(&graph, 0));
+  for (int node = 0; node < 2; ++node) {
+    CuGraphNode added = nullptr;
+    const CuMemsetNodeParams fill{
+        .target = machine.MapGranule(handle, CuMemAccessFlags::kReadWrite),
+        .value = 1,
+        .element_size = 1,
+        .width = 8};
+    ASSERT_CU(kSuccess, cu.GraphAddMemsetNode(&added, graph, nullptr, 0, &fill, machine.context));
+  }
+  ASSERT_CU(kSuccess, cu.GraphInstantiateWithFlags(&exec, graph, 0));
+  EXPECT_CU(kSuccess, cu.GraphLaunch(exec, machine.stream));
+  EXPECT_EQ(ReportsOf(machine).size(), 1U);
+}
+
+// What a host function that runs says to the host is known to all its threads.
+TEST(UnorderedAccessTest, HostFunctionTellsTheHostWhatCameBeforeIt) {
+  struct Shared {
+    Machine machine;
+    CuStream other = machine.NewStream();
+    DeviceAddress word = machine.Allocate(8);
+  } shared;
+  const Machine& machine = shared.machine;
+  const auto store_on_another_thread = [](void* data) {
+    const auto& [its_machine, other, word] = *static_cast<Shared*>(data);
+    std::thread([&its_machine = its_machine, other = other, word = word] {
+      EXPECT_CU(kSuccess, its_machine.cu.CtxSetCurrent(its_machine.context));
+      EXPECT_CU(kSuccess, its_machine.Store(other, word, 2));
+    }).join();
+  };
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, shared.word, 1));
+  EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(machine.stream, store_on_another_thread, &shared));
+  EXPECT_EQ(ReportsOf(machine).size(), 0U);
+}
+
+TEST(UnorderedAccessTest, ContextThatIsReleasedTakesItsAccessesAlong) {
+  Machine machine;
+  int64_t word = 0;
+  EXPECT_CU(kSuccess, machine.cu.MemcpyDtoHAsync(&word, machine.Allocate(8), 8, machine.stream));
+  EXPECT_CU(kSuccess, machine.cu.DevicePrimaryCtxRelease(0));
+  EXPECT_CU(kSuccess, machine.cu.DevicePrimaryCtxRetain(&machine.context, 0));
+  EXPECT_CU(kSuccess, machine.cu.CtxSetCurrent(machine.context));
+  EXPECT_CU(kSuccess,
+            machine.cu.MemcpyDtoHAsync(&word, machine.Allocate(8), 8, machine.NewStream()));
+  EXPECT_EQ(ReportsOf(machine).size(), 0U);
+}
+
 TEST(UnorderedAccessTest, BranchesOfAGraphMeetAtTheirJoin) {
   const Machine machine;
   const DriverTable& cu = machine.cu;
@@ -229,7 +283,22 @@ TEST(HostAccessDeathTest, EndsTheProcessOnlyIfAskedFor) {
   TouchDeviceMemory(false);
 }
 
-TEST(HostAccessTest, HostFunctionsAndCopiesStillWork) {
+void TouchDeviceMemoryInAHostFunction() {
+  const Machine machine;
+  DeviceAddress word = machine.Allocate(8);
+  const auto touch = [](void* data) {
+    *PointerAt<volatile int64_t>(*static_cast<DeviceAddress*>(data)) = 1;
+  };
+  EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(machine.stream, touch, &word));
+  EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
+}
+
+TEST(HostAccessDeathTest, CoversHostFunctions) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_DEATH(TouchDeviceMemoryInAHostFunction(), "host code touched device memory");
+}
+
+TEST(HostAccessTest, CopiesStillWork) {
   const Machine machine(With(&Strictness::host_access, true));
   const DeviceAddress mapped =
       machine.MapGranule(machine.CreateGranules(), CuMemAccessFlags::kReadWrite);
@@ -248,6 +317,18 @@ TEST(QuarantineTest, KeepsAddressesOfFreedMemoryFromComingBack) {
   EXPECT_CU(kSuccess, machine.cu.MemFree(first));
   for (int round = 0; round < 50; ++round)
     EXPECT_NE(machine.Allocate(64), first);
+}
+
+TEST(QuarantineTest, KeepsAddressesOfFreedReservationsFromComingBack) {
+  const Machine machine(With(&Strictness::quarantine, true));
+  DeviceAddress first = 0;
+  EXPECT_CU(kSuccess, machine.cu.MemAddressReserve(&first, kGranule, 0, 0, 0));
+  EXPECT_CU(kSuccess, machine.cu.MemAddressFree(first, kGranule));
+  for (int round = 0; round < 20; ++round) {
+    DeviceAddress next = 0;
+    EXPECT_CU(kSuccess, machine.cu.MemAddressReserve(&next, kGranule, 0, 0, 0));
+    EXPECT_NE(next, first);
+  }
 }
 
 TEST(QuarantineTest, WithoutItFreedAddressesMayComeBack) {

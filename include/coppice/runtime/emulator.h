@@ -7,7 +7,7 @@
 //     unmap and release move real pages in 2 MiB granules; a range that is reserved but not mapped
 //     or not accessible is PROT_NONE.
 //   * Plain allocations (cuMemAlloc), 512-byte aligned, each in pages of its own that end at a
-//     guard page.
+//     guard page. The host bounds their number: about 32,000 where vm.max_map_count is 65,530.
 //   * Memory is poisoned: 0xCB in every fresh physical byte, and in a block's shared memory.
 //   * Streams and events with CUDA's ordering. Work is queued, and executes only inside calls that
 //     wait or query, or when more than `Options::queue_limit` operations are queued, on the calling
@@ -40,8 +40,9 @@
 //   * Any use of the legacy or the per-thread stream (0, 1, 2): kInvalidHandle, or 900 to begin a
 //     capture. coppice never uses them.
 //   * Loading libraries and virtual memory calls on a thread without a current context: 201.
-//   * A memcpy or memset that is not one-dimensional, or whose device range is not mapped when it
-//     is submitted: kInvalidValue.
+//   * A memcpy or memset that is not one-dimensional, whose device range is not mapped when it is
+//     submitted, that names device memory as host memory, or of no bytes in a capture:
+//     kInvalidValue.
 //   * Launch dimensions other than the kernel's own block size, dynamic shared memory, parameters
 //     through `extra`, loader options, flags of cuGraphInstantiate.
 //   * Physical memory that other processes may share; access rights for part of a mapping;
@@ -89,9 +90,11 @@ class Emulator {
     bool unordered_access = true;
     // Reports host memory that changes between the submission of a copy from it and the copy.
     bool changed_source = true;
-    // Ends the process when host code touches device memory. Off: it reads and writes it.
+    // Ends the process when host code touches device memory while no work runs, or in a host
+    // function. Off: it reads and writes it.
     bool host_access = true;
-    // Never hands out an address of freed memory again, so that a stale pointer faults.
+    // Never hands out an address of freed memory or of a freed reservation again, so that a stale
+    // pointer faults.
     bool quarantine = true;
     // Aborts the process if two threads are inside one graph or graph exec at the same time.
     bool concurrent_entry = true;
