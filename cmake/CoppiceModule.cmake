@@ -67,7 +67,7 @@ endfunction()
 
 # coppice_test(<layer>/<name>_test [SOURCES ...] [LINK ...] [LABELS ...])
 # Builds tests/<layer>/<name>_test.cc into one executable and registers it with CTest. With the
-# label gpu it is for a machine that has one, and tools/gpu_check.sh runs it.
+# label gpu it is for a machine that has one, and tools/gpu_check.sh runs its instances Cuda.
 function(coppice_test path)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK;LABELS")
   string(REPLACE "/" "_" target "${path}")

@@ -246,13 +246,16 @@ def stage_of(binaries, name, program, steps):
                         for step, arguments, limit_s, judge in steps])
 
 
-def gpu_tests_stage(binaries):
+def gpu_tests_stage(binaries, driver):
+    """Runs the instances for `driver`, so that on a GPU those for the emulator hide nothing."""
+    instances = f"--gtest_filter=*/{driver.capitalize()}"
     try:
         tests = binaries.gpu_tests()
     except (OSError, subprocess.CalledProcessError) as error:
         return Stage("gpu_tests", [], failed=f"the tests cannot be listed: {error}")
-    return Stage("gpu_tests", [Step(name.replace("/", "_"), command, 60, judge_gtest)
-                               for name, command in tests], skipped="no test is labelled gpu")
+    return Stage("gpu_tests",
+                 [Step(name.replace("/", "_"), [*command, instances], 60, judge_gtest)
+                  for name, command in tests], skipped="no test is labelled gpu")
 
 
 def device_stage(binaries, dry_run, on_device):
@@ -295,7 +298,7 @@ def plan(binaries, tables, dry_run):
         stage_of(binaries, "probe", "coppice-probe", probe),
         stage_of(binaries, "conformance", "conformance_suite", [
             ("suite", [f"--driver={driver}"], 180 if dry_run else 90, judge_gtest)]),
-        gpu_tests_stage(binaries),
+        gpu_tests_stage(binaries, driver),
         stage_of(binaries, "run", "coppice", [
             ("verified", ["run", *on_device, "--requests", "100", "--verify=all", "--json",
                           "--quiet"], 90, judge_report("mismatches", "comparisons", "replays"))]),

@@ -67,14 +67,6 @@ inline std::vector<DriverCase> DriverCases() {
   return cases;
 }
 
-// Why tests cannot run on CUDA here; empty if they can.
-inline std::string WhyNoCuda() {
-  const absl::StatusOr<Driver> cuda = Driver::LoadCuda();
-  if (!cuda.ok()) return "no CUDA: " + MessageOf(cuda.status());
-  if (test_kernels_image.fatbin == nullptr) return "no device code: build with nvcc";
-  return "";
-}
-
 // How the emulator of a case is made.
 inline Emulator::Options EmulatorOptionsOf(const DriverCase& driver_case) {
   Emulator::Options options = TestEmulatorOptions();

@@ -52,8 +52,9 @@ class AffineDevice {
  protected:
   static constexpr int64_t kLargest = 64;  // Of affine's buckets, which are powers of two.
 
-  explicit AffineDevice(const DriverLedger::Options& ledger = {})
-      : device_(EmulatorOptions(), ledger),
+  explicit AffineDevice(const DriverLedger::Options& ledger = {},
+                        DriverKind kind = DriverKind::kEmulator)
+      : device_(kind, EmulatorOptions(), ledger),
         kernels_(device_.driver()),
         one_(*device_.Upload(std::vector<float>{1})),
         counter_(*device_.Upload(std::vector<float>{0})) {}
@@ -126,16 +127,18 @@ class AffineDevice {
             Tensor::Dense(counter, DType::kFloat32, dims)};
   }
 
-  // A session with affine registered and bound.
+  // A session with affine, be it as another spec has it, registered and bound.
   struct Affine {
     std::unique_ptr<Session> session;
     const Program* program = nullptr;
     const Binding* binding = nullptr;
   };
-  Affine MakeAffine(const SessionOptions& options = {}, Callable callable = nullptr) const {
+  Affine MakeAffine(const SessionOptions& options = {},
+                    Callable callable = nullptr,
+                    ProgramSpec spec = AffineSpec()) const {
     Affine affine{.session = MakeSession(options)};
-    affine.program =
-        *affine.session->Register(AffineSpec(), callable ? std::move(callable) : AffineCallable());
+    affine.program = *affine.session->Register(std::move(spec),
+                                               callable ? std::move(callable) : AffineCallable());
     affine.binding = *affine.session->Bind(*affine.program, AffineStatics(counter_.address()));
     return affine;
   }

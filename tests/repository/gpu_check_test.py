@@ -115,7 +115,8 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(1 + len(stages), len(table))
 
     def test_on_a_gpu_every_program_is_told_so_and_memcheck_runs_it(self):
-        folder = self.programs(**{"compute-sanitizer": """while [ "${1#/}" = "$1" ]; do shift; done
+        tests = [{"name": "graphs/x_test", "command": ["x"]}]
+        folder = self.programs(tests, x=GTEST, **{"compute-sanitizer": """while [ "${1#/}" = "$1" ]; do shift; done
 "$@" && echo ========= ERROR SUMMARY: 0 errors"""})
         path = f"{folder}{os.pathsep}{os.environ['PATH']}"
         with unittest.mock.patch.dict(os.environ, PATH=path):
@@ -127,7 +128,8 @@ class GpuCheckTest(unittest.TestCase):
                         for name in archive.getnames() if name.endswith(".log")}
         for name, command in commands.items():
             if name not in ("logs/bench.dispatch.log", "logs/device.nvidia_smi.log"):
-                self.assertRegex(command, "(--device|--driver)[ =]cuda", name)
+                self.assertRegex(command, "(--device|--driver)[ =]cuda|/Cuda$", name)
+        self.assertIn("logs/gpu_tests.graphs_x_test.log", commands)
         self.assertIn(gpu_check.FAULT_CASES, commands["logs/memcheck.conformance.log"])
 
     def test_failing_stages_stop_no_other_and_end_with_1(self):
@@ -159,9 +161,10 @@ class GpuCheckTest(unittest.TestCase):
         self.assertIn("--limit is spent", stages["bench"]["note"])
         self.assertLess(time.monotonic() - start, 30, "the script blocks for ever")
 
-    def test_gpu_tests_of_a_prebuilt_folder_run_with_their_arguments(self):
+    def test_gpu_tests_of_a_prebuilt_folder_run_with_their_arguments_for_one_driver(self):
+        command = 'test "$*" = "one --gtest_filter=*/Emulator"'
         folder = self.programs(gpu_tests=[{"name": "graphs/x_test", "command": ["x", "one"]}],
-                               x=f'test "$1" = one && {GTEST}')
+                               x=f"{command} && {GTEST}")
         _, stages, _ = self.check(folder)
         self.assertEqual(("ok", "3 passed, 0 failed, 0 skipped"),
                          (stages["gpu_tests"]["status"], stages["gpu_tests"]["note"]))

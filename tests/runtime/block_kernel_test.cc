@@ -16,8 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "coppice/base/check.h"
-
+#include "tests/support/host_grid.h"
 #include "tests/support/test_kernels.h"
 
 namespace coppice {
@@ -75,25 +74,7 @@ namespace {
 constexpr size_t kThreads = kTestThreads;
 
 const HostKernel& TestKernel(std::string_view name) {
-  const HostImage& image = *test_kernels_image.host;
-  for (uint32_t i = 0; i < image.kernel_count; ++i) {
-    if (image.kernels[i]->name == name) return *image.kernels[i];
-  }
-  COPPICE_CHECK(false, "no such test kernel");
-}
-
-// Runs every block of a grid, as a driver would.
-template <typename Params>
-void RunGrid(const HostKernel& kernel, const Params& params, unsigned grid_x, unsigned grid_y = 1) {
-  ASSERT_EQ(kernel.parameter_bytes, sizeof(Params));
-  HostBlock block{.grid = {grid_x, grid_y, 1}};
-  for (unsigned y = 0; y < grid_y; ++y) {
-    for (unsigned x = 0; x < grid_x; ++x) {
-      block.index[0] = x;
-      block.index[1] = y;
-      kernel.run(&params, block);
-    }
-  }
+  return HostKernelOf(test_kernels_image, name);
 }
 
 // What the kernel "Collectives" gives for the blocks of `keys`.

@@ -17,6 +17,7 @@
 #include "coppice/base/status.h"
 
 #include "tests/support/status_matchers.h"
+#include "tests/support/test_kernels.h"
 
 namespace coppice {
 namespace {
@@ -54,14 +55,29 @@ Emulator::Options TestEmulatorOptions() {
   return options;
 }
 
-TestDevice::TestDevice(const Emulator::Options& options,
+std::string WhyNoCuda() {
+  const absl::StatusOr<Driver> cuda = Driver::LoadCuda();
+  if (!cuda.ok()) return "no CUDA: " + MessageOf(cuda.status());
+  if (test_kernels_image.fatbin == nullptr) return "no device code: build with nvcc";
+  return "";
+}
+
+TestDevice::TestDevice(DriverKind kind,
+                       const Emulator::Options& options,
                        std::optional<DriverLedger::Options> ledger)
     : trace_(__FILE__, __LINE__, SeedMessage(options.seed)) {
-  absl::StatusOr<std::unique_ptr<Emulator>> emulator = Emulator::Create(options);
-  COPPICE_CHECK(emulator.ok(), "no emulator: is another one alive?");
-  emulator_ = *std::move(emulator);
+  if (kind == DriverKind::kCuda) {
+    absl::StatusOr<Driver> cuda = Driver::LoadCuda();
+    COPPICE_CHECK(cuda.ok(), "no CUDA: ask WhyNoCuda first");
+    driver_ = *cuda;
+  } else {
+    absl::StatusOr<std::unique_ptr<Emulator>> emulator = Emulator::Create(options);
+    COPPICE_CHECK(emulator.ok(), "no emulator: is another one alive?");
+    emulator_ = *std::move(emulator);
+    driver_ = emulator_->driver();
+  }
   if (ledger.has_value()) {
-    auto created = DriverLedger::Create(emulator_->driver(), *ledger);
+    auto created = DriverLedger::Create(*driver_, *ledger);
     COPPICE_CHECK(created.ok(), "no ledger: is another one alive?");
     ledger_ = *std::move(created);
   }
@@ -76,6 +92,12 @@ TestDevice::TestDevice(const Emulator::Options& options,
 TestDevice::~TestDevice() {
   stream_.reset();
   context_.reset();
+  if (emulator_ == nullptr) {
+    if (ledger_ == nullptr) return;
+    EXPECT_EQ(ledger_->created_bytes(), 0) << "bytes of cuMemCreate were not released";
+    EXPECT_EQ(ledger_->allocated_bytes(), 0) << "bytes of cuMemAlloc were not freed";
+    return;
+  }
   const Emulator::Live live = emulator_->live();
   EXPECT_EQ(live.physical_bytes, 0) << "bytes of physical memory were not released";
   EXPECT_EQ(live.mapped_bytes, 0) << "bytes are still mapped";

@@ -1,12 +1,14 @@
-// A device to test on: an emulator, its context, one stream, and a check that nothing leaks.
+// A device to test on: an emulator or a GPU, its context, one stream, and a check that nothing
+// leaks.
 //
 //   TestDevice device;
 //   COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory x, device.Upload<float>({1, 2, 3}));
 //   EXPECT_EQ(device.Download<float>(x.address(), 3), (std::vector<float>{1, 2, 3}));
 //
-// Its destructor fails the test if anything that the test made on the device is still alive, or if
-// the emulator has something to report; declare it before everything else. The order in which the
-// emulator runs work comes from a seed, drawn for each run of a test program, which prints it.
+// Its destructor fails the test if anything that the test made on the device is still alive, on a
+// GPU as far as the ledger knows, or if the emulator has something to report; declare it before
+// everything else. The order in which the emulator runs work comes from a seed, drawn for each run
+// of a test program, which prints it.
 //
 // Units: bytes unless a name says otherwise. Threads: the thread that made it; others first call
 // context().MakeCurrent().
@@ -18,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -39,20 +42,28 @@ uint64_t TestSeed();
 // The emulator's options with the seed of this process's tests.
 Emulator::Options TestEmulatorOptions();
 
+// Why tests cannot run on CUDA here; empty if they can.
+std::string WhyNoCuda();
+
 class TestDevice {
  public:
-  // Aborts if the emulator or the ledger cannot be made. Without ledger options there is no ledger.
+  // Device 0 of the driver of this kind, be it an emulator with these options. Aborts if driver or
+  // ledger cannot be made. Without ledger options there is no ledger.
+  TestDevice(DriverKind kind,
+             const Emulator::Options& options,
+             std::optional<DriverLedger::Options> ledger);
   explicit TestDevice(const Emulator::Options& options = TestEmulatorOptions(),
-                      std::optional<DriverLedger::Options> ledger = std::nullopt);
+                      std::optional<DriverLedger::Options> ledger = std::nullopt)
+      : TestDevice(DriverKind::kEmulator, options, ledger) {}
   explicit TestDevice(const DriverLedger::Options& ledger)
       : TestDevice(TestEmulatorOptions(), ledger) {}
   ~TestDevice();
   TestDevice(const TestDevice&) = delete;
   TestDevice& operator=(const TestDevice&) = delete;
 
-  // The ledger's driver if there is a ledger, else the emulator's.
-  const Driver& driver() const { return ledger_ ? ledger_->driver() : emulator_->driver(); }
-  Emulator& emulator() { return *emulator_; }
+  // The ledger's driver if there is a ledger, else the emulator's or CUDA's.
+  const Driver& driver() const { return ledger_ ? ledger_->driver() : *driver_; }
+  Emulator& emulator() { return *emulator_; }  // Requires: made on one.
   DriverLedger& ledger() { return *ledger_; }  // Requires: made with one.
   const Context& context() const { return *context_; }
   CuStream stream() const { return stream_->handle(); }
@@ -87,7 +98,8 @@ class TestDevice {
   absl::Status ReadBytes(DeviceAddress source, std::span<std::byte> bytes) const;
 
   testing::ScopedTrace trace_;
-  std::unique_ptr<Emulator> emulator_;
+  std::unique_ptr<Emulator> emulator_;  // Null on CUDA.
+  std::optional<Driver> driver_;
   std::unique_ptr<DriverLedger> ledger_;
   std::optional<Context> context_;
   std::optional<Stream> stream_;
