@@ -116,7 +116,8 @@ class GpuCheckTest(unittest.TestCase):
 
     def test_on_a_gpu_every_program_is_told_so_and_memcheck_runs_it(self):
         tests = [{"name": "graphs/x_test", "command": ["x"]}]
-        folder = self.programs(tests, x=GTEST, **{"compute-sanitizer": """while [ "${1#/}" = "$1" ]; do shift; done
+        folder = self.programs(tests, x=GTEST, **{
+            "compute-sanitizer": """while [ "${1#/}" = "$1" ]; do shift; done
 "$@" && echo ========= ERROR SUMMARY: 0 errors"""})
         path = f"{folder}{os.pathsep}{os.environ['PATH']}"
         with unittest.mock.patch.dict(os.environ, PATH=path):
