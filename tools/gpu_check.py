@@ -10,12 +10,17 @@ process with a time limit of its own, and none stops the next. OUT gets at most 
 summary.json, logs.tar.gz and the probe's tables. The programs are those of --build-dir, else those
 of prebuilt/, else the preset gpu builds them first.
 
-Exit codes: 0 no stage failed, and a skipped one has not; 1 a stage failed; 2 wrong arguments.
+A signal (TERM, INT, HUP) ends the running step; what is finished is written as ever.
+
+Exit codes: 0 no stage failed, and a skipped one has not; 1 a stage failed, a signal stopped the
+check or OUT could not be written; 2 wrong arguments.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import re
@@ -34,7 +39,9 @@ FOLDERS = ("", "tools", "tests")  # Where a build folder keeps programs; a prebu
 MANIFEST = "manifest.json"
 PREBUILT_BYTES_MAX = 48 << 20
 LIMIT_S = 520
-GRACE_S = 5  # From the request to end until the order.
+GRACE_S = 5  # From the request to end until the order; a shorter limit has a quarter of it.
+POLL_S = 0.05
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 TABLE = re.compile(r"(vmm|graphs|memory|orders|capture_legality\.[\w.-]+)\.tsv")
 SECTIONS = {"vmm": "vmm", "graphs": "graphs", "memory": "memory",
@@ -134,40 +141,89 @@ def judge_memcheck(code, text):
     return (OK, note) if code == 0 and summaries else (FAILED, f"exit code {code}: {note}")
 
 
-def finish(process):
-    """Ends the process and what it started."""
-    for what, wait_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, None)):
-        try:
-            os.killpg(process.pid, what)
-            process.wait(wait_s)
-        except ProcessLookupError:
-            break
-        except subprocess.TimeoutExpired:
-            continue
+class Budget:
+    """The time that is left. Inside `with`, a signal ends it and raises nothing."""
+
+    def __init__(self, limit_s):
+        self.deadline = time.monotonic() + limit_s
+        self.interrupted = ""  # Why it ended early, else empty.
+
+    def __enter__(self):
+        # What is ignored stays so: nohup asks for it.
+        self.before = {number: signal.signal(number, self.interrupt) for number in SIGNALS
+                       if signal.getsignal(number) != signal.SIG_IGN}
+        return self
+
+    def __exit__(self, *_):
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def interrupt(self, number, _):
+        self.interrupted = f"interrupted by {signal.Signals(number).name}"
+
+    def left_s(self):
+        return 0 if self.interrupted else self.deadline - time.monotonic()
+
+
+def members(session):
+    """The living processes of a session; ninja gives each of its own a process group."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # It has ended since.
+            state, _, _, its_session = path.read_text().rsplit(")", 1)[1].split()[:4]
+            if int(its_session) == session and state != "Z":
+                found.append(int(path.parent.name))
+    return found
+
+
+def finish(process, grace_s):
+    """Ends the process, the leader of a session, and what it started there."""
+    for what, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, GRACE_S)):
+        deadline = time.monotonic() + wait_s
+        for pid in members(process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, what)
+        while members(process.pid) and time.monotonic() < deadline:
+            time.sleep(POLL_S)
     process.wait()
 
 
-def run_step(step, log, limit_s):
+def run_process(command, limit_s, budget, **options):
+    """Runs a process and ends what it leaves; returns its exit code, or None and why it was ended.
+
+    The limit includes the time that it is given to end.
+    """
+    grace_s = min(GRACE_S, limit_s / 4)
+    deadline = time.monotonic() + limit_s - grace_s
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **options)
+    try:
+        while process.poll() is None and time.monotonic() < deadline and not budget.interrupted:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(POLL_S)
+        code = process.poll()
+    finally:
+        finish(process, grace_s)
+    ended = budget.interrupted or f"ended after its limit of {limit_s:.0f} s"
+    return (code, "") if code is not None else (None, ended)
+
+
+def run_step(step, log, budget):
     """Runs the step into the file `log` and returns what summary.json says of it."""
     outcome = {"name": step.name, "status": FAILED, "seconds": 0.0, "exit_code": None, "note": ""}
+    limit_s = min(step.limit_s, budget.left_s())
     if limit_s <= 0:
-        return {**outcome, "note": "not run: the time of --limit is spent"}
+        return {**outcome,
+                "note": f"not run: {budget.interrupted or 'the time of --limit is spent'}"}
     start = time.monotonic()
-    with open(log, "wb") as output:
-        output.write(f"$ {' '.join(step.command)}\n".encode())
-        output.flush()
-        begin = output.tell()
-        try:
-            process = subprocess.Popen(step.command, stdin=subprocess.DEVNULL, stdout=output,
-                                       stderr=subprocess.STDOUT, start_new_session=True)
-        except OSError as error:
-            return {**outcome, "note": f"cannot be started: {error.strerror}"}
-        try:
-            outcome["exit_code"] = process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            outcome["note"] = f"ended after its limit of {limit_s:.0f} s"
-        finally:
-            finish(process)
+    try:
+        with open(log, "wb") as output:
+            output.write(f"$ {' '.join(step.command)}\n".encode())
+            output.flush()
+            begin = output.tell()
+            outcome["exit_code"], outcome["note"] = run_process(
+                step.command, limit_s, budget, stdout=output, stderr=subprocess.STDOUT)
+    except OSError as error:
+        return {**outcome, "note": f"cannot be started: {error.strerror}"}
     outcome["seconds"] = round(time.monotonic() - start, 1)
     if outcome["exit_code"] is None:
         return outcome
@@ -180,7 +236,7 @@ def run_step(step, log, limit_s):
     return {**outcome, "report": report} if report else outcome
 
 
-def run_stage(stage, logs, deadline):
+def run_stage(stage, logs, budget):
     """Runs the steps of a stage one after the other."""
     result = {"name": stage.name, "status": SKIPPED, "seconds": 0.0, "exit_code": None,
               "note": stage.skipped, "steps": []}
@@ -189,8 +245,7 @@ def run_stage(stage, logs, deadline):
     if not stage.steps:
         return result
     for step in stage.steps:
-        limit_s = min(step.limit_s, deadline - time.monotonic())
-        result["steps"].append(run_step(step, logs / f"{stage.name}.{step.name}.log", limit_s))
+        result["steps"].append(run_step(step, logs / f"{stage.name}.{step.name}.log", budget))
     steps = result["steps"]
     # The step that speaks for the stage: the first that failed, else the first that ran.
     telling = [step for status in (FAILED, OK, SKIPPED) for step in steps
@@ -204,7 +259,10 @@ def run_stage(stage, logs, deadline):
 
 
 class Binaries:
-    """Where the programs are: in a build folder, or side by side with a manifest."""
+    """Where the programs are: in a build folder, or side by side with a manifest.
+
+    OSError, ValueError: there is a manifest that cannot be read.
+    """
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder).resolve()
@@ -219,16 +277,23 @@ class Binaries:
                 return str(path)
         return None
 
-    def gpu_tests(self):
+    def gpu_tests(self, budget):
         """Names and commands of the tests that are labelled gpu."""
         if self.manifest is not None:
             return [(test["name"], [str(self.folder / test["command"][0]), *test["command"][1:]])
                     for test in self.manifest["gpu_tests"]]
-        listed = subprocess.run(
-            ["ctest", "--test-dir", str(self.folder), "-L", "^gpu$", "--show-only=json-v1"],
-            stdout=subprocess.PIPE, check=True)
-        return [(test["name"], test["command"])
-                for test in json.loads(listed.stdout)["tests"] if "command" in test]
+        with tempfile.TemporaryDirectory() as scratch:
+            # CTest writes where it starts, and the build folder is not ours.
+            tests, listed = (pathlib.Path(scratch) / name
+                             for name in ("CTestTestfile.cmake", "listed"))
+            tests.write_text(f"subdirs([==[{self.folder}]==])\n")
+            command = ["ctest", "--test-dir", scratch, "-L", "^gpu$", "--show-only=json-v1"]
+            with open(listed, "wb") as output:
+                code, ended = run_process(command, 20, budget, stdout=output)
+            if code != 0:
+                raise ValueError(ended or f"ctest ends with exit code {code}")
+            return [(test["name"], test["command"])
+                    for test in json.loads(listed.read_text())["tests"] if "command" in test]
 
 
 def find_sanitizer():
@@ -246,12 +311,12 @@ def stage_of(binaries, name, program, steps):
                         for step, arguments, limit_s, judge in steps])
 
 
-def gpu_tests_stage(binaries, driver):
+def gpu_tests_stage(binaries, driver, budget):
     """Runs the instances for `driver`, so that on a GPU those for the emulator hide nothing."""
     instances = f"--gtest_filter=*/{driver.capitalize()}"
     try:
-        tests = binaries.gpu_tests()
-    except (OSError, subprocess.CalledProcessError) as error:
+        tests = binaries.gpu_tests(budget)
+    except (OSError, ValueError) as error:
         return Stage("gpu_tests", [], failed=f"the tests cannot be listed: {error}")
     return Stage("gpu_tests",
                  [Step(name.replace("/", "_"), [*command, instances], 60, judge_gtest)
@@ -287,7 +352,7 @@ def memcheck_stage(binaries, dry_run):
     return Stage("memcheck", steps, failed=suite.failed or replays.failed)
 
 
-def plan(binaries, tables, dry_run):
+def plan(binaries, tables, dry_run, budget):
     """The stages, in order. The probe writes its tables into the folder `tables`."""
     device, driver = ("host", "emulator") if dry_run else ("cuda", "cuda")
     on_device = ["--device", device]
@@ -298,7 +363,7 @@ def plan(binaries, tables, dry_run):
         stage_of(binaries, "probe", "coppice-probe", probe),
         stage_of(binaries, "conformance", "conformance_suite", [
             ("suite", [f"--driver={driver}"], 180 if dry_run else 90, judge_gtest)]),
-        gpu_tests_stage(binaries, driver),
+        gpu_tests_stage(binaries, driver, budget),
         stage_of(binaries, "run", "coppice", [
             ("verified", ["run", *on_device, "--requests", "100", "--verify=all", "--json",
                           "--quiet"], 90, judge_report("mismatches", "comparisons", "replays"))]),
@@ -326,51 +391,67 @@ def print_table(results):
               f"{result['note']}")
 
 
+def is_result(name):
+    return name in ("summary.json", "logs.tar.gz") or bool(TABLE.fullmatch(name))
+
+
 def write_output(out, work, results, facts):
-    """Fills OUT: the tables, the archive of logs and the summary."""
-    for path in (work / "tables").iterdir():
-        if TABLE.fullmatch(path.name):
-            shutil.copy(path, out / path.name)
-    with tarfile.open(out / "logs.tar.gz", "w:gz") as archive:
+    """Replaces what an earlier check left in OUT, and nothing else, once all is written."""
+    with tarfile.open(work / "tables" / "logs.tar.gz", "w:gz") as archive:
         archive.add(work / "logs", arcname="logs")
     summary = {**facts, "failed": sum(result["status"] == FAILED for result in results),
                "stages": results}
-    (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+    (work / "tables" / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+    with tempfile.TemporaryDirectory(dir=out, prefix=".") as scratch:
+        for path in (work / "tables").iterdir():
+            if is_result(path.name):
+                shutil.copy(path, scratch)
+        for path in out.iterdir():
+            if is_result(path.name):
+                path.unlink()
+        for path in pathlib.Path(scratch).iterdir():
+            path.replace(out / path.name)
 
 
 def check(out, build_dir, dry_run, limit_s):
     """Runs all stages; returns the exit code."""
-    deadline = time.monotonic() + limit_s
-    out.mkdir(parents=True, exist_ok=True)
-    for path in out.iterdir():  # What an earlier check left, and nothing else.
-        if path.name in ("summary.json", "logs.tar.gz") or TABLE.fullmatch(path.name):
-            path.unlink()
-    with tempfile.TemporaryDirectory() as scratch:
-        work = pathlib.Path(scratch)
+    with contextlib.ExitStack() as cleanup:
+        budget = cleanup.enter_context(Budget(limit_s))
+        work = pathlib.Path(tempfile.mkdtemp(prefix="gpu_check."))
+        scratch = cleanup.enter_context(contextlib.ExitStack())
+        scratch.callback(shutil.rmtree, work)
         for name in ("logs", "tables"):
             (work / name).mkdir()
         results = []
 
         def perform(stage):
-            print(f"gpu_check: {stage.name} ...", flush=True)
-            results.append(run_stage(stage, work / "logs", deadline))
+            if budget.left_s() > 0:
+                print(f"gpu_check: {stage.name} ...", flush=True)
+            results.append(run_stage(stage, work / "logs", budget))
 
         folder = build_dir or ROOT / "prebuilt"
         if build_dir is None and not (folder / MANIFEST).is_file():
             folder = ROOT / "build" / "gpu"
             perform(build_stage("gpu"))
         binaries = Binaries(folder)
-        for stage in plan(binaries, work / "tables", dry_run):
+        for stage in plan(binaries, work / "tables", dry_run, budget):
             perform(stage)
         info = next((step.get("report") for result in results if result["name"] == "device"
                      for step in result["steps"]), None) or {}
         facts = {"mode": "dry-run" if dry_run else "cuda", "device": info.get("device"),
                  "driver": info.get("driver"), "driver_version": info.get("driver_version"),
                  "built_from": (binaries.manifest or {}).get("commit"),
-                 "seconds": round(limit_s - (deadline - time.monotonic()), 1)}
-        write_output(out, work, results, facts)
+                 "seconds": round(limit_s - (budget.deadline - time.monotonic()), 1)}
+        written = True
+        try:
+            write_output(out, work, results, facts)
+        except OSError as error:
+            written = False
+            scratch.pop_all()
+            print(f"gpu_check: OUT {out} cannot be written: {error.strerror or error}; the results "
+                  f"are in {work}", file=sys.stderr)
     print_table(results)
-    return 1 if any(result["status"] == FAILED for result in results) else 0
+    return 0 if written and all(result["status"] != FAILED for result in results) else 1
 
 
 def needed_libraries(path):
@@ -378,11 +459,13 @@ def needed_libraries(path):
     return re.findall(r"\(NEEDED\).*\[(.*)\]", listed.stdout.decode())
 
 
-def prebuild(folder):
+def prebuild(folder, budget):
     """Builds what `check` runs into `folder`, for other machines; returns the exit code."""
     build = ROOT / "build" / "prebuilt"
     for step in build_stage("prebuilt").steps:
-        subprocess.run(step.command, check=True, cwd=ROOT)
+        code, ended = run_process(step.command, math.inf, budget, cwd=ROOT)
+        if code != 0:
+            raise ValueError(f"{step.name}: {ended or f'exit code {code}'}")
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
@@ -390,7 +473,7 @@ def prebuild(folder):
     sources = {name: binaries.find(name) for name in PROGRAMS}
     problems = [f"{name} was not built" for name, path in sources.items() if path is None]
     tests = []
-    for name, command in binaries.gpu_tests():
+    for name, command in binaries.gpu_tests(budget):
         program = pathlib.Path(command[0]).name
         sources[program] = command[0]
         tests.append({"name": name, "command": [program, *command[1:]]})
@@ -420,16 +503,35 @@ def prebuild(folder):
     return 1 if problems else 0
 
 
+def folder_name(text):
+    if not text:
+        raise argparse.ArgumentTypeError("an empty name is no folder")
+    return pathlib.Path(text)
+
+
+def why_unfit(out):
+    """Why nothing can be written into OUT, which is made; empty if all can."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+        taken = [path.name for path in out.iterdir()
+                 if is_result(path.name) and not path.is_file()]
+    except OSError as error:
+        return error.strerror
+    return f"{taken[0]} is no file" if taken else ""
+
+
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="gpu_check.sh", description=__doc__, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", metavar="OUT", nargs="?", type=pathlib.Path)
+    parser.add_argument("out", metavar="OUT", nargs="?", type=folder_name)
     parser.add_argument("--dry-run", action="store_true", help="run on the emulator")
-    parser.add_argument("--build-dir", metavar="DIR", type=pathlib.Path,
+    parser.add_argument("--build-dir", metavar="DIR", type=folder_name,
                         help="a build folder, or one that --prebuild made")
     parser.add_argument("--limit", metavar="SECONDS", type=int, default=LIMIT_S,
                         help=f"for everything, default {LIMIT_S}")
-    parser.add_argument("--prebuild", metavar="DIR", type=pathlib.Path)
+    parser.add_argument("--prebuild", metavar="DIR", type=folder_name)
     options = parser.parse_args(arguments)
     if (options.out is None) == (options.prebuild is None):
         parser.error("give either OUT or --prebuild DIR")
@@ -437,20 +539,31 @@ def parse(arguments):
         parser.error("--prebuild stands alone")
     if options.limit < 1:
         parser.error(f"--limit {options.limit}: give seconds, at least 1")
-    if options.out and options.out.exists() and not options.out.is_dir():
-        parser.error(f"OUT {options.out} is no folder")
     if options.build_dir and not options.build_dir.is_dir():
         parser.error(f"--build-dir {options.build_dir} is no folder")
     if options.prebuild and options.prebuild.exists() and not (
             options.prebuild / MANIFEST).is_file():
         parser.error(f"--prebuild {options.prebuild} exists and is not one of ours; remove it")
+    if options.out:
+        programs = options.build_dir or ROOT / "prebuilt"
+        try:
+            Binaries(programs)
+        except (OSError, ValueError) as error:
+            parser.error(f"{programs / MANIFEST}: {error}")
+        if problem := why_unfit(options.out):
+            parser.error(f"OUT {options.out}: {problem}")
     return options
 
 
 def main(arguments):
     options = parse(arguments)
     if options.prebuild:
-        return prebuild(options.prebuild)
+        try:
+            with Budget(math.inf) as budget:
+                return prebuild(options.prebuild, budget)
+        except (OSError, ValueError, subprocess.CalledProcessError) as error:
+            print(f"gpu_check: {error}", file=sys.stderr)
+            return 1
     return check(options.out, options.build_dir, options.dry_run, options.limit)
 
 

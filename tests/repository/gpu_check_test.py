@@ -5,6 +5,7 @@ The programs are shell scripts that succeed, fail, print nonsense or block for e
 """
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -82,17 +83,29 @@ class GpuCheckTest(unittest.TestCase):
         self.summary = json.loads((out / "summary.json").read_text())
         return code, {stage["name"]: stage for stage in self.summary["stages"]}, printed.getvalue()
 
+    def command(self, folder):
+        return [ROOT / "tools" / "gpu_check.sh", self.folder / "out", "--dry-run",
+                f"--build-dir={folder}"]
+
+    def scratch(self):
+        """An environment in which scratch folders are made in an empty folder, and that folder."""
+        (self.folder / "scratch").mkdir()
+        return {**os.environ, "TMPDIR": str(self.folder / "scratch")}, self.folder / "scratch"
+
     def step(self, script, limit_s=20.0, judge=None):
         step = gpu_check.Step("step", ["sh", "-c", script], 20, judge)
-        return gpu_check.run_step(step, self.folder / "log", limit_s)
+        return gpu_check.run_step(step, self.folder / "log", gpu_check.Budget(limit_s))
 
     def test_wrong_arguments_end_with_2(self):
         (self.folder / "file").write_text("")
-        file, folder = str(self.folder / "file"), str(self.folder)
+        (self.folder / "taken" / "summary.json").mkdir(parents=True)
+        file, folder, absent = (str(self.folder / name) for name in ("file", "", "absent"))
         for arguments in ([], ["--dry-run"], [folder, "more"], [folder, "--no-such-option"],
                           [folder, "--limit=0"], [folder, "--limit=soon"], [file],
                           [folder, f"--build-dir={folder}/absent"], [folder, "--prebuild=x"],
-                          ["--prebuild=x", "--dry-run"], [f"--prebuild={folder}"]):
+                          ["--prebuild=x", "--dry-run"], [f"--prebuild={folder}"], [""],
+                          [absent, "--build-dir="], ["--prebuild="], [f"{file}/sub"], ["/proc/x"],
+                          [f"{folder}/taken"]):
             done = subprocess.run([ROOT / "tools" / "gpu_check.sh", *arguments], check=False,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             self.assertEqual(2, done.returncode, arguments)
@@ -154,6 +167,56 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual({"logs.tar.gz", "mine.txt", "summary.json"},
                          {path.name for path in out.iterdir()})
 
+    def test_signal_ends_the_running_step_and_what_is_finished_is_written(self):
+        fifo, out = self.folder / "fifo", self.folder / "out"
+        folder = self.programs(coppice_probe=f"echo $$ >{fifo}; {BLOCK}")
+        environment, scratch = self.scratch()
+        os.mkfifo(fifo)
+        out.mkdir()
+        for number in gpu_check.SIGNALS:
+            (out / "summary.json").write_text("before")
+            with subprocess.Popen(self.command(folder), env=environment,
+                                  stdout=subprocess.DEVNULL) as process:
+                probe = int(fifo.read_text())
+                self.assertEqual("before", (out / "summary.json").read_text())
+                process.send_signal(number)
+            self.assertEqual(1, process.returncode)
+            self.assertTrue(ends(probe))
+            self.assertEqual([], list(scratch.iterdir()))
+            stages = json.loads((out / "summary.json").read_text())["stages"]
+            notes = {stage["name"]: (stage["status"], stage["note"]) for stage in stages}
+            self.assertEqual("ok", notes["device"][0])
+            self.assertEqual(("failed", f"vmm: interrupted by {number.name}"), notes["probe"])
+            self.assertIn(f"not run: interrupted by {number.name}", notes["bench"][1])
+
+    def test_vanished_out_leaves_the_results_where_one_line_says(self):
+        folder = self.programs(conformance_suite=f"rmdir {self.folder}/out; {GTEST}")
+        environment, scratch = self.scratch()
+        done = subprocess.run(self.command(folder), check=False, env=environment,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(1, done.returncode)
+        self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
+        (kept,) = scratch.iterdir()
+        self.assertIn(str(kept), done.stderr)
+        self.assertEqual(3, len(list(kept.rglob("bench.dispatch.log")) +
+                                list(kept.rglob("summary.json")) + list(kept.rglob("vmm.tsv"))))
+        self.assertRegex(done.stdout, "bench +ok")
+
+    def test_full_disk_leaves_the_earlier_result(self):
+        out = self.folder / "out"
+        out.mkdir()
+        (out / "vmm.tsv").write_text("before")
+        full = unittest.mock.patch("shutil.copy", side_effect=OSError(errno.ENOSPC, "full"))
+        _, scratch = self.scratch()
+        with full, contextlib.redirect_stderr(io.StringIO()) as told, \
+                contextlib.redirect_stdout(io.StringIO()), \
+                unittest.mock.patch("tempfile.tempdir", str(scratch)):
+            code = gpu_check.main([str(out), "--dry-run", f"--build-dir={self.programs()}"])
+        self.assertEqual(1, code)
+        self.assertIn("cannot be written: full", told.getvalue())
+        self.assertEqual([out / "vmm.tsv"], list(out.iterdir()))
+        self.assertEqual("before", (out / "vmm.tsv").read_text())
+
     def test_blocked_stages_end_with_the_limit_and_the_rest_is_not_run(self):
         start = time.monotonic()
         code, stages, _ = self.check(self.programs(coppice_probe=BLOCK), "--limit=1")
@@ -171,10 +234,29 @@ class GpuCheckTest(unittest.TestCase):
                          (stages["gpu_tests"]["status"], stages["gpu_tests"]["note"]))
 
     def test_step_past_its_limit_is_ended_with_what_it_started(self):
-        outcome = self.step(f"{BLOCK} & echo $!; wait", limit_s=0.5)
+        outcome = self.step(f"{BLOCK} & echo $!; wait", limit_s=2)
         self.assertEqual(("failed", None), (outcome["status"], outcome["exit_code"]))
         child = int((self.folder / "log").read_text().splitlines()[-1])
         self.assertTrue(ends(child))
+
+    def test_process_group_that_a_step_made_is_ended_with_it(self):
+        outcome = self.step(f"exec bash -c 'set -m; {BLOCK} & echo $!'")
+        self.assertTrue(ends(int(outcome["note"])))
+
+    def test_limit_includes_the_time_of_a_step_that_will_not_end(self):
+        outcome = self.step(f"trap '' TERM; {BLOCK}", limit_s=1)
+        self.assertIn("ended after its limit", outcome["note"])
+        self.assertLess(outcome["seconds"], gpu_check.GRACE_S)
+
+    def test_listing_of_tests_leaves_the_build_folder_alone(self):
+        folder = self.folder / "build"
+        folder.mkdir()
+        (folder / "CTestTestfile.cmake").write_text(
+            'add_test(x "/bin/true")\nset_tests_properties(x PROPERTIES LABELS gpu)\n'
+            'add_test(y "/bin/true")\n')
+        self.assertEqual([("x", ["/bin/true"])],
+                         gpu_check.Binaries(folder).gpu_tests(gpu_check.Budget(20)))
+        self.assertEqual(["CTestTestfile.cmake"], [path.name for path in folder.iterdir()])
 
     def test_step_that_leaves_a_process_behind_has_it_ended(self):
         outcome = self.step(f"{BLOCK} & echo $!")
@@ -184,7 +266,7 @@ class GpuCheckTest(unittest.TestCase):
     def test_step_that_cannot_start_or_prints_nonsense_fails(self):
         absent = gpu_check.Step("step", ["/no/such/program"], 20)
         self.assertIn("cannot be started",
-                      gpu_check.run_step(absent, self.folder / "log", 20)["note"])
+                      gpu_check.run_step(absent, self.folder / "log", gpu_check.Budget(20))["note"])
         judge = gpu_check.judge_report("calls")
         for script in ("echo '{'", "echo nothing", 'echo \'{"other": 1}\''):
             self.assertEqual("failed", self.step(script, judge=judge)["status"], script)
