@@ -258,6 +258,21 @@ def run_stage(stage, logs, budget):
     return result
 
 
+def read_manifest(path):
+    """What --prebuild wrote; ValueError if something else is there."""
+    manifest = json.loads(path.read_text())
+    tests = manifest.get("gpu_tests") if isinstance(manifest, dict) else None
+    if not isinstance(tests, list):
+        raise ValueError("there is no list gpu_tests")
+    for test in tests:
+        name, command = (test.get(key) if isinstance(test, dict) else None
+                         for key in ("name", "command"))
+        words = command if isinstance(command, list) and command else [None]
+        if not all(isinstance(text, str) for text in (name, *words)):
+            raise ValueError(f"a test of gpu_tests has no name or no command: {test}")
+    return manifest
+
+
 class Binaries:
     """Where the programs are: in a build folder, or side by side with a manifest.
 
@@ -267,7 +282,7 @@ class Binaries:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder).resolve()
         manifest = self.folder / MANIFEST
-        self.manifest = json.loads(manifest.read_text()) if manifest.is_file() else None
+        self.manifest = read_manifest(manifest) if manifest.is_file() else None
 
     def find(self, name):
         """The program's path, or None."""

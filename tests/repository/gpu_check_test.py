@@ -112,6 +112,16 @@ class GpuCheckTest(unittest.TestCase):
             self.assertIn(b"gpu_check.sh: error: ", done.stderr, arguments)
             self.assertEqual(b"", done.stdout, arguments)
 
+    def test_manifest_that_prebuild_did_not_write_ends_with_2(self):
+        folder = self.programs()
+        for manifest in ("", "{", "{}", "[]", '{"gpu_tests": [{"name": "x"}]}',
+                         '{"gpu_tests": [{"name": "x", "command": []}]}', '{"gpu_tests": [1]}'):
+            (folder / gpu_check.MANIFEST).write_text(manifest)
+            done = subprocess.run(self.command(folder), check=False, stderr=subprocess.PIPE)
+            self.assertEqual(2, done.returncode, manifest)
+            self.assertIn(b"manifest.json: ", done.stderr.splitlines()[-1], manifest)
+            self.assertFalse((self.folder / "out").exists(), manifest)
+
     def test_success_fills_out_with_at_most_eight_files_and_ends_with_0(self):
         code, stages, printed = self.check(self.programs())
         self.assertEqual(0, code, printed)
