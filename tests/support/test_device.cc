@@ -35,18 +35,25 @@ uint64_t DrawSeed() {
 
 }  // namespace
 
-uint64_t TestSeed() {
+absl::StatusOr<std::optional<uint64_t>> GivenTestSeed() {
   const char* const text = std::getenv("COPPICE_TEST_SEED");  // NOLINT(concurrency-mt-unsafe)
-  if (text == nullptr) {
-    static const uint64_t drawn = DrawSeed();
-    return drawn;
-  }
+  if (text == nullptr) return std::nullopt;
   const std::string_view digits(text);
   uint64_t seed = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seed);
-  COPPICE_CHECK(error == std::errc() && end == digits.data() + digits.size(),
-                "COPPICE_TEST_SEED is a decimal number");
+  if (error != std::errc() || end != digits.data() + digits.size())
+    return absl::InvalidArgumentError(
+        fmt::format("COPPICE_TEST_SEED={}: give a decimal number below 2^64", digits));
   return seed;
+}
+
+uint64_t TestSeed() {
+  const absl::StatusOr<std::optional<uint64_t>> given = GivenTestSeed();
+  if (!given.ok()) fmt::print(stderr, "{}\n", MessageOf(given.status()));
+  COPPICE_CHECK(given.ok(), "COPPICE_TEST_SEED is a decimal number");
+  if (given->has_value()) return **given;
+  static const uint64_t drawn = DrawSeed();
+  return drawn;
 }
 
 Emulator::Options TestEmulatorOptions() {

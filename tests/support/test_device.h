@@ -35,6 +35,10 @@
 
 namespace coppice {
 
+// The seed that COPPICE_TEST_SEED gives; nothing if it is not set. InvalidArgument: it is no
+// decimal number of 64 bits.
+absl::StatusOr<std::optional<uint64_t>> GivenTestSeed();
+
 // The seed of this process's tests: COPPICE_TEST_SEED in the environment, or a drawn number, which
 // the first call prints.
 uint64_t TestSeed();
