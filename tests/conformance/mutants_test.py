@@ -5,14 +5,17 @@
 
 Each mutant has to be found by a case of the instance Emulator, and without the help of a strict
 emulator, which would report lost order by itself. A crash and a time-out count as found, and are
-named. Prints how many were found, and which took longest.
+named. Prints how many were found, and which took longest. Exit codes: 0 all were found, 1 some were
+not, 2 wrong arguments.
 """
 
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -35,52 +38,65 @@ class Run:
 
 
 def run(suite, name, arguments):
-    """Runs the suite once; `name` is for the report."""
+    """Runs the suite once, and ends what it leaves; `name` is for the report."""
     begin = time.monotonic()
+    process = subprocess.Popen(
+        [suite, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
     try:
-        done = subprocess.run(
-            [suite, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=SECONDS_MAX,
-            text=True,
-            errors="replace",
-        )
+        output, _ = process.communicate(timeout=SECONDS_MAX)
         outcomes = {0: "green", 1: "red", 2: "usage"}
-        outcome = outcomes.get(done.returncode, "crash")
-        output = done.stdout
-    except subprocess.TimeoutExpired as expired:
+        outcome = outcomes.get(process.returncode, "crash")
+    except subprocess.TimeoutExpired:
         outcome = "time-out"
-        output = (expired.stdout or b"").decode(errors="replace")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    if outcome == "time-out":
+        output, _ = process.communicate()
     return Run(name, outcome, time.monotonic() - begin, output)
 
 
 def list_mutants(suite):
-    """The names of the mutants, in the suite's order."""
-    command = [suite, "--list-mutants"]
-    listed = subprocess.run(
-        command, stdout=subprocess.PIPE, timeout=SECONDS_MAX, text=True, check=True
-    )
-    return [line.split("\t")[0] for line in listed.stdout.splitlines()]
+    """The names of the mutants, in the suite's order; ValueError if it tells none."""
+    listed = run(suite, "the list", ["--list-mutants"])
+    if listed.outcome != "green" or not listed.output:
+        raise ValueError(f"--list-mutants is {listed.outcome} and prints {listed.output!r}")
+    return [line.split("\t")[0] for line in listed.output.splitlines()]
+
+
+def seed(text):
+    """A seed as the suite takes it."""
+    if not (text.isascii() and text.isdecimal() and int(text) < 1 << 64):
+        raise argparse.ArgumentTypeError(f"{text!r} is no decimal number below 2^64")
+    return text
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("suite", help="the program conformance_suite")
-    parser.add_argument("--seed", default="24301", help="of the emulator's execution order")
+    parser.add_argument("--seed", type=seed, default="24301", help="of the emulator's order")
     parser.add_argument("--only", nargs="+", help="the mutants to run")
     options = parser.parse_args()
     os.environ["COPPICE_TEST_SEED"] = options.seed
 
-    names = list_mutants(options.suite)
+    suite = os.path.abspath(options.suite)
+    try:
+        names = list_mutants(suite)
+    except (OSError, ValueError) as error:
+        parser.error(f"{suite} is no conformance suite: {error}")
+    unknown = sorted(set(options.only or []) - set(names))
+    if unknown:
+        parser.error(f"no mutant has the name {', '.join(unknown)}")
     twice = [name for name, count in collections.Counter(names).items() if count > 1]
     problems = [f"two mutants have the name {name}" for name in twice]
-    unknown = set(options.only or []) - set(names)
-    problems += [f"no mutant has the name {name}" for name in sorted(unknown)]
-    if not names:
-        problems.append("the suite lists no mutants")
 
-    right = run(options.suite, "the right driver", ARGUMENTS)
+    right = run(suite, "the right driver", ARGUMENTS)
     if right.outcome != "green":
         print(f"FAILED: the suite is {right.outcome} without a mutant, so that no mutant can tell:")
         lines = [line for line in right.output.splitlines() if line and "Skipped" not in line]
@@ -92,7 +108,7 @@ def main():
         runs = list(
             pool.map(
                 lambda name: run(
-                    options.suite, name, [*ARGUMENTS, INSTANCE, f"--mutant={name}"]
+                    suite, name, [*ARGUMENTS, INSTANCE, f"--mutant={name}"]
                 ),
                 chosen,
             )

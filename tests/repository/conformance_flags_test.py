@@ -1,16 +1,26 @@
 #!/usr/bin/env python3
-"""Shows that the conformance suite refuses wrong usage.
+"""Shows that the conformance suite, and the script that runs its mutants, refuse wrong usage.
 
     conformance_flags_test.py conformance_suite
 
-Wrong usage ends with exit code 2 and one line that says why, before any test.
+Wrong usage ends with exit code 2 and one line that says why, before any test. The script is also
+given shell scripts that stand in for a suite.
 """
 
 import os
 import pathlib
+import select
 import subprocess
 import sys
+import tempfile
 import unittest
+import unittest.mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MUTANTS_TEST = ROOT / "tests" / "conformance" / "mutants_test.py"
+sys.path.insert(0, str(MUTANTS_TEST.parent))
+sys.dont_write_bytecode = True
+import mutants_test  # noqa: E402
 
 DEATH_TESTS = "--gtest_filter=*/FaultConformanceTest.*/Emulator"
 SUITE = ""
@@ -56,6 +66,50 @@ class SuiteTest(unittest.TestCase):
         done = run("sh", "-c", f"conformance_suite '{DEATH_TESTS}'", cwd="/",
                    env={**os.environ, "PATH": path})
         self.assertEqual(0, done.returncode, done.stdout)
+
+
+class MutantsTestTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+
+    def fake(self, script):
+        (self.folder / "suite").write_text(f"#!/bin/sh\n{script}\n")
+        (self.folder / "suite").chmod(0o755)
+
+    def run_mutants(self, *arguments):
+        return run(sys.executable, MUTANTS_TEST, *arguments, cwd=self.folder)
+
+    def test_wrong_arguments_end_with_2(self):
+        self.fake("test $1 = --list-mutants || touch ran; echo one")
+        (self.folder / "text").write_text("")
+        for arguments in (["absent"], ["."], ["text"], ["/bin/false"], ["/bin/true"],
+                          ["suite", "--only", "one", "bogus"], ["suite", "--seed", "abc"],
+                          ["suite", "--seed=-1"]):
+            done = self.run_mutants(*arguments)
+            self.assertEqual(2, done.returncode, arguments)
+            self.assertIn("mutants_test.py: error: ", done.stderr.splitlines()[-1])
+        self.assertFalse((self.folder / "ran").exists())
+
+    def test_suite_beside_the_caller_is_found_by_its_name(self):
+        self.fake("""case "$*" in
+--list-mutants) printf 'one\\tits rule\\ntwo\\tits rule\\n';;
+*--mutant=*) exit 1;;
+esac""")
+        done = self.run_mutants("suite")
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertIn("2 mutants, 2 found", done.stdout)
+
+    def test_suite_past_its_limit_is_ended_with_what_it_started(self):
+        os.mkfifo(self.folder / "fifo")
+        fifo = os.open(self.folder / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, fifo)
+        self.fake(f"tail -f /dev/null >{self.folder}/fifo 2>&1 & echo begun; wait")
+        with unittest.mock.patch.object(mutants_test, "SECONDS_MAX", 2):
+            done = mutants_test.run(self.folder / "suite", "one", [])
+        self.assertEqual(("time-out", "begun\n"), (done.outcome, done.output))
+        self.assertTrue(select.select([fifo], [], [], 20)[0], "no end of file: the child lives")
 
 
 if __name__ == "__main__":
