@@ -170,8 +170,8 @@ def members(session):
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # It has ended since.
-            state, _, _, its_session = path.read_text().rsplit(")", 1)[1].split()[:4]
-            if int(its_session) == session and state != "Z":
+            state, _, _, its_session = path.read_bytes().rsplit(b")", 1)[1].split()[:4]
+            if int(its_session) == session and state != b"Z":
                 found.append(int(path.parent.name))
     return found
 
@@ -181,11 +181,12 @@ def finish(process, grace_s):
     for what, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, GRACE_S)):
         deadline = time.monotonic() + wait_s
         for pid in members(process.pid):
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # Ended, or setuid.
                 os.kill(pid, what)
         while members(process.pid) and time.monotonic() < deadline:
             time.sleep(POLL_S)
-    process.wait()
+    with contextlib.suppress(subprocess.TimeoutExpired):  # What hangs inside a driver stays.
+        process.wait(GRACE_S)
 
 
 def run_process(command, limit_s, budget, **options):
@@ -441,7 +442,8 @@ def check(out, build_dir, dry_run, limit_s):
 
         def perform(stage):
             if budget.left_s() > 0:
-                print(f"gpu_check: {stage.name} ...", flush=True)
+                with contextlib.suppress(OSError):  # Whoever listened is gone; OUT is not.
+                    print(f"gpu_check: {stage.name} ...", flush=True)
             results.append(run_stage(stage, work / "logs", budget))
 
         folder = build_dir or ROOT / "prebuilt"

@@ -199,6 +199,13 @@ class GpuCheckTest(unittest.TestCase):
             self.assertEqual(("failed", f"vmm: interrupted by {number.name}"), notes["probe"])
             self.assertIn(f"not run: interrupted by {number.name}", notes["bench"][1])
 
+    def test_lost_listener_loses_no_result(self):
+        with subprocess.Popen(self.command(self.programs()), stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL) as process:
+            process.stdout.close()
+        summary = json.loads((self.folder / "out" / "summary.json").read_text())
+        self.assertEqual(0, summary["failed"])
+
     def test_vanished_out_leaves_the_results_where_one_line_says(self):
         folder = self.programs(conformance_suite=f"rmdir {self.folder}/out; {GTEST}")
         environment, scratch = self.scratch()
