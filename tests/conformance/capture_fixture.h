@@ -5,15 +5,11 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "tests/conformance/conformance_fixture.h"
 
 namespace coppice {
-
-// Edges of a graph, as EdgesOf() returns them.
-using Edges = std::vector<std::pair<int, int>>;
 
 inline constexpr CuCaptureMode kCaptureModes[] = {
     CuCaptureMode::kGlobal, CuCaptureMode::kThreadLocal, CuCaptureMode::kRelaxed};

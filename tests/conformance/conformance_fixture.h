@@ -77,6 +77,9 @@ inline Emulator::Options EmulatorOptionsOf(const DriverCase& driver_case) {
   return options;
 }
 
+// Edges of a graph as pairs of positions among its nodes, sorted.
+using Edges = std::vector<std::pair<int, int>>;
+
 class ConformanceTest : public testing::TestWithParam<DriverCase> {
  protected:
   static constexpr size_t kGranule = 2 * static_cast<size_t>(kMiB);
@@ -234,8 +237,8 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
     return nodes;
   }
 
-  // Edges as pairs of positions in NodesOf(graph), sorted.
-  std::vector<std::pair<int, int>> EdgesOf(CuGraph graph) const {
+  // By positions in NodesOf(graph).
+  Edges EdgesOf(CuGraph graph) const {
     size_t count = 0;
     EXPECT_CU(kSuccess, cu.GraphGetEdges(graph, nullptr, nullptr, nullptr, &count));
     std::vector<CuGraphNode> from(count);
@@ -245,7 +248,7 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
     const auto position = [&](CuGraphNode node) {
       return static_cast<int>(std::find(nodes.begin(), nodes.end(), node) - nodes.begin());
     };
-    std::vector<std::pair<int, int>> edges;
+    Edges edges;
     for (size_t i = 0; i < count; ++i)
       edges.emplace_back(position(from[i]), position(to[i]));
     std::sort(edges.begin(), edges.end());

@@ -5,15 +5,12 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "tests/conformance/virtual_memory_fixture.h"
 
 namespace coppice {
 
-// Edges of a graph, as EdgesOf() returns them.
-using Edges = std::vector<std::pair<int, int>>;
 using Nodes = std::vector<CuGraphNode>;
 
 class GraphTest : public VirtualMemoryTest {
