@@ -2,13 +2,14 @@
 
 #include "tools/probe/capture_stage.h"
 
+#include <utility>
+
 #include "coppice/base/status.h"
 
 #include "tools/probe/first_failure.h"
 #include "tools/probe/probe_kernels.h"
 
 namespace coppice {
-
 namespace {
 
 template <typename Handle>

@@ -7,8 +7,6 @@
 
 #pragma once
 
-#include <utility>
-
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 

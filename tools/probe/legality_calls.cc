@@ -3,7 +3,7 @@
 #include "tools/probe/legality_calls.h"
 
 #include <algorithm>
-#include <type_traits>
+#include <utility>
 
 #include "fmt/format.h"
 

@@ -1,6 +1,7 @@
 // The section `memory`: how much device memory graph execs take, by kind and number of nodes.
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"

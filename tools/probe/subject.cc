@@ -2,6 +2,7 @@
 
 #include "tools/probe/subject.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "coppice/base/status.h"

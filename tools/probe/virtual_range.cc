@@ -2,6 +2,8 @@
 
 #include "tools/probe/virtual_range.h"
 
+#include <utility>
+
 #include "coppice/base/status.h"
 
 namespace coppice {
