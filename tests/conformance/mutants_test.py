@@ -113,15 +113,13 @@ def main():
                 chosen,
             )
         )
+    missed = [mutant for mutant in runs if mutant.outcome in ("green", "usage")]
+    problems += [f"{each.name}: the suite does not notice ({each.outcome})" for each in missed]
     for mutant in runs:
-        if mutant.outcome in ("green", "usage"):
-            problems.append(f"{mutant.name}: the suite does not notice ({mutant.outcome})")
-        elif mutant.outcome != "red":
+        if mutant.outcome in ("crash", "time-out"):
             print(f"{mutant.name}: noticed by a {mutant.outcome}")
-
-    found = [mutant for mutant in runs if mutant.outcome not in ("green", "usage")]
     slowest = sorted(runs, key=lambda mutant: -mutant.seconds)[:3]
-    print(f"{len(runs)} mutants, {len(found)} found")
+    print(f"{len(runs)} mutants, {len(runs) - len(missed)} found")
     print("slowest:", ", ".join(f"{mutant.name} {mutant.seconds:.1f} s" for mutant in slowest))
     for problem in problems:
         print(f"FAILED: {problem}")
