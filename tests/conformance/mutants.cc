@@ -11,10 +11,13 @@ namespace coppice {
 const std::vector<Mutant>& Mutants() {
   static const std::vector<Mutant> all = [] {
     std::vector<Mutant> joined;
-    for (const auto* list : {&mutation::CaptureMutants(), &mutation::CaptureModeMutants(),
-                             &mutation::VirtualMemoryMutants(), &mutation::MemoryMutants(),
-                             &mutation::StreamMutants(), &mutation::GraphMutants()})
-      joined.insert(joined.end(), list->begin(), list->end());
+    for (const auto list :
+         {mutation::CaptureMutants, mutation::CaptureModeMutants, mutation::CaptureConflictMutants,
+          mutation::RangeMutants, mutation::MappingMutants, mutation::ContextMutants,
+          mutation::PlainMemoryMutants, mutation::OrderMutants, mutation::CodeMutants,
+          mutation::StructureMutants, mutation::ExecMutants})
+      for (const Mutant& mutant : list())
+        joined.push_back(mutant);
     return joined;
   }();
   return all;

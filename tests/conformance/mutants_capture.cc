@@ -9,9 +9,6 @@ using enum CuResult;
 
 constexpr auto kNothing = [](void* /*data*/) {};
 
-// Kernel launches whose arguments are read when the capture ends.
-std::map<CuStream, LateLaunch> late_launches;
-
 void BeginLeavesARoot(T& cu) {
   cu.StreamBeginCapture = [](CuStream stream, CuCaptureMode mode) {
     const CuResult result = right.StreamBeginCapture(stream, mode);
@@ -106,18 +103,19 @@ CuResult LoseTheEdges(KernelLaunch launch) {
   return right.GraphAddKernelNode(&node, CaptureOf(launch.stream).graph, nullptr, 0, &params);
 }
 
+// The arguments are read when the capture ends.
 CuResult LaunchAtTheEnd(KernelLaunch launch) {
-  if (!Captures(launch.stream) || launch.params == nullptr || late_launches.contains(launch.stream))
+  if (!Captures(launch.stream) || launch.params == nullptr ||
+      notes.late_launches.contains(launch.stream))
     return launch.Run();
-  late_launches.emplace(launch.stream, launch);
+  notes.late_launches.emplace(launch.stream, launch);
   return kSuccess;
 }
 
 void KernelArgumentsAreReadAtTheEnd(T& cu) {
-  late_launches.clear();
   ChangeLaunch<LaunchAtTheEnd>(cu);
   cu.StreamEndCapture = [](CuStream stream, CuGraph* graph) {
-    if (const auto late = late_launches.extract(stream)) late.mapped().Run();
+    if (const auto late = notes.late_launches.extract(stream)) late.mapped().Run();
     return right.StreamEndCapture(stream, graph);
   };
 }
@@ -241,8 +239,8 @@ void NoNodes(uint64_t& /*id*/, CuGraph& /*graph*/, size_t& count) {
 
 }  // namespace
 
-const std::vector<Mutant>& CaptureMutants() {
-  static const std::vector<Mutant> mutants = {
+std::vector<Mutant> CaptureMutants() {
+  return {
       {"begin_twice", "A stream that captures cannot begin a capture: 401.",
        Misreport<&T::StreamBeginCapture, kIllegalState>},
       {"begin_on_legacy_stream", "The legacy stream cannot capture: 900.",
@@ -314,7 +312,6 @@ const std::vector<Mutant>& CaptureMutants() {
       {"info_without_nodes", "Capture information has the last node of the stream.",
        ChangeInfo<NoNodes>},
   };
-  return mutants;
 }
 
 }  // namespace coppice::mutation

@@ -179,8 +179,10 @@ CuResult UploadIntoTheCapture(CuGraphExec exec, CuStream stream) {
 
 using Mode = CuCaptureMode;
 
-const std::vector<Mutant>& ModeMutants() {
-  static const std::vector<Mutant> mutants = {
+}  // namespace
+
+std::vector<Mutant> CaptureModeMutants() {
+  return {
       {"global_capture_as_thread_local", "A global capture forbids unsafe calls to other threads.",
        Change<&T::StreamBeginCapture, BeginInOtherMode<Mode::kGlobal, Mode::kThreadLocal>>},
       {"thread_local_capture_as_global", "A thread-local capture leaves other threads alone.",
@@ -224,11 +226,10 @@ const std::vector<Mutant>& ModeMutants() {
       {"exec_destroy_is_safe", "Destroying an exec is unsafe in a capture.",
        Unguard<&T::GraphExecDestroy>},
   };
-  return mutants;
 }
 
-const std::vector<Mutant>& ConflictMutants() {
-  static const std::vector<Mutant> mutants = {
+std::vector<Mutant> CaptureConflictMutants() {
+  return {
       {"synchronize_ignores_capture", "Waiting for a capturing stream is refused with 900.",
        SynchronizeIgnoresTheCapture},
       {"synchronize_spares_capture", "Waiting for a capturing stream invalidates the capture.",
@@ -271,18 +272,6 @@ const std::vector<Mutant>& ConflictMutants() {
        "Waiting for a stream of an invalidated capture is refused with 901.",
        Misreport<&T::StreamSynchronize, kStreamCaptureInvalidated, kStreamCaptureUnsupported>},
   };
-  return mutants;
-}
-
-}  // namespace
-
-const std::vector<Mutant>& CaptureModeMutants() {
-  static const std::vector<Mutant> mutants = [] {
-    std::vector<Mutant> joined = ModeMutants();
-    joined.insert(joined.end(), ConflictMutants().begin(), ConflictMutants().end());
-    return joined;
-  }();
-  return mutants;
 }
 
 }  // namespace coppice::mutation

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <utility>
 
 #include "tests/conformance/mutation.h"
@@ -106,19 +105,16 @@ CuResult AddFillOfAnySize(CuGraphNode* node,
   return right.GraphAddMemsetNode(node, graph, dependencies, count, &words, context);
 }
 
-// The arguments of a graph's first kernel node, with room for those of any other.
-std::map<CuGraph, std::vector<std::byte>> first_arguments;
-
 CuResult AddKernelWithFirstArguments(CuGraphNode* node,
                                      CuGraph graph,
                                      const CuGraphNode* dependencies,
                                      size_t count,
                                      const CuKernelNodeParams* params) {
   constexpr size_t kLeastBytes = sizeof(StoreParams);
-  constexpr size_t kMostBytes = sizeof(CollectivesParams);
+  constexpr size_t kMostBytes = sizeof(CollectivesParams);  // Room for those of any other node.
   if (params == nullptr || params->kernel_params == nullptr)
     return right.GraphAddKernelNode(node, graph, dependencies, count, params);
-  const auto [kept, is_first] = first_arguments.try_emplace(graph, kMostBytes);
+  const auto [kept, is_first] = notes.first_arguments.try_emplace(graph, kMostBytes);
   if (is_first) std::memcpy(kept->second.data(), params->kernel_params[0], kLeastBytes);
   void* arguments[] = {is_first ? params->kernel_params[0] : kept->second.data()};
   CuKernelNodeParams changed = *params;
@@ -177,25 +173,17 @@ CuResult TypeOfOther(CuGraphNode node, CuGraphNodeType* type) {
   return result;
 }
 
-// Children that are looked up when the graph is instantiated: an empty node holds their place.
-struct LateChild {
-  CuGraph parent;
-  CuGraphNode place;
-  CuGraph child;
-};
-std::vector<LateChild> late_children;
-
 CuResult AddChildLate(CuGraphNode* node,
                       CuGraph graph,
                       const CuGraphNode* dependencies,
                       size_t count,
                       CuGraph child) {
   const CuResult result = right.GraphAddEmptyNode(node, graph, dependencies, count);
-  if (result == kSuccess) late_children.push_back({graph, *node, child});
+  if (result == kSuccess) notes.late_children.push_back({graph, *node, child});
   return result;
 }
 CuResult InstantiateWithLateChildren(CuGraphExec* exec, CuGraph graph, Flags flags) {
-  for (const LateChild& late : late_children) {
+  for (const LateChild& late : notes.late_children) {
     CuGraphNode node = nullptr;
     if (late.parent == graph)
       right.GraphAddChildGraphNode(&node, graph, &late.place, 1, late.child);
@@ -290,13 +278,6 @@ CuResult DestroyTwins(CuGraphExec exec) {
 
 // Host nodes.
 
-struct HostCall {
-  CuHostFunction function;
-  void* data;
-  bool ran = false;
-};
-std::vector<std::unique_ptr<HostCall>> host_calls;
-
 template <CuHostFunction call>
 CuResult AddHostThrough(CuGraphNode* node,
                         CuGraph graph,
@@ -304,17 +285,13 @@ CuResult AddHostThrough(CuGraphNode* node,
                         size_t count,
                         const CuHostNodeParams* params) {
   if (params == nullptr) return right.GraphAddHostNode(node, graph, dependencies, count, params);
-  host_calls.push_back(std::make_unique<HostCall>(HostCall{params->function, params->user_data}));
-  const CuHostNodeParams changed{.function = call, .user_data = host_calls.back().get()};
+  notes.host_calls.push_back({.function = params->function, .data = params->user_data});
+  const CuHostNodeParams changed{.function = call, .user_data = &notes.host_calls.back()};
   return right.GraphAddHostNode(node, graph, dependencies, count, &changed);
 }
 void CallOnce(void* data) {
   auto& call = *static_cast<HostCall*>(data);
   if (!std::exchange(call.ran, true)) call.function(call.data);
-}
-void CallOnAnyThread(void* data) {
-  const auto& call = *static_cast<HostCall*>(data);
-  std::thread(call.function, call.data).join();
 }
 
 template <auto entry, auto function>
@@ -323,8 +300,10 @@ void ChangeKnowing(T& cu) {
   cu.*entry = function;
 }
 
-const std::vector<Mutant>& StructureMutants() {
-  static const std::vector<Mutant> mutants = {
+}  // namespace
+
+std::vector<Mutant> StructureMutants() {
+  return {
       {"graph_with_flags", "A graph takes no flags.", Change<&T::GraphCreate, CreateWithFlags>},
       {"dependency_twice", "A node depends on another once.",
        Change<&T::GraphAddEmptyNode, AddAfterEachOnce>},
@@ -343,10 +322,7 @@ const std::vector<Mutant>& StructureMutants() {
       {"fill_node_of_any_size", "A fill node's elements have 1, 2 or 4 bytes.",
        Change<&T::GraphAddMemsetNode, AddFillOfAnySize>},
       {"kernel_node_arguments_shared", "Every kernel node has arguments of its own.",
-       [](T& cu) {
-         first_arguments.clear();
-         cu.GraphAddKernelNode = AddKernelWithFirstArguments;
-       }},
+       Change<&T::GraphAddKernelNode, AddKernelWithFirstArguments>},
       {"nodes_backwards", "Nodes are listed in the order of their creation.",
        Change<&T::GraphGetNodes, NodesBackwards>},
       {"nodes_count_all", "A short list of nodes has the count of its own entries.",
@@ -372,7 +348,6 @@ const std::vector<Mutant>& StructureMutants() {
        Change<&T::GraphNodeGetType, TypeOfOther<CuGraphNodeType::kGraph, CuGraphNodeType::kEmpty>>},
       {"child_by_reference", "A child graph is copied when it is added.",
        [](T& cu) {
-         late_children.clear();
          cu.GraphAddChildGraphNode = AddChildLate;
          cu.GraphInstantiateWithFlags = InstantiateWithLateChildren;
        }},
@@ -381,11 +356,10 @@ const std::vector<Mutant>& StructureMutants() {
       {"children_are_roots", "A child runs after its dependencies.",
        Change<&T::GraphAddChildGraphNode, AddChildAtTheRoot>},
   };
-  return mutants;
 }
 
-const std::vector<Mutant>& ExecMutants() {
-  static const std::vector<Mutant> mutants = {
+std::vector<Mutant> ExecMutants() {
+  return {
       {"instantiate_with_flags", "Unknown flags of an instantiation are refused.",
        Change<&T::GraphInstantiateWithFlags, InstantiateWithFlags>},
       {"instantiate_non_empty", "A graph without nodes can be instantiated.",
@@ -421,18 +395,6 @@ const std::vector<Mutant>& ExecMutants() {
       {"host_node_calls_driver", "A host node cannot call the driver: 800.",
        Change<&T::GraphAddHostNode, AddHostThrough<CallOnAnyThread>>},
   };
-  return mutants;
-}
-
-}  // namespace
-
-const std::vector<Mutant>& GraphMutants() {
-  static const std::vector<Mutant> mutants = [] {
-    std::vector<Mutant> joined = StructureMutants();
-    joined.insert(joined.end(), ExecMutants().begin(), ExecMutants().end());
-    return joined;
-  }();
-  return mutants;
 }
 
 }  // namespace coppice::mutation

@@ -133,11 +133,6 @@ CuResult FailToAllocateAndLose(CuDeviceAddress* address, size_t bytes) {
   if (result == kOutOfMemory) notes.lost_bytes += bytes / 1024;
   return result;
 }
-CuResult FreeBytesWithoutTheLost(size_t* free_bytes, size_t* total_bytes) {
-  const CuResult result = right.MemGetInfo(free_bytes, total_bytes);
-  if (result == kSuccess) *free_bytes -= notes.lost_bytes;
-  return result;
-}
 CuResult FreeBytesOfNothing(size_t* free_bytes, size_t* total_bytes) {
   const CuResult result = right.MemGetInfo(free_bytes, total_bytes);
   if (result == kSuccess) *free_bytes = *total_bytes;
@@ -181,8 +176,10 @@ CuResult FillUnaligned(CuDeviceAddress target, unsigned value, size_t count, CuS
   return right.MemsetD32Async(target / sizeof(value) * sizeof(value), value, count, stream);
 }
 
-const std::vector<Mutant>& ContextMutants() {
-  static const std::vector<Mutant> mutants = {
+}  // namespace
+
+std::vector<Mutant> ContextMutants() {
+  return {
       {"init_with_flags", "cuInit takes no flags.", Misreport<&T::Init, kInvalidValue>},
       {"init_at_first_use", "Nothing works before cuInit: 3.",
        InitializeAtFirstUse<&T::DeviceGetCount, &T::DeviceGet, &T::DevicePrimaryCtxRetain,
@@ -215,11 +212,10 @@ const std::vector<Mutant>& ContextMutants() {
       {"no_virtual_memory", "The device has virtual memory management.",
        Change<&T::DeviceGetAttribute, NoVirtualMemory>},
   };
-  return mutants;
 }
 
-const std::vector<Mutant>& PlainMemoryMutants() {
-  static const std::vector<Mutant> mutants = {
+std::vector<Mutant> PlainMemoryMutants() {
+  return {
       {"alloc_nothing", "An allocation is not empty.", Change<&T::MemAlloc, AllocateNothing>},
       {"alloc_unaligned", "An allocation starts at the alignment of buffers.",
        [](T& cu) {
@@ -263,18 +259,6 @@ const std::vector<Mutant>& PlainMemoryMutants() {
       {"fill_unaligned", "A fill by words starts at a word.",
        Change<&T::MemsetD32Async, FillUnaligned>},
   };
-  return mutants;
-}
-
-}  // namespace
-
-const std::vector<Mutant>& MemoryMutants() {
-  static const std::vector<Mutant> mutants = [] {
-    std::vector<Mutant> joined = ContextMutants();
-    joined.insert(joined.end(), PlainMemoryMutants().begin(), PlainMemoryMutants().end());
-    return joined;
-  }();
-  return mutants;
 }
 
 }  // namespace coppice::mutation

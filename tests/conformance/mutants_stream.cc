@@ -1,8 +1,6 @@
 // Wrong drivers: streams, events, host functions, libraries and launches.
 
 #include <algorithm>
-#include <memory>
-#include <thread>
 
 #include "tests/conformance/mutation.h"
 
@@ -65,20 +63,17 @@ CuResult RecordOnce(CuEvent event, CuStream stream) {
   return notes.seen.insert(event).second ? right.EventRecord(event, stream) : kSuccess;
 }
 
-// Records that take effect when the event is next recorded or waited for by the host.
-std::map<CuEvent, CuStream> late_records;
-
+// A record takes effect when the event is next recorded or waited for by the host.
 void Settle(CuEvent event) {
-  if (const auto late = late_records.extract(event)) right.EventRecord(event, late.mapped());
+  if (const auto late = notes.late_records.extract(event)) right.EventRecord(event, late.mapped());
 }
 CuResult RecordLate(CuEvent event, CuStream stream) {
   if (StatusOf(stream) != CuCaptureStatus::kNone) return right.EventRecord(event, stream);
   Settle(event);
-  late_records[event] = stream;
+  notes.late_records[event] = stream;
   return kSuccess;
 }
 void RecordsAreLate(T& cu) {
-  late_records.clear();
   cu.EventRecord = RecordLate;
   cu.EventQuery = [](CuEvent event) {
     Settle(event);
@@ -119,12 +114,6 @@ void ChangeSeeing(T& cu) {
 
 // Host functions.
 
-struct HostCall {
-  CuHostFunction function;
-  void* data;
-};
-std::vector<std::unique_ptr<HostCall>> host_calls;
-
 CuResult CallAtOnce(CuStream stream, CuHostFunction function, void* data) {
   if (function == nullptr || StatusOf(stream) != CuCaptureStatus::kNone)
     return right.LaunchHostFunc(stream, function, data);
@@ -137,17 +126,10 @@ CuResult CallTwice(CuStream stream, CuHostFunction function, void* data) {
 CuResult CallNull(CuStream stream, CuHostFunction function, void* data) {
   return function == nullptr ? kSuccess : right.LaunchHostFunc(stream, function, data);
 }
-// On a thread of its own, which no driver call recognises.
-CuResult CallOnAnyThread(CuStream stream, CuHostFunction function, void* data) {
+CuResult CallElsewhere(CuStream stream, CuHostFunction function, void* data) {
   if (function == nullptr) return right.LaunchHostFunc(stream, function, data);
-  host_calls.push_back(std::make_unique<HostCall>(HostCall{function, data}));
-  return right.LaunchHostFunc(
-      stream,
-      [](void* call) {
-        const auto& [called, argument] = *static_cast<HostCall*>(call);
-        std::thread(called, argument).join();
-      },
-      host_calls.back().get());
+  notes.host_calls.push_back({.function = function, .data = data});
+  return right.LaunchHostFunc(stream, CallOnAnyThread, &notes.host_calls.back());
 }
 
 // Faults.
@@ -198,21 +180,18 @@ CuResult LaunchOneRow(KernelLaunch launch) {
   return launch.Run();
 }
 
-// Launches whose arguments are read when somebody waits for the stream, and may be gone by then.
-std::map<CuStream, LateLaunch> late_launches;
-
+// The arguments are read when somebody waits for the stream, and may be gone by then.
 CuResult LaunchAtTheWait(KernelLaunch launch) {
   if (StatusOf(launch.stream) != CuCaptureStatus::kNone || launch.params == nullptr)
     return launch.Run();
-  if (const auto late = late_launches.extract(launch.stream)) late.mapped().Run();
-  late_launches.emplace(launch.stream, launch);
+  if (const auto late = notes.late_launches.extract(launch.stream)) late.mapped().Run();
+  notes.late_launches.emplace(launch.stream, launch);
   return kSuccess;
 }
 void LaunchesAreLate(T& cu) {
-  late_launches.clear();
   ChangeLaunch<LaunchAtTheWait>(cu);
   cu.StreamSynchronize = [](CuStream stream) {
-    if (const auto late = late_launches.extract(stream)) late.mapped().Run();
+    if (const auto late = notes.late_launches.extract(stream)) late.mapped().Run();
     return right.StreamSynchronize(stream);
   };
 }
@@ -233,8 +212,10 @@ CuResult LaunchMarkedFunction(KernelLaunch launch) {
   return launch.function < marked ? launch.Run() : kInvalidHandle;
 }
 
-const std::vector<Mutant>& OrderMutants() {
-  static const std::vector<Mutant> mutants = {
+}  // namespace
+
+std::vector<Mutant> OrderMutants() {
+  return {
       {"stream_without_order", "Work of one stream runs in the order of its calls.",
        ChangeLaunch<LaunchInNoOrder>},
       {"wait_for_nothing", "A stream that waits for an event runs after it.",
@@ -282,17 +263,16 @@ const std::vector<Mutant>& OrderMutants() {
       {"fault_is_forgotten", "A fault is reported by every later call.",
        Change<&T::StreamSynchronize, ForgetTheFault>},
   };
-  return mutants;
 }
 
-const std::vector<Mutant>& CodeMutants() {
-  static const std::vector<Mutant> mutants = {
+std::vector<Mutant> CodeMutants() {
+  return {
       {"host_function_at_once", "A host function follows the stream's earlier work.",
        Change<&T::LaunchHostFunc, CallAtOnce>},
       {"host_function_twice", "A host function runs once.", Change<&T::LaunchHostFunc, CallTwice>},
       {"host_function_null", "A host function is not null.", Change<&T::LaunchHostFunc, CallNull>},
       {"host_function_calls_driver", "A host function cannot call the driver: 800.",
-       Change<&T::LaunchHostFunc, CallOnAnyThread>},
+       Change<&T::LaunchHostFunc, CallElsewhere>},
       {"unknown_kernel", "A kernel that a library has not is not found: 500.",
        Misreport<&T::LibraryGetKernel, kNotFound, kInvalidValue>},
       {"any_image", "An image for another device is refused.",
@@ -314,18 +294,6 @@ const std::vector<Mutant>& CodeMutants() {
          ChangeLaunch<LaunchMarkedFunction>(cu);
        }},
   };
-  return mutants;
-}
-
-}  // namespace
-
-const std::vector<Mutant>& StreamMutants() {
-  static const std::vector<Mutant> mutants = [] {
-    std::vector<Mutant> joined = OrderMutants();
-    joined.insert(joined.end(), CodeMutants().begin(), CodeMutants().end());
-    return joined;
-  }();
-  return mutants;
 }
 
 }  // namespace coppice::mutation

@@ -105,11 +105,6 @@ CuResult CreateAnyType(CuMemoryHandle* handle,
                        Flags flags) {
   return right.MemCreate(handle, bytes, properties == nullptr ? nullptr : &kProperties, flags);
 }
-CuResult FreeBytesWithoutTheLost(size_t* free_bytes, size_t* total_bytes) {
-  const CuResult result = right.MemGetInfo(free_bytes, total_bytes);
-  if (result == kSuccess) *free_bytes -= notes.lost_bytes;
-  return result;
-}
 CuResult FailAndLose(CuMemoryHandle* handle,
                      size_t bytes,
                      const CuMemAllocationProperties* properties,
@@ -333,8 +328,10 @@ void ChangeKnowing(T& cu) {
   cu.*entry = function;
 }
 
-const std::vector<Mutant>& RangeMutants() {
-  static const std::vector<Mutant> mutants = {
+}  // namespace
+
+std::vector<Mutant> RangeMutants() {
+  return {
       {"reserve_any_size", "A reservation is a multiple of the page size.",
        Change<&T::MemAddressReserve, ReserveAnySize>},
       {"reserve_nothing", "A reservation is not empty.",
@@ -386,11 +383,10 @@ const std::vector<Mutant>& RangeMutants() {
       {"granularity_of_anything", "There are two kinds of granularity.",
        Misreport<&T::MemGetAllocationGranularity, kInvalidValue>},
   };
-  return mutants;
 }
 
-const std::vector<Mutant>& MappingMutants() {
-  static const std::vector<Mutant> mutants = {
+std::vector<Mutant> MappingMutants() {
+  return {
       {"map_any_offset", "A mapping starts at the start of its handle.",
        Change<&T::MemMap, MapAnyOffset>},
       {"map_beyond_the_handle", "A mapping is no larger than its handle.",
@@ -430,18 +426,6 @@ const std::vector<Mutant>& MappingMutants() {
       {"unknown_access", "Access is none, read, or both.",
        Change<&T::MemSetAccess, AccessOfAnyKind>},
   };
-  return mutants;
-}
-
-}  // namespace
-
-const std::vector<Mutant>& VirtualMemoryMutants() {
-  static const std::vector<Mutant> mutants = [] {
-    std::vector<Mutant> joined = RangeMutants();
-    joined.insert(joined.end(), MappingMutants().begin(), MappingMutants().end());
-    return joined;
-  }();
-  return mutants;
 }
 
 }  // namespace coppice::mutation

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <thread>
@@ -38,74 +39,6 @@ struct AddressRange {
   size_t bytes = 0;
   CuMemoryHandle handle = 0;
 };
-
-// What a mutant saw of one test.
-struct Notes {
-  std::map<CuStream, OpenCapture> captures;
-  std::map<CuEvent, uint64_t> captured_events;  // The id of the capture.
-  std::map<DeviceAddress, AddressRange> reservations;
-  std::map<DeviceAddress, AddressRange> mappings;
-  std::map<CuMemoryHandle, size_t> handle_bytes;
-  std::map<DeviceAddress, size_t> allocations;
-  std::map<CuGraphExec, CuGraph> templates;
-  std::map<CuGraphExec, CuGraphExec> twins;
-  std::set<const void*> seen;  // Handles or addresses, as the mutant needs it.
-  std::vector<std::vector<std::byte>> copies;
-  CuContext context = nullptr;
-  size_t lost_bytes = 0;
-};
-inline Notes notes;
-
-// The list of every area.
-const std::vector<Mutant>& CaptureMutants();
-const std::vector<Mutant>& CaptureModeMutants();
-const std::vector<Mutant>& MemoryMutants();
-const std::vector<Mutant>& VirtualMemoryMutants();
-const std::vector<Mutant>& StreamMutants();
-const std::vector<Mutant>& GraphMutants();
-
-// Kinds of mistakes.
-
-template <typename Member>
-struct EntryOf;
-template <typename... Args>
-struct EntryOf<CuResult (*DriverTable::*)(Args...)> {
-  template <auto entry, CuResult from, CuResult to>
-  static CuResult Misreport(Args... args) {
-    const CuResult result = (right.*entry)(args...);
-    return result == from ? to : result;
-  }
-  template <auto entry>
-  static CuResult Skip(Args... /*args*/) {
-    return CuResult::kSuccess;
-  }
-  template <auto entry>
-  static CuResult Unguarded(Args... args) {
-    CuCaptureMode mode = CuCaptureMode::kRelaxed;
-    right.ThreadExchangeStreamCaptureMode(&mode);
-    const CuResult result = (right.*entry)(args...);
-    right.ThreadExchangeStreamCaptureMode(&mode);
-    return result;
-  }
-};
-
-// The entry returns `to` where the driver returns `from`, and does what the driver does.
-template <auto entry, CuResult from, CuResult to = CuResult::kSuccess>
-void Misreport(T& cu) {
-  cu.*entry = &EntryOf<decltype(entry)>::template Misreport<entry, from, to>;
-}
-
-// The entry does nothing, successfully.
-template <auto entry>
-void Skip(T& cu) {
-  cu.*entry = &EntryOf<decltype(entry)>::template Skip<entry>;
-}
-
-// The entry is missing in the list of calls that a capture may forbid.
-template <auto entry>
-void Unguard(T& cu) {
-  cu.*entry = &EntryOf<decltype(entry)>::template Unguarded<entry>;
-}
 
 // The arguments of a kernel launch.
 struct KernelLaunch {
@@ -138,6 +71,104 @@ class LateLaunch {
   void* argument_;
 };
 
+// A host function that another one is called instead of.
+struct HostCall {
+  CuHostFunction function = nullptr;
+  void* data = nullptr;
+  bool ran = false;
+};
+
+// A child that is looked up when its parent is instantiated: an empty node holds its place.
+struct LateChild {
+  CuGraph parent = nullptr;
+  CuGraphNode place = nullptr;
+  CuGraph child = nullptr;
+};
+
+// What a mutant saw of one test.
+struct Notes {
+  std::map<CuStream, OpenCapture> captures;
+  std::map<CuEvent, uint64_t> captured_events;  // The id of the capture.
+  std::map<DeviceAddress, AddressRange> reservations;
+  std::map<DeviceAddress, AddressRange> mappings;
+  std::map<CuMemoryHandle, size_t> handle_bytes;
+  std::map<DeviceAddress, size_t> allocations;
+  std::map<CuGraphExec, CuGraph> templates;
+  std::map<CuGraphExec, CuGraphExec> twins;
+  std::set<const void*> seen;  // Handles or addresses, as the mutant needs it.
+  std::vector<std::vector<std::byte>> copies;
+  std::map<CuStream, LateLaunch> late_launches;
+  std::map<CuEvent, CuStream> late_records;
+  std::vector<LateChild> late_children;
+  std::map<CuGraph, std::vector<std::byte>> first_arguments;  // Of the graph's first kernel node.
+  std::deque<HostCall> host_calls;
+  CuContext context = nullptr;
+  size_t lost_bytes = 0;
+};
+inline Notes notes;
+
+// The lists, one or two per file.
+std::vector<Mutant> CaptureMutants();
+std::vector<Mutant> CaptureModeMutants();
+std::vector<Mutant> CaptureConflictMutants();
+std::vector<Mutant> RangeMutants();
+std::vector<Mutant> MappingMutants();
+std::vector<Mutant> ContextMutants();
+std::vector<Mutant> PlainMemoryMutants();
+std::vector<Mutant> OrderMutants();
+std::vector<Mutant> CodeMutants();
+std::vector<Mutant> StructureMutants();
+std::vector<Mutant> ExecMutants();
+
+// Runs `body` with the thread relaxed, so that no capture forbids it.
+template <typename Body>
+auto Relaxed(Body body) {
+  CuCaptureMode mode = CuCaptureMode::kRelaxed;
+  right.ThreadExchangeStreamCaptureMode(&mode);
+  const auto result = body();
+  right.ThreadExchangeStreamCaptureMode(&mode);
+  return result;
+}
+
+// Kinds of mistakes.
+
+template <typename Member>
+struct EntryOf;
+template <typename... Args>
+struct EntryOf<CuResult (*DriverTable::*)(Args...)> {
+  template <auto entry, CuResult from, CuResult to>
+  static CuResult Misreport(Args... args) {
+    const CuResult result = (right.*entry)(args...);
+    return result == from ? to : result;
+  }
+  template <auto entry>
+  static CuResult Skip(Args... /*args*/) {
+    return CuResult::kSuccess;
+  }
+  template <auto entry>
+  static CuResult Unguarded(Args... args) {
+    return Relaxed([&] { return (right.*entry)(args...); });
+  }
+};
+
+// The entry returns `to` where the driver returns `from`, and does what the driver does.
+template <auto entry, CuResult from, CuResult to = CuResult::kSuccess>
+void Misreport(T& cu) {
+  cu.*entry = &EntryOf<decltype(entry)>::template Misreport<entry, from, to>;
+}
+
+// The entry does nothing, successfully.
+template <auto entry>
+void Skip(T& cu) {
+  cu.*entry = &EntryOf<decltype(entry)>::template Skip<entry>;
+}
+
+// The entry is missing in the list of calls that a capture may forbid.
+template <auto entry>
+void Unguard(T& cu) {
+  cu.*entry = &EntryOf<decltype(entry)>::template Unguarded<entry>;
+}
+
 // cuLaunchKernel is `launch`; `entry` is `function`.
 template <CuResult (*launch)(KernelLaunch)>
 void ChangeLaunch(T& cu) {
@@ -155,16 +186,6 @@ void Change(T& cu) {
 
 // Steps of a mistake.
 
-// Runs `body` with the thread relaxed, so that no capture forbids it.
-template <typename Body>
-auto Relaxed(Body body) {
-  CuCaptureMode mode = CuCaptureMode::kRelaxed;
-  right.ThreadExchangeStreamCaptureMode(&mode);
-  const auto result = body();
-  right.ThreadExchangeStreamCaptureMode(&mode);
-  return result;
-}
-
 // Runs `body` on a stream of its own, whose work is ordered with no other. `waits`: and at once.
 template <typename Body>
 CuResult Aside(Body body, bool waits = false) {
@@ -176,6 +197,19 @@ CuResult Aside(Body body, bool waits = false) {
     right.StreamDestroy(stream);
     return result;
   });
+}
+
+// A host function that makes the HostCall `data` on a thread that no driver call recognises.
+inline void CallOnAnyThread(void* data) {
+  const auto& call = *static_cast<HostCall*>(data);
+  std::thread(call.function, call.data).join();
+}
+
+// cuMemGetInfo, less what was lost.
+inline CuResult FreeBytesWithoutTheLost(size_t* free_bytes, size_t* total_bytes) {
+  const CuResult result = right.MemGetInfo(free_bytes, total_bytes);
+  if (result == CuResult::kSuccess) *free_bytes -= notes.lost_bytes;
+  return result;
 }
 
 inline CuCaptureStatus StatusOf(CuStream stream) {
