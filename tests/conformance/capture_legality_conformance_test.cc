@@ -51,14 +51,12 @@ COPPICE_CONFORMANCE_SUITE(CaptureLegalityConformanceTest);
 
 TEST_P(CaptureLegalityConformanceTest, UnsafeCallOnTheCapturingThreadInvalidatesUnlessRelaxed) {
   for (const CuCaptureMode mode : kCaptureModes) {
-    DeviceAddress address = 0;
     Begin(a, mode);
     if (mode == CuCaptureMode::kRelaxed) {
-      EXPECT_CU(kSuccess, cu.MemAlloc(&address, 64));
+      EXPECT_CU(kSuccess, Allocate());
       End(a);
-      EXPECT_CU(kSuccess, cu.MemFree(address));
     } else {
-      EXPECT_CU(kStreamCaptureUnsupported, cu.MemAlloc(&address, 64));
+      EXPECT_CU(kStreamCaptureUnsupported, Allocate());
       EndInvalidated(a);
     }
   }
@@ -247,9 +245,7 @@ TEST_P(CaptureLegalityConformanceTest, MappingMemorySucceedsOrInvalidates) {
 TEST_P(CaptureLegalityConformanceTest, RelaxedThreadMayMakeUnsafeCalls) {
   Begin(a, CuCaptureMode::kGlobal);
   SetThreadMode(CuCaptureMode::kRelaxed);
-  DeviceAddress address = 0;
-  EXPECT_CU(kSuccess, cu.MemAlloc(&address, 64));
-  EXPECT_CU(kSuccess, cu.MemFree(address));
+  EXPECT_CU(kSuccess, Allocate());
   SetThreadMode(CuCaptureMode::kGlobal);
   End(a);
 }
@@ -257,18 +253,13 @@ TEST_P(CaptureLegalityConformanceTest, RelaxedThreadMayMakeUnsafeCalls) {
 TEST_P(CaptureLegalityConformanceTest, UnsafeCallOfAnotherThreadKillsGlobalCapturesOnly) {
   for (const CuCaptureMode mode : kCaptureModes) {
     Begin(a, mode);
-    OnThread([&] {
-      DeviceAddress address = 0;
-      if (mode == CuCaptureMode::kGlobal) {
-        EXPECT_CU(kStreamCaptureUnsupported, cu.MemAlloc(&address, 64));
-      } else {
-        EXPECT_CU(kSuccess, cu.MemAlloc(&address, 64));
-        EXPECT_CU(kSuccess, cu.MemFree(address));
-      }
-    });
+    CuResult result = CuResult::kUnknown;
+    OnThread([&] { result = Allocate(); });
     if (mode == CuCaptureMode::kGlobal) {
+      EXPECT_CU(kStreamCaptureUnsupported, result);
       EndInvalidated(a);
     } else {
+      EXPECT_CU(kSuccess, result);
       End(a);
     }
   }
@@ -278,9 +269,7 @@ TEST_P(CaptureLegalityConformanceTest, ThreadLocalThreadLeavesGlobalCapturesOfOt
   Begin(a, CuCaptureMode::kGlobal);
   OnThread([&] {
     SetThreadMode(CuCaptureMode::kThreadLocal);
-    DeviceAddress address = 0;
-    EXPECT_CU(kSuccess, cu.MemAlloc(&address, 64));
-    EXPECT_CU(kSuccess, cu.MemFree(address));
+    EXPECT_CU(kSuccess, Allocate());
   });
   End(a);
 }

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -182,7 +183,7 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
     return address;
   }
 
-  // The word at `address`, read on a stream of its own once `a` and `b` have drained.
+  // The word at `address`, once `a` and `b` have drained.
   int64_t Word(DeviceAddress address) {
     EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
     EXPECT_CU(kSuccess, cu.StreamSynchronize(b));
@@ -207,6 +208,23 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
   CuResult Move(CuStream stream, DeviceAddress target, DeviceAddress source) const {
     return cu.MemcpyDtoDAsync(target, source, sizeof(int64_t), stream);
   }
+
+  // Queries until the answer is another than kNotReady.
+  CuResult Poll(CuStream stream) const {
+    CuResult result = cu.StreamQuery(stream);
+    while (result == CuResult::kNotReady)
+      result = cu.StreamQuery(stream);
+    return result;
+  }
+  CuResult Poll(CuEvent event) const {
+    CuResult result = cu.EventQuery(event);
+    while (result == CuResult::kNotReady)
+      result = cu.EventQuery(event);
+    return result;
+  }
+
+  // A host function that counts its calls. Functions of two streams may run at once.
+  static void Count(void* counter) { ++*static_cast<std::atomic<int>*>(counter); }
 
   // Makes later work of `later` wait for the present work of `earlier`; captured like any other.
   void Order(CuStream earlier, CuStream later) {

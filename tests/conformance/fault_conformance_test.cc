@@ -4,6 +4,7 @@
 // results; that host functions behind it do not run is cuLaunchHostFunc's. Whether a call notices
 // at once or the next wait does is open; what is released afterwards is not looked at.
 
+#include <atomic>
 #include <cstdint>
 #include <thread>
 
@@ -264,10 +265,7 @@ TEST_P(FaultConformanceTest, ContextReportsTheFaultOfAnyStream) {
 TEST_P(FaultConformanceTest, PollingAStreamEndsAtTheFault) {
   EXPECT_IN_CHILD({
     Taken(Store(a, Reserve(1), 1));
-    CuResult result = cu.StreamQuery(a);
-    while (result == CuResult::kNotReady)
-      result = cu.StreamQuery(a);
-    EXPECT_CU(kIllegalAddress, result);
+    EXPECT_CU(kIllegalAddress, Poll(a));
   });
 }
 
@@ -276,10 +274,7 @@ TEST_P(FaultConformanceTest, PollingAnEventEndsAtTheFault) {
     const CuEvent event = NewEvent();
     Taken(Store(a, Reserve(1), 1));
     Taken(cu.EventRecord(event, a));
-    CuResult result = cu.EventQuery(event);
-    while (result == CuResult::kNotReady)
-      result = cu.EventQuery(event);
-    EXPECT_CU(kIllegalAddress, result);
+    EXPECT_CU(kIllegalAddress, Poll(event));
   });
 }
 
@@ -403,10 +398,9 @@ TEST_P(FaultConformanceTest, DriverStillTellsWhatItMeans) {
 
 TEST_P(FaultConformanceTest, HostFunctionBehindTheFaultDoesNotRun) {
   EXPECT_IN_CHILD({
-    int runs = 0;
-    const auto count = [](void* counter) { ++*static_cast<int*>(counter); };
+    std::atomic<int> runs = 0;
     Taken(Store(a, Reserve(1), 1));
-    Taken(cu.LaunchHostFunc(a, count, &runs));
+    Taken(cu.LaunchHostFunc(a, Count, &runs));
     EXPECT_CU(kIllegalAddress, cu.StreamSynchronize(a));
     EXPECT_CU(kIllegalAddress, cu.CtxSynchronize());
     EXPECT_EQ(runs, 0);
@@ -415,13 +409,12 @@ TEST_P(FaultConformanceTest, HostFunctionBehindTheFaultDoesNotRun) {
 
 TEST_P(FaultConformanceTest, HostFunctionOfAStreamThatWaitsDoesNotRun) {
   EXPECT_IN_CHILD({
-    int runs = 0;
-    const auto count = [](void* counter) { ++*static_cast<int*>(counter); };
+    std::atomic<int> runs = 0;
     const CuEvent event = NewEvent();
     Taken(Store(a, Reserve(1), 1));
     Taken(cu.EventRecord(event, a));
     Taken(cu.StreamWaitEvent(b, event, 0));
-    Taken(cu.LaunchHostFunc(b, count, &runs));
+    Taken(cu.LaunchHostFunc(b, Count, &runs));
     EXPECT_CU(kIllegalAddress, cu.CtxSynchronize());
     EXPECT_EQ(runs, 0);
   });
@@ -429,10 +422,9 @@ TEST_P(FaultConformanceTest, HostFunctionOfAStreamThatWaitsDoesNotRun) {
 
 TEST_P(FaultConformanceTest, HostNodeBehindTheFaultDoesNotRun) {
   EXPECT_IN_CHILD({
-    int runs = 0;
-    const auto count = [](void* counter) { ++*static_cast<int*>(counter); };
+    std::atomic<int> runs = 0;
     const CuGraph graph = NewGraph();
-    AddHost(graph, {AddStore(graph, {}, Reserve(1), 1)}, count, &runs);
+    AddHost(graph, {AddStore(graph, {}, Reserve(1), 1)}, Count, &runs);
     const CuGraphExec exec = Instantiate(graph);
     Taken(cu.GraphLaunch(exec, a));
     Taken(cu.GraphLaunch(exec, a));

@@ -1,6 +1,7 @@
 // Goal: child graphs are copies, and run between the neighbours of their node.
 // Method: one small test per rule of cuGraphAddChildGraphNode's documentation, on every driver.
 
+#include <atomic>
 #include <cstdint>
 
 #include "tests/conformance/graph_fixture.h"
@@ -65,10 +66,9 @@ TEST_P(ChildGraphConformanceTest, ExecOfAParentIsASnapshotOfItsChildren) {
 }
 
 TEST_P(ChildGraphConformanceTest, SameChildRunsAsOftenAsItWasAdded) {
-  int runs = 0;
+  std::atomic<int> runs = 0;
   const CuGraph child = NewGraph();
-  AddHost(
-      child, {}, [](void* counter) { ++*static_cast<int*>(counter); }, &runs);
+  AddHost(child, {}, Count, &runs);
   const CuGraph parent = NewGraph();
   AddChild(parent, {AddChild(parent, {}, child)}, child);
   EXPECT_CU(kSuccess, cu.GraphLaunch(Instantiate(parent), a));

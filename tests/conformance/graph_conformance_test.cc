@@ -2,6 +2,7 @@
 // Method: one small test per rule of the graph calls' documentation, on every driver; what a null
 // handle is worth is what ROCm's hip-tests expect of CUDA.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -251,7 +252,7 @@ TEST_P(GraphConformanceTest, NodeParametersAreCopiedAtTheCall) {
 TEST_P(GraphConformanceTest, EveryStructOfParametersIsCopied) {
   const DeviceAddress words = NewWords(3);
   const CuGraph graph = NewGraph();
-  int runs = 0;
+  std::atomic<int> runs = 0;
   auto store = std::make_unique<StoreParams>();
   *store = {.target = PointerAt<int64_t>(words), .value = 7};
   void* arguments[] = {store.get()};
@@ -262,7 +263,7 @@ TEST_P(GraphConformanceTest, EveryStructOfParametersIsCopied) {
   auto fill = std::make_unique<CuMemsetNodeParams>();
   *fill = {.target = words + 16, .value = 3, .element_size = 4, .width = 1};
   auto host = std::make_unique<CuHostNodeParams>();
-  *host = {.function = [](void* counter) { ++*static_cast<int*>(counter); }, .user_data = &runs};
+  *host = {.function = Count, .user_data = &runs};
   auto after = std::make_unique<CuGraphNode>();
   ASSERT_CU(kSuccess, cu.GraphAddKernelNode(after.get(), graph, nullptr, 0, kernel.get()));
   *store = {};

@@ -2,9 +2,8 @@
 // Method: one small test per rule of the Programming Guide on graphs and of the calls'
 // documentation, on every driver. Results have to follow from the order that CUDA promises.
 
+#include <atomic>
 #include <cstdint>
-#include <utility>
-#include <vector>
 
 #include "tests/conformance/graph_fixture.h"
 
@@ -13,8 +12,6 @@ namespace {
 
 class GraphRunConformanceTest : public GraphTest {
  protected:
-  static void Count(void* counter) { ++*static_cast<int*>(counter); }
-
   // A graph that doubles the float at `words`, in two steps by way of the next word.
   CuGraph NewDoubling(DeviceAddress words) {
     const CuGraph graph = NewGraph();
@@ -68,7 +65,7 @@ TEST_P(GraphRunConformanceTest, UnorderedNodesAllRunOnce) {
   constexpr int kNodes = 20;
   const DeviceAddress words = NewWords(kNodes);
   const CuGraph graph = NewGraph();
-  int runs = 0;
+  std::atomic<int> runs = 0;
   AddHost(graph, {}, Count, &runs);
   for (int i = 0; i < kNodes; ++i)
     AddStore(graph, {}, words + 8 * i, i + 1);
@@ -166,10 +163,9 @@ TEST_P(GraphRunConformanceTest, CopyNodesStartAtTheirOffsets) {
 }
 
 TEST_P(GraphRunConformanceTest, HostNodesRunOncePerLaunch) {
-  int runs = 0;
+  std::atomic<int> runs = 0;
   const CuGraph graph = NewGraph();
-  AddHost(
-      graph, {}, [](void* counter) { ++*static_cast<int*>(counter); }, &runs);
+  AddHost(graph, {}, Count, &runs);
   const CuGraphExec exec = Instantiate(graph);
   for (int launch = 0; launch < 3; ++launch)
     EXPECT_CU(kSuccess, cu.GraphLaunch(exec, a));
@@ -353,7 +349,7 @@ TEST_P(GraphRunConformanceTest, EventBehindALaunchWaitsForAllItsNodes) {
 }
 
 TEST_P(GraphRunConformanceTest, ManyLaunchesQueueUp) {
-  int runs = 0;
+  std::atomic<int> runs = 0;
   const CuGraph graph = NewGraph();
   AddHost(graph, {}, Count, &runs);
   const CuGraphExec exec = Instantiate(graph);

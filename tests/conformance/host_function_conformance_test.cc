@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "tests/conformance/conformance_fixture.h"
@@ -14,8 +13,6 @@ namespace {
 
 class HostFunctionConformanceTest : public ConformanceTest {
  protected:
-  static void Count(void* counter) { ++*static_cast<std::atomic<int>*>(counter); }
-
   // One call of a host function that appends `value` to `log`.
   struct Entry {
     std::vector<int>* log = nullptr;

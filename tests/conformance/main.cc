@@ -1,7 +1,6 @@
 // The program of the conformance suite: which drivers it runs on, and how wrong they are.
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
