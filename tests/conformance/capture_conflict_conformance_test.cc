@@ -3,8 +3,8 @@
 // are the Programming Guide's; which code each has is what ROCm's hip-tests expect of CUDA. Where
 // nothing tells the outcome, the test asks that it is whole and that the streams stay usable.
 
+#include <atomic>
 #include <cstdint>
-#include <vector>
 
 #include "tests/conformance/capture_fixture.h"
 
@@ -233,18 +233,24 @@ TEST_P(CaptureConflictConformanceTest, InvalidatedCaptureRefusesItsStreamsAndEve
   EndInvalidated(a);
 }
 
+TEST_P(CaptureConflictConformanceTest, WaitingForAStreamOfAnInvalidatedCaptureIsRefusedAsThat) {
+  Begin(a);
+  Invalidate(a);
+  EXPECT_CU(kStreamCaptureInvalidated, cu.StreamSynchronize(a));
+  EndInvalidated(a);
+}
+
 TEST_P(CaptureConflictConformanceTest, InvalidatedCaptureTakesNoWorkOfAnyKind) {
   const DeviceAddress words = NewWords(2);
   int64_t host = 0;
-  int runs = 0;
-  const auto count = [](void* counter) { ++*static_cast<int*>(counter); };
+  std::atomic<int> runs = 0;
   Begin(a);
   Invalidate(a);
   EXPECT_CU(kStreamCaptureInvalidated, cu.MemcpyHtoDAsync(words, &host, sizeof(host), a));
   EXPECT_CU(kStreamCaptureInvalidated, cu.MemcpyDtoHAsync(&host, words, sizeof(host), a));
   EXPECT_CU(kStreamCaptureInvalidated, Move(a, words + 8, words));
   EXPECT_CU(kStreamCaptureInvalidated, cu.MemsetD8Async(words, 1, 8, a));
-  EXPECT_CU(kStreamCaptureInvalidated, cu.LaunchHostFunc(a, count, &runs));
+  EXPECT_CU(kStreamCaptureInvalidated, cu.LaunchHostFunc(a, Count, &runs));
   EndInvalidated(a);
   EXPECT_EQ(Word(words), 0);
   EXPECT_EQ(runs, 0);

@@ -35,13 +35,9 @@ class CaptureTest : public ConformanceTest {
     return Keep(graph);
   }
 
-  // Ends a capture that was invalidated, and expects to be told so.
-  void EndInvalidated(CuStream stream) {
-    CuGraph graph = nullptr;
-    EXPECT_CU(kStreamCaptureInvalidated, cu.StreamEndCapture(stream, &graph));
-    EXPECT_EQ(graph, nullptr);
-    EXPECT_EQ(StatusOf(stream), CuCaptureStatus::kNone);
-  }
+  // Ends a capture that failed, and expects to be told so and to get no graph.
+  void EndInvalidated(CuStream stream) { EndFailed(stream, CuResult::kStreamCaptureInvalidated); }
+  void EndUnjoined(CuStream stream) { EndFailed(stream, CuResult::kStreamCaptureUnjoined); }
 
   CuCaptureStatus StatusOf(CuStream stream) {
     CuCaptureStatus status = CuCaptureStatus::kNone;
@@ -86,6 +82,14 @@ class CaptureTest : public ConformanceTest {
     EXPECT_CU(kSuccess, Store(stream, word, 77));
     EXPECT_CU(kSuccess, cu.StreamSynchronize(stream));
     EXPECT_EQ(Word(word), 77);
+  }
+
+ private:
+  void EndFailed(CuStream stream, CuResult code) {
+    auto graph = reinterpret_cast<CuGraph>(this);  // So that a graph left alone is no null.
+    EXPECT_EQ(cu.StreamEndCapture(stream, &graph), code);
+    EXPECT_EQ(graph, nullptr);
+    EXPECT_EQ(StatusOf(stream), CuCaptureStatus::kNone);
   }
 };
 

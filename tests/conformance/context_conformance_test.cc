@@ -5,13 +5,40 @@
 #include <cstdint>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "tests/conformance/child_process.h"
 #include "tests/conformance/conformance_fixture.h"
 
 namespace coppice {
 namespace {
+
+// A driver that nobody has initialised.
+
+class InitConformanceTest : public ConformanceTest {
+ protected:
+  void SetUp() override {
+    if (GetParam().kind == DriverKind::kCuda)
+      GTEST_SKIP() << "the process has initialised CUDA to see whether there is a device";
+    OpenDriver();
+  }
+};
+COPPICE_CONFORMANCE_SUITE(InitConformanceTest);
+
+TEST_P(InitConformanceTest, NothingWorksBeforeInit) {
+  int count = 0;
+  CuDevice device = 0;
+  DeviceAddress address = 0;
+  CuStream stream = nullptr;
+  CuContext current = nullptr;
+  EXPECT_CU(kNotInitialized, cu.DeviceGetCount(&count));
+  EXPECT_CU(kNotInitialized, cu.DeviceGet(&device, 0));
+  EXPECT_CU(kNotInitialized, cu.CtxGetCurrent(&current));
+  EXPECT_CU(kNotInitialized, cu.DevicePrimaryCtxRetain(&current, 0));
+  EXPECT_CU(kNotInitialized, cu.MemAlloc(&address, 1));
+  EXPECT_CU(kNotInitialized, cu.StreamCreate(&stream, 0));
+  EXPECT_CU(kSuccess, cu.Init(0));
+  EXPECT_CU(kSuccess, cu.DeviceGetCount(&count));
+}
 
 // The driver and the device: the documentation of each call names these results.
 
@@ -54,6 +81,7 @@ TEST_P(DeviceConformanceTest, ReportsWhatCoppiceNeedsOfADevice) {
   ASSERT_CU(kSuccess, cu.DriverGetVersion(&value));
   EXPECT_GE(value, 12030);
 }
+
 TEST_P(DeviceConformanceTest, EveryResultThatCoppiceNamesHasItsCudaName) {
   for (const int result :
        {0,   1,   2,   3,   4,   34,  100, 101, 200, 201, 209, 400, 401, 402, 500, 600, 700,

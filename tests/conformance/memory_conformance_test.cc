@@ -1,12 +1,13 @@
-// Goal: plain memory, copies and fills behave as CUDA documents.
-// Method: one small test per documented rule, on every driver. Words around a target show that
-// nothing else was written.
+// Goal: plain memory, copies and fills behave as CUDA documents, and memory of every kind costs
+// what it holds. Method: one small test per documented rule, on every driver. Words around a target
+// show that nothing else was written. A device has other users, so what memory costs is asked of
+// the emulator alone.
 
 #include <cstdint>
 #include <numeric>
 #include <vector>
 
-#include "tests/conformance/conformance_fixture.h"
+#include "tests/conformance/virtual_memory_fixture.h"
 
 namespace coppice {
 namespace {
@@ -230,6 +231,61 @@ TEST_P(MemoryConformanceTest, CopiesAndFillsKeepTheOrderOfTheirStream) {
   EXPECT_CU(kSuccess, Move(a, words + 8, words));
   EXPECT_CU(kSuccess, cu.MemsetD8Async(words, 0, 8, a));
   EXPECT_EQ(Words(words, 2), (std::vector<int64_t>{0, 7}));
+}
+
+TEST_P(MemoryConformanceTest, FillFollowsTheWorkBeforeIt) {
+  const DeviceAddress word = NewWords(1);
+  for (int step = 0; step < 30; ++step)  // Too much to be done by chance.
+    EXPECT_CU(kSuccess, Store(a, word, 7));
+  EXPECT_CU(kSuccess, cu.MemsetD8Async(word, 0, sizeof(int64_t), a));
+  EXPECT_EQ(Word(word), 0);
+}
+
+// What memory costs.
+
+class BudgetConformanceTest : public VirtualMemoryTest {
+ protected:
+  void SetUp() override {
+    if (GetParam().kind == DriverKind::kCuda)
+      GTEST_SKIP() << "the free memory of a device changes with its other users";
+    VirtualMemoryTest::SetUp();
+  }
+
+  size_t FreeBytes() {
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    EXPECT_CU(kSuccess, cu.MemGetInfo(&free_bytes, &total_bytes));
+    return free_bytes;
+  }
+};
+COPPICE_CONFORMANCE_SUITE(BudgetConformanceTest);
+
+TEST_P(BudgetConformanceTest, AllocationsCostWhatTheyHold) {
+  const size_t before = FreeBytes();
+  DeviceAddress address = 0;
+  ASSERT_CU(kSuccess, cu.MemAlloc(&address, kGranule));
+  EXPECT_EQ(FreeBytes(), before - kGranule);
+  EXPECT_CU(kSuccess, cu.MemFree(address));
+  EXPECT_EQ(FreeBytes(), before);
+}
+
+TEST_P(BudgetConformanceTest, PhysicalMemoryCostsUntilItIsReleasedAndUnmapped) {
+  const size_t before = FreeBytes();
+  const DeviceAddress address = Reserve(1);
+  EXPECT_EQ(FreeBytes(), before) << "addresses cost nothing";
+  MapFresh(address);
+  EXPECT_EQ(FreeBytes(), before - kGranule) << "mapped memory is in use";
+  UnmapGranule(address);
+  EXPECT_EQ(FreeBytes(), before);
+  Unreserve(address, 1);
+}
+
+TEST_P(BudgetConformanceTest, PhysicalMemoryThatIsRefusedCostsNothing) {
+  const CuMemAllocationProperties properties = Properties();
+  const size_t before = FreeBytes();
+  CuMemoryHandle handle = 0;
+  EXPECT_CU(kOutOfMemory, cu.MemCreate(&handle, before + kGranule, &properties, 0));
+  EXPECT_EQ(FreeBytes(), before);
 }
 
 }  // namespace

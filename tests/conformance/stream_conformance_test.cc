@@ -14,12 +14,14 @@ namespace {
 
 class StreamConformanceTest : public ConformanceTest {
  protected:
-  CuResult Poll(CuStream stream) const {
-    CuResult result = cu.StreamQuery(stream);
-    while (result == CuResult::kNotReady)
-      result = cu.StreamQuery(stream);
-    return result;
+  // Queues kSteps host functions on `a`, each of which counts: more than are done by chance.
+  void QueueSteps() {
+    for (int step = 0; step < kSteps; ++step)
+      EXPECT_CU(kSuccess, cu.LaunchHostFunc(a, Count, &ran_));
   }
+
+  static constexpr int kSteps = 30;
+  std::atomic<int> ran_ = 0;
 };
 COPPICE_CONFORMANCE_SUITE(StreamConformanceTest);
 
@@ -107,10 +109,7 @@ TEST_P(StreamConformanceTest, PollingAnEventComesToAnEnd) {
   EXPECT_CU(kSuccess, Store(a, word, 3));
   const CuEvent event = NewEvent();
   EXPECT_CU(kSuccess, cu.EventRecord(event, a));
-  CuResult result = cu.EventQuery(event);
-  while (result == CuResult::kNotReady)
-    result = cu.EventQuery(event);
-  EXPECT_EQ(result, CuResult::kSuccess);
+  EXPECT_CU(kSuccess, Poll(event));
   int64_t read = 0;
   EXPECT_CU(kSuccess, cu.MemcpyDtoHAsync(&read, word, sizeof(read), b));
   EXPECT_CU(kSuccess, cu.StreamSynchronize(b));
@@ -126,13 +125,28 @@ TEST_P(StreamConformanceTest, EventThatWasNeverRecordedIsComplete) {
 }
 
 TEST_P(StreamConformanceTest, EventSynchronizeWaitsForTheWorkBeforeTheRecord) {
-  std::atomic<int> ran = 0;
-  const auto count = [](void* counter) { ++*static_cast<std::atomic<int>*>(counter); };
-  EXPECT_CU(kSuccess, cu.LaunchHostFunc(a, count, &ran));
   const CuEvent event = NewEvent();
+  QueueSteps();
   EXPECT_CU(kSuccess, cu.EventRecord(event, a));
   EXPECT_CU(kSuccess, cu.EventSynchronize(event));
-  EXPECT_EQ(ran, 1);
+  EXPECT_EQ(ran_, kSteps);
+}
+
+TEST_P(StreamConformanceTest, EventIsReadyOnceAllBeforeItIsDone) {
+  const CuEvent event = NewEvent();
+  QueueSteps();
+  EXPECT_CU(kSuccess, cu.EventRecord(event, a));
+  EXPECT_CU(kSuccess, Poll(event));
+  EXPECT_EQ(ran_, kSteps);
+}
+
+TEST_P(StreamConformanceTest, HostWaitsForTheLastRecordOfAnEvent) {
+  const CuEvent event = NewEvent();
+  EXPECT_CU(kSuccess, cu.EventRecord(event, a));
+  QueueSteps();
+  EXPECT_CU(kSuccess, cu.EventRecord(event, a));
+  EXPECT_CU(kSuccess, cu.EventSynchronize(event));
+  EXPECT_EQ(ran_, kSteps);
 }
 
 TEST_P(StreamConformanceTest, WaitOrdersTwoStreams) {

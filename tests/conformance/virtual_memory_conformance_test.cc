@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <thread>
-#include <vector>
 
 #include "tests/conformance/virtual_memory_fixture.h"
 
@@ -231,6 +230,12 @@ TEST_P(VirtualMemoryConformanceTest, FailedCreateLeavesNothingBehind) {
   EXPECT_EQ(Word(address), 3);
   UnmapGranule(address);
   Unreserve(address, 1);
+}
+
+TEST_P(VirtualMemoryConformanceTest, HandleIsReleasedOnce) {
+  const CuMemoryHandle handle = Create(1);
+  EXPECT_CU(kSuccess, cu.MemRelease(handle));
+  EXPECT_CU(kInvalidValue, cu.MemRelease(handle));
 }
 
 TEST_P(VirtualMemoryConformanceTest, MemoryReturnsOnceItIsReleasedAndNowhereMapped) {
