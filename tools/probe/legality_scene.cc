@@ -34,10 +34,7 @@ LegalityScene::~LegalityScene() {
 }
 
 absl::StatusOr<std::unique_ptr<LegalityScene>> LegalityScene::Create(const Subject& subject) {
-  const CuMemAllocationProperties properties = subject.memory_properties();
-  size_t granule = 0;
-  COPPICE_RETURN_IF_ERROR(subject.driver().Call<&DriverTable::MemGetAllocationGranularity>(
-      &granule, &properties, CuMemGranularity::kMinimum));
+  COPPICE_ASSIGN_OR_RETURN(const size_t granule, subject.Granularity(CuMemGranularity::kMinimum));
   COPPICE_ASSIGN_OR_RETURN(CaptureStage stage, CaptureStage::Create(subject));
   COPPICE_ASSIGN_OR_RETURN(VirtualRange range, VirtualRange::Reserve(subject, 2 * granule));
   COPPICE_ASSIGN_OR_RETURN(ShapedGraph graph, MakeGraph(subject, {.value = 1}));

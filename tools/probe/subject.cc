@@ -2,7 +2,6 @@
 
 #include "tools/probe/subject.h"
 
-#include <cstddef>
 #include <utility>
 
 #include "coppice/base/status.h"
@@ -57,6 +56,14 @@ CuMemAllocationProperties Subject::memory_properties() const {
 CuMemAccessDescriptor Subject::memory_access() const {
   return {.location = {.type = CuMemLocationType::kDevice, .id = context().device()},
           .flags = CuMemAccessFlags::kReadWrite};
+}
+
+absl::StatusOr<size_t> Subject::Granularity(CuMemGranularity option) const {
+  const CuMemAllocationProperties properties = memory_properties();
+  size_t bytes = 0;
+  COPPICE_RETURN_IF_ERROR(
+      driver_->Call<&DriverTable::MemGetAllocationGranularity>(&bytes, &properties, option));
+  return bytes;
 }
 
 absl::StatusOr<int64_t> Subject::FreeBytes() const {

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -53,6 +54,9 @@ class Subject {
   absl::Status Check(CuResult result, const char* entry) const {
     return result == CuResult::kSuccess ? absl::OkStatus() : driver_->ErrorOf(result, entry);
   }
+
+  // Of memory_properties(), in bytes.
+  absl::StatusOr<size_t> Granularity(CuMemGranularity option) const;
 
   absl::StatusOr<int64_t> FreeBytes() const;
   absl::StatusOr<int> DriverVersion() const;  // 1000 x major + 10 x minor.

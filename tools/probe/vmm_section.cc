@@ -26,14 +26,6 @@ constexpr int64_t kSmallMappings = 256;
 constexpr double kSpinUs = 10'000;
 constexpr int64_t kSpinIterationsMax = int64_t{1} << 32;
 
-absl::StatusOr<size_t> Granularity(const Subject& subject, CuMemGranularity option) {
-  const CuMemAllocationProperties properties = subject.memory_properties();
-  size_t bytes = 0;
-  COPPICE_RETURN_IF_ERROR(subject.driver().Call<&DriverTable::MemGetAllocationGranularity>(
-      &bytes, &properties, option));
-  return bytes;
-}
-
 constexpr const char* kSteps[] = {"create", "map", "set access", "unmap", "release"};
 
 // The five calls in the life of one mapping.
@@ -203,9 +195,9 @@ absl::Status FillVmm(const SectionRun& run) {
   run.table.Comment("CUresult 0 is success; a misuse that returns it is allowed");
   run.table.Columns({"what", "of", "value", "unit"});
   COPPICE_ASSIGN_OR_RETURN(const size_t granule,
-                           Granularity(run.subject, CuMemGranularity::kMinimum));
+                           run.subject.Granularity(CuMemGranularity::kMinimum));
   COPPICE_ASSIGN_OR_RETURN(const size_t recommended,
-                           Granularity(run.subject, CuMemGranularity::kRecommended));
+                           run.subject.Granularity(CuMemGranularity::kRecommended));
   run.table.Row("granularity", "minimum", granule, "bytes");
   run.table.Row("granularity", "recommended", recommended, "bytes");
   FirstFailure failure;
