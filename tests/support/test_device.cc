@@ -22,21 +22,25 @@
 namespace coppice {
 namespace {
 
+constexpr const char* kSeedVariable = "COPPICE_TEST_SEED";
+
 std::string SeedMessage(uint64_t seed) {
-  return fmt::format("seed {}; repeat with COPPICE_TEST_SEED={}", seed, seed);
+  return fmt::format("seed {}; repeat with {}={}", seed, kSeedVariable, seed);
 }
 
 uint64_t DrawSeed() {
   const uint64_t seed = std::random_device()();
   fmt::print("{}\n", SeedMessage(seed));
   std::fflush(stdout);
+  // A death test starts the program again, and its failure has to come back with the seed above.
+  setenv(kSeedVariable, std::to_string(seed).c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
   return seed;
 }
 
 }  // namespace
 
 absl::StatusOr<std::optional<uint64_t>> GivenTestSeed() {
-  const char* const text = std::getenv("COPPICE_TEST_SEED");  // NOLINT(concurrency-mt-unsafe)
+  const char* const text = std::getenv(kSeedVariable);  // NOLINT(concurrency-mt-unsafe)
   if (text == nullptr) return std::nullopt;
   const std::string_view digits(text);
   uint64_t seed = 0;

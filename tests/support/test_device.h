@@ -40,7 +40,7 @@ namespace coppice {
 absl::StatusOr<std::optional<uint64_t>> GivenTestSeed();
 
 // The seed of this process's tests: COPPICE_TEST_SEED in the environment, or a drawn number, which
-// the first call prints.
+// the first call prints and leaves in the environment for the children of death tests.
 uint64_t TestSeed();
 
 // The emulator's options with the seed of this process's tests.
