@@ -256,8 +256,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadCommand{
             "policy_list", {"run", "--device", "host", "--decode-policy", "1,64"}, "64 is outside"},
         BadCommand{"both_sources", {"run", "t.csv", "--requests", "5"}, "--requests"},
-        BadCommand{"missing_file", {"run", "/nowhere/t.csv"}, "/nowhere/t.csv:1: "},
-        BadCommand{"directory", {"run", "/"}, "/:1: this is a directory"},
+        BadCommand{
+            "missing_file", {"run", "/nowhere/t.csv"}, "/nowhere/t.csv: there is no such file"},
+        BadCommand{"directory", {"run", "/"}, "/: this is a directory"},
         BadCommand{"bench", {"bench"}, "subcommand"},
         BadCommand{"iterations", {"bench", "record", "--iterations", "0"}, "--iterations"}),
     [](const auto& parameter) { return parameter.param.name; });
