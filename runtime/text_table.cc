@@ -2,6 +2,8 @@
 
 #include "text_table.h"
 
+#include <algorithm>
+
 #include "coppice/base/status.h"
 
 namespace coppice {
