@@ -159,6 +159,7 @@ void Scheduler::CheckAccesses(const StreamState& stream, const Body& body) {
     check(node.task);
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): others may change the event meanwhile.
 CuResult Scheduler::WaitFor(Mark mark) {
   const CuResult result = RunUntil([this, &mark] { return IsComplete(mark); });
   HostWaited(mark.clock);
@@ -200,6 +201,7 @@ void Scheduler::ForgetAccesses() {
   checks_.Forget(std::move(known));
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the same.
 CuResult Scheduler::Query(Mark mark) {
   if (!IsComplete(mark)) RunSome(Draw() % (kQueryStepsMax + 1));
   if (sticky_ != CuResult::kSuccess) return sticky_;
