@@ -61,11 +61,14 @@ void Checks::Submit(uint64_t stream,
   for (const TouchedBytes& one : touched) {
     const Access access{
         .stream = stream, .position = position, .name = one.name, .writes = one.writes};
-    const auto add = [&](uint64_t begin, uint64_t end) {
-      if (const auto conflict = history_.Add({begin, end}, access, precedes))
-        ReportConflict(*conflict, "on two streams");
-    };
-    ForEachPiece(one, add);
+    ForEachPiece(one, [&](uint64_t begin, uint64_t end) {
+      const auto conflict = history_.Add({begin, end}, access, precedes);
+      if (!conflict.has_value()) return;
+      ReportConflict(*conflict,
+                     fmt::format("on streams {:#x} and {:#x}", conflict->earlier.stream,
+                                 conflict->later.stream),
+                     one.bytes.begin);
+    });
   }
 }
 
@@ -80,19 +83,24 @@ void Checks::Launch(const Snapshot& snapshot) {
     for (const TouchedBytes& one : snapshot.nodes[i].task.touched) {
       const Access access{.stream = 0, .position = i, .name = one.name, .writes = one.writes};
       ForEachPiece(one, [&](uint64_t begin, uint64_t end) {
-        if (const auto conflict = history.Add({begin, end}, access, precedes))
-          ReportConflict(*conflict, "in one graph");
+        const auto conflict = history.Add({begin, end}, access, precedes);
+        if (!conflict.has_value()) return;
+        ReportConflict(*conflict,
+                       fmt::format("of nodes {} and {} of one graph", conflict->earlier.position,
+                                   conflict->later.position),
+                       one.bytes.begin);
       });
     }
   }
 }
 
-void Checks::ReportConflict(const Conflict& conflict, const char* where) {
+void Checks::ReportConflict(const Conflict& conflict, const std::string& where, uint64_t address) {
   const auto& [earlier, later, bytes] = conflict;
   Report(fmt::format(
-      "unordered accesses {}: {} {} {} bytes that {} {}, and nothing orders the two; add an event "
-      "wait or a graph edge between them",
-      where, later.name, VerbOf(later), bytes.end - bytes.begin, earlier.name, VerbOf(earlier)));
+      "unordered accesses {}: {} {} {} bytes that {} {}, in what it touches from address {:#x} on, "
+      "and nothing orders the two; add an event wait or a graph edge between them",
+      where, later.name, VerbOf(later), bytes.end - bytes.begin, earlier.name, VerbOf(earlier),
+      address));
 }
 
 void Checks::Report(std::string text) {

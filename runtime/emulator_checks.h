@@ -62,7 +62,8 @@ class Checks {
  private:
   template <typename Visit>
   void ForEachPiece(const TouchedBytes& touched, Visit visit) const;
-  void ReportConflict(const Conflict& conflict, const char* where);
+  // `address` is where the bytes begin that the later access names.
+  void ReportConflict(const Conflict& conflict, const std::string& where, uint64_t address);
 
   const Emulator::Strictness strictness_;
   const Memory& memory_;

@@ -136,6 +136,5 @@ int main() {
   std::unique_ptr<coppice::Emulator> emulator;
   const auto driver = samples::OpenDriver(samples::layer_image, emulator);
   const absl::Status status = driver.ok() ? samples::RunSample(*driver) : driver.status();
-  if (!status.ok()) fmt::print(stderr, "dynamic_batch: {}\n", coppice::MessageOf(status));
-  return status.ok() ? 0 : 1;
+  return samples::Finish("dynamic_batch", status, emulator);
 }

@@ -78,6 +78,5 @@ int main() {
   std::unique_ptr<coppice::Emulator> emulator;
   const auto driver = samples::OpenDriver(samples::scale_image, emulator);
   const absl::Status status = driver.ok() ? samples::RunSample(*driver) : driver.status();
-  if (!status.ok()) fmt::print(stderr, "hello_graph: {}\n", coppice::MessageOf(status));
-  return status.ok() ? 0 : 1;
+  return samples::Finish("hello_graph", status, emulator);
 }

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "fmt/format.h"
 
 #include "coppice/base/status.h"
 #include "coppice/runtime/driver.h"
@@ -22,6 +25,18 @@ inline absl::StatusOr<coppice::Driver> OpenDriver(const coppice::KernelImage& im
   }
   COPPICE_ASSIGN_OR_RETURN(emulator, coppice::Emulator::Create());
   return emulator->driver();
+}
+
+// Prints what went wrong in `sample`, and what the emulator, if there is one, has to report.
+// Returns the exit code.
+inline int Finish(const char* sample,
+                  const absl::Status& status,
+                  const std::unique_ptr<coppice::Emulator>& emulator) {
+  if (!status.ok()) fmt::print(stderr, "{}: {}\n", sample, coppice::MessageOf(status));
+  const auto reports = emulator ? emulator->reports() : std::vector<std::string>();
+  for (const std::string& report : reports)
+    fmt::print(stderr, "{}: {}\n", sample, report);
+  return status.ok() && reports.empty() ? 0 : 1;
 }
 
 }  // namespace samples

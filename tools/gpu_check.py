@@ -308,8 +308,12 @@ class Binaries:
                 code, ended = run_process(command, 20, budget, stdout=output)
             if code != 0:
                 raise ValueError(ended or f"ctest ends with exit code {code}")
-            return [(test["name"], test["command"])
-                    for test in json.loads(listed.read_text())["tests"] if "command" in test]
+            tests = json.loads(listed.read_text())["tests"]
+        # CTest lists a test without its command if the program was not built.
+        missing = [test["name"] for test in tests if "command" not in test]
+        if missing:
+            raise ValueError(f"not built: {', '.join(missing)}")
+        return [(test["name"], test["command"]) for test in tests]
 
 
 def find_sanitizer():

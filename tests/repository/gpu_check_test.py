@@ -265,6 +265,15 @@ class GpuCheckTest(unittest.TestCase):
         self.assertIn("ended after its limit", outcome["note"])
         self.assertLess(outcome["seconds"], gpu_check.GRACE_S)
 
+    def test_test_that_was_not_built_fails_its_stage(self):
+        folder = self.folder / "build"
+        folder.mkdir()
+        (folder / "CTestTestfile.cmake").write_text(
+            'add_test(x "x_NOT_BUILT-NOTFOUND")\n'
+            'add_test(y NOT_AVAILABLE)\nset_tests_properties(x y PROPERTIES LABELS gpu)\n')
+        stage = gpu_check.gpu_tests_stage(gpu_check.Binaries(folder), "cuda", gpu_check.Budget(20))
+        self.assertIn("not built: ", stage.failed)
+
     def test_listing_of_tests_leaves_the_build_folder_alone(self):
         folder = self.folder / "build"
         folder.mkdir()
