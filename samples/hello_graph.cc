@@ -51,7 +51,8 @@ absl::Status RunSample(const coppice::Driver& driver) {
   };
   COPPICE_ASSIGN_OR_RETURN(const auto* program, session->Register(std::move(spec), launch));
 
-  // The first call of a bucket runs as it is, the second is recorded, every later one replays.
+  // The first call of a bucket runs without a graph, the second is recorded, every later one
+  // replays.
   for (const int64_t length : {5, 7, 6, 100, 8, 70, 2000, 128}) {
     const coppice::Tensor x[] = {
         coppice::Tensor::Dense(memory.address(), coppice::DType::kFloat32, {&length, 1})};

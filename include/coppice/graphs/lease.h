@@ -82,7 +82,7 @@ class [[nodiscard]] Lease {
   friend class ReadScope;
 
   internal::Lane* lane_ = nullptr;
-  const internal::OutputTable* outputs_ = nullptr;  // The node\'s, or owned_.
+  const internal::OutputTable* outputs_ = nullptr;  // The node's, or owned_.
   std::unique_ptr<internal::OutputTable, internal::OutputTableDeleter> owned_;  // Eager outputs.
   uint64_t epoch_ = 0;
   std::array<int64_t, kSymbolsMax> extents_{};  // Real ones, for the views.

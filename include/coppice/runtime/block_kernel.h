@@ -346,6 +346,7 @@ class BlockOf {
 #else
 #define COPPICE_KERNEL(Name, threads, Params)                                                      \
   namespace {                                                                                      \
+  static_assert((threads) >= 1 && (threads) <= 1024, "a block has 1 to 1024 threads");             \
   struct Name##Kernel {                                                                            \
     using Block = ::coppice::BlockOf<threads>;                                                     \
     static void Run(Params params, Block block);                                                   \

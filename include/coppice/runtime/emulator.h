@@ -1,6 +1,7 @@
 // The emulator: the driver table made of host code, so that everything runs without a GPU.
 //
-// Rule: it may reject what a GPU tolerates; it never accepts what a GPU rejects.
+// Rule: of driver calls and memory, it may reject what a GPU tolerates; it never accepts what a GPU
+// rejects. Inside a kernel it is host code: see what it does not model.
 //
 // Models
 //   * Virtual memory: one sparse memfd stands for device memory; reserve, create, map, set access,
@@ -56,6 +57,8 @@
 //   * Time, clocks, caches, peers, ECC, several devices, inter-process sharing.
 //   * Concurrency inside a kernel: the threads of a block run in turn, and blocks one after
 //     another.
+//   * Misaligned accesses (716), the size of static shared memory, and host memory that a kernel
+//     touches without declaring it.
 //   * Progress of work while the host neither waits nor queries.
 //   * Stream-ordered pools, memory nodes, conditional nodes, user objects; updates that change more
 //     of an exec than the work of its nodes.
@@ -86,7 +89,8 @@ class Emulator {
   struct Strictness {
     // Reports two accesses to the same bytes, at least one a write, that neither a stream, an
     // event, a graph edge nor the host's waiting orders. Kernels tell what they touch
-    // (COPPICE_ACCESSES). Found when work is submitted, whatever the seed.
+    // (COPPICE_ACCESSES), and what they do not declare is not seen. Found when work is submitted,
+    // whatever the seed.
     bool unordered_access = true;
     // Reports host memory that changes between the submission of a copy from it and the copy.
     bool changed_source = true;

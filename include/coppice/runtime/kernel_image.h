@@ -23,7 +23,8 @@ struct HostBlock {
 };
 
 // Which bytes one launch of a kernel may touch, as the kernel declares them. A declaration may name
-// more than is touched, never less; what is read and written counts as written.
+// more than is touched; less is not noticed, and hides races. What is read and written counts as
+// written.
 class KernelAccesses {
  public:
   struct Range {
