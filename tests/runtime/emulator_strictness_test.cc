@@ -1,6 +1,7 @@
 // Goal: every flag of Emulator::Strictness finds what it says, and nothing of it when it is off.
 // Method: the same few raw calls with the flag on and off; what is in order beside what is not.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -230,6 +231,23 @@ TEST(UnorderedAccessTest, BranchesOfAGraphMeetAtTheirJoin) {
   ASSERT_CU(kSuccess, cu.GraphInstantiateWithFlags(&exec, graph, 0));
   EXPECT_CU(kSuccess, cu.GraphLaunch(exec, machine.stream));
   EXPECT_EQ(ReportsOf(machine).size(), 0U);
+}
+
+// The list of reports.
+
+TEST(ReportsTest, HoldEachTextOnceAndAtMostAHundred) {
+  const Machine machine;
+  const CuStream other = machine.NewStream();
+  const auto race_on = [&](DeviceAddress word) {
+    EXPECT_CU(kSuccess, machine.Store(machine.stream, word, 1));
+    EXPECT_CU(kSuccess, machine.Store(other, word, 2));
+    return ReportsOf(machine).size();
+  };
+  const DeviceAddress word = machine.Allocate(8);
+  EXPECT_EQ(race_on(word), 1U);
+  EXPECT_EQ(race_on(word), 1U);
+  for (size_t round = 2; round <= 110; ++round)
+    EXPECT_EQ(race_on(machine.Allocate(8)), std::min<size_t>(round, 100));
 }
 
 // Sources that change.
