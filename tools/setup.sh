@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build python3
-  libabsl-dev libfmt-dev libcli11-dev nlohmann-json3-dev
+  libabsl-dev libboost-dev libfmt-dev libcli11-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev clang-format valgrind
 )
 
