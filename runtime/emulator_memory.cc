@@ -144,7 +144,8 @@ CuResult Memory::Allocate(DeviceAddress* address, int64_t bytes) {
   views_[*address] = {.bytes = bytes,
                       .access = CuMemAccessFlags::kReadWrite,
                       .handle = 0,
-                      .offset = offset + static_cast<int64_t>(*address - AddressOf(pages))};
+                      .offset = offset + static_cast<int64_t>(*address - AddressOf(pages)),
+                      .id = MakeHandle<uint64_t>()};
   allocations_[*address] = {.pages = pages, .page_bytes = page_bytes, .offset = offset};
   return CuResult::kSuccess;
 }
@@ -238,7 +239,8 @@ CuResult Memory::Map(DeviceAddress address, int64_t bytes, CuMemoryHandle handle
   views_[address] = {.bytes = bytes,
                      .access = CuMemAccessFlags::kNone,
                      .handle = handle,
-                     .offset = found->second.offset};
+                     .offset = found->second.offset,
+                     .id = handle};
   ++found->second.mapping_count;
   mapped_bytes_ += bytes;
   return CuResult::kSuccess;
@@ -301,6 +303,13 @@ bool Memory::Covers(DeviceAddress address, int64_t bytes, CuMemAccessFlags acces
     if (next <= address) return false;
   }
   return next >= address + bytes;
+}
+
+uint64_t Memory::IdOf(DeviceAddress address) const {
+  const auto after = views_.upper_bound(address);
+  if (after == views_.begin()) return 0;
+  const auto& [start, view] = *std::prev(after);
+  return address - start < static_cast<uint64_t>(view.bytes) ? view.id : 0;
 }
 
 // Driver entries. Sizes that do not fit the model are refused here, so that Memory works in
@@ -401,6 +410,14 @@ CuResult MemGetAllocationGranularity(size_t* bytes,
   if (option != CuMemGranularity::kMinimum && option != CuMemGranularity::kRecommended)
     return CuResult::kInvalidValue;
   *bytes = static_cast<size_t>(kGranularity);
+  return CuResult::kSuccess;
+}
+
+CuResult PointerGetAttribute(void* data, CuPointerAttribute attribute, CuDeviceAddress address) {
+  if (data == nullptr || attribute != CuPointerAttribute::kBufferId) return CuResult::kInvalidValue;
+  const uint64_t id = TheState().memory->IdOf(address);
+  if (id == 0) return CuResult::kInvalidValue;
+  *static_cast<uint64_t*>(data) = id;
   return CuResult::kSuccess;
 }
 

@@ -54,6 +54,9 @@ class Memory {
   template <typename Visit>
   void ForEachPhysical(DeviceAddress begin, DeviceAddress end, Visit visit) const;
 
+  // The id of the allocation that holds `address`, mapped or plain; 0 if there is none.
+  uint64_t IdOf(DeviceAddress address) const;
+
   // Lets host code reach device memory, or not. Physical memory and mappings stay as they are.
   void Show(bool shown);
 
@@ -85,6 +88,7 @@ class Memory {
     CuMemAccessFlags access = CuMemAccessFlags::kNone;
     CuMemoryHandle handle = 0;  // 0 for a plain allocation.
     int64_t offset = 0;         // Of the first byte, in device memory.
+    uint64_t id = 0;            // Of the allocation; of a mapping, the handle.
   };
   struct Allocation {
     std::byte* pages = nullptr;  // First page; a guard page lies on either side.

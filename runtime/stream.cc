@@ -126,6 +126,19 @@ DeviceMemory::~DeviceMemory() {
   driver_->table().MemFree(address_);
 }
 
+absl::StatusOr<uint64_t> AllocationIdOf(const Driver& driver, DeviceAddress address) {
+  const RelaxedCaptureScope relaxed(driver);
+  uint64_t id = 0;
+  const CuResult result =
+      driver.table().PointerGetAttribute(&id, CuPointerAttribute::kBufferId, address);
+  if (result == CuResult::kSuccess) return id;
+  if (result != CuResult::kInvalidValue) return driver.ErrorOf(result, "cuPointerGetAttribute");
+  return MakeError(absl::StatusCode::kNotFound,
+                   "AllocationIdOf: no live allocation holds address {:#x}; it was freed or is no "
+                   "device address",
+                   address);
+}
+
 RelaxedCaptureScope::RelaxedCaptureScope(const Driver& driver) : driver_(driver) {
   CuCaptureMode mode = CuCaptureMode::kRelaxed;
   const CuResult result = driver_.table().ThreadExchangeStreamCaptureMode(&mode);

@@ -139,6 +139,14 @@ TEST_P(CaptureLegalityConformanceTest, AskingForFreeMemorySucceedsOrInvalidates)
   ExpectUsable(a);
 }
 
+TEST_P(CaptureLegalityConformanceTest, AskingForTheIdOfAnAllocationSucceedsOrInvalidates) {
+  const DeviceAddress word = NewWords(1);
+  uint64_t id = 0;
+  SucceedsOrInvalidates(
+      [&] { return cu.PointerGetAttribute(&id, CuPointerAttribute::kBufferId, word); });
+  ExpectUsable(a);
+}
+
 TEST_P(CaptureLegalityConformanceTest, MakingAStreamSucceedsOrInvalidates) {
   CuStream stream = nullptr;
   if (SucceedsOrInvalidates([&] { return cu.StreamCreate(&stream, kStreamNonBlocking); })) {

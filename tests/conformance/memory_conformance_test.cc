@@ -1,10 +1,11 @@
-// Goal: plain memory, copies and fills behave as CUDA documents, and memory of every kind costs
-// what it holds. Method: one small test per documented rule, on every driver. Words around a target
-// show that nothing else was written. A device has other users, so what memory costs is asked of
-// the emulator alone.
+// Goal: plain memory, copies and fills behave as CUDA documents, and memory of every kind has its
+// ids and costs what it holds. Method: one small test per documented rule, on every driver. Words
+// around a target show that nothing else was written. A device has other users, so what memory
+// costs is asked of the emulator alone.
 
 #include <cstdint>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "tests/conformance/virtual_memory_fixture.h"
@@ -239,6 +240,75 @@ TEST_P(MemoryConformanceTest, FillFollowsTheWorkBeforeIt) {
     EXPECT_CU(kSuccess, Store(a, word, 7));
   EXPECT_CU(kSuccess, cu.MemsetD8Async(word, 0, sizeof(int64_t), a));
   EXPECT_EQ(Word(word), 0);
+}
+
+// Ids: the documentation of CU_POINTER_ATTRIBUTE_BUFFER_ID. Of mapped memory it says nothing, so
+// that only one mapping is asked, while it is there.
+
+class AllocationIdConformanceTest : public VirtualMemoryTest {
+ protected:
+  CuResult GetId(DeviceAddress address, uint64_t* id) const {
+    return cu.PointerGetAttribute(id, CuPointerAttribute::kBufferId, address);
+  }
+
+  uint64_t IdOf(DeviceAddress address) const {
+    uint64_t id = 0;
+    EXPECT_CU(kSuccess, GetId(address, &id));
+    return id;
+  }
+};
+COPPICE_CONFORMANCE_SUITE(AllocationIdConformanceTest);
+
+TEST_P(AllocationIdConformanceTest, AllocationsHaveDifferentIds) {
+  std::set<uint64_t> ids;
+  for (int i = 0; i < 8; ++i)
+    EXPECT_TRUE(ids.insert(IdOf(NewWords(1))).second);
+}
+
+TEST_P(AllocationIdConformanceTest, EveryByteOfAnAllocationHasItsId) {
+  const DeviceAddress words = NewWords(100);
+  const uint64_t id = IdOf(words);
+  NewWords(100);
+  for (const int offset : {0, 1, 8, 799})
+    EXPECT_EQ(IdOf(words + offset), id) << offset;
+}
+
+TEST_P(AllocationIdConformanceTest, IdsAreNeverGivenOutAgain) {
+  std::set<uint64_t> ids;
+  for (int i = 0; i < 20; ++i) {
+    DeviceAddress address = 0;
+    ASSERT_CU(kSuccess, cu.MemAlloc(&address, 64));
+    EXPECT_TRUE(ids.insert(IdOf(address)).second) << i;
+    EXPECT_CU(kSuccess, cu.MemFree(address));
+  }
+}
+
+TEST_P(AllocationIdConformanceTest, NeitherFreedNorHostMemoryHasAnId) {
+  DeviceAddress address = 0;
+  uint64_t id = 7;
+  ASSERT_CU(kSuccess, cu.MemAlloc(&address, 64));
+  EXPECT_CU(kSuccess, cu.MemFree(address));
+  EXPECT_CU(kInvalidValue, GetId(address, &id));
+  EXPECT_CU(kInvalidValue, GetId(reinterpret_cast<DeviceAddress>(&id), &id));
+  EXPECT_EQ(id, 7U);
+}
+
+TEST_P(AllocationIdConformanceTest, MappedMemoryHasAnId) {
+  const uint64_t other = IdOf(NewWords(1));
+  const DeviceAddress address = Reserve(1);
+  MapFresh(address);
+  const uint64_t id = IdOf(address);
+  EXPECT_NE(id, other);
+  EXPECT_EQ(IdOf(address + kGranule - 1), id);
+  UnmapGranule(address);
+  Unreserve(address, 1);
+}
+
+TEST_P(AllocationIdConformanceTest, QueryNeedsAnAttributeAndAPlaceToGo) {
+  const DeviceAddress word = NewWords(1);
+  uint64_t id = 0;
+  EXPECT_CU(kInvalidValue, cu.PointerGetAttribute(&id, static_cast<CuPointerAttribute>(0), word));
+  EXPECT_CU(kInvalidValue, GetId(word, nullptr));
 }
 
 // What memory costs.

@@ -1,6 +1,7 @@
-// Wrong drivers: the driver, its device and contexts; plain memory, copies and fills.
+// Wrong drivers: the driver, its device and contexts; plain memory, its ids, copies and fills.
 
 #include <cstring>
+#include <iterator>
 
 #include "tests/conformance/mutation.h"
 
@@ -139,6 +140,52 @@ CuResult FreeBytesOfNothing(size_t* free_bytes, size_t* total_bytes) {
   return result;
 }
 
+// Ids.
+
+CuResult AllocateWithTheLeastId(CuDeviceAddress* address, size_t bytes) {
+  const CuResult result = right.MemAlloc(address, bytes);
+  if (result != kSuccess) return result;
+  std::set<uint64_t> taken;
+  for (const auto& [start, id] : notes.ids)
+    taken.insert(id);
+  uint64_t& least = notes.ids[*address];
+  for (least = 1; taken.contains(least);)
+    ++least;
+  return result;
+}
+CuResult FreeWithItsId(CuDeviceAddress address) {
+  const CuResult result = right.MemFree(address);
+  if (result == kSuccess) notes.ids.erase(address);
+  return result;
+}
+CuResult LeastId(void* data, CuPointerAttribute attribute, CuDeviceAddress address) {
+  const CuResult result = right.PointerGetAttribute(data, attribute, address);
+  const auto after = notes.ids.upper_bound(address);
+  if (result == kSuccess && after != notes.ids.begin())
+    *static_cast<uint64_t*>(data) = std::prev(after)->second;
+  return result;
+}
+CuResult OneIdForAll(void* data, CuPointerAttribute attribute, CuDeviceAddress address) {
+  const CuResult result = right.PointerGetAttribute(data, attribute, address);
+  if (result == kSuccess) *static_cast<uint64_t*>(data) = 1;
+  return result;
+}
+CuResult IdOfEachByte(void* data, CuPointerAttribute attribute, CuDeviceAddress address) {
+  const CuResult result = right.PointerGetAttribute(data, attribute, address);
+  if (result == kSuccess) *static_cast<uint64_t*>(data) += address & 7;
+  return result;
+}
+CuResult AnyAttribute(void* data, CuPointerAttribute /*attribute*/, CuDeviceAddress address) {
+  return right.PointerGetAttribute(data, CuPointerAttribute::kBufferId, address);
+}
+CuResult NoIdOfMappings(void* data, CuPointerAttribute attribute, CuDeviceAddress address) {
+  const CuResult result = right.PointerGetAttribute(data, attribute, address);
+  const auto after = notes.mappings.upper_bound(address);
+  const bool is_mapped = after != notes.mappings.begin() &&
+                         address - std::prev(after)->first < std::prev(after)->second.bytes;
+  return is_mapped ? kInvalidValue : result;
+}
+
 // Copies and fills.
 
 CuResult CopyWholeWords(CuDeviceAddress target, const void* source, size_t bytes, CuStream stream) {
@@ -238,6 +285,25 @@ std::vector<Mutant> PlainMemoryMutants() {
        }},
       {"free_twice", "An allocation is freed once.", Change<&T::MemFree, FreeAgain>},
       {"free_nothing", "Freeing gives the memory back.", Skip<&T::MemFree>},
+      {"id_is_given_out_again", "The id of freed memory is never given out again.",
+       [](T& cu) {
+         cu.MemAlloc = AllocateWithTheLeastId;
+         cu.MemFree = FreeWithItsId;
+         cu.PointerGetAttribute = LeastId;
+       }},
+      {"one_id_for_all", "Every allocation has an id of its own.",
+       Change<&T::PointerGetAttribute, OneIdForAll>},
+      {"id_of_each_byte", "All bytes of an allocation have one id.",
+       Change<&T::PointerGetAttribute, IdOfEachByte>},
+      {"freed_memory_has_an_id", "Freed memory has no id: 1.",
+       Misreport<&T::PointerGetAttribute, kInvalidValue>},
+      {"any_pointer_attribute", "An unknown attribute of a pointer is refused.",
+       Change<&T::PointerGetAttribute, AnyAttribute>},
+      {"mappings_have_no_id", "Mapped memory has an id.",
+       [](T& cu) {
+         NoteMemory(cu);
+         cu.PointerGetAttribute = NoIdOfMappings;
+       }},
       {"copy_in_whole_words", "A copy to the device moves every byte.",
        Change<&T::MemcpyHtoDAsync, CopyWholeWords>},
       {"copy_back_in_whole_words", "A copy from the device moves every byte.",

@@ -93,6 +93,7 @@ struct Notes {
   std::map<DeviceAddress, AddressRange> mappings;
   std::map<CuMemoryHandle, size_t> handle_bytes;
   std::map<DeviceAddress, size_t> allocations;
+  std::map<DeviceAddress, uint64_t> ids;  // Of allocations, by their first address.
   std::map<CuGraphExec, CuGraph> templates;
   std::map<CuGraphExec, CuGraphExec> twins;
   std::set<const void*> seen;  // Handles or addresses, as the mutant needs it.

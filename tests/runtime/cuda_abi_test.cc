@@ -160,6 +160,7 @@ COPPICE_SAME_VALUE(CuMemAccessFlags::kRead, CU_MEM_ACCESS_FLAGS_PROT_READ);
 COPPICE_SAME_VALUE(CuMemAccessFlags::kReadWrite, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 COPPICE_SAME_VALUE(CuMemGranularity::kMinimum, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 COPPICE_SAME_VALUE(CuMemGranularity::kRecommended, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+COPPICE_SAME_VALUE(CuPointerAttribute::kBufferId, CU_POINTER_ATTRIBUTE_BUFFER_ID);
 
 static_assert(std::is_same_v<CuDeviceAddress, CUdeviceptr>);
 static_assert(std::is_same_v<CuMemoryHandle, CUmemGenericAllocationHandle>);

@@ -190,6 +190,27 @@ TEST(EmulatorTest, PhysicalMemoryReturnsAtTheLastUnmapAndRelease) {
   EXPECT_EQ(machine.emulator->live().physical_bytes, 0);
 }
 
+TEST(EmulatorTest, MappedMemoryHasTheIdOfItsHandleWhileItIsMapped) {
+  Machine machine;
+  const CuMemoryHandle handle = machine.CreateGranules();
+  const DeviceAddress first = machine.MapGranule(handle, CuMemAccessFlags::kRead);
+  const DeviceAddress second = machine.MapGranule(handle, CuMemAccessFlags::kNone);
+  const auto id_of = [&](DeviceAddress address) {
+    uint64_t id = 0;
+    const CuResult result =
+        machine.cu.PointerGetAttribute(&id, CuPointerAttribute::kBufferId, address);
+    return result == CuResult::kInvalidValue ? 0 : id;
+  };
+  const uint64_t id = id_of(first);
+  EXPECT_NE(id, 0U);
+  EXPECT_EQ(id_of(second + kGranule - 1), id);
+  EXPECT_CU(kSuccess, machine.cu.MemUnmap(first, kGranule));
+  EXPECT_EQ(id_of(first), 0U);
+  EXPECT_CU(kSuccess, machine.cu.MemMap(first, kGranule, 0, machine.CreateGranules(), 0));
+  EXPECT_NE(id_of(first), 0U);
+  EXPECT_NE(id_of(first), id);
+}
+
 TEST(EmulatorTest, ReadableTellsWhatKernelsMayRead) {
   Machine machine;
   const int64_t granule = static_cast<int64_t>(kGranule);

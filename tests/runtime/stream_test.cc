@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -43,6 +44,7 @@ class StreamTest : public testing::Test {
 using ContextTest = StreamTest;
 using EventTest = StreamTest;
 using DeviceMemoryTest = StreamTest;
+using AllocationIdTest = StreamTest;
 using RelaxedCaptureScopeTest = StreamTest;
 
 TEST_F(ContextTest, CreateRetainsAndMakesCurrent) {
@@ -203,6 +205,37 @@ TEST_F(DeviceMemoryTest, RefusesSizesBelowOneByteAndBeyondTheDevice) {
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
+TEST_F(AllocationIdTest, TellsLiveAllocationsFromEachOtherAndFromThoseBefore) {
+  std::set<uint64_t> ids;
+  for (int i = 0; i < 3; ++i) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory memory, DeviceMemory::Create(driver_, 100));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const uint64_t id, AllocationIdOf(driver_, memory.address()));
+    EXPECT_TRUE(ids.insert(id).second);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const uint64_t last,
+                                 AllocationIdOf(driver_, memory.address() + 99));
+    EXPECT_EQ(last, id);
+  }
+}
+
+TEST_F(AllocationIdTest, AddressInNoLiveAllocationIsNotFound) {
+  DeviceAddress freed = 0;
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory memory, DeviceMemory::Create(driver_, 100));
+    freed = memory.address();
+  }
+  EXPECT_THAT(AllocationIdOf(driver_, freed), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(AllocationIdOf(driver_, 0), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST(AllocationIdFailureTest, OtherErrorsAreTheDriversOwn) {
+  DriverTable table = SucceedingTable();
+  table.PointerGetAttribute = [](void*, CuPointerAttribute, CuDeviceAddress) {
+    return CuResult::kIllegalAddress;
+  };
+  const Driver driver(table, DriverKind::kEmulator);
+  EXPECT_EQ(CuResultOf(AllocationIdOf(driver, 0).status()), CuResult::kIllegalAddress);
+}
+
 TEST_F(RelaxedCaptureScopeTest, RestoresTheModeOfTheThread) {
   CuCaptureMode mode = CuCaptureMode::kThreadLocal;
   ASSERT_OK(driver_.Call<&DriverTable::ThreadExchangeStreamCaptureMode>(&mode));
@@ -232,6 +265,7 @@ TEST_F(RelaxedCaptureScopeTest, OwnersDoNotBreakACaptureOfTheApplication) {
   std::optional<Event> event = *Event::Create(driver_);
   std::optional<Stream> other = *Stream::Create(driver_);
   ASSERT_OK(event->Record(other->handle()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory memory, DeviceMemory::Create(driver_, 16));
   const CuStream application = device_.stream();
   ASSERT_OK(driver_.Call<&DriverTable::StreamBeginCapture>(application, CuCaptureMode::kGlobal));
   // Every one of these is forbidden to a thread in the default mode.
@@ -241,6 +275,7 @@ TEST_F(RelaxedCaptureScopeTest, OwnersDoNotBreakACaptureOfTheApplication) {
   event.reset();
   other.reset();
   EXPECT_OK(DeviceMemory::Create(driver_, 16));
+  EXPECT_OK(AllocationIdOf(driver_, memory.address()));
   EXPECT_OK(Stream::Create(driver_));
   CuGraph graph = nullptr;
   EXPECT_OK(driver_.Call<&DriverTable::StreamEndCapture>(application, &graph));

@@ -108,6 +108,10 @@ void AddMemoryCalls(CallList& list) {
            [](Scene& scene) { return scene.cu().MemAlloc(&scene.made_memory, Scene::kBytes); });
   list.Add(&DriverTable::MemFree,
            [](Scene& scene) { return UsedUp(scene.cu().MemFree(scene.memory), scene.memory); });
+  list.Add(&DriverTable::PointerGetAttribute, [](Scene& scene) {
+    uint64_t id = 0;
+    return scene.cu().PointerGetAttribute(&id, CuPointerAttribute::kBufferId, scene.memory);
+  });
 }
 
 // Work for `stream`: on the idle stream it runs, on the capturing one it becomes a node.

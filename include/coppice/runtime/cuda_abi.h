@@ -120,6 +120,7 @@ enum class CuMemLocationType : int { kInvalid = 0, kDevice = 1 };
 enum class CuMemAllocationType : int { kInvalid = 0, kPinned = 1 };
 enum class CuMemAccessFlags : int { kNone = 0, kRead = 1, kReadWrite = 3 };
 enum class CuMemGranularity : int { kMinimum = 0, kRecommended = 1 };
+enum class CuPointerAttribute : int { kBufferId = 7 };
 
 struct CuMemLocation {
   CuMemLocationType type = CuMemLocationType::kInvalid;

@@ -9,6 +9,8 @@
 //     or not accessible is PROT_NONE.
 //   * Plain allocations (cuMemAlloc), 512-byte aligned, each in pages of its own that end at a
 //     guard page. The host bounds their number: about 32,000 where vm.max_map_count is 65,530.
+//   * Every allocation has an id that no other ever has (cuPointerGetAttribute); mapped memory has
+//     that of its cuMemCreate handle.
 //   * Memory is poisoned: 0xCB in every fresh physical byte, and in a block's shared memory.
 //   * Streams and events with CUDA's ordering. Work is queued, and executes only inside calls that
 //     wait or query, or when more than `Options::queue_limit` operations are queued, on the calling
@@ -46,6 +48,7 @@
 //     kInvalidValue.
 //   * Launch dimensions other than the kernel's own block size, dynamic shared memory, parameters
 //     through `extra`, loader options, flags of cuGraphInstantiate.
+//   * Attributes of a pointer other than its allocation's id: kInvalidValue.
 //   * Physical memory that other processes may share; access rights for part of a mapping;
 //     unmapping several mappings at once.
 //   * While a stream captures: to destroy it, to destroy or instantiate the graph it writes to, to

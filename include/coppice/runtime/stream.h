@@ -1,5 +1,5 @@
-// Move-only owners of what orders work on a device: the primary context, streams and events; and a
-// plain device allocation.
+// Move-only owners of what orders work on a device: the primary context, streams and events; and
+// plain device allocations, with what tells one from another.
 //
 // Units: bytes. Threads: an owner is used by one thread at a time; the handles inside follow CUDA's
 // rules. Every owner keeps a reference to its Driver, which must outlive it. Destructors ignore
@@ -114,6 +114,15 @@ class DeviceMemory {
   DeviceAddress address_;
   int64_t bytes_;
 };
+
+// A number that tells the live allocation that holds `address` from every other of this process,
+// past and future: whoever keeps it finds out later that memory was freed, although an address may
+// have been given out again. It is the driver's for cuMemAlloc; for mapped memory it changes when
+// other physical memory is mapped there, as far as the driver tells mappings apart.
+//
+// Errors: kNotFound if no live allocation holds the address. Cost: three driver calls; a failure
+// allocates. Runs in a RelaxedCaptureScope.
+absl::StatusOr<uint64_t> AllocationIdOf(const Driver& driver, DeviceAddress address);
 
 // Puts the calling thread into relaxed capture mode while it lives, so that a call which capture
 // forbids cannot invalidate a capture of the embedding application.
