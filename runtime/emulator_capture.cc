@@ -5,6 +5,8 @@
 // waiting for it unites the tails (join).
 
 #include <algorithm>
+#include <cstring>
+#include <span>
 
 #include "emulator_state.h"
 
@@ -14,6 +16,17 @@ namespace {
 void SetTail(StreamState& stream, std::vector<CuGraphNode> tail) {
   stream.tail = std::move(tail);
   stream.tail_data.assign(stream.tail.size(), {});
+}
+
+// Adds the nodes that the tail has not.
+void Unite(std::vector<CuGraphNode>* tail, std::span<const CuGraphNode> nodes) {
+  for (const CuGraphNode node : nodes)
+    if (std::find(tail->begin(), tail->end(), node) == tail->end()) tail->push_back(node);
+}
+
+bool IsPlain(const CuGraphEdgeData& edge) {
+  constexpr CuGraphEdgeData kPlain;
+  return std::memcmp(&edge, &kPlain, sizeof(edge)) == 0;
 }
 
 // True if every node that a stream of the capture ends with is the origin's last, or before it.
@@ -132,8 +145,7 @@ CuResult CaptureWait(State& state, StreamState& stream, const EventState& event)
   }
   stream.capture = capture;
   std::vector<CuGraphNode> tail = stream.tail;
-  for (const CuGraphNode node : event.captured->nodes)
-    if (std::find(tail.begin(), tail.end(), node) == tail.end()) tail.push_back(node);
+  Unite(&tail, event.captured->nodes);
   SetTail(stream, std::move(tail));
   return CuResult::kSuccess;
 }
@@ -223,6 +235,31 @@ CuResult StreamGetCaptureInfo(CuStream stream,  // NOLINT(readability-function-s
   if (dependencies != nullptr) *dependencies = found->tail.data();
   if (edge_data != nullptr) *edge_data = found->tail_data.data();
   if (dependency_count != nullptr) *dependency_count = found->tail.size();
+  return CuResult::kSuccess;
+}
+
+CuResult StreamUpdateCaptureDependencies(CuStream stream,
+                                         CuGraphNode* dependencies,
+                                         const CuGraphEdgeData* edge_data,
+                                         size_t dependency_count,
+                                         unsigned flags) {
+  State& state = TheState();
+  StreamState* const found = state.scheduler.Find(stream);
+  if (found == nullptr) return CuResult::kInvalidHandle;
+  if (found->capture == nullptr) return CuResult::kIllegalState;
+  if (found->capture->invalidated) return CuResult::kStreamCaptureInvalidated;
+  if (flags != kAddCaptureDependencies && flags != kSetCaptureDependencies)
+    return CuResult::kInvalidValue;
+  if (edge_data != nullptr && !std::all_of(edge_data, edge_data + dependency_count, IsPlain))
+    return CuResult::kInvalidValue;
+  std::vector<int> indices;
+  const CuResult result = FindDependencies(state, *state.graphs.Find(found->capture->graph),
+                                           dependencies, dependency_count, &indices);
+  if (result != CuResult::kSuccess) return result;
+  std::vector<CuGraphNode> tail;
+  if (flags == kAddCaptureDependencies) tail = found->tail;
+  Unite(&tail, {dependencies, dependency_count});
+  SetTail(*found, std::move(tail));
   return CuResult::kSuccess;
 }
 

@@ -88,24 +88,6 @@ bool IsChain(const Snapshot& snapshot) {
   return true;
 }
 
-// Turns dependency handles into indices. They have to be nodes of `graph`, each once.
-CuResult FindDependencies(const State& state,
-                          const GraphState& graph,
-                          const CuGraphNode* dependencies,
-                          size_t count,
-                          std::vector<int>* indices) {
-  if (dependencies == nullptr && count > 0) return CuResult::kInvalidValue;
-  for (size_t i = 0; i < count; ++i) {
-    const NodeState* const node = state.nodes.Find(dependencies[i]);
-    if (node == nullptr) return CuResult::kInvalidHandle;
-    if (node->graph != &graph ||
-        std::find(indices->begin(), indices->end(), node->index) != indices->end())
-      return CuResult::kInvalidValue;
-    indices->push_back(node->index);
-  }
-  return CuResult::kSuccess;
-}
-
 // Where a new node goes, as every GraphAdd entry is told.
 struct Place {
   CuGraphNode* node;
@@ -184,6 +166,23 @@ void RemoveGraph(State& state, CuGraph graph) {
   const std::unique_ptr<GraphState> removed = state.graphs.Take(graph);
   for (const CuGraphNode node : removed->node_handles)
     state.nodes.Take(node);
+}
+
+CuResult FindDependencies(const State& state,
+                          const GraphState& graph,
+                          const CuGraphNode* dependencies,
+                          size_t count,
+                          std::vector<int>* indices) {
+  if (dependencies == nullptr && count > 0) return CuResult::kInvalidValue;
+  for (size_t i = 0; i < count; ++i) {
+    const NodeState* const node = state.nodes.Find(dependencies[i]);
+    if (node == nullptr) return CuResult::kInvalidHandle;
+    if (node->graph != &graph ||
+        std::find(indices->begin(), indices->end(), node->index) != indices->end())
+      return CuResult::kInvalidValue;
+    indices->push_back(node->index);
+  }
+  return CuResult::kSuccess;
 }
 
 void Snapshot::AddLibrary(CuLibrary library) {

@@ -395,6 +395,12 @@ CuResult UseCapturedEvent(State& state, const EventState& event);
 CuGraph NewGraph(State& state, Capture* capture);
 CuGraphNode AddNode(State& state, GraphState& graph, GraphNode node);
 void RemoveGraph(State& state, CuGraph graph);
+// Turns dependency handles into indices. They have to be nodes of `graph`, each once.
+CuResult FindDependencies(const State& state,
+                          const GraphState& graph,
+                          const CuGraphNode* dependencies,
+                          size_t count,
+                          std::vector<int>* indices);
 std::unique_ptr<Snapshot> TakeSnapshot(const GraphState& graph,
                                        absl::flat_hash_map<CuGraphNode, int>* places);
 

@@ -25,6 +25,26 @@ absl::StatusOr<std::vector<CuGraphNode>> NodesOf(const Driver& driver, CuGraph g
   return nodes;
 }
 
+// What a stream captures.
+struct CaptureInfo {
+  CuCaptureStatus status = CuCaptureStatus::kNone;
+  CuGraph graph = nullptr;  // Belongs to the capture.
+  const CuGraphNode* dependencies = nullptr;
+  size_t dependency_count = 0;
+};
+
+// Without a place for `edge_data` the driver refuses a capture that has programmatic edges.
+absl::StatusOr<CaptureInfo> InfoOf(const Driver& driver,
+                                   CuStream stream,
+                                   const CuGraphEdgeData** edge_data) {
+  CaptureInfo info;
+  uint64_t id = 0;
+  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::StreamGetCaptureInfo>(
+      stream, &info.status, &id, &info.graph, &info.dependencies, edge_data,
+      &info.dependency_count));
+  return info;
+}
+
 }  // namespace
 
 absl::StatusOr<Graph> Graph::Create(const Driver& driver) {
@@ -126,19 +146,30 @@ absl::StatusOr<Graph> Capture::End() {
 
 absl::StatusOr<std::vector<CuGraphNode>> Capture::Nodes() const {
   COPPICE_CHECK(stream_ != nullptr, "the capture has ended already");
-  CuCaptureStatus status = CuCaptureStatus::kNone;
-  uint64_t id = 0;
-  CuGraph graph = nullptr;
-  const CuGraphNode* dependencies = nullptr;
   const CuGraphEdgeData* edge_data = nullptr;
-  size_t dependency_count = 0;
-  COPPICE_RETURN_IF_ERROR(driver_->Call<&DriverTable::StreamGetCaptureInfo>(
-      stream_, &status, &id, &graph, &dependencies, &edge_data, &dependency_count));
-  if (status != CuCaptureStatus::kActive) {
+  COPPICE_ASSIGN_OR_RETURN(const CaptureInfo info, InfoOf(*driver_, stream_, &edge_data));
+  if (info.status != CuCaptureStatus::kActive) {
     return MakeError(absl::StatusCode::kAborted,
                      "Capture::Nodes: the capture was invalidated; end it and retry");
   }
-  return NodesOf(*driver_, graph);
+  return NodesOf(*driver_, info.graph);
+}
+
+absl::Status AddChildToCapture(const Driver& driver, CuStream stream, const Graph& child) {
+  // A child has plain edges only: where others lead, the driver says so here.
+  COPPICE_ASSIGN_OR_RETURN(const CaptureInfo info, InfoOf(driver, stream, nullptr));
+  if (info.status == CuCaptureStatus::kNone)
+    return FailedPrecondition(
+        "AddChildToCapture: the stream does not capture; begin a capture or launch the graph");
+  if (info.status == CuCaptureStatus::kInvalidated)
+    return MakeError(absl::StatusCode::kAborted,
+                     "AddChildToCapture: the capture was invalidated; end it and retry");
+  CuGraphNode node = nullptr;
+  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::GraphAddChildGraphNode>(
+      &node, info.graph, info.dependencies, info.dependency_count, child.handle()));
+  return driver.Call<&DriverTable::StreamUpdateCaptureDependencies>(
+      stream, &node, static_cast<const CuGraphEdgeData*>(nullptr), size_t{1},
+      kSetCaptureDependencies);
 }
 
 }  // namespace coppice

@@ -1,5 +1,8 @@
 // Wrong drivers: what a capture records, how it begins and ends, and what it tells.
 
+#include <algorithm>
+#include <vector>
+
 #include "tests/conformance/mutation.h"
 
 namespace coppice::mutation {
@@ -237,6 +240,56 @@ void NoNodes(uint64_t& /*id*/, CuGraph& /*graph*/, size_t& count) {
   count = 0;
 }
 
+// Dependencies.
+
+// Any of `from` is taken for `to`.
+template <unsigned from, unsigned to>
+CuResult UpdateByOtherFlag(CuStream stream,
+                           CuGraphNode* nodes,
+                           const CuGraphEdgeData* data,
+                           size_t count,
+                           unsigned flags) {
+  return right.StreamUpdateCaptureDependencies(stream, nodes, data, count,
+                                               flags == from ? to : flags);
+}
+CuResult UpdateByOwnNodesOnly(CuStream stream,
+                              CuGraphNode* nodes,
+                              const CuGraphEdgeData* data,
+                              size_t count,
+                              unsigned flags) {
+  const CuGraph graph = CaptureOf(stream).graph;
+  size_t own_count = 0;
+  if (graph != nullptr) right.GraphGetNodes(graph, nullptr, &own_count);
+  std::vector<CuGraphNode> own(own_count);
+  if (graph != nullptr) right.GraphGetNodes(graph, own.data(), &own_count);
+  const bool is_foreign = nodes != nullptr && count == 1 && graph != nullptr &&
+                          std::find(own.begin(), own.end(), *nodes) == own.end();
+  return is_foreign ? kSuccess
+                    : right.StreamUpdateCaptureDependencies(stream, nodes, data, count, flags);
+}
+CuResult UpdateAllStreams(CuStream stream,
+                          CuGraphNode* nodes,
+                          const CuGraphEdgeData* data,
+                          size_t count,
+                          unsigned flags) {
+  for (const auto& [origin, capture] : notes.captures)
+    if (origin != stream && CaptureOf(origin).id == CaptureOf(stream).id)
+      right.StreamUpdateCaptureDependencies(origin, nodes, data, count, flags);
+  return right.StreamUpdateCaptureDependencies(stream, nodes, data, count, flags);
+}
+CuResult AddNoChildToCaptures(CuGraphNode* node,
+                              CuGraph graph,
+                              const CuGraphNode* dependencies,
+                              size_t count,
+                              CuGraph child) {
+  const bool captures =
+      std::any_of(notes.captures.begin(), notes.captures.end(), [graph](const auto& capture) {
+        return graph != nullptr && CaptureOf(capture.first).graph == graph;
+      });
+  return captures ? right.GraphAddEmptyNode(node, graph, dependencies, count)
+                  : right.GraphAddChildGraphNode(node, graph, dependencies, count, child);
+}
+
 }  // namespace
 
 std::vector<Mutant> CaptureMutants() {
@@ -311,6 +364,31 @@ std::vector<Mutant> CaptureMutants() {
        ChangeInfo<OneNode>},
       {"info_without_nodes", "Capture information has the last node of the stream.",
        ChangeInfo<NoNodes>},
+      {"dependencies_are_never_set", "What a node depends on can be replaced.",
+       Change<&T::StreamUpdateCaptureDependencies,
+              UpdateByOtherFlag<kSetCaptureDependencies, kAddCaptureDependencies>>},
+      {"dependencies_are_never_added", "What a node depends on can be added to.",
+       Change<&T::StreamUpdateCaptureDependencies,
+              UpdateByOtherFlag<kAddCaptureDependencies, kSetCaptureDependencies>>},
+      {"dependencies_with_flags", "An update of dependencies takes no unknown flag.",
+       Change<&T::StreamUpdateCaptureDependencies,
+              UpdateByOtherFlag<kSetCaptureDependencies + 1, kSetCaptureDependencies>>},
+      {"dependencies_of_other_graph", "A captured node depends on nodes of its own graph.",
+       Change<&T::StreamUpdateCaptureDependencies, UpdateByOwnNodesOnly>},
+      {"dependencies_of_all_streams", "Every stream of a capture has dependencies of its own.",
+       [](T& cu) {
+         NoteCaptures(cu);
+         cu.StreamUpdateCaptureDependencies = UpdateAllStreams;
+       }},
+      {"dependencies_without_capture", "A stream that does not capture has none: 401.",
+       Misreport<&T::StreamUpdateCaptureDependencies, kIllegalState>},
+      {"dependencies_after_invalidation", "An invalidated capture takes no dependencies: 901.",
+       Misreport<&T::StreamUpdateCaptureDependencies, kStreamCaptureInvalidated>},
+      {"child_of_a_capture_is_empty", "A child that is added to a capture runs with it.",
+       [](T& cu) {
+         NoteCaptures(cu);
+         cu.GraphAddChildGraphNode = AddNoChildToCaptures;
+       }},
   };
 }
 

@@ -4,6 +4,7 @@
 #include "coppice/runtime/graph.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -273,6 +274,63 @@ TEST_F(CaptureTest, NodesAreThoseCapturedSoFar) {
   EXPECT_EQ(two.size(), 2U);
   EXPECT_THAT(two, Each(NotNull()));
   EXPECT_THAT(two, testing::Contains(one[0]));
+}
+
+using AddChildToCaptureTest = GraphTest;
+
+TEST_F(AddChildToCaptureTest, PutsACopyBetweenEarlierAndLaterWork) {
+  // The word is what the last of three stores leaves, so that the child is seen both as the last
+  // and before another.
+  for (const bool has_more : {false, true}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(Capture recording, Capture::Begin(driver_, device_.stream()));
+    ASSERT_OK(LaunchStore(device_.stream(), 2));
+    auto child = std::make_unique<Graph>(*recording.End());
+    COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(driver_, device_.stream()));
+    ASSERT_OK(LaunchStore(device_.stream(), 1));
+    ASSERT_OK(AddChildToCapture(driver_, device_.stream(), *child));
+    child.reset();
+    if (has_more) {
+      ASSERT_OK(LaunchStore(device_.stream(), 3));
+    }
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Graph graph, capture.End());
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Graph::Topology topology, graph.GetTopology());
+    EXPECT_EQ(topology.nodes.size(), has_more ? 3U : 2U) << "the child is one node";
+    EXPECT_TRUE(topology.IsChain());
+    COPPICE_ASSERT_OK_AND_ASSIGN(const GraphExec exec, GraphExec::Instantiate(driver_, graph));
+    ASSERT_OK(driver_.Call<&DriverTable::GraphLaunch>(exec.handle(), device_.stream()));
+    EXPECT_EQ(Word(), has_more ? 3 : 2);
+  }
+}
+
+TEST_F(AddChildToCaptureTest, NeedsACaptureThatGoesOn) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph child, Graph::Create(driver_));
+  EXPECT_THAT(AddChildToCapture(driver_, device_.stream(), child),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Capture capture, Capture::Begin(driver_, device_.stream()));
+  Invalidate(device_.stream());
+  EXPECT_THAT(AddChildToCapture(driver_, device_.stream(), child),
+              StatusIs(absl::StatusCode::kAborted));
+}
+
+TEST(AddChildToCaptureFailureTest, ErrorsOfTheDriverAreReturned) {
+  DriverTable table = SucceedingTable();
+  table.StreamGetCaptureInfo = [](CuStream, CuCaptureStatus* status, uint64_t*, CuGraph*,
+                                  const CuGraphNode**, const CuGraphEdgeData**, size_t*) {
+    *status = CuCaptureStatus::kActive;
+    return CuResult::kSuccess;
+  };
+  table.StreamUpdateCaptureDependencies = [](CuStream, CuGraphNode*, const CuGraphEdgeData*, size_t,
+                                             unsigned) { return CuResult::kIllegalState; };
+  const Driver stale(table, DriverKind::kEmulator);
+  EXPECT_EQ(CuResultOf(AddChildToCapture(stale, nullptr, Graph(stale, nullptr))),
+            CuResult::kIllegalState);
+  table.StreamGetCaptureInfo = [](CuStream, CuCaptureStatus*, uint64_t*, CuGraph*,
+                                  const CuGraphNode**, const CuGraphEdgeData** edge_data, size_t*) {
+    return edge_data == nullptr ? CuResult::kLossyQuery : CuResult::kSuccess;
+  };
+  const Driver programmatic(table, DriverKind::kEmulator);
+  EXPECT_EQ(CuResultOf(AddChildToCapture(programmatic, nullptr, Graph(programmatic, nullptr))),
+            CuResult::kLossyQuery);
 }
 
 using CaptureDeathTest = GraphTest;

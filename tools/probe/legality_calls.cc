@@ -247,6 +247,13 @@ CuResult GetCaptureInfo(Scene& scene) {
                                          &count);
 }
 
+template <CuStream (Scene::*stream)() const>
+CuResult UpdateCaptureDependencies(Scene& scene) {
+  CuGraphNode node = scene.captured_node;
+  return scene.cu().StreamUpdateCaptureDependencies((scene.*stream)(), &node, nullptr, 1,
+                                                    kSetCaptureDependencies);
+}
+
 void AddCaptureCalls(CallList& list) {
   // Relaxed, so that the second capture forbids nothing and may end on any thread.
   list.Add(&DriverTable::StreamBeginCapture, [](Scene& scene) {
@@ -268,6 +275,9 @@ void AddCaptureCalls(CallList& list) {
   });
   list.Add(&DriverTable::StreamGetCaptureInfo, &GetCaptureInfo<&Scene::idle>);
   list.Add(&DriverTable::StreamGetCaptureInfo, "capturing", &GetCaptureInfo<&Scene::capturing>);
+  list.Add(&DriverTable::StreamUpdateCaptureDependencies, &UpdateCaptureDependencies<&Scene::idle>);
+  list.Add(&DriverTable::StreamUpdateCaptureDependencies, "capturing",
+           &UpdateCaptureDependencies<&Scene::capturing>);
   list.Add(&DriverTable::ThreadExchangeStreamCaptureMode, [](Scene& scene) {
     CuCaptureMode mode = CuCaptureMode::kRelaxed;
     const CuResult result = scene.cu().ThreadExchangeStreamCaptureMode(&mode);

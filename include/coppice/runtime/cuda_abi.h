@@ -87,6 +87,8 @@ enum class CuDeviceAttribute : int {
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDefault = 0;
 inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr unsigned kAddCaptureDependencies = 0;
+inline constexpr unsigned kSetCaptureDependencies = 1;
 
 // A 64-bit flag of cuGetProcAddress: entries that mean the legacy default stream by stream 0.
 inline constexpr uint64_t kGetProcAddressLegacyStream = 1;

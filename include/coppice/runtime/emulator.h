@@ -25,7 +25,8 @@
 //     wait for nothing: work that runs later faults.
 //   * Capture: modes, the per-thread exchange mode, a table of what each mode forbids, fork and
 //     join through events, the result codes 401 and 900 to 908 (but 906, which needs the legacy
-//     stream), cross-thread invalidation. An invalidated capture destroys its graph at once.
+//     stream), cross-thread invalidation, changes to what a stream's next node depends on. An
+//     invalidated capture destroys its graph at once.
 //   * Graphs of kernel, memcpy, memset, host, child and empty nodes; instantiate takes a snapshot,
 //     and an update of it leaves queued launches alone; one exec never overlaps itself; launch or
 //     upload into a capturing stream is 900. A node depends on nodes that exist, so no graph has a
@@ -46,6 +47,7 @@
 //   * A memcpy or memset that is not one-dimensional, whose device range is not mapped when it is
 //     submitted, that names device memory as host memory, or of no bytes in a capture:
 //     kInvalidValue.
+//   * Edges of a capture that carry data, as those of programmatic launches do: kInvalidValue.
 //   * Launch dimensions other than the kernel's own block size, dynamic shared memory, parameters
 //     through `extra`, loader options, flags of cuGraphInstantiate.
 //   * Attributes of a pointer other than its allocation's id: kInvalidValue.

@@ -101,4 +101,13 @@ class Capture {
   CuStream stream_;  // Null once ended or moved from.
 };
 
+// Adds a copy of `child` as one node to what `stream` captures: it runs after what the stream has
+// captured so far and before what it captures later. This is how recorded work gets into a capture
+// of the embedding application, since no capture takes a launch of a graph.
+//
+// Errors: kFailedPrecondition if the stream does not capture; kAborted if its capture was
+// invalidated. After an error of a driver call the capture may hold the child without an order, so
+// its graph must not be launched. Cost: three driver calls; allocates only in the driver.
+absl::Status AddChildToCapture(const Driver& driver, CuStream stream, const Graph& child);
+
 }  // namespace coppice
