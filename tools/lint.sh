@@ -9,4 +9,4 @@ if ! command -v run-clang-tidy >/dev/null; then
   exit 1
 fi
 cmake --preset dev
-run-clang-tidy -quiet -p build/dev "$PWD/(runtime|allocator|graphs|tools|tests)/.*${1:-}"
+run-clang-tidy -quiet -p build/dev "$PWD/(base|runtime|allocator|graphs|tools|tests)/.*${1:-}"

@@ -11,7 +11,7 @@ import re
 import sys
 
 LAYERS = {"base": 0, "runtime": 1, "allocator": 2, "graphs": 3}
-PURE = {"plan", "planner", "range_allocator", "padding_policy", "gate"}
+PURE = {"plan", "planner", "range_allocator", "padding_policy", "gate", "guards", "dynamic_axes"}
 DLOPEN_FILES = {"runtime/cuda_loader.cc", "tools/model/cublas.cc"}
 CUDA_HEADER_FILES = {"tests/runtime/cuda_abi_test.cc"}
 # These two files spell out what the others may not contain.

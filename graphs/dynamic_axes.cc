@@ -1,0 +1,75 @@
+// Dynamic axes: the entries and their patterns. std::regex reports by exceptions, which end here.
+
+#include "coppice/graphs/dynamic_axes.h"
+
+#include <charconv>
+#include <optional>
+#include <regex>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "coppice/base/check.h"
+#include "coppice/base/status.h"
+#include "coppice/base/tensor.h"
+
+namespace coppice {
+namespace {
+
+std::optional<std::regex> CompilePattern(const std::string& pattern) {
+  try {
+    return std::regex(pattern, std::regex::ECMAScript);
+  } catch (const std::regex_error&) {
+    return std::nullopt;
+  }
+}
+
+std::string_view Trim(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
+}
+
+// Errors say what is wrong with the entry; the caller adds where it is.
+absl::StatusOr<DynamicAxis> ParseEntry(std::string_view entry) {
+  const size_t colon = entry.rfind(':');
+  if (colon == std::string_view::npos) return InvalidArgument("it has no ':' and axis");
+  DynamicAxis dynamic{.pattern = std::string(entry.substr(0, colon))};
+  if (dynamic.pattern.empty()) return InvalidArgument("it has no pattern before the ':'");
+  const std::string_view axis = entry.substr(colon + 1);
+  const char* end = axis.data() + axis.size();
+  const std::from_chars_result read = std::from_chars(axis.data(), end, dynamic.axis);
+  if (read.ec != std::errc() || read.ptr != end || dynamic.axis < 0 || dynamic.axis >= kRankMax)
+    return InvalidArgument("its axis \"{}\" is no integer in [0, {}]", axis, kRankMax - 1);
+  if (!CompilePattern(dynamic.pattern))
+    return InvalidArgument("its pattern \"{}\" is no regular expression", dynamic.pattern);
+  return dynamic;
+}
+
+}  // namespace
+
+bool DynamicAxis::Matches(const std::string& name) const {
+  const std::optional<std::regex> compiled = CompilePattern(pattern);
+  COPPICE_CHECK(compiled.has_value(), "the pattern is no regular expression");
+  return std::regex_match(name, *compiled);
+}
+
+absl::StatusOr<std::vector<DynamicAxis>> ParseDynamicAxes(const std::string& text) {
+  std::vector<DynamicAxis> axes;
+  std::string_view rest = text;
+  if (Trim(rest).empty()) return axes;
+  for (size_t comma = 0; comma != std::string_view::npos;) {
+    comma = rest.find(',');
+    const std::string_view entry = Trim(rest.substr(0, comma));
+    absl::StatusOr<DynamicAxis> axis = ParseEntry(entry);
+    if (!axis.ok())
+      return InvalidArgument(
+          "ParseDynamicAxes: \"{}\" has the entry \"{}\", but {}; write entries such as x:0,kv.*:1",
+          text, entry, MessageOf(axis.status()));
+    axes.push_back(*std::move(axis));
+    if (comma != std::string_view::npos) rest.remove_prefix(comma + 1);
+  }
+  return axes;
+}
+
+}  // namespace coppice

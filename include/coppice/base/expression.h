@@ -1,0 +1,127 @@
+// An expression: integer arithmetic over named values, parsed once and evaluated many times.
+//
+//   or
+//   and                      each line binds tighter than the one above it
+//   not x                    these give 0 or 1, and take what is not 0 for true
+//   == != < <= > >=          0 or 1; they do not chain: write a < b and b < c
+//   + -
+//   * // %                   // rounds down, and % has the sign of its right side
+//   -x
+//   ceildiv(a, b)            a / b rounded up
+//   align(a, b)              the least multiple of b that is >= a
+//   min(a, b), max(a, b), select(c, a, b)    select is a if c is true, else b
+//
+// Operators of one line go from left to right. Integers are decimal, at most 2^63 - 1. Names are
+// letters, digits and `_`, and do not start with a digit. There are no floats.
+//
+// Arithmetic that an int64 cannot hold, or that divides by 0, has a fault in place of a value, and
+// so has what is computed from it; of two faults, the division by zero. `and`, `or` and `select`
+// go by their first operand: its fault is theirs, and what it makes irrelevant (the right side of
+// a false `and` or a true `or`, the other side of a `select`) is ignored, fault and all. So
+// `n != 0 and 8 // n == 2` never has one.
+//
+// Units: values are plain int64; their names say what they count. Threads: immutable once parsed;
+// every const method may be called from any thread.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace coppice {
+
+// Why arithmetic has no value; the greater one wins.
+enum class ArithmeticFault : uint8_t { kNone, kOverflow, kDivisionByZero };
+
+// What people read: "none", "overflow", "division by zero".
+const char* NameOf(ArithmeticFault fault);
+
+// The outcome of arithmetic. Without default values, so that an array of them costs nothing.
+struct Computed {
+  int64_t value;  // 0 if there is a fault.
+  ArithmeticFault fault;
+
+  bool ok() const { return fault == ArithmeticFault::kNone; }
+  bool is_true() const { return ok() && value != 0; }  // Not if there is a fault.
+  friend bool operator==(const Computed&, const Computed&) = default;
+};
+
+enum class Operator : uint8_t {
+  kConstant,
+  kName,
+  kNegate,
+  kNot,
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kModulo,
+  kCeilDivide,
+  kAlign,
+  kMin,
+  kMax,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kAnd,
+  kOr,
+  kSelect,
+};
+
+// One step of the flat form, in which step i fills slot i from slots before it. A step of one
+// operand names it in all three places, one of two the second one twice.
+struct Operation {
+  Operator op = Operator::kConstant;
+  std::array<int16_t, 3> operands{};  // Slots; unused by constants and names.
+  int64_t immediate = 0;              // A constant's value, a name's index into the values; else 0.
+
+  bool is_leaf() const { return op == Operator::kConstant || op == Operator::kName; }
+};
+
+// Fills slots [first, operations.size()). For programs joined from several expressions; one alone
+// has Evaluate. Requires: slots before `first` are filled, `slots` holds operations.size() of them,
+// and `values` all that names refer to (the last two checked). Cost: O(operations); does not
+// allocate.
+void Compute(std::span<const Operation> operations,
+             size_t first,
+             std::span<const int64_t> values,
+             std::span<Computed> slots);
+
+// Whether an expression can use `name`: it has the form above and is not `or`, `and` or `not`.
+bool IsExpressionName(const std::string& name);
+
+class Expression {
+ public:
+  static constexpr int kTextMax = 1024;  // Characters of a text; its operations are never more.
+  static constexpr int kDepthMax = 32;   // Parentheses, calls, `not` and `-` inside each other.
+
+  // Reads all of `text`; names[i] is what the text calls values[i]. Errors, each with the text, the
+  // column (from 1) and what was expected there: kInvalidArgument for text that is no expression,
+  // or uses a name that is not in `names`, or is there twice; kOutOfRange beyond the limits above.
+  static absl::StatusOr<Expression> Parse(const std::string& text,
+                                          std::span<const std::string> names);
+
+  // The expression at these values. Requires: as many values as there were names (checked).
+  // Cost: O(operations); does not allocate.
+  Computed Evaluate(std::span<const int64_t> values) const;
+
+  const std::string& text() const { return text_; }
+  // The flat form; the last slot is the result. Never empty.
+  std::span<const Operation> operations() const { return operations_; }
+
+ private:
+  Expression(std::string text, std::vector<Operation> operations, size_t name_count);
+
+  std::string text_;
+  std::vector<Operation> operations_;
+  size_t name_count_;
+};
+
+}  // namespace coppice
