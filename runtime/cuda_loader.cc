@@ -30,29 +30,39 @@ std::string VersionText(CuResult (*get_version)(int*)) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-// Looks entries up and remembers what it could not find.
+// Looks entries up and remembers which required ones it could not find.
 class EntryResolver {
  public:
   explicit EntryResolver(GetProcAddress get) : get_(get) {}
 
   template <typename Function>
   void Resolve(const char* symbol, int version, Function*& function) {
-    void* address = nullptr;
-    int query_result = 0;
-    const CuResult result =
-        get_(symbol, &address, version, kGetProcAddressLegacyStream, &query_result);
-    if (result == CuResult::kSuccess && address != nullptr) {
-      function = reinterpret_cast<Function*>(address);
-      return;
-    }
-    stub_ |= result == CuResult::kStubLibrary;
+    if (Find(symbol, version, function)) return;
     missing_ += fmt::format("{}{} (version {})", missing_.empty() ? "" : ", ", symbol, version);
+  }
+
+  template <typename... Args>
+  void ResolveOptional(const char* symbol, int version, CuResult (*&function)(Args...)) {
+    if (Find(symbol, version, function)) return;
+    function = [](Args...) { return CuResult::kNotSupported; };
   }
 
   bool stub() const { return stub_; }
   const std::string& missing() const { return missing_; }
 
  private:
+  template <typename Function>
+  bool Find(const char* symbol, int version, Function*& function) {
+    void* address = nullptr;
+    int query_result = 0;
+    const CuResult result =
+        get_(symbol, &address, version, kGetProcAddressLegacyStream, &query_result);
+    stub_ |= result == CuResult::kStubLibrary;
+    if (result != CuResult::kSuccess || address == nullptr) return false;
+    function = reinterpret_cast<Function*>(address);
+    return true;
+  }
+
   GetProcAddress get_;
   bool stub_ = false;
   std::string missing_;
@@ -62,6 +72,8 @@ absl::StatusOr<DriverTable> ResolveTable(GetProcAddress get, const char* library
   DriverTable table;
   EntryResolver resolver(get);
 #define X(member, version, parameters) resolver.Resolve("cu" #member, version, table.member);
+#define OPTIONAL_X(member, version, parameters) \
+  resolver.ResolveOptional("cu" #member, version, table.member);
 #include "coppice/runtime/driver_entries.inc"
 #undef X
   if (resolver.stub()) {

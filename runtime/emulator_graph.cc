@@ -1,6 +1,7 @@
 // Graphs and the snapshots that launches run.
 
 #include <algorithm>
+#include <type_traits>
 
 #include "emulator_state.h"
 
@@ -327,6 +328,23 @@ CuResult GraphNodeGetType(CuGraphNode node, CuGraphNodeType* type) {
                                         CuGraphNodeType::kEmpty,  CuGraphNodeType::kGraph};
   static_assert(std::size(kTypes) == std::variant_size_v<Work>);  // In the order of Work.
   *type = kTypes[found->graph->nodes[found->index].work.index()];
+  return CuResult::kSuccess;
+}
+
+CuResult GraphKernelNodeGetParams(CuGraphNode node, CuKernelNodeParams* params) {
+  NodeState* const found = TheState().nodes.Find(node);
+  if (found == nullptr) return CuResult::kInvalidHandle;
+  auto* const work = std::get_if<KernelWork>(&found->graph->nodes[found->index].work);
+  if (params == nullptr || work == nullptr) return CuResult::kInvalidValue;
+  // The bytes stay where they are when a graph that grows moves its nodes.
+  static_assert(std::is_nothrow_move_constructible_v<GraphNode>);
+  found->parameters = work->parameters.data();
+  *params = {.function = work->function,
+             .grid_x = work->grid[0],
+             .grid_y = work->grid[1],
+             .grid_z = work->grid[2],
+             .block_x = work->kernel->block_threads,
+             .kernel_params = &found->parameters};
   return CuResult::kSuccess;
 }
 

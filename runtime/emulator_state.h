@@ -59,6 +59,7 @@ enum class EntryId : uint8_t {
 
 struct KernelWork {
   const HostKernel* kernel = nullptr;
+  CuFunction function = nullptr;  // As it was launched.
   CuLibrary library = nullptr;
   std::array<unsigned, 3> grid = {1, 1, 1};
   std::vector<std::byte> parameters;
@@ -121,6 +122,7 @@ struct GraphState {
 struct NodeState {
   GraphState* graph = nullptr;
   int index = 0;
+  void* parameters = nullptr;  // The array of one that cuGraphKernelNodeGetParams gives out.
 };
 
 // A point in the queue of a stream: complete once that many operations of the stream have run. A

@@ -185,6 +185,7 @@ CuResult MakeKernelWork(State& state, const CuKernelNodeParams& params, Work* wo
     return CuResult::kInvalidValue;
   const auto* const parameters = static_cast<const std::byte*>(params.kernel_params[0]);
   *work = KernelWork{.kernel = &kernel,
+                     .function = reinterpret_cast<CuFunction>(handle),
                      .library = found->library,
                      .grid = {params.grid_x, params.grid_y, params.grid_z},
                      .parameters = {parameters, parameters + kernel.parameter_bytes}};
@@ -362,6 +363,24 @@ CuResult KernelGetFunction(CuFunction* function, CuKernel kernel) {
   if (function == nullptr) return CuResult::kInvalidValue;
   if (TheState().kernels.Find(kernel) == nullptr) return CuResult::kInvalidHandle;
   *function = reinterpret_cast<CuFunction>(kernel);
+  return CuResult::kSuccess;
+}
+
+CuResult FuncGetName(const char** name, CuFunction function) {
+  if (name == nullptr || function == nullptr) return CuResult::kInvalidValue;
+  const KernelState* const found = TheState().kernels.Find(reinterpret_cast<CuKernel>(function));
+  if (found == nullptr) return CuResult::kInvalidHandle;
+  *name = found->kernel->name;
+  return CuResult::kSuccess;
+}
+
+CuResult FuncGetParamInfo(CuFunction function, size_t index, size_t* offset, size_t* bytes) {
+  const KernelState* const found = TheState().kernels.Find(reinterpret_cast<CuKernel>(function));
+  if (found == nullptr) return CuResult::kInvalidHandle;
+  if (offset == nullptr || index > 0)
+    return CuResult::kInvalidValue;  // One struct is all it takes.
+  *offset = 0;
+  if (bytes != nullptr) *bytes = found->kernel->parameter_bytes;
   return CuResult::kSuccess;
 }
 

@@ -25,6 +25,45 @@ absl::StatusOr<std::vector<CuGraphNode>> NodesOf(const Driver& driver, CuGraph g
   return nodes;
 }
 
+// Copies what `values` points to: the parameters of `function`, as many as there are.
+absl::StatusOr<std::vector<std::vector<std::byte>>> CopyParameters(const Driver& driver,
+                                                                   CuFunction function,
+                                                                   void* const* values) {
+  std::vector<std::vector<std::byte>> parameters;
+  for (;; ++values) {
+    size_t offset = 0;
+    size_t bytes = 0;
+    const CuResult result =
+        driver.table().FuncGetParamInfo(function, parameters.size(), &offset, &bytes);
+    if (result == CuResult::kInvalidValue) return parameters;  // There are no more.
+    if (result != CuResult::kSuccess) return driver.ErrorOf(result, "cuFuncGetParamInfo");
+    const auto* const first = static_cast<const std::byte*>(*values);
+    parameters.emplace_back(first, first + bytes);
+  }
+}
+
+absl::StatusOr<KernelNode> KernelNodeOf(const Driver& driver, CuGraphNode node) {
+  CuKernelNodeParams params;
+  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::GraphKernelNodeGetParams>(node, &params));
+  if (params.function == nullptr)
+    COPPICE_RETURN_IF_ERROR(
+        driver.Call<&DriverTable::KernelGetFunction>(&params.function, params.kernel));
+  const char* name = nullptr;
+  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::FuncGetName>(&name, params.function));
+  if (params.extra != nullptr)
+    return MakeError(absl::StatusCode::kUnimplemented,
+                     "Graph::GetKernelNodes: {} takes its parameters in one buffer; launch it with "
+                     "an array of parameters",
+                     name);
+  COPPICE_ASSIGN_OR_RETURN(auto parameters,
+                           CopyParameters(driver, params.function, params.kernel_params));
+  return KernelNode{.name = name,
+                    .parameters = std::move(parameters),
+                    .grid = {params.grid_x, params.grid_y, params.grid_z},
+                    .block = {params.block_x, params.block_y, params.block_z},
+                    .shared_bytes = params.shared_bytes};
+}
+
 // What a stream captures.
 struct CaptureInfo {
   CuCaptureStatus status = CuCaptureStatus::kNone;
@@ -104,6 +143,19 @@ absl::StatusOr<Graph::Topology> Graph::GetTopology() const {
     topology.edges.push_back({.from = index_of.at(from[edge]), .to = index_of.at(to[edge])});
   }
   return topology;
+}
+
+absl::StatusOr<std::vector<std::optional<KernelNode>>> Graph::GetKernelNodes() const {
+  const RelaxedCaptureScope relaxed(*driver_);
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<CuGraphNode> nodes, NodesOf(*driver_, handle_));
+  std::vector<std::optional<KernelNode>> kernels(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    CuGraphNodeType type = CuGraphNodeType::kEmpty;
+    COPPICE_RETURN_IF_ERROR(driver_->Call<&DriverTable::GraphNodeGetType>(nodes[i], &type));
+    if (type != CuGraphNodeType::kKernel) continue;
+    COPPICE_ASSIGN_OR_RETURN(kernels[i], KernelNodeOf(*driver_, nodes[i]));
+  }
+  return kernels;
 }
 
 absl::StatusOr<GraphExec> GraphExec::Instantiate(const Driver& driver, const Graph& graph) {

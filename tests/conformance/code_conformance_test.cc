@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "tests/conformance/conformance_fixture.h"
@@ -272,6 +273,42 @@ TEST_P(LibraryConformanceTest, LibraryServesEveryThread) {
   const DeviceAddress word = NewWords(1);
   OnThread([&] { EXPECT_CU(kSuccess, Store(b, word, 3)); });
   EXPECT_EQ(Word(word), 3);
+}
+
+// Functions: the documentation of cuFuncGetName and cuFuncGetParamInfo.
+
+class FunctionConformanceTest : public ConformanceTest {};
+COPPICE_CONFORMANCE_SUITE(FunctionConformanceTest);
+
+TEST_P(FunctionConformanceTest, TellsItsName) {
+  for (const char* const expected : {"Fill", "Store", "Collectives"}) {
+    const char* name = nullptr;
+    EXPECT_CU(kSuccess, cu.FuncGetName(&name, Function(expected)));
+    EXPECT_STREQ(name, expected);
+  }
+}
+
+TEST_P(FunctionConformanceTest, NameNeedsAFunctionAndAPlaceToGo) {
+  const char* name = nullptr;
+  EXPECT_CU(kInvalidValue, cu.FuncGetName(nullptr, Function("Store")));
+  EXPECT_CU(kInvalidValue, cu.FuncGetName(&name, nullptr));
+}
+
+TEST_P(FunctionConformanceTest, TellsTheSizeOfEachOfItsParameters) {
+  const std::pair<const char*, size_t> expected[] = {
+      {"Fill", sizeof(FillParams)}, {"Scale", sizeof(ScaleParams)}, {"Store", sizeof(StoreParams)}};
+  for (const auto& [name, size] : expected) {
+    size_t offset = 1;
+    size_t bytes = 0;
+    const CuResult result = cu.FuncGetParamInfo(Function(name), 0, &offset, &bytes);
+    if (result == CuResult::kNotSupported) GTEST_SKIP() << "the driver is older than CUDA 12.4";
+    EXPECT_CU(kSuccess, result);
+    EXPECT_EQ(offset, 0U);
+    EXPECT_EQ(bytes, size) << name;
+    EXPECT_CU(kSuccess, cu.FuncGetParamInfo(Function(name), 0, &offset, nullptr));
+    EXPECT_CU(kInvalidValue, cu.FuncGetParamInfo(Function(name), 1, &offset, &bytes))
+        << "it has one parameter";
+  }
 }
 
 }  // namespace

@@ -304,5 +304,64 @@ TEST_P(GraphConformanceTest, KernelAndContextStandForAFunction) {
   EXPECT_EQ(Word(word), 8);
 }
 
+// What a kernel node launches, as it tells: the documentation of cuGraphKernelNodeGetParams.
+
+TEST_P(GraphConformanceTest, EveryKernelNodeTellsItsOwnParameters) {
+  const DeviceAddress word = NewWords(1);
+  const CuGraph graph = NewGraph();
+  const CuGraphNode nodes[] = {AddStore(graph, {}, word, 5), AddStore(graph, {}, word, 6)};
+  CuKernelNodeParams params[2];
+  for (int i = 0; i < 2; ++i)
+    ASSERT_CU(kSuccess, cu.GraphKernelNodeGetParams(nodes[i], &params[i]));
+  for (int i = 0; i < 100; ++i)  // They stay as long as the node does.
+    AddStore(graph, {}, word, 7);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_NE(params[i].kernel_params, nullptr);
+    const auto& told = *static_cast<const StoreParams*>(params[i].kernel_params[0]);
+    EXPECT_EQ(told.target, PointerAt<int64_t>(word));
+    EXPECT_EQ(told.value, 5 + i);
+  }
+}
+
+TEST_P(GraphConformanceTest, CapturedLaunchTellsItsShape) {
+  FillParams fill;
+  void* arguments[] = {&fill};
+  CuGraph graph = nullptr;
+  ASSERT_CU(kSuccess, cu.StreamBeginCapture(a, CuCaptureMode::kThreadLocal));
+  EXPECT_CU(kSuccess, cu.LaunchKernel(Function("Fill"), 4, 3, 2, kTestThreads, 1, 1, 0, a,
+                                      arguments, nullptr));
+  ASSERT_CU(kSuccess, cu.StreamEndCapture(a, &graph));
+  CuKernelNodeParams params;
+  ASSERT_CU(kSuccess, cu.GraphKernelNodeGetParams(NodesOf(Keep(graph))[0], &params));
+  EXPECT_EQ(std::vector({params.grid_x, params.grid_y, params.grid_z}),
+            (std::vector<unsigned>{4, 3, 2}));
+  EXPECT_EQ(std::vector({params.block_x, params.block_y, params.block_z}),
+            (std::vector<unsigned>{kTestThreads, 1, 1}));
+  EXPECT_EQ(params.shared_bytes, 0U);
+  EXPECT_EQ(params.extra, nullptr);
+}
+
+TEST_P(GraphConformanceTest, WhatAKernelNodeTellsMakesAnotherLikeIt) {
+  const DeviceAddress word = NewWords(1);
+  CuKernelNodeParams params;
+  ASSERT_CU(kSuccess, cu.GraphKernelNodeGetParams(AddStore(NewGraph(), {}, word, 8), &params));
+  const CuGraph copy = NewGraph();
+  CuGraphNode node = nullptr;
+  ASSERT_CU(kSuccess, cu.GraphAddKernelNode(&node, copy, nullptr, 0, &params));
+  EXPECT_CU(kSuccess, cu.GraphLaunch(Instantiate(copy), a));
+  EXPECT_EQ(Word(word), 8);
+}
+
+TEST_P(GraphConformanceTest, OtherNodesHaveNoKernelParameters) {
+  const DeviceAddress words = NewWords(2);
+  const CuGraph graph = NewGraph();
+  CuKernelNodeParams params;
+  EXPECT_CU(kInvalidValue, cu.GraphKernelNodeGetParams(AddEmpty(graph, {}), &params));
+  EXPECT_CU(kInvalidValue,
+            cu.GraphKernelNodeGetParams(AddMove(graph, {}, words + 8, words), &params));
+  EXPECT_CU(kInvalidValue, cu.GraphKernelNodeGetParams(AddStore(graph, {}, words, 1), nullptr));
+  EXPECT_CU(kInvalidValue, cu.GraphKernelNodeGetParams(nullptr, &params));
+}
+
 }  // namespace
 }  // namespace coppice

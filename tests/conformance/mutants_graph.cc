@@ -173,6 +173,28 @@ CuResult TypeOfOther(CuGraphNode node, CuGraphNodeType* type) {
   return result;
 }
 
+CuResult ParamsOfTheLastQuery(CuGraphNode node, CuKernelNodeParams* params) {
+  constexpr size_t kLeastBytes = sizeof(StoreParams);
+  const CuResult result = right.GraphKernelNodeGetParams(node, params);
+  if (result != kSuccess) return result;
+  static void* argument = nullptr;
+  if (notes.copies.empty()) notes.copies.emplace_back(sizeof(CollectivesParams));
+  argument = notes.copies[0].data();
+  std::memcpy(argument, params->kernel_params[0], kLeastBytes);
+  params->kernel_params = &argument;
+  return result;
+}
+CuResult ParamsOfARow(CuGraphNode node, CuKernelNodeParams* params) {
+  const CuResult result = right.GraphKernelNodeGetParams(node, params);
+  if (result == kSuccess) params->grid_y = params->grid_z = 1;
+  return result;
+}
+CuResult ParamsWithoutFunction(CuGraphNode node, CuKernelNodeParams* params) {
+  const CuResult result = right.GraphKernelNodeGetParams(node, params);
+  if (result == kSuccess) params->function = nullptr;
+  return result;
+}
+
 CuResult AddChildLate(CuGraphNode* node,
                       CuGraph graph,
                       const CuGraphNode* dependencies,
@@ -323,6 +345,15 @@ std::vector<Mutant> StructureMutants() {
        Change<&T::GraphAddMemsetNode, AddFillOfAnySize>},
       {"kernel_node_arguments_shared", "Every kernel node has arguments of its own.",
        Change<&T::GraphAddKernelNode, AddKernelWithFirstArguments>},
+      {"kernel_params_of_the_last_query",
+       "A kernel node's parameters are its own as long as it is.",
+       Change<&T::GraphKernelNodeGetParams, ParamsOfTheLastQuery>},
+      {"kernel_params_of_a_row", "A kernel node tells its whole grid.",
+       Change<&T::GraphKernelNodeGetParams, ParamsOfARow>},
+      {"kernel_params_without_function", "A kernel node tells what it launches.",
+       Change<&T::GraphKernelNodeGetParams, ParamsWithoutFunction>},
+      {"kernel_params_of_any_node", "Only kernel nodes have kernel parameters.",
+       Misreport<&T::GraphKernelNodeGetParams, kInvalidValue>},
       {"nodes_backwards", "Nodes are listed in the order of their creation.",
        Change<&T::GraphGetNodes, NodesBackwards>},
       {"nodes_count_all", "A short list of nodes has the count of its own entries.",

@@ -196,6 +196,21 @@ void LaunchesAreLate(T& cu) {
   };
 }
 
+CuResult NameAlike(const char** name, CuFunction function) {
+  const CuResult result = right.FuncGetName(name, function);
+  if (result == kSuccess) *name = "kernel";
+  return result;
+}
+CuResult RoundParamSize(CuFunction function, size_t index, size_t* offset, size_t* bytes) {
+  constexpr size_t kUnit = 64;
+  const CuResult result = right.FuncGetParamInfo(function, index, offset, bytes);
+  if (result == kSuccess && bytes != nullptr) *bytes = (*bytes + kUnit - 1) / kUnit * kUnit;
+  return result;
+}
+CuResult NeedAParamSize(CuFunction function, size_t index, size_t* offset, size_t* bytes) {
+  return bytes == nullptr ? kInvalidValue : right.FuncGetParamInfo(function, index, offset, bytes);
+}
+
 // Turns the last bit of a handle, which no handle has, on or off.
 CuFunction Mark(CuFunction function) {
   return reinterpret_cast<CuFunction>(  // NOLINT(performance-no-int-to-ptr)
@@ -288,6 +303,16 @@ std::vector<Mutant> CodeMutants() {
        ChangeLaunch<LaunchWithExtra>},
       {"grid_of_one_row", "A grid has three directions.", ChangeLaunch<LaunchOneRow>},
       {"arguments_by_reference", "A kernel's arguments are copied at the launch.", LaunchesAreLate},
+      {"functions_are_called_alike", "A function has the name of its kernel.",
+       Change<&T::FuncGetName, NameAlike>},
+      {"name_of_no_function", "No function has no name: 1.",
+       Misreport<&T::FuncGetName, kInvalidValue>},
+      {"parameters_without_end", "A function has no parameter behind its last: 1.",
+       Misreport<&T::FuncGetParamInfo, kInvalidValue>},
+      {"parameter_sizes_are_rounded", "A parameter has the size of its type.",
+       Change<&T::FuncGetParamInfo, RoundParamSize>},
+      {"parameter_size_is_needed", "The offset of a parameter may be asked for alone.",
+       Change<&T::FuncGetParamInfo, NeedAParamSize>},
       {"kernel_is_no_function", "A kernel handle serves as function.",
        [](T& cu) {
          cu.KernelGetFunction = GetMarkedFunction;

@@ -283,7 +283,7 @@ static_assert(offsetof(CuGraphEdgeData, reserved) == offsetof(CUgraphEdgeData, r
 
 TEST(CudaAbiTest, AgreesWithTheToolkit) {
   RecordProperty("toolkit_cuda_version", CUDA_VERSION);
-  EXPECT_GE(CUDA_VERSION, 12030) << "the entries' signatures are those of CUDA 12.3 and later";
+  EXPECT_GE(CUDA_VERSION, 12040) << "the entries' signatures are those of CUDA 12.4 and later";
 }
 
 #else

@@ -248,6 +248,23 @@ TEST(LoadCudaTest, ListsEveryMissingEntryAndTheDriversVersion) {
   EXPECT_THAT(message, Not(HasSubstr("cuMemUnmap")));
 }
 
+TEST(LoadCudaTest, OptionalEntryThatIsMissingIsNotSupported) {
+  FakeLibraryScope library;
+  library->failing["cuFuncGetParamInfo"] = CuResult::kInvalidValue;  // Newer than the driver.
+  size_t offset = 0;
+  size_t bytes = 0;
+  const auto driver = LoadFake();
+  ASSERT_OK(driver);
+  const absl::Status status =
+      driver->Call<&DriverTable::FuncGetParamInfo>(CuFunction(), size_t{0}, &offset, &bytes);
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented));
+  EXPECT_EQ(MessageOf(status), "cuFuncGetParamInfo: CUDA_ERROR_NOT_SUPPORTED (801)");
+  library->failing.clear();
+  const auto newer = LoadFake();
+  ASSERT_OK(newer);
+  EXPECT_OK(newer->Call<&DriverTable::FuncGetParamInfo>(CuFunction(), size_t{0}, &offset, &bytes));
+}
+
 TEST(LoadCudaTest, MissingVersionEntryIsReportedToo) {
   FakeLibraryScope library;
   library->null = {"cuDriverGetVersion"};

@@ -3,6 +3,7 @@
 
 #include "coppice/runtime/graph.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -83,9 +84,9 @@ class GraphTest : public testing::Test {
   }
 
   // Stores `value` to the word, on `stream`.
-  absl::Status LaunchStore(CuStream stream, int64_t value) {
+  absl::Status LaunchStore(CuStream stream, int64_t value, unsigned grid = 1) {
     const StoreParams params{.target = PointerAt<int64_t>(word_->address()), .value = value};
-    return Launch(driver_, store_, stream, params, 1);
+    return Launch(driver_, store_, stream, params, grid);
   }
 
   int64_t Word() { return device_.Download<int64_t>(word_->address(), 1)[0]; }
@@ -140,6 +141,97 @@ TEST_F(GraphTest, TopologyNamesEdgesByPosition) {
                        topology.nodes[static_cast<size_t>(edge.to)]);
   }
   EXPECT_THAT(edges, UnorderedElementsAre(std::pair(a, b), std::pair(a, c), std::pair(b, c)));
+}
+
+TEST_F(GraphTest, KernelNodesAreInTheOrderOfTheTopology) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(driver_, device_.stream()));
+  ASSERT_OK(LaunchStore(device_.stream(), 1, 2));
+  ASSERT_OK(driver_.Call<&DriverTable::MemsetD8Async>(word_->address(), uint8_t{0}, size_t{8},
+                                                      device_.stream()));
+  ASSERT_OK(LaunchStore(device_.stream(), 2, 3));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph graph, capture.End());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const auto kernels, graph.GetKernelNodes());
+  const auto store_of = [this](int64_t value, unsigned grid) {
+    const StoreParams params{.target = PointerAt<int64_t>(word_->address()), .value = value};
+    const auto* const bytes = reinterpret_cast<const std::byte*>(&params);
+    return KernelNode{.name = "Store",
+                      .parameters = {{bytes, bytes + sizeof(params)}},
+                      .grid = {grid, 1, 1},
+                      .block = {kTestThreads, 1, 1}};
+  };
+  EXPECT_THAT(kernels, ElementsAre(store_of(1, 2), std::nullopt, store_of(2, 3)));
+}
+
+TEST_F(GraphTest, KernelNodesMayBeAskedForDuringACaptureOfTheApplication) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture recording, Capture::Begin(driver_, device_.stream()));
+  ASSERT_OK(LaunchStore(device_.stream(), 1));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph graph, recording.End());
+  ASSERT_OK(
+      driver_.Call<&DriverTable::StreamBeginCapture>(device_.stream(), CuCaptureMode::kGlobal));
+  EXPECT_OK(graph.GetKernelNodes());
+  CuGraph captured = nullptr;
+  EXPECT_OK(driver_.Call<&DriverTable::StreamEndCapture>(device_.stream(), &captured));
+  EXPECT_OK(driver_.Call<&DriverTable::GraphDestroy>(captured));
+}
+
+// A driver with graphs of one kernel node: it launches a kernel that is no function yet and has no
+// parameters.
+DriverTable OneKernelTable() {
+  DriverTable table = SucceedingTable();
+  table.GraphGetNodes = [](CuGraph, CuGraphNode*, size_t* count) {
+    *count = 1;
+    return CuResult::kSuccess;
+  };
+  table.GraphNodeGetType = [](CuGraphNode, CuGraphNodeType* type) {
+    *type = CuGraphNodeType::kKernel;
+    return CuResult::kSuccess;
+  };
+  table.GraphKernelNodeGetParams = [](CuGraphNode, CuKernelNodeParams* params) {
+    *params = {.grid_y = 7, .shared_bytes = 8, .kernel = reinterpret_cast<CuKernel>(16)};
+    return CuResult::kSuccess;
+  };
+  table.KernelGetFunction = [](CuFunction* function, CuKernel kernel) {
+    *function = reinterpret_cast<CuFunction>(kernel);
+    return CuResult::kSuccess;
+  };
+  table.FuncGetName = [](const char** name, CuFunction function) {
+    *name = "Kernel";
+    return function == nullptr ? CuResult::kInvalidValue : CuResult::kSuccess;
+  };
+  table.FuncGetParamInfo = [](CuFunction, size_t, size_t*, size_t*) {
+    return CuResult::kInvalidValue;
+  };
+  return table;
+}
+
+absl::StatusOr<std::vector<std::optional<KernelNode>>> KernelNodesBy(const DriverTable& table) {
+  const Driver driver(table, DriverKind::kCuda);
+  return Graph(driver, nullptr).GetKernelNodes();
+}
+
+TEST(KernelNodesTest, NodeMayNameItsKernelInsteadOfAFunction) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const auto kernels, KernelNodesBy(OneKernelTable()));
+  EXPECT_THAT(kernels,
+              ElementsAre(KernelNode{
+                  .name = "Kernel", .parameters = {}, .grid = {1, 7, 1}, .shared_bytes = 8}));
+}
+
+TEST(KernelNodesTest, ParametersWithoutSizesAreUnimplemented) {
+  DriverTable old = OneKernelTable();
+  old.FuncGetParamInfo = [](CuFunction, size_t, size_t*, size_t*) {
+    return CuResult::kNotSupported;
+  };
+  EXPECT_THAT(KernelNodesBy(old), StatusIs(absl::StatusCode::kUnimplemented));
+}
+
+TEST(KernelNodesTest, ParametersInOneBufferAreUnimplemented) {
+  DriverTable table = OneKernelTable();
+  table.GraphKernelNodeGetParams = [](CuGraphNode, CuKernelNodeParams* params) {
+    static void* end = nullptr;
+    *params = {.function = reinterpret_cast<CuFunction>(16), .extra = &end};
+    return CuResult::kSuccess;
+  };
+  EXPECT_THAT(KernelNodesBy(table), StatusIs(absl::StatusCode::kUnimplemented));
 }
 
 TEST_F(GraphExecTest, RunsWhatTheGraphDescribes) {

@@ -303,6 +303,15 @@ void AddCodeCalls(CallList& list) {
     CuFunction function = nullptr;
     return scene.cu().KernelGetFunction(&function, scene.kernel);
   });
+  list.Add(&DriverTable::FuncGetName, [](Scene& scene) {
+    const char* name = nullptr;
+    return scene.cu().FuncGetName(&name, scene.function);
+  });
+  list.Add(&DriverTable::FuncGetParamInfo, [](Scene& scene) {
+    size_t offset = 0;
+    size_t bytes = 0;
+    return scene.cu().FuncGetParamInfo(scene.function, 0, &offset, &bytes);
+  });
   list.Add(&DriverTable::LaunchKernel, "first launch", &LaunchFirst<&Scene::idle>);
   list.Add(&DriverTable::LaunchKernel, "capturing, first launch", &LaunchFirst<&Scene::capturing>);
 }
@@ -320,6 +329,11 @@ CuResult AddTo(Scene& scene) {
 template <bool of_captured>
 CuGraph GraphOf(const Scene& scene) {
   return of_captured ? scene.captured_graph : scene.graph.graph.handle();
+}
+
+template <bool of_captured>
+CuGraphNode NodeOf(const Scene& scene) {
+  return of_captured ? scene.captured_node : scene.graph.nodes[0];
 }
 
 // Calls on a graph: on a bystander, or on the one that the capture writes to.
@@ -341,8 +355,11 @@ void AddGraphEdits(CallList& list, const char* note) {
   });
   list.Add(&DriverTable::GraphNodeGetType, note, [](Scene& scene) {
     CuGraphNodeType type = CuGraphNodeType::kEmpty;
-    return scene.cu().GraphNodeGetType(captured ? scene.captured_node : scene.graph.nodes[0],
-                                       &type);
+    return scene.cu().GraphNodeGetType(NodeOf<captured>(scene), &type);
+  });
+  list.Add(&DriverTable::GraphKernelNodeGetParams, note, [](Scene& scene) {
+    CuKernelNodeParams params;
+    return scene.cu().GraphKernelNodeGetParams(NodeOf<captured>(scene), &params);
   });
 }
 

@@ -23,7 +23,8 @@
 
 namespace coppice {
 
-// The entries of driver_entries.inc as function pointers. A complete table has no null member.
+// The entries of driver_entries.inc as function pointers. A complete table has no null member: an
+// optional entry that the driver lacks returns kNotSupported.
 struct DriverTable {
 #define X(member, version, parameters) CuResult(*member) parameters = nullptr;
 #include "coppice/runtime/driver_entries.inc"
@@ -62,7 +63,8 @@ class Driver {
   //
   // Errors: kUnavailable    the library is absent or is the Toolkit's stub, or it reports no
   // device;
-  //         kUnimplemented  entries are missing; the message lists them and the driver's version.
+  //         kUnimplemented  required entries are missing; the message lists them and the driver's
+  //         version.
   // The library stays loaded for the life of the process.
   static absl::StatusOr<Driver> LoadCuda(const char* library = "libcuda.so.1");
 

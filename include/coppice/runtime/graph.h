@@ -9,8 +9,12 @@
 
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,6 +30,16 @@ struct GraphEdge {
   int from = 0;
   int to = 0;
   friend bool operator==(const GraphEdge&, const GraphEdge&) = default;
+};
+
+// What a kernel node launches. Of two recordings of one program, equal nodes do the same.
+struct KernelNode {
+  std::string name;                                // Of the kernel, as the driver has it.
+  std::vector<std::vector<std::byte>> parameters;  // Each by value, padding included.
+  std::array<unsigned, 3> grid = {1, 1, 1};        // Blocks.
+  std::array<unsigned, 3> block = {1, 1, 1};       // Threads.
+  unsigned shared_bytes = 0;                       // Beside what the kernel itself declares.
+  friend bool operator==(const KernelNode&, const KernelNode&) = default;
 };
 
 class Graph {
@@ -51,6 +65,14 @@ class Graph {
 
   // Nodes and edges. Cost: O(nodes + edges), four driver calls; allocates.
   absl::StatusOr<Topology> GetTopology() const;
+
+  // The kernel nodes, in the order of Topology::nodes, with nullopt for nodes of other types; what
+  // a child graph holds is not looked at. Runs in a RelaxedCaptureScope.
+  //
+  // Errors: kUnimplemented if the driver is older than CUDA 12.4 and cannot tell how large
+  // parameters are, or if a kernel was launched with all of them in one buffer. Cost: five driver
+  // calls per kernel node and one per parameter; allocates.
+  absl::StatusOr<std::vector<std::optional<KernelNode>>> GetKernelNodes() const;
 
  private:
   const Driver* driver_;
