@@ -51,6 +51,9 @@ struct DriverLedger::Books {
   std::mutex exec_mutex;
   absl::flat_hash_map<CuGraphExec, Exec> execs;  // Kept with a latency model only.
 
+  std::mutex event_mutex;
+  absl::flat_hash_map<CuEvent, int64_t> recorded_ps;  // `modelled_ps` after the last record.
+
   std::mutex trace_mutex;
   std::vector<TracedCall> trace;
 
@@ -209,6 +212,34 @@ double ModelledUs(Books& books, Args... args) {
   }
 }
 
+// What the modelled time means to an entry that succeeded; nothing to most.
+template <int kEntry>
+struct TimeEffect {
+  template <typename... Args>
+  static void Apply(Books& /*books*/, Args... /*args*/) {}
+};
+
+template <>
+struct TimeEffect<kEventRecord> {
+  static void Apply(Books& books, CuEvent event, CuStream) {
+    const std::lock_guard lock(books.event_mutex);
+    books.recorded_ps[event] = books.modelled_ps.load(std::memory_order_relaxed);
+  }
+};
+
+template <>
+struct TimeEffect<kEventElapsedTime> {
+  static void Apply(Books& books, float* milliseconds, CuEvent start, CuEvent end) {
+    constexpr double kPicosecondsPerMs = 1000 * kPicosecondsPerUs;
+    const std::lock_guard lock(books.event_mutex);
+    const auto from = books.recorded_ps.find(start);
+    const auto to = books.recorded_ps.find(end);
+    if (from == books.recorded_ps.end() || to == books.recorded_ps.end()) return;
+    *milliseconds =
+        static_cast<float>(static_cast<double>(to->second - from->second) / kPicosecondsPerMs);
+  }
+};
+
 // Entries that reach the driver although they fail, because a caller has no second try.
 constexpr bool GivesBack(int entry) {
   switch (entry) {
@@ -272,6 +303,7 @@ struct Wrapped<kEntry, kMember> {
         (result == CuResult::kSuccess || result == CuResult::kNotReady)) {
       const double ps = kPicosecondsPerUs * ModelledUs<kEntry>(*books, args...);
       books->modelled_ps.fetch_add(std::llround(ps), std::memory_order_relaxed);
+      if (result == CuResult::kSuccess) TimeEffect<kEntry>::Apply(*books, args...);
     }
     if (books->options.trace) {
       const std::lock_guard lock(books->trace_mutex);
@@ -299,13 +331,20 @@ struct Wrapped<kEntry, kMember> {
     books.execs.erase(exec);
   }
 
+  static void ForgetEvent(Books& books, CuEvent event) {
+    if (books.options.latency == nullptr) return;
+    const std::lock_guard lock(books.event_mutex);
+    books.recorded_ps.erase(event);
+  }
+
   static void DropGraph(Books& books, CuStream, CuGraph* graph) {
     if (*graph != nullptr) books.inner.GraphDestroy(std::exchange(*graph, nullptr));
   }
 
   static CuResult CallAndKeep(Books& books, Args... args) {
-    // Struck out beforehand: afterwards another thread's exec may have the same handle.
+    // Struck out beforehand: afterwards something of another thread may have the same handle.
     if constexpr (kEntry == kGraphExecDestroy) ForgetExec(books, args...);
+    if constexpr (kEntry == kEventDestroy) ForgetEvent(books, args...);
     if constexpr (MemoryEffect<kEntry>::kAny) {
       const std::lock_guard lock(books.memory_mutex);
       const CuResult result = CallInner<kMember>(books, args...);

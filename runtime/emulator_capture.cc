@@ -121,7 +121,8 @@ CuResult CaptureWork(State& state, StreamState& stream, Work work) {
 
 CuResult CaptureRecord(State& /*state*/, const StreamState& stream, EventState& event) {
   if (stream.capture->invalidated) return CuResult::kStreamCaptureInvalidated;
-  event = {.mark = {}, .captured = CapturedMark{stream.capture->id, stream.tail}};
+  event = {.keeps_time = event.keeps_time,
+           .captured = CapturedMark{stream.capture->id, stream.tail}};
   return CuResult::kSuccess;
 }
 
@@ -154,7 +155,7 @@ EventState* FindEvent(State& state, CuEvent event) {
   EventState* const found = state.events.Find(event);
   if (found != nullptr && found->captured.has_value() && !state.strictness.captured_event &&
       state.FindCapture(found->captured->capture_id) == nullptr)
-    *found = {};
+    *found = {.keeps_time = found->keeps_time};
   return found;
 }
 

@@ -184,6 +184,7 @@ struct Operation {
   Body body;
   std::vector<uint64_t> source_sums;  // Of the host memory that its copies read, at submission.
   VectorClock before;                 // What a host function in it may rely on.
+  std::vector<CuEvent> timed_events;  // Those that keep the time at which it has run.
 };
 
 struct StreamState {
@@ -206,8 +207,10 @@ struct CapturedMark {
 };
 
 struct EventState {
+  bool keeps_time = false;
   Mark mark;                             // Of the last record, if that was not captured.
   std::optional<CapturedMark> captured;  // Of the last record, if that was.
+  int64_t mark_us = 0;                   // When the mark was complete, if the event keeps time.
 };
 
 struct Capture {
@@ -231,9 +234,13 @@ struct LibraryState {
 // Runs queued operations, inside calls that wait or query, on the thread that calls.
 class Scheduler {
  public:
-  Scheduler(const Emulator::Options& options, Memory* memory, std::mutex* mutex)
+  Scheduler(const Emulator::Options& options,
+            Memory* memory,
+            HandleTable<CuEvent, EventState>* events,
+            std::mutex* mutex)
       : options_(options),
         memory_(*memory),
+        events_(*events),
         mutex_(*mutex),
         checks_(options.strictness, memory),
         random_(options.seed) {}
@@ -258,6 +265,9 @@ class Scheduler {
   void Retire(std::unique_ptr<Snapshot> snapshot);
 
   bool IsComplete(const Mark& mark) const;
+
+  // Puts the end of `stream` into `event`, which `handle` stands for.
+  void Record(CuEvent handle, EventState& event, StreamState& stream);
 
   // Runs operations until `mark`, or everything queued at the call, is complete. By value, since
   // meanwhile others may change the event that the mark came from.
@@ -297,6 +307,7 @@ class Scheduler {
 
   const Emulator::Options options_;
   Memory& memory_;
+  HandleTable<CuEvent, EventState>& events_;
   std::mutex& mutex_;
   std::condition_variable_any step_done_;
   bool executing_ = false;  // A thread is inside Step, perhaps without the mutex.
@@ -316,6 +327,7 @@ class Scheduler {
   CuResult sticky_ = CuResult::kSuccess;
   std::string fault_;
   int64_t nodes_executed_ = 0;
+  int64_t now_us_ = 0;  // The virtual clock: one for each operation or node that has run.
 };
 
 // What the emulator remembers of one thread.
@@ -339,7 +351,7 @@ struct State {
         legality(capture_legality),
         fault_handlers(&IsDeviceAddress),
         memory(std::move(device_memory)),
-        scheduler(emulator_options, memory.get(), &mutex) {}
+        scheduler(emulator_options, memory.get(), &events, &mutex) {}
 
   // The capture with this id, or null once it has ended.
   Capture* FindCapture(uint64_t id) const;
@@ -349,13 +361,13 @@ struct State {
   std::mutex mutex;
   FaultHandlers fault_handlers;
   std::unique_ptr<Memory> memory;
+  HandleTable<CuEvent, EventState> events;
   Scheduler scheduler;
 
   bool initialized = false;
   CuContext context = nullptr;  // The primary context, while it is retained.
   int64_t context_retains = 0;
 
-  HandleTable<CuEvent, EventState> events;
   HandleTable<CuGraph, GraphState> graphs;
   HandleTable<CuGraphNode, NodeState> nodes;
   HandleTable<CuGraphExec, ExecState> execs;

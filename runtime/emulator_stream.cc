@@ -81,6 +81,13 @@ bool Scheduler::IsComplete(const Mark& mark) const {
   return stream->completed >= mark.position;
 }
 
+void Scheduler::Record(CuEvent handle, EventState& event, StreamState& stream) {
+  event.mark = stream.end();
+  event.captured.reset();
+  event.mark_us = now_us_;
+  if (event.keeps_time && !stream.queue.empty()) stream.queue.back().timed_events.push_back(handle);
+}
+
 namespace {
 
 // A sum of what a copy reads; 0 if it cannot be read, which the copy itself will find out.
@@ -137,7 +144,8 @@ void Scheduler::Push(StreamState& stream, Mark after, Body body) {
                           .order = enqueued_++,
                           .body = std::move(body),
                           .source_sums = std::move(sums),
-                          .before = std::move(before)});
+                          .before = std::move(before),
+                          .timed_events = {}});
   ++queued_;
 }
 
@@ -276,6 +284,7 @@ StreamState* Scheduler::PickReady() {
 // memory that a copy read when it was submitted, if somebody watches.
 bool Scheduler::Run(const Task& task, std::optional<uint64_t> source_sum) {
   const uint64_t draw = options_.sequential ? 0 : Draw();
+  ++now_us_;
   std::optional<std::string> fault = FindForeignAccess(task);
   if (!fault.has_value()) {
     if (source_sum.has_value()) CheckSource(std::get<CopyWork>(task.work), *source_sum);
@@ -354,8 +363,15 @@ bool Scheduler::RunNode(Operation& operation) {
 void Scheduler::Finish(StreamState& stream) {
   if (const GraphRun* const run = std::get_if<GraphRun>(&stream.queue.front().body))
     if (--run->snapshot->queued_launches == 0) retired_snapshots_.erase(run->snapshot);
-  stream.queue.pop_front();
   ++stream.completed;
+  for (const CuEvent handle : stream.queue.front().timed_events) {
+    EventState* const event = events_.Find(handle);
+    // It may be gone, or have been recorded elsewhere since.
+    if (event != nullptr && event->mark.stream == stream.handle &&
+        event->mark.position == stream.completed)
+      event->mark_us = now_us_;
+  }
+  stream.queue.pop_front();
   --queued_;
   if (!stream.queue.empty()) return;
   busy_.erase(std::find(busy_.begin(), busy_.end(), &stream));
@@ -454,7 +470,9 @@ CuResult EventCreate(CuEvent* event, unsigned flags) {
   constexpr unsigned kBlockingSync = 1;
   if (event == nullptr || (flags & ~(kBlockingSync | kEventDisableTiming)) != 0)
     return CuResult::kInvalidValue;
-  *event = TheState().events.Insert(std::make_unique<EventState>());
+  auto created = std::make_unique<EventState>();
+  created->keeps_time = (flags & kEventDisableTiming) == 0;
+  *event = TheState().events.Insert(std::move(created));
   return CuResult::kSuccess;
 }
 
@@ -465,10 +483,10 @@ CuResult EventDestroy(CuEvent event) {
 CuResult EventRecord(CuEvent event, CuStream stream) {
   State& state = TheState();
   EventState* const recorded = state.events.Find(event);
-  const StreamState* const source = state.scheduler.Find(stream);
+  StreamState* const source = state.scheduler.Find(stream);
   if (recorded == nullptr || source == nullptr) return CuResult::kInvalidHandle;
   if (source->capture != nullptr) return CaptureRecord(state, *source, *recorded);
-  *recorded = {.mark = source->end(), .captured = std::nullopt};
+  state.scheduler.Record(event, *recorded, *source);
   return CuResult::kSuccess;
 }
 
@@ -484,6 +502,23 @@ CuResult EventSynchronize(CuEvent event) {
   const EventState* const found = FindEvent(state, event);
   const CuResult result = CheckEventWait(state, found, EntryId::kEventSynchronize);
   return result == CuResult::kSuccess ? state.scheduler.WaitFor(found->mark) : result;
+}
+
+CuResult EventElapsedTime(float* milliseconds, CuEvent start, CuEvent end) {
+  if (milliseconds == nullptr) return CuResult::kInvalidValue;
+  State& state = TheState();
+  const EventState* const events[] = {FindEvent(state, start), FindEvent(state, end)};
+  for (const EventState* const event : events) {
+    if (event == nullptr) return CuResult::kInvalidHandle;
+    if (event->captured.has_value()) return UseCapturedEvent(state, *event);
+    if (!event->keeps_time || event->mark.stream == nullptr) return CuResult::kInvalidHandle;
+  }
+  for (const EventState* const event : events)
+    if (!state.scheduler.IsComplete(event->mark)) return CuResult::kNotReady;
+  for (const EventState* const event : events)
+    state.scheduler.Query(event->mark);  // Runs nothing; the host has learnt of both.
+  *milliseconds = static_cast<float>(events[1]->mark_us - events[0]->mark_us) / 1000;
+  return CuResult::kSuccess;
 }
 
 }  // namespace coppice::emulator

@@ -76,9 +76,10 @@ absl::Status Stream::Synchronize() const {
   return driver_->Call<&DriverTable::StreamSynchronize>(handle_);
 }
 
-absl::StatusOr<Event> Event::Create(const Driver& driver) {
+absl::StatusOr<Event> Event::Create(const Driver& driver, Timing timing) {
   CuEvent handle = nullptr;
-  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::EventCreate>(&handle, kEventDisableTiming));
+  const unsigned flags = timing == Timing::kOn ? kEventDefault : kEventDisableTiming;
+  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::EventCreate>(&handle, flags));
   return Event(driver, handle);
 }
 
@@ -107,6 +108,18 @@ absl::StatusOr<bool> Event::Complete() const {
 absl::Status Event::Synchronize() const {
   const RelaxedCaptureScope relaxed(*driver_);
   return driver_->Call<&DriverTable::EventSynchronize>(handle_);
+}
+
+absl::StatusOr<double> Event::ElapsedUs(const Event& start) const {
+  constexpr double kUsPerMs = 1000;
+  const RelaxedCaptureScope relaxed(*driver_);
+  float milliseconds = 0;
+  const CuResult result = driver_->table().EventElapsedTime(&milliseconds, start.handle_, handle_);
+  if (result == CuResult::kNotReady)
+    return FailedPrecondition(
+        "Event::ElapsedUs: the work before one of the events has not run; wait for it first");
+  if (result != CuResult::kSuccess) return driver_->ErrorOf(result, "cuEventElapsedTime");
+  return kUsPerMs * milliseconds;
 }
 
 absl::StatusOr<DeviceMemory> DeviceMemory::Create(const Driver& driver, int64_t bytes) {

@@ -147,6 +147,15 @@ TEST_P(CaptureLegalityConformanceTest, AskingForTheIdOfAnAllocationSucceedsOrInv
   ExpectUsable(a);
 }
 
+TEST_P(CaptureLegalityConformanceTest, MeasuringEarlierWorkSucceedsOrInvalidates) {
+  const CuEvent event = NewEvent(kEventDefault);
+  EXPECT_CU(kSuccess, cu.EventRecord(event, b));
+  EXPECT_CU(kSuccess, cu.EventSynchronize(event));
+  float milliseconds = 0;
+  SucceedsOrInvalidates([&] { return cu.EventElapsedTime(&milliseconds, event, event); });
+  ExpectUsable(b);
+}
+
 TEST_P(CaptureLegalityConformanceTest, MakingAStreamSucceedsOrInvalidates) {
   CuStream stream = nullptr;
   if (SucceedsOrInvalidates([&] { return cu.StreamCreate(&stream, kStreamNonBlocking); })) {

@@ -146,9 +146,9 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
     return stream;
   }
 
-  CuEvent NewEvent() {
+  CuEvent NewEvent(unsigned flags = kEventDisableTiming) {
     CuEvent event = nullptr;
-    EXPECT_CU(kSuccess, cu.EventCreate(&event, kEventDisableTiming));
+    EXPECT_CU(kSuccess, cu.EventCreate(&event, flags));
     events_.push_back(event);
     return event;
   }

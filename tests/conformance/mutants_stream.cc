@@ -112,6 +112,32 @@ void ChangeSeeing(T& cu) {
   cu.*entry = function;
 }
 
+// Times.
+
+CuResult ElapsedBackwards(float* milliseconds, CuEvent start, CuEvent end) {
+  return right.EventElapsedTime(milliseconds, end, start);
+}
+CuResult ElapsedAlways(float* milliseconds, CuEvent start, CuEvent end) {
+  const CuResult result = right.EventElapsedTime(milliseconds, start, end);
+  if (result == kSuccess && start != end) *milliseconds = 1;
+  return result;
+}
+CuResult ElapsedAtLeastATick(float* milliseconds, CuEvent start, CuEvent end) {
+  constexpr float kTick = 0.0005F;
+  const CuResult result = right.EventElapsedTime(milliseconds, start, end);
+  if (result == kSuccess) *milliseconds = std::max(*milliseconds, kTick);
+  return result;
+}
+CuResult CreateTimedEvent(CuEvent* event, unsigned flags) {
+  return right.EventCreate(event, flags & ~kEventDisableTiming);
+}
+CuResult RecordFromTheStart(CuEvent* event, unsigned flags) {
+  const CuResult result = right.EventCreate(event, flags);
+  if (result == kSuccess)
+    Aside([event](CuStream other) { return right.EventRecord(*event, other); });
+  return result;
+}
+
 // Host functions.
 
 CuResult CallAtOnce(CuStream stream, CuHostFunction function, void* data) {
@@ -273,6 +299,18 @@ std::vector<Mutant> OrderMutants() {
        ChangeSeeing<&T::EventSynchronize, SynchronizeUnrecorded>},
       {"unrecorded_event_blocks", "A stream may wait for an event that was never recorded.",
        ChangeSeeing<&T::StreamWaitEvent, WaitUnrecorded>},
+      {"time_runs_backwards", "No time between two events of a stream is negative.",
+       Change<&T::EventElapsedTime, ElapsedBackwards>},
+      {"time_is_constant", "The times between events add up.",
+       Change<&T::EventElapsedTime, ElapsedAlways>},
+      {"time_ticks_at_once", "No time passes between an event and itself.",
+       Change<&T::EventElapsedTime, ElapsedAtLeastATick>},
+      {"every_event_keeps_time", "An event without timing has no time: 400.",
+       Change<&T::EventCreate, CreateTimedEvent>},
+      {"every_event_is_recorded", "An event that was never recorded has no time: 400.",
+       Change<&T::EventCreate, RecordFromTheStart>},
+      {"pending_event_has_a_time", "An event whose work is not done has no time yet: 600.",
+       Misreport<&T::EventElapsedTime, kNotReady>},
       {"fault_is_hidden", "Waiting for work that faulted reports 700.",
        Misreport<&T::StreamSynchronize, kIllegalAddress>},
       {"fault_is_forgotten", "A fault is reported by every later call.",

@@ -314,6 +314,69 @@ TEST_P(StreamConformanceTest, ThreadsMayFillTheirStreamsAtTheSameTime) {
   EXPECT_EQ(Word(words + 8), 20);
 }
 
+// Times: the documentation of cuEventElapsedTime. How long work takes is nobody's promise.
+
+TEST_P(StreamConformanceTest, ElapsedTimesAreNotNegativeAndAddUp) {
+  constexpr float kResolution = 0.005F;  // Milliseconds, of both terms and the sum.
+  const DeviceAddress word = NewWords(1);
+  CuEvent events[3];
+  for (CuEvent& event : events) {
+    event = NewEvent(kEventDefault);
+    for (int value = 1; value <= 20; ++value)
+      EXPECT_CU(kSuccess, Store(a, word, value));
+    EXPECT_CU(kSuccess, cu.EventRecord(event, a));
+  }
+  EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
+  float first = -1;
+  float second = -1;
+  float both = -1;
+  EXPECT_CU(kSuccess, cu.EventElapsedTime(&first, events[0], events[1]));
+  EXPECT_CU(kSuccess, cu.EventElapsedTime(&second, events[1], events[2]));
+  EXPECT_CU(kSuccess, cu.EventElapsedTime(&both, events[0], events[2]));
+  EXPECT_GE(first, 0);
+  EXPECT_GE(second, 0);
+  EXPECT_NEAR(both, first + second, kResolution);
+}
+
+TEST_P(StreamConformanceTest, NoTimePassesBetweenAnEventAndItself) {
+  const CuEvent event = NewEvent(kEventDefault);
+  EXPECT_CU(kSuccess, cu.EventRecord(event, a));
+  EXPECT_CU(kSuccess, cu.EventSynchronize(event));
+  float milliseconds = -1;
+  EXPECT_CU(kSuccess, cu.EventElapsedTime(&milliseconds, event, event));
+  EXPECT_EQ(milliseconds, 0);
+}
+
+TEST_P(StreamConformanceTest, ElapsedTimeNeedsTwoRecordsThatKeepTime) {
+  const CuEvent good = NewEvent(kEventDefault);
+  const CuEvent untimed = NewEvent();
+  const CuEvent unrecorded = NewEvent(kEventDefault);
+  EXPECT_CU(kSuccess, cu.EventRecord(good, a));
+  EXPECT_CU(kSuccess, cu.EventRecord(untimed, a));
+  EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
+  float milliseconds = -1;
+  for (const CuEvent bad : {untimed, unrecorded, CuEvent()}) {
+    EXPECT_CU(kInvalidHandle, cu.EventElapsedTime(&milliseconds, good, bad));
+    EXPECT_CU(kInvalidHandle, cu.EventElapsedTime(&milliseconds, bad, good));
+  }
+}
+
+TEST_P(StreamConformanceTest, ElapsedTimeIsReadyOnceAllBeforeBothEventsIsDone) {
+  const CuEvent start = NewEvent(kEventDefault);
+  const CuEvent end = NewEvent(kEventDefault);
+  EXPECT_CU(kSuccess, cu.EventRecord(start, a));
+  QueueSteps();
+  EXPECT_CU(kSuccess, cu.EventRecord(end, a));
+  float milliseconds = -1;
+  const CuResult result = cu.EventElapsedTime(&milliseconds, start, end);
+  if (result != CuResult::kSuccess) {
+    EXPECT_CU(kNotReady, result);
+    EXPECT_CU(kSuccess, Poll(end));
+    EXPECT_CU(kSuccess, cu.EventElapsedTime(&milliseconds, start, end));
+  }
+  EXPECT_EQ(ran_, kSteps);
+}
+
 // Destroying what is busy: resources go once the work is done, says each call's documentation.
 
 TEST_P(StreamConformanceTest, DestroyedStreamFinishesItsWork) {

@@ -227,6 +227,51 @@ TEST_F(DriverLedgerTest, ModelledLaunchAllocatesNothing) {
   EXPECT_GE(ledger->modelled_us(), 10 * 32);
 }
 
+TEST_F(DriverLedgerTest, EventsAreApartByTheModelledTimeBetweenTheirRecords) {
+  static int storage[2];
+  const LatencyModel latency = PowersOfTwo();
+  DriverTable table = SucceedingTable();
+  table.EventElapsedTime = [](float* milliseconds, CuEvent start, CuEvent) {
+    *milliseconds = 42;
+    return start == nullptr ? CuResult::kNotReady : CuResult::kSuccess;
+  };
+  const auto ledger = MakeLedger(table, {.latency = &latency});
+  const DriverTable& driver = ledger->driver().table();
+  const auto start = reinterpret_cast<CuEvent>(&storage[0]);
+  const auto end = reinterpret_cast<CuEvent>(&storage[1]);
+  const auto elapsed = [&](CuEvent from, CuEvent to) {
+    float milliseconds = 0;
+    driver.EventElapsedTime(&milliseconds, from, to);
+    return milliseconds;
+  };
+  driver.EventRecord(start, nullptr);
+  driver.EventRecord(nullptr, nullptr);
+  EXPECT_EQ(elapsed(start, end), 42) << "the ledger saw no record of one";
+  driver.GraphLaunch(nullptr, nullptr);
+  driver.EventRecord(end, nullptr);
+  EXPECT_FLOAT_EQ(elapsed(start, end), 0.035F) << "two records, a question and a launch";
+  EXPECT_FLOAT_EQ(elapsed(end, start), -0.035F);
+  EXPECT_EQ(elapsed(nullptr, end), 42) << "the driver says when there is an answer";
+  driver.EventRecord(start, nullptr);
+  EXPECT_LT(elapsed(start, end), 0) << "the last record counts";
+  driver.EventDestroy(start);
+  EXPECT_EQ(elapsed(start, end), 42);
+}
+
+TEST_F(DriverLedgerTest, EventsAreApartByTheDriversTimeWithoutAModel) {
+  DriverTable table = SucceedingTable();
+  table.EventElapsedTime = [](float* milliseconds, CuEvent, CuEvent) {
+    *milliseconds = 42;
+    return CuResult::kSuccess;
+  };
+  const auto ledger = MakeLedger(table);
+  const DriverTable& driver = ledger->driver().table();
+  driver.EventRecord(nullptr, nullptr);
+  float milliseconds = 0;
+  driver.EventElapsedTime(&milliseconds, nullptr, nullptr);
+  EXPECT_EQ(milliseconds, 42);
+}
+
 TEST_F(DriverLedgerTest, ModelledTimeIsZeroWithoutAModel) {
   const auto ledger = MakeLedger(SucceedingTable());
   ledger->driver().table().GraphLaunch(nullptr, nullptr);

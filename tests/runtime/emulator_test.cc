@@ -394,6 +394,59 @@ TEST(EmulatorTest, FaultsOutsideDeviceWorkGoToTheEarlierHandler) {
   EXPECT_EQ(restored.sa_handler, JumpOut) << "the emulator put the earlier handler back";
 }
 
+// The virtual clock.
+
+TEST(EmulatorTest, EveryOperationAndEveryNodeTakesAMicrosecond) {
+  Machine machine;
+  const DriverTable& cu = machine.cu;
+  const DeviceAddress word = machine.Allocate(8);
+  const CuGraphExec exec = machine.Capture([&](CuStream stream) {
+    for (int i = 0; i < 5; ++i)
+      EXPECT_CU(kSuccess, machine.Store(stream, word, i));
+  });
+  CuEvent events[4] = {};
+  const auto record = [&](CuEvent& event) {
+    ASSERT_CU(kSuccess, cu.EventCreate(&event, kEventDefault));
+    EXPECT_CU(kSuccess, cu.EventRecord(event, machine.stream));
+  };
+  record(events[0]);
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, word, 1));
+  EXPECT_CU(kSuccess, cu.MemsetD8Async(word, 0, 8, machine.stream));
+  record(events[1]);
+  EXPECT_CU(kSuccess, cu.GraphLaunch(exec, machine.stream));
+  record(events[2]);
+  record(events[3]);
+  EXPECT_CU(kSuccess, cu.StreamSynchronize(machine.stream));
+  const auto elapsed = [&](int from, int to) {
+    float milliseconds = -1;
+    EXPECT_CU(kSuccess, cu.EventElapsedTime(&milliseconds, events[from], events[to]));
+    return milliseconds;
+  };
+  EXPECT_FLOAT_EQ(elapsed(0, 1), 0.002F);
+  EXPECT_FLOAT_EQ(elapsed(1, 2), 0.005F);
+  EXPECT_FLOAT_EQ(elapsed(2, 3), 0);
+  EXPECT_FLOAT_EQ(elapsed(2, 0), -0.007F);
+  EXPECT_CU(kInvalidValue, cu.EventElapsedTime(nullptr, events[0], events[1]));
+}
+
+TEST(EmulatorTest, EventsKeepTheTimeOfAStreamThatIsGone) {
+  Machine machine;
+  const DriverTable& cu = machine.cu;
+  const DeviceAddress word = machine.Allocate(8);
+  CuEvent start = nullptr;
+  CuEvent end = nullptr;
+  ASSERT_CU(kSuccess, cu.EventCreate(&start, kEventDefault));
+  ASSERT_CU(kSuccess, cu.EventCreate(&end, kEventDefault));
+  EXPECT_CU(kSuccess, cu.EventRecord(start, machine.stream));
+  EXPECT_CU(kSuccess, machine.Store(machine.stream, word, 1));
+  EXPECT_CU(kSuccess, cu.EventRecord(end, machine.stream));
+  EXPECT_CU(kSuccess, cu.StreamDestroy(machine.stream));
+  EXPECT_CU(kSuccess, cu.CtxSynchronize());
+  float milliseconds = -1;
+  EXPECT_CU(kSuccess, cu.EventElapsedTime(&milliseconds, start, end));
+  EXPECT_FLOAT_EQ(milliseconds, 0.001F);
+}
+
 // Accounts.
 
 TEST(EmulatorTest, LiveCountsWhatExists) {

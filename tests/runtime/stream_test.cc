@@ -175,6 +175,32 @@ TEST_F(EventTest, CompleteTellsNotYetFromFailure) {
   EXPECT_EQ(CuResultOf(other.Complete().status()), CuResult::kIllegalAddress);
 }
 
+TEST_F(EventTest, ElapsedTimeIsThatOfTheWorkBetweenTwoMarks) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Event start, Event::Create(driver_, Event::Timing::kOn));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Event end, Event::Create(driver_, Event::Timing::kOn));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory memory, DeviceMemory::Create(driver_, 4));
+  ASSERT_OK(start.Record(device_.stream()));
+  for (int i = 0; i < 20; ++i)
+    ASSERT_OK(driver_.Call<&DriverTable::MemsetD8Async>(memory.address(), uint8_t{7}, size_t{4},
+                                                        device_.stream()));
+  ASSERT_OK(end.Record(device_.stream()));
+  EXPECT_THAT(end.ElapsedUs(start), StatusIs(absl::StatusCode::kFailedPrecondition));
+  ASSERT_OK(end.Synchronize());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const double elapsed_us, end.ElapsedUs(start));
+  EXPECT_NEAR(elapsed_us, 20, 0.001) << "the emulator's clock counts operations";
+}
+
+TEST_F(EventTest, ElapsedTimeNeedsTimingAndARecord) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Event timed, Event::Create(driver_, Event::Timing::kOn));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Event untimed, Event::Create(driver_));
+  ASSERT_OK(untimed.Record(device_.stream()));
+  EXPECT_THAT(timed.ElapsedUs(timed), StatusIs(absl::StatusCode::kInvalidArgument));
+  ASSERT_OK(timed.Record(device_.stream()));
+  EXPECT_OK(timed.ElapsedUs(timed));
+  EXPECT_THAT(timed.ElapsedUs(untimed), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(untimed.ElapsedUs(timed), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST_F(EventTest, IsDestroyedOnceHoweverOftenItMoves) {
   {
     COPPICE_ASSERT_OK_AND_ASSIGN(Event first, Event::Create(driver_));
@@ -262,7 +288,7 @@ TEST(RelaxedCaptureScopeFailureTest, RestoresNothingIfTheDriverRefusedTheExchang
 }
 
 TEST_F(RelaxedCaptureScopeTest, OwnersDoNotBreakACaptureOfTheApplication) {
-  std::optional<Event> event = *Event::Create(driver_);
+  std::optional<Event> event = *Event::Create(driver_, Event::Timing::kOn);
   std::optional<Stream> other = *Stream::Create(driver_);
   ASSERT_OK(event->Record(other->handle()));
   COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory memory, DeviceMemory::Create(driver_, 16));
@@ -271,6 +297,7 @@ TEST_F(RelaxedCaptureScopeTest, OwnersDoNotBreakACaptureOfTheApplication) {
   // Every one of these is forbidden to a thread in the default mode.
   EXPECT_OK(event->Complete());
   EXPECT_OK(event->Synchronize());
+  EXPECT_OK(event->ElapsedUs(*event));
   EXPECT_OK(other->Synchronize());
   event.reset();
   other.reset();

@@ -233,6 +233,10 @@ void AddEventCalls(CallList& list) {
            [](Scene& scene) { return scene.cu().EventSynchronize(scene.recorded); });
   list.Add(&DriverTable::EventSynchronize, "captured",
            [](Scene& scene) { return scene.cu().EventSynchronize(scene.captured()); });
+  list.Add(&DriverTable::EventElapsedTime, [](Scene& scene) {
+    float milliseconds = 0;
+    return scene.cu().EventElapsedTime(&milliseconds, scene.recorded, scene.recorded);
+  });
 }
 
 template <CuStream (Scene::*stream)() const>

@@ -53,7 +53,7 @@ absl::Status LegalityScene::MakeBystanders() {
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemAddressReserve>(
       &reserved, granule, size_t{0}, CuDeviceAddress{0}, 0ULL));
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemAlloc>(&memory, kBytes));
-  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::EventCreate>(&recorded, kEventDisableTiming));
+  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::EventCreate>(&recorded, kEventDefault));
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::EventCreate>(&unrecorded, kEventDisableTiming));
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::GraphCreate>(&spare_graph, 0U));
   COPPICE_RETURN_IF_ERROR(

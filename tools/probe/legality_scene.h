@@ -54,7 +54,7 @@ struct LegalityScene {
   CuGraphNode captured_node = nullptr;
   int64_t host_word = 0;
 
-  CuEvent recorded = nullptr;    // And complete.
+  CuEvent recorded = nullptr;    // And complete; with timing.
   CuEvent unrecorded = nullptr;  // Never recorded.
   CuDeviceAddress memory = 0;    // kBytes of cuMemAlloc.
   CuDeviceAddress reserved = 0;  // One granule, nothing mapped.

@@ -74,6 +74,10 @@ class DriverLedger {
   // those of the graph that an exec was instantiated from, a child graph being one. An exec's first
   // launch costs an upload as well, unless it was uploaded. A call that a capture records costs
   // what it costs elsewhere. Cost to a launch: a lock and a look-up; no allocation.
+  //
+  // With a model, cuEventElapsedTime gives what this sum grew by between the two cuEventRecord
+  // calls, the second one's own cost included, instead of what the driver measured, so that a
+  // decision on times can be tested. When it fails is the driver's affair as ever.
   double modelled_us() const;
 
   // Bytes of [address, address + bytes) that have physical memory mapped.

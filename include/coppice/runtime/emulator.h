@@ -19,6 +19,9 @@
 //     of a kernel. With `Options::eager_permille` some operations also run at enqueue, so that "too
 //     early" is met as well as "too late". A query runs a few operations before it answers, so that
 //     polling comes to an end.
+//   * A virtual clock, which events with timing read when the work before them has run: each
+//     operation or graph node that runs takes 1 us, whichever stream it is on and whatever it does.
+//     cuEventElapsedTime runs nothing: who polls has to query.
 //   * A kernel's parameters are copied at the call; the host memory of a copy is used when the copy
 //     executes.
 //   * cuMemFree waits for all work, as CUDA's does for plain allocations. MemUnmap and MemRelease
@@ -59,7 +62,7 @@
 //   * To launch an exec after one of its kernels' libraries was unloaded: kInvalidHandle.
 //
 // Does not model
-//   * Time, clocks, caches, peers, ECC, several devices, inter-process sharing.
+//   * How long work takes, caches, peers, ECC, several devices, inter-process sharing.
 //   * Concurrency inside a kernel: the threads of a block run in turn, and blocks one after
 //     another.
 //   * Misaligned accesses (716), the size of static shared memory, and host memory that a kernel

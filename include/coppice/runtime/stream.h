@@ -1,9 +1,9 @@
 // Move-only owners of what orders work on a device: the primary context, streams and events; and
 // plain device allocations, with what tells one from another.
 //
-// Units: bytes. Threads: an owner is used by one thread at a time; the handles inside follow CUDA's
-// rules. Every owner keeps a reference to its Driver, which must outlive it. Destructors ignore
-// failures: the handle is gone either way.
+// Units: bytes, microseconds. Threads: an owner is used by one thread at a time; the handles inside
+// follow CUDA's rules. Every owner keeps a reference to its Driver, which must outlive it.
+// Destructors ignore failures: the handle is gone either way.
 
 #pragma once
 
@@ -70,10 +70,12 @@ class Stream {
   CuStream handle_;
 };
 
-// An event without timing.
+// An event; without timing, unless it is asked for.
 class Event {
  public:
-  static absl::StatusOr<Event> Create(const Driver& driver);
+  enum class Timing : uint8_t { kOff, kOn };
+
+  static absl::StatusOr<Event> Create(const Driver& driver, Timing timing = Timing::kOff);
   Event(Event&& other) noexcept
       : driver_(other.driver_), handle_(std::exchange(other.handle_, nullptr)) {}
   Event& operator=(Event&&) = delete;
@@ -83,6 +85,14 @@ class Event {
   absl::Status MakeWait(CuStream stream) const;  // Later work on `stream` waits for the mark.
   absl::StatusOr<bool> Complete() const;         // True once the marked work has run.
   absl::Status Synchronize() const;              // Waits on the host for the marked work.
+
+  // Microseconds from the mark of `start` to that of this event, on the device. Whatever ran there
+  // meanwhile is in it. On an emulator see emulator.h, under a ledger with a latency model see
+  // driver_ledger.h.
+  //
+  // Errors: kFailedPrecondition while either's marked work has not run; kInvalidArgument if either
+  // has no timing or was never recorded. Runs in a RelaxedCaptureScope.
+  absl::StatusOr<double> ElapsedUs(const Event& start) const;
 
   CuEvent handle() const { return handle_; }
 
