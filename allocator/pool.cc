@@ -14,7 +14,7 @@
 namespace coppice {
 namespace {
 
-constexpr int kWindowsPerLane = 3;  // One for each WindowKind, in that order.
+constexpr int kWindowsPerLane = 4;  // One for each WindowKind, in that order.
 
 int WindowOf(int lane, WindowKind kind) {
   return lane * kWindowsPerLane + static_cast<int>(kind);
@@ -43,6 +43,9 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(const Driver& driver,
 
 Pool::Pool(std::unique_ptr<Arena> arena, int lanes)
     : arena_(std::move(arena)),
+      start_(arena_->base(0)),
+      size_(static_cast<DeviceAddress>(arena_->window_bytes()) *
+            static_cast<DeviceAddress>(lanes * kWindowsPerLane)),
       eager_(static_cast<size_t>(lanes), RangeAllocator(arena_->window_bytes(), kBufferAlignment)) {
 }
 
@@ -89,13 +92,12 @@ DeviceAddress Pool::base(int lane, WindowKind kind) const {
   return arena_->base(WindowOf(lane, kind));
 }
 
-bool Pool::Contains(DeviceAddress address, int64_t bytes) const {
-  const DeviceAddress start = arena_->base(0);
-  const auto size = static_cast<DeviceAddress>(window_bytes()) *
-                    static_cast<DeviceAddress>(lanes() * kWindowsPerLane);
-  if (bytes <= 0) return false;
-  return address < start ? start - address < static_cast<DeviceAddress>(bytes)
-                         : address - start < size;
+std::optional<Pool::Place> Pool::Locate(DeviceAddress address) const {
+  if (!Contains(address, 1)) return std::nullopt;
+  const auto window = static_cast<int>((address - start_) /
+                                       static_cast<DeviceAddress>(arena_->window_bytes()));
+  return Place{.lane = window / kWindowsPerLane,
+               .kind = static_cast<WindowKind>(window % kWindowsPerLane)};
 }
 
 Pool::Usage Pool::usage() const {
@@ -106,6 +108,7 @@ Pool::Usage Pool::usage() const {
     usage.eager_live += eager_[static_cast<size_t>(lane)].live_bytes();
     usage.eager_mapped += arena_->mapped_bytes(WindowOf(lane, WindowKind::kEager));
     usage.staging_mapped += arena_->mapped_bytes(WindowOf(lane, WindowKind::kStaging));
+    usage.copy_out_mapped += arena_->mapped_bytes(WindowOf(lane, WindowKind::kCopyOut));
   }
   return usage;
 }

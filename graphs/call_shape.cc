@@ -57,8 +57,20 @@ absl::Status ReadExtents(const Call& call, CallShape& shape) {
   return absl::OkStatus();
 }
 
-absl::Status CheckCall(const Call& call, const void* session, int lanes) {
-  if (call.program == nullptr || call.program->session != session) {
+namespace {
+
+absl::Status CheckTargets(const Call& call) {
+  if (call.output_mode != OutputMode::kWriteInto) return absl::OkStatus();
+  if (call.targets.size() == call.program->spec.outputs.size()) return absl::OkStatus();
+  return InvalidArgument("Session::Run: program '{}' has {} outputs, the call {} targets",
+                         call.program->spec.name, call.program->spec.outputs.size(),
+                         call.targets.size());
+}
+
+}  // namespace
+
+absl::Status CheckCall(const Call& call, const Session& session, int lanes) {
+  if (call.program == nullptr || call.program->session != &session) {
     return InvalidArgument(
         "Session::Run: the program is null or was registered with another session");
   }
@@ -67,9 +79,16 @@ absl::Status CheckCall(const Call& call, const void* session, int lanes) {
   if (call.lane < 0 || call.lane >= lanes) {
     return InvalidArgument("Session::Run: lane {} of {}, program '{}'", call.lane, lanes, name);
   }
-  if (call.binding == nullptr ? !program.statics.empty() : call.binding->program != &program) {
+  if (call.binding == nullptr ? program.binds() : call.binding->program != &program) {
     return InvalidArgument("Session::Run: program '{}' needs a binding that Bind made for it",
                            name);
+  }
+  if (call.binding != nullptr && call.binding->version.load(std::memory_order_acquire) == nullptr)
+      [[unlikely]] {
+    return FailedPrecondition(
+        "Session::Run: the binding of program '{}' was ended by Unbind; bind the tensors that are "
+        "there",
+        name);
   }
   if (call.inputs.size() != program.copies.size()) {
     return InvalidArgument("Session::Run: program '{}' takes {} copied inputs, the call has {}",
@@ -83,30 +102,74 @@ absl::Status CheckCall(const Call& call, const void* session, int lanes) {
     return InvalidArgument(
         "Session::Run: program '{}' on the legacy stream; pass a stream of your own", name);
   }
-  return absl::OkStatus();
+  return CheckTargets(call);
 }
 
-absl::Status Pad(const Program& program, CallShape& shape) {
+absl::Status CheckGuards(const Call& call, const CallShape& shape) {
+  const Program& program = *call.program;
+  if (program.guards.guard_count() == 0) [[likely]]
+    return absl::OkStatus();
+  std::array<int64_t, kSymbolsMax + kScalarsMax> values;
+  const size_t symbols = program.spec.symbols.size();
+  std::copy_n(shape.real.begin(), symbols, values.begin());
+  std::copy(call.scalars.begin(), call.scalars.end(),
+            values.begin() + static_cast<ptrdiff_t>(symbols));
+  const std::span<const int64_t> used(values.data(), symbols + call.scalars.size());
+  const std::optional<int> failed = program.guards.FirstFailing(used);
+  if (!failed) [[likely]]
+    return absl::OkStatus();
+  return InvalidArgument("Session::Run: guard '{}' of program '{}' failed: {}",
+                         program.guards.source(*failed), program.spec.name,
+                         program.guards.DescribeValues(*failed, used));
+}
+
+namespace {
+
+// Whether the symbol pads: what is static, or not seen to vary, does not.
+bool Pads(const Program& program, size_t index, int64_t extent, Observe observe) {
+  const SymbolSpec& symbol = program.spec.symbols[index];
+  if (symbol.kind == SymbolKind::kStatic) return false;
+  if (program.spec.claim == Claim::kExact) return false;
+  if (symbol.exclude_01 && extent <= 1) return false;
+  if (symbol.kind != SymbolKind::kAuto) return true;
+  std::atomic<int64_t>& first = program.first_extents[index];
+  int64_t seen = first.load(std::memory_order_relaxed);
+  if (seen == Program::kPromoted) return true;
+  if (observe == Observe::kNo) return seen != Program::kUnseen && seen != extent;
+  if (seen == Program::kUnseen && first.compare_exchange_strong(seen, extent)) return false;
+  if (seen == extent) return false;
+  first.store(Program::kPromoted, std::memory_order_relaxed);
+  return true;
+}
+
+}  // namespace
+
+absl::Status Pad(const Program& program, Observe observe, CallShape& shape) {
   for (size_t i = 0; i < program.spec.symbols.size(); ++i) {
     const SymbolSpec& symbol = program.spec.symbols[i];
-    const std::optional<int64_t> bucket = symbol.policy.Find(shape.real[i]);
-    // A program that is never padded takes an empty extent as it is.
-    const bool as_it_is = !bucket.has_value() || program.spec.claim == Claim::kExact;
-    shape.padded[i] = as_it_is ? shape.real[i] : *bucket;
+    const int64_t extent = shape.real[i];
+    const std::optional<int64_t> bucket = symbol.policy.Find(extent);
+    shape.padded[i] = bucket.has_value() && Pads(program, i, extent, observe) ? *bucket : extent;
     if (bucket.has_value()) continue;
     shape.over_maximum = true;
     if (symbol.over_maximum == OverMaximum::kError) {
       return MakeError(absl::StatusCode::kOutOfRange,
                        "Session::Run: {} = {} of program '{}' is over the largest bucket, {}",
-                       symbol.name, shape.real[i], program.spec.name, symbol.policy.maximum());
+                       symbol.name, extent, program.spec.name, symbol.policy.maximum());
     }
   }
   return absl::OkStatus();
 }
 
-NodeKey KeyOf(const Call& call, const CallShape& shape) {
-  NodeKey key;
-  key.binding = call.binding;
+bool IsBucket(const Program& program, size_t symbol, int64_t extent) {
+  const SymbolSpec& spec = program.spec.symbols[symbol];
+  if (extent < 0 || extent > spec.policy.maximum()) return false;
+  if (spec.kind == SymbolKind::kStatic || (spec.exclude_01 && extent <= 1)) return true;
+  return extent >= 1 && spec.policy.Find(extent) == extent;
+}
+
+BucketKey BucketKeyOf(const Call& call, const CallShape& shape) {
+  BucketKey key;
   const size_t symbols = call.program->spec.symbols.size();
   size_t count = 0;
   for (; count < symbols; ++count)

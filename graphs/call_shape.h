@@ -24,19 +24,29 @@ struct CallShape {
   bool over_maximum = false;
 };
 
-// Checks everything about a call but its tensors: program, binding, lane, counts, stream.
-// Errors: kInvalidArgument.
-absl::Status CheckCall(const Call& call, const void* session, int lanes);
+// Checks everything about a call but its inputs: program, binding, lane, counts, targets, stream.
+// Errors: kInvalidArgument; kFailedPrecondition if the binding was ended.
+absl::Status CheckCall(const Call& call, const Session& session, int lanes);
 
 // Reads the extent of every symbol into shape.real; every axis that names a symbol must agree with
 // the first. Errors: kInvalidArgument naming the input.
 absl::Status ReadExtents(const Call& call, CallShape& shape);
 
-// Pads the extents; one above its largest bucket stays as it is and sets over_maximum.
-// Errors: kOutOfRange if its symbol says so.
-absl::Status Pad(const Program& program, CallShape& shape);
+// Checks the program's guards. Errors: kInvalidArgument naming the first that fails.
+absl::Status CheckGuards(const Call& call, const CallShape& shape);
 
-// The key of the node that serves the call. Requires: !shape.over_maximum.
-NodeKey KeyOf(const Call& call, const CallShape& shape);
+// Whether an `auto` symbol is seen to vary by its extent in `shape`, or was before.
+enum class Observe : bool { kNo, kYes };
+
+// Pads the extents; one above its largest bucket stays as it is and sets over_maximum. With
+// Observe::kYes, `auto` symbols remember what they see.
+// Errors: kOutOfRange if its symbol says so.
+absl::Status Pad(const Program& program, Observe observe, CallShape& shape);
+
+// Whether `extent` is a bucket of this symbol, so that Warm may record it.
+bool IsBucket(const Program& program, size_t symbol, int64_t extent);
+
+// The key of the bucket that serves the call. Requires: !shape.over_maximum.
+BucketKey BucketKeyOf(const Call& call, const CallShape& shape);
 
 }  // namespace coppice::internal

@@ -1,10 +1,35 @@
-// Handing a lane from one stream to another.
+// Handing a lane from one stream to another, and its slots.
 
 #include "graphs/lane.h"
 
+#include <algorithm>
+
+#include "coppice/base/check.h"
 #include "coppice/base/status.h"
 
+#include "graphs/staging_layout.h"
+
 namespace coppice::internal {
+namespace {
+
+// Parked slots that one search for a free one looks at, so that a call's cost does not grow with
+// the leases that are held.
+constexpr size_t kSweepMax = 8;
+
+// The lane's hold ends. Cost: deletes the slot if its lease is gone.
+void Abandon(Slot* slot) {
+  const int before = slot->holders.fetch_and(~Slot::kLaneHolds, std::memory_order_acq_rel);
+  if ((before & Slot::kLeaseHolds) == 0) delete slot;
+}
+
+}  // namespace
+
+Lane::~Lane() {
+  for (const std::vector<Slot*>* slots : {&window, &parked, &ring, &free}) {
+    for (Slot* slot : *slots)
+      Abandon(slot);
+  }
+}
 
 absl::Status Lane::SwitchTo(CuStream stream) {
   if (last_stream != nullptr) {
@@ -30,6 +55,161 @@ absl::Status Lane::Wait() const {
 absl::Status Lane::WaitForStream(CuStream stream) const {
   const RelaxedCaptureScope relaxed(driver);
   return driver.Call<&DriverTable::StreamSynchronize>(stream);
+}
+
+absl::StatusOr<uint64_t> Lane::FindCompletedCall() {
+  if (last_stream == nullptr || completed_call == calls) return completed_call;
+  if (progress_call == 0) {
+    COPPICE_RETURN_IF_ERROR(progress.Record(last_stream));
+    progress_call = calls;
+  }
+  COPPICE_ASSIGN_OR_RETURN(const bool complete, progress.Complete());
+  if (complete) completed_call = std::exchange(progress_call, 0);
+  return completed_call;
+}
+
+void Lane::FindFreeSlot() {
+  for (size_t looked = 0; looked < std::min(kSweepMax, parked.size()); ++looked) {
+    if (swept >= parked.size()) swept = 0;
+    Slot* slot = parked[swept];
+    if (slot->leased()) {
+      ++swept;
+      continue;
+    }
+    parked[swept] = parked.back();
+    parked.pop_back();
+    Recycle(slot);
+    return;
+  }
+  // One more slot than ever; room for it in every list, so that moving it never allocates.
+  for (std::vector<Slot*>* slots : {&window, &parked, &ring, &free}) {
+    if (slots->capacity() <= slot_count) slots->reserve(2 * slot_count + 8);
+  }
+  auto slot = std::make_unique<Slot>();
+  slot->lane = this;
+  free.push_back(slot.release());
+  ++slot_count;
+}
+
+Slot& Lane::TakeSlot(Slot::Kind kind) {
+  Slot* slot = free.back();
+  free.pop_back();
+  slot->kind = kind;
+  slot->in_path = kind == Slot::Kind::kWindow;
+  slot->overwritten_by = 0;
+  slot->holders.store(Slot::kLaneHolds | Slot::kLeaseHolds, std::memory_order_relaxed);
+  switch (kind) {
+    case Slot::Kind::kWindow:
+      window.push_back(slot);
+      break;
+    case Slot::Kind::kCopyOut:
+      ring.push_back(slot);
+      break;
+    case Slot::Kind::kEager:
+    case Slot::Kind::kForeign:
+    case Slot::Kind::kIncluded:
+      parked.push_back(slot);
+      break;
+  }
+  return *slot;
+}
+
+void Lane::Recycle(Slot* slot) {
+  COPPICE_CHECK(slot->open_scopes == 0, "a lease was dropped under its read scope");
+  if (slot->node != nullptr) --slot->node->leases;
+  slot->node = nullptr;
+  slot->outputs = nullptr;
+  for (const DeviceAddress address : slot->allocations)
+    pool.FreeEager(index, address);
+  slot->allocations.clear();
+  free.push_back(slot);
+}
+
+void Lane::SweepWindow() {
+  size_t kept = 0;
+  for (Slot* slot : window) {
+    if (slot->leased()) {
+      window[kept++] = slot;
+    } else {
+      Recycle(slot);
+    }
+  }
+  window.resize(kept);
+}
+
+void Lane::Sweep() {
+  SweepWindow();
+  const auto dropped = [this](Slot* slot) {
+    if (slot->leased()) return false;
+    Recycle(slot);
+    return true;
+  };
+  parked.erase(std::remove_if(parked.begin(), parked.end(), dropped), parked.end());
+}
+
+const Slot* Lane::FindHeld(const std::vector<Region>& footprint) const {
+  for (const Slot* slot : window) {
+    if (slot->open_scopes > 0 && Overlap(slot->node->output_regions, footprint)) return slot;
+  }
+  return nullptr;
+}
+
+void Lane::Expire(const std::vector<Region>& footprint, uint64_t number, const Program& program) {
+  size_t kept = 0;
+  for (Slot* slot : window) {
+    if (!Overlap(slot->node->output_regions, footprint)) {
+      window[kept++] = slot;
+      continue;
+    }
+    slot->overwritten_by = number;
+    slot->overwriter = &program;
+    slot->in_path = false;
+    for (size_t i = 0; i < slot->outputs->tensors.size(); ++i) {
+      const std::optional<Region> region = RegionOf(slot->outputs->tensors[i]);
+      if (!region || !Meets(*region, footprint)) continue;
+      slot->overwritten_output = static_cast<int>(i);
+      break;
+    }
+    slot->overwritten_regions = slot->node->output_regions;
+    --slot->node->leases;
+    slot->node = nullptr;
+    slot->outputs = nullptr;
+    parked.push_back(slot);
+  }
+  window.resize(kept);
+}
+
+void Lane::EndPath() {
+  for (Slot* slot : window)
+    slot->in_path = false;
+}
+
+std::optional<Region> Lane::AllocateRing(int64_t bytes) {
+  while (!ring.empty() && !ring.front()->leased()) {
+    Recycle(ring.front());
+    ring.erase(ring.begin());
+  }
+  if (ring.empty()) ring_head = 0;
+  const int64_t tail = ring.empty() ? ring_bytes : ring.front()->ring.offset;
+  const bool wrapped = !ring.empty() && ring_head <= tail;
+  int64_t offset = ring_head;
+  if (!wrapped && offset + bytes > ring_bytes) {
+    if (ring.empty() || bytes > tail) return std::nullopt;
+    offset = 0;
+  } else if (wrapped && offset + bytes > tail) {
+    return std::nullopt;
+  }
+  ring_head = offset + bytes;
+  return Region{.offset = offset, .bytes = bytes};
+}
+
+std::optional<Region> Lane::RegionOf(const Tensor& tensor) const {
+  const DeviceAddress base = node_base();
+  if (tensor.data < base || tensor.data - base >= static_cast<DeviceAddress>(pool.window_bytes()) ||
+      tensor.element_count() == 0) {
+    return std::nullopt;
+  }
+  return Region{.offset = static_cast<int64_t>(tensor.data - base), .bytes = RoundedBytes(tensor)};
 }
 
 }  // namespace coppice::internal

@@ -1,31 +1,49 @@
 // A lane: one window of the pool and everything that must not overlap in it. Private to graphs/.
 //
-// Threads: everything below `mutex` is guarded by it, but for `owning_leases`.
+// The lane keeps a slot for every call whose outputs somebody may read. Slots of outputs in the
+// node window that nobody wrote over are in `window`; those of a path are what a child is planned
+// around.
+//
+// Threads: everything below `mutex` is guarded by it.
 
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 #include "coppice/allocator/pool.h"
 #include "coppice/graphs/session.h"
 #include "coppice/runtime/stream.h"
 
+#include "graphs/gate_timer.h"
+#include "graphs/slot.h"
+#include "graphs/surroundings.h"
+
 namespace coppice::internal {
 
-struct OutputTable;
-
 struct Lane {
-  Lane(const Driver& lane_driver, Pool& lane_pool, int lane_index, Stream stream, Event event)
+  Lane(const Driver& lane_driver,
+       Pool& lane_pool,
+       int lane_index,
+       Stream stream,
+       Event handoff_event,
+       Event progress_event)
       : driver(lane_driver),
         pool(lane_pool),
         index(lane_index),
         own_stream(std::move(stream)),
-        handoff(std::move(event)) {}
+        handoff(std::move(handoff_event)),
+        progress(std::move(progress_event)) {}
+  // Lets go of every slot. Leases that are left become empty.
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
 
   // Orders the lane's next work, on `stream`, after its last. No driver call on the same stream.
   absl::Status Enter(CuStream stream) {
@@ -43,19 +61,88 @@ struct Lane {
   absl::Status Wait() const;
   absl::Status WaitForStream(CuStream stream) const;
 
+  // The last call known to have run, with all before it. Makes up to two driver calls.
+  absl::StatusOr<uint64_t> FindCompletedCall();
+
+  // Makes sure that TakeSlot has one to give, from the ones that were dropped if possible.
+  void ReserveSlot() {
+    if (free.empty()) [[unlikely]]
+      FindFreeSlot();
+  }
+  void FindFreeSlot();
+  // A slot held by a lease too. Requires: ReserveSlot. Puts it where its kind belongs.
+  Slot& TakeSlot(Slot::Kind kind);
+
+  // Takes back the slots whose lease was dropped: of the window; of everything.
+  void SweepWindow();
+  void Sweep();
+
+  // The first slot that a graph with this footprint would write over, among those that a scope is
+  // open on; null if none.
+  const Slot* FindHeld(const std::vector<Region>& footprint) const;
+  // Marks the slots that call `number` of `program` wrote over.
+  void Expire(const std::vector<Region>& footprint, uint64_t number, const Program& program);
+  // Ends the path: the slots of the window are nobody's parents any more.
+  void EndPath();
+
+  // Bytes of the ring, or nothing if that many are not free in a row.
+  std::optional<Region> AllocateRing(int64_t bytes);
+
+  // Notes what a run at its bucket staged.
+  void CountStaged(const InputLayout& layout) {
+    stats.real_elements += layout.real_elements;
+    stats.padded_elements += layout.padded_elements;
+  }
+
+  DeviceAddress node_base() const { return pool.base(index, WindowKind::kNodes); }
+  // Where `tensor` lies in the node window; nothing if it lies elsewhere or has no bytes.
+  std::optional<Region> RegionOf(const Tensor& tensor) const;
+
   const Driver& driver;
   Pool& pool;
   const int index;
 
-  std::mutex mutex;
+  mutable std::mutex mutex;
   Stream own_stream;               // Recordings and Warm run here.
   Event handoff;                   // Re-recorded at every hand-over; a wait keeps what it saw.
+  Event progress;                  // Behind call `progress_call`.
   CuStream last_stream = nullptr;  // Of the lane's last work; null before the first.
-  uint64_t epoch = 0;              // Counts the calls that wrote the node window.
-  const OutputTable* last_outputs = nullptr;  // Of the graph that ran last.
-  int open_scopes = 0;
-  std::atomic<int64_t> owning_leases = 0;  // Output tables that hold bytes of the eager window.
+  uint64_t calls = 0;              // Number of the last call that ran.
+  uint64_t completed_call = 0;
+  uint64_t progress_call = 0;  // 0: nothing is marked.
+  bool chain_open = false;
+  std::vector<Slot*> window;  // Unexpired, in the node window, in order of calls.
+  std::vector<Slot*> parked;  // Leased otherwise, or expired; but for the ring's.
+  std::vector<Slot*> ring;    // In order of allocation.
+  std::vector<Slot*> free;
+  size_t slot_count = 0;
+  size_t swept = 0;  // Where the next look at the parked begins.
+  int64_t ring_bytes = 0;
+  int64_t ring_head = 0;
+  SurroundingsTable surroundings;
+  Surroundings scratch;  // Of the call under way.
+  StagingParams copies;  // Behind the graph, of the call under way.
+  GateTimer timer;
   SessionStats stats;
+
+ private:
+  void Recycle(Slot* slot);
+};
+
+// Bytes of the lane's eager window that a run left, freed unless somebody takes them.
+struct EagerBytes {
+  explicit EagerBytes(Lane& of_lane) : lane(of_lane) {}
+  ~EagerBytes() {
+    for (const DeviceAddress address : addresses)
+      lane.pool.FreeEager(lane.index, address);
+  }
+  EagerBytes(const EagerBytes&) = delete;
+  EagerBytes& operator=(const EagerBytes&) = delete;
+
+  std::vector<DeviceAddress> Take() { return std::exchange(addresses, {}); }
+
+  Lane& lane;
+  std::vector<DeviceAddress> addresses;
 };
 
 }  // namespace coppice::internal

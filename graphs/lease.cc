@@ -1,109 +1,120 @@
-// Leases and read scopes: epochs, and the order between the lane's work and its readers.
+// Leases and read scopes: who still has its bytes, and the order between the lane's work and its
+// readers.
 
 #include "coppice/graphs/lease.h"
 
 #include <mutex>
 
+#include "coppice/base/check.h"
 #include "coppice/base/status.h"
 
 #include "graphs/lane.h"
 #include "graphs/node.h"
+#include "graphs/slot.h"
+#include "graphs/staging_layout.h"
 
 namespace coppice {
 
-internal::OwnedOutputs internal::MakeOwnedOutputs(Lane& lane) {
-  OwnedOutputs outputs(new OutputTable{.lane = &lane});
-  ++lane.owning_leases;
-  return outputs;
+using internal::Lane;
+using internal::Slot;
+
+void internal::DropLease(Slot* slot) {
+  const int before = slot->holders.fetch_and(~Slot::kLeaseHolds, std::memory_order_acq_rel);
+  if ((before & Slot::kLaneHolds) == 0) delete slot;
 }
 
-void internal::OutputTableDeleter::operator()(OutputTable* table) const {
-  for (const Tensor& tensor : table->tensors)
-    table->lane->pool.FreeEager(table->lane->index, tensor.data);
-  --table->lane->owning_leases;
-  delete table;
+namespace {
+
+bool SessionLives(const Slot& slot) {
+  return (slot.holders.load(std::memory_order_acquire) & Slot::kLaneHolds) != 0;
 }
+
+absl::Status CheckReader(const Slot* slot, CuStream stream) {
+  if (slot == nullptr) {
+    return FailedPrecondition("Lease: it is empty; use it before releasing or moving it");
+  }
+  if (!SessionLives(*slot)) {
+    return FailedPrecondition(
+        "Lease: the session that made the outputs (call {}) is gone; read them before it goes",
+        slot->call);
+  }
+  if (reinterpret_cast<uintptr_t>(stream) <= 2) {
+    return InvalidArgument("Lease: on the legacy stream; pass a stream of your own");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 Lease& Lease::operator=(Lease&& other) noexcept {
   if (this == &other) return *this;
   Release();
-  lane_ = std::exchange(other.lane_, nullptr);
-  outputs_ = std::exchange(other.outputs_, nullptr);
-  owned_ = std::move(other.owned_);
-  epoch_ = other.epoch_;
-  extents_ = other.extents_;
+  slot_ = std::exchange(other.slot_, nullptr);
   path_ = other.path_;
   reason_ = other.reason_;
   return *this;
 }
 
 int Lease::output_count() const {
-  return outputs_ == nullptr ? 0 : static_cast<int>(outputs_->tensors.size());
+  if (slot_ == nullptr || !SessionLives(*slot_)) return 0;
+  return static_cast<int>(slot_->program->spec.outputs.size());
 }
 
-void Lease::Release() {
-  owned_.reset();
-  outputs_ = nullptr;
-  lane_ = nullptr;
+uint64_t Lease::call_number() const {
+  return slot_ == nullptr ? 0 : slot_->call;
 }
 
 absl::StatusOr<ReadScope> Lease::Read(CuStream stream) const {
-  if (lane_ == nullptr) {
+  COPPICE_RETURN_IF_ERROR(CheckReader(slot_, stream));
+  Lane& lane = *slot_->lane;
+  const std::lock_guard<std::mutex> lock(lane.mutex);
+  if (slot_->expired()) {
     return FailedPrecondition(
-        "Lease::Read: the lease is empty; read before releasing or moving it");
+        "Lease::Read: output '{}' of program '{}' (call {} on lane {}) was overwritten by call {} "
+        "(program '{}'); read or copy it before, or keep it alive in a chain",
+        slot_->program->spec.outputs[static_cast<size_t>(slot_->overwritten_output)].name,
+        slot_->program->spec.name, slot_->call, lane.index, slot_->overwritten_by,
+        slot_->overwriter->spec.name);
   }
-  if (reinterpret_cast<uintptr_t>(stream) <= 2) {
-    return InvalidArgument("Lease::Read: on the legacy stream; pass a stream of your own");
+  if (stream != lane.last_stream && slot_->kind != Slot::Kind::kIncluded) {
+    COPPICE_RETURN_IF_ERROR(lane.handoff.Record(lane.last_stream));
+    COPPICE_RETURN_IF_ERROR(lane.handoff.MakeWait(stream));
   }
-  const std::lock_guard<std::mutex> lock(lane_->mutex);
-  if (owned_ == nullptr && lane_->epoch != epoch_) {
-    return FailedPrecondition(
-        "Lease::Read: outputs of program '{}' (call {} on lane {}) were overwritten by call {}; "
-        "read or copy them before the next call on the lane",
-        outputs_->spec->name, epoch_, lane_->index, lane_->epoch);
-  }
-  if (stream != lane_->last_stream) {
-    COPPICE_RETURN_IF_ERROR(lane_->handoff.Record(lane_->last_stream));
-    COPPICE_RETURN_IF_ERROR(lane_->handoff.MakeWait(stream));
-  }
-  if (owned_ == nullptr) ++lane_->open_scopes;
-  return ReadScope(*this, stream);
+  ++slot_->open_scopes;
+  return ReadScope(slot_, stream);
 }
 
-ReadScope::ReadScope(const Lease& lease, CuStream stream)
-    : lane_(lease.lane_),
-      outputs_(lease.outputs_),
-      extents_(lease.extents_),
-      stream_(stream),
-      holds_window_(lease.owned_ == nullptr) {}
-
-ReadScope::ReadScope(ReadScope&& other) noexcept
-    : lane_(std::exchange(other.lane_, nullptr)),
-      outputs_(other.outputs_),
-      extents_(other.extents_),
-      stream_(other.stream_),
-      holds_window_(other.holds_window_) {}
+absl::Status Lease::Release(CuStream stream) {
+  absl::Status status = CheckReader(slot_, stream);
+  if (status.ok()) {
+    Lane& lane = *slot_->lane;
+    const std::lock_guard<std::mutex> lock(lane.mutex);
+    if (stream != lane.last_stream && slot_->kind != Slot::Kind::kIncluded)
+      status = lane.Join(stream);
+  }
+  Release();
+  return status;
+}
 
 ReadScope::~ReadScope() {
-  if (lane_ == nullptr) return;
-  const std::lock_guard<std::mutex> lock(lane_->mutex);
-  if (holds_window_) --lane_->open_scopes;
-  if (stream_ == lane_->last_stream) return;
+  if (slot_ == nullptr) return;
+  Lane& lane = *slot_->lane;
+  const std::lock_guard<std::mutex> lock(lane.mutex);
+  --slot_->open_scopes;
+  if (stream_ == lane.last_stream || slot_->kind == Slot::Kind::kIncluded) return;
   // The reader's work joins the order of the lane's last stream, which the next call follows. Only
   // a dead context refuses that, and the next call reports it.
-  (void)lane_->Join(stream_).ok();
+  (void)lane.Join(stream_).ok();
 }
 
 Tensor ReadScope::output(int index) const {
-  COPPICE_CHECK(index >= 0 && index < static_cast<int>(outputs_->tensors.size()), "no such output");
-  const auto position = static_cast<size_t>(index);
-  Tensor tensor = outputs_->tensors[position];
-  const Dims& dims = outputs_->spec->outputs[position].dims;
-  for (size_t axis = 0; axis < dims.size(); ++axis) {
-    if (dims[axis].symbol >= 0) {
-      tensor.sizes[axis] = extents_[static_cast<size_t>(dims[axis].symbol)];
-    }
-  }
+  COPPICE_CHECK(slot_ != nullptr, "the read scope was moved from");
+  const internal::OutputTable& outputs = *slot_->outputs;
+  COPPICE_CHECK(index >= 0 && index < static_cast<int>(outputs.tensors.size()), "no such output");
+  Tensor tensor =
+      internal::AtExtents(outputs.tensors[static_cast<size_t>(index)],
+                          outputs.spec->outputs[static_cast<size_t>(index)].dims, slot_->extents);
+  tensor.made_by = slot_->call;
   return tensor;
 }
 

@@ -9,9 +9,13 @@
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
+#include "coppice/base/units.h"
+#include "coppice/graphs/dynamic_axes.h"
 
 namespace coppice {
 namespace {
+
+constexpr int kRandomWords = 2;  // Seed and offset.
 
 // Checks that every name of one list is present and differs from the others.
 template <typename Item>
@@ -71,11 +75,46 @@ absl::Status CheckInput(const ProgramSpec& spec, const InputSpec& input) {
         "ValidateSpec: program {}: static input {} has a symbol in its dims; fix its sizes or "
         "copy it",
         spec.name, input.name);
-  if (input.role == InputRole::kCopy && input.mutated)
+  if (!IsPowerOfTwo(input.alignment))
     return InvalidArgument(
-        "ValidateSpec: program {}: input {} is mutated, but writes to a copied input are lost; "
-        "make it static",
-        spec.name, input.name);
+        "ValidateSpec: program {}: input {} has alignment {}; give a power of two, in bytes",
+        spec.name, input.name, input.alignment);
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutput(const ProgramSpec& spec, const OutputSpec& output) {
+  COPPICE_RETURN_IF_ERROR(CheckDims(spec, "output " + output.name, output.dtype, output.dims));
+  const bool dynamic = std::any_of(output.dims.begin(), output.dims.end(),
+                                   [](const Dim& dim) { return dim.symbol >= 0; });
+  if (output.role == OutputRole::kStatic && dynamic)
+    return InvalidArgument(
+        "ValidateSpec: program {}: static output {} has a symbol in its dims; fix its sizes",
+        spec.name, output.name);
+  return absl::OkStatus();
+}
+
+// Whether extents of this symbol are ever padded.
+bool MayPad(const ProgramSpec& spec, const SymbolSpec& symbol) {
+  return spec.claim != Claim::kExact && symbol.kind != SymbolKind::kStatic &&
+         !symbol.policy.is_exact();
+}
+
+// Checks that a symbol's bounds make sense, and that what it pads to lies within them.
+absl::Status CheckBounds(const ProgramSpec& spec, const SymbolSpec& symbol) {
+  if (symbol.min < 0 || symbol.max < symbol.min || symbol.multiple_of < 1 || symbol.hint < 0)
+    return InvalidArgument(
+        "ValidateSpec: program {}: symbol {} has min {}, max {}, multiple_of {}, hint {}; give 0 "
+        "<= min <= max, multiple_of >= 1 and hint >= 0",
+        spec.name, symbol.name, symbol.min, symbol.max, symbol.multiple_of, symbol.hint);
+  if (!MayPad(spec, symbol)) return absl::OkStatus();
+  for (const int64_t bucket : symbol.policy.buckets()) {
+    if (bucket < symbol.min) continue;  // No extent is padded to it.
+    if (bucket > symbol.max || bucket % symbol.multiple_of != 0)
+      return InvalidArgument(
+          "ValidateSpec: program {}: symbol {} has a bucket {}, but max {} and multiple_of {}; "
+          "choose buckets that the program takes",
+          spec.name, symbol.name, bucket, symbol.max, symbol.multiple_of);
+  }
   return absl::OkStatus();
 }
 
@@ -94,12 +133,13 @@ absl::Status CheckSymbol(const ProgramSpec& spec, int index) {
         "ValidateSpec: program {}: symbol {} is in the dims of no copied input, so no call gives "
         "it an extent",
         spec.name, symbol.name);
-  if (spec.claim == Claim::kExact && !symbol.policy.is_exact())
+  if (spec.claim == Claim::kExact && symbol.kind == SymbolKind::kDynamic &&
+      !symbol.policy.is_exact())
     return InvalidArgument(
         "ValidateSpec: program {}: symbol {} is padded by {}, but the program claims to be exact; "
         "claim row independence or masking, or use an exact policy",
         spec.name, symbol.name, symbol.policy.name());
-  return absl::OkStatus();
+  return CheckBounds(spec, symbol);
 }
 
 int64_t CountDeviceResident(const ProgramSpec& spec, int end) {
@@ -125,15 +165,72 @@ absl::Status ValidateSpec(const ProgramSpec& spec) {
   for (const InputSpec& input : spec.inputs)
     COPPICE_RETURN_IF_ERROR(CheckInput(spec, input));
   for (const OutputSpec& output : spec.outputs)
-    COPPICE_RETURN_IF_ERROR(CheckDims(spec, "output " + output.name, output.dtype, output.dims));
+    COPPICE_RETURN_IF_ERROR(CheckOutput(spec, output));
   for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol)
     COPPICE_RETURN_IF_ERROR(CheckSymbol(spec, symbol));
-  return absl::OkStatus();
+  if (spec.random_numbers_per_call < 0)
+    return InvalidArgument("ValidateSpec: program {}: random_numbers_per_call is {}", spec.name,
+                           spec.random_numbers_per_call);
+  return CompileGuards(spec).status();
+}
+
+absl::StatusOr<GuardProgram> CompileGuards(const ProgramSpec& spec) {
+  std::vector<std::string> names;
+  std::vector<GuardSpec> guards;
+  for (const SymbolSpec& symbol : spec.symbols) {
+    names.push_back(symbol.name);
+    const ExtentBounds bounds{
+        .min = symbol.min, .max = symbol.max, .multiple_of = symbol.multiple_of};
+    if (bounds == ExtentBounds{}) continue;
+    if (!IsExpressionName(symbol.name))
+      return InvalidArgument(
+          "ValidateSpec: program {}: symbol {} has bounds, so its name must be letters, digits and "
+          "_",
+          spec.name, symbol.name);
+    AppendBoundGuards(symbol.name, bounds, guards);
+  }
+  for (const ScalarSpec& scalar : spec.scalars)
+    names.push_back(scalar.name);
+  for (const std::string& text : spec.guards)
+    guards.push_back({.text = text});
+  if (guards.empty()) return GuardProgram();
+  absl::StatusOr<GuardProgram> program = GuardProgram::Compile(guards, names);
+  if (program.ok()) return program;
+  return InvalidArgument("ValidateSpec: program {}: {}", spec.name, MessageOf(program.status()));
 }
 
 int ProgramSpec::parameter_words() const {
   return static_cast<int>(symbols.size()) +
-         static_cast<int>(CountDeviceResident(*this, static_cast<int>(scalars.size())));
+         static_cast<int>(CountDeviceResident(*this, static_cast<int>(scalars.size()))) +
+         (random_numbers_per_call > 0 ? kRandomWords : 0);
+}
+
+absl::Status ProgramSpec::AddDynamicAxes(const std::string& text,
+                                         const PaddingPolicy& policy,
+                                         SymbolKind kind) {
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<DynamicAxis> axes, ParseDynamicAxes(text));
+  for (const DynamicAxis& axis : axes) {
+    const Dim dynamic = Dim::Symbol(static_cast<int>(symbols.size()));
+    bool found = false;
+    for (InputSpec& input : inputs) {
+      if (input.role != InputRole::kCopy || !axis.Matches(input.name)) continue;
+      if (axis.axis >= static_cast<int>(input.dims.size()) ||
+          input.dims[static_cast<size_t>(axis.axis)].symbol >= 0) {
+        return InvalidArgument(
+            "AddDynamicAxes: program {}: '{}:{}' names axis {} of input {}, which has {} axes, or "
+            "that axis is dynamic already",
+            name, axis.pattern, axis.axis, axis.axis, input.name, input.dims.size());
+      }
+      input.dims[static_cast<size_t>(axis.axis)] = dynamic;
+      found = true;
+    }
+    if (!found) {
+      return InvalidArgument("AddDynamicAxes: program {}: '{}:{}' names no copied input", name,
+                             axis.pattern, axis.axis);
+    }
+    AddSymbol(fmt::format("{}:{}", axis.pattern, axis.axis), policy, kind);
+  }
+  return absl::OkStatus();
 }
 
 int ExtentWord(const ProgramSpec& spec, int symbol) {
@@ -149,6 +246,11 @@ int ScalarWord(const ProgramSpec& spec, int scalar) {
                 "the scalar is part of the key, so it has no word");
   return static_cast<int>(spec.symbols.size()) +
          static_cast<int>(CountDeviceResident(spec, scalar));
+}
+
+int RandomWord(const ProgramSpec& spec) {
+  COPPICE_CHECK(spec.random_numbers_per_call > 0, "the program has no random state");
+  return spec.parameter_words() - kRandomWords;
 }
 
 }  // namespace coppice

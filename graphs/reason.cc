@@ -14,6 +14,8 @@ const char* NameOf(Path path) {
       return "warm_up";
     case Path::kEager:
       return "eager";
+    case Path::kInclude:
+      return "include";
   }
   return "?";
 }

@@ -3,50 +3,79 @@
 // A warm-up traces the program's allocations; the trace becomes lifetimes, the lifetimes a plan;
 // the recording answers the same requests, in the same order, from the plan.
 //
-// Threads: under the lane's lock.
+// Threads: RunEagerly under the lane's lock. Record needs no lock: what it reads of the lane and of
+// the trace does not change, and nobody else touches its node.
 
 #pragma once
 
-#include <cstdint>
-#include <span>
+#include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "coppice/allocator/planner.h"
 #include "coppice/graphs/program.h"
 
+#include "graphs/audit.h"
 #include "graphs/lane.h"
 #include "graphs/node.h"
+#include "graphs/run_context.h"
 
 namespace coppice::internal {
 
-// What every run of a callable needs to know about its call.
-struct RunRequest {
-  const Program* program = nullptr;
-  const Binding* binding = nullptr;
-  std::span<const int64_t> extents;    // Padded: what the program computes at.
-  std::span<const int64_t> scalars;    // In spec order; empty for device-resident-only programs.
-  std::span<const StagedCopy> staged;  // Where the copied inputs lie, in spec order.
-  CuStream stream = nullptr;
-  DeviceAddress workspace = 0;
-  int64_t workspace_bytes = 0;
+// Runs the callable once on `request.stream`, with memory of the lane's eager window. On success
+// the outputs are described by `outputs` and `allocations` are those of their bytes that are live
+// in that window; on failure nothing is. With `trace`, writes the allocations there.
+absl::Status RunEagerly(Lane& lane,
+                        const RunRequest& request,
+                        Phase phase,
+                        OutputTable& outputs,
+                        std::vector<DeviceAddress>& allocations,
+                        Trace* trace);
+
+// Where a recording's memory comes from, and what goes before the program in its graph.
+struct RecordTarget {
+  // Makes that many bytes usable and returns where they begin. Called before each capture.
+  std::function<absl::StatusOr<DeviceAddress>(int64_t height)> reserve;
+  std::function<absl::Status(CuStream stream)> prologue;  // Null: nothing.
 };
 
-// Runs the callable once on `request.stream`, with memory of the lane's eager window. On success
-// the outputs' bytes are live in that window and described by `outputs`; on failure nothing is.
-// With `trace`, writes the allocations there.
-absl::Status RunEagerly(
-    Lane& lane, const RunRequest& request, Phase phase, OutputTable& outputs, Trace* trace);
+// A captured program and the plan that its addresses are from.
+struct Recording {
+  std::vector<SegmentedCapture::Piece> pieces;
+  Graph::Topology topology;  // Of all pieces.
+  NodeMarks marks;
+  std::vector<Tensor> outputs;
+  PlannerResult planned;
+  KernelNodes kernels;  // With an audit.
+};
 
-// Records `node`, which is warm, as a graph: plans its trace, grows the window, captures, validates
-// the plan against the graph's edges and instantiates. On success the node is complete; on failure
-// it is as before.
+// Plans `trace` around the live regions, captures the callable on `request.stream`, and validates
+// the plan against the graph's edges. With `audit`, captures once more with other values of what is
+// not in the key.
 //
 // Errors: kAborted             the capture was invalidated from outside;
 //         kResourceExhausted   the plan does not fit the window or the device;
 //         kFailedPrecondition  the program cannot be recorded: it failed, or departed from its
-//         trace; otherwise the driver's.
-absl::Status Record(Lane& lane, const RunRequest& request, Node& node);
+//                              trace;
+//         kInvalidArgument     the audit found a parameter that depends on something else;
+//         otherwise the driver's.
+absl::StatusOr<Recording> PlanAndCapture(Lane& lane,
+                                         const RunRequest& request,
+                                         const Trace& trace,
+                                         const std::vector<Region>& live,
+                                         const RecordTarget& target,
+                                         bool audit);
+
+// Records `node`, which knows its key and layout, as graphs in the lane's node window, planned
+// around its surroundings. On success the node is complete; on failure it is as before.
+// Errors: as PlanAndCapture.
+absl::Status Record(
+    Lane& lane, const RunRequest& request, const Trace& trace, bool audit, Node& node);
+
+// Captures an audited node's program once more, at a later call, and drops the result: the last
+// part of the audit, for what changes between calls. Errors: as PlanAndCapture.
+absl::Status AuditAgain(Lane& lane, const RunRequest& request, const Trace& trace, Node& node);
 
 }  // namespace coppice::internal

@@ -1,12 +1,9 @@
-// The paths of a call: replay, and everything that may be slow behind RunWithoutGraph.
+// The way of a call: find the node, replay it, and hand everything else to the slow paths.
 
 #include "graphs/session_state.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
-
-#include "absl/cleanup/cleanup.h"
 
 #include "coppice/base/status.h"
 
@@ -15,22 +12,23 @@
 
 namespace coppice {
 
-using internal::CallShape;
+using internal::InputLayout;
 using internal::Lane;
 using internal::Node;
-using internal::NodeKey;
-using internal::NodeTable;
-using internal::OwnedOutputs;
-using internal::RunRequest;
+using internal::Region;
+using internal::Segment;
+using internal::Slot;
 
-Node& internal::NodeTable::Add(std::unique_ptr<Node> node) {
-  Node& added = *node;
-  order.push_back(&added);
-  absl::Cleanup undo = [this] { order.pop_back(); };
-  by_key.emplace(added.key, std::move(node));
-  std::move(undo).Cancel();
-  return added;
-}
+Session::State::State(const Context& session_context,
+                      SessionOptions session_options,
+                      std::unique_ptr<Pool> session_pool,
+                      StagingKernels kernels)
+    : context(session_context),
+      driver(session_context.driver()),
+      options(std::move(session_options)),
+      pool(std::move(session_pool)),
+      staging(std::move(kernels)),
+      stance(options.stance) {}
 
 // Passes `status` on; a sticky device error also becomes the answer to every later call.
 absl::Status Session::State::Remember(absl::Status status) {
@@ -49,272 +47,118 @@ absl::Status Session::State::Poison() {
   return poison;
 }
 
-RunRequest Session::State::RequestOf(const Call& call,
-                                     std::span<const int64_t> extents,
-                                     const StagingParams& params,
-                                     const Lane& lane) const {
-  RunRequest request{.program = call.program,
-                     .binding = call.binding,
-                     .extents = extents.first(call.program->spec.symbols.size()),
-                     .scalars = call.scalars,
-                     .staged = std::span(params.copies, call.program->copies.size()),
-                     .stream = call.stream};
-  if (!workspaces.empty()) {
-    request.workspace = workspaces[static_cast<size_t>(lane.index)].address();
-    request.workspace_bytes = options.workspace_bytes;
-  }
-  return request;
+// Says once per program why it did not replay.
+void Session::State::Log(const Program& program, Reason reason) const {
+  const uint32_t bit = uint32_t{1} << static_cast<int>(reason);
+  if (!options.log || (program.reasons_logged.fetch_or(bit) & bit) != 0) return;
+  options.log(fmt::format("coppice: program '{}' runs without replay: {}", program.spec.name,
+                          NameOf(reason)));
 }
 
-// Counts the call, says once per program why it did not replay, and makes the lease without
-// outputs.
-Lease Session::State::Finish(
-    const Call& call, const CallShape& shape, Lane& lane, Path path, Reason reason) {
-  ++lane.stats.calls;
-  ++lane.stats.paths[static_cast<size_t>(path)];
-  if (reason != Reason::kNone) [[unlikely]] {
-    ++lane.stats.reasons[static_cast<size_t>(reason)];
-    const uint32_t bit = uint32_t{1} << static_cast<int>(reason);
-    if (options.log && (call.program->reasons_logged.fetch_or(bit) & bit) == 0) {
-      options.log(fmt::format("coppice: program '{}' runs without replay: {}",
-                              call.program->spec.name, NameOf(reason)));
-    }
-  }
-  Lease lease;
-  lease.lane_ = &lane;
-  lease.extents_ = shape.real;
-  lease.path_ = path;
-  lease.reason_ = reason;
-  return lease;
+internal::RandomState Session::State::NextRandom(const Program& program) {
+  return {.seed = seed.load(std::memory_order_relaxed),
+          .offset = program.random_offset.fetch_add(program.spec.random_numbers_per_call)};
 }
 
-absl::StatusOr<Lease> Session::State::Replay(const Call& call,
-                                             const CallShape& shape,
-                                             Lane& lane,
-                                             Node& node) {
-  const internal::NvtxRange range("replay");
-  if (lane.open_scopes != 0) [[unlikely]] {
-    return FailedPrecondition(
-        "Session::Run: {} read scopes are open on lane {}; end them before the next call reuses "
-        "the bytes",
-        lane.open_scopes, lane.index);
-  }
-  COPPICE_RETURN_IF_ERROR(lane.Enter(call.stream));
-  if (node.staging.header.word_count + node.staging.header.copy_count > 0) {
-    lane.stats.real_elements += internal::FillStaging(call, shape, node.staging);
-    lane.stats.padded_elements += node.padded_elements;
-    if (call.poison == Poison::kOff) [[likely]] {
-      COPPICE_RETURN_IF_ERROR(staging.Launch(call.stream, node.staging));
-    } else {
-      StagingParams poisoned_params = node.staging;
-      internal::ApplyPoison(*call.program, call.poison, poisoned_params);
-      COPPICE_RETURN_IF_ERROR(staging.Launch(call.stream, poisoned_params));
-    }
-  }
-  if (options.poison_expired) [[unlikely]]
-    COPPICE_RETURN_IF_ERROR(PoisonExpired(call.stream, lane));
-  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::GraphLaunch>(node.exec->handle(), call.stream));
-  ++lane.epoch;
-  lane.last_outputs = &node.outputs;
-  ++node.info.replays;
-  Lease lease = Finish(call, shape, lane, Path::kReplay, Reason::kNone);
-  lease.outputs_ = &node.outputs;
-  lease.epoch_ = lane.epoch;
-  return lease;
+std::vector<const Program*> Session::State::Programs() const {
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::vector<const Program*> all;
+  for (const std::unique_ptr<Program>& program : programs)
+    all.push_back(program.get());
+  return all;
 }
 
-// Overwrites the outputs of the lane's last graph. Runs after staging, which may still read them.
-absl::Status Session::State::PoisonExpired(CuStream stream, Lane& lane) const {
+// Fills the staged inputs and the parameter block of a run.
+absl::Status Session::State::Stage(const Request& request, InputLayout& layout) const {
+  internal::FillStaging(request.call, request.shape, request.random, layout);
+  if (request.call.poison == Poison::kOff) [[likely]]
+    return staging.Launch(request.call.stream, layout.staging);
+  StagingParams poisoned_params = layout.staging;
+  internal::ApplyPoison(*request.call.program, request.call.poison, layout.sources,
+                        poisoned_params);
+  return staging.Launch(request.call.stream, poisoned_params);
+}
+
+// Fills what a node is about to write: whatever was borrowed there, and its own temporaries.
+absl::Status Session::State::PoisonOverwritten(CuStream stream,
+                                               const Lane& lane,
+                                               const std::vector<Region>& footprint) const {
   constexpr unsigned char kPoison = 0xCB;
-  if (lane.last_outputs == nullptr) return absl::OkStatus();
-  for (const Tensor& tensor : lane.last_outputs->tensors) {
+  for (const Region& region : footprint) {
     COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemsetD8Async>(
-        tensor.data, kPoison, static_cast<size_t>(internal::RoundedBytes(tensor)), stream));
+        lane.node_base() + static_cast<DeviceAddress>(region.offset), kPoison,
+        static_cast<size_t>(region.bytes), stream));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Lease> Session::State::RunEager(const Call& call,
-                                               const CallShape& shape,
-                                               Lane& lane,
-                                               Reason reason) {
-  StagingParams params{};
-  const int64_t bytes = internal::LayOutStaging(
-      *call.program, pool->base(lane.index, WindowKind::kStaging), shape.real, params);
-  COPPICE_RETURN_IF_ERROR(pool->Reserve(lane.index, WindowKind::kStaging, bytes));
-  COPPICE_RETURN_IF_ERROR(lane.Enter(call.stream));
-  internal::FillStaging(call, shape, params);
-  COPPICE_RETURN_IF_ERROR(staging.Launch(call.stream, params));
-  OwnedOutputs outputs = internal::MakeOwnedOutputs(lane);
-  COPPICE_RETURN_IF_ERROR(internal::RunEagerly(lane, RequestOf(call, shape.real, params, lane),
-                                               Phase::kEager, *outputs, /*trace=*/nullptr));
-  Lease lease = Finish(call, shape, lane, Path::kEager, reason);
-  lease.outputs_ = outputs.get();
-  lease.owned_ = std::move(outputs);
-  return lease;
-}
-
-Reason Session::State::ReasonForNewNode(const NodeTable& table, const NodeKey& key) const {
-  for (const Node* node : table.order) {
-    NodeKey elsewhere = key;
-    elsewhere.binding = node->key.binding;
-    if (elsewhere == node->key) return Reason::kStaticInputMoved;
-  }
-  return Reason::kNewBucket;
-}
-
-// A node without a trace or a graph; not in the table yet.
-absl::StatusOr<std::unique_ptr<Node>> Session::State::MakeNode(const Call& call,
-                                                               const NodeKey& key,
-                                                               Lane& lane) {
-  const Program& program = *call.program;
-  auto node = std::make_unique<Node>();
-  node->key = key;
-  node->made_for = ReasonForNewNode(program.lanes[static_cast<size_t>(lane.index)], key);
-  const std::span<const int64_t> extents(key.words.data(), program.spec.symbols.size());
-  const int64_t bytes = internal::LayOutStaging(
-      program, pool->base(lane.index, WindowKind::kStaging), extents, node->staging);
-  COPPICE_RETURN_IF_ERROR(pool->Reserve(lane.index, WindowKind::kStaging, bytes));
-  node->padded_elements = internal::PaddedElements(node->staging);
-  node->info.program = program.spec.name;
-  node->info.bucket.assign(extents.begin(), extents.end());
-  node->info.lane = lane.index;
-  return node;
-}
-
-absl::StatusOr<Lease> Session::State::WarmUp(const Call& call,
-                                             const CallShape& shape,
-                                             Lane& lane,
-                                             const NodeKey& key) {
-  NodeTable& table = call.program->lanes[static_cast<size_t>(lane.index)];
-  COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Node> node, MakeNode(call, key, lane));
-  COPPICE_RETURN_IF_ERROR(lane.Enter(call.stream));
-  lane.stats.real_elements += internal::FillStaging(call, shape, node->staging);
-  lane.stats.padded_elements += node->padded_elements;
-  StagingParams params = node->staging;
-  if (call.poison != Poison::kOff) internal::ApplyPoison(*call.program, call.poison, params);
-  COPPICE_RETURN_IF_ERROR(staging.Launch(call.stream, params));
-  OwnedOutputs outputs = internal::MakeOwnedOutputs(lane);
-  COPPICE_RETURN_IF_ERROR(internal::RunEagerly(lane, RequestOf(call, shape.padded, params, lane),
-                                               Phase::kWarmUp, *outputs, &node->trace));
-  const Reason reason = table.Add(std::move(node)).made_for;
-  Lease lease = Finish(call, shape, lane, Path::kWarmUp, reason);
-  lease.outputs_ = outputs.get();
-  lease.owned_ = std::move(outputs);
-  return lease;
-}
-
-// Records a warm node. A failure that leaves the call able to run eagerly sets `reason` and is OK.
-absl::Status Session::State::TryRecord(const Call& call, Lane& lane, Node& node, Reason& reason) {
-  const std::span<const int64_t> extents(node.key.words.data(), call.program->spec.symbols.size());
-  const absl::Status status =
-      internal::Record(lane, RequestOf(call, extents, node.staging, lane), node);
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-      reason = Reason::kNone;
-      return absl::OkStatus();
-    case absl::StatusCode::kResourceExhausted:
-    case absl::StatusCode::kOutOfRange:
-      reason = Reason::kByteLimit;
-      return absl::OkStatus();
-    case absl::StatusCode::kAborted:
-      reason = Reason::kCaptureInvalidated;
-      ++lane.stats.captures_retried;
-      if (++node.recordings_broken > 1) {
-        node.state = Node::State::kNotCapturable;
-        --lane.stats.captures_retried;
-      }
-      return absl::OkStatus();
-    case absl::StatusCode::kFailedPrecondition:
-      reason = Reason::kNotCapturable;
-      node.state = Node::State::kNotCapturable;
-      return absl::OkStatus();
-    default:
-      return status;
-  }
-}
-
-absl::StatusOr<Lease> Session::State::RunWithoutGraph(const Call& call,
-                                                      const CallShape& shape,
-                                                      Lane& lane,
-                                                      Node* node) {
-  if (options.stance != Stance::kRecord) return RunEager(call, shape, lane, Reason::kUserDisabled);
-  if (shape.over_maximum) return RunEager(call, shape, lane, Reason::kOverLargestBucket);
-  if (node == nullptr) {
-    const NodeTable& table = call.program->lanes[static_cast<size_t>(lane.index)];
-    if (static_cast<int64_t>(table.order.size()) < options.graphs_per_program_max) {
-      return WarmUp(call, shape, lane, KeyOf(call, shape));
+absl::Status Session::State::Launch(const Request& request, Lane& lane, Node& node) {
+  bool first = true;
+  for (Segment& segment : node.segments) {
+    if (segment.exec.has_value()) [[likely]] {
+      COPPICE_RETURN_IF_ERROR(
+          driver.Call<&DriverTable::GraphLaunch>(segment.exec->handle(), request.call.stream));
     }
-    if (options.on_limit == OnLimit::kEager)
-      return RunEager(call, shape, lane, Reason::kGraphLimit);
-    return MakeError(absl::StatusCode::kResourceExhausted,
-                     "Session::Run: program '{}' has {} graphs on lane {}, its limit; raise "
-                     "graphs_per_program_max or allow eager runs",
-                     call.program->spec.name, table.order.size(), lane.index);
+    if (std::exchange(first, false)) {
+      // The first launch is the point of no return: what the node writes is gone.
+      ++lane.calls;
+      lane.Expire(node.footprint, lane.calls, *request.call.program);
+      if (!request.child) lane.EndPath();
+    }
+    if (segment.step) [[unlikely]]
+      COPPICE_RETURN_IF_ERROR(segment.step(request.call.stream));
   }
-  if (node->state == Node::State::kNotCapturable) {
-    return RunEager(call, shape, lane, Reason::kNotCapturable);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Lease> Session::State::Replay(const Request& request, Lane& lane, Node& node) {
+  const internal::NvtxRange range("replay");
+  const Call& call = request.call;
+  lane.SweepWindow();
+  if (const Slot* held = lane.FindHeld(node.footprint)) [[unlikely]] {
+    return FailedPrecondition(
+        "Session::Run: program '{}' would write over the outputs of program '{}' (call {} on lane "
+        "{}), on which {} read scopes are open; end them first",
+        call.program->spec.name, held->program->spec.name, held->call, lane.index,
+        held->open_scopes);
   }
-  if (lane.open_scopes != 0) {
-    return FailedPrecondition("Session::Run: {} read scopes are open on lane {}", lane.open_scopes,
-                              lane.index);
+  lane.ReserveSlot();
+  Region copy_out;
+  if (call.output_mode == OutputMode::kCopyOut) [[unlikely]]
+    COPPICE_RETURN_IF_ERROR(ReserveCopyOut(request, lane, copy_out));
+  COPPICE_RETURN_IF_ERROR(lane.Enter(call.stream));
+  const InputLayout& layout = node.layout;
+  if (layout.staging.header.word_count + layout.staging.header.copy_count > 0) {
+    COPPICE_RETURN_IF_ERROR(Stage(request, node.layout));
+    lane.CountStaged(layout);
   }
-  Reason reason = Reason::kNone;
-  COPPICE_RETURN_IF_ERROR(TryRecord(call, lane, *node, reason));
-  if (reason != Reason::kNone) return RunEager(call, shape, lane, reason);
-  COPPICE_ASSIGN_OR_RETURN(Lease lease, Replay(call, shape, lane, *node));
-  --lane.stats.paths[static_cast<size_t>(Path::kReplay)];
-  ++lane.stats.paths[static_cast<size_t>(Path::kRecord)];
-  ++lane.stats.reasons[static_cast<size_t>(node->made_for)];
-  lease.path_ = Path::kRecord;
-  lease.reason_ = node->made_for;
+  if (options.poison_expired) [[unlikely]]
+    COPPICE_RETURN_IF_ERROR(PoisonOverwritten(call.stream, lane, node.footprint));
+  COPPICE_RETURN_IF_ERROR(Launch(request, lane, node));
+  lane.stats.inputs_in_place += layout.in_place;
+  node.last_call = lane.calls;
+  ++node.info.replays;
+  Lease lease = MakeLease(request, lane, Path::kReplay, Reason::kNone);
+  if (call.output_mode != OutputMode::kBorrow || !layout.copy_backs.empty()) [[unlikely]] {
+    COPPICE_RETURN_IF_ERROR(
+        CopyBehind(request, lane, call.output_mode, node.outputs, layout, copy_out, lease));
+  }
+  if (call.output_mode == OutputMode::kBorrow) [[likely]]
+    GiveWindow(request, lane, node, lease);
   return lease;
 }
 
-absl::StatusOr<Lease> Session::State::RunInLane(const Call& call,
-                                                const CallShape& shape,
-                                                Lane& lane) {
-  Node* node = nullptr;
-  if (!shape.over_maximum) [[likely]] {
-    const auto& nodes = call.program->lanes[static_cast<size_t>(lane.index)].by_key;
-    const auto found = nodes.find(KeyOf(call, shape));
-    if (found != nodes.end()) node = found->second.get();
+absl::StatusOr<Lease> Session::State::RunInLane(Request& request, Lane& lane) {
+  const Call& call = request.call;
+  COPPICE_RETURN_IF_ERROR(FindPlace(request, lane));
+  Node* node = FindNode(request, lane);
+  const bool plain = !options.vote && !options.audit_keys && !gated(*call.program);
+  const Stance now = stance.load(std::memory_order_relaxed);
+  if (node != nullptr && plain && now != Stance::kEager &&
+      call.program->spec.gate != GateMode::kAlwaysEager) [[likely]] {
+    return Replay(request, lane, *node);
   }
-  if (node != nullptr && node->exec.has_value() && options.stance != Stance::kEager) [[likely]] {
-    return Replay(call, shape, lane, *node);
-  }
-  return RunWithoutGraph(call, shape, lane, node);
-}
-
-// Warms up and records one bucket on inputs of zeros.
-absl::Status Session::State::WarmBucket(const Call& call,
-                                        const CallShape& shape,
-                                        const Binding* scratch,
-                                        Lane& lane) {
-  NodeTable& table = call.program->lanes[static_cast<size_t>(lane.index)];
-  const NodeKey key = KeyOf(call, shape);
-  const auto found = table.by_key.find(key);
-  Node* warm = found == table.by_key.end() ? nullptr : found->second.get();
-  if (warm != nullptr && warm->exec.has_value()) return absl::OkStatus();
-  if (warm == nullptr) {
-    COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Node> node, MakeNode(call, key, lane));
-    COPPICE_RETURN_IF_ERROR(lane.Enter(call.stream));
-    StagingParams params = node->staging;
-    internal::ApplyZeros(params);
-    std::copy_n(shape.padded.begin(), call.program->spec.symbols.size(), params.header.words);
-    COPPICE_RETURN_IF_ERROR(staging.Launch(call.stream, params));
-    RunRequest request = RequestOf(call, shape.padded, node->staging, lane);
-    if (scratch != nullptr) request.binding = scratch;
-    const OwnedOutputs outputs = internal::MakeOwnedOutputs(lane);
-    COPPICE_RETURN_IF_ERROR(
-        internal::RunEagerly(lane, request, Phase::kWarmUp, *outputs, &node->trace));
-    warm = &table.Add(std::move(node));
-  }
-  if (lane.open_scopes != 0) {
-    return FailedPrecondition("Session::Warm: {} read scopes are open on lane {}", lane.open_scopes,
-                              lane.index);
-  }
-  return internal::Record(lane, RequestOf(call, shape.padded, warm->staging, lane), *warm);
+  return RunUnusual(request, lane, node);
 }
 
 }  // namespace coppice

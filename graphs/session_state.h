@@ -1,6 +1,6 @@
 // What a session holds, and the paths a call can take under its lane's lock. Private to graphs/.
 //
-// Threads: the methods run under the lock of the lane they are given.
+// Threads: the methods run under the lock of the lane they are given, unless they say otherwise.
 
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,67 +19,163 @@
 #include "coppice/graphs/staging.h"
 #include "coppice/runtime/stream.h"
 
+#include "graphs/background_recorder.h"
 #include "graphs/call_shape.h"
 #include "graphs/lane.h"
 #include "graphs/node.h"
 #include "graphs/recorder.h"
+#include "graphs/staging_layout.h"
 
 namespace coppice {
 
 struct Session::State {
+  // One call on its way: what was found out about it so far.
+  struct Request {
+    const Call& call;
+    internal::CallShape shape;
+    internal::RandomState random{};
+    const internal::StaticVersion* statics = nullptr;
+    bool child = false;  // What lane.scratch says about its surroundings counts.
+    bool known_place =
+        true;  // The surroundings are interned; else no node was planned around them.
+    const internal::Surroundings* surroundings = nullptr;
+  };
+
   State(const Context& session_context,
         SessionOptions session_options,
         std::unique_ptr<Pool> session_pool,
-        StagingKernels kernels)
-      : context(session_context),
-        driver(session_context.driver()),
-        options(std::move(session_options)),
-        pool(std::move(session_pool)),
-        staging(std::move(kernels)) {}
+        StagingKernels kernels);
 
-  absl::StatusOr<Lease> RunInLane(const Call& call,
-                                  const internal::CallShape& shape,
-                                  internal::Lane& lane);
-  absl::StatusOr<Lease> Replay(const Call& call,
-                               const internal::CallShape& shape,
-                               internal::Lane& lane,
-                               internal::Node& node);
-  absl::Status PoisonExpired(CuStream stream, internal::Lane& lane) const;
-  absl::StatusOr<Lease> RunWithoutGraph(const Call& call,
-                                        const internal::CallShape& shape,
-                                        internal::Lane& lane,
-                                        internal::Node* node);
-  absl::StatusOr<Lease> RunEager(const Call& call,
-                                 const internal::CallShape& shape,
-                                 internal::Lane& lane,
-                                 Reason reason);
-  absl::StatusOr<Lease> WarmUp(const Call& call,
-                               const internal::CallShape& shape,
-                               internal::Lane& lane,
-                               const internal::NodeKey& key);
-  absl::StatusOr<std::unique_ptr<internal::Node>> MakeNode(const Call& call,
-                                                           const internal::NodeKey& key,
-                                                           internal::Lane& lane);
-  absl::Status TryRecord(const Call& call,
+  // What a call is going to do, and why.
+  struct Decision {
+    absl::Status status;  // What refuses it.
+    Path path = Path::kReplay;
+    Reason reason = Reason::kNone;
+    bool evict = false;      // Another graph must go first.
+    bool at_bucket = false;  // An eager run at the padded extents, as other ranks have it.
+  };
+
+  // Before the lane is locked.
+  absl::Status Prepare(const Session& session, internal::Observe observe, Request& request) const;
+  internal::RandomState NextRandom(const Program& program);
+  std::vector<const Program*> Programs() const;
+
+  // The way of a call: session_state.cc.
+  absl::StatusOr<Lease> RunInLane(Request& request, internal::Lane& lane);
+  absl::StatusOr<Lease> Replay(const Request& request, internal::Lane& lane, internal::Node& node);
+  absl::Status Stage(const Request& request, internal::InputLayout& layout) const;
+  absl::Status Launch(const Request& request, internal::Lane& lane, internal::Node& node);
+  absl::Status PoisonOverwritten(CuStream stream,
+                                 const internal::Lane& lane,
+                                 const std::vector<internal::Region>& footprint) const;
+
+  // Which way: session_decide.cc. Changes nothing.
+  internal::Node* FindNode(const Request& request, const internal::Lane& lane) const;
+  internal::Bucket* FindBucket(const Request& request, const internal::Lane& lane) const;
+  Decision Decide(const Request& request,
+                  const internal::Lane& lane,
+                  const internal::Node* node) const;
+  Decision DecideToRecord(const Request& request, const internal::Lane& lane) const;
+  Reason ReasonForRecording(const Request& request, const internal::Bucket* bucket) const;
+
+  // Where its inputs lie: session_place.cc.
+  absl::Status CheckInputs(const Request& request) const;
+  absl::Status FindPlace(Request& request, internal::Lane& lane) const;
+  absl::Status CheckAddresses(const Call& call) const;
+
+  // Its outputs: session_outputs.cc.
+  Lease MakeLease(const Request& request, internal::Lane& lane, Path path, Reason reason);
+  absl::Status CheckTargets(const Request& request) const;
+  absl::Status ReserveCopyOut(const Request& request,
+                              internal::Lane& lane,
+                              internal::Region& copy_out) const;
+  absl::Status CopyBehind(const Request& request,
+                          internal::Lane& lane,
+                          OutputMode mode,
+                          const internal::OutputTable& outputs,
+                          const internal::InputLayout& layout,
+                          internal::Region copy_out,
+                          Lease& lease);
+  static void GiveWindow(const Request& request,
                          internal::Lane& lane,
                          internal::Node& node,
-                         Reason& reason);
+                         Lease& lease);
+  static void GiveIncluded(const Request& request,
+                           internal::Lane& lane,
+                           internal::OutputTable outputs,
+                           Lease& lease);
+  static void GiveEager(const Request& request,
+                        internal::Lane& lane,
+                        internal::OutputTable outputs,
+                        std::vector<DeviceAddress> allocations,
+                        Lease& lease);
+
+  // Everything that may be slow: session_slow.cc.
+  absl::StatusOr<Lease> RunUnusual(Request& request, internal::Lane& lane, internal::Node* node);
+  absl::StatusOr<Lease> RunWithoutGraph(const Request& request,
+                                        internal::Lane& lane,
+                                        const Decision& decision);
+  absl::StatusOr<Lease> RecordAndReplay(const Request& request,
+                                        internal::Lane& lane,
+                                        const Decision& decision);
+  absl::StatusOr<std::unique_ptr<internal::Node>> MakeNode(const Request& request,
+                                                           internal::Lane& lane,
+                                                           internal::Bucket& bucket,
+                                                           Reason reason);
+  // What a recording's outcome means for its bucket. OK with a reason other than kNone: the call
+  // runs eagerly.
+  absl::Status Settle(absl::Status recorded,
+                      internal::Lane& lane,
+                      internal::Bucket& bucket,
+                      Reason& reason) const;
+  static internal::Node& Publish(std::unique_ptr<internal::Node> node,
+                                 internal::Lane& lane,
+                                 const Program& program);
+  absl::Status Audit(const Request& request, internal::Lane& lane, internal::Node& node);
+  void RecordJob(internal::BackgroundRecorder::Job& job, CuStream stream);
+  static NodeInfo InfoOf(const Request& request, const internal::Lane& lane);
   absl::Status WarmBucket(const Call& call,
                           const internal::CallShape& shape,
                           const Binding* scratch,
                           internal::Lane& lane);
-  internal::RunRequest RequestOf(const Call& call,
-                                 std::span<const int64_t> extents,
-                                 const StagingParams& params,
-                                 const internal::Lane& lane) const;
-  Reason ReasonForNewNode(const internal::NodeTable& table, const internal::NodeKey& key) const;
-  Lease Finish(const Call& call,
-               const internal::CallShape& shape,
-               internal::Lane& lane,
-               Path path,
-               Reason reason);
+  internal::RunRequest RunRequestOf(const Call& call,
+                                    std::span<const int64_t> extents,
+                                    const internal::InputLayout& layout,
+                                    CuStream stream,
+                                    const internal::Lane& lane) const;
+
+  // Limits and static inputs: session_limits.cc.
+  bool OverLimit(const Request& request,
+                 const internal::Lane& lane,
+                 const internal::Bucket* bucket,
+                 Reason reason) const;
+  static absl::StatusOr<bool> EvictOne(const Program& program, internal::Lane& lane);
+  static int64_t EvictIdle(const Program& program,
+                           internal::Lane& lane,
+                           const internal::StaticVersion* version);
+  // Whether a static input has moved so often that it is copied from here on: look again then.
+  bool DemoteMoved(const Request& request, internal::Lane& lane);
+  static bool CanDemote(const Program& program, size_t index);
+  static absl::StatusOr<const internal::StaticVersion*> VersionOf(
+      const Program& program, const std::vector<Tensor>& tensors);
+
+  // Modes that a plain session does not have: session_modes.cc.
+  absl::Status Vote(Request& request, internal::Lane& lane, Decision& decision);
+  absl::StatusOr<Lease> RunTimed(const Request& request,
+                                 internal::Lane& lane,
+                                 internal::Node& node);
+
+  // The caller's captures: session_include.cc.
+  absl::StatusOr<Lease> Include(Request& request, internal::Lane& lane);
+  absl::StatusOr<DeviceAddress> KeepMemory(int64_t bytes);
+
   absl::Status Remember(absl::Status status);
   absl::Status Poison();  // The first sticky error; OK if there was none.
+  void Log(const Program& program, Reason reason) const;
+  bool gated(const Program& program) const {
+    return program.spec.gate == GateMode::kOn ||
+           (program.spec.gate == GateMode::kSession && options.gate);
+  }
 
   const Context& context;
   const Driver& driver;
@@ -88,11 +185,17 @@ struct Session::State {
   std::vector<DeviceMemory> workspaces;  // One per lane, or none.
   std::vector<std::unique_ptr<internal::Lane>> lanes;
 
+  std::atomic<Stance> stance;
+  std::atomic<uint64_t> seed{0};
   std::atomic<bool> poisoned{false};  // Set once, after `poison` is.
-  std::mutex mutex;                   // Guards what is below.
+  mutable std::mutex mutex;           // Guards what is below.
   absl::Status poison;                // The first sticky error.
   std::vector<std::unique_ptr<Program>> programs;
   std::vector<std::unique_ptr<Binding>> bindings;
+
+  std::vector<DeviceMemory> included;  // Windows of what the caller's captures include.
+
+  std::unique_ptr<internal::BackgroundRecorder> background;  // If the options ask for one.
 };
 
 }  // namespace coppice

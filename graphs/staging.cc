@@ -20,7 +20,7 @@ using SmallStagingParams = StagingParamsOf<kSmallStagingCopies>;
 
 static_assert(kStagingRank == kRankMax);
 static_assert(kLargeStagingCopies == kCopyInputsMax);
-static_assert(kParameterWordsMax == kSymbolsMax + kScalarsMax);
+static_assert(kParameterWordsMax == kSymbolsMax + kScalarsMax + 2);
 
 // The small kernel's parameters are a prefix of the large one's, so both launch from one struct.
 static_assert(offsetof(SmallStagingParams, header) == offsetof(StagingParams, header));

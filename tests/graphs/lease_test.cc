@@ -238,16 +238,18 @@ TEST_F(LeaseTest, ExpiredOutputsMayBeInputsOfTheCallThatExpiresThem) {
   EXPECT_EQ(Read(second), (std::vector<float>{9, 18, 27, 36}));
 }
 
-using LeaseDeathTest = LeaseTest;
-
-TEST_F(LeaseDeathTest, EagerLeaseMustGoBeforeItsSession) {
-  EXPECT_DEATH(
-      {
-        Affine affine = MakeAffine();
-        const Lease lease = *Call(affine, 70);
-        affine.session.reset();
-      },
-      "outlives its session");
+TEST_F(LeaseTest, MayOutliveItsSessionButNotBeRead) {
+  Affine affine = MakeAffine();
+  Lease eager = *Call(affine, 70);
+  Lease borrowed;
+  for (int i = 0; i < 3; ++i)
+    borrowed = *Call(affine, 4);
+  affine.session.reset();
+  EXPECT_EQ(eager.output_count(), 0);
+  EXPECT_THAT(eager.Read(device_.stream()).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(borrowed.Read(device_.stream()).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 }  // namespace

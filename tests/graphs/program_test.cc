@@ -195,12 +195,6 @@ TEST(ProgramTest, RejectsADynamicStaticInput) {
   ExpectInvalid(spec, "static input cache");
 }
 
-TEST(ProgramTest, RejectsACopiedInputThatIsMutated) {
-  ProgramSpec spec = ValidSpec();
-  spec.inputs[0].mutated = true;
-  ExpectInvalid(spec, "input tokens");
-}
-
 TEST(ProgramTest, IgnoresTheFillOfAStaticInput) {
   ProgramSpec spec = ValidSpec();
   spec.inputs[2].fill = Fill::RepeatLast();

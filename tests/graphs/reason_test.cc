@@ -10,7 +10,7 @@ namespace coppice {
 namespace {
 
 TEST(ReasonTest, NamesEveryPath) {
-  const char* const names[] = {"replay", "record", "warm_up", "eager"};
+  const char* const names[] = {"replay", "record", "warm_up", "eager", "include"};
   static_assert(std::size(names) == kPathCount);
   for (int i = 0; i < kPathCount; ++i)
     EXPECT_STREQ(NameOf(static_cast<Path>(i)), names[i]);
@@ -36,7 +36,7 @@ TEST(ReasonTest, NamesEveryReasonInSnakeCase) {
 }
 
 TEST(ReasonTest, CountsEndAtTheLastEnumerator) {
-  EXPECT_EQ(static_cast<int>(Path::kEager) + 1, kPathCount);
+  EXPECT_EQ(static_cast<int>(Path::kInclude) + 1, kPathCount);
   EXPECT_EQ(static_cast<int>(Reason::kPoisoned) + 1, kReasonCount);
 }
 

@@ -475,7 +475,7 @@ TEST_F(SessionTest, StatsCountCallsByPathAndReasonAndPadding) {
     ASSERT_OK(Call(affine, n).status());
   const SessionStats stats = affine.session->stats();
   EXPECT_EQ(stats.calls, 4);
-  EXPECT_THAT(stats.paths, ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(stats.paths, ElementsAre(1, 1, 1, 1, 0));
   EXPECT_EQ(stats.reasons[static_cast<size_t>(Reason::kNewBucket)], 2);
   EXPECT_EQ(stats.reasons[static_cast<size_t>(Reason::kOverLargestBucket)], 1);
   EXPECT_EQ(stats.real_elements, 9);
@@ -501,11 +501,8 @@ TEST_F(SessionTest, StickyErrorAnswersEveryLaterCall) {
   const Affine affine = MakeAffine();
   ASSERT_OK(Call(affine, 4).status());
   const int64_t dims[] = {4};
-  // Reserved, and so nobody else's, but not mapped.
-  const Pool& pool = affine.session->pool();
-  const Tensor wild = Tensor::Dense(
-      pool.base(0, WindowKind::kNodes) + static_cast<DeviceAddress>(pool.window_bytes() / 2),
-      DType::kFloat32, dims);
+  const DeviceAddress freed = device_.Upload(Ramp(4))->address();
+  const Tensor wild = Tensor::Dense(freed, DType::kFloat32, dims);
   ASSERT_OK(Call(affine, 4, 2, [&](coppice::Call& call) { call.inputs = {&wild, 1}; }).status());
   EXPECT_FALSE(device_.Synchronize().ok());
   const int64_t scalar = std::bit_cast<int64_t>(2.0);

@@ -1,9 +1,10 @@
 // The pool: the device memory that all nodes of a session share, and its accounting.
 //
-// Each lane has three windows of one arena. In the node window the plans of all nodes lie on top of
+// Each lane has four windows of one arena. In the node window the plans of all nodes lie on top of
 // each other from offset 0, because nodes of one lane never run at once: its height is the maximum
 // over nodes, never the sum. The eager window serves warm-up and eager runs from an online
-// allocator. The staging window holds the parameter block and the padded copies of a call's inputs.
+// allocator. The staging window holds the parameter block and the padded copies of a call's inputs,
+// the copy-out window outputs that were copied out of the node window.
 //
 // Units: bytes. Threads: every method from any thread; one lock guards the books and is held while
 // memory is mapped. Nothing here waits for the device.
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,7 +28,7 @@
 
 namespace coppice {
 
-enum class WindowKind : uint8_t { kNodes, kEager, kStaging };
+enum class WindowKind : uint8_t { kNodes, kEager, kStaging, kCopyOut };
 
 class Pool {
  public:
@@ -43,6 +45,7 @@ class Pool {
     int64_t eager_peak = 0;    // Highest top of any eager window so far.
     int64_t eager_mapped = 0;
     int64_t staging_mapped = 0;
+    int64_t copy_out_mapped = 0;
     friend bool operator==(const Usage&, const Usage&) = default;
   };
 
@@ -72,7 +75,18 @@ class Pool {
   int lanes() const { return static_cast<int>(eager_.size()); }
 
   // True if [address, address + bytes) meets any window of the pool; an empty range meets none.
-  bool Contains(DeviceAddress address, int64_t bytes) const;
+  bool Contains(DeviceAddress address, int64_t bytes) const {
+    if (bytes <= 0) return false;
+    return address < start_ ? start_ - address < static_cast<DeviceAddress>(bytes)
+                            : address - start_ < size_;
+  }
+
+  // The window that holds `address`; nullopt outside the pool.
+  struct Place {
+    int lane = 0;
+    WindowKind kind = WindowKind::kNodes;
+  };
+  std::optional<Place> Locate(DeviceAddress address) const;
 
   Usage usage() const;  // Cost: O(lanes).
 
@@ -80,6 +94,8 @@ class Pool {
   Pool(std::unique_ptr<Arena> arena, int lanes);
 
   const std::unique_ptr<Arena> arena_;  // Its addresses never change; the lock guards the rest.
+  const DeviceAddress start_;           // Of the first window, which the others follow.
+  const DeviceAddress size_;
   mutable std::mutex mutex_;            // Guards the arena's mappings and the fields below.
   std::vector<RangeAllocator> eager_;   // One per lane; its size never changes.
   int64_t height_ = 0;

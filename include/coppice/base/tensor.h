@@ -62,6 +62,8 @@ struct Tensor {
   int8_t rank = 0;                          // In [0, kRankMax].
   std::array<int64_t, kRankMax> sizes{};    // Elements; >= 0. Entries from `rank` on are 0.
   std::array<int64_t, kRankMax> strides{};  // Elements; 0 repeats one element. Same.
+  uint64_t made_by = 0;  // Number of the call whose output it is, so that a stale one is told from
+                         // what lies there since; 0: not an output, or not known.
 
   // A row-major tensor without gaps. Requires: 0 <= dims.size() <= kRankMax, dims >= 0 (checked).
   static constexpr Tensor Dense(DeviceAddress data, DType dtype, std::span<const int64_t> dims) {

@@ -44,6 +44,8 @@ struct ExtentBounds {
   int64_t min = 0;          // >= 0.
   int64_t max = INT64_MAX;  // >= min.
   int64_t multiple_of = 1;  // >= 1.
+
+  friend bool operator==(const ExtentBounds&, const ExtentBounds&) = default;
 };
 
 // Appends `name >= min`, `name <= max` and `name % multiple_of == 0`, without those that say

@@ -1,9 +1,10 @@
 // A lease: the right to read the outputs of one call.
 //
-// Outputs of a graph lie in the lane's window, where the next call on that lane writes again. A
-// lease knows the epoch in which its outputs were made: reading it later than that is an error, not
-// somebody else's data. Reading happens inside a scope, and no call may reuse the bytes under an
-// open one:
+// Borrowed outputs of a graph lie in the lane's window. As long as their lease is held, calls that
+// build on them (see session.h, Paths) leave them alone; any other call on the lane may write over
+// them. The lane notes which call did, so that a read that comes too late is an error and not
+// somebody else's data. Reading happens inside a scope, and a call that would write over outputs
+// under an open one is refused:
 //
 //   COPPICE_ASSIGN_OR_RETURN(Lease lease, session->Run(call));
 //   {
@@ -11,35 +12,32 @@
 //     ... enqueue work on `stream` that reads scope.output(0) ...
 //   }
 //
-// Outputs of warm-up and eager runs have bytes of their own, which live until the lease goes.
+// Outputs of warm-up and eager runs, outputs that were copied out, and those written into the
+// caller's buffers have bytes of their own: they are never written over while their lease is held.
 //
-// Units: elements. Threads: a lease or scope belongs to one thread at a time.
-// Lifetime: leases of warm-up and eager runs must go before their session (checked by the session);
-// one of a graph may outlive it, but not be read any more. A lease with an open scope may be moved,
-// neither released nor assigned to.
+// Units: elements. Threads: a lease or scope belongs to one thread at a time; any thread may drop a
+// lease, at any time. Lifetime: a lease may outlive its session, but not be read any more; a scope
+// may not. A lease with an open scope may be moved, neither released nor assigned to.
 
 #pragma once
 
-#include <array>
+#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <utility>
-#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 #include "coppice/base/tensor.h"
-#include "coppice/graphs/program.h"
 #include "coppice/graphs/reason.h"
+#include "coppice/runtime/driver.h"
 
 namespace coppice {
 
 namespace internal {
 struct Lane;
-struct OutputTable;
-struct OutputTableDeleter {
-  void operator()(OutputTable* table) const;
-};
+struct Slot;                 // What the lane and the lease know of one call's outputs.
+void DropLease(Slot* slot);  // The lease's hold on it ends.
 }  // namespace internal
 
 class ReadScope;
@@ -48,71 +46,70 @@ class [[nodiscard]] Lease {
  public:
   Lease() = default;  // Of no call: no outputs.
   Lease(Lease&& other) noexcept
-      : lane_(std::exchange(other.lane_, nullptr)),
-        outputs_(std::exchange(other.outputs_, nullptr)),
-        owned_(std::move(other.owned_)),
-        epoch_(other.epoch_),
-        extents_(other.extents_),
-        path_(other.path_),
-        reason_(other.reason_) {}
+      : slot_(std::exchange(other.slot_, nullptr)), path_(other.path_), reason_(other.reason_) {}
   Lease& operator=(Lease&& other) noexcept;
-  ~Lease() {
-    if (owned_ != nullptr) [[unlikely]]
-      Release();
-  }
+  ~Lease() { Release(); }
 
   // How the call ran.
   Path path() const { return path_; }
   Reason reason() const { return reason_; }
+
+  // Outputs of the program; 0 once the lease is empty or its session gone.
   int output_count() const;
+
+  // The call's number on its lane, from 1; what messages name. 0 if the lease is empty.
+  uint64_t call_number() const;
 
   // Opens a scope for reading on `stream`. Work queued on `stream` afterwards sees the outputs; if
   // the call ran on another stream, that costs one event record and one wait.
   //
-  // Requires: the session lives, its context is current, and `stream` lives until the scope ends.
-  // Errors: kFailedPrecondition  a later call on the lane reused the bytes, or the lease is empty;
+  // Requires: the context is current, and `stream` lives until the scope ends.
+  // Errors: kFailedPrecondition  a later call wrote over an output (names the output, the call that
+  //                              made it and the call that wrote over it), the lease is empty, or
+  //                              its session gone;
   //         kInvalidArgument     the legacy stream.
   absl::StatusOr<ReadScope> Read(CuStream stream) const;
 
-  // Gives the outputs up early. The lease is empty afterwards.
-  void Release();
+  // Gives the outputs up early. The lease is empty afterwards. Cost: one atomic operation.
+  void Release() {
+    if (slot_ != nullptr) internal::DropLease(std::exchange(slot_, nullptr));
+  }
+
+  // The same, after the work queued on `stream` so far, which may still read the outputs: the
+  // lane's next use waits for it on the device. For raw pointers that were handed on; a scope does
+  // it by itself. Requires: the context is current. Errors: the driver's; the lease is empty all
+  // the same.
+  absl::Status Release(CuStream stream);
 
  private:
   friend class Session;
-  friend class ReadScope;
 
-  internal::Lane* lane_ = nullptr;
-  const internal::OutputTable* outputs_ = nullptr;  // The node's, or owned_.
-  std::unique_ptr<internal::OutputTable, internal::OutputTableDeleter> owned_;  // Eager outputs.
-  uint64_t epoch_ = 0;
-  std::array<int64_t, kSymbolsMax> extents_{};  // Real ones, for the views.
+  internal::Slot* slot_ = nullptr;
   Path path_ = Path::kReplay;
   Reason reason_ = Reason::kNone;
 };
 
-// While it lives, the outputs keep their bytes: a call that would reuse them is refused with
-// kFailedPrecondition, which is every replay or recording on the lane if the outputs are a graph's.
-// Ending the scope orders the lane's next use after the work queued on its stream so far. Requires:
-// ends before its lease and its session.
+// While it lives, the outputs keep their bytes: a call that would write over them is refused with
+// kFailedPrecondition. Ending the scope orders the lane's next use after the work queued on its
+// stream so far. Requires: ends before its lease and its session.
 class [[nodiscard]] ReadScope {
  public:
-  ReadScope(ReadScope&& other) noexcept;
+  ReadScope(ReadScope&& other) noexcept
+      : slot_(std::exchange(other.slot_, nullptr)), stream_(other.stream_) {}
   ReadScope& operator=(ReadScope&&) = delete;
   ~ReadScope();
 
-  // Output `index` at the call's real extents; strides are those of the padded tensor.
-  // Requires: 0 <= index < output_count (checked).
+  // Output `index` at the call's real extents; strides are those of the padded tensor, or dense if
+  // the outputs were copied. Requires: 0 <= index < output_count (checked), not moved from
+  // (checked).
   Tensor output(int index) const;
 
  private:
   friend class Lease;
-  ReadScope(const Lease& lease, CuStream stream);
+  ReadScope(internal::Slot* slot, CuStream stream) : slot_(slot), stream_(stream) {}
 
-  internal::Lane* lane_;  // Null once moved from.
-  const internal::OutputTable* outputs_;
-  std::array<int64_t, kSymbolsMax> extents_;
+  internal::Slot* slot_;  // Null once moved from.
   CuStream stream_;
-  bool holds_window_;  // The outputs are a graph's, which the lane's next graph would overwrite.
 };
 
 }  // namespace coppice

@@ -13,12 +13,16 @@
 // What may differ between calls must be an input, a symbol or a scalar of the spec. A callable must
 // not call its session, nor read a lease of it: the lane's lock is held.
 //
+// A stretch that cannot be captured (host code that decides, a library that synchronises) goes into
+// CallContext::Break: the program is then recorded as several graphs with that code between them.
+//
 // Units: sizes and extents in elements, allocations in bytes. Threads: specs are plain values; a
 // callable runs on the thread that called the session, one run per lane at a time.
 
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +33,7 @@
 #include "absl/status/statusor.h"
 
 #include "coppice/base/tensor.h"
+#include "coppice/graphs/guards.h"
 #include "coppice/graphs/padding_policy.h"
 #include "coppice/runtime/driver.h"
 
@@ -52,12 +57,27 @@ using Dims = absl::InlinedVector<Dim, kRankMax>;
 // What a call larger than the largest bucket does.
 enum class OverMaximum : uint8_t { kEager, kError };
 
-// A dynamic size, bound to every (input, axis) whose Dim names it; all of them must agree in a
-// call.
+// How a symbol's extents become buckets.
+enum class SymbolKind : uint8_t {
+  kDynamic,       // By its policy; a claim that forbids padding makes the spec invalid.
+  kMaybeDynamic,  // By its policy where the claim allows padding, else every extent by itself.
+  kStatic,        // Never padded: every extent is part of the key as it is.
+  kAuto,  // Static for the first extent seen; the second distinct one makes it maybe dynamic.
+};
+
+// A dynamic size, bound to every (input, axis) whose Dim names it: that ties those axes, and all of
+// them must agree in a call. Axes that share no symbol are never tied, be they equal or not.
 struct SymbolSpec {
   std::string name;
   PaddingPolicy policy;  // `exact` puts every extent into the key as it is.
+  SymbolKind kind = SymbolKind::kAuto;
   OverMaximum over_maximum = OverMaximum::kEager;
+  // What extents a call may bring, checked as guards. Buckets must be such extents as well.
+  int64_t min = 0;
+  int64_t max = std::numeric_limits<int64_t>::max();
+  int64_t multiple_of = 1;
+  int64_t hint = 0;         // A typical extent, for tools; 0: none.
+  bool exclude_01 = false;  // Extents 0 and 1 are keys of their own: nothing is padded from them.
 };
 
 // What the program promises about the elements beyond the real extents.
@@ -68,7 +88,8 @@ enum class Claim : uint8_t {
 };
 
 enum class InputRole : uint8_t {
-  kCopy,    // Arrives with every call; staged to a fixed address, padded on the way.
+  kCopy,    // Arrives with every call; staged to a fixed address, padded on the way. One that is an
+            // output of the lane's path is read where it lies, if it lies as staging would put it.
   kStatic,  // Bound once (weights, KV cache); its address is part of the key. All dims fixed.
 };
 
@@ -94,13 +115,23 @@ struct InputSpec {
   Dims dims{};
   InputRole role = InputRole::kCopy;
   Fill fill{};
-  bool mutated = false;  // Static inputs only: the program writes to it.
+  // The program writes to it. What it wrote to a staged input is copied back to the caller's
+  // tensor, which must be dense; a static input is written where it lies.
+  bool mutated = false;
+  // Bytes, a power of two: a static input whose address is no multiple is copied by every call.
+  int64_t alignment = 16;
+};
+
+enum class OutputRole : uint8_t {
+  kPool,    // In the lane's window; read through the lease.
+  kStatic,  // At an address bound once, behind the static inputs. All dims fixed.
 };
 
 struct OutputSpec {
   std::string name;
   DType dtype = DType::kFloat32;
   Dims dims{};
+  OutputRole role = OutputRole::kPool;
 };
 
 // A host scalar. One that is not device-resident is baked into the kernels' arguments and so is
@@ -108,6 +139,14 @@ struct OutputSpec {
 struct ScalarSpec {
   std::string name;
   bool device_resident = false;
+};
+
+// Whether a program's graphs must earn their keep; see SessionOptions::gate.
+enum class GateMode : uint8_t {
+  kSession,      // As the session's options say.
+  kOff,          // What is recorded is replayed.
+  kOn,           // Live calls are timed both ways, and each bucket keeps the faster one.
+  kAlwaysEager,  // Never recorded, never replayed.
 };
 
 struct ProgramSpec {
@@ -122,12 +161,32 @@ struct ProgramSpec {
   // of a temporary as soon as it is freed; otherwise, because a forked stream may still be using
   // them, only after the run. A recording that shows a fork breaks the promise and is refused.
   bool one_stream = false;
+  // Promises that two threads may run the callable at once, which recording in the background
+  // needs.
+  bool thread_safe = false;
+  // Tells programs of one name apart, e.g. by adapter or draft length; see Session::Find.
+  std::string variant{};
+  // Conditions on symbols (real extents) and scalars under which the program is right, in the
+  // language of base/expression.h. A call that fails one is refused.
+  std::vector<std::string> guards{};
+  // Random numbers that one call uses up; 0: the program has no random state. See RandomWord.
+  int64_t random_numbers_per_call = 0;
+  GateMode gate = GateMode::kSession;
 
-  // Appends a symbol and returns its index.
-  int AddSymbol(std::string symbol_name, PaddingPolicy policy) {
-    symbols.push_back({.name = std::move(symbol_name), .policy = std::move(policy)});
+  // Appends a symbol of this kind and returns its index.
+  int AddSymbol(std::string symbol_name,
+                PaddingPolicy policy,
+                SymbolKind kind = SymbolKind::kDynamic) {
+    symbols.push_back({.name = std::move(symbol_name), .policy = std::move(policy), .kind = kind});
     return static_cast<int>(symbols.size()) - 1;
   }
+
+  // Turns the fixed axes of copied inputs that `text` names ("x:0,kv.*:1") into symbols of this
+  // policy and kind, one per entry: an entry ties the axes it names. Outputs keep their dims.
+  // Errors: kInvalidArgument  malformed text; an entry that names no axis or a symbol already.
+  absl::Status AddDynamicAxes(const std::string& text,
+                              const PaddingPolicy& policy,
+                              SymbolKind kind = SymbolKind::kAuto);
 
   // Words of the parameter block; see ExtentWord.
   int parameter_words() const;
@@ -135,15 +194,22 @@ struct ProgramSpec {
 
 // Checks a spec: the limits above, symbols that exist and that some copied input binds, names
 // present and unique within their list, sizes that are not negative and whose bytes at the largest
-// buckets an int64 holds, fixed static inputs, writes to static inputs only, and a claim that
-// allows its policies. Errors: kInvalidArgument naming the program and the field.
+// buckets an int64 holds, fixed static inputs and outputs, buckets within their symbol's bounds,
+// guards that parse, and a claim that allows its policies. Errors: kInvalidArgument naming the
+// program and the field.
 absl::Status ValidateSpec(const ProgramSpec& spec);
 
+// The guards of a spec: those of its symbols' bounds, then its own, over the names of its symbols
+// and scalars, in that order. Errors: kInvalidArgument as ValidateSpec.
+absl::StatusOr<GuardProgram> CompileGuards(const ProgramSpec& spec);
+
 // The parameter block is an array of int64 words in device memory: the real extent of each symbol
-// in spec order, then each device-resident scalar in spec order. These return the word index of one
-// of them.
+// in spec order, then each device-resident scalar in spec order, then the random state: a seed and
+// an offset, the count of random numbers that earlier calls used up. These return the word index of
+// one of them; the offset follows the seed.
 int ExtentWord(const ProgramSpec& spec, int symbol);  // Requires: a symbol of `spec` (checked).
 int ScalarWord(const ProgramSpec& spec, int scalar);  // Requires: device-resident (checked).
+int RandomWord(const ProgramSpec& spec);              // Requires: a random state (checked).
 
 // Why a program is being run.
 enum class Phase : uint8_t {
@@ -151,6 +217,10 @@ enum class Phase : uint8_t {
   kRecord,  // At the bucket, under stream capture: nothing executes.
   kEager,   // At the call's own extents, without a graph.
 };
+
+// Host code between two graphs of a program; see CallContext::Break. May enqueue work on the stream
+// and wait for it.
+using EagerStep = absl::AnyInvocable<absl::Status(CuStream stream)>;
 
 // What a callable sees of one run. Valid only inside the callable.
 class CallContext {
@@ -184,9 +254,22 @@ class CallContext {
   // Errors: kInvalidArgument if `address` is not a live temporary of this run; kAborted as above.
   virtual absl::Status Free(DeviceAddress address) = 0;
 
-  // The memory of output `index`, dense at the padded extents. Each output must be asked for
-  // exactly once.
+  // The memory of output `index`, dense at the padded extents. Each output must be asked for, or
+  // made an alias, exactly once.
   virtual absl::StatusOr<Tensor> AllocateOutput(int index) = 0;
+
+  // Makes output `index` the bytes at `address`: those of an input, of an output asked for before,
+  // or memory outside the session that lives as long as it, such as a constant. An alias of a
+  // staged input is copied when the run ends, because the next call stages there again. Errors:
+  // kInvalidArgument  the bytes lie in the session's memory but in none of those; or a
+  //                           static output.
+  virtual absl::Status AliasOutput(int index, DeviceAddress address) = 0;
+
+  // Ends the graph recorded so far, and begins another after `step`, which is never captured: an
+  // eager run executes it at once, a recording keeps it, and every replay executes it on the call's
+  // stream between the two graphs. Temporaries keep their bytes across it. What it captures by
+  // reference must outlive the session. Requires: every forked stream is joined.
+  virtual absl::Status Break(EagerStep step) = 0;
 
  protected:
   Phase phase_ = Phase::kEager;

@@ -10,12 +10,13 @@ namespace coppice {
 
 // What a call did. Every call takes exactly one path and executes its program exactly once.
 enum class Path : uint8_t {
-  kReplay,  // Launched a recorded graph.
-  kRecord,  // Recorded the graph, then launched it.
-  kWarmUp,  // Ran the program at the bucket without a graph, and traced its allocations.
-  kEager,   // Ran the program at the call's own extents without a graph.
+  kReplay,   // Launched a recorded graph.
+  kRecord,   // Recorded the graph, then launched it.
+  kWarmUp,   // Ran the program at the bucket without a graph, and traced its allocations.
+  kEager,    // Ran the program at the call's own extents without a graph.
+  kInclude,  // Put the program into the caller's own capture, as a child graph.
 };
-inline constexpr int kPathCount = 4;
+inline constexpr int kPathCount = 5;
 
 // Why a call took another path than kReplay.
 enum class Reason : uint8_t {
@@ -30,12 +31,12 @@ enum class Reason : uint8_t {
   kCaptureInvalidated,  // Somebody broke the recording from outside; it is retried once.
   kNotCapturable,       // The program itself cannot be recorded, or departs from its trace.
   kGateSaysEager,       // Measured: eager is faster in this bucket.
-  kUserDisabled,        // The session's stance forbids recording or replaying.
+  kUserDisabled,        // The stance, the program or the vote of the ranks forbids graphs.
   kPoisoned,            // A sticky device error came first.
 };
 inline constexpr int kReasonCount = 13;
 
-// "replay", "record", "warm_up", "eager".
+// "replay", "record", "warm_up", "eager", "include".
 const char* NameOf(Path path);
 
 // The enumerator in snake case without its k: "new_bucket", "over_largest_bucket", ...; "none".

@@ -2,9 +2,9 @@
 //
 //   call ─► bucket ─► node ─► stage inputs ─► launch graph ─► lease of the outputs
 //
-// The first call of a key warms the program up (and its result is that call's result), the second
-// records the graph and launches it, every later one replays. All nodes of a lane share one window
-// of memory: the pool is as large as the largest bucket, in whatever order buckets arrive.
+// The first call of a bucket warms the program up (and its result is that call's result), the
+// second records the graph and launches it, every later one replays. All nodes of a lane share one
+// window of memory: the pool is as large as the largest bucket, in whatever order buckets arrive.
 //
 //   auto session = *Session::Create(context, {});
 //   const Program* program = *session->Register(spec, callable);
@@ -13,10 +13,22 @@
 //   Lease lease = *session->Run(
 //       {.program = program, .binding = weights, .inputs = inputs, .stream = stream});
 //
+// Paths. A call whose input is an output of an earlier one, still leased, reads it where it lies
+// and is that call's child: its graph is planned around all outputs of the path that are leased. So
+// is a call inside a ChainScope. Every other call is a root: its graph begins at the window's start
+// and writes over whatever was borrowed there. Graphs are found by what they were planned around,
+// not by history, so that a loop settles on a few:
+//
+//   f(x)        root                     y1 at 0
+//   f(y1)       around y1                y2 behind it
+//   f(y2)       around y2 (y1 dropped)   y3 at 0, and f(y3) is the graph of f(y1) again
+//
+// An input in the session's memory that nobody leases, or that was written over, is an error.
+//
 // Threads: any method from any thread. Calls on one lane run one after another; calls on different
 // lanes at the same time, then also of one callable. The calling thread must have the session's
 // context current. A stream given to a lane must live until the lane's next call, or its session's
-// end.
+// end. A recording in the background holds no lock that a call waits for.
 //
 // After a sticky device error, Run, Warm and Trim return that error for ever.
 //
@@ -32,6 +44,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,7 +63,8 @@
 
 namespace coppice {
 
-// A registered program and one set of its static inputs; made by a session, valid while it lives.
+// A registered program, and one set of its static inputs and outputs; made by a session, valid
+// while it lives.
 class Program;
 class Binding;
 
@@ -59,49 +73,110 @@ enum class Stance : uint8_t {
   kRecord,      // Warm up, record and replay.
   kReplayOnly,  // Replay what is recorded; everything else runs eagerly.
   kEager,       // No graphs.
+  kStrict,      // Replay; a call that cannot is an error that says why, and runs nothing.
 };
 
 // What a call does that would need one graph too many.
-enum class OnLimit : uint8_t { kEager, kError };
+enum class OnLimit : uint8_t {
+  kEager,
+  kError,
+  kEvict,  // Drops the graph of the same program and lane that is worth least: long unused, small
+           // and cheap to record again. Never one in flight or with leased outputs; eager if all
+           // are.
+};
+
+// What one rank of several would do with a call, and then what all of them do.
+struct RankVote {
+  const Program* program = nullptr;
+  std::span<int64_t> bucket;  // Padded extent of each symbol. Agreed: the maximum over the ranks.
+  Path path = Path::kReplay;  // Agreed: the lowest, in the order eager, warm-up, record, replay.
+};
 
 struct SessionOptions {
-  int lanes = 1;                      // Windows that may run at the same time. >= 1.
-  int64_t window_bytes = 0;           // Virtual size of a lane's windows; 0: device memory.
-  int64_t workspace_bytes = 0;        // Per lane, for libraries; 0: none.
-  int graphs_per_program_max = 1024;  // Per lane. >= 0.
+  int lanes = 1;                // Windows that may run at the same time. >= 1.
+  int64_t window_bytes = 0;     // Virtual size of a lane's windows; 0: device memory.
+  int64_t workspace_bytes = 0;  // Per lane, for libraries; 0: none.
+  int64_t copy_out_bytes = 0;   // Per lane, mapped at once, for OutputMode::kCopyOut; 0: none.
+  int graphs_per_program_max = 1024;   // Per lane. >= 0.
+  int rerecords_per_bucket_max = 128;  // Because a static input moved; those beyond count as graphs
+                                       // over the limit. >= 0.
   OnLimit on_limit = OnLimit::kEager;
   Stance stance = Stance::kRecord;
-  // For tests: a call that expires the outputs of a graph first fills them with 0xCB bytes, so that
+  int warmup_runs = 1;  // Calls of a bucket that run before it is recorded. >= 1.
+  // Records programs that are `thread_safe` on a thread of the session; calls run eagerly
+  // meanwhile.
+  bool record_in_background = false;
+  // Times live calls both ways until the faster one is known, per graph: at least 20 of each,
+  // medians, Welch's t-test at p < 0.01 before a graph is given up; again after 10,000 calls.
+  bool gate = false;
+  // For tests: records every graph a second time, with other values in everything that is not in
+  // the key, and refuses a program whose kernels' parameters differ: an error that names kernel,
+  // parameter and bytes. The callable runs once more per recording, and its first later call under
+  // capture only.
+  bool audit_keys = false;
+  // For tests: asks the driver at every call whether the memory of each static input and of each
+  // buffer to write into is still the allocation it was; one driver call each.
+  bool check_addresses = false;
+  // For tests: a call that writes over outputs of a graph first fills them with 0xCB bytes, so that
   // whoever kept a pointer sees it. One driver call per output.
   bool poison_expired = false;
-  // Receives one line per (program, reason) that keeps a call from replaying; null: nobody.
-  // Called under the lane's lock, so it must not call the session.
+  // Receives one line per (program, reason) that keeps a call from replaying, and one per static
+  // input that is copied from then on; null: nobody. Called under the lane's lock, so it must not
+  // call the session.
   std::function<void(const std::string& line)> log;
+  // For programs whose ranks must take the same path, because they launch collectives: called by
+  // every call before it runs, under the lane's lock, with this rank's vote; sets it to what was
+  // agreed. `barrier` is called before a call that was agreed to record. Null: a rank of its own.
+  std::function<absl::Status(RankVote& vote)> vote;
+  std::function<absl::Status()> barrier;
+};
+
+// Where a call's outputs go.
+enum class OutputMode : uint8_t {
+  kBorrow,     // They stay in the lane's window; see lease.h.
+  kCopyOut,    // Copied behind the graph to memory of the lane's own; see copy_out_bytes.
+  kWriteInto,  // Copied behind the graph into Call::targets.
 };
 
 // One request. The spans are read during Run only.
 struct Call {
   const Program* program = nullptr;
-  const Binding* binding = nullptr;  // Null only if the program has no static input.
+  const Binding* binding = nullptr;  // Null only if the program binds nothing.
   std::span<const Tensor> inputs;    // The copied inputs, in spec order, at real extents.
   std::span<const int64_t> scalars;  // All scalars, in spec order.
   CuStream stream = nullptr;         // Any stream of the context but the legacy one; not capturing.
   int lane = 0;
   Poison poison = Poison::kOff;  // For tests of padding: overrides every fill.
+  OutputMode output_mode = OutputMode::kBorrow;
+  std::span<const Tensor>
+      targets{};  // For kWriteInto: one dense tensor per output, at real extents.
 };
 
 // One recorded graph, for people and tools.
 struct NodeInfo {
   std::string program;
+  std::string variant;
   std::vector<int64_t> bucket;  // Padded extent of each symbol.
   int lane = 0;
-  bool recorded = false;    // False: warmed up only.
-  int64_t plan_height = 0;  // Bytes.
-  int64_t live_bytes = 0;  // Most bytes live at once, from the validator's sweep: no plan is lower.
+  bool recorded = false;     // False: warmed up only.
+  int64_t plan_height = 0;   // Bytes.
+  int64_t live_bytes = 0;    // Most bytes live at once, those around it included, from the
+                             // validator's sweep: no plan is lower.
+  int64_t around_bytes = 0;  // Bytes of the live outputs it was planned around; 0 for a root.
   const char* plan_method = "";
-  int64_t graph_nodes = 0;  // Nodes of the CUDA graph.
+  int64_t graphs = 0;       // CUDA graphs: 1, and one more for each break.
+  int64_t graph_nodes = 0;  // Nodes of the CUDA graphs.
   int64_t record_ns = 0;    // Host time of the recording, driver included.
   int64_t replays = 0;      // Launches of the graph.
+};
+
+// What Run would do with a call.
+struct Explanation {
+  absl::Status status;  // Run's error, such as the first guard that fails; OK if it would run.
+  Path path = Path::kReplay;
+  Reason reason = Reason::kNone;
+  std::optional<NodeInfo> node;  // That would replay.
+  std::string text;              // One line for people.
 };
 
 struct SessionStats {
@@ -109,9 +184,28 @@ struct SessionStats {
   std::array<int64_t, kPathCount> paths{};      // By Path.
   std::array<int64_t, kReasonCount> reasons{};  // By Reason, calls that did not replay.
   int64_t captures_retried = 0;                 // Recordings broken from outside, tried again.
+  int64_t recordings = 0;                       // Graphs recorded, Warm's included.
+  int64_t evictions = 0;                        // Graphs dropped for room.
+  int64_t inputs_in_place = 0;                  // Inputs read where an earlier call left them.
+  int64_t inputs_demoted = 0;   // Static inputs that moved too often and are copied.
   int64_t stream_switches = 0;  // Calls that had to wait for the lane's last stream.
   int64_t real_elements = 0;    // Staged elements the callers brought ...
   int64_t padded_elements = 0;  // ... and what they were padded to.
+};
+
+// While it lives, calls on its lane are children of those before it in the scope: their graphs
+// leave all leased outputs of the chain alone. The first is a root. Ends before its session.
+class [[nodiscard]] ChainScope {
+ public:
+  ChainScope(ChainScope&& other) noexcept : lane_(std::exchange(other.lane_, nullptr)) {}
+  ChainScope& operator=(ChainScope&&) = delete;
+  ~ChainScope();
+
+ private:
+  friend class Session;
+  explicit ChainScope(internal::Lane* lane) : lane_(lane) {}
+
+  internal::Lane* lane_;  // Null once moved from.
 };
 
 class Session {
@@ -120,34 +214,65 @@ class Session {
   // Errors: kInvalidArgument an option; otherwise the driver's.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const Context& context,
                                                          const SessionOptions& options);
-  // Waits for the work in flight, then releases everything. Requires: no call is running, no
-  // eager lease or scope is left (checked).
+  // Waits for recordings and for the work in flight, then releases everything. Leases that are left
+  // are empty from then on. Requires: no call is running, no scope is left (checked).
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Adds a program. Errors: kInvalidArgument as ValidateSpec, or the name is taken.
+  // Adds a program. Errors: kInvalidArgument as ValidateSpec, or its name and variant are taken.
   absl::StatusOr<const Program*> Register(ProgramSpec spec, Callable callable);
 
-  // Binds the static inputs of `program`, in spec order. Equal addresses give the same binding, so
-  // that nodes recorded for them are found again.
+  // The program of this name and variant, or null. Cost: O(programs); look it up once.
+  const Program* Find(const std::string& name, const std::string& variant = {}) const;
+
+  // Binds the static inputs of `program`, in spec order, then its static outputs. Equal addresses
+  // give the same binding, so that graphs recorded for them are found again.
   //
-  // Errors: kInvalidArgument  wrong count, dtype, sizes or a null address; not dense; or an input
-  // that
-  //                           lies in a window of this session, where nodes overwrite it.
-  absl::StatusOr<const Binding*> Bind(const Program& program,
-                                      std::span<const Tensor> static_inputs);
+  // An input that misses its alignment, or has moved in too many re-records (4), is copied by every
+  // call instead of being part of the key, unless the program mutates it or it stages
+  // kCopyInputsMax inputs already.
+  //
+  // Errors: kInvalidArgument  wrong count, dtype, sizes or a null address; not dense; one that lies
+  //                           in a window of this session, where graphs write; or a misaligned one
+  //                           that cannot be copied.
+  absl::StatusOr<const Binding*> Bind(const Program& program, std::span<const Tensor> statics);
+
+  // Ends a binding, before its memory is freed: drops the graphs that nobody else can use and waits
+  // for the lanes' work. A later call with it is refused with kFailedPrecondition; Bind makes it
+  // valid again. Errors: kInvalidArgument another session's; otherwise the driver's.
+  absl::Status Unbind(const Binding& binding);
 
   // Runs the program once and returns a lease of its outputs. On a hit: no heap allocation, no lock
-  // but the lane's, and one driver call, or two if anything is staged.
+  // but the lane's, and one driver call, or two if anything is staged; one more if outputs or
+  // mutated inputs are copied behind the graph.
   //
-  // Errors: kInvalidArgument     the call does not fit the program's spec: what, and where;
+  // Errors: kInvalidArgument     the call does not fit the program's spec, or a guard fails: what,
+  //                              and where;
   //         kOutOfRange          over the largest bucket, and the symbol says error;
-  //         kFailedPrecondition  a ReadScope is open on the lane;
-  //         kResourceExhausted   not even the eager path fits; or the graph limit, under
-  //         OnLimit::kError; the callable's own error, if it fails outside a capture; after a
-  //         sticky device error, that error for ever.
+  //         kFailedPrecondition  it would write over outputs that a ReadScope holds; an input that
+  //                              is stale; an unbound binding; under Stance::kStrict, no replay;
+  //         kResourceExhausted   not even the eager path fits; no room to copy out; or the graph
+  //                              limit, under OnLimit::kError;
+  // the callable's own error, if it fails outside a capture; after a sticky device error, that
+  // error for ever.
   absl::StatusOr<Lease> Run(const Call& call);
+
+  // Adds the program to the capture that `call.stream` is in, as a child graph in the order of that
+  // stream, at this call's extents and inputs. Its memory is its own, for as long as the session
+  // lives, so that the caller may replay his graph as often as he likes; the outputs are written by
+  // every launch of it. The bucket must be warm. The inputs must not lie in a lane's window.
+  //
+  // Errors: kFailedPrecondition  the stream does not capture, or the bucket was never warmed up;
+  //         otherwise as Run, or kAborted if the capture is invalid.
+  absl::StatusOr<Lease> Include(const Call& call);
+
+  // What Run would do with `call`. Changes nothing and runs nothing. Allocates.
+  Explanation Explain(const Call& call) const;
+
+  // Opens a chain on a lane. Errors: kInvalidArgument no such lane; kFailedPrecondition the lane
+  // has one already.
+  absl::StatusOr<ChainScope> Chain(int lane = 0);
 
   struct WarmOptions {
     // Static inputs for the warm-up runs. Required if the program mutates a static input.
@@ -158,9 +283,9 @@ class Session {
     std::function<void(int64_t done, int64_t total)> progress;
   };
 
-  // Records `buckets` (one padded extent per symbol each) ahead of traffic, in the order given, on
-  // inputs of zeros. Buckets recorded already are skipped. Waits for the device; trims the eager
-  // window.
+  // Records `buckets` (one padded extent per symbol each) ahead of traffic, the one with the most
+  // elements first, on inputs of zeros. Buckets recorded already are skipped. Waits for the device;
+  // trims the eager window.
   //
   // Errors: kInvalidArgument    an extent that is no bucket, scalars that do not fit;
   //         kFailedPrecondition the program mutates static inputs and there is no scratch; the
@@ -171,14 +296,29 @@ class Session {
                     std::span<const int64_t> scalars,
                     const WarmOptions& options);
 
+  // What the session may do from the next call on.
+  void SetStance(Stance stance);
+
+  // Restarts the random state of all programs at offset 0. A program's offset grows by its
+  // random_numbers_per_call with every call, however that runs.
+  void SetSeed(uint64_t seed);
+
+  // Drops the graphs of `program`, or of all if null, but those with leased outputs; waits for the
+  // lanes' work. Returns how many. Errors: the driver's.
+  absl::StatusOr<int64_t> Evict(const Program* program);
+
+  // Waits until no recording is under way in the background.
+  void WaitForRecordings();
+
   // Releases physical memory of the eager windows that no lease holds. Waits for the lanes' work.
   absl::Status Trim();
 
   SessionStats stats() const;           // Cost: O(lanes), takes each lane's lock.
   std::vector<NodeInfo> nodes() const;  // In order of creation per lane. Allocates.
-  const Pool& pool() const;
+  const Pool& pool() const;             // Its figures count no bytes of leases dropped before.
 
  private:
+  friend class ChainScope;
   struct State;
   explicit Session(std::unique_ptr<State> state);
 

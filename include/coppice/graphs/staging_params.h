@@ -12,7 +12,7 @@ namespace coppice {
 inline constexpr int kStagingRank = 4;
 inline constexpr int kSmallStagingCopies = 4;
 inline constexpr int kLargeStagingCopies = 24;
-inline constexpr int kParameterWordsMax = 24;  // kSymbolsMax + kScalarsMax.
+inline constexpr int kParameterWordsMax = 26;  // kSymbolsMax + kScalarsMax + the random state.
 inline constexpr int kStagingElementsPerBlock = 1024;
 
 // How one input gets from the caller's memory to its staged place.

@@ -1,0 +1,253 @@
+// The two kinds of run: where their memory comes from, and what they note.
+
+#include "graphs/run_context.h"
+
+#include <algorithm>
+
+#include "absl/cleanup/cleanup.h"
+
+#include "coppice/base/status.h"
+
+#include "graphs/staging_layout.h"
+
+namespace coppice::internal {
+namespace {
+
+bool Holds(const Tensor& tensor, DeviceAddress address, int64_t bytes) {
+  return tensor.data != 0 && address >= tensor.data &&
+         address - tensor.data + static_cast<DeviceAddress>(bytes) <=
+             static_cast<DeviceAddress>(RoundedBytes(tensor));
+}
+
+}  // namespace
+
+RunContext::RunContext(Lane& lane, const RunRequest& request, Phase phase)
+    : lane_(lane),
+      spec_(request.program->spec),
+      outputs_(spec_.outputs.size()),
+      static_outputs_(request.layout->static_outputs) {
+  phase_ = phase;
+  stream_ = request.stream;
+  driver_ = &lane.driver;
+  extents_.assign(request.extents.begin(), request.extents.end());
+  inputs_ = request.layout->inputs;
+  parameters_ = request.layout->staging.header.parameter_block;
+  workspace_ = request.workspace;
+  workspace_bytes_ = request.workspace_bytes;
+  for (size_t i = 0; i < spec_.scalars.size(); ++i) {
+    scalars_.push_back(spec_.scalars[i].device_resident ? request.resident_scalar
+                                                        : request.scalars[i]);
+  }
+}
+
+absl::StatusOr<std::optional<Tensor>*> RunContext::FindUnset(const char* where, int index) {
+  if (index < 0 || index >= static_cast<int>(outputs_.size())) {
+    return InvalidArgument("{}: program '{}' has {} outputs, not an output {}", where, spec_.name,
+                           outputs_.size(), index);
+  }
+  std::optional<Tensor>* output = &outputs_[static_cast<size_t>(index)];
+  if (output->has_value()) {
+    return FailedPrecondition("{}: output {} of program '{}' was asked for before", where, index,
+                              spec_.name);
+  }
+  return output;
+}
+
+absl::StatusOr<Tensor> RunContext::AllocateOutput(int index) {
+  COPPICE_ASSIGN_OR_RETURN(std::optional<Tensor> * output, FindUnset("AllocateOutput", index));
+  const OutputSpec& spec = spec_.outputs[static_cast<size_t>(index)];
+  if (spec.role == OutputRole::kStatic) {
+    *output = static_outputs_[static_cast<size_t>(index)];
+    return **output;
+  }
+  Tensor tensor = DenseTensor(0, spec.dtype, spec.dims, extents_);
+  COPPICE_ASSIGN_OR_RETURN(tensor.data, AllocateBytes(RoundedBytes(tensor), index));
+  *output = tensor;
+  return tensor;
+}
+
+absl::StatusOr<DeviceAddress> RunContext::Allocate(int64_t bytes) {
+  if (bytes < 1) return InvalidArgument("Allocate: {} bytes; ask for at least 1", bytes);
+  return AllocateBytes(AlignUp(bytes, kBufferAlignment), /*output=*/-1);
+}
+
+absl::Status RunContext::AliasOutput(int index, DeviceAddress address) {
+  COPPICE_ASSIGN_OR_RETURN(std::optional<Tensor> * output, FindUnset("AliasOutput", index));
+  const OutputSpec& spec = spec_.outputs[static_cast<size_t>(index)];
+  if (spec.role == OutputRole::kStatic) {
+    return InvalidArgument("AliasOutput: output '{}' of program '{}' is static, it is bound",
+                           spec.name, spec_.name);
+  }
+  const Tensor tensor = DenseTensor(address, spec.dtype, spec.dims, extents_);
+  const int64_t bytes = tensor.element_count() * SizeOf(tensor.dtype);
+  const auto holds = [&](const std::optional<Tensor>& other) {
+    return other.has_value() && Holds(*other, address, bytes);
+  };
+  const bool of_output = std::any_of(outputs_.begin(), outputs_.end(), holds);
+  const auto input = std::find_if(inputs_.begin(), inputs_.end(), [&](const Tensor& other) {
+    return Holds(other, address, bytes);
+  });
+  if (!of_output && input == inputs_.end() && lane_.pool.Contains(address, 1)) {
+    return InvalidArgument(
+        "AliasOutput: output '{}' of program '{}' would be {} bytes of the session's memory that "
+        "are neither an input's nor an output's",
+        spec.name, spec_.name, bytes);
+  }
+  // A copied input is staged, or belongs to an earlier call of the path.
+  const bool copied =
+      input != inputs_.end() &&
+      (spec_.inputs[static_cast<size_t>(input - inputs_.begin())].role == InputRole::kCopy ||
+       lane_.pool.Contains(address, 1));
+  if (!of_output && copied) copied_aliases_.push_back({.output = index, .source = tensor});
+  *output = tensor;
+  return absl::OkStatus();
+}
+
+// A recording in which the input lies in place needs no copy: the path's lease and this call's own
+// both keep the bytes. It asks for the memory all the same, because every run makes the same
+// requests.
+absl::Status RunContext::CopyAlias(const CopiedAlias& alias) {
+  Tensor& output = *outputs_[static_cast<size_t>(alias.output)];
+  COPPICE_ASSIGN_OR_RETURN(const DeviceAddress copy,
+                           AllocateBytes(RoundedBytes(output), alias.output));
+  if (phase_ == Phase::kRecord && lane_.RegionOf(alias.source).has_value()) return absl::OkStatus();
+  output.data = copy;
+  const int64_t bytes = output.element_count() * SizeOf(output.dtype);
+  if (bytes == 0) return absl::OkStatus();
+  return driver_->Call<&DriverTable::MemcpyDtoDAsync>(copy, alias.source.data,
+                                                      static_cast<size_t>(bytes), stream_);
+}
+
+absl::StatusOr<std::vector<Tensor>> RunContext::TakeOutputs() {
+  for (size_t i = 0; i < copied_aliases_.size(); ++i) {
+    const CopiedAlias& alias = copied_aliases_[i];
+    const auto same =
+        std::find_if(copied_aliases_.begin(), copied_aliases_.begin() + static_cast<ptrdiff_t>(i),
+                     [&](const CopiedAlias& other) {
+                       return Holds(other.source, alias.source.data, RoundedBytes(alias.source));
+                     });
+    if (same == copied_aliases_.begin() + static_cast<ptrdiff_t>(i)) {
+      COPPICE_RETURN_IF_ERROR(CopyAlias(alias));
+      continue;
+    }
+    outputs_[static_cast<size_t>(alias.output)]->data =
+        outputs_[static_cast<size_t>(same->output)]->data + (alias.source.data - same->source.data);
+  }
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i].has_value()) {
+      return FailedPrecondition("program '{}' returned without asking for output {} ('{}')",
+                                spec_.name, i, spec_.outputs[i].name);
+    }
+    tensors.push_back(*outputs_[i]);
+  }
+  return tensors;
+}
+
+EagerContext::~EagerContext() {
+  for (const auto& [address, allocation] : live_)
+    lane_.pool.FreeEager(lane_.index, address);
+  for (const DeviceAddress address : parked_)
+    lane_.pool.FreeEager(lane_.index, address);
+}
+
+absl::Status EagerContext::Free(DeviceAddress address) {
+  const auto found = live_.find(address);
+  if (found == live_.end() || found->second.output >= 0) {
+    return InvalidArgument("Free: program '{}' has no live temporary at {:#x}", spec_.name,
+                           address);
+  }
+  if (trace_ != nullptr) {
+    trace_->events.push_back({.kind = TraceEvent::Kind::kFree, .buffer = found->second.buffer});
+  }
+  if (spec_.one_stream) {
+    lane_.pool.FreeEager(lane_.index, address);
+  } else {
+    parked_.push_back(address);
+  }
+  live_.erase(found);
+  return absl::OkStatus();
+}
+
+absl::Status EagerContext::Break(EagerStep step) {
+  if (trace_ != nullptr) trace_->events.push_back({.kind = TraceEvent::Kind::kBreak});
+  return step(stream());
+}
+
+void EagerContext::KeepOutputs(std::vector<DeviceAddress>& allocations) {
+  for (auto it = live_.begin(); it != live_.end();) {
+    if (it->second.output < 0) {
+      ++it;
+      continue;
+    }
+    allocations.push_back(it->first);
+    it = live_.erase(it);
+  }
+}
+
+absl::StatusOr<DeviceAddress> EagerContext::AllocateBytes(int64_t bytes, int output) {
+  COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address,
+                           lane_.pool.AllocateEager(lane_.index, bytes));
+  absl::Cleanup undo = [&] { lane_.pool.FreeEager(lane_.index, address); };
+  live_[address] = {.buffer = buffer_count_, .output = output};
+  std::move(undo).Cancel();
+  if (trace_ != nullptr) {
+    trace_->events.push_back(
+        {.kind = output < 0 ? TraceEvent::Kind::kAllocate : TraceEvent::Kind::kOutput,
+         .buffer = buffer_count_,
+         .output = output,
+         .bytes = bytes});
+    trace_->buffer_count = buffer_count_ + 1;
+  }
+  ++buffer_count_;
+  return address;
+}
+
+absl::Status RecordContext::Free(DeviceAddress address) {
+  COPPICE_ASSIGN_OR_RETURN(const TraceEvent* event, Next(TraceEvent::Kind::kFree));
+  if (AddressOf(*event) != address) return Depart("frees another temporary");
+  return absl::OkStatus();
+}
+
+absl::Status RecordContext::Break(EagerStep step) {
+  COPPICE_RETURN_IF_ERROR(Next(TraceEvent::Kind::kBreak).status());
+  return capture_.Cut(std::move(step));
+}
+
+absl::Status RecordContext::Finish() const {
+  if (!departure_.ok()) return departure_;
+  if (cursor_ == trace_.events.size()) return absl::OkStatus();
+  return FailedPrecondition("program '{}' made {} of the {} requests of its warm-up", spec_.name,
+                            cursor_, trace_.events.size());
+}
+
+DeviceAddress RecordContext::AddressOf(const TraceEvent& event) const {
+  return base_ + static_cast<DeviceAddress>(plan_.offsets[static_cast<size_t>(event.buffer)]);
+}
+
+absl::Status RecordContext::Depart(const char* how) {
+  departure_ = FailedPrecondition(
+      "program '{}' {} at request {}, where its warm-up did otherwise; a program must make the "
+      "same requests at equal extents",
+      spec_.name, how, cursor_);
+  return absl::Status(absl::StatusCode::kAborted, departure_.message());
+}
+
+absl::StatusOr<const TraceEvent*> RecordContext::Next(TraceEvent::Kind kind) {
+  if (with_marks_) {
+    COPPICE_ASSIGN_OR_RETURN(std::vector<CuGraphNode> nodes, capture_.Nodes());
+    marks_.push_back(std::move(nodes));
+  }
+  if (cursor_ == trace_.events.size()) return Depart("makes a request too many");
+  if (trace_.events[cursor_].kind != kind) return Depart("makes another request");
+  return &trace_.events[cursor_++];
+}
+
+absl::StatusOr<DeviceAddress> RecordContext::AllocateBytes(int64_t bytes, int output) {
+  COPPICE_ASSIGN_OR_RETURN(const TraceEvent* event, Next(output < 0 ? TraceEvent::Kind::kAllocate
+                                                                    : TraceEvent::Kind::kOutput));
+  if (event->bytes != bytes || event->output != output) return Depart("asks for another size");
+  return AddressOf(*event);
+}
+
+}  // namespace coppice::internal

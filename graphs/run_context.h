@@ -1,0 +1,147 @@
+// What a callable sees of its runs: eager ones, with or without a trace, and those under capture.
+// Private to graphs/.
+//
+// Threads: one at a time. An eager run is under its lane's lock; a recording need not be.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/allocator/plan.h"
+#include "coppice/graphs/program.h"
+
+#include "graphs/lane.h"
+#include "graphs/node.h"
+#include "graphs/segmented_capture.h"
+
+namespace coppice::internal {
+
+// What every run of a callable needs to know about its call.
+struct RunRequest {
+  const Program* program = nullptr;
+  const InputLayout* layout = nullptr;
+  std::span<const int64_t> extents;  // What the program computes at.
+  std::span<const int64_t> scalars;  // In spec order.
+  int64_t resident_scalar = 0;       // What the program sees of device-resident ones.
+  CuStream stream = nullptr;
+  DeviceAddress workspace = 0;
+  int64_t workspace_bytes = 0;
+};
+
+// The view of the call, and the rule that each output is asked for once.
+class RunContext : public CallContext {
+ public:
+  absl::StatusOr<Tensor> AllocateOutput(int index) final;
+  absl::StatusOr<DeviceAddress> Allocate(int64_t bytes) final;
+  absl::Status AliasOutput(int index, DeviceAddress address) final;
+
+  // The outputs, once the callable has returned: copies what may not stay an alias. Errors:
+  // kFailedPrecondition if an output is missing; otherwise the driver's.
+  absl::StatusOr<std::vector<Tensor>> TakeOutputs();
+
+ protected:
+  RunContext(Lane& lane, const RunRequest& request, Phase phase);
+
+  virtual absl::StatusOr<DeviceAddress> AllocateBytes(int64_t bytes, int output) = 0;
+
+  Lane& lane_;
+  const ProgramSpec& spec_;
+
+ private:
+  struct CopiedAlias {
+    int output = 0;
+    Tensor source;
+  };
+
+  // The output if it may still be set.
+  absl::StatusOr<std::optional<Tensor>*> FindUnset(const char* where, int index);
+  absl::Status CopyAlias(const CopiedAlias& alias);
+
+  std::vector<std::optional<Tensor>> outputs_;
+  std::vector<Tensor> static_outputs_;  // Address 0 for a pool output.
+  std::vector<CopiedAlias> copied_aliases_;
+};
+
+// Memory comes from the lane's eager window.
+class EagerContext final : public RunContext {
+ public:
+  EagerContext(Lane& lane, const RunRequest& request, Phase phase, Trace* trace)
+      : RunContext(lane, request, phase), trace_(trace) {}
+  // Temporaries die with the run, in stream order; so do outputs that were not taken.
+  ~EagerContext() override;
+
+  absl::Status Free(DeviceAddress address) override;
+  absl::Status Break(EagerStep step) override;
+
+  // Hands over the bytes of the outputs, which the caller frees.
+  void KeepOutputs(std::vector<DeviceAddress>& allocations);
+
+ private:
+  struct Allocation {
+    int buffer = 0;
+    int output = -1;
+  };
+
+  absl::StatusOr<DeviceAddress> AllocateBytes(int64_t bytes, int output) override;
+
+  Trace* const trace_;
+  std::unordered_map<DeviceAddress, Allocation> live_;
+  std::vector<DeviceAddress> parked_;  // Freed, but a forked stream may still be using them.
+  int buffer_count_ = 0;
+};
+
+// Which nodes a capture had added by each event of the trace.
+using NodeMarks = std::vector<std::vector<CuGraphNode>>;
+
+// Requests are answered from the plan, in the order of the trace.
+class RecordContext final : public RunContext {
+ public:
+  // With `with_marks`, asks `capture` at every event for the nodes so far.
+  RecordContext(Lane& lane,
+                const RunRequest& request,
+                const Trace& trace,
+                const Plan& plan,
+                DeviceAddress base,
+                SegmentedCapture& capture,
+                bool with_marks)
+      : RunContext(lane, request, Phase::kRecord),
+        trace_(trace),
+        plan_(plan),
+        base_(base),
+        capture_(capture),
+        with_marks_(with_marks) {}
+
+  absl::Status Free(DeviceAddress address) override;
+  absl::Status Break(EagerStep step) override;
+
+  // OK if the callable made every request of its trace and no other.
+  absl::Status Finish() const;
+
+  NodeMarks TakeMarks() { return std::move(marks_); }
+
+ private:
+  DeviceAddress AddressOf(const TraceEvent& event) const;
+  absl::Status Depart(const char* how);
+  // The next event of the trace if it is of `kind`.
+  absl::StatusOr<const TraceEvent*> Next(TraceEvent::Kind kind);
+  absl::StatusOr<DeviceAddress> AllocateBytes(int64_t bytes, int output) override;
+
+  const Trace& trace_;
+  const Plan& plan_;
+  const DeviceAddress base_;  // Where its offsets begin.
+  SegmentedCapture& capture_;
+  const bool with_marks_;
+  NodeMarks marks_;
+  size_t cursor_ = 0;
+  absl::Status departure_;
+};
+
+}  // namespace coppice::internal
