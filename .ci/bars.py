@@ -83,8 +83,9 @@ def check_real_traces(bars):
 
 def check_benchmarks(bars):
     cases = {case["name"]: case for case in bars.run("bench", "dispatch").get("cases", [])}
-    bars.expect({"all_static", "two_staged"} <= cases.keys(), f"cases {sorted(cases)}")
-    for name, driver_calls in (("all_static", 1), ("two_staged", 2)):
+    promised = {"all_static": 1, "two_staged": 2, "siblings_1000": 1, "static_200": 1}
+    bars.expect(promised.keys() <= cases.keys(), f"cases {sorted(cases)}")
+    for name, driver_calls in promised.items():
         case = cases.get(name, {})
         bars.at_most(case, "overhead_ns_p50", 250)
         bars.at_most(case, "heap_allocs", 0)

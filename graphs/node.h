@@ -206,6 +206,11 @@ struct NodeTable {
 
 class Program {
  public:
+  Program() {
+    for (std::atomic<int64_t>& extent : first_extents)
+      extent.store(kUnseen);
+  }
+
   ProgramSpec spec;
   mutable Callable callable;  // Its own state is its own business.
   GuardProgram guards;

@@ -33,45 +33,42 @@ int RankOf(Path path) {
 
 }  // namespace
 
-// Agrees with the other ranks on a bucket and a path, and decides again with what was agreed.
-absl::Status Session::State::Vote(Request& request, Lane& lane, Decision& decision) {
+// One round of the vote. What was agreed is never more than this rank can, nor a smaller bucket.
+absl::Status Session::State::AskRanks(const Request& request,
+                                      std::span<int64_t> bucket,
+                                      const Decision& decision,
+                                      RankVote& vote) const {
   const Program& program = *request.call.program;
-  const size_t symbols = program.spec.symbols.size();
-  const auto real = request.shape.real;
-  auto bucket = request.shape.padded;
-  RankVote vote{
-      .program = &program, .bucket = std::span(bucket).first(symbols), .path = decision.path};
+  vote = {.program = &program, .bucket = bucket, .path = decision.path};
   COPPICE_RETURN_IF_ERROR(options.vote(vote));
-  const bool fits = std::equal(real.begin(), real.begin() + static_cast<ptrdiff_t>(symbols),
-                               bucket.begin(), [](int64_t a, int64_t b) { return a <= b; });
-  if (!fits || RankOf(vote.path) > RankOf(decision.path)) {
-    return InvalidArgument(
-        "Session::Run: the vote on program '{}' agreed on '{}' where this rank can only '{}', or "
-        "on "
-        "a bucket smaller than its extents; agree on the lowest path and the largest bucket",
-        program.spec.name, NameOf(vote.path), NameOf(decision.path));
-  }
-  if (vote.path != Path::kEager && bucket != request.shape.padded) {
+  const bool holds = std::equal(bucket.begin(), bucket.end(), request.shape.padded.begin(),
+                                [](int64_t agreed, int64_t own) { return agreed >= own; });
+  if (holds && RankOf(vote.path) <= RankOf(decision.path)) return absl::OkStatus();
+  return InvalidArgument(
+      "Session::Run: the vote on program '{}' agreed on '{}' where this rank can only '{}', or on "
+      "a "
+      "bucket smaller than its own; agree on the lowest path and the largest bucket",
+      program.spec.name, NameOf(vote.path), NameOf(decision.path));
+}
+
+// Agrees with the other ranks on a bucket and a path, and turns the decision into that.
+absl::Status Session::State::Vote(Request& request, Lane& lane, Decision& decision) const {
+  auto bucket = request.shape.padded;
+  const std::span<int64_t> extents =
+      std::span(bucket).first(request.call.program->spec.symbols.size());
+  RankVote vote;
+  COPPICE_RETURN_IF_ERROR(AskRanks(request, extents, decision, vote));
+  if (!vote.unanimous) {
     request.shape.padded = bucket;
     COPPICE_RETURN_IF_ERROR(FindPlace(request, lane));
     decision = Decide(request, lane, FindNode(request, lane));
     COPPICE_RETURN_IF_ERROR(decision.status);
-  }
-  // What this rank could do in the agreed bucket is more or less than what was agreed on.
-  const int agreed = RankOf(vote.path);
-  const int own = RankOf(decision.path);
-  if (own < agreed) {
-    return FailedPrecondition(
-        "Session::Run: the ranks agreed to '{}' program '{}' in a bucket in which this rank can "
-        "only '{}'; warm up the same buckets on all ranks",
-        NameOf(vote.path), program.spec.name, NameOf(decision.path));
+    COPPICE_RETURN_IF_ERROR(AskRanks(request, extents, decision, vote));
   }
   if (vote.path == Path::kRecord && options.barrier) COPPICE_RETURN_IF_ERROR(options.barrier());
-  if (own == agreed || vote.path == Path::kRecord) return absl::OkStatus();
-  if (decision.reason == Reason::kNone) decision.reason = Reason::kUserDisabled;
-  decision.path = Path::kEager;
-  decision.evict = false;
-  decision.at_bucket = vote.path == Path::kWarmUp;
+  if (vote.path == decision.path || vote.path == Path::kRecord) return absl::OkStatus();
+  const Reason reason = decision.reason == Reason::kNone ? Reason::kUserDisabled : decision.reason;
+  decision = {.path = Path::kEager, .reason = reason, .at_bucket = vote.path == Path::kWarmUp};
   return absl::OkStatus();
 }
 

@@ -160,7 +160,11 @@ struct Session::State {
       const Program& program, const std::vector<Tensor>& tensors);
 
   // Modes that a plain session does not have: session_modes.cc.
-  absl::Status Vote(Request& request, internal::Lane& lane, Decision& decision);
+  absl::Status AskRanks(const Request& request,
+                        std::span<int64_t> bucket,
+                        const Decision& decision,
+                        RankVote& vote) const;
+  absl::Status Vote(Request& request, internal::Lane& lane, Decision& decision) const;
   absl::StatusOr<Lease> RunTimed(const Request& request,
                                  internal::Lane& lane,
                                  internal::Node& node);

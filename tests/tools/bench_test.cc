@@ -30,12 +30,13 @@ nlohmann::json JsonOf(const CommandOutcome& outcome) {
   return nlohmann::json::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
 }
 
-TEST(BenchDispatchTest, ReportsBothCasesWithTheStableKeys) {
+TEST(BenchDispatchTest, ReportsEveryCaseWithTheStableKeys) {
   const nlohmann::json json =
       JsonOf(RunCoppice({"bench", "dispatch", "--json", "--iterations", "50"}));
-  ASSERT_EQ(json["cases"].size(), 2U);
+  ASSERT_EQ(json["cases"].size(), 4U);
   for (const nlohmann::json& one : json["cases"]) {
-    EXPECT_EQ(one["inputs"], 8);
+    EXPECT_EQ(one["inputs"], one["name"] == "static_200" ? 200 : 8);
+    EXPECT_EQ(one["siblings"], one["name"] == "siblings_1000" ? 1000 : 1);
     EXPECT_EQ(one["scalars"], 4);
     EXPECT_EQ(one["outputs"], 4);
     EXPECT_TRUE(one["overhead_ns_p50"].is_number());
@@ -45,22 +46,30 @@ TEST(BenchDispatchTest, ReportsBothCasesWithTheStableKeys) {
   EXPECT_EQ(json["cases"][0]["staged"], 0);
   EXPECT_EQ(json["cases"][1]["name"], "two_staged");
   EXPECT_EQ(json["cases"][1]["staged"], 2);
+  EXPECT_EQ(json["cases"][2]["name"], "siblings_1000");
+  EXPECT_EQ(json["cases"][3]["name"], "static_200");
+  EXPECT_EQ(json["guards"]["count"], 6);
+  EXPECT_GT(json["guards"]["operations"], 6);
+  EXPECT_TRUE(json["guards"]["ns_p50"].is_number());
 }
 
 TEST(BenchDispatchTest, ReplayMakesOneDriverCallOrTwoAndNoAllocation) {
   const nlohmann::json json =
       JsonOf(RunCoppice({"bench", "dispatch", "--json", "--iterations", "1"}));
-  EXPECT_EQ(json["cases"][0]["driver_calls"], 1);
-  EXPECT_EQ(json["cases"][1]["driver_calls"], 2);
+  for (const nlohmann::json& one : json["cases"])
+    EXPECT_EQ(one["driver_calls"], one["name"] == "two_staged" ? 2 : 1);
   for (const nlohmann::json& one : json["cases"])
     EXPECT_EQ(one["heap_allocs"], 0);
 }
 
-TEST(BenchDispatchTest, TableNamesBothCases) {
+TEST(BenchDispatchTest, TableNamesEveryCase) {
   const CommandOutcome outcome = RunCoppice({"bench", "dispatch", "--iterations", "10"});
   EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("all_static"));
   EXPECT_THAT(outcome.out, HasSubstr("two_staged"));
+  EXPECT_THAT(outcome.out, HasSubstr("siblings_1000"));
+  EXPECT_THAT(outcome.out, HasSubstr("static_200"));
+  EXPECT_THAT(outcome.out, HasSubstr("6 guards"));
 }
 
 TEST(BenchDispatchTest, ProbeRunsOneKindOfCallAndPrintsNothing) {

@@ -18,6 +18,7 @@
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
+#include "coppice/graphs/guards.h"
 #include "coppice/graphs/session.h"
 #include "coppice/graphs/staging_params.h"
 
@@ -30,7 +31,6 @@
 namespace coppice {
 namespace {
 
-constexpr int kInputs = 8;
 constexpr int kScalars = 4;
 constexpr int kOutputs = 4;
 constexpr int64_t kRowsMax = 64;
@@ -40,10 +40,23 @@ constexpr int64_t kCountedCalls = 1000;
 
 struct DispatchCase {
   const char* name;
-  int staged;  // Of kInputs; the others are static.
+  int inputs;
+  int staged;    // Of the inputs; the others are static.
+  int siblings;  // Graphs of the bucket, each for other addresses of one static input; calls go
+                 // round them.
 };
-constexpr std::array<DispatchCase, 2> kCases = {
-    {{.name = "all_static", .staged = 0}, {.name = "two_staged", .staged = 2}}};
+constexpr std::array<DispatchCase, 4> kCases = {
+    {{.name = "all_static", .inputs = 8, .staged = 0, .siblings = 1},
+     {.name = "two_staged", .inputs = 8, .staged = 2, .siblings = 1},
+     {.name = "siblings_1000", .inputs = 8, .staged = 0, .siblings = 1000},
+     {.name = "static_200", .inputs = 200, .staged = 0, .siblings = 1}}};
+
+// What a front end typically asks of a call's shape.
+constexpr std::array<const char*, 6> kGuards = {"rows >= 1",          "rows <= 512",
+                                                "cols % 8 == 0",      "rows * cols <= 1048576",
+                                                "cols == heads * 64", "rows < cols or heads > 1"};
+const std::array<std::string, 3> guard_names = {"rows", "cols", "heads"};
+constexpr std::array<int64_t, 3> kGuardValues = {48, 512, 8};
 
 // A program of one case in a session on one driver, recorded and ready to replay.
 class DispatchJob {
@@ -52,8 +65,11 @@ class DispatchJob {
                                                              const DispatchCase& dispatch_case);
 
   absl::Status Run(int64_t count) {
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = 0; i < count; ++i) {
+      call_.binding = bindings_[sibling_];
+      if (++sibling_ == bindings_.size()) sibling_ = 0;
       COPPICE_RETURN_IF_ERROR(session_->Run(call_).status());
+    }
     return absl::OkStatus();
   }
 
@@ -87,8 +103,10 @@ class DispatchJob {
 
   const Context context_;
   const Stream stream_;
-  const DeviceMemory memory_;  // kInputs vectors of kRowsMax floats.
+  const DeviceMemory memory_;  // A vector of kRowsMax floats per input, and one per sibling.
   std::unique_ptr<Session> session_;
+  std::vector<const Binding*> bindings_;
+  size_t sibling_ = 0;
   std::vector<Tensor> copies_;
   std::array<int64_t, kScalars> scalars_ = {1, 2, 3, 4};
   StagingParams staging_;
@@ -104,12 +122,14 @@ absl::StatusOr<ProgramSpec> DispatchJob::MakeSpec(const DispatchCase& dispatch_c
     rows = Dim::Symbol(spec.AddSymbol("rows", policy));
     spec.claim = Claim::kRowIndependent;
   }
-  for (int i = 0; i < kInputs; ++i) {
+  for (int i = 0; i < dispatch_case.inputs; ++i) {
     const bool staged = i < dispatch_case.staged;
     InputSpec input;
     input.name = fmt::format("x{}", i);
     input.dims = {staged ? rows : Dim::Fixed(kRowsMax)};
     input.role = staged ? InputRole::kCopy : InputRole::kStatic;
+    // One that the program writes is never copied instead, however often it moves.
+    input.mutated = dispatch_case.siblings > 1 && i + 1 == dispatch_case.inputs;
     spec.inputs.push_back(input);
   }
   for (int i = 0; i < kOutputs; ++i) {
@@ -145,7 +165,8 @@ absl::StatusOr<std::unique_ptr<DispatchJob>> DispatchJob::Create(
   COPPICE_ASSIGN_OR_RETURN(Stream stream, Stream::Create(driver));
   COPPICE_ASSIGN_OR_RETURN(
       DeviceMemory memory,
-      DeviceMemory::Create(driver, kInputs * kRowsMax * static_cast<int64_t>(sizeof(float))));
+      DeviceMemory::Create(driver, (dispatch_case.inputs + dispatch_case.siblings) * kRowsMax *
+                                       static_cast<int64_t>(sizeof(float))));
   std::unique_ptr<DispatchJob> job(
       new DispatchJob(std::move(context), std::move(stream), std::move(memory)));
   COPPICE_RETURN_IF_ERROR(job->Prepare(dispatch_case));
@@ -153,22 +174,29 @@ absl::StatusOr<std::unique_ptr<DispatchJob>> DispatchJob::Create(
 }
 
 absl::Status DispatchJob::Prepare(const DispatchCase& dispatch_case) {
-  COPPICE_ASSIGN_OR_RETURN(session_, Session::Create(context_, {}));
+  COPPICE_ASSIGN_OR_RETURN(
+      session_, Session::Create(context_, {.rerecords_per_bucket_max = dispatch_case.siblings}));
   COPPICE_ASSIGN_OR_RETURN(ProgramSpec spec, MakeSpec(dispatch_case));
   COPPICE_ASSIGN_OR_RETURN(call_.program, session_->Register(std::move(spec), ClearOutputs));
   std::vector<Tensor> statics;
-  for (int i = 0; i < kInputs; ++i) {
+  for (int i = 0; i < dispatch_case.inputs; ++i) {
     if (i < dispatch_case.staged) {
       copies_.push_back(InputTensor(i, kRows));
     } else {
       statics.push_back(InputTensor(i, kRowsMax));
     }
   }
-  COPPICE_ASSIGN_OR_RETURN(call_.binding, session_->Bind(*call_.program, statics));
+  for (int sibling = 0; sibling < dispatch_case.siblings; ++sibling) {
+    statics.back() = InputTensor(dispatch_case.inputs - 1 + sibling, kRowsMax);
+    COPPICE_ASSIGN_OR_RETURN(const Binding* binding, session_->Bind(*call_.program, statics));
+    bindings_.push_back(binding);
+  }
   call_.inputs = copies_;
   call_.scalars = scalars_;
   call_.stream = stream_.handle();
-  COPPICE_RETURN_IF_ERROR(Run(2));  // Warm-up and record.
+  COPPICE_RETURN_IF_ERROR(Run(1));  // Warm-up.
+  sibling_ = 0;
+  COPPICE_RETURN_IF_ERROR(Run(dispatch_case.siblings));  // Recordings.
   return Synchronize();
 }
 
@@ -296,8 +324,9 @@ absl::StatusOr<Measured> Measure(const DispatchOptions& options,
 
 nlohmann::ordered_json ToJson(const DispatchCase& dispatch_case, const Measured& measured) {
   nlohmann::ordered_json json = {{"name", dispatch_case.name},
-                                 {"inputs", kInputs},
+                                 {"inputs", dispatch_case.inputs},
                                  {"staged", dispatch_case.staged},
+                                 {"siblings", dispatch_case.siblings},
                                  {"scalars", kScalars},
                                  {"outputs", kOutputs},
                                  {"overhead_ns_p50", Quantile(measured.overhead_ns, 0.5)},
@@ -312,8 +341,35 @@ nlohmann::ordered_json ToJson(const DispatchCase& dispatch_case, const Measured&
   return json;
 }
 
+// What checking guards costs a call, on its own.
+struct MeasuredGuards {
+  int operations = 0;
+  std::vector<double> ns;  // Per call, one value per batch.
+};
+
+absl::StatusOr<MeasuredGuards> MeasureGuards(int64_t iterations) {
+  std::vector<GuardSpec> specs;
+  for (const char* text : kGuards)
+    specs.push_back({.text = text});
+  COPPICE_ASSIGN_OR_RETURN(const GuardProgram guards, GuardProgram::Compile(specs, guard_names));
+  MeasuredGuards measured{.operations = guards.op_count()};
+  std::array<int64_t, 3> values = kGuardValues;
+  for (int64_t left = iterations; left > 0; left -= kBatch) {
+    const auto check = [&](int64_t calls) -> absl::Status {
+      for (int64_t i = 0; i < calls; ++i) {
+        values[0] = 1 + (i & 63);  // So that no compiler takes the loop for one check.
+        COPPICE_CHECK(!guards.FirstFailing(values), "the guards of the bench hold");
+      }
+      return absl::OkStatus();
+    };
+    COPPICE_ASSIGN_OR_RETURN(const double ns, Time(std::min(left, kBatch), check));
+    measured.ns.push_back(ns);
+  }
+  return measured;
+}
+
 void PrintRow(const DispatchCase& dispatch_case, const Measured& measured, std::FILE* out) {
-  Print(out, "{:<12}{:>7}{:>13.1f}{:>15}{:>11.1f}{:>11.1f}{:>14}{:>13}{:>14.2f}\n",
+  Print(out, "{:<14}{:>7}{:>13.1f}{:>15}{:>11.1f}{:>11.1f}{:>14}{:>13}{:>14.2f}\n",
         dispatch_case.name, dispatch_case.staged, Quantile(measured.overhead_ns, 0.5),
         fmt::format("{:.1f}..{:.1f}", Quantile(measured.overhead_ns, 0.1),
                     Quantile(measured.overhead_ns, 0.9)),
@@ -360,7 +416,7 @@ ExitCode BenchDispatch(const DispatchOptions& options, const Console& console) {
   }
   nlohmann::ordered_json cases = nlohmann::ordered_json::array();
   if (!options.json) {
-    Print(console.out, "{:<12}{:>7}{:>13}{:>15}{:>11}{:>11}{:>14}{:>13}{:>14}\n", "case", "staged",
+    Print(console.out, "{:<14}{:>7}{:>13}{:>15}{:>11}{:>11}{:>14}{:>13}{:>14}\n", "case", "staged",
           "overhead ns", "p10..p90", "Run ns", "raw ns", "instructions", "heap allocs",
           "driver calls");
   }
@@ -370,9 +426,19 @@ ExitCode BenchDispatch(const DispatchOptions& options, const Console& console) {
     cases.push_back(ToJson(dispatch_case, *measured));
     if (!options.json) PrintRow(dispatch_case, *measured, console.out);
   }
+  const absl::StatusOr<MeasuredGuards> guards = MeasureGuards(options.iterations);
+  if (!guards.ok()) return fail(guards.status(), kExitDevice);
+  const double guard_ns = Quantile(guards->ns, 0.5);
   if (options.json) {
-    const nlohmann::ordered_json json = {{"cases", cases}, {"iterations", options.iterations}};
+    const nlohmann::ordered_json json = {
+        {"cases", cases},
+        {"guards",
+         {{"count", kGuards.size()}, {"operations", guards->operations}, {"ns_p50", guard_ns}}},
+        {"iterations", options.iterations}};
     Print(console.out, "{}\n", json.dump(2));
+  } else {
+    Print(console.out, "{} guards of {} operations, checked before such a call: {:.1f} ns\n",
+          kGuards.size(), guards->operations, guard_ns);
   }
   return kExitOk;
 }

@@ -90,6 +90,9 @@ struct RankVote {
   const Program* program = nullptr;
   std::span<int64_t> bucket;  // Padded extent of each symbol. Agreed: the maximum over the ranks.
   Path path = Path::kReplay;  // Agreed: the lowest, in the order eager, warm-up, record, replay.
+  // Agreed: whether all ranks proposed this bucket. If not, all vote again, on what they can do in
+  // the agreed one.
+  bool unanimous = true;
 };
 
 struct SessionOptions {
@@ -126,7 +129,8 @@ struct SessionOptions {
   std::function<void(const std::string& line)> log;
   // For programs whose ranks must take the same path, because they launch collectives: called by
   // every call before it runs, under the lane's lock, with this rank's vote; sets it to what was
-  // agreed. `barrier` is called before a call that was agreed to record. Null: a rank of its own.
+  // agreed. `barrier` is called before a call that was agreed to record, also by ranks that have
+  // the graph. Null: a rank of its own.
   std::function<absl::Status(RankVote& vote)> vote;
   std::function<absl::Status()> barrier;
 };

@@ -1,0 +1,136 @@
+// Goal: recording in the background and inclusion in a caller's capture do what session.h says.
+// Method: affine on the emulator; the recording thread is waited for, never slept for.
+
+#include <vector>
+
+#include "coppice/runtime/graph.h"
+
+#include "tests/graphs/session_fixture.h"
+
+namespace coppice {
+namespace {
+
+using testing::HasSubstr;
+
+class BackgroundTest : public SessionFixture {
+ protected:
+  Affine MakeThreadSafe(const SessionOptions& options) {
+    ProgramSpec spec = AffineSpec();
+    spec.thread_safe = true;
+    return MakeAffine(options, nullptr, spec);
+  }
+};
+
+TEST_F(BackgroundTest, CallsRunEagerlyUntilTheGraphIsThere) {
+  const Affine affine = MakeThreadSafe({.record_in_background = true});
+  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, Path::kEager);
+  EXPECT_TRUE(affine.session->stats().reasons[static_cast<size_t>(Reason::kNewBucket)] >= 2);
+  affine.session->WaitForRecordings();
+  ExpectRun(affine, 4, Path::kReplay);
+  EXPECT_EQ(Executions(), 3);
+  EXPECT_EQ(affine.session->stats().recordings, 1);
+}
+
+TEST_F(BackgroundTest, ProgramThatIsNotThreadSafeIsRecordedInline) {
+  const Affine affine = MakeAffine({.record_in_background = true});
+  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, Path::kRecord);
+}
+
+TEST_F(BackgroundTest, SessionMayEndWhileRecordingsAreQueued) {
+  for (int round = 0; round < 20; ++round) {
+    const Affine affine = MakeThreadSafe({.record_in_background = true});
+    for (const int64_t n : {4, 4, 8, 8, 16, 16})
+      ASSERT_OK(Call(affine, n).status());
+  }
+}
+
+TEST_F(BackgroundTest, WarmupRunsAreCountedPerBucket) {
+  const Affine affine = MakeAffine({.warmup_runs = 3});
+  for (const Path path : {Path::kWarmUp, Path::kWarmUp, Path::kWarmUp, Path::kRecord})
+    ExpectRun(affine, 4, path);
+  ExpectRun(affine, 8, Path::kWarmUp);
+}
+
+TEST_F(BackgroundTest, WarmTakesTheLargestBucketFirstAndReportsProgress) {
+  ProgramSpec spec = AffineSpec();
+  spec.inputs[2].mutated = false;  // As far as Warm needs to know: it has a counter of its own.
+  std::vector<int64_t> extents;
+  const Affine affine = MakeAffine({}, AffineCallable([&](CallContext& context) -> absl::Status {
+                                     extents.push_back(context.extent(0));
+                                     return absl::OkStatus();
+                                   }),
+                                   spec);
+  std::vector<int64_t> progress;
+  const std::vector<std::vector<int64_t>> buckets = {{4}, {64}, {16}};
+  const int64_t scalar = std::bit_cast<int64_t>(2.0);
+  ASSERT_OK(affine.session->Warm(
+      *affine.program, affine.binding, buckets, {&scalar, 1},
+      {.progress = [&](int64_t done, int64_t total) { progress.push_back(done * 10 + total); }}));
+  EXPECT_THAT(extents, testing::ElementsAre(64, 64, 16, 16, 4, 4));
+  EXPECT_THAT(progress, testing::ElementsAre(13, 23, 33));
+}
+
+class IncludeTest : public SessionFixture {
+ protected:
+  // A graph of the caller's that includes affine at extent `n`, and the lease of its outputs.
+  absl::StatusOr<Lease> Include(const Affine& affine, int64_t n, std::optional<GraphExec>& exec) {
+    auto x = device_.Upload(Ramp(n));
+    uploads_.push_back(*std::move(x));
+    const int64_t dims[] = {n};
+    const Tensor input = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+    const int64_t scalar = std::bit_cast<int64_t>(2.0);
+    COPPICE_ASSIGN_OR_RETURN(Capture capture, Capture::Begin(device_.driver(), device_.stream()));
+    absl::StatusOr<Lease> lease = affine.session->Include({.program = affine.program,
+                                                           .binding = affine.binding,
+                                                           .inputs = {&input, 1},
+                                                           .scalars = {&scalar, 1},
+                                                           .stream = device_.stream()});
+    COPPICE_ASSIGN_OR_RETURN(const Graph graph, capture.End());
+    COPPICE_ASSIGN_OR_RETURN(GraphExec made, GraphExec::Instantiate(device_.driver(), graph));
+    exec.emplace(std::move(made));
+    return lease;
+  }
+  absl::Status Launch(const GraphExec& exec) {
+    return device_.driver().Call<&DriverTable::GraphLaunch>(exec.handle(), device_.stream());
+  }
+};
+
+TEST_F(IncludeTest, WarmProgramBecomesAChildGraphWithAWindowOfItsOwn) {
+  const Affine affine = MakeAffine();
+  ASSERT_OK(Call(affine, 5).status());
+  std::optional<GraphExec> exec;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease included, Include(affine, 5, exec));
+  EXPECT_EQ(included.path(), Path::kInclude);
+  EXPECT_EQ(Executions(), 1) << "a capture ran the program";
+  for (int launch = 0; launch < 3; ++launch) {
+    ASSERT_OK(Launch(*exec));
+    EXPECT_EQ(Read(included), Expected(5));
+    // Calls of the session do not touch its window, nor it theirs.
+    EXPECT_EQ(Read(*Call(affine, 6)), Expected(6));
+    EXPECT_EQ(Read(included), Expected(5));
+  }
+  EXPECT_EQ(Executions(), 7);
+}
+
+TEST_F(IncludeTest, ColdProgramAndStreamThatDoesNotCaptureAreRefused) {
+  const Affine affine = MakeAffine();
+  std::optional<GraphExec> exec;
+  const absl::Status cold = Include(affine, 5, exec).status();
+  EXPECT_EQ(cold.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(cold.ToString(), HasSubstr("never warmed up"));
+  ASSERT_OK(Call(affine, 5).status());
+  const int64_t dims[] = {5};
+  const Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+  const int64_t scalar = 0;
+  EXPECT_THAT(affine.session->Include({.program = affine.program,
+                                       .binding = affine.binding,
+                                       .inputs = {&x, 1},
+                                       .scalars = {&scalar, 1},
+                                       .stream = device_.stream()}),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+}  // namespace
+}  // namespace coppice

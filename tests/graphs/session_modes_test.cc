@@ -1,0 +1,166 @@
+// Goal: strict stance, the gate, the audit of keys and the check of addresses do what session.h
+// says. Method: affine on the emulator; time comes from the latency model.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coppice/runtime/latency_model.h"
+
+#include "tests/graphs/session_fixture.h"
+
+namespace coppice {
+namespace {
+
+using testing::HasSubstr;
+
+class SessionModesTest : public SessionFixture {};
+
+TEST_F(SessionModesTest, StrictStanceRefusesEverythingButAReplay) {
+  const Affine affine = MakeAffine();
+  for (int i = 0; i < 2; ++i)
+    ASSERT_OK(Call(affine, 4).status());
+  affine.session->SetStance(Stance::kStrict);
+  ExpectRun(affine, 4, Path::kReplay);
+  const absl::Status refused = Call(affine, 8).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(refused.ToString(), HasSubstr("new_bucket"));
+  EXPECT_EQ(Executions(), 3);
+  affine.session->SetStance(Stance::kRecord);
+  ExpectRun(affine, 8, Path::kWarmUp);
+}
+
+TEST_F(SessionModesTest, ProgramThatIsAlwaysEagerIsNeverRecorded) {
+  ProgramSpec spec = AffineSpec();
+  spec.gate = GateMode::kAlwaysEager;
+  const Affine affine = MakeAffine({}, nullptr, spec);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(Call(affine, 4)->reason(), Reason::kUserDisabled);
+}
+
+// A device on which a launch of a graph takes as many microseconds as the parameter says, and every
+// other call one.
+class SessionGateTest : public testing::TestWithParam<double>, protected AffineDevice {
+ protected:
+  SessionGateTest() : AffineDevice({.latency = &ModelOf(GetParam())}) {}
+
+  static const LatencyModel& ModelOf(double launch_us) {
+    static std::map<double, LatencyModel> models;
+    const std::string table =
+        "entry\tcall_us\tnode_us\tmib_us\tsource\ndefault\t1\t0\t0\tthe test\n" +
+        fmt::format("cuGraphLaunch\t{}\t0\t0\tthe test\n", launch_us);
+    return models.try_emplace(launch_us, *LatencyModel::Parse(table, "test")).first->second;
+  }
+
+  // Runs calls until the gate has all it asked for; the device runs them between.
+  void RunCalls(const Affine& affine, int count) {
+    for (int i = 0; i < count; ++i) {
+      EXPECT_EQ(Read(*Call(affine, 4)), Expected(4));
+    }
+  }
+};
+
+TEST_P(SessionGateTest, KeepsTheFasterWayOfEachBucket) {
+  const Affine affine = MakeAffine({.gate = true});
+  RunCalls(affine, 60);
+  const bool graph_is_faster = GetParam() < 3;
+  const absl::StatusOr<Lease> lease = Call(affine, 4);
+  ASSERT_OK(lease);
+  EXPECT_EQ(lease->path(), graph_is_faster ? Path::kReplay : Path::kEager);
+  EXPECT_EQ(lease->reason(), graph_is_faster ? Reason::kNone : Reason::kGateSaysEager);
+  EXPECT_EQ(Executions(), 61);
+}
+
+TEST_P(SessionGateTest, StartsOverAfterAnEviction) {
+  const Affine affine = MakeAffine({.gate = true});
+  RunCalls(affine, 60);
+  ASSERT_OK(affine.session->Evict(nullptr).status());
+  EXPECT_EQ(Call(affine, 4)->path(), Path::kRecord);
+  const SessionStats before = affine.session->stats();
+  RunCalls(affine, 10);
+  const SessionStats after = affine.session->stats();
+  for (const Path path : {Path::kEager, Path::kReplay})
+    EXPECT_GT(after.paths[static_cast<size_t>(path)], before.paths[static_cast<size_t>(path)]);
+}
+
+TEST_P(SessionGateTest, ProgramMayBeForcedOneWay) {
+  ProgramSpec off = AffineSpec("off");
+  off.gate = GateMode::kOff;
+  const Affine affine = MakeAffine({.gate = true}, nullptr, off);
+  RunCalls(affine, 60);
+  EXPECT_EQ(affine.session->stats().paths[static_cast<size_t>(Path::kReplay)], 58);
+  ProgramSpec on = AffineSpec("on");
+  on.gate = GateMode::kOn;
+  const Affine gated = MakeAffine({}, nullptr, on);
+  RunCalls(gated, 20);
+  EXPECT_GT(gated.session->stats().paths[static_cast<size_t>(Path::kEager)], 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Launches, SessionGateTest, testing::Values(0.5, 50.0));
+
+TEST_F(SessionModesTest, AuditPassesAProgramWhoseGraphDependsOnItsKeyAlone) {
+  const Affine affine = MakeAffine({.audit_keys = true});
+  for (const Path path : {Path::kWarmUp, Path::kRecord, Path::kReplay, Path::kReplay})
+    ExpectRun(affine, 4, path);
+}
+
+TEST_F(SessionModesTest, AuditNamesAKernelThatCountsItsRuns) {
+  int runs = 0;
+  const Affine affine = MakeAffine(
+      {.audit_keys = true}, AffineCallable([&](CallContext& context) {
+        ++runs;
+        return Launch(
+            context.driver(), kernels_.fill, context.stream(),
+            FillParams{.target = PointerAt<float>(one_.address()), .count = 1, .value = 1},
+            static_cast<unsigned>(runs));
+      }));
+  ASSERT_OK(Call(affine, 4).status());
+  const absl::Status refused = Call(affine, 4).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.ToString(), HasSubstr("Fill"));
+  EXPECT_EQ(Call(affine, 4).status(), refused);
+}
+
+TEST_F(SessionModesTest, AuditNamesTheParameterThatAHostVariableChangedBetweenCalls) {
+  float value = 1;
+  const Affine affine = MakeAffine(
+      {.audit_keys = true}, AffineCallable([&](CallContext& context) {
+        return Launch(
+            context.driver(), kernels_.fill, context.stream(),
+            FillParams{.target = PointerAt<float>(one_.address()), .count = 1, .value = value}, 1);
+      }));
+  ASSERT_OK(Call(affine, 4).status());
+  ASSERT_OK(Call(affine, 4).status());
+  value = 3;
+  const absl::Status refused = Call(affine, 4).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.ToString(), HasSubstr("parameter 0 of kernel 'Fill' differs in bytes [1"));
+}
+
+TEST_F(SessionModesTest, CheckedAddressOfAFreedStaticInputIsRefused) {
+  const Affine affine = MakeAffine({.check_addresses = true});
+  auto counter = *device_.Upload(std::vector<float>{0});
+  const Binding* binding = *affine.session->Bind(*affine.program, AffineStatics(counter.address()));
+  const auto with_binding = [&](coppice::Call& call) { call.binding = binding; };
+  ASSERT_OK(Call(affine, 4, 2, with_binding).status());
+  { const DeviceMemory gone = std::move(counter); }
+  const absl::Status refused = Call(affine, 4, 2, with_binding).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(refused.ToString(), HasSubstr("freed"));
+  ExpectRun(affine, 4, Path::kRecord);
+}
+
+TEST_F(SessionModesTest, EndedBindingIsRefusedUntilItIsBoundAgain) {
+  const Affine affine = MakeAffine();
+  for (int i = 0; i < 2; ++i)
+    ASSERT_OK(Call(affine, 4).status());
+  EXPECT_OK(affine.session->Unbind(*affine.binding));
+  EXPECT_FALSE(affine.session->nodes()[0].recorded);
+  EXPECT_THAT(Call(affine, 4), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(*affine.session->Bind(*affine.program, AffineStatics(counter_.address())),
+            affine.binding);
+  ExpectRun(affine, 4, Path::kRecord);
+}
+
+}  // namespace
+}  // namespace coppice
