@@ -29,11 +29,11 @@ absl::Status WrongInput(const Program& program, size_t copy, const Tensor& tenso
       tensor.data == 0 ? " at address 0" : "", NameOf(spec.dtype), wants);
 }
 
-}  // namespace
-
-absl::Status ReadExtents(const Call& call, CallShape& shape) {
+// Reads the extent of every symbol; every axis that names one must agree with the first.
+absl::Status ReadExtents(const Call& call, const Pool& pool, CallShape& shape) {
   const Program& program = *call.program;
-  shape.real.fill(-1);
+  static_assert(kSymbolsMax <= 32);
+  uint32_t seen = 0;  // Symbols that have their extent.
   for (size_t copy = 0; copy < call.inputs.size(); ++copy) {
     const Tensor& tensor = call.inputs[copy];
     const CopyShape& wanted = program.copy_shapes[copy];
@@ -45,7 +45,9 @@ absl::Status ReadExtents(const Call& call, CallShape& shape) {
       int64_t expected = dim.size;
       if (dim.symbol >= 0) {
         int64_t& extent = shape.real[static_cast<size_t>(dim.symbol)];
-        if (extent < 0) extent = size;
+        const uint32_t bit = uint32_t{1} << dim.symbol;
+        if ((seen & bit) == 0) extent = size;
+        seen |= bit;
         expected = extent;
       }
       fits = size == expected && size >= 0;
@@ -53,11 +55,10 @@ absl::Status ReadExtents(const Call& call, CallShape& shape) {
     }
     if (!fits || (tensor.data == 0 && !empty)) [[unlikely]]
       return WrongInput(program, copy, tensor);
+    shape.in_pool |= pool.Contains(tensor.data, 1);
   }
   return absl::OkStatus();
 }
-
-namespace {
 
 absl::Status CheckTargets(const Call& call) {
   if (call.output_mode != OutputMode::kWriteInto) return absl::OkStatus();
@@ -67,8 +68,7 @@ absl::Status CheckTargets(const Call& call) {
                          call.targets.size());
 }
 
-}  // namespace
-
+// Checks everything about a call but its inputs.
 absl::Status CheckCall(const Call& call, const Session& session, int lanes) {
   if (call.program == nullptr || call.program->session != &session) {
     return InvalidArgument(
@@ -82,13 +82,6 @@ absl::Status CheckCall(const Call& call, const Session& session, int lanes) {
   if (call.binding == nullptr ? program.binds() : call.binding->program != &program) {
     return InvalidArgument("Session::Run: program '{}' needs a binding that Bind made for it",
                            name);
-  }
-  if (call.binding != nullptr && call.binding->version.load(std::memory_order_acquire) == nullptr)
-      [[unlikely]] {
-    return FailedPrecondition(
-        "Session::Run: the binding of program '{}' was ended by Unbind; bind the tensors that are "
-        "there",
-        name);
   }
   if (call.inputs.size() != program.copies.size()) {
     return InvalidArgument("Session::Run: program '{}' takes {} copied inputs, the call has {}",
@@ -107,8 +100,6 @@ absl::Status CheckCall(const Call& call, const Session& session, int lanes) {
 
 absl::Status CheckGuards(const Call& call, const CallShape& shape) {
   const Program& program = *call.program;
-  if (program.guards.guard_count() == 0) [[likely]]
-    return absl::OkStatus();
   std::array<int64_t, kSymbolsMax + kScalarsMax> values;
   const size_t symbols = program.spec.symbols.size();
   std::copy_n(shape.real.begin(), symbols, values.begin());
@@ -122,8 +113,6 @@ absl::Status CheckGuards(const Call& call, const CallShape& shape) {
                          program.guards.source(*failed), program.spec.name,
                          program.guards.DescribeValues(*failed, used));
 }
-
-namespace {
 
 // Whether the symbol pads: what is static, or not seen to vary, does not.
 bool Pads(const Program& program, size_t index, int64_t extent, Observe observe) {
@@ -142,14 +131,15 @@ bool Pads(const Program& program, size_t index, int64_t extent, Observe observe)
   return true;
 }
 
-}  // namespace
-
 absl::Status Pad(const Program& program, Observe observe, CallShape& shape) {
   for (size_t i = 0; i < program.spec.symbols.size(); ++i) {
     const SymbolSpec& symbol = program.spec.symbols[i];
     const int64_t extent = shape.real[i];
     const std::optional<int64_t> bucket = symbol.policy.Find(extent);
-    shape.padded[i] = bucket.has_value() && Pads(program, i, extent, observe) ? *bucket : extent;
+    shape.padded[i] =
+        bucket.has_value() && (program.pads_always[i] || Pads(program, i, extent, observe))
+            ? *bucket
+            : extent;
     if (bucket.has_value()) continue;
     shape.over_maximum = true;
     if (symbol.over_maximum == OverMaximum::kError) {
@@ -161,6 +151,21 @@ absl::Status Pad(const Program& program, Observe observe, CallShape& shape) {
   return absl::OkStatus();
 }
 
+}  // namespace
+
+absl::Status ReadCall(const Call& call,
+                      const Session& session,
+                      int lanes,
+                      const Pool& pool,
+                      Observe observe,
+                      CallShape& shape) {
+  COPPICE_RETURN_IF_ERROR(CheckCall(call, session, lanes));
+  COPPICE_RETURN_IF_ERROR(ReadExtents(call, pool, shape));
+  if (call.program->guards.guard_count() > 0) [[unlikely]]
+    COPPICE_RETURN_IF_ERROR(CheckGuards(call, shape));
+  return Pad(*call.program, observe, shape);
+}
+
 bool IsBucket(const Program& program, size_t symbol, int64_t extent) {
   const SymbolSpec& spec = program.spec.symbols[symbol];
   if (extent < 0 || extent > spec.policy.maximum()) return false;
@@ -168,17 +173,19 @@ bool IsBucket(const Program& program, size_t symbol, int64_t extent) {
   return extent >= 1 && spec.policy.Find(extent) == extent;
 }
 
-BucketKey BucketKeyOf(const Call& call, const CallShape& shape) {
-  BucketKey key;
+void SetBucketKey(const Call& call, const CallShape& shape, BucketKey& key) {
   const size_t symbols = call.program->spec.symbols.size();
   size_t count = 0;
   for (; count < symbols; ++count)
     key.words[count] = shape.padded[count];
-  for (const int scalar : call.program->key_scalars) {
-    key.words[count++] = call.scalars[static_cast<size_t>(scalar)];
+  if (call.program->device_scalars.empty()) [[likely]] {
+    std::copy(call.scalars.begin(), call.scalars.end(), &key.words[count]);
+    count += call.scalars.size();
+  } else {
+    for (const int scalar : call.program->key_scalars)
+      key.words[count++] = call.scalars[static_cast<size_t>(scalar)];
   }
   key.word_count = static_cast<int>(count);
-  return key;
 }
 
 }  // namespace coppice::internal

@@ -18,35 +18,37 @@
 namespace coppice::internal {
 
 // A call's extents, read from its tensors: as they are, and as the policies pad them.
+// Both are set for the program's symbols only.
 struct CallShape {
-  std::array<int64_t, kSymbolsMax> real{};
-  std::array<int64_t, kSymbolsMax> padded;  // Set by Pad for the program's symbols.
+  CallShape() {}  // NOLINT(modernize-use-equals-default): leaves the extents unset, for speed.
+
+  std::array<int64_t, kSymbolsMax> real;
+  std::array<int64_t, kSymbolsMax> padded;
   bool over_maximum = false;
+  bool in_pool = false;  // Some input lies in the session's memory.
 };
 
-// Checks everything about a call but its inputs: program, binding, lane, counts, targets, stream.
-// Errors: kInvalidArgument; kFailedPrecondition if the binding was ended.
-absl::Status CheckCall(const Call& call, const Session& session, int lanes);
-
-// Reads the extent of every symbol into shape.real; every axis that names a symbol must agree with
-// the first. Errors: kInvalidArgument naming the input.
-absl::Status ReadExtents(const Call& call, CallShape& shape);
-
-// Checks the program's guards. Errors: kInvalidArgument naming the first that fails.
-absl::Status CheckGuards(const Call& call, const CallShape& shape);
-
-// Whether an `auto` symbol is seen to vary by its extent in `shape`, or was before.
+// Whether an `auto` symbol is seen to vary by its extent in a call, or was before.
 enum class Observe : bool { kNo, kYes };
 
-// Pads the extents; one above its largest bucket stays as it is and sets over_maximum. With
-// Observe::kYes, `auto` symbols remember what they see.
-// Errors: kOutOfRange if its symbol says so.
-absl::Status Pad(const Program& program, Observe observe, CallShape& shape);
+// Checks a call of `session` against its program's spec and guards, and sets `shape`: the extent of
+// every symbol as it is, and as its policy pads it; one above its largest bucket stays as it is and
+// sets over_maximum. With Observe::kYes, `auto` symbols remember what they see. One function, so
+// that the compiler makes one of the checks.
+//
+// Errors: kInvalidArgument  what does not fit, by name; the first guard that fails;
+//         kOutOfRange       over the largest bucket, and the symbol says so.
+absl::Status ReadCall(const Call& call,
+                      const Session& session,
+                      int lanes,
+                      const Pool& pool,
+                      Observe observe,
+                      CallShape& shape);
 
 // Whether `extent` is a bucket of this symbol, so that Warm may record it.
 bool IsBucket(const Program& program, size_t symbol, int64_t extent);
 
-// The key of the bucket that serves the call. Requires: !shape.over_maximum.
-BucketKey BucketKeyOf(const Call& call, const CallShape& shape);
+// Sets `key` to that of the bucket that serves the call. Requires: !shape.over_maximum.
+void SetBucketKey(const Call& call, const CallShape& shape, BucketKey& key);
 
 }  // namespace coppice::internal

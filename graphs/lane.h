@@ -70,6 +70,12 @@ struct Lane {
       FindFreeSlot();
   }
   void FindFreeSlot();
+  // The only slot of the window, if it shows this node's outputs and was dropped; null else.
+  Slot* FindDropped(const Node& node) const {
+    if (window.size() != 1) return nullptr;
+    Slot* slot = window.front();
+    return slot->node == &node && !slot->leased() ? slot : nullptr;
+  }
   // A slot held by a lease too. Requires: ReserveSlot. Puts it where its kind belongs.
   Slot& TakeSlot(Slot::Kind kind);
 

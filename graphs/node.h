@@ -125,6 +125,7 @@ struct InputLayout {
   int64_t bytes = 0;                            // Of the staging window.
   int64_t real_elements = 0;                    // Of all staged inputs of the call ...
   int64_t padded_elements = 0;                  // ... and of their places.
+  bool stages = false;                          // There is a word or a copy.
   int in_place = 0;                             // Copied inputs read where they lie.
 };
 
@@ -193,7 +194,17 @@ struct NodeTable {
   std::unordered_map<NodeKey, std::unique_ptr<Node>, KeyHash> nodes;
   std::unordered_map<BucketKey, std::unique_ptr<Bucket>, KeyHash> buckets;
   std::vector<Bucket*> order;
+  mutable Node* last = nullptr;  // That Find found.
 
+  // The node of this key, or null. Steady traffic asks for one node many times, so the last one is
+  // compared before anything is hashed.
+  Node* Find(const NodeKey& key) const {
+    if (last != nullptr && last->key == key) [[likely]]
+      return last;
+    const auto found = nodes.find(key);
+    if (found == nodes.end()) return nullptr;
+    return last = found->second.get();
+  }
   // The bucket of this key, made if there is none.
   Bucket& BucketFor(const BucketKey& key);
   // Adds a complete node under its key, which has none.
@@ -222,6 +233,7 @@ class Program {
   std::vector<int> device_scalars;               // Spec indices of those in the parameter block.
   bool binds() const { return !statics.empty() || !static_outputs.empty(); }
 
+  bool plain = false;  // Nothing but a node decides how its calls run.
   bool mutates_statics = false;
   bool mutates_copies = false;
   int random_word = -1;                             // Of the parameter block; -1: no random state.
@@ -230,6 +242,7 @@ class Program {
   mutable std::atomic<uint32_t> reasons_logged{0};  // Bit per Reason.
   mutable std::atomic<int64_t> random_offset{0};
 
+  std::array<bool, kSymbolsMax> pads_always{};  // Whatever the extent.
   // The first extent of each `auto` symbol, or kUnseen, or kPromoted.
   static constexpr int64_t kUnseen = -1;
   static constexpr int64_t kPromoted = -2;

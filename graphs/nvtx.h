@@ -12,13 +12,15 @@ struct NvtxDomain {
   static constexpr const char* name = "coppice";  // NOLINT(readability-identifier-naming): nvtx3's.
 };
 using NvtxRange = nvtx3::scoped_range_in<NvtxDomain>;
+using NvtxName = nvtx3::event_attributes;
 }  // namespace coppice::internal
 
 #else
 
 namespace coppice::internal {
+using NvtxName = const char*;
 struct NvtxRange {
-  explicit NvtxRange(const char*) {}
+  explicit NvtxRange(NvtxName) {}
 };
 }  // namespace coppice::internal
 

@@ -125,6 +125,14 @@ absl::StatusOr<const Program*> Session::Register(ProgramSpec spec, Callable call
   COPPICE_ASSIGN_OR_RETURN(program->guards, CompileGuards(program->spec));
   SplitInputs(*program);
   if (program->spec.random_numbers_per_call > 0) program->random_word = RandomWord(program->spec);
+  program->plain = !state_->options.vote && !state_->options.audit_keys &&
+                   !state_->gated(*program) && program->spec.gate != GateMode::kAlwaysEager;
+  for (size_t i = 0; i < program->spec.symbols.size(); ++i) {
+    const SymbolSpec& symbol = program->spec.symbols[i];
+    const bool dynamic =
+        symbol.kind == SymbolKind::kDynamic || symbol.kind == SymbolKind::kMaybeDynamic;
+    program->pads_always[i] = dynamic && !symbol.exclude_01 && program->spec.claim != Claim::kExact;
+  }
   program->lanes.resize(state_->lanes.size());
   program->moves.resize(program->statics.size());
   program->demoted.resize(program->statics.size());
@@ -246,15 +254,21 @@ absl::Status Session::State::Prepare(const Session& session,
                                      internal::Observe observe,
                                      Request& request) const {
   const Call& call = request.call;
-  COPPICE_RETURN_IF_ERROR(internal::CheckCall(call, session, static_cast<int>(lanes.size())));
-  COPPICE_RETURN_IF_ERROR(internal::ReadExtents(call, request.shape));
-  COPPICE_RETURN_IF_ERROR(internal::CheckGuards(call, request.shape));
-  COPPICE_RETURN_IF_ERROR(internal::Pad(*call.program, observe, request.shape));
-  if (call.binding != nullptr)
+  COPPICE_RETURN_IF_ERROR(internal::ReadCall(call, session, static_cast<int>(lanes.size()), *pool,
+                                             observe, request.shape));
+  if (call.binding != nullptr) {
     request.statics = call.binding->version.load(std::memory_order_acquire);
+    if (request.statics == nullptr) [[unlikely]] {
+      return FailedPrecondition(
+          "Session::Run: the binding of program '{}' was ended by Unbind; bind the tensors that "
+          "are there",
+          call.program->spec.name);
+    }
+  }
   if (call.output_mode == OutputMode::kWriteInto) [[unlikely]]
     COPPICE_RETURN_IF_ERROR(CheckTargets(request));
-  COPPICE_RETURN_IF_ERROR(CheckInputs(request));
+  if (request.shape.in_pool || call.program->mutates_copies) [[unlikely]]
+    COPPICE_RETURN_IF_ERROR(CheckInputs(request));
   if (options.check_addresses) [[unlikely]]
     COPPICE_RETURN_IF_ERROR(CheckAddresses(call));
   return absl::OkStatus();

@@ -12,25 +12,14 @@ namespace coppice {
 using internal::Bucket;
 using internal::Lane;
 using internal::Node;
-using internal::NodeKey;
 using internal::NodeTable;
-
-Node* Session::State::FindNode(const Request& request, const Lane& lane) const {
-  if (request.shape.over_maximum || !request.known_place) [[unlikely]]
-    return nullptr;
-  NodeKey key;
-  key.statics = request.statics;
-  key.surroundings = request.surroundings;
-  key.bucket = internal::BucketKeyOf(request.call, request.shape);
-  const auto& nodes = request.call.program->lanes[static_cast<size_t>(lane.index)].nodes;
-  const auto found = nodes.find(key);
-  return found == nodes.end() ? nullptr : found->second.get();
-}
 
 Bucket* Session::State::FindBucket(const Request& request, const Lane& lane) const {
   if (request.shape.over_maximum) return nullptr;
   const NodeTable& table = request.call.program->lanes[static_cast<size_t>(lane.index)];
-  const auto found = table.buckets.find(internal::BucketKeyOf(request.call, request.shape));
+  internal::BucketKey key;
+  internal::SetBucketKey(request.call, request.shape, key);
+  const auto found = table.buckets.find(key);
   return found == table.buckets.end() ? nullptr : found->second.get();
 }
 

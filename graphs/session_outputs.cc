@@ -12,7 +12,6 @@ namespace coppice {
 
 using internal::InputLayout;
 using internal::Lane;
-using internal::Node;
 using internal::OutputTable;
 using internal::Region;
 using internal::Slot;
@@ -32,40 +31,7 @@ Tensor DenseOutput(const ProgramSpec& spec,
   return internal::DenseTensor(address, output.dtype, output.dims, shape.real);
 }
 
-// One slot of every call that does not leave its outputs in the window.
-template <typename Request>
-Slot& TakeSlot(const Request& request, Lane& lane, Slot::Kind kind) {
-  Slot& slot = lane.TakeSlot(kind);
-  slot.program = request.call.program;
-  slot.call = lane.calls;
-  slot.extents = request.shape.real;
-  return slot;
-}
-
 }  // namespace
-
-// Counts the call, says once per program why it did not replay, and makes the lease without
-// outputs.
-Lease Session::State::MakeLease(const Request& request, Lane& lane, Path path, Reason reason) {
-  ++lane.stats.calls;
-  ++lane.stats.paths[static_cast<size_t>(path)];
-  if (reason != Reason::kNone) [[unlikely]] {
-    ++lane.stats.reasons[static_cast<size_t>(reason)];
-    Log(*request.call.program, reason);
-  }
-  Lease lease;
-  lease.path_ = path;
-  lease.reason_ = reason;
-  return lease;
-}
-
-void Session::State::GiveWindow(const Request& request, Lane& lane, Node& node, Lease& lease) {
-  Slot& slot = TakeSlot(request, lane, Slot::Kind::kWindow);
-  slot.outputs = &node.outputs;
-  slot.node = &node;
-  ++node.leases;
-  lease.slot_ = &slot;
-}
 
 void Session::State::GiveIncluded(const Request& request,
                                   Lane& lane,

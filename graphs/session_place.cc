@@ -120,12 +120,6 @@ absl::Status Session::State::CheckInputs(const Request& request) const {
 absl::Status Session::State::FindPlace(Request& request, Lane& lane) const {
   const Call& call = request.call;
   const Program& program = *call.program;
-  bool inside = lane.chain_open;
-  for (const Tensor& tensor : call.inputs)
-    inside |= pool->Contains(tensor.data, 1);
-  if (!inside) [[likely]]
-    return absl::OkStatus();
-
   std::vector<int64_t>& in_place = lane.scratch.in_place;
   in_place.assign(call.inputs.size(), -1);
   request.child = lane.chain_open;

@@ -15,8 +15,6 @@ using internal::Bucket;
 using internal::InputLayout;
 using internal::Lane;
 using internal::Node;
-using internal::NodeKey;
-using internal::NodeTable;
 using internal::OutputTable;
 using internal::Region;
 using internal::RunRequest;
@@ -44,6 +42,7 @@ void internal::NodeTable::Remove(Node& node) {
   Bucket& bucket = *node.bucket;
   bucket.nodes.erase(std::find(bucket.nodes.begin(), bucket.nodes.end(), &node));
   bucket.evicted = true;
+  last = nullptr;
   nodes.erase(node.key);
 }
 
@@ -99,8 +98,9 @@ absl::StatusOr<Lease> Session::State::RunWithoutGraph(const Request& request,
                            warming ? Phase::kWarmUp : Phase::kEager, outputs, bytes.addresses,
                            warming ? &trace : nullptr));
   if (warming) {
-    NodeTable& table = call.program->lanes[static_cast<size_t>(lane.index)];
-    Bucket& bucket = table.BucketFor(internal::BucketKeyOf(call, request.shape));
+    internal::BucketKey key;
+    internal::SetBucketKey(call, request.shape, key);
+    Bucket& bucket = call.program->lanes[static_cast<size_t>(lane.index)].BucketFor(key);
     bucket.info = InfoOf(request, lane);
     bucket.trace = std::move(trace);
     ++bucket.warmups;
@@ -280,12 +280,13 @@ absl::Status Session::State::WarmBucket(const Call& call,
                                         const internal::CallShape& shape,
                                         const Binding* scratch,
                                         Lane& lane) {
-  NodeTable& table = call.program->lanes[static_cast<size_t>(lane.index)];
   Request request{.call = call, .shape = shape};
   if (call.binding != nullptr)
     request.statics = call.binding->version.load(std::memory_order_acquire);
   if (FindNode(request, lane) != nullptr) return absl::OkStatus();
-  Bucket& bucket = table.BucketFor(internal::BucketKeyOf(call, shape));
+  internal::BucketKey key;
+  internal::SetBucketKey(call, shape, key);
+  Bucket& bucket = call.program->lanes[static_cast<size_t>(lane.index)].BucketFor(key);
   bucket.info = InfoOf(request, lane);
   COPPICE_RETURN_IF_ERROR(bucket.refusal);
   if (bucket.state == Bucket::State::kRecording) {

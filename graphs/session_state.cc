@@ -15,9 +15,16 @@ namespace coppice {
 using internal::InputLayout;
 using internal::Lane;
 using internal::Node;
+using internal::NodeKey;
 using internal::Region;
 using internal::Segment;
 using internal::Slot;
+
+namespace {
+
+const internal::NvtxName replay_name{"replay"};  // Made once: every replay opens the range.
+
+}  // namespace
 
 Session::State::State(const Context& session_context,
                       SessionOptions session_options,
@@ -68,6 +75,40 @@ std::vector<const Program*> Session::State::Programs() const {
   return all;
 }
 
+Node* Session::State::FindNode(const Request& request, const Lane& lane) const {
+  if (request.shape.over_maximum || !request.known_place) [[unlikely]]
+    return nullptr;
+  NodeKey key;
+  key.statics = request.statics;
+  key.surroundings = request.surroundings;
+  internal::SetBucketKey(request.call, request.shape, key.bucket);
+  return request.call.program->lanes[static_cast<size_t>(lane.index)].Find(key);
+}
+
+// A slot of this call's outputs.
+Slot& Session::State::TakeSlot(const Request& request, Lane& lane, Slot::Kind kind) {
+  Slot& slot = lane.TakeSlot(kind);
+  Describe(request, lane, slot);
+  return slot;
+}
+
+// `again` is the node's slot in the window, dropped, or null for another.
+void Session::State::GiveWindow(
+    const Request& request, Lane& lane, Node& node, Slot* again, Lease& lease) {
+  if (again != nullptr) [[likely]] {
+    Describe(request, lane, *again);
+    again->in_path = true;
+    again->holders.store(Slot::kLaneHolds | Slot::kLeaseHolds, std::memory_order_relaxed);
+    lease.slot_ = again;
+    return;
+  }
+  Slot& slot = TakeSlot(request, lane, Slot::Kind::kWindow);
+  slot.outputs = &node.outputs;
+  slot.node = &node;
+  ++node.leases;
+  lease.slot_ = &slot;
+}
+
 // Fills the staged inputs and the parameter block of a run.
 absl::Status Session::State::Stage(const Request& request, InputLayout& layout) const {
   internal::FillStaging(request.call, request.shape, request.random, layout);
@@ -92,18 +133,23 @@ absl::Status Session::State::PoisonOverwritten(CuStream stream,
   return absl::OkStatus();
 }
 
-absl::Status Session::State::Launch(const Request& request, Lane& lane, Node& node) {
+// With `again`, the window holds nothing but that slot, which nobody leases.
+absl::Status Session::State::Launch(const Request& request,
+                                    Lane& lane,
+                                    Node& node,
+                                    const Slot* again) {
   bool first = true;
   for (Segment& segment : node.segments) {
     if (segment.exec.has_value()) [[likely]] {
       COPPICE_RETURN_IF_ERROR(
           driver.Call<&DriverTable::GraphLaunch>(segment.exec->handle(), request.call.stream));
     }
-    if (std::exchange(first, false)) {
+    if (first) [[likely]] {
       // The first launch is the point of no return: what the node writes is gone.
+      first = false;
       ++lane.calls;
-      lane.Expire(node.footprint, lane.calls, *request.call.program);
-      if (!request.child) lane.EndPath();
+      if (again == nullptr) lane.Expire(node.footprint, lane.calls, *request.call.program);
+      if (again == nullptr && !request.child) lane.EndPath();
     }
     if (segment.step) [[unlikely]]
       COPPICE_RETURN_IF_ERROR(segment.step(request.call.stream));
@@ -112,29 +158,34 @@ absl::Status Session::State::Launch(const Request& request, Lane& lane, Node& no
 }
 
 absl::StatusOr<Lease> Session::State::Replay(const Request& request, Lane& lane, Node& node) {
-  const internal::NvtxRange range("replay");
+  const internal::NvtxRange range(replay_name);
   const Call& call = request.call;
-  lane.SweepWindow();
-  if (const Slot* held = lane.FindHeld(node.footprint)) [[unlikely]] {
+  // The usual call finds the window as the node left it, and nobody looking.
+  Slot* again = lane.FindDropped(node);
+  if (again == nullptr) {
+    lane.SweepWindow();
+    lane.ReserveSlot();
+  }
+  const Slot* held = again == nullptr ? lane.FindHeld(node.footprint) : nullptr;
+  if (held != nullptr) [[unlikely]] {
     return FailedPrecondition(
         "Session::Run: program '{}' would write over the outputs of program '{}' (call {} on lane "
         "{}), on which {} read scopes are open; end them first",
         call.program->spec.name, held->program->spec.name, held->call, lane.index,
         held->open_scopes);
   }
-  lane.ReserveSlot();
   Region copy_out;
   if (call.output_mode == OutputMode::kCopyOut) [[unlikely]]
     COPPICE_RETURN_IF_ERROR(ReserveCopyOut(request, lane, copy_out));
   COPPICE_RETURN_IF_ERROR(lane.Enter(call.stream));
   const InputLayout& layout = node.layout;
-  if (layout.staging.header.word_count + layout.staging.header.copy_count > 0) {
+  if (layout.stages) {
     COPPICE_RETURN_IF_ERROR(Stage(request, node.layout));
     lane.CountStaged(layout);
   }
   if (options.poison_expired) [[unlikely]]
     COPPICE_RETURN_IF_ERROR(PoisonOverwritten(call.stream, lane, node.footprint));
-  COPPICE_RETURN_IF_ERROR(Launch(request, lane, node));
+  COPPICE_RETURN_IF_ERROR(Launch(request, lane, node, again));
   lane.stats.inputs_in_place += layout.in_place;
   node.last_call = lane.calls;
   ++node.info.replays;
@@ -144,18 +195,17 @@ absl::StatusOr<Lease> Session::State::Replay(const Request& request, Lane& lane,
         CopyBehind(request, lane, call.output_mode, node.outputs, layout, copy_out, lease));
   }
   if (call.output_mode == OutputMode::kBorrow) [[likely]]
-    GiveWindow(request, lane, node, lease);
+    GiveWindow(request, lane, node, again, lease);
   return lease;
 }
 
 absl::StatusOr<Lease> Session::State::RunInLane(Request& request, Lane& lane) {
   const Call& call = request.call;
-  COPPICE_RETURN_IF_ERROR(FindPlace(request, lane));
+  if (request.shape.in_pool || lane.chain_open) [[unlikely]]
+    COPPICE_RETURN_IF_ERROR(FindPlace(request, lane));
   Node* node = FindNode(request, lane);
-  const bool plain = !options.vote && !options.audit_keys && !gated(*call.program);
-  const Stance now = stance.load(std::memory_order_relaxed);
-  if (node != nullptr && plain && now != Stance::kEager &&
-      call.program->spec.gate != GateMode::kAlwaysEager) [[likely]] {
+  if (node != nullptr && call.program->plain &&
+      stance.load(std::memory_order_relaxed) != Stance::kEager) [[likely]] {
     return Replay(request, lane, *node);
   }
   return RunUnusual(request, lane, node);

@@ -64,7 +64,10 @@ struct Session::State {
   absl::StatusOr<Lease> RunInLane(Request& request, internal::Lane& lane);
   absl::StatusOr<Lease> Replay(const Request& request, internal::Lane& lane, internal::Node& node);
   absl::Status Stage(const Request& request, internal::InputLayout& layout) const;
-  absl::Status Launch(const Request& request, internal::Lane& lane, internal::Node& node);
+  absl::Status Launch(const Request& request,
+                      internal::Lane& lane,
+                      internal::Node& node,
+                      const internal::Slot* again);
   absl::Status PoisonOverwritten(CuStream stream,
                                  const internal::Lane& lane,
                                  const std::vector<internal::Region>& footprint) const;
@@ -84,7 +87,20 @@ struct Session::State {
   absl::Status CheckAddresses(const Call& call) const;
 
   // Its outputs: session_outputs.cc.
-  Lease MakeLease(const Request& request, internal::Lane& lane, Path path, Reason reason);
+  // Counts the call, says once per program why it did not replay, and makes the lease without
+  // outputs.
+  Lease MakeLease(const Request& request, internal::Lane& lane, Path path, Reason reason) const {
+    ++lane.stats.calls;
+    ++lane.stats.paths[static_cast<size_t>(path)];
+    if (reason != Reason::kNone) [[unlikely]] {
+      ++lane.stats.reasons[static_cast<size_t>(reason)];
+      Log(*request.call.program, reason);
+    }
+    Lease lease;
+    lease.path_ = path;
+    lease.reason_ = reason;
+    return lease;
+  }
   absl::Status CheckTargets(const Request& request) const;
   absl::Status ReserveCopyOut(const Request& request,
                               internal::Lane& lane,
@@ -96,9 +112,19 @@ struct Session::State {
                           const internal::InputLayout& layout,
                           internal::Region copy_out,
                           Lease& lease);
+  static void Describe(const Request& request, const internal::Lane& lane, internal::Slot& slot) {
+    slot.program = request.call.program;
+    slot.call = lane.calls;
+    for (size_t i = 0; i < slot.program->spec.symbols.size(); ++i)
+      slot.extents[i] = request.shape.real[i];
+  }
+  static internal::Slot& TakeSlot(const Request& request,
+                                  internal::Lane& lane,
+                                  internal::Slot::Kind kind);
   static void GiveWindow(const Request& request,
                          internal::Lane& lane,
                          internal::Node& node,
+                         internal::Slot* again,
                          Lease& lease);
   static void GiveIncluded(const Request& request,
                            internal::Lane& lane,

@@ -11,14 +11,17 @@ namespace {
 constexpr int64_t kParameterBlockBytes =
     AlignUp(kParameterWordsMax * static_cast<int64_t>(sizeof(int64_t)), kBufferAlignment);
 
-// Points a staged copy at this call's tensor.
-void SetSource(const Tensor& source, StagedCopy& copy) {
+// Points a staged copy at this call's tensor. Returns its elements.
+int64_t SetSource(const Tensor& source, StagedCopy& copy) {
   copy.source = source.data;
-  const int lead = kStagingRank - source.rank;
-  for (int axis = 0; axis < source.rank; ++axis) {
-    copy.sizes[lead + axis] = source.sizes[static_cast<size_t>(axis)];
-    copy.strides[lead + axis] = source.strides[static_cast<size_t>(axis)];
+  int64_t elements = 1;
+  int64_t* sizes = copy.sizes + (kStagingRank - source.rank);
+  int64_t* strides = copy.strides + (kStagingRank - source.rank);
+  for (size_t axis = 0; axis < static_cast<size_t>(source.rank); ++axis) {
+    elements *= sizes[axis] = source.sizes[axis];
+    strides[axis] = source.strides[axis];
   }
+  return elements;
 }
 
 bool Contains(const std::vector<int>& indices, int index) {
@@ -108,6 +111,7 @@ InputLayout LayOutInputs(const Program& program,
                                         : Tensor{});
   }
   layout.staging.header.copy_count = static_cast<int32_t>(layout.sources.size());
+  layout.stages = layout.staging.header.word_count + layout.staging.header.copy_count > 0;
   return layout;
 }
 
@@ -132,8 +136,7 @@ void FillStaging(const Call& call,
     const InputLayout::Source& source = layout.sources[i];
     const Tensor& tensor = source.bound ? call.binding->tensors[static_cast<size_t>(source.index)]
                                         : call.inputs[static_cast<size_t>(source.index)];
-    SetSource(tensor, params.copies[i]);
-    layout.real_elements += tensor.element_count();
+    layout.real_elements += SetSource(tensor, params.copies[i]);
   }
 }
 
