@@ -7,8 +7,6 @@
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
 
-#include "graphs/staging_layout.h"
-
 namespace coppice::internal {
 namespace {
 
@@ -209,7 +207,11 @@ std::optional<Region> Lane::RegionOf(const Tensor& tensor) const {
       tensor.element_count() == 0) {
     return std::nullopt;
   }
-  return Region{.offset = static_cast<int64_t>(tensor.data - base), .bytes = RoundedBytes(tensor)};
+  // A view may begin anywhere; plans know whole units.
+  const auto offset = static_cast<int64_t>(tensor.data - base);
+  const int64_t begin = offset / kBufferAlignment * kBufferAlignment;
+  const int64_t end = offset + tensor.element_count() * SizeOf(tensor.dtype);
+  return Region{.offset = begin, .bytes = AlignUp(end - begin, kBufferAlignment)};
 }
 
 }  // namespace coppice::internal

@@ -101,7 +101,8 @@ struct Lane {
   }
 
   DeviceAddress node_base() const { return pool.base(index, WindowKind::kNodes); }
-  // Where `tensor` lies in the node window; nothing if it lies elsewhere or has no bytes.
+  // Where `tensor` lies in the node window, in whole units of kBufferAlignment; nothing if it lies
+  // elsewhere or has no bytes.
   std::optional<Region> RegionOf(const Tensor& tensor) const;
 
   const Driver& driver;

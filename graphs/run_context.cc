@@ -13,6 +13,10 @@
 namespace coppice::internal {
 namespace {
 
+int64_t BytesOf(const Tensor& tensor) {
+  return tensor.element_count() * SizeOf(tensor.dtype);
+}
+
 bool Holds(const Tensor& tensor, DeviceAddress address, int64_t bytes) {
   return tensor.data != 0 && address >= tensor.data &&
          address - tensor.data + static_cast<DeviceAddress>(bytes) <=
@@ -79,7 +83,7 @@ absl::Status RunContext::AliasOutput(int index, DeviceAddress address) {
                            spec.name, spec_.name);
   }
   const Tensor tensor = DenseTensor(address, spec.dtype, spec.dims, extents_);
-  const int64_t bytes = tensor.element_count() * SizeOf(tensor.dtype);
+  const int64_t bytes = BytesOf(tensor);
   const auto holds = [&](const std::optional<Tensor>& other) {
     return other.has_value() && Holds(*other, address, bytes);
   };
@@ -98,7 +102,7 @@ absl::Status RunContext::AliasOutput(int index, DeviceAddress address) {
       input != inputs_.end() &&
       (spec_.inputs[static_cast<size_t>(input - inputs_.begin())].role == InputRole::kCopy ||
        lane_.pool.Contains(address, 1));
-  if (!of_output && copied) copied_aliases_.push_back({.output = index, .source = tensor});
+  if (copied) copied_aliases_.push_back({.output = index, .source = tensor});
   *output = tensor;
   return absl::OkStatus();
 }
@@ -112,7 +116,7 @@ absl::Status RunContext::CopyAlias(const CopiedAlias& alias) {
                            AllocateBytes(RoundedBytes(output), alias.output));
   if (phase_ == Phase::kRecord && lane_.RegionOf(alias.source).has_value()) return absl::OkStatus();
   output.data = copy;
-  const int64_t bytes = output.element_count() * SizeOf(output.dtype);
+  const int64_t bytes = BytesOf(output);
   if (bytes == 0) return absl::OkStatus();
   return driver_->Call<&DriverTable::MemcpyDtoDAsync>(copy, alias.source.data,
                                                       static_cast<size_t>(bytes), stream_);
@@ -124,7 +128,7 @@ absl::StatusOr<std::vector<Tensor>> RunContext::TakeOutputs() {
     const auto same =
         std::find_if(copied_aliases_.begin(), copied_aliases_.begin() + static_cast<ptrdiff_t>(i),
                      [&](const CopiedAlias& other) {
-                       return Holds(other.source, alias.source.data, RoundedBytes(alias.source));
+                       return Holds(other.source, alias.source.data, BytesOf(alias.source));
                      });
     if (same == copied_aliases_.begin() + static_cast<ptrdiff_t>(i)) {
       COPPICE_RETURN_IF_ERROR(CopyAlias(alias));

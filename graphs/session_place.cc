@@ -20,7 +20,8 @@ namespace {
 
 bool Holds(const Tensor& output, DeviceAddress address) {
   return output.data != 0 && address >= output.data &&
-         address - output.data < static_cast<DeviceAddress>(internal::RoundedBytes(output));
+         address - output.data <
+             static_cast<DeviceAddress>(output.element_count() * SizeOf(output.dtype));
 }
 
 // The slot among `slots` of which `tensor` is a leased output, and which output.
