@@ -14,11 +14,11 @@ function(coppice_kernels target)
     get_filename_component(name "${source}" NAME_WE)
     get_filename_component(path "${source}" ABSOLUTE)
     # A .cc that includes the kernel file, so that no file has two languages.
-    set(host "${CMAKE_CURRENT_BINARY_DIR}/${name}_kernels.cc")
+    set(host "${CMAKE_CURRENT_BINARY_DIR}/${target}_${name}_kernels.cc")
     set(content "#include \"${path}\"\n")
     set(depends "${path}")
     if(COPPICE_DEVICE_CODE AND COPPICE_NVCC)
-      set(fatbin "${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin")
+      set(fatbin "${CMAKE_CURRENT_BINARY_DIR}/${target}_${name}.fatbin")
       set(arch ${COPPICE_CUDA_ARCHITECTURE})
       set(includes "$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>")
       add_custom_command(OUTPUT "${fatbin}"

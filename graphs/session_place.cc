@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
+#include <span>
 
 #include "coppice/base/status.h"
 #include "coppice/runtime/stream.h"
@@ -46,6 +47,24 @@ bool StridesMatch(const Tensor& tensor, const Tensor& dense) {
     if (dense.sizes[axis] > 1 && tensor.strides[axis] != dense.strides[axis]) return false;
   }
   return true;
+}
+
+// Whether a program may take `tensor`, a part of `output`, as this input where it lies: it has the
+// layout of the padded input, and what lies in the padding is the program's to read, or not there.
+bool FitsInPlace(const Program& program,
+                 const InputSpec& spec,
+                 const Tensor& tensor,
+                 const Tensor& output,
+                 std::span<const int64_t> padded) {
+  const Tensor whole = internal::DenseTensor(tensor.data, spec.dtype, spec.dims, padded);
+  const auto end = [](const Tensor& of) {
+    return of.data + static_cast<DeviceAddress>(internal::RoundedBytes(of));
+  };
+  if (tensor.data % kBufferAlignment != 0 || !StridesMatch(tensor, whole) ||
+      end(whole) > end(output)) {
+    return false;
+  }
+  return tensor.sizes == whole.sizes || (!spec.mutated && internal::PaddingIsFree(program, spec));
 }
 
 // Says which input is stale, and if it can, whose output it was and which call wrote over it.
@@ -124,6 +143,8 @@ absl::Status Session::State::FindPlace(Request& request, Lane& lane) const {
   std::vector<int64_t>& in_place = lane.scratch.in_place;
   in_place.assign(call.inputs.size(), -1);
   request.child = lane.chain_open;
+  request.known_place = true;
+  request.surroundings = nullptr;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const Tensor& tensor = call.inputs[i];
     const std::optional<Pool::Place> place = pool->Locate(tensor.data);
@@ -134,21 +155,16 @@ absl::Status Session::State::FindPlace(Request& request, Lane& lane) const {
                                                                           : lane.parked,
                                     tensor, &output);
     if (holder == nullptr) return StaleInput(call, i, lane);
-    if (!holder->in_path || request.shape.over_maximum) continue;
     const InputSpec& spec = program.spec.inputs[static_cast<size_t>(program.copies[i])];
-    const Tensor whole =
-        internal::DenseTensor(tensor.data, spec.dtype, spec.dims, request.shape.padded);
-    const bool fits =
-        tensor.data % kBufferAlignment == 0 && StridesMatch(tensor, whole) &&
-        tensor.data + static_cast<DeviceAddress>(internal::RoundedBytes(whole)) <=
-            output->data + static_cast<DeviceAddress>(internal::RoundedBytes(*output));
-    const bool unpadded = tensor.sizes == whole.sizes;
-    if (!fits || (!unpadded && !internal::PaddingIsFree(program, spec))) continue;
     if (spec.mutated && holder->open_scopes > 0) {
       return FailedPrecondition(
           "Session::Run: program '{}' would write to its input '{}', an output of call {} on which "
           "{} read scopes are open",
           program.spec.name, spec.name, holder->call, holder->open_scopes);
+    }
+    if (!holder->in_path || request.shape.over_maximum ||
+        !FitsInPlace(program, spec, tensor, *output, request.shape.padded)) {
+      continue;
     }
     in_place[i] = static_cast<int64_t>(tensor.data - lane.node_base());
     request.child = true;

@@ -80,7 +80,7 @@ enum class Stance : uint8_t {
 enum class OnLimit : uint8_t {
   kEager,
   kError,
-  kEvict,  // Drops the graph of the same program and lane that is worth least: long unused, small
+  kEvict,  // Drops the graph of the same program and lane that is worth least: long unused, large
            // and cheap to record again. Never one in flight or with leased outputs; eager if all
            // are.
 };
@@ -112,16 +112,16 @@ struct SessionOptions {
   // Times live calls both ways until the faster one is known, per graph: at least 20 of each,
   // medians, Welch's t-test at p < 0.01 before a graph is given up; again after 10,000 calls.
   bool gate = false;
-  // For tests: records every graph a second time, with other values in everything that is not in
-  // the key, and refuses a program whose kernels' parameters differ: an error that names kernel,
-  // parameter and bytes. The callable runs once more per recording, and its first later call under
-  // capture only.
+  // For tests: captures every program twice when it is recorded, the second time with other values
+  // in what is not in the key, and once more at the graph's first replay; refuses the bucket if a
+  // kernel's parameters differ: an error that names kernel, parameter and bytes. The padding of a
+  // parameter's struct counts, so zero it. Needs a driver of CUDA 12.4.
   bool audit_keys = false;
   // For tests: asks the driver at every call whether the memory of each static input and of each
   // buffer to write into is still the allocation it was; one driver call each.
   bool check_addresses = false;
-  // For tests: a call that writes over outputs of a graph first fills them with 0xCB bytes, so that
-  // whoever kept a pointer sees it. One driver call per output.
+  // For tests: a graph's call first fills all that the graph writes with 0xCB bytes, so that
+  // whoever kept a pointer to what lay there sees it. One driver call per stretch of memory.
   bool poison_expired = false;
   // Receives one line per (program, reason) that keeps a call from replaying, and one per static
   // input that is copied from then on; null: nobody. Called under the lane's lock, so it must not

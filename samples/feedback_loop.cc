@@ -1,0 +1,84 @@
+// feedback_loop: a value that is fed back, x = f(x), as a decoder's state is. Every step reads the
+// output of the last one where it lies; the loop settles on two graphs and copies nothing.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "fmt/format.h"
+
+#include "coppice/base/status.h"
+#include "coppice/graphs/session.h"
+#include "coppice/runtime/kernel_library.h"
+#include "coppice/runtime/stream.h"
+
+#include "open_driver.h"
+#include "scale.h"
+
+namespace samples {
+namespace {
+
+constexpr int64_t kLength = 8;
+constexpr int kSteps = 8;
+
+absl::Status RunSample(const coppice::Driver& driver) {
+  COPPICE_ASSIGN_OR_RETURN(const auto context, coppice::Context::Create(driver));
+  COPPICE_ASSIGN_OR_RETURN(const auto stream, coppice::Stream::Create(driver));
+  COPPICE_ASSIGN_OR_RETURN(const auto library, coppice::KernelLibrary::Load(driver, scale_image));
+  COPPICE_ASSIGN_OR_RETURN(const coppice::Kernel scale, library.Get("Scale"));
+
+  const std::vector<float> ones(kLength, 1.0F);
+  const size_t bytes = ones.size() * sizeof(float);
+  COPPICE_ASSIGN_OR_RETURN(const auto memory, coppice::DeviceMemory::Create(driver, bytes));
+  COPPICE_RETURN_IF_ERROR(driver.Call<&coppice::DriverTable::MemcpyHtoDAsync>(
+      memory.address(), ones.data(), bytes, stream.handle()));
+
+  COPPICE_ASSIGN_OR_RETURN(const auto session, coppice::Session::Create(context, {}));
+  coppice::ProgramSpec spec{.name = "step"};
+  spec.inputs = {{.name = "x", .dims = {coppice::Dim::Fixed(kLength)}}};
+  spec.outputs = {{.name = "y", .dims = {coppice::Dim::Fixed(kLength)}}};
+  const auto launch = [&](coppice::CallContext& call) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const coppice::Tensor y, call.AllocateOutput(0));
+    const ScaleParams params{.x = reinterpret_cast<const float*>(call.input(0).data),
+                             .y = reinterpret_cast<float*>(y.data),
+                             .count = kLength,
+                             .factor = 2};
+    return coppice::Launch(driver, scale, call.stream(), params, 1U);
+  };
+  COPPICE_ASSIGN_OR_RETURN(const auto* program, session->Register(std::move(spec), launch));
+
+  // The lease of the last step keeps its output while the next one reads it. Assigning the next
+  // lease drops it.
+  coppice::Lease lease;
+  coppice::Tensor x =
+      coppice::Tensor::Dense(memory.address(), coppice::DType::kFloat32, {&kLength, 1});
+  for (int step = 1; step <= kSteps; ++step) {
+    COPPICE_ASSIGN_OR_RETURN(
+        lease, session->Run({.program = program, .inputs = {&x, 1}, .stream = stream.handle()}));
+    float value = 0;
+    COPPICE_ASSIGN_OR_RETURN(const coppice::ReadScope scope, lease.Read(stream.handle()));
+    x = scope.output(0);
+    COPPICE_RETURN_IF_ERROR(driver.Call<&coppice::DriverTable::MemcpyDtoHAsync>(
+        &value, x.data, sizeof(value), stream.handle()));
+    COPPICE_RETURN_IF_ERROR(stream.Synchronize());
+    fmt::print("step {}  {:8} {:20} x = {}\n", step, NameOf(lease.path()), NameOf(lease.reason()),
+               value);
+  }
+  const coppice::SessionStats stats = session->stats();
+  fmt::print("{} graphs, {} of {} inputs read in place, pool height {} bytes\n",
+             session->nodes().size(), stats.inputs_in_place, stats.calls,
+             session->pool().usage().height);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace samples
+
+int main() {
+  std::unique_ptr<coppice::Emulator> emulator;
+  const auto driver = samples::OpenDriver(samples::scale_image, emulator);
+  const absl::Status status = driver.ok() ? samples::RunSample(*driver) : driver.status();
+  return samples::Finish("feedback_loop", status, emulator);
+}
