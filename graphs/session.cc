@@ -305,6 +305,7 @@ absl::StatusOr<Lease> Session::Include(const Call& call) {
 Explanation Session::Explain(const Call& call) const {
   const State& state = *state_;
   Explanation explanation;
+  std::string why;
   State::Request request{.call = call};
   explanation.status = state.Prepare(*this, internal::Observe::kNo, request);
   if (explanation.status.ok()) {
@@ -317,6 +318,7 @@ Explanation Session::Explain(const Call& call) const {
       explanation.status = decision.status;
       explanation.path = decision.path;
       explanation.reason = decision.reason;
+      why = state.DescribeReason(request, lane, decision.reason);
       if (node != nullptr && decision.path == Path::kReplay) explanation.node = node->info;
     }
   }
@@ -334,7 +336,7 @@ Explanation Session::Explain(const Call& call) const {
                   request.shape.padded.begin() +
                       static_cast<ptrdiff_t>(call.program->spec.symbols.size()),
                   ", "),
-        NameOf(explanation.reason));
+        why);
   }
   return explanation;
 }

@@ -1,6 +1,7 @@
 // Which way a call goes: Run does it, Explain prints it, and both ask here.
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "coppice/base/status.h"
@@ -35,6 +36,52 @@ Reason Session::State::ReasonForRecording(const Request& request, const Bucket* 
   return bucket->nodes.empty() ? Reason::kNewBucket : Reason::kOtherLiveRegions;
 }
 
+namespace {
+
+// Which statics lie elsewhere than those of a graph that would do otherwise.
+std::string DescribeMoved(const Program& program,
+                          const internal::StaticVersion& before,
+                          const internal::StaticVersion& now) {
+  const auto place = [](DeviceAddress address) {
+    return address == 0 ? std::string("a staged copy") : fmt::format("{:#x}", address);
+  };
+  const size_t inputs = program.statics.size();
+  std::string text;
+  for (size_t i = 0; i < now.addresses.size(); ++i) {
+    if (before.addresses[i] == now.addresses[i]) continue;
+    const std::string& name =
+        i < inputs
+            ? program.spec.inputs[static_cast<size_t>(program.statics[i])].name
+            : program.spec.outputs[static_cast<size_t>(program.static_outputs[i - inputs])].name;
+    text += fmt::format("{} '{}' from {} to {}", text.empty() ? ":" : ",", name,
+                        place(before.addresses[i]), place(now.addresses[i]));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string Session::State::DescribeReason(const Request& request,
+                                           const Lane& lane,
+                                           Reason reason) const {
+  const Program& program = *request.call.program;
+  const NodeTable& table = program.lanes[static_cast<size_t>(lane.index)];
+  std::string text = NameOf(reason);
+  if (reason == Reason::kGraphLimit) {
+    text += fmt::format(": {} graphs in {} buckets on lane {}", table.nodes.size(),
+                        table.order.size(), lane.index);
+  }
+  const Bucket* bucket = FindBucket(request, lane);
+  if (reason != Reason::kStaticInputMoved || bucket == nullptr) return text;
+  const auto other =
+      std::find_if(bucket->nodes.rbegin(), bucket->nodes.rend(), [&](const Node* node) {
+        return node->key.statics != request.statics &&
+               node->key.surroundings == request.surroundings;
+      });
+  if (other == bucket->nodes.rend()) return text;
+  return text + DescribeMoved(program, *(*other)->key.statics, *request.statics);
+}
+
 Session::State::Decision Session::State::DecideToRecord(const Request& request,
                                                         const Lane& lane) const {
   const ProgramSpec& spec = request.call.program->spec;
@@ -56,11 +103,12 @@ Session::State::Decision Session::State::DecideToRecord(const Request& request,
         return {.status = MakeError(
                     absl::StatusCode::kResourceExhausted,
                     "Session::Run: program '{}' has {} graphs on lane {} and re-recorded this "
-                    "bucket {} times; raise graphs_per_program_max or rerecords_per_bucket_max, or "
-                    "allow eager runs",
+                    "bucket {} times, and needs another for {}; raise graphs_per_program_max or "
+                    "rerecords_per_bucket_max, or allow eager runs",
                     spec.name,
                     request.call.program->lanes[static_cast<size_t>(lane.index)].nodes.size(),
-                    lane.index, bucket == nullptr ? 0 : bucket->rerecords)};
+                    lane.index, bucket == nullptr ? 0 : bucket->rerecords,
+                    DescribeReason(request, lane, reason))};
       case OnLimit::kEvict:
         decision.evict = true;
     }
@@ -87,7 +135,7 @@ Session::State::Decision Session::State::Decide(const Request& request,
   return {.status = FailedPrecondition(
               "Session::Run: program '{}' cannot replay on lane {}: {}; strict mode allows nothing "
               "else, so warm up what it needs before setting it",
-              program.spec.name, lane.index, NameOf(decision.reason))};
+              program.spec.name, lane.index, DescribeReason(request, lane, decision.reason))};
 }
 
 }  // namespace coppice

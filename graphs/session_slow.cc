@@ -208,7 +208,8 @@ absl::StatusOr<Lease> Session::State::RecordAndReplay(const Request& request,
   --lane.stats.paths[static_cast<size_t>(Path::kReplay)];
   ++lane.stats.paths[static_cast<size_t>(Path::kRecord)];
   ++lane.stats.reasons[static_cast<size_t>(decision.reason)];
-  Log(*call.program, decision.reason);
+  if (IsNews(*call.program, decision.reason))
+    Log(*call.program, DescribeReason(request, lane, decision.reason));
   lease.path_ = Path::kRecord;
   lease.reason_ = decision.reason;
   return lease;
@@ -228,7 +229,8 @@ void Session::State::RecordJob(internal::BackgroundRecorder::Job& job, CuStream 
   const absl::Status settled = Remember(Settle(std::move(recorded), lane, bucket, reason));
   if (!settled.ok() && bucket.refusal.ok()) bucket.state = Bucket::State::kNotCapturable;
   if (!settled.ok() || reason != Reason::kNone) {
-    Log(*job.program, reason == Reason::kNone ? Reason::kNotCapturable : reason);
+    if (reason == Reason::kNone) reason = Reason::kNotCapturable;
+    if (IsNews(*job.program, reason)) Log(*job.program, NameOf(reason));
     return;
   }
   Publish(std::move(job.node), lane, *job.program);

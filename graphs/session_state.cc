@@ -54,12 +54,13 @@ absl::Status Session::State::Poison() {
   return poison;
 }
 
-// Says once per program why it did not replay.
-void Session::State::Log(const Program& program, Reason reason) const {
+bool Session::State::IsNews(const Program& program, Reason reason) const {
   const uint32_t bit = uint32_t{1} << static_cast<int>(reason);
-  if (!options.log || (program.reasons_logged.fetch_or(bit) & bit) != 0) return;
-  options.log(fmt::format("coppice: program '{}' runs without replay: {}", program.spec.name,
-                          NameOf(reason)));
+  return options.log && (program.reasons_logged.fetch_or(bit) & bit) == 0;
+}
+
+void Session::State::Log(const Program& program, const std::string& why) const {
+  options.log(fmt::format("coppice: program '{}' runs without replay: {}", program.spec.name, why));
 }
 
 internal::RandomState Session::State::NextRandom(const Program& program) {

@@ -80,6 +80,10 @@ struct Session::State {
                   const internal::Node* node) const;
   Decision DecideToRecord(const Request& request, const internal::Lane& lane) const;
   Reason ReasonForRecording(const Request& request, const internal::Bucket* bucket) const;
+  // The reason's name, and which static inputs moved or how many graphs there are.
+  std::string DescribeReason(const Request& request,
+                             const internal::Lane& lane,
+                             Reason reason) const;
 
   // Where its inputs lie: session_place.cc.
   absl::Status CheckInputs(const Request& request) const;
@@ -94,7 +98,8 @@ struct Session::State {
     ++lane.stats.paths[static_cast<size_t>(path)];
     if (reason != Reason::kNone) [[unlikely]] {
       ++lane.stats.reasons[static_cast<size_t>(reason)];
-      Log(*request.call.program, reason);
+      if (IsNews(*request.call.program, reason))
+        Log(*request.call.program, DescribeReason(request, lane, reason));
     }
     Lease lease;
     lease.path_ = path;
@@ -201,7 +206,9 @@ struct Session::State {
 
   absl::Status Remember(absl::Status status);
   absl::Status Poison();  // The first sticky error; OK if there was none.
-  void Log(const Program& program, Reason reason) const;
+  // Whether the log is to hear of this reason, which is so once per program.
+  bool IsNews(const Program& program, Reason reason) const;
+  void Log(const Program& program, const std::string& why) const;
   bool gated(const Program& program) const {
     return program.spec.gate == GateMode::kOn ||
            (program.spec.gate == GateMode::kSession && options.gate);

@@ -123,9 +123,10 @@ struct SessionOptions {
   // For tests: a graph's call first fills all that the graph writes with 0xCB bytes, so that
   // whoever kept a pointer to what lay there sees it. One driver call per stretch of memory.
   bool poison_expired = false;
-  // Receives one line per (program, reason) that keeps a call from replaying, and one per static
-  // input that is copied from then on; null: nobody. Called under the lane's lock, so it must not
-  // call the session.
+  // Receives one line per (program, reason) that keeps a call from replaying, with the addresses of
+  // static inputs that moved and the number of graphs at a limit, and one per static input that is
+  // copied from then on; null: nobody. Called under the lane's lock, so it must not call the
+  // session.
   std::function<void(const std::string& line)> log;
   // For programs whose ranks must take the same path, because they launch collectives: called by
   // every call before it runs, under the lane's lock, with this rank's vote; sets it to what was
