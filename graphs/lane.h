@@ -74,7 +74,7 @@ struct Lane {
   Slot* FindDropped(const Node& node) const {
     if (window.size() != 1) return nullptr;
     Slot* slot = window.front();
-    return slot->node == &node && !slot->leased() ? slot : nullptr;
+    return slot->node == &node && !slot->leased() && slot->open_scopes == 0 ? slot : nullptr;
   }
   // A slot held by a lease too. Requires: ReserveSlot. Puts it where its kind belongs.
   Slot& TakeSlot(Slot::Kind kind);

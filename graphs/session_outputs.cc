@@ -82,6 +82,7 @@ absl::Status Session::State::ReserveCopyOut(const Request& request,
   int64_t bytes = 0;
   for (size_t i = 0; i < spec.outputs.size(); ++i)
     bytes += internal::RoundedBytes(DenseOutput(spec, i, 0, request.shape));
+  if (bytes == 0) return absl::OkStatus();
   const std::optional<Region> region = lane.AllocateRing(bytes);
   if (region) {
     copy_out = *region;
@@ -125,7 +126,9 @@ absl::Status Session::State::CopyBehind(const Request& request,
   Slot* slot = nullptr;
   const bool into = mode == OutputMode::kWriteInto;
   if (mode != OutputMode::kBorrow) {
-    slot = &TakeSlot(request, lane, into ? Slot::Kind::kForeign : Slot::Kind::kCopyOut);
+    // Only what has bytes in the ring may hold its place there.
+    const bool in_ring = copy_out.bytes > 0;
+    slot = &TakeSlot(request, lane, in_ring ? Slot::Kind::kCopyOut : Slot::Kind::kForeign);
     slot->ring = copy_out;
     slot->owned.spec = &spec;
     slot->owned.tensors.clear();

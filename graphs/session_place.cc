@@ -19,10 +19,35 @@ using internal::Slot;
 
 namespace {
 
-bool Holds(const Tensor& output, DeviceAddress address) {
-  return output.data != 0 && address >= output.data &&
-         address - output.data <
-             static_cast<DeviceAddress>(output.element_count() * SizeOf(output.dtype));
+// The bytes from a tensor's first element to its last.
+DeviceAddress SpanOf(const Tensor& tensor) {
+  if (tensor.element_count() == 0) return 0;
+  int64_t last = 0;
+  for (size_t axis = 0; axis < static_cast<size_t>(tensor.rank); ++axis)
+    last += (tensor.sizes[axis] - 1) * tensor.strides[axis];
+  return static_cast<DeviceAddress>((last + 1) * SizeOf(tensor.dtype));
+}
+
+bool Holds(const Tensor& output, const Tensor& tensor) {
+  return output.data != 0 && tensor.data >= output.data &&
+         tensor.data - output.data + SpanOf(tensor) <= SpanOf(output);
+}
+
+bool Overlap(const Tensor& a, const Tensor& b) {
+  return a.data < b.data + SpanOf(b) && b.data < a.data + SpanOf(a);
+}
+
+const std::vector<Slot*>& SlotsOf(WindowKind kind, const Lane& lane) {
+  switch (kind) {
+    case WindowKind::kNodes:
+      return lane.window;
+    case WindowKind::kCopyOut:
+      return lane.ring;
+    case WindowKind::kEager:
+    case WindowKind::kStaging:
+      break;
+  }
+  return lane.parked;
 }
 
 // The slot among `slots` of which `tensor` is a leased output, and which output.
@@ -33,12 +58,42 @@ const Slot* FindHolder(const std::vector<Slot*>& slots,
     if (slot->outputs == nullptr || slot->expired() || !slot->leased()) continue;
     if (tensor.made_by != 0 && tensor.made_by != slot->call) continue;
     for (const Tensor& output : slot->outputs->tensors) {
-      if (!Holds(output, tensor.data)) continue;
+      if (!Holds(output, tensor)) continue;
       if (holder != nullptr) *holder = &output;
       return slot;
     }
   }
   return nullptr;
+}
+
+// The slot among `slots` under whose open scopes lie bytes of `tensor`.
+const Slot* FindReader(const std::vector<Slot*>& slots, const Tensor& tensor) {
+  for (const Slot* slot : slots) {
+    if (slot->open_scopes == 0) continue;
+    for (const Tensor& output : slot->outputs->tensors) {
+      if (Overlap(output, tensor)) return slot;
+    }
+  }
+  return nullptr;
+}
+
+// Whether a program may write to its input, an output that `holder` has among `slots`.
+absl::Status CheckWritable(const Program& program,
+                           const InputSpec& input,
+                           const std::vector<Slot*>& slots,
+                           const Tensor& tensor,
+                           const Slot& holder) {
+  if (const Slot* reader = FindReader(slots, tensor)) {
+    return FailedPrecondition(
+        "Session::Run: program '{}' would write to its input '{}', an output of call {} on which "
+        "{} read scopes are open",
+        program.spec.name, input.name, reader->call, reader->open_scopes);
+  }
+  if (holder.kind != Slot::Kind::kWindow || holder.in_path) return absl::OkStatus();
+  return FailedPrecondition(
+      "Session::Run: program '{}' would write to its input '{}', an output of call {} whose path "
+      "has ended, so that this call's outputs may lie there; copy it, or keep it in a chain",
+      program.spec.name, input.name, holder.call);
 }
 
 // True if `tensor` has the strides of `dense`, where that matters.
@@ -97,15 +152,23 @@ absl::Status StaleInput(const Call& call, size_t input, const Lane& lane) {
 // An input in another lane's memory must be under a scope, which orders this call's stream behind
 // that lane and keeps the bytes.
 absl::Status CheckOtherLane(const Call& call, size_t input, const Lane& other) {
+  const ProgramSpec& spec = call.program->spec;
+  const InputSpec& read = spec.inputs[static_cast<size_t>(call.program->copies[input])];
+  if (read.mutated) {
+    return FailedPrecondition(
+        "Session::Run: program '{}' on lane {} would write to its input '{}', an output on lane "
+        "{}; copy it",
+        spec.name, call.lane, read.name, other.index);
+  }
   const std::lock_guard<std::mutex> lock(other.mutex);
   for (const auto* slots : {&other.window, &other.parked, &other.ring}) {
     const Slot* slot = FindHolder(*slots, call.inputs[input]);
     if (slot != nullptr && slot->open_scopes > 0) return absl::OkStatus();
   }
   return FailedPrecondition(
-      "Session::Run: input {} of program '{}' is an output on lane {}, the call is on lane {}; "
+      "Session::Run: input '{}' of program '{}' is an output on lane {}, the call is on lane {}; "
       "keep a read scope on the call's stream open meanwhile",
-      input, call.program->spec.name, other.index, call.lane);
+      read.name, spec.name, other.index, call.lane);
 }
 
 }  // namespace
@@ -144,23 +207,22 @@ absl::Status Session::State::FindPlace(Request& request, Lane& lane) const {
   in_place.assign(call.inputs.size(), -1);
   request.child = lane.chain_open;
   request.known_place = true;
+  // Whatever another thread drops from here on still counts as live.
+  lane.SweepWindow();
   request.surroundings = nullptr;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const Tensor& tensor = call.inputs[i];
     const std::optional<Pool::Place> place = pool->Locate(tensor.data);
     if (!place || place->lane != lane.index || tensor.element_count() == 0) continue;
     const Tensor* output = nullptr;
-    const Slot* holder = FindHolder(place->kind == WindowKind::kNodes     ? lane.window
-                                    : place->kind == WindowKind::kCopyOut ? lane.ring
-                                                                          : lane.parked,
-                                    tensor, &output);
+    const std::vector<Slot*>& slots = SlotsOf(place->kind, lane);
+    const Slot* holder = FindHolder(slots, tensor, &output);
     if (holder == nullptr) return StaleInput(call, i, lane);
     const InputSpec& spec = program.spec.inputs[static_cast<size_t>(program.copies[i])];
-    if (spec.mutated && holder->open_scopes > 0) {
-      return FailedPrecondition(
-          "Session::Run: program '{}' would write to its input '{}', an output of call {} on which "
-          "{} read scopes are open",
-          program.spec.name, spec.name, holder->call, holder->open_scopes);
+    if (spec.mutated) {
+      COPPICE_RETURN_IF_ERROR(CheckWritable(program, spec, slots, tensor, *holder));
+      // Written back behind the graph, which must not have put its own outputs there.
+      request.child |= holder->in_path;
     }
     if (!holder->in_path || request.shape.over_maximum ||
         !FitsInPlace(program, spec, tensor, *output, request.shape.padded)) {
@@ -173,7 +235,7 @@ absl::Status Session::State::FindPlace(Request& request, Lane& lane) const {
 
   lane.scratch.live.clear();
   for (const Slot* slot : lane.window) {
-    if (!slot->in_path || !slot->leased()) continue;
+    if (!slot->in_path) continue;
     lane.scratch.live.insert(lane.scratch.live.end(), slot->node->output_regions.begin(),
                              slot->node->output_regions.end());
   }

@@ -162,7 +162,7 @@ absl::StatusOr<Lease> Session::State::Replay(const Request& request, Lane& lane,
   const internal::NvtxRange range(replay_name);
   const Call& call = request.call;
   // The usual call finds the window as the node left it, and nobody looking.
-  Slot* again = lane.FindDropped(node);
+  Slot* again = call.output_mode == OutputMode::kBorrow ? lane.FindDropped(node) : nullptr;
   if (again == nullptr) {
     lane.SweepWindow();
     lane.ReserveSlot();
