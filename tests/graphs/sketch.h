@@ -162,6 +162,38 @@ class SketchDevice : protected AffineDevice {
     return sketched;
   }
 
+  // A program of the copied input x and `outputs` outputs, all of n elements, whatever `change`
+  // makes of it.
+  Sketched Define(Session& session,
+                  Callable callable,
+                  int outputs = 1,
+                  const std::function<void(ProgramSpec&)>& change = nullptr) {
+    Sketched defined{.session = &session, .sketch = {.name = "p" + std::to_string(defined_++)}};
+    defined.sketch.steps.assign(static_cast<size_t>(outputs), Output());
+    ProgramSpec spec = SpecOf(defined.sketch);
+    if (change) change(spec);
+    absl::StatusOr<const Program*> program = session.Register(spec, std::move(callable));
+    EXPECT_OK(program);
+    defined.program = *program;
+    return defined;
+  }
+
+  // y = x + number, as output `index`.
+  absl::StatusOr<Tensor> MakeOutput(CallContext& context, int index, float number) const {
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(index));
+    COPPICE_RETURN_IF_ERROR(FillBuffer(context, context.input(0), y, number));
+    return y;
+  }
+  Callable Plus(float number) const {
+    return [this, number](CallContext& context) { return MakeOutput(context, 0, number).status(); };
+  }
+
+  static Values Sum(Values values, float number) {
+    for (float& value : values)
+      value += number;
+    return values;
+  }
+
   // `count` values from `first` on, on the device for as long as the fixture lives.
   Input Upload(int64_t count, int first) {
     Values values;
@@ -210,6 +242,8 @@ class SketchDevice : protected AffineDevice {
   }
 
   static constexpr int64_t kFloat = sizeof(float);
+
+  int defined_ = 0;
 };
 
 }  // namespace coppice
