@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -47,8 +48,10 @@ class KernelLibrary {
   CuLibrary handle_;
 };
 
-// Launches `kernel` with a parameter struct, which the driver copies before the call returns.
-// Requires: every grid dimension >= 1. Cost: one driver call; no allocation.
+// Launches `kernel` with a parameter struct, which the driver copies before the call returns. Its
+// padding is passed as zeros where the compiler can tell what is padding, so that launches with
+// equal parameters pass equal bytes. Requires: every grid dimension >= 1. Cost: one driver call; no
+// allocation.
 template <typename Parameters>
 absl::Status Launch(const Driver& driver,
                     const Kernel& kernel,
@@ -56,10 +59,20 @@ absl::Status Launch(const Driver& driver,
                     const Parameters& parameters,
                     unsigned grid_x,
                     unsigned grid_y = 1) {
-  void* arguments[] = {const_cast<Parameters*>(&parameters)};
-  return driver.Call<&DriverTable::LaunchKernel>(
-      kernel.function, grid_x, grid_y, 1U, kernel.block_threads, 1U, 1U, 0U, stream,
-      static_cast<void**>(arguments), static_cast<void**>(nullptr));
+  const auto launch = [&](const Parameters& copied) {
+    void* arguments[] = {const_cast<Parameters*>(&copied)};
+    return driver.Call<&DriverTable::LaunchKernel>(
+        kernel.function, grid_x, grid_y, 1U, kernel.block_threads, 1U, 1U, 0U, stream,
+        static_cast<void**>(arguments), static_cast<void**>(nullptr));
+  };
+#if __has_builtin(__builtin_clear_padding)
+  if constexpr (!std::has_unique_object_representations_v<Parameters>) {
+    Parameters clear = parameters;
+    __builtin_clear_padding(&clear);
+    return launch(clear);
+  }
+#endif
+  return launch(parameters);
 }
 
 }  // namespace coppice
