@@ -70,7 +70,8 @@ TEST_F(PeerLivenessTest, RecordingAfterReplaysOfItsPathHasOneLiveOutputUntilItIs
     last.Release();
     live.push_back(Live({&first, &last}));
   }
-  EXPECT_THAT(live, ElementsAre(1, 1, 1, 0));
+  live.push_back(static_cast<int>(LiveEager()));
+  EXPECT_THAT(live, ElementsAre(1, 1, 1, 0, 0));
   EXPECT_THAT(eager, ElementsAre(1, 0, 0));
   EXPECT_THAT(AroundOf("h"), ElementsAre(1));
 }
