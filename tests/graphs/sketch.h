@@ -129,31 +129,33 @@ class SketchDevice : protected AffineDevice {
   }
 
   Callable CallableOf(const Sketch& sketch) const {
-    return [this, sketch](CallContext& context) -> absl::Status {
-      const Tensor& x = context.input(0);
-      Tensor source = x;
-      std::vector<DeviceAddress> temporaries;
-      int output = 0;
-      float number = static_cast<float>(sketch.number);
-      for (const SketchStep& step : sketch.steps) {
-        if (step.kind == SketchStep::Kind::kFree) {
-          COPPICE_RETURN_IF_ERROR(context.Free(temporaries[static_cast<size_t>(step.elements)]));
-          source = x;
-          continue;
-        }
-        Tensor buffer = Vector(0, step.elements == 0 ? x.element_count() : step.elements);
-        if (step.kind == SketchStep::Kind::kOutput) {
-          COPPICE_ASSIGN_OR_RETURN(buffer, context.AllocateOutput(output++));
-        } else {
-          COPPICE_ASSIGN_OR_RETURN(buffer.data, context.Allocate(buffer.element_count() * kFloat));
-          temporaries.push_back(buffer.data);
-        }
-        COPPICE_RETURN_IF_ERROR(FillBuffer(context, source, buffer, number));
-        number += 1;
-        source = buffer;
+    return [this, sketch](CallContext& context) { return RunSteps(context, sketch); };
+  }
+
+  absl::Status RunSteps(CallContext& context, const Sketch& sketch) const {
+    const Tensor& x = context.input(0);
+    Tensor source = x;
+    std::vector<DeviceAddress> temporaries;
+    int output = 0;
+    float number = static_cast<float>(sketch.number);
+    for (const SketchStep& step : sketch.steps) {
+      if (step.kind == SketchStep::Kind::kFree) {
+        COPPICE_RETURN_IF_ERROR(context.Free(temporaries[static_cast<size_t>(step.elements)]));
+        source = x;
+        continue;
       }
-      return absl::OkStatus();
-    };
+      Tensor buffer = Vector(0, step.elements == 0 ? x.element_count() : step.elements);
+      if (step.kind == SketchStep::Kind::kOutput) {
+        COPPICE_ASSIGN_OR_RETURN(buffer, context.AllocateOutput(output++));
+      } else {
+        COPPICE_ASSIGN_OR_RETURN(buffer.data, context.Allocate(buffer.element_count() * kFloat));
+        temporaries.push_back(buffer.data);
+      }
+      COPPICE_RETURN_IF_ERROR(FillBuffer(context, source, buffer, number));
+      number += 1;
+      source = buffer;
+    }
+    return absl::OkStatus();
   }
 
   Sketched Draw(Session& session, Sketch sketch) const {
@@ -221,6 +223,16 @@ class SketchDevice : protected AffineDevice {
     for (int i = 0; i < made.lease.output_count(); ++i)
       made.outputs.push_back(scope.output(i));
     return made;
+  }
+
+  // The elements of a dense tensor, by way of `stream`: any thread's that has one of its own.
+  Values DownloadOn(const Stream& stream, const Tensor& tensor) const {
+    Values values(static_cast<size_t>(tensor.element_count()));
+    void* const target = values.data();
+    EXPECT_OK(device_.driver().Call<&DriverTable::MemcpyDtoHAsync>(
+        target, tensor.data, values.size() * sizeof(float), stream.handle()));
+    EXPECT_OK(stream.Synchronize());
+    return values;
   }
 
   // The outputs, or why they cannot be read.
