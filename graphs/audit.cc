@@ -71,4 +71,8 @@ absl::Status CompareKernels(const std::string& program,
   return absl::OkStatus();
 }
 
+bool IsDifference(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kInvalidArgument && !CuResultOf(status).has_value();
+}
+
 }  // namespace coppice::internal

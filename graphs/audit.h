@@ -29,4 +29,8 @@ absl::Status CompareKernels(const std::string& program,
                             const KernelNodes& first,
                             const KernelNodes& second);
 
+// Whether `status` is a difference that CompareKernels found, and not the driver's refusal of an
+// argument, which has the same code but says nothing about the program.
+bool IsDifference(const absl::Status& status);
+
 }  // namespace coppice::internal

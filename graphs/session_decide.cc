@@ -126,7 +126,7 @@ Session::State::Decision Session::State::Decide(const Request& request,
   const bool disabled = now == Stance::kEager || program.spec.gate == GateMode::kAlwaysEager;
   Decision decision{.path = Path::kEager, .reason = Reason::kUserDisabled};
   if (!disabled && node != nullptr) {
-    decision = {};
+    decision = {.status = node->bucket->refusal};
   } else if (!disabled && now != Stance::kReplayOnly) {
     decision = DecideToRecord(request, lane);
   }

@@ -166,10 +166,8 @@ absl::Status Session::State::Settle(absl::Status recorded,
       reason = Reason::kNotCapturable;
       bucket.state = Bucket::State::kNotCapturable;
       return absl::OkStatus();
-    case absl::StatusCode::kInvalidArgument:
-      bucket.refusal = recorded;
-      return recorded;
     default:
+      if (internal::IsDifference(recorded)) bucket.refusal = recorded;
       return recorded;
   }
 }
@@ -241,7 +239,7 @@ absl::Status Session::State::Audit(const Request& request, Lane& lane, Node& nod
   const RunRequest run =
       RunRequestOf(request.call, request.shape.padded, node.layout, lane.own_stream.handle(), lane);
   absl::Status audited = internal::AuditAgain(lane, run, node.bucket->trace, node);
-  if (audited.code() == absl::StatusCode::kInvalidArgument) node.bucket->refusal = audited;
+  if (internal::IsDifference(audited)) node.bucket->refusal = audited;
   return audited;
 }
 
@@ -264,7 +262,6 @@ absl::StatusOr<Lease> Session::State::RunUnusual(Request& request, Lane& lane, N
   }
   switch (decision.path) {
     case Path::kReplay:
-      COPPICE_RETURN_IF_ERROR(node->bucket->refusal);
       if (node->audited != nullptr) COPPICE_RETURN_IF_ERROR(Audit(request, lane, *node));
       return gated(program) ? RunTimed(request, lane, *node) : Replay(request, lane, *node);
     case Path::kRecord:
