@@ -263,7 +263,8 @@ absl::StatusOr<Lease> Session::State::RunUnusual(Request& request, Lane& lane, N
   switch (decision.path) {
     case Path::kReplay:
       if (node->audited != nullptr) COPPICE_RETURN_IF_ERROR(Audit(request, lane, *node));
-      return gated(program) ? RunTimed(request, lane, *node) : Replay(request, lane, *node);
+      return gated(program) && stance.load() != Stance::kStrict ? RunTimed(request, lane, *node)
+                                                                : Replay(request, lane, *node);
     case Path::kRecord:
       return RecordAndReplay(request, lane, decision);
     case Path::kWarmUp:
