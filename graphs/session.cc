@@ -428,6 +428,8 @@ absl::Status Session::Warm(const Program& program,
     }
   }
   COPPICE_RETURN_IF_ERROR(state.Remember(lane.own_stream.Synchronize()));
+  // Calls before may still use what their leases gave back, if no warm-up ran behind them.
+  COPPICE_RETURN_IF_ERROR(state.Remember(lane.Wait()));
   return state.Remember(state.pool->TrimEager(lane.index).status());
 }
 
