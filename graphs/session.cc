@@ -319,7 +319,10 @@ Explanation Session::Explain(const Call& call) const {
       explanation.path = decision.path;
       explanation.reason = decision.reason;
       why = state.DescribeReason(request, lane, decision.reason);
-      if (node != nullptr && decision.path == Path::kReplay) explanation.node = node->info;
+      if (node != nullptr && decision.path == Path::kReplay && decision.status.ok()) {
+        explanation.node = node->info;
+        explanation.status = state.CheckHeld(request, lane, *node);
+      }
     }
   }
   if (!explanation.status.ok()) {

@@ -134,7 +134,19 @@ absl::Status Session::State::PoisonOverwritten(CuStream stream,
   return absl::OkStatus();
 }
 
-// With `again`, the window holds nothing but that slot, which nobody leases.
+// What the node writes is gone, whether the rest of the call succeeds or not. With `again`, the
+// window holds nothing but that slot, which nobody leases.
+void Session::State::Overwrite(const Request& request,
+                               Lane& lane,
+                               const Node& node,
+                               const Slot* again) {
+  ++lane.calls;
+  if (again != nullptr) [[likely]]
+    return;
+  lane.Expire(node.footprint, lane.calls, *request.call.program);
+  if (!request.child) lane.EndPath();
+}
+
 absl::Status Session::State::Launch(const Request& request,
                                     Lane& lane,
                                     Node& node,
@@ -145,17 +157,27 @@ absl::Status Session::State::Launch(const Request& request,
       COPPICE_RETURN_IF_ERROR(
           driver.Call<&DriverTable::GraphLaunch>(segment.exec->handle(), request.call.stream));
     }
-    if (first) [[likely]] {
-      // The first launch is the point of no return: what the node writes is gone.
-      first = false;
-      ++lane.calls;
-      if (again == nullptr) lane.Expire(node.footprint, lane.calls, *request.call.program);
-      if (again == nullptr && !request.child) lane.EndPath();
-    }
+    // The first launch is the point of no return, unless poison came before it.
+    if (std::exchange(first, false) && !options.poison_expired) [[likely]]
+      Overwrite(request, lane, node, again);
     if (segment.step) [[unlikely]]
       COPPICE_RETURN_IF_ERROR(segment.step(request.call.stream));
   }
   return absl::OkStatus();
+}
+
+// Whether the node would write over outputs that a scope is open on.
+absl::Status Session::State::CheckHeld(const Request& request,
+                                       const Lane& lane,
+                                       const Node& node) const {
+  const Slot* held = lane.FindHeld(node.footprint);
+  if (held == nullptr) [[likely]]
+    return absl::OkStatus();
+  return FailedPrecondition(
+      "Session::Run: program '{}' would write over the outputs of program '{}' (call {} on lane "
+      "{}), on which {} read scopes are open; end them first",
+      request.call.program->spec.name, held->program->spec.name, held->call, lane.index,
+      held->open_scopes);
 }
 
 absl::StatusOr<Lease> Session::State::Replay(const Request& request, Lane& lane, Node& node) {
@@ -166,14 +188,7 @@ absl::StatusOr<Lease> Session::State::Replay(const Request& request, Lane& lane,
   if (again == nullptr) {
     lane.SweepWindow();
     lane.ReserveSlot();
-  }
-  const Slot* held = again == nullptr ? lane.FindHeld(node.footprint) : nullptr;
-  if (held != nullptr) [[unlikely]] {
-    return FailedPrecondition(
-        "Session::Run: program '{}' would write over the outputs of program '{}' (call {} on lane "
-        "{}), on which {} read scopes are open; end them first",
-        call.program->spec.name, held->program->spec.name, held->call, lane.index,
-        held->open_scopes);
+    COPPICE_RETURN_IF_ERROR(CheckHeld(request, lane, node));
   }
   Region copy_out;
   if (call.output_mode == OutputMode::kCopyOut) [[unlikely]]
@@ -184,8 +199,10 @@ absl::StatusOr<Lease> Session::State::Replay(const Request& request, Lane& lane,
     COPPICE_RETURN_IF_ERROR(Stage(request, node.layout));
     lane.CountStaged(layout);
   }
-  if (options.poison_expired) [[unlikely]]
+  if (options.poison_expired) [[unlikely]] {
+    Overwrite(request, lane, node, again);
     COPPICE_RETURN_IF_ERROR(PoisonOverwritten(call.stream, lane, node.footprint));
+  }
   COPPICE_RETURN_IF_ERROR(Launch(request, lane, node, again));
   lane.stats.inputs_in_place += layout.in_place;
   node.last_call = lane.calls;

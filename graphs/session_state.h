@@ -63,7 +63,14 @@ struct Session::State {
   // The way of a call: session_state.cc.
   absl::StatusOr<Lease> RunInLane(Request& request, internal::Lane& lane);
   absl::StatusOr<Lease> Replay(const Request& request, internal::Lane& lane, internal::Node& node);
+  absl::Status CheckHeld(const Request& request,
+                         const internal::Lane& lane,
+                         const internal::Node& node) const;
   absl::Status Stage(const Request& request, internal::InputLayout& layout) const;
+  static void Overwrite(const Request& request,
+                        internal::Lane& lane,
+                        const internal::Node& node,
+                        const internal::Slot* again);
   absl::Status Launch(const Request& request,
                       internal::Lane& lane,
                       internal::Node& node,
