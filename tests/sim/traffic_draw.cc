@@ -1,0 +1,228 @@
+// Scripts from seeds: what kinds of traffic there are, and how often.
+
+#include <algorithm>
+#include <random>
+
+#include "tests/sim/traffic_programs.h"
+#include "tests/sim/traffic_script.h"
+
+namespace coppice {
+namespace {
+
+using Operation = TrafficOperation;
+using Kind = TrafficOperation::Kind;
+
+class Drawing {
+ public:
+  Drawing(uint64_t seed, int64_t calls) : random_(seed), calls_(calls) {}
+
+  TrafficScript Draw() {
+    DrawOptions();
+    // Each seed has its own mix: a few programs, a few extents, and how often what happens.
+    for (int i = 0; i < 5; ++i) {
+      programs_.push_back(Below(static_cast<int64_t>(TrafficPrograms().size())));
+      extents_.push_back(Below(kLargestExtent) + 1);
+    }
+    chains_ = Below(30);
+    faults_ = OneIn(2) ? 0 : Below(10);
+    chances_ = Below(25);
+    keeps_ = 1 + Below(6);
+    sources_ = Below(70);
+    swaps_ = Below(20);
+    hops_ = OneIn(2) ? 0 : Below(30);
+    while (next_id_ <= calls_) {
+      Before();
+      AddCall();
+      After();
+    }
+    return std::move(script_);
+  }
+
+ private:
+  // The same on every machine, unlike the distributions of the standard library.
+  int64_t Below(int64_t bound) {
+    return static_cast<int64_t>(random_() % static_cast<uint64_t>(bound));
+  }
+  bool OneIn(int64_t chance) { return Below(chance) == 0; }
+  bool Percent(int64_t chance) { return Below(100) < chance; }
+
+  void DrawOptions() {
+    TrafficOptions& options = script_.options;
+    options.order = Below(1000) + 1;
+    options.eager_permille = OneIn(2) ? 0 : Below(1001);
+    options.lanes = OneIn(3) ? 2 : 1;
+    options.warmup_runs = OneIn(3) ? 1 + Below(3) : 1;
+    if (OneIn(3)) {
+      options.graphs_max = Below(7);
+      options.on_limit = Below(3);
+    }
+    if (OneIn(4)) options.rerecords_max = Below(4);
+    if (OneIn(2)) options.copy_out_bytes = 256 * (1 + Below(20));
+    options.gate = OneIn(6) ? 1 : 0;
+    options.audit_keys = OneIn(6) ? 1 : 0;
+    options.check_addresses = OneIn(4) ? 1 : 0;
+    options.poison_expired = OneIn(3) ? 1 : 0;
+    options.symbol_kind = OneIn(3) ? Below(4) : 0;
+    options.exclude_01 = OneIn(4) ? 1 : 0;
+    options.outlive = OneIn(2) ? 1 : 0;
+    lanes_ = options.lanes;
+  }
+
+  Operation& Add(Kind kind) {
+    script_.operations.push_back({.kind = kind});
+    return script_.operations.back();
+  }
+
+  int64_t DrawProgram() {
+    if (Percent(15)) return Below(static_cast<int64_t>(TrafficPrograms().size()));
+    return programs_[static_cast<size_t>(Below(static_cast<int64_t>(programs_.size())))];
+  }
+
+  int64_t DrawExtent() {
+    if (Percent(4)) return Below(2);
+    if (Percent(4)) return kLargestExtent + 1 + Below(16);
+    if (Percent(15)) return Below(kLargestExtent + 1);
+    return extents_[static_cast<size_t>(Below(static_cast<int64_t>(extents_.size())))];
+  }
+
+  int64_t DrawStatics() { return Percent(swaps_) ? Below(kTrafficStatics) : 0; }
+  int64_t DrawStream() { return Percent(hops_) ? Below(kTrafficStreams) : 0; }
+
+  // Some call before, the last ones most often; 0 if there is none.
+  int64_t DrawEarlier() {
+    const int64_t back = OneIn(10) ? Below(40) : Below(keeps_ + 2);
+    return std::max<int64_t>(0, next_id_ - 1 - back);
+  }
+
+  // What may happen before a call.
+  void Before() {
+    if (Percent(chains_)) Add(OneIn(2) ? Kind::kChain : Kind::kUnchain).lane = Below(lanes_);
+    if (Percent(faults_)) {
+      Operation& fault = Add(Kind::kFault);
+      fault.nth = 1 + Below(OneIn(4) ? 40 : 8);
+      fault.value = Below(3);
+    }
+    if (!Percent(chances_)) return;
+    switch (Below(9)) {
+      case 0: {
+        Operation unbind{.kind = Kind::kUnbind, .program = DrawProgram(), .statics = DrawStatics()};
+        script_.operations.push_back(unbind);
+        if (OneIn(4)) return;
+        unbind.kind = Kind::kBind;
+        script_.operations.push_back(unbind);
+        return;
+      }
+      case 1:
+        script_.operations.push_back(
+            {.kind = Kind::kBind, .program = DrawProgram(), .statics = Below(kTrafficStatics)});
+        return;
+      case 2: {
+        Operation& evict = Add(Kind::kEvict);
+        evict.program = DrawProgram();
+        evict.everything = OneIn(3) ? 1 : 0;
+        return;
+      }
+      case 3:
+      case 4: {
+        Operation& warm = Add(Kind::kWarm);
+        warm.program = DrawProgram();
+        warm.extent = DrawExtent();
+        warm.statics = DrawStatics();
+        warm.lane = Below(lanes_);
+        return;
+      }
+      case 5:
+        Add(Kind::kTrim);
+        return;
+      case 6:
+        // Back to recording before long.
+        Add(Kind::kStance).value = OneIn(2) ? Below(4) : 0;
+        stance_for_ = Below(8);
+        return;
+      case 7:
+        Add(Kind::kSeed).value = Below(100);
+        return;
+      case 8:
+        Add(Kind::kSync);
+        return;
+    }
+  }
+
+  void AddCall() {
+    if (stance_for_-- == 0) Add(Kind::kStance);
+    Operation& call = Add(Kind::kCall);
+    call.id = next_id_++;
+    call.program = DrawProgram();
+    call.extent = DrawExtent();
+    call.data = Below(kTrafficBuffers);
+    if (Percent(sources_)) {
+      call.source = DrawEarlier();
+      call.output = OneIn(3) ? 1 : 0;
+      call.shorter = OneIn(8) ? Below(6) : 0;
+      call.scoped = OneIn(8) ? 1 : 0;
+      call.unnamed = OneIn(8) ? 1 : 0;
+    }
+    if (Percent(sources_)) call.other = DrawEarlier();
+    call.scalar = OneIn(4) ? Below(3) : 0;
+    call.statics = DrawStatics();
+    call.lane = Below(lanes_);
+    call.stream = DrawStream();
+    call.mode = OneIn(5) ? Below(3) : 0;
+    call.target = Below(kTrafficBuffers);
+    call.padding = OneIn(6) ? Below(3) : 0;
+    call.explain = OneIn(6) ? 1 : 0;
+  }
+
+  // What becomes of this lease and of earlier ones.
+  void After() {
+    if (OneIn(2)) AddFor(Kind::kRead, next_id_ - 1);
+    if (OneIn(4)) AddFor(Kind::kRead, DrawEarlier());
+    // A scope lasts a few calls, which may be refused because of it.
+    if (loose_at_ < next_id_ && OneIn(20)) {
+      loose_id_ = DrawEarlier();
+      loose_at_ = next_id_ + Below(4);
+      AddFor(Kind::kHold, loose_id_);
+    } else if (loose_at_ == next_id_) {
+      AddFor(Kind::kLoose, loose_id_);
+    }
+    if (OneIn(10)) AddFor(Kind::kRelease, DrawEarlier());
+    if (OneIn(4)) AddFor(Kind::kDrop, DrawEarlier());
+    // The rest goes in order of age, but some stay.
+    if (next_id_ > keeps_ && !OneIn(20)) AddFor(Kind::kDrop, next_id_ - keeps_);
+    if (OneIn(20)) Add(Kind::kSync);
+  }
+
+  void AddFor(Kind kind, int64_t id) {
+    if (id < 1) return;
+    Operation& operation = Add(kind);
+    operation.id = id;
+    operation.stream = DrawStream();
+  }
+
+  std::mt19937_64 random_;
+  const int64_t calls_;
+  TrafficScript script_;
+  std::vector<int64_t> programs_;
+  std::vector<int64_t> extents_;
+  int64_t next_id_ = 1;
+  int64_t lanes_ = 1;
+  int64_t stance_for_ = -1;
+  int64_t loose_id_ = 0;
+  int64_t loose_at_ = 0;
+  // In percent, but for `keeps_`: how many calls a lease is usually held.
+  int64_t chains_ = 0;
+  int64_t faults_ = 0;
+  int64_t chances_ = 0;
+  int64_t keeps_ = 1;
+  int64_t sources_ = 0;
+  int64_t swaps_ = 0;
+  int64_t hops_ = 0;
+};
+
+}  // namespace
+
+TrafficScript DrawScript(uint64_t seed, int64_t calls) {
+  return Drawing(seed, calls).Draw();
+}
+
+}  // namespace coppice

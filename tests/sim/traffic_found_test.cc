@@ -1,0 +1,119 @@
+// Goal: what random traffic has found once stays right. Method: the smallest scripts that failed,
+// named after what they expect; a fault strikes at each of the driver calls that follow it.
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+#include "tests/sim/traffic_world.h"
+#include "tests/support/status_matchers.h"
+
+namespace coppice {
+namespace {
+
+struct Found {
+  const char* name;
+  const char* script;  // "{}" stands for the number of the driver call that fails.
+};
+
+void PrintTo(const Found& found, std::ostream* out) {
+  *out << found.name;
+}
+
+const Found kFound[] = {
+    {"ExplainSeesTheScopeThatRefusesTheCall", R"(
+call id=1
+call id=2
+hold id=2
+call id=3 explain=1
+)"},
+    {"DriverErrorInARecordingIsNoFindingOfTheAudit", R"(
+options audit_keys=1
+call id=1 program=temps extent=33
+fault nth={} value=1
+call id=2 program=temps extent=33
+call id=3 program=temps extent=33
+sync
+fault nth={} value=1
+call id=4 program=temps extent=33
+call id=5 program=temps extent=33
+)"},
+    {"WarmWaitsForCallsWhoseMemoryItTrims", R"(
+call id=1 program=forked extent=17
+drop id=1
+call id=2 program=random
+drop id=2
+call id=3 program=forked extent=17
+warm program=random
+)"},
+    {"StrictStanceReplaysWhatAGateWouldTime", R"(
+options gate=1
+call id=1 program=bound extent=33
+call id=2 program=bound extent=33
+call id=3 program=bound extent=33
+stance value=3
+call id=4 program=bound extent=33
+)"},
+    {"OutputsThatWerePoisonedAreExpiredThoughTheCallFails", R"(
+options poison_expired=1
+call id=1 extent=17
+call id=2 extent=17
+fault nth={}
+call id=3 extent=17
+read id=2
+)"},
+    {"EmptyInputOfAnotherLaneIsReadUnderItsScope", R"(
+options lanes=2
+stance value=1
+call id=1 extent=0
+call id=2 source=1
+hold id=2
+call id=3 source=2 lane=1
+)"},
+    {"MutatedInputUnderAScopeIsRefused", R"(
+call id=1
+hold id=1
+call id=2 program=in_place source=1
+)"},
+    {"MutatedInputThatIsStagedIsNotCopiedBackOverTheOutputs", R"(
+call id=1 program=in_place extent=33
+call id=2 program=masked extent=49
+call id=3 program=masked extent=49
+call id=4 program=in_place source=3
+read id=4
+)"},
+    {"DroppedSlotIsNotUsedAgainForOutputsElsewhere", R"(
+options copy_out_bytes=1024
+call id=1 program=broken extent=33
+call id=2 program=broken extent=33
+drop id=2
+call id=3 program=broken extent=33 mode=2
+drop id=3
+call id=4 program=broken extent=33
+drop id=4
+call id=5 program=broken extent=33 mode=1
+)"},
+};
+
+class TrafficFoundTest : public testing::TestWithParam<Found> {};
+
+TEST_P(TrafficFoundTest, StaysRight) {
+  constexpr int64_t kDriverCalls = 48;
+  const std::string text = GetParam().script;
+  const bool faults = text.find("{}") != std::string::npos;
+  for (int64_t nth = 1; nth <= (faults ? kDriverCalls : 1); ++nth) {
+    std::string numbered = text;
+    for (size_t at = 0; (at = numbered.find("{}")) != std::string::npos;)
+      numbered.replace(at, 2, std::to_string(nth));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const TrafficScript script, ParseScript(numbered));
+    EXPECT_EQ(RunTrafficApart(script), "") << numbered;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Scripts,
+                         TrafficFoundTest,
+                         testing::ValuesIn(kFound),
+                         [](const auto& found) { return std::string(found.param.name); });
+
+}  // namespace
+}  // namespace coppice

@@ -1,0 +1,146 @@
+// The caller's memory, and reads of outputs.
+
+#include "tests/sim/traffic_model.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+
+#include "coppice/base/check.h"
+
+#include "tests/sim/traffic_kernels.h"
+#include "tests/sim/traffic_script.h"
+
+namespace coppice {
+namespace {
+
+constexpr auto kWordBytes = static_cast<int64_t>(sizeof(uint32_t));
+
+}  // namespace
+
+Tensor DenseTensorOf(const TrafficProgram& program, DeviceAddress data, int64_t n) {
+  const int64_t dims[] = {program.rows, n};
+  return Tensor::Dense(data, program.dtype, std::span(dims).subspan(program.rows > 1 ? 0 : 1));
+}
+
+Tensor DenseOf(const TrafficProgram& program, int index, DeviceAddress data, int64_t n) {
+  if (!program.static_output(index)) return DenseTensorOf(program, data, n);
+  const int64_t dims[] = {kStaticElements};
+  return Tensor::Dense(data, program.dtype, dims);
+}
+
+Words Prefix(const Words& values, int64_t rows, int64_t whole, int64_t n) {
+  Words prefix;
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto begin = values.begin() + row * whole;
+    prefix.insert(prefix.end(), begin, begin + n);
+  }
+  return prefix;
+}
+
+std::vector<Tensor> StaticSet::Tensors(const TrafficProgram& program) const {
+  const int64_t dims[] = {kStaticElements};
+  std::vector<Tensor> tensors = {Tensor::Dense(input->address(), program.dtype, dims)};
+  if (output != nullptr) tensors.push_back(Tensor::Dense(output->address(), program.dtype, dims));
+  return tensors;
+}
+
+void TrafficHost::Demand(CuResult result) const {
+  if (result == CuResult::kSuccess) return;
+  fmt::print(stderr, "{}: {}\n", NameOf(result), device_.emulator().fault());
+  COPPICE_CHECK(false, "the emulator refused what the world asked for");
+}
+
+TrafficHost::TrafficHost(TestDevice& device)
+    : device_(device), order_(*Event::Create(device.emulator().driver())) {
+  for (int64_t i = 0; i < kTrafficStreams; ++i)
+    streams_.push_back(*Stream::Create(driver()));
+  constexpr int64_t kRowsMax = 2;
+  for (int64_t i = 0; i < kTrafficBuffers; ++i) {
+    inputs_.push_back(Make(kRowsMax * kExtentMax));
+    mutable_inputs_.push_back(Make(kExtentMax));
+  }
+  for (int64_t i = 0; i < 2 * kTrafficBuffers; ++i)
+    targets_.push_back(Make(kRowsMax * kExtentMax));
+}
+
+CuStream TrafficHost::stream(int64_t index) const {
+  return streams_[static_cast<size_t>(index % kTrafficStreams)].handle();
+}
+
+StaticSet TrafficHost::MakeStatics(const TrafficProgram& program, int64_t set) {
+  // A misaligned input has to be copied, which one that is mutated cannot be.
+  const bool mutated = program.statics == TrafficProgram::Static::kMutated;
+  StaticSet made;
+  made.input = Make(kStaticElements, set == kTrafficStatics - 1 && !mutated ? kWordBytes : 0);
+  if (program.statics == TrafficProgram::Static::kOutput) made.output = Make(kStaticElements);
+  return made;
+}
+
+std::unique_ptr<Buffer> TrafficHost::Make(int64_t elements, int64_t skew_bytes) {
+  Words values(static_cast<size_t>(elements + skew_bytes / kWordBytes));
+  for (uint32_t& value : values)
+    value = MixWord(next_value_++, 0, 0);
+  auto buffer = std::make_unique<Buffer>(Buffer{.memory = *device_.Upload(values)});
+  buffer->skew_bytes = skew_bytes;
+  buffer->values.assign(values.begin() + skew_bytes / kWordBytes, values.end());
+  return buffer;
+}
+
+void TrafficHost::Order(Buffer& buffer, CuStream stream) {
+  const CuStream last = std::exchange(buffer.last, stream);
+  if (last == nullptr || last == stream) return;
+  COPPICE_CHECK(order_.Record(last).ok() && order_.MakeWait(stream).ok(), "no order");
+}
+
+void TrafficHost::Synchronize() const {
+  Demand(driver().table().CtxSynchronize());
+}
+
+Words TrafficHost::Download(const Buffer& buffer) const {
+  Words values(buffer.values.size());
+  Demand(driver().table().MemcpyDtoHAsync(values.data(), buffer.address(),
+                                          values.size() * sizeof(uint32_t), stream(0)));
+  Synchronize();
+  return values;
+}
+
+bool TrafficHost::Adopt(Buffer& buffer, const Words& values) const {
+  Words done = buffer.values;
+  std::ranges::copy(values, done.begin());
+  Words found = Download(buffer);
+  const bool known = found == done || found == buffer.values;
+  buffer.values = std::move(found);
+  return known;
+}
+
+void TrafficHost::QueueRead(const MadeOutput& output, CuStream stream, std::string what) {
+  auto queued = std::make_unique<QueuedRead>();
+  queued->what = std::move(what);
+  queued->expected = Prefix(output.values(), output.rows, output.n, output.n);
+  queued->read.resize(queued->expected.size());
+  const size_t row_words = static_cast<size_t>(output.n);
+  for (int64_t row = 0; output.n > 0 && row < output.rows; ++row) {
+    const int64_t skip = row * output.tensor.strides[0] * kWordBytes;
+    Demand(
+        driver().table().MemcpyDtoHAsync(queued->read.data() + static_cast<size_t>(row) * row_words,
+                                         output.tensor.data + static_cast<DeviceAddress>(skip),
+                                         row_words * sizeof(uint32_t), stream));
+  }
+  reads_.push_back(std::move(queued));
+}
+
+std::string TrafficHost::CheckReads() {
+  std::string wrong;
+  for (const std::unique_ptr<QueuedRead>& queued : reads_) {
+    const auto [expected, read] = std::ranges::mismatch(queued->expected, queued->read);
+    if (!wrong.empty() || expected == queued->expected.end()) continue;
+    wrong =
+        fmt::format("{}: element {} of {} is {:#010x}, not {:#010x}", queued->what,
+                    expected - queued->expected.begin(), queued->expected.size(), *read, *expected);
+  }
+  reads_.clear();
+  return wrong;
+}
+
+}  // namespace coppice

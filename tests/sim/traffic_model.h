@@ -1,0 +1,147 @@
+// What the world of simulated traffic keeps beside the session: the caller's memory with what it
+// must hold, the leases with what they must show, and the reads that are under way.
+//
+// All of it goes to the emulator directly, so that faults hit the session alone. Memory that more
+// than one call uses is ordered here, as a caller has to: each use waits for the one before.
+//
+// Units: elements of 32 bits unless a name says bytes. Threads: one.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coppice/graphs/session.h"
+#include "coppice/runtime/stream.h"
+
+#include "tests/sim/traffic_programs.h"
+#include "tests/support/test_device.h"
+
+namespace coppice {
+
+inline constexpr int64_t kExtentMax = kLargestExtent + 16;  // Of any call.
+
+// Memory of the caller.
+struct Buffer {
+  DeviceMemory memory;
+  int64_t skew_bytes = 0;   // Its first element lies so far behind the start.
+  Words values;             // What it holds once all queued work has run.
+  CuStream last = nullptr;  // Of its last use.
+
+  DeviceAddress address() const {
+    return memory.address() + static_cast<DeviceAddress>(skew_bytes);
+  }
+};
+
+// One set of static tensors of a program.
+struct StaticSet {
+  std::unique_ptr<Buffer> input;
+  std::unique_ptr<Buffer> output;  // Null if the program has no static output.
+  const Binding* binding = nullptr;
+  bool bound = false;
+
+  std::vector<Tensor> Tensors(const TrafficProgram& program) const;
+};
+
+// An output that a call has made.
+struct MadeOutput {
+  Tensor tensor;
+  int64_t rows = 1;
+  int64_t n = 0;
+  Words own;                 // What it holds, unless it lies in the caller's memory:
+  Buffer* shared = nullptr;  // a target or a static output, which later calls write as well.
+
+  // Dense; of a shared one, at least as long as the output.
+  const Words& values() const { return shared == nullptr ? own : shared->values; }
+};
+
+// A call that has run, and its lease.
+struct Made {
+  Lease lease;
+  bool held = true;      // The lease was not dropped.
+  bool sure = true;      // Nothing may have written over the outputs.
+  bool window = false;   // They are borrowed from a graph.
+  bool in_path = false;  // A child leaves them alone.
+  bool unknown = false;  // A fault may have changed them.
+  OutputMode mode = OutputMode::kBorrow;
+  int lane = 0;
+  std::vector<MadeOutput> outputs;
+  std::optional<ReadScope> scope;
+  CuStream scope_stream = nullptr;
+};
+
+// An input of a call.
+struct CallInput {
+  Tensor tensor;
+  Words values;
+  Made* made = nullptr;      // If it is an output.
+  Buffer* buffer = nullptr;  // If it lies in memory of the caller that calls write to.
+
+  int64_t extent() const { return tensor.sizes[static_cast<size_t>(tensor.rank) - 1]; }
+};
+
+// A dense tensor of an input or of output `index` at extent `n`.
+Tensor DenseTensorOf(const TrafficProgram& program, DeviceAddress data, int64_t n);
+Tensor DenseOf(const TrafficProgram& program, int index, DeviceAddress data, int64_t n);
+
+// The first `n` of each row of `whole`.
+Words Prefix(const Words& values, int64_t rows, int64_t whole, int64_t n);
+
+class TrafficHost {
+ public:
+  explicit TrafficHost(TestDevice& device);
+
+  const Driver& driver() const { return device_.emulator().driver(); }
+  CuStream stream(int64_t index) const;
+
+  // The caller's buffers, by any number.
+  Buffer& input(int64_t index) { return *At(inputs_, index); }
+  Buffer& mutable_input(int64_t index) { return *At(mutable_inputs_, index); }
+  Buffer& target(int64_t index) { return *At(targets_, index); }
+  StaticSet MakeStatics(const TrafficProgram& program, int64_t set);
+
+  // Orders the next use of a buffer, on `stream`, behind its last.
+  void Order(Buffer& buffer, CuStream stream);
+
+  // Waits for all work.
+  void Synchronize() const;
+
+  // Takes over what a buffer holds, after Synchronize. False if that is neither what it held nor
+  // `values` at its beginning.
+  bool Adopt(Buffer& buffer, const Words& values) const;
+
+  // Queues a copy of an output to the host.
+  void QueueRead(const MadeOutput& output, CuStream stream, std::string what);
+  // Compares what was queued, after Synchronize; says what the first difference is, or nothing.
+  std::string CheckReads();
+
+ private:
+  struct QueuedRead {
+    std::string what;
+    Words expected;
+    Words read;
+  };
+
+  static Buffer* At(const std::vector<std::unique_ptr<Buffer>>& buffers, int64_t index) {
+    return buffers[static_cast<size_t>(index) % buffers.size()].get();
+  }
+  // Ends the process if the emulator refuses the world: the session has broken the context.
+  void Demand(CuResult result) const;
+  std::unique_ptr<Buffer> Make(int64_t elements, int64_t skew_bytes = 0);
+  Words Download(const Buffer& buffer) const;
+
+  TestDevice& device_;
+  std::vector<Stream> streams_;
+  Event order_;
+  uint32_t next_value_ = 1;
+  std::vector<std::unique_ptr<Buffer>> inputs_;
+  std::vector<std::unique_ptr<Buffer>> mutable_inputs_;
+  std::vector<std::unique_ptr<Buffer>> targets_;
+  std::vector<std::unique_ptr<QueuedRead>> reads_;
+};
+
+}  // namespace coppice

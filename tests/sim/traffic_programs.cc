@@ -1,0 +1,292 @@
+// Tables of programs, and the two ways to run them.
+
+#include "tests/sim/traffic_programs.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "coppice/base/check.h"
+#include "coppice/base/status.h"
+
+#include "tests/sim/traffic_kernels.h"
+#include "tests/support/test_device.h"
+
+namespace coppice {
+namespace {
+
+using enum TrafficBuffer;
+using Step = TrafficStep;
+using enum TrafficStep::Kind;
+
+constexpr size_t kBuffers = static_cast<size_t>(kTemp2) + 1;
+
+constexpr Step kPlain[] = {{kMix, kOut0, kIn0}};
+constexpr Step kTemps[] = {{kMix, kTemp0, kIn0, kStatic}, {kMix, kTemp1, kTemp0, kIn0},
+                           {.kind = kFree, .x = kTemp0},  {kMix, kTemp2, kTemp1},
+                           {.kind = kFree, .x = kTemp1},  {kMix, kOut0, kTemp2, kStatic}};
+constexpr Step kTwoOutputs[] = {{kMix, kOut0, kIn0}, {kAlias, kOut1, kIn0}};
+constexpr Step kInPlace[] = {{kMix, kIn0, kIn0}, {kMix, kOut0, kIn0}};
+constexpr Step kState[] = {{kMix, kOut0, kIn0, kStatic}, {kMix, kStatic, kStatic}};
+constexpr Step kForked[] = {{kMix, kTemp0, kIn0},
+                            {.kind = kFork},
+                            {kSide, kTemp1, kTemp0},
+                            {kMix, kTemp2, kIn0, kTemp0},
+                            {.kind = kJoin},
+                            {.kind = kFree, .x = kTemp0},
+                            {kMix, kOut0, kTemp1, kTemp2},
+                            {.kind = kFree, .x = kTemp1}};
+constexpr Step kBroken[] = {{kMix, kTemp0, kIn0},
+                            {kHost, kTemp1, kTemp0},
+                            {kMix, kOut0, kTemp1, kTemp0},
+                            {.kind = kFree, .x = kTemp0}};
+constexpr Step kJoined[] = {{kMix, kOut0, kIn0, kIn1}};
+constexpr Step kBound[] = {{kMix, kOut1, kStatic}, {kMix, kOut0, kIn0, kOut1}};
+constexpr Step kShared[] = {{kMix, kTemp0, kIn0, kStatic},
+                            {kMix, kOut0, kTemp0, kIn0},
+                            {kAlias, kOut1, kOut0},
+                            {.kind = kFree, .x = kTemp0}};
+
+using Scalar = TrafficProgram::Scalar;
+using Static = TrafficProgram::Static;
+
+const TrafficProgram kPrograms[] = {
+    {.name = "rows", .steps = kPlain, .scalar = Scalar::kKey},
+    {.name = "masked",
+     .claim = Claim::kMasked,
+     .policy = "linear:16",
+     .steps = kPlain,
+     .dtype = DType::kInt32,
+     .scalar = Scalar::kResident},
+    {.name = "temps", .policy = "ramp:4:16", .steps = kTemps, .statics = Static::kRead},
+    {.name = "two_outputs", .steps = kTwoOutputs, .outputs = 2},
+    {.name = "in_place", .steps = kInPlace, .scalar = Scalar::kKey, .mutates_input = true},
+    {.name = "state", .steps = kState, .scalar = Scalar::kKey, .statics = Static::kMutated},
+    {.name = "random", .policy = "linear:16", .steps = kPlain, .random = true},
+    {.name = "forked", .steps = kForked, .one_stream = false},
+    {.name = "broken", .steps = kBroken, .scalar = Scalar::kKey},
+    {.name = "joined", .policy = "4,16,64", .steps = kJoined, .inputs = 2},
+    {.name = "bound",
+     .steps = kBound,
+     .outputs = 2,
+     .scalar = Scalar::kKey,
+     .statics = Static::kOutput},
+    {.name = "columns",
+     .steps = kPlain,
+     .rows = 2,
+     .scalar = Scalar::kResident,
+     .over_maximum = OverMaximum::kError},
+    {.name = "exact",
+     .claim = Claim::kExact,
+     .policy = "exact",
+     .steps = kShared,
+     .outputs = 2,
+     .statics = Static::kRead},
+};
+
+int64_t ElementsOf(const TrafficProgram& program, TrafficBuffer buffer, int64_t n) {
+  const bool fixed = buffer == kStatic || (buffer == kOut1 && program.static_output(1));
+  return fixed ? kStaticElements : program.rows * n;
+}
+
+// One run of a callable: where its buffers are so far.
+class DeviceRun {
+ public:
+  DeviceRun(const TrafficProgram& program,
+            const ProgramSpec& spec,
+            const TrafficDevice& device,
+            CallContext& context)
+      : program_(program), spec_(spec), device_(device), context_(context), n_(context.extent(0)) {
+    addresses_[Index(kIn0)] = context.input(0).data;
+    if (program.inputs > 1) addresses_[Index(kIn1)] = context.input(1).data;
+    if (program.binds()) addresses_[Index(kStatic)] = context.input(program.inputs).data;
+  }
+
+  absl::Status Run() {
+    for (const Step& step : program_.steps) {
+      absl::Status status = Do(step);
+      // In a capture nothing runs; elsewhere nothing of the fork may outlive the run.
+      if (!status.ok() && context_.phase() != Phase::kRecord) (void)device_.side.Synchronize().ok();
+      COPPICE_RETURN_IF_ERROR(status);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static size_t Index(TrafficBuffer buffer) { return static_cast<size_t>(buffer); }
+
+  absl::Status Do(const Step& step) {
+    const Driver& driver = context_.driver();
+    switch (step.kind) {
+      case kMix:
+      case kSide: {
+        COPPICE_RETURN_IF_ERROR(Provide(step.z));
+        return Launch(driver, device_.mix,
+                      step.kind == kSide ? device_.side.handle() : context_.stream(),
+                      ParamsOf(step), Grid(step.z));
+      }
+      case kHost: {
+        COPPICE_RETURN_IF_ERROR(Provide(step.z));
+        return context_.Break([&driver, mix = device_.mix, params = ParamsOf(step),
+                               grid = Grid(step.z)](CuStream stream) {
+          return Launch(driver, mix, stream, params, grid);
+        });
+      }
+      case kFork:
+        return Order(device_.fork, context_.stream(), device_.side.handle());
+      case kJoin:
+        return Order(device_.join, device_.side.handle(), context_.stream());
+      case kFree:
+        return context_.Free(addresses_[Index(step.x)]);
+      case kAlias:
+        addresses_[Index(step.z)] = addresses_[Index(step.x)];
+        return context_.AliasOutput(step.z == kOut0 ? 0 : 1, addresses_[Index(step.x)]);
+    }
+    return absl::OkStatus();
+  }
+
+  // Asks for the memory of what a step is the first to write to.
+  absl::Status Provide(TrafficBuffer buffer) {
+    DeviceAddress& address = addresses_[Index(buffer)];
+    if (address != 0) return absl::OkStatus();
+    if (buffer == kOut0 || buffer == kOut1) {
+      COPPICE_ASSIGN_OR_RETURN(const Tensor output,
+                               context_.AllocateOutput(buffer == kOut0 ? 0 : 1));
+      address = output.data;
+      return absl::OkStatus();
+    }
+    const int64_t elements = std::max<int64_t>(ElementsOf(program_, buffer, n_), 1);
+    COPPICE_ASSIGN_OR_RETURN(address,
+                             context_.Allocate(elements * static_cast<int64_t>(sizeof(uint32_t))));
+    return absl::OkStatus();
+  }
+
+  absl::Status Order(const Event& event, CuStream before, CuStream after) {
+    const Driver& driver = context_.driver();
+    COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::EventRecord>(event.handle(), before));
+    return driver.Call<&DriverTable::StreamWaitEvent>(after, event.handle(), 0U);
+  }
+
+  unsigned Grid(TrafficBuffer z) const {
+    const int64_t count = ElementsOf(program_, z, n_);
+    return static_cast<unsigned>(
+        std::max<int64_t>(1, (count + kTrafficThreads - 1) / kTrafficThreads));
+  }
+
+  TrafficMixParams ParamsOf(const Step& step) const {
+    TrafficMixParams params{.x = At(step.x),
+                            .y = At(step.y),
+                            .z = PointerAt<uint32_t>(addresses_[Index(step.z)]),
+                            .words = PointerAt<const int64_t>(context_.parameters()),
+                            .count = ElementsOf(program_, step.z, n_)};
+    if (step.y != kNone) params.y_count = std::max<int64_t>(1, ElementsOf(program_, step.y, n_));
+    if (program_.claim == Claim::kMasked) params.live_word = ExtentWord(spec_, 0);
+    if (program_.scalar == Scalar::kKey) params.salt = FoldSalt(0, context_.scalar(0));
+    if (program_.scalar == Scalar::kResident) {
+      params.salt_word = ScalarWord(spec_, 0);
+      params.salt_count = 1;
+    }
+    if (program_.random) {
+      params.salt_word = RandomWord(spec_);
+      params.salt_count = 2;
+    }
+    return params;
+  }
+
+  const uint32_t* At(TrafficBuffer buffer) const {
+    return PointerAt<const uint32_t>(addresses_[Index(buffer)]);
+  }
+
+  const TrafficProgram& program_;
+  const ProgramSpec& spec_;
+  const TrafficDevice& device_;
+  CallContext& context_;
+  const int64_t n_;
+  std::array<DeviceAddress, kBuffers> addresses_{};
+};
+
+}  // namespace
+
+std::span<const TrafficProgram> TrafficPrograms() {
+  return kPrograms;
+}
+
+ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
+  ProgramSpec spec{.name = program.name,
+                   .claim = program.claim,
+                   .one_stream = program.one_stream,
+                   .random_numbers_per_call = program.random ? kRandomNumbersPerCall : 0};
+  const int n = spec.AddSymbol("n", *PaddingPolicy::Parse(program.policy, kLargestExtent),
+                               program.claim == Claim::kExact ? SymbolKind::kStatic : symbol.kind);
+  spec.symbols[0].over_maximum = program.over_maximum;
+  spec.symbols[0].exclude_01 = symbol.exclude_01;
+  Dims dims;
+  if (program.rows > 1) dims.push_back(Dim::Fixed(program.rows));
+  dims.push_back(Dim::Symbol(n));
+  const Dims fixed = {Dim::Fixed(kStaticElements)};
+  for (int i = 0; i < program.inputs; ++i) {
+    spec.inputs.push_back({.name = i == 0 ? "x" : "w",
+                           .dtype = program.dtype,
+                           .dims = dims,
+                           .mutated = program.mutates_input});
+  }
+  if (program.binds()) {
+    spec.inputs.push_back({.name = "bound",
+                           .dtype = program.dtype,
+                           .dims = fixed,
+                           .role = InputRole::kStatic,
+                           .mutated = program.statics == Static::kMutated});
+  }
+  for (int i = 0; i < program.outputs; ++i) {
+    const bool bound = program.static_output(i);
+    spec.outputs.push_back({.name = i == 0 ? "y" : "z",
+                            .dtype = program.dtype,
+                            .dims = bound ? fixed : dims,
+                            .role = bound ? OutputRole::kStatic : OutputRole::kPool});
+  }
+  if (program.scalar != Scalar::kNone)
+    spec.scalars = {{.name = "salt", .device_resident = program.scalar == Scalar::kResident}};
+  return spec;
+}
+
+TrafficDevice::TrafficDevice(const Driver& driver)
+    : library(*KernelLibrary::Load(driver, traffic_kernels_image)),
+      mix(*library.Get("TrafficMix")),
+      side(*Stream::Create(driver)),
+      fork(*Event::Create(driver)),
+      join(*Event::Create(driver)) {}
+
+Callable CallableOf(const TrafficProgram& program, const TrafficDevice& device) {
+  return [&program, &device, spec = SpecOf(program, {})](CallContext& context) {
+    return DeviceRun(program, spec, device, context).Run();
+  };
+}
+
+std::vector<Words> RunModel(const TrafficProgram& program, const ModelCall& call) {
+  uint32_t salt = 0;
+  if (program.scalar != Scalar::kNone) salt = FoldSalt(salt, call.scalar);
+  if (program.random) salt = FoldSalt(FoldSalt(salt, static_cast<int64_t>(call.seed)), call.offset);
+  std::array<Words, kBuffers> own;
+  const auto at = [&](TrafficBuffer buffer) -> Words& {
+    if (buffer == kIn0) return *call.inputs[0];
+    if (buffer == kIn1) return *call.inputs[1];
+    if (buffer == kStatic) return *call.bound;
+    return own[static_cast<size_t>(buffer)];
+  };
+  for (const Step& step : program.steps) {
+    if (step.kind == kAlias) at(step.z) = at(step.x);
+    if (step.z == kNone || step.kind == kAlias) continue;
+    const Words& x = at(step.x);
+    const Words* const y = step.y == kNone ? nullptr : &at(step.y);
+    Words result(x.size());
+    for (size_t i = 0; i < x.size(); ++i)
+      result[i] = MixWord(x[i], y == nullptr ? 0 : (*y)[i % y->size()], salt);
+    at(step.z) = std::move(result);
+  }
+  std::vector<Words> outputs = {at(kOut0)};
+  if (program.outputs > 1) outputs.push_back(at(kOut1));
+  return outputs;
+}
+
+}  // namespace coppice

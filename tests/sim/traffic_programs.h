@@ -1,0 +1,117 @@
+// The programs of the simulated traffic: tables of steps, which a session's callable launches and a
+// model without sessions or graphs computes on host vectors.
+//
+// Every step is a kernel that mixes one or two buffers into a third, or something that happens
+// between kernels: an alias, the end of a temporary, a fork, a join, a break. Programs differ in
+// what a session has to get right: padding, temporaries, mutated inputs, state, aliases, forks.
+//
+// Units: elements of 32 bits. Threads: tables are constant; a TrafficDevice belongs to one thread.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "coppice/graphs/program.h"
+#include "coppice/runtime/driver.h"
+#include "coppice/runtime/kernel_library.h"
+#include "coppice/runtime/stream.h"
+
+namespace coppice {
+
+using Words = std::vector<uint32_t>;
+
+inline constexpr int64_t kStaticElements = 16;  // Of every static input and output.
+inline constexpr int64_t kLargestExtent = 64;   // Of all buckets.
+inline constexpr int64_t kRandomNumbersPerCall = 7;
+
+// What a step reads and writes. Values name buffers, not addresses.
+enum class TrafficBuffer : int8_t {
+  kNone,
+  kIn0,
+  kIn1,
+  kStatic,
+  kOut0,
+  kOut1,
+  kTemp0,
+  kTemp1,
+  kTemp2
+};
+
+struct TrafficStep {
+  enum class Kind : uint8_t {
+    kMix,   // z = mix(x, y), on the context's stream.
+    kSide,  // The same on a forked stream: between kFork and kJoin.
+    kHost,  // The same, launched by the eager step of a break.
+    kFork,
+    kJoin,
+    kFree,   // The temporary x.
+    kAlias,  // Output z is x.
+  };
+
+  Kind kind = Kind::kMix;
+  TrafficBuffer z = TrafficBuffer::kNone;
+  TrafficBuffer x = TrafficBuffer::kNone;
+  TrafficBuffer y = TrafficBuffer::kNone;
+};
+
+// What a program has, beside its steps.
+struct TrafficProgram {
+  enum class Scalar : uint8_t { kNone, kKey, kResident };
+  enum class Static : uint8_t { kNone, kRead, kMutated, kOutput };
+
+  const char* name = "";
+  Claim claim = Claim::kRowIndependent;
+  const char* policy = "pow2";
+  std::span<const TrafficStep> steps;
+  int inputs = 1;  // Copied ones.
+  int outputs = 1;
+  int64_t rows = 1;  // Each tensor is [rows, n], or [n] if 1.
+  DType dtype = DType::kFloat32;
+  Scalar scalar = Scalar::kNone;
+  Static statics = Static::kNone;  // kOutput: static input 0 is read, and output 1 is static.
+  bool mutates_input = false;
+  bool random = false;
+  bool one_stream = true;
+  OverMaximum over_maximum = OverMaximum::kEager;
+
+  bool binds() const { return statics != Static::kNone; }
+  bool static_output(int output) const { return statics == Static::kOutput && output == 1; }
+};
+
+std::span<const TrafficProgram> TrafficPrograms();
+
+// What all programs of one simulation have in common.
+struct TrafficSymbol {
+  SymbolKind kind = SymbolKind::kDynamic;
+  bool exclude_01 = false;
+};
+ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol);
+
+// What callables need of the device. Its driver makes no faults of its own.
+struct TrafficDevice {
+  explicit TrafficDevice(const Driver& driver);
+
+  KernelLibrary library;
+  Kernel mix;
+  Stream side;
+  Event fork;
+  Event join;
+};
+
+// `device` must outlive the session. A callable that fails leaves no work of a fork behind.
+Callable CallableOf(const TrafficProgram& program, const TrafficDevice& device);
+
+// One call as the model runs it; inputs and static are updated where the program mutates them.
+struct ModelCall {
+  Words* inputs[2] = {nullptr, nullptr};
+  Words* bound = nullptr;  // The static input.
+  int64_t scalar = 0;
+  uint64_t seed = 0;  // Of the random state.
+  int64_t offset = 0;
+};
+// The outputs, dense.
+std::vector<Words> RunModel(const TrafficProgram& program, const ModelCall& call);
+
+}  // namespace coppice

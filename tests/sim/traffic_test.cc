@@ -1,0 +1,119 @@
+// Goal: whatever traffic a session meets, every output that can be read is bit-equal to what a
+// model without graphs computes, nothing is refused without a reason, and nothing is left behind.
+// Method: scripts drawn from seeds, each in a process of its own; one that fails is shrunk and
+// printed.
+//
+// COPPICE_TRAFFIC_SCRIPT=FILE in the environment runs that script alone, COPPICE_TRAFFIC_SEED=N the
+// script of that seed. COPPICE_TEST_SHARE=N runs each N-th seed.
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "fmt/format.h"
+
+#include "tests/sim/traffic_shrink.h"
+#include "tests/sim/traffic_world.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/test_share.h"
+
+namespace coppice {
+namespace {
+
+constexpr uint64_t kSeeds = 2000;
+constexpr int64_t kCallsPerSeed = 500;
+constexpr uint64_t kParts = 8;  // So that two processes may share the work.
+
+// Fails the test with the smallest script that fails like this one.
+void ReportShrunk(const TrafficScript& script) {
+  const ShrunkScript shrunk =
+      Shrink(script, [](const TrafficScript& smaller) { return RunTrafficApart(smaller); });
+  ADD_FAILURE() << shrunk.failure << "\nShrunk from " << script.operations.size() << " to "
+                << shrunk.script.operations.size() << " operations in " << shrunk.runs
+                << " runs. Repeat with COPPICE_TRAFFIC_SCRIPT=FILE, of these lines:\n"
+                << TextOf(shrunk.script);
+}
+
+void RunSeed(uint64_t seed) {
+  const TrafficScript script = DrawScript(seed, kCallsPerSeed);
+  const std::string failure = RunTrafficApart(script);
+  if (failure.empty()) return;
+  fmt::print("seed {}: {}\nLooking for a smaller script.\n", seed, failure);
+  ReportShrunk(script);
+}
+
+class TrafficTest : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(TrafficTest, EveryOutputIsThatOfTheModel) {
+  const auto share = static_cast<uint64_t>(TestShare());
+  for (uint64_t seed = GetParam(); seed < kSeeds; seed += kParts) {
+    if (seed / kParts % share == 0) RunSeed(seed);
+    if (HasFailure()) break;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, TrafficTest, testing::Range(uint64_t{0}, kParts));
+
+TEST(TrafficReplayTest, GivenScriptOrSeedPasses) {
+  const char* const path = std::getenv("COPPICE_TRAFFIC_SCRIPT");  // NOLINT(concurrency-mt-unsafe)
+  const char* const seed = std::getenv("COPPICE_TRAFFIC_SEED");    // NOLINT(concurrency-mt-unsafe)
+  if (seed != nullptr) return RunSeed(std::strtoull(seed, nullptr, 10));
+  if (path == nullptr) GTEST_SKIP() << "neither COPPICE_TRAFFIC_SCRIPT nor COPPICE_TRAFFIC_SEED";
+  std::ifstream file(path);
+  ASSERT_TRUE(file) << path;
+  std::stringstream text;
+  text << file.rdbuf();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const TrafficScript script, ParseScript(text.str()));
+  EXPECT_EQ(RunTraffic(script), "");
+}
+
+TEST(TrafficScriptTest, TextReadsBackAsTheSameScript) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const TrafficScript script = DrawScript(seed, 50);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const TrafficScript again, ParseScript(TextOf(script)));
+    EXPECT_EQ(again, script) << "seed " << seed;
+  }
+}
+
+TEST(TrafficScriptTest, TextThatIsNoScriptIsRefused) {
+  for (const char* text : {"jump", "call id", "call id=x", "call color=1", "call program=none"})
+    EXPECT_THAT(ParseScript(text), StatusIs(absl::StatusCode::kInvalidArgument)) << text;
+}
+
+TEST(TrafficScriptTest, SeedsDrawTheSameScriptAgainAndDifferFromEachOther) {
+  EXPECT_EQ(DrawScript(7, 50), DrawScript(7, 50));
+  EXPECT_NE(DrawScript(7, 50), DrawScript(8, 50));
+}
+
+// The first seed whose script shows the defect.
+TrafficScript FindPlanted(PlantedDefect planted) {
+  for (uint64_t seed = 0;; ++seed) {
+    TrafficScript script = DrawScript(seed, kCallsPerSeed);
+    if (!RunTrafficApart(script, planted).empty()) return script;
+  }
+}
+
+TEST(TrafficShrinkTest, FindsAWrongByteInAChainAfterASwapOfStatics) {
+  const ShrunkScript shrunk =
+      Shrink(FindPlanted(PlantedDefect::kChainAfterSwap), [](const TrafficScript& script) {
+        return RunTraffic(script, PlantedDefect::kChainAfterSwap);
+      });
+  // A chain, a call with statics other than the first, and something that reads it.
+  EXPECT_LE(shrunk.script.operations.size(), 3U) << TextOf(shrunk.script);
+  EXPECT_THAT(shrunk.failure, testing::HasSubstr("wrong bytes"));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const TrafficScript again, ParseScript(TextOf(shrunk.script)));
+  EXPECT_NE(RunTraffic(again, PlantedDefect::kChainAfterSwap), "");
+  EXPECT_EQ(RunTraffic(again), "") << "the defect is in the script";
+}
+
+TEST(TrafficShrinkTest, FindsWhatEndsTheProcess) {
+  const ShrunkScript shrunk = Shrink(
+      FindPlanted(PlantedDefect::kAbort),
+      [](const TrafficScript& script) { return RunTrafficApart(script, PlantedDefect::kAbort); });
+  EXPECT_LE(shrunk.script.operations.size(), 2U) << TextOf(shrunk.script);
+  EXPECT_THAT(shrunk.failure, testing::HasSubstr("signal"));
+}
+
+}  // namespace
+}  // namespace coppice

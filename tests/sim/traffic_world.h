@@ -1,0 +1,34 @@
+// A world in which a script happens: a session on an emulator of its own, and beside it a model
+// that knows nothing of graphs, lanes or windows, only what every output must be.
+//
+// Every call is computed twice. Outputs are read now, later or never, on any stream; whatever can
+// be read must be equal bit for bit. The model also knows what no call may refuse: a lease that
+// nothing may have written over must be readable, and a call must run unless something in the
+// contract allows it to fail, such as an open scope, a stale input, or a fault that was injected.
+//
+// Threads: one world at a time in a process.
+
+#pragma once
+
+#include <string>
+
+#include "tests/sim/traffic_script.h"
+
+namespace coppice {
+
+// What the world gets wrong on purpose, so that the search for small scripts has something to find.
+enum class PlantedDefect : uint8_t {
+  kNone,
+  kChainAfterSwap,  // A call in a chain whose static tensors are others than last time.
+  kAbort,           // The same ends the process.
+};
+
+// Runs a script. Returns what went wrong first, as "kind: text", with the operation at which it was
+// noticed; empty if nothing did.
+std::string RunTraffic(const TrafficScript& script, PlantedDefect planted = PlantedDefect::kNone);
+
+// The same in a process of its own, so that an abort is a failure like any other.
+std::string RunTrafficApart(const TrafficScript& script,
+                            PlantedDefect planted = PlantedDefect::kNone);
+
+}  // namespace coppice
