@@ -94,8 +94,8 @@ DeviceAddress Pool::base(int lane, WindowKind kind) const {
 
 std::optional<Pool::Place> Pool::Locate(DeviceAddress address) const {
   if (!Contains(address, 1)) return std::nullopt;
-  const auto window = static_cast<int>((address - start_) /
-                                       static_cast<DeviceAddress>(arena_->window_bytes()));
+  const auto window =
+      static_cast<int>((address - start_) / static_cast<DeviceAddress>(arena_->window_bytes()));
   return Place{.lane = window / kWindowsPerLane,
                .kind = static_cast<WindowKind>(window % kWindowsPerLane)};
 }

@@ -62,12 +62,17 @@ TEST_F(PoolTest, RejectsOptionsOutOfRange) {
   }
 }
 
-TEST_F(PoolTest, EveryLaneHasThreeWindowsOfItsOwn) {
+TEST_F(PoolTest, EveryLaneHasFourWindowsOfItsOwn) {
   const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
   DeviceAddress expected = pool->base(0, WindowKind::kNodes);
   for (int lane = 0; lane < 2; ++lane) {
-    for (const WindowKind kind : {WindowKind::kNodes, WindowKind::kEager, WindowKind::kStaging}) {
+    for (const WindowKind kind :
+         {WindowKind::kNodes, WindowKind::kEager, WindowKind::kStaging, WindowKind::kCopyOut}) {
       EXPECT_EQ(pool->base(lane, kind), expected);
+      const std::optional<Pool::Place> place = pool->Locate(expected + 64 * kMiB - 1);
+      ASSERT_TRUE(place.has_value());
+      EXPECT_EQ(place->lane, lane);
+      EXPECT_EQ(place->kind, kind);
       expected += 64 * kMiB;
     }
   }
@@ -207,7 +212,7 @@ TEST_F(PoolTest, TrimReleasesEagerMemoryAboveTheHighestLiveByte) {
 TEST_F(PoolTest, ContainsWhatMeetsAWindow) {
   const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
   const DeviceAddress start = pool->base(0, WindowKind::kNodes);
-  const DeviceAddress end = pool->base(1, WindowKind::kStaging) + 64 * kMiB;
+  const DeviceAddress end = pool->base(1, WindowKind::kCopyOut) + 64 * kMiB;
   EXPECT_TRUE(pool->Contains(start, 1));
   EXPECT_TRUE(pool->Contains(end - 1, 1));
   EXPECT_TRUE(pool->Contains(pool->base(1, WindowKind::kEager), 256));
@@ -215,6 +220,7 @@ TEST_F(PoolTest, ContainsWhatMeetsAWindow) {
   EXPECT_TRUE(pool->Contains(start - 1, INT64_MAX));
   EXPECT_FALSE(pool->Contains(start - 1, 1));
   EXPECT_FALSE(pool->Contains(end, 1));
+  EXPECT_FALSE(pool->Locate(end).has_value());
   EXPECT_FALSE(pool->Contains(start, 0));
 }
 

@@ -28,14 +28,14 @@ TEST(StagingParamsTest, CopyHasNoPadding) {
 }
 
 TEST(StagingParamsTest, HeaderHasNoPadding) {
-  EXPECT_EQ(sizeof(StagingHeader), 208U);
+  EXPECT_EQ(sizeof(StagingHeader), 224U);
   EXPECT_EQ(offsetof(StagingHeader, words), 16U);
 }
 
 TEST(StagingParamsTest, SmallParametersAreAPrefixOfTheLargeOnes) {
   using Small = StagingParamsOf<kSmallStagingCopies>;
-  EXPECT_EQ(sizeof(Small), 208U + 4 * 136U);
-  EXPECT_EQ(sizeof(StagingParams), 208U + 24 * 136U);
+  EXPECT_EQ(sizeof(Small), 224U + 4 * 136U);
+  EXPECT_EQ(sizeof(StagingParams), 224U + 24 * 136U);
   EXPECT_EQ(offsetof(Small, copies), offsetof(StagingParams, copies));
 }
 

@@ -79,6 +79,15 @@ class EagerContext : public CallContext {
     return absl::OkStatus();
   }
 
+  absl::Status AliasOutput(int index, DeviceAddress) override {
+    return absl::UnimplementedError(
+        fmt::format("the decoder aliases no output, not {} either", index));
+  }
+
+  absl::Status Break(EagerStep) override {
+    return absl::UnimplementedError("the decoder has no breaks");
+  }
+
   absl::StatusOr<Tensor> AllocateOutput(int index) override {
     const OutputSpec& output = spec_.outputs[static_cast<size_t>(index)];
     std::vector<int64_t> sizes;

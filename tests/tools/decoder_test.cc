@@ -481,6 +481,8 @@ class WorkspaceContext : public CallContext {
   absl::StatusOr<DeviceAddress> Allocate(int64_t) override { return absl::InternalError(""); }
   absl::Status Free(DeviceAddress) override { return absl::InternalError(""); }
   absl::StatusOr<Tensor> AllocateOutput(int) override { return absl::InternalError(""); }
+  absl::Status AliasOutput(int, DeviceAddress) override { return absl::InternalError(""); }
+  absl::Status Break(EagerStep) override { return absl::InternalError(""); }
 };
 
 TEST(CublasTest, ProjectComputesARowMajorProductInTheWorkspaceOfTheLane) {

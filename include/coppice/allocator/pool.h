@@ -96,8 +96,8 @@ class Pool {
   const std::unique_ptr<Arena> arena_;  // Its addresses never change; the lock guards the rest.
   const DeviceAddress start_;           // Of the first window, which the others follow.
   const DeviceAddress size_;
-  mutable std::mutex mutex_;            // Guards the arena's mappings and the fields below.
-  std::vector<RangeAllocator> eager_;   // One per lane; its size never changes.
+  mutable std::mutex mutex_;           // Guards the arena's mappings and the fields below.
+  std::vector<RangeAllocator> eager_;  // One per lane; its size never changes.
   int64_t height_ = 0;
   int64_t eager_peak_ = 0;
 };
