@@ -265,7 +265,7 @@ absl::Status Session::State::Prepare(const Session& session,
           call.program->spec.name);
     }
   }
-  if (call.output_mode == OutputMode::kWriteInto) [[unlikely]]
+  if (call.output_mode != OutputMode::kBorrow) [[unlikely]]
     COPPICE_RETURN_IF_ERROR(CheckTargets(request));
   if (request.shape.in_pool || call.program->mutates_copies) [[unlikely]]
     COPPICE_RETURN_IF_ERROR(CheckInputs(request));

@@ -58,6 +58,14 @@ void Session::State::GiveEager(const Request& request,
 absl::Status Session::State::CheckTargets(const Request& request) const {
   const Call& call = request.call;
   const ProgramSpec& spec = call.program->spec;
+  const bool copies = call.output_mode == OutputMode::kCopyOut && !spec.outputs.empty();
+  if (copies && options.copy_out_bytes == 0) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted,
+        "Session::Run: program '{}' is to copy its outputs out, but SessionOptions::copy_out_bytes "
+        "is 0; give it as many bytes as such outputs are leased at once",
+        spec.name);
+  }
   for (size_t i = 0; i < call.targets.size(); ++i) {
     if (spec.outputs[i].role == OutputRole::kStatic) continue;
     const Tensor& target = call.targets[i];

@@ -1,5 +1,5 @@
 // feedback_loop: a value that is fed back, x = f(x), as a decoder's state is. Every step reads the
-// output of the last one where it lies; the loop settles on two graphs and copies nothing.
+// output of the last one where it lies, and the loop settles on a few graphs.
 
 #include <memory>
 #include <string>

@@ -177,9 +177,11 @@ TEST_F(CopyOutTest, AProgramWithoutOutputsTakesNoRoom) {
 TEST_F(CopyOutTest, WithoutARingItIsRefused) {
   session_ = MakeSession();
   program_.emplace(Draw(*session_, {.name = "p", .steps = {Output()}}));
-  for (int i = 0; i < 2; ++i)
+  // On every path, so that nobody finds out at the first replay.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(Copy(), StatusIs(kExhausted));
     ASSERT_OK(RunSketch(*program_, Upload(33, 0)));
-  EXPECT_THAT(Copy(), StatusIs(kExhausted));
+  }
 }
 
 TEST_F(OutputsTest, WriteIntoFillsTheTargetsAtRealExtentsInEveryWay) {

@@ -77,8 +77,8 @@ class [[nodiscard]] Lease {
 
   // The same, after the work queued on `stream` so far, which may still read the outputs: the
   // lane's next use waits for it on the device. For raw pointers that were handed on; a scope does
-  // it by itself. Requires: the context is current. Errors: the driver's; the lease is empty all
-  // the same.
+  // it by itself. Requires: the context is current. Errors: as Read for an empty lease, a session
+  // that is gone and the legacy stream; the driver's. The lease is empty in every case.
   absl::Status Release(CuStream stream);
 
  private:

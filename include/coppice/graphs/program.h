@@ -167,7 +167,8 @@ struct ProgramSpec {
   // Tells programs of one name apart, e.g. by adapter or draft length; see Session::Find.
   std::string variant{};
   // Conditions on symbols (real extents) and scalars under which the program is right, in the
-  // language of base/expression.h. A call that fails one is refused.
+  // language of base/expression.h. A call that fails one is refused. Buckets are not checked: that
+  // a program may run at them is what its claim says.
   std::vector<std::string> guards{};
   // Random numbers that one call uses up; 0: the program has no random state. See RandomWord.
   int64_t random_numbers_per_call = 0;
@@ -182,8 +183,9 @@ struct ProgramSpec {
   }
 
   // Turns the fixed axes of copied inputs that `text` names ("x:0,kv.*:1") into symbols of this
-  // policy and kind, one per entry: an entry ties the axes it names. Outputs keep their dims.
-  // Errors: kInvalidArgument  malformed text; an entry that names no axis or a symbol already.
+  // policy and kind, one per entry, appended in order: an entry ties the axes it names. Outputs
+  // keep their dims. Rename a symbol before a guard or a bound speaks of it. Errors:
+  // kInvalidArgument  malformed text; an entry that names no axis or a symbol already.
   absl::Status AddDynamicAxes(const std::string& text,
                               const PaddingPolicy& policy,
                               SymbolKind kind = SymbolKind::kAuto);

@@ -13,9 +13,10 @@
 //   Lease lease = *session->Run(
 //       {.program = program, .binding = weights, .inputs = inputs, .stream = stream});
 //
-// Paths. A call whose input is an output of an earlier one, still leased, reads it where it lies
-// and is that call's child: its graph is planned around all outputs of the path that are leased. So
-// is a call inside a ChainScope. Every other call is a root: its graph begins at the window's start
+// Paths. A call whose input is an output of an earlier one of the path, still leased, reads it
+// where it lies (if it lies as the bucket would have it; else it is staged) and is that call's
+// child: its graph is planned around all outputs of the path that are leased. So is a call inside a
+// ChainScope. Every other call is a root: its graph begins at the window's start
 // and writes over whatever was borrowed there. Graphs are found by what they were planned around,
 // not by history, so that a loop settles on a few:
 //
@@ -139,7 +140,7 @@ struct SessionOptions {
 // Where a call's outputs go.
 enum class OutputMode : uint8_t {
   kBorrow,     // They stay in the lane's window; see lease.h.
-  kCopyOut,    // Copied behind the graph to memory of the lane's own; see copy_out_bytes.
+  kCopyOut,    // Copied behind the graph to memory of the lane's own; needs copy_out_bytes.
   kWriteInto,  // Copied behind the graph into Call::targets.
 };
 
@@ -157,7 +158,7 @@ struct Call {
       targets{};  // For kWriteInto: one dense tensor per output, at real extents.
 };
 
-// One recorded graph, for people and tools.
+// One recorded graph, or a warm bucket that has none; for people and tools.
 struct NodeInfo {
   std::string program;
   std::string variant;
@@ -288,9 +289,9 @@ class Session {
     std::function<void(int64_t done, int64_t total)> progress;
   };
 
-  // Records `buckets` (one padded extent per symbol each) ahead of traffic, the one with the most
-  // elements first, on inputs of zeros. Buckets recorded already are skipped. Waits for the device;
-  // trims the eager window.
+  // Records `buckets` (one padded extent per symbol each) ahead of traffic, as roots, the one with
+  // the most elements first, on inputs of zeros. Graphs of children are recorded by traffic.
+  // Buckets recorded already are skipped. Waits for the device; trims the eager window.
   //
   // Errors: kInvalidArgument    an extent that is no bucket, scalars that do not fit;
   //         kFailedPrecondition the program mutates static inputs and there is no scratch; the
@@ -309,7 +310,8 @@ class Session {
   void SetSeed(uint64_t seed);
 
   // Drops the graphs of `program`, or of all if null, but those with leased outputs; waits for the
-  // lanes' work. Returns how many. Errors: the driver's.
+  // lanes' work. Returns how many. Their buckets stay warm: the next call records, for
+  // Reason::kEvicted. Errors: the driver's.
   absl::StatusOr<int64_t> Evict(const Program* program);
 
   // Waits until no recording is under way in the background.
