@@ -61,6 +61,10 @@ absl::Status ReadExtents(const Call& call, const Pool& pool, CallShape& shape) {
 }
 
 absl::Status CheckTargets(const Call& call) {
+  if (call.output_mode > OutputMode::kWriteInto) {
+    return InvalidArgument("Session::Run: program '{}' with output mode {}, which does not exist",
+                           call.program->spec.name, static_cast<int>(call.output_mode));
+  }
   if (call.output_mode != OutputMode::kWriteInto) return absl::OkStatus();
   if (call.targets.size() == call.program->spec.outputs.size()) return absl::OkStatus();
   return InvalidArgument("Session::Run: program '{}' has {} outputs, the call {} targets",
@@ -131,6 +135,33 @@ bool Pads(const Program& program, size_t index, int64_t extent, Observe observe)
   return true;
 }
 
+// Whether a tensor of these dims has more bytes at these extents than any device.
+bool IsAstronomical(DType dtype, const Dims& dims, const CallShape& shape) {
+  constexpr int64_t kBytesMax = int64_t{1} << 60;
+  int64_t bytes = SizeOf(dtype);
+  for (const Dim& dim : dims) {
+    const int64_t size = dim.symbol < 0 ? dim.size : shape.real[static_cast<size_t>(dim.symbol)];
+    if (__builtin_mul_overflow(bytes, size, &bytes) || bytes > kBytesMax) return true;
+  }
+  return false;
+}
+
+// Beyond the largest buckets, which the spec was checked at, sizes may be too large to count.
+absl::Status CheckSizes(const Program& program, const CallShape& shape) {
+  const auto check = [&](const auto& tensors) -> absl::Status {
+    for (const auto& tensor : tensors) {
+      if (!IsAstronomical(tensor.dtype, tensor.dims, shape)) continue;
+      return MakeError(absl::StatusCode::kResourceExhausted,
+                       "Session::Run: '{}' of program '{}' has more bytes at this call's extents "
+                       "than any device; make the call smaller",
+                       tensor.name, program.spec.name);
+    }
+    return absl::OkStatus();
+  };
+  COPPICE_RETURN_IF_ERROR(check(program.spec.inputs));
+  return check(program.spec.outputs);
+}
+
 absl::Status Pad(const Program& program, Observe observe, CallShape& shape) {
   for (size_t i = 0; i < program.spec.symbols.size(); ++i) {
     const SymbolSpec& symbol = program.spec.symbols[i];
@@ -148,7 +179,7 @@ absl::Status Pad(const Program& program, Observe observe, CallShape& shape) {
                        symbol.name, extent, program.spec.name, symbol.policy.maximum());
     }
   }
-  return absl::OkStatus();
+  return shape.over_maximum ? CheckSizes(program, shape) : absl::OkStatus();
 }
 
 }  // namespace

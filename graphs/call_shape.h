@@ -37,7 +37,8 @@ enum class Observe : bool { kNo, kYes };
 // that the compiler makes one of the checks.
 //
 // Errors: kInvalidArgument  what does not fit, by name; the first guard that fails;
-//         kOutOfRange       over the largest bucket, and the symbol says so.
+//         kOutOfRange       over the largest bucket, and the symbol says so;
+//         kResourceExhausted  larger than any device.
 absl::Status ReadCall(const Call& call,
                       const Session& session,
                       int lanes,

@@ -46,6 +46,9 @@ absl::Status CheckDims(const ProgramSpec& spec,
     return InvalidArgument("ValidateSpec: program {}: {} has rank {}, at most {} allowed",
                            spec.name, field, dims.size(), kRankMax);
   int64_t bytes_max = SizeOf(dtype);
+  if (bytes_max == 0)
+    return InvalidArgument("ValidateSpec: program {}: {} has dtype {}, which does not exist",
+                           spec.name, field, static_cast<int>(dtype));
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     const Dim& dim = dims[axis];
     if (dim.symbol >= static_cast<int>(spec.symbols.size()))

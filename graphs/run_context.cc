@@ -3,6 +3,7 @@
 #include "graphs/run_context.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/cleanup/cleanup.h"
 
@@ -21,6 +22,11 @@ bool Holds(const Tensor& tensor, DeviceAddress address, int64_t bytes) {
   return tensor.data != 0 && address >= tensor.data &&
          address - tensor.data + static_cast<DeviceAddress>(bytes) <=
              static_cast<DeviceAddress>(RoundedBytes(tensor));
+}
+
+absl::Status CheckStep(const EagerStep& step) {
+  if (step) return absl::OkStatus();
+  return InvalidArgument("Break: without a step; give it the code to run between the graphs");
 }
 
 }  // namespace
@@ -72,6 +78,10 @@ absl::StatusOr<Tensor> RunContext::AllocateOutput(int index) {
 
 absl::StatusOr<DeviceAddress> RunContext::Allocate(int64_t bytes) {
   if (bytes < 1) return InvalidArgument("Allocate: {} bytes; ask for at least 1", bytes);
+  if (bytes > std::numeric_limits<int64_t>::max() - kBufferAlignment) {
+    return MakeError(absl::StatusCode::kResourceExhausted, "Allocate: {} bytes of program '{}'",
+                     bytes, spec_.name);
+  }
   return AllocateBytes(AlignUp(bytes, kBufferAlignment), /*output=*/-1);
 }
 
@@ -91,7 +101,8 @@ absl::Status RunContext::AliasOutput(int index, DeviceAddress address) {
   const auto input = std::find_if(inputs_.begin(), inputs_.end(), [&](const Tensor& other) {
     return Holds(other, address, bytes);
   });
-  if (!of_output && input == inputs_.end() && lane_.pool.Contains(address, 1)) {
+  const bool of_workspace = address - workspace_ < static_cast<DeviceAddress>(workspace_bytes_);
+  if (!of_output && input == inputs_.end() && (lane_.pool.Contains(address, 1) || of_workspace)) {
     return InvalidArgument(
         "AliasOutput: output '{}' of program '{}' would be {} bytes of the session's memory that "
         "are neither an input's nor an output's",
@@ -174,6 +185,7 @@ absl::Status EagerContext::Free(DeviceAddress address) {
 }
 
 absl::Status EagerContext::Break(EagerStep step) {
+  COPPICE_RETURN_IF_ERROR(CheckStep(step));
   if (trace_ != nullptr) trace_->events.push_back({.kind = TraceEvent::Kind::kBreak});
   return step(stream());
 }
@@ -214,6 +226,7 @@ absl::Status RecordContext::Free(DeviceAddress address) {
 }
 
 absl::Status RecordContext::Break(EagerStep step) {
+  COPPICE_RETURN_IF_ERROR(CheckStep(step));
   COPPICE_RETURN_IF_ERROR(Next(TraceEvent::Kind::kBreak).status());
   return capture_.Cut(std::move(step));
 }

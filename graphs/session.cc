@@ -236,8 +236,9 @@ absl::Status Session::Unbind(const Binding& binding) {
   {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     version = binding.version.exchange(nullptr);
+    // Graphs of a version that another binding has are still of use; its memory is not the same.
     for (const std::unique_ptr<Binding>& other : state_->bindings) {
-      if (other->version.load() == version) return absl::OkStatus();
+      if (other->version.load() == version) version = nullptr;
     }
   }
   WaitForRecordings();
@@ -386,8 +387,17 @@ absl::Status Session::Warm(const Program& program,
         "Session::Warm: program '{}' needs a binding made for it by this session, and {} scalars",
         name, program.spec.scalars.size());
   }
+  const auto shares_mutated = [&] {
+    for (size_t i = 0; i < program.statics.size(); ++i) {
+      if (program.spec.inputs[static_cast<size_t>(program.statics[i])].mutated &&
+          options.scratch->tensors[i].data == binding->tensors[i].data) {
+        return true;
+      }
+    }
+    return false;
+  };
   if (program.mutates_statics &&
-      (options.scratch == nullptr || options.scratch == binding || !fits(options.scratch))) {
+      (options.scratch == nullptr || !fits(options.scratch) || shares_mutated())) {
     return FailedPrecondition(
         "Session::Warm: program '{}' mutates static inputs; pass scratch ones in "
         "WarmOptions::scratch",

@@ -41,13 +41,17 @@ absl::Status Session::State::AskRanks(const Request& request,
   const Program& program = *request.call.program;
   vote = {.program = &program, .bucket = bucket, .path = decision.path};
   COPPICE_RETURN_IF_ERROR(options.vote(vote));
-  const bool holds = std::equal(bucket.begin(), bucket.end(), request.shape.padded.begin(),
-                                [](int64_t agreed, int64_t own) { return agreed >= own; });
+  bool holds = true;
+  for (size_t i = 0; i < bucket.size(); ++i) {
+    const int64_t own = request.shape.padded[i];
+    holds &= bucket[i] == own || (bucket[i] > own && internal::IsBucket(program, i, bucket[i]));
+  }
   if (holds && RankOf(vote.path) <= RankOf(decision.path)) return absl::OkStatus();
   return InvalidArgument(
       "Session::Run: the vote on program '{}' agreed on '{}' where this rank can only '{}', or on "
       "a "
-      "bucket smaller than its own; agree on the lowest path and the largest bucket",
+      "bucket that is smaller than its own or none; agree on the lowest path and the largest "
+      "bucket",
       program.spec.name, NameOf(vote.path), NameOf(decision.path));
 }
 

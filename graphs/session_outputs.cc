@@ -31,6 +31,11 @@ Tensor DenseOutput(const ProgramSpec& spec,
   return internal::DenseTensor(address, output.dtype, output.dims, shape.real);
 }
 
+// What a copied output takes in the ring.
+int64_t RingBytes(const Tensor& output) {
+  return output.element_count() == 0 ? 0 : internal::RoundedBytes(output);
+}
+
 }  // namespace
 
 void Session::State::GiveIncluded(const Request& request,
@@ -89,7 +94,7 @@ absl::Status Session::State::ReserveCopyOut(const Request& request,
   const ProgramSpec& spec = request.call.program->spec;
   int64_t bytes = 0;
   for (size_t i = 0; i < spec.outputs.size(); ++i)
-    bytes += internal::RoundedBytes(DenseOutput(spec, i, 0, request.shape));
+    bytes += RingBytes(DenseOutput(spec, i, 0, request.shape));
   if (bytes == 0) return absl::OkStatus();
   const std::optional<Region> region = lane.AllocateRing(bytes);
   if (region) {
@@ -151,7 +156,7 @@ absl::Status Session::State::CopyBehind(const Request& request,
                           : into ? call.targets[i]
                                  : DenseOutput(spec, i, next, request.shape);
     if (!bound) COPPICE_RETURN_IF_ERROR(add(RealOutput(outputs, i, request.shape), target));
-    if (!into) next += static_cast<DeviceAddress>(internal::RoundedBytes(target));
+    if (!into) next += static_cast<DeviceAddress>(RingBytes(target));
     slot->owned.tensors.push_back(target);
   }
   return staging.Launch(call.stream, params);

@@ -1,6 +1,7 @@
 // What may be slow: runs without a graph, recordings, and the ways that a plain call never goes.
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "coppice/base/status.h"
@@ -63,6 +64,17 @@ RunRequest Session::State::RunRequestOf(const Call& call,
   return request;
 }
 
+// Room for staged inputs. What does not fit a window does not fit the session.
+absl::Status Session::State::ReserveStaging(const Program& program,
+                                            int64_t bytes,
+                                            const Lane& lane) const {
+  absl::Status status = pool->Reserve(lane.index, WindowKind::kStaging, bytes);
+  if (status.code() != absl::StatusCode::kOutOfRange) return status;
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "Session::Run: the staged inputs of program '{}': {}", program.spec.name,
+                   MessageOf(status));
+}
+
 // What people see of a bucket, or of a node before it is recorded.
 NodeInfo Session::State::InfoOf(const Request& request, const Lane& lane) {
   const ProgramSpec& spec = request.call.program->spec;
@@ -84,7 +96,7 @@ absl::StatusOr<Lease> Session::State::RunWithoutGraph(const Request& request,
   InputLayout layout = internal::LayOutInputs(
       *call.program, call.binding, request.statics, /*in_place=*/{}, extents,
       {.staging = pool->base(lane.index, WindowKind::kStaging), .nodes = lane.node_base()});
-  COPPICE_RETURN_IF_ERROR(pool->Reserve(lane.index, WindowKind::kStaging, layout.bytes));
+  COPPICE_RETURN_IF_ERROR(ReserveStaging(*call.program, layout.bytes, lane));
   lane.Sweep();
   lane.ReserveSlot();
   COPPICE_RETURN_IF_ERROR(lane.Enter(call.stream));
@@ -135,7 +147,7 @@ absl::StatusOr<std::unique_ptr<Node>> Session::State::MakeNode(const Request& re
   node->layout = internal::LayOutInputs(
       *call.program, call.binding, request.statics, in_place, request.shape.padded,
       {.staging = pool->base(lane.index, WindowKind::kStaging), .nodes = lane.node_base()});
-  COPPICE_RETURN_IF_ERROR(pool->Reserve(lane.index, WindowKind::kStaging, node->layout.bytes));
+  COPPICE_RETURN_IF_ERROR(ReserveStaging(*call.program, node->layout.bytes, lane));
   node->info = InfoOf(request, lane);
   if (gated(*call.program)) node->gate = std::make_unique<internal::Gate>();
   return node;
@@ -220,7 +232,13 @@ void Session::State::RecordJob(internal::BackgroundRecorder::Job& job, CuStream 
   const Call call{.program = job.program, .inputs = {}, .scalars = job.scalars};
   const RunRequest run = RunRequestOf(call, std::span<const int64_t>(bucket.key.words),
                                       job.node->layout, stream, lane);
-  absl::Status recorded = internal::Record(lane, run, bucket.trace, options.audit_keys, *job.node);
+  absl::Status recorded;
+  try {
+    recorded = internal::Record(lane, run, bucket.trace, options.audit_keys, *job.node);
+  } catch (const std::bad_alloc&) {
+    // No call is there to pass it on to: as without room on the device, a later call tries again.
+    recorded = absl::ResourceExhaustedError("no host memory");
+  }
   const std::lock_guard<std::mutex> lock(lane.mutex);
   Reason reason = Reason::kNone;
   // A failure that no call can answer for becomes the bucket's: eager from here on.
@@ -304,7 +322,7 @@ absl::Status Session::State::WarmBucket(const Call& call,
     InputLayout layout = internal::LayOutInputs(
         *call.program, binding, statics, /*in_place=*/{}, shape.padded,
         {.staging = pool->base(lane.index, WindowKind::kStaging), .nodes = lane.node_base()});
-    COPPICE_RETURN_IF_ERROR(pool->Reserve(lane.index, WindowKind::kStaging, layout.bytes));
+    COPPICE_RETURN_IF_ERROR(ReserveStaging(*call.program, layout.bytes, lane));
     COPPICE_RETURN_IF_ERROR(lane.Enter(call.stream));
     internal::ApplyZeros(binding, layout.sources, layout.staging);
     std::copy_n(shape.padded.begin(), call.program->spec.symbols.size(),

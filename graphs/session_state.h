@@ -170,6 +170,9 @@ struct Session::State {
                                  internal::Lane& lane,
                                  const Program& program);
   absl::Status Audit(const Request& request, internal::Lane& lane, internal::Node& node);
+  absl::Status ReserveStaging(const Program& program,
+                              int64_t bytes,
+                              const internal::Lane& lane) const;
   void RecordJob(internal::BackgroundRecorder::Job& job, CuStream stream);
   static NodeInfo InfoOf(const Request& request, const internal::Lane& lane);
   absl::Status WarmBucket(const Call& call,

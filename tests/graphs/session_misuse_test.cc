@@ -1,0 +1,160 @@
+// Goal: what a caller or a callable gets wrong is one clear error, runs nothing and breaks nothing.
+// Method: one mistake per test on affine; a right call afterwards shows that the session goes on.
+
+#include <new>
+#include <vector>
+
+#include "tests/graphs/session_fixture.h"
+
+namespace coppice {
+namespace {
+
+class MisuseTest : public SessionFixture {
+ protected:
+  // A call of affine on a tensor of `n` elements that are all one float.
+  absl::Status RunRepeated(const Affine& affine, int64_t n) {
+    Tensor x = Tensor::Dense(one_.address(), DType::kFloat32, {&n, 1});
+    x.strides[0] = 0;
+    const int64_t scalar = std::bit_cast<int64_t>(2.0);
+    return affine.session
+        ->Run({.program = affine.program,
+               .binding = affine.binding,
+               .inputs = {&x, 1},
+               .scalars = {&scalar, 1},
+               .stream = device_.stream()})
+        .status();
+  }
+
+  // Affine whose hook makes the mistake, and what the call answers.
+  absl::Status RunWithHook(std::function<absl::Status(CallContext&)> hook) {
+    const Affine affine = MakeAffine({.workspace_bytes = 1024}, AffineCallable(std::move(hook)));
+    return Call(affine, 4).status();
+  }
+};
+
+TEST_F(MisuseTest, ExtentsBeyondAnyDeviceAreExhausted) {
+  const Affine affine = MakeAffine();
+  for (const int64_t n : {int64_t{1} << 40, int64_t{1} << 61, int64_t{1} << 62, INT64_MAX}) {
+    EXPECT_THAT(RunRepeated(affine, n), StatusIs(absl::StatusCode::kResourceExhausted)) << n;
+  }
+  EXPECT_EQ(Executions(), 0);
+  ExpectRun(affine, 4, Path::kWarmUp);
+}
+
+TEST_F(MisuseTest, OutputsBeyondAnyDeviceAreExhausted) {
+  ProgramSpec spec = AffineSpec();
+  spec.outputs[0].dims = {Dim::Symbol(0), Dim::Symbol(0), Dim::Symbol(0), Dim::Symbol(0)};
+  const Affine affine = MakeAffine({}, nullptr, spec);
+  EXPECT_THAT(Call(affine, 65536), StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+TEST_F(MisuseTest, AllocationOfAllBytesThereAreIsExhausted) {
+  EXPECT_THAT(
+      RunWithHook([](CallContext& context) { return context.Allocate(INT64_MAX).status(); }),
+      StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+TEST_F(MisuseTest, BreakWithoutAStepIsRefused) {
+  EXPECT_THAT(RunWithHook([](CallContext& context) { return context.Break(nullptr); }),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(MisuseTest, OutputInTheWorkspaceIsRefused) {
+  EXPECT_THAT(
+      RunWithHook([](CallContext& context) { return context.AliasOutput(0, context.workspace()); }),
+      StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(MisuseTest, OutputModeThatDoesNotExistIsRefused) {
+  const Affine affine = MakeAffine();
+  EXPECT_THAT(Call(affine, 4, 2,
+                   [](coppice::Call& call) { call.output_mode = static_cast<OutputMode>(7); }),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(MisuseTest, DTypeThatDoesNotExistMakesTheSpecInvalid) {
+  ProgramSpec spec = AffineSpec();
+  spec.inputs[0].dtype = static_cast<DType>(77);
+  EXPECT_THAT(ValidateSpec(spec), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(MisuseTest, ScratchThatSharesAMutatedInputIsRefused) {
+  const Affine affine = MakeAffine();
+  const DeviceMemory other = *device_.Upload(std::vector<float>{1});
+  const int64_t dims[] = {1};
+  const Binding* scratch = *affine.session->Bind(
+      *affine.program,
+      std::vector<Tensor>{Tensor::Dense(other.address(), DType::kFloat32, dims),
+                          Tensor::Dense(counter_.address(), DType::kFloat32, dims)});
+  const int64_t scalar = 0;
+  EXPECT_THAT(affine.session->Warm(*affine.program, affine.binding, {{std::vector<int64_t>{4}}},
+                                   {&scalar, 1}, {.scratch = scratch}),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(Executions(), 0);
+}
+
+TEST_F(MisuseTest, VoteForWhatIsNoBucketIsRefused) {
+  for (const int64_t bucket : {int64_t{5}, 2 * kLargest, int64_t{1} << 61}) {
+    const Affine affine = MakeAffine({.vote = [bucket](RankVote& vote) {
+      vote.bucket[0] = bucket;
+      vote.unanimous = false;
+      return absl::OkStatus();
+    }});
+    EXPECT_THAT(Call(affine, 4), StatusIs(absl::StatusCode::kInvalidArgument)) << bucket;
+  }
+}
+
+TEST_F(MisuseTest, UnbindWaitsAlsoForAVersionThatAnotherBindingHas) {
+  const Affine affine = MakeAffine();
+  const DeviceMemory pair = *device_.Upload(std::vector<float>{0, 1, 0, 1});
+  const int64_t dims[] = {1};
+  const Binding* bindings[2];
+  for (size_t i = 0; i < 2; ++i) {
+    const DeviceAddress one = pair.address() + (1 + 2 * i) * sizeof(float);
+    bindings[i] = *affine.session->Bind(
+        *affine.program,
+        std::vector<Tensor>{Tensor::Dense(one, DType::kFloat32, dims),
+                            Tensor::Dense(counter_.address(), DType::kFloat32, dims)});
+  }
+  ASSERT_OK(Call(affine, 4, 2, [&](coppice::Call& call) { call.binding = bindings[0]; }).status());
+  ASSERT_OK(affine.session->Unbind(*bindings[0]));
+  EXPECT_EQ(device_.driver().table().StreamQuery(device_.stream()), CuResult::kSuccess);
+}
+
+TEST_F(MisuseTest, CopyOfAnEmptyOutputTakesNoRoom) {
+  const std::unique_ptr<Session> session = MakeSession({.copy_out_bytes = 1});
+  ProgramSpec spec{.name = "empty"};
+  spec.outputs = {{.name = "y", .dims = {Dim::Fixed(0)}}};
+  const Program* program = *session->Register(
+      spec, [](CallContext& context) { return context.AllocateOutput(0).status(); });
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_OK(session->Run({.program = program,
+                            .inputs = {},
+                            .scalars = {},
+                            .stream = device_.stream(),
+                            .output_mode = OutputMode::kCopyOut}));
+  }
+}
+
+TEST_F(MisuseTest, BackgroundRecordingThatRunsOutOfHostMemoryIsTriedAgain) {
+  ProgramSpec spec = AffineSpec();
+  spec.thread_safe = true;
+  bool exhausted = false;
+  const Affine affine = MakeAffine(
+      {.record_in_background = true}, AffineCallable([&](CallContext& context) -> absl::Status {
+        if (context.phase() == Phase::kRecord && !std::exchange(exhausted, true)) {
+          throw std::bad_alloc();
+        }
+        return absl::OkStatus();
+      }),
+      spec);
+  ExpectRun(affine, 4, Path::kWarmUp);
+  for (int i = 0; i < 2; ++i) {
+    ExpectRun(affine, 4, Path::kEager);
+    affine.session->WaitForRecordings();
+  }
+  ExpectRun(affine, 4, Path::kReplay);
+}
+
+}  // namespace
+}  // namespace coppice
