@@ -363,26 +363,27 @@ absl::StatusOr<ChainScope> Session::Chain(int lane) {
   return ChainScope(&chained);
 }
 
-absl::Status Session::Warm(const Program& program,
-                           const Binding* binding,
-                           std::span<const std::vector<int64_t>> buckets,
-                           std::span<const int64_t> scalars,
-                           const WarmOptions& options) {
-  State& state = *state_;
-  COPPICE_RETURN_IF_ERROR(state.Poison());
+// Whether Warm may run `program` on dummy inputs with this binding.
+absl::Status Session::State::CheckWarm(const Session& session,
+                                       const Program& program,
+                                       const Binding* binding,
+                                       std::span<const int64_t> scalars,
+                                       const WarmOptions& warm) {
+  COPPICE_RETURN_IF_ERROR(Poison());
   const char* name = program.spec.name.c_str();
-  if (state.stance.load() != Stance::kRecord || program.spec.gate == GateMode::kAlwaysEager) {
+  if (stance.load() != Stance::kRecord || program.spec.gate == GateMode::kAlwaysEager) {
     return FailedPrecondition(
         "Session::Warm: the session's stance or the spec forbids recording program '{}'", name);
   }
-  if (options.lane < 0 || options.lane >= static_cast<int>(state.lanes.size())) {
-    return InvalidArgument("Session::Warm: lane {} of {}", options.lane, state.lanes.size());
+  if (warm.lane < 0 || warm.lane >= static_cast<int>(lanes.size())) {
+    return InvalidArgument("Session::Warm: lane {} of {}", warm.lane, lanes.size());
   }
   const auto fits = [&](const Binding* given) {
     return given == nullptr ? !program.binds()
                             : given->program == &program && given->version.load() != nullptr;
   };
-  if (program.session != this || !fits(binding) || scalars.size() != program.spec.scalars.size()) {
+  if (program.session != &session || !fits(binding) ||
+      scalars.size() != program.spec.scalars.size()) {
     return InvalidArgument(
         "Session::Warm: program '{}' needs a binding made for it by this session, and {} scalars",
         name, program.spec.scalars.size());
@@ -390,19 +391,29 @@ absl::Status Session::Warm(const Program& program,
   const auto shares_mutated = [&] {
     for (size_t i = 0; i < program.statics.size(); ++i) {
       if (program.spec.inputs[static_cast<size_t>(program.statics[i])].mutated &&
-          options.scratch->tensors[i].data == binding->tensors[i].data) {
+          warm.scratch->tensors[i].data == binding->tensors[i].data) {
         return true;
       }
     }
     return false;
   };
   if (program.mutates_statics &&
-      (options.scratch == nullptr || !fits(options.scratch) || shares_mutated())) {
+      (warm.scratch == nullptr || !fits(warm.scratch) || shares_mutated())) {
     return FailedPrecondition(
         "Session::Warm: program '{}' mutates static inputs; pass scratch ones in "
         "WarmOptions::scratch",
         name);
   }
+  return absl::OkStatus();
+}
+
+absl::Status Session::Warm(const Program& program,
+                           const Binding* binding,
+                           std::span<const std::vector<int64_t>> buckets,
+                           std::span<const int64_t> scalars,
+                           const WarmOptions& options) {
+  State& state = *state_;
+  COPPICE_RETURN_IF_ERROR(state.CheckWarm(*this, program, binding, scalars, options));
   std::vector<CallShape> shapes;
   for (size_t i = 0; i < buckets.size(); ++i) {
     bool valid = buckets[i].size() == program.spec.symbols.size();
@@ -413,7 +424,7 @@ absl::Status Session::Warm(const Program& program,
     }
     if (valid) continue;
     return InvalidArgument("Session::Warm: bucket {} of program '{}' is no bucket of its policies",
-                           i, name);
+                           i, program.spec.name);
   }
   // The largest first: the pool grows once.
   const auto elements = [&](const CallShape& shape) {

@@ -175,6 +175,11 @@ struct Session::State {
                               const internal::Lane& lane) const;
   void RecordJob(internal::BackgroundRecorder::Job& job, CuStream stream);
   static NodeInfo InfoOf(const Request& request, const internal::Lane& lane);
+  absl::Status CheckWarm(const Session& session,
+                         const Program& program,
+                         const Binding* binding,
+                         std::span<const int64_t> scalars,
+                         const WarmOptions& warm);
   absl::Status WarmBucket(const Call& call,
                           const internal::CallShape& shape,
                           const Binding* scratch,
