@@ -61,6 +61,8 @@ absl::Status ReadExtents(const Call& call, const Pool& pool, CallShape& shape) {
 }
 
 absl::Status CheckTargets(const Call& call) {
+  if (call.output_mode == OutputMode::kBorrow) [[likely]]
+    return absl::OkStatus();
   if (call.output_mode > OutputMode::kWriteInto) {
     return InvalidArgument("Session::Run: program '{}' with output mode {}, which does not exist",
                            call.program->spec.name, static_cast<int>(call.output_mode));
@@ -192,7 +194,7 @@ absl::Status ReadCall(const Call& call,
                       CallShape& shape) {
   COPPICE_RETURN_IF_ERROR(CheckCall(call, session, lanes));
   COPPICE_RETURN_IF_ERROR(ReadExtents(call, pool, shape));
-  if (call.program->guards.guard_count() > 0) [[unlikely]]
+  if (call.program->guarded) [[unlikely]]
     COPPICE_RETURN_IF_ERROR(CheckGuards(call, shape));
   return Pad(*call.program, observe, shape);
 }

@@ -233,6 +233,7 @@ class Program {
   std::vector<int> device_scalars;               // Spec indices of those in the parameter block.
   bool binds() const { return !statics.empty() || !static_outputs.empty(); }
 
+  bool guarded = false;
   bool plain = false;  // Nothing but a node decides how its calls run.
   bool mutates_statics = false;
   bool mutates_copies = false;

@@ -123,6 +123,7 @@ absl::StatusOr<const Program*> Session::Register(ProgramSpec spec, Callable call
   program->spec = std::move(spec);
   program->callable = std::move(callable);
   COPPICE_ASSIGN_OR_RETURN(program->guards, CompileGuards(program->spec));
+  program->guarded = program->guards.guard_count() > 0;
   SplitInputs(*program);
   if (program->spec.random_numbers_per_call > 0) program->random_word = RandomWord(program->spec);
   program->plain = !state_->options.vote && !state_->options.audit_keys &&

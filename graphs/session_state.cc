@@ -115,10 +115,15 @@ absl::Status Session::State::Stage(const Request& request, InputLayout& layout) 
   internal::FillStaging(request.call, request.shape, request.random, layout);
   if (request.call.poison == Poison::kOff) [[likely]]
     return staging.Launch(request.call.stream, layout.staging);
-  StagingParams poisoned_params = layout.staging;
-  internal::ApplyPoison(*request.call.program, request.call.poison, layout.sources,
-                        poisoned_params);
-  return staging.Launch(request.call.stream, poisoned_params);
+  return StagePoisoned(request, layout);
+}
+
+// Apart, because its copy of the parameters would weigh on every call.
+absl::Status Session::State::StagePoisoned(const Request& request,
+                                           const InputLayout& layout) const {
+  StagingParams params = layout.staging;
+  internal::ApplyPoison(*request.call.program, request.call.poison, layout.sources, params);
+  return staging.Launch(request.call.stream, params);
 }
 
 // Fills what a node is about to write: whatever was borrowed there, and its own temporaries.

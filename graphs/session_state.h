@@ -71,6 +71,7 @@ struct Session::State {
                         internal::Lane& lane,
                         const internal::Node& node,
                         const internal::Slot* again);
+  absl::Status StagePoisoned(const Request& request, const internal::InputLayout& layout) const;
   absl::Status Launch(const Request& request,
                       internal::Lane& lane,
                       internal::Node& node,

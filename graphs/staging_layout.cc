@@ -131,13 +131,14 @@ void FillStaging(const Call& call,
     params.header.words[word++] = static_cast<int64_t>(random.seed);
     params.header.words[word++] = random.offset;
   }
-  layout.real_elements = 0;
-  for (size_t i = 0; i < layout.sources.size(); ++i) {
-    const InputLayout::Source& source = layout.sources[i];
+  int64_t elements = 0;
+  StagedCopy* copy = params.copies;
+  for (const InputLayout::Source& source : layout.sources) {
     const Tensor& tensor = source.bound ? call.binding->tensors[static_cast<size_t>(source.index)]
                                         : call.inputs[static_cast<size_t>(source.index)];
-    layout.real_elements += SetSource(tensor, params.copies[i]);
+    elements += SetSource(tensor, *copy++);
   }
+  layout.real_elements = elements;
 }
 
 bool PaddingIsFree(const Program& program, const InputSpec& input) {
