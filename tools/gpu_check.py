@@ -376,7 +376,7 @@ def plan(binaries, tables, dry_run, budget):
     """The stages, in order. The probe writes its tables into the folder `tables`."""
     device, driver = ("host", "emulator") if dry_run else ("cuda", "cuda")
     on_device = ["--device", device]
-    probe = [(section, [f"--device={device}", f"--output={tables}", section], 60,
+    probe = [(section, [f"--device={device}", f"--output={tables}", section], 120,
               judge_table(tables, prefix)) for section, prefix in SECTIONS.items()]
     return [
         device_stage(binaries, dry_run, on_device),
@@ -388,7 +388,7 @@ def plan(binaries, tables, dry_run, budget):
             ("verified", ["run", *on_device, "--requests", "100", "--verify=all", "--json",
                           "--quiet"], 90, judge_report("mismatches", "comparisons", "replays"))]),
         stage_of(binaries, "bench", "coppice", [
-            ("dispatch", ["bench", "dispatch", "--json"], 40, judge_dispatch),
+            ("dispatch", ["bench", "dispatch", "--json"], 120, judge_dispatch),
             ("record", ["bench", "record", *on_device, "--json"], 40,
              judge_report("record_us_p50", "driver_us_p50"))]),
         memcheck_stage(binaries, dry_run),
