@@ -1,0 +1,46 @@
+// The books of a pool: bytes by kind, exact, and the most there ever were.
+//
+// Every byte is in one kind; the total is the sum of the kinds. `graphs` is an estimate from a
+// table, because no driver tells what an executable graph occupies; all others are counted where
+// they are mapped or reported. Nothing is inferred from free device memory.
+//
+// Units: bytes. Threads: plain values.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace coppice {
+
+enum class MemoryKind : uint8_t {
+  kNodes,      // Mapped under the lanes' node windows, where plans lie on top of each other.
+  kEager,      // Mapped under the eager windows: warm-up and eager runs, and their leases.
+  kStaging,    // Mapped under the staging windows: padded inputs and parameter blocks.
+  kCopyOut,    // Mapped under the copy-out windows.
+  kWorkspace,  // Mapped under the workspace windows, for libraries.
+  kConstants,  // Mapped under the constants window.
+  kSpare,      // Physical handles that no window has mapped, kept for the next growth.
+  kIncluded,   // Memory of graphs that the caller's captures include.
+  kGraphs,     // Executable graphs, as the driver keeps them: an estimate.
+  kExternal,   // What the application said that it holds itself.
+};
+inline constexpr int kMemoryKindCount = 10;
+
+// "nodes", "eager", "staging", "copy_out", "workspace", "constants", "spare", "included", "graphs",
+// "external".
+const char* NameOf(MemoryKind kind);
+
+struct MemoryUsage {
+  std::array<int64_t, kMemoryKindCount> bytes{};  // By MemoryKind.
+  std::array<int64_t, kMemoryKindCount> peak{};   // The most each kind ever had.
+  int64_t total = 0;                              // Sum of `bytes`, counted by itself.
+  int64_t total_peak = 0;
+  int64_t budget = 0;  // What the total may reach; 0: no budget.
+
+  int64_t of(MemoryKind kind) const { return bytes[static_cast<size_t>(kind)]; }
+  int64_t peak_of(MemoryKind kind) const { return peak[static_cast<size_t>(kind)]; }
+  friend bool operator==(const MemoryUsage&, const MemoryUsage&) = default;
+};
+
+}  // namespace coppice

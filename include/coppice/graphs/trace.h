@@ -1,0 +1,66 @@
+// What happened in a session, as a stream of small events, and the file that keeps it.
+//
+// A trace answers what the counters cannot: which bucket took which bytes when, why a call did not
+// replay, and whether memory was ever used twice at once. `coppice prof` reads it.
+//
+// The file is text, one JSON value per line: objects define, arrays happened. A definition comes
+// before the first event that names it. A session that ends well writes `end` last.
+//
+//   {"schema":"coppice.trace/1","device":...,"lanes":1,"granularity":2097152,"budget":0}
+//   {"program":0,"name":"decode","variant":"","symbols":["batch"]}
+//   {"bucket":3,"program":0,"lane":0,"extents":[8]}
+//   {"node":5,"bucket":3,"height":4096,"live":4096,"method":"size","graph_nodes":12,
+//    "exec_bytes":122880,"record_ns":81000,"reason":"new_bucket","around":[[0,1024]],
+//    "buffers":[[offset,bytes,output,[lower,upper,...]],...]}
+//   [time_ns,"call",lane,call,bucket,node,"path","reason",real_elements,padded_elements]
+//   [time_ns,"bytes",lane,"kind",bytes,total]
+//   ...
+//
+// In a node, `output` is the index of the output that the buffer is, or -1; `around` and `buffers`
+// are in bytes from the start of the lane's node window, lifetimes in steps of the program's trace.
+//
+// Units: bytes; nanoseconds since the session was made; elements where named so. Threads: plain
+// values.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace coppice {
+
+// What an event says, and the meaning of its `values` in order. "lane" is in every event; -1 where
+// it concerns the session as a whole.
+enum class TraceEventKind : uint8_t {
+  kCall,     // call number, bucket or -1, node or -1, Path, Reason, real elements, padded elements.
+             // Call numbers count per lane, from 1.
+  kRecord,   // node: it exists from here on. Its definition comes first.
+  kEvict,    // node: it is gone, its number is not used again.
+  kBytes,    // MemoryKind, bytes of that kind from here on, bytes of all kinds.
+  kOutputs,  // call, node or -1: somebody leases what the call made. With a node, its outputs lie
+             // where the node's plan says.
+  kUse,      // call, call of the outputs: a call reads a leased output where it lies.
+  kRelease,  // call: nobody leases what it made any more, as far as the lane has noticed.
+  kExpire,   // call, call: the outputs of the first were overwritten by the second.
+  kSuspend,  // No values: the session has given its memory back ...
+  kResume,   // ... and has it again, at the same addresses.
+  kDropped,  // count: so many events of this lane were lost here, because the ring was full.
+  kEnd,      // No values: the session ended, everything was written.
+};
+inline constexpr int kTraceEventKindCount = 12;
+
+// "call", "record", "evict", "bytes", "outputs", "use", "release", "expire", "suspend", "resume",
+// "dropped", "end".
+const char* NameOf(TraceEventKind kind);
+
+// What SessionOptions::trace asks for.
+struct TraceOptions {
+  std::string path;                  // The file to write, made anew; empty: no trace.
+  int64_t events_per_lane = 65'536;  // Of the ring. >= 16.
+  // What a call does that finds the ring full: wait until the file has taken what is in it, or drop
+  // the event and count it.
+  bool wait_when_full = false;
+};
+
+}  // namespace coppice
