@@ -63,7 +63,7 @@ std::string Svg::Finish() const {
       R"(viewBox="0 0 {0:.0f} {1:.0f}" font-family="sans-serif">)"
       "\n"
       R"(<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" )"
-      R"(patternTransform="rotate(45)"><line x1="0" y1="0" x2="0" y2="6" )"
+      R"svg(patternTransform="rotate(45)"><line x1="0" y1="0" x2="0" y2="6" )svg"
       R"(style="stroke:#000;stroke-width:1.5;stroke-opacity:0.45"/></pattern></defs>)"
       "\n"
       R"(<rect width="100%" height="100%" style="fill:#fff"/>)"
