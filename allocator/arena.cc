@@ -80,6 +80,8 @@ Arena::~Arena() {
     ReleaseDoubtful(window);
     ReleaseAll(base(window), windows_[static_cast<size_t>(window)].handles);
   }
+  for (const Handle& spare : spares_)
+    driver_.table().MemRelease(spare.handle);
   const size_t reserved = static_cast<size_t>(window_bytes_) * windows_.size();
   driver_.table().MemAddressFree(base_, reserved);
 }
@@ -96,13 +98,9 @@ absl::Status Arena::Grow(int window, int64_t bytes) {
   }
   const RelaxedCaptureScope relaxed(driver_);
   ReleaseDoubtful(window);
-  const int64_t missing = AlignUp(bytes, granularity_) - grown.mapped_bytes;
+  const int64_t missing = MissingBytes(window, bytes);
   const DeviceAddress end = start + static_cast<DeviceAddress>(grown.mapped_bytes);
   std::vector<Handle> handles;
-  // Host memory first, so that no handle is lost for want of a place to note it.
-  const auto count = static_cast<size_t>(CeilDivide(missing, handle_bytes_));
-  handles.reserve(count);
-  grown.handles.reserve(grown.handles.size() + count);
   absl::Cleanup undo = [&] { ReleaseAll(end, handles); };
   if (absl::Status status = MapHandles(end, missing, handles); !status.ok())
     return WithFigures(status, missing, grown.mapped_bytes);
@@ -112,6 +110,7 @@ absl::Status Arena::Grow(int window, int64_t bytes) {
           end, static_cast<size_t>(missing), &access, size_t{1});
       !status.ok())
     return WithFigures(status, missing, grown.mapped_bytes);
+  grown.handles.reserve(grown.handles.size() + handles.size());
   std::move(undo).Cancel();
   grown.handles.insert(grown.handles.end(), handles.begin(), handles.end());
   grown.mapped_bytes += missing;
@@ -128,6 +127,7 @@ absl::StatusOr<int64_t> Arena::Trim(int window, int64_t bytes) {
     const Handle last = trimmed.handles.back();
     const int64_t offset = trimmed.mapped_bytes - last.bytes;
     if (offset < bytes) break;
+    spares_.reserve(spares_.size() + 1);
     trimmed.handles.pop_back();
     trimmed.mapped_bytes = offset;
     // A driver that reports an error of earlier work has unmapped, one that refuses has not.
@@ -137,9 +137,24 @@ absl::StatusOr<int64_t> Arena::Trim(int window, int64_t bytes) {
       trimmed.doubtful = last;
       return status;
     }
-    COPPICE_RETURN_IF_ERROR(driver_.Call<&DriverTable::MemRelease>(last.handle));
+    const auto larger = std::find_if(spares_.begin(), spares_.end(),
+                                     [&](const Handle& spare) { return spare.bytes > last.bytes; });
+    spares_.insert(larger, last);
+    spare_bytes_ += last.bytes;
   }
   return before - trimmed.mapped_bytes;
+}
+
+int64_t Arena::MissingBytes(int window, int64_t bytes) const {
+  return std::max<int64_t>(AlignUp(bytes, granularity_) - mapped_bytes(window), 0);
+}
+
+int64_t Arena::CreatedBytes(int window, int64_t bytes) const {
+  int64_t missing = MissingBytes(window, bytes);
+  for (size_t i = spares_.size(); i-- > 0;) {
+    if (spares_[i].bytes <= missing) missing -= spares_[i].bytes;
+  }
+  return missing;
 }
 
 DeviceAddress Arena::base(int window) const {
@@ -152,13 +167,37 @@ int64_t Arena::mapped_bytes(int window) const {
   return windows_[static_cast<size_t>(window)].mapped_bytes;
 }
 
-absl::Status Arena::MapHandles(DeviceAddress address, int64_t bytes, std::vector<Handle>& handles) {
+absl::Status Arena::ReleaseSpares() {
+  const RelaxedCaptureScope relaxed(driver_);
+  while (!spares_.empty()) {
+    const Handle spare = spares_.back();
+    spares_.pop_back();
+    spare_bytes_ -= spare.bytes;
+    COPPICE_RETURN_IF_ERROR(driver_.Call<&DriverTable::MemRelease>(spare.handle));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Arena::Handle> Arena::TakeHandle(int64_t bytes) {
+  for (size_t i = spares_.size(); i-- > 0;) {
+    const Handle spare = spares_[i];
+    if (spare.bytes > bytes) continue;
+    spares_.erase(spares_.begin() + static_cast<ptrdiff_t>(i));
+    spare_bytes_ -= spare.bytes;
+    return spare;
+  }
   const CuMemAllocationProperties properties = PropertiesOf(device_);
+  Handle made{.bytes = std::min(handle_bytes_, bytes)};
+  COPPICE_RETURN_IF_ERROR(driver_.Call<&DriverTable::MemCreate>(
+      &made.handle, static_cast<size_t>(made.bytes), &properties, 0u));
+  return made;
+}
+
+absl::Status Arena::MapHandles(DeviceAddress address, int64_t bytes, std::vector<Handle>& handles) {
   while (bytes > 0) {
-    Handle next{.bytes = std::min(handle_bytes_, bytes)};
+    handles.reserve(handles.size() + 1);
+    COPPICE_ASSIGN_OR_RETURN(const Handle next, TakeHandle(bytes));
     const size_t size = static_cast<size_t>(next.bytes);
-    COPPICE_RETURN_IF_ERROR(
-        driver_.Call<&DriverTable::MemCreate>(&next.handle, size, &properties, 0u));
     const CuResult mapped = driver_.table().MemMap(address, size, 0, next.handle, 0);
     if (mapped != CuResult::kSuccess) {
       driver_.table().MemRelease(next.handle);

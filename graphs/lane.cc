@@ -14,6 +14,26 @@ namespace {
 // the leases that are held.
 constexpr size_t kSweepMax = 8;
 
+const absl::Status& StatusOf(const absl::Status& status) {
+  return status;
+}
+const absl::Status& StatusOf(const absl::StatusOr<DeviceAddress>& answer) {
+  return answer.status();
+}
+
+// Asks again after room was made, which what others do meanwhile may undo.
+template <typename Ask>
+auto AskWithRoom(Lane& lane, MemoryKind need, const Ask& ask) {
+  constexpr int kAttempts = 3;
+  auto answer = ask();
+  for (int attempt = 1; attempt < kAttempts && !answer.ok() && lane.make_room; ++attempt) {
+    const std::optional<int64_t> shortage = BudgetShortage(StatusOf(answer));
+    if (!shortage || !lane.make_room(lane, *shortage, need).ok()) break;
+    answer = ask();
+  }
+  return answer;
+}
+
 // The lane's hold ends. Cost: deletes the slot if its lease is gone.
 void Abandon(Slot* slot) {
   const int before = slot->holders.fetch_and(~Slot::kLaneHolds, std::memory_order_acq_rel);
@@ -48,6 +68,13 @@ absl::Status Lane::Wait() const {
   if (last_stream == nullptr) return absl::OkStatus();
   COPPICE_RETURN_IF_ERROR(handoff.Record(last_stream));
   return handoff.Synchronize();
+}
+
+absl::Status Lane::Drain() {
+  COPPICE_RETURN_IF_ERROR(Wait());
+  completed_call = calls;
+  progress_call = 0;
+  return absl::OkStatus();
 }
 
 absl::Status Lane::WaitForStream(CuStream stream) const {
@@ -143,6 +170,50 @@ void Lane::Sweep() {
     return true;
   };
   parked.erase(std::remove_if(parked.begin(), parked.end(), dropped), parked.end());
+}
+
+absl::Status Lane::Reserve(WindowKind kind, int64_t bytes) {
+  const absl::Status reserved = AskWithRoom(*this, static_cast<MemoryKind>(kind),
+                                            [&] { return pool.Reserve(index, kind, bytes); });
+  if (kind == WindowKind::kNodes && usable != kAbsent)
+    usable = pool.mapped_bytes(index, WindowKind::kNodes);
+  return reserved;
+}
+
+absl::StatusOr<DeviceAddress> Lane::AllocateEager(int64_t bytes) {
+  return AskWithRoom(*this, MemoryKind::kEager, [&] { return pool.AllocateEager(index, bytes); });
+}
+
+absl::Status Lane::Charge(MemoryKind kind, int64_t bytes) {
+  return AskWithRoom(*this, kind, [&] { return pool.Charge(kind, bytes); });
+}
+
+absl::StatusOr<DeviceAddress> Lane::AllocateConstant(int64_t bytes) {
+  return AskWithRoom(*this, MemoryKind::kConstants, [&] { return pool.AllocateConstant(bytes); });
+}
+
+absl::Status Lane::UnmapAbove(int64_t top) {
+  if (usable <= 0 || recordings > 0) return absl::OkStatus();
+  int64_t kept = top;
+  for (const Slot* slot : window) {
+    if (!slot->node->output_regions.empty())
+      kept = std::max(kept, slot->node->output_regions.back().end());
+  }
+  if (kept >= usable) return absl::OkStatus();
+  COPPICE_RETURN_IF_ERROR(Drain());
+  const absl::Status unmapped = pool.Trim(index, WindowKind::kNodes, kept).status();
+  usable = pool.mapped_bytes(index, WindowKind::kNodes);
+  return unmapped;
+}
+
+absl::Status Lane::CheckPresent(const char* where) const {
+  if (suspended)
+    return FailedPrecondition("{}: the session is suspended; call Resume before", where);
+  if (lent) {
+    return FailedPrecondition("{}: the memory of lane {} is lent; end the loan before", where,
+                              index);
+  }
+  return absl::OkStatus();
 }
 
 const Slot* Lane::FindHeld(const std::vector<Region>& footprint) const {

@@ -4,11 +4,15 @@
 // node window that nobody wrote over are in `window`; those of a path are what a child is planned
 // around.
 //
+// Physical memory under the lane's windows comes and goes. A node runs only if `usable` covers it,
+// which one comparison of a replay finds out; whoever takes memory away lowers it.
+//
 // Threads: everything below `mutex` is guarded by it.
 
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -57,8 +61,10 @@ struct Lane {
   // on the host if the driver refuses that.
   absl::Status Join(CuStream stream);
 
-  // Waits on the host for the lane's last work; for everything queued on `stream`.
+  // Waits on the host for the lane's last work; Drain also notes that it has run; for everything
+  // queued on `stream`.
   absl::Status Wait() const;
+  absl::Status Drain();
   absl::Status WaitForStream(CuStream stream) const;
 
   // The last call known to have run, with all before it. Makes up to two driver calls.
@@ -78,6 +84,22 @@ struct Lane {
   }
   // A slot held by a lease too. Requires: ReserveSlot. Puts it where its kind belongs.
   Slot& TakeSlot(Slot::Kind kind);
+
+  // Pool::Reserve and Pool::AllocateEager for this lane; where the budget refuses, after room was
+  // made. Errors: as theirs.
+  absl::Status Reserve(WindowKind kind, int64_t bytes);
+  absl::StatusOr<DeviceAddress> AllocateEager(int64_t bytes);
+  // Pool::Charge, likewise.
+  absl::Status Charge(MemoryKind kind, int64_t bytes);
+
+  absl::StatusOr<DeviceAddress> AllocateConstant(int64_t bytes);
+
+  // Unmaps the node window above `top` and above what slots show. Waits for the lane's work. Does
+  // nothing while the window is lent, suspended or recorded into.
+  absl::Status UnmapAbove(int64_t top);
+
+  // Whether calls may use the lane's memory. Errors: kFailedPrecondition  suspended or lent.
+  absl::Status CheckPresent(const char* where) const;
 
   // Takes back the slots whose lease was dropped: of the window; of everything.
   void SweepWindow();
@@ -118,6 +140,16 @@ struct Lane {
   uint64_t completed_call = 0;
   uint64_t progress_call = 0;  // 0: nothing is marked.
   bool chain_open = false;
+  // Bytes of the node window that nodes may use: those mapped, or kAbsent.
+  static constexpr int64_t kAbsent = -1;
+  int64_t usable = 0;
+  bool suspended = false;
+  bool lent = false;
+  int recordings = 0;          // In the background, under way or waiting.
+  const Node* busy = nullptr;  // Of the call under way: not to be evicted.
+  // Frees bytes of the budget for a need of this kind, this lane's lock being held; null: there is
+  // no budget. Set once.
+  std::function<absl::Status(Lane& lane, int64_t bytes, MemoryKind need)> make_room;
   std::vector<Slot*> window;  // Unexpired, in the node window, in order of calls.
   std::vector<Slot*> parked;  // Leased otherwise, or expired; but for the ring's.
   std::vector<Slot*> ring;    // In order of allocation.

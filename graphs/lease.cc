@@ -68,6 +68,7 @@ absl::StatusOr<ReadScope> Lease::Read(CuStream stream) const {
   COPPICE_RETURN_IF_ERROR(CheckReader(slot_, stream));
   Lane& lane = *slot_->lane;
   const std::lock_guard<std::mutex> lock(lane.mutex);
+  COPPICE_RETURN_IF_ERROR(lane.CheckPresent("Lease::Read"));
   if (slot_->expired()) {
     return FailedPrecondition(
         "Lease::Read: output '{}' of program '{}' (call {} on lane {}) was overwritten by call {} "

@@ -20,6 +20,7 @@
 
 #include "coppice/allocator/plan.h"
 #include "coppice/allocator/planner.h"
+#include "coppice/allocator/pool.h"
 #include "coppice/base/tensor.h"
 #include "coppice/graphs/guards.h"
 #include "coppice/graphs/program.h"
@@ -161,6 +162,29 @@ struct Bucket {
   NodeInfo info;              // While there is no node.
 };
 
+// Bytes that executable graphs are charged with, given back when they go.
+class GraphCharge {
+ public:
+  GraphCharge() = default;
+  GraphCharge(Pool& pool, int64_t bytes) : pool_(&pool), bytes_(bytes) {}
+  GraphCharge(GraphCharge&& other) noexcept
+      : pool_(std::exchange(other.pool_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  GraphCharge& operator=(GraphCharge&& other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~GraphCharge() {
+    if (pool_ != nullptr) pool_->Discharge(MemoryKind::kGraphs, bytes_);
+  }
+
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  Pool* pool_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
 // One CUDA graph of a node, and what runs behind it.
 struct Segment {
   std::optional<GraphExec> exec;  // Empty if nothing was captured.
@@ -175,9 +199,11 @@ struct Audited {
 
 struct Node {
   NodeKey key;
+  int64_t top = 0;  // End of its footprint: what must be mapped when it runs.
   Bucket* bucket = nullptr;
   Reason made_for = Reason::kNewBucket;
   InputLayout layout;
+  GraphCharge charge;  // For the segments' graphs, which go first.
   std::vector<Segment> segments;
   OutputTable outputs;
   std::vector<Region> footprint;       // Window bytes it writes, sorted and disjoint.

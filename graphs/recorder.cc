@@ -14,6 +14,7 @@
 #include "coppice/allocator/planner.h"
 #include "coppice/base/status.h"
 #include "coppice/runtime/graph.h"
+#include "coppice/runtime/graph_memory.h"
 
 #include "graphs/nvtx.h"
 
@@ -212,6 +213,7 @@ void SetRegions(const Lane& lane, const Trace& trace, const Plan& plan, Node& no
   for (size_t i = 0; i < buffers.size(); ++i)
     node.footprint.push_back({.offset = plan.offsets[i], .bytes = buffers[i].bytes});
   Normalize(node.footprint);
+  node.top = node.footprint.empty() ? 0 : node.footprint.back().end();
   for (const Tensor& tensor : node.outputs.tensors) {
     if (const std::optional<Region> region = lane.RegionOf(tensor))
       node.output_regions.push_back(*region);
@@ -235,11 +237,29 @@ absl::StatusOr<std::vector<Segment>> Instantiate(const Driver& driver,
   return segments;
 }
 
-RecordTarget NodeWindow(Lane& lane) {
-  return {.reserve = [&lane](int64_t height) -> absl::StatusOr<DeviceAddress> {
-    COPPICE_RETURN_IF_ERROR(lane.pool.Reserve(lane.index, WindowKind::kNodes, height));
+RecordTarget NodeWindow(Lane& lane, LaneLock lock) {
+  return {.reserve = [&lane, lock](int64_t height) -> absl::StatusOr<DeviceAddress> {
+    COPPICE_RETURN_IF_ERROR(lock == LaneLock::kHeld
+                                ? lane.Reserve(WindowKind::kNodes, height)
+                                : lane.pool.Reserve(lane.index, WindowKind::kNodes, height));
     return lane.node_base();
   }};
+}
+
+// Books what the graphs of these pieces are going to take.
+absl::StatusOr<GraphCharge> ChargeFor(Lane& lane,
+                                      const std::vector<SegmentedCapture::Piece>& pieces,
+                                      LaneLock lock) {
+  int64_t bytes = 0;
+  for (const SegmentedCapture::Piece& piece : pieces) {
+    if (piece.topology.nodes.empty()) continue;
+    COPPICE_ASSIGN_OR_RETURN(const int64_t graph,
+                             GraphMemoryModel::Documented().BytesOf(lane.driver, piece.topology));
+    bytes += graph;
+  }
+  COPPICE_RETURN_IF_ERROR(lock == LaneLock::kHeld ? lane.Charge(MemoryKind::kGraphs, bytes)
+                                                  : lane.pool.Charge(MemoryKind::kGraphs, bytes));
+  return GraphCharge(lane.pool, bytes);
 }
 
 }  // namespace
@@ -312,17 +332,23 @@ absl::StatusOr<Recording> PlanAndCapture(Lane& lane,
                             request.program->spec.name);
 }
 
-absl::Status Record(
-    Lane& lane, const RunRequest& request, const Trace& trace, bool audit, Node& node) {
+absl::Status Record(Lane& lane,
+                    const RunRequest& request,
+                    const Trace& trace,
+                    bool audit,
+                    LaneLock lock,
+                    Node& node) {
   const NvtxRange range("record");
   const auto start = std::chrono::steady_clock::now();
   const std::vector<Region> live =
       node.key.surroundings == nullptr ? std::vector<Region>() : node.key.surroundings->live;
-  const RecordTarget target = NodeWindow(lane);
+  const RecordTarget target = NodeWindow(lane, lock);
   COPPICE_ASSIGN_OR_RETURN(Recording recording,
                            PlanAndCapture(lane, request, trace, live, target, audit));
+  COPPICE_ASSIGN_OR_RETURN(GraphCharge charge, ChargeFor(lane, recording.pieces, lock));
   COPPICE_ASSIGN_OR_RETURN(node.segments,
                            Instantiate(lane.driver, request.stream, std::move(recording.pieces)));
+  node.charge = std::move(charge);
   node.outputs = {.spec = &request.program->spec, .tensors = std::move(recording.outputs)};
   SetRegions(lane, trace, recording.planned.plan, node);
   if (audit) {
@@ -338,6 +364,7 @@ absl::Status Record(
   node.info.plan_method = recording.planned.method;
   node.info.graphs = static_cast<int64_t>(node.segments.size());
   node.info.graph_nodes = static_cast<int64_t>(recording.topology.nodes.size());
+  node.info.exec_bytes = node.charge.bytes();
   node.info.record_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
           .count();
@@ -345,9 +372,9 @@ absl::Status Record(
 }
 
 absl::Status AuditAgain(Lane& lane, const RunRequest& request, const Trace& trace, Node& node) {
-  COPPICE_ASSIGN_OR_RETURN(
-      const KernelNodes again,
-      CaptureKernels(lane, request, trace, node.audited->planned, NodeWindow(lane)));
+  COPPICE_ASSIGN_OR_RETURN(const KernelNodes again,
+                           CaptureKernels(lane, request, trace, node.audited->planned,
+                                          NodeWindow(lane, LaneLock::kHeld)));
   COPPICE_RETURN_IF_ERROR(CompareKernels(request.program->spec.name, node.audited->kernels, again));
   node.audited.reset();
   return absl::OkStatus();

@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -68,11 +69,18 @@ absl::StatusOr<Recording> PlanAndCapture(Lane& lane,
                                          const RecordTarget& target,
                                          bool audit);
 
+// Whether a recording holds its lane's lock, and may so make room in the budget.
+enum class LaneLock : uint8_t { kHeld, kFree };
+
 // Records `node`, which knows its key and layout, as graphs in the lane's node window, planned
-// around its surroundings. On success the node is complete; on failure it is as before.
-// Errors: as PlanAndCapture.
-absl::Status Record(
-    Lane& lane, const RunRequest& request, const Trace& trace, bool audit, Node& node);
+// around its surroundings. On success the node is complete and its graphs are charged; on failure
+// it is as before. Errors: as PlanAndCapture; kResourceExhausted also if the budget has no room.
+absl::Status Record(Lane& lane,
+                    const RunRequest& request,
+                    const Trace& trace,
+                    bool audit,
+                    LaneLock lock,
+                    Node& node);
 
 // Captures an audited node's program once more, at a later call, and drops the result: the last
 // part of the audit, for what changes between calls. Errors: as PlanAndCapture.

@@ -101,8 +101,7 @@ absl::Status RunContext::AliasOutput(int index, DeviceAddress address) {
   const auto input = std::find_if(inputs_.begin(), inputs_.end(), [&](const Tensor& other) {
     return Holds(other, address, bytes);
   });
-  const bool of_workspace = address - workspace_ < static_cast<DeviceAddress>(workspace_bytes_);
-  if (!of_output && input == inputs_.end() && (lane_.pool.Contains(address, 1) || of_workspace)) {
+  if (!of_output && input == inputs_.end() && lane_.pool.Contains(address, 1)) {
     return InvalidArgument(
         "AliasOutput: output '{}' of program '{}' would be {} bytes of the session's memory that "
         "are neither an input's nor an output's",
@@ -202,8 +201,7 @@ void EagerContext::KeepOutputs(std::vector<DeviceAddress>& allocations) {
 }
 
 absl::StatusOr<DeviceAddress> EagerContext::AllocateBytes(int64_t bytes, int output) {
-  COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address,
-                           lane_.pool.AllocateEager(lane_.index, bytes));
+  COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address, lane_.AllocateEager(bytes));
   absl::Cleanup undo = [&] { lane_.pool.FreeEager(lane_.index, address); };
   live_[address] = {.buffer = buffer_count_, .output = output};
   std::move(undo).Cancel();

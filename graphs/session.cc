@@ -30,19 +30,22 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Context& context,
                                                          const SessionOptions& options) {
   if (options.lanes < 1 || options.warmup_runs < 1 || options.window_bytes < 0 ||
       options.workspace_bytes < 0 || options.copy_out_bytes < 0 ||
-      options.graphs_per_program_max < 0 || options.rerecords_per_bucket_max < 0) {
+      options.graphs_per_program_max < 0 || options.rerecords_per_bucket_max < 0 ||
+      options.budget_bytes < 0) {
     return InvalidArgument(
         "Session::Create: lanes {}, warmup_runs {}, window_bytes {}, workspace_bytes {}, "
-        "copy_out_bytes {}, graphs_per_program_max {}, rerecords_per_bucket_max {}; lanes and "
-        "warmup_runs must be at least 1 and nothing negative",
+        "copy_out_bytes {}, graphs_per_program_max {}, rerecords_per_bucket_max {}, budget_bytes "
+        "{}; lanes and warmup_runs must be at least 1 and nothing negative",
         options.lanes, options.warmup_runs, options.window_bytes, options.workspace_bytes,
-        options.copy_out_bytes, options.graphs_per_program_max, options.rerecords_per_bucket_max);
+        options.copy_out_bytes, options.graphs_per_program_max, options.rerecords_per_bucket_max,
+        options.budget_bytes);
   }
   const Driver& driver = context.driver();
-  COPPICE_ASSIGN_OR_RETURN(
-      std::unique_ptr<Pool> pool,
-      Pool::Create(driver, context.device(),
-                   {.lanes = options.lanes, .window_bytes = options.window_bytes}));
+  COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Pool> pool,
+                           Pool::Create(driver, context.device(),
+                                        {.lanes = options.lanes,
+                                         .window_bytes = options.window_bytes,
+                                         .budget_bytes = options.budget_bytes}));
   COPPICE_ASSIGN_OR_RETURN(StagingKernels staging, StagingKernels::Load(driver));
   auto state = std::make_unique<State>(context, options, std::move(pool), std::move(staging));
   for (int lane = 0; lane < options.lanes; ++lane) {
@@ -54,10 +57,13 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Context& context,
     COPPICE_RETURN_IF_ERROR(
         state->pool->Reserve(lane, WindowKind::kCopyOut, options.copy_out_bytes));
     state->lanes.back()->ring_bytes = options.copy_out_bytes / kBufferAlignment * kBufferAlignment;
-    if (options.workspace_bytes == 0) continue;
-    COPPICE_ASSIGN_OR_RETURN(DeviceMemory workspace,
-                             DeviceMemory::Create(driver, options.workspace_bytes));
-    state->workspaces.push_back(std::move(workspace));
+    COPPICE_RETURN_IF_ERROR(
+        state->pool->Reserve(lane, WindowKind::kWorkspace, options.workspace_bytes));
+    if (options.budget_bytes == 0) continue;
+    state->lanes.back()->make_room = [raw = state.get()](Lane& asking, int64_t bytes,
+                                                         MemoryKind need) {
+      return raw->MakeRoom(asking, bytes, need);
+    };
   }
   if (options.record_in_background) {
     COPPICE_ASSIGN_OR_RETURN(
@@ -78,6 +84,7 @@ Session::~Session() {
         COPPICE_CHECK(slot->open_scopes == 0, "a read scope outlives its session");
     }
     COPPICE_CHECK(!lane->chain_open, "a chain outlives its session");
+    COPPICE_CHECK(!lane->lent, "a loan outlives its session");
     // A dead context cannot be waited for by either way, and has nothing in flight.
     if (!lane->Wait().ok()) (void)lane->WaitForStream(lane->last_stream).ok();
   }
@@ -439,6 +446,7 @@ absl::Status Session::Warm(const Program& program,
   });
   Lane& lane = *state.lanes[static_cast<size_t>(options.lane)];
   const std::lock_guard<std::mutex> lock(lane.mutex);
+  COPPICE_RETURN_IF_ERROR(lane.CheckPresent("Session::Warm"));
   const Call call{.program = &program,
                   .binding = binding,
                   .inputs = {},
@@ -455,7 +463,8 @@ absl::Status Session::Warm(const Program& program,
   COPPICE_RETURN_IF_ERROR(state.Remember(lane.own_stream.Synchronize()));
   // Calls before may still use what their leases gave back, if no warm-up ran behind them.
   COPPICE_RETURN_IF_ERROR(state.Remember(lane.Wait()));
-  return state.Remember(state.pool->TrimEager(lane.index).status());
+  COPPICE_RETURN_IF_ERROR(state.Remember(state.pool->TrimEager(lane.index).status()));
+  return state.Remember(state.pool->ReleaseSpares());
 }
 
 void Session::SetStance(Stance stance) {
@@ -488,17 +497,6 @@ void Session::WaitForRecordings() {
   if (state_->background != nullptr) state_->background->Wait();
 }
 
-absl::Status Session::Trim() {
-  COPPICE_RETURN_IF_ERROR(state_->Poison());
-  for (const std::unique_ptr<Lane>& lane : state_->lanes) {
-    const std::lock_guard<std::mutex> lock(lane->mutex);
-    lane->Sweep();
-    COPPICE_RETURN_IF_ERROR(state_->Remember(lane->Wait()));
-    COPPICE_RETURN_IF_ERROR(state_->Remember(state_->pool->TrimEager(lane->index).status()));
-  }
-  return absl::OkStatus();
-}
-
 SessionStats Session::stats() const {
   SessionStats total;
   for (const std::unique_ptr<Lane>& lane : state_->lanes) {
@@ -512,6 +510,7 @@ SessionStats Session::stats() const {
     total.captures_retried += part.captures_retried;
     total.recordings += part.recordings;
     total.evictions += part.evictions;
+    total.remaps += part.remaps;
     total.inputs_in_place += part.inputs_in_place;
     total.inputs_demoted += part.inputs_demoted;
     total.stream_switches += part.stream_switches;

@@ -43,17 +43,23 @@ absl::Status CheckIncludable(const Call& call, const Pool& pool) {
 
 }  // namespace
 
-absl::StatusOr<DeviceAddress> Session::State::KeepMemory(int64_t bytes) {
+absl::StatusOr<DeviceAddress> Session::State::KeepMemory(Lane& lane, int64_t bytes) {
   // The caller captures, perhaps in a mode that forbids allocations.
   const RelaxedCaptureScope relaxed(driver);
-  COPPICE_ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Create(driver, bytes));
+  COPPICE_RETURN_IF_ERROR(lane.Charge(MemoryKind::kIncluded, bytes));
+  absl::StatusOr<DeviceMemory> memory = DeviceMemory::Create(driver, bytes);
+  if (!memory.ok()) {
+    pool->Discharge(MemoryKind::kIncluded, bytes);
+    return memory.status();
+  }
   const std::lock_guard<std::mutex> lock(mutex);
-  included.push_back(std::move(memory));
+  included.push_back(*std::move(memory));
   return included.back().address();
 }
 
 absl::StatusOr<Lease> Session::State::Include(Request& request, Lane& lane) {
   const Call& call = request.call;
+  COPPICE_RETURN_IF_ERROR(lane.CheckPresent("Session::Include"));
   COPPICE_RETURN_IF_ERROR(CheckIncludable(call, *pool));
   CuCaptureStatus capturing = CuCaptureStatus::kNone;
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::StreamIsCapturing>(call.stream, &capturing));
@@ -67,12 +73,13 @@ absl::StatusOr<Lease> Session::State::Include(Request& request, Lane& lane) {
   }
   InputLayout sizes = internal::LayOutInputs(*call.program, call.binding, request.statics, {},
                                              request.shape.padded, {});
-  COPPICE_ASSIGN_OR_RETURN(const DeviceAddress staged, KeepMemory(sizes.bytes));
+  COPPICE_ASSIGN_OR_RETURN(const DeviceAddress staged, KeepMemory(lane, sizes.bytes));
   InputLayout layout = internal::LayOutInputs(*call.program, call.binding, request.statics, {},
                                               request.shape.padded, {.staging = staged});
   internal::FillStaging(call, request.shape, request.random, layout);
   const internal::RecordTarget target{
-      .reserve = [this](int64_t height) { return KeepMemory(std::max<int64_t>(height, 1)); },
+      .reserve = [this,
+                  &lane](int64_t height) { return KeepMemory(lane, std::max<int64_t>(height, 1)); },
       .prologue = [&](CuStream stream) { return staging.Launch(stream, layout.staging); }};
   const internal::RunRequest run =
       RunRequestOf(call, request.shape.padded, layout, lane.own_stream.handle(), lane);

@@ -23,8 +23,8 @@ constexpr int kMovesMax = 4;
 // What a graph is worth: cheap to record again, large and long unused is worth little.
 double WorthOf(const Node& node, const Lane& lane) {
   const auto age = static_cast<double>(lane.calls - node.last_call + 1);
-  const auto nodes = static_cast<double>(std::max<int64_t>(node.info.graph_nodes, 1));
-  return static_cast<double>(node.info.record_ns) / (age * nodes);
+  const auto bytes = static_cast<double>(std::max<int64_t>(node.charge.bytes(), 1));
+  return static_cast<double>(node.info.record_ns) / (age * bytes);
 }
 
 }  // namespace
@@ -47,19 +47,24 @@ bool Session::State::OverLimit(const Request& request,
          bucket->rerecords >= options.rerecords_per_bucket_max;
 }
 
-// Drops the graph worth least, but none that may be running and none whose outputs are leased.
-absl::StatusOr<bool> Session::State::EvictOne(const Program& program, Lane& lane) {
-  lane.Sweep();
+// None goes that may be running or whose outputs are leased.
+absl::StatusOr<bool> Session::State::EvictOne(const Program* program, Lane& lane) const {
   COPPICE_ASSIGN_OR_RETURN(const uint64_t completed, lane.FindCompletedCall());
-  NodeTable& table = program.lanes[static_cast<size_t>(lane.index)];
+  const auto index = static_cast<size_t>(lane.index);
+  NodeTable* table = nullptr;
   Node* victim = nullptr;
-  for (const auto& [key, node] : table.nodes) {
-    if (node->leases > 0 || node->last_call > completed) continue;
-    if (victim == nullptr || WorthOf(*node, lane) < WorthOf(*victim, lane)) victim = node.get();
+  for (const Program* each : Programs()) {
+    if (program != nullptr && each != program) continue;
+    for (const auto& [key, node] : each->lanes[index].nodes) {
+      if (node->leases > 0 || node->last_call > completed || node.get() == lane.busy) continue;
+      if (victim != nullptr && WorthOf(*node, lane) >= WorthOf(*victim, lane)) continue;
+      victim = node.get();
+      table = &each->lanes[index];
+    }
   }
   if (victim == nullptr) return false;
   lane.timer.Forget(*victim);
-  table.Remove(*victim);
+  table->Remove(*victim);
   ++lane.stats.evictions;
   return true;
 }

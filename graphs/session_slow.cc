@@ -1,8 +1,12 @@
 // What may be slow: runs without a graph, recordings, and the ways that a plain call never goes.
 
 #include <algorithm>
+#include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
+
+#include "absl/cleanup/cleanup.h"
 
 #include "coppice/base/status.h"
 
@@ -15,6 +19,7 @@ namespace coppice {
 using internal::Bucket;
 using internal::InputLayout;
 using internal::Lane;
+using internal::LaneLock;
 using internal::Node;
 using internal::OutputTable;
 using internal::Region;
@@ -57,18 +62,16 @@ RunRequest Session::State::RunRequestOf(const Call& call,
                      .extents = extents.first(call.program->spec.symbols.size()),
                      .scalars = call.scalars,
                      .stream = stream};
-  if (!workspaces.empty()) {
-    request.workspace = workspaces[static_cast<size_t>(lane.index)].address();
+  if (options.workspace_bytes > 0) {
+    request.workspace = pool->base(lane.index, WindowKind::kWorkspace);
     request.workspace_bytes = options.workspace_bytes;
   }
   return request;
 }
 
 // Room for staged inputs. What does not fit a window does not fit the session.
-absl::Status Session::State::ReserveStaging(const Program& program,
-                                            int64_t bytes,
-                                            const Lane& lane) const {
-  absl::Status status = pool->Reserve(lane.index, WindowKind::kStaging, bytes);
+absl::Status Session::State::ReserveStaging(const Program& program, int64_t bytes, Lane& lane) {
+  absl::Status status = lane.Reserve(WindowKind::kStaging, bytes);
   if (status.code() != absl::StatusCode::kOutOfRange) return status;
   return MakeError(absl::StatusCode::kResourceExhausted,
                    "Session::Run: the staged inputs of program '{}': {}", program.spec.name,
@@ -164,6 +167,7 @@ absl::Status Session::State::Settle(absl::Status recorded,
       return absl::OkStatus();
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kOutOfRange:
+      if (options.on_budget == OnLimit::kError && BudgetShortage(recorded)) return recorded;
       reason = Reason::kByteLimit;
       return absl::OkStatus();
     case absl::StatusCode::kAborted:
@@ -200,6 +204,7 @@ absl::StatusOr<Lease> Session::State::RecordAndReplay(const Request& request,
                            MakeNode(request, lane, bucket, decision.reason));
   if (options.record_in_background && call.program->spec.thread_safe) {
     bucket.state = Bucket::State::kRecording;
+    ++lane.recordings;
     background->Add({.lane = &lane,
                      .program = call.program,
                      .scalars = {call.scalars.begin(), call.scalars.end()},
@@ -209,8 +214,9 @@ absl::StatusOr<Lease> Session::State::RecordAndReplay(const Request& request,
   const RunRequest run =
       RunRequestOf(call, request.shape.padded, node->layout, lane.own_stream.handle(), lane);
   Reason reason = Reason::kNone;
-  COPPICE_RETURN_IF_ERROR(Settle(
-      internal::Record(lane, run, bucket.trace, options.audit_keys, *node), lane, bucket, reason));
+  COPPICE_RETURN_IF_ERROR(
+      Settle(internal::Record(lane, run, bucket.trace, options.audit_keys, LaneLock::kHeld, *node),
+             lane, bucket, reason));
   if (reason != Reason::kNone)
     return RunWithoutGraph(request, lane, {.path = Path::kEager, .reason = reason});
   Node& recorded = Publish(std::move(node), lane, *call.program);
@@ -232,14 +238,26 @@ void Session::State::RecordJob(internal::BackgroundRecorder::Job& job, CuStream 
   const Call call{.program = job.program, .inputs = {}, .scalars = job.scalars};
   const RunRequest run = RunRequestOf(call, std::span<const int64_t>(bucket.key.words),
                                       job.node->layout, stream, lane);
-  absl::Status recorded;
-  try {
-    recorded = internal::Record(lane, run, bucket.trace, options.audit_keys, *job.node);
-  } catch (const std::bad_alloc&) {
-    // No call is there to pass it on to: as without room on the device, a later call tries again.
-    recorded = absl::ResourceExhaustedError("no host memory");
+  const auto record = [&]() -> absl::Status {
+    try {
+      return internal::Record(lane, run, bucket.trace, options.audit_keys, LaneLock::kFree,
+                              *job.node);
+    } catch (const std::bad_alloc&) {
+      // No call is there to pass it on to: as without room on the device, a later call tries again.
+      return absl::ResourceExhaustedError("no host memory");
+    }
+  };
+  absl::Status recorded = record();
+  if (const std::optional<int64_t> shortage = BudgetShortage(recorded)) {
+    std::unique_lock<std::mutex> room(lane.mutex);
+    const bool made = MakeRoom(lane, *shortage, MemoryKind::kNodes).ok();
+    room.unlock();
+    if (made) recorded = record();
   }
   const std::lock_guard<std::mutex> lock(lane.mutex);
+  --lane.recordings;
+  if (lane.usable != Lane::kAbsent)
+    lane.usable = pool->mapped_bytes(lane.index, WindowKind::kNodes);
   Reason reason = Reason::kNone;
   // A failure that no call can answer for becomes the bucket's: eager from here on.
   const absl::Status settled = Remember(Settle(std::move(recorded), lane, bucket, reason));
@@ -261,8 +279,20 @@ absl::Status Session::State::Audit(const Request& request, Lane& lane, Node& nod
   return audited;
 }
 
+// Makes the node's memory usable again, if it was taken away. False if there is no room for it.
+absl::StatusOr<bool> Session::State::MapAgain(Lane& lane, const Node& node) {
+  if (node.top <= lane.usable) return true;
+  const absl::Status mapped = lane.Reserve(WindowKind::kNodes, node.top);
+  if (mapped.code() == absl::StatusCode::kResourceExhausted && stance.load() != Stance::kStrict)
+    return false;
+  COPPICE_RETURN_IF_ERROR(mapped);
+  ++lane.stats.remaps;
+  return true;
+}
+
 absl::StatusOr<Lease> Session::State::RunUnusual(Request& request, Lane& lane, Node* node) {
   const Program& program = *request.call.program;
+  COPPICE_RETURN_IF_ERROR(lane.CheckPresent("Session::Run"));
   if (node == nullptr && DemoteMoved(request, lane)) {
     request.statics = request.call.binding->version.load(std::memory_order_acquire);
     node = FindNode(request, lane);
@@ -275,8 +305,15 @@ absl::StatusOr<Lease> Session::State::RunUnusual(Request& request, Lane& lane, N
   }
   COPPICE_RETURN_IF_ERROR(decision.status);
   if (decision.evict) {
-    COPPICE_ASSIGN_OR_RETURN(const bool evicted, EvictOne(program, lane));
+    lane.Sweep();
+    COPPICE_ASSIGN_OR_RETURN(const bool evicted, EvictOne(&program, lane));
     if (!evicted) decision = {.path = Path::kEager, .reason = Reason::kGraphLimit};
+  }
+  lane.busy = node;
+  const absl::Cleanup idle = [&lane] { lane.busy = nullptr; };
+  if (decision.path == Path::kReplay) {
+    COPPICE_ASSIGN_OR_RETURN(const bool usable, MapAgain(lane, *node));
+    if (!usable) decision = {.path = Path::kEager, .reason = Reason::kByteLimit};
   }
   switch (decision.path) {
     case Path::kReplay:
@@ -339,7 +376,8 @@ absl::Status Session::State::WarmBucket(const Call& call,
   }
   const RunRequest run =
       RunRequestOf(call, shape.padded, node->layout, lane.own_stream.handle(), lane);
-  COPPICE_RETURN_IF_ERROR(internal::Record(lane, run, bucket.trace, options.audit_keys, *node));
+  COPPICE_RETURN_IF_ERROR(
+      internal::Record(lane, run, bucket.trace, options.audit_keys, LaneLock::kHeld, *node));
   ++lane.stats.recordings;
   Publish(std::move(node), lane, *call.program);
   return absl::OkStatus();

@@ -227,7 +227,7 @@ absl::StatusOr<Lease> Session::State::RunInLane(Request& request, Lane& lane) {
   if (request.shape.in_pool || lane.chain_open) [[unlikely]]
     COPPICE_RETURN_IF_ERROR(FindPlace(request, lane));
   Node* node = FindNode(request, lane);
-  if (node != nullptr && call.program->plain &&
+  if (node != nullptr && node->top <= lane.usable && call.program->plain &&
       stance.load(std::memory_order_relaxed) != Stance::kEager) [[likely]] {
     return Replay(request, lane, *node);
   }

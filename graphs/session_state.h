@@ -28,6 +28,21 @@
 
 namespace coppice {
 
+namespace internal {
+
+struct Constant {
+  DeviceAddress address = 0;
+  int64_t bytes = 0;
+  ConstantSource source;
+};
+
+struct SavedBytes {
+  DeviceAddress address = 0;
+  std::vector<std::byte> bytes;
+};
+
+}  // namespace internal
+
 struct Session::State {
   // One call on its way: what was found out about it so far.
   struct Request {
@@ -171,9 +186,8 @@ struct Session::State {
                                  internal::Lane& lane,
                                  const Program& program);
   absl::Status Audit(const Request& request, internal::Lane& lane, internal::Node& node);
-  absl::Status ReserveStaging(const Program& program,
-                              int64_t bytes,
-                              const internal::Lane& lane) const;
+  static absl::Status ReserveStaging(const Program& program, int64_t bytes, internal::Lane& lane);
+  absl::StatusOr<bool> MapAgain(internal::Lane& lane, const internal::Node& node);
   void RecordJob(internal::BackgroundRecorder::Job& job, CuStream stream);
   static NodeInfo InfoOf(const Request& request, const internal::Lane& lane);
   absl::Status CheckWarm(const Session& session,
@@ -196,7 +210,9 @@ struct Session::State {
                  const internal::Lane& lane,
                  const internal::Bucket* bucket,
                  Reason reason) const;
-  static absl::StatusOr<bool> EvictOne(const Program& program, internal::Lane& lane);
+  // Drops the graph of the lane that is worth least, of `program` or of all if null. False if there
+  // is none that may go.
+  absl::StatusOr<bool> EvictOne(const Program* program, internal::Lane& lane) const;
   static int64_t EvictIdle(const Program& program,
                            internal::Lane& lane,
                            const internal::StaticVersion* version);
@@ -205,6 +221,22 @@ struct Session::State {
   static bool CanDemote(const Program& program, size_t index);
   static absl::StatusOr<const internal::StaticVersion*> VersionOf(
       const Program& program, const std::vector<Tensor>& tensors);
+
+  // What memory comes and goes: session_memory.cc.
+  // Frees bytes of the budget for `lane`, whose lock is held: idle memory first, then graphs, if
+  // the options allow. OK if it has found some; errors: kResourceExhausted, or the driver's.
+  absl::Status MakeRoom(internal::Lane& lane, int64_t bytes, MemoryKind need);
+  // Takes physical memory that is idle from the lane's windows, but for its node window unless
+  // `nodes`. Waits for the lane's work.
+  absl::Status FreeIdle(internal::Lane& lane, bool nodes) const;
+  // Locks all lanes when no recording is under way.
+  std::vector<std::unique_lock<std::mutex>> LockIdle() const;
+  absl::Status CheckSuspendable(const SuspendOptions& suspend) const;
+  // Copies what must survive a suspension to the host, and back. Under all lanes' locks.
+  absl::Status Save(const SuspendOptions& suspend);
+  absl::Status Restore();
+  absl::Status Fill(const Stream& stream, const internal::Constant& constant) const;
+  void MarkSuspended(bool suspended);
 
   // Modes that a plain session does not have: session_modes.cc.
   absl::Status AskRanks(const Request& request,
@@ -218,7 +250,7 @@ struct Session::State {
 
   // The caller's captures: session_include.cc.
   absl::StatusOr<Lease> Include(Request& request, internal::Lane& lane);
-  absl::StatusOr<DeviceAddress> KeepMemory(int64_t bytes);
+  absl::StatusOr<DeviceAddress> KeepMemory(internal::Lane& lane, int64_t bytes);
 
   absl::Status Remember(absl::Status status);
   absl::Status Poison();  // The first sticky error; OK if there was none.
@@ -235,7 +267,6 @@ struct Session::State {
   const SessionOptions options;
   const std::unique_ptr<Pool> pool;
   const StagingKernels staging;
-  std::vector<DeviceMemory> workspaces;  // One per lane, or none.
   std::vector<std::unique_ptr<internal::Lane>> lanes;
 
   std::atomic<Stance> stance;
@@ -247,6 +278,12 @@ struct Session::State {
   std::vector<std::unique_ptr<Binding>> bindings;
 
   std::vector<DeviceMemory> included;  // Windows of what the caller's captures include.
+
+  // Under the first lane's lock, which a suspension holds with all others.
+  std::vector<internal::Constant> constants;
+  int64_t external_bytes = 0;
+  std::vector<internal::SavedBytes> saved;
+  SuspendedConstants suspended_constants = SuspendedConstants::kSave;
 
   std::unique_ptr<internal::BackgroundRecorder> background;  // If the options ask for one.
 };

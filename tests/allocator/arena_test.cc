@@ -113,8 +113,7 @@ TEST_F(ArenaTest, HandlesHaveAtMost64MiBByDefault) {
   const std::unique_ptr<Arena> arena = MakeArena({.window_count = 1, .window_bytes = kGiB});
   ASSERT_OK(arena->Grow(0, 64 * kMiB));
   EXPECT_EQ(creates(), 1);
-  ASSERT_OK(arena->Trim(0, 0));
-  ASSERT_OK(arena->Grow(0, 64 * kMiB + 1));
+  ASSERT_OK(arena->Grow(0, 128 * kMiB + 1));
   EXPECT_EQ(creates(), 3);
 }
 
@@ -153,19 +152,38 @@ TEST_F(ArenaTest, GrowRefusesMoreThanTheWindow) {
   EXPECT_EQ(arena->mapped_bytes(1), 0);
 }
 
-TEST_F(ArenaTest, TrimReleasesTheHandlesThatLieWhollyAbove) {
+TEST_F(ArenaTest, TrimUnmapsTheHandlesThatLieWhollyAboveAndKeepsThem) {
   const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
   ASSERT_OK(arena->Grow(0, 3 * kHandle));
   ASSERT_OK(arena->Grow(0, 3 * kHandle + kGranule));
   ASSERT_OK(arena->Trim(0, kHandle + 1));
   EXPECT_EQ(arena->mapped_bytes(0), 2 * kHandle);
   EXPECT_EQ(device_.ledger().MappedBytes(arena->base(0), kWindow), 2 * kHandle);
-  EXPECT_EQ(device_.ledger().created_bytes(), 2 * kHandle);
   EXPECT_EQ(unmaps(), 2);
+  EXPECT_EQ(releases(), 0);
+  EXPECT_EQ(arena->spare_bytes(), kHandle + kGranule);
+  ASSERT_OK(arena->ReleaseSpares());
+  EXPECT_EQ(arena->spare_bytes(), 0);
+  EXPECT_EQ(device_.ledger().created_bytes(), 2 * kHandle);
   EXPECT_EQ(releases(), 2);
 }
 
-TEST_F(ArenaTest, TrimReturnsTheBytesReleased) {
+TEST_F(ArenaTest, GrowTakesSpareHandlesThatFitTheLargestFirst) {
+  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(2, kWindow));
+  ASSERT_OK(arena->Grow(0, kHandle));
+  ASSERT_OK(arena->Grow(0, kHandle + kGranule));
+  ASSERT_OK(arena->Trim(0, 0));
+  const int64_t before = creates();
+  EXPECT_EQ(arena->CreatedBytes(1, kHandle), 0);
+  EXPECT_EQ(arena->CreatedBytes(1, kHandle + 3 * kGranule), 2 * kGranule);
+  EXPECT_EQ(arena->MissingBytes(1, kHandle + 3 * kGranule - 1), kHandle + 3 * kGranule);
+  ASSERT_OK(arena->Grow(1, kHandle + kGranule));
+  EXPECT_EQ(creates(), before);
+  EXPECT_EQ(arena->spare_bytes(), 0);
+  EXPECT_EQ(arena->CreatedBytes(1, kGranule), 0);
+}
+
+TEST_F(ArenaTest, TrimReturnsTheBytesUnmapped) {
   const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
   ASSERT_OK(arena->Grow(0, kHandle + kGranule));
   COPPICE_ASSERT_OK_AND_ASSIGN(const int64_t none, arena->Trim(0, kHandle + 1));
@@ -174,7 +192,6 @@ TEST_F(ArenaTest, TrimReturnsTheBytesReleased) {
   EXPECT_EQ(tail, kGranule);
   COPPICE_ASSERT_OK_AND_ASSIGN(const int64_t rest, arena->Trim(0, 0));
   EXPECT_EQ(rest, kHandle);
-  EXPECT_EQ(device_.ledger().created_bytes(), 0);
 }
 
 TEST_F(ArenaTest, GrowsAgainAtTheSameAddressesAfterATrim) {
@@ -309,9 +326,10 @@ TEST(ArenaFaultTest, AFailedTrimKeepsWhatIsBelowAndReleasesTheRestLater) {
   ASSERT_OK(arena->Grow(0, 3 * kGranule));
   EXPECT_THAT(arena->Trim(0, 0), StatusIs(absl::StatusCode::kInternal));
   EXPECT_EQ(arena->mapped_bytes(0), kGranule);
-  EXPECT_EQ(device.emulator().live().physical_bytes, 2 * kGranule);
+  EXPECT_EQ(arena->spare_bytes(), kGranule);
   g_calls_left = 100;
   EXPECT_OK(arena->Trim(0, 0));
+  EXPECT_OK(arena->ReleaseSpares());
   EXPECT_EQ(device.emulator().live().physical_bytes, 0);
 }
 

@@ -5,7 +5,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -30,6 +33,17 @@ Emulator::Options WithMemory(int64_t bytes) {
   return options;
 }
 
+// The books with these bytes by kind, no more ever having been there.
+MemoryUsage Booked(const std::vector<std::pair<MemoryKind, int64_t>>& kinds,
+                   MemoryUsage usage = {}) {
+  for (const auto& [kind, bytes] : kinds) {
+    usage.bytes[static_cast<size_t>(kind)] = usage.peak[static_cast<size_t>(kind)] = bytes;
+    usage.total += bytes;
+  }
+  usage.total_peak = usage.total;
+  return usage;
+}
+
 class PoolTest : public testing::Test {
  protected:
   std::unique_ptr<Pool> MakePool(const Pool::Options& options) {
@@ -43,7 +57,7 @@ class PoolTest : public testing::Test {
 
 TEST_F(PoolTest, StartsWithoutPhysicalMemory) {
   const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
-  EXPECT_EQ(pool->usage(), Pool::Usage());
+  EXPECT_EQ(pool->usage(), MemoryUsage());
   EXPECT_EQ(device_.ledger().created_bytes(), 0);
   EXPECT_EQ(pool->lanes(), 2);
   EXPECT_EQ(pool->window_bytes(), 64 * kMiB);
@@ -62,12 +76,12 @@ TEST_F(PoolTest, RejectsOptionsOutOfRange) {
   }
 }
 
-TEST_F(PoolTest, EveryLaneHasFourWindowsOfItsOwn) {
+TEST_F(PoolTest, EveryLaneHasFiveWindowsOfItsOwn) {
   const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
   DeviceAddress expected = pool->base(0, WindowKind::kNodes);
   for (int lane = 0; lane < 2; ++lane) {
-    for (const WindowKind kind :
-         {WindowKind::kNodes, WindowKind::kEager, WindowKind::kStaging, WindowKind::kCopyOut}) {
+    for (const WindowKind kind : {WindowKind::kNodes, WindowKind::kEager, WindowKind::kStaging,
+                                  WindowKind::kCopyOut, WindowKind::kWorkspace}) {
       EXPECT_EQ(pool->base(lane, kind), expected);
       const std::optional<Pool::Place> place = pool->Locate(expected + 64 * kMiB - 1);
       ASSERT_TRUE(place.has_value());
@@ -81,7 +95,8 @@ TEST_F(PoolTest, EveryLaneHasFourWindowsOfItsOwn) {
 TEST_F(PoolTest, ReserveMapsTheHeightRoundedUpToTheGranularity) {
   const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
   ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule + 256));
-  EXPECT_EQ(pool->usage(), (Pool::Usage{.height = kGranule + 256, .nodes_mapped = 2 * kGranule}));
+  EXPECT_EQ(pool->usage(),
+            Booked({{MemoryKind::kNodes, 2 * kGranule}}, {.height = kGranule + 256}));
   EXPECT_EQ(device_.ledger().MappedBytes(pool->base(0, WindowKind::kNodes), 64 * kMiB),
             2 * kGranule);
 }
@@ -101,23 +116,24 @@ TEST_F(PoolTest, HeightIsTheMaximumOverNodesInAnyOrder) {
   ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 3 * kGranule));
   ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 2 * kGranule));
   EXPECT_EQ(pool->usage().height, 3 * kGranule);
-  EXPECT_EQ(pool->usage().nodes_mapped, 3 * kGranule);
+  EXPECT_EQ(pool->usage().of(MemoryKind::kNodes), 3 * kGranule);
   ASSERT_OK(pool->Reserve(1, WindowKind::kNodes, 2 * kGranule));
   EXPECT_EQ(pool->usage().height, 3 * kGranule);
-  EXPECT_EQ(pool->usage().nodes_mapped, 5 * kGranule);
+  EXPECT_EQ(pool->usage().of(MemoryKind::kNodes), 5 * kGranule);
 }
 
 TEST_F(PoolTest, OnlyNodeWindowsRaiseTheHeight) {
   const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
   ASSERT_OK(pool->Reserve(0, WindowKind::kStaging, 3 * kGranule));
   ASSERT_OK(pool->Reserve(0, WindowKind::kEager, kGranule));
-  EXPECT_EQ(pool->usage(), (Pool::Usage{.eager_mapped = kGranule, .staging_mapped = 3 * kGranule}));
+  EXPECT_EQ(pool->usage(),
+            Booked({{MemoryKind::kEager, kGranule}, {MemoryKind::kStaging, 3 * kGranule}}));
 }
 
 TEST_F(PoolTest, AFailedReserveChangesNothing) {
   const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, kGiB));
   ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule));
-  const Pool::Usage before = pool->usage();
+  const MemoryUsage before = pool->usage();
   EXPECT_THAT(pool->Reserve(0, WindowKind::kNodes, 2 * kGiB),
               StatusIs(absl::StatusCode::kOutOfRange));
   EXPECT_THAT(pool->Reserve(0, WindowKind::kNodes, 64 * kMiB),
@@ -132,9 +148,9 @@ TEST_F(PoolTest, AllocatesInTheLanesEagerWindow) {
   COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress b, pool->AllocateEager(1, 300));
   EXPECT_EQ(a, pool->base(1, WindowKind::kEager));
   EXPECT_EQ(b, a + kBufferAlignment);
-  EXPECT_EQ(pool->usage(), (Pool::Usage{.eager_live = 3 * kBufferAlignment,
-                                        .eager_peak = 3 * kBufferAlignment,
-                                        .eager_mapped = kGranule}));
+  EXPECT_EQ(pool->usage(),
+            Booked({{MemoryKind::kEager, kGranule}},
+                   {.eager_live = 3 * kBufferAlignment, .eager_peak = 3 * kBufferAlignment}));
   const std::vector<int32_t> values = {1, 2, 3};
   ASSERT_OK(device_.Write(b, values));
   EXPECT_EQ(device_.Download<int32_t>(b, 3), values);
@@ -143,10 +159,10 @@ TEST_F(PoolTest, AllocatesInTheLanesEagerWindow) {
 TEST_F(PoolTest, MapsMoreOfTheEagerWindowWhenNeeded) {
   const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
   ASSERT_OK(pool->AllocateEager(0, kGranule));
-  EXPECT_EQ(pool->usage().eager_mapped, kGranule);
+  EXPECT_EQ(pool->usage().of(MemoryKind::kEager), kGranule);
   const int64_t before = device_.ledger().calls();
   COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress address, pool->AllocateEager(0, 1));
-  EXPECT_EQ(pool->usage().eager_mapped, 2 * kGranule);
+  EXPECT_EQ(pool->usage().of(MemoryKind::kEager), 2 * kGranule);
   pool->FreeEager(0, address);
   const int64_t mapped = device_.ledger().calls();
   EXPECT_GT(mapped, before);
@@ -170,16 +186,15 @@ TEST_F(PoolTest, SumsLiveBytesAndTakesTheHighestPeakOverLanes) {
   ASSERT_OK(pool->AllocateEager(1, 1024));
   ASSERT_OK(pool->Reserve(0, WindowKind::kStaging, 1));
   ASSERT_OK(pool->Reserve(1, WindowKind::kStaging, 1));
-  EXPECT_EQ(pool->usage(), (Pool::Usage{.eager_live = 1536,
-                                        .eager_peak = 1024,
-                                        .eager_mapped = 2 * kGranule,
-                                        .staging_mapped = 2 * kGranule}));
+  EXPECT_EQ(pool->usage(),
+            Booked({{MemoryKind::kEager, 2 * kGranule}, {MemoryKind::kStaging, 2 * kGranule}},
+                   {.eager_live = 1536, .eager_peak = 1024}));
 }
 
 TEST_F(PoolTest, RefusesEagerMemoryBeyondTheWindow) {
   const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 2 * kGranule));
   ASSERT_OK(pool->AllocateEager(0, kGranule));
-  const Pool::Usage before = pool->usage();
+  const MemoryUsage before = pool->usage();
   EXPECT_THAT(pool->AllocateEager(0, kGranule + 1), StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_EQ(pool->usage(), before);
   EXPECT_OK(pool->AllocateEager(0, kGranule));
@@ -188,13 +203,13 @@ TEST_F(PoolTest, RefusesEagerMemoryBeyondTheWindow) {
 TEST_F(PoolTest, RefusesEagerMemoryBeyondTheDevice) {
   const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, kGiB));
   ASSERT_OK(pool->AllocateEager(0, kGranule));
-  const Pool::Usage before = pool->usage();
+  const MemoryUsage before = pool->usage();
   EXPECT_THAT(pool->AllocateEager(0, 32 * kMiB), StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_EQ(pool->usage(), before);
   EXPECT_OK(pool->AllocateEager(0, 30 * kMiB));
 }
 
-TEST_F(PoolTest, TrimReleasesEagerMemoryAboveTheHighestLiveByte) {
+TEST_F(PoolTest, TrimTakesEagerMemoryAboveTheHighestLiveByte) {
   const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, kGiB));
   ASSERT_OK(pool->AllocateEager(1, kGranule));
   COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress low, pool->AllocateEager(0, kGranule));
@@ -205,14 +220,191 @@ TEST_F(PoolTest, TrimReleasesEagerMemoryAboveTheHighestLiveByte) {
   pool->FreeEager(0, low);
   COPPICE_ASSERT_OK_AND_ASSIGN(const int64_t rest, pool->TrimEager(0));
   EXPECT_EQ(rest, kGranule);
-  EXPECT_EQ(pool->usage().eager_mapped, kGranule);  // The other lane's.
+  EXPECT_EQ(pool->usage().of(MemoryKind::kEager), kGranule);  // The other lane's.
+  EXPECT_EQ(pool->usage().of(MemoryKind::kSpare), 4 * kGranule);
+  ASSERT_OK(pool->ReleaseSpares());
   EXPECT_EQ(device_.ledger().created_bytes(), kGranule);
+}
+
+TEST_F(PoolTest, TrimmedMemoryIsSpareAndServesAnotherWindow) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, kGiB));
+  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule));
+  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 3 * kGranule));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const int64_t taken, pool->Trim(0, WindowKind::kNodes, kGranule));
+  EXPECT_EQ(taken, 2 * kGranule);
+  EXPECT_EQ(pool->mapped_bytes(0, WindowKind::kNodes), kGranule);
+  EXPECT_EQ(pool->usage().of(MemoryKind::kSpare), 2 * kGranule);
+  EXPECT_EQ(pool->usage().total, 3 * kGranule);
+  ASSERT_OK(pool->Reserve(1, WindowKind::kStaging, 2 * kGranule));
+  EXPECT_EQ(pool->usage().of(MemoryKind::kSpare), 0);
+  EXPECT_EQ(pool->usage().of(MemoryKind::kStaging), 2 * kGranule);
+  EXPECT_EQ(pool->usage().total, device_.ledger().created_bytes());
+  EXPECT_EQ(pool->usage().total_peak, 3 * kGranule);
+  EXPECT_EQ(pool->usage().peak_of(MemoryKind::kNodes), 3 * kGranule);
+}
+
+TEST_F(PoolTest, ConstantsLieOutsideTheLanes) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress a, pool->AllocateConstant(1000));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress b, pool->AllocateConstant(1));
+  EXPECT_FALSE(pool->Contains(a, 1000));
+  EXPECT_FALSE(pool->Locate(a).has_value());
+  EXPECT_EQ(b, a + 1024);
+  EXPECT_EQ(pool->usage().of(MemoryKind::kConstants), kGranule);
+  const std::vector<int32_t> values = {1, 2, 3};
+  ASSERT_OK(device_.Write(a, values));
+  EXPECT_EQ(device_.Download<int32_t>(a, 3), values);
+  pool->FreeConstant(a);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress again, pool->AllocateConstant(1000));
+  EXPECT_EQ(again, a);
+}
+
+TEST_F(PoolTest, BooksWhatItIsChargedUntilThatIsDischarged) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
+  ASSERT_OK(pool->Charge(MemoryKind::kGraphs, 100));
+  ASSERT_OK(pool->Charge(MemoryKind::kExternal, 50));
+  pool->Discharge(MemoryKind::kGraphs, 70);
+  EXPECT_EQ(pool->usage().of(MemoryKind::kGraphs), 30);
+  EXPECT_EQ(pool->usage().peak_of(MemoryKind::kGraphs), 100);
+  EXPECT_EQ(pool->usage().total, 80);
+  EXPECT_EQ(pool->usage().total_peak, 150);
+}
+
+TEST_F(PoolTest, RefusesWhatWouldPassTheBudgetAndSaysHowMuchIsLacking) {
+  Pool::Options options = MakeOptions(1, 64 * kMiB);
+  options.budget_bytes = 3 * kGranule;
+  const std::unique_ptr<Pool> pool = MakePool(options);
+  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule));
+  ASSERT_OK(pool->Charge(MemoryKind::kGraphs, kGranule - 1));
+  const MemoryUsage before = pool->usage();
+  EXPECT_EQ(before.budget, 3 * kGranule);
+  const absl::Status grown = pool->Reserve(0, WindowKind::kNodes, 3 * kGranule);
+  EXPECT_THAT(grown, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(BudgetShortage(grown), kGranule - 1);
+  const absl::Status allocated = pool->AllocateEager(0, kGranule + 1).status();
+  EXPECT_EQ(BudgetShortage(allocated), kGranule - 1);
+  EXPECT_EQ(BudgetShortage(pool->Charge(MemoryKind::kExternal, kGranule + 5)), 4);
+  EXPECT_EQ(BudgetShortage(pool->AllocateConstant(2 * kGranule).status()), kGranule - 1);
+  EXPECT_EQ(pool->usage(), before);
+  EXPECT_OK(pool->Charge(MemoryKind::kExternal, kGranule + 1));
+  EXPECT_EQ(pool->usage().total, pool->usage().budget);
+  EXPECT_EQ(BudgetShortage(pool->Reserve(0, WindowKind::kNodes, 2 * kGiB)), std::nullopt);
+  EXPECT_EQ(BudgetShortage(absl::OkStatus()), std::nullopt);
+}
+
+TEST_F(PoolTest, SpareMemoryDoesNotCountAgainstWhatMayHaveIt) {
+  Pool::Options options = MakeOptions(1, 64 * kMiB);
+  options.budget_bytes = 3 * kGranule;
+  const std::unique_ptr<Pool> pool = MakePool(options);
+  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 3 * kGranule));
+  ASSERT_OK(pool->Trim(0, WindowKind::kNodes, 0));
+  EXPECT_EQ(pool->usage().of(MemoryKind::kSpare), 3 * kGranule);
+  // The spare handle is too large for this, so that it has to go.
+  ASSERT_OK(pool->Reserve(0, WindowKind::kStaging, kGranule));
+  EXPECT_EQ(pool->usage().total, kGranule);
+  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 2 * kGranule));
+  EXPECT_EQ(pool->usage().total, 3 * kGranule);
+  EXPECT_EQ(pool->usage().total_peak, 3 * kGranule);
+}
+
+TEST_F(PoolTest, SuspendReleasesEverythingAndResumeMapsItAtTheSameAddresses) {
+  for (const bool keep_constants : {false, true}) {
+    const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
+    ASSERT_OK(pool->Reserve(1, WindowKind::kNodes, 2 * kGranule));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress eager, pool->AllocateEager(0, kGranule));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress constant, pool->AllocateConstant(4));
+    ASSERT_OK(pool->Reserve(0, WindowKind::kStaging, kGranule));
+    ASSERT_OK(pool->Trim(0, WindowKind::kStaging, 0));
+    ASSERT_OK(device_.Write(constant, std::vector<int32_t>{7}));
+    ASSERT_OK(pool->Suspend(keep_constants));
+    EXPECT_TRUE(pool->suspended());
+    EXPECT_EQ(device_.ledger().created_bytes(), keep_constants ? kGranule : 0);
+    EXPECT_EQ(pool->usage().total, keep_constants ? kGranule : 0);
+    ASSERT_OK(pool->Resume());
+    EXPECT_FALSE(pool->suspended());
+    EXPECT_EQ(pool->mapped_bytes(1, WindowKind::kNodes), 2 * kGranule);
+    EXPECT_EQ(pool->usage().of(MemoryKind::kEager), kGranule);
+    EXPECT_EQ(pool->usage().total, 4 * kGranule);
+    ASSERT_OK(device_.Write(eager, std::vector<int32_t>{1}));
+    if (keep_constants) {
+      EXPECT_EQ(device_.Download<int32_t>(constant, 1), std::vector<int32_t>{7});
+    }
+  }
+}
+
+TEST_F(PoolTest, AResumeThatDoesNotFitLeavesThePoolSuspended) {
+  Pool::Options options = MakeOptions(1, 64 * kMiB);
+  options.budget_bytes = 4 * kGranule;
+  const std::unique_ptr<Pool> pool = MakePool(options);
+  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule));
+  ASSERT_OK(pool->Reserve(0, WindowKind::kStaging, 2 * kGranule));
+  ASSERT_OK(pool->Suspend(/*keep_constants=*/false));
+  ASSERT_OK(pool->Charge(MemoryKind::kExternal, 2 * kGranule));
+  EXPECT_EQ(BudgetShortage(pool->Resume()), kGranule);
+  EXPECT_TRUE(pool->suspended());
+  EXPECT_EQ(device_.ledger().created_bytes(), 0);
+  pool->Discharge(MemoryKind::kExternal, kGranule);
+  EXPECT_OK(pool->Resume());
+  EXPECT_EQ(pool->usage().total, 4 * kGranule);
+}
+
+TEST_F(PoolTest, ASuspendThatTheDriverRefusesMapsEverythingAgain) {
+  for (int64_t nth = 1; nth <= 4; ++nth) {
+    const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
+    ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule));
+    ASSERT_OK(pool->Reserve(0, WindowKind::kEager, kGranule));
+    const int entry = nth <= 2 ? DriverLedger::IndexOf(&DriverTable::MemUnmap)
+                               : DriverLedger::IndexOf(&DriverTable::MemRelease);
+    device_.ledger().Inject(
+        {.entry = entry, .nth = (nth - 1) % 2 + 1, .result = CuResult::kUnknown});
+    EXPECT_FALSE(pool->Suspend(/*keep_constants=*/false).ok());
+    device_.ledger().ClearFaults();
+    EXPECT_FALSE(pool->suspended());
+    EXPECT_EQ(pool->mapped_bytes(0, WindowKind::kNodes), kGranule);
+    EXPECT_EQ(pool->mapped_bytes(0, WindowKind::kEager), kGranule);
+    EXPECT_OK(device_.Write(pool->base(0, WindowKind::kNodes), std::vector<int32_t>{1}));
+  }
+}
+
+TEST_F(PoolTest, ScrubZeroesWhatIsMappedOfOneLane) {
+  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
+  const std::vector<int32_t> canary = {0x5eed, 0x5eed};
+  for (int lane = 0; lane < 2; ++lane) {
+    for (int kind = 0; kind < kWindowKindCount; ++kind) {
+      ASSERT_OK(pool->Reserve(lane, static_cast<WindowKind>(kind), kGranule));
+      ASSERT_OK(device_.Write(pool->base(lane, static_cast<WindowKind>(kind)), canary));
+    }
+  }
+  ASSERT_OK(pool->Scrub(0, device_.stream()));
+  for (int kind = 0; kind < kWindowKindCount; ++kind) {
+    const auto window = static_cast<WindowKind>(kind);
+    EXPECT_EQ(device_.Download<int32_t>(pool->base(0, window), 2), (std::vector<int32_t>{0, 0}));
+    EXPECT_EQ(device_.Download<int32_t>(pool->base(1, window), 2), canary);
+  }
+}
+
+TEST_F(PoolTest, TellsOfEveryChangeInTheBooks) {
+  MemoryUsage heard;
+  Pool::Options options = MakeOptions(1, 64 * kMiB);
+  options.on_change = [&](MemoryKind kind, int64_t bytes, int64_t total) {
+    heard.bytes[static_cast<size_t>(kind)] = bytes;
+    heard.total = total;
+    EXPECT_EQ(std::accumulate(heard.bytes.begin(), heard.bytes.end(), int64_t{0}), total);
+  };
+  const std::unique_ptr<Pool> pool = MakePool(options);
+  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 3 * kGranule));
+  ASSERT_OK(pool->AllocateEager(0, 1));
+  ASSERT_OK(pool->Charge(MemoryKind::kExternal, 12));
+  ASSERT_OK(pool->Trim(0, WindowKind::kNodes, 0));
+  ASSERT_OK(pool->ReleaseSpares());
+  EXPECT_EQ(heard.bytes, pool->usage().bytes);
+  EXPECT_EQ(heard.total, kGranule + 12);
 }
 
 TEST_F(PoolTest, ContainsWhatMeetsAWindow) {
   const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
   const DeviceAddress start = pool->base(0, WindowKind::kNodes);
-  const DeviceAddress end = pool->base(1, WindowKind::kCopyOut) + 64 * kMiB;
+  const DeviceAddress end = pool->base(1, WindowKind::kWorkspace) + 64 * kMiB;
   EXPECT_TRUE(pool->Contains(start, 1));
   EXPECT_TRUE(pool->Contains(end - 1, 1));
   EXPECT_TRUE(pool->Contains(pool->base(1, WindowKind::kEager), 256));
@@ -243,7 +435,7 @@ TEST_F(PoolTest, UsageIsReadWhileLanesAllocate) {
     });
   }
   for (int64_t i = 0; i < kRounds; ++i) {
-    const Pool::Usage usage = pool->usage();
+    const MemoryUsage usage = pool->usage();
     EXPECT_LE(usage.eager_live, 2 * kMiB);
     EXPECT_LE(usage.height, kRounds * 256);
   }
@@ -265,6 +457,9 @@ TEST_F(PoolDeathTest, ChecksWhatItFreesAndWhere) {
   EXPECT_DEATH(pool->AllocateEager(2, 1).IgnoreError(), "no such window");
   pool->FreeEager(1, address);
   EXPECT_DEATH(pool->FreeEager(1, address), "not live");
+  EXPECT_DEATH(pool->Charge(MemoryKind::kNodes, 1).IgnoreError(), "maps this kind itself");
+  EXPECT_DEATH(pool->Discharge(MemoryKind::kGraphs, 1), "more than was charged");
+  EXPECT_DEATH(pool->Resume().IgnoreError(), "not suspended");
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST_P(SessionGpuTest, GrowingPoolLeavesEarlierGraphsRight) {
   for (int64_t n = kWide / 4; n <= kWide; n *= 2) {
     ExpectRun(affine, n, Path::kWarmUp);
     ExpectRun(affine, n - 1, Path::kRecord);
-    const int64_t grown = affine.session->pool().usage().nodes_mapped;
+    const int64_t grown = affine.session->pool().usage().of(MemoryKind::kNodes);
     EXPECT_GT(grown, mapped) << "for n = " << n;
     mapped = grown;
     for (int64_t earlier = kWide / 4; earlier <= n; earlier *= 2)
@@ -149,10 +149,10 @@ TEST_P(SessionGpuTest, TrimReturnsTheEagerBytesAndReplaysGoOn) {
     ExpectRun(affine, 64, path);
   ExpectRun(affine, kWide, Path::kEager);
   const int64_t created = device_.ledger().created_bytes();
-  const int64_t eager = affine.session->pool().usage().eager_mapped;
+  const int64_t eager = affine.session->pool().usage().of(MemoryKind::kEager);
   EXPECT_GE(eager, 2 * kWide * static_cast<int64_t>(sizeof(float)));
   ASSERT_OK(affine.session->Trim());
-  EXPECT_EQ(affine.session->pool().usage().eager_mapped, 0);
+  EXPECT_EQ(affine.session->pool().usage().of(MemoryKind::kEager), 0);
   EXPECT_EQ(device_.ledger().created_bytes(), created - eager);
   ExpectRun(affine, 64, Path::kReplay);
   ExpectRun(affine, kWide, Path::kEager);

@@ -191,8 +191,8 @@ TEST_F(PeerLimitsTest, RecordingsUpToTheLargestWarmedAheadMapNothing) {
   const Program* f = AddDynamic("f", 1);
   const std::vector<std::vector<int64_t>> largest = {{kCount}};
   ASSERT_OK(session_->Warm(*f, nullptr, largest, {}, {}));
-  const Pool::Usage asked = session_->pool().usage();
-  EXPECT_GT(asked.nodes_mapped, 0);
+  const MemoryUsage asked = session_->pool().usage();
+  EXPECT_GT(asked.of(MemoryKind::kNodes), 0);
   Run(f, {UploadOf({1}, 1)}).Release();
   const int64_t before = device_.ledger().calls(&DriverTable::MemMap);
   for (const int64_t extent : {1, 8, 33, 64}) {
@@ -200,7 +200,7 @@ TEST_F(PeerLimitsTest, RecordingsUpToTheLargestWarmedAheadMapNothing) {
     Paths(3, f, {x});
   }
   EXPECT_EQ(device_.ledger().calls(&DriverTable::MemMap), before);
-  EXPECT_EQ(session_->pool().usage().nodes_mapped, asked.nodes_mapped);
+  EXPECT_EQ(session_->pool().usage().of(MemoryKind::kNodes), asked.of(MemoryKind::kNodes));
   EXPECT_EQ(session_->pool().usage().height, asked.height);
   EXPECT_EQ(session_->stats().recordings, 4);
 }

@@ -73,7 +73,7 @@ TEST_F(SessionFailureTest, MemoryWhoseUnmappingReportsAnErrorIsNotUsedAgain) {
   ExpectRun(affine, 4, Path::kWarmUp);
   FailNext(&DriverTable::MemUnmap, CuResult::kOutOfMemory);
   EXPECT_THAT(affine.session->Trim(), StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_EQ(affine.session->pool().usage().eager_mapped, 0);
+  EXPECT_EQ(affine.session->pool().usage().of(MemoryKind::kEager), 0);
   ExpectRun(affine, 8, Path::kWarmUp);
 }
 

@@ -309,7 +309,7 @@ TEST_F(RecordingTest, WarmRecordsAheadOfTrafficWithoutTouchingTheRealInputs) {
   EXPECT_EQ(Executions(), 0);
   ExpectRun(affine, 4, Path::kReplay);
   ExpectRun(affine, 50, Path::kReplay);
-  EXPECT_EQ(affine.session->pool().usage().eager_mapped, 0);
+  EXPECT_EQ(affine.session->pool().usage().of(MemoryKind::kEager), 0);
 }
 
 // A capture in the strictest mode, which another thread has open while the scope lives.
@@ -400,11 +400,11 @@ TEST_F(RecordingTest, TrimReleasesTheEagerWindowOnceNoLeaseHoldsIt) {
   const Affine affine = MakeAffine();
   std::optional<Lease> lease = *Call(affine, 70);
   ASSERT_OK(affine.session->Trim());
-  EXPECT_GT(affine.session->pool().usage().eager_mapped, 0);
+  EXPECT_GT(affine.session->pool().usage().of(MemoryKind::kEager), 0);
   EXPECT_EQ(Read(*lease), Expected(70));
   lease.reset();
   ASSERT_OK(affine.session->Trim());
-  EXPECT_EQ(affine.session->pool().usage().eager_mapped, 0);
+  EXPECT_EQ(affine.session->pool().usage().of(MemoryKind::kEager), 0);
   ExpectRun(affine, 70, Path::kEager);
 }
 

@@ -87,7 +87,9 @@ TEST_F(TrapTest, WorkspaceFirstSeenInACaptureIsOneThatNoReplayWritesOver) {
   Paths(3, f, {x});
   Paths(3, high, {x});
   ASSERT_NE(cached, 0U);
-  EXPECT_FALSE(session_->pool().Contains(cached, kBufferAlignment));
+  const std::optional<Pool::Place> place = session_->pool().Locate(cached);
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ(place->kind, WindowKind::kWorkspace);
   ASSERT_OK(device_.Write(cached, Constant(7)));
   for (int call = 0; call < 4; ++call) {
     Run(f, {x}).Release();
@@ -107,7 +109,7 @@ TEST_F(TrapTest, PoolThatGrowsBetweenRecordingsLeavesEarlierNodesAsTheyAre) {
   const Tensor x = Upload(1);
   Paths(3, f, {x});
   const DeviceAddress place = At(Run(f, {x})).data;
-  const int64_t mapped = session_->pool().usage().nodes_mapped;
+  const int64_t mapped = session_->pool().usage().of(MemoryKind::kNodes);
   // Far beyond what is mapped, and behind a live output of f.
   const auto units = static_cast<int>(2 * mapped / kBufferAlignment);
   const Program* high = AddHigh("high", units);
@@ -119,7 +121,7 @@ TEST_F(TrapTest, PoolThatGrowsBetweenRecordingsLeavesEarlierNodesAsTheyAre) {
     EXPECT_EQ(ValuesOf(kept), Constant(6)) << "round " << round;
     EXPECT_EQ(ValuesOf(Run(g, {At(kept)})), Constant(30));
   }
-  EXPECT_GT(session_->pool().usage().nodes_mapped, mapped);
+  EXPECT_GT(session_->pool().usage().of(MemoryKind::kNodes), mapped);
   const Lease again = Run(f, {x});
   EXPECT_EQ(again.path(), Path::kReplay);
   EXPECT_EQ(At(again).data, place);

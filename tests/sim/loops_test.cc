@@ -84,7 +84,7 @@ class LoopsTest : public testing::TestWithParam<Loop>, protected SketchDevice {
 
   // What must not grow.
   struct Footprint {
-    Pool::Usage pool;
+    MemoryUsage pool;
     Emulator::Live live;
     size_t nodes = 0;
     friend bool operator==(const Footprint&, const Footprint&) = default;

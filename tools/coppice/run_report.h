@@ -37,7 +37,7 @@ struct RunReport {
   // The session.
   SessionStats stats;
   std::vector<NodeInfo> nodes;
-  Pool::Usage pool;
+  MemoryUsage pool;
   int64_t pool_mapped_bytes = 0;  // Under the lanes' node windows, by the ledger.
   int64_t prefill_buckets = 0;    // That at least one call replayed.
   int64_t decode_buckets = 0;

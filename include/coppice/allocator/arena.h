@@ -51,14 +51,23 @@ class Arena {
   //
   // Errors: kOutOfRange          bytes exceed window_bytes();
   //         kResourceExhausted   the device has no memory left.
-  // Cost: one create and one map per handle, one set-access for all of them.
+  // Cost: one create, unless a spare handle fits, and one map per handle, one set-access for all.
   absl::Status Grow(int window, int64_t bytes);
 
-  // Unmaps and releases the handles that lie wholly above `bytes`, from the top down. Returns the
-  // bytes released. Requires: nothing in flight uses them. Errors: the driver's; what was released
-  // before stays released, and the handle at fault is usable no longer, though it may take the next
-  // Grow, Trim or the arena's end to release it.
+  // Unmaps the handles that lie wholly above `bytes`, from the top down, and keeps them for the
+  // next Grow of any window. Returns the bytes unmapped. Requires: nothing in flight uses them.
+  // Errors: the driver's; what was unmapped before stays so, and the handle at fault is usable no
+  // longer, though it may take the next Grow, Trim or the arena's end to release it.
   absl::StatusOr<int64_t> Trim(int window, int64_t bytes);
+
+  // Releases the handles that Trim kept. Errors: the driver's; what was released stays released.
+  absl::Status ReleaseSpares();
+  int64_t spare_bytes() const { return spare_bytes_; }  // Of handles that Trim kept.
+
+  // Bytes by which Grow to `bytes` would lengthen the window; of these, what it would have to
+  // create because no spare handle fits.
+  int64_t MissingBytes(int window, int64_t bytes) const;
+  int64_t CreatedBytes(int window, int64_t bytes) const;
 
   DeviceAddress base(int window) const;    // Requires: a window of this arena (checked).
   int64_t mapped_bytes(int window) const;  // Usable bytes from base; multiple of granularity().
@@ -78,8 +87,10 @@ class Arena {
 
   Arena(const Driver& driver, CuDevice device) : driver_(driver), device_(device) {}
 
-  // Creates handles and maps them one after another from `address` on. What succeeded before an
-  // error is in `handles`.
+  // A handle of at most `bytes`: a spare one, the largest, or one made.
+  absl::StatusOr<Handle> TakeHandle(int64_t bytes);
+  // Maps handles one after another from `address` on. What succeeded before an error is in
+  // `handles`.
   absl::Status MapHandles(DeviceAddress address, int64_t bytes, std::vector<Handle>& handles);
   // Unmaps and releases handles that lie one after another from `address` on. Whoever calls this is
   // failing or going away already, so further errors tell nobody anything.
@@ -94,6 +105,8 @@ class Arena {
   int64_t handle_bytes_ = 0;
   int64_t window_bytes_ = 0;
   std::vector<Window> windows_;
+  std::vector<Handle> spares_;  // In order of their bytes.
+  int64_t spare_bytes_ = 0;
 };
 
 }  // namespace coppice

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace coppice {
@@ -36,7 +37,10 @@ struct MemoryUsage {
   std::array<int64_t, kMemoryKindCount> peak{};   // The most each kind ever had.
   int64_t total = 0;                              // Sum of `bytes`, counted by itself.
   int64_t total_peak = 0;
-  int64_t budget = 0;  // What the total may reach; 0: no budget.
+  int64_t budget = 0;      // What the total may reach; 0: no budget.
+  int64_t height = 0;      // Highest end of any plan reserved so far; max over lanes.
+  int64_t eager_live = 0;  // Of the eager windows: live in them ...
+  int64_t eager_peak = 0;  // ... and the highest top of any so far.
 
   int64_t of(MemoryKind kind) const { return bytes[static_cast<size_t>(kind)]; }
   int64_t peak_of(MemoryKind kind) const { return peak[static_cast<size_t>(kind)]; }

@@ -42,6 +42,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -82,8 +83,8 @@ enum class OnLimit : uint8_t {
   kEager,
   kError,
   kEvict,  // Drops the graph of the same program and lane that is worth least: long unused, large
-           // and cheap to record again. Never one in flight or with leased outputs; eager if all
-           // are.
+           // in bytes and cheap to record again. Never one in flight or with leased outputs; eager
+           // if all are.
 };
 
 // What one rank of several would do with a call, and then what all of them do.
@@ -105,6 +106,12 @@ struct SessionOptions {
   int rerecords_per_bucket_max = 128;  // Because a static input moved; those beyond count as graphs
                                        // over the limit. >= 0.
   OnLimit on_limit = OnLimit::kEager;
+  // Bytes that the session may hold at once: its windows, its graphs (an estimate) and what the
+  // application reports; 0: no budget. What is idle is unmapped first, and mapped again when it is
+  // needed; a recording that still lacks room does what `on_budget` says. A program that does not
+  // fit even without graphs fails with kResourceExhausted.
+  int64_t budget_bytes = 0;
+  OnLimit on_budget = OnLimit::kEvict;  // kEvict drops graphs of any program, idle lanes' too.
   Stance stance = Stance::kRecord;
   int warmup_runs = 1;  // Calls of a bucket that run before it is recorded. >= 1.
   // Records programs that are `thread_safe` on a thread of the session; calls run eagerly
@@ -172,6 +179,7 @@ struct NodeInfo {
   const char* plan_method = "";
   int64_t graphs = 0;       // CUDA graphs: 1, and one more for each break.
   int64_t graph_nodes = 0;  // Nodes of the CUDA graphs.
+  int64_t exec_bytes = 0;   // Device memory of the graphs; an estimate, see graph_memory.h.
   int64_t record_ns = 0;    // Host time of the recording, driver included.
   int64_t replays = 0;      // Launches of the graph.
 };
@@ -192,11 +200,55 @@ struct SessionStats {
   int64_t captures_retried = 0;                 // Recordings broken from outside, tried again.
   int64_t recordings = 0;                       // Graphs recorded, Warm's included.
   int64_t evictions = 0;                        // Graphs dropped for room.
+  int64_t remaps = 0;                           // Replays that had to map their memory again.
   int64_t inputs_in_place = 0;                  // Inputs read where an earlier call left them.
   int64_t inputs_demoted = 0;   // Static inputs that moved too often and are copied.
   int64_t stream_switches = 0;  // Calls that had to wait for the lane's last stream.
   int64_t real_elements = 0;    // Staged elements the callers brought ...
   int64_t padded_elements = 0;  // ... and what they were padded to.
+};
+
+// Fills the host bytes that it is given with a constant's contents.
+using ConstantSource = std::function<absl::Status(std::span<std::byte> bytes)>;
+
+// What becomes of constants while a session is suspended.
+enum class SuspendedConstants : uint8_t {
+  kKeep,    // They stay on the device.
+  kSave,    // They are copied to the host, and back.
+  kReload,  // They are dropped; their sources fill them again.
+};
+
+struct SuspendOptions {
+  SuspendedConstants constants = SuspendedConstants::kSave;
+  bool refuse_leases = false;  // Fail if outputs are leased, instead of saving them on the host.
+  bool drop_graphs = false;    // Also drop graphs without leased outputs; their buckets stay warm.
+};
+
+// The idle memory of one lane, lent to whoever holds this. Calls on the lane are refused meanwhile.
+// Ends before its session.
+class [[nodiscard]] Loan {
+ public:
+  Loan(Loan&& other) noexcept
+      : lane_(std::exchange(other.lane_, nullptr)), data_(other.data_), bytes_(other.bytes_) {}
+  Loan& operator=(Loan&&) = delete;
+  // Requires: what the borrower did with the memory has run on the device.
+  ~Loan();
+
+  // Ends the loan; the lane's next call waits, on the device, for the work queued on `stream` so
+  // far. Errors: the driver's; the loan has ended all the same, and the host has waited.
+  absl::Status Return(CuStream stream);
+
+  DeviceAddress data() const { return data_; }  // Contents undefined.
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  friend class Session;
+  Loan(internal::Lane* lane, DeviceAddress data, int64_t bytes)
+      : lane_(lane), data_(data), bytes_(bytes) {}
+
+  internal::Lane* lane_;  // Null once it ended or was moved from.
+  DeviceAddress data_;
+  int64_t bytes_;
 };
 
 // While it lives, calls on its lane are children of those before it in the scope: their graphs
@@ -317,8 +369,48 @@ class Session {
   // Waits until no recording is under way in the background.
   void WaitForRecordings();
 
-  // Releases physical memory of the eager windows that no lease holds. Waits for the lanes' work.
+  // Releases physical memory that no lease holds: of the eager windows, of the node windows above
+  // every graph, and spare handles. Waits for the lanes' work.
   absl::Status Trim();
+
+  // Places a constant of these sizes in the session's memory, for as long as the session lives, and
+  // fills it from `source`, which is kept for Suspend. Programs may bind it as a static input.
+  // Waits for the device. Errors: kInvalidArgument  sizes that are negative, too many or without
+  // bytes, or no source; kResourceExhausted; the source's; the driver's.
+  absl::StatusOr<Tensor> AddConstant(DType dtype,
+                                     std::span<const int64_t> sizes,
+                                     ConstantSource source);
+
+  // Tells the budget what the application itself holds on the device; ask before allocating. Graphs
+  // may go for it. Errors: kInvalidArgument if negative; kResourceExhausted if the budget has no
+  // such room: what was told before counts on.
+  absl::Status SetExternalBytes(int64_t bytes);
+
+  // Gives the physical memory of all windows back to the device, until Resume. Waits for recordings
+  // and for the lanes' work. Leased outputs keep their leases and contents, but cannot be read
+  // meanwhile; every call fails. Graphs, and with them their estimated bytes, stay unless asked to
+  // go.
+  //
+  // Errors: kFailedPrecondition  suspended already, a read scope open, a lane lent, or, with
+  //                              refuse_leases, outputs leased: nothing was done;
+  //         otherwise the driver's: the session is as before, or suspended if its memory cannot be
+  //         mapped again.
+  absl::Status Suspend(const SuspendOptions& options);
+  // Maps the memory again, at the same addresses, and fills what Suspend saved or dropped; then
+  // every graph replays as before. Waits for the device. Errors: kFailedPrecondition if not
+  // suspended; kResourceExhausted without room, the sources' or the driver's: still suspended then.
+  absl::Status Resume();
+
+  // Lends the mapped memory of a lane's node window while nothing of the lane is in flight and
+  // nobody leases what lies there. Errors: kFailedPrecondition if that is not so, or the lane is
+  // lent or suspended; kInvalidArgument no such lane; the driver's.
+  absl::StatusOr<Loan> Lend(int lane = 0);
+
+  // Zeroes all memory of a lane's windows, in the order of `stream` and of the lane's calls, so
+  // that the next caller finds nothing of the last one. Errors: kFailedPrecondition if outputs
+  // there are leased, or the lane is lent or suspended; kInvalidArgument no such lane; the
+  // driver's.
+  absl::Status Scrub(CuStream stream, int lane = 0);
 
   SessionStats stats() const;           // Cost: O(lanes), takes each lane's lock.
   std::vector<NodeInfo> nodes() const;  // In order of creation per lane. Allocates.
