@@ -531,6 +531,7 @@ TEST_F(StaleStaticsTest, FreedStatic) {
     for (const Stream& stream : streams_)
       ASSERT_OK(stream.Synchronize());
     ASSERT_OK(arena->Trim(0, 0));
+    ASSERT_OK(arena->ReleaseSpares());
     if (Maybe()) ExpectRefused(program, w, x);
     ASSERT_OK(arena->Grow(0, kStaticBytes));
     ExpectRefused(program, w, x);
