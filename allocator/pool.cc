@@ -105,9 +105,7 @@ absl::Status Pool::Grow(int window, MemoryKind kind, int64_t bytes) {
   const int64_t before = arena_->mapped_bytes(window);
   // Beyond the window no budget helps, and the arena says so.
   if (bytes <= arena_->window_bytes() && !Admit(arena_->CreatedBytes(window, bytes)).ok()) {
-    const absl::Status released = arena_->ReleaseSpares();
-    BookSpares();
-    COPPICE_RETURN_IF_ERROR(released);
+    COPPICE_RETURN_IF_ERROR(DropSpares());
     COPPICE_RETURN_IF_ERROR(Admit(arena_->CreatedBytes(window, bytes)));
   }
   const absl::Status grown = arena_->Grow(window, bytes);
@@ -181,11 +179,15 @@ absl::StatusOr<int64_t> Pool::TrimEager(int lane) {
                 eager_[static_cast<size_t>(lane)].top());
 }
 
-absl::Status Pool::ReleaseSpares() {
-  const std::lock_guard lock(mutex_);
+absl::Status Pool::DropSpares() {
   const absl::Status released = arena_->ReleaseSpares();
   BookSpares();
   return released;
+}
+
+absl::Status Pool::ReleaseSpares() {
+  const std::lock_guard lock(mutex_);
+  return DropSpares();
 }
 
 absl::StatusOr<DeviceAddress> Pool::AllocateConstant(int64_t bytes) {
@@ -203,6 +205,7 @@ void Pool::FreeConstant(DeviceAddress address) {
 absl::Status Pool::Charge(MemoryKind kind, int64_t bytes) {
   COPPICE_CHECK(kind >= MemoryKind::kIncluded && bytes >= 0, "the pool maps this kind itself");
   const std::lock_guard lock(mutex_);
+  if (!Admit(bytes).ok()) COPPICE_RETURN_IF_ERROR(DropSpares());
   COPPICE_RETURN_IF_ERROR(Admit(bytes));
   Book(kind, bytes);
   BookSpares();
@@ -231,8 +234,7 @@ absl::Status Pool::Suspend(bool keep_constants) {
     if (released_[static_cast<size_t>(window)] == 0) continue;
     status = Shrink(window, KindOfWindow(window), 0).status();
   }
-  if (status.ok()) status = arena_->ReleaseSpares();
-  BookSpares();
+  if (status.ok()) status = DropSpares();
   if (!status.ok() && MapAgain().ok()) released_.clear();
   return status;
 }
@@ -256,8 +258,7 @@ absl::Status Pool::MapAgain() {
       // What cannot be unmapped stays, and the next attempt finds it there.
       (void)Shrink(undone, KindOfWindow(undone), 0).ok();
     }
-    (void)arena_->ReleaseSpares().ok();
-    BookSpares();
+    (void)DropSpares().ok();
     return grown;
   }
   return absl::OkStatus();

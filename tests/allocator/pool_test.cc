@@ -305,6 +305,8 @@ TEST_F(PoolTest, SpareMemoryDoesNotCountAgainstWhatMayHaveIt) {
   ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 2 * kGranule));
   EXPECT_EQ(pool->usage().total, 3 * kGranule);
   EXPECT_EQ(pool->usage().total_peak, 3 * kGranule);
+  ASSERT_OK(pool->Trim(0, WindowKind::kNodes, 0));
+  EXPECT_OK(pool->Charge(MemoryKind::kGraphs, 2 * kGranule));
 }
 
 TEST_F(PoolTest, SuspendReleasesEverythingAndResumeMapsItAtTheSameAddresses) {

@@ -142,6 +142,7 @@ class Pool {
                                          MemoryKind kind,
                                          RangeAllocator& ranges,
                                          int64_t bytes);
+  absl::Status DropSpares();
   absl::Status MapAgain();
   void Book(MemoryKind kind, int64_t change);
   void BookSpares();

@@ -1,0 +1,412 @@
+// Goal: memory is given back and comes again, within a budget, and nothing of it changes what calls
+// compute: budget and evictions, suspension, loans, constants, scrubbing.
+// Method: affine with a temporary that grows with the bucket, on an emulator whose bytes a ledger
+// counts.
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "coppice/base/units.h"
+#include "coppice/graphs/session.h"
+
+#include "tests/graphs/session_fixture.h"
+#include "tests/support/status_matchers.h"
+
+namespace coppice {
+namespace {
+
+constexpr int64_t kGranule = 2 * kMiB;
+constexpr auto kRefused = absl::StatusCode::kFailedPrecondition;
+
+class SessionMemoryTest : public SessionFixture {
+ protected:
+  // Affine with a temporary of n times 64 KiB: 2 MiB at 32, 4 MiB at 64.
+  Affine MakeGrowing(const SessionOptions& options = {}) const {
+    return MakeAffine(options, AffineCallable([](CallContext& context) -> absl::Status {
+                        COPPICE_ASSIGN_OR_RETURN(const DeviceAddress large,
+                                                 context.Allocate(context.extent(0) * 64 * kKiB));
+                        return context.Free(large);
+                      }));
+  }
+
+  static int64_t Of(const Affine& affine, MemoryKind kind) {
+    return affine.session->pool().usage().of(kind);
+  }
+
+  // Device memory that the session holds, by the ledger.
+  int64_t Held() { return device_.ledger().created_bytes(); }
+
+  // Waits for the stream of all calls.
+  void Drain() {
+    ASSERT_OK(device_.driver().Call<&DriverTable::StreamSynchronize>(device_.stream()));
+  }
+
+  void WarmUp(const Affine& affine, int64_t n) {
+    ExpectRun(affine, n, Path::kWarmUp);
+    ExpectRun(affine, n, Path::kRecord);
+  }
+
+  static ConstantSource SevenFrom(int* fills) {
+    return [fills](std::span<std::byte> bytes) {
+      ++*fills;
+      const float seven = 7;
+      for (size_t i = 0; i < bytes.size(); i += sizeof seven)
+        std::memcpy(&bytes[i], &seven, sizeof seven);
+      return absl::OkStatus();
+    };
+  }
+};
+
+TEST_F(SessionMemoryTest, BooksWhatItMapsByKindAndGraphsByTheTable) {
+  Affine affine = MakeGrowing({.workspace_bytes = 1, .copy_out_bytes = 1});
+  WarmUp(affine, 64);
+  const MemoryUsage usage = affine.session->pool().usage();
+  EXPECT_EQ(usage.of(MemoryKind::kNodes), 3 * kGranule);
+  EXPECT_EQ(usage.of(MemoryKind::kEager), 3 * kGranule);
+  EXPECT_EQ(usage.of(MemoryKind::kStaging), kGranule);
+  EXPECT_EQ(usage.of(MemoryKind::kCopyOut), kGranule);
+  EXPECT_EQ(usage.of(MemoryKind::kWorkspace), kGranule);
+  EXPECT_EQ(usage.of(MemoryKind::kGraphs), affine.session->nodes()[0].exec_bytes);
+  EXPECT_EQ(affine.session->nodes()[0].exec_bytes, 3 * 10 * kKiB);
+  EXPECT_EQ(usage.total, Held() + usage.of(MemoryKind::kGraphs));
+  ASSERT_OK(affine.session->Evict(nullptr));
+  EXPECT_EQ(Of(affine, MemoryKind::kGraphs), 0);
+}
+
+TEST_F(SessionMemoryTest, ARecordingTakesTheMemoryOfTheWarmUpsThatAreOver) {
+  // Not enough for the eager window beside the nodes' of the largest bucket.
+  Affine affine = MakeGrowing({.budget_bytes = 5 * kGranule});
+  WarmUp(affine, 64);
+  EXPECT_EQ(Of(affine, MemoryKind::kEager), 0);
+  EXPECT_EQ(affine.session->stats().evictions, 0);
+  ExpectRun(affine, 64, Path::kReplay);
+}
+
+TEST_F(SessionMemoryTest, AReplayMapsAgainWhatAWarmUpTook) {
+  Affine affine = MakeGrowing({.budget_bytes = 5 * kGranule});
+  WarmUp(affine, 64);
+  EXPECT_EQ(Of(affine, MemoryKind::kNodes), 3 * kGranule);
+  ExpectRun(affine, 32, Path::kWarmUp);
+  EXPECT_LT(Of(affine, MemoryKind::kNodes), 3 * kGranule);
+  ExpectRun(affine, 64, Path::kReplay);
+  EXPECT_EQ(affine.session->stats().remaps, 1);
+  EXPECT_EQ(affine.session->stats().evictions, 0);
+  EXPECT_LE(affine.session->pool().usage().total_peak, 5 * kGranule);
+}
+
+TEST_F(SessionMemoryTest, LeasedOutputsKeepTheirMemory) {
+  Affine affine = MakeGrowing({.budget_bytes = 6 * kGranule});
+  WarmUp(affine, 64);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 64));
+  ExpectRun(affine, 32, Path::kWarmUp);
+  EXPECT_EQ(Read(lease), Expected(64));
+}
+
+TEST_F(SessionMemoryTest, EvictsTheGraphWorthLeastForOneThatNeedsItsBytes) {
+  // Staging, one window more, and two graphs.
+  Affine affine = MakeGrowing({.budget_bytes = 2 * kGranule + 70 * kKiB});
+  WarmUp(affine, 1);
+  WarmUp(affine, 2);
+  for (int i = 0; i < 100; ++i)
+    ExpectRun(affine, 2, Path::kReplay);
+  WarmUp(affine, 4);
+  EXPECT_EQ(affine.session->stats().evictions, 1);
+  ExpectRun(affine, 2, Path::kReplay);
+  EXPECT_EQ(Of(affine, MemoryKind::kGraphs), 60 * kKiB);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 1));
+  EXPECT_EQ(lease.reason(), Reason::kEvicted);
+}
+
+TEST_F(SessionMemoryTest, OverTheBudgetRunsEagerlyOrFailsAsTold) {
+  for (const OnLimit on_budget : {OnLimit::kEager, OnLimit::kError}) {
+    Affine affine = MakeGrowing({.budget_bytes = 2 * kGranule + 40 * kKiB, .on_budget = on_budget});
+    WarmUp(affine, 1);
+    ExpectRun(affine, 2, Path::kWarmUp);
+    absl::StatusOr<Lease> lease = Call(affine, 2);
+    if (on_budget == OnLimit::kEager) {
+      ASSERT_OK(lease);
+      EXPECT_EQ(lease->path(), Path::kEager);
+      EXPECT_EQ(lease->reason(), Reason::kByteLimit);
+      EXPECT_EQ(Read(*lease), Expected(2));
+      lease->Release();
+    } else {
+      EXPECT_THAT(lease.status(), StatusIs(absl::StatusCode::kResourceExhausted));
+      EXPECT_EQ(BudgetShortage(lease.status()), 20 * kKiB);
+    }
+    EXPECT_EQ(affine.session->stats().evictions, 0);
+    ExpectRun(affine, 1, Path::kReplay);
+  }
+}
+
+TEST_F(SessionMemoryTest, AProgramThatDoesNotFitTheBudgetAtAllFails) {
+  Affine affine = MakeGrowing({.budget_bytes = 3 * kGranule});
+  EXPECT_THAT(Call(affine, 64).status(), StatusIs(absl::StatusCode::kResourceExhausted));
+  WarmUp(affine, 1);
+  ExpectRun(affine, 1, Path::kReplay);
+}
+
+TEST_F(SessionMemoryTest, ABudgetTakesIdleMemoryOfOtherLanes) {
+  Affine affine = MakeGrowing({.lanes = 2, .budget_bytes = 7 * kGranule});
+  WarmUp(affine, 64);
+  const auto on_second = [](coppice::Call& call) { call.lane = 1; };
+  for (const Path path : {Path::kWarmUp, Path::kRecord, Path::kReplay}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 64, 2, on_second));
+    EXPECT_EQ(lease.path(), path);
+    EXPECT_EQ(Read(lease), Expected(64));
+  }
+  ExpectRun(affine, 64, Path::kReplay);
+  EXPECT_LE(affine.session->pool().usage().total_peak, 7 * kGranule);
+}
+
+TEST_F(SessionMemoryTest, RecordingsInTheBackgroundKeepTheBudget) {
+  ProgramSpec spec = AffineSpec();
+  spec.thread_safe = true;
+  Affine affine =
+      MakeAffine({.budget_bytes = 3 * kGranule + 40 * kKiB, .record_in_background = true},
+                 AffineCallable(), spec);
+  for (const int64_t n : {1, 2, 4}) {
+    ExpectRun(affine, n, Path::kWarmUp);
+    ExpectRun(affine, n, Path::kEager);
+    affine.session->WaitForRecordings();
+    ExpectRun(affine, n, Path::kReplay);
+  }
+  EXPECT_EQ(affine.session->stats().evictions, 2);
+  EXPECT_LE(affine.session->pool().usage().total_peak, 3 * kGranule + 40 * kKiB);
+}
+
+TEST_F(SessionMemoryTest, ExternalBytesCountAndGraphsGoForThem) {
+  Affine affine = MakeGrowing({.budget_bytes = 8 * kGranule});
+  WarmUp(affine, 1);
+  WarmUp(affine, 2);
+  ASSERT_OK(affine.session->SetExternalBytes(3 * kGranule));
+  EXPECT_EQ(Of(affine, MemoryKind::kExternal), 3 * kGranule);
+  ASSERT_OK(affine.session->SetExternalBytes(kGranule));
+  EXPECT_EQ(Of(affine, MemoryKind::kExternal), kGranule);
+  ASSERT_OK(affine.session->SetExternalBytes(7 * kGranule - 30 * kKiB));
+  EXPECT_EQ(affine.session->stats().evictions, 1);
+  EXPECT_THAT(affine.session->SetExternalBytes(9 * kGranule),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(Of(affine, MemoryKind::kExternal), 7 * kGranule - 30 * kKiB);
+  EXPECT_THAT(affine.session->SetExternalBytes(-1), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(SessionMemoryTest, TrimReleasesWhatNoGraphAndNoLeaseNeeds) {
+  Affine affine = MakeGrowing();
+  WarmUp(affine, 64);
+  WarmUp(affine, 1);
+  ASSERT_OK(affine.session->Trim());
+  EXPECT_EQ(Of(affine, MemoryKind::kEager), 0);
+  EXPECT_EQ(Of(affine, MemoryKind::kNodes), 3 * kGranule);
+  ASSERT_OK(affine.session->Evict(nullptr));
+  ASSERT_OK(affine.session->Trim());
+  EXPECT_EQ(Of(affine, MemoryKind::kNodes), 0);
+  EXPECT_EQ(Of(affine, MemoryKind::kSpare), 0);
+  EXPECT_EQ(Held(), Of(affine, MemoryKind::kStaging));
+  ExpectRun(affine, 64, Path::kRecord);
+}
+
+TEST_F(SessionMemoryTest, SuspendLeavesNoPhysicalMemoryAndResumeBringsEverythingBack) {
+  Affine affine = MakeGrowing({.workspace_bytes = 1, .copy_out_bytes = 4 * kKiB});
+  WarmUp(affine, 64);
+  WarmUp(affine, 8);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease borrowed, Call(affine, 64));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease copied, Call(affine, 8, 3, [](coppice::Call& call) {
+                                 call.output_mode = OutputMode::kCopyOut;
+                               }));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease eager, Call(affine, 2, 5));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease last, Call(affine, 64));
+  const int64_t before = Held();
+  ASSERT_OK(affine.session->Suspend({}));
+  EXPECT_EQ(Held(), 0);
+  EXPECT_THAT(Call(affine, 64).status(), StatusIs(kRefused));
+  EXPECT_THAT(last.Read(device_.stream()).status(), StatusIs(kRefused));
+  EXPECT_THAT(affine.session->Suspend({}), StatusIs(kRefused));
+  ASSERT_OK(affine.session->Resume());
+  EXPECT_EQ(Held(), before);
+  EXPECT_EQ(Read(last), Expected(64));
+  EXPECT_EQ(Read(copied), Expected(8, 3));
+  EXPECT_EQ(Read(eager), Expected(2, 5));
+  EXPECT_THAT(borrowed.Read(device_.stream()).status(), StatusIs(kRefused));  // Overwritten before.
+  ExpectRun(affine, 64, Path::kReplay);
+  ExpectRun(affine, 8, Path::kReplay);
+  EXPECT_THAT(affine.session->Resume(), StatusIs(kRefused));
+}
+
+TEST_F(SessionMemoryTest, SuspendRefusesOpenScopesAndLeasesIfTold) {
+  Affine affine = MakeGrowing();
+  WarmUp(affine, 8);
+  COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 8));
+  EXPECT_THAT(affine.session->Suspend({.refuse_leases = true}), StatusIs(kRefused));
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
+    EXPECT_THAT(affine.session->Suspend({}), StatusIs(kRefused));
+  }
+  ExpectRun(affine, 8, Path::kReplay);
+  lease.Release();
+  EXPECT_OK(affine.session->Suspend({.refuse_leases = true}));
+  EXPECT_OK(affine.session->Resume());
+}
+
+TEST_F(SessionMemoryTest, SuspendDropsGraphsIfAsked) {
+  Affine affine = MakeGrowing();
+  WarmUp(affine, 8);
+  ASSERT_OK(affine.session->Suspend({.drop_graphs = true}));
+  EXPECT_EQ(affine.session->pool().usage().total, 0);
+  ASSERT_OK(affine.session->Resume());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 8));
+  EXPECT_EQ(lease.path(), Path::kRecord);
+  EXPECT_EQ(lease.reason(), Reason::kEvicted);
+}
+
+TEST_F(SessionMemoryTest, ASuspendOrResumeThatTheDriverRefusesLosesNothing) {
+  for (int64_t nth = 1;; ++nth) {
+    Affine affine = MakeGrowing();
+    WarmUp(affine, 64);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 64));
+    device_.ledger().Inject({.nth = nth, .result = CuResult::kOutOfMemory});
+    const absl::Status suspended = affine.session->Suspend({});
+    const absl::Status resumed = suspended.ok() ? affine.session->Resume() : absl::OkStatus();
+    device_.ledger().ClearFaults();
+    if (!resumed.ok()) {
+      EXPECT_THAT(Call(affine, 64).status(), StatusIs(kRefused)) << nth;
+      ASSERT_OK(affine.session->Resume()) << nth;
+    } else if (!suspended.ok() && !lease.Read(device_.stream()).ok()) {
+      ASSERT_OK(affine.session->Resume()) << nth;
+    }
+    EXPECT_EQ(Read(lease), Expected(64)) << nth;
+    ExpectRun(affine, 64, Path::kReplay);
+    if (suspended.ok() && resumed.ok()) break;
+    ASSERT_LT(nth, 200);
+  }
+}
+
+TEST_F(SessionMemoryTest, ConstantsAreStaticInputsThatSurviveASuspension) {
+  for (const SuspendedConstants kept :
+       {SuspendedConstants::kKeep, SuspendedConstants::kSave, SuspendedConstants::kReload}) {
+    Affine affine{.session = MakeSession()};
+    int fills = 0;
+    const int64_t sizes[] = {1};
+    COPPICE_ASSERT_OK_AND_ASSIGN(
+        const Tensor seven, affine.session->AddConstant(DType::kFloat32, sizes, SevenFrom(&fills)));
+    EXPECT_EQ(device_.Download<float>(seven.data, 1), std::vector<float>{7});
+    affine.program = *affine.session->Register(AffineSpec(), AffineCallable());
+    std::vector<Tensor> statics = AffineStatics(counter_.address());
+    statics[0] = seven;
+    COPPICE_ASSERT_OK_AND_ASSIGN(affine.binding, affine.session->Bind(*affine.program, statics));
+    const float before = device_.Download<float>(counter_.address(), 1)[0];
+    WarmUp(affine, 8);
+    ASSERT_OK(affine.session->Suspend({.constants = kept}));
+    EXPECT_EQ(Held(), kept == SuspendedConstants::kKeep ? kGranule : 0);
+    ASSERT_OK(affine.session->Resume());
+    EXPECT_EQ(fills, kept == SuspendedConstants::kReload ? 2 : 1);
+    ExpectRun(affine, 8, Path::kReplay);
+    EXPECT_EQ(device_.Download<float>(counter_.address(), 1)[0], before + 21);
+  }
+}
+
+TEST_F(SessionMemoryTest, AResumeWhoseConstantsCannotBeReloadedMayBeTriedAgain) {
+  Affine affine = MakeGrowing();
+  bool broken = false;
+  const int64_t sizes[] = {3};
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const Tensor constant,
+      affine.session->AddConstant(DType::kFloat32, sizes,
+                                  [&](std::span<std::byte> bytes) -> absl::Status {
+                                    if (broken) return absl::NotFoundError("the file is gone");
+                                    std::memset(bytes.data(), 0, bytes.size());
+                                    return absl::OkStatus();
+                                  }));
+  WarmUp(affine, 8);
+  ASSERT_OK(affine.session->Suspend({.constants = SuspendedConstants::kReload}));
+  broken = true;
+  EXPECT_THAT(affine.session->Resume(), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(Held(), 0);
+  EXPECT_THAT(Call(affine, 8).status(), StatusIs(kRefused));
+  broken = false;
+  ASSERT_OK(affine.session->Resume());
+  EXPECT_EQ(device_.Download<float>(constant.data, 3), (std::vector<float>{0, 0, 0}));
+  ExpectRun(affine, 8, Path::kReplay);
+}
+
+TEST_F(SessionMemoryTest, RefusesConstantsWithoutBytesOrSource) {
+  const std::unique_ptr<Session> session = MakeSession();
+  int fills = 0;
+  const auto add = [&](std::vector<int64_t> sizes, ConstantSource source) {
+    return session->AddConstant(DType::kFloat32, sizes, std::move(source)).status();
+  };
+  for (const std::vector<int64_t>& sizes :
+       {std::vector<int64_t>{0}, {-1}, {INT64_MAX, 2}, {1, 1, 1, 1, 1}}) {
+    EXPECT_THAT(add(sizes, SevenFrom(&fills)), StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+  EXPECT_THAT(add({1}, nullptr), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(add({1}, [](std::span<std::byte>) { return absl::NotFoundError("no file"); }),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(add({64 * kMiB}, SevenFrom(&fills)), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(fills, 0);
+  EXPECT_OK(add({2, 2}, SevenFrom(&fills)));
+}
+
+TEST_F(SessionMemoryTest, LendsIdleMemoryAndCallsFollowWhatTheBorrowerDid) {
+  Affine affine = MakeGrowing();
+  WarmUp(affine, 64);
+  Drain();
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(Loan loan, affine.session->Lend());
+    EXPECT_EQ(loan.data(), affine.session->pool().base(0, WindowKind::kNodes));
+    EXPECT_EQ(loan.bytes(), 3 * kGranule);
+    ASSERT_OK(device_.Write(loan.data(), std::vector<int32_t>{1, 2}));
+    EXPECT_THAT(Call(affine, 64).status(), StatusIs(kRefused));
+    EXPECT_THAT(affine.session->Lend().status(), StatusIs(kRefused));
+    EXPECT_THAT(affine.session->Suspend({}), StatusIs(kRefused));
+    EXPECT_THAT(affine.session->Scrub(device_.stream()), StatusIs(kRefused));
+  }
+  ExpectRun(affine, 64, Path::kReplay);
+  Drain();
+  COPPICE_ASSERT_OK_AND_ASSIGN(Loan loan, affine.session->Lend());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Stream other, Stream::Create(device_.driver()));
+  ASSERT_OK(device_.driver().Call<&DriverTable::MemsetD8Async>(
+      loan.data(), static_cast<unsigned char>(1), static_cast<size_t>(loan.bytes()),
+      other.handle()));
+  EXPECT_OK(loan.Return(other.handle()));
+  EXPECT_THAT(loan.Return(other.handle()), StatusIs(kRefused));
+  ExpectRun(affine, 64, Path::kReplay);
+}
+
+TEST_F(SessionMemoryTest, LendsNothingThatSomebodyUses) {
+  Affine affine = MakeGrowing();
+  WarmUp(affine, 8);
+  EXPECT_THAT(affine.session->Lend(1).status(), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(affine.session->Lend(-1).status(), StatusIs(absl::StatusCode::kInvalidArgument));
+  COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 8));
+  Drain();
+  EXPECT_THAT(affine.session->Lend().status(), StatusIs(kRefused));
+  lease.Release();
+  EXPECT_OK(affine.session->Lend());
+}
+
+TEST_F(SessionMemoryTest, ScrubLeavesNothingOfEarlierCalls) {
+  Affine affine = MakeGrowing({.copy_out_bytes = 4 * kKiB});
+  WarmUp(affine, 8);
+  COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 8));
+  EXPECT_THAT(affine.session->Scrub(device_.stream()), StatusIs(kRefused));
+  lease.Release();
+  ASSERT_OK(affine.session->Scrub(device_.stream()));
+  const Pool& pool = affine.session->pool();
+  for (int kind = 0; kind < kWindowKindCount; ++kind) {
+    const auto window = static_cast<WindowKind>(kind);
+    const int64_t bytes = pool.mapped_bytes(0, window);
+    EXPECT_EQ(device_.Download<char>(pool.base(0, window), bytes),
+              std::vector<char>(static_cast<size_t>(bytes)));
+  }
+  ExpectRun(affine, 8, Path::kReplay);
+  EXPECT_THAT(affine.session->Scrub(device_.stream(), 1),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace coppice
