@@ -127,7 +127,6 @@ absl::StatusOr<int64_t> Arena::Trim(int window, int64_t bytes) {
     const Handle last = trimmed.handles.back();
     const int64_t offset = trimmed.mapped_bytes - last.bytes;
     if (offset < bytes) break;
-    spares_.reserve(spares_.size() + 1);
     trimmed.handles.pop_back();
     trimmed.mapped_bytes = offset;
     // A driver that reports an error of earlier work has unmapped, one that refuses has not.
@@ -173,6 +172,7 @@ absl::Status Arena::ReleaseSpares() {
     const Handle spare = spares_.back();
     spares_.pop_back();
     spare_bytes_ -= spare.bytes;
+    --handle_count_;
     COPPICE_RETURN_IF_ERROR(driver_.Call<&DriverTable::MemRelease>(spare.handle));
   }
   return absl::OkStatus();
@@ -188,8 +188,11 @@ absl::StatusOr<Arena::Handle> Arena::TakeHandle(int64_t bytes) {
   }
   const CuMemAllocationProperties properties = PropertiesOf(device_);
   Handle made{.bytes = std::min(handle_bytes_, bytes)};
+  // Room for every handle there is, so that a Trim never allocates.
+  spares_.reserve(handle_count_ + 1);
   COPPICE_RETURN_IF_ERROR(driver_.Call<&DriverTable::MemCreate>(
       &made.handle, static_cast<size_t>(made.bytes), &properties, 0u));
+  ++handle_count_;
   return made;
 }
 
@@ -201,6 +204,7 @@ absl::Status Arena::MapHandles(DeviceAddress address, int64_t bytes, std::vector
     const CuResult mapped = driver_.table().MemMap(address, size, 0, next.handle, 0);
     if (mapped != CuResult::kSuccess) {
       driver_.table().MemRelease(next.handle);
+      --handle_count_;
       return driver_.ErrorOf(mapped, "cuMemMap");
     }
     handles.push_back(next);
@@ -222,6 +226,7 @@ void Arena::ReleaseAll(DeviceAddress address, std::span<const Handle> handles) {
   for (const Handle& handle : handles) {
     driver_.table().MemUnmap(address, static_cast<size_t>(handle.bytes));
     driver_.table().MemRelease(handle.handle);
+    --handle_count_;
     address += static_cast<DeviceAddress>(handle.bytes);
   }
 }

@@ -447,6 +447,7 @@ absl::Status Session::Warm(const Program& program,
   Lane& lane = *state.lanes[static_cast<size_t>(options.lane)];
   const std::lock_guard<std::mutex> lock(lane.mutex);
   COPPICE_RETURN_IF_ERROR(lane.CheckPresent("Session::Warm"));
+  lane.Sweep();
   const Call call{.program = &program,
                   .binding = binding,
                   .inputs = {},

@@ -48,21 +48,6 @@ absl::Status RefuseLeases(const Lane& lane, const char* where) {
   });
 }
 
-absl::Status Download(const Stream& stream, const Driver& driver, SavedBytes& saved) {
-  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemcpyDtoHAsync>(
-      static_cast<void*>(saved.bytes.data()), saved.address, saved.bytes.size(), stream.handle()));
-  return stream.Synchronize();
-}
-
-absl::Status Upload(const Stream& stream,
-                    const Driver& driver,
-                    DeviceAddress address,
-                    const std::vector<std::byte>& bytes) {
-  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemcpyHtoDAsync>(
-      address, static_cast<const void*>(bytes.data()), bytes.size(), stream.handle()));
-  return stream.Synchronize();
-}
-
 }  // namespace
 
 absl::Status Session::State::FreeIdle(Lane& lane, bool nodes) const {
@@ -136,6 +121,23 @@ absl::Status Session::State::CheckSuspendable(const SuspendOptions& suspend) con
   return absl::OkStatus();
 }
 
+// Copies between the host and the device, one at a time, on the first lane's own stream. After a
+// failure the copy may be under way still, so its host memory has to stay.
+absl::Status Session::State::Transfer(Direction direction, SavedBytes& copy) {
+  Lane& lane = *lanes.front();
+  const CuStream stream = lane.own_stream.handle();
+  COPPICE_RETURN_IF_ERROR(lane.Enter(stream));
+  if (direction == Direction::kToHost) {
+    COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemcpyDtoHAsync>(
+        static_cast<void*>(copy.bytes.data()), copy.address, copy.bytes.size(), stream));
+  } else {
+    COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemcpyHtoDAsync>(
+        copy.address, static_cast<const void*>(copy.bytes.data()), copy.bytes.size(), stream));
+  }
+  if (lane.Wait().ok()) return absl::OkStatus();
+  return lane.WaitForStream(stream);
+}
+
 absl::Status Session::State::Save(const SuspendOptions& suspend) {
   std::vector<SavedBytes> copies;
   const auto add = [&copies](DeviceAddress address, int64_t bytes) {
@@ -155,30 +157,33 @@ absl::Status Session::State::Save(const SuspendOptions& suspend) {
     for (const Constant& constant : constants)
       add(constant.address, constant.bytes);
   }
-  if (!copies.empty()) {
-    COPPICE_ASSIGN_OR_RETURN(const Stream stream, Stream::Create(driver));
-    for (SavedBytes& copy : copies)
-      COPPICE_RETURN_IF_ERROR(Download(stream, driver, copy));
+  stranded.reserve(stranded.size() + 1);
+  for (SavedBytes& copy : copies) {
+    const absl::Status copied = Transfer(Direction::kToHost, copy);
+    if (!copied.ok()) stranded.push_back(std::move(copy.bytes));
+    COPPICE_RETURN_IF_ERROR(copied);
   }
   saved = std::move(copies);
   suspended_constants = suspend.constants;
   return absl::OkStatus();
 }
 
-absl::Status Session::State::Fill(const Stream& stream, const Constant& constant) const {
-  std::vector<std::byte> bytes(static_cast<size_t>(constant.bytes));
-  COPPICE_RETURN_IF_ERROR(constant.source(bytes));
-  return Upload(stream, driver, constant.address, bytes);
+absl::Status Session::State::Fill(const Constant& constant) {
+  SavedBytes filled{.address = constant.address,
+                    .bytes = std::vector<std::byte>(static_cast<size_t>(constant.bytes))};
+  COPPICE_RETURN_IF_ERROR(constant.source(filled.bytes));
+  stranded.reserve(stranded.size() + 1);
+  absl::Status copied = Transfer(Direction::kToDevice, filled);
+  if (!copied.ok()) stranded.push_back(std::move(filled.bytes));
+  return copied;
 }
 
 absl::Status Session::State::Restore() {
+  for (SavedBytes& copy : saved)
+    COPPICE_RETURN_IF_ERROR(Transfer(Direction::kToDevice, copy));
   const bool reload = suspended_constants == SuspendedConstants::kReload;
-  if (saved.empty() && !reload) return absl::OkStatus();
-  COPPICE_ASSIGN_OR_RETURN(const Stream stream, Stream::Create(driver));
-  for (const SavedBytes& copy : saved)
-    COPPICE_RETURN_IF_ERROR(Upload(stream, driver, copy.address, copy.bytes));
   for (size_t i = 0; reload && i < constants.size(); ++i)
-    COPPICE_RETURN_IF_ERROR(Fill(stream, constants[i]));
+    COPPICE_RETURN_IF_ERROR(Fill(constants[i]));
   saved.clear();
   return absl::OkStatus();
 }
@@ -258,8 +263,7 @@ absl::StatusOr<Tensor> Session::AddConstant(DType dtype,
   tensor.data = *address;
   absl::Cleanup undo = [&] { state.pool->FreeConstant(tensor.data); };
   Constant constant{.address = tensor.data, .bytes = bytes, .source = std::move(source)};
-  COPPICE_ASSIGN_OR_RETURN(const Stream stream, Stream::Create(state.driver));
-  COPPICE_RETURN_IF_ERROR(state.Remember(state.Fill(stream, constant)));
+  COPPICE_RETURN_IF_ERROR(state.Remember(state.Fill(constant)));
   state.constants.push_back(std::move(constant));
   std::move(undo).Cancel();
   return tensor;

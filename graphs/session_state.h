@@ -235,7 +235,9 @@ struct Session::State {
   // Copies what must survive a suspension to the host, and back. Under all lanes' locks.
   absl::Status Save(const SuspendOptions& suspend);
   absl::Status Restore();
-  absl::Status Fill(const Stream& stream, const internal::Constant& constant) const;
+  absl::Status Fill(const internal::Constant& constant);
+  enum class Direction : uint8_t { kToHost, kToDevice };
+  absl::Status Transfer(Direction direction, internal::SavedBytes& copy);
   void MarkSuspended(bool suspended);
 
   // Modes that a plain session does not have: session_modes.cc.
@@ -284,6 +286,7 @@ struct Session::State {
   int64_t external_bytes = 0;
   std::vector<internal::SavedBytes> saved;
   SuspendedConstants suspended_constants = SuspendedConstants::kSave;
+  std::vector<std::vector<std::byte>> stranded;  // Host memory that a copy may still use.
 
   std::unique_ptr<internal::BackgroundRecorder> background;  // If the options ask for one.
 };

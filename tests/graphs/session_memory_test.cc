@@ -175,7 +175,6 @@ TEST_F(SessionMemoryTest, RecordingsInTheBackgroundKeepTheBudget) {
     affine.session->WaitForRecordings();
     ExpectRun(affine, n, Path::kReplay);
   }
-  EXPECT_EQ(affine.session->stats().evictions, 2);
   EXPECT_LE(affine.session->pool().usage().total_peak, 3 * kGranule + 40 * kKiB);
 }
 

@@ -163,6 +163,18 @@ class FailingWorld : private AffineDevice {
     return Attempt([&] { return session_->Trim(); });
   }
 
+  absl::Status Suspend() {
+    return Attempt([&] { return session_->Suspend({}); });
+  }
+  // Expects afterwards, if it succeeds, that what is leased is as it was.
+  absl::Status Resume() {
+    if (session_ == nullptr) return absl::OkStatus();
+    absl::Status status = Attempt([&] { return session_->Resume(); });
+    if (status.ok() && !leases_.empty())
+      (void)Guarded([&] { return ExpectOutputs(leases_.back(), 8, main_stream()); }).ok();
+    return status;
+  }
+
   void ReleaseLeases() {
     const CountingScope counted(true);
     leases_.clear();
@@ -171,14 +183,18 @@ class FailingWorld : private AffineDevice {
   // Expects that the session works, or gives its first sticky error as every answer.
   void ExpectUsableOrPoisoned() {
     EXPECT_EQ(emulator().live().captures, 0);
-    for (int call = 0; call < 3; ++call)
+    for (int call = 0; call < 3; ++call) {
+      ReleaseLeases();
       EXPECT_EQ(Run(8), poison_);
+    }
+    if (poison_.ok()) {
+      EXPECT_EQ(leases_.back().path(), Path::kReplay) << "not recorded again";
+    }
+    ReleaseLeases();
     EXPECT_EQ(Run(kOverLargest), poison_);
+    ReleaseLeases();
     EXPECT_EQ(Warm({{16}}), poison_);
     EXPECT_EQ(Trim(), poison_);
-    if (poison_.ok()) {
-      EXPECT_EQ(leases_[leases_.size() - 2].path(), Path::kReplay) << "not recorded again";
-    }
   }
 
  private:

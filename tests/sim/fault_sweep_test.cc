@@ -93,6 +93,33 @@ const Scenario kScenarios[] = {
        }
        world.Close(forever);
      }},
+    {"Budget",
+     [](FailingWorld& world) {
+       // The window of the largest bucket, or a warm-up of it, but not both; one graph.
+       COPPICE_RETURN_IF_ERROR(
+           world.Open({.budget_bytes = (30 << 20) + (40 << 10)}, world.GrowingCallable()));
+       COPPICE_RETURN_IF_ERROR(world.Run(32));
+       world.ReleaseLeases();
+       COPPICE_RETURN_IF_ERROR(world.Run(32));
+       world.ReleaseLeases();
+       return absl::OkStatus();
+     },
+     [](FailingWorld& world, bool) {
+       for (const int64_t n : {8, 8, 32, 8}) {
+         (void)world.Run(n);
+         world.ReleaseLeases();
+       }
+     }},
+    {"SuspendAndResume",
+     [](FailingWorld& world) {
+       COPPICE_RETURN_IF_ERROR(world.Open({}, world.GrowingCallable()));
+       return RunTwice(world, 8);
+     },
+     [](FailingWorld& world, bool) {
+       (void)world.Suspend();
+       (void)world.Resume();
+       (void)world.Run(8);
+     }},
     {"LanesAndStreams",
      [](FailingWorld& world) {
        COPPICE_RETURN_IF_ERROR(world.Open({.lanes = 2}));
@@ -131,6 +158,7 @@ class FaultSweepTest : public testing::TestWithParam<Scenario> {
     const int64_t calls = world.ledger().calls() - calls_before;
     EXPECT_GE(failing.result.has_value() ? calls : allocations, failing.nth) << "nothing failed";
     world.ledger().ClearFaults();
+    (void)world.Resume();  // Refused unless something failed half way.
     if (!world.is_open()) {
       EXPECT_OK(world.Open());
     }

@@ -57,7 +57,8 @@ class Arena {
   // Unmaps the handles that lie wholly above `bytes`, from the top down, and keeps them for the
   // next Grow of any window. Returns the bytes unmapped. Requires: nothing in flight uses them.
   // Errors: the driver's; what was unmapped before stays so, and the handle at fault is usable no
-  // longer, though it may take the next Grow, Trim or the arena's end to release it.
+  // longer, though it may take the next Grow, Trim or the arena's end to release it. Allocates no
+  // host memory.
   absl::StatusOr<int64_t> Trim(int window, int64_t bytes);
 
   // Releases the handles that Trim kept. Errors: the driver's; what was released stays released.
@@ -107,6 +108,7 @@ class Arena {
   std::vector<Window> windows_;
   std::vector<Handle> spares_;  // In order of their bytes.
   int64_t spare_bytes_ = 0;
+  size_t handle_count_ = 0;  // Spare ones included.
 };
 
 }  // namespace coppice
