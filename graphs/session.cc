@@ -320,7 +320,8 @@ Explanation Session::Explain(const Call& call) const {
   if (explanation.status.ok()) {
     Lane& lane = *state.lanes[static_cast<size_t>(call.lane)];
     const std::lock_guard<std::mutex> lock(lane.mutex);
-    explanation.status = state.FindPlace(request, lane);
+    explanation.status = lane.CheckPresent("Session::Run");
+    if (explanation.status.ok()) explanation.status = state.FindPlace(request, lane);
     if (explanation.status.ok()) {
       const Node* node = state.FindNode(request, lane);
       const State::Decision decision = state.Decide(request, lane, node);

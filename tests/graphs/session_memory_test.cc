@@ -3,6 +3,7 @@
 // Method: affine with a temporary that grows with the bucket, on an emulator whose bytes a ledger
 // counts.
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -222,7 +223,19 @@ TEST_F(SessionMemoryTest, SuspendLeavesNoPhysicalMemoryAndResumeBringsEverything
   const int64_t before = Held();
   ASSERT_OK(affine.session->Suspend({}));
   EXPECT_EQ(Held(), 0);
-  EXPECT_THAT(Call(affine, 64).status(), StatusIs(kRefused));
+  const absl::Status refused = Call(affine, 64).status();
+  EXPECT_THAT(refused, StatusIs(kRefused));
+  const int64_t dims[] = {64};
+  const Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+  const int64_t factor = std::bit_cast<int64_t>(2.0);
+  EXPECT_EQ(affine.session
+                ->Explain({.program = affine.program,
+                           .binding = affine.binding,
+                           .inputs = {&x, 1},
+                           .scalars = {&factor, 1},
+                           .stream = device_.stream()})
+                .status,
+            refused);
   EXPECT_THAT(last.Read(device_.stream()).status(), StatusIs(kRefused));
   EXPECT_THAT(affine.session->Suspend({}), StatusIs(kRefused));
   ASSERT_OK(affine.session->Resume());
