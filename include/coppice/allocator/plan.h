@@ -44,6 +44,8 @@ struct Buffer {
   int64_t bytes = 0;                          // >= 1.
   int64_t alignment = kBufferAlignment;       // Power of two.
   std::optional<int64_t> fixed_offset;        // Where it must lie; multiple of the alignment, >= 0.
+  std::optional<size_t> in_place_with;  // Must begin where that buffer begins; may share steps.
+  bool low = false;                     // Preferably at the bottom: its bytes stay in use.
 };
 
 struct Plan {

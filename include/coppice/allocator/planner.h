@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "absl/status/statusor.h"
@@ -35,6 +36,16 @@ struct PlannerOptions {
   // A plan no higher than this is good enough even above the bound: the window is that high
   // already.
   int64_t height_target = 0;
+
+  // Work limit of the searches that follow the orderings where those miss the target, in placements
+  // tried; deterministic. 0: orderings only.
+  int64_t search_nodes_max = 4096;
+
+  // Host time for everything. The best plan so far is returned when it is over.
+  int64_t time_limit_ns = std::numeric_limits<int64_t>::max();
+
+  uint64_t seed =
+      1;  // Of the searches; equal seeds give equal plans unless the time limit cuts in.
 };
 
 struct PlannerResult {
@@ -42,6 +53,11 @@ struct PlannerResult {
   int64_t bound = 0;  // MaxLiveBytes(buffers).
   const char* method =
       "";  // What won: "size", ..., "size, best fit", ...; "empty" without buffers.
+
+  // How far the plan is above the bound: height / bound, 1 without buffers.
+  double gap() const {
+    return bound == 0 ? 1 : static_cast<double>(plan.height) / static_cast<double>(bound);
+  }
 };
 
 // Plans `buffers`. Buffers with a fixed offset stay there; the others are placed around them. The
