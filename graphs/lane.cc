@@ -7,6 +7,8 @@
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
 
+#include "graphs/tracer.h"
+
 namespace coppice::internal {
 namespace {
 
@@ -122,6 +124,7 @@ Slot& Lane::TakeSlot(Slot::Kind kind) {
   slot->kind = kind;
   slot->in_path = kind == Slot::Kind::kWindow;
   slot->overwritten_by = 0;
+  slot->traced = false;
   slot->holders.store(Slot::kLaneHolds | Slot::kLeaseHolds, std::memory_order_relaxed);
   switch (kind) {
     case Slot::Kind::kWindow:
@@ -141,6 +144,7 @@ Slot& Lane::TakeSlot(Slot::Kind kind) {
 
 void Lane::Recycle(Slot* slot) {
   COPPICE_CHECK(slot->open_scopes == 0, "a lease was dropped under its read scope");
+  if (slot->traced) tracer->Release(index, slot->call);
   if (slot->node != nullptr) --slot->node->leases;
   slot->node = nullptr;
   slot->outputs = nullptr;
@@ -155,6 +159,7 @@ void Lane::SweepWindow() {
   for (Slot* slot : window) {
     if (slot->leased()) {
       window[kept++] = slot;
+      if (tracer != nullptr && !slot->traced) TraceOutputs(*slot);
     } else {
       Recycle(slot);
     }
@@ -216,6 +221,24 @@ absl::Status Lane::CheckPresent(const char* where) const {
   return absl::OkStatus();
 }
 
+void Lane::TraceOutputs(Slot& slot) {
+  tracer->Outputs(index, slot.call, slot.node == nullptr ? -1 : slot.node->trace_number);
+  slot.traced = true;
+}
+
+void Lane::TraceUses(uint64_t number) {
+  for (const uint64_t call : used)
+    tracer->Use(index, number, call);
+  used.clear();
+}
+
+void Lane::TraceEnd() {
+  Sweep();
+  for (const Slot* slot : ring) {
+    if (slot->traced && !slot->leased()) tracer->Release(index, slot->call);
+  }
+}
+
 const Slot* Lane::FindHeld(const std::vector<Region>& footprint) const {
   for (const Slot* slot : window) {
     if (slot->open_scopes > 0 && Overlap(slot->node->output_regions, footprint)) return slot;
@@ -230,6 +253,7 @@ void Lane::Expire(const std::vector<Region>& footprint, uint64_t number, const P
       window[kept++] = slot;
       continue;
     }
+    if (tracer != nullptr) tracer->Expire(index, slot->call, number);
     slot->overwritten_by = number;
     slot->overwriter = &program;
     slot->in_path = false;

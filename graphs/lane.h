@@ -31,6 +31,8 @@
 
 namespace coppice::internal {
 
+class Tracer;
+
 struct Lane {
   Lane(const Driver& lane_driver,
        Pool& lane_pool,
@@ -105,6 +107,13 @@ struct Lane {
   void SweepWindow();
   void Sweep();
 
+  // Tells the trace, which there is: of a slot's lease; of the outputs that the call under way
+  // reads where they lie, once.
+  void TraceOutputs(Slot& slot);
+  void TraceUses(uint64_t number);
+  // Of what the session's end lets go.
+  void TraceEnd();
+
   // The first slot that a graph with this footprint would write over, among those that a scope is
   // open on; null if none.
   const Slot* FindHeld(const std::vector<Region>& footprint) const;
@@ -163,6 +172,8 @@ struct Lane {
   StagingParams copies;  // Behind the graph, of the call under way.
   GateTimer timer;
   SessionStats stats;
+  Tracer* tracer = nullptr;    // Null without a trace.
+  std::vector<uint64_t> used;  // With a trace: calls whose outputs the call under way reads.
 
  private:
   void Recycle(Slot* slot);

@@ -160,6 +160,7 @@ struct Bucket {
   absl::Status refusal;       // The audit's, if it found the program wrong.
   std::vector<Node*> nodes;   // In order of creation.
   NodeInfo info;              // While there is no node.
+  int32_t trace_number = -1;  // What the session's trace calls it, if there is one.
 };
 
 // Bytes that executable graphs are charged with, given back when they go.
@@ -212,6 +213,7 @@ struct Node {
   std::unique_ptr<Gate> gate;          // Null unless it is gated.
   uint64_t last_call = 0;              // Number of the lane's call that launched it last.
   int leases = 0;                      // Slots that show its outputs.
+  int32_t trace_number = -1;           // What the session's trace calls it, if there is one.
   NodeInfo info;
 };
 
@@ -265,6 +267,7 @@ class Program {
   bool mutates_copies = false;
   int random_word = -1;                             // Of the parameter block; -1: no random state.
   const Session* session = nullptr;                 // Which session made it.
+  int32_t trace_number = -1;                        // What its trace calls it, if there is one.
   mutable std::vector<internal::NodeTable> lanes;   // Each under its lane's lock.
   mutable std::atomic<uint32_t> reasons_logged{0};  // Bit per Reason.
   mutable std::atomic<int64_t> random_offset{0};

@@ -17,6 +17,7 @@
 #include "coppice/runtime/graph_memory.h"
 
 #include "graphs/nvtx.h"
+#include "graphs/tracer.h"
 
 namespace coppice::internal {
 namespace {
@@ -325,7 +326,10 @@ absl::StatusOr<Recording> PlanAndCapture(Lane& lane,
                                CaptureKernels(lane, request, trace, recording.planned, target));
       COPPICE_RETURN_IF_ERROR(CompareKernels(request.program->spec.name, recording.kernels, again));
     }
-    if (valid) return recording;
+    if (valid) {
+      recording.buffers = std::move(buffers);
+      return recording;
+    }
     with_marks = true;
   }
   return FailedPrecondition("program '{}' forks differently each time it is captured",
@@ -368,6 +372,8 @@ absl::Status Record(Lane& lane,
   node.info.record_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
           .count();
+  if (lane.tracer != nullptr)
+    node.trace_number = lane.tracer->DefineNode(node, recording, lane.node_base());
   return absl::OkStatus();
 }
 

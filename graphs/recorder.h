@@ -49,7 +49,8 @@ struct Recording {
   NodeMarks marks;
   std::vector<Tensor> outputs;
   PlannerResult planned;
-  KernelNodes kernels;  // With an audit.
+  std::vector<Buffer> buffers;  // What was planned, without the live regions behind them.
+  KernelNodes kernels;          // With an audit.
 };
 
 // Plans `trace` around the live regions, captures the callable on `request.stream`, and validates

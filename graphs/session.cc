@@ -41,19 +41,31 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Context& context,
         options.budget_bytes);
   }
   const Driver& driver = context.driver();
+  Pool::Options pool_options{.lanes = options.lanes,
+                             .window_bytes = options.window_bytes,
+                             .budget_bytes = options.budget_bytes};
+  std::unique_ptr<internal::Tracer> tracer;
+  if (!options.trace.path.empty()) {
+    COPPICE_ASSIGN_OR_RETURN(
+        tracer, internal::Tracer::Create(options.trace, options.lanes, options.log));
+    pool_options.on_change = [raw = tracer.get()](MemoryKind kind, int64_t bytes, int64_t total) {
+      raw->Bytes(kind, bytes, total);
+    };
+  }
   COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Pool> pool,
-                           Pool::Create(driver, context.device(),
-                                        {.lanes = options.lanes,
-                                         .window_bytes = options.window_bytes,
-                                         .budget_bytes = options.budget_bytes}));
+                           Pool::Create(driver, context.device(), pool_options));
+  if (tracer != nullptr)
+    tracer->DefineSession(context.DeviceName(), pool->granularity(), options.budget_bytes);
   COPPICE_ASSIGN_OR_RETURN(StagingKernels staging, StagingKernels::Load(driver));
-  auto state = std::make_unique<State>(context, options, std::move(pool), std::move(staging));
+  auto state = std::make_unique<State>(context, options, std::move(tracer), std::move(pool),
+                                       std::move(staging));
   for (int lane = 0; lane < options.lanes; ++lane) {
     COPPICE_ASSIGN_OR_RETURN(Stream stream, Stream::Create(driver));
     COPPICE_ASSIGN_OR_RETURN(Event handoff, Event::Create(driver));
     COPPICE_ASSIGN_OR_RETURN(Event progress, Event::Create(driver));
     state->lanes.push_back(std::make_unique<Lane>(driver, *state->pool, lane, std::move(stream),
                                                   std::move(handoff), std::move(progress)));
+    state->lanes.back()->tracer = state->tracer.get();
     COPPICE_RETURN_IF_ERROR(
         state->pool->Reserve(lane, WindowKind::kCopyOut, options.copy_out_bytes));
     state->lanes.back()->ring_bytes = options.copy_out_bytes / kBufferAlignment * kBufferAlignment;
@@ -87,6 +99,7 @@ Session::~Session() {
     COPPICE_CHECK(!lane->lent, "a loan outlives its session");
     // A dead context cannot be waited for by either way, and has nothing in flight.
     if (!lane->Wait().ok()) (void)lane->WaitForStream(lane->last_stream).ok();
+    if (lane->tracer != nullptr) lane->TraceEnd();
   }
 }
 
@@ -153,6 +166,8 @@ absl::StatusOr<const Program*> Session::Register(ProgramSpec spec, Callable call
           program->spec.name, program->spec.variant);
     }
   }
+  if (state_->tracer != nullptr)
+    program->trace_number = state_->tracer->DefineProgram(program->spec);
   state_->programs.push_back(std::move(program));
   return state_->programs.back().get();
 }

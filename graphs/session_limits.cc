@@ -27,6 +27,12 @@ double WorthOf(const Node& node, const Lane& lane) {
   return static_cast<double>(node.info.record_ns) / (age * bytes);
 }
 
+void Drop(Node& node, NodeTable& table, Lane& lane) {
+  if (lane.tracer != nullptr) lane.tracer->Evict(lane.index, node.trace_number);
+  lane.timer.Forget(node);
+  table.Remove(node);
+}
+
 }  // namespace
 
 // A bucket that is warm and waits for its recording counts as a graph, unless another would make
@@ -63,8 +69,7 @@ absl::StatusOr<bool> Session::State::EvictOne(const Program* program, Lane& lane
     }
   }
   if (victim == nullptr) return false;
-  lane.timer.Forget(*victim);
-  table->Remove(*victim);
+  Drop(*victim, *table, lane);
   ++lane.stats.evictions;
   return true;
 }
@@ -80,10 +85,8 @@ int64_t Session::State::EvictIdle(const Program& program,
     if (node->leases == 0 && (version == nullptr || key.statics == version))
       idle.push_back(node.get());
   }
-  for (Node* node : idle) {
-    lane.timer.Forget(*node);
-    table.Remove(*node);
-  }
+  for (Node* node : idle)
+    Drop(*node, table, lane);
   return static_cast<int64_t>(idle.size());
 }
 

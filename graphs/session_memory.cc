@@ -209,6 +209,7 @@ absl::Status Session::Suspend(const SuspendOptions& options) {
   if (!released.ok() && !state.pool->suspended() && state.Restore().ok())
     return state.Remember(released);
   state.MarkSuspended(true);
+  if (state.tracer != nullptr) state.tracer->Suspend();
   for (size_t i = 0; options.drop_graphs && i < state.lanes.size(); ++i) {
     for (const Program* program : state.Programs())
       State::EvictIdle(*program, *state.lanes[i], /*version=*/nullptr);
@@ -229,6 +230,7 @@ absl::Status Session::Resume() {
     return restored;
   }
   state.MarkSuspended(false);
+  if (state.tracer != nullptr) state.tracer->Resume();
   return absl::OkStatus();
 }
 

@@ -210,6 +210,7 @@ absl::Status Session::State::FindPlace(Request& request, Lane& lane) const {
   // Whatever another thread drops from here on still counts as live.
   lane.SweepWindow();
   request.surroundings = nullptr;
+  lane.used.clear();
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const Tensor& tensor = call.inputs[i];
     const std::optional<Pool::Place> place = pool->Locate(tensor.data);
@@ -218,6 +219,7 @@ absl::Status Session::State::FindPlace(Request& request, Lane& lane) const {
     const std::vector<Slot*>& slots = SlotsOf(place->kind, lane);
     const Slot* holder = FindHolder(slots, tensor, &output);
     if (holder == nullptr) return StaleInput(call, i, lane);
+    if (lane.tracer != nullptr) lane.used.push_back(holder->call);
     const InputSpec& spec = program.spec.inputs[static_cast<size_t>(program.copies[i])];
     if (spec.mutated) {
       COPPICE_RETURN_IF_ERROR(CheckWritable(program, spec, slots, tensor, *holder));

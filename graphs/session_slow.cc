@@ -88,6 +88,17 @@ NodeInfo Session::State::InfoOf(const Request& request, const Lane& lane) {
           .lane = lane.index};
 }
 
+Bucket& Session::State::BucketFor(const Request& request, const Lane& lane) const {
+  const Program& program = *request.call.program;
+  internal::BucketKey key;
+  internal::SetBucketKey(request.call, request.shape, key);
+  Bucket& bucket = program.lanes[static_cast<size_t>(lane.index)].BucketFor(key);
+  bucket.info = InfoOf(request, lane);
+  if (tracer != nullptr && bucket.trace_number < 0)
+    bucket.trace_number = tracer->DefineBucket(program.trace_number, bucket.info);
+  return bucket;
+}
+
 // Runs the program once: at the bucket and traced, at the bucket because other ranks do, or at the
 // call's own extents.
 absl::StatusOr<Lease> Session::State::RunWithoutGraph(const Request& request,
@@ -113,15 +124,13 @@ absl::StatusOr<Lease> Session::State::RunWithoutGraph(const Request& request,
                            warming ? Phase::kWarmUp : Phase::kEager, outputs, bytes.addresses,
                            warming ? &trace : nullptr));
   if (warming) {
-    internal::BucketKey key;
-    internal::SetBucketKey(call, request.shape, key);
-    Bucket& bucket = call.program->lanes[static_cast<size_t>(lane.index)].BucketFor(key);
-    bucket.info = InfoOf(request, lane);
+    Bucket& bucket = BucketFor(request, lane);
     bucket.trace = std::move(trace);
     ++bucket.warmups;
   }
   ++lane.calls;
   Lease lease = MakeLease(request, lane, decision.path, decision.reason);
+  if (lane.tracer != nullptr) TraceCall(request, lane, decision, layout);
   const bool into = call.output_mode == OutputMode::kWriteInto;
   if (into || !layout.copy_backs.empty()) {
     COPPICE_RETURN_IF_ERROR(CopyBehind(request, lane,
@@ -192,10 +201,12 @@ Node& Session::State::Publish(std::unique_ptr<Node> node, Lane& lane, const Prog
   Bucket& bucket = *node->bucket;
   bucket.recordings_broken = 0;
   bucket.rerecords += node->made_for == Reason::kStaticInputMoved ? 1 : 0;
-  return program.lanes[static_cast<size_t>(lane.index)].Add(std::move(node));
+  Node& added = program.lanes[static_cast<size_t>(lane.index)].Add(std::move(node));
+  if (lane.tracer != nullptr) lane.tracer->Record(lane.index, added.trace_number);
+  return added;
 }
 
-absl::StatusOr<Lease> Session::State::RecordAndReplay(const Request& request,
+absl::StatusOr<Lease> Session::State::RecordAndReplay(Request& request,
                                                       Lane& lane,
                                                       const Decision& decision) {
   const Call& call = request.call;
@@ -220,6 +231,8 @@ absl::StatusOr<Lease> Session::State::RecordAndReplay(const Request& request,
   if (reason != Reason::kNone)
     return RunWithoutGraph(request, lane, {.path = Path::kEager, .reason = reason});
   Node& recorded = Publish(std::move(node), lane, *call.program);
+  request.path = Path::kRecord;
+  request.reason = decision.reason;
   COPPICE_ASSIGN_OR_RETURN(Lease lease, Replay(request, lane, recorded));
   --lane.stats.paths[static_cast<size_t>(Path::kReplay)];
   ++lane.stats.paths[static_cast<size_t>(Path::kRecord)];
@@ -339,10 +352,7 @@ absl::Status Session::State::WarmBucket(const Call& call,
   if (call.binding != nullptr)
     request.statics = call.binding->version.load(std::memory_order_acquire);
   if (FindNode(request, lane) != nullptr) return absl::OkStatus();
-  internal::BucketKey key;
-  internal::SetBucketKey(call, shape, key);
-  Bucket& bucket = call.program->lanes[static_cast<size_t>(lane.index)].BucketFor(key);
-  bucket.info = InfoOf(request, lane);
+  Bucket& bucket = BucketFor(request, lane);
   COPPICE_RETURN_IF_ERROR(bucket.refusal);
   if (bucket.state == Bucket::State::kRecording) {
     return FailedPrecondition(

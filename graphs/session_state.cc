@@ -28,11 +28,13 @@ const internal::NvtxName replay_name{"replay"};  // Made once: every replay open
 
 Session::State::State(const Context& session_context,
                       SessionOptions session_options,
+                      std::unique_ptr<internal::Tracer> session_tracer,
                       std::unique_ptr<Pool> session_pool,
                       StagingKernels kernels)
     : context(session_context),
       driver(session_context.driver()),
       options(std::move(session_options)),
+      tracer(std::move(session_tracer)),
       pool(std::move(session_pool)),
       staging(std::move(kernels)),
       stance(options.stance) {}
@@ -90,6 +92,7 @@ Node* Session::State::FindNode(const Request& request, const Lane& lane) const {
 Slot& Session::State::TakeSlot(const Request& request, Lane& lane, Slot::Kind kind) {
   Slot& slot = lane.TakeSlot(kind);
   Describe(request, lane, slot);
+  if (lane.tracer != nullptr && kind != Slot::Kind::kWindow) lane.TraceOutputs(slot);
   return slot;
 }
 
@@ -148,6 +151,7 @@ void Session::State::Overwrite(const Request& request,
   ++lane.calls;
   if (again != nullptr) [[likely]]
     return;
+  if (lane.tracer != nullptr && request.shape.in_pool) lane.TraceUses(lane.calls);
   lane.Expire(node.footprint, lane.calls, *request.call.program);
   if (!request.child) lane.EndPath();
 }
@@ -213,6 +217,8 @@ absl::StatusOr<Lease> Session::State::Replay(const Request& request, Lane& lane,
   node.last_call = lane.calls;
   ++node.info.replays;
   Lease lease = MakeLease(request, lane, Path::kReplay, Reason::kNone);
+  if (lane.tracer != nullptr) [[unlikely]]
+    TraceReplay(request, lane, node, again);
   if (call.output_mode != OutputMode::kBorrow || !layout.copy_backs.empty()) [[unlikely]] {
     COPPICE_RETURN_IF_ERROR(
         CopyBehind(request, lane, call.output_mode, node.outputs, layout, copy_out, lease));

@@ -25,6 +25,7 @@
 #include "graphs/node.h"
 #include "graphs/recorder.h"
 #include "graphs/staging_layout.h"
+#include "graphs/tracer.h"
 
 namespace coppice {
 
@@ -53,11 +54,15 @@ struct Session::State {
     bool child = false;  // What lane.scratch says about its surroundings counts.
     bool known_place =
         true;  // The surroundings are interned; else no node was planned around them.
+    // What launching its node is to the caller: the graph may have been recorded for this call.
+    Path path = Path::kReplay;
+    Reason reason = Reason::kNone;
     const internal::Surroundings* surroundings = nullptr;
   };
 
   State(const Context& session_context,
         SessionOptions session_options,
+        std::unique_ptr<internal::Tracer> session_tracer,
         std::unique_ptr<Pool> session_pool,
         StagingKernels kernels);
 
@@ -129,6 +134,15 @@ struct Session::State {
     lease.reason_ = reason;
     return lease;
   }
+  // Tell the trace, which there is, what a call did.
+  void TraceCall(const Request& request,
+                 internal::Lane& lane,
+                 const Decision& decision,
+                 const internal::InputLayout& layout) const;
+  void TraceReplay(const Request& request,
+                   internal::Lane& lane,
+                   const internal::Node& node,
+                   internal::Slot* again) const;
   absl::Status CheckTargets(const Request& request) const;
   absl::Status ReserveCopyOut(const Request& request,
                               internal::Lane& lane,
@@ -169,7 +183,9 @@ struct Session::State {
   absl::StatusOr<Lease> RunWithoutGraph(const Request& request,
                                         internal::Lane& lane,
                                         const Decision& decision);
-  absl::StatusOr<Lease> RecordAndReplay(const Request& request,
+  // The bucket of the call, made if there is none.
+  internal::Bucket& BucketFor(const Request& request, const internal::Lane& lane) const;
+  absl::StatusOr<Lease> RecordAndReplay(Request& request,
                                         internal::Lane& lane,
                                         const Decision& decision);
   absl::StatusOr<std::unique_ptr<internal::Node>> MakeNode(const Request& request,
@@ -267,6 +283,7 @@ struct Session::State {
   const Context& context;
   const Driver& driver;
   const SessionOptions options;
+  const std::unique_ptr<internal::Tracer> tracer;  // Null without a trace; outlives who tells it.
   const std::unique_ptr<Pool> pool;
   const StagingKernels staging;
   std::vector<std::unique_ptr<internal::Lane>> lanes;

@@ -51,6 +51,7 @@ struct Slot {
   std::vector<DeviceAddress> allocations;
   Region ring;  // kCopyOut.
   int open_scopes = 0;
+  bool traced = false;  // The trace knows of the lease.
   // Who wrote over the outputs, and over which first; 0: nobody.
   uint64_t overwritten_by = 0;
   const Program* overwriter = nullptr;

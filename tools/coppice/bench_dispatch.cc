@@ -62,7 +62,8 @@ constexpr std::array<int64_t, 3> kGuardValues = {48, 512, 8};
 class DispatchJob {
  public:
   static absl::StatusOr<std::unique_ptr<DispatchJob>> Create(const Driver& driver,
-                                                             const DispatchCase& dispatch_case);
+                                                             const DispatchCase& dispatch_case,
+                                                             TraceOptions trace = {});
 
   absl::Status Run(int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
@@ -92,12 +93,13 @@ class DispatchJob {
   }
 
   absl::Status Synchronize() const { return stream_.Synchronize(); }
+  absl::Status FlushTrace() const { return session_->FlushTrace(); }
 
  private:
   DispatchJob(Context context, Stream stream, DeviceMemory memory)
       : context_(std::move(context)), stream_(std::move(stream)), memory_(std::move(memory)) {}
 
-  absl::Status Prepare(const DispatchCase& dispatch_case);
+  absl::Status Prepare(const DispatchCase& dispatch_case, TraceOptions trace);
   static absl::StatusOr<ProgramSpec> MakeSpec(const DispatchCase& dispatch_case);
   Tensor InputTensor(int index, int64_t rows) const;
 
@@ -160,7 +162,7 @@ Tensor DispatchJob::InputTensor(int index, int64_t rows) const {
 }
 
 absl::StatusOr<std::unique_ptr<DispatchJob>> DispatchJob::Create(
-    const Driver& driver, const DispatchCase& dispatch_case) {
+    const Driver& driver, const DispatchCase& dispatch_case, TraceOptions trace) {
   COPPICE_ASSIGN_OR_RETURN(Context context, Context::Create(driver));
   COPPICE_ASSIGN_OR_RETURN(Stream stream, Stream::Create(driver));
   COPPICE_ASSIGN_OR_RETURN(
@@ -169,13 +171,14 @@ absl::StatusOr<std::unique_ptr<DispatchJob>> DispatchJob::Create(
                                        static_cast<int64_t>(sizeof(float))));
   std::unique_ptr<DispatchJob> job(
       new DispatchJob(std::move(context), std::move(stream), std::move(memory)));
-  COPPICE_RETURN_IF_ERROR(job->Prepare(dispatch_case));
+  COPPICE_RETURN_IF_ERROR(job->Prepare(dispatch_case, std::move(trace)));
   return job;
 }
 
-absl::Status DispatchJob::Prepare(const DispatchCase& dispatch_case) {
+absl::Status DispatchJob::Prepare(const DispatchCase& dispatch_case, TraceOptions trace) {
   COPPICE_ASSIGN_OR_RETURN(
-      session_, Session::Create(context_, {.rerecords_per_bucket_max = dispatch_case.siblings}));
+      session_, Session::Create(context_, {.rerecords_per_bucket_max = dispatch_case.siblings,
+                                           .trace = std::move(trace)}));
   COPPICE_ASSIGN_OR_RETURN(ProgramSpec spec, MakeSpec(dispatch_case));
   COPPICE_ASSIGN_OR_RETURN(call_.program, session_->Register(std::move(spec), ClearOutputs));
   std::vector<Tensor> statics;
@@ -368,6 +371,57 @@ absl::StatusOr<MeasuredGuards> MeasureGuards(int64_t iterations) {
   return measured;
 }
 
+// What an event of a trace costs, on its own.
+struct MeasuredTrace {
+  std::vector<double> on_ns;   // Per event, one value per batch.
+  std::vector<double> off_ns;  // Per event point of a session without a trace.
+};
+
+// Without a trace, an event point loads a pointer and tests it. Times that, less the loop.
+double TimeEventPoints(int64_t count) {
+  static const void* volatile tracer = nullptr;
+  int64_t events = 0;
+  volatile int64_t turn = 0;
+  const auto loop = [&](bool points) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int64_t i = 0; i < count; ++i) {
+      turn = i;
+      if (points && tracer != nullptr) [[unlikely]]
+        ++events;
+    }
+    const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
+    return taken.count() / static_cast<double>(count);
+  };
+  const double with_points = loop(true);
+  COPPICE_CHECK(events == 0, "there is no tracer");
+  return with_points - loop(false);
+}
+
+// A traced session against one that is not, call by call the same: a call is one event. The file
+// takes the events between the batches, so that their cost is the call's own.
+absl::StatusOr<MeasuredTrace> MeasureTrace(const Device& device, int64_t iterations) {
+  MeasuredTrace measured;
+  InstantDriver instant(device.driver());
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DispatchJob> off,
+                           DispatchJob::Create(instant.driver(), kCases[0]));
+  COPPICE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<DispatchJob> on,
+      DispatchJob::Create(instant.driver(), kCases[0], {.path = "/dev/null"}));
+  instant.Switch(true);
+  for (int64_t left = iterations; left > 0; left -= kBatch) {
+    const int64_t count = std::min(left, kBatch);
+    COPPICE_ASSIGN_OR_RETURN(const double plain,
+                             Time(count, [&](int64_t calls) { return off->Run(calls); }));
+    COPPICE_ASSIGN_OR_RETURN(const double traced,
+                             Time(count, [&](int64_t calls) { return on->Run(calls); }));
+    COPPICE_RETURN_IF_ERROR(on->FlushTrace());
+    measured.on_ns.push_back(traced - plain);
+    measured.off_ns.push_back(TimeEventPoints(count));
+  }
+  instant.Switch(false);
+  return measured;
+}
+
 void PrintRow(const DispatchCase& dispatch_case, const Measured& measured, std::FILE* out) {
   Print(out, "{:<14}{:>7}{:>13.1f}{:>15}{:>11.1f}{:>11.1f}{:>14}{:>13}{:>14.2f}\n",
         dispatch_case.name, dispatch_case.staged, Quantile(measured.overhead_ns, 0.5),
@@ -429,16 +483,23 @@ ExitCode BenchDispatch(const DispatchOptions& options, const Console& console) {
   const absl::StatusOr<MeasuredGuards> guards = MeasureGuards(options.iterations);
   if (!guards.ok()) return fail(guards.status(), kExitDevice);
   const double guard_ns = Quantile(guards->ns, 0.5);
+  const absl::StatusOr<MeasuredTrace> trace = MeasureTrace(**device, options.iterations);
+  if (!trace.ok()) return fail(trace.status(), kExitDevice);
+  const double on_ns = Quantile(trace->on_ns, 0.5);
+  const double off_ns = Quantile(trace->off_ns, 0.5);
   if (options.json) {
     const nlohmann::ordered_json json = {
         {"cases", cases},
         {"guards",
          {{"count", kGuards.size()}, {"operations", guards->operations}, {"ns_p50", guard_ns}}},
+        {"trace", {{"event_ns_p50", on_ns}, {"event_off_ns_p50", off_ns}}},
         {"iterations", options.iterations}};
     Print(console.out, "{}\n", json.dump(2));
   } else {
     Print(console.out, "{} guards of {} operations, checked before such a call: {:.1f} ns\n",
           kGuards.size(), guards->operations, guard_ns);
+    Print(console.out, "an event of a trace: {:.1f} ns; without a trace {:.1f} ns\n", on_ns,
+          off_ns);
   }
   return kExitOk;
 }

@@ -32,6 +32,7 @@ constexpr const char* kRunExamples =
     "  coppice run                                  2000 generated requests, 20 of them verified\n"
     "  coppice run trace.csv --limit 200 --verify all --poison\n"
     "  coppice run --order random:7 --json          record every bucket ahead, shuffled\n"
+    "  coppice run --trace-out run.trace            keep every call, recording and byte\n"
     "  coppice run --generate code --prefill-policy pow2 --decode-policy 1,2,4,8,16,32\n";
 
 constexpr const char* kDispatchNotes =
@@ -77,6 +78,10 @@ void AddRun(CLI::App& app, RunOptions& options) {
   AddParsed(app, "--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");
   AddParsed(app, "--verify", &ParseVerifyScope, options.verify,
             "Compare with eager unpadded steps: all, none or sample:N requests, default sample:20");
+  app.add_option("--trace-out", options.trace_out,
+                 "Write what happened to FILE, for coppice prof; loses no event")
+      ->type_name("FILE")
+      ->check(RefuseEmpty);
   app.add_flag("--poison", options.poison, "Run each step twice, with two poisons in the padding");
   app.add_flag("--json", options.json, "Print JSON and nothing else on standard output");
   app.add_flag("--quiet", options.quiet, "No notes and no progress bar");

@@ -42,6 +42,7 @@ class Replayer {
     bool poison = false;
     uint64_t seed = 1;  // Of the prompts.
     double bound = 0;   // Of the verifier.
+    TraceOptions trace;  // Of the main runner's session.
   };
 
   // `context` and `decoder` must outlive the replayer.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -212,16 +213,25 @@ absl::StatusOr<RunReport> RunJob(const RunOptions& options,
                                              .followed = job.followed,
                                              .poison = options.poison,
                                              .seed = options.seed,
-                                             .bound = device.is_cuda() ? kCudaBound : 0}));
+                                             .bound = device.is_cuda() ? kCudaBound : 0,
+                                             .trace = {.path = options.trace_out,
+                                                       .wait_when_full = true}}));
   RunReport report;
   DescribeJob(options, device, job, report);
   report.prefill_policy = policies.first.name();
   report.decode_policy = policies.second.name();
   COPPICE_RETURN_IF_ERROR(ReplayTrace(options, console, job, *replayer, report));
   DescribeOutcome(device, *replayer, report);
+  report.trace_status = replayer->session().FlushTrace();
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
   report.wall_seconds = wall.count();
   return report;
+}
+
+// Before the work, because a file that cannot be made is no fault of the device.
+absl::Status CheckWritable(const std::string& path) {
+  if (path.empty() || std::ofstream(path, std::ios::app)) return absl::OkStatus();
+  return InvalidArgument("'{}' cannot be written; choose a file in a folder that can", path);
 }
 
 ExitCode Fail(const Console& console, const absl::Status& status, ExitCode code) {
@@ -248,6 +258,8 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
   Job job;
   if (const absl::Status status = LoadRequests(options, job); !status.ok())
     return Fail(console, status, kExitUsage);
+  if (const absl::Status status = CheckWritable(options.trace_out); !status.ok())
+    return Fail(console, status, kExitOutput);
   const absl::StatusOr<std::unique_ptr<Device>> device =
       Device::Open({.choice = options.device,
                     .seed = options.seed,
@@ -268,6 +280,7 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
       RunJob(options, console, **device, job, {*prefill, *decode});
   if (!report.ok()) return Fail(console, report.status(), kExitDevice);
   Print(console.out, "{}", options.json ? FormatJson(*report) : FormatTable(*report));
+  if (!report->trace_status.ok()) return Fail(console, report->trace_status, kExitOutput);
   const bool in_order = report->mismatches == 0 && report->emulator_reports.empty();
   return in_order ? kExitOk : kExitMismatch;
 }

@@ -43,6 +43,7 @@ struct RunOptions {
   std::optional<RecordingOrder> order;  // Unset: as traffic meets the buckets.
   uint64_t seed = 1;
   VerifyScope verify;
+  std::string trace_out;  // Where the session's trace goes; empty: nowhere.
   bool poison = false;
   bool json = false;
   bool quiet = false;

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+
 #include "coppice/graphs/session.h"
 
 #include "tools/coppice/batcher.h"
@@ -57,6 +59,8 @@ struct RunReport {
   int64_t mismatches = 0;
   std::vector<std::string> mismatch_lines;    // The first few.
   std::vector<std::string> emulator_reports;  // Empty on CUDA.
+
+  absl::Status trace_status;  // Of the session's trace, if it has one.
 
   double wall_seconds = 0;
 };

@@ -112,6 +112,7 @@ class Pool {
   int64_t mapped_bytes(int lane, WindowKind kind) const;
   DeviceAddress base(int lane, WindowKind kind) const;
   int64_t window_bytes() const { return arena_->window_bytes(); }
+  int64_t granularity() const { return arena_->granularity(); }  // Of what is mapped.
   int lanes() const { return static_cast<int>(eager_.size()); }
 
   // True if [address, address + bytes) meets any window of a lane; an empty range meets none.

@@ -60,6 +60,7 @@
 #include "coppice/graphs/program.h"
 #include "coppice/graphs/reason.h"
 #include "coppice/graphs/staging.h"
+#include "coppice/graphs/trace.h"
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/stream.h"
 
@@ -142,6 +143,9 @@ struct SessionOptions {
   // the graph. Null: a rank of its own.
   std::function<absl::Status(RankVote& vote)> vote;
   std::function<absl::Status()> barrier;
+  // Writes what happens to a file, on a thread of the session. A file that cannot be written later
+  // on ends the trace, for one line to `log` from that thread.
+  TraceOptions trace;
 };
 
 // Where a call's outputs go.
@@ -269,7 +273,8 @@ class [[nodiscard]] ChainScope {
 class Session {
  public:
   // Makes a session on `context`, which must outlive it.
-  // Errors: kInvalidArgument an option; otherwise the driver's.
+  // Errors: kInvalidArgument an option; by its errno, a trace file that cannot be made; otherwise
+  // the driver's.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const Context& context,
                                                          const SessionOptions& options);
   // Waits for recordings and for the work in flight, then releases everything. Leases that are left
@@ -411,6 +416,10 @@ class Session {
   // there are leased, or the lane is lent or suspended; kInvalidArgument no such lane; the
   // driver's.
   absl::Status Scrub(CuStream stream, int lane = 0);
+
+  // Waits until the trace's file holds all that happened before. Does nothing without a trace.
+  // Errors: by its errno, a write that failed since Create.
+  absl::Status FlushTrace() const;
 
   SessionStats stats() const;           // Cost: O(lanes), takes each lane's lock.
   std::vector<NodeInfo> nodes() const;  // In order of creation per lane. Allocates.

@@ -1,0 +1,329 @@
+// Goal: events reach the file in order, once, or are counted as dropped; a file that cannot be made
+// or written is told of; time never runs backwards.
+// Method: the ring, the clock and the writer by themselves. A pipe that the test does not read yet
+// stands for a slow disk, /dev/full for a full one.
+
+#include "graphs/trace_ring.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "coppice/allocator/memory_usage.h"
+#include "coppice/base/status.h"
+#include "coppice/graphs/reason.h"
+
+#include "graphs/trace_clock.h"
+#include "graphs/trace_writer.h"
+#include "tests/graphs/trace_lines.h"
+#include "tests/support/status_matchers.h"
+
+namespace coppice::internal {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+RingEvent Release(int64_t call) {
+  return {.first = call, .kind = TraceEventKind::kRelease};
+}
+
+TEST(TraceRingTest, TakesEventsInOrderAndGivesTheirRoomBack) {
+  TraceRing ring(16);
+  int64_t put = 0, taken = 0;
+  for (int round = 0; round < 100; ++round) {
+    while (put - taken < round % 16) {
+      if (!ring.Put(Release(put))) {
+        ASSERT_TRUE(ring.Extend());
+        continue;
+      }
+      ++put;
+    }
+    ring.Take(ring.head(), [&](const RingEvent& event) { EXPECT_EQ(event.first, taken++); });
+    EXPECT_EQ(taken, put);
+  }
+}
+
+TEST(TraceRingTest, HasRoomForThePowerOfTwoAboveWhatWasAskedFor) {
+  TraceRing ring(17);
+  EXPECT_EQ(ring.capacity(), 32U);
+  int put = 0;
+  do {
+    while (ring.Put(Release(put)))
+      ++put;
+    EXPECT_TRUE(put == 16 || put == 32) << put;  // The bell rings at half.
+  } while (ring.Extend());
+  EXPECT_EQ(put, 32);
+}
+
+TEST(TraceRingTest, OneThreadPutsWhileAnotherTakes) {
+  constexpr int64_t kEvents = 200'000;
+  TraceRing ring(64);
+  std::atomic<bool> done = false;
+  int64_t taken = 0;
+  std::thread consumer([&] {
+    for (bool last = false; !last;) {
+      last = done.load();
+      ring.Take(ring.head(), [&](const RingEvent& event) { EXPECT_EQ(event.first, taken++); });
+      std::this_thread::yield();
+    }
+  });
+  for (int64_t i = 0; i < kEvents; ++i) {
+    while (!ring.Put(Release(i))) {
+      if (!ring.Extend()) std::this_thread::yield();
+    }
+  }
+  done = true;
+  consumer.join();
+  EXPECT_EQ(taken, kEvents);
+}
+
+TEST(TraceClockTest, TimeFollowsTheSteadyClockAndNeverTurnsBack) {
+  const TraceClock clock;
+  TraceTime time(clock);
+  const uint64_t start = TraceClock::Nanoseconds();
+  int64_t last = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const uint64_t ticks = clock.Now();
+    time.Advance();
+    EXPECT_GE(time.At(ticks), last);
+    last = time.At(ticks);
+  }
+  EXPECT_LE(last, static_cast<int64_t>(TraceClock::Nanoseconds() - start) + 1'000'000);
+}
+
+TEST(TraceWriterTest, FileHasDefinitionsBeforeTheEventsThatFollowThem) {
+  const TracePath path;
+  {
+    auto writer = *TraceWriter::Create({.path = path.str(), .events_per_lane = 16}, 2, nullptr);
+    for (int i = 0; i < 100; ++i) {
+      writer->Define("{\"node\":" + std::to_string(i) + "}\n");
+      writer->Put(static_cast<size_t>(i % 2), {.node = i, .kind = TraceEventKind::kRecord});
+      if (i % 10 == 0) {
+        ASSERT_OK(writer->Flush());
+      }
+    }
+  }
+  int defined = 0;
+  for (const nlohmann::json& line : ReadTrace(path.str())) {
+    if (line.is_object()) {
+      EXPECT_EQ(line["node"], defined++);
+    } else if (line[1] == "record") {
+      EXPECT_LT(line[3], defined);
+    }
+  }
+  EXPECT_EQ(defined, 100);
+}
+
+TEST(TraceWriterTest, FlushedFileHoldsWhatWasPutIn) {
+  const TracePath path;
+  auto writer = *TraceWriter::Create({.path = path.str()}, 1, nullptr);
+  for (int i = 0; i < 3; ++i) {
+    writer->Put(0, Release(i));
+    ASSERT_OK(writer->Flush());
+    EXPECT_THAT(EventsOf(ReadTrace(path.str()), "release"), SizeIs(i + 1));
+  }
+  EXPECT_THAT(EventsOf(ReadTrace(path.str()), "end"), SizeIs(0));
+  writer.reset();
+  EXPECT_THAT(EventsOf(ReadTrace(path.str()), "end"), SizeIs(1));
+}
+
+TEST(TraceWriterTest, EachKindOfEventHasItsValues) {
+  const TracePath path;
+  {
+    auto writer = *TraceWriter::Create({.path = path.str()}, 1, nullptr);
+    writer->Put(0, {.first = 7,
+                    .second = 10,
+                    .third = 16,
+                    .bucket = 3,
+                    .node = 5,
+                    .kind = TraceEventKind::kCall,
+                    .how = static_cast<uint8_t>(Path::kRecord),
+                    .why = static_cast<uint8_t>(Reason::kEvicted)});
+    writer->Put(0, {.node = 5, .kind = TraceEventKind::kEvict});
+    writer->Put(1, {.first = 64,
+                    .second = 96,
+                    .kind = TraceEventKind::kBytes,
+                    .how = static_cast<uint8_t>(MemoryKind::kEager)});
+    writer->Put(0, {.first = 7, .node = 5, .kind = TraceEventKind::kOutputs});
+    writer->Put(0, {.first = 8, .second = 7, .kind = TraceEventKind::kUse});
+    writer->Put(0, {.first = 7, .second = 9, .kind = TraceEventKind::kExpire});
+    writer->Put(0, Release(7));
+    writer->Put(1, {.kind = TraceEventKind::kSuspend});
+    writer->Put(1, {.kind = TraceEventKind::kResume});
+  }
+  std::vector<std::string> lines;
+  for (nlohmann::json& line : ReadTrace(path.str())) {
+    EXPECT_GE(line[0], 0);
+    line.erase(0);
+    lines.push_back(line.dump());
+  }
+  EXPECT_THAT(lines, ElementsAre(R"(["call",0,7,3,5,"record","evicted",10,16])", R"(["evict",0,5])",
+                                 R"(["outputs",0,7,5])", R"(["use",0,8,7])", R"(["expire",0,7,9])",
+                                 R"(["release",0,7])", R"(["bytes",-1,"eager",64,96])",
+                                 R"(["suspend",-1])", R"(["resume",-1])", R"(["end",-1])"));
+}
+
+TEST(TraceWriterTest, FileIsReadableByItsOwnerOnly) {
+  const TracePath path;
+  std::ofstream(path.str()) << "what was there before";
+  ASSERT_EQ(chmod(path.str().c_str(), 0644), 0);
+  auto writer = *TraceWriter::Create({.path = path.str()}, 1, nullptr);
+  struct stat found {};
+  ASSERT_EQ(stat(path.str().c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777, 0600U);
+  EXPECT_EQ(found.st_size, 0);
+}
+
+TEST(TraceWriterTest, FileThatCannotBeMadeIsAnErrorThatNamesIt) {
+  const std::string path = testing::TempDir() + "/no_such_folder/trace";
+  const absl::Status status = TraceWriter::Create({.path = path}, 1, nullptr).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(MessageOf(status), HasSubstr(path));
+  for (const int64_t events : {int64_t{0}, int64_t{15}, (int64_t{1} << 26) + 1}) {
+    const TracePath good;
+    EXPECT_EQ(TraceWriter::Create({.path = good.str(), .events_per_lane = events}, 1, nullptr)
+                  .status()
+                  .code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(TraceWriterTest, FullDiskIsToldOnceAndHoldsNobodyUp) {
+  std::vector<std::string> told;
+  {
+    auto writer = *TraceWriter::Create(
+        {.path = "/dev/full", .events_per_lane = 16, .wait_when_full = true}, 1,
+        [&](const std::string& line) { told.push_back(line); });
+    for (int64_t i = 0; i < 10'000; ++i)
+      writer->Put(0, Release(i));
+    EXPECT_EQ(writer->Flush().code(), absl::StatusCode::kResourceExhausted);
+    writer->Define("{}\n");
+    writer->Put(0, Release(0));
+    EXPECT_EQ(writer->Flush().code(), absl::StatusCode::kResourceExhausted);
+  }
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_THAT(told[0], HasSubstr("/dev/full"));
+}
+
+// A file whose other end reads only when told to.
+class TracePipe {
+ public:
+  TracePipe() {
+    EXPECT_EQ(mkfifo(path_.str().c_str(), 0600), 0);
+    end_ = open(path_.str().c_str(), O_RDONLY | O_NONBLOCK);
+    EXPECT_GE(end_, 0);
+    EXPECT_EQ(fcntl(end_, F_SETFL, 0), 0);
+  }
+  ~TracePipe() { Close(); }
+  TracePipe(const TracePipe&) = delete;
+  TracePipe& operator=(const TracePipe&) = delete;
+
+  const std::string& path() const { return path_.str(); }
+  // Reads until the writer closes.
+  std::string ReadAll() const {
+    std::string text;
+    std::array<char, 4096> part{};
+    for (ssize_t count = 1; count > 0;) {
+      count = read(end_, part.data(), part.size());
+      if (count > 0) text.append(part.data(), static_cast<size_t>(count));
+    }
+    return text;
+  }
+  void Close() {
+    if (end_ >= 0) close(std::exchange(end_, -1));
+  }
+
+ private:
+  const TracePath path_;
+  int end_ = -1;
+};
+
+// Puts releases in while nobody reads, then reads them; the file's lines.
+std::vector<nlohmann::json> PutThenRead(int64_t events) {
+  TracePipe pipe;
+  auto writer = *TraceWriter::Create({.path = pipe.path(), .events_per_lane = 16}, 1, nullptr);
+  for (int64_t i = 0; i < events; ++i)
+    writer->Put(0, Release(i));
+  std::string text;
+  std::thread reader([&] { text = pipe.ReadAll(); });
+  writer.reset();
+  reader.join();
+  return ParseTrace(text);
+}
+
+TEST(TraceWriterTest, FullRingDropsEventsAndCountsThem) {
+  constexpr int64_t kEvents = 100'000;  // More than the pipe and the writer's text can hold.
+  const std::vector<nlohmann::json> lines = PutThenRead(kEvents);
+  int64_t next = 0, dropped = 0;
+  for (const nlohmann::json& line : lines) {
+    if (line[1] == "dropped") {
+      dropped += line[3].get<int64_t>();
+      next += line[3].get<int64_t>();
+    } else if (line[1] == "release") {
+      EXPECT_EQ(line[3], next++);  // What was lost is told where it was lost.
+    }
+  }
+  EXPECT_EQ(next, kEvents);
+  EXPECT_GT(dropped, 0);
+  EXPECT_EQ(lines.back()[1], "end");
+}
+
+TEST(TraceWriterTest, WaitingForRoomLosesNothing) {
+  constexpr int64_t kEvents = 100'000;
+  TracePipe pipe;
+  std::string text;
+  std::thread reader([&] { text = pipe.ReadAll(); });
+  {
+    auto writer = *TraceWriter::Create(
+        {.path = pipe.path(), .events_per_lane = 16, .wait_when_full = true}, 1, nullptr);
+    for (int64_t i = 0; i < kEvents; ++i)
+      writer->Put(0, Release(i));
+  }
+  reader.join();
+  const std::vector<nlohmann::json> lines = ParseTrace(text);
+  EXPECT_THAT(EventsOf(lines, "dropped"), SizeIs(0));
+  const std::vector<nlohmann::json> releases = EventsOf(lines, "release");
+  ASSERT_THAT(releases, SizeIs(kEvents));
+  for (int64_t i = 0; i < kEvents; ++i)
+    ASSERT_EQ(releases[static_cast<size_t>(i)][3], i);
+}
+
+TEST(TraceWriterTest, PipeThatNobodyReadsAnyMoreIsAFailedWrite) {
+  TracePipe pipe;
+  auto writer = *TraceWriter::Create({.path = pipe.path()}, 1, nullptr);
+  pipe.Close();
+  writer->Put(0, Release(1));
+  EXPECT_THAT(MessageOf(writer->Flush()), HasSubstr(pipe.path()));
+}
+
+TEST(TraceWriterTest, NamesOfAnyBytesAreQuotedAsJson) {
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte)
+    all += static_cast<char>(byte);
+  for (const std::string& text :
+       {all, std::string("a\"b\\c\n\t\0d", 9), std::string("\xED\xA0\x80\xC0\x80\xF5\x80\x80\x80"),
+        std::string("\xE2\x82"), std::string("\xF0\x9F\x98\x80 \xE2\x82\xAC \xC3\xA9")}) {
+    const auto parsed = nlohmann::json::parse(QuoteJson(text), nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(parsed.is_string()) << QuoteJson(text);
+  }
+  const std::string valid = "decode \"x\" \\ \n \xE2\x82\xAC";
+  EXPECT_EQ(nlohmann::json::parse(QuoteJson(valid)), valid);
+  EXPECT_EQ(QuoteJson("\xFF"), "\"\\ufffd\"");
+}
+
+}  // namespace
+}  // namespace coppice::internal
