@@ -180,8 +180,7 @@ void Lane::Sweep() {
 absl::Status Lane::Reserve(WindowKind kind, int64_t bytes) {
   const absl::Status reserved = AskWithRoom(*this, static_cast<MemoryKind>(kind),
                                             [&] { return pool.Reserve(index, kind, bytes); });
-  if (kind == WindowKind::kNodes && usable != kAbsent)
-    usable = pool.mapped_bytes(index, WindowKind::kNodes);
+  if (kind == WindowKind::kNodes && usable != kAbsent) FindUsable();
   return reserved;
 }
 
@@ -207,8 +206,13 @@ absl::Status Lane::UnmapAbove(int64_t top) {
   if (kept >= usable) return absl::OkStatus();
   COPPICE_RETURN_IF_ERROR(Drain());
   const absl::Status unmapped = pool.Trim(index, WindowKind::kNodes, kept).status();
-  usable = pool.mapped_bytes(index, WindowKind::kNodes);
+  FindUsable();
   return unmapped;
+}
+
+void Lane::FindUsable() {
+  usable = pool.mapped_bytes(index, WindowKind::kNodes);
+  heap.Resize(usable);
 }
 
 absl::Status Lane::CheckPresent(const char* where) const {

@@ -15,6 +15,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,7 @@
 #include "coppice/runtime/stream.h"
 
 #include "graphs/gate_timer.h"
+#include "graphs/nvtx_heap.h"
 #include "graphs/slot.h"
 #include "graphs/surroundings.h"
 
@@ -45,7 +47,10 @@ struct Lane {
         index(lane_index),
         own_stream(std::move(stream)),
         handoff(std::move(handoff_event)),
-        progress(std::move(progress_event)) {}
+        progress(std::move(progress_event)),
+        heap("coppice: node window of lane " + std::to_string(lane_index),
+             node_base(),
+             lane_pool.window_bytes()) {}
   // Lets go of every slot. Leases that are left become empty.
   ~Lane();
   Lane(const Lane&) = delete;
@@ -100,6 +105,9 @@ struct Lane {
   // nothing while the window is lent, suspended or recorded into.
   absl::Status UnmapAbove(int64_t top);
 
+  // Makes what is mapped of the node window usable, and tells the tools that watch memory.
+  void FindUsable();
+
   // Whether calls may use the lane's memory. Errors: kFailedPrecondition  suspended or lent.
   absl::Status CheckPresent(const char* where) const;
 
@@ -152,6 +160,7 @@ struct Lane {
   // Bytes of the node window that nodes may use: those mapped, or kAbsent.
   static constexpr int64_t kAbsent = -1;
   int64_t usable = 0;
+  NvtxHeap heap;  // The node window.
   bool suspended = false;
   bool lent = false;
   int recordings = 0;          // In the background, under way or waiting.

@@ -1,9 +1,9 @@
 // A window of memory as tools know it that watch memory through NVTX, compute-sanitizer among them:
 // a heap of which only what is mapped may be touched. Private to graphs/.
 //
-// Without a tool, or where the build found no nvtx3 that knows memory, it does nothing. NVTX answers
-// a registration with null where there is no tool, and null as a heap means the whole process: so
-// null is kept and never passed on.
+// Without a tool, or where the build found no nvtx3 that knows memory, it does nothing. NVTX
+// answers a registration with null where there is no tool, and null as a heap means the whole
+// process: so null is kept and never passed on.
 //
 // Units: bytes. Threads: any, one at a time. Cost: nothing without a tool.
 
@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <string>
 
-#include "coppice/runtime/driver.h"
+#include "coppice/base/tensor.h"
 
 namespace coppice::internal {
 

@@ -46,8 +46,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Context& context,
                              .budget_bytes = options.budget_bytes};
   std::unique_ptr<internal::Tracer> tracer;
   if (!options.trace.path.empty()) {
-    COPPICE_ASSIGN_OR_RETURN(
-        tracer, internal::Tracer::Create(options.trace, options.lanes, options.log));
+    COPPICE_ASSIGN_OR_RETURN(tracer,
+                             internal::Tracer::Create(options.trace, options.lanes, options.log));
     pool_options.on_change = [raw = tracer.get()](MemoryKind kind, int64_t bytes, int64_t total) {
       raw->Bytes(kind, bytes, total);
     };

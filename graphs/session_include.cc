@@ -94,8 +94,7 @@ absl::StatusOr<Lease> Session::State::Include(Request& request, Lane& lane) {
   COPPICE_RETURN_IF_ERROR(AddChildToCapture(driver, call.stream, recording.pieces[0].graph));
   ++lane.calls;
   Lease lease = MakeLease(request, lane, Path::kInclude, Reason::kNone);
-  if (lane.tracer != nullptr)
-    TraceCall(request, lane, {.path = Path::kInclude}, layout);
+  if (lane.tracer != nullptr) TraceCall(request, lane, {.path = Path::kInclude}, layout);
   GiveIncluded(request, lane,
                {.spec = &call.program->spec, .tensors = std::move(recording.outputs)}, lease);
   return lease;

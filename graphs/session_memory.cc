@@ -191,7 +191,8 @@ absl::Status Session::State::Restore() {
 void Session::State::MarkSuspended(bool suspended) {
   for (const std::unique_ptr<Lane>& lane : lanes) {
     lane->suspended = suspended;
-    lane->usable = suspended ? Lane::kAbsent : pool->mapped_bytes(lane->index, WindowKind::kNodes);
+    lane->FindUsable();
+    if (suspended) lane->usable = Lane::kAbsent;
   }
 }
 

@@ -269,8 +269,7 @@ void Session::State::RecordJob(internal::BackgroundRecorder::Job& job, CuStream 
   }
   const std::lock_guard<std::mutex> lock(lane.mutex);
   --lane.recordings;
-  if (lane.usable != Lane::kAbsent)
-    lane.usable = pool->mapped_bytes(lane.index, WindowKind::kNodes);
+  if (lane.usable != Lane::kAbsent) lane.FindUsable();
   Reason reason = Reason::kNone;
   // A failure that no call can answer for becomes the bucket's: eager from here on.
   const absl::Status settled = Remember(Settle(std::move(recorded), lane, bucket, reason));

@@ -6,7 +6,7 @@ namespace coppice {
 
 const char* NameOf(TraceEventKind kind) {
   static constexpr std::array<const char*, kTraceEventKindCount> kNames = {
-      "call", "record",  "evict",   "bytes",  "outputs", "use",
+      "call",    "record", "evict",   "bytes",  "outputs", "use",
       "release", "expire", "suspend", "resume", "dropped", "end"};
   return kNames[static_cast<size_t>(kind)];
 }

@@ -29,8 +29,7 @@ TraceClock::TraceClock() : counter_(HasInvariantCounter()) {}
 
 uint64_t TraceClock::Nanoseconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
 // The tightest of a few readings, because a thread may lose its core between the two clocks.

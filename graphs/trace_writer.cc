@@ -2,18 +2,17 @@
 
 #include "graphs/trace_writer.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <fcntl.h>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 #include "fmt/compile.h"
+#include <sys/stat.h>
 
 #include "coppice/allocator/memory_usage.h"
 #include "coppice/base/check.h"
@@ -51,7 +50,7 @@ absl::StatusOr<int> OpenTrace(const std::string& path) {
 // The length of the well-formed UTF-8 sequence at `text`, or 0. Requires: size >= 1.
 size_t SequenceLength(const unsigned char* text, size_t size) {
   const unsigned char lead = text[0];
-  const size_t length = lead < 0x80                  ? 1
+  const size_t length = lead < 0x80                   ? 1
                         : lead >= 0xC2 && lead < 0xE0 ? 2
                         : lead >= 0xE0 && lead < 0xF0 ? 3
                         : lead >= 0xF0 && lead < 0xF5 ? 4
@@ -159,9 +158,8 @@ void TraceWriter::PutAtLimit(Source& source, const RingEvent& event) {
     return source.events.Put(next) || (MakeRoom(source) && source.events.Put(next));
   };
   // What was lost is told where it was lost: before the next event that finds room.
-  if (source.dropped > 0 && put({.ticks = event.ticks,
-                               .first = source.dropped,
-                               .kind = TraceEventKind::kDropped})) {
+  if (source.dropped > 0 &&
+      put({.ticks = event.ticks, .first = source.dropped, .kind = TraceEventKind::kDropped})) {
     source.dropped = 0;
   }
   if (source.dropped > 0 || !put(event)) ++source.dropped;
@@ -189,8 +187,7 @@ void TraceWriter::Loop() {
     const bool failed = !status_.ok();
     lock.unlock();
     time_.Advance();
-    const absl::Status written =
-        failed ? absl::OkStatus() : WritePass(definitions, heads, last);
+    const absl::Status written = failed ? absl::OkStatus() : WritePass(definitions, heads, last);
     // What nobody will read gives its room back too.
     for (size_t i = 0; i < sources_.size(); ++i)
       sources_[i]->events.Take(heads[i], [](const RingEvent&) {});

@@ -59,10 +59,10 @@ absl::StatusOr<std::unique_ptr<Tracer>> Tracer::Create(
 }
 
 void Tracer::DefineSession(const std::string& device, int64_t granularity, int64_t budget) {
-  writer_->Define(fmt::format(
-      "{{\"schema\":\"coppice.trace/1\",\"device\":{},\"lanes\":{},\"granularity\":{},"
-      "\"budget\":{}}}\n",
-      QuoteJson(device), session_ring_, granularity, budget));
+  writer_->Define(
+      fmt::format("{{\"schema\":\"coppice.trace/1\",\"device\":{},\"lanes\":{},\"granularity\":{},"
+                  "\"budget\":{}}}\n",
+                  QuoteJson(device), session_ring_, granularity, budget));
 }
 
 int32_t Tracer::DefineProgram(const ProgramSpec& spec) {
@@ -70,9 +70,8 @@ int32_t Tracer::DefineProgram(const ProgramSpec& spec) {
   std::string symbols;
   for (const SymbolSpec& symbol : spec.symbols)
     symbols += (symbols.empty() ? "" : ",") + QuoteJson(symbol.name);
-  writer_->Define(fmt::format(
-      "{{\"program\":{},\"name\":{},\"variant\":{},\"symbols\":[{}]}}\n", number,
-      QuoteJson(spec.name), QuoteJson(spec.variant), symbols));
+  writer_->Define(fmt::format("{{\"program\":{},\"name\":{},\"variant\":{},\"symbols\":[{}]}}\n",
+                              number, QuoteJson(spec.name), QuoteJson(spec.variant), symbols));
   return number;
 }
 

@@ -71,9 +71,8 @@ class Tracer {
   void Record(int lane, int32_t node) { PutNode(lane, TraceEventKind::kRecord, node); }
   void Evict(int lane, int32_t node) { PutNode(lane, TraceEventKind::kEvict, node); }
   void Outputs(int lane, uint64_t call, int32_t node) {
-    Put(lane, {.first = static_cast<int64_t>(call),
-               .node = node,
-               .kind = TraceEventKind::kOutputs});
+    Put(lane,
+        {.first = static_cast<int64_t>(call), .node = node, .kind = TraceEventKind::kOutputs});
   }
   void Use(int lane, uint64_t call, uint64_t of) { PutCalls(lane, TraceEventKind::kUse, call, of); }
   void Expire(int lane, uint64_t call, uint64_t by) {
@@ -99,9 +98,8 @@ class Tracer {
     Put(lane, {.node = node, .kind = kind});
   }
   void PutCalls(int lane, TraceEventKind kind, uint64_t call, uint64_t other) {
-    Put(lane, {.first = static_cast<int64_t>(call),
-               .second = static_cast<int64_t>(other),
-               .kind = kind});
+    Put(lane,
+        {.first = static_cast<int64_t>(call), .second = static_cast<int64_t>(other), .kind = kind});
   }
   void PutOfSession(const RingEvent& event);
 

@@ -13,9 +13,9 @@
 #include "gtest/gtest.h"
 
 #if COPPICE_HAVE_NVTX && __has_include(<nvtx3/nvToolsExtMem.h>)
-#include <nvtx3/nvToolsExtMem.h>
-
 #include "fmt/format.h"
+#define NVTX_NO_IMPL  // The test is the tool: it needs the types only.
+#include <nvtx3/nvToolsExtMem.h>
 
 namespace {
 
@@ -30,8 +30,8 @@ const auto& RangeAt(const void* range) {
   return *static_cast<const nvtxMemVirtualRangeDesc_t*>(range);
 }
 void Tell(const char* what, const nvtxMemVirtualRangeDesc_t& range) {
-  Told().push_back(fmt::format("{} {:#x} {}", what, reinterpret_cast<uintptr_t>(range.ptr),
-                               range.size));
+  Told().push_back(
+      fmt::format("{} {:#x} {}", what, reinterpret_cast<uintptr_t>(range.ptr), range.size));
 }
 
 nvtxMemHeapHandle_t HeapRegister(nvtxDomainHandle_t, const nvtxMemHeapDesc_t* heap) {
@@ -55,8 +55,8 @@ void RegionsResize(nvtxDomainHandle_t, const nvtxMemRegionsResizeBatch_t* batch)
 }
 void RegionsUnregister(nvtxDomainHandle_t, const nvtxMemRegionsUnregisterBatch_t* batch) {
   EXPECT_EQ(batch->refType, static_cast<uint32_t>(NVTX_MEM_REGION_REF_TYPE_POINTER));
-  Told().push_back(fmt::format(
-      "region ends {:#x}", reinterpret_cast<uintptr_t>(batch->refElements[0].pointer)));
+  Told().push_back(
+      fmt::format("region ends {:#x}", reinterpret_cast<uintptr_t>(batch->refElements[0].pointer)));
 }
 
 int Attach(nvtxExtModuleInfo_t* module) {
@@ -98,10 +98,10 @@ TEST_F(NvtxHeapTest, ToolHearsOfExactlyWhatMayBeTouched) {
     heap.Resize(0);
     heap.Resize(512);
   }
-  EXPECT_THAT(Told(), ElementsAre("lane 0 0x700000000000 68719476736",
-                                  "region 0x700000000000 4096", "resize 0x700000000000 8589934848",
-                                  "region ends 0x700000000000", "region 0x700000000000 512",
-                                  "region ends 0x700000000000", "heap ends"));
+  EXPECT_THAT(Told(),
+              ElementsAre("lane 0 0x700000000000 68719476736", "region 0x700000000000 4096",
+                          "resize 0x700000000000 8589934848", "region ends 0x700000000000",
+                          "region 0x700000000000 512", "region ends 0x700000000000", "heap ends"));
 }
 
 TEST_F(NvtxHeapTest, NoHeapOfAToolIsNeverTakenForTheWholeProcess) {

@@ -5,21 +5,20 @@
 
 #include "graphs/trace_ring.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <fcntl.h>
 #include <fstream>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include <sys/stat.h>
 
 #include "coppice/allocator/memory_usage.h"
 #include "coppice/base/status.h"
@@ -205,9 +204,9 @@ TEST(TraceWriterTest, FileThatCannotBeMadeIsAnErrorThatNamesIt) {
 TEST(TraceWriterTest, FullDiskIsToldOnceAndHoldsNobodyUp) {
   std::vector<std::string> told;
   {
-    auto writer = *TraceWriter::Create(
-        {.path = "/dev/full", .events_per_lane = 16, .wait_when_full = true}, 1,
-        [&](const std::string& line) { told.push_back(line); });
+    auto writer =
+        *TraceWriter::Create({.path = "/dev/full", .events_per_lane = 16, .wait_when_full = true},
+                             1, [&](const std::string& line) { told.push_back(line); });
     for (int64_t i = 0; i < 10'000; ++i)
       writer->Put(0, Release(i));
     EXPECT_EQ(writer->Flush().code(), absl::StatusCode::kResourceExhausted);

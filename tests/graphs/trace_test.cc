@@ -1,7 +1,7 @@
-// Goal: a session's trace says what happened, in the form and order that trace.h promises: each call
-// once, definitions before use, plans as they are, leases and their ends.
-// Method: small programs on the emulator; the file is parsed line by line and compared with what
-// the calls themselves answered.
+// Goal: a session's trace says what happened, in the form and order that trace.h promises: each
+// call once, definitions before use, plans as they are, leases and their ends. Method: small
+// programs on the emulator; the file is parsed line by line and compared with what the calls
+// themselves answered.
 
 #include "coppice/graphs/trace.h"
 
@@ -73,8 +73,8 @@ class TraceTest : public testing::Test, protected SketchDevice {
     };
     const auto expect_alive = [&](const json& node) {
       expect("node", node);
-      EXPECT_TRUE(node == -1 || (recorded.contains(node.get<int>()) &&
-                                 !evicted.contains(node.get<int>())))
+      EXPECT_TRUE(node == -1 ||
+                  (recorded.contains(node.get<int>()) && !evicted.contains(node.get<int>())))
           << "node " << node;
     };
     ASSERT_FALSE(lines.empty());
@@ -248,9 +248,9 @@ TEST_F(TraceTest, NodesSayWhereTheirBuffersLieAndWhatIsAround) {
   std::vector<NodeInfo> infos;
   {
     std::unique_ptr<Session> session = MakeSession(Traced());
-    const Sketched f = Draw(
-        *session,
-        {.name = "f", .input = 64, .steps = {Temporary(), Output(), Free(0), Temporary(640)}});
+    const Sketched f =
+        Draw(*session,
+             {.name = "f", .input = 64, .steps = {Temporary(), Output(), Free(0), Temporary(640)}});
     const Input x = Upload(64, 1);
     for (int i = 0; i < 4; ++i) {
       const Made first = *RunSketch(f, x);

@@ -51,6 +51,8 @@ TEST(BenchDispatchTest, ReportsEveryCaseWithTheStableKeys) {
   EXPECT_EQ(json["guards"]["count"], 6);
   EXPECT_GT(json["guards"]["operations"], 6);
   EXPECT_TRUE(json["guards"]["ns_p50"].is_number());
+  EXPECT_TRUE(json["trace"]["event_ns_p50"].is_number());
+  EXPECT_TRUE(json["trace"]["event_off_ns_p50"].is_number());
 }
 
 TEST(BenchDispatchTest, ReplayMakesOneDriverCallOrTwoAndNoAllocation) {
@@ -70,6 +72,7 @@ TEST(BenchDispatchTest, TableNamesEveryCase) {
   EXPECT_THAT(outcome.out, HasSubstr("siblings_1000"));
   EXPECT_THAT(outcome.out, HasSubstr("static_200"));
   EXPECT_THAT(outcome.out, HasSubstr("6 guards"));
+  EXPECT_THAT(outcome.out, HasSubstr("an event of a trace"));
 }
 
 TEST(BenchDispatchTest, ProbeRunsOneKindOfCallAndPrintsNothing) {

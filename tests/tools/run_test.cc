@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -289,9 +290,41 @@ TEST(RunTest, ReportThatCannotBeWrittenIsExitCode4) {
   std::fclose(full);
 }
 
+TEST(RunTest, TraceHoldsEveryCallOfTheReport) {
+  const TraceFile out("what was there before");
+  const nlohmann::json report =
+      ReportOf({"--requests", "20", "--shrink", "64", "--trace-out", out.path()});
+  std::ifstream file(out.path());
+  std::map<std::string, int64_t> calls;
+  std::string last;
+  for (std::string line; std::getline(file, line); last = line) {
+    const nlohmann::json parsed = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    ASSERT_FALSE(parsed.is_discarded()) << line;
+    if (parsed.is_array() && parsed[1] == "call") ++calls[parsed[6]];
+  }
+  EXPECT_THAT(last, HasSubstr("\"end\""));
+  int64_t total = 0;
+  for (const auto& [path, count] : calls)
+    total += count;
+  EXPECT_EQ(report["calls"], total);
+  EXPECT_EQ(report["replays"], calls["replay"]);
+}
+
+TEST(RunTest, TraceThatCannotBeWrittenIsExitCode4) {
+  for (const char* path : {"/nowhere/run.trace", "/dev/full"}) {
+    const CommandOutcome outcome = RunCoppice({"run", "--requests", "2", "--shrink", "64",
+                                               "--device", "host", "--quiet", "--trace-out", path});
+    EXPECT_EQ(outcome.code, kExitOutput) << path;
+    EXPECT_THAT(outcome.err, HasSubstr(path));
+  }
+}
+
 TEST(RunTest, EmptyTextIsNotTheDefault) {
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"run", ""}, {"run", "--policy", ""}, {"run", "--requests", "0x5"}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"run", ""},
+                                             {"run", "--policy", ""},
+                                             {"run", "--trace-out", ""},
+                                             {"run", "--requests", "0x5"}}) {
     EXPECT_EQ(RunCoppice(arguments).code, kExitUsage) << arguments.back();
   }
 }

@@ -161,8 +161,9 @@ Tensor DispatchJob::InputTensor(int index, int64_t rows) const {
   return Tensor::Dense(memory_.address() + offset, DType::kFloat32, dims);
 }
 
-absl::StatusOr<std::unique_ptr<DispatchJob>> DispatchJob::Create(
-    const Driver& driver, const DispatchCase& dispatch_case, TraceOptions trace) {
+absl::StatusOr<std::unique_ptr<DispatchJob>> DispatchJob::Create(const Driver& driver,
+                                                                 const DispatchCase& dispatch_case,
+                                                                 TraceOptions trace) {
   COPPICE_ASSIGN_OR_RETURN(Context context, Context::Create(driver));
   COPPICE_ASSIGN_OR_RETURN(Stream stream, Stream::Create(driver));
   COPPICE_ASSIGN_OR_RETURN(
@@ -404,9 +405,8 @@ absl::StatusOr<MeasuredTrace> MeasureTrace(const Device& device, int64_t iterati
   InstantDriver instant(device.driver());
   COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DispatchJob> off,
                            DispatchJob::Create(instant.driver(), kCases[0]));
-  COPPICE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<DispatchJob> on,
-      DispatchJob::Create(instant.driver(), kCases[0], {.path = "/dev/null"}));
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DispatchJob> on,
+                           DispatchJob::Create(instant.driver(), kCases[0], {.path = "/dev/null"}));
   instant.Switch(true);
   for (int64_t left = iterations; left > 0; left -= kBatch) {
     const int64_t count = std::min(left, kBatch);

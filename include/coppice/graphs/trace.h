@@ -4,7 +4,9 @@
 // replay, and whether memory was ever used twice at once. `coppice prof` reads it.
 //
 // The file is text, one JSON value per line: objects define, arrays happened. A definition comes
-// before the first event that names it. A session that ends well writes `end` last.
+// before the first event that names it. Events of one lane are in the order in which they happened,
+// and so are those of the session; lanes follow each other in pieces, so compare times between
+// them. A session that ends well writes `end` last.
 //
 //   {"schema":"coppice.trace/1","device":...,"lanes":1,"granularity":2097152,"budget":0}
 //   {"program":0,"name":"decode","variant":"","symbols":["batch"]}
@@ -17,7 +19,11 @@
 //   ...
 //
 // In a node, `output` is the index of the output that the buffer is, or -1; `around` and `buffers`
-// are in bytes from the start of the lane's node window, lifetimes in steps of the program's trace.
+// are in bytes from the start of the lane's node window, lifetimes in steps of what was planned:
+// the program's trace, or the nodes of its graph where that forks.
+//
+// A replay whose lease is dropped before the lane's next call is one event. What a call reads and
+// writes over is told before the call itself.
 //
 // Units: bytes; nanoseconds since the session was made; elements where named so. Threads: plain
 // values.
@@ -34,12 +40,13 @@ namespace coppice {
 // it concerns the session as a whole.
 enum class TraceEventKind : uint8_t {
   kCall,     // call number, bucket or -1, node or -1, Path, Reason, real elements, padded elements.
-             // Call numbers count per lane, from 1.
+             // Call numbers count per lane, from 1; one that failed is missing. Elements are those
+             // staged.
   kRecord,   // node: it exists from here on. Its definition comes first.
   kEvict,    // node: it is gone, its number is not used again.
   kBytes,    // MemoryKind, bytes of that kind from here on, bytes of all kinds.
   kOutputs,  // call, node or -1: somebody leases what the call made. With a node, its outputs lie
-             // where the node's plan says.
+             // where the node's plan says, and the lane found them leased at a later call.
   kUse,      // call, call of the outputs: a call reads a leased output where it lies.
   kRelease,  // call: nobody leases what it made any more, as far as the lane has noticed.
   kExpire,   // call, call: the outputs of the first were overwritten by the second.
@@ -57,7 +64,7 @@ const char* NameOf(TraceEventKind kind);
 // What SessionOptions::trace asks for.
 struct TraceOptions {
   std::string path;                  // The file to write, made anew; empty: no trace.
-  int64_t events_per_lane = 65'536;  // Of the ring. >= 16.
+  int64_t events_per_lane = 65'536;  // Of the ring, 48 bytes each; 16 to 2^26, rounded up to 2^n.
   // What a call does that finds the ring full: wait until the file has taken what is in it, or drop
   // the event and count it.
   bool wait_when_full = false;
