@@ -45,6 +45,7 @@ const std::vector<Slot*>& SlotsOf(WindowKind kind, const Lane& lane) {
       return lane.ring;
     case WindowKind::kEager:
     case WindowKind::kStaging:
+    case WindowKind::kWorkspace:
       break;
   }
   return lane.parked;

@@ -160,14 +160,14 @@ absl::Status Session::State::Launch(const Request& request,
                                     Lane& lane,
                                     Node& node,
                                     const Slot* again) {
-  bool first = true;
+  // The first launch is the point of no return, unless poison came before it.
+  bool overwrites = !options.poison_expired;
   for (Segment& segment : node.segments) {
     if (segment.exec.has_value()) [[likely]] {
       COPPICE_RETURN_IF_ERROR(
           driver.Call<&DriverTable::GraphLaunch>(segment.exec->handle(), request.call.stream));
     }
-    // The first launch is the point of no return, unless poison came before it.
-    if (std::exchange(first, false) && !options.poison_expired) [[likely]]
+    if (std::exchange(overwrites, false)) [[likely]]
       Overwrite(request, lane, node, again);
     if (segment.step) [[unlikely]]
       COPPICE_RETURN_IF_ERROR(segment.step(request.call.stream));
@@ -194,14 +194,14 @@ absl::StatusOr<Lease> Session::State::Replay(const Request& request, Lane& lane,
   const Call& call = request.call;
   // The usual call finds the window as the node left it, and nobody looking.
   Slot* again = call.output_mode == OutputMode::kBorrow ? lane.FindDropped(node) : nullptr;
+  Region copy_out;
   if (again == nullptr) {
     lane.SweepWindow();
     lane.ReserveSlot();
     COPPICE_RETURN_IF_ERROR(CheckHeld(request, lane, node));
+    if (call.output_mode == OutputMode::kCopyOut) [[unlikely]]
+      COPPICE_RETURN_IF_ERROR(ReserveCopyOut(request, lane, copy_out));
   }
-  Region copy_out;
-  if (call.output_mode == OutputMode::kCopyOut) [[unlikely]]
-    COPPICE_RETURN_IF_ERROR(ReserveCopyOut(request, lane, copy_out));
   COPPICE_RETURN_IF_ERROR(lane.Enter(call.stream));
   const InputLayout& layout = node.layout;
   if (layout.stages) {
@@ -222,9 +222,9 @@ absl::StatusOr<Lease> Session::State::Replay(const Request& request, Lane& lane,
   if (call.output_mode != OutputMode::kBorrow || !layout.copy_backs.empty()) [[unlikely]] {
     COPPICE_RETURN_IF_ERROR(
         CopyBehind(request, lane, call.output_mode, node.outputs, layout, copy_out, lease));
+    if (call.output_mode != OutputMode::kBorrow) return lease;
   }
-  if (call.output_mode == OutputMode::kBorrow) [[likely]]
-    GiveWindow(request, lane, node, again, lease);
+  GiveWindow(request, lane, node, again, lease);
   return lease;
 }
 

@@ -270,6 +270,7 @@ TEST_F(TraceTest, NodesSayWhereTheirBuffersLieAndWhatIsAround) {
     EXPECT_EQ(node["live"], infos[i].live_bytes);
     EXPECT_EQ(node["method"], infos[i].plan_method);
     EXPECT_EQ(node["graph_nodes"], infos[i].graph_nodes);
+    EXPECT_EQ(node["exec_bytes"], infos[i].exec_bytes);
     EXPECT_EQ(node["record_ns"], infos[i].record_ns);
     int64_t around = 0;
     for (const json& region : node["around"])
@@ -369,6 +370,32 @@ TEST_F(TraceTest, KindsOfMemoryAddUpToTheTotalAtEveryEvent) {
   EXPECT_GT(events, 2);
   EXPECT_GT(bytes["nodes"], 0);
   EXPECT_THAT(EventsOf(lines, "dropped"), IsEmpty());
+}
+
+TEST_F(TraceTest, SuspensionIsToldBetweenTheBytesThatGoAndThoseThatComeBack) {
+  {
+    const Affine affine = MakeAffine(Traced({.budget_bytes = 48 * kMiB}));
+    for (int i = 0; i < 3; ++i)
+      ASSERT_OK(Call(affine, 4).status());
+    ASSERT_OK(affine.session->Suspend({}));
+    ASSERT_OK(affine.session->Resume());
+    ASSERT_OK(Call(affine, 4).status());
+  }
+  const std::vector<json> lines = Lines();
+  EXPECT_EQ(lines[0]["budget"], 48 * kMiB);
+  EXPECT_GT(lines[0]["granularity"], 0);
+  std::map<std::string, int64_t> bytes;
+  int told = 0;
+  for (const json& line : lines) {
+    if (!line.is_array()) continue;
+    if (line[1] == "bytes") bytes[line[3]] = line[4];
+    if (line[1] != "suspend" && line[1] != "resume") continue;
+    ++told;
+    EXPECT_EQ(bytes["nodes"] > 0, line[1] == "resume");
+    EXPECT_EQ(bytes["staging"] > 0, line[1] == "resume");
+    EXPECT_GT(bytes["graphs"], 0);
+  }
+  EXPECT_EQ(told, 2);
 }
 
 TEST_F(TraceTest, LanesOfTwoThreadsKeepTheirOwnOrder) {
