@@ -125,7 +125,9 @@ TEST_F(MemoryTest, TrafficOverTwoHundredBucketsKeepsItsBudget) {
   const int64_t replays = stats.paths[static_cast<size_t>(Path::kReplay)];
   EXPECT_LE(affine.session->pool().usage().total_peak, budget);
   // The first calls of every bucket cannot replay, so a short run has too few that can.
-  if (TestShare() == 1) EXPECT_GE(2 * replays, stats.calls);
+  if (TestShare() == 1) {
+    EXPECT_GE(2 * replays, stats.calls);
+  }
   EXPECT_GT(stats.evictions, 0);
   fmt::print("{} calls: {} replays, {} evictions, {} remaps; budget {}, peak {} bytes\n",
              stats.calls, replays, stats.evictions, stats.remaps, budget,
