@@ -24,6 +24,14 @@ namespace {
 
 const internal::NvtxName replay_name{"replay"};  // Made once: every replay opens the range.
 
+// Apart, so that the usual call needs no frame to find that nothing is there.
+template <typename Request>
+[[gnu::noinline]] void OverwriteOthers(const Request& request, Lane& lane, const Node& node) {
+  if (lane.tracer != nullptr && request.shape.in_pool) lane.TraceUses(lane.calls);
+  lane.Expire(node.footprint, lane.calls, *request.call.program);
+  if (!request.child) lane.EndPath();
+}
+
 }  // namespace
 
 Session::State::State(const Context& session_context,
@@ -151,9 +159,7 @@ void Session::State::Overwrite(const Request& request,
   ++lane.calls;
   if (again != nullptr) [[likely]]
     return;
-  if (lane.tracer != nullptr && request.shape.in_pool) lane.TraceUses(lane.calls);
-  lane.Expire(node.footprint, lane.calls, *request.call.program);
-  if (!request.child) lane.EndPath();
+  OverwriteOthers(request, lane, node);
 }
 
 absl::Status Session::State::Launch(const Request& request,
