@@ -4,7 +4,7 @@
 #include "coppice/allocator/plan.h"
 
 #include <algorithm>
-#include <map>
+#include <set>
 #include <tuple>
 
 #include "coppice/base/status.h"
@@ -68,7 +68,59 @@ absl::Status ValidateBuffer(const Buffer& buffer, size_t index) {
   return absl::OkStatus();
 }
 
-// All that can be said of one buffer's place alone, and the height.
+// The group of each buffer, named by the member that begins its chain; empty if no buffer is in a
+// group of several.
+using Groups = std::vector<size_t>;
+
+bool SameGroup(const Groups& groups, size_t a, size_t b) {
+  return !groups.empty() && groups[a] == groups[b];
+}
+
+absl::StatusOr<Groups> GroupsOf(std::span<const Buffer> buffers) {
+  const auto alone = [](const Buffer& buffer) { return !buffer.in_place_with; };
+  if (std::all_of(buffers.begin(), buffers.end(), alone)) return Groups();
+  const size_t unknown = buffers.size();
+  Groups groups(buffers.size(), unknown);
+  std::vector<size_t> chain;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    chain.clear();
+    size_t at = i;
+    for (; groups[at] == unknown && !alone(buffers[at]); at = *buffers[at].in_place_with) {
+      if (*buffers[at].in_place_with >= buffers.size() || chain.size() == buffers.size()) {
+        return InvalidArgument(
+            "ValidateBuffers: buffer {} is in place with buffer {}, which does not exist or leads "
+            "back to it; there are {} buffers",
+            at, *buffers[at].in_place_with, buffers.size());
+      }
+      chain.push_back(at);
+    }
+    if (groups[at] == unknown) groups[at] = at;
+    for (const size_t member : chain)
+      groups[member] = groups[at];
+  }
+  return groups;
+}
+
+// One offset fixes a whole group.
+absl::Status ValidateGroups(std::span<const Buffer> buffers) {
+  COPPICE_ASSIGN_OR_RETURN(const Groups groups, GroupsOf(buffers));
+  std::vector<std::optional<size_t>> fixed(groups.size());  // A fixed member of each group.
+  for (size_t i = 0; i < groups.size(); ++i)
+    if (buffers[i].fixed_offset && !fixed[groups[i]]) fixed[groups[i]] = i;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (!fixed[groups[i]]) continue;
+    const int64_t offset = *buffers[*fixed[groups[i]]].fixed_offset;
+    if (buffers[i].fixed_offset.value_or(offset) != offset || offset % buffers[i].alignment != 0) {
+      return InvalidArgument(
+          "ValidateBuffers: buffer {}, aligned to {}, begins with buffer {}, which is fixed at "
+          "offset {}; fix both at a common multiple of their alignments",
+          i, buffers[i].alignment, *fixed[groups[i]], offset);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// All that can be said of one buffer's place without regard to time, and the height.
 absl::Status ValidateOffsets(std::span<const Buffer> buffers, const Plan& plan) {
   if (plan.offsets.size() != buffers.size()) {
     return InvalidArgument("ValidatePlan: {} offsets for {} buffers; give one for each",
@@ -88,6 +140,11 @@ absl::Status ValidateOffsets(std::span<const Buffer> buffers, const Plan& plan) 
       return InvalidArgument("ValidatePlan: buffer {} lies at offset {}; it is fixed at {}", i,
                              offset, *buffer.fixed_offset);
     }
+    if (buffer.in_place_with && offset != plan.offsets[*buffer.in_place_with]) {
+      return InvalidArgument(
+          "ValidatePlan: buffer {} lies at offset {}; it begins with buffer {}, which lies at {}",
+          i, offset, *buffer.in_place_with, plan.offsets[*buffer.in_place_with]);
+    }
     height = std::max(height, offset + buffer.bytes);
   }
   if (plan.height != height) {
@@ -103,24 +160,39 @@ absl::Status OverlapError(size_t a, size_t b, int64_t step) {
       std::max(a, b), step);
 }
 
-// Sweeps over time with the live buffers in address order, where only neighbours can meet.
-absl::Status ValidateSequential(std::span<const Buffer> buffers, const Plan& plan) {
-  std::map<int64_t, size_t> live;  // Offset to buffer; their ranges are disjoint.
+// Sweeps over time with the live buffers in address order, where only neighbours can meet: at one
+// offset lies one group, its largest member last.
+absl::Status ValidateSequential(std::span<const Buffer> buffers,
+                                const Plan& plan,
+                                const Groups& groups) {
+  struct Live {
+    int64_t offset = 0;
+    int64_t bytes = 0;
+    size_t buffer = 0;
+    bool operator<(const Live& other) const {
+      return std::tie(offset, bytes, buffer) < std::tie(other.offset, other.bytes, other.buffer);
+    }
+  };
+  std::set<Live> live;
   for (const Event& event : SortedEvents(buffers)) {
-    const int64_t offset = plan.offsets[event.buffer];
+    const Live here{plan.offsets[event.buffer], buffers[event.buffer].bytes, event.buffer};
     if (!event.begins) {
-      live.erase(offset);
+      live.erase(here);
       continue;
     }
-    const auto above = live.lower_bound(offset);
-    if (above != live.end() && above->first < offset + buffers[event.buffer].bytes)
-      return OverlapError(above->second, event.buffer, event.step);
+    auto above = live.lower_bound({.offset = here.offset});
     if (above != live.begin()) {
       const auto below = std::prev(above);
-      if (below->first + buffers[below->second].bytes > offset)
-        return OverlapError(below->second, event.buffer, event.step);
+      if (below->offset + below->bytes > here.offset)
+        return OverlapError(below->buffer, event.buffer, event.step);
     }
-    live.emplace_hint(above, offset, event.buffer);
+    if (above != live.end() && above->offset == here.offset &&
+        SameGroup(groups, above->buffer, event.buffer)) {
+      above = live.lower_bound({.offset = here.offset + 1});
+    }
+    if (above != live.end() && above->offset < here.offset + here.bytes)
+      return OverlapError(above->buffer, event.buffer, event.step);
+    live.insert(above, here);
   }
   return absl::OkStatus();
 }
@@ -244,10 +316,11 @@ std::vector<Footprint> FootprintsByAddress(std::span<const Buffer> buffers,
   return footprints;
 }
 
-// Sweeps over addresses; every pair that shares a byte must be ordered completely. That covers
-// buffers that share a step too: no step comes after itself.
+// Sweeps over addresses; every pair of different groups that shares a byte must be ordered
+// completely. That covers buffers that share a step too: no step comes after itself.
 absl::Status ValidateOrdered(std::span<const Buffer> buffers,
                              const Plan& plan,
+                             const Groups& groups,
                              const StepOrder& order) {
   COPPICE_RETURN_IF_ERROR(ValidateOrder(order));
   COPPICE_RETURN_IF_ERROR(ValidateSteps(buffers, order));
@@ -258,6 +331,7 @@ absl::Status ValidateOrdered(std::span<const Buffer> buffers,
   for (const Footprint& footprint : footprints) {
     std::erase_if(live, [&](const Footprint* other) { return other->upper <= footprint.lower; });
     for (const Footprint* other : live) {
+      if (SameGroup(groups, footprint.buffer, other->buffer)) continue;
       if (!footprint.Before(*other) && !other->Before(footprint)) {
         return InvalidArgument(
             "ValidatePlan: buffers {} and {} share bytes, but the edges do not put all steps of "
@@ -290,14 +364,29 @@ absl::Status ValidateBuffers(std::span<const Buffer> buffers) {
     }
     stack += gap + buffers[i].bytes;
   }
-  return absl::OkStatus();
+  return ValidateGroups(buffers);
 }
 
 int64_t MaxLiveBytes(std::span<const Buffer> buffers) {
+  const absl::StatusOr<Groups> groups = GroupsOf(buffers);
+  COPPICE_CHECK(groups.ok(), "MaxLiveBytes takes well-formed buffers");
+  std::vector<std::multiset<int64_t>> members(groups->size());  // Sizes of the live, per group.
   int64_t live = 0;
   int64_t most = 0;
   for (const Event& event : SortedEvents(buffers)) {
-    live += event.begins ? buffers[event.buffer].bytes : -buffers[event.buffer].bytes;
+    const int64_t bytes = buffers[event.buffer].bytes;
+    if (groups->empty()) {
+      live += event.begins ? bytes : -bytes;
+    } else {
+      std::multiset<int64_t>& sizes = members[(*groups)[event.buffer]];
+      live -= sizes.empty() ? 0 : *sizes.rbegin();
+      if (event.begins) {
+        sizes.insert(bytes);
+      } else {
+        sizes.erase(sizes.find(bytes));
+      }
+      live += sizes.empty() ? 0 : *sizes.rbegin();
+    }
     most = std::max(most, live);
   }
   return most;
@@ -308,8 +397,9 @@ absl::Status ValidatePlan(std::span<const Buffer> buffers,
                           const StepOrder* order) {
   COPPICE_RETURN_IF_ERROR(ValidateBuffers(buffers));
   COPPICE_RETURN_IF_ERROR(ValidateOffsets(buffers, plan));
-  return order == nullptr ? ValidateSequential(buffers, plan)
-                          : ValidateOrdered(buffers, plan, *order);
+  COPPICE_ASSIGN_OR_RETURN(const Groups groups, GroupsOf(buffers));
+  return order == nullptr ? ValidateSequential(buffers, plan, groups)
+                          : ValidateOrdered(buffers, plan, groups, *order);
 }
 
 absl::Status ExtendToJoins(const StepOrder& order, std::vector<Buffer>& buffers) {

@@ -1,260 +1,209 @@
-// Greedy placement in a few orders. Time is compressed to the sections between lifetime events, in
-// which nothing begins or ends; sizes are rounded up to the alignment that all buffers share.
+// The portfolio: orderings in turn until one is good enough, and what follows where none is.
 
 #include "coppice/allocator/planner.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <limits>
-#include <numeric>
+#include <optional>
+#include <random>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "coppice/base/status.h"
-#include "coppice/base/units.h"
+
+#include "allocator/placement.h"
+#include "allocator/plan_problem.h"
 
 namespace coppice {
 namespace {
 
-// Sections [lower, upper).
-struct Span {
-  int32_t lower = 0;
-  int32_t upper = 0;
-};
+using internal::Contention;
+using internal::Fit;
+using internal::Placement;
+using internal::PlanItem;
+using internal::PlanProblem;
 
-struct Item {
-  const Buffer* buffer = nullptr;
-  absl::InlinedVector<Span, 1> spans;  // The lifetime; sorted, disjoint.
-  int64_t extent = 0;                  // Bytes, rounded up to the common alignment.
-  double area = 0;                     // Bytes x steps.
-  int64_t steps = 0;                   // Length of the lifetime.
-  int64_t contention = 0;              // Most bytes live at once during the lifetime.
-  int32_t fullest = 0;                 // The first section with so many.
-};
+// Up to so many items a climb is short, because a search can do more.
+constexpr int64_t kSearchItemsMax = 3000;
+constexpr int64_t kShortClimbPasses = 64;
 
-struct Problem {
-  std::vector<Item> items;  // One per buffer, same order.
-  int64_t peak = 0;         // Most bytes live at once, rounded sizes: the lowest reachable height.
-};
+// Items are placed by descending keys.
+using Key = std::array<double, 3>;
 
-std::vector<int64_t> SectionBounds(std::span<const Buffer> buffers) {
-  std::vector<int64_t> bounds;
-  bounds.reserve(2 * buffers.size());
-  for (const Buffer& buffer : buffers) {
-    for (const Interval& interval : buffer.lifetime) {
-      bounds.push_back(interval.lower);
-      bounds.push_back(interval.upper);
-    }
-  }
-  std::sort(bounds.begin(), bounds.end());
-  bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
-  return bounds;
+// The first ordering: the others may look at the contention.
+Key BySize(const PlanItem& item, const Contention&) {
+  return {static_cast<double>(item.extent)};
 }
 
-std::vector<Item> MakeItems(std::span<const Buffer> buffers, const std::vector<int64_t>& bounds) {
-  int64_t common_alignment = buffers.front().alignment;
-  for (const Buffer& buffer : buffers)
-    common_alignment = std::min(common_alignment, buffer.alignment);
-  const auto section = [&bounds](int64_t step) {
-    const auto bound = std::lower_bound(bounds.begin(), bounds.end(), step);
-    return static_cast<int32_t>(bound - bounds.begin());
-  };
-  std::vector<Item> items(buffers.size());
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    Item& item = items[i];
-    item.buffer = &buffers[i];
-    item.extent = AlignUp(buffers[i].bytes, common_alignment);
-    for (const Interval& interval : buffers[i].lifetime) {
-      item.spans.push_back({section(interval.lower), section(interval.upper)});
-      item.steps += interval.upper - interval.lower;
-    }
-    item.area = static_cast<double>(buffers[i].bytes) * static_cast<double>(item.steps);
-  }
-  return items;
+Key ByContention(const PlanItem& item, const Contention& around) {
+  return {static_cast<double>(around.live), item.area, static_cast<double>(item.steps)};
 }
 
-Problem MakeProblem(std::span<const Buffer> buffers) {
-  const std::vector<int64_t> bounds = SectionBounds(buffers);
-  Problem problem{.items = MakeItems(buffers, bounds)};
-  std::vector<int64_t> live(bounds.size());  // Bytes per section, first as differences.
-  for (const Item& item : problem.items) {
-    for (const Span& span : item.spans) {
-      live[static_cast<size_t>(span.lower)] += item.extent;
-      live[static_cast<size_t>(span.upper)] -= item.extent;
-    }
-  }
-  std::partial_sum(live.begin(), live.end(), live.begin());
-  for (Item& item : problem.items) {
-    for (const Span& span : item.spans) {
-      const auto most = std::max_element(live.begin() + span.lower, live.begin() + span.upper);
-      if (*most <= item.contention) continue;
-      item.contention = *most;
-      item.fullest = static_cast<int32_t>(most - live.begin());
-    }
-    problem.peak = std::max(problem.peak, item.contention);
-  }
-  return problem;
+// An item is placed with the fullest section that it lives in.
+Key ByBreadth(const PlanItem& item, const Contention& around) {
+  return {static_cast<double>(around.live), -static_cast<double>(around.fullest),
+          static_cast<double>(item.extent)};
 }
 
-using Precedes = bool (*)(const Item& a, const Item& b);
-
-bool LargerFirst(const Item& a, const Item& b) {
-  return a.extent > b.extent;
+// Sizes within a factor of four count as equal.
+Key BySizeClass(const PlanItem& item, const Contention&) {
+  return {static_cast<double>(std::bit_width(static_cast<uint64_t>(item.extent)) / 2),
+          static_cast<double>(item.steps), static_cast<double>(item.extent)};
 }
 
-bool MoreContendedFirst(const Item& a, const Item& b) {
-  return std::tie(a.contention, a.area, a.steps) > std::tie(b.contention, b.area, b.steps);
+// size x sqrt(lifetime) x contention^power, as a logarithm.
+template <int kPower>
+Key ByWeight(const PlanItem& item, const Contention& around) {
+  return {std::log2(static_cast<double>(item.extent)) +
+          std::log2(static_cast<double>(item.steps)) / 2 +
+          kPower * std::log2(static_cast<double>(around.live))};
 }
-
-bool LargerAreaFirst(const Item& a, const Item& b) {
-  return a.area > b.area;
-}
-
-// A buffer is placed with the fullest section that it lives in.
-bool FullerSectionFirst(const Item& a, const Item& b) {
-  return std::tie(a.contention, b.fullest, a.extent) > std::tie(b.contention, a.fullest, b.extent);
-}
-
-enum class Fit : uint8_t { kFirst, kBest };
 
 struct Method {
   const char* name;
-  Precedes precedes;
+  Key (*key)(const PlanItem&, const Contention&);
   Fit fit;
 };
 
 constexpr std::array kMethods = {
-    Method{"size", LargerFirst, Fit::kFirst},
-    Method{"contention", MoreContendedFirst, Fit::kFirst},
-    Method{"area", LargerAreaFirst, Fit::kFirst},
-    Method{"breadth", FullerSectionFirst, Fit::kFirst},
-    Method{"size, best fit", LargerFirst, Fit::kBest},
-    Method{"contention, best fit", MoreContendedFirst, Fit::kBest},
-    Method{"area, best fit", LargerAreaFirst, Fit::kBest},
-    Method{"breadth, best fit", FullerSectionFirst, Fit::kBest},
+    Method{"size", BySize, Fit::kFirst},        Method{"contention", ByContention, Fit::kFirst},
+    Method{"breadth", ByBreadth, Fit::kBest},   Method{"size class", BySizeClass, Fit::kFirst},
+    Method{"weight", ByWeight<4>, Fit::kFirst}, Method{"steep weight", ByWeight<16>, Fit::kFirst},
 };
 
-// The placed buffers in order of their offsets.
-//
-// Most lifetimes are short, and few of the placed buffers live at the same time. So there is a list
-// for each window of time, windows overlap by half, and a buffer that is no longer than half a
-// window looks only at the one that it lies in.
-class Layout {
+// Host time, from its making.
+class Deadline {
  public:
-  explicit Layout(const std::vector<Item>& items) {
-    int64_t total = 0;
-    int32_t sections = 0;
-    for (const Item& item : items) {
-      total += HullOf(item).upper - HullOf(item).lower;
-      sections = std::max(sections, HullOf(item).upper);
-    }
-    stride_ = static_cast<int32_t>(2 * CeilDivide(total, static_cast<int64_t>(items.size())));
-    windows_.resize(static_cast<size_t>(sections / stride_) + 1);
+  explicit Deadline(int64_t limit_ns) : limit_(limit_ns) {}
+  bool passed() const { return std::chrono::steady_clock::now() - start_ >= limit_; }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::chrono::nanoseconds limit_;
+};
+
+// The lowest plan of a problem so far, and the ways to a lower one.
+class Attempt {
+ public:
+  Attempt(const PlanProblem& problem, int64_t target) : problem_(problem), target_(target) {
+    best_.height = std::numeric_limits<int64_t>::max();
   }
 
-  void Insert(const Item& item, int64_t offset) {
-    const Placed placed{
-        .offset = offset, .end = offset + item.extent, .hull = HullOf(item), .item = &item};
-    InsertInto(all_, placed);
-    for (int32_t i = std::max(placed.hull.lower / stride_ - 1, 0);
-         i <= (placed.hull.upper - 1) / stride_; ++i)
-      InsertInto(windows_[static_cast<size_t>(i)], placed);
-  }
+  bool done() const { return best_.height <= target_; }
+  const Placement& best() const { return best_; }
+  const char* method() const { return method_; }
 
-  // The lowest offset (kFirst), or the lowest of the tightest holes (kBest), where `item` meets
-  // nothing that lives at the same time.
-  int64_t FindOffset(const Item& item, Fit fit) const {
-    const Span hull = HullOf(item);
-    int64_t lowest = 0;  // Everything that lives with `item` and was passed ends at or below this.
-    int64_t best = -1;
-    int64_t best_slack = std::numeric_limits<int64_t>::max();
-    for (const Placed& placed : PlacedAround(hull)) {
-      if (placed.hull.lower >= hull.upper || placed.hull.upper <= hull.lower) continue;
-      if (!LiveTogether(item, *placed.item)) continue;
-      const int64_t slack = placed.offset - lowest - item.extent;
-      if (slack >= 0 && slack < best_slack) {
-        best = lowest;
-        best_slack = slack;
-        if (fit == Fit::kFirst) break;
-      }
-      if (placed.end > lowest) lowest = AlignUp(placed.end, item.buffer->alignment);
-    }
-    return best >= 0 ? best : lowest;
+  void Run(const PlannerOptions& options, const Deadline& deadline) {
+    TryOrderings(deadline);
+    int64_t nodes = options.search_nodes_max;
+    if (std::ssize(order_) <= kSearchItemsMax)
+      nodes = std::min(nodes, kShortClimbPasses * std::ssize(order_));
+    Climb(nodes, options.seed, deadline);
   }
 
  private:
-  struct Placed {
-    int64_t offset = 0;
-    int64_t end = 0;
-    Span hull;
-    const Item* item = nullptr;
-  };
-
-  // From the first section of the lifetime to the last: rules most buffers out.
-  static Span HullOf(const Item& item) {
-    return {item.spans.front().lower, item.spans.back().upper};
-  }
-
-  static bool LiveTogether(const Item& a, const Item& b) {
-    for (const Span& x : a.spans)
-      for (const Span& y : b.spans)
-        if (x.lower < y.upper && y.lower < x.upper) return true;
-    return false;
-  }
-
-  static void InsertInto(std::vector<Placed>& list, const Placed& placed) {
-    const auto above =
-        std::upper_bound(list.begin(), list.end(), placed.offset,
-                         [](int64_t offset, const Placed& other) { return offset < other.offset; });
-    list.insert(above, placed);
-  }
-
-  const std::vector<Placed>& PlacedAround(const Span& hull) const {
-    const int32_t window = hull.lower / stride_;
-    const bool inside = hull.upper <= (window + 2) * stride_;
-    return inside ? windows_[static_cast<size_t>(window)] : all_;
-  }
-
-  int32_t stride_ = 1;                        // Half of a window's sections.
-  std::vector<std::vector<Placed>> windows_;  // Number i: sections [i, i + 2) * stride_.
-  std::vector<Placed> all_;
-};
-
-Plan PlaceInOrder(const Problem& problem, const Method& method) {
-  const size_t count = problem.items.size();
-  Plan plan{.offsets = std::vector<int64_t>(count)};
-  Layout layout(problem.items);
-  const auto place = [&](size_t i, int64_t offset) {
-    layout.Insert(problem.items[i], offset);
-    plan.offsets[i] = offset;
-    plan.height = std::max(plan.height, offset + problem.items[i].buffer->bytes);
-  };
-  std::vector<size_t> order;
-  order.reserve(count);
-  for (size_t i = 0; i < count; ++i) {
-    const std::optional<int64_t>& fixed = problem.items[i].buffer->fixed_offset;
-    if (fixed) {
-      place(i, *fixed);
-    } else {
-      order.push_back(i);
+  // Places in each of the orderings until the target is met. The first is always tried.
+  void TryOrderings(const Deadline& deadline) {
+    std::vector<Contention> around(problem_.items.size());
+    for (const Method& method : kMethods) {
+      if (&method == &kMethods[1]) around = internal::ContentionOf(problem_);
+      std::vector<int32_t> order = OrderBy(method.key, around);
+      std::optional<Placement> placed =
+          internal::PlaceInOrder(problem_, order, method.fit, best_.height);
+      if (placed) {
+        best_ = *std::move(placed);
+        order_ = std::move(order);
+        fit_ = method.fit;
+        method_ = method.name;
+      }
+      if (done() || deadline.passed()) return;
     }
   }
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return method.precedes(problem.items[a], problem.items[b]);
-  });
-  for (const size_t i : order)
-    place(i, layout.FindOffset(problem.items[i], method.fit));
-  return plan;
-}
+
+  // Moves everything that reaches above the target forward in the best order, by one factor drawn
+  // each time, and places again; what is no higher is kept. `nodes` limits the placements.
+  void Climb(int64_t nodes, uint64_t seed, const Deadline& deadline) {
+    std::mt19937_64 random(seed);
+    const auto count = static_cast<int64_t>(order_.size());
+    for (; nodes >= count && !done() && !deadline.passed(); nodes -= count) {
+      const double factor = static_cast<double>(random() >> 11) * 0x1p-53;
+      std::vector<int32_t> order = MoveForward(factor);
+      std::optional<Placement> placed =
+          internal::PlaceInOrder(problem_, order, fit_, best_.height + 1);
+      if (!placed) continue;
+      if (placed->height < best_.height) method_ = "climb";
+      best_ = *std::move(placed);
+      order_ = std::move(order);
+    }
+  }
+
+  std::vector<int32_t> OrderBy(Key (*key)(const PlanItem&, const Contention&),
+                               const std::vector<Contention>& around) const {
+    struct Entry {
+      bool low;
+      Key key;
+      int32_t item;
+    };
+    std::vector<Entry> entries;
+    entries.reserve(problem_.items.size());
+    for (size_t i = 0; i < problem_.items.size(); ++i) {
+      const PlanItem& item = problem_.items[i];
+      const auto index = static_cast<int32_t>(i);
+      if (!item.fixed_offset) entries.push_back({item.low, key(item, around[i]), index});
+    }
+    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      return std::tie(a.low, a.key, b.item) > std::tie(b.low, b.key, a.item);
+    });
+    std::vector<int32_t> order(entries.size());
+    std::transform(entries.begin(), entries.end(), order.begin(),
+                   [](const Entry& entry) { return entry.item; });
+    return order;
+  }
+
+  std::vector<int32_t> MoveForward(double factor) const {
+    struct Entry {
+      bool high;
+      double position;
+      int32_t item;
+    };
+    std::vector<Entry> entries;
+    entries.reserve(order_.size());
+    for (const int32_t i : order_) {
+      const PlanItem& item = problem_.items[static_cast<size_t>(i)];
+      const int64_t end = best_.offsets[static_cast<size_t>(i)] + item.extent - item.overhang;
+      const auto position = static_cast<double>(entries.size());
+      entries.push_back({!item.low, end > target_ ? position * factor - 0.5 : position, i});
+    }
+    std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      return std::tie(a.high, a.position) < std::tie(b.high, b.position);
+    });
+    std::vector<int32_t> order(entries.size());
+    std::transform(entries.begin(), entries.end(), order.begin(),
+                   [](const Entry& entry) { return entry.item; });
+    return order;
+  }
+
+  const PlanProblem& problem_;
+  const int64_t target_;
+  Placement best_;
+  std::vector<int32_t> order_;  // Of the best plan, and how it was placed.
+  Fit fit_ = Fit::kFirst;
+  const char* method_ = nullptr;
+};
 
 // The height that no plan can be below, or that is good enough.
-int64_t TargetHeight(const Problem& problem, const PlannerOptions& options) {
+int64_t TargetHeight(const PlanProblem& problem, const PlannerOptions& options) {
   int64_t target = std::max(problem.peak, options.height_target);
-  for (const Item& item : problem.items) {
-    if (item.buffer->fixed_offset)
-      target = std::max(target, *item.buffer->fixed_offset + item.buffer->bytes);
+  for (const PlanItem& item : problem.items) {
+    if (item.fixed_offset)
+      target = std::max(target, *item.fixed_offset + item.extent - item.overhang);
   }
   return target;
 }
@@ -267,17 +216,17 @@ absl::StatusOr<PlannerResult> PlanBuffers(std::span<const Buffer> buffers,
   PlannerResult result;
   result.method = "empty";
   if (buffers.empty()) return result;
-  const Problem problem = MakeProblem(buffers);
-  const int64_t target = TargetHeight(problem, options);
-  result.bound = MaxLiveBytes(buffers);
-  for (const Method& method : kMethods) {
-    Plan plan = PlaceInOrder(problem, method);
-    if (result.plan.offsets.empty() || plan.height < result.plan.height) {
-      result.plan = std::move(plan);
-      result.method = method.name;
-    }
-    if (result.plan.height <= target) break;
-  }
+  const Deadline deadline(options.time_limit_ns);
+  const PlanProblem problem = internal::MakePlanProblem(buffers);
+  Attempt attempt(problem, TargetHeight(problem, options));
+  attempt.Run(options, deadline);
+
+  result.bound = problem.bound;
+  result.method = attempt.method();
+  result.plan.height = attempt.best().height;
+  result.plan.offsets.reserve(buffers.size());
+  for (const int32_t item : problem.item_of)
+    result.plan.offsets.push_back(attempt.best().offsets[static_cast<size_t>(item)]);
   // What is placed here never overlaps; two fixed buffers may.
   COPPICE_RETURN_IF_ERROR(ValidatePlan(buffers, result.plan));
   return result;

@@ -11,6 +11,10 @@
 //            │   a    │   c   │
 //         0  └────────┴───────┘ time
 //
+// A buffer that is the result of an operation in place begins where its operand does. Chains and
+// trees of such buffers are a group: its members begin together, may share steps, and need as much
+// at a step as the largest of them that is live.
+//
 // The validator in this file is the oracle: it shares no code with the planner, and every plan
 // passes it before a graph uses it.
 //
@@ -59,21 +63,23 @@ struct StepOrder {
   std::vector<std::pair<int64_t, int64_t>> edges;  // (from, to), both in [0, step_count).
 };
 
-// Checks that `buffers` are well formed: the ranges written at the fields, and no overflow in sums.
+// Checks that `buffers` are well formed: the ranges written at the fields, no overflow in sums, and
+// no group that is fixed at two offsets or at one that is misaligned for a member.
 // Errors: kInvalidArgument naming the first offender by index.
 absl::Status ValidateBuffers(std::span<const Buffer> buffers);
 
-// The most bytes live at any one step: no plan is lower. Sizes count as they are, not rounded up.
+// The most bytes live at any one step: no plan is lower. Sizes count as they are, not rounded up;
+// of a group, the largest live member.
 // Requires: well-formed buffers. Cost: O(n log n).
 int64_t MaxLiveBytes(std::span<const Buffer> buffers);
 
 // Checks a plan against the definition, without the planner's help: sizes match, offsets are
-// non-negative, aligned and as fixed, the height is exact, and two buffers share a byte only if no
-// step needs both.
+// non-negative, aligned and as fixed, a group begins together, the height is exact, and two buffers
+// of different groups share a byte only if no step needs both.
 //
-// With `order`, steps run in any order that respects its edges, and two buffers may share a byte
-// only if every step of one comes before every step of the other along the edges (or the other way
-// round).
+// With `order`, steps run in any order that respects its edges, and two such buffers may share a
+// byte only if every step of one comes before every step of the other along the edges (or the other
+// way round).
 //
 // Errors: kInvalidArgument  the plan is wrong, `buffers` are malformed, or `order` has a cycle or a
 //                           step out of range; the message names the buffers.

@@ -1,0 +1,61 @@
+// Joint plans for chains and trees of programs whose traces are all known.
+//
+// A node runs after its parent, and reads outputs of its ancestors where they lie. Siblings are
+// alternatives: they never run at once, nor does one see what the other wrote. The nodes are put
+// one behind the other, depth first, into one problem of the planner. An output then lives in its
+// own node and in the descendants that it stays live for, and not while siblings run: its lifetime
+// has gaps, in which its bytes serve others.
+//
+//   root ─► a ─► b        time:   root   a   b   c
+//      └──► c             lifetime of an output of a:  ├───┤
+//                         of the root, one level:  ├──────┤   ├───┤
+//
+// Planning all at once pays where outputs die before the end. Where they live to the end, node
+// after node does as well without looking ahead: the live outputs as fixed buffers, the node's own
+// outputs as low ones, and PlanBuffers.
+//
+// Units: bytes and steps. Threads: any; no device. Deterministic as PlanBuffers.
+
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "coppice/allocator/plan.h"
+#include "coppice/allocator/planner.h"
+
+namespace coppice {
+
+struct TreeOutput {
+  static constexpr int kToTheEnd = std::numeric_limits<int>::max();
+
+  size_t buffer = 0;       // Index into its node's buffers; lives at least to the node's end.
+  int levels = kToTheEnd;  // Levels of descendants that it stays live for: 1 is the children; >= 0.
+};
+
+struct TreeNode {
+  int parent = -1;              // Index of an earlier node; -1: a root.
+  std::vector<Buffer> buffers;  // Lifetimes in steps of this node, from 0.
+  std::vector<TreeOutput> outputs;
+};
+
+struct TreePlan {
+  std::vector<Plan>
+      nodes;           // One per node, offsets in the same window; heights of own buffers only.
+  int64_t height = 0;  // Of the highest node.
+  int64_t bound = 0;   // Max over nodes of the bytes live in it, outputs of ancestors included.
+};
+
+// Plans all nodes together, with `options` for the whole.
+// Errors: kInvalidArgument  malformed buffers, a parent that is not an earlier node, an output that
+//                           is no buffer of its node, negative levels, 2^63 steps or more.
+// Cost: that of PlanBuffers for all buffers, twice if the bound is missed; O(nodes * depth)
+// besides.
+absl::StatusOr<TreePlan> PlanTree(std::span<const TreeNode> nodes,
+                                  const PlannerOptions& options = {});
+
+}  // namespace coppice
