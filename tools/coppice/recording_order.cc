@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <random>
 #include <string_view>
-#include <utility>
+
+#include "fmt/format.h"
 
 #include "coppice/base/status.h"
 
@@ -25,6 +25,18 @@ absl::StatusOr<RecordingOrder> ParseRecordingOrder(const std::string& text) {
   return InvalidArgument("'{}' is no recording order; give asc, desc or random:SEED", text);
 }
 
+std::string NameOf(const RecordingOrder& order) {
+  switch (order.kind) {
+    case RecordingOrder::Kind::kAscending:
+      return "asc";
+    case RecordingOrder::Kind::kDescending:
+      return "desc";
+    case RecordingOrder::Kind::kRandom:
+      return fmt::format("random:{}", order.seed);
+  }
+  return "?";
+}
+
 std::vector<ProgramBucket> OrderBuckets(const PaddingPolicy& prefill,
                                         const PaddingPolicy& decode,
                                         const RecordingOrder& order) {
@@ -36,12 +48,7 @@ std::vector<ProgramBucket> OrderBuckets(const PaddingPolicy& prefill,
   std::stable_sort(
       buckets.begin(), buckets.end(),
       [](const ProgramBucket& a, const ProgramBucket& b) { return a.extent < b.extent; });
-  if (order.kind == RecordingOrder::Kind::kDescending) std::reverse(buckets.begin(), buckets.end());
-  if (order.kind == RecordingOrder::Kind::kRandom) {
-    std::mt19937_64 random(order.seed);
-    for (size_t i = buckets.size(); i > 1; --i)
-      std::swap(buckets[i - 1], buckets[random() % i]);
-  }
+  Arrange(order, buckets);
   return buckets;
 }
 

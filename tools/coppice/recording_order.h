@@ -4,8 +4,12 @@
 
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,6 +27,19 @@ struct RecordingOrder {
 
 // Reads `asc`, `desc` or `random:SEED`. Errors: kInvalidArgument quoting the text.
 absl::StatusOr<RecordingOrder> ParseRecordingOrder(const std::string& text);
+std::string NameOf(const RecordingOrder& order);  // What ParseRecordingOrder reads.
+
+// Puts what is in ascending order into `order`.
+template <typename T>
+void Arrange(const RecordingOrder& order, std::vector<T>& ascending) {
+  if (order.kind == RecordingOrder::Kind::kDescending)
+    std::reverse(ascending.begin(), ascending.end());
+  if (order.kind == RecordingOrder::Kind::kRandom) {
+    std::mt19937_64 random(order.seed);
+    for (size_t i = ascending.size(); i > 1; --i)
+      std::swap(ascending[i - 1], ascending[random() % i]);
+  }
+}
 
 // A bucket of one of the decoder's programs.
 struct ProgramBucket {

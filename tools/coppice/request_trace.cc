@@ -6,8 +6,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <random>
 #include <utility>
@@ -16,27 +14,13 @@
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
 
+#include "tools/coppice/text_file.h"
 #include "tools/coppice/trace_quantiles.h"
 
 namespace coppice {
 namespace {
 
 constexpr std::string_view kHeader = "arrival_seconds,input_tokens,output_tokens";
-constexpr int64_t kFileBytesMax = kGiB;
-constexpr size_t kQuotedBytesMax = 40;
-
-// `text` in quotes, printable and short enough for one line.
-std::string Quote(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text.substr(0, kQuotedBytesMax)) {
-    if (c >= ' ' && c <= '~') {
-      quoted += c;
-    } else {
-      quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    }
-  }
-  return quoted + (text.size() > kQuotedBytesMax ? "...'" : "'");
-}
 
 // Uniform in [0, 1), the same on every standard library.
 double Uniform(std::mt19937_64& random) {
@@ -52,7 +36,7 @@ class TraceParser {
     if (text_.empty()) return Error("the file is empty", "give a trace with a header and rows");
     COPPICE_RETURN_IF_ERROR(ParseHeader());
     while (!text_.empty())
-      COPPICE_RETURN_IF_ERROR(ParseRow(TakeLine()));
+      COPPICE_RETURN_IF_ERROR(ParseRow(NextLine()));
     if (requests_.empty())
       return Error("the trace has a header but no rows", "add at least one request");
     return std::move(requests_);
@@ -63,17 +47,13 @@ class TraceParser {
     return InvalidArgument("{}:{}: {}; {}", name_, std::max<int64_t>(line_, 1), what, remedy);
   }
 
-  std::string_view TakeLine() {
-    const size_t end = text_.find('\n');
-    std::string_view line = text_.substr(0, end);
-    text_.remove_prefix(end == std::string_view::npos ? text_.size() : end + 1);
-    if (line.ends_with('\r')) line.remove_suffix(1);
+  std::string_view NextLine() {
     ++line_;
-    return line;
+    return TakeLine(text_);
   }
 
   absl::Status ParseHeader() {
-    const std::string_view line = TakeLine();
+    const std::string_view line = NextLine();
     if (line != kHeader && !line.starts_with(std::string(kHeader) + ","))
       return Error(fmt::format("the header is {}", Quote(line)),
                    fmt::format("start the file with the line '{}'", kHeader));
@@ -182,22 +162,7 @@ absl::StatusOr<std::vector<Request>> ParseRequestTrace(std::string_view text,
 }
 
 absl::StatusOr<std::vector<Request>> ReadRequestTrace(const std::string& path, uint64_t seed) {
-  const auto error = [&](const char* what) {
-    return InvalidArgument("{}: {}; give the path of a trace file", path, what);
-  };
-  std::error_code code;
-  if (std::filesystem::is_directory(path, code)) return error("this is a directory");
-  if (!std::filesystem::exists(path, code)) return error("there is no such file");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return error("the file cannot be opened");
-  std::string text;
-  std::array<char, 1 << 16> block{};
-  while (file.read(block.data(), block.size()), file.gcount() > 0) {
-    text.append(block.data(), static_cast<size_t>(file.gcount()));
-    if (static_cast<int64_t>(text.size()) > kFileBytesMax)
-      return error("the file is larger than 1 GiB");
-  }
-  if (file.bad()) return error("the file cannot be read");
+  COPPICE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, "a trace file"));
   return ParseRequestTrace(text, path, seed);
 }
 

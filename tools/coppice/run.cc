@@ -53,18 +53,6 @@ std::string NameOf(const VerifyScope& scope) {
   return scope.kind == VerifyScope::Kind::kAll ? "all" : "none";
 }
 
-std::string NameOf(const RecordingOrder& order) {
-  switch (order.kind) {
-    case RecordingOrder::Kind::kAscending:
-      return "asc";
-    case RecordingOrder::Kind::kDescending:
-      return "desc";
-    case RecordingOrder::Kind::kRandom:
-      return fmt::format("random:{}", order.seed);
-  }
-  return "?";
-}
-
 absl::Status LoadRequests(const RunOptions& options, Job& job) {
   if (options.trace.empty()) {
     job.requests = GenerateRequests(options.generate, options.requests, options.seed);

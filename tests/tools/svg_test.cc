@@ -1,0 +1,88 @@
+// Goal: a picture is well-formed SVG that says what it was given. Method: the text of small
+// pictures.
+
+#include "tools/coppice/svg.h"
+
+#include <set>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace coppice {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+TEST(SvgTest, IsOneElementOfTheGivenSizeOnAWhiteGround) {
+  const std::string text = Svg(640, 480, "a plan").Finish();
+  EXPECT_THAT(text, StartsWith("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"640\" "
+                               "height=\"480\" viewBox=\"0 0 640 480\""));
+  EXPECT_THAT(text, HasSubstr("<rect width=\"100%\" height=\"100%\" style=\"fill:#fff\"/>"));
+  EXPECT_THAT(text, HasSubstr("<title>a plan</title>"));
+  EXPECT_THAT(text, EndsWith("</svg>\n"));
+}
+
+TEST(SvgTest, ARectangleHasPlaceStyleAndTip) {
+  Svg svg(10, 10, "");
+  svg.Rectangle(1, 2.5, 3.14159, 4, "fill:#123", "a tip");
+  EXPECT_THAT(svg.Finish(), HasSubstr("<rect x=\"1.00\" y=\"2.50\" width=\"3.14\" height=\"4.00\" "
+                                      "style=\"fill:#123\"><title>a tip</title></rect>"));
+}
+
+TEST(SvgTest, ARectangleWithoutATipHasNoTitle) {
+  Svg svg(10, 10, "");
+  svg.Rectangle(1, 2, 3, 4, "fill:#123");
+  EXPECT_THAT(svg.Finish(), HasSubstr("style=\"fill:#123\"/>"));
+}
+
+TEST(SvgTest, ALineHasTwoEnds) {
+  Svg svg(10, 10, "");
+  svg.Line(1, 2, 3, 4, "stroke:#000");
+  EXPECT_THAT(svg.Finish(), HasSubstr("<line x1=\"1.00\" y1=\"2.00\" x2=\"3.00\" y2=\"4.00\" "
+                                      "style=\"stroke:#000\"/>"));
+}
+
+TEST(SvgTest, TextHasAnAnchorAndASize) {
+  Svg svg(10, 10, "");
+  svg.Text(1, 2, "here", "end", 16);
+  EXPECT_THAT(svg.Finish(), HasSubstr("<text x=\"1.00\" y=\"2.00\" text-anchor=\"end\" "
+                                      "font-size=\"16\">here</text>"));
+}
+
+TEST(SvgTest, TextThatLooksLikeMarkupStaysText) {
+  Svg svg(10, 10, "<a&b>");
+  svg.Rectangle(0, 0, 1, 1, "fill:\"", "<script>");
+  svg.Text(0, 0, std::string("x\n\x01y\"") + "</text>");
+  const std::string text = svg.Finish();
+  EXPECT_THAT(text, HasSubstr("<title>&lt;a&amp;b&gt;</title>"));
+  EXPECT_THAT(text, HasSubstr("style=\"fill:&quot;\""));
+  EXPECT_THAT(text, HasSubstr(">x  y&quot;&lt;/text&gt;</text>"));
+  EXPECT_THAT(text, Not(HasSubstr("<script>")));
+}
+
+TEST(SvgTest, TheHatchThatStylesMayNameIsDefined) {
+  EXPECT_THAT(Svg(10, 10, "").Finish(), HasSubstr("<pattern id=\"hatch\""));
+}
+
+TEST(SvgTest, ElementsAreInOrderOfDrawing) {
+  Svg svg(10, 10, "");
+  svg.Text(0, 0, "first");
+  svg.Text(0, 0, "second");
+  const std::string text = svg.Finish();
+  EXPECT_LT(text.find("first"), text.find("second"));
+}
+
+TEST(SvgTest, TenColoursDifferAndRepeat) {
+  std::set<std::string> colours;
+  for (int i = 0; i < 10; ++i)
+    colours.insert(PaletteColour(i));
+  EXPECT_EQ(colours.size(), 10U);
+  EXPECT_STREQ(PaletteColour(13), PaletteColour(3));
+}
+
+}  // namespace
+}  // namespace coppice
