@@ -1,6 +1,7 @@
 // `coppice bench`: what coppice itself costs, apart from the driver.
 //
-// Units: nanoseconds and microseconds as named. Threads: one at a time per process.
+// Units: bytes; nanoseconds, microseconds and milliseconds as named. Threads: one at a time per
+// process.
 
 #pragma once
 
@@ -33,5 +34,14 @@ struct RecordOptions {
 
 // `bench record`: recording a graph of 100 kernels, and the driver's part in it.
 ExitCode BenchRecord(const RecordOptions& options, const Console& console);
+
+struct PoolOptions {
+  std::string families;  // A folder of families; empty: the built-in ones.
+  bool json = false;
+};
+
+// `bench pool`: how high an arena becomes that every bucket of a family shares, in each of several
+// orders of recording, and how long planning takes.
+ExitCode BenchPool(const PoolOptions& options, const Console& console);
 
 }  // namespace coppice

@@ -13,6 +13,7 @@
 #include "tools/coppice/console.h"
 #include "tools/coppice/info.h"
 #include "tools/coppice/options.h"
+#include "tools/coppice/plan_command.h"
 #include "tools/coppice/run.h"
 
 namespace coppice {
@@ -40,6 +41,37 @@ constexpr const char* kDispatchNotes =
     "driver that returns at once; the overhead is the difference. heap_allocs counts 1000 calls.\n"
     "instructions come from perf, or from valgrind, or are null where there is neither.\n";
 
+constexpr const char* kPlanNotes =
+    "A file has a header and one buffer per row. Columns, in any order:\n"
+    "  id, or buffer, buffer_id       unique\n"
+    "  lower, or begin, start         the first step that needs the buffer\n"
+    "  upper, or end                  the step after the last one; end: the last one\n"
+    "  size                           bytes\n"
+    "  alignment                      optional power of two, default 1\n"
+    "  gaps                           optional steps without need of it: 3-5 8-9\n"
+    "  offset                         optional: where the buffer must lie; empty: anywhere\n"
+    "Other columns, hint and out among them, are kept and change nothing.\n"
+    "\n"
+    "Each file is planned on its own; together they share one arena, as high as the highest. With\n"
+    "several files, --output and --svg name folders, in which each file gets its own.\n"
+    "\n"
+    "Examples:\n"
+    "  coppice plan model.csv                         height, bound, and what found the plan\n"
+    "  coppice plan model.csv --capacity 1048576 -o plan.csv --svg plan.svg\n"
+    "  coppice plan buckets/*.csv -o plans --json     one row per bucket, and the arena\n";
+
+constexpr const char* kPoolNotes =
+    "Every bucket of a family of programs is recorded into one arena that only grows: in "
+    "ascending\n"
+    "order of what they need, descending, and five random orders. A model of a caching allocator\n"
+    "(512-byte rounding, segments of 2 and 20 MiB, best fit) serves the same requests. The bound "
+    "is\n"
+    "the most bytes live at once in any bucket. Planning is timed with each bucket alone,\n"
+    "in processor time.\n"
+    "\n"
+    "A folder of families has one sub-folder per family and in it one CSV file per bucket, as\n"
+    "`coppice plan` reads them; files in train and random are programs of their own.\n";
+
 constexpr int64_t kCountMax = 10'000'000;
 
 absl::StatusOr<uint64_t> ParseSeed(const std::string& text) {
@@ -47,6 +79,42 @@ absl::StatusOr<uint64_t> ParseSeed(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
   if (error == std::errc() && end == text.data() + text.size()) return seed;
   return InvalidArgument("'{}' is no seed; give a whole number from 0 to 2^64 - 1", text);
+}
+
+absl::StatusOr<int64_t> ParseBytes(const std::string& text) {
+  int64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (error == std::errc() && end == text.data() + text.size() && bytes >= 1) return bytes;
+  return InvalidArgument("'{}' is no size; give a number of bytes from 1 to 2^63 - 1", text);
+}
+
+absl::StatusOr<int64_t> ParseSeconds(const std::string& text) {
+  constexpr double kSecondsMax = 1e6;
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (whole && seconds > 0 && seconds <= kSecondsMax) return static_cast<int64_t>(seconds * 1e9);
+  return InvalidArgument("'{}' is no time; give seconds above 0, up to {}", text, kSecondsMax);
+}
+
+void AddPlan(CLI::App& app, PlanCommandOptions& options) {
+  app.footer(std::string(kPlanNotes) + "\n" + kExitCodes);
+  app.add_option("files", options.files, "Lifetimes, one file per program")
+      ->type_name("FILE.csv")
+      ->required()
+      ->check(RefuseEmpty);
+  AddParsed(app, "--capacity", &ParseBytes, options.capacity,
+            "Bytes that each plan has to fit into; without it, as low as can be found");
+  AddParsed(app, "--time-limit", &ParseSeconds, options.time_limit_ns,
+            "Seconds to search per file, default 10");
+  AddParsed(app, "--seed", &ParseSeed, options.seed, "Seed of the search, default 1");
+  app.add_option("-o,--output", options.output, "Write the rows with a column offset here")
+      ->type_name("OUT.csv")
+      ->check(RefuseEmpty);
+  app.add_option("--svg", options.svg, "Draw the plan here: time across, address up")
+      ->type_name("MAP.svg")
+      ->check(RefuseEmpty);
+  app.add_flag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 
 void AddRun(CLI::App& app, RunOptions& options) {
@@ -87,7 +155,10 @@ void AddRun(CLI::App& app, RunOptions& options) {
   app.add_flag("--quiet", options.quiet, "No notes and no progress bar");
 }
 
-void AddBench(CLI::App& app, DispatchOptions& dispatch_options, RecordOptions& record_options) {
+void AddBench(CLI::App& app,
+              DispatchOptions& dispatch_options,
+              RecordOptions& record_options,
+              PoolOptions& pool_options) {
   app.require_subcommand(1);
   CLI::App& dispatch =
       *app.add_subcommand("dispatch", "What a replay costs beyond its driver calls");
@@ -101,6 +172,12 @@ void AddBench(CLI::App& app, DispatchOptions& dispatch_options, RecordOptions& r
   AddCount(record, "--iterations", record_options.iterations, 1024, "Graphs to record, default 64");
   AddParsed(record, "--device", &ParseDeviceChoice, record_options.device, "auto, host or cuda");
   record.add_flag("--json", record_options.json, "Print JSON");
+  CLI::App& pool = *app.add_subcommand("pool", "How high an arena that many buckets share becomes");
+  pool.footer(std::string(kPoolNotes) + "\n" + kExitCodes);
+  pool.add_option("--families", pool_options.families, "Read families, in place of the built-in")
+      ->type_name("DIR")
+      ->check(RefuseEmpty);
+  pool.add_flag("--json", pool_options.json, "Print JSON");
 }
 
 ExitCode RunParsed(int argument_count,
@@ -111,6 +188,8 @@ ExitCode RunParsed(int argument_count,
   InfoOptions info_options;
   DispatchOptions dispatch_options;
   RecordOptions record_options;
+  PoolOptions pool_options;
+  PlanCommandOptions plan_options;
   dispatch_options.program = program;
 
   CLI::App app(kSummary, "coppice");
@@ -119,18 +198,22 @@ ExitCode RunParsed(int argument_count,
   app.require_subcommand(1);
   CLI::App& run = *app.add_subcommand("run", "Replay a request trace through recorded graphs");
   AddRun(run, run_options);
+  CLI::App& plan = *app.add_subcommand("plan", "Plan memory from lifetimes in CSV files");
+  AddPlan(plan, plan_options);
   CLI::App& info = *app.add_subcommand("info", "Show the driver, the device and the build");
   info.footer(kExitCodes);
   AddParsed(info, "--device", &ParseDeviceChoice, info_options.device, "auto, host or cuda");
   info.add_flag("--json", info_options.json, "Print JSON");
   CLI::App& bench = *app.add_subcommand("bench", "Measure what coppice itself costs");
-  AddBench(bench, dispatch_options, record_options);
+  AddBench(bench, dispatch_options, record_options, pool_options);
 
   if (const std::optional<ExitCode> end = Parse(app, argument_count, arguments, console))
     return *end;
   if (run.parsed()) return RunCommand(run_options, console);
+  if (plan.parsed()) return PlanCommand(plan_options, console);
   if (info.parsed()) return InfoCommand(info_options, console);
   if (bench.got_subcommand("dispatch")) return BenchDispatch(dispatch_options, console);
+  if (bench.got_subcommand("pool")) return BenchPool(pool_options, console);
   return BenchRecord(record_options, console);
 }
 

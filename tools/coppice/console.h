@@ -17,7 +17,7 @@ namespace coppice {
 // Stable: scripts rely on them.
 enum ExitCode : int {
   kExitOk = 0,
-  kExitMismatch = 1,  // A step differs from its reference, or the emulator reports.
+  kExitMismatch = 1,  // The checked figures are not as they should be; see kExitCodes.
   kExitUsage = 2,     // An option or an input file is wrong.
   kExitDevice = 3,    // The device or its driver failed.
   kExitOutput = 4,    // Standard output or a file could not be written.

@@ -1,0 +1,205 @@
+// Goal: the built-in programs are the published families bit for bit, and a folder of CSV files
+// becomes the same kind of thing. Method: counts, bounds and checksums; files in the test's folder.
+
+#include "tools/coppice/program_families.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "coppice/base/status.h"
+
+#include "tests/support/status_matchers.h"
+#include "tools/coppice/model_tape.h"
+#include "tools/coppice/program_models.h"
+#include "tools/coppice/python_random.h"
+
+namespace coppice {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr uint64_t kChecksumBasis = 0xcbf29ce484222325;  // FNV-1a over whole numbers.
+
+uint64_t Checksum(uint64_t checksum, const std::vector<Buffer>& buffers) {
+  for (const Buffer& buffer : buffers) {
+    for (const int64_t number : {buffer.lifetime[0].lower, buffer.lifetime[0].upper, buffer.bytes})
+      checksum = (checksum ^ static_cast<uint64_t>(number)) * 0x100000001b3;
+  }
+  return checksum;
+}
+
+struct FamilyFacts {
+  const char* name;
+  size_t buckets;
+  size_t buffers;
+  int64_t bound;
+  uint64_t checksum;
+};
+
+constexpr FamilyFacts kFamilyFacts[] = {
+    {"bert_large_eager_bxs60", 60, 30720, 604045312, 0x8535efb56d6a5fb5},
+    {"bert_large_eager_seq32", 32, 16384, 604045312, 0x591c3742ae4b2ca5},
+    {"bert_large_sdpa_seq32", 32, 14080, 302055424, 0x9919cd503c0ab8a5},
+    {"llama70b_fp8_tp8_decode67", 67, 93282, 402391040, 0xe099acfabc89503c},
+    {"llama8b_eager_decode19", 19, 28329, 2166685696, 0x0091ed3407cc500f},
+    {"llama8b_fused_decode67", 67, 15599, 398196736, 0x444e39bd1079ca11},
+    {"llama8b_nologits_decode67", 67, 15398, 48234496, 0x014ca41b04903da0},
+    {"llama8b_prefill28", 28, 6412, 6371147776, 0xf4a8e1c7171e4ac5},
+    {"mixtral_decode67", 67, 32751, 102498304, 0x7e7c1adf7c428d51},
+    {"t5_base_seq32", 32, 32128, 830472192, 0xe257078ced197ba5},
+    {"unet_sd15_24", 24, 21960, 671098880, 0x4880131d82a68ed5}};
+
+struct ProgramFacts {
+  const char* name;
+  size_t buffers;
+  int64_t bound;
+  uint64_t checksum;
+};
+
+constexpr ProgramFacts kProgramFacts[] = {{"long_1000", 1000, 171225088, 0x2a4150e391129ba3},
+                                          {"long_20000", 20000, 2904555008, 0xef034770978f1eee},
+                                          {"long_5000", 5000, 676784128, 0xb4bd78d02adfdc61},
+                                          {"mix_1000", 1000, 34778112, 0xc1f47c4b464ab999},
+                                          {"mix_20000", 20000, 348709888, 0x77a2578665532763},
+                                          {"mix_5000", 5000, 259171840, 0x37c9404f3d1dd25f},
+                                          {"short_1000", 1000, 117255168, 0x7f3b723d88385c0f},
+                                          {"short_20000", 20000, 226827776, 0xa69ef2149c06bef4},
+                                          {"short_5000", 5000, 59484672, 0x24b48ffc9a689b3d},
+                                          {"gpt_L12", 560, 2959884480, 0x3f9af70e20956069},
+                                          {"gpt_L120", 5528, 18396759936, 0xffb4852a77179901},
+                                          {"gpt_L360", 16568, 52700927616, 0x10caeb0bab464361},
+                                          {"gpt_L48", 2216, 8105509632, 0x21534e56a67047b1},
+                                          {"gptckpt_L240", 15848, 6350831616, 0xf22cee50ded9be57},
+                                          {"gptckpt_L48", 3176, 1647329280, 0x919935f3494afc17}};
+
+TEST(ProgramFamiliesTest, BuiltInFamiliesAreThePublishedOnes) {
+  ASSERT_EQ(BuiltInFamilies().size(), std::size(kFamilyFacts));
+  for (size_t i = 0; i < std::size(kFamilyFacts); ++i) {
+    const FamilyFacts& facts = kFamilyFacts[i];
+    EXPECT_STREQ(BuiltInFamilies()[i].name, facts.name);
+    const auto buckets = BuiltInFamilies()[i].generate();
+    size_t buffers = 0;
+    int64_t bound = 0;
+    uint64_t checksum = kChecksumBasis;
+    for (const std::vector<Buffer>& bucket : buckets) {
+      EXPECT_THAT(ValidateBuffers(bucket), IsOk());
+      buffers += bucket.size();
+      bound = std::max(bound, MaxLiveBytes(bucket));
+      checksum = Checksum(checksum, bucket);
+    }
+    EXPECT_EQ(buckets.size(), facts.buckets) << facts.name;
+    EXPECT_EQ(buffers, facts.buffers) << facts.name;
+    EXPECT_EQ(bound, facts.bound) << facts.name;
+    EXPECT_EQ(checksum, facts.checksum) << facts.name;
+  }
+}
+
+TEST(ProgramFamiliesTest, BuiltInProgramsAreThePublishedOnes) {
+  ASSERT_EQ(BuiltInPrograms().size(), std::size(kProgramFacts));
+  for (size_t i = 0; i < std::size(kProgramFacts); ++i) {
+    const ProgramFacts& facts = kProgramFacts[i];
+    EXPECT_STREQ(BuiltInPrograms()[i].name, facts.name);
+    const std::vector<Buffer> buffers = BuiltInPrograms()[i].generate();
+    EXPECT_THAT(ValidateBuffers(buffers), IsOk());
+    EXPECT_EQ(buffers.size(), facts.buffers) << facts.name;
+    EXPECT_EQ(MaxLiveBytes(buffers), facts.bound) << facts.name;
+    EXPECT_EQ(Checksum(kChecksumBasis, buffers), facts.checksum) << facts.name;
+  }
+}
+
+TEST(ProgramFamiliesTest, AModelNeedsMoreForMoreTokens) {
+  EXPECT_LT(MaxLiveBytes(FusedDecoderStep({}, 8)), MaxLiveBytes(FusedDecoderStep({}, 16)));
+  EXPECT_LT(MaxLiveBytes(BertLarge(1, 64, true)), MaxLiveBytes(BertLarge(2, 64, true)));
+  EXPECT_LT(MaxLiveBytes(BertLarge(2, 512, false)), MaxLiveBytes(BertLarge(2, 512, true)));
+}
+
+// What `random.Random(1)` of CPython 3.11 gives, call after call.
+TEST(PythonRandomTest, DrawsWhatPythonDraws) {
+  PythonRandom random(1);
+  EXPECT_EQ(random.Range(0, 4000), 550);
+  EXPECT_EQ(random.Range(0, 4000), 2331);
+  EXPECT_EQ(random.Range(0, 4000), 3471);
+  EXPECT_EQ(random.Random(), 0.8022650611681835);
+  EXPECT_DOUBLE_EQ(random.Exponential(1.0 / 40), 2.6074402956713847);
+  EXPECT_DOUBLE_EQ(random.LogNormal(5, 2), 127.29427540555629);
+}
+
+TEST(ModelTapeTest, EveryRequestAndReleaseIsAStepAndWhatStaysLivesToTheEnd) {
+  ModelTape tape;
+  const ModelTape::Id a = tape.New(100);
+  const ModelTape::Id b = tape.New(0);
+  tape.Free(a, ModelTape::kNone);
+  EXPECT_EQ(tape.bytes(b), 1);
+  const std::vector<Buffer> buffers = tape.Finish();
+  ASSERT_EQ(buffers.size(), 2U);
+  EXPECT_THAT(buffers[0].lifetime, ElementsAre(Interval{.lower = 0, .upper = 2}));
+  EXPECT_THAT(buffers[1].lifetime, ElementsAre(Interval{.lower = 1, .upper = 4}));
+  EXPECT_TRUE(tape.Finish().empty());
+}
+
+class ProgramFolderTest : public testing::Test {
+ protected:
+  ProgramFolderTest()
+      : path_(testing::TempDir() + "/coppice_program_folder_test_" +
+              testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
+  }
+  ~ProgramFolderTest() override { std::filesystem::remove_all(path_); }
+
+  void Write(const std::string& family, const std::string& name, const std::string& rows) const {
+    std::filesystem::create_directories(path_ + "/" + family);
+    std::ofstream(path_ + "/" + family + "/" + name) << "id,lower,upper,size,out\n" << rows;
+  }
+
+  const std::string path_;
+};
+
+TEST_F(ProgramFolderTest, ASubFolderIsAFamilyAndAFileABucket) {
+  Write("b_family", "001_b2.csv", "0,0,3,8,0\n1,0,3,8,1\n");
+  Write("b_family", "000_b1.csv", "0,0,3,4,0\n");
+  Write("b_family", "notes.txt", "");
+  Write("a_family", "000.csv", "0,0,3,16,0\n");
+  COPPICE_ASSERT_OK_AND_ASSIGN(const ProgramFolder folder, ReadProgramFolder(path_));
+  ASSERT_EQ(folder.families.size(), 2U);
+  EXPECT_EQ(folder.families[0].name, "a_family");
+  EXPECT_EQ(folder.families[1].name, "b_family");
+  ASSERT_EQ(folder.families[1].buckets.size(), 2U);
+  EXPECT_EQ(folder.families[1].buckets[0].size(), 1U);
+  EXPECT_EQ(folder.families[1].buckets[1].size(), 2U);
+  EXPECT_TRUE(folder.programs.empty());
+}
+
+TEST_F(ProgramFolderTest, FilesOfTrainAndRandomAreProgramsOfTheirOwn) {
+  Write("train", "gpt.csv", "0,0,3,8,0\n");
+  Write("random", "long.csv", "0,0,3,4,0\n");
+  COPPICE_ASSERT_OK_AND_ASSIGN(const ProgramFolder folder, ReadProgramFolder(path_));
+  EXPECT_TRUE(folder.families.empty());
+  ASSERT_EQ(folder.programs.size(), 2U);
+  EXPECT_EQ(folder.programs[0].name, "long");
+  EXPECT_EQ(folder.programs[1].name, "gpt");
+}
+
+TEST_F(ProgramFolderTest, SaysWhatIsMissing) {
+  EXPECT_THAT(ReadProgramFolder(path_ + "/none"), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ReadProgramFolder(path_), StatusIs(absl::StatusCode::kInvalidArgument));
+  Write("family", "notes.txt", "");
+  EXPECT_THAT(MessageOf(ReadProgramFolder(path_).status()), HasSubstr("family: there is no .csv"));
+}
+
+TEST_F(ProgramFolderTest, ABadRowIsNamedByFileAndLine) {
+  Write("family", "000.csv", "0,0,3,8,0\n0,0,3,8,0\n");
+  const absl::Status status = ReadProgramFolder(path_).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(MessageOf(status), HasSubstr("family/000.csv:3: "));
+}
+
+}  // namespace
+}  // namespace coppice
