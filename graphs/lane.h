@@ -28,6 +28,7 @@
 
 #include "graphs/gate_timer.h"
 #include "graphs/nvtx_heap.h"
+#include "graphs/rehearsal.h"
 #include "graphs/slot.h"
 #include "graphs/surroundings.h"
 
@@ -177,6 +178,7 @@ struct Lane {
   int64_t ring_bytes = 0;
   int64_t ring_head = 0;
   SurroundingsTable surroundings;
+  Rehearsal rehearsal;
   Surroundings scratch;  // Of the call under way.
   StagingParams copies;  // Behind the graph, of the call under way.
   GateTimer timer;

@@ -22,25 +22,6 @@
 namespace coppice::internal {
 namespace {
 
-// Lifetimes in units of trace events: right where the graph is a chain, because a buffer's kernels
-// are launched between its allocation and its release.
-std::vector<Buffer> BuffersOf(const Trace& trace) {
-  std::vector<Buffer> buffers(static_cast<size_t>(trace.buffer_count));
-  const auto end = static_cast<int64_t>(trace.events.size()) + 1;
-  for (size_t step = 0; step < trace.events.size(); ++step) {
-    const TraceEvent& event = trace.events[step];
-    if (event.kind == TraceEvent::Kind::kBreak) continue;
-    Buffer& buffer = buffers[static_cast<size_t>(event.buffer)];
-    if (event.kind == TraceEvent::Kind::kFree) {
-      buffer.lifetime[0].upper = static_cast<int64_t>(step);
-    } else {
-      buffer.bytes = event.bytes;
-      buffer.lifetime = {{.lower = static_cast<int64_t>(step), .upper = end}};
-    }
-  }
-  return buffers;
-}
-
 // The same lifetimes in units of graph nodes, for a graph that forks, and the order of the nodes.
 struct ForkedTrace {
   std::vector<Buffer> buffers;
@@ -158,29 +139,6 @@ absl::StatusOr<Recording> CaptureRun(Lane& lane,
                    .planned = std::move(planned)};
 }
 
-// Fixes every buffer that lives to the end, which outputs do, at the lowest place that is free of
-// the fixed ones, so that what a path keeps lies together and leaves one hole.
-void FixOutputsLow(std::vector<Buffer>& buffers) {
-  int64_t end = 0;
-  for (const Buffer& buffer : buffers)
-    end = std::max(end, buffer.lifetime.back().upper);
-  std::vector<Region> taken;
-  for (const Buffer& buffer : buffers) {
-    if (buffer.fixed_offset) taken.push_back({*buffer.fixed_offset, buffer.bytes});
-  }
-  for (Buffer& buffer : buffers) {
-    if (buffer.fixed_offset || buffer.lifetime.back().upper < end) continue;
-    Normalize(taken);
-    int64_t offset = 0;
-    for (const Region& region : taken) {
-      if (offset + buffer.bytes <= region.offset) break;
-      offset = std::max(offset, region.end());
-    }
-    buffer.fixed_offset = offset;
-    taken.push_back({offset, buffer.bytes});
-  }
-}
-
 // Appends the live regions, which stay where they are from the first step to the last.
 void AppendLive(const std::vector<Region>& live, std::vector<Buffer>& buffers) {
   int64_t end = 1;
@@ -193,19 +151,21 @@ void AppendLive(const std::vector<Region>& live, std::vector<Buffer>& buffers) {
   }
 }
 
-// Plans the buffers of a program and the live regions behind them. Outputs at the bottom are
-// preferred if the plan stays within what is worth a mention of its bound.
-absl::StatusOr<PlannerResult> PlanAround(std::vector<Buffer> buffers,
-                                         const std::vector<Region>& live) {
-  constexpr double kWorthAMention = 1.02;
+// The part of a chain's plan that `buffers` are, as a plan around the live regions.
+absl::StatusOr<PlannerResult> PlanOfChain(std::vector<Buffer> buffers,
+                                          const std::vector<Region>& live,
+                                          const Plan& part) {
+  PlannerResult planned{.plan = part, .method = "chain"};
   AppendLive(live, buffers);
-  COPPICE_ASSIGN_OR_RETURN(PlannerResult best, PlanBuffers(buffers));
-  FixOutputsLow(buffers);
-  COPPICE_ASSIGN_OR_RETURN(PlannerResult low, PlanBuffers(buffers));
-  const bool cheap =
-      low.plan.height <= best.plan.height ||
-      static_cast<double>(low.plan.height) <= kWorthAMention * static_cast<double>(best.bound);
-  return cheap ? std::move(low) : std::move(best);
+  for (const Region& region : live)
+    planned.plan.offsets.push_back(region.offset);
+  planned.plan.height = 0;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    planned.plan.height = std::max(planned.plan.height, planned.plan.offsets[i] + buffers[i].bytes);
+  }
+  planned.bound = MaxLiveBytes(buffers);
+  COPPICE_RETURN_IF_ERROR(ValidatePlan(buffers, planned.plan));
+  return planned;
 }
 
 // The regions of a node: what it writes, and what its outputs keep.
@@ -265,6 +225,35 @@ absl::StatusOr<GraphCharge> ChargeFor(Lane& lane,
 
 }  // namespace
 
+std::vector<Buffer> BuffersOf(const Trace& trace) {
+  std::vector<Buffer> buffers(static_cast<size_t>(trace.buffer_count));
+  const auto end = static_cast<int64_t>(trace.events.size()) + 1;
+  for (size_t step = 0; step < trace.events.size(); ++step) {
+    const TraceEvent& event = trace.events[step];
+    if (event.kind == TraceEvent::Kind::kBreak) continue;
+    Buffer& buffer = buffers[static_cast<size_t>(event.buffer)];
+    if (event.kind == TraceEvent::Kind::kFree) {
+      buffer.lifetime[0].upper = static_cast<int64_t>(step);
+    } else {
+      buffer.bytes = event.bytes;
+      buffer.lifetime = {{.lower = static_cast<int64_t>(step), .upper = end}};
+    }
+  }
+  return buffers;
+}
+
+// Outputs, which live to the end, go to the bottom, so that what a path keeps leaves one hole.
+absl::StatusOr<PlannerResult> PlanAround(std::vector<Buffer> buffers,
+                                         const std::vector<Region>& live) {
+  int64_t end = 0;
+  for (const Buffer& buffer : buffers)
+    end = std::max(end, buffer.lifetime.back().upper);
+  for (Buffer& buffer : buffers)
+    buffer.low = buffer.lifetime.back().upper == end;
+  AppendLive(live, buffers);
+  return PlanBuffers(buffers);
+}
+
 absl::Status RunEagerly(Lane& lane,
                         const RunRequest& request,
                         Phase phase,
@@ -300,11 +289,15 @@ absl::StatusOr<Recording> PlanAndCapture(Lane& lane,
                                          const Trace& trace,
                                          const std::vector<Region>& live,
                                          const RecordTarget& target,
-                                         bool audit) {
+                                         bool audit,
+                                         const Plan* chain_plan) {
   std::vector<Buffer> buffers = BuffersOf(trace);
   bool with_marks = false;
   for (int attempt = 0; attempt < 3; ++attempt) {
-    COPPICE_ASSIGN_OR_RETURN(PlannerResult planned, PlanAround(buffers, live));
+    const bool of_chain = attempt == 0 && chain_plan != nullptr;
+    COPPICE_ASSIGN_OR_RETURN(PlannerResult planned, of_chain
+                                                        ? PlanOfChain(buffers, live, *chain_plan)
+                                                        : PlanAround(buffers, live));
     COPPICE_ASSIGN_OR_RETURN(
         Recording recording,
         CaptureRun(lane, request, trace, std::move(planned), target, with_marks));
@@ -341,6 +334,7 @@ absl::Status Record(Lane& lane,
                     const Trace& trace,
                     bool audit,
                     LaneLock lock,
+                    const Plan* chain_plan,
                     Node& node) {
   const NvtxRange range("record");
   const auto start = std::chrono::steady_clock::now();
@@ -348,7 +342,7 @@ absl::Status Record(Lane& lane,
       node.key.surroundings == nullptr ? std::vector<Region>() : node.key.surroundings->live;
   const RecordTarget target = NodeWindow(lane, lock);
   COPPICE_ASSIGN_OR_RETURN(Recording recording,
-                           PlanAndCapture(lane, request, trace, live, target, audit));
+                           PlanAndCapture(lane, request, trace, live, target, audit, chain_plan));
   COPPICE_ASSIGN_OR_RETURN(GraphCharge charge, ChargeFor(lane, recording.pieces, lock));
   COPPICE_ASSIGN_OR_RETURN(node.segments,
                            Instantiate(lane.driver, request.stream, std::move(recording.pieces)));

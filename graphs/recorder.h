@@ -53,7 +53,16 @@ struct Recording {
   KernelNodes kernels;          // With an audit.
 };
 
-// Plans `trace` around the live regions, captures the callable on `request.stream`, and validates
+// The buffers of a trace, with lifetimes in units of its events: right where the graph is a chain,
+// because a buffer's kernels are launched between its allocation and its release.
+std::vector<Buffer> BuffersOf(const Trace& trace);
+
+// Plans the buffers of a program around the live regions, which are behind them in the plan.
+absl::StatusOr<PlannerResult> PlanAround(std::vector<Buffer> buffers,
+                                         const std::vector<Region>& live);
+
+// Plans `trace` around the live regions, or takes its part of a chain's plan unless that is null;
+// captures the callable on `request.stream`, and validates
 // the plan against the graph's edges. With `audit`, captures once more with other values of what is
 // not in the key.
 //
@@ -68,19 +77,22 @@ absl::StatusOr<Recording> PlanAndCapture(Lane& lane,
                                          const Trace& trace,
                                          const std::vector<Region>& live,
                                          const RecordTarget& target,
-                                         bool audit);
+                                         bool audit,
+                                         const Plan* chain_plan = nullptr);
 
 // Whether a recording holds its lane's lock, and may so make room in the budget.
 enum class LaneLock : uint8_t { kHeld, kFree };
 
 // Records `node`, which knows its key and layout, as graphs in the lane's node window, planned
-// around its surroundings. On success the node is complete and its graphs are charged; on failure
-// it is as before. Errors: as PlanAndCapture; kResourceExhausted also if the budget has no room.
+// around its surroundings, or as `chain_plan` says unless that is null. On success the node is
+// complete and its graphs are charged; on failure it is as before. Errors: as PlanAndCapture;
+// kResourceExhausted also if the budget has no room.
 absl::Status Record(Lane& lane,
                     const RunRequest& request,
                     const Trace& trace,
                     bool audit,
                     LaneLock lock,
+                    const Plan* chain_plan,
                     Node& node);
 
 // Captures an audited node's program once more, at a later call, and drops the result: the last

@@ -373,6 +373,7 @@ ChainScope::~ChainScope() {
   if (lane_ == nullptr) return;
   const std::lock_guard<std::mutex> lock(lane_->mutex);
   lane_->chain_open = false;
+  lane_->rehearsal.Close();
 }
 
 absl::StatusOr<ChainScope> Session::Chain(int lane) {
@@ -383,6 +384,7 @@ absl::StatusOr<ChainScope> Session::Chain(int lane) {
   if (chained.chain_open)
     return FailedPrecondition("Session::Chain: lane {} has an open chain; end it first", lane);
   chained.chain_open = true;
+  chained.rehearsal.Open();
   chained.EndPath();
   return ChainScope(&chained);
 }

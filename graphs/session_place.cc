@@ -249,4 +249,14 @@ absl::Status Session::State::FindPlace(Request& request, Lane& lane) const {
   return absl::OkStatus();
 }
 
+absl::Status Session::State::Place(Request& request, Lane& lane) const {
+  COPPICE_RETURN_IF_ERROR(FindPlace(request, lane));
+  if (!lane.chain_open || request.shape.over_maximum) return absl::OkStatus();
+  internal::BucketKey key;
+  internal::SetBucketKey(request.call, request.shape, key);
+  const bool rehearse = !lane.rehearsal.begun() && FindNode(request, lane) == nullptr;
+  lane.rehearsal.Note(lane, *request.call.program, key, lane.calls + 1, rehearse);
+  return absl::OkStatus();
+}
+
 }  // namespace coppice

@@ -224,10 +224,13 @@ absl::StatusOr<Lease> Session::State::RecordAndReplay(Request& request,
   }
   const RunRequest run =
       RunRequestOf(call, request.shape.padded, node->layout, lane.own_stream.handle(), lane);
+  const internal::Surroundings* around = node->key.surroundings;
+  const Plan* chain_plan =
+      lane.rehearsal.FindPlan(lane, around == nullptr ? std::vector<Region>() : around->live);
   Reason reason = Reason::kNone;
-  COPPICE_RETURN_IF_ERROR(
-      Settle(internal::Record(lane, run, bucket.trace, options.audit_keys, LaneLock::kHeld, *node),
-             lane, bucket, reason));
+  COPPICE_RETURN_IF_ERROR(Settle(internal::Record(lane, run, bucket.trace, options.audit_keys,
+                                                  LaneLock::kHeld, chain_plan, *node),
+                                 lane, bucket, reason));
   if (reason != Reason::kNone)
     return RunWithoutGraph(request, lane, {.path = Path::kEager, .reason = reason});
   Node& recorded = Publish(std::move(node), lane, *call.program);
@@ -254,7 +257,7 @@ void Session::State::RecordJob(internal::BackgroundRecorder::Job& job, CuStream 
   const auto record = [&]() -> absl::Status {
     try {
       return internal::Record(lane, run, bucket.trace, options.audit_keys, LaneLock::kFree,
-                              *job.node);
+                              /*chain_plan=*/nullptr, *job.node);
     } catch (const std::bad_alloc&) {
       // No call is there to pass it on to: as without room on the device, a later call tries again.
       return absl::ResourceExhaustedError("no host memory");
@@ -385,8 +388,9 @@ absl::Status Session::State::WarmBucket(const Call& call,
   }
   const RunRequest run =
       RunRequestOf(call, shape.padded, node->layout, lane.own_stream.handle(), lane);
-  COPPICE_RETURN_IF_ERROR(
-      internal::Record(lane, run, bucket.trace, options.audit_keys, LaneLock::kHeld, *node));
+  COPPICE_RETURN_IF_ERROR(internal::Record(lane, run, bucket.trace, options.audit_keys,
+                                           LaneLock::kHeld,
+                                           /*chain_plan=*/nullptr, *node));
   ++lane.stats.recordings;
   Publish(std::move(node), lane, *call.program);
   return absl::OkStatus();

@@ -237,7 +237,7 @@ absl::StatusOr<Lease> Session::State::Replay(const Request& request, Lane& lane,
 absl::StatusOr<Lease> Session::State::RunInLane(Request& request, Lane& lane) {
   const Call& call = request.call;
   if (request.shape.in_pool || lane.chain_open) [[unlikely]]
-    COPPICE_RETURN_IF_ERROR(FindPlace(request, lane));
+    COPPICE_RETURN_IF_ERROR(Place(request, lane));
   Node* node = FindNode(request, lane);
   if (node != nullptr && node->top <= lane.usable && call.program->plain &&
       stance.load(std::memory_order_relaxed) != Stance::kEager) [[likely]] {

@@ -116,6 +116,8 @@ struct Session::State {
   // Where its inputs lie: session_place.cc.
   absl::Status CheckInputs(const Request& request) const;
   absl::Status FindPlace(Request& request, internal::Lane& lane) const;
+  // FindPlace of a call that is about to run, of which an open chain takes note.
+  absl::Status Place(Request& request, internal::Lane& lane) const;
   absl::Status CheckAddresses(const Call& call) const;
 
   // Its outputs: session_outputs.cc.
