@@ -19,6 +19,7 @@
 #include "coppice/base/status.h"
 
 #include "allocator/placement.h"
+#include "allocator/plan_ladder.h"
 #include "allocator/plan_problem.h"
 
 namespace coppice {
@@ -83,6 +84,12 @@ class Deadline {
  public:
   explicit Deadline(int64_t limit_ns) : limit_(limit_ns) {}
   bool passed() const { return std::chrono::steady_clock::now() - start_ >= limit_; }
+
+  // Nothing if it is beyond what the clock can count.
+  std::optional<std::chrono::steady_clock::time_point> time() const {
+    if (limit_ > std::chrono::steady_clock::time_point::max() - start_) return std::nullopt;
+    return start_ + limit_;
+  }
 
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -208,6 +215,25 @@ int64_t TargetHeight(const PlanProblem& problem, const PlannerOptions& options) 
   return target;
 }
 
+// Low buffers stay where the orderings put them.
+void Search(std::span<const Buffer> buffers,
+            int64_t target,
+            const PlannerOptions& options,
+            const Deadline& deadline,
+            PlannerResult& result) {
+  std::vector<Buffer> searched(buffers.begin(), buffers.end());
+  for (size_t i = 0; i < searched.size(); ++i)
+    if (searched[i].low) searched[i].fixed_offset = result.plan.offsets[i];
+  internal::LadderResult lower = internal::SearchBelow(searched, result.plan.height,
+                                                       {.height_target = target,
+                                                        .nodes_max = options.search_nodes_max,
+                                                        .deadline = deadline.time(),
+                                                        .seed = options.seed});
+  if (!lower.plan) return;
+  result.plan = *std::move(lower.plan);
+  result.method = "search";
+}
+
 }  // namespace
 
 absl::StatusOr<PlannerResult> PlanBuffers(std::span<const Buffer> buffers,
@@ -218,7 +244,8 @@ absl::StatusOr<PlannerResult> PlanBuffers(std::span<const Buffer> buffers,
   if (buffers.empty()) return result;
   const Deadline deadline(options.time_limit_ns);
   const PlanProblem problem = internal::MakePlanProblem(buffers);
-  Attempt attempt(problem, TargetHeight(problem, options));
+  const int64_t target = TargetHeight(problem, options);
+  Attempt attempt(problem, target);
   attempt.Run(options, deadline);
 
   result.bound = problem.bound;
@@ -227,6 +254,7 @@ absl::StatusOr<PlannerResult> PlanBuffers(std::span<const Buffer> buffers,
   result.plan.offsets.reserve(buffers.size());
   for (const int32_t item : problem.item_of)
     result.plan.offsets.push_back(attempt.best().offsets[static_cast<size_t>(item)]);
+  if (!attempt.done()) Search(buffers, target, options, deadline, result);
   // What is placed here never overlaps; two fixed buffers may.
   COPPICE_RETURN_IF_ERROR(ValidatePlan(buffers, result.plan));
   return result;

@@ -12,8 +12,9 @@
 //   steep weight  the same with contention^16
 //
 // Each buffer goes to the lowest offset free of the buffers already placed that live at the same
-// time; in breadth, to the tightest hole. Where more than 3,000 buffers miss the target in every
-// ordering, a climb follows: what reaches above the target moves forward in the best order, which
+// time; in breadth, to the tightest hole. Where every ordering misses the target, up to 3,000
+// buffers are searched for the lowest plan (allocator/plan_search.h: canonical plans, depth first).
+// For more, a climb follows: what reaches above the target moves forward in the best order, which
 // is placed again.
 //
 // Good enough is the bound with sizes rounded up to the alignment that all buffers share, below
@@ -58,7 +59,7 @@ struct PlannerOptions {
 struct PlannerResult {
   Plan plan;
   int64_t bound = 0;        // MaxLiveBytes(buffers).
-  const char* method = "";  // What won: "size", ..., "climb"; "empty" without buffers.
+  const char* method = "";  // What won: "size", ..., "search", "climb"; "empty" without buffers.
 
   // How far the plan is above the bound: height / bound, 1 without buffers.
   double gap() const {

@@ -1,0 +1,400 @@
+// Goal: every sentence of allocator/plan_search.h and allocator/plan_ladder.h that can be false.
+// Method: brute force on up to seven buffers; seeded random programs with fixed buffers, alignments
+// and gaps; rectangles cut out of a full one, whose optimum is known; published instances, if they
+// are there. Searches are limited by nodes, whose number each test prints.
+
+#include "allocator/plan_search.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "coppice/base/units.h"
+
+#include "allocator/plan_ladder.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/test_device.h"
+#include "tests/support/test_share.h"
+
+namespace coppice::internal {
+namespace {
+
+constexpr int64_t kAnyHeight = std::numeric_limits<int64_t>::max();
+constexpr int64_t kFullHeight = 1 << 20;  // Of the rectangles that are cut.
+
+class Draw {
+ public:
+  explicit Draw(uint64_t seed) : random_(seed) {}
+
+  // In [lower, upper].
+  int64_t operator()(int64_t lower, int64_t upper) {
+    return lower + static_cast<int64_t>(random_() % static_cast<uint64_t>(upper - lower + 1));
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+Buffer MakeBuffer(Interval lifetime, int64_t bytes, int64_t alignment = 1) {
+  Buffer buffer;
+  buffer.lifetime = {lifetime};
+  buffer.bytes = bytes;
+  buffer.alignment = alignment;
+  return buffer;
+}
+
+bool LiveTogether(const Buffer& a, const Buffer& b) {
+  for (const Interval& x : a.lifetime)
+    for (const Interval& y : b.lifetime)
+      if (x.lower < y.upper && y.lower < x.upper) return true;
+  return false;
+}
+
+// The lowest offset from `start` on that is free of `placed` buffers.
+int64_t LowestFree(const std::vector<Buffer>& buffers,
+                   const std::vector<int64_t>& offsets,
+                   const std::vector<size_t>& placed,
+                   size_t i) {
+  int64_t offset = 0;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const size_t other : placed) {
+      if (!LiveTogether(buffers[i], buffers[other])) continue;
+      const int64_t top = offsets[other] + buffers[other].bytes;
+      if (offset >= top || offset + buffers[i].bytes <= offsets[other]) continue;
+      offset = AlignUp(top, buffers[i].alignment);
+      moved = true;
+    }
+  }
+  return offset;
+}
+
+// The least height of all orders, placed first-fit: an optimal plan pushed down is one of them.
+int64_t BruteForceHeight(const std::vector<Buffer>& buffers) {
+  std::vector<int64_t> offsets(buffers.size());
+  std::vector<size_t> fixed;
+  std::vector<size_t> order;
+  int64_t fixed_height = 0;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (!buffers[i].fixed_offset) {
+      order.push_back(i);
+      continue;
+    }
+    fixed.push_back(i);
+    offsets[i] = *buffers[i].fixed_offset;
+    fixed_height = std::max(fixed_height, offsets[i] + buffers[i].bytes);
+  }
+  int64_t least = kAnyHeight;
+  do {
+    std::vector<size_t> placed = fixed;
+    int64_t height = fixed_height;
+    for (const size_t i : order) {
+      offsets[i] = LowestFree(buffers, offsets, placed, i);
+      height = std::max(height, offsets[i] + buffers[i].bytes);
+      placed.push_back(i);
+    }
+    least = std::min(least, height);
+  } while (std::next_permutation(order.begin(), order.end()));
+  return least;
+}
+
+// Lifetimes of one to three intervals, alignments up to 8; every fifth buffer or so is fixed.
+std::vector<Buffer> DrawProgram(Draw& draw, int64_t count, int64_t steps, int64_t bytes_max) {
+  std::vector<Buffer> buffers;
+  std::vector<int64_t> offsets;
+  std::vector<size_t> fixed;
+  while (std::ssize(buffers) < count) {
+    Buffer buffer;
+    int64_t step = draw(0, steps / 2);
+    for (int64_t parts = std::max<int64_t>(draw(-3, 3), 1); parts > 0; --parts) {
+      const int64_t upper = step + draw(1, std::max<int64_t>(steps / 4, 1));
+      buffer.lifetime.push_back({step, upper});
+      step = upper + draw(1, 3);
+    }
+    buffer.bytes = draw(1, bytes_max);
+    buffer.alignment = int64_t{1} << draw(0, 3);
+    if (draw(0, 4) == 0) {
+      buffer.fixed_offset = AlignUp(draw(0, 3 * bytes_max), buffer.alignment);
+      const bool meets = std::ranges::any_of(fixed, [&](size_t other) {
+        return LiveTogether(buffer, buffers[other]) &&
+               *buffer.fixed_offset < offsets[other] + buffers[other].bytes &&
+               offsets[other] < *buffer.fixed_offset + buffer.bytes;
+      });
+      if (meets) continue;
+      fixed.push_back(buffers.size());
+    }
+    offsets.push_back(buffer.fixed_offset.value_or(0));
+    buffers.push_back(buffer);
+  }
+  return buffers;
+}
+
+// Cuts a rectangle of kFullHeight into `count`, again and again the largest of some.
+std::vector<Buffer> CutRectangles(Draw& draw, size_t count) {
+  struct Piece {
+    Interval steps;
+    int64_t bytes;
+  };
+  std::vector<Piece> pieces{{{0, 1000}, kFullHeight}};
+  while (pieces.size() < count) {
+    const auto at = static_cast<size_t>(draw(0, std::ssize(pieces) - 1));
+    Piece& piece = pieces[at];
+    Piece other = piece;
+    if (draw(0, 1) == 0) {
+      if (piece.bytes < 8192) continue;
+      piece.bytes = draw(1, piece.bytes / 1024 - 1) * 1024;
+      other.bytes -= piece.bytes;
+    } else {
+      if (piece.steps.upper - piece.steps.lower < 8) continue;
+      piece.steps.upper = draw(piece.steps.lower + 1, piece.steps.upper - 1);
+      other.steps.lower = piece.steps.upper;
+    }
+    pieces.push_back(other);
+  }
+  std::vector<Buffer> buffers;
+  for (const Piece& piece : pieces)
+    buffers.push_back(MakeBuffer(piece.steps, piece.bytes));
+  return buffers;
+}
+
+// Checks what SearchBelow promises of any result.
+void ExpectSound(const std::vector<Buffer>& buffers,
+                 int64_t height,
+                 const LadderOptions& options,
+                 const LadderResult& result) {
+  EXPECT_LE(result.nodes, options.nodes_max);
+  EXPECT_GE(result.bound, MaxLiveBytes(buffers));
+  if (!result.plan) return;
+  EXPECT_THAT(ValidatePlan(buffers, *result.plan), IsOk());
+  EXPECT_LT(result.plan->height, height);
+  EXPECT_GE(result.plan->height, result.bound);
+}
+
+std::vector<int32_t> AnyOrder(const SearchProblem& problem) {
+  std::vector<int32_t> order(problem.items.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_partition(order, [&](int32_t i) { return problem.items[i].fixed >= 0; });
+  return order;
+}
+
+TEST(PlanSearchTest, AgreesWithBruteForceOnUpToSevenBuffers) {
+  Draw draw(TestSeed());
+  int64_t nodes = 0;
+  for (int64_t round = 0; round < 2000 / TestShare(); ++round) {
+    const std::vector<Buffer> buffers = DrawProgram(draw, draw(1, 7), 12, 20);
+    const int64_t least = BruteForceHeight(buffers);
+    const std::optional<SearchProblem> problem = MakeSearchProblem(buffers);
+    ASSERT_TRUE(problem);
+    PlanSearch search(*problem);
+    const std::vector<int32_t> order = AnyOrder(*problem);
+    SearchBudget budget{.nodes = 1'000'000};
+    ASSERT_EQ(search.Run(least, order, budget), SearchOutcome::kFound) << least;
+    ASSERT_EQ(search.Run(least - 1, order, budget), SearchOutcome::kImpossible) << least;
+    nodes += 1'000'000 - budget.nodes;
+
+    const LadderOptions options{.nodes_max = 1'000'000};
+    const LadderResult result = SearchBelow(buffers, kAnyHeight, options);
+    ASSERT_TRUE(result.plan);
+    EXPECT_EQ(result.plan->height, least);
+    EXPECT_EQ(result.bound, least);
+    ExpectSound(buffers, kAnyHeight, options, result);
+    const LadderResult none = SearchBelow(buffers, least, options);
+    EXPECT_FALSE(none.plan);
+    EXPECT_EQ(none.bound, least);
+  }
+  std::printf("%lld nodes\n", static_cast<long long>(nodes));
+}
+
+TEST(PlanSearchTest, FindsOnlyValidPlansAmongFixedBuffersAlignmentsAndGaps) {
+  Draw draw(TestSeed());
+  int64_t found = 0;
+  for (int64_t round = 0; round < 500 / TestShare(); ++round) {
+    const std::vector<Buffer> buffers = DrawProgram(draw, draw(10, 200), 60, 1000);
+    const LadderOptions options{.nodes_max = 2000, .seed = static_cast<uint64_t>(round)};
+    const LadderResult result = SearchBelow(buffers, kAnyHeight, options);
+    ExpectSound(buffers, kAnyHeight, options, result);
+    found += result.plan.has_value();
+  }
+  std::printf("%lld plans\n", static_cast<long long>(found));
+  EXPECT_GE(10 * found, 9 * (500 / TestShare()));
+}
+
+TEST(PlanSearchTest, PutsRectanglesTogetherThatWereCutOutOfAFullOne) {
+  for (const size_t count : {20, 50, 100}) {
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+      Draw draw(seed);
+      const std::vector<Buffer> buffers = CutRectangles(draw, count);
+      const LadderOptions options{.nodes_max = 400'000};
+      const LadderResult result = SearchBelow(buffers, kAnyHeight, options);
+      std::printf("%zu rectangles, seed %llu: %lld nodes\n", count,
+                  static_cast<unsigned long long>(seed), static_cast<long long>(result.nodes));
+      ASSERT_TRUE(result.plan);
+      EXPECT_EQ(result.plan->height, kFullHeight);
+      ExpectSound(buffers, kAnyHeight, options, result);
+    }
+  }
+}
+
+TEST(PlanSearchTest, StopsAtTheTarget) {
+  Draw draw(7);
+  const std::vector<Buffer> buffers = CutRectangles(draw, 100);
+  const LadderOptions options{.height_target = 2 * kFullHeight, .nodes_max = 400'000};
+  const LadderResult result = SearchBelow(buffers, 2 * kFullHeight + 1, options);
+  ASSERT_TRUE(result.plan);
+  EXPECT_LE(result.plan->height, options.height_target);
+  EXPECT_LE(result.nodes, 200);
+  EXPECT_EQ(SearchBelow(buffers, 2 * kFullHeight, options).nodes, 0);
+}
+
+TEST(PlanSearchTest, FindsTheSameForTheSameSeed) {
+  Draw draw(TestSeed());
+  const std::vector<Buffer> buffers = CutRectangles(draw, 300);
+  const auto search = [&](uint64_t seed) {
+    return SearchBelow(buffers, kAnyHeight, {.nodes_max = 20'000, .seed = seed});
+  };
+  const LadderResult first = search(3);
+  const LadderResult second = search(3);
+  EXPECT_EQ(first.nodes, second.nodes);
+  ASSERT_EQ(first.plan.has_value(), second.plan.has_value());
+  if (first.plan) {
+    EXPECT_EQ(first.plan->offsets, second.plan->offsets);
+  }
+}
+
+TEST(PlanSearchTest, TriesNoMoreNodesThanItMay) {
+  Draw draw(11);
+  const std::vector<Buffer> buffers = CutRectangles(draw, 150);
+  const std::optional<SearchProblem> problem = MakeSearchProblem(buffers);
+  ASSERT_TRUE(problem);
+  PlanSearch search(*problem);
+  for (const int64_t nodes : {0, 1, 2, 100, 149}) {
+    EXPECT_EQ(SearchBelow(buffers, kAnyHeight, {.nodes_max = nodes}).nodes, nodes);
+    SearchBudget budget{.nodes = nodes};
+    EXPECT_EQ(search.Run(kFullHeight, AnyOrder(*problem), budget), SearchOutcome::kUndecided);
+    EXPECT_EQ(budget.nodes, 0);
+  }
+}
+
+TEST(PlanSearchTest, StopsAfterTheDeadline) {
+  Draw draw(11);
+  const std::vector<Buffer> buffers = CutRectangles(draw, 400);
+  const std::optional<SearchProblem> problem = MakeSearchProblem(buffers);
+  ASSERT_TRUE(problem);
+  const auto past = std::chrono::steady_clock::time_point::min();
+  PlanSearch search(*problem);
+  SearchBudget budget{.nodes = 1'000'000, .deadline = past};
+  EXPECT_EQ(search.Run(kFullHeight, AnyOrder(*problem), budget), SearchOutcome::kUndecided);
+  EXPECT_TRUE(budget.late);
+  EXPECT_GE(budget.nodes, 1'000'000 - 256);
+  EXPECT_EQ(SearchBelow(buffers, kAnyHeight, {.nodes_max = 1000, .deadline = past}).nodes, 0);
+}
+
+TEST(PlanSearchTest, RefusesACapacityThatIsPlainlyTooSmallWithoutSearching) {
+  const auto outcome = [](const std::vector<Buffer>& buffers, int64_t capacity) {
+    const std::optional<SearchProblem> problem = MakeSearchProblem(buffers);
+    SearchBudget budget;
+    return PlanSearch(*problem).Run(capacity, AnyOrder(*problem), budget);
+  };
+  std::vector<Buffer> buffers{MakeBuffer({0, 4}, 100), MakeBuffer({2, 6}, 50)};
+  EXPECT_EQ(outcome(buffers, 149), SearchOutcome::kImpossible);
+  EXPECT_EQ(outcome(buffers, 150), SearchOutcome::kUndecided);
+  buffers[1].fixed_offset = 200;
+  EXPECT_EQ(outcome(buffers, 249), SearchOutcome::kImpossible);
+  EXPECT_EQ(outcome(buffers, 250), SearchOutcome::kUndecided);
+  EXPECT_EQ(outcome(buffers, -1), SearchOutcome::kImpossible);
+}
+
+TEST(PlanSearchTest, KeepsFixedBuffersThatOverlapFromBeingPlanned) {
+  std::vector<Buffer> buffers{MakeBuffer({0, 4}, 100), MakeBuffer({2, 6}, 50)};
+  buffers[0].fixed_offset = 0;
+  buffers[1].fixed_offset = 60;
+  const LadderResult result = SearchBelow(buffers, 1000, {.nodes_max = 1000});
+  EXPECT_FALSE(result.plan);
+  EXPECT_GE(result.bound, 1000);
+}
+
+TEST(PlanSearchTest, GoesAsDeepAsThereAreBuffers) {
+  std::vector<Buffer> buffers;
+  for (int64_t i = 0; i < kSearchedBuffersMax; ++i)
+    buffers.push_back(MakeBuffer({i, i + 20}, 1 + i % 7));
+  const LadderOptions options{.height_target = 200, .nodes_max = 20'000};
+  const LadderResult result = SearchBelow(buffers, kAnyHeight, options);
+  ASSERT_TRUE(result.plan);
+  EXPECT_LE(result.plan->height, 200);
+  ExpectSound(buffers, kAnyHeight, options, result);
+}
+
+TEST(PlanSearchTest, LeavesAloneWhatItCannotSearch) {
+  const LadderOptions options{.nodes_max = 1000};
+  std::vector<Buffer> buffers{MakeBuffer({0, 4}, 100), MakeBuffer({2, 6}, 50)};
+  ASSERT_TRUE(SearchBelow(buffers, kAnyHeight, options).plan);
+  buffers[1].in_place_with = 0;
+  EXPECT_FALSE(SearchBelow(buffers, kAnyHeight, options).plan);
+
+  const int64_t large = int64_t{1} << 40;
+  buffers = {MakeBuffer({0, 4}, large), MakeBuffer({2, 6}, 3 * large)};
+  ASSERT_TRUE(SearchBelow(buffers, kAnyHeight, options).plan);
+  buffers[1].bytes += 1;
+  EXPECT_FALSE(SearchBelow(buffers, kAnyHeight, options).plan);
+
+  buffers.assign(kSearchedBuffersMax + 1, MakeBuffer({0, 1}, 1));
+  EXPECT_FALSE(SearchBelow(buffers, kAnyHeight, options).plan);
+}
+
+// `id,lower,upper,size` below the folder beside the traces that COPPICE_DATA names.
+std::vector<Buffer> ReadInstance(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  std::vector<Buffer> buffers;
+  while (std::getline(file, line)) {
+    long long id = 0, lower = 0, upper = 0, size = 0;
+    if (std::sscanf(line.c_str(), "%lld,%lld,%lld,%lld", &id, &lower, &upper, &size) == 4)
+      buffers.push_back(MakeBuffer({lower, upper}, size));
+  }
+  return buffers;
+}
+
+struct Published {
+  const char* name;
+  int64_t height;  // Known to be reachable.
+};
+
+TEST(PlanSearchTest, SolvesPublishedInstances) {
+  const char* data = std::getenv("COPPICE_DATA");
+  if (data == nullptr) GTEST_SKIP() << "COPPICE_DATA names no folder of traces";
+  const std::filesystem::path folder = std::filesystem::path(data) / "..";
+  constexpr Published kPublished[] = {
+      {"minimalloc/A.1048576.csv", 1048576}, {"minimalloc/B.1048576.csv", 1048576},
+      {"minimalloc/C.1048576.csv", 1039360}, {"minimalloc/D.1048576.csv", 1048576},
+      {"minimalloc/E.1048576.csv", 1048576}, {"minimalloc/F.1048576.csv", 1048576},
+      {"tight/t50_s0_d0.csv", 1048576},      {"tight/t50_s1_d0.csv", 1048576},
+      {"tight/t100_s0_d0.csv", 1048576},     {"tight/t100_s1_d0.csv", 1048576},
+      {"tight/t200_s0_d0.csv", 1048576},     {"tight/t200_s1_d0.csv", 1048576},
+      {"tight/t400_s0_d0.csv", 1048576},     {"tight/t400_s1_d0.csv", 1048576},
+  };
+  for (const Published& instance : kPublished) {
+    const std::vector<Buffer> buffers = ReadInstance(folder / instance.name);
+    ASSERT_FALSE(buffers.empty()) << instance.name;
+    const LadderOptions options{.height_target = instance.height, .nodes_max = 1'000'000};
+    const LadderResult result = SearchBelow(buffers, kAnyHeight, options);
+    std::printf("%s: %lld nodes\n", instance.name, static_cast<long long>(result.nodes));
+    ASSERT_TRUE(result.plan) << instance.name;
+    EXPECT_LE(result.plan->height, instance.height) << instance.name;
+    ExpectSound(buffers, kAnyHeight, options, result);
+  }
+}
+
+}  // namespace
+}  // namespace coppice::internal
