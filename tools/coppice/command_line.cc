@@ -2,6 +2,8 @@
 
 #include "tools/coppice/command_line.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
 
@@ -14,6 +16,7 @@
 #include "tools/coppice/info.h"
 #include "tools/coppice/options.h"
 #include "tools/coppice/plan_command.h"
+#include "tools/coppice/prof.h"
 #include "tools/coppice/run.h"
 
 namespace coppice {
@@ -71,6 +74,21 @@ constexpr const char* kPoolNotes =
     "\n"
     "A folder of families has one sub-folder per family and in it one CSV file per bucket, as\n"
     "`coppice plan` reads them; files in train and random are programs of their own.\n";
+
+constexpr const char* kProfNotes =
+    "Reads the trace file of a session (SessionOptions::trace; coppice run --trace-out T).\n"
+    "\n"
+    "Examples:\n"
+    "  coppice prof summary t.trace                   bytes by kind, calls, top buckets\n"
+    "  coppice prof buckets t.trace --sort exclusive  what dropping a bucket would free\n"
+    "  coppice prof map t.trace -o map.svg            who uses which bytes; shared ones hatched\n"
+    "  coppice prof map t.trace --bucket 3 --ascii    one plan, time across, address up\n"
+    "  coppice prof why t.trace --program decode      what did not replay, and why\n"
+    "  coppice prof check t.trace                     leaks, overlaps, stale uses, wrong sums\n"
+    "\n"
+    "Exit codes: 0 success, and check found nothing; 1 check found something; 2 a wrong option, "
+    "or\n"
+    "a file that is no trace; 4 the output cannot be written.";
 
 constexpr int64_t kCountMax = 10'000'000;
 
@@ -180,6 +198,60 @@ void AddBench(CLI::App& app,
   pool.add_flag("--json", pool_options.json, "Print JSON");
 }
 
+struct ProfCommand {
+  const char* name;
+  const char* help;
+  ExitCode (*run)(const ProfOptions& options, const Console& console);
+};
+
+constexpr std::array kProfCommands = {
+    ProfCommand{"summary", "Device, calls, bytes by kind and the top buckets", &ProfSummary},
+    ProfCommand{"buckets", "What each bucket costs and earns", &ProfBuckets},
+    ProfCommand{"map", "Which bytes the plan of each bucket uses", &ProfMap},
+    ProfCommand{"why", "Which calls did not replay, and why", &ProfWhy},
+    ProfCommand{"check", "Leaks, overlaps, stale uses and wrong sums; exit 1 if any", &ProfCheck}};
+
+void AddProf(CLI::App& app, ProfOptions& options) {
+  app.require_subcommand(1);
+  app.footer(kProfNotes);
+  for (const ProfCommand& command : kProfCommands) {
+    CLI::App& part = *app.add_subcommand(command.name, command.help);
+    part.footer(kProfNotes);
+    part.add_option("trace", options.trace, "Trace file")
+        ->required()
+        ->type_name("TRACE")
+        ->check(RefuseEmpty);
+    part.add_flag("--json", options.json, "Print JSON and nothing else on standard output");
+  }
+  CLI::App& buckets = *app.get_subcommand("buckets");
+  AddParsed(buckets, "--sort", &ParseBucketOrder, options.sort,
+            "First the largest in calls (the default), replays, eager, padding, height,\n"
+            "exclusive, shared, exec or record, or the smallest id");
+  CLI::App& map = *app.get_subcommand("map");
+  AddParsed(map, "--bucket", &ParseBucketId, options.bucket,
+            "Only this bucket: its highest plan over its steps");
+  map.add_option("-o,--out", options.out, "Write the map to this file, as SVG")
+      ->type_name("FILE.svg")
+      ->check(RefuseEmpty);
+  map.add_flag("--ascii", options.ascii, "Print the map as text");
+  CLI::App& check = *app.get_subcommand("check");
+  check.add_flag("--strict", options.strict,
+                 "Dropped events and a missing end are findings, not notes");
+  for (CLI::App* part : {&buckets, app.get_subcommand("why")}) {
+    part->add_option("--program", options.program, "Only this program: NAME or NAME/VARIANT")
+        ->check(RefuseEmpty);
+  }
+  for (CLI::App* part : {app.get_subcommand("why"), &check})
+    AddCount(*part, "--limit", options.limit, kCountMax, "Lines to print, default 50");
+}
+
+ExitCode RunProf(const CLI::App& app, const ProfOptions& options, const Console& console) {
+  const auto* const command =
+      std::find_if(kProfCommands.begin(), kProfCommands.end(),
+                   [&](const ProfCommand& each) { return app.got_subcommand(each.name); });
+  return command->run(options, console);
+}
+
 ExitCode RunParsed(int argument_count,
                    const char* const* arguments,
                    const std::string& program,
@@ -190,6 +262,7 @@ ExitCode RunParsed(int argument_count,
   RecordOptions record_options;
   PoolOptions pool_options;
   PlanCommandOptions plan_options;
+  ProfOptions prof_options;
   dispatch_options.program = program;
 
   CLI::App app(kSummary, "coppice");
@@ -206,12 +279,16 @@ ExitCode RunParsed(int argument_count,
   info.add_flag("--json", info_options.json, "Print JSON");
   CLI::App& bench = *app.add_subcommand("bench", "Measure what coppice itself costs");
   AddBench(bench, dispatch_options, record_options, pool_options);
+  AddBench(bench, dispatch_options, record_options);
+  CLI::App& prof = *app.add_subcommand("prof", "Look inside a session through its trace file");
+  AddProf(prof, prof_options);
 
   if (const std::optional<ExitCode> end = Parse(app, argument_count, arguments, console))
     return *end;
   if (run.parsed()) return RunCommand(run_options, console);
   if (plan.parsed()) return PlanCommand(plan_options, console);
   if (info.parsed()) return InfoCommand(info_options, console);
+  if (prof.parsed()) return RunProf(prof, prof_options, console);
   if (bench.got_subcommand("dispatch")) return BenchDispatch(dispatch_options, console);
   if (bench.got_subcommand("pool")) return BenchPool(pool_options, console);
   return BenchRecord(record_options, console);

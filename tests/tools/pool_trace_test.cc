@@ -1,0 +1,285 @@
+// Goal: a trace is read as coppice/graphs/trace.h says, and every broken file gets one error with
+// file and line. Method: small files; a clean one, broken at each byte and in each field.
+
+#include "tools/coppice/pool_trace.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "coppice/base/status.h"
+
+#include "tests/support/status_matchers.h"
+#include "tests/tools/trace_builder.h"
+
+namespace coppice {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+struct Read {
+  absl::StatusOr<PoolTrace> trace = PoolTrace();
+  std::vector<TraceEvent> events;
+};
+
+Read ReadText(const std::string& text) {
+  const TemporaryFile file(text);
+  Read read;
+  read.trace = ReadPoolTrace(file.path(), [&](const PoolTrace&, const TraceEvent& event) {
+    read.events.push_back(event);
+  });
+  return read;
+}
+
+// What is said of `line` if it follows a clean trace; begins behind the file's name.
+std::string ErrorOf(const std::string& line) {
+  TraceBuilder trace = CleanTrace();
+  const int64_t number = trace.Line("{}", line);
+  const Read read = ReadText(trace.Text());
+  EXPECT_THAT(read.trace, StatusIs(absl::StatusCode::kInvalidArgument)) << line;
+  const std::string message = MessageOf(read.trace.status());
+  EXPECT_THAT(message, HasSubstr(fmt::format("_trace:{}: ", number))) << line;
+  EXPECT_EQ(message.find('\n'), std::string::npos);
+  return message;
+}
+
+TEST(PoolTraceTest, ReadsDefinitions) {
+  TraceBuilder trace = CleanTrace(/*budget=*/77);
+  trace.Program("prefill", "int8");
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  EXPECT_EQ(read.trace->device, "Emulated <GPU>");
+  EXPECT_EQ(read.trace->lanes, 1);
+  EXPECT_EQ(read.trace->granularity, 4096);
+  EXPECT_EQ(read.trace->budget, 77);
+  ASSERT_EQ(read.trace->programs.size(), 2U);
+  EXPECT_EQ(LabelOf(read.trace->programs[0]), "decode");
+  EXPECT_EQ(LabelOf(read.trace->programs[1]), "prefill/int8");
+  EXPECT_THAT(read.trace->programs[0].symbols, ElementsAre("batch"));
+  ASSERT_EQ(read.trace->buckets.size(), 2U);
+  EXPECT_EQ(LabelOf(read.trace->buckets[0]), "8");
+  ASSERT_EQ(read.trace->nodes.size(), 3U);
+  const TracedNode& node = read.trace->nodes[2];
+  EXPECT_EQ(node.bucket, 1);
+  EXPECT_EQ(node.height, 8192);
+  EXPECT_EQ(node.reason, Reason::kNewBucket);
+  EXPECT_THAT(node.around, ElementsAre(AddressRange{0, 4096}));
+  EXPECT_THAT(node.offsets, ElementsAre(4096, 6144));
+  EXPECT_THAT(node.outputs, ElementsAre(0, -1));
+  EXPECT_THAT(node.buffers[0].lifetime, ElementsAre(Interval{0, 2}));
+  EXPECT_THAT(FootprintOf(node), ElementsAre(AddressRange{4096, 8192}));
+  EXPECT_THAT(OutputRangesOf(node), ElementsAre(AddressRange{4096, 6144}));
+}
+
+TEST(PoolTraceTest, NamesThingsByPlaceWhateverTheirNumbers) {
+  TraceBuilder trace;
+  trace.Line(R"({{"program":900,"name":"f","variant":"","symbols":[]}})");
+  trace.Line(R"({{"bucket":70,"program":900,"lane":0,"extents":[]}})");
+  trace.Line(R"([3,"call",0,1,70,-1,"eager","user_disabled",0,0])");
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  EXPECT_EQ(LabelOf(read.trace->buckets[0]), "-");
+  EXPECT_EQ(read.events[0].bucket, 0);
+  EXPECT_EQ(read.events[0].node, -1);
+}
+
+TEST(PoolTraceTest, ReadsTheValuesOfEveryEvent) {
+  TraceBuilder trace = CleanTrace();
+  trace.Line(R"([ 90000, "call", 0, 9, 1, 2, "record", "evicted", 10, 12 ])");
+  trace.Event("evict", 0, "1");
+  trace.Event("dropped", -1, "3");
+  trace.Event("end", -1);
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  EXPECT_TRUE(read.trace->ended);
+  EXPECT_EQ(read.trace->dropped, 3);
+  EXPECT_EQ(read.trace->last_ns, 90000);
+  EXPECT_EQ(read.trace->events, static_cast<int64_t>(read.events.size()));
+
+  const TraceEvent& bytes = read.events[0];
+  EXPECT_EQ(bytes.kind, TraceEventKind::kBytes);
+  EXPECT_EQ(bytes.memory, MemoryKind::kEager);
+  EXPECT_EQ(bytes.lane, -1);
+  EXPECT_EQ(bytes.first, 4096);
+  EXPECT_EQ(bytes.second, 4096);
+
+  const TraceEvent& call = read.events[read.events.size() - 4];
+  EXPECT_EQ(call.kind, TraceEventKind::kCall);
+  EXPECT_EQ(call.time_ns, 90000);
+  EXPECT_EQ(call.lane, 0);
+  EXPECT_EQ(call.call, 9);
+  EXPECT_EQ(call.bucket, 1);
+  EXPECT_EQ(call.node, 2);
+  EXPECT_EQ(call.path, Path::kRecord);
+  EXPECT_EQ(call.reason, Reason::kEvicted);
+  EXPECT_EQ(call.first, 10);
+  EXPECT_EQ(call.second, 12);
+
+  for (const TraceEvent& event : read.events) {
+    if (event.kind != TraceEventKind::kExpire) continue;
+    EXPECT_EQ(event.call, 6);
+    EXPECT_EQ(event.other_call, 7);
+  }
+}
+
+TEST(PoolTraceTest, ATraceWithoutAnEndIsRead) {
+  const Read read = ReadText(CleanTrace().Text());
+  ASSERT_THAT(read.trace, IsOk());
+  EXPECT_FALSE(read.trace->ended);
+}
+
+TEST(PoolTraceTest, AcceptsCrLfAndAMissingLastNewline) {
+  std::string text;
+  for (const char c : CleanTrace().Text())
+    text += c == '\n' ? "\r\n" : std::string(1, c);
+  EXPECT_THAT(ReadText(text).trace, IsOk());
+  text.resize(text.size() - 2);
+  EXPECT_THAT(ReadText(text).trace, IsOk());
+}
+
+TEST(PoolTraceTest, LinesMayCrossTheBlocksOfTheFile) {
+  TraceBuilder trace = CleanTrace();
+  for (int call = 9; call < 60'000; ++call)
+    trace.Call(call, 0, 0, "replay");
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  EXPECT_EQ(read.events.back().call, 59'999);
+}
+
+TEST(PoolTraceTest, ATraceCutAnywhereIsReadOrRefusedByItsLastLine) {
+  const std::string text = CleanTrace().Text();
+  for (size_t bytes = 1; bytes < text.size(); ++bytes) {
+    const std::string cut = text.substr(0, bytes);
+    const int64_t lines = std::count(cut.begin(), cut.end(), '\n');
+    const Read read = ReadText(cut);
+    const bool whole = cut.back() == '\n' || text[bytes] == '\n';
+    EXPECT_EQ(read.trace.ok(), whole) << cut.substr(cut.rfind('\n') + 1);
+    if (whole) continue;
+    EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr(fmt::format("_trace:{}: ", lines + 1)));
+    EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("cut off"));
+  }
+}
+
+TEST(PoolTraceTest, RefusesFilesThatAreNoTrace) {
+  EXPECT_THAT(MessageOf(ReadText("").trace.status()), HasSubstr("_trace:1: the file is empty"));
+  for (const char* text :
+       {"hello\n", "[1,2]\n", "{}\n", "\n", "7\n", "{\"schema\":7}\n", "\0\xff\n"}) {
+    EXPECT_THAT(MessageOf(ReadText(text).trace.status()), HasSubstr("_trace:1: ")) << text;
+  }
+  const auto ignore = [](const PoolTrace&, const TraceEvent&) {};
+  EXPECT_THAT(ReadPoolTrace("no/such/file", ignore), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ReadPoolTrace(testing::TempDir(), ignore),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(PoolTraceTest, NamesTheSchemaItReadsWhereTheTraceHasAnother) {
+  const Read read =
+      ReadText(R"({"schema":"coppice.trace/2","device":"","lanes":1,"granularity":1,"budget":0})"
+               "\n");
+  EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/1"));
+  EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/2"));
+  EXPECT_THAT(ErrorOf(R"([90000,"teleport",0,1])"), HasSubstr("coppice.trace/1"));
+}
+
+TEST(PoolTraceTest, RefusesBrokenEvents) {
+  for (const char* line : {"[",
+                           "[]",
+                           "[1]",
+                           R"([90000,"call"])",
+                           R"([-1,"end",-1])",
+                           R"([1.5,"end",-1])",
+                           R"([1e3,"end",-1])",
+                           R"(["1","end",-1])",
+                           R"([01,"end",-1])",
+                           R"([90000,end,-1])",
+                           R"([90000,"end",-1)",
+                           R"([90000,"end",-1],)",
+                           R"([90000,"end",-1]])",
+                           R"([90000,"end",1])",
+                           R"([90000,"end",-2])",
+                           R"([90000,"end"])",
+                           R"([90000,"end",-1,5])",
+                           R"([90000,"evict",0,3])",
+                           R"([90000,"evict",0,-1])",
+                           R"([90000,"release",0,0])",
+                           R"([90000,"release",-1,5])",
+                           R"([90000,"release",0])",
+                           R"([90000,"release",0,"5"])",
+                           R"([90000,"release",0,99999999999999999999])",
+                           R"([90000,"release",0,9007199254740993])",
+                           R"([90000,"bytes",-1,"attic",1,1])",
+                           R"([90000,"bytes",-1,"nodes",-1,1])",
+                           R"([90000,"call",0,9,5,0,"replay","none",1,1])",
+                           R"([90000,"call",0,9,0,9,"replay","none",1,1])",
+                           R"([90000,"call",0,9,0,0,"fly","none",1,1])",
+                           R"([90000,"call",0,9,0,0,"replay","because",1,1])",
+                           R"([90000,"call",0,9,0,0,"replay","none",1])"}) {
+    ErrorOf(line);
+  }
+}
+
+TEST(PoolTraceTest, RefusesBrokenDefinitions) {
+  const auto node = [](const std::string& from, const std::string& to) {
+    std::string line = R"({"node":7,"bucket":0,"height":9,"live":9,"method":"m","graph_nodes":1,)"
+                       R"("exec_bytes":1,"record_ns":1,"reason":"none","around":[[0,1]],)"
+                       R"("buffers":[[1,2,-1,[0,2,3,4]]]})";
+    const size_t at = line.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return line.replace(at, from.size(), to);
+  };
+  TraceBuilder good = CleanTrace();
+  good.Line("{}", node("7", "8"));
+  ASSERT_THAT(ReadText(good.Text()).trace, IsOk());
+  EXPECT_THAT(ErrorOf(node("\"height\":9", "\"height\":-9")), HasSubstr("'height'"));
+  EXPECT_THAT(ErrorOf(node("\"live\":9,", "")), HasSubstr("'live'"));
+  EXPECT_THAT(ErrorOf(node("\"m\"", "8")), HasSubstr("'method'"));
+  EXPECT_THAT(ErrorOf(node("\"none\"", "\"because\"")), HasSubstr("'reason'"));
+  EXPECT_THAT(ErrorOf(node("\"bucket\":0", "\"bucket\":44")), HasSubstr("'bucket'"));
+  EXPECT_THAT(ErrorOf(node("\"node\":7", "\"node\":1")), HasSubstr("'node'"));
+  for (const char* around : {"[0]", "[0,0]", "[-1,1]", "7", "[0,1,2]"})
+    EXPECT_THAT(ErrorOf(node("[0,1]", around)), HasSubstr("'around'")) << around;
+  for (const char* buffer : {"[1,2,-1]", "[1,0,-1,[0,2]]", "[-1,2,-1,[0,2]]", "[1,2,-2,[0,2]]",
+                             "[1,2,-1,[]]", "[1,2,-1,[0]]", "[1,2,-1,[0,2,1,4]]", "[1,2,-1,[2,2]]",
+                             "[1,2,-1,[0,1.5]]", "7", "[18446744073709551615,2,-1,[0,2]]"})
+    EXPECT_THAT(ErrorOf(node("[1,2,-1,[0,2,3,4]]", buffer)), HasSubstr("'buffers'")) << buffer;
+  EXPECT_THAT(ErrorOf(R"({"bucket":9,"program":3,"lane":0,"extents":[]})"), HasSubstr("'program'"));
+  EXPECT_THAT(ErrorOf(R"({"bucket":9,"program":0,"lane":1,"extents":[]})"), HasSubstr("'lane'"));
+  EXPECT_THAT(ErrorOf(R"({"bucket":9,"program":0,"lane":0,"extents":["a"]})"),
+              HasSubstr("'extents'"));
+  EXPECT_THAT(ErrorOf(R"({"bucket":1,"program":0,"lane":0,"extents":[]})"), HasSubstr("'bucket'"));
+  EXPECT_THAT(ErrorOf(R"({"program":0,"name":"f","variant":"","symbols":[]})"),
+              HasSubstr("'program'"));
+  EXPECT_THAT(ErrorOf(R"({"program":5,"name":"f","variant":"","symbols":[1]})"),
+              HasSubstr("'symbols'"));
+  EXPECT_THAT(ErrorOf(R"({"leaf":5})"), HasSubstr("definition"));
+  EXPECT_THAT(ErrorOf("nonsense"), HasSubstr("nonsense"));
+}
+
+TEST(PoolTraceTest, RefusesLinesBehindTheEnd) {
+  TraceBuilder trace = CleanTrace();
+  trace.Event("end", -1);
+  const int64_t line = trace.Event("end", -1);
+  EXPECT_THAT(MessageOf(ReadText(trace.Text()).trace.status()),
+              HasSubstr(fmt::format("_trace:{}: ", line)));
+}
+
+TEST(AddressRangeTest, NormalizeSortsAndJoins) {
+  std::vector<AddressRange> ranges = {{8, 9}, {0, 2}, {2, 4}, {1, 3}, {6, 7}};
+  Normalize(ranges);
+  EXPECT_THAT(ranges, ElementsAre(AddressRange{0, 4}, AddressRange{6, 7}, AddressRange{8, 9}));
+}
+
+TEST(AddressRangeTest, MeetsOnlyWhereAByteIsInBoth) {
+  EXPECT_FALSE(Meet({{0, 4}, {8, 9}}, {{4, 8}, {9, 10}}));
+  EXPECT_TRUE(Meet({{0, 4}, {8, 9}}, {{4, 9}}));
+  EXPECT_TRUE(Meet({{3, 4}}, {{0, 1}, {2, 100}}));
+  EXPECT_FALSE(Meet({}, {{0, 1}}));
+}
+
+}  // namespace
+}  // namespace coppice

@@ -1,0 +1,235 @@
+// Goal: `coppice prof summary`, `buckets` and `why` count what a trace says, print it as a table
+// and as JSON, equal for equal traces, and refuse bad input in one line. Method: the command in
+// this process, on a small trace whose figures are known.
+
+#include "tools/coppice/prof.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+#include "tests/tools/command_outcome.h"
+#include "tests/tools/trace_builder.h"
+
+namespace coppice {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+CommandOutcome RunProf(const std::string& command,
+                       const TraceBuilder& trace,
+                       const std::vector<std::string>& options) {
+  const TemporaryFile file(trace.Text());
+  std::vector<std::string> arguments = {"prof", command, file.path()};
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  return RunCoppice(arguments);
+}
+
+nlohmann::json JsonOf(const std::string& command,
+                      const TraceBuilder& trace,
+                      std::vector<std::string> options = {}) {
+  options.emplace_back("--json");
+  const CommandOutcome outcome = RunProf(command, trace, options);
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.err, IsEmpty());
+  return nlohmann::json::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
+}
+
+std::vector<int64_t> BucketsBy(const std::string& order, const TraceBuilder& trace) {
+  std::vector<int64_t> ids;
+  const nlohmann::json report = JsonOf("buckets", trace, {"--sort", order});
+  for (const nlohmann::json& bucket : report["buckets"])
+    ids.push_back(bucket["bucket"]);
+  return ids;
+}
+
+TEST(ProfTest, SummaryCountsCallsBytesAndGraphs) {
+  TraceBuilder trace = CleanTrace(/*budget=*/99999);
+  trace.Event("evict", 0, "2");
+  trace.Event("bytes", -1, R"("eager",0,13288)");
+  trace.Event("dropped", 0, "4");
+  const nlohmann::json summary = JsonOf("summary", trace);
+  EXPECT_EQ(summary["device"], "Emulated <GPU>");
+  EXPECT_EQ(summary["budget_bytes"], 99999);
+  EXPECT_EQ(summary["dropped_events"], 4);
+  EXPECT_EQ(summary["ended"], false);
+  EXPECT_EQ(summary["calls"], 8);
+  EXPECT_EQ(summary["paths"]["replay"], 2);
+  EXPECT_EQ(summary["paths"]["record"], 3);
+  EXPECT_EQ(summary["paths"]["warm_up"], 2);
+  EXPECT_EQ(summary["paths"]["eager"], 1);
+  EXPECT_EQ(summary["programs"][0]["calls"], 7);  // One had no bucket.
+  EXPECT_EQ(summary["padded_share_pct"], 25);     // 6 of 8, in every call.
+  EXPECT_EQ(summary["bytes"]["eager"]["end_bytes"], 0);
+  EXPECT_EQ(summary["bytes"]["eager"]["peak_bytes"], 4096);
+  EXPECT_EQ(summary["bytes"]["nodes"]["end_bytes"], 12288);
+  EXPECT_EQ(summary["bytes"]["graphs"]["estimate"], true);
+  EXPECT_EQ(summary["bytes"]["nodes"]["estimate"], false);
+  EXPECT_EQ(summary["bytes"].size(), static_cast<size_t>(kMemoryKindCount));
+  EXPECT_EQ(summary["total_end_bytes"], 13288);
+  EXPECT_EQ(summary["total_peak_bytes"], 17384);
+  EXPECT_EQ(summary["graphs_recorded"], 3);
+  EXPECT_EQ(summary["graphs_evicted"], 1);
+  EXPECT_EQ(summary["exec_bytes_estimate"], 2000);
+  EXPECT_EQ(summary["suspends"], 1);
+  EXPECT_EQ(summary["top_buckets"].size(), 2U);
+}
+
+TEST(ProfTest, SummaryTakesTheLastBytesByTimeAndNotByLine) {
+  TraceBuilder trace = CleanTrace();
+  trace.Line(R"([900000,"bytes",-1,"nodes",3,8000])");
+  trace.Line(R"([800000,"bytes",0,"nodes",70000,90000])");
+  const nlohmann::json summary = JsonOf("summary", trace);
+  EXPECT_EQ(summary["bytes"]["nodes"]["end_bytes"], 3);
+  EXPECT_EQ(summary["bytes"]["nodes"]["peak_bytes"], 70000);
+  EXPECT_EQ(summary["total_end_bytes"], 8000);
+  EXPECT_EQ(summary["total_peak_bytes"], 90000);
+}
+
+TEST(ProfTest, SummaryTextSaysWhatIsAnEstimateAndWhatIsMissing) {
+  TraceBuilder trace = CleanTrace();
+  trace.Event("dropped", 0, "4");
+  const CommandOutcome outcome = RunProf("summary", trace, {});
+  EXPECT_EQ(outcome.code, kExitOk);
+  EXPECT_THAT(outcome.out, HasSubstr("an estimate"));
+  EXPECT_THAT(outcome.out, HasSubstr("4 events were dropped"));
+  EXPECT_THAT(outcome.out, HasSubstr("no end"));
+}
+
+TEST(ProfTest, BucketsSplitBytesIntoExclusiveAndShared) {
+  const nlohmann::json report = JsonOf("buckets", CleanTrace(), {"--sort", "id"});
+  ASSERT_EQ(report["buckets"].size(), 2U);
+  // Bucket 0 uses [0, 12288), bucket 1 [0, 8192) in two plans.
+  const nlohmann::json& first = report["buckets"][0];
+  EXPECT_EQ(first["bucket"], 0);
+  EXPECT_EQ(first["shared_bytes"], 8192);
+  EXPECT_EQ(first["exclusive_bytes"], 4096);
+  EXPECT_EQ(first["height_bytes"], 12288);
+  EXPECT_EQ(first["calls"], 4);
+  EXPECT_EQ(first["replays"], 2);
+  EXPECT_EQ(first["warm_ups"], 1);
+  EXPECT_EQ(first["record_ns"], 2000000);
+  const nlohmann::json& second = report["buckets"][1];
+  EXPECT_EQ(second["shared_bytes"], 8192);
+  EXPECT_EQ(second["exclusive_bytes"], 0);
+  EXPECT_EQ(second["height_bytes"], 8192);
+  EXPECT_EQ(second["bound_bytes"], 8192);
+  EXPECT_EQ(second["graphs_recorded"], 2);
+  EXPECT_EQ(second["exec_bytes_estimate"], 2000);
+  EXPECT_EQ(report["calls_without_bucket"], 1);
+}
+
+TEST(ProfTest, BucketsOfDifferentLanesShareNothing) {
+  TraceBuilder trace(/*lanes=*/2);
+  trace.Program("decode");
+  for (const int lane : {0, 1}) {
+    trace.Bucket(0, 8, lane);
+    trace.Node({.bucket = lane, .height = 4096, .live = 4096, .buffers = {{0, 4096, -1, {0, 1}}}});
+  }
+  const nlohmann::json report = JsonOf("buckets", trace);
+  for (const nlohmann::json& bucket : report["buckets"]) {
+    EXPECT_EQ(bucket["exclusive_bytes"], 4096);
+    EXPECT_EQ(bucket["shared_bytes"], 0);
+  }
+}
+
+TEST(ProfTest, BucketsSortByEachKey) {
+  const TraceBuilder trace = CleanTrace();
+  EXPECT_THAT(BucketsBy("id", trace), ElementsAre(0, 1));
+  EXPECT_THAT(BucketsBy("calls", trace), ElementsAre(0, 1));
+  EXPECT_THAT(BucketsBy("height", trace), ElementsAre(0, 1));
+  EXPECT_THAT(BucketsBy("exec", trace), ElementsAre(1, 0));
+  EXPECT_THAT(BucketsBy("record", trace), ElementsAre(1, 0));
+  EXPECT_THAT(BucketsBy("shared", trace), ElementsAre(0, 1));  // Equal: by place.
+  for (int i = 0; i < kBucketOrderCount; ++i)
+    EXPECT_EQ(BucketsBy(NameOf(static_cast<BucketOrder>(i)), trace).size(), 2U);
+}
+
+TEST(ProfTest, ProgramFilterKeepsOnlyThatProgram) {
+  TraceBuilder trace = CleanTrace();
+  trace.Program("prefill", "int8");
+  trace.Bucket(1, 16);
+  trace.Call(9, 2, -1, "warm_up", "new_bucket");
+  for (const char* name : {"prefill", "prefill/int8"}) {
+    const nlohmann::json buckets = JsonOf("buckets", trace, {"--program", name})["buckets"];
+    ASSERT_EQ(buckets.size(), 1U);
+    EXPECT_EQ(buckets[0]["bucket"], 2);
+    EXPECT_EQ(JsonOf("why", trace, {"--program", name})["count"], 1);
+  }
+  const CommandOutcome outcome = RunProf("buckets", trace, {"--program", "prefil"});
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.err, HasSubstr("decode, prefill/int8"));
+}
+
+TEST(ProfTest, WhyLogsWhatDidNotReplayInOrderOfTimeAndCountsReasons) {
+  TraceBuilder trace = CleanTrace();
+  trace.Line(R"([5,"call",0,9,0,-1,"eager","gate_says_eager",0,0])");
+  const nlohmann::json report = JsonOf("why", trace);
+  EXPECT_EQ(report["count"], 7);
+  EXPECT_EQ(report["calls"][0]["reason"], "gate_says_eager");
+  EXPECT_EQ(report["calls"][6]["reason"], "over_largest_bucket");
+  EXPECT_EQ(report["calls"][6]["bucket"], nullptr);
+  const nlohmann::json& top = report["causes"][0];
+  EXPECT_EQ(top["program"], "decode");
+  EXPECT_EQ(top["reason"], "new_bucket");
+  EXPECT_EQ(top["count"], 4);
+  EXPECT_EQ(top["first"]["call"], 1);
+  EXPECT_EQ(report["causes"].size(), 4U);
+}
+
+TEST(ProfTest, WhyPrintsAsManyLinesAsAsked) {
+  const nlohmann::json report = JsonOf("why", CleanTrace(), {"--limit", "2"});
+  EXPECT_EQ(report["count"], 6);
+  EXPECT_EQ(report["calls"].size(), 2U);
+  const CommandOutcome outcome = RunProf("why", CleanTrace(), {"--limit", "2"});
+  EXPECT_THAT(outcome.out, HasSubstr("and 4 more"));
+}
+
+TEST(ProfTest, EqualTracesGiveEqualOutput) {
+  for (const char* command : {"summary", "buckets", "why", "check"}) {
+    for (const std::vector<std::string>& options :
+         {std::vector<std::string>{}, std::vector<std::string>{"--json"}}) {
+      const CommandOutcome once = RunProf(command, CleanTrace(), options);
+      const CommandOutcome again = RunProf(command, CleanTrace(), options);
+      EXPECT_EQ(once.out, again.out);
+      EXPECT_EQ(once.code, kExitOk);
+    }
+  }
+}
+
+TEST(ProfTest, EveryViewReadsATraceOfAHeaderAlone) {
+  for (const char* command : {"summary", "buckets", "why", "check"})
+    EXPECT_EQ(RunProf(command, TraceBuilder(), {}).code, kExitOk) << command;
+  EXPECT_EQ(RunProf("map", TraceBuilder(), {"--ascii"}).code, kExitOk);
+}
+
+TEST(ProfTest, BadInputIsOneLineAndExitCodeTwo) {
+  TraceBuilder broken = CleanTrace();
+  const int64_t line = broken.Line("nonsense");
+  for (const char* command : {"summary", "buckets", "why", "check"}) {
+    const CommandOutcome outcome = RunProf(command, broken, {});
+    EXPECT_EQ(outcome.code, kExitUsage) << command;
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_THAT(outcome.err, HasSubstr(fmt::format("_trace:{}: ", line)));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1);
+  }
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"prof"},
+                                             {"prof", "summary"},
+                                             {"prof", "summary", ""},
+                                             {"prof", "buckets", "t", "--sort", "colour"},
+                                             {"prof", "map", "t", "--bucket", "x"},
+                                             {"prof", "why", "t", "--limit", "0"}}) {
+    const CommandOutcome outcome = RunCoppice(arguments);
+    EXPECT_EQ(outcome.code, kExitUsage);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace coppice
