@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <optional>
 
 #include "CLI/CLI.hpp"
@@ -164,6 +165,9 @@ void AddRun(CLI::App& app, RunOptions& options) {
   AddParsed(app, "--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");
   AddParsed(app, "--verify", &ParseVerifyScope, options.verify,
             "Compare with eager unpadded steps: all, none or sample:N requests, default sample:20");
+  AddCount(
+      app, "--budget", options.budget_bytes, std::numeric_limits<int64_t>::max(),
+      "Bytes that the session may hold, default any number; graphs that do not fit are dropped");
   app.add_option("--trace-out", options.trace_out,
                  "Write what happened to FILE, for coppice prof; loses no event")
       ->type_name("FILE")
@@ -279,7 +283,6 @@ ExitCode RunParsed(int argument_count,
   info.add_flag("--json", info_options.json, "Print JSON");
   CLI::App& bench = *app.add_subcommand("bench", "Measure what coppice itself costs");
   AddBench(bench, dispatch_options, record_options, pool_options);
-  AddBench(bench, dispatch_options, record_options);
   CLI::App& prof = *app.add_subcommand("prof", "Look inside a session through its trace file");
   AddProf(prof, prof_options);
 

@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<Replayer>> Replayer::Create(const Context& contex
                            StepRunner::Create(context, decoder,
                                               {.prefill_policy = options.prefill_policy,
                                                .decode_policy = options.decode_policy,
-                                               .session = {.trace = options.trace}}));
+                                               .session = options.session}));
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy prompts,
                            PaddingPolicy::Exact(decoder.config().max_context));
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy batches, PaddingPolicy::Exact(decoder.config().slots));

@@ -40,9 +40,9 @@ class Replayer {
     PaddingPolicy decode_policy;
     std::vector<bool> followed;  // By request: whether the reference runs it too.
     bool poison = false;
-    uint64_t seed = 1;   // Of the prompts.
-    double bound = 0;    // Of the verifier.
-    TraceOptions trace;  // Of the main runner's session.
+    uint64_t seed = 1;       // Of the prompts.
+    double bound = 0;        // Of the verifier.
+    SessionOptions session;  // Of the main runner.
   };
 
   // `context` and `decoder` must outlive the replayer.

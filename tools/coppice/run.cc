@@ -196,14 +196,16 @@ absl::StatusOr<RunReport> RunJob(const RunOptions& options,
                            Decoder::Create(device.driver(), job.config, model));
   COPPICE_ASSIGN_OR_RETURN(
       std::unique_ptr<Replayer> replayer,
-      Replayer::Create(device.context(), *decoder,
-                       {.prefill_policy = policies.first,
-                        .decode_policy = policies.second,
-                        .followed = job.followed,
-                        .poison = options.poison,
-                        .seed = options.seed,
-                        .bound = device.is_cuda() ? kCudaBound : 0,
-                        .trace = {.path = options.trace_out, .wait_when_full = true}}));
+      Replayer::Create(
+          device.context(), *decoder,
+          {.prefill_policy = policies.first,
+           .decode_policy = policies.second,
+           .followed = job.followed,
+           .poison = options.poison,
+           .seed = options.seed,
+           .bound = device.is_cuda() ? kCudaBound : 0,
+           .session = {.budget_bytes = options.budget_bytes,
+                       .trace = {.path = options.trace_out, .wait_when_full = true}}}));
   RunReport report;
   DescribeJob(options, device, job, report);
   report.prefill_policy = policies.first.name();

@@ -43,7 +43,8 @@ struct RunOptions {
   std::optional<RecordingOrder> order;  // Unset: as traffic meets the buckets.
   uint64_t seed = 1;
   VerifyScope verify;
-  std::string trace_out;  // Where the session's trace goes; empty: nowhere.
+  int64_t budget_bytes = 0;  // Of the session; 0: none.
+  std::string trace_out;     // Where the session's trace goes; empty: nowhere.
   bool poison = false;
   bool json = false;
   bool quiet = false;

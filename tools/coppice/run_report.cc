@@ -132,6 +132,12 @@ void AddMemory(const RunReport& report, const Figures& figures, Table& table) {
             figures.graphs);
   table.Row("eager window, peak", "{}", Bytes(report.pool.eager_peak));
   table.Row("staging, mapped", "{}", Bytes(report.pool.of(MemoryKind::kStaging)));
+  table.Row("graphs, estimated", "{}", Bytes(report.pool.of(MemoryKind::kGraphs)));
+  table.Row("all kinds, peak", "{}{}", Bytes(report.pool.total_peak),
+            report.pool.budget == 0
+                ? ""
+                : fmt::format(" of a budget of {}; {} graphs dropped for it",
+                              Bytes(report.pool.budget), report.stats.evictions));
 }
 
 }  // namespace
@@ -172,6 +178,9 @@ std::string FormatJson(const RunReport& report) {
   nlohmann::ordered_json reasons = nlohmann::ordered_json::object();
   for (int i = 1; i < kReasonCount; ++i)
     reasons[NameOf(static_cast<Reason>(i))] = report.stats.reasons[static_cast<size_t>(i)];
+  nlohmann::ordered_json memory = nlohmann::ordered_json::object();
+  for (int i = 0; i < kMemoryKindCount; ++i)
+    memory[NameOf(static_cast<MemoryKind>(i))] = report.pool.bytes[static_cast<size_t>(i)];
   const nlohmann::ordered_json json = {
       {"calls", report.stats.calls},
       {"replays", figures.replays},
@@ -196,6 +205,11 @@ std::string FormatJson(const RunReport& report) {
       {"reasons", reasons},
       {"graphs", figures.graphs},
       {"staging_mapped_bytes", report.pool.of(MemoryKind::kStaging)},
+      {"memory_bytes", memory},
+      {"memory_peak_bytes", report.pool.total_peak},
+      {"budget_bytes", report.pool.budget},
+      {"evictions", report.stats.evictions},
+      {"remaps", report.stats.remaps},
       {"trace", report.trace},
       {"requests", report.requests},
       {"requests_cut", report.requests_cut},
