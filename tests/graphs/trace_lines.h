@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -15,12 +16,13 @@
 
 namespace coppice {
 
-// A path for a file that goes with the test.
+// A path for a file that goes with the test, another in every process that runs it.
 class TracePath {
  public:
   TracePath()
       : path_(testing::TempDir() + "/coppice_trace_" +
-              testing::UnitTest::GetInstance()->current_test_info()->name()) {}
+              testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
+              std::to_string(getpid())) {}
   ~TracePath() { std::filesystem::remove(path_); }
   TracePath(const TracePath&) = delete;
   TracePath& operator=(const TracePath&) = delete;
