@@ -104,16 +104,7 @@ Slot& Session::State::TakeSlot(const Request& request, Lane& lane, Slot::Kind ki
   return slot;
 }
 
-// `again` is the node's slot in the window, dropped, or null for another.
-void Session::State::GiveWindow(
-    const Request& request, Lane& lane, Node& node, Slot* again, Lease& lease) {
-  if (again != nullptr) [[likely]] {
-    Describe(request, lane, *again);
-    again->in_path = true;
-    again->holders.store(Slot::kLaneHolds | Slot::kLeaseHolds, std::memory_order_relaxed);
-    lease.slot_ = again;
-    return;
-  }
+void Session::State::GiveWindow(const Request& request, Lane& lane, Node& node, Lease& lease) {
   Slot& slot = TakeSlot(request, lane, Slot::Kind::kWindow);
   slot.outputs = &node.outputs;
   slot.node = &node;
@@ -230,7 +221,14 @@ absl::StatusOr<Lease> Session::State::Replay(const Request& request, Lane& lane,
         CopyBehind(request, lane, call.output_mode, node.outputs, layout, copy_out, lease));
     if (call.output_mode != OutputMode::kBorrow) return lease;
   }
-  GiveWindow(request, lane, node, again, lease);
+  if (again == nullptr) {
+    GiveWindow(request, lane, node, lease);
+    return lease;
+  }
+  Describe(request, lane, *again);
+  again->in_path = true;
+  again->holders.store(Slot::kLaneHolds | Slot::kLeaseHolds, std::memory_order_relaxed);
+  lease.slot_ = again;
   return lease;
 }
 

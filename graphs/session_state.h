@@ -168,7 +168,6 @@ struct Session::State {
   static void GiveWindow(const Request& request,
                          internal::Lane& lane,
                          internal::Node& node,
-                         internal::Slot* again,
                          Lease& lease);
   static void GiveIncluded(const Request& request,
                            internal::Lane& lane,
