@@ -118,6 +118,25 @@ TEST(RunTest, DriverTimeIsModelledFromTheCallsOfTheRun) {
   EXPECT_GT(more["modelled_driver_us"], few["modelled_driver_us"]);
 }
 
+TEST(RunTest, ABudgetDropsGraphsAndChangesNoValue) {
+  const std::vector<std::string> job = {"--requests", "40", "--shrink", "32", "--slots", "8"};
+  const nlohmann::json free = ReportOf(job);
+  int64_t sum = 0;
+  for (const auto& [kind, bytes] : free["memory_bytes"].items())
+    sum += bytes.get<int64_t>();
+  EXPECT_LE(sum, free["memory_peak_bytes"]);
+  EXPECT_EQ(free["budget_bytes"], 0);
+  // Room for half of the graphs.
+  const int64_t budget = sum - free["memory_bytes"]["graphs"].get<int64_t>() / 2;
+  std::vector<std::string> bounded = job;
+  bounded.insert(bounded.end(), {"--budget", std::to_string(budget), "--verify", "all"});
+  const nlohmann::json report = ReportOf(bounded);
+  EXPECT_EQ(report["mismatches"], 0);
+  EXPECT_EQ(report["budget_bytes"], budget);
+  EXPECT_LE(report["memory_peak_bytes"], budget);
+  EXPECT_GT(report["evictions"].get<int64_t>() + report["remaps"].get<int64_t>(), 0);
+}
+
 TEST(RunTest, DefaultPoliciesGiveEnoughBuckets) {
   const nlohmann::json report = ReportOf({"--requests", "200", "--verify", "none"});
   EXPECT_GE(report["prefill_buckets"], 8);
