@@ -81,12 +81,12 @@ void Pool::Book(MemoryKind kind, int64_t change) {
   usage_.bytes[i] += change;
   usage_.peak[i] = std::max(usage_.peak[i], usage_.bytes[i]);
   usage_.total += change;
+  usage_.total_peak = std::max(usage_.total_peak, usage_.total);
   if (on_change_) on_change_(kind, usage_.bytes[i], usage_.total);
 }
 
 void Pool::BookSpares() {
   Book(MemoryKind::kSpare, arena_->spare_bytes() - usage_.of(MemoryKind::kSpare));
-  usage_.total_peak = std::max(usage_.total_peak, usage_.total);
 }
 
 absl::Status Pool::Admit(int64_t bytes) const {
@@ -109,8 +109,8 @@ absl::Status Pool::Grow(int window, MemoryKind kind, int64_t bytes) {
     COPPICE_RETURN_IF_ERROR(Admit(arena_->CreatedBytes(window, bytes)));
   }
   const absl::Status grown = arena_->Grow(window, bytes);
+  BookSpares();  // First, so that nobody sees twice what was spare.
   Book(kind, arena_->mapped_bytes(window) - before);
-  BookSpares();
   return grown;
 }
 
@@ -208,7 +208,6 @@ absl::Status Pool::Charge(MemoryKind kind, int64_t bytes) {
   if (!Admit(bytes).ok()) COPPICE_RETURN_IF_ERROR(DropSpares());
   COPPICE_RETURN_IF_ERROR(Admit(bytes));
   Book(kind, bytes);
-  BookSpares();
   return absl::OkStatus();
 }
 

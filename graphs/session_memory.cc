@@ -62,6 +62,17 @@ absl::Status Session::State::MakeRoom(Lane& lane, int64_t bytes, MemoryKind need
     const MemoryUsage usage = pool->usage();
     return usage.total - usage.of(MemoryKind::kSpare);
   };
+  // What cannot help at all is not begun.
+  const MemoryUsage before = pool->usage();
+  const bool evicts = options.on_budget == OnLimit::kEvict;
+  const int64_t reclaimable = before.of(MemoryKind::kNodes) + before.of(MemoryKind::kEager) +
+                              before.of(MemoryKind::kSpare) +
+                              (evicts ? before.of(MemoryKind::kGraphs) : 0);
+  if (bytes > reclaimable) {
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     "Session: {} bytes are lacking in the budget, and at most {} can be freed",
+                     bytes, reclaimable);
+  }
   const int64_t target = occupied() - bytes;
   std::vector<Lane*> reachable = {&lane};
   std::vector<std::unique_lock<std::mutex>> locks;
@@ -81,7 +92,7 @@ absl::Status Session::State::MakeRoom(Lane& lane, int64_t bytes, MemoryKind need
     const bool nodes = each != &lane || (need != MemoryKind::kNodes && need != MemoryKind::kGraphs);
     COPPICE_RETURN_IF_ERROR(Remember(FreeIdle(*each, nodes)));
   }
-  for (size_t i = 0; options.on_budget == OnLimit::kEvict && i < reachable.size(); ++i) {
+  for (size_t i = 0; evicts && i < reachable.size(); ++i) {
     while (occupied() > target) {
       COPPICE_ASSIGN_OR_RETURN(const bool evicted, EvictOne(nullptr, *reachable[i]));
       if (!evicted) break;

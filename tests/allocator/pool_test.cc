@@ -3,6 +3,7 @@
 
 #include "coppice/allocator/pool.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -391,6 +392,7 @@ TEST_F(PoolTest, TellsOfEveryChangeInTheBooks) {
   options.on_change = [&](MemoryKind kind, int64_t bytes, int64_t total) {
     heard.bytes[static_cast<size_t>(kind)] = bytes;
     heard.total = total;
+    heard.total_peak = std::max(heard.total_peak, total);
     EXPECT_EQ(std::accumulate(heard.bytes.begin(), heard.bytes.end(), int64_t{0}), total);
   };
   const std::unique_ptr<Pool> pool = MakePool(options);
@@ -398,7 +400,10 @@ TEST_F(PoolTest, TellsOfEveryChangeInTheBooks) {
   ASSERT_OK(pool->AllocateEager(0, 1));
   ASSERT_OK(pool->Charge(MemoryKind::kExternal, 12));
   ASSERT_OK(pool->Trim(0, WindowKind::kNodes, 0));
+  ASSERT_OK(pool->Reserve(0, WindowKind::kStaging, 3 * kGranule));
+  ASSERT_OK(pool->Trim(0, WindowKind::kStaging, 0));
   ASSERT_OK(pool->ReleaseSpares());
+  EXPECT_EQ(heard.total_peak, 4 * kGranule + 12) << "moved bytes are seen once";
   EXPECT_EQ(heard.bytes, pool->usage().bytes);
   EXPECT_EQ(heard.total, kGranule + 12);
 }

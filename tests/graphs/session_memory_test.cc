@@ -189,8 +189,10 @@ TEST_F(SessionMemoryTest, ExternalBytesCountAndGraphsGoForThem) {
   EXPECT_EQ(Of(affine, MemoryKind::kExternal), kGranule);
   ASSERT_OK(affine.session->SetExternalBytes(7 * kGranule - 30 * kKiB));
   EXPECT_EQ(affine.session->stats().evictions, 1);
-  EXPECT_THAT(affine.session->SetExternalBytes(9 * kGranule),
+  const MemoryUsage before = affine.session->pool().usage();
+  EXPECT_THAT(affine.session->SetExternalBytes(19 * kGranule),
               StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(affine.session->pool().usage(), before) << "nothing goes for what cannot be";
   EXPECT_EQ(Of(affine, MemoryKind::kExternal), 7 * kGranule - 30 * kKiB);
   EXPECT_THAT(affine.session->SetExternalBytes(-1), StatusIs(absl::StatusCode::kInvalidArgument));
 }

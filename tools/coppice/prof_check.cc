@@ -6,7 +6,6 @@
 #include <array>
 #include <limits>
 #include <numeric>
-#include <set>
 
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
@@ -39,9 +38,8 @@ struct LaneState {
   // Of calls before this one the trace may have lost something; kUnknown: until the next call.
   int64_t reliable_from = 0;
   absl::flat_hash_map<int64_t, Leased> leases;  // By call.
-  std::vector<int64_t> intact;     // Of these, those in the node window that nothing wrote over.
-  std::vector<Covered> covered;    // By the last call.
-  std::multiset<int64_t> heights;  // Of the lane's graphs.
+  std::vector<int64_t> intact;   // Of these, those in the node window that nothing wrote over.
+  std::vector<Covered> covered;  // By the last call.
 };
 
 struct NodeState {
@@ -244,28 +242,19 @@ class TraceChecker {
     NodeState& node = nodes_[static_cast<size_t>(event.node)];
     const size_t nodes_kind = static_cast<size_t>(MemoryKind::kNodes);
     if (!known_[nodes_kind] || node.reported_unmapped) return;
-    // The books count all lanes together; the graphs of each must be mapped.
-    int64_t needed = 0;
-    for (size_t i = 0; i < lanes_.size(); ++i) {
-      const std::multiset<int64_t>& heights = lanes_[i].heights;
-      int64_t highest = heights.empty() ? 0 : *heights.rbegin();
-      if (i == static_cast<size_t>(event.lane))
-        highest = std::max(highest, Traced(event.node).height);
-      needed = AddUpTo(needed, highest);
-    }
-    if (needed <= bytes_[nodes_kind]) return;
+    // The books count all lanes together, and what no call needs at the moment may be unmapped.
+    if (Traced(event.node).height <= bytes_[nodes_kind]) return;
     node.reported_unmapped = true;
     Report("unmapped", event.line,
-           fmt::format("call {} on lane {} launches node {} of height {}, but {} bytes are mapped "
-                       "for graphs where {} are needed",
+           fmt::format("call {} on lane {} launches node {} of height {}, but only {} bytes are "
+                       "mapped for graphs",
                        event.call, event.lane, IdOf(event.node), Traced(event.node).height,
-                       bytes_[nodes_kind], needed),
+                       bytes_[nodes_kind]),
            {{"lane", event.lane},
             {"call", event.call},
             {"node", IdOf(event.node)},
             {"height", Traced(event.node).height},
-            {"mapped", bytes_[nodes_kind]},
-            {"needed", needed}});
+            {"mapped", bytes_[nodes_kind]}});
   }
 
   // Whether the plan of `writer` covers an output of `reader` that it was not planned around.
@@ -301,10 +290,7 @@ class TraceChecker {
     lane.covered.clear();
   }
 
-  void Live(int node) {
-    nodes_[static_cast<size_t>(node)].life = Life::kLive;
-    lanes_[static_cast<size_t>(trace_.LaneOf(Traced(node)))].heights.insert(Traced(node).height);
-  }
+  void Live(int node) { nodes_[static_cast<size_t>(node)].life = Life::kLive; }
 
   void PlayRecord(const TraceEvent& event) {
     if (nodes_[static_cast<size_t>(event.node)].life == Life::kNone) return Live(event.node);
@@ -322,9 +308,6 @@ class TraceChecker {
       return;
     }
     node.life = Life::kGone;
-    std::multiset<int64_t>& heights =
-        lanes_[static_cast<size_t>(trace_.LaneOf(Traced(event.node)))].heights;
-    heights.erase(heights.find(Traced(event.node).height));
   }
 
   void PlayBytes(const TraceEvent& event) {

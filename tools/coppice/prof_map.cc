@@ -190,8 +190,7 @@ void DrawLegend(const AddressMap& map, Svg& svg) {
     svg.Text(x + 24, 58, text, "start", 11);
     x += width;
   };
-  key("fill:#4e79a7;stroke:#000;stroke-width:1.2", "output", 80);
-  key("fill:#59a14f", "temp", 70);
+  key("fill:#fff;stroke:#000;stroke-width:1.2", "output; colours tell buffers apart", 240);
   key("fill:url(#hatch);stroke:#999", "bytes of other buckets too", 190);
   key("fill:#e4e4e4", "other plans of the bucket", 180);
   key("fill:none;stroke:#333;stroke-dasharray:3 2", "planned around", 130);

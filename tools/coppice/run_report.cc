@@ -131,9 +131,14 @@ void AddMemory(const RunReport& report, const Figures& figures, Table& table) {
   table.Row("a pool per bucket", "{} over {} graphs", Bytes(figures.sum_bucket_bytes),
             figures.graphs);
   table.Row("eager window, peak", "{}", Bytes(report.pool.eager_peak));
-  table.Row("staging, mapped", "{}", Bytes(report.pool.of(MemoryKind::kStaging)));
-  table.Row("graphs, estimated", "{}", Bytes(report.pool.of(MemoryKind::kGraphs)));
-  table.Row("all kinds, peak", "{}{}", Bytes(report.pool.total_peak),
+  for (int i = 0; i < kMemoryKindCount; ++i) {
+    const auto kind = static_cast<MemoryKind>(i);
+    if (report.pool.peak_of(kind) == 0) continue;
+    table.Row(NameOf(kind), "{} at the end, {} at most{}", Bytes(report.pool.of(kind)),
+              Bytes(report.pool.peak_of(kind)), kind == MemoryKind::kGraphs ? ", estimated" : "");
+  }
+  table.Row("all kinds", "{} at the end, {} at most{}", Bytes(report.pool.total),
+            Bytes(report.pool.total_peak),
             report.pool.budget == 0
                 ? ""
                 : fmt::format(" of a budget of {}; {} graphs dropped for it",
