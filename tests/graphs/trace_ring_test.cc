@@ -285,14 +285,13 @@ TEST(TraceWriterTest, FullRingDropsEventsAndCountsThem) {
 TEST(TraceWriterTest, WaitingForRoomLosesNothing) {
   constexpr int64_t kEvents = 5'000;  // Each ring of them waits for two threads to take turns.
   TracePipe pipe;
+  auto writer = *TraceWriter::Create(
+      {.path = pipe.path(), .events_per_lane = 16, .wait_when_full = true}, 1, nullptr);
   std::string text;
-  std::thread reader([&] { text = pipe.ReadAll(); });
-  {
-    auto writer = *TraceWriter::Create(
-        {.path = pipe.path(), .events_per_lane = 16, .wait_when_full = true}, 1, nullptr);
-    for (int64_t i = 0; i < kEvents; ++i)
-      writer->Put(0, Release(i));
-  }
+  std::thread reader([&] { text = pipe.ReadAll(); });  // A pipe without a writer would end.
+  for (int64_t i = 0; i < kEvents; ++i)
+    writer->Put(0, Release(i));
+  writer.reset();
   reader.join();
   const std::vector<nlohmann::json> lines = ParseTrace(text);
   EXPECT_THAT(EventsOf(lines, "dropped"), SizeIs(0));
