@@ -17,13 +17,14 @@ namespace coppice::internal {
 namespace {
 
 constexpr int kOrders = 6;
-constexpr std::array kRungs = {0.25, 0.5, 0.75, 0.875, 0.9375};  // From the foot to the best.
-constexpr int64_t kHeadStart = int64_t{1} << 19;  // Nodes at the target before any rung.
+constexpr std::array kRungs = {0.5, 0.75, 0.875};  // From the foot to the best.
+constexpr int64_t kHeadStart = int64_t{1} << 19;   // Nodes at the target before any rung.
 
-// How far keys are perturbed, by round: not at all at first.
-double NoiseOf(int round) {
+// How far keys are perturbed. Some programs fall to orders that are far off, but at their bound
+// only.
+double NoiseOf(int round, bool at_foot) {
   if (round == 0) return 0;
-  return round % 2 == 1 ? 0.02 : 0.2;
+  return at_foot && round % 2 == 0 ? 0.2 : 0.02;
 }
 
 // Larger keys go first.
@@ -94,14 +95,13 @@ class Ladder {
   // The lowest height worth trying.
   int64_t Foot() const { return std::max(result_.bound, options_.height_target); }
 
-  std::vector<int32_t> Order(const Turn& turn) {
-    const double noise = NoiseOf(turn.round);
+  std::vector<int32_t> Order(int which, double noise) {
     std::vector<std::array<double, 4>> keys;
     std::vector<int32_t> order(problem_.items.size());
     std::iota(order.begin(), order.end(), 0);
     for (const int32_t i : order) {
       const double draw = static_cast<double>(random_() >> 11) * 0x1p-53;  // In [0, 1).
-      const auto key = KeyOf(problem_, i, turn.order, 1 + noise * (2 * draw - 1));
+      const auto key = KeyOf(problem_, i, which, 1 + noise * (2 * draw - 1));
       const double fixed = problem_.items[i].fixed >= 0 ? 1 : 0;
       keys.push_back({fixed, key[0], key[1], key[2]});
     }
@@ -113,8 +113,9 @@ class Ladder {
     const int64_t limit =
         std::min(2 * static_cast<int64_t>(problem_.items.size()) << turn.round / 2,
                  options_.nodes_max - result_.nodes);
+    const std::vector<int32_t> order = Order(turn.order, NoiseOf(turn.round, height == Foot()));
     SearchBudget budget{.nodes = limit, .deadline = options_.deadline};
-    const SearchOutcome outcome = search_.Run(height, Order(turn), budget);
+    const SearchOutcome outcome = search_.Run(height, order, budget);
     late_ = budget.late;
     result_.nodes += limit - budget.nodes;
     turn.nodes += limit - budget.nodes;

@@ -3,9 +3,9 @@
 //
 // How long the search takes is luck, and a looser height is often harder: it cuts less of the tree.
 // So no height is insisted on. Short searches take turns at several heights and in several orders
-// of the buffers, each round longer than the one before and its orders perturbed anew. The target
-// has the first half of the nodes, 2^19 at most, then a fifth of the rest. What is found becomes
-// the top of a new ladder, what is proven impossible its foot.
+// of the buffers, each round longer than the one before and its orders perturbed anew, by 2 % or 20
+// %. The target has the first half of the nodes, 2^19 at most, then a fifth of the rest. What is
+// found becomes the top of a new ladder, what is proven impossible its foot.
 //
 //   orders (the first key decides)   sections lived in, area, contention
 //                                    contention, area, sections

@@ -61,7 +61,7 @@ bool LiveTogether(const Buffer& a, const Buffer& b) {
   return false;
 }
 
-// The lowest offset from `start` on that is free of `placed` buffers.
+// The lowest offset of buffer `i` that is free of the `placed` ones.
 int64_t LowestFree(const std::vector<Buffer>& buffers,
                    const std::vector<int64_t>& offsets,
                    const std::vector<size_t>& placed,
