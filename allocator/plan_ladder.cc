@@ -110,9 +110,10 @@ class Ladder {
   }
 
   void Attempt(int64_t height, Turn& turn) {
-    const int64_t limit =
-        std::min(2 * static_cast<int64_t>(problem_.items.size()) << turn.round / 2,
-                 options_.nodes_max - result_.nodes);
+    // A length that no search gets to is as good as any longer one.
+    const int doublings = std::min(turn.round / 2, 40);
+    const int64_t limit = std::min(2 * static_cast<int64_t>(problem_.items.size()) << doublings,
+                                   options_.nodes_max - result_.nodes);
     const std::vector<int32_t> order = Order(turn.order, NoiseOf(turn.round, height == Foot()));
     SearchBudget budget{.nodes = limit, .deadline = options_.deadline};
     const SearchOutcome outcome = search_.Run(height, order, budget);

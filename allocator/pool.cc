@@ -90,6 +90,11 @@ void Pool::BookSpares() {
 }
 
 absl::Status Pool::Admit(int64_t bytes) const {
+  if (bytes > INT64_MAX - usage_.total) {
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     "Pool: {} bytes beside the {} in use are more than an int64 holds", bytes,
+                     usage_.total);
+  }
   const int64_t shortage = usage_.total - usage_.budget + bytes;
   if (usage_.budget == 0 || bytes <= 0 || shortage <= 0) return absl::OkStatus();
   absl::Status status = MakeError(

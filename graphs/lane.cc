@@ -84,6 +84,12 @@ absl::Status Lane::WaitForStream(CuStream stream) const {
   return driver.Call<&DriverTable::StreamSynchronize>(stream);
 }
 
+absl::StatusOr<bool> Lane::IsIdle() const {
+  if (last_stream == nullptr) return true;
+  COPPICE_RETURN_IF_ERROR(handoff.Record(last_stream));
+  return handoff.Complete();
+}
+
 absl::StatusOr<uint64_t> Lane::FindCompletedCall() {
   if (last_stream == nullptr || completed_call == calls) return completed_call;
   if (progress_call == 0) {

@@ -75,6 +75,9 @@ struct Lane {
   absl::Status Drain();
   absl::Status WaitForStream(CuStream stream) const;
 
+  // Whether all work in the lane's order has run, that of readers and borrowers included.
+  absl::StatusOr<bool> IsIdle() const;
+
   // The last call known to have run, with all before it. Makes up to two driver calls.
   absl::StatusOr<uint64_t> FindCompletedCall();
 

@@ -327,11 +327,12 @@ absl::StatusOr<Loan> Session::Lend(int lane) {
         "lease before",
         lent.window.front()->program->spec.name, lent.window.front()->call, lane);
   }
-  absl::StatusOr<uint64_t> completed = lent.FindCompletedCall();
-  COPPICE_RETURN_IF_ERROR(state.Remember(completed.status()));
-  if (lent.recordings > 0 || *completed < lent.calls) {
+  // Readers and borrowers join the order of the lane without being calls.
+  absl::StatusOr<bool> idle = lent.IsIdle();
+  COPPICE_RETURN_IF_ERROR(state.Remember(idle.status()));
+  if (lent.recordings > 0 || !*idle) {
     return FailedPrecondition("Session::Lend: lane {} has {} in flight; wait for it before", lane,
-                              lent.recordings > 0 ? "a recording" : "a call");
+                              lent.recordings > 0 ? "a recording" : "work");
   }
   lent.lent = true;
   const int64_t bytes = std::exchange(lent.usable, Lane::kAbsent);
@@ -365,6 +366,11 @@ absl::Status Session::Scrub(CuStream stream, int lane) {
   Lane& scrubbed = *state.lanes[static_cast<size_t>(lane)];
   const std::lock_guard<std::mutex> lock(scrubbed.mutex);
   COPPICE_RETURN_IF_ERROR(scrubbed.CheckPresent("Session::Scrub"));
+  CuCaptureStatus capturing = CuCaptureStatus::kNone;
+  COPPICE_RETURN_IF_ERROR(
+      state.Remember(state.driver.Call<&DriverTable::StreamIsCapturing>(stream, &capturing)));
+  if (capturing != CuCaptureStatus::kNone)
+    return FailedPrecondition("Session::Scrub: the stream captures; end its capture before");
   scrubbed.Sweep();
   COPPICE_RETURN_IF_ERROR(RefuseLeases(scrubbed, "Session::Scrub"));
   COPPICE_RETURN_IF_ERROR(state.Remember(state.pool->ReleaseSpares()));

@@ -195,6 +195,10 @@ TEST_F(SessionMemoryTest, ExternalBytesCountAndGraphsGoForThem) {
   EXPECT_EQ(affine.session->pool().usage(), before) << "nothing goes for what cannot be";
   EXPECT_EQ(Of(affine, MemoryKind::kExternal), 7 * kGranule - 30 * kKiB);
   EXPECT_THAT(affine.session->SetExternalBytes(-1), StatusIs(absl::StatusCode::kInvalidArgument));
+  Affine unbounded = MakeGrowing();
+  WarmUp(unbounded, 1);
+  EXPECT_THAT(unbounded.session->SetExternalBytes(INT64_MAX),
+              StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 TEST_F(SessionMemoryTest, TrimReleasesWhatNoGraphAndNoLeaseNeeds) {
@@ -389,6 +393,50 @@ TEST_F(SessionMemoryTest, LendsIdleMemoryAndCallsFollowWhatTheBorrowerDid) {
   EXPECT_OK(loan.Return(other.handle()));
   EXPECT_THAT(loan.Return(other.handle()), StatusIs(kRefused));
   ExpectRun(affine, 64, Path::kReplay);
+}
+
+TEST_F(SessionMemoryTest, LendsNothingThatAReaderOrABorrowerMayStillUse) {
+  Affine affine = MakeGrowing();
+  WarmUp(affine, 8);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Stream reader, Stream::Create(device_.driver()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory copy, DeviceMemory::Create(device_.driver(), 32));
+  COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 8));
+  Drain();
+  ASSERT_OK(affine.session->Trim());
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(reader.handle()));
+    ASSERT_OK(device_.driver().Call<&DriverTable::MemcpyDtoDAsync>(
+        copy.address(), scope.output(0).data, size_t{32}, reader.handle()));
+  }
+  lease.Release();
+  // The reader's copy may have run by the time that somebody asks, or not.
+  for (int loans = 0; loans < 3;) {
+    absl::StatusOr<Loan> loan = affine.session->Lend();
+    if (!loan.ok()) {
+      EXPECT_THAT(loan.status(), StatusIs(kRefused));
+      continue;
+    }
+    ASSERT_OK(device_.driver().Call<&DriverTable::MemsetD8Async>(
+        loan->data(), static_cast<unsigned char>(loans), static_cast<size_t>(loan->bytes()),
+        loans % 2 == 0 ? reader.handle() : device_.stream()));
+    ASSERT_OK(loan->Return(loans % 2 == 0 ? reader.handle() : device_.stream()));
+    ++loans;
+    ASSERT_OK(affine.session->Scrub(device_.stream()));
+  }
+  EXPECT_EQ(device_.Download<float>(copy.address(), 8), Expected(8));
+}
+
+TEST_F(SessionMemoryTest, ScrubRefusesAStreamThatCaptures) {
+  Affine affine = MakeGrowing();
+  WarmUp(affine, 8);
+  const DriverTable& cu = device_.driver().table();
+  ASSERT_EQ(cu.StreamBeginCapture(device_.stream(), CuCaptureMode::kThreadLocal),
+            CuResult::kSuccess);
+  EXPECT_THAT(affine.session->Scrub(device_.stream()), StatusIs(kRefused));
+  CuGraph graph = nullptr;
+  ASSERT_EQ(cu.StreamEndCapture(device_.stream(), &graph), CuResult::kSuccess);
+  EXPECT_EQ(cu.GraphDestroy(graph), CuResult::kSuccess);
+  ExpectRun(affine, 8, Path::kReplay);
 }
 
 TEST_F(SessionMemoryTest, LendsNothingThatSomebodyUses) {

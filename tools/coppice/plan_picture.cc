@@ -89,10 +89,13 @@ void DrawGrid(const Scale& scale, Svg& svg) {
   }
   svg.Text(kLeft - 6, kTop - 14, fmt::format("address, {}", unit.name), "end");
   const int64_t step = DecimalStep(scale.last_step - scale.first_step);
-  for (int64_t i = (scale.first_step + step - 1) / step; i <= scale.last_step / step; ++i) {
+  // The last step may be the largest number there is.
+  const int64_t last = scale.last_step / step;
+  for (int64_t i = CeilDivide(scale.first_step, step); i <= last; ++i) {
     const double x = scale.Time(i * step);
     svg.Line(x, kTop, x, kBottom, kGridStyle);
     svg.Text(x, kBottom + 18, fmt::format("{}", i * step), "middle");
+    if (i == last) break;
   }
   svg.Text((kLeft + kRight) / 2, kBottom + 40, "time, steps", "middle");
 }

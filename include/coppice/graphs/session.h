@@ -212,7 +212,8 @@ struct SessionStats {
   int64_t padded_elements = 0;  // ... and what they were padded to.
 };
 
-// Fills the host bytes that it is given with a constant's contents.
+// Fills the host bytes that it is given with a constant's contents. Called under the locks of
+// lanes, so it must not call the session.
 using ConstantSource = std::function<absl::Status(std::span<std::byte> bytes)>;
 
 // What becomes of constants while a session is suspended.
@@ -413,8 +414,8 @@ class Session {
 
   // Zeroes all memory of a lane's windows, in the order of `stream` and of the lane's calls, so
   // that the next caller finds nothing of the last one. Errors: kFailedPrecondition if outputs
-  // there are leased, or the lane is lent or suspended; kInvalidArgument no such lane; the
-  // driver's.
+  // there are leased, the lane is lent or suspended, or the stream captures; kInvalidArgument no
+  // such lane; the driver's.
   absl::Status Scrub(CuStream stream, int lane = 0);
 
   // Waits until the trace's file holds all that happened before. Does nothing without a trace.
