@@ -264,11 +264,16 @@ void Session::State::RecordJob(internal::BackgroundRecorder::Job& job, CuStream 
     }
   };
   absl::Status recorded = record();
-  if (const std::optional<int64_t> shortage = BudgetShortage(recorded)) {
+  // The window and the graphs each ask for room, and calls take some meanwhile.
+  constexpr int kAttempts = 4;
+  for (int attempt = 1; attempt < kAttempts; ++attempt) {
+    const std::optional<int64_t> shortage = BudgetShortage(recorded);
+    if (!shortage) break;
     std::unique_lock<std::mutex> room(lane.mutex);
     const bool made = MakeRoom(lane, *shortage, MemoryKind::kNodes).ok();
     room.unlock();
-    if (made) recorded = record();
+    if (!made) break;
+    recorded = record();
   }
   const std::lock_guard<std::mutex> lock(lane.mutex);
   --lane.recordings;
