@@ -122,8 +122,10 @@ void AddPlan(CLI::App& app, PlanCommandOptions& options) {
       ->type_name("FILE.csv")
       ->required()
       ->check(RefuseEmpty);
-  AddParsed(app, "--capacity", &ParseBytes, options.capacity,
-            "Bytes that each plan has to fit into; without it, as low as can be found");
+  AddParsed(
+      app, "--capacity", &ParseBytes, options.capacity,
+      "Bytes that each plan has to fit into: the first that does is taken; without it, as low\n"
+      "as can be found");
   AddParsed(app, "--time-limit", &ParseSeconds, options.time_limit_ns,
             "Seconds to search per file, default 10");
   AddParsed(app, "--seed", &ParseSeed, options.seed, "Seed of the search, default 1");
