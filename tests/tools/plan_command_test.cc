@@ -197,6 +197,7 @@ TEST_F(PlanCommandTest, NothingIsWrittenOverAnInputOrTwice) {
   ExpectError(Plan({a, b, "-o", folder_}), kExitUsage, "over an input");
   ExpectError(Plan({a, namesake, "-o", Path("plans")}), kExitUsage, "written twice");
   ExpectError(Plan({a, "-o", Path("out"), "--svg", Path("out")}), kExitUsage, "written twice");
+  ExpectError(Plan({a, "-o", Path("out"), "--svg", Path("./out")}), kExitUsage, "written twice");
   EXPECT_EQ(Read(a), kSmall);
 }
 

@@ -66,7 +66,10 @@ absl::Status CheckTargets(const std::vector<PlannedFile>& files) {
   for (const PlannedFile& file : files) {
     for (const std::string& target : {file.output, file.svg}) {
       if (target.empty()) continue;
-      if (!targets.insert(target).second)
+      // However it is spelled.
+      std::error_code unknown;
+      const std::filesystem::path place = std::filesystem::weakly_canonical(target, unknown);
+      if (!targets.insert(unknown ? target : place.string()).second)
         return InvalidArgument(
             "{}: this would be written twice; give files and targets names that "
             "differ",
