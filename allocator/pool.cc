@@ -113,7 +113,7 @@ absl::Status Pool::Grow(int window, MemoryKind kind, int64_t bytes) {
     COPPICE_RETURN_IF_ERROR(DropSpares());
     COPPICE_RETURN_IF_ERROR(Admit(arena_->CreatedBytes(window, bytes)));
   }
-  const absl::Status grown = arena_->Grow(window, bytes);
+  absl::Status grown = arena_->Grow(window, bytes);
   BookSpares();  // First, so that nobody sees twice what was spare.
   Book(kind, arena_->mapped_bytes(window) - before);
   return grown;
@@ -254,8 +254,7 @@ absl::Status Pool::Resume() {
 // Maps what Suspend released, all of it or nothing.
 absl::Status Pool::MapAgain() {
   for (int window = 0; window <= constants_window(); ++window) {
-    const absl::Status grown =
-        Grow(window, KindOfWindow(window), released_[static_cast<size_t>(window)]);
+    absl::Status grown = Grow(window, KindOfWindow(window), released_[static_cast<size_t>(window)]);
     if (grown.ok()) continue;
     for (int undone = 0; undone < window; ++undone) {
       if (released_[static_cast<size_t>(undone)] == 0) continue;

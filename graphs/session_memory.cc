@@ -17,7 +17,6 @@ namespace coppice {
 
 using internal::Constant;
 using internal::Lane;
-using internal::Node;
 using internal::SavedBytes;
 using internal::Slot;
 
@@ -149,6 +148,14 @@ absl::Status Session::State::Transfer(Direction direction, SavedBytes& copy) {
   return lane.WaitForStream(stream);
 }
 
+// Transfer of bytes that nobody else keeps.
+absl::Status Session::State::TransferOrStrand(Direction direction, SavedBytes& copy) {
+  stranded.reserve(stranded.size() + 1);
+  absl::Status copied = Transfer(direction, copy);
+  if (!copied.ok()) stranded.push_back(std::move(copy.bytes));
+  return copied;
+}
+
 absl::Status Session::State::Save(const SuspendOptions& suspend) {
   std::vector<SavedBytes> copies;
   const auto add = [&copies](DeviceAddress address, int64_t bytes) {
@@ -168,12 +175,8 @@ absl::Status Session::State::Save(const SuspendOptions& suspend) {
     for (const Constant& constant : constants)
       add(constant.address, constant.bytes);
   }
-  stranded.reserve(stranded.size() + 1);
-  for (SavedBytes& copy : copies) {
-    const absl::Status copied = Transfer(Direction::kToHost, copy);
-    if (!copied.ok()) stranded.push_back(std::move(copy.bytes));
-    COPPICE_RETURN_IF_ERROR(copied);
-  }
+  for (SavedBytes& copy : copies)
+    COPPICE_RETURN_IF_ERROR(TransferOrStrand(Direction::kToHost, copy));
   saved = std::move(copies);
   suspended_constants = suspend.constants;
   return absl::OkStatus();
@@ -183,10 +186,7 @@ absl::Status Session::State::Fill(const Constant& constant) {
   SavedBytes filled{.address = constant.address,
                     .bytes = std::vector<std::byte>(static_cast<size_t>(constant.bytes))};
   COPPICE_RETURN_IF_ERROR(constant.source(filled.bytes));
-  stranded.reserve(stranded.size() + 1);
-  absl::Status copied = Transfer(Direction::kToDevice, filled);
-  if (!copied.ok()) stranded.push_back(std::move(filled.bytes));
-  return copied;
+  return TransferOrStrand(Direction::kToDevice, filled);
 }
 
 absl::Status Session::State::Restore() {

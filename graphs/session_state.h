@@ -255,6 +255,7 @@ struct Session::State {
   absl::Status Fill(const internal::Constant& constant);
   enum class Direction : uint8_t { kToHost, kToDevice };
   absl::Status Transfer(Direction direction, internal::SavedBytes& copy);
+  absl::Status TransferOrStrand(Direction direction, internal::SavedBytes& copy);
   void MarkSuspended(bool suspended);
 
   // Modes that a plain session does not have: session_modes.cc.

@@ -30,7 +30,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kRandomOrders = 5;
-constexpr int64_t kBufferBytesMax = 1024 * 1024 * kGiB;  // So that no sum overflows.
+constexpr int64_t kBufferBytesMax = kMiB * kGiB;  // So that no sum overflows.
 constexpr int kTimedRuns = 5;
 constexpr double kTimedMsMax = 300;  // A program that takes so long is timed once.
 
@@ -133,6 +133,7 @@ absl::StatusOr<FamilyFigures> MeasureFamily(std::string name,
   std::stable_sort(by_bound.begin(), by_bound.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<const std::vector<Buffer>*> ascending;
+  ascending.reserve(by_bound.size());
   for (const auto& [bound, bucket] : by_bound)
     ascending.push_back(bucket);
   for (const RecordingOrder& order : Orders()) {
