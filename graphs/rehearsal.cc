@@ -72,7 +72,6 @@ absl::StatusOr<int64_t> HeightCallByCall(const std::vector<TreeNode>& nodes) {
 }  // namespace
 
 void Rehearsal::Open() {
-  open_ = true;
   begun_ = noting_ = false;
   calls_.clear();
   planned_.clear();
@@ -82,7 +81,6 @@ void Rehearsal::Open() {
 void Rehearsal::Close() {
   if (noting_ && calls_.size() > 1) Keep();
   Open();
-  open_ = false;
 }
 
 void Rehearsal::Keep() {
@@ -103,7 +101,6 @@ void Rehearsal::Note(const Lane& lane,
                      const BucketKey& key,
                      uint64_t number,
                      bool rehearse) {
-  if (!open_) return;
   if (!std::exchange(begun_, true)) noting_ = rehearse;
   if (!noting_) return;
   // A call that failed left its number to this one.
@@ -139,7 +136,7 @@ void Rehearsal::PlanChain(const Lane& lane, const Chain& chain) {
 }
 
 const Plan* Rehearsal::FindPlan(const Lane& lane, const std::vector<Region>& live) {
-  if (!open_ || !noting_) return nullptr;
+  if (!noting_) return nullptr;
   if (calls_.size() == 1) {
     const auto [first, last] = rehearsed_.equal_range(KeyHash()(calls_.front().key));
     for (auto entry = first; entry != last; ++entry) {

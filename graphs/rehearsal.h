@@ -57,7 +57,6 @@ class Rehearsal {
   void Keep();
   void PlanChain(const Lane& lane, const Chain& chain);
 
-  bool open_ = false;
   bool begun_ = false;
   bool noting_ = false;
   Chain calls_;                                       // Of the open chain, if it is noted.

@@ -11,6 +11,8 @@
 
 #include "coppice/base/units.h"
 
+#include "tools/coppice/text_table.h"
+
 namespace coppice {
 namespace {
 
@@ -30,10 +32,6 @@ struct Figures {
 
 int64_t CallsOn(const SessionStats& stats, Path path) {
   return stats.paths[static_cast<size_t>(path)];
-}
-
-double Percent(int64_t part, int64_t whole) {
-  return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
 Figures Derive(const RunReport& report) {
