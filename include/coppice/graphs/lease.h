@@ -65,8 +65,8 @@ class [[nodiscard]] Lease {
   //
   // Requires: the context is current, and `stream` lives until the scope ends.
   // Errors: kFailedPrecondition  a later call wrote over an output (names the output, the call that
-  //                              made it and the call that wrote over it), the lease is empty, or
-  //                              its session gone;
+  //                              made it and the call that wrote over it), the lease is empty,
+  //                              its session gone or suspended, or its lane lent;
   //         kInvalidArgument     the legacy stream.
   absl::StatusOr<ReadScope> Read(CuStream stream) const;
 

@@ -316,8 +316,9 @@ class Session {
   //         kOutOfRange          over the largest bucket, and the symbol says error;
   //         kFailedPrecondition  it would write over outputs that a ReadScope holds; an input that
   //                              is stale; an unbound binding; under Stance::kStrict, no replay;
+  //                              the session is suspended, or the lane lent;
   //         kResourceExhausted   not even the eager path fits; no room to copy out; or the graph
-  //                              limit, under OnLimit::kError;
+  //                              limit or the budget, under OnLimit::kError;
   // the callable's own error, if it fails outside a capture; after a sticky device error, that
   // error for ever.
   absl::StatusOr<Lease> Run(const Call& call);
