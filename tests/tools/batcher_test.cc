@@ -1,7 +1,7 @@
 // Goal: the steps are those of continuous batching, first come first served, on the virtual clock.
 // Method: small traces by hand, and invariants over generated ones.
 
-#include "tools/coppice/batcher.h"
+#include "tools/run/batcher.h"
 
 #include <map>
 #include <set>

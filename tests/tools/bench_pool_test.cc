@@ -17,10 +17,10 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/tools/command_outcome.h"
-#include "tools/coppice/bench.h"
-#include "tools/coppice/program_models.h"
-#include "tools/coppice/recording_order.h"
-#include "tools/coppice/reference_loop.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/reference_loop.h"
+#include "tools/plan/program_models.h"
+#include "tools/support/recording_order.h"
 
 namespace coppice {
 namespace {

@@ -1,7 +1,7 @@
 // Goal: the benches print what their readers rely on, and count exactly what can be counted
 // exactly. Method: the command in this process with few iterations; no figure of time is judged.
 
-#include "tools/coppice/bench.h"
+#include "tools/bench/bench.h"
 
 #include <memory>
 #include <string>
@@ -14,9 +14,9 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/tools/command_outcome.h"
-#include "tools/coppice/allocation_counter.h"
-#include "tools/coppice/instant_driver.h"
-#include "tools/coppice/instruction_counter.h"
+#include "tools/bench/allocation_counter.h"
+#include "tools/bench/instant_driver.h"
+#include "tools/bench/instruction_counter.h"
 
 namespace coppice {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tools/coppice/command_line.h"
-#include "tools/coppice/console.h"
+#include "tools/support/console.h"
 
 namespace coppice {
 

@@ -1,7 +1,7 @@
 // Goal: a table of lifetimes becomes the buffers that it says, is written back with offsets, and
 // every bad input gets one line with file and line. Method: small texts.
 
-#include "tools/coppice/lifetime_csv.h"
+#include "tools/plan/lifetime_csv.h"
 
 #include <algorithm>
 #include <limits>

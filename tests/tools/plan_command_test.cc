@@ -2,7 +2,7 @@
 // bad input in one line without writing anything. Method: the command in this process, on files in
 // the test's own folder.
 
-#include "tools/coppice/plan_command.h"
+#include "tools/plan/plan_command.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -19,7 +19,7 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/tools/command_outcome.h"
-#include "tools/coppice/lifetime_csv.h"
+#include "tools/plan/lifetime_csv.h"
 
 namespace coppice {
 namespace {

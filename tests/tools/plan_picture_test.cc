@@ -1,7 +1,7 @@
 // Goal: a picture shows each buffer once, to scale, with gaps as gaps, and the levels that matter.
 // Method: plans small enough to say where each block belongs; the text of the picture.
 
-#include "tools/coppice/plan_picture.h"
+#include "tools/plan/plan_picture.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -15,9 +15,9 @@
 #include "coppice/base/units.h"
 
 #include "tests/support/status_matchers.h"
-#include "tools/coppice/byte_text.h"
-#include "tools/coppice/lifetime_csv.h"
-#include "tools/coppice/program_families.h"
+#include "tools/plan/lifetime_csv.h"
+#include "tools/plan/program_families.h"
+#include "tools/support/byte_text.h"
 
 namespace coppice {
 namespace {

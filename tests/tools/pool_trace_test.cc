@@ -1,7 +1,7 @@
 // Goal: a trace is read as coppice/graphs/trace.h says, and every broken file gets one error with
 // file and line. Method: small files; a clean one, broken at each byte and in each field.
 
-#include "tools/coppice/pool_trace.h"
+#include "tools/prof/pool_trace.h"
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // Goal: `coppice prof check` finds each fault that its header lists, says where, and finds nothing
 // in a session that ran as it should. Method: a clean trace, into which each test plants one fault.
 
-#include "tools/coppice/prof_check.h"
+#include "tools/prof/prof_check.h"
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // Goal: `coppice prof map` shows who uses which bytes, marks those that buckets share, and writes
 // the same picture for the same trace. Method: the maps of a small trace, as values and as text.
 
-#include "tools/coppice/prof_map.h"
+#include "tools/prof/prof_map.h"
 
 #include <string>
 #include <vector>

@@ -2,7 +2,7 @@
 // and as JSON, equal for equal traces, and refuse bad input in one line. Method: the command in
 // this process, on a small trace whose figures are known.
 
-#include "tools/coppice/prof.h"
+#include "tools/prof/prof.h"
 
 #include <string>
 #include <vector>

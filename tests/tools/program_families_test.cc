@@ -1,7 +1,7 @@
 // Goal: the built-in programs are the published families bit for bit, and a folder of CSV files
 // becomes the same kind of thing. Method: counts, bounds and checksums; files in the test's folder.
 
-#include "tools/coppice/program_families.h"
+#include "tools/plan/program_families.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -15,9 +15,9 @@
 #include "coppice/base/status.h"
 
 #include "tests/support/status_matchers.h"
-#include "tools/coppice/model_tape.h"
-#include "tools/coppice/program_models.h"
-#include "tools/coppice/python_random.h"
+#include "tools/plan/model_tape.h"
+#include "tools/plan/program_models.h"
+#include "tools/plan/python_random.h"
 
 namespace coppice {
 namespace {

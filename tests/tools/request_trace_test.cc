@@ -1,7 +1,7 @@
 // Goal: a trace is parsed as its header says, every bad input gets one line with file and line, and
 // generated requests follow the quantiles. Method: small texts, and the real files where there are.
 
-#include "tools/coppice/request_trace.h"
+#include "tools/run/request_trace.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -15,7 +15,7 @@
 
 #include "coppice/base/status.h"
 
-#include "tools/coppice/trace_quantiles.h"
+#include "tools/run/trace_quantiles.h"
 
 namespace coppice {
 namespace {

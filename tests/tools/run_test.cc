@@ -2,7 +2,7 @@
 // figures that add up, and refuses bad input in one line. Method: the command in this process, on
 // small traces and the emulator; a driver that flips bits.
 
-#include "tools/coppice/run.h"
+#include "tools/run/run.h"
 
 #include <algorithm>
 #include <cmath>
@@ -25,10 +25,10 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_share.h"
 #include "tests/tools/command_outcome.h"
-#include "tools/coppice/batcher.h"
-#include "tools/coppice/recording_order.h"
-#include "tools/coppice/replayer.h"
-#include "tools/coppice/verifier.h"
+#include "tools/run/batcher.h"
+#include "tools/run/replayer.h"
+#include "tools/run/verifier.h"
+#include "tools/support/recording_order.h"
 
 namespace coppice {
 namespace {
@@ -521,13 +521,6 @@ TEST(RecordingOrderTest, CoversEveryBucketOnceInItsOrder) {
   EXPECT_THAT(order("random:1"), testing::UnorderedElementsAreArray(ascending));
   EXPECT_EQ(order("random:1"), order("random:1"));
   EXPECT_NE(order("random:1"), order("random:2"));
-}
-
-TEST(ReportTest, MedianIsTheMiddleOrTheMeanOfTwo) {
-  EXPECT_EQ(Median({}), 0);
-  EXPECT_EQ(Median({5}), 5);
-  EXPECT_EQ(Median({9, 1, 5}), 5);
-  EXPECT_EQ(Median({4, 1, 9, 5}), 4.5);
 }
 
 TEST(ReportTest, WarmUpsCountAsEagerAndReplayShareLeavesThemOut) {

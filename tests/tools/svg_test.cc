@@ -1,7 +1,7 @@
 // Goal: a picture is well-formed SVG that says what it was given. Method: the text of small
 // pictures.
 
-#include "tools/coppice/svg.h"
+#include "tools/support/svg.h"
 
 #include <set>
 #include <string>

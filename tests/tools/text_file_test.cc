@@ -1,7 +1,7 @@
 // Goal: files are read and written whole or refused with their path, and what a message quotes fits
 // one line. Method: files in the test's own folder.
 
-#include "tools/coppice/text_file.h"
+#include "tools/support/text_file.h"
 
 #include <filesystem>
 #include <string>

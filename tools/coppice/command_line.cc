@@ -12,13 +12,13 @@
 
 #include "coppice/base/status.h"
 
-#include "tools/coppice/bench.h"
-#include "tools/coppice/console.h"
+#include "tools/bench/bench.h"
 #include "tools/coppice/info.h"
-#include "tools/coppice/options.h"
-#include "tools/coppice/plan_command.h"
-#include "tools/coppice/prof.h"
-#include "tools/coppice/run.h"
+#include "tools/plan/plan_command.h"
+#include "tools/prof/prof.h"
+#include "tools/run/run.h"
+#include "tools/support/console.h"
+#include "tools/support/options.h"
 
 namespace coppice {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "tools/coppice/console.h"
+#include "tools/support/console.h"
 
 namespace coppice {
 

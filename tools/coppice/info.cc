@@ -10,7 +10,7 @@
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
 
-#include "tools/coppice/console.h"
+#include "tools/support/console.h"
 
 namespace coppice {
 namespace {

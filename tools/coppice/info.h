@@ -4,8 +4,8 @@
 
 #pragma once
 
-#include "tools/coppice/console.h"
-#include "tools/coppice/device.h"
+#include "tools/support/console.h"
+#include "tools/support/device.h"
 
 namespace coppice {
 

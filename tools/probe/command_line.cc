@@ -18,10 +18,10 @@
 
 #include "coppice/base/status.h"
 
-#include "tools/coppice/device.h"
-#include "tools/coppice/options.h"
-#include "tools/coppice/progress.h"
 #include "tools/probe/section.h"
+#include "tools/support/device.h"
+#include "tools/support/options.h"
+#include "tools/support/progress.h"
 
 namespace coppice {
 namespace {

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "tools/coppice/console.h"
+#include "tools/support/console.h"
 
 namespace coppice {
 

@@ -14,7 +14,8 @@
 
 #include "tools/probe/graph_shape.h"
 #include "tools/probe/section.h"
-#include "tools/probe/stopwatch.h"
+#include "tools/support/statistics.h"
+#include "tools/support/stopwatch.h"
 
 namespace coppice {
 namespace {
@@ -45,7 +46,7 @@ class Launcher {
       calls.push_back(watch.Lap());
       COPPICE_RETURN_IF_ERROR(subject_.Synchronize());
     }
-    return MedianOf(std::move(calls));
+    return Median(std::move(calls));
   }
 
   // Time per launch from the first of kLaunches to the end of their work.

@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 
-#include "tools/coppice/progress.h"
 #include "tools/probe/subject.h"
 #include "tools/probe/table.h"
+#include "tools/support/progress.h"
 
 namespace coppice {
 

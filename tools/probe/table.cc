@@ -6,7 +6,7 @@
 
 #include "coppice/base/check.h"
 
-#include "tools/coppice/console.h"
+#include "tools/support/console.h"
 
 namespace coppice {
 

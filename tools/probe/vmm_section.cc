@@ -14,9 +14,9 @@
 #include "tools/probe/first_failure.h"
 #include "tools/probe/probe_kernels.h"
 #include "tools/probe/section.h"
-#include "tools/probe/stopwatch.h"
 #include "tools/probe/virtual_range.h"
 #include "tools/probe/vmm_misuse.h"
+#include "tools/support/stopwatch.h"
 
 namespace coppice {
 namespace {

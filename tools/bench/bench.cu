@@ -1,0 +1,22 @@
+// The small kernel that `coppice bench record` records a hundred times.
+
+#include "coppice/runtime/block_kernel.h"
+
+#include "tools/bench/bench_params.h"
+
+namespace coppice {
+
+COPPICE_KERNEL(Increment, 256, IncrementParams) {
+  block.ForEach([&](int thread) {
+    const int64_t i = int64_t{block.x()} * Block::kThreads + thread;
+    if (i < params.count) params.values[i] += 1;
+  });
+}
+
+COPPICE_ACCESSES(Increment, IncrementParams) {
+  accesses.Writes(params.values, params.count);
+}
+
+COPPICE_KERNEL_IMAGE(bench, &IncrementHostKernel);
+
+}  // namespace coppice

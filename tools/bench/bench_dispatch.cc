@@ -1,0 +1,502 @@
+// Times Run against raw table calls in interleaved batches; counts instructions, allocations and
+// driver calls in passes of their own, so that counting does not disturb the clock.
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+#include "coppice/base/check.h"
+#include "coppice/base/status.h"
+#include "coppice/graphs/guards.h"
+#include "coppice/graphs/session.h"
+#include "coppice/graphs/staging_params.h"
+
+#include "tools/bench/allocation_counter.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/instant_driver.h"
+#include "tools/bench/instruction_counter.h"
+#include "tools/support/console.h"
+#include "tools/support/statistics.h"
+
+namespace coppice {
+namespace {
+
+constexpr int kScalars = 4;
+constexpr int kOutputs = 4;
+constexpr int64_t kRowsMax = 64;
+constexpr int64_t kRows = 48;  // Padded to kRowsMax where an input is staged.
+constexpr int64_t kBatch = 1000;
+constexpr int64_t kCountedCalls = 1000;
+
+struct DispatchCase {
+  const char* name;
+  int inputs;
+  int staged;    // Of the inputs; the others are static.
+  int siblings;  // Graphs of the bucket, each for other addresses of one static input; calls go
+                 // round them.
+};
+constexpr std::array<DispatchCase, 4> kCases = {
+    {{.name = "all_static", .inputs = 8, .staged = 0, .siblings = 1},
+     {.name = "two_staged", .inputs = 8, .staged = 2, .siblings = 1},
+     {.name = "siblings_1000", .inputs = 8, .staged = 0, .siblings = 1000},
+     {.name = "static_200", .inputs = 200, .staged = 0, .siblings = 1}}};
+
+// What a front end typically asks of a call's shape.
+constexpr std::array<const char*, 6> kGuards = {"rows >= 1",          "rows <= 512",
+                                                "cols % 8 == 0",      "rows * cols <= 1048576",
+                                                "cols == heads * 64", "rows < cols or heads > 1"};
+const std::array<std::string, 3> guard_names = {"rows", "cols", "heads"};
+constexpr std::array<int64_t, 3> kGuardValues = {48, 512, 8};
+
+// A program of one case in a session on one driver, recorded and ready to replay.
+class DispatchJob {
+ public:
+  static absl::StatusOr<std::unique_ptr<DispatchJob>> Create(const Driver& driver,
+                                                             const DispatchCase& dispatch_case,
+                                                             TraceOptions trace = {});
+
+  absl::Status Run(int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      call_.binding = bindings_[sibling_];
+      if (++sibling_ == bindings_.size()) sibling_ = 0;
+      COPPICE_RETURN_IF_ERROR(session_->Run(call_).status());
+    }
+    return absl::OkStatus();
+  }
+
+  // The driver calls of Run and nothing else. Requires: an instant driver, because the handles are
+  // null.
+  absl::Status RunRaw(int64_t count) {
+    const DriverTable& table = context_.driver().table();
+    void* parameters[] = {&staging_};
+    for (int64_t i = 0; i < count; ++i) {
+      CuResult result = CuResult::kSuccess;
+      if (!copies_.empty()) {
+        result = table.LaunchKernel(/*function=*/nullptr, 1, 1, 1, 256, 1, 1, 0, stream_.handle(),
+                                    static_cast<void**>(parameters), nullptr);
+      }
+      if (result == CuResult::kSuccess)
+        result = table.GraphLaunch(/*exec=*/nullptr, stream_.handle());
+      if (result != CuResult::kSuccess) return context_.driver().ErrorOf(result, "cuGraphLaunch");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Synchronize() const { return stream_.Synchronize(); }
+  absl::Status FlushTrace() const { return session_->FlushTrace(); }
+
+ private:
+  DispatchJob(Context context, Stream stream, DeviceMemory memory)
+      : context_(std::move(context)), stream_(std::move(stream)), memory_(std::move(memory)) {}
+
+  absl::Status Prepare(const DispatchCase& dispatch_case, TraceOptions trace);
+  static absl::StatusOr<ProgramSpec> MakeSpec(const DispatchCase& dispatch_case);
+  Tensor InputTensor(int index, int64_t rows) const;
+
+  const Context context_;
+  const Stream stream_;
+  const DeviceMemory memory_;  // A vector of kRowsMax floats per input, and one per sibling.
+  std::unique_ptr<Session> session_;
+  std::vector<const Binding*> bindings_;
+  size_t sibling_ = 0;
+  std::vector<Tensor> copies_;
+  std::array<int64_t, kScalars> scalars_ = {1, 2, 3, 4};
+  StagingParams staging_;
+  Call call_;
+};
+
+absl::StatusOr<ProgramSpec> DispatchJob::MakeSpec(const DispatchCase& dispatch_case) {
+  ProgramSpec spec;
+  spec.name = dispatch_case.name;
+  Dim rows = Dim::Fixed(kRowsMax);
+  if (dispatch_case.staged > 0) {
+    COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy, PaddingPolicy::Pow2(kRowsMax));
+    rows = Dim::Symbol(spec.AddSymbol("rows", policy));
+    spec.claim = Claim::kRowIndependent;
+  }
+  for (int i = 0; i < dispatch_case.inputs; ++i) {
+    const bool staged = i < dispatch_case.staged;
+    InputSpec input;
+    input.name = fmt::format("x{}", i);
+    input.dims = {staged ? rows : Dim::Fixed(kRowsMax)};
+    input.role = staged ? InputRole::kCopy : InputRole::kStatic;
+    // One that the program writes is never copied instead, however often it moves.
+    input.mutated = dispatch_case.siblings > 1 && i + 1 == dispatch_case.inputs;
+    spec.inputs.push_back(input);
+  }
+  for (int i = 0; i < kOutputs; ++i) {
+    OutputSpec output;
+    output.name = fmt::format("y{}", i);
+    output.dims = {rows};
+    spec.outputs.push_back(output);
+  }
+  for (int i = 0; i < kScalars; ++i)
+    spec.scalars.push_back({.name = fmt::format("s{}", i), .device_resident = false});
+  return spec;
+}
+
+// Clears the outputs: the least that a program can do.
+absl::Status ClearOutputs(CallContext& context) {
+  for (int i = 0; i < kOutputs; ++i) {
+    COPPICE_ASSIGN_OR_RETURN(const Tensor output, context.AllocateOutput(i));
+    COPPICE_RETURN_IF_ERROR(context.driver().Call<&DriverTable::MemsetD32Async>(
+        output.data, 0U, static_cast<size_t>(output.element_count()), context.stream()));
+  }
+  return absl::OkStatus();
+}
+
+Tensor DispatchJob::InputTensor(int index, int64_t rows) const {
+  const std::array<int64_t, 1> dims = {rows};
+  const auto offset = static_cast<DeviceAddress>(index * kRowsMax) * sizeof(float);
+  return Tensor::Dense(memory_.address() + offset, DType::kFloat32, dims);
+}
+
+absl::StatusOr<std::unique_ptr<DispatchJob>> DispatchJob::Create(const Driver& driver,
+                                                                 const DispatchCase& dispatch_case,
+                                                                 TraceOptions trace) {
+  COPPICE_ASSIGN_OR_RETURN(Context context, Context::Create(driver));
+  COPPICE_ASSIGN_OR_RETURN(Stream stream, Stream::Create(driver));
+  COPPICE_ASSIGN_OR_RETURN(
+      DeviceMemory memory,
+      DeviceMemory::Create(driver, (dispatch_case.inputs + dispatch_case.siblings) * kRowsMax *
+                                       static_cast<int64_t>(sizeof(float))));
+  std::unique_ptr<DispatchJob> job(
+      new DispatchJob(std::move(context), std::move(stream), std::move(memory)));
+  COPPICE_RETURN_IF_ERROR(job->Prepare(dispatch_case, std::move(trace)));
+  return job;
+}
+
+absl::Status DispatchJob::Prepare(const DispatchCase& dispatch_case, TraceOptions trace) {
+  COPPICE_ASSIGN_OR_RETURN(
+      session_, Session::Create(context_, {.rerecords_per_bucket_max = dispatch_case.siblings,
+                                           .trace = std::move(trace)}));
+  COPPICE_ASSIGN_OR_RETURN(ProgramSpec spec, MakeSpec(dispatch_case));
+  COPPICE_ASSIGN_OR_RETURN(call_.program, session_->Register(std::move(spec), ClearOutputs));
+  std::vector<Tensor> statics;
+  for (int i = 0; i < dispatch_case.inputs; ++i) {
+    if (i < dispatch_case.staged) {
+      copies_.push_back(InputTensor(i, kRows));
+    } else {
+      statics.push_back(InputTensor(i, kRowsMax));
+    }
+  }
+  for (int sibling = 0; sibling < dispatch_case.siblings; ++sibling) {
+    statics.back() = InputTensor(dispatch_case.inputs - 1 + sibling, kRowsMax);
+    COPPICE_ASSIGN_OR_RETURN(const Binding* binding, session_->Bind(*call_.program, statics));
+    bindings_.push_back(binding);
+  }
+  call_.inputs = copies_;
+  call_.scalars = scalars_;
+  call_.stream = stream_.handle();
+  COPPICE_RETURN_IF_ERROR(Run(1));  // Warm-up.
+  sibling_ = 0;
+  COPPICE_RETURN_IF_ERROR(Run(dispatch_case.siblings));  // Recordings.
+  return Synchronize();
+}
+
+struct Measured {
+  std::vector<double> overhead_ns;  // Per call, one value per batch.
+  std::vector<double> run_ns;
+  std::vector<double> raw_ns;
+  std::optional<double> instructions;  // Run minus raw, per call.
+  int64_t heap_allocs = 0;             // In kCountedCalls calls.
+  double driver_calls = 0;             // Per call.
+};
+
+// Runs `work` and returns its host time per call.
+template <typename Work>
+absl::StatusOr<double> Time(int64_t count, Work work) {
+  const auto start = std::chrono::steady_clock::now();
+  COPPICE_RETURN_IF_ERROR(work(count));
+  const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
+  return taken.count() / static_cast<double>(count);
+}
+
+absl::Status MeasureTime(DispatchJob& job, int64_t iterations, Measured& measured) {
+  for (int64_t left = iterations; left > 0; left -= kBatch) {
+    const int64_t count = std::min(left, kBatch);
+    COPPICE_ASSIGN_OR_RETURN(const double run,
+                             Time(count, [&](int64_t calls) { return job.Run(calls); }));
+    COPPICE_ASSIGN_OR_RETURN(const double raw,
+                             Time(count, [&](int64_t calls) { return job.RunRaw(calls); }));
+    measured.run_ns.push_back(run);
+    measured.raw_ns.push_back(raw);
+    measured.overhead_ns.push_back(run - raw);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MeasureCounts(DispatchJob& job, Measured& measured) {
+  const int64_t allocations = AllocationCount();
+  COPPICE_RETURN_IF_ERROR(job.Run(kCountedCalls));
+  measured.heap_allocs = AllocationCount() - allocations;
+
+  const std::optional<InstructionCounter> counter = InstructionCounter::Open();
+  if (!counter) return absl::OkStatus();
+  const int64_t start = counter->Read();
+  COPPICE_RETURN_IF_ERROR(job.Run(kCountedCalls));
+  const int64_t middle = counter->Read();
+  COPPICE_RETURN_IF_ERROR(job.RunRaw(kCountedCalls));
+  const int64_t run = middle - start;
+  const int64_t raw = counter->Read() - middle;
+  measured.instructions = static_cast<double>(run - raw) / kCountedCalls;
+  return absl::OkStatus();
+}
+
+// Instructions of `program` under callgrind while it makes `count` calls; nullopt without valgrind.
+std::optional<int64_t> CollectUnderValgrind(const std::string& program,
+                                            const char* name,
+                                            const char* what,
+                                            int64_t count) {
+  const std::string command = fmt::format(
+      "valgrind --tool=callgrind --callgrind-out-file=/dev/null '{}' bench dispatch --probe "
+      "{}:{}:{} 2>&1",
+      program, name, what, count);
+  const auto close = [](std::FILE* pipe) { pclose(pipe); };
+  const std::unique_ptr<std::FILE, decltype(close)> pipe(popen(command.c_str(), "r"), close);
+  if (pipe == nullptr) return std::nullopt;
+  constexpr std::string_view kLabel = "Collected : ";
+  std::optional<int64_t> collected;
+  std::array<char, 512> buffer{};
+  while (std::fgets(buffer.data(), buffer.size(), pipe.get()) != nullptr) {
+    const std::string_view line(buffer.data());
+    const size_t start = line.find(kLabel);
+    if (start == std::string_view::npos) continue;
+    int64_t value = 0;
+    std::from_chars(line.data() + start + kLabel.size(), line.data() + line.size(), value);
+    if (value > 0) collected = value;
+  }
+  return collected;
+}
+
+// Two counts of each kind, so that everything but the calls cancels out.
+std::optional<double> InstructionsByValgrind(const std::string& program, const char* name) {
+  constexpr int64_t kFew = 1000;
+  constexpr int64_t kMany = 3000;
+  std::array<double, 2> per_call{};
+  const std::array<const char*, 2> kinds = {"run", "raw"};
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const std::optional<int64_t> few = CollectUnderValgrind(program, name, kinds[i], kFew);
+    if (!few) return std::nullopt;
+    const std::optional<int64_t> many = CollectUnderValgrind(program, name, kinds[i], kMany);
+    if (!many) return std::nullopt;
+    per_call[i] = static_cast<double>(*many - *few) / static_cast<double>(kMany - kFew);
+  }
+  return per_call[0] - per_call[1];
+}
+
+absl::StatusOr<Measured> Measure(const DispatchOptions& options,
+                                 const Device& device,
+                                 const DispatchCase& dispatch_case) {
+  Measured measured;
+  {
+    InstantDriver instant(device.driver());
+    COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DispatchJob> job,
+                             DispatchJob::Create(instant.driver(), dispatch_case));
+    instant.Switch(true);
+    COPPICE_RETURN_IF_ERROR(MeasureTime(*job, options.iterations, measured));
+    COPPICE_RETURN_IF_ERROR(MeasureCounts(*job, measured));
+    instant.Switch(false);
+  }
+  if (!measured.instructions && !options.program.empty())
+    measured.instructions = InstructionsByValgrind(options.program, dispatch_case.name);
+
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DispatchJob> job,
+                           DispatchJob::Create(device.driver(), dispatch_case));
+  const int64_t calls = device.ledger().calls();
+  COPPICE_RETURN_IF_ERROR(job->Run(kCountedCalls));
+  measured.driver_calls = static_cast<double>(device.ledger().calls() - calls) / kCountedCalls;
+  COPPICE_RETURN_IF_ERROR(job->Synchronize());
+  return measured;
+}
+
+nlohmann::ordered_json ToJson(const DispatchCase& dispatch_case, const Measured& measured) {
+  nlohmann::ordered_json json = {{"name", dispatch_case.name},
+                                 {"inputs", dispatch_case.inputs},
+                                 {"staged", dispatch_case.staged},
+                                 {"siblings", dispatch_case.siblings},
+                                 {"scalars", kScalars},
+                                 {"outputs", kOutputs},
+                                 {"overhead_ns_p50", Quantile(measured.overhead_ns, 0.5)},
+                                 {"instructions", nullptr},
+                                 {"heap_allocs", measured.heap_allocs},
+                                 {"driver_calls", measured.driver_calls},
+                                 {"overhead_ns_p10", Quantile(measured.overhead_ns, 0.1)},
+                                 {"overhead_ns_p90", Quantile(measured.overhead_ns, 0.9)},
+                                 {"run_ns_p50", Quantile(measured.run_ns, 0.5)},
+                                 {"raw_ns_p50", Quantile(measured.raw_ns, 0.5)}};
+  if (measured.instructions) json["instructions"] = *measured.instructions;
+  return json;
+}
+
+// What checking guards costs a call, on its own.
+struct MeasuredGuards {
+  int operations = 0;
+  std::vector<double> ns;  // Per call, one value per batch.
+};
+
+absl::StatusOr<MeasuredGuards> MeasureGuards(int64_t iterations) {
+  std::vector<GuardSpec> specs;
+  for (const char* text : kGuards)
+    specs.push_back({.text = text});
+  COPPICE_ASSIGN_OR_RETURN(const GuardProgram guards, GuardProgram::Compile(specs, guard_names));
+  MeasuredGuards measured{.operations = guards.op_count()};
+  std::array<int64_t, 3> values = kGuardValues;
+  for (int64_t left = iterations; left > 0; left -= kBatch) {
+    const auto check = [&](int64_t calls) -> absl::Status {
+      for (int64_t i = 0; i < calls; ++i) {
+        values[0] = 1 + (i & 63);  // So that no compiler takes the loop for one check.
+        COPPICE_CHECK(!guards.FirstFailing(values), "the guards of the bench hold");
+      }
+      return absl::OkStatus();
+    };
+    COPPICE_ASSIGN_OR_RETURN(const double ns, Time(std::min(left, kBatch), check));
+    measured.ns.push_back(ns);
+  }
+  return measured;
+}
+
+// What an event of a trace costs, on its own.
+struct MeasuredTrace {
+  std::vector<double> on_ns;   // Per event, one value per batch.
+  std::vector<double> off_ns;  // Per event point of a session without a trace.
+};
+
+// Without a trace, an event point loads a pointer and tests it. Times that, less the loop.
+double TimeEventPoints(int64_t count) {
+  static const void* volatile tracer = nullptr;
+  int64_t events = 0;
+  volatile int64_t turn = 0;
+  const auto loop = [&](bool points) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int64_t i = 0; i < count; ++i) {
+      turn = i;
+      if (points && tracer != nullptr) [[unlikely]]
+        ++events;
+    }
+    const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
+    return taken.count() / static_cast<double>(count);
+  };
+  const double with_points = loop(true);
+  COPPICE_CHECK(events == 0, "there is no tracer");
+  return with_points - loop(false);
+}
+
+// A traced session against one that is not, call by call the same: a call is one event. The file
+// takes the events between the batches, so that their cost is the call's own.
+absl::StatusOr<MeasuredTrace> MeasureTrace(const Device& device, int64_t iterations) {
+  MeasuredTrace measured;
+  InstantDriver instant(device.driver());
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DispatchJob> off,
+                           DispatchJob::Create(instant.driver(), kCases[0]));
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DispatchJob> on,
+                           DispatchJob::Create(instant.driver(), kCases[0], {.path = "/dev/null"}));
+  instant.Switch(true);
+  for (int64_t left = iterations; left > 0; left -= kBatch) {
+    const int64_t count = std::min(left, kBatch);
+    COPPICE_ASSIGN_OR_RETURN(const double plain,
+                             Time(count, [&](int64_t calls) { return off->Run(calls); }));
+    COPPICE_ASSIGN_OR_RETURN(const double traced,
+                             Time(count, [&](int64_t calls) { return on->Run(calls); }));
+    COPPICE_RETURN_IF_ERROR(on->FlushTrace());
+    measured.on_ns.push_back(traced - plain);
+    measured.off_ns.push_back(TimeEventPoints(count));
+  }
+  instant.Switch(false);
+  return measured;
+}
+
+void PrintRow(const DispatchCase& dispatch_case, const Measured& measured, std::FILE* out) {
+  Print(out, "{:<14}{:>7}{:>13.1f}{:>15}{:>11.1f}{:>11.1f}{:>14}{:>13}{:>14.2f}\n",
+        dispatch_case.name, dispatch_case.staged, Quantile(measured.overhead_ns, 0.5),
+        fmt::format("{:.1f}..{:.1f}", Quantile(measured.overhead_ns, 0.1),
+                    Quantile(measured.overhead_ns, 0.9)),
+        Quantile(measured.run_ns, 0.5), Quantile(measured.raw_ns, 0.5),
+        measured.instructions ? fmt::format("{:.0f}", *measured.instructions) : "unknown",
+        measured.heap_allocs, measured.driver_calls);
+}
+
+// What valgrind counts. Errors: kInvalidArgument if the probe is malformed.
+absl::Status Probe(const std::string& probe, const Device& device) {
+  const size_t first = std::min(probe.find(':'), probe.size());
+  const size_t second = std::min(probe.find(':', first + 1), probe.size());
+  int64_t count = 0;
+  if (second < probe.size())
+    std::from_chars(probe.data() + second + 1, probe.data() + probe.size(), count);
+  const std::string_view kind = std::string_view(probe).substr(0, second).substr(first);
+  for (const DispatchCase& dispatch_case : kCases) {
+    const bool named = probe.compare(0, first, dispatch_case.name) == 0;
+    if (!named || count < 1 || (kind != ":run" && kind != ":raw")) continue;
+    InstantDriver instant(device.driver());
+    COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DispatchJob> job,
+                             DispatchJob::Create(instant.driver(), dispatch_case));
+    instant.Switch(true);
+    absl::Status status = kind == ":run" ? job->Run(count) : job->RunRaw(count);
+    instant.Switch(false);
+    return status;
+  }
+  return InvalidArgument("'{}' is no probe; give CASE:run:COUNT or CASE:raw:COUNT", probe);
+}
+
+}  // namespace
+
+ExitCode BenchDispatch(const DispatchOptions& options, const Console& console) {
+  const auto fail = [&](const absl::Status& status, ExitCode code) {
+    Print(console.err, "coppice bench dispatch: {}\n", MessageOf(status));
+    return code;
+  };
+  const absl::StatusOr<std::unique_ptr<Device>> device =
+      Device::Open({.choice = DeviceChoice::kHost, .seed = 1, .ledger = {}});
+  if (!device.ok()) return fail(device.status(), kExitDevice);
+  if (!options.probe.empty()) {
+    const absl::Status status = Probe(options.probe, **device);
+    return status.ok() ? kExitOk : fail(status, kExitUsage);
+  }
+  nlohmann::ordered_json cases = nlohmann::ordered_json::array();
+  if (!options.json) {
+    Print(console.out, "{:<14}{:>7}{:>13}{:>15}{:>11}{:>11}{:>14}{:>13}{:>14}\n", "case", "staged",
+          "overhead ns", "p10..p90", "Run ns", "raw ns", "instructions", "heap allocs",
+          "driver calls");
+  }
+  for (const DispatchCase& dispatch_case : kCases) {
+    const absl::StatusOr<Measured> measured = Measure(options, **device, dispatch_case);
+    if (!measured.ok()) return fail(measured.status(), kExitDevice);
+    cases.push_back(ToJson(dispatch_case, *measured));
+    if (!options.json) PrintRow(dispatch_case, *measured, console.out);
+  }
+  const absl::StatusOr<MeasuredGuards> guards = MeasureGuards(options.iterations);
+  if (!guards.ok()) return fail(guards.status(), kExitDevice);
+  const double guard_ns = Quantile(guards->ns, 0.5);
+  const absl::StatusOr<MeasuredTrace> trace = MeasureTrace(**device, options.iterations);
+  if (!trace.ok()) return fail(trace.status(), kExitDevice);
+  const double on_ns = Quantile(trace->on_ns, 0.5);
+  const double off_ns = Quantile(trace->off_ns, 0.5);
+  if (options.json) {
+    const nlohmann::ordered_json json = {
+        {"cases", cases},
+        {"guards",
+         {{"count", kGuards.size()}, {"operations", guards->operations}, {"ns_p50", guard_ns}}},
+        {"trace", {{"event_ns_p50", on_ns}, {"event_off_ns_p50", off_ns}}},
+        {"iterations", options.iterations}};
+    Print(console.out, "{}\n", json.dump(2));
+  } else {
+    Print(console.out, "{} guards of {} operations, checked before such a call: {:.1f} ns\n",
+          kGuards.size(), guards->operations, guard_ns);
+    Print(console.out, "an event of a trace: {:.1f} ns; without a trace {:.1f} ns\n", on_ns,
+          off_ns);
+  }
+  return kExitOk;
+}
+
+}  // namespace coppice

@@ -1,0 +1,167 @@
+// Records one graph per bucket and splits each recording call into the driver's time and ours.
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+#include "coppice/base/status.h"
+#include "coppice/base/units.h"
+#include "coppice/graphs/session.h"
+#include "coppice/runtime/kernel_library.h"
+
+#include "tools/bench/bench.h"
+#include "tools/bench/bench_params.h"
+#include "tools/support/console.h"
+#include "tools/support/statistics.h"
+
+namespace coppice {
+
+extern const KernelImage bench_image;  // bench.cu.
+
+namespace {
+
+constexpr int kKernels = 100;
+constexpr int64_t kBucketStep = 256;
+
+struct Recordings {
+  int64_t nodes = 0;               // Of each graph.
+  std::vector<int64_t> record_ns;  // Of each recording, by the session.
+  std::vector<int64_t> driver_ns;  // Inside the driver during the call that recorded.
+  std::vector<int64_t> own_ns;     // The rest of that call.
+  int64_t device_syncs = 0;        // Over all of them.
+};
+
+// Calls that wait for the whole device.
+int64_t DeviceSyncs(const DriverLedger& ledger) {
+  return ledger.calls(&DriverTable::CtxSynchronize) + ledger.calls(&DriverTable::MemFree);
+}
+
+absl::StatusOr<ProgramSpec> MakeSpec(int64_t buckets) {
+  ProgramSpec spec;
+  spec.name = "hundred";
+  spec.claim = Claim::kRowIndependent;
+  COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy,
+                           PaddingPolicy::Linear(kBucketStep, kBucketStep * buckets));
+  const Dim rows = Dim::Symbol(spec.AddSymbol("rows", policy));
+  InputSpec input;
+  input.name = "x";
+  input.dims = {rows};
+  spec.inputs.push_back(input);
+  OutputSpec output;
+  output.name = "y";
+  output.dims = {rows};
+  spec.outputs.push_back(output);
+  return spec;
+}
+
+Callable MakeCallable(Kernel kernel) {
+  return [kernel](CallContext& context) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const Tensor output, context.AllocateOutput(0));
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's addresses are integers.
+    auto* const values = reinterpret_cast<float*>(output.data);
+    const IncrementParams params = {.values = values, .count = output.element_count()};
+    const auto grid = static_cast<unsigned>(CeilDivide(params.count, kernel.block_threads));
+    for (int i = 0; i < kKernels; ++i)
+      COPPICE_RETURN_IF_ERROR(Launch(context.driver(), kernel, context.stream(), params, grid));
+    return absl::OkStatus();
+  };
+}
+
+absl::Status RecordBucket(const Device& device,
+                          Session& session,
+                          const Call& call,
+                          Recordings& recordings) {
+  COPPICE_RETURN_IF_ERROR(session.Run(call).status());  // Warm-up.
+  const int64_t syncs = DeviceSyncs(device.ledger());
+  const int64_t driver_ns = device.ledger().driver_ns();
+  const auto start = std::chrono::steady_clock::now();
+  COPPICE_ASSIGN_OR_RETURN(const Lease lease, session.Run(call));
+  const auto end = std::chrono::steady_clock::now();
+  if (lease.path() != Path::kRecord) {
+    return MakeError(absl::StatusCode::kInternal,
+                     "bench record: the second call of a bucket took the path {}, not record",
+                     NameOf(lease.path()));
+  }
+  const int64_t call_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
+  recordings.driver_ns.push_back(device.ledger().driver_ns() - driver_ns);
+  recordings.own_ns.push_back(call_ns - recordings.driver_ns.back());
+  recordings.device_syncs += DeviceSyncs(device.ledger()) - syncs;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Recordings> Record(const Device& device, int64_t iterations) {
+  const Driver& driver = device.driver();
+  COPPICE_ASSIGN_OR_RETURN(const KernelLibrary library, KernelLibrary::Load(driver, bench_image));
+  COPPICE_ASSIGN_OR_RETURN(const Kernel kernel, library.Get("Increment"));
+  COPPICE_ASSIGN_OR_RETURN(const Stream stream, Stream::Create(driver));
+  COPPICE_ASSIGN_OR_RETURN(
+      const DeviceMemory memory,
+      DeviceMemory::Create(driver, kBucketStep * iterations * static_cast<int64_t>(sizeof(float))));
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                           Session::Create(device.context(), {}));
+  COPPICE_ASSIGN_OR_RETURN(ProgramSpec spec, MakeSpec(iterations));
+  COPPICE_ASSIGN_OR_RETURN(const Program* program,
+                           session->Register(std::move(spec), MakeCallable(kernel)));
+  Recordings recordings;
+  for (int64_t i = 1; i <= iterations; ++i) {
+    const std::array<int64_t, 1> dims = {kBucketStep * i};
+    const std::array<Tensor, 1> inputs = {Tensor::Dense(memory.address(), DType::kFloat32, dims)};
+    Call call;
+    call.program = program;
+    call.inputs = inputs;
+    call.stream = stream.handle();
+    COPPICE_RETURN_IF_ERROR(RecordBucket(device, *session, call, recordings));
+  }
+  COPPICE_RETURN_IF_ERROR(stream.Synchronize());
+  for (const NodeInfo& node : session->nodes()) {
+    recordings.nodes = node.graph_nodes;
+    recordings.record_ns.push_back(node.record_ns);
+  }
+  return recordings;
+}
+
+}  // namespace
+
+ExitCode BenchRecord(const RecordOptions& options, const Console& console) {
+  DriverLedger::Options ledger;
+  ledger.time_calls = true;
+  const absl::StatusOr<std::unique_ptr<Device>> device =
+      Device::Open({.choice = options.device, .seed = 1, .ledger = ledger});
+  const absl::StatusOr<Recordings> recordings = device.ok()
+                                                    ? Record(**device, options.iterations)
+                                                    : absl::StatusOr<Recordings>(device.status());
+  if (!recordings.ok()) {
+    Print(console.err, "coppice bench record: {}\n", MessageOf(recordings.status()));
+    return kExitDevice;
+  }
+  const double record_us = Median(recordings->record_ns) / 1e3;
+  const double driver_us = Median(recordings->driver_ns) / 1e3;
+  const double own_us = Median(recordings->own_ns) / 1e3;
+  if (options.json) {
+    const nlohmann::ordered_json json = {
+        {"nodes", recordings->nodes}, {"record_us_p50", record_us},
+        {"driver_us_p50", driver_us}, {"device_syncs", recordings->device_syncs},
+        {"own_us_p50", own_us},       {"recordings", options.iterations},
+        {"device", (*device)->kind()}};
+    Print(console.out, "{}\n", json.dump(2));
+    return kExitOk;
+  }
+  const auto row = [&](const char* label, const std::string& value) {
+    Print(console.out, "  {:<22}{}\n", label, value);
+  };
+  row("device", fmt::format("{}: {}", (*device)->kind(), (*device)->Name()));
+  row("graphs", fmt::format("{} of {} nodes each", options.iterations, recordings->nodes));
+  row("to record one", fmt::format("{:.1f} us (median)", record_us));
+  row("call that recorded",
+      fmt::format("{:.1f} us in the driver, {:.1f} us beyond it (medians)", driver_us, own_us));
+  row("device-wide syncs", fmt::format("{}", recordings->device_syncs));
+  return kExitOk;
+}
+
+}  // namespace coppice

@@ -1,0 +1,67 @@
+// What a trace says of each bucket, in numbers.
+//
+// Units: bytes, nanoseconds, elements. Threads: one at a time per tally.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+
+#include "tools/prof/pool_trace.h"
+#include "tools/prof/prof.h"
+
+namespace coppice {
+
+struct BucketFigures {
+  int bucket = -1;                          // Place in PoolTrace::buckets; -1: calls of none.
+  std::array<int64_t, kPathCount> paths{};  // Calls, by Path.
+  int64_t real_elements = 0;
+  int64_t padded_elements = 0;
+  int64_t recorded = 0;         // Graphs that there ever were ...
+  int64_t evicted = 0;          // ... and of them, those that are gone.
+  int64_t height = 0;           // Of the highest plan.
+  int64_t bound = 0;            // Of the plan with the highest bound.
+  int64_t exec_bytes = 0;       // Of graphs that are not gone; an estimate.
+  int64_t record_ns = 0;        // Of all graphs together.
+  int64_t used_bytes = 0;       // Bytes of the lane's node window in any plan ...
+  int64_t exclusive_bytes = 0;  // ... and of them, those in no other bucket's.
+
+  int64_t on(Path path) const { return paths[static_cast<size_t>(path)]; }
+  int64_t calls() const;
+  int64_t eager() const { return on(Path::kEager) + on(Path::kWarmUp); }
+  int64_t shared_bytes() const { return used_bytes - exclusive_bytes; }
+  double padded_share_pct() const;  // Of the staged elements, those that are padding.
+};
+
+// Collects them while a trace is read.
+class BucketTally {
+ public:
+  void Add(const TraceEvent& event);
+
+  // One per bucket of `trace`, in its order.
+  std::vector<BucketFigures> Finish(const PoolTrace& trace);
+
+  // Calls that had no bucket. Valid at any time.
+  const BucketFigures& unbucketed() const { return unbucketed_; }
+
+ private:
+  BucketFigures unbucketed_;
+  std::vector<BucketFigures> buckets_;
+  std::vector<char> evicted_;  // By place in PoolTrace::nodes.
+};
+
+// a + b, or the largest number.
+int64_t AddUpTo(int64_t a, int64_t b);
+
+// Sorts as `order` says; ties by the bucket's place.
+void Sort(const PoolTrace& trace, BucketOrder order, std::vector<BucketFigures>& figures);
+
+nlohmann::ordered_json ToJson(const PoolTrace& trace, const BucketFigures& figures);
+
+// Rows for people, one per bucket.
+std::string FormatBuckets(const PoolTrace& trace, const std::vector<BucketFigures>& figures);
+
+}  // namespace coppice

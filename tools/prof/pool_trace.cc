@@ -1,0 +1,484 @@
+// Definitions are parsed as JSON; events, of which there are millions, by hand.
+
+#include "tools/prof/pool_trace.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nlohmann/json.hpp"
+
+#include "coppice/base/status.h"
+#include "coppice/base/units.h"
+
+#include "tools/support/text_file.h"
+
+namespace coppice {
+namespace {
+
+// So many bytes, elements or nanoseconds nothing has; sums of a few stay far from overflow.
+constexpr int64_t kNumberMax = int64_t{1} << 53;
+constexpr int64_t kLanesMax = 4096;
+constexpr size_t kLineBytesMax = 256 * kMiB;
+
+// What follows time, name and lane in an event, a letter per value: c call, o other call, b bucket
+// or -1, n node or -1, N node, p path, r reason, k kind of memory, x and y the numbers.
+struct EventForm {
+  TraceEventKind kind;
+  std::string_view values;
+};
+
+constexpr std::array kEventForms = {
+    EventForm{TraceEventKind::kCall, "cbnprxy"}, EventForm{TraceEventKind::kRecord, "N"},
+    EventForm{TraceEventKind::kEvict, "N"},      EventForm{TraceEventKind::kBytes, "kxy"},
+    EventForm{TraceEventKind::kOutputs, "cn"},   EventForm{TraceEventKind::kUse, "co"},
+    EventForm{TraceEventKind::kRelease, "c"},    EventForm{TraceEventKind::kExpire, "co"},
+    EventForm{TraceEventKind::kSuspend, ""},     EventForm{TraceEventKind::kResume, ""},
+    EventForm{TraceEventKind::kDropped, "x"},    EventForm{TraceEventKind::kEnd, ""}};
+static_assert(kEventForms.size() == kTraceEventKindCount);
+
+// Sets `value` to the enumerator called `name`; false if there is none.
+template <typename Enum>
+bool FindNamed(std::string_view name, int count, Enum& value) {
+  for (int i = 0; i < count; ++i) {
+    if (name != NameOf(static_cast<Enum>(i))) continue;
+    value = static_cast<Enum>(i);
+    return true;
+  }
+  return false;
+}
+
+// Takes the tokens of one line.
+class Scanner {
+ public:
+  explicit Scanner(std::string_view line) : rest_(line) {}
+
+  bool Take(char token) {
+    SkipSpace();
+    if (!rest_.starts_with(token)) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+
+  bool TakeInteger(int64_t least, int64_t& value) {
+    SkipSpace();
+    const char* const last = rest_.data() + rest_.size();
+    const auto [end, error] = std::from_chars(rest_.data(), last, value);
+    if (error != std::errc() || value < least || value > kNumberMax) return false;
+    // 1.5 and 1e3 are no whole numbers, and 01 is no number of JSON.
+    if (end != last && (*end == '.' || *end == 'e' || *end == 'E')) return false;
+    const char* const digits = rest_.data() + (rest_.front() == '-' ? 1 : 0);
+    if (*digits == '0' && end - digits > 1) return false;
+    rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
+    return true;
+  }
+
+  // No name that a trace has needs an escape.
+  bool TakeText(std::string_view& text) {
+    if (!Take('"')) return false;
+    const size_t end = rest_.find('"');
+    if (end == std::string_view::npos) return false;
+    text = rest_.substr(0, end);
+    rest_.remove_prefix(end + 1);
+    return true;
+  }
+
+  bool AtEnd() {
+    SkipSpace();
+    return rest_.empty();
+  }
+  std::string_view rest() const { return rest_; }
+
+ private:
+  void SkipSpace() {
+    while (!rest_.empty() && (rest_.front() == ' ' || rest_.front() == '\t'))
+      rest_.remove_prefix(1);
+  }
+
+  std::string_view rest_;
+};
+
+using Json = nlohmann::json;
+
+bool IsWhole(const Json& value, int64_t least) {
+  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{kNumberMax}) return false;
+  return value.is_number_integer() && value.get<int64_t>() >= least &&
+         value.get<int64_t>() <= kNumberMax;
+}
+
+// Reads the fields of a definition; what is wrong with the first bad one stays in `wrong`.
+class Fields {
+ public:
+  explicit Fields(const Json& object) : object_(object) {}
+
+  int64_t Integer(const char* key, int64_t least, int64_t most = kNumberMax) {
+    const Json* value = Find(key);
+    if (value != nullptr && IsWhole(*value, least) && value->get<int64_t>() <= most)
+      return value->get<int64_t>();
+    Refuse(key, fmt::format("a whole number from {} to {}", least, most));
+    return least;
+  }
+
+  std::string Text(const char* key) {
+    const Json* value = Find(key);
+    if (value != nullptr && value->is_string()) return value->get<std::string>();
+    Refuse(key, "a text");
+    return {};
+  }
+
+  // The list under `key`, or an empty one.
+  const Json& List(const char* key, const char* of) {
+    static const Json kEmpty = Json::array();
+    const Json* value = Find(key);
+    if (value != nullptr && value->is_array()) return *value;
+    Refuse(key, fmt::format("a list of {}", of));
+    return kEmpty;
+  }
+
+  std::vector<int64_t> Integers(const char* key) {
+    std::vector<int64_t> values;
+    for (const Json& value : List(key, "whole numbers")) {
+      if (!IsWhole(value, 0)) {
+        Refuse(key, "a list of whole numbers");
+        return {};
+      }
+      values.push_back(value.get<int64_t>());
+    }
+    return values;
+  }
+
+  void Refuse(const char* key, const std::string& wanted) {
+    if (wrong_.empty()) wrong_ = fmt::format("'{}' is not {}", key, wanted);
+  }
+  const std::string& wrong() const { return wrong_; }
+
+ private:
+  const Json* Find(const char* key) const {
+    const auto found = object_.find(key);
+    return found == object_.end() ? nullptr : &*found;
+  }
+
+  const Json& object_;
+  std::string wrong_;
+};
+
+bool ParseLifetime(const Json& bounds, Buffer& buffer) {
+  if (!bounds.is_array() || bounds.empty() || bounds.size() % 2 != 0) return false;
+  int64_t least = 0;
+  for (size_t i = 0; i < bounds.size(); i += 2) {
+    if (!IsWhole(bounds[i], least) || !IsWhole(bounds[i + 1], bounds[i].get<int64_t>() + 1))
+      return false;
+    buffer.lifetime.push_back({bounds[i].get<int64_t>(), bounds[i + 1].get<int64_t>()});
+    least = buffer.lifetime.back().upper;
+  }
+  return true;
+}
+
+bool ParseBuffer(const Json& row, TracedNode& node) {
+  if (!row.is_array() || row.size() != 4 || !IsWhole(row[0], 0) || !IsWhole(row[1], 1) ||
+      !IsWhole(row[2], -1)) {
+    return false;
+  }
+  Buffer& buffer = node.buffers.emplace_back();
+  buffer.alignment = 1;
+  buffer.bytes = row[1].get<int64_t>();
+  node.offsets.push_back(row[0].get<int64_t>());
+  node.outputs.push_back(row[2].get<int64_t>());
+  return ParseLifetime(row[3], buffer);
+}
+
+void ParseAround(Fields& fields, TracedNode& node) {
+  for (const Json& region : fields.List("around", "regions")) {
+    if (!region.is_array() || region.size() != 2 || !IsWhole(region[0], 0) ||
+        !IsWhole(region[1], 1)) {
+      fields.Refuse("around", "a list of [offset, bytes]");
+      return;
+    }
+    const int64_t offset = region[0].get<int64_t>();
+    node.around.push_back({offset, offset + region[1].get<int64_t>()});
+  }
+}
+
+// The place of each number that a file gives to things of one sort.
+class Places {
+ public:
+  // False if the number is taken.
+  bool Add(int64_t id) { return places_.emplace(id, static_cast<int>(places_.size())).second; }
+  // -1 if there is none.
+  int Find(int64_t id) const {
+    const auto found = places_.find(id);
+    return found == places_.end() ? -1 : found->second;
+  }
+
+ private:
+  absl::flat_hash_map<int64_t, int> places_;
+};
+
+class TraceParser {
+ public:
+  using OnEvent = absl::FunctionRef<void(const PoolTrace&, const TraceEvent&)>;
+
+  TraceParser(const std::string& name, OnEvent on_event) : name_(name), on_event_(on_event) {}
+
+  // `whole`: the line ends in a newline.
+  absl::Status ParseLine(std::string_view line, bool whole) {
+    ++line_;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const absl::Status status = ParseAny(line);
+    // A session that was killed leaves half a line; one that is whole but for its newline is read.
+    if (status.ok() || whole) return status;
+    return Error("the line is cut off: " + Quote(line),
+                 "remove it; what comes before is a trace without an end");
+  }
+
+  absl::StatusOr<PoolTrace> Finish() {
+    if (line_ == 0) {
+      line_ = 1;
+      return Error("the file is empty", "give a file that SessionOptions::trace wrote");
+    }
+    return std::move(trace_);
+  }
+
+  absl::Status Error(const std::string& what, const std::string& remedy) const {
+    return InvalidArgument("{}:{}: {}; {}", name_, line_, what, remedy);
+  }
+
+ private:
+  absl::Status ParseAny(std::string_view line) {
+    if (trace_.ended) return Error("the line comes after the end", "keep one session per file");
+    if (line_ > 1 && line.starts_with('[')) return ParseEvent(line);
+    const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object())
+      return Error("the line is no event and no definition: " + Quote(line),
+                   "give a file that SessionOptions::trace wrote");
+    Fields fields(object);
+    if (line_ == 1) {
+      ParseHeader(fields);
+    } else if (object.contains("node")) {
+      ParseNode(fields);
+    } else if (object.contains("bucket")) {
+      ParseBucket(fields);
+    } else if (object.contains("program")) {
+      ParseProgram(fields);
+    } else {
+      return Error("the definition is of no program, bucket or node",
+                   fmt::format("give a trace of the schema {}", kPoolTraceSchema));
+    }
+    if (fields.wrong().empty()) return absl::OkStatus();
+    return Error(fields.wrong(), fmt::format("give a trace of the schema {}", kPoolTraceSchema));
+  }
+
+  void ParseHeader(Fields& fields) {
+    if (const std::string schema = fields.Text("schema"); schema != kPoolTraceSchema)
+      fields.Refuse("schema", fmt::format("{} but {}", kPoolTraceSchema, Quote(schema)));
+    trace_.device = fields.Text("device");
+    trace_.lanes = static_cast<int>(fields.Integer("lanes", 1, kLanesMax));
+    trace_.granularity = fields.Integer("granularity", 1);
+    trace_.budget = fields.Integer("budget", 0);
+  }
+
+  void ParseProgram(Fields& fields) {
+    TracedProgram& program = trace_.programs.emplace_back();
+    program.id = fields.Integer("program", 0);
+    program.name = fields.Text("name");
+    program.variant = fields.Text("variant");
+    for (const Json& symbol : fields.List("symbols", "texts")) {
+      if (!symbol.is_string()) return fields.Refuse("symbols", "a list of texts");
+      program.symbols.push_back(symbol.get<std::string>());
+    }
+    if (!programs_.Add(program.id)) fields.Refuse("program", "a number of its own");
+  }
+
+  void ParseBucket(Fields& fields) {
+    TracedBucket& bucket = trace_.buckets.emplace_back();
+    bucket.id = fields.Integer("bucket", 0);
+    bucket.program = programs_.Find(fields.Integer("program", 0));
+    if (bucket.program < 0) fields.Refuse("program", "a program defined above");
+    bucket.lane = static_cast<int>(fields.Integer("lane", 0, trace_.lanes - 1));
+    bucket.extents = fields.Integers("extents");
+    if (!buckets_.Add(bucket.id)) fields.Refuse("bucket", "a number of its own");
+  }
+
+  void ParseNode(Fields& fields) {
+    TracedNode& node = trace_.nodes.emplace_back();
+    node.line = line_;
+    node.id = fields.Integer("node", 0);
+    node.bucket = buckets_.Find(fields.Integer("bucket", 0));
+    if (node.bucket < 0) fields.Refuse("bucket", "a bucket defined above");
+    node.height = fields.Integer("height", 0);
+    node.bound = fields.Integer("live", 0);
+    node.method = fields.Text("method");
+    node.graph_nodes = fields.Integer("graph_nodes", 0);
+    node.exec_bytes = fields.Integer("exec_bytes", 0);
+    node.record_ns = fields.Integer("record_ns", 0);
+    if (!FindNamed(fields.Text("reason"), kReasonCount, node.reason))
+      fields.Refuse("reason", "a reason");
+    ParseAround(fields, node);
+    const Json& rows = fields.List("buffers", "buffers");
+    node.buffers.reserve(rows.size());
+    node.offsets.reserve(rows.size());
+    node.outputs.reserve(rows.size());
+    for (const Json& row : rows) {
+      if (!ParseBuffer(row, node))
+        return fields.Refuse("buffers", "a list of [offset, bytes, output, [lower, upper, ...]]");
+    }
+    if (!nodes_.Add(node.id)) fields.Refuse("node", "a number of its own");
+  }
+
+  absl::Status ParseEvent(std::string_view line) {
+    Scanner scanner(line);
+    TraceEvent event;
+    std::string_view name;
+    int64_t lane = -1;
+    const bool opened = scanner.Take('[') && scanner.TakeInteger(0, event.time_ns) &&
+                        scanner.Take(',') && scanner.TakeText(name);
+    if (!opened) return BadEvent("an event begins with [nanoseconds, \"name\", lane", scanner);
+    if (!FindNamed(name, kTraceEventKindCount, event.kind))
+      return Error(fmt::format("the schema {} has no event {}", kPoolTraceSchema, Quote(name)),
+                   "read the trace with the coppice that wrote it");
+    const bool laned = scanner.Take(',') && scanner.TakeInteger(-1, lane) && lane < trace_.lanes;
+    const EventForm& form = kEventForms[static_cast<size_t>(event.kind)];
+    // Calls are numbered per lane.
+    if (!laned || (lane < 0 && form.values.starts_with('c')))
+      return BadEvent(fmt::format("'{}' names no lane of {}", name, trace_.lanes), scanner);
+    event.lane = static_cast<int>(lane);
+    event.line = line_;
+    for (size_t i = 0; i < form.values.size(); ++i) {
+      if (!scanner.Take(',') || !TakeValue(form.values[i], scanner, event))
+        return BadEvent(fmt::format("value {} of '{}' is wrong", i + 4, name), scanner);
+    }
+    if (!scanner.Take(']') || !scanner.AtEnd())
+      return BadEvent(fmt::format("'{}' has {} values", name, form.values.size() + 3), scanner);
+    Account(event);
+    return absl::OkStatus();
+  }
+
+  bool TakeValue(char letter, Scanner& scanner, TraceEvent& event) const {
+    std::string_view name;
+    switch (letter) {
+      case 'c':
+        return scanner.TakeInteger(1, event.call);
+      case 'o':
+        return scanner.TakeInteger(1, event.other_call);
+      case 'b':
+        return TakePlace(buckets_, scanner, event.bucket);
+      case 'n':
+        return TakePlace(nodes_, scanner, event.node);
+      case 'N':
+        return TakePlace(nodes_, scanner, event.node) && event.node >= 0;
+      case 'p':
+        return scanner.TakeText(name) && FindNamed(name, kPathCount, event.path);
+      case 'r':
+        return scanner.TakeText(name) && FindNamed(name, kReasonCount, event.reason);
+      case 'k':
+        return scanner.TakeText(name) && FindNamed(name, kMemoryKindCount, event.memory);
+      case 'x':
+        return scanner.TakeInteger(0, event.first);
+      default:
+        return scanner.TakeInteger(0, event.second);
+    }
+  }
+
+  static bool TakePlace(const Places& places, Scanner& scanner, int& place) {
+    int64_t id = 0;
+    if (!scanner.TakeInteger(-1, id)) return false;
+    place = id < 0 ? -1 : places.Find(id);
+    return id < 0 || place >= 0;
+  }
+
+  absl::Status BadEvent(const std::string& what, const Scanner& scanner) const {
+    return Error(fmt::format("{}, at {}", what, Quote(scanner.rest())),
+                 fmt::format("give a trace of the schema {}", kPoolTraceSchema));
+  }
+
+  void Account(const TraceEvent& event) {
+    ++trace_.events;
+    trace_.last_ns = std::max(trace_.last_ns, event.time_ns);
+    if (event.kind == TraceEventKind::kDropped)
+      trace_.dropped = std::min(trace_.dropped + event.first, kNumberMax);
+    if (event.kind == TraceEventKind::kEnd) trace_.ended = true;
+    on_event_(trace_, event);
+  }
+
+  const std::string& name_;
+  OnEvent on_event_;
+  PoolTrace trace_;
+  Places programs_;
+  Places buckets_;
+  Places nodes_;
+  int64_t line_ = 0;
+};
+
+// Cuts the file into lines.
+absl::Status ParseFile(std::ifstream& file, TraceParser& parser) {
+  std::string text;  // From the beginning of a line.
+  std::vector<char> block(1 << 20);
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())), file.gcount() > 0) {
+    const size_t seen = text.size();
+    text.append(block.data(), static_cast<size_t>(file.gcount()));
+    size_t begin = 0;
+    for (size_t end = text.find('\n', seen); end != std::string::npos;
+         end = text.find('\n', begin)) {
+      COPPICE_RETURN_IF_ERROR(
+          parser.ParseLine(std::string_view(text).substr(begin, end - begin), /*whole=*/true));
+      begin = end + 1;
+    }
+    text.erase(0, begin);
+    if (text.size() > kLineBytesMax)
+      return parser.Error("the line after this one is longer than 256 MiB", "give a trace file");
+  }
+  if (file.bad()) return parser.Error("the file cannot be read further", "check the disk");
+  return text.empty() ? absl::OkStatus() : parser.ParseLine(text, /*whole=*/false);
+}
+
+}  // namespace
+
+std::string LabelOf(const TracedProgram& program) {
+  return program.variant.empty() ? program.name : program.name + "/" + program.variant;
+}
+
+std::string LabelOf(const TracedBucket& bucket) {
+  return bucket.extents.empty() ? "-" : fmt::format("{}", fmt::join(bucket.extents, "x"));
+}
+
+std::vector<AddressRange> FootprintOf(const TracedNode& node) {
+  std::vector<AddressRange> ranges;
+  for (size_t i = 0; i < node.buffers.size(); ++i)
+    ranges.push_back({node.offsets[i], node.offsets[i] + node.buffers[i].bytes});
+  Normalize(ranges);
+  return ranges;
+}
+
+std::vector<AddressRange> OutputRangesOf(const TracedNode& node) {
+  std::vector<AddressRange> ranges;
+  for (size_t i = 0; i < node.buffers.size(); ++i) {
+    if (node.outputs[i] >= 0)
+      ranges.push_back({node.offsets[i], node.offsets[i] + node.buffers[i].bytes});
+  }
+  return ranges;
+}
+
+absl::StatusOr<PoolTrace> ReadPoolTrace(
+    const std::string& path,
+    absl::FunctionRef<void(const PoolTrace&, const TraceEvent&)> on_event) {
+  const auto error = [&](const char* what) {
+    return InvalidArgument("{}: {}; give the path of a trace file", path, what);
+  };
+  std::error_code code;
+  if (std::filesystem::is_directory(path, code)) return error("this is a directory");
+  if (!std::filesystem::exists(path, code)) return error("there is no such file");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return error("the file cannot be opened");
+  TraceParser parser(path, on_event);
+  COPPICE_RETURN_IF_ERROR(ParseFile(file, parser));
+  return parser.Finish();
+}
+
+}  // namespace coppice

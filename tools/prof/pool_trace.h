@@ -1,0 +1,119 @@
+// Reads the trace file of a session (coppice/graphs/trace.h) line by line.
+//
+// What a trace defines is kept; what happened is handed on event by event, so that a view holds
+// only what it needs of a long trace. Programs, buckets and nodes are named by their place in
+// PoolTrace, not by the number that the file gives them.
+//
+// Units: bytes, nanoseconds, elements, steps; addresses are offsets in a lane's node window.
+// Threads: plain values.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/allocator/memory_usage.h"
+#include "coppice/allocator/plan.h"
+#include "coppice/graphs/reason.h"
+#include "coppice/graphs/trace.h"
+
+#include "tools/prof/address_range.h"
+
+namespace coppice {
+
+inline constexpr const char* kPoolTraceSchema = "coppice.trace/1";
+
+struct TracedProgram {
+  int64_t id = 0;
+  std::string name;
+  std::string variant;
+  std::vector<std::string> symbols;
+};
+
+struct TracedBucket {
+  int64_t id = 0;
+  int program = 0;  // Place in PoolTrace::programs.
+  int lane = 0;
+  std::vector<int64_t> extents;
+};
+
+struct TracedNode {
+  int64_t id = 0;
+  int64_t line = 0;  // Of its definition.
+  int bucket = 0;    // Place in PoolTrace::buckets.
+  int64_t height = 0;
+  int64_t bound = 0;  // Most bytes live at once, those around it included.
+  std::string method;
+  Reason reason = Reason::kNone;
+  int64_t graph_nodes = 0;
+  int64_t exec_bytes = 0;  // An estimate.
+  int64_t record_ns = 0;
+  std::vector<AddressRange> around;
+  std::vector<Buffer> buffers;   // Alignment 1: a trace does not say it.
+  std::vector<int64_t> offsets;  // One per buffer.
+  std::vector<int64_t> outputs;  // One per buffer: the output that it is, or -1.
+};
+
+// One event. Fields that its kind does not have are as here.
+struct TraceEvent {
+  TraceEventKind kind = TraceEventKind::kEnd;
+  MemoryKind memory = MemoryKind::kNodes;
+  Path path = Path::kReplay;
+  Reason reason = Reason::kNone;
+  int lane = -1;
+  int bucket = -1;  // Place in PoolTrace::buckets.
+  int node = -1;    // Place in PoolTrace::nodes.
+  int64_t time_ns = 0;
+  int64_t line = 0;
+  int64_t call = 0;
+  int64_t other_call = 0;
+  int64_t first = 0;   // Real elements, bytes of the kind, or count.
+  int64_t second = 0;  // Padded elements, or bytes of all kinds.
+};
+
+struct PoolTrace {
+  std::string device;
+  int lanes = 0;
+  int64_t granularity = 0;
+  int64_t budget = 0;  // 0: none.
+  std::vector<TracedProgram> programs;
+  std::vector<TracedBucket> buckets;
+  std::vector<TracedNode> nodes;
+  int64_t events = 0;
+  int64_t dropped = 0;  // Events that the file says were lost.
+  int64_t last_ns = 0;  // The latest time of any event.
+  bool ended = false;   // False: the session was still running, or ended badly.
+
+  // The lane of a node.
+  int LaneOf(const TracedNode& node) const {
+    return buckets[static_cast<size_t>(node.bucket)].lane;
+  }
+};
+
+// "name", or "name/variant".
+std::string LabelOf(const TracedProgram& program);
+
+// "8", or "8x128"; "-" for a bucket without extents.
+std::string LabelOf(const TracedBucket& bucket);
+
+// Bytes that the node writes: sorted, disjoint, not touching.
+std::vector<AddressRange> FootprintOf(const TracedNode& node);
+
+// The buffers that its outputs lie in, in the order of `buffers`.
+std::vector<AddressRange> OutputRangesOf(const TracedNode& node);
+
+// Reads the file at `path` and calls `on_event` for each event, in the order of the file; what the
+// event names is defined in the trace it gets. A file without `end` is read all the same.
+//
+// Errors: kInvalidArgument  the file cannot be read, or a line is none of this schema: `file:line:
+//                           what; what to do`. Events before that line were handed on.
+// Cost: O(file); keeps the definitions and the longest line.
+absl::StatusOr<PoolTrace> ReadPoolTrace(
+    const std::string& path, absl::FunctionRef<void(const PoolTrace&, const TraceEvent&)> on_event);
+
+}  // namespace coppice

@@ -1,0 +1,77 @@
+// What the subcommands of `coppice prof` share.
+
+#include "tools/prof/prof.h"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
+#include "coppice/base/status.h"
+
+#include "tools/support/text_file.h"
+
+namespace coppice {
+
+const char* NameOf(BucketOrder order) {
+  static constexpr std::array kNames = {"id",     "calls",     "replays", "eager", "padding",
+                                        "height", "exclusive", "shared",  "exec",  "record"};
+  static_assert(kNames.size() == kBucketOrderCount);
+  return kNames[static_cast<size_t>(order)];
+}
+
+absl::StatusOr<BucketOrder> ParseBucketOrder(const std::string& text) {
+  std::vector<const char*> names;
+  for (int i = 0; i < kBucketOrderCount; ++i) {
+    names.push_back(NameOf(static_cast<BucketOrder>(i)));
+    if (text == names.back()) return static_cast<BucketOrder>(i);
+  }
+  return InvalidArgument("'{}' is no order; give one of {}", text, fmt::join(names, ", "));
+}
+
+absl::StatusOr<int64_t> ParseBucketId(const std::string& text) {
+  int64_t id = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, id);
+  if (error == std::errc() && end == last && id >= 0) return id;
+  return InvalidArgument("'{}' is no bucket; give a number that `coppice prof buckets` lists",
+                         text);
+}
+
+ExitCode FailProf(const Console& console, const absl::Status& status, ExitCode code) {
+  Print(console.err, "coppice prof: {}\n", MessageOf(status));
+  return code;
+}
+
+std::string Dump(const nlohmann::ordered_json& json) {
+  // A name may hold bytes that are not UTF-8.
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+absl::StatusOr<std::vector<bool>> ChoosePrograms(const PoolTrace& trace, const std::string& name) {
+  std::vector<bool> chosen;
+  std::vector<std::string> labels;
+  for (const TracedProgram& program : trace.programs) {
+    labels.push_back(LabelOf(program));
+    chosen.push_back(name.empty() || name == program.name || name == labels.back());
+  }
+  if (name.empty() || std::find(chosen.begin(), chosen.end(), true) != chosen.end()) return chosen;
+  return InvalidArgument("no program of the trace is called {}; there are: {}", Quote(name),
+                         fmt::join(labels, ", "));
+}
+
+std::string NoteGaps(const PoolTrace& trace) {
+  std::string note;
+  if (trace.dropped > 0) {
+    note += fmt::format(
+        "note: {} events were dropped because a ring was full, so counts are too low; make "
+        "TraceOptions::events_per_lane larger, or wait_when_full\n",
+        trace.dropped);
+  }
+  if (!trace.ended) note += "note: the trace has no end: the session still ran, or ended badly\n";
+  return note;
+}
+
+}  // namespace coppice

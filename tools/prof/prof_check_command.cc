@@ -1,0 +1,69 @@
+// `coppice prof check`: findings for people and for programs.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+
+#include "tools/prof/prof.h"
+#include "tools/prof/prof_check.h"
+
+namespace coppice {
+namespace {
+
+std::string FindingsJson(const PoolTrace& trace, const TraceFindings& found, size_t shown) {
+  nlohmann::ordered_json findings = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < shown; ++i) {
+    const TraceFinding& finding = found.findings[i];
+    nlohmann::ordered_json numbers = nlohmann::ordered_json::object();
+    for (const auto& [name, number] : finding.numbers)
+      numbers[name] = number;
+    findings.push_back({{"kind", finding.kind},
+                        {"line", finding.line},
+                        {"what", finding.what},
+                        {"numbers", numbers}});
+  }
+  return Dump({{"schema", kPoolTraceSchema},
+               {"ended", trace.ended},
+               {"events", trace.events},
+               {"dropped_events", trace.dropped},
+               {"count", found.count},
+               {"counts", found.counts},
+               {"findings", findings}});
+}
+
+std::string FindingsText(const PoolTrace& trace,
+                         const std::string& name,
+                         const TraceFindings& found,
+                         size_t shown) {
+  std::string text = NoteGaps(trace);
+  if (trace.dropped > 0) text += "note: what depends on dropped events is not judged\n";
+  for (size_t i = 0; i < shown; ++i) {
+    const TraceFinding& finding = found.findings[i];
+    text += fmt::format("{}:{}: {}: {}\n", name, finding.line, finding.kind, finding.what);
+  }
+  if (static_cast<int64_t>(shown) < found.count)
+    text += fmt::format("and {} more; see --limit\n", found.count - static_cast<int64_t>(shown));
+  return text + fmt::format("{} findings in {} events of {} graphs on {} lanes\n", found.count,
+                            trace.events, trace.nodes.size(), trace.lanes);
+}
+
+}  // namespace
+
+ExitCode ProfCheck(const ProfOptions& options, const Console& console) {
+  std::vector<TraceEvent> events;
+  const absl::StatusOr<PoolTrace> trace = ReadPoolTrace(
+      options.trace, [&](const PoolTrace&, const TraceEvent& event) { events.push_back(event); });
+  if (!trace.ok()) return FailProf(console, trace.status());
+  const TraceFindings found = CheckTrace(*trace, std::move(events), options.strict);
+  const int64_t limit = options.limit > 0 ? options.limit : kProfLinesDefault;
+  const size_t shown = std::min(found.findings.size(), static_cast<size_t>(limit));
+  Print(console.out, "{}",
+        options.json ? FindingsJson(*trace, found, shown)
+                     : FindingsText(*trace, options.trace, found, shown));
+  return found.count == 0 ? kExitOk : kExitMismatch;
+}
+
+}  // namespace coppice

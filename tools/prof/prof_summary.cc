@@ -1,0 +1,219 @@
+// The whole trace on one page.
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "fmt/format.h"
+
+#include "coppice/base/status.h"
+
+#include "tools/prof/bucket_figures.h"
+#include "tools/prof/prof.h"
+#include "tools/support/byte_text.h"
+#include "tools/support/text_table.h"
+
+namespace coppice {
+namespace {
+
+constexpr size_t kTopBuckets = 10;
+
+const char* MeaningOf(MemoryKind kind) {
+  switch (kind) {
+    case MemoryKind::kNodes:
+      return "mapped for graphs, whose plans share it";
+    case MemoryKind::kEager:
+      return "mapped for warm-up and eager runs, and their leases";
+    case MemoryKind::kStaging:
+      return "mapped for padded inputs and parameters";
+    case MemoryKind::kCopyOut:
+      return "mapped for outputs that are copied out";
+    case MemoryKind::kWorkspace:
+      return "mapped for libraries";
+    case MemoryKind::kConstants:
+      return "mapped for constants";
+    case MemoryKind::kSpare:
+      return "kept for the next growth";
+    case MemoryKind::kIncluded:
+      return "of graphs in the application's captures";
+    case MemoryKind::kGraphs:
+      return "executable graphs in the driver, an estimate";
+    case MemoryKind::kExternal:
+      return "reported by the application";
+  }
+  return "?";
+}
+
+// One account of bytes over time. Events of several lanes need not come in order of time.
+struct Account {
+  int64_t at_end = 0;
+  int64_t peak = 0;
+  int64_t set_ns = 0;
+
+  void Set(int64_t time_ns, int64_t bytes) {
+    peak = std::max(peak, bytes);
+    if (time_ns < set_ns) return;
+    at_end = bytes;
+    set_ns = time_ns;
+  }
+};
+
+struct Summary {
+  PoolTrace trace;
+  std::array<Account, kMemoryKindCount> kinds{};
+  Account total;
+  BucketFigures calls;  // Of all buckets and of none.
+  std::vector<BucketFigures> buckets;
+  std::vector<int64_t> program_calls;
+  int64_t suspends = 0;
+};
+
+void AddFigures(const BucketFigures& part, BucketFigures& sum) {
+  for (size_t i = 0; i < sum.paths.size(); ++i)
+    sum.paths[i] += part.paths[i];
+  sum.real_elements = AddUpTo(sum.real_elements, part.real_elements);
+  sum.padded_elements = AddUpTo(sum.padded_elements, part.padded_elements);
+  sum.exec_bytes = AddUpTo(sum.exec_bytes, part.exec_bytes);
+  sum.recorded += part.recorded;
+  sum.evicted += part.evicted;
+}
+
+absl::StatusOr<Summary> Summarize(const std::string& path) {
+  Summary summary;
+  BucketTally tally;
+  COPPICE_ASSIGN_OR_RETURN(
+      summary.trace, ReadPoolTrace(path, [&](const PoolTrace&, const TraceEvent& event) {
+        tally.Add(event);
+        if (event.kind == TraceEventKind::kBytes) {
+          summary.kinds[static_cast<size_t>(event.memory)].Set(event.time_ns, event.first);
+          summary.total.Set(event.time_ns, event.second);
+        }
+        if (event.kind == TraceEventKind::kSuspend) ++summary.suspends;
+      }));
+  AddFigures(tally.unbucketed(), summary.calls);
+  summary.buckets = tally.Finish(summary.trace);
+  summary.program_calls.resize(summary.trace.programs.size());
+  for (const BucketFigures& bucket : summary.buckets) {
+    AddFigures(bucket, summary.calls);
+    const TracedBucket& traced = summary.trace.buckets[static_cast<size_t>(bucket.bucket)];
+    summary.program_calls[static_cast<size_t>(traced.program)] += bucket.calls();
+  }
+  Sort(summary.trace, BucketOrder::kCalls, summary.buckets);
+  return summary;
+}
+
+nlohmann::ordered_json BytesJson(const Summary& summary) {
+  nlohmann::ordered_json kinds = nlohmann::ordered_json::object();
+  for (int i = 0; i < kMemoryKindCount; ++i) {
+    const MemoryKind kind = static_cast<MemoryKind>(i);
+    const Account& account = summary.kinds[static_cast<size_t>(i)];
+    kinds[NameOf(kind)] = {{"end_bytes", account.at_end},
+                           {"peak_bytes", account.peak},
+                           {"estimate", kind == MemoryKind::kGraphs},
+                           {"what", MeaningOf(kind)}};
+  }
+  return kinds;
+}
+
+std::string SummaryJson(const Summary& summary) {
+  const PoolTrace& trace = summary.trace;
+  nlohmann::ordered_json programs = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < trace.programs.size(); ++i) {
+    const TracedProgram& program = trace.programs[i];
+    programs.push_back({{"program", program.id},
+                        {"name", program.name},
+                        {"variant", program.variant},
+                        {"symbols", program.symbols},
+                        {"calls", summary.program_calls[i]}});
+  }
+  nlohmann::ordered_json paths = nlohmann::ordered_json::object();
+  for (int i = 0; i < kPathCount; ++i)
+    paths[NameOf(static_cast<Path>(i))] = summary.calls.paths[static_cast<size_t>(i)];
+  nlohmann::ordered_json top = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < std::min(kTopBuckets, summary.buckets.size()); ++i)
+    top.push_back(ToJson(trace, summary.buckets[i]));
+  return Dump({{"schema", kPoolTraceSchema},
+               {"device", trace.device},
+               {"lanes", trace.lanes},
+               {"granularity_bytes", trace.granularity},
+               {"budget_bytes", trace.budget},
+               {"ended", trace.ended},
+               {"last_ns", trace.last_ns},
+               {"events", trace.events},
+               {"dropped_events", trace.dropped},
+               {"programs", programs},
+               {"calls", summary.calls.calls()},
+               {"paths", paths},
+               {"real_elements", summary.calls.real_elements},
+               {"padded_elements", summary.calls.padded_elements},
+               {"padded_share_pct", summary.calls.padded_share_pct()},
+               {"bytes", BytesJson(summary)},
+               {"total_end_bytes", summary.total.at_end},
+               {"total_peak_bytes", summary.total.peak},
+               {"buckets", trace.buckets.size()},
+               {"graphs_recorded", summary.calls.recorded},
+               {"graphs_evicted", summary.calls.evicted},
+               {"exec_bytes_estimate", summary.calls.exec_bytes},
+               {"suspends", summary.suspends},
+               {"top_buckets", top}});
+}
+
+std::string FormatSession(const Summary& summary) {
+  const PoolTrace& trace = summary.trace;
+  TextTable table("ll", {});
+  table.Add({"device", trace.device});
+  table.Add({"lanes", fmt::format("{}, mapped in steps of {}", trace.lanes,
+                                  FormatBytes(trace.granularity))});
+  table.Add({"budget", trace.budget == 0 ? "none" : FormatBytes(trace.budget)});
+  table.Add({"events", fmt::format("{} in {:.3f} s, {} dropped", trace.events,
+                                   static_cast<double>(trace.last_ns) / 1e9, trace.dropped)});
+  for (size_t i = 0; i < trace.programs.size(); ++i) {
+    table.Add({"program",
+               fmt::format("{}: {} calls", LabelOf(trace.programs[i]), summary.program_calls[i])});
+  }
+  std::string paths;
+  for (int i = 0; i < kPathCount; ++i) {
+    paths += fmt::format("{}{} {}", i == 0 ? "" : ", ", NameOf(static_cast<Path>(i)),
+                         summary.calls.paths[static_cast<size_t>(i)]);
+  }
+  table.Add({"calls", fmt::format("{}: {}", summary.calls.calls(), paths)});
+  table.Add({"padded share",
+             fmt::format("{:.1f} % of {} staged elements", summary.calls.padded_share_pct(),
+                         summary.calls.padded_elements)});
+  table.Add({"graphs", fmt::format("{} recorded in {} buckets, {} evicted", summary.calls.recorded,
+                                   trace.buckets.size(), summary.calls.evicted)});
+  table.Add({"exec bytes", fmt::format("{}, an estimate", FormatBytes(summary.calls.exec_bytes))});
+  table.Add({"suspended", fmt::format("{} times", summary.suspends)});
+  return table.Format();
+}
+
+std::string FormatBytesByKind(const Summary& summary) {
+  TextTable table("lrrl", {"bytes", "at the end", "peak", ""});
+  for (int i = 0; i < kMemoryKindCount; ++i) {
+    const MemoryKind kind = static_cast<MemoryKind>(i);
+    const Account& account = summary.kinds[static_cast<size_t>(i)];
+    table.Add(
+        {NameOf(kind), FormatBytes(account.at_end), FormatBytes(account.peak), MeaningOf(kind)});
+  }
+  table.Add({"total", FormatBytes(summary.total.at_end), FormatBytes(summary.total.peak), ""});
+  return table.Format();
+}
+
+}  // namespace
+
+ExitCode ProfSummary(const ProfOptions& options, const Console& console) {
+  absl::StatusOr<Summary> summary = Summarize(options.trace);
+  if (!summary.ok()) return FailProf(console, summary.status());
+  if (options.json) {
+    Print(console.out, "{}", SummaryJson(*summary));
+    return kExitOk;
+  }
+  Print(console.out, "{}{}\n{}", NoteGaps(summary->trace), FormatSession(*summary),
+        FormatBytesByKind(*summary));
+  if (summary->buckets.size() > kTopBuckets) summary->buckets.resize(kTopBuckets);
+  Print(console.out, "\n{}", FormatBuckets(summary->trace, summary->buckets));
+  Print(console.out, "  * an estimate from a table\n");
+  return kExitOk;
+}
+
+}  // namespace coppice

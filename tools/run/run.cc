@@ -1,0 +1,278 @@
+// From options to an exit code: load the requests, open the device, replay, report.
+
+#include "tools/run/run.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
+#include "coppice/base/status.h"
+#include "coppice/base/units.h"
+#include "coppice/runtime/latency_model.h"
+
+#include "tools/run/batcher.h"
+#include "tools/run/replayer.h"
+#include "tools/support/console.h"
+#include "tools/support/progress.h"
+
+namespace coppice {
+namespace {
+
+constexpr int64_t kHostShrink = 8;
+constexpr int64_t kCudaShrink = 1;
+constexpr int64_t kContextTokens = 8192;  // Of the trace; the model's context is this / shrink.
+constexpr const char* kPrefillPolicy = "geometric:1.25:16";
+constexpr const char* kDecodePolicy = "ramp:1:4";
+
+// One step stands for `shrink` steps of the unshrunk trace. The two constants load the generated
+// traces so that batches of every size up to the slots occur.
+constexpr StepCost kStepCost = {.step_seconds = 0.006, .row_seconds = 0.0000125};
+
+// Projections by other instructions, in another order, round differently.
+constexpr double kCudaBound = 1e-3;
+
+struct Job {
+  std::vector<Request> requests;
+  std::string trace;
+  int64_t requests_cut = 0;
+  int64_t shrink = 1;
+  DecoderConfig config;
+  StepCost cost;
+  std::vector<bool> followed;
+};
+
+std::string NameOf(const VerifyScope& scope) {
+  if (scope.kind == VerifyScope::Kind::kSample) return fmt::format("sample:{}", scope.sample);
+  return scope.kind == VerifyScope::Kind::kAll ? "all" : "none";
+}
+
+absl::Status LoadRequests(const RunOptions& options, Job& job) {
+  if (options.trace.empty()) {
+    job.requests = GenerateRequests(options.generate, options.requests, options.seed);
+    job.trace = fmt::format("generated, {}", NameOf(options.generate));
+  } else {
+    COPPICE_ASSIGN_OR_RETURN(job.requests, ReadRequestTrace(options.trace, options.seed));
+    job.trace = options.trace;
+  }
+  if (options.limit > 0 && options.limit < static_cast<int64_t>(job.requests.size()))
+    job.requests.resize(static_cast<size_t>(options.limit));
+  return absl::OkStatus();
+}
+
+// Which requests the reference follows; a sample is spread evenly.
+std::vector<bool> Follow(const VerifyScope& scope, size_t requests) {
+  if (scope.kind != VerifyScope::Kind::kSample)
+    return std::vector<bool>(requests, scope.kind == VerifyScope::Kind::kAll);
+  std::vector<bool> followed(requests, false);
+  const size_t count = std::min(static_cast<size_t>(scope.sample), requests);
+  for (size_t i = 0; i < count; ++i)
+    followed[i * requests / count] = true;
+  return followed;
+}
+
+// Fits the requests to the model that suits the device.
+void SizeJob(const RunOptions& options, bool cuda, Job& job) {
+  job.shrink = options.shrink > 0 ? options.shrink : cuda ? kCudaShrink : kHostShrink;
+  job.config.slots = options.slots;
+  job.config.max_context = CeilDivide(kContextTokens, job.shrink);
+  job.requests_cut = FitRequests(job.shrink, job.config.max_context, job.requests);
+  const double shrink = static_cast<double>(job.shrink);
+  job.cost = {.step_seconds = kStepCost.step_seconds * shrink,
+              .row_seconds = kStepCost.row_seconds * shrink};
+  job.followed = Follow(options.verify, job.requests.size());
+}
+
+// A list that both programs share loses the buckets above a program's maximum; what is no number
+// stays, for Parse to name.
+std::string FitList(const std::string& text, int64_t maximum) {
+  std::vector<std::string> kept;
+  for (size_t start = 0; start <= text.size();) {
+    const size_t end = std::min(text.find(',', start), text.size());
+    const std::string part = text.substr(start, end - start);
+    int64_t bucket = 0;
+    const auto [rest, error] = std::from_chars(part.data(), part.data() + part.size(), bucket);
+    const bool above = error == std::errc() && *rest == '\0' && bucket > maximum;
+    if (!above) kept.push_back(part);
+    start = end + 1;
+  }
+  return kept.empty() ? fmt::format("{}", maximum) : fmt::format("{}", fmt::join(kept, ","));
+}
+
+absl::StatusOr<PaddingPolicy> ChoosePolicy(const RunOptions& options,
+                                           bool prefill,
+                                           int64_t maximum) {
+  const std::string& own = prefill ? options.prefill_policy : options.decode_policy;
+  if (!own.empty()) return PaddingPolicy::Parse(own, maximum);
+  if (!options.policy.empty())
+    return PaddingPolicy::Parse(FitList(options.policy, maximum), maximum);
+  return PaddingPolicy::Parse(prefill ? kPrefillPolicy : kDecodePolicy, maximum);
+}
+
+absl::Status ReplayTrace(const RunOptions& options,
+                         const Console& console,
+                         const Job& job,
+                         Replayer& replayer,
+                         RunReport& report) {
+  if (options.order) {
+    Progress progress(console.err, !options.quiet, "recording");
+    COPPICE_RETURN_IF_ERROR(replayer.Warm(
+        *options.order, [&](int64_t done, int64_t total) { progress.Update(done, total); }));
+  }
+  Progress progress(console.err, !options.quiet, "replaying");
+  Batcher batcher(job.requests, {.slots = job.config.slots, .cost = job.cost});
+  int64_t served = 0;
+  for (Step step; batcher.Next(step);) {
+    COPPICE_RETURN_IF_ERROR(replayer.Replay(step));
+    ++(step.prefill ? report.prefill_steps : report.decode_steps);
+    served += std::count_if(step.rows.begin(), step.rows.end(),
+                            [](const StepRow& row) { return row.last; });
+    progress.Update(served, static_cast<int64_t>(job.requests.size()));
+  }
+  report.virtual_seconds = batcher.clock_seconds();
+  return absl::OkStatus();
+}
+
+void DescribeJob(const RunOptions& options,
+                 const Device& device,
+                 const Job& job,
+                 RunReport& report) {
+  report.trace = job.trace;
+  report.device = device.kind();
+  report.device_name = device.Name();
+  report.shrink = job.shrink;
+  report.slots = job.config.slots;
+  report.max_context = job.config.max_context;
+  report.order = options.order ? NameOf(*options.order) : "";
+  report.seed = options.seed;
+  report.poison = options.poison;
+  report.requests = static_cast<int64_t>(job.requests.size());
+  report.requests_cut = job.requests_cut;
+  report.cost = job.cost;
+  report.verify = NameOf(options.verify);
+  report.verified_requests = std::count(job.followed.begin(), job.followed.end(), true);
+}
+
+void DescribeOutcome(const Device& device, const Replayer& replayer, RunReport& report) {
+  const Session& session = replayer.session();
+  const Pool& pool = session.pool();
+  report.stats = session.stats();
+  report.nodes = session.nodes();
+  report.pool = pool.usage();
+  for (int lane = 0; lane < pool.lanes(); ++lane) {
+    report.pool_mapped_bytes +=
+        device.ledger().MappedBytes(pool.base(lane, WindowKind::kNodes), pool.window_bytes());
+  }
+  report.prefill_buckets = replayer.replayed_buckets(/*prefill=*/true);
+  report.decode_buckets = replayer.replayed_buckets(/*prefill=*/false);
+  report.replay_host_ns = replayer.replay_host_ns();
+  report.driver_calls = device.ledger().calls();
+  report.modelled_driver_us = device.ledger().modelled_us();
+  report.latency_table = LatencyModel::Documented().name();
+  report.bound = replayer.verifier().bound();
+  report.verified_steps = replayer.verified_steps();
+  report.comparisons = replayer.verifier().comparisons();
+  report.mismatches = replayer.verifier().mismatches();
+  report.mismatch_lines = replayer.verifier().descriptions();
+  report.emulator_reports = device.reports();
+}
+
+// What can only fail because of the device.
+absl::StatusOr<RunReport> RunJob(const RunOptions& options,
+                                 const Console& console,
+                                 const Device& device,
+                                 const Job& job,
+                                 const std::pair<PaddingPolicy, PaddingPolicy>& policies) {
+  const auto start = std::chrono::steady_clock::now();
+  Decoder::Options model;
+  model.seed = options.seed;
+  COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder,
+                           Decoder::Create(device.driver(), job.config, model));
+  COPPICE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Replayer> replayer,
+      Replayer::Create(
+          device.context(), *decoder,
+          {.prefill_policy = policies.first,
+           .decode_policy = policies.second,
+           .followed = job.followed,
+           .poison = options.poison,
+           .seed = options.seed,
+           .bound = device.is_cuda() ? kCudaBound : 0,
+           .session = {.budget_bytes = options.budget_bytes,
+                       .trace = {.path = options.trace_out, .wait_when_full = true}}}));
+  RunReport report;
+  DescribeJob(options, device, job, report);
+  report.prefill_policy = policies.first.name();
+  report.decode_policy = policies.second.name();
+  COPPICE_RETURN_IF_ERROR(ReplayTrace(options, console, job, *replayer, report));
+  DescribeOutcome(device, *replayer, report);
+  report.trace_status = replayer->session().FlushTrace();
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
+  report.wall_seconds = wall.count();
+  return report;
+}
+
+// Before the work, because a file that cannot be made is no fault of the device.
+absl::Status CheckWritable(const std::string& path) {
+  if (path.empty() || std::ofstream(path, std::ios::app)) return absl::OkStatus();
+  return InvalidArgument("'{}' cannot be written; choose a file in a folder that can", path);
+}
+
+ExitCode Fail(const Console& console, const absl::Status& status, ExitCode code) {
+  Print(console.err, "coppice run: {}\n", MessageOf(status));
+  return code;
+}
+
+}  // namespace
+
+absl::StatusOr<VerifyScope> ParseVerifyScope(const std::string& text) {
+  if (text == "all") return VerifyScope{.kind = VerifyScope::Kind::kAll};
+  if (text == "none") return VerifyScope{.kind = VerifyScope::Kind::kNone};
+  constexpr std::string_view kSample = "sample:";
+  if (text.starts_with(kSample)) {
+    VerifyScope scope;
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data() + kSample.size(), last, scope.sample);
+    if (error == std::errc() && end == last && scope.sample >= 1) return scope;
+  }
+  return InvalidArgument("'{}' is no scope; give all, none or sample:N with N >= 1", text);
+}
+
+ExitCode RunCommand(const RunOptions& options, const Console& console) {
+  Job job;
+  if (const absl::Status status = LoadRequests(options, job); !status.ok())
+    return Fail(console, status, kExitUsage);
+  if (const absl::Status status = CheckWritable(options.trace_out); !status.ok())
+    return Fail(console, status, kExitOutput);
+  const absl::StatusOr<std::unique_ptr<Device>> device =
+      Device::Open({.choice = options.device,
+                    .seed = options.seed,
+                    .ledger = {.latency = &LatencyModel::Documented()}});
+  if (!device.ok()) return Fail(console, device.status(), kExitDevice);
+
+  SizeJob(options, (*device)->is_cuda(), job);
+  const absl::StatusOr<PaddingPolicy> prefill =
+      ChoosePolicy(options, /*prefill=*/true, job.config.max_context);
+  if (!prefill.ok()) return Fail(console, prefill.status(), kExitUsage);
+  const absl::StatusOr<PaddingPolicy> decode =
+      ChoosePolicy(options, /*prefill=*/false, job.config.slots);
+  if (!decode.ok()) return Fail(console, decode.status(), kExitUsage);
+
+  if (!options.quiet && !(*device)->cuda_absence().empty())
+    Print(console.err, "coppice run: on the host, because {}\n", (*device)->cuda_absence());
+  const absl::StatusOr<RunReport> report =
+      RunJob(options, console, **device, job, {*prefill, *decode});
+  if (!report.ok()) return Fail(console, report.status(), kExitDevice);
+  Print(console.out, "{}", options.json ? FormatJson(*report) : FormatTable(*report));
+  if (!report->trace_status.ok()) return Fail(console, report->trace_status, kExitOutput);
+  const bool in_order = report->mismatches == 0 && report->emulator_reports.empty();
+  return in_order ? kExitOk : kExitMismatch;
+}
+
+}  // namespace coppice

@@ -1,0 +1,56 @@
+// `coppice run`: a request trace through recorded graphs, verified and reported.
+//
+// Threads: one run at a time per process.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "tools/run/request_trace.h"
+#include "tools/run/run_report.h"
+#include "tools/support/console.h"
+#include "tools/support/device.h"
+#include "tools/support/recording_order.h"
+
+namespace coppice {
+
+// Which requests the reference runs too.
+struct VerifyScope {
+  enum class Kind : uint8_t { kNone, kSample, kAll };
+  Kind kind = Kind::kSample;
+  int64_t sample = 20;  // Requests for kSample, spread evenly over the trace. >= 1.
+  friend bool operator==(const VerifyScope&, const VerifyScope&) = default;
+};
+
+// Reads `all`, `sample:N` or `none`. Errors: kInvalidArgument quoting the text.
+absl::StatusOr<VerifyScope> ParseVerifyScope(const std::string& text);
+
+struct RunOptions {
+  std::string trace;  // Path; empty: generate.
+  TraceKind generate = TraceKind::kMix;
+  int64_t requests = 2000;  // To generate. >= 1.
+  int64_t limit = 0;        // Runs the first requests only; 0: all.
+  DeviceChoice device = DeviceChoice::kAuto;
+  int64_t shrink = 0;          // Divides lengths; 0: 8 on the host, 1 on CUDA.
+  int64_t slots = 32;          // Requests that run at once. >= 1.
+  std::string policy;          // Of both programs, unless ...
+  std::string prefill_policy;  // ... given apart.
+  std::string decode_policy;
+  std::optional<RecordingOrder> order;  // Unset: as traffic meets the buckets.
+  uint64_t seed = 1;
+  VerifyScope verify;
+  int64_t budget_bytes = 0;  // Of the session; 0: none.
+  std::string trace_out;     // Where the session's trace goes; empty: nowhere.
+  bool poison = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+// Runs the job and reports it on `console`. An error is one line on `console.err`.
+ExitCode RunCommand(const RunOptions& options, const Console& console);
+
+}  // namespace coppice

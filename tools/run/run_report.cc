@@ -1,0 +1,239 @@
+// Derives the figures once, then prints them twice.
+
+#include "tools/run/run_report.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nlohmann/json.hpp"
+
+#include "coppice/base/units.h"
+
+#include "tools/support/statistics.h"
+#include "tools/support/text_table.h"
+
+namespace coppice {
+namespace {
+
+struct Figures {
+  int64_t replays = 0;
+  int64_t records = 0;
+  int64_t warm_ups = 0;
+  int64_t eager = 0;
+  int64_t graphs = 0;
+  double replay_pct = 0;  // Of the calls after each bucket's warm-up and record.
+  double pad_waste_pct = 0;
+  int64_t max_bucket_live_bytes = 0;
+  int64_t sum_bucket_bytes = 0;
+  double record_ms_p50 = 0;
+  double replay_host_ns_p50 = 0;
+};
+
+int64_t CallsOn(const SessionStats& stats, Path path) {
+  return stats.paths[static_cast<size_t>(path)];
+}
+
+Figures Derive(const RunReport& report) {
+  const SessionStats& stats = report.stats;
+  Figures figures;
+  figures.replays = CallsOn(stats, Path::kReplay);
+  figures.records = CallsOn(stats, Path::kRecord);
+  figures.warm_ups = CallsOn(stats, Path::kWarmUp);
+  figures.eager = figures.warm_ups + CallsOn(stats, Path::kEager);
+  figures.replay_pct = Percent(figures.replays, stats.calls - figures.warm_ups - figures.records);
+  figures.pad_waste_pct =
+      Percent(stats.padded_elements - stats.real_elements, stats.padded_elements);
+  std::vector<int64_t> record_ns;
+  for (const NodeInfo& node : report.nodes) {
+    if (!node.recorded) continue;
+    ++figures.graphs;
+    record_ns.push_back(node.record_ns);
+    figures.max_bucket_live_bytes = std::max(figures.max_bucket_live_bytes, node.live_bytes);
+    figures.sum_bucket_bytes += node.plan_height;
+  }
+  figures.record_ms_p50 = Median(std::move(record_ns)) / 1e6;
+  figures.replay_host_ns_p50 = Median(report.replay_host_ns);
+  return figures;
+}
+
+std::string Bytes(int64_t bytes) {
+  if (bytes < kMiB) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / kKiB);
+  return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / kMiB);
+}
+
+// "a 3, b 1", or "none".
+std::string EagerReasons(const SessionStats& stats) {
+  std::vector<std::string> parts;
+  for (int i = 0; i < kReasonCount; ++i) {
+    const int64_t count = stats.reasons[static_cast<size_t>(i)];
+    if (count > 0) parts.push_back(fmt::format("{} {}", NameOf(static_cast<Reason>(i)), count));
+  }
+  return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string VerifiedHow(const RunReport& report) {
+  return report.bound == 0 ? "bit for bit"
+                           : fmt::format("within {:g} x (1 + |reference|)", report.bound);
+}
+
+class Table {
+ public:
+  void Head(const char* title) { text_ += fmt::format("\n{}\n", title); }
+
+  template <typename... Args>
+  void Row(const char* label, fmt::format_string<Args...> format, Args&&... args) {
+    text_ += fmt::format("  {:<22}{}\n", label, fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+void AddJob(const RunReport& report, Table& table) {
+  table.Row("trace", "{}, seed {}", report.trace, report.seed);
+  table.Row("device", "{}: {}", report.device, report.device_name);
+  table.Row("requests", "{}, lengths divided by {}, {} cut to fit the context of {} tokens",
+            report.requests, report.shrink, report.requests_cut, report.max_context);
+  table.Row("virtual clock", "a step costs {:g} ms + {:g} ms x rows; {:.1f} s in all",
+            1e3 * report.cost.step_seconds, 1e3 * report.cost.row_seconds, report.virtual_seconds);
+  table.Row("steps", "{}: {} prefill, {} decode in batches of up to {}",
+            report.prefill_steps + report.decode_steps, report.prefill_steps, report.decode_steps,
+            report.slots);
+  table.Row("policies", "prefill {}, decode {}", report.prefill_policy, report.decode_policy);
+  table.Row("recorded", "{}",
+            report.order.empty() ? "as traffic meets the buckets" : "ahead, " + report.order);
+}
+
+void AddCalls(const RunReport& report, const Figures& figures, Table& table) {
+  table.Head("calls");
+  table.Row("calls", "{}{}", report.stats.calls,
+            report.poison ? " (each step twice, with two poisons in the padding)" : "");
+  table.Row("replays", "{} ({:.2f} % of the calls after warm-up and record)", figures.replays,
+            figures.replay_pct);
+  table.Row("records", "{}", figures.records);
+  table.Row("without a graph", "{}, {} of them warm-ups", figures.eager, figures.warm_ups);
+  table.Row("reasons", "{}", EagerReasons(report.stats));
+  table.Row("buckets replayed", "{} prefill, {} decode", report.prefill_buckets,
+            report.decode_buckets);
+  table.Row("padding waste", "{:.1f} % of the staged elements", figures.pad_waste_pct);
+}
+
+void AddMemory(const RunReport& report, const Figures& figures, Table& table) {
+  table.Head("memory");
+  table.Row("plan height", "{}", Bytes(report.pool.height));
+  table.Row("largest bucket, live", "{}", Bytes(figures.max_bucket_live_bytes));
+  table.Row("pool, mapped", "{}", Bytes(report.pool_mapped_bytes));
+  table.Row("a pool per bucket", "{} over {} graphs", Bytes(figures.sum_bucket_bytes),
+            figures.graphs);
+  table.Row("eager window, peak", "{}", Bytes(report.pool.eager_peak));
+  for (int i = 0; i < kMemoryKindCount; ++i) {
+    const auto kind = static_cast<MemoryKind>(i);
+    if (report.pool.peak_of(kind) == 0) continue;
+    table.Row(NameOf(kind), "{} at the end, {} at most{}", Bytes(report.pool.of(kind)),
+              Bytes(report.pool.peak_of(kind)), kind == MemoryKind::kGraphs ? ", estimated" : "");
+  }
+  table.Row("all kinds", "{} at the end, {} at most{}", Bytes(report.pool.total),
+            Bytes(report.pool.total_peak),
+            report.pool.budget == 0
+                ? ""
+                : fmt::format(" of a budget of {}; {} graphs dropped for it",
+                              Bytes(report.pool.budget), report.stats.evictions));
+}
+
+}  // namespace
+
+std::string FormatTable(const RunReport& report) {
+  const Figures figures = Derive(report);
+  Table table;
+  AddJob(report, table);
+  AddCalls(report, figures, table);
+  AddMemory(report, figures, table);
+  table.Head("time");
+  table.Row("to record a graph", "{:.3f} ms (median)", figures.record_ms_p50);
+  table.Row("host, per replay", "{:.2f} us (median)", figures.replay_host_ns_p50 / 1e3);
+  table.Row("driver, modelled", "{:.1f} ms for {} calls, on {}", report.modelled_driver_us / 1e3,
+            report.driver_calls, report.latency_table);
+  table.Row("wall", "{:.1f} s", report.wall_seconds);
+  table.Head("verification");
+  table.Row("compared", "{}: {} of {} requests, {} steps, {}", report.verify,
+            report.verified_requests, report.requests, report.verified_steps, VerifiedHow(report));
+  table.Row("mismatches", "{} in {} comparisons", report.mismatches, report.comparisons);
+  for (const std::string& line : report.mismatch_lines)
+    table.Row("", "{}", line);
+  for (const std::string& line : report.emulator_reports)
+    table.Row("emulator reports", "{}", line);
+  return table.text();
+}
+
+std::string FormatJson(const RunReport& report) {
+  const Figures figures = Derive(report);
+  nlohmann::ordered_json reasons = nlohmann::ordered_json::object();
+  for (int i = 1; i < kReasonCount; ++i)
+    reasons[NameOf(static_cast<Reason>(i))] = report.stats.reasons[static_cast<size_t>(i)];
+  nlohmann::ordered_json memory = nlohmann::ordered_json::object();
+  for (int i = 0; i < kMemoryKindCount; ++i)
+    memory[NameOf(static_cast<MemoryKind>(i))] = report.pool.bytes[static_cast<size_t>(i)];
+  const nlohmann::ordered_json json = {
+      {"calls", report.stats.calls},
+      {"replays", figures.replays},
+      {"eager", figures.eager},
+      {"prefill_buckets", report.prefill_buckets},
+      {"decode_buckets", report.decode_buckets},
+      {"mismatches", report.mismatches},
+      {"pad_waste_pct", figures.pad_waste_pct},
+      {"pool_height_bytes", report.pool.height},
+      {"pool_mapped_bytes", report.pool_mapped_bytes},
+      {"eager_peak_bytes", report.pool.eager_peak},
+      {"max_bucket_live_bytes", figures.max_bucket_live_bytes},
+      {"sum_bucket_bytes", figures.sum_bucket_bytes},
+      {"record_ms_p50", figures.record_ms_p50},
+      {"replay_host_ns_p50", figures.replay_host_ns_p50},
+      {"driver_calls", report.driver_calls},
+      {"modelled_driver_us", report.modelled_driver_us},
+      {"latency_table", report.latency_table},
+      {"records", figures.records},
+      {"warm_ups", figures.warm_ups},
+      {"replay_pct_after_record", figures.replay_pct},
+      {"reasons", reasons},
+      {"graphs", figures.graphs},
+      {"staging_mapped_bytes", report.pool.of(MemoryKind::kStaging)},
+      {"memory_bytes", memory},
+      {"memory_peak_bytes", report.pool.total_peak},
+      {"budget_bytes", report.pool.budget},
+      {"evictions", report.stats.evictions},
+      {"remaps", report.stats.remaps},
+      {"trace", report.trace},
+      {"requests", report.requests},
+      {"requests_cut", report.requests_cut},
+      {"prefill_steps", report.prefill_steps},
+      {"decode_steps", report.decode_steps},
+      {"verify", report.verify},
+      {"verified_requests", report.verified_requests},
+      {"verified_steps", report.verified_steps},
+      {"comparisons", report.comparisons},
+      {"bound", report.bound},
+      {"poison", report.poison},
+      {"mismatch_lines", report.mismatch_lines},
+      {"emulator_reports", report.emulator_reports},
+      {"device", report.device},
+      {"device_name", report.device_name},
+      {"shrink", report.shrink},
+      {"slots", report.slots},
+      {"max_context", report.max_context},
+      {"prefill_policy", report.prefill_policy},
+      {"decode_policy", report.decode_policy},
+      {"order", report.order},
+      {"seed", report.seed},
+      {"step_seconds", report.cost.step_seconds},
+      {"row_seconds", report.cost.row_seconds},
+      {"virtual_seconds", report.virtual_seconds},
+      {"wall_seconds", report.wall_seconds}};
+  // A file name may hold bytes that are not UTF-8.
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace coppice

@@ -1,0 +1,75 @@
+// What `coppice run` found out, as a table for people and as JSON for programs.
+//
+// Units: bytes and nanoseconds unless a name says otherwise. Threads: plain values, pure functions.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "coppice/graphs/session.h"
+
+#include "tools/run/batcher.h"
+
+namespace coppice {
+
+struct RunReport {
+  // The job.
+  std::string trace;   // A path, or what was generated.
+  std::string device;  // "host" or "cuda".
+  std::string device_name;
+  int64_t shrink = 1;
+  int64_t slots = 0;
+  int64_t max_context = 0;  // Tokens.
+  std::string prefill_policy;
+  std::string decode_policy;
+  std::string order;  // Empty: as traffic meets the buckets.
+  uint64_t seed = 0;
+  bool poison = false;
+  int64_t requests = 0;
+  int64_t requests_cut = 0;  // Longer than the context.
+  StepCost cost;
+  double virtual_seconds = 0;
+  int64_t prefill_steps = 0;
+  int64_t decode_steps = 0;
+
+  // The session.
+  SessionStats stats;
+  std::vector<NodeInfo> nodes;
+  MemoryUsage pool;
+  int64_t pool_mapped_bytes = 0;  // Under the lanes' node windows, by the ledger.
+  int64_t prefill_buckets = 0;    // That at least one call replayed.
+  int64_t decode_buckets = 0;
+  std::vector<int64_t> replay_host_ns;
+
+  // All calls that reached the driver, by the ledger; those of the reference are among them.
+  int64_t driver_calls = 0;
+  double modelled_driver_us = 0;  // What they cost the host, by the latency model.
+  std::string latency_table;      // The model's name.
+
+  // The verification.
+  std::string verify;
+  double bound = 0;  // 0: bit for bit.
+  int64_t verified_requests = 0;
+  int64_t verified_steps = 0;
+  int64_t comparisons = 0;
+  int64_t mismatches = 0;
+  std::vector<std::string> mismatch_lines;    // The first few.
+  std::vector<std::string> emulator_reports;  // Empty on CUDA.
+
+  absl::Status trace_status;  // Of the session's trace, if it has one.
+
+  double wall_seconds = 0;
+};
+
+// An aligned table that ends in a newline.
+std::string FormatTable(const RunReport& report);
+
+// One object. Its keys are stable; `eager` counts the calls that launched no graph, warm-ups
+// included. Ends in a newline.
+std::string FormatJson(const RunReport& report);
+
+}  // namespace coppice
