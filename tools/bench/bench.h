@@ -1,4 +1,6 @@
-// `coppice bench`: what coppice itself costs, apart from the driver.
+// `coppice bench`: what coppice costs. `dispatch` and `pool` need no device and say what is
+// coppice's own part; the others measure on a device, and on the emulator they show only that they
+// work.
 //
 // Units: bytes; nanoseconds, microseconds and milliseconds as named. Threads: one at a time per
 // process.
@@ -7,13 +9,14 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tools/support/console.h"
 #include "tools/support/device.h"
 
 namespace coppice {
 
-struct DispatchOptions {
+struct BenchDispatchOptions {
   int64_t iterations = 200'000;  // Calls timed per case. >= 1.
   bool json = false;
   // This program, to be run again under valgrind where instructions cannot be counted otherwise;
@@ -24,24 +27,73 @@ struct DispatchOptions {
 };
 
 // `bench dispatch`: Session::Run minus the same raw driver calls, on a driver that returns at once.
-ExitCode BenchDispatch(const DispatchOptions& options, const Console& console);
+ExitCode BenchDispatch(const BenchDispatchOptions& options, const Console& console);
 
-struct RecordOptions {
+struct BenchRecordOptions {
   int64_t iterations = 64;  // Graphs recorded. In [1, 1024].
   DeviceChoice device = DeviceChoice::kAuto;
   bool json = false;
 };
 
 // `bench record`: recording a graph of 100 kernels, and the driver's part in it.
-ExitCode BenchRecord(const RecordOptions& options, const Console& console);
+ExitCode BenchRecord(const BenchRecordOptions& options, const Console& console);
 
-struct PoolOptions {
+struct BenchPoolOptions {
   std::string families;  // A folder of families; empty: the built-in ones.
   bool json = false;
 };
 
 // `bench pool`: how high an arena becomes that every bucket of a family shares, in each of several
 // orders of recording, and how long planning takes.
-ExitCode BenchPool(const PoolOptions& options, const Console& console);
+ExitCode BenchPool(const BenchPoolOptions& options, const Console& console);
+
+struct BenchStepsOptions {
+  std::vector<int64_t> kernels = {10, 100, 300, 1000};  // Of each step; each in [1, 10000].
+  int64_t samples = 101;
+  DeviceChoice device = DeviceChoice::kAuto;
+  bool json = false;
+};
+
+// `bench steps`: host and device time of a step of many small kernels, launched in every way.
+ExitCode BenchSteps(const BenchStepsOptions& options, const Console& console);
+
+// The decoder that the benches of a model run. On a device it is as wide as a small language
+// model's, so that figures of bytes mean something; on the emulator it is tiny.
+enum class ModelSize : uint8_t { kAuto, kTiny, kSmall };
+
+struct BenchBucketsOptions {
+  ModelSize model = ModelSize::kAuto;
+  int64_t beside_ms = 200;  // How long the other stream is watched while nothing is recorded.
+  DeviceChoice device = DeviceChoice::kAuto;
+  bool json = false;
+};
+
+// `bench buckets`: 67 batch sizes of decode recorded into one pool: its bytes in every order, the
+// time it takes, and how long work on another stream waits for it.
+ExitCode BenchBuckets(const BenchBucketsOptions& options, const Console& console);
+
+struct BenchDecodeOptions {
+  std::vector<int64_t> batches = {1, 2, 4, 8, 16, 32, 64, 128, 256};
+  std::string only;  // This way alone, for a profiler; empty: all.
+  int64_t samples = 101;
+  ModelSize model = ModelSize::kAuto;
+  bool cublas = false;  // Projections by cuBLAS.
+  DeviceChoice device = DeviceChoice::kAuto;
+  bool json = false;
+};
+
+// `bench decode`: a decode step of each batch size, eager against replayed, and what the gate says.
+ExitCode BenchDecode(const BenchDecodeOptions& options, const Console& console);
+
+struct BenchSuspendOptions {
+  int64_t graphs = 64;
+  int64_t rounds = 101;
+  ModelSize model = ModelSize::kAuto;
+  DeviceChoice device = DeviceChoice::kAuto;
+  bool json = false;
+};
+
+// `bench suspend`: giving the memory of many graphs back, and taking it again.
+ExitCode BenchSuspend(const BenchSuspendOptions& options, const Console& console);
 
 }  // namespace coppice

@@ -296,7 +296,7 @@ std::optional<double> InstructionsByValgrind(const std::string& program, const c
   return per_call[0] - per_call[1];
 }
 
-absl::StatusOr<Measured> Measure(const DispatchOptions& options,
+absl::StatusOr<Measured> Measure(const BenchDispatchOptions& options,
                                  const Device& device,
                                  const DispatchCase& dispatch_case) {
   Measured measured;
@@ -451,7 +451,7 @@ absl::Status Probe(const std::string& probe, const Device& device) {
 
 }  // namespace
 
-ExitCode BenchDispatch(const DispatchOptions& options, const Console& console) {
+ExitCode BenchDispatch(const BenchDispatchOptions& options, const Console& console) {
   const auto fail = [&](const absl::Status& status, ExitCode code) {
     Print(console.err, "coppice bench dispatch: {}\n", MessageOf(status));
     return code;

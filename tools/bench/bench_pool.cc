@@ -207,7 +207,7 @@ absl::StatusOr<PoolFigures> MeasureFolder(ProgramFolder folder, Progress& progre
   return bench.Finish();
 }
 
-absl::StatusOr<PoolFigures> Measure(const PoolOptions& options, Progress& progress) {
+absl::StatusOr<PoolFigures> Measure(const BenchPoolOptions& options, Progress& progress) {
   if (options.families.empty()) return MeasureBuiltIn(progress);
   COPPICE_ASSIGN_OR_RETURN(ProgramFolder folder, ReadProgramFolder(options.families));
   return MeasureFolder(std::move(folder), progress);
@@ -296,7 +296,7 @@ void PrintTables(const PoolFigures& figures, std::FILE* out) {
 
 }  // namespace
 
-ExitCode BenchPool(const PoolOptions& options, const Console& console) {
+ExitCode BenchPool(const BenchPoolOptions& options, const Console& console) {
   const absl::StatusOr<PoolFigures> figures = [&] {
     Progress progress(console.err, /*enabled=*/true, "bench pool");
     return Measure(options, progress);

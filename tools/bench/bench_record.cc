@@ -128,7 +128,7 @@ absl::StatusOr<Recordings> Record(const Device& device, int64_t iterations) {
 
 }  // namespace
 
-ExitCode BenchRecord(const RecordOptions& options, const Console& console) {
+ExitCode BenchRecord(const BenchRecordOptions& options, const Console& console) {
   DriverLedger::Options ledger;
   ledger.time_calls = true;
   const absl::StatusOr<std::unique_ptr<Device>> device =

@@ -12,7 +12,7 @@
 
 #include "coppice/base/status.h"
 
-#include "tools/bench/bench.h"
+#include "tools/coppice/bench_command_line.h"
 #include "tools/coppice/info.h"
 #include "tools/plan/plan_command.h"
 #include "tools/prof/prof.h"
@@ -40,11 +40,6 @@ constexpr const char* kRunExamples =
     "  coppice run --trace-out run.trace            keep every call, recording and byte\n"
     "  coppice run --generate code --prefill-policy pow2 --decode-policy 1,2,4,8,16,32\n";
 
-constexpr const char* kDispatchNotes =
-    "Times Session::Run with default options and, interleaved, the same raw driver calls, on a\n"
-    "driver that returns at once; the overhead is the difference. heap_allocs counts 1000 calls.\n"
-    "instructions come from perf, or from valgrind, or are null where there is neither.\n";
-
 constexpr const char* kPlanNotes =
     "A file has a header and one buffer per row. Columns, in any order:\n"
     "  id, or buffer, buffer_id       unique\n"
@@ -63,18 +58,6 @@ constexpr const char* kPlanNotes =
     "  coppice plan model.csv                         height, bound, and what found the plan\n"
     "  coppice plan model.csv --capacity 1048576 -o plan.csv --svg plan.svg\n"
     "  coppice plan buckets/*.csv -o plans --json     one row per bucket, and the arena\n";
-
-constexpr const char* kPoolNotes =
-    "Every bucket of a family of programs is recorded into one arena that only grows: in "
-    "ascending\n"
-    "order of what they need, descending, and five random orders. A model of a caching allocator\n"
-    "(512-byte rounding, segments of 2 and 20 MiB, best fit) serves the same requests. The bound "
-    "is\n"
-    "the most bytes live at once in any bucket. Planning is timed with each bucket alone,\n"
-    "in processor time.\n"
-    "\n"
-    "A folder of families has one sub-folder per family and in it one CSV file per bucket, as\n"
-    "`coppice plan` reads them; files in train and random are programs of their own.\n";
 
 constexpr const char* kProfNotes =
     "Reads the trace file of a session (SessionOptions::trace; coppice run --trace-out T).\n"
@@ -179,31 +162,6 @@ void AddRun(CLI::App& app, RunOptions& options) {
   app.add_flag("--quiet", options.quiet, "No notes and no progress bar");
 }
 
-void AddBench(CLI::App& app,
-              DispatchOptions& dispatch_options,
-              RecordOptions& record_options,
-              PoolOptions& pool_options) {
-  app.require_subcommand(1);
-  CLI::App& dispatch =
-      *app.add_subcommand("dispatch", "What a replay costs beyond its driver calls");
-  dispatch.footer(std::string(kDispatchNotes) + "\n" + kExitCodes);
-  AddCount(dispatch, "--iterations", dispatch_options.iterations, kCountMax * 100,
-           "Calls timed per case, default 200000");
-  dispatch.add_flag("--json", dispatch_options.json, "Print JSON");
-  dispatch.add_option("--probe", dispatch_options.probe)->group("");
-  CLI::App& record = *app.add_subcommand("record", "What recording a graph of 100 kernels costs");
-  record.footer(kExitCodes);
-  AddCount(record, "--iterations", record_options.iterations, 1024, "Graphs to record, default 64");
-  AddParsed(record, "--device", &ParseDeviceChoice, record_options.device, "auto, host or cuda");
-  record.add_flag("--json", record_options.json, "Print JSON");
-  CLI::App& pool = *app.add_subcommand("pool", "How high an arena that many buckets share becomes");
-  pool.footer(std::string(kPoolNotes) + "\n" + kExitCodes);
-  pool.add_option("--families", pool_options.families, "Read families, in place of the built-in")
-      ->type_name("DIR")
-      ->check(RefuseEmpty);
-  pool.add_flag("--json", pool_options.json, "Print JSON");
-}
-
 struct ProfCommand {
   const char* name;
   const char* help;
@@ -264,12 +222,10 @@ ExitCode RunParsed(int argument_count,
                    const Console& console) {
   RunOptions run_options;
   InfoOptions info_options;
-  DispatchOptions dispatch_options;
-  RecordOptions record_options;
-  PoolOptions pool_options;
+  BenchOptions bench_options;
   PlanCommandOptions plan_options;
   ProfOptions prof_options;
-  dispatch_options.program = program;
+  bench_options.dispatch.program = program;
 
   CLI::App app(kSummary, "coppice");
   app.set_version_flag("--version", "coppice " COPPICE_VERSION);
@@ -284,7 +240,7 @@ ExitCode RunParsed(int argument_count,
   AddParsed(info, "--device", &ParseDeviceChoice, info_options.device, "auto, host or cuda");
   info.add_flag("--json", info_options.json, "Print JSON");
   CLI::App& bench = *app.add_subcommand("bench", "Measure what coppice itself costs");
-  AddBench(bench, dispatch_options, record_options, pool_options);
+  AddBench(bench, bench_options);
   CLI::App& prof = *app.add_subcommand("prof", "Look inside a session through its trace file");
   AddProf(prof, prof_options);
 
@@ -294,9 +250,7 @@ ExitCode RunParsed(int argument_count,
   if (plan.parsed()) return PlanCommand(plan_options, console);
   if (info.parsed()) return InfoCommand(info_options, console);
   if (prof.parsed()) return RunProf(prof, prof_options, console);
-  if (bench.got_subcommand("dispatch")) return BenchDispatch(dispatch_options, console);
-  if (bench.got_subcommand("pool")) return BenchPool(pool_options, console);
-  return BenchRecord(record_options, console);
+  return RunBench(bench, bench_options, console);
 }
 
 }  // namespace

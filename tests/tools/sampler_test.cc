@@ -1,0 +1,91 @@
+// Goal: every way is sampled as often as every other, in turns, and a failure ends the sampling.
+// Method: ways that note their calls, on an emulator, whose clock gives each operation 1 us.
+
+#include "tools/bench/sampler.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "coppice/base/status.h"
+#include "coppice/runtime/emulator.h"
+
+#include "tests/support/status_matchers.h"
+
+namespace coppice {
+namespace {
+
+using testing::DoubleNear;
+using testing::Each;
+using testing::Ge;
+using testing::SizeIs;
+
+class SamplerTest : public testing::Test {
+ protected:
+  const std::unique_ptr<Emulator> emulator_ = *Emulator::Create({});
+  const Driver driver_ = emulator_->driver();
+  const Context context_ = *Context::Create(driver_);
+  const Stream stream_ = *Stream::Create(driver_);
+  const DeviceMemory memory_ = *DeviceMemory::Create(driver_, 4);
+
+  absl::Status Clear() const {
+    return driver_.Call<&DriverTable::MemsetD32Async>(memory_.address(), 0U, 1, stream_.handle());
+  }
+};
+
+TEST_F(SamplerTest, WaysTakeTurnsAndEachRoundBeginsWithAnother) {
+  std::string calls;
+  std::vector<Way> ways;
+  for (const char* name : {"a", "b", "c"}) {
+    ways.push_back({.name = name, .call = [&calls, name] {
+                      calls += name;
+                      return absl::OkStatus();
+                    }});
+  }
+  const auto samples =
+      SampleWays(driver_, stream_, ways, {.samples = 4, .calls_per_sample = 2, .warmup_calls = 1});
+  ASSERT_OK(samples);
+  EXPECT_EQ(calls,
+            "abc"
+            "aabbcc"
+            "bbccaa"
+            "ccaabb"
+            "aabbcc");
+}
+
+TEST_F(SamplerTest, DeviceTimeIsPerCall) {
+  const Way clear_thrice = {.name = "thrice", .call = [&]() -> absl::Status {
+                              for (int i = 0; i < 3; ++i)
+                                COPPICE_RETURN_IF_ERROR(Clear());
+                              return absl::OkStatus();
+                            }};
+  const auto samples = SampleWays(driver_, stream_, {&clear_thrice, 1},
+                                  {.samples = 5, .calls_per_sample = 8, .warmup_calls = 0});
+  ASSERT_OK(samples);
+  ASSERT_THAT(*samples, SizeIs(1));
+  EXPECT_THAT(samples->front().host_us, SizeIs(5));
+  EXPECT_THAT(samples->front().host_us, Each(Ge(0)));
+  EXPECT_THAT(samples->front().device_us, SizeIs(5));
+  EXPECT_THAT(samples->front().device_us, Each(DoubleNear(3, 1e-3)));
+}
+
+TEST_F(SamplerTest, AFailedCallEndsTheSampling) {
+  int calls = 0;
+  const Way failing = {.name = "failing", .call = [&] {
+                         return ++calls < 3 ? absl::OkStatus() : absl::AbortedError("third");
+                       }};
+  EXPECT_THAT(SampleWays(driver_, stream_, {&failing, 1}, {}),
+              StatusIs(absl::StatusCode::kAborted));
+  EXPECT_EQ(calls, 3);
+}
+
+TEST_F(SamplerTest, JsonHasEverySample) {
+  const nlohmann::ordered_json json =
+      ToJson({{.name = "run", .host_us = {1.5, 2}, .device_us = {3, 4}}});
+  EXPECT_EQ(json.dump(), R"([{"name":"run","host_us":[1.5,2.0],"gpu_us":[3.0,4.0]}])");
+}
+
+}  // namespace
+}  // namespace coppice

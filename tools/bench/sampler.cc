@@ -1,0 +1,66 @@
+// One round after the other, one sample of each way per round.
+
+#include "tools/bench/sampler.h"
+
+#include <utility>
+
+#include "coppice/base/status.h"
+
+#include "tools/support/stopwatch.h"
+
+namespace coppice {
+namespace {
+
+struct Marks {
+  Event start;
+  Event end;
+};
+
+absl::Status TakeSample(
+    const Stream& stream, const Marks& marks, const Way& way, int64_t calls, WaySamples& samples) {
+  COPPICE_RETURN_IF_ERROR(marks.start.Record(stream.handle()));
+  Stopwatch stopwatch;
+  for (int64_t i = 0; i < calls; ++i)
+    COPPICE_RETURN_IF_ERROR(way.call());
+  const double host_us = stopwatch.Lap();
+  COPPICE_RETURN_IF_ERROR(marks.end.Record(stream.handle()));
+  COPPICE_RETURN_IF_ERROR(stream.Synchronize());
+  COPPICE_ASSIGN_OR_RETURN(const double device_us, marks.end.ElapsedUs(marks.start));
+  samples.host_us.push_back(host_us / static_cast<double>(calls));
+  samples.device_us.push_back(device_us / static_cast<double>(calls));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<WaySamples>> SampleWays(const Driver& driver,
+                                                   const Stream& stream,
+                                                   std::span<const Way> ways,
+                                                   const SamplePlan& plan) {
+  COPPICE_ASSIGN_OR_RETURN(Event start, Event::Create(driver, Event::Timing::kOn));
+  COPPICE_ASSIGN_OR_RETURN(Event end, Event::Create(driver, Event::Timing::kOn));
+  const Marks marks = {std::move(start), std::move(end)};
+  std::vector<WaySamples> all;
+  for (const Way& way : ways) {
+    all.push_back({.name = way.name, .host_us = {}, .device_us = {}});
+    for (int64_t i = 0; i < plan.warmup_calls; ++i)
+      COPPICE_RETURN_IF_ERROR(way.call());
+    COPPICE_RETURN_IF_ERROR(stream.Synchronize());
+  }
+  for (int64_t round = 0; round < plan.samples; ++round) {
+    for (size_t turn = 0; turn < ways.size(); ++turn) {
+      const size_t i = (static_cast<size_t>(round) + turn) % ways.size();
+      COPPICE_RETURN_IF_ERROR(TakeSample(stream, marks, ways[i], plan.calls_per_sample, all[i]));
+    }
+  }
+  return all;
+}
+
+nlohmann::ordered_json ToJson(const std::vector<WaySamples>& ways) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const WaySamples& way : ways)
+    json.push_back({{"name", way.name}, {"host_us", way.host_us}, {"gpu_us", way.device_us}});
+  return json;
+}
+
+}  // namespace coppice
