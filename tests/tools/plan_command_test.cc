@@ -231,7 +231,7 @@ TEST_F(PlanCommandTest, OptionsOutOfRangeAreRefused) {
   for (const std::vector<std::string>& options :
        std::vector<std::vector<std::string>>{{"--capacity", "0"},
                                              {"--capacity", "-5"},
-                                             {"--capacity", "1MiB"},
+                                             {"--capacity", "1MB"},
                                              {"--capacity", "9223372036854775808"},
                                              {"--time-limit", "0"},
                                              {"--time-limit", "nan"},

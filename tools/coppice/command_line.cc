@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <limits>
 #include <optional>
 
 #include "CLI/CLI.hpp"
@@ -17,6 +16,7 @@
 #include "tools/plan/plan_command.h"
 #include "tools/prof/prof.h"
 #include "tools/run/run.h"
+#include "tools/support/byte_text.h"
 #include "tools/support/console.h"
 #include "tools/support/options.h"
 
@@ -83,13 +83,6 @@ absl::StatusOr<uint64_t> ParseSeed(const std::string& text) {
   return InvalidArgument("'{}' is no seed; give a whole number from 0 to 2^64 - 1", text);
 }
 
-absl::StatusOr<int64_t> ParseBytes(const std::string& text) {
-  int64_t bytes = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-  if (error == std::errc() && end == text.data() + text.size() && bytes >= 1) return bytes;
-  return InvalidArgument("'{}' is no size; give a number of bytes from 1 to 2^63 - 1", text);
-}
-
 absl::StatusOr<int64_t> ParseSeconds(const std::string& text) {
   constexpr double kSecondsMax = 1e6;
   double seconds = 0;
@@ -105,10 +98,10 @@ void AddPlan(CLI::App& app, PlanCommandOptions& options) {
       ->type_name("FILE.csv")
       ->required()
       ->check(RefuseEmpty);
-  AddParsed(
-      app, "--capacity", &ParseBytes, options.capacity,
-      "Bytes that each plan has to fit into: the first that does is taken; without it, as low\n"
-      "as can be found");
+  AddParsed(app, "--capacity", &ParseBytes, options.capacity,
+            "Bytes that each plan has to fit into, as 1MiB: the first that does is taken; without "
+            "it, as low\n"
+            "as can be found");
   AddParsed(app, "--time-limit", &ParseSeconds, options.time_limit_ns,
             "Seconds to search per file, default 10");
   AddParsed(app, "--seed", &ParseSeed, options.seed, "Seed of the search, default 1");
@@ -150,9 +143,9 @@ void AddRun(CLI::App& app, RunOptions& options) {
   AddParsed(app, "--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");
   AddParsed(app, "--verify", &ParseVerifyScope, options.verify,
             "Compare with eager unpadded steps: all, none or sample:N requests, default sample:20");
-  AddCount(
-      app, "--budget", options.budget_bytes, std::numeric_limits<int64_t>::max(),
-      "Bytes that the session may hold, default any number; graphs that do not fit are dropped");
+  AddParsed(app, "--budget", &ParseBytes, options.budget_bytes,
+            "Bytes that the session may hold, as 4GiB; default any number; graphs that do not fit\n"
+            "are dropped");
   app.add_option("--trace-out", options.trace_out,
                  "Write what happened to FILE, for coppice prof; loses no event")
       ->type_name("FILE")

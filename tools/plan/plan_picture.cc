@@ -72,15 +72,8 @@ int64_t DecimalStep(int64_t range) {
   }
 }
 
-int64_t BinaryStep(int64_t range) {
-  int64_t step = 1;
-  while (range / kTicksMax > step)
-    step *= 2;
-  return step;
-}
-
 void DrawGrid(const Scale& scale, Svg& svg) {
-  const int64_t byte_step = BinaryStep(scale.top);
+  const int64_t byte_step = ByteStep(scale.top, kTicksMax);
   const ByteUnit unit = UnitOf(byte_step);
   for (int64_t i = 0; i <= scale.top / byte_step; ++i) {
     const double y = scale.Address(i * byte_step);
@@ -161,8 +154,9 @@ void DrawLines(const Plan& plan, const PlanPicture& picture, const Scale& scale,
       levels[i + 1].name = levels[i].name + " = " + levels[i + 1].name;
       continue;
     }
-    label = std::max(label + kLetterHeight, y + 4);
-    svg.Text(kRight + 6, label, fmt::format("{} {}", levels[i].name, FormatBytes(levels[i].bytes)));
+    label = std::max(label + 2 * kLetterHeight, y + 4);
+    svg.Text(kRight + 6, label, levels[i].name);
+    svg.Text(kRight + 6, label + kLetterHeight, FormatBytes(levels[i].bytes));
   }
 }
 

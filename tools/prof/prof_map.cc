@@ -30,7 +30,7 @@ constexpr double kRowPitch = 48;       // ... and with the space below it.
 constexpr double kVisible = 0.4;       // A block is drawn at least so wide and high.
 constexpr double kOutlined = 3;        // From here on a block has an outline.
 constexpr size_t kBlocksMax = 20'000;  // Of a lane; each row draws its largest.
-constexpr int64_t kTicks = 8;
+constexpr int64_t kTicksMax = 10;
 constexpr double kMappedMax = 1.5;  // Mapped bytes above so many heights are not drawn.
 
 constexpr int64_t kColumns = 72;  // Of a map in text ...
@@ -162,8 +162,9 @@ double DrawLane(const AddressMap& map, int lane, double y, Svg& svg) {
            fmt::format("lane {}: height {}, bound {}", lane, FormatBytes(map.HeightOf(lane)),
                        FormatBytes(map.BoundOf(lane))),
            "start", 14);
-  for (int64_t tick = 0; tick <= kTicks; ++tick) {
-    const int64_t address = axis.top / kTicks * tick;
+  const int64_t tick_bytes = ByteStep(axis.top, kTicksMax);
+  for (int64_t tick = 0; tick <= axis.top / tick_bytes; ++tick) {
+    const int64_t address = tick * tick_bytes;
     svg.Line(axis.At(address), y + kLaneHead - 8, axis.At(address), bottom - 4,
              "stroke:#ddd;stroke-width:0.5");
     svg.Text(axis.At(address), y + kLaneHead - 12, FormatBytes(address), "middle", 10);

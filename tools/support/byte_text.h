@@ -1,16 +1,13 @@
-// Bytes for people: two decimals and a unit.
+// Bytes as people write and read them.
 //
-// Units: bytes; KiB, MiB and GiB are powers of 1024. Threads: pure function.
+// Units: bytes; KiB, MiB and GiB are powers of 1024. Threads: pure functions.
 
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 
-#include "fmt/format.h"
-
-#include "coppice/base/units.h"
+#include "absl/status/statusor.h"
 
 namespace coppice {
 
@@ -20,20 +17,16 @@ struct ByteUnit {
 };
 
 // The largest unit that `bytes` fills at least once.
-inline ByteUnit UnitOf(int64_t bytes) {
-  constexpr std::array kUnits = {ByteUnit{kGiB, "GiB"}, ByteUnit{kMiB, "MiB"},
-                                 ByteUnit{kKiB, "KiB"}};
-  for (const ByteUnit& unit : kUnits)
-    if (bytes >= unit.bytes) return unit;
-  return {};
-}
+ByteUnit UnitOf(int64_t bytes);
 
 // "12 B", "1.50 KiB", "380.25 MiB".
-inline std::string FormatBytes(int64_t bytes) {
-  const ByteUnit unit = UnitOf(bytes);
-  if (unit.bytes == 1) return fmt::format("{} B", bytes);
-  return fmt::format("{:.2f} {}", static_cast<double>(bytes) / static_cast<double>(unit.bytes),
-                     unit.name);
-}
+std::string FormatBytes(int64_t bytes);
+
+// Reads "4096", "64KiB", "512MiB" or "4GiB". Errors: kInvalidArgument quoting the text, also if it
+// is below 1 or above 2^63 - 1.
+absl::StatusOr<int64_t> ParseBytes(const std::string& text);
+
+// The least power of two that cuts `bytes` into no more than about `parts`: a step for an axis.
+int64_t ByteStep(int64_t bytes, int64_t parts);
 
 }  // namespace coppice
