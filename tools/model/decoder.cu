@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "coppice/runtime/block_kernel.h"
 
@@ -56,8 +57,24 @@ COPPICE_ACCESSES(Norm, NormParams) {
   accesses.Writes(params.y, accesses.grid_x() * params.width);
 }
 
-// A thread sums one column of each row of the tile. `depth` is the outer loop, so that on the host
-// the loop over threads is a vector operation.
+// Adds to each thread's sum the products of `kSteps` elements of `x` with its column of `weight`.
+// The weights do not depend on each other, so a GPU has as many loads under way; on the host the
+// loop over threads is a vector operation.
+template <int kSteps, typename Block>
+COPPICE_DEVICE void AddProducts(const Block& block,
+                                const float* x,
+                                const float* weight,
+                                int64_t stride,
+                                typename Block::template RegisterOf<float>& sums) {
+  block.ForEach([&](int thread) {
+    float sum = sums[thread];
+    for (int step = 0; step < kSteps; ++step)
+      sum += x[step] * weight[step * stride + thread];
+    sums[thread] = sum;
+  });
+}
+
+// A thread sums one column of each row of the tile, element by element.
 COPPICE_KERNEL(Project, kProjectionColumns, ProjectParams) {
   const int64_t first_row = int64_t{block.x()} * kProjectionRows;
   const int64_t first_column = int64_t{block.y()} * kProjectionColumns;
@@ -68,15 +85,19 @@ COPPICE_KERNEL(Project, kProjectionColumns, ProjectParams) {
   const float* x = params.x + first_row * params.depth;
   const float* weight = params.weight + first_column;
   Block::RegisterOf<float> sums[kProjectionRows];
-  for (int64_t k = 0; k < params.depth; ++k) {
+  const auto add = [&](auto steps, int64_t k) {
     for (int row = 0; row < kProjectionRows; ++row) {
-      if (first_row + row >= live_rows) continue;
-      const float factor = x[row * params.depth + k];
-      block.ForEach([&](int thread) {
-        sums[row][thread] += factor * weight[k * params.weight_stride + thread];
-      });
+      if (first_row + row < live_rows)
+        AddProducts<steps.value>(block, x + row * params.depth + k,
+                                 weight + k * params.weight_stride, params.weight_stride,
+                                 sums[row]);
     }
-  }
+  };
+  int64_t k = 0;
+  for (; k + kProjectionSteps <= params.depth; k += kProjectionSteps)
+    add(std::integral_constant<int, kProjectionSteps>{}, k);
+  for (; k < params.depth; ++k)
+    add(std::integral_constant<int, 1>{}, k);
   block.ForEach([&](int thread) {
     const int64_t column = first_column + thread;
     if (column >= params.width) return;

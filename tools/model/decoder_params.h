@@ -14,6 +14,7 @@ namespace coppice {
 inline constexpr int kRowThreads = 128;        // Of the kernels that take one row per block.
 inline constexpr int kProjectionRows = 4;      // Rows of a projection's tile, one block.
 inline constexpr int kProjectionColumns = 64;  // Columns of the tile; weights are padded to it.
+inline constexpr int kProjectionSteps = 16;    // Of the depth, whose weights are loaded at once.
 inline constexpr int kAttentionThreads = 64;
 inline constexpr int kQuad = 4;  // Dimensions of a head that one of them sums.
 inline constexpr int kHeadDimMax = kAttentionThreads * kQuad;
