@@ -9,8 +9,7 @@
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
 
-#include "coppice/base/units.h"
-
+#include "tools/support/byte_text.h"
 #include "tools/support/statistics.h"
 #include "tools/support/text_table.h"
 
@@ -56,11 +55,6 @@ Figures Derive(const RunReport& report) {
   figures.record_ms_p50 = Median(std::move(record_ns)) / 1e6;
   figures.replay_host_ns_p50 = Median(report.replay_host_ns);
   return figures;
-}
-
-std::string Bytes(int64_t bytes) {
-  if (bytes < kMiB) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / kKiB);
-  return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / kMiB);
 }
 
 // "a 3, b 1", or "none".
@@ -124,24 +118,25 @@ void AddCalls(const RunReport& report, const Figures& figures, Table& table) {
 
 void AddMemory(const RunReport& report, const Figures& figures, Table& table) {
   table.Head("memory");
-  table.Row("plan height", "{}", Bytes(report.pool.height));
-  table.Row("largest bucket, live", "{}", Bytes(figures.max_bucket_live_bytes));
-  table.Row("pool, mapped", "{}", Bytes(report.pool_mapped_bytes));
-  table.Row("a pool per bucket", "{} over {} graphs", Bytes(figures.sum_bucket_bytes),
+  table.Row("plan height", "{}", FormatBytes(report.pool.height));
+  table.Row("largest bucket, live", "{}", FormatBytes(figures.max_bucket_live_bytes));
+  table.Row("pool, mapped", "{}", FormatBytes(report.pool_mapped_bytes));
+  table.Row("a pool per bucket", "{} over {} graphs", FormatBytes(figures.sum_bucket_bytes),
             figures.graphs);
-  table.Row("eager window, peak", "{}", Bytes(report.pool.eager_peak));
+  table.Row("eager window, peak", "{}", FormatBytes(report.pool.eager_peak));
   for (int i = 0; i < kMemoryKindCount; ++i) {
     const auto kind = static_cast<MemoryKind>(i);
     if (report.pool.peak_of(kind) == 0) continue;
-    table.Row(NameOf(kind), "{} at the end, {} at most{}", Bytes(report.pool.of(kind)),
-              Bytes(report.pool.peak_of(kind)), kind == MemoryKind::kGraphs ? ", estimated" : "");
+    table.Row(NameOf(kind), "{} at the end, {} at most{}", FormatBytes(report.pool.of(kind)),
+              FormatBytes(report.pool.peak_of(kind)),
+              kind == MemoryKind::kGraphs ? ", estimated" : "");
   }
-  table.Row("all kinds", "{} at the end, {} at most{}", Bytes(report.pool.total),
-            Bytes(report.pool.total_peak),
+  table.Row("all kinds", "{} at the end, {} at most{}", FormatBytes(report.pool.total),
+            FormatBytes(report.pool.total_peak),
             report.pool.budget == 0
                 ? ""
                 : fmt::format(" of a budget of {}; {} graphs dropped for it",
-                              Bytes(report.pool.budget), report.stats.evictions));
+                              FormatBytes(report.pool.budget), report.stats.evictions));
 }
 
 }  // namespace
