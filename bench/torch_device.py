@@ -11,18 +11,12 @@ import time
 
 import torch
 import torch._dynamo
+import torch._functorch.config
+
+from skip import Skip, one_line
 
 WARM_UP_CALLS = 3
 COMPILED_CALLS = 4  # Compiles, warms up, records, replays.
-
-
-class Skip(Exception):
-    """Why something is not measured, in one line."""
-
-
-def one_line(error):
-    text = " ".join(str(error).split()) or "no message"
-    return text[:300] if isinstance(error, Skip) else f"{type(error).__name__}: {text}"[:300]
 
 
 def expect(actual, expected):
@@ -101,7 +95,9 @@ class Device:
 
     @staticmethod
     def forget_compiled():
+        """Also of earlier processes, whose code may treat static inputs as copied ones."""
         torch._dynamo.reset()
+        torch._functorch.config.enable_autograd_cache = False
 
 
 class Cpu(Device):
@@ -124,12 +120,12 @@ class Cpu(Device):
         if not self.compiles:
             raise Skip("needs a CUDA device, or --compile for a dry run")
         compiled = torch.compile(function, dynamic=False, fullgraph=True)
-        return compiled, self.run_compiled(compiled, *arguments), None
+        return compiled, self.run_compiled(compiled, *arguments), None, None
 
-    def capture(self, work, pool=None):
+    def refuse(self, *_):
         raise Skip("needs a CUDA device")
 
-    warm_up = ticker = pool = capture
+    capture = warm_up = pool = ticker = refuse
 
 
 class Cuda(Device):
@@ -166,7 +162,10 @@ class Cuda(Device):
         return 1000 * begin.elapsed_time(end)
 
     def compile(self, function, *arguments):
-        """The compiled function, its results and the nodes of the graphs that one call replays."""
+        """The compiled function, its results, and of the graphs that one call replays the nodes and
+        the inputs that are copied for them."""
+        counters = torch._dynamo.utils.counters["inductor"]
+        counters.clear()
         compiled = torch.compile(function, mode="reduce-overhead", dynamic=False, fullgraph=True)
         self.run_compiled(compiled, *arguments)
         graphs = []
@@ -180,10 +179,10 @@ class Cuda(Device):
             results = compiled(*arguments)
         finally:
             del KeptGraph.replay
-        skips = torch._dynamo.utils.counters["inductor"]["cudagraph_skips"]
         if not graphs:
-            raise Skip(f"torch.compile replays no graph; it gave up {skips}")
-        return compiled, results, self.nodes(*graphs)
+            raise Skip(f"torch.compile replays no graph; it gave up {counters['cudagraph_skips']}")
+        copied = counters["cudagraph_recorded_non_static_inputs"]
+        return compiled, results, self.nodes(*graphs), copied
 
     def warm_up(self, work):
         """What a first run allocates, loads and chooses must not be part of a recording."""
@@ -228,6 +227,9 @@ class Cuda(Device):
     def release(self):
         """Gives everything back to the driver that nothing holds."""
         gc.collect()
+        self.empty_cache()
+
+    def empty_cache(self):
         self.synchronize()
         torch.cuda.empty_cache()
         self.synchronize()

@@ -27,6 +27,8 @@ import threading
 import time
 from typing import Any, Callable
 
+from skip import one_line
+
 MODEL = {"layers": 2, "d_model": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "ffn": 176,
          "vocab": 512, "slots": 512, "max_context": 512, "rope_theta": 10000.0, "rms_eps": 1e-5}
 KERNELS = [10, 100, 300, 1000]
@@ -48,11 +50,13 @@ class Stopped(BaseException):
 
 @dataclasses.dataclass
 class Way:
-    """One way to do the work of a case; `nodes` of its graphs, None without or not counted."""
+    """One way to do the work of a case. Of its graphs, None without or not counted: the nodes, and
+    the inputs that a call copies for them."""
 
     name: str
     call: Callable[[], Any]
     nodes: Any = None
+    copied: Any = None
     host_us: list = dataclasses.field(default_factory=list)
     gpu_us: list = dataclasses.field(default_factory=list)
     skipped: str = ""
@@ -66,12 +70,6 @@ class Way:
 
 def rounded(values, digits=3):
     return [round(value, digits) for value in values]
-
-
-def one_line(error):
-    """Why something is left out: a Skip says it itself, another error is named."""
-    text = " ".join(str(error).split())[:300]
-    return text if type(error).__name__ == "Skip" else f"{type(error).__name__}: {text}"
 
 
 def progress(text):
@@ -95,7 +93,7 @@ def no_garbage_collection():
 
 
 def build_ways(builders):
-    """Ways of (name, builder), where a builder returns the call and the nodes of its graphs."""
+    """Ways of (name, builder), where a builder returns the fields of Way that follow the name."""
     ways = []
     for name, build in builders:
         try:
@@ -139,7 +137,9 @@ def measure_case(device, case, builders, options):
     """Completes a case with its ways and the nodes of their graphs."""
     ways = build_ways(builders)
     sample_ways(device, ways, options.samples, options.calls)
-    case["nodes"] = {way.name: way.nodes for way in ways if way.name != "eager" and not way.skipped}
+    recorded = [way for way in ways if way.name != "eager" and not way.skipped]
+    case["nodes"] = {way.name: way.nodes for way in recorded}
+    case["copied_inputs"] = {way.name: way.copied for way in recorded}
     case["calls"] = options.calls
     case["ways"] = [way.json(device.kind == "cuda") for way in ways]
     return case
@@ -165,18 +165,18 @@ def steps(device, options, report):
             graph, result = device.capture(lambda: chain.plain_chain(x, kernels))
             graph.replay()
             torch_device.expect(result, expected)
-            return graph.replay, device.nodes(graph)
+            return graph.replay, device.nodes(graph), 0
 
         def compiled(function, argument):
-            call, result, nodes = device.compile(function, argument, kernels)
+            call, result, *counts = device.compile(function, argument, kernels)
             torch_device.expect(result, expected)
-            return lambda: call(argument, kernels), nodes
+            return lambda: call(argument, kernels), *counts
 
         report["cases"].append(measure_case(device, {"kernels": kernels}, [
             ("cuda_graph", recorded),
             ("reduce_overhead", lambda: compiled(chain.copied_chain, x)),
             ("reduce_overhead_static", lambda: compiled(chain.static_chain, static)),
-            ("eager", lambda: (lambda: chain.plain_chain(x, kernels), None)),
+            ("eager", lambda: [lambda: chain.plain_chain(x, kernels)]),
         ], options))
 
 
@@ -231,15 +231,15 @@ def decode(device, options, report):
                 torch._foreach_copy_(own, arguments)
                 graph.replay()
 
-            return call, device.nodes(graph)
+            return call, device.nodes(graph), len(own)
 
         def compiled():
-            call, results, nodes = device.compile(workload.model, *arguments)
+            call, results, *counts = device.compile(workload.model, *arguments)
             torch_device.expect(results[0], expected)
-            return lambda: call(*arguments), nodes
+            return lambda: call(*arguments), *counts
 
         report["cases"].append(measure_case(device, {"batch": batch}, [
-            ("eager", lambda: (lambda: workload.model(*arguments), None)),
+            ("eager", lambda: [lambda: workload.model(*arguments)]),
             ("reduce_overhead", compiled),
             ("cuda_graph", recorded),
         ], options))
@@ -416,8 +416,7 @@ def recapture(device, options, report):
         progress(f"recapture: {turn + 1} of {options.samples}")
         start = time.perf_counter_ns()
         del recording
-        workload.torch.cuda.empty_cache()
-        device.synchronize()
+        device.empty_cache()
         report["drop_us"].append((time.perf_counter_ns() - start) / 1000)
         report.setdefault("driver_bytes", device.free_bytes() - held_bytes)
         start = time.perf_counter_ns()
