@@ -32,7 +32,7 @@ def norm_weight(width):
 
 
 def rotary_tables(config):
-    """cos and sin of position / theta^(2 i / head_dim), [max_context, head_dim / 2], from double."""
+    """[max_context, head_dim / 2]: cos and sin of position / theta^(2 i / head_dim), by double."""
     half = config["head_dim"] // 2
     frequencies = config["rope_theta"] ** (-torch.arange(half, dtype=torch.float64) / half)
     angles = torch.arange(config["max_context"], dtype=torch.float64)[:, None] * frequencies

@@ -12,8 +12,9 @@ import time
 import torch
 import torch._dynamo
 import torch._functorch.config
+import torch._inductor.config
 
-from skip import Skip, one_line
+from notes import Skip, one_line
 
 WARM_UP_CALLS = 3
 COMPILED_CALLS = 4  # Compiles, warms up, records, replays.
@@ -196,9 +197,13 @@ class Cuda(Device):
         """Records and instantiates; returns the graph and the results that it will write."""
         graph = KeptGraph()
         # Another thread may wait for its own stream meanwhile.
-        with torch.cuda.graph(graph, pool=pool, stream=self.side,
-                              capture_error_mode="thread_local"):
-            results = work()
+        current = torch.cuda.current_stream()
+        try:
+            with torch.cuda.graph(graph, pool=pool, stream=self.side,
+                                  capture_error_mode="thread_local"):
+                results = work()
+        finally:
+            torch.cuda.set_stream(current)  # A capture that fails leaves its own in place.
         graph.instantiate()
         return graph, results
 

@@ -153,9 +153,6 @@ class Decoder:
     def __init__(self, config, gather):
         pass
 
-    def to(self, _):
-        return self
-
     def __call__(self, tokens, *_):
         launch(7)
         scratch = Tensor(size=4 * TOKENS_BYTES * tokens.value)
@@ -220,6 +217,8 @@ def install(has_cuda=True):
                         counters=collections.defaultdict(collections.Counter)))
     functorch = module("torch._functorch",
                        config=module("torch._functorch.config", enable_autograd_cache=True))
+    inductor = module("torch._inductor", config=module(
+        "torch._inductor.config", triton=types.SimpleNamespace(cudagraph_or_error=False)))
     torch = module(
         "torch", __version__="fake", Tensor=Tensor, gives_up=False, _dynamo=dynamo,
         _functorch=functorch, zeros=zeros, zeros_like=zeros, arange=zeros, full=zeros,
@@ -227,13 +226,13 @@ def install(has_cuda=True):
         testing=types.SimpleNamespace(assert_close=assert_close),
         _foreach_copy_=lambda *_: None, set_grad_enabled=lambda _: None,
         get_float32_matmul_precision=lambda: "highest",
-        _inductor=types.SimpleNamespace(config=types.SimpleNamespace(
-            triton=types.SimpleNamespace(cudagraph_or_error=False))))
+        device=contextlib.nullcontext, _inductor=inductor)
     torch.compile = make_compile(torch)
     torch.cuda = types.SimpleNamespace(
         is_available=lambda: has_cuda, get_device_name=lambda: "fake GPU", CUDAGraph=Graph,
         Stream=Stream, Event=Event, graph=capture, graph_pool_handle=pool_handle,
-        current_stream=Stream, stream=contextlib.nullcontext, synchronize=lambda: None,
+        current_stream=Stream, set_stream=lambda _: None, stream=contextlib.nullcontext,
+        synchronize=lambda: None,
         empty_cache=lambda: cuda.empty_cache(), mem_get_info=lambda: (cuda.free_bytes(), TOTAL),
         memory_snapshot=lambda: [{"segment_pool_id": pool, "total_size": size}
                                  for pool, size, _ in cuda.blocks])

@@ -19,7 +19,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests" / "bench")]
 sys.dont_write_bytecode = True
 import fake_torch  # noqa: E402
+import torch_buckets  # noqa: E402
 import torch_side  # noqa: E402
+import torch_ways  # noqa: E402
 
 LARGEST_BYTES = 4 * 512 * fake_torch.TOKENS_BYTES  # Its results take the place of its scratch.
 
@@ -92,11 +94,11 @@ class ArgumentsTest(unittest.TestCase):
 
     def test_orders_are_permutations_and_a_seed_repeats_its_own(self):
         batches = [8, 1, 4, 2]
-        self.assertEqual([1, 2, 4, 8], torch_side.in_order(batches, "asc"))
-        self.assertEqual([8, 4, 2, 1], torch_side.in_order(batches, "desc"))
-        drawn = torch_side.in_order(torch_side.BUCKETS, "random:1")
-        self.assertEqual(drawn, torch_side.in_order(torch_side.BUCKETS, "random:1"))
-        self.assertNotEqual(drawn, torch_side.in_order(torch_side.BUCKETS, "random:2"))
+        self.assertEqual([1, 2, 4, 8], torch_buckets.in_order(batches, "asc"))
+        self.assertEqual([8, 4, 2, 1], torch_buckets.in_order(batches, "desc"))
+        drawn = torch_buckets.in_order(torch_side.BUCKETS, "random:1")
+        self.assertEqual(drawn, torch_buckets.in_order(torch_side.BUCKETS, "random:1"))
+        self.assertNotEqual(drawn, torch_buckets.in_order(torch_side.BUCKETS, "random:2"))
         self.assertEqual(torch_side.BUCKETS, sorted(drawn))
 
 
@@ -119,7 +121,7 @@ class NoTorchTest(unittest.TestCase):
 class SampleTest(unittest.TestCase):
     def setUp(self):
         self.calls = []
-        self.ways = [torch_side.Way(name, lambda name=name: self.calls.append(name))
+        self.ways = [torch_ways.Way(name, lambda name=name: self.calls.append(name))
                      for name in "abc"]
 
     def sample(self, call, calls):
@@ -128,9 +130,9 @@ class SampleTest(unittest.TestCase):
         return 2, 1
 
     def test_every_round_has_a_sample_of_each_way_and_begins_with_the_next_one(self):
-        torch_side.sample_ways(self, self.ways, samples=4, calls=2)
-        warm_up = 3 * torch_side.WARM_UP_CALLS
-        self.assertEqual([name for way in "abc" for name in way * torch_side.WARM_UP_CALLS],
+        torch_ways.sample_ways(self, self.ways, samples=4, calls=2)
+        warm_up = 3 * torch_ways.WARM_UP_CALLS
+        self.assertEqual([name for way in "abc" for name in way * torch_ways.WARM_UP_CALLS],
                          self.calls[:warm_up])
         self.assertEqual("aabbcc" "bbccaa" "ccaabb" "aabbcc", "".join(self.calls[warm_up:]))
         for way in self.ways:
@@ -139,24 +141,24 @@ class SampleTest(unittest.TestCase):
     def test_a_way_that_fails_while_it_is_sampled_costs_no_other(self):
         def fail():
             self.calls.append("b")
-            if self.calls.count("b") > torch_side.WARM_UP_CALLS + 1:
+            if self.calls.count("b") > torch_ways.WARM_UP_CALLS + 1:
                 raise RuntimeError("out of\n memory")
 
         self.ways[1].call = fail
         with contextlib.redirect_stderr(io.StringIO()):
-            torch_side.sample_ways(self, self.ways, samples=5, calls=1)
+            torch_ways.sample_ways(self, self.ways, samples=5, calls=1)
         self.assertEqual({"name": "b", "skipped": "RuntimeError: out of memory"},
                          self.ways[1].json(True))
         self.assertEqual([5, 5], [len(self.ways[i].host_us) for i in (0, 2)])
-        self.assertEqual(torch_side.WARM_UP_CALLS + 2, self.calls.count("b"))
+        self.assertEqual(torch_ways.WARM_UP_CALLS + 2, self.calls.count("b"))
 
     def test_thinning_keeps_the_ends_and_the_middle(self):
         values = list(range(100_001, 0, -1))
-        thinned = torch_side.thinned(values)
-        self.assertEqual(torch_side.STALL_ROUNDS_MAX, len(thinned))
+        thinned = torch_buckets.thinned(values)
+        self.assertEqual(torch_buckets.STALL_ROUNDS_MAX, len(thinned))
         self.assertEqual((1, 100_001), (thinned[0], thinned[-1]))
         self.assertAlmostEqual(50_001, thinned[len(thinned) // 2], delta=100)
-        self.assertEqual([1, 2, 3], torch_side.thinned([3, 1, 2]))
+        self.assertEqual([1, 2, 3], torch_buckets.thinned([3, 1, 2]))
 
 
 class StepsAndDecodeTest(FakeTorchCase):
@@ -212,7 +214,8 @@ class StepsAndDecodeTest(FakeTorchCase):
         self.assertIsNone(report["driver"])
 
     def test_on_the_cpu_there_are_host_times_and_reasons(self):
-        case, = self.report("steps", "--kernels", "10", "--samples", "2", "--device", "cpu")["cases"]
+        report = self.report("steps", "--device", "cpu", "--kernels", "10", "--samples", "2")
+        case, = report["cases"]
         ways = self.ways(case)
         self.assertIsNone(ways["eager"]["gpu_us"])
         self.assertEqual(2, len(ways["eager"]["host_us"]))
@@ -236,7 +239,7 @@ class StepsAndDecodeTest(FakeTorchCase):
 class BucketsTest(FakeTorchCase):
     def setUp(self):
         super().setUp()
-        self.patch(torch_side, "STALL_S_MIN", 0.0)
+        self.patch(torch_buckets, "STALL_S_MIN", 0.0)
 
     def cases(self, report):
         return {(case["order"], case["outputs"]): case for case in report["cases"]}
@@ -244,11 +247,11 @@ class BucketsTest(FakeTorchCase):
     def test_every_order_is_recorded_with_held_and_with_dropped_outputs(self):
         report = self.report("buckets")
         cases = self.cases(report)
-        self.assertEqual({(order, outputs) for order in torch_side.ORDERS
+        self.assertEqual({(order, outputs) for order in torch_buckets.ORDERS
                           for outputs in ("held", "dropped")} | {("largest", "dropped")},
                          set(cases))
         for (order, _), case in cases.items():
-            batches = [512] if order == "largest" else torch_side.in_order(
+            batches = [512] if order == "largest" else torch_buckets.in_order(
                 torch_side.BUCKETS, order)
             self.assertEqual(batches, case["recorded"])
             self.assertEqual((len(batches), 7 * len(batches)), (case["buckets"], case["nodes"]))
@@ -290,11 +293,11 @@ class BucketsTest(FakeTorchCase):
     def test_the_rounds_of_the_other_thread_are_told_apart(self):
         stall = self.report("buckets", "--batches", "1,2,4,8")["stall"]
         for name in ("idle", "beside", "control"):
-            self.assertEqual(min(stall["rounds"][name], torch_side.STALL_ROUNDS_MAX),
+            self.assertEqual(min(stall["rounds"][name], torch_buckets.STALL_ROUNDS_MAX),
                              len(stall[f"{name}_us"]))
 
     def test_a_round_counts_for_a_span_that_it_overlaps(self):
-        prober = torch_side.Prober(None)
+        prober = torch_buckets.Prober(None)
         prober.rounds = [(0, 1000), (1000, 4000), (4000, 9000), (9000, 10_000)]
         self.assertEqual([3, 5], prober.within(2000, 5000))
 

@@ -1,4 +1,6 @@
-"""Why something is not measured."""
+"""What a person reads of a measurement: where it is, and why something is not measured."""
+
+import sys
 
 
 class Skip(Exception):
@@ -9,3 +11,11 @@ def one_line(error):
     """A Skip says it itself; another error is named."""
     text = " ".join(str(error).split())[:300]
     return text if isinstance(error, Skip) else f"{type(error).__name__}: {text}"
+
+
+def progress(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def rounded(values, digits=3):
+    return [round(value, digits) for value in values]
