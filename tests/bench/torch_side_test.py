@@ -162,6 +162,12 @@ class SampleTest(unittest.TestCase):
 
 
 class StepsAndDecodeTest(FakeTorchCase):
+    def test_a_sample_is_the_time_per_call_of_its_calls_alone(self):
+        device, ticks = self.device.Cuda(), iter(range(0, 100_000, 1000))
+        with unittest.mock.patch.object(self.device.time, "perf_counter_ns", ticks.__next__):
+            host_us, gpu_us = device.sample(self.device.time.perf_counter_ns, calls=4)
+        self.assertEqual((5 / 4, 500 / 4), (host_us, gpu_us))  # A tick per call, and one to end.
+
     def test_a_step_has_as_many_nodes_as_kernels_in_every_graph(self):
         report = self.report("steps", "--kernels", "10,30", "--samples", "3")
         self.assertEqual(("steps", "fake", "fake GPU", "13.0"),
@@ -174,6 +180,7 @@ class StepsAndDecodeTest(FakeTorchCase):
             for way in case["ways"]:
                 self.assertEqual([50.0] * 3, way["gpu_us"])  # 0.5 ms of ten calls.
                 self.assertEqual(3, len(way["host_us"]))
+        self.assertNotIn("replay", vars(self.device.KeptGraph))  # Nothing is in the timed path.
 
     def test_every_way_of_a_decode_step_is_measured_at_every_batch_size(self):
         report = self.report("decode", "--batches", "1,4", "--samples", "2")
@@ -299,7 +306,8 @@ class BucketsTest(FakeTorchCase):
     def test_a_round_counts_for_a_span_that_it_overlaps(self):
         prober = torch_buckets.Prober(None)
         prober.rounds = [(0, 1000), (1000, 4000), (4000, 9000), (9000, 10_000)]
-        self.assertEqual([3, 5], prober.within(2000, 5000))
+        self.assertEqual([3, 5], prober.within(1000, 9000))
+        self.assertEqual([3, 5], prober.within(3999, 4001))
 
     def test_a_thread_that_fails_is_a_reason_and_no_crash(self):
         self.patch(self.device.Cuda, "ticker", lambda _: lambda: 1 // 0)
