@@ -9,6 +9,8 @@ from notes import one_line, progress, rounded
 
 POSITION = 64  # Of every row of a batch, or the last of a smaller context.
 WARM_UP_CALLS = 20
+KERNELS_PER_SAMPLE = 1000  # A stream takes about so many launches before the next one waits.
+KERNELS_PER_LAYER = 30  # Of the decoder, at most; eager.
 
 
 @dataclasses.dataclass
@@ -88,14 +90,19 @@ def sample_ways(device, ways, samples, calls):
                     attempt(way, lambda: take(way))
 
 
-def measure_case(device, case, builders, options):
-    """Completes a case with its ways and the nodes of their graphs."""
+def calls_of(options, kernels):
+    """The calls of a sample of work that launches so many kernels when it is eager."""
+    return max(1, min(options.calls, KERNELS_PER_SAMPLE // kernels))
+
+
+def measure_case(device, case, builders, options, calls):
+    """Completes a case with its ways, sampled by so many calls, and the nodes of their graphs."""
     ways = build_ways(builders)
-    sample_ways(device, ways, options.samples, options.calls)
+    sample_ways(device, ways, options.samples, calls)
     recorded = [way for way in ways if way.name != "eager" and not way.skipped]
     case["nodes"] = {way.name: way.nodes for way in recorded}
     case["copied_inputs"] = {way.name: way.copied for way in recorded}
-    case["calls"] = options.calls
+    case["calls"] = calls
     case["ways"] = [way.json(device.kind == "cuda") for way in ways]
     return case
 
@@ -132,7 +139,7 @@ def steps(device, options, report):
             ("reduce_overhead", lambda: compiled(chain.copied_chain, x)),
             ("reduce_overhead_static", lambda: compiled(chain.static_chain, static)),
             ("eager", lambda: [lambda: chain.plain_chain(x, kernels)]),
-        ], options))
+        ], options, calls_of(options, kernels)))
 
 
 class Workload:
@@ -167,6 +174,7 @@ def decode(device, options, report):
 
     workload = Workload(device, options, report)
     torch = workload.torch
+    calls = calls_of(options, KERNELS_PER_LAYER * options.model["layers"])
     report["cases"] = []
     for batch in options.batches:
         progress(f"decode: batch {batch}")
@@ -196,4 +204,4 @@ def decode(device, options, report):
             ("eager", lambda: [lambda: workload.model(*arguments)]),
             ("reduce_overhead", compiled),
             ("cuda_graph", recorded),
-        ], options))
+        ], options, calls))
