@@ -17,6 +17,7 @@ namespace coppice {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
@@ -85,6 +86,27 @@ TEST_F(BenchModelTest, StepPredictsTheSameEagerlyWarmedUpRecordedAndReplayed) {
       EXPECT_EQ(Tokens(*replayed, batch, path), expected);
   }
   EXPECT_THAT(model_->reports(), IsEmpty());
+}
+
+TEST_F(BenchModelTest, EagerTokensAreThoseOfAnyOtherRun) {
+  const std::vector<int64_t> batches = {2, 40};
+  const auto tokens = EagerTokens(*model_, batches);
+  ASSERT_OK(tokens);
+  EXPECT_THAT(*tokens, SizeIs(2));
+  const auto decode = NewSession();
+  for (const int64_t batch : batches)
+    EXPECT_EQ(tokens->at(batch), Tokens(*decode, batch, Path::kWarmUp));
+}
+
+TEST_F(BenchModelTest, StepOnAnotherPathThanExpectedIsAnError) {
+  const auto decode = NewSession();
+  EXPECT_THAT(decode->RunExpecting(Path::kReplay, 8), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_OK(decode->RunExpecting(Path::kRecord, 8));
+}
+
+TEST_F(BenchModelTest, TitleNamesDeviceAndSizes) {
+  EXPECT_THAT(model_->Title(), HasSubstr("host: coppice emulator"));
+  EXPECT_THAT(model_->Title(), HasSubstr("vocabulary 32"));
 }
 
 TEST_F(BenchModelTest, RowsOfAStepPredictDifferentTokens) {

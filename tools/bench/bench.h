@@ -63,13 +63,14 @@ enum class ModelSize : uint8_t { kAuto, kTiny, kSmall };
 
 struct BenchBucketsOptions {
   ModelSize model = ModelSize::kAuto;
-  int64_t beside_ms = 200;  // How long the other stream is watched while nothing is recorded.
+  int64_t beside_ms = 200;  // How long the other stream is watched while nothing is recorded; >= 1.
   DeviceChoice device = DeviceChoice::kAuto;
   bool json = false;
 };
 
 // `bench buckets`: 67 batch sizes of decode recorded into one pool: its bytes in every order, the
-// time it takes, and how long work on another stream waits for it.
+// time it takes, and how long work on another stream waits for it. What fails alone is left out of
+// the report, with its reason, and the rest is printed.
 ExitCode BenchBuckets(const BenchBucketsOptions& options, const Console& console);
 
 struct BenchDecodeOptions {
@@ -86,8 +87,8 @@ struct BenchDecodeOptions {
 ExitCode BenchDecode(const BenchDecodeOptions& options, const Console& console);
 
 struct BenchSuspendOptions {
-  int64_t graphs = 64;
-  int64_t rounds = 101;
+  int64_t graphs = 64;   // Of the smallest batch sizes. In [1, 67].
+  int64_t rounds = 101;  // >= 1.
   ModelSize model = ModelSize::kAuto;
   DeviceChoice device = DeviceChoice::kAuto;
   bool json = false;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "fmt/format.h"
+
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
@@ -123,6 +125,16 @@ std::string BenchModel::DeviceName() const {
   return name.empty() ? kind() : name;
 }
 
+std::string BenchModel::Title() const {
+  const DecoderConfig& sizes = config();
+  return fmt::format(
+      "  device  {}: {}\n"
+      "  model   layers {}, width {}, heads {} x {} ({} for keys), feed-forward {}, "
+      "vocabulary {}\n",
+      kind(), DeviceName(), sizes.layers, sizes.d_model, sizes.heads, sizes.head_dim,
+      sizes.kv_heads, sizes.ffn, sizes.vocab);
+}
+
 int32_t BenchModel::position() const {
   return static_cast<int32_t>(std::min(kPosition, config().max_context / 2));
 }
@@ -162,6 +174,17 @@ Call DecodeSession::CallOf(int64_t batch, OutputMode output_mode) const {
   return call;
 }
 
+absl::StatusOr<Lease> DecodeSession::RunExpecting(Path path,
+                                                  int64_t batch,
+                                                  OutputMode output_mode) const {
+  COPPICE_ASSIGN_OR_RETURN(Lease lease, Run(batch, output_mode));
+  if (lease.path() == path) return lease;
+  return MakeError(absl::StatusCode::kInternal,
+                   "DecodeSession: a step of batch {} took the path {} for the reason {}, not {}; "
+                   "its figures would mislead",
+                   batch, NameOf(lease.path()), NameOf(lease.reason()), NameOf(path));
+}
+
 absl::Status DecodeSession::Warm(std::span<const int64_t> batches, const KvCache& scratch) const {
   Session::WarmOptions options;
   COPPICE_ASSIGN_OR_RETURN(options.scratch,
@@ -180,6 +203,18 @@ absl::StatusOr<std::vector<int32_t>> DecodeSession::ReadTokens(const Lease& leas
   COPPICE_RETURN_IF_ERROR(model_.driver().Call<&DriverTable::MemcpyDtoHAsync>(
       static_cast<void*>(tokens.data()), next.data, tokens.size() * sizeof(int32_t), stream));
   COPPICE_RETURN_IF_ERROR(model_.stream().Synchronize());
+  return tokens;
+}
+
+absl::StatusOr<std::map<int64_t, std::vector<int32_t>>> EagerTokens(
+    const BenchModel& model, std::span<const int64_t> batches) {
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DecodeSession> decode,
+                           DecodeSession::Create(model, {.stance = Stance::kEager}));
+  std::map<int64_t, std::vector<int32_t>> tokens;
+  for (const int64_t batch : batches) {
+    COPPICE_ASSIGN_OR_RETURN(const Lease lease, decode->RunExpecting(Path::kEager, batch));
+    COPPICE_ASSIGN_OR_RETURN(tokens[batch], decode->ReadTokens(lease));
+  }
   return tokens;
 }
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -63,6 +64,7 @@ class BenchModel {
   const PaddingPolicy& batches() const { return batches_; }
   const char* kind() const;        // "cuda" or "host".
   std::string DeviceName() const;  // As the driver calls it, or the kind.
+  std::string Title() const;       // Device and model for people, a line each.
   int32_t position() const;        // Of every row in its slot.
   std::vector<std::string> reports() const { return chosen_.reports(); }  // As ChosenDriver's.
 
@@ -106,6 +108,11 @@ class DecodeSession {
     return session_->Run(CallOf(batch, output_mode));
   }
 
+  // The same, for a step that is expected to take `path`. Errors: kInternal if it took another one.
+  absl::StatusOr<Lease> RunExpecting(Path path,
+                                     int64_t batch,
+                                     OutputMode output_mode = OutputMode::kBorrow) const;
+
   // Records the buckets of these batch sizes, largest first, without running any that has run
   // before; the others are warmed up on the cache `scratch`, which must outlive the session and
   // not be the model's. Waits for the device. Errors: as Session::Warm.
@@ -122,5 +129,10 @@ class DecodeSession {
   const Program* program_ = nullptr;
   const Binding* binding_ = nullptr;
 };
+
+// What steps of these batch sizes predict without graphs, by batch size. Its session is gone when
+// it returns. Errors: as Session::Run.
+absl::StatusOr<std::map<int64_t, std::vector<int32_t>>> EagerTokens(
+    const BenchModel& model, std::span<const int64_t> batches);
 
 }  // namespace coppice

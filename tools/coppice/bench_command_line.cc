@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "tools/bench/bench_model.h"
 #include "tools/support/options.h"
 
 namespace coppice {
@@ -25,6 +26,27 @@ constexpr const char* kPoolNotes =
     "\n"
     "A folder of families has one sub-folder per family and in it one CSV file per bucket, as\n"
     "`coppice plan` reads them; files in train and random are programs of their own.\n";
+
+constexpr const char* kBucketsNotes =
+    "Records the decode step of 67 batch sizes, 1 to 512, in ascending, descending and random\n"
+    "order, each time in a pool of its own: once dropping every result at once, once holding all\n"
+    "of them, copied out. Bytes are those after trimming: by the pool's books, which hold an\n"
+    "estimate for graphs, and by what the driver has less than before the first case. A driver\n"
+    "may keep memory of graphs that are gone: left_bytes. record_ms is the host time of the call\n"
+    "that records and launches what it recorded.\n"
+    "\n"
+    "Then a thread launches a small kernel on a stream of its own and waits for it, over and\n"
+    "over, while nothing is recorded and while all 67 buckets, warm before, are.\n"
+    "\n"
+    "Exits with 1 if any step predicts other tokens than without graphs. On the emulator, which\n"
+    "runs work on the threads that wait for it, times say nothing.\n";
+
+constexpr const char* kSuspendNotes =
+    "Records the decode step of the smallest batch sizes and then, over and over, gives the\n"
+    "session's memory back, takes it again, and replays the smallest of the graphs: once as the\n"
+    "first replay after it, and once more for comparison. Both are timed until the step has run.\n"
+    "Bytes are those of the last round; graphs themselves stay. Exits with 1 if any step predicts\n"
+    "other tokens than before.\n";
 
 constexpr int64_t kIterationsMax = 1'000'000'000;
 
@@ -51,6 +73,28 @@ void AddPool(CLI::App& app, BenchPoolOptions& options) {
   app.add_flag("--json", options.json, "Print JSON");
 }
 
+// What every bench of the model takes.
+void AddModel(CLI::App& app, ModelSize& model, DeviceChoice& device, bool& json) {
+  AddParsed(app, "--model", &ParseModelSize, model,
+            "auto (small on a device, tiny on the emulator), tiny or small");
+  AddParsed(app, "--device", &ParseDeviceChoice, device, "auto, host or cuda");
+  app.add_flag("--json", json, "Print JSON");
+}
+
+void AddBuckets(CLI::App& app, BenchBucketsOptions& options) {
+  app.footer(std::string(kBucketsNotes) + "\n" + kExitCodes);
+  AddCount(app, "--beside-ms", options.beside_ms, 600'000,
+           "How long the other stream is watched while nothing is recorded, default 200");
+  AddModel(app, options.model, options.device, options.json);
+}
+
+void AddSuspend(CLI::App& app, BenchSuspendOptions& options) {
+  app.footer(std::string(kSuspendNotes) + "\n" + kExitCodes);
+  AddCount(app, "--graphs", options.graphs, 67, "Graphs to record, default 64");
+  AddCount(app, "--rounds", options.rounds, 1'000'000, "Times to suspend, default 101");
+  AddModel(app, options.model, options.device, options.json);
+}
+
 }  // namespace
 
 void AddBench(CLI::App& app, BenchOptions& options) {
@@ -61,11 +105,17 @@ void AddBench(CLI::App& app, BenchOptions& options) {
             options.record);
   AddPool(*app.add_subcommand("pool", "How high an arena that many buckets share becomes"),
           options.pool);
+  AddBuckets(*app.add_subcommand("buckets", "Bytes and times of 67 batch sizes in one pool"),
+             options.buckets);
+  AddSuspend(*app.add_subcommand("suspend", "What giving memory back and taking it again costs"),
+             options.suspend);
 }
 
 ExitCode RunBench(const CLI::App& app, const BenchOptions& options, const Console& console) {
   if (app.got_subcommand("dispatch")) return BenchDispatch(options.dispatch, console);
   if (app.got_subcommand("pool")) return BenchPool(options.pool, console);
+  if (app.got_subcommand("buckets")) return BenchBuckets(options.buckets, console);
+  if (app.got_subcommand("suspend")) return BenchSuspend(options.suspend, console);
   return BenchRecord(options.record, console);
 }
 
