@@ -78,11 +78,11 @@ def last_line(text):
     return lines[-1][:160] if lines else "no output"
 
 
-def json_of(text):
-    """The first JSON object in `text`, or None."""
+def json_of(text, **options):
+    """The first JSON object in `text`, or None; `options` are those of JSONDecoder."""
     start = text.find("{")
     try:
-        return json.JSONDecoder().raw_decode(text[start:])[0] if start >= 0 else None
+        return json.JSONDecoder(**options).raw_decode(text[start:])[0] if start >= 0 else None
     except ValueError:
         return None
 
@@ -316,10 +316,11 @@ class Binaries:
         return [(test["name"], test["command"]) for test in tests]
 
 
-def find_sanitizer():
+def find_cuda_tool(name):
+    """The path of a program of the CUDA Toolkit, or None."""
     folders = [str(pathlib.Path(nvcc).parent) for nvcc in [shutil.which("nvcc")] if nvcc]
     path = os.pathsep.join([os.environ.get("PATH", ""), *folders, "/usr/local/cuda/bin"])
-    return shutil.which("compute-sanitizer", path=path)
+    return shutil.which(name, path=path)
 
 
 def stage_of(binaries, name, program, steps):
@@ -355,7 +356,7 @@ def device_stage(binaries, dry_run, on_device):
 
 
 def memcheck_stage(binaries, dry_run):
-    sanitizer = find_sanitizer()
+    sanitizer = find_cuda_tool("compute-sanitizer")
     if dry_run or sanitizer is None:
         return Stage("memcheck", [], skipped="nothing runs on a GPU" if dry_run else
                      "compute-sanitizer not found")
@@ -404,7 +405,7 @@ def build_stage(preset):
 
 
 def print_table(results):
-    width = max(len(result["name"]) for result in results)
+    width = max(len(name) for name in ("stage", *(result["name"] for result in results)))
     print(f"\n{'stage':<{width}}  {'result':<7}  {'seconds':>7}  note")
     for result in results:
         print(f"{result['name']:<{width}}  {result['status']:<7}  {result['seconds']:>7.1f}  "
@@ -530,7 +531,7 @@ def folder_name(text):
     return pathlib.Path(text)
 
 
-def why_unfit(out):
+def why_unfit(out, is_result=is_result):
     """Why nothing can be written into OUT, which is made; empty if all can."""
     try:
         out.mkdir(parents=True, exist_ok=True)
