@@ -224,6 +224,9 @@ class Comparison:
             part["report"] = read(text)
         except (LookupError, TypeError, ValueError, OSError) as error:
             part[FAILED] = f"its output is not understood: {error}"
+        own_reason = part.get("report", {}).get(SKIPPED)
+        if own_reason:  # A side that measured nothing says why; on a GPU that is a failure.
+            part[SKIPPED if self.dry_run else FAILED] = own_reason
         if code != 0:
             part[FAILED] = ended or f"exit code {code}"
         if FAILED in part:

@@ -11,10 +11,10 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: E402
 
 from measured import (COPPICE, EAGER, MIB, SIDES, TORCH, Spread, exec_bytes_per_node,  # noqa: E402
-                      median, quantile)
-from tables import SIDE_NAMES, SUSPEND, number  # noqa: E402
-from verdicts import (LESS, MET, MISSED, MORE, OVERHEAD_NS, POOL_RATIO, bars,  # noqa: E402
-                      overhead_pairs, pairs)
+                      median)
+from tables import SIDE_NAMES, SUSPEND, attempt, number  # noqa: E402
+from verdicts import (LESS, MET, MISSED, MORE, OVERHEAD_NS, POOL_RATIO, UNKNOWN,  # noqa: E402
+                      bars, overhead_pairs, pairs)
 
 BLACK, GREY, SKY, GREEN = "#222222", "#8a8a8a", "#56B4E9", "#009E73"
 BLUE, ORANGE, RED, PINK = "#0072B2", "#E69F00", "#D55E00", "#CC79A7"
@@ -23,7 +23,8 @@ SIDE_COLOURS = {COPPICE: BLUE, TORCH: RED}
 WAYS = {(COPPICE, "run"): (BLUE, "o", "-"), (COPPICE, "replay"): (BLUE, "o", "-"),
         (COPPICE, "launch"): (SKY, "^", "-"), (COPPICE, "run_staged"): (GREEN, "s", "-"),
         (COPPICE, "run_staged_calls"): (GREY, "D", "-"), (COPPICE, EAGER): (BLACK, "v", "-"),
-        (TORCH, "reduce_overhead"): (RED, "o", "--"), (TORCH, "cuda_graph"): (ORANGE, "^", "--"),
+        (TORCH, "reduce_overhead"): (RED, "o", "--"),
+        (TORCH, "reduce_overhead_static"): (RED, "s", ":"), (TORCH, "cuda_graph"): (ORANGE, "^", "--"),
         (TORCH, EAGER): (PINK, "v", "--")}
 OTHER_WAY = (GREY, "x", ":")
 TAIL_POINTS = 400
@@ -46,7 +47,8 @@ def log_axis(axis, ticks=None):
     if ticks:
         axis.set_ticks(ticks, labels=[plain(tick) for tick in ticks])
     else:
-        axis.set_major_locator(LogLocator(base=10, numticks=12))
+        low, high = axis.get_view_interval()
+        axis.set_major_locator(LogLocator(subs=(1,) if high > 200 * low else (1, 2, 5)))
         axis.set_major_formatter(FuncFormatter(plain))
     axis.set_minor_locator(NullLocator())
 
@@ -136,7 +138,7 @@ def intervals(rows, title, label, limit=None):
                       textcoords="offset points", fontsize=8.5, color="#333333")
     if limit:
         limit_line(axes, *limit)
-        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     axes.set_yticks(range(len(rows)), labels=[row[0] for row in rows])
     axes.set(xlabel=label, title=title, ylim=(len(rows) - 0.4, -0.6))
     axes.grid(axis="y", visible=False)
@@ -222,9 +224,13 @@ def pool(measured):
 
 
 def driver(measured):
-    return bucket_figure(measured, lambda _, case: exec_bytes_per_node(case),
+    def kib_per_node(_, case):
+        per_node = exec_bytes_per_node(case)
+        return None if per_node is None else per_node / 1024
+
+    return bucket_figure(measured, kib_per_node,
                          "What executable graphs take, by the driver's free memory",
-                         "bytes beyond the pool, per node", number)
+                         "KiB beyond the pool, per node", number)
 
 
 def recording(measured):
@@ -257,9 +263,10 @@ STALL_LINES = {"idle_us": (":", "nothing recorded"), "beside_us": ("-", "beside 
 
 
 def tail(values):
-    """Points of the share of values that are larger, evenly spaced on a logarithmic axis."""
-    shares = [len(values) ** (-i / (TAIL_POINTS - 1)) for i in range(TAIL_POINTS)]
-    return [quantile(values, 1 - share) for share in shares], shares
+    """The share of values that are at least so large, at evenly spaced points of a log axis."""
+    ranked, last = sorted(values, reverse=True), TAIL_POINTS - 1
+    counts = sorted({round(len(ranked) ** (i / last)) for i in range(TAIL_POINTS)})
+    return [ranked[count - 1] for count in counts], [count / len(ranked) for count in counts]
 
 
 def stall(measured):
@@ -276,7 +283,7 @@ def stall(measured):
         plt.close(figure)
         return None
     axes.set(xscale="log", yscale="log", xlabel="microseconds of a round",
-             ylabel="share of rounds that take longer",
+             ylabel="share of rounds that take as long",
              title="Rounds of a kernel stream on another thread")
     log_axis(axes.xaxis)
     log_axis(axes.yaxis)
@@ -341,23 +348,23 @@ def soak(measured):
 
 
 def bars_figure(measured):
-    found = [bar for bar in bars(measured) if bar.verdict in (MET, MISSED)]
-    if not found:
-        return None
+    found = bars(measured)
     figure, axes = plt.subplots(figsize=(10.5, 1.4 + 0.36 * len(found)))
+    looks = {MET: (BLUE, "o"), MISSED: (RED, "X"), UNKNOWN: (GREY, "|")}
     for at, bar in enumerate(found):
-        met = bar.verdict == MET
-        share = min(max(bar.share, 0.01), 100)  # What is off the axis stands at its end.
-        axes.plot([1, share], [at, at], color=BLUE if met else RED, linewidth=2.2)
-        axes.plot([share], [at], color=BLUE if met else RED, marker="o" if met else "X",
-                  markersize=8)
-        axes.annotate(f"{number(bar.value)} {bar.unit}".strip(), (share, at),
-                      (-9 if share <= 1 else 9, 0), textcoords="offset points", va="center",
-                      ha="right" if share <= 1 else "left", fontsize=8.5)
+        share = 1 if bar.value is None else min(max(bar.share, 0.01), 100)  # Else off the axis.
+        colour, marker = looks[bar.verdict]
+        axes.plot([1, share], [at, at], color=colour, linewidth=2.2)
+        axes.plot([share], [at], color=colour, marker=marker, markersize=8)
+        value = bar.verdict if bar.value is None else f"{number(bar.value)} {bar.unit}".strip()
+        left = share <= 1 and bar.value is not None
+        axes.annotate(value, (share, at), (-9 if left else 9, 0), textcoords="offset points",
+                      va="center", ha="right" if left else "left", fontsize=8.5,
+                      color=GREY if bar.value is None else BLACK)
     labels = [f"{bar.what}, {'>=' if bar.at_least else '<='} {number(bar.limit)} {bar.unit}".strip()
               for bar in found]
     axes.set_yticks(range(len(found)), labels=labels)
-    limit_line(axes, 1, "the bar")
+    axes.axvline(1, color=BLACK, linewidth=1.1, linestyle=(0, (4, 2)))
     axes.set(xscale="log", xlim=(0.004, 250), ylim=(len(found) - 0.4, -0.6),
              xlabel="share of the bar used up: left of 1 is met, right of it missed",
              title="Bars")
@@ -397,11 +404,11 @@ UNTIMED = ("bars", "dispatch", "pool", "soak")  # What an emulator may speak of.
 
 
 def draw(measured, folder, suffix="svg"):
-    """Writes a figure for each table that has one; returns their names."""
-    drawn = []
+    """Writes a figure for each table that has one; returns their names, and what went wrong."""
+    drawn, problems = [], []
     with plt.rc_context(STYLE):
         for name, make in FIGURES.items():
-            figure = make(measured)
+            figure = attempt(f"{name}.{suffix}", make, measured, problems)
             if figure is None:
                 continue
             source = f"{measured.source()}; {measured.name}"
@@ -412,4 +419,5 @@ def draw(measured, folder, suffix="svg"):
                            metadata={"Date": None} if suffix == "svg" else None)
             plt.close(figure)
             drawn.append(name)
-    return drawn
+        plt.close("all")  # What a failed one has left.
+    return drawn, problems

@@ -40,6 +40,10 @@ def number(value):
         else f"{value:.1f}"
 
 
+def mib(size):
+    return NO_VALUE if size is None else number(size / MIB)
+
+
 def probability(p):
     return NO_VALUE if p is None else f"{p:.2f}" if p >= 0.01 else f"{p:.0e}" if p > 1e-9 \
         else "<1e-9"
@@ -113,15 +117,14 @@ def overhead(measured):
     rows = []
     for case in measured.steps():
         found = [("coppice", name, values) for name, values in overhead_pairs(case).items()]
-        theirs = case.differences(TORCH, REDUCE_OVERHEAD, "cuda_graph")
-        if theirs:
-            found.append(("PyTorch", REDUCE_OVERHEAD, theirs))
+        for name in (f"{REDUCE_OVERHEAD}_static", REDUCE_OVERHEAD):
+            found.append(("PyTorch", name, case.differences(TORCH, name, "cuda_graph")))
         rows += [[f"{case.size:,}", side, f"`{name}`", *spread_cells(values, 1000)]
-                 for side, name, values in found]
+                 for side, name, values in found if values]
     return Table("Host time beyond the same driver calls", ["kernels", "side", "way", "median, ns",
                                                             "p10..p90"], rows,
                  ["Sample by sample: `run` - `launch`, `run_staged` - `run_staged_calls`, and "
-                  "`reduce_overhead` - `cuda_graph`."], timed=True) if rows else None
+                  "PyTorch's ways - `cuda_graph`; `reduce_overhead` copies its input."], timed=True) if rows else None
 
 
 def dispatch(measured):
@@ -159,7 +162,7 @@ def pool(measured):
         base = largest["own_bytes"] if largest else None
         for case in [*measured.pools(side), *filter(None, [largest])]:
             rows.append([SIDE_NAMES[side], case["order"], case["outputs"], str(case["buckets"]),
-                         f"{case['nodes']:,}", number(case["own_bytes"] / MIB),
+                         f"{case['nodes']:,}", mib(case["own_bytes"]),
                          f"{case['own_bytes'] / base:.3f}" if base else NO_VALUE])
     return Table("Bytes of one pool for every bucket, by its own accounting",
                  ["side", "order", "outputs", "buckets", "nodes", "MiB", "/ largest alone"], rows,
@@ -172,7 +175,7 @@ def driver(measured):
     for side in SIDES:
         for case in [*measured.pools(side), *filter(None, [measured.largest(side)])]:
             rows.append([SIDE_NAMES[side], case["order"], case["outputs"], f"{case['nodes']:,}",
-                         number(case["own_bytes"] / MIB), number(case["driver_bytes"] / MIB),
+                         mib(case["own_bytes"]), mib(case["driver_bytes"]),
                          number(exec_bytes_per_node(case))])
     return Table("Bytes by the driver's accounting, and executable graphs' share",
                  ["side", "order", "outputs", "nodes", "own, MiB", "driver, MiB",
@@ -245,7 +248,7 @@ def suspend(measured):
         report = measured.report("suspend", side)
         if report.get(key):
             rows.append([SIDE_NAMES[side], what, str(report["graphs"]),
-                         number(report["bytes"] / MIB), number(report["driver_bytes"] / MIB),
+                         mib(report["bytes"]), mib(report["driver_bytes"]),
                          *spread_cells(report[key], 1e-3)])
     return Table("Giving the memory of 64 graphs back", ["side", "what", "graphs", "given back, MiB",
                                                          "by the driver, MiB", "median, ms",
@@ -316,7 +319,17 @@ def text_of(measured, table):
     return f"**{table.title}**\n\n{table.markdown()}\n\n{' '.join(notes)}\n"
 
 
+def attempt(name, make, measured, problems):
+    """What `make` returns; results of another form are a problem of theirs alone."""
+    try:
+        return make(measured)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        problems.append(f"{name} cannot be made: {type(error).__name__}: {error}")
+        return None
+
+
 def all_tables(measured):
-    """The text of each table that the folder has something for, by name."""
-    found = {name: make(measured) for name, make in TABLES.items()}
-    return {name: text_of(measured, table) for name, table in found.items() if table}
+    """The text of each table that the folder has something for by name, and what went wrong."""
+    problems = []
+    found = {name: attempt(name, make, measured, problems) for name, make in TABLES.items()}
+    return {name: text_of(measured, table) for name, table in found.items() if table}, problems

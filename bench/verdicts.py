@@ -13,6 +13,7 @@ from measured import (COPPICE, MIB, REDUCE_OVERHEAD, TORCH, exec_bytes_per_node,
 
 MET, MISSED, UNKNOWN = "met", "missed", "not measured"
 LESS, EVEN, MORE = "less", "even", "MORE"
+BUCKETS_SHOWN = "asc, outputs dropped"  # Elsewhere, times and nodes tell the same.
 CHANCE = 0.05  # A p-value from which on two sides count as even.
 OVERHEAD_NS = 250
 HOST_RATIO = 20
@@ -64,34 +65,41 @@ def overhead_pairs(case):
     return {name: values for name, values in pairs.items() if values}
 
 
-def beyond_launch(case):
-    """Median host time beyond the launch of Run and of reduce_overhead; None where unknown.
+def beyond_launch(case, ours, theirs):
+    """Median host time of a way of each side beyond the launch of its graph; None where unknown.
 
     PyTorch's launch is its own replay of a captured graph, or the bare one if that takes longer, so
     that the comparison is never to its disadvantage.
     """
     launch = case.samples(COPPICE, "launch", "host_us")
-    ours = case.differences(COPPICE, "run", "launch")
-    theirs = case.differences(TORCH, REDUCE_OVERHEAD, "cuda_graph")
-    if not launch or not ours or not theirs:
+    our_times = case.differences(COPPICE, ours, "launch")
+    their_times = case.differences(TORCH, theirs, "cuda_graph")
+    if not our_times or not their_times:
         return None
-    over_bare = median(case.samples(TORCH, REDUCE_OVERHEAD, "host_us")) - median(launch)
-    return median(ours), min(median(theirs), over_bare)
+    over_bare = median(case.samples(TORCH, theirs, "host_us")) - median(launch)
+    return median(our_times), min(median(their_times), over_bare)
+
+
+def in_place_peer(case):
+    """PyTorch's way that reads its input where it lies, as `run` does; else the one that copies."""
+    static = f"{REDUCE_OVERHEAD}_static"
+    return static if case.samples(TORCH, static, "host_us") else REDUCE_OVERHEAD
 
 
 def host_ratios(measured):
     """Ratios by case at equal node counts, and the cases whose counts differ."""
     ratios, unequal = {}, []
     for case in measured.steps():
-        times = beyond_launch(case)
+        peer = in_place_peer(case)
+        times = beyond_launch(case, "run", peer)
         if times is None:
             continue
-        ours, theirs = case.nodes.get((COPPICE, "run")), case.nodes.get((TORCH, REDUCE_OVERHEAD))
+        ours, theirs = case.nodes.get((COPPICE, "run")), case.nodes.get((TORCH, peer))
         if ours is None or ours != theirs:
             unequal.append(f"{case.size} kernels: {ours} and {theirs} nodes")
         else:
             # Below a nanosecond, what is left is the clock's.
-            ratios[f"{case.size} kernels"] = times[1] / max(times[0], 1e-3)
+            ratios[f"{case.size} kernels, {peer}"] = times[1] / max(times[0], 1e-3)
     return ratios, unequal
 
 
@@ -230,6 +238,8 @@ def bucket_pairs(measured):
         if ours["own_bytes"] and other["own_bytes"]:
             yield Pair(f"pool, {called}", ours["own_bytes"] / MIB, other["own_bytes"] / MIB, "MiB")
         per_node = exec_bytes_per_node(ours), exec_bytes_per_node(other)
+        if called != BUCKETS_SHOWN:
+            continue
         if all(value is not None and value > 0 for value in per_node):
             yield Pair(f"beyond the pool, per node, {called}", *per_node, "bytes")
         yield pair_of(f"to record a bucket, {called}", ours["record_ms"], other["record_ms"], "ms")
@@ -241,15 +251,25 @@ def bucket_pairs(measured):
                        *(quantile(values, share) for values in stalls), "us")
 
 
+def step_pairs(measured):
+    for case in measured.steps():
+        ways = (("run", in_place_peer(case)), ("run_staged", REDUCE_OVERHEAD),
+                ("run", "cuda_graph"))
+        for name, quantity in (("host", "host_us"), ("GPU", "gpu_us")):
+            for ours, theirs in ways:
+                yield pair_of(f"{case.size:,} kernels, {name}: {ours} against {theirs}",
+                              case.samples(COPPICE, ours, quantity),
+                              case.samples(TORCH, theirs, quantity), "us")
+        for ours, theirs in ways[:2]:
+            times = beyond_launch(case, ours, theirs)
+            if times and min(times) > 0:
+                yield Pair(f"{case.size:,} kernels, host beyond the launch: {ours} against "
+                           f"{theirs}", *times, "us")
+
+
 def pairs(measured):
     """Every quantity that both sides have."""
-    found = []
-    for case in measured.steps():
-        for name, quantity in (("host", "host_us"), ("GPU", "gpu_us")):
-            for way in (REDUCE_OVERHEAD, "cuda_graph"):
-                found.append(pair_of(f"{case.size} kernels, {name} time, run against {way}",
-                                     case.samples(COPPICE, "run", quantity),
-                                     case.samples(TORCH, way, quantity), "us"))
+    found = list(step_pairs(measured))
     for case in measured.decode():
         for ours, theirs in (("replay", REDUCE_OVERHEAD), ("eager", "eager")):
             found.append(pair_of(f"decode, batch {case.size}, {ours} against {theirs}",
