@@ -80,13 +80,13 @@ MEASURES = [
     Measure("record", COPPICE, ["bench", "record", "--json"], 40),
     Measure("steps", COPPICE, ["bench", "steps", "--json"], 60, FEW),
     Measure("steps", TORCH, ["steps"], 120, FEW),
-    Measure("buckets", COPPICE, ["bench", "buckets", "--json"], 90),
+    Measure("buckets", COPPICE, ["bench", "buckets", "--json"], 90, ["--beside-ms", "20"]),
     Measure("buckets", TORCH, ["buckets"], 120, takes_model=True),
     Measure("decode", COPPICE, ["bench", "decode", "--json"], 90, FEW),
     Measure("decode", TORCH, ["decode"], 150, FEW, takes_model=True),
-    Measure("suspend", COPPICE, ["bench", "suspend", "--json"], 40, FEW),
+    Measure("suspend", COPPICE, ["bench", "suspend", "--json"], 40, ["--rounds", "5"]),
     Measure("suspend", TORCH, ["recapture"], 60, FEW),
-    Measure("soak", COPPICE, ["soak", "--json"], 200, ["--replays", "20000", "--records", "200"]),
+    Measure("soak", COPPICE, ["soak", "--json", "--quiet"], 200),
 ]
 SECTIONS = ("info", "dispatch", "record", "steps", "buckets", "decode", "kernels", "suspend",
             "soak")

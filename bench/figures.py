@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: E402
 
 from measured import (COPPICE, EAGER, MIB, SIDES, TORCH, Spread, exec_bytes_per_node,  # noqa: E402
-                      median)
+                      median, pool_bytes)
 from tables import SIDE_NAMES, SUSPEND, attempt, number  # noqa: E402
 from verdicts import (LESS, MET, MISSED, MORE, OVERHEAD_NS, POOL_RATIO, UNKNOWN,  # noqa: E402
                       bars, overhead_pairs, pairs)
@@ -213,8 +213,8 @@ def bucket_figure(measured, value_of, title, label, text):
 def pool(measured):
     bases = {side: measured.largest(side) for side in SIDES}
     figure = bucket_figure(
-        measured, lambda side, case: case["own_bytes"] / bases[side]["own_bytes"]
-        if bases[side] and bases[side]["own_bytes"] else None,
+        measured, lambda side, case: pool_bytes(case) / pool_bytes(bases[side])
+        if bases[side] and pool_bytes(bases[side]) else None,
         "One pool for every bucket, over the largest bucket alone",
         "mapped bytes / those of the largest alone", lambda value: f"{value:.2f}")
     if figure:
@@ -236,12 +236,10 @@ def driver(measured):
 def recording(measured):
     figure, axes = plt.subplots(figsize=(7.6, 4))
     for side in SIDES:
-        batches = measured.report("buckets", side).get("batches") or []
         for case in measured.pools(side):
-            times = case["record_ms"]
-            if case["order"] == "asc" and len(times) == len(batches):
+            if case["order"] == "asc":
                 held = case["outputs"] == "held"
-                axes.plot(batches, times, color=SIDE_COLOURS[side], linewidth=0.8,
+                axes.plot(case["recorded"], case["record_ms"], color=SIDE_COLOURS[side], linewidth=0.8,
                           marker="s" if side == TORCH else "o", markersize=3.5,
                           linestyle=":" if held else "-", alpha=0.9,
                           markerfacecolor="white" if held else SIDE_COLOURS[side],

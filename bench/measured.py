@@ -141,8 +141,22 @@ class Measured:
         return ", ".join(filter(None, about))
 
 
+def pool_bytes(case):
+    """Mapped bytes of the pool that the graphs of a case share, and of the outputs that are held.
+
+    coppice tells them by kind; PyTorch's private pool is nothing else.
+    """
+    usage = case.get("usage")
+    return usage["nodes"] + usage["copy_out"] if usage else case["own_bytes"]
+
+
+def mapped_bytes(case):
+    """All bytes by a side's own accounting but those of executable graphs, which it estimates."""
+    return case["own_bytes"] - (case.get("usage") or {}).get("graphs", 0)
+
+
 def exec_bytes_per_node(case):
-    """What the driver gave beyond the pool, per node; None without an account of the driver."""
+    """What the driver gave beyond the mapped bytes, per node; None where it is not known."""
     if not case or not case.get("nodes") or case.get("driver_bytes") is None:
         return None
-    return (case["driver_bytes"] - case["own_bytes"]) / case["nodes"]
+    return (case["driver_bytes"] - mapped_bytes(case)) / case["nodes"]

@@ -8,7 +8,7 @@ import dataclasses
 from typing import List
 
 from measured import (COPPICE, EAGER, MIB, REDUCE_OVERHEAD, SIDES, TORCH, Spread,
-                      exec_bytes_per_node, median, quantile, welch)
+                      exec_bytes_per_node, mapped_bytes, median, pool_bytes, quantile, welch)
 from verdicts import CHANCE, MISSED, MORE, bars, overhead_pairs, pairs
 
 SIDE_NAMES = {COPPICE: "coppice", TORCH: "PyTorch"}
@@ -155,31 +155,37 @@ def record(measured):
                  ["Medians. coppice's share is what is left without its driver calls."])
 
 
+def bucket_cases(measured):
+    """Side and case of every recording of buckets; the largest alone comes last of its side."""
+    for side in SIDES:
+        for case in [*measured.pools(side), *filter(None, [measured.largest(side)])]:
+            yield side, case
+
+
 def pool(measured):
     rows = []
-    for side in SIDES:
+    for side, case in bucket_cases(measured):
         largest = measured.largest(side)
-        base = largest["own_bytes"] if largest else None
-        for case in [*measured.pools(side), *filter(None, [largest])]:
-            rows.append([SIDE_NAMES[side], case["order"], case["outputs"], str(case["buckets"]),
-                         f"{case['nodes']:,}", mib(case["own_bytes"]),
-                         f"{case['own_bytes'] / base:.3f}" if base else NO_VALUE])
+        share = f"{pool_bytes(case) / pool_bytes(largest):.3f}" \
+            if largest and pool_bytes(largest) else NO_VALUE
+        rows.append([SIDE_NAMES[side], case["order"], case["outputs"], str(case["buckets"]),
+                     number(case["nodes"]), mib(pool_bytes(case)), share, mib(mapped_bytes(case))])
     return Table("Bytes of one pool for every bucket, by its own accounting",
-                 ["side", "order", "outputs", "buckets", "nodes", "MiB", "/ largest alone"], rows,
-                 ["`largest` is the largest bucket in a pool of its own, outputs dropped."]) \
+                 ["side", "order", "outputs", "buckets", "nodes", "pool, MiB", "/ largest alone",
+                  "all mapped, MiB"], rows,
+                 ["The pool is what the graphs compute in; with outputs held, and those. `largest` "
+                  "is the largest bucket in a pool of its own, outputs dropped. All mapped counts "
+                  "staging, eager runs and the like too, where a side has them in its books."]) \
         if rows else None
 
 
 def driver(measured):
-    rows = []
-    for side in SIDES:
-        for case in [*measured.pools(side), *filter(None, [measured.largest(side)])]:
-            rows.append([SIDE_NAMES[side], case["order"], case["outputs"], f"{case['nodes']:,}",
-                         mib(case["own_bytes"]), mib(case["driver_bytes"]),
-                         number(exec_bytes_per_node(case))])
+    rows = [[SIDE_NAMES[side], case["order"], case["outputs"], number(case["nodes"]),
+             mib(mapped_bytes(case)), mib(case["driver_bytes"]), number(exec_bytes_per_node(case))]
+            for side, case in bucket_cases(measured)]
     return Table("Bytes by the driver's accounting, and executable graphs' share",
-                 ["side", "order", "outputs", "nodes", "own, MiB", "driver, MiB",
-                  "bytes beyond own, per node"], rows,
+                 ["side", "order", "outputs", "nodes", "all mapped, MiB", "driver, MiB",
+                  "bytes beyond mapped, per node"], rows,
                  ["The driver's bytes are by how much its free memory fell."], timed=True) \
         if rows else None
 
@@ -190,7 +196,8 @@ def recording(measured):
             for side in SIDES for case in measured.pools(side) if case["record_ms"]]
     return Table("Time to record every bucket", ["side", "order", "outputs", "buckets",
                                                  "median, ms", "p10..p90", "all, ms"], rows,
-                 timed=True) if rows else None
+                 ["Host time, after a warm-up: of the call that records, plans and launches once "
+                  "(coppice), of the capture and the making of its graph (PyTorch)."], timed=True) if rows else None
 
 
 STALLS = {"idle_us": "nothing is recorded", "beside_us": "beside recording",
@@ -265,6 +272,7 @@ def soak(measured):
     rows = [["replays", f"{report['replays']:,}"], ["records", f"{report['records']:,}"],
             ["evictions", f"{report['evictions']:,}"],
             ["mismatches", f"{report['mismatches']:,} of {report['checked']:,} checked"],
+            ["without a graph", f"{report.get('without_graph', 0):,}"],
             ["memory flat", "yes" if report["flat"] else "**no**"]]
     for key, what in (("own_bytes", "own bytes"), ("driver_free_bytes", "the driver's free bytes"),
                       ("host_rss_bytes", "resident host bytes")):

@@ -8,8 +8,8 @@ import dataclasses
 import math
 from typing import Optional
 
-from measured import (COPPICE, MIB, REDUCE_OVERHEAD, TORCH, exec_bytes_per_node, median, quantile,
-                      welch)
+from measured import (COPPICE, MIB, REDUCE_OVERHEAD, TORCH, exec_bytes_per_node, median, pool_bytes,
+                      quantile, welch)
 
 MET, MISSED, UNKNOWN = "met", "missed", "not measured"
 LESS, EVEN, MORE = "less", "even", "MORE"
@@ -116,9 +116,9 @@ def host_ratio_bar(measured):
 def pool_ratios(measured, side):
     """A pool of every bucket over one of the largest alone, by order, outputs dropped."""
     largest = measured.largest(side)
-    if not largest or not largest["own_bytes"]:
+    if not largest or not pool_bytes(largest):
         return {}
-    return {case["order"]: case["own_bytes"] / largest["own_bytes"]
+    return {case["order"]: pool_bytes(case) / pool_bytes(largest)
             for case in measured.pools(side) if case["outputs"] == "dropped"}
 
 
@@ -235,8 +235,8 @@ def bucket_pairs(measured):
         if other is None:
             continue
         called = f"{ours['order']}, outputs {ours['outputs']}"
-        if ours["own_bytes"] and other["own_bytes"]:
-            yield Pair(f"pool, {called}", ours["own_bytes"] / MIB, other["own_bytes"] / MIB, "MiB")
+        if pool_bytes(ours) and pool_bytes(other):
+            yield Pair(f"pool, {called}", pool_bytes(ours) / MIB, pool_bytes(other) / MIB, "MiB")
         per_node = exec_bytes_per_node(ours), exec_bytes_per_node(other)
         if called != BUCKETS_SHOWN:
             continue

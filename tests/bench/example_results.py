@@ -59,6 +59,22 @@ def steps(draw, side):
     return {"section": "steps", "device": "synthetic example", "cases": cases}
 
 
+def bucket_case(draw, torch, order, outputs, pool_bytes, recorded):
+    """coppice says of what kind its bytes are, and estimates what graphs take."""
+    nodes = 41 * len(recorded)
+    case = {"order": order, "outputs": outputs, "buckets": len(recorded), "nodes": nodes,
+            "own_bytes": pool_bytes, "recorded": recorded,
+            "driver_bytes": pool_bytes + nodes * (19_800 if torch else 15_900),
+            "record_ms": draw.times(7.5 if torch else 1.9, len(recorded), 0.2)}
+    if torch:
+        return case
+    held = pool_bytes - LARGEST_BYTES
+    usage = {"nodes": LARGEST_BYTES, "eager": 4 << 20, "staging": 2 << 20, "copy_out": held,
+             "graphs": nodes * 16_000}
+    case["driver_bytes"] += 6 << 20
+    return {**case, "usage": usage, "own_bytes": sum(usage.values()), "mismatches": 0}
+
+
 def buckets(draw, side):
     cases = []
     torch = side == "torch"
@@ -68,14 +84,8 @@ def buckets(draw, side):
             own = int(LARGEST_BYTES * ratios.get(order, 1.0))
             if outputs == "held":
                 own += 90 << 20
-            nodes = 67 * 41
-            cases.append({"order": order, "outputs": outputs, "buckets": 67, "nodes": nodes,
-                          "own_bytes": own,
-                          "driver_bytes": own + nodes * (19_800 if torch else 15_900),
-                          "record_ms": draw.times(7.5 if torch else 1.9, 67, 0.2)})
-    cases.append({"order": "largest", "outputs": "dropped", "buckets": 1, "nodes": 41,
-                  "own_bytes": LARGEST_BYTES, "driver_bytes": LARGEST_BYTES + 41 * 15_900,
-                  "record_ms": draw.times(2.1, 1)})
+            cases.append(bucket_case(draw, torch, order, outputs, own, BUCKETS))
+    cases.append(bucket_case(draw, torch, "largest", "dropped", LARGEST_BYTES, [512]))
     stall = {"idle_us": draw.times(11, 3000, 0.05), "beside_us": draw.times(13, 3000, 0.4)}
     for at in range(40):
         stall["beside_us"][at * 70] = draw.times(9000 if torch else 900, 1, 0.5)[0]
