@@ -42,6 +42,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import gpu_check  # noqa: E402
 from gpu_check import FAILED, OK, SKIPPED  # noqa: E402
 
+TORCH_SIDE = ROOT / "bench" / "torch_side.py"
 RESULT, LOGS = "compare.json", "logs.tar.gz"
 LIMIT_S = 570
 TAIL_LINES = 20
@@ -276,7 +277,7 @@ class Comparison:
         if part.side == TORCH and not self.torch_wanted:
             return self.keep(part.section, TORCH, {SKIPPED: "--no-torch"})
         program = ([self.binaries.find("coppice")] if part.side == COPPICE else
-                   [sys.executable, str(ROOT / "bench" / "torch_side.py")])
+                   [sys.executable, str(TORCH_SIDE)])
         device = self.device(part.side) if part.asks_device else []
         model = self.model(part.section) if part.takes_model else None
         return self.run(part.section, part.side,

@@ -24,8 +24,8 @@ WAYS = {(COPPICE, "run"): (BLUE, "o", "-"), (COPPICE, "replay"): (BLUE, "o", "-"
         (COPPICE, "launch"): (SKY, "^", "-"), (COPPICE, "run_staged"): (GREEN, "s", "-"),
         (COPPICE, "run_staged_calls"): (GREY, "D", "-"), (COPPICE, EAGER): (BLACK, "v", "-"),
         (TORCH, "reduce_overhead"): (RED, "o", "--"),
-        (TORCH, "reduce_overhead_static"): (RED, "s", ":"), (TORCH, "cuda_graph"): (ORANGE, "^", "--"),
-        (TORCH, EAGER): (PINK, "v", "--")}
+        (TORCH, "reduce_overhead_static"): (RED, "s", ":"),
+        (TORCH, "cuda_graph"): (ORANGE, "^", "--"), (TORCH, EAGER): (PINK, "v", "--")}
 OTHER_WAY = (GREY, "x", ":")
 TAIL_POINTS = 400
 
@@ -239,8 +239,9 @@ def recording(measured):
         for case in measured.pools(side):
             if case["order"] == "asc":
                 held = case["outputs"] == "held"
-                axes.plot(case["recorded"], case["record_ms"], color=SIDE_COLOURS[side], linewidth=0.8,
-                          marker="s" if side == TORCH else "o", markersize=3.5,
+                axes.plot(case["recorded"], case["record_ms"], linewidth=0.8,
+                          color=SIDE_COLOURS[side], markersize=3.5,
+                          marker="s" if side == TORCH else "o",
                           linestyle=":" if held else "-", alpha=0.9,
                           markerfacecolor="white" if held else SIDE_COLOURS[side],
                           label=f"{SIDE_NAMES[side]}, outputs {case['outputs']}")

@@ -81,8 +81,8 @@ def ways_table(cases, label, title, quantity):
                   default=0)
     return Table(title, [label, "side", "way", "median, us", "p10..p90", "/ eager", "p, eager",
                          "p, reduce_overhead"], rows,
-                 [f"{samples} samples per way at most; / eager and p compare with eager of the same "
-                  "side, the last column with PyTorch's reduce_overhead (Welch's t-test)."],
+                 [f"{samples} samples per way at most; / eager and p compare with eager of the "
+                  "same side, the last column with PyTorch's reduce_overhead (Welch's t-test)."],
                  timed=True) if rows else None
 
 
@@ -124,7 +124,8 @@ def overhead(measured):
     return Table("Host time beyond the same driver calls", ["kernels", "side", "way", "median, ns",
                                                             "p10..p90"], rows,
                  ["Sample by sample: `run` - `launch`, `run_staged` - `run_staged_calls`, and "
-                  "PyTorch's ways - `cuda_graph`; `reduce_overhead` copies its input."], timed=True) if rows else None
+                  "PyTorch's ways - `cuda_graph`; `reduce_overhead` copies its input."],
+                 timed=True) if rows else None
 
 
 def dispatch(measured):
@@ -197,7 +198,8 @@ def recording(measured):
     return Table("Time to record every bucket", ["side", "order", "outputs", "buckets",
                                                  "median, ms", "p10..p90", "all, ms"], rows,
                  ["Host time, after a warm-up: of the call that records, plans and launches once "
-                  "(coppice), of the capture and the making of its graph (PyTorch)."], timed=True) if rows else None
+                  "(coppice), of the capture and the making of its graph (PyTorch)."],
+                 timed=True) if rows else None
 
 
 STALLS = {"idle_us": "nothing is recorded", "beside_us": "beside recording",
@@ -257,10 +259,9 @@ def suspend(measured):
             rows.append([SIDE_NAMES[side], what, str(report["graphs"]),
                          mib(report["bytes"]), mib(report["driver_bytes"]),
                          *spread_cells(report[key], 1e-3)])
-    return Table("Giving the memory of 64 graphs back", ["side", "what", "graphs", "given back, MiB",
-                                                         "by the driver, MiB", "median, ms",
-                                                         "p10..p90"], rows, timed=True) \
-        if rows else None
+    return Table("Giving the memory of graphs back",
+                 ["side", "what", "graphs", "given back, MiB", "by the driver, MiB", "median, ms",
+                  "p10..p90"], rows, timed=True) if rows else None
 
 
 def soak(measured):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws results of the form that bench/compare_torch.py writes, for tests; no machine has seen them.
+"""Draws what bench/compare_torch.py would write, for tests; no machine has seen it.
 
   example_results.py FOLDER [SEED]    writes FOLDER/compare.json
 
