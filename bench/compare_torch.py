@@ -35,7 +35,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from typing import Callable, List, Optional
+from typing import Callable, List, Optional, Tuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -71,22 +71,22 @@ class Measure:
     arguments: List[str]
     limit_s: float
     dry: List[str] = dataclasses.field(default_factory=list)  # What a dry run adds.
-    asks_device: bool = True   # Whether it takes --device.
-    takes_model: bool = False  # Whether it takes the model that coppice has measured.
+    asks_device: bool = True  # Whether it takes --device.
+    takes: Tuple[str, ...] = ()  # Options that repeat what coppice's report says it measured.
 
 
 FEW = ["--samples", "5"]
 MEASURES = [
-    Measure("dispatch", COPPICE, ["bench", "dispatch", "--json"], 90, asks_device=False),
+    Measure("dispatch", COPPICE, ["bench", "dispatch", "--json"], 150, asks_device=False),
     Measure("record", COPPICE, ["bench", "record", "--json"], 40),
     Measure("steps", COPPICE, ["bench", "steps", "--json"], 60, FEW),
     Measure("steps", TORCH, ["steps"], 120, FEW),
     Measure("buckets", COPPICE, ["bench", "buckets", "--json"], 90, ["--beside-ms", "20"]),
-    Measure("buckets", TORCH, ["buckets"], 120, takes_model=True),
+    Measure("buckets", TORCH, ["buckets"], 120, takes=("model", "batches")),
     Measure("decode", COPPICE, ["bench", "decode", "--json"], 90, FEW),
-    Measure("decode", TORCH, ["decode"], 150, FEW, takes_model=True),
+    Measure("decode", TORCH, ["decode"], 150, FEW, takes=("model",)),
     Measure("suspend", COPPICE, ["bench", "suspend", "--json"], 40, ["--rounds", "5"]),
-    Measure("suspend", TORCH, ["recapture"], 60, FEW),
+    Measure("suspend", TORCH, ["recapture"], 60, FEW, takes=("model", "batches")),
     Measure("soak", COPPICE, ["soak", "--json", "--quiet"], 200),
 ]
 SECTIONS = ("info", "dispatch", "record", "steps", "buckets", "decode", "kernels", "suspend",
@@ -267,11 +267,15 @@ class Comparison:
     def device(self, side):
         return ["--device", "cuda" if not self.dry_run else "host" if side == COPPICE else "cpu"]
 
-    def model(self, section):
-        """The model that coppice has measured in this section, else in another."""
-        reports = [sides.get(COPPICE, {}).get("report", {}) for sides in (
-            self.sections.get(section, {}), *self.sections.values())]
-        return next((report["model"] for report in reports if "model" in report), None)
+    def repeated(self, section, key):
+        """The option `key` with what coppice has measured here; a model may be that of another."""
+        elsewhere = self.sections.values() if key == "model" else ()
+        for sides in (self.sections.get(section, {}), *elsewhere):
+            value = sides.get(COPPICE, {}).get("report", {}).get(key)
+            if value:
+                text = json.dumps(value) if key == "model" else ",".join(map(str, value))
+                return [f"--{key}", text]
+        return []
 
     def measure(self, part: Measure):
         if part.side == TORCH and not self.torch_wanted:
@@ -279,10 +283,9 @@ class Comparison:
         program = ([self.binaries.find("coppice")] if part.side == COPPICE else
                    [sys.executable, str(TORCH_SIDE)])
         device = self.device(part.side) if part.asks_device else []
-        model = self.model(part.section) if part.takes_model else None
+        repeated = [word for key in part.takes for word in self.repeated(part.section, key)]
         return self.run(part.section, part.side,
-                        [*program, *part.arguments, *device,
-                         *(["--model", json.dumps(model)] if model else []),
+                        [*program, *part.arguments, *device, *repeated,
                          *(part.dry if self.dry_run else [])], part.limit_s)
 
     def perform(self, section):

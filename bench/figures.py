@@ -399,20 +399,23 @@ FIGURES = {"bars": bars_figure, "sides": sides_figure, "steps_host": steps_host,
            "steps_gpu": steps_gpu, "overhead": overhead, "dispatch": dispatch, "pool": pool,
            "driver": driver, "recording": recording, "stall": stall, "decode_gpu": decode_gpu,
            "decode_host": decode_host, "kernels": kernels, "suspend": suspend, "soak": soak}
-UNTIMED = ("bars", "dispatch", "pool", "soak")  # What an emulator may speak of.
+WITHOUT_GPU = ("bars", "dispatch", "soak")  # What an emulator says something by.
 
 
 def draw(measured, folder, suffix="svg"):
-    """Writes a figure for each table that has one; returns their names, and what went wrong."""
+    """Writes a figure for each table that has one; returns their names, and what went wrong.
+
+    Of an emulator's times there is none.
+    """
     drawn, problems = [], []
     with plt.rc_context(STYLE):
         for name, make in FIGURES.items():
+            if not measured.on_gpu and name not in WITHOUT_GPU:
+                continue
             figure = attempt(f"{name}.{suffix}", make, measured, problems)
             if figure is None:
                 continue
             source = f"{measured.source()}; {measured.name}"
-            if not measured.on_gpu and name not in UNTIMED:
-                source = f"CPU EMULATOR: these times say nothing about a GPU.  {source}"
             figure.supxlabel(source, x=0.01, ha="left", fontsize=7, color="#666666")
             figure.savefig(folder / f"{name}.{suffix}", dpi=110, facecolor="white",
                            metadata={"Date": None} if suffix == "svg" else None)

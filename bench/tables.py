@@ -13,7 +13,7 @@ from verdicts import CHANCE, MISSED, MORE, bars, overhead_pairs, pairs
 
 SIDE_NAMES = {COPPICE: "coppice", TORCH: "PyTorch"}
 NO_VALUE = "–"
-EMULATED = "**On the CPU emulator: these times say nothing about a GPU.**"
+EMULATED = "**On the CPU emulator: these figures say nothing about a GPU.**"
 
 
 @dataclasses.dataclass
@@ -163,21 +163,28 @@ def bucket_cases(measured):
             yield side, case
 
 
+def share_cell(case, largest, size_of):
+    if not largest or not size_of(case) or not size_of(largest):
+        return NO_VALUE
+    return f"{size_of(case) / size_of(largest):.3f}"
+
+
 def pool(measured):
     rows = []
     for side, case in bucket_cases(measured):
-        largest = measured.largest(side)
-        share = f"{pool_bytes(case) / pool_bytes(largest):.3f}" \
-            if largest and pool_bytes(largest) else NO_VALUE
+        largest, height = measured.largest(side), case.get("height_bytes")
         rows.append([SIDE_NAMES[side], case["order"], case["outputs"], str(case["buckets"]),
-                     number(case["nodes"]), mib(pool_bytes(case)), share, mib(mapped_bytes(case))])
+                     number(case["nodes"]), mib(pool_bytes(case)),
+                     share_cell(case, largest, pool_bytes), number(height and height / 1024),
+                     share_cell(case, largest, lambda each: each.get("height_bytes")),
+                     mib(mapped_bytes(case))])
     return Table("Bytes of one pool for every bucket, by its own accounting",
                  ["side", "order", "outputs", "buckets", "nodes", "pool, MiB", "/ largest alone",
-                  "all mapped, MiB"], rows,
-                 ["The pool is what the graphs compute in; with outputs held, and those. `largest` "
-                  "is the largest bucket in a pool of its own, outputs dropped. All mapped counts "
-                  "staging, eager runs and the like too, where a side has them in its books."]) \
-        if rows else None
+                  "height of the plans, KiB", "/ largest alone", "all mapped, MiB"], rows,
+                 ["The pool is what the graphs compute in, and held outputs; coppice plans in it. "
+                  "`largest` is the largest bucket in a pool of its own, outputs dropped. All "
+                  "mapped counts staging, eager runs and the like too, where a side has them in "
+                  "its books."]) if rows else None
 
 
 def driver(measured):
@@ -273,7 +280,8 @@ def soak(measured):
     rows = [["replays", f"{report['replays']:,}"], ["records", f"{report['records']:,}"],
             ["evictions", f"{report['evictions']:,}"],
             ["mismatches", f"{report['mismatches']:,} of {report['checked']:,} checked"],
-            ["without a graph", f"{report.get('without_graph', 0):,}"],
+            ["calls that did not replay though their graph was there",
+             number(report.get("strays"))],
             ["memory flat", "yes" if report["flat"] else "**no**"]]
     for key, what in (("own_bytes", "own bytes"), ("driver_free_bytes", "the driver's free bytes"),
                       ("host_rss_bytes", "resident host bytes")):

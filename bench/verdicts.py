@@ -114,12 +114,19 @@ def host_ratio_bar(measured):
 
 
 def pool_ratios(measured, side):
-    """A pool of every bucket over one of the largest alone, by order, outputs dropped."""
-    largest = measured.largest(side)
-    if not largest or not pool_bytes(largest):
-        return {}
-    return {case["order"]: pool_bytes(case) / pool_bytes(largest)
-            for case in measured.pools(side) if case["outputs"] == "dropped"}
+    """A pool of every bucket over one of the largest alone, by order, outputs dropped.
+
+    Of a small model, mapped bytes are whole granules; the height of the plans tells more.
+    """
+    largest = measured.largest(side) or {}
+    ratios = {}
+    for case in measured.pools(side) if largest else ():
+        if case["outputs"] == "dropped" and pool_bytes(largest):
+            ratios[case["order"]] = pool_bytes(case) / pool_bytes(largest)
+            if largest.get("height_bytes"):
+                ratios[f"{case['order']}, height of the plans"] = (
+                    case["height_bytes"] / largest["height_bytes"])
+    return ratios
 
 
 def pool_bar(measured):

@@ -25,10 +25,10 @@ sys.dont_write_bytecode = True
 import compare_torch  # noqa: E402
 
 BLOCK = "tail -f /dev/null"
-MODEL = '"model": {"layers": 2, "rms_eps": 1e-5}'
+MODEL = '"model": {"layers": 2, "rms_eps": 1e-5}, "batches": [1, 512]'
 COPPICE = f"""case "$1 $2" in
 info*) echo '{{"device": "fake", "driver": "emulator"}}';;
-*buckets|*decode) echo '{{"section": "'$2'", {MODEL}, "cases": []}}';;
+*buckets|*decode|*suspend) echo '{{"section": "'$2'", {MODEL}, "cases": []}}';;
 *) echo '{{"section": "'$2'"}}';;
 esac"""
 TORCH_SIDE = "import json, sys; print(json.dumps({'arguments': sys.argv[1:]}))"
@@ -117,9 +117,12 @@ class CompareTorchTest(unittest.TestCase):
         self.assertNotIn(str(self.folder), json.dumps(
             [part.get("command") for sides in sections.values() for part in sides.values()]))
 
-    def test_torch_measures_the_model_that_coppice_measured(self):
+    def test_torch_measures_the_model_and_batches_that_coppice_measured(self):
         _, sections, _ = self.compare(self.programs())
-        for section in ("buckets", "decode"):
+        for section in ("buckets", "suspend"):
+            arguments = sections[section]["torch"]["report"]["arguments"]
+            self.assertEqual("1,512", arguments[arguments.index("--batches") + 1], section)
+        for section in ("buckets", "decode", "suspend"):
             arguments = sections[section]["torch"]["report"]["arguments"]
             model = json.loads(arguments[arguments.index("--model") + 1])
             self.assertEqual({"layers": 2, "rms_eps": 1e-5}, model, section)

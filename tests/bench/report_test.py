@@ -95,11 +95,13 @@ class ReportTest(unittest.TestCase):
         soak = ("sections", "soak", "coppice", "report")
         dispatch = ("sections", "dispatch", "coppice", "report", "cases", 3, "overhead_ns_p50")
         asc = ("sections", "buckets", "coppice", "report", "cases", 0, "usage", "nodes")
+        height = (*asc[:-2], "height_bytes")
         for what, change in (
                 ("driver that returns at once", set_at(*dispatch, value=251)),
                 ("on the device", slower("run", 1.2)),
                 ("host time beyond the launch", slower("reduce_overhead_static", 0.2, "torch")),
                 ("pool for all", set_at(*asc, value=600 << 20)),
+                ("pool for all", set_at(*height, value=1 << 30)),
                 ("sum of its kernel", slower("replay", 1.1, section="decode", quantity="gpu_us")),
                 ("eager / replay", slower("eager", 0.5, section="decode", quantity="gpu_us")),
                 ("the gate's choice", slower("eager", 0.5, section="decode", quantity="gpu_us")),
@@ -205,6 +207,7 @@ class ReportTest(unittest.TestCase):
         marked = {name for name, text in quoted.items() if tables.EMULATED in text}
         self.assertEqual({"bars", "dispatch", "record", "nodes", "pool", "soak", "sections"},
                          set(quoted) - marked)
+        self.assertEqual({"bars", "dispatch", "soak"}, {path.stem for path in folder.glob("*.svg")})
 
     @needs_packages
     def test_results_of_another_form_cost_their_own_tables_alone(self):
