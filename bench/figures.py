@@ -129,18 +129,19 @@ def limit_line(axes, limit, label, vertical=True):
 
 def intervals(rows, title, label, limit=None):
     """A row per (name, median, p10, p90, colour, marker), on a linear axis from 0."""
-    figure, axes = plt.subplots(figsize=(7.6, 1.5 + 0.34 * len(rows)))
+    figure, axes = plt.subplots(figsize=(7.6, 1.5 + 0.4 * len(rows)))
     for at, (name, middle, low, high, colour, marker) in enumerate(rows):
         axes.plot([low, high], [at, at], color=colour, linewidth=2, solid_capstyle="butt")
         axes.plot([middle], [at], color=colour, marker=marker, markerfacecolor="white",
                   markeredgewidth=1.6, markersize=6.5)
-        axes.annotate(number(middle), (max(high, middle), at), (6, 0), va="center",
-                      textcoords="offset points", fontsize=8.5, color="#333333")
+        axes.annotate(number(middle), (middle, at), (0, 6), ha="center", va="bottom",
+                      textcoords="offset points", fontsize=8.5, color="#333333",
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})
     if limit:
         limit_line(axes, *limit)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     axes.set_yticks(range(len(rows)), labels=[row[0] for row in rows])
-    axes.set(xlabel=label, title=title, ylim=(len(rows) - 0.4, -0.6))
+    axes.set(xlabel=label, title=title, ylim=(len(rows) - 0.5, -0.8))
     axes.grid(axis="y", visible=False)
     axes.set_xlim(min(0, *(row[2] for row in rows)) * 1.05,
                   1.12 * max([row[3] for row in rows] + ([limit[0]] if limit else [])))
@@ -337,11 +338,11 @@ def soak(measured):
             "taken from the driver", RED, "^", -1)}
     for key, (name, colour, marker, sign) in series.items():
         values = [sign * (point[key] - points[0][key]) / MIB for point in points]
-        axes.plot([point["replays"] for point in points], values, color=colour, marker=marker,
-                  markerfacecolor="white", label=name)
-    axes.set(xlabel="replays", ylabel="MiB more than at the first point",
-             title="Memory over a soak")
-    axes.xaxis.set_major_formatter(FuncFormatter(plain))
+        shares = [100 * i / max(len(points) - 1, 1) for i in range(len(points))]
+        axes.plot(shares, values, color=colour, marker=marker, markerfacecolor="white", label=name)
+    report = measured.report("soak")
+    axes.set(xlabel=f"% of the work: {report['replays']:,} replays, {report['records']:,} records",
+             ylabel="MiB more than at the first point", title="Memory over a soak")
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
 

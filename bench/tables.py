@@ -5,6 +5,7 @@ name of its table.
 """
 
 import dataclasses
+import textwrap
 from typing import List
 
 from measured import (COPPICE, EAGER, MIB, REDUCE_OVERHEAD, SIDES, TORCH, Spread,
@@ -13,6 +14,7 @@ from verdicts import CHANCE, MISSED, MORE, bars, overhead_pairs, pairs
 
 SIDE_NAMES = {COPPICE: "coppice", TORCH: "PyTorch"}
 NO_VALUE = "–"
+COLUMNS = 100
 EMULATED = "**On the CPU emulator: these figures say nothing about a GPU.**"
 
 
@@ -139,7 +141,7 @@ def dispatch(measured):
                  ["case", "inputs staged", "graphs of the bucket", "median, ns", "p10..p90",
                   "instructions", "driver calls", "heap allocations in 1,000 calls"], rows,
                  [f"{report['iterations']:,} calls per case. No device has a part in it: these are "
-                  "host times of the machine above."]) if rows else None
+                  "times of the host's processor."]) if rows else None
 
 
 def record(measured):
@@ -333,7 +335,8 @@ def text_of(measured, table):
     notes = [*table.notes, f"Source: {measured.source()}; `{measured.name}`."]
     if table.timed and not measured.on_gpu:
         notes.insert(0, EMULATED)
-    return f"**{table.title}**\n\n{table.markdown()}\n\n{' '.join(notes)}\n"
+    said = textwrap.fill(" ".join(notes), COLUMNS, break_long_words=False, break_on_hyphens=False)
+    return f"**{table.title}**\n\n{table.markdown()}\n\n{said}\n"
 
 
 def attempt(name, make, measured, problems):
