@@ -157,8 +157,12 @@ def kernels_by_step(kernels):
     return [step for step, its_names in zip(steps, names) if its_names == usual]
 
 
-def summarize_kernels(text):
-    """The kernels of one eager decode step, of the steps that launch the same ones."""
+def summarize_kernels(text, launched=None):
+    """The kernels of one eager decode step, of the steps that launch the same ones.
+
+    The kernel that stages the inputs of the next step counts as the last one. `launched` is how
+    many kernels coppice says that a step launches.
+    """
     steps = kernels_by_step(rows_of_ncu(text))
     by_name = {}
     for step in steps:
@@ -166,6 +170,7 @@ def summarize_kernels(text):
             short = re.split(r"[(<]", name)[0].strip().split("::")[-1].split(" ")[-1]
             by_name.setdefault(short, []).append(us)
     return {"section": "kernels", "batch": 1, "steps": len(steps), "kernels": len(steps[0]),
+            "launched": launched,
             "sum_us": [short_float(sum(us for _, us in step)) for step in steps],
             "by_name": [{"name": name, "launches": len(times) // len(steps),
                          "us": short_float(statistics.median(times))}
@@ -259,10 +264,15 @@ class Comparison:
         command = [ncu, "--csv", "--metrics", METRIC, "--clock-control", "none", "--cache-control",
                    "none", "--print-units", "base", "--launch-count", str(NCU_LAUNCHES_MAX),
                    "--log-file", NCU_FILE, self.binaries.find("coppice"), "bench", "decode",
-                   *self.device(COPPICE), "--batches", "1", "--only", "eager", "--samples", "3",
+                   *self.device(COPPICE), "--batches", "1", "--only", "eager", "--samples", "20",
                    "--json"]
-        return self.run("kernels", COPPICE, command, 60, lambda _: summarize_kernels(
-            (self.work / NCU_FILE).read_text(errors="replace")))
+
+        def read(text):
+            (case,) = (gpu_check.json_of(text) or {}).get("cases") or [{}]
+            return summarize_kernels((self.work / NCU_FILE).read_text(errors="replace"),
+                                     case.get("kernels_per_step"))
+
+        return self.run("kernels", COPPICE, command, 90, read)
 
     def device(self, side):
         return ["--device", "cuda" if not self.dry_run else "host" if side == COPPICE else "cpu"]

@@ -239,7 +239,8 @@ def kernels(measured):
                  ["kernel", "launches", "median, us", "in all, us"],
                  [*rows, ["all", str(report["kernels"]), "", total]],
                  [f"By ncu, over {report['steps']} steps, clocks and caches as they are; the sum "
-                  f"is {spread} us (p10..p90)."], timed=True)
+                  f"is {spread} us (p10..p90). By its own count, a step launches "
+                  f"{number(report.get('launched'))} kernels."], timed=True)
 
 
 def gate(measured):

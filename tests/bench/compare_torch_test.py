@@ -28,7 +28,8 @@ BLOCK = "tail -f /dev/null"
 MODEL = '"model": {"layers": 2, "rms_eps": 1e-5}, "batches": [1, 512]'
 COPPICE = f"""case "$1 $2" in
 info*) echo '{{"device": "fake", "driver": "emulator"}}';;
-*buckets|*decode|*suspend) echo '{{"section": "'$2'", {MODEL}, "cases": []}}';;
+*buckets|*decode|*suspend) echo '{{"section": "'$2'", {MODEL},
+  "cases": [{{"kernels_per_step": 2}}]}}';;
 *) echo '{{"section": "'$2'"}}';;
 esac"""
 TORCH_SIDE = "import json, sys; print(json.dumps({'arguments': sys.argv[1:]}))"
@@ -136,7 +137,7 @@ class CompareTorchTest(unittest.TestCase):
     def test_on_a_gpu_every_program_is_told_so_and_has_all_its_samples(self):
         ncu = """while [ "$1" != --log-file ]; do shift; done
 cat >"$2" <<'END'
-""" + LONG_CSV + "END"
+""" + LONG_CSV + "END\nshift 2; exec \"$@\""
         folder = self.programs(ncu=ncu)
         with unittest.mock.patch.dict(os.environ, PATH=f"{folder}{os.pathsep}{os.environ['PATH']}"):
             _, sections, _ = self.compare(folder, mode=())
@@ -147,7 +148,8 @@ cat >"$2" <<'END'
                     self.assertEqual("cuda", command[command.index("--device") + 1], section)
                 if section != "kernels":
                     self.assertNotIn("--samples", command)
-        self.assertEqual(2, sections["kernels"]["coppice"]["report"]["kernels"])
+        kernels = sections["kernels"]["coppice"]["report"]
+        self.assertEqual((2, 2), (kernels["kernels"], kernels["launched"]))
 
     def test_failing_programs_stop_no_other_and_end_with_1(self):
         coppice = f'if [ "$2" = steps ]; then echo lost the device >&2; exit 3; fi\n{COPPICE}'
