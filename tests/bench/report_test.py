@@ -187,7 +187,7 @@ class ReportTest(unittest.TestCase):
         quoted = report.quoted_tables(folder)
         self.assertEqual(set(tables.TABLES), set(quoted))
         for name, text in quoted.items():
-            self.assertIn("Source: synthetic example", text, name)
+            self.assertIn("Source: synthetic example", " ".join(text.split()), name)
             rows = [line for line in text.splitlines() if line.startswith("|")]
             self.assertEqual(1, len({line.replace("\\|", "").count("|") for line in rows}), name)
             self.assertNotIn(tables.EMULATED, text, name)
