@@ -1,8 +1,11 @@
-// Goal: every way is sampled as often as every other, in turns, and a failure ends the sampling.
-// Method: ways that note their calls, on an emulator, whose clock gives each operation 1 us.
+// Goal: every way is sampled as often as every other, after each of them, and a failure ends the
+// sampling. Method: ways that note their calls, on an emulator, whose clock gives each operation 1
+// us.
 
 #include "tools/bench/sampler.h"
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +22,7 @@ namespace {
 
 using testing::DoubleNear;
 using testing::Each;
+using testing::ElementsAre;
 using testing::Ge;
 using testing::SizeIs;
 
@@ -35,8 +39,8 @@ class SamplerTest : public testing::Test {
   }
 };
 
-TEST_F(SamplerTest, WaysTakeTurnsAndEachRoundBeginsWithAnother) {
-  std::string calls;
+// Ways that each note their name.
+std::vector<Way> NotingWays(std::string& calls) {
   std::vector<Way> ways;
   for (const char* name : {"a", "b", "c"}) {
     ways.push_back({.name = name, .call = [&calls, name] {
@@ -44,15 +48,36 @@ TEST_F(SamplerTest, WaysTakeTurnsAndEachRoundBeginsWithAnother) {
                       return absl::OkStatus();
                     }});
   }
-  const auto samples =
-      SampleWays(driver_, stream_, ways, {.samples = 4, .calls_per_sample = 2, .warmup_calls = 1});
+  return ways;
+}
+
+TEST_F(SamplerTest, EveryRoundSamplesEachWayOnce) {
+  std::string calls;
+  const auto samples = SampleWays(driver_, stream_, NotingWays(calls),
+                                  {.samples = 50, .calls_per_sample = 2, .warmup_calls = 1});
   ASSERT_OK(samples);
-  EXPECT_EQ(calls,
-            "abc"
-            "aabbcc"
-            "bbccaa"
-            "ccaabb"
-            "aabbcc");
+  EXPECT_EQ(calls.substr(0, 3), "abc");
+  ASSERT_THAT(calls, SizeIs(3 + 50 * 6));
+  for (size_t round = 3; round < calls.size(); round += 6) {
+    std::set<std::string> sampled;
+    for (size_t i = 0; i < 6; i += 2)
+      sampled.insert(calls.substr(round + i, 2));
+    EXPECT_THAT(sampled, ElementsAre("aa", "bb", "cc"));
+  }
+}
+
+TEST_F(SamplerTest, EveryWayFollowsEveryOtherWayButTheOrdersAreThoseOfEveryRun) {
+  std::string calls;
+  std::string again;
+  const SamplePlan plan = {.samples = 60, .calls_per_sample = 1, .warmup_calls = 0};
+  ASSERT_OK(SampleWays(driver_, stream_, NotingWays(calls), plan));
+  ASSERT_OK(SampleWays(driver_, stream_, NotingWays(again), plan));
+  EXPECT_EQ(calls, again);
+  std::map<std::string, int> pairs;
+  for (size_t i = 0; i + 1 < calls.size(); ++i)
+    ++pairs[calls.substr(i, 2)];
+  for (const char* pair : {"ab", "ac", "ba", "bc", "ca", "cb"})
+    EXPECT_GE(pairs[pair], 15) << pair;  // About 28 of each.
 }
 
 TEST_F(SamplerTest, DeviceTimeIsPerCall) {

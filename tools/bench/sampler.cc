@@ -2,6 +2,9 @@
 
 #include "tools/bench/sampler.h"
 
+#include <algorithm>
+#include <numeric>
+#include <random>
 #include <utility>
 
 #include "coppice/base/status.h"
@@ -47,9 +50,12 @@ absl::StatusOr<std::vector<WaySamples>> SampleWays(const Driver& driver,
       COPPICE_RETURN_IF_ERROR(way.call());
     COPPICE_RETURN_IF_ERROR(stream.Synchronize());
   }
+  std::vector<size_t> order(ways.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::mt19937 random;  // The same orders in every run.
   for (int64_t round = 0; round < plan.samples; ++round) {
-    for (size_t turn = 0; turn < ways.size(); ++turn) {
-      const size_t i = (static_cast<size_t>(round) + turn) % ways.size();
+    std::shuffle(order.begin(), order.end(), random);
+    for (const size_t i : order) {
       COPPICE_RETURN_IF_ERROR(TakeSample(stream, marks, ways[i], plan.calls_per_sample, all[i]));
     }
   }

@@ -2,8 +2,10 @@
 //
 // A sample is a few calls back to back on a stream that was idle: its host time is that of the
 // calls, its device time that between an event before the first and one after the last, both per
-// call. The ways take turns, one sample each per round, and each round begins with another one, so
-// that what drifts (clocks, caches, neighbours) drifts for all of them alike.
+// call. The ways take turns, one sample each per round, so that what drifts (clocks, caches,
+// neighbours) drifts for all of them alike. Every round has an order of its own, drawn at random
+// but the same in every run: a way that always followed the same other one would be charged for
+// what that leaves behind in caches and heaps.
 //
 // Units: microseconds. Threads: one at a time; the driver's context is current.
 
