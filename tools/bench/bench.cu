@@ -1,4 +1,4 @@
-// The small kernel that `coppice bench record` records a hundred times.
+// The small kernel that benches launch many times over.
 
 #include "coppice/runtime/block_kernel.h"
 
@@ -9,12 +9,13 @@ namespace coppice {
 COPPICE_KERNEL(Increment, 256, IncrementParams) {
   block.ForEach([&](int thread) {
     const int64_t i = int64_t{block.x()} * Block::kThreads + thread;
-    if (i < params.count) params.values[i] += 1;
+    if (i < params.count) params.target[i] = params.source[i] + 1;
   });
 }
 
 COPPICE_ACCESSES(Increment, IncrementParams) {
-  accesses.Writes(params.values, params.count);
+  accesses.Reads(params.source, params.count);
+  accesses.Writes(params.target, params.count);
 }
 
 COPPICE_KERNEL_IMAGE(bench, &IncrementHostKernel);

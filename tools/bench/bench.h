@@ -49,12 +49,13 @@ ExitCode BenchPool(const BenchPoolOptions& options, const Console& console);
 
 struct BenchStepsOptions {
   std::vector<int64_t> kernels = {10, 100, 300, 1000};  // Of each step; each in [1, 10000].
-  int64_t samples = 101;
+  int64_t samples = 101;                                // Of each way. >= 1.
   DeviceChoice device = DeviceChoice::kAuto;
   bool json = false;
 };
 
-// `bench steps`: host and device time of a step of many small kernels, launched in every way.
+// `bench steps`: host and device time of a step of many small kernels, launched in every way. A way
+// that fails is left out, with a line that says why; the others go on.
 ExitCode BenchSteps(const BenchStepsOptions& options, const Console& console);
 
 // The decoder that the benches of a model run. On a device it is as wide as a small language

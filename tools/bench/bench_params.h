@@ -9,7 +9,8 @@
 namespace coppice {
 
 struct IncrementParams {
-  float* values = nullptr;
+  const float* source = nullptr;
+  float* target = nullptr;  // May be the source.
   int64_t count = 0;
 };
 

@@ -11,19 +11,15 @@
 #include "nlohmann/json.hpp"
 
 #include "coppice/base/status.h"
-#include "coppice/base/units.h"
 #include "coppice/graphs/session.h"
 #include "coppice/runtime/kernel_library.h"
 
 #include "tools/bench/bench.h"
-#include "tools/bench/bench_params.h"
+#include "tools/bench/increment_chain.h"
 #include "tools/support/console.h"
 #include "tools/support/statistics.h"
 
 namespace coppice {
-
-extern const KernelImage bench_image;  // bench.cu.
-
 namespace {
 
 constexpr int kKernels = 100;
@@ -60,19 +56,6 @@ absl::StatusOr<ProgramSpec> MakeSpec(int64_t buckets) {
   return spec;
 }
 
-Callable MakeCallable(Kernel kernel) {
-  return [kernel](CallContext& context) -> absl::Status {
-    COPPICE_ASSIGN_OR_RETURN(const Tensor output, context.AllocateOutput(0));
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's addresses are integers.
-    auto* const values = reinterpret_cast<float*>(output.data);
-    const IncrementParams params = {.values = values, .count = output.element_count()};
-    const auto grid = static_cast<unsigned>(CeilDivide(params.count, kernel.block_threads));
-    for (int i = 0; i < kKernels; ++i)
-      COPPICE_RETURN_IF_ERROR(Launch(context.driver(), kernel, context.stream(), params, grid));
-    return absl::OkStatus();
-  };
-}
-
 absl::Status RecordBucket(const Device& device,
                           Session& session,
                           const Call& call,
@@ -107,7 +90,7 @@ absl::StatusOr<Recordings> Record(const Device& device, int64_t iterations) {
                            Session::Create(device.context(), {}));
   COPPICE_ASSIGN_OR_RETURN(ProgramSpec spec, MakeSpec(iterations));
   COPPICE_ASSIGN_OR_RETURN(const Program* program,
-                           session->Register(std::move(spec), MakeCallable(kernel)));
+                           session->Register(std::move(spec), IncrementChain(kernel, kKernels)));
   Recordings recordings;
   for (int64_t i = 1; i <= iterations; ++i) {
     const std::array<int64_t, 1> dims = {kBucketStep * i};

@@ -56,8 +56,8 @@ absl::StatusOr<std::unique_ptr<KernelWatch>> KernelWatch::Create(const Context& 
 
 absl::Status KernelWatch::RunRound() const {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's addresses are integers.
-  const IncrementParams params = {.values = reinterpret_cast<float*>(memory_.address()),
-                                  .count = 1};
+  auto* const value = reinterpret_cast<float*>(memory_.address());
+  const IncrementParams params = {.source = value, .target = value, .count = 1};
   COPPICE_RETURN_IF_ERROR(Launch(context_.driver(), kernel_, stream_.handle(), params, 1));
   return stream_.Synchronize();
 }

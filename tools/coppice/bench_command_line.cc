@@ -2,7 +2,13 @@
 
 #include "tools/coppice/bench_command_line.h"
 
+#include <charconv>
 #include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
 
 #include "tools/bench/bench_model.h"
 #include "tools/support/options.h"
@@ -48,7 +54,50 @@ constexpr const char* kSuspendNotes =
     "Bytes are those of the last round; graphs themselves stay. Exits with 1 if any step predicts\n"
     "other tokens than before.\n";
 
+constexpr const char* kStepsNotes =
+    "A step is a chain of kernels that each add 1 to 4096 floats. The ways:\n"
+    "  launch            cuGraphLaunch of the graph that the session recorded, and nothing else\n"
+    "  run               Session::Run, the input static: that one driver call\n"
+    "  run_staged        Session::Run, 3000 floats copied and padded to 4096: two driver calls\n"
+    "  run_staged_calls  those two driver calls, and nothing else\n"
+    "  eager             Session::Run without graphs: a driver call per kernel\n"
+    "A sample is 10 calls, or fewer if they would launch more than 1000 kernels; beyond that, a\n"
+    "launch may wait for room. Afterwards each way's result is checked; exit code 1 if one is "
+    "wrong.\n"
+    "\n"
+    "Example:\n"
+    "  coppice bench steps --kernels 10,1000 --json > steps.json\n";
+
 constexpr int64_t kIterationsMax = 1'000'000'000;
+
+// Adds an option that takes whole numbers from 1 to `largest`, with commas between.
+void AddCounts(CLI::App& app,
+               const std::string& name,
+               std::vector<int64_t>& target,
+               int64_t largest,
+               const std::string& help) {
+  app.add_option(name, help)
+      ->expected(1)
+      ->type_name("LIST")
+      ->check([&target, largest](const std::string& text) {
+        std::vector<int64_t> counts;
+        const char* const last = text.data() + text.size();
+        for (const char* next = text.data(); next <= last; ++next) {
+          int64_t count = 0;
+          const auto [end, error] = std::from_chars(next, last, count);
+          if (error != std::errc() || (end != last && *end != ',') || count < 1 ||
+              count > largest) {
+            return fmt::format(
+                "'{}' is no list of counts; give whole numbers from 1 to {}, with commas between",
+                text, largest);
+          }
+          counts.push_back(count);
+          next = end;
+        }
+        target = std::move(counts);
+        return std::string();
+      });
+}
 
 void AddDispatch(CLI::App& app, BenchDispatchOptions& options) {
   app.footer(std::string(kDispatchNotes) + "\n" + kExitCodes);
@@ -95,6 +144,14 @@ void AddSuspend(CLI::App& app, BenchSuspendOptions& options) {
   AddModel(app, options.model, options.device, options.json);
 }
 
+void AddSteps(CLI::App& app, BenchStepsOptions& options) {
+  app.footer(std::string(kStepsNotes) + "\n" + kExitCodes);
+  AddCounts(app, "--kernels", options.kernels, 10'000, "Kernels per step, default 10,100,300,1000");
+  AddCount(app, "--samples", options.samples, 1'000'000, "Samples of each way, default 101");
+  AddParsed(app, "--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
+  app.add_flag("--json", options.json, "Print JSON");
+}
+
 }  // namespace
 
 void AddBench(CLI::App& app, BenchOptions& options) {
@@ -109,6 +166,8 @@ void AddBench(CLI::App& app, BenchOptions& options) {
              options.buckets);
   AddSuspend(*app.add_subcommand("suspend", "What giving memory back and taking it again costs"),
              options.suspend);
+  AddSteps(*app.add_subcommand("steps", "What launching a step of small kernels costs, every way"),
+           options.steps);
 }
 
 ExitCode RunBench(const CLI::App& app, const BenchOptions& options, const Console& console) {
@@ -116,6 +175,7 @@ ExitCode RunBench(const CLI::App& app, const BenchOptions& options, const Consol
   if (app.got_subcommand("pool")) return BenchPool(options.pool, console);
   if (app.got_subcommand("buckets")) return BenchBuckets(options.buckets, console);
   if (app.got_subcommand("suspend")) return BenchSuspend(options.suspend, console);
+  if (app.got_subcommand("steps")) return BenchSteps(options.steps, console);
   return BenchRecord(options.record, console);
 }
 
