@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import gc
+import random
 from typing import Any, Callable
 
 from notes import one_line, progress, rounded
@@ -33,12 +34,6 @@ class Way:
                 "gpu_us": rounded(self.gpu_us) if has_gpu else None}
 
 
-def rotated(items, first):
-    """All items in order, from the given one on and around."""
-    first %= max(len(items), 1)
-    return items[first:] + items[:first]
-
-
 @contextlib.contextmanager
 def no_garbage_collection():
     gc.collect()
@@ -62,7 +57,8 @@ def build_ways(builders):
 
 
 def sample_ways(device, ways, samples, calls):
-    """One sample of each way per round; every round begins with another way."""
+    """One sample of each way per round, in an order drawn anew: one that always follows the same
+    other would pay for what that leaves behind."""
 
     def attempt(way, work):
         try:
@@ -84,8 +80,9 @@ def sample_ways(device, ways, samples, calls):
         if not way.skipped:
             attempt(way, lambda: warm_up(way))
     with no_garbage_collection():
-        for turn in range(samples):
-            for way in rotated(ways, turn):
+        draw = random.Random(1)
+        for _ in range(samples):
+            for way in draw.sample(ways, len(ways)):
                 if not way.skipped:
                     attempt(way, lambda: take(way))
 

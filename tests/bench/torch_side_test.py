@@ -129,14 +129,18 @@ class SampleTest(unittest.TestCase):
             call()
         return 2, 1
 
-    def test_every_round_has_a_sample_of_each_way_and_begins_with_the_next_one(self):
-        torch_ways.sample_ways(self, self.ways, samples=4, calls=2)
+    def test_every_round_has_a_sample_of_each_way_in_an_order_of_its_own(self):
+        torch_ways.sample_ways(self, self.ways, samples=60, calls=2)
         warm_up = 3 * torch_ways.WARM_UP_CALLS
         self.assertEqual([name for way in "abc" for name in way * torch_ways.WARM_UP_CALLS],
                          self.calls[:warm_up])
-        self.assertEqual("aabbcc" "bbccaa" "ccaabb" "aabbcc", "".join(self.calls[warm_up:]))
+        timed = "".join(self.calls[warm_up:])
+        rounds = [timed[start:start + 6] for start in range(0, len(timed), 6)]
+        orders = {"aabbcc", "aaccbb", "bbaacc", "bbccaa", "ccaabb", "ccbbaa"}
+        self.assertEqual(orders, set(rounds))
+        self.assertEqual(60, len(rounds))
         for way in self.ways:
-            self.assertEqual(([2] * 4, [1] * 4), (way.host_us, way.gpu_us))
+            self.assertEqual(([2] * 60, [1] * 60), (way.host_us, way.gpu_us))
 
     def test_a_way_that_fails_while_it_is_sampled_costs_no_other(self):
         def fail():
