@@ -16,6 +16,7 @@
 #include "tools/plan/plan_command.h"
 #include "tools/prof/prof.h"
 #include "tools/run/run.h"
+#include "tools/soak/soak.h"
 #include "tools/support/byte_text.h"
 #include "tools/support/console.h"
 #include "tools/support/options.h"
@@ -73,6 +74,26 @@ constexpr const char* kProfNotes =
     "Exit codes: 0 success, and check found nothing; 1 check found something; 2 a wrong option, "
     "or\n"
     "a file that is no trace; 4 the output cannot be written.";
+
+constexpr const char* kSoakNotes =
+    "Calls of any extent, each checked bit for bit by the host: over all buckets, each of which "
+    "has\n"
+    "its graph; then over twice as many buckets as there may be graphs, so that graphs are "
+    "dropped\n"
+    "and recorded; then as at first. What the session, the device and the process hold is read "
+    "at\n"
+    "the start and after every 20th part.\n"
+    "\n"
+    "Examples:\n"
+    "  coppice soak                                 a million replays on CUDA, 20000 on the host\n"
+    "  coppice soak --replays 50000000 --seed 7     for an afternoon\n"
+    "  coppice soak --buckets 8 --records 100000    mostly evictions\n"
+    "\n"
+    "Exit codes: 0 success; 1 a call was wrong, or did not replay although its graph was there, "
+    "or\n"
+    "memory grew, or the emulator found accesses that nothing orders; 2 a wrong option; 3 the "
+    "device\n"
+    "or its driver failed; 4 the output cannot be written.";
 
 constexpr int64_t kCountMax = 10'000'000;
 
@@ -155,6 +176,20 @@ void AddRun(CLI::App& app, RunOptions& options) {
   app.add_flag("--quiet", options.quiet, "No notes and no progress bar");
 }
 
+void AddSoak(CLI::App& app, SoakOptions& options) {
+  constexpr int64_t kCallsMax = 1'000'000'000'000;
+  app.footer(kSoakNotes);
+  AddCount(app, "--replays", options.replays, kCallsMax,
+           "Calls that replay, default 1000000 on CUDA and 20000 on the host");
+  AddCount(app, "--records", options.records, kCallsMax,
+           "Graphs to record over evicted ones, default 10000 on CUDA and 500 on the host");
+  AddCount(app, "--buckets", options.buckets, 1024, "Buckets, and graphs, default 64");
+  AddParsed(app, "--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");
+  AddParsed(app, "--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
+  app.add_flag("--json", options.json, "Print JSON and nothing else on standard output");
+  app.add_flag("--quiet", options.quiet, "No notes and no progress bar");
+}
+
 struct ProfCommand {
   const char* name;
   const char* help;
@@ -218,6 +253,7 @@ ExitCode RunParsed(int argument_count,
   BenchOptions bench_options;
   PlanCommandOptions plan_options;
   ProfOptions prof_options;
+  SoakOptions soak_options;
   bench_options.dispatch.program = program;
 
   CLI::App app(kSummary, "coppice");
@@ -236,6 +272,9 @@ ExitCode RunParsed(int argument_count,
   AddBench(bench, bench_options);
   CLI::App& prof = *app.add_subcommand("prof", "Look inside a session through its trace file");
   AddProf(prof, prof_options);
+  CLI::App& soak =
+      *app.add_subcommand("soak", "Run one session for long: calls right, memory flat");
+  AddSoak(soak, soak_options);
 
   if (const std::optional<ExitCode> end = Parse(app, argument_count, arguments, console))
     return *end;
@@ -243,6 +282,7 @@ ExitCode RunParsed(int argument_count,
   if (plan.parsed()) return PlanCommand(plan_options, console);
   if (info.parsed()) return InfoCommand(info_options, console);
   if (prof.parsed()) return RunProf(prof, prof_options, console);
+  if (soak.parsed()) return SoakCommand(soak_options, console);
   return RunBench(bench, bench_options, console);
 }
 

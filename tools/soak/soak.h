@@ -1,0 +1,89 @@
+// `coppice soak`: one session for a long time. Every call is checked and memory is watched.
+//
+//   warm      every bucket of two programs is recorded; what is held from here on is the start
+//   traffic   the first program: a graph per bucket, so that every call replays
+//   churn     the second: twice as many buckets as it may have graphs, so that about every other
+//             call drops a graph and records one
+//   traffic   the first program's graphs again
+//
+// Extents, inputs and salts are drawn anew for every call. Programs compute on integers in a chain
+// of temporaries that lie on each other's bytes (soak_kernels.h); the host computes the same, and
+// compares every word. Calls are queued in batches: each output is copied aside on the device
+// before the next call may write over it, and the copies come to the host once per batch.
+//
+// Units: bytes; counts are of calls. Threads: one at a time per process.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "coppice/runtime/stream.h"
+
+#include "tools/support/console.h"
+#include "tools/support/device.h"
+
+namespace coppice {
+
+struct SoakOptions {
+  int64_t replays = 0;   // Calls of the first program; 0: 1,000,000 on CUDA, 20,000 on the host.
+  int64_t records = 0;   // Graphs recorded during the churn; 0: 10,000 on CUDA, 500 on the host.
+  int64_t buckets = 64;  // Of the first program; the second has twice as many. In [1, 1024].
+  uint64_t seed = 1;
+  DeviceChoice device = DeviceChoice::kAuto;
+  bool json = false;
+  bool quiet = false;  // No notes, no progress bar.
+};
+
+// What was held at one point, with nothing in flight.
+struct SoakMemory {
+  int64_t replays = 0;  // So far, of the figures below.
+  int64_t records = 0;
+  int64_t own_bytes = 0;          // By the session's books.
+  int64_t driver_free_bytes = 0;  // Of the device, as the driver says.
+  int64_t host_rss_bytes = 0;     // Of this process.
+  int64_t host_heap_bytes = 0;    // Allocated and not freed, as malloc says; 0 under sanitizers.
+};
+
+struct SoakReport {
+  int64_t replays = 0;  // Calls after the warm phase that replayed ...
+  int64_t records = 0;  // ... and recorded.
+  int64_t evictions = 0;
+  int64_t without_graph = 0;          // Of the churn, because every graph was in flight.
+  int64_t checked = 0;                // Calls whose output was compared, the warm phase's too.
+  int64_t mismatches = 0;             // Calls whose output was wrong.
+  int64_t strays = 0;                 // Calls of the traffic that did not replay.
+  std::vector<std::string> findings;  // The first few of those, one line each.
+  std::vector<SoakMemory> memory;     // At the start, and after every 20th part of the work.
+};
+
+// The output for an input and a salt.
+std::vector<uint32_t> SoakAnswer(std::span<const uint32_t> input, uint32_t salt);
+
+// One line per figure of memory that grew: whose most in the last quarter of the points is more
+// than its most in the first quarter, by more than 0 bytes of the session's own; 0 bytes of the
+// device, or with `cuda` 2 MiB, because a driver takes memory for itself in such pieces; 8 MiB of
+// the process, which malloc and the system round and keep; 1 MiB of what is allocated.
+// Requires: not empty (checked).
+std::vector<std::string> FindGrowth(std::span<const SoakMemory> points, bool cuda);
+
+// Called after every batch of calls with (done, total); null: nobody.
+using SoakProgress = std::function<void(int64_t done, int64_t total)>;
+
+// Runs all phases in a session of their own. Requires: replays, records and buckets are >= 1.
+// Errors: the driver's, as Session::Run; kInternal if the system does not say what the process
+// holds.
+absl::StatusOr<SoakReport> RunSoak(const Context& context,
+                                   const SoakOptions& options,
+                                   const SoakProgress& progress);
+
+// The command. Ends with kExitMismatch if a call was wrong or did not replay where it must, if
+// memory grew, or if the emulator found accesses that nothing orders.
+ExitCode SoakCommand(const SoakOptions& options, const Console& console);
+
+}  // namespace coppice

@@ -1,0 +1,118 @@
+// What `coppice soak` prints.
+
+#include <chrono>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+#include "coppice/base/status.h"
+
+#include "tools/soak/soak.h"
+#include "tools/support/byte_text.h"
+#include "tools/support/progress.h"
+
+namespace coppice {
+namespace {
+
+struct Outcome {
+  SoakReport report;
+  std::string device;
+  std::vector<std::string> growth;
+  double seconds = 0;
+};
+
+void PrintJson(const SoakOptions& options, const Outcome& outcome, std::FILE* out) {
+  const SoakReport& report = outcome.report;
+  nlohmann::ordered_json memory = nlohmann::ordered_json::array();
+  for (const SoakMemory& point : report.memory) {
+    memory.push_back({{"replays", point.replays},
+                      {"records", point.records},
+                      {"own_bytes", point.own_bytes},
+                      {"driver_free_bytes", point.driver_free_bytes},
+                      {"host_rss_bytes", point.host_rss_bytes},
+                      {"host_heap_bytes", point.host_heap_bytes}});
+  }
+  const nlohmann::ordered_json json = {{"section", "soak"},
+                                       {"device", outcome.device},
+                                       {"buckets", options.buckets},
+                                       {"seed", options.seed},
+                                       {"replays", report.replays},
+                                       {"records", report.records},
+                                       {"evictions", report.evictions},
+                                       {"without_graph", report.without_graph},
+                                       {"strays", report.strays},
+                                       {"mismatches", report.mismatches},
+                                       {"checked", report.checked},
+                                       {"memory", memory},
+                                       {"flat", outcome.growth.empty()},
+                                       {"seconds", outcome.seconds}};
+  Print(out, "{}\n", json.dump(2));
+}
+
+void PrintTable(const SoakOptions& options, const Outcome& outcome, std::FILE* out) {
+  const SoakReport& report = outcome.report;
+  const SoakMemory& first = report.memory.front();
+  const SoakMemory& last = report.memory.back();
+  const auto row = [&](const char* label, const std::string& value) {
+    Print(out, "  {:<22}{}\n", label, value);
+  };
+  const auto bytes = [&](const char* label, int64_t at_first, int64_t at_last) {
+    row(label, fmt::format("{} at first, {} at last", FormatBytes(at_first), FormatBytes(at_last)));
+  };
+  row("device", outcome.device);
+  row("replays", fmt::format("{}, over {} buckets", report.replays, options.buckets));
+  row("records", fmt::format("{}, {} evictions", report.records, report.evictions));
+  row("without a graph", fmt::format("{}, while all were in flight", report.without_graph));
+  row("checked", fmt::format("{} calls, {} wrong, {} that had to replay and did not",
+                             report.checked, report.mismatches, report.strays));
+  bytes("own memory", first.own_bytes, last.own_bytes);
+  bytes("free on the device", first.driver_free_bytes, last.driver_free_bytes);
+  bytes("resident on the host", first.host_rss_bytes, last.host_rss_bytes);
+  bytes("heap on the host", first.host_heap_bytes, last.host_heap_bytes);
+  row("memory", outcome.growth.empty() ? "flat" : "grew");
+  row("wall", fmt::format("{:.1f} s", outcome.seconds));
+}
+
+absl::StatusOr<Outcome> Run(SoakOptions& options,
+                            const ChosenDriver& chosen,
+                            const Console& console) {
+  const bool cuda = chosen.driver().kind() == DriverKind::kCuda;
+  if (options.replays == 0) options.replays = cuda ? 1'000'000 : 20'000;
+  if (options.records == 0) options.records = cuda ? 10'000 : 500;
+  if (!options.quiet && !chosen.cuda_absence().empty())
+    Print(console.err, "coppice soak: on the host, because {}\n", chosen.cuda_absence());
+  const auto start = std::chrono::steady_clock::now();
+  COPPICE_ASSIGN_OR_RETURN(const Context context, Context::Create(chosen.driver()));
+  Outcome outcome;
+  outcome.device = fmt::format("{}: {}", cuda ? "cuda" : "host", context.DeviceName());
+  Progress bar(console.err, !options.quiet, "soaking");
+  COPPICE_ASSIGN_OR_RETURN(
+      outcome.report,
+      RunSoak(context, options, [&bar](int64_t done, int64_t total) { bar.Update(done, total); }));
+  outcome.growth = FindGrowth(outcome.report.memory, cuda);
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return outcome;
+}
+
+}  // namespace
+
+ExitCode SoakCommand(const SoakOptions& options, const Console& console) {
+  SoakOptions chosen_options = options;
+  const absl::StatusOr<ChosenDriver> chosen = ChosenDriver::Open(options.device, options.seed);
+  const absl::StatusOr<Outcome> outcome = chosen.ok() ? Run(chosen_options, *chosen, console)
+                                                      : absl::StatusOr<Outcome>(chosen.status());
+  if (!outcome.ok()) {
+    Print(console.err, "coppice soak: {}\n", MessageOf(outcome.status()));
+    return kExitDevice;
+  }
+  (options.json ? PrintJson : PrintTable)(chosen_options, *outcome, console.out);
+  const std::vector<std::string> reports = chosen->reports();
+  for (const auto* lines : {&outcome->report.findings, &outcome->growth, &reports}) {
+    for (const std::string& line : *lines)
+      Print(console.err, "coppice soak: {}\n", line);
+  }
+  const bool right = outcome->report.mismatches == 0 && outcome->report.strays == 0;
+  return right && outcome->growth.empty() && reports.empty() ? kExitOk : kExitMismatch;
+}
+
+}  // namespace coppice
