@@ -50,9 +50,8 @@ absl::StatusOr<SoakReport> SoakOn(Spoil spoil, const SoakOptions& options = kSho
 }
 
 TEST(SoakTest, CountsWhatItWasAskedFor) {
-  const CommandOutcome outcome =
-      RunCoppice({"soak", "--replays", "330", "--records", "40", "--buckets", "4", "--device",
-                  "host", "--json"});
+  const CommandOutcome outcome = RunCoppice({"soak", "--replays", "330", "--records", "40",
+                                             "--buckets", "4", "--device", "host", "--json"});
   EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
   EXPECT_THAT(outcome.err, IsEmpty());
   const nlohmann::json json = nlohmann::json::parse(outcome.out, nullptr, false);

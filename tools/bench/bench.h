@@ -75,9 +75,10 @@ struct BenchBucketsOptions {
 ExitCode BenchBuckets(const BenchBucketsOptions& options, const Console& console);
 
 struct BenchDecodeOptions {
-  std::vector<int64_t> batches = {1, 2, 4, 8, 16, 32, 64, 128, 256};
-  std::string only;  // This way alone, for a profiler; empty: all.
-  int64_t samples = 101;
+  std::vector<int64_t> batches = {1, 2, 4, 8, 16, 32, 64, 128, 256};  // Each in [1, 512].
+  // "eager" or "replay": that way alone, `samples` steps, for a profiler; empty: both ways.
+  std::string only;
+  int64_t samples = 101;  // Of each way. >= 1.
   ModelSize model = ModelSize::kAuto;
   bool cublas = false;  // Projections by cuBLAS.
   DeviceChoice device = DeviceChoice::kAuto;
@@ -85,6 +86,7 @@ struct BenchDecodeOptions {
 };
 
 // `bench decode`: a decode step of each batch size, eager against replayed, and what the gate says.
+// A batch size that fails is left out, with a line that says why; the others go on.
 ExitCode BenchDecode(const BenchDecodeOptions& options, const Console& console);
 
 struct BenchSuspendOptions {

@@ -68,6 +68,25 @@ constexpr const char* kStepsNotes =
     "Example:\n"
     "  coppice bench steps --kernels 10,1000 --json > steps.json\n";
 
+constexpr const char* kDecodeNotes =
+    "A step is one token of every row of a batch, at the same positions in every step. Eager steps "
+    "\n"
+    "and replays are sampled in turns; a sample is as many steps as fill 2 ms, at most 10 and at "
+    "most\n"
+    "1000 kernels. Then a session with a gate runs steps, waiting for each, until all go one way: "
+    "that\n"
+    "is its choice. Exits with 1 if a replay predicts other tokens than an eager step.\n"
+    "\n"
+    "--only is for a profiler: after 2 steps, of which one warms up and one records, it runs as "
+    "many\n"
+    "steps as --samples says, of that way and nothing else, and prints as JSON how many kernels a "
+    "step\n"
+    "launches, the one that stages its inputs included.\n"
+    "\n"
+    "Examples:\n"
+    "  coppice bench decode --batches 1,16,256\n"
+    "  ncu coppice bench decode --only eager --batches 1 --samples 3\n";
+
 constexpr int64_t kIterationsMax = 1'000'000'000;
 
 // Adds an option that takes whole numbers from 1 to `largest`, with commas between.
@@ -152,6 +171,20 @@ void AddSteps(CLI::App& app, BenchStepsOptions& options) {
   app.add_flag("--json", options.json, "Print JSON");
 }
 
+absl::StatusOr<std::string> ParseWay(const std::string& text) {
+  if (text == "eager" || text == "replay") return text;
+  return InvalidArgument("'{}' is no way to run a step; give eager or replay", text);
+}
+
+void AddDecode(CLI::App& app, BenchDecodeOptions& options) {
+  app.footer(std::string(kDecodeNotes) + "\n" + kExitCodes);
+  AddCounts(app, "--batches", options.batches, 512, "Batch sizes, default 1,2,4,...,256");
+  AddCount(app, "--samples", options.samples, 1'000'000, "Samples of each way, default 101");
+  AddParsed(app, "--only", &ParseWay, options.only, "This way alone: eager or replay");
+  app.add_flag("--cublas", options.cublas, "Projections by cuBLAS; on a device only");
+  AddModel(app, options.model, options.device, options.json);
+}
+
 }  // namespace
 
 void AddBench(CLI::App& app, BenchOptions& options) {
@@ -166,6 +199,8 @@ void AddBench(CLI::App& app, BenchOptions& options) {
              options.buckets);
   AddSuspend(*app.add_subcommand("suspend", "What giving memory back and taking it again costs"),
              options.suspend);
+  AddDecode(*app.add_subcommand("decode", "A decode step of each batch size, eager and replayed"),
+            options.decode);
   AddSteps(*app.add_subcommand("steps", "What launching a step of small kernels costs, every way"),
            options.steps);
 }
@@ -175,6 +210,7 @@ ExitCode RunBench(const CLI::App& app, const BenchOptions& options, const Consol
   if (app.got_subcommand("pool")) return BenchPool(options.pool, console);
   if (app.got_subcommand("buckets")) return BenchBuckets(options.buckets, console);
   if (app.got_subcommand("suspend")) return BenchSuspend(options.suspend, console);
+  if (app.got_subcommand("decode")) return BenchDecode(options.decode, console);
   if (app.got_subcommand("steps")) return BenchSteps(options.steps, console);
   return BenchRecord(options.record, console);
 }

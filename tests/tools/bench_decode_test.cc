@@ -1,0 +1,168 @@
+// Goal: the bench of decode steps runs each batch size both ways, says of one way alone how many
+// kernels a step launches, and tells what a gate chose. Method: the command in this process, on the
+// tiny model and the emulator, whose clock gives each operation 1 us; rows of calls made up.
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+#include "tests/tools/command_outcome.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/gate_watch.h"
+
+namespace coppice {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Optional;
+
+CommandOutcome RunDecode(std::vector<std::string> options) {
+  options.insert(options.begin(), {"bench", "decode", "--device", "host"});
+  return RunCoppice(options);
+}
+
+nlohmann::json JsonOf(const CommandOutcome& outcome) {
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.err, IsEmpty());
+  return nlohmann::json::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
+}
+
+TEST(BenchDecodeTest, JsonHasEverySampleOfBothWaysPerBatch) {
+  const nlohmann::json json =
+      JsonOf(RunDecode({"--batches", "1,3,4,40", "--samples", "4", "--json"}));
+  EXPECT_EQ(json["section"], "decode");
+  EXPECT_EQ(json["device"], "host");
+  EXPECT_EQ(json["precision"], "float32");
+  for (const char* key : {"layers", "d_model", "heads", "kv_heads", "head_dim", "ffn", "vocab",
+                          "slots", "max_context", "rope_theta", "rms_eps"}) {
+    EXPECT_TRUE(json["model"][key].is_number()) << key;
+  }
+  EXPECT_LT(json["position"], json["model"]["max_context"]);
+  std::vector<int64_t> batches;
+  std::vector<int64_t> buckets;
+  for (const nlohmann::json& one : json["cases"]) {
+    batches.push_back(one["batch"]);
+    buckets.push_back(one["bucket"]);
+    EXPECT_EQ(one["tokens_equal"], true);
+    EXPECT_GT(one["nodes"]["replay"], 10);
+    ASSERT_EQ(one["ways"].size(), 2U);
+    EXPECT_EQ(one["ways"][0]["name"], "eager");
+    EXPECT_EQ(one["ways"][1]["name"], "replay");
+    for (const nlohmann::json& way : one["ways"]) {
+      EXPECT_EQ(way["host_us"].size(), 4U);
+      EXPECT_EQ(way["gpu_us"].size(), 4U);
+    }
+  }
+  EXPECT_THAT(batches, ElementsAre(1, 3, 4, 40));
+  EXPECT_THAT(buckets, ElementsAre(1, 4, 4, 40));
+}
+
+// Both ways run the same operations, which is what the emulator's clock counts.
+TEST(BenchDecodeTest, GateKeepsTheGraphWhereBothWaysTakeTheSameTime) {
+  const nlohmann::json json = JsonOf(RunDecode({"--batches", "2", "--samples", "1", "--json"}));
+  const nlohmann::json& one = json["cases"][0];
+  EXPECT_EQ(one["gate"], "replay");
+  EXPECT_GE(one["gate_calls"], 2 * GateWatch::kSamples);
+  EXPECT_EQ(one["gate_us"]["eager"], one["gate_us"]["replay"]);
+}
+
+TEST(BenchDecodeTest, OneWayAloneSaysWhatAStepLaunches) {
+  const nlohmann::json both = JsonOf(RunDecode({"--batches", "4", "--samples", "3", "--json"}));
+  const double operations = both["cases"][0]["ways"][0]["gpu_us"][0];
+  for (const char* way : {"eager", "replay"}) {
+    const nlohmann::json json =
+        JsonOf(RunDecode({"--only", way, "--batches", "4,1", "--samples", "7"}));
+    EXPECT_EQ(json["only"], way);
+    ASSERT_EQ(json["cases"].size(), 2U);
+    for (const nlohmann::json& one : json["cases"]) {
+      EXPECT_EQ(one["steps"], 7);
+      EXPECT_EQ(one["warmup_steps"], 2);
+      EXPECT_NEAR(one["kernels_per_step"], operations, 1e-3);
+    }
+  }
+}
+
+TEST(BenchDecodeTest, TableHasALinePerWay) {
+  const CommandOutcome outcome = RunDecode({"--batches", "1,2", "--samples", "3"});
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("eager/replay"));
+  std::istringstream text(outcome.out);
+  int64_t lines = 0;
+  for (std::string line; std::getline(text, line);)
+    lines += line.find("..") != std::string::npos ? 1 : 0;
+  EXPECT_EQ(lines, 5);  // The titles name p10..p90.
+}
+
+TEST(BenchDecodeTest, RefusesWrongOptionsInOneLine) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--batches", ""},    {"--batches", "0"}, {"--batches", "1,513"}, {"--samples", "0"},
+      {"--only", "launch"}, {"--only", ""},     {"--model", "huge"},    {"more"}};
+  for (const std::vector<std::string>& options : wrong) {
+    const CommandOutcome outcome = RunDecode(options);
+    EXPECT_EQ(outcome.code, kExitUsage) << options.front() << " " << options.back();
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
+  }
+}
+
+TEST(BenchDecodeTest, CublasIsNotForTheEmulator) {
+  const CommandOutcome outcome = RunDecode({"--cublas", "--batches", "1"});
+  EXPECT_EQ(outcome.code, kExitDevice);
+  EXPECT_THAT(outcome.err, HasSubstr("coppice bench decode: "));
+  EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
+}
+
+// Adds `pairs` pairs of calls, one each way; the first way of a pair changes.
+void AddPairs(GateWatch& watch, int64_t pairs) {
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    const bool eager_first = pair % 2 == 1;
+    watch.Add(eager_first ? Path::kEager : Path::kReplay, eager_first ? 30 : 10);
+    watch.Add(eager_first ? Path::kReplay : Path::kEager, eager_first ? 10 : 30);
+  }
+}
+
+TEST(GateWatchTest, CallsInTurnsAreNoDecision) {
+  GateWatch watch;
+  AddPairs(watch, 100);
+  EXPECT_EQ(watch.decided(), std::nullopt);
+  EXPECT_EQ(watch.calls(), 200);
+}
+
+TEST(GateWatchTest, ARowOfOneWayAfterEnoughOfBothIsADecision) {
+  for (const Path path : {Path::kReplay, Path::kEager}) {
+    GateWatch watch;
+    AddPairs(watch, GateWatch::kSamples);
+    // The last call of the pairs may be the row's first.
+    for (int64_t i = 0; i + 2 < GateWatch::kRow; ++i)
+      watch.Add(path, 20);
+    EXPECT_EQ(watch.decided(), std::nullopt);
+    watch.Add(path, 20);
+    watch.Add(path, 20);
+    EXPECT_THAT(watch.decided(), Optional(path));
+  }
+}
+
+TEST(GateWatchTest, ARowWithoutTheOtherWayIsNoDecision) {
+  GateWatch watch;
+  AddPairs(watch, GateWatch::kSamples - 1);
+  for (int64_t i = 0; i < 10 * GateWatch::kRow; ++i)
+    watch.Add(Path::kReplay, 20);
+  EXPECT_EQ(watch.decided(), std::nullopt);
+}
+
+TEST(GateWatchTest, MediansAreOfEachWay) {
+  GateWatch watch;
+  EXPECT_EQ(watch.median_us(Path::kEager), 0);
+  AddPairs(watch, 5);
+  EXPECT_EQ(watch.median_us(Path::kReplay), 10);
+  EXPECT_EQ(watch.median_us(Path::kEager), 30);
+}
+
+}  // namespace
+}  // namespace coppice

@@ -1,0 +1,337 @@
+// Decodes a step of each batch size eagerly, by its graph, and as a gate chooses.
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+#include "coppice/base/status.h"
+#include "coppice/base/units.h"
+
+#include "tools/bench/bench.h"
+#include "tools/bench/bench_model.h"
+#include "tools/bench/gate_watch.h"
+#include "tools/bench/sampler.h"
+#include "tools/support/console.h"
+#include "tools/support/progress.h"
+#include "tools/support/statistics.h"
+#include "tools/support/stopwatch.h"
+#include "tools/support/text_table.h"
+
+namespace coppice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kEager = "eager";
+constexpr const char* kReplay = "replay";
+constexpr int64_t kPrimingSteps = 2;         // One warms a bucket up, one records it.
+constexpr int64_t kStagingKernels = 1;       // Of a step, besides the program's own.
+constexpr int64_t kCallsPerSample = 10;      // At most, ...
+constexpr int64_t kKernelsPerSample = 1000;  // ... so that no launch waits for room in a queue, ...
+constexpr double kSampleUs = 2000;           // ... and no longer than makes a sample steady.
+constexpr int64_t kGateCallsMax = 200;
+constexpr int64_t kWorkspaceBytes = 32 * kMiB;  // Of a lane, for cuBLAS.
+
+// Both ways of one batch size.
+struct DecodeCase {
+  int64_t batch = 0;
+  int64_t bucket = 0;
+  int64_t nodes = 0;  // Of the graph.
+  int64_t calls_per_sample = 0;
+  std::vector<WaySamples> samples;  // Eager, replay; none if they failed.
+  bool differ = false;              // Replayed steps predict other tokens.
+  GateWatch gate;
+  absl::Status status;       // Why there are no samples.
+  absl::Status gate_status;  // Why the gate was watched no further.
+
+  std::string choice() const {
+    return gate.decided().has_value() ? NameOf(*gate.decided()) : "undecided";
+  }
+};
+
+// One way of one batch size, for a profiler.
+struct LoneSteps {
+  int64_t batch = 0;
+  int64_t kernels = 0;  // Of each step.
+  int64_t steps = 0;
+};
+
+class DecodeBench {
+ public:
+  DecodeBench(const BenchModel& model, const BenchDecodeOptions& options)
+      : model_(model), options_(options) {}
+
+  // Samples both ways and watches a gate, in sessions of their own; each may fail alone.
+  DecodeCase Measure(int64_t batch) const;
+
+  // Runs `options.only` alone. Errors: as Session::Run.
+  absl::StatusOr<LoneSteps> RunAlone(int64_t batch) const;
+
+ private:
+  absl::StatusOr<std::unique_ptr<DecodeSession>> NewSession(SessionOptions options) const;
+  absl::Status Sample(DecodeCase& measured) const;
+  absl::Status WatchGate(DecodeCase& measured) const;
+  absl::StatusOr<int64_t> Record(const DecodeSession& decode, int64_t batch) const;
+  absl::StatusOr<std::vector<int32_t>> Tokens(const DecodeSession& decode,
+                                              Path path,
+                                              int64_t batch) const;
+
+  int64_t BucketOf(int64_t batch) const { return *model_.batches().Find(batch); }
+
+  const BenchModel& model_;
+  const BenchDecodeOptions& options_;
+};
+
+absl::StatusOr<std::unique_ptr<DecodeSession>> DecodeBench::NewSession(
+    SessionOptions options) const {
+  if (options_.cublas) options.workspace_bytes = kWorkspaceBytes;
+  return DecodeSession::Create(model_, options);
+}
+
+// Records the bucket of a batch size; returns the nodes of its graph.
+absl::StatusOr<int64_t> DecodeBench::Record(const DecodeSession& decode, int64_t batch) const {
+  for (const Path path : {Path::kWarmUp, Path::kRecord})
+    COPPICE_RETURN_IF_ERROR(decode.RunExpecting(path, batch).status());
+  COPPICE_RETURN_IF_ERROR(model_.stream().Synchronize());
+  const std::vector<NodeInfo> nodes = decode.session().nodes();
+  const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const NodeInfo& one) {
+    return one.recorded && one.bucket.front() == BucketOf(batch);
+  });
+  if (node != nodes.end()) return node->graph_nodes;
+  return MakeError(absl::StatusCode::kInternal,
+                   "bench decode: the session lists no graph for batch {}, which it recorded",
+                   batch);
+}
+
+absl::StatusOr<std::vector<int32_t>> DecodeBench::Tokens(const DecodeSession& decode,
+                                                         Path path,
+                                                         int64_t batch) const {
+  COPPICE_ASSIGN_OR_RETURN(const Lease lease, decode.RunExpecting(path, batch));
+  return decode.ReadTokens(lease);
+}
+
+DecodeCase DecodeBench::Measure(int64_t batch) const {
+  DecodeCase measured;
+  measured.batch = batch;
+  measured.bucket = BucketOf(batch);
+  measured.status = Sample(measured);
+  measured.gate_status = WatchGate(measured);
+  return measured;
+}
+
+absl::Status DecodeBench::Sample(DecodeCase& measured) const {
+  const int64_t batch = measured.batch;
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DecodeSession> eager,
+                           NewSession({.stance = Stance::kEager}));
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DecodeSession> replay, NewSession({}));
+  COPPICE_ASSIGN_OR_RETURN(measured.nodes, Record(*replay, batch));
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<int32_t> expected,
+                           Tokens(*eager, Path::kEager, batch));
+  Stopwatch stopwatch;
+  COPPICE_RETURN_IF_ERROR(Tokens(*replay, Path::kReplay, batch).status());
+  const auto calls = std::min(static_cast<int64_t>(kSampleUs / stopwatch.Lap()),
+                              kKernelsPerSample / (measured.nodes + kStagingKernels));
+  measured.calls_per_sample = std::clamp<int64_t>(calls, 1, kCallsPerSample);
+  const auto way = [&](const char* name, const DecodeSession& decode, Path path) {
+    return Way{.name = name, .call = [&decode, path, batch] {
+                 return decode.RunExpecting(path, batch).status();
+               }};
+  };
+  const Way ways[] = {way(kEager, *eager, Path::kEager), way(kReplay, *replay, Path::kReplay)};
+  COPPICE_ASSIGN_OR_RETURN(measured.samples,
+                           SampleWays(model_.driver(), model_.stream(), ways,
+                                      {.samples = options_.samples,
+                                       .calls_per_sample = measured.calls_per_sample,
+                                       .warmup_calls = 2 * measured.calls_per_sample}));
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
+                           Tokens(*replay, Path::kReplay, batch));
+  measured.differ = tokens != expected;
+  return absl::OkStatus();
+}
+
+// Waits for every step, as a server does that needs its tokens; so each call's time is there before
+// the next one.
+absl::Status DecodeBench::WatchGate(DecodeCase& measured) const {
+  const Driver& driver = model_.driver();
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DecodeSession> gated, NewSession({.gate = true}));
+  COPPICE_RETURN_IF_ERROR(Record(*gated, measured.batch).status());
+  COPPICE_ASSIGN_OR_RETURN(const Event start, Event::Create(driver, Event::Timing::kOn));
+  COPPICE_ASSIGN_OR_RETURN(const Event end, Event::Create(driver, Event::Timing::kOn));
+  GateWatch& gate = measured.gate;
+  while (!gate.decided().has_value() && gate.calls() < kGateCallsMax) {
+    COPPICE_RETURN_IF_ERROR(start.Record(model_.stream().handle()));
+    COPPICE_ASSIGN_OR_RETURN(const Lease lease, gated->Run(measured.batch));
+    COPPICE_RETURN_IF_ERROR(end.Record(model_.stream().handle()));
+    COPPICE_RETURN_IF_ERROR(model_.stream().Synchronize());
+    COPPICE_ASSIGN_OR_RETURN(const double us, end.ElapsedUs(start));
+    if (lease.path() != Path::kReplay && lease.path() != Path::kEager) {
+      return MakeError(absl::StatusCode::kInternal,
+                       "bench decode: a gated step took the path {} ({}), neither eager nor replay",
+                       NameOf(lease.path()), NameOf(lease.reason()));
+    }
+    gate.Add(lease.path(), us);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LoneSteps> DecodeBench::RunAlone(int64_t batch) const {
+  const bool eager = options_.only == kEager;
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DecodeSession> decode, NewSession({}));
+  LoneSteps alone = {.batch = batch};
+  COPPICE_ASSIGN_OR_RETURN(const int64_t nodes, Record(*decode, batch));
+  alone.kernels = nodes + kStagingKernels;
+  if (eager) decode->session().SetStance(Stance::kEager);
+  for (; alone.steps < options_.samples; ++alone.steps) {
+    COPPICE_RETURN_IF_ERROR(
+        decode->RunExpecting(eager ? Path::kEager : Path::kReplay, batch).status());
+    COPPICE_RETURN_IF_ERROR(model_.stream().Synchronize());
+  }
+  return alone;
+}
+
+Json ToJson(const DecodeCase& measured) {
+  Json ways = ToJson(measured.samples);
+  if (!measured.status.ok()) {
+    for (const char* name : {kEager, kReplay})
+      ways.push_back({{"name", name}, {"skipped", MessageOf(measured.status)}});
+  }
+  Json json = {{"batch", measured.batch},
+               {"bucket", measured.bucket},
+               {"nodes", {{kReplay, measured.nodes}}},
+               {"calls_per_sample", measured.calls_per_sample},
+               {"ways", ways},
+               {"tokens_equal", !measured.differ},
+               {"gate", measured.choice()},
+               {"gate_calls", measured.gate.calls()},
+               {"gate_us",
+                {{kEager, measured.gate.median_us(Path::kEager)},
+                 {kReplay, measured.gate.median_us(Path::kReplay)}}}};
+  if (!measured.gate_status.ok()) json["gate_failed"] = MessageOf(measured.gate_status);
+  return json;
+}
+
+Json ToJson(const LoneSteps& alone) {
+  return {{"batch", alone.batch},
+          {"warmup_steps", kPrimingSteps},
+          {"steps", alone.steps},
+          {"kernels_per_step", alone.kernels}};
+}
+
+void PrintTable(const std::vector<DecodeCase>& cases, std::FILE* out) {
+  TextTable table("rlrrlrlrl", {"batch", "way", "nodes", "host us", "p10..p90", "device us",
+                                "p10..p90", "eager/replay", "gate"});
+  const auto median = [](const std::vector<double>& us) {
+    return fmt::format("{:.1f}", Median(us));
+  };
+  const auto spread = [](const std::vector<double>& us) {
+    return fmt::format("{:.1f}..{:.1f}", Quantile(us, 0.1), Quantile(us, 0.9));
+  };
+  for (const DecodeCase& measured : cases) {
+    for (const WaySamples& way : measured.samples) {
+      const bool last = &way == &measured.samples.back();
+      const double ratio = Median(measured.samples.front().device_us) / Median(way.device_us);
+      table.Add({last ? "" : fmt::format("{}", measured.batch), way.name,
+                 last ? fmt::format("{}", measured.nodes) : "", median(way.host_us),
+                 spread(way.host_us), median(way.device_us), spread(way.device_us),
+                 last ? fmt::format("{:.2f}", ratio) : "", last ? measured.choice() : ""});
+    }
+  }
+  Print(out, "{}", table.Format());
+}
+
+// What went wrong, a line each; the worst exit code.
+ExitCode PrintFailures(const std::vector<DecodeCase>& cases, std::FILE* err) {
+  ExitCode code = kExitOk;
+  for (const DecodeCase& measured : cases) {
+    if (measured.differ) {
+      Print(err, "coppice bench decode: batch {}: a replay predicts other tokens than eager runs\n",
+            measured.batch);
+      code = std::max(code, kExitMismatch);
+    }
+    for (const absl::Status* status : {&measured.status, &measured.gate_status}) {
+      if (status->ok()) continue;
+      Print(err, "coppice bench decode: batch {}: {}\n", measured.batch, MessageOf(*status));
+      code = kExitDevice;
+    }
+  }
+  return code;
+}
+
+Json Describe(const BenchModel& model, const BenchDecodeOptions& options) {
+  return {{"section", "decode"},
+          {"device", model.kind()},
+          {"device_name", model.DeviceName()},
+          {"model", ToJson(model.config())},
+          {"position", model.position()},
+          {"precision", "float32"},
+          {"cublas", options.cublas},
+          {"samples", options.samples}};
+}
+
+absl::StatusOr<ExitCode> RunAlone(const BenchModel& model,
+                                  const BenchDecodeOptions& options,
+                                  const Console& console) {
+  const DecodeBench bench(model, options);
+  Json json = Describe(model, options);
+  json["only"] = options.only;
+  json["cases"] = Json::array();
+  for (const int64_t batch : options.batches) {
+    COPPICE_ASSIGN_OR_RETURN(const LoneSteps alone, bench.RunAlone(batch));
+    json["cases"].push_back(ToJson(alone));
+  }
+  Print(console.out, "{}\n", json.dump(2));
+  return kExitOk;
+}
+
+ExitCode RunBoth(const BenchModel& model,
+                 const BenchDecodeOptions& options,
+                 const Console& console) {
+  const DecodeBench bench(model, options);
+  std::vector<DecodeCase> cases;
+  {
+    Progress progress(console.err, /*enabled=*/true, "bench decode");
+    const auto total = static_cast<int64_t>(options.batches.size());
+    for (const int64_t batch : options.batches) {
+      cases.push_back(bench.Measure(batch));
+      progress.Update(static_cast<int64_t>(cases.size()), total);
+    }
+  }
+  if (options.json) {
+    Json json = Describe(model, options);
+    json["cases"] = Json::array();
+    for (const DecodeCase& measured : cases)
+      json["cases"].push_back(ToJson(measured));
+    Print(console.out, "{}\n", json.dump(2));
+  } else {
+    Print(console.out, "{}\n", model.Title());
+    PrintTable(cases, console.out);
+  }
+  return PrintFailures(cases, console.err);
+}
+
+}  // namespace
+
+ExitCode BenchDecode(const BenchDecodeOptions& options, const Console& console) {
+  const absl::StatusOr<std::unique_ptr<BenchModel>> model = BenchModel::Open(
+      {.size = options.model, .device = options.device, .use_cublas = options.cublas});
+  const absl::StatusOr<ExitCode> code = [&]() -> absl::StatusOr<ExitCode> {
+    COPPICE_RETURN_IF_ERROR(model.status());
+    if (options.only.empty()) return RunBoth(**model, options, console);
+    return RunAlone(**model, options, console);
+  }();
+  if (!code.ok()) {
+    Print(console.err, "coppice bench decode: {}\n", MessageOf(code.status()));
+    return kExitDevice;
+  }
+  const std::vector<std::string> reports = (*model)->reports();
+  for (const std::string& report : reports)
+    Print(console.err, "coppice bench decode: {}\n", report);
+  return std::max(*code, reports.empty() ? kExitOk : kExitMismatch);
+}
+
+}  // namespace coppice
