@@ -56,6 +56,7 @@ TEST(SoakTest, CountsWhatItWasAskedFor) {
   EXPECT_THAT(outcome.err, IsEmpty());
   const nlohmann::json json = nlohmann::json::parse(outcome.out, nullptr, false);
   EXPECT_EQ(json["section"], "soak");
+  EXPECT_EQ(json["device"], "host");
   EXPECT_EQ(json["buckets"], 4);
   EXPECT_GE(json["replays"], 330);  // The churn replays as well.
   EXPECT_EQ(json["records"], 40);
@@ -227,7 +228,9 @@ TEST(FindGrowthTest, EachFigureMayGrowByWhatTheHeaderSays) {
                            Case{&SoakMemory::driver_free_bytes, 0, false, "the device's"},
                            Case{&SoakMemory::driver_free_bytes, -2 * kMiB, true, "the device's"},
                            Case{&SoakMemory::host_rss_bytes, 8 * kMiB, true, "the process's"},
-                           Case{&SoakMemory::host_heap_bytes, kMiB, true, "the heap's"}}) {
+                           Case{&SoakMemory::host_rss_bytes, 8 * kMiB, false, "the process's"},
+                           Case{&SoakMemory::host_heap_bytes, 8 * kMiB, true, "the heap's"},
+                           Case{&SoakMemory::host_heap_bytes, 64 * kKiB, false, "the heap's"}}) {
     const int64_t more = each.figure == &SoakMemory::driver_free_bytes ? -1 : 1;
     EXPECT_THAT(FindGrowth(Points(each.figure, each.slack), each.cuda), IsEmpty()) << each.name;
     EXPECT_THAT(FindGrowth(Points(each.figure, each.slack + more), each.cuda),

@@ -76,24 +76,21 @@ constexpr const char* kProfNotes =
     "a file that is no trace; 4 the output cannot be written.";
 
 constexpr const char* kSoakNotes =
-    "Calls of any extent, each checked bit for bit by the host: over all buckets, each of which "
-    "has\n"
-    "its graph; then over twice as many buckets as there may be graphs, so that graphs are "
-    "dropped\n"
-    "and recorded; then as at first. What the session, the device and the process hold is read "
-    "at\n"
-    "the start and after every 20th part.\n"
+    "Calls of any extent, each checked bit for bit by the host: over all buckets, whose graphs\n"
+    "are all there; then over twice as many buckets as there may be graphs, so that graphs are\n"
+    "dropped and recorded; then as at first. What the session, the device and the process hold\n"
+    "is read at the start and after every 20th part; flat means that they do not hold more in\n"
+    "the last quarter than in the first: the session to the byte, and the device to the byte on\n"
+    "the emulator and 2 MiB on CUDA, the process 8 MiB, its heap 64 KiB, on CUDA 8 MiB.\n"
     "\n"
     "Examples:\n"
     "  coppice soak                                 a million replays on CUDA, 20000 on the host\n"
     "  coppice soak --replays 50000000 --seed 7     for an afternoon\n"
     "  coppice soak --buckets 8 --records 100000    mostly evictions\n"
     "\n"
-    "Exit codes: 0 success; 1 a call was wrong, or did not replay although its graph was there, "
-    "or\n"
-    "memory grew, or the emulator found accesses that nothing orders; 2 a wrong option; 3 the "
-    "device\n"
-    "or its driver failed; 4 the output cannot be written.";
+    "Exit codes: 0 success; 1 a call was wrong, or did not replay although its graph was there,\n"
+    "or memory grew, or the emulator found accesses that nothing orders; 2 a wrong option; 3 the\n"
+    "device or its driver failed; 4 the output cannot be written.";
 
 constexpr int64_t kCountMax = 10'000'000;
 

@@ -392,7 +392,8 @@ std::vector<std::string> FindGrowth(std::span<const SoakMemory> points, bool cud
        {"the device's", [](const SoakMemory& point) { return -point.driver_free_bytes; },
         cuda ? 2 * kMiB : 0},
        {"the process's", [](const SoakMemory& point) { return point.host_rss_bytes; }, 8 * kMiB},
-       {"the heap's", [](const SoakMemory& point) { return point.host_heap_bytes; }, kMiB}}};
+       {"the heap's", [](const SoakMemory& point) { return point.host_heap_bytes; },
+        cuda ? 8 * kMiB : 64 * kKiB}}};
   const size_t quarter = std::max<size_t>(points.size() / 4, 1);
   const auto most = [](const Figure& figure, std::span<const SoakMemory> some) {
     int64_t bytes = figure.held(some.front());

@@ -66,9 +66,14 @@ struct SoakReport {
 std::vector<uint32_t> SoakAnswer(std::span<const uint32_t> input, uint32_t salt);
 
 // One line per figure of memory that grew: whose most in the last quarter of the points is more
-// than its most in the first quarter, by more than 0 bytes of the session's own; 0 bytes of the
-// device, or with `cuda` 2 MiB, because a driver takes memory for itself in such pieces; 8 MiB of
-// the process, which malloc and the system round and keep; 1 MiB of what is allocated.
+// than its most in the first quarter, by more than its slack:
+//
+//                 emulator    CUDA
+//   session's     0           0
+//   device's      0           2 MiB     a driver takes memory for itself in such pieces
+//   process's     8 MiB       8 MiB     malloc and the system round, and keep what was freed
+//   heap's        64 KiB      8 MiB     the driver's own allocations are in it
+//
 // Requires: not empty (checked).
 std::vector<std::string> FindGrowth(std::span<const SoakMemory> points, bool cuda);
 

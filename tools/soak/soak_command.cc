@@ -16,7 +16,8 @@ namespace {
 
 struct Outcome {
   SoakReport report;
-  std::string device;
+  const char* device = "";  // "cuda" or "host".
+  std::string device_name;
   std::vector<std::string> growth;
   double seconds = 0;
 };
@@ -34,6 +35,7 @@ void PrintJson(const SoakOptions& options, const Outcome& outcome, std::FILE* ou
   }
   const nlohmann::ordered_json json = {{"section", "soak"},
                                        {"device", outcome.device},
+                                       {"device_name", outcome.device_name},
                                        {"buckets", options.buckets},
                                        {"seed", options.seed},
                                        {"replays", report.replays},
@@ -59,7 +61,7 @@ void PrintTable(const SoakOptions& options, const Outcome& outcome, std::FILE* o
   const auto bytes = [&](const char* label, int64_t at_first, int64_t at_last) {
     row(label, fmt::format("{} at first, {} at last", FormatBytes(at_first), FormatBytes(at_last)));
   };
-  row("device", outcome.device);
+  row("device", fmt::format("{}: {}", outcome.device, outcome.device_name));
   row("replays", fmt::format("{}, over {} buckets", report.replays, options.buckets));
   row("records", fmt::format("{}, {} evictions", report.records, report.evictions));
   row("without a graph", fmt::format("{}, while all were in flight", report.without_graph));
@@ -84,7 +86,8 @@ absl::StatusOr<Outcome> Run(SoakOptions& options,
   const auto start = std::chrono::steady_clock::now();
   COPPICE_ASSIGN_OR_RETURN(const Context context, Context::Create(chosen.driver()));
   Outcome outcome;
-  outcome.device = fmt::format("{}: {}", cuda ? "cuda" : "host", context.DeviceName());
+  outcome.device = cuda ? "cuda" : "host";
+  outcome.device_name = context.DeviceName();
   Progress bar(console.err, !options.quiet, "soaking");
   COPPICE_ASSIGN_OR_RETURN(
       outcome.report,
