@@ -203,7 +203,7 @@ Json ToJson(const DecodeCase& measured) {
   Json json = {{"batch", measured.batch},
                {"bucket", measured.bucket},
                {"nodes", {{kReplay, measured.nodes}}},
-               {"calls_per_sample", measured.calls_per_sample},
+               {"calls", measured.calls_per_sample},
                {"ways", ways},
                {"tokens_equal", !measured.differ},
                {"gate", measured.choice()},
