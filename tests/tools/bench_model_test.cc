@@ -52,14 +52,17 @@ TEST_F(BenchModelTest, HasSixtySevenBatchSizesUpToEverySlot) {
     EXPECT_EQ(model_->batches().Find(batch), batch);
 }
 
-TEST_F(BenchModelTest, AutoIsTinyOnTheEmulatorAndSmallOnADevice) {
-  EXPECT_EQ(ConfigOf(ModelSize::kAuto, DriverKind::kEmulator).layers,
-            ConfigOf(ModelSize::kTiny, DriverKind::kCuda).layers);
-  const DecoderConfig small = ConfigOf(ModelSize::kAuto, DriverKind::kCuda);
-  EXPECT_OK(ValidateConfig(small));
-  EXPECT_EQ(small.layers, 8);
-  EXPECT_EQ(small.vocab, 32000);
-  EXPECT_EQ(ConfigOf(ModelSize::kSmall, DriverKind::kEmulator).vocab, small.vocab);
+TEST_F(BenchModelTest, AutoIsTinyOnTheEmulator) {
+  EXPECT_EQ(model_->config().layers, ConfigOf(ModelSize::kTiny).layers);
+  EXPECT_EQ(model_->config().vocab, ConfigOf(ModelSize::kTiny).vocab);
+}
+
+TEST_F(BenchModelTest, EverySizeIsValidAndTheOneOfRunHasItsLayers) {
+  for (const ModelSize size : {ModelSize::kTiny, ModelSize::kRun, ModelSize::kSmall})
+    EXPECT_OK(ValidateConfig(ConfigOf(size)));
+  EXPECT_EQ(ConfigOf(ModelSize::kRun).layers, DecoderConfig().layers);
+  EXPECT_EQ(ConfigOf(ModelSize::kRun).d_model, DecoderConfig().d_model);
+  EXPECT_EQ(ConfigOf(ModelSize::kSmall).vocab, 32000);
 }
 
 TEST_F(BenchModelTest, ConfigIsPrintedUnderTheNamesOfItsFields) {
@@ -73,6 +76,7 @@ TEST_F(BenchModelTest, ConfigIsPrintedUnderTheNamesOfItsFields) {
 
 TEST_F(BenchModelTest, RefusesASizeThatIsNone) {
   EXPECT_OK(ParseModelSize("auto"));
+  EXPECT_OK(ParseModelSize("run"));
   EXPECT_THAT(ParseModelSize("large"), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 

@@ -58,9 +58,13 @@ struct BenchStepsOptions {
 // that fails is left out, with a line that says why; the others go on.
 ExitCode BenchSteps(const BenchStepsOptions& options, const Console& console);
 
-// The decoder that the benches of a model run. On a device it is as wide as a small language
-// model's, so that figures of bytes mean something; on the emulator it is tiny.
-enum class ModelSize : uint8_t { kAuto, kTiny, kSmall };
+// The decoder that the benches of a model run.
+enum class ModelSize : uint8_t {
+  kAuto,   // On a device kRun where time is measured and kSmall where bytes are; else kTiny.
+  kTiny,   // The least there is, for an emulator.
+  kRun,    // That of `coppice run`.
+  kSmall,  // As wide as a small language model's, so that figures of bytes mean something.
+};
 
 struct BenchBucketsOptions {
   ModelSize model = ModelSize::kAuto;

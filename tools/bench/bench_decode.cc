@@ -317,8 +317,11 @@ ExitCode RunBoth(const BenchModel& model,
 }  // namespace
 
 ExitCode BenchDecode(const BenchDecodeOptions& options, const Console& console) {
-  const absl::StatusOr<std::unique_ptr<BenchModel>> model = BenchModel::Open(
-      {.size = options.model, .device = options.device, .use_cublas = options.cublas});
+  const absl::StatusOr<std::unique_ptr<BenchModel>> model =
+      BenchModel::Open({.size = options.model,
+                        .on_device = ModelSize::kRun,
+                        .device = options.device,
+                        .use_cublas = options.cublas});
   const absl::StatusOr<ExitCode> code = [&]() -> absl::StatusOr<ExitCode> {
     COPPICE_RETURN_IF_ERROR(model.status());
     if (options.only.empty()) return RunBoth(**model, options, console);

@@ -30,6 +30,8 @@ constexpr DecoderConfig kSmallConfig{.layers = 8,
                                      .slots = kBatchMax,
                                      .max_context = 256};
 
+constexpr DecoderConfig kRunConfig{.slots = kBatchMax};
+
 constexpr DecoderConfig kTinyConfig{.layers = 1,
                                     .d_model = 8,
                                     .heads = 2,
@@ -42,17 +44,26 @@ constexpr DecoderConfig kTinyConfig{.layers = 1,
 
 }  // namespace
 
-DecoderConfig ConfigOf(ModelSize size, DriverKind kind) {
-  if (size == ModelSize::kAuto)
-    size = kind == DriverKind::kCuda ? ModelSize::kSmall : ModelSize::kTiny;
-  return size == ModelSize::kSmall ? kSmallConfig : kTinyConfig;
+DecoderConfig ConfigOf(ModelSize size) {
+  switch (size) {
+    case ModelSize::kTiny:
+      return kTinyConfig;
+    case ModelSize::kRun:
+      return kRunConfig;
+    case ModelSize::kSmall:
+      return kSmallConfig;
+    case ModelSize::kAuto:
+      break;
+  }
+  COPPICE_CHECK(false, "auto is a choice, and no size");
 }
 
 absl::StatusOr<ModelSize> ParseModelSize(const std::string& text) {
   if (text == "auto") return ModelSize::kAuto;
   if (text == "tiny") return ModelSize::kTiny;
+  if (text == "run") return ModelSize::kRun;
   if (text == "small") return ModelSize::kSmall;
-  return InvalidArgument("'{}' is no size of the model; give auto, tiny or small", text);
+  return InvalidArgument("'{}' is no size of the model; give auto, tiny, run or small", text);
 }
 
 nlohmann::ordered_json ToJson(const DecoderConfig& config) {
@@ -82,7 +93,10 @@ absl::Status BenchModel::Build(const Options& options) {
   context_.emplace(std::move(context));
   COPPICE_ASSIGN_OR_RETURN(Stream stream, Stream::Create(driver()));
   stream_.emplace(std::move(stream));
-  const DecoderConfig config = ConfigOf(options.size, driver().kind());
+  const ModelSize automatic =
+      driver().kind() == DriverKind::kCuda ? options.on_device : ModelSize::kTiny;
+  const DecoderConfig config =
+      ConfigOf(options.size == ModelSize::kAuto ? automatic : options.size);
   COPPICE_ASSIGN_OR_RETURN(
       decoder_, Decoder::Create(driver(), config, {.seed = 1, .use_cublas = options.use_cublas}));
   COPPICE_ASSIGN_OR_RETURN(KvCache cache, KvCache::Create(driver(), config));

@@ -34,10 +34,10 @@
 
 namespace coppice {
 
-// The sizes of the decoder; what kAuto means depends on the driver.
-DecoderConfig ConfigOf(ModelSize size, DriverKind kind);
+// The sizes of the decoder. Requires: not kAuto (checked).
+DecoderConfig ConfigOf(ModelSize size);
 
-// Reads `auto`, `tiny` or `small`. Errors: kInvalidArgument quoting the text.
+// Reads `auto`, `tiny`, `run` or `small`. Errors: kInvalidArgument quoting the text.
 absl::StatusOr<ModelSize> ParseModelSize(const std::string& text);
 
 // Its fields by name.
@@ -47,6 +47,7 @@ class BenchModel {
  public:
   struct Options {
     ModelSize size = ModelSize::kAuto;
+    ModelSize on_device = ModelSize::kSmall;  // What kAuto means there.
     DeviceChoice device = DeviceChoice::kAuto;
     bool use_cublas = false;  // Sessions need a workspace then; see Decoder::Options.
   };

@@ -139,8 +139,10 @@ void AddPool(CLI::App& app, BenchPoolOptions& options) {
 
 // What every bench of the model takes.
 void AddModel(CLI::App& app, ModelSize& model, DeviceChoice& device, bool& json) {
-  AddParsed(app, "--model", &ParseModelSize, model,
-            "auto (small on a device, tiny on the emulator), tiny or small");
+  AddParsed(
+      app, "--model", &ParseModelSize, model,
+      "tiny, run (that of coppice run), small, or auto, which is tiny on the emulator and on\n"
+      "a device run in `bench decode` and small elsewhere");
   AddParsed(app, "--device", &ParseDeviceChoice, device, "auto, host or cuda");
   app.add_flag("--json", json, "Print JSON");
 }
