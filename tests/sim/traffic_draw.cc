@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "tests/sim/traffic_programs.h"
 #include "tests/sim/traffic_script.h"
@@ -9,7 +11,6 @@
 namespace coppice {
 namespace {
 
-using Operation = TrafficOperation;
 using Kind = TrafficOperation::Kind;
 
 class Drawing {
@@ -19,15 +20,17 @@ class Drawing {
   TrafficScript Draw() {
     DrawOptions();
     // Each seed has its own mix: a few programs, a few extents, and how often what happens.
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < 4; ++i) {
       programs_.push_back(Below(static_cast<int64_t>(TrafficPrograms().size())));
-      extents_.push_back(Below(kLargestExtent) + 1);
+      // Buckets of all policies, so that outputs are often read where they lie.
+      extents_.push_back(OneIn(2) ? 16 << (2 * Below(2)) : Below(kLargestExtent) + 1);
     }
     chains_ = Below(30);
     faults_ = OneIn(2) ? 0 : Below(10);
     chances_ = Below(25);
     keeps_ = 1 + Below(6);
-    sources_ = Below(70);
+    sources_ = Below(95);
+    follows_ = Below(100);
     swaps_ = Below(20);
     hops_ = OneIn(2) ? 0 : Below(30);
     while (next_id_ <= calls_) {
@@ -52,12 +55,13 @@ class Drawing {
     options.eager_permille = OneIn(2) ? 0 : Below(1001);
     options.lanes = OneIn(3) ? 2 : 1;
     options.warmup_runs = OneIn(3) ? 1 + Below(3) : 1;
-    if (OneIn(3)) {
-      options.graphs_max = Below(7);
-      options.on_limit = Below(3);
+    if (OneIn(5)) {
+      options.graphs_max = Below(10);
+      options.on_limit = OneIn(4) ? Below(3) : 2 * Below(2);
     }
     if (OneIn(4)) options.rerecords_max = Below(4);
     if (OneIn(2)) options.copy_out_bytes = 256 * (1 + Below(20));
+    options.background = OneIn(10) ? 1 : 0;
     options.gate = OneIn(6) ? 1 : 0;
     options.audit_keys = OneIn(6) ? 1 : 0;
     options.check_addresses = OneIn(4) ? 1 : 0;
@@ -68,7 +72,7 @@ class Drawing {
     lanes_ = options.lanes;
   }
 
-  Operation& Add(Kind kind) {
+  TrafficOperation& Add(Kind kind) {
     script_.operations.push_back({.kind = kind});
     return script_.operations.back();
   }
@@ -90,7 +94,7 @@ class Drawing {
 
   // Some call before, the last ones most often; 0 if there is none.
   int64_t DrawEarlier() {
-    const int64_t back = OneIn(10) ? Below(40) : Below(keeps_ + 2);
+    const int64_t back = OneIn(20) ? Below(40) : Below(keeps_ + 1);
     return std::max<int64_t>(0, next_id_ - 1 - back);
   }
 
@@ -98,16 +102,18 @@ class Drawing {
   void Before() {
     if (Percent(chains_)) Add(OneIn(2) ? Kind::kChain : Kind::kUnchain).lane = Below(lanes_);
     if (Percent(faults_)) {
-      Operation& fault = Add(Kind::kFault);
+      TrafficOperation& fault = Add(Kind::kFault);
       fault.nth = 1 + Below(OneIn(4) ? 40 : 8);
       fault.value = Below(3);
     }
+    if (Percent(faults_) && OneIn(3)) Add(Kind::kBreakdown).nth = 1 + Below(8);
     if (!Percent(chances_)) return;
-    switch (Below(9)) {
+    switch (Below(10)) {
       case 0: {
-        Operation unbind{.kind = Kind::kUnbind, .program = DrawProgram(), .statics = DrawStatics()};
+        TrafficOperation unbind{
+            .kind = Kind::kUnbind, .program = DrawProgram(), .statics = DrawStatics()};
         script_.operations.push_back(unbind);
-        if (OneIn(4)) return;
+        if (OneIn(12)) return;
         unbind.kind = Kind::kBind;
         script_.operations.push_back(unbind);
         return;
@@ -117,14 +123,14 @@ class Drawing {
             {.kind = Kind::kBind, .program = DrawProgram(), .statics = Below(kTrafficStatics)});
         return;
       case 2: {
-        Operation& evict = Add(Kind::kEvict);
+        TrafficOperation& evict = Add(Kind::kEvict);
         evict.program = DrawProgram();
-        evict.everything = OneIn(3) ? 1 : 0;
+        evict.everything = OneIn(8) ? 1 : 0;
         return;
       }
       case 3:
       case 4: {
-        Operation& warm = Add(Kind::kWarm);
+        TrafficOperation& warm = Add(Kind::kWarm);
         warm.program = DrawProgram();
         warm.extent = DrawExtent();
         warm.statics = DrawStatics();
@@ -145,32 +151,49 @@ class Drawing {
       case 8:
         Add(Kind::kSync);
         return;
+      case 9: {
+        TrafficOperation& include = Add(Kind::kInclude);
+        DrawInput(include);
+        include.id = -next_id_;  // Of no call.
+        include.nth = 1 + Below(3);
+        return;
+      }
     }
   }
 
   void AddCall() {
     if (stance_for_-- == 0) Add(Kind::kStance);
-    Operation& call = Add(Kind::kCall);
-    call.id = next_id_++;
-    call.program = DrawProgram();
-    call.extent = DrawExtent();
-    call.data = Below(kTrafficBuffers);
+    TrafficOperation& call = Add(Kind::kCall);
+    call.id = next_id_;
+    DrawInput(call);
     if (Percent(sources_)) {
-      call.source = DrawEarlier();
+      call.source = Percent(follows_) ? next_id_ - 1 : DrawEarlier();
+      if (call.source > 0 && !OneIn(20)) call.lane = lane_of_[static_cast<size_t>(call.source)];
       call.output = OneIn(3) ? 1 : 0;
       call.shorter = OneIn(8) ? Below(6) : 0;
       call.scoped = OneIn(8) ? 1 : 0;
       call.unnamed = OneIn(8) ? 1 : 0;
     }
     if (Percent(sources_)) call.other = DrawEarlier();
-    call.scalar = OneIn(4) ? Below(3) : 0;
-    call.statics = DrawStatics();
-    call.lane = Below(lanes_);
-    call.stream = DrawStream();
+    lane_of_.push_back(call.lane);
     call.mode = OneIn(5) ? Below(3) : 0;
     call.target = Below(kTrafficBuffers);
     call.padding = OneIn(6) ? Below(3) : 0;
     call.explain = OneIn(6) ? 1 : 0;
+    ++next_id_;
+  }
+
+  // What a call without outputs of others takes, and where it runs.
+  void DrawInput(TrafficOperation& operation) {
+    operation.program = DrawProgram();
+    operation.extent = DrawExtent();
+    operation.data = Below(kTrafficBuffers);
+    operation.skip = OneIn(10) ? Below(5) : 0;
+    operation.layout = OneIn(8) ? Below(4) : 0;
+    operation.scalar = OneIn(8) ? Below(3) : 0;
+    operation.statics = DrawStatics();
+    operation.lane = Below(lanes_);
+    operation.stream = DrawStream();
   }
 
   // What becomes of this lease and of earlier ones.
@@ -178,12 +201,12 @@ class Drawing {
     if (OneIn(2)) AddFor(Kind::kRead, next_id_ - 1);
     if (OneIn(4)) AddFor(Kind::kRead, DrawEarlier());
     // A scope lasts a few calls, which may be refused because of it.
-    if (loose_at_ < next_id_ && OneIn(20)) {
+    if (loose_id_ == 0 && OneIn(20)) {
       loose_id_ = DrawEarlier();
-      loose_at_ = next_id_ + Below(4);
+      loose_at_ = next_id_ + 1 + Below(3);
       AddFor(Kind::kHold, loose_id_);
-    } else if (loose_at_ == next_id_) {
-      AddFor(Kind::kLoose, loose_id_);
+    } else if (loose_id_ != 0 && next_id_ >= loose_at_) {
+      AddFor(Kind::kLoose, std::exchange(loose_id_, 0));
     }
     if (OneIn(10)) AddFor(Kind::kRelease, DrawEarlier());
     if (OneIn(4)) AddFor(Kind::kDrop, DrawEarlier());
@@ -194,7 +217,7 @@ class Drawing {
 
   void AddFor(Kind kind, int64_t id) {
     if (id < 1) return;
-    Operation& operation = Add(kind);
+    TrafficOperation& operation = Add(kind);
     operation.id = id;
     operation.stream = DrawStream();
   }
@@ -204,6 +227,7 @@ class Drawing {
   TrafficScript script_;
   std::vector<int64_t> programs_;
   std::vector<int64_t> extents_;
+  std::vector<int64_t> lane_of_ = {0};  // By id.
   int64_t next_id_ = 1;
   int64_t lanes_ = 1;
   int64_t stance_for_ = -1;
@@ -215,6 +239,7 @@ class Drawing {
   int64_t chances_ = 0;
   int64_t keeps_ = 1;
   int64_t sources_ = 0;
+  int64_t follows_ = 0;
   int64_t swaps_ = 0;
   int64_t hops_ = 0;
 };

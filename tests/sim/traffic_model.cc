@@ -29,13 +29,16 @@ Tensor DenseOf(const TrafficProgram& program, int index, DeviceAddress data, int
   return Tensor::Dense(data, program.dtype, dims);
 }
 
-Words Prefix(const Words& values, int64_t rows, int64_t whole, int64_t n) {
-  Words prefix;
+Words ReadBy(const Tensor& tensor, int64_t rows, const Words& values, int64_t skip) {
+  const auto last = static_cast<size_t>(tensor.rank) - 1;
+  Words read;
   for (int64_t row = 0; row < rows; ++row) {
-    const auto begin = values.begin() + row * whole;
-    prefix.insert(prefix.end(), begin, begin + n);
+    for (int64_t i = 0; i < tensor.sizes[last]; ++i) {
+      const int64_t along_rows = rows > 1 ? row * tensor.strides[0] : 0;
+      read.push_back(values[static_cast<size_t>(skip + along_rows + i * tensor.strides[last])]);
+    }
   }
-  return prefix;
+  return read;
 }
 
 std::vector<Tensor> StaticSet::Tensors(const TrafficProgram& program) const {
@@ -57,8 +60,9 @@ TrafficHost::TrafficHost(TestDevice& device)
     streams_.push_back(*Stream::Create(driver()));
   constexpr int64_t kRowsMax = 2;
   for (int64_t i = 0; i < kTrafficBuffers; ++i) {
-    inputs_.push_back(Make(kRowsMax * kExtentMax));
-    mutable_inputs_.push_back(Make(kExtentMax));
+    // An input may take every second element.
+    inputs_.push_back(Make(kSkipMax + 2 * kRowsMax * kExtentMax));
+    mutable_inputs_.push_back(Make(kSkipMax + kExtentMax));
   }
   for (int64_t i = 0; i < 2 * kTrafficBuffers; ++i)
     targets_.push_back(Make(kRowsMax * kExtentMax));
@@ -93,21 +97,23 @@ void TrafficHost::Order(Buffer& buffer, CuStream stream) {
   COPPICE_CHECK(order_.Record(last).ok() && order_.MakeWait(stream).ok(), "no order");
 }
 
-void TrafficHost::Synchronize() const {
+void TrafficHost::Synchronize() {
   Demand(driver().table().CtxSynchronize());
+  for (const CuGraphExec exec : std::exchange(launched_, {}))
+    Demand(driver().table().GraphExecDestroy(exec));
 }
 
 Words TrafficHost::Download(const Buffer& buffer) const {
   Words values(buffer.values.size());
   Demand(driver().table().MemcpyDtoHAsync(values.data(), buffer.address(),
                                           values.size() * sizeof(uint32_t), stream(0)));
-  Synchronize();
+  Demand(driver().table().StreamSynchronize(stream(0)));
   return values;
 }
 
-bool TrafficHost::Adopt(Buffer& buffer, const Words& values) const {
+bool TrafficHost::Adopt(Buffer& buffer, const Words& values, int64_t offset) const {
   Words done = buffer.values;
-  std::ranges::copy(values, done.begin());
+  std::ranges::copy(values, done.begin() + offset);
   Words found = Download(buffer);
   const bool known = found == done || found == buffer.values;
   buffer.values = std::move(found);
@@ -117,7 +123,8 @@ bool TrafficHost::Adopt(Buffer& buffer, const Words& values) const {
 void TrafficHost::QueueRead(const MadeOutput& output, CuStream stream, std::string what) {
   auto queued = std::make_unique<QueuedRead>();
   queued->what = std::move(what);
-  queued->expected = Prefix(output.values(), output.rows, output.n, output.n);
+  const auto first = output.values().begin();
+  queued->expected.assign(first, first + output.rows * output.n);
   queued->read.resize(queued->expected.size());
   const size_t row_words = static_cast<size_t>(output.n);
   for (int64_t row = 0; output.n > 0 && row < output.rows; ++row) {

@@ -24,6 +24,7 @@
 namespace coppice {
 
 inline constexpr int64_t kExtentMax = kLargestExtent + 16;  // Of any call.
+inline constexpr int64_t kSkipMax = 8;  // Elements before the first of an input.
 
 // Memory of the caller.
 struct Buffer {
@@ -32,8 +33,10 @@ struct Buffer {
   Words values;             // What it holds once all queued work has run.
   CuStream last = nullptr;  // Of its last use.
 
-  DeviceAddress address() const {
-    return memory.address() + static_cast<DeviceAddress>(skew_bytes);
+  DeviceAddress address() const { return AddressOf(0); }
+  DeviceAddress AddressOf(int64_t element) const {
+    return memory.address() + static_cast<DeviceAddress>(skew_bytes) +
+           static_cast<DeviceAddress>(element) * sizeof(uint32_t);
   }
 };
 
@@ -80,6 +83,7 @@ struct CallInput {
   Words values;
   Made* made = nullptr;      // If it is an output.
   Buffer* buffer = nullptr;  // If it lies in memory of the caller that calls write to.
+  int64_t offset = 0;        // Its first element there, or in the output.
 
   int64_t extent() const { return tensor.sizes[static_cast<size_t>(tensor.rank) - 1]; }
 };
@@ -88,8 +92,8 @@ struct CallInput {
 Tensor DenseTensorOf(const TrafficProgram& program, DeviceAddress data, int64_t n);
 Tensor DenseOf(const TrafficProgram& program, int index, DeviceAddress data, int64_t n);
 
-// The first `n` of each row of `whole`.
-Words Prefix(const Words& values, int64_t rows, int64_t whole, int64_t n);
+// What a tensor of one row or of several shows of `values`, of which element `skip` is its first.
+Words ReadBy(const Tensor& tensor, int64_t rows, const Words& values, int64_t skip);
 
 class TrafficHost {
  public:
@@ -108,11 +112,17 @@ class TrafficHost {
   void Order(Buffer& buffer, CuStream stream);
 
   // Waits for all work.
-  void Synchronize() const;
+  void Synchronize();
 
   // Takes over what a buffer holds, after Synchronize. False if that is neither what it held nor
-  // `values` at its beginning.
-  bool Adopt(Buffer& buffer, const Words& values) const;
+  // `values` from element `offset` on.
+  bool Adopt(Buffer& buffer, const Words& values, int64_t offset) const;
+
+  // Ends the process if the emulator refuses the world: the session has broken the context.
+  void Demand(CuResult result) const;
+
+  // Destroys a graph of the caller's once all work is done.
+  void Launched(CuGraphExec exec) { launched_.push_back(exec); }
 
   // Queues a copy of an output to the host.
   void QueueRead(const MadeOutput& output, CuStream stream, std::string what);
@@ -129,8 +139,6 @@ class TrafficHost {
   static Buffer* At(const std::vector<std::unique_ptr<Buffer>>& buffers, int64_t index) {
     return buffers[static_cast<size_t>(index) % buffers.size()].get();
   }
-  // Ends the process if the emulator refuses the world: the session has broken the context.
-  void Demand(CuResult result) const;
   std::unique_ptr<Buffer> Make(int64_t elements, int64_t skew_bytes = 0);
   Words Download(const Buffer& buffer) const;
 
@@ -142,6 +150,7 @@ class TrafficHost {
   std::vector<std::unique_ptr<Buffer>> mutable_inputs_;
   std::vector<std::unique_ptr<Buffer>> targets_;
   std::vector<std::unique_ptr<QueuedRead>> reads_;
+  std::vector<CuGraphExec> launched_;
 };
 
 }  // namespace coppice

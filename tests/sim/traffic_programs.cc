@@ -95,7 +95,7 @@ class DeviceRun {
  public:
   DeviceRun(const TrafficProgram& program,
             const ProgramSpec& spec,
-            const TrafficDevice& device,
+            TrafficDevice& device,
             CallContext& context)
       : program_(program), spec_(spec), device_(device), context_(context), n_(context.extent(0)) {
     addresses_[Index(kIn0)] = context.input(0).data;
@@ -117,6 +117,10 @@ class DeviceRun {
   static size_t Index(TrafficBuffer buffer) { return static_cast<size_t>(buffer); }
 
   absl::Status Do(const Step& step) {
+    if (device_.fails_in > 0 && --device_.fails_in == 0) {
+      device_.failed = device_.broke = true;
+      return absl::InternalError("the program broke down");
+    }
     const Driver& driver = context_.driver();
     switch (step.kind) {
       case kMix:
@@ -200,7 +204,7 @@ class DeviceRun {
 
   const TrafficProgram& program_;
   const ProgramSpec& spec_;
-  const TrafficDevice& device_;
+  TrafficDevice& device_;
   CallContext& context_;
   const int64_t n_;
   std::array<DeviceAddress, kBuffers> addresses_{};
@@ -216,6 +220,8 @@ ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
   ProgramSpec spec{.name = program.name,
                    .claim = program.claim,
                    .one_stream = program.one_stream,
+                   // A fork needs events of its own in each run.
+                   .thread_safe = program.one_stream,
                    .random_numbers_per_call = program.random ? kRandomNumbersPerCall : 0};
   const int n = spec.AddSymbol("n", *PaddingPolicy::Parse(program.policy, kLargestExtent),
                                program.claim == Claim::kExact ? SymbolKind::kStatic : symbol.kind);
@@ -257,7 +263,7 @@ TrafficDevice::TrafficDevice(const Driver& driver)
       fork(*Event::Create(driver)),
       join(*Event::Create(driver)) {}
 
-Callable CallableOf(const TrafficProgram& program, const TrafficDevice& device) {
+Callable CallableOf(const TrafficProgram& program, TrafficDevice& device) {
   return [&program, &device, spec = SpecOf(program, {})](CallContext& context) {
     return DeviceRun(program, spec, device, context).Run();
   };

@@ -9,6 +9,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -76,6 +77,7 @@ struct TrafficProgram {
   bool one_stream = true;
   OverMaximum over_maximum = OverMaximum::kEager;
 
+  int scalars() const { return scalar == Scalar::kNone ? 0 : 1; }
   bool binds() const { return statics != Static::kNone; }
   bool static_output(int output) const { return statics == Static::kOutput && output == 1; }
 };
@@ -98,10 +100,13 @@ struct TrafficDevice {
   Stream side;
   Event fork;
   Event join;
+  std::atomic<int64_t> fails_in = 0;  // The step from here on that fails; 0: none.
+  std::atomic<bool> failed = false;   // It did, and
+  std::atomic<bool> broke = false;    // it did at some time.
 };
 
 // `device` must outlive the session. A callable that fails leaves no work of a fork behind.
-Callable CallableOf(const TrafficProgram& program, const TrafficDevice& device);
+Callable CallableOf(const TrafficProgram& program, TrafficDevice& device);
 
 // One call as the model runs it; inputs and static are updated where the program mutates them.
 struct ModelCall {

@@ -16,9 +16,10 @@
 namespace coppice {
 namespace {
 
-constexpr const char* kKinds[] = {"call",  "read",    "hold",   "loose", "drop",   "release",
-                                  "chain", "unchain", "sync",   "bind",  "unbind", "evict",
-                                  "warm",  "trim",    "stance", "seed",  "fault"};
+constexpr const char* kKinds[] = {"call",   "include", "read",      "hold",    "loose",
+                                  "drop",   "release", "chain",     "unchain", "sync",
+                                  "bind",   "unbind",  "evict",     "warm",    "trim",
+                                  "stance", "seed",    "breakdown", "fault"};
 
 template <typename T>
 struct Field {
@@ -34,6 +35,7 @@ constexpr Field<TrafficOptions> kOptions[] = {{"order", &TrafficOptions::order},
                                               {"rerecords_max", &TrafficOptions::rerecords_max},
                                               {"on_limit", &TrafficOptions::on_limit},
                                               {"copy_out_bytes", &TrafficOptions::copy_out_bytes},
+                                              {"background", &TrafficOptions::background},
                                               {"gate", &TrafficOptions::gate},
                                               {"audit_keys", &TrafficOptions::audit_keys},
                                               {"check_addresses", &TrafficOptions::check_addresses},
@@ -48,6 +50,8 @@ constexpr Field<TrafficOperation> kFields[] = {{"id", &TrafficOperation::id},
                                                {"data", &TrafficOperation::data},
                                                {"source", &TrafficOperation::source},
                                                {"output", &TrafficOperation::output},
+                                               {"skip", &TrafficOperation::skip},
+                                               {"layout", &TrafficOperation::layout},
                                                {"shorter", &TrafficOperation::shorter},
                                                {"other", &TrafficOperation::other},
                                                {"scoped", &TrafficOperation::scoped},

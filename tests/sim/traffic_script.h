@@ -33,6 +33,7 @@ struct TrafficOptions {
   int64_t rerecords_max = 128;
   int64_t on_limit = 0;  // Of enum OnLimit.
   int64_t copy_out_bytes = 0;
+  int64_t background = 0;  // Records on another thread: not the same again.
   int64_t gate = 0;
   int64_t audit_keys = 0;
   int64_t check_addresses = 0;
@@ -47,6 +48,7 @@ struct TrafficOptions {
 struct TrafficOperation {
   enum class Kind : uint8_t {
     kCall,     // Runs `program`; the rest of the fields says how.
+    kInclude,  // Puts `program` into a capture on `stream` and launches that `nth` times.
     kRead,     // Queues a copy of the outputs of `id` on `stream`, under a scope.
     kHold,     // Opens a scope on the outputs of `id`, read when it ends.
     kLoose,    // Ends that scope.
@@ -60,9 +62,10 @@ struct TrafficOperation {
     kEvict,  // The graphs of `program`, of all if `everything`.
     kWarm,   // The bucket of `extent`.
     kTrim,
-    kStance,  // To `value`.
-    kSeed,    // To `value`.
-    kFault,   // The `nth` driver call from here fails with `value`.
+    kStance,     // To `value`.
+    kSeed,       // To `value`.
+    kBreakdown,  // The `nth` step of programs from here fails.
+    kFault,      // The `nth` driver call from here fails with `value`.
   };
 
   Kind kind = Kind::kCall;
@@ -72,6 +75,9 @@ struct TrafficOperation {
   int64_t data = 0;     // Which of the caller's buffers is the input.
   int64_t source = 0;   // The first input is output `output` of this call; 0: a caller's buffer.
   int64_t output = 0;
+  int64_t skip = 0;     // The input begins so many elements later.
+  int64_t layout = 0;   // Of a caller's buffer: 0 dense, 1 every second element, 2 one element or
+                        // row for all, 3 with gaps between rows.
   int64_t shorter = 0;  // By so many elements at its end.
   int64_t other = 0;    // The second input is output 0 of this call; 0: a caller's buffer.
   int64_t scoped = 0;   // The input is under a scope on the call's stream meanwhile.

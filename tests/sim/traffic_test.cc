@@ -65,7 +65,7 @@ TEST(TrafficReplayTest, GivenScriptOrSeedPasses) {
   std::stringstream text;
   text << file.rdbuf();
   COPPICE_ASSERT_OK_AND_ASSIGN(const TrafficScript script, ParseScript(text.str()));
-  EXPECT_EQ(RunTraffic(script), "");
+  EXPECT_EQ(RunTraffic(script).failure, "");
 }
 
 TEST(TrafficScriptTest, TextReadsBackAsTheSameScript) {
@@ -90,21 +90,70 @@ TEST(TrafficScriptTest, SeedsDrawTheSameScriptAgainAndDifferFromEachOther) {
 TrafficScript FindPlanted(PlantedDefect planted) {
   for (uint64_t seed = 0;; ++seed) {
     TrafficScript script = DrawScript(seed, kCallsPerSeed);
+    script.options.background = 0;
     if (!RunTrafficApart(script, planted).empty()) return script;
   }
+}
+
+// So that nobody reads "every output" and gets a few.
+TEST(TrafficReachTest, TrafficTakesEveryPathForEveryReasonAndIsRefused) {
+  constexpr uint64_t kSome = 60;
+  TrafficReport sum;
+  for (uint64_t seed = 0; seed < kSome; ++seed) {
+    const TrafficReport report = RunTraffic(DrawScript(seed, kCallsPerSeed));
+    EXPECT_EQ(report.failure, "") << "seed " << seed;
+    for (size_t path = 0; path < sum.stats.paths.size(); ++path)
+      sum.stats.paths[path] += report.stats.paths[path];
+    for (size_t reason = 0; reason < sum.stats.reasons.size(); ++reason)
+      sum.stats.reasons[reason] += report.stats.reasons[reason];
+    sum.stats.calls += report.stats.calls;
+    sum.stats.inputs_in_place += report.stats.inputs_in_place;
+    sum.stats.inputs_demoted += report.stats.inputs_demoted;
+    sum.stats.evictions += report.stats.evictions;
+    sum.stats.stream_switches += report.stats.stream_switches;
+    sum.outputs_compared += report.outputs_compared;
+    sum.calls_refused += report.calls_refused;
+    sum.reads_refused += report.reads_refused;
+    sum.faults += report.faults;
+  }
+  for (size_t path = 0; path < sum.stats.paths.size(); ++path) {
+    const char* const name = NameOf(static_cast<Path>(path));
+    fmt::print("{:>22} {}\n", name, sum.stats.paths[path]);
+    EXPECT_GT(sum.stats.paths[path], 100) << name;
+  }
+  for (size_t i = 1; i < sum.stats.reasons.size(); ++i) {
+    const auto reason = static_cast<Reason>(i);
+    fmt::print("{:>22} {}\n", NameOf(reason), sum.stats.reasons[i]);
+    // Somebody else would have to break a capture; and a dead device ends a script.
+    if (reason == Reason::kCaptureInvalidated || reason == Reason::kPoisoned) continue;
+    EXPECT_GT(sum.stats.reasons[i], 10) << NameOf(reason);
+  }
+  fmt::print(
+      "{} calls, {} inputs in place, {} demoted, {} evictions, {} stream switches, {} outputs "
+      "compared, {} calls and {} reads refused, {} faults\n",
+      sum.stats.calls, sum.stats.inputs_in_place, sum.stats.inputs_demoted, sum.stats.evictions,
+      sum.stats.stream_switches, sum.outputs_compared, sum.calls_refused, sum.reads_refused,
+      sum.faults);
+  EXPECT_GT(sum.stats.calls, static_cast<int64_t>(kSome) * kCallsPerSeed * 3 / 4);
+  for (const int64_t count :
+       {sum.stats.inputs_in_place, sum.stats.evictions, sum.stats.stream_switches,
+        sum.calls_refused, sum.reads_refused, sum.faults})
+    EXPECT_GT(count, 50);
+  EXPECT_GT(sum.outputs_compared, sum.stats.calls / 2);
+  EXPECT_GT(sum.stats.inputs_demoted, 10);
 }
 
 TEST(TrafficShrinkTest, FindsAWrongByteInAChainAfterASwapOfStatics) {
   const ShrunkScript shrunk =
       Shrink(FindPlanted(PlantedDefect::kChainAfterSwap), [](const TrafficScript& script) {
-        return RunTraffic(script, PlantedDefect::kChainAfterSwap);
+        return RunTraffic(script, PlantedDefect::kChainAfterSwap).failure;
       });
   // A chain, a call with statics other than the first, and something that reads it.
   EXPECT_LE(shrunk.script.operations.size(), 3U) << TextOf(shrunk.script);
   EXPECT_THAT(shrunk.failure, testing::HasSubstr("wrong bytes"));
   COPPICE_ASSERT_OK_AND_ASSIGN(const TrafficScript again, ParseScript(TextOf(shrunk.script)));
-  EXPECT_NE(RunTraffic(again, PlantedDefect::kChainAfterSwap), "");
-  EXPECT_EQ(RunTraffic(again), "") << "the defect is in the script";
+  EXPECT_NE(RunTraffic(again, PlantedDefect::kChainAfterSwap).failure, "");
+  EXPECT_EQ(RunTraffic(again).failure, "") << "the defect is in the script";
 }
 
 TEST(TrafficShrinkTest, FindsWhatEndsTheProcess) {

@@ -10,7 +10,10 @@
 
 #pragma once
 
+#include <cstdint>
 #include <string>
+
+#include "coppice/graphs/session.h"
 
 #include "tests/sim/traffic_script.h"
 
@@ -23,11 +26,19 @@ enum class PlantedDefect : uint8_t {
   kAbort,           // The same ends the process.
 };
 
-// Runs a script. Returns what went wrong first, as "kind: text", with the operation at which it was
-// noticed; empty if nothing did.
-std::string RunTraffic(const TrafficScript& script, PlantedDefect planted = PlantedDefect::kNone);
+struct TrafficReport {
+  std::string failure;  // What went wrong first, as "kind: text" and where; empty if nothing did.
+  SessionStats stats;
+  int64_t outputs_compared = 0;
+  int64_t calls_refused = 0;  // As the contract has it.
+  int64_t reads_refused = 0;  // Because the outputs were written over.
+  int64_t faults = 0;         // Calls that failed because of one.
+};
 
-// The same in a process of its own, so that an abort is a failure like any other.
+// Runs a script.
+TrafficReport RunTraffic(const TrafficScript& script, PlantedDefect planted = PlantedDefect::kNone);
+
+// The same in a process of its own, so that an abort is a failure like any other. Returns that.
 std::string RunTrafficApart(const TrafficScript& script,
                             PlantedDefect planted = PlantedDefect::kNone);
 

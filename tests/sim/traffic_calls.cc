@@ -1,0 +1,423 @@
+// Calls: what they take, what the model says of them, and how they may end.
+
+#include <algorithm>
+
+#include "coppice/base/status.h"
+
+#include "tests/sim/traffic_simulation.h"
+
+namespace coppice {
+
+using absl::StatusCode;
+
+Call TrafficSimulation::Attempt::AsCall() const {
+  return {.program = program.registered,
+          .binding = binding,
+          .inputs = tensors,
+          .scalars = std::span(&operation.scalar, static_cast<size_t>(spec.scalars())),
+          .stream = stream,
+          .lane = lane,
+          .poison = static_cast<Poison>(operation.padding),
+          .output_mode = static_cast<OutputMode>(operation.mode),
+          .targets = target_tensors};
+}
+
+void TrafficSimulation::RunCall(const TrafficOperation& operation) {
+  Registered& program = ProgramOf(operation);
+  Attempt attempt{.operation = operation,
+                  .program = program,
+                  .spec = *program.spec,
+                  .lane = LaneOf(operation),
+                  .stream = host_.stream(operation.stream)};
+  if (!Prepare(attempt)) return;
+  const Call call = attempt.AsCall();
+  std::optional<Explanation> explanation;
+  if (operation.explain != 0) explanation = session_->Explain(call);
+  const SessionStats before = session_->stats();
+  absl::StatusOr<Lease> lease = session_->Run(call);
+  const bool fault = TookFault();
+  const SessionStats after = session_->stats();
+  // Explain changes nothing, so it demotes no static input; gates and threads choose as they go.
+  const bool same = !fault && options_.gate == 0 && options_.background == 0 &&
+                    after.inputs_demoted == before.inputs_demoted;
+  if (explanation && same)
+    CheckExplanation(*explanation, lease, attempt.scope || AnyScope(attempt.lane));
+  if (!lease.ok()) {
+    attempt.scope.reset();
+    if (fault) {
+      Settle(attempt);
+    } else {
+      CheckRefusal(lease.status(), attempt.verdict);
+    }
+    if (attempt.spec.random) SetSeed(seed_ + 1);
+    return;
+  }
+  if (!attempt.verdict.must.empty())
+    return Fail("ran", "a call that had to be refused returned a lease");
+  CheckPath(lease->path());
+  const bool child = chains_[static_cast<size_t>(attempt.lane)].has_value() ||
+                     after.inputs_in_place > before.inputs_in_place;
+  NoteGraph(lease->path(), attempt.lane, child);
+  if (attempt.spec.random) offset_ += kRandomNumbersPerCall;
+  if (attempt.set != nullptr) attempt.set->input->values = attempt.bound;
+  if (attempt.spec.mutates_input) Mutate(attempt.inputs[0], attempt.after[0]);
+  Plant(attempt, attempt.outputs[0]);
+  Keep(attempt, *std::move(lease));
+}
+
+// The program in a capture of the caller's, launched a few times.
+void TrafficSimulation::Include(const TrafficOperation& operation) {
+  Registered& program = ProgramOf(operation);
+  Attempt attempt{.operation = operation,
+                  .program = program,
+                  .spec = *program.spec,
+                  .lane = LaneOf(operation),
+                  .stream = host_.stream(operation.stream)};
+  if (!Prepare(attempt)) return;
+  const DriverTable& cu = host_.driver().table();
+  host_.Demand(cu.StreamBeginCapture(attempt.stream, CuCaptureMode::kThreadLocal));
+  absl::StatusOr<Lease> lease = session_->Include(attempt.AsCall());
+  CuGraph graph = nullptr;
+  const CuResult ended = cu.StreamEndCapture(attempt.stream, &graph);
+  const bool fault = TookFault();
+  if (!lease.ok()) {
+    if (graph != nullptr) host_.Demand(cu.GraphDestroy(graph));
+    // A bucket that is not warm, a program that cannot be part of another graph.
+    attempt.verdict.may.push_back(StatusCode::kFailedPrecondition);
+    if (!fault) CheckRefusal(lease.status(), attempt.verdict);
+    if (attempt.spec.random) SetSeed(seed_ + 1);
+    return;
+  }
+  if (!attempt.verdict.must.empty())
+    return Fail("ran", "a call that had to be refused was included");
+  host_.Demand(ended);
+  CuGraphExec exec = nullptr;
+  host_.Demand(cu.GraphInstantiateWithFlags(&exec, graph, 0));
+  host_.Demand(cu.GraphDestroy(graph));
+  host_.Launched(exec);
+  Keep(attempt, *std::move(lease));
+  Made& made = made_[operation.id];
+  for (int64_t launch = 0; launch < std::clamp<int64_t>(operation.nth, 1, 3); ++launch) {
+    Compute(attempt);
+    host_.Demand(cu.GraphLaunch(exec, attempt.stream));
+    if (attempt.set != nullptr) attempt.set->input->values = attempt.bound;
+    for (size_t i = 0; i < made.outputs.size(); ++i) {
+      MadeOutput& output = made.outputs[i];
+      (output.shared != nullptr ? output.shared->values : output.own) = attempt.outputs[i];
+    }
+    QueueReads(made, attempt.stream);
+  }
+  made.lease.Release();
+  made_.erase(operation.id);
+}
+
+bool TrafficSimulation::Prepare(Attempt& attempt) {
+  attempt.inputs.push_back(ChooseInput(attempt));
+  attempt.n = attempt.inputs[0].extent();
+  if (attempt.spec.inputs > 1) attempt.inputs.push_back(ChooseOther(attempt));
+  if (!report_.failure.empty()) return false;
+  for (CallInput& input : attempt.inputs) {
+    if (input.buffer != nullptr) host_.Order(*input.buffer, attempt.stream);
+    attempt.tensors.push_back(input.tensor);
+  }
+  if (!ChooseStatics(attempt) || !ChooseTargets(attempt)) return false;
+  Compute(attempt);
+  AddLimits(attempt);
+  return true;
+}
+
+bool TrafficSimulation::ChooseStatics(Attempt& attempt) {
+  if (!attempt.spec.binds()) return true;
+  attempt.binding = BindingOf(attempt.program, attempt.operation.statics, /*again=*/false);
+  if (attempt.binding == nullptr) return false;
+  StaticSet& set =
+      attempt.program.sets[static_cast<size_t>(attempt.operation.statics % kTrafficStatics)];
+  attempt.set = &set;
+  if (!set.bound) attempt.verdict.must.push_back(StatusCode::kFailedPrecondition);
+  if (attempt.spec.statics == TrafficProgram::Static::kRead) return true;
+  host_.Order(*set.input, attempt.stream);
+  if (set.output != nullptr) host_.Order(*set.output, attempt.stream);
+  return true;
+}
+
+bool TrafficSimulation::ChooseTargets(Attempt& attempt) {
+  if (static_cast<OutputMode>(attempt.operation.mode) != OutputMode::kWriteInto) return true;
+  for (int i = 0; i < attempt.spec.outputs; ++i) {
+    Buffer& target = host_.target(2 * attempt.operation.target + i);
+    attempt.targets.push_back(&target);
+    host_.Order(target, attempt.stream);
+    attempt.target_tensors.push_back(DenseOf(attempt.spec, i, target.address(), attempt.n));
+    // The input and the output would both be written there.
+    if (&target == attempt.inputs[0].buffer && attempt.spec.mutates_input) return false;
+  }
+  return true;
+}
+
+CallInput TrafficSimulation::FreshInput(const Attempt& attempt, int64_t data, int64_t n) {
+  const TrafficProgram& spec = attempt.spec;
+  const TrafficOperation& operation = attempt.operation;
+  Buffer& buffer = spec.mutates_input ? host_.mutable_input(data) : host_.input(data);
+  const int64_t skip = std::clamp<int64_t>(operation.skip, 0, kSkipMax);
+  CallInput input{.tensor = DenseTensorOf(spec, buffer.AddressOf(skip), n)};
+  const auto last = static_cast<size_t>(input.tensor.rank) - 1;
+  if (!spec.mutates_input) {
+    if (operation.layout == 1) input.tensor.strides[last] = 2;
+    if (operation.layout == 2) input.tensor.strides[0] = 0;
+    if (operation.layout == 3 && spec.rows > 1) input.tensor.strides[0] = kExtentMax;
+  }
+  input.values = ReadBy(input.tensor, spec.rows, buffer.values, skip);
+  if (spec.mutates_input) input.buffer = &buffer;
+  input.offset = skip;
+  return input;
+}
+
+// `n` elements of each row of an output, from `skip` on.
+CallInput TrafficSimulation::ViewOf(
+    const Attempt& attempt, Made& made, size_t index, int64_t skip, int64_t n) {
+  const MadeOutput& output = made.outputs[index];
+  CallInput input{.tensor = output.tensor, .made = &made, .buffer = output.shared, .offset = skip};
+  input.tensor.data += static_cast<DeviceAddress>(skip) * sizeof(uint32_t);
+  input.tensor.dtype = attempt.spec.dtype;
+  input.tensor.sizes[static_cast<size_t>(input.tensor.rank) - 1] = n;
+  for (int64_t row = 0; row < output.rows; ++row) {
+    const auto begin = output.values().begin() + row * output.n + skip;
+    input.values.insert(input.values.end(), begin, begin + n);
+  }
+  return input;
+}
+
+CallInput TrafficSimulation::ChooseInput(Attempt& attempt) {
+  const TrafficOperation& operation = attempt.operation;
+  const TrafficProgram& spec = attempt.spec;
+  Made* made = FindMade(operation.source);
+  const auto index = static_cast<size_t>(operation.output);
+  if (made == nullptr || index >= made->outputs.size() || made->outputs[index].rows != spec.rows) {
+    return FreshInput(attempt, operation.data,
+                      std::clamp<int64_t>(operation.extent, 0, kExtentMax));
+  }
+  const int64_t whole = made->outputs[index].n;
+  const int64_t skip = std::clamp<int64_t>(operation.skip, 0, whole);
+  const int64_t n = std::max<int64_t>(whole - skip - operation.shorter, 0);
+  CallInput input = ViewOf(attempt, *made, index, skip, n);
+  attempt.n = n;
+  if (input.buffer != nullptr) return input;
+  if (operation.unnamed != 0 && made->sure && made->held) input.tensor.made_by = 0;
+  if (operation.scoped != 0 && made->held && !spec.mutates_input) {
+    absl::StatusOr<ReadScope> opened = made->lease.Read(attempt.stream);
+    if (!CheckRead(*made, opened.status())) return input;
+    if (opened.ok()) {
+      attempt.scope.emplace(*std::move(opened));
+      attempt.verdict.may.push_back(StatusCode::kFailedPrecondition);
+    }
+  }
+  Judge(*made, attempt.scope.has_value(), attempt);
+  return input;
+}
+
+// The second input is as long as the first.
+CallInput TrafficSimulation::ChooseOther(Attempt& attempt) {
+  Made* made = FindMade(attempt.operation.other);
+  if (made == nullptr || made->outputs[0].rows != attempt.spec.rows ||
+      made->outputs[0].n < attempt.n) {
+    return FreshInput(attempt, attempt.operation.data + 1, attempt.n);
+  }
+  CallInput input = ViewOf(attempt, *made, 0, 0, attempt.n);
+  const bool scoped = attempt.scope && attempt.inputs[0].made == made;
+  if (input.buffer == nullptr) Judge(*made, scoped, attempt);
+  return input;
+}
+
+// Whether an input that lies in the session's memory may be refused, or must be.
+void TrafficSimulation::Judge(const Made& made, bool scoped, Attempt& attempt) const {
+  const bool mutates = attempt.spec.mutates_input;
+  const bool here = made.lane == attempt.lane || ((scoped || made.scope) && !mutates);
+  if (!here && attempt.n > 0) attempt.verdict.must.push_back(StatusCode::kFailedPrecondition);
+  // What a program writes to an output of no path is lost.
+  const bool astray = mutates && made.window && !made.in_path;
+  if (!made.held || !made.sure || !here || astray)
+    attempt.verdict.may.push_back(StatusCode::kFailedPrecondition);
+}
+
+bool TrafficSimulation::AnyScope(int lane) const {
+  return std::ranges::any_of(made_, [lane](const auto& entry) {
+    return entry.second.lane == lane && entry.second.scope.has_value();
+  });
+}
+
+// What limits of the session allow, whatever the inputs are.
+void TrafficSimulation::AddLimits(Attempt& attempt) const {
+  const TrafficProgram& spec = attempt.spec;
+  Verdict& verdict = attempt.verdict;
+  if (attempt.n > kLargestExtent && spec.over_maximum == OverMaximum::kError)
+    verdict.must.push_back(StatusCode::kOutOfRange);
+  if (stance_ == Stance::kStrict || AnyScope(attempt.lane))
+    verdict.may.push_back(StatusCode::kFailedPrecondition);
+  const bool limited = options_.graphs_max < 1024 || options_.rerecords_max < 128;
+  if (limited && options_.on_limit == static_cast<int64_t>(OnLimit::kError))
+    verdict.may.push_back(StatusCode::kResourceExhausted);
+  if (static_cast<OutputMode>(attempt.operation.mode) != OutputMode::kCopyOut) return;
+  const bool ring_used = std::ranges::any_of(made_, [&](const auto& entry) {
+    const Made& made = entry.second;
+    return made.lane == attempt.lane && made.held && made.mode == OutputMode::kCopyOut;
+  });
+  int64_t bytes = 0;
+  for (int i = 0; i < spec.outputs; ++i) {
+    const int64_t elements = DenseOf(spec, i, 1, attempt.n).element_count();
+    bytes += AlignUp(std::max<int64_t>(elements * 4, 1), kBufferAlignment);
+  }
+  if (ring_used || bytes > options_.copy_out_bytes)
+    verdict.may.push_back(StatusCode::kResourceExhausted);
+}
+
+// The model's answer.
+void TrafficSimulation::Compute(Attempt& attempt) const {
+  ModelCall model{.scalar = attempt.operation.scalar, .seed = seed_, .offset = offset_};
+  for (size_t i = 0; i < attempt.inputs.size(); ++i) {
+    attempt.after[i] = attempt.inputs[i].values;
+    model.inputs[i] = &attempt.after[i];
+  }
+  if (attempt.set != nullptr) {
+    attempt.bound = attempt.set->input->values;
+    model.bound = &attempt.bound;
+  }
+  attempt.outputs = RunModel(attempt.spec, model);
+}
+
+void TrafficSimulation::CheckRefusal(const absl::Status& status, const Verdict& verdict) {
+  ++report_.calls_refused;
+  for (const auto* codes : {&verdict.must, &verdict.may}) {
+    if (std::ranges::find(*codes, status.code()) != codes->end()) return;
+  }
+  Fail("refused", status.ToString());
+}
+
+void TrafficSimulation::CheckPath(Path path) {
+  bool right = true;
+  if (stance_ == Stance::kEager) right = path == Path::kEager;
+  if (stance_ == Stance::kStrict) right = path == Path::kReplay;
+  if (stance_ == Stance::kReplayOnly) right = path == Path::kReplay || path == Path::kEager;
+  if (!right) Fail("path", fmt::format("the stance forbids '{}'", NameOf(path)));
+}
+
+void TrafficSimulation::CheckExplanation(const Explanation& explanation,
+                                         const absl::StatusOr<Lease>& lease,
+                                         bool scopes) {
+  bool right = lease.status().code() == explanation.status.code();
+  if (explanation.status.ok() && !lease.ok()) {
+    // Neither a full ring nor what a graph will write over is known before.
+    right = lease.status().code() == StatusCode::kResourceExhausted ||
+            (explanation.path == Path::kRecord && scopes);
+  } else if (right && lease.ok()) {
+    const bool evicts = options_.on_limit == static_cast<int64_t>(OnLimit::kEvict);
+    right = evicts || lease->path() == explanation.path;
+  }
+  if (right) return;
+  Fail("explained", fmt::format("as '{}', but the call gave '{}'", explanation.text,
+                                lease.ok() ? NameOf(lease->path()) : lease.status().ToString()));
+}
+
+// A graph ran on the lane: which borrowed outputs are still sure to be there?
+void TrafficSimulation::NoteGraph(Path path, int lane, bool child) {
+  if (path != Path::kReplay && path != Path::kRecord) return;
+  for (auto& [id, made] : made_) {
+    if (made.lane != lane || !made.window) continue;
+    if (!child) made.in_path = false;
+    if (!made.in_path && !made.scope) made.sure = false;
+  }
+}
+
+// The program wrote to its input: to the caller's buffer, or to outputs, whoever shows them.
+void TrafficSimulation::Mutate(const CallInput& input, const Words& values) {
+  if (input.buffer != nullptr) {
+    std::ranges::copy(values, input.buffer->values.begin() + input.offset);
+    return;
+  }
+  for (auto& [id, made] : made_) {
+    for (MadeOutput& output : made.outputs) {
+      if (output.shared != nullptr || output.rows != 1 || !made.held) continue;
+      for (size_t i = 0; i < values.size(); ++i) {
+        const DeviceAddress address = input.tensor.data + i * sizeof(uint32_t);
+        const DeviceAddress offset = (address - output.tensor.data) / sizeof(uint32_t);
+        if (address < output.tensor.data || offset >= output.own.size()) continue;
+        if (made.scope)
+          return Fail("wrote under a scope", fmt::format("to outputs of call {}", id));
+        output.own[offset] = values[i];
+      }
+    }
+  }
+}
+
+// After a fault a call has happened or not, and whatever it writes says which.
+void TrafficSimulation::Settle(Attempt& attempt) {
+  ++report_.faults;
+  NoteGraph(Path::kReplay, attempt.lane, /*child=*/false);
+  // Waiting for all work would break a recording.
+  session_->WaitForRecordings();
+  host_.Synchronize();
+  const auto settle = [this](Buffer& buffer, const Words& values, int64_t offset,
+                             const char* what) {
+    if (!host_.Adopt(buffer, values, offset))
+      Fail("half done", fmt::format("a failed call left {} neither old nor new", what));
+  };
+  const TrafficProgram& spec = attempt.spec;
+  if (spec.statics == TrafficProgram::Static::kMutated)
+    settle(*attempt.set->input, attempt.bound, 0, "the state");
+  if (attempt.set != nullptr && attempt.set->output != nullptr)
+    settle(*attempt.set->output, attempt.outputs[1], 0, "the static output");
+  for (size_t i = 0; i < attempt.targets.size(); ++i) {
+    if (!spec.static_output(static_cast<int>(i)))
+      settle(*attempt.targets[i], attempt.outputs[i], 0, "a target");
+  }
+  if (!spec.mutates_input) return;
+  const CallInput& input = attempt.inputs[0];
+  if (input.buffer != nullptr)
+    return settle(*input.buffer, attempt.after[0], input.offset, "a mutated input");
+  for (auto& [id, made] : made_) {
+    if (made.lane == input.made->lane) made.unknown = true;
+  }
+}
+
+// Keeps the lease, and what its outputs must be.
+void TrafficSimulation::Keep(Attempt& attempt, Lease lease) {
+  const bool graph = lease.path() == Path::kReplay || lease.path() == Path::kRecord;
+  Loose(FindMade(attempt.operation.id));
+  made_.erase(attempt.operation.id);
+  Made& made = made_[attempt.operation.id];
+  made.mode = static_cast<OutputMode>(attempt.operation.mode);
+  made.window = graph && made.mode == OutputMode::kBorrow;
+  if (!graph && made.mode == OutputMode::kCopyOut) made.mode = OutputMode::kBorrow;
+  made.in_path = made.window;
+  made.lane = attempt.lane;
+  made.lease = std::move(lease);
+  const absl::StatusOr<ReadScope> scope = made.lease.Read(attempt.stream);
+  if (!scope.ok()) return Fail("lost", scope.status().ToString());
+  for (int i = 0; i < attempt.spec.outputs; ++i) {
+    Words& values = attempt.outputs[static_cast<size_t>(i)];
+    const bool bound = attempt.spec.static_output(i);
+    MadeOutput& output = made.outputs.emplace_back();
+    output.tensor = scope->output(i);
+    output.rows = bound ? 1 : attempt.spec.rows;
+    output.n = bound ? kStaticElements : attempt.n;
+    if (bound) output.shared = attempt.set->output.get();
+    if (!bound && made.mode == OutputMode::kWriteInto)
+      output.shared = attempt.targets[static_cast<size_t>(i)];
+    if (output.shared != nullptr) {
+      std::ranges::copy(values, output.shared->values.begin());
+    } else {
+      output.own = std::move(values);
+    }
+    if (output.tensor.sizes != DenseOf(attempt.spec, i, output.tensor.data, output.n).sizes)
+      Fail("view", fmt::format("output {} has other sizes than the call", i));
+  }
+}
+
+void TrafficSimulation::Plant(const Attempt& attempt, Words& output) {
+  if (attempt.set == nullptr) return;
+  const int64_t last = std::exchange(attempt.program.last_set, attempt.operation.statics);
+  const bool chained = chains_[static_cast<size_t>(attempt.lane)].has_value();
+  if (!chained || last == attempt.operation.statics) return;
+  COPPICE_CHECK(planted_ != PlantedDefect::kAbort, "planted");
+  if (planted_ == PlantedDefect::kChainAfterSwap && !output.empty()) output[0] ^= 1;
+}
+
+}  // namespace coppice

@@ -1,0 +1,332 @@
+// The world: set-up, leases, bindings, what is done ahead of calls, and the end.
+
+#include "tests/sim/traffic_simulation.h"
+
+#include <algorithm>
+
+#include "coppice/base/status.h"
+
+namespace coppice {
+
+using absl::StatusCode;
+using Kind = TrafficOperation::Kind;
+
+namespace {
+
+Emulator::Options EmulatorOptionsOf(const TrafficOptions& options) {
+  Emulator::Options emulator;
+  emulator.memory_bytes = 64 * kMiB;
+  emulator.seed = static_cast<uint64_t>(options.order);
+  emulator.eager_permille = static_cast<int>(options.eager_permille);
+  // Nothing here looks at device memory from the host, and guarding it takes most of the time.
+  emulator.strictness.host_access = false;
+  return emulator;
+}
+
+SessionOptions SessionOptionsOf(const TrafficOptions& options) {
+  return {.lanes = static_cast<int>(options.lanes),
+          .copy_out_bytes = options.copy_out_bytes,
+          .graphs_per_program_max = static_cast<int>(options.graphs_max),
+          .rerecords_per_bucket_max = static_cast<int>(options.rerecords_max),
+          .on_limit = static_cast<OnLimit>(options.on_limit),
+          .warmup_runs = static_cast<int>(options.warmup_runs),
+          .record_in_background = options.background != 0,
+          .gate = options.gate != 0,
+          .audit_keys = options.audit_keys != 0,
+          .check_addresses = options.check_addresses != 0,
+          .poison_expired = options.poison_expired != 0};
+}
+
+}  // namespace
+
+TrafficSimulation::TrafficSimulation(const TrafficOptions& options, PlantedDefect planted)
+    : options_(options),
+      planted_(planted),
+      device_(EmulatorOptionsOf(options), DriverLedger::Options()),
+      host_(device_),
+      traffic_(host_.driver()),
+      session_(*Session::Create(device_.context(), SessionOptionsOf(options))) {
+  const TrafficSymbol symbol{.kind = static_cast<SymbolKind>(options.symbol_kind),
+                             .exclude_01 = options.exclude_01 != 0};
+  for (const TrafficProgram& program : TrafficPrograms()) {
+    programs_.push_back(
+        {.spec = &program,
+         .registered = *session_->Register(SpecOf(program, symbol), CallableOf(program, traffic_)),
+         .policy = *PaddingPolicy::Parse(program.policy, kLargestExtent),
+         .sets = {}});
+    for (int64_t set = 0; program.binds() && set <= kTrafficStatics; ++set)
+      programs_.back().sets.push_back(host_.MakeStatics(program, set));
+  }
+}
+
+TrafficReport TrafficSimulation::Run(const std::vector<TrafficOperation>& operations) {
+  for (const TrafficOperation& operation : operations) {
+    now_ = &operation;
+    Do(operation);
+    if (!report_.failure.empty()) break;
+  }
+  Close();
+  return report_;
+}
+
+void TrafficSimulation::Do(const TrafficOperation& operation) {
+  switch (operation.kind) {
+    case Kind::kCall:
+      return RunCall(operation);
+    case Kind::kInclude:
+      return Include(operation);
+    case Kind::kRead:
+      return Read(operation);
+    case Kind::kHold:
+      return Hold(operation);
+    case Kind::kLoose:
+      return Loose(FindMade(operation.id));
+    case Kind::kDrop:
+      return Drop(operation);
+    case Kind::kRelease:
+      return Release(operation);
+    case Kind::kChain:
+      return OpenChain(LaneOf(operation));
+    case Kind::kUnchain:
+      return chains_[static_cast<size_t>(LaneOf(operation))].reset();
+    case Kind::kSync:
+      return Synchronize();
+    case Kind::kBind:
+      (void)BindingOf(ProgramOf(operation), operation.statics, /*again=*/true);
+      return;
+    case Kind::kUnbind:
+      return Unbind(operation);
+    case Kind::kEvict: {
+      const bool all = operation.everything != 0;
+      return Expect("evict",
+                    session_->Evict(all ? nullptr : ProgramOf(operation).registered).status());
+    }
+    case Kind::kWarm:
+      return Warm(operation);
+    case Kind::kTrim:
+      return Expect("trim", session_->Trim());
+    case Kind::kStance:
+      stance_ = static_cast<Stance>(operation.value);
+      return session_->SetStance(stance_);
+    case Kind::kSeed:
+      return SetSeed(static_cast<uint64_t>(operation.value));
+    case Kind::kFault:
+      return Inject(operation);
+    case Kind::kBreakdown:
+      traffic_.fails_in = std::max<int64_t>(operation.nth, 1);
+      return;
+  }
+}
+
+void TrafficSimulation::Fail(const std::string& kind, const std::string& text) {
+  if (!report_.failure.empty()) return;
+  report_.failure =
+      fmt::format("{}: {}\n  at: {}", kind, text, now_ != nullptr ? TextOf(*now_) : "the end");
+}
+
+void TrafficSimulation::Expect(const char* what, const absl::Status& status) {
+  if (TookFault() || status.ok()) return;
+  Fail(fmt::format("{} failed", what), status.ToString());
+}
+
+Made* TrafficSimulation::FindMade(int64_t id) {
+  const auto found = made_.find(id);
+  return found == made_.end() ? nullptr : &found->second;
+}
+
+void TrafficSimulation::Inject(const TrafficOperation& operation) {
+  // Not kInvalidValue, which ends an enumeration of parameters.
+  constexpr CuResult kResults[] = {CuResult::kOutOfMemory, CuResult::kInvalidHandle,
+                                   CuResult::kNotSupported};
+  const int64_t nth = std::max<int64_t>(operation.nth, 1);
+  device_.ledger().ClearFaults();
+  device_.ledger().Inject(
+      {.nth = nth, .result = kResults[static_cast<size_t>(operation.value) % 3]});
+  fault_at_ = device_.ledger().calls() + nth;
+}
+
+bool TrafficSimulation::TookFault() {
+  const bool broke = traffic_.failed.exchange(false);
+  if (!fault_at_ || device_.ledger().calls() < *fault_at_) return broke;
+  fault_at_.reset();
+  return true;
+}
+
+// Whether reading a lease went as it may.
+bool TrafficSimulation::CheckRead(const Made& made, const absl::Status& status) {
+  if (TookFault() || status.ok()) return true;
+  if (status.code() != StatusCode::kFailedPrecondition || made.sure) {
+    Fail("lost", status.ToString());
+    return false;
+  }
+  ++report_.reads_refused;
+  return true;
+}
+
+void TrafficSimulation::QueueReads(Made& made, CuStream stream) {
+  for (size_t i = 0; !made.unknown && i < made.outputs.size(); ++i) {
+    if (made.outputs[i].shared != nullptr) host_.Order(*made.outputs[i].shared, stream);
+    const std::string reader = now_ != nullptr ? TextOf(*now_) : "the end";
+    host_.QueueRead(made.outputs[i], stream, fmt::format("{}, output {}", reader, i));
+    ++report_.outputs_compared;
+  }
+}
+
+void TrafficSimulation::Read(const TrafficOperation& operation) {
+  Made* made = FindMade(operation.id);
+  if (made == nullptr || !made->held) return;
+  const CuStream stream = host_.stream(operation.stream);
+  const absl::StatusOr<ReadScope> scope = made->lease.Read(stream);
+  if (CheckRead(*made, scope.status()) && scope.ok()) QueueReads(*made, stream);
+}
+
+void TrafficSimulation::Hold(const TrafficOperation& operation) {
+  Made* made = FindMade(operation.id);
+  if (made == nullptr || !made->held || made->scope) return;
+  made->scope_stream = host_.stream(operation.stream);
+  absl::StatusOr<ReadScope> scope = made->lease.Read(made->scope_stream);
+  if (CheckRead(*made, scope.status()) && scope.ok()) made->scope.emplace(*std::move(scope));
+}
+
+void TrafficSimulation::Loose(Made* made) {
+  if (made == nullptr || !made->scope) return;
+  QueueReads(*made, made->scope_stream);
+  made->scope.reset();
+  (void)TookFault();
+}
+
+void TrafficSimulation::Drop(const TrafficOperation& operation) {
+  Made* made = FindMade(operation.id);
+  if (made == nullptr || !made->held || made->scope) return;
+  made->lease.Release();
+  made->held = false;
+}
+
+void TrafficSimulation::Release(const TrafficOperation& operation) {
+  Made* made = FindMade(operation.id);
+  if (made == nullptr || !made->held || made->scope) return;
+  const CuStream stream = host_.stream(operation.stream);
+  bool readable = false;
+  {
+    const absl::StatusOr<ReadScope> scope = made->lease.Read(stream);
+    if (!CheckRead(*made, scope.status())) return;
+    readable = scope.ok();
+  }
+  if (readable) QueueReads(*made, stream);
+  made->held = false;
+  Expect("release", made->lease.Release(stream));
+}
+
+void TrafficSimulation::OpenChain(int lane) {
+  std::optional<ChainScope>& chain = chains_[static_cast<size_t>(lane)];
+  absl::StatusOr<ChainScope> opened = session_->Chain(lane);
+  if (opened.ok() == chain.has_value())
+    return Fail("chain", "a lane has one chain at a time, and can have one");
+  if (!opened.ok()) return;
+  chain.emplace(*std::move(opened));
+  for (auto& [id, made] : made_) {
+    if (made.lane == lane) made.in_path = false;
+  }
+}
+
+// The binding of a set; null after a fault or a failure. Binds it if it never was, or `again`.
+const Binding* TrafficSimulation::BindingOf(Registered& program, int64_t index, bool again) {
+  if (!program.spec->binds()) return nullptr;
+  StaticSet& set = program.sets[static_cast<size_t>(index) % program.sets.size()];
+  if (set.binding != nullptr && !again) return set.binding;
+  const std::vector<Tensor> tensors = set.Tensors(*program.spec);
+  const absl::StatusOr<const Binding*> binding = session_->Bind(*program.registered, tensors);
+  if (TookFault() && !binding.ok()) return nullptr;
+  if (!binding.ok()) {
+    Fail("bind failed", binding.status().ToString());
+    return nullptr;
+  }
+  if (set.binding != nullptr && set.binding != *binding)
+    Fail("bind", "equal addresses gave another binding");
+  set.binding = *binding;
+  set.bound = true;
+  return *binding;
+}
+
+void TrafficSimulation::Unbind(const TrafficOperation& operation) {
+  Registered& program = ProgramOf(operation);
+  if (!program.spec->binds()) return;
+  StaticSet& set = program.sets[static_cast<size_t>(operation.statics % kTrafficStatics)];
+  if (set.binding == nullptr) return;
+  set.bound = false;
+  Expect("unbind", session_->Unbind(*set.binding));
+}
+
+void TrafficSimulation::Warm(const TrafficOperation& operation) {
+  Registered& program = ProgramOf(operation);
+  const TrafficProgram& spec = *program.spec;
+  const std::optional<int64_t> bucket = program.policy.Find(operation.extent);
+  if (!bucket) return;
+  const Binding* binding = BindingOf(program, operation.statics, /*again=*/false);
+  const Binding* scratch = BindingOf(program, kTrafficStatics, /*again=*/false);
+  if (spec.binds() && (binding == nullptr || scratch == nullptr)) return;
+  const bool bound =
+      !spec.binds() || program.sets[static_cast<size_t>(operation.statics % kTrafficStatics)].bound;
+  const std::vector<int64_t> buckets[] = {{*bucket}};
+  const int64_t scalars[] = {operation.scalar};
+  session_->WaitForRecordings();
+  const absl::Status status =
+      session_->Warm(*program.registered, binding, buckets,
+                     std::span(scalars).first(static_cast<size_t>(spec.scalars())),
+                     {.scratch = scratch, .lane = LaneOf(operation)});
+  if (TookFault()) return;
+  // What broke down in an earlier recording stays without a graph.
+  if (status.code() == StatusCode::kFailedPrecondition && traffic_.broke) return;
+  const StatusCode wanted = stance_ != Stance::kRecord ? StatusCode::kFailedPrecondition
+                            : !bound                   ? StatusCode::kInvalidArgument
+                                                       : StatusCode::kOk;
+  if (status.code() != wanted) Fail("warm", status.ToString());
+}
+
+void TrafficSimulation::SetSeed(uint64_t seed) {
+  seed_ = seed;
+  offset_ = 0;
+  session_->SetSeed(seed);
+}
+
+void TrafficSimulation::Synchronize() {
+  session_->WaitForRecordings();
+  host_.Synchronize();
+  const std::string wrong = host_.CheckReads();
+  if (!wrong.empty()) Fail("wrong bytes", wrong);
+  const std::vector<std::string> reports = device_.emulator().reports();
+  if (!reports.empty()) Fail("reported", reports[0]);
+}
+
+void TrafficSimulation::Close() {
+  device_.ledger().ClearFaults();
+  for (auto& [id, made] : made_)
+    Loose(&made);
+  for (std::optional<ChainScope>& chain : chains_)
+    chain.reset();
+  Synchronize();
+  now_ = nullptr;
+  CheckStats();
+  if (options_.outlive == 0) made_.clear();
+  session_.reset();
+  for (const auto& [id, made] : made_) {
+    if (made.lease.Read(host_.stream(0)).status().code() != StatusCode::kFailedPrecondition)
+      Fail("read", "a lease was read after its session was gone");
+  }
+  made_.clear();
+}
+
+void TrafficSimulation::CheckStats() {
+  report_.stats = session_->stats();
+  int64_t calls = 0;
+  for (const int64_t count : report_.stats.paths)
+    calls += count;
+  int64_t without = report_.stats.paths[static_cast<size_t>(Path::kReplay)] +
+                    report_.stats.paths[static_cast<size_t>(Path::kInclude)];
+  for (const int64_t count : report_.stats.reasons)
+    without += count;
+  if (calls != report_.stats.calls || without != calls)
+    Fail("stats", "paths and reasons do not add up to the calls");
+}
+
+}  // namespace coppice
