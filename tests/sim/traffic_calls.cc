@@ -39,16 +39,19 @@ void TrafficSimulation::RunCall(const TrafficOperation& operation) {
   const SessionStats after = session_->stats();
   // Explain changes nothing, so it demotes no static input; gates and threads choose as they go.
   const bool same = !fault && options_.gate == 0 && options_.background == 0 &&
-                    after.inputs_demoted == before.inputs_demoted;
+                    options_.budget_kib == 0 && after.inputs_demoted == before.inputs_demoted;
   if (explanation && same)
     CheckExplanation(*explanation, lease, attempt.scope || AnyScope(attempt.lane));
   if (!lease.ok()) {
     attempt.scope.reset();
     if (fault) {
-      Settle(attempt);
+      ++report_.faults;
+      NoteGraph(Path::kReplay, attempt.lane, /*child=*/false);
     } else {
-      CheckRefusal(lease.status(), attempt.verdict);
+      CheckRefusal(lease.status(), attempt);
     }
+    // The program may have begun, and then found no room.
+    if (fault || lease.status().code() == StatusCode::kResourceExhausted) Settle(attempt);
     if (attempt.spec.random) SetSeed(seed_ + 1);
     return;
   }
@@ -84,7 +87,11 @@ void TrafficSimulation::Include(const TrafficOperation& operation) {
     if (graph != nullptr) host_.Demand(cu.GraphDestroy(graph));
     // A bucket that is not warm, a program that cannot be part of another graph.
     attempt.verdict.may.push_back(StatusCode::kFailedPrecondition);
-    if (!fault) CheckRefusal(lease.status(), attempt.verdict);
+    if (!fault) {
+      // A refusal leaves the caller's capture as it is.
+      host_.Demand(ended);
+      CheckRefusal(lease.status(), attempt);
+    }
     if (attempt.spec.random) SetSeed(seed_ + 1);
     return;
   }
@@ -186,12 +193,18 @@ CallInput TrafficSimulation::ViewOf(
   return input;
 }
 
+// A scope on another stream orders nothing for a call on another lane, and no session sees that.
+bool TrafficSimulation::Unordered(const Made& made, const Attempt& attempt) {
+  return made.lane != attempt.lane && made.scope && made.scope_stream != attempt.stream;
+}
+
 CallInput TrafficSimulation::ChooseInput(Attempt& attempt) {
   const TrafficOperation& operation = attempt.operation;
   const TrafficProgram& spec = attempt.spec;
   Made* made = FindMade(operation.source);
   const auto index = static_cast<size_t>(operation.output);
-  if (made == nullptr || index >= made->outputs.size() || made->outputs[index].rows != spec.rows) {
+  if (made == nullptr || index >= made->outputs.size() || made->outputs[index].rows != spec.rows ||
+      Unordered(*made, attempt)) {
     return FreshInput(attempt, operation.data,
                       std::clamp<int64_t>(operation.extent, 0, kExtentMax));
   }
@@ -218,7 +231,7 @@ CallInput TrafficSimulation::ChooseInput(Attempt& attempt) {
 CallInput TrafficSimulation::ChooseOther(Attempt& attempt) {
   Made* made = FindMade(attempt.operation.other);
   if (made == nullptr || made->outputs[0].rows != attempt.spec.rows ||
-      made->outputs[0].n < attempt.n) {
+      made->outputs[0].n < attempt.n || Unordered(*made, attempt)) {
     return FreshInput(attempt, attempt.operation.data + 1, attempt.n);
   }
   CallInput input = ViewOf(attempt, *made, 0, 0, attempt.n);
@@ -248,6 +261,9 @@ bool TrafficSimulation::AnyScope(int lane) const {
 void TrafficSimulation::AddLimits(Attempt& attempt) const {
   const TrafficProgram& spec = attempt.spec;
   Verdict& verdict = attempt.verdict;
+  if (Absent(attempt.lane)) verdict.must.push_back(StatusCode::kFailedPrecondition);
+  if (options_.budget_kib > 0 && options_.on_budget == static_cast<int64_t>(OnLimit::kError))
+    verdict.may.push_back(StatusCode::kResourceExhausted);
   if (attempt.n > kLargestExtent && spec.over_maximum == OverMaximum::kError)
     verdict.must.push_back(StatusCode::kOutOfRange);
   if (stance_ == Stance::kStrict || AnyScope(attempt.lane))
@@ -283,10 +299,19 @@ void TrafficSimulation::Compute(Attempt& attempt) const {
   attempt.outputs = RunModel(attempt.spec, model);
 }
 
-void TrafficSimulation::CheckRefusal(const absl::Status& status, const Verdict& verdict) {
+void TrafficSimulation::CheckRefusal(const absl::Status& status, const Attempt& attempt) {
   ++report_.calls_refused;
-  for (const auto* codes : {&verdict.must, &verdict.may}) {
+  for (const auto* codes : {&attempt.verdict.must, &attempt.verdict.may}) {
     if (std::ranges::find(*codes, status.code()) != codes->end()) return;
+  }
+  if (status.code() == StatusCode::kResourceExhausted && options_.budget_kib > 0) {
+    const MemoryUsage usage = pool_.usage();
+    // What the stream of a capture may still use cannot be waited for.
+    const bool full = usage.total - usage.of(MemoryKind::kSpare) + kGraphBytesMax > usage.budget;
+    const bool include = attempt.operation.kind == TrafficOperation::Kind::kInclude;
+    const auto windows = stance_ == Stance::kStrict ? kReplayWindows : kEagerWindows;
+    ++report_.budget_refused;
+    if (include ? full : MayLack(attempt.lane, windows, kGraphBytesMax)) return;
   }
   Fail("refused", status.ToString());
 }
@@ -347,10 +372,8 @@ void TrafficSimulation::Mutate(const CallInput& input, const Words& values) {
   }
 }
 
-// After a fault a call has happened or not, and whatever it writes says which.
+// A call that failed on its way has happened or not, and whatever it writes says which.
 void TrafficSimulation::Settle(Attempt& attempt) {
-  ++report_.faults;
-  NoteGraph(Path::kReplay, attempt.lane, /*child=*/false);
   // Waiting for all work would break a recording.
   session_->WaitForRecordings();
   host_.Synchronize();

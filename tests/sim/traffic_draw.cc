@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "coppice/base/units.h"
+
 #include "tests/sim/traffic_programs.h"
 #include "tests/sim/traffic_script.h"
 
@@ -12,6 +14,8 @@ namespace coppice {
 namespace {
 
 using Kind = TrafficOperation::Kind;
+
+constexpr int64_t kGranuleKib = kTrafficGranule / kKiB;
 
 class Drawing {
  public:
@@ -33,6 +37,7 @@ class Drawing {
     follows_ = Below(100);
     swaps_ = Below(20);
     hops_ = OneIn(2) ? 0 : Below(30);
+    memory_ = OneIn(2) ? 0 : Below(15);
     while (next_id_ <= calls_) {
       Before();
       AddCall();
@@ -70,6 +75,11 @@ class Drawing {
     options.exclude_01 = OneIn(4) ? 1 : 0;
     options.outlive = OneIn(2) ? 1 : 0;
     lanes_ = options.lanes;
+    options.constants = OneIn(3) ? 1 : 0;
+    if (!OneIn(3)) return;
+    // A lane takes three windows of 2 MiB, and a few hundred KiB of graphs.
+    options.budget_kib = kGranuleKib * (1 + lanes_ + Below(2 * lanes_ + 1)) + Below(1024);
+    options.on_budget = Below(3);
   }
 
   TrafficOperation& Add(Kind kind) {
@@ -107,6 +117,8 @@ class Drawing {
       fault.value = Below(3);
     }
     if (Percent(faults_) && OneIn(3)) Add(Kind::kBreakdown).nth = 1 + Below(8);
+    AddDue();
+    if (Percent(memory_)) AddMemory();
     if (!Percent(chances_)) return;
     switch (Below(10)) {
       case 0: {
@@ -159,6 +171,64 @@ class Drawing {
         return;
       }
     }
+  }
+
+  // What becomes of memory.
+  void AddMemory() {
+    switch (Below(4)) {
+      case 0: {
+        TrafficOperation suspend{.kind = Kind::kSuspend, .value = Below(3)};
+        suspend.everything = OneIn(5) ? 1 : 0;
+        suspend.refuses = OneIn(5) ? 1 : 0;
+        if (suspend.refuses != 0) DropSome();
+        script_.operations.push_back(suspend);
+        return AddLater({.kind = Kind::kResume});
+      }
+      case 1: {
+        DropSome();
+        // Nothing may be in flight.
+        if (!OneIn(4)) Add(Kind::kSync);
+        TrafficOperation lend{
+            .kind = Kind::kLend, .lane = Below(lanes_), .stream = Below(kTrafficStreams)};
+        script_.operations.push_back(lend);
+        lend.kind = Kind::kReturn;
+        lend.stream = Below(kTrafficStreams);
+        lend.everything = OneIn(3) ? 1 : 0;
+        return AddLater(lend);
+      }
+      case 2: {
+        DropSome();
+        TrafficOperation& scrub = Add(Kind::kScrub);
+        scrub.lane = Below(lanes_);
+        scrub.stream = DrawStream();
+        return;
+      }
+      case 3:
+        DropSome();
+        Add(Kind::kExternal).value = OneIn(3) ? 0 : Below(5 * lanes_ * kGranuleKib) - 1;
+        return;
+    }
+  }
+
+  // Before one of the next calls; operations of memory may fail, and what ends them may too.
+  void AddLater(const TrafficOperation& operation) {
+    later_.emplace_back(next_id_ + Below(4), operation);
+    if (OneIn(4)) later_.emplace_back(next_id_ + 4 + Below(4), operation);
+  }
+  void AddDue() {
+    std::erase_if(later_, [this](const auto& entry) {
+      if (entry.first > next_id_) return false;
+      script_.operations.push_back(entry.second);
+      return true;
+    });
+  }
+
+  // What leases would keep from going.
+  void DropSome() {
+    if (OneIn(3)) return;
+    AddFor(Kind::kLoose, std::exchange(loose_id_, 0));
+    for (int64_t id = next_id_ - 1; id >= 1 && id >= next_id_ - 2 * keeps_; --id)
+      AddFor(Kind::kDrop, id);
   }
 
   void AddCall() {
@@ -227,7 +297,8 @@ class Drawing {
   TrafficScript script_;
   std::vector<int64_t> programs_;
   std::vector<int64_t> extents_;
-  std::vector<int64_t> lane_of_ = {0};  // By id.
+  std::vector<int64_t> lane_of_ = {0};                       // By id.
+  std::vector<std::pair<int64_t, TrafficOperation>> later_;  // By the id of the call before which.
   int64_t next_id_ = 1;
   int64_t lanes_ = 1;
   int64_t stance_for_ = -1;
@@ -242,6 +313,7 @@ class Drawing {
   int64_t follows_ = 0;
   int64_t swaps_ = 0;
   int64_t hops_ = 0;
+  int64_t memory_ = 0;
 };
 
 }  // namespace

@@ -93,6 +93,23 @@ call id=4 program=broken extent=33
 drop id=4
 call id=5 program=broken extent=33 mode=1
 )"},
+    {"ConstantsAreTheSameAllocationAfterASuspension", R"(
+options check_addresses=1 constants=1
+call id=1 program=exact
+suspend value=1
+resume
+call id=2 program=exact
+)"},
+    {"IncludeThatLacksRoomLeavesTheCaptureAsItWas", R"(
+options budget_kib=6184
+call id=1 program=exact extent=64
+warm
+call id=2 program=exact extent=64
+drop id=2
+warm extent=2
+call id=3 extent=3
+include id=-1
+)"},
 };
 
 class TrafficFoundTest : public testing::TestWithParam<Found> {};

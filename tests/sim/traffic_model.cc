@@ -12,12 +12,6 @@
 #include "tests/sim/traffic_script.h"
 
 namespace coppice {
-namespace {
-
-constexpr auto kWordBytes = static_cast<int64_t>(sizeof(uint32_t));
-
-}  // namespace
-
 Tensor DenseTensorOf(const TrafficProgram& program, DeviceAddress data, int64_t n) {
   const int64_t dims[] = {program.rows, n};
   return Tensor::Dense(data, program.dtype, std::span(dims).subspan(program.rows > 1 ? 0 : 1));
@@ -86,7 +80,7 @@ std::unique_ptr<Buffer> TrafficHost::Make(int64_t elements, int64_t skew_bytes) 
   for (uint32_t& value : values)
     value = MixWord(next_value_++, 0, 0);
   auto buffer = std::make_unique<Buffer>(Buffer{.memory = *device_.Upload(values)});
-  buffer->skew_bytes = skew_bytes;
+  buffer->start = buffer->memory.address() + static_cast<DeviceAddress>(skew_bytes);
   buffer->values.assign(values.begin() + skew_bytes / kWordBytes, values.end());
   return buffer;
 }
@@ -107,7 +101,7 @@ Words TrafficHost::Download(const Buffer& buffer) const {
   Words values(buffer.values.size());
   Demand(driver().table().MemcpyDtoHAsync(values.data(), buffer.address(),
                                           values.size() * sizeof(uint32_t), stream(0)));
-  Demand(driver().table().StreamSynchronize(stream(0)));
+  SynchronizeStream(stream(0));
   return values;
 }
 
@@ -118,6 +112,24 @@ bool TrafficHost::Adopt(Buffer& buffer, const Words& values, int64_t offset) con
   const bool known = found == done || found == buffer.values;
   buffer.values = std::move(found);
   return known;
+}
+
+void TrafficHost::Fill(DeviceAddress address,
+                       uint8_t byte,
+                       int64_t elements,
+                       CuStream stream) const {
+  if (elements == 0) return;
+  Demand(driver().table().MemsetD8Async(address, byte,
+                                        static_cast<size_t>(elements) * sizeof(uint32_t), stream));
+}
+
+void TrafficHost::QueueRead(DeviceAddress address,
+                            Words expected,
+                            CuStream stream,
+                            std::string what) {
+  const auto n = static_cast<int64_t>(expected.size());
+  const Tensor tensor = Tensor::Dense(address, DType::kInt32, {&n, 1});
+  QueueRead({.tensor = tensor, .n = n, .own = std::move(expected)}, stream, std::move(what));
 }
 
 void TrafficHost::QueueRead(const MadeOutput& output, CuStream stream, std::string what) {

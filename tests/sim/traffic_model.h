@@ -24,19 +24,19 @@
 namespace coppice {
 
 inline constexpr int64_t kExtentMax = kLargestExtent + 16;  // Of any call.
+inline constexpr auto kWordBytes = static_cast<int64_t>(sizeof(uint32_t));
 inline constexpr int64_t kSkipMax = 8;  // Elements before the first of an input.
 
-// Memory of the caller.
+// Memory of the caller, or a constant.
 struct Buffer {
   DeviceMemory memory;
-  int64_t skew_bytes = 0;   // Its first element lies so far behind the start.
+  DeviceAddress start = 0;  // Of its first element: there, or in a constant of the session.
   Words values;             // What it holds once all queued work has run.
   CuStream last = nullptr;  // Of its last use.
 
   DeviceAddress address() const { return AddressOf(0); }
   DeviceAddress AddressOf(int64_t element) const {
-    return memory.address() + static_cast<DeviceAddress>(skew_bytes) +
-           static_cast<DeviceAddress>(element) * sizeof(uint32_t);
+    return start + static_cast<DeviceAddress>(element) * sizeof(uint32_t);
   }
 };
 
@@ -75,6 +75,9 @@ struct Made {
   std::vector<MadeOutput> outputs;
   std::optional<ReadScope> scope;
   CuStream scope_stream = nullptr;
+
+  // A lease keeps bytes of the session's windows.
+  bool keeps() const { return held && mode != OutputMode::kWriteInto; }
 };
 
 // An input of a call.
@@ -121,11 +124,20 @@ class TrafficHost {
   // Ends the process if the emulator refuses the world: the session has broken the context.
   void Demand(CuResult result) const;
 
+  // Waits for the work on a stream.
+  void SynchronizeStream(CuStream stream) const {
+    Demand(driver().table().StreamSynchronize(stream));
+  }
+
   // Destroys a graph of the caller's once all work is done.
   void Launched(CuGraphExec exec) { launched_.push_back(exec); }
 
-  // Queues a copy of an output to the host.
+  // Fills memory with a byte, on `stream`.
+  void Fill(DeviceAddress address, uint8_t byte, int64_t elements, CuStream stream) const;
+
+  // Queues a copy of an output to the host, or of memory that must hold `expected`.
   void QueueRead(const MadeOutput& output, CuStream stream, std::string what);
+  void QueueRead(DeviceAddress address, Words expected, CuStream stream, std::string what);
   // Compares what was queued, after Synchronize; says what the first difference is, or nothing.
   std::string CheckReads();
 

@@ -16,10 +16,10 @@
 namespace coppice {
 namespace {
 
-constexpr const char* kKinds[] = {"call",   "include", "read",      "hold",    "loose",
-                                  "drop",   "release", "chain",     "unchain", "sync",
-                                  "bind",   "unbind",  "evict",     "warm",    "trim",
-                                  "stance", "seed",    "breakdown", "fault"};
+constexpr const char* kKinds[] = {
+    "call",   "include", "read",     "hold",   "loose", "drop",      "release", "chain",  "unchain",
+    "sync",   "bind",    "unbind",   "evict",  "warm",  "trim",      "suspend", "resume", "lend",
+    "return", "scrub",   "external", "stance", "seed",  "breakdown", "fault"};
 
 template <typename T>
 struct Field {
@@ -42,7 +42,10 @@ constexpr Field<TrafficOptions> kOptions[] = {{"order", &TrafficOptions::order},
                                               {"poison_expired", &TrafficOptions::poison_expired},
                                               {"symbol_kind", &TrafficOptions::symbol_kind},
                                               {"exclude_01", &TrafficOptions::exclude_01},
-                                              {"outlive", &TrafficOptions::outlive}};
+                                              {"outlive", &TrafficOptions::outlive},
+                                              {"constants", &TrafficOptions::constants},
+                                              {"budget_kib", &TrafficOptions::budget_kib},
+                                              {"on_budget", &TrafficOptions::on_budget}};
 
 constexpr Field<TrafficOperation> kFields[] = {{"id", &TrafficOperation::id},
                                                {"program", &TrafficOperation::program},
@@ -65,6 +68,7 @@ constexpr Field<TrafficOperation> kFields[] = {{"id", &TrafficOperation::id},
                                                {"padding", &TrafficOperation::padding},
                                                {"explain", &TrafficOperation::explain},
                                                {"everything", &TrafficOperation::everything},
+                                               {"refuses", &TrafficOperation::refuses},
                                                {"nth", &TrafficOperation::nth},
                                                {"value", &TrafficOperation::value}};
 

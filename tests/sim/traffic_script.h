@@ -22,6 +22,8 @@
 
 #include "absl/status/statusor.h"
 
+#include "coppice/base/units.h"
+
 namespace coppice {
 
 struct TrafficOptions {
@@ -40,7 +42,10 @@ struct TrafficOptions {
   int64_t poison_expired = 0;
   int64_t symbol_kind = 0;  // Of enum SymbolKind.
   int64_t exclude_01 = 0;
-  int64_t outlive = 0;  // Leases are dropped after the session.
+  int64_t outlive = 0;     // Leases are dropped after the session.
+  int64_t constants = 0;   // Static inputs that programs only read lie in the session's memory.
+  int64_t budget_kib = 0;  // Beside what the session takes at its beginning; 0: no budget.
+  int64_t on_budget = 0;   // Of enum OnLimit.
 
   friend bool operator==(const TrafficOptions&, const TrafficOptions&) = default;
 };
@@ -62,6 +67,12 @@ struct TrafficOperation {
     kEvict,  // The graphs of `program`, of all if `everything`.
     kWarm,   // The bucket of `extent`.
     kTrim,
+    kSuspend,  // With `value` of enum SuspendedConstants; drops graphs too, if `everything`.
+    kResume,
+    kLend,       // The memory of `lane`, which the borrower fills on `stream`.
+    kReturn,     // Ends that loan: behind `stream`, or after waiting for it, if `everything`.
+    kScrub,      // `lane`, on `stream`.
+    kExternal,   // Tells the budget of `value` KiB.
     kStance,     // To `value`.
     kSeed,       // To `value`.
     kBreakdown,  // The `nth` step of programs from here fails.
@@ -91,6 +102,7 @@ struct TrafficOperation {
   int64_t padding = 0;  // Of enum Poison.
   int64_t explain = 0;  // Explain is asked first, and must be right.
   int64_t everything = 0;
+  int64_t refuses = 0;  // Nothing is suspended while outputs are leased.
   int64_t nth = 1;
   int64_t value = 0;
 
@@ -106,6 +118,7 @@ struct TrafficScript {
 
 inline constexpr int64_t kTrafficStreams = 3;
 inline constexpr int64_t kTrafficLanes = 2;
+inline constexpr int64_t kTrafficGranule = 2 * kMiB;  // Of what is mapped.
 inline constexpr int64_t kTrafficBuffers = 8;  // Of the caller: inputs, mutable inputs, targets.
 inline constexpr int64_t kTrafficStatics =
     6;  // Sets per program; the last is misaligned, if it may.

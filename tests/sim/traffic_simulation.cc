@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "coppice/base/check.h"
 #include "coppice/base/status.h"
 
 namespace coppice {
@@ -23,12 +24,21 @@ Emulator::Options EmulatorOptionsOf(const TrafficOptions& options) {
   return emulator;
 }
 
+// What the session takes at its beginning.
+int64_t FirstBytes(const TrafficOptions& options) {
+  return options.lanes * AlignUp(options.copy_out_bytes, kTrafficGranule) +
+         (options.constants != 0 ? kTrafficGranule : 0);
+}
+
 SessionOptions SessionOptionsOf(const TrafficOptions& options) {
+  const int64_t budget = options.budget_kib * kKiB;
   return {.lanes = static_cast<int>(options.lanes),
           .copy_out_bytes = options.copy_out_bytes,
           .graphs_per_program_max = static_cast<int>(options.graphs_max),
           .rerecords_per_bucket_max = static_cast<int>(options.rerecords_max),
           .on_limit = static_cast<OnLimit>(options.on_limit),
+          .budget_bytes = budget > 0 ? FirstBytes(options) + budget : 0,
+          .on_budget = static_cast<OnLimit>(options.on_budget),
           .warmup_runs = static_cast<int>(options.warmup_runs),
           .record_in_background = options.background != 0,
           .gate = options.gate != 0,
@@ -45,7 +55,9 @@ TrafficSimulation::TrafficSimulation(const TrafficOptions& options, PlantedDefec
       device_(EmulatorOptionsOf(options), DriverLedger::Options()),
       host_(device_),
       traffic_(host_.driver()),
-      session_(*Session::Create(device_.context(), SessionOptionsOf(options))) {
+      session_(*Session::Create(device_.context(), SessionOptionsOf(options))),
+      pool_(session_->pool()) {
+  COPPICE_CHECK(pool_.granularity() == kTrafficGranule, "another granule");
   const TrafficSymbol symbol{.kind = static_cast<SymbolKind>(options.symbol_kind),
                              .exclude_01 = options.exclude_01 != 0};
   for (const TrafficProgram& program : TrafficPrograms()) {
@@ -54,8 +66,11 @@ TrafficSimulation::TrafficSimulation(const TrafficOptions& options, PlantedDefec
          .registered = *session_->Register(SpecOf(program, symbol), CallableOf(program, traffic_)),
          .policy = *PaddingPolicy::Parse(program.policy, kLargestExtent),
          .sets = {}});
-    for (int64_t set = 0; program.binds() && set <= kTrafficStatics; ++set)
-      programs_.back().sets.push_back(host_.MakeStatics(program, set));
+    const bool mutated = program.statics == TrafficProgram::Static::kMutated;
+    for (int64_t set = 0; program.binds() && set <= kTrafficStatics; ++set) {
+      StaticSet& made = programs_.back().sets.emplace_back(host_.MakeStatics(program, set));
+      if (options.constants != 0 && !mutated && set % 2 == 0) PlaceConstant(*made.input);
+    }
   }
 }
 
@@ -63,6 +78,8 @@ TrafficReport TrafficSimulation::Run(const std::vector<TrafficOperation>& operat
   for (const TrafficOperation& operation : operations) {
     now_ = &operation;
     Do(operation);
+    waited_ = operation.kind == Kind::kSync;
+    CheckMemory();
     if (!report_.failure.empty()) break;
   }
   Close();
@@ -104,7 +121,19 @@ void TrafficSimulation::Do(const TrafficOperation& operation) {
     case Kind::kWarm:
       return Warm(operation);
     case Kind::kTrim:
-      return Expect("trim", session_->Trim());
+      return Trim();
+    case Kind::kSuspend:
+      return Suspend(operation);
+    case Kind::kResume:
+      return Resume();
+    case Kind::kLend:
+      return Lend(operation);
+    case Kind::kReturn:
+      return Return(operation);
+    case Kind::kScrub:
+      return Scrub(operation);
+    case Kind::kExternal:
+      return TellExternal(operation);
     case Kind::kStance:
       stance_ = static_cast<Stance>(operation.value);
       return session_->SetStance(stance_);
@@ -149,13 +178,19 @@ bool TrafficSimulation::TookFault() {
   const bool broke = traffic_.failed.exchange(false);
   if (!fault_at_ || device_.ledger().calls() < *fault_at_) return broke;
   fault_at_.reset();
-  return true;
+  return faulted_ = true;
 }
 
 // Whether reading a lease went as it may.
 bool TrafficSimulation::CheckRead(const Made& made, const absl::Status& status) {
-  if (TookFault() || status.ok()) return true;
-  if (status.code() != StatusCode::kFailedPrecondition || made.sure) {
+  const bool fault = TookFault();
+  const bool absent = Absent(made.lane);
+  if (absent && status.ok()) {
+    Fail("read", "outputs whose memory is away were readable");
+    return false;
+  }
+  if (fault || status.ok()) return true;
+  if (status.code() != StatusCode::kFailedPrecondition || (made.sure && !absent)) {
     Fail("lost", status.ToString());
     return false;
   }
@@ -277,8 +312,14 @@ void TrafficSimulation::Warm(const TrafficOperation& operation) {
   if (TookFault()) return;
   // What broke down in an earlier recording stays without a graph.
   if (status.code() == StatusCode::kFailedPrecondition && traffic_.broke) return;
+  const int lane = LaneOf(operation);
+  if (status.code() == StatusCode::kResourceExhausted &&
+      MayLack(lane, kCallWindows, kGraphBytesMax)) {
+    return;
+  }
   const StatusCode wanted = stance_ != Stance::kRecord ? StatusCode::kFailedPrecondition
                             : !bound                   ? StatusCode::kInvalidArgument
+                            : Absent(lane)             ? StatusCode::kFailedPrecondition
                                                        : StatusCode::kOk;
   if (status.code() != wanted) Fail("warm", status.ToString());
 }
@@ -306,6 +347,8 @@ void TrafficSimulation::Close() {
     chain.reset();
   Synchronize();
   now_ = nullptr;
+  for (std::optional<Loan>& loan : loans_)
+    loan.reset();
   CheckStats();
   if (options_.outlive == 0) made_.clear();
   session_.reset();

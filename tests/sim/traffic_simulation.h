@@ -1,5 +1,6 @@
-// The inside of the world of simulated traffic: what traffic_world.h runs, in two sources. Calls
-// are in traffic_calls.cc, everything else is in traffic_simulation.cc.
+// The inside of the world of simulated traffic: what traffic_world.h runs, in three sources. Calls
+// are in traffic_calls.cc, memory that comes and goes in traffic_memory.cc, everything else is in
+// traffic_simulation.cc.
 //
 // Threads: one.
 
@@ -9,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +22,14 @@
 #include "tests/sim/traffic_world.h"
 
 namespace coppice {
+
+inline constexpr int64_t kGraphBytesMax = 128 * kKiB;  // Of what is recorded of any bucket.
+
+// What a call without a graph takes, and what a recording takes.
+inline constexpr WindowKind kCallWindows[] = {WindowKind::kStaging, WindowKind::kEager,
+                                              WindowKind::kNodes};
+inline constexpr std::span<const WindowKind> kEagerWindows = std::span(kCallWindows).first(2);
+inline constexpr std::span<const WindowKind> kReplayWindows = std::span(kCallWindows).last(1);
 
 class TrafficSimulation {
  public:
@@ -97,13 +107,14 @@ class TrafficSimulation {
   bool ChooseTargets(Attempt& attempt);
   CallInput FreshInput(const Attempt& attempt, int64_t data, int64_t n);
   CallInput ViewOf(const Attempt& attempt, Made& made, size_t output, int64_t skip, int64_t n);
+  static bool Unordered(const Made& made, const Attempt& attempt);
   CallInput ChooseInput(Attempt& attempt);
   CallInput ChooseOther(Attempt& attempt);
   void Judge(const Made& made, bool scoped, Attempt& attempt) const;
   void AddLimits(Attempt& attempt) const;
   void Compute(Attempt& attempt) const;
   bool AnyScope(int lane) const;
-  void CheckRefusal(const absl::Status& status, const Verdict& verdict);
+  void CheckRefusal(const absl::Status& status, const Attempt& attempt);
   void CheckPath(Path path);
   void CheckExplanation(const Explanation& explanation,
                         const absl::StatusOr<Lease>& lease,
@@ -130,6 +141,30 @@ class TrafficSimulation {
   void Warm(const TrafficOperation& operation);
   void SetSeed(uint64_t seed);
 
+  // Memory.
+  // Calls cannot use the lane's memory: the session is suspended, or the lane lent.
+  bool Absent(int lane) const {
+    return suspended_ || loans_[static_cast<size_t>(lane)].has_value();
+  }
+  // Whether leases stand in the way of an operation on a lane: any, or those of its node window.
+  Verdict JudgeLeases(int lane, bool window_only) const;
+  // Fails unless the operation ended as it must, or may.
+  void CheckRefused(const char* what, const absl::Status& status, const Verdict& verdict);
+  void PlaceConstant(Buffer& buffer);
+  void Suspend(const TrafficOperation& operation);
+  void Resume();
+  void Lend(const TrafficOperation& operation);
+  void Return(const TrafficOperation& operation);
+  void Scrub(const TrafficOperation& operation);
+  void TellExternal(const TrafficOperation& operation);
+  void Trim();
+  // Whether what is mapped of a window cannot go, because of a lease or a loan.
+  bool Stays(int lane, WindowKind kind) const;
+  // Whether the budget may have no room for `windows` of `lane` and `bytes` more, though all that
+  // can go is gone.
+  bool MayLack(int lane, std::span<const WindowKind> windows, int64_t bytes) const;
+  void CheckMemory();
+
   void Synchronize();
   void Close();
   void CheckStats();
@@ -140,13 +175,21 @@ class TrafficSimulation {
   TrafficHost host_;
   TrafficDevice traffic_;
   std::unique_ptr<Session> session_;
+  const Pool& pool_;  // Of the session. Session::pool() would take back what leases gave up.
   std::vector<Registered> programs_;
   std::array<std::optional<ChainScope>, kTrafficLanes> chains_;
   std::map<int64_t, Made> made_;  // By the id of the call.
+  std::array<std::optional<Loan>, kTrafficLanes> loans_;
+  std::array<CuStream, kTrafficLanes> borrowers_{};  // Of the loans, where they work.
+  bool suspended_ = false;
+  int64_t released_ = 0;  // Bytes of windows that Resume is to map.
+  int64_t external_ = 0;  // What the budget was told of.
+  bool waited_ = false;   // Nothing is in flight: the last operation waited for everything.
   Stance stance_ = Stance::kRecord;
   uint64_t seed_ = 0;
   int64_t offset_ = 0;
   std::optional<int64_t> fault_at_;  // The ledger's count when the fault that is set happens.
+  bool faulted_ = false;             // One has happened at some time.
   const TrafficOperation* now_ = nullptr;
   TrafficReport report_;
 };

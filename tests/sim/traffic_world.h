@@ -5,6 +5,8 @@
 // be read must be equal bit for bit. The model also knows what no call may refuse: a lease that
 // nothing may have written over must be readable, and a call must run unless something in the
 // contract allows it to fail, such as an open scope, a stale input, or a fault that was injected.
+// Memory comes and goes meanwhile: the books must be those of the driver's ledger and keep the
+// budget, and what is refused for want of room must want it with all that is idle gone.
 //
 // Threads: one world at a time in a process.
 
@@ -33,6 +35,12 @@ struct TrafficReport {
   int64_t calls_refused = 0;  // As the contract has it.
   int64_t reads_refused = 0;  // Because the outputs were written over.
   int64_t faults = 0;         // Calls that failed because of one.
+  int64_t suspensions = 0;    // And resumptions.
+  int64_t loans = 0;
+  int64_t scrubs = 0;
+  int64_t external_changes = 0;
+  int64_t memory_refused = 0;  // Any of these, as the contract has it.
+  int64_t budget_refused = 0;  // Calls for which there was no room.
 };
 
 // Runs a script.
