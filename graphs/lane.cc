@@ -51,9 +51,26 @@ Lane::~Lane() {
   }
 }
 
+absl::StatusOr<bool> Lane::LastStreamCaptures() const {
+  if (last_stream == nullptr) return false;
+  return IsCapturing(driver, last_stream);
+}
+
+// To record an event there would pull whoever waits for it into the capture, or break it.
+absl::Status Lane::MarkLastStream() const {
+  COPPICE_ASSIGN_OR_RETURN(const bool captures, LastStreamCaptures());
+  if (captures) {
+    return FailedPrecondition(
+        "Session: the stream that lane {} ran on last captures; end its capture before, or use "
+        "another lane",
+        index);
+  }
+  return handoff.Record(last_stream);
+}
+
 absl::Status Lane::SwitchTo(CuStream stream) {
   if (last_stream != nullptr) {
-    COPPICE_RETURN_IF_ERROR(handoff.Record(last_stream));
+    COPPICE_RETURN_IF_ERROR(MarkLastStream());
     COPPICE_RETURN_IF_ERROR(handoff.MakeWait(stream));
     ++stats.stream_switches;
   }
@@ -68,7 +85,7 @@ absl::Status Lane::Join(CuStream stream) {
 
 absl::Status Lane::Wait() const {
   if (last_stream == nullptr) return absl::OkStatus();
-  COPPICE_RETURN_IF_ERROR(handoff.Record(last_stream));
+  COPPICE_RETURN_IF_ERROR(MarkLastStream());
   return handoff.Synchronize();
 }
 
@@ -86,12 +103,14 @@ absl::Status Lane::WaitForStream(CuStream stream) const {
 
 absl::StatusOr<bool> Lane::IsIdle() const {
   if (last_stream == nullptr) return true;
-  COPPICE_RETURN_IF_ERROR(handoff.Record(last_stream));
+  COPPICE_RETURN_IF_ERROR(MarkLastStream());
   return handoff.Complete();
 }
 
 absl::StatusOr<uint64_t> Lane::FindCompletedCall() {
   if (last_stream == nullptr || completed_call == calls) return completed_call;
+  COPPICE_ASSIGN_OR_RETURN(const bool captures, LastStreamCaptures());
+  if (captures) return completed_call;
   if (progress_call == 0) {
     COPPICE_RETURN_IF_ERROR(progress.Record(last_stream));
     progress_call = calls;

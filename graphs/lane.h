@@ -57,6 +57,11 @@ struct Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
+  // Whether the caller captures on the lane's last stream. Then nothing may be recorded there:
+  // Enter, Wait, Drain and IsIdle fail with kFailedPrecondition.
+  absl::StatusOr<bool> LastStreamCaptures() const;
+  absl::Status MarkLastStream() const;  // With `handoff`. Requires: there is a last stream.
+
   // Orders the lane's next work, on `stream`, after its last. No driver call on the same stream.
   absl::Status Enter(CuStream stream) {
     if (stream == last_stream) [[likely]]
@@ -78,7 +83,7 @@ struct Lane {
   // Whether all work in the lane's order has run, that of readers and borrowers included.
   absl::StatusOr<bool> IsIdle() const;
 
-  // The last call known to have run, with all before it. Makes up to two driver calls.
+  // The last call known to have run, with all before it. Makes up to three driver calls.
   absl::StatusOr<uint64_t> FindCompletedCall();
 
   // Makes sure that TakeSlot has one to give, from the ones that were dropped if possible.

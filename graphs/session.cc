@@ -231,7 +231,11 @@ absl::StatusOr<const Binding*> Session::Bind(const Program& program,
                   tensor, *state_->pool));
     binding->tensors.push_back(tensor);
     if (!state_->options.check_addresses) continue;
-    COPPICE_ASSIGN_OR_RETURN(const uint64_t id, AllocationIdOf(state_->driver, tensor.data));
+    // A constant is the session's own, and gets other memory when the session resumes.
+    uint64_t id = 0;
+    if (!state_->pool->HoldsConstants(tensor.data)) {
+      COPPICE_ASSIGN_OR_RETURN(id, AllocationIdOf(state_->driver, tensor.data));
+    }
     binding->allocations.push_back(id);
   }
   const std::lock_guard<std::mutex> lock(state_->mutex);

@@ -61,15 +61,13 @@ absl::StatusOr<Lease> Session::State::Include(Request& request, Lane& lane) {
   const Call& call = request.call;
   COPPICE_RETURN_IF_ERROR(lane.CheckPresent("Session::Include"));
   COPPICE_RETURN_IF_ERROR(CheckIncludable(call, *pool));
-  CuCaptureStatus capturing = CuCaptureStatus::kNone;
-  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::StreamIsCapturing>(call.stream, &capturing));
+  COPPICE_ASSIGN_OR_RETURN(const bool captures, IsCapturing(driver, call.stream));
   const Bucket* bucket = FindBucket(request, lane);
-  if (capturing == CuCaptureStatus::kNone || bucket == nullptr || bucket->warmups == 0) {
+  if (!captures || bucket == nullptr || bucket->warmups == 0) {
     return FailedPrecondition(
         "Session::Include: program '{}' {}", call.program->spec.name,
-        capturing == CuCaptureStatus::kNone
-            ? "on a stream that does not capture; use Run"
-            : "was never warmed up in this bucket; run it, or call Warm, before the capture");
+        !captures ? "on a stream that does not capture; use Run"
+                  : "was never warmed up in this bucket; run it, or call Warm, before the capture");
   }
   InputLayout sizes = internal::LayOutInputs(*call.program, call.binding, request.statics, {},
                                              request.shape.padded, {});

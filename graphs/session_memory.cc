@@ -51,6 +51,9 @@ absl::Status RefuseLeases(const Lane& lane, const char* where) {
 
 absl::Status Session::State::FreeIdle(Lane& lane, bool nodes) const {
   if (!lane.CheckPresent("").ok()) return absl::OkStatus();
+  // Waiting would break the capture.
+  COPPICE_ASSIGN_OR_RETURN(const bool captures, lane.LastStreamCaptures());
+  if (captures) return absl::OkStatus();
   COPPICE_RETURN_IF_ERROR(lane.Drain());
   COPPICE_RETURN_IF_ERROR(pool->TrimEager(lane.index).status());
   return nodes ? lane.UnmapAbove(0) : absl::OkStatus();
@@ -366,10 +369,9 @@ absl::Status Session::Scrub(CuStream stream, int lane) {
   Lane& scrubbed = *state.lanes[static_cast<size_t>(lane)];
   const std::lock_guard<std::mutex> lock(scrubbed.mutex);
   COPPICE_RETURN_IF_ERROR(scrubbed.CheckPresent("Session::Scrub"));
-  CuCaptureStatus capturing = CuCaptureStatus::kNone;
-  COPPICE_RETURN_IF_ERROR(
-      state.Remember(state.driver.Call<&DriverTable::StreamIsCapturing>(stream, &capturing)));
-  if (capturing != CuCaptureStatus::kNone)
+  const absl::StatusOr<bool> captures = IsCapturing(state.driver, stream);
+  COPPICE_RETURN_IF_ERROR(state.Remember(captures.status()));
+  if (*captures)
     return FailedPrecondition("Session::Scrub: the stream captures; end its capture before");
   scrubbed.Sweep();
   COPPICE_RETURN_IF_ERROR(RefuseLeases(scrubbed, "Session::Scrub"));

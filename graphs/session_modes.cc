@@ -101,6 +101,7 @@ absl::Status Session::State::CheckAddresses(const Call& call) const {
   const ProgramSpec& spec = call.program->spec;
   if (call.binding != nullptr) {
     for (size_t i = 0; i < call.binding->tensors.size(); ++i) {
+      if (pool->HoldsConstants(call.binding->tensors[i].data)) continue;
       const absl::StatusOr<uint64_t> id = AllocationIdOf(driver, call.binding->tensors[i].data);
       if (id.ok() && *id == call.binding->allocations[i]) continue;
       if (!id.ok() && id.status().code() != absl::StatusCode::kNotFound) return id.status();

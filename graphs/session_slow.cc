@@ -313,6 +313,12 @@ absl::StatusOr<bool> Session::State::MapAgain(Lane& lane, const Node& node) {
 absl::StatusOr<Lease> Session::State::RunUnusual(Request& request, Lane& lane, Node* node) {
   const Program& program = *request.call.program;
   COPPICE_RETURN_IF_ERROR(lane.CheckPresent("Session::Run"));
+  COPPICE_ASSIGN_OR_RETURN(const bool captures, IsCapturing(driver, request.call.stream));
+  if (captures) {
+    return FailedPrecondition(
+        "Session::Run: the stream of a call of program '{}' captures; use Include",
+        program.spec.name);
+  }
   if (node == nullptr && DemoteMoved(request, lane)) {
     request.statics = request.call.binding->version.load(std::memory_order_acquire);
     node = FindNode(request, lane);

@@ -152,6 +152,12 @@ absl::StatusOr<uint64_t> AllocationIdOf(const Driver& driver, DeviceAddress addr
                    address);
 }
 
+absl::StatusOr<bool> IsCapturing(const Driver& driver, CuStream stream) {
+  CuCaptureStatus status = CuCaptureStatus::kNone;
+  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::StreamIsCapturing>(stream, &status));
+  return status != CuCaptureStatus::kNone;
+}
+
 RelaxedCaptureScope::RelaxedCaptureScope(const Driver& driver) : driver_(driver) {
   CuCaptureMode mode = CuCaptureMode::kRelaxed;
   const CuResult result = driver_.table().ThreadExchangeStreamCaptureMode(&mode);

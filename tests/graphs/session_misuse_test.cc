@@ -4,6 +4,8 @@
 #include <new>
 #include <vector>
 
+#include "coppice/runtime/graph.h"
+
 #include "tests/graphs/session_fixture.h"
 
 namespace coppice {
@@ -12,7 +14,7 @@ namespace {
 class MisuseTest : public SessionFixture {
  protected:
   // A call of affine on a tensor of `n` elements that are all one float.
-  absl::Status RunRepeated(const Affine& affine, int64_t n) {
+  absl::Status RunRepeated(const Affine& affine, int64_t n, CuStream stream = nullptr) {
     Tensor x = Tensor::Dense(one_.address(), DType::kFloat32, {&n, 1});
     x.strides[0] = 0;
     const int64_t scalar = std::bit_cast<int64_t>(2.0);
@@ -21,7 +23,7 @@ class MisuseTest : public SessionFixture {
                .binding = affine.binding,
                .inputs = {&x, 1},
                .scalars = {&scalar, 1},
-               .stream = device_.stream()})
+               .stream = stream != nullptr ? stream : device_.stream()})
         .status();
   }
 
@@ -153,6 +155,60 @@ TEST_F(MisuseTest, BackgroundRecordingThatRunsOutOfHostMemoryIsTriedAgain) {
     ExpectRun(affine, 4, Path::kEager);
     affine.session->WaitForRecordings();
   }
+  ExpectRun(affine, 4, Path::kReplay);
+}
+
+// While the test captures on the stream that the lane ran on last, what a session may not record
+// there is refused, and the capture ends as if nobody had asked.
+class CallersCaptureTest : public MisuseTest {
+ protected:
+  // Runs `during` within a capture on the lane's last stream, which has to stay valid.
+  template <typename During>
+  void InCapture(During during) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture,
+                                 Capture::Begin(device_.driver(), device_.stream()));
+    during();
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Graph graph, capture.End());
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Graph::Topology topology, graph.GetTopology());
+    EXPECT_TRUE(topology.nodes.empty());
+  }
+
+  const Stream other_ = *Stream::Create(device_.driver());
+};
+
+TEST_F(CallersCaptureTest, ACallThatWouldNotReplayIsRefused) {
+  const Affine affine = MakeAffine();
+  ExpectRun(affine, 4, Path::kWarmUp);
+  for (const int64_t n : {4, 100}) {  // A recording, and the warm-up of another bucket.
+    InCapture([&] {
+      EXPECT_THAT(RunRepeated(affine, n), StatusIs(absl::StatusCode::kFailedPrecondition));
+    });
+  }
+  EXPECT_EQ(Executions(), 1);
+  ExpectRun(affine, 4, Path::kRecord);
+}
+
+TEST_F(CallersCaptureTest, ACallOnAnotherStreamIsRefusedWhileTheLastOneCaptures) {
+  const Affine affine = MakeAffine();
+  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, Path::kRecord);
+  InCapture([&] {
+    EXPECT_THAT(RunRepeated(affine, 4, other_.handle()),
+                StatusIs(absl::StatusCode::kFailedPrecondition));
+  });
+  EXPECT_OK(RunRepeated(affine, 4, other_.handle()));
+}
+
+TEST_F(CallersCaptureTest, NothingWaitsForAStreamThatCaptures) {
+  const Affine affine = MakeAffine();
+  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, Path::kRecord);
+  Session& session = *affine.session;
+  InCapture([&] {
+    for (const absl::Status& status : {session.Suspend({}), session.Lend().status(),
+                                       session.Evict(nullptr).status(), session.Trim()})
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition));
+  });
   ExpectRun(affine, 4, Path::kReplay);
 }
 

@@ -262,6 +262,20 @@ TEST(AllocationIdFailureTest, OtherErrorsAreTheDriversOwn) {
   EXPECT_EQ(CuResultOf(AllocationIdOf(driver, 0).status()), CuResult::kIllegalAddress);
 }
 
+TEST_F(StreamTest, CapturesFromTheBeginOfACaptureToItsEndEvenIfItWasInvalidated) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Stream stream, Stream::Create(driver_));
+  EXPECT_EQ(*IsCapturing(driver_, stream.handle()), false);
+  ASSERT_OK(
+      driver_.Call<&DriverTable::StreamBeginCapture>(stream.handle(), CuCaptureMode::kThreadLocal));
+  EXPECT_EQ(*IsCapturing(driver_, stream.handle()), true);
+  EXPECT_FALSE(stream.Synchronize().ok());
+  EXPECT_EQ(*IsCapturing(driver_, stream.handle()), true);
+  CuGraph graph = nullptr;
+  EXPECT_EQ(driver_.table().StreamEndCapture(stream.handle(), &graph),
+            CuResult::kStreamCaptureInvalidated);
+  EXPECT_EQ(*IsCapturing(driver_, stream.handle()), false);
+}
+
 TEST_F(RelaxedCaptureScopeTest, RestoresTheModeOfTheThread) {
   CuCaptureMode mode = CuCaptureMode::kThreadLocal;
   ASSERT_OK(driver_.Call<&DriverTable::ThreadExchangeStreamCaptureMode>(&mode));

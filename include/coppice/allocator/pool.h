@@ -123,6 +123,12 @@ class Pool {
                             : address - start_ < size_;
   }
 
+  // True if `address` lies in the window of constants, whose memory may be another after Resume.
+  bool HoldsConstants(DeviceAddress address) const {
+    return address >= start_ + size_ &&
+           address - start_ - size_ < static_cast<DeviceAddress>(arena_->window_bytes());
+  }
+
   // The window that holds `address`; nullopt outside the lanes.
   struct Place {
     int lane = 0;

@@ -24,12 +24,18 @@
 //   f(y1)       around y1                y2 behind it
 //   f(y2)       around y2 (y1 dropped)   y3 at 0, and f(y3) is the graph of f(y1) again
 //
-// An input in the session's memory that nobody leases, or that was written over, is an error.
+// An input in the session's memory that nobody leases, or that was written over, is an error. So is
+// an output of another lane, unless a ReadScope on the call's stream is open on it.
 //
 // Threads: any method from any thread. Calls on one lane run one after another; calls on different
 // lanes at the same time, then also of one callable. The calling thread must have the session's
 // context current. A stream given to a lane must live until the lane's next call, or its session's
 // end. A recording in the background holds no lock that a call waits for.
+//
+// Captures. A session never records an event on a stream that captures, which would change that
+// capture: while the stream that a lane ran on last captures, a call on another stream and whatever
+// waits for the lane's work fail with kFailedPrecondition, and leave the capture as it was. No
+// other thread may begin a capture on such a stream during a call of the session.
 //
 // After a sticky device error, Run, Warm and Trim return that error for ever.
 //
@@ -108,9 +114,9 @@ struct SessionOptions {
                                        // over the limit. >= 0.
   OnLimit on_limit = OnLimit::kEager;
   // Bytes that the session may hold at once: its windows, its graphs (an estimate) and what the
-  // application reports; 0: no budget. What is idle is unmapped first, and mapped again when it is
-  // needed; a recording that still lacks room does what `on_budget` says. A program that does not
-  // fit even without graphs fails with kResourceExhausted.
+  // application reports; 0: no budget. Eager and node windows that are idle are unmapped first, and
+  // mapped again when they are needed; a recording that still lacks room does what `on_budget`
+  // says. A program that does not fit even without graphs fails with kResourceExhausted.
   int64_t budget_bytes = 0;
   OnLimit on_budget = OnLimit::kEvict;  // kEvict drops graphs of any program, idle lanes' too.
   Stance stance = Stance::kRecord;
@@ -279,7 +285,8 @@ class Session {
   static absl::StatusOr<std::unique_ptr<Session>> Create(const Context& context,
                                                          const SessionOptions& options);
   // Waits for recordings and for the work in flight, then releases everything. Leases that are left
-  // are empty from then on. Requires: no call is running, no scope is left (checked).
+  // are empty from then on. Requires: no call is running; no scope is left (checked); no stream
+  // that a lane ran on last captures.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -316,9 +323,13 @@ class Session {
   //         kOutOfRange          over the largest bucket, and the symbol says error;
   //         kFailedPrecondition  it would write over outputs that a ReadScope holds; an input that
   //                              is stale; an unbound binding; under Stance::kStrict, no replay;
-  //                              the session is suspended, or the lane lent;
-  //         kResourceExhausted   not even the eager path fits; no room to copy out; or the graph
-  //                              limit or the budget, under OnLimit::kError;
+  //                              the session is suspended, or the lane lent; the stream captures
+  //                              (a replay finds out by its launch, which breaks the capture:
+  //                              kAborted);
+  //         kResourceExhausted   not even the eager path fits: the program may have run in part; no
+  //                              room to copy out; under Stance::kStrict, none for the memory of
+  //                              the graph; or the graph limit or the budget, under
+  //                              OnLimit::kError;
   // the callable's own error, if it fails outside a capture; after a sticky device error, that
   // error for ever.
   absl::StatusOr<Lease> Run(const Call& call);
@@ -332,7 +343,8 @@ class Session {
   //         otherwise as Run, or kAborted if the capture is invalid.
   absl::StatusOr<Lease> Include(const Call& call);
 
-  // What Run would do with `call`. Changes nothing and runs nothing. Allocates.
+  // What Run would do with `call`, as far as that does not depend on whether a budget has room.
+  // Changes nothing and runs nothing. Allocates.
   Explanation Explain(const Call& call) const;
 
   // Opens a chain on a lane. Errors: kInvalidArgument no such lane; kFailedPrecondition the lane
@@ -354,7 +366,9 @@ class Session {
   //
   // Errors: kInvalidArgument    an extent that is no bucket, scalars that do not fit;
   //         kFailedPrecondition the program mutates static inputs and there is no scratch; the
-  //                             stance forbids recording; or a bucket could not be recorded.
+  //                             stance forbids recording; a bucket could not be recorded; the
+  //                             session is suspended, or the lane lent;
+  //         kResourceExhausted  no room for a bucket, or for its graph.
   absl::Status Warm(const Program& program,
                     const Binding* binding,
                     std::span<const std::vector<int64_t>> buckets,
@@ -383,7 +397,8 @@ class Session {
   // Places a constant of these sizes in the session's memory, for as long as the session lives, and
   // fills it from `source`, which is kept for Suspend. Programs may bind it as a static input.
   // Waits for the device. Errors: kInvalidArgument  sizes that are negative, too many or without
-  // bytes, or no source; kResourceExhausted; the source's; the driver's.
+  // bytes, or no source; kFailedPrecondition while suspended; kResourceExhausted; the source's; the
+  // driver's.
   absl::StatusOr<Tensor> AddConstant(DType dtype,
                                      std::span<const int64_t> sizes,
                                      ConstantSource source);
@@ -405,7 +420,8 @@ class Session {
   absl::Status Suspend(const SuspendOptions& options);
   // Maps the memory again, at the same addresses, and fills what Suspend saved or dropped; then
   // every graph replays as before. Waits for the device. Errors: kFailedPrecondition if not
-  // suspended; kResourceExhausted without room, the sources' or the driver's: still suspended then.
+  // suspended; kResourceExhausted without room, for which no graph goes; the sources' or the
+  // driver's: still suspended then.
   absl::Status Resume();
 
   // Lends the mapped memory of a lane's node window while nothing of the lane is in flight and

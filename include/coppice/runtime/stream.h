@@ -134,6 +134,10 @@ class DeviceMemory {
 // allocates. Runs in a RelaxedCaptureScope.
 absl::StatusOr<uint64_t> AllocationIdOf(const Driver& driver, DeviceAddress address);
 
+// Whether `stream` captures, if only into a capture that was invalidated. Cost: one driver call,
+// which a capture allows.
+absl::StatusOr<bool> IsCapturing(const Driver& driver, CuStream stream);
+
 // Puts the calling thread into relaxed capture mode while it lives, so that a call which capture
 // forbids cannot invalidate a capture of the embedding application.
 class RelaxedCaptureScope {
