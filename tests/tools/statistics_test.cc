@@ -26,5 +26,10 @@ TEST(StatisticsTest, QuantilesInterpolateBetweenTheNearestTwo) {
   EXPECT_EQ(Quantile(values, 1), 50);
 }
 
+TEST(StatisticsTest, SpreadIsBetweenTheFirstAndTheLastTenth) {
+  EXPECT_EQ(FormatSpread({0, 10}, 1), "1.0..9.0");
+  EXPECT_EQ(FormatSpread({2.5}, 2), "2.50..2.50");
+}
+
 }  // namespace
 }  // namespace coppice

@@ -228,17 +228,15 @@ void PrintTable(const std::vector<DecodeCase>& cases, std::FILE* out) {
   const auto median = [](const std::vector<double>& us) {
     return fmt::format("{:.1f}", Median(us));
   };
-  const auto spread = [](const std::vector<double>& us) {
-    return fmt::format("{:.1f}..{:.1f}", Quantile(us, 0.1), Quantile(us, 0.9));
-  };
   for (const DecodeCase& measured : cases) {
     for (const WaySamples& way : measured.samples) {
       const bool last = &way == &measured.samples.back();
       const double ratio = Median(measured.samples.front().device_us) / Median(way.device_us);
       table.Add({last ? "" : fmt::format("{}", measured.batch), way.name,
                  last ? fmt::format("{}", measured.nodes) : "", median(way.host_us),
-                 spread(way.host_us), median(way.device_us), spread(way.device_us),
-                 last ? fmt::format("{:.2f}", ratio) : "", last ? measured.choice() : ""});
+                 FormatSpread(way.host_us, 1), median(way.device_us),
+                 FormatSpread(way.device_us, 1), last ? fmt::format("{:.2f}", ratio) : "",
+                 last ? measured.choice() : ""});
     }
   }
   Print(out, "{}", table.Format());

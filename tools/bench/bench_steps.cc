@@ -274,10 +274,6 @@ nlohmann::ordered_json ToJson(const StepsCase& measured) {
           {"ways", ways}};
 }
 
-std::string Spread(const std::vector<double>& values, const char* unit = "") {
-  return fmt::format("{:.2f}..{:.2f}{}", Quantile(values, 0.1), Quantile(values, 0.9), unit);
-}
-
 void PrintCase(const StepsCase& measured, std::FILE* out) {
   Print(out, "\n{} kernels, {} calls per sample\n", measured.kernels, measured.calls_per_sample);
   TextTable table("lrrrrrrrr", {"way", "nodes", "launches", "host us", "p10..p90", "of eager",
@@ -294,9 +290,10 @@ void PrintCase(const StepsCase& measured, std::FILE* out) {
     };
     const double host_us = Median(way.host_us);
     const double device_us = Median(way.device_us);
-    table.Add({way.name, count(0), count(1), fmt::format("{:.2f}", host_us), Spread(way.host_us),
-               share(host_us, &WaySamples::host_us), fmt::format("{:.2f}", device_us),
-               Spread(way.device_us), share(device_us, &WaySamples::device_us)});
+    table.Add({way.name, count(0), count(1), fmt::format("{:.2f}", host_us),
+               FormatSpread(way.host_us, 2), share(host_us, &WaySamples::host_us),
+               fmt::format("{:.2f}", device_us), FormatSpread(way.device_us, 2),
+               share(device_us, &WaySamples::device_us)});
   }
   Print(out, "{}", table.Format());
   for (const auto& [bare, whole] : kOverheads) {

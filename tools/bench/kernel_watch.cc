@@ -9,11 +9,10 @@
 #include "coppice/base/status.h"
 
 #include "tools/bench/bench_params.h"
+#include "tools/bench/increment_chain.h"
 #include "tools/support/stopwatch.h"
 
 namespace coppice {
-
-extern const KernelImage bench_image;  // bench.cu.
 
 RoundTimes::RoundTimes(size_t kept_max) : kept_max_(kept_max) {
   COPPICE_CHECK(kept_max >= 2, "room for fewer than two rounds");

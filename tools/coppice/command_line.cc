@@ -86,11 +86,7 @@ constexpr const char* kSoakNotes =
     "Examples:\n"
     "  coppice soak                                 a million replays on CUDA, 20000 on the host\n"
     "  coppice soak --replays 50000000 --seed 7     for an afternoon\n"
-    "  coppice soak --buckets 8 --records 100000    mostly evictions\n"
-    "\n"
-    "Exit codes: 0 success; 1 a call was wrong, or did not replay although its graph was there,\n"
-    "or memory grew, or the emulator found accesses that nothing orders; 2 a wrong option; 3 the\n"
-    "device or its driver failed; 4 the output cannot be written.";
+    "  coppice soak --buckets 8 --records 100000    mostly evictions\n";
 
 constexpr int64_t kCountMax = 10'000'000;
 
@@ -175,7 +171,7 @@ void AddRun(CLI::App& app, RunOptions& options) {
 
 void AddSoak(CLI::App& app, SoakOptions& options) {
   constexpr int64_t kCallsMax = 1'000'000'000'000;
-  app.footer(kSoakNotes);
+  app.footer(std::string(kSoakNotes) + "\n" + kExitCodes);
   AddCount(app, "--replays", options.replays, kCallsMax,
            "Calls that replay, default 1000000 on CUDA and 20000 on the host");
   AddCount(app, "--records", options.records, kCallsMax,

@@ -20,11 +20,10 @@ namespace coppice {
 
 // The exit codes of a tool, for its help.
 inline constexpr const char* kExitCodes =
-    "Exit codes: 0 success; 1 from `coppice run`: a replayed step differs from its reference, or\n"
-    "the emulator found accesses that nothing orders; 1 from `coppice plan`: a plan is higher "
-    "than\n"
-    "--capacity; 2 a wrong option or input file; 3 the device or its driver failed; 4 the output\n"
-    "cannot be written.";
+    "Exit codes: 0 success; 1 what was checked is wrong: a step that differs from its reference,\n"
+    "accesses that nothing orders, a plan above --capacity, memory that grows; 2 a wrong option "
+    "or\n"
+    "input file; 3 the device or its driver failed; 4 the output cannot be written.";
 
 // Adds an option whose text `parse` turns into `target`; its error is the option's.
 template <typename Value, typename Target>

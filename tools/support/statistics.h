@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <utility>
 #include <vector>
+
+#include "fmt/format.h"
 
 namespace coppice {
 
@@ -28,6 +31,12 @@ double Quantile(std::vector<Value> values, double probability) {
 template <typename Value>
 double Median(std::vector<Value> values) {
   return Quantile(std::move(values), 0.5);
+}
+
+// "10.25..11.50": what 80 % of `values` lie between, with so many decimals.
+inline std::string FormatSpread(const std::vector<double>& values, int decimals) {
+  return fmt::format("{:.{}f}..{:.{}f}", Quantile(values, 0.1), decimals, Quantile(values, 0.9),
+                     decimals);
 }
 
 }  // namespace coppice
