@@ -15,7 +15,8 @@ function(configure_project name low_link high_link)
     "coppice_module(top INTERFACE LAYER 2 HEADERS x.h)\n"
     "coppice_module(low INTERFACE LAYER 1 HEADERS x.h LINK ${low_link})\n"
     "coppice_module(high INTERFACE LAYER 2 HEADERS x.h LINK ${high_link})\n")
-  execute_process(COMMAND "${CMAKE_COMMAND}" -S "${project}" -B "${project}/build"
+  execute_process(
+    COMMAND "${CMAKE_COMMAND}" -G "${GENERATOR}" -S "${project}" -B "${project}/build"
     RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
   string(REGEX REPLACE "[ \n]+" " " output "${output}")
   set(result "${result}" PARENT_SCOPE)
