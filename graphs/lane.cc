@@ -56,20 +56,23 @@ absl::StatusOr<bool> Lane::LastStreamCaptures() const {
   return IsCapturing(driver, last_stream);
 }
 
-// To record an event there would pull whoever waits for it into the capture, or break it.
+absl::Status Lane::RefuseCapture(CuStream stream) const {
+  COPPICE_ASSIGN_OR_RETURN(const bool captures, IsCapturing(driver, stream));
+  if (!captures) return absl::OkStatus();
+  return FailedPrecondition(
+      "Session: a stream that lane {} is used on captures; end its capture before, use another "
+      "lane, or take the program into the capture by Include",
+      index);
+}
+
 absl::Status Lane::MarkLastStream() const {
-  COPPICE_ASSIGN_OR_RETURN(const bool captures, LastStreamCaptures());
-  if (captures) {
-    return FailedPrecondition(
-        "Session: the stream that lane {} ran on last captures; end its capture before, or use "
-        "another lane",
-        index);
-  }
+  COPPICE_RETURN_IF_ERROR(RefuseCapture(last_stream));
   return handoff.Record(last_stream);
 }
 
 absl::Status Lane::SwitchTo(CuStream stream) {
   if (last_stream != nullptr) {
+    COPPICE_RETURN_IF_ERROR(RefuseCapture(stream));
     COPPICE_RETURN_IF_ERROR(MarkLastStream());
     COPPICE_RETURN_IF_ERROR(handoff.MakeWait(stream));
     ++stats.stream_switches;
@@ -79,7 +82,10 @@ absl::Status Lane::SwitchTo(CuStream stream) {
 }
 
 absl::Status Lane::Join(CuStream stream) {
-  if (handoff.Record(stream).ok() && handoff.MakeWait(last_stream).ok()) return absl::OkStatus();
+  COPPICE_RETURN_IF_ERROR(RefuseCapture(stream));
+  if (RefuseCapture(last_stream).ok() && handoff.Record(stream).ok() &&
+      handoff.MakeWait(last_stream).ok())
+    return absl::OkStatus();
   return WaitForStream(stream);
 }
 

@@ -57,8 +57,9 @@ struct Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Whether the caller captures on the lane's last stream. Then nothing may be recorded there:
-  // Enter, Wait, Drain and IsIdle fail with kFailedPrecondition.
+  // An event recorded on a stream that the caller captures on pulls whoever waits for it into that
+  // capture; to wait on one breaks it. What would do so fails with kFailedPrecondition instead.
+  absl::Status RefuseCapture(CuStream stream) const;
   absl::StatusOr<bool> LastStreamCaptures() const;
   absl::Status MarkLastStream() const;  // With `handoff`. Requires: there is a last stream.
 
@@ -71,7 +72,7 @@ struct Lane {
   absl::Status SwitchTo(CuStream stream);
 
   // Orders the last stream's later work after that of `stream` so far: on the device, or by waiting
-  // on the host if the driver refuses that.
+  // on the host if the last stream captures or the driver refuses that.
   absl::Status Join(CuStream stream);
 
   // Waits on the host for the lane's last work; Drain also notes that it has run; for everything

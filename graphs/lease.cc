@@ -78,7 +78,8 @@ absl::StatusOr<ReadScope> Lease::Read(CuStream stream) const {
         slot_->overwriter->spec.name);
   }
   if (stream != lane.last_stream && slot_->kind != Slot::Kind::kIncluded) {
-    COPPICE_RETURN_IF_ERROR(lane.handoff.Record(lane.last_stream));
+    COPPICE_RETURN_IF_ERROR(lane.RefuseCapture(stream));
+    COPPICE_RETURN_IF_ERROR(lane.MarkLastStream());
     COPPICE_RETURN_IF_ERROR(lane.handoff.MakeWait(stream));
   }
   ++slot_->open_scopes;

@@ -86,6 +86,7 @@ absl::StatusOr<Lease> Session::State::RunTimed(const Request& request, Lane& lan
                                                         : Replay(request, lane, node);
   };
   if (!run.timed) return way();
+  COPPICE_RETURN_IF_ERROR(lane.RefuseCapture(request.call.stream));
   COPPICE_ASSIGN_OR_RETURN(internal::GateTimer::Pair pair, lane.timer.Take(driver));
   COPPICE_RETURN_IF_ERROR(lane.Enter(request.call.stream));
   COPPICE_RETURN_IF_ERROR(pair.start.Record(request.call.stream));

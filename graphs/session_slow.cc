@@ -105,6 +105,7 @@ absl::StatusOr<Lease> Session::State::RunWithoutGraph(const Request& request,
                                                       Lane& lane,
                                                       const Decision& decision) {
   const Call& call = request.call;
+  COPPICE_RETURN_IF_ERROR(lane.RefuseCapture(call.stream));
   const bool warming = decision.path == Path::kWarmUp;
   const auto& extents = warming || decision.at_bucket ? request.shape.padded : request.shape.real;
   InputLayout layout = internal::LayOutInputs(
@@ -210,6 +211,7 @@ absl::StatusOr<Lease> Session::State::RecordAndReplay(Request& request,
                                                       Lane& lane,
                                                       const Decision& decision) {
   const Call& call = request.call;
+  COPPICE_RETURN_IF_ERROR(lane.RefuseCapture(call.stream));
   Bucket& bucket = *FindBucket(request, lane);
   COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Node> node,
                            MakeNode(request, lane, bucket, decision.reason));
@@ -313,12 +315,6 @@ absl::StatusOr<bool> Session::State::MapAgain(Lane& lane, const Node& node) {
 absl::StatusOr<Lease> Session::State::RunUnusual(Request& request, Lane& lane, Node* node) {
   const Program& program = *request.call.program;
   COPPICE_RETURN_IF_ERROR(lane.CheckPresent("Session::Run"));
-  COPPICE_ASSIGN_OR_RETURN(const bool captures, IsCapturing(driver, request.call.stream));
-  if (captures) {
-    return FailedPrecondition(
-        "Session::Run: the stream of a call of program '{}' captures; use Include",
-        program.spec.name);
-  }
   if (node == nullptr && DemoteMoved(request, lane)) {
     request.statics = request.call.binding->version.load(std::memory_order_acquire);
     node = FindNode(request, lane);

@@ -2,6 +2,7 @@
 // Method: one mistake per test on affine; a right call afterwards shows that the session goes on.
 
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "coppice/runtime/graph.h"
@@ -197,6 +198,40 @@ TEST_F(CallersCaptureTest, ACallOnAnotherStreamIsRefusedWhileTheLastOneCaptures)
                 StatusIs(absl::StatusCode::kFailedPrecondition));
   });
   EXPECT_OK(RunRepeated(affine, 4, other_.handle()));
+}
+
+TEST_F(CallersCaptureTest, OutputsAreReadOnOtherStreamsOnlyWhileNeitherCaptures) {
+  const Affine affine = MakeAffine();
+  ExpectRun(affine, 4, Path::kWarmUp);
+  COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 4));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Stream reader, Stream::Create(device_.driver()));
+  InCapture([&] {
+    EXPECT_THAT(lease.Read(reader.handle()), StatusIs(absl::StatusCode::kFailedPrecondition));
+  });
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(device_.driver(), reader.handle()));
+  EXPECT_THAT(lease.Read(reader.handle()), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(lease.Release(reader.handle()), StatusIs(absl::StatusCode::kFailedPrecondition));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph graph, capture.End());
+  EXPECT_TRUE(graph.GetTopology()->nodes.empty());
+}
+
+TEST_F(CallersCaptureTest, AScopeThatEndsLeavesTheCaptureAsItWas) {
+  const Affine affine = MakeAffine();
+  ExpectRun(affine, 4, Path::kWarmUp);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
+  std::optional<ReadScope> scope = *lease.Read(other_.handle());
+  InCapture([&] { scope.reset(); });
+  ExpectRun(affine, 4, Path::kReplay);
+}
+
+TEST_F(CallersCaptureTest, ALoanReturnsOnAStreamThatDoesNotCapture) {
+  const Affine affine = MakeAffine();
+  ExpectRun(affine, 4, Path::kWarmUp);
+  COPPICE_ASSERT_OK_AND_ASSIGN(Loan loan, affine.session->Lend());
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(device_.driver(), other_.handle()));
+  EXPECT_THAT(loan.Return(other_.handle()), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_OK(capture.End());
+  ExpectRun(affine, 4, Path::kRecord);
 }
 
 TEST_F(CallersCaptureTest, NothingWaitsForAStreamThatCaptures) {

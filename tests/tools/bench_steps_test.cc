@@ -35,7 +35,8 @@ TEST(BenchStepsTest, JsonHasACasePerStepAndEverySampleOfEveryWay) {
   const nlohmann::json json =
       JsonOf(RunSteps({"--kernels", "3,1,2500", "--samples", "4", "--json"}));
   EXPECT_EQ(json["section"], "steps");
-  EXPECT_EQ(json["device"], "coppice emulator");
+  EXPECT_EQ(json["device"], "host");
+  EXPECT_EQ(json["device_name"], "coppice emulator");
   std::vector<int64_t> kernels;
   for (const nlohmann::json& one : json["cases"]) {
     kernels.push_back(one["kernels"]);

@@ -20,6 +20,7 @@ namespace coppice {
 namespace {
 
 using testing::ElementsAre;
+using testing::Ge;
 using testing::IsEmpty;
 using testing::SizeIs;
 
@@ -101,7 +102,8 @@ TEST_F(KernelWatchTest, WatchesWorkOnTheSameDevice) {
     return absl::OkStatus();
   });
   ASSERT_OK(times);
-  EXPECT_THAT(times->Values(), SizeIs(times->rounds()));
+  EXPECT_THAT(times->Values(), SizeIs(Ge(1)));
+  EXPECT_GE(times->rounds(), static_cast<int64_t>(times->Values().size()));
   EXPECT_THAT(emulator_->reports(), IsEmpty());
 }
 

@@ -523,6 +523,12 @@ TEST(RecordingOrderTest, CoversEveryBucketOnceInItsOrder) {
   EXPECT_NE(order("random:1"), order("random:2"));
 }
 
+TEST(RunTest, ABudgetThatHoldsNoStepIsAWrongOption) {
+  const CommandOutcome outcome = RunCoppice({"run", "--requests", "2", "--budget", "1MiB"});
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.err, HasSubstr("--budget 1.00 MiB is too small"));
+}
+
 TEST(ReportTest, WarmUpsCountAsEagerAndReplayShareLeavesThemOut) {
   RunReport report;
   report.stats.calls = 100;

@@ -55,7 +55,8 @@ struct BenchStepsOptions {
 };
 
 // `bench steps`: host and device time of a step of many small kernels, launched in every way. A way
-// that fails is left out, with a line that says why; the others go on.
+// that cannot be set up is left out, with a line that says why, and the others go on; one that
+// fails while they are sampled takes the step's others with it.
 ExitCode BenchSteps(const BenchStepsOptions& options, const Console& console);
 
 // The decoder that the benches of a model run.

@@ -93,8 +93,7 @@ absl::Status BenchModel::Build(const Options& options) {
   context_.emplace(std::move(context));
   COPPICE_ASSIGN_OR_RETURN(Stream stream, Stream::Create(driver()));
   stream_.emplace(std::move(stream));
-  const ModelSize automatic =
-      driver().kind() == DriverKind::kCuda ? options.on_device : ModelSize::kTiny;
+  const ModelSize automatic = chosen_.is_cuda() ? options.on_device : ModelSize::kTiny;
   const DecoderConfig config =
       ConfigOf(options.size == ModelSize::kAuto ? automatic : options.size);
   COPPICE_ASSIGN_OR_RETURN(
@@ -128,10 +127,6 @@ absl::Status BenchModel::UploadRows() {
   }
   rows_.emplace(std::move(memory));
   return absl::OkStatus();
-}
-
-const char* BenchModel::kind() const {
-  return driver().kind() == DriverKind::kCuda ? "cuda" : "host";
 }
 
 std::string BenchModel::DeviceName() const {

@@ -63,7 +63,7 @@ class BenchModel {
   const KvCache& cache() const { return *cache_; }
   const DecoderConfig& config() const { return decoder_->config(); }
   const PaddingPolicy& batches() const { return batches_; }
-  const char* kind() const;        // "cuda" or "host".
+  const char* kind() const { return chosen_.kind(); }
   std::string DeviceName() const;  // As the driver calls it, or the kind.
   std::string Title() const;       // Device and model for people, a line each.
   int32_t position() const;        // Of every row in its slot.

@@ -342,8 +342,10 @@ absl::StatusOr<ExitCode> BenchStepsOn(const ChosenDriver& chosen,
     Print(console.err, "coppice bench steps: {}\n", report);
     code = std::max(code, kExitMismatch);
   }
-  const nlohmann::ordered_json json = {
-      {"section", "steps"}, {"device", context.DeviceName()}, {"cases", cases}};
+  const nlohmann::ordered_json json = {{"section", "steps"},
+                                       {"device", chosen.kind()},
+                                       {"device_name", context.DeviceName()},
+                                       {"cases", cases}};
   if (options.json) Print(console.out, "{}\n", json.dump());
   return code;
 }

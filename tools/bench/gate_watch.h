@@ -2,7 +2,8 @@
 //
 // A gate takes one call each way in turns, in an order in which no three calls in a row go the same
 // way, until it has timed enough of both; from then on every call goes the way it chose. So calls
-// of both kinds and then a long row of one kind are a decision, and anything else is none.
+// of both kinds and then a long row of one kind are a decision, and anything else is none; a gate
+// that lost too many of its timings and gave up looks as if it had chosen to replay.
 //
 // Units: microseconds. Threads: one at a time.
 

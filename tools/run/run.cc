@@ -19,6 +19,7 @@
 
 #include "tools/run/batcher.h"
 #include "tools/run/replayer.h"
+#include "tools/support/byte_text.h"
 #include "tools/support/console.h"
 #include "tools/support/progress.h"
 
@@ -268,7 +269,15 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
     Print(console.err, "coppice run: on the host, because {}\n", (*device)->cuda_absence());
   const absl::StatusOr<RunReport> report =
       RunJob(options, console, **device, job, {*prefill, *decode});
-  if (!report.ok()) return Fail(console, report.status(), kExitDevice);
+  if (!report.ok()) {
+    const bool budget =
+        options.budget_bytes > 0 && report.status().code() == absl::StatusCode::kResourceExhausted;
+    if (!budget) return Fail(console, report.status(), kExitDevice);
+    return Fail(console,
+                InvalidArgument("--budget {} is too small for a single step; give more ({})",
+                                FormatBytes(options.budget_bytes), MessageOf(report.status())),
+                kExitUsage);
+  }
   Print(console.out, "{}", options.json ? FormatJson(*report) : FormatTable(*report));
   if (!report->trace_status.ok()) return Fail(console, report->trace_status, kExitOutput);
   const bool in_order = report->mismatches == 0 && report->emulator_reports.empty();

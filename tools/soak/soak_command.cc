@@ -86,7 +86,7 @@ absl::StatusOr<Outcome> Run(SoakOptions& options,
   const auto start = std::chrono::steady_clock::now();
   COPPICE_ASSIGN_OR_RETURN(const Context context, Context::Create(chosen.driver()));
   Outcome outcome;
-  outcome.device = cuda ? "cuda" : "host";
+  outcome.device = chosen.kind();
   outcome.device_name = context.DeviceName();
   Progress bar(console.err, !options.quiet, "soaking");
   COPPICE_ASSIGN_OR_RETURN(

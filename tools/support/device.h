@@ -37,6 +37,8 @@ class ChosenDriver {
   static absl::StatusOr<ChosenDriver> Open(DeviceChoice choice, uint64_t seed);
 
   const Driver& driver() const { return driver_; }
+  bool is_cuda() const { return driver_.kind() == DriverKind::kCuda; }
+  const char* kind() const { return is_cuda() ? "cuda" : "host"; }
 
   // Why CUDA was not taken under kAuto; empty otherwise.
   const std::string& cuda_absence() const { return cuda_absence_; }
@@ -67,8 +69,8 @@ class Device {
   const Context& context() const { return *context_; }
   const Driver& driver() const { return ledger_->driver(); }
   const DriverLedger& ledger() const { return *ledger_; }
-  bool is_cuda() const { return chosen_.driver().kind() == DriverKind::kCuda; }
-  const char* kind() const { return is_cuda() ? "cuda" : "host"; }
+  bool is_cuda() const { return chosen_.is_cuda(); }
+  const char* kind() const { return chosen_.kind(); }
   std::string Name() const;  // As the driver calls it, or the kind.
 
   // As those of ChosenDriver.

@@ -14,8 +14,10 @@ namespace {
 // One line for a command line that CLI11 refuses.
 ExitCode Refuse(std::string message, const CLI::App& app, const Console& console) {
   std::string command = app.get_name();
-  for (const CLI::App* parsed : app.get_subcommands())
+  for (const CLI::App* parsed = &app; !parsed->get_subcommands().empty();) {
+    parsed = parsed->get_subcommands().front();
     command += " " + parsed->get_name();
+  }
   std::replace(message.begin(), message.end(), '\n', ' ');
   Print(console.err, "{}: {}; see {} --help\n", command, message, command);
   return kExitUsage;

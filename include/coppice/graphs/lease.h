@@ -61,12 +61,14 @@ class [[nodiscard]] Lease {
   uint64_t call_number() const;
 
   // Opens a scope for reading on `stream`. Work queued on `stream` afterwards sees the outputs; if
-  // the call ran on another stream, that costs one event record and one wait.
+  // the lane ran on another stream last, that costs four driver calls: whether either captures, one
+  // event record and one wait.
   //
   // Requires: the context is current, and `stream` lives until the scope ends.
   // Errors: kFailedPrecondition  a later call wrote over an output (names the output, the call that
   //                              made it and the call that wrote over it), the lease is empty,
-  //                              its session gone or suspended, or its lane lent;
+  //                              its session gone or suspended, or its lane lent; either stream
+  //                              captures, if they differ;
   //         kInvalidArgument     the legacy stream.
   absl::StatusOr<ReadScope> Read(CuStream stream) const;
 
@@ -78,7 +80,8 @@ class [[nodiscard]] Lease {
   // The same, after the work queued on `stream` so far, which may still read the outputs: the
   // lane's next use waits for it on the device. For raw pointers that were handed on; a scope does
   // it by itself. Requires: the context is current. Errors: as Read for an empty lease, a session
-  // that is gone and the legacy stream; the driver's. The lease is empty in every case.
+  // that is gone, the legacy stream and one that captures; the driver's. The lease is empty in
+  // every case.
   absl::Status Release(CuStream stream);
 
  private:
@@ -91,7 +94,8 @@ class [[nodiscard]] Lease {
 
 // While it lives, the outputs keep their bytes: a call that would write over them is refused with
 // kFailedPrecondition. Ending the scope orders the lane's next use after the work queued on its
-// stream so far. Requires: ends before its lease and its session.
+// stream so far, on the host if the lane's stream captures by then. Requires: ends before its lease
+// and its session, and while its own stream does not capture.
 class [[nodiscard]] ReadScope {
  public:
   ReadScope(ReadScope&& other) noexcept

@@ -316,7 +316,7 @@ class Session {
 
   // Runs the program once and returns a lease of its outputs. On a hit: no heap allocation, no lock
   // but the lane's, and one driver call, or two if anything is staged; one more if outputs or
-  // mutated inputs are copied behind the graph.
+  // mutated inputs are copied behind the graph, four more if the lane ran on another stream last.
   //
   // Errors: kInvalidArgument     the call does not fit the program's spec, or a guard fails: what,
   //                              and where;
@@ -324,8 +324,8 @@ class Session {
   //         kFailedPrecondition  it would write over outputs that a ReadScope holds; an input that
   //                              is stale; an unbound binding; under Stance::kStrict, no replay;
   //                              the session is suspended, or the lane lent; the stream captures
-  //                              (a replay finds out by its launch, which breaks the capture:
-  //                              kAborted);
+  //                              (a replay on the lane's last stream finds out by its launch, which
+  //                              breaks the capture: kAborted);
   //         kResourceExhausted   not even the eager path fits: the program may have run in part; no
   //                              room to copy out; under Stance::kStrict, none for the memory of
   //                              the graph; or the graph limit or the budget, under
