@@ -4,10 +4,12 @@
   compare_torch.py OUT              measures on the GPU and writes compare.json into the folder OUT
   compare_torch.py OUT --dry-run    the same on the emulator and PyTorch's CPU, with few samples
 
-Sections, in order: info, dispatch, record, steps, buckets, decode, kernels, suspend, soak. Of each,
-coppice's side runs first and PyTorch's directly after it, each as a process with a time limit of
-its own. None stops the next. compare.json is replaced after every section, so that a run that is
-killed keeps what was finished; logs.tar.gz, written last, has what the processes said.
+Sections, in order: info; dispatch, record, soak and kernels, which PyTorch has nothing to hold
+against; steps, buckets, decode, suspend, of which coppice's side runs first and PyTorch's directly
+after it. Each is a process with a time limit of its own, and leaves those that follow the time
+that they are expected to take. None stops the next. compare.json is replaced after every section,
+so that a run that is killed keeps what was finished; logs.tar.gz, written last, has what the
+processes said.
 
 The programs are those of --build-dir, else those of prebuilt/, else those of build/gpu. PyTorch is
 that of the Python that runs this.
@@ -69,6 +71,7 @@ class Measure:
     section: str
     side: str
     arguments: List[str]
+    expected_s: float  # Kept for it, whatever those before it take.
     limit_s: float
     dry: List[str] = dataclasses.field(default_factory=list)  # What a dry run adds.
     asks_device: bool = True  # Whether it takes --device.
@@ -77,20 +80,21 @@ class Measure:
 
 FEW = ["--samples", "5"]
 MEASURES = [
-    Measure("dispatch", COPPICE, ["bench", "dispatch", "--json"], 150, asks_device=False),
-    Measure("record", COPPICE, ["bench", "record", "--json"], 40),
-    Measure("steps", COPPICE, ["bench", "steps", "--json"], 60, FEW),
-    Measure("steps", TORCH, ["steps"], 120, FEW),
-    Measure("buckets", COPPICE, ["bench", "buckets", "--json"], 90, ["--beside-ms", "20"]),
-    Measure("buckets", TORCH, ["buckets"], 120, takes=("model", "batches")),
-    Measure("decode", COPPICE, ["bench", "decode", "--json"], 90, FEW),
-    Measure("decode", TORCH, ["decode"], 150, FEW, takes=("model",)),
-    Measure("suspend", COPPICE, ["bench", "suspend", "--json"], 40, ["--rounds", "5"]),
-    Measure("suspend", TORCH, ["recapture"], 60, FEW, takes=("model", "batches")),
-    Measure("soak", COPPICE, ["soak", "--json", "--quiet"], 200),
+    Measure("dispatch", COPPICE, ["bench", "dispatch", "--json"], 65, 120, asks_device=False),
+    Measure("record", COPPICE, ["bench", "record", "--json"], 10, 30),
+    Measure("soak", COPPICE, ["soak", "--json", "--quiet"], 60, 90),
+    Measure("kernels", COPPICE, ["bench", "decode", "--batches", "1", "--only", "eager",
+                                 "--samples", "20", "--json"], 40, 80),
+    Measure("steps", COPPICE, ["bench", "steps", "--json"], 15, 50, FEW),
+    Measure("steps", TORCH, ["steps"], 70, 120, FEW),
+    Measure("buckets", COPPICE, ["bench", "buckets", "--json"], 30, 75, ["--beside-ms", "20"]),
+    Measure("buckets", TORCH, ["buckets"], 45, 100, takes=("model", "batches")),
+    Measure("decode", COPPICE, ["bench", "decode", "--json"], 30, 75, FEW),
+    Measure("decode", TORCH, ["decode"], 75, 130, FEW, takes=("model",)),
+    Measure("suspend", COPPICE, ["bench", "suspend", "--json"], 15, 40, ["--rounds", "5"]),
+    Measure("suspend", TORCH, ["recapture"], 35, 60, FEW, takes=("model", "batches")),
 ]
-SECTIONS = ("info", "dispatch", "record", "steps", "buckets", "decode", "kernels", "suspend",
-            "soak")
+SECTIONS = ("info", *dict.fromkeys(part.section for part in MEASURES))
 
 
 def short_float(text):
@@ -196,6 +200,7 @@ class Comparison:
     work: pathlib.Path
     dry_run: bool
     torch_wanted: bool
+    chosen: List[str]  # The sections to run.
     sections: dict = dataclasses.field(default_factory=dict)
 
     def keep(self, section, side, part):
@@ -253,9 +258,9 @@ class Comparison:
             self.run("info", "smi", [smi, f"--query-gpu={','.join(SMI_FIELDS)}", "--format=csv"],
                      30, read_smi)
         if self.torch_wanted:
-            self.run("info", TORCH, [sys.executable, "-c", TORCH_INFO], 90)
+            self.run("info", TORCH, [sys.executable, "-c", TORCH_INFO], 60)
 
-    def kernels(self):
+    def kernels(self, part: Measure):
         """Asks ncu for the times of the kernels of a decode step."""
         ncu = gpu_check.find_cuda_tool("ncu")
         if self.dry_run or ncu is None:
@@ -263,16 +268,22 @@ class Comparison:
                                                   else "ncu not found"})
         command = [ncu, "--csv", "--metrics", METRIC, "--clock-control", "none", "--cache-control",
                    "none", "--print-units", "base", "--launch-count", str(NCU_LAUNCHES_MAX),
-                   "--log-file", NCU_FILE, self.binaries.find("coppice"), "bench", "decode",
-                   *self.device(COPPICE), "--batches", "1", "--only", "eager", "--samples", "20",
-                   "--json"]
+                   "--log-file", NCU_FILE, self.binaries.find("coppice"), *part.arguments,
+                   *self.device(COPPICE)]
 
         def read(text):
             (case,) = (gpu_check.json_of(text) or {}).get("cases") or [{}]
             return summarize_kernels((self.work / NCU_FILE).read_text(errors="replace"),
                                      case.get("kernels_per_step"))
 
-        return self.run("kernels", COPPICE, command, 90, read)
+        return self.run("kernels", COPPICE, command, self.allowed_s(part), read)
+
+    def allowed_s(self, part: Measure):
+        """Its limit, or less where those after it need the time; never less than is expected."""
+        later = MEASURES[MEASURES.index(part) + 1:]
+        kept_s = sum(each.expected_s for each in later if each.section in self.chosen and
+                     (each.side == COPPICE or self.torch_wanted))
+        return min(part.limit_s, max(part.expected_s, self.budget.left_s() - kept_s))
 
     def device(self, side):
         return ["--device", "cuda" if not self.dry_run else "host" if side == COPPICE else "cpu"]
@@ -296,15 +307,14 @@ class Comparison:
         repeated = [word for key in part.takes for word in self.repeated(part.section, key)]
         return self.run(part.section, part.side,
                         [*program, *part.arguments, *device, *repeated,
-                         *(part.dry if self.dry_run else [])], part.limit_s)
+                         *(part.dry if self.dry_run else [])], self.allowed_s(part))
 
     def perform(self, section):
-        special = {"info": self.info, "kernels": self.kernels}
-        if section in special:
-            special[section]()
+        if section == "info":
+            self.info()
         for part in MEASURES:
             if part.section == section:
-                self.measure(part)
+                (self.kernels if section == "kernels" else self.measure)(part)
 
 
 def status_of(part):
@@ -339,7 +349,8 @@ def compare(options, binaries):
     """Runs the sections; returns the exit code."""
     with gpu_check.Budget(options.limit) as budget, \
             tempfile.TemporaryDirectory(prefix="compare_torch.") as work:
-        run = Comparison(binaries, budget, pathlib.Path(work), options.dry_run, options.torch)
+        run = Comparison(binaries, budget, pathlib.Path(work), options.dry_run, options.torch,
+                         options.sections)
         (run.work / "logs").mkdir()
         result = {"mode": "dry-run" if options.dry_run else "cuda",
                   "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),

@@ -184,7 +184,7 @@ cat >"$2" <<'END'
 
     def test_finished_sections_are_on_disk_before_the_next_one_runs(self):
         copy = self.folder / "copy"
-        coppice = f'if [ "$1" = soak ]; then cp {self.out}/compare.json {copy}; fi\n{COPPICE}'
+        coppice = f'if [ "$2" = suspend ]; then cp {self.out}/compare.json {copy}; fi\n{COPPICE}'
         self.compare(self.programs(coppice))
         early = json.loads(copy.read_text())
         self.assertFalse(early["finished"])
@@ -208,7 +208,7 @@ cat >"$2" <<'END'
             self.assertIn("report", result["sections"]["record"]["coppice"])
             self.assertEqual(f"interrupted by {number.name}",
                              result["sections"]["steps"]["coppice"]["failed"])
-            self.assertIn("not run", result["sections"]["soak"]["coppice"]["failed"])
+            self.assertIn("not run", result["sections"]["suspend"]["coppice"]["failed"])
             self.assertTrue((self.out / compare_torch.LOGS).is_file())
 
     def test_blocked_program_ends_with_the_limit_and_what_it_printed_is_kept(self):
@@ -220,6 +220,33 @@ cat >"$2" <<'END'
         self.assertEqual({"half": 1}, sections["steps"]["coppice"]["report"])
         self.assertEqual(list(compare_torch.SECTIONS), list(sections))
         self.assertLess(time.monotonic() - start, 30, "the script blocks for ever")
+
+    def test_expected_times_fit_into_the_limit_and_none_is_above_its_own(self):
+        expected_s = sum(part.expected_s for part in compare_torch.MEASURES)
+        self.assertLessEqual(expected_s + 30, compare_torch.LIMIT_S, "info needs some too")
+        for part in compare_torch.MEASURES:
+            self.assertLess(part.expected_s, part.limit_s, part)
+
+    def test_process_leaves_those_after_it_their_time(self):
+        part, *later = compare_torch.MEASURES
+        later_s = sum(each.expected_s for each in later)
+        for left_s, chosen, torch, allowed_s in (
+                (later_s + 100, compare_torch.SECTIONS, True, 100),
+                (later_s + 1000, compare_torch.SECTIONS, True, part.limit_s),
+                (later_s, compare_torch.SECTIONS, True, part.expected_s),
+                (100, [part.section], True, 100),
+                (later_s, compare_torch.SECTIONS, False, part.limit_s)):
+            budget = unittest.mock.Mock()
+            budget.left_s.return_value = left_s
+            run = compare_torch.Comparison(None, budget, self.folder, False, torch, chosen)
+            self.assertEqual(allowed_s, run.allowed_s(part), (left_s, chosen, torch))
+
+    def test_what_has_no_other_side_comes_before_the_sides_that_are_compared(self):
+        sides = [part.side for part in compare_torch.MEASURES]
+        alone = sides.index("torch") - 1
+        self.assertEqual(["dispatch", "record", "soak", "kernels"],
+                         [part.section for part in compare_torch.MEASURES[:alone]])
+        self.assertEqual(["coppice", "torch"] * ((len(sides) - alone) // 2), sides[alone:])
 
     def test_vanished_out_ends_with_1_and_says_so(self):
         coppice = f'if [ "$1" = soak ]; then rm -r {self.out}; fi\n{COPPICE}'
