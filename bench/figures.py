@@ -262,11 +262,16 @@ STALL_LINES = {"idle_us": (":", "nothing recorded"), "beside_us": ("-", "beside 
                "control_us": ("--", "beside host work")}
 
 
-def tail(values):
-    """The share of values that are at least so large, at evenly spaced points of a log axis."""
+def tail(values, rounds):
+    """The share of rounds that take at least so long, at evenly spaced points of a log axis.
+
+    `values` are as many of the ranked rounds, evenly spaced, as were kept.
+    """
     ranked, last = sorted(values, reverse=True), TAIL_POINTS - 1
     counts = sorted({round(len(ranked) ** (i / last)) for i in range(TAIL_POINTS)})
-    return [ranked[count - 1] for count in counts], [count / len(ranked) for count in counts]
+    step = (rounds - 1) / max(len(ranked) - 1, 1)
+    return ([ranked[count - 1] for count in counts],
+            [(1 + (count - 1) * step) / rounds for count in counts])
 
 
 def stall(measured):
@@ -275,9 +280,10 @@ def stall(measured):
         found = measured.report("buckets", side).get("stall") or {}
         for key, (line, name) in STALL_LINES.items():
             if found.get(key):
-                axes.plot(*tail(found[key]), color=SIDE_COLOURS[side], linestyle=line,
+                rounds = (found.get("rounds") or {}).get(key.removesuffix("_us"), len(found[key]))
+                axes.plot(*tail(found[key], rounds), color=SIDE_COLOURS[side], linestyle=line,
                           label=f"{SIDE_NAMES[side]}, {name}")
-                axes.plot([max(found[key])], [1 / len(found[key])], color=SIDE_COLOURS[side],
+                axes.plot([max(found[key])], [1 / rounds], color=SIDE_COLOURS[side],
                           marker="o" if side == COPPICE else "s", markersize=4)
     if not axes.lines:
         plt.close(figure)
@@ -352,7 +358,8 @@ def bars_figure(measured):
     figure, axes = plt.subplots(figsize=(10.5, 1.4 + 0.36 * len(found)))
     looks = {MET: (BLUE, "o"), MISSED: (RED, "X"), UNKNOWN: (GREY, "|")}
     for at, bar in enumerate(found):
-        share = 1 if bar.value is None else min(max(bar.share, 0.01), 100)  # Else off the axis.
+        # Beyond these it is off the axis.
+        share = 1 if bar.verdict == UNKNOWN else min(max(bar.share, 0.01), 100)
         colour, marker = looks[bar.verdict]
         axes.plot([1, share], [at, at], color=colour, linewidth=2.2)
         axes.plot([share], [at], color=colour, marker=marker, markersize=8)

@@ -60,7 +60,11 @@ class Case:
     size: int
     ways: dict = dataclasses.field(default_factory=dict)   # (side, name) -> way.
     nodes: dict = dataclasses.field(default_factory=dict)  # (side, name) -> nodes of its graph.
+    copied: dict = dataclasses.field(default_factory=dict)  # (side, name) -> inputs it copies.
+    calls: dict = dataclasses.field(default_factory=dict)   # Side -> calls of a sample.
     gate: str = ""
+    gate_failed: str = ""      # Why there is no choice of the gate.
+    tokens_equal: bool = True  # Whether every way of coppice computes the same.
 
     def samples(self, side, name, quantity):
         """Its `host_us` or `gpu_us`; empty if it is missing or was skipped."""
@@ -110,7 +114,12 @@ class Measured:
                 case.ways.update({(side, way["name"]): way for way in found.get("ways", [])})
                 case.nodes.update({(side, name): count
                                    for name, count in (found.get("nodes") or {}).items()})
+                case.copied.update({(side, name): count for name, count in
+                                    (found.get("copied_inputs") or {}).items()})
+                case.calls[side] = found.get("calls")
                 case.gate = found.get("gate") or case.gate
+                case.gate_failed = found.get("gate_failed") or case.gate_failed
+                case.tokens_equal = case.tokens_equal and found.get("tokens_equal", True)
         return [cases[size] for size in sorted(cases)]
 
     def steps(self):

@@ -71,7 +71,7 @@ def ways_table(cases, label, title, quantity):
         peer = case.samples(TORCH, REDUCE_OVERHEAD, quantity)
         for (side, name), way in case.ways.items():
             values, eager = (case.samples(side, each, quantity) for each in (name, EAGER))
-            row = [f"{case.size:,}", SIDE_NAMES[side], f"`{name}`"]
+            row = [f"{case.size:,}", SIDE_NAMES[side], f"`{name}`", number(case.calls.get(side))]
             if not values:
                 rows.append([*row, f"skipped: {way.get('skipped', 'no samples')}"] +
                             [NO_VALUE] * 4)
@@ -81,10 +81,11 @@ def ways_table(cases, label, title, quantity):
                          p_cell(values, peer)])
     samples = max((len(way.get(quantity) or []) for case in cases for way in case.ways.values()),
                   default=0)
-    return Table(title, [label, "side", "way", "median, us", "p10..p90", "/ eager", "p, eager",
-                         "p, reduce_overhead"], rows,
-                 [f"{samples} samples per way at most; / eager and p compare with eager of the "
-                  "same side, the last column with PyTorch's reduce_overhead (Welch's t-test)."],
+    return Table(title, [label, "side", "way", "calls", "median, us", "p10..p90", "/ eager",
+                         "p, eager", "p, reduce_overhead"], rows,
+                 [f"{samples} samples per way at most, of `calls` each; / eager and p compare "
+                  "with eager of the same side, the last column with PyTorch's reduce_overhead "
+                  "(Welch's t-test)."],
                  timed=True) if rows else None
 
 
@@ -219,8 +220,10 @@ def stall(measured):
     rows = []
     for side in SIDES:
         found = measured.report("buckets", side).get("stall") or {}
-        rows += [[SIDE_NAMES[side], what, f"{len(found[key]):,}", number(median(found[key])),
-                  number(quantile(found[key], 0.99)), number(max(found[key]))]
+        rounds = found.get("rounds") or {}
+        rows += [[SIDE_NAMES[side], what, number(rounds.get(key.removesuffix("_us"))),
+                  number(median(found[key])), number(quantile(found[key], 0.99)),
+                  number(max(found[key]))]
                  for key, what in STALLS.items() if found.get(key)]
     return Table("Rounds of a kernel stream on another thread",
                  ["side", "while", "rounds", "median, us", "p99, us", "longest, us"], rows,
@@ -310,7 +313,8 @@ def sides_table(measured):
             for pair in pairs(measured)]
     return Table("Both sides: where coppice takes less, and where MORE",
                  ["what", "unit", "coppice", "PyTorch", "coppice / PyTorch", "p", "coppice takes"],
-                 rows, [f"Even: the medians differ, but by chance (p >= {CHANCE:g})."],
+                 rows, [f"Even: the medians differ, but by chance (p >= {CHANCE:g}), or the means "
+                        "say the contrary."],
                  timed=True) if rows else None
 
 

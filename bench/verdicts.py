@@ -6,10 +6,11 @@ what an emulator says is none of their business.
 
 import dataclasses
 import math
+import statistics
 from typing import Optional
 
-from measured import (COPPICE, MIB, REDUCE_OVERHEAD, TORCH, exec_bytes_per_node, median, pool_bytes,
-                      quantile, welch)
+from measured import (COPPICE, MIB, REDUCE_OVERHEAD, TORCH, Case, exec_bytes_per_node, median,
+                      pool_bytes, quantile, welch)
 
 MET, MISSED, UNKNOWN = "met", "missed", "not measured"
 LESS, EVEN, MORE = "less", "even", "MORE"
@@ -23,6 +24,13 @@ EAGER_RATIO = 2
 GATE_RATIO = 1.03
 SOAK_REPLAYS, SOAK_RECORDS = 1_000_000, 10_000
 
+# What a bar about every case is held against; one that is missing leaves it open.
+DISPATCHES = ("all_static", "two_staged", "siblings_1000", "static_200")
+KERNELS = (10, 100, 300, 1000)
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+POOLS = tuple((order, outputs) for order in ("asc", "desc", "random:1")
+              for outputs in ("dropped", "held"))
+
 
 @dataclasses.dataclass
 class Bar:
@@ -34,9 +42,13 @@ class Bar:
     unit: str = ""
     at_least: bool = False
     note: str = ""          # Which case is the worst, or why there is no value.
+    needs_gpu: bool = True
+    wrong: bool = False     # Whether what was measured computes wrong results: missed at any speed.
 
     @property
     def verdict(self):
+        if self.wrong:
+            return MISSED
         if self.value is None:
             return UNKNOWN
         held = self.value >= self.limit if self.at_least else self.value <= self.limit
@@ -45,17 +57,33 @@ class Bar:
     @property
     def share(self):
         """How much of the limit is used up: at most 1 if the bar is met."""
+        if self.wrong:
+            return math.inf
         over, under = (self.limit, self.value) if self.at_least else (self.value, self.limit)
         return over / under if under else float(over > 0) * math.inf if over else 0.0
 
 
-def worst(what, limit, values, unit="", at_least=False, none="the section is missing"):
-    """A bar for the worst of `values`, a dict from what a case is called to its value."""
-    if not values:
+def worst(what, limit, values, unit="", at_least=False, none="the section is missing", of=1,
+          lacking=()):
+    """A bar for the worst of `values`, a dict from what a case is called to its value.
+
+    It takes `of` cases; those that are `lacking`, each with the reason, leave it without a value.
+    """
+    if lacking and len(lacking) < of:
+        none = f"{of - len(lacking)} of {of}; lacking: {', '.join(lacking)}"
+    if not values or lacking:
         return Bar(what, limit, None, unit, at_least, none)
     name = (min if at_least else max)(values, key=values.get)
     return Bar(what, limit, values[name], unit, at_least,
-               f"worst of {len(values)}: {name}" if len(values) > 1 else name)
+               f"{of} of {of}, worst: {name}" if of > 1 else name)
+
+
+def with_wrong(bar, wrong):
+    """The bar, missed if there are `wrong` results, each in words."""
+    if not wrong:
+        return bar
+    note = f"wrong results: {', '.join(wrong)}" + (f"; {bar.note}" if bar.note else "")
+    return dataclasses.replace(bar, wrong=True, note=note)
 
 
 def overhead_pairs(case):
@@ -80,37 +108,63 @@ def beyond_launch(case, ours, theirs):
     return median(our_times), min(median(their_times), over_bare)
 
 
-def in_place_peer(case):
-    """PyTorch's way that reads its input where it lies, as `run` does; else the one that copies."""
+def like_ways(case):
+    """A way of each side that does the same: both read the input in place, or both copy it."""
     static = f"{REDUCE_OVERHEAD}_static"
-    return static if case.samples(TORCH, static, "host_us") else REDUCE_OVERHEAD
+    in_place = case.samples(TORCH, static, "host_us") and case.copied.get((TORCH, static)) == 0
+    return ("run", static) if in_place else ("run_staged", REDUCE_OVERHEAD)
 
 
-def host_ratios(measured):
-    """Ratios by case at equal node counts, and the cases whose counts differ."""
-    ratios, unequal = {}, []
-    for case in measured.steps():
-        peer = in_place_peer(case)
-        times = beyond_launch(case, "run", peer)
-        if times is None:
-            continue
-        ours, theirs = case.nodes.get((COPPICE, "run")), case.nodes.get((TORCH, peer))
-        if ours is None or ours != theirs:
-            unequal.append(f"{case.size} kernels: {ours} and {theirs} nodes")
-        else:
-            # Below a nanosecond, what is left is the clock's.
-            ratios[f"{case.size} kernels, {peer}"] = times[1] / max(times[0], 1e-3)
-    return ratios, unequal
+def dispatch_overheads(measured):
+    """Nanoseconds that Session::Run adds on a driver that returns at once, by case."""
+    return {case["name"]: case["overhead_ns_p50"]
+            for case in measured.report("dispatch").get("cases", [])}
+
+
+def host_ratio_of(case, floor_us):
+    """The name and the ratio of a case; or why it has none, and None.
+
+    A difference of two noisy medians may be nothing or less; coppice's own work, measured by itself
+    in the same run, is the least that it counts for.
+    """
+    ways = like_ways(case)
+    times = beyond_launch(case, *ways)
+    if times is None:
+        return f"{case.size} kernels (a way has no samples)", None
+    counts = [case.nodes.get(key) for key in zip((COPPICE, TORCH), ways)]
+    if counts[0] is None or counts[0] != counts[1]:
+        return f"{case.size} kernels ({counts[0]} and {counts[1]} nodes)", None
+    ours = max(times[0], floor_us)
+    if ours <= 0:
+        return (f"{case.size} kernels ({ways[0]} takes no longer than its launch, and dispatch, "
+                "the least it counts for, is missing)"), None
+    return f"{case.size} kernels, {ways[1]} / {ways[0]}", times[1] / ours
 
 
 def host_ratio_bar(measured):
-    ratios, unequal = host_ratios(measured)
-    bar = worst("host time beyond the launch, reduce_overhead / Session::Run, equal node counts",
-                HOST_RATIO, ratios, "x", at_least=True,
-                none="no case has equal node counts" if unequal else "a side is missing")
-    if unequal:
-        bar.note += f"; left out, as node counts differ: {', '.join(unequal)}"
-    return bar
+    floor_us = dispatch_overheads(measured).get(DISPATCHES[0], 0) / 1000
+    cases = {case.size: case for case in measured.steps()}
+    found = [host_ratio_of(cases.get(size) or Case(size), floor_us) for size in KERNELS]
+    return worst("host time beyond the launch, reduce_overhead / Session::Run, equal node counts",
+                 HOST_RATIO, {name: ratio for name, ratio in found if ratio is not None}, "x",
+                 at_least=True, none=found[0][0], of=len(KERNELS),
+                 lacking=[why for why, ratio in found if ratio is None])
+
+
+def overhead_bars(measured):
+    dispatch = dispatch_overheads(measured)
+    cases = {case.size: overhead_pairs(case) for case in measured.steps()}
+    wanted = [(name, size) for size in KERNELS for name in ("run", "run_staged")]
+    on_device = {f"{name}, {size} kernels": 1000 * median(cases[size][name])
+                 for name, size in wanted if name in cases.get(size, {})}
+    what = "Session::Run beyond its bare driver calls, host"
+    return [dataclasses.replace(
+        worst(f"{what}, on a driver that returns at once", OVERHEAD_NS, dispatch, "ns",
+              of=len(DISPATCHES), lacking=[name for name in DISPATCHES if name not in dispatch]),
+        needs_gpu=False),
+            worst(f"{what}, on the device", OVERHEAD_NS, on_device, "ns", of=len(wanted),
+                  lacking=[f"{name}, {size} kernels" for name, size in wanted
+                           if f"{name}, {size} kernels" not in on_device])]
 
 
 def pool_ratios(measured, side):
@@ -130,8 +184,19 @@ def pool_ratios(measured, side):
 
 
 def pool_bar(measured):
-    bar = worst("pool for all buckets / largest bucket alone, mapped bytes", POOL_RATIO,
-                pool_ratios(measured, COPPICE), "x")
+    """Outputs that are held have bytes of their own; their cases are to be there, and right."""
+    cases = {(case["order"], case["outputs"]): case for case in measured.pools(COPPICE)}
+    lacking = [f"{order}, {outputs}" for order, outputs in POOLS
+               if not cases.get((order, outputs), {}).get("height_bytes")]
+    if not (measured.largest(COPPICE) or {}).get("height_bytes"):
+        lacking = [f"{order}, {outputs}" for order, outputs in POOLS]
+    bar = worst("pool for all buckets / largest bucket alone, mapped bytes and height of the plans",
+                POOL_RATIO, pool_ratios(measured, COPPICE), "x", of=len(POOLS), lacking=lacking)
+    bar = dataclasses.replace(bar, needs_gpu=False)
+    largest = measured.largest(COPPICE)
+    bar = with_wrong(bar, [f"{case['mismatches']} in {case['order']}, {case['outputs']}"
+                           for case in [*cases.values(), *([largest] if largest else [])]
+                           if case.get("mismatches")])
     theirs = pool_ratios(measured, TORCH)
     if bar.value is not None and theirs:
         bar.note += "; PyTorch's " + ", ".join(f"{order} {ratio:.2f}"
@@ -139,40 +204,56 @@ def pool_bar(measured):
     return bar
 
 
-def first_step(measured):
-    """Eager and replayed microseconds of a decode step at batch 1, if both are there."""
-    for case in measured.decode():
-        if case.size == 1:
-            times = [case.samples(COPPICE, name, "gpu_us") for name in ("eager", "replay")]
-            return [median(each) for each in times] if all(times) else None
-    return None
+def decode_times(case):
+    """Median microseconds on the device of a decode step's ways, if both are there."""
+    times = {name: case.samples(COPPICE, name, "gpu_us") for name in ("eager", "replay")}
+    return {name: median(values) for name, values in times.items()} if all(times.values()) else {}
 
 
-def gate_ratios(measured):
-    """What the gate's choice takes over the faster way; while undecided, the slower way counts."""
-    ratios = {}
-    for case in measured.decode():
-        times = {name: median(case.samples(COPPICE, name, "gpu_us"))
-                 for name in ("eager", "replay") if case.samples(COPPICE, name, "gpu_us")}
-        if len(times) == 2 and case.gate:
-            chosen = times.get(case.gate, max(times.values()))
-            ratios[f"batch {case.size}, {case.gate}"] = chosen / min(times.values())
-    return ratios
+def gate_ratio_of(case):
+    """A name and what the gate's choice takes over the faster way; or why it has none, and None.
+
+    While the gate is undecided, the slower way counts.
+    """
+    times = decode_times(case)
+    if not times:
+        return f"batch {case.size} (a way has no samples)", None
+    if case.gate_failed or not case.gate:
+        return f"batch {case.size} (gate: {case.gate_failed or 'no choice'})", None
+    chosen = times.get(case.gate, max(times.values()))
+    return f"batch {case.size}, {case.gate}", chosen / min(times.values())
+
+
+def kernel_sum(measured):
+    """Microseconds of a decode step's kernels and "", or None and why they are not known."""
+    report = measured.report("kernels")
+    if not report.get("sum_us"):
+        return None, "the sum of kernel times is missing"
+    if report["kernels"] != report.get("launched"):
+        return None, (f"ncu saw {report['kernels']} kernels per step, and by its own count a step "
+                      f"launches {report.get('launched')}")
+    return median(report["sum_us"]), ""
 
 
 def decode_bars(measured):
-    times = first_step(measured)
-    kernel_sums = measured.report("kernels").get("sum_us")
-    missing = "the sum of kernel times is missing" if times else "decode at batch 1 is missing"
+    cases = {case.size: case for case in measured.decode()}
+    first = cases.get(1) or Case(1)
+    times, (sum_us, why) = decode_times(first), kernel_sum(measured)
+    missing = "decode at batch 1 is missing"
+    gates = [gate_ratio_of(cases.get(size) or Case(size)) for size in BATCHES]
+    differ = [f"batch {size}" for size, case in cases.items() if not case.tokens_equal]
+    in_first = [] if first.tokens_equal else ["batch 1"]
     return [
-        worst("decode, batch 1: replay / sum of its kernel times", KERNEL_RATIO,
-              {"batch 1": times[1] / median(kernel_sums)} if times and kernel_sums else {}, "x",
-              none=missing),
-        worst("decode, batch 1: eager / replay", EAGER_RATIO,
-              {"batch 1": times[0] / times[1]} if times else {}, "x", at_least=True,
-              none="decode at batch 1 is missing"),
-        worst("decode: the gate's choice / the faster way, every batch size", GATE_RATIO,
-              gate_ratios(measured), "x")]
+        with_wrong(worst("decode, batch 1: replay / sum of its kernel times", KERNEL_RATIO,
+                         {"batch 1": times["replay"] / sum_us} if times and sum_us else {}, "x",
+                         none=why if times else missing), in_first),
+        with_wrong(worst("decode, batch 1: eager / replay", EAGER_RATIO,
+                         {"batch 1": times["eager"] / times["replay"]} if times else {}, "x",
+                         at_least=True, none=missing), in_first),
+        with_wrong(worst("decode: the gate's choice / the faster way, every batch size", GATE_RATIO,
+                         {name: ratio for name, ratio in gates if ratio is not None}, "x",
+                         none=gates[0][0], of=len(BATCHES),
+                         lacking=[reason for reason, ratio in gates if ratio is None]), differ)]
 
 
 def soak_bars(measured):
@@ -190,21 +271,11 @@ def soak_bars(measured):
 
 
 def bars(measured):
-    """Every bar, met or not."""
-    dispatch = {case["name"]: case["overhead_ns_p50"]
-                for case in measured.report("dispatch").get("cases", [])}
-    on_device = {f"{name}, {case.size} kernels": 1000 * median(values)
-                 for case in measured.steps() for name, values in overhead_pairs(case).items()}
-    what = "Session::Run beyond its bare driver calls, host"
-    found = [worst(f"{what}, on a driver that returns at once", OVERHEAD_NS, dispatch, "ns"),
-             worst(f"{what}, on the device", OVERHEAD_NS, on_device, "ns"),
-             host_ratio_bar(measured), pool_bar(measured), *decode_bars(measured),
-             *soak_bars(measured)]
-    if not measured.on_gpu:
-        holds = {found[0].what, found[3].what}
-        found = [bar if bar.what in holds else dataclasses.replace(
-            bar, value=None, note="needs a GPU") for bar in found]
-    return found
+    """Every bar, met or not. Results that are wrong on an emulator are wrong on a GPU too."""
+    found = [*overhead_bars(measured), host_ratio_bar(measured), pool_bar(measured),
+             *decode_bars(measured), *soak_bars(measured)]
+    return [bar if measured.on_gpu or bar.wrong or not bar.needs_gpu else
+            dataclasses.replace(bar, value=None, note="needs a GPU") for bar in found]
 
 
 @dataclasses.dataclass
@@ -216,6 +287,7 @@ class Pair:
     theirs: float
     unit: str
     p: Optional[float] = None  # Welch's, where there are samples.
+    agree: bool = True         # Whether medians and means, of which Welch's test is, tell one tale.
 
     @property
     def ratio(self):
@@ -223,7 +295,7 @@ class Pair:
 
     @property
     def verdict(self):
-        if self.ratio == 1 or (self.p is not None and self.p >= CHANCE):
+        if self.ratio == 1 or not self.agree or (self.p is not None and self.p >= CHANCE):
             return EVEN
         return LESS if self.ratio < 1 else MORE
 
@@ -232,7 +304,10 @@ def pair_of(what, ours, theirs, unit, scale=1.0):
     """A pair of the medians of samples; None if a side has none."""
     if not ours or not theirs:
         return None
-    return Pair(what, median(ours) * scale, median(theirs) * scale, unit, welch(ours, theirs))
+    by_median = median(ours) - median(theirs)
+    by_mean = statistics.fmean(ours) - statistics.fmean(theirs)
+    return Pair(what, median(ours) * scale, median(theirs) * scale, unit, welch(ours, theirs),
+                by_median * by_mean > 0)
 
 
 def bucket_pairs(measured):
@@ -250,24 +325,34 @@ def bucket_pairs(measured):
         if all(value is not None and value > 0 for value in per_node):
             yield Pair(f"beyond the pool, per node, {called}", *per_node, "bytes")
         yield pair_of(f"to record a bucket, {called}", ours["record_ms"], other["record_ms"], "ms")
-    stalls = [measured.report("buckets", side).get("stall", {}).get("beside_us") or []
-              for side in (COPPICE, TORCH)]
-    if all(stalls):
+    yield from stall_pairs(measured)
+
+
+def stall_pairs(measured):
+    """A thread of Python waits for the interpreter even where nothing is recorded; so each side's
+    rounds are over those of its own control."""
+    rounds = []
+    for side, control in ((COPPICE, "idle_us"), (TORCH, "control_us")):
+        stall = measured.report("buckets", side).get("stall") or {}
+        rounds += [stall.get("beside_us"), stall.get(control)]
+    if all(rounds):
         for name, share in (("p99", 0.99), ("longest", 1.0)):
-            yield Pair(f"round of a stream beside recording, {name}",
-                       *(quantile(values, share) for values in stalls), "us")
+            ours, our_control, theirs, their_control = (quantile(each, share) for each in rounds)
+            yield Pair(f"round of a stream beside recording / of its control (coppice: idle; "
+                       f"PyTorch: beside other Python), {name}",
+                       ours / our_control, theirs / their_control, "x")
 
 
 def step_pairs(measured):
     for case in measured.steps():
-        ways = (("run", in_place_peer(case)), ("run_staged", REDUCE_OVERHEAD),
-                ("run", "cuda_graph"))
+        ways = list(dict.fromkeys((like_ways(case), ("run_staged", REDUCE_OVERHEAD),
+                                   ("run", "cuda_graph"))))
         for name, quantity in (("host", "host_us"), ("GPU", "gpu_us")):
             for ours, theirs in ways:
                 yield pair_of(f"{case.size:,} kernels, {name}: {ours} against {theirs}",
                               case.samples(COPPICE, ours, quantity),
                               case.samples(TORCH, theirs, quantity), "us")
-        for ours, theirs in ways[:2]:
+        for ours, theirs in ways[:-1]:
             times = beyond_launch(case, ours, theirs)
             if times and min(times) > 0:
                 yield Pair(f"{case.size:,} kernels, host beyond the launch: {ours} against "

@@ -55,7 +55,12 @@ def steps(draw, side):
             start, per_kernel = STEP_GPU[side]
             ways.append(draw.way(name, host, max(host, start + per_kernel * kernels)))
         nodes = {way["name"]: kernels for way in ways if way["name"] != "eager"}
-        cases.append({"kernels": kernels, "nodes": nodes, "ways": ways})
+        case = {"kernels": kernels, "calls": 10 if kernels <= 100 else 1000 // kernels,
+                "nodes": nodes, "ways": ways}
+        if side == "torch":
+            case["copied_inputs"] = {"cuda_graph": 0, "reduce_overhead": 1,
+                                     "reduce_overhead_static": 0}
+        cases.append(case)
     return {"section": "steps", "device": "synthetic example", "cases": cases}
 
 
@@ -92,6 +97,8 @@ def buckets(draw, side):
         stall["beside_us"][at * 70] = draw.times(9000 if torch else 900, 1, 0.5)[0]
     if torch:
         stall["control_us"] = draw.times(15, 3000, 0.6)
+    # Of the rounds of a side, only so many of their quantiles are kept.
+    stall["rounds"] = {key.removesuffix("_us"): 20 * len(values) for key, values in stall.items()}
     return {"section": "buckets", "model": MODEL, "batches": BUCKETS, "cases": cases,
             "stall": stall}
 
@@ -105,9 +112,9 @@ def decode(draw, side):
             own = first if name == "eager" else first + grown
             ways.append(draw.way(name, own if name == "eager" else 0.1 * first,
                                  max(own, DECODE[side].get("replay", 70) + grown)))
-        case = {"batch": batch, "nodes": {ways[1]["name"]: 41}, "ways": ways}
+        case = {"batch": batch, "calls": 8, "nodes": {ways[1]["name"]: 41}, "ways": ways}
         if side == "coppice":
-            case["gate"] = "replay"
+            case.update({"gate": "replay", "tokens_equal": True})
         cases.append(case)
     return {"section": "decode", "model": MODEL, "cases": cases}
 
