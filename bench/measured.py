@@ -86,9 +86,13 @@ class Measured:
         self.folder = pathlib.Path(folder)
         data = (self.folder / RESULT).read_bytes()
         self.digest = hashlib.sha256(data).hexdigest()
-        self.result = json.loads(data)
+        try:
+            self.result = json.loads(data)
+        except ValueError as error:
+            raise ValueError(f"{self.folder / RESULT} is no JSON ({error}); fetch it again, or "
+                             "measure again") from error
         if not isinstance(self.result, dict) or "sections" not in self.result:
-            raise ValueError("there are no sections")
+            raise ValueError(f"{self.folder / RESULT} has no sections; measure again")
         self.on_gpu = self.result["mode"] == "cuda"
 
     @property

@@ -82,8 +82,9 @@ absl::Status Lane::SwitchTo(CuStream stream) {
 }
 
 absl::Status Lane::Join(CuStream stream) {
-  COPPICE_RETURN_IF_ERROR(RefuseCapture(stream));
-  if (RefuseCapture(last_stream).ok() && handoff.Record(stream).ok() &&
+  const absl::Status refused = RefuseCapture(stream);
+  if (refused.code() == absl::StatusCode::kFailedPrecondition) return refused;
+  if (refused.ok() && RefuseCapture(last_stream).ok() && handoff.Record(stream).ok() &&
       handoff.MakeWait(last_stream).ok())
     return absl::OkStatus();
   return WaitForStream(stream);

@@ -285,6 +285,10 @@ class Binaries:
         manifest = self.folder / MANIFEST
         self.manifest = read_manifest(manifest) if manifest.is_file() else None
 
+    def commit(self):
+        """What they were built from, if the manifest says it; else what is checked out."""
+        return tree_commit() if self.manifest is None else self.manifest.get("commit")
+
     def find(self, name):
         """The program's path, or None."""
         for folder in FOLDERS:
@@ -462,7 +466,7 @@ def check(out, build_dir, dry_run, limit_s):
                      for step in result["steps"]), None) or {}
         facts = {"mode": "dry-run" if dry_run else "cuda", "device": info.get("device"),
                  "driver": info.get("driver"), "driver_version": info.get("driver_version"),
-                 "built_from": (binaries.manifest or {}).get("commit"),
+                 "built_from": binaries.commit(),
                  "seconds": round(limit_s - (budget.deadline - time.monotonic()), 1)}
         written = True
         try:
@@ -479,6 +483,13 @@ def check(out, build_dir, dry_run, limit_s):
 def needed_libraries(path):
     listed = subprocess.run(["readelf", "--dynamic", str(path)], stdout=subprocess.PIPE, check=True)
     return re.findall(r"\(NEEDED\).*\[(.*)\]", listed.stdout.decode())
+
+
+def tree_commit():
+    """The commit that is checked out, marked if files differ from it; None without git."""
+    described = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"],
+                               check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return described.stdout.decode().strip() or None
 
 
 def prebuild(folder, budget):
@@ -512,10 +523,8 @@ def prebuild(folder, budget):
                               stdout=subprocess.PIPE, check=True)
         if not json.loads(told.stdout)["device_code"]:
             problems.append("nvcc was not found, so the programs hold no code for a GPU")
-    commit = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"],
-                            check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     (folder / MANIFEST).write_text(json.dumps(
-        {"commit": commit.stdout.decode().strip() or None, "gpu_tests": tests}, indent=2) + "\n")
+        {"commit": tree_commit(), "gpu_tests": tests}, indent=2) + "\n")
     size = sum(path.stat().st_size for path in folder.iterdir())
     if size > PREBUILT_BYTES_MAX:
         problems.append(f"{size} bytes are more than {PREBUILT_BYTES_MAX}")

@@ -106,7 +106,11 @@ absl::Status StepRunner::Run(const StepInputs& inputs,
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<Lease> lease = session_->Run(call);
   const auto end = std::chrono::steady_clock::now();
-  COPPICE_RETURN_IF_ERROR(lease.status());
+  if (!lease.ok()) {
+    // The uploads still read the caller's arrays; the first error is the one to tell.
+    (void)stream_.Synchronize().ok();
+    return lease.status();
+  }
 
   result.path = lease->path();
   result.host_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
