@@ -16,7 +16,7 @@ that of the Python that runs this.
 
 A signal (TERM, INT, HUP) ends the running process; what is finished is written as ever.
 
-OUT must not have the results of another run.
+Earlier results in OUT are replaced.
 
 Exit codes: 0 nothing failed, and what was skipped has not; 1 a process failed, a signal stopped the
 run or OUT could not be written; 2 wrong arguments.
@@ -241,8 +241,7 @@ class Comparison:
         if own_reason:  # A side that measured nothing says why; on a GPU that is a failure.
             part[SKIPPED if self.dry_run else FAILED] = own_reason
         if code != 0:
-            said = gpu_check.last_line(errors.read_text(errors="replace") or text)
-            part[FAILED] = ended or f"exit code {code}: {without_paths(said)}"
+            part[FAILED] = ended or f"exit code {code}"
         if FAILED in part:
             part["tail"] = tail_of(errors.read_text(errors="replace")) or tail_of(text)
         return self.keep(section, side, part)
@@ -400,7 +399,7 @@ def find_programs(build_dir: Optional[pathlib.Path]):
 
 
 def parse(arguments):
-    """The options, and the programs that they lead to. OUT is this run's from then on."""
+    """The options, and the programs that they lead to."""
     parser = argparse.ArgumentParser(prog="compare_torch.py", description=__doc__,
                                      allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -426,13 +425,6 @@ def parse(arguments):
         parser.error(f"coppice is not in {folder}; build it, or give --build-dir")
     if problem := gpu_check.why_unfit(options.out, lambda name: name in (RESULT, LOGS)):
         parser.error(f"OUT {options.out}: {problem}")
-    try:  # Results may have cost hours on a machine that is gone, so no run replaces another's.
-        (options.out / RESULT).touch(exist_ok=False)
-    except FileExistsError:
-        parser.error(f"OUT {options.out} has the results of another run; give another folder, or "
-                     f"remove its {RESULT}")
-    except OSError as error:
-        parser.error(f"OUT {options.out}: {error.strerror}")
     return options, binaries
 
 
