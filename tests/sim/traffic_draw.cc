@@ -164,6 +164,8 @@ class Drawing {
         Add(Kind::kSync);
         return;
       case 9: {
+        // A recording in the background may meet the capture that the caller begins for it.
+        if (script_.options.background != 0) return;
         TrafficOperation& include = Add(Kind::kInclude);
         DrawInput(include);
         include.id = -next_id_;  // Of no call.

@@ -35,7 +35,8 @@
 // Captures. A session never records an event on a stream that captures, which would change that
 // capture: while the stream that a lane ran on last captures, a call on another stream and whatever
 // waits for the lane's work fail with kFailedPrecondition, and leave the capture as it was. No
-// other thread may begin a capture on such a stream during a call of the session.
+// other thread may begin a capture on such a stream during a call of the session, nor any thread
+// while a recording is under way in the background: WaitForRecordings before.
 //
 // After a sticky device error, Run, Warm and Trim return that error for ever.
 //
