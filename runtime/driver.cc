@@ -25,8 +25,8 @@ constexpr DriverEntry kEntries[] = {
 static_assert(sizeof(DriverTable) == kDriverEntryCount * sizeof(CuResult(*)()),
               "a table is nothing but its entries, so an offset determines an index");
 
-// Where a status keeps the number of the CuResult that caused it.
-constexpr const char* kResultPayload = "coppice/cu_result";
+// Where a status keeps the number of the CuResult that caused it, and behind a space the entry.
+constexpr const char* kFailurePayload = "coppice/driver_failure";
 
 struct ResultName {
   CuResult result;
@@ -135,7 +135,7 @@ absl::Status Driver::ErrorOf(CuResult result, const char* entry) const {
   const int number = static_cast<int>(result);
   absl::Status status =
       MakeError(CodeOf(result), "{}: {} ({})", entry, name ? name : NameOf(result), number);
-  status.SetPayload(kResultPayload, absl::Cord(std::to_string(number)));
+  status.SetPayload(kFailurePayload, absl::Cord(fmt::format("{} {}", number, entry)));
   return status;
 }
 
@@ -143,10 +143,23 @@ absl::Status Driver::ErrorOf(CuResult result, size_t entry_offset) const {
   return ErrorOf(result, DriverEntryAt(DriverEntryIndex(entry_offset)).symbol);
 }
 
-std::optional<CuResult> CuResultOf(const absl::Status& status) {
-  const absl::optional<absl::Cord> payload = status.GetPayload(kResultPayload);
+std::optional<DriverFailure> DriverFailureOf(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kFailurePayload);
   if (!payload.has_value()) return std::nullopt;
-  return static_cast<CuResult>(std::stoi(std::string(*payload)));
+  const std::string text(*payload);
+  return DriverFailure{.entry = text.substr(text.find(' ') + 1),
+                       .result = static_cast<CuResult>(std::stoi(text))};
+}
+
+std::optional<CuResult> CuResultOf(const absl::Status& status) {
+  const std::optional<DriverFailure> failure = DriverFailureOf(status);
+  return failure ? std::optional(failure->result) : std::nullopt;
+}
+
+absl::Status WithFailureOf(const absl::Status& cause, absl::Status status) {
+  if (const absl::optional<absl::Cord> payload = cause.GetPayload(kFailurePayload))
+    status.SetPayload(kFailurePayload, *payload);
+  return status;
 }
 
 std::string NameOf(CuResult result) {

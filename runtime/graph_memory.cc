@@ -10,11 +10,10 @@
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
+#include "coppice/base/tsv.h"
 #include "coppice/runtime/stream.h"
 
-#include "text_table.h"
-
-// The text of tests/data/graph_memory.documented.tsv; runtime/CMakeLists.txt embeds it.
+// The text of runtime/tables/graph_memory.documented.tsv; runtime/CMakeLists.txt embeds it.
 extern "C" const char coppice_graph_memory_documented[];
 
 namespace coppice {
@@ -48,9 +47,9 @@ std::optional<double> ParseNumber(std::string_view text) {
 
 absl::StatusOr<GraphMemoryModel> GraphMemoryModel::Parse(std::string_view tsv,
                                                          std::string_view name) {
-  COPPICE_ASSIGN_OR_RETURN(const std::vector<TextRow> rows, ParseTextTable(tsv, name, kColumns));
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<TsvRow> rows, ParseTsv(tsv, name, kColumns));
   std::array<std::optional<std::pair<Point, Point>>, kTypeCount> ends;  // Fewest and most nodes.
-  for (const TextRow& row : rows) {
+  for (const TsvRow& row : rows) {
     const std::optional<double> nodes = ParseNumber(row.fields[kNodesColumn]);
     const std::optional<double> bytes = ParseNumber(row.fields[kBytesColumn]);
     if (!nodes || !bytes || *nodes < 1) {

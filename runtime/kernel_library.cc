@@ -12,14 +12,14 @@
 namespace coppice {
 
 absl::StatusOr<KernelLibrary> KernelLibrary::Load(const Driver& driver, const KernelImage& image) {
-  const bool emulated = driver.kind() == DriverKind::kEmulator;
-  const void* const code = emulated ? image.host : image.fatbin;
+  const bool has_gpu = driver.kind() == DriverKind::kCuda;
+  const void* const code = has_gpu ? image.fatbin : image.host;
   if (code == nullptr) {
     return MakeError(absl::StatusCode::kUnavailable,
                      "KernelLibrary::Load: the image has no code for a GPU; build where nvcc is "
                      "found and with COPPICE_DEVICE_CODE=ON");
   }
-  // Both loading and, where the driver loads lazily, the first look-up of a function may allocate.
+  // Both loading and the first look-up of a function may allocate.
   const RelaxedCaptureScope relaxed(driver);
   CuLibrary handle = nullptr;
   int* const no_options = nullptr;

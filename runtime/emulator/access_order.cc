@@ -1,6 +1,6 @@
 // Vector clocks and the history of accesses.
 
-#include "access_order.h"
+#include "runtime/emulator/access_order.h"
 
 #include <algorithm>
 

@@ -10,30 +10,26 @@
 #include <utility>
 #include <vector>
 
-#include "coppice/runtime/emulator.h"
-
-#include "access_order.h"
-#include "emulator_memory.h"
+#include "runtime/emulator/access_order.h"
+#include "runtime/emulator/memory.h"
+#include "runtime/emulator/snapshot.h"
+#include "runtime/emulator/work.h"
 
 namespace coppice::emulator {
 
-struct Snapshot;
-
-// Bytes that a piece of work reads or writes.
-struct TouchedBytes {
-  ByteRange bytes;        // Addresses.
-  const char* name = "";  // Of the kernel, or "memcpy" or "memset".
-  bool writes = false;
-  bool host = false;  // Host memory.
-};
-
 class Checks {
  public:
-  Checks(const Emulator::Strictness& strictness, const Memory* memory)
-      : strictness_(strictness), memory_(*memory) {}
+  struct Options {
+    bool orders_accesses = false;  // Looks for accesses that nothing orders.
+    bool watches_sources = false;  // Looks for host memory that changes under a queued copy.
+    bool watches_loading = false;  // Looks for kernels that are captured before they were launched.
+  };
 
-  bool orders_accesses() const { return strictness_.unordered_access; }
-  bool watches_sources() const { return strictness_.changed_source; }
+  Checks(const Options& options, const Memory* memory) : options_(options), memory_(*memory) {}
+
+  bool orders_accesses() const { return options_.orders_accesses; }
+  bool watches_sources() const { return options_.watches_sources; }
+  bool watches_loading() const { return options_.watches_loading; }
 
   // Looks at the operation of `stream` at `position`, whose predecessors `clock` knows.
   void Submit(uint64_t stream,
@@ -41,8 +37,8 @@ class Checks {
               const VectorClock& clock,
               std::span<const TouchedBytes> touched);
 
-  // Looks at the nodes of a graph among themselves.
-  void Launch(const Snapshot& snapshot);
+  // Looks at the nodes of a graph among themselves, unless that was done and memory is as it was.
+  void Launch(Snapshot& snapshot);
 
   // The host has learnt that everything `clock` knows of is complete.
   void HostWaited(const VectorClock& clock) { host_clock_.Join(clock); }
@@ -65,7 +61,7 @@ class Checks {
   // `address` is where the bytes begin that the later access names.
   void ReportConflict(const Conflict& conflict, const std::string& where, uint64_t address);
 
-  const Emulator::Strictness strictness_;
+  const Options options_;
   const Memory& memory_;
   VectorClock host_clock_;
   AccessHistory history_;

@@ -1,6 +1,6 @@
-// The table of capture_legality.h.
+// Reads the table of what captures forbid.
 
-#include "capture_legality.h"
+#include "runtime/emulator/capture_legality.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "coppice/base/status.h"
-
-#include "text_table.h"
+#include "coppice/base/tsv.h"
 
 extern "C" const char coppice_capture_legality[];
 
@@ -36,7 +35,7 @@ struct Row {
   int invalidates = 0;
 };
 
-absl::StatusOr<Row> ParseRow(const TextRow& text) {
+absl::StatusOr<Row> ParseRow(const TsvRow& text) {
   constexpr std::string_view kModes[] = {"global", "thread_local", "relaxed"};
   constexpr std::string_view kThreads[] = {"other", "same"};
   constexpr std::string_view kCaptures[] = {"active", "invalidated"};
@@ -69,8 +68,8 @@ std::string_view CaptureLegality::BuiltIn() {
 
 absl::StatusOr<CaptureLegality> CaptureLegality::Parse(std::string_view table) {
   CaptureLegality legality;
-  COPPICE_ASSIGN_OR_RETURN(const std::vector<TextRow> rows, ParseTextTable(table, kName, kColumns));
-  for (const TextRow& text : rows) {
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<TsvRow> rows, ParseTsv(table, kName, kColumns));
+  for (const TsvRow& text : rows) {
     if (text.fields[0].ends_with(')')) continue;
     COPPICE_ASSIGN_OR_RETURN(const Row row, ParseRow(text));
     // Any other result has nothing to do with the capture.

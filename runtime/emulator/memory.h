@@ -10,16 +10,18 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <vector>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 
 #include "coppice/base/units.h"
 #include "coppice/runtime/cuda_abi.h"
-#include "coppice/runtime/emulator.h"
+
+#include "runtime/emulator/physical_memory.h"
 
 namespace coppice::emulator {
 
@@ -27,8 +29,22 @@ inline constexpr int64_t kGranularity = 2 * kMiB;
 
 class Memory {
  public:
+  struct Options {
+    int64_t capacity_bytes = 0;
+    bool quarantines = false;  // Never hands out an address twice.
+    bool hides = false;        // Host code reaches device memory only while it is shown.
+  };
+
+  // What exists. Frees by AbandonAllocations do not count.
+  struct Counts {
+    int64_t mapped_bytes = 0;
+    int64_t reserved_bytes = 0;
+    int64_t handles = 0;      // Not released.
+    int64_t allocations = 0;  // Plain ones.
+  };
+
   // Null if the host refuses a memfd.
-  static std::unique_ptr<Memory> Create(const Emulator::Options& options);
+  static std::unique_ptr<Memory> Create(const Options& options);
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
@@ -66,18 +82,12 @@ class Memory {
   // Changes whenever an address gets other physical bytes.
   uint64_t generation() const { return generation_; }
 
-  int64_t capacity_bytes() const { return capacity_bytes_; }
-  int64_t physical_bytes() const { return physical_bytes_; }
-  int64_t mapped_bytes() const { return mapped_bytes_; }
-  int64_t reserved_bytes() const { return reserved_bytes_; }
-  int64_t handle_count() const { return handle_count_; }
-  int64_t allocation_count() const {
-    return static_cast<int64_t>(allocations_.size()) + abandoned_allocations_;
-  }
+  const PhysicalMemory& physical() const { return *physical_; }
+  const Counts& counts() const { return counts_; }
 
  private:
-  // Physical memory of one cuMemCreate; lives until it is released and nowhere mapped.
-  struct Physical {
+  // What one cuMemCreate made; lives until it is released and nowhere mapped.
+  struct Handle {
     int64_t offset = 0;
     int64_t bytes = 0;
     int mapping_count = 0;
@@ -95,43 +105,31 @@ class Memory {
     int64_t page_bytes = 0;
     int64_t offset = 0;
   };
-  struct HostRange {
-    void* start = nullptr;
-    size_t bytes = 0;
-  };
 
-  Memory(int file, const Emulator::Strictness& strictness, int64_t capacity_bytes)
-      : file_(file),
-        quarantines_(strictness.quarantine),
-        shown_(!strictness.host_access),
-        capacity_bytes_(capacity_bytes) {}
+  Memory(const Options& options, std::unique_ptr<PhysicalMemory> physical)
+      : physical_(std::move(physical)), quarantines_(options.quarantines), shown_(!options.hides) {}
 
-  // Takes poisoned physical bytes, or returns -1 beyond the capacity or if the host has no room.
-  int64_t TakePhysical(int64_t bytes);
-  void GivePhysical(int64_t offset, int64_t bytes);
+  // Keeps a range of host addresses without access until the end, or gives it up.
+  void Retire(void* start, int64_t bytes);
   void DropIfUnused(CuMemoryHandle handle);
   bool IsReserved(DeviceAddress address, int64_t bytes) const;
   bool Overlaps(DeviceAddress address, int64_t bytes) const;
 
   int ProtectionOf(CuMemAccessFlags access) const;
 
-  const int file_;
-  const bool quarantines_;  // Never hands out an address twice.
-  bool shown_;              // Host code may reach device memory.
-  const int64_t capacity_bytes_;
+  const std::unique_ptr<PhysicalMemory> physical_;
+  const bool quarantines_;
+  bool shown_;  // Host code may reach device memory.
   uint64_t generation_ = 1;
-  int64_t next_offset_ = 0;
-  int64_t physical_bytes_ = 0;
-  int64_t mapped_bytes_ = 0;
-  int64_t reserved_bytes_ = 0;
-  int64_t handle_count_ = 0;
-  int64_t abandoned_allocations_ = 0;
+  Counts counts_;
 
   std::map<DeviceAddress, View> views_;        // Disjoint; plain allocations and mappings.
   std::map<DeviceAddress, int64_t> reserved_;  // Start to bytes; disjoint.
   std::map<DeviceAddress, Allocation> allocations_;
-  absl::flat_hash_map<CuMemoryHandle, Physical> physical_;
-  std::vector<HostRange> quarantine_;  // Freed addresses: PROT_NONE until the end.
+  absl::flat_hash_map<CuMemoryHandle, Handle> handles_;
+  // Freed addresses, PROT_NONE until the end: start to end, joined where they touch, so that what
+  // comes and goes for ever costs no memory.
+  std::map<uintptr_t, uintptr_t> quarantine_;
 };
 
 template <typename Visit>

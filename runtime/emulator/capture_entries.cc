@@ -1,28 +1,21 @@
-// Captures: how calls on streams become graph nodes, and what a capture forbids.
-//
-// A capture is a graph under construction and the streams that take part in it. Each of those has a
-// tail, the nodes that its next one depends on. An event carries a tail to another stream (fork);
-// waiting for it unites the tails (join).
+// The driver entries that begin, end and look at captures.
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
-#include <span>
+#include <memory>
+#include <utility>
+#include <vector>
 
-#include "emulator_state.h"
+#include "runtime/emulator/capture.h"
+#include "runtime/emulator/entries.h"
+#include "runtime/emulator/graph.h"
+#include "runtime/emulator/state.h"
+#include "runtime/emulator/thread.h"
 
 namespace coppice::emulator {
 namespace {
-
-void SetTail(StreamState& stream, std::vector<CuGraphNode> tail) {
-  stream.tail = std::move(tail);
-  stream.tail_data.assign(stream.tail.size(), {});
-}
-
-// Adds the nodes that the tail has not.
-void Unite(std::vector<CuGraphNode>* tail, std::span<const CuGraphNode> nodes) {
-  for (const CuGraphNode node : nodes)
-    if (std::find(tail->begin(), tail->end(), node) == tail->end()) tail->push_back(node);
-}
 
 bool IsPlain(const CuGraphEdgeData& edge) {
   constexpr CuGraphEdgeData kPlain;
@@ -67,108 +60,6 @@ void Close(State& state, Capture& capture) {
 
 }  // namespace
 
-Capture* State::FindCapture(uint64_t id) const {
-  for (const std::unique_ptr<Capture>& capture : captures)
-    if (capture->id == id) return capture.get();
-  return nullptr;
-}
-
-void Invalidate(State& state, Capture& capture) {
-  if (capture.invalidated) return;
-  capture.invalidated = true;
-  RemoveGraph(state, capture.graph);
-  capture.graph = nullptr;
-  for (const auto& [handle, stream] : state.scheduler.streams())
-    if (stream->capture == &capture) SetTail(*stream, {});
-}
-
-CuResult RefuseCapturing(State& state, const StreamState& stream) {
-  if (stream.capture == nullptr) return CuResult::kSuccess;
-  if (stream.capture->invalidated) return CuResult::kStreamCaptureInvalidated;
-  Invalidate(state, *stream.capture);
-  return CuResult::kStreamCaptureUnsupported;
-}
-
-bool LooksAtHandleFirst(EntryId entry) {
-  return entry == EntryId::kStreamSynchronize || entry == EntryId::kStreamQuery ||
-         entry == EntryId::kEventSynchronize || entry == EntryId::kEventQuery;
-}
-
-CuResult CheckCaptureAllows(State& state, EntryId entry) {
-  const ThreadState& thread = ThisThread();
-  if (state.captures.empty() || thread.mode == CuCaptureMode::kRelaxed) return CuResult::kSuccess;
-  CuResult result = CuResult::kSuccess;
-  for (const std::unique_ptr<Capture>& capture : state.captures) {
-    const bool same = capture->origin_thread == thread.id;
-    if (!same && thread.mode != CuCaptureMode::kGlobal) continue;
-    const CaptureLegality::Verdict& verdict =
-        state.legality.Find(static_cast<int>(entry), capture->mode, same);
-    if (verdict.invalidates) Invalidate(state, *capture);
-    if (verdict.result != CuResult::kSuccess) result = verdict.result;
-  }
-  return result;
-}
-
-CuResult CaptureWork(State& state, StreamState& stream, Work work) {
-  if (stream.capture->invalidated) return CuResult::kStreamCaptureInvalidated;
-  GraphState& graph = *state.graphs.Find(stream.capture->graph);
-  GraphNode node{.work = std::move(work), .dependencies = {}};
-  for (const CuGraphNode dependency : stream.tail)
-    node.dependencies.push_back(state.nodes.Find(dependency)->index);
-  SetTail(stream, {AddNode(state, graph, std::move(node))});
-  return CuResult::kSuccess;
-}
-
-CuResult CaptureRecord(State& /*state*/, const StreamState& stream, EventState& event) {
-  if (stream.capture->invalidated) return CuResult::kStreamCaptureInvalidated;
-  event = {.keeps_time = event.keeps_time,
-           .captured = CapturedMark{stream.capture->id, stream.tail}};
-  return CuResult::kSuccess;
-}
-
-CuResult CaptureWait(State& state, StreamState& stream, const EventState& event) {
-  if (stream.capture != nullptr && stream.capture->invalidated)
-    return CuResult::kStreamCaptureInvalidated;
-  if (!event.captured.has_value()) {
-    Invalidate(state, *stream.capture);
-    return CuResult::kStreamCaptureIsolation;
-  }
-  Capture* const capture = state.FindCapture(event.captured->capture_id);
-  if (capture == nullptr) {
-    if (stream.capture != nullptr) Invalidate(state, *stream.capture);
-    return CuResult::kCapturedEvent;
-  }
-  if (capture->invalidated) return CuResult::kStreamCaptureInvalidated;
-  if (stream.capture != nullptr && stream.capture != capture) {
-    Invalidate(state, *stream.capture);
-    Invalidate(state, *capture);
-    return CuResult::kStreamCaptureMerge;
-  }
-  stream.capture = capture;
-  std::vector<CuGraphNode> tail = stream.tail;
-  Unite(&tail, event.captured->nodes);
-  SetTail(stream, std::move(tail));
-  return CuResult::kSuccess;
-}
-
-EventState* FindEvent(State& state, CuEvent event) {
-  EventState* const found = state.events.Find(event);
-  if (found != nullptr && found->captured.has_value() && !state.strictness.captured_event &&
-      state.FindCapture(found->captured->capture_id) == nullptr)
-    *found = {.keeps_time = found->keeps_time};
-  return found;
-}
-
-CuResult UseCapturedEvent(State& state, const EventState& event) {
-  if (Capture* const capture = state.FindCapture(event.captured->capture_id)) {
-    if (capture->invalidated) return CuResult::kStreamCaptureInvalidated;
-    Invalidate(state, *capture);
-  }
-  return CuResult::kCapturedEvent;
-}
-
-// Driver entries.
-
 CuResult StreamBeginCapture(CuStream stream, CuCaptureMode mode) {
   constexpr uintptr_t kLegacyHandleMax = 2;
   if (reinterpret_cast<uintptr_t>(stream) <= kLegacyHandleMax)
@@ -202,7 +93,7 @@ CuResult StreamEndCapture(CuStream stream, CuGraph* graph) {
   if (capture->mode != CuCaptureMode::kRelaxed && capture->origin_thread != ThisThread().id)
     return CuResult::kStreamCaptureWrongThread;
   if (capture->origin != stream) return CuResult::kStreamCaptureUnmatched;
-  CuResult result = state.scheduler.sticky();
+  CuResult result = state.processor.sticky();
   if (result == CuResult::kSuccess && capture->invalidated)
     result = CuResult::kStreamCaptureInvalidated;
   if (result == CuResult::kSuccess && !IsJoined(state, *capture))

@@ -1,8 +1,8 @@
 // Which calls a stream capture forbids: a table, because CUDA does not say and drivers differ.
 //
-// tests/data/capture_legality.<driver>.tsv is written by coppice-probe on a device and built into
-// the emulator. It is about calls whose own objects take no part in the capture; calls about the
-// capturing stream or a captured event follow the rules of emulator_capture.cc.
+// runtime/tables/capture_legality.<driver>.tsv is written by coppice-probe on a device and built
+// into the emulator. It is about calls whose own objects take no part in the capture; calls about
+// the capturing stream or a captured event follow the rules of capture.h.
 //
 // Threads: immutable once made.
 
@@ -26,7 +26,7 @@ class CaptureLegality {
     bool invalidates = false;              // Whether the capture is invalidated.
   };
 
-  // Reads a table (text_table.h) of the columns call, mode, thread, result, capture and evidence.
+  // Reads a table (tsv.h) of the columns call, mode, thread, result, capture and evidence.
   // Calls with a note in parentheses are passed over; a call without rows is allowed.
   // Errors: kInvalidArgument with the line.
   static absl::StatusOr<CaptureLegality> Parse(std::string_view table);

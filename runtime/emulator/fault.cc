@@ -1,6 +1,6 @@
 // SIGSEGV and SIGBUS as values: a jump buffer per thread, and handlers that know when to use it.
 
-#include "emulator_fault.h"
+#include "runtime/emulator/fault.h"
 
 #include <csetjmp>
 #include <csignal>

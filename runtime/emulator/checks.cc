@@ -1,12 +1,10 @@
-// The checks of emulator_checks.h.
+// Finds conflicts among the accesses of streams, and among those of a graph.
 
-#include "emulator_checks.h"
+#include "runtime/emulator/checks.h"
 
 #include <algorithm>
 
 #include "fmt/format.h"
-
-#include "emulator_state.h"
 
 namespace coppice::emulator {
 namespace {
@@ -72,7 +70,9 @@ void Checks::Submit(uint64_t stream,
   }
 }
 
-void Checks::Launch(const Snapshot& snapshot) {
+void Checks::Launch(Snapshot& snapshot) {
+  if (std::exchange(snapshot.checked_generation, memory_.generation()) == memory_.generation())
+    return;
   if (snapshot.is_chain) return;
   AccessHistory history;
   for (size_t i = 0; i < snapshot.nodes.size(); ++i) {

@@ -1,0 +1,105 @@
+// What a kernel, a copy, a fill and a host function may be asked to do.
+
+#include "runtime/emulator/arguments.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace coppice::emulator {
+namespace {
+
+// True if `pointer` may be one to host memory: not null, and not where device memory is.
+bool IsHostPointer(State& state, const void* pointer) {
+  return pointer != nullptr && !state.memory->Covers(reinterpret_cast<CuDeviceAddress>(pointer), 1,
+                                                     CuMemAccessFlags::kNone);
+}
+
+bool IsMapped(State& state, CuDeviceAddress address, size_t bytes) {
+  return bytes <= static_cast<size_t>(INT64_MAX) &&
+         state.memory->Covers(address, static_cast<int64_t>(bytes), CuMemAccessFlags::kNone);
+}
+
+void* HostOf(CuDeviceAddress address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
+}  // namespace
+
+CuResult MakeKernelWork(State& state, const CuKernelNodeParams& params, Work* work) {
+  // A CUkernel may stand for a CUfunction; here they are one handle.
+  const CuKernel handle =
+      params.function != nullptr ? reinterpret_cast<CuKernel>(params.function) : params.kernel;
+  const KernelState* const found = state.kernels.Find(handle);
+  if (found == nullptr) return CuResult::kInvalidHandle;
+  const HostKernel& kernel = *found->kernel;
+  constexpr unsigned kGridXMax = 0x7FFFFFFF;
+  constexpr unsigned kGridYzMax = 65535;
+  if (params.grid_x == 0 || params.grid_y == 0 || params.grid_z == 0 || params.grid_x > kGridXMax ||
+      params.grid_y > kGridYzMax || params.grid_z > kGridYzMax)
+    return CuResult::kInvalidValue;
+  if (params.block_x != kernel.block_threads || params.block_y != 1 || params.block_z != 1 ||
+      params.shared_bytes != 0)
+    return CuResult::kInvalidValue;
+  if (params.extra != nullptr || params.kernel_params == nullptr ||
+      params.kernel_params[0] == nullptr)
+    return CuResult::kInvalidValue;
+  const auto* const parameters = static_cast<const std::byte*>(params.kernel_params[0]);
+  *work = KernelWork{.kernel = &kernel,
+                     .function = reinterpret_cast<CuFunction>(handle),
+                     .library = found->library,
+                     .grid = {params.grid_x, params.grid_y, params.grid_z},
+                     .parameters = {parameters, parameters + kernel.parameter_bytes}};
+  return CuResult::kSuccess;
+}
+
+CuResult MakeCopyWork(State& state, const CuMemcpyParams& params, Work* work) {
+  const size_t bytes = params.width_bytes;
+  const bool one_dimensional = params.height == 1 && params.depth == 1 && params.source_y == 0 &&
+                               params.source_z == 0 && params.source_lod == 0 &&
+                               params.target_y == 0 && params.target_z == 0 &&
+                               params.target_lod == 0;
+  if (!one_dimensional || bytes == 0) return CuResult::kInvalidValue;
+  CopyWork copy{.bytes = bytes};
+  if (params.source_type == CuMemoryType::kHost && IsHostPointer(state, params.source_host)) {
+    copy.source = static_cast<const std::byte*>(params.source_host) + params.source_x;
+    copy.from_host = true;
+  } else if (params.source_type == CuMemoryType::kDevice &&
+             IsMapped(state, params.source_device + params.source_x, bytes)) {
+    copy.source = HostOf(params.source_device + params.source_x);
+  } else {
+    return CuResult::kInvalidValue;
+  }
+  if (params.target_type == CuMemoryType::kHost && IsHostPointer(state, params.target_host)) {
+    copy.target = static_cast<std::byte*>(params.target_host) + params.target_x;
+    copy.to_host = true;
+  } else if (params.target_type == CuMemoryType::kDevice &&
+             IsMapped(state, params.target_device + params.target_x, bytes)) {
+    copy.target = HostOf(params.target_device + params.target_x);
+  } else {
+    return CuResult::kInvalidValue;
+  }
+  *work = copy;
+  return CuResult::kSuccess;
+}
+
+CuResult MakeFillWork(State& state, const CuMemsetNodeParams& params, Work* work) {
+  const unsigned size = params.element_size;
+  if (size != 1 && size != 2 && size != 4) return CuResult::kInvalidValue;
+  if (params.height != 1 || params.width == 0 || params.width > SIZE_MAX / size ||
+      params.target % size != 0 || (size < 4 && params.value >> (8 * size) != 0))
+    return CuResult::kInvalidValue;
+  if (!IsMapped(state, params.target, params.width * size)) return CuResult::kInvalidValue;
+  *work = FillWork{.target = HostOf(params.target),
+                   .value = params.value,
+                   .element_size = size,
+                   .count = params.width};
+  return CuResult::kSuccess;
+}
+
+CuResult MakeHostWork(const CuHostNodeParams& params, Work* work) {
+  if (params.function == nullptr) return CuResult::kInvalidValue;
+  *work = HostWork{.function = params.function, .user_data = params.user_data};
+  return CuResult::kSuccess;
+}
+
+}  // namespace coppice::emulator

@@ -1,0 +1,19 @@
+// Work out of the arguments of a call, which become a node of a graph or an operation of a stream.
+//
+// Each function checks arguments, and copies what CUDA copies at the call; it leaves `work` alone
+// unless it succeeds.
+//
+// Threads: under the emulator's mutex.
+
+#pragma once
+
+#include "runtime/emulator/state.h"
+
+namespace coppice::emulator {
+
+CuResult MakeKernelWork(State& state, const CuKernelNodeParams& params, Work* work);
+CuResult MakeCopyWork(State& state, const CuMemcpyParams& params, Work* work);
+CuResult MakeFillWork(State& state, const CuMemsetNodeParams& params, Work* work);
+CuResult MakeHostWork(const CuHostNodeParams& params, Work* work);
+
+}  // namespace coppice::emulator

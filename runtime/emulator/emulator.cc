@@ -1,0 +1,117 @@
+// Life cycle of the emulator, and what it tells of itself.
+
+#include "coppice/runtime/emulator.h"
+
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "coppice/base/status.h"
+
+#include "runtime/emulator/admission.h"
+#include "runtime/emulator/capture_legality.h"
+#include "runtime/emulator/memory.h"
+#include "runtime/emulator/state.h"
+#include "runtime/emulator/thread.h"
+
+namespace coppice {
+
+using emulator::CaptureLegality;
+using emulator::Memory;
+using emulator::State;
+
+namespace {
+
+State::Options StateOptionsOf(const Emulator::Options& options) {
+  const Emulator::Strictness& strictness = options.strictness;
+  return {
+      .concurrent_entry = strictness.concurrent_entry,
+      .captured_event = strictness.captured_event,
+      .checks = {.orders_accesses = strictness.unordered_access,
+                 .watches_sources = strictness.changed_source,
+                 .watches_loading = strictness.captured_loading},
+      .processor = {.seed = options.seed,
+                    .sequential = options.sequential,
+                    .hides_memory = strictness.host_access},
+      .scheduler = {.eager_permille = options.eager_permille, .queue_limit = options.queue_limit}};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Create(const Options& options) {
+  if (options.memory_bytes < emulator::kGranularity ||
+      options.memory_bytes % emulator::kGranularity != 0)
+    return InvalidArgument(
+        "Emulator::Create: memory_bytes is {}; pass a multiple of {} bytes, and at least that",
+        options.memory_bytes, emulator::kGranularity);
+  if (options.eager_permille < 0 || options.eager_permille > 1000)
+    return InvalidArgument("Emulator::Create: eager_permille is {}; pass 0 to 1000",
+                           options.eager_permille);
+  if (options.queue_limit < 1)
+    return InvalidArgument("Emulator::Create: queue_limit is {}; pass 1 or more operations",
+                           options.queue_limit);
+  COPPICE_ASSIGN_OR_RETURN(
+      const CaptureLegality legality,
+      CaptureLegality::Parse(options.capture_legality.empty()
+                                 ? CaptureLegality::BuiltIn()
+                                 : std::string_view(options.capture_legality)));
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (emulator::FindState() != nullptr)
+    return FailedPrecondition(
+        "Emulator::Create: an emulator exists in this process; destroy it first");
+  std::unique_ptr<Memory> memory = Memory::Create({.capacity_bytes = options.memory_bytes,
+                                                   .quarantines = options.strictness.quarantine,
+                                                   .hides = options.strictness.host_access});
+  if (memory == nullptr)
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     "Emulator::Create: the host refuses a memfd for {} bytes of device memory",
+                     options.memory_bytes);
+  emulator::ForgetThreads();
+  emulator::ExchangeState(new State(StateOptionsOf(options), legality, std::move(memory)));
+  return std::unique_ptr<Emulator>(
+      new Emulator(Driver(emulator::MakeTable(), DriverKind::kEmulator)));
+}
+
+Emulator::~Emulator() {
+  delete emulator::ExchangeState(nullptr);
+}
+
+Emulator::Live Emulator::live() const {
+  State& state = emulator::TheState();
+  const std::lock_guard lock(state.mutex);
+  const Memory::Counts& memory = state.memory->counts();
+  return {.physical_bytes = state.memory->physical().used_bytes(),
+          .mapped_bytes = memory.mapped_bytes,
+          .reserved_bytes = memory.reserved_bytes,
+          .handles = memory.handles,
+          .allocations = memory.allocations,
+          .streams = state.scheduler.streams().count(),
+          .events = state.events.count(),
+          .graphs = state.graphs.count(),
+          .execs = state.execs.count(),
+          .libraries = state.libraries.count(),
+          .captures = static_cast<int64_t>(state.captures.size()),
+          .contexts = state.context_retains,
+          .nodes_executed = state.processor.nodes_executed()};
+}
+
+bool Emulator::Readable(DeviceAddress address, int64_t bytes) const {
+  State& state = emulator::TheState();
+  const std::lock_guard lock(state.mutex);
+  return state.memory->Covers(address, bytes, CuMemAccessFlags::kRead);
+}
+
+std::vector<std::string> Emulator::reports() const {
+  State& state = emulator::TheState();
+  const std::lock_guard lock(state.mutex);
+  return state.checks.reports();
+}
+
+std::string Emulator::fault() const {
+  State& state = emulator::TheState();
+  const std::lock_guard lock(state.mutex);
+  return state.processor.fault();
+}
+
+}  // namespace coppice

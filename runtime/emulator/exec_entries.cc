@@ -1,0 +1,144 @@
+// The driver entries for executable graphs: making, launching and changing them. Launches that are
+// queued keep the snapshot that they were submitted with.
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "runtime/emulator/arguments.h"
+#include "runtime/emulator/capture.h"
+#include "runtime/emulator/entries.h"
+#include "runtime/emulator/snapshot.h"
+#include "runtime/emulator/state.h"
+
+namespace coppice::emulator {
+namespace {
+
+// The exec and the stream of a launch or an upload.
+struct LaunchTarget {
+  ExecState* exec = nullptr;
+  StreamState* stream = nullptr;
+};
+
+CuResult FindLaunchTarget(State& state, CuGraphExec exec, CuStream stream, LaunchTarget* target) {
+  *target = {.exec = state.execs.Find(exec), .stream = state.scheduler.Find(stream)};
+  if (target->exec == nullptr || target->stream == nullptr) return CuResult::kInvalidHandle;
+  for (const CuLibrary library : target->exec->snapshot->libraries)
+    if (state.libraries.Find(library) == nullptr) return CuResult::kInvalidHandle;
+  return RefuseCapturing(state, *target->stream);
+}
+
+// Why an exec cannot become `next`, whose nodes lie at `places`; kSuccess if it can.
+CuGraphExecUpdateResult Compare(const Snapshot& present,
+                                const Snapshot& next,
+                                const absl::flat_hash_map<CuGraphNode, int>& places,
+                                CuGraphNode* error_node) {
+  if (present.nodes.size() != next.nodes.size()) return CuGraphExecUpdateResult::kTopologyChanged;
+  const auto node_at = [&](size_t index) {
+    for (const auto& [handle, place] : places)
+      if (place == static_cast<int>(index)) return handle;
+    return CuGraphNode();
+  };
+  for (size_t i = 0; i < next.nodes.size(); ++i) {
+    const bool same_type = present.nodes[i].task.work.index() == next.nodes[i].task.work.index();
+    if (same_type && present.nodes[i].successors == next.nodes[i].successors) continue;
+    *error_node = node_at(i);
+    return same_type ? CuGraphExecUpdateResult::kTopologyChanged
+                     : CuGraphExecUpdateResult::kNodeTypeChanged;
+  }
+  return CuGraphExecUpdateResult::kSuccess;
+}
+
+}  // namespace
+
+CuResult GraphInstantiateWithFlags(CuGraphExec* exec,
+                                   CuGraph graph,
+                                   unsigned long long flags) {  // NOLINT(google-runtime-int)
+  State& state = TheState();
+  const GraphState* const found = state.graphs.Find(graph);
+  if (found == nullptr) return CuResult::kInvalidHandle;
+  if (exec == nullptr || flags != 0 || found->capture != nullptr) return CuResult::kInvalidValue;
+  auto instantiated = std::make_unique<ExecState>();
+  instantiated->snapshot = TakeSnapshot(found->nodes, found->node_handles, &instantiated->places);
+  *exec = state.execs.Insert(std::move(instantiated));
+  return CuResult::kSuccess;
+}
+
+CuResult GraphUpload(CuGraphExec exec, CuStream stream) {
+  State& state = TheState();
+  LaunchTarget target;
+  const CuResult result = FindLaunchTarget(state, exec, stream, &target);
+  if (result != CuResult::kSuccess) return result;
+  state.scheduler.Push(*target.stream, target.exec->last_launch, Task(EmptyWork{}));
+  target.exec->upload = target.stream->end();
+  return state.scheduler.RunQueued();
+}
+
+CuResult GraphLaunch(CuGraphExec exec, CuStream stream) {
+  State& state = TheState();
+  LaunchTarget target;
+  const CuResult result = FindLaunchTarget(state, exec, stream, &target);
+  if (result != CuResult::kSuccess) return result;
+  ExecState& launched = *target.exec;
+  Snapshot* const snapshot = launched.snapshot.get();
+  ++snapshot->queued_launches;
+  state.scheduler.Push(*target.stream, std::exchange(launched.last_launch, {}),
+                       GraphRun{.snapshot = snapshot});
+  launched.last_launch = target.stream->end();
+  state.scheduler.CheckBehind(*target.stream, launched.upload);
+  return state.scheduler.RunQueued();
+}
+
+CuResult GraphExecDestroy(CuGraphExec exec) {
+  State& state = TheState();
+  const std::unique_ptr<ExecState> destroyed = state.execs.Take(exec);
+  if (destroyed == nullptr) return CuResult::kInvalidHandle;
+  state.scheduler.Retire(std::move(destroyed->snapshot));
+  return CuResult::kSuccess;
+}
+
+CuResult GraphExecKernelNodeSetParams(CuGraphExec exec,
+                                      CuGraphNode node,
+                                      const CuKernelNodeParams* params) {
+  State& state = TheState();
+  ExecState* const found = state.execs.Find(exec);
+  if (found == nullptr) return CuResult::kInvalidHandle;
+  const auto place = found->places.find(node);
+  if (params == nullptr || place == found->places.end()) return CuResult::kInvalidValue;
+  const int index = place->second;
+  if (!std::holds_alternative<KernelWork>(found->snapshot->nodes[index].task.work))
+    return CuResult::kInvalidValue;
+  Work work;
+  const CuResult result = MakeKernelWork(state, *params, &work);
+  if (result != CuResult::kSuccess) return result;
+  if (found->snapshot->queued_launches > 0) {
+    auto copy = std::make_unique<Snapshot>(*found->snapshot);
+    copy->queued_launches = 0;
+    state.scheduler.Retire(std::exchange(found->snapshot, std::move(copy)));
+  }
+  Snapshot& changed = *found->snapshot;
+  changed.AddLibrary(std::get<KernelWork>(work).library);
+  changed.nodes[index].task = Task(std::move(work));
+  changed.checked_generation = 0;
+  return CuResult::kSuccess;
+}
+
+CuResult GraphExecUpdate(CuGraphExec exec, CuGraph graph, CuGraphExecUpdateResultInfo* info) {
+  State& state = TheState();
+  ExecState* const found = state.execs.Find(exec);
+  const GraphState* const source = state.graphs.Find(graph);
+  if (found == nullptr || source == nullptr) return CuResult::kInvalidHandle;
+  if (info == nullptr || source->capture != nullptr) return CuResult::kInvalidValue;
+  absl::flat_hash_map<CuGraphNode, int> places;
+  std::unique_ptr<Snapshot> next = TakeSnapshot(source->nodes, source->node_handles, &places);
+  *info = {};
+  info->result = Compare(*found->snapshot, *next, places, &info->error_node);
+  if (info->result != CuGraphExecUpdateResult::kSuccess) return CuResult::kGraphExecUpdateFailure;
+  state.scheduler.Retire(std::exchange(found->snapshot, std::move(next)));
+  return CuResult::kSuccess;
+}
+
+}  // namespace coppice::emulator

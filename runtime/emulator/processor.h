@@ -1,0 +1,92 @@
+// The processor: runs one piece of work at a time, in an order that it draws.
+//
+// It has the virtual clock, and the sticky fault that ends the context.
+//
+// Threads: guarded by the emulator's mutex, which is free while device work runs. One thread at a
+// time runs device work; the state it uses meanwhile is not freed by others.
+
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "coppice/runtime/cuda_abi.h"
+
+#include "runtime/emulator/checks.h"
+#include "runtime/emulator/memory.h"
+#include "runtime/emulator/stream.h"
+#include "runtime/emulator/work.h"
+
+namespace coppice::emulator {
+
+class Processor {
+ public:
+  struct Options {
+    uint64_t seed = 1;
+    bool sequential = false;    // Work runs in the order given, and draws nothing.
+    bool hides_memory = false;  // Device memory is shown to device work only.
+  };
+
+  class ShownMemory;
+
+  Processor(const Options& options, Memory* memory, Checks* checks, std::mutex* mutex)
+      : options_(options),
+        memory_(*memory),
+        checks_(*checks),
+        mutex_(*mutex),
+        random_(options.seed) {}
+
+  // False if the work faulted, which is the end of the context. `source_sum` is that of the host
+  // memory that a copy read when it was submitted, if somebody watches.
+  bool Run(const Task& task, std::optional<uint64_t> source_sum);
+
+  // Runs the next node of a graph, if it has any. The result is that of Run.
+  bool RunNode(Operation& operation);
+
+  // The next random number.
+  uint64_t Draw();
+
+  bool sequential() const { return options_.sequential; }
+  CuResult sticky() const { return sticky_; }
+  const std::string& fault() const { return fault_; }
+  int64_t nodes_executed() const { return nodes_executed_; }
+  int64_t now_us() const { return now_us_; }
+
+ private:
+  bool RunNodeAt(const Operation& operation, int index);
+  std::optional<std::string> FindForeignAccess(const Task& task) const;
+  void CheckSource(const CopyWork& copy, uint64_t sum);
+
+  const Options options_;
+  Memory& memory_;
+  Checks& checks_;
+  std::mutex& mutex_;
+  int shown_count_ = 0;  // Threads that need device memory to be shown.
+  uint64_t random_;
+  CuResult sticky_ = CuResult::kSuccess;
+  std::string fault_;
+  int64_t nodes_executed_ = 0;
+  int64_t now_us_ = 0;  // The virtual clock: one for each operation or node that has run.
+};
+
+// Lets device work reach device memory while it lives, and nobody else, if memory is hidden.
+class Processor::ShownMemory {
+ public:
+  explicit ShownMemory(Processor& processor) : processor_(processor) {
+    if (hides() && processor_.shown_count_++ == 0) processor_.memory_.Show(true);
+  }
+  ~ShownMemory() {
+    if (hides() && --processor_.shown_count_ == 0) processor_.memory_.Show(false);
+  }
+  ShownMemory(const ShownMemory&) = delete;
+  ShownMemory& operator=(const ShownMemory&) = delete;
+
+ private:
+  bool hides() const { return processor_.options_.hides_memory; }
+
+  Processor& processor_;
+};
+
+}  // namespace coppice::emulator

@@ -1,0 +1,278 @@
+// Queues operations, and runs them when somebody waits.
+
+#include "runtime/emulator/scheduler.h"
+
+#include <algorithm>
+#include <optional>
+#include <variant>
+
+#include "fmt/format.h"
+
+#include "coppice/base/check.h"
+
+namespace coppice::emulator {
+namespace {
+
+constexpr uint64_t kQueryStepsMax = 3;
+
+uint64_t KeyOf(CuStream stream) {
+  return reinterpret_cast<uintptr_t>(stream);
+}
+
+bool HasHostWork(const Body& body) {
+  if (const GraphRun* const run = std::get_if<GraphRun>(&body)) return run->snapshot->has_host_work;
+  return std::holds_alternative<HostWork>(std::get<Task>(body).work);
+}
+
+// Sums of the host memory that the copies of `body` read, in order of execution where that is
+// fixed, otherwise of nodes.
+std::vector<uint64_t> SourceSumsOf(const Body& body) {
+  std::vector<uint64_t> sums;
+  if (const GraphRun* const run = std::get_if<GraphRun>(&body)) {
+    const Snapshot& snapshot = *run->snapshot;
+    for (const int node : snapshot.host_source_nodes)
+      sums.push_back(SumOfSource(std::get<CopyWork>(snapshot.nodes[node].task.work)));
+  } else if (const auto* const copy = std::get_if<CopyWork>(&std::get<Task>(body).work)) {
+    if (copy->from_host) sums.push_back(SumOfSource(*copy));
+  }
+  return sums;
+}
+
+// Shows `checks` what `body`, the last of what `stream` submitted, touches.
+void CheckAccesses(const StreamState& stream, const Body& body, Checks& checks) {
+  const auto check = [&](const Task& task) {
+    checks.Submit(KeyOf(stream.handle), stream.submitted, stream.clock, task.touched);
+  };
+  if (const Task* const task = std::get_if<Task>(&body)) return check(*task);
+  Snapshot& snapshot = *std::get<GraphRun>(body).snapshot;
+  checks.Launch(snapshot);
+  for (const Snapshot::Node& node : snapshot.nodes)
+    check(node.task);
+}
+
+}  // namespace
+
+CuStream Scheduler::Add() {
+  auto stream = std::make_unique<StreamState>();
+  StreamState& added = *stream;
+  return added.handle = streams_.Insert(std::move(stream));
+}
+
+void Scheduler::Retire(CuStream stream) {
+  std::unique_ptr<StreamState> state = streams_.Take(stream);
+  retired_clock_.Join(state->clock);
+  if (!state->queue.empty()) retired_streams_.emplace(stream, std::move(state));
+}
+
+void Scheduler::Retire(std::unique_ptr<Snapshot> snapshot) {
+  if (snapshot->queued_launches == 0) return;
+  Snapshot* const key = snapshot.get();
+  retired_snapshots_.emplace(key, std::move(snapshot));
+}
+
+bool Scheduler::IsComplete(const Mark& mark) const {
+  if (mark.stream == nullptr) return true;
+  const StreamState* stream = streams_.Find(mark.stream);
+  if (stream == nullptr) {
+    const auto retired = retired_streams_.find(mark.stream);
+    if (retired == retired_streams_.end()) return true;
+    stream = retired->second.get();
+  }
+  return stream->completed >= mark.position;
+}
+
+void Scheduler::Record(CuEvent handle, EventState& event, StreamState& stream) {
+  event.mark = stream.end();
+  event.captured.reset();
+  event.mark_us = processor_.now_us();
+  if (event.keeps_time && !stream.queue.empty()) stream.queue.back().timed_events.push_back(handle);
+}
+
+void Scheduler::Push(StreamState& stream, Mark after, Body body) {
+  ++stream.submitted;
+  VectorClock before;
+  if (checks_.orders_accesses()) {
+    stream.clock.Join(after.clock);
+    if (HasHostWork(body)) before = stream.clock;
+    stream.clock.Advance(KeyOf(stream.handle), stream.submitted);
+    CheckAccesses(stream, body, checks_);
+  }
+  std::vector<uint64_t> sums;
+  if (checks_.watches_sources()) sums = SourceSumsOf(body);
+  if (stream.queue.empty()) busy_.push_back(&stream);
+  stream.queue.push_back({.after = std::move(after),
+                          .order = enqueued_++,
+                          .body = std::move(body),
+                          .source_sums = std::move(sums),
+                          .before = std::move(before),
+                          .timed_events = {}});
+  ++queued_;
+}
+
+void Scheduler::CheckBehind(const StreamState& stream, const Mark& upload) {
+  if (!checks_.orders_accesses() || upload.stream == nullptr) return;
+  const uint64_t key = KeyOf(upload.stream);
+  if (stream.clock.Of(key) >= upload.position || checks_.HostKnows(upload.clock)) return;
+  checks_.Report(
+      fmt::format("launch on stream {:#x} of a graph that was uploaded on stream {:#x}, and "
+                  "nothing orders the two; launch it there, or add an event wait between them",
+                  KeyOf(stream.handle), key));
+}
+
+CuResult Scheduler::RunQueued() {
+  if (options_.eager_permille > 0 &&
+      processor_.Draw() % 1000 < static_cast<uint64_t>(options_.eager_permille))
+    RunSome(1);
+  return RunUntil([this] { return queued_ <= options_.queue_limit; });
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): others may change the event meanwhile.
+CuResult Scheduler::WaitFor(Mark mark) {
+  const CuResult result = RunUntil([this, &mark] { return IsComplete(mark); });
+  HostWaited(mark.clock);
+  return result;
+}
+
+CuResult Scheduler::WaitForAll() {
+  VectorClock all = retired_clock_;
+  for (const auto& [handle, stream] : streams_)
+    all.Join(stream->clock);
+  std::vector<Mark> ends;
+  for (const StreamState* stream : busy_)
+    ends.push_back(stream->end());
+  for (const Mark& end : ends)
+    WaitFor(end);
+  HostWaited(all);
+  return processor_.sticky();
+}
+
+// The host has learnt that what lies before `clock` is complete.
+void Scheduler::HostWaited(const VectorClock& clock) {
+  if (!checks_.orders_accesses()) return;
+  checks_.HostWaited(clock);
+  if (!busy_.empty() || !checks_.HostKnows(retired_clock_)) return;
+  for (const auto& [handle, stream] : streams_)
+    if (!checks_.HostKnows(stream->clock)) return;
+  ForgetAccesses();
+}
+
+// The host knows of everything: nothing before can meet what comes, and the clocks start afresh.
+void Scheduler::ForgetAccesses() {
+  retired_clock_.Clear();
+  VectorClock known;
+  for (const auto& [handle, stream] : streams_) {
+    stream->clock.Clear();
+    stream->clock.Advance(KeyOf(handle), stream->submitted);
+    known.Join(stream->clock);
+  }
+  checks_.Forget(std::move(known));
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the same.
+CuResult Scheduler::Query(Mark mark) {
+  if (!IsComplete(mark)) RunSome(processor_.Draw() % (kQueryStepsMax + 1));
+  if (processor_.sticky() != CuResult::kSuccess) return processor_.sticky();
+  if (!IsComplete(mark)) return CuResult::kNotReady;
+  HostWaited(mark.clock);
+  return CuResult::kSuccess;
+}
+
+template <typename Done>
+CuResult Scheduler::RunUntil(Done done) {
+  if (done()) return processor_.sticky();
+  const Processor::ShownMemory shown(processor_);
+  while (!done()) {
+    if (executing_) {
+      ++waiting_threads_;
+      step_done_.wait(mutex_);
+      --waiting_threads_;
+    } else {
+      Step();
+    }
+  }
+  return processor_.sticky();
+}
+
+// Leaves off as soon as another thread is running work: a query does not wait.
+void Scheduler::RunSome(uint64_t steps) {
+  if (executing_ || busy_.empty()) return;
+  const Processor::ShownMemory shown(processor_);
+  for (uint64_t step = 0; step < steps && !executing_ && !busy_.empty(); ++step)
+    Step();
+}
+
+// Runs one operation, or one node of a graph. The mutex is free while it runs.
+void Scheduler::Step() {
+  StreamState* const stream = PickReady();
+  COPPICE_CHECK(stream != nullptr, "no queued operation is ready");
+  executing_ = true;
+  Operation& operation = stream->queue.front();
+  bool alive = true;
+  HostWaited(std::exchange(operation.before, {}));
+  if (const GraphRun* const run = std::get_if<GraphRun>(&operation.body)) {
+    alive = processor_.RunNode(operation);
+    if (alive && run->done == run->snapshot->nodes.size()) Finish(*stream);
+  } else {
+    const std::vector<uint64_t>& sums = operation.source_sums;
+    alive = processor_.Run(std::get<Task>(operation.body),
+                           sums.empty() ? std::nullopt : std::optional(sums.front()));
+    if (alive) Finish(*stream);
+  }
+  if (!alive) DropQueues();
+  executing_ = false;
+  if (waiting_threads_ > 0) step_done_.notify_all();
+}
+
+// A stream whose first operation may run: any of them, or the one queued first.
+StreamState* Scheduler::PickReady() {
+  StreamState* picked = nullptr;
+  const size_t count = busy_.size();
+  const size_t start = count > 1 && !processor_.sequential() ? processor_.Draw() % count : 0;
+  for (size_t i = 0; i < count; ++i) {
+    StreamState* const stream = busy_[(start + i) % count];
+    Operation& front = stream->queue.front();
+    if (!IsComplete(front.after)) continue;
+    front.after = {};  // Complete marks stay complete.
+    if (!processor_.sequential()) return stream;
+    if (picked == nullptr || front.order < picked->queue.front().order) picked = stream;
+  }
+  return picked;
+}
+
+// Takes the first operation, which has run, off the queue.
+void Scheduler::Finish(StreamState& stream) {
+  if (const GraphRun* const run = std::get_if<GraphRun>(&stream.queue.front().body))
+    if (--run->snapshot->queued_launches == 0) retired_snapshots_.erase(run->snapshot);
+  ++stream.completed;
+  for (const CuEvent handle : stream.queue.front().timed_events) {
+    EventState* const event = events_.Find(handle);
+    // It may be gone, or have been recorded elsewhere since.
+    if (event != nullptr && event->mark.stream == stream.handle &&
+        event->mark.position == stream.completed)
+      event->mark_us = processor_.now_us();
+  }
+  stream.queue.pop_front();
+  --queued_;
+  if (!stream.queue.empty()) return;
+  busy_.erase(std::find(busy_.begin(), busy_.end(), &stream));
+  const CuStream handle = stream.handle;
+  retired_streams_.erase(handle);
+}
+
+void Scheduler::DropQueues() {
+  while (!busy_.empty())
+    Finish(*busy_.back());
+}
+
+void Scheduler::Abandon() {
+  while (executing_) {
+    ++waiting_threads_;
+    step_done_.wait(mutex_);
+    --waiting_threads_;
+  }
+  DropQueues();
+  streams_.Abandon();
+  ForgetAccesses();
+}
+
+}  // namespace coppice::emulator

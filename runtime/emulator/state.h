@@ -1,0 +1,145 @@
+// The emulator's state, and how it is put together.
+//
+//   emulator.cc     life cycle, and what the emulator tells of itself
+//   admission       what is checked of every call before its entry runs
+//   *_entries.cc    the entries: device, memory, streams, work, libraries, captures, graphs, execs
+//   arguments       work out of the arguments of a call
+//   capture, graph  captures, and the graphs that they and the entries build
+//   state           what there is in the process
+//   scheduler       streams, and which operation runs next
+//   processor       runs one piece of work; clock and sticky fault
+//   checks          what strictness finds: unordered accesses, changed sources
+//   snapshot, work  what launches run, and what one operation does
+//   memory          device memory, in physical_memory
+//   thread, fault   what is remembered of a thread; memory faults as values
+//
+// A file includes only files below it in this list.
+//
+// Threads: everything is guarded by State::mutex, which is free while device work runs.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "coppice/runtime/cuda_abi.h"
+#include "coppice/runtime/kernel_image.h"
+
+#include "runtime/emulator/capture_legality.h"
+#include "runtime/emulator/checks.h"
+#include "runtime/emulator/fault.h"
+#include "runtime/emulator/handles.h"
+#include "runtime/emulator/memory.h"
+#include "runtime/emulator/processor.h"
+#include "runtime/emulator/scheduler.h"
+#include "runtime/emulator/snapshot.h"
+#include "runtime/emulator/stream.h"
+#include "runtime/emulator/work.h"
+
+namespace coppice::emulator {
+
+struct GraphState {
+  CuGraph handle = nullptr;
+  std::vector<GraphNode> nodes;
+  std::vector<CuGraphNode> node_handles;
+  Capture* capture = nullptr;  // The capture that is writing to the graph, if any.
+};
+
+// Where a node handle points.
+struct NodeState {
+  GraphState* graph = nullptr;
+  int index = 0;
+  void* parameters = nullptr;  // The array of one that cuGraphKernelNodeGetParams gives out.
+};
+
+struct ExecState {
+  std::unique_ptr<Snapshot> snapshot;            // An update replaces it if launches are queued.
+  absl::flat_hash_map<CuGraphNode, int> places;  // Of the graph's own nodes, children left out.
+  Mark last_launch;                              // The launch that the next one has to wait for.
+  Mark upload;                                   // The last one, which launches do not wait for.
+};
+
+struct Capture {
+  uint64_t id = 0;
+  CuCaptureMode mode = CuCaptureMode::kGlobal;
+  CuStream origin = nullptr;
+  uint64_t origin_thread = 0;
+  CuGraph graph = nullptr;  // Null once invalidated.
+  bool invalidated = false;
+};
+
+struct KernelState {
+  CuLibrary library = nullptr;
+  const HostKernel* kernel = nullptr;
+  bool launched = false;  // Outside a capture, once at least.
+};
+
+struct LibraryState {
+  std::vector<CuKernel> kernels;
+};
+
+// True if device memory is mapped at `address`. For a process about to die: false if somebody holds
+// the emulator's mutex.
+bool IsDeviceAddress(uint64_t address);
+
+struct State {
+  // What is refused or reported although a device may let it pass, and how work runs.
+  struct Options {
+    bool concurrent_entry = false;  // Aborts if two threads are inside one graph or exec.
+    bool captured_event = false;    // Refuses an event of a capture that has ended.
+    Checks::Options checks;
+    Processor::Options processor;
+    Scheduler::Options scheduler;
+  };
+
+  State(const Options& its_options,
+        const CaptureLegality& capture_legality,
+        std::unique_ptr<Memory> device_memory)
+      : options(its_options),
+        legality(capture_legality),
+        fault_handlers(&IsDeviceAddress),
+        memory(std::move(device_memory)),
+        checks(options.checks, memory.get()),
+        processor(options.processor, memory.get(), &checks, &mutex),
+        scheduler(options.scheduler, &processor, &checks, &events, &mutex) {}
+
+  // The capture with this id, or null once it has ended.
+  Capture* FindCapture(uint64_t id) const;
+
+  const Options options;
+  const CaptureLegality legality;
+  std::mutex mutex;
+  FaultHandlers fault_handlers;
+  std::unique_ptr<Memory> memory;
+  HandleTable<CuEvent, EventState> events;
+  Checks checks;
+  Processor processor;
+  Scheduler scheduler;
+
+  bool initialized = false;
+  CuContext context = nullptr;  // The primary context, while it is retained.
+  int64_t context_retains = 0;
+
+  HandleTable<CuGraph, GraphState> graphs;
+  HandleTable<CuGraphNode, NodeState> nodes;
+  HandleTable<CuGraphExec, ExecState> execs;
+  HandleTable<CuLibrary, LibraryState> libraries;
+  HandleTable<CuKernel, KernelState> kernels;
+  std::vector<std::unique_ptr<Capture>> captures;  // Not ended.
+};
+
+// The one emulator of the process, or null.
+State* FindState();
+
+// The same. Requires: it exists.
+State& TheState();
+
+// Makes `state` the one, and returns which was.
+State* ExchangeState(State* state);
+
+}  // namespace coppice::emulator

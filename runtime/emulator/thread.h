@@ -1,0 +1,27 @@
+// What the emulator remembers of a thread.
+//
+// Threads: each has its own.
+
+#pragma once
+
+#include <cstdint>
+
+#include "coppice/runtime/cuda_abi.h"
+
+namespace coppice::emulator {
+
+struct ThreadState {
+  uint64_t id = 0;        // Unique among threads, ever.
+  uint64_t emulator = 0;  // Whose the other fields are; the next emulator finds the defaults.
+  CuContext context = nullptr;
+  CuCaptureMode mode = CuCaptureMode::kGlobal;
+  bool in_host_function = false;
+};
+
+// The calling thread, as the present emulator knows it.
+ThreadState& ThisThread();
+
+// Makes every thread one of which nothing is remembered, as the next emulator needs it.
+void ForgetThreads();
+
+}  // namespace coppice::emulator

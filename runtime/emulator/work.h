@@ -1,0 +1,91 @@
+// Work: what one stream operation or graph node does.
+//
+// Threads: plain values; Execute on any thread.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "coppice/runtime/cuda_abi.h"
+#include "coppice/runtime/kernel_image.h"
+
+#include "runtime/emulator/access_order.h"
+
+namespace coppice::emulator {
+
+struct KernelWork {
+  const HostKernel* kernel = nullptr;
+  CuFunction function = nullptr;  // As it was launched.
+  CuLibrary library = nullptr;
+  std::array<unsigned, 3> grid = {1, 1, 1};
+  std::vector<std::byte> parameters;
+};
+
+struct CopyWork {
+  void* target = nullptr;
+  const void* source = nullptr;
+  size_t bytes = 0;
+  bool to_host = false;
+  bool from_host = false;
+};
+
+struct FillWork {
+  void* target = nullptr;
+  unsigned value = 0;
+  unsigned element_size = 1;  // 1, 2 or 4.
+  size_t count = 0;           // Elements.
+};
+
+struct HostWork {
+  CuHostFunction function = nullptr;
+  void* user_data = nullptr;
+};
+
+struct EmptyWork {};
+
+struct GraphNode;
+
+// A child graph: a copy of the nodes it had when it was added.
+struct ChildWork {
+  std::vector<GraphNode> nodes;
+};
+
+using Work = std::variant<KernelWork, CopyWork, FillWork, HostWork, EmptyWork, ChildWork>;
+
+// A node depends on earlier nodes of its graph only, so that graphs have no cycles.
+struct GraphNode {
+  Work work;
+  std::vector<int> dependencies;  // Indices, in the order given.
+};
+
+// Bytes that a piece of work reads or writes.
+struct TouchedBytes {
+  ByteRange bytes;        // Addresses.
+  const char* name = "";  // Of the kernel, or "memcpy" or "memset".
+  bool writes = false;
+  bool host = false;  // Host memory.
+};
+
+// Work that will run, and what it touches.
+struct Task {
+  explicit Task(Work its_work);
+
+  Work work;
+  std::vector<TouchedBytes> touched;
+};
+
+// Runs `work`, which is no ChildWork. `draw`, a random number, picks the block that goes first.
+// Returns a description of the fault if the work touched memory that it may not.
+std::optional<std::string> Execute(const Work& work, uint64_t draw);
+std::string DescribeFault(const char* what, uint64_t address);
+
+// A sum of what a copy reads; 0 if it cannot be read, which the copy itself will find out.
+uint64_t SumOfSource(const CopyWork& copy);
+
+}  // namespace coppice::emulator
