@@ -144,6 +144,15 @@ absl::StatusOr<int64_t> Arena::Trim(int window, int64_t bytes) {
   return before - trimmed.mapped_bytes;
 }
 
+int64_t Arena::TrimmableBytes(int window, int64_t bytes) const {
+  const int64_t mapped = mapped_bytes(window);
+  const std::vector<Handle>& handles = windows_[static_cast<size_t>(window)].handles;
+  int64_t kept = mapped;
+  for (auto last = handles.rbegin(); last != handles.rend() && kept - last->bytes >= bytes; ++last)
+    kept -= last->bytes;
+  return mapped - kept;
+}
+
 int64_t Arena::MissingBytes(int window, int64_t bytes) const {
   return std::max<int64_t>(AlignUp(bytes, granularity_) - mapped_bytes(window), 0);
 }

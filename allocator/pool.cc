@@ -1,56 +1,32 @@
-// Windows by lane and kind over one arena, and the books of what lies in them.
+// Windows of one arena, and what the budget hears of them.
 
 #include "coppice/allocator/pool.h"
 
 #include <algorithm>
-#include <charconv>
+#include <array>
 #include <climits>
-#include <string>
+#include <cstddef>
 #include <utility>
-
-#include "absl/cleanup/cleanup.h"
-#include "absl/strings/cord.h"
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
 
 namespace coppice {
-namespace {
-
-constexpr const char* kShortagePayload = "coppice/budget_shortage";
-
-int WindowOf(int lane, WindowKind kind) {
-  return lane * kWindowKindCount + static_cast<int>(kind);
-}
-
-MemoryKind MemoryKindOf(WindowKind kind) {
-  return static_cast<MemoryKind>(kind);
-}
-
-static_assert(static_cast<int>(WindowKind::kWorkspace) == static_cast<int>(MemoryKind::kWorkspace));
-
-}  // namespace
-
-std::optional<int64_t> BudgetShortage(const absl::Status& status) {
-  const absl::optional<absl::Cord> payload = status.GetPayload(kShortagePayload);
-  if (!payload) return std::nullopt;
-  const std::string text(*payload);
-  int64_t bytes = 0;
-  std::from_chars(text.data(), text.data() + text.size(), bytes);
-  return bytes;
-}
 
 absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(const Driver& driver,
                                                    CuDevice device,
-                                                   const Options& options) {
-  constexpr int kLanesMax = INT_MAX / kWindowKindCount - 1;
-  if (options.lanes < 1 || options.lanes > kLanesMax || options.budget_bytes < 0) {
+                                                   Budget& budget,
+                                                   Options options) {
+  const auto unknown = [&](int account) { return account < 0 || account >= budget.accounts(); };
+  if (options.accounts.empty() || options.accounts.size() > INT_MAX ||
+      std::any_of(options.accounts.begin(), options.accounts.end(), unknown) ||
+      unknown(options.spare_account)) {
     return InvalidArgument(
-        "Pool::Create: {} lanes, a budget of {} bytes; use 1 to {}, and 0 or "
-        "more",
-        options.lanes, options.budget_bytes, kLanesMax);
+        "Pool::Create: {} windows, spare handles charged to account {}; use at least one window, "
+        "and accounts below the budget's {} for all",
+        options.accounts.size(), options.spare_account, budget.accounts());
   }
-  Arena::Options arena_options{.window_count = options.lanes * kWindowKindCount + 1,
+  Arena::Options arena_options{.window_count = static_cast<int>(options.accounts.size()),
                                .window_bytes = options.window_bytes};
   if (options.window_bytes == 0) {
     size_t total_bytes = 0;
@@ -59,135 +35,72 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(const Driver& driver,
   }
   COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena,
                            Arena::Create(driver, device, arena_options));
-  return std::unique_ptr<Pool>(new Pool(driver, std::move(arena), options));
+  return std::unique_ptr<Pool>(new Pool(std::move(arena), budget, std::move(options)));
 }
 
-Pool::Pool(const Driver& driver, std::unique_ptr<Arena> arena, const Options& options)
-    : driver_(driver),
-      on_change_(options.on_change),
+Pool::Pool(std::unique_ptr<Arena> arena, Budget& budget, Options options)
+    : budget_(budget),
+      options_(std::move(options)),
       arena_(std::move(arena)),
-      start_(arena_->base(0)),
-      size_(static_cast<DeviceAddress>(arena_->window_bytes()) *
-            static_cast<DeviceAddress>(options.lanes * kWindowKindCount)),
-      eager_(static_cast<size_t>(options.lanes),
-             RangeAllocator(arena_->window_bytes(), kBufferAlignment)),
-      constants_(arena_->window_bytes(), kBufferAlignment) {
-  usage_.budget = options.budget_bytes;
-}
+      window_bytes_(arena_->window_bytes()) {}
 
-void Pool::Book(MemoryKind kind, int64_t change) {
-  if (change == 0) return;
-  const auto i = static_cast<size_t>(kind);
-  usage_.bytes[i] += change;
-  usage_.peak[i] = std::max(usage_.peak[i], usage_.bytes[i]);
-  usage_.total += change;
-  usage_.total_peak = std::max(usage_.total_peak, usage_.total);
-  if (on_change_) on_change_(kind, usage_.bytes[i], usage_.total);
-}
-
-void Pool::BookSpares() {
-  Book(MemoryKind::kSpare, arena_->spare_bytes() - usage_.of(MemoryKind::kSpare));
-}
-
-absl::Status Pool::Admit(int64_t bytes) const {
-  if (bytes > INT64_MAX - usage_.total) {
-    return MakeError(absl::StatusCode::kResourceExhausted,
-                     "Pool: {} bytes beside the {} in use are more than an int64 holds", bytes,
-                     usage_.total);
-  }
-  const int64_t shortage = usage_.total - usage_.budget + bytes;
-  if (usage_.budget == 0 || bytes <= 0 || shortage <= 0) return absl::OkStatus();
-  absl::Status status = MakeError(
-      absl::StatusCode::kResourceExhausted,
-      "Pool: would need {} bytes, {} are in use, budget {}; evict graphs, drop leases or raise the "
-      "budget",
-      bytes, usage_.total, usage_.budget);
-  status.SetPayload(kShortagePayload, absl::Cord(std::to_string(shortage)));
-  return status;
-}
-
-absl::Status Pool::Grow(int window, MemoryKind kind, int64_t bytes) {
+// The bytes are held before they are mapped and booked after, so that nobody else is admitted to
+// them meanwhile and a failure was never in the books.
+absl::StatusOr<Admission> Pool::GrowLocked(int window, int64_t bytes) {
   const int64_t before = arena_->mapped_bytes(window);
   // Beyond the window no budget helps, and the arena says so.
-  if (bytes <= arena_->window_bytes() && !Admit(arena_->CreatedBytes(window, bytes)).ok()) {
-    COPPICE_RETURN_IF_ERROR(DropSpares());
-    COPPICE_RETURN_IF_ERROR(Admit(arena_->CreatedBytes(window, bytes)));
+  int64_t created = 0;
+  if (bytes <= window_bytes_) {
+    created = arena_->CreatedBytes(window, bytes);
+    if (!budget_.Hold(created).admitted()) {
+      COPPICE_RETURN_IF_ERROR(DropSpares());
+      created = arena_->CreatedBytes(window, bytes);
+      if (const Admission again = budget_.Hold(created); !again.admitted()) return again;
+    }
   }
-  absl::Status grown = arena_->Grow(window, bytes);
-  BookSpares();  // First, so that nobody sees twice what was spare.
-  Book(kind, arena_->mapped_bytes(window) - before);
-  return grown;
+  const int64_t spare_before = arena_->spare_bytes();
+  const absl::Status grown = arena_->Grow(window, bytes);
+  const std::array<Budget::Change, 2> changes = {{
+      {options_.spare_account, arena_->spare_bytes() - spare_before},
+      {AccountOf(window), arena_->mapped_bytes(window) - before},
+  }};
+  budget_.Settle(created, changes);
+  if (!grown.ok()) return grown;
+  return Admission();
 }
 
-absl::StatusOr<int64_t> Pool::Shrink(int window, MemoryKind kind, int64_t bytes) {
+absl::StatusOr<int64_t> Pool::TrimLocked(int window, int64_t bytes) {
   const int64_t before = arena_->mapped_bytes(window);
+  const int64_t spare_before = arena_->spare_bytes();
   absl::StatusOr<int64_t> trimmed = arena_->Trim(window, bytes);
-  Book(kind, arena_->mapped_bytes(window) - before);
-  BookSpares();
+  const std::array<Budget::Change, 2> changes = {{
+      {AccountOf(window), arena_->mapped_bytes(window) - before},
+      {options_.spare_account, arena_->spare_bytes() - spare_before},
+  }};
+  budget_.Settle(0, changes);
   return trimmed;
 }
 
-absl::Status Pool::Reserve(int lane, WindowKind kind, int64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  COPPICE_RETURN_IF_ERROR(Grow(WindowOf(lane, kind), MemoryKindOf(kind), bytes));
-  if (kind == WindowKind::kNodes) usage_.height = std::max(usage_.height, bytes);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<int64_t> Pool::Trim(int lane, WindowKind kind, int64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  return Shrink(WindowOf(lane, kind), MemoryKindOf(kind), bytes);
-}
-
-absl::StatusOr<DeviceAddress> Pool::Allocate(int window,
-                                             MemoryKind kind,
-                                             RangeAllocator& ranges,
-                                             int64_t bytes) {
-  const DeviceAddress start = arena_->base(window);
-  const std::optional<int64_t> offset = ranges.Allocate(bytes);
-  if (!offset) {
-    return MakeError(absl::StatusCode::kResourceExhausted,
-                     "Pool: no room for {} bytes in a window of {} with {} live; release outputs "
-                     "or raise window_bytes",
-                     bytes, arena_->window_bytes(), ranges.live_bytes());
-  }
-  absl::Cleanup undo = [&] { ranges.Free(*offset); };
-  COPPICE_RETURN_IF_ERROR(Grow(window, kind, *offset + bytes));
-  std::move(undo).Cancel();
-  return start + static_cast<DeviceAddress>(*offset);
-}
-
-absl::StatusOr<DeviceAddress> Pool::AllocateEager(int lane, int64_t bytes) {
-  const int window = WindowOf(lane, WindowKind::kEager);
-  COPPICE_CHECK(lane >= 0 && lane < lanes(), "no such window");
-  const std::lock_guard lock(mutex_);
-  RangeAllocator& eager = eager_[static_cast<size_t>(lane)];
-  const int64_t before = eager.live_bytes();
-  COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address,
-                           Allocate(window, MemoryKind::kEager, eager, bytes));
-  usage_.eager_live += eager.live_bytes() - before;
-  usage_.eager_peak = std::max(usage_.eager_peak, eager.top());
-  return address;
-}
-
-void Pool::FreeEager(int lane, DeviceAddress address) {
-  const DeviceAddress start = base(lane, WindowKind::kEager);
-  COPPICE_CHECK(address >= start, "the address is not in the lane's eager window");
-  const std::lock_guard lock(mutex_);
-  usage_.eager_live -=
-      eager_[static_cast<size_t>(lane)].Free(static_cast<int64_t>(address - start));
-}
-
-absl::StatusOr<int64_t> Pool::TrimEager(int lane) {
-  const std::lock_guard lock(mutex_);
-  return Shrink(WindowOf(lane, WindowKind::kEager), MemoryKind::kEager,
-                eager_[static_cast<size_t>(lane)].top());
-}
-
 absl::Status Pool::DropSpares() {
+  const int64_t before = arena_->spare_bytes();
   const absl::Status released = arena_->ReleaseSpares();
-  BookSpares();
+  budget_.Discharge(options_.spare_account, before - arena_->spare_bytes());
   return released;
+}
+
+absl::StatusOr<Admission> Pool::Grow(int window, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  return GrowLocked(window, bytes);
+}
+
+absl::StatusOr<int64_t> Pool::Trim(int window, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  return TrimLocked(window, bytes);
+}
+
+int64_t Pool::TrimmableBytes(int window, int64_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  return arena_->TrimmableBytes(window, bytes);
 }
 
 absl::Status Pool::ReleaseSpares() {
@@ -195,48 +108,32 @@ absl::Status Pool::ReleaseSpares() {
   return DropSpares();
 }
 
-absl::StatusOr<DeviceAddress> Pool::AllocateConstant(int64_t bytes) {
+absl::StatusOr<Admission> Pool::Charge(int account, int64_t bytes) {
+  const std::vector<int>& own = options_.accounts;
+  COPPICE_CHECK(
+      account != options_.spare_account && std::find(own.begin(), own.end(), account) == own.end(),
+      "the pool maps what is charged to this account");
+  if (const Admission first = budget_.Charge(account, bytes); first.admitted()) return first;
   const std::lock_guard lock(mutex_);
-  return Allocate(constants_window(), MemoryKind::kConstants, constants_, bytes);
+  COPPICE_RETURN_IF_ERROR(DropSpares());
+  return budget_.Charge(account, bytes);
 }
 
-void Pool::FreeConstant(DeviceAddress address) {
-  const DeviceAddress start = arena_->base(constants_window());
-  COPPICE_CHECK(address >= start, "the address is not in the constants window");
-  const std::lock_guard lock(mutex_);
-  constants_.Free(static_cast<int64_t>(address - start));
-}
-
-absl::Status Pool::Charge(MemoryKind kind, int64_t bytes) {
-  COPPICE_CHECK(kind >= MemoryKind::kIncluded && bytes >= 0, "the pool maps this kind itself");
-  const std::lock_guard lock(mutex_);
-  if (!Admit(bytes).ok()) COPPICE_RETURN_IF_ERROR(DropSpares());
-  COPPICE_RETURN_IF_ERROR(Admit(bytes));
-  Book(kind, bytes);
-  return absl::OkStatus();
-}
-
-void Pool::Discharge(MemoryKind kind, int64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  COPPICE_CHECK(kind >= MemoryKind::kIncluded && bytes >= 0 && bytes <= usage_.of(kind),
-                "more than was charged");
-  Book(kind, -bytes);
-}
-
-absl::Status Pool::Suspend(bool keep_constants) {
+absl::Status Pool::Suspend(std::span<const int> kept) {
   const std::lock_guard lock(mutex_);
   COPPICE_CHECK(released_.empty(), "the pool is suspended already");
-  const int windows = constants_window() + 1;
-  std::vector<int64_t> released(static_cast<size_t>(windows));
-  for (int window = 0; window < windows; ++window) {
-    const bool kept = keep_constants && window == constants_window();
-    released[static_cast<size_t>(window)] = kept ? 0 : arena_->mapped_bytes(window);
+  std::vector<int64_t> released(options_.accounts.size());
+  for (int window = 0; window < windows(); ++window)
+    released[static_cast<size_t>(window)] = arena_->mapped_bytes(window);
+  for (const int window : kept) {
+    COPPICE_CHECK(window >= 0 && window < windows(), "no such window");
+    released[static_cast<size_t>(window)] = 0;
   }
   released_ = std::move(released);
   absl::Status status;
-  for (int window = 0; window < windows && status.ok(); ++window) {
+  for (int window = 0; window < windows() && status.ok(); ++window) {
     if (released_[static_cast<size_t>(window)] == 0) continue;
-    status = Shrink(window, KindOfWindow(window), 0).status();
+    status = TrimLocked(window, 0).status();
   }
   if (status.ok()) status = DropSpares();
   if (!status.ok() && MapAgain().ok()) released_.clear();
@@ -253,16 +150,21 @@ absl::Status Pool::Resume() {
 
 // Maps what Suspend released, all of it or nothing.
 absl::Status Pool::MapAgain() {
-  for (int window = 0; window <= constants_window(); ++window) {
-    absl::Status grown = Grow(window, KindOfWindow(window), released_[static_cast<size_t>(window)]);
-    if (grown.ok()) continue;
+  for (int window = 0; window < windows(); ++window) {
+    const absl::StatusOr<Admission> grown =
+        GrowLocked(window, released_[static_cast<size_t>(window)]);
+    if (grown.ok() && grown->admitted()) continue;
     for (int undone = 0; undone < window; ++undone) {
       if (released_[static_cast<size_t>(undone)] == 0) continue;
       // What cannot be unmapped stays, and the next attempt finds it there.
-      (void)Shrink(undone, KindOfWindow(undone), 0).ok();
+      (void)TrimLocked(undone, 0).ok();
     }
     (void)DropSpares().ok();
-    return grown;
+    if (!grown.ok()) return grown.status();
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     "Pool::Resume: the budget of {} bytes lacks {} for window {}, {} are in use "
+                     "beside the pool; discharge them or raise the budget",
+                     budget_.limit(), grown->missing, window, budget_.total());
   }
   return absl::OkStatus();
 }
@@ -272,42 +174,21 @@ bool Pool::suspended() const {
   return !released_.empty();
 }
 
-absl::Status Pool::Scrub(int lane, CuStream stream) const {
-  for (int kind = 0; kind < kWindowKindCount; ++kind) {
-    const int64_t mapped = mapped_bytes(lane, static_cast<WindowKind>(kind));
-    if (mapped == 0) continue;
-    COPPICE_RETURN_IF_ERROR(driver_.Call<&DriverTable::MemsetD8Async>(
-        base(lane, static_cast<WindowKind>(kind)), static_cast<unsigned char>(0),
-        static_cast<size_t>(mapped), stream));
-  }
-  return absl::OkStatus();
-}
-
-MemoryKind Pool::KindOfWindow(int window) const {
-  return window == constants_window() ? MemoryKind::kConstants
-                                      : static_cast<MemoryKind>(window % kWindowKindCount);
-}
-
-DeviceAddress Pool::base(int lane, WindowKind kind) const {
-  return arena_->base(WindowOf(lane, kind));
-}
-
-int64_t Pool::mapped_bytes(int lane, WindowKind kind) const {
+int64_t Pool::mapped_bytes(int window) const {
   const std::lock_guard lock(mutex_);
-  return arena_->mapped_bytes(WindowOf(lane, kind));
+  return arena_->mapped_bytes(window);
 }
 
-std::optional<Pool::Place> Pool::Locate(DeviceAddress address) const {
-  if (!Contains(address, 1)) return std::nullopt;
-  const auto window =
-      static_cast<int>((address - start_) / static_cast<DeviceAddress>(arena_->window_bytes()));
-  return Place{.lane = window / kWindowKindCount,
-               .kind = static_cast<WindowKind>(window % kWindowKindCount)};
+AddressSpan Pool::Range(int first, int count) const {
+  COPPICE_CHECK(first >= 0 && count >= 1 && count <= windows() - first, "no such windows");
+  return {.start = base(first),
+          .size = static_cast<DeviceAddress>(window_bytes_) * static_cast<DeviceAddress>(count)};
 }
 
-MemoryUsage Pool::usage() const {
-  const std::lock_guard lock(mutex_);
-  return usage_;
+std::optional<int> Pool::FindWindow(DeviceAddress address) const {
+  const AddressSpan all = Range(0, windows());
+  if (!all.Meets(address, 1)) return std::nullopt;
+  return static_cast<int>((address - all.start) / static_cast<DeviceAddress>(window_bytes_));
 }
 
 }  // namespace coppice

@@ -18,9 +18,9 @@
 
 #include "coppice/base/status.h"
 
-#include "allocator/placement.h"
-#include "allocator/plan_ladder.h"
-#include "allocator/plan_problem.h"
+#include "allocator/planner/placement.h"
+#include "allocator/planner/plan_ladder.h"
+#include "allocator/planner/plan_problem.h"
 
 namespace coppice {
 namespace {
@@ -28,6 +28,7 @@ namespace {
 using internal::Contention;
 using internal::Fit;
 using internal::Placement;
+using internal::PlacementLimit;
 using internal::PlanItem;
 using internal::PlanProblem;
 
@@ -109,10 +110,10 @@ class Attempt {
 
   void Run(const PlannerOptions& options, const Deadline& deadline) {
     TryOrderings(deadline);
-    int64_t nodes = options.search_nodes_max;
+    int64_t tries = options.search_tries_max;
     if (std::ssize(order_) <= kSearchItemsMax)
-      nodes = std::min(nodes, kShortClimbPasses * std::ssize(order_));
-    Climb(nodes, options.seed, deadline);
+      tries = std::min(tries, kShortClimbPasses * std::ssize(order_));
+    Climb(tries, options.seed, deadline);
   }
 
  private:
@@ -122,8 +123,9 @@ class Attempt {
     for (const Method& method : kMethods) {
       if (&method == &kMethods[1]) around = internal::ContentionOf(problem_);
       std::vector<int32_t> order = OrderBy(method.key, around);
-      std::optional<Placement> placed =
-          internal::PlaceInOrder(problem_, order, method.fit, best_.height);
+      PlacementLimit limit = {.height = best_.height};
+      if (&method != &kMethods[0]) limit.deadline = deadline.time();
+      std::optional<Placement> placed = internal::PlaceInOrder(problem_, order, method.fit, limit);
       if (placed) {
         best_ = *std::move(placed);
         order_ = std::move(order);
@@ -135,15 +137,15 @@ class Attempt {
   }
 
   // Moves everything that reaches above the target forward in the best order, by one factor drawn
-  // each time, and places again; what is no higher is kept. `nodes` limits the placements.
-  void Climb(int64_t nodes, uint64_t seed, const Deadline& deadline) {
+  // each time, and places again; what is no higher is kept. `tries` limits the placements.
+  void Climb(int64_t tries, uint64_t seed, const Deadline& deadline) {
     std::mt19937_64 random(seed);
     const auto count = static_cast<int64_t>(order_.size());
-    for (; nodes >= count && !done() && !deadline.passed(); nodes -= count) {
+    for (; tries >= count && !done() && !deadline.passed(); tries -= count) {
       const double factor = static_cast<double>(random() >> 11) * 0x1p-53;
       std::vector<int32_t> order = MoveForward(factor);
-      std::optional<Placement> placed =
-          internal::PlaceInOrder(problem_, order, fit_, best_.height + 1);
+      std::optional<Placement> placed = internal::PlaceInOrder(
+          problem_, order, fit_, {.height = best_.height + 1, .deadline = deadline.time()});
       if (!placed) continue;
       if (placed->height < best_.height) method_ = "climb";
       best_ = *std::move(placed);
@@ -226,7 +228,7 @@ void Search(std::span<const Buffer> buffers,
     if (searched[i].low) searched[i].fixed_offset = result.plan.offsets[i];
   internal::LadderResult lower = internal::SearchBelow(searched, result.plan.height,
                                                        {.height_target = target,
-                                                        .nodes_max = options.search_nodes_max,
+                                                        .tries_max = options.search_tries_max,
                                                         .deadline = deadline.time(),
                                                         .seed = options.seed});
   if (!lower.plan) return;

@@ -14,27 +14,27 @@ namespace {
 
 // A lifetime begins or ends at `step`. Ends sort first: a buffer that ends where another begins
 // does not meet it.
-struct Event {
+struct Change {
   int64_t step = 0;
   bool begins = false;
   size_t buffer = 0;
 
-  friend bool operator<(const Event& a, const Event& b) {
+  friend bool operator<(const Change& a, const Change& b) {
     return std::tie(a.step, a.begins, a.buffer) < std::tie(b.step, b.begins, b.buffer);
   }
 };
 
-std::vector<Event> SortedEvents(std::span<const Buffer> buffers) {
-  std::vector<Event> events;
-  events.reserve(2 * buffers.size());
+std::vector<Change> SortedChanges(std::span<const Buffer> buffers) {
+  std::vector<Change> changes;
+  changes.reserve(2 * buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i) {
     for (const Interval& interval : buffers[i].lifetime) {
-      events.push_back({interval.lower, true, i});
-      events.push_back({interval.upper, false, i});
+      changes.push_back({interval.lower, true, i});
+      changes.push_back({interval.upper, false, i});
     }
   }
-  std::sort(events.begin(), events.end());
-  return events;
+  std::sort(changes.begin(), changes.end());
+  return changes;
 }
 
 absl::Status ValidateBuffer(const Buffer& buffer, size_t index) {
@@ -174,9 +174,9 @@ absl::Status ValidateSequential(std::span<const Buffer> buffers,
     }
   };
   std::set<Live> live;
-  for (const Event& event : SortedEvents(buffers)) {
-    const Live here{plan.offsets[event.buffer], buffers[event.buffer].bytes, event.buffer};
-    if (!event.begins) {
+  for (const Change& change : SortedChanges(buffers)) {
+    const Live here{plan.offsets[change.buffer], buffers[change.buffer].bytes, change.buffer};
+    if (!change.begins) {
       live.erase(here);
       continue;
     }
@@ -184,14 +184,14 @@ absl::Status ValidateSequential(std::span<const Buffer> buffers,
     if (above != live.begin()) {
       const auto below = std::prev(above);
       if (below->offset + below->bytes > here.offset)
-        return OverlapError(below->buffer, event.buffer, event.step);
+        return OverlapError(below->buffer, change.buffer, change.step);
     }
     if (above != live.end() && above->offset == here.offset &&
-        SameGroup(groups, above->buffer, event.buffer)) {
+        SameGroup(groups, above->buffer, change.buffer)) {
       above = live.lower_bound({.offset = here.offset + 1});
     }
     if (above != live.end() && above->offset < here.offset + here.bytes)
-      return OverlapError(above->buffer, event.buffer, event.step);
+      return OverlapError(above->buffer, change.buffer, change.step);
     live.insert(above, here);
   }
   return absl::OkStatus();
@@ -373,14 +373,14 @@ int64_t MaxLiveBytes(std::span<const Buffer> buffers) {
   std::vector<std::multiset<int64_t>> members(groups->size());  // Sizes of the live, per group.
   int64_t live = 0;
   int64_t most = 0;
-  for (const Event& event : SortedEvents(buffers)) {
-    const int64_t bytes = buffers[event.buffer].bytes;
+  for (const Change& change : SortedChanges(buffers)) {
+    const int64_t bytes = buffers[change.buffer].bytes;
     if (groups->empty()) {
-      live += event.begins ? bytes : -bytes;
+      live += change.begins ? bytes : -bytes;
     } else {
-      std::multiset<int64_t>& sizes = members[(*groups)[event.buffer]];
+      std::multiset<int64_t>& sizes = members[(*groups)[change.buffer]];
       live -= sizes.empty() ? 0 : *sizes.rbegin();
-      if (event.begins) {
+      if (change.begins) {
         sizes.insert(bytes);
       } else {
         sizes.erase(sizes.find(bytes));

@@ -1,6 +1,6 @@
 // Scaling by the greatest common divisor, and time by a sweep that keeps only the fullest moments.
 
-#include "allocator/search_problem.h"
+#include "allocator/planner/search_problem.h"
 
 #include <algorithm>
 #include <iterator>
@@ -13,6 +13,7 @@ namespace coppice::internal {
 namespace {
 
 constexpr int64_t kStackMax = int64_t{1} << 29;
+constexpr int64_t kMembersMax = int64_t{1} << 24;
 
 // Tops round up to the least alignment anyhow. Where sizes and fixed offsets are multiples of every
 // alignment, so is each offset that a search in their units tries.
@@ -97,7 +98,13 @@ void AddSections(std::span<const Buffer> buffers, SearchProblem& problem) {
   }
 }
 
-void AddMembers(SearchProblem& problem) {
+// False if the lifetimes are too long.
+bool AddMembers(SearchProblem& problem) {
+  int64_t count = 0;
+  for (int32_t i = 0; i < problem.count(); ++i)
+    for (const SectionSpan& span : problem.spans[i])
+      count += span.upper - span.lower;
+  if (count > kMembersMax) return false;
   std::vector<std::vector<int32_t>> members(static_cast<size_t>(problem.section_count));
   for (int32_t i = 0; i < problem.count(); ++i)
     for (const SectionSpan& span : problem.spans[i])
@@ -120,6 +127,7 @@ void AddMembers(SearchProblem& problem) {
         int64_t& total = problem.items[static_cast<size_t>(i)].total;
         total = std::max(total, load[static_cast<size_t>(s)]);
       }
+  return true;
 }
 
 // The neighbours of an item are those alive when it begins, and those that begin later.
@@ -164,10 +172,10 @@ void AddObstacles(SearchProblem& problem) {
 int64_t SearchProblem::NextHeight(int64_t height) const {
   int64_t next = std::numeric_limits<int64_t>::max();
   for (const SearchItem& item : items) {
-    const int64_t below = item.fixed >= 0 ? item.fixed * unit_bytes
-                          : height < item.bytes
-                              ? 0
-                              : (height - item.bytes) / unit_bytes * unit_bytes + unit_bytes;
+    const int64_t step = item.alignment * unit_bytes;
+    const int64_t below = item.fixed >= 0       ? item.fixed * unit_bytes
+                          : height < item.bytes ? 0
+                                                : (height - item.bytes) / step * step + step;
     if (below + item.bytes > height) next = std::min(next, below + item.bytes);
   }
   return next;
@@ -178,7 +186,7 @@ std::optional<SearchProblem> MakeSearchProblem(std::span<const Buffer> buffers) 
   if (buffers.empty()) return problem;
   if (!Scale(buffers, problem)) return std::nullopt;
   AddSections(buffers, problem);
-  AddMembers(problem);
+  if (!AddMembers(problem)) return std::nullopt;
   AddNeighbors(problem);
   AddObstacles(problem);
   return problem;

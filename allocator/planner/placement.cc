@@ -1,6 +1,6 @@
 // First and best fit over address sets per window of time.
 
-#include "allocator/placement.h"
+#include "allocator/planner/placement.h"
 
 #include <algorithm>
 #include <cmath>
@@ -163,7 +163,8 @@ int64_t Layout::FindOffset(const PlanItem& item, Fit fit) {
 std::optional<Placement> PlaceInOrder(const PlanProblem& problem,
                                       std::span<const int32_t> order,
                                       Fit fit,
-                                      int64_t height_limit) {
+                                      const PlacementLimit& limit) {
+  constexpr size_t kItemsPerLookAtClock = 16;
   Placement placement{.offsets = std::vector<int64_t>(problem.items.size())};
   Layout layout(problem);
   const auto place = [&](size_t i, int64_t offset) {
@@ -174,12 +175,16 @@ std::optional<Placement> PlaceInOrder(const PlanProblem& problem,
   };
   for (size_t i = 0; i < problem.items.size(); ++i)
     if (problem.items[i].fixed_offset) place(i, *problem.items[i].fixed_offset);
-  for (const int32_t i : order) {
-    if (placement.height >= height_limit) return std::nullopt;
-    const auto index = static_cast<size_t>(i);
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (placement.height >= limit.height) return std::nullopt;
+    if (limit.deadline && i % kItemsPerLookAtClock == 0 &&
+        std::chrono::steady_clock::now() >= *limit.deadline) {
+      return std::nullopt;
+    }
+    const auto index = static_cast<size_t>(order[i]);
     place(index, layout.FindOffset(problem.items[index], fit));
   }
-  if (placement.height >= height_limit) return std::nullopt;
+  if (placement.height >= limit.height) return std::nullopt;
   return placement;
 }
 

@@ -1,6 +1,6 @@
 // Every attempt is one run of PlanSearch; nothing is carried from one to the next but heights.
 
-#include "allocator/plan_ladder.h"
+#include "allocator/planner/plan_ladder.h"
 
 #include <algorithm>
 #include <array>
@@ -10,15 +10,15 @@
 #include <utility>
 #include <vector>
 
-#include "allocator/plan_search.h"
-#include "allocator/search_problem.h"
+#include "allocator/planner/plan_search.h"
+#include "allocator/planner/search_problem.h"
 
 namespace coppice::internal {
 namespace {
 
 constexpr int kOrders = 6;
 constexpr std::array kRungs = {0.5, 0.75, 0.875};  // From the foot to the best.
-constexpr int64_t kHeadStart = int64_t{1} << 19;   // Nodes at the target before any rung.
+constexpr int64_t kHeadStart = int64_t{1} << 19;   // Tries at the target before any rung.
 
 // How far keys are perturbed. Some programs fall to orders that are far off, but at their bound
 // only.
@@ -55,7 +55,7 @@ struct Turn {
   int order = 0;
   size_t rung = 0;
   int round = 0;
-  int64_t nodes = 0;
+  int64_t tries = 0;
 
   void Advance(size_t rungs) {
     if (++order < kOrders) return;
@@ -76,10 +76,10 @@ class Ladder {
 
   LadderResult Climb(int64_t bound) {
     result_.bound = bound;
-    const int64_t head_start = std::min(kHeadStart, options_.nodes_max / 2);
-    late_ = options_.deadline && std::chrono::steady_clock::now() >= *options_.deadline;
-    while (best_ > Foot() && result_.nodes < options_.nodes_max && !late_) {
-      if (at_foot_.nodes < head_start || at_foot_.nodes <= between_.nodes / 4) {
+    const int64_t head_start = std::min(kHeadStart, options_.tries_max / 2);
+    late_ = IsLate();
+    while (best_ > Foot() && result_.tries < options_.tries_max && !late_) {
+      if (at_foot_.tries < head_start || at_foot_.tries <= between_.tries / 4) {
         Attempt(Foot(), at_foot_);
         at_foot_.Advance(1);
       } else {
@@ -92,6 +92,10 @@ class Ladder {
   }
 
  private:
+  bool IsLate() const {
+    return options_.deadline && std::chrono::steady_clock::now() >= *options_.deadline;
+  }
+
   // The lowest height worth trying.
   int64_t Foot() const { return std::max(result_.bound, options_.height_target); }
 
@@ -113,13 +117,15 @@ class Ladder {
     // A length that no search gets to is as good as any longer one.
     const int doublings = std::min(turn.round / 2, 40);
     const int64_t limit = std::min(2 * static_cast<int64_t>(problem_.items.size()) << doublings,
-                                   options_.nodes_max - result_.nodes);
+                                   options_.tries_max - result_.tries);
     const std::vector<int32_t> order = Order(turn.order, NoiseOf(turn.round, height == Foot()));
-    SearchBudget budget{.nodes = limit, .deadline = options_.deadline};
-    const SearchOutcome outcome = search_.Run(height, order, budget);
-    late_ = budget.late;
-    result_.nodes += limit - budget.nodes;
-    turn.nodes += limit - budget.nodes;
+    SearchAllowance allowance{.tries = limit, .deadline = options_.deadline};
+    const SearchOutcome outcome = search_.Run(height, order, allowance);
+    late_ = IsLate();
+    // Heights that are refuted at a glance may be as many as there are bytes.
+    const int64_t spent = std::max<int64_t>(limit - allowance.tries, 1);
+    result_.tries += spent;
+    turn.tries += spent;
     if (outcome == SearchOutcome::kImpossible) result_.bound = problem_.NextHeight(height);
     if (outcome == SearchOutcome::kFound) Keep();
   }
@@ -154,7 +160,7 @@ LadderResult SearchBelow(std::span<const Buffer> buffers,
   const bool in_place = std::ranges::any_of(
       buffers, [](const Buffer& buffer) { return buffer.in_place_with.has_value(); });
   if (in_place || static_cast<int64_t>(buffers.size()) > kSearchedBuffersMax) return result;
-  if (height <= std::max(result.bound, options.height_target) || options.nodes_max <= 0)
+  if (height <= std::max(result.bound, options.height_target) || options.tries_max <= 0)
     return result;
   const std::optional<SearchProblem> problem = MakeSearchProblem(buffers);
   if (!problem) return result;

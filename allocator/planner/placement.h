@@ -12,12 +12,13 @@
 
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "allocator/plan_problem.h"
+#include "allocator/planner/plan_problem.h"
 
 namespace coppice::internal {
 
@@ -99,11 +100,16 @@ struct Placement {
   int64_t height = 0;
 };
 
-// Places the fixed items, then the others in `order`. Nothing if that becomes `height_limit` bytes
-// high or more.
+// What ends a placement before it is complete.
+struct PlacementLimit {
+  int64_t height = 0;  // In bytes; at this height or above.
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+};
+
+// Places the fixed items, then the others in `order`. Nothing if that is at a limit.
 std::optional<Placement> PlaceInOrder(const PlanProblem& problem,
                                       std::span<const int32_t> order,
                                       Fit fit,
-                                      int64_t height_limit);
+                                      const PlacementLimit& limit);
 
 }  // namespace coppice::internal

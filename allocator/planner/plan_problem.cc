@@ -1,7 +1,7 @@
 // Compression of time and sizes, groups of buffers that begin together, and the sweep for the
 // bound.
 
-#include "allocator/plan_problem.h"
+#include "allocator/planner/plan_problem.h"
 
 #include <algorithm>
 #include <bit>

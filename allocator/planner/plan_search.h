@@ -33,23 +33,23 @@
 #include <utility>
 #include <vector>
 
-#include "allocator/search_problem.h"
+#include "allocator/planner/search_problem.h"
 
 namespace coppice::internal {
 
-// What searches may still cost. A placement tried is a node: 0.5 to 5 us at some hundred buffers.
-struct SearchBudget {
-  int64_t nodes = 0;
+// What searches may still cost. A try places one buffer: 0.5 to 5 us at some hundred buffers.
+struct SearchAllowance {
+  int64_t tries = 0;
   std::optional<std::chrono::steady_clock::time_point> deadline;
-  bool late = false;  // The deadline has passed; looked at once in 256 nodes.
+  bool late = false;  // The deadline has passed; looked at once in 16 tries.
 
-  bool IsSpent() const { return nodes <= 0 || late; }
+  bool IsSpent() const { return tries <= 0 || late; }
 };
 
 enum class SearchOutcome : uint8_t {
   kFound,
   kImpossible,  // There is no plan within the capacity.
-  kUndecided,   // The budget was spent first.
+  kUndecided,   // The allowance was spent first.
 };
 
 class PlanSearch {
@@ -58,10 +58,10 @@ class PlanSearch {
   explicit PlanSearch(const SearchProblem& problem);
 
   // Looks for a plan no higher than `capacity` bytes. Candidates at one offset are tried in
-  // `order`, a permutation of the items in which fixed ones come first. Charges the nodes to
-  // `budget`. Cost: no allocation per node; memory O(n + pairs that live together), kept between
+  // `order`, a permutation of the items in which fixed ones come first. Takes the tries off
+  // `allowance`. Cost: no allocation per try; memory O(n + pairs that live together), kept between
   // runs.
-  SearchOutcome Run(int64_t capacity, std::span<const int32_t> order, SearchBudget& budget);
+  SearchOutcome Run(int64_t capacity, std::span<const int32_t> order, SearchAllowance& allowance);
 
   // After kFound: the offset of each item.
   std::span<const int32_t> offsets() const { return offsets_; }
@@ -111,7 +111,7 @@ class PlanSearch {
   void FindTwins(std::span<const int32_t> order);
   void Enter(const Part& part, Position last);
   bool Advance(Frame& frame) const;
-  bool PlaceNext(Frame& frame, SearchBudget& budget);
+  bool PlaceNext(Frame& frame, SearchAllowance& allowance);
   void Place(int32_t item);
   void Unplace(Frame& frame);
   bool RaiseNeighbors(int32_t item);

@@ -1,7 +1,7 @@
 // The search keeps its own stack: a program of thousands of buffers is as many frames deep. What a
 // placement changes is undone from logs, never copied.
 
-#include "allocator/plan_search.h"
+#include "allocator/planner/plan_search.h"
 
 #include <algorithm>
 #include <limits>
@@ -12,7 +12,7 @@ namespace coppice::internal {
 namespace {
 
 constexpr int32_t kPlaced = std::numeric_limits<int32_t>::max();
-constexpr int64_t kNodesPerLookAtClock = 256;
+constexpr int64_t kTriesPerLookAtClock = 16;
 constexpr size_t kFailures = size_t{1} << 15;
 
 // The lowest offset at or above `offset` where the alignment and the fixed neighbors let `item` be.
@@ -64,7 +64,7 @@ PlanSearch::PlanSearch(const SearchProblem& problem)
 
 SearchOutcome PlanSearch::Run(int64_t capacity,
                               std::span<const int32_t> order,
-                              SearchBudget& budget) {
+                              SearchAllowance& allowance) {
   if (!Begin(capacity, order)) return SearchOutcome::kImpossible;
   while (true) {
     const Frame& last = frames_.back();
@@ -76,8 +76,8 @@ SearchOutcome PlanSearch::Run(int64_t capacity,
     const Part part = pending_.back();
     pending_.pop_back();
     Enter(part, last.last);
-    while (!PlaceNext(frames_.back(), budget)) {
-      if (budget.IsSpent()) return SearchOutcome::kUndecided;
+    while (!PlaceNext(frames_.back(), allowance)) {
+      if (allowance.IsSpent()) return SearchOutcome::kUndecided;
       const Failure& failure = frames_.back().failure;
       failures_[failure.key % kFailures] = failure;
       frames_.pop_back();
@@ -178,15 +178,15 @@ bool PlanSearch::Advance(Frame& frame) const {
 }
 
 // Places the frame's next candidate that is not refuted at once, and adds the parts of the rest to
-// those pending. False if there is none, or the budget is spent.
-bool PlanSearch::PlaceNext(Frame& frame, SearchBudget& budget) {
+// those pending. False if there is none, or the allowance is spent.
+bool PlanSearch::PlaceNext(Frame& frame, SearchAllowance& allowance) {
   const auto begin = list_.begin() + frame.part.begin;
   const Part rest{frame.part.begin + 1, frame.part.end, frame.part.sections};
   while (Advance(frame)) {
-    if (budget.IsSpent()) return false;
-    --budget.nodes;
-    if (budget.deadline && budget.nodes % kNodesPerLookAtClock == 0)
-      budget.late = std::chrono::steady_clock::now() >= *budget.deadline;
+    if (allowance.IsSpent()) return false;
+    --allowance.tries;
+    if (allowance.deadline && allowance.tries % kTriesPerLookAtClock == 0)
+      allowance.late = std::chrono::steady_clock::now() >= *allowance.deadline;
     const auto home = list_.begin() + frame.home;
     std::rotate(begin, home, home + 1);
     const int32_t item = *begin;

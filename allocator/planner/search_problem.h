@@ -74,7 +74,8 @@ struct SearchProblem {
   int64_t NextHeight(int64_t height) const;
 };
 
-// Nothing if the numbers are beyond the search: a stack of over 2^29 units.
+// Nothing if the numbers are beyond the search: a stack of over 2^29 units, or lifetimes of over
+// 2^24 sections in all.
 // Requires: well-formed buffers. Cost: O(n log n + pairs that live together); allocates.
 std::optional<SearchProblem> MakeSearchProblem(std::span<const Buffer> buffers);
 
