@@ -60,6 +60,7 @@ class Arena {
   // longer, though it may take the next Grow, Trim or the arena's end to release it. Allocates no
   // host memory.
   absl::StatusOr<int64_t> Trim(int window, int64_t bytes);
+  int64_t TrimmableBytes(int window, int64_t bytes) const;  // What that would unmap.
 
   // Releases the handles that Trim kept. Errors: the driver's; what was released stays released.
   absl::Status ReleaseSpares();

@@ -13,9 +13,9 @@
 //
 // Each buffer goes to the lowest offset free of the buffers already placed that live at the same
 // time; in breadth, to the tightest hole. Where every ordering misses the target, up to 3,000
-// buffers are searched for the lowest plan (allocator/plan_search.h: canonical plans, depth first).
-// For more, a climb follows: what reaches above the target moves forward in the best order, which
-// is placed again.
+// buffers are searched for the lowest plan (allocator/planner/plan_search.h: canonical plans, depth
+// first). For more, a climb follows: what reaches above the target moves forward in the best order,
+// which is placed again.
 //
 // Good enough is the bound with sizes rounded up to the alignment that all buffers share, below
 // which hardly any plan can be; the end of the highest fixed buffer; or
@@ -46,7 +46,7 @@ struct PlannerOptions {
 
   // Work limit of what follows the orderings where those miss the target, in placements tried. 0:
   // orderings only.
-  int64_t search_nodes_max = 4096;
+  int64_t search_tries_max = 4096;
 
   // Host time. The best plan so far is returned when it is over; the first ordering is always
   // tried.

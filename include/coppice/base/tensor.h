@@ -91,7 +91,11 @@ struct Tensor {
     return count;
   }
 
-  friend bool operator==(const Tensor&, const Tensor&) = default;
+  // Whether both are the same view of the same memory, whichever call made it.
+  friend constexpr bool operator==(const Tensor& a, const Tensor& b) {
+    return a.data == b.data && a.dtype == b.dtype && a.rank == b.rank && a.sizes == b.sizes &&
+           a.strides == b.strides;
+  }
 };
 
 }  // namespace coppice

@@ -2,18 +2,18 @@
 // environment variable.
 //
 //   x:0                axis 0 of the input x
-//   x:0,kv.*:1         and axis 1 of every input whose name starts with kv
-//   (q|k|v):0          axis 0 of q, k and v
+//   x:0,kv*:1          and axis 1 of every input whose name starts with kv
 //
 // Entries are separated by commas, and spaces around one do not count. The axis follows an entry's
-// last colon. A pattern is a regular expression (ECMAScript) that must match a whole name; it holds
-// no comma, because a comma ends the entry.
+// last colon. In a pattern, which must match a whole name, `*` stands for any characters, also
+// none, and every other character for itself.
 //
 // Units: axes count from 0. Threads: plain values.
 
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,17 +24,14 @@ struct DynamicAxis {
   std::string pattern;
   int axis = 0;  // In [0, kRankMax).
 
-  // Whether the pattern matches all of `name`. Requires: a pattern out of ParseDynamicAxes
-  // (checked). Cost: compiles the pattern; allocates. A pattern with nested repetition can take
-  // time exponential in the name's length.
-  bool Matches(const std::string& name) const;
+  // Whether the pattern matches all of `name`. Cost: O(pattern * name); never allocates.
+  bool Matches(std::string_view name) const;
 
   friend bool operator==(const DynamicAxis&, const DynamicAxis&) = default;
 };
 
 // The entries of `text` in their order; none if it is empty or all spaces. Errors: kInvalidArgument
-// quoting the text and the first entry that has no pattern, no axis, an axis out of range or a
-// pattern that is no regular expression.
+// quoting the text and the first entry that has no pattern, no axis or an axis out of range.
 absl::StatusOr<std::vector<DynamicAxis>> ParseDynamicAxes(const std::string& text);
 
 }  // namespace coppice

@@ -35,7 +35,6 @@
 namespace coppice {
 
 namespace internal {
-struct Lane;
 struct Slot;                 // What the lane and the lease know of one call's outputs.
 void DropLease(Slot* slot);  // The lease's hold on it ends.
 }  // namespace internal
@@ -45,13 +44,16 @@ class ReadScope;
 class [[nodiscard]] Lease {
  public:
   Lease() = default;  // Of no call: no outputs.
+  // Of a session's call. Takes over the lease's hold on the slot.
+  Lease(internal::Slot* slot, RunKind kind, Reason reason)
+      : slot_(slot), kind_(kind), reason_(reason) {}
   Lease(Lease&& other) noexcept
-      : slot_(std::exchange(other.slot_, nullptr)), path_(other.path_), reason_(other.reason_) {}
+      : slot_(std::exchange(other.slot_, nullptr)), kind_(other.kind_), reason_(other.reason_) {}
   Lease& operator=(Lease&& other) noexcept;
   ~Lease() { Release(); }
 
   // How the call ran.
-  Path path() const { return path_; }
+  RunKind kind() const { return kind_; }
   Reason reason() const { return reason_; }
 
   // Outputs of the program; 0 once the lease is empty or its session gone.
@@ -85,10 +87,8 @@ class [[nodiscard]] Lease {
   absl::Status Release(CuStream stream);
 
  private:
-  friend class Session;
-
   internal::Slot* slot_ = nullptr;
-  Path path_ = Path::kReplay;
+  RunKind kind_ = RunKind::kReplay;
   Reason reason_ = Reason::kNone;
 };
 

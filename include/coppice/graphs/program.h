@@ -76,7 +76,6 @@ struct SymbolSpec {
   int64_t min = 0;
   int64_t max = std::numeric_limits<int64_t>::max();
   int64_t multiple_of = 1;
-  int64_t hint = 0;         // A typical extent, for tools; 0: none.
   bool exclude_01 = false;  // Extents 0 and 1 are keys of their own: nothing is padded from them.
 };
 
@@ -93,7 +92,9 @@ enum class InputRole : uint8_t {
   kStatic,  // Bound once (weights, KV cache); its address is part of the key. All dims fixed.
 };
 
-// What staging writes beyond the real extents of a copied input.
+// What a copied input holds beyond its real extents. Staging writes it; an output of the lane's
+// path holds there what its producer left, so one with padding is read in place only if its fill is
+// Undefined or the claim is kMasked, and if it is not mutated; it is staged else.
 struct Fill {
   enum class Kind : uint8_t { kZero, kValue, kSentinel, kRepeatLast, kUndefined };
   Kind kind = Kind::kZero;
@@ -107,6 +108,8 @@ struct Fill {
     return {.kind = Kind::kRepeatLast};
   }  // The last real element along each axis.
   static Fill Undefined() { return {.kind = Kind::kUndefined}; }  // Leaves what was there.
+
+  friend bool operator==(const Fill&, const Fill&) = default;
 };
 
 struct InputSpec {
@@ -116,7 +119,8 @@ struct InputSpec {
   InputRole role = InputRole::kCopy;
   Fill fill{};
   // The program writes to it. What it wrote to a staged input is copied back to the caller's
-  // tensor, which must be dense; a static input is written where it lies.
+  // tensor, which must be dense and share no byte with another input or target of the call; a
+  // static input is written where it lies.
   bool mutated = false;
   // Bytes, a power of two: a static input whose address is no multiple is copied by every call.
   int64_t alignment = 16;
@@ -182,7 +186,7 @@ struct ProgramSpec {
     return static_cast<int>(symbols.size()) - 1;
   }
 
-  // Turns the fixed axes of copied inputs that `text` names ("x:0,kv.*:1") into symbols of this
+  // Turns the fixed axes of copied inputs that `text` names ("x:0,kv*:1") into symbols of this
   // policy and kind, one per entry, appended in order: an entry ties the axes it names. Outputs
   // keep their dims. Rename a symbol before a guard or a bound speaks of it. Errors:
   // kInvalidArgument  malformed text; an entry that names no axis or a symbol already.
@@ -215,7 +219,7 @@ int RandomWord(const ProgramSpec& spec);              // Requires: a random stat
 
 // Why a program is being run.
 enum class Phase : uint8_t {
-  kWarmUp,  // At the bucket, without a graph; allocations are traced.
+  kWarmUp,  // At the bucket, without a graph; allocations are noted.
   kRecord,  // At the bucket, under stream capture: nothing executes.
   kEager,   // At the call's own extents, without a graph.
 };
@@ -249,7 +253,7 @@ class CallContext {
   // Memory for temporaries, aligned to kBufferAlignment, contents undefined. A run must make the
   // same requests in the same order in every phase at equal extents. Whatever is not freed lives to
   // the end of the run. Errors: kInvalidArgument bytes < 1; kResourceExhausted; kAborted the
-  // request departs from the trace.
+  // request departs from what the warm-up asked for.
   virtual absl::StatusOr<DeviceAddress> Allocate(int64_t bytes) = 0;
 
   // Ends the life of a temporary: later kernels on the stream may reuse its bytes.

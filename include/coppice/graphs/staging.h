@@ -49,7 +49,8 @@ StagedCopy MakeStagedCopy(const Tensor& source, const Tensor& target, const Fill
 
 class StagingKernels {
  public:
-  // Loads the kernels. Errors: as KernelLibrary::Load.
+  // Loads the kernels and launches each once, with nothing to do, so that none is loaded while it
+  // is captured. Errors: as KernelLibrary::Load; the driver's.
   static absl::StatusOr<StagingKernels> Load(const Driver& driver);
 
   // Launches one staging kernel on `stream`. Makes no call if there is nothing to copy and no word.

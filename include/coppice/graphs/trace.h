@@ -8,19 +8,25 @@
 // and so are those of the session; lanes follow each other in pieces, so compare times between
 // them. A session that ends well writes `end` last.
 //
-//   {"schema":"coppice.trace/1","device":...,"lanes":1,"granularity":2097152,"budget":0}
+//   {"schema":"coppice.trace/2","device":...,"lanes":1,"granularity":2097152,"budget":0}
 //   {"program":0,"name":"decode","variant":"","symbols":["batch"]}
 //   {"bucket":3,"program":0,"lane":0,"extents":[8]}
 //   {"node":5,"bucket":3,"height":4096,"live":4096,"method":"size","graph_nodes":12,
 //    "exec_bytes":122880,"record_ns":81000,"reason":"new_bucket","around":[[0,1024]],
 //    "buffers":[[offset,bytes,output,[lower,upper,...]],...]}
+//   {"failure":1,"driver_call":"cuMemAlloc_v2","code":"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+//    "message":"program 'decode' broke its capture: ..."}
 //   [time_ns,"call",lane,call,bucket,node,"path","reason",real_elements,padded_elements]
 //   [time_ns,"bytes",lane,"kind",bytes,total]
 //   ...
 //
 // In a node, `output` is the index of the output that the buffer is, or -1; `around` and `buffers`
-// are in bytes from the start of the lane's node window, lifetimes in steps of what was planned:
+// are in bytes from the start of the lane's plan window, lifetimes in steps of what was planned:
 // the program's trace, or the nodes of its graph where that forks.
+//
+// A failure is why a recording came to nothing. Where a driver call did not succeed, `code` is
+// CUDA's name of its result; else `driver_call` is empty and `code` that of the absl::Status. Of
+// calls that run without a graph because of it, the last failure of their bucket is the cause.
 //
 // A replay whose lease is dropped before the lane's next call is one event. What a call reads and
 // writes over is told before the call itself.
@@ -44,6 +50,7 @@ enum class TraceEventKind : uint8_t {
              // staged.
   kRecord,   // node: it exists from here on. Its definition comes first.
   kEvict,    // node: it is gone, its number is not used again.
+  kFail,     // bucket, failure: a recording of the bucket failed so.
   kBytes,    // MemoryKind, bytes of that kind from here on, bytes of all kinds.
   kOutputs,  // call, node or -1: somebody leases what the call made. With a node, its outputs lie
              // where the node's plan says, and the lane found them leased at a later call.
@@ -55,10 +62,10 @@ enum class TraceEventKind : uint8_t {
   kDropped,  // count: so many events of this lane were lost here, because the ring was full.
   kEnd,      // No values: the session ended, everything was written.
 };
-inline constexpr int kTraceEventKindCount = 12;
+inline constexpr int kTraceEventKindCount = 13;
 
-// "call", "record", "evict", "bytes", "outputs", "use", "release", "expire", "suspend", "resume",
-// "dropped", "end".
+// "call", "record", "evict", "fail", "bytes", "outputs", "use", "release", "expire", "suspend",
+// "resume", "dropped", "end".
 const char* NameOf(TraceEventKind kind);
 
 // What SessionOptions::trace asks for.

@@ -1,4 +1,4 @@
-// Block-style kernels: one source for the GPU (nvcc, CUB) and for the emulator (g++).
+// Block-style kernels: one source for the GPU (nvcc, CUB) and for the host (g++).
 //
 // A kernel is written for a whole block. Per-thread code goes into ForEach; a value that lives
 // across two ForEach calls is a Register; threads meet only in the collectives and in Sync.
@@ -23,9 +23,9 @@
 // Rules: a body names its parameters `params` and its block `block`; code outside ForEach is
 // uniform (the same for all threads) and must not write memory; kernels throw nothing and hold
 // nothing that needs a destructor; a thread reads what another wrote only after Sync or a
-// collective. Every kernel declares what it touches, once; the emulator finds unordered accesses by
-// it. The macros stand in a named namespace. The build compiles a file with coppice_kernels()
-// (CMake).
+// collective. Every kernel declares what it touches, once, so that accesses which nothing orders
+// can be found. The macros stand in a named namespace. The build compiles a file with
+// coppice_kernels() (CMake).
 //
 // Threads: a kernel file is compiled twice; nothing here keeps state.
 
@@ -63,7 +63,7 @@
 #else
 #define COPPICE_SHARED(type, name, count) \
   type name[count];                       \
-  ::coppice::internal::Poison(name, sizeof(name))
+  ::coppice::internal::FillFresh(name, sizeof(name))
 #endif
 
 namespace coppice {
@@ -152,9 +152,9 @@ __device__ inline void SortDescending(BlockRegister<float, kThreads>& keys,
 // The host's half: the threads in turn.
 
 // Fills a block's shared memory, which starts undefined, with what no kernel would store.
-inline void Poison(void* memory, size_t bytes) {
-  constexpr int kPoison = 0xCB;
-  std::memset(memory, kPoison, bytes);
+inline void FillFresh(void* memory, size_t bytes) {
+  constexpr int kFresh = 0xCB;
+  std::memset(memory, kFresh, bytes);
 }
 
 template <int kThreads, typename Body>

@@ -1,4 +1,4 @@
-// The driver: one table of CUDA entry points, filled by libcuda or by the emulator.
+// The driver: one table of CUDA entry points, filled by libcuda or by whoever stands for it.
 //
 // Nothing in coppice reaches a device by any other way, and nothing links libcuda or libcudart.
 // A Driver is the table plus the translation of CuResult into absl::Status:
@@ -52,6 +52,7 @@ std::optional<int> FindDriverEntry(std::string_view symbol);
 // Index in table order of the entry that `offset_bytes` into a DriverTable names.
 int DriverEntryIndex(size_t offset_bytes);
 
+// Whose entries a table has: libcuda's, or those of an emulator, which runs host kernels.
 enum class DriverKind : uint8_t { kCuda, kEmulator };
 
 class Driver {
@@ -98,8 +99,18 @@ class Driver {
   DriverKind kind_;
 };
 
-// The CuResult that a status of Driver::Call carries, or nullopt for any other status.
+// What a status of Driver::Call carries.
+struct DriverFailure {
+  std::string entry;  // CUDA's name: "cuMemMap".
+  CuResult result = CuResult::kUnknown;
+};
+
+// What the status carries, or nullopt if it is no status of Driver::Call and was given nothing.
+std::optional<DriverFailure> DriverFailureOf(const absl::Status& status);
 std::optional<CuResult> CuResultOf(const absl::Status& status);
+
+// `status`, which says more than `cause`, carrying what `cause` carries.
+absl::Status WithFailureOf(const absl::Status& cause, absl::Status status);
 
 // CUDA's name of a result ("CUDA_ERROR_ILLEGAL_ADDRESS"), or "CUDA_ERROR_<number>" if unknown.
 std::string NameOf(CuResult result);

@@ -11,7 +11,7 @@
 //     guard page. The host bounds their number: about 32,000 where vm.max_map_count is 65,530.
 //   * Every allocation has an id that no other ever has (cuPointerGetAttribute); mapped memory has
 //     that of its cuMemCreate handle.
-//   * Memory is poisoned: 0xCB in every fresh physical byte, and in a block's shared memory.
+//   * Fresh memory is filled: 0xCB in every fresh physical byte, and in a block's shared memory.
 //   * Streams and events with CUDA's ordering. Work is queued, and executes only inside calls that
 //     wait or query, or when more than `Options::queue_limit` operations are queued, on the calling
 //     thread, one operation at a time, in an order drawn from `Options::seed` among the operations
@@ -97,8 +97,9 @@ class Emulator {
   struct Strictness {
     // Reports two accesses to the same bytes, at least one a write, that neither a stream, an
     // event, a graph edge nor the host's waiting orders. Kernels tell what they touch
-    // (COPPICE_ACCESSES), and what they do not declare is not seen. Found when work is submitted,
-    // whatever the seed.
+    // (COPPICE_ACCESSES), and what they do not declare is not seen. Reports a launch that nothing
+    // orders behind the upload of its graph in the same way. Found when work is submitted, whatever
+    // the seed.
     bool unordered_access = true;
     // Reports host memory that changes between the submission of a copy from it and the copy.
     bool changed_source = true;
@@ -113,8 +114,12 @@ class Emulator {
     // Refuses (907) an event that was recorded in a capture, once that has ended, until it is
     // recorded again. Off: it counts as never recorded.
     bool captured_event = true;
+    // Reports a kernel that a capture has before it was ever launched outside one, where a driver
+    // that loads lazily would load it. Off by default: code that captures a kernel of its own need
+    // not care where its driver does not.
+    bool captured_loading = false;
 
-    static Strictness All(bool on) { return {on, on, on, on, on, on}; }
+    static Strictness All(bool on) { return {on, on, on, on, on, on, on}; }
   };
 
   struct Options {
@@ -124,7 +129,8 @@ class Emulator {
     int queue_limit = 1 << 16;                // Queued operations that force execution. >= 1.
     bool sequential = false;                  // Runs work in enqueue order: faster, hides races.
     Strictness strictness;
-    // What captures forbid, as tests/data/capture_legality.<driver>.tsv; empty: the built-in table.
+    // What captures forbid, as runtime/tables/capture_legality.<driver>.tsv; empty: the built-in
+    // table.
     std::string capture_legality;
   };
 

@@ -34,8 +34,8 @@ class GraphMemoryModel {
   // finite or negative, no rows for a kind of kernel, memcpy, memset, empty, host or child.
   static absl::StatusOr<GraphMemoryModel> Parse(std::string_view tsv, std::string_view name);
 
-  // Published figures: tests/data/graph_memory.documented.tsv, as it was at build time. Cost: the
-  // first call parses.
+  // Published figures: runtime/tables/graph_memory.documented.tsv, as it was at build time. Cost:
+  // the first call parses.
   static const GraphMemoryModel& Documented();
 
   // What an executable graph of `topology`'s nodes takes. Events count as empty nodes, an unknown

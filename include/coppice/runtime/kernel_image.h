@@ -1,4 +1,4 @@
-// A kernel image: the compiled kernels of one source file, for the emulator and for a GPU.
+// A kernel image: the compiled kernels of one source file, for the host and for a GPU.
 //
 // block_kernel.h writes the host half of an image; where nvcc is found, the build attaches a fatbin
 // of the same source. KernelLibrary hands the half that a driver understands to
@@ -71,7 +71,8 @@ struct HostKernel {
   void (*declare)(const void* parameters, KernelAccesses& accesses);
 };
 
-// What cuLibraryLoadData of the emulator takes. `magic` tells it from a cubin, a fatbin or PTX.
+// What cuLibraryLoadData takes where kernels run on the host. `magic` tells it from a cubin, a
+// fatbin or PTX.
 struct HostImage {
   static constexpr uint64_t kMagic = 0x31676d4965636f43;  // "CoceImg1" in memory order.
   uint64_t magic = kMagic;

@@ -1,6 +1,9 @@
 // Loaded kernels: from a KernelImage to launchable functions.
 //
-// Loading happens once, outside any capture; a launch allocates nothing.
+// Loading happens once, outside any capture; a launch allocates nothing. A driver that loads lazily
+// loads a function no earlier than at its first launch, and a capture may forbid what that takes:
+// launch each kernel once before a capture. A session does so for programs, by warming each bucket
+// up, and for its own kernels when it is created.
 //
 // Units: grids count blocks. Threads: immutable once loaded; launches from any thread.
 

@@ -86,9 +86,8 @@ class Event {
   absl::StatusOr<bool> Complete() const;         // True once the marked work has run.
   absl::Status Synchronize() const;              // Waits on the host for the marked work.
 
-  // Microseconds from the mark of `start` to that of this event, on the device. Whatever ran there
-  // meanwhile is in it. On an emulator see emulator.h, under a ledger with a latency model see
-  // driver_ledger.h.
+  // Microseconds from the mark of `start` to that of this event, by the driver's clock: on a GPU
+  // that of the device, so that whatever ran there meanwhile is in it.
   //
   // Errors: kFailedPrecondition while either's marked work has not run; kInvalidArgument if either
   // has no timing or was never recorded. Runs in a RelaxedCaptureScope.

@@ -1,4 +1,4 @@
-// The books of a pool: bytes by kind, exact, and the most there ever were.
+// The books of a session: bytes by kind, exact, and the most there ever were.
 //
 // Every byte is in one kind; the total is the sum of the kinds. `graphs` is an estimate from a
 // table, because no driver tells what an executable graph occupies; all others are counted where
@@ -15,7 +15,7 @@
 namespace coppice {
 
 enum class MemoryKind : uint8_t {
-  kNodes,      // Mapped under the lanes' node windows, where plans lie on top of each other.
+  kPlan,       // Mapped under the plan windows, where the nodes of a lane lie on top of each other.
   kEager,      // Mapped under the eager windows: warm-up and eager runs, and their leases.
   kStaging,    // Mapped under the staging windows: padded inputs and parameter blocks.
   kCopyOut,    // Mapped under the copy-out windows.
@@ -28,8 +28,8 @@ enum class MemoryKind : uint8_t {
 };
 inline constexpr int kMemoryKindCount = 10;
 
-// "nodes", "eager", "staging", "copy_out", "workspace", "constants", "spare", "included", "graphs",
-// "external".
+// As files and reports call them: "nodes" (kPlan), "eager", "staging", "copy_out", "workspace",
+// "constants", "spare", "included", "graphs", "external".
 const char* NameOf(MemoryKind kind);
 
 struct MemoryUsage {

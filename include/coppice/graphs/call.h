@@ -1,0 +1,45 @@
+// One request to a session, and where its outputs go.
+//
+// Units: elements where named so. Threads: plain values.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "coppice/base/tensor.h"
+#include "coppice/graphs/staging.h"
+#include "coppice/runtime/driver.h"
+
+namespace coppice {
+
+// A registered program, and one set of its static inputs and outputs; made by a session, valid
+// while it lives.
+class Program;
+class Binding;
+
+// Where a call's outputs go.
+enum class OutputMode : uint8_t {
+  kBorrow,     // They stay in the lane's window; see lease.h.
+  kCopyOut,    // Copied behind the graph to memory of the lane's own; needs copy_out_bytes.
+  kWriteInto,  // Copied behind the graph into Call::targets.
+};
+
+// One request. The spans are read during Run only.
+struct Call {
+  const Program* program = nullptr;
+  const Binding* binding = nullptr;  // Null only if the program binds nothing.
+  // The copied inputs, in spec order, at real extents; each at a multiple of its element's bytes,
+  // with strides that stay within the addresses there are.
+  std::span<const Tensor> inputs;
+  std::span<const int64_t> scalars;  // All scalars, in spec order.
+  CuStream stream = nullptr;         // Any stream of the context but the legacy one; not capturing.
+  int lane = 0;
+  Poison poison = Poison::kOff;  // For tests of padding: overrides every fill.
+  OutputMode output_mode = OutputMode::kBorrow;
+  // For kWriteInto: one dense tensor per output, at real extents and at a multiple of its element's
+  // bytes, outside the session's memory; no two share a byte. Those of static outputs are not read.
+  std::span<const Tensor> targets{};
+};
+
+}  // namespace coppice

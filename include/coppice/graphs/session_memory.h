@@ -1,0 +1,198 @@
+// The memory of a session: what it holds, and how all of it comes and goes.
+//
+// A lane has five windows of addresses that never move; what is mapped under them comes and goes.
+// A budget bounds the bytes of all kinds; a suspended session has no memory and keeps its graphs; a
+// loan gives the idle memory of a lane to somebody else.
+//
+// Units: bytes. Threads: any method from any thread. Waiting methods wait for the lanes' work, with
+// the locks of the lanes they concern.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/base/tensor.h"
+#include "coppice/graphs/memory_usage.h"
+#include "coppice/graphs/session_options.h"
+#include "coppice/runtime/driver.h"
+
+namespace coppice {
+
+namespace internal {
+class Lane;
+struct SessionParts;
+}  // namespace internal
+
+// Fills the host bytes that it is given with a constant's contents. Called under the locks of
+// lanes, so it must not call the session.
+using ConstantSource = std::function<absl::Status(std::span<std::byte> bytes)>;
+
+// What becomes of constants while a session is suspended.
+enum class SuspendedConstants : uint8_t {
+  kKeep,    // They stay on the device.
+  kSave,    // They are copied to the host, and back.
+  kReload,  // They are dropped; their sources fill them again.
+};
+
+struct SuspendOptions {
+  SuspendedConstants constants = SuspendedConstants::kSave;
+  bool refuse_leases = false;  // Fail if outputs are leased, instead of saving them on the host.
+  bool drop_graphs = false;    // Also drop graphs without leased outputs; their buckets stay warm.
+};
+
+// One window of addresses.
+struct WindowInfo {
+  int lane = 0;
+  MemoryKind kind = MemoryKind::kPlan;
+  DeviceAddress base = 0;
+  int64_t window_bytes = 0;  // Virtual size.
+  int64_t mapped_bytes = 0;  // From the window's start; a multiple of `granularity`.
+  int64_t granularity = 0;
+};
+
+// The idle memory of one lane, lent to whoever holds this. Calls on the lane are refused meanwhile.
+// Ends before its session.
+class [[nodiscard]] Loan {
+ public:
+  Loan(Loan&& other) noexcept
+      : lane_(std::exchange(other.lane_, nullptr)), data_(other.data_), bytes_(other.bytes_) {}
+  Loan& operator=(Loan&&) = delete;
+  // Requires: what the borrower did with the memory has run on the device.
+  ~Loan();
+
+  // Ends the loan; the lane's next call waits, on the device, for the work queued on `stream` so
+  // far. Errors: the driver's; the loan has ended all the same, and the host has waited.
+  absl::Status Return(CuStream stream);
+
+  DeviceAddress data() const { return data_; }  // Contents undefined.
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  friend class SessionMemory;
+  Loan(internal::Lane* lane, DeviceAddress data, int64_t bytes)
+      : lane_(lane), data_(data), bytes_(bytes) {}
+
+  internal::Lane* lane_;  // Null once it ended or was moved from.
+  DeviceAddress data_;
+  int64_t bytes_;
+};
+
+class SessionMemory {
+ public:
+  ~SessionMemory();
+  SessionMemory(const SessionMemory&) = delete;
+  SessionMemory& operator=(const SessionMemory&) = delete;
+
+  // Bytes by kind, without those of leases dropped before. Cost: takes each lane's lock.
+  MemoryUsage usage() const;
+  // The same with those bytes, for who looks often: takes no lock that a call waits for long.
+  MemoryUsage books() const;
+
+  // A window of a lane. Requires: a lane of the session, kPlan to kWorkspace (both checked).
+  WindowInfo window(int lane, MemoryKind kind) const;
+  // The one that holds `address`; nullopt outside the lanes' windows.
+  std::optional<WindowInfo> Locate(DeviceAddress address) const;
+
+  // Places a constant of these sizes in the session's memory, for as long as the session lives, and
+  // fills it from `source`, which is kept for Suspend. Programs may bind it as a static input.
+  // Waits for the device. Errors: kInvalidArgument  sizes that are negative, too many or without
+  // bytes, or no source; kFailedPrecondition while suspended; kResourceExhausted; the source's; the
+  // driver's.
+  absl::StatusOr<Tensor> AddConstant(DType dtype,
+                                     std::span<const int64_t> sizes,
+                                     ConstantSource source);
+
+  // Tells the budget what the application itself holds on the device; ask before allocating. Graphs
+  // may go for it. Errors: kInvalidArgument if negative; kResourceExhausted if the budget has no
+  // such room: what was told before counts on.
+  absl::Status SetExternalBytes(int64_t bytes);
+
+  // Releases physical memory that no lease holds: of the eager windows, of the plan windows above
+  // every graph, and spare handles. Waits for the lanes' work.
+  absl::Status Trim();
+
+  // Gives the physical memory of all windows back to the device, until Resume. Waits for recordings
+  // and for the lanes' work. Leased outputs keep their leases and contents, but cannot be read
+  // meanwhile; every call fails. Graphs, and with them their estimated bytes, stay unless asked to
+  // go.
+  //
+  // Errors: kFailedPrecondition  suspended already, a read scope open, a lane lent, or, with
+  //                              refuse_leases, outputs leased: nothing was done;
+  //         otherwise the driver's: the session is as before, or suspended if its memory cannot be
+  //         mapped again.
+  absl::Status Suspend(const SuspendOptions& options);
+  // Maps the memory again, at the same addresses, and fills what Suspend saved or dropped; then
+  // every graph replays as before. Waits for the device. Errors: kFailedPrecondition if not
+  // suspended; kResourceExhausted without room, for which no graph goes; the sources' or the
+  // driver's: still suspended then.
+  absl::Status Resume();
+
+  // Lends the mapped memory of a lane's plan window while nothing of the lane is in flight and
+  // nobody leases what lies there. Errors: kFailedPrecondition if that is not so, or the lane is
+  // lent or suspended; kInvalidArgument no such lane; the driver's.
+  absl::StatusOr<Loan> Lend(int lane = 0);
+
+  // Zeroes all memory of a lane's windows, in the order of `stream` and of the lane's calls, so
+  // that the next caller finds nothing of the last one. Errors: kFailedPrecondition if outputs
+  // there are leased, the lane is lent or suspended, or the stream captures; kInvalidArgument no
+  // such lane; the driver's.
+  absl::Status Scrub(CuStream stream, int lane = 0);
+
+ private:
+  friend class Session;
+  struct Constant {
+    DeviceAddress address = 0;
+    int64_t bytes = 0;
+    ConstantSource source;
+  };
+  struct SavedBytes {
+    DeviceAddress address = 0;
+    std::vector<std::byte> bytes;
+  };
+  enum class Direction : uint8_t { kToHost, kToDevice };
+  using LaneLocks = std::vector<std::unique_lock<std::mutex>>;
+
+  explicit SessionMemory(internal::SessionParts& parts);
+
+  // Frees bytes of the budget for `lane`, whose lock is held: idle memory first, then graphs, if
+  // the options allow. OK if it has found some; errors: kResourceExhausted, or the driver's.
+  absl::Status MakeRoom(internal::Lane& lane, int64_t bytes, MemoryKind need);
+  // Takes physical memory that is idle from the lane's windows, but for its plan window unless
+  // `plans`. Waits for the lane's work.
+  absl::Status FreeIdle(internal::Lane& lane, bool plans) const;
+  absl::StatusOr<internal::Lane*> FindLane(const char* where, int lane) const;
+  // Locks all lanes when no recording is under way.
+  LaneLocks LockIdle() const;
+  absl::Status CheckSuspendable(const SuspendOptions& suspend) const;
+  // Copies what must survive a suspension to the host, and back. Under all lanes' locks.
+  absl::Status Save(const SuspendOptions& suspend);
+  absl::Status Restore();
+  absl::Status Fill(const Constant& constant);
+  // Copies between the host and the device, one at a time, on the first lane's own stream. After a
+  // failure the copy may be under way still, so its host memory has to stay.
+  absl::Status Transfer(Direction direction, SavedBytes& copy);
+  absl::Status ReleaseAll();
+  // Transfer of bytes that nobody else keeps.
+  absl::Status TransferOrStrand(Direction direction, SavedBytes& copy);
+
+  internal::SessionParts& parts_;
+  // Under the first lane's lock, which a suspension holds with all others.
+  std::vector<Constant> constants_;
+  int64_t external_bytes_ = 0;
+  std::vector<SavedBytes> saved_;
+  SuspendedConstants suspended_constants_ = SuspendedConstants::kSave;
+  std::vector<std::vector<std::byte>> stranded_;  // Host memory that a copy may still use.
+};
+
+}  // namespace coppice

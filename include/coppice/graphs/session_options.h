@@ -1,0 +1,157 @@
+// What a session may do, with how much memory, and what it checks.
+//
+// Units: bytes. Threads: plain values; the functions are called on the threads that call the
+// session, unless they say otherwise.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "coppice/graphs/reason.h"
+#include "coppice/graphs/trace.h"
+
+namespace coppice {
+
+class Program;
+class Binding;
+
+// What a session may do about graphs.
+enum class Stance : uint8_t {
+  kRecord,      // Warm up, record and replay.
+  kReplayOnly,  // Replay what is recorded; everything else runs eagerly.
+  kEager,       // No graphs.
+  kStrict,      // Replay; a call that cannot is an error that says why, and runs nothing.
+};
+
+// What a call does that would need one graph too many.
+enum class OnLimit : uint8_t {
+  kEager,
+  kError,
+  kEvict,  // Drops the graph of the same program and lane that is worth least: long unused, large
+           // in bytes and cheap to record again. Never one in flight or with leased outputs; eager
+           // if all are.
+};
+
+// How many graphs there may be.
+struct LimitOptions {
+  int graphs_per_program_max = 1024;   // Per lane. >= 0.
+  int rerecords_per_bucket_max = 128;  // Because a static input moved; those beyond count as graphs
+                                       // over the limit. >= 0.
+  // Recordings of one bucket in which a static input may have moved; one more, and every call
+  // copies it. Choose more than there are sets of static inputs that take turns. >= 0.
+  int static_moves_max = 32;
+  OnLimit on_limit = OnLimit::kEager;
+};
+
+// How large the windows are, and what all of them may hold.
+struct MemoryOptions {
+  int64_t window_bytes = 0;     // Virtual size of a lane's windows; 0: device memory.
+  int64_t workspace_bytes = 0;  // Per lane, for libraries; 0: none.
+  int64_t copy_out_bytes = 0;   // Per lane, mapped at once, for OutputMode::kCopyOut; 0: none.
+  // Bytes that the session may hold at once: its windows, its graphs (an estimate) and what the
+  // application reports; 0: no budget. Eager and plan windows that are idle are unmapped first, and
+  // mapped again when they are needed; a recording that still lacks room does what `on_budget`
+  // says. A program that does not fit even without graphs fails with kResourceExhausted.
+  int64_t budget_bytes = 0;
+  OnLimit on_budget = OnLimit::kEvict;  // kEvict drops graphs of any program, idle lanes' too.
+};
+
+// For tests of programs and of whoever calls them.
+struct CheckOptions {
+  // Captures every program twice when it is recorded, the second time with other values in what is
+  // not in the key, and once more at the graph's first replay; refuses the bucket if a kernel's
+  // parameters differ: an error that names kernel, parameter and bytes. The padding of a
+  // parameter's struct counts, so zero it. Needs a driver of CUDA 12.4.
+  bool audit_keys = false;
+  // Asks the driver at every call whether the memory of each static input is still the allocation
+  // it was, and whether each input from outside and each buffer to write into lies in a live one,
+  // not in the host's own memory; three driver calls each.
+  bool addresses = false;
+  // A graph's call first fills all that the graph writes with 0xCB bytes, so that whoever kept a
+  // pointer to what lay there sees it. One driver call per stretch of memory.
+  bool fill_expired = false;
+};
+
+// What one rank of several would do with a call, and then what all of them do.
+struct RankVote {
+  const Program* program = nullptr;
+  std::span<int64_t> bucket;        // Padded extent of each symbol. Agreed: the maximum over ranks.
+  RunKind kind = RunKind::kReplay;  // Agreed: the lowest, in the order eager, warm-up, record,
+                                    // replay.
+  // Agreed: whether all ranks proposed this bucket. If not, all vote again, on what they can do in
+  // the agreed one.
+  bool unanimous = true;
+};
+
+// For programs whose ranks must run in the same way, because they launch collectives.
+struct RankOptions {
+  // Called by every call before it runs, under the lane's lock, with this rank's vote; sets it to
+  // what was agreed. Null: a rank of its own.
+  std::function<absl::Status(RankVote& vote)> vote;
+  // Called before a call that was agreed to record, also by ranks that have the graph.
+  std::function<absl::Status()> barrier;
+};
+
+struct SessionOptions {
+  int lanes = 1;  // Calls on different lanes may run at the same time. >= 1.
+  Stance stance = Stance::kRecord;
+  int warmup_runs = 1;  // Calls of a bucket that run before it is recorded. >= 1.
+  // Records programs that are `thread_safe` on a thread of the session; calls run eagerly
+  // meanwhile.
+  bool record_in_background = false;
+  // Times live calls both ways until the faster one is known, per graph: at least 20 of each,
+  // medians, Welch's t-test at p < 0.01 before a graph is given up; again after 10,000 calls.
+  bool gate = false;
+  LimitOptions limits;
+  MemoryOptions memory;
+  CheckOptions checks;
+  RankOptions ranks;
+  // Writes what happens to a file, on a thread of the session. A file that cannot be written later
+  // on ends the trace, for one line to `log` from that thread.
+  TraceOptions trace;
+  // Receives one line per (program, reason) that keeps a call from replaying, with the addresses of
+  // static inputs that moved, the number of graphs at a limit, the leases that lie around the call
+  // or the extents that are too large, and one per static input that is copied from then on; null:
+  // nobody. Called under the lane's lock, so it must not call the session.
+  std::function<void(const std::string& line)> log;
+};
+
+struct WarmOptions {
+  // Static inputs for the warm-up runs, of the same program. Required if the program mutates a
+  // static input; what it mutates of them must share no byte then with the binding that is warmed.
+  const Binding* scratch = nullptr;
+  int lane = 0;
+  // Called after each bucket with (done, total); null: nobody. Must not call the session.
+  std::function<void(int64_t done, int64_t total)> progress;
+};
+
+// One of the calls that feed each other and are to be warmed.
+struct WarmStep {
+  // Element `input` of Call::inputs is output `output` of step `step`, from its first element on:
+  // an earlier one, or this one, which then reads its own last run, and in its first that output of
+  // the step before.
+  struct Feed {
+    size_t input = 0;
+    size_t step = 0;
+    size_t output = 0;
+  };
+
+  const Program* program = nullptr;
+  const Binding* binding = nullptr;  // Null only if the program binds nothing.
+  std::vector<int64_t> bucket;       // One padded extent per symbol.
+  std::vector<int64_t> scalars;      // All of them, in spec order.
+  std::vector<Feed> feeds;           // Other inputs are the caller's own memory.
+  const Binding* scratch = nullptr;  // As WarmOptions::scratch, in its place.
+};
+
+// Errors: kInvalidArgument a number that is negative, or lanes or warm-up runs below 1.
+absl::Status ValidateOptions(const SessionOptions& options);
+
+}  // namespace coppice

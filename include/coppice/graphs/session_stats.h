@@ -1,0 +1,66 @@
+// What a session did, holds and would do: figures for people and tools.
+//
+// Units: bytes, nanoseconds, elements where named so. Threads: plain values.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "coppice/graphs/reason.h"
+
+namespace coppice {
+
+// One recorded graph, or a warm bucket that has none.
+struct NodeInfo {
+  std::string program;
+  std::string variant;
+  std::vector<int64_t> bucket;  // Padded extent of each symbol.
+  int lane = 0;
+  bool recorded = false;     // False: warmed up only.
+  int64_t plan_height = 0;   // Bytes.
+  int64_t live_bytes = 0;    // Most bytes live at once, those around it included, from the
+                             // validator's sweep: no plan is lower.
+  int64_t around_bytes = 0;  // Bytes of the live outputs it was planned around; 0 for a root.
+  const char* plan_method = "";
+  int64_t graphs = 0;       // CUDA graphs: 1, and one more for each break.
+  int64_t graph_nodes = 0;  // Nodes of the CUDA graphs.
+  int64_t exec_bytes = 0;   // Device memory of the graphs; an estimate, see graph_memory.h.
+  int64_t record_ns = 0;    // Host time of the recording, driver included.
+  int64_t replays = 0;      // Launches of the graph.
+};
+
+// What Run would do with a call.
+struct Explanation {
+  absl::Status status;  // Run's error, such as the first guard that fails; OK if it would run.
+  RunKind kind = RunKind::kReplay;
+  Reason reason = Reason::kNone;
+  std::optional<NodeInfo> node;  // That would replay.
+  std::string text;              // One line for people.
+};
+
+struct SessionStats {
+  int64_t calls = 0;                            // Sum of `runs`.
+  std::array<int64_t, kRunKindCount> runs{};    // By RunKind.
+  std::array<int64_t, kReasonCount> reasons{};  // By Reason, calls that did not replay.
+  int64_t captures_retried = 0;                 // Recordings broken from outside, tried again.
+  int64_t recordings = 0;                       // Graphs recorded, Warm's included.
+  int64_t evictions = 0;                        // Graphs dropped for room.
+  int64_t remaps = 0;                           // Replays that had to map their memory again.
+  int64_t inputs_in_place = 0;                  // Inputs read where an earlier call left them.
+  int64_t inputs_filled =
+      0;  // Inputs that could have been, but for their padding: staged to fill it.
+  int64_t inputs_demoted = 0;   // Static inputs that moved too often and are copied.
+  int64_t stream_switches = 0;  // Calls that had to wait for the lane's last stream.
+  int64_t real_elements = 0;    // Staged elements the callers brought ...
+  int64_t padded_elements = 0;  // ... and what they were padded to.
+
+  SessionStats& operator+=(const SessionStats& other);
+};
+
+}  // namespace coppice
