@@ -1,0 +1,215 @@
+// A call's shape, statics, targets, and the inputs that need no lock of its own lane.
+
+#include "graphs/call/check.h"
+
+#include <mutex>
+#include <string>
+
+#include "coppice/base/status.h"
+#include "coppice/runtime/stream.h"
+
+#include "graphs/call/holder.h"
+#include "graphs/node/input_layout.h"
+
+namespace coppice::internal {
+namespace {
+
+// What few calls need is kept apart, so that the usual one needs no frame for it.
+
+// An input in another lane's memory must be under a scope, which orders this call's stream behind
+// that lane and keeps the bytes.
+absl::Status CheckOtherLane(const Call& call, size_t input, Lane& other) {
+  const ProgramSpec& spec = call.program->spec;
+  const InputSpec& read = call.program->copied_input(input);
+  if (read.mutated) {
+    return FailedPrecondition(
+        "Session::Run: program '{}' on lane {} would write to its input '{}', an output on lane "
+        "{}; copy it",
+        spec.name, call.lane, read.name, other.index);
+  }
+  const std::lock_guard<std::mutex> lock(other.mutex);
+  for (const MemoryKind window : {MemoryKind::kPlan, MemoryKind::kEager, MemoryKind::kCopyOut}) {
+    const Slot* slot = FindHolder(other.slots().ListOf(window), call.inputs[input]);
+    if (slot != nullptr && slot->IsReadOn(call.stream)) return absl::OkStatus();
+  }
+  return FailedPrecondition(
+      "Session::Run: input '{}' of program '{}' is an output on lane {}, the call is on lane {}; "
+      "keep a read scope on the call's stream open meanwhile",
+      read.name, spec.name, other.index, call.lane);
+}
+
+// Nothing else of the call may lie where an input is written back: whether the program sees what it
+// wrote there would depend on which of them are staged.
+absl::Status CheckAlone(const Call& call, size_t written) {
+  const Program& program = *call.program;
+  const auto refuse = [&](const char* what, const std::string& name) {
+    return InvalidArgument(
+        "Session::Run: program '{}' writes to its input '{}', which shares bytes with its {} '{}'; "
+        "copy one of them",
+        program.spec.name, program.copied_input(written).name, what, name);
+  };
+  const Tensor& tensor = call.inputs[written];
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (i != written && Overlap(tensor, call.inputs[i]))
+      return refuse("input", program.copied_input(i).name);
+  }
+  for (size_t i = 0; call.binding != nullptr && i < program.statics.size(); ++i) {
+    if (Overlap(tensor, call.binding->tensors[i]))
+      return refuse("static input", program.static_input(i).name);
+  }
+  if (call.output_mode != OutputMode::kWriteInto) return absl::OkStatus();
+  for (size_t i = 0; i < call.targets.size(); ++i) {
+    if (program.spec.outputs[i].role != OutputRole::kStatic && Overlap(tensor, call.targets[i]))
+      return refuse("target of", program.spec.outputs[i].name);
+  }
+  return absl::OkStatus();
+}
+
+[[gnu::noinline]] absl::Status CheckInputs(const SessionParts& parts, const Request& request) {
+  const Call& call = request.call;
+  const Program& program = *call.program;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const Tensor& tensor = call.inputs[i];
+    const std::optional<WindowMap::Place> place = parts.windows->Locate(LowOf(tensor));
+    if (place && place->lane != call.lane)
+      COPPICE_RETURN_IF_ERROR(CheckOtherLane(call, i, parts.lane(place->lane)));
+    if (!program.mutates_copies) continue;
+    const InputSpec& spec = program.copied_input(i);
+    const Tensor dense = DenseTensor(tensor.data, spec.dtype, spec.dims, request.shape.real);
+    if (spec.mutated && !StridesMatch(tensor, dense)) {
+      return InvalidArgument(
+          "Session::Run: input '{}' of program '{}' is written back, so it must be dense",
+          spec.name, program.spec.name);
+    }
+    if (spec.mutated) COPPICE_RETURN_IF_ERROR(CheckAlone(call, i));
+  }
+  return absl::OkStatus();
+}
+
+[[gnu::noinline]] absl::Status CheckTargets(const SessionParts& parts, const Request& request) {
+  const Call& call = request.call;
+  const ProgramSpec& spec = call.program->spec;
+  const bool copies = call.output_mode == OutputMode::kCopyOut && !spec.outputs.empty();
+  if (copies && parts.options.memory.copy_out_bytes == 0) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted,
+        "Session::Run: program '{}' is to copy its outputs out, but MemoryOptions::copy_out_bytes "
+        "is 0; give it as many bytes as such outputs are leased at once",
+        spec.name);
+  }
+  for (size_t i = 0; i < call.targets.size(); ++i) {
+    if (spec.outputs[i].role == OutputRole::kStatic) continue;
+    const Tensor& target = call.targets[i];
+    const Tensor wanted =
+        DenseTensor(target.data, spec.outputs[i].dtype, spec.outputs[i].dims, request.shape.real);
+    const auto element = static_cast<DeviceAddress>(SizeOf(wanted.dtype));
+    const bool fits = target == wanted && (target.data != 0 || target.element_count() == 0) &&
+                      target.data % element == 0;
+    if (!fits || parts.windows->Meets(target.data, RoundedBytes(wanted)) ||
+        parts.windows->MeetsConstants(target.data, RoundedBytes(wanted))) {
+      return InvalidArgument(
+          "Session::Run: target of output '{}' of program '{}' must be a dense {} of the output's "
+          "real sizes, at a multiple of its element's bytes and outside the session's memory",
+          spec.outputs[i].name, spec.name, NameOf(wanted.dtype));
+    }
+    for (size_t other = 0; other < i; ++other) {
+      if (spec.outputs[other].role == OutputRole::kStatic ||
+          !Overlap(target, call.targets[other])) {
+        continue;
+      }
+      return InvalidArgument(
+          "Session::Run: the targets of outputs '{}' and '{}' of program '{}' share bytes; give "
+          "each its own",
+          spec.outputs[other].name, spec.outputs[i].name, spec.name);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Whether an address is one of the device's memory.
+absl::Status CheckLive(const SessionParts& parts,
+                       const Call& call,
+                       DeviceAddress address,
+                       const char* what,
+                       const std::string& name) {
+  const absl::Status found = AllocationIdOf(parts.driver, address).status();
+  if (found.code() != absl::StatusCode::kNotFound) return found;
+  return FailedPrecondition(
+      "Session::Run: the {} '{}' of program '{}' at {:#x} is no live allocation: it was freed, or "
+      "is the host's; pass memory of the device",
+      what, name, call.program->spec.name, address);
+}
+
+// Whether every address that outlives the call is still of the allocation it was bound with, and
+// every other of a live one.
+[[gnu::noinline]] absl::Status CheckAddresses(const SessionParts& parts, const Call& call) {
+  const ProgramSpec& spec = call.program->spec;
+  if (call.binding != nullptr) {
+    for (size_t i = 0; i < call.binding->tensors.size(); ++i) {
+      if (parts.windows->HoldsConstants(call.binding->tensors[i].data)) continue;
+      const absl::StatusOr<uint64_t> id =
+          AllocationIdOf(parts.driver, call.binding->tensors[i].data);
+      if (id.ok() && *id == call.binding->allocations[i]) continue;
+      if (!id.ok() && id.status().code() != absl::StatusCode::kNotFound) return id.status();
+      return FailedPrecondition(
+          "Session::Run: static tensor {} of program '{}' at {:#x} was freed since it was bound; "
+          "bind the memory that is there",
+          i, spec.name, call.binding->tensors[i].data);
+    }
+  }
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const DeviceAddress low = LowOf(call.inputs[i]);
+    if (call.inputs[i].element_count() == 0 || parts.windows->Contains(low) ||
+        parts.windows->HoldsConstants(low)) {
+      continue;
+    }
+    COPPICE_RETURN_IF_ERROR(
+        CheckLive(parts, call, low, "input", call.program->copied_input(i).name));
+  }
+  for (size_t i = 0; i < call.targets.size(); ++i) {
+    if (call.targets[i].data == 0) continue;
+    COPPICE_RETURN_IF_ERROR(
+        CheckLive(parts, call, call.targets[i].data, "target of output", spec.outputs[i].name));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Check(const SessionParts& parts, Observe observe, Request& request) {
+  const Call& call = request.call;
+  COPPICE_RETURN_IF_ERROR(ReadCall(call, *parts.catalogue, static_cast<int>(parts.lanes.size()),
+                                   *parts.windows, observe, request.shape));
+  if (call.output_mode != OutputMode::kBorrow) [[unlikely]]
+    COPPICE_RETURN_IF_ERROR(CheckTargets(parts, request));
+  if (request.shape.in_pool || call.program->mutates_copies) [[unlikely]]
+    COPPICE_RETURN_IF_ERROR(CheckInputs(parts, request));
+  if (parts.options.checks.addresses) [[unlikely]]
+    COPPICE_RETURN_IF_ERROR(CheckAddresses(parts, call));
+  return absl::OkStatus();
+}
+
+absl::Status NameGoneStream(const SessionParts& parts,
+                            const Call& call,
+                            Lane& lane,
+                            const absl::Status& failed) {
+  const auto unknown = [](const absl::Status& status) {
+    return !status.ok() && CuResultOf(status) == CuResult::kInvalidHandle;
+  };
+  if (!unknown(failed) || !unknown(IsCapturing(parts.driver, call.stream).status())) return failed;
+  // The next call finds the work of this stream waited for, or says why it could not be.
+  if (lane.order().IsLast(call.stream)) (void)lane.order().LastStreamCaptures().ok();
+  return InvalidArgument(
+      "Session::Run: program '{}' on a stream that does not exist, or was destroyed; pass one that "
+      "lives until the next call on lane {}",
+      call.program->spec.name, lane.index);
+}
+
+absl::Status EndedBinding(const Call& call) {
+  return FailedPrecondition(
+      "Session::Run: the binding of program '{}' was ended by Unbind; bind the tensors that are "
+      "there",
+      call.program->spec.name);
+}
+
+}  // namespace coppice::internal

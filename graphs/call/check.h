@@ -1,0 +1,43 @@
+// The first stage of a call: whether it fits its program. Private to graphs/.
+//
+// Threads: Check any; it takes the locks of other lanes whose outputs are inputs, but not the
+// call's own. TakeStatics under that one.
+
+#pragma once
+
+#include "absl/status/status.h"
+
+#include "graphs/call/request.h"
+#include "graphs/parts/session_parts.h"
+
+namespace coppice::internal {
+
+// Checks what can be checked without the lane's lock, and sets the call's shape. With
+// Observe::kYes, `auto` symbols remember what they see. Errors: as Session::Run.
+absl::Status Check(const SessionParts& parts, Observe observe, Request& request);
+
+// The error of a call that `failed`: another, if it did so because its stream does not exist. If
+// the lane ran there last, it waits for the whole context and leaves the stream. Under the lane's
+// lock.
+absl::Status NameGoneStream(const SessionParts& parts,
+                            const Call& call,
+                            Lane& lane,
+                            const absl::Status& failed);
+
+// The error of a call whose binding was ended.
+absl::Status EndedBinding(const Call& call);
+// Sets the call's statics, under its lane's lock: whoever ends a binding takes that lock before the
+// memory goes, so that what is found here stays until the lock is given back. Errors:
+// kFailedPrecondition  the binding was ended.
+inline absl::Status TakeStatics(Request& request) {
+  if (request.call.binding == nullptr) return absl::OkStatus();
+  request.statics = request.call.binding->version();
+  if (request.statics == nullptr) [[unlikely]]
+    return EndedBinding(request.call);
+  // A binding of nothing is none: both replay the same graph.
+  if (request.statics->addresses.empty()) [[unlikely]]
+    request.statics = nullptr;
+  return absl::OkStatus();
+}
+
+}  // namespace coppice::internal

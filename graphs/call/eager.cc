@@ -1,0 +1,109 @@
+// Runs without a graph.
+
+#include "graphs/call/eager.h"
+
+#include <utility>
+
+#include "coppice/base/status.h"
+
+#include "graphs/call/deliver.h"
+#include "graphs/call/stage.h"
+#include "graphs/record/recorder.h"
+
+namespace coppice::internal {
+
+RunRequest RunRequestOf(const SessionParts& parts,
+                        const Call& call,
+                        std::span<const int64_t> extents,
+                        const InputLayout& layout,
+                        CuStream stream) {
+  RunRequest request{.program = call.program,
+                     .layout = &layout,
+                     .extents = extents.first(call.program->spec.symbols.size()),
+                     .scalars = call.scalars,
+                     .stream = stream};
+  request.workspace_bytes = parts.options.memory.workspace_bytes;
+  if (request.workspace_bytes > 0)
+    request.workspace = parts.lane(call.lane).memory().base(MemoryKind::kWorkspace);
+  return request;
+}
+
+absl::Status ReserveStaging(const Program& program, int64_t bytes, Lane& lane) {
+  absl::Status status = lane.memory().Reserve(MemoryKind::kStaging, bytes);
+  if (status.code() != absl::StatusCode::kOutOfRange) return status;
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "Session::Run: the staged inputs of program '{}': {}", program.spec.name,
+                   MessageOf(status));
+}
+
+LayoutBases BasesOf(Lane& lane) {
+  return {.staging = lane.memory().base(MemoryKind::kStaging),
+          .plan = lane.memory().base(MemoryKind::kPlan)};
+}
+
+NodeInfo InfoOf(const Request& request, const Lane& lane) {
+  const ProgramSpec& spec = request.call.program->spec;
+  const auto begin = request.shape.padded.begin();
+  return {.program = spec.name,
+          .variant = spec.variant,
+          .bucket = {begin, begin + static_cast<ptrdiff_t>(spec.symbols.size())},
+          .lane = lane.index};
+}
+
+Bucket& BucketFor(const Request& request, Lane& lane) {
+  const Program& program = *request.call.program;
+  BucketKey key;
+  SetBucketKey(request.call, request.shape, key);
+  Bucket& bucket = lane.nodes().Of(program).BucketFor(key);
+  if (!bucket.described()) {
+    NodeInfo info = InfoOf(request, lane);
+    const int32_t number =
+        lane.tracer == nullptr ? -1 : lane.tracer->DefineBucket(program.place.trace_number, info);
+    bucket.Describe(std::move(info), number);
+  }
+  return bucket;
+}
+
+absl::StatusOr<Lease> RunWithoutGraph(const SessionParts& parts,
+                                      const Request& request,
+                                      Lane& lane,
+                                      const Decision& decision) {
+  const Call& call = request.call;
+  COPPICE_RETURN_IF_ERROR(lane.order().RefuseCapture(call.stream));
+  const bool warming = decision.outcome.kind == RunKind::kWarmUp;
+  const auto& extents = warming || decision.at_bucket ? request.shape.padded : request.shape.real;
+  InputLayout layout = LayOutInputs(*call.program, call.binding, request.statics, /*in_place=*/{},
+                                    extents, BasesOf(lane));
+  COPPICE_RETURN_IF_ERROR(ReserveStaging(*call.program, layout.bytes, lane));
+  lane.slots().Sweep();
+  lane.slots().Reserve();
+  COPPICE_RETURN_IF_ERROR(lane.order().Enter(call.stream));
+  COPPICE_RETURN_IF_ERROR(Stage(parts, request, layout));
+  if (warming) lane.books().CountStaged(layout);
+  EagerOutputs outputs(lane.memory());
+  AllocationScript script;
+  COPPICE_RETURN_IF_ERROR(
+      outputs.Run(parts.driver, RunRequestOf(parts, call, extents, layout, call.stream),
+                  warming ? Phase::kWarmUp : Phase::kEager, warming ? &script : nullptr));
+  if (warming) BucketFor(request, lane).NoteWarmUp(std::move(script));
+  lane.order().BeginCall();
+  Book(parts, request, lane, decision.outcome);
+  if (lane.tracer != nullptr) TraceCall(request, lane, decision.outcome, layout, /*node=*/nullptr);
+  // Such outputs have bytes of their own, so only a target of the caller's makes a copy of them.
+  const bool into = call.output_mode == OutputMode::kWriteInto;
+  Slot* slot = nullptr;
+  if (into || !layout.copy_backs.empty()) {
+    COPPICE_ASSIGN_OR_RETURN(
+        slot, CopyBehindRun(parts, request, lane,
+                            {.mode = into ? OutputMode::kWriteInto : OutputMode::kBorrow,
+                             .outputs = outputs.table(),
+                             .layout = layout}));
+  }
+  if (!into) {
+    slot = &lane.slots().TakeParked(OwnerOf(request, lane), Slot::Kind::kEager, outputs.TakeTable(),
+                                    outputs.TakeAllocations());
+  }
+  return Lease(slot, decision.outcome.kind, decision.outcome.reason);
+}
+
+}  // namespace coppice::internal

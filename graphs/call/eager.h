@@ -1,0 +1,48 @@
+// A call without a graph: a warm-up at its bucket, or an eager run at its own extents. Private to
+// graphs/.
+//
+// Threads: under the lane's lock.
+
+#pragma once
+
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/graphs/lease.h"
+
+#include "graphs/call/request.h"
+#include "graphs/lane/lane.h"
+#include "graphs/parts/session_parts.h"
+#include "graphs/record/run_context.h"
+
+namespace coppice::internal {
+
+// Runs the program once: at the bucket and noting its allocations, at the bucket because other
+// ranks do, or at the call's own extents. Errors: as Session::Run.
+absl::StatusOr<Lease> RunWithoutGraph(const SessionParts& parts,
+                                      const Request& request,
+                                      Lane& lane,
+                                      const Decision& decision);
+
+// The bucket of the call, made if there is none.
+Bucket& BucketFor(const Request& request, Lane& lane);
+// What people see of it, or of a node before it is recorded.
+NodeInfo InfoOf(const Request& request, const Lane& lane);
+
+// Room for staged inputs. Errors: kResourceExhausted, also for what does not fit the window, and so
+// not the session.
+absl::Status ReserveStaging(const Program& program, int64_t bytes, Lane& lane);
+
+// Where a run's staged inputs and those in place lie.
+LayoutBases BasesOf(Lane& lane);
+
+// What a run of the call at these extents needs to know.
+RunRequest RunRequestOf(const SessionParts& parts,
+                        const Call& call,
+                        std::span<const int64_t> extents,
+                        const InputLayout& layout,
+                        CuStream stream);
+
+}  // namespace coppice::internal

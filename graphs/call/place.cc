@@ -1,0 +1,158 @@
+// Inputs are the caller's own memory, or outputs of earlier calls.
+
+#include "graphs/call/place.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "coppice/base/status.h"
+
+#include "graphs/call/decide.h"
+#include "graphs/call/holder.h"
+#include "graphs/node/input_layout.h"
+
+namespace coppice::internal {
+namespace {
+
+// Whether a program may write to its input, an output that `holder` has among `slots`.
+absl::Status CheckWritable(const Program& program,
+                           const InputSpec& input,
+                           const std::vector<Slot*>& slots,
+                           const Tensor& tensor,
+                           const Slot& holder) {
+  if (const Slot* reader = FindReader(slots, tensor)) {
+    return FailedPrecondition(
+        "Session::Run: program '{}' would write to its input '{}', an output of call {} on which "
+        "{} read scopes are open",
+        program.spec.name, input.name, reader->call, reader->open_scopes());
+  }
+  if (holder.kind != Slot::Kind::kWindow || holder.in_path) return absl::OkStatus();
+  return FailedPrecondition(
+      "Session::Run: program '{}' would write to its input '{}', an output of call {} whose path "
+      "has ended, so that this call's outputs may lie there; copy it, or keep it in a chain",
+      program.spec.name, input.name, holder.call);
+}
+
+// Says which input is stale, and if it can, whose output it was and which call wrote over it.
+absl::Status StaleInput(const Call& call, size_t input, Lane& lane) {
+  const Program& program = *call.program;
+  const std::string& name = program.copied_input(input).name;
+  const DeviceAddress address = call.inputs[input].data;
+  for (const Slot* slot : lane.slots().ListOf(MemoryKind::kEager)) {
+    if (!slot->expired() || !slot->leased()) continue;
+    if (call.inputs[input].made_by != 0 && call.inputs[input].made_by != slot->call) continue;
+    const bool here = std::any_of(
+        slot->overwritten_regions.begin(), slot->overwritten_regions.end(),
+        [&](const Region& region) {
+          const DeviceAddress begin =
+              lane.memory().base(MemoryKind::kPlan) + static_cast<DeviceAddress>(region.offset);
+          return address >= begin && address - begin < static_cast<DeviceAddress>(region.bytes);
+        });
+    if (!here) continue;
+    return FailedPrecondition(
+        "Session::Run: input '{}' of program '{}' is an output of program '{}' (call {} on lane "
+        "{}), which call {} (program '{}') wrote over",
+        name, program.spec.name, slot->program->spec.name, slot->call, lane.index,
+        slot->overwritten_by, slot->overwriter->spec.name);
+  }
+  return FailedPrecondition(
+      "Session::Run: input '{}' of program '{}' lies at {:#x} in the memory of lane {}, where no "
+      "lease keeps it; hold the lease of the call that made it",
+      name, program.spec.name, address, lane.index);
+}
+
+}  // namespace
+
+Fit FitOf(const Program& program,
+          const InputSpec& spec,
+          const Tensor& tensor,
+          const Tensor& output,
+          std::span<const int64_t> padded) {
+  const Tensor whole = DenseTensor(tensor.data, spec.dtype, spec.dims, padded);
+  const auto end = [](const Tensor& of) {
+    return of.data + static_cast<DeviceAddress>(RoundedBytes(of));
+  };
+  if (tensor.data % kBufferAlignment != 0 || !StridesMatch(tensor, whole) ||
+      end(whole) > end(output)) {
+    return Fit::kNoFit;
+  }
+  if (tensor.sizes == whole.sizes) return Fit::kInPlace;
+  if (spec.mutated) return Fit::kNoFit;
+  const bool any = program.spec.claim == Claim::kMasked || spec.fill == Fill::Undefined();
+  return any ? Fit::kInPlace : Fit::kNeedsFill;
+}
+
+void FindSurroundings(Request& request, Lane& lane) {
+  Surroundings& around = lane.scratch().around;
+  Normalize(around.live);
+  request.surroundings = around.empty() ? nullptr : lane.surroundings().Find(around);
+  request.known_place = around.empty() || request.surroundings != nullptr;
+}
+
+absl::Status FindPlace(Request& request, Lane& lane) {
+  const Call& call = request.call;
+  const Program& program = *call.program;
+  CallScratch& scratch = lane.scratch();
+  SlotTable& slots = lane.slots();
+  scratch.around.in_place.assign(call.inputs.size(), -1);
+  scratch.used.clear();
+  request.child = lane.chain().open();
+  request.known_place = true;
+  request.filled = 0;
+  request.surroundings = nullptr;
+  // Whatever another thread drops from here on still counts as live.
+  slots.SweepWindow();
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const Tensor& tensor = call.inputs[i];
+    const std::optional<WindowMap::Place> place = lane.memory().windows().Locate(LowOf(tensor));
+    if (!place || place->lane != lane.index || tensor.element_count() == 0) continue;
+    const Tensor* output = nullptr;
+    const std::vector<Slot*>& list = slots.ListOf(place->kind);
+    const Slot* holder = FindHolder(list, tensor, &output);
+    if (holder == nullptr) return StaleInput(call, i, lane);
+    if (lane.tracer != nullptr) scratch.used.push_back(holder->call);
+    const InputSpec& spec = program.copied_input(i);
+    if (spec.mutated) {
+      COPPICE_RETURN_IF_ERROR(CheckWritable(program, spec, list, tensor, *holder));
+      // Written back behind the graph, which must not have put its own outputs there.
+      request.child |= holder->in_path;
+    }
+    if (!holder->in_path || request.shape.over_maximum) continue;
+    const Fit fit = FitOf(program, spec, tensor, *output, request.shape.padded);
+    if (fit == Fit::kNoFit) continue;
+    request.child = true;
+    if (fit == Fit::kNeedsFill) {
+      ++request.filled;
+      continue;
+    }
+    scratch.around.in_place[i] =
+        static_cast<int64_t>(tensor.data - lane.memory().base(MemoryKind::kPlan));
+  }
+  if (!request.child) return absl::OkStatus();
+
+  std::vector<Region>& live = scratch.around.live;
+  live.clear();
+  for (const Slot* slot : slots.ListOf(MemoryKind::kPlan)) {
+    if (!slot->in_path) continue;
+    const std::vector<Region>& regions = slot->node->output_regions();
+    live.insert(live.end(), regions.begin(), regions.end());
+  }
+  FindSurroundings(request, lane);
+  return absl::OkStatus();
+}
+
+absl::Status TakePlace(Request& request, Lane& lane) {
+  COPPICE_RETURN_IF_ERROR(FindPlace(request, lane));
+  ChainPlanner& chain = lane.chain();
+  if (!chain.open() || request.shape.over_maximum) return absl::OkStatus();
+  BucketKey key;
+  SetBucketKey(request.call, request.shape, key);
+  const bool note = !chain.begun() && FindNode(request, lane) == nullptr;
+  chain.Note(*request.call.program, key, lane.order().calls() + 1, note);
+  return absl::OkStatus();
+}
+
+}  // namespace coppice::internal

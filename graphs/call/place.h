@@ -1,0 +1,46 @@
+// The second stage of a call: where its inputs lie, and what its graph is planned around. Private
+// to graphs/.
+//
+// Threads: under the lane's lock.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+
+#include "coppice/base/tensor.h"
+#include "coppice/graphs/program.h"
+
+#include "graphs/call/request.h"
+#include "graphs/lane/lane.h"
+
+namespace coppice::internal {
+
+// Whether a program can take a part of an output as an input where it lies.
+enum class Fit : uint8_t {
+  kInPlace,
+  kNeedsFill,  // But for its padding, which is what its producer left there.
+  kNoFit,      // It lies otherwise than the padded input would.
+};
+
+// Of `tensor`, a part of `output`, as the input `spec` at these padded extents.
+Fit FitOf(const Program& program,
+          const InputSpec& spec,
+          const Tensor& tensor,
+          const Tensor& output,
+          std::span<const int64_t> padded);
+
+// Looks up what the lane's scratch says of a child's surroundings, once it is complete.
+void FindSurroundings(Request& request, Lane& lane);
+
+// Finds which inputs are outputs of the path, and what a child is to be planned around, which it
+// leaves in the lane's scratch. Errors: kFailedPrecondition  an input is stale, or would be written
+// while somebody reads it.
+absl::Status FindPlace(Request& request, Lane& lane);
+
+// FindPlace of a call that is about to run, of which an open chain takes note.
+absl::Status TakePlace(Request& request, Lane& lane);
+
+}  // namespace coppice::internal

@@ -1,0 +1,45 @@
+// A call whose node is recorded: at once, or in the background. Private to graphs/.
+//
+// Threads: under the lane's lock.
+
+#pragma once
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/graphs/lease.h"
+
+#include "graphs/call/request.h"
+#include "graphs/lane/lane.h"
+#include "graphs/parts/session_parts.h"
+
+namespace coppice::internal {
+
+// Records the bucket's node and replays it; runs without a graph if it cannot be recorded, or while
+// it is recorded in the background. Requires: the bucket is warm. Errors: as Session::Run.
+absl::StatusOr<Lease> RecordAndReplay(SessionParts& parts,
+                                      const Request& request,
+                                      Lane& lane,
+                                      const Decision& decision);
+
+// What is known of the call's node before it is recorded. Errors: as ReserveStaging.
+absl::StatusOr<NodeDraft> DraftNode(const Request& request,
+                                    Lane& lane,
+                                    Bucket& bucket,
+                                    Reason reason);
+
+// Records the draft of a request's node at once, by its part of a chain's plan unless that is null.
+// Requires: the lane's order has entered the call's stream, on which the graph is uploaded. Errors:
+// as Record.
+absl::StatusOr<std::unique_ptr<Node>> RecordInline(const SessionParts& parts,
+                                                   const Request& request,
+                                                   Lane& lane,
+                                                   const NodeDraft& draft,
+                                                   const Plan* chain_plan);
+
+// The first replay's part of an audit; what it finds refuses the bucket. Errors: as AuditAgain.
+absl::Status Audit(const SessionParts& parts, const Request& request, Lane& lane, Node& node);
+
+}  // namespace coppice::internal

@@ -1,0 +1,31 @@
+// A call that a node serves: stage, launch, lease. Private to graphs/.
+//
+// Threads: under the lane's lock. Cost: one driver call, or two if anything is staged; one more for
+// copies behind the graph; four more on another stream than the lane's last. No allocation.
+
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/graphs/lease.h"
+
+#include "graphs/call/request.h"
+#include "graphs/lane/lane.h"
+#include "graphs/parts/session_parts.h"
+
+namespace coppice::internal {
+
+// Launches the node's graphs for the call, which is booked as `outcome`. Requires: the node's
+// memory is present. Errors: kFailedPrecondition it would write over outputs that a scope is open
+// on; kResourceExhausted no room to copy out; the driver's; a break's own.
+absl::StatusOr<Lease> Replay(const SessionParts& parts,
+                             const Request& request,
+                             Lane& lane,
+                             Node& node,
+                             const Outcome& outcome);
+
+// Whether the node would write over outputs that a scope is open on.
+absl::Status CheckHeld(const Request& request, Lane& lane, const Node& node);
+
+}  // namespace coppice::internal

@@ -1,0 +1,48 @@
+// One call on its way: what its stages found out about it so far. Private to graphs/.
+//
+//   check ─► place ─► find ─┬─► replay ──────────────────────┬─► deliver
+//                           └─► decide ─► warm up / record / ┘
+//                                         run eagerly
+//
+// A stage is a header of its own in this folder; run.h joins them.
+//
+// Threads: on one thread, from place on under the lane's lock.
+
+#pragma once
+
+#include "absl/status/status.h"
+
+#include "coppice/graphs/call.h"
+#include "coppice/graphs/reason.h"
+
+#include "graphs/call/call_shape.h"
+#include "graphs/node/surroundings.h"
+#include "graphs/program/registration.h"
+
+namespace coppice::internal {
+
+struct Request {
+  const Call& call;
+  CallShape shape;
+  const StaticVersion* statics = nullptr;
+  bool child = false;       // What the lane's scratch says about its surroundings counts.
+  bool known_place = true;  // The surroundings are interned; else no node was planned around them.
+  const Surroundings* surroundings = nullptr;
+  int filled = 0;  // Inputs that are staged for their padding alone.
+};
+
+// What a call is, and why it is no replay.
+struct Outcome {
+  RunKind kind = RunKind::kReplay;
+  Reason reason = Reason::kNone;
+};
+
+// What a call is going to do.
+struct Decision {
+  absl::Status status;  // What refuses it.
+  Outcome outcome;
+  bool evict = false;      // Another graph must go first.
+  bool at_bucket = false;  // An eager run at the padded extents, as other ranks have it.
+};
+
+}  // namespace coppice::internal

@@ -1,0 +1,43 @@
+// Staging: what one call puts into its lane's staging window. Private to graphs/.
+//
+// Threads: Stage under the lane's lock; the others are pure functions.
+
+#pragma once
+
+#include <span>
+
+#include "absl/status/status.h"
+
+#include "coppice/graphs/call.h"
+#include "coppice/graphs/staging.h"
+
+#include "graphs/call/call_shape.h"
+#include "graphs/call/request.h"
+#include "graphs/node/input_layout.h"
+#include "graphs/parts/session_parts.h"
+
+namespace coppice::internal {
+
+// Fills in what differs from call to call: the words, the sources and the real elements.
+void FillStaging(const Call& call,
+                 const CallShape& shape,
+                 const RandomState& random,
+                 InputLayout& layout);
+
+// Overrides every fill that the program's claim lets it: masked programs read no padding at all,
+// row-independent ones may use a padded integer as an index.
+void ApplyPoison(const Program& program,
+                 Poison poison,
+                 std::span<const InputLayout::Source> sources,
+                 StagingParams& params);
+
+// Replaces every input of the call by zeros, at full extents; bound ones come from `binding`.
+void ApplyZeros(const Binding* binding,
+                std::span<const InputLayout::Source> sources,
+                StagingParams& params);
+
+// Fills the staged inputs and the parameter block of a run, on the call's stream, and uses up its
+// random numbers, which a call that was refused before does not. Errors: the driver's.
+absl::Status Stage(const SessionParts& parts, const Request& request, InputLayout& layout);
+
+}  // namespace coppice::internal

@@ -1,0 +1,234 @@
+// Warm-ups on zeros, and recordings of what they taught.
+
+#include "graphs/call/warm.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "coppice/base/status.h"
+
+#include "graphs/call/check.h"
+#include "graphs/call/decide.h"
+#include "graphs/call/deliver.h"
+#include "graphs/call/eager.h"
+#include "graphs/call/holder.h"
+#include "graphs/call/record.h"
+#include "graphs/call/stage.h"
+#include "graphs/record/recorder.h"
+
+namespace coppice::internal {
+namespace {
+
+bool Fits(const Program& program, const Binding* binding) {
+  return binding == nullptr ? !program.binds()
+                            : binding->program == &program && binding->version() != nullptr;
+}
+
+// Whether what the program writes of the scratch binding is anything of the one to be warmed.
+bool SharesMutated(const WarmRequest& request) {
+  const Program& program = request.program;
+  for (size_t i = 0; i < program.statics.size(); ++i) {
+    if (!program.static_input(i).mutated) continue;
+    for (const Tensor& bound : request.binding->tensors) {
+      if (Overlap(request.options.scratch->tensors[i], bound)) return true;
+    }
+  }
+  return false;
+}
+
+absl::Status CheckProgram(const SessionParts& parts, const WarmRequest& request) {
+  const Program& program = request.program;
+  const char* name = program.spec.name.c_str();
+  if (parts.stance.load() != Stance::kRecord || program.spec.gate == GateMode::kAlwaysEager) {
+    return FailedPrecondition(
+        "Session::Warm: the session's stance or the spec forbids recording program '{}'", name);
+  }
+  const int lane = request.options.lane;
+  if (lane < 0 || lane >= static_cast<int>(parts.lanes.size()))
+    return InvalidArgument("Session::Warm: lane {} of {}", lane, parts.lanes.size());
+  if (program.place.owner != parts.catalogue.get() || !Fits(program, request.binding) ||
+      request.scalars.size() != program.spec.scalars.size()) {
+    return InvalidArgument(
+        "Session::Warm: program '{}' needs a binding made for it by this session, and {} scalars",
+        name, program.spec.scalars.size());
+  }
+  const Binding* scratch = request.options.scratch;
+  if (scratch != nullptr && !Fits(program, scratch)) {
+    return InvalidArgument(
+        "Session::Warm: the scratch binding of program '{}' was not made for it, or has ended",
+        name);
+  }
+  if (program.mutates_statics && (scratch == nullptr || SharesMutated(request))) {
+    return FailedPrecondition(
+        "Session::Warm: program '{}' mutates static inputs; pass scratch ones in "
+        "WarmOptions::scratch",
+        name);
+  }
+  return absl::OkStatus();
+}
+
+double ElementsOf(const Program& program, const CallShape& shape) {
+  double product = 1;
+  for (size_t i = 0; i < program.spec.symbols.size(); ++i)
+    product *= static_cast<double>(shape.padded[i]);
+  return product;
+}
+
+// Runs the bucket's program once on zeros, for its script.
+absl::Status WarmUp(const SessionParts& parts, const Request& request, Lane& lane, Bucket& bucket) {
+  const Call& call = request.call;
+  InputLayout layout = LayOutInputs(*call.program, call.binding, request.statics, /*in_place=*/{},
+                                    request.shape.padded, BasesOf(lane));
+  COPPICE_RETURN_IF_ERROR(ReserveStaging(*call.program, layout.bytes, lane));
+  COPPICE_RETURN_IF_ERROR(lane.order().Enter(call.stream));
+  ApplyZeros(call.binding, layout.sources, layout.staging);
+  std::copy_n(request.shape.padded.begin(), call.program->spec.symbols.size(),
+              layout.staging.header.words);
+  COPPICE_RETURN_IF_ERROR(parts.staging->Launch(call.stream, layout.staging));
+  EagerOutputs outputs(lane.memory());
+  AllocationScript script;
+  COPPICE_RETURN_IF_ERROR(outputs.Run(
+      parts.driver, RunRequestOf(parts, call, request.shape.padded, layout, call.stream),
+      Phase::kWarmUp, &script));
+  bucket.NoteWarmUp(std::move(script));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Node>> RecordBucket(const SessionParts& parts,
+                                                   const Request& request,
+                                                   Lane& lane,
+                                                   Bucket& bucket) {
+  COPPICE_ASSIGN_OR_RETURN(const NodeDraft draft,
+                           DraftNode(request, lane, bucket, Reason::kNewBucket));
+  COPPICE_RETURN_IF_ERROR(lane.order().Enter(request.call.stream));
+  return RecordInline(parts, request, lane, draft, /*chain_plan=*/nullptr);
+}
+
+// Makes room for one more graph of the program, if its limit asks for that.
+absl::Status CheckLimit(const LimitOptions& limits, const Program& program, Lane& lane) {
+  const int64_t graphs = lane.nodes().Of(program).node_count();
+  if (graphs < limits.graphs_per_program_max) return absl::OkStatus();
+  if (limits.on_limit == OnLimit::kEvict) {
+    COPPICE_ASSIGN_OR_RETURN(const bool evicted, lane.EvictOne(&program));
+    if (evicted) return absl::OkStatus();
+  }
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "Session::Warm: program '{}' has {} graphs on lane {}; raise "
+                   "graphs_per_program_max, or warm fewer buckets",
+                   program.spec.name, graphs, lane.index);
+}
+
+// Later buckets may have taken the room of earlier ones.
+absl::Status CheckKept(Request& warmed, std::span<const CallShape> shapes, Lane& lane) {
+  size_t kept = 0;
+  for (const CallShape& shape : shapes) {
+    warmed.shape = shape;
+    kept += FindNode(warmed, lane) != nullptr ? 1 : 0;
+  }
+  if (kept == shapes.size()) return absl::OkStatus();
+  return NotKept(*warmed.call.program, shapes.size(), kept);
+}
+
+}  // namespace
+
+absl::Status WarmOne(const SessionParts& parts,
+                     const Request& request,
+                     const Request& scratch,
+                     Lane& lane) {
+  const Program& program = *request.call.program;
+  if (FindNode(request, lane) != nullptr) return absl::OkStatus();
+  COPPICE_RETURN_IF_ERROR(CheckLimit(parts.options.limits, program, lane));
+  Bucket& bucket = BucketFor(request, lane);
+  COPPICE_RETURN_IF_ERROR(bucket.refusal());
+  if (bucket.recording()) {
+    return FailedPrecondition(
+        "Session::Warm: a bucket of program '{}' is being recorded in the background; call "
+        "WaitForRecordings before",
+        program.spec.name);
+  }
+  bucket.Reopen();
+  absl::StatusOr<std::unique_ptr<Node>> node;
+  do {
+    if (bucket.warmups() == 0) COPPICE_RETURN_IF_ERROR(WarmUp(parts, scratch, lane, bucket));
+    node = RecordBucket(parts, request, lane, bucket);
+    if (!node.ok()) TraceFailure(bucket, node.status(), lane);
+    if (IsDeparture(node.status())) bucket.NoteDeparted(MessageOf(node.status()));
+  } while (!node.ok() && bucket.warmups() == 0 && bucket.capturable());
+  if (IsDeparture(node.status()))
+    return FailedPrecondition("Session::Warm: {}", MessageOf(node.status()));
+  COPPICE_RETURN_IF_ERROR(node.status());
+  lane.books().CountRecording();
+  lane.nodes().Publish(program, *std::move(node));
+  return absl::OkStatus();
+}
+
+absl::Status FinishWarming(const SessionParts& parts, Lane& lane) {
+  COPPICE_RETURN_IF_ERROR(lane.order().own_stream().Synchronize());
+  // Calls before may still use what their leases gave back, if no warm-up ran behind them.
+  COPPICE_RETURN_IF_ERROR(lane.order().Wait());
+  COPPICE_RETURN_IF_ERROR(lane.memory().TrimEager());
+  return parts.pool->ReleaseSpares();
+}
+
+absl::Status NotKept(const Program& program, size_t asked, size_t kept) {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "Session::Warm: of {} graphs, of program '{}' the last, only {} are there: they "
+                   "took the room of the others; raise the budget or graphs_per_program_max, or "
+                   "warm fewer buckets",
+                   asked, program.spec.name, kept);
+}
+
+absl::StatusOr<std::vector<CallShape>> CheckWarm(const SessionParts& parts,
+                                                 const WarmRequest& request,
+                                                 std::span<const std::vector<int64_t>> buckets) {
+  const Program& program = request.program;
+  COPPICE_RETURN_IF_ERROR(CheckProgram(parts, request));
+  std::vector<CallShape> shapes;
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    bool valid = buckets[i].size() == program.spec.symbols.size();
+    CallShape& shape = shapes.emplace_back();
+    for (size_t symbol = 0; valid && symbol < buckets[i].size(); ++symbol) {
+      valid = program.IsBucket(symbol, buckets[i][symbol]);
+      shape.real[symbol] = shape.padded[symbol] = buckets[i][symbol];
+    }
+    if (valid) continue;
+    return InvalidArgument("Session::Warm: bucket {} of program '{}' is no bucket of its policies",
+                           i, program.spec.name);
+  }
+  std::stable_sort(shapes.begin(), shapes.end(), [&](const CallShape& a, const CallShape& b) {
+    return ElementsOf(program, a) > ElementsOf(program, b);
+  });
+  return shapes;
+}
+
+absl::Status WarmBuckets(const SessionParts& parts,
+                         const WarmRequest& request,
+                         std::span<const CallShape> shapes,
+                         Lane& lane) {
+  COPPICE_RETURN_IF_ERROR(lane.memory().CheckPresent("Session::Warm"));
+  lane.slots().Sweep();
+  const Call call{.program = &request.program,
+                  .binding = request.binding,
+                  .inputs = {},
+                  .scalars = request.scalars,
+                  .stream = lane.order().own_stream().handle(),
+                  .lane = lane.index};
+  Call on_scratch = call;
+  if (request.options.scratch != nullptr) on_scratch.binding = request.options.scratch;
+  Request warmed{.call = call};
+  Request scratch{.call = on_scratch};
+  COPPICE_RETURN_IF_ERROR(TakeStatics(warmed));
+  COPPICE_RETURN_IF_ERROR(TakeStatics(scratch));
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    warmed.shape = scratch.shape = shapes[i];
+    COPPICE_RETURN_IF_ERROR(WarmOne(parts, warmed, scratch, lane));
+    if (request.options.progress) {
+      request.options.progress(static_cast<int64_t>(i) + 1, static_cast<int64_t>(shapes.size()));
+    }
+  }
+  COPPICE_RETURN_IF_ERROR(FinishWarming(parts, lane));
+  return CheckKept(warmed, shapes, lane);
+}
+
+}  // namespace coppice::internal

@@ -1,0 +1,57 @@
+// Recording ahead of traffic. Private to graphs/.
+//
+// Threads: CheckWarm any; WarmBuckets under the lane's lock.
+
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/graphs/session_options.h"
+
+#include "graphs/call/call_shape.h"
+#include "graphs/call/request.h"
+#include "graphs/lane/lane.h"
+#include "graphs/parts/session_parts.h"
+
+namespace coppice::internal {
+
+// What is to be warmed.
+struct WarmRequest {
+  const Program& program;
+  const Binding* binding = nullptr;
+  std::span<const int64_t> scalars;
+  const WarmOptions& options;
+};
+
+// The shapes of these buckets, the one with the most elements first, so that the pool grows once.
+// Errors: as Session::Warm for what it checks beforehand.
+absl::StatusOr<std::vector<CallShape>> CheckWarm(const SessionParts& parts,
+                                                 const WarmRequest& request,
+                                                 std::span<const std::vector<int64_t>> buckets);
+
+// Warms up and records the buckets that are not recorded, as roots, on inputs of zeros. Waits for
+// the device. Errors: as Session::Warm.
+absl::Status WarmBuckets(const SessionParts& parts,
+                         const WarmRequest& request,
+                         std::span<const CallShape> shapes,
+                         Lane& lane);
+
+// Warms up and records one bucket if it lacks the graph that `request`, whose place is known,
+// would replay. `scratch` is the same request on the inputs of warm-ups.
+absl::Status WarmOne(const SessionParts& parts,
+                     const Request& request,
+                     const Request& scratch,
+                     Lane& lane);
+
+// Waits for what warming left behind and gives its memory back.
+absl::Status FinishWarming(const SessionParts& parts, Lane& lane);
+
+// That of `asked` graphs of warmed calls, the last ones of `program`, later ones took the room of
+// some.
+absl::Status NotKept(const Program& program, size_t asked, size_t kept);
+
+}  // namespace coppice::internal
