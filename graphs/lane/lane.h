@@ -1,0 +1,141 @@
+// A lane: one call after another, and everything that must not overlap. Private to graphs/.
+//
+// It joins its parts, each of which keeps its own rules: the order of streams, memory, the slots of
+// outputs, nodes, chains, and what was counted. Whatever concerns two of them is here.
+//
+// Threads: everything under `mutex`, but for what its part says otherwise.
+
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/allocator/pool.h"
+#include "coppice/graphs/session_stats.h"
+#include "coppice/graphs/staging.h"
+
+#include "graphs/lane/chain_planner.h"
+#include "graphs/lane/lane_memory.h"
+#include "graphs/lane/node_tables.h"
+#include "graphs/lane/slot_table.h"
+#include "graphs/lane/stream_order.h"
+#include "graphs/node/surroundings.h"
+#include "graphs/trace/tracer.h"
+
+namespace coppice::internal {
+
+// What the calls of a lane did.
+class LaneBooks {
+ public:
+  // One call ran; every call is counted once, as what it was in the end.
+  void CountRun(RunKind kind, Reason reason) {
+    ++stats_.calls;
+    ++stats_.runs[static_cast<size_t>(kind)];
+    if (reason != Reason::kNone) [[unlikely]]
+      ++stats_.reasons[static_cast<size_t>(reason)];
+  }
+  // What a run at its bucket staged, and read in place.
+  void CountStaged(const InputLayout& layout) {
+    stats_.real_elements += layout.real_elements;
+    stats_.padded_elements += layout.padded_elements;
+  }
+  void CountInPlace(int inputs) { stats_.inputs_in_place += inputs; }
+  void CountFilled(int inputs) { stats_.inputs_filled += inputs; }
+  void CountRecording() { ++stats_.recordings; }
+  void CountRetriedCapture() { ++stats_.captures_retried; }
+  void CountRemap() { ++stats_.remaps; }
+  void CountDemoted(int inputs) { stats_.inputs_demoted += inputs; }
+
+  const SessionStats& stats() const { return stats_; }
+
+ private:
+  SessionStats stats_;
+};
+
+// What the call under way keeps between its stages; here, so that its capacity lasts.
+struct CallScratch {
+  Surroundings around;         // What a child is planned around.
+  StagingParams copies;        // Behind the graph.
+  std::vector<uint64_t> used;  // With a trace: calls whose outputs it reads where they lie.
+};
+
+class Lane {
+ public:
+  // `driver`, `pool`, `windows` and `tracer`, null without a trace, outlive it.
+  Lane(const Driver& driver,
+       Pool& pool,
+       const WindowMap& windows,
+       StreamOrder order,
+       int64_t copy_out_bytes,
+       int lane_index,
+       Tracer* lane_tracer)
+      : index(lane_index),
+        tracer(lane_tracer),
+        order_(std::move(order)),
+        memory_(driver, pool, windows, index),
+        slots_(*this, index, memory_, tracer, copy_out_bytes),
+        nodes_(index, tracer),
+        chain_(slots_, nodes_) {}
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  const int index;
+  Tracer* const tracer;
+  mutable std::mutex mutex;
+
+  StreamOrder& order() { return order_; }
+  LaneMemory& memory() { return memory_; }
+  SlotTable& slots() { return slots_; }
+  NodeTables& nodes() { return nodes_; }
+  ChainPlanner& chain() { return chain_; }
+  const SurroundingsTable& surroundings() const { return surroundings_; }
+  LaneBooks& books() { return books_; }
+  CallScratch& scratch() { return scratch_; }
+
+  // Everything that was counted.
+  SessionStats stats() const;
+
+  // A recording in the background waits or is under way; is over, whatever came of it.
+  void BeginRecording() { ++recordings_; }
+  void EndRecording() { --recordings_; }
+  bool recording() const { return recordings_ > 0; }
+
+  // Retirements of static versions that the lane has dropped the graphs of.
+  int64_t retirements_seen() const { return retirements_seen_; }
+  void SeeRetirements(int64_t count) { retirements_seen_ = count; }
+
+  // NodeTables::EvictOne, having found out what has run. Errors: the driver's.
+  absl::StatusOr<bool> EvictOne(const Program* program);
+
+  // The interned equal of `surroundings`. Those that no node has go, if there are many; none that a
+  // caller has found before is to be used afterwards.
+  const Surroundings* InternSurroundings(const Surroundings& surroundings);
+
+  // Unmaps the plan window above `top` and above what slots show. Waits for the lane's work. Does
+  // nothing while the window is lent, suspended or recorded into.
+  absl::Status UnmapAbove(int64_t top);
+  // Physical bytes of the eager window that nobody holds and, with `plans`, of the plan window that
+  // UnmapAbove(0) would take; none while the lane's memory is lent or suspended.
+  int64_t IdleBytes(bool plans) const;
+
+ private:
+  // The end of what slots show of the plan window.
+  int64_t ShownTop() const;
+
+  StreamOrder order_;
+  LaneMemory memory_;
+  SlotTable slots_;
+  NodeTables nodes_;
+  ChainPlanner chain_;
+  SurroundingsTable surroundings_;
+  LaneBooks books_;
+  CallScratch scratch_;
+  int64_t retirements_seen_ = 0;
+  int recordings_ = 0;  // In the background, under way or waiting.
+};
+
+}  // namespace coppice::internal

@@ -1,0 +1,116 @@
+// Leases and read scopes: who still has its bytes, and the order between the lane's work and its
+// readers.
+
+#include "coppice/graphs/lease.h"
+
+#include <mutex>
+
+#include "coppice/base/check.h"
+#include "coppice/base/status.h"
+
+#include "graphs/lane/lane.h"
+#include "graphs/lane/slot.h"
+#include "graphs/node/input_layout.h"
+#include "graphs/program/registration.h"
+
+namespace coppice {
+
+using internal::Lane;
+using internal::Slot;
+
+void internal::DropLease(Slot* slot) {
+  const int before = slot->holders.fetch_and(~Slot::kLeaseHolds, std::memory_order_acq_rel);
+  if ((before & Slot::kLaneHolds) == 0) delete slot;
+}
+
+namespace {
+
+absl::Status CheckReader(const Slot* slot, CuStream stream) {
+  if (slot == nullptr) {
+    return FailedPrecondition("Lease: it is empty; use it before releasing or moving it");
+  }
+  if (!slot->in_lane()) {
+    return FailedPrecondition(
+        "Lease: the session that made the outputs (call {}) is gone; read them before it goes",
+        slot->call);
+  }
+  if (reinterpret_cast<uintptr_t>(stream) <= 2) {
+    return InvalidArgument("Lease: on the legacy stream; pass a stream of your own");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Lease& Lease::operator=(Lease&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  slot_ = std::exchange(other.slot_, nullptr);
+  kind_ = other.kind_;
+  reason_ = other.reason_;
+  return *this;
+}
+
+int Lease::output_count() const {
+  if (slot_ == nullptr || !slot_->in_lane()) return 0;
+  return static_cast<int>(slot_->program->spec.outputs.size());
+}
+
+uint64_t Lease::call_number() const {
+  return slot_ == nullptr ? 0 : slot_->call;
+}
+
+absl::StatusOr<ReadScope> Lease::Read(CuStream stream) const {
+  COPPICE_RETURN_IF_ERROR(CheckReader(slot_, stream));
+  Lane& lane = *slot_->lane;
+  const std::lock_guard<std::mutex> lock(lane.mutex);
+  COPPICE_RETURN_IF_ERROR(lane.memory().CheckPresent("Lease::Read"));
+  if (slot_->expired()) {
+    return FailedPrecondition(
+        "Lease::Read: output '{}' of program '{}' (call {} on lane {}) was overwritten by call {} "
+        "(program '{}'); read or copy it before, or keep it alive in a chain",
+        slot_->program->spec.outputs[static_cast<size_t>(slot_->overwritten_output)].name,
+        slot_->program->spec.name, slot_->call, lane.index, slot_->overwritten_by,
+        slot_->overwriter->spec.name);
+  }
+  if (!lane.order().IsLast(stream) && slot_->kind != Slot::Kind::kIncluded)
+    COPPICE_RETURN_IF_ERROR(lane.order().MakeWait(stream));
+  slot_->OpenScope(stream);
+  return ReadScope(slot_, stream);
+}
+
+absl::Status Lease::Release(CuStream stream) {
+  absl::Status status = CheckReader(slot_, stream);
+  if (status.ok()) {
+    Lane& lane = *slot_->lane;
+    const std::lock_guard<std::mutex> lock(lane.mutex);
+    if (!lane.order().IsLast(stream) && slot_->kind != Slot::Kind::kIncluded)
+      status = lane.order().Join(stream);
+  }
+  Release();
+  return status;
+}
+
+ReadScope::~ReadScope() {
+  if (slot_ == nullptr) return;
+  Lane& lane = *slot_->lane;
+  const std::lock_guard<std::mutex> lock(lane.mutex);
+  slot_->CloseScope(stream_);
+  if (lane.order().IsLast(stream_) || slot_->kind == Slot::Kind::kIncluded) return;
+  // The reader's work joins the order of the lane's last stream, which the next call follows. Only
+  // a dead context refuses that, and the next call reports it.
+  (void)lane.order().Join(stream_).ok();
+}
+
+Tensor ReadScope::output(int index) const {
+  COPPICE_CHECK(slot_ != nullptr, "the read scope was moved from");
+  const internal::OutputTable& outputs = *slot_->outputs;
+  COPPICE_CHECK(index >= 0 && index < static_cast<int>(outputs.tensors.size()), "no such output");
+  Tensor tensor =
+      internal::AtExtents(outputs.tensors[static_cast<size_t>(index)],
+                          outputs.spec->outputs[static_cast<size_t>(index)].dims, slot_->extents);
+  tensor.made_by = slot_->call;
+  return tensor;
+}
+
+}  // namespace coppice

@@ -1,0 +1,107 @@
+// Which nodes go.
+
+#include "graphs/lane/node_tables.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace coppice::internal {
+namespace {
+
+double WorthOf(const Node& node, uint64_t now) {
+  const auto age = static_cast<double>(now - node.last_call() + 1);
+  const auto bytes = static_cast<double>(std::max<int64_t>(node.exec_bytes(), 1));
+  return static_cast<double>(node.info().record_ns) / (age * bytes);
+}
+
+}  // namespace
+
+void NodeTables::MakeRoomFor(const Program& program) {
+  tables_.resize(Number(program) + 1);
+}
+
+Node& NodeTables::Publish(const Program& program, std::unique_ptr<Node> node) {
+  Node& added = Of(program).Add(std::move(node));
+  if (tracer_ != nullptr) tracer_->Record(index_, added.trace_number());
+  return added;
+}
+
+void NodeTables::Drop(const Node& node, NodeTable& table) {
+  if (tracer_ != nullptr) tracer_->Evict(index_, node.trace_number());
+  timer_.Forget(node);
+  table.Remove(node);
+}
+
+bool NodeTables::EvictOne(const Program* program, uint64_t completed, uint64_t now) {
+  NodeTable* table = nullptr;
+  const Node* victim = nullptr;
+  for (size_t number = 0; number < tables_.size(); ++number) {
+    if (program != nullptr && number != Number(*program)) continue;
+    tables_[number].ForEachNode([&](const Node& node) {
+      if (node.leases() > 0 || node.last_call() > completed || &node == in_use_) return;
+      if (victim != nullptr && WorthOf(node, now) >= WorthOf(*victim, now)) return;
+      victim = &node;
+      table = &tables_[number];
+    });
+  }
+  if (victim == nullptr) return false;
+  Drop(*victim, *table);
+  ++evictions_;
+  return true;
+}
+
+NodeTables::Droppable NodeTables::CountDroppable(const Program* program) const {
+  Droppable droppable;
+  for (size_t number = 0; number < tables_.size(); ++number) {
+    if (program != nullptr && number != Number(*program)) continue;
+    tables_[number].ForEachNode([&](const Node& node) {
+      if (node.leases() > 0 || &node == in_use_) return;
+      ++droppable.nodes;
+      droppable.bytes += node.exec_bytes();
+    });
+  }
+  return droppable;
+}
+
+int64_t NodeTables::EvictIdle(const Idle& which) {
+  int64_t dropped = 0;
+  for (size_t number = 0; number < tables_.size(); ++number) {
+    if (which.program != nullptr && number != Number(*which.program)) continue;
+    std::vector<const Node*> idle;
+    tables_[number].ForEachNode([&](const Node& node) {
+      const bool meant = which.version == nullptr || node.key().statics == which.version;
+      if (meant && node.leases() == 0 && node.last_call() <= which.completed && &node != in_use_)
+        idle.push_back(&node);
+    });
+    for (const Node* node : idle)
+      Drop(*node, tables_[number]);
+    dropped += static_cast<int64_t>(idle.size());
+  }
+  return dropped;
+}
+
+bool NodeTables::HasVersion(const Program& program, const StaticVersion& version) const {
+  bool found = false;
+  if (Number(program) < tables_.size()) {
+    tables_[Number(program)].ForEachNode(
+        [&](const Node& node) { found |= node.key().statics == &version; });
+  }
+  return found;
+}
+
+void NodeTables::ReopenBuckets(const Program* program) {
+  for (size_t number = 0; number < tables_.size(); ++number) {
+    if (program != nullptr && number != Number(*program)) continue;
+    for (Bucket* bucket : tables_[number].buckets())
+      bucket->Reopen();
+  }
+}
+
+int64_t NodeTables::top() const {
+  int64_t top = 0;
+  for (const NodeTable& table : tables_)
+    table.ForEachNode([&top](const Node& node) { top = std::max(top, node.top()); });
+  return top;
+}
+
+}  // namespace coppice::internal

@@ -1,0 +1,98 @@
+// A slot: what the lane and the lease know of one call's outputs. Private to graphs/.
+//
+// Two hold it: the lease and the lane. Whoever lets go last deletes it, so that a lease may be
+// dropped on any thread at any time, be its session alive or gone, for one atomic operation. The
+// lane finds out at its next sweep and uses the slot again.
+//
+// Threads: `holders` is atomic; everything else is written by the slot table and the reader's
+// scope, under the lane's lock. What no lane changes while a lease holds the slot may be read
+// without: lane, program, call, outputs, extents.
+
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+
+#include "coppice/graphs/program.h"
+#include "coppice/runtime/driver.h"
+
+#include "graphs/node/input_layout.h"
+#include "graphs/node/region.h"
+#include "graphs/program/registration.h"
+
+namespace coppice::internal {
+
+class Lane;
+class Node;
+
+struct Slot {
+  static constexpr int kLeaseHolds = 1;
+  static constexpr int kLaneHolds = 2;
+
+  // Where the outputs lie, which says how they end.
+  enum class Kind : uint8_t {
+    kWindow,    // In the plan window, where graphs write.
+    kEager,     // In the eager window; `allocations` are freed when the lease is dropped.
+    kCopyOut,   // In the lane's ring.
+    kForeign,   // Not in the lane's memory.
+    kIncluded,  // Written by a graph of the caller's, when he launches it: in no order of the lane.
+  };
+
+  // Of the call that makes the outputs.
+  struct Owner {
+    const Program* program = nullptr;
+    uint64_t call = 0;
+    const int64_t* extents = nullptr;  // Real ones, of the program's symbols.
+  };
+
+  void SetOwner(const Owner& owner) {
+    program = owner.program;
+    call = owner.call;
+    for (size_t i = 0; i < owner.program->spec.symbols.size(); ++i)
+      extents[i] = owner.extents[i];
+  }
+  bool leased() const { return (holders.load(std::memory_order_acquire) & kLeaseHolds) != 0; }
+  // False: the session is gone.
+  bool in_lane() const { return (holders.load(std::memory_order_acquire) & kLaneHolds) != 0; }
+  bool expired() const { return overwritten_by != 0; }
+
+  // One more output, of a slot that was taken for copies.
+  void AddOutput(const Tensor& tensor) { owned.tensors.push_back(tensor); }
+  // A reader on this stream comes, and goes.
+  void OpenScope(CuStream stream) { scopes.push_back(stream); }
+  void CloseScope(CuStream stream) {
+    scopes.erase(std::find(scopes.begin(), scopes.end(), stream));
+  }
+  size_t open_scopes() const { return scopes.size(); }
+  bool IsReadOn(CuStream stream) const {
+    return std::find(scopes.begin(), scopes.end(), stream) != scopes.end();
+  }
+
+  std::atomic<int> holders = kLaneHolds;
+  Kind kind = Kind::kForeign;
+  bool in_path = false;  // A child leaves it alone. kWindow only.
+  Lane* lane = nullptr;
+  const Program* program = nullptr;
+  uint64_t call = 0;                           // Number of the call that made the outputs.
+  const OutputTable* outputs = nullptr;        // The node's, or `owned`.
+  std::array<int64_t, kSymbolsMax> extents{};  // Real ones, for the views.
+  Node* node = nullptr;                        // Whose outputs they are; kWindow until it expires.
+  OutputTable owned;                           // Of the other kinds; keeps its capacity.
+  std::vector<DeviceAddress> allocations;
+  Region ring;                              // kCopyOut.
+  absl::InlinedVector<CuStream, 4> scopes;  // The stream of each that is open.
+  bool traced = false;                      // The trace knows of the lease.
+  // Who wrote over the outputs, and over which first; 0: nobody.
+  uint64_t overwritten_by = 0;
+  const Program* overwriter = nullptr;
+  int overwritten_output = 0;
+  std::vector<Region> overwritten_regions;  // Where the outputs were.
+};
+
+}  // namespace coppice::internal
