@@ -1,0 +1,45 @@
+// The allocation script of a program at one bucket: what a run allocates, frees and puts out, in
+// order. Private to graphs/.
+//
+// A warm-up writes the script; the script becomes lifetimes, the lifetimes a plan; the recording
+// answers the same requests, in the same order, from the plan.
+//
+// An output may be an alias of an input. If the run stages that input, the output is a copy of it,
+// else it needs no memory: what a run requests depends on its layout, and the script on none.
+//
+// Units: bytes. Threads: plain values.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "coppice/allocator/plan.h"
+
+#include "graphs/node/input_layout.h"
+
+namespace coppice::internal {
+
+struct ScriptEvent {
+  enum class Kind : uint8_t { kAllocate, kOutput, kAlias, kFree, kBreak };
+  Kind kind = Kind::kAllocate;
+  int buffer = 0;     // Index in order of allocation; unused for kBreak.
+  int output = -1;    // For kOutput and kAlias.
+  int input = -1;     // For kAlias: of the spec.
+  int64_t bytes = 0;  // Rounded up to kBufferAlignment; 0 for kFree and kBreak.
+};
+
+struct AllocationScript {
+  std::vector<ScriptEvent> events;
+  int buffer_count = 0;
+};
+
+// The requests of a run with this layout: aliases of what it stages are outputs like others, the
+// rest is left out. Aliases are the last to be noted, so that other buffers keep their index.
+AllocationScript ScriptOf(const AllocationScript& warmed, const InputLayout& layout);
+
+// The buffers of a script without aliases, with lifetimes in units of its events: right where the
+// graph is a chain, because a buffer's kernels are launched between its allocation and its release.
+std::vector<Buffer> BuffersOf(const AllocationScript& script);
+
+}  // namespace coppice::internal

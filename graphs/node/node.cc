@@ -1,0 +1,71 @@
+// What changes about a bucket and a node.
+
+#include "graphs/node/node.h"
+
+#include <algorithm>
+
+namespace coppice::internal {
+
+void Bucket::Describe(NodeInfo info, int32_t trace_number) {
+  info_ = std::move(info);
+  trace_number_ = trace_number;
+  described_ = true;
+}
+
+void Bucket::NoteWarmUp(AllocationScript script) {
+  script_ = std::move(script);
+  ++warmups_;
+}
+
+void Bucket::Fail(std::string why, bool final) {
+  failure_ = std::move(why);
+  state_ = final ? State::kNotCapturable : State::kOpen;
+}
+
+void Bucket::ForgetScript() {
+  script_ = {};
+  warmups_ = 0;
+}
+
+void Bucket::NoteDeparted(std::string why) {
+  constexpr int kDeparturesMax = 3;
+  ForgetScript();
+  Fail(std::move(why), ++departures_ > kDeparturesMax);
+}
+
+void Bucket::Reopen() {
+  if (capturable()) return;
+  ForgetScript();
+  state_ = State::kOpen;
+  broken_ = departures_ = 0;
+}
+
+std::vector<size_t> Bucket::NoteMoves(const StaticVersion& before,
+                                      const StaticVersion& now,
+                                      int moves_max) {
+  std::vector<size_t> often;
+  moves_.resize(now.addresses.size());
+  for (size_t i = 0; i < moves_.size(); ++i) {
+    if (before.addresses[i] != now.addresses[i] && moves_[i]++ >= moves_max) often.push_back(i);
+  }
+  return often;
+}
+
+void Bucket::Add(Node& node) {
+  nodes_.push_back(&node);
+  broken_ = departures_ = 0;
+  rerecords_ += node.made_for() == Reason::kStaticInputMoved ? 1 : 0;
+}
+
+void Bucket::Remove(const Node& node) {
+  nodes_.erase(std::find(nodes_.begin(), nodes_.end(), &node));
+  evicted_ = true;
+}
+
+Node::Node(NodeDraft draft, NodeRecording recording)
+    : draft_(std::move(draft)), recording_(std::move(recording)) {
+  top_ = recording_.footprint.empty() ? 0 : recording_.footprint.back().end();
+  if (draft_.gated) gate_ = std::make_unique<Gate>();
+}
+
+}  // namespace coppice::internal

@@ -1,0 +1,218 @@
+// A bucket, and its nodes: what is recorded of it. Private to graphs/.
+//
+// A bucket is what is known of one key of a program on one lane, whatever its graphs are planned
+// around: how often it was warmed up, what that taught, whether it can be recorded at all. A node
+// is one recording of it: graphs, where their inputs and outputs lie, what they write.
+//
+// Units: bytes. Threads: both belong to their lane and are touched under its lock; a recording
+// without the lock reads the bucket's key and script, which do not change while it is under way.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "coppice/allocator/planner.h"
+#include "coppice/allocator/pool.h"
+#include "coppice/graphs/program.h"
+#include "coppice/graphs/reason.h"
+#include "coppice/graphs/session_stats.h"
+#include "coppice/runtime/graph.h"
+
+#include "graphs/capture/audit.h"
+#include "graphs/node/allocation_script.h"
+#include "graphs/node/gate.h"
+#include "graphs/node/input_layout.h"
+#include "graphs/node/node_key.h"
+#include "graphs/node/region.h"
+
+namespace coppice::internal {
+
+class Node;
+
+class Bucket {
+ public:
+  explicit Bucket(const BucketKey& bucket_key) : key(bucket_key) {}
+
+  const BucketKey key;
+
+  // What people see of the bucket while it has no node, and what the trace calls it.
+  const NodeInfo& info() const { return info_; }
+  int32_t trace_number() const { return trace_number_; }
+  bool described() const { return described_; }
+  void Describe(NodeInfo info, int32_t trace_number);
+
+  // A warm-up left this script.
+  void NoteWarmUp(AllocationScript script);
+  int warmups() const { return warmups_; }
+  const AllocationScript& script() const { return script_; }  // Of the last warm-up.
+
+  // A recording begins in the background; ends without a node.
+  void BeginRecording() { state_ = State::kRecording; }
+  void EndRecording() { state_ = State::kOpen; }
+  // Why one failed: somebody else broke it, which is final the second time; the program departed
+  // from its script, so that it is warmed up anew, up to three times; it cannot be recorded at all.
+  void NoteBroken(std::string why) { Fail(std::move(why), ++broken_ > 1); }
+  void NoteDeparted(std::string why);
+  void NoteNotCapturable(std::string why) { Fail(std::move(why), /*final=*/true); }
+  // Forgets what was final, and with it the script.
+  void Reopen();
+  bool recording() const { return state_ == State::kRecording; }
+  bool capturable() const { return state_ != State::kNotCapturable; }
+  const std::string& failure() const { return failure_; }  // Why the last recording failed.
+
+  // The audit found the program wrong: no call runs in this bucket any more.
+  void Refuse(absl::Status why) { refusal_ = std::move(why); }
+  const absl::Status& refusal() const { return refusal_; }
+
+  // A recording finds statics at `now` where the bucket's last had them at `before`. Returns which
+  // of them have moved more than `moves_max` times.
+  std::vector<size_t> NoteMoves(const StaticVersion& before,
+                                const StaticVersion& now,
+                                int moves_max);
+
+  // Its nodes, in order of creation. What follows is the node table's; Add throws nothing behind
+  // ReserveNode.
+  const std::vector<Node*>& nodes() const { return nodes_; }
+  void ReserveNode() { nodes_.reserve(nodes_.size() + 1); }
+  void Add(Node& node);
+  void Remove(const Node& node);
+  bool evicted() const { return evicted_; }     // A node of it was dropped.
+  int rerecords() const { return rerecords_; }  // Because a static input moved.
+
+ private:
+  enum class State : uint8_t { kOpen, kRecording, kNotCapturable };
+
+  void Fail(std::string why, bool final);
+  void ForgetScript();
+
+  State state_ = State::kOpen;
+  bool described_ = false;
+  bool evicted_ = false;
+  int warmups_ = 0;
+  int broken_ = 0;
+  int departures_ = 0;
+  int rerecords_ = 0;
+  int32_t trace_number_ = -1;
+  AllocationScript script_;
+  std::vector<int> moves_;  // Of each static input or output.
+  std::string failure_;
+  absl::Status refusal_;
+  std::vector<Node*> nodes_;
+  NodeInfo info_;
+};
+
+// Bytes of an account of the pool's budget, given back when this goes.
+class BudgetCharge {
+ public:
+  BudgetCharge() = default;
+  // Of bytes that were charged.
+  BudgetCharge(Budget& budget, int account, int64_t bytes)
+      : budget_(&budget), account_(account), bytes_(bytes) {}
+  BudgetCharge(BudgetCharge&& other) noexcept
+      : budget_(std::exchange(other.budget_, nullptr)),
+        account_(other.account_),
+        bytes_(std::exchange(other.bytes_, 0)) {}
+  BudgetCharge& operator=(BudgetCharge&&) = delete;
+  ~BudgetCharge() {
+    if (budget_ != nullptr) budget_->Discharge(account_, bytes_);
+  }
+
+  int64_t bytes() const { return bytes_; }
+  // Whoever asked for the charge gives it back by himself.
+  void Keep() { budget_ = nullptr; }
+
+ private:
+  Budget* budget_ = nullptr;
+  int account_ = 0;
+  int64_t bytes_ = 0;
+};
+
+// One CUDA graph of a node, and what runs behind it.
+struct Segment {
+  std::optional<GraphExec> exec;  // Empty if nothing was captured.
+  EagerStep step;                 // Null behind the last one.
+};
+
+// What an audit compares a later capture with.
+struct Audited {
+  KernelNodes kernels;
+  PlannerResult planned;
+  AllocationScript script;
+};
+
+// What is known of a node before it is recorded.
+struct NodeDraft {
+  NodeKey key;
+  Bucket* bucket = nullptr;
+  Reason made_for = Reason::kNewBucket;
+  InputLayout layout;
+  bool gated = false;
+  NodeInfo info;
+};
+
+// What its recording made.
+struct NodeRecording {
+  BudgetCharge charge;  // For the segments' graphs.
+  std::vector<Segment> segments;
+  OutputTable outputs;
+  std::vector<Region> footprint;       // Window bytes it writes, sorted and disjoint.
+  std::vector<Region> output_regions;  // Of the window, sorted and disjoint.
+  std::unique_ptr<Audited> audited;    // With an audit.
+};
+
+class Node {
+ public:
+  Node(NodeDraft draft, NodeRecording recording);
+
+  const NodeKey& key() const { return draft_.key; }
+  Bucket& bucket() const { return *draft_.bucket; }
+  Reason made_for() const { return draft_.made_for; }
+  const NodeInfo& info() const { return draft_.info; }
+  int64_t top() const { return top_; }  // End of its footprint: what must be mapped when it runs.
+  int64_t exec_bytes() const { return recording_.charge.bytes(); }
+  const OutputTable& outputs() const { return recording_.outputs; }
+  const std::vector<Region>& footprint() const { return recording_.footprint; }
+  const std::vector<Region>& output_regions() const { return recording_.output_regions; }
+  std::vector<Segment>& segments() { return recording_.segments; }
+  // Sources and words are each call's to fill in.
+  InputLayout& layout() { return draft_.layout; }
+  const InputLayout& layout() const { return draft_.layout; }
+  Gate* gate() { return gate_.get(); }  // Null unless it is gated.
+
+  // What a later capture is compared with; null once EndAudit was called, or without an audit.
+  const Audited* audited() const { return recording_.audited.get(); }
+  void EndAudit() { recording_.audited.reset(); }
+
+  void SetTraceNumber(int32_t number) { trace_number_ = number; }
+  int32_t trace_number() const { return trace_number_; }  // -1 without a trace.
+
+  // The lane's call of this number launched it.
+  void NoteLaunch(uint64_t call) {
+    last_call_ = call;
+    ++draft_.info.replays;
+  }
+  uint64_t last_call() const { return last_call_; }
+
+  // Slots that show its outputs.
+  void AddLease() { ++leases_; }
+  void DropLease() { --leases_; }
+  int leases() const { return leases_; }
+
+ private:
+  int64_t top_ = 0;
+  uint64_t last_call_ = 0;
+  int leases_ = 0;
+  int32_t trace_number_ = -1;
+  NodeDraft draft_;
+  NodeRecording recording_;
+  std::unique_ptr<Gate> gate_;
+};
+
+}  // namespace coppice::internal

@@ -1,0 +1,50 @@
+// Adding and removing. What may throw comes before anything changes.
+
+#include "graphs/node/node_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace coppice::internal {
+
+Bucket* NodeTable::FindBucket(const BucketKey& key) const {
+  const auto found = buckets_.find(key);
+  return found == buckets_.end() ? nullptr : found->second.get();
+}
+
+Bucket& NodeTable::BucketFor(const BucketKey& key) {
+  if (Bucket* found = FindBucket(key)) return *found;
+  if (order_.size() >= kIdleBucketsMax) ForgetIdleBucket();
+  order_.reserve(order_.size() + 1);
+  Bucket& added = *buckets_.emplace(key, std::make_unique<Bucket>(key)).first->second;
+  order_.push_back(&added);
+  return added;
+}
+
+void NodeTable::ForgetIdleBucket() {
+  const auto is_idle = [](const Bucket* bucket) {
+    return bucket->nodes().empty() && !bucket->recording() && bucket->refusal().ok();
+  };
+  const auto count = std::count_if(order_.begin(), order_.end(), is_idle);
+  if (count < static_cast<ptrdiff_t>(kIdleBucketsMax)) return;
+  const auto idle = std::find_if(order_.begin(), order_.end(), is_idle);
+  const BucketKey key = (*idle)->key;
+  order_.erase(idle);
+  buckets_.erase(key);
+}
+
+Node& NodeTable::Add(std::unique_ptr<Node> node) {
+  node->bucket().ReserveNode();
+  Node& added = *nodes_.emplace(node->key(), std::move(node)).first->second;
+  added.bucket().Add(added);
+  return added;
+}
+
+void NodeTable::Remove(const Node& node) {
+  node.bucket().Remove(node);
+  last_ = nullptr;
+  const NodeKey key = node.key();
+  nodes_.erase(key);
+}
+
+}  // namespace coppice::internal

@@ -1,0 +1,61 @@
+// The buckets and nodes of one program on one lane. Private to graphs/.
+//
+// Threads: under the lane's lock.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "graphs/node/node.h"
+#include "graphs/node/node_key.h"
+
+namespace coppice::internal {
+
+// Buckets of a program that are warm, or cannot be recorded, but have no node, and were not
+// refused.
+inline constexpr size_t kIdleBucketsMax = 1024;
+
+class NodeTable {
+ public:
+  // The node of this key, or null. Steady traffic asks for one node many times, so the last one is
+  // compared before anything is hashed.
+  Node* Find(const NodeKey& key) const {
+    if (last_ != nullptr && last_->key() == key) [[likely]]
+      return last_;
+    const auto found = nodes_.find(key);
+    if (found == nodes_.end()) return nullptr;
+    return last_ = found->second.get();
+  }
+  // The bucket of this key, or null; made if there is none. Of more than kIdleBucketsMax buckets
+  // without a node the one that was made first goes then.
+  Bucket* FindBucket(const BucketKey& key) const;
+  Bucket& BucketFor(const BucketKey& key);
+
+  // Adds a node under its key, which has none.
+  Node& Add(std::unique_ptr<Node> node);
+  // Takes a node out, and with it its graphs. Requires: not in flight, no slot shows it.
+  void Remove(const Node& node);
+
+  // Nodes, in no order.
+  template <typename Visit>
+  void ForEachNode(const Visit& visit) const {
+    for (const auto& [key, node] : nodes_)
+      visit(*node);
+  }
+  const std::vector<Bucket*>& buckets() const { return order_; }  // In order of creation.
+  int64_t node_count() const { return static_cast<int64_t>(nodes_.size()); }
+
+ private:
+  void ForgetIdleBucket();
+
+  std::unordered_map<NodeKey, std::unique_ptr<Node>, KeyHash> nodes_;
+  std::unordered_map<BucketKey, std::unique_ptr<Bucket>, KeyHash> buckets_;
+  std::vector<Bucket*> order_;
+  mutable Node* last_ = nullptr;  // That Find found.
+};
+
+}  // namespace coppice::internal
