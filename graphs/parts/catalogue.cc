@@ -1,0 +1,260 @@
+// Registration, bindings, and what becomes of static inputs that keep moving.
+
+#include "graphs/parts/catalogue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+
+#include "coppice/base/status.h"
+#include "coppice/runtime/stream.h"
+
+#include "graphs/node/input_layout.h"
+
+namespace coppice::internal {
+namespace {
+
+std::vector<DeviceAddress> AddressesOf(std::span<const Tensor> tensors) {
+  std::vector<DeviceAddress> addresses;
+  for (const Tensor& tensor : tensors)
+    addresses.push_back(tensor.data);
+  return addresses;
+}
+
+// Checks one tensor of a binding against its spec, be it of an input or an output.
+template <typename Spec>
+absl::Status CheckStatic(const Program& program,
+                         const Spec& spec,
+                         const Tensor& tensor,
+                         const WindowMap& windows) {
+  if (tensor.data == 0 ||
+      tensor != DenseTensor(tensor.data, spec.dtype, spec.dims, /*extents=*/{})) {
+    return InvalidArgument(
+        "Session::Bind: static '{}' of program '{}' must be a dense {} of the spec's sizes at an "
+        "address other than 0",
+        spec.name, program.spec.name, NameOf(spec.dtype));
+  }
+  if (!windows.Meets(tensor.data, RoundedBytes(tensor))) return absl::OkStatus();
+  return InvalidArgument(
+      "Session::Bind: static '{}' of program '{}' lies in a window of this session, where graphs "
+      "write; copy it elsewhere",
+      spec.name, program.spec.name);
+}
+
+}  // namespace
+
+absl::StatusOr<const Program*> Catalogue::Register(ProgramSpec spec, Callable callable) {
+  COPPICE_RETURN_IF_ERROR(ValidateSpec(spec));
+  if (!callable)
+    return InvalidArgument("Session::Register: program '{}' has no callable", spec.name);
+  COPPICE_ASSIGN_OR_RETURN(GuardProgram guards, CompileGuards(spec));
+  const bool gate = gated(spec.gate);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const Entry& other : entries_) {
+    if (other.program->spec.name == spec.name && other.program->spec.variant == spec.variant) {
+      return InvalidArgument(
+          "Session::Register: a program '{}' of variant '{}' is registered already; choose another "
+          "name or variant",
+          spec.name, spec.variant);
+    }
+  }
+  const Program::Place place{.owner = this,
+                             .number = static_cast<int>(entries_.size()),
+                             .trace_number = tracer_ == nullptr ? -1 : tracer_->DefineProgram(spec),
+                             .gated = gate,
+                             .plain = !options_.ranks.vote && !options_.checks.audit_keys &&
+                                      !gate && spec.gate != GateMode::kAlwaysEager};
+  Entry entry{.program = std::make_unique<const Program>(std::move(spec), std::move(guards),
+                                                         std::move(callable), place)};
+  entry.demoted.resize(entry.program->statics.size());
+  entries_.push_back(std::move(entry));
+  return entries_.back().program.get();
+}
+
+const Program* Catalogue::Find(const std::string& name, const std::string& variant) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const Entry& entry : entries_) {
+    if (entry.program->spec.name == name && entry.program->spec.variant == variant)
+      return entry.program.get();
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::vector<uint64_t>> Catalogue::AllocationIds(
+    const std::vector<Tensor>& tensors) const {
+  std::vector<uint64_t> ids;
+  if (!options_.checks.addresses) return ids;
+  for (const Tensor& tensor : tensors) {
+    // A constant is the session's own, and gets other memory when the session resumes.
+    uint64_t id = 0;
+    if (!windows_.HoldsConstants(tensor.data)) {
+      COPPICE_ASSIGN_OR_RETURN(id, AllocationIdOf(driver_, tensor.data));
+    }
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+absl::StatusOr<const Binding*> Catalogue::Bind(const Program& program,
+                                               std::span<const Tensor> statics) {
+  if (program.place.owner != this) {
+    return InvalidArgument("Session::Bind: program '{}' belongs to another session",
+                           program.spec.name);
+  }
+  const size_t inputs = program.statics.size();
+  if (statics.size() != inputs + program.static_outputs.size()) {
+    return InvalidArgument(
+        "Session::Bind: program '{}' has {} static inputs and {} static outputs, not {} in all",
+        program.spec.name, inputs, program.static_outputs.size(), statics.size());
+  }
+  std::vector<Tensor> tensors(statics.begin(), statics.end());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    tensors[i].made_by = 0;
+    COPPICE_RETURN_IF_ERROR(
+        i < inputs
+            ? CheckStatic(program, program.static_input(i), tensors[i], windows_)
+            : CheckStatic(
+                  program,
+                  program.spec.outputs[static_cast<size_t>(program.static_outputs[i - inputs])],
+                  tensors[i], windows_));
+  }
+  COPPICE_ASSIGN_OR_RETURN(std::vector<uint64_t> ids, AllocationIds(tensors));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  COPPICE_ASSIGN_OR_RETURN(StaticVersion version, VersionOf(EntryOf(program), tensors));
+  BindingKey key{&program, AddressesOf(tensors), ids};
+  auto found = bindings_.find(key);
+  if (found == bindings_.end()) {
+    auto made = std::make_unique<Binding>(program, std::move(tensors), std::move(ids));
+    found = bindings_.emplace(std::move(key), std::move(made)).first;
+  }
+  if (found->second->version() == nullptr) SetVersion(*found->second, std::move(version));
+  return found->second.get();
+}
+
+void Catalogue::Unbind(const Binding& binding) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto own =
+      bindings_.find({binding.program, AddressesOf(binding.tensors), binding.allocations});
+  if (own->second->version() == nullptr) return;
+  ended_.emplace_back(own, ends_ + 1);
+  ReplaceVersion(*own->second, nullptr);
+  own->second->end_ = ++ends_;
+  while (ended_.size() > kEndedBindingsMax) {
+    const auto [oldest, end] = ended_.front();
+    ended_.pop_front();
+    if (oldest->second->version() == nullptr && oldest->second->end_ == end)
+      bindings_.erase(oldest);
+  }
+}
+
+void Catalogue::SetVersion(Binding& binding, StaticVersion version) {
+  Version& shared = versions_[{binding.program, version.addresses, version.copied}];
+  if (shared.version == nullptr)
+    shared.version = std::make_unique<const StaticVersion>(std::move(version));
+  if (shared.version.get() != binding.version()) ReplaceVersion(binding, &shared);
+}
+
+// A call may look at any time, so the binding has one version or the other.
+void Catalogue::ReplaceVersion(Binding& binding, Version* by) {
+  // What may throw comes before anything changes.
+  std::list<Retired> retired(1);
+  const StaticVersion* before = binding.version();
+  const auto found = before == nullptr
+                         ? versions_.end()
+                         : versions_.find({binding.program, before->addresses, before->copied});
+  if (by != nullptr) ++by->bindings;
+  binding.version_.store(by == nullptr ? nullptr : by->version.get(), std::memory_order_release);
+  if (before == nullptr || --found->second.bindings > 0) return;
+  retired.front() = {.program = binding.program, .version = std::move(found->second.version)};
+  retired_.splice(retired_.end(), retired);
+  retirements_.fetch_add(1, std::memory_order_relaxed);
+  versions_.erase(found);
+}
+
+std::list<Catalogue::Retired> Catalogue::TakeRetired() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(retired_, {});
+}
+
+void Catalogue::ReturnRetired(std::list<Retired>& retired) {
+  if (retired.empty()) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  retired_.splice(retired_.end(), retired);
+  retirements_.fetch_add(1, std::memory_order_relaxed);  // So that lanes look again.
+}
+
+std::vector<std::pair<const Program*, const StaticVersion*>> Catalogue::retired() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::pair<const Program*, const StaticVersion*>> retired;
+  for (const Retired& each : retired_)
+    retired.emplace_back(each.program, each.version.get());
+  return retired;
+}
+
+// What these addresses are of the key.
+absl::StatusOr<StaticVersion> Catalogue::VersionOf(const Entry& entry,
+                                                   const std::vector<Tensor>& tensors) {
+  const Program& program = *entry.program;
+  StaticVersion version;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const InputSpec* spec = i < program.statics.size() ? &program.static_input(i) : nullptr;
+    const bool aligned =
+        spec == nullptr || tensors[i].data % static_cast<DeviceAddress>(spec->alignment) == 0;
+    const bool copied = spec != nullptr && (!aligned || entry.demoted[i]);
+    if (copied) version.copied.push_back(static_cast<int>(i));
+    version.addresses.push_back(copied ? 0 : tensors[i].data);
+    const bool possible = spec != nullptr && !spec->mutated &&
+                          program.copies.size() + version.copied.size() <= kCopyInputsMax;
+    if (copied && !possible) {
+      return InvalidArgument(
+          "Session::Bind: static input '{}' of program '{}' at {:#x} misses its alignment of {} "
+          "bytes, and it cannot be copied: the program mutates it or stages {} inputs already",
+          spec->name, program.spec.name, tensors[i].data, spec->alignment, kCopyInputsMax);
+    }
+  }
+  return version;
+}
+
+bool Catalogue::CanDemote(const Entry& entry, size_t index) {
+  const Program& program = *entry.program;
+  if (index >= program.statics.size() || entry.demoted[index]) return false;
+  const auto demoted = std::count(entry.demoted.begin(), entry.demoted.end(), true);
+  return !program.static_input(index).mutated &&
+         static_cast<int64_t>(program.copies.size()) + demoted < kCopyInputsMax;
+}
+
+int Catalogue::Demote(const Program& program, std::span<const size_t> inputs) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Entry& entry = EntryOf(program);
+  int demoted = 0;
+  for (const size_t i : inputs) {
+    if (!CanDemote(entry, i)) continue;
+    entry.demoted[i] = true;
+    ++demoted;
+    if (options_.log) {
+      options_.log(fmt::format(
+          "coppice: static input '{}' of program '{}' moved more than {} times in one bucket; "
+          "every "
+          "call copies it from here on; bind it at one address, or raise static_moves_max above "
+          "the sets that take turns",
+          program.static_input(i).name, program.spec.name, options_.limits.static_moves_max));
+    }
+  }
+  if (demoted == 0) return 0;
+  for (const auto& [key, binding] : bindings_) {
+    if (binding->program != &program || binding->version() == nullptr) continue;
+    absl::StatusOr<StaticVersion> version = VersionOf(entry, binding->tensors);
+    if (version.ok()) SetVersion(*binding, *std::move(version));
+  }
+  return demoted;
+}
+
+void Catalogue::SetSeed(uint64_t seed) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  seed_.store(seed);
+  for (const Entry& entry : entries_)
+    entry.program->RestartRandom();
+}
+
+}  // namespace coppice::internal

@@ -1,0 +1,63 @@
+// Making the parts of a session.
+
+#include "graphs/parts/session_parts.h"
+
+#include <utility>
+
+#include "coppice/base/status.h"
+
+namespace coppice::internal {
+namespace {
+
+// What no lane can be without: the windows that are mapped at once.
+absl::Status ReserveAtOnce(const MemoryOptions& options, LaneMemory& memory) {
+  COPPICE_RETURN_IF_ERROR(memory.Reserve(MemoryKind::kCopyOut, options.copy_out_bytes));
+  return memory.Reserve(MemoryKind::kWorkspace, options.workspace_bytes);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SessionParts>> SessionParts::Create(const Context& context,
+                                                                   const SessionOptions& options) {
+  COPPICE_RETURN_IF_ERROR(ValidateOptions(options));
+  auto parts = std::make_unique<SessionParts>(context, options);
+  const Driver& driver = parts->driver;
+  Budget::Options budget{.accounts = kMemoryKindCount, .limit = options.memory.budget_bytes};
+  if (!options.trace.path.empty()) {
+    COPPICE_ASSIGN_OR_RETURN(parts->tracer,
+                             Tracer::Create(options.trace, options.lanes, options.log));
+    budget.on_change = [raw = parts->tracer.get()](int account, int64_t bytes, int64_t total) {
+      raw->Bytes(static_cast<MemoryKind>(account), bytes, total);
+    };
+  }
+  parts->budget = std::make_unique<Budget>(std::move(budget));
+  COPPICE_ASSIGN_OR_RETURN(parts->pool,
+                           Pool::Create(driver, context.device(), *parts->budget,
+                                        {.accounts = WindowMap::Accounts(options.lanes),
+                                         .spare_account = static_cast<int>(MemoryKind::kSpare),
+                                         .window_bytes = options.memory.window_bytes}));
+  if (parts->tracer != nullptr) {
+    parts->tracer->DefineSession(context.DeviceName(), parts->pool->granularity(),
+                                 options.memory.budget_bytes);
+  }
+  parts->windows = std::make_unique<const WindowMap>(*parts->pool, options.lanes);
+  parts->constants =
+      std::make_unique<WindowHeap>(*parts->pool, WindowMap::ConstantsWindow(options.lanes));
+  COPPICE_ASSIGN_OR_RETURN(StagingKernels staging, StagingKernels::Load(driver));
+  parts->staging = std::make_unique<const StagingKernels>(std::move(staging));
+  parts->catalogue =
+      std::make_unique<Catalogue>(driver, parts->options, *parts->windows, parts->tracer.get());
+  for (int lane = 0; lane < options.lanes; ++lane) {
+    COPPICE_ASSIGN_OR_RETURN(StreamOrder order, StreamOrder::Create(driver, lane));
+    parts->lanes.push_back(std::make_unique<Lane>(driver, *parts->pool, *parts->windows,
+                                                  std::move(order), options.memory.copy_out_bytes,
+                                                  lane, parts->tracer.get()));
+    COPPICE_RETURN_IF_ERROR(ReserveAtOnce(options.memory, parts->lanes.back()->memory()));
+  }
+  if (options.record_in_background) {
+    COPPICE_ASSIGN_OR_RETURN(parts->background, BackgroundRecorder::Start(context));
+  }
+  return parts;
+}
+
+}  // namespace coppice::internal

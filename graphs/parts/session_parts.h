@@ -1,0 +1,62 @@
+// What a session consists of, and what the stages of a call share. Private to graphs/.
+//
+// Each part keeps its own rules; this only says in which order they come and go.
+//
+// Threads: parts say so themselves; what is const does not change.
+
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "coppice/allocator/budget.h"
+#include "coppice/allocator/pool.h"
+#include "coppice/allocator/window_heap.h"
+#include "coppice/graphs/session_options.h"
+#include "coppice/graphs/staging.h"
+#include "coppice/runtime/stream.h"
+
+#include "graphs/lane/lane.h"
+#include "graphs/lane/window_map.h"
+#include "graphs/parts/catalogue.h"
+#include "graphs/parts/sticky_error.h"
+#include "graphs/record/background_recorder.h"
+#include "graphs/trace/tracer.h"
+
+namespace coppice::internal {
+
+struct SessionParts {
+  // Makes what can fail. Errors: as Session::Create.
+  static absl::StatusOr<std::unique_ptr<SessionParts>> Create(const Context& context,
+                                                              const SessionOptions& options);
+
+  SessionParts(const Context& session_context, const SessionOptions& session_options)
+      : context(session_context),
+        driver(session_context.driver()),
+        options(session_options),
+        stance(options.stance) {}
+  SessionParts(const SessionParts&) = delete;
+  SessionParts& operator=(const SessionParts&) = delete;
+
+  Lane& lane(int index) const { return *lanes[static_cast<size_t>(index)]; }
+
+  const Context& context;
+  const Driver& driver;
+  const SessionOptions options;
+  std::atomic<Stance> stance;
+  StickyError sticky;
+  std::unique_ptr<Tracer> tracer;  // Null without a trace; outlives who tells it.
+  std::unique_ptr<Budget> budget;
+  std::unique_ptr<Pool> pool;
+  std::unique_ptr<const WindowMap> windows;
+  std::unique_ptr<WindowHeap> constants;
+  std::unique_ptr<const StagingKernels> staging;
+  std::unique_ptr<Catalogue> catalogue;
+  std::vector<std::unique_ptr<Lane>> lanes;
+  std::unique_ptr<BackgroundRecorder> background;  // If the options ask for one.
+};
+
+}  // namespace coppice::internal
