@@ -1,0 +1,259 @@
+// Program specs: what makes one valid, and the layout of the parameter block.
+
+#include "coppice/graphs/program.h"
+
+#include <algorithm>
+#include <set>
+
+#include "fmt/format.h"
+
+#include "coppice/base/check.h"
+#include "coppice/base/status.h"
+#include "coppice/base/units.h"
+#include "coppice/graphs/dynamic_axes.h"
+
+namespace coppice {
+namespace {
+
+constexpr int kRandomWords = 2;  // Seed and offset.
+
+// Checks that every name of one list is present and differs from the others.
+template <typename Item>
+absl::Status CheckNames(const ProgramSpec& spec, const char* list, const std::vector<Item>& items) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].name.empty())
+      return InvalidArgument("ValidateSpec: program {}: {}[{}] has no name", spec.name, list, i);
+    if (!names.insert(items[i].name).second)
+      return InvalidArgument("ValidateSpec: program {}: {}[{}] repeats the name {}", spec.name,
+                             list, i, items[i].name);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCount(const ProgramSpec& spec, const char* list, size_t count, int count_max) {
+  if (count <= static_cast<size_t>(count_max)) return absl::OkStatus();
+  return InvalidArgument("ValidateSpec: program {}: {} {}, at most {} allowed", spec.name, count,
+                         list, count_max);
+}
+
+// Checks one tensor's dims; `field` names it ("input x").
+absl::Status CheckDims(const ProgramSpec& spec,
+                       const std::string& field,
+                       DType dtype,
+                       const Dims& dims) {
+  if (dims.size() > static_cast<size_t>(kRankMax))
+    return InvalidArgument("ValidateSpec: program {}: {} has rank {}, at most {} allowed",
+                           spec.name, field, dims.size(), kRankMax);
+  int64_t bytes_max = SizeOf(dtype);
+  if (bytes_max == 0)
+    return InvalidArgument("ValidateSpec: program {}: {} has dtype {}, which does not exist",
+                           spec.name, field, static_cast<int>(dtype));
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    const Dim& dim = dims[axis];
+    if (dim.symbol >= static_cast<int>(spec.symbols.size()))
+      return InvalidArgument("ValidateSpec: program {}: {} axis {} names symbol {} of {}",
+                             spec.name, field, axis, dim.symbol, spec.symbols.size());
+    if (dim.symbol < 0 && dim.size < 0)
+      return InvalidArgument("ValidateSpec: program {}: {} axis {} has size {}", spec.name, field,
+                             axis, dim.size);
+    // An empty axis counts as one, so that the product of the others is still checked.
+    const int64_t size =
+        dim.symbol < 0 ? dim.size : spec.symbols[static_cast<size_t>(dim.symbol)].policy.maximum();
+    if (__builtin_mul_overflow(bytes_max, std::max<int64_t>(size, 1), &bytes_max))
+      return InvalidArgument(
+          "ValidateSpec: program {}: {} is larger than 2^63 bytes at its "
+          "largest extents",
+          spec.name, field);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInput(const ProgramSpec& spec, const InputSpec& input) {
+  COPPICE_RETURN_IF_ERROR(CheckDims(spec, "input " + input.name, input.dtype, input.dims));
+  const bool dynamic = std::any_of(input.dims.begin(), input.dims.end(),
+                                   [](const Dim& dim) { return dim.symbol >= 0; });
+  if (input.role == InputRole::kStatic && dynamic)
+    return InvalidArgument(
+        "ValidateSpec: program {}: static input {} has a symbol in its dims; fix its sizes or "
+        "copy it",
+        spec.name, input.name);
+  if (!IsPowerOfTwo(input.alignment))
+    return InvalidArgument(
+        "ValidateSpec: program {}: input {} has alignment {}; give a power of two, in bytes",
+        spec.name, input.name, input.alignment);
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutput(const ProgramSpec& spec, const OutputSpec& output) {
+  COPPICE_RETURN_IF_ERROR(CheckDims(spec, "output " + output.name, output.dtype, output.dims));
+  const bool dynamic = std::any_of(output.dims.begin(), output.dims.end(),
+                                   [](const Dim& dim) { return dim.symbol >= 0; });
+  if (output.role == OutputRole::kStatic && dynamic)
+    return InvalidArgument(
+        "ValidateSpec: program {}: static output {} has a symbol in its dims; fix its sizes",
+        spec.name, output.name);
+  return absl::OkStatus();
+}
+
+// Whether extents of this symbol are ever padded.
+bool MayPad(const ProgramSpec& spec, const SymbolSpec& symbol) {
+  return spec.claim != Claim::kExact && symbol.kind != SymbolKind::kStatic &&
+         !symbol.policy.is_exact();
+}
+
+// Checks that a symbol's bounds make sense, and that what it pads to lies within them.
+absl::Status CheckBounds(const ProgramSpec& spec, const SymbolSpec& symbol) {
+  if (symbol.min < 0 || symbol.max < symbol.min || symbol.multiple_of < 1)
+    return InvalidArgument(
+        "ValidateSpec: program {}: symbol {} has min {}, max {}, multiple_of {}; give 0 <= min <= "
+        "max and multiple_of >= 1",
+        spec.name, symbol.name, symbol.min, symbol.max, symbol.multiple_of);
+  if (!MayPad(spec, symbol)) return absl::OkStatus();
+  for (const int64_t bucket : symbol.policy.buckets()) {
+    if (bucket < symbol.min) continue;  // No extent is padded to it.
+    if (bucket > symbol.max || bucket % symbol.multiple_of != 0)
+      return InvalidArgument(
+          "ValidateSpec: program {}: symbol {} has a bucket {}, but max {} and multiple_of {}; "
+          "choose buckets that the program takes",
+          spec.name, symbol.name, bucket, symbol.max, symbol.multiple_of);
+  }
+  return absl::OkStatus();
+}
+
+bool Binds(const InputSpec& input, int symbol) {
+  return input.role == InputRole::kCopy &&
+         std::any_of(input.dims.begin(), input.dims.end(),
+                     [symbol](const Dim& dim) { return dim.symbol == symbol; });
+}
+
+absl::Status CheckSymbol(const ProgramSpec& spec, int index) {
+  const SymbolSpec& symbol = spec.symbols[static_cast<size_t>(index)];
+  const bool bound = std::any_of(spec.inputs.begin(), spec.inputs.end(),
+                                 [index](const InputSpec& input) { return Binds(input, index); });
+  if (!bound)
+    return InvalidArgument(
+        "ValidateSpec: program {}: symbol {} is in the dims of no copied input, so no call gives "
+        "it an extent",
+        spec.name, symbol.name);
+  if (spec.claim == Claim::kExact && symbol.kind == SymbolKind::kDynamic &&
+      !symbol.policy.is_exact())
+    return InvalidArgument(
+        "ValidateSpec: program {}: symbol {} is padded by {}, but the program claims to be exact; "
+        "claim row independence or masking, or use an exact policy",
+        spec.name, symbol.name, symbol.policy.name());
+  return CheckBounds(spec, symbol);
+}
+
+int64_t CountDeviceResident(const ProgramSpec& spec, int end) {
+  return std::count_if(spec.scalars.begin(), spec.scalars.begin() + end,
+                       [](const ScalarSpec& scalar) { return scalar.device_resident; });
+}
+
+}  // namespace
+
+absl::Status ValidateSpec(const ProgramSpec& spec) {
+  if (spec.name.empty()) return InvalidArgument("ValidateSpec: a program has no name");
+  const auto copied =
+      std::count_if(spec.inputs.begin(), spec.inputs.end(),
+                    [](const InputSpec& input) { return input.role == InputRole::kCopy; });
+  COPPICE_RETURN_IF_ERROR(CheckCount(spec, "symbols", spec.symbols.size(), kSymbolsMax));
+  COPPICE_RETURN_IF_ERROR(CheckCount(spec, "scalars", spec.scalars.size(), kScalarsMax));
+  COPPICE_RETURN_IF_ERROR(
+      CheckCount(spec, "copied inputs", static_cast<size_t>(copied), kCopyInputsMax));
+  COPPICE_RETURN_IF_ERROR(CheckNames(spec, "symbols", spec.symbols));
+  COPPICE_RETURN_IF_ERROR(CheckNames(spec, "inputs", spec.inputs));
+  COPPICE_RETURN_IF_ERROR(CheckNames(spec, "outputs", spec.outputs));
+  COPPICE_RETURN_IF_ERROR(CheckNames(spec, "scalars", spec.scalars));
+  for (const InputSpec& input : spec.inputs)
+    COPPICE_RETURN_IF_ERROR(CheckInput(spec, input));
+  for (const OutputSpec& output : spec.outputs)
+    COPPICE_RETURN_IF_ERROR(CheckOutput(spec, output));
+  for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol)
+    COPPICE_RETURN_IF_ERROR(CheckSymbol(spec, symbol));
+  if (spec.random_numbers_per_call < 0)
+    return InvalidArgument("ValidateSpec: program {}: random_numbers_per_call is {}", spec.name,
+                           spec.random_numbers_per_call);
+  return CompileGuards(spec).status();
+}
+
+absl::StatusOr<GuardProgram> CompileGuards(const ProgramSpec& spec) {
+  std::vector<std::string> names;
+  std::vector<GuardSpec> guards;
+  for (const SymbolSpec& symbol : spec.symbols) {
+    names.push_back(symbol.name);
+    const ExtentBounds bounds{
+        .min = symbol.min, .max = symbol.max, .multiple_of = symbol.multiple_of};
+    if (bounds == ExtentBounds{}) continue;
+    if (!IsExpressionName(symbol.name))
+      return InvalidArgument(
+          "ValidateSpec: program {}: symbol {} has bounds, so its name must be letters, digits and "
+          "_",
+          spec.name, symbol.name);
+    AppendBoundGuards(symbol.name, bounds, guards);
+  }
+  for (const ScalarSpec& scalar : spec.scalars)
+    names.push_back(scalar.name);
+  for (const std::string& text : spec.guards)
+    guards.push_back({.text = text});
+  if (guards.empty()) return GuardProgram();
+  absl::StatusOr<GuardProgram> program = GuardProgram::Compile(guards, names);
+  if (program.ok()) return program;
+  return InvalidArgument("ValidateSpec: program {}: {}", spec.name, MessageOf(program.status()));
+}
+
+int ProgramSpec::parameter_words() const {
+  return static_cast<int>(symbols.size()) +
+         static_cast<int>(CountDeviceResident(*this, static_cast<int>(scalars.size()))) +
+         (random_numbers_per_call > 0 ? kRandomWords : 0);
+}
+
+absl::Status ProgramSpec::AddDynamicAxes(const std::string& text,
+                                         const PaddingPolicy& policy,
+                                         SymbolKind kind) {
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<DynamicAxis> axes, ParseDynamicAxes(text));
+  for (const DynamicAxis& axis : axes) {
+    const Dim dynamic = Dim::Symbol(static_cast<int>(symbols.size()));
+    bool found = false;
+    for (InputSpec& input : inputs) {
+      if (input.role != InputRole::kCopy || !axis.Matches(input.name)) continue;
+      if (axis.axis >= static_cast<int>(input.dims.size()) ||
+          input.dims[static_cast<size_t>(axis.axis)].symbol >= 0) {
+        return InvalidArgument(
+            "AddDynamicAxes: program {}: '{}:{}' names axis {} of input {}, which has {} axes, or "
+            "that axis is dynamic already",
+            name, axis.pattern, axis.axis, axis.axis, input.name, input.dims.size());
+      }
+      input.dims[static_cast<size_t>(axis.axis)] = dynamic;
+      found = true;
+    }
+    if (!found) {
+      return InvalidArgument("AddDynamicAxes: program {}: '{}:{}' names no copied input", name,
+                             axis.pattern, axis.axis);
+    }
+    AddSymbol(fmt::format("{}:{}", axis.pattern, axis.axis), policy, kind);
+  }
+  return absl::OkStatus();
+}
+
+int ExtentWord(const ProgramSpec& spec, int symbol) {
+  COPPICE_CHECK(symbol >= 0 && symbol < static_cast<int>(spec.symbols.size()),
+                "the program has no such symbol");
+  return symbol;
+}
+
+int ScalarWord(const ProgramSpec& spec, int scalar) {
+  COPPICE_CHECK(scalar >= 0 && scalar < static_cast<int>(spec.scalars.size()),
+                "the program has no such scalar");
+  COPPICE_CHECK(spec.scalars[static_cast<size_t>(scalar)].device_resident,
+                "the scalar is part of the key, so it has no word");
+  return static_cast<int>(spec.symbols.size()) +
+         static_cast<int>(CountDeviceResident(spec, scalar));
+}
+
+int RandomWord(const ProgramSpec& spec) {
+  COPPICE_CHECK(spec.random_numbers_per_call > 0, "the program has no random state");
+  return spec.parameter_words() - kRandomWords;
+}
+
+}  // namespace coppice

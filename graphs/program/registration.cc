@@ -1,0 +1,82 @@
+// A program's spec in the shape that the replay path reads, and what its symbols have seen.
+
+#include "graphs/program/registration.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace coppice {
+
+using internal::Observe;
+
+Program::Program(ProgramSpec valid_spec,
+                 GuardProgram spec_guards,
+                 Callable callable,
+                 const Place& its_place)
+    : spec(std::move(valid_spec)),
+      guards(std::move(spec_guards)),
+      place(its_place),
+      guarded(guards.guard_count() > 0),
+      random_word(spec.random_numbers_per_call > 0 ? RandomWord(spec) : -1),
+      callable_(std::move(callable)) {
+  SplitInputs();
+  for (size_t i = 0; i < spec.symbols.size(); ++i) {
+    const SymbolSpec& symbol = spec.symbols[i];
+    const bool dynamic =
+        symbol.kind == SymbolKind::kDynamic || symbol.kind == SymbolKind::kMaybeDynamic;
+    pads_always_[i] = dynamic && !symbol.exclude_01 && spec.claim != Claim::kExact;
+  }
+  for (std::atomic<int64_t>& extent : first_extents_)
+    extent.store(kUnseen);
+}
+
+void Program::SplitInputs() {
+  for (int i = 0; i < static_cast<int>(spec.inputs.size()); ++i) {
+    const InputSpec& input = spec.inputs[static_cast<size_t>(i)];
+    if (input.role == InputRole::kStatic) {
+      statics.push_back(i);
+      mutates_statics |= input.mutated;
+      continue;
+    }
+    copies.push_back(i);
+    mutates_copies |= input.mutated;
+    internal::CopyShape& shape = copy_shapes.emplace_back();
+    shape.dtype = input.dtype;
+    shape.rank = static_cast<int8_t>(input.dims.size());
+    shape.misalignment = static_cast<DeviceAddress>(SizeOf(input.dtype)) - 1;
+    std::copy(input.dims.begin(), input.dims.end(), shape.dims.begin());
+  }
+  for (int i = 0; i < static_cast<int>(spec.outputs.size()); ++i) {
+    if (spec.outputs[static_cast<size_t>(i)].role == OutputRole::kStatic)
+      static_outputs.push_back(i);
+  }
+  for (int i = 0; i < static_cast<int>(spec.scalars.size()); ++i) {
+    const bool resident = spec.scalars[static_cast<size_t>(i)].device_resident;
+    (resident ? device_scalars : key_scalars).push_back(i);
+  }
+}
+
+bool Program::PadsAt(size_t index, int64_t extent, Observe observe) const {
+  const SymbolSpec& symbol = spec.symbols[index];
+  if (symbol.kind == SymbolKind::kStatic) return false;
+  if (spec.claim == Claim::kExact) return false;
+  if (symbol.exclude_01 && extent <= 1) return false;
+  if (symbol.kind != SymbolKind::kAuto) return true;
+  std::atomic<int64_t>& first = first_extents_[index];
+  int64_t seen = first.load(std::memory_order_relaxed);
+  if (seen == kPromoted) return true;
+  if (observe == Observe::kNo) return seen != kUnseen && seen != extent;
+  if (seen == kUnseen && first.compare_exchange_strong(seen, extent)) return false;
+  if (seen == extent) return false;
+  first.store(kPromoted, std::memory_order_relaxed);
+  return true;
+}
+
+bool Program::IsBucket(size_t symbol, int64_t extent) const {
+  const SymbolSpec& checked = spec.symbols[symbol];
+  if (extent < 0 || extent > checked.policy.maximum()) return false;
+  if (checked.kind == SymbolKind::kStatic || (checked.exclude_01 && extent <= 1)) return true;
+  return extent >= 1 && checked.policy.Find(extent) == extent;
+}
+
+}  // namespace coppice

@@ -1,0 +1,149 @@
+// A registered program and its bindings: the spec made ready for the replay path. Private to
+// graphs/.
+//
+// Both are handed out as const: what a call changes about a program (extents seen, random numbers
+// used up, reasons logged) is atomic and behind a method.
+//
+// Units: bytes and elements. Threads: any, but for Invoke, which runs the callable.
+
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "coppice/base/tensor.h"
+#include "coppice/graphs/guards.h"
+#include "coppice/graphs/program.h"
+#include "coppice/graphs/reason.h"
+
+namespace coppice {
+namespace internal {
+
+class Catalogue;
+
+// The static inputs and outputs that a node's key names: those addresses that are not copied.
+// Bindings that agree on them share one.
+struct StaticVersion {
+  std::vector<DeviceAddress> addresses;  // In spec order among the statics; 0 for a copied one.
+  std::vector<int> copied;               // Which of them every call copies.
+};
+
+// What a copied input must look like: its spec without what only messages need.
+struct CopyShape {
+  DType dtype = DType::kFloat32;
+  int8_t rank = 0;
+  DeviceAddress misalignment = 0;  // Bits that no address of such an element has.
+  std::array<Dim, kRankMax> dims;
+};
+
+// The words of the random state of one call.
+struct RandomState {
+  uint64_t seed = 0;
+  int64_t offset = 0;
+};
+
+// Whether an `auto` symbol is seen to vary by its extent in a call, or was before.
+enum class Observe : bool { kNo, kYes };
+
+}  // namespace internal
+
+class Program {
+ public:
+  // What the session that registers it knows.
+  struct Place {
+    const internal::Catalogue* owner = nullptr;
+    int number = 0;             // In order of registration.
+    int32_t trace_number = -1;  // What the trace calls it, if there is one.
+    bool gated = false;         // Its nodes have gates.
+    bool plain = false;         // Nothing but a node decides how its calls run.
+  };
+
+  // Requires: a valid spec, whose guards these are.
+  Program(ProgramSpec valid_spec, GuardProgram spec_guards, Callable callable, const Place& place);
+
+  const ProgramSpec spec;
+  const GuardProgram guards;
+  const Place place;
+  std::vector<internal::CopyShape> copy_shapes;  // Of the copied inputs.
+  std::vector<int> copies;                       // Spec indices of the copied inputs.
+  std::vector<int> statics;                      // Spec indices of the static inputs.
+  std::vector<int> static_outputs;               // Spec indices of the static outputs.
+  std::vector<int> key_scalars;                  // Spec indices of the scalars in the key.
+  std::vector<int> device_scalars;               // Spec indices of those in the parameter block.
+  bool guarded = false;
+  bool mutates_statics = false;
+  bool mutates_copies = false;
+  int random_word = -1;  // Of the parameter block; -1: no random state.
+
+  bool binds() const { return !statics.empty() || !static_outputs.empty(); }
+  const InputSpec& copied_input(size_t copy) const {
+    return spec.inputs[static_cast<size_t>(copies[copy])];
+  }
+  const InputSpec& static_input(size_t bound) const {
+    return spec.inputs[static_cast<size_t>(statics[bound])];
+  }
+
+  // Runs the callable, whose own state is its own business.
+  absl::Status Invoke(CallContext& context) const { return callable_(context); }
+
+  // Whether symbol `index` pads at this extent: what is static, or not seen to vary, does not.
+  bool Pads(size_t index, int64_t extent, internal::Observe observe) const {
+    return pads_always_[index] || PadsAt(index, extent, observe);
+  }
+  // Whether `extent` is a bucket of this symbol, so that it may be recorded.
+  bool IsBucket(size_t symbol, int64_t extent) const;
+
+  // The offset of a call's random numbers; the next call's lies behind them.
+  int64_t TakeRandomNumbers() const {
+    return random_offset_.fetch_add(spec.random_numbers_per_call);
+  }
+  void RestartRandom() const { random_offset_.store(0); }
+
+  // True the first time that it is asked about this reason.
+  bool IsNews(Reason reason) const {
+    const uint32_t bit = uint32_t{1} << static_cast<int>(reason);
+    return (reasons_logged_.fetch_or(bit) & bit) == 0;
+  }
+
+ private:
+  // An `auto` symbol has seen no extent yet, or two that differ; else its first extent.
+  static constexpr int64_t kUnseen = -1;
+  static constexpr int64_t kPromoted = -2;
+
+  void SplitInputs();
+  bool PadsAt(size_t index, int64_t extent, internal::Observe observe) const;
+
+  mutable Callable callable_;
+  std::array<bool, kSymbolsMax> pads_always_{};  // Whatever the extent.
+  mutable std::array<std::atomic<int64_t>, kSymbolsMax> first_extents_;
+  mutable std::atomic<int64_t> random_offset_{0};
+  mutable std::atomic<uint32_t> reasons_logged_{0};  // Bit per Reason.
+};
+
+// One set of static inputs and outputs. Bindings with equal addresses are one object.
+class Binding {
+ public:
+  Binding(const Program& of, std::vector<Tensor> bound, std::vector<uint64_t> ids)
+      : program(&of), tensors(std::move(bound)), allocations(std::move(ids)) {}
+
+  const Program* const program;
+  const std::vector<Tensor> tensors;        // In spec order: static inputs, then static outputs.
+  const std::vector<uint64_t> allocations;  // Driver's ids; only if addresses are checked.
+
+  // Null: not bound.
+  const internal::StaticVersion* version() const {
+    return version_.load(std::memory_order_acquire);
+  }
+
+ private:
+  friend class internal::Catalogue;
+  std::atomic<const internal::StaticVersion*> version_{nullptr};
+  uint64_t end_ = 0;  // Number of the last time that it ended.
+};
+
+}  // namespace coppice
