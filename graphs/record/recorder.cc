@@ -1,0 +1,269 @@
+// Eager runs, plans and captures of one callable.
+
+#include "graphs/record/recorder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "coppice/allocator/plan.h"
+#include "coppice/allocator/planner.h"
+#include "coppice/base/status.h"
+#include "coppice/runtime/graph.h"
+#include "coppice/runtime/graph_memory.h"
+
+#include "graphs/lane/nvtx.h"
+#include "graphs/node/plan_around.h"
+#include "graphs/record/forked_script.h"
+
+namespace coppice::internal {
+namespace {
+
+// True for a callable's failure under capture that says nothing about the program: memory may be
+// there next time, and after a sticky error nothing works.
+bool BlamesTheDevice(const absl::Status& ran) {
+  const std::optional<CuResult> result = CuResultOf(ran);
+  return result.has_value() && (*result == CuResult::kOutOfMemory || IsSticky(*result));
+}
+
+// Why a capture did not end well. Where the callable broke it, `ran` says by which call.
+absl::Status WhyBroken(const ProgramSpec& spec, const absl::Status& ran, absl::Status ended) {
+  const std::optional<CuResult> result = CuResultOf(ran);
+  if (!result || *result == CuResult::kStreamCaptureInvalidated ||
+      CuResultOf(ended) != CuResult::kStreamCaptureInvalidated) {
+    return ended;
+  }
+  return WithFailureOf(ran, MakeError(ended.code(), "program '{}' broke its capture: {}; {}",
+                                      spec.name, MessageOf(ran), MessageOf(ended)));
+}
+
+// Captures one run of the callable at the addresses of `planned`. In every outcome the capture is
+// over.
+absl::StatusOr<Captured> CaptureRun(const CaptureRequest& request,
+                                    const RunRequest& run,
+                                    PlannerResult planned,
+                                    const RecordTarget& target,
+                                    bool with_marks) {
+  COPPICE_ASSIGN_OR_RETURN(const DeviceAddress base, target.reserve(planned.plan.height));
+  COPPICE_ASSIGN_OR_RETURN(SegmentedCapture capture,
+                           SegmentedCapture::Begin(request.driver, run.stream));
+  RecordContext context(request.driver, request.memory, run, request.script, planned.plan, base,
+                        capture, with_marks);
+  absl::Status ran = target.prologue ? target.prologue(run.stream) : absl::OkStatus();
+  if (ran.ok()) ran = run.program->Invoke(context);
+  absl::StatusOr<std::vector<Tensor>> outputs =
+      ran.ok() ? context.TakeOutputs() : absl::StatusOr<std::vector<Tensor>>(ran);
+  if (ran.ok()) ran = outputs.status();
+  absl::StatusOr<std::vector<SegmentedCapture::Piece>> pieces = capture.End();
+  // A capture broken from outside makes later calls of the callable fail: that cause comes first.
+  if (!pieces.ok()) return WhyBroken(run.program->spec, ran, pieces.status());
+  if (BlamesTheDevice(ran)) return ran;
+  COPPICE_RETURN_IF_ERROR(context.Finish(ran));
+  Graph::Topology topology = TopologyOf(*pieces);
+  return Captured{.pieces = *std::move(pieces),
+                  .topology = std::move(topology),
+                  .marks = context.TakeMarks(),
+                  .outputs = *std::move(outputs),
+                  .planned = std::move(planned)};
+}
+
+// The kernels of another capture, with other values of what is not in the key.
+absl::StatusOr<KernelNodes> CaptureKernels(const CaptureRequest& request,
+                                           const PlannerResult& planned,
+                                           const RecordTarget& target) {
+  RunRequest varied = request.run;
+  varied.resident_scalar = 0x5A5A5A5A5A5A5A5A;
+  COPPICE_ASSIGN_OR_RETURN(const Captured again,
+                           CaptureRun(request, varied, planned, target, /*with_marks=*/false));
+  return KernelNodesOf(again.pieces);
+}
+
+// What the node writes, and what its outputs keep.
+void SetRegions(const LaneMemory& memory,
+                const AllocationScript& script,
+                const Plan& plan,
+                NodeRecording& recording) {
+  const std::vector<Buffer> buffers = BuffersOf(script);
+  for (size_t i = 0; i < buffers.size(); ++i)
+    recording.footprint.push_back({.offset = plan.offsets[i], .bytes = buffers[i].bytes});
+  Normalize(recording.footprint);
+  for (const Tensor& tensor : recording.outputs.tensors) {
+    if (const std::optional<Region> region = memory.RegionOf(tensor))
+      recording.output_regions.push_back(*region);
+  }
+  Normalize(recording.output_regions);
+}
+
+absl::StatusOr<std::vector<Segment>> Instantiate(const Driver& driver,
+                                                 CuStream upload_stream,
+                                                 std::vector<SegmentedCapture::Piece> pieces) {
+  const RelaxedCaptureScope relaxed(driver);
+  std::vector<Segment> segments;
+  for (SegmentedCapture::Piece& piece : pieces) {
+    Segment& segment = segments.emplace_back();
+    segment.step = std::move(piece.step);
+    if (piece.topology.nodes.empty()) continue;
+    COPPICE_ASSIGN_OR_RETURN(GraphExec exec, GraphExec::Instantiate(driver, piece.graph));
+    COPPICE_RETURN_IF_ERROR(exec.Upload(upload_stream));
+    segment.exec.emplace(std::move(exec));
+  }
+  return segments;
+}
+
+RecordTarget PlanWindow(LaneMemory& memory, Room& room) {
+  return {.reserve = [&memory, &room](int64_t height) -> absl::StatusOr<DeviceAddress> {
+    COPPICE_RETURN_IF_ERROR(memory.ReservePlan(height, room));
+    return memory.base(MemoryKind::kPlan);
+  }};
+}
+
+// What the graphs of these pieces are going to take: an estimate.
+absl::StatusOr<int64_t> ExecBytesOf(const Driver& driver,
+                                    const std::vector<SegmentedCapture::Piece>& pieces) {
+  int64_t bytes = 0;
+  for (const SegmentedCapture::Piece& piece : pieces) {
+    if (piece.topology.nodes.empty()) continue;
+    COPPICE_ASSIGN_OR_RETURN(const int64_t graph,
+                             GraphMemoryModel::Documented().BytesOf(driver, piece.topology));
+    bytes += graph;
+  }
+  return bytes;
+}
+
+// Fills in what the recording tells people.
+void Describe(const Captured& captured,
+              const std::vector<Region>& live,
+              std::chrono::steady_clock::time_point start,
+              NodeInfo& info) {
+  info.recorded = true;
+  info.plan_height = captured.planned.plan.height;
+  info.live_bytes = captured.planned.bound;
+  for (const Region& region : live)
+    info.around_bytes += region.bytes;
+  info.plan_method = captured.planned.method;
+  info.graph_nodes = static_cast<int64_t>(captured.topology.nodes.size());
+  info.record_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
+          .count();
+}
+
+}  // namespace
+
+absl::Status EagerOutputs::Run(const Driver& driver,
+                               const RunRequest& request,
+                               Phase phase,
+                               AllocationScript* script) {
+  const NvtxRange range(phase == Phase::kWarmUp ? "warm_up" : "eager");
+  EagerContext context(driver, memory_, request, phase, script);
+  COPPICE_RETURN_IF_ERROR(request.program->Invoke(context));
+  COPPICE_ASSIGN_OR_RETURN(table_.tensors, context.TakeOutputs());
+  table_.spec = &request.program->spec;
+  context.KeepOutputs(allocations_);
+  return absl::OkStatus();
+}
+
+// A chain is planned from its script at once. A graph that forks is captured again to learn which
+// nodes lie between which requests; if the plan is not valid along its edges, lifetimes are
+// extended to the joins and the program is captured a last time.
+absl::StatusOr<Captured> PlanAndCapture(const CaptureRequest& request, const RecordTarget& target) {
+  const ProgramSpec& spec = request.run.program->spec;
+  std::vector<Buffer> buffers = BuffersOf(request.script);
+  bool with_marks = false;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const bool of_chain = attempt == 0 && request.chain_plan != nullptr;
+    absl::StatusOr<PlannerResult> planned =
+        of_chain ? PlanOfChain(buffers, request.live, *request.chain_plan)
+                 : PlanAround(buffers, request.live);
+    // A program that was warmed up anew may have other buffers than its chain was planned with.
+    if (of_chain && !planned.ok()) planned = PlanAround(buffers, request.live);
+    COPPICE_RETURN_IF_ERROR(planned.status());
+    COPPICE_ASSIGN_OR_RETURN(
+        Captured captured,
+        CaptureRun(request, request.run, *std::move(planned), target, with_marks));
+    bool valid = captured.topology.IsChain();
+    if (!valid && spec.one_stream) {
+      return FailedPrecondition("program '{}' promised one stream, but its graph forks", spec.name);
+    }
+    if (!valid && with_marks) {
+      ForkedScript forked = ForkedScriptOf(request.script, captured.marks, captured.topology);
+      buffers = forked.buffers;
+      AppendLive(request.live, forked.buffers);
+      valid = ValidatePlan(forked.buffers, captured.planned.plan, &forked.order).ok();
+      if (!valid) COPPICE_RETURN_IF_ERROR(ExtendToJoins(forked.order, buffers));
+    }
+    if (valid && request.audit) {
+      COPPICE_ASSIGN_OR_RETURN(captured.kernels, KernelNodesOf(captured.pieces));
+      COPPICE_ASSIGN_OR_RETURN(const KernelNodes again,
+                               CaptureKernels(request, captured.planned, target));
+      COPPICE_RETURN_IF_ERROR(CompareKernels(spec.name, captured.kernels, again));
+    }
+    if (valid) {
+      captured.buffers = std::move(buffers);
+      return captured;
+    }
+    with_marks = true;
+  }
+  return FailedPrecondition("program '{}' forks differently each time it is captured", spec.name);
+}
+
+absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const NodeDraft& draft) {
+  const NvtxRange range("record");
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<Region> live =
+      draft.key.surroundings == nullptr ? std::vector<Region>() : draft.key.surroundings->live;
+  const CaptureRequest capture{.driver = request.driver,
+                               .memory = request.memory,
+                               .run = request.run,
+                               .script = ScriptOf(draft.bucket->script(), draft.layout),
+                               .live = live,
+                               .chain_plan = request.chain_plan,
+                               .audit = request.audit};
+  const RecordTarget target = PlanWindow(request.memory, request.room);
+  COPPICE_ASSIGN_OR_RETURN(Captured captured, PlanAndCapture(capture, target));
+  COPPICE_ASSIGN_OR_RETURN(const int64_t exec_bytes, ExecBytesOf(request.driver, captured.pieces));
+  COPPICE_ASSIGN_OR_RETURN(BudgetCharge charge,
+                           request.memory.Charge(MemoryKind::kGraphs, exec_bytes, request.room));
+  NodeRecording recording{.charge = std::move(charge)};
+  COPPICE_ASSIGN_OR_RETURN(recording.segments, Instantiate(request.driver, request.upload_stream,
+                                                           std::move(captured.pieces)));
+  recording.outputs = {.spec = &request.run.program->spec, .tensors = std::move(captured.outputs)};
+  SetRegions(request.memory, capture.script, captured.planned.plan, recording);
+  if (request.audit) {
+    recording.audited = std::make_unique<Audited>();
+    recording.audited->kernels = std::move(captured.kernels);
+    recording.audited->planned = captured.planned;
+    recording.audited->script = capture.script;
+  }
+  NodeDraft complete = draft;
+  Describe(captured, live, start, complete.info);
+  complete.info.graphs = static_cast<int64_t>(recording.segments.size());
+  complete.info.exec_bytes = exec_bytes;
+  auto node = std::make_unique<Node>(std::move(complete), std::move(recording));
+  if (request.tracer != nullptr) {
+    node->SetTraceNumber(request.tracer->DefineNode(*node, captured.buffers, captured.planned.plan,
+                                                    request.memory.base(MemoryKind::kPlan)));
+  }
+  return node;
+}
+
+absl::Status AuditAgain(const Driver& driver,
+                        LaneMemory& memory,
+                        const RunRequest& run,
+                        Node& node) {
+  const std::vector<Region> nothing;
+  const CaptureRequest request{.driver = driver,
+                               .memory = memory,
+                               .run = run,
+                               .script = node.audited()->script,
+                               .live = nothing};
+  const RecordTarget target = PlanWindow(memory, memory.room());
+  COPPICE_ASSIGN_OR_RETURN(const KernelNodes again,
+                           CaptureKernels(request, node.audited()->planned, target));
+  COPPICE_RETURN_IF_ERROR(CompareKernels(run.program->spec.name, node.audited()->kernels, again));
+  node.EndAudit();
+  return absl::OkStatus();
+}
+
+}  // namespace coppice::internal

@@ -1,0 +1,285 @@
+// The two kinds of run: where their memory comes from, and what they note.
+
+#include "graphs/record/run_context.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/cleanup/cleanup.h"
+
+#include "coppice/base/status.h"
+#include "coppice/runtime/driver.h"
+
+namespace coppice::internal {
+namespace {
+
+int64_t BytesOf(const Tensor& tensor) {
+  return tensor.element_count() * SizeOf(tensor.dtype);
+}
+
+bool Holds(const Tensor& tensor, DeviceAddress address, int64_t bytes) {
+  return tensor.data != 0 && address >= tensor.data &&
+         address - tensor.data + static_cast<DeviceAddress>(bytes) <=
+             static_cast<DeviceAddress>(RoundedBytes(tensor));
+}
+
+absl::Status CheckStep(const EagerStep& step) {
+  if (step) return absl::OkStatus();
+  return InvalidArgument("Break: without a step; give it the code to run between the graphs");
+}
+
+}  // namespace
+
+RunContext::RunContext(const Driver& driver,
+                       LaneMemory& memory,
+                       const RunRequest& request,
+                       Phase phase)
+    : memory_(memory),
+      spec_(request.program->spec),
+      layout_(*request.layout),
+      outputs_(spec_.outputs.size()),
+      static_outputs_(request.layout->static_outputs) {
+  phase_ = phase;
+  stream_ = request.stream;
+  driver_ = &driver;
+  extents_.assign(request.extents.begin(), request.extents.end());
+  inputs_ = request.layout->inputs;
+  parameters_ = request.layout->staging.header.parameter_block;
+  workspace_ = request.workspace;
+  workspace_bytes_ = request.workspace_bytes;
+  for (size_t i = 0; i < spec_.scalars.size(); ++i) {
+    scalars_.push_back(spec_.scalars[i].device_resident ? request.resident_scalar
+                                                        : request.scalars[i]);
+  }
+}
+
+absl::StatusOr<std::optional<Tensor>*> RunContext::FindUnset(const char* where, int index) {
+  if (index < 0 || index >= static_cast<int>(outputs_.size())) {
+    return InvalidArgument("{}: program '{}' has {} outputs, not an output {}", where, spec_.name,
+                           outputs_.size(), index);
+  }
+  std::optional<Tensor>* output = &outputs_[static_cast<size_t>(index)];
+  if (output->has_value()) {
+    return FailedPrecondition("{}: output {} of program '{}' was asked for before", where, index,
+                              spec_.name);
+  }
+  return output;
+}
+
+absl::StatusOr<Tensor> RunContext::AllocateOutput(int index) {
+  COPPICE_ASSIGN_OR_RETURN(std::optional<Tensor> * output, FindUnset("AllocateOutput", index));
+  const OutputSpec& spec = spec_.outputs[static_cast<size_t>(index)];
+  if (spec.role == OutputRole::kStatic) {
+    *output = static_outputs_[static_cast<size_t>(index)];
+    return **output;
+  }
+  Tensor tensor = DenseTensor(0, spec.dtype, spec.dims, extents_);
+  COPPICE_ASSIGN_OR_RETURN(tensor.data, AllocateBytes({.kind = ScriptEvent::Kind::kOutput,
+                                                       .output = index,
+                                                       .bytes = RoundedBytes(tensor)}));
+  *output = tensor;
+  return tensor;
+}
+
+absl::StatusOr<DeviceAddress> RunContext::Allocate(int64_t bytes) {
+  if (bytes < 1) return InvalidArgument("Allocate: {} bytes; ask for at least 1", bytes);
+  if (bytes > std::numeric_limits<int64_t>::max() - kBufferAlignment) {
+    return MakeError(absl::StatusCode::kResourceExhausted, "Allocate: {} bytes of program '{}'",
+                     bytes, spec_.name);
+  }
+  return AllocateBytes({.bytes = AlignUp(bytes, kBufferAlignment)});
+}
+
+absl::Status RunContext::AliasOutput(int index, DeviceAddress address) {
+  COPPICE_ASSIGN_OR_RETURN(std::optional<Tensor> * output, FindUnset("AliasOutput", index));
+  const OutputSpec& spec = spec_.outputs[static_cast<size_t>(index)];
+  if (spec.role == OutputRole::kStatic) {
+    return InvalidArgument("AliasOutput: output '{}' of program '{}' is static, it is bound",
+                           spec.name, spec_.name);
+  }
+  const Tensor tensor = DenseTensor(address, spec.dtype, spec.dims, extents_);
+  const int64_t bytes = BytesOf(tensor);
+  const auto holds = [&](const std::optional<Tensor>& other) {
+    return other.has_value() && Holds(*other, address, bytes);
+  };
+  const bool of_output = std::any_of(outputs_.begin(), outputs_.end(), holds);
+  const auto input = std::find_if(inputs_.begin(), inputs_.end(), [&](const Tensor& other) {
+    return Holds(other, address, bytes);
+  });
+  if (!of_output && input == inputs_.end() && memory_.windows().Contains(address)) {
+    return InvalidArgument(
+        "AliasOutput: output '{}' of program '{}' would be {} bytes of the session's memory that "
+        "are neither an input's nor an output's",
+        spec.name, spec_.name, bytes);
+  }
+  if (input != inputs_.end()) {
+    aliases_.push_back(
+        {.output = index, .input = static_cast<int>(input - inputs_.begin()), .source = tensor});
+  }
+  *output = tensor;
+  return absl::OkStatus();
+}
+
+// What is staged is copied, because the next call stages there again. Any other input keeps its
+// bytes: it is bound, or the path's lease and this call's own both keep them.
+absl::Status RunContext::PlaceAlias(const InputAlias& alias) {
+  Tensor& output = *outputs_[static_cast<size_t>(alias.output)];
+  const ScriptEvent event{.kind = ScriptEvent::Kind::kAlias,
+                          .output = alias.output,
+                          .input = alias.input,
+                          .bytes = RoundedBytes(output)};
+  if (!layout_.Stages(alias.input)) {
+    NoteAlias(event);
+    return absl::OkStatus();
+  }
+  COPPICE_ASSIGN_OR_RETURN(output.data, AllocateBytes(event));
+  const int64_t bytes = BytesOf(output);
+  if (bytes == 0) return absl::OkStatus();
+  return driver_->Call<&DriverTable::MemcpyDtoDAsync>(output.data, alias.source.data,
+                                                      static_cast<size_t>(bytes), stream_);
+}
+
+absl::StatusOr<std::vector<Tensor>> RunContext::TakeOutputs() {
+  for (size_t i = 0; i < aliases_.size(); ++i) {
+    const InputAlias& alias = aliases_[i];
+    const auto same =
+        std::find_if(aliases_.begin(), aliases_.begin() + static_cast<ptrdiff_t>(i),
+                     [&](const InputAlias& other) {
+                       return Holds(other.source, alias.source.data, BytesOf(alias.source));
+                     });
+    if (same == aliases_.begin() + static_cast<ptrdiff_t>(i)) {
+      COPPICE_RETURN_IF_ERROR(PlaceAlias(alias));
+      continue;
+    }
+    outputs_[static_cast<size_t>(alias.output)]->data =
+        outputs_[static_cast<size_t>(same->output)]->data + (alias.source.data - same->source.data);
+  }
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i].has_value()) {
+      return FailedPrecondition("program '{}' returned without asking for output {} ('{}')",
+                                spec_.name, i, spec_.outputs[i].name);
+    }
+    tensors.push_back(*outputs_[i]);
+  }
+  return tensors;
+}
+
+EagerContext::~EagerContext() {
+  for (const auto& [address, allocation] : live_)
+    memory_.FreeEager(address);
+  for (const DeviceAddress address : parked_)
+    memory_.FreeEager(address);
+}
+
+absl::Status EagerContext::Free(DeviceAddress address) {
+  const auto found = live_.find(address);
+  if (found == live_.end() || found->second.output >= 0) {
+    return InvalidArgument("Free: program '{}' has no live temporary at {:#x}", spec_.name,
+                           address);
+  }
+  if (script_ != nullptr) {
+    script_->events.push_back({.kind = ScriptEvent::Kind::kFree, .buffer = found->second.buffer});
+  }
+  if (spec_.one_stream) {
+    memory_.FreeEager(address);
+  } else {
+    parked_.push_back(address);
+  }
+  live_.erase(found);
+  return absl::OkStatus();
+}
+
+absl::Status EagerContext::Break(EagerStep step) {
+  COPPICE_RETURN_IF_ERROR(CheckStep(step));
+  if (script_ != nullptr) script_->events.push_back({.kind = ScriptEvent::Kind::kBreak});
+  return step(stream());
+}
+
+void EagerContext::KeepOutputs(std::vector<DeviceAddress>& allocations) {
+  for (auto it = live_.begin(); it != live_.end();) {
+    if (it->second.output < 0) {
+      ++it;
+      continue;
+    }
+    allocations.push_back(it->first);
+    it = live_.erase(it);
+  }
+}
+
+absl::StatusOr<DeviceAddress> EagerContext::AllocateBytes(const ScriptEvent& request) {
+  COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address, memory_.AllocateEager(request.bytes));
+  absl::Cleanup undo = [&] { memory_.FreeEager(address); };
+  live_[address] = {.buffer = buffer_count_, .output = request.output};
+  std::move(undo).Cancel();
+  Note(request);
+  return address;
+}
+
+void EagerContext::Note(ScriptEvent event) {
+  event.buffer = buffer_count_++;
+  if (script_ == nullptr) return;
+  script_->events.push_back(event);
+  script_->buffer_count = buffer_count_;
+}
+
+bool IsDeparture(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kUnavailable && !CuResultOf(status).has_value();
+}
+
+absl::Status RecordContext::Free(DeviceAddress address) {
+  COPPICE_ASSIGN_OR_RETURN(const ScriptEvent* event, Next(ScriptEvent::Kind::kFree));
+  if (AddressOf(*event) != address) return Depart("frees another temporary");
+  return absl::OkStatus();
+}
+
+absl::Status RecordContext::Break(EagerStep step) {
+  COPPICE_RETURN_IF_ERROR(CheckStep(step));
+  COPPICE_RETURN_IF_ERROR(Next(ScriptEvent::Kind::kBreak).status());
+  return capture_.Cut(std::move(step));
+}
+
+absl::Status RecordContext::Finish(const absl::Status& ran) const {
+  if (!departure_.ok()) return departure_;
+  if (!ran.ok()) {
+    return WithFailureOf(ran, FailedPrecondition("program '{}' failed under capture: {}",
+                                                 spec_.name, MessageOf(ran)));
+  }
+  if (cursor_ == script_.events.size()) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kUnavailable,
+                   "program '{}' made {} of the {} requests of its warm-up", spec_.name, cursor_,
+                   script_.events.size());
+}
+
+DeviceAddress RecordContext::AddressOf(const ScriptEvent& event) const {
+  return base_ + static_cast<DeviceAddress>(plan_.offsets[static_cast<size_t>(event.buffer)]);
+}
+
+absl::Status RecordContext::Depart(const char* how) {
+  departure_ = MakeError(absl::StatusCode::kUnavailable,
+                         "program '{}' {} at request {}, where its warm-up did otherwise; a "
+                         "program must make the same requests at equal extents",
+                         spec_.name, how, cursor_);
+  return absl::Status(absl::StatusCode::kAborted, departure_.message());
+}
+
+absl::StatusOr<const ScriptEvent*> RecordContext::Next(ScriptEvent::Kind kind) {
+  if (with_marks_) {
+    COPPICE_ASSIGN_OR_RETURN(std::vector<CuGraphNode> nodes, capture_.Nodes());
+    marks_.push_back(std::move(nodes));
+  }
+  if (cursor_ == script_.events.size()) return Depart("makes a request too many");
+  if (script_.events[cursor_].kind != kind) return Depart("makes another request");
+  return &script_.events[cursor_++];
+}
+
+absl::StatusOr<DeviceAddress> RecordContext::AllocateBytes(const ScriptEvent& request) {
+  COPPICE_ASSIGN_OR_RETURN(
+      const ScriptEvent* event,
+      Next(request.output < 0 ? ScriptEvent::Kind::kAllocate : ScriptEvent::Kind::kOutput));
+  if (event->bytes != request.bytes || event->output != request.output)
+    return Depart("asks for another size");
+  return AddressOf(*event);
+}
+
+}  // namespace coppice::internal

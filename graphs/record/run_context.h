@@ -1,0 +1,168 @@
+// What a callable sees of its runs: eager ones, with or without a script, and those under capture.
+// Private to graphs/.
+//
+// Threads: one at a time. An eager run is under its lane's lock; a recording need not be.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/allocator/plan.h"
+#include "coppice/graphs/program.h"
+
+#include "graphs/capture/segmented_capture.h"
+#include "graphs/lane/lane_memory.h"
+#include "graphs/node/allocation_script.h"
+#include "graphs/node/input_layout.h"
+#include "graphs/program/registration.h"
+
+namespace coppice::internal {
+
+// What every run of a callable needs to know about its call.
+struct RunRequest {
+  const Program* program = nullptr;
+  const InputLayout* layout = nullptr;
+  std::span<const int64_t> extents;  // What the program computes at.
+  std::span<const int64_t> scalars;  // In spec order.
+  int64_t resident_scalar = 0;       // What the program sees of device-resident ones.
+  CuStream stream = nullptr;
+  DeviceAddress workspace = 0;
+  int64_t workspace_bytes = 0;
+};
+
+// The view of the call, and the rule that each output is asked for once.
+class RunContext : public CallContext {
+ public:
+  absl::StatusOr<Tensor> AllocateOutput(int index) final;
+  absl::StatusOr<DeviceAddress> Allocate(int64_t bytes) final;
+  absl::Status AliasOutput(int index, DeviceAddress address) final;
+
+  // The outputs, once the callable has returned: copies what may not stay an alias. Errors:
+  // kFailedPrecondition if an output is missing; otherwise the driver's.
+  absl::StatusOr<std::vector<Tensor>> TakeOutputs();
+
+ protected:
+  RunContext(const Driver& driver, LaneMemory& memory, const RunRequest& request, Phase phase);
+
+  // Memory for a temporary, an output, or the copy that an output is of a staged input.
+  virtual absl::StatusOr<DeviceAddress> AllocateBytes(const ScriptEvent& request) = 0;
+  // An output is an input that lies where it stays.
+  virtual void NoteAlias(const ScriptEvent& alias) = 0;
+
+  LaneMemory& memory_;
+  const ProgramSpec& spec_;
+
+ private:
+  struct InputAlias {
+    int output = 0;
+    int input = 0;
+    Tensor source;
+  };
+
+  // The output if it may still be set.
+  absl::StatusOr<std::optional<Tensor>*> FindUnset(const char* where, int index);
+  absl::Status PlaceAlias(const InputAlias& alias);
+
+  const InputLayout& layout_;
+  std::vector<std::optional<Tensor>> outputs_;
+  std::vector<Tensor> static_outputs_;  // Address 0 for a pool output.
+  std::vector<InputAlias> aliases_;
+};
+
+// Memory comes from the lane's eager window.
+class EagerContext final : public RunContext {
+ public:
+  // With `script`, writes the allocations there.
+  EagerContext(const Driver& driver,
+               LaneMemory& memory,
+               const RunRequest& request,
+               Phase phase,
+               AllocationScript* script)
+      : RunContext(driver, memory, request, phase), script_(script) {}
+  // Temporaries die with the run, in stream order; so do outputs that were not taken.
+  ~EagerContext() override;
+
+  absl::Status Free(DeviceAddress address) override;
+  absl::Status Break(EagerStep step) override;
+
+  // Hands over the bytes of the outputs, which the caller frees.
+  void KeepOutputs(std::vector<DeviceAddress>& allocations);
+
+ private:
+  struct Allocation {
+    int buffer = 0;
+    int output = -1;
+  };
+
+  absl::StatusOr<DeviceAddress> AllocateBytes(const ScriptEvent& request) override;
+  void NoteAlias(const ScriptEvent& alias) override { Note(alias); }
+  void Note(ScriptEvent event);
+
+  AllocationScript* const script_;
+  std::unordered_map<DeviceAddress, Allocation> live_;
+  std::vector<DeviceAddress> parked_;  // Freed, but a forked stream may still be using them.
+  int buffer_count_ = 0;
+};
+
+// Which nodes of the graph a capture had added by each event of the script.
+using NodeMarks = std::vector<std::vector<CuGraphNode>>;
+
+// Whether `status` is a departure from a script, which RecordContext found, and not the driver's
+// lack of a device, which has the same code.
+bool IsDeparture(const absl::Status& status);
+
+// Requests are answered from the plan, in the order of the script.
+class RecordContext final : public RunContext {
+ public:
+  // With `with_marks`, asks `capture` at every event for the nodes so far.
+  RecordContext(const Driver& driver,
+                LaneMemory& memory,
+                const RunRequest& request,
+                const AllocationScript& script,
+                const Plan& plan,
+                DeviceAddress base,
+                SegmentedCapture& capture,
+                bool with_marks)
+      : RunContext(driver, memory, request, Phase::kRecord),
+        script_(script),
+        plan_(plan),
+        base_(base),
+        capture_(capture),
+        with_marks_(with_marks) {}
+
+  absl::Status Free(DeviceAddress address) override;
+  absl::Status Break(EagerStep step) override;
+
+  // Whether the callable, which returned `ran`, made every request of its script and no other.
+  // Errors: kUnavailable it departed from it; kFailedPrecondition it failed otherwise.
+  absl::Status Finish(const absl::Status& ran) const;
+
+  NodeMarks TakeMarks() { return std::move(marks_); }
+
+ private:
+  DeviceAddress AddressOf(const ScriptEvent& event) const;
+  absl::Status Depart(const char* how);
+  // The next event of the script if it is of `kind`.
+  absl::StatusOr<const ScriptEvent*> Next(ScriptEvent::Kind kind);
+  absl::StatusOr<DeviceAddress> AllocateBytes(const ScriptEvent& request) override;
+  void NoteAlias(const ScriptEvent&) override {}  // Its script has none.
+
+  const AllocationScript& script_;
+  const Plan& plan_;
+  const DeviceAddress base_;  // Where its offsets begin.
+  SegmentedCapture& capture_;
+  const bool with_marks_;
+  NodeMarks marks_;
+  size_t cursor_ = 0;
+  absl::Status departure_;
+};
+
+}  // namespace coppice::internal
