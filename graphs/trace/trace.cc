@@ -1,0 +1,14 @@
+// Names of events.
+
+#include "coppice/graphs/trace.h"
+
+namespace coppice {
+
+const char* NameOf(TraceEventKind kind) {
+  static constexpr std::array<const char*, kTraceEventKindCount> kNames = {
+      "call",    "record", "evict",   "fail",   "bytes",   "outputs", "use",
+      "release", "expire", "suspend", "resume", "dropped", "end"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+}  // namespace coppice

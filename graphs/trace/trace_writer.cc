@@ -1,0 +1,285 @@
+// Events as lines of text, and the thread that carries them to the file.
+
+#include "graphs/trace/trace_writer.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <fcntl.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include "fmt/compile.h"
+#include <sys/stat.h>
+
+#include "coppice/base/check.h"
+#include "coppice/base/status.h"
+#include "coppice/graphs/memory_usage.h"
+#include "coppice/graphs/reason.h"
+
+namespace coppice::internal {
+namespace {
+
+constexpr int64_t kEventsMin = 16;
+constexpr int64_t kEventsMax = int64_t{1} << 26;
+constexpr auto kPeriod = std::chrono::milliseconds(200);  // How old the file is at most.
+constexpr size_t kTextMax = 64 * 1024;                    // Written at once.
+constexpr mode_t kOwnerOnly = 0600;
+
+std::string NameOfError(int error) {
+  return std::generic_category().message(error);
+}
+
+absl::StatusOr<int> OpenTrace(const std::string& path) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOwnerOnly);
+  struct stat found {};
+  // A file that was there before may have been readable by others.
+  const bool opened = file >= 0 && fstat(file, &found) == 0 &&
+                      (!S_ISREG(found.st_mode) || fchmod(file, kOwnerOnly) == 0);
+  if (opened) return file;
+  const int error = errno;
+  if (file >= 0) close(file);
+  return MakeError(absl::ErrnoToStatusCode(error),
+                   "Session::Create: the trace '{}' cannot be made: {}; choose a file in a folder "
+                   "that can be written",
+                   path, NameOfError(error));
+}
+
+// The length of the well-formed UTF-8 sequence at `text`, or 0. Requires: size >= 1.
+size_t SequenceLength(const unsigned char* text, size_t size) {
+  const unsigned char lead = text[0];
+  const size_t length = lead < 0x80                   ? 1
+                        : lead >= 0xC2 && lead < 0xE0 ? 2
+                        : lead >= 0xE0 && lead < 0xF0 ? 3
+                        : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                      : 0;
+  if (length == 0 || length > size) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((text[i] & 0xC0) != 0x80) return 0;
+  }
+  // Too long, a surrogate, or beyond the last code point.
+  const bool wrong = (lead == 0xE0 && text[1] < 0xA0) || (lead == 0xED && text[1] >= 0xA0) ||
+                     (lead == 0xF0 && text[1] < 0x90) || (lead == 0xF4 && text[1] >= 0x90);
+  return wrong ? 0 : length;
+}
+
+}  // namespace
+
+std::string QuoteJson(const std::string& text) {
+  std::string quoted = "\"";
+  const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = SequenceLength(bytes + i, text.size() - i);
+    if (length == 0) {
+      quoted += "\\ufffd";
+    } else if (bytes[i] == '"' || bytes[i] == '\\') {
+      quoted += {'\\', text[i]};
+    } else if (bytes[i] < 0x20) {
+      quoted += fmt::format("\\u{:04x}", bytes[i]);
+    } else {
+      quoted.append(text, i, length);
+    }
+    i += std::max<size_t>(length, 1);
+  }
+  return quoted + "\"";
+}
+
+absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(
+    const TraceOptions& options, int lanes, std::function<void(const std::string&)> log) {
+  if (options.events_per_lane < kEventsMin || options.events_per_lane > kEventsMax) {
+    return InvalidArgument("Session::Create: a trace with rings of {} events; use {} to {}",
+                           options.events_per_lane, kEventsMin, kEventsMax);
+  }
+  COPPICE_ASSIGN_OR_RETURN(const int file, OpenTrace(options.path));
+  std::unique_ptr<TraceWriter> writer(new TraceWriter(options, lanes, file, std::move(log)));
+  writer->thread_ = std::thread([raw = writer.get()] { raw->Loop(); });
+  return writer;
+}
+
+TraceWriter::TraceWriter(const TraceOptions& options,
+                         int lanes,
+                         int file,
+                         std::function<void(const std::string&)> log)
+    : path_(options.path),
+      wait_when_full_(options.wait_when_full),
+      file_(file),
+      log_(std::move(log)),
+      time_(clock_) {
+  for (int lane = 0; lane < lanes; ++lane)
+    sources_.push_back(std::make_unique<Source>(options.events_per_lane, lane));
+  sources_.push_back(std::make_unique<Source>(options.events_per_lane, -1));
+}
+
+TraceWriter::~TraceWriter() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  close(file_);
+}
+
+void TraceWriter::Define(const std::string& line) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (status_.ok()) definitions_ += line;
+}
+
+absl::Status TraceWriter::Flush() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const int64_t pass = passes_begun_ + 1;
+  awake_.store(true);
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return passes_done_ >= pass; });
+  return status_;
+}
+
+void TraceWriter::Wake() {
+  if (awake_.exchange(true)) return;
+  // Not between the thread's look at `awake_` and its sleep.
+  { const std::lock_guard<std::mutex> lock(mutex_); }
+  changed_.notify_all();
+}
+
+// Whether the ring takes an event.
+bool TraceWriter::MakeRoom(Source& source) {
+  Wake();
+  if (source.events.Extend()) return true;
+  if (!wait_when_full_) return false;
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [&] { return source.events.Extend(); });
+  return true;
+}
+
+void TraceWriter::PutAtLimit(Source& source, const RingEvent& event) {
+  const auto put = [&](const RingEvent& next) {
+    return source.events.Put(next) || (MakeRoom(source) && source.events.Put(next));
+  };
+  // What was lost is told where it was lost: before the next event that finds room.
+  if (source.dropped > 0 &&
+      put({.ticks = event.ticks, .first = source.dropped, .kind = TraceEventKind::kDropped})) {
+    source.dropped = 0;
+  }
+  if (source.dropped > 0 || !put(event)) ++source.dropped;
+}
+
+void TraceWriter::Loop() {
+  // A pipe that nobody reads is a failed write, not the process's end.
+  sigset_t pipe;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+
+  std::vector<uint64_t> heads(sources_.size());
+  std::string definitions;
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (bool last = false; !last;) {
+    changed_.wait_for(lock, kPeriod, [this] { return stopping_ || awake_.load(); });
+    last = stopping_;
+    awake_.store(false);
+    ++passes_begun_;
+    for (size_t i = 0; i < sources_.size(); ++i)
+      heads[i] = sources_[i]->events.head();
+    definitions.clear();
+    definitions.swap(definitions_);
+    const bool failed = !status_.ok();
+    lock.unlock();
+    time_.Advance();
+    const absl::Status written = failed ? absl::OkStatus() : WritePass(definitions, heads, last);
+    // What nobody will read gives its room back too.
+    for (size_t i = 0; i < sources_.size(); ++i)
+      sources_[i]->events.Take(heads[i], [](const RingEvent&) {});
+    if (!written.ok() && log_) log_(fmt::format("coppice: {}", MessageOf(written)));
+    lock.lock();
+    status_.Update(written);
+    passes_done_ = passes_begun_;
+    changed_.notify_all();
+  }
+}
+
+absl::Status TraceWriter::WritePass(const std::string& definitions,
+                                    const std::vector<uint64_t>& heads,
+                                    bool last) {
+  text_.append(definitions.data(), definitions.data() + definitions.size());
+  absl::Status status;
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    Source& source = *sources_[i];
+    source.events.Take(heads[i], [&](const RingEvent& event) {
+      Format(source, event);
+      if (text_.size() >= kTextMax && status.ok()) status = WriteText();
+    });
+    // Nobody puts events in any more.
+    if (last && source.dropped > 0) {
+      Format(source, {.ticks = clock_.Now(),
+                      .first = std::exchange(source.dropped, 0),
+                      .kind = TraceEventKind::kDropped});
+    }
+  }
+  if (last) Format(*sources_.back(), {.ticks = clock_.Now(), .kind = TraceEventKind::kEnd});
+  if (status.ok()) status = WriteText();
+  return status;
+}
+
+void TraceWriter::Format(Source& source, const RingEvent& event) {
+  // Where two pieces of the clock's line meet, rounding may not turn time back.
+  source.last_ns = std::max(source.last_ns, time_.At(event.ticks));
+  const auto out = std::back_inserter(text_);
+  fmt::format_to(out, FMT_COMPILE("[{},\"{}\",{}"), source.last_ns, NameOf(event.kind),
+                 source.lane);
+  switch (event.kind) {
+    case TraceEventKind::kCall:
+      fmt::format_to(out, FMT_COMPILE(",{},{},{},\"{}\",\"{}\",{},{}]\n"), event.first,
+                     event.bucket, event.node, NameOf(static_cast<RunKind>(event.how)),
+                     NameOf(static_cast<Reason>(event.why)), event.second, event.third);
+      break;
+    case TraceEventKind::kRecord:
+    case TraceEventKind::kEvict:
+      fmt::format_to(out, FMT_COMPILE(",{}]\n"), event.node);
+      break;
+    case TraceEventKind::kFail:
+      fmt::format_to(out, FMT_COMPILE(",{},{}]\n"), event.bucket, event.first);
+      break;
+    case TraceEventKind::kBytes:
+      fmt::format_to(out, FMT_COMPILE(",\"{}\",{},{}]\n"),
+                     NameOf(static_cast<MemoryKind>(event.how)), event.first, event.second);
+      break;
+    case TraceEventKind::kOutputs:
+      fmt::format_to(out, FMT_COMPILE(",{},{}]\n"), event.first, event.node);
+      break;
+    case TraceEventKind::kUse:
+    case TraceEventKind::kExpire:
+      fmt::format_to(out, FMT_COMPILE(",{},{}]\n"), event.first, event.second);
+      break;
+    case TraceEventKind::kRelease:
+    case TraceEventKind::kDropped:
+      fmt::format_to(out, FMT_COMPILE(",{}]\n"), event.first);
+      break;
+    case TraceEventKind::kSuspend:
+    case TraceEventKind::kResume:
+    case TraceEventKind::kEnd:
+      fmt::format_to(out, FMT_COMPILE("]\n"));
+      break;
+  }
+}
+
+absl::Status TraceWriter::WriteText() {
+  const char* next = text_.data();
+  size_t left = text_.size();
+  text_.clear();
+  while (left > 0) {
+    const ssize_t written = write(file_, next, left);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      return MakeError(absl::ErrnoToStatusCode(errno),
+                       "the trace '{}' cannot be written: {}; it ends here, the session goes on",
+                       path_, NameOfError(errno));
+    }
+    next += written;
+    left -= static_cast<size_t>(written);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace coppice::internal

@@ -1,0 +1,115 @@
+// The file of a trace, and the thread that writes it. Private to graphs/.
+//
+// Definitions are lines of text in a queue, events wait in one ring per lane; the thread takes both
+// a few times a second, or when a ring is half full. An event is put in behind the definitions that
+// it names, and the thread looks at the rings before it takes the queue: so the file has every
+// definition before its first use. Events of a ring stay in their order; rings follow each other in
+// whatever order they are taken.
+//
+// A file that takes no more ends the trace, never the session: what follows is thrown away.
+//
+// Units: nanoseconds. Threads: Put by one thread at a time per ring; Define and Flush any.
+
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "fmt/format.h"
+
+#include "coppice/graphs/trace.h"
+
+#include "graphs/trace/trace_clock.h"
+#include "graphs/trace/trace_ring.h"
+
+namespace coppice::internal {
+
+class TraceWriter {
+ public:
+  // Makes the file, readable by its owner only, and starts the thread. Ring i is that of lane i,
+  // but for the last, which is the session's. `log`, if any, is told once if writing fails.
+  // Errors: kInvalidArgument events_per_lane; kNotFound, kFailedPrecondition and so on by errno if
+  // the file cannot be made.
+  static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(
+      const TraceOptions& options, int lanes, std::function<void(const std::string&)> log);
+  // Writes what is left and `end`.
+  ~TraceWriter();
+  TraceWriter(const TraceWriter&) = delete;
+  TraceWriter& operator=(const TraceWriter&) = delete;
+
+  // Puts an event into a ring, at this time. Cost: a counter read and a store of one line; at half
+  // a ring a lock, and at a full one what the options say.
+  void Put(size_t ring, RingEvent event) {
+    event.ticks = clock_.Now();
+    if (!sources_[ring]->events.Put(event)) [[unlikely]]
+      PutAtLimit(*sources_[ring], event);
+  }
+
+  // Queues a line, which ends in "\n", for before all events that are put in from here on.
+  void Define(const std::string& line);
+
+  // Waits until all that was put in or defined before is in the file. Errors: what writing failed
+  // with, now or before.
+  absl::Status Flush();
+
+ private:
+  struct Source {
+    Source(int64_t at_least, int lane_number) : events(at_least), lane(lane_number) {}
+
+    TraceRing events;
+    const int lane;       // -1 for the session.
+    int64_t dropped = 0;  // The producer's: not told yet.
+    int64_t last_ns = 0;  // The writer's.
+  };
+
+  TraceWriter(const TraceOptions& options,
+              int lanes,
+              int file,
+              std::function<void(const std::string&)> log);
+
+  void PutAtLimit(Source& source, const RingEvent& event);
+  bool MakeRoom(Source& source);
+  void Wake();
+  void Loop();
+  absl::Status WritePass(const std::string& definitions,
+                         const std::vector<uint64_t>& heads,
+                         bool last);
+  void Format(Source& source, const RingEvent& event);
+  absl::Status WriteText();
+
+  const std::string path_;
+  const bool wait_when_full_;
+  const int file_;
+  const std::function<void(const std::string&)> log_;
+  const TraceClock clock_;
+  std::vector<std::unique_ptr<Source>> sources_;
+
+  // The thread's own.
+  TraceTime time_;
+  fmt::memory_buffer text_;
+
+  std::atomic<bool> awake_ = false;  // The thread will look at the rings again.
+  std::mutex mutex_;                 // Guards what is below.
+  std::condition_variable changed_;
+  std::string definitions_;
+  int64_t passes_begun_ = 0;
+  int64_t passes_done_ = 0;
+  absl::Status status_;  // What writing failed with.
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+// A JSON string of `text`; what is not UTF-8 becomes U+FFFD.
+std::string QuoteJson(const std::string& text);
+
+}  // namespace coppice::internal

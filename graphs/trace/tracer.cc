@@ -1,0 +1,140 @@
+// Definitions as lines of JSON.
+
+#include "graphs/trace/tracer.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
+#include "coppice/base/status.h"
+#include "coppice/runtime/driver.h"
+
+namespace coppice::internal {
+namespace {
+
+// Which output lies in [begin, begin + bytes) of the window at `base` and lives to its end; -1 if
+// none does.
+int OutputIn(const OutputTable& outputs, DeviceAddress base, int64_t begin, int64_t bytes) {
+  const DeviceAddress address = base + static_cast<DeviceAddress>(begin);
+  for (size_t i = 0; i < outputs.tensors.size(); ++i) {
+    const Tensor& tensor = outputs.tensors[i];
+    if (tensor.element_count() > 0 && tensor.data >= address &&
+        tensor.data - address < static_cast<DeviceAddress>(bytes)) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+// The buffers of a recording's plan, without the live regions behind them.
+std::string DescribeBuffers(const Node& node,
+                            std::span<const Buffer> buffers,
+                            const Plan& plan,
+                            DeviceAddress base) {
+  int64_t end = 0;
+  for (const Buffer& buffer : buffers)
+    end = std::max(end, buffer.lifetime.back().upper);
+  std::string text;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const Buffer& buffer = buffers[i];
+    const int64_t offset = plan.offsets[i];
+    const bool lasts = buffer.lifetime.back().upper == end;
+    text += fmt::format("{}[{},{},{},[", i == 0 ? "" : ",", offset, buffer.bytes,
+                        lasts ? OutputIn(node.outputs(), base, offset, buffer.bytes) : -1);
+    for (size_t life = 0; life < buffer.lifetime.size(); ++life) {
+      text += fmt::format("{}{},{}", life == 0 ? "" : ",", buffer.lifetime[life].lower,
+                          buffer.lifetime[life].upper);
+    }
+    text += "]]";
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tracer>> Tracer::Create(
+    const TraceOptions& options, int lanes, std::function<void(const std::string&)> log) {
+  COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer,
+                           TraceWriter::Create(options, lanes, std::move(log)));
+  return std::unique_ptr<Tracer>(new Tracer(std::move(writer), lanes));
+}
+
+void Tracer::DefineSession(const std::string& device, int64_t granularity, int64_t budget) {
+  writer_->Define(
+      fmt::format("{{\"schema\":\"coppice.trace/2\",\"device\":{},\"lanes\":{},\"granularity\":{},"
+                  "\"budget\":{}}}\n",
+                  QuoteJson(device), session_ring_, granularity, budget));
+}
+
+int32_t Tracer::DefineProgram(const ProgramSpec& spec) {
+  const int32_t number = programs_.fetch_add(1);
+  std::string symbols;
+  for (const SymbolSpec& symbol : spec.symbols)
+    symbols += (symbols.empty() ? "" : ",") + QuoteJson(symbol.name);
+  writer_->Define(fmt::format("{{\"program\":{},\"name\":{},\"variant\":{},\"symbols\":[{}]}}\n",
+                              number, QuoteJson(spec.name), QuoteJson(spec.variant), symbols));
+  return number;
+}
+
+int32_t Tracer::DefineBucket(int32_t program, const NodeInfo& info) {
+  const int32_t number = buckets_.fetch_add(1);
+  writer_->Define(fmt::format("{{\"bucket\":{},\"program\":{},\"lane\":{},\"extents\":[{}]}}\n",
+                              number, program, info.lane, fmt::join(info.bucket, ",")));
+  return number;
+}
+
+int32_t Tracer::DefineNode(const Node& node,
+                           std::span<const Buffer> buffers,
+                           const Plan& plan,
+                           DeviceAddress base) {
+  const int32_t number = nodes_.fetch_add(1);
+  std::string around;
+  if (node.key().surroundings != nullptr) {
+    for (const Region& region : node.key().surroundings->live)
+      around += fmt::format("{}[{},{}]", around.empty() ? "" : ",", region.offset, region.bytes);
+  }
+  const NodeInfo& info = node.info();
+  writer_->Define(fmt::format(
+      "{{\"node\":{},\"bucket\":{},\"height\":{},\"live\":{},\"method\":{},\"graph_nodes\":{},"
+      "\"exec_bytes\":{},\"record_ns\":{},\"reason\":\"{}\",\"around\":[{}],\"buffers\":[{}]}}\n",
+      number, node.bucket().trace_number(), info.plan_height, info.live_bytes,
+      QuoteJson(info.plan_method), info.graph_nodes, info.exec_bytes, info.record_ns,
+      NameOf(node.made_for()), around, DescribeBuffers(node, buffers, plan, base)));
+  return number;
+}
+
+void Tracer::Fail(int lane, int32_t bucket, const absl::Status& why) {
+  constexpr size_t kKeptMax = 1024;
+  const std::optional<DriverFailure> driver = DriverFailureOf(why);
+  std::string text = fmt::format(
+      "\"driver_call\":{},\"code\":{},\"message\":{}", QuoteJson(driver ? driver->entry : ""),
+      QuoteJson(driver ? NameOf(driver->result) : absl::StatusCodeToString(why.code())),
+      QuoteJson(MessageOf(why)));
+  const std::lock_guard<std::mutex> lock(failures_mutex_);
+  auto known = failures_.find(text);
+  if (known == failures_.end()) {
+    const int32_t number = failure_count_++;
+    writer_->Define(fmt::format("{{\"failure\":{},{}}}\n", number, text));
+    if (failures_.size() == kKeptMax) failures_.clear();
+    known = failures_.emplace(std::move(text), number).first;
+  }
+  Put(lane, {.first = known->second, .bucket = bucket, .kind = TraceEventKind::kFail});
+}
+
+void Tracer::Bytes(MemoryKind kind, int64_t bytes, int64_t total) {
+  PutOfSession({.first = bytes,
+                .second = total,
+                .kind = TraceEventKind::kBytes,
+                .how = static_cast<uint8_t>(kind)});
+}
+
+void Tracer::PutOfSession(const RingEvent& event) {
+  const std::lock_guard<std::mutex> lock(session_mutex_);
+  writer_->Put(session_ring_, event);
+}
+
+}  // namespace coppice::internal

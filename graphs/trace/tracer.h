@@ -1,0 +1,124 @@
+// What a session tells its trace. Private to graphs/.
+//
+// A lane has a pointer to its session's tracer, null without a trace: every event point is a test
+// of that pointer. Numbers are given out by the Define functions, counting from 0 per kind of
+// thing, and a thing is defined before an event names it.
+//
+// Outputs are told when a lease outlives the call, not when it is made: `Outputs` follows at the
+// lane's next sweep that finds the slot leased. So a replay whose outputs are read and let go
+// before the lane's next call is one event.
+//
+// Units: bytes, elements where named so. Threads: Define... any; events that name a lane under that
+// lane's lock; Bytes, Suspend and Resume any. Cost: on the order of 20 ns per event, no allocation;
+// what defines, and Fail, allocate.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/allocator/plan.h"
+#include "coppice/graphs/memory_usage.h"
+#include "coppice/graphs/program.h"
+#include "coppice/graphs/reason.h"
+#include "coppice/graphs/trace.h"
+
+#include "graphs/node/node.h"
+#include "graphs/trace/trace_writer.h"
+
+namespace coppice::internal {
+
+class Tracer {
+ public:
+  // Errors: as TraceWriter::Create.
+  static absl::StatusOr<std::unique_ptr<Tracer>> Create(
+      const TraceOptions& options, int lanes, std::function<void(const std::string&)> log);
+
+  // Comes before all others.
+  void DefineSession(const std::string& device, int64_t granularity, int64_t budget);
+  int32_t DefineProgram(const ProgramSpec& spec);
+  // Of a bucket whose info is set.
+  int32_t DefineBucket(int32_t program, const NodeInfo& info);
+  // Of a node whose `buffers` were planned so in the window at `base`.
+  int32_t DefineNode(const Node& node,
+                     std::span<const Buffer> buffers,
+                     const Plan& plan,
+                     DeviceAddress base);
+
+  struct Ran {
+    uint64_t call = 0;
+    int32_t bucket = -1;
+    int32_t node = -1;
+    RunKind kind = RunKind::kReplay;
+    Reason reason = Reason::kNone;
+    int64_t real_elements = 0;
+    int64_t padded_elements = 0;
+  };
+  void Call(int lane, const Ran& ran) {
+    Put(lane, {.first = static_cast<int64_t>(ran.call),
+               .second = ran.real_elements,
+               .third = ran.padded_elements,
+               .bucket = ran.bucket,
+               .node = ran.node,
+               .kind = TraceEventKind::kCall,
+               .how = static_cast<uint8_t>(ran.kind),
+               .why = static_cast<uint8_t>(ran.reason)});
+  }
+  void Record(int lane, int32_t node) { PutNode(lane, TraceEventKind::kRecord, node); }
+  void Evict(int lane, int32_t node) { PutNode(lane, TraceEventKind::kEvict, node); }
+  // A recording of the bucket failed. Equal failures are defined once, while there are few.
+  void Fail(int lane, int32_t bucket, const absl::Status& why);
+  void Outputs(int lane, uint64_t call, int32_t node) {
+    Put(lane,
+        {.first = static_cast<int64_t>(call), .node = node, .kind = TraceEventKind::kOutputs});
+  }
+  void Use(int lane, uint64_t call, uint64_t of) { PutCalls(lane, TraceEventKind::kUse, call, of); }
+  void Expire(int lane, uint64_t call, uint64_t by) {
+    PutCalls(lane, TraceEventKind::kExpire, call, by);
+  }
+  void Release(int lane, uint64_t call) { PutCalls(lane, TraceEventKind::kRelease, call, 0); }
+
+  // One kind of memory has `bytes` from here on, and all kinds have `total`. Bytes that change
+  // their kind are two events. Events lie in the file in the order of these calls, so whoever
+  // counts calls this before anybody else can count on.
+  void Bytes(MemoryKind kind, int64_t bytes, int64_t total);
+  void Suspend() { PutOfSession({.kind = TraceEventKind::kSuspend}); }
+  void Resume() { PutOfSession({.kind = TraceEventKind::kResume}); }
+
+  absl::Status Flush() { return writer_->Flush(); }
+
+ private:
+  Tracer(std::unique_ptr<TraceWriter> writer, int lanes)
+      : writer_(std::move(writer)), session_ring_(static_cast<size_t>(lanes)) {}
+
+  void Put(int lane, const RingEvent& event) { writer_->Put(static_cast<size_t>(lane), event); }
+  void PutNode(int lane, TraceEventKind kind, int32_t node) {
+    Put(lane, {.node = node, .kind = kind});
+  }
+  void PutCalls(int lane, TraceEventKind kind, uint64_t call, uint64_t other) {
+    Put(lane,
+        {.first = static_cast<int64_t>(call), .second = static_cast<int64_t>(other), .kind = kind});
+  }
+  void PutOfSession(const RingEvent& event);
+
+  const std::unique_ptr<TraceWriter> writer_;
+  const size_t session_ring_;
+  std::mutex session_mutex_;  // Whoever puts into the session's ring.
+  std::atomic<int32_t> programs_ = 0;
+  std::atomic<int32_t> buckets_ = 0;
+  std::atomic<int32_t> nodes_ = 0;
+  std::mutex failures_mutex_;                // Guards what is below.
+  std::map<std::string, int32_t> failures_;  // What defines each, and its number.
+  int32_t failure_count_ = 0;
+};
+
+}  // namespace coppice::internal
