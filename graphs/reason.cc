@@ -1,20 +1,20 @@
-// Names of paths and reasons, as counters and logs print them.
+// Names of runs and reasons, as counters and logs print them.
 
 #include "coppice/graphs/reason.h"
 
 namespace coppice {
 
-const char* NameOf(Path path) {
-  switch (path) {
-    case Path::kReplay:
+const char* NameOf(RunKind kind) {
+  switch (kind) {
+    case RunKind::kReplay:
       return "replay";
-    case Path::kRecord:
+    case RunKind::kRecord:
       return "record";
-    case Path::kWarmUp:
+    case RunKind::kWarmUp:
       return "warm_up";
-    case Path::kEager:
+    case RunKind::kEager:
       return "eager";
-    case Path::kInclude:
+    case RunKind::kInclude:
       return "include";
   }
   return "?";
@@ -46,8 +46,6 @@ const char* NameOf(Reason reason) {
       return "gate_says_eager";
     case Reason::kUserDisabled:
       return "user_disabled";
-    case Reason::kPoisoned:
-      return "poisoned";
   }
   return "?";
 }

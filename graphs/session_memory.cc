@@ -1,7 +1,8 @@
 // Memory that comes and goes: room in the budget, suspension, loans, constants.
 
+#include "coppice/graphs/session_memory.h"
+
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -10,35 +11,30 @@
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
 
-#include "graphs/session_state.h"
-#include "graphs/staging_layout.h"
+#include "graphs/parts/reach.h"
+#include "graphs/parts/session_parts.h"
 
 namespace coppice {
 
-using internal::Constant;
 using internal::Lane;
-using internal::SavedBytes;
+using internal::SessionParts;
 using internal::Slot;
 
 namespace {
 
 // Calls `visit` with every slot whose outputs somebody leases and nobody overwrote.
 template <typename Visit>
-absl::Status ForEachLeased(const Lane& lane, const Visit& visit) {
-  for (const auto* slots : {&lane.window, &lane.parked, &lane.ring}) {
-    for (const Slot* slot : *slots) {
-      if (!slot->leased() || slot->expired()) continue;
-      COPPICE_RETURN_IF_ERROR(visit(*slot));
-    }
-  }
-  return absl::OkStatus();
+absl::Status ForEachLeased(Lane& lane, const Visit& visit) {
+  return lane.slots().ForEach([&](const Slot& slot) -> absl::Status {
+    return slot.leased() && !slot.expired() ? visit(slot) : absl::OkStatus();
+  });
 }
 
 // Refuses outputs in the session's memory that somebody leases.
-absl::Status RefuseLeases(const Lane& lane, const char* where) {
+absl::Status RefuseLeases(Lane& lane, const char* where) {
   return ForEachLeased(lane, [&](const Slot& slot) -> absl::Status {
     for (const Tensor& tensor : slot.outputs->tensors) {
-      if (!lane.pool.Contains(tensor.data, 1)) continue;
+      if (!lane.memory().windows().Contains(tensor.data)) continue;
       return FailedPrecondition(
           "{}: the outputs of program '{}' (call {} on lane {}) are leased; drop the lease before",
           where, slot.program->spec.name, slot.call, lane.index);
@@ -47,56 +43,129 @@ absl::Status RefuseLeases(const Lane& lane, const char* where) {
   });
 }
 
-}  // namespace
-
-absl::Status Session::State::FreeIdle(Lane& lane, bool nodes) const {
-  if (!lane.CheckPresent("").ok()) return absl::OkStatus();
-  // Waiting would break the capture.
-  COPPICE_ASSIGN_OR_RETURN(const bool captures, lane.LastStreamCaptures());
-  if (captures) return absl::OkStatus();
-  COPPICE_RETURN_IF_ERROR(lane.Drain());
-  COPPICE_RETURN_IF_ERROR(pool->TrimEager(lane.index).status());
-  return nodes ? lane.UnmapAbove(0) : absl::OkStatus();
+// Under the first lane's lock: a suspension is of all lanes.
+bool IsSuspended(const SessionParts& parts) {
+  return parts.lane(0).memory().absence() == internal::LaneMemory::Absence::kSuspended;
 }
 
-absl::Status Session::State::MakeRoom(Lane& lane, int64_t bytes, MemoryKind need) {
-  const auto occupied = [this] {
-    const MemoryUsage usage = pool->usage();
-    return usage.total - usage.of(MemoryKind::kSpare);
+// The dense tensor of these sizes, without an address.
+absl::StatusOr<Tensor> ConstantOf(DType dtype, std::span<const int64_t> sizes, bool has_source) {
+  Tensor tensor{.dtype = dtype, .rank = static_cast<int8_t>(sizes.size())};
+  if (!has_source || sizes.size() > kRankMax) {
+    return InvalidArgument("Session::AddConstant: rank {}{}; use up to {} and a source",
+                           sizes.size(), has_source ? "" : " without a source", kRankMax);
+  }
+  if (SizeOf(dtype) == 0) {
+    return InvalidArgument("Session::AddConstant: dtype {}, which does not exist",
+                           static_cast<int>(dtype));
+  }
+  int64_t elements = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] < 1 || elements > INT64_MAX / SizeOf(dtype) / sizes[i]) {
+      return InvalidArgument(
+          "Session::AddConstant: size {} is {}; use sizes >= 1 whose bytes an int64 holds", i,
+          sizes[i]);
+    }
+    tensor.sizes[i] = sizes[i];
+    tensor.strides[i] = elements;
+    elements *= sizes[i];
+  }
+  return tensor;
+}
+
+}  // namespace
+
+SessionMemory::SessionMemory(SessionParts& parts) : parts_(parts) {
+  if (parts.options.memory.budget_bytes == 0) return;
+  for (const std::unique_ptr<Lane>& lane : parts.lanes) {
+    lane->memory().room().SetMaker([this, raw = lane.get()](int64_t bytes, MemoryKind need) {
+      return MakeRoom(*raw, bytes, need);
+    });
+  }
+}
+
+SessionMemory::~SessionMemory() = default;
+
+MemoryUsage SessionMemory::usage() const {
+  for (const std::unique_ptr<Lane>& lane : parts_.lanes) {
+    const std::lock_guard<std::mutex> lock(lane->mutex);
+    lane->slots().Sweep();
+  }
+  return books();
+}
+
+MemoryUsage SessionMemory::books() const {
+  MemoryUsage usage;
+  for (const std::unique_ptr<Lane>& lane : parts_.lanes) {
+    const WindowHeap& eager = lane->memory().eager();
+    usage.height = std::max(usage.height, lane->memory().height());
+    usage.eager_live += eager.live_bytes();
+    usage.eager_peak = std::max(usage.eager_peak, eager.top_peak());
+  }
+  const BudgetUsage books = parts_.budget->usage();
+  std::copy(books.bytes.begin(), books.bytes.end(), usage.bytes.begin());
+  std::copy(books.peaks.begin(), books.peaks.end(), usage.peak.begin());
+  usage.total = books.total;
+  usage.total_peak = books.total_peak;
+  usage.budget = books.limit;
+  return usage;
+}
+
+WindowInfo SessionMemory::window(int lane, MemoryKind kind) const {
+  COPPICE_CHECK(lane >= 0 && lane < static_cast<int>(parts_.lanes.size()), "no such lane");
+  COPPICE_CHECK(static_cast<int>(kind) < internal::kLaneWindowCount, "no window of a lane");
+  const internal::LaneMemory& memory = parts_.lane(lane).memory();
+  return {.lane = lane,
+          .kind = kind,
+          .base = memory.base(kind),
+          .window_bytes = parts_.pool->window_bytes(),
+          .mapped_bytes = memory.mapped_bytes(kind),
+          .granularity = parts_.pool->granularity()};
+}
+
+std::optional<WindowInfo> SessionMemory::Locate(DeviceAddress address) const {
+  const std::optional<internal::WindowMap::Place> place = parts_.windows->Locate(address);
+  if (!place) return std::nullopt;
+  return window(place->lane, place->kind);
+}
+
+absl::Status SessionMemory::FreeIdle(Lane& lane, bool plans) const {
+  if (!lane.memory().CheckPresent("").ok()) return absl::OkStatus();
+  // Waiting would break the capture.
+  COPPICE_ASSIGN_OR_RETURN(const bool captures, lane.order().LastStreamCaptures());
+  if (captures) return absl::OkStatus();
+  COPPICE_RETURN_IF_ERROR(lane.order().Drain());
+  COPPICE_RETURN_IF_ERROR(lane.memory().TrimEager());
+  return plans ? lane.UnmapAbove(0) : absl::OkStatus();
+}
+
+absl::Status SessionMemory::MakeRoom(Lane& lane, int64_t bytes, MemoryKind need) {
+  const Budget& budget = *parts_.budget;
+  // Of one moment: spare handles of other lanes may go while this looks.
+  const auto occupied = [&budget] {
+    const BudgetUsage books = budget.usage();
+    return books.total - books.bytes[static_cast<size_t>(MemoryKind::kSpare)];
   };
+  // A run under way may still read outputs whose leases were dropped since it began.
+  if (need != MemoryKind::kEager) lane.slots().Sweep();
+  const internal::Reach reach(parts_, lane);
   // What cannot help at all is not begun.
-  const MemoryUsage before = pool->usage();
-  const bool evicts = options.on_budget == OnLimit::kEvict;
-  const int64_t reclaimable = before.of(MemoryKind::kNodes) + before.of(MemoryKind::kEager) +
-                              before.of(MemoryKind::kSpare) +
-                              (evicts ? before.of(MemoryKind::kGraphs) : 0);
+  const int64_t reclaimable =
+      reach.ReclaimableBytes(need) + budget.bytes(static_cast<int>(MemoryKind::kSpare));
   if (bytes > reclaimable) {
     return MakeError(absl::StatusCode::kResourceExhausted,
                      "Session: {} bytes are lacking in the budget, and at most {} can be freed",
                      bytes, reclaimable);
   }
   const int64_t target = occupied() - bytes;
-  std::vector<Lane*> reachable = {&lane};
-  std::vector<std::unique_lock<std::mutex>> locks;
-  for (const std::unique_ptr<Lane>& other : lanes) {
-    if (other.get() == &lane) continue;
-    std::unique_lock<std::mutex> lock(other->mutex, std::try_to_lock);
-    if (!lock.owns_lock()) continue;
-    reachable.push_back(other.get());
-    locks.push_back(std::move(lock));
-  }
-  // A run under way may still read outputs whose leases were dropped since it began.
-  if (need != MemoryKind::kEager) lane.Sweep();
-  for (Lane* each : reachable) {
+  for (Lane* each : reach.lanes()) {
     if (occupied() <= target) return absl::OkStatus();
-    if (each != &lane) each->Sweep();
-    // The lane's own nodes are what a recording or a replay needs the room for.
-    const bool nodes = each != &lane || (need != MemoryKind::kNodes && need != MemoryKind::kGraphs);
-    COPPICE_RETURN_IF_ERROR(Remember(FreeIdle(*each, nodes)));
+    COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(FreeIdle(*each, reach.TakesPlans(*each, need))));
   }
-  for (size_t i = 0; evicts && i < reachable.size(); ++i) {
+  const bool evicts = parts_.options.memory.on_budget == OnLimit::kEvict;
+  for (size_t i = 0; evicts && i < reach.lanes().size(); ++i) {
     while (occupied() > target) {
-      COPPICE_ASSIGN_OR_RETURN(const bool evicted, EvictOne(nullptr, *reachable[i]));
+      COPPICE_ASSIGN_OR_RETURN(const bool evicted, reach.lanes()[i]->EvictOne(nullptr));
       if (!evicted) break;
     }
   }
@@ -106,28 +175,28 @@ absl::Status Session::State::MakeRoom(Lane& lane, int64_t bytes, MemoryKind need
                    occupied() - target);
 }
 
-std::vector<std::unique_lock<std::mutex>> Session::State::LockIdle() const {
+SessionMemory::LaneLocks SessionMemory::LockIdle() const {
   while (true) {
-    if (background != nullptr) background->Wait();
-    std::vector<std::unique_lock<std::mutex>> locks;
+    if (parts_.background != nullptr) parts_.background->Wait();
+    LaneLocks locks;
     bool recording = false;
-    for (const std::unique_ptr<Lane>& lane : lanes) {
+    for (const std::unique_ptr<Lane>& lane : parts_.lanes) {
       locks.emplace_back(lane->mutex);
-      recording |= lane->recordings > 0;
+      recording |= lane->recording();
     }
     if (!recording) return locks;
   }
 }
 
-absl::Status Session::State::CheckSuspendable(const SuspendOptions& suspend) const {
-  for (const std::unique_ptr<Lane>& lane : lanes) {
-    COPPICE_RETURN_IF_ERROR(lane->CheckPresent("Session::Suspend"));
+absl::Status SessionMemory::CheckSuspendable(const SuspendOptions& suspend) const {
+  for (const std::unique_ptr<Lane>& lane : parts_.lanes) {
+    COPPICE_RETURN_IF_ERROR(lane->memory().CheckPresent("Session::Suspend"));
     COPPICE_RETURN_IF_ERROR(ForEachLeased(*lane, [&](const Slot& slot) -> absl::Status {
-      if (slot.open_scopes == 0) return absl::OkStatus();
+      if (slot.open_scopes() == 0) return absl::OkStatus();
       return FailedPrecondition(
           "Session::Suspend: {} read scopes are open on the outputs of program '{}' (call {}); end "
           "them before",
-          slot.open_scopes, slot.program->spec.name, slot.call);
+          slot.open_scopes(), slot.program->spec.name, slot.call);
     }));
     if (suspend.refuse_leases) COPPICE_RETURN_IF_ERROR(RefuseLeases(*lane, "Session::Suspend"));
   }
@@ -136,217 +205,198 @@ absl::Status Session::State::CheckSuspendable(const SuspendOptions& suspend) con
 
 // Copies between the host and the device, one at a time, on the first lane's own stream. After a
 // failure the copy may be under way still, so its host memory has to stay.
-absl::Status Session::State::Transfer(Direction direction, SavedBytes& copy) {
-  Lane& lane = *lanes.front();
-  const CuStream stream = lane.own_stream.handle();
-  COPPICE_RETURN_IF_ERROR(lane.Enter(stream));
+absl::Status SessionMemory::Transfer(Direction direction, SavedBytes& copy) {
+  Lane& lane = parts_.lane(0);
+  const CuStream stream = lane.order().own_stream().handle();
+  COPPICE_RETURN_IF_ERROR(lane.order().Enter(stream));
   if (direction == Direction::kToHost) {
-    COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemcpyDtoHAsync>(
+    COPPICE_RETURN_IF_ERROR(parts_.driver.Call<&DriverTable::MemcpyDtoHAsync>(
         static_cast<void*>(copy.bytes.data()), copy.address, copy.bytes.size(), stream));
   } else {
-    COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemcpyHtoDAsync>(
+    COPPICE_RETURN_IF_ERROR(parts_.driver.Call<&DriverTable::MemcpyHtoDAsync>(
         copy.address, static_cast<const void*>(copy.bytes.data()), copy.bytes.size(), stream));
   }
-  if (lane.Wait().ok()) return absl::OkStatus();
-  return lane.WaitForStream(stream);
+  if (lane.order().Wait().ok()) return absl::OkStatus();
+  return lane.order().WaitForStream(stream);
 }
 
 // Transfer of bytes that nobody else keeps.
-absl::Status Session::State::TransferOrStrand(Direction direction, SavedBytes& copy) {
-  stranded.reserve(stranded.size() + 1);
+absl::Status SessionMemory::TransferOrStrand(Direction direction, SavedBytes& copy) {
+  stranded_.reserve(stranded_.size() + 1);
   absl::Status copied = Transfer(direction, copy);
-  if (!copied.ok()) stranded.push_back(std::move(copy.bytes));
+  if (!copied.ok()) stranded_.push_back(std::move(copy.bytes));
   return copied;
 }
 
-absl::Status Session::State::Save(const SuspendOptions& suspend) {
+absl::Status SessionMemory::Save(const SuspendOptions& suspend) {
   std::vector<SavedBytes> copies;
   const auto add = [&copies](DeviceAddress address, int64_t bytes) {
     copies.push_back(
         {.address = address, .bytes = std::vector<std::byte>(static_cast<size_t>(bytes))});
   };
-  for (const std::unique_ptr<Lane>& lane : lanes) {
+  for (const std::unique_ptr<Lane>& lane : parts_.lanes) {
     COPPICE_RETURN_IF_ERROR(ForEachLeased(*lane, [&](const Slot& slot) {
       for (const Tensor& tensor : slot.outputs->tensors) {
         const int64_t bytes = tensor.element_count() * SizeOf(tensor.dtype);
-        if (bytes > 0 && pool->Contains(tensor.data, 1)) add(tensor.data, bytes);
+        if (bytes > 0 && parts_.windows->Contains(tensor.data)) add(tensor.data, bytes);
       }
       return absl::OkStatus();
     }));
   }
   if (suspend.constants == SuspendedConstants::kSave) {
-    for (const Constant& constant : constants)
+    for (const Constant& constant : constants_)
       add(constant.address, constant.bytes);
   }
   for (SavedBytes& copy : copies)
     COPPICE_RETURN_IF_ERROR(TransferOrStrand(Direction::kToHost, copy));
-  saved = std::move(copies);
-  suspended_constants = suspend.constants;
+  saved_ = std::move(copies);
+  suspended_constants_ = suspend.constants;
   return absl::OkStatus();
 }
 
-absl::Status Session::State::Fill(const Constant& constant) {
+absl::Status SessionMemory::Fill(const Constant& constant) {
   SavedBytes filled{.address = constant.address,
                     .bytes = std::vector<std::byte>(static_cast<size_t>(constant.bytes))};
   COPPICE_RETURN_IF_ERROR(constant.source(filled.bytes));
   return TransferOrStrand(Direction::kToDevice, filled);
 }
 
-absl::Status Session::State::Restore() {
-  for (SavedBytes& copy : saved)
+absl::Status SessionMemory::Restore() {
+  for (SavedBytes& copy : saved_)
     COPPICE_RETURN_IF_ERROR(Transfer(Direction::kToDevice, copy));
-  const bool reload = suspended_constants == SuspendedConstants::kReload;
-  for (size_t i = 0; reload && i < constants.size(); ++i)
-    COPPICE_RETURN_IF_ERROR(Fill(constants[i]));
-  saved.clear();
+  const bool reload = suspended_constants_ == SuspendedConstants::kReload;
+  for (size_t i = 0; reload && i < constants_.size(); ++i)
+    COPPICE_RETURN_IF_ERROR(Fill(constants_[i]));
+  saved_.clear();
   return absl::OkStatus();
 }
 
-void Session::State::MarkSuspended(bool suspended) {
-  for (const std::unique_ptr<Lane>& lane : lanes) {
-    lane->suspended = suspended;
-    lane->FindUsable();
-    if (suspended) lane->usable = Lane::kAbsent;
-  }
+// Releases the physical memory of all windows, but for constants that stay.
+absl::Status SessionMemory::ReleaseAll() {
+  const int constants = parts_.constants->window();
+  const bool kept = suspended_constants_ == SuspendedConstants::kKeep;
+  return parts_.pool->Suspend(std::span(&constants, kept ? 1 : 0));
 }
 
-absl::Status Session::Suspend(const SuspendOptions& options) {
-  State& state = *state_;
-  COPPICE_RETURN_IF_ERROR(state.Poison());
-  const std::vector<std::unique_lock<std::mutex>> locks = state.LockIdle();
-  COPPICE_RETURN_IF_ERROR(state.CheckSuspendable(options));
-  for (const std::unique_ptr<Lane>& lane : state.lanes) {
-    lane->Sweep();
-    COPPICE_RETURN_IF_ERROR(state.Remember(lane->Drain()));
+absl::Status SessionMemory::Suspend(const SuspendOptions& options) {
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Get());
+  const LaneLocks locks = LockIdle();
+  COPPICE_RETURN_IF_ERROR(CheckSuspendable(options));
+  for (const std::unique_ptr<Lane>& lane : parts_.lanes) {
+    lane->slots().Sweep();
+    COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(lane->order().Drain()));
   }
-  COPPICE_RETURN_IF_ERROR(state.Remember(state.Save(options)));
-  const absl::Status released = state.pool->Suspend(options.constants == SuspendedConstants::kKeep);
-  if (!released.ok() && !state.pool->suspended() && state.Restore().ok())
-    return state.Remember(released);
-  state.MarkSuspended(true);
-  if (state.tracer != nullptr) state.tracer->Suspend();
-  for (size_t i = 0; options.drop_graphs && i < state.lanes.size(); ++i) {
-    for (const Program* program : state.Programs())
-      State::EvictIdle(*program, *state.lanes[i], /*version=*/nullptr);
-  }
-  return state.Remember(released);
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(Save(options)));
+  const absl::Status released = ReleaseAll();
+  if (!released.ok() && !parts_.pool->suspended() && Restore().ok())
+    return parts_.sticky.Note(released);
+  for (const std::unique_ptr<Lane>& lane : parts_.lanes)
+    lane->memory().SetSuspended(true);
+  if (parts_.tracer != nullptr) parts_.tracer->Suspend();
+  for (size_t i = 0; options.drop_graphs && i < parts_.lanes.size(); ++i)
+    parts_.lanes[i]->nodes().EvictIdle({});
+  return parts_.sticky.Note(released);
 }
 
-absl::Status Session::Resume() {
-  State& state = *state_;
-  COPPICE_RETURN_IF_ERROR(state.Poison());
-  const std::vector<std::unique_lock<std::mutex>> locks = state.LockIdle();
-  if (!state.lanes.front()->suspended)
+absl::Status SessionMemory::Resume() {
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Get());
+  const LaneLocks locks = LockIdle();
+  if (!IsSuspended(parts_))
     return FailedPrecondition("Session::Resume: the session is not suspended");
   // A suspension that failed half way has its memory still.
-  if (state.pool->suspended()) COPPICE_RETURN_IF_ERROR(state.Remember(state.pool->Resume()));
-  if (absl::Status restored = state.Remember(state.Restore()); !restored.ok()) {
-    (void)state.pool->Suspend(state.suspended_constants == SuspendedConstants::kKeep).ok();
+  if (parts_.pool->suspended()) COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(parts_.pool->Resume()));
+  if (absl::Status restored = parts_.sticky.Note(Restore()); !restored.ok()) {
+    (void)ReleaseAll().ok();
     return restored;
   }
-  state.MarkSuspended(false);
-  if (state.tracer != nullptr) state.tracer->Resume();
+  for (const std::unique_ptr<Lane>& lane : parts_.lanes)
+    lane->memory().SetSuspended(false);
+  if (parts_.tracer != nullptr) parts_.tracer->Resume();
   return absl::OkStatus();
 }
 
-absl::StatusOr<Tensor> Session::AddConstant(DType dtype,
-                                            std::span<const int64_t> sizes,
-                                            ConstantSource source) {
-  State& state = *state_;
-  COPPICE_RETURN_IF_ERROR(state.Poison());
-  Tensor tensor{.dtype = dtype, .rank = static_cast<int8_t>(sizes.size())};
-  if (!source || sizes.size() > kRankMax) {
-    return InvalidArgument("Session::AddConstant: rank {}{}; use up to {} and a source",
-                           sizes.size(), source ? "" : " without a source", kRankMax);
-  }
-  int64_t elements = 1;
-  for (size_t i = sizes.size(); i-- > 0;) {
-    if (sizes[i] < 1 || elements > INT64_MAX / SizeOf(dtype) / sizes[i]) {
-      return InvalidArgument(
-          "Session::AddConstant: size {} is {}; use sizes >= 1 whose bytes an "
-          "int64 holds",
-          i, sizes[i]);
-    }
-    tensor.sizes[i] = sizes[i];
-    tensor.strides[i] = elements;
-    elements *= sizes[i];
-  }
-  const int64_t bytes = elements * SizeOf(dtype);
-  Lane& lane = *state.lanes.front();
+absl::StatusOr<Tensor> SessionMemory::AddConstant(DType dtype,
+                                                  std::span<const int64_t> sizes,
+                                                  ConstantSource source) {
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Get());
+  COPPICE_ASSIGN_OR_RETURN(Tensor tensor, ConstantOf(dtype, sizes, source != nullptr));
+  const int64_t bytes = tensor.element_count() * SizeOf(dtype);
+  Lane& lane = parts_.lane(0);
   const std::lock_guard<std::mutex> lock(lane.mutex);
-  if (lane.suspended) return lane.CheckPresent("Session::AddConstant");
-  absl::StatusOr<DeviceAddress> address = lane.AllocateConstant(bytes);
-  COPPICE_RETURN_IF_ERROR(state.Remember(address.status()));
+  if (IsSuspended(parts_)) return lane.memory().CheckPresent("Session::AddConstant");
+  const absl::StatusOr<DeviceAddress> address =
+      lane.memory().AllocateIn(*parts_.constants, MemoryKind::kConstants, bytes);
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(address.status()));
   tensor.data = *address;
-  absl::Cleanup undo = [&] { state.pool->FreeConstant(tensor.data); };
+  absl::Cleanup undo = [&] { parts_.constants->Free(tensor.data); };
   Constant constant{.address = tensor.data, .bytes = bytes, .source = std::move(source)};
-  COPPICE_RETURN_IF_ERROR(state.Remember(state.Fill(constant)));
-  state.constants.push_back(std::move(constant));
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(Fill(constant)));
+  constants_.push_back(std::move(constant));
   std::move(undo).Cancel();
   return tensor;
 }
 
-absl::Status Session::SetExternalBytes(int64_t bytes) {
-  State& state = *state_;
+absl::Status SessionMemory::SetExternalBytes(int64_t bytes) {
   if (bytes < 0) return InvalidArgument("Session::SetExternalBytes: {} bytes", bytes);
-  Lane& lane = *state.lanes.front();
+  Lane& lane = parts_.lane(0);
   const std::lock_guard<std::mutex> lock(lane.mutex);
-  const int64_t change = bytes - state.external_bytes;
-  if (change < 0) state.pool->Discharge(MemoryKind::kExternal, -change);
-  if (change > 0) COPPICE_RETURN_IF_ERROR(lane.Charge(MemoryKind::kExternal, change));
-  state.external_bytes = bytes;
+  const int64_t change = bytes - external_bytes_;
+  if (change < 0) parts_.budget->Discharge(static_cast<int>(MemoryKind::kExternal), -change);
+  if (change > 0) {
+    COPPICE_ASSIGN_OR_RETURN(
+        internal::BudgetCharge charge,
+        lane.memory().Charge(MemoryKind::kExternal, change, lane.memory().room()));
+    charge.Keep();
+  }
+  external_bytes_ = bytes;
   return absl::OkStatus();
 }
 
-absl::Status Session::Trim() {
-  State& state = *state_;
-  COPPICE_RETURN_IF_ERROR(state.Poison());
-  for (const std::unique_ptr<Lane>& lane : state.lanes) {
+absl::Status SessionMemory::Trim() {
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Get());
+  for (const std::unique_ptr<Lane>& lane : parts_.lanes) {
     const std::lock_guard<std::mutex> lock(lane->mutex);
-    lane->Sweep();
-    COPPICE_RETURN_IF_ERROR(state.Remember(state.FreeIdle(*lane, /*nodes=*/false)));
-    int64_t top = 0;
-    for (const Program* program : state.Programs()) {
-      for (const auto& [key, node] : program->lanes[static_cast<size_t>(lane->index)].nodes)
-        top = std::max(top, node->top);
-    }
-    COPPICE_RETURN_IF_ERROR(state.Remember(lane->UnmapAbove(top)));
+    lane->slots().Sweep();
+    COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(FreeIdle(*lane, /*plans=*/false)));
+    COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(lane->UnmapAbove(lane->nodes().top())));
   }
-  return state.Remember(state.pool->ReleaseSpares());
+  return parts_.sticky.Note(parts_.pool->ReleaseSpares());
 }
 
-absl::StatusOr<Loan> Session::Lend(int lane) {
-  State& state = *state_;
-  COPPICE_RETURN_IF_ERROR(state.Poison());
-  if (lane < 0 || lane >= static_cast<int>(state.lanes.size()))
-    return InvalidArgument("Session::Lend: lane {} of {}", lane, state.lanes.size());
-  Lane& lent = *state.lanes[static_cast<size_t>(lane)];
-  const std::lock_guard<std::mutex> lock(lent.mutex);
-  COPPICE_RETURN_IF_ERROR(lent.CheckPresent("Session::Lend"));
-  lent.SweepWindow();
-  if (!lent.window.empty()) {
+absl::StatusOr<Lane*> SessionMemory::FindLane(const char* where, int lane) const {
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Get());
+  if (lane < 0 || lane >= static_cast<int>(parts_.lanes.size()))
+    return InvalidArgument("{}: lane {} of {}", where, lane, parts_.lanes.size());
+  return &parts_.lane(lane);
+}
+
+absl::StatusOr<Loan> SessionMemory::Lend(int lane) {
+  COPPICE_ASSIGN_OR_RETURN(Lane * lent, FindLane("Session::Lend", lane));
+  const std::lock_guard<std::mutex> lock(lent->mutex);
+  COPPICE_RETURN_IF_ERROR(lent->memory().CheckPresent("Session::Lend"));
+  lent->slots().SweepWindow();
+  if (!lent->slots().ListOf(MemoryKind::kPlan).empty()) {
+    const Slot& slot = *lent->slots().ListOf(MemoryKind::kPlan).front();
     return FailedPrecondition(
         "Session::Lend: the outputs of program '{}' (call {} on lane {}) are leased; drop the "
         "lease before",
-        lent.window.front()->program->spec.name, lent.window.front()->call, lane);
+        slot.program->spec.name, slot.call, lane);
   }
   // Readers and borrowers join the order of the lane without being calls.
-  absl::StatusOr<bool> idle = lent.IsIdle();
-  COPPICE_RETURN_IF_ERROR(state.Remember(idle.status()));
-  if (lent.recordings > 0 || !*idle) {
+  const absl::StatusOr<bool> idle = lent->order().IsIdle();
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(idle.status()));
+  if (lent->recording() || !*idle) {
     return FailedPrecondition("Session::Lend: lane {} has {} in flight; wait for it before", lane,
-                              lent.recordings > 0 ? "a recording" : "work");
+                              lent->recording() ? "a recording" : "work");
   }
-  lent.lent = true;
-  const int64_t bytes = std::exchange(lent.usable, Lane::kAbsent);
-  return Loan(&lent, lent.node_base(), bytes);
+  const int64_t bytes = lent->memory().Lend();
+  return Loan(lent, lent->memory().base(MemoryKind::kPlan), bytes);
 }
 
 Loan::~Loan() {
   if (lane_ == nullptr) return;
   const std::lock_guard<std::mutex> lock(lane_->mutex);
-  lane_->lent = false;
-  lane_->usable = bytes_;
+  lane_->memory().EndLoan();
 }
 
 absl::Status Loan::Return(CuStream stream) {
@@ -354,30 +404,25 @@ absl::Status Loan::Return(CuStream stream) {
   absl::Status joined;
   {
     const std::lock_guard<std::mutex> lock(lane_->mutex);
-    if (lane_->last_stream == nullptr) lane_->last_stream = lane_->own_stream.handle();
-    joined = lane_->Join(stream);
+    joined = lane_->order().Join(stream);
   }
   const Loan ended = std::move(*this);
   return joined;
 }
 
-absl::Status Session::Scrub(CuStream stream, int lane) {
-  State& state = *state_;
-  COPPICE_RETURN_IF_ERROR(state.Poison());
-  if (lane < 0 || lane >= static_cast<int>(state.lanes.size()))
-    return InvalidArgument("Session::Scrub: lane {} of {}", lane, state.lanes.size());
-  Lane& scrubbed = *state.lanes[static_cast<size_t>(lane)];
-  const std::lock_guard<std::mutex> lock(scrubbed.mutex);
-  COPPICE_RETURN_IF_ERROR(scrubbed.CheckPresent("Session::Scrub"));
-  const absl::StatusOr<bool> captures = IsCapturing(state.driver, stream);
-  COPPICE_RETURN_IF_ERROR(state.Remember(captures.status()));
+absl::Status SessionMemory::Scrub(CuStream stream, int lane) {
+  COPPICE_ASSIGN_OR_RETURN(Lane * scrubbed, FindLane("Session::Scrub", lane));
+  const std::lock_guard<std::mutex> lock(scrubbed->mutex);
+  COPPICE_RETURN_IF_ERROR(scrubbed->memory().CheckPresent("Session::Scrub"));
+  const absl::StatusOr<bool> captures = IsCapturing(parts_.driver, stream);
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(captures.status()));
   if (*captures)
     return FailedPrecondition("Session::Scrub: the stream captures; end its capture before");
-  scrubbed.Sweep();
-  COPPICE_RETURN_IF_ERROR(RefuseLeases(scrubbed, "Session::Scrub"));
-  COPPICE_RETURN_IF_ERROR(state.Remember(state.pool->ReleaseSpares()));
-  COPPICE_RETURN_IF_ERROR(state.Remember(scrubbed.Enter(stream)));
-  return state.Remember(state.pool->Scrub(lane, stream));
+  scrubbed->slots().Sweep();
+  COPPICE_RETURN_IF_ERROR(RefuseLeases(*scrubbed, "Session::Scrub"));
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(parts_.pool->ReleaseSpares()));
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(scrubbed->order().Enter(stream)));
+  return parts_.sticky.Note(scrubbed->memory().Scrub(stream));
 }
 
 }  // namespace coppice
