@@ -23,10 +23,15 @@ void* Allocate(size_t bytes) {
   return std::malloc(std::max<size_t>(bytes, 1));
 }
 
-// Running out of memory ends the command: it throws nothing.
-void* OrAbort(void* memory) {
-  if (memory == nullptr) std::abort();
-  return memory;
+// As the language has it: the handler ends the process, finds memory or leaves by an exception.
+template <typename... Args>
+void* AllocateOrThrow(Args... args) {
+  while (true) {
+    if (void* const memory = Allocate(args...)) return memory;
+    const std::new_handler handler = std::get_new_handler();
+    if (handler == nullptr) throw std::bad_alloc();
+    handler();
+  }
 }
 
 }  // namespace
@@ -40,16 +45,16 @@ int64_t AllocationCount() {
 }  // namespace coppice
 
 void* operator new(size_t bytes) {
-  return OrAbort(Allocate(bytes));
+  return AllocateOrThrow(bytes);
 }
 void* operator new[](size_t bytes) {
-  return OrAbort(Allocate(bytes));
+  return AllocateOrThrow(bytes);
 }
 void* operator new(size_t bytes, std::align_val_t alignment) {
-  return OrAbort(Allocate(bytes, alignment));
+  return AllocateOrThrow(bytes, alignment);
 }
 void* operator new[](size_t bytes, std::align_val_t alignment) {
-  return OrAbort(Allocate(bytes, alignment));
+  return AllocateOrThrow(bytes, alignment);
 }
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   return Allocate(bytes);

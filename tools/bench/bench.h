@@ -1,6 +1,6 @@
-// `coppice bench`: what coppice costs. `dispatch` and `pool` need no device and say what is
-// coppice's own part; the others measure on a device, and on the emulator they show only that they
-// work.
+// `coppice bench`: what coppice costs. `dispatch`, `plan` and `pool` need no device and say what
+// is coppice's own part; the others measure on a device, and on the emulator they show only that
+// they work.
 //
 // Units: bytes; nanoseconds, microseconds and milliseconds as named. Threads: one at a time per
 // process.
@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "absl/status/statusor.h"
 
 #include "tools/support/console.h"
 #include "tools/support/device.h"
@@ -46,6 +48,23 @@ struct BenchPoolOptions {
 // `bench pool`: how high an arena becomes that every bucket of a family shares, in each of several
 // orders of recording, and how long planning takes.
 ExitCode BenchPool(const BenchPoolOptions& options, const Console& console);
+
+// The planner is tuned on some instances and judged on others.
+enum class PlanSeeds : uint8_t { kTuning, kScoring };
+
+// "tuning" or "scoring". Errors: kInvalidArgument.
+absl::StatusOr<PlanSeeds> ParsePlanSeeds(const std::string& text);
+
+struct BenchPlanOptions {
+  int64_t instances = 60;  // Of each kind. >= 1.
+  PlanSeeds seeds = PlanSeeds::kScoring;
+  int64_t time_limit_ns = 10'000'000'000;  // Per instance, of host time.
+  bool json = false;
+};
+
+// `bench plan`: how often and how soon the planner finds a plan of a height that is known to be
+// reachable, by kind of instance (tools/plan/tight_instances.h).
+ExitCode BenchPlan(const BenchPlanOptions& options, const Console& console);
 
 struct BenchStepsOptions {
   std::vector<int64_t> kernels = {10, 100, 300, 1000};  // Of each step; each in [1, 10000].

@@ -2,8 +2,6 @@
 // dropped and held; then watches what recording does to a kernel stream beside it.
 
 #include <algorithm>
-#include <chrono>
-#include <future>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -41,7 +39,7 @@ struct CaseFigures {
   std::vector<double> record_ms;
   int64_t nodes = 0;         // Of all graphs.
   int64_t exec_bytes = 0;    // Of all graphs, estimated.
-  int64_t mapped_bytes = 0;  // Of the node window.
+  int64_t mapped_bytes = 0;  // Of the plan window.
   MemoryUsage usage;         // The pool's books.
   int64_t driver_bytes = 0;  // What the driver has free less than before the first case.
   int64_t left_bytes = 0;    // The same, once the session is gone.
@@ -74,8 +72,8 @@ int64_t CopyOutBytes(const BenchModel& model) {
 
 class BucketsBench {
  public:
-  BucketsBench(const BenchModel& model, Progress& progress)
-      : model_(model), batches_(model.batches().buckets()), progress_(progress) {}
+  BucketsBench(const BenchModel& model, const Console& console)
+      : model_(model), batches_(model.batches().buckets()), console_(console) {}
 
   // Errors: what spoils every figure. A case or the stall may fail alone.
   absl::StatusOr<BucketsFigures> Measure(int64_t idle_ms) {
@@ -119,11 +117,12 @@ class BucketsBench {
 
   absl::Status RecordCase(CaseFigures& figures) {
     SessionOptions options;
-    if (figures.held) options.copy_out_bytes = CopyOutBytes(model_);
+    if (figures.held) options.memory.copy_out_bytes = CopyOutBytes(model_);
     COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DecodeSession> decode,
                              DecodeSession::Create(model_, options));
     std::vector<std::pair<int64_t, Lease>> leases;
     for (const int64_t batch : figures.batches) {
+      if (console_.stopped()) return absl::CancelledError(kStopped);
       COPPICE_ASSIGN_OR_RETURN(Lease lease, RecordBucket(*decode, batch, figures));
       if (figures.held) leases.emplace_back(batch, std::move(lease));
     }
@@ -132,7 +131,7 @@ class BucketsBench {
     for (const auto& [batch, lease] : leases)
       COPPICE_RETURN_IF_ERROR(Compare(*decode, batch, lease, figures));
     for (const int64_t batch : figures.batches) {
-      COPPICE_ASSIGN_OR_RETURN(const Lease lease, decode->RunExpecting(Path::kReplay, batch));
+      COPPICE_ASSIGN_OR_RETURN(const Lease lease, decode->RunExpecting(RunKind::kReplay, batch));
       COPPICE_RETURN_IF_ERROR(Compare(*decode, batch, lease, figures));
     }
     return absl::OkStatus();
@@ -142,11 +141,11 @@ class BucketsBench {
   absl::StatusOr<Lease> RecordBucket(const DecodeSession& decode,
                                      int64_t batch,
                                      CaseFigures& figures) {
-    COPPICE_RETURN_IF_ERROR(decode.RunExpecting(Path::kWarmUp, batch).status());
+    COPPICE_RETURN_IF_ERROR(decode.RunExpecting(RunKind::kWarmUp, batch).status());
     COPPICE_RETURN_IF_ERROR(model_.stream().Synchronize());
     const OutputMode mode = figures.held ? OutputMode::kCopyOut : OutputMode::kBorrow;
     Stopwatch stopwatch;
-    COPPICE_ASSIGN_OR_RETURN(Lease lease, decode.RunExpecting(Path::kRecord, batch, mode));
+    COPPICE_ASSIGN_OR_RETURN(Lease lease, decode.RunExpecting(RunKind::kRecord, batch, mode));
     figures.record_ms.push_back(stopwatch.Lap() / 1e3);
     Advance();
     return lease;
@@ -154,9 +153,9 @@ class BucketsBench {
 
   // What the session has, once it is given no more than replays need.
   absl::Status Weigh(Session& session, CaseFigures& figures) const {
-    COPPICE_RETURN_IF_ERROR(session.Trim());
-    figures.usage = session.pool().usage();
-    figures.mapped_bytes = session.pool().mapped_bytes(0, WindowKind::kNodes);
+    COPPICE_RETURN_IF_ERROR(session.memory().Trim());
+    figures.usage = session.memory().usage();
+    figures.mapped_bytes = session.memory().window(0, MemoryKind::kPlan).mapped_bytes;
     COPPICE_ASSIGN_OR_RETURN(const int64_t free_bytes, model_.FreeBytes());
     figures.driver_bytes = free_bytes_ - free_bytes;
     for (const NodeInfo& node : session.nodes()) {
@@ -176,6 +175,7 @@ class BucketsBench {
   }
 
   absl::StatusOr<StallFigures> MeasureStall(int64_t idle_ms) {
+    if (console_.stopped()) return absl::CancelledError(kStopped);
     COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<KernelWatch> watch,
                              KernelWatch::Create(model_.context()));
     COPPICE_ASSIGN_OR_RETURN(const KvCache scratch,
@@ -184,16 +184,12 @@ class BucketsBench {
                              DecodeSession::Create(model_, {}));
     // What warm-ups launch would take the device from the other stream.
     for (const int64_t batch : batches_) {
-      COPPICE_RETURN_IF_ERROR(decode->RunExpecting(Path::kWarmUp, batch).status());
+      COPPICE_RETURN_IF_ERROR(decode->RunExpecting(RunKind::kWarmUp, batch).status());
       Advance();
     }
     COPPICE_RETURN_IF_ERROR(model_.stream().Synchronize());
     StallFigures figures;
-    COPPICE_ASSIGN_OR_RETURN(figures.idle, watch->Watch([&] {
-      // Nobody keeps the promise: all that passes is the time.
-      std::promise<void>().get_future().wait_for(std::chrono::milliseconds(idle_ms));
-      return absl::OkStatus();
-    }));
+    COPPICE_ASSIGN_OR_RETURN(figures.idle, watch->WatchFor(idle_ms));
     COPPICE_ASSIGN_OR_RETURN(figures.beside, watch->Watch([&] {
       Stopwatch stopwatch;
       COPPICE_RETURN_IF_ERROR(decode->Warm(batches_, scratch));
@@ -210,7 +206,8 @@ class BucketsBench {
 
   const BenchModel& model_;
   const std::vector<int64_t> batches_;
-  Progress& progress_;
+  const Console& console_;
+  Progress progress_{console_.err, /*enabled=*/true, "bench buckets"};
   int64_t done_ = 0;
   int64_t free_bytes_ = 0;  // Before the first case.
   std::map<int64_t, std::vector<int32_t>> expected_;
@@ -220,7 +217,7 @@ const char* OutputsOf(const CaseFigures& one) {
   return one.held ? "held" : "dropped";
 }
 
-// Mapped bytes of the node window, against those of the largest bucket alone.
+// Mapped bytes of the plan window, against those of the largest bucket alone.
 double MappedRatio(const CaseFigures& one, const CaseFigures& largest) {
   return static_cast<double>(one.mapped_bytes) / static_cast<double>(largest.mapped_bytes);
 }
@@ -258,7 +255,7 @@ Json ToJson(const absl::StatusOr<StallFigures>& stall) {
           {"beside_us", stall->beside.Values()}};
 }
 
-Json ToJson(const BucketsFigures& figures, const BenchModel& model) {
+Json ToJson(const BucketsFigures& figures, const BenchModel& model, bool stopped) {
   Json cases = Json::array();
   for (const CaseFigures& one : figures.cases)
     cases.push_back(ToJson(one, figures.largest()));
@@ -267,6 +264,7 @@ Json ToJson(const BucketsFigures& figures, const BenchModel& model) {
           {"device_name", model.DeviceName()},
           {"model", ToJson(model.config())},
           {"batches", model.batches().buckets()},
+          {"stopped", stopped},
           {"cases", cases},
           {"stall", ToJson(figures.stall)}};
 }
@@ -332,20 +330,21 @@ ExitCode BenchBuckets(const BenchBucketsOptions& options, const Console& console
       BenchModel::Open({.size = options.model, .device = options.device});
   const absl::StatusOr<BucketsFigures> figures = [&]() -> absl::StatusOr<BucketsFigures> {
     COPPICE_RETURN_IF_ERROR(model.status());
-    Progress progress(console.err, /*enabled=*/true, "bench buckets");
-    return BucketsBench(**model, progress).Measure(options.beside_ms);
+    return BucketsBench(**model, console).Measure(options.beside_ms);
   }();
   if (!figures.ok()) {
     Print(console.err, "coppice bench buckets: {}\n", MessageOf(figures.status()));
     return kExitDevice;
   }
+  const bool stopped = console.stopped();
   if (options.json) {
-    Print(console.out, "{}\n", ToJson(*figures, **model).dump(2));
+    Print(console.out, "{}\n", ToJson(*figures, **model, stopped).dump(2));
   } else {
     Print(console.out, "{}\n{}", (*model)->Title(), FormatCases(*figures));
     if (figures->stall.ok()) Print(console.out, "\n{}", FormatStall(*figures->stall));
   }
-  return Judge(*figures, **model, console.err);
+  const ExitCode code = Judge(*figures, **model, console.err);
+  return stopped ? kExitStopped : code;
 }
 
 }  // namespace coppice

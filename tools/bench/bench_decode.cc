@@ -27,13 +27,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kEager = "eager";
-constexpr const char* kReplay = "replay";
-constexpr int64_t kPrimingSteps = 2;         // One warms a bucket up, one records it.
-constexpr int64_t kStagingKernels = 1;       // Of a step, besides the program's own.
-constexpr int64_t kCallsPerSample = 10;      // At most, ...
-constexpr int64_t kKernelsPerSample = 1000;  // ... so that no launch waits for room in a queue, ...
-constexpr double kSampleUs = 2000;           // ... and no longer than makes a sample steady.
+constexpr const char* kEagerWay = "eager";
+constexpr const char* kReplayWay = "replay";
+constexpr int64_t kPrimingSteps = 2;    // One warms a bucket up, one records it.
+constexpr int64_t kStagingKernels = 1;  // Of a step, besides the program's own.
+constexpr double kSampleUs = 2000;      // Of eager steps: no longer than makes a sample steady.
 constexpr int64_t kGateCallsMax = 200;
 constexpr int64_t kWorkspaceBytes = 32 * kMiB;  // Of a lane, for cuBLAS.
 
@@ -41,8 +39,7 @@ constexpr int64_t kWorkspaceBytes = 32 * kMiB;  // Of a lane, for cuBLAS.
 struct DecodeCase {
   int64_t batch = 0;
   int64_t bucket = 0;
-  int64_t nodes = 0;  // Of the graph.
-  int64_t calls_per_sample = 0;
+  int64_t nodes = 0;                // Of the graph.
   std::vector<WaySamples> samples;  // Eager, replay; none if they failed.
   bool differ = false;              // Replayed steps predict other tokens.
   GateWatch gate;
@@ -63,8 +60,8 @@ struct LoneSteps {
 
 class DecodeBench {
  public:
-  DecodeBench(const BenchModel& model, const BenchDecodeOptions& options)
-      : model_(model), options_(options) {}
+  DecodeBench(const BenchModel& model, const BenchDecodeOptions& options, const Console& console)
+      : model_(model), options_(options), console_(console) {}
 
   // Samples both ways and watches a gate, in sessions of their own; each may fail alone.
   DecodeCase Measure(int64_t batch) const;
@@ -78,24 +75,25 @@ class DecodeBench {
   absl::Status WatchGate(DecodeCase& measured) const;
   absl::StatusOr<int64_t> Record(const DecodeSession& decode, int64_t batch) const;
   absl::StatusOr<std::vector<int32_t>> Tokens(const DecodeSession& decode,
-                                              Path path,
+                                              RunKind path,
                                               int64_t batch) const;
 
   int64_t BucketOf(int64_t batch) const { return *model_.batches().Find(batch); }
 
   const BenchModel& model_;
   const BenchDecodeOptions& options_;
+  const Console& console_;
 };
 
 absl::StatusOr<std::unique_ptr<DecodeSession>> DecodeBench::NewSession(
     SessionOptions options) const {
-  if (options_.cublas) options.workspace_bytes = kWorkspaceBytes;
+  if (options_.cublas) options.memory.workspace_bytes = kWorkspaceBytes;
   return DecodeSession::Create(model_, options);
 }
 
 // Records the bucket of a batch size; returns the nodes of its graph.
 absl::StatusOr<int64_t> DecodeBench::Record(const DecodeSession& decode, int64_t batch) const {
-  for (const Path path : {Path::kWarmUp, Path::kRecord})
+  for (const RunKind path : {RunKind::kWarmUp, RunKind::kRecord})
     COPPICE_RETURN_IF_ERROR(decode.RunExpecting(path, batch).status());
   COPPICE_RETURN_IF_ERROR(model_.stream().Synchronize());
   const std::vector<NodeInfo> nodes = decode.session().nodes();
@@ -109,7 +107,7 @@ absl::StatusOr<int64_t> DecodeBench::Record(const DecodeSession& decode, int64_t
 }
 
 absl::StatusOr<std::vector<int32_t>> DecodeBench::Tokens(const DecodeSession& decode,
-                                                         Path path,
+                                                         RunKind path,
                                                          int64_t batch) const {
   COPPICE_ASSIGN_OR_RETURN(const Lease lease, decode.RunExpecting(path, batch));
   return decode.ReadTokens(lease);
@@ -120,7 +118,7 @@ DecodeCase DecodeBench::Measure(int64_t batch) const {
   measured.batch = batch;
   measured.bucket = BucketOf(batch);
   measured.status = Sample(measured);
-  measured.gate_status = WatchGate(measured);
+  measured.gate_status = console_.stopped() ? absl::CancelledError(kStopped) : WatchGate(measured);
   return measured;
 }
 
@@ -131,25 +129,25 @@ absl::Status DecodeBench::Sample(DecodeCase& measured) const {
   COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DecodeSession> replay, NewSession({}));
   COPPICE_ASSIGN_OR_RETURN(measured.nodes, Record(*replay, batch));
   COPPICE_ASSIGN_OR_RETURN(const std::vector<int32_t> expected,
-                           Tokens(*eager, Path::kEager, batch));
+                           Tokens(*eager, RunKind::kEager, batch));
   Stopwatch stopwatch;
-  COPPICE_RETURN_IF_ERROR(Tokens(*replay, Path::kReplay, batch).status());
-  const auto calls = std::min(static_cast<int64_t>(kSampleUs / stopwatch.Lap()),
-                              kKernelsPerSample / (measured.nodes + kStagingKernels));
-  measured.calls_per_sample = std::clamp<int64_t>(calls, 1, kCallsPerSample);
-  const auto way = [&](const char* name, const DecodeSession& decode, Path path) {
-    return Way{.name = name, .call = [&decode, path, batch] {
-                 return decode.RunExpecting(path, batch).status();
-               }};
+  COPPICE_RETURN_IF_ERROR(Tokens(*replay, RunKind::kReplay, batch).status());
+  const int64_t eager_calls =
+      std::clamp<int64_t>(static_cast<int64_t>(kSampleUs / stopwatch.Lap()), 1,
+                          CallsPerSample(measured.nodes + kStagingKernels));
+  const auto way = [&](const char* name, const DecodeSession& decode, RunKind path, int64_t calls) {
+    return Way{.name = name,
+               .call = [&decode, path, batch] { return decode.RunExpecting(path, batch).status(); },
+               .calls_per_sample = calls};
   };
-  const Way ways[] = {way(kEager, *eager, Path::kEager), way(kReplay, *replay, Path::kReplay)};
-  COPPICE_ASSIGN_OR_RETURN(measured.samples,
-                           SampleWays(model_.driver(), model_.stream(), ways,
-                                      {.samples = options_.samples,
-                                       .calls_per_sample = measured.calls_per_sample,
-                                       .warmup_calls = 2 * measured.calls_per_sample}));
+  const Way ways[] = {way(kEagerWay, *eager, RunKind::kEager, eager_calls),
+                      way(kReplayWay, *replay, RunKind::kReplay, kCallsPerSample)};
+  COPPICE_ASSIGN_OR_RETURN(measured.samples, SampleWays(model_.driver(), model_.stream(), ways,
+                                                        {.samples = options_.samples,
+                                                         .warmup_calls = 2 * eager_calls,
+                                                         .stop = console_.stop}));
   COPPICE_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
-                           Tokens(*replay, Path::kReplay, batch));
+                           Tokens(*replay, RunKind::kReplay, batch));
   measured.differ = tokens != expected;
   return absl::OkStatus();
 }
@@ -169,18 +167,18 @@ absl::Status DecodeBench::WatchGate(DecodeCase& measured) const {
     COPPICE_RETURN_IF_ERROR(end.Record(model_.stream().handle()));
     COPPICE_RETURN_IF_ERROR(model_.stream().Synchronize());
     COPPICE_ASSIGN_OR_RETURN(const double us, end.ElapsedUs(start));
-    if (lease.path() != Path::kReplay && lease.path() != Path::kEager) {
+    if (lease.kind() != RunKind::kReplay && lease.kind() != RunKind::kEager) {
       return MakeError(absl::StatusCode::kInternal,
                        "bench decode: a gated step took the path {} ({}), neither eager nor replay",
-                       NameOf(lease.path()), NameOf(lease.reason()));
+                       NameOf(lease.kind()), NameOf(lease.reason()));
     }
-    gate.Add(lease.path(), us);
+    gate.Add(lease.kind(), us);
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<LoneSteps> DecodeBench::RunAlone(int64_t batch) const {
-  const bool eager = options_.only == kEager;
+  const bool eager = options_.only == kEagerWay;
   COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DecodeSession> decode, NewSession({}));
   LoneSteps alone = {.batch = batch};
   COPPICE_ASSIGN_OR_RETURN(const int64_t nodes, Record(*decode, batch));
@@ -188,7 +186,7 @@ absl::StatusOr<LoneSteps> DecodeBench::RunAlone(int64_t batch) const {
   if (eager) decode->session().SetStance(Stance::kEager);
   for (; alone.steps < options_.samples; ++alone.steps) {
     COPPICE_RETURN_IF_ERROR(
-        decode->RunExpecting(eager ? Path::kEager : Path::kReplay, batch).status());
+        decode->RunExpecting(eager ? RunKind::kEager : RunKind::kReplay, batch).status());
     COPPICE_RETURN_IF_ERROR(model_.stream().Synchronize());
   }
   return alone;
@@ -197,20 +195,19 @@ absl::StatusOr<LoneSteps> DecodeBench::RunAlone(int64_t batch) const {
 Json ToJson(const DecodeCase& measured) {
   Json ways = ToJson(measured.samples);
   if (!measured.status.ok()) {
-    for (const char* name : {kEager, kReplay})
+    for (const char* name : {kEagerWay, kReplayWay})
       ways.push_back({{"name", name}, {"skipped", MessageOf(measured.status)}});
   }
   Json json = {{"batch", measured.batch},
                {"bucket", measured.bucket},
-               {"nodes", {{kReplay, measured.nodes}}},
-               {"calls", measured.calls_per_sample},
+               {"nodes", {{kReplayWay, measured.nodes}}},
                {"ways", ways},
                {"tokens_equal", !measured.differ},
                {"gate", measured.choice()},
                {"gate_calls", measured.gate.calls()},
                {"gate_us",
-                {{kEager, measured.gate.median_us(Path::kEager)},
-                 {kReplay, measured.gate.median_us(Path::kReplay)}}}};
+                {{kEagerWay, measured.gate.median_us(RunKind::kEager)},
+                 {kReplayWay, measured.gate.median_us(RunKind::kReplay)}}}};
   if (!measured.gate_status.ok()) json["gate_failed"] = MessageOf(measured.gate_status);
   return json;
 }
@@ -274,33 +271,37 @@ Json Describe(const BenchModel& model, const BenchDecodeOptions& options) {
 absl::StatusOr<ExitCode> RunAlone(const BenchModel& model,
                                   const BenchDecodeOptions& options,
                                   const Console& console) {
-  const DecodeBench bench(model, options);
+  const DecodeBench bench(model, options, console);
   Json json = Describe(model, options);
   json["only"] = options.only;
   json["cases"] = Json::array();
   for (const int64_t batch : options.batches) {
+    if (console.stopped()) break;
     COPPICE_ASSIGN_OR_RETURN(const LoneSteps alone, bench.RunAlone(batch));
     json["cases"].push_back(ToJson(alone));
   }
+  json["stopped"] = console.stopped();
   Print(console.out, "{}\n", json.dump(2));
-  return kExitOk;
+  return console.stopped() ? kExitStopped : kExitOk;
 }
 
 ExitCode RunBoth(const BenchModel& model,
                  const BenchDecodeOptions& options,
                  const Console& console) {
-  const DecodeBench bench(model, options);
+  const DecodeBench bench(model, options, console);
   std::vector<DecodeCase> cases;
   {
     Progress progress(console.err, /*enabled=*/true, "bench decode");
     const auto total = static_cast<int64_t>(options.batches.size());
     for (const int64_t batch : options.batches) {
+      if (console.stopped()) break;
       cases.push_back(bench.Measure(batch));
       progress.Update(static_cast<int64_t>(cases.size()), total);
     }
   }
   if (options.json) {
     Json json = Describe(model, options);
+    json["stopped"] = console.stopped();
     json["cases"] = Json::array();
     for (const DecodeCase& measured : cases)
       json["cases"].push_back(ToJson(measured));
@@ -309,7 +310,8 @@ ExitCode RunBoth(const BenchModel& model,
     Print(console.out, "{}\n", model.Title());
     PrintTable(cases, console.out);
   }
-  return PrintFailures(cases, console.err);
+  const ExitCode code = PrintFailures(cases, console.err);
+  return console.stopped() ? kExitStopped : code;
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 
 #include "tools/bench/allocation_counter.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/callgrind.h"
 #include "tools/bench/instant_driver.h"
 #include "tools/bench/instruction_counter.h"
 #include "tools/support/console.h"
@@ -179,8 +180,9 @@ absl::StatusOr<std::unique_ptr<DispatchJob>> DispatchJob::Create(const Driver& d
 
 absl::Status DispatchJob::Prepare(const DispatchCase& dispatch_case, TraceOptions trace) {
   COPPICE_ASSIGN_OR_RETURN(
-      session_, Session::Create(context_, {.rerecords_per_bucket_max = dispatch_case.siblings,
-                                           .trace = std::move(trace)}));
+      session_,
+      Session::Create(context_, {.limits = {.rerecords_per_bucket_max = dispatch_case.siblings},
+                                 .trace = std::move(trace)}));
   COPPICE_ASSIGN_OR_RETURN(ProgramSpec spec, MakeSpec(dispatch_case));
   COPPICE_ASSIGN_OR_RETURN(call_.program, session_->Register(std::move(spec), ClearOutputs));
   std::vector<Tensor> statics;
@@ -254,42 +256,20 @@ absl::Status MeasureCounts(DispatchJob& job, Measured& measured) {
   return absl::OkStatus();
 }
 
-// Instructions of `program` under callgrind while it makes `count` calls; nullopt without valgrind.
-std::optional<int64_t> CollectUnderValgrind(const std::string& program,
-                                            const char* name,
-                                            const char* what,
-                                            int64_t count) {
-  const std::string command = fmt::format(
-      "valgrind --tool=callgrind --callgrind-out-file=/dev/null '{}' bench dispatch --probe "
-      "{}:{}:{} 2>&1",
-      program, name, what, count);
-  const auto close = [](std::FILE* pipe) { pclose(pipe); };
-  const std::unique_ptr<std::FILE, decltype(close)> pipe(popen(command.c_str(), "r"), close);
-  if (pipe == nullptr) return std::nullopt;
-  constexpr std::string_view kLabel = "Collected : ";
-  std::optional<int64_t> collected;
-  std::array<char, 512> buffer{};
-  while (std::fgets(buffer.data(), buffer.size(), pipe.get()) != nullptr) {
-    const std::string_view line(buffer.data());
-    const size_t start = line.find(kLabel);
-    if (start == std::string_view::npos) continue;
-    int64_t value = 0;
-    std::from_chars(line.data() + start + kLabel.size(), line.data() + line.size(), value);
-    if (value > 0) collected = value;
-  }
-  return collected;
-}
-
 // Two counts of each kind, so that everything but the calls cancels out.
 std::optional<double> InstructionsByValgrind(const std::string& program, const char* name) {
   constexpr int64_t kFew = 1000;
   constexpr int64_t kMany = 3000;
+  const auto count_of = [&](const char* kind, int64_t calls) {
+    return CountUnderCallgrind(
+        fmt::format("'{}' bench dispatch --probe {}:{}:{}", program, name, kind, calls));
+  };
   std::array<double, 2> per_call{};
   const std::array<const char*, 2> kinds = {"run", "raw"};
   for (size_t i = 0; i < kinds.size(); ++i) {
-    const std::optional<int64_t> few = CollectUnderValgrind(program, name, kinds[i], kFew);
+    const std::optional<int64_t> few = count_of(kinds[i], kFew);
     if (!few) return std::nullopt;
-    const std::optional<int64_t> many = CollectUnderValgrind(program, name, kinds[i], kMany);
+    const std::optional<int64_t> many = count_of(kinds[i], kMany);
     if (!many) return std::nullopt;
     per_call[i] = static_cast<double>(*many - *few) / static_cast<double>(kMany - kFew);
   }
@@ -474,6 +454,12 @@ ExitCode BenchDispatch(const BenchDispatchOptions& options, const Console& conso
     if (!measured.ok()) return fail(measured.status(), kExitDevice);
     cases.push_back(ToJson(dispatch_case, *measured));
     if (!options.json) PrintRow(dispatch_case, *measured, console.out);
+    if (console.stopped()) {
+      const nlohmann::ordered_json json = {
+          {"cases", cases}, {"iterations", options.iterations}, {"stopped", true}};
+      if (options.json) Print(console.out, "{}\n", json.dump(2));
+      return kExitStopped;
+    }
   }
   const absl::StatusOr<MeasuredGuards> guards = MeasureGuards(options.iterations);
   if (!guards.ok()) return fail(guards.status(), kExitDevice);

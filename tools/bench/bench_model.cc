@@ -6,6 +6,7 @@
 #include <array>
 
 #include "fmt/format.h"
+#include "nlohmann/json.hpp"
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
@@ -183,19 +184,19 @@ Call DecodeSession::CallOf(int64_t batch, OutputMode output_mode) const {
   return call;
 }
 
-absl::StatusOr<Lease> DecodeSession::RunExpecting(Path path,
+absl::StatusOr<Lease> DecodeSession::RunExpecting(RunKind path,
                                                   int64_t batch,
                                                   OutputMode output_mode) const {
   COPPICE_ASSIGN_OR_RETURN(Lease lease, Run(batch, output_mode));
-  if (lease.path() == path) return lease;
+  if (lease.kind() == path) return lease;
   return MakeError(absl::StatusCode::kInternal,
                    "DecodeSession: a step of batch {} took the path {} for the reason {}, not {}; "
                    "its figures would mislead",
-                   batch, NameOf(lease.path()), NameOf(lease.reason()), NameOf(path));
+                   batch, NameOf(lease.kind()), NameOf(lease.reason()), NameOf(path));
 }
 
 absl::Status DecodeSession::Warm(std::span<const int64_t> batches, const KvCache& scratch) const {
-  Session::WarmOptions options;
+  WarmOptions options;
   COPPICE_ASSIGN_OR_RETURN(options.scratch,
                            session_->Bind(*program_, model_.decoder().StaticInputs(scratch)));
   std::vector<std::vector<int64_t>> buckets;
@@ -221,7 +222,7 @@ absl::StatusOr<std::map<int64_t, std::vector<int32_t>>> EagerTokens(
                            DecodeSession::Create(model, {.stance = Stance::kEager}));
   std::map<int64_t, std::vector<int32_t>> tokens;
   for (const int64_t batch : batches) {
-    COPPICE_ASSIGN_OR_RETURN(const Lease lease, decode->RunExpecting(Path::kEager, batch));
+    COPPICE_ASSIGN_OR_RETURN(const Lease lease, decode->RunExpecting(RunKind::kEager, batch));
     COPPICE_ASSIGN_OR_RETURN(tokens[batch], decode->ReadTokens(lease));
   }
   return tokens;

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 
 #include "coppice/graphs/session.h"
 #include "coppice/runtime/driver.h"
@@ -110,7 +110,7 @@ class DecodeSession {
   }
 
   // The same, for a step that is expected to take `path`. Errors: kInternal if it took another one.
-  absl::StatusOr<Lease> RunExpecting(Path path,
+  absl::StatusOr<Lease> RunExpecting(RunKind path,
                                      int64_t batch,
                                      OutputMode output_mode = OutputMode::kBorrow) const;
 

@@ -156,18 +156,19 @@ absl::StatusOr<ProgramFigures> MeasureProgram(std::string name, std::vector<Buff
 // What is measured, one after the other.
 class PoolBench {
  public:
-  PoolBench(size_t total, Progress& progress)
-      : total_(static_cast<int64_t>(total)), progress_(progress) {}
+  PoolBench(size_t total, const Console& console)
+      : total_(static_cast<int64_t>(total)), console_(console) {}
 
+  // Adds nothing once the command is to stop.
   absl::Status Add(std::string name, std::vector<std::vector<Buffer>> buckets) {
-    Begin();
+    if (!Begin()) return absl::OkStatus();
     COPPICE_ASSIGN_OR_RETURN(FamilyFigures one, MeasureFamily(std::move(name), std::move(buckets)));
     figures_.families.push_back(std::move(one));
     return absl::OkStatus();
   }
 
   absl::Status Add(std::string name, std::vector<Buffer> program) {
-    Begin();
+    if (!Begin()) return absl::OkStatus();
     COPPICE_ASSIGN_OR_RETURN(ProgramFigures one,
                              MeasureProgram(std::move(name), std::move(program)));
     figures_.programs.push_back(std::move(one));
@@ -177,29 +178,32 @@ class PoolBench {
   PoolFigures Finish() { return std::move(figures_); }
 
  private:
-  void Begin() {
+  bool Begin() {
+    if (done_ > 0 && console_.stopped()) return false;
     progress_.Update(done_++, total_);
     figures_.reference_ms = std::min(figures_.reference_ms, ReferenceLoopMs());
+    return true;
   }
 
   const int64_t total_;
-  Progress& progress_;
+  const Console& console_;
+  Progress progress_{console_.err, /*enabled=*/true, "bench pool"};
   int64_t done_ = 0;
   PoolFigures figures_;
 };
 
-// The built-in ones, each made when its turn comes.
-absl::StatusOr<PoolFigures> MeasureBuiltIn(Progress& progress) {
-  PoolBench bench(BuiltInFamilies().size() + BuiltInPrograms().size(), progress);
-  for (const auto& family : BuiltInFamilies())
-    COPPICE_RETURN_IF_ERROR(bench.Add(family.name, family.generate()));
-  for (const auto& program : BuiltInPrograms())
-    COPPICE_RETURN_IF_ERROR(bench.Add(program.name, program.generate()));
+// The built-in ones, each unpacked when its turn comes.
+absl::StatusOr<PoolFigures> MeasureBuiltIn(const Console& console) {
+  PoolBench bench(BuiltInFamilies().size() + BuiltInPrograms().size(), console);
+  for (const PackedPrograms& family : BuiltInFamilies())
+    COPPICE_RETURN_IF_ERROR(bench.Add(family.name, family.Unpack()));
+  for (const PackedPrograms& program : BuiltInPrograms())
+    COPPICE_RETURN_IF_ERROR(bench.Add(program.name, std::move(program.Unpack().front())));
   return bench.Finish();
 }
 
-absl::StatusOr<PoolFigures> MeasureFolder(ProgramFolder folder, Progress& progress) {
-  PoolBench bench(folder.families.size() + folder.programs.size(), progress);
+absl::StatusOr<PoolFigures> MeasureFolder(ProgramFolder folder, const Console& console) {
+  PoolBench bench(folder.families.size() + folder.programs.size(), console);
   for (ProgramFamily& family : folder.families)
     COPPICE_RETURN_IF_ERROR(bench.Add(std::move(family.name), std::move(family.buckets)));
   for (LargeProgram& program : folder.programs)
@@ -207,10 +211,10 @@ absl::StatusOr<PoolFigures> MeasureFolder(ProgramFolder folder, Progress& progre
   return bench.Finish();
 }
 
-absl::StatusOr<PoolFigures> Measure(const BenchPoolOptions& options, Progress& progress) {
-  if (options.families.empty()) return MeasureBuiltIn(progress);
+absl::StatusOr<PoolFigures> Measure(const BenchPoolOptions& options, const Console& console) {
+  if (options.families.empty()) return MeasureBuiltIn(console);
   COPPICE_ASSIGN_OR_RETURN(ProgramFolder folder, ReadProgramFolder(options.families));
-  return MeasureFolder(std::move(folder), progress);
+  return MeasureFolder(std::move(folder), console);
 }
 
 Json JsonOf(const FamilyFigures& family) {
@@ -230,7 +234,7 @@ Json JsonOf(const FamilyFigures& family) {
           {"caching_allocator", caching}};
 }
 
-Json JsonOf(const PoolFigures& figures) {
+Json JsonOf(const PoolFigures& figures, bool stopped) {
   Json families = Json::array();
   for (const FamilyFigures& family : figures.families)
     families.push_back(JsonOf(family));
@@ -243,7 +247,10 @@ Json JsonOf(const PoolFigures& figures) {
                         {"plan_ms", program.timed.ms},
                         {"method", program.timed.result.method}});
   }
-  return {{"families", families}, {"programs", programs}, {"reference_ms", figures.reference_ms}};
+  return {{"families", families},
+          {"programs", programs},
+          {"reference_ms", figures.reference_ms},
+          {"stopped", stopped}};
 }
 
 constexpr const char* kFamilyRow = "{:<26}{:>8}{:>9}{:>13}{:>9}{:>10}{:>12}{:>9}{:>8}{:>14}\n";
@@ -297,21 +304,19 @@ void PrintTables(const PoolFigures& figures, std::FILE* out) {
 }  // namespace
 
 ExitCode BenchPool(const BenchPoolOptions& options, const Console& console) {
-  const absl::StatusOr<PoolFigures> figures = [&] {
-    Progress progress(console.err, /*enabled=*/true, "bench pool");
-    return Measure(options, progress);
-  }();
+  const absl::StatusOr<PoolFigures> figures = Measure(options, console);
   if (!figures.ok()) {
     Print(console.err, "coppice bench pool: {}\n", MessageOf(figures.status()));
     return kExitUsage;
   }
+  const bool stopped = console.stopped();
   if (options.json) {
     Print(console.out, "{}\n",
-          JsonOf(*figures).dump(2, ' ', false, Json::error_handler_t::replace));
+          JsonOf(*figures, stopped).dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
     PrintTables(*figures, console.out);
   }
-  return kExitOk;
+  return stopped ? kExitStopped : kExitOk;
 }
 
 }  // namespace coppice

@@ -30,12 +30,18 @@ struct Recordings {
   std::vector<int64_t> record_ns;  // Of each recording, by the session.
   std::vector<int64_t> driver_ns;  // Inside the driver during the call that recorded.
   std::vector<int64_t> own_ns;     // The rest of that call.
-  int64_t device_syncs = 0;        // Over all of them.
+  int64_t device_syncs = 0;        // Over all of them ...
+  int64_t maybe_syncs = 0;         // ... and calls of which a driver may make one.
 };
 
 // Calls that wait for the whole device.
 int64_t DeviceSyncs(const DriverLedger& ledger) {
   return ledger.calls(&DriverTable::CtxSynchronize) + ledger.calls(&DriverTable::MemFree);
+}
+
+// Calls that may wait for it: the manual leaves it open, and coppice-probe's survey vmm asks.
+int64_t MaybeSyncs(const DriverLedger& ledger) {
+  return ledger.calls(&DriverTable::MemSetAccess) + ledger.calls(&DriverTable::MemUnmap);
 }
 
 absl::StatusOr<ProgramSpec> MakeSpec(int64_t buckets) {
@@ -62,23 +68,27 @@ absl::Status RecordBucket(const Device& device,
                           Recordings& recordings) {
   COPPICE_RETURN_IF_ERROR(session.Run(call).status());  // Warm-up.
   const int64_t syncs = DeviceSyncs(device.ledger());
+  const int64_t maybe_syncs = MaybeSyncs(device.ledger());
   const int64_t driver_ns = device.ledger().driver_ns();
   const auto start = std::chrono::steady_clock::now();
   COPPICE_ASSIGN_OR_RETURN(const Lease lease, session.Run(call));
   const auto end = std::chrono::steady_clock::now();
-  if (lease.path() != Path::kRecord) {
+  if (lease.kind() != RunKind::kRecord) {
     return MakeError(absl::StatusCode::kInternal,
                      "bench record: the second call of a bucket took the path {}, not record",
-                     NameOf(lease.path()));
+                     NameOf(lease.kind()));
   }
   const int64_t call_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
   recordings.driver_ns.push_back(device.ledger().driver_ns() - driver_ns);
   recordings.own_ns.push_back(call_ns - recordings.driver_ns.back());
   recordings.device_syncs += DeviceSyncs(device.ledger()) - syncs;
+  recordings.maybe_syncs += MaybeSyncs(device.ledger()) - maybe_syncs;
   return absl::OkStatus();
 }
 
-absl::StatusOr<Recordings> Record(const Device& device, int64_t iterations) {
+absl::StatusOr<Recordings> Record(const Device& device,
+                                  int64_t iterations,
+                                  const Console& console) {
   const Driver& driver = device.driver();
   COPPICE_ASSIGN_OR_RETURN(const KernelLibrary library, KernelLibrary::Load(driver, bench_image));
   COPPICE_ASSIGN_OR_RETURN(const Kernel kernel, library.Get("Increment"));
@@ -100,6 +110,7 @@ absl::StatusOr<Recordings> Record(const Device& device, int64_t iterations) {
     call.inputs = inputs;
     call.stream = stream.handle();
     COPPICE_RETURN_IF_ERROR(RecordBucket(device, *session, call, recordings));
+    if (console.stopped()) break;
   }
   COPPICE_RETURN_IF_ERROR(stream.Synchronize());
   for (const NodeInfo& node : session->nodes()) {
@@ -117,7 +128,7 @@ ExitCode BenchRecord(const BenchRecordOptions& options, const Console& console) 
   const absl::StatusOr<std::unique_ptr<Device>> device =
       Device::Open({.choice = options.device, .seed = 1, .ledger = ledger});
   const absl::StatusOr<Recordings> recordings = device.ok()
-                                                    ? Record(**device, options.iterations)
+                                                    ? Record(**device, options.iterations, console)
                                                     : absl::StatusOr<Recordings>(device.status());
   if (!recordings.ok()) {
     Print(console.err, "coppice bench record: {}\n", MessageOf(recordings.status()));
@@ -126,25 +137,30 @@ ExitCode BenchRecord(const BenchRecordOptions& options, const Console& console) 
   const double record_us = Median(recordings->record_ns) / 1e3;
   const double driver_us = Median(recordings->driver_ns) / 1e3;
   const double own_us = Median(recordings->own_ns) / 1e3;
+  const size_t count = recordings->own_ns.size();
+  const bool stopped = console.stopped();
+  const ExitCode code = stopped ? kExitStopped : kExitOk;
   if (options.json) {
     const nlohmann::ordered_json json = {
-        {"nodes", recordings->nodes}, {"record_us_p50", record_us},
-        {"driver_us_p50", driver_us}, {"device_syncs", recordings->device_syncs},
-        {"own_us_p50", own_us},       {"recordings", options.iterations},
-        {"device", (*device)->kind()}};
+        {"nodes", recordings->nodes},  {"record_us_p50", record_us},
+        {"driver_us_p50", driver_us},  {"device_syncs", recordings->device_syncs},
+        {"own_us_p50", own_us},        {"recordings", count},
+        {"device", (*device)->kind()}, {"maybe_syncs", recordings->maybe_syncs},
+        {"stopped", stopped}};
     Print(console.out, "{}\n", json.dump(2));
-    return kExitOk;
+    return code;
   }
   const auto row = [&](const char* label, const std::string& value) {
     Print(console.out, "  {:<22}{}\n", label, value);
   };
   row("device", fmt::format("{}: {}", (*device)->kind(), (*device)->Name()));
-  row("graphs", fmt::format("{} of {} nodes each", options.iterations, recordings->nodes));
+  row("graphs", fmt::format("{} of {} nodes each", count, recordings->nodes));
   row("to record one", fmt::format("{:.1f} us (median)", record_us));
   row("call that recorded",
       fmt::format("{:.1f} us in the driver, {:.1f} us beyond it (medians)", driver_us, own_us));
-  row("device-wide syncs", fmt::format("{}", recordings->device_syncs));
-  return kExitOk;
+  row("device-wide syncs", fmt::format("{}, and {} calls of which a driver may make one",
+                                       recordings->device_syncs, recordings->maybe_syncs));
+  return code;
 }
 
 }  // namespace coppice

@@ -29,11 +29,8 @@ namespace {
 
 constexpr int64_t kElements = 4096;
 constexpr int64_t kStagedElements = 3000;  // Padded to kElements.
-// A stream takes about a thousand launches before the next one waits for room.
-constexpr int64_t kKernelsPerSample = 1000;
-constexpr int64_t kCallsPerSample = 10;
 
-enum StepKind : uint8_t { kStatic, kStaged, kEager };
+enum class StepKind : uint8_t { kStatic, kStaged, kEager };
 
 struct StepWay {
   const char* name;
@@ -41,11 +38,11 @@ struct StepWay {
   bool taped;  // The launches of the session's call, without the session.
 };
 constexpr std::array<StepWay, 5> kWays = {
-    {{.name = "launch", .kind = kStatic, .taped = true},
-     {.name = "run", .kind = kStatic, .taped = false},
-     {.name = "run_staged", .kind = kStaged, .taped = false},
-     {.name = "run_staged_calls", .kind = kStaged, .taped = true},
-     {.name = "eager", .kind = kEager, .taped = false}}};
+    {{.name = "launch", .kind = StepKind::kStatic, .taped = true},
+     {.name = "run", .kind = StepKind::kStatic, .taped = false},
+     {.name = "run_staged", .kind = StepKind::kStaged, .taped = false},
+     {.name = "run_staged_calls", .kind = StepKind::kStaged, .taped = true},
+     {.name = "eager", .kind = StepKind::kEager, .taped = false}}};
 // What a session adds to its launches: the second less the first.
 constexpr std::array<std::pair<const char*, const char*>, 2> kOverheads = {
     {{"launch", "run"}, {"run_staged_calls", "run_staged"}}};
@@ -96,18 +93,18 @@ class Step {
 absl::Status Step::Register(StepKind kind, int64_t kernels) {
   ProgramSpec spec{.name = "step", .claim = Claim::kRowIndependent};
   Dim length = Dim::Fixed(kElements);
-  if (kind == kStaged) {
+  if (kind == StepKind::kStaged) {
     COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy, PaddingPolicy::Pow2(kElements));
     length = Dim::Symbol(spec.AddSymbol("length", std::move(policy)));
   }
-  const InputRole role = kind == kStaged ? InputRole::kCopy : InputRole::kStatic;
+  const InputRole role = kind == StepKind::kStaged ? InputRole::kCopy : InputRole::kStatic;
   spec.inputs = {{.name = "x", .dims = {length}, .role = role}};
   spec.outputs = {{.name = "y", .dims = {length}}};
   COPPICE_ASSIGN_OR_RETURN(
       call_.program, session_->Register(std::move(spec), IncrementChain(bench_.kernel, kernels)));
-  const std::array<int64_t, 1> dims = {kind == kStaged ? kStagedElements : kElements};
+  const std::array<int64_t, 1> dims = {kind == StepKind::kStaged ? kStagedElements : kElements};
   x_ = {Tensor::Dense(bench_.x.address(), DType::kFloat32, dims)};
-  if (kind == kStaged) {
+  if (kind == StepKind::kStaged) {
     call_.inputs = x_;
   } else {
     COPPICE_ASSIGN_OR_RETURN(call_.binding, session_->Bind(*call_.program, x_));
@@ -122,11 +119,11 @@ absl::Status Step::TapeReplay(size_t launches) {
     COPPICE_ASSIGN_OR_RETURN(lease, session_->Run(call_));
     return absl::OkStatus();
   }));
-  if (lease.path() != Path::kReplay || launches_.size() != launches) {
+  if (lease.kind() != RunKind::kReplay || launches_.size() != launches) {
     return MakeError(absl::StatusCode::kInternal,
                      "Session::Run: the third call took the path {} (reason {}) with {} launches, "
                      "not a replay with {}",
-                     NameOf(lease.path()), NameOf(lease.reason()), launches_.size(), launches);
+                     NameOf(lease.kind()), NameOf(lease.reason()), launches_.size(), launches);
   }
   COPPICE_ASSIGN_OR_RETURN(const ReadScope scope, lease.Read(call_.stream));
   y_ = scope.output(0);
@@ -135,12 +132,13 @@ absl::Status Step::TapeReplay(size_t launches) {
 
 absl::Status Step::Prepare(StepKind kind, int64_t kernels) {
   SessionOptions options;
-  if (kind == kEager) options.stance = Stance::kEager;
+  if (kind == StepKind::kEager) options.stance = Stance::kEager;
   COPPICE_ASSIGN_OR_RETURN(session_, Session::Create(bench_.context, options));
   COPPICE_RETURN_IF_ERROR(Register(kind, kernels));
   for (int i = 0; i < 2; ++i)  // Warm-up and recording.
     COPPICE_RETURN_IF_ERROR(Call(/*taped=*/false));
-  if (kind != kEager) COPPICE_RETURN_IF_ERROR(TapeReplay(kind == kStaged ? 2 : 1));
+  if (kind != StepKind::kEager)
+    COPPICE_RETURN_IF_ERROR(TapeReplay(kind == StepKind::kStaged ? 2 : 1));
   for (const NodeInfo& node : session_->nodes())
     nodes_ += node.graph_nodes;
   return bench_.stream.Synchronize();
@@ -175,7 +173,6 @@ absl::StatusOr<std::vector<float>> Step::CallForResult(bool taped) const {
 // The steps of one number of kernels, and what came of each way.
 struct StepsCase {
   int64_t kernels = 0;
-  int64_t calls_per_sample = 0;
   std::vector<std::pair<std::string, std::array<int64_t, 2>>> graphs;  // Nodes, launches; by way.
   std::vector<WaySamples> samples;
   std::vector<std::pair<std::string, std::string>> skipped;  // Way, and why.
@@ -215,28 +212,29 @@ absl::StatusOr<std::string> Check(
 }
 
 // Samples every way that there is a step for, then checks each.
-StepsCase Measure(const Bench& bench, int64_t kernels, int64_t samples) {
+StepsCase Measure(const Bench& bench, int64_t kernels, int64_t samples, const Console& console) {
   StepsCase measured;
   measured.kernels = kernels;
-  measured.calls_per_sample = std::clamp<int64_t>(kKernelsPerSample / kernels, 1, kCallsPerSample);
-  const std::array steps = {Step::Create(bench, kStatic, kernels),
-                            Step::Create(bench, kStaged, kernels),
-                            Step::Create(bench, kEager, kernels)};  // By StepKind.
+  const std::array steps = {Step::Create(bench, StepKind::kStatic, kernels),
+                            Step::Create(bench, StepKind::kStaged, kernels),
+                            Step::Create(bench, StepKind::kEager, kernels)};  // By StepKind.
   std::vector<Way> ways;
   for (const StepWay& way : kWays) {
-    const auto& step = steps[way.kind];
+    const auto& step = steps[static_cast<size_t>(way.kind)];
     if (!step.ok()) {
       measured.Skip(way.name, MessageOf(step.status()), kExitDevice);
       continue;
     }
     const Step& ready = **step;
-    if (way.kind != kEager)
+    if (way.kind != StepKind::kEager)
       measured.graphs.push_back({way.name, {ready.nodes(), ready.launches()}});
-    ways.push_back(
-        {.name = way.name, .call = [&ready, taped = way.taped] { return ready.Call(taped); }});
+    ways.push_back({.name = way.name,
+                    .call = [&ready, taped = way.taped] { return ready.Call(taped); },
+                    .calls_per_sample =
+                        way.kind == StepKind::kEager ? CallsPerSample(kernels) : kCallsPerSample});
   }
   auto sampled = SampleWays(bench.context.driver(), bench.stream, ways,
-                            {.samples = samples, .calls_per_sample = measured.calls_per_sample});
+                            {.samples = samples, .stop = console.stop});
   float first = 0;
   for (const StepWay& way : kWays) {
     const auto taken = std::find_if(ways.begin(), ways.end(),
@@ -244,8 +242,9 @@ StepsCase Measure(const Bench& bench, int64_t kernels, int64_t samples) {
     if (taken == ways.end()) continue;
     first += 1000;
     const absl::StatusOr<std::string> wrong =
-        sampled.ok() ? Check(bench, **steps[way.kind], way.taped, first, kernels)
-                     : sampled.status();
+        sampled.ok()
+            ? Check(bench, **steps[static_cast<size_t>(way.kind)], way.taped, first, kernels)
+            : sampled.status();
     if (!wrong.ok()) {
       measured.Skip(way.name, MessageOf(wrong.status()), kExitDevice);
     } else if (!wrong->empty()) {
@@ -267,17 +266,13 @@ nlohmann::ordered_json ToJson(const StepsCase& measured) {
   nlohmann::ordered_json ways = ToJson(measured.samples);
   for (const auto& [way, why] : measured.skipped)
     ways.push_back({{"name", way}, {"skipped", why}});
-  return {{"kernels", measured.kernels},
-          {"calls", measured.calls_per_sample},
-          {"nodes", nodes},
-          {"launches", launches},
-          {"ways", ways}};
+  return {{"kernels", measured.kernels}, {"nodes", nodes}, {"launches", launches}, {"ways", ways}};
 }
 
 void PrintCase(const StepsCase& measured, std::FILE* out) {
-  Print(out, "\n{} kernels, {} calls per sample\n", measured.kernels, measured.calls_per_sample);
-  TextTable table("lrrrrrrrr", {"way", "nodes", "launches", "host us", "p10..p90", "of eager",
-                                "device us", "p10..p90", "of eager"});
+  Print(out, "\n{} kernels\n", measured.kernels);
+  TextTable table("lrrrrrrrrr", {"way", "calls", "nodes", "launches", "host us", "p10..p90",
+                                 "of eager", "device us", "p10..p90", "of eager"});
   const WaySamples* const eager = measured.Find("eager");
   const auto share = [&](double median, const std::vector<double> WaySamples::*values) {
     return eager == nullptr ? "-" : fmt::format("{:.3f}", median / Median(eager->*values));
@@ -290,10 +285,10 @@ void PrintCase(const StepsCase& measured, std::FILE* out) {
     };
     const double host_us = Median(way.host_us);
     const double device_us = Median(way.device_us);
-    table.Add({way.name, count(0), count(1), fmt::format("{:.2f}", host_us),
-               FormatSpread(way.host_us, 2), share(host_us, &WaySamples::host_us),
-               fmt::format("{:.2f}", device_us), FormatSpread(way.device_us, 2),
-               share(device_us, &WaySamples::device_us)});
+    table.Add({way.name, fmt::format("{}", way.calls), count(0), count(1),
+               fmt::format("{:.2f}", host_us), FormatSpread(way.host_us, 2),
+               share(host_us, &WaySamples::host_us), fmt::format("{:.2f}", device_us),
+               FormatSpread(way.device_us, 2), share(device_us, &WaySamples::device_us)});
   }
   Print(out, "{}", table.Format());
   for (const auto& [bare, whole] : kOverheads) {
@@ -331,7 +326,8 @@ absl::StatusOr<ExitCode> BenchStepsOn(const ChosenDriver& chosen,
       Print(console.out, "The times are the emulator's: they say nothing about a device.\n");
   }
   for (const int64_t kernels : options.kernels) {
-    const StepsCase measured = Measure(bench, kernels, options.samples);
+    if (console.stopped()) break;
+    const StepsCase measured = Measure(bench, kernels, options.samples, console);
     code = std::max(code, measured.code);
     cases.push_back(ToJson(measured));
     if (!options.json) PrintCase(measured, console.out);
@@ -342,12 +338,14 @@ absl::StatusOr<ExitCode> BenchStepsOn(const ChosenDriver& chosen,
     Print(console.err, "coppice bench steps: {}\n", report);
     code = std::max(code, kExitMismatch);
   }
+  const bool stopped = console.stopped();
   const nlohmann::ordered_json json = {{"section", "steps"},
                                        {"device", chosen.kind()},
                                        {"device_name", context.DeviceName()},
+                                       {"stopped", stopped},
                                        {"cases", cases}};
   if (options.json) Print(console.out, "{}\n", json.dump());
-  return code;
+  return stopped ? kExitStopped : code;
 }
 
 }  // namespace

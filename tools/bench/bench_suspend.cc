@@ -40,7 +40,8 @@ struct SuspendFigures {
 
 class SuspendBench {
  public:
-  SuspendBench(const BenchModel& model, Progress& progress) : model_(model), progress_(progress) {}
+  SuspendBench(const BenchModel& model, const Console& console)
+      : model_(model), console_(console) {}
 
   absl::StatusOr<SuspendFigures> Measure(int64_t graphs, int64_t rounds) {
     const std::vector<int64_t> all = model_.batches().buckets();
@@ -49,15 +50,16 @@ class SuspendBench {
     COPPICE_ASSIGN_OR_RETURN(expected_, EagerTokens(model_, batches));
     COPPICE_ASSIGN_OR_RETURN(decode_, DecodeSession::Create(model_, {}));
     for (const int64_t batch : batches) {
-      COPPICE_RETURN_IF_ERROR(decode_->RunExpecting(Path::kWarmUp, batch).status());
-      COPPICE_RETURN_IF_ERROR(decode_->RunExpecting(Path::kRecord, batch).status());
+      COPPICE_RETURN_IF_ERROR(decode_->RunExpecting(RunKind::kWarmUp, batch).status());
+      COPPICE_RETURN_IF_ERROR(decode_->RunExpecting(RunKind::kRecord, batch).status());
     }
-    COPPICE_RETURN_IF_ERROR(decode_->session().Trim());
+    COPPICE_RETURN_IF_ERROR(decode_->session().memory().Trim());
     for (int64_t round = 0; round < rounds; ++round) {
       COPPICE_RETURN_IF_ERROR(RunRound());
       // Another graph in each round, and all of them in the end.
       COPPICE_RETURN_IF_ERROR(Replay(batches[static_cast<size_t>(round % graphs)]).status());
       progress_.Update(round + 1, rounds);
+      if (console_.stopped()) break;
     }
     for (const int64_t batch : batches)
       COPPICE_RETURN_IF_ERROR(Replay(batch).status());
@@ -67,19 +69,19 @@ class SuspendBench {
  private:
   absl::Status RunRound() {
     Session& session = decode_->session();
-    const MemoryUsage before = session.pool().usage();
+    const MemoryUsage before = session.memory().usage();
     COPPICE_ASSIGN_OR_RETURN(const int64_t free_before, model_.FreeBytes());
     Stopwatch stopwatch;
-    COPPICE_RETURN_IF_ERROR(session.Suspend({}));
+    COPPICE_RETURN_IF_ERROR(session.memory().Suspend({}));
     figures_.suspend_us.push_back(stopwatch.Lap());
-    const MemoryUsage away = session.pool().usage();
+    const MemoryUsage away = session.memory().usage();
     COPPICE_ASSIGN_OR_RETURN(const int64_t free_away, model_.FreeBytes());
     figures_.bytes = before.total - away.total;
     figures_.graph_bytes = away.of(MemoryKind::kGraphs);
     figures_.left_bytes = away.total - figures_.graph_bytes;
     figures_.driver_bytes = free_away - free_before;
     stopwatch.Lap();
-    COPPICE_RETURN_IF_ERROR(session.Resume());
+    COPPICE_RETURN_IF_ERROR(session.memory().Resume());
     figures_.resume_us.push_back(stopwatch.Lap());
     for (std::vector<double>* times : {&figures_.first_replay_us, &figures_.replay_us}) {
       COPPICE_ASSIGN_OR_RETURN(const double us, Replay(figures_.batches.front()));
@@ -91,7 +93,7 @@ class SuspendBench {
   // Replays a step, and returns how long it took until it had run.
   absl::StatusOr<double> Replay(int64_t batch) {
     Stopwatch stopwatch;
-    COPPICE_ASSIGN_OR_RETURN(const Lease lease, decode_->RunExpecting(Path::kReplay, batch));
+    COPPICE_ASSIGN_OR_RETURN(const Lease lease, decode_->RunExpecting(RunKind::kReplay, batch));
     COPPICE_RETURN_IF_ERROR(model_.stream().Synchronize());
     const double us = stopwatch.Lap();
     COPPICE_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, decode_->ReadTokens(lease));
@@ -100,14 +102,16 @@ class SuspendBench {
   }
 
   const BenchModel& model_;
-  Progress& progress_;
+  const Console& console_;
+  Progress progress_{console_.err, /*enabled=*/true, "bench suspend"};
   std::map<int64_t, std::vector<int32_t>> expected_;
   std::unique_ptr<DecodeSession> decode_;
   SuspendFigures figures_;
 };
 
-Json ToJson(const SuspendFigures& figures, const BenchModel& model) {
+Json ToJson(const SuspendFigures& figures, const BenchModel& model, bool stopped) {
   return {{"section", "suspend"},
+          {"stopped", stopped},
           {"device", model.kind()},
           {"device_name", model.DeviceName()},
           {"model", ToJson(model.config())},
@@ -150,15 +154,15 @@ ExitCode BenchSuspend(const BenchSuspendOptions& options, const Console& console
       BenchModel::Open({.size = options.model, .device = options.device});
   const absl::StatusOr<SuspendFigures> figures = [&]() -> absl::StatusOr<SuspendFigures> {
     COPPICE_RETURN_IF_ERROR(model.status());
-    Progress progress(console.err, /*enabled=*/true, "bench suspend");
-    return SuspendBench(**model, progress).Measure(options.graphs, options.rounds);
+    return SuspendBench(**model, console).Measure(options.graphs, options.rounds);
   }();
   if (!figures.ok()) {
     Print(console.err, "coppice bench suspend: {}\n", MessageOf(figures.status()));
     return kExitDevice;
   }
+  const bool stopped = console.stopped();
   if (options.json)
-    Print(console.out, "{}\n", ToJson(*figures, **model).dump(2));
+    Print(console.out, "{}\n", ToJson(*figures, **model, stopped).dump(2));
   else
     Print(console.out, "{}{}", (*model)->Title(), Format(*figures));
   const std::vector<std::string> reports = (*model)->reports();
@@ -168,6 +172,7 @@ ExitCode BenchSuspend(const BenchSuspendOptions& options, const Console& console
     Print(console.err, "coppice bench suspend: {} steps predict other tokens than before\n",
           figures->mismatches);
   }
+  if (stopped) return kExitStopped;
   return figures->mismatches == 0 && reports.empty() ? kExitOk : kExitMismatch;
 }
 

@@ -93,22 +93,22 @@ void CachingAllocator::Release(Blocks::iterator block) {
 }
 
 void RunProgram(std::span<const Buffer> buffers, CachingAllocator& allocator) {
-  struct Event {
+  struct Step {
     int64_t step = 0;
     bool begins = false;
     size_t buffer = 0;
   };
-  std::vector<Event> events;
+  std::vector<Step> events;
   events.reserve(2 * buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i) {
     events.push_back({buffers[i].lifetime.front().lower, true, i});
     events.push_back({buffers[i].lifetime.back().upper, false, i});
   }
-  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
+  std::sort(events.begin(), events.end(), [](const Step& a, const Step& b) {
     return std::tie(a.step, a.begins, a.buffer) < std::tie(b.step, b.begins, b.buffer);
   });
   std::vector<int64_t> addresses(buffers.size());
-  for (const Event& event : events) {
+  for (const Step& event : events) {
     if (event.begins) {
       addresses[event.buffer] = allocator.Allocate(buffers[event.buffer].bytes);
     } else {

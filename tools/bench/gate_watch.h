@@ -23,21 +23,23 @@ class GateWatch {
   static constexpr int64_t kSamples = 20;  // Calls of each way that a decision needs, at least.
   static constexpr int64_t kRow = 8;       // Calls in a row that no undecided gate makes.
 
-  // The next call's path, kReplay or kEager (checked), and its time.
-  void Add(Path path, double us);
+  // The next call's kind, kReplay or kEager (checked), and its time.
+  void Add(RunKind kind, double us);
 
   // The way that all calls go by now; nullopt while the gate has not decided.
-  std::optional<Path> decided() const;
+  std::optional<RunKind> decided() const;
 
   int64_t calls() const { return calls_; }
   // Of the calls so far that went this way; 0 without any.
-  double median_us(Path path) const;
+  double median_us(RunKind kind) const;
 
  private:
-  const std::vector<double>& times(Path path) const { return us_[path == Path::kEager ? 1 : 0]; }
+  const std::vector<double>& times(RunKind kind) const {
+    return us_[kind == RunKind::kEager ? 1 : 0];
+  }
 
   std::array<std::vector<double>, 2> us_;  // Replayed, eager.
-  Path last_ = Path::kReplay;
+  RunKind last_ = RunKind::kReplay;
   int64_t row_ = 0;  // Calls in a row that went `last_`.
   int64_t calls_ = 0;
 };

@@ -10,34 +10,18 @@ namespace {
 std::atomic<bool> launches_nothing = false;
 DriverTable inner_table;
 
-CuResult GraphLaunchOrNothing(CuGraphExec exec, CuStream stream) {
-  if (launches_nothing.load(std::memory_order_relaxed)) [[likely]]
-    return CuResult::kSuccess;
-  return inner_table.GraphLaunch(exec, stream);
-}
-
-// NOLINTNEXTLINE(readability-function-size): CUDA's signature.
-CuResult LaunchKernelOrNothing(CuFunction function,
-                               unsigned grid_x,
-                               unsigned grid_y,
-                               unsigned grid_z,
-                               unsigned block_x,
-                               unsigned block_y,
-                               unsigned block_z,
-                               unsigned shared_bytes,
-                               CuStream stream,
-                               void** parameters,
-                               void** extra) {
-  if (launches_nothing.load(std::memory_order_relaxed)) [[likely]]
-    return CuResult::kSuccess;
-  return inner_table.LaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
-                                  shared_bytes, stream, parameters, extra);
-}
-
 DriverTable Replace(const DriverTable& inner) {
   DriverTable table = inner;
-  table.GraphLaunch = &GraphLaunchOrNothing;
-  table.LaunchKernel = &LaunchKernelOrNothing;
+  table.GraphLaunch = [](auto... arguments) {
+    if (launches_nothing.load(std::memory_order_relaxed)) [[likely]]
+      return CuResult::kSuccess;
+    return inner_table.GraphLaunch(arguments...);
+  };
+  table.LaunchKernel = [](auto... arguments) {
+    if (launches_nothing.load(std::memory_order_relaxed)) [[likely]]
+      return CuResult::kSuccess;
+    return inner_table.LaunchKernel(arguments...);
+  };
   return table;
 }
 

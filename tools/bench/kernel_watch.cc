@@ -3,6 +3,9 @@
 #include "tools/bench/kernel_watch.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <future>
 #include <thread>
 
 #include "coppice/base/check.h"
@@ -61,21 +64,14 @@ absl::Status KernelWatch::RunRound() const {
   return stream_.Synchronize();
 }
 
-absl::Status KernelWatch::RunRounds(std::promise<void>& started,
-                                    const std::atomic<bool>& ended,
-                                    RoundTimes& times) const {
-  // Not timed: the first launch of a kernel may load it.
-  absl::Status status = context_.MakeCurrent();
-  if (status.ok()) status = RunRound();
-  started.set_value();
+absl::Status KernelWatch::RunRounds(const std::function<bool()>& ended, RoundTimes& times) const {
   Stopwatch stopwatch;
   do {
-    COPPICE_RETURN_IF_ERROR(status);
     stopwatch.Lap();
-    status = RunRound();
+    COPPICE_RETURN_IF_ERROR(RunRound());
     times.Add(stopwatch.Lap());
-  } while (!ended.load());
-  return status;
+  } while (!ended());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RoundTimes> KernelWatch::Watch(const std::function<absl::Status()>& work) const {
@@ -83,13 +79,28 @@ absl::StatusOr<RoundTimes> KernelWatch::Watch(const std::function<absl::Status()
   absl::Status watched;
   std::promise<void> started;
   std::atomic<bool> ended = false;
-  std::thread thread([&] { watched = RunRounds(started, ended, times); });
+  std::thread thread([&] {
+    watched = context_.MakeCurrent();
+    // Not timed: the first launch of a kernel may load it.
+    if (watched.ok()) watched = RunRound();
+    started.set_value();
+    if (watched.ok()) watched = RunRounds([&] { return ended.load(); }, times);
+  });
   started.get_future().wait();
   const absl::Status worked = work();
   ended.store(true);
   thread.join();
   COPPICE_RETURN_IF_ERROR(worked);
   COPPICE_RETURN_IF_ERROR(watched);
+  return times;
+}
+
+absl::StatusOr<RoundTimes> KernelWatch::WatchFor(int64_t milliseconds) const {
+  RoundTimes times;
+  COPPICE_RETURN_IF_ERROR(RunRound());  // Not timed either.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  COPPICE_RETURN_IF_ERROR(
+      RunRounds([&] { return std::chrono::steady_clock::now() >= end; }, times));
   return times;
 }
 

@@ -7,11 +7,9 @@
 
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <future>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -55,6 +53,10 @@ class KernelWatch {
   // round has run, until after its end. At least one round. Errors: work's, else the driver's.
   absl::StatusOr<RoundTimes> Watch(const std::function<absl::Status()>& work) const;
 
+  // Watches for `milliseconds` while the calling thread does nothing else. At least one round.
+  // Errors: the driver's.
+  absl::StatusOr<RoundTimes> WatchFor(int64_t milliseconds) const;
+
  private:
   KernelWatch(const Context& context,
               KernelLibrary library,
@@ -68,9 +70,7 @@ class KernelWatch {
         memory_(std::move(memory)) {}
 
   absl::Status RunRound() const;
-  absl::Status RunRounds(std::promise<void>& started,
-                         const std::atomic<bool>& ended,
-                         RoundTimes& times) const;
+  absl::Status RunRounds(const std::function<bool()>& ended, RoundTimes& times) const;
 
   const Context& context_;
   const KernelLibrary library_;

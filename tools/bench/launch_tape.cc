@@ -9,11 +9,11 @@
 namespace coppice {
 namespace {
 
-DriverTable inner_table;
+DriverTable taped_table;
 std::vector<TapedLaunch> noted;
 
 CuResult NoteGraph(CuGraphExec exec, CuStream stream) {
-  const CuResult result = inner_table.GraphLaunch(exec, stream);
+  const CuResult result = taped_table.GraphLaunch(exec, stream);
   if (result == CuResult::kSuccess) noted.push_back({.stream = stream, .exec = exec});
   return result;
 }
@@ -31,7 +31,7 @@ CuResult NoteStaging(CuFunction function,
                      void** parameters,
                      void** extra) {
   const CuResult result =
-      inner_table.LaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+      taped_table.LaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
                                shared_bytes, stream, parameters, extra);
   if (result != CuResult::kSuccess) return result;
   noted.push_back({.stream = stream,
@@ -57,9 +57,9 @@ absl::Status RepeatOne(const Driver& driver, const TapedLaunch& launch) {
 
 absl::StatusOr<std::vector<TapedLaunch>> LaunchTape::Note(
     const std::function<absl::Status()>& work) {
-  inner_table = inner_.table();
+  taped_table = inner_.table();
   noted.clear();
-  DriverTable table = inner_table;
+  DriverTable table = taped_table;
   table.GraphLaunch = &NoteGraph;
   table.LaunchKernel = &NoteStaging;
   driver_ = Driver(table, inner_.kind());

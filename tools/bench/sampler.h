@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -19,26 +20,38 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 
 #include "coppice/runtime/stream.h"
 
 namespace coppice {
 
+// Calls of a sample: few, but the first one's start on an idle stream counts little.
+inline constexpr int64_t kCallsPerSample = 10;
+
+// The same where each call launches so many kernels, >= 1: together no more than the thousand or so
+// that a stream takes before the next launch waits for room.
+constexpr int64_t CallsPerSample(int64_t kernels) {
+  return std::clamp<int64_t>(1000 / kernels, 1, kCallsPerSample);
+}
+
 // One way: `call` queues the work once on the stream that is sampled.
 struct Way {
   std::string name;
   std::function<absl::Status()> call;
+  int64_t calls_per_sample = kCallsPerSample;  // >= 1.
 };
 
 struct SamplePlan {
-  int64_t samples = 101;          // Of each way. >= 1.
-  int64_t calls_per_sample = 10;  // >= 1; few, so that no launch waits for room in a queue.
-  int64_t warmup_calls = 20;      // Of each way, not timed.
+  int64_t samples = 101;      // Of each way. >= 1.
+  int64_t warmup_calls = 20;  // Of each way, not timed.
+  // Whether to return the samples that there are, asked after each round; null: never.
+  std::function<bool()> stop;
 };
 
 struct WaySamples {
   std::string name;
+  int64_t calls = 0;            // Of each sample.
   std::vector<double> host_us;  // Per call, one value per sample.
   std::vector<double> device_us;
 };
@@ -50,7 +63,7 @@ absl::StatusOr<std::vector<WaySamples>> SampleWays(const Driver& driver,
                                                    std::span<const Way> ways,
                                                    const SamplePlan& plan);
 
-// [{"name", "host_us", "gpu_us"}, ...]
+// [{"name", "calls", "host_us", "gpu_us"}, ...]
 nlohmann::ordered_json ToJson(const std::vector<WaySamples>& ways);
 
 }  // namespace coppice

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <filesystem>
 #include <limits>
-#include <set>
 #include <system_error>
 #include <utility>
 
@@ -60,29 +59,15 @@ absl::StatusOr<std::vector<PlannedFile>> ReadFiles(const PlanCommandOptions& opt
   return files;
 }
 
-// Nothing may be written over an input, or twice.
 absl::Status CheckTargets(const std::vector<PlannedFile>& files) {
-  std::set<std::string> targets;
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
   for (const PlannedFile& file : files) {
-    for (const std::string& target : {file.output, file.svg}) {
-      if (target.empty()) continue;
-      // However it is spelled.
-      std::error_code unknown;
-      const std::filesystem::path place = std::filesystem::weakly_canonical(target, unknown);
-      if (!targets.insert(unknown ? target : place.string()).second)
-        return InvalidArgument(
-            "{}: this would be written twice; give files and targets names that "
-            "differ",
-            target);
-      for (const PlannedFile& input : files) {
-        std::error_code code;
-        if (std::filesystem::equivalent(target, input.path, code))
-          return InvalidArgument("{}: this would be written over an input; give another target",
-                                 target);
-      }
-    }
+    inputs.push_back(file.path);
+    outputs.push_back(file.output);
+    outputs.push_back(file.svg);
   }
-  return absl::OkStatus();
+  return CheckOutputs(inputs, outputs);
 }
 
 bool ShareStep(const Buffer& a, const Buffer& b) {
@@ -114,7 +99,7 @@ absl::Status PlanFile(const PlanCommandOptions& options, PlannedFile& file) {
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<PlannerResult> result =
       PlanBuffers(file.table.buffers, {.height_target = options.capacity.value_or(0),
-                                       .search_nodes_max = std::numeric_limits<int64_t>::max(),
+                                       .search_tries_max = std::numeric_limits<int64_t>::max(),
                                        .time_limit_ns = options.time_limit_ns,
                                        .seed = options.seed});
   const auto end = std::chrono::steady_clock::now();

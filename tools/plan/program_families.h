@@ -2,9 +2,9 @@
 // it, and some single programs that are large.
 //
 // Built in are eleven families of published models, six training steps, and nine programs drawn at
-// random; they are the same on every machine. Others are read from a folder: a sub-folder per
-// family, in it a CSV per bucket (lifetime_csv.h). In the sub-folders `train` and `random` each
-// file is a program of its own.
+// random; make_families.py writes them when the command is built. Others are read from a folder: a
+// sub-folder per family, in it a CSV per bucket (lifetime_csv.h). In the sub-folders `train` and
+// `random` each file is a program of its own.
 //
 // Units: bytes and steps. Threads: pure functions, apart from reading files.
 
@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,7 +24,7 @@ namespace coppice {
 
 struct ProgramFamily {
   std::string name;
-  std::vector<std::vector<Buffer>> buckets;  // By extent, then as the generator counts.
+  std::vector<std::vector<Buffer>> buckets;  // By file name.
 };
 
 struct LargeProgram {
@@ -31,22 +32,22 @@ struct LargeProgram {
   std::vector<Buffer> buffers;
 };
 
-// Something to be made when it is needed: all at once would be half a million buffers.
-template <typename Product>
-struct Generator {
-  const char* name;
-  Product (*generate)();
+// Programs as text, to be unpacked when they are needed: all at once would be half a million
+// buffers. Lifetimes that the programs share are there once:
+//
+//   shape BEGIN LIFE CLASS ...   three numbers per buffer: steps since the buffer before began,
+//                                steps until it ends, and which of the sizes it has
+//   sizes BYTES ...              a program of the shape above it: the bytes of each class
+struct PackedPrograms {
+  std::string name;
+  std::string_view text;
+
+  // Requires: well-formed text (checked). Cost: allocates, in proportion to the buffers.
+  std::vector<std::vector<Buffer>> Unpack() const;
 };
 
-std::span<const Generator<std::vector<std::vector<Buffer>>>> BuiltInFamilies();
-std::span<const Generator<std::vector<Buffer>>> BuiltInPrograms();
-
-// How long the buffers of a random program live: about 40 steps; one in ten much longer; up to half
-// of the program.
-enum class Lives : uint8_t { kShort, kMixed, kLong };
-
-// Draws `count` buffers whose begins are spread over 4 x count steps.
-std::vector<Buffer> RandomProgram(int64_t count, Lives lives, uint32_t seed);
+std::span<const PackedPrograms> BuiltInFamilies();  // By name; unpacked, a program per bucket.
+std::span<const PackedPrograms> BuiltInPrograms();  // Unpacked, one program each.
 
 struct ProgramFolder {
   std::vector<ProgramFamily> families;  // By name.

@@ -1,4 +1,4 @@
-// Where a section tries what a capture forbids: a stream to capture, a second stream, an event, and
+// Where a survey tries what a capture forbids: a stream to capture, a second stream, an event, and
 // the certainty that every capture ends.
 //
 // Calls return the driver's result as it is: the probe is here to learn it.

@@ -1,4 +1,4 @@
-// Opens a driver and a file per section.
+// Opens a driver and a file per survey.
 
 #include "tools/probe/command_line.h"
 
@@ -13,14 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "fmt/format.h"
 
 #include "coppice/base/status.h"
 
-#include "tools/probe/section.h"
+#include "tools/probe/survey.h"
+#include "tools/support/command.h"
 #include "tools/support/device.h"
-#include "tools/support/options.h"
 #include "tools/support/progress.h"
 
 namespace coppice {
@@ -28,34 +27,34 @@ namespace {
 
 constexpr const char* kSummary =
     "Calibrates the emulator against a driver: what it forbids, what it costs, what it answers.\n"
-    "Each section prints a table: comments that begin with #, column names, rows; tabs between.";
+    "Each survey prints a table: comments that begin with #, column names, rows; tabs between.";
 
 constexpr const char* kExamples =
     "Without --output the tables go to standard output. With it each is a file of its own in DIR:\n"
     "graphs.tsv, memory.tsv, orders.tsv, vmm.tsv, and capture_legality.VERSION.tsv, where VERSION\n"
-    "is what the driver reports (13000 is CUDA 13.0), or `emulator`. A failure of one section "
+    "is what the driver reports (13000 is CUDA 13.0), or `emulator`. A failure of one survey "
     "does\n"
-    "not end the others; an error from which a process cannot recover does, so that a section may\n"
+    "not end the others; an error from which a process cannot recover does, so that a survey may\n"
     "be worth a process of its own. Run on a device that nobody else uses.\n"
     "\n"
     "Examples:\n"
-    "  coppice-probe                                 all sections, on CUDA where it is\n"
+    "  coppice-probe                                 all surveys, on CUDA where it is\n"
     "  coppice-probe --device=cuda --output=tables   all of them into files\n"
-    "  coppice-probe --device=host legality orders   two sections, on the emulator\n"
+    "  coppice-probe --device=host legality orders   two surveys, on the emulator\n"
     "  coppice-probe memory --copies=100             more execs for a finer average\n";
 
 struct Selection {
   DeviceChoice device = DeviceChoice::kAuto;
   std::string output;
-  std::vector<std::string> sections;
+  std::vector<std::string> surveys;
   ProbeOptions options;
 };
 
-ExitCode Report(const Section& section,
+ExitCode Report(const Survey& survey,
                 const absl::Status& status,
                 ExitCode code,
                 const Console& console) {
-  Print(console.err, "coppice-probe {}: {}\n", section.name, MessageOf(status));
+  Print(console.err, "coppice-probe {}: {}\n", survey.name, MessageOf(status));
   return code;
 }
 
@@ -74,66 +73,65 @@ absl::StatusOr<File> OpenTable(const std::string& folder, const std::string& nam
                          error ? error.message() : std::generic_category().message(errno));
 }
 
-ExitCode ProbeSection(const Section& section, const Selection& selection, const Console& console) {
+ExitCode ProbeSurvey(const Survey& survey, const Selection& selection, const Console& console) {
   const absl::StatusOr<ChosenDriver> chosen = ChosenDriver::Open(selection.device, /*seed=*/1);
-  if (!chosen.ok()) return Report(section, chosen.status(), kExitDevice, console);
+  if (!chosen.ok()) return Report(survey, chosen.status(), kExitDevice, console);
   absl::StatusOr<Subject> subject = Subject::Create(chosen->driver());
-  if (!subject.ok()) return Report(section, subject.status(), kExitDevice, console);
+  if (!subject.ok()) return Report(survey, subject.status(), kExitDevice, console);
 
   File file;
   if (!selection.output.empty()) {
     const absl::StatusOr<int> version = subject->DriverVersion();
-    if (!version.ok()) return Report(section, version.status(), kExitDevice, console);
+    if (!version.ok()) return Report(survey, version.status(), kExitDevice, console);
     absl::StatusOr<File> opened =
-        OpenTable(selection.output, FileNameOf(section, chosen->driver().kind(), *version));
-    if (!opened.ok()) return Report(section, opened.status(), kExitOutput, console);
+        OpenTable(selection.output, FileNameOf(survey, chosen->driver().kind(), *version));
+    if (!opened.ok()) return Report(survey, opened.status(), kExitOutput, console);
     file = *std::move(opened);
   }
   std::FILE* const out = file != nullptr ? file.get() : console.out;
   Table table(out);
-  Progress progress(console.err, /*enabled=*/true, section.name);
-  const absl::Status status = RunSection(
-      section,
+  Progress progress(console.err, /*enabled=*/true, survey.name);
+  const absl::Status status = RunSurvey(
+      survey,
       {.subject = *subject, .options = selection.options, .table = table, .progress = progress});
   if (std::fflush(out) != 0 || std::ferror(out) != 0)
-    return Report(section,
-                  FailedPrecondition("RunSection: the table cannot be written: {}; free space",
-                                     std::generic_category().message(errno)),
-                  kExitOutput, console);
-  return status.ok() ? kExitOk : Report(section, status, kExitDevice, console);
+    return Report(
+        survey,
+        FailedPrecondition("RunSurvey: the table cannot be written to its end: {}; free space",
+                           std::generic_category().message(errno)),
+        kExitOutput, console);
+  return status.ok() ? kExitOk : Report(survey, status, kExitDevice, console);
 }
 
 ExitCode RunParsed(int argument_count, const char* const* arguments, const Console& console) {
   Selection selection;
-  CLI::App app(kSummary, "coppice-probe");
-  app.set_version_flag("--version", "coppice-probe " COPPICE_VERSION);
+  Command command("coppice-probe", kSummary, "coppice-probe " COPPICE_VERSION);
   std::string names;
   std::vector<std::string> known;
-  for (const Section& section : Sections()) {
-    known.emplace_back(section.name);
-    names += fmt::format("  {:<10}{}\n", section.name, section.summary);
+  for (const Survey& survey : Surveys()) {
+    known.emplace_back(survey.name);
+    names += fmt::format("  {:<10}{}\n", survey.name, survey.summary);
   }
-  app.footer(fmt::format("Sections:\n{}\n{}\n{}", names, kExamples, kExitCodes));
-  app.add_option("section", selection.sections, "Sections to run, default all")
-      ->type_name("SECTION")
-      ->check(CLI::IsMember(known));
-  AddParsed(app, "--device", &ParseDeviceChoice, selection.device,
-            "auto (the default: cuda where there is a device), host or cuda");
-  app.add_option("--output", selection.output, "Folder for the tables; made if it is absent")
-      ->type_name("DIR")
-      ->check(RefuseEmpty);
-  AddCount(app, "--copies", selection.options.copies, 10'000,
-           "Graph execs per kind that the section memory makes, default 20");
-  AddCount(app, "--repetitions", selection.options.repetitions, 10'000,
-           "Measurements of a timing, of which the median is printed, default 5");
-  if (const std::optional<ExitCode> end = Parse(app, argument_count, arguments, console))
+  command.SetFooter(fmt::format("Surveys:\n{}\n{}\n{}", names, kExamples, kExitCodes));
+  command.AddChoices("survey", selection.surveys, known, "SURVEY", "Surveys to run, default all");
+  command.AddParsed("--device", &ParseDeviceChoice, selection.device,
+                    "auto (the default: cuda where there is a device), host or cuda");
+  command.AddText("--output", selection.output, "DIR",
+                  "Folder for the tables; made if it is absent");
+  command.AddCount(
+      "--copies", selection.options.copies, 10'000,
+      "Graph execs per kind and number of nodes that the survey memory makes, default\n"
+      "20; of 10 nodes or fewer 20 times as many");
+  command.AddCount("--repetitions", selection.options.repetitions, 10'000,
+                   "Measurements of a timing, of which the median is printed, default 5");
+  if (const std::optional<ExitCode> end = command.Parse(argument_count, arguments, console))
     return *end;
 
   ExitCode code = kExitOk;
-  for (const Section& section : Sections()) {
-    const std::vector<std::string>& wanted = selection.sections;
-    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), section.name) != wanted.end())
-      code = std::max(code, ProbeSection(section, selection, console));
+  for (const Survey& survey : Surveys()) {
+    const std::vector<std::string>& wanted = selection.surveys;
+    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), survey.name) != wanted.end())
+      code = std::max(code, ProbeSurvey(survey, selection, console));
   }
   return code;
 }
@@ -141,7 +139,8 @@ ExitCode RunParsed(int argument_count, const char* const* arguments, const Conso
 }  // namespace
 
 ExitCode RunProbe(int argument_count, const char* const* arguments, const Console& console) {
-  return CloseReport(RunParsed(argument_count, arguments, console), "coppice-probe", console);
+  return RunTool("coppice-probe", console,
+                 [&] { return RunParsed(argument_count, arguments, console); });
 }
 
 }  // namespace coppice

@@ -8,7 +8,7 @@
 
 namespace coppice {
 
-// Parses `arguments` and runs the sections they name, each on a driver of its own, so that the
+// Parses `arguments` and runs the surveys they name, each on a driver of its own, so that the
 // failure of one ends no other: it is reported, and the exit code tells of it.
 ExitCode RunProbe(int argument_count, const char* const* arguments, const Console& console);
 

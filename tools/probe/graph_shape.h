@@ -1,4 +1,4 @@
-// Graphs of many equal nodes, as the sections time and weigh them.
+// Graphs of many equal nodes, as the surveys time and weigh them.
 //
 // Threads: one at a time.
 

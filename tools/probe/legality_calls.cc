@@ -7,8 +7,7 @@
 
 #include "fmt/format.h"
 
-#include "coppice/runtime/driver_ledger.h"
-
+#include "tools/ledger/driver_ledger.h"
 #include "tools/probe/probe_kernels.h"
 
 namespace coppice {
@@ -423,7 +422,7 @@ const std::vector<LegalityCall>& LegalityCalls() {
 }
 
 std::vector<UntriedCall> UntriedCalls() {
-  constexpr const char* kEnds = "it ends what the row asks about; see the section orders";
+  constexpr const char* kEnds = "it ends what the row asks about; see the survey orders";
   constexpr const char* kMayCrash = "a driver may crash on a graph that its capture writes to";
   return {
       {SymbolOf(&DriverTable::Init), "a process calls it before anything else"},

@@ -1,4 +1,4 @@
-// What the probe measures: a device behind a driver, and the little that every section needs on it.
+// What the probe measures: a device behind a driver, and the little that every survey needs on it.
 //
 // Threads: the thread that made it; others first call context().MakeCurrent().
 

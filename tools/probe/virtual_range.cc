@@ -57,7 +57,7 @@ CuResult VirtualRange::Unmap(size_t offset, size_t bytes) {
   const DeviceAddress first = address_ + offset;
   const CuResult result = cu().MemUnmap(first, bytes);
   if (result != CuResult::kSuccess) return result;
-  // The latest first: a section that unmaps in reverse order times no search.
+  // The latest first: a survey that unmaps in reverse order times no search.
   for (auto mapping = mappings_.end(); mapping != mappings_.begin();) {
     --mapping;
     const bool exact = mapping->address == first && mapping->bytes == bytes;

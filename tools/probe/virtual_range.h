@@ -1,4 +1,4 @@
-// A range of reserved addresses, and the physical memory that a section creates for it and maps
+// A range of reserved addresses, and the physical memory that a survey creates for it and maps
 // into it. It remembers what each call left behind and gives all of it back.
 //
 // The calls return the driver's result as it is: the probe is here to learn it.

@@ -1,4 +1,4 @@
-// The section `graphs`: what it costs the host to build, launch, change and destroy graphs of
+// The survey `graphs`: what it costs the host to build, launch, change and destroy graphs of
 // kernel nodes.
 
 #include <array>
@@ -13,7 +13,7 @@
 #include "coppice/runtime/graph.h"
 
 #include "tools/probe/graph_shape.h"
-#include "tools/probe/section.h"
+#include "tools/probe/survey.h"
 #include "tools/support/statistics.h"
 #include "tools/support/stopwatch.h"
 
@@ -161,7 +161,7 @@ absl::StatusOr<std::array<double, 2>> TimePlainLaunch(const Subject& subject) {
 
 }  // namespace
 
-absl::Status FillGraphs(const SectionRun& run) {
+absl::Status FillGraphs(const SurveyRun& run) {
   run.table.Comment(fmt::format("medians of {} repetitions, on the host", run.options.repetitions));
   run.table.Comment(fmt::format(
       "repeat_launch: median of {} launches, each alone; wall_per_node: {} launches at once, up to",

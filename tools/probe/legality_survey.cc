@@ -1,4 +1,4 @@
-// The section `legality`: every call, in every capture mode, on the capturing thread and on
+// The survey `legality`: every call, in every capture mode, on the capturing thread and on
 // another.
 
 #include <memory>
@@ -12,7 +12,7 @@
 #include "tools/probe/first_failure.h"
 #include "tools/probe/legality_calls.h"
 #include "tools/probe/legality_scene.h"
-#include "tools/probe/section.h"
+#include "tools/probe/survey.h"
 
 namespace coppice {
 namespace {
@@ -51,7 +51,7 @@ absl::StatusOr<Verdict> Try(const Subject& subject,
 
 }  // namespace
 
-absl::Status FillLegality(const SectionRun& run) {
+absl::Status FillLegality(const SurveyRun& run) {
   run.table.Comment("each row: one call while a non-blocking stream captures, with fresh objects;");
   run.table.Comment(
       "a note in parentheses names what of the capture the call touches, without one");

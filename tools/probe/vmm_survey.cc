@@ -1,8 +1,10 @@
-// The section `vmm`: granularity, costs by size, what one call for many mappings saves, misuses,
-// and whether an unmap waits for running work.
+// The survey `vmm`: granularity, costs by size, what one call for many mappings saves, misuses,
+// and how often setting access and unmapping wait for running work.
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,7 @@
 
 #include "tools/probe/first_failure.h"
 #include "tools/probe/probe_kernels.h"
-#include "tools/probe/section.h"
+#include "tools/probe/survey.h"
 #include "tools/probe/virtual_range.h"
 #include "tools/probe/vmm_misuse.h"
 #include "tools/support/stopwatch.h"
@@ -49,7 +51,7 @@ absl::StatusOr<std::array<double, 5>> TimeMapping(const Subject& subject, size_t
   return laps;
 }
 
-absl::Status FillCosts(const SectionRun& run) {
+absl::Status FillCosts(const SurveyRun& run) {
   for (size_t i = 0; i < std::size(kSizesMib); ++i) {
     run.progress.Update(static_cast<int64_t>(i), std::size(kSizesMib));
     const int64_t bytes = kSizesMib[i] * kMiB;
@@ -89,7 +91,7 @@ absl::StatusOr<std::array<double, 3>> TimeSmall(const Subject& subject,
   return laps;
 }
 
-absl::Status FillSmall(const SectionRun& run, size_t granule) {
+absl::Status FillSmall(const SurveyRun& run, size_t granule) {
   COPPICE_ASSIGN_OR_RETURN(const int64_t free_bytes, run.subject.FreeBytes());
   const int64_t count = std::min(kSmallMappings, free_bytes / static_cast<int64_t>(granule) / 2);
   if (count < 1) {
@@ -114,7 +116,7 @@ absl::Status FillSmall(const SectionRun& run, size_t granule) {
   return absl::OkStatus();
 }
 
-absl::Status FillMisuses(const SectionRun& run, size_t granule) {
+absl::Status FillMisuses(const SurveyRun& run, size_t granule) {
   FirstFailure failure;
   for (const VmmMisuse& misuse : VmmMisuses()) {
     COPPICE_ASSIGN_OR_RETURN(VirtualRange range,
@@ -153,30 +155,68 @@ absl::StatusOr<SpinLength> CalibrateSpin(const Subject& subject) {
   }
 }
 
-// Unmaps memory that a running kernel does not use.
-absl::Status FillUnmapWhileBusy(const SectionRun& run, size_t granule) {
-  const Subject& subject = run.subject;
+// A call that may wait for work, on memory that a running kernel does not use.
+struct CallBeside {
+  const char* name;
+  CuResult (*call)(VirtualRange& range, size_t granule);
+};
+
+constexpr CallBeside kCallsBeside[] = {
+    {"set access", [](VirtualRange& range, size_t granule) { return range.SetAccess(0, granule); }},
+    {"unmap", [](VirtualRange& range, size_t granule) { return range.Unmap(0, granule); }}};
+
+// What became of its repetitions.
+struct TimesBeside {
+  std::vector<double> us;
+  int64_t waits = 0;
+  CuResult result = CuResult::kSuccess;   // The last.
+  CuResult queried = CuResult::kSuccess;  // Of the kernel's stream, directly after it.
+};
+
+// Makes each of them once, in this order, beside a kernel of its own.
+absl::Status TimeBeside(const Subject& subject,
+                        const SpinLength& spin,
+                        size_t granule,
+                        std::span<TimesBeside> all) {
   COPPICE_ASSIGN_OR_RETURN(VirtualRange range, VirtualRange::Reserve(subject, granule));
-  COPPICE_RETURN_IF_ERROR(range.Fill(0, granule));
-  COPPICE_ASSIGN_OR_RETURN(const SpinLength spin, CalibrateSpin(subject));
-  COPPICE_RETURN_IF_ERROR(Spin(subject, spin.iterations));
-  Stopwatch watch;
-  const CuResult unmapped = range.Unmap(0, granule);
-  const double unmap_us = watch.Lap();
-  const CuResult queried = subject.cu().StreamQuery(subject.stream());
-  COPPICE_RETURN_IF_ERROR(subject.Synchronize());
-  run.table.Row("unmap while a kernel runs", "kernel alone", spin.microseconds, "us");
-  run.table.Row("unmap while a kernel runs", "unmap", unmap_us, "us");
-  run.table.Row("unmap while a kernel runs", "unmap", static_cast<int>(unmapped), "CUresult");
-  run.table.Row("unmap while a kernel runs", "stream query after it", static_cast<int>(queried),
-                "CUresult");
-  run.table.Row("unmap while a kernel runs", "waited",
-                unmap_us > spin.microseconds / 2 ? "yes" : "no", "yes or no");
+  CuMemoryHandle handle = 0;
+  COPPICE_RETURN_IF_ERROR(subject.Check(range.Create(granule, &handle), "cuMemCreate"));
+  COPPICE_RETURN_IF_ERROR(subject.Check(range.Map(0, granule, 0, handle), "cuMemMap"));
+  for (size_t i = 0; i < all.size(); ++i) {
+    TimesBeside& times = all[i];
+    COPPICE_RETURN_IF_ERROR(Spin(subject, spin.iterations));
+    Stopwatch watch;
+    times.result = kCallsBeside[i].call(range, granule);
+    times.us.push_back(watch.Lap());
+    times.queried = subject.cu().StreamQuery(subject.stream());
+    times.waits += times.us.back() > spin.microseconds / 2 ? 1 : 0;
+    COPPICE_RETURN_IF_ERROR(subject.Synchronize());
+  }
   return absl::OkStatus();
 }
 
-// The last line of the section: where the copy is accepted and faults, the device is lost.
-absl::Status FillCopyToReserved(const SectionRun& run, size_t granule) {
+absl::Status FillBeside(const SurveyRun& run, size_t granule) {
+  COPPICE_ASSIGN_OR_RETURN(const SpinLength spin, CalibrateSpin(run.subject));
+  std::array<TimesBeside, std::size(kCallsBeside)> all;
+  for (int64_t i = 0; i < run.options.repetitions; ++i)
+    COPPICE_RETURN_IF_ERROR(TimeBeside(run.subject, spin, granule, all));
+  for (size_t i = 0; i < all.size(); ++i) {
+    const TimesBeside& times = all[i];
+    const char* const name = kCallsBeside[i].name;
+    const std::string what = fmt::format("{} while a kernel runs", name);
+    run.table.Row(what, "kernel alone", spin.microseconds, "us");
+    run.table.Row(what, name, Median(times.us), "us");
+    run.table.Row(what, name, static_cast<int>(times.result), "CUresult");
+    run.table.Row(what, "stream query after it", static_cast<int>(times.queried), "CUresult");
+    run.table.Row(what, "waits", times.waits, fmt::format("of {}", times.us.size()));
+    run.table.Row(what, "waited", 2 * times.waits > std::ssize(times.us) ? "yes" : "no",
+                  "yes or no");
+  }
+  return absl::OkStatus();
+}
+
+// The last line of the survey: where the copy is accepted and faults, the device is lost.
+absl::Status FillCopyToReserved(const SurveyRun& run, size_t granule) {
   const Subject& subject = run.subject;
   COPPICE_ASSIGN_OR_RETURN(const VirtualRange range, VirtualRange::Reserve(subject, granule));
   const int64_t word = 0;
@@ -190,7 +230,7 @@ absl::Status FillCopyToReserved(const SectionRun& run, size_t granule) {
 
 }  // namespace
 
-absl::Status FillVmm(const SectionRun& run) {
+absl::Status FillVmm(const SurveyRun& run) {
   run.table.Comment(fmt::format("times are medians of {}, on the host", run.options.repetitions));
   run.table.Comment("CUresult 0 is success; a misuse that returns it is allowed");
   run.table.Columns({"what", "of", "value", "unit"});
@@ -204,7 +244,7 @@ absl::Status FillVmm(const SectionRun& run) {
   failure.Note(FillCosts(run));
   failure.Note(FillSmall(run, granule));
   failure.Note(FillMisuses(run, granule));
-  failure.Note(FillUnmapWhileBusy(run, granule));
+  failure.Note(FillBeside(run, granule));
   failure.Note(FillCopyToReserved(run, granule));
   return failure.status();
 }

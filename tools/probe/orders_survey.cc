@@ -1,4 +1,4 @@
-// The section `orders`: captures that end in odd ways, step by step.
+// The survey `orders`: captures that end in odd ways, step by step.
 
 #include <thread>
 
@@ -8,7 +8,7 @@
 
 #include "tools/probe/capture_stage.h"
 #include "tools/probe/first_failure.h"
-#include "tools/probe/section.h"
+#include "tools/probe/survey.h"
 
 namespace coppice {
 namespace {
@@ -180,7 +180,7 @@ constexpr Case kCases[] = {
 
 }  // namespace
 
-absl::Status FillOrders(const SectionRun& run) {
+absl::Status FillOrders(const SurveyRun& run) {
   run.table.Comment("every step runs once, after a capture of one kernel was begun on the origin;");
   run.table.Comment("result: a CUresult, 0 is success; status: of the origin's capture afterwards");
   run.table.Columns({"case", "step", "result", "status"});
