@@ -2,13 +2,17 @@
 """Asks a machine with a GPU everything that an emulator cannot answer, in one command.
 
   gpu_check.sh OUT              runs every stage and writes its findings into the folder OUT
-  gpu_check.sh OUT --dry-run    the same on the emulator, which needs no GPU
+  gpu_check.sh --dry-run OUT    the same on the emulator, which needs no GPU
   gpu_check.sh --prebuild DIR   builds the programs for a machine that has no package manager
 
 Stages: device, probe, conformance, gpu_tests, run, bench, memcheck. Each step of a stage is a
-process with a time limit of its own, and none stops the next. OUT gets at most eight files:
-summary.json, logs.tar.gz and the probe's tables. The programs are those of --build-dir, else those
-of prebuilt/, else the preset gpu builds them first.
+process with a time limit of its own, and none stops the next; of one that is ended, what it had
+printed is judged. OUT gets at most nine entries: summary.json, the probe's tables, and the folder
+stages/ with a log per stage. All of it is written anew after each stage, so that a check that is
+killed leaves what was finished.
+
+The programs are those of --build-dir, else those of prebuilt/, else the preset gpu builds them
+first (of a dry run: release). Building takes as long as it takes: --limit begins after it.
 
 A signal (TERM, INT, HUP) ends the running step; what is finished is written as ever.
 
@@ -25,29 +29,32 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from typing import Callable, List, Optional, Tuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tools" / "support"))
+from processes import Budget, run_process  # noqa: E402
+
 PROGRAMS = ("coppice", "coppice-probe", "conformance_suite")
 FOLDERS = ("", "tools", "tests")  # Where a build folder keeps programs; a prebuilt one is flat.
 MANIFEST = "manifest.json"
+TARGET = "gpu_check_binaries"  # Builds all of them.
+SUMMARY, DETAILS = "summary.json", "stages"  # In OUT; the second is a folder.
 PREBUILT_BYTES_MAX = 48 << 20
 LIMIT_S = 520
-GRACE_S = 5  # From the request to end until the order; a shorter limit has a quarter of it.
-POLL_S = 0.05
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 TABLE = re.compile(r"(vmm|graphs|memory|orders|capture_legality\.[\w.-]+)\.tsv")
-SECTIONS = {"vmm": "vmm", "graphs": "graphs", "memory": "memory",
+STAGES = ("build", "device", "probe", "conformance", "gpu_tests", "run", "bench", "memcheck")
+SURVEYS = {"vmm": "vmm", "graphs": "graphs", "memory": "memory",
             "legality": "capture_legality", "orders": "orders"}
 # After these a process can do no further work on its device, and memcheck would report them.
-FAULT_CASES = "--gtest_filter=-*Fault*:*ReleaseWithoutRetain*:*LastReleaseEnds*"
+FAULT_CASES = ("--gtest_filter=-*Fault*:*ReleaseWithoutRetain*:*LastReleaseEnds*:"
+               "*ContextThatTheProcessKeeps*:*MayNotCallTheDriver*")
+NOTES_MAX = 6  # Of a stage with more steps, they are counted.
 
 OK, FAILED, SKIPPED = "ok", "failed", "skipped"
 Verdict = Tuple[str, str]  # Status and a note of one line.
@@ -55,7 +62,8 @@ Verdict = Tuple[str, str]  # Status and a note of one line.
 
 @dataclasses.dataclass
 class Step:
-    """One process. `judge` sees its exit code and its output; None: exit code 0 is success."""
+    """One process. `judge` sees its exit code, or None if it was ended, and its output. Without a
+    judge, exit code 0 is success."""
 
     name: str
     command: List[str]
@@ -71,6 +79,7 @@ class Stage:
     steps: List[Step]
     skipped: str = ""
     failed: str = ""
+    limit_s: float = math.inf  # For all steps together.
 
 
 def last_line(text):
@@ -88,7 +97,19 @@ def json_of(text, **options):
 
 
 def judge_exit(code, text):
+    if code is None:
+        return FAILED, last_line(text) if text.strip() else ""
     return (OK, last_line(text)) if code == 0 else (FAILED, f"exit code {code}: {last_line(text)}")
+
+
+def unfinished_tests(text):
+    """What became of the tests of a program that did not come to its summary; empty if none ran."""
+    outcomes = {outcome: set(re.findall(rf"^\[ +{outcome} +\] ([^\s,]+)", text, re.MULTILINE))
+                for outcome in ("RUN", "OK", "FAILED", "SKIPPED")}
+    running = outcomes.pop("RUN") - set().union(*outcomes.values())
+    passed, failed, skipped = map(len, outcomes.values())
+    note = f"{passed} passed, {failed} failed, {skipped} skipped"
+    return f"{note}, in {', '.join(running)}" if running else note if any(outcomes.values()) else ""
 
 
 def judge_gtest(code, text):
@@ -98,9 +119,19 @@ def judge_gtest(code, text):
 
     passed, failed, skipped = count("PASSED"), count("FAILED"), count("SKIPPED")
     note = f"{passed} passed, {failed} failed, {skipped} skipped"
+    if code is None:
+        return FAILED, unfinished_tests(text)
     if code != 0:
-        return FAILED, note if failed else f"exit code {code}: {last_line(text)}"
+        note = note if failed else unfinished_tests(text) or last_line(text)
+        return FAILED, note if failed else f"exit code {code}: {note}"
     return (OK, note) if passed else (FAILED, f"no test ran: {note}")
+
+
+def judge_suite(code, text):
+    """One suite of many: all of its cases may be none for this driver."""
+    status, note = judge_gtest(code, text)
+    skipped = code == 0 and re.search(r"^no test ran: 0 passed, 0 failed, [1-9]", note)
+    return (SKIPPED, note) if skipped else (status, note)
 
 
 def judge_report(*keys):
@@ -109,7 +140,8 @@ def judge_report(*keys):
     def judge(code, text):
         report = json_of(text)
         if report is None:
-            return FAILED, f"exit code {code}: {last_line(text)}"
+            return judge_exit(code, text) if code is None else (
+                FAILED, f"exit code {code}: {last_line(text)}")
         return judge_exit(code, ", ".join(f"{key} {report[key]}" for key in keys))
 
     return judge
@@ -125,9 +157,11 @@ def judge_table(folder, prefix):
     """Success also writes a table."""
 
     def judge(code, text):
-        if code != 0:
+        if code:
             return judge_exit(code, text)
         rows = [len(path.read_text().splitlines()) for path in folder.glob(f"{prefix}*.tsv")]
+        if code is None:
+            return FAILED, f"{sum(rows)} lines so far" if rows else ""
         return (OK, f"{sum(rows)} lines") if rows else (FAILED, f"it wrote no {prefix}*.tsv")
 
     return judge
@@ -136,103 +170,39 @@ def judge_table(folder, prefix):
 def judge_memcheck(code, text):
     if "Device not supported" in text:
         return SKIPPED, "compute-sanitizer does not support this device"
+    if code is None:
+        return FAILED, unfinished_tests(text)
     summaries = re.findall(r"ERROR SUMMARY: .*", text)
     note = summaries[-1] if summaries else last_line(text)
     return (OK, note) if code == 0 and summaries else (FAILED, f"exit code {code}: {note}")
 
 
-class Budget:
-    """The time that is left. Inside `with`, a signal ends it and raises nothing."""
-
-    def __init__(self, limit_s):
-        self.deadline = time.monotonic() + limit_s
-        self.interrupted = ""  # Why it ended early, else empty.
-
-    def __enter__(self):
-        # What is ignored stays so: nohup asks for it.
-        self.before = {number: signal.signal(number, self.interrupt) for number in SIGNALS
-                       if signal.getsignal(number) != signal.SIG_IGN}
-        return self
-
-    def __exit__(self, *_):
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
-
-    def interrupt(self, number, _):
-        self.interrupted = f"interrupted by {signal.Signals(number).name}"
-
-    def left_s(self):
-        return 0 if self.interrupted else self.deadline - time.monotonic()
-
-
-def members(session):
-    """The living processes of a session; ninja gives each of its own a process group."""
-    found = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # It has ended since.
-            state, _, _, its_session = path.read_bytes().rsplit(b")", 1)[1].split()[:4]
-            if int(its_session) == session and state != b"Z":
-                found.append(int(path.parent.name))
-    return found
-
-
-def finish(process, grace_s):
-    """Ends the process, the leader of a session, and what it started there."""
-    for what, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, GRACE_S)):
-        deadline = time.monotonic() + wait_s
-        for pid in members(process.pid):
-            with contextlib.suppress(ProcessLookupError, PermissionError):  # Ended, or setuid.
-                os.kill(pid, what)
-        while members(process.pid) and time.monotonic() < deadline:
-            time.sleep(POLL_S)
-    with contextlib.suppress(subprocess.TimeoutExpired):  # What hangs inside a driver stays.
-        process.wait(GRACE_S)
-
-
-def run_process(command, limit_s, budget, **options):
-    """Runs a process and ends what it leaves; returns its exit code, or None and why it was ended.
-
-    The limit includes the time that it is given to end.
-    """
-    grace_s = min(GRACE_S, limit_s / 4)
-    deadline = time.monotonic() + limit_s - grace_s
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **options)
-    try:
-        while process.poll() is None and time.monotonic() < deadline and not budget.interrupted:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(POLL_S)
-        code = process.poll()
-    finally:
-        finish(process, grace_s)
-    ended = budget.interrupted or f"ended after its limit of {limit_s:.0f} s"
-    return (code, "") if code is not None else (None, ended)
-
-
-def run_step(step, log, budget):
+def run_step(step, log, budget, stage_left_s=math.inf):
     """Runs the step into the file `log` and returns what summary.json says of it."""
     outcome = {"name": step.name, "status": FAILED, "seconds": 0.0, "exit_code": None, "note": ""}
-    limit_s = min(step.limit_s, budget.left_s())
+    limit_s = min(step.limit_s, stage_left_s, budget.left_s())
     if limit_s <= 0:
+        spent = "--limit" if budget.left_s() <= 0 else "the stage"
         return {**outcome,
-                "note": f"not run: {budget.interrupted or 'the time of --limit is spent'}"}
+                "note": f"not run: {budget.interrupted or f'the time of {spent} is spent'}"}
     start = time.monotonic()
     try:
         with open(log, "wb") as output:
             output.write(f"$ {' '.join(step.command)}\n".encode())
             output.flush()
             begin = output.tell()
-            outcome["exit_code"], outcome["note"] = run_process(
-                step.command, limit_s, budget, stdout=output, stderr=subprocess.STDOUT)
+            code, ended = run_process(step.command, limit_s, budget, stdout=output,
+                                      stderr=subprocess.STDOUT)
     except OSError as error:
         return {**outcome, "note": f"cannot be started: {error.strerror}"}
-    outcome["seconds"] = round(time.monotonic() - start, 1)
-    if outcome["exit_code"] is None:
-        return outcome
+    outcome.update({"seconds": round(time.monotonic() - start, 1), "exit_code": code})
     text = log.read_bytes()[begin:].decode(errors="replace")
     try:
-        outcome["status"], outcome["note"] = (step.judge or judge_exit)(outcome["exit_code"], text)
+        status, note = (step.judge or judge_exit)(code, text)
     except (LookupError, TypeError, ValueError, OSError) as error:
-        outcome["note"] = f"its output is not understood: {error!r}"
+        status, note = FAILED, f"its output is not understood: {error!r}"
+    outcome.update({"status": FAILED if ended else status,
+                    "note": "; ".join(filter(None, (ended, note)))})
     report = json_of(text) if text.lstrip().startswith("{") else None
     return {**outcome, "report": report} if report else outcome
 
@@ -245,8 +215,10 @@ def run_stage(stage, logs, budget):
         return {**result, "status": FAILED, "note": stage.failed}
     if not stage.steps:
         return result
+    deadline = time.monotonic() + stage.limit_s
     for step in stage.steps:
-        result["steps"].append(run_step(step, logs / f"{stage.name}.{step.name}.log", budget))
+        result["steps"].append(run_step(step, logs / f"{stage.name}.{step.name}.log", budget,
+                                        deadline - time.monotonic()))
     steps = result["steps"]
     # The step that speaks for the stage: the first that failed, else the first that ran.
     telling = [step for status in (FAILED, OK, SKIPPED) for step in steps
@@ -254,6 +226,10 @@ def run_stage(stage, logs, budget):
     result.update({key: telling[key] for key in ("status", "exit_code")})
     result["seconds"] = round(sum(step["seconds"] for step in steps), 1)
     shown = [telling] if telling["status"] == FAILED else steps
+    if len(shown) > NOTES_MAX:
+        counts = [f"{count} {status}" for status in (OK, SKIPPED)
+                  if (count := sum(step["status"] == status for step in steps))]
+        return {**result, "note": ", ".join(counts)}
     result["note"] = "; ".join(
         step["note"] if len(steps) == 1 else f"{step['name']}: {step['note']}" for step in shown)
     return result
@@ -327,11 +303,16 @@ def find_cuda_tool(name):
     return shutil.which(name, path=path)
 
 
+def missing(binaries, program):
+    return (f"{program} is not in {binaries.folder.name}/; build the target {program}, or "
+            f"{TARGET} for all")
+
+
 def stage_of(binaries, name, program, steps):
     """A stage of `program`, given as its steps' names, arguments, limits and judges."""
     path = binaries.find(program)
     if path is None:
-        return Stage(name, [], failed=f"{program} is not in {binaries.folder.name}/")
+        return Stage(name, [], failed=missing(binaries, program))
     return Stage(name, [Step(step, [path, *arguments], limit_s, judge)
                         for step, arguments, limit_s, judge in steps])
 
@@ -346,6 +327,26 @@ def gpu_tests_stage(binaries, driver, budget):
     return Stage("gpu_tests",
                  [Step(name.replace("/", "_"), [*command, instances], 60, judge_gtest)
                   for name, command in tests], skipped="no test is labelled gpu")
+
+
+def conformance_stage(binaries, driver, limit_s, budget):
+    """A process for each suite, so that one which loses its device costs no other."""
+    path = binaries.find("conformance_suite")
+    if path is None:
+        return Stage("conformance", [], failed=missing(binaries, "conformance_suite"))
+    command = [path, f"--driver={driver}"]
+    with tempfile.TemporaryFile() as listed:
+        code, ended = run_process([*command, "--gtest_list_tests"], 20, budget, stdout=listed,
+                                  stderr=subprocess.STDOUT)
+        listed.seek(0)
+        text = listed.read().decode(errors="replace")
+    suites = re.findall(r"^(\S+)\.(?:\s|$)", text, re.MULTILINE)
+    if code != 0 or not suites:
+        return Stage("conformance", [], failed="its suites cannot be listed: "
+                     f"{ended or f'exit code {code}: {last_line(text)}'}")
+    return Stage("conformance", [
+        Step(suite.rpartition("/")[2], [*command, f"--gtest_filter={suite}.*"], 60, judge_suite)
+        for suite in suites], limit_s=limit_s)
 
 
 def device_stage(binaries, dry_run, on_device):
@@ -381,13 +382,12 @@ def plan(binaries, tables, dry_run, budget):
     """The stages, in order. The probe writes its tables into the folder `tables`."""
     device, driver = ("host", "emulator") if dry_run else ("cuda", "cuda")
     on_device = ["--device", device]
-    probe = [(section, [f"--device={device}", f"--output={tables}", section], 120,
-              judge_table(tables, prefix)) for section, prefix in SECTIONS.items()]
+    probe = [(survey, [f"--device={device}", f"--output={tables}", survey], 120,
+              judge_table(tables, prefix)) for survey, prefix in SURVEYS.items()]
     return [
         device_stage(binaries, dry_run, on_device),
         stage_of(binaries, "probe", "coppice-probe", probe),
-        stage_of(binaries, "conformance", "conformance_suite", [
-            ("suite", [f"--driver={driver}"], 180 if dry_run else 90, judge_gtest)]),
+        conformance_stage(binaries, driver, 180 if dry_run else 120, budget),
         gpu_tests_stage(binaries, driver, budget),
         stage_of(binaries, "run", "coppice", [
             ("verified", ["run", *on_device, "--requests", "100", "--verify=all", "--json",
@@ -403,9 +403,9 @@ def plan(binaries, tables, dry_run, budget):
 def build_stage(preset):
     jobs = str(os.cpu_count() or 2)
     return Stage("build", [
-        Step("configure", ["cmake", "-S", str(ROOT), "--preset", preset], 60),
+        Step("configure", ["cmake", "-S", str(ROOT), "--preset", preset], math.inf),
         Step("build", ["cmake", "--build", str(ROOT / "build" / preset), "--parallel", jobs,
-                       "--target", "gpu_check_binaries"], 240)])
+                       "--target", TARGET], math.inf)])
 
 
 def print_table(results):
@@ -417,67 +417,112 @@ def print_table(results):
 
 
 def is_result(name):
-    return name in ("summary.json", "logs.tar.gz") or bool(TABLE.fullmatch(name))
+    """Whether a check writes this file, named relative to OUT."""
+    folder, _, file = name.rpartition("/")
+    if folder:
+        return folder == DETAILS and file in [f"{stage}.log" for stage in STAGES]
+    return file == SUMMARY or bool(TABLE.fullmatch(file))
 
 
-def write_output(out, work, results, facts):
-    """Replaces what an earlier check left in OUT, and nothing else, once all is written."""
-    with tarfile.open(work / "tables" / "logs.tar.gz", "w:gz") as archive:
-        archive.add(work / "logs", arcname="logs")
-    summary = {**facts, "failed": sum(result["status"] == FAILED for result in results),
-               "stages": results}
-    (work / "tables" / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+def files_in(folder, is_result=is_result):
+    """The results in a folder, named relative to it."""
+    paths = [path for where in (folder, folder / DETAILS) if where.is_dir()
+             for path in where.iterdir()]
+    return [name for path in paths if is_result(name := path.relative_to(folder).as_posix())]
+
+
+def gather(target, logs):
+    """Writes the log of a stage: those of its processes, in the order in which they ran."""
+    target.parent.mkdir(exist_ok=True)
+    target.write_bytes(b"\n".join(log.read_bytes() for log in logs if log.is_file()))
+
+
+def publish(source, out, is_result=is_result):
+    """Replaces the results in OUT by those in the folder `source`, and nothing else, once all of
+    them are copied."""
+    names = files_in(source, is_result)
     with tempfile.TemporaryDirectory(dir=out, prefix=".") as scratch:
-        for path in (work / "tables").iterdir():
-            if is_result(path.name):
-                shutil.copy(path, scratch)
-        for path in out.iterdir():
-            if is_result(path.name):
-                path.unlink()
-        for path in pathlib.Path(scratch).iterdir():
-            path.replace(out / path.name)
+        for number, name in enumerate(names):
+            shutil.copy(source / name, f"{scratch}/{number}")
+        (out / DETAILS).mkdir(exist_ok=True)
+        for number, name in enumerate(names):
+            pathlib.Path(f"{scratch}/{number}").replace(out / name)
+    for name in set(files_in(out, is_result)) - set(names):
+        (out / name).unlink()
+
+
+def find_programs(build_dir, dry_run):
+    """The folder of programs, and the preset that builds them; None if nothing is to be built."""
+    prebuilt = ROOT / "prebuilt"
+    if build_dir or (prebuilt / MANIFEST).is_file():
+        return build_dir or prebuilt, None
+    preset = "release" if dry_run else "gpu"
+    return ROOT / "build" / preset, preset
+
+
+class Check:
+    """A check on its way: what is finished, here and in OUT."""
+
+    def __init__(self, out, work, dry_run, budget):
+        self.out, self.work, self.dry_run, self.budget = out, work, dry_run, budget
+        self.built_from = None
+        self.results = []
+        self.problem = ""  # Why OUT is not up to date.
+        for name in ("logs", "results"):
+            (work / name).mkdir()
+
+    def perform(self, stage):
+        if self.budget.left_s() > 0:
+            with contextlib.suppress(OSError):  # Whoever listened is gone; OUT is not.
+                print(f"gpu_check: {stage.name} ...", flush=True)
+        logs = self.work / "logs"
+        self.results.append(run_stage(stage, logs, self.budget))
+        gather(self.work / "results" / DETAILS / f"{stage.name}.log",
+               [logs / f"{stage.name}.{step.name}.log" for step in stage.steps])
+        self.write(finished=False)
+
+    def write(self, finished):
+        info = next((step.get("report") for result in self.results if result["name"] == "device"
+                     for step in result["steps"]), None) or {}
+        summary = {"mode": "dry-run" if self.dry_run else "cuda", "device": info.get("device"),
+                   "driver": info.get("driver"), "driver_version": info.get("driver_version"),
+                   "built_from": self.built_from, "finished": finished,
+                   "seconds": self.budget.spent_s(), "failed": self.failed(),
+                   "stages": self.results}
+        try:
+            (self.work / "results" / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n")
+            publish(self.work / "results", self.out)
+            self.problem = ""
+        except OSError as error:
+            self.problem = error.strerror or str(error)
+
+    def failed(self):
+        return sum(result["status"] == FAILED for result in self.results)
 
 
 def check(out, build_dir, dry_run, limit_s):
     """Runs all stages; returns the exit code."""
     with contextlib.ExitStack() as cleanup:
-        budget = cleanup.enter_context(Budget(limit_s))
+        budget = cleanup.enter_context(Budget(math.inf))
         work = pathlib.Path(tempfile.mkdtemp(prefix="gpu_check."))
         scratch = cleanup.enter_context(contextlib.ExitStack())
         scratch.callback(shutil.rmtree, work)
-        for name in ("logs", "tables"):
-            (work / name).mkdir()
-        results = []
-
-        def perform(stage):
-            if budget.left_s() > 0:
-                with contextlib.suppress(OSError):  # Whoever listened is gone; OUT is not.
-                    print(f"gpu_check: {stage.name} ...", flush=True)
-            results.append(run_stage(stage, work / "logs", budget))
-
-        folder = build_dir or ROOT / "prebuilt"
-        if build_dir is None and not (folder / MANIFEST).is_file():
-            folder = ROOT / "build" / "gpu"
-            perform(build_stage("gpu"))
+        run = Check(out, work, dry_run, budget)
+        folder, preset = find_programs(build_dir, dry_run)
+        if preset:
+            run.perform(build_stage(preset))
+        budget.restart(limit_s)
         binaries = Binaries(folder)
-        for stage in plan(binaries, work / "tables", dry_run, budget):
-            perform(stage)
-        info = next((step.get("report") for result in results if result["name"] == "device"
-                     for step in result["steps"]), None) or {}
-        facts = {"mode": "dry-run" if dry_run else "cuda", "device": info.get("device"),
-                 "driver": info.get("driver"), "driver_version": info.get("driver_version"),
-                 "built_from": binaries.commit(),
-                 "seconds": round(limit_s - (budget.deadline - time.monotonic()), 1)}
-        written = True
-        try:
-            write_output(out, work, results, facts)
-        except OSError as error:
-            written = False
+        run.built_from = binaries.commit()
+        for stage in plan(binaries, work / "results", dry_run, budget):
+            run.perform(stage)
+        run.write(finished=not budget.interrupted)
+        if run.problem:
             scratch.pop_all()
-            print(f"gpu_check: OUT {out} cannot be written: {error.strerror or error}; the results "
-                  f"are in {work}", file=sys.stderr)
-    print_table(results)
-    return 0 if written and all(result["status"] != FAILED for result in results) else 1
+            print(f"gpu_check: OUT {out} cannot be written: {run.problem}; the results are in "
+                  f"{work}", file=sys.stderr)
+    print_table(run.results)
+    return 1 if run.problem or run.failed() else 0
 
 
 def needed_libraries(path):
@@ -546,10 +591,11 @@ def why_unfit(out, is_result=is_result):
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):
             pass
-        taken = [path.name for path in out.iterdir()
-                 if is_result(path.name) and not path.is_file()]
+        taken = [name for name in files_in(out, is_result) if not (out / name).is_file()]
     except OSError as error:
         return error.strerror
+    if (out / DETAILS).exists() and not (out / DETAILS).is_dir():
+        return f"{DETAILS} is no folder"
     return f"{taken[0]} is no file" if taken else ""
 
 
@@ -576,7 +622,7 @@ def parse(arguments):
             options.prebuild / MANIFEST).is_file():
         parser.error(f"--prebuild {options.prebuild} exists and is not one of ours; remove it")
     if options.out:
-        programs = options.build_dir or ROOT / "prebuilt"
+        programs, _ = find_programs(options.build_dir, options.dry_run)
         try:
             Binaries(programs)
         except (OSError, ValueError) as error:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs clang-tidy with the rules of .clang-tidy over the sources of the dev build, or over those
-# whose path matches the first argument, for example `tools/lint.sh graphs/session`.
+# Runs clang-tidy with the rules of .clang-tidy over every source, or over those whose path matches
+# the first argument, for example `tools/lint.sh graphs/session`. It reads g++'s flags from a build
+# folder of its own, without precompiled headers, whose form is g++'s.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -8,5 +9,5 @@ if ! command -v run-clang-tidy >/dev/null; then
   echo "lint.sh: run-clang-tidy is not installed; apt-get install clang-tidy" >&2
   exit 1
 fi
-cmake --preset dev
-run-clang-tidy -quiet -p build/dev "$PWD/(base|runtime|allocator|graphs|tools|tests)/.*${1:-}"
+cmake --preset dev -B build/lint -DCOPPICE_PRECOMPILED_HEADERS=OFF -DCOPPICE_UNITE_SOURCES=OFF
+run-clang-tidy -quiet -p build/lint "$PWD/(base|runtime|allocator|graphs|tools|tests)/.*${1:-}"

@@ -2,16 +2,14 @@
 
 #include "tools/coppice/bench_command_line.h"
 
-#include <charconv>
 #include <string>
-#include <system_error>
-#include <utility>
-#include <vector>
 
-#include "fmt/format.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/base/status.h"
 
 #include "tools/bench/bench_model.h"
-#include "tools/support/options.h"
+#include "tools/support/command.h"
 
 namespace coppice {
 namespace {
@@ -20,6 +18,17 @@ constexpr const char* kDispatchNotes =
     "Times Session::Run with default options and, interleaved, the same raw driver calls, on a\n"
     "driver that returns at once; the overhead is the difference. heap_allocs counts 1000 calls.\n"
     "instructions come from perf, or from valgrind, or are null where there is neither.\n";
+
+constexpr const char* kTightNotes =
+    "Draws programs of 150 to 450 buffers that fill a window of 1 MiB nearly or wholly, and asks\n"
+    "for a plan of that height:\n"
+    "  cut      the window cut in two, over and over, across time or address\n"
+    "  thinned  the same, without 2 to 10 % of the pieces\n"
+    "  woven    some pieces are cut in five instead that no straight cut parts\n"
+    "  mixed    buffers that live through several phases, the rest cut up phase by phase\n"
+    "  even     always the largest piece, cut near its middle, without up to 25 % of the pieces\n"
+    "Times are processor time, but for the limit. An instance that is not solved is named and is\n"
+    "no failure. The planner may be tuned on `tuning` alone; `scoring` has other seeds.\n";
 
 constexpr const char* kPoolNotes =
     "Every bucket of a family of programs is recorded into one arena that only grows: in "
@@ -85,88 +94,67 @@ constexpr const char* kDecodeNotes =
 
 constexpr int64_t kIterationsMax = 1'000'000'000;
 
-// Adds an option that takes whole numbers from 1 to `largest`, with commas between.
-void AddCounts(CLI::App& app,
-               const std::string& name,
-               std::vector<int64_t>& target,
-               int64_t largest,
-               const std::string& help) {
-  app.add_option(name, help)
-      ->expected(1)
-      ->type_name("LIST")
-      ->check([&target, largest](const std::string& text) {
-        std::vector<int64_t> counts;
-        const char* const last = text.data() + text.size();
-        for (const char* next = text.data(); next <= last; ++next) {
-          int64_t count = 0;
-          const auto [end, error] = std::from_chars(next, last, count);
-          if (error != std::errc() || (end != last && *end != ',') || count < 1 ||
-              count > largest) {
-            return fmt::format(
-                "'{}' is no list of counts; give whole numbers from 1 to {}, with commas between",
-                text, largest);
-          }
-          counts.push_back(count);
-          next = end;
-        }
-        target = std::move(counts);
-        return std::string();
-      });
+void AddDispatch(Command& command, BenchDispatchOptions& options) {
+  command.SetFooter(std::string(kDispatchNotes) + "\n" + kExitCodes);
+  command.AddCount("--iterations", options.iterations, kIterationsMax,
+                   "Calls timed per case, default 200000");
+  command.AddFlag("--json", options.json, "Print JSON");
+  command.AddHidden("--probe", options.probe);
 }
 
-void AddDispatch(CLI::App& app, BenchDispatchOptions& options) {
-  app.footer(std::string(kDispatchNotes) + "\n" + kExitCodes);
-  AddCount(app, "--iterations", options.iterations, kIterationsMax,
-           "Calls timed per case, default 200000");
-  app.add_flag("--json", options.json, "Print JSON");
-  app.add_option("--probe", options.probe)->group("");
+void AddRecord(Command& command, BenchRecordOptions& options) {
+  command.SetFooter(kExitCodes);
+  command.AddCount("--iterations", options.iterations, 1024, "Graphs to record, default 64");
+  command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
+  command.AddFlag("--json", options.json, "Print JSON");
 }
 
-void AddRecord(CLI::App& app, BenchRecordOptions& options) {
-  app.footer(kExitCodes);
-  AddCount(app, "--iterations", options.iterations, 1024, "Graphs to record, default 64");
-  AddParsed(app, "--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
-  app.add_flag("--json", options.json, "Print JSON");
+void AddPlan(Command& command, BenchPlanOptions& options) {
+  command.SetFooter(std::string(kTightNotes) + "\n" + kExitCodes);
+  command.AddCount("--instances", options.instances, 1'000'000, "Of each kind, default 60");
+  command.AddParsed("--seeds", &ParsePlanSeeds, options.seeds, "scoring, the default, or tuning");
+  command.AddSeconds("--time-limit", options.time_limit_ns,
+                     "Seconds that an instance may take, default 10");
+  command.AddFlag("--json", options.json, "Print JSON");
 }
 
-void AddPool(CLI::App& app, BenchPoolOptions& options) {
-  app.footer(std::string(kPoolNotes) + "\n" + kExitCodes);
-  app.add_option("--families", options.families, "Read families, in place of the built-in")
-      ->type_name("DIR")
-      ->check(RefuseEmpty);
-  app.add_flag("--json", options.json, "Print JSON");
+void AddPool(Command& command, BenchPoolOptions& options) {
+  command.SetFooter(std::string(kPoolNotes) + "\n" + kExitCodes);
+  command.AddText("--families", options.families, "DIR", "Read families, in place of the built-in");
+  command.AddFlag("--json", options.json, "Print JSON");
 }
 
 // What every bench of the model takes.
-void AddModel(CLI::App& app, ModelSize& model, DeviceChoice& device, bool& json) {
-  AddParsed(
-      app, "--model", &ParseModelSize, model,
+void AddModel(Command& command, ModelSize& model, DeviceChoice& device, bool& json) {
+  command.AddParsed(
+      "--model", &ParseModelSize, model,
       "tiny, run (that of coppice run), small, or auto, which is tiny on the emulator and on\n"
       "a device run in `bench decode` and small elsewhere");
-  AddParsed(app, "--device", &ParseDeviceChoice, device, "auto, host or cuda");
-  app.add_flag("--json", json, "Print JSON");
+  command.AddParsed("--device", &ParseDeviceChoice, device, "auto, host or cuda");
+  command.AddFlag("--json", json, "Print JSON");
 }
 
-void AddBuckets(CLI::App& app, BenchBucketsOptions& options) {
-  app.footer(std::string(kBucketsNotes) + "\n" + kExitCodes);
-  AddCount(app, "--beside-ms", options.beside_ms, 600'000,
-           "How long the other stream is watched while nothing is recorded, default 200");
-  AddModel(app, options.model, options.device, options.json);
+void AddBuckets(Command& command, BenchBucketsOptions& options) {
+  command.SetFooter(std::string(kBucketsNotes) + "\n" + kExitCodes);
+  command.AddCount("--beside-ms", options.beside_ms, 600'000,
+                   "How long the other stream is watched while nothing is recorded, default 200");
+  AddModel(command, options.model, options.device, options.json);
 }
 
-void AddSuspend(CLI::App& app, BenchSuspendOptions& options) {
-  app.footer(std::string(kSuspendNotes) + "\n" + kExitCodes);
-  AddCount(app, "--graphs", options.graphs, 67, "Graphs to record, default 64");
-  AddCount(app, "--rounds", options.rounds, 1'000'000, "Times to suspend, default 101");
-  AddModel(app, options.model, options.device, options.json);
+void AddSuspend(Command& command, BenchSuspendOptions& options) {
+  command.SetFooter(std::string(kSuspendNotes) + "\n" + kExitCodes);
+  command.AddCount("--graphs", options.graphs, 67, "Graphs to record, default 64");
+  command.AddCount("--rounds", options.rounds, 1'000'000, "Times to suspend, default 101");
+  AddModel(command, options.model, options.device, options.json);
 }
 
-void AddSteps(CLI::App& app, BenchStepsOptions& options) {
-  app.footer(std::string(kStepsNotes) + "\n" + kExitCodes);
-  AddCounts(app, "--kernels", options.kernels, 10'000, "Kernels per step, default 10,100,300,1000");
-  AddCount(app, "--samples", options.samples, 1'000'000, "Samples of each way, default 101");
-  AddParsed(app, "--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
-  app.add_flag("--json", options.json, "Print JSON");
+void AddSteps(Command& command, BenchStepsOptions& options) {
+  command.SetFooter(std::string(kStepsNotes) + "\n" + kExitCodes);
+  command.AddCounts("--kernels", options.kernels, 10'000,
+                    "Kernels per step, default 10,100,300,1000");
+  command.AddCount("--samples", options.samples, 1'000'000, "Samples of each way, default 101");
+  command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
+  command.AddFlag("--json", options.json, "Print JSON");
 }
 
 absl::StatusOr<std::string> ParseWay(const std::string& text) {
@@ -174,42 +162,46 @@ absl::StatusOr<std::string> ParseWay(const std::string& text) {
   return InvalidArgument("'{}' is no way to run a step; give eager or replay", text);
 }
 
-void AddDecode(CLI::App& app, BenchDecodeOptions& options) {
-  app.footer(std::string(kDecodeNotes) + "\n" + kExitCodes);
-  AddCounts(app, "--batches", options.batches, 512, "Batch sizes, default 1,2,4,...,256");
-  AddCount(app, "--samples", options.samples, 1'000'000, "Samples of each way, default 101");
-  AddParsed(app, "--only", &ParseWay, options.only, "This way alone: eager or replay");
-  app.add_flag("--cublas", options.cublas, "Projections by cuBLAS; on a device only");
-  AddModel(app, options.model, options.device, options.json);
+void AddDecode(Command& command, BenchDecodeOptions& options) {
+  command.SetFooter(std::string(kDecodeNotes) + "\n" + kExitCodes);
+  command.AddCounts("--batches", options.batches, 512, "Batch sizes, default 1,2,4,...,256");
+  command.AddCount("--samples", options.samples, 1'000'000, "Samples of each way, default 101");
+  command.AddParsed("--only", &ParseWay, options.only, "This way alone: eager or replay");
+  command.AddFlag("--cublas", options.cublas, "Projections by cuBLAS; on a device only");
+  AddModel(command, options.model, options.device, options.json);
 }
 
 }  // namespace
 
-void AddBench(CLI::App& app, BenchOptions& options) {
-  app.require_subcommand(1);
-  AddDispatch(*app.add_subcommand("dispatch", "What a replay costs beyond its driver calls"),
+void AddBench(Command& command, BenchOptions& options) {
+  AddDispatch(command.AddSubcommand("dispatch", "What a replay costs beyond its driver calls"),
               options.dispatch);
-  AddRecord(*app.add_subcommand("record", "What recording a graph of 100 kernels costs"),
+  AddRecord(command.AddSubcommand("record", "What recording a graph of 100 kernels costs"),
             options.record);
-  AddPool(*app.add_subcommand("pool", "How high an arena that many buckets share becomes"),
+  AddPlan(
+      command.AddSubcommand("plan", "How often a plan of a known height is found, and how soon"),
+      options.plan);
+  AddPool(command.AddSubcommand("pool", "How high an arena that many buckets share becomes"),
           options.pool);
-  AddBuckets(*app.add_subcommand("buckets", "Bytes and times of 67 batch sizes in one pool"),
+  AddBuckets(command.AddSubcommand("buckets", "Bytes and times of 67 batch sizes in one pool"),
              options.buckets);
-  AddSuspend(*app.add_subcommand("suspend", "What giving memory back and taking it again costs"),
+  AddSuspend(command.AddSubcommand("suspend", "What giving memory back and taking it again costs"),
              options.suspend);
-  AddDecode(*app.add_subcommand("decode", "A decode step of each batch size, eager and replayed"),
+  AddDecode(command.AddSubcommand("decode", "A decode step of each batch size, eager and replayed"),
             options.decode);
-  AddSteps(*app.add_subcommand("steps", "What launching a step of small kernels costs, every way"),
-           options.steps);
+  AddSteps(
+      command.AddSubcommand("steps", "What launching a step of small kernels costs, every way"),
+      options.steps);
 }
 
-ExitCode RunBench(const CLI::App& app, const BenchOptions& options, const Console& console) {
-  if (app.got_subcommand("dispatch")) return BenchDispatch(options.dispatch, console);
-  if (app.got_subcommand("pool")) return BenchPool(options.pool, console);
-  if (app.got_subcommand("buckets")) return BenchBuckets(options.buckets, console);
-  if (app.got_subcommand("suspend")) return BenchSuspend(options.suspend, console);
-  if (app.got_subcommand("decode")) return BenchDecode(options.decode, console);
-  if (app.got_subcommand("steps")) return BenchSteps(options.steps, console);
+ExitCode RunBench(const Command& command, const BenchOptions& options, const Console& console) {
+  if (command.Given("dispatch")) return BenchDispatch(options.dispatch, console);
+  if (command.Given("plan")) return BenchPlan(options.plan, console);
+  if (command.Given("pool")) return BenchPool(options.pool, console);
+  if (command.Given("buckets")) return BenchBuckets(options.buckets, console);
+  if (command.Given("suspend")) return BenchSuspend(options.suspend, console);
+  if (command.Given("decode")) return BenchDecode(options.decode, console);
+  if (command.Given("steps")) return BenchSteps(options.steps, console);
   return BenchRecord(options.record, console);
 }
 

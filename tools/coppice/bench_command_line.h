@@ -4,9 +4,8 @@
 
 #pragma once
 
-#include "CLI/CLI.hpp"
-
 #include "tools/bench/bench.h"
+#include "tools/support/command.h"
 #include "tools/support/console.h"
 
 namespace coppice {
@@ -14,6 +13,7 @@ namespace coppice {
 struct BenchOptions {
   BenchDispatchOptions dispatch;
   BenchRecordOptions record;
+  BenchPlanOptions plan;
   BenchPoolOptions pool;
   BenchStepsOptions steps;
   BenchBucketsOptions buckets;
@@ -21,10 +21,10 @@ struct BenchOptions {
   BenchSuspendOptions suspend;
 };
 
-// Declares the subcommands of `app`, which write to `options`.
-void AddBench(CLI::App& app, BenchOptions& options);
+// Declares the subcommands of `command`, which write to `options`.
+void AddBench(Command& command, BenchOptions& options);
 
 // Runs the one that was parsed.
-ExitCode RunBench(const CLI::App& app, const BenchOptions& options, const Console& console);
+ExitCode RunBench(const Command& command, const BenchOptions& options, const Console& console);
 
 }  // namespace coppice

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 #include <optional>
-
-#include "CLI/CLI.hpp"
+#include <string>
 
 #include "coppice/base/status.h"
 
@@ -18,8 +18,8 @@
 #include "tools/run/run.h"
 #include "tools/soak/soak.h"
 #include "tools/support/byte_text.h"
+#include "tools/support/command.h"
 #include "tools/support/console.h"
-#include "tools/support/options.h"
 
 namespace coppice {
 namespace {
@@ -73,15 +73,17 @@ constexpr const char* kProfNotes =
     "\n"
     "Exit codes: 0 success, and check found nothing; 1 check found something; 2 a wrong option, "
     "or\n"
-    "a file that is no trace; 4 the output cannot be written.";
+    "a file that is no trace; 4 the output cannot be written; 6 host memory ran out.";
 
 constexpr const char* kSoakNotes =
     "Calls of any extent, each checked bit for bit by the host: over all buckets, whose graphs\n"
     "are all there; then over twice as many buckets as there may be graphs, so that graphs are\n"
-    "dropped and recorded; then as at first. What the session, the device and the process hold\n"
-    "is read at the start and after every 20th part; flat means that they do not hold more in\n"
-    "the last quarter than in the first: the session to the byte, and the device to the byte on\n"
-    "the emulator and 2 MiB on CUDA, the process 8 MiB, its heap 64 KiB, on CUDA 8 MiB.\n"
+    "dropped and recorded, with rounds in which bindings, buckets of other key scalars, and\n"
+    "inclusions come and go, of which 1,100 are run before; then as at first. What the session,\n"
+    "the device and the process hold is read at the start and after each twentieth of the work;\n"
+    "flat means that they do not hold more in the last quarter than in the first: the session to\n"
+    "the byte; the device to the byte on the emulator, and 2 MiB on CUDA; the process 8 MiB; its\n"
+    "heap 64 KiB, and 8 MiB on CUDA. Traffic that does not replay is an error as well.\n"
     "\n"
     "Examples:\n"
     "  coppice soak                                 a million replays on CUDA, 20000 on the host\n"
@@ -97,90 +99,76 @@ absl::StatusOr<uint64_t> ParseSeed(const std::string& text) {
   return InvalidArgument("'{}' is no seed; give a whole number from 0 to 2^64 - 1", text);
 }
 
-absl::StatusOr<int64_t> ParseSeconds(const std::string& text) {
-  constexpr double kSecondsMax = 1e6;
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  if (whole && seconds > 0 && seconds <= kSecondsMax) return static_cast<int64_t>(seconds * 1e9);
-  return InvalidArgument("'{}' is no time; give seconds above 0, up to {}", text, kSecondsMax);
+void AddPlan(Command& command, PlanCommandOptions& options) {
+  command.SetFooter(std::string(kPlanNotes) + "\n" + kExitCodes);
+  command.AddTexts("files", options.files, "FILE.csv", "Lifetimes, one file per program",
+                   Command::Presence::kRequired);
+  command.AddParsed(
+      "--capacity", &ParseBytes, options.capacity,
+      "Bytes that each plan has to fit into, as 1MiB: the first that does is taken; without "
+      "it, as low\n"
+      "as can be found");
+  command.AddSeconds("--time-limit", options.time_limit_ns,
+                     "Seconds to search per file, default 10");
+  command.AddParsed("--seed", &ParseSeed, options.seed, "Seed of the search, default 1");
+  command.AddText("-o,--output", options.output, "OUT.csv",
+                  "Write the rows with a column offset here");
+  command.AddText("--svg", options.svg, "MAP.svg", "Draw the plan here: time across, address up");
+  command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 
-void AddPlan(CLI::App& app, PlanCommandOptions& options) {
-  app.footer(std::string(kPlanNotes) + "\n" + kExitCodes);
-  app.add_option("files", options.files, "Lifetimes, one file per program")
-      ->type_name("FILE.csv")
-      ->required()
-      ->check(RefuseEmpty);
-  AddParsed(app, "--capacity", &ParseBytes, options.capacity,
-            "Bytes that each plan has to fit into, as 1MiB: the first that does is taken; without "
-            "it, as low\n"
-            "as can be found");
-  AddParsed(app, "--time-limit", &ParseSeconds, options.time_limit_ns,
-            "Seconds to search per file, default 10");
-  AddParsed(app, "--seed", &ParseSeed, options.seed, "Seed of the search, default 1");
-  app.add_option("-o,--output", options.output, "Write the rows with a column offset here")
-      ->type_name("OUT.csv")
-      ->check(RefuseEmpty);
-  app.add_option("--svg", options.svg, "Draw the plan here: time across, address up")
-      ->type_name("MAP.svg")
-      ->check(RefuseEmpty);
-  app.add_flag("--json", options.json, "Print JSON and nothing else on standard output");
+void AddRun(Command& command, RunOptions& options) {
+  command.SetFooter(std::string(kRunExamples) + "\n" + kExitCodes);
+  command.AddText("trace", options.trace, "TRACE.csv", "Trace file; without it, generate");
+  command.AddParsed("--generate", &ParseTraceKind, options.generate,
+                    "Generate conv, code or mix (the default), after the Azure traces of 2023");
+  command.Exclude("--generate", "trace");
+  command.AddCount("--requests", options.requests, kCountMax, "Requests to generate, default 2000");
+  command.Exclude("--requests", "trace");
+  command.AddCount("--limit", options.limit, kCountMax, "Run only the first N requests");
+  command.AddParsed("--device", &ParseDeviceChoice, options.device,
+                    "auto (the default: cuda where there is a device), host or cuda");
+  command.AddCount("--shrink", options.shrink, 1024,
+                   "Divide lengths by N, default 8 on the host and 1 on CUDA");
+  command.AddCount("--slots", options.slots, 1024, "Requests that run at once, default 32");
+  command.AddText("--policy", options.policy, "TEXT",
+                  "Padding policy of both programs; of a list, each takes what fits");
+  command.AddText("--prefill-policy", options.prefill_policy, "TEXT",
+                  "Policy of prompt lengths, default geometric:1.25:16");
+  command.AddText("--decode-policy", options.decode_policy, "TEXT",
+                  "Policy of batch sizes, default ramp:1:4");
+  command.AddParsed("--order", &ParseRecordingOrder, options.order,
+                    "Record every bucket ahead: asc, desc or random:SEED");
+  command.AddParsed("--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");
+  command.AddParsed(
+      "--verify", &ParseVerifyScope, options.verify,
+      "Compare with eager unpadded steps: all, none or sample:N requests, default sample:20");
+  command.AddParsed(
+      "--budget", &ParseBytes, options.budget_bytes,
+      "Bytes that the session may hold, as 4GiB; default any number; graphs that do not fit\n"
+      "are dropped");
+  command.AddText("--trace-out", options.trace_out, "FILE",
+                  "Write what happened to FILE, for coppice prof; loses no event");
+  command.AddFlag("--poison", options.poison,
+                  "Run each step twice, with two poisons in the padding");
+  command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
+  command.AddFlag("--quiet", options.quiet, "No notes and no progress bar");
 }
 
-void AddRun(CLI::App& app, RunOptions& options) {
-  app.footer(std::string(kRunExamples) + "\n" + kExitCodes);
-  CLI::Option* trace = app.add_option("trace", options.trace, "Trace file; without it, generate");
-  trace->type_name("TRACE.csv")->check(RefuseEmpty);
-  AddParsed(app, "--generate", &ParseTraceKind, options.generate,
-            "Generate conv, code or mix (the default), after the Azure traces of 2023");
-  app.get_option("--generate")->excludes(trace);
-  AddCount(app, "--requests", options.requests, kCountMax, "Requests to generate, default 2000");
-  app.get_option("--requests")->excludes(trace);
-  AddCount(app, "--limit", options.limit, kCountMax, "Run only the first N requests");
-  AddParsed(app, "--device", &ParseDeviceChoice, options.device,
-            "auto (the default: cuda where there is a device), host or cuda");
-  AddCount(app, "--shrink", options.shrink, 1024,
-           "Divide lengths by N, default 8 on the host and 1 on CUDA");
-  AddCount(app, "--slots", options.slots, 1024, "Requests that run at once, default 32");
-  app.add_option("--policy", options.policy,
-                 "Padding policy of both programs; of a list, each takes what fits")
-      ->check(RefuseEmpty);
-  app.add_option("--prefill-policy", options.prefill_policy,
-                 "Policy of prompt lengths, default geometric:1.25:16")
-      ->check(RefuseEmpty);
-  app.add_option("--decode-policy", options.decode_policy,
-                 "Policy of batch sizes, default ramp:1:4")
-      ->check(RefuseEmpty);
-  AddParsed(app, "--order", &ParseRecordingOrder, options.order,
-            "Record every bucket ahead: asc, desc or random:SEED");
-  AddParsed(app, "--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");
-  AddParsed(app, "--verify", &ParseVerifyScope, options.verify,
-            "Compare with eager unpadded steps: all, none or sample:N requests, default sample:20");
-  AddParsed(app, "--budget", &ParseBytes, options.budget_bytes,
-            "Bytes that the session may hold, as 4GiB; default any number; graphs that do not fit\n"
-            "are dropped");
-  app.add_option("--trace-out", options.trace_out,
-                 "Write what happened to FILE, for coppice prof; loses no event")
-      ->type_name("FILE")
-      ->check(RefuseEmpty);
-  app.add_flag("--poison", options.poison, "Run each step twice, with two poisons in the padding");
-  app.add_flag("--json", options.json, "Print JSON and nothing else on standard output");
-  app.add_flag("--quiet", options.quiet, "No notes and no progress bar");
-}
-
-void AddSoak(CLI::App& app, SoakOptions& options) {
+void AddSoak(Command& command, SoakOptions& options) {
   constexpr int64_t kCallsMax = 1'000'000'000'000;
-  app.footer(std::string(kSoakNotes) + "\n" + kExitCodes);
-  AddCount(app, "--replays", options.replays, kCallsMax,
-           "Calls that replay, default 1000000 on CUDA and 20000 on the host");
-  AddCount(app, "--records", options.records, kCallsMax,
-           "Graphs to record over evicted ones, default 10000 on CUDA and 500 on the host");
-  AddCount(app, "--buckets", options.buckets, 1024, "Buckets, and graphs, default 64");
-  AddParsed(app, "--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");
-  AddParsed(app, "--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
-  app.add_flag("--json", options.json, "Print JSON and nothing else on standard output");
-  app.add_flag("--quiet", options.quiet, "No notes and no progress bar");
+  command.SetFooter(std::string(kSoakNotes) + "\n" + kExitCodes);
+  command.AddCount("--replays", options.replays, kCallsMax,
+                   "Calls that replay, default 1000000 on CUDA and 20000 on the host");
+  command.AddCount("--records", options.records, kCallsMax,
+                   "Graphs to record over evicted ones, default 10000 on CUDA and 500 on the host");
+  command.AddCount("--buckets", options.buckets, 1024, "Buckets, and graphs, default 64");
+  command.AddCount("--rounds", options.rounds, kCallsMax,
+                   "Bindings, key scalars and inclusions that come and go, default 1000");
+  command.AddParsed("--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");
+  command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
+  command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
+  command.AddFlag("--quiet", options.quiet, "No notes and no progress bar");
 }
 
 struct ProfCommand {
@@ -196,45 +184,38 @@ constexpr std::array kProfCommands = {
     ProfCommand{"why", "Which calls did not replay, and why", &ProfWhy},
     ProfCommand{"check", "Leaks, overlaps, stale uses and wrong sums; exit 1 if any", &ProfCheck}};
 
-void AddProf(CLI::App& app, ProfOptions& options) {
-  app.require_subcommand(1);
-  app.footer(kProfNotes);
-  for (const ProfCommand& command : kProfCommands) {
-    CLI::App& part = *app.add_subcommand(command.name, command.help);
-    part.footer(kProfNotes);
-    part.add_option("trace", options.trace, "Trace file")
-        ->required()
-        ->type_name("TRACE")
-        ->check(RefuseEmpty);
-    part.add_flag("--json", options.json, "Print JSON and nothing else on standard output");
+void AddProf(Command& command, ProfOptions& options) {
+  command.SetFooter(kProfNotes);
+  std::map<std::string, Command*> parts;
+  for (const ProfCommand& each : kProfCommands) {
+    Command& part = command.AddSubcommand(each.name, each.help);
+    part.AddText("trace", options.trace, "TRACE", "Trace file", Command::Presence::kRequired);
+    part.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
+    parts[each.name] = &part;
   }
-  CLI::App& buckets = *app.get_subcommand("buckets");
-  AddParsed(buckets, "--sort", &ParseBucketOrder, options.sort,
-            "First the largest in calls (the default), replays, eager, padding, height,\n"
-            "exclusive, shared, exec or record, or the smallest id");
-  CLI::App& map = *app.get_subcommand("map");
-  AddParsed(map, "--bucket", &ParseBucketId, options.bucket,
-            "Only this bucket: its highest plan over its steps");
-  map.add_option("-o,--out", options.out, "Write the map to this file, as SVG")
-      ->type_name("FILE.svg")
-      ->check(RefuseEmpty);
-  map.add_flag("--ascii", options.ascii, "Print the map as text");
-  CLI::App& check = *app.get_subcommand("check");
-  check.add_flag("--strict", options.strict,
-                 "Dropped events and a missing end are findings, not notes");
-  for (CLI::App* part : {&buckets, app.get_subcommand("why")}) {
-    part->add_option("--program", options.program, "Only this program: NAME or NAME/VARIANT")
-        ->check(RefuseEmpty);
+  parts["buckets"]->AddParsed(
+      "--sort", &ParseBucketOrder, options.sort,
+      "First the largest in calls (the default), replays, eager, padding, height,\n"
+      "exclusive, shared, exec or record, or the smallest id");
+  parts["map"]->AddParsed("--bucket", &ParseBucketId, options.bucket,
+                          "Only this bucket: its highest plan over its steps");
+  parts["map"]->AddText("-o,--out", options.out, "FILE.svg", "Write the map to this file, as SVG");
+  parts["map"]->AddFlag("--ascii", options.ascii, "Print the map as text");
+  parts["check"]->AddFlag("--strict", options.strict,
+                          "Dropped events and a missing end are findings, not notes");
+  for (const char* name : {"buckets", "why"}) {
+    parts[name]->AddText("--program", options.program, "TEXT",
+                         "Only this program: NAME or NAME/VARIANT");
   }
-  for (CLI::App* part : {app.get_subcommand("why"), &check})
-    AddCount(*part, "--limit", options.limit, kCountMax, "Lines to print, default 50");
+  for (const char* name : {"why", "check"})
+    parts[name]->AddCount("--limit", options.limit, kCountMax, "Lines to print, default 50");
 }
 
-ExitCode RunProf(const CLI::App& app, const ProfOptions& options, const Console& console) {
-  const auto* const command =
+ExitCode RunProf(const Command& command, const ProfOptions& options, const Console& console) {
+  const auto* const given =
       std::find_if(kProfCommands.begin(), kProfCommands.end(),
-                   [&](const ProfCommand& each) { return app.got_subcommand(each.name); });
-  return command->run(options, console);
+                   [&](const ProfCommand& each) { return command.Given(each.name); });
+  return given->run(options, console);
 }
 
 ExitCode RunParsed(int argument_count,
@@ -249,33 +230,31 @@ ExitCode RunParsed(int argument_count,
   SoakOptions soak_options;
   bench_options.dispatch.program = program;
 
-  CLI::App app(kSummary, "coppice");
-  app.set_version_flag("--version", "coppice " COPPICE_VERSION);
-  app.footer(kExitCodes);
-  app.require_subcommand(1);
-  CLI::App& run = *app.add_subcommand("run", "Replay a request trace through recorded graphs");
+  Command command("coppice", kSummary, "coppice " COPPICE_VERSION);
+  command.SetFooter(kExitCodes);
+  Command& run = command.AddSubcommand("run", "Replay a request trace through recorded graphs");
   AddRun(run, run_options);
-  CLI::App& plan = *app.add_subcommand("plan", "Plan memory from lifetimes in CSV files");
+  Command& plan = command.AddSubcommand("plan", "Plan memory from lifetimes in CSV files");
   AddPlan(plan, plan_options);
-  CLI::App& info = *app.add_subcommand("info", "Show the driver, the device and the build");
-  info.footer(kExitCodes);
-  AddParsed(info, "--device", &ParseDeviceChoice, info_options.device, "auto, host or cuda");
-  info.add_flag("--json", info_options.json, "Print JSON");
-  CLI::App& bench = *app.add_subcommand("bench", "Measure what coppice itself costs");
+  Command& info = command.AddSubcommand("info", "Show the driver, the device and the build");
+  info.SetFooter(kExitCodes);
+  info.AddParsed("--device", &ParseDeviceChoice, info_options.device, "auto, host or cuda");
+  info.AddFlag("--json", info_options.json, "Print JSON");
+  Command& bench = command.AddSubcommand("bench", "Measure what coppice itself costs");
   AddBench(bench, bench_options);
-  CLI::App& prof = *app.add_subcommand("prof", "Look inside a session through its trace file");
+  Command& prof = command.AddSubcommand("prof", "Look inside a session through its trace file");
   AddProf(prof, prof_options);
-  CLI::App& soak =
-      *app.add_subcommand("soak", "Run one session for long: calls right, memory flat");
+  Command& soak =
+      command.AddSubcommand("soak", "Run one session for long: calls right, memory flat");
   AddSoak(soak, soak_options);
 
-  if (const std::optional<ExitCode> end = Parse(app, argument_count, arguments, console))
+  if (const std::optional<ExitCode> end = command.Parse(argument_count, arguments, console))
     return *end;
-  if (run.parsed()) return RunCommand(run_options, console);
-  if (plan.parsed()) return PlanCommand(plan_options, console);
-  if (info.parsed()) return InfoCommand(info_options, console);
-  if (prof.parsed()) return RunProf(prof, prof_options, console);
-  if (soak.parsed()) return SoakCommand(soak_options, console);
+  if (command.Given("run")) return RunCommand(run_options, console);
+  if (command.Given("plan")) return PlanCommand(plan_options, console);
+  if (command.Given("info")) return InfoCommand(info_options, console);
+  if (command.Given("prof")) return RunProf(prof, prof_options, console);
+  if (command.Given("soak")) return SoakCommand(soak_options, console);
   return RunBench(bench, bench_options, console);
 }
 
@@ -285,7 +264,8 @@ ExitCode RunCommandLine(int argument_count,
                         const char* const* arguments,
                         const std::string& program,
                         const Console& console) {
-  return CloseReport(RunParsed(argument_count, arguments, program, console), "coppice", console);
+  return RunTool("coppice", console,
+                 [&] { return RunParsed(argument_count, arguments, program, console); });
 }
 
 }  // namespace coppice

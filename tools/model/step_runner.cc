@@ -112,7 +112,7 @@ absl::Status StepRunner::Run(const StepInputs& inputs,
     return lease.status();
   }
 
-  result.path = lease->path();
+  result.path = lease->kind();
   result.host_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
   result.next_tokens.resize(inputs.slots.size());
   return Read(*lease, want_logits, result);
@@ -137,7 +137,7 @@ absl::Status StepRunner::Warm(bool prefill, int64_t bucket, const StepRunner& sc
   COPPICE_ASSIGN_OR_RETURN(const Binding* spare,
                            session_->Bind(*target.program, decoder_.StaticInputs(scratch.cache_)));
   const std::vector<std::vector<int64_t>> buckets = {{bucket}};
-  Session::WarmOptions options;
+  WarmOptions options;
   options.scratch = spare;
   return session_->Warm(*target.program, target.binding, buckets, /*scalars=*/{}, options);
 }

@@ -35,7 +35,7 @@ struct StepInputs {
 
 // What came back; rows are in the order of the inputs' slots.
 struct StepResult {
-  Path path = Path::kReplay;
+  RunKind path = RunKind::kReplay;
   int64_t host_ns = 0;               // Inside Session::Run.
   std::vector<int32_t> next_tokens;  // One per row.
   std::vector<float> logits;         // `vocab` per row; empty unless asked for.

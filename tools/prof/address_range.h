@@ -1,4 +1,4 @@
-// Stretches of a lane's node window.
+// Stretches of a lane's plan window.
 //
 // Units: bytes from the start of the window. Threads: pure functions and plain values.
 

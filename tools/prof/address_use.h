@@ -1,4 +1,4 @@
-// Which bytes of a lane's node window the plans of a bucket use, alone or as others do.
+// Which bytes of a lane's plan window the plans of a bucket use, alone or as others do.
 //
 //   bucket 8    [====shared====|exclusive)
 //   bucket 4    [====shared====)

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "nlohmann/json.hpp"
 
 #include "tools/prof/address_use.h"
 #include "tools/support/byte_text.h"
@@ -32,7 +33,7 @@ double KeyOf(const PoolTrace& trace, BucketOrder order, const BucketFigures& fig
     case BucketOrder::kCalls:
       return number(figures.calls());
     case BucketOrder::kReplays:
-      return number(figures.on(Path::kReplay));
+      return number(figures.on(RunKind::kReplay));
     case BucketOrder::kEager:
       return number(figures.eager());
     case BucketOrder::kPadding:
@@ -124,11 +125,11 @@ nlohmann::ordered_json ToJson(const PoolTrace& trace, const BucketFigures& figur
           {"extents", bucket.extents},
           {"lane", bucket.lane},
           {"calls", figures.calls()},
-          {"replays", figures.on(Path::kReplay)},
-          {"records", figures.on(Path::kRecord)},
-          {"warm_ups", figures.on(Path::kWarmUp)},
-          {"eager", figures.on(Path::kEager)},
-          {"includes", figures.on(Path::kInclude)},
+          {"replays", figures.on(RunKind::kReplay)},
+          {"records", figures.on(RunKind::kRecord)},
+          {"warm_ups", figures.on(RunKind::kWarmUp)},
+          {"eager", figures.on(RunKind::kEager)},
+          {"includes", figures.on(RunKind::kInclude)},
           {"real_elements", figures.real_elements},
           {"padded_elements", figures.padded_elements},
           {"padded_share_pct", figures.padded_share_pct()},
@@ -151,7 +152,7 @@ std::string FormatBuckets(const PoolTrace& trace, const std::vector<BucketFigure
     table.Add({fmt::format("{}", bucket.id),
                LabelOf(trace.programs[static_cast<size_t>(bucket.program)]), LabelOf(bucket),
                fmt::format("{}", bucket.lane), fmt::format("{}", each.calls()),
-               fmt::format("{}", each.on(Path::kReplay)), fmt::format("{}", each.eager()),
+               fmt::format("{}", each.on(RunKind::kReplay)), fmt::format("{}", each.eager()),
                fmt::format("{:.1f} %", each.padded_share_pct()), FormatBytes(each.height),
                FormatBytes(each.bound), FormatBytes(each.exclusive_bytes),
                FormatBytes(each.shared_bytes()), FormatBytes(each.exec_bytes),

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 
 #include "tools/prof/pool_trace.h"
 #include "tools/prof/prof.h"
@@ -16,8 +16,8 @@
 namespace coppice {
 
 struct BucketFigures {
-  int bucket = -1;                          // Place in PoolTrace::buckets; -1: calls of none.
-  std::array<int64_t, kPathCount> paths{};  // Calls, by Path.
+  int bucket = -1;                             // Place in PoolTrace::buckets; -1: calls of none.
+  std::array<int64_t, kRunKindCount> paths{};  // Calls, by RunKind.
   int64_t real_elements = 0;
   int64_t padded_elements = 0;
   int64_t recorded = 0;         // Graphs that there ever were ...
@@ -26,12 +26,12 @@ struct BucketFigures {
   int64_t bound = 0;            // Of the plan with the highest bound.
   int64_t exec_bytes = 0;       // Of graphs that are not gone; an estimate.
   int64_t record_ns = 0;        // Of all graphs together.
-  int64_t used_bytes = 0;       // Bytes of the lane's node window in any plan ...
+  int64_t used_bytes = 0;       // Bytes of the lane's plan window in any plan ...
   int64_t exclusive_bytes = 0;  // ... and of them, those in no other bucket's.
 
-  int64_t on(Path path) const { return paths[static_cast<size_t>(path)]; }
+  int64_t on(RunKind path) const { return paths[static_cast<size_t>(path)]; }
   int64_t calls() const;
-  int64_t eager() const { return on(Path::kEager) + on(Path::kWarmUp); }
+  int64_t eager() const { return on(RunKind::kEager) + on(RunKind::kWarmUp); }
   int64_t shared_bytes() const { return used_bytes - exclusive_bytes; }
   double padded_share_pct() const;  // Of the staged elements, those that are padding.
 };

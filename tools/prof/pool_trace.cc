@@ -27,9 +27,11 @@ namespace {
 constexpr int64_t kNumberMax = int64_t{1} << 53;
 constexpr int64_t kLanesMax = 4096;
 constexpr size_t kLineBytesMax = 256 * kMiB;
+constexpr int kDepthMax = 8;  // Of a definition; a node's is 4.
+constexpr std::string_view kSchemaBefore = "coppice.trace/1";
 
 // What follows time, name and lane in an event, a letter per value: c call, o other call, b bucket
-// or -1, n node or -1, N node, p path, r reason, k kind of memory, x and y the numbers.
+// or -1, n node or -1, N node, f failure, p path, r reason, k kind of memory, x and y the numbers.
 struct EventForm {
   TraceEventKind kind;
   std::string_view values;
@@ -37,11 +39,12 @@ struct EventForm {
 
 constexpr std::array kEventForms = {
     EventForm{TraceEventKind::kCall, "cbnprxy"}, EventForm{TraceEventKind::kRecord, "N"},
-    EventForm{TraceEventKind::kEvict, "N"},      EventForm{TraceEventKind::kBytes, "kxy"},
-    EventForm{TraceEventKind::kOutputs, "cn"},   EventForm{TraceEventKind::kUse, "co"},
-    EventForm{TraceEventKind::kRelease, "c"},    EventForm{TraceEventKind::kExpire, "co"},
-    EventForm{TraceEventKind::kSuspend, ""},     EventForm{TraceEventKind::kResume, ""},
-    EventForm{TraceEventKind::kDropped, "x"},    EventForm{TraceEventKind::kEnd, ""}};
+    EventForm{TraceEventKind::kEvict, "N"},      EventForm{TraceEventKind::kFail, "bf"},
+    EventForm{TraceEventKind::kBytes, "kxy"},    EventForm{TraceEventKind::kOutputs, "cn"},
+    EventForm{TraceEventKind::kUse, "co"},       EventForm{TraceEventKind::kRelease, "c"},
+    EventForm{TraceEventKind::kExpire, "co"},    EventForm{TraceEventKind::kSuspend, ""},
+    EventForm{TraceEventKind::kResume, ""},      EventForm{TraceEventKind::kDropped, "x"},
+    EventForm{TraceEventKind::kEnd, ""}};
 static_assert(kEventForms.size() == kTraceEventKindCount);
 
 // Sets `value` to the enumerator called `name`; false if there is none.
@@ -254,13 +257,23 @@ class TraceParser {
   absl::Status ParseAny(std::string_view line) {
     if (trace_.ended) return Error("the line comes after the end", "keep one session per file");
     if (line_ > 1 && line.starts_with('[')) return ParseEvent(line);
-    const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    bool deep = false;
+    const auto shallow = [&deep](int depth, Json::parse_event_t, Json&) {
+      deep = deep || depth > kDepthMax;
+      return !deep;
+    };
+    const Json object = Json::parse(line, shallow, /*allow_exceptions=*/false);
+    if (deep)
+      return Error(fmt::format("the line is nested more than {} deep", kDepthMax),
+                   "give a file that SessionOptions::trace wrote");
     if (!object.is_object())
       return Error("the line is no event and no definition: " + Quote(line),
                    "give a file that SessionOptions::trace wrote");
     Fields fields(object);
     if (line_ == 1) {
       ParseHeader(fields);
+    } else if (object.contains("failure")) {
+      ParseFailure(fields);
     } else if (object.contains("node")) {
       ParseNode(fields);
     } else if (object.contains("bucket")) {
@@ -268,7 +281,7 @@ class TraceParser {
     } else if (object.contains("program")) {
       ParseProgram(fields);
     } else {
-      return Error("the definition is of no program, bucket or node",
+      return Error("the definition is of no program, bucket, node or failure",
                    fmt::format("give a trace of the schema {}", kPoolTraceSchema));
     }
     if (fields.wrong().empty()) return absl::OkStatus();
@@ -276,7 +289,8 @@ class TraceParser {
   }
 
   void ParseHeader(Fields& fields) {
-    if (const std::string schema = fields.Text("schema"); schema != kPoolTraceSchema)
+    if (const std::string schema = fields.Text("schema");
+        schema != kPoolTraceSchema && schema != kSchemaBefore)
       fields.Refuse("schema", fmt::format("{} but {}", kPoolTraceSchema, Quote(schema)));
     trace_.device = fields.Text("device");
     trace_.lanes = static_cast<int>(fields.Integer("lanes", 1, kLanesMax));
@@ -304,6 +318,15 @@ class TraceParser {
     bucket.lane = static_cast<int>(fields.Integer("lane", 0, trace_.lanes - 1));
     bucket.extents = fields.Integers("extents");
     if (!buckets_.Add(bucket.id)) fields.Refuse("bucket", "a number of its own");
+  }
+
+  void ParseFailure(Fields& fields) {
+    TracedFailure& failure = trace_.failures.emplace_back();
+    failure.id = fields.Integer("failure", 0);
+    failure.driver_call = fields.Text("driver_call");
+    failure.code = fields.Text("code");
+    failure.message = fields.Text("message");
+    if (!failures_.Add(failure.id)) fields.Refuse("failure", "a number of its own");
   }
 
   void ParseNode(Fields& fields) {
@@ -373,8 +396,10 @@ class TraceParser {
         return TakePlace(nodes_, scanner, event.node);
       case 'N':
         return TakePlace(nodes_, scanner, event.node) && event.node >= 0;
+      case 'f':
+        return TakePlace(failures_, scanner, event.failure) && event.failure >= 0;
       case 'p':
-        return scanner.TakeText(name) && FindNamed(name, kPathCount, event.path);
+        return scanner.TakeText(name) && FindNamed(name, kRunKindCount, event.path);
       case 'r':
         return scanner.TakeText(name) && FindNamed(name, kReasonCount, event.reason);
       case 'k':
@@ -413,6 +438,7 @@ class TraceParser {
   Places programs_;
   Places buckets_;
   Places nodes_;
+  Places failures_;
   int64_t line_ = 0;
 };
 

@@ -1,10 +1,11 @@
-// Reads the trace file of a session (coppice/graphs/trace.h) line by line.
+// Reads the trace file of a session (coppice/graphs/trace.h) line by line; also those of the schema
+// before, which has no failures.
 //
 // What a trace defines is kept; what happened is handed on event by event, so that a view holds
 // only what it needs of a long trace. Programs, buckets and nodes are named by their place in
 // PoolTrace, not by the number that the file gives them.
 //
-// Units: bytes, nanoseconds, elements, steps; addresses are offsets in a lane's node window.
+// Units: bytes, nanoseconds, elements, steps; addresses are offsets in a lane's plan window.
 // Threads: plain values.
 
 #pragma once
@@ -17,8 +18,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 
-#include "coppice/allocator/memory_usage.h"
 #include "coppice/allocator/plan.h"
+#include "coppice/graphs/memory_usage.h"
 #include "coppice/graphs/reason.h"
 #include "coppice/graphs/trace.h"
 
@@ -26,7 +27,7 @@
 
 namespace coppice {
 
-inline constexpr const char* kPoolTraceSchema = "coppice.trace/1";
+inline constexpr const char* kPoolTraceSchema = "coppice.trace/2";
 
 struct TracedProgram {
   int64_t id = 0;
@@ -59,15 +60,24 @@ struct TracedNode {
   std::vector<int64_t> outputs;  // One per buffer: the output that it is, or -1.
 };
 
+// Why a recording came to nothing.
+struct TracedFailure {
+  int64_t id = 0;
+  std::string driver_call;  // Empty: no call failed.
+  std::string code;         // CUDA's name of its result, or the name of a status code.
+  std::string message;
+};
+
 // One event. Fields that its kind does not have are as here.
 struct TraceEvent {
   TraceEventKind kind = TraceEventKind::kEnd;
-  MemoryKind memory = MemoryKind::kNodes;
-  Path path = Path::kReplay;
+  MemoryKind memory = MemoryKind::kPlan;
+  RunKind path = RunKind::kReplay;
   Reason reason = Reason::kNone;
   int lane = -1;
-  int bucket = -1;  // Place in PoolTrace::buckets.
-  int node = -1;    // Place in PoolTrace::nodes.
+  int bucket = -1;   // Place in PoolTrace::buckets.
+  int node = -1;     // Place in PoolTrace::nodes.
+  int failure = -1;  // Place in PoolTrace::failures.
   int64_t time_ns = 0;
   int64_t line = 0;
   int64_t call = 0;
@@ -84,6 +94,7 @@ struct PoolTrace {
   std::vector<TracedProgram> programs;
   std::vector<TracedBucket> buckets;
   std::vector<TracedNode> nodes;
+  std::vector<TracedFailure> failures;
   int64_t events = 0;
   int64_t dropped = 0;  // Events that the file says were lost.
   int64_t last_ns = 0;  // The latest time of any event.

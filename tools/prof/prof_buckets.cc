@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "nlohmann/json.hpp"
+
 #include "tools/prof/bucket_figures.h"
 #include "tools/prof/prof.h"
 

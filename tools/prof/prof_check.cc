@@ -38,7 +38,7 @@ struct LaneState {
   // Of calls before this one the trace may have lost something; kUnknown: until the next call.
   int64_t reliable_from = 0;
   absl::flat_hash_map<int64_t, Leased> leases;  // By call.
-  std::vector<int64_t> intact;   // Of these, those in the node window that nothing wrote over.
+  std::vector<int64_t> intact;   // Of these, those in the plan window that nothing wrote over.
   std::vector<Covered> covered;  // By the last call.
 };
 
@@ -160,6 +160,7 @@ class TraceChecker {
         return;
       case TraceEventKind::kDropped:
         return PlayDropped(event);
+      case TraceEventKind::kFail:
       case TraceEventKind::kEnd:
         return;
     }
@@ -178,7 +179,7 @@ class TraceChecker {
                          event.lane),
              {{"lane", event.lane}, {"call", event.call}});
     }
-    if (event.path != Path::kReplay && event.path != Path::kRecord) return;
+    if (event.path != RunKind::kReplay && event.path != RunKind::kRecord) return;
     if (event.node < 0 || !IsThere(event)) {
       Report("no_node", event.line,
              fmt::format("call {} on lane {} launches {}", event.call, event.lane, Fate(event)),
@@ -240,7 +241,7 @@ class TraceChecker {
 
   void CheckMapped(const TraceEvent& event) {
     NodeState& node = nodes_[static_cast<size_t>(event.node)];
-    const size_t nodes_kind = static_cast<size_t>(MemoryKind::kNodes);
+    const size_t nodes_kind = static_cast<size_t>(MemoryKind::kPlan);
     if (!known_[nodes_kind] || node.reported_unmapped) return;
     // The books count all lanes together, and what no call needs at the moment may be unmapped.
     if (Traced(event.node).height <= bytes_[nodes_kind]) return;

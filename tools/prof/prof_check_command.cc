@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "nlohmann/json.hpp"
 
 #include "tools/prof/prof.h"
 #include "tools/prof/prof_check.h"

@@ -111,6 +111,7 @@ void DrawBlocks(const TracedNode& node, const Axis& axis, double y, Svg& svg) {
   for (const size_t i : LargestOf(node, axis.blocks_per_row)) {
     const double x = axis.At(node.offsets[i]);
     const double width = axis.At(node.offsets[i] + node.buffers[i].bytes) - x;
+    const std::string tip = TipOf(node, i);
     for (const Interval& interval : node.buffers[i].lifetime) {
       const double height = step * static_cast<double>(interval.upper - interval.lower);
       std::string style = fmt::format("fill:{}", PaletteColour(static_cast<int>(i % 10)));
@@ -120,7 +121,7 @@ void DrawBlocks(const TracedNode& node, const Axis& axis, double y, Svg& svg) {
         style += ";stroke:#fff;stroke-width:0.5";
       }
       svg.Rectangle(x, y + step * static_cast<double>(interval.lower), std::max(width, kVisible),
-                    std::max(height, kVisible), style, TipOf(node, i));
+                    std::max(height, kVisible), style, tip);
     }
   }
 }
@@ -237,7 +238,7 @@ absl::StatusOr<AddressMap> ReadAddressMap(const std::string& path) {
   AddressMap map;
   COPPICE_ASSIGN_OR_RETURN(
       map.trace, ReadPoolTrace(path, [&](const PoolTrace&, const TraceEvent& event) {
-        if (event.kind == TraceEventKind::kBytes && event.memory == MemoryKind::kNodes)
+        if (event.kind == TraceEventKind::kBytes && event.memory == MemoryKind::kPlan)
           map.mapped_peak = std::max(map.mapped_peak, event.first);
       }));
   map.uses = FindAddressUse(map.trace);

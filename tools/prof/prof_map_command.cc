@@ -4,6 +4,7 @@
 #include <string>
 
 #include "fmt/format.h"
+#include "nlohmann/json.hpp"
 
 #include "coppice/base/status.h"
 
@@ -82,6 +83,10 @@ ExitCode ProfMap(const ProfOptions& options, const Console& console) {
   if (options.out.empty() && !options.ascii && !options.json)
     return FailProf(console, InvalidArgument("map: no picture wanted; give -o FILE.svg, --ascii or "
                                              "--json"));
+  if (const absl::Status status = CheckOutputs({&options.trace, 1}, {&options.out, 1});
+      !status.ok()) {
+    return FailProf(console, status);
+  }
   const absl::StatusOr<AddressMap> map = ReadAddressMap(options.trace);
   if (!map.ok()) return FailProf(console, map.status());
   const absl::StatusOr<int> bucket = ChooseBucket(*map, options);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "nlohmann/json.hpp"
 
 #include "coppice/base/status.h"
 
@@ -20,7 +21,7 @@ constexpr size_t kTopBuckets = 10;
 
 const char* MeaningOf(MemoryKind kind) {
   switch (kind) {
-    case MemoryKind::kNodes:
+    case MemoryKind::kPlan:
       return "mapped for graphs, whose plans share it";
     case MemoryKind::kEager:
       return "mapped for warm-up and eager runs, and their leases";
@@ -127,8 +128,8 @@ std::string SummaryJson(const Summary& summary) {
                         {"calls", summary.program_calls[i]}});
   }
   nlohmann::ordered_json paths = nlohmann::ordered_json::object();
-  for (int i = 0; i < kPathCount; ++i)
-    paths[NameOf(static_cast<Path>(i))] = summary.calls.paths[static_cast<size_t>(i)];
+  for (int i = 0; i < kRunKindCount; ++i)
+    paths[NameOf(static_cast<RunKind>(i))] = summary.calls.paths[static_cast<size_t>(i)];
   nlohmann::ordered_json top = nlohmann::ordered_json::array();
   for (size_t i = 0; i < std::min(kTopBuckets, summary.buckets.size()); ++i)
     top.push_back(ToJson(trace, summary.buckets[i]));
@@ -172,8 +173,8 @@ std::string FormatSession(const Summary& summary) {
                fmt::format("{}: {} calls", LabelOf(trace.programs[i]), summary.program_calls[i])});
   }
   std::string paths;
-  for (int i = 0; i < kPathCount; ++i) {
-    paths += fmt::format("{}{} {}", i == 0 ? "" : ", ", NameOf(static_cast<Path>(i)),
+  for (int i = 0; i < kRunKindCount; ++i) {
+    paths += fmt::format("{}{} {}", i == 0 ? "" : ", ", NameOf(static_cast<RunKind>(i)),
                          summary.calls.paths[static_cast<size_t>(i)]);
   }
   table.Add({"calls", fmt::format("{}: {}", summary.calls.calls(), paths)});

@@ -1,4 +1,4 @@
-// Why calls did not replay: a log and the counts.
+// Why calls did not replay: a log, the counts, and the recordings that failed.
 
 #include <algorithm>
 #include <map>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "nlohmann/json.hpp"
 
 #include "coppice/base/status.h"
 
@@ -15,7 +16,7 @@
 namespace coppice {
 namespace {
 
-// Calls of one program that did not replay for one reason.
+// Calls of one program that did not replay for one reason, or its recordings that failed alike.
 struct Cause {
   int64_t count = 0;
   TraceEvent first;
@@ -23,9 +24,11 @@ struct Cause {
 
 struct Log {
   PoolTrace trace;
-  std::vector<TraceEvent> calls;  // In order of time.
+  std::vector<TraceEvent> calls;     // In order of time, each with the failure behind it.
+  std::vector<TraceEvent> failures;  // In order of time.
   // By program, -1 for calls without a bucket, and reason.
   std::map<std::pair<int, Reason>, Cause> causes;
+  std::map<std::pair<int, int>, Cause> failed;  // By program and failure.
 };
 
 int ProgramOf(const PoolTrace& trace, const TraceEvent& call) {
@@ -40,58 +43,124 @@ std::string BucketLabel(const PoolTrace& trace, int bucket) {
   return bucket < 0 ? "-" : LabelOf(trace.buckets[static_cast<size_t>(bucket)]);
 }
 
+// The last failure of each bucket, while the events of a trace go by.
+class LastFailures {
+ public:
+  void See(const PoolTrace& trace, const TraceEvent& event) {
+    if (event.kind == TraceEventKind::kFail) At(event.bucket) = event.failure;
+    if (event.kind == TraceEventKind::kRecord)
+      At(trace.nodes[static_cast<size_t>(event.node)].bucket) = -1;
+  }
+
+  // What is behind a call that did not replay; -1: no failure.
+  int Behind(const TraceEvent& call) {
+    switch (call.reason) {
+      case Reason::kByteLimit:
+      case Reason::kCaptureInvalidated:
+      case Reason::kNotCapturable:
+        return At(call.bucket);
+      default:
+        return -1;
+    }
+  }
+
+ private:
+  int& At(int bucket) { return failures_.try_emplace(bucket, -1).first->second; }
+
+  std::map<int, int> failures_;
+};
+
+void SortByTime(std::vector<TraceEvent>& events) {
+  std::stable_sort(events.begin(), events.end(),
+                   [](const TraceEvent& a, const TraceEvent& b) { return a.time_ns < b.time_ns; });
+}
+
+void Count(const TraceEvent& event, Cause& cause) {
+  if (cause.count++ == 0) cause.first = event;
+}
+
 absl::StatusOr<Log> ReadLog(const ProfOptions& options) {
   Log log;
+  LastFailures last;
   COPPICE_ASSIGN_OR_RETURN(
-      log.trace, ReadPoolTrace(options.trace, [&](const PoolTrace&, const TraceEvent& event) {
-        if (event.kind == TraceEventKind::kCall && event.path != Path::kReplay)
-          log.calls.push_back(event);
+      log.trace, ReadPoolTrace(options.trace, [&](const PoolTrace& trace, TraceEvent event) {
+        last.See(trace, event);
+        if (event.kind == TraceEventKind::kFail) log.failures.push_back(event);
+        if (event.kind != TraceEventKind::kCall || event.path == RunKind::kReplay) return;
+        event.failure = last.Behind(event);
+        log.calls.push_back(event);
       }));
   COPPICE_ASSIGN_OR_RETURN(const std::vector<bool> chosen,
                            ChoosePrograms(log.trace, options.program));
-  const auto other = [&](const TraceEvent& call) {
-    const int program = ProgramOf(log.trace, call);
+  const auto other = [&](const TraceEvent& event) {
+    const int program = ProgramOf(log.trace, event);
     return program < 0 ? !options.program.empty() : !chosen[static_cast<size_t>(program)];
   };
-  log.calls.erase(std::remove_if(log.calls.begin(), log.calls.end(), other), log.calls.end());
-  std::stable_sort(log.calls.begin(), log.calls.end(),
-                   [](const TraceEvent& a, const TraceEvent& b) { return a.time_ns < b.time_ns; });
-  for (const TraceEvent& call : log.calls) {
-    Cause& cause = log.causes[{ProgramOf(log.trace, call), call.reason}];
-    if (cause.count++ == 0) cause.first = call;
-  }
+  std::erase_if(log.calls, other);
+  std::erase_if(log.failures, other);
+  SortByTime(log.calls);
+  SortByTime(log.failures);
+  for (const TraceEvent& call : log.calls)
+    Count(call, log.causes[{ProgramOf(log.trace, call), call.reason}]);
+  for (const TraceEvent& failure : log.failures)
+    Count(failure, log.failed[{ProgramOf(log.trace, failure), failure.failure}]);
   return log;
 }
 
 // The most frequent first.
-std::vector<std::pair<std::pair<int, Reason>, Cause>> Ranked(const Log& log) {
-  std::vector<std::pair<std::pair<int, Reason>, Cause>> ranked(log.causes.begin(),
-                                                               log.causes.end());
+template <typename Key>
+std::vector<std::pair<Key, Cause>> Ranked(const std::map<Key, Cause>& causes) {
+  std::vector<std::pair<Key, Cause>> ranked(causes.begin(), causes.end());
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.second.count > b.second.count; });
   return ranked;
 }
 
+const TracedFailure& FailureOf(const PoolTrace& trace, int failure) {
+  return trace.failures[static_cast<size_t>(failure)];
+}
+
+nlohmann::ordered_json BucketJson(const PoolTrace& trace, int bucket) {
+  if (bucket < 0) return nullptr;
+  return trace.buckets[static_cast<size_t>(bucket)].id;
+}
+
+nlohmann::ordered_json FailureJson(const PoolTrace& trace, int failure) {
+  if (failure < 0) return nullptr;
+  const TracedFailure& traced = FailureOf(trace, failure);
+  return {{"driver_call", traced.driver_call}, {"code", traced.code}, {"message", traced.message}};
+}
+
 nlohmann::ordered_json CallJson(const PoolTrace& trace, const TraceEvent& call) {
-  nlohmann::ordered_json json = {{"time_ns", call.time_ns},
-                                 {"line", call.line},
-                                 {"lane", call.lane},
-                                 {"call", call.call},
-                                 {"program", ProgramLabel(trace, ProgramOf(trace, call))},
-                                 {"bucket", nullptr},
-                                 {"path", NameOf(call.path)},
-                                 {"reason", NameOf(call.reason)}};
-  if (call.bucket >= 0) json["bucket"] = trace.buckets[static_cast<size_t>(call.bucket)].id;
-  return json;
+  return {{"time_ns", call.time_ns},
+          {"line", call.line},
+          {"lane", call.lane},
+          {"call", call.call},
+          {"program", ProgramLabel(trace, ProgramOf(trace, call))},
+          {"bucket", BucketJson(trace, call.bucket)},
+          {"path", NameOf(call.path)},
+          {"reason", NameOf(call.reason)},
+          {"failure", FailureJson(trace, call.failure)}};
 }
 
 std::string LogJson(const Log& log, size_t shown) {
   nlohmann::ordered_json causes = nlohmann::ordered_json::array();
-  for (const auto& [key, cause] : Ranked(log)) {
+  for (const auto& [key, cause] : Ranked(log.causes)) {
     causes.push_back({{"program", ProgramLabel(log.trace, key.first)},
                       {"reason", NameOf(key.second)},
                       {"count", cause.count},
                       {"first", CallJson(log.trace, cause.first)}});
+  }
+  nlohmann::ordered_json failures = nlohmann::ordered_json::array();
+  for (const auto& [key, cause] : Ranked(log.failed)) {
+    failures.push_back({{"program", ProgramLabel(log.trace, key.first)},
+                        {"failure", FailureJson(log.trace, key.second)},
+                        {"count", cause.count},
+                        {"first",
+                         {{"time_ns", cause.first.time_ns},
+                          {"line", cause.first.line},
+                          {"lane", cause.first.lane},
+                          {"bucket", BucketJson(log.trace, cause.first.bucket)}}}});
   }
   nlohmann::ordered_json calls = nlohmann::ordered_json::array();
   for (size_t i = 0; i < shown; ++i)
@@ -101,28 +170,53 @@ std::string LogJson(const Log& log, size_t shown) {
                {"dropped_events", log.trace.dropped},
                {"count", log.calls.size()},
                {"causes", causes},
+               {"failures", failures},
                {"calls", calls}});
+}
+
+// "cuCtxSynchronize CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"; "-" without one.
+std::string FailureLabel(const PoolTrace& trace, int failure) {
+  if (failure < 0) return "-";
+  const TracedFailure& traced = FailureOf(trace, failure);
+  return traced.driver_call.empty() ? traced.code : traced.driver_call + " " + traced.code;
 }
 
 std::string Seconds(int64_t time_ns) {
   return fmt::format("{:.6f}", static_cast<double>(time_ns) / 1e9);
 }
 
+// The recordings that failed: what each came to, on a line of its own. Empty without any.
+std::string FailuresText(const Log& log) {
+  if (log.failed.empty()) return {};
+  TextTable table("llrrrl", {"program", "bucket", "failed", "first at s", "lane", "because"});
+  for (const auto& [key, cause] : Ranked(log.failed)) {
+    table.Add(
+        {ProgramLabel(log.trace, key.first), BucketLabel(log.trace, cause.first.bucket),
+         fmt::format("{}", cause.count), Seconds(cause.first.time_ns),
+         fmt::format("{}", cause.first.lane),
+         FailureLabel(log.trace, key.second) + ": " + FailureOf(log.trace, key.second).message});
+  }
+  return table.Format() + "\n";
+}
+
 std::string LogText(const Log& log, size_t shown) {
   TextTable causes("llrrrr", {"program", "reason", "calls", "first at s", "lane", "call"});
-  for (const auto& [key, cause] : Ranked(log)) {
+  for (const auto& [key, cause] : Ranked(log.causes)) {
     causes.Add({ProgramLabel(log.trace, key.first), NameOf(key.second),
                 fmt::format("{}", cause.count), Seconds(cause.first.time_ns),
                 fmt::format("{}", cause.first.lane), fmt::format("{}", cause.first.call)});
   }
-  TextTable calls("rrrllll", {"s", "lane", "call", "program", "bucket", "path", "reason"});
+  TextTable calls("rrrlllll",
+                  {"s", "lane", "call", "program", "bucket", "path", "reason", "failure"});
   for (size_t i = 0; i < shown; ++i) {
     const TraceEvent& call = log.calls[i];
     calls.Add({Seconds(call.time_ns), fmt::format("{}", call.lane), fmt::format("{}", call.call),
                ProgramLabel(log.trace, ProgramOf(log.trace, call)),
-               BucketLabel(log.trace, call.bucket), NameOf(call.path), NameOf(call.reason)});
+               BucketLabel(log.trace, call.bucket), NameOf(call.path), NameOf(call.reason),
+               FailureLabel(log.trace, call.failure)});
   }
-  std::string text = NoteGaps(log.trace) + causes.Format() + "\n" + calls.Format();
+  std::string text =
+      NoteGaps(log.trace) + causes.Format() + "\n" + FailuresText(log) + calls.Format();
   if (shown < log.calls.size())
     text += fmt::format("  and {} more; see --limit\n", log.calls.size() - shown);
   return text;

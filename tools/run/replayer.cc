@@ -76,7 +76,7 @@ absl::Status Replayer::RunMain(const Step& step,
                                bool want_logits,
                                StepResult& result) {
   COPPICE_RETURN_IF_ERROR(main_->Run(inputs_, poison, want_logits, result));
-  if (result.path != Path::kReplay) return absl::OkStatus();
+  if (result.path != RunKind::kReplay) return absl::OkStatus();
   replay_host_ns_.push_back(result.host_ns);
   (step.prefill ? replayed_prefill_ : replayed_decode_).insert(BucketOf(step));
   return absl::OkStatus();

@@ -5,23 +5,27 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
-#include "coppice/runtime/latency_model.h"
 
+#include "tools/ledger/latency_model.h"
 #include "tools/run/batcher.h"
 #include "tools/run/replayer.h"
 #include "tools/support/byte_text.h"
 #include "tools/support/console.h"
 #include "tools/support/progress.h"
+#include "tools/support/text_file.h"
 
 namespace coppice {
 namespace {
@@ -162,14 +166,11 @@ void DescribeJob(const RunOptions& options,
 
 void DescribeOutcome(const Device& device, const Replayer& replayer, RunReport& report) {
   const Session& session = replayer.session();
-  const Pool& pool = session.pool();
   report.stats = session.stats();
   report.nodes = session.nodes();
-  report.pool = pool.usage();
-  for (int lane = 0; lane < pool.lanes(); ++lane) {
-    report.pool_mapped_bytes +=
-        device.ledger().MappedBytes(pool.base(lane, WindowKind::kNodes), pool.window_bytes());
-  }
+  report.pool = session.memory().usage();
+  const WindowInfo window = session.memory().window(0, MemoryKind::kPlan);
+  report.pool_mapped_bytes = device.ledger().MappedBytes(window.base, window.window_bytes);
   report.prefill_buckets = replayer.replayed_buckets(/*prefill=*/true);
   report.decode_buckets = replayer.replayed_buckets(/*prefill=*/false);
   report.replay_host_ns = replayer.replay_host_ns();
@@ -205,7 +206,7 @@ absl::StatusOr<RunReport> RunJob(const RunOptions& options,
            .poison = options.poison,
            .seed = options.seed,
            .bound = device.is_cuda() ? kCudaBound : 0,
-           .session = {.budget_bytes = options.budget_bytes,
+           .session = {.memory = {.budget_bytes = options.budget_bytes},
                        .trace = {.path = options.trace_out, .wait_when_full = true}}}));
   RunReport report;
   DescribeJob(options, device, job, report);
@@ -219,9 +220,13 @@ absl::StatusOr<RunReport> RunJob(const RunOptions& options,
   return report;
 }
 
-// Before the work, because a file that cannot be made is no fault of the device.
-absl::Status CheckWritable(const std::string& path) {
-  if (path.empty() || std::ofstream(path, std::ios::app)) return absl::OkStatus();
+// Whether the file was not there before. Before the work, because one that cannot be made is no
+// fault of the device.
+absl::StatusOr<bool> MakeFile(const std::string& path) {
+  if (path.empty()) return false;
+  std::error_code code;
+  const bool before = std::filesystem::exists(path, code);
+  if (std::ofstream(path, std::ios::app)) return !before;
   return InvalidArgument("'{}' cannot be written; choose a file in a folder that can", path);
 }
 
@@ -249,8 +254,10 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
   Job job;
   if (const absl::Status status = LoadRequests(options, job); !status.ok())
     return Fail(console, status, kExitUsage);
-  if (const absl::Status status = CheckWritable(options.trace_out); !status.ok())
-    return Fail(console, status, kExitOutput);
+  if (const absl::Status status = CheckOutputs({&options.trace, 1}, {&options.trace_out, 1});
+      !status.ok()) {
+    return Fail(console, status, kExitUsage);
+  }
   const absl::StatusOr<std::unique_ptr<Device>> device =
       Device::Open({.choice = options.device,
                     .seed = options.seed,
@@ -265,6 +272,13 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
       ChoosePolicy(options, /*prefill=*/false, job.config.slots);
   if (!decode.ok()) return Fail(console, decode.status(), kExitUsage);
 
+  // As late as this, because a refused run leaves no file.
+  const absl::StatusOr<bool> made = MakeFile(options.trace_out);
+  if (!made.ok()) return Fail(console, made.status(), kExitOutput);
+  absl::Cleanup drop = [&] {
+    std::error_code code;
+    if (*made) std::filesystem::remove(std::filesystem::canonical(options.trace_out, code), code);
+  };
   if (!options.quiet && !(*device)->cuda_absence().empty())
     Print(console.err, "coppice run: on the host, because {}\n", (*device)->cuda_absence());
   const absl::StatusOr<RunReport> report =
@@ -278,6 +292,7 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
                                 FormatBytes(options.budget_bytes), MessageOf(report.status())),
                 kExitUsage);
   }
+  std::move(drop).Cancel();
   Print(console.out, "{}", options.json ? FormatJson(*report) : FormatTable(*report));
   if (!report->trace_status.ok()) return Fail(console, report->trace_status, kExitOutput);
   const bool in_order = report->mismatches == 0 && report->emulator_reports.empty();

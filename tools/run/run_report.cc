@@ -30,17 +30,17 @@ struct Figures {
   double replay_host_ns_p50 = 0;
 };
 
-int64_t CallsOn(const SessionStats& stats, Path path) {
-  return stats.paths[static_cast<size_t>(path)];
+int64_t CallsOn(const SessionStats& stats, RunKind path) {
+  return stats.runs[static_cast<size_t>(path)];
 }
 
 Figures Derive(const RunReport& report) {
   const SessionStats& stats = report.stats;
   Figures figures;
-  figures.replays = CallsOn(stats, Path::kReplay);
-  figures.records = CallsOn(stats, Path::kRecord);
-  figures.warm_ups = CallsOn(stats, Path::kWarmUp);
-  figures.eager = figures.warm_ups + CallsOn(stats, Path::kEager);
+  figures.replays = CallsOn(stats, RunKind::kReplay);
+  figures.records = CallsOn(stats, RunKind::kRecord);
+  figures.warm_ups = CallsOn(stats, RunKind::kWarmUp);
+  figures.eager = figures.warm_ups + CallsOn(stats, RunKind::kEager);
   figures.replay_pct = Percent(figures.replays, stats.calls - figures.warm_ups - figures.records);
   figures.pad_waste_pct =
       Percent(stats.padded_elements - stats.real_elements, stats.padded_elements);

@@ -40,7 +40,7 @@ struct RunReport {
   SessionStats stats;
   std::vector<NodeInfo> nodes;
   MemoryUsage pool;
-  int64_t pool_mapped_bytes = 0;  // Under the lanes' node windows, by the ledger.
+  int64_t pool_mapped_bytes = 0;  // Under the lanes' plan windows, by the ledger.
   int64_t prefill_buckets = 0;    // That at least one call replayed.
   int64_t decode_buckets = 0;
   std::vector<int64_t> replay_host_ns;

@@ -17,6 +17,7 @@
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
 #include "coppice/graphs/session.h"
+#include "coppice/runtime/graph.h"
 #include "coppice/runtime/kernel_library.h"
 
 #include "tools/soak/soak_kernels.h"
@@ -34,6 +35,9 @@ constexpr int64_t kPartsChurn = 9;
 constexpr int64_t kPartsAfter = 2;
 constexpr int64_t kIdleBatchesMax = 100;  // Of the churn, one after the other, without a recording.
 constexpr size_t kFindingsMax = 10;
+constexpr int64_t kKeptRounds = 1100;  // More than a session keeps of what ended.
+constexpr int64_t kWeightsBytes = 16;  // Of a binding, and from one to the next.
+constexpr int64_t kWeightsPlaces = 4096;
 
 // Words from a seed, different for every seed (SplitMix64's finaliser).
 uint32_t InputWord(uint64_t seed, int64_t index) {
@@ -103,12 +107,23 @@ int64_t HeapBytes() {
   return static_cast<int64_t>(info.uordblks + info.hblkhd);
 }
 
-// One of the two programs.
+// A program and how it is called.
 struct Subject {
+  Session* session = nullptr;
   const Program* program = nullptr;
   const char* name = "";
   int64_t step = 0;     // From one bucket to the next, in words.
   int64_t buckets = 0;  // The largest has step x buckets words.
+  bool comes = false;   // And goes: of the rounds.
+  bool included = false;
+  const Binding* binding = nullptr;
+  int64_t round = -1;  // Key scalar of a call with a binding.
+};
+
+// What a program has beside what all of them have.
+struct Features {
+  bool guest = false;   // A static input and a key scalar.
+  bool breaks = false;  // It is no single graph.
 };
 
 class Soak {
@@ -124,31 +139,49 @@ class Soak {
     uint32_t salt = 0;
   };
 
-  Soak(const Context& context,
-       const SoakOptions& options,
-       KernelLibrary library,
-       Stream stream,
-       std::pair<DeviceMemory, DeviceMemory> memory)
-      : driver_(context.driver()),
+  // What a soak has on the device beside its session.
+  struct Parts {
+    KernelLibrary library;
+    Kernel kernel;
+    Stream stream;
+    DeviceMemory inputs;  // Of a batch: kBatchCalls times the largest extent.
+    DeviceMemory outputs;
+    DeviceMemory weights;
+  };
+
+  Soak(const Context& context, const SoakOptions& options, Parts parts)
+      : context_(context),
+        driver_(context.driver()),
         options_(options),
-        library_(std::move(library)),
-        stream_(std::move(stream)),
-        inputs_(std::move(memory.first)),
-        outputs_(std::move(memory.second)),
+        parts_(std::move(parts)),
         random_(options.seed) {}
 
-  absl::StatusOr<Subject> Register(Kernel kernel, const char* name, int64_t step);
+  absl::StatusOr<Subject> Register(Session& session,
+                                   const char* name,
+                                   int64_t step,
+                                   const Features& features = {});
+  // Everything after the warm phase. Errors: kCancelled if `progress` ended it.
+  absl::Status Work(const SoakProgress& progress);
+  absl::Status Report(const SoakProgress& progress) const;
   absl::Status Warm(const Subject& subject);
   absl::Status Traffic(int64_t calls_goal, const SoakProgress& progress);
   absl::Status Churn(int64_t records_goal, const SoakProgress& progress);
+  // Rounds of what comes and goes, as many more as there are warm ones.
+  absl::Status WarmRounds();
+  absl::Status ComeAndGo(int64_t rounds_goal, const SoakProgress& progress);
+  absl::Status Round();
+  absl::Status IncludeInAnotherSession(int64_t inclusions);
   absl::Status RunDrawn(const Subject& subject, int64_t calls, const SoakProgress& progress);
   absl::Status RunBatch(const Subject& subject, std::span<const int64_t> buckets);
   absl::Status RunCall(const Subject& subject, const Drawn& drawn, int64_t place);
+  absl::StatusOr<Lease> Start(const Subject& subject, const Call& call);
   void Count(const Subject& subject, const Drawn& drawn, const Lease& lease);
   void Check(const Subject& subject, const Drawn& drawn, int64_t place);
   absl::Status NoteMemory();
   void Find(std::string line);
 
+  int64_t Done() const { return traffic_calls_ + report_.records + report_.rounds; }
+  int64_t Goal() const { return options_.replays + options_.records + options_.rounds; }
   int64_t largest() const { return kBucketWords * options_.buckets; }
   // Of the words of a batch, those of the call at `place`.
   std::span<uint32_t> WordsOf(std::vector<uint32_t>& words, int64_t place, int64_t extent) const {
@@ -156,19 +189,21 @@ class Soak {
                                     static_cast<size_t>(extent));
   }
 
+  const Context& context_;
   const Driver& driver_;
   const SoakOptions options_;
-  const KernelLibrary library_;
-  const Stream stream_;
-  const DeviceMemory inputs_;  // Of a batch: kBatchCalls times the largest extent.
-  const DeviceMemory outputs_;
+  const Parts parts_;
   std::mt19937_64 random_;
   std::vector<uint32_t> input_words_;
   std::vector<uint32_t> output_words_;
   std::unique_ptr<Session> session_;
   Subject steady_;
   Subject churning_;
+  Subject guest_;
+  Subject broken_;                   // Included, it fails.
+  std::vector<GraphExec> launched_;  // In this batch.
   bool warm_ = false;
+  int64_t round_ = 0;
   int64_t traffic_calls_ = 0;
   SoakReport report_;
 };
@@ -182,38 +217,73 @@ absl::StatusOr<std::unique_ptr<Soak>> Soak::Create(const Context& context,
   COPPICE_ASSIGN_OR_RETURN(Stream stream, Stream::Create(driver));
   COPPICE_ASSIGN_OR_RETURN(DeviceMemory inputs, DeviceMemory::Create(driver, WordBytes(words)));
   COPPICE_ASSIGN_OR_RETURN(DeviceMemory outputs, DeviceMemory::Create(driver, WordBytes(words)));
-  std::unique_ptr<Soak> soak(new Soak(context, options, std::move(library), std::move(stream),
-                                      {std::move(inputs), std::move(outputs)}));
+  COPPICE_ASSIGN_OR_RETURN(DeviceMemory weights,
+                           DeviceMemory::Create(driver, kWeightsBytes * kWeightsPlaces));
+  std::unique_ptr<Soak> soak(new Soak(context, options,
+                                      {.library = std::move(library),
+                                       .kernel = kernel,
+                                       .stream = std::move(stream),
+                                       .inputs = std::move(inputs),
+                                       .outputs = std::move(outputs),
+                                       .weights = std::move(weights)}));
   soak->input_words_.resize(static_cast<size_t>(words));
   soak->output_words_.resize(static_cast<size_t>(words));
   SessionOptions session;
-  session.graphs_per_program_max = static_cast<int>(options.buckets);
-  session.on_limit = OnLimit::kEvict;
+  session.limits.graphs_per_program_max = static_cast<int>(options.buckets);
+  session.limits.on_limit = OnLimit::kEvict;
   COPPICE_ASSIGN_OR_RETURN(soak->session_, Session::Create(context, session));
-  COPPICE_ASSIGN_OR_RETURN(soak->steady_, soak->Register(kernel, "traffic", kBucketWords));
-  COPPICE_ASSIGN_OR_RETURN(soak->churning_, soak->Register(kernel, "churn", kBucketWords / 2));
+  Session& own = *soak->session_;
+  COPPICE_ASSIGN_OR_RETURN(soak->steady_, soak->Register(own, "traffic", kBucketWords));
+  COPPICE_ASSIGN_OR_RETURN(soak->churning_, soak->Register(own, "churn", kBucketWords / 2));
+  COPPICE_ASSIGN_OR_RETURN(soak->guest_,
+                           soak->Register(own, "guest", soak->largest(), {.guest = true}));
+  COPPICE_ASSIGN_OR_RETURN(soak->broken_,
+                           soak->Register(own, "broken", soak->largest(), {.breaks = true}));
   return soak;
 }
 
-absl::StatusOr<Subject> Soak::Register(Kernel kernel, const char* name, int64_t step) {
+absl::StatusOr<Subject> Soak::Register(Session& session,
+                                       const char* name,
+                                       int64_t step,
+                                       const Features& features) {
   COPPICE_ASSIGN_OR_RETURN(ProgramSpec spec, MakeSpec(name, step, largest()));
-  const int extent_word = ExtentWord(spec, 0);
-  const int salt_word = ScalarWord(spec, 0);
-  Subject subject = {.name = name, .step = step, .buckets = largest() / step};
+  if (features.guest) {
+    const int64_t words = kWeightsBytes / WordBytes(1);
+    spec.inputs.push_back({.name = "w",
+                           .dtype = DType::kInt32,
+                           .dims = {Dim::Fixed(words)},
+                           .role = InputRole::kStatic});
+    spec.scalars.push_back({.name = "round"});
+  }
+  Subject subject = {.session = &session, .name = name, .step = step, .buckets = largest() / step};
   COPPICE_ASSIGN_OR_RETURN(
       subject.program,
-      session_->Register(std::move(spec), [kernel, extent_word, salt_word](CallContext& call) {
-        return LaunchChain(call, kernel, extent_word, salt_word);
-      }));
+      session.Register(
+          spec,
+          [kernel = parts_.kernel, breaks = features.breaks, extent_word = ExtentWord(spec, 0),
+           salt_word = ScalarWord(spec, 0)](CallContext& call) -> absl::Status {
+            if (breaks)
+              COPPICE_RETURN_IF_ERROR(call.Break([](CuStream) { return absl::OkStatus(); }));
+            return LaunchChain(call, kernel, extent_word, salt_word);
+          }));
   return subject;
 }
 
 absl::StatusOr<SoakReport> Soak::Run(const SoakProgress& progress) {
   COPPICE_RETURN_IF_ERROR(Warm(steady_));
   COPPICE_RETURN_IF_ERROR(Warm(churning_));
+  if (options_.rounds > 0) COPPICE_RETURN_IF_ERROR(WarmRounds());
   warm_ = true;
   const int64_t evictions_before = session_->stats().evictions;
   COPPICE_RETURN_IF_ERROR(NoteMemory());
+  const absl::Status worked = Work(progress);
+  report_.stopped = absl::IsCancelled(worked);
+  COPPICE_RETURN_IF_ERROR(report_.stopped ? NoteMemory() : worked);
+  report_.evictions = session_->stats().evictions - evictions_before;
+  return report_;
+}
+
+absl::Status Soak::Work(const SoakProgress& progress) {
   const int64_t before = options_.replays * kPartsBefore / (kPartsBefore + kPartsAfter);
   for (int64_t part = 1; part <= kPartsBefore; ++part) {
     COPPICE_RETURN_IF_ERROR(Traffic(before * part / kPartsBefore, progress));
@@ -221,6 +291,7 @@ absl::StatusOr<SoakReport> Soak::Run(const SoakProgress& progress) {
   }
   for (int64_t part = 1; part <= kPartsChurn; ++part) {
     COPPICE_RETURN_IF_ERROR(Churn(options_.records * part / kPartsChurn, progress));
+    COPPICE_RETURN_IF_ERROR(ComeAndGo(options_.rounds * part / kPartsChurn, progress));
     COPPICE_RETURN_IF_ERROR(NoteMemory());
   }
   for (int64_t part = 1; part <= kPartsAfter; ++part) {
@@ -228,8 +299,12 @@ absl::StatusOr<SoakReport> Soak::Run(const SoakProgress& progress) {
     COPPICE_RETURN_IF_ERROR(Traffic(before + after * part / kPartsAfter, progress));
     COPPICE_RETURN_IF_ERROR(NoteMemory());
   }
-  report_.evictions = session_->stats().evictions - evictions_before;
-  return report_;
+  return absl::OkStatus();
+}
+
+absl::Status Soak::Report(const SoakProgress& progress) const {
+  const bool goes_on = !progress || progress(Done(), Goal());
+  return goes_on ? absl::OkStatus() : absl::CancelledError("its progress ended the soak");
 }
 
 // Two calls per bucket and round: one warms up or records, one replays.
@@ -267,14 +342,79 @@ absl::Status Soak::Churn(int64_t records_goal, const SoakProgress& progress) {
   return absl::OkStatus();
 }
 
+absl::Status Soak::WarmRounds() {
+  const std::array<int64_t, 1> once = {0};
+  Subject broken = broken_;
+  broken.comes = true;
+  COPPICE_RETURN_IF_ERROR(RunBatch(broken, once));
+  for (int64_t round = 0; round < kKeptRounds; ++round)
+    COPPICE_RETURN_IF_ERROR(Round());
+  return IncludeInAnotherSession(1);
+}
+
+absl::Status Soak::ComeAndGo(int64_t rounds_goal, const SoakProgress& progress) {
+  const int64_t before = report_.rounds;
+  for (; report_.rounds < rounds_goal; ++report_.rounds) {
+    COPPICE_RETURN_IF_ERROR(Round());
+    COPPICE_RETURN_IF_ERROR(Report(progress));
+  }
+  return report_.rounds == before ? absl::OkStatus()
+                                  : IncludeInAnotherSession(report_.rounds - before);
+}
+
+absl::Status Soak::Round() {
+  const int64_t words = kWeightsBytes / WordBytes(1);
+  const auto place = static_cast<DeviceAddress>(kWeightsBytes * (round_ % kWeightsPlaces));
+  const Tensor weights =
+      Tensor::Dense(parts_.weights.address() + place, DType::kInt32, {&words, 1});
+  Subject guest = guest_;
+  guest.comes = true;
+  guest.round = round_++;
+  COPPICE_ASSIGN_OR_RETURN(guest.binding, session_->Bind(*guest.program, {&weights, 1}));
+  const std::array<int64_t, 2> twice = {0, 0};
+  COPPICE_RETURN_IF_ERROR(RunBatch(guest, twice));
+  COPPICE_RETURN_IF_ERROR(session_->Unbind(*guest.binding));
+  const int64_t extent = broken_.step;
+  const Tensor input = Tensor::Dense(parts_.inputs.address(), DType::kInt32, {&extent, 1});
+  const int64_t salt = 0;
+  Subject broken = broken_;
+  broken.included = true;
+  const absl::StatusOr<Lease> refused = Start(broken, {.program = broken.program,
+                                                       .inputs = {&input, 1},
+                                                       .scalars = {&salt, 1},
+                                                       .stream = parts_.stream.handle()});
+  if (refused.status().code() == absl::StatusCode::kFailedPrecondition) return absl::OkStatus();
+  if (!refused.ok()) return refused.status();
+  ++report_.mismatches;
+  Find(fmt::format("round {}: a program with breaks was included as one graph", round_));
+  return absl::OkStatus();
+}
+
+// What is included stays until its session ends, so one comes and goes as well.
+absl::Status Soak::IncludeInAnotherSession(int64_t inclusions) {
+  SessionOptions options;
+  options.memory.window_bytes = kMiB;
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                           Session::Create(context_, options));
+  COPPICE_ASSIGN_OR_RETURN(Subject subject, Register(*session, "included", largest()));
+  subject.comes = true;
+  const std::array<int64_t, kBatchCalls> buckets{};
+  COPPICE_RETURN_IF_ERROR(RunBatch(subject, std::span(buckets).first(1)));
+  subject.included = true;
+  for (int64_t left = inclusions; left > 0; left -= kBatchCalls) {
+    const auto calls = static_cast<size_t>(std::min(left, kBatchCalls));
+    COPPICE_RETURN_IF_ERROR(RunBatch(subject, std::span(buckets).first(calls)));
+  }
+  return absl::OkStatus();
+}
+
 // A batch of calls in buckets that are drawn.
 absl::Status Soak::RunDrawn(const Subject& subject, int64_t calls, const SoakProgress& progress) {
   std::array<int64_t, kBatchCalls> buckets{};
   for (int64_t& bucket : buckets)
     bucket = static_cast<int64_t>(random_() % static_cast<uint64_t>(subject.buckets));
   COPPICE_RETURN_IF_ERROR(RunBatch(subject, std::span(buckets).first(static_cast<size_t>(calls))));
-  if (progress) progress(traffic_calls_ + report_.records, options_.replays + options_.records);
-  return absl::OkStatus();
+  return Report(progress);
 }
 
 absl::Status Soak::RunBatch(const Subject& subject, std::span<const int64_t> buckets) {
@@ -292,12 +432,15 @@ absl::Status Soak::RunBatch(const Subject& subject, std::span<const int64_t> buc
   }
   const auto bytes = static_cast<size_t>(WordBytes(calls * largest()));
   COPPICE_RETURN_IF_ERROR(driver_.Call<&DriverTable::MemcpyHtoDAsync>(
-      inputs_.address(), static_cast<const void*>(input_words_.data()), bytes, stream_.handle()));
+      parts_.inputs.address(), static_cast<const void*>(input_words_.data()), bytes,
+      parts_.stream.handle()));
   for (int64_t place = 0; place < calls; ++place)
     COPPICE_RETURN_IF_ERROR(RunCall(subject, batch[static_cast<size_t>(place)], place));
   COPPICE_RETURN_IF_ERROR(driver_.Call<&DriverTable::MemcpyDtoHAsync>(
-      static_cast<void*>(output_words_.data()), outputs_.address(), bytes, stream_.handle()));
-  COPPICE_RETURN_IF_ERROR(stream_.Synchronize());
+      static_cast<void*>(output_words_.data()), parts_.outputs.address(), bytes,
+      parts_.stream.handle()));
+  COPPICE_RETURN_IF_ERROR(parts_.stream.Synchronize());
+  launched_.clear();
   for (int64_t place = 0; place < calls; ++place)
     Check(subject, batch[static_cast<size_t>(place)], place);
   return absl::OkStatus();
@@ -305,36 +448,54 @@ absl::Status Soak::RunBatch(const Subject& subject, std::span<const int64_t> buc
 
 absl::Status Soak::RunCall(const Subject& subject, const Drawn& drawn, int64_t place) {
   const auto offset = static_cast<DeviceAddress>(WordBytes(place * largest()));
-  const Tensor input = Tensor::Dense(inputs_.address() + offset, DType::kInt32, {&drawn.extent, 1});
-  const int64_t salt = drawn.salt;
-  COPPICE_ASSIGN_OR_RETURN(const Lease lease, session_->Run({.program = subject.program,
-                                                             .inputs = {&input, 1},
-                                                             .scalars = {&salt, 1},
-                                                             .stream = stream_.handle()}));
+  const Tensor input =
+      Tensor::Dense(parts_.inputs.address() + offset, DType::kInt32, {&drawn.extent, 1});
+  const std::array<int64_t, 2> scalars = {drawn.salt, subject.round};
+  COPPICE_ASSIGN_OR_RETURN(
+      const Lease lease,
+      Start(subject, {.program = subject.program,
+                      .binding = subject.binding,
+                      .inputs = {&input, 1},
+                      .scalars = std::span(scalars).first(subject.binding == nullptr ? 1 : 2),
+                      .stream = parts_.stream.handle()}));
   Count(subject, drawn, lease);
-  COPPICE_ASSIGN_OR_RETURN(const ReadScope scope, lease.Read(stream_.handle()));
+  COPPICE_ASSIGN_OR_RETURN(const ReadScope scope, lease.Read(parts_.stream.handle()));
   return driver_.Call<&DriverTable::MemcpyDtoDAsync>(
-      outputs_.address() + offset, scope.output(0).data,
-      static_cast<size_t>(WordBytes(drawn.extent)), stream_.handle());
+      parts_.outputs.address() + offset, scope.output(0).data,
+      static_cast<size_t>(WordBytes(drawn.extent)), parts_.stream.handle());
+}
+
+// Runs the call, or launches a graph of the caller's that includes it.
+absl::StatusOr<Lease> Soak::Start(const Subject& subject, const Call& call) {
+  if (!subject.included) return subject.session->Run(call);
+  COPPICE_ASSIGN_OR_RETURN(Capture capture, Capture::Begin(driver_, call.stream));
+  absl::StatusOr<Lease> lease = subject.session->Include(call);
+  COPPICE_ASSIGN_OR_RETURN(const Graph graph, capture.End());
+  if (!lease.ok()) return lease;
+  COPPICE_ASSIGN_OR_RETURN(GraphExec exec, GraphExec::Instantiate(driver_, graph));
+  launched_.push_back(std::move(exec));
+  COPPICE_RETURN_IF_ERROR(
+      driver_.Call<&DriverTable::GraphLaunch>(launched_.back().handle(), call.stream));
+  return lease;
 }
 
 void Soak::Count(const Subject& subject, const Drawn& drawn, const Lease& lease) {
-  if (!warm_) return;
-  report_.replays += lease.path() == Path::kReplay ? 1 : 0;
-  report_.records += lease.path() == Path::kRecord ? 1 : 0;
+  if (!warm_ || subject.comes) return;
+  report_.replays += lease.kind() == RunKind::kReplay ? 1 : 0;
+  report_.records += lease.kind() == RunKind::kRecord ? 1 : 0;
   if (&subject == &steady_) {
     ++traffic_calls_;
-    if (lease.path() == Path::kReplay) return;
+    if (lease.kind() == RunKind::kReplay) return;
     ++report_.strays;
     Find(fmt::format("call {} of the traffic, {} words, took the path {} ({}); its graph was there",
-                     traffic_calls_, drawn.extent, NameOf(lease.path()), NameOf(lease.reason())));
-  } else if (lease.path() == Path::kEager) {
+                     traffic_calls_, drawn.extent, NameOf(lease.kind()), NameOf(lease.reason())));
+  } else if (lease.kind() == RunKind::kEager) {
     ++report_.without_graph;
   }
 }
 
 void Soak::Check(const Subject& subject, const Drawn& drawn, int64_t place) {
-  ++report_.checked;
+  report_.checked += subject.comes ? 0 : 1;
   const std::vector<uint32_t> expected =
       SoakAnswer(WordsOf(input_words_, place, drawn.extent), drawn.salt);
   const std::span<const uint32_t> actual = WordsOf(output_words_, place, drawn.extent);
@@ -347,11 +508,12 @@ void Soak::Check(const Subject& subject, const Drawn& drawn, int64_t place) {
 }
 
 absl::Status Soak::NoteMemory() {
-  SoakMemory point = {.replays = report_.replays, .records = report_.records};
+  SoakMemory point = {
+      .replays = report_.replays, .records = report_.records, .rounds = report_.rounds};
   size_t free = 0;
   size_t total = 0;
   COPPICE_RETURN_IF_ERROR(driver_.Call<&DriverTable::MemGetInfo>(&free, &total));
-  point.own_bytes = session_->pool().usage().total;
+  point.own_bytes = session_->memory().usage().total;
   point.driver_free_bytes = static_cast<int64_t>(free);
   COPPICE_ASSIGN_OR_RETURN(point.host_rss_bytes, ResidentBytes());
   point.host_heap_bytes = HeapBytes();

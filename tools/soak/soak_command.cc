@@ -28,6 +28,7 @@ void PrintJson(const SoakOptions& options, const Outcome& outcome, std::FILE* ou
   for (const SoakMemory& point : report.memory) {
     memory.push_back({{"replays", point.replays},
                       {"records", point.records},
+                      {"rounds", point.rounds},
                       {"own_bytes", point.own_bytes},
                       {"driver_free_bytes", point.driver_free_bytes},
                       {"host_rss_bytes", point.host_rss_bytes},
@@ -42,11 +43,13 @@ void PrintJson(const SoakOptions& options, const Outcome& outcome, std::FILE* ou
                                        {"records", report.records},
                                        {"evictions", report.evictions},
                                        {"without_graph", report.without_graph},
+                                       {"rounds", report.rounds},
                                        {"strays", report.strays},
                                        {"mismatches", report.mismatches},
                                        {"checked", report.checked},
                                        {"memory", memory},
                                        {"flat", outcome.growth.empty()},
+                                       {"stopped", report.stopped},
                                        {"seconds", outcome.seconds}};
   Print(out, "{}\n", json.dump(2));
 }
@@ -65,6 +68,7 @@ void PrintTable(const SoakOptions& options, const Outcome& outcome, std::FILE* o
   row("replays", fmt::format("{}, over {} buckets", report.replays, options.buckets));
   row("records", fmt::format("{}, {} evictions", report.records, report.evictions));
   row("without a graph", fmt::format("{}, while all were in flight", report.without_graph));
+  row("came and went", fmt::format("{} bindings, key scalars and inclusions", report.rounds));
   row("checked", fmt::format("{} calls, {} wrong, {} that had to replay and did not",
                              report.checked, report.mismatches, report.strays));
   bytes("own memory", first.own_bytes, last.own_bytes);
@@ -89,9 +93,11 @@ absl::StatusOr<Outcome> Run(SoakOptions& options,
   outcome.device = chosen.kind();
   outcome.device_name = context.DeviceName();
   Progress bar(console.err, !options.quiet, "soaking");
-  COPPICE_ASSIGN_OR_RETURN(
-      outcome.report,
-      RunSoak(context, options, [&bar](int64_t done, int64_t total) { bar.Update(done, total); }));
+  COPPICE_ASSIGN_OR_RETURN(outcome.report,
+                           RunSoak(context, options, [&](int64_t done, int64_t total) {
+                             bar.Update(done, total);
+                             return !console.stopped();
+                           }));
   outcome.growth = FindGrowth(outcome.report.memory, cuda);
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return outcome;
@@ -114,6 +120,7 @@ ExitCode SoakCommand(const SoakOptions& options, const Console& console) {
     for (const std::string& line : *lines)
       Print(console.err, "coppice soak: {}\n", line);
   }
+  if (outcome->report.stopped) return kExitStopped;
   const bool right = outcome->report.mismatches == 0 && outcome->report.strays == 0;
   return right && outcome->growth.empty() && reports.empty() ? kExitOk : kExitMismatch;
 }

@@ -1,13 +1,11 @@
-// Where a command writes, and how it ends.
+// Where a command writes, when it is to stop, and how it ends.
 //
 // Threads: plain values.
 
 #pragma once
 
-#include <cerrno>
 #include <cstdio>
-#include <string>
-#include <system_error>
+#include <functional>
 #include <utility>
 
 #include "fmt/format.h"
@@ -21,26 +19,26 @@ enum ExitCode : int {
   kExitUsage = 2,     // An option or an input file is wrong.
   kExitDevice = 3,    // The device or its driver failed.
   kExitOutput = 4,    // Standard output or a file could not be written.
+  kExitStopped = 5,   // A signal asked to stop; what had been measured is printed.
+  kExitMemory = 6,    // Host memory ran out.
 };
 
 struct Console {
   std::FILE* out = stdout;  // The report, or JSON and nothing else.
   std::FILE* err = stderr;  // Errors, notes and the progress bar.
+  // Whether to stop and print what there is, asked between pieces of work; null: never.
+  std::function<bool()> stop;
+
+  bool stopped() const { return stop && stop(); }
 };
 
-// Formats and writes; a stream that takes no more is found by CloseReport.
+// Why a piece of work was left out of a command that stops.
+inline constexpr const char* kStopped = "stopped by a signal";
+
+// Formats and writes; a stream that takes no more is found by RunTool.
 template <typename... Args>
 void Print(std::FILE* file, fmt::format_string<Args...> format, Args&&... args) {
   std::fputs(fmt::format(format, std::forward<Args>(args)...).c_str(), file);
-}
-
-// Ends a command: a report that did not reach its reader is a failure of its own.
-inline ExitCode CloseReport(ExitCode code, const char* program, const Console& console) {
-  if (std::fflush(console.out) == 0 && std::ferror(console.out) == 0) return code;
-  const std::string reason = std::generic_category().message(errno);
-  Print(console.err, "{}: standard output cannot be written: {}; free space or redirect it\n",
-        program, reason);
-  return kExitOutput;
 }
 
 }  // namespace coppice

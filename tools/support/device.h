@@ -14,9 +14,10 @@
 #include "absl/status/statusor.h"
 
 #include "coppice/runtime/driver.h"
-#include "coppice/runtime/driver_ledger.h"
 #include "coppice/runtime/emulator.h"
 #include "coppice/runtime/stream.h"
+
+#include "tools/ledger/driver_ledger.h"
 
 namespace coppice {
 

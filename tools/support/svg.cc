@@ -32,6 +32,15 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
+// The beginning of `text`, cut between two characters of UTF-8.
+std::string Shortened(std::string_view text) {
+  if (text.size() <= Svg::kTipBytesMax) return std::string(text);
+  size_t end = Svg::kTipBytesMax;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
+    --end;
+  return std::string(text.substr(0, end)) + "...";
+}
+
 }  // namespace
 
 Svg::Svg(double width, double height, std::string_view title)
@@ -41,7 +50,8 @@ void Svg::Rectangle(
     double x, double y, double width, double height, std::string_view style, std::string_view tip) {
   body_ += fmt::format(R"(<rect x="{:.2f}" y="{:.2f}" width="{:.2f}" height="{:.2f}" style="{}")",
                        x, y, width, height, Escaped(style));
-  body_ += tip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", Escaped(tip));
+  body_ +=
+      tip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", Escaped(Shortened(tip)));
 }
 
 void Svg::Line(double x1, double y1, double x2, double y2, std::string_view style) {

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -11,11 +12,14 @@ namespace coppice {
 
 class Svg {
  public:
+  static constexpr size_t kTipBytesMax = 240;
+
   // An empty picture of this size on a white ground. `title` is what a reader is told first.
   Svg(double width, double height, std::string_view title);
 
   // A rectangle. `style` is CSS ("fill:#4e79a7;stroke:#fff"; "fill:url(#hatch)" draws diagonal
-  // lines over what lies below); `tip` shows when the pointer rests on it, empty: nothing.
+  // lines over what lies below); `tip` shows when the pointer rests on it, empty: nothing. Of a tip
+  // over kTipBytesMax only the beginning shows, so that a picture grows with what it draws.
   void Rectangle(double x,
                  double y,
                  double width,

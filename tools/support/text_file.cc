@@ -8,12 +8,33 @@
 #include <fstream>
 #include <system_error>
 
+#include "absl/container/flat_hash_set.h"
+#include <sys/stat.h>
+
 #include "coppice/base/status.h"
 
 namespace coppice {
 namespace {
 
 constexpr size_t kQuotedBytesMax = 40;
+constexpr int kLinksMax = 40;  // In a row; the kernel follows as many.
+
+// Where a write to `path` goes, also if that file is not there yet.
+std::filesystem::path PlaceOf(const std::string& path) {
+  std::error_code code;
+  std::filesystem::path place = std::filesystem::absolute(path, code);
+  for (int i = 0; i < kLinksMax && std::filesystem::is_symlink(place, code); ++i)
+    place = place.parent_path() / std::filesystem::read_symlink(place, code);
+  std::filesystem::path found = std::filesystem::weakly_canonical(place, code);
+  return code ? place : found;
+}
+
+// Equal for equal files: the file itself, or the place where it would be made.
+std::string IdentityOf(const std::string& path) {
+  struct stat file {};
+  if (stat(path.c_str(), &file) == 0) return fmt::format("{}:{}", file.st_dev, file.st_ino);
+  return PlaceOf(path).string();
+}
 
 }  // namespace
 
@@ -39,11 +60,36 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path, const char* wa
 
 absl::Status WriteTextFile(const std::string& path, std::string_view text) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  const bool opened = file.is_open();
   file.write(text.data(), static_cast<std::streamsize>(text.size()));
   file.close();
   if (file) return absl::OkStatus();
-  return FailedPrecondition("{}: the file cannot be written: {}; give a path that can", path,
-                            std::generic_category().message(errno));
+  const std::string reason = std::generic_category().message(errno);
+  std::error_code code;
+  const bool cut = opened && std::filesystem::is_regular_file(path, code) &&
+                   std::filesystem::remove(std::filesystem::canonical(path, code), code);
+  return FailedPrecondition(
+      "{}: the file cannot be written: {}; {}", path, reason,
+      cut ? "it is removed; free space, or give another path" : "give a path that can");
+}
+
+absl::Status CheckOutputs(std::span<const std::string> inputs,
+                          std::span<const std::string> outputs) {
+  absl::flat_hash_set<std::string> read;
+  for (const std::string& input : inputs)
+    if (!input.empty()) read.insert(IdentityOf(input));
+  absl::flat_hash_set<std::string> written;
+  for (const std::string& output : outputs) {
+    if (output.empty()) continue;
+    const std::string identity = IdentityOf(output);
+    if (read.contains(identity))
+      return InvalidArgument("{}: this would be written over an input; give another target",
+                             output);
+    if (!written.insert(identity).second)
+      return InvalidArgument(
+          "{}: this would be written twice; give files and targets names that differ", output);
+  }
+  return absl::OkStatus();
 }
 
 std::string_view TakeLine(std::string_view& text) {

@@ -1,0 +1,230 @@
+// Commands on top of CLI11.
+
+#include "tools/support/command.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "fmt/format.h"
+
+namespace coppice {
+
+struct Command::Parser {
+  std::unique_ptr<CLI::App> root;  // Of a tool; its subcommands belong to it.
+  CLI::App& app;
+  std::vector<std::unique_ptr<Command>> subcommands = {};
+};
+
+namespace {
+
+std::string RefuseEmpty(const std::string& text) {
+  return text.empty() ? "the text is empty; leave the argument out or give it a value"
+                      : std::string();
+}
+
+// One line for a command line that CLI11 refuses.
+ExitCode Refuse(std::string message, const CLI::App& app, const Console& console) {
+  std::string command = app.get_name();
+  for (const CLI::App* parsed = &app; !parsed->get_subcommands().empty();) {
+    parsed = parsed->get_subcommands().front();
+    command += " " + parsed->get_name();
+  }
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  Print(console.err, "{}: {}; see {} --help\n", command, message, command);
+  return kExitUsage;
+}
+
+absl::StatusOr<int64_t> ParseSeconds(const std::string& text) {
+  constexpr double kSecondsMax = 1e6;
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (whole && seconds > 0 && seconds <= kSecondsMax) return static_cast<int64_t>(seconds * 1e9);
+  return InvalidArgument("'{}' is no time; give seconds above 0, up to {}", text, kSecondsMax);
+}
+
+struct RunningTool {
+  const char* name = "";
+  std::FILE* err = nullptr;
+} running_tool;
+
+// Not by an exception: hash tables of Abseil do not survive one, and a thread has nobody to pass it
+// on to. Allocates nothing.
+[[noreturn]] void EndWithoutMemory() {
+  std::fputs(running_tool.name, running_tool.err);
+  std::fputs(": host memory ran out; give the process more of it, or a smaller input\n",
+             running_tool.err);
+  std::fflush(running_tool.err);
+  std::_Exit(kExitMemory);
+}
+
+// One text, or several, none of them empty.
+template <typename Target>
+void AddNonEmpty(CLI::App& app,
+                 const std::string& name,
+                 Target& target,
+                 const std::string& placeholder,
+                 const std::string& help,
+                 Command::Presence presence) {
+  app.add_option(name, target, help)
+      ->required(presence == Command::Presence::kRequired)
+      ->type_name(placeholder)
+      ->check(RefuseEmpty);
+}
+
+}  // namespace
+
+ExitCode RunTool(const char* name, const Console& console, absl::FunctionRef<ExitCode()> run) {
+  running_tool = {.name = name, .err = console.err};
+  const std::new_handler before = std::set_new_handler(&EndWithoutMemory);
+  const ExitCode code = run();
+  std::set_new_handler(before);
+  if (std::fflush(console.out) == 0 && std::ferror(console.out) == 0) return code;
+  const std::string reason = std::generic_category().message(errno);
+  Print(console.err, "{}: standard output cannot be written: {}; free space or redirect it\n", name,
+        reason);
+  return kExitOutput;
+}
+
+Command::Command(const std::string& name, const std::string& summary, const std::string& version)
+    : Command([&] {
+        auto root = std::make_unique<CLI::App>(summary, name);
+        CLI::App& app = *root;
+        app.set_version_flag("--version", version);
+        return std::make_unique<Parser>(Parser{.root = std::move(root), .app = app});
+      }()) {}
+
+Command::Command(std::unique_ptr<Parser> parser) : parser_(std::move(parser)) {}
+
+Command::~Command() = default;
+
+void Command::SetFooter(const std::string& text) {
+  parser_->app.footer(text);
+}
+
+Command& Command::AddSubcommand(const std::string& name, const std::string& help) {
+  parser_->app.require_subcommand(1);
+  CLI::App& app = *parser_->app.add_subcommand(name, help);
+  parser_->subcommands.emplace_back(
+      new Command(std::make_unique<Parser>(Parser{.root = nullptr, .app = app})));
+  return *parser_->subcommands.back();
+}
+
+void Command::AddFlag(const std::string& name, bool& target, const std::string& help) {
+  parser_->app.add_flag(name, target, help);
+}
+
+void Command::AddText(const std::string& name,
+                      std::string& target,
+                      const std::string& placeholder,
+                      const std::string& help,
+                      Presence presence) {
+  AddNonEmpty(parser_->app, name, target, placeholder, help, presence);
+}
+
+void Command::AddTexts(const std::string& name,
+                       std::vector<std::string>& target,
+                       const std::string& placeholder,
+                       const std::string& help,
+                       Presence presence) {
+  AddNonEmpty(parser_->app, name, target, placeholder, help, presence);
+}
+
+void Command::AddChoices(const std::string& name,
+                         std::vector<std::string>& target,
+                         const std::vector<std::string>& known,
+                         const std::string& placeholder,
+                         const std::string& help) {
+  parser_->app.add_option(name, target, help)->type_name(placeholder)->check(CLI::IsMember(known));
+}
+
+void Command::AddHidden(const std::string& name, std::string& target) {
+  parser_->app.add_option(name, target)->group("");
+}
+
+void Command::AddCount(const std::string& name,
+                       int64_t& target,
+                       int64_t largest,
+                       const std::string& help) {
+  const auto take = [&target, largest](const std::string& text) {
+    int64_t count = 0;
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, count);
+    if (error != std::errc() || end != last || count < 1 || count > largest)
+      return fmt::format("'{}' is no count; give a whole number from 1 to {}", text, largest);
+    target = count;
+    return std::string();
+  };
+  AddTaken(name, "N", take, help);
+}
+
+void Command::AddSeconds(const std::string& name, int64_t& target, const std::string& help) {
+  AddParsed(name, &ParseSeconds, target, help);
+}
+
+void Command::AddCounts(const std::string& name,
+                        std::vector<int64_t>& target,
+                        int64_t largest,
+                        const std::string& help) {
+  const auto take = [&target, largest](const std::string& text) {
+    std::vector<int64_t> counts;
+    const char* const last = text.data() + text.size();
+    for (const char* next = text.data(); next <= last; ++next) {
+      int64_t count = 0;
+      const auto [end, error] = std::from_chars(next, last, count);
+      if (error != std::errc() || (end != last && *end != ',') || count < 1 || count > largest) {
+        return fmt::format(
+            "'{}' is no list of counts; give whole numbers from 1 to {}, with commas between", text,
+            largest);
+      }
+      counts.push_back(count);
+      next = end;
+    }
+    target = std::move(counts);
+    return std::string();
+  };
+  AddTaken(name, "LIST", take, help);
+}
+
+void Command::AddTaken(const std::string& name,
+                       const std::string& placeholder,
+                       const Taker& take,
+                       const std::string& help) {
+  parser_->app.add_option(name, help)->expected(1)->type_name(placeholder)->check(take);
+}
+
+void Command::Exclude(const std::string& name, const std::string& other) {
+  CLI::App& app = parser_->app;
+  app.get_option(name)->excludes(app.get_option(other));
+}
+
+std::optional<ExitCode> Command::Parse(int argument_count,
+                                       const char* const* arguments,
+                                       const Console& console) {
+  CLI::App& app = parser_->app;
+  try {
+    app.parse(argument_count, arguments);
+  } catch (const CLI::CallForVersion& version) {
+    Print(console.out, "{}\n", version.what());
+    return kExitOk;
+  } catch (const CLI::Success&) {  // --help.
+    Print(console.out, "{}", app.help());
+    return kExitOk;
+  } catch (const CLI::ParseError& error) {
+    return Refuse(error.what(), app, console);
+  }
+  return std::nullopt;
+}
+
+bool Command::Given(const std::string& subcommand) const {
+  return parser_->app.got_subcommand(subcommand);
+}
+
+}  // namespace coppice
