@@ -278,8 +278,23 @@ TEST_P(ContextConformanceTest, ObjectsOfOneThreadServeEveryThreadOfTheContext) {
   EXPECT_EQ(Word(word), 4);
 }
 
+// What a suite relies on where each test has the context for itself.
+TEST_P(ContextConformanceTest, ContextThatTheProcessKeepsOutlivesATestsRelease) {
+  EXPECT_IN_CHILD({
+    const DeviceAddress word = NewWords(1);
+    KeepCudaContext(cu);
+    KeepCudaContext(cu);
+    EXPECT_CU(kSuccess, cu.DevicePrimaryCtxRelease(0));
+    EXPECT_CU(kSuccess, Store(a, word, 5));
+    EXPECT_EQ(Word(word), 5);
+    GiveBackCudaContext(cu);
+    EXPECT_NE(cu.CtxSynchronize(), CuResult::kSuccess);
+  });
+}
+
 TEST_P(ContextConformanceTest, ReleaseWithoutRetainIsAnInvalidContext) {
   EXPECT_IN_CHILD({
+    GiveBackCudaContext(cu);
     EXPECT_CU(kSuccess, cu.DevicePrimaryCtxRelease(0));
     EXPECT_CU(kInvalidContext, cu.DevicePrimaryCtxRelease(0));
   });
@@ -288,6 +303,7 @@ TEST_P(ContextConformanceTest, ReleaseWithoutRetainIsAnInvalidContext) {
 // Whether it is 201 or 709 depends on how the driver remembers the dead context.
 TEST_P(ContextConformanceTest, LastReleaseEndsTheContextForItsThreads) {
   EXPECT_IN_CHILD({
+    GiveBackCudaContext(cu);
     EXPECT_CU(kSuccess, cu.DevicePrimaryCtxRelease(0));
     DeviceAddress address = 0;
     EXPECT_NE(cu.MemAlloc(&address, 64), CuResult::kSuccess);

@@ -312,6 +312,7 @@ TEST_P(GraphRunConformanceTest, UploadsBetweenLaunchesKeepTheirOrder) {
   for (int launch = 0; launch < 6; ++launch) {
     EXPECT_CU(kSuccess, cu.GraphLaunch(exec, launch % 2 == 0 ? a : b));
     EXPECT_CU(kSuccess, cu.GraphUpload(exec, c));
+    Order(c, launch % 2 == 0 ? b : a);  // No launch elsewhere is behind an upload by itself.
   }
   EXPECT_CU(kSuccess, cu.StreamSynchronize(c));
   EXPECT_EQ(Word(words) & 0xFFFFFFFF, 0x42800000) << "six doublings of 1.0 make 64.0";

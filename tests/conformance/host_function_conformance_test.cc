@@ -1,11 +1,13 @@
 // Goal: host functions run in order, once, and may not call the driver.
-// Method: one small test per rule of cuLaunchHostFunc's documentation, on every driver. What they
-// do after a fault is in fault_conformance_test.cc.
+// Method: one small test per rule of cuLaunchHostFunc's documentation, on every driver. Those that
+// call the driver do so, on CUDA, in a process of their own. What they do after a fault is in
+// fault_conformance_test.cc.
 
 #include <atomic>
 #include <cstdint>
 #include <vector>
 
+#include "tests/conformance/child_process.h"
 #include "tests/conformance/conformance_fixture.h"
 
 namespace coppice {
@@ -21,6 +23,23 @@ class HostFunctionConformanceTest : public ConformanceTest {
   static void Append(void* data) {
     const auto& entry = *static_cast<Entry*>(data);
     entry.log->push_back(entry.value);
+  }
+
+  // What a call of the driver by a host function returned.
+  struct DriverCall {
+    const DriverTable* cu = nullptr;
+    CuResult result = CuResult::kUnknown;
+  };
+  static void CallDriver(void* data) {
+    auto& call = *static_cast<DriverCall*>(data);
+    DeviceAddress address = 0;
+    call.result = call.cu->MemAlloc(&address, 64);
+  }
+
+  // CUDA may return 800 for such a call and need not. The emulator does.
+  void ExpectNotPermitted(CuResult result) const {
+    const bool overlooked = GetParam().kind == DriverKind::kCuda && result == CuResult::kSuccess;
+    EXPECT_TRUE(result == CuResult::kNotPermitted || overlooked) << NameOf(result);
   }
 };
 COPPICE_CONFORMANCE_SUITE(HostFunctionConformanceTest);
@@ -48,21 +67,14 @@ TEST_P(HostFunctionConformanceTest, FunctionsOfAStreamRunInOrder) {
   EXPECT_EQ(log, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
-// CUDA asks no driver to notice, and names the result of those that do.
 TEST_P(HostFunctionConformanceTest, FunctionMayNotCallTheDriver) {
-  struct Record {
-    const DriverTable* cu;
-    CuResult result = CuResult::kSuccess;
-  } record{.cu = &cu};
-  const auto call = [](void* data) {
-    auto& self = *static_cast<Record*>(data);
-    DeviceAddress address = 0;
-    self.result = self.cu->MemAlloc(&address, 64);
-  };
-  EXPECT_CU(kSuccess, cu.LaunchHostFunc(a, call, &record));
-  EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
-  EXPECT_EQ(record.result, CuResult::kNotPermitted);
-  EXPECT_CU(kSuccess, cu.StreamSynchronize(b)) << "the thread itself may";
+  EXPECT_IN_CHILD_OF_CUDA({
+    DriverCall call{.cu = &cu};
+    EXPECT_CU(kSuccess, cu.LaunchHostFunc(a, CallDriver, &call));
+    EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
+    ExpectNotPermitted(call.result);
+    EXPECT_CU(kSuccess, cu.StreamSynchronize(b)) << "the thread itself may";
+  });
 }
 
 TEST_P(HostFunctionConformanceTest, FunctionSeesWhatEarlierCopiesWrote) {
@@ -141,22 +153,16 @@ TEST_P(HostFunctionConformanceTest, CapturedFunctionRunsAtEachLaunchAndNotBefore
 }
 
 TEST_P(HostFunctionConformanceTest, CapturedFunctionMayNotCallTheDriverEither) {
-  struct Record {
-    const DriverTable* cu;
-    CuResult result = CuResult::kSuccess;
-  } record{.cu = &cu};
-  ASSERT_CU(kSuccess, cu.StreamBeginCapture(a, CuCaptureMode::kThreadLocal));
-  const auto call = [](void* data) {
-    auto& self = *static_cast<Record*>(data);
-    DeviceAddress address = 0;
-    self.result = self.cu->MemAlloc(&address, 64);
-  };
-  EXPECT_CU(kSuccess, cu.LaunchHostFunc(a, call, &record));
-  CuGraph graph = nullptr;
-  ASSERT_CU(kSuccess, cu.StreamEndCapture(a, &graph));
-  EXPECT_CU(kSuccess, cu.GraphLaunch(Instantiate(Keep(graph)), a));
-  EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
-  EXPECT_EQ(record.result, CuResult::kNotPermitted);
+  EXPECT_IN_CHILD_OF_CUDA({
+    DriverCall call{.cu = &cu};
+    ASSERT_CU(kSuccess, cu.StreamBeginCapture(a, CuCaptureMode::kThreadLocal));
+    EXPECT_CU(kSuccess, cu.LaunchHostFunc(a, CallDriver, &call));
+    CuGraph graph = nullptr;
+    ASSERT_CU(kSuccess, cu.StreamEndCapture(a, &graph));
+    EXPECT_CU(kSuccess, cu.GraphLaunch(Instantiate(Keep(graph)), a));
+    EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
+    ExpectNotPermitted(call.result);
+  });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "tests/conformance/child_process.h"
 #include "tests/conformance/virtual_memory_fixture.h"
 
 namespace coppice {
@@ -82,15 +83,19 @@ TEST_P(MemoryConformanceTest, AllocationsAreDisjoint) {
 }
 
 TEST_P(MemoryConformanceTest, FreeTakesNothingTwice) {
-  DeviceAddress address = 0;
-  ASSERT_CU(kSuccess, cu.MemAlloc(&address, 64));
-  EXPECT_CU(kSuccess, cu.MemFree(address));
-  EXPECT_CU(kInvalidValue, cu.MemFree(address));
+  EXPECT_IN_CHILD_OF_CUDA({
+    DeviceAddress address = 0;
+    ASSERT_CU(kSuccess, cu.MemAlloc(&address, 64));
+    EXPECT_CU(kSuccess, cu.MemFree(address));
+    EXPECT_CU(kInvalidValue, cu.MemFree(address));
+  });
 }
 
 TEST_P(MemoryConformanceTest, FreeTakesNoHostMemory) {
-  int64_t host = 0;
-  EXPECT_CU(kInvalidValue, cu.MemFree(reinterpret_cast<DeviceAddress>(&host)));
+  EXPECT_IN_CHILD_OF_CUDA({
+    int64_t host = 0;
+    EXPECT_CU(kInvalidValue, cu.MemFree(reinterpret_cast<DeviceAddress>(&host)));
+  });
 }
 
 // Allocation is no stream operation: nothing has to drain before the memory may be used.

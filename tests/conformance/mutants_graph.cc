@@ -317,7 +317,7 @@ void CallOnce(void* data) {
 }
 
 template <auto entry, auto function>
-void ChangeKnowing(T& cu) {
+void ChangeKnowingGraphs(T& cu) {
   cu.GraphInstantiateWithFlags = InstantiateAndNote;
   cu.*entry = function;
 }
@@ -396,12 +396,12 @@ std::vector<Mutant> ExecMutants() {
       {"instantiate_non_empty", "A graph without nodes can be instantiated.",
        Change<&T::GraphInstantiateWithFlags, InstantiateNonEmpty>},
       {"exec_follows_its_graph", "An exec is a snapshot of its graph.",
-       ChangeKnowing<&T::GraphLaunch, LaunchTheGraphOfThisMoment>},
+       ChangeKnowingGraphs<&T::GraphLaunch, LaunchTheGraphOfThisMoment>},
       {"exec_dies_with_its_graph", "An exec outlives its graph.",
-       ChangeKnowing<&T::GraphLaunch, LaunchOnlyWithItsGraph>},
+       ChangeKnowingGraphs<&T::GraphLaunch, LaunchOnlyWithItsGraph>},
       {"exec_keeps_old_mappings", "An exec runs on the memory that is mapped when it runs.",
        [](T& cu) {
-         ChangeKnowing<&T::GraphLaunch, LaunchWithOldMappings>(cu);
+         ChangeKnowingGraphs<&T::GraphLaunch, LaunchWithOldMappings>(cu);
          cu.MemUnmap = UnmapAndNote;
        }},
       {"launch_without_order", "A launch follows the stream's earlier work.",

@@ -323,7 +323,7 @@ CuResult AccessIsRemembered(CuDeviceAddress address,
 
 // Notes memory, then changes one entry.
 template <auto entry, auto function>
-void ChangeKnowing(T& cu) {
+void ChangeKnowingMemory(T& cu) {
   NoteMemory(cu);
   cu.*entry = function;
 }
@@ -346,9 +346,9 @@ std::vector<Mutant> RangeMutants() {
       {"reserve_with_flags", "A reservation takes no flags.",
        Change<&T::MemAddressReserve, ReserveWithFlags>},
       {"unreserve_any_size", "A reservation is freed with its size.",
-       ChangeKnowing<&T::MemAddressFree, UnreserveAnySize>},
+       ChangeKnowingMemory<&T::MemAddressFree, UnreserveAnySize>},
       {"unreserve_from_the_middle", "A reservation is freed at its start.",
-       ChangeKnowing<&T::MemAddressFree, UnreserveFromTheMiddle>},
+       ChangeKnowingMemory<&T::MemAddressFree, UnreserveFromTheMiddle>},
       {"create_any_size", "Physical memory comes in multiples of the granularity.",
        Change<&T::MemCreate, CreateAnySize>},
       {"create_nothing", "Physical memory is not empty.", Change<&T::MemCreate, CreateNothing>},
@@ -376,7 +376,7 @@ std::vector<Mutant> RangeMutants() {
          cu.MemGetInfo = FreeBytesWithoutTheLost;
        }},
       {"release_unmaps", "Releasing a handle leaves its mappings alone.",
-       ChangeKnowing<&T::MemRelease, ReleaseUnmaps>},
+       ChangeKnowingMemory<&T::MemRelease, ReleaseUnmaps>},
       {"release_twice", "A handle is released once.", Misreport<&T::MemRelease, kInvalidValue>},
       {"granularity_of_pages", "The granularity is two mebibytes.",
        Change<&T::MemGetAllocationGranularity, GranularityOfPages>},
@@ -390,25 +390,26 @@ std::vector<Mutant> MappingMutants() {
       {"map_any_offset", "A mapping starts at the start of its handle.",
        Change<&T::MemMap, MapAnyOffset>},
       {"map_beyond_the_handle", "A mapping is no larger than its handle.",
-       ChangeKnowing<&T::MemMap, MapBeyondTheHandle>},
+       ChangeKnowingMemory<&T::MemMap, MapBeyondTheHandle>},
       {"map_any_size", "A mapping is a multiple of the granularity.",
        Change<&T::MemMap, MapAnySize>},
       {"map_any_address", "A mapping starts at the granularity.",
        Change<&T::MemMap, MapAnyAddress>},
       {"map_with_flags", "A mapping takes no flags.", Change<&T::MemMap, MapWithFlags>},
       {"map_over", "Addresses that are mapped cannot be mapped.",
-       ChangeKnowing<&T::MemMap, MapOver>},
+       ChangeKnowingMemory<&T::MemMap, MapOver>},
       {"map_unreserved", "Only reserved addresses can be mapped.",
-       ChangeKnowing<&T::MemMap, MapUnreserved>},
+       ChangeKnowingMemory<&T::MemMap, MapUnreserved>},
       {"map_accessible", "Mapped memory is not accessible before access is set.",
        Change<&T::MemMap, MapAccessible>},
       {"aliases_are_copies", "Two mappings of one handle share their bytes.",
-       ChangeKnowing<&T::MemMap, MapNoAlias>},
+       ChangeKnowingMemory<&T::MemMap, MapNoAlias>},
       {"unmap_forgets_bytes", "A handle keeps its bytes while nothing maps it.",
-       ChangeKnowing<&T::MemMap, MapForgetsBytes>},
-      {"unmap_parts", "A mapping is unmapped whole.", ChangeKnowing<&T::MemUnmap, UnmapParts>},
+       ChangeKnowingMemory<&T::MemMap, MapForgetsBytes>},
+      {"unmap_parts", "A mapping is unmapped whole.",
+       ChangeKnowingMemory<&T::MemUnmap, UnmapParts>},
       {"unmap_nothing", "What is not mapped cannot be unmapped.",
-       ChangeKnowing<&T::MemUnmap, UnmapNothing>},
+       ChangeKnowingMemory<&T::MemUnmap, UnmapNothing>},
       {"unmap_is_late", "Unmapping takes effect at once.", UnmapIsLate},
       {"access_survives_unmap", "Unmapping forgets the access rights.",
        [](T& cu) {
@@ -416,9 +417,9 @@ std::vector<Mutant> MappingMutants() {
          cu.MemSetAccess = AccessIsRemembered;
        }},
       {"access_over_holes", "Access is set where all is mapped.",
-       ChangeKnowing<&T::MemSetAccess, AccessOverHoles>},
+       ChangeKnowingMemory<&T::MemSetAccess, AccessOverHoles>},
       {"access_to_the_first", "Access is set for every mapping in the range.",
-       ChangeKnowing<&T::MemSetAccess, AccessToTheFirst>},
+       ChangeKnowingMemory<&T::MemSetAccess, AccessToTheFirst>},
       {"read_access_writes", "Memory with read access cannot be written.",
        Change<&T::MemSetAccess, AccessWithoutLimits<CuMemAccessFlags::kRead>>},
       {"no_access_is_access", "Memory whose access was taken away cannot be touched.",

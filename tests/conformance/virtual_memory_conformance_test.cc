@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <thread>
 
+#include "tests/conformance/child_process.h"
 #include "tests/conformance/virtual_memory_fixture.h"
 
 namespace coppice {
@@ -233,9 +234,11 @@ TEST_P(VirtualMemoryConformanceTest, FailedCreateLeavesNothingBehind) {
 }
 
 TEST_P(VirtualMemoryConformanceTest, HandleIsReleasedOnce) {
-  const CuMemoryHandle handle = Create(1);
-  EXPECT_CU(kSuccess, cu.MemRelease(handle));
-  EXPECT_CU(kInvalidValue, cu.MemRelease(handle));
+  EXPECT_IN_CHILD_OF_CUDA({
+    const CuMemoryHandle handle = Create(1);
+    EXPECT_CU(kSuccess, cu.MemRelease(handle));
+    EXPECT_CU(kInvalidValue, cu.MemRelease(handle));
+  });
 }
 
 TEST_P(VirtualMemoryConformanceTest, MemoryReturnsOnceItIsReleasedAndNowhereMapped) {

@@ -92,7 +92,7 @@ class CaptureAbortTest : public SessionFixture {
     for (int round = 0; round < kRounds && !HasFailure(); ++round) {
       SCOPED_TRACE(fmt::format("round {}", round));
       const double factor = round + 1;
-      ExpectRun(affine, kExtent, Path::kWarmUp, factor);
+      ExpectRun(affine, kExtent, RunKind::kWarmUp, factor);
       uploads_.clear();
       const Emulator::Live before = device_.emulator().live();
       arm();
@@ -100,7 +100,7 @@ class CaptureAbortTest : public SessionFixture {
       device_.ledger().ClearFaults();
       uploads_.clear();
       ExpectSameBytes(before);
-      EXPECT_EQ(affine.session->pool().usage().eager_live, 0);
+      EXPECT_EQ(affine.session->memory().usage().eager_live, 0);
       retry(factor);
       uploads_.clear();
     }
@@ -111,7 +111,7 @@ class CaptureAbortTest : public SessionFixture {
   void ExpectBrokenOff(const Affine& affine, double factor) {
     const absl::StatusOr<Lease> lease = Call(affine, kExtent, factor);
     if (!lease.ok()) return;
-    EXPECT_EQ(lease->path(), Path::kEager) << "the recording did not break off";
+    EXPECT_EQ(lease->kind(), RunKind::kEager) << "the recording did not break off";
     EXPECT_EQ(Read(*lease), Expected(kExtent, factor));
   }
 
@@ -141,7 +141,7 @@ class CaptureAbortTest : public SessionFixture {
   }
 
   void Record(const Affine& affine, double factor) {
-    ExpectRun(affine, kExtent, Path::kRecord, factor);
+    ExpectRun(affine, kExtent, RunKind::kRecord, factor);
   }
 };
 
@@ -186,7 +186,7 @@ TEST_F(CaptureAbortTest, ErrorOfTheCallableAtEveryStep) {
               *affine.session->Bind(*affine.program, AffineStatics(scratch.address()));
           EXPECT_OK(affine.session->Warm(*affine.program, affine.binding, buckets, {&scalar, 1},
                                          {.scratch = spare}));
-          ExpectRun(affine, kExtent, Path::kReplay, factor);
+          ExpectRun(affine, kExtent, RunKind::kReplay, factor);
         });
   }
 }
@@ -228,12 +228,12 @@ TEST_F(CaptureAbortTest, DriverErrorAtTheFirstLaunch) {
   const Affine affine = MakeAffine();
   for (int round = 0; round < kRounds; ++round) {
     const double factor = round + 1;
-    ExpectRun(affine, kExtent, Path::kWarmUp, factor);
+    ExpectRun(affine, kExtent, RunKind::kWarmUp, factor);
     device_.ledger().Inject({.entry = DriverLedger::IndexOf(&DriverTable::GraphLaunch),
                              .result = CuResult::kOutOfMemory});
     EXPECT_THAT(Call(affine, kExtent, factor), StatusIs(absl::StatusCode::kResourceExhausted));
     device_.ledger().ClearFaults();
-    ExpectRun(affine, kExtent, Path::kReplay, factor);
+    ExpectRun(affine, kExtent, RunKind::kReplay, factor);
     uploads_.clear();
   }
 }

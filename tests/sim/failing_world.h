@@ -152,6 +152,27 @@ class FailingWorld : private AffineDevice {
   }
   absl::Status Run(int64_t n) { return Run(n, 0, main_stream(), main_stream()); }
 
+  // Runs affine twice in a chain, which keeps both outputs side by side.
+  void RunChained(int64_t n) {
+    std::optional<ChainScope> chain;
+    (void)Attempt([&]() -> absl::Status {
+      COPPICE_ASSIGN_OR_RETURN(ChainScope opened, session_->Chain());
+      chain.emplace(std::move(opened));
+      return absl::OkStatus();
+    }).ok();
+    (void)Run(n).ok();
+    (void)Run(n).ok();
+  }
+
+  // Ends affine's binding and binds it again, so that its graphs go.
+  absl::Status BindAgain() {
+    if (!poison_.ok()) return poison_;  // A session without a device may still forget a binding.
+    return Attempt([&]() -> absl::Status {
+      COPPICE_RETURN_IF_ERROR(session_->Unbind(*binding_));
+      return session_->Bind(*program_, AffineStatics(counter_.address())).status();
+    });
+  }
+
   absl::Status Warm(const std::vector<std::vector<int64_t>>& buckets) {
     return Attempt([&] {
       return session_->Warm(*program_, binding_, buckets, {&kFactor, 1},
@@ -160,16 +181,16 @@ class FailingWorld : private AffineDevice {
   }
 
   absl::Status Trim() {
-    return Attempt([&] { return session_->Trim(); });
+    return Attempt([&] { return session_->memory().Trim(); });
   }
 
   absl::Status Suspend() {
-    return Attempt([&] { return session_->Suspend({}); });
+    return Attempt([&] { return session_->memory().Suspend({}); });
   }
   // Expects afterwards, if it succeeds, that what is leased is as it was.
   absl::Status Resume() {
     if (session_ == nullptr) return absl::OkStatus();
-    absl::Status status = Attempt([&] { return session_->Resume(); });
+    absl::Status status = Attempt([&] { return session_->memory().Resume(); });
     if (status.ok() && !leases_.empty())
       (void)Guarded([&] { return ExpectOutputs(leases_.back(), 8, main_stream()); }).ok();
     return status;
@@ -183,12 +204,13 @@ class FailingWorld : private AffineDevice {
   // Expects that the session works, or gives its first sticky error as every answer.
   void ExpectUsableOrPoisoned() {
     EXPECT_EQ(emulator().live().captures, 0);
+    EXPECT_OK(session_->Bind(*program_, AffineStatics(counter_.address())));  // May have ended.
     for (int call = 0; call < 3; ++call) {
       ReleaseLeases();
       EXPECT_EQ(Run(8), poison_);
     }
     if (poison_.ok()) {
-      EXPECT_EQ(leases_.back().path(), Path::kReplay) << "not recorded again";
+      EXPECT_EQ(leases_.back().kind(), RunKind::kReplay) << "not recorded again";
     }
     ReleaseLeases();
     EXPECT_EQ(Run(kOverLargest), poison_);

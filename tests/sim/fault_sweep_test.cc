@@ -75,6 +75,32 @@ const Scenario kScenarios[] = {
        (void)world.Trim();
        (void)world.Run(FailingWorld::kOverLargest);
      }},
+    {"ExpirePath",
+     [](FailingWorld& world) {
+       COPPICE_RETURN_IF_ERROR(world.Open({}, world.GrowingCallable()));
+       COPPICE_RETURN_IF_ERROR(RunTwice(world, 32));
+       for (int i = 0; i < 3; ++i) {
+         world.RunChained(8);
+         world.ReleaseLeases();
+       }
+       world.RunChained(8);
+       return absl::OkStatus();
+     },
+     [](FailingWorld& world, bool) {
+       (void)world.Run(32);
+       (void)world.Run(8);
+     }},
+    {"BindAgain",
+     [](FailingWorld& world) {
+       COPPICE_RETURN_IF_ERROR(world.Open());
+       return RunTwice(world, 8);
+     },
+     [](FailingWorld& world, bool) {
+       world.ReleaseLeases();
+       (void)world.BindAgain();
+       (void)world.BindAgain();
+       (void)world.Run(8);
+     }},
     {"EagerFallback", [](FailingWorld& world) { return world.Open(); },
      [](FailingWorld& world, bool) {
        (void)world.Run(FailingWorld::kOverLargest);
@@ -87,7 +113,7 @@ const Scenario kScenarios[] = {
      }},
     {"OpenAndClose", [](FailingWorld&) { return absl::OkStatus(); },
      [](FailingWorld& world, bool forever) {
-       if (world.Open({.lanes = 2, .workspace_bytes = 4096}).ok()) {
+       if (world.Open({.lanes = 2, .memory = {.workspace_bytes = 4096}}).ok()) {
          (void)RunTwice(world, 8);
          (void)world.Run(8, 1, world.side_stream(), world.side_stream());
        }
@@ -96,8 +122,8 @@ const Scenario kScenarios[] = {
     {"Budget",
      [](FailingWorld& world) {
        // The window of the largest bucket, or a warm-up of it, but not both; one graph.
-       COPPICE_RETURN_IF_ERROR(
-           world.Open({.budget_bytes = (30 << 20) + (40 << 10)}, world.GrowingCallable()));
+       COPPICE_RETURN_IF_ERROR(world.Open({.memory = {.budget_bytes = (30 << 20) + (40 << 10)}},
+                                          world.GrowingCallable()));
        COPPICE_RETURN_IF_ERROR(world.Run(32));
        world.ReleaseLeases();
        COPPICE_RETURN_IF_ERROR(world.Run(32));

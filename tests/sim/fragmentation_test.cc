@@ -1,7 +1,7 @@
 // Goal: however many nodes are recorded and dropped, and whatever is leased meanwhile, a window
 // does not grow beyond what is alive: no plan is higher than 1.02 times its own bound, leased
 // outputs included, plus the largest node that is alive. Method: a million seeded operations on a
-// model of one node window, planned as a session plans: children around what is leased, roots from
+// model of one plan window, planned as a session plans: children around what is leased, roots from
 // offset 0. Every plan passes the validator inside the planner.
 //
 // COPPICE_TEST_SHARE=N in the environment runs one in N of the operations.

@@ -90,7 +90,7 @@ class LoopsTest : public testing::TestWithParam<Loop>, protected SketchDevice {
     friend bool operator==(const Footprint&, const Footprint&) = default;
   };
   Footprint Measure() {
-    Footprint footprint{.pool = session_->pool().usage(),
+    Footprint footprint{.pool = session_->memory().usage(),
                         .live = device_.emulator().live(),
                         .nodes = session_->nodes().size()};
     footprint.live.nodes_executed = 0;

@@ -40,7 +40,7 @@ class MemoryTest : public testing::Test, protected AffineDevice {
   }
 
   // Runs affine at `n` and checks its values; inputs are uploaded once per size.
-  Path Run(const Affine& affine, int64_t n) {
+  RunKind Run(const Affine& affine, int64_t n) {
     auto input = inputs_.find(n);
     if (input == inputs_.end()) input = inputs_.emplace(n, *device_.Upload(Ramp(n))).first;
     const int64_t dims[] = {n};
@@ -52,9 +52,9 @@ class MemoryTest : public testing::Test, protected AffineDevice {
                                                        .scalars = {&scalar, 1},
                                                        .stream = device_.stream()});
     EXPECT_OK(lease);
-    if (!lease.ok()) return Path::kEager;
+    if (!lease.ok()) return RunKind::kEager;
     EXPECT_EQ(Read(*lease), Expected(n));
-    return lease->path();
+    return lease->kind();
   }
 
   std::map<int64_t, DeviceMemory> inputs_;
@@ -66,26 +66,24 @@ TEST_F(MemoryTest, SixtyFourGraphsSurviveAThousandSuspensions) {
   Affine affine = MakeLinear(kGraphs, {});
   for (int64_t n = 1; n <= kGraphs; ++n) {
     Run(affine, n);
-    EXPECT_EQ(Run(affine, n), Path::kRecord);
+    EXPECT_EQ(Run(affine, n), RunKind::kRecord);
   }
-  ASSERT_OK(affine.session->Trim());
-  const Pool& pool = affine.session->pool();
-  const DeviceAddress base = pool.base(0, WindowKind::kNodes);
-  const int64_t mapped = pool.mapped_bytes(0, WindowKind::kNodes);
+  ASSERT_OK(affine.session->memory().Trim());
+  const WindowInfo window = affine.session->memory().window(0, MemoryKind::kPlan);
   const int64_t held = device_.ledger().created_bytes();
   for (int64_t cycle = 0; cycle < cycles && !HasFailure(); ++cycle) {
-    ASSERT_OK(affine.session->Suspend({}));
+    ASSERT_OK(affine.session->memory().Suspend({}));
     ASSERT_EQ(device_.ledger().created_bytes(), 0);
-    ASSERT_OK(affine.session->Resume());
+    ASSERT_OK(affine.session->memory().Resume());
     ASSERT_EQ(device_.ledger().created_bytes(), held);
-    ASSERT_EQ(device_.ledger().MappedBytes(base, pool.window_bytes()), mapped);
-    ASSERT_EQ(Run(affine, 1 + cycle % kGraphs), Path::kReplay);
+    ASSERT_EQ(device_.ledger().MappedBytes(window.base, window.window_bytes), window.mapped_bytes);
+    ASSERT_EQ(Run(affine, 1 + cycle % kGraphs), RunKind::kReplay);
     if (cycle % 100 != 0) continue;
     for (int64_t n = 1; n <= kGraphs; ++n)
-      ASSERT_EQ(Run(affine, n), Path::kReplay);
+      ASSERT_EQ(Run(affine, n), RunKind::kReplay);
   }
   fmt::print("{} suspensions, {} replays of {} graphs\n", cycles,
-             affine.session->stats().paths[static_cast<size_t>(Path::kReplay)], kGraphs);
+             affine.session->stats().runs[static_cast<size_t>(RunKind::kReplay)], kGraphs);
 }
 
 TEST_F(MemoryTest, TrafficOverTwoHundredBucketsKeepsItsBudget) {
@@ -100,13 +98,13 @@ TEST_F(MemoryTest, TrafficOverTwoHundredBucketsKeepsItsBudget) {
       Run(affine, n);
       Run(affine, n);
     }
-    ASSERT_OK(affine.session->Trim());
-    const MemoryUsage usage = affine.session->pool().usage();
+    ASSERT_OK(affine.session->memory().Trim());
+    const MemoryUsage usage = affine.session->memory().usage();
     graphs = usage.of(MemoryKind::kGraphs);
     largest = usage.total - graphs;
   }
   const int64_t budget = largest + graphs / 4;
-  Affine affine = MakeLinear(kBuckets, {.budget_bytes = budget});
+  Affine affine = MakeLinear(kBuckets, {.memory = {.budget_bytes = budget}});
   // Some sizes are common, most are rare: rank r with a probability of about 1 / r.
   std::mt19937_64 random(TestSeed());
   std::vector<int64_t> sizes;
@@ -122,8 +120,8 @@ TEST_F(MemoryTest, TrafficOverTwoHundredBucketsKeepsItsBudget) {
     ASSERT_LE(device_.ledger().created_bytes(), budget);
   }
   const SessionStats stats = affine.session->stats();
-  const int64_t replays = stats.paths[static_cast<size_t>(Path::kReplay)];
-  EXPECT_LE(affine.session->pool().usage().total_peak, budget);
+  const int64_t replays = stats.runs[static_cast<size_t>(RunKind::kReplay)];
+  EXPECT_LE(affine.session->memory().usage().total_peak, budget);
   // The first calls of every bucket cannot replay, so a short run has too few that can.
   if (TestShare() == 1) {
     EXPECT_GE(2 * replays, stats.calls);
@@ -131,7 +129,7 @@ TEST_F(MemoryTest, TrafficOverTwoHundredBucketsKeepsItsBudget) {
   EXPECT_GT(stats.evictions, 0);
   fmt::print("{} calls: {} replays, {} evictions, {} remaps; budget {}, peak {} bytes\n",
              stats.calls, replays, stats.evictions, stats.remaps, budget,
-             affine.session->pool().usage().total_peak);
+             affine.session->memory().usage().total_peak);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@
 namespace coppice {
 namespace {
 
-constexpr int kSeeds = 100;
+constexpr int kOrderSeeds = 100;
 constexpr size_t kBytes = 512;
 
 void WaitFor(const Machine& machine, CuStream earlier, CuStream later) {
@@ -103,7 +103,7 @@ constexpr Mistake kMistakes[] = {
 };
 
 int SeedCount() {
-  return std::max(1, kSeeds / static_cast<int>(TestShare()));
+  return std::max(1, kOrderSeeds / static_cast<int>(TestShare()));
 }
 
 // Seeds under which the emulator has something to report, which then has to be about the mistake.

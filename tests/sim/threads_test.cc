@@ -2,8 +2,9 @@
 // like, and every output is right or its reading refused; a capture here breaks none elsewhere.
 // Method: eight threads call 25 programs a hundred times each on four lanes, in all output modes
 // and with outputs as inputs, and pass their leases on; an intruder allocates, frees, waits,
-// captures in global mode and records in a session of its own meanwhile. ThreadSanitizer finds what
-// values do not show.
+// captures in global mode and records in a session of its own meanwhile. Bindings end, graphs go
+// and all memory is given back and taken again under calls that need them. ThreadSanitizer finds
+// what values do not show.
 
 #include <atomic>
 #include <cstdint>
@@ -27,7 +28,6 @@ namespace {
 constexpr int kThreads = 8;
 constexpr int kPrograms = 25;
 constexpr int kLanes = 4;
-constexpr auto kRefused = absl::StatusCode::kFailedPrecondition;
 
 // What each thread makes of each program; fewer where another test has made most of them.
 int64_t CallsPerProgram(bool in_background) {
@@ -166,7 +166,7 @@ class ThreadsTest : public testing::TestWithParam<bool>, protected SketchDevice 
 
   void Open(SessionOptions options) {
     options.lanes = kLanes;
-    options.copy_out_bytes = 64 * kKiB;
+    options.memory.copy_out_bytes = 64 * kKiB;
     session_ = MakeSession(options);
     const std::vector<std::vector<SketchStep>> kinds = {
         {Output()},
@@ -251,10 +251,154 @@ TEST_P(ThreadsTest, EveryOutputIsRightAndNobodyIsBroken) {
   EXPECT_EQ(stats.captures_retried, 0);
   EXPECT_EQ(stats.reasons[static_cast<size_t>(Reason::kNotCapturable)], 0);
   EXPECT_GT(stats.recordings, 0);
-  EXPECT_GT(stats.paths[static_cast<size_t>(Path::kReplay)], 0);
+  EXPECT_GT(stats.runs[static_cast<size_t>(RunKind::kReplay)], 0);
   while (exchange_.Take()) {
   }
 }
+
+// Bindings that end while others run and warm them, and whose memory goes then; graphs and memory
+// of the session, which others take from under the calls.
+class UnbindThreadsTest : public testing::TestWithParam<bool>, protected SketchDevice {
+ protected:
+  static constexpr int64_t kWeights = 64;
+  static constexpr int kShakeEvery = 25;  // Rounds.
+
+  UnbindThreadsTest()
+      : session_(MakeSession({.lanes = kLanes, .record_in_background = GetParam()})),
+        program_(Define(
+            *session_,
+            [this](CallContext& context) -> absl::Status {
+              COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+              return AddOnto(context, context.input(0).data, context.input(1).data, y.data,
+                             context.extent(0));
+            },
+            1,
+            [](ProgramSpec& spec) {
+              spec.thread_safe = true;
+              spec.inputs.push_back(
+                  {.name = "w", .dims = {Dim::Fixed(kWeights)}, .role = InputRole::kStatic});
+            })),
+        x_(Upload(20, 100)) {
+    for (int lane = 0; lane < kLanes; ++lane)
+      streams_.push_back(*Stream::Create(device_.driver()));
+  }
+
+  // Calls with whatever is bound until told to stop: right, or refused because it ended.
+  void Run(int lane, const std::atomic<bool>& stop) {
+    ASSERT_OK(device_.context().MakeCurrent());
+    const Stream& stream = streams_[static_cast<size_t>(lane)];
+    const Values expected = Sum(x_.values, 5);
+    while (!stop.load()) {
+      const absl::StatusOr<Lease> lease = session_->Run({.program = program_.program,
+                                                         .binding = bound_.load(),
+                                                         .inputs = {&x_.tensor, 1},
+                                                         .stream = stream.handle(),
+                                                         .lane = lane});
+      EXPECT_TRUE(lease.ok() || lease.status().code() == kRefused) << lease.status();
+      if (!lease.ok() || suspending_.load()) {
+        std::this_thread::yield();
+        continue;
+      }
+      // The memory stays as long as the scope is open, but may have gone before.
+      const absl::StatusOr<ReadScope> scope = lease->Read(stream.handle());
+      EXPECT_TRUE(scope.ok() || scope.status().code() == kRefused) << scope.status();
+      if (!scope.ok()) continue;
+      EXPECT_EQ(DownloadOn(stream, scope->output(0)), expected);
+      ++runs_;
+    }
+  }
+  void Ask() {
+    ++asked_;
+    asked_.notify_one();
+  }
+  // Takes from the others what they run with, as often as it is asked for: graphs, idle memory, all
+  // memory for a while.
+  void Shake(const std::atomic<bool>& stop) {
+    ASSERT_OK(device_.context().MakeCurrent());
+    SessionMemory& memory = session_->memory();
+    while (true) {
+      asked_.wait(suspensions_.load());
+      if (stop.load()) return;
+      EXPECT_OK(session_->Evict(nullptr));
+      EXPECT_OK(memory.Trim());
+      // Refused while somebody reads, so nobody begins to.
+      suspending_.store(true);
+      absl::Status suspended;
+      do {
+        suspended = memory.Suspend({.drop_graphs = suspensions_.load() % 2 == 0});
+        EXPECT_TRUE(suspended.ok() || suspended.code() == kRefused) << suspended;
+      } while (!suspended.ok() && !HasFailure());
+      suspending_.store(false);
+      EXPECT_OK(memory.Resume());
+      ++suspensions_;
+    }
+  }
+  void Warm(const std::atomic<bool>& stop) {
+    ASSERT_OK(device_.context().MakeCurrent());
+    const std::vector<int64_t> buckets[] = {{32}, {64}};
+    while (!stop.load()) {
+      session_->WaitForRecordings();
+      const absl::StatusCode code =
+          session_->Warm(*program_.program, bound_.load(), buckets, {}, {.lane = 1}).code();
+      EXPECT_TRUE(code == absl::StatusCode::kOk || code == kRefused || code == kWrongArgument)
+          << absl::StatusCodeToString(code);
+    }
+  }
+
+  DeviceMemory BindAnew() {
+    DeviceMemory memory = *device_.Upload(Values(kWeights, 5));
+    const Tensor w = Vector(memory.address(), kWeights);
+    const absl::StatusOr<const Binding*> binding = session_->Bind(*program_.program, {&w, 1});
+    EXPECT_OK(binding);
+    bound_.store(*binding);
+    return memory;
+  }
+
+  std::vector<Stream> streams_;  // Of the lanes.
+  const std::unique_ptr<Session> session_;
+  const Sketched program_;
+  const Input x_;
+  std::atomic<const Binding*> bound_ = nullptr;
+  std::atomic<int64_t> runs_ = 0;
+  std::atomic<bool> suspending_ = false;
+  std::atomic<int64_t> asked_ = 0;
+  std::atomic<int64_t> suspensions_ = 0;
+};
+
+TEST_P(UnbindThreadsTest, MemoryMayGoOnceUnbindReturnsWhateverElseGoesMeanwhile) {
+  std::optional<DeviceMemory> memory = BindAnew();
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> threads;
+  for (int lane = 0; lane < kLanes; ++lane)
+    threads.emplace_back([this, lane, &stop] { Run(lane, stop); });
+  threads.emplace_back([this, &stop] { Warm(stop); });
+  threads.emplace_back([this, &stop] { Shake(stop); });
+  const int rounds = std::max(5, 200 / static_cast<int>(TestShare()));
+  for (int round = 0; round < rounds && !HasFailure(); ++round) {
+    const int64_t ran = runs_.load();
+    if (round % kShakeEvery == 0) Ask();
+    const int64_t asked = asked_.load();
+    while ((runs_.load() < ran + 3 || suspensions_.load() < asked) && !HasFailure())
+      std::this_thread::yield();
+    EXPECT_OK(session_->Unbind(*bound_.load()));
+    memory.reset();
+    memory.emplace(BindAnew());
+  }
+  stop.store(true);
+  Ask();
+  for (std::thread& thread : threads)
+    thread.join();
+  EXPECT_OK(session_->Unbind(*bound_.load()));
+  for (const NodeInfo& node : session_->nodes())
+    EXPECT_FALSE(node.recorded);
+}
+
+INSTANTIATE_TEST_SUITE_P(Recording,
+                         UnbindThreadsTest,
+                         testing::Bool(),
+                         [](const auto& in_background) {
+                           return std::string(in_background.param ? "InTheBackground" : "Inline");
+                         });
 
 // Two lanes whose recordings meet in the middle.
 class MeetingTest : public testing::Test, protected SketchDevice {
@@ -280,13 +424,13 @@ class MeetingTest : public testing::Test, protected SketchDevice {
   }
 
   // Any thread whose context is current.
-  void ExpectCall(const Sketched& program, const Input& x, int lane, Path path) {
+  void ExpectCall(const Sketched& program, const Input& x, int lane, RunKind path) {
     const Stream& stream = streams_[static_cast<size_t>(lane)];
     COPPICE_ASSERT_OK_AND_ASSIGN(const Made made, RunSketch(program, x, [&](coppice::Call& call) {
                                    call.lane = lane;
                                    call.stream = stream.handle();
                                  }));
-    EXPECT_EQ(made.lease.path(), path) << "lane " << lane;
+    EXPECT_EQ(made.lease.kind(), path) << "lane " << lane;
     EXPECT_EQ(DownloadOn(stream, made.outputs[0]), made.values[0]);
   }
 
@@ -299,24 +443,24 @@ class MeetingTest : public testing::Test, protected SketchDevice {
 TEST_F(MeetingTest, AWaitForTheWholeContextCostsEachRecordingOneRetryAndNothingElse) {
   const Sketched plain = Draw(*session_, {.name = "plain", .steps = {Output()}});
   const Input small = Upload(3, 1);
-  for (const Path path : {Path::kWarmUp, Path::kRecord})
+  for (const RunKind path : {RunKind::kWarmUp, RunKind::kRecord})
     ExpectCall(plain, small, 2, path);
   int64_t retried = 0;
   for (int64_t n = 1; n <= Sketch::kLargest && !HasFailure(); n *= 2) {
     SCOPED_TRACE(testing::Message() << "bucket " << n);
     const Input x = Upload(n, static_cast<int>(1000 * n));
     for (const int lane : {0, 1})
-      ExpectCall(met_, x, lane, Path::kWarmUp);
+      ExpectCall(met_, x, lane, RunKind::kWarmUp);
     meeting_ = std::make_unique<Meeting>();
     std::vector<std::thread> threads;
     for (const int lane : {0, 1}) {
       threads.emplace_back([&, lane] {
         ASSERT_OK(device_.context().MakeCurrent());
-        ExpectCall(met_, x, lane, Path::kEager);
+        ExpectCall(met_, x, lane, RunKind::kEager);
       });
     }
     meeting_->recording.wait();
-    ExpectCall(plain, small, 2, Path::kReplay);
+    ExpectCall(plain, small, 2, RunKind::kReplay);
     EXPECT_EQ(device_.driver().table().CtxSynchronize(), CuResult::kStreamCaptureUnsupported);
     meeting_->over.count_down();
     for (std::thread& thread : threads)
@@ -326,7 +470,7 @@ TEST_F(MeetingTest, AWaitForTheWholeContextCostsEachRecordingOneRetryAndNothingE
     const SessionStats stats = session_->stats();
     EXPECT_EQ(stats.captures_retried, retried);
     EXPECT_EQ(stats.reasons[static_cast<size_t>(Reason::kCaptureInvalidated)], retried);
-    for (const Path path : {Path::kRecord, Path::kReplay}) {
+    for (const RunKind path : {RunKind::kRecord, RunKind::kReplay}) {
       for (const int lane : {0, 1})
         ExpectCall(met_, x, lane, path);
     }

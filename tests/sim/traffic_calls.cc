@@ -17,7 +17,8 @@ Call TrafficSimulation::Attempt::AsCall() const {
           .scalars = std::span(&operation.scalar, static_cast<size_t>(spec.scalars())),
           .stream = stream,
           .lane = lane,
-          .poison = static_cast<Poison>(operation.padding),
+          // Poison overrides the filling.
+          .poison = spec.needs_fill ? Poison::kOff : static_cast<Poison>(operation.padding),
           .output_mode = static_cast<OutputMode>(operation.mode),
           .targets = target_tensors};
 }
@@ -37,30 +38,31 @@ void TrafficSimulation::RunCall(const TrafficOperation& operation) {
   absl::StatusOr<Lease> lease = session_->Run(call);
   const bool fault = TookFault();
   const SessionStats after = session_->stats();
-  // Explain changes nothing, so it demotes no static input; gates and threads choose as they go.
+  // Explain demotes no static input; gates and threads choose as they go.
   const bool same = !fault && options_.gate == 0 && options_.background == 0 &&
-                    options_.budget_kib == 0 && after.inputs_demoted == before.inputs_demoted;
+                    after.inputs_demoted == before.inputs_demoted;
   if (explanation && same)
     CheckExplanation(*explanation, lease, attempt.scope || AnyScope(attempt.lane));
   if (!lease.ok()) {
     attempt.scope.reset();
     if (fault) {
       ++report_.faults;
-      NoteGraph(Path::kReplay, attempt.lane, /*child=*/false);
+      NoteGraph(RunKind::kReplay, attempt.lane, /*child=*/false);
     } else {
       CheckRefusal(lease.status(), attempt);
     }
-    // The program may have begun, and then found no room.
-    if (fault || lease.status().code() == StatusCode::kResourceExhausted) Settle(attempt);
+    // The program may have begun, and then found no room: with numbers that nobody knows of.
+    if (!fault && lease.status().code() != StatusCode::kResourceExhausted) return;
+    Settle(attempt);
     if (attempt.spec.random) SetSeed(seed_ + 1);
     return;
   }
   if (!attempt.verdict.must.empty())
     return Fail("ran", "a call that had to be refused returned a lease");
-  CheckPath(lease->path());
+  CheckPath(lease->kind());
   const bool child = chains_[static_cast<size_t>(attempt.lane)].has_value() ||
                      after.inputs_in_place > before.inputs_in_place;
-  NoteGraph(lease->path(), attempt.lane, child);
+  NoteGraph(lease->kind(), attempt.lane, child);
   if (attempt.spec.random) offset_ += kRandomNumbersPerCall;
   if (attempt.set != nullptr) attempt.set->input->values = attempt.bound;
   if (attempt.spec.mutates_input) Mutate(attempt.inputs[0], attempt.after[0]);
@@ -92,7 +94,6 @@ void TrafficSimulation::Include(const TrafficOperation& operation) {
       host_.Demand(ended);
       CheckRefusal(lease.status(), attempt);
     }
-    if (attempt.spec.random) SetSeed(seed_ + 1);
     return;
   }
   if (!attempt.verdict.must.empty())
@@ -150,7 +151,7 @@ bool TrafficSimulation::ChooseStatics(Attempt& attempt) {
 bool TrafficSimulation::ChooseTargets(Attempt& attempt) {
   if (static_cast<OutputMode>(attempt.operation.mode) != OutputMode::kWriteInto) return true;
   for (int i = 0; i < attempt.spec.outputs; ++i) {
-    Buffer& target = host_.target(2 * attempt.operation.target + i);
+    CallerBuffer& target = host_.target(2 * attempt.operation.target + i);
     attempt.targets.push_back(&target);
     host_.Order(target, attempt.stream);
     attempt.target_tensors.push_back(DenseOf(attempt.spec, i, target.address(), attempt.n));
@@ -163,7 +164,7 @@ bool TrafficSimulation::ChooseTargets(Attempt& attempt) {
 CallInput TrafficSimulation::FreshInput(const Attempt& attempt, int64_t data, int64_t n) {
   const TrafficProgram& spec = attempt.spec;
   const TrafficOperation& operation = attempt.operation;
-  Buffer& buffer = spec.mutates_input ? host_.mutable_input(data) : host_.input(data);
+  CallerBuffer& buffer = spec.mutates_input ? host_.mutable_input(data) : host_.input(data);
   const int64_t skip = std::clamp<int64_t>(operation.skip, 0, kSkipMax);
   CallInput input{.tensor = DenseTensorOf(spec, buffer.AddressOf(skip), n)};
   const auto last = static_cast<size_t>(input.tensor.rank) - 1;
@@ -305,7 +306,7 @@ void TrafficSimulation::CheckRefusal(const absl::Status& status, const Attempt& 
     if (std::ranges::find(*codes, status.code()) != codes->end()) return;
   }
   if (status.code() == StatusCode::kResourceExhausted && options_.budget_kib > 0) {
-    const MemoryUsage usage = pool_.usage();
+    const MemoryUsage usage = memory_.books();
     // What the stream of a capture may still use cannot be waited for.
     const bool full = usage.total - usage.of(MemoryKind::kSpare) + kGraphBytesMax > usage.budget;
     const bool include = attempt.operation.kind == TrafficOperation::Kind::kInclude;
@@ -316,34 +317,43 @@ void TrafficSimulation::CheckRefusal(const absl::Status& status, const Attempt& 
   Fail("refused", status.ToString());
 }
 
-void TrafficSimulation::CheckPath(Path path) {
+void TrafficSimulation::CheckPath(RunKind path) {
   bool right = true;
-  if (stance_ == Stance::kEager) right = path == Path::kEager;
-  if (stance_ == Stance::kStrict) right = path == Path::kReplay;
-  if (stance_ == Stance::kReplayOnly) right = path == Path::kReplay || path == Path::kEager;
+  if (stance_ == Stance::kEager) right = path == RunKind::kEager;
+  if (stance_ == Stance::kStrict) right = path == RunKind::kReplay;
+  if (stance_ == Stance::kReplayOnly) right = path == RunKind::kReplay || path == RunKind::kEager;
   if (!right) Fail("path", fmt::format("the stance forbids '{}'", NameOf(path)));
 }
 
 void TrafficSimulation::CheckExplanation(const Explanation& explanation,
                                          const absl::StatusOr<Lease>& lease,
                                          bool scopes) {
-  bool right = lease.status().code() == explanation.status.code();
-  if (explanation.status.ok() && !lease.ok()) {
-    // Neither a full ring nor what a graph will write over is known before.
-    right = lease.status().code() == StatusCode::kResourceExhausted ||
-            (explanation.path == Path::kRecord && scopes);
-  } else if (right && lease.ok()) {
+  const bool replays = explanation.kind == RunKind::kReplay;
+  // Neither what a graph to come will write over is known before, nor what it takes of a budget, or
+  // a program without a graph, nor what cannot go because the lane has not seen it complete.
+  const bool unknown = options_.budget_kib > 0 && (!replays || !waited_);
+  const StatusCode code = lease.status().code();
+  bool right = code == explanation.status.code();
+  if (lease.ok()) {
     const bool evicts = options_.on_limit == static_cast<int64_t>(OnLimit::kEvict);
-    right = evicts || lease->path() == explanation.path;
+    right = (right && lease->kind() == explanation.kind && lease->reason() == explanation.reason) ||
+            (lease->reason() == Reason::kByteLimit && unknown) ||
+            (lease->reason() == Reason::kGraphLimit && evicts);
+  } else if (!right) {
+    right =
+        (code == StatusCode::kResourceExhausted && unknown) ||
+        (code == StatusCode::kFailedPrecondition && scopes && explanation.kind == RunKind::kRecord);
   }
   if (right) return;
   Fail("explained", fmt::format("as '{}', but the call gave '{}'", explanation.text,
-                                lease.ok() ? NameOf(lease->path()) : lease.status().ToString()));
+                                lease.ok() ? fmt::format("{}: {}", NameOf(lease->kind()),
+                                                         NameOf(lease->reason()))
+                                           : lease.status().ToString()));
 }
 
 // A graph ran on the lane: which borrowed outputs are still sure to be there?
-void TrafficSimulation::NoteGraph(Path path, int lane, bool child) {
-  if (path != Path::kReplay && path != Path::kRecord) return;
+void TrafficSimulation::NoteGraph(RunKind path, int lane, bool child) {
+  if (path != RunKind::kReplay && path != RunKind::kRecord) return;
   for (auto& [id, made] : made_) {
     if (made.lane != lane || !made.window) continue;
     if (!child) made.in_path = false;
@@ -377,7 +387,7 @@ void TrafficSimulation::Settle(Attempt& attempt) {
   // Waiting for all work would break a recording.
   session_->WaitForRecordings();
   host_.Synchronize();
-  const auto settle = [this](Buffer& buffer, const Words& values, int64_t offset,
+  const auto settle = [this](CallerBuffer& buffer, const Words& values, int64_t offset,
                              const char* what) {
     if (!host_.Adopt(buffer, values, offset))
       Fail("half done", fmt::format("a failed call left {} neither old nor new", what));
@@ -402,7 +412,7 @@ void TrafficSimulation::Settle(Attempt& attempt) {
 
 // Keeps the lease, and what its outputs must be.
 void TrafficSimulation::Keep(Attempt& attempt, Lease lease) {
-  const bool graph = lease.path() == Path::kReplay || lease.path() == Path::kRecord;
+  const bool graph = lease.kind() == RunKind::kReplay || lease.kind() == RunKind::kRecord;
   Loose(FindMade(attempt.operation.id));
   made_.erase(attempt.operation.id);
   Made& made = made_[attempt.operation.id];

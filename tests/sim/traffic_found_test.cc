@@ -100,6 +100,23 @@ suspend value=1
 resume
 call id=2 program=exact
 )"},
+    {"DeclaredFillTakesThePlaceOfWhatTheProducerPadded", R"(
+call id=1 program=temps extent=49
+call id=2 program=softmax extent=49
+call id=3 program=temps extent=49
+call id=4 program=softmax source=3
+read id=4
+call id=11 extent=49
+call id=12 program=sum extent=49
+call id=13 extent=49
+call id=14 program=sum source=13
+read id=14
+call id=21 program=columns extent=49
+call id=22 program=maximum extent=49
+call id=23 program=columns extent=49 scalar=44
+call id=24 program=maximum source=23
+read id=24
+)"},
     {"IncludeThatLacksRoomLeavesTheCaptureAsItWas", R"(
 options budget_kib=6184
 call id=1 program=exact extent=64

@@ -1,4 +1,4 @@
-// The kernel of traffic_kernels.h.
+// The kernels of traffic_kernels.h.
 
 #include <cstdint>
 
@@ -32,6 +32,20 @@ COPPICE_ACCESSES(TrafficMix, TrafficMixParams) {
   accesses.Writes(params.z, params.count);
 }
 
-COPPICE_KERNEL_IMAGE(traffic_kernels, &TrafficMixHostKernel);
+COPPICE_KERNEL(TrafficReduce, kTrafficThreads, TrafficReduceParams) {
+  block.ForEach([&](int thread) {
+    const int64_t i = int64_t{block.x()} * kTrafficThreads + thread;
+    if (i >= params.count) return;
+    const uint32_t* const row = params.x + i / params.n * params.n;
+    params.z[i] = ReduceRow(params.reduction, row, params.n, i % params.n);
+  });
+}
+
+COPPICE_ACCESSES(TrafficReduce, TrafficReduceParams) {
+  accesses.Reads(params.x, params.count);
+  accesses.Writes(params.z, params.count);
+}
+
+COPPICE_KERNEL_IMAGE(traffic_kernels, &TrafficMixHostKernel, &TrafficReduceHostKernel);
 
 }  // namespace coppice

@@ -55,9 +55,9 @@ void TrafficSimulation::CheckRefused(const char* what,
 }
 
 // Moves a static input to a constant of the same contents.
-void TrafficSimulation::PlaceConstant(Buffer& buffer) {
+void TrafficSimulation::PlaceConstant(CallerBuffer& buffer) {
   const auto elements = static_cast<int64_t>(buffer.values.size());
-  const absl::StatusOr<Tensor> constant = session_->AddConstant(
+  const absl::StatusOr<Tensor> constant = session_->memory().AddConstant(
       DType::kInt32, {&elements, 1}, [values = buffer.values](std::span<std::byte> bytes) {
         std::ranges::copy(std::as_bytes(std::span(values)), bytes.begin());
         return absl::OkStatus();
@@ -78,12 +78,12 @@ void TrafficSimulation::Suspend(const TrafficOperation& operation) {
     if (options.refuse_leases && !leases.may.empty()) verdict.may = leases.may;
   }
   session_->WaitForRecordings();
-  const MemoryUsage before = pool_.usage();
-  const absl::Status status = session_->Suspend(options);
+  const MemoryUsage before = memory_.books();
+  const absl::Status status = session_->memory().Suspend(options);
   if (TookFault() && !status.ok()) {
     // The session is as before, or suspended.
     if (suspended_) return;
-    const absl::Status resumed = session_->Resume();
+    const absl::Status resumed = session_->memory().Resume();
     if (!resumed.ok() && resumed.code() != StatusCode::kFailedPrecondition)
       Fail("resume", resumed.ToString());
     return;
@@ -101,10 +101,10 @@ void TrafficSimulation::Suspend(const TrafficOperation& operation) {
 void TrafficSimulation::Resume() {
   Verdict verdict;
   if (!suspended_) verdict.must.push_back(StatusCode::kFailedPrecondition);
-  const MemoryUsage before = pool_.usage();
+  const MemoryUsage before = memory_.books();
   const bool lacks = suspended_ && before.budget > 0 && before.total + released_ > before.budget;
   if (lacks) verdict.may.push_back(StatusCode::kResourceExhausted);
-  const absl::Status status = session_->Resume();
+  const absl::Status status = session_->memory().Resume();
   if (!TookFault() || status.ok()) CheckRefused("resume", status, verdict);
   if (status.ok()) suspended_ = false;
 }
@@ -115,14 +115,14 @@ void TrafficSimulation::Lend(const TrafficOperation& operation) {
   Verdict verdict = JudgeLeases(lane, /*window_only=*/true);
   if (Absent(lane)) verdict.must.push_back(StatusCode::kFailedPrecondition);
   if (!waited_) verdict.may.push_back(StatusCode::kFailedPrecondition);
-  absl::StatusOr<Loan> loan = session_->Lend(lane);
+  absl::StatusOr<Loan> loan = session_->memory().Lend(lane);
   if (TookFault() && !loan.ok()) return;
   CheckRefused("lend", loan.status(), verdict);
   if (!loan.ok()) return;
   ++report_.loans;
-  if (loan->data() != pool_.base(lane, WindowKind::kNodes) ||
-      loan->bytes() != pool_.mapped_bytes(lane, WindowKind::kNodes))
-    return Fail("lend", "not what is mapped of the node window");
+  if (loan->data() != memory_.window(lane, MemoryKind::kPlan).base ||
+      loan->bytes() != memory_.window(lane, MemoryKind::kPlan).mapped_bytes)
+    return Fail("lend", "not what is mapped of the plan window");
   borrowers_[index] = host_.stream(operation.stream);
   host_.Fill(loan->data(), kBorrowed, std::min(kLookedAt, loan->bytes() / kWordBytes),
              borrowers_[index]);
@@ -151,15 +151,15 @@ void TrafficSimulation::Scrub(const TrafficOperation& operation) {
   if (Absent(lane)) verdict.must.push_back(StatusCode::kFailedPrecondition);
   // A recording may map what was never scrubbed.
   session_->WaitForRecordings();
-  const absl::Status status = session_->Scrub(stream, lane);
+  const absl::Status status = session_->memory().Scrub(stream, lane);
   if (TookFault() && !status.ok()) return;
   CheckRefused("scrub", status, verdict);
   if (!status.ok()) return;
   ++report_.scrubs;
-  for (const WindowKind kind : kCallWindows) {
-    const auto elements =
-        static_cast<size_t>(std::min(kLookedAt, pool_.mapped_bytes(lane, kind) / kWordBytes));
-    host_.QueueRead(pool_.base(lane, kind), Words(elements), stream, TextOf(operation));
+  for (const MemoryKind kind : kCallWindows) {
+    const auto elements = static_cast<size_t>(
+        std::min(kLookedAt, memory_.window(lane, kind).mapped_bytes / kWordBytes));
+    host_.QueueRead(memory_.window(lane, kind).base, Words(elements), stream, TextOf(operation));
   }
   // The next call does not know of these reads.
   host_.SynchronizeStream(stream);
@@ -169,7 +169,7 @@ void TrafficSimulation::TellExternal(const TrafficOperation& operation) {
   const int64_t bytes = operation.value * kKiB;
   Verdict verdict;
   if (bytes < 0) verdict.must.push_back(StatusCode::kInvalidArgument);
-  const absl::Status status = session_->SetExternalBytes(bytes);
+  const absl::Status status = session_->memory().SetExternalBytes(bytes);
   if (TookFault() && !status.ok()) return;
   if (MayLack(0, {}, bytes - external_)) verdict.may.push_back(StatusCode::kResourceExhausted);
   CheckRefused("external", status, verdict);
@@ -179,57 +179,57 @@ void TrafficSimulation::TellExternal(const TrafficOperation& operation) {
 }
 
 void TrafficSimulation::Trim() {
-  const absl::Status status = session_->Trim();
+  const absl::Status status = session_->memory().Trim();
   if (TookFault() && !status.ok()) return;
   if (!status.ok()) return Fail("trim failed", status.ToString());
   if (options_.background != 0) return;
-  if (pool_.usage().of(MemoryKind::kSpare) != 0) Fail("trim", "it kept spare memory");
+  if (memory_.books().of(MemoryKind::kSpare) != 0) Fail("trim", "it kept spare memory");
   for (int lane = 0; lane < options_.lanes; ++lane) {
     const bool leased = std::ranges::any_of(made_, [lane](const auto& entry) {
       const Made& made = entry.second;
       return made.keeps() && made.lane == lane && !made.window;
     });
-    if (!leased && !Absent(lane) && pool_.mapped_bytes(lane, WindowKind::kEager) != 0)
+    if (!leased && !Absent(lane) && memory_.window(lane, MemoryKind::kEager).mapped_bytes != 0)
       Fail("trim", "it kept memory of warm-up and eager runs that nobody leases");
   }
 }
 
-bool TrafficSimulation::Stays(int lane, WindowKind kind) const {
-  if (pool_.mapped_bytes(lane, kind) == 0) return false;
-  if (kind != WindowKind::kNodes && kind != WindowKind::kEager) return true;
+bool TrafficSimulation::Stays(int lane, MemoryKind kind) const {
+  if (memory_.window(lane, kind).mapped_bytes == 0) return false;
+  if (kind != MemoryKind::kPlan && kind != MemoryKind::kEager) return true;
   return Absent(lane) || std::ranges::any_of(made_, [&](const auto& entry) {
            const Made& made = entry.second;
            const bool here = made.held && made.lane == lane && made.mode == OutputMode::kBorrow;
-           return here && made.window == (kind == WindowKind::kNodes);
+           return here && made.window == (kind == MemoryKind::kPlan);
          });
 }
 
 bool TrafficSimulation::MayLack(int lane,
-                                std::span<const WindowKind> windows,
+                                std::span<const MemoryKind> windows,
                                 int64_t bytes) const {
   if (options_.budget_kib == 0) return false;
   // What a recording holds cannot be known.
   if (options_.background != 0) return true;
-  const MemoryUsage usage = pool_.usage();
+  const MemoryUsage usage = memory_.books();
   const int64_t graphs = usage.of(MemoryKind::kGraphs);
   int64_t stuck = usage.total - usage.of(MemoryKind::kSpare);
   for (int other = 0; other < options_.lanes; ++other) {
-    for (const WindowKind kind : {WindowKind::kNodes, WindowKind::kEager})
-      stuck -= Stays(other, kind) ? 0 : pool_.mapped_bytes(other, kind);
+    for (const MemoryKind kind : {MemoryKind::kPlan, MemoryKind::kEager})
+      stuck -= Stays(other, kind) ? 0 : memory_.window(other, kind).mapped_bytes;
   }
   if (options_.on_budget == static_cast<int64_t>(OnLimit::kEvict)) {
     const int64_t leased = std::ranges::count_if(
         made_, [](const auto& entry) { return entry.second.held && entry.second.window; });
     stuck -= graphs - std::min(graphs, leased * kGraphBytesMax);
   }
-  for (const WindowKind kind : windows)
+  for (const MemoryKind kind : windows)
     stuck += Stays(lane, kind) ? 0 : kTrafficGranule;
   return stuck + bytes > usage.budget;
 }
 
 // The books are those of the driver, as long as nothing changes them meanwhile.
 void TrafficSimulation::CheckMemory() {
-  const MemoryUsage usage = pool_.usage();
+  const MemoryUsage usage = memory_.books();
   if (usage.budget > 0 && usage.total_peak > usage.budget)
     Fail("budget", fmt::format("{} bytes of {}", usage.total_peak, usage.budget));
   if (usage.of(MemoryKind::kExternal) != external_)

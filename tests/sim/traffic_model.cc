@@ -75,17 +75,17 @@ StaticSet TrafficHost::MakeStatics(const TrafficProgram& program, int64_t set) {
   return made;
 }
 
-std::unique_ptr<Buffer> TrafficHost::Make(int64_t elements, int64_t skew_bytes) {
+std::unique_ptr<CallerBuffer> TrafficHost::Make(int64_t elements, int64_t skew_bytes) {
   Words values(static_cast<size_t>(elements + skew_bytes / kWordBytes));
   for (uint32_t& value : values)
     value = MixWord(next_value_++, 0, 0);
-  auto buffer = std::make_unique<Buffer>(Buffer{.memory = *device_.Upload(values)});
+  auto buffer = std::make_unique<CallerBuffer>(CallerBuffer{.memory = *device_.Upload(values)});
   buffer->start = buffer->memory.address() + static_cast<DeviceAddress>(skew_bytes);
   buffer->values.assign(values.begin() + skew_bytes / kWordBytes, values.end());
   return buffer;
 }
 
-void TrafficHost::Order(Buffer& buffer, CuStream stream) {
+void TrafficHost::Order(CallerBuffer& buffer, CuStream stream) {
   const CuStream last = std::exchange(buffer.last, stream);
   if (last == nullptr || last == stream) return;
   COPPICE_CHECK(order_.Record(last).ok() && order_.MakeWait(stream).ok(), "no order");
@@ -97,7 +97,7 @@ void TrafficHost::Synchronize() {
     Demand(driver().table().GraphExecDestroy(exec));
 }
 
-Words TrafficHost::Download(const Buffer& buffer) const {
+Words TrafficHost::Download(const CallerBuffer& buffer) const {
   Words values(buffer.values.size());
   Demand(driver().table().MemcpyDtoHAsync(values.data(), buffer.address(),
                                           values.size() * sizeof(uint32_t), stream(0)));
@@ -105,7 +105,7 @@ Words TrafficHost::Download(const Buffer& buffer) const {
   return values;
 }
 
-bool TrafficHost::Adopt(Buffer& buffer, const Words& values, int64_t offset) const {
+bool TrafficHost::Adopt(CallerBuffer& buffer, const Words& values, int64_t offset) const {
   Words done = buffer.values;
   std::ranges::copy(values, done.begin() + offset);
   Words found = Download(buffer);

@@ -28,7 +28,7 @@ inline constexpr auto kWordBytes = static_cast<int64_t>(sizeof(uint32_t));
 inline constexpr int64_t kSkipMax = 8;  // Elements before the first of an input.
 
 // Memory of the caller, or a constant.
-struct Buffer {
+struct CallerBuffer {
   DeviceMemory memory;
   DeviceAddress start = 0;  // Of its first element: there, or in a constant of the session.
   Words values;             // What it holds once all queued work has run.
@@ -42,8 +42,8 @@ struct Buffer {
 
 // One set of static tensors of a program.
 struct StaticSet {
-  std::unique_ptr<Buffer> input;
-  std::unique_ptr<Buffer> output;  // Null if the program has no static output.
+  std::unique_ptr<CallerBuffer> input;
+  std::unique_ptr<CallerBuffer> output;  // Null if the program has no static output.
   const Binding* binding = nullptr;
   bool bound = false;
 
@@ -55,8 +55,8 @@ struct MadeOutput {
   Tensor tensor;
   int64_t rows = 1;
   int64_t n = 0;
-  Words own;                 // What it holds, unless it lies in the caller's memory:
-  Buffer* shared = nullptr;  // a target or a static output, which later calls write as well.
+  Words own;                       // What it holds, unless it lies in the caller's memory:
+  CallerBuffer* shared = nullptr;  // a target or a static output, which later calls write as well.
 
   // Dense; of a shared one, at least as long as the output.
   const Words& values() const { return shared == nullptr ? own : shared->values; }
@@ -84,9 +84,9 @@ struct Made {
 struct CallInput {
   Tensor tensor;
   Words values;
-  Made* made = nullptr;      // If it is an output.
-  Buffer* buffer = nullptr;  // If it lies in memory of the caller that calls write to.
-  int64_t offset = 0;        // Its first element there, or in the output.
+  Made* made = nullptr;            // If it is an output.
+  CallerBuffer* buffer = nullptr;  // If it lies in memory of the caller that calls write to.
+  int64_t offset = 0;              // Its first element there, or in the output.
 
   int64_t extent() const { return tensor.sizes[static_cast<size_t>(tensor.rank) - 1]; }
 };
@@ -106,20 +106,20 @@ class TrafficHost {
   CuStream stream(int64_t index) const;
 
   // The caller's buffers, by any number.
-  Buffer& input(int64_t index) { return *At(inputs_, index); }
-  Buffer& mutable_input(int64_t index) { return *At(mutable_inputs_, index); }
-  Buffer& target(int64_t index) { return *At(targets_, index); }
+  CallerBuffer& input(int64_t index) { return *At(inputs_, index); }
+  CallerBuffer& mutable_input(int64_t index) { return *At(mutable_inputs_, index); }
+  CallerBuffer& target(int64_t index) { return *At(targets_, index); }
   StaticSet MakeStatics(const TrafficProgram& program, int64_t set);
 
   // Orders the next use of a buffer, on `stream`, behind its last.
-  void Order(Buffer& buffer, CuStream stream);
+  void Order(CallerBuffer& buffer, CuStream stream);
 
   // Waits for all work.
   void Synchronize();
 
   // Takes over what a buffer holds, after Synchronize. False if that is neither what it held nor
   // `values` from element `offset` on.
-  bool Adopt(Buffer& buffer, const Words& values, int64_t offset) const;
+  bool Adopt(CallerBuffer& buffer, const Words& values, int64_t offset) const;
 
   // Ends the process if the emulator refuses the world: the session has broken the context.
   void Demand(CuResult result) const;
@@ -148,19 +148,20 @@ class TrafficHost {
     Words read;
   };
 
-  static Buffer* At(const std::vector<std::unique_ptr<Buffer>>& buffers, int64_t index) {
+  static CallerBuffer* At(const std::vector<std::unique_ptr<CallerBuffer>>& buffers,
+                          int64_t index) {
     return buffers[static_cast<size_t>(index) % buffers.size()].get();
   }
-  std::unique_ptr<Buffer> Make(int64_t elements, int64_t skew_bytes = 0);
-  Words Download(const Buffer& buffer) const;
+  std::unique_ptr<CallerBuffer> Make(int64_t elements, int64_t skew_bytes = 0);
+  Words Download(const CallerBuffer& buffer) const;
 
   TestDevice& device_;
   std::vector<Stream> streams_;
   Event order_;
   uint32_t next_value_ = 1;
-  std::vector<std::unique_ptr<Buffer>> inputs_;
-  std::vector<std::unique_ptr<Buffer>> mutable_inputs_;
-  std::vector<std::unique_ptr<Buffer>> targets_;
+  std::vector<std::unique_ptr<CallerBuffer>> inputs_;
+  std::vector<std::unique_ptr<CallerBuffer>> mutable_inputs_;
+  std::vector<std::unique_ptr<CallerBuffer>> targets_;
   std::vector<std::unique_ptr<QueuedRead>> reads_;
   std::vector<CuGraphExec> launched_;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -48,6 +49,14 @@ constexpr Step kShared[] = {{kMix, kTemp0, kIn0, kStatic},
                             {kAlias, kOut1, kOut0},
                             {.kind = kFree, .x = kTemp0}};
 
+// Each element of what is mixed depends on all of the row.
+constexpr Step kSums[] = {{kSum, kTemp0, kIn0}, {kMix, kOut0, kIn0, kTemp0}};
+constexpr Step kMaxima[] = {{kMaximum, kTemp0, kIn0}, {kMix, kOut0, kIn0, kTemp0}};
+constexpr Step kShares[] = {{kSoftmax, kTemp0, kIn0},
+                            {kMix, kTemp1, kTemp0, kIn0},
+                            {.kind = kFree, .x = kTemp0},
+                            {kMix, kOut0, kTemp1, kIn0}};
+
 using Scalar = TrafficProgram::Scalar;
 using Static = TrafficProgram::Static;
 
@@ -83,7 +92,34 @@ const TrafficProgram kPrograms[] = {
      .steps = kShared,
      .outputs = 2,
      .statics = Static::kRead},
+    {.name = "sum",
+     .steps = kSums,
+     .dtype = DType::kInt32,
+     .needs_fill = true,
+     .scalar = Scalar::kResident},
+    {.name = "maximum",
+     .policy = "linear:16",
+     .steps = kMaxima,
+     .rows = 2,
+     .fill = Fill::Value(-std::numeric_limits<double>::infinity()),
+     .needs_fill = true},
+    {.name = "softmax",
+     .policy = "4,16,64",
+     .steps = kShares,
+     .fill = Fill::Value(-std::numeric_limits<double>::infinity()),
+     .needs_fill = true,
+     .scalar = Scalar::kKey},
 };
+
+bool IsReduction(Step::Kind kind) {
+  return kind == kSum || kind == kMaximum || kind == kSoftmax;
+}
+
+TrafficReduction ReductionOf(Step::Kind kind) {
+  return kind == kSum       ? TrafficReduction::kSum
+         : kind == kMaximum ? TrafficReduction::kMaximum
+                            : TrafficReduction::kSoftmax;
+}
 
 int64_t ElementsOf(const TrafficProgram& program, TrafficBuffer buffer, int64_t n) {
   const bool fixed = buffer == kStatic || (buffer == kOut1 && program.static_output(1));
@@ -129,6 +165,13 @@ class DeviceRun {
         return Launch(driver, device_.mix,
                       step.kind == kSide ? device_.side.handle() : context_.stream(),
                       ParamsOf(step), Grid(step.z));
+      }
+      case kSum:
+      case kMaximum:
+      case kSoftmax: {
+        COPPICE_RETURN_IF_ERROR(Provide(step.z));
+        return Launch(driver, device_.reduce, context_.stream(), ReduceParamsOf(step),
+                      Grid(step.z));
       }
       case kHost: {
         COPPICE_RETURN_IF_ERROR(Provide(step.z));
@@ -198,6 +241,14 @@ class DeviceRun {
     return params;
   }
 
+  TrafficReduceParams ReduceParamsOf(const Step& step) const {
+    return {.x = At(step.x),
+            .z = PointerAt<uint32_t>(addresses_[Index(step.z)]),
+            .count = ElementsOf(program_, step.z, n_),
+            .n = std::max<int64_t>(n_, 1),
+            .reduction = ReductionOf(step.kind)};
+  }
+
   const uint32_t* At(TrafficBuffer buffer) const {
     return PointerAt<const uint32_t>(addresses_[Index(buffer)]);
   }
@@ -235,6 +286,7 @@ ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
     spec.inputs.push_back({.name = i == 0 ? "x" : "w",
                            .dtype = program.dtype,
                            .dims = dims,
+                           .fill = program.fill,
                            .mutated = program.mutates_input});
   }
   if (program.binds()) {
@@ -259,6 +311,7 @@ ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
 TrafficDevice::TrafficDevice(const Driver& driver)
     : library(*KernelLibrary::Load(driver, traffic_kernels_image)),
       mix(*library.Get("TrafficMix")),
+      reduce(*library.Get("TrafficReduce")),
       side(*Stream::Create(driver)),
       fork(*Event::Create(driver)),
       join(*Event::Create(driver)) {}
@@ -286,8 +339,13 @@ std::vector<Words> RunModel(const TrafficProgram& program, const ModelCall& call
     const Words& x = at(step.x);
     const Words* const y = step.y == kNone ? nullptr : &at(step.y);
     Words result(x.size());
-    for (size_t i = 0; i < x.size(); ++i)
-      result[i] = MixWord(x[i], y == nullptr ? 0 : (*y)[i % y->size()], salt);
+    const size_t n = std::max<size_t>(x.size() / static_cast<size_t>(program.rows), 1);
+    for (size_t i = 0; i < x.size(); ++i) {
+      result[i] = IsReduction(step.kind)
+                      ? ReduceRow(ReductionOf(step.kind), &x[i / n * n], static_cast<int64_t>(n),
+                                  static_cast<int64_t>(i % n))
+                      : MixWord(x[i], y == nullptr ? 0 : (*y)[i % y->size()], salt);
+    }
     at(step.z) = std::move(result);
   }
   std::vector<Words> outputs = {at(kOut0)};

@@ -1,9 +1,10 @@
 // The programs of the simulated traffic: tables of steps, which a session's callable launches and a
 // model without sessions or graphs computes on host vectors.
 //
-// Every step is a kernel that mixes one or two buffers into a third, or something that happens
-// between kernels: an alias, the end of a temporary, a fork, a join, a break. Programs differ in
-// what a session has to get right: padding, temporaries, mutated inputs, state, aliases, forks.
+// Every step is a kernel that mixes one or two buffers into a third or reduces the rows of one, or
+// something that happens between kernels: an alias, the end of a temporary, a fork, a join, a
+// break. Programs differ in what a session has to get right: padding and its filling, temporaries,
+// mutated inputs, state, aliases, forks. The model knows no padding: it reduces what is real.
 //
 // Units: elements of 32 bits. Threads: tables are constant; a TrafficDevice belongs to one thread.
 
@@ -42,7 +43,10 @@ enum class TrafficBuffer : int8_t {
 
 struct TrafficStep {
   enum class Kind : uint8_t {
-    kMix,   // z = mix(x, y), on the context's stream.
+    kMix,  // z = mix(x, y), on the context's stream.
+    kSum,  // z = the reduction of each row of x, as long as x.
+    kMaximum,
+    kSoftmax,
     kSide,  // The same on a forked stream: between kFork and kJoin.
     kHost,  // The same, launched by the eager step of a break.
     kFork,
@@ -70,6 +74,8 @@ struct TrafficProgram {
   int outputs = 1;
   int64_t rows = 1;  // Each tensor is [rows, n], or [n] if 1.
   DType dtype = DType::kFloat32;
+  Fill fill{};              // Of the copied inputs ...
+  bool needs_fill = false;  // ... without which the outputs are others.
   Scalar scalar = Scalar::kNone;
   Static statics = Static::kNone;  // kOutput: static input 0 is read, and output 1 is static.
   bool mutates_input = false;
@@ -97,6 +103,7 @@ struct TrafficDevice {
 
   KernelLibrary library;
   Kernel mix;
+  Kernel reduce;
   Stream side;
   Event fork;
   Event join;

@@ -33,18 +33,19 @@ int64_t FirstBytes(const TrafficOptions& options) {
 SessionOptions SessionOptionsOf(const TrafficOptions& options) {
   const int64_t budget = options.budget_kib * kKiB;
   return {.lanes = static_cast<int>(options.lanes),
-          .copy_out_bytes = options.copy_out_bytes,
-          .graphs_per_program_max = static_cast<int>(options.graphs_max),
-          .rerecords_per_bucket_max = static_cast<int>(options.rerecords_max),
-          .on_limit = static_cast<OnLimit>(options.on_limit),
-          .budget_bytes = budget > 0 ? FirstBytes(options) + budget : 0,
-          .on_budget = static_cast<OnLimit>(options.on_budget),
           .warmup_runs = static_cast<int>(options.warmup_runs),
           .record_in_background = options.background != 0,
           .gate = options.gate != 0,
-          .audit_keys = options.audit_keys != 0,
-          .check_addresses = options.check_addresses != 0,
-          .poison_expired = options.poison_expired != 0};
+          .limits = {.graphs_per_program_max = static_cast<int>(options.graphs_max),
+                     .rerecords_per_bucket_max = static_cast<int>(options.rerecords_max),
+                     .static_moves_max = 1,
+                     .on_limit = static_cast<OnLimit>(options.on_limit)},
+          .memory = {.copy_out_bytes = options.copy_out_bytes,
+                     .budget_bytes = budget > 0 ? FirstBytes(options) + budget : 0,
+                     .on_budget = static_cast<OnLimit>(options.on_budget)},
+          .checks = {.audit_keys = options.audit_keys != 0,
+                     .addresses = options.check_addresses != 0,
+                     .fill_expired = options.poison_expired != 0}};
 }
 
 }  // namespace
@@ -56,8 +57,9 @@ TrafficSimulation::TrafficSimulation(const TrafficOptions& options, PlantedDefec
       host_(device_),
       traffic_(host_.driver()),
       session_(*Session::Create(device_.context(), SessionOptionsOf(options))),
-      pool_(session_->pool()) {
-  COPPICE_CHECK(pool_.granularity() == kTrafficGranule, "another granule");
+      memory_(session_->memory()) {
+  COPPICE_CHECK(memory_.window(0, MemoryKind::kPlan).granularity == kTrafficGranule,
+                "another granule");
   const TrafficSymbol symbol{.kind = static_cast<SymbolKind>(options.symbol_kind),
                              .exclude_01 = options.exclude_01 != 0};
   for (const TrafficProgram& program : TrafficPrograms()) {
@@ -292,6 +294,13 @@ void TrafficSimulation::Unbind(const TrafficOperation& operation) {
   Expect("unbind", session_->Unbind(*set.binding));
 }
 
+bool TrafficSimulation::AtGraphLimit(const TrafficProgram& program, int lane) const {
+  const std::vector<NodeInfo> nodes = session_->nodes();
+  return std::count_if(nodes.begin(), nodes.end(), [&](const NodeInfo& node) {
+           return node.recorded && node.program == program.name && node.lane == lane;
+         }) >= options_.graphs_max;
+}
+
 void TrafficSimulation::Warm(const TrafficOperation& operation) {
   Registered& program = ProgramOf(operation);
   const TrafficProgram& spec = *program.spec;
@@ -314,7 +323,7 @@ void TrafficSimulation::Warm(const TrafficOperation& operation) {
   if (status.code() == StatusCode::kFailedPrecondition && traffic_.broke) return;
   const int lane = LaneOf(operation);
   if (status.code() == StatusCode::kResourceExhausted &&
-      MayLack(lane, kCallWindows, kGraphBytesMax)) {
+      (MayLack(lane, kCallWindows, kGraphBytesMax) || AtGraphLimit(spec, lane))) {
     return;
   }
   const StatusCode wanted = stance_ != Stance::kRecord ? StatusCode::kFailedPrecondition
@@ -362,10 +371,10 @@ void TrafficSimulation::Close() {
 void TrafficSimulation::CheckStats() {
   report_.stats = session_->stats();
   int64_t calls = 0;
-  for (const int64_t count : report_.stats.paths)
+  for (const int64_t count : report_.stats.runs)
     calls += count;
-  int64_t without = report_.stats.paths[static_cast<size_t>(Path::kReplay)] +
-                    report_.stats.paths[static_cast<size_t>(Path::kInclude)];
+  int64_t without = report_.stats.runs[static_cast<size_t>(RunKind::kReplay)] +
+                    report_.stats.runs[static_cast<size_t>(RunKind::kInclude)];
   for (const int64_t count : report_.stats.reasons)
     without += count;
   if (calls != report_.stats.calls || without != calls)

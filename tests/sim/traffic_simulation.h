@@ -26,10 +26,10 @@ namespace coppice {
 inline constexpr int64_t kGraphBytesMax = 128 * kKiB;  // Of what is recorded of any bucket.
 
 // What a call without a graph takes, and what a recording takes.
-inline constexpr WindowKind kCallWindows[] = {WindowKind::kStaging, WindowKind::kEager,
-                                              WindowKind::kNodes};
-inline constexpr std::span<const WindowKind> kEagerWindows = std::span(kCallWindows).first(2);
-inline constexpr std::span<const WindowKind> kReplayWindows = std::span(kCallWindows).last(1);
+inline constexpr MemoryKind kCallWindows[] = {MemoryKind::kStaging, MemoryKind::kEager,
+                                              MemoryKind::kPlan};
+inline constexpr std::span<const MemoryKind> kEagerWindows = std::span(kCallWindows).first(2);
+inline constexpr std::span<const MemoryKind> kReplayWindows = std::span(kCallWindows).last(1);
 
 class TrafficSimulation {
  public:
@@ -68,7 +68,7 @@ class TrafficSimulation {
     std::vector<Tensor> tensors{};
     const Binding* binding = nullptr;
     StaticSet* set = nullptr;
-    std::vector<Buffer*> targets{};
+    std::vector<CallerBuffer*> targets{};
     std::vector<Tensor> target_tensors{};
     Verdict verdict{};
     std::array<Words, 2> after{};  // What the inputs hold then.
@@ -115,11 +115,11 @@ class TrafficSimulation {
   void Compute(Attempt& attempt) const;
   bool AnyScope(int lane) const;
   void CheckRefusal(const absl::Status& status, const Attempt& attempt);
-  void CheckPath(Path path);
+  void CheckPath(RunKind path);
   void CheckExplanation(const Explanation& explanation,
                         const absl::StatusOr<Lease>& lease,
                         bool scopes);
-  void NoteGraph(Path path, int lane, bool child);
+  void NoteGraph(RunKind path, int lane, bool child);
   void Mutate(const CallInput& input, const Words& values);
   void Settle(Attempt& attempt);
   void Keep(Attempt& attempt, Lease lease);
@@ -138,6 +138,7 @@ class TrafficSimulation {
   // Bindings, and what a session does ahead of calls.
   const Binding* BindingOf(Registered& program, int64_t index, bool again);
   void Unbind(const TrafficOperation& operation);
+  bool AtGraphLimit(const TrafficProgram& program, int lane) const;
   void Warm(const TrafficOperation& operation);
   void SetSeed(uint64_t seed);
 
@@ -146,11 +147,11 @@ class TrafficSimulation {
   bool Absent(int lane) const {
     return suspended_ || loans_[static_cast<size_t>(lane)].has_value();
   }
-  // Whether leases stand in the way of an operation on a lane: any, or those of its node window.
+  // Whether leases stand in the way of an operation on a lane: any, or those of its plan window.
   Verdict JudgeLeases(int lane, bool window_only) const;
   // Fails unless the operation ended as it must, or may.
   void CheckRefused(const char* what, const absl::Status& status, const Verdict& verdict);
-  void PlaceConstant(Buffer& buffer);
+  void PlaceConstant(CallerBuffer& buffer);
   void Suspend(const TrafficOperation& operation);
   void Resume();
   void Lend(const TrafficOperation& operation);
@@ -159,10 +160,10 @@ class TrafficSimulation {
   void TellExternal(const TrafficOperation& operation);
   void Trim();
   // Whether what is mapped of a window cannot go, because of a lease or a loan.
-  bool Stays(int lane, WindowKind kind) const;
+  bool Stays(int lane, MemoryKind kind) const;
   // Whether the budget may have no room for `windows` of `lane` and `bytes` more, though all that
   // can go is gone.
-  bool MayLack(int lane, std::span<const WindowKind> windows, int64_t bytes) const;
+  bool MayLack(int lane, std::span<const MemoryKind> windows, int64_t bytes) const;
   void CheckMemory();
 
   void Synchronize();
@@ -175,7 +176,7 @@ class TrafficSimulation {
   TrafficHost host_;
   TrafficDevice traffic_;
   std::unique_ptr<Session> session_;
-  const Pool& pool_;  // Of the session. Session::pool() would take back what leases gave up.
+  const SessionMemory& memory_;  // Of the session. Its usage() would take back what leases gave up.
   std::vector<Registered> programs_;
   std::array<std::optional<ChainScope>, kTrafficLanes> chains_;
   std::map<int64_t, Made> made_;  // By the id of the call.

@@ -102,12 +102,13 @@ TEST(TrafficReachTest, TrafficTakesEveryPathForEveryReasonAndIsRefused) {
   for (uint64_t seed = 0; seed < kSome; ++seed) {
     const TrafficReport report = RunTraffic(DrawScript(seed, kCallsPerSeed));
     EXPECT_EQ(report.failure, "") << "seed " << seed;
-    for (size_t path = 0; path < sum.stats.paths.size(); ++path)
-      sum.stats.paths[path] += report.stats.paths[path];
+    for (size_t path = 0; path < sum.stats.runs.size(); ++path)
+      sum.stats.runs[path] += report.stats.runs[path];
     for (size_t reason = 0; reason < sum.stats.reasons.size(); ++reason)
       sum.stats.reasons[reason] += report.stats.reasons[reason];
     sum.stats.calls += report.stats.calls;
     sum.stats.inputs_in_place += report.stats.inputs_in_place;
+    sum.stats.inputs_filled += report.stats.inputs_filled;
     sum.stats.inputs_demoted += report.stats.inputs_demoted;
     sum.stats.evictions += report.stats.evictions;
     sum.stats.stream_switches += report.stats.stream_switches;
@@ -123,34 +124,34 @@ TEST(TrafficReachTest, TrafficTakesEveryPathForEveryReasonAndIsRefused) {
     sum.memory_refused += report.memory_refused;
     sum.budget_refused += report.budget_refused;
   }
-  for (size_t path = 0; path < sum.stats.paths.size(); ++path) {
-    const char* const name = NameOf(static_cast<Path>(path));
-    fmt::print("{:>22} {}\n", name, sum.stats.paths[path]);
-    EXPECT_GT(sum.stats.paths[path], 100) << name;
+  for (size_t path = 0; path < sum.stats.runs.size(); ++path) {
+    const char* const name = NameOf(static_cast<RunKind>(path));
+    fmt::print("{:>22} {}\n", name, sum.stats.runs[path]);
+    EXPECT_GT(sum.stats.runs[path], 100) << name;
   }
   for (size_t i = 1; i < sum.stats.reasons.size(); ++i) {
     const auto reason = static_cast<Reason>(i);
     fmt::print("{:>22} {}\n", NameOf(reason), sum.stats.reasons[i]);
-    // Somebody else would have to break a capture; and a dead device ends a script.
-    if (reason == Reason::kCaptureInvalidated || reason == Reason::kPoisoned) continue;
+    // Somebody else would have to break a capture.
+    if (reason == Reason::kCaptureInvalidated) continue;
     EXPECT_GT(sum.stats.reasons[i], 10) << NameOf(reason);
   }
   fmt::print(
-      "{} calls, {} inputs in place, {} demoted, {} evictions, {} stream switches, {} outputs "
-      "compared, {} calls and {} reads refused, {} faults\n",
-      sum.stats.calls, sum.stats.inputs_in_place, sum.stats.inputs_demoted, sum.stats.evictions,
-      sum.stats.stream_switches, sum.outputs_compared, sum.calls_refused, sum.reads_refused,
-      sum.faults);
+      "{} calls, {} inputs in place, {} filled, {} demoted, {} evictions, {} stream switches, {} "
+      "outputs compared, {} calls and {} reads refused, {} faults\n",
+      sum.stats.calls, sum.stats.inputs_in_place, sum.stats.inputs_filled, sum.stats.inputs_demoted,
+      sum.stats.evictions, sum.stats.stream_switches, sum.outputs_compared, sum.calls_refused,
+      sum.reads_refused, sum.faults);
   fmt::print(
       "{} suspensions, {} loans, {} scrubs, {} changes of external bytes, {} of these refused, {} "
       "calls refused for the budget, {} remaps\n",
       sum.suspensions, sum.loans, sum.scrubs, sum.external_changes, sum.memory_refused,
       sum.budget_refused, sum.stats.remaps);
   EXPECT_GT(sum.stats.calls, static_cast<int64_t>(kSome) * kCallsPerSeed * 2 / 3);
-  for (const int64_t count :
-       {sum.stats.inputs_in_place, sum.stats.evictions, sum.stats.stream_switches,
-        sum.calls_refused, sum.reads_refused, sum.faults, sum.suspensions, sum.loans, sum.scrubs,
-        sum.external_changes, sum.memory_refused, sum.budget_refused})
+  for (const int64_t count : {sum.stats.inputs_in_place, sum.stats.inputs_filled,
+                              sum.stats.evictions, sum.stats.stream_switches, sum.calls_refused,
+                              sum.reads_refused, sum.faults, sum.suspensions, sum.loans, sum.scrubs,
+                              sum.external_changes, sum.memory_refused, sum.budget_refused})
     EXPECT_GT(count, 30);
   EXPECT_GT(sum.outputs_compared, sum.stats.calls / 2);
   EXPECT_GT(sum.stats.inputs_demoted, 5);

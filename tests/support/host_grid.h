@@ -14,10 +14,11 @@ namespace coppice {
 
 // Requires: the image has a kernel of this name (checked).
 inline const HostKernel& HostKernelOf(const KernelImage& image, std::string_view name) {
-  for (uint32_t i = 0; i < image.host->kernel_count; ++i) {
-    if (image.host->kernels[i]->name == name) return *image.host->kernels[i];
-  }
-  COPPICE_CHECK(false, "no such kernel in the image");
+  uint32_t i = 0;
+  while (i < image.host->kernel_count && image.host->kernels[i]->name != name)
+    ++i;
+  COPPICE_CHECK(i < image.host->kernel_count, "no such kernel in the image");
+  return *image.host->kernels[i];
 }
 
 // Runs every block of a grid, as a driver would. Requires: the kernel's own struct (size checked).

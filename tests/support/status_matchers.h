@@ -21,6 +21,10 @@
 
 namespace coppice {
 
+// What misuse and a wrong argument are refused with.
+inline constexpr absl::StatusCode kRefused = absl::StatusCode::kFailedPrecondition;
+inline constexpr absl::StatusCode kWrongArgument = absl::StatusCode::kInvalidArgument;
+
 inline const absl::Status& StatusOf(const absl::Status& status) {
   return status;
 }

@@ -37,6 +37,9 @@ uint64_t DrawSeed() {
   return seed;
 }
 
+// Whether the process holds a reference of its own to CUDA's primary context.
+bool g_keeps_cuda_context = false;
+
 }  // namespace
 
 absl::StatusOr<std::optional<uint64_t>> GivenTestSeed() {
@@ -73,6 +76,19 @@ std::string WhyNoCuda() {
   return "";
 }
 
+void KeepCudaContext(const DriverTable& cuda) {
+  if (g_keeps_cuda_context) return;
+  CuContext kept = nullptr;
+  EXPECT_EQ(cuda.DevicePrimaryCtxRetain(&kept, 0), CuResult::kSuccess);
+  g_keeps_cuda_context = kept != nullptr;
+}
+
+void GiveBackCudaContext(const DriverTable& cuda) {
+  if (!g_keeps_cuda_context) return;
+  g_keeps_cuda_context = false;
+  EXPECT_EQ(cuda.DevicePrimaryCtxRelease(0), CuResult::kSuccess);
+}
+
 TestDevice::TestDevice(DriverKind kind,
                        const Emulator::Options& options,
                        std::optional<DriverLedger::Options> ledger)
@@ -81,6 +97,7 @@ TestDevice::TestDevice(DriverKind kind,
     absl::StatusOr<Driver> cuda = Driver::LoadCuda();
     COPPICE_CHECK(cuda.ok(), "no CUDA: ask WhyNoCuda first");
     driver_ = *cuda;
+    KeepCudaContext(driver_->table());
   } else {
     absl::StatusOr<std::unique_ptr<Emulator>> emulator = Emulator::Create(options);
     COPPICE_CHECK(emulator.ok(), "no emulator: is another one alive?");

@@ -28,10 +28,11 @@
 #include "gtest/gtest.h"
 
 #include "coppice/base/units.h"
-#include "coppice/runtime/driver_ledger.h"
 #include "coppice/runtime/emulator.h"
 #include "coppice/runtime/kernel_library.h"
 #include "coppice/runtime/stream.h"
+
+#include "tools/ledger/driver_ledger.h"
 
 namespace coppice {
 
@@ -48,6 +49,13 @@ Emulator::Options TestEmulatorOptions();
 
 // Why tests cannot run on CUDA here; empty if they can.
 std::string WhyNoCuda();
+
+// Retains the primary context of device 0 of CUDA once more than the tests do, until the process
+// ends or gives it back: the last release resets the device, for a fifth of a second or more, and
+// tests that each have a context would do so each. Fails the test if CUDA refuses.
+void KeepCudaContext(const DriverTable& cuda);
+// Gives it back, for a test about the last release, in a child process. Requires: nothing.
+void GiveBackCudaContext(const DriverTable& cuda);
 
 class TestDevice {
  public:
