@@ -186,6 +186,9 @@ TEST_F(ArenaTest, GrowTakesSpareHandlesThatFitTheLargestFirst) {
 TEST_F(ArenaTest, TrimReturnsTheBytesUnmapped) {
   const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
   ASSERT_OK(arena->Grow(0, kHandle + kGranule));
+  EXPECT_EQ(arena->TrimmableBytes(0, kHandle + 1), 0);
+  EXPECT_EQ(arena->TrimmableBytes(0, kHandle), kGranule);
+  EXPECT_EQ(arena->TrimmableBytes(0, 0), kHandle + kGranule);
   COPPICE_ASSERT_OK_AND_ASSIGN(const int64_t none, arena->Trim(0, kHandle + 1));
   EXPECT_EQ(none, 0);
   COPPICE_ASSERT_OK_AND_ASSIGN(const int64_t tail, arena->Trim(0, kHandle));

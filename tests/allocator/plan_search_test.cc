@@ -1,9 +1,9 @@
-// Goal: every sentence of allocator/plan_search.h and allocator/plan_ladder.h that can be false.
+// Goal: every sentence of planner/plan_search.h and planner/plan_ladder.h that can be false.
 // Method: brute force on up to seven buffers; seeded random programs with fixed buffers, alignments
 // and gaps; rectangles cut out of a full one, whose optimum is known; published instances, if they
-// are there. Searches are limited by nodes, whose number each test prints.
+// are there. Searches are limited by tries, whose number each test prints.
 
-#include "allocator/plan_search.h"
+#include "allocator/planner/plan_search.h"
 
 #include <algorithm>
 #include <chrono>
@@ -22,7 +22,7 @@
 
 #include "coppice/base/units.h"
 
-#include "allocator/plan_ladder.h"
+#include "allocator/planner/plan_ladder.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_device.h"
 #include "tests/support/test_share.h"
@@ -173,7 +173,7 @@ void ExpectSound(const std::vector<Buffer>& buffers,
                  int64_t height,
                  const LadderOptions& options,
                  const LadderResult& result) {
-  EXPECT_LE(result.nodes, options.nodes_max);
+  EXPECT_LE(result.tries, options.tries_max);
   EXPECT_GE(result.bound, MaxLiveBytes(buffers));
   if (!result.plan) return;
   EXPECT_THAT(ValidatePlan(buffers, *result.plan), IsOk());
@@ -190,7 +190,7 @@ std::vector<int32_t> AnyOrder(const SearchProblem& problem) {
 
 TEST(PlanSearchTest, AgreesWithBruteForceOnUpToSevenBuffers) {
   Draw draw(TestSeed());
-  int64_t nodes = 0;
+  int64_t tries = 0;
   for (int64_t round = 0; round < 2000 / TestShare(); ++round) {
     const std::vector<Buffer> buffers = DrawProgram(draw, draw(1, 7), 12, 20);
     const int64_t least = BruteForceHeight(buffers);
@@ -198,12 +198,12 @@ TEST(PlanSearchTest, AgreesWithBruteForceOnUpToSevenBuffers) {
     ASSERT_TRUE(problem);
     PlanSearch search(*problem);
     const std::vector<int32_t> order = AnyOrder(*problem);
-    SearchBudget budget{.nodes = 1'000'000};
-    ASSERT_EQ(search.Run(least, order, budget), SearchOutcome::kFound) << least;
-    ASSERT_EQ(search.Run(least - 1, order, budget), SearchOutcome::kImpossible) << least;
-    nodes += 1'000'000 - budget.nodes;
+    SearchAllowance allowance{.tries = 1'000'000};
+    ASSERT_EQ(search.Run(least, order, allowance), SearchOutcome::kFound) << least;
+    ASSERT_EQ(search.Run(least - 1, order, allowance), SearchOutcome::kImpossible) << least;
+    tries += 1'000'000 - allowance.tries;
 
-    const LadderOptions options{.nodes_max = 1'000'000};
+    const LadderOptions options{.tries_max = 1'000'000};
     const LadderResult result = SearchBelow(buffers, kAnyHeight, options);
     ASSERT_TRUE(result.plan);
     EXPECT_EQ(result.plan->height, least);
@@ -213,7 +213,7 @@ TEST(PlanSearchTest, AgreesWithBruteForceOnUpToSevenBuffers) {
     EXPECT_FALSE(none.plan);
     EXPECT_EQ(none.bound, least);
   }
-  std::printf("%lld nodes\n", static_cast<long long>(nodes));
+  std::printf("%lld tries\n", static_cast<long long>(tries));
 }
 
 TEST(PlanSearchTest, FindsOnlyValidPlansAmongFixedBuffersAlignmentsAndGaps) {
@@ -221,7 +221,7 @@ TEST(PlanSearchTest, FindsOnlyValidPlansAmongFixedBuffersAlignmentsAndGaps) {
   int64_t found = 0;
   for (int64_t round = 0; round < 500 / TestShare(); ++round) {
     const std::vector<Buffer> buffers = DrawProgram(draw, draw(10, 200), 60, 1000);
-    const LadderOptions options{.nodes_max = 2000, .seed = static_cast<uint64_t>(round)};
+    const LadderOptions options{.tries_max = 2000, .seed = static_cast<uint64_t>(round)};
     const LadderResult result = SearchBelow(buffers, kAnyHeight, options);
     ExpectSound(buffers, kAnyHeight, options, result);
     found += result.plan.has_value();
@@ -235,10 +235,10 @@ TEST(PlanSearchTest, PutsRectanglesTogetherThatWereCutOutOfAFullOne) {
     for (uint64_t seed = 1; seed <= 10; ++seed) {
       Draw draw(seed);
       const std::vector<Buffer> buffers = CutRectangles(draw, count);
-      const LadderOptions options{.nodes_max = 400'000};
+      const LadderOptions options{.tries_max = 400'000};
       const LadderResult result = SearchBelow(buffers, kAnyHeight, options);
-      std::printf("%zu rectangles, seed %llu: %lld nodes\n", count,
-                  static_cast<unsigned long long>(seed), static_cast<long long>(result.nodes));
+      std::printf("%zu rectangles, seed %llu: %lld tries\n", count,
+                  static_cast<unsigned long long>(seed), static_cast<long long>(result.tries));
       ASSERT_TRUE(result.plan);
       EXPECT_EQ(result.plan->height, kFullHeight);
       ExpectSound(buffers, kAnyHeight, options, result);
@@ -249,40 +249,40 @@ TEST(PlanSearchTest, PutsRectanglesTogetherThatWereCutOutOfAFullOne) {
 TEST(PlanSearchTest, StopsAtTheTarget) {
   Draw draw(7);
   const std::vector<Buffer> buffers = CutRectangles(draw, 100);
-  const LadderOptions options{.height_target = 2 * kFullHeight, .nodes_max = 400'000};
+  const LadderOptions options{.height_target = 2 * kFullHeight, .tries_max = 400'000};
   const LadderResult result = SearchBelow(buffers, 2 * kFullHeight + 1, options);
   ASSERT_TRUE(result.plan);
   EXPECT_LE(result.plan->height, options.height_target);
-  EXPECT_LE(result.nodes, 200);
-  EXPECT_EQ(SearchBelow(buffers, 2 * kFullHeight, options).nodes, 0);
+  EXPECT_LE(result.tries, 200);
+  EXPECT_EQ(SearchBelow(buffers, 2 * kFullHeight, options).tries, 0);
 }
 
 TEST(PlanSearchTest, FindsTheSameForTheSameSeed) {
   Draw draw(TestSeed());
   const std::vector<Buffer> buffers = CutRectangles(draw, 300);
   const auto search = [&](uint64_t seed) {
-    return SearchBelow(buffers, kAnyHeight, {.nodes_max = 20'000, .seed = seed});
+    return SearchBelow(buffers, kAnyHeight, {.tries_max = 20'000, .seed = seed});
   };
   const LadderResult first = search(3);
   const LadderResult second = search(3);
-  EXPECT_EQ(first.nodes, second.nodes);
+  EXPECT_EQ(first.tries, second.tries);
   ASSERT_EQ(first.plan.has_value(), second.plan.has_value());
   if (first.plan) {
     EXPECT_EQ(first.plan->offsets, second.plan->offsets);
   }
 }
 
-TEST(PlanSearchTest, TriesNoMoreNodesThanItMay) {
+TEST(PlanSearchTest, TriesNoMoreThanItMay) {
   Draw draw(11);
   const std::vector<Buffer> buffers = CutRectangles(draw, 150);
   const std::optional<SearchProblem> problem = MakeSearchProblem(buffers);
   ASSERT_TRUE(problem);
   PlanSearch search(*problem);
-  for (const int64_t nodes : {0, 1, 2, 100, 149}) {
-    EXPECT_EQ(SearchBelow(buffers, kAnyHeight, {.nodes_max = nodes}).nodes, nodes);
-    SearchBudget budget{.nodes = nodes};
-    EXPECT_EQ(search.Run(kFullHeight, AnyOrder(*problem), budget), SearchOutcome::kUndecided);
-    EXPECT_EQ(budget.nodes, 0);
+  for (const int64_t tries : {0, 1, 2, 100, 149}) {
+    EXPECT_EQ(SearchBelow(buffers, kAnyHeight, {.tries_max = tries}).tries, tries);
+    SearchAllowance allowance{.tries = tries};
+    EXPECT_EQ(search.Run(kFullHeight, AnyOrder(*problem), allowance), SearchOutcome::kUndecided);
+    EXPECT_EQ(allowance.tries, 0);
   }
 }
 
@@ -293,18 +293,48 @@ TEST(PlanSearchTest, StopsAfterTheDeadline) {
   ASSERT_TRUE(problem);
   const auto past = std::chrono::steady_clock::time_point::min();
   PlanSearch search(*problem);
-  SearchBudget budget{.nodes = 1'000'000, .deadline = past};
-  EXPECT_EQ(search.Run(kFullHeight, AnyOrder(*problem), budget), SearchOutcome::kUndecided);
-  EXPECT_TRUE(budget.late);
-  EXPECT_GE(budget.nodes, 1'000'000 - 256);
-  EXPECT_EQ(SearchBelow(buffers, kAnyHeight, {.nodes_max = 1000, .deadline = past}).nodes, 0);
+  SearchAllowance allowance{.tries = 1'000'000, .deadline = past};
+  EXPECT_EQ(search.Run(kFullHeight, AnyOrder(*problem), allowance), SearchOutcome::kUndecided);
+  EXPECT_TRUE(allowance.late);
+  EXPECT_GE(allowance.tries, 1'000'000 - 256);
+  EXPECT_EQ(SearchBelow(buffers, kAnyHeight, {.tries_max = 1000, .deadline = past}).tries, 0);
+}
+
+// A fixed buffer at the bottom drives the other, which may lie at 0 or 2^34 only, up there.
+std::vector<Buffer> MakeFarApart() {
+  std::vector<Buffer> buffers{MakeBuffer({0, 9}, 100, 128),
+                              MakeBuffer({2, 9}, 52'206, int64_t{1} << 34)};
+  buffers[0].fixed_offset = 128;
+  return buffers;
+}
+
+TEST(PlanSearchTest, GoesFromOneHeightThatAnAlignmentLeavesToTheNext) {
+  const int64_t least = (int64_t{1} << 34) + 52'206;
+  const LadderResult result = SearchBelow(MakeFarApart(), least + 1, {.tries_max = 1000});
+  ASSERT_TRUE(result.plan);
+  EXPECT_EQ(result.plan->height, least);
+  const LadderResult none = SearchBelow(MakeFarApart(), least, {.tries_max = 1000});
+  EXPECT_FALSE(none.plan);
+  EXPECT_EQ(none.bound, least);
+  EXPECT_LE(none.tries, 2);
+}
+
+TEST(PlanSearchTest, CountsAHeightThatIsRefutedAtAGlanceAsATry) {
+  // A third buffer may end at any multiple of 128 below.
+  std::vector<Buffer> buffers = MakeFarApart();
+  buffers.push_back(MakeBuffer({2, 9}, 100, 128));
+  const LadderOptions options{.tries_max = 1000};
+  const LadderResult result = SearchBelow(buffers, (int64_t{1} << 34) + 52'206, options);
+  EXPECT_FALSE(result.plan);
+  EXPECT_LE(result.tries, options.tries_max);
+  EXPECT_GE(result.tries, options.tries_max / 2);
 }
 
 TEST(PlanSearchTest, RefusesACapacityThatIsPlainlyTooSmallWithoutSearching) {
   const auto outcome = [](const std::vector<Buffer>& buffers, int64_t capacity) {
     const std::optional<SearchProblem> problem = MakeSearchProblem(buffers);
-    SearchBudget budget;
-    return PlanSearch(*problem).Run(capacity, AnyOrder(*problem), budget);
+    SearchAllowance allowance;
+    return PlanSearch(*problem).Run(capacity, AnyOrder(*problem), allowance);
   };
   std::vector<Buffer> buffers{MakeBuffer({0, 4}, 100), MakeBuffer({2, 6}, 50)};
   EXPECT_EQ(outcome(buffers, 149), SearchOutcome::kImpossible);
@@ -319,7 +349,7 @@ TEST(PlanSearchTest, KeepsFixedBuffersThatOverlapFromBeingPlanned) {
   std::vector<Buffer> buffers{MakeBuffer({0, 4}, 100), MakeBuffer({2, 6}, 50)};
   buffers[0].fixed_offset = 0;
   buffers[1].fixed_offset = 60;
-  const LadderResult result = SearchBelow(buffers, 1000, {.nodes_max = 1000});
+  const LadderResult result = SearchBelow(buffers, 1000, {.tries_max = 1000});
   EXPECT_FALSE(result.plan);
   EXPECT_GE(result.bound, 1000);
 }
@@ -328,7 +358,7 @@ TEST(PlanSearchTest, GoesAsDeepAsThereAreBuffers) {
   std::vector<Buffer> buffers;
   for (int64_t i = 0; i < kSearchedBuffersMax; ++i)
     buffers.push_back(MakeBuffer({i, i + 20}, 1 + i % 7));
-  const LadderOptions options{.height_target = 200, .nodes_max = 20'000};
+  const LadderOptions options{.height_target = 200, .tries_max = 20'000};
   const LadderResult result = SearchBelow(buffers, kAnyHeight, options);
   ASSERT_TRUE(result.plan);
   EXPECT_LE(result.plan->height, 200);
@@ -336,7 +366,7 @@ TEST(PlanSearchTest, GoesAsDeepAsThereAreBuffers) {
 }
 
 TEST(PlanSearchTest, LeavesAloneWhatItCannotSearch) {
-  const LadderOptions options{.nodes_max = 1000};
+  const LadderOptions options{.tries_max = 1000};
   std::vector<Buffer> buffers{MakeBuffer({0, 4}, 100), MakeBuffer({2, 6}, 50)};
   ASSERT_TRUE(SearchBelow(buffers, kAnyHeight, options).plan);
   buffers[1].in_place_with = 0;
@@ -350,6 +380,19 @@ TEST(PlanSearchTest, LeavesAloneWhatItCannotSearch) {
 
   buffers.assign(kSearchedBuffersMax + 1, MakeBuffer({0, 1}, 1));
   EXPECT_FALSE(SearchBelow(buffers, kAnyHeight, options).plan);
+
+  // One buffer cuts time into 2^14 sections, and 2^10 others live in all of them.
+  const int64_t sections = int64_t{1} << 14;
+  buffers.assign(1 << 10, MakeBuffer({0, 2 * sections}, 1));
+  ASSERT_TRUE(SearchBelow(buffers, kAnyHeight, {.tries_max = 5000}).plan);
+  buffers[0].lifetime.clear();
+  for (int64_t i = 0; i < sections; ++i)
+    buffers[0].lifetime.push_back({2 * i, 2 * i + 1});
+  buffers.push_back(MakeBuffer({0, 2 * sections}, 1));
+  buffers.push_back(buffers[0]);
+  for (Interval& interval : buffers.back().lifetime)
+    interval = {interval.lower + 1, interval.upper + 1};
+  EXPECT_FALSE(MakeSearchProblem(buffers));
 }
 
 // `id,lower,upper,size` below the folder beside the traces that COPPICE_DATA names.
@@ -387,9 +430,9 @@ TEST(PlanSearchTest, SolvesPublishedInstances) {
   for (const Published& instance : kPublished) {
     const std::vector<Buffer> buffers = ReadInstance(folder / instance.name);
     ASSERT_FALSE(buffers.empty()) << instance.name;
-    const LadderOptions options{.height_target = instance.height, .nodes_max = 1'000'000};
+    const LadderOptions options{.height_target = instance.height, .tries_max = 1'000'000};
     const LadderResult result = SearchBelow(buffers, kAnyHeight, options);
-    std::printf("%s: %lld nodes\n", instance.name, static_cast<long long>(result.nodes));
+    std::printf("%s: %lld tries\n", instance.name, static_cast<long long>(result.tries));
     ASSERT_TRUE(result.plan) << instance.name;
     EXPECT_LE(result.plan->height, instance.height) << instance.name;
     ExpectSound(buffers, kAnyHeight, options, result);

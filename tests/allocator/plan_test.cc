@@ -50,42 +50,41 @@ absl::StatusCode CodeOf(const Buffer& buffer) {
 }
 
 constexpr absl::StatusCode kOk = absl::StatusCode::kOk;
-constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
 TEST(ValidateBuffersTest, ChecksLifetimes) {
   EXPECT_EQ(CodeOf(MakeBuffer({{0, 1}}, 1)), kOk);
   EXPECT_EQ(CodeOf(MakeBuffer({{0, 1}, {1, 2}, {5, 9}}, 1)), kOk);
-  EXPECT_EQ(CodeOf(MakeBuffer({}, 1)), kInvalid);
-  EXPECT_EQ(CodeOf(MakeBuffer({{2, 2}}, 1)), kInvalid);
-  EXPECT_EQ(CodeOf(MakeBuffer({{2, 1}}, 1)), kInvalid);
-  EXPECT_EQ(CodeOf(MakeBuffer({{-1, 1}}, 1)), kInvalid);
-  EXPECT_EQ(CodeOf(MakeBuffer({{4, 5}, {0, 1}}, 1)), kInvalid);
-  EXPECT_EQ(CodeOf(MakeBuffer({{0, 3}, {2, 5}}, 1)), kInvalid);
+  EXPECT_EQ(CodeOf(MakeBuffer({}, 1)), kWrongArgument);
+  EXPECT_EQ(CodeOf(MakeBuffer({{2, 2}}, 1)), kWrongArgument);
+  EXPECT_EQ(CodeOf(MakeBuffer({{2, 1}}, 1)), kWrongArgument);
+  EXPECT_EQ(CodeOf(MakeBuffer({{-1, 1}}, 1)), kWrongArgument);
+  EXPECT_EQ(CodeOf(MakeBuffer({{4, 5}, {0, 1}}, 1)), kWrongArgument);
+  EXPECT_EQ(CodeOf(MakeBuffer({{0, 3}, {2, 5}}, 1)), kWrongArgument);
 }
 
 TEST(ValidateBuffersTest, ChecksSizesAndAlignments) {
-  EXPECT_EQ(CodeOf(MakeBuffer({{0, 1}}, 0)), kInvalid);
-  EXPECT_EQ(CodeOf(MakeBuffer({{0, 1}}, -8)), kInvalid);
+  EXPECT_EQ(CodeOf(MakeBuffer({{0, 1}}, 0)), kWrongArgument);
+  EXPECT_EQ(CodeOf(MakeBuffer({{0, 1}}, -8)), kWrongArgument);
   EXPECT_EQ(CodeOf(MakeBuffer({{0, 1}}, 1, 512)), kOk);
-  EXPECT_EQ(CodeOf(MakeBuffer({{0, 1}}, 1, 0)), kInvalid);
-  EXPECT_EQ(CodeOf(MakeBuffer({{0, 1}}, 1, -2)), kInvalid);
-  EXPECT_EQ(CodeOf(MakeBuffer({{0, 1}}, 1, 96)), kInvalid);
+  EXPECT_EQ(CodeOf(MakeBuffer({{0, 1}}, 1, 0)), kWrongArgument);
+  EXPECT_EQ(CodeOf(MakeBuffer({{0, 1}}, 1, -2)), kWrongArgument);
+  EXPECT_EQ(CodeOf(MakeBuffer({{0, 1}}, 1, 96)), kWrongArgument);
 }
 
 TEST(ValidateBuffersTest, ChecksFixedOffsets) {
   EXPECT_EQ(CodeOf(MakeFixed({0, 1}, 1, 0, 256)), kOk);
   EXPECT_EQ(CodeOf(MakeFixed({0, 1}, 1, 512, 256)), kOk);
-  EXPECT_EQ(CodeOf(MakeFixed({0, 1}, 1, -256, 256)), kInvalid);
-  EXPECT_EQ(CodeOf(MakeFixed({0, 1}, 1, 128, 256)), kInvalid);
+  EXPECT_EQ(CodeOf(MakeFixed({0, 1}, 1, -256, 256)), kWrongArgument);
+  EXPECT_EQ(CodeOf(MakeFixed({0, 1}, 1, 128, 256)), kWrongArgument);
 }
 
 TEST(ValidateBuffersTest, ChecksThatSumsDoNotOverflow) {
   EXPECT_EQ(CodeOf(MakeBuffer({{0, 1}}, kMost)), kOk);
-  EXPECT_EQ(CodeOf(MakeBuffer({{0, 1}}, kMost, 2)), kInvalid);
+  EXPECT_EQ(CodeOf(MakeBuffer({{0, 1}}, kMost, 2)), kWrongArgument);
   EXPECT_EQ(CodeOf(MakeFixed({0, 1}, kMost - 6, 6)), kOk);
-  EXPECT_EQ(CodeOf(MakeFixed({0, 1}, kMost - 6, 7)), kInvalid);
+  EXPECT_EQ(CodeOf(MakeFixed({0, 1}, kMost - 6, 7)), kWrongArgument);
   const std::array halves = {MakeBuffer({{0, 1}}, kMost / 2), MakeBuffer({{0, 1}}, kMost / 2 + 2)};
-  EXPECT_THAT(ValidateBuffers(halves), StatusIs(kInvalid));
+  EXPECT_THAT(ValidateBuffers(halves), StatusIs(kWrongArgument));
 }
 
 Buffer MakeInPlace(size_t operand, Interval lifetime, int64_t bytes, int64_t alignment = 1) {
@@ -99,10 +98,12 @@ TEST(ValidateBuffersTest, ChecksThatGroupsHaveABeginning) {
   EXPECT_OK(ValidateBuffers(std::array{MakeInPlace(1, {0, 1}, 1), plain}));
   EXPECT_OK(
       ValidateBuffers(std::array{plain, MakeInPlace(0, {0, 1}, 1), MakeInPlace(1, {0, 1}, 1)}));
-  EXPECT_THAT(ValidateBuffers(std::array{plain, MakeInPlace(2, {0, 1}, 1)}), StatusIs(kInvalid));
-  EXPECT_THAT(ValidateBuffers(std::array{MakeInPlace(0, {0, 1}, 1), plain}), StatusIs(kInvalid));
+  EXPECT_THAT(ValidateBuffers(std::array{plain, MakeInPlace(2, {0, 1}, 1)}),
+              StatusIs(kWrongArgument));
+  EXPECT_THAT(ValidateBuffers(std::array{MakeInPlace(0, {0, 1}, 1), plain}),
+              StatusIs(kWrongArgument));
   EXPECT_THAT(ValidateBuffers(std::array{MakeInPlace(1, {0, 1}, 1), MakeInPlace(0, {0, 1}, 1)}),
-              StatusIs(kInvalid));
+              StatusIs(kWrongArgument));
 }
 
 TEST(ValidateBuffersTest, ChecksThatAGroupIsFixedAtOneOffsetAlignedForAll) {
@@ -111,10 +112,10 @@ TEST(ValidateBuffersTest, ChecksThatAGroupIsFixedAtOneOffsetAlignedForAll) {
   buffers[1].fixed_offset = 32;
   EXPECT_OK(ValidateBuffers(buffers));
   buffers[1].fixed_offset = 64;
-  EXPECT_THAT(ValidateBuffers(buffers), StatusIs(kInvalid));
+  EXPECT_THAT(ValidateBuffers(buffers), StatusIs(kWrongArgument));
   buffers[1].fixed_offset.reset();
   buffers[1].alignment = 64;
-  EXPECT_THAT(ValidateBuffers(buffers), StatusIs(kInvalid));
+  EXPECT_THAT(ValidateBuffers(buffers), StatusIs(kWrongArgument));
 }
 
 TEST(ValidateBuffersTest, NamesTheFirstOffenderByIndex) {
@@ -162,51 +163,52 @@ TEST_F(PlanTest, AcceptsARightPlan) {
 }
 
 TEST_F(PlanTest, RejectsMalformedBuffers) {
-  EXPECT_THAT(ValidatePlan(std::array{MakeBuffer({}, 1)}, MakePlan({0}, 1)), StatusIs(kInvalid));
+  EXPECT_THAT(ValidatePlan(std::array{MakeBuffer({}, 1)}, MakePlan({0}, 1)),
+              StatusIs(kWrongArgument));
 }
 
 TEST_F(PlanTest, RejectsAnotherNumberOfOffsets) {
-  EXPECT_THAT(ValidatePlan(buffers_, MakePlan({0, 4, 0}, 10)), StatusIs(kInvalid));
-  EXPECT_THAT(ValidatePlan(buffers_, MakePlan({0, 4, 0, 4, 0}, 10)), StatusIs(kInvalid));
+  EXPECT_THAT(ValidatePlan(buffers_, MakePlan({0, 4, 0}, 10)), StatusIs(kWrongArgument));
+  EXPECT_THAT(ValidatePlan(buffers_, MakePlan({0, 4, 0, 4, 0}, 10)), StatusIs(kWrongArgument));
 }
 
 TEST_F(PlanTest, RejectsANegativeOffset) {
-  EXPECT_THAT(ValidatePlan(buffers_, MakePlan({0, 4, -1, 4}, 10)), StatusIs(kInvalid));
+  EXPECT_THAT(ValidatePlan(buffers_, MakePlan({0, 4, -1, 4}, 10)), StatusIs(kWrongArgument));
 }
 
 TEST_F(PlanTest, RejectsAnOffsetWhoseEndOverflows) {
   const std::array buffers = {MakeBuffer({{0, 1}}, 2)};
-  EXPECT_THAT(ValidatePlan(buffers, MakePlan({kMost - 1}, kMost)), StatusIs(kInvalid));
+  EXPECT_THAT(ValidatePlan(buffers, MakePlan({kMost - 1}, kMost)), StatusIs(kWrongArgument));
 }
 
 TEST_F(PlanTest, RejectsAMisalignedOffset) {
   const std::array buffers = {MakeBuffer({{0, 1}}, 1, 256)};
   EXPECT_OK(ValidatePlan(buffers, MakePlan({256}, 257)));
-  EXPECT_THAT(ValidatePlan(buffers, MakePlan({128}, 129)), StatusIs(kInvalid));
+  EXPECT_THAT(ValidatePlan(buffers, MakePlan({128}, 129)), StatusIs(kWrongArgument));
 }
 
 TEST_F(PlanTest, RejectsAFixedBufferElsewhere) {
   const std::array buffers = {MakeFixed({0, 1}, 4, 8)};
   EXPECT_OK(ValidatePlan(buffers, MakePlan({8}, 12)));
-  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0}, 4)), StatusIs(kInvalid));
+  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0}, 4)), StatusIs(kWrongArgument));
 }
 
 TEST_F(PlanTest, RejectsAnInexactHeight) {
-  EXPECT_THAT(ValidatePlan(buffers_, MakePlan({0, 4, 0, 4}, 9)), StatusIs(kInvalid));
-  EXPECT_THAT(ValidatePlan(buffers_, MakePlan({0, 4, 0, 4}, 11)), StatusIs(kInvalid));
-  EXPECT_THAT(ValidatePlan({}, MakePlan({}, 1)), StatusIs(kInvalid));
+  EXPECT_THAT(ValidatePlan(buffers_, MakePlan({0, 4, 0, 4}, 9)), StatusIs(kWrongArgument));
+  EXPECT_THAT(ValidatePlan(buffers_, MakePlan({0, 4, 0, 4}, 11)), StatusIs(kWrongArgument));
+  EXPECT_THAT(ValidatePlan({}, MakePlan({}, 1)), StatusIs(kWrongArgument));
 }
 
 TEST_F(PlanTest, RejectsOverlapInTimeAndSpaceNamingBoth) {
   const absl::Status status = ValidatePlan(buffers_, MakePlan({0, 4, 0, 3}, 10));
-  EXPECT_THAT(status, StatusIs(kInvalid));
+  EXPECT_THAT(status, StatusIs(kWrongArgument));
   EXPECT_THAT(MessageOf(status), HasSubstr("buffers 0 and 3 "));
 }
 
 TEST_F(PlanTest, RejectsOneBufferInsideAnother) {
   const std::array buffers = {MakeBuffer({{0, 9}}, 10), MakeBuffer({{4, 5}}, 1)};
-  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0, 5}, 10)), StatusIs(kInvalid));
-  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0, 0}, 10)), StatusIs(kInvalid));
+  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0, 5}, 10)), StatusIs(kWrongArgument));
+  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0, 0}, 10)), StatusIs(kWrongArgument));
 }
 
 TEST_F(PlanTest, LetsABufferUseTheBytesInAGap) {
@@ -223,15 +225,15 @@ TEST_F(PlanTest, LetsMembersOfAGroupShareSteps) {
 
 TEST_F(PlanTest, RejectsAMemberElsewhere) {
   const std::array buffers = {MakeBuffer({{0, 3}}, 4), MakeInPlace(0, {3, 5}, 4)};
-  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0, 4}, 8)), StatusIs(kInvalid));
+  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0, 4}, 8)), StatusIs(kWrongArgument));
 }
 
 TEST_F(PlanTest, RejectsWhatMeetsAnyMemberOfAGroup) {
   const std::array buffers = {MakeBuffer({{0, 3}}, 4), MakeInPlace(0, {2, 5}, 9),
                               MakeInPlace(0, {2, 8}, 2), MakeBuffer({{2, 6}}, 1)};
   EXPECT_OK(ValidatePlan(buffers, MakePlan({1, 1, 1, 0}, 10)));
-  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0, 0, 0, 8}, 9)), StatusIs(kInvalid));
-  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0, 0, 0, 0}, 9)), StatusIs(kInvalid));
+  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0, 0, 0, 8}, 9)), StatusIs(kWrongArgument));
+  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0, 0, 0, 0}, 9)), StatusIs(kWrongArgument));
 }
 
 // A chain of `steps` steps.
@@ -258,7 +260,7 @@ TEST(OrderedPlanTest, RejectsSharingBetweenBranchesNamingBoth) {
   const std::array buffers = {MakeBuffer({{1, 2}}, 4), MakeBuffer({{4, 5}}, 4)};
   EXPECT_OK(ValidatePlan(buffers, MakePlan({0, 0}, 4)));
   const absl::Status status = ValidatePlan(buffers, MakePlan({0, 0}, 4), &fork);
-  EXPECT_THAT(status, StatusIs(kInvalid));
+  EXPECT_THAT(status, StatusIs(kWrongArgument));
   EXPECT_THAT(MessageOf(status), HasSubstr("buffers 0 and 1 "));
   EXPECT_OK(ValidatePlan(buffers, MakePlan({0, 4}, 8), &fork));
 }
@@ -266,13 +268,13 @@ TEST(OrderedPlanTest, RejectsSharingBetweenBranchesNamingBoth) {
 TEST(OrderedPlanTest, RejectsSharingWhereOnlySomeStepsAreOrdered) {
   const StepOrder fork = MakeFork();
   const std::array buffers = {MakeBuffer({{0, 2}}, 4), MakeBuffer({{3, 4}}, 4)};
-  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0, 0}, 4), &fork), StatusIs(kInvalid));
+  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0, 0}, 4), &fork), StatusIs(kWrongArgument));
 }
 
 TEST(OrderedPlanTest, RejectsSharingInASharedStep) {
   const StepOrder chain = MakeChain(3);
   const std::array buffers = {MakeBuffer({{0, 2}}, 4), MakeBuffer({{1, 3}}, 4)};
-  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0, 0}, 4), &chain), StatusIs(kInvalid));
+  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0, 0}, 4), &chain), StatusIs(kWrongArgument));
 }
 
 TEST(OrderedPlanTest, LetsMembersOfAGroupShareStepsAndBranches) {
@@ -292,9 +294,9 @@ TEST(OrderedPlanTest, RejectsACycle) {
   const std::array buffers = {MakeBuffer({{0, 1}}, 4)};
   const StepOrder cycle{.step_count = 3, .edges = {{0, 1}, {1, 2}, {2, 1}}};
   const StepOrder loop{.step_count = 1, .edges = {{0, 0}}};
-  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0}, 4), &cycle), StatusIs(kInvalid));
-  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0}, 4), &loop), StatusIs(kInvalid));
-  EXPECT_THAT(ValidatePlan({}, Plan(), &cycle), StatusIs(kInvalid));
+  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0}, 4), &cycle), StatusIs(kWrongArgument));
+  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0}, 4), &loop), StatusIs(kWrongArgument));
+  EXPECT_THAT(ValidatePlan({}, Plan(), &cycle), StatusIs(kWrongArgument));
 }
 
 TEST(OrderedPlanTest, RejectsAStepOutOfRange) {
@@ -302,13 +304,13 @@ TEST(OrderedPlanTest, RejectsAStepOutOfRange) {
   const StepOrder two{.step_count = 2, .edges = {}};
   EXPECT_OK(ValidatePlan(buffers, MakePlan({0}, 4), &two));
   const StepOrder short_order{.step_count = 1, .edges = {}};
-  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0}, 4), &short_order), StatusIs(kInvalid));
+  EXPECT_THAT(ValidatePlan(buffers, MakePlan({0}, 4), &short_order), StatusIs(kWrongArgument));
   const StepOrder negative{.step_count = -1, .edges = {}};
-  EXPECT_THAT(ValidatePlan({}, Plan(), &negative), StatusIs(kInvalid));
+  EXPECT_THAT(ValidatePlan({}, Plan(), &negative), StatusIs(kWrongArgument));
   for (const std::pair<int64_t, int64_t> edge :
        {std::pair{0, 2}, std::pair{2, 0}, std::pair{-1, 1}, std::pair{1, -1}}) {
     const StepOrder order{.step_count = 2, .edges = {edge}};
-    EXPECT_THAT(ValidatePlan(buffers, MakePlan({0}, 4), &order), StatusIs(kInvalid));
+    EXPECT_THAT(ValidatePlan(buffers, MakePlan({0}, 4), &order), StatusIs(kWrongArgument));
   }
 }
 
@@ -545,7 +547,7 @@ TEST(ExtendToJoinsTest, KeepsTheBuffersOnAnError) {
   };
   for (const auto& [order, offender] : cases) {
     std::vector<Buffer> buffers = {MakeBuffer({{0, 1}}, 4), offender};
-    EXPECT_THAT(ExtendToJoins(order, buffers), StatusIs(kInvalid));
+    EXPECT_THAT(ExtendToJoins(order, buffers), StatusIs(kWrongArgument));
     EXPECT_EQ(buffers[0].lifetime[0], (Interval{0, 1}));
   }
 }

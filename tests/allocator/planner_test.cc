@@ -41,7 +41,7 @@ Buffer MakeFixed(Interval lifetime, int64_t bytes, int64_t offset) {
 }
 
 PlannerResult PlanByOrderings(std::span<const Buffer> buffers) {
-  return PlanBuffers(buffers, {.search_nodes_max = 0}).value();
+  return PlanBuffers(buffers, {.search_tries_max = 0}).value();
 }
 
 // Size misses the bound of 14 here (15), contention reaches it.
@@ -139,6 +139,15 @@ TEST(PlannerTest, TriesTheFirstOrderingInNoTime) {
                                PlanBuffers(MakeContended(), {.time_limit_ns = 0}));
   EXPECT_STREQ(result.method, "size");
   EXPECT_EQ(result.plan.height, 15);
+}
+
+TEST(PlannerTest, HoldsItsWorkLimitWhateverTheAlignments) {
+  std::vector<Buffer> buffers = {MakeFixed({0, 9}, 100, 128), MakeBuffer({{2, 9}}, 52'206),
+                                 MakeBuffer({{2, 9}}, 100)};
+  buffers[0].alignment = buffers[2].alignment = 128;
+  buffers[1].alignment = int64_t{1} << 34;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const PlannerResult result, PlanBuffers(buffers));
+  EXPECT_EQ(result.plan.height, (int64_t{1} << 34) + 52'206);
 }
 
 TEST(PlannerTest, PlacesLowBuffersFirstAsLowAsFixedOnesLetThem) {
@@ -308,7 +317,7 @@ TEST_F(RandomPlannerTest, EveryPlanIsRightAndNoLowerThanTheBound) {
     SCOPED_TRACE(testing::Message() << "case " << i);
     const std::vector<Buffer> buffers = DrawProgram();
     COPPICE_ASSERT_OK_AND_ASSIGN(const PlannerResult result,
-                                 PlanBuffers(buffers, {.search_nodes_max = Draw(0, 2) * 500}));
+                                 PlanBuffers(buffers, {.search_tries_max = Draw(0, 2) * 500}));
     ASSERT_OK(ValidatePlan(buffers, result.plan));
     ExpectRight(buffers, result.plan);
     ASSERT_EQ(result.bound, MaxLiveBytes(buffers));
@@ -380,14 +389,14 @@ class ClimbTest : public RandomPlannerTest {
   }
 };
 
-TEST_F(ClimbTest, MovesWhatIsTooHighForwardWithinItsNodes) {
+TEST_F(ClimbTest, MovesWhatIsTooHighForwardWithinItsTries) {
   constexpr int64_t kCount = 3001;
   const std::vector<Buffer> buffers = DrawLong(kCount);
   const PlannerResult orderings = PlanByOrderings(buffers);
   ASSERT_GT(orderings.plan.height, orderings.bound);
-  const PlannerResult too_few = PlanBuffers(buffers, {.search_nodes_max = kCount - 1}).value();
+  const PlannerResult too_few = PlanBuffers(buffers, {.search_tries_max = kCount - 1}).value();
   EXPECT_EQ(too_few.plan.offsets, orderings.plan.offsets);
-  const PlannerOptions options{.search_nodes_max = 40 * kCount, .seed = TestSeed()};
+  const PlannerOptions options{.search_tries_max = 40 * kCount, .seed = TestSeed()};
   const PlannerResult climbed = PlanBuffers(buffers, options).value();
   EXPECT_LT(climbed.plan.height, orderings.plan.height);
   EXPECT_STREQ(climbed.method, "climb");
@@ -398,7 +407,7 @@ TEST_F(ClimbTest, KeepsLowBuffersFirst) {
   std::vector<Buffer> buffers = DrawLong(3001);
   buffers[7].low = true;
   COPPICE_ASSERT_OK_AND_ASSIGN(const PlannerResult result,
-                               PlanBuffers(buffers, {.search_nodes_max = 20 * 3001}));
+                               PlanBuffers(buffers, {.search_tries_max = 20 * 3001}));
   EXPECT_EQ(result.plan.offsets[7], 0);
 }
 

@@ -1,9 +1,10 @@
-// Goal: nodes of a lane share one window, eager memory comes and goes, and the books are exact.
+// Goal: windows are mapped as far as they are grown, and the budget has heard of every byte.
 // Method: an emulator under a ledger that counts calls and bytes.
 
 #include "coppice/allocator/pool.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -24,8 +25,15 @@ namespace {
 
 constexpr int64_t kGranule = 2 * kMiB;
 
-Pool::Options MakeOptions(int lanes, int64_t window_bytes) {
-  return {.lanes = lanes, .window_bytes = window_bytes};
+// Accounts: two for windows, and what the pool does not map.
+constexpr int kLow = 0;
+constexpr int kHigh = 1;
+constexpr int kSpare = 2;
+constexpr int kOther = 3;
+constexpr int kAccounts = 4;
+
+Pool::Options MakeOptions(std::vector<int> accounts, int64_t window_bytes) {
+  return {.accounts = std::move(accounts), .spare_account = kSpare, .window_bytes = window_bytes};
 }
 
 Emulator::Options WithMemory(int64_t bytes) {
@@ -34,439 +42,351 @@ Emulator::Options WithMemory(int64_t bytes) {
   return options;
 }
 
-// The books with these bytes by kind, no more ever having been there.
-MemoryUsage Booked(const std::vector<std::pair<MemoryKind, int64_t>>& kinds,
-                   MemoryUsage usage = {}) {
-  for (const auto& [kind, bytes] : kinds) {
-    usage.bytes[static_cast<size_t>(kind)] = usage.peak[static_cast<size_t>(kind)] = bytes;
-    usage.total += bytes;
-  }
-  usage.total_peak = usage.total;
-  return usage;
-}
-
 class PoolTest : public testing::Test {
  protected:
-  std::unique_ptr<Pool> MakePool(const Pool::Options& options) {
-    absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(device_.driver(), 0, options);
+  std::unique_ptr<Pool> MakePool(Budget& budget, const Pool::Options& options) {
+    absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(device_.driver(), 0, budget, options);
     EXPECT_OK(pool);
     return pool.ok() ? *std::move(pool) : nullptr;
   }
 
+  // Windows 0 and 2 are charged to kLow, 1 and 3 to kHigh.
+  std::unique_ptr<Pool> MakePool(Budget& budget) {
+    return MakePool(budget, MakeOptions({kLow, kHigh, kLow, kHigh}, 64 * kMiB));
+  }
+
+  static void Grow(Pool& pool, int window, int64_t bytes) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Admission grown, pool.Grow(window, bytes));
+    EXPECT_TRUE(grown.admitted());
+  }
+
   TestDevice device_{WithMemory(32 * kMiB), DriverLedger::Options()};
+  Budget budget_{{.accounts = kAccounts}};
 };
 
 TEST_F(PoolTest, StartsWithoutPhysicalMemory) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
-  EXPECT_EQ(pool->usage(), MemoryUsage());
+  const std::unique_ptr<Pool> pool = MakePool(budget_);
+  EXPECT_EQ(budget_.total(), 0);
   EXPECT_EQ(device_.ledger().created_bytes(), 0);
-  EXPECT_EQ(pool->lanes(), 2);
+  EXPECT_EQ(pool->windows(), 4);
   EXPECT_EQ(pool->window_bytes(), 64 * kMiB);
+  EXPECT_EQ(pool->granularity(), kGranule);
+  EXPECT_EQ(&pool->budget(), &budget_);
 }
 
 TEST_F(PoolTest, WindowsTakeTheDevicesMemoryByDefault) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 0));
+  const std::unique_ptr<Pool> pool = MakePool(budget_, MakeOptions({kLow}, 0));
   EXPECT_EQ(pool->window_bytes(), 32 * kMiB);
 }
 
 TEST_F(PoolTest, RejectsOptionsOutOfRange) {
-  for (const Pool::Options& options : {MakeOptions(0, kMiB), MakeOptions(-1, kMiB),
-                                       MakeOptions(INT32_MAX, kMiB), MakeOptions(1, -1)}) {
-    EXPECT_THAT(Pool::Create(device_.driver(), 0, options),
+  Pool::Options no_spare_account = MakeOptions({kLow}, kMiB);
+  no_spare_account.spare_account = kAccounts;
+  for (const Pool::Options& options :
+       {MakeOptions({}, kMiB), MakeOptions({-1}, kMiB), MakeOptions({kLow, kAccounts}, kMiB),
+        no_spare_account, MakeOptions({kLow}, -1)}) {
+    EXPECT_THAT(Pool::Create(device_.driver(), 0, budget_, options),
                 StatusIs(absl::StatusCode::kInvalidArgument));
   }
 }
 
-TEST_F(PoolTest, EveryLaneHasFiveWindowsOfItsOwn) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
-  DeviceAddress expected = pool->base(0, WindowKind::kNodes);
-  for (int lane = 0; lane < 2; ++lane) {
-    for (const WindowKind kind : {WindowKind::kNodes, WindowKind::kEager, WindowKind::kStaging,
-                                  WindowKind::kCopyOut, WindowKind::kWorkspace}) {
-      EXPECT_EQ(pool->base(lane, kind), expected);
-      const std::optional<Pool::Place> place = pool->Locate(expected + 64 * kMiB - 1);
-      ASSERT_TRUE(place.has_value());
-      EXPECT_EQ(place->lane, lane);
-      EXPECT_EQ(place->kind, kind);
-      expected += 64 * kMiB;
-    }
+TEST_F(PoolTest, WindowsLieOneAfterTheOtherAndAreFoundByAddress) {
+  const std::unique_ptr<Pool> pool = MakePool(budget_);
+  const DeviceAddress start = pool->base(0);
+  for (int window = 0; window < pool->windows(); ++window) {
+    const DeviceAddress base = start + static_cast<DeviceAddress>(window) * 64 * kMiB;
+    EXPECT_EQ(pool->base(window), base);
+    EXPECT_EQ(pool->FindWindow(base), window);
+    EXPECT_EQ(pool->FindWindow(base + 64 * kMiB - 1), window);
   }
+  EXPECT_EQ(pool->FindWindow(start - 1), std::nullopt);
+  EXPECT_EQ(pool->FindWindow(start + DeviceAddress{4} * 64 * kMiB), std::nullopt);
 }
 
-TEST_F(PoolTest, ReserveMapsTheHeightRoundedUpToTheGranularity) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
-  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule + 256));
-  EXPECT_EQ(pool->usage(),
-            Booked({{MemoryKind::kNodes, 2 * kGranule}}, {.height = kGranule + 256}));
-  EXPECT_EQ(device_.ledger().MappedBytes(pool->base(0, WindowKind::kNodes), 64 * kMiB),
-            2 * kGranule);
+TEST_F(PoolTest, ARangeMeetsWhatSharesAByteWithItsWindows) {
+  const std::unique_ptr<Pool> pool = MakePool(budget_);
+  const AddressSpan range = pool->Range(1, 2);
+  const DeviceAddress end = pool->base(3);
+  EXPECT_EQ(range.start, pool->base(1));
+  EXPECT_EQ(range.size, DeviceAddress{2} * 64 * kMiB);
+  EXPECT_TRUE(range.Meets(range.start, 1));
+  EXPECT_TRUE(range.Meets(end - 1, 1));
+  EXPECT_TRUE(range.Meets(pool->base(2), 256));
+  EXPECT_TRUE(range.Meets(range.start - 1, 2));
+  EXPECT_TRUE(range.Meets(range.start - 1, INT64_MAX));
+  EXPECT_FALSE(range.Meets(range.start - 1, 1));
+  EXPECT_FALSE(range.Meets(end, 1));
+  EXPECT_FALSE(range.Meets(range.start, 0));
 }
 
-TEST_F(PoolTest, ReserveMakesNoDriverCallWhereAllIsMapped) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
-  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 1));
+TEST_F(PoolTest, GrowMapsTheBytesRoundedUpToTheGranularity) {
+  const std::unique_ptr<Pool> pool = MakePool(budget_);
+  Grow(*pool, 1, kGranule + 256);
+  EXPECT_EQ(budget_.usage(), (BudgetUsage{
+                                 .bytes = {0, 2 * kGranule, 0, 0},
+                                 .peaks = {0, 2 * kGranule, 0, 0},
+                                 .total = 2 * kGranule,
+                                 .total_peak = 2 * kGranule,
+                             }));
+  EXPECT_EQ(pool->mapped_bytes(1), 2 * kGranule);
+  EXPECT_EQ(device_.ledger().MappedBytes(pool->base(1), 64 * kMiB), 2 * kGranule);
+}
+
+TEST_F(PoolTest, GrowMakesNoDriverCallWhereAllIsMapped) {
+  const std::unique_ptr<Pool> pool = MakePool(budget_);
+  Grow(*pool, 0, 1);
   const int64_t before = device_.ledger().calls();
-  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule));
+  Grow(*pool, 0, kGranule);
   EXPECT_EQ(device_.ledger().calls(), before);
-  EXPECT_EQ(pool->usage().height, kGranule);
 }
 
-TEST_F(PoolTest, HeightIsTheMaximumOverNodesInAnyOrder) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
-  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule));
-  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 3 * kGranule));
-  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 2 * kGranule));
-  EXPECT_EQ(pool->usage().height, 3 * kGranule);
-  EXPECT_EQ(pool->usage().of(MemoryKind::kNodes), 3 * kGranule);
-  ASSERT_OK(pool->Reserve(1, WindowKind::kNodes, 2 * kGranule));
-  EXPECT_EQ(pool->usage().height, 3 * kGranule);
-  EXPECT_EQ(pool->usage().of(MemoryKind::kNodes), 5 * kGranule);
+TEST_F(PoolTest, ChargesWhatIsMappedToTheAccountOfTheWindow) {
+  const std::unique_ptr<Pool> pool = MakePool(budget_);
+  Grow(*pool, 0, 2 * kGranule);
+  Grow(*pool, 1, kGranule);
+  Grow(*pool, 2, 3 * kGranule);
+  EXPECT_EQ(budget_.bytes(kLow), 5 * kGranule);
+  EXPECT_EQ(budget_.bytes(kHigh), kGranule);
+  EXPECT_EQ(budget_.total(), device_.ledger().created_bytes());
 }
 
-TEST_F(PoolTest, OnlyNodeWindowsRaiseTheHeight) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
-  ASSERT_OK(pool->Reserve(0, WindowKind::kStaging, 3 * kGranule));
-  ASSERT_OK(pool->Reserve(0, WindowKind::kEager, kGranule));
-  EXPECT_EQ(pool->usage(),
-            Booked({{MemoryKind::kEager, kGranule}, {MemoryKind::kStaging, 3 * kGranule}}));
-}
-
-TEST_F(PoolTest, AFailedReserveChangesNothing) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, kGiB));
-  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule));
-  const MemoryUsage before = pool->usage();
-  EXPECT_THAT(pool->Reserve(0, WindowKind::kNodes, 2 * kGiB),
-              StatusIs(absl::StatusCode::kOutOfRange));
-  EXPECT_THAT(pool->Reserve(0, WindowKind::kNodes, 64 * kMiB),
-              StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_EQ(pool->usage(), before);
-  EXPECT_EQ(device_.ledger().created_bytes(), kGranule);
-}
-
-TEST_F(PoolTest, AllocatesInTheLanesEagerWindow) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress a, pool->AllocateEager(1, 1));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress b, pool->AllocateEager(1, 300));
-  EXPECT_EQ(a, pool->base(1, WindowKind::kEager));
-  EXPECT_EQ(b, a + kBufferAlignment);
-  EXPECT_EQ(pool->usage(),
-            Booked({{MemoryKind::kEager, kGranule}},
-                   {.eager_live = 3 * kBufferAlignment, .eager_peak = 3 * kBufferAlignment}));
-  const std::vector<int32_t> values = {1, 2, 3};
-  ASSERT_OK(device_.Write(b, values));
-  EXPECT_EQ(device_.Download<int32_t>(b, 3), values);
-}
-
-TEST_F(PoolTest, MapsMoreOfTheEagerWindowWhenNeeded) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
-  ASSERT_OK(pool->AllocateEager(0, kGranule));
-  EXPECT_EQ(pool->usage().of(MemoryKind::kEager), kGranule);
-  const int64_t before = device_.ledger().calls();
-  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress address, pool->AllocateEager(0, 1));
-  EXPECT_EQ(pool->usage().of(MemoryKind::kEager), 2 * kGranule);
-  pool->FreeEager(0, address);
-  const int64_t mapped = device_.ledger().calls();
-  EXPECT_GT(mapped, before);
-  ASSERT_OK(pool->AllocateEager(0, 1));
-  EXPECT_EQ(device_.ledger().calls(), mapped);
-}
-
-TEST_F(PoolTest, ReusesFreedEagerMemoryAndRemembersThePeak) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress a, pool->AllocateEager(0, kMiB));
-  pool->FreeEager(0, a);
-  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress b, pool->AllocateEager(0, 256));
-  EXPECT_EQ(a, b);
-  EXPECT_EQ(pool->usage().eager_live, 256);
-  EXPECT_EQ(pool->usage().eager_peak, kMiB);
-}
-
-TEST_F(PoolTest, SumsLiveBytesAndTakesTheHighestPeakOverLanes) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
-  ASSERT_OK(pool->AllocateEager(0, 512));
-  ASSERT_OK(pool->AllocateEager(1, 1024));
-  ASSERT_OK(pool->Reserve(0, WindowKind::kStaging, 1));
-  ASSERT_OK(pool->Reserve(1, WindowKind::kStaging, 1));
-  EXPECT_EQ(pool->usage(),
-            Booked({{MemoryKind::kEager, 2 * kGranule}, {MemoryKind::kStaging, 2 * kGranule}},
-                   {.eager_live = 1536, .eager_peak = 1024}));
-}
-
-TEST_F(PoolTest, RefusesEagerMemoryBeyondTheWindow) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 2 * kGranule));
-  ASSERT_OK(pool->AllocateEager(0, kGranule));
-  const MemoryUsage before = pool->usage();
-  EXPECT_THAT(pool->AllocateEager(0, kGranule + 1), StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_EQ(pool->usage(), before);
-  EXPECT_OK(pool->AllocateEager(0, kGranule));
-}
-
-TEST_F(PoolTest, RefusesEagerMemoryBeyondTheDevice) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, kGiB));
-  ASSERT_OK(pool->AllocateEager(0, kGranule));
-  const MemoryUsage before = pool->usage();
-  EXPECT_THAT(pool->AllocateEager(0, 32 * kMiB), StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_EQ(pool->usage(), before);
-  EXPECT_OK(pool->AllocateEager(0, 30 * kMiB));
-}
-
-TEST_F(PoolTest, TrimTakesEagerMemoryAboveTheHighestLiveByte) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, kGiB));
-  ASSERT_OK(pool->AllocateEager(1, kGranule));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress low, pool->AllocateEager(0, kGranule));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress high, pool->AllocateEager(0, 3 * kGranule));
-  pool->FreeEager(0, high);
-  COPPICE_ASSERT_OK_AND_ASSIGN(const int64_t above, pool->TrimEager(0));
-  EXPECT_EQ(above, 3 * kGranule);
-  pool->FreeEager(0, low);
-  COPPICE_ASSERT_OK_AND_ASSIGN(const int64_t rest, pool->TrimEager(0));
-  EXPECT_EQ(rest, kGranule);
-  EXPECT_EQ(pool->usage().of(MemoryKind::kEager), kGranule);  // The other lane's.
-  EXPECT_EQ(pool->usage().of(MemoryKind::kSpare), 4 * kGranule);
-  ASSERT_OK(pool->ReleaseSpares());
+TEST_F(PoolTest, AFailedGrowChangesNothing) {
+  const std::unique_ptr<Pool> pool = MakePool(budget_, MakeOptions({kLow}, kGiB));
+  Grow(*pool, 0, kGranule);
+  const BudgetUsage before = budget_.usage();
+  EXPECT_THAT(pool->Grow(0, 2 * kGiB), StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_THAT(pool->Grow(0, 64 * kMiB), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(budget_.usage(), before);
+  EXPECT_EQ(pool->mapped_bytes(0), kGranule);
   EXPECT_EQ(device_.ledger().created_bytes(), kGranule);
 }
 
 TEST_F(PoolTest, TrimmedMemoryIsSpareAndServesAnotherWindow) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, kGiB));
-  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule));
-  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 3 * kGranule));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const int64_t taken, pool->Trim(0, WindowKind::kNodes, kGranule));
+  const std::unique_ptr<Pool> pool = MakePool(budget_);
+  Grow(*pool, 0, kGranule);
+  Grow(*pool, 0, 3 * kGranule);
+  EXPECT_EQ(pool->TrimmableBytes(0, kGranule), 2 * kGranule);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const int64_t taken, pool->Trim(0, kGranule));
   EXPECT_EQ(taken, 2 * kGranule);
-  EXPECT_EQ(pool->mapped_bytes(0, WindowKind::kNodes), kGranule);
-  EXPECT_EQ(pool->usage().of(MemoryKind::kSpare), 2 * kGranule);
-  EXPECT_EQ(pool->usage().total, 3 * kGranule);
-  ASSERT_OK(pool->Reserve(1, WindowKind::kStaging, 2 * kGranule));
-  EXPECT_EQ(pool->usage().of(MemoryKind::kSpare), 0);
-  EXPECT_EQ(pool->usage().of(MemoryKind::kStaging), 2 * kGranule);
-  EXPECT_EQ(pool->usage().total, device_.ledger().created_bytes());
-  EXPECT_EQ(pool->usage().total_peak, 3 * kGranule);
-  EXPECT_EQ(pool->usage().peak_of(MemoryKind::kNodes), 3 * kGranule);
+  EXPECT_EQ(pool->TrimmableBytes(0, kGranule), 0);
+  EXPECT_EQ(pool->mapped_bytes(0), kGranule);
+  EXPECT_EQ(budget_.bytes(kSpare), 2 * kGranule);
+  EXPECT_EQ(budget_.total(), 3 * kGranule);
+  Grow(*pool, 1, 2 * kGranule);
+  EXPECT_EQ(budget_.bytes(kSpare), 0);
+  EXPECT_EQ(budget_.bytes(kHigh), 2 * kGranule);
+  EXPECT_EQ(budget_.total(), device_.ledger().created_bytes());
+  EXPECT_EQ(budget_.usage().total_peak, 3 * kGranule);
+  EXPECT_EQ(budget_.usage().peaks[kLow], 3 * kGranule);
 }
 
-TEST_F(PoolTest, ConstantsLieOutsideTheLanes) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress a, pool->AllocateConstant(1000));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress b, pool->AllocateConstant(1));
-  EXPECT_FALSE(pool->Contains(a, 1000));
-  EXPECT_FALSE(pool->Locate(a).has_value());
-  EXPECT_EQ(b, a + 1024);
-  EXPECT_EQ(pool->usage().of(MemoryKind::kConstants), kGranule);
-  const std::vector<int32_t> values = {1, 2, 3};
-  ASSERT_OK(device_.Write(a, values));
-  EXPECT_EQ(device_.Download<int32_t>(a, 3), values);
-  pool->FreeConstant(a);
-  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress again, pool->AllocateConstant(1000));
-  EXPECT_EQ(again, a);
-}
-
-TEST_F(PoolTest, BooksWhatItIsChargedUntilThatIsDischarged) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
-  ASSERT_OK(pool->Charge(MemoryKind::kGraphs, 100));
-  ASSERT_OK(pool->Charge(MemoryKind::kExternal, 50));
-  pool->Discharge(MemoryKind::kGraphs, 70);
-  EXPECT_EQ(pool->usage().of(MemoryKind::kGraphs), 30);
-  EXPECT_EQ(pool->usage().peak_of(MemoryKind::kGraphs), 100);
-  EXPECT_EQ(pool->usage().total, 80);
-  EXPECT_EQ(pool->usage().total_peak, 150);
+TEST_F(PoolTest, ReleasedSparesGoBackToTheDevice) {
+  const std::unique_ptr<Pool> pool = MakePool(budget_);
+  Grow(*pool, 0, 3 * kGranule);
+  ASSERT_OK(pool->Trim(0, 0));
+  ASSERT_OK(pool->ReleaseSpares());
+  EXPECT_EQ(budget_.total(), 0);
+  EXPECT_EQ(device_.ledger().created_bytes(), 0);
 }
 
 TEST_F(PoolTest, RefusesWhatWouldPassTheBudgetAndSaysHowMuchIsLacking) {
-  Pool::Options options = MakeOptions(1, 64 * kMiB);
-  options.budget_bytes = 3 * kGranule;
-  const std::unique_ptr<Pool> pool = MakePool(options);
-  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule));
-  ASSERT_OK(pool->Charge(MemoryKind::kGraphs, kGranule - 1));
-  const MemoryUsage before = pool->usage();
-  EXPECT_EQ(before.budget, 3 * kGranule);
-  const absl::Status grown = pool->Reserve(0, WindowKind::kNodes, 3 * kGranule);
-  EXPECT_THAT(grown, StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_EQ(BudgetShortage(grown), kGranule - 1);
-  const absl::Status allocated = pool->AllocateEager(0, kGranule + 1).status();
-  EXPECT_EQ(BudgetShortage(allocated), kGranule - 1);
-  EXPECT_EQ(BudgetShortage(pool->Charge(MemoryKind::kExternal, kGranule + 5)), 4);
-  EXPECT_EQ(BudgetShortage(pool->AllocateConstant(2 * kGranule).status()), kGranule - 1);
-  EXPECT_EQ(pool->usage(), before);
-  EXPECT_OK(pool->Charge(MemoryKind::kExternal, kGranule + 1));
-  EXPECT_EQ(pool->usage().total, pool->usage().budget);
-  EXPECT_EQ(BudgetShortage(pool->Reserve(0, WindowKind::kNodes, 2 * kGiB)), std::nullopt);
-  EXPECT_EQ(BudgetShortage(absl::OkStatus()), std::nullopt);
+  Budget budget({.accounts = kAccounts, .limit = 3 * kGranule});
+  const std::unique_ptr<Pool> pool = MakePool(budget);
+  Grow(*pool, 0, kGranule);
+  ASSERT_TRUE(budget.Charge(kOther, kGranule - 1).admitted());
+  const BudgetUsage before = budget.usage();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Admission grown, pool->Grow(0, 3 * kGranule));
+  EXPECT_EQ(grown.missing, kGranule - 1);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Admission other, pool->Grow(1, kGranule + 1));
+  EXPECT_EQ(other.missing, kGranule - 1);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Admission charged, pool->Charge(kOther, kGranule + 5));
+  EXPECT_EQ(charged.missing, 4);
+  EXPECT_EQ(budget.usage(), before);
+  EXPECT_EQ(pool->mapped_bytes(0), kGranule);
+  EXPECT_EQ(pool->mapped_bytes(1), 0);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Admission fits, pool->Charge(kOther, kGranule + 1));
+  EXPECT_TRUE(fits.admitted());
+  EXPECT_EQ(budget.total(), budget.limit());
+  EXPECT_THAT(pool->Grow(0, 2 * kGiB), StatusIs(absl::StatusCode::kOutOfRange))
+      << "beyond the window no budget helps";
 }
 
 TEST_F(PoolTest, SpareMemoryDoesNotCountAgainstWhatMayHaveIt) {
-  Pool::Options options = MakeOptions(1, 64 * kMiB);
-  options.budget_bytes = 3 * kGranule;
-  const std::unique_ptr<Pool> pool = MakePool(options);
-  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 3 * kGranule));
-  ASSERT_OK(pool->Trim(0, WindowKind::kNodes, 0));
-  EXPECT_EQ(pool->usage().of(MemoryKind::kSpare), 3 * kGranule);
+  Budget budget({.accounts = kAccounts, .limit = 3 * kGranule});
+  const std::unique_ptr<Pool> pool = MakePool(budget);
+  Grow(*pool, 0, 3 * kGranule);
+  ASSERT_OK(pool->Trim(0, 0));
+  EXPECT_EQ(budget.bytes(kSpare), 3 * kGranule);
   // The spare handle is too large for this, so that it has to go.
-  ASSERT_OK(pool->Reserve(0, WindowKind::kStaging, kGranule));
-  EXPECT_EQ(pool->usage().total, kGranule);
-  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 2 * kGranule));
-  EXPECT_EQ(pool->usage().total, 3 * kGranule);
-  EXPECT_EQ(pool->usage().total_peak, 3 * kGranule);
-  ASSERT_OK(pool->Trim(0, WindowKind::kNodes, 0));
-  EXPECT_OK(pool->Charge(MemoryKind::kGraphs, 2 * kGranule));
+  Grow(*pool, 1, kGranule);
+  EXPECT_EQ(budget.total(), kGranule);
+  Grow(*pool, 0, 2 * kGranule);
+  EXPECT_EQ(budget.total(), 3 * kGranule);
+  EXPECT_EQ(budget.usage().total_peak, 3 * kGranule);
+  ASSERT_OK(pool->Trim(0, 0));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Admission charged, pool->Charge(kOther, 2 * kGranule));
+  EXPECT_TRUE(charged.admitted());
+}
+
+TEST_F(PoolTest, ARefusalReleasesSparesAndChangesNothingElse) {
+  Budget budget({.accounts = kAccounts, .limit = 3 * kGranule});
+  const std::unique_ptr<Pool> pool = MakePool(budget);
+  Grow(*pool, 0, kGranule);
+  Grow(*pool, 1, kGranule);
+  ASSERT_OK(pool->Trim(1, 0));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Admission grown, pool->Grow(0, 4 * kGranule));
+  EXPECT_EQ(grown.missing, kGranule);
+  EXPECT_EQ(pool->mapped_bytes(0), kGranule);
+  EXPECT_EQ(budget.total(), kGranule);
+  EXPECT_EQ(device_.ledger().created_bytes(), kGranule);
 }
 
 TEST_F(PoolTest, SuspendReleasesEverythingAndResumeMapsItAtTheSameAddresses) {
-  for (const bool keep_constants : {false, true}) {
-    const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
-    ASSERT_OK(pool->Reserve(1, WindowKind::kNodes, 2 * kGranule));
-    COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress eager, pool->AllocateEager(0, kGranule));
-    COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress constant, pool->AllocateConstant(4));
-    ASSERT_OK(pool->Reserve(0, WindowKind::kStaging, kGranule));
-    ASSERT_OK(pool->Trim(0, WindowKind::kStaging, 0));
-    ASSERT_OK(device_.Write(constant, std::vector<int32_t>{7}));
-    ASSERT_OK(pool->Suspend(keep_constants));
+  for (const std::vector<int>& kept : {std::vector<int>{}, std::vector<int>{3}}) {
+    Budget budget({.accounts = kAccounts});
+    const std::unique_ptr<Pool> pool = MakePool(budget);
+    Grow(*pool, 2, 2 * kGranule);
+    Grow(*pool, 0, kGranule);
+    Grow(*pool, 3, 4);
+    Grow(*pool, 1, kGranule);
+    ASSERT_OK(pool->Trim(1, 0));
+    ASSERT_OK(device_.Write(pool->base(3), std::vector<int32_t>{7}));
+    ASSERT_OK(pool->Suspend(kept));
     EXPECT_TRUE(pool->suspended());
-    EXPECT_EQ(device_.ledger().created_bytes(), keep_constants ? kGranule : 0);
-    EXPECT_EQ(pool->usage().total, keep_constants ? kGranule : 0);
+    EXPECT_EQ(device_.ledger().created_bytes(), kept.empty() ? 0 : kGranule);
+    EXPECT_EQ(budget.total(), kept.empty() ? 0 : kGranule);
     ASSERT_OK(pool->Resume());
     EXPECT_FALSE(pool->suspended());
-    EXPECT_EQ(pool->mapped_bytes(1, WindowKind::kNodes), 2 * kGranule);
-    EXPECT_EQ(pool->usage().of(MemoryKind::kEager), kGranule);
-    EXPECT_EQ(pool->usage().total, 4 * kGranule);
-    ASSERT_OK(device_.Write(eager, std::vector<int32_t>{1}));
-    if (keep_constants) {
-      EXPECT_EQ(device_.Download<int32_t>(constant, 1), std::vector<int32_t>{7});
+    EXPECT_EQ(pool->mapped_bytes(2), 2 * kGranule);
+    EXPECT_EQ(pool->mapped_bytes(0), kGranule);
+    EXPECT_EQ(budget.bytes(kLow), 3 * kGranule);
+    EXPECT_EQ(budget.total(), 4 * kGranule);
+    ASSERT_OK(device_.Write(pool->base(0), std::vector<int32_t>{1}));
+    if (!kept.empty()) {
+      EXPECT_EQ(device_.Download<int32_t>(pool->base(3), 1), std::vector<int32_t>{7});
     }
   }
 }
 
 TEST_F(PoolTest, AResumeThatDoesNotFitLeavesThePoolSuspended) {
-  Pool::Options options = MakeOptions(1, 64 * kMiB);
-  options.budget_bytes = 4 * kGranule;
-  const std::unique_ptr<Pool> pool = MakePool(options);
-  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule));
-  ASSERT_OK(pool->Reserve(0, WindowKind::kStaging, 2 * kGranule));
-  ASSERT_OK(pool->Suspend(/*keep_constants=*/false));
-  ASSERT_OK(pool->Charge(MemoryKind::kExternal, 2 * kGranule));
-  EXPECT_EQ(BudgetShortage(pool->Resume()), kGranule);
+  Budget budget({.accounts = kAccounts, .limit = 4 * kGranule});
+  const std::unique_ptr<Pool> pool = MakePool(budget);
+  Grow(*pool, 0, kGranule);
+  Grow(*pool, 1, 2 * kGranule);
+  ASSERT_OK(pool->Suspend());
+  ASSERT_TRUE(budget.Charge(kOther, 2 * kGranule).admitted());
+  EXPECT_THAT(pool->Resume(), StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_TRUE(pool->suspended());
   EXPECT_EQ(device_.ledger().created_bytes(), 0);
-  pool->Discharge(MemoryKind::kExternal, kGranule);
+  EXPECT_EQ(budget.total(), 2 * kGranule);
+  budget.Discharge(kOther, kGranule);
   EXPECT_OK(pool->Resume());
-  EXPECT_EQ(pool->usage().total, 4 * kGranule);
+  EXPECT_EQ(budget.total(), 4 * kGranule);
 }
 
 TEST_F(PoolTest, ASuspendThatTheDriverRefusesMapsEverythingAgain) {
   for (int64_t nth = 1; nth <= 4; ++nth) {
-    const std::unique_ptr<Pool> pool = MakePool(MakeOptions(1, 64 * kMiB));
-    ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, kGranule));
-    ASSERT_OK(pool->Reserve(0, WindowKind::kEager, kGranule));
+    Budget budget({.accounts = kAccounts});
+    const std::unique_ptr<Pool> pool = MakePool(budget);
+    Grow(*pool, 0, kGranule);
+    Grow(*pool, 1, kGranule);
     const int entry = nth <= 2 ? DriverLedger::IndexOf(&DriverTable::MemUnmap)
                                : DriverLedger::IndexOf(&DriverTable::MemRelease);
     device_.ledger().Inject(
         {.entry = entry, .nth = (nth - 1) % 2 + 1, .result = CuResult::kUnknown});
-    EXPECT_FALSE(pool->Suspend(/*keep_constants=*/false).ok());
+    EXPECT_FALSE(pool->Suspend().ok());
     device_.ledger().ClearFaults();
     EXPECT_FALSE(pool->suspended());
-    EXPECT_EQ(pool->mapped_bytes(0, WindowKind::kNodes), kGranule);
-    EXPECT_EQ(pool->mapped_bytes(0, WindowKind::kEager), kGranule);
-    EXPECT_OK(device_.Write(pool->base(0, WindowKind::kNodes), std::vector<int32_t>{1}));
-  }
-}
-
-TEST_F(PoolTest, ScrubZeroesWhatIsMappedOfOneLane) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
-  const std::vector<int32_t> canary = {0x5eed, 0x5eed};
-  for (int lane = 0; lane < 2; ++lane) {
-    for (int kind = 0; kind < kWindowKindCount; ++kind) {
-      ASSERT_OK(pool->Reserve(lane, static_cast<WindowKind>(kind), kGranule));
-      ASSERT_OK(device_.Write(pool->base(lane, static_cast<WindowKind>(kind)), canary));
-    }
-  }
-  ASSERT_OK(pool->Scrub(0, device_.stream()));
-  for (int kind = 0; kind < kWindowKindCount; ++kind) {
-    const auto window = static_cast<WindowKind>(kind);
-    EXPECT_EQ(device_.Download<int32_t>(pool->base(0, window), 2), (std::vector<int32_t>{0, 0}));
-    EXPECT_EQ(device_.Download<int32_t>(pool->base(1, window), 2), canary);
+    EXPECT_EQ(pool->mapped_bytes(0), kGranule);
+    EXPECT_EQ(pool->mapped_bytes(1), kGranule);
+    EXPECT_EQ(budget.total(), 2 * kGranule);
+    EXPECT_OK(device_.Write(pool->base(0), std::vector<int32_t>{1}));
   }
 }
 
 TEST_F(PoolTest, TellsOfEveryChangeInTheBooks) {
-  MemoryUsage heard;
-  Pool::Options options = MakeOptions(1, 64 * kMiB);
-  options.on_change = [&](MemoryKind kind, int64_t bytes, int64_t total) {
-    heard.bytes[static_cast<size_t>(kind)] = bytes;
-    heard.total = total;
-    heard.total_peak = std::max(heard.total_peak, total);
-    EXPECT_EQ(std::accumulate(heard.bytes.begin(), heard.bytes.end(), int64_t{0}), total);
-  };
-  const std::unique_ptr<Pool> pool = MakePool(options);
-  ASSERT_OK(pool->Reserve(0, WindowKind::kNodes, 3 * kGranule));
-  ASSERT_OK(pool->AllocateEager(0, 1));
-  ASSERT_OK(pool->Charge(MemoryKind::kExternal, 12));
-  ASSERT_OK(pool->Trim(0, WindowKind::kNodes, 0));
-  ASSERT_OK(pool->Reserve(0, WindowKind::kStaging, 3 * kGranule));
-  ASSERT_OK(pool->Trim(0, WindowKind::kStaging, 0));
+  std::array<int64_t, kAccounts> heard{};
+  int64_t heard_total = 0;
+  int64_t heard_peak = 0;
+  Budget budget({
+      .accounts = kAccounts,
+      .on_change =
+          [&](int account, int64_t bytes, int64_t total) {
+            heard[static_cast<size_t>(account)] = bytes;
+            heard_total = total;
+            heard_peak = std::max(heard_peak, total);
+            EXPECT_EQ(std::accumulate(heard.begin(), heard.end(), int64_t{0}), total);
+          },
+  });
+  const std::unique_ptr<Pool> pool = MakePool(budget);
+  Grow(*pool, 0, 3 * kGranule);
+  Grow(*pool, 3, 1);
+  ASSERT_OK(pool->Charge(kOther, 12));
+  ASSERT_OK(pool->Trim(0, 0));
+  Grow(*pool, 1, 3 * kGranule);
+  ASSERT_OK(pool->Trim(1, 0));
   ASSERT_OK(pool->ReleaseSpares());
-  EXPECT_EQ(heard.total_peak, 4 * kGranule + 12) << "moved bytes are seen once";
-  EXPECT_EQ(heard.bytes, pool->usage().bytes);
-  EXPECT_EQ(heard.total, kGranule + 12);
+  EXPECT_EQ(heard_peak, 4 * kGranule + 12) << "moved bytes are seen once";
+  EXPECT_EQ(std::vector<int64_t>(heard.begin(), heard.end()), budget.usage().bytes);
+  EXPECT_EQ(heard_total, kGranule + 12);
 }
 
-TEST_F(PoolTest, ContainsWhatMeetsAWindow) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
-  const DeviceAddress start = pool->base(0, WindowKind::kNodes);
-  const DeviceAddress end = pool->base(1, WindowKind::kWorkspace) + 64 * kMiB;
-  EXPECT_TRUE(pool->Contains(start, 1));
-  EXPECT_TRUE(pool->Contains(end - 1, 1));
-  EXPECT_TRUE(pool->Contains(pool->base(1, WindowKind::kEager), 256));
-  EXPECT_TRUE(pool->Contains(start - 1, 2));
-  EXPECT_TRUE(pool->Contains(start - 1, INT64_MAX));
-  EXPECT_FALSE(pool->Contains(start - 1, 1));
-  EXPECT_FALSE(pool->Contains(end, 1));
-  EXPECT_FALSE(pool->Locate(end).has_value());
-  EXPECT_FALSE(pool->Contains(start, 0));
+TEST_F(PoolTest, TheBooksKeepWhatThePoolHadLast) {
+  std::unique_ptr<Pool> pool = MakePool(budget_);
+  Grow(*pool, 0, kGranule);
+  const BudgetUsage before = budget_.usage();
+  pool.reset();
+  EXPECT_EQ(budget_.usage(), before);
+  EXPECT_EQ(device_.ledger().created_bytes(), 0);
 }
 
-TEST_F(PoolTest, UsageIsReadWhileLanesAllocate) {
-  constexpr int64_t kRounds = 100;
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
-  std::vector<std::thread> lanes;
-  lanes.reserve(2);
-  for (int lane = 0; lane < 2; ++lane) {
-    lanes.emplace_back([this, lane, &pool] {
+TEST_F(PoolTest, ManyThreadsTakeTurnsAtABudgetThatIsNeverPassed) {
+  constexpr int64_t kRounds = 50;
+  constexpr int64_t kLimit = 4 * kGranule;
+  Budget budget({
+      .accounts = kAccounts,
+      .limit = kLimit,
+      .on_change = [&](int, int64_t, int64_t total) { EXPECT_LE(total, kLimit); },
+  });
+  const std::unique_ptr<Pool> pool = MakePool(budget);
+  std::vector<std::thread> users;
+  users.reserve(2);
+  for (int window = 0; window < 2; ++window) {
+    users.emplace_back([this, window, &pool] {
       ASSERT_OK(device_.context().MakeCurrent());
       for (int64_t i = 0; i < kRounds; ++i) {
-        COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress address, pool->AllocateEager(lane, kMiB));
-        ASSERT_OK(pool->Reserve(lane, WindowKind::kNodes, (i + 1) * 256));
-        pool->FreeEager(lane, address);
-        if (i % 50 == 0) {
-          ASSERT_OK(pool->TrimEager(lane));
-        }
+        COPPICE_ASSERT_OK_AND_ASSIGN(const Admission grown,
+                                     pool->Grow(window, (1 + i % 4) * kGranule));
+        EXPECT_GE(grown.missing, 0);
+        COPPICE_ASSERT_OK_AND_ASSIGN(const Admission charged, pool->Charge(kOther, kGranule + 1));
+        if (charged.admitted()) pool->budget().Discharge(kOther, kGranule + 1);
+        ASSERT_OK(pool->Trim(window, i % 3 * kGranule));
       }
     });
   }
-  for (int64_t i = 0; i < kRounds; ++i) {
-    const MemoryUsage usage = pool->usage();
-    EXPECT_LE(usage.eager_live, 2 * kMiB);
-    EXPECT_LE(usage.height, kRounds * 256);
-  }
-  for (std::thread& lane : lanes)
-    lane.join();
-  EXPECT_EQ(pool->usage().eager_live, 0);
-  EXPECT_EQ(pool->usage().height, kRounds * 256);
+  for (int64_t i = 0; i < kRounds; ++i)
+    EXPECT_LE(budget.usage().total, kLimit);
+  for (std::thread& user : users)
+    user.join();
+  EXPECT_EQ(budget.total(), device_.ledger().created_bytes());
 }
 
 using PoolDeathTest = PoolTest;
 
-TEST_F(PoolDeathTest, ChecksWhatItFreesAndWhere) {
-  const std::unique_ptr<Pool> pool = MakePool(MakeOptions(2, 64 * kMiB));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress address, pool->AllocateEager(1, 512));
-  EXPECT_DEATH(pool->FreeEager(1, address + 256), "not live");
-  EXPECT_DEATH(pool->FreeEager(0, address), "not live");
-  EXPECT_DEATH(pool->FreeEager(1, pool->base(1, WindowKind::kNodes)), "eager window");
-  EXPECT_DEATH(pool->AllocateEager(0, 0).IgnoreError(), "at least one byte");
-  EXPECT_DEATH(pool->AllocateEager(2, 1).IgnoreError(), "no such window");
-  pool->FreeEager(1, address);
-  EXPECT_DEATH(pool->FreeEager(1, address), "not live");
-  EXPECT_DEATH(pool->Charge(MemoryKind::kNodes, 1).IgnoreError(), "maps this kind itself");
-  EXPECT_DEATH(pool->Discharge(MemoryKind::kGraphs, 1), "more than was charged");
+TEST_F(PoolDeathTest, ChecksWindowsAccountsAndWhetherItIsSuspended) {
+  const std::unique_ptr<Pool> pool = MakePool(budget_);
+  EXPECT_DEATH(pool->Grow(4, 1).IgnoreError(), "no such window");
+  EXPECT_DEATH(pool->Trim(-1, 0).IgnoreError(), "no such window");
+  EXPECT_DEATH((void)pool->Range(2, 3), "no such windows");
+  EXPECT_DEATH((void)pool->Range(0, 0), "no such windows");
+  EXPECT_DEATH(pool->Charge(kLow, 1).IgnoreError(), "maps what is charged");
+  EXPECT_DEATH(pool->Charge(kSpare, 1).IgnoreError(), "maps what is charged");
+  EXPECT_DEATH(pool->Charge(kAccounts, 1).IgnoreError(), "no such account");
+  EXPECT_DEATH(pool->Suspend(std::array{4}).IgnoreError(), "no such window");
   EXPECT_DEATH(pool->Resume().IgnoreError(), "not suspended");
+  ASSERT_OK(pool->Suspend());
+  EXPECT_DEATH(pool->Suspend().IgnoreError(), "suspended already");
+  ASSERT_OK(pool->Resume());
 }
 
 }  // namespace

@@ -135,19 +135,18 @@ TEST(TreePlanTest, KeepsFixedBuffersAndGroupsOfEachNode) {
 
 TEST(TreePlanTest, RejectsMalformedTrees) {
   const auto code = [](std::vector<TreeNode> nodes) { return PlanTree(nodes).status().code(); };
-  constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
-  EXPECT_EQ(code({MakeNode(0, 1, 1)}), kInvalid);
-  EXPECT_EQ(code({MakeNode(1, 1, 1), MakeNode(-1, 1, 1)}), kInvalid);
-  EXPECT_EQ(code({MakeNode(-2, 1, 1)}), kInvalid);
-  EXPECT_EQ(code({MakeNode(-1, 0, 1)}), kInvalid);
-  EXPECT_EQ(code({MakeNode(-1, 1, 1, -1)}), kInvalid);
+  EXPECT_EQ(code({MakeNode(0, 1, 1)}), kWrongArgument);
+  EXPECT_EQ(code({MakeNode(1, 1, 1), MakeNode(-1, 1, 1)}), kWrongArgument);
+  EXPECT_EQ(code({MakeNode(-2, 1, 1)}), kWrongArgument);
+  EXPECT_EQ(code({MakeNode(-1, 0, 1)}), kWrongArgument);
+  EXPECT_EQ(code({MakeNode(-1, 1, 1, -1)}), kWrongArgument);
   TreeNode absent = MakeNode(-1, 1, 1);
   absent.outputs[0].buffer = 2;
-  EXPECT_EQ(code({absent}), kInvalid);
+  EXPECT_EQ(code({absent}), kWrongArgument);
   TreeNode forever = MakeNode(-1, 1, 1);
   forever.buffers[1].lifetime[0].upper = kMost - 1;
   EXPECT_EQ(code({forever}), absl::StatusCode::kOk);
-  EXPECT_EQ(code({forever, MakeNode(0, 1, 1)}), kInvalid);
+  EXPECT_EQ(code({forever, MakeNode(0, 1, 1)}), kWrongArgument);
 }
 
 // Random chains and trees of random programs.

@@ -58,7 +58,13 @@ TEST(TensorTest, EmptyAxisHoldsNoElementsAndKeepsStridesPositive) {
   EXPECT_THAT(tensor.strides, ElementsAre(5, 5, 1, 0));
 }
 
-TEST(TensorTest, ComparesEveryField) {
+TEST(TensorTest, ViewsAreEqualWhicheverCallMadeThem) {
+  Tensor made = Dense({2, 3});
+  made.made_by = 7;
+  EXPECT_EQ(made, Dense({2, 3}));
+}
+
+TEST(TensorTest, ComparesEveryFieldOfTheView) {
   const Tensor tensor = Dense({2, 3});
   EXPECT_EQ(tensor, Dense({2, 3}));
   EXPECT_NE(tensor, Dense({3, 2}));

@@ -35,19 +35,20 @@ COPPICE_GPU_SUITE(SessionGpuTest);
 
 TEST_P(SessionGpuTest, EveryPathComputesTheSameAndExecutesOnce) {
   const Affine affine = MakeAffine();
-  ExpectRun(affine, 5, Path::kWarmUp);
-  ExpectRun(affine, 6, Path::kRecord);
+  ExpectRun(affine, 5, RunKind::kWarmUp);
+  ExpectRun(affine, 6, RunKind::kRecord);
   for (const int64_t n : {7, 8, 5})
-    ExpectRun(affine, n, Path::kReplay);
-  ExpectRun(affine, kLargest + 1, Path::kEager);
-  ExpectRun(affine, 1000, Path::kEager);
-  ExpectRun(affine, 8, Path::kReplay);
+    ExpectRun(affine, n, RunKind::kReplay);
+  ExpectRun(affine, kLargest + 1, RunKind::kEager);
+  ExpectRun(affine, 1000, RunKind::kEager);
+  ExpectRun(affine, 8, RunKind::kReplay);
   EXPECT_EQ(Executions(), 8);
 }
 
 TEST_P(SessionGpuTest, KeyScalarChoosesItsOwnGraph) {
   const Affine affine = MakeAffine();
-  for (const Path path : {Path::kWarmUp, Path::kRecord, Path::kReplay, Path::kReplay}) {
+  for (const RunKind path :
+       {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay, RunKind::kReplay}) {
     for (const double factor : {2.0, -0.5})
       ExpectRun(affine, 40, path, factor);
   }
@@ -56,10 +57,10 @@ TEST_P(SessionGpuTest, KeyScalarChoosesItsOwnGraph) {
 TEST_P(SessionGpuTest, RecordsWithoutADeviceWideWait) {
   const Affine affine = MakeWideAffine();
   for (const int64_t n : {int64_t{8}, kWide}) {
-    ExpectRun(affine, n, Path::kWarmUp);
+    ExpectRun(affine, n, RunKind::kWarmUp);
     const int64_t captures = device_.ledger().calls(&DriverTable::StreamBeginCapture);
     const int64_t waits = DeviceWideWaits();
-    ExpectRun(affine, n, Path::kRecord);
+    ExpectRun(affine, n, RunKind::kRecord);
     EXPECT_EQ(device_.ledger().calls(&DriverTable::StreamBeginCapture), captures + 1);
     EXPECT_EQ(DeviceWideWaits(), waits) << "for n = " << n;
   }
@@ -69,16 +70,18 @@ TEST_P(SessionGpuTest, GrowingPoolLeavesEarlierGraphsRight) {
   const Affine affine = MakeWideAffine();
   int64_t mapped = 0;
   for (int64_t n = kWide / 4; n <= kWide; n *= 2) {
-    ExpectRun(affine, n, Path::kWarmUp);
-    ExpectRun(affine, n - 1, Path::kRecord);
-    const int64_t grown = affine.session->pool().usage().of(MemoryKind::kNodes);
+    ExpectRun(affine, n, RunKind::kWarmUp);
+    ExpectRun(affine, n - 1, RunKind::kRecord);
+    const int64_t grown = affine.session->memory().usage().of(MemoryKind::kPlan);
     EXPECT_GT(grown, mapped) << "for n = " << n;
     mapped = grown;
     for (int64_t earlier = kWide / 4; earlier <= n; earlier *= 2)
-      ExpectRun(affine, earlier - 2, Path::kReplay);
+      ExpectRun(affine, earlier - 2, RunKind::kReplay);
   }
-  const DeviceAddress window = affine.session->pool().base(0, WindowKind::kNodes);
-  EXPECT_EQ(device_.ledger().MappedBytes(window, affine.session->pool().window_bytes()), mapped);
+  const DeviceAddress window = affine.session->memory().window(0, MemoryKind::kPlan).base;
+  EXPECT_EQ(device_.ledger().MappedBytes(
+                window, affine.session->memory().window(0, MemoryKind::kPlan).window_bytes),
+            mapped);
 }
 
 // Lane 1 replays on a stream of its own between the calls of lane 0, each on its own counter.
@@ -123,7 +126,7 @@ TEST_P(SessionGpuTest, NextCallWaitsForTheReaderOnAnotherStream) {
   for (int round = 0; round < kRounds; ++round) {
     const int64_t n = kWide - round;
     COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, n));
-    EXPECT_EQ(lease.path(), Path::kReplay);
+    EXPECT_EQ(lease.kind(), RunKind::kReplay);
     {
       COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(reader.handle()));
       for (int i = 0; i < kCopies; ++i) {
@@ -145,17 +148,17 @@ TEST_P(SessionGpuTest, NextCallWaitsForTheReaderOnAnotherStream) {
 
 TEST_P(SessionGpuTest, TrimReturnsTheEagerBytesAndReplaysGoOn) {
   const Affine affine = MakeAffine();
-  for (const Path path : {Path::kWarmUp, Path::kRecord, Path::kReplay})
+  for (const RunKind path : {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay})
     ExpectRun(affine, 64, path);
-  ExpectRun(affine, kWide, Path::kEager);
+  ExpectRun(affine, kWide, RunKind::kEager);
   const int64_t created = device_.ledger().created_bytes();
-  const int64_t eager = affine.session->pool().usage().of(MemoryKind::kEager);
+  const int64_t eager = affine.session->memory().usage().of(MemoryKind::kEager);
   EXPECT_GE(eager, 2 * kWide * static_cast<int64_t>(sizeof(float)));
-  ASSERT_OK(affine.session->Trim());
-  EXPECT_EQ(affine.session->pool().usage().of(MemoryKind::kEager), 0);
+  ASSERT_OK(affine.session->memory().Trim());
+  EXPECT_EQ(affine.session->memory().usage().of(MemoryKind::kEager), 0);
   EXPECT_EQ(device_.ledger().created_bytes(), created - eager);
-  ExpectRun(affine, 64, Path::kReplay);
-  ExpectRun(affine, kWide, Path::kEager);
+  ExpectRun(affine, 64, RunKind::kReplay);
+  ExpectRun(affine, kWide, RunKind::kEager);
 }
 
 TEST_P(SessionGpuTest, CloseReturnsEveryByteWithWorkInFlight) {

@@ -19,8 +19,6 @@
 namespace coppice {
 namespace {
 
-constexpr auto kRefused = absl::StatusCode::kFailedPrecondition;
-
 class ChainTest : public testing::Test, protected SketchDevice {
  protected:
   static constexpr int64_t kElements = 256;
@@ -85,8 +83,8 @@ TEST_F(ChainTest, CostsOneLaunchPerCallAndNoCopyBetweenCalls) {
   const int64_t copies = device_.ledger().calls(&DriverTable::MemcpyDtoDAsync);
   (void)RunChain();
   ASSERT_OK(device_.Synchronize());
-  EXPECT_EQ(session_->stats().paths[static_cast<size_t>(Path::kReplay)],
-            stats.paths[static_cast<size_t>(Path::kReplay)] + 3);
+  EXPECT_EQ(session_->stats().runs[static_cast<size_t>(RunKind::kReplay)],
+            stats.runs[static_cast<size_t>(RunKind::kReplay)] + 3);
   EXPECT_EQ(device_.ledger().calls(&DriverTable::GraphLaunch) - launches, 3);
   EXPECT_EQ(device_.ledger().calls(&DriverTable::LaunchKernel) - kernels, 1) << "x is staged";
   EXPECT_EQ(device_.ledger().calls(&DriverTable::MemcpyDtoDAsync), copies);
@@ -101,7 +99,7 @@ TEST_F(ChainTest, ReplaysItsGraphsEveryTime) {
   const size_t nodes = session_->nodes().size();
   for (int pass = 0; pass < 5; ++pass) {
     for (const Made& made : RunChain())
-      EXPECT_EQ(made.lease.path(), Path::kReplay);
+      EXPECT_EQ(made.lease.kind(), RunKind::kReplay);
   }
   EXPECT_EQ(session_->nodes().size(), nodes);
 }
@@ -113,7 +111,7 @@ TEST_F(ChainTest, TheFirstCallIsARootAlthoughItsInputIsLeased) {
   const int64_t in_place = session_->stats().inputs_in_place;
   COPPICE_ASSERT_OK_AND_ASSIGN(const ChainScope chain, session_->Chain());
   const Made first = Make(1, InputFrom(before));
-  EXPECT_EQ(first.lease.path(), Path::kReplay) << "the graph of the root";
+  EXPECT_EQ(first.lease.kind(), RunKind::kReplay) << "the graph of the root";
   EXPECT_EQ(session_->stats().inputs_in_place, in_place);
   ExpectFresh(first);
   ExpectStale(before);
@@ -155,7 +153,7 @@ TEST_F(ChainTest, CallsBehindTheScopeAreRootsAgain) {
   const Made second = Make(1, x_);
   chain.reset();
   const Made root = Make(0, x_);
-  EXPECT_EQ(root.lease.path(), Path::kReplay);
+  EXPECT_EQ(root.lease.kind(), RunKind::kReplay);
   EXPECT_EQ(root.outputs[0].data, first.outputs[0].data);
   ExpectStale(first);
   ExpectFresh(root);
@@ -224,7 +222,7 @@ TEST_F(ChainTest, RunsWithoutAGraphAndRefusedCallsDoNotEndIt) {
   COPPICE_ASSERT_OK_AND_ASSIGN(const ChainScope chain, session_->Chain());
   const Made first = Make(0, x_);
   COPPICE_ASSERT_OK_AND_ASSIGN(const Made eager, RunSketch(stretched, large));
-  EXPECT_EQ(eager.lease.path(), Path::kEager);
+  EXPECT_EQ(eager.lease.kind(), RunKind::kEager);
   EXPECT_THAT(RunSketch(programs_[0], large), StatusIs(absl::StatusCode::kInvalidArgument));
   const Made second = Make(1, InputFrom(first));
   EXPECT_EQ(session_->stats().inputs_in_place, 1);
@@ -303,7 +301,7 @@ class ChainHeightTest : public ChainTest {
     }
     for (int pass = 0; pass < 3; ++pass)
       (void)RunChain();
-    const double height = static_cast<double>(session_->pool().usage().height);
+    const double height = static_cast<double>(session_->memory().usage().height);
     return height / static_cast<double>(MaxLiveBytes(shape));
   }
 };

@@ -33,19 +33,18 @@ DynamicAxis One(const std::string& text) {
 
 TEST(DynamicAxesTest, ReadsEntriesInTheirOrder) {
   EXPECT_THAT(Parsed("x:0"), ElementsAre(DynamicAxis{"x", 0}));
-  EXPECT_THAT(Parsed("x:0,kv.*:1"), ElementsAre(DynamicAxis{"x", 0}, DynamicAxis{"kv.*", 1}));
+  EXPECT_THAT(Parsed("x:0,kv*:1"), ElementsAre(DynamicAxis{"x", 0}, DynamicAxis{"kv*", 1}));
   EXPECT_THAT(Parsed("x:3,x:2,x:3"),
               ElementsAre(DynamicAxis{"x", 3}, DynamicAxis{"x", 2}, DynamicAxis{"x", 3}));
 }
 
 TEST(DynamicAxesTest, SpacesAroundAnEntryDoNotCount) {
-  EXPECT_THAT(Parsed(" x:0 ,\tkv .*:1 "),
-              ElementsAre(DynamicAxis{"x", 0}, DynamicAxis{"kv .*", 1}));
+  EXPECT_THAT(Parsed(" x:0 ,\tkv *:1 "), ElementsAre(DynamicAxis{"x", 0}, DynamicAxis{"kv *", 1}));
 }
 
 TEST(DynamicAxesTest, TheAxisFollowsTheLastColon) {
-  const DynamicAxis axis = One("(?:q|k):v:1");
-  EXPECT_EQ(axis.pattern, "(?:q|k):v");
+  const DynamicAxis axis = One("*:v:1");
+  EXPECT_EQ(axis.pattern, "*:v");
   EXPECT_TRUE(axis.Matches("q:v"));
 }
 
@@ -60,14 +59,29 @@ TEST(DynamicAxesTest, PatternsMatchWholeNames) {
   EXPECT_FALSE(One("x:0").Matches("ax"));
   EXPECT_FALSE(One("x:0").Matches("X"));
   EXPECT_FALSE(One("x:0").Matches(""));
-  EXPECT_TRUE(One("kv.*:1").Matches("kv"));
-  EXPECT_TRUE(One("kv.*:1").Matches("kv_cache.3"));
-  EXPECT_FALSE(One("kv.*:1").Matches("my_kv"));
-  for (const char* name : {"q", "k", "v"})
-    EXPECT_TRUE(One("(q|k|v):0").Matches(name));
-  EXPECT_FALSE(One("(q|k|v):0").Matches("qk"));
-  EXPECT_TRUE(One("layer\\.\\d+\\[0\\]:0").Matches("layer.12[0]"));
-  EXPECT_FALSE(One("layer\\.\\d+:0").Matches("layer_12"));
+  EXPECT_TRUE(One("kv*:1").Matches("kv"));
+  EXPECT_TRUE(One("kv*:1").Matches("kv_cache.3"));
+  EXPECT_FALSE(One("kv*:1").Matches("my_kv"));
+}
+
+TEST(DynamicAxesTest, AStarIsAnyCharactersAndAllElseIsItself) {
+  EXPECT_TRUE(One("*:0").Matches(""));
+  EXPECT_TRUE(One("**:0").Matches("x"));
+  EXPECT_TRUE(One("layer.*.k[0]:0").Matches("layer.12.k[0]"));
+  EXPECT_FALSE(One("layer.*.k[0]:0").Matches("layer_12.k[0]"));
+  EXPECT_FALSE(One("layer.*.k[0]:0").Matches("layer.12.k[0]s"));
+  EXPECT_TRUE(One("a*b*c:0").Matches("abbcabc"));
+  EXPECT_FALSE(One("a*b*c:0").Matches("acb"));
+  EXPECT_FALSE(One("(q|k):0").Matches("q"));
+  EXPECT_TRUE(One("(q|k):0").Matches("(q|k)"));
+}
+
+TEST(DynamicAxesTest, LongNamesAndPatternsAreMatchedInPlace) {
+  const std::string name(100'000, 'a');
+  EXPECT_TRUE(One("*:0").Matches(name));
+  EXPECT_FALSE(One("*a*a*a*a*b:0").Matches(name));
+  EXPECT_TRUE(One(std::string(100'000, '*') + ":0").Matches(name));
+  EXPECT_FALSE(One(std::string(100'000, '(') + ":0").Matches(name));
 }
 
 TEST(DynamicAxesTest, RefusesBadEntriesAndQuotesThem) {
@@ -91,10 +105,6 @@ TEST(DynamicAxesTest, RefusesBadEntriesAndQuotesThem) {
            Bad{"x: 1", "x: 1", "axis \" 1\" is no integer"},
            Bad{"x:1y", "x:1y", "axis \"1y\" is no integer"},
            Bad{"x:99999999999", "x:99999999999", "is no integer"},
-           Bad{"a:0,(q:0", "(q:0", "pattern \"(q\" is no regular expression"},
-           Bad{"[q:0", "[q:0", "is no regular expression"},
-           Bad{"*:0", "*:0", "is no regular expression"},
-           Bad{"q\\:0", "q\\:0", "is no regular expression"},
        }) {
     const absl::StatusOr<std::vector<DynamicAxis>> axes = ParseDynamicAxes(bad.text);
     ASSERT_THAT(axes, StatusIs(absl::StatusCode::kInvalidArgument)) << bad.text;
@@ -103,10 +113,6 @@ TEST(DynamicAxesTest, RefusesBadEntriesAndQuotesThem) {
     EXPECT_THAT(message, HasSubstr(fmt::format("entry \"{}\"", bad.entry)));
     EXPECT_THAT(message, HasSubstr(bad.reason));
   }
-}
-
-TEST(DynamicAxesDeathTest, MatchesChecksAPatternThatWasNotParsed) {
-  EXPECT_DEATH(DynamicAxis({"(", 0}).Matches("x"), "no regular expression");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Goal: every sentence of graphs/gate.h. Method: rounds of timings drawn from seeded distributions,
 // in the order of their calls or late; p-values against a numeric integration of the t density.
 
-#include "graphs/gate.h"
+#include "graphs/node/gate.h"
 
 #include <algorithm>
 #include <cmath>

@@ -25,7 +25,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const std::vector<std::string> kNames = {"n", "m", "k"};
+const std::vector<std::string> kGuardNames = {"n", "m", "k"};
 
 std::vector<GuardSpec> SpecsOf(const std::vector<std::string>& texts) {
   std::vector<GuardSpec> specs(texts.size());
@@ -36,7 +36,7 @@ std::vector<GuardSpec> SpecsOf(const std::vector<std::string>& texts) {
 
 // The program of these texts; fails the test and has no guards if it does not compile.
 GuardProgram Compiled(const std::vector<std::string>& texts) {
-  absl::StatusOr<GuardProgram> program = GuardProgram::Compile(SpecsOf(texts), kNames);
+  absl::StatusOr<GuardProgram> program = GuardProgram::Compile(SpecsOf(texts), kGuardNames);
   EXPECT_OK(program);
   return program.ok() ? *std::move(program) : GuardProgram();
 }
@@ -164,19 +164,20 @@ TEST(GuardsTest, BoundsBecomeGuardsAndDefaultsDoNot) {
 TEST(GuardsTest, BoundsHoldForExactlyTheExtentsWithin) {
   std::vector<GuardSpec> guards;
   AppendBoundGuards("n", {.min = 5, .max = 40, .multiple_of = 8}, guards);
-  COPPICE_ASSERT_OK_AND_ASSIGN(const GuardProgram program, GuardProgram::Compile(guards, kNames));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const GuardProgram program,
+                               GuardProgram::Compile(guards, kGuardNames));
   for (int64_t n = 0; n < 60; ++n)
     EXPECT_EQ(!FirstFailing(program, n, 0, 0).has_value(), n >= 5 && n <= 40 && n % 8 == 0) << n;
 }
 
 TEST(GuardsTest, RefusesAGuardByItsNumberAndTheExpressionsError) {
   const absl::StatusOr<GuardProgram> program =
-      GuardProgram::Compile(SpecsOf({"n", "n % % 8"}), kNames);
+      GuardProgram::Compile(SpecsOf({"n", "n % % 8"}), kGuardNames);
   ASSERT_THAT(program, StatusIs(absl::StatusCode::kInvalidArgument));
   for (const char* part : {"guard 1", "\"n % % 8\"", "column 5", "expected an integer"})
     EXPECT_THAT(MessageOf(program.status()), HasSubstr(part));
   const std::string long_text(Expression::kTextMax + 1, '1');
-  EXPECT_THAT(GuardProgram::Compile(SpecsOf({long_text}), kNames),
+  EXPECT_THAT(GuardProgram::Compile(SpecsOf({long_text}), kGuardNames),
               StatusIs(absl::StatusCode::kOutOfRange));
 }
 
@@ -189,7 +190,7 @@ TEST(GuardsTest, HoldsAsManyOperationsAsTheLimitAndNoMore) {
   EXPECT_EQ(program.op_count(), GuardProgram::kOperationsMax);
   EXPECT_EQ(FirstFailing(program, 300, 0, 0), 300);
   texts.push_back("7000 and n");
-  const absl::StatusOr<GuardProgram> larger = GuardProgram::Compile(SpecsOf(texts), kNames);
+  const absl::StatusOr<GuardProgram> larger = GuardProgram::Compile(SpecsOf(texts), kGuardNames);
   ASSERT_THAT(larger, StatusIs(absl::StatusCode::kOutOfRange));
   for (const char* part : {"guard 513 of 514", "'7000 and n'", "1024"})
     EXPECT_THAT(MessageOf(larger.status()), HasSubstr(part));

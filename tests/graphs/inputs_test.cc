@@ -14,12 +14,9 @@
 namespace coppice {
 namespace {
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-constexpr auto kRefused = absl::StatusCode::kFailedPrecondition;
-
 class InputsTest : public testing::Test, protected SketchDevice {
  protected:
-  std::unique_ptr<Session> session_ = MakeSession({.copy_out_bytes = 4 * kKiB});
+  std::unique_ptr<Session> session_ = MakeSession({.memory = {.copy_out_bytes = 4 * kKiB}});
 };
 
 TEST_F(InputsTest, TensorsOfNoBytesComeAndGo) {
@@ -83,6 +80,67 @@ TEST_F(InputsTest, MisalignedCopiedInputsAreStagedFromTheCallerAndFromThePath) {
   }
 }
 
+TEST_F(InputsTest, InputsThatLieWhereNoneCanAreRefusedByTheirCall) {
+  const Sketched program = Define(*session_, Plus(2));
+  const Input whole = Upload(16, 0);
+  const auto refused = [&](DeviceAddress data, int64_t count, int64_t stride) {
+    Input x{.tensor = Vector(data, count), .values = {}};
+    x.tensor.strides[0] = stride;
+    return RunSketch(program, x).status().code() == kWrongArgument;
+  };
+  EXPECT_TRUE(refused(whole.tensor.data + 2, 4, 1)) << "half an element";
+  EXPECT_TRUE(refused(whole.tensor.data, 4, int64_t{1} << 62)) << "behind all addresses";
+  EXPECT_TRUE(refused(whole.tensor.data, 4, -(int64_t{1} << 60))) << "before all addresses";
+  const DeviceAddress window = session_->memory().window(0, MemoryKind::kPlan).base;
+  EXPECT_TRUE(refused(window + 8, 4, -1)) << "out of the session's memory, from its fourth element";
+  EXPECT_TRUE(refused(window, 4, -1)) << "out of the session's memory";
+}
+
+TEST_F(InputsTest, NegativeStridesReadBackwards) {
+  const Sketched program = Define(*session_, Plus(2));
+  for (const int64_t n : {10, 11, 12, 600}) {
+    Input x = Upload(n, 7);
+    x.tensor.data += static_cast<DeviceAddress>((n - 1) * kFloat);
+    x.tensor.strides[0] = -1;
+    std::ranges::reverse(x.values);
+    COPPICE_ASSERT_OK_AND_ASSIGN(Made made, RunSketch(program, x));
+    made.values = {Sum(x.values, 2)};
+    ExpectFresh(made);
+  }
+}
+
+TEST_F(InputsTest, StridesThatLeaveTheLeasedOutputAreStale) {
+  const Sketched large = Draw(*session_, {.name = "large", .steps = {Output()}});
+  for (int i = 0; i < 3; ++i)
+    ASSERT_OK(RunSketch(large, Upload(600, 0)));
+  const Sketched small = Draw(*session_, {.name = "small", .steps = {Output()}});
+  for (int i = 0; i < 3; ++i) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Made made, RunSketch(small, Upload(64, 0)));
+    Input x = InputFrom(made);
+    x.tensor.data += 200 * kFloat;
+    x.tensor.sizes[0] = 180;
+    x.tensor.strides[0] = -1;
+    EXPECT_THAT(RunSketch(large, x), StatusIs(kRefused)) << "of which the last lie in the output";
+  }
+}
+
+TEST_F(InputsTest, ScopeOfAnotherStreamDoesNotOrderACallOnAnotherLane) {
+  session_ = MakeSession({.lanes = 2});
+  const Sketched program = Draw(*session_, {.name = "program", .steps = {Output()}});
+  const Stream reader = *Stream::Create(device_.driver());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Made made, RunSketch(program, Upload(12, 0)));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, made.lease.Read(reader.handle()));
+  const auto on = [](const Stream& stream) {
+    return [&stream](coppice::Call& call) {
+      call.lane = 1;
+      call.stream = stream.handle();
+    };
+  };
+  const Stream other = *Stream::Create(device_.driver());
+  EXPECT_THAT(RunSketch(program, InputFrom(made), on(other)), StatusIs(kRefused));
+  EXPECT_OK(RunSketch(program, InputFrom(made), on(reader)));
+}
+
 // y = x + w with a static w whose alignment is `alignment`.
 class MisalignedStaticTest : public InputsTest {
  protected:
@@ -143,7 +201,7 @@ TEST_F(MisalignedStaticTest, OfASmallerAlignmentIsReadWhereItLies) {
 TEST_F(MisalignedStaticTest, IsRefusedIfTheProgramMutatesIt) {
   const Sketched program = Biased(16, true);
   const Input w = Misaligned(Upload(kElements + 1, 3));
-  EXPECT_THAT(session_->Bind(*program.program, {&w.tensor, 1}), StatusIs(kInvalid));
+  EXPECT_THAT(session_->Bind(*program.program, {&w.tensor, 1}), StatusIs(kWrongArgument));
 }
 
 // A program that makes y = x + 1 and then x = x + 10.
@@ -195,6 +253,70 @@ TEST_F(MutatedInputTest, StagedItMustBeDense) {
   x.tensor.sizes[0] = 10;
   x.tensor.strides[0] = 2;
   EXPECT_THAT(RunSketch(mutating_, x), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+// Whether y sees what was written to x would depend on which of them are staged.
+TEST_F(MutatedInputTest, ItSharesNoByteWithAnythingElseOfTheCall) {
+  const Sketched two = Define(
+      *session_,
+      [this](CallContext& context) -> absl::Status {
+        COPPICE_RETURN_IF_ERROR(FillBuffer(context, context.input(0), context.input(0), 1));
+        COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+        return FillBuffer(context, context.input(1), y, 0);
+      },
+      1,
+      [](ProgramSpec& spec) {
+        spec.inputs[0].mutated = true;
+        spec.inputs.push_back({.name = "other", .dims = spec.inputs[0].dims});
+      });
+  for (int i = 0; i < 4; ++i) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Made made, RunSketch(plain_, Upload(16, 100 * i)));
+    const Input own = Upload(32, 0);
+    for (const Tensor& x : {made.outputs[0], Vector(own.tensor.data, 16)}) {
+      Tensor behind = x;
+      behind.data += 15 * kFloat;
+      Tensor apart = Upload(16, 0).tensor;
+      const auto run = [&](const Tensor& other) {
+        const Tensor inputs[] = {x, other};
+        return session_->Run({.program = two.program, .inputs = inputs, .stream = device_.stream()})
+            .status();
+      };
+      EXPECT_THAT(run(x), StatusIs(kWrongArgument));
+      if (x.data == own.tensor.data) {
+        EXPECT_THAT(run(behind), StatusIs(kWrongArgument));
+      }
+      EXPECT_OK(run(apart));
+    }
+  }
+}
+
+TEST_F(MutatedInputTest, ItSharesNoByteWithATargetOrAStaticInput) {
+  const Input room = Upload(64, 0);
+  Input x{.tensor = Vector(room.tensor.data, 16),
+          .values = {room.values.begin(), room.values.begin() + 16}};
+  const auto write = [&](DeviceAddress target) {
+    const Tensor targets[] = {Vector(target, 16)};
+    return RunSketch(mutating_, x,
+                     [&](coppice::Call& call) {
+                       call.output_mode = OutputMode::kWriteInto;
+                       call.targets = targets;
+                     })
+        .status();
+  };
+  EXPECT_THAT(write(x.tensor.data), StatusIs(kWrongArgument));
+  EXPECT_THAT(write(x.tensor.data + 15 * kFloat), StatusIs(kWrongArgument));
+  EXPECT_OK(write(x.tensor.data + 16 * kFloat));
+  const Sketched biased = Define(*session_, Plus(1), 1, [](ProgramSpec& spec) {
+    spec.inputs[0].mutated = true;
+    spec.inputs.push_back({.name = "w", .dims = {Dim::Fixed(16)}, .role = InputRole::kStatic});
+  });
+  const auto run_beside = [&](DeviceAddress weights) {
+    const Tensor w = Vector(weights, 16);
+    const Binding* binding = *session_->Bind(*biased.program, {&w, 1});
+    return RunSketch(biased, x, [&](coppice::Call& call) { call.binding = binding; }).status();
+  };
+  EXPECT_THAT(run_beside(x.tensor.data), StatusIs(kWrongArgument));
+  EXPECT_OK(run_beside(x.tensor.data + 32 * kFloat));
 }
 
 TEST_F(MutatedInputTest, InPlaceItsChangeIsSeenThroughTheParentsLease) {
@@ -299,7 +421,7 @@ TEST_F(InputsTest, ReleaseOnAStreamEmptiesTheLeaseWhateverItAnswers) {
   COPPICE_ASSERT_OK_AND_ASSIGN(Made made, RunSketch(program, Upload(600, 0)));
   EXPECT_FALSE(made.lease.Release(nullptr).ok()) << "the legacy stream";
   EXPECT_EQ(made.lease.call_number(), 0U);
-  EXPECT_EQ(session_->pool().usage().eager_live, 0);
+  EXPECT_EQ(session_->memory().usage().eager_live, 0);
 }
 
 TEST_F(InputsTest, CallNumbersCountTheCallsOfALaneHoweverTheyRun) {

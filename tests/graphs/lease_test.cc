@@ -46,10 +46,10 @@ TEST_F(LeaseTest, OutputIsAViewAtTheCallsRealExtents) {
   EXPECT_EQ(y.rank, 1);
   EXPECT_EQ(y.sizes[0], 3);
   EXPECT_EQ(y.strides[0], 1);
-  const Pool& pool = affine.session->pool();
-  EXPECT_GE(y.data, pool.base(0, WindowKind::kNodes));
-  EXPECT_LT(y.data,
-            pool.base(0, WindowKind::kNodes) + static_cast<DeviceAddress>(pool.usage().height));
+  const SessionMemory& memory = affine.session->memory();
+  const DeviceAddress base = memory.window(0, MemoryKind::kPlan).base;
+  EXPECT_GE(y.data, base);
+  EXPECT_LT(y.data, base + static_cast<DeviceAddress>(memory.usage().height));
 }
 
 TEST_F(LeaseTest, StridesAreThoseOfThePaddedTensor) {
@@ -96,9 +96,9 @@ TEST_F(LeaseTest, DroppingAnEagerLeaseFreesItsBytes) {
   const Affine affine = MakeAffine();
   {
     COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 70));
-    EXPECT_GT(affine.session->pool().usage().eager_live, 0);
+    EXPECT_GT(affine.session->memory().usage().eager_live, 0);
   }
-  EXPECT_EQ(affine.session->pool().usage().eager_live, 0);
+  EXPECT_EQ(affine.session->memory().usage().eager_live, 0);
 }
 
 TEST_F(LeaseTest, ReleaseEmptiesTheLease) {
@@ -106,7 +106,7 @@ TEST_F(LeaseTest, ReleaseEmptiesTheLease) {
   COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 70));
   lease.Release();
   EXPECT_EQ(lease.output_count(), 0);
-  EXPECT_EQ(affine.session->pool().usage().eager_live, 0);
+  EXPECT_EQ(affine.session->memory().usage().eager_live, 0);
   lease.Release();
 }
 
@@ -119,7 +119,7 @@ TEST_F(LeaseTest, MovingALeaseMovesTheRight) {
   other = std::move(third);
   EXPECT_EQ(Read(other), Expected(66));
   other.Release();
-  EXPECT_EQ(affine.session->pool().usage().eager_live, 0);
+  EXPECT_EQ(affine.session->memory().usage().eager_live, 0);
 }
 
 TEST_F(LeaseTest, OpenScopeRefusesTheCallThatWouldReuseTheBytes) {
@@ -207,7 +207,7 @@ TEST_F(LeaseTest, ExpiredLeaseMayOutliveItsSession) {
 // The last element of the first output of 64 after a call of 1, which is too small to reach it.
 TEST_F(LeaseTest, ExpiredOutputsArePoisonedIfAskedFor) {
   for (const bool poisons : {false, true}) {
-    const Affine affine = MakeAffine({.poison_expired = poisons});
+    const Affine affine = MakeAffine({.checks = {.fill_expired = poisons}});
     for (const int64_t n : {1, 1, 64, 64})
       ASSERT_OK(Call(affine, n));
     DeviceAddress last = 0;
@@ -218,14 +218,14 @@ TEST_F(LeaseTest, ExpiredOutputsArePoisonedIfAskedFor) {
     }
     const std::vector<float> made = device_.Download<float>(last, 1);
     EXPECT_EQ(made[0], Expected(64)[63]);
-    ExpectRun(affine, 1, Path::kReplay);
+    ExpectRun(affine, 1, RunKind::kReplay);
     const std::vector<uint32_t> left = device_.Download<uint32_t>(last, 1);
     EXPECT_EQ(left[0], poisons ? 0xCBCBCBCB : std::bit_cast<uint32_t>(made[0]));
   }
 }
 
 TEST_F(LeaseTest, ExpiredOutputsMayBeInputsOfTheCallThatExpiresThem) {
-  const Affine affine = MakeAffine({.poison_expired = true});
+  const Affine affine = MakeAffine({.checks = {.fill_expired = true}});
   for (int call = 0; call < 2; ++call)
     ASSERT_OK(Call(affine, 4));
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease first, Call(affine, 4));

@@ -3,7 +3,7 @@
 // Method: a tool linked into the test writes down what it is told; without the memory extension of
 // NVTX there is nothing to be told, and the test says so.
 
-#include "graphs/nvtx_heap.h"
+#include "graphs/lane/nvtx_heap.h"
 
 #include <array>
 #include <string>

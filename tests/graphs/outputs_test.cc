@@ -18,8 +18,6 @@
 namespace coppice {
 namespace {
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-constexpr auto kRefused = absl::StatusCode::kFailedPrecondition;
 constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;
 
 class OutputsTest : public testing::Test, protected SketchDevice {
@@ -32,12 +30,13 @@ class OutputsTest : public testing::Test, protected SketchDevice {
                         const std::function<std::vector<Values>(const Values& x)>& model,
                         const Adjust& adjust = nullptr) {
     const Sketched other = Define(*session_, Plus(9));
-    for (const auto& [path, n] : {std::pair(Path::kWarmUp, 10), std::pair(Path::kRecord, 11),
-                                  std::pair(Path::kReplay, 12), std::pair(Path::kEager, 600)}) {
+    for (const auto& [path, n] :
+         {std::pair(RunKind::kWarmUp, 10), std::pair(RunKind::kRecord, 11),
+          std::pair(RunKind::kReplay, 12), std::pair(RunKind::kEager, 600)}) {
       SCOPED_TRACE(NameOf(path));
       const Input x = Upload(n, 1000 * n);
       COPPICE_ASSERT_OK_AND_ASSIGN(Made made, RunSketch(program, x, adjust));
-      EXPECT_EQ(made.lease.path(), path);
+      EXPECT_EQ(made.lease.kind(), path);
       made.values = model(x.values);
       ExpectFresh(made);
       session_->SetStance(Stance::kEager);
@@ -62,7 +61,7 @@ class CopyOutTest : public OutputsTest {
   static constexpr int64_t kSlots = 4;
 
   CopyOutTest() {
-    session_ = MakeSession({.copy_out_bytes = kSlots * kSlot});
+    session_ = MakeSession({.memory = {.copy_out_bytes = kSlots * kSlot}});
     program_.emplace(Draw(*session_, {.name = "p", .steps = {Output()}}));
     for (int i = 0; i < 2; ++i)
       EXPECT_OK(RunSketch(*program_, Upload(33, 0)));
@@ -80,10 +79,10 @@ class CopyOutTest : public OutputsTest {
 
 TEST_F(CopyOutTest, OutputsAreDenseInTheLanesRingAndOutliveLaterCalls) {
   COPPICE_ASSERT_OK_AND_ASSIGN(const Made made, Copy());
-  EXPECT_EQ(made.lease.path(), Path::kReplay);
-  const std::optional<Pool::Place> place = session_->pool().Locate(made.outputs[0].data);
+  EXPECT_EQ(made.lease.kind(), RunKind::kReplay);
+  const std::optional<WindowInfo> place = session_->memory().Locate(made.outputs[0].data);
   ASSERT_TRUE(place.has_value());
-  EXPECT_EQ(place->kind, WindowKind::kCopyOut);
+  EXPECT_EQ(place->kind, MemoryKind::kCopyOut);
   for (int i = 0; i < 3; ++i)
     ASSERT_OK(RunSketch(*program_, Upload(50, 0)));
   ExpectFresh(made);
@@ -229,14 +228,14 @@ TEST_F(OutputsTest, WriteIntoRefusesTargetsThatDoNotFit) {
        {Vector(memory.address(), 16), Vector(memory.address(), 9), Vector(0, 10), strided, integers,
         own.outputs[0], Tensor::Dense(memory.address(), DType::kFloat32, square)}) {
     const Tensor targets[] = {right, wrong};
-    EXPECT_THAT(run(targets), StatusIs(kInvalid));
+    EXPECT_THAT(run(targets), StatusIs(kWrongArgument));
   }
-  EXPECT_THAT(run({&right, 1}), StatusIs(kInvalid)) << "one target for two outputs";
+  EXPECT_THAT(run({&right, 1}), StatusIs(kWrongArgument)) << "one target for two outputs";
   EXPECT_EQ(session_->stats().calls, calls);
 }
 
 TEST_F(OutputsTest, StaticOutputsAreWrittenWhereTheyAreBoundInEveryMode) {
-  session_ = MakeSession({.copy_out_bytes = 4 * kKiB});
+  session_ = MakeSession({.memory = {.copy_out_bytes = 4 * kKiB}});
   const Sketched program = Define(
       *session_,
       [this](CallContext& context) -> absl::Status {
@@ -322,9 +321,9 @@ TEST_F(OutputsTest, AnAliasOfAStagedInputIsCopiedOnce) {
       3);
   ExpectInEveryWay(program, [](const Values& x) { return std::vector<Values>{x, Sum(x, 1), x}; });
   COPPICE_ASSERT_OK_AND_ASSIGN(const Made made, RunSketch(program, Upload(12, 0)));
-  EXPECT_EQ(made.lease.path(), Path::kReplay);
+  EXPECT_EQ(made.lease.kind(), RunKind::kReplay);
   EXPECT_EQ(made.outputs[0].data, made.outputs[2].data);
-  EXPECT_EQ(session_->pool().Locate(made.outputs[0].data)->kind, WindowKind::kNodes);
+  EXPECT_EQ(session_->memory().Locate(made.outputs[0].data)->kind, MemoryKind::kPlan);
 }
 
 TEST_F(OutputsTest, AnAliasOfAnotherOutputIsTheSameBytes) {
@@ -385,7 +384,7 @@ TEST_F(OutputViewTest, AChildIsPlannedAroundAView) {
     ExpectFresh(made);
     ExpectFresh(next);
     if (i == 3) {
-      EXPECT_EQ(next.lease.path(), Path::kReplay);
+      EXPECT_EQ(next.lease.kind(), RunKind::kReplay);
     }
   }
 }
@@ -415,6 +414,102 @@ TEST_F(OutputViewTest, AViewAloneKeepsItsBytesAndIsNotExpiredByItsNeighbours) {
       ExpectFresh(view);
     }
   }
+}
+
+// A program that launches nothing writes nothing.
+TEST_F(OutputsTest, AViewOfAnInputInPlaceExpiresNobodyAndPlansNothing) {
+  const Sketched parent = Draw(*session_, {.name = "parent", .steps = {Output()}});
+  const Sketched view = Define(*session_, [](CallContext& context) {
+    return context.AliasOutput(0, context.input(0).data);
+  });
+  Made kept;
+  for (int i = 0; i < 4; ++i) {
+    {
+      COPPICE_ASSERT_OK_AND_ASSIGN(const ChainScope chain, session_->Chain());
+      COPPICE_ASSERT_OK_AND_ASSIGN(const Made first, RunSketch(parent, Upload(20, 0)));
+      COPPICE_ASSERT_OK_AND_ASSIGN(kept, RunSketch(parent, Upload(20, 1000)));
+    }
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Made made, RunSketch(parent, Upload(20, 2000 + i)));
+    COPPICE_ASSERT_OK_AND_ASSIGN(Made seen, RunSketch(view, InputFrom(made)));
+    seen.values = made.values;
+    ExpectFresh(seen);
+    if (i > 0) ExpectFresh(kept);  // Planned behind the first.
+  }
+  for (const NodeInfo& node : session_->nodes()) {
+    if (node.program == view.sketch.name && node.recorded && node.around_bytes > 0) {
+      EXPECT_EQ(node.plan_height, node.around_bytes);
+      EXPECT_EQ(node.graph_nodes, 0);
+    }
+  }
+}
+
+// Whether an alias of a weight is a copy depends on where the weight lies in this call.
+TEST_F(OutputsTest, AnAliasOfAWeightThatIsCopiedAndOfOneThatIsNotShareABucket) {
+  session_ = MakeSession({.limits = {.static_moves_max = 2}});
+  const Sketched program = Define(
+      *session_,
+      [this](CallContext& context) -> absl::Status {
+        COPPICE_RETURN_IF_ERROR(MakeOutput(context, 0, 1).status());
+        return context.AliasOutput(1, context.input(1).data);
+      },
+      2,
+      [](ProgramSpec& spec) {
+        spec.outputs[1].dims = {Dim::Fixed(64)};
+        spec.inputs.push_back(
+            {.name = "w", .dims = {Dim::Fixed(64)}, .role = InputRole::kStatic, .alignment = 16});
+      });
+  for (int i = 0; i < 8; ++i) {
+    Input w = Upload(65, 1000 * i);
+    const bool misaligned = i % 3 == 1;
+    w.tensor.sizes[0] = 64;
+    if (misaligned) w.tensor.data += kFloat;
+    const Values values(w.values.begin() + (misaligned ? 1 : 0),
+                        w.values.end() - (misaligned ? 0 : 1));
+    const Binding* binding = *session_->Bind(*program.program, {&w.tensor, 1});
+    for (int call = 0; call < 3; ++call) {
+      const Input x = Upload(20, i);
+      COPPICE_ASSERT_OK_AND_ASSIGN(
+          Made made, RunSketch(program, x, [&](coppice::Call& of) { of.binding = binding; }));
+      made.values = {Sum(x.values, 1), values};
+      ExpectFresh(made);
+      EXPECT_NE(made.lease.kind(), RunKind::kEager);
+      if (call == 2) {
+        EXPECT_EQ(made.lease.kind(), RunKind::kReplay) << i;
+      }
+    }
+  }
+  EXPECT_EQ(session_->stats().inputs_demoted, 1);
+}
+
+TEST_F(OutputsTest, WriteIntoRefusesTargetsThatShareBytesOrLieInConstants) {
+  const Sketched program = Define(
+      *session_,
+      [this](CallContext& context) -> absl::Status {
+        COPPICE_RETURN_IF_ERROR(MakeOutput(context, 0, 1).status());
+        return MakeOutput(context, 1, 2).status();
+      },
+      2);
+  const Input x = Upload(16, 0);
+  const DeviceAddress room = Upload(64, 0).tensor.data;
+  const int64_t sizes[] = {64};
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const Tensor constant,
+      session_->memory().AddConstant(DType::kFloat32, sizes,
+                                     [](std::span<std::byte>) { return absl::OkStatus(); }));
+  const auto write = [&](DeviceAddress first, DeviceAddress second) {
+    const Tensor targets[] = {Vector(first, 16), Vector(second, 16)};
+    return RunSketch(program, x,
+                     [&](coppice::Call& call) {
+                       call.output_mode = OutputMode::kWriteInto;
+                       call.targets = targets;
+                     })
+        .status();
+  };
+  EXPECT_OK(write(room, room + 16 * kFloat));
+  EXPECT_THAT(write(room, room), StatusIs(kWrongArgument));
+  EXPECT_THAT(write(room, room + 15 * kFloat), StatusIs(kWrongArgument));
+  EXPECT_THAT(write(room, room + 16 * kFloat + 2), StatusIs(kWrongArgument));
+  EXPECT_THAT(write(room, constant.data), StatusIs(kWrongArgument));
 }
 
 TEST_F(OutputsTest, AnAliasOfAnInputInPlaceIsTheParentsBytesAndKeepsThem) {
@@ -448,7 +543,7 @@ TEST_F(OutputsTest, AliasesOfTheSessionsOwnMemoryAreRefused) {
       },
   };
   for (const auto& callable : wrong)
-    EXPECT_THAT(RunSketch(Define(*session_, callable), Upload(64, 0)), StatusIs(kInvalid));
+    EXPECT_THAT(RunSketch(Define(*session_, callable), Upload(64, 0)), StatusIs(kWrongArgument));
 }
 
 TEST_F(OutputsTest, EachOutputIsAskedForOnceAndExists) {
@@ -461,10 +556,10 @@ TEST_F(OutputsTest, EachOutputIsAskedForOnceAndExists) {
                  return context.AliasOutput(0, context.input(0).data);
                }).ok());
   EXPECT_THAT(run([](CallContext& context) { return context.AllocateOutput(1).status(); }),
-              StatusIs(kInvalid));
+              StatusIs(kWrongArgument));
   EXPECT_THAT(
       run([](CallContext& context) { return context.AliasOutput(-1, context.input(0).data); }),
-      StatusIs(kInvalid));
+      StatusIs(kWrongArgument));
 }
 
 TEST_F(OutputsTest, AStaticOutputIsNoAlias) {
@@ -480,7 +575,7 @@ TEST_F(OutputsTest, AStaticOutputIsNoAlias) {
   const Binding* binding = *session_->Bind(*program.program, {&fixed, 1});
   EXPECT_THAT(
       RunSketch(program, Upload(4, 0), [&](coppice::Call& call) { call.binding = binding; }),
-      StatusIs(kInvalid));
+      StatusIs(kWrongArgument));
 }
 
 }  // namespace

@@ -11,9 +11,9 @@ namespace {
 
 TEST(ReasonTest, NamesEveryPath) {
   const char* const names[] = {"replay", "record", "warm_up", "eager", "include"};
-  static_assert(std::size(names) == kPathCount);
-  for (int i = 0; i < kPathCount; ++i)
-    EXPECT_STREQ(NameOf(static_cast<Path>(i)), names[i]);
+  static_assert(std::size(names) == kRunKindCount);
+  for (int i = 0; i < kRunKindCount; ++i)
+    EXPECT_STREQ(NameOf(static_cast<RunKind>(i)), names[i]);
 }
 
 TEST(ReasonTest, NamesEveryReasonInSnakeCase) {
@@ -28,16 +28,15 @@ TEST(ReasonTest, NamesEveryReasonInSnakeCase) {
                                "capture_invalidated",
                                "not_capturable",
                                "gate_says_eager",
-                               "user_disabled",
-                               "poisoned"};
+                               "user_disabled"};
   static_assert(std::size(names) == kReasonCount);
   for (int i = 0; i < kReasonCount; ++i)
     EXPECT_STREQ(NameOf(static_cast<Reason>(i)), names[i]);
 }
 
 TEST(ReasonTest, CountsEndAtTheLastEnumerator) {
-  EXPECT_EQ(static_cast<int>(Path::kInclude) + 1, kPathCount);
-  EXPECT_EQ(static_cast<int>(Reason::kPoisoned) + 1, kReasonCount);
+  EXPECT_EQ(static_cast<int>(RunKind::kInclude) + 1, kRunKindCount);
+  EXPECT_EQ(static_cast<int>(Reason::kUserDisabled) + 1, kReasonCount);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Goal: recording in the background and inclusion in a caller's capture do what session.h says.
 // Method: affine on the emulator; the recording thread is waited for, never slept for.
 
+#include <exception>
 #include <vector>
 
 #include "coppice/runtime/graph.h"
@@ -14,6 +15,12 @@ using testing::HasSubstr;
 
 class BackgroundTest : public SessionFixture {
  protected:
+  // Something that a library may throw: an exception of the standard library's, or anything.
+  static void Throw(bool known) {
+    if (known) (void)std::vector<int>().at(1);
+    std::rethrow_exception(std::make_exception_ptr(1));
+  }
+
   Affine MakeThreadSafe(const SessionOptions& options) {
     ProgramSpec spec = AffineSpec();
     spec.thread_safe = true;
@@ -23,19 +30,43 @@ class BackgroundTest : public SessionFixture {
 
 TEST_F(BackgroundTest, CallsRunEagerlyUntilTheGraphIsThere) {
   const Affine affine = MakeThreadSafe({.record_in_background = true});
-  ExpectRun(affine, 4, Path::kWarmUp);
-  ExpectRun(affine, 4, Path::kEager);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kEager);
   EXPECT_TRUE(affine.session->stats().reasons[static_cast<size_t>(Reason::kNewBucket)] >= 2);
   affine.session->WaitForRecordings();
-  ExpectRun(affine, 4, Path::kReplay);
+  ExpectRun(affine, 4, RunKind::kReplay);
   EXPECT_EQ(Executions(), 3);
   EXPECT_EQ(affine.session->stats().recordings, 1);
 }
 
 TEST_F(BackgroundTest, ProgramThatIsNotThreadSafeIsRecordedInline) {
   const Affine affine = MakeAffine({.record_in_background = true});
-  ExpectRun(affine, 4, Path::kWarmUp);
-  ExpectRun(affine, 4, Path::kRecord);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kRecord);
+}
+
+TEST_F(BackgroundTest, CallableThatThrowsIsNotCapturable) {
+  for (const bool known : {true, false}) {
+    std::vector<std::string> lines;
+    ProgramSpec spec = AffineSpec();
+    spec.thread_safe = true;
+    const Affine affine =
+        MakeAffine({.record_in_background = true,
+                    .log = [&](const std::string& line) { lines.push_back(line); }},
+                   AffineCallable([known](CallContext& context) {
+                     if (context.phase() == Phase::kRecord) Throw(known);
+                     return absl::OkStatus();
+                   }),
+                   spec);
+    ExpectRun(affine, 4, RunKind::kWarmUp);
+    ExpectRun(affine, 4, RunKind::kEager);
+    affine.session->WaitForRecordings();
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
+    EXPECT_EQ(lease.reason(), Reason::kNotCapturable);
+    EXPECT_EQ(Read(lease), Expected(4));
+    EXPECT_EQ(device_.emulator().live().captures, 0);
+    EXPECT_THAT(lines, testing::Contains(HasSubstr(known ? "vector" : "threw under capture")));
+  }
 }
 
 TEST_F(BackgroundTest, SessionMayEndWhileRecordingsAreQueued) {
@@ -48,9 +79,10 @@ TEST_F(BackgroundTest, SessionMayEndWhileRecordingsAreQueued) {
 
 TEST_F(BackgroundTest, WarmupRunsAreCountedPerBucket) {
   const Affine affine = MakeAffine({.warmup_runs = 3});
-  for (const Path path : {Path::kWarmUp, Path::kWarmUp, Path::kWarmUp, Path::kRecord})
+  for (const RunKind path :
+       {RunKind::kWarmUp, RunKind::kWarmUp, RunKind::kWarmUp, RunKind::kRecord})
     ExpectRun(affine, 4, path);
-  ExpectRun(affine, 8, Path::kWarmUp);
+  ExpectRun(affine, 8, RunKind::kWarmUp);
 }
 
 TEST_F(BackgroundTest, WarmTakesTheLargestBucketFirstAndReportsProgress) {
@@ -102,7 +134,7 @@ TEST_F(IncludeTest, WarmProgramBecomesAChildGraphWithAWindowOfItsOwn) {
   ASSERT_OK(Call(affine, 5).status());
   std::optional<GraphExec> exec;
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease included, Include(affine, 5, exec));
-  EXPECT_EQ(included.path(), Path::kInclude);
+  EXPECT_EQ(included.kind(), RunKind::kInclude);
   EXPECT_EQ(Executions(), 1) << "a capture ran the program";
   for (int launch = 0; launch < 3; ++launch) {
     ASSERT_OK(Launch(*exec));
@@ -112,6 +144,22 @@ TEST_F(IncludeTest, WarmProgramBecomesAChildGraphWithAWindowOfItsOwn) {
     EXPECT_EQ(Read(included), Expected(5));
   }
   EXPECT_EQ(Executions(), 7);
+}
+
+TEST_F(IncludeTest, FailedInclusionsLeaveNoMemoryBehind) {
+  const Affine affine =
+      MakeAffine({}, AffineCallable([](CallContext& context) {
+                   return context.Break([](CuStream) { return absl::OkStatus(); });
+                 }));
+  ASSERT_OK(Call(affine, 5).status());
+  const int64_t allocated = device_.ledger().allocated_bytes();
+  for (int i = 0; i < 5; ++i) {
+    std::optional<GraphExec> exec;
+    EXPECT_THAT(Include(affine, 5, exec), StatusIs(kRefused));
+    uploads_.pop_back();
+  }
+  EXPECT_EQ(affine.session->memory().usage().of(MemoryKind::kIncluded), 0);
+  EXPECT_EQ(device_.ledger().allocated_bytes(), allocated);
 }
 
 TEST_F(IncludeTest, ColdProgramAndStreamThatDoesNotCaptureAreRefused) {

@@ -33,7 +33,7 @@ class SessionFailureTest : public SessionFixture {
 
 TEST_F(SessionFailureTest, StickyErrorIsTheAnswerOfWarmAndTrimToo) {
   const Affine affine = MakeAffine();
-  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
   uploads_.push_back(*device_.Upload(std::vector<float>{0}));
   const Binding* scratch =
       *affine.session->Bind(*affine.program, AffineStatics(uploads_.back().address()));
@@ -45,13 +45,13 @@ TEST_F(SessionFailureTest, StickyErrorIsTheAnswerOfWarmAndTrimToo) {
   EXPECT_EQ(affine.session->Warm(*affine.program, affine.binding, buckets, {&scalar, 1},
                                  {.scratch = scratch}),
             first);
-  EXPECT_EQ(affine.session->Trim(), first);
+  EXPECT_EQ(affine.session->memory().Trim(), first);
   EXPECT_EQ(Call(affine, 4).status(), first);
 }
 
 TEST_F(SessionFailureTest, StickyErrorOfTheCallableUnderCapturePoisons) {
   const Affine affine = MakeAffine({}, FailingUnderCapture(CuResult::kLaunchFailed));
-  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
   const absl::Status first = Call(affine, 4).status();
   EXPECT_EQ(CuResultOf(first), CuResult::kLaunchFailed);
   EXPECT_EQ(Call(affine, 4).status(), first);
@@ -59,22 +59,22 @@ TEST_F(SessionFailureTest, StickyErrorOfTheCallableUnderCapturePoisons) {
 
 TEST_F(SessionFailureTest, CallableThatRunsOutOfMemoryUnderCaptureIsRecordedLater) {
   const Affine affine = MakeAffine({}, FailingUnderCapture(CuResult::kOutOfMemory));
-  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
   {
     COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
     EXPECT_EQ(lease.reason(), Reason::kByteLimit);
     EXPECT_EQ(Read(lease), Expected(4));
   }
-  ExpectRun(affine, 4, Path::kRecord);
+  ExpectRun(affine, 4, RunKind::kRecord);
 }
 
 TEST_F(SessionFailureTest, MemoryWhoseUnmappingReportsAnErrorIsNotUsedAgain) {
   const Affine affine = MakeAffine();
-  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
   FailNext(&DriverTable::MemUnmap, CuResult::kOutOfMemory);
-  EXPECT_THAT(affine.session->Trim(), StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_EQ(affine.session->pool().usage().of(MemoryKind::kEager), 0);
-  ExpectRun(affine, 8, Path::kWarmUp);
+  EXPECT_THAT(affine.session->memory().Trim(), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(affine.session->memory().usage().of(MemoryKind::kEager), 0);
+  ExpectRun(affine, 8, RunKind::kWarmUp);
 }
 
 TEST_F(SessionFailureTest, EndOfASessionWaitsForItsWorkWhereTheDriverRefusesAnEvent) {

@@ -63,6 +63,7 @@ class AffineDevice {
   static Emulator::Options EmulatorOptions() {
     Emulator::Options options = TestEmulatorOptions();
     options.memory_bytes = 64 * kMiB;
+    options.strictness.captured_loading = true;
     return options;
   }
 
@@ -186,10 +187,10 @@ class AffineDevice {
   }
 
   // Runs affine and expects its values and its path.
-  void ExpectRun(const Affine& affine, int64_t n, Path path, double factor = 2) {
+  void ExpectRun(const Affine& affine, int64_t n, RunKind path, double factor = 2) {
     absl::StatusOr<Lease> lease = Call(affine, n, factor);
     ASSERT_OK(lease);
-    EXPECT_EQ(lease->path(), path) << NameOf(lease->path()) << " for n = " << n;
+    EXPECT_EQ(lease->kind(), path) << NameOf(lease->kind()) << " for n = " << n;
     EXPECT_EQ(Read(*lease), Expected(n, factor));
   }
 

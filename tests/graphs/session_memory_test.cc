@@ -22,7 +22,6 @@ namespace coppice {
 namespace {
 
 constexpr int64_t kGranule = 2 * kMiB;
-constexpr auto kRefused = absl::StatusCode::kFailedPrecondition;
 
 class SessionMemoryTest : public SessionFixture {
  protected:
@@ -36,7 +35,7 @@ class SessionMemoryTest : public SessionFixture {
   }
 
   static int64_t Of(const Affine& affine, MemoryKind kind) {
-    return affine.session->pool().usage().of(kind);
+    return affine.session->memory().usage().of(kind);
   }
 
   // Device memory that the session holds, by the ledger.
@@ -48,8 +47,8 @@ class SessionMemoryTest : public SessionFixture {
   }
 
   void WarmUp(const Affine& affine, int64_t n) {
-    ExpectRun(affine, n, Path::kWarmUp);
-    ExpectRun(affine, n, Path::kRecord);
+    ExpectRun(affine, n, RunKind::kWarmUp);
+    ExpectRun(affine, n, RunKind::kRecord);
   }
 
   static ConstantSource SevenFrom(int* fills) {
@@ -64,10 +63,10 @@ class SessionMemoryTest : public SessionFixture {
 };
 
 TEST_F(SessionMemoryTest, BooksWhatItMapsByKindAndGraphsByTheTable) {
-  Affine affine = MakeGrowing({.workspace_bytes = 1, .copy_out_bytes = 1});
+  Affine affine = MakeGrowing({.memory = {.workspace_bytes = 1, .copy_out_bytes = 1}});
   WarmUp(affine, 64);
-  const MemoryUsage usage = affine.session->pool().usage();
-  EXPECT_EQ(usage.of(MemoryKind::kNodes), 3 * kGranule);
+  const MemoryUsage usage = affine.session->memory().usage();
+  EXPECT_EQ(usage.of(MemoryKind::kPlan), 3 * kGranule);
   EXPECT_EQ(usage.of(MemoryKind::kEager), 3 * kGranule);
   EXPECT_EQ(usage.of(MemoryKind::kStaging), kGranule);
   EXPECT_EQ(usage.of(MemoryKind::kCopyOut), kGranule);
@@ -81,123 +80,141 @@ TEST_F(SessionMemoryTest, BooksWhatItMapsByKindAndGraphsByTheTable) {
 
 TEST_F(SessionMemoryTest, ARecordingTakesTheMemoryOfTheWarmUpsThatAreOver) {
   // Not enough for the eager window beside the nodes' of the largest bucket.
-  Affine affine = MakeGrowing({.budget_bytes = 5 * kGranule});
+  Affine affine = MakeGrowing({.memory = {.budget_bytes = 5 * kGranule}});
   WarmUp(affine, 64);
   EXPECT_EQ(Of(affine, MemoryKind::kEager), 0);
   EXPECT_EQ(affine.session->stats().evictions, 0);
-  ExpectRun(affine, 64, Path::kReplay);
+  ExpectRun(affine, 64, RunKind::kReplay);
 }
 
 TEST_F(SessionMemoryTest, AReplayMapsAgainWhatAWarmUpTook) {
-  Affine affine = MakeGrowing({.budget_bytes = 5 * kGranule});
+  Affine affine = MakeGrowing({.memory = {.budget_bytes = 5 * kGranule}});
   WarmUp(affine, 64);
-  EXPECT_EQ(Of(affine, MemoryKind::kNodes), 3 * kGranule);
-  ExpectRun(affine, 32, Path::kWarmUp);
-  EXPECT_LT(Of(affine, MemoryKind::kNodes), 3 * kGranule);
-  ExpectRun(affine, 64, Path::kReplay);
+  EXPECT_EQ(Of(affine, MemoryKind::kPlan), 3 * kGranule);
+  ExpectRun(affine, 32, RunKind::kWarmUp);
+  EXPECT_LT(Of(affine, MemoryKind::kPlan), 3 * kGranule);
+  ExpectRun(affine, 64, RunKind::kReplay);
   EXPECT_EQ(affine.session->stats().remaps, 1);
   EXPECT_EQ(affine.session->stats().evictions, 0);
-  EXPECT_LE(affine.session->pool().usage().total_peak, 5 * kGranule);
+  EXPECT_LE(affine.session->memory().usage().total_peak, 5 * kGranule);
 }
 
 TEST_F(SessionMemoryTest, LeasedOutputsKeepTheirMemory) {
-  Affine affine = MakeGrowing({.budget_bytes = 6 * kGranule});
+  Affine affine = MakeGrowing({.memory = {.budget_bytes = 6 * kGranule}});
   WarmUp(affine, 64);
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 64));
-  ExpectRun(affine, 32, Path::kWarmUp);
+  ExpectRun(affine, 32, RunKind::kWarmUp);
   EXPECT_EQ(Read(lease), Expected(64));
 }
 
 TEST_F(SessionMemoryTest, EvictsTheGraphWorthLeastForOneThatNeedsItsBytes) {
   // Staging, one window more, and two graphs.
-  Affine affine = MakeGrowing({.budget_bytes = 2 * kGranule + 70 * kKiB});
+  Affine affine = MakeGrowing({.memory = {.budget_bytes = 2 * kGranule + 70 * kKiB}});
   WarmUp(affine, 1);
   WarmUp(affine, 2);
   for (int i = 0; i < 100; ++i)
-    ExpectRun(affine, 2, Path::kReplay);
+    ExpectRun(affine, 2, RunKind::kReplay);
   WarmUp(affine, 4);
   EXPECT_EQ(affine.session->stats().evictions, 1);
-  ExpectRun(affine, 2, Path::kReplay);
+  ExpectRun(affine, 2, RunKind::kReplay);
   EXPECT_EQ(Of(affine, MemoryKind::kGraphs), 60 * kKiB);
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 1));
   EXPECT_EQ(lease.reason(), Reason::kEvicted);
 }
 
+TEST_F(SessionMemoryTest, WarmSaysWhatTheBudgetDidNotKeep) {
+  // As above: two graphs.
+  const Affine affine = MakeGrowing({.memory = {.budget_bytes = 2 * kGranule + 70 * kKiB}});
+  const DeviceMemory counter = *device_.Upload(std::vector<float>{0});
+  const Binding* scratch = *affine.session->Bind(*affine.program, AffineStatics(counter.address()));
+  const int64_t scalar = std::bit_cast<int64_t>(2.0);
+  const auto warm = [&](const std::vector<std::vector<int64_t>>& buckets) {
+    return affine.session->Warm(*affine.program, affine.binding, buckets, {&scalar, 1},
+                                {.scratch = scratch});
+  };
+  EXPECT_OK(warm({{1}, {2}}));
+  EXPECT_EQ(affine.session->stats().evictions, 0);
+  EXPECT_THAT(warm({{1}, {2}, {4}}), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_GT(affine.session->stats().evictions, 0);
+}
+
 TEST_F(SessionMemoryTest, OverTheBudgetRunsEagerlyOrFailsAsTold) {
   for (const OnLimit on_budget : {OnLimit::kEager, OnLimit::kError}) {
-    Affine affine = MakeGrowing({.budget_bytes = 2 * kGranule + 40 * kKiB, .on_budget = on_budget});
+    Affine affine =
+        MakeGrowing({.memory = {.budget_bytes = 2 * kGranule + 40 * kKiB, .on_budget = on_budget}});
     WarmUp(affine, 1);
-    ExpectRun(affine, 2, Path::kWarmUp);
+    ExpectRun(affine, 2, RunKind::kWarmUp);
     absl::StatusOr<Lease> lease = Call(affine, 2);
     if (on_budget == OnLimit::kEager) {
       ASSERT_OK(lease);
-      EXPECT_EQ(lease->path(), Path::kEager);
+      EXPECT_EQ(lease->kind(), RunKind::kEager);
       EXPECT_EQ(lease->reason(), Reason::kByteLimit);
       EXPECT_EQ(Read(*lease), Expected(2));
       lease->Release();
     } else {
       EXPECT_THAT(lease.status(), StatusIs(absl::StatusCode::kResourceExhausted));
-      EXPECT_EQ(BudgetShortage(lease.status()), 20 * kKiB);
+      EXPECT_THAT(MessageOf(lease.status()), testing::HasSubstr("20480 bytes of memory"));
     }
     EXPECT_EQ(affine.session->stats().evictions, 0);
-    ExpectRun(affine, 1, Path::kReplay);
+    ExpectRun(affine, 1, RunKind::kReplay);
   }
 }
 
 TEST_F(SessionMemoryTest, AProgramThatDoesNotFitTheBudgetAtAllFails) {
-  Affine affine = MakeGrowing({.budget_bytes = 3 * kGranule});
+  Affine affine = MakeGrowing({.memory = {.budget_bytes = 3 * kGranule}});
   EXPECT_THAT(Call(affine, 64).status(), StatusIs(absl::StatusCode::kResourceExhausted));
   WarmUp(affine, 1);
-  ExpectRun(affine, 1, Path::kReplay);
+  ExpectRun(affine, 1, RunKind::kReplay);
 }
 
 TEST_F(SessionMemoryTest, ABudgetTakesIdleMemoryOfOtherLanes) {
-  Affine affine = MakeGrowing({.lanes = 2, .budget_bytes = 7 * kGranule});
+  Affine affine = MakeGrowing({.lanes = 2, .memory = {.budget_bytes = 7 * kGranule}});
   WarmUp(affine, 64);
   const auto on_second = [](coppice::Call& call) { call.lane = 1; };
-  for (const Path path : {Path::kWarmUp, Path::kRecord, Path::kReplay}) {
+  for (const RunKind path : {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay}) {
     COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 64, 2, on_second));
-    EXPECT_EQ(lease.path(), path);
+    EXPECT_EQ(lease.kind(), path);
     EXPECT_EQ(Read(lease), Expected(64));
   }
-  ExpectRun(affine, 64, Path::kReplay);
-  EXPECT_LE(affine.session->pool().usage().total_peak, 7 * kGranule);
+  ExpectRun(affine, 64, RunKind::kReplay);
+  EXPECT_LE(affine.session->memory().usage().total_peak, 7 * kGranule);
 }
 
 TEST_F(SessionMemoryTest, RecordingsInTheBackgroundKeepTheBudget) {
   ProgramSpec spec = AffineSpec();
   spec.thread_safe = true;
-  Affine affine =
-      MakeAffine({.budget_bytes = 3 * kGranule + 40 * kKiB, .record_in_background = true},
-                 AffineCallable(), spec);
+  Affine affine = MakeAffine(
+      {.record_in_background = true, .memory = {.budget_bytes = 3 * kGranule + 40 * kKiB}},
+      AffineCallable(), spec);
   for (const int64_t n : {1, 2, 4}) {
-    ExpectRun(affine, n, Path::kWarmUp);
-    ExpectRun(affine, n, Path::kEager);
+    ExpectRun(affine, n, RunKind::kWarmUp);
+    ExpectRun(affine, n, RunKind::kEager);
     affine.session->WaitForRecordings();
-    ExpectRun(affine, n, Path::kReplay);
+    ExpectRun(affine, n, RunKind::kReplay);
   }
-  EXPECT_LE(affine.session->pool().usage().total_peak, 3 * kGranule + 40 * kKiB);
+  EXPECT_LE(affine.session->memory().usage().total_peak, 3 * kGranule + 40 * kKiB);
 }
 
 TEST_F(SessionMemoryTest, ExternalBytesCountAndGraphsGoForThem) {
-  Affine affine = MakeGrowing({.budget_bytes = 8 * kGranule});
+  Affine affine = MakeGrowing({.memory = {.budget_bytes = 8 * kGranule}});
   WarmUp(affine, 1);
   WarmUp(affine, 2);
-  ASSERT_OK(affine.session->SetExternalBytes(3 * kGranule));
+  ASSERT_OK(affine.session->memory().SetExternalBytes(3 * kGranule));
   EXPECT_EQ(Of(affine, MemoryKind::kExternal), 3 * kGranule);
-  ASSERT_OK(affine.session->SetExternalBytes(kGranule));
+  ASSERT_OK(affine.session->memory().SetExternalBytes(kGranule));
   EXPECT_EQ(Of(affine, MemoryKind::kExternal), kGranule);
-  ASSERT_OK(affine.session->SetExternalBytes(7 * kGranule - 30 * kKiB));
+  ASSERT_OK(affine.session->memory().SetExternalBytes(7 * kGranule - 30 * kKiB));
   EXPECT_EQ(affine.session->stats().evictions, 1);
-  const MemoryUsage before = affine.session->pool().usage();
-  EXPECT_THAT(affine.session->SetExternalBytes(19 * kGranule),
+  const MemoryUsage before = affine.session->memory().usage();
+  EXPECT_THAT(affine.session->memory().SetExternalBytes(19 * kGranule),
               StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_EQ(affine.session->pool().usage(), before) << "nothing goes for what cannot be";
+  EXPECT_EQ(affine.session->memory().usage(), before) << "nothing goes for what cannot be";
   EXPECT_EQ(Of(affine, MemoryKind::kExternal), 7 * kGranule - 30 * kKiB);
-  EXPECT_THAT(affine.session->SetExternalBytes(-1), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(affine.session->memory().SetExternalBytes(-1),
+              StatusIs(absl::StatusCode::kInvalidArgument));
   Affine unbounded = MakeGrowing();
   WarmUp(unbounded, 1);
-  EXPECT_THAT(unbounded.session->SetExternalBytes(INT64_MAX),
+  EXPECT_THAT(unbounded.session->memory().SetExternalBytes(INT64_MAX),
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
@@ -205,19 +222,19 @@ TEST_F(SessionMemoryTest, TrimReleasesWhatNoGraphAndNoLeaseNeeds) {
   Affine affine = MakeGrowing();
   WarmUp(affine, 64);
   WarmUp(affine, 1);
-  ASSERT_OK(affine.session->Trim());
+  ASSERT_OK(affine.session->memory().Trim());
   EXPECT_EQ(Of(affine, MemoryKind::kEager), 0);
-  EXPECT_EQ(Of(affine, MemoryKind::kNodes), 3 * kGranule);
+  EXPECT_EQ(Of(affine, MemoryKind::kPlan), 3 * kGranule);
   ASSERT_OK(affine.session->Evict(nullptr));
-  ASSERT_OK(affine.session->Trim());
-  EXPECT_EQ(Of(affine, MemoryKind::kNodes), 0);
+  ASSERT_OK(affine.session->memory().Trim());
+  EXPECT_EQ(Of(affine, MemoryKind::kPlan), 0);
   EXPECT_EQ(Of(affine, MemoryKind::kSpare), 0);
   EXPECT_EQ(Held(), Of(affine, MemoryKind::kStaging));
-  ExpectRun(affine, 64, Path::kRecord);
+  ExpectRun(affine, 64, RunKind::kRecord);
 }
 
 TEST_F(SessionMemoryTest, SuspendLeavesNoPhysicalMemoryAndResumeBringsEverythingBack) {
-  Affine affine = MakeGrowing({.workspace_bytes = 1, .copy_out_bytes = 4 * kKiB});
+  Affine affine = MakeGrowing({.memory = {.workspace_bytes = 1, .copy_out_bytes = 4 * kKiB}});
   WarmUp(affine, 64);
   WarmUp(affine, 8);
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease borrowed, Call(affine, 64));
@@ -227,7 +244,7 @@ TEST_F(SessionMemoryTest, SuspendLeavesNoPhysicalMemoryAndResumeBringsEverything
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease eager, Call(affine, 2, 5));
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease last, Call(affine, 64));
   const int64_t before = Held();
-  ASSERT_OK(affine.session->Suspend({}));
+  ASSERT_OK(affine.session->memory().Suspend({}));
   EXPECT_EQ(Held(), 0);
   const absl::Status refused = Call(affine, 64).status();
   EXPECT_THAT(refused, StatusIs(kRefused));
@@ -243,41 +260,41 @@ TEST_F(SessionMemoryTest, SuspendLeavesNoPhysicalMemoryAndResumeBringsEverything
                 .status,
             refused);
   EXPECT_THAT(last.Read(device_.stream()).status(), StatusIs(kRefused));
-  EXPECT_THAT(affine.session->Suspend({}), StatusIs(kRefused));
-  ASSERT_OK(affine.session->Resume());
+  EXPECT_THAT(affine.session->memory().Suspend({}), StatusIs(kRefused));
+  ASSERT_OK(affine.session->memory().Resume());
   EXPECT_EQ(Held(), before);
   EXPECT_EQ(Read(last), Expected(64));
   EXPECT_EQ(Read(copied), Expected(8, 3));
   EXPECT_EQ(Read(eager), Expected(2, 5));
   EXPECT_THAT(borrowed.Read(device_.stream()).status(), StatusIs(kRefused));  // Overwritten before.
-  ExpectRun(affine, 64, Path::kReplay);
-  ExpectRun(affine, 8, Path::kReplay);
-  EXPECT_THAT(affine.session->Resume(), StatusIs(kRefused));
+  ExpectRun(affine, 64, RunKind::kReplay);
+  ExpectRun(affine, 8, RunKind::kReplay);
+  EXPECT_THAT(affine.session->memory().Resume(), StatusIs(kRefused));
 }
 
 TEST_F(SessionMemoryTest, SuspendRefusesOpenScopesAndLeasesIfTold) {
   Affine affine = MakeGrowing();
   WarmUp(affine, 8);
   COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 8));
-  EXPECT_THAT(affine.session->Suspend({.refuse_leases = true}), StatusIs(kRefused));
+  EXPECT_THAT(affine.session->memory().Suspend({.refuse_leases = true}), StatusIs(kRefused));
   {
     COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
-    EXPECT_THAT(affine.session->Suspend({}), StatusIs(kRefused));
+    EXPECT_THAT(affine.session->memory().Suspend({}), StatusIs(kRefused));
   }
-  ExpectRun(affine, 8, Path::kReplay);
+  ExpectRun(affine, 8, RunKind::kReplay);
   lease.Release();
-  EXPECT_OK(affine.session->Suspend({.refuse_leases = true}));
-  EXPECT_OK(affine.session->Resume());
+  EXPECT_OK(affine.session->memory().Suspend({.refuse_leases = true}));
+  EXPECT_OK(affine.session->memory().Resume());
 }
 
 TEST_F(SessionMemoryTest, SuspendDropsGraphsIfAsked) {
   Affine affine = MakeGrowing();
   WarmUp(affine, 8);
-  ASSERT_OK(affine.session->Suspend({.drop_graphs = true}));
-  EXPECT_EQ(affine.session->pool().usage().total, 0);
-  ASSERT_OK(affine.session->Resume());
+  ASSERT_OK(affine.session->memory().Suspend({.drop_graphs = true}));
+  EXPECT_EQ(affine.session->memory().usage().total, 0);
+  ASSERT_OK(affine.session->memory().Resume());
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 8));
-  EXPECT_EQ(lease.path(), Path::kRecord);
+  EXPECT_EQ(lease.kind(), RunKind::kRecord);
   EXPECT_EQ(lease.reason(), Reason::kEvicted);
 }
 
@@ -287,17 +304,18 @@ TEST_F(SessionMemoryTest, ASuspendOrResumeThatTheDriverRefusesLosesNothing) {
     WarmUp(affine, 64);
     COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 64));
     device_.ledger().Inject({.nth = nth, .result = CuResult::kOutOfMemory});
-    const absl::Status suspended = affine.session->Suspend({});
-    const absl::Status resumed = suspended.ok() ? affine.session->Resume() : absl::OkStatus();
+    const absl::Status suspended = affine.session->memory().Suspend({});
+    const absl::Status resumed =
+        suspended.ok() ? affine.session->memory().Resume() : absl::OkStatus();
     device_.ledger().ClearFaults();
     if (!resumed.ok()) {
       EXPECT_THAT(Call(affine, 64).status(), StatusIs(kRefused)) << nth;
-      ASSERT_OK(affine.session->Resume()) << nth;
+      ASSERT_OK(affine.session->memory().Resume()) << nth;
     } else if (!suspended.ok() && !lease.Read(device_.stream()).ok()) {
-      ASSERT_OK(affine.session->Resume()) << nth;
+      ASSERT_OK(affine.session->memory().Resume()) << nth;
     }
     EXPECT_EQ(Read(lease), Expected(64)) << nth;
-    ExpectRun(affine, 64, Path::kReplay);
+    ExpectRun(affine, 64, RunKind::kReplay);
     if (suspended.ok() && resumed.ok()) break;
     ASSERT_LT(nth, 200);
   }
@@ -310,7 +328,8 @@ TEST_F(SessionMemoryTest, ConstantsAreStaticInputsThatSurviveASuspension) {
     int fills = 0;
     const int64_t sizes[] = {1};
     COPPICE_ASSERT_OK_AND_ASSIGN(
-        const Tensor seven, affine.session->AddConstant(DType::kFloat32, sizes, SevenFrom(&fills)));
+        const Tensor seven,
+        affine.session->memory().AddConstant(DType::kFloat32, sizes, SevenFrom(&fills)));
     EXPECT_EQ(device_.Download<float>(seven.data, 1), std::vector<float>{7});
     affine.program = *affine.session->Register(AffineSpec(), AffineCallable());
     std::vector<Tensor> statics = AffineStatics(counter_.address());
@@ -318,11 +337,11 @@ TEST_F(SessionMemoryTest, ConstantsAreStaticInputsThatSurviveASuspension) {
     COPPICE_ASSERT_OK_AND_ASSIGN(affine.binding, affine.session->Bind(*affine.program, statics));
     const float before = device_.Download<float>(counter_.address(), 1)[0];
     WarmUp(affine, 8);
-    ASSERT_OK(affine.session->Suspend({.constants = kept}));
+    ASSERT_OK(affine.session->memory().Suspend({.constants = kept}));
     EXPECT_EQ(Held(), kept == SuspendedConstants::kKeep ? kGranule : 0);
-    ASSERT_OK(affine.session->Resume());
+    ASSERT_OK(affine.session->memory().Resume());
     EXPECT_EQ(fills, kept == SuspendedConstants::kReload ? 2 : 1);
-    ExpectRun(affine, 8, Path::kReplay);
+    ExpectRun(affine, 8, RunKind::kReplay);
     EXPECT_EQ(device_.Download<float>(counter_.address(), 1)[0], before + 21);
   }
 }
@@ -333,29 +352,30 @@ TEST_F(SessionMemoryTest, AResumeWhoseConstantsCannotBeReloadedMayBeTriedAgain) 
   const int64_t sizes[] = {3};
   COPPICE_ASSERT_OK_AND_ASSIGN(
       const Tensor constant,
-      affine.session->AddConstant(DType::kFloat32, sizes,
-                                  [&](std::span<std::byte> bytes) -> absl::Status {
-                                    if (broken) return absl::NotFoundError("the file is gone");
-                                    std::memset(bytes.data(), 0, bytes.size());
-                                    return absl::OkStatus();
-                                  }));
+      affine.session->memory().AddConstant(DType::kFloat32, sizes,
+                                           [&](std::span<std::byte> bytes) -> absl::Status {
+                                             if (broken)
+                                               return absl::NotFoundError("the file is gone");
+                                             std::memset(bytes.data(), 0, bytes.size());
+                                             return absl::OkStatus();
+                                           }));
   WarmUp(affine, 8);
-  ASSERT_OK(affine.session->Suspend({.constants = SuspendedConstants::kReload}));
+  ASSERT_OK(affine.session->memory().Suspend({.constants = SuspendedConstants::kReload}));
   broken = true;
-  EXPECT_THAT(affine.session->Resume(), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(affine.session->memory().Resume(), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_EQ(Held(), 0);
   EXPECT_THAT(Call(affine, 8).status(), StatusIs(kRefused));
   broken = false;
-  ASSERT_OK(affine.session->Resume());
+  ASSERT_OK(affine.session->memory().Resume());
   EXPECT_EQ(device_.Download<float>(constant.data, 3), (std::vector<float>{0, 0, 0}));
-  ExpectRun(affine, 8, Path::kReplay);
+  ExpectRun(affine, 8, RunKind::kReplay);
 }
 
 TEST_F(SessionMemoryTest, RefusesConstantsWithoutBytesOrSource) {
   const std::unique_ptr<Session> session = MakeSession();
   int fills = 0;
   const auto add = [&](std::vector<int64_t> sizes, ConstantSource source) {
-    return session->AddConstant(DType::kFloat32, sizes, std::move(source)).status();
+    return session->memory().AddConstant(DType::kFloat32, sizes, std::move(source)).status();
   };
   for (const std::vector<int64_t>& sizes :
        {std::vector<int64_t>{0}, {-1}, {INT64_MAX, 2}, {1, 1, 1, 1, 1}}) {
@@ -374,25 +394,25 @@ TEST_F(SessionMemoryTest, LendsIdleMemoryAndCallsFollowWhatTheBorrowerDid) {
   WarmUp(affine, 64);
   Drain();
   {
-    COPPICE_ASSERT_OK_AND_ASSIGN(Loan loan, affine.session->Lend());
-    EXPECT_EQ(loan.data(), affine.session->pool().base(0, WindowKind::kNodes));
+    COPPICE_ASSERT_OK_AND_ASSIGN(Loan loan, affine.session->memory().Lend());
+    EXPECT_EQ(loan.data(), affine.session->memory().window(0, MemoryKind::kPlan).base);
     EXPECT_EQ(loan.bytes(), 3 * kGranule);
     ASSERT_OK(device_.Write(loan.data(), std::vector<int32_t>{1, 2}));
     EXPECT_THAT(Call(affine, 64).status(), StatusIs(kRefused));
-    EXPECT_THAT(affine.session->Lend().status(), StatusIs(kRefused));
-    EXPECT_THAT(affine.session->Suspend({}), StatusIs(kRefused));
-    EXPECT_THAT(affine.session->Scrub(device_.stream()), StatusIs(kRefused));
+    EXPECT_THAT(affine.session->memory().Lend().status(), StatusIs(kRefused));
+    EXPECT_THAT(affine.session->memory().Suspend({}), StatusIs(kRefused));
+    EXPECT_THAT(affine.session->memory().Scrub(device_.stream()), StatusIs(kRefused));
   }
-  ExpectRun(affine, 64, Path::kReplay);
+  ExpectRun(affine, 64, RunKind::kReplay);
   Drain();
-  COPPICE_ASSERT_OK_AND_ASSIGN(Loan loan, affine.session->Lend());
+  COPPICE_ASSERT_OK_AND_ASSIGN(Loan loan, affine.session->memory().Lend());
   COPPICE_ASSERT_OK_AND_ASSIGN(const Stream other, Stream::Create(device_.driver()));
   ASSERT_OK(device_.driver().Call<&DriverTable::MemsetD8Async>(
       loan.data(), static_cast<unsigned char>(1), static_cast<size_t>(loan.bytes()),
       other.handle()));
   EXPECT_OK(loan.Return(other.handle()));
   EXPECT_THAT(loan.Return(other.handle()), StatusIs(kRefused));
-  ExpectRun(affine, 64, Path::kReplay);
+  ExpectRun(affine, 64, RunKind::kReplay);
 }
 
 TEST_F(SessionMemoryTest, LendsNothingThatAReaderOrABorrowerMayStillUse) {
@@ -402,7 +422,7 @@ TEST_F(SessionMemoryTest, LendsNothingThatAReaderOrABorrowerMayStillUse) {
   COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory copy, DeviceMemory::Create(device_.driver(), 32));
   COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 8));
   Drain();
-  ASSERT_OK(affine.session->Trim());
+  ASSERT_OK(affine.session->memory().Trim());
   {
     COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(reader.handle()));
     ASSERT_OK(device_.driver().Call<&DriverTable::MemcpyDtoDAsync>(
@@ -411,7 +431,7 @@ TEST_F(SessionMemoryTest, LendsNothingThatAReaderOrABorrowerMayStillUse) {
   lease.Release();
   // The reader's copy may have run by the time that somebody asks, or not.
   for (int loans = 0; loans < 3;) {
-    absl::StatusOr<Loan> loan = affine.session->Lend();
+    absl::StatusOr<Loan> loan = affine.session->memory().Lend();
     if (!loan.ok()) {
       EXPECT_THAT(loan.status(), StatusIs(kRefused));
       continue;
@@ -421,7 +441,7 @@ TEST_F(SessionMemoryTest, LendsNothingThatAReaderOrABorrowerMayStillUse) {
         loans % 2 == 0 ? reader.handle() : device_.stream()));
     ASSERT_OK(loan->Return(loans % 2 == 0 ? reader.handle() : device_.stream()));
     ++loans;
-    ASSERT_OK(affine.session->Scrub(device_.stream()));
+    ASSERT_OK(affine.session->memory().Scrub(device_.stream()));
   }
   EXPECT_EQ(device_.Download<float>(copy.address(), 8), Expected(8));
 }
@@ -432,41 +452,42 @@ TEST_F(SessionMemoryTest, ScrubRefusesAStreamThatCaptures) {
   const DriverTable& cu = device_.driver().table();
   ASSERT_EQ(cu.StreamBeginCapture(device_.stream(), CuCaptureMode::kThreadLocal),
             CuResult::kSuccess);
-  EXPECT_THAT(affine.session->Scrub(device_.stream()), StatusIs(kRefused));
+  EXPECT_THAT(affine.session->memory().Scrub(device_.stream()), StatusIs(kRefused));
   CuGraph graph = nullptr;
   ASSERT_EQ(cu.StreamEndCapture(device_.stream(), &graph), CuResult::kSuccess);
   EXPECT_EQ(cu.GraphDestroy(graph), CuResult::kSuccess);
-  ExpectRun(affine, 8, Path::kReplay);
+  ExpectRun(affine, 8, RunKind::kReplay);
 }
 
 TEST_F(SessionMemoryTest, LendsNothingThatSomebodyUses) {
   Affine affine = MakeGrowing();
   WarmUp(affine, 8);
-  EXPECT_THAT(affine.session->Lend(1).status(), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(affine.session->Lend(-1).status(), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(affine.session->memory().Lend(1).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(affine.session->memory().Lend(-1).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument));
   COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 8));
   Drain();
-  EXPECT_THAT(affine.session->Lend().status(), StatusIs(kRefused));
+  EXPECT_THAT(affine.session->memory().Lend().status(), StatusIs(kRefused));
   lease.Release();
-  EXPECT_OK(affine.session->Lend());
+  EXPECT_OK(affine.session->memory().Lend());
 }
 
 TEST_F(SessionMemoryTest, ScrubLeavesNothingOfEarlierCalls) {
-  Affine affine = MakeGrowing({.copy_out_bytes = 4 * kKiB});
+  Affine affine = MakeGrowing({.memory = {.copy_out_bytes = 4 * kKiB}});
   WarmUp(affine, 8);
   COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 8));
-  EXPECT_THAT(affine.session->Scrub(device_.stream()), StatusIs(kRefused));
+  EXPECT_THAT(affine.session->memory().Scrub(device_.stream()), StatusIs(kRefused));
   lease.Release();
-  ASSERT_OK(affine.session->Scrub(device_.stream()));
-  const Pool& pool = affine.session->pool();
-  for (int kind = 0; kind < kWindowKindCount; ++kind) {
-    const auto window = static_cast<WindowKind>(kind);
-    const int64_t bytes = pool.mapped_bytes(0, window);
-    EXPECT_EQ(device_.Download<char>(pool.base(0, window), bytes),
-              std::vector<char>(static_cast<size_t>(bytes)));
+  ASSERT_OK(affine.session->memory().Scrub(device_.stream()));
+  for (const MemoryKind kind : {MemoryKind::kPlan, MemoryKind::kEager, MemoryKind::kStaging,
+                                MemoryKind::kCopyOut, MemoryKind::kWorkspace}) {
+    const WindowInfo window = affine.session->memory().window(0, kind);
+    EXPECT_EQ(device_.Download<char>(window.base, window.mapped_bytes),
+              std::vector<char>(static_cast<size_t>(window.mapped_bytes)));
   }
-  ExpectRun(affine, 8, Path::kReplay);
-  EXPECT_THAT(affine.session->Scrub(device_.stream(), 1),
+  ExpectRun(affine, 8, RunKind::kReplay);
+  EXPECT_THAT(affine.session->memory().Scrub(device_.stream(), 1),
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 

@@ -3,6 +3,7 @@
 
 #include <new>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "coppice/runtime/graph.h"
@@ -30,7 +31,8 @@ class MisuseTest : public SessionFixture {
 
   // Affine whose hook makes the mistake, and what the call answers.
   absl::Status RunWithHook(std::function<absl::Status(CallContext&)> hook) {
-    const Affine affine = MakeAffine({.workspace_bytes = 1024}, AffineCallable(std::move(hook)));
+    const Affine affine =
+        MakeAffine({.memory = {.workspace_bytes = 1024}}, AffineCallable(std::move(hook)));
     return Call(affine, 4).status();
   }
 };
@@ -41,7 +43,7 @@ TEST_F(MisuseTest, ExtentsBeyondAnyDeviceAreExhausted) {
     EXPECT_THAT(RunRepeated(affine, n), StatusIs(absl::StatusCode::kResourceExhausted)) << n;
   }
   EXPECT_EQ(Executions(), 0);
-  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
 }
 
 TEST_F(MisuseTest, OutputsBeyondAnyDeviceAreExhausted) {
@@ -96,13 +98,57 @@ TEST_F(MisuseTest, ScratchThatSharesAMutatedInputIsRefused) {
   EXPECT_EQ(Executions(), 0);
 }
 
+TEST_F(MisuseTest, RankAboveTheLimitIsRefused) {
+  const Affine affine = MakeAffine();
+  for (const int rank : {kRankMax + 1, 127, -1}) {
+    const DeviceMemory memory = *device_.Upload(Ramp(4));
+    Tensor x{.data = memory.address(), .rank = static_cast<int8_t>(rank)};
+    const int64_t scalar = 0;
+    EXPECT_THAT(affine.session->Run({.program = affine.program,
+                                     .binding = affine.binding,
+                                     .inputs = {&x, 1},
+                                     .scalars = {&scalar, 1},
+                                     .stream = device_.stream()}),
+                StatusIs(kWrongArgument));
+  }
+}
+
+TEST_F(MisuseTest, BindingOfNothingIsNoBinding) {
+  ProgramSpec spec{.name = "f"};
+  spec.outputs = {{.name = "y", .dims = {Dim::Fixed(4)}}};
+  const std::unique_ptr<Session> session = MakeSession();
+  const Program* program = *session->Register(spec, [this](CallContext& context) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+    return AddOnto(context, one_.address(), one_.address(), y.data, 1);
+  });
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* nothing, session->Bind(*program, {}));
+  const auto call_with = [&](const Binding* binding) {
+    return coppice::Call{.program = program, .binding = binding, .stream = device_.stream()};
+  };
+  for (const RunKind kind : {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay})
+    EXPECT_EQ(session->Run(call_with(nothing))->kind(), kind);
+  EXPECT_EQ(session->Explain(call_with(nullptr)).kind, RunKind::kReplay);
+  EXPECT_EQ(session->Run(call_with(nullptr))->kind(), RunKind::kReplay);
+  ASSERT_OK(session->Unbind(*nothing));
+  EXPECT_THAT(session->Run(call_with(nothing)), StatusIs(kRefused));
+  EXPECT_OK(session->Run(call_with(nullptr)));
+}
+
+TEST_F(MisuseTest, ConstantOfADtypeThatDoesNotExistIsRefused) {
+  const std::unique_ptr<Session> session = MakeSession();
+  const int64_t sizes[] = {4};
+  EXPECT_THAT(session->memory().AddConstant(static_cast<DType>(99), sizes,
+                                            [](std::span<std::byte>) { return absl::OkStatus(); }),
+              StatusIs(kWrongArgument));
+}
+
 TEST_F(MisuseTest, VoteForWhatIsNoBucketIsRefused) {
   for (const int64_t bucket : {int64_t{5}, 2 * kLargest, int64_t{1} << 61}) {
-    const Affine affine = MakeAffine({.vote = [bucket](RankVote& vote) {
-      vote.bucket[0] = bucket;
-      vote.unanimous = false;
-      return absl::OkStatus();
-    }});
+    const Affine affine = MakeAffine({.ranks = {.vote = [bucket](RankVote& vote) {
+                                        vote.bucket[0] = bucket;
+                                        vote.unanimous = false;
+                                        return absl::OkStatus();
+                                      }}});
     EXPECT_THAT(Call(affine, 4), StatusIs(absl::StatusCode::kInvalidArgument)) << bucket;
   }
 }
@@ -125,7 +171,7 @@ TEST_F(MisuseTest, UnbindWaitsAlsoForAVersionThatAnotherBindingHas) {
 }
 
 TEST_F(MisuseTest, CopyOfAnEmptyOutputTakesNoRoom) {
-  const std::unique_ptr<Session> session = MakeSession({.copy_out_bytes = 1});
+  const std::unique_ptr<Session> session = MakeSession({.memory = {.copy_out_bytes = 1}});
   ProgramSpec spec{.name = "empty"};
   spec.outputs = {{.name = "y", .dims = {Dim::Fixed(0)}}};
   const Program* program = *session->Register(
@@ -151,12 +197,12 @@ TEST_F(MisuseTest, BackgroundRecordingThatRunsOutOfHostMemoryIsTriedAgain) {
         return absl::OkStatus();
       }),
       spec);
-  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
   for (int i = 0; i < 2; ++i) {
-    ExpectRun(affine, 4, Path::kEager);
+    ExpectRun(affine, 4, RunKind::kEager);
     affine.session->WaitForRecordings();
   }
-  ExpectRun(affine, 4, Path::kReplay);
+  ExpectRun(affine, 4, RunKind::kReplay);
 }
 
 // While the test captures on the stream that the lane ran on last, what a session may not record
@@ -179,20 +225,20 @@ class CallersCaptureTest : public MisuseTest {
 
 TEST_F(CallersCaptureTest, ACallThatWouldNotReplayIsRefused) {
   const Affine affine = MakeAffine();
-  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
   for (const int64_t n : {4, 100}) {  // A recording, and the warm-up of another bucket.
     InCapture([&] {
       EXPECT_THAT(RunRepeated(affine, n), StatusIs(absl::StatusCode::kFailedPrecondition));
     });
   }
   EXPECT_EQ(Executions(), 1);
-  ExpectRun(affine, 4, Path::kRecord);
+  ExpectRun(affine, 4, RunKind::kRecord);
 }
 
 TEST_F(CallersCaptureTest, ACallOnAnotherStreamIsRefusedWhileTheLastOneCaptures) {
   const Affine affine = MakeAffine();
-  ExpectRun(affine, 4, Path::kWarmUp);
-  ExpectRun(affine, 4, Path::kRecord);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kRecord);
   InCapture([&] {
     EXPECT_THAT(RunRepeated(affine, 4, other_.handle()),
                 StatusIs(absl::StatusCode::kFailedPrecondition));
@@ -200,9 +246,38 @@ TEST_F(CallersCaptureTest, ACallOnAnotherStreamIsRefusedWhileTheLastOneCaptures)
   EXPECT_OK(RunRepeated(affine, 4, other_.handle()));
 }
 
+// The launch of a graph is unsafe by the table of what captures forbid, whichever stream it is on.
+TEST_F(CallersCaptureTest, AReplayOnAThreadThatCapturesElsewhereBreaksThatUnlessItIsRelaxed) {
+  const Affine affine = MakeAffine();
+  ExpectRun(affine, 4, RunKind::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kRecord);
+  const DriverTable& cu = device_.driver().table();
+  for (const CuCaptureMode mode :
+       {CuCaptureMode::kGlobal, CuCaptureMode::kThreadLocal, CuCaptureMode::kRelaxed}) {
+    ASSERT_EQ(cu.StreamBeginCapture(other_.handle(), mode), CuResult::kSuccess);
+    absl::Status elsewhere;
+    std::thread([&] {
+      ASSERT_OK(device_.context().MakeCurrent());
+      elsewhere = RunRepeated(affine, 4);
+    }).join();
+    EXPECT_OK(elsewhere);
+    const bool relaxed = mode == CuCaptureMode::kRelaxed;
+    const absl::Status here = RunRepeated(affine, 4);
+    EXPECT_EQ(here.code(), relaxed ? absl::StatusCode::kOk : absl::StatusCode::kAborted) << here;
+    CuGraph graph = nullptr;
+    EXPECT_EQ(cu.StreamEndCapture(other_.handle(), &graph),
+              relaxed ? CuResult::kSuccess : CuResult::kStreamCaptureInvalidated);
+    if (graph != nullptr) {
+      EXPECT_EQ(cu.GraphDestroy(graph), CuResult::kSuccess);
+    }
+    ExpectRun(affine, 4, RunKind::kReplay);
+  }
+  EXPECT_EQ(Executions(), 2 + 3 + 1 + 3) << "what was refused ran nothing";
+}
+
 TEST_F(CallersCaptureTest, OutputsAreReadOnOtherStreamsOnlyWhileNeitherCaptures) {
   const Affine affine = MakeAffine();
-  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
   COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 4));
   COPPICE_ASSERT_OK_AND_ASSIGN(const Stream reader, Stream::Create(device_.driver()));
   InCapture([&] {
@@ -217,34 +292,35 @@ TEST_F(CallersCaptureTest, OutputsAreReadOnOtherStreamsOnlyWhileNeitherCaptures)
 
 TEST_F(CallersCaptureTest, AScopeThatEndsLeavesTheCaptureAsItWas) {
   const Affine affine = MakeAffine();
-  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
   std::optional<ReadScope> scope = *lease.Read(other_.handle());
   InCapture([&] { scope.reset(); });
-  ExpectRun(affine, 4, Path::kReplay);
+  ExpectRun(affine, 4, RunKind::kReplay);
 }
 
 TEST_F(CallersCaptureTest, ALoanReturnsOnAStreamThatDoesNotCapture) {
   const Affine affine = MakeAffine();
-  ExpectRun(affine, 4, Path::kWarmUp);
-  COPPICE_ASSERT_OK_AND_ASSIGN(Loan loan, affine.session->Lend());
+  ExpectRun(affine, 4, RunKind::kWarmUp);
+  COPPICE_ASSERT_OK_AND_ASSIGN(Loan loan, affine.session->memory().Lend());
   COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(device_.driver(), other_.handle()));
   EXPECT_THAT(loan.Return(other_.handle()), StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_OK(capture.End());
-  ExpectRun(affine, 4, Path::kRecord);
+  ExpectRun(affine, 4, RunKind::kRecord);
 }
 
 TEST_F(CallersCaptureTest, NothingWaitsForAStreamThatCaptures) {
   const Affine affine = MakeAffine();
-  ExpectRun(affine, 4, Path::kWarmUp);
-  ExpectRun(affine, 4, Path::kRecord);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kRecord);
   Session& session = *affine.session;
   InCapture([&] {
-    for (const absl::Status& status : {session.Suspend({}), session.Lend().status(),
-                                       session.Evict(nullptr).status(), session.Trim()})
+    for (const absl::Status& status :
+         {session.memory().Suspend({}), session.memory().Lend().status(),
+          session.Evict(nullptr).status(), session.memory().Trim()})
       EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition));
   });
-  ExpectRun(affine, 4, Path::kReplay);
+  ExpectRun(affine, 4, RunKind::kReplay);
 }
 
 }  // namespace

@@ -5,9 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "coppice/runtime/latency_model.h"
-
 #include "tests/graphs/session_fixture.h"
+#include "tools/ledger/latency_model.h"
 
 namespace coppice {
 namespace {
@@ -21,13 +20,13 @@ TEST_F(SessionModesTest, StrictStanceRefusesEverythingButAReplay) {
   for (int i = 0; i < 2; ++i)
     ASSERT_OK(Call(affine, 4).status());
   affine.session->SetStance(Stance::kStrict);
-  ExpectRun(affine, 4, Path::kReplay);
+  ExpectRun(affine, 4, RunKind::kReplay);
   const absl::Status refused = Call(affine, 8).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(refused.ToString(), HasSubstr("new_bucket"));
   EXPECT_EQ(Executions(), 3);
   affine.session->SetStance(Stance::kRecord);
-  ExpectRun(affine, 8, Path::kWarmUp);
+  ExpectRun(affine, 8, RunKind::kWarmUp);
 }
 
 TEST_F(SessionModesTest, ProgramThatIsAlwaysEagerIsNeverRecorded) {
@@ -66,7 +65,7 @@ TEST_P(SessionGateTest, KeepsTheFasterWayOfEachBucket) {
   const bool graph_is_faster = GetParam() < 3;
   const absl::StatusOr<Lease> lease = Call(affine, 4);
   ASSERT_OK(lease);
-  EXPECT_EQ(lease->path(), graph_is_faster ? Path::kReplay : Path::kEager);
+  EXPECT_EQ(lease->kind(), graph_is_faster ? RunKind::kReplay : RunKind::kEager);
   EXPECT_EQ(lease->reason(), graph_is_faster ? Reason::kNone : Reason::kGateSaysEager);
   EXPECT_EQ(Executions(), 61);
 }
@@ -75,12 +74,12 @@ TEST_P(SessionGateTest, StartsOverAfterAnEviction) {
   const Affine affine = MakeAffine({.gate = true});
   RunCalls(affine, 60);
   ASSERT_OK(affine.session->Evict(nullptr).status());
-  EXPECT_EQ(Call(affine, 4)->path(), Path::kRecord);
+  EXPECT_EQ(Call(affine, 4)->kind(), RunKind::kRecord);
   const SessionStats before = affine.session->stats();
   RunCalls(affine, 10);
   const SessionStats after = affine.session->stats();
-  for (const Path path : {Path::kEager, Path::kReplay})
-    EXPECT_GT(after.paths[static_cast<size_t>(path)], before.paths[static_cast<size_t>(path)]);
+  for (const RunKind path : {RunKind::kEager, RunKind::kReplay})
+    EXPECT_GT(after.runs[static_cast<size_t>(path)], before.runs[static_cast<size_t>(path)]);
 }
 
 TEST_P(SessionGateTest, ProgramMayBeForcedOneWay) {
@@ -88,26 +87,27 @@ TEST_P(SessionGateTest, ProgramMayBeForcedOneWay) {
   off.gate = GateMode::kOff;
   const Affine affine = MakeAffine({.gate = true}, nullptr, off);
   RunCalls(affine, 60);
-  EXPECT_EQ(affine.session->stats().paths[static_cast<size_t>(Path::kReplay)], 58);
+  EXPECT_EQ(affine.session->stats().runs[static_cast<size_t>(RunKind::kReplay)], 58);
   ProgramSpec on = AffineSpec("on");
   on.gate = GateMode::kOn;
   const Affine gated = MakeAffine({}, nullptr, on);
   RunCalls(gated, 20);
-  EXPECT_GT(gated.session->stats().paths[static_cast<size_t>(Path::kEager)], 0);
+  EXPECT_GT(gated.session->stats().runs[static_cast<size_t>(RunKind::kEager)], 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Launches, SessionGateTest, testing::Values(0.5, 50.0));
 
 TEST_F(SessionModesTest, AuditPassesAProgramWhoseGraphDependsOnItsKeyAlone) {
-  const Affine affine = MakeAffine({.audit_keys = true});
-  for (const Path path : {Path::kWarmUp, Path::kRecord, Path::kReplay, Path::kReplay})
+  const Affine affine = MakeAffine({.checks = {.audit_keys = true}});
+  for (const RunKind path :
+       {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay, RunKind::kReplay})
     ExpectRun(affine, 4, path);
 }
 
 TEST_F(SessionModesTest, AuditNamesAKernelThatCountsItsRuns) {
   int runs = 0;
   const Affine affine = MakeAffine(
-      {.audit_keys = true}, AffineCallable([&](CallContext& context) {
+      {.checks = {.audit_keys = true}}, AffineCallable([&](CallContext& context) {
         ++runs;
         return Launch(
             context.driver(), kernels_.fill, context.stream(),
@@ -124,7 +124,7 @@ TEST_F(SessionModesTest, AuditNamesAKernelThatCountsItsRuns) {
 TEST_F(SessionModesTest, AuditNamesTheParameterThatAHostVariableChangedBetweenCalls) {
   float value = 1;
   const Affine affine = MakeAffine(
-      {.audit_keys = true}, AffineCallable([&](CallContext& context) {
+      {.checks = {.audit_keys = true}}, AffineCallable([&](CallContext& context) {
         return Launch(
             context.driver(), kernels_.fill, context.stream(),
             FillParams{.target = PointerAt<float>(one_.address()), .count = 1, .value = value}, 1);
@@ -138,7 +138,7 @@ TEST_F(SessionModesTest, AuditNamesTheParameterThatAHostVariableChangedBetweenCa
 }
 
 TEST_F(SessionModesTest, CheckedAddressOfAFreedStaticInputIsRefused) {
-  const Affine affine = MakeAffine({.check_addresses = true});
+  const Affine affine = MakeAffine({.checks = {.addresses = true}});
   auto counter = *device_.Upload(std::vector<float>{0});
   const Binding* binding = *affine.session->Bind(*affine.program, AffineStatics(counter.address()));
   const auto with_binding = [&](coppice::Call& call) { call.binding = binding; };
@@ -147,7 +147,33 @@ TEST_F(SessionModesTest, CheckedAddressOfAFreedStaticInputIsRefused) {
   const absl::Status refused = Call(affine, 4, 2, with_binding).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(refused.ToString(), HasSubstr("freed"));
-  ExpectRun(affine, 4, Path::kRecord);
+  ExpectRun(affine, 4, RunKind::kRecord);
+}
+
+TEST_F(SessionModesTest, CheckedAddressOfAnInputThatIsTheHostsOrWasFreedIsRefused) {
+  const Affine affine = MakeAffine({.checks = {.addresses = true}});
+  std::vector<float> host = Ramp(4);
+  DeviceAddress freed = 0;
+  {
+    const DeviceMemory gone = *device_.Upload(Ramp(4));
+    freed = gone.address();
+  }
+  for (const RunKind path : {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay}) {
+    for (const DeviceAddress address : {reinterpret_cast<DeviceAddress>(host.data()), freed}) {
+      const int64_t dims[] = {4};
+      const Tensor x = Tensor::Dense(address, DType::kFloat32, dims);
+      const absl::Status refused = Call(affine, 4, 2, [&](coppice::Call& call) {
+                                     call.inputs = {&x, 1};
+                                   }).status();
+      EXPECT_THAT(refused, StatusIs(kRefused));
+      EXPECT_THAT(MessageOf(refused), HasSubstr("input 'x' of program 'affine'"));
+    }
+    ExpectRun(affine, 4, path);
+  }
+  const int64_t none[] = {0};
+  const Tensor empty = Tensor::Dense(0, DType::kFloat32, none);
+  EXPECT_OK(Call(affine, 4, 2, [&](coppice::Call& call) { call.inputs = {&empty, 1}; }));
+  EXPECT_EQ(Executions(), 4);
 }
 
 TEST_F(SessionModesTest, EndedBindingIsRefusedUntilItIsBoundAgain) {
@@ -159,7 +185,7 @@ TEST_F(SessionModesTest, EndedBindingIsRefusedUntilItIsBoundAgain) {
   EXPECT_THAT(Call(affine, 4), StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_EQ(*affine.session->Bind(*affine.program, AffineStatics(counter_.address())),
             affine.binding);
-  ExpectRun(affine, 4, Path::kRecord);
+  ExpectRun(affine, 4, RunKind::kRecord);
 }
 
 }  // namespace

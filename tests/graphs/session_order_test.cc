@@ -2,14 +2,19 @@
 // unordered work out of order, so that an order nobody asked for shows up as a wrong value.
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "gmock/gmock.h"
 
 #include "tests/graphs/session_fixture.h"
 
 namespace coppice {
 namespace {
+
+using testing::HasSubstr;
 
 class SessionOrderTest : public SessionFixture {};
 
@@ -32,6 +37,59 @@ TEST_F(SessionOrderTest, CallOnTheSameStreamAddsNoOrderingCall) {
   for (int i = 0; i < 5; ++i)
     ASSERT_OK(Call(affine, 4).status());
   EXPECT_EQ(device_.ledger().calls(&DriverTable::StreamWaitEvent), 0);
+}
+
+TEST_F(SessionOrderTest, StreamThatWasDestroyedFailsOneCallThatSaysSoAndTheNextRuns) {
+  const Affine affine = MakeAffine();
+  for (int i = 0; i < 3; ++i) {
+    {
+      const Stream gone = *Stream::Create(device_.driver());
+      ASSERT_OK(Call(affine, 4, 2, [&](coppice::Call& call) { call.stream = gone.handle(); }));
+    }
+    const absl::Status refused = Call(affine, 4).status();
+    EXPECT_THAT(refused, StatusIs(kRefused));
+    EXPECT_THAT(MessageOf(refused), HasSubstr("was destroyed"));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
+    EXPECT_EQ(Read(lease), Expected(4));
+  }
+  EXPECT_EQ(Executions(), 6);
+}
+
+TEST_F(SessionOrderTest, CallOnAStreamThatWasDestroyedSaysSoAndOneOnAnotherRuns) {
+  const Affine affine = MakeAffine();
+  for (int calls = 1; calls <= 3; ++calls) {  // A warm-up, a recording or a replay is refused.
+    CuStream handle = nullptr;
+    {
+      const Stream gone = *Stream::Create(device_.driver());
+      handle = gone.handle();
+      ASSERT_OK(Call(affine, 4, 2, [&](coppice::Call& call) { call.stream = handle; }));
+    }
+    const absl::Status refused =
+        Call(affine, 4, 2, [&](coppice::Call& call) { call.stream = handle; }).status();
+    EXPECT_THAT(refused, StatusIs(kWrongArgument));
+    EXPECT_THAT(MessageOf(refused), HasSubstr("was destroyed"));
+    EXPECT_EQ(Executions(), calls);
+  }
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
+  EXPECT_EQ(lease.kind(), RunKind::kReplay);
+  EXPECT_EQ(Read(lease), Expected(4));
+}
+
+TEST_F(SessionOrderTest, ReaderOnAStreamThatWasDestroyedIsWaitedForAllTheSame) {
+  const Affine affine = MakeAffine();
+  for (int i = 0; i < 2; ++i)
+    ASSERT_OK(Call(affine, 4).status());
+  const DeviceMemory copy = *DeviceMemory::Create(device_.driver(), 64);
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
+    std::optional<Stream> reader = *Stream::Create(device_.driver());
+    COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(reader->handle()));
+    ASSERT_OK(device_.driver().Call<&DriverTable::MemcpyDtoDAsync>(
+        copy.address(), scope.output(0).data, size_t{16}, reader->handle()));
+    reader.reset();
+  }
+  ASSERT_OK(Call(affine, 4, 3));  // The emulator would report that nobody orders the two.
+  EXPECT_EQ(device_.Download<float>(copy.address(), 4), Expected(4));
 }
 
 TEST_F(SessionOrderTest, LanesHaveWindowsOfTheirOwn) {

@@ -33,11 +33,12 @@ class PiecesTest : public SessionFixture {
 TEST_F(PiecesTest, BreakRunsItsStepOncePerCallWhateverThePath) {
   const Affine affine = MakeBroken(1);
   int calls = 0;
-  for (const Path path : {Path::kWarmUp, Path::kRecord, Path::kReplay, Path::kReplay}) {
+  for (const RunKind path :
+       {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay, RunKind::kReplay}) {
     ExpectRun(affine, 4, path);
     EXPECT_EQ(steps_, ++calls);
   }
-  EXPECT_EQ(Call(affine, 70)->path(), Path::kEager);
+  EXPECT_EQ(Call(affine, 70)->kind(), RunKind::kEager);
   EXPECT_EQ(steps_, 5);
   EXPECT_EQ(Executions(), 5);
 }
@@ -114,6 +115,14 @@ TEST_F(RandomTest, OffsetGrowsWithEveryCallHoweverItRuns) {
     EXPECT_EQ(Draw(), (std::vector<int64_t>{0, call * kNumbers}));
 }
 
+TEST_F(RandomTest, RefusedCallUsesUpNoNumbers) {
+  Draw();
+  session_->SetStance(Stance::kStrict);
+  EXPECT_THAT(session_->Run({.program = program_, .stream = device_.stream()}), StatusIs(kRefused));
+  session_->SetStance(Stance::kRecord);
+  EXPECT_EQ(Draw(), (std::vector<int64_t>{0, kNumbers}));
+}
+
 TEST_F(RandomTest, SetSeedRestartsTheSequence) {
   for (int i = 0; i < 3; ++i)
     Draw();
@@ -138,29 +147,30 @@ class MovesTest : public SessionFixture {
 TEST_F(MovesTest, MovedStaticInputIsRecordedAgainWithoutAWarmUpAndFoundAgain) {
   const Affine affine = MakeAffine();
   const DeviceMemory other = *device_.Upload(std::vector<float>{1});
-  for (const Path path : {Path::kWarmUp, Path::kRecord, Path::kReplay})
-    EXPECT_EQ(CallWithOneAt(affine, one_.address())->path(), path);
+  for (const RunKind path : {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay})
+    EXPECT_EQ(CallWithOneAt(affine, one_.address())->kind(), path);
   const absl::StatusOr<Lease> moved = CallWithOneAt(affine, other.address());
-  EXPECT_EQ(moved->path(), Path::kRecord);
+  EXPECT_EQ(moved->kind(), RunKind::kRecord);
   EXPECT_EQ(moved->reason(), Reason::kStaticInputMoved);
-  EXPECT_EQ(CallWithOneAt(affine, one_.address())->path(), Path::kReplay);
-  EXPECT_EQ(CallWithOneAt(affine, other.address())->path(), Path::kReplay);
+  EXPECT_EQ(CallWithOneAt(affine, one_.address())->kind(), RunKind::kReplay);
+  EXPECT_EQ(CallWithOneAt(affine, other.address())->kind(), RunKind::kReplay);
 }
 
 TEST_F(MovesTest, InputThatMovedInFourReRecordsIsCopiedFromThenOn) {
   std::vector<std::string> lines;
   const Affine affine =
-      MakeAffine({.log = [&](const std::string& line) { lines.push_back(line); }});
+      MakeAffine({.limits = {.static_moves_max = 4},
+                  .log = [&](const std::string& line) { lines.push_back(line); }});
   std::vector<DeviceMemory> ones;
-  std::vector<Path> paths;
+  std::vector<RunKind> paths;
   for (int i = 0; i < 10; ++i) {
     ones.push_back(*device_.Upload(std::vector<float>{1}));
     const absl::StatusOr<Lease> lease = CallWithOneAt(affine, ones.back().address());
     ASSERT_OK(lease);
     EXPECT_EQ(Read(*lease), Expected(4));
-    paths.push_back(lease->path());
+    paths.push_back(lease->kind());
   }
-  using enum Path;
+  using enum RunKind;
   // One warm-up, one recording, four re-records, one for the copied input; then only replays.
   EXPECT_THAT(paths, testing::ElementsAre(kWarmUp, kRecord, kRecord, kRecord, kRecord, kRecord,
                                           kRecord, kReplay, kReplay, kReplay));
@@ -172,16 +182,17 @@ TEST_F(MovesTest, InputThatMovedInFourReRecordsIsCopiedFromThenOn) {
 TEST_F(MovesTest, MisalignedStaticInputIsCopiedByEveryCall) {
   const Affine affine = MakeAffine();
   const DeviceMemory pair = *device_.Upload(std::vector<float>{7, 1});
-  for (const Path path : {Path::kWarmUp, Path::kRecord, Path::kReplay}) {
+  for (const RunKind path : {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay}) {
     const absl::StatusOr<Lease> lease = CallWithOneAt(affine, pair.address() + sizeof(float));
-    EXPECT_EQ(lease->path(), path);
+    EXPECT_EQ(lease->kind(), path);
     EXPECT_EQ(Read(*lease), Expected(4));
   }
   EXPECT_EQ(Executions(), 3);
 }
 
 TEST_F(MovesTest, EvictionDropsAnotherGraphThatNobodyLeases) {
-  const Affine affine = MakeAffine({.graphs_per_program_max = 2, .on_limit = OnLimit::kEvict});
+  const Affine affine =
+      MakeAffine({.limits = {.graphs_per_program_max = 2, .on_limit = OnLimit::kEvict}});
   for (const int64_t n : {4, 4, 8, 8, 16, 16, 16}) {
     const absl::StatusOr<Lease> lease = Call(affine, n);
     ASSERT_OK(lease);
@@ -189,7 +200,7 @@ TEST_F(MovesTest, EvictionDropsAnotherGraphThatNobodyLeases) {
   }
   const SessionStats stats = affine.session->stats();
   EXPECT_EQ(stats.evictions, 1);
-  EXPECT_EQ(stats.paths[static_cast<size_t>(Path::kReplay)], 1);
+  EXPECT_EQ(stats.runs[static_cast<size_t>(RunKind::kReplay)], 1);
   // One of the first two went; what it is worth depends on what its recording took.
   const bool first = Call(affine, 4)->reason() == Reason::kEvicted;
   EXPECT_TRUE(first || Call(affine, 8)->reason() == Reason::kEvicted);

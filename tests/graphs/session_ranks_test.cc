@@ -21,12 +21,12 @@ class RanksTest : public SessionFixture {
   RanksTest() {
     for (size_t rank = 0; rank < kRanks; ++rank) {
       SessionOptions options;
-      options.vote = [this, rank](RankVote& vote) {
+      options.ranks.vote = [this, rank](RankVote& vote) {
         ++votes_[rank];
         Reduce(rank, vote);
         return absl::OkStatus();
       };
-      options.barrier = [this, rank] {
+      options.ranks.barrier = [this, rank] {
         ++barriers_[rank];
         arrivals_.arrive_and_wait();
         return absl::OkStatus();
@@ -38,14 +38,15 @@ class RanksTest : public SessionFixture {
   // What a communication library's all-gather would give to each rank.
   void Reduce(size_t rank, RankVote& vote) {
     buckets_[rank] = vote.bucket[0];
-    paths_[rank] = vote.path;
+    paths_[rank] = vote.kind;
     arrivals_.arrive_and_wait();
     const int64_t largest = *std::max_element(buckets_.begin(), buckets_.end());
     vote.unanimous = std::all_of(buckets_.begin(), buckets_.end(),
                                  [&](int64_t bucket) { return bucket == largest; });
     vote.bucket[0] = largest;
-    for (const Path path : {Path::kReplay, Path::kRecord, Path::kWarmUp, Path::kEager}) {
-      if (std::find(paths_.begin(), paths_.end(), path) != paths_.end()) vote.path = path;
+    for (const RunKind path :
+         {RunKind::kReplay, RunKind::kRecord, RunKind::kWarmUp, RunKind::kEager}) {
+      if (std::find(paths_.begin(), paths_.end(), path) != paths_.end()) vote.kind = path;
     }
     arrivals_.arrive_and_wait();
   }
@@ -81,22 +82,22 @@ class RanksTest : public SessionFixture {
   }
 
   void ExpectPaths(const std::array<int64_t, kRanks>& extents,
-                   const std::array<Path, kRanks>& paths) {
+                   const std::array<RunKind, kRanks>& paths) {
     const std::vector<absl::StatusOr<Lease>> leases = RunAll(extents);
     for (size_t rank = 0; rank < kRanks; ++rank)
-      EXPECT_EQ(leases[rank]->path(), paths[rank]) << "rank " << rank;
+      EXPECT_EQ(leases[rank]->kind(), paths[rank]) << "rank " << rank;
   }
 
   std::barrier<> arrivals_{kRanks};
   std::array<int64_t, kRanks> buckets_{};
-  std::array<Path, kRanks> paths_{};
+  std::array<RunKind, kRanks> paths_{};
   std::array<int, kRanks> votes_{};
   std::array<int, kRanks> barriers_{};
   std::vector<Affine> ranks_;
 };
 
 TEST_F(RanksTest, AllTakeTheLargestBucketAndTheLowestPath) {
-  for (const Path path : {Path::kWarmUp, Path::kRecord, Path::kReplay})
+  for (const RunKind path : {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay})
     ExpectPaths({3, 7, 16}, {path, path, path});
   for (const Affine& rank : ranks_) {
     ASSERT_EQ(rank.session->nodes().size(), 1U);
@@ -115,7 +116,7 @@ TEST_F(RanksTest, OneThatMayNotGraphMakesAllEager) {
   for (int i = 0; i < 3; ++i)
     RunAll({4, 4, 4});
   ranks_[1].session->SetStance(Stance::kEager);
-  ExpectPaths({4, 4, 4}, {Path::kEager, Path::kEager, Path::kEager});
+  ExpectPaths({4, 4, 4}, {RunKind::kEager, RunKind::kEager, RunKind::kEager});
 }
 
 TEST_F(RanksTest, ThoseWithAGraphMeetTheBarrierOfTheOneThatRecords) {
@@ -123,27 +124,25 @@ TEST_F(RanksTest, ThoseWithAGraphMeetTheBarrierOfTheOneThatRecords) {
     RunAll({4, 4, 4});
   EXPECT_EQ(barriers_, (std::array<int, kRanks>{1, 1, 1}));
   ASSERT_OK(ranks_[1].session->Evict(nullptr).status());
-  ExpectPaths({4, 4, 4}, {Path::kReplay, Path::kRecord, Path::kReplay});
+  ExpectPaths({4, 4, 4}, {RunKind::kReplay, RunKind::kRecord, RunKind::kReplay});
   EXPECT_EQ(barriers_, (std::array<int, kRanks>{2, 2, 2}));
 }
 
 TEST_F(RanksTest, OneThatIsColdHasAllRunAtTheBucketWithoutAGraph) {
   for (int i = 0; i < 3; ++i)
     RunAll({4, 4, 4});
-  ranks_[2] = MakeAffine({.vote =
-                              [this](RankVote& vote) {
-                                Reduce(2, vote);
-                                return absl::OkStatus();
-                              },
-                          .barrier = nullptr});
-  ExpectPaths({3, 3, 3}, {Path::kEager, Path::kEager, Path::kWarmUp});
+  ranks_[2] = MakeAffine({.ranks = {.vote = [this](RankVote& vote) {
+                            Reduce(2, vote);
+                            return absl::OkStatus();
+                          }}});
+  ExpectPaths({3, 3, 3}, {RunKind::kEager, RunKind::kEager, RunKind::kWarmUp});
 }
 
 TEST_F(RanksTest, VoteForMoreThanARankCanIsRefused) {
-  const Affine affine = MakeAffine({.vote = [](RankVote& vote) {
-    vote.path = Path::kReplay;
-    return absl::OkStatus();
-  }});
+  const Affine affine = MakeAffine({.ranks = {.vote = [](RankVote& vote) {
+                                      vote.kind = RunKind::kReplay;
+                                      return absl::OkStatus();
+                                    }}});
   EXPECT_THAT(Call(affine, 4), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_EQ(Executions(), 0);
 }

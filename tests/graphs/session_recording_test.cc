@@ -54,14 +54,14 @@ TEST_F(RecordingTest, BrokenFromOutsideRunsEagerlyAndIsRetriedOnce) {
                                      --breaks_left;
                                      return SynchronizeContext(context);
                                    }));
-  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease broken, Call(affine, 4));
-  EXPECT_EQ(broken.path(), Path::kEager);
+  EXPECT_EQ(broken.kind(), RunKind::kEager);
   EXPECT_EQ(broken.reason(), Reason::kCaptureInvalidated);
   EXPECT_EQ(Read(broken), Expected(4));
   EXPECT_EQ(affine.session->stats().captures_retried, 1);
-  ExpectRun(affine, 4, Path::kRecord);
-  ExpectRun(affine, 4, Path::kReplay);
+  ExpectRun(affine, 4, RunKind::kRecord);
+  ExpectRun(affine, 4, RunKind::kReplay);
   EXPECT_EQ(Executions(), 4);
 }
 
@@ -86,7 +86,7 @@ TEST_F(RecordingTest, FailureUnderCaptureIsNotCapturable) {
                                                 ? absl::InternalError("not now")
                                                 : absl::OkStatus();
                                    }));
-  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
   EXPECT_EQ(lease.reason(), Reason::kNotCapturable);
   EXPECT_EQ(Read(lease), Expected(4));
@@ -100,9 +100,9 @@ TEST_F(RecordingTest, FailureOutsideACaptureIsTheCallsErrorAndLeavesNothing) {
                                    }));
   EXPECT_THAT(Call(affine, 4), StatusIs(absl::StatusCode::kInternal));
   EXPECT_TRUE(affine.session->nodes().empty());
-  EXPECT_EQ(affine.session->pool().usage().eager_live, 0);
+  EXPECT_EQ(affine.session->memory().usage().eager_live, 0);
   fail = false;
-  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
 }
 
 // Each departs from its warm-up's requests under capture, and only there.
@@ -118,11 +118,78 @@ TEST_F(RecordingTest, DepartureFromTheTraceIsNotCapturable) {
                                          (void)departure(context);
                                        return absl::OkStatus();
                                      }));
-    ExpectRun(affine, 4, Path::kWarmUp);
+    ExpectRun(affine, 4, RunKind::kWarmUp);
     COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
     EXPECT_EQ(lease.reason(), Reason::kNotCapturable);
     EXPECT_EQ(Read(lease), Expected(4));
   }
+}
+
+// As a library does that tries its algorithms in the first run.
+TEST_F(RecordingTest, TrialsInTheFirstRunCostASecondWarmUp) {
+  std::vector<std::string> lines;
+  bool chosen = false;
+  const Affine affine =
+      MakeAffine({.log = [&](const std::string& line) { lines.push_back(line); }},
+                 AffineCallable([&](CallContext& context) -> absl::Status {
+                   if (std::exchange(chosen, true)) return absl::OkStatus();
+                   COPPICE_ASSIGN_OR_RETURN(const DeviceAddress trial, context.Allocate(4096));
+                   return context.Free(trial);
+                 }));
+  ExpectRun(affine, 4, RunKind::kWarmUp);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease departed, Call(affine, 4));
+  EXPECT_EQ(departed.kind(), RunKind::kWarmUp);
+  EXPECT_EQ(departed.reason(), Reason::kNotCapturable);
+  EXPECT_EQ(Read(departed), Expected(4));
+  ExpectRun(affine, 4, RunKind::kRecord);
+  ExpectRun(affine, 4, RunKind::kReplay);
+  EXPECT_THAT(lines, testing::Contains(testing::HasSubstr("at request")));
+  EXPECT_EQ(Executions(), 4);
+}
+
+TEST_F(RecordingTest, FourthDepartureIsFinalUntilEvictOrWarm) {
+  bool departs = true;
+  const Affine affine = MakeAffine({}, AffineCallable([&](CallContext& context) -> absl::Status {
+                                     if (!departs || context.phase() != Phase::kRecord)
+                                       return absl::OkStatus();
+                                     return context.Allocate(8).status();
+                                   }));
+  ExpectRun(affine, 4, RunKind::kWarmUp);
+  for (int departure = 0; departure < 3; ++departure)
+    ExpectRun(affine, 4, RunKind::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kEager);
+  departs = false;
+  ExpectRun(affine, 4, RunKind::kEager);
+  ASSERT_OK(affine.session->Evict(affine.program));
+  ExpectRun(affine, 4, RunKind::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kRecord);
+  departs = true;
+  for (int call = 0; call < 6; ++call)
+    ASSERT_OK(Call(affine, 8));
+  ExpectRun(affine, 8, RunKind::kEager);
+  EXPECT_THAT(Warm(affine, Buckets({8})), StatusIs(absl::StatusCode::kFailedPrecondition));
+  departs = false;
+  ASSERT_OK(Warm(affine, Buckets({8})));
+  ExpectRun(affine, 8, RunKind::kReplay);
+}
+
+TEST_F(RecordingTest, ExplainNamesTheFailureOfTheRecording) {
+  const Affine affine = MakeAffine({}, AffineCallable([](CallContext& context) {
+                                     return context.phase() == Phase::kRecord
+                                                ? absl::InternalError("the library said so")
+                                                : absl::OkStatus();
+                                   }));
+  ASSERT_OK(Call(affine, 4));
+  ASSERT_OK(Call(affine, 4));
+  const int64_t dims[] = {4};
+  const Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+  const int64_t scalar = std::bit_cast<int64_t>(2.0);
+  const Explanation explanation = affine.session->Explain({.program = affine.program,
+                                                           .binding = affine.binding,
+                                                           .inputs = {&x, 1},
+                                                           .scalars = {&scalar, 1},
+                                                           .stream = device_.stream()});
+  EXPECT_THAT(explanation.text, testing::HasSubstr("the library said so"));
 }
 
 TEST_F(RecordingTest, RequestsThatCannotBeServedAreErrors) {
@@ -144,7 +211,7 @@ TEST_F(RecordingTest, OutputsAreAskedForExactlyOnce) {
   EXPECT_THAT(Call(twice, 4), StatusIs(absl::StatusCode::kFailedPrecondition));
   const Affine never = MakeAffine({}, [](CallContext&) { return absl::OkStatus(); });
   EXPECT_THAT(Call(never, 4), StatusIs(absl::StatusCode::kFailedPrecondition));
-  EXPECT_EQ(never.session->pool().usage().eager_live, 0);
+  EXPECT_EQ(never.session->memory().usage().eager_live, 0);
 }
 
 TEST_F(RecordingTest, RecordsWithoutADeviceWideWaitOrGrowthUnderCapture) {
@@ -200,7 +267,7 @@ TEST_F(RecordingTest, PlanThatDoesNotFitTheDeviceRunsEagerly) {
     EXPECT_EQ(Read(lease), Expected(4));
   }
   hog.reset();
-  ExpectRun(affine, 4, Path::kRecord);
+  ExpectRun(affine, 4, RunKind::kRecord);
 }
 
 TEST_F(RecordingTest, ForkedGraphsArePlannedAlongTheirEdges) {
@@ -244,7 +311,9 @@ TEST_F(RecordingTest, ForkedGraphsArePlannedAlongTheirEdges) {
     COPPICE_ASSERT_OK_AND_ASSIGN(
         const Lease lease,
         session->Run({.program = program, .inputs = {&x, 1}, .stream = device_.stream()}));
-    EXPECT_EQ(lease.path(), i == 0 ? Path::kWarmUp : i == 1 ? Path::kRecord : Path::kReplay);
+    EXPECT_EQ(lease.kind(), i == 0   ? RunKind::kWarmUp
+                            : i == 1 ? RunKind::kRecord
+                                     : RunKind::kReplay);
     COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
     for (const int output : {0, 1}) {
       std::vector<float> expected = Ramp(64);
@@ -295,7 +364,8 @@ TEST_F(RecordingTest, PromiseOfOneStreamLetsEagerRunsReuseFreedBytes) {
       return context.AllocateOutput(0).status();
     });
     ASSERT_OK(session->Run({.program = program, .stream = device_.stream()}).status());
-    EXPECT_EQ(session->pool().usage().eager_peak, one_stream ? 1024 : 4 * 1024 + kBufferAlignment);
+    EXPECT_EQ(session->memory().usage().eager_peak,
+              one_stream ? 1024 : 4 * 1024 + kBufferAlignment);
   }
 }
 
@@ -307,9 +377,9 @@ TEST_F(RecordingTest, WarmRecordsAheadOfTrafficWithoutTouchingTheRealInputs) {
   EXPECT_THAT(progress,
               ElementsAre(std::pair<int64_t, int64_t>(1, 2), std::pair<int64_t, int64_t>(2, 2)));
   EXPECT_EQ(Executions(), 0);
-  ExpectRun(affine, 4, Path::kReplay);
-  ExpectRun(affine, 50, Path::kReplay);
-  EXPECT_EQ(affine.session->pool().usage().of(MemoryKind::kEager), 0);
+  ExpectRun(affine, 4, RunKind::kReplay);
+  ExpectRun(affine, 50, RunKind::kReplay);
+  EXPECT_EQ(affine.session->memory().usage().of(MemoryKind::kEager), 0);
 }
 
 // A capture in the strictest mode, which another thread has open while the scope lives.
@@ -344,12 +414,12 @@ class CaptureElsewhere {
 TEST_F(RecordingTest, SessionFromOpenToCloseDoesNotBreakACaptureOfAnotherThread) {
   const CaptureElsewhere capture(device_.context());
   const Affine affine = MakeAffine();
-  ExpectRun(affine, 4, Path::kWarmUp);
-  ExpectRun(affine, 4, Path::kRecord);
-  ExpectRun(affine, 4, Path::kReplay);
-  ExpectRun(affine, kLargest + 1, Path::kEager);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kRecord);
+  ExpectRun(affine, 4, RunKind::kReplay);
+  ExpectRun(affine, kLargest + 1, RunKind::kEager);
   ASSERT_OK(Warm(affine, Buckets({64})));
-  EXPECT_OK(affine.session->Trim());
+  EXPECT_OK(affine.session->memory().Trim());
 }
 
 TEST_F(RecordingTest, WarmSkipsRecordedBuckets) {
@@ -365,7 +435,7 @@ TEST_F(RecordingTest, WarmRecordsABucketThatIsWarmAlready) {
   const Affine affine = MakeAffine();
   ASSERT_OK(Call(affine, 4).status());
   ASSERT_OK(Warm(affine, Buckets({4})));
-  ExpectRun(affine, 4, Path::kReplay);
+  ExpectRun(affine, 4, RunKind::kReplay);
 }
 
 TEST_F(RecordingTest, WarmRefusesWhatItCannotDo) {
@@ -388,6 +458,39 @@ TEST_F(RecordingTest, WarmRefusesWhatItCannotDo) {
   EXPECT_THAT(Warm(eager, Buckets({4})), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
+TEST_F(RecordingTest, WarmSaysWhatTheLimitOfGraphsDidNotKeep) {
+  for (const OnLimit on_limit : {OnLimit::kEager, OnLimit::kEvict}) {
+    const Affine affine =
+        MakeAffine({.limits = {.graphs_per_program_max = 2, .on_limit = on_limit}});
+    EXPECT_THAT(Warm(affine, Buckets({8, 16, 4})), StatusIs(absl::StatusCode::kResourceExhausted));
+    std::vector<int64_t> recorded;
+    for (const NodeInfo& node : affine.session->nodes()) {
+      if (node.recorded) recorded.push_back(node.bucket[0]);
+    }
+    ASSERT_THAT(recorded, testing::SizeIs(2));
+    EXPECT_THAT(recorded, testing::Contains(on_limit == OnLimit::kEvict ? 4 : 16));
+    EXPECT_OK(Warm(affine, Buckets({recorded[0], recorded[1]})));
+  }
+}
+
+TEST_F(RecordingTest, WarmRefusesAScratchBindingOfAnotherProgramAndOneThatHasEnded) {
+  ProgramSpec spec = AffineSpec();
+  spec.inputs[2].mutated = false;  // So that none is needed.
+  const Affine affine = MakeAffine({}, nullptr, spec);
+  ProgramSpec other{.name = "other"};
+  const Program* program =
+      *affine.session->Register(other, [](CallContext&) { return absl::OkStatus(); });
+  const Binding* foreign = *affine.session->Bind(*program, {});
+  const Binding* ended = *affine.session->Bind(*affine.program, AffineStatics(one_.address()));
+  ASSERT_OK(affine.session->Unbind(*ended));
+  const int64_t scalar = 0;
+  for (const Binding* scratch : {foreign, ended}) {
+    EXPECT_THAT(affine.session->Warm(*affine.program, affine.binding, Buckets({4}), {&scalar, 1},
+                                     {.scratch = scratch}),
+                StatusIs(kWrongArgument));
+  }
+}
+
 TEST_F(RecordingTest, WarmReportsABucketThatCannotBeRecorded) {
   const Affine affine = MakeAffine(
       {}, AffineCallable([](CallContext& context) {
@@ -399,13 +502,13 @@ TEST_F(RecordingTest, WarmReportsABucketThatCannotBeRecorded) {
 TEST_F(RecordingTest, TrimReleasesTheEagerWindowOnceNoLeaseHoldsIt) {
   const Affine affine = MakeAffine();
   std::optional<Lease> lease = *Call(affine, 70);
-  ASSERT_OK(affine.session->Trim());
-  EXPECT_GT(affine.session->pool().usage().of(MemoryKind::kEager), 0);
+  ASSERT_OK(affine.session->memory().Trim());
+  EXPECT_GT(affine.session->memory().usage().of(MemoryKind::kEager), 0);
   EXPECT_EQ(Read(*lease), Expected(70));
   lease.reset();
-  ASSERT_OK(affine.session->Trim());
-  EXPECT_EQ(affine.session->pool().usage().of(MemoryKind::kEager), 0);
-  ExpectRun(affine, 70, Path::kEager);
+  ASSERT_OK(affine.session->memory().Trim());
+  EXPECT_EQ(affine.session->memory().usage().of(MemoryKind::kEager), 0);
+  ExpectRun(affine, 70, RunKind::kEager);
 }
 
 }  // namespace

@@ -172,16 +172,16 @@ TEST_F(SessionSymbolsTest, ExplainSaysWhatRunWouldDoAndChangesNothing) {
                                     .scalars = {&scalar, 1},
                                     .stream = device_.stream()});
   };
-  const Path paths[] = {Path::kWarmUp, Path::kRecord, Path::kReplay};
-  for (const Path path : paths) {
+  const RunKind kinds[] = {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay};
+  for (const RunKind kind : kinds) {
     for (int i = 0; i < 2; ++i) {
       const Explanation explanation = explain(5);
       EXPECT_OK(explanation.status);
-      EXPECT_EQ(explanation.path, path);
+      EXPECT_EQ(explanation.kind, kind);
       EXPECT_THAT(explanation.text, HasSubstr("affine"));
-      EXPECT_EQ(explanation.node.has_value(), path == Path::kReplay);
+      EXPECT_EQ(explanation.node.has_value(), kind == RunKind::kReplay);
     }
-    EXPECT_EQ(Call(affine, 5)->path(), path);
+    EXPECT_EQ(Call(affine, 5)->kind(), kind);
   }
   EXPECT_EQ(explain(70).reason, Reason::kOverLargestBucket);
   const Explanation failing = explain(7);

@@ -19,17 +19,17 @@ class SessionTest : public SessionFixture {};
 
 TEST_F(SessionTest, FirstCallWarmsUpSecondRecordsThirdReplays) {
   const Affine affine = MakeAffine();
-  ExpectRun(affine, 5, Path::kWarmUp);
-  ExpectRun(affine, 6, Path::kRecord);
-  ExpectRun(affine, 7, Path::kReplay);
-  ExpectRun(affine, 8, Path::kReplay);
+  ExpectRun(affine, 5, RunKind::kWarmUp);
+  ExpectRun(affine, 6, RunKind::kRecord);
+  ExpectRun(affine, 7, RunKind::kReplay);
+  ExpectRun(affine, 8, RunKind::kReplay);
 }
 
 TEST_F(SessionTest, CallsOfOtherBucketsWarmUpAgain) {
   const Affine affine = MakeAffine();
   for (int i = 0; i < 3; ++i)
     EXPECT_OK(Call(affine, 8).status());
-  ExpectRun(affine, 9, Path::kWarmUp);
+  ExpectRun(affine, 9, RunKind::kWarmUp);
 }
 
 TEST_F(SessionTest, EveryCallExecutesItsProgramExactlyOnce) {
@@ -142,7 +142,7 @@ TEST_F(SessionTest, HitAllocatesNothing) {
     const CountingScope counting(true);
     for (int i = 0; i < 10; ++i) {
       const absl::StatusOr<Lease> lease = affine.session->Run(call);
-      if (!lease.ok() || lease->path() != Path::kReplay) break;
+      if (!lease.ok() || lease->kind() != RunKind::kReplay) break;
     }
   }
   const int64_t allocations = host_allocations.count - before;
@@ -164,9 +164,10 @@ TEST_F(SessionTest, PoolIsAsHighAsTheLargestNodeInAnyOrder) {
       EXPECT_EQ(node.plan_height, node.live_bytes);
       largest = std::max(largest, node.plan_height);
     }
-    EXPECT_EQ(affine.session->pool().usage().height, largest);
-    const DeviceAddress window = affine.session->pool().base(0, WindowKind::kNodes);
-    EXPECT_EQ(device_.ledger().MappedBytes(window, affine.session->pool().window_bytes()),
+    EXPECT_EQ(affine.session->memory().usage().height, largest);
+    const DeviceAddress window = affine.session->memory().window(0, MemoryKind::kPlan).base;
+    EXPECT_EQ(device_.ledger().MappedBytes(
+                  window, affine.session->memory().window(0, MemoryKind::kPlan).window_bytes),
               AlignUp(largest, 2 * kMiB));
   }
 }
@@ -193,7 +194,7 @@ TEST_F(SessionTest, MovedStaticInputIsAnotherNodeAndSaysSo) {
   EXPECT_EQ(device_.Download<float>(moved.address(), 1)[0], 13);
   EXPECT_EQ(Executions(), 3);
   affine.binding = original;
-  ExpectRun(affine, 4, Path::kReplay);
+  ExpectRun(affine, 4, RunKind::kReplay);
   affine.session.reset();
 }
 
@@ -218,18 +219,18 @@ TEST_F(SessionTest, BindRejectsWhatDoesNotFit) {
   wrong[1].data = 0;
   EXPECT_THAT(bind(wrong), StatusIs(absl::StatusCode::kInvalidArgument));
   wrong = good;
-  wrong[1].data = session.pool().base(0, WindowKind::kNodes);
+  wrong[1].data = session.memory().window(0, MemoryKind::kPlan).base;
   EXPECT_THAT(bind(wrong), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST_F(SessionTest, KeyScalarIsPartOfTheKey) {
   const Affine affine = MakeAffine();
   for (const double factor : {2.0, 3.0}) {
-    ExpectRun(affine, 4, Path::kWarmUp, factor);
-    ExpectRun(affine, 4, Path::kRecord, factor);
+    ExpectRun(affine, 4, RunKind::kWarmUp, factor);
+    ExpectRun(affine, 4, RunKind::kRecord, factor);
   }
-  ExpectRun(affine, 4, Path::kReplay, 2.0);
-  ExpectRun(affine, 4, Path::kReplay, 3.0);
+  ExpectRun(affine, 4, RunKind::kReplay, 2.0);
+  ExpectRun(affine, 4, RunKind::kReplay, 3.0);
 }
 
 TEST_F(SessionTest, DeviceResidentScalarAndRealExtentComeFromTheParameterBlock) {
@@ -279,8 +280,8 @@ TEST_F(SessionTest, DeviceResidentScalarAndRealExtentComeFromTheParameterBlock) 
 
 TEST_F(SessionTest, OverTheLargestBucketRunsEagerlyAtItsOwnExtent) {
   const Affine affine = MakeAffine();
-  ExpectRun(affine, 65, Path::kEager);
-  ExpectRun(affine, 1000, Path::kEager);
+  ExpectRun(affine, 65, RunKind::kEager);
+  ExpectRun(affine, 1000, RunKind::kEager);
   EXPECT_TRUE(affine.session->nodes().empty());
 }
 
@@ -305,19 +306,20 @@ TEST_F(SessionTest, OverTheLargestBucketIsAnErrorIfTheSymbolSaysSo) {
 }
 
 TEST_F(SessionTest, GraphLimitRunsEagerlyOrFails) {
-  const Affine eager = MakeAffine({.graphs_per_program_max = 1});
-  ExpectRun(eager, 4, Path::kWarmUp);
+  const Affine eager = MakeAffine({.limits = {.graphs_per_program_max = 1}});
+  ExpectRun(eager, 4, RunKind::kWarmUp);
   EXPECT_EQ(Call(eager, 8)->reason(), Reason::kGraphLimit);
-  ExpectRun(eager, 8, Path::kEager);
-  ExpectRun(eager, 4, Path::kRecord);
-  const Affine error = MakeAffine({.graphs_per_program_max = 0, .on_limit = OnLimit::kError});
+  ExpectRun(eager, 8, RunKind::kEager);
+  ExpectRun(eager, 4, RunKind::kRecord);
+  const Affine error =
+      MakeAffine({.limits = {.graphs_per_program_max = 0, .on_limit = OnLimit::kError}});
   EXPECT_THAT(Call(error, 4), StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 TEST_F(SessionTest, StanceEagerNeverRecords) {
   const Affine affine = MakeAffine({.stance = Stance::kEager});
   for (int i = 0; i < 3; ++i)
-    ExpectRun(affine, 4, Path::kEager);
+    ExpectRun(affine, 4, RunKind::kEager);
   EXPECT_EQ(Call(affine, 4)->reason(), Reason::kUserDisabled);
   EXPECT_EQ(device_.ledger().calls(&DriverTable::StreamBeginCapture), 0);
 }
@@ -325,7 +327,7 @@ TEST_F(SessionTest, StanceEagerNeverRecords) {
 TEST_F(SessionTest, StanceReplayOnlyRunsTheUnrecordedEagerly) {
   const Affine affine = MakeAffine({.stance = Stance::kReplayOnly});
   for (int i = 0; i < 3; ++i)
-    ExpectRun(affine, 4, Path::kEager);
+    ExpectRun(affine, 4, RunKind::kEager);
   EXPECT_EQ(Call(affine, 4)->reason(), Reason::kUserDisabled);
 }
 
@@ -413,8 +415,9 @@ TEST_F(SessionTest, EmptyCallRunsInTheSmallestBucket) {
 
 TEST_F(SessionTest, CreateRejectsOptionsOutOfRange) {
   for (const SessionOptions& options :
-       {SessionOptions{.lanes = 0}, SessionOptions{.window_bytes = -1},
-        SessionOptions{.workspace_bytes = -1}, SessionOptions{.graphs_per_program_max = -1}}) {
+       {SessionOptions{.lanes = 0}, SessionOptions{.memory = {.window_bytes = -1}},
+        SessionOptions{.memory = {.workspace_bytes = -1}},
+        SessionOptions{.limits = {.graphs_per_program_max = -1}}}) {
     EXPECT_THAT(Session::Create(device_.context(), options),
                 StatusIs(absl::StatusCode::kInvalidArgument));
   }
@@ -435,7 +438,7 @@ TEST_F(SessionTest, RegisterRejectsABadSpecANameTwiceAndNoCallable) {
 TEST_F(SessionTest, WorkspaceOfTheLaneReachesTheProgram) {
   std::vector<std::pair<DeviceAddress, int64_t>> seen;
   const Affine affine =
-      MakeAffine({.workspace_bytes = 4096}, AffineCallable([&](CallContext& context) {
+      MakeAffine({.memory = {.workspace_bytes = 4096}}, AffineCallable([&](CallContext& context) {
                    seen.emplace_back(context.workspace(), context.workspace_bytes());
                    return absl::OkStatus();
                  }));
@@ -475,7 +478,7 @@ TEST_F(SessionTest, StatsCountCallsByPathAndReasonAndPadding) {
     ASSERT_OK(Call(affine, n).status());
   const SessionStats stats = affine.session->stats();
   EXPECT_EQ(stats.calls, 4);
-  EXPECT_THAT(stats.paths, ElementsAre(1, 1, 1, 1, 0));
+  EXPECT_THAT(stats.runs, ElementsAre(1, 1, 1, 1, 0));
   EXPECT_EQ(stats.reasons[static_cast<size_t>(Reason::kNewBucket)], 2);
   EXPECT_EQ(stats.reasons[static_cast<size_t>(Reason::kOverLargestBucket)], 1);
   EXPECT_EQ(stats.real_elements, 9);

@@ -106,6 +106,10 @@ class SketchDevice : protected AffineDevice {
     if (sketch.input == 0)
       size = Dim::Symbol(spec.AddSymbol("n", *PaddingPolicy::Pow2(Sketch::kLargest)));
     spec.inputs = {{.name = "x", .dims = {size}}};
+    // Only an output larger than the input shows what the padding holds.
+    const bool shows = std::any_of(sketch.steps.begin(), sketch.steps.end(),
+                                   [](const SketchStep& step) { return step.elements != 0; });
+    if (!shows) spec.inputs[0].fill = Fill::Undefined();
     for (const SketchStep& step : sketch.steps) {
       if (step.kind != SketchStep::Kind::kOutput) continue;
       spec.outputs.push_back({.name = "y" + std::to_string(spec.outputs.size()),

@@ -417,6 +417,12 @@ TEST_F(StagingTest, ReportsWhatTheDriverSays) {
   EXPECT_FALSE(kernels_->Launch(nullptr, params).ok());  // The legacy stream.
 }
 
+TEST(StagingKernelsTest, LoadLaunchesEachKernelOnce) {
+  TestDevice device{DriverLedger::Options()};
+  COPPICE_ASSERT_OK_AND_ASSIGN(const StagingKernels kernels, StagingKernels::Load(device.driver()));
+  EXPECT_EQ(device.ledger().calls(&DriverTable::LaunchKernel), 2);
+}
+
 TEST(StagingDeathTest, ChecksItsCounts) {
   EXPECT_DEATH(
       {

@@ -3,7 +3,7 @@
 // Method: the ring, the clock and the writer by themselves. A pipe that the test does not read yet
 // stands for a slow disk, /dev/full for a full one.
 
-#include "graphs/trace_ring.h"
+#include "graphs/trace/trace_ring.h"
 
 #include <array>
 #include <atomic>
@@ -20,12 +20,12 @@
 #include "gtest/gtest.h"
 #include <sys/stat.h>
 
-#include "coppice/allocator/memory_usage.h"
 #include "coppice/base/status.h"
+#include "coppice/graphs/memory_usage.h"
 #include "coppice/graphs/reason.h"
 
-#include "graphs/trace_clock.h"
-#include "graphs/trace_writer.h"
+#include "graphs/trace/trace_clock.h"
+#include "graphs/trace/trace_writer.h"
 #include "tests/graphs/trace_lines.h"
 #include "tests/support/status_matchers.h"
 
@@ -151,9 +151,10 @@ TEST(TraceWriterTest, EachKindOfEventHasItsValues) {
                     .bucket = 3,
                     .node = 5,
                     .kind = TraceEventKind::kCall,
-                    .how = static_cast<uint8_t>(Path::kRecord),
+                    .how = static_cast<uint8_t>(RunKind::kRecord),
                     .why = static_cast<uint8_t>(Reason::kEvicted)});
     writer->Put(0, {.node = 5, .kind = TraceEventKind::kEvict});
+    writer->Put(0, {.first = 2, .bucket = 3, .kind = TraceEventKind::kFail});
     writer->Put(1, {.first = 64,
                     .second = 96,
                     .kind = TraceEventKind::kBytes,
@@ -172,9 +173,10 @@ TEST(TraceWriterTest, EachKindOfEventHasItsValues) {
     lines.push_back(line.dump());
   }
   EXPECT_THAT(lines, ElementsAre(R"(["call",0,7,3,5,"record","evicted",10,16])", R"(["evict",0,5])",
-                                 R"(["outputs",0,7,5])", R"(["use",0,8,7])", R"(["expire",0,7,9])",
-                                 R"(["release",0,7])", R"(["bytes",-1,"eager",64,96])",
-                                 R"(["suspend",-1])", R"(["resume",-1])", R"(["end",-1])"));
+                                 R"(["fail",0,3,2])", R"(["outputs",0,7,5])", R"(["use",0,8,7])",
+                                 R"(["expire",0,7,9])", R"(["release",0,7])",
+                                 R"(["bytes",-1,"eager",64,96])", R"(["suspend",-1])",
+                                 R"(["resume",-1])", R"(["end",-1])"));
 }
 
 TEST(TraceWriterTest, FileIsReadableByItsOwnerOnly) {

@@ -65,7 +65,8 @@ class TraceTest : public testing::Test, protected SketchDevice {
   // What every event names is defined in a line before; every node is recorded once, by then no
   // call named it, and is not named again after its eviction.
   static void ExpectDefinedBeforeUse(const std::vector<json>& lines) {
-    std::map<std::string, std::set<int>> defined = {{"program", {}}, {"bucket", {}}, {"node", {}}};
+    std::map<std::string, std::set<int>> defined = {
+        {"program", {}}, {"bucket", {}}, {"node", {}}, {"failure", {}}};
     std::set<int> recorded, evicted;
     const auto expect = [&](const char* kind, const json& number) {
       EXPECT_TRUE(number == -1 || defined.at(kind).contains(number.get<int>()))
@@ -78,7 +79,7 @@ class TraceTest : public testing::Test, protected SketchDevice {
           << "node " << node;
     };
     ASSERT_FALSE(lines.empty());
-    EXPECT_EQ(lines[0]["schema"], "coppice.trace/1");
+    EXPECT_EQ(lines[0]["schema"], "coppice.trace/2");
     for (size_t i = 1; i < lines.size(); ++i) {
       const json& line = lines[i];
       if (line.is_object()) {
@@ -98,6 +99,9 @@ class TraceTest : public testing::Test, protected SketchDevice {
       } else if (event == "evict") {
         expect_alive(line[3]);
         evicted.insert(line[3].get<int>());
+      } else if (event == "fail") {
+        expect("bucket", line[3]);
+        expect("failure", line[4]);
       } else if (event == "outputs") {
         expect_alive(line[4]);
       }
@@ -118,7 +122,7 @@ TEST_F(TraceTest, EveryCallIsOneEventThatSaysHowItRan) {
       ASSERT_OK(lease);
       const bool bucketed = n <= kLargest;
       const int64_t padded = n <= 4 ? 4 : 8;
-      expected.push_back(fmt::format("{} {} {} {} {}", lease->call_number(), NameOf(lease->path()),
+      expected.push_back(fmt::format("{} {} {} {} {}", lease->call_number(), NameOf(lease->kind()),
                                      NameOf(lease->reason()), n, bucketed ? padded : n));
     }
   }
@@ -198,7 +202,7 @@ TEST_F(TraceTest, OutputsThatAreHeldToTheEndAreNeverReleased) {
 
 TEST_F(TraceTest, CopiedOutputsAreToldWithoutANode) {
   {
-    const Affine affine = MakeAffine(Traced({.copy_out_bytes = 64 * kKiB}));
+    const Affine affine = MakeAffine(Traced({.memory = {.copy_out_bytes = 64 * kKiB}}));
     for (int i = 0; i < 2; ++i)
       ASSERT_OK(Call(affine, 4).status());
     ASSERT_OK(Call(affine, 4, 2, [](coppice::Call& call) {
@@ -297,7 +301,7 @@ TEST_F(TraceTest, NodesSayWhereTheirBuffersLieAndWhatIsAround) {
 TEST_F(TraceTest, EvictionsAndRerecordingsAreTold) {
   {
     const Affine affine =
-        MakeAffine(Traced({.graphs_per_program_max = 2, .on_limit = OnLimit::kEvict}));
+        MakeAffine(Traced({.limits = {.graphs_per_program_max = 2, .on_limit = OnLimit::kEvict}}));
     for (int round = 0; round < 6; ++round) {
       for (const int64_t n : {4, 8, 16})
         ASSERT_OK(Call(affine, n).status());
@@ -334,17 +338,51 @@ TEST_F(TraceTest, WarmAndBackgroundRecordingsAreToldBeforeTheirFirstCall) {
   EXPECT_THAT(EventsOf(lines, "call"), SizeIs(5));
 }
 
+TEST_F(TraceTest, RecordingsThatFailAreToldWithTheCallThatFailed) {
+  {
+    // What the program does of it: nothing, pass it on, or fail by itself.
+    for (const int way : {0, 1, 2}) {
+      const Affine affine = MakeAffine(
+          Traced(), AffineCallable([&](CallContext& context) -> absl::Status {
+            if (context.phase() != Phase::kRecord) return absl::OkStatus();
+            if (way == 2) return absl::InternalError("not now");
+            const absl::Status status = context.driver().Call<&DriverTable::CtxSynchronize>();
+            return way == 0 ? absl::OkStatus() : status;
+          }));
+      for (int i = 0; i < 4; ++i)
+        ASSERT_OK(Call(affine, 4));
+      ASSERT_OK(affine.session->FlushTrace());
+      const std::vector<json> lines = Lines();
+      const std::vector<json> failures = DefinitionsOf(lines, "failure");
+      ASSERT_THAT(failures, SizeIs(1)) << way;
+      const json& failure = failures[0];
+      const char* const calls[] = {"cuStreamEndCapture", "cuCtxSynchronize", ""};
+      const char* const codes[] = {"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+                                   "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "FAILED_PRECONDITION"};
+      EXPECT_EQ(failure["driver_call"], calls[way]);
+      EXPECT_EQ(failure["code"], codes[way]);
+      if (way == 1) {
+        EXPECT_THAT(failure["message"].get<std::string>(),
+                    HasSubstr("program 'affine' broke its capture: cuCtxSynchronize"));
+      }
+      // What was broken is retried once.
+      EXPECT_THAT(EventsOf(lines, "fail"), SizeIs(way == 2 ? 1 : 2));
+    }
+  }
+  ExpectDefinedBeforeUse(Lines());
+}
+
 TEST_F(TraceTest, KindsOfMemoryAddUpToTheTotalAtEveryEvent) {
   const int64_t calls = 100'000 / TestShare();
   {
     const Affine affine =
-        MakeAffine(Traced({.graphs_per_program_max = 3, .on_limit = OnLimit::kEvict}));
+        MakeAffine(Traced({.limits = {.graphs_per_program_max = 3, .on_limit = OnLimit::kEvict}}));
     std::mt19937_64 random(TestSeed());
     for (int64_t i = 0; i < calls; ++i) {
       const int64_t n = std::uniform_int_distribution<int64_t>(1, 80)(random);
       ASSERT_OK(CallOn(affine, n));
       if (i % 1000 != 0) continue;
-      ASSERT_OK(affine.session->Trim());
+      ASSERT_OK(affine.session->memory().Trim());
     }
   }
   const std::vector<json> lines = Lines();
@@ -374,11 +412,11 @@ TEST_F(TraceTest, KindsOfMemoryAddUpToTheTotalAtEveryEvent) {
 
 TEST_F(TraceTest, SuspensionIsToldBetweenTheBytesThatGoAndThoseThatComeBack) {
   {
-    const Affine affine = MakeAffine(Traced({.budget_bytes = 48 * kMiB}));
+    const Affine affine = MakeAffine(Traced({.memory = {.budget_bytes = 48 * kMiB}}));
     for (int i = 0; i < 3; ++i)
       ASSERT_OK(Call(affine, 4).status());
-    ASSERT_OK(affine.session->Suspend({}));
-    ASSERT_OK(affine.session->Resume());
+    ASSERT_OK(affine.session->memory().Suspend({}));
+    ASSERT_OK(affine.session->memory().Resume());
     ASSERT_OK(Call(affine, 4).status());
   }
   const std::vector<json> lines = Lines();
@@ -450,7 +488,8 @@ TEST_F(TraceTest, FullDiskEndsTheTraceAndNotTheSession) {
   {
     const Affine affine = MakeAffine(options);
     EXPECT_THAT(affine.session->FlushTrace(), StatusIs(absl::StatusCode::kResourceExhausted));
-    for (const Path path : {Path::kWarmUp, Path::kRecord, Path::kReplay, Path::kReplay})
+    for (const RunKind path :
+         {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay, RunKind::kReplay})
       ExpectRun(affine, 4, path);
     EXPECT_THAT(affine.session->FlushTrace(), StatusIs(absl::StatusCode::kResourceExhausted));
   }
@@ -459,7 +498,7 @@ TEST_F(TraceTest, FullDiskEndsTheTraceAndNotTheSession) {
 
 TEST_F(TraceTest, SessionWithoutATraceFlushesNothing) {
   const Affine affine = MakeAffine();
-  ExpectRun(affine, 4, Path::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
   EXPECT_OK(affine.session->FlushTrace());
 }
 

@@ -8,11 +8,12 @@ import contextlib
 import errno
 import io
 import json
+import math
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 import unittest
@@ -22,9 +23,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 sys.dont_write_bytecode = True
 import gpu_check  # noqa: E402
+import processes  # noqa: E402
 
 BLOCK = "tail -f /dev/null"
 GTEST = "echo '[  PASSED  ] 3 tests.'"
+LISTED = """case "$*" in
+*--gtest_list_tests) printf 'Drivers/ATest.\\n  One/Emulator\\nDrivers/BTest.\\n  Two/Emulator\\n'
+exit;;
+esac
+"""
 GOOD = {
     "coppice": """case "$1 $2" in
 info*) echo '{"device": "fake", "driver": "emulator", "driver_version": 1, "device_code": true}';;
@@ -37,8 +44,12 @@ case "$3" in
 legality) echo row >"$folder/capture_legality.580.65.tsv";;
 *) echo row >"$folder/$3.tsv";;
 esac""",
-    "conformance_suite": GTEST,
+    "conformance_suite": LISTED + GTEST,
 }
+CMAKE = """case "$1" in
+-S) echo configured;;
+--build) mkdir -p "$2" && cp "$(dirname "$0")"/co* "$2" && : >"$2/CTestTestfile.cmake";;
+esac"""
 
 
 def ends(pid):
@@ -92,6 +103,10 @@ class GpuCheckTest(unittest.TestCase):
         (self.folder / "scratch").mkdir()
         return {**os.environ, "TMPDIR": str(self.folder / "scratch")}, self.folder / "scratch"
 
+    def out_files(self):
+        out = self.folder / "out"
+        return {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+
     def step(self, script, limit_s=20.0, judge=None):
         step = gpu_check.Step("step", ["sh", "-c", script], 20, judge)
         return gpu_check.run_step(step, self.folder / "log", gpu_check.Budget(limit_s))
@@ -122,12 +137,16 @@ class GpuCheckTest(unittest.TestCase):
             self.assertIn(b"manifest.json: ", done.stderr.splitlines()[-1], manifest)
             self.assertFalse((self.folder / "out").exists(), manifest)
 
-    def test_success_fills_out_with_at_most_eight_files_and_ends_with_0(self):
+    def test_success_fills_out_with_at_most_nine_entries_and_ends_with_0(self):
         code, stages, printed = self.check(self.programs())
         self.assertEqual(0, code, printed)
-        self.assertEqual({"capture_legality.580.65.tsv", "graphs.tsv", "logs.tar.gz", "memory.tsv",
-                          "orders.tsv", "summary.json", "vmm.tsv"},
+        tables = {"capture_legality.580.65.tsv", "graphs.tsv", "memory.tsv", "orders.tsv",
+                  "vmm.tsv"}
+        self.assertEqual({*tables, "stages", "summary.json"},
                          {path.name for path in (self.folder / "out").iterdir()})
+        self.assertEqual({*tables, "summary.json", *(f"stages/{stage}.log" for stage in stages)},
+                         self.out_files())
+        self.assertTrue(self.summary["finished"])
         self.assertEqual("ok", stages["probe"]["status"])
         self.assertEqual("skipped", stages["memcheck"]["status"])
         self.assertEqual("skipped", stages["gpu_tests"]["status"])
@@ -147,14 +166,15 @@ class GpuCheckTest(unittest.TestCase):
             code, stages, printed = self.check(folder, mode="")
         self.assertEqual(0, code, printed)
         self.assertIn("replays: ERROR SUMMARY: 0 errors", stages["memcheck"]["note"])
-        with tarfile.open(self.folder / "out" / "logs.tar.gz") as archive:
-            commands = {name: archive.extractfile(name).readline().decode()
-                        for name in archive.getnames() if name.endswith(".log")}
-        for name, command in commands.items():
-            if name not in ("logs/bench.dispatch.log", "logs/device.nvidia_smi.log"):
-                self.assertRegex(command, "(--device|--driver)[ =]cuda|/Cuda$", name)
-        self.assertIn("logs/gpu_tests.graphs_x_test.log", commands)
-        self.assertIn(gpu_check.FAULT_CASES, commands["logs/memcheck.conformance.log"])
+        commands = {name: [line for line in (self.folder / "out" / name).read_text().splitlines()
+                           if line.startswith("$ ")]
+                    for name in self.out_files() if name.startswith("stages/")}
+        for name, lines in commands.items():
+            for line in lines:
+                if "bench dispatch" not in line and "nvidia-smi" not in line:
+                    self.assertRegex(line, "(--device|--driver)[ =]cuda|/Cuda$", name)
+        self.assertEqual(1, len(commands["stages/gpu_tests.log"]))
+        self.assertIn(gpu_check.FAULT_CASES, commands["stages/memcheck.log"][0])
 
     def test_failing_stages_stop_no_other_and_end_with_1(self):
         code, stages, _ = self.check(self.programs(
@@ -165,7 +185,8 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(5, len(stages["probe"]["steps"]))
         self.assertEqual(3, stages["probe"]["exit_code"])
         self.assertIn("lost the device", stages["probe"]["note"])
-        self.assertIn("conformance_suite is not in bin/", stages["conformance"]["note"])
+        self.assertIn("conformance_suite is not in bin/; build the target conformance_suite",
+                      stages["conformance"]["note"])
         self.assertEqual("ok", stages["bench"]["status"])
 
     def test_an_earlier_result_is_replaced_and_other_files_stay(self):
@@ -173,9 +194,98 @@ class GpuCheckTest(unittest.TestCase):
         out.mkdir()
         for name in ("vmm.tsv", "mine.txt"):
             (out / name).write_text("before")
+        (out / "stages").mkdir()
+        for name in ("build.log", "mine.log"):
+            (out / "stages" / name).write_text("before")
         self.check(self.programs(coppice_probe="exit 1"))
-        self.assertEqual({"logs.tar.gz", "mine.txt", "summary.json"},
+        self.assertEqual({"mine.txt", "summary.json", "stages"},
                          {path.name for path in out.iterdir()})
+        self.assertIn("stages/mine.log", self.out_files())
+        self.assertNotIn("stages/build.log", self.out_files())
+
+    def test_finished_stages_are_on_disk_before_the_next_one_runs(self):
+        out, copy = self.folder / "out", self.folder / "copy"
+        self.check(self.programs(conformance_suite=f"{LISTED}[ -d {copy} ] || cp -r {out} {copy}\n"
+                                                   f"{GTEST}"))
+        early = json.loads((copy / "summary.json").read_text())
+        self.assertEqual(["device", "probe"], [stage["name"] for stage in early["stages"]])
+        self.assertFalse(early["finished"])
+        self.assertEqual({"device.log", "probe.log"},
+                         {path.name for path in (copy / "stages").iterdir()})
+        self.assertEqual("row\n", (copy / "vmm.tsv").read_text())
+
+    def test_each_suite_is_a_process_and_one_that_dies_costs_no_other(self):
+        _, stages, _ = self.check(self.programs(conformance_suite=f"""{LISTED}
+echo '[ RUN      ] Drivers/ATest.One/Emulator'
+case "$*" in *ATest*) kill -SEGV $$;; esac
+{GTEST}"""))
+        steps = {step["name"]: step for step in stages["conformance"]["steps"]}
+        self.assertEqual(["ATest", "BTest"], list(steps))
+        self.assertEqual("failed", steps["ATest"]["status"])
+        self.assertIn("in Drivers/ATest.One/Emulator", steps["ATest"]["note"])
+        self.assertEqual("ok", steps["BTest"]["status"])
+
+    def test_suites_that_cannot_be_listed_fail_their_stage(self):
+        _, stages, _ = self.check(self.programs(conformance_suite="echo no device; exit 2"))
+        self.assertEqual(("failed", "its suites cannot be listed: exit code 2: no device"),
+                         (stages["conformance"]["status"], stages["conformance"]["note"]))
+
+    def test_suite_without_a_case_for_the_driver_is_skipped(self):
+        none = "[  PASSED  ] 0 tests.\n[  SKIPPED ] 9 tests, listed below:\n"
+        self.assertEqual("skipped", gpu_check.judge_suite(0, none)[0])
+        for code, text in ((1, none), (0, ""), (0, "[  PASSED  ] 0 tests.\n")):
+            self.assertEqual("failed", gpu_check.judge_suite(code, text)[0], text)
+
+    def test_many_steps_are_counted_unless_one_failed(self):
+        for script, note in (("true", "9 ok"), ("exit 3", "3: exit code 3: no output")):
+            steps = [gpu_check.Step(str(i), ["sh", "-c", script if i == 3 else "true"], 20)
+                     for i in range(9)]
+            result = gpu_check.run_stage(gpu_check.Stage("many", steps), self.folder,
+                                         gpu_check.Budget(20))
+            self.assertEqual(note, result["note"])
+
+    def test_steps_beyond_the_time_of_their_stage_are_not_run(self):
+        steps = [gpu_check.Step("step", ["true"], 20)]
+        result = gpu_check.run_stage(gpu_check.Stage("stage", steps, limit_s=0), self.folder,
+                                     gpu_check.Budget(20))
+        self.assertEqual(("failed", "not run: the time of the stage is spent"),
+                         (result["status"], result["note"]))
+
+    def build(self, cmake, *arguments):
+        """A check in a clone whose cmake is that script; returns the exit code and the stages."""
+        folder = self.programs(cmake=cmake)
+        (folder / gpu_check.MANIFEST).unlink()
+        path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+        with unittest.mock.patch.object(gpu_check, "ROOT", self.folder / "clone"), \
+                unittest.mock.patch.dict(os.environ, PATH=path), \
+                contextlib.redirect_stdout(io.StringIO()):
+            code = gpu_check.main([*arguments])
+        summary = json.loads((self.folder / "out" / "summary.json").read_text())
+        return code, {stage["name"]: stage for stage in summary["stages"]}
+
+    def test_dry_run_in_a_clone_builds_the_release_preset_and_ends_with_0(self):
+        out = str(self.folder / "out")
+        for arguments in (["--dry-run", out], [out, "--dry-run"]):
+            with self.subTest(arguments):
+                code, stages = self.build(CMAKE, *arguments)
+                self.assertEqual(0, code, stages)
+                self.assertEqual("ok", stages["build"]["status"])
+                self.assertTrue((self.folder / "clone" / "build" / "release" / "coppice").exists())
+            shutil.rmtree(self.folder / "bin")
+
+    def test_target_that_is_missing_is_named(self):
+        code, stages = self.build("echo unknown target gpu_check_binaries; exit 1", "--dry-run",
+                                  str(self.folder / "out"))
+        self.assertEqual(1, code)
+        self.assertIn("unknown target gpu_check_binaries", stages["build"]["note"])
+        self.assertIn("build the target coppice, or gpu_check_binaries", stages["run"]["note"])
+
+    def test_building_has_no_limit_and_the_limit_begins_after_it(self):
+        self.assertEqual({math.inf}, {step.limit_s for step in gpu_check.build_stage("gpu").steps})
+        budget = gpu_check.Budget(0)
+        self.assertLessEqual(budget.left_s(), 0)
+        budget.restart(1000)
+        self.assertGreater(budget.left_s(), 0)
 
     def test_signal_ends_the_running_step_and_what_is_finished_is_written(self):
         fifo, out = self.folder / "fifo", self.folder / "out"
@@ -183,17 +293,20 @@ class GpuCheckTest(unittest.TestCase):
         environment, scratch = self.scratch()
         os.mkfifo(fifo)
         out.mkdir()
-        for number in gpu_check.SIGNALS:
+        for number in processes.SIGNALS:
             (out / "summary.json").write_text("before")
             with subprocess.Popen(self.command(folder), env=environment,
                                   stdout=subprocess.DEVNULL) as process:
                 probe = int(fifo.read_text())
-                self.assertEqual("before", (out / "summary.json").read_text())
+                early = json.loads((out / "summary.json").read_text())
+                self.assertEqual(["device"], [stage["name"] for stage in early["stages"]])
                 process.send_signal(number)
             self.assertEqual(1, process.returncode)
             self.assertTrue(ends(probe))
             self.assertEqual([], list(scratch.iterdir()))
-            stages = json.loads((out / "summary.json").read_text())["stages"]
+            summary = json.loads((out / "summary.json").read_text())
+            self.assertFalse(summary["finished"])
+            stages = summary["stages"]
             notes = {stage["name"]: (stage["status"], stage["note"]) for stage in stages}
             self.assertEqual("ok", notes["device"][0])
             self.assertEqual(("failed", f"vmm: interrupted by {number.name}"), notes["probe"])
@@ -207,7 +320,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(0, summary["failed"])
 
     def test_vanished_out_leaves_the_results_where_one_line_says(self):
-        folder = self.programs(conformance_suite=f"rmdir {self.folder}/out; {GTEST}")
+        folder = self.programs(conformance_suite=f"{LISTED}rm -rf {self.folder}/out\n{GTEST}")
         environment, scratch = self.scratch()
         done = subprocess.run(self.command(folder), check=False, env=environment,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -263,7 +376,24 @@ class GpuCheckTest(unittest.TestCase):
     def test_limit_includes_the_time_of_a_step_that_will_not_end(self):
         outcome = self.step(f"trap '' TERM; {BLOCK}", limit_s=1)
         self.assertIn("ended after its limit", outcome["note"])
-        self.assertLess(outcome["seconds"], gpu_check.GRACE_S)
+        self.assertLess(outcome["seconds"], processes.GRACE_S)
+
+    def test_what_a_step_printed_before_its_limit_is_judged(self):
+        printed = "\\n".join((
+            "[ RUN      ] A.One/Cuda", "[       OK ] A.One/Cuda (1 ms)", "[ RUN      ] A.Two/Cuda",
+            "[  FAILED  ] A.Two/Cuda, where GetParam() = Cuda (1 ms)",
+            "[ RUN      ] A.Three/Cuda", ""))
+        outcome = self.step(f"printf '{printed}'; {BLOCK}", limit_s=2, judge=gpu_check.judge_gtest)
+        self.assertEqual("ended after its limit of 2 s; 1 passed, 1 failed, 0 skipped, in "
+                         "A.Three/Cuda", outcome["note"])
+        outcome = self.step(f"echo '{{\"mismatches\": 4}}'; {BLOCK}", limit_s=2,
+                            judge=gpu_check.judge_report("mismatches"))
+        self.assertEqual("ended after its limit of 2 s; mismatches 4", outcome["note"])
+        self.assertEqual({"mismatches": 4}, outcome["report"])
+        (self.folder / "vmm.tsv").write_text("a\nb\n")
+        outcome = self.step(BLOCK, limit_s=1, judge=gpu_check.judge_table(self.folder, "vmm"))
+        self.assertEqual("ended after its limit of 1 s; 2 lines so far", outcome["note"])
+        self.assertEqual("failed", outcome["status"])
 
     def test_test_that_was_not_built_fails_its_stage(self):
         folder = self.folder / "build"
@@ -297,6 +427,7 @@ class GpuCheckTest(unittest.TestCase):
         for script in ("echo '{'", "echo nothing", 'echo \'{"other": 1}\''):
             self.assertEqual("failed", self.step(script, judge=judge)["status"], script)
         self.assertEqual("failed", self.step("kill -SEGV $$")["status"])
+        self.assertEqual("not run: the time of --limit is spent", self.step("true", 0)["note"])
 
     def test_report_of_a_failing_step_is_quoted(self):
         outcome = self.step("echo '{\"mismatches\": 4}'; exit 1",

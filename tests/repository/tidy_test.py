@@ -45,6 +45,19 @@ class TidyTest(unittest.TestCase):
     def test_clean_tree_has_no_finding(self):
         self.assertEqual([], tidy.check(CLEAN))
 
+    def test_circles_of_sources_and_headers(self):
+        tree = {
+            **CLEAN,
+            "graphs/CMakeLists.txt": "add_library(graphs session.cc call/run.cc kernels/staging.cu)\n",
+            "graphs/call/run.h": "// Runs.\n",
+            "graphs/call/run.cc": '// Runs.\n#include "coppice/graphs/session.h"\n',
+        }
+        self.assertEqual([], tidy.check(tree))
+        tree["graphs/session.cc"] += '#include "graphs/call/run.h"\n'
+        self.assertEqual(
+            ["graphs/call/run.cc", "graphs/session.cc"], [path for path, _, _ in tidy.check(tree)]
+        )
+
     def test_columns(self):
         self.expect_source("// " + "x" * 98, "101 columns")
         self.assertEqual([], findings_with("graphs/session.cc", "// Session.\n// " + "é" * 97))
@@ -69,7 +82,13 @@ class TidyTest(unittest.TestCase):
         self.expect("CONTRIBUTING.md", "# Rules\n\nSee /work/main.\n", 3, "relative")
 
     def test_file_length(self):
-        self.expect("graphs/session.cc", "// The session.\n" + "int x;\n" * 700, 701, "701 lines")
+        code = "// The session.\n" + "int x;\n" * 500
+        self.expect("graphs/session.cc", code, 501, "a library source has at most 500")
+        header = HEADER + "int x;\n" * 500
+        self.expect("include/coppice/allocator/pool.h", header, 505, "at most 500")
+        test = "// The contract of session.h.\n" + "int x;\n" * 699
+        self.assertEqual([], findings_with("tests/graphs/session_test.cc", test))
+        self.expect("tests/graphs/session_test.cc", test + "int x;\n", 701, "at most 700")
 
     def test_opening_comment(self):
         self.expect("graphs/session.cc", "int x;\n", 1, "what the file is")
@@ -113,6 +132,48 @@ class TidyTest(unittest.TestCase):
         sample = CLEAN["samples/hello_graph.cc"] + '#include "tools/model/decoder.h"\n'
         self.expect("samples/hello_graph.cc", sample, 5, "public API")
 
+    def test_the_library_does_not_know_the_emulator(self):
+        part = "only programs do"
+        self.expect_source('#include "coppice/runtime/emulator.h"', "graphs may not include")
+        self.expect_source('#include "coppice/runtime/emulator.h"', part)
+        self.expect_source('#include "runtime/emulator/state.h"', "private to emulator")
+        tree = {
+            **CLEAN,
+            "runtime/CMakeLists.txt": "add_library(runtime driver.cc)\n",
+            "runtime/driver.cc": '// D.\n#include "coppice/runtime/emulator.h"\n'
+            '#include "runtime/emulator/state.h"\n',
+        }
+        self.assertEqual(
+            [
+                ("runtime/driver.cc", 2, f"runtime may not include coppice/runtime/emulator.h: {part}"),
+                ("runtime/driver.cc", 3, "runtime/emulator/state.h is private to emulator"),
+            ],
+            tidy.check(tree),
+        )
+        test = CLEAN["tests/graphs/session_test.cc"] + '#include "coppice/runtime/emulator.h"\n'
+        self.assertEqual([], findings_with("tests/graphs/session_test.cc", test))
+
+    def test_the_emulator_sees_what_is_below_it(self):
+        tree = {
+            **CLEAN,
+            "runtime/emulator/CMakeLists.txt": "add_library(emulator state.cc)\n",
+            "runtime/emulator/state.cc": '// S.\n#include "coppice/runtime/driver.h"\n'
+            '#include "runtime/emulator/state.h"\n#include "coppice/allocator/pool.h"\n'
+            '#include "runtime/stream_pool.h"\n',
+        }
+        self.assertEqual(
+            [
+                (4, "emulator (layer 2) may not include coppice/allocator/pool.h"),
+                (5, "runtime/stream_pool.h is private to runtime"),
+            ],
+            [finding[1:] for finding in tidy.check(tree)],
+        )
+
+    def test_includes_begin_at_the_root(self):
+        self.expect_source('#include "lane.h"', "from the root")
+        sample = CLEAN["samples/hello_graph.cc"] + '#include "layer.h"\n'
+        self.assertEqual([], findings_with("samples/hello_graph.cc", sample))
+
     def test_pure_files_see_no_driver(self):
         tree = {
             **CLEAN,
@@ -151,7 +212,7 @@ class TidyTest(unittest.TestCase):
         self.expect("include/coppice/graphs/lease.h", HEADER, 1, "tests/graphs/lease_test.cc")
 
     def test_readme_example_is_code_of_the_sample(self):
-        self.expect("README.md", "# T\n\n```cpp\nStop();\n```\n", 3, "hello_graph.cc")
+        self.expect("README.md", "# T\n\n```cpp\nStop();\n```\n", 3, "not in a sample")
 
     def test_documents_name_files_that_exist(self):
         self.expect("README.md", "# T\n\nRead `tree.h`.\n", 3, "tree.h does not exist")

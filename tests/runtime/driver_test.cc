@@ -127,6 +127,7 @@ TEST(DriverTest, FailedCallNamesTheEntryAndTheResult) {
   const absl::Status status = driver.Call<&DriverTable::MemUnmap>(CuDeviceAddress{1}, size_t{2});
   EXPECT_EQ(MessageOf(status), "cuMemUnmap: CUDA_ERROR_INVALID_VALUE (1)");
   EXPECT_EQ(CuResultOf(status), CuResult::kInvalidValue);
+  EXPECT_EQ(DriverFailureOf(status)->entry, "cuMemUnmap");
 }
 
 TEST(DriverTest, EveryResultHasTheCodeThatTheHeaderStates) {
@@ -171,6 +172,19 @@ TEST(DriverTest, NamesAResultThatNobodyKnowsByItsNumber) {
 TEST(CuResultTest, OnlyStatusesOfCallsCarryOne) {
   EXPECT_EQ(CuResultOf(absl::OkStatus()), std::nullopt);
   EXPECT_EQ(CuResultOf(absl::InternalError("other")), std::nullopt);
+}
+
+TEST(CuResultTest, AStatusThatSaysMoreCarriesWhatItsCauseDoes) {
+  const absl::Status cause =
+      SucceedingDriver().ErrorOf(CuResult::kStreamCaptureUnjoined, "cuStreamEndCapture");
+  const absl::Status status = WithFailureOf(cause, absl::AbortedError("why"));
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(MessageOf(status), "why");
+  ASSERT_TRUE(DriverFailureOf(status));
+  EXPECT_EQ(DriverFailureOf(status)->entry, "cuStreamEndCapture");
+  EXPECT_EQ(DriverFailureOf(status)->result, CuResult::kStreamCaptureUnjoined);
+  EXPECT_FALSE(
+      DriverFailureOf(WithFailureOf(absl::InternalError("other"), absl::AbortedError(""))));
 }
 
 TEST(CuResultTest, NamesAreCudaNames) {

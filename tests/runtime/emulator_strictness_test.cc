@@ -145,6 +145,29 @@ TEST(UnorderedAccessTest, LaunchesOfOneExecAreOrderedAndOfTwoAreNot) {
   EXPECT_EQ(ReportsOf(machine).size(), 1U);
 }
 
+TEST(UnorderedAccessTest, LaunchIsBehindAnUploadOfItsStreamAndElsewhereOnlyIfOrdered) {
+  enum class Between { kNothing, kEvent, kHost };
+  for (const Between between : {Between::kNothing, Between::kEvent, Between::kHost}) {
+    const Machine machine;
+    const DeviceAddress word = machine.Allocate(8);
+    const CuGraphExec exec = machine.Capture(
+        [&](CuStream stream) { EXPECT_CU(kSuccess, machine.Store(stream, word, 1)); });
+    const CuStream other = machine.NewStream();
+    EXPECT_CU(kSuccess, machine.cu.GraphUpload(exec, machine.stream));
+    if (between == Between::kEvent) {
+      const CuEvent event = NewEvent(machine);
+      EXPECT_CU(kSuccess, machine.cu.EventRecord(event, machine.stream));
+      EXPECT_CU(kSuccess, machine.cu.StreamWaitEvent(other, event, 0));
+    }
+    if (between == Between::kHost) {
+      EXPECT_CU(kSuccess, machine.cu.StreamSynchronize(machine.stream));
+    }
+    EXPECT_CU(kSuccess, machine.cu.GraphLaunch(exec, other));
+    EXPECT_CU(kSuccess, machine.cu.GraphLaunch(exec, machine.stream));
+    EXPECT_EQ(ReportsOf(machine).size(), between == Between::kNothing ? 1U : 0U);
+  }
+}
+
 TEST(UnorderedAccessTest, MappingsOfOneHandleAreTheSameBytes) {
   const Machine machine;
   const CuMemoryHandle handle = machine.CreateGranules();
@@ -231,6 +254,26 @@ TEST(UnorderedAccessTest, BranchesOfAGraphMeetAtTheirJoin) {
   ASSERT_CU(kSuccess, cu.GraphInstantiateWithFlags(&exec, graph, 0));
   EXPECT_CU(kSuccess, cu.GraphLaunch(exec, machine.stream));
   EXPECT_EQ(ReportsOf(machine).size(), 0U);
+}
+
+// Kernels whose first launch is captured.
+
+TEST(CapturedLoadingTest, IsReportedUnlessTheKernelWasLaunchedBefore) {
+  for (const bool on : {true, false}) {
+    for (const bool launched : {true, false}) {
+      const Machine machine(With(&Strictness::captured_loading, on));
+      const DeviceAddress word = machine.Allocate(8);
+      if (launched) {
+        EXPECT_CU(kSuccess, machine.Store(machine.stream, word, 2));
+      }
+      machine.Capture(
+          [&](CuStream stream) { EXPECT_CU(kSuccess, machine.Store(stream, word, 1)); });
+      const std::vector<std::string> reports = ReportsOf(machine);
+      ASSERT_EQ(reports.size(), on && !launched ? 1U : 0U);
+      if (reports.empty()) continue;
+      EXPECT_NE(reports[0].find("kernel Store is captured"), std::string::npos) << reports[0];
+    }
+  }
 }
 
 // The list of reports.

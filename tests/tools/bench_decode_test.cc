@@ -27,12 +27,6 @@ CommandOutcome RunDecode(std::vector<std::string> options) {
   return RunCoppice(options);
 }
 
-nlohmann::json JsonOf(const CommandOutcome& outcome) {
-  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
-  EXPECT_THAT(outcome.err, IsEmpty());
-  return nlohmann::json::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
-}
-
 TEST(BenchDecodeTest, JsonHasEverySampleOfBothWaysPerBatch) {
   const nlohmann::json json =
       JsonOf(RunDecode({"--batches", "1,3,4,40", "--samples", "4", "--json"}));
@@ -57,6 +51,7 @@ TEST(BenchDecodeTest, JsonHasEverySampleOfBothWaysPerBatch) {
     for (const nlohmann::json& way : one["ways"]) {
       EXPECT_EQ(way["host_us"].size(), 4U);
       EXPECT_EQ(way["gpu_us"].size(), 4U);
+      EXPECT_GE(way["calls"], way["name"] == "replay" ? 10 : 1);
     }
   }
   EXPECT_THAT(batches, ElementsAre(1, 3, 4, 40));
@@ -122,8 +117,8 @@ TEST(BenchDecodeTest, CublasIsNotForTheEmulator) {
 void AddPairs(GateWatch& watch, int64_t pairs) {
   for (int64_t pair = 0; pair < pairs; ++pair) {
     const bool eager_first = pair % 2 == 1;
-    watch.Add(eager_first ? Path::kEager : Path::kReplay, eager_first ? 30 : 10);
-    watch.Add(eager_first ? Path::kReplay : Path::kEager, eager_first ? 10 : 30);
+    watch.Add(eager_first ? RunKind::kEager : RunKind::kReplay, eager_first ? 30 : 10);
+    watch.Add(eager_first ? RunKind::kReplay : RunKind::kEager, eager_first ? 10 : 30);
   }
 }
 
@@ -135,7 +130,7 @@ TEST(GateWatchTest, CallsInTurnsAreNoDecision) {
 }
 
 TEST(GateWatchTest, ARowOfOneWayAfterEnoughOfBothIsADecision) {
-  for (const Path path : {Path::kReplay, Path::kEager}) {
+  for (const RunKind path : {RunKind::kReplay, RunKind::kEager}) {
     GateWatch watch;
     AddPairs(watch, GateWatch::kSamples);
     // The last call of the pairs may be the row's first.
@@ -152,16 +147,16 @@ TEST(GateWatchTest, ARowWithoutTheOtherWayIsNoDecision) {
   GateWatch watch;
   AddPairs(watch, GateWatch::kSamples - 1);
   for (int64_t i = 0; i < 10 * GateWatch::kRow; ++i)
-    watch.Add(Path::kReplay, 20);
+    watch.Add(RunKind::kReplay, 20);
   EXPECT_EQ(watch.decided(), std::nullopt);
 }
 
 TEST(GateWatchTest, MediansAreOfEachWay) {
   GateWatch watch;
-  EXPECT_EQ(watch.median_us(Path::kEager), 0);
+  EXPECT_EQ(watch.median_us(RunKind::kEager), 0);
   AddPairs(watch, 5);
-  EXPECT_EQ(watch.median_us(Path::kReplay), 10);
-  EXPECT_EQ(watch.median_us(Path::kEager), 30);
+  EXPECT_EQ(watch.median_us(RunKind::kReplay), 10);
+  EXPECT_EQ(watch.median_us(RunKind::kEager), 30);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 #include "tests/support/status_matchers.h"
 
@@ -30,11 +31,11 @@ class BenchModelTest : public testing::Test {
   }
 
   // Runs a step, and expects it to take a path.
-  std::vector<int32_t> Tokens(const DecodeSession& decode, int64_t batch, Path path) const {
+  std::vector<int32_t> Tokens(const DecodeSession& decode, int64_t batch, RunKind path) const {
     const auto lease = decode.Run(batch);
     EXPECT_OK(lease);
     if (!lease.ok()) return {};
-    EXPECT_EQ(lease->path(), path) << "batch " << batch;
+    EXPECT_EQ(lease->kind(), path) << "batch " << batch;
     const auto tokens = decode.ReadTokens(*lease);
     EXPECT_OK(tokens);
     return tokens.ok() ? *tokens : std::vector<int32_t>();
@@ -84,9 +85,9 @@ TEST_F(BenchModelTest, StepPredictsTheSameEagerlyWarmedUpRecordedAndReplayed) {
   const auto eager = NewSession({.stance = Stance::kEager});
   const auto replayed = NewSession();
   for (const int64_t batch : {1, 24, 512}) {
-    const std::vector<int32_t> expected = Tokens(*eager, batch, Path::kEager);
+    const std::vector<int32_t> expected = Tokens(*eager, batch, RunKind::kEager);
     EXPECT_THAT(expected, SizeIs(static_cast<size_t>(batch)));
-    for (const Path path : {Path::kWarmUp, Path::kRecord, Path::kReplay})
+    for (const RunKind path : {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay})
       EXPECT_EQ(Tokens(*replayed, batch, path), expected);
   }
   EXPECT_THAT(model_->reports(), IsEmpty());
@@ -99,13 +100,13 @@ TEST_F(BenchModelTest, EagerTokensAreThoseOfAnyOtherRun) {
   EXPECT_THAT(*tokens, SizeIs(2));
   const auto decode = NewSession();
   for (const int64_t batch : batches)
-    EXPECT_EQ(tokens->at(batch), Tokens(*decode, batch, Path::kWarmUp));
+    EXPECT_EQ(tokens->at(batch), Tokens(*decode, batch, RunKind::kWarmUp));
 }
 
 TEST_F(BenchModelTest, StepOnAnotherPathThanExpectedIsAnError) {
   const auto decode = NewSession();
-  EXPECT_THAT(decode->RunExpecting(Path::kReplay, 8), StatusIs(absl::StatusCode::kInternal));
-  EXPECT_OK(decode->RunExpecting(Path::kRecord, 8));
+  EXPECT_THAT(decode->RunExpecting(RunKind::kReplay, 8), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_OK(decode->RunExpecting(RunKind::kRecord, 8));
 }
 
 TEST_F(BenchModelTest, TitleNamesDeviceAndSizes) {
@@ -114,7 +115,7 @@ TEST_F(BenchModelTest, TitleNamesDeviceAndSizes) {
 }
 
 TEST_F(BenchModelTest, RowsOfAStepPredictDifferentTokens) {
-  const std::vector<int32_t> tokens = Tokens(*NewSession(), 512, Path::kWarmUp);
+  const std::vector<int32_t> tokens = Tokens(*NewSession(), 512, RunKind::kWarmUp);
   EXPECT_FALSE(std::equal(tokens.begin() + 1, tokens.end(), tokens.begin()));
 }
 
@@ -122,7 +123,7 @@ TEST_F(BenchModelTest, WarmRecordsWithoutRunning) {
   const auto decode = NewSession();
   const auto scratch = KvCache::Create(model_->driver(), model_->config());
   ASSERT_OK(scratch);
-  ASSERT_FALSE(Tokens(*decode, 8, Path::kWarmUp).empty());
+  ASSERT_FALSE(Tokens(*decode, 8, RunKind::kWarmUp).empty());
   const std::vector<int64_t> batches = {8, 16};
   ASSERT_OK(decode->Warm(batches, *scratch));
   const std::vector<NodeInfo> nodes = decode->session().nodes();
@@ -131,11 +132,11 @@ TEST_F(BenchModelTest, WarmRecordsWithoutRunning) {
     EXPECT_TRUE(node.recorded);
     EXPECT_EQ(node.replays, 0);
   }
-  EXPECT_FALSE(Tokens(*decode, 16, Path::kReplay).empty());
+  EXPECT_FALSE(Tokens(*decode, 16, RunKind::kReplay).empty());
 }
 
 TEST_F(BenchModelTest, WeightsAndCacheAreInNoPool) {
-  EXPECT_EQ(NewSession()->session().pool().usage().total, 0);
+  EXPECT_EQ(NewSession()->session().memory().usage().total, 0);
 }
 
 TEST_F(BenchModelTest, FreeBytesFallByWhatIsAllocated) {

@@ -24,12 +24,6 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-nlohmann::json JsonOf(const CommandOutcome& outcome) {
-  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
-  EXPECT_THAT(outcome.err, IsEmpty());
-  return nlohmann::json::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
-}
-
 TEST(BenchDispatchTest, ReportsEveryCaseWithTheStableKeys) {
   const nlohmann::json json =
       JsonOf(RunCoppice({"bench", "dispatch", "--json", "--iterations", "50"}));
@@ -92,6 +86,7 @@ TEST(BenchRecordTest, RecordsAHundredKernelsWithoutADeviceWideSync) {
       JsonOf(RunCoppice({"bench", "record", "--json", "--iterations", "3", "--device", "host"}));
   EXPECT_EQ(json["nodes"], 100);
   EXPECT_EQ(json["device_syncs"], 0);
+  EXPECT_GE(json["maybe_syncs"], 1) << "the first recording maps the plan window";
   EXPECT_GT(json["record_us_p50"], 0);
   EXPECT_GT(json["driver_us_p50"], 0);
   EXPECT_EQ(json["recordings"], 3);

@@ -4,11 +4,16 @@
 
 #pragma once
 
-#include <cstdio>
-#include <cstdlib>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+#include "tests/tools/text_stream.h"
 #include "tools/coppice/command_line.h"
 #include "tools/support/console.h"
 
@@ -20,32 +25,13 @@ struct CommandOutcome {
   std::string err;
 };
 
-// A stream that collects text in memory.
-class TextStream {
- public:
-  TextStream() : stream_(open_memstream(&text_, &bytes_)) {}
-  ~TextStream() {
-    std::fclose(stream_);
-    std::free(text_);
-  }
-  TextStream(const TextStream&) = delete;
-  TextStream& operator=(const TextStream&) = delete;
-
-  std::FILE* stream() const { return stream_; }
-  std::string Text() const {
-    std::fflush(stream_);
-    return std::string(text_, bytes_);
-  }
-
- private:
-  char* text_ = nullptr;
-  size_t bytes_ = 0;
-  std::FILE* stream_;
-};
-
-// Runs `program` with `arguments` by `run(argument_count, arguments, console)`.
+// Runs `program` with `arguments` by `run(argument_count, arguments, console)`, which `stop` may
+// ask to stop.
 template <typename Run>
-CommandOutcome OutcomeOf(const char* program, const std::vector<std::string>& arguments, Run run) {
+CommandOutcome OutcomeOf(const char* program,
+                         const std::vector<std::string>& arguments,
+                         Run run,
+                         std::function<bool()> stop = nullptr) {
   std::vector<const char*> pointers = {program};
   for (const std::string& argument : arguments)
     pointers.push_back(argument.c_str());
@@ -53,17 +39,27 @@ CommandOutcome OutcomeOf(const char* program, const std::vector<std::string>& ar
   const TextStream err;
   CommandOutcome outcome;
   outcome.code = run(static_cast<int>(pointers.size()), pointers.data(),
-                     Console{.out = out.stream(), .err = err.stream()});
+                     Console{.out = out.stream(), .err = err.stream(), .stop = std::move(stop)});
   outcome.out = out.Text();
   outcome.err = err.Text();
   return outcome;
 }
 
-inline CommandOutcome RunCoppice(const std::vector<std::string>& arguments) {
-  return OutcomeOf("coppice", arguments,
-                   [](int count, const char* const* pointers, const Console& console) {
-                     return RunCommandLine(count, pointers, /*program=*/"", console);
-                   });
+inline CommandOutcome RunCoppice(const std::vector<std::string>& arguments,
+                                 std::function<bool()> stop = nullptr) {
+  return OutcomeOf(
+      "coppice", arguments,
+      [](int count, const char* const* pointers, const Console& console) {
+        return RunCommandLine(count, pointers, /*program=*/"", console);
+      },
+      std::move(stop));
+}
+
+// What a run printed that succeeded without a word on standard error.
+inline nlohmann::json JsonOf(const CommandOutcome& outcome) {
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.err, testing::IsEmpty());
+  return nlohmann::json::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
 }
 
 }  // namespace coppice

@@ -141,7 +141,7 @@ struct CacheContents {
 };
 
 // One row of a decode call.
-struct Step {
+struct DecodeStep {
   int32_t token;
   int32_t position;
   int32_t slot;
@@ -178,9 +178,9 @@ class Model {
     return result.ok() ? *std::move(result) : Prediction();
   }
 
-  Prediction Decode(const std::vector<Step>& steps, int64_t padded = 0) {
+  Prediction Decode(const std::vector<DecodeStep>& steps, int64_t padded = 0) {
     std::vector<std::vector<int32_t>> copied(3);
-    for (const Step& step : steps) {
+    for (const DecodeStep& step : steps) {
       copied[0].push_back(step.token);
       copied[1].push_back(step.position);
       copied[2].push_back(step.slot);

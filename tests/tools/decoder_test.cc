@@ -308,7 +308,7 @@ TEST(DecoderKernelTest, BlocksOfPaddingTouchNothing) {
 
 TEST(DecoderTest, DecodeRowsDoNotDependOnEachOther) {
   Model model(OddConfig());
-  std::vector<Step> steps;
+  std::vector<DecodeStep> steps;
   for (int32_t slot = 0; slot < 3; ++slot) {
     const int32_t length = 3 + 61 * slot;
     model.Prefill(model.RandomTokens(length, static_cast<uint32_t>(slot)), slot);
@@ -382,7 +382,7 @@ TEST_P(DecoderPaddingTest, NeverReachesALiveDecodeAndIsNotWritten) {
   DecoderConfig config = OddConfig();
   config.slots = 16;
   Model model(config);
-  std::vector<Step> steps;
+  std::vector<DecodeStep> steps;
   for (int32_t slot = 0; slot < 5; ++slot) {
     const int32_t length = 2 + 5 * slot;
     model.Prefill(model.RandomTokens(length, static_cast<uint32_t>(slot)), slot);

@@ -107,6 +107,14 @@ TEST_F(KernelWatchTest, WatchesWorkOnTheSameDevice) {
   EXPECT_THAT(emulator_->reports(), IsEmpty());
 }
 
+TEST_F(KernelWatchTest, WatchesNothingForAtLeastOneRound) {
+  const auto watch = KernelWatch::Create(context_);
+  ASSERT_OK(watch);
+  const auto times = (*watch)->WatchFor(1);
+  ASSERT_OK(times);
+  EXPECT_GE(times->rounds(), 1);
+}
+
 TEST_F(KernelWatchTest, ErrorOfTheWorkIsPassedOn) {
   const auto watch = KernelWatch::Create(context_);
   ASSERT_OK(watch);

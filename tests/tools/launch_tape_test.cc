@@ -78,7 +78,7 @@ class LaunchTapeTest : public testing::Test {
       return absl::OkStatus();
     });
     EXPECT_OK(launches);
-    EXPECT_EQ(lease.path(), Path::kReplay);
+    EXPECT_EQ(lease.kind(), RunKind::kReplay);
     const absl::StatusOr<ReadScope> scope = lease.Read(stream_.handle());
     EXPECT_OK(scope);
     y = scope->output(0);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -199,6 +200,25 @@ TEST_F(PlanCommandTest, NothingIsWrittenOverAnInputOrTwice) {
   ExpectError(Plan({a, "-o", Path("out"), "--svg", Path("out")}), kExitUsage, "written twice");
   ExpectError(Plan({a, "-o", Path("out"), "--svg", Path("./out")}), kExitUsage, "written twice");
   EXPECT_EQ(Read(a), kSmall);
+}
+
+TEST_F(PlanCommandTest, TargetsThatDifferInSpellingAloneAreRefused) {
+  const std::string input = Write("in.csv", kSmall);
+  std::filesystem::create_hard_link(input, Path("hard.csv"));
+  ExpectError(Plan({input, "--svg", Path("hard.csv")}), kExitUsage, "over an input");
+  ExpectError(Plan({input, "-o", "coppice_out", "--svg", "./coppice_out"}), kExitUsage,
+              "written twice");
+  EXPECT_FALSE(std::filesystem::exists("coppice_out"));
+  EXPECT_EQ(Read(input), kSmall);
+}
+
+TEST_F(PlanCommandTest, APictureOfManyGapsGrowsWithThem) {
+  std::string row = "id,lower,upper,size,gaps\na,0,16001,64,";
+  for (int i = 0; i < 8000; ++i)
+    row += fmt::format("{}-{} ", 2 * i + 1, 2 * i + 2);
+  const std::string input = Write("in.csv", row + "\n");
+  EXPECT_EQ(Plan({input, "--svg", Path("out.svg")}).code, kExitOk);
+  EXPECT_LT(std::filesystem::file_size(Path("out.svg")), 8'000'000U);
 }
 
 TEST_F(PlanCommandTest, BadInputIsNamedByFileAndLineAndNothingIsWritten) {

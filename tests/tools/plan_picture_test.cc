@@ -15,8 +15,9 @@
 #include "coppice/base/units.h"
 
 #include "tests/support/status_matchers.h"
+#include "tests/support/text_count.h"
+#include "tests/tools/built_in_programs.h"
 #include "tools/plan/lifetime_csv.h"
-#include "tools/plan/program_families.h"
 #include "tools/support/byte_text.h"
 
 namespace coppice {
@@ -26,17 +27,10 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-LifetimeTable TableOf(const std::string& rows) {
+LifetimeTable LifetimesOf(const std::string& rows) {
   auto table = ParseLifetimes("id,lower,upper,size,gaps,offset\n" + rows, "t.csv");
   EXPECT_THAT(table, IsOk());
   return table.ok() ? *std::move(table) : LifetimeTable();
-}
-
-int CountOf(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
-    ++count;
-  return count;
 }
 
 struct Block {
@@ -63,7 +57,7 @@ std::vector<Block> BlocksOf(const std::string& text, const std::string& id) {
 }
 
 TEST(PlanPictureTest, BlocksAreToScale) {
-  const LifetimeTable table = TableOf("a,0,10,100,,\nb,10,20,50,,\nc,0,20,100,,\n");
+  const LifetimeTable table = LifetimesOf("a,0,10,100,,\nb,10,20,50,,\nc,0,20,100,,\n");
   const std::string text =
       DrawPlan(table, {.offsets = {0, 0, 100}, .height = 200}, {.name = "t.csv", .bound = 200});
   const Block a = BlocksOf(text, "a").at(0);
@@ -78,13 +72,14 @@ TEST(PlanPictureTest, BlocksAreToScale) {
 }
 
 TEST(PlanPictureTest, ATipSaysIdBytesOffsetAndLifetime) {
-  const std::string text = DrawPlan(TableOf("w<1>,3,10,100,,\n"), {.offsets = {7}, .height = 107},
-                                    {.name = "t.csv", .bound = 100});
+  const std::string text =
+      DrawPlan(LifetimesOf("w<1>,3,10,100,,\n"), {.offsets = {7}, .height = 107},
+               {.name = "t.csv", .bound = 100});
   EXPECT_THAT(text, HasSubstr("<title>w&lt;1&gt;: 100 bytes at offset 7, steps [3, 10)</title>"));
 }
 
 TEST(PlanPictureTest, ABufferWithGapsIsSeveralBlocksJoinedByADashedLine) {
-  const LifetimeTable table = TableOf("a,0,20,100,5-10 12-15,\nb,5,10,100,,\n");
+  const LifetimeTable table = LifetimesOf("a,0,20,100,5-10 12-15,\nb,5,10,100,,\n");
   const std::string text =
       DrawPlan(table, {.offsets = {0, 0}, .height = 100}, {.name = "t.csv", .bound = 100});
   const std::vector<Block> blocks = BlocksOf(text, "a");
@@ -94,7 +89,7 @@ TEST(PlanPictureTest, ABufferWithGapsIsSeveralBlocksJoinedByADashedLine) {
 }
 
 TEST(PlanPictureTest, AFixedBufferIsHatchedAndSaysSo) {
-  const LifetimeTable table = TableOf("a,0,20,100,,0\nb,0,20,100,,\n");
+  const LifetimeTable table = LifetimesOf("a,0,20,100,,0\nb,0,20,100,,\n");
   const std::string text =
       DrawPlan(table, {.offsets = {0, 100}, .height = 200}, {.name = "t.csv", .bound = 200});
   EXPECT_EQ(CountOf(text, "url(#hatch)"), 1);
@@ -102,7 +97,7 @@ TEST(PlanPictureTest, AFixedBufferIsHatchedAndSaysSo) {
 }
 
 TEST(PlanPictureTest, LinesShowHeightBoundAndCapacityAndEqualOnesShareALabel) {
-  const LifetimeTable table = TableOf("a,0,20,1024,,\n");
+  const LifetimeTable table = LifetimesOf("a,0,20,1024,,\n");
   const Plan plan = {.offsets = {1024}, .height = 2048};
   const std::string apart =
       DrawPlan(table, plan, {.name = "t.csv", .bound = 1024, .capacity = 2560});
@@ -115,14 +110,15 @@ TEST(PlanPictureTest, LinesShowHeightBoundAndCapacityAndEqualOnesShareALabel) {
 }
 
 TEST(PlanPictureTest, ACapacityFarAboveThePlanIsNotDrawn) {
-  const std::string text = DrawPlan(TableOf("a,0,20,1024,,\n"), {.offsets = {0}, .height = 1024},
-                                    {.name = "t.csv", .bound = 1024, .capacity = int64_t{1} << 40});
+  const std::string text =
+      DrawPlan(LifetimesOf("a,0,20,1024,,\n"), {.offsets = {0}, .height = 1024},
+               {.name = "t.csv", .bound = 1024, .capacity = int64_t{1} << 40});
   EXPECT_THAT(text, Not(HasSubstr(">capacity")));
 }
 
 TEST(PlanPictureTest, TitleAndAxesSayWhatIsShown) {
   const std::string text =
-      DrawPlan(TableOf("a,0,20,3145728,,\n"), {.offsets = {0}, .height = 3145728},
+      DrawPlan(LifetimesOf("a,0,20,3145728,,\n"), {.offsets = {0}, .height = 3145728},
                {.name = "model.csv", .bound = 3145728});
   EXPECT_THAT(text, HasSubstr("<title>model.csv: 1 buffers, height 3145728 bytes (3.00 MiB), "
                               "bound 3145728 bytes, 0.00 % above it</title>"));
@@ -135,14 +131,14 @@ TEST(PlanPictureTest, TitleAndAxesSayWhatIsShown) {
 TEST(PlanPictureTest, HugeNumbersAreDrawnToo) {
   const std::string size = std::to_string(INT64_MAX - 1);
   const std::string text =
-      DrawPlan(TableOf("a,0," + size + "," + size + ",,\n"),
+      DrawPlan(LifetimesOf("a,0," + size + "," + size + ",,\n"),
                {.offsets = {0}, .height = INT64_MAX - 1}, {.name = "t", .bound = INT64_MAX - 1});
   EXPECT_EQ(BlocksOf(text, "a").size(), 1U);
 }
 
 TEST(PlanPictureTest, TwentyThousandBuffersAreAllThereAndEqualPlansGiveEqualText) {
   LifetimeTable table;
-  table.buffers = RandomProgram(20'000, Lives::kShort, 1);
+  table.buffers = UnpackBuiltIn("short_20000").at(0);
   for (size_t i = 0; i < table.buffers.size(); ++i)
     table.ids.push_back(std::to_string(i));
   COPPICE_ASSERT_OK_AND_ASSIGN(const PlannerResult result, PlanBuffers(table.buffers));

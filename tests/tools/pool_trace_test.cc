@@ -115,7 +115,7 @@ TEST(PoolTraceTest, ReadsTheValuesOfEveryEvent) {
   EXPECT_EQ(call.call, 9);
   EXPECT_EQ(call.bucket, 1);
   EXPECT_EQ(call.node, 2);
-  EXPECT_EQ(call.path, Path::kRecord);
+  EXPECT_EQ(call.path, RunKind::kRecord);
   EXPECT_EQ(call.reason, Reason::kEvicted);
   EXPECT_EQ(call.first, 10);
   EXPECT_EQ(call.second, 12);
@@ -179,11 +179,46 @@ TEST(PoolTraceTest, RefusesFilesThatAreNoTrace) {
 
 TEST(PoolTraceTest, NamesTheSchemaItReadsWhereTheTraceHasAnother) {
   const Read read =
-      ReadText(R"({"schema":"coppice.trace/2","device":"","lanes":1,"granularity":1,"budget":0})"
+      ReadText(R"({"schema":"coppice.trace/3","device":"","lanes":1,"granularity":1,"budget":0})"
                "\n");
-  EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/1"));
   EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/2"));
-  EXPECT_THAT(ErrorOf(R"([90000,"teleport",0,1])"), HasSubstr("coppice.trace/1"));
+  EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/3"));
+  EXPECT_THAT(ErrorOf(R"([90000,"teleport",0,1])"), HasSubstr("coppice.trace/2"));
+}
+
+TEST(PoolTraceTest, ReadsTracesOfTheSchemaWithoutFailures) {
+  std::string text = CleanTrace().Text();
+  const size_t schema = text.find("coppice.trace/2");
+  ASSERT_NE(schema, std::string::npos);
+  text.replace(schema, 15, "coppice.trace/1");
+  EXPECT_THAT(ReadText(text).trace, IsOk());
+}
+
+TEST(PoolTraceTest, ReadsFailures) {
+  TraceBuilder trace = CleanTrace();
+  trace.Failure("cuCtxSynchronize", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "not here");
+  trace.Event("fail", 0, "1,0");
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  ASSERT_EQ(read.trace->failures.size(), 1U);
+  EXPECT_EQ(read.trace->failures[0].driver_call, "cuCtxSynchronize");
+  EXPECT_EQ(read.trace->failures[0].code, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED");
+  EXPECT_EQ(read.trace->failures[0].message, "not here");
+  EXPECT_EQ(read.events.back().kind, TraceEventKind::kFail);
+  EXPECT_EQ(read.events.back().bucket, 1);
+  EXPECT_EQ(read.events.back().failure, 0);
+}
+
+TEST(PoolTraceTest, RefusesDeepDefinitionsWithoutTakingThemApart) {
+  const size_t depth = 1'000'000;
+  for (const char* open : {"[", "{\"a\":"}) {
+    std::string line = R"({"program":7,"name":)";
+    for (size_t i = 0; i < depth; ++i)
+      line += open;
+    EXPECT_THAT(ErrorOf(line), HasSubstr("deep"));
+  }
+  EXPECT_THAT(ErrorOf("{\"a\":" + std::string(depth, '[') + std::string(depth, ']') + "}"),
+              HasSubstr("deep"));
 }
 
 TEST(PoolTraceTest, RefusesBrokenEvents) {
@@ -206,6 +241,8 @@ TEST(PoolTraceTest, RefusesBrokenEvents) {
                            R"([90000,"end",-1,5])",
                            R"([90000,"evict",0,3])",
                            R"([90000,"evict",0,-1])",
+                           R"([90000,"fail",0,0,0])",
+                           R"([90000,"fail",0,0,-1])",
                            R"([90000,"release",0,0])",
                            R"([90000,"release",-1,5])",
                            R"([90000,"release",0])",
@@ -256,6 +293,8 @@ TEST(PoolTraceTest, RefusesBrokenDefinitions) {
               HasSubstr("'program'"));
   EXPECT_THAT(ErrorOf(R"({"program":5,"name":"f","variant":"","symbols":[1]})"),
               HasSubstr("'symbols'"));
+  EXPECT_THAT(ErrorOf(R"({"failure":0,"driver_call":"","code":7,"message":""})"),
+              HasSubstr("'code'"));
   EXPECT_THAT(ErrorOf(R"({"leaf":5})"), HasSubstr("definition"));
   EXPECT_THAT(ErrorOf("nonsense"), HasSubstr("nonsense"));
 }

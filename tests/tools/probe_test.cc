@@ -1,6 +1,6 @@
 // Goal: `coppice-probe` fills every table, with a row for all that it promises to try, reports what
 // the emulator documents, gives everything back, and survives a driver that fails. Method: each
-// section in this process, on an emulator that counts what is alive; the ledger makes calls fail;
+// survey in this process, on an emulator that counts what is alive; the ledger makes calls fail;
 // the command line as a user types it.
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 #include "tests/tools/command_outcome.h"
 #include "tools/probe/command_line.h"
 #include "tools/probe/legality_calls.h"
-#include "tools/probe/section.h"
+#include "tools/probe/survey.h"
 #include "tools/probe/vmm_misuse.h"
 
 namespace coppice {
@@ -51,7 +51,7 @@ Cells Split(const std::string& line) {
 }
 
 // A table as a reader takes it apart.
-struct Read {
+struct TableRead {
   absl::Status status;
   Cells comments;  // Without the leading "# ".
   Cells columns;
@@ -59,8 +59,8 @@ struct Read {
   std::vector<Cells> rows;
 };
 
-Read ReadTable(const std::string& text) {
-  Read read{.text = text};
+TableRead ReadTable(const std::string& text) {
+  TableRead read{.text = text};
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) {
     if (line.starts_with("# ")) {
@@ -74,15 +74,15 @@ Read ReadTable(const std::string& text) {
   return read;
 }
 
-const Section& SectionNamed(const std::string& name) {
-  const auto found = std::find_if(Sections().begin(), Sections().end(),
-                                  [&](const Section& section) { return name == section.name; });
-  EXPECT_NE(found, Sections().end()) << name;
+const Survey& SurveyNamed(const std::string& name) {
+  const auto found = std::find_if(Surveys().begin(), Surveys().end(),
+                                  [&](const Survey& survey) { return name == survey.name; });
+  EXPECT_NE(found, Surveys().end()) << name;
   return *found;
 }
 
-// Runs a section on `device`.
-Read Fill(const TestDevice& device, const std::string& name) {
+// Runs a survey on `device`.
+TableRead Fill(const TestDevice& device, const std::string& name) {
   const TextStream out;
   const TextStream err;
   absl::StatusOr<Subject> subject = Subject::Create(device.driver());
@@ -91,10 +91,10 @@ Read Fill(const TestDevice& device, const std::string& name) {
   Table table(out.stream());
   Progress progress(err.stream(), /*enabled=*/true, name);
   const absl::Status status =
-      RunSection(SectionNamed(name),
-                 {.subject = *subject, .options = options, .table = table, .progress = progress});
+      RunSurvey(SurveyNamed(name),
+                {.subject = *subject, .options = options, .table = table, .progress = progress});
   EXPECT_THAT(err.Text(), IsEmpty());  // A bar is for terminals.
-  Read read = ReadTable(out.Text());
+  TableRead read = ReadTable(out.Text());
   read.status = status;
   return read;
 }
@@ -105,9 +105,9 @@ Emulator::Options SmallMemory() {
   return options;
 }
 
-// The table of a section that nothing disturbs; each section runs once per process.
-const Read& TableOf(const std::string& name) {
-  static std::map<std::string, Read> tables;
+// The table of a survey that nothing disturbs; each survey runs once per process.
+const TableRead& SurveyTableOf(const std::string& name) {
+  static std::map<std::string, TableRead> tables;
   const auto [found, is_new] = tables.try_emplace(name);
   if (is_new) {
     const TestDevice device(SmallMemory());
@@ -117,10 +117,10 @@ const Read& TableOf(const std::string& name) {
   return found->second;
 }
 
-class SectionTest : public testing::TestWithParam<const char*> {};
+class SurveyTest : public testing::TestWithParam<const char*> {};
 
-TEST_P(SectionTest, TableBeginsWithDeviceDriverAndColumns) {
-  const Read& table = TableOf(GetParam());
+TEST_P(SurveyTest, TableBeginsWithDeviceDriverAndColumns) {
+  const TableRead& table = SurveyTableOf(GetParam());
   ASSERT_GE(table.comments.size(), 4U);
   EXPECT_THAT(table.comments[0], HasSubstr(GetParam()));
   EXPECT_EQ(table.comments[1], "device: coppice emulator");
@@ -128,8 +128,8 @@ TEST_P(SectionTest, TableBeginsWithDeviceDriverAndColumns) {
   EXPECT_GE(table.columns.size(), 4U);
 }
 
-TEST_P(SectionTest, EveryRowHasOneCellPerColumn) {
-  const Read& table = TableOf(GetParam());
+TEST_P(SurveyTest, EveryRowHasOneCellPerColumn) {
+  const TableRead& table = SurveyTableOf(GetParam());
   EXPECT_THAT(table.rows, Not(IsEmpty()));
   for (const Cells& row : table.rows) {
     EXPECT_EQ(row.size(), table.columns.size()) << testing::PrintToString(row);
@@ -137,7 +137,7 @@ TEST_P(SectionTest, EveryRowHasOneCellPerColumn) {
   }
 }
 
-TEST_P(SectionTest, FailureEndsTheTableAndLeavesNothingBehind) {
+TEST_P(SurveyTest, FailureEndsTheTableAndLeavesNothingBehind) {
   struct Case {
     int entry;
     int64_t nth;  // From which call on it fails.
@@ -156,7 +156,7 @@ TEST_P(SectionTest, FailureEndsTheTableAndLeavesNothingBehind) {
                             .nth = failing.nth,
                             .result = CuResult::kOutOfMemory,
                             .forever = true});
-    const Read table = Fill(device, GetParam());
+    const TableRead table = Fill(device, GetParam());
     device.ledger().ClearFaults();
     const bool begun = !table.comments.empty();
     const bool incomplete = begun && table.comments.back().starts_with("incomplete: ");
@@ -167,23 +167,23 @@ TEST_P(SectionTest, FailureEndsTheTableAndLeavesNothingBehind) {
   EXPECT_GE(failures, 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sections,
-                         SectionTest,
+INSTANTIATE_TEST_SUITE_P(Surveys,
+                         SurveyTest,
                          testing::Values("graphs", "memory", "legality", "orders", "vmm"),
                          [](const auto& instance) { return std::string(instance.param); });
 
-TEST(ProbeTest, SuiteCoversEverySection) {
-  EXPECT_THAT(Sections(), SizeIs(5));
+TEST(ProbeTest, SuiteCoversEverySurvey) {
+  EXPECT_THAT(Surveys(), SizeIs(5));
 }
 
 TEST(ProbeTest, LegalityTableHasARowOrAReasonForEveryEntry) {
   std::set<std::string> named;
-  for (const Cells& row : TableOf("legality").rows)
+  for (const Cells& row : SurveyTableOf("legality").rows)
     named.insert(row[0]);
   for (const UntriedCall& untried : UntriedCalls()) {
     EXPECT_FALSE(named.contains(untried.name)) << untried.name << " is tried";
     named.insert(untried.name);
-    EXPECT_THAT(TableOf("legality").comments,
+    EXPECT_THAT(SurveyTableOf("legality").comments,
                 Contains("not tried: " + untried.name + ": " + untried.reason));
   }
   for (int entry = 0; entry < kDriverEntryCount; ++entry)
@@ -192,7 +192,7 @@ TEST(ProbeTest, LegalityTableHasARowOrAReasonForEveryEntry) {
 
 TEST(ProbeTest, LegalityTableHasEachCallOnceInEveryModeOnBothThreads) {
   std::map<std::string, std::set<std::string>> places;
-  for (const Cells& row : TableOf("legality").rows) {
+  for (const Cells& row : SurveyTableOf("legality").rows) {
     EXPECT_THAT(row[1], AnyOf("global", "thread_local", "relaxed"));
     EXPECT_THAT(row[2], AnyOf("same", "other"));
     EXPECT_TRUE(places[row[0]].insert(row[1] + "/" + row[2]).second) << row[0] << " comes twice";
@@ -201,14 +201,14 @@ TEST(ProbeTest, LegalityTableHasEachCallOnceInEveryModeOnBothThreads) {
   }
   for (const auto& [call, found] : places)
     EXPECT_THAT(found, SizeIs(6)) << call;
-  EXPECT_EQ(TableOf("legality").columns,
+  EXPECT_EQ(SurveyTableOf("legality").columns,
             (Cells{"call", "mode", "thread", "result", "capture", "evidence"}));
 }
 
 // "result/capture" of one call, by "mode/thread".
 std::map<std::string, std::string> VerdictsOf(const std::string& call) {
   std::map<std::string, std::string> verdicts;
-  for (const Cells& row : TableOf("legality").rows)
+  for (const Cells& row : SurveyTableOf("legality").rows)
     if (row[0] == call) verdicts[row[1] + "/" + row[2]] = row[3] + "/" + row[4];
   return verdicts;
 }
@@ -244,23 +244,23 @@ TEST(ProbeTest, HarmlessCallIsAllowedInEveryMode) {
 
 TEST(ProbeTest, EmulatorThatReadsATableAnswersAsItSays) {
   const std::string forbidden = "cuMemAlloc\tglobal\tsame\t900\tinvalidated";
-  std::string text = TableOf("legality").text;
+  std::string text = SurveyTableOf("legality").text;
   const size_t position = text.find(forbidden);
   ASSERT_NE(position, std::string::npos);
   text.replace(position, forbidden.size(), "cuMemAlloc\tglobal\tsame\t0\tactive");
   Emulator::Options options = SmallMemory();
   options.capture_legality = text;
   const TestDevice device(options);
-  const Read table = Fill(device, "legality");
+  const TableRead table = Fill(device, "legality");
   EXPECT_OK(table.status);
   EXPECT_EQ(table.rows, ReadTable(text).rows);
-  EXPECT_NE(table.rows, TableOf("legality").rows);
+  EXPECT_NE(table.rows, SurveyTableOf("legality").rows);
 }
 
 // "result/status" of the steps of a case.
 Cells StepsOf(const std::string& order) {
   Cells steps;
-  for (const Cells& row : TableOf("orders").rows)
+  for (const Cells& row : SurveyTableOf("orders").rows)
     if (row[0] == order) steps.push_back(row[2] + "/" + row[3]);
   return steps;
 }
@@ -285,7 +285,7 @@ TEST(ProbeTest, OddEndsHaveTheResultsThatTheEmulatorDocuments) {
 // The values of the rows whose first cell is `what`, by the second.
 std::map<std::string, std::string> VmmValues(const std::string& what) {
   std::map<std::string, std::string> values;
-  for (const Cells& row : TableOf("vmm").rows)
+  for (const Cells& row : SurveyTableOf("vmm").rows)
     if (row[0] == what) values[row[1] + " " + row[3]] = row[2];
   return values;
 }
@@ -309,23 +309,26 @@ TEST(ProbeTest, SizesBeyondFreeMemoryAreLeftOutAndNamed) {
     for (const auto& [size, time] : times)
       EXPECT_GT(std::atof(time.c_str()), 0) << step << " " << size;
   }
-  EXPECT_THAT(TableOf("vmm").comments, Contains(StartsWith("256 MiB left out: ")));
-  EXPECT_THAT(TableOf("vmm").comments, Contains(StartsWith("1024 MiB left out: ")));
+  EXPECT_THAT(SurveyTableOf("vmm").comments, Contains(StartsWith("256 MiB left out: ")));
+  EXPECT_THAT(SurveyTableOf("vmm").comments, Contains(StartsWith("1024 MiB left out: ")));
 }
 
-TEST(ProbeTest, TellsWhetherAnUnmapWaits) {
-  const std::map<std::string, std::string> values = VmmValues("unmap while a kernel runs");
-  EXPECT_THAT(values, SizeIs(5));
-  EXPECT_THAT(values.at("waited yes or no"), AnyOf("yes", "no"));
-  EXPECT_EQ(values.at("unmap CUresult"), "0");
+TEST(ProbeTest, TellsHowOftenSettingAccessAndUnmappingWait) {
+  for (const std::string call : {"set access", "unmap"}) {
+    const std::map<std::string, std::string> values = VmmValues(call + " while a kernel runs");
+    EXPECT_THAT(values, SizeIs(6));
+    EXPECT_THAT(values.at("waits of 2"), AnyOf("0", "1", "2"));
+    EXPECT_THAT(values.at("waited yes or no"), AnyOf("yes", "no"));
+    EXPECT_EQ(values.at(call + " CUresult"), "0");
+  }
   EXPECT_EQ(VmmValues("granularity")["minimum bytes"], std::to_string(2 * kMiB));
 }
 
 TEST(ProbeTest, MemoryTableHasEveryKindAndCountAndTheEmulatorWeighsNothing) {
   std::set<std::string> kinds;
-  for (const Cells& row : TableOf("memory").rows) {
+  for (const Cells& row : SurveyTableOf("memory").rows) {
     kinds.insert(row[0] + "/" + row[1]);
-    EXPECT_EQ(row[2], "3");
+    EXPECT_EQ(row[2], row[1] == "1" || row[1] == "10" ? "60" : "3");
     for (size_t column = 3; column < row.size(); ++column)
       EXPECT_EQ(std::atof(row[column].c_str()), 0) << row[0] << " " << row[1];
   }
@@ -335,11 +338,11 @@ TEST(ProbeTest, MemoryTableHasEveryKindAndCountAndTheEmulatorWeighsNothing) {
 
 TEST(ProbeTest, GraphTableHasEveryShapeAndEveryTime) {
   std::set<std::string> shapes;
-  for (const Cells& row : TableOf("graphs").rows) {
+  for (const Cells& row : SurveyTableOf("graphs").rows) {
     shapes.insert(row[0] + "/" + row[1]);
     for (size_t column = 2; column < row.size() && row[0] != "launch"; ++column)
       EXPECT_GT(std::atof(row[column].c_str()), 0)
-          << row[0] << " " << TableOf("graphs").columns[column];
+          << row[0] << " " << SurveyTableOf("graphs").columns[column];
   }
   EXPECT_THAT(shapes, SizeIs(1 + 2 * 5));
   EXPECT_THAT(shapes, Contains("launch/1"));
@@ -350,7 +353,7 @@ CommandOutcome RunProgram(const std::vector<std::string>& arguments) {
   return OutcomeOf("coppice-probe", arguments, &RunProbe);
 }
 
-TEST(ProbeCommandTest, PrintsTheSectionsAskedFor) {
+TEST(ProbeCommandTest, PrintsTheSurveysAskedFor) {
   const CommandOutcome outcome = RunProgram({"--device=host", "--copies=1", "orders", "memory"});
   EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
   EXPECT_THAT(outcome.err, IsEmpty());
@@ -359,7 +362,7 @@ TEST(ProbeCommandTest, PrintsTheSectionsAskedFor) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("# coppice-probe vmm: ")));
 }
 
-TEST(ProbeCommandTest, OutputFolderGetsAFilePerSection) {
+TEST(ProbeCommandTest, OutputFolderGetsAFilePerSurvey) {
   const std::string folder = testing::TempDir() + "/coppice_probe_test/tables";
   const CommandOutcome outcome = RunProgram({"--device=host", "--output=" + folder, "orders"});
   EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
@@ -372,10 +375,10 @@ TEST(ProbeCommandTest, OutputFolderGetsAFilePerSection) {
 }
 
 TEST(ProbeCommandTest, LegalityFileIsNamedAfterTheDriver) {
-  const Section& legality = SectionNamed("legality");
+  const Survey& legality = SurveyNamed("legality");
   EXPECT_EQ(FileNameOf(legality, DriverKind::kCuda, 12040), "capture_legality.12040.tsv");
   EXPECT_EQ(FileNameOf(legality, DriverKind::kEmulator, 13000), "capture_legality.emulator.tsv");
-  EXPECT_EQ(FileNameOf(SectionNamed("vmm"), DriverKind::kCuda, 12040), "vmm.tsv");
+  EXPECT_EQ(FileNameOf(SurveyNamed("vmm"), DriverKind::kCuda, 12040), "vmm.tsv");
 }
 
 TEST(ProbeCommandTest, WrongArgumentIsRefusedInOneLine) {
@@ -393,7 +396,7 @@ TEST(ProbeCommandTest, WrongArgumentIsRefusedInOneLine) {
   }
 }
 
-TEST(ProbeCommandTest, FolderThatCannotBeMadeEndsEverySectionAlone) {
+TEST(ProbeCommandTest, FolderThatCannotBeMadeEndsEverySurveyAlone) {
   const std::string file = testing::TempDir() + "/coppice_probe_test_file";
   std::ofstream(file) << "no folder";
   const CommandOutcome outcome =
@@ -414,18 +417,18 @@ TEST(ProbeCommandTest, OutputThatTakesNothingIsAFailure) {
   std::fclose(full);
 }
 
-TEST(ProbeCommandTest, DeviceThatIsAbsentFailsTheSections) {
+TEST(ProbeCommandTest, DeviceThatIsAbsentFailsTheSurveys) {
   if (Driver::LoadCuda().ok()) GTEST_SKIP() << "this machine has a CUDA device";
   const CommandOutcome outcome = RunProgram({"--device=cuda", "orders"});
   EXPECT_EQ(outcome.code, kExitDevice);
   EXPECT_THAT(outcome.err, StartsWith("coppice-probe orders: "));
 }
 
-TEST(ProbeCommandTest, HelpNamesSectionsOptionsAndExamples) {
+TEST(ProbeCommandTest, HelpNamesSurveysOptionsAndExamples) {
   const CommandOutcome outcome = RunProgram({"--help"});
   EXPECT_EQ(outcome.code, kExitOk);
-  for (const Section& section : Sections())
-    EXPECT_THAT(outcome.out, HasSubstr(section.summary));
+  for (const Survey& survey : Surveys())
+    EXPECT_THAT(outcome.out, HasSubstr(survey.summary));
   for (const char* text : {"--device", "--output", "--copies", "--repetitions",
                            "Examples:", "Exit codes:", "capture_legality.VERSION.tsv"})
     EXPECT_THAT(outcome.out, HasSubstr(text));

@@ -11,6 +11,7 @@
 #include "nlohmann/json.hpp"
 
 #include "tests/support/status_matchers.h"
+#include "tests/support/text_count.h"
 #include "tests/tools/command_outcome.h"
 #include "tests/tools/trace_builder.h"
 
@@ -28,13 +29,6 @@ AddressMap MapOf(const TraceBuilder& trace) {
   absl::StatusOr<AddressMap> map = ReadAddressMap(file.path());
   EXPECT_THAT(map, IsOk());
   return map.ok() ? *std::move(map) : AddressMap();
-}
-
-int64_t CountOf(const std::string& text, const std::string& part) {
-  int64_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
-    ++count;
-  return count;
 }
 
 // One bucket per list of [begin, end), all of one lane.
@@ -181,6 +175,14 @@ TEST(ProfMapTest, CommandRefusesWhatItCannotDraw) {
   }
   EXPECT_EQ(RunCoppice({"prof", "map", trace.path(), "-o", "no/such/folder/x.svg"}).code,
             kExitOutput);
+}
+
+TEST(ProfMapTest, PictureIsNotDrawnOverTheTrace) {
+  const TemporaryFile trace(CleanTrace().Text());
+  const CommandOutcome outcome = RunCoppice({"prof", "map", trace.path(), "-o", trace.path()});
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.err, HasSubstr("over an input"));
+  EXPECT_EQ(trace.Read(), CleanTrace().Text());
 }
 
 }  // namespace

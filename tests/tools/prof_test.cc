@@ -182,6 +182,56 @@ TEST(ProfTest, WhyLogsWhatDidNotReplayInOrderOfTimeAndCountsReasons) {
   EXPECT_EQ(report["causes"].size(), 4U);
 }
 
+TEST(ProfTest, WhyNamesTheDriverCallTheCodeAndTheProgramOfAFailure) {
+  TraceBuilder trace = CleanTrace();
+  trace.Failure("cuCtxSynchronize", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "not under capture");
+  trace.Failure("", "FAILED_PRECONDITION", "no");
+  trace.Event("fail", 0, "0,0");
+  trace.Call(9, 0, -1, "eager", "capture_invalidated");
+  trace.Event("fail", 0, "0,0");
+  trace.Call(10, 0, -1, "eager", "not_capturable");
+  trace.Call(11, 0, -1, "eager", "gate_says_eager");
+  trace.Event("fail", 0, "1,1");
+  trace.Call(12, 1, -1, "eager", "byte_limit");
+  trace.Call(13, 0, -1, "eager", "not_capturable");
+  const nlohmann::json report = JsonOf("why", trace);
+  const nlohmann::json synchronizes = {{"driver_call", "cuCtxSynchronize"},
+                                       {"code", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+                                       {"message", "not under capture"}};
+  ASSERT_EQ(report["failures"].size(), 2U);
+  EXPECT_EQ(report["failures"][0]["program"], "decode");
+  EXPECT_EQ(report["failures"][0]["failure"], synchronizes);
+  EXPECT_EQ(report["failures"][0]["count"], 2);
+  EXPECT_EQ(report["failures"][0]["first"]["bucket"], 0);
+  EXPECT_EQ(report["failures"][1]["failure"]["driver_call"], "");
+  EXPECT_EQ(report["failures"][1]["failure"]["code"], "FAILED_PRECONDITION");
+  ASSERT_EQ(report["calls"].size(), 11U);
+  EXPECT_EQ(report["calls"][0]["failure"], nullptr);
+  EXPECT_EQ(report["calls"][6]["failure"], synchronizes);
+  EXPECT_EQ(report["calls"][7]["failure"], synchronizes);
+  EXPECT_EQ(report["calls"][8]["failure"], nullptr);  // The gate has reasons of its own.
+  EXPECT_EQ(report["calls"][9]["failure"]["message"], "no");
+  EXPECT_EQ(report["calls"][10]["failure"], synchronizes);
+
+  const std::string text = RunProf("why", trace, {}).out;
+  EXPECT_THAT(text, testing::ContainsRegex("decode +8 +2 .*cuCtxSynchronize "
+                                           "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: not under"));
+  EXPECT_THAT(text, HasSubstr("capture_invalidated  cuCtxSynchronize CUDA_ERROR_STREAM_CAPTURE"));
+}
+
+TEST(ProfTest, AGraphEndsTheFailuresOfItsBucket) {
+  TraceBuilder trace;
+  trace.Program("decode");
+  trace.Bucket(0, 8);
+  trace.Failure("cuCtxSynchronize", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "not under capture");
+  trace.Event("fail", 0, "0,0");
+  trace.Node({.bucket = 0, .height = 64, .live = 64, .buffers = {{0, 64, 0, {0, 1}}}});
+  trace.Event("record", 0, "0");
+  trace.Call(1, 0, 0, "record", "new_bucket");
+  trace.Call(2, 0, -1, "eager", "byte_limit");
+  EXPECT_EQ(JsonOf("why", trace)["calls"][1]["failure"], nullptr);
+}
+
 TEST(ProfTest, WhyPrintsAsManyLinesAsAsked) {
   const nlohmann::json report = JsonOf("why", CleanTrace(), {"--limit", "2"});
   EXPECT_EQ(report["count"], 6);

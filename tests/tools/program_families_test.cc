@@ -15,9 +15,7 @@
 #include "coppice/base/status.h"
 
 #include "tests/support/status_matchers.h"
-#include "tools/plan/model_tape.h"
-#include "tools/plan/program_models.h"
-#include "tools/plan/python_random.h"
+#include "tests/tools/built_in_programs.h"
 
 namespace coppice {
 namespace {
@@ -83,8 +81,8 @@ TEST(ProgramFamiliesTest, BuiltInFamiliesAreThePublishedOnes) {
   ASSERT_EQ(BuiltInFamilies().size(), std::size(kFamilyFacts));
   for (size_t i = 0; i < std::size(kFamilyFacts); ++i) {
     const FamilyFacts& facts = kFamilyFacts[i];
-    EXPECT_STREQ(BuiltInFamilies()[i].name, facts.name);
-    const auto buckets = BuiltInFamilies()[i].generate();
+    EXPECT_EQ(BuiltInFamilies()[i].name, facts.name);
+    const auto buckets = BuiltInFamilies()[i].Unpack();
     size_t buffers = 0;
     int64_t bound = 0;
     uint64_t checksum = kChecksumBasis;
@@ -105,8 +103,10 @@ TEST(ProgramFamiliesTest, BuiltInProgramsAreThePublishedOnes) {
   ASSERT_EQ(BuiltInPrograms().size(), std::size(kProgramFacts));
   for (size_t i = 0; i < std::size(kProgramFacts); ++i) {
     const ProgramFacts& facts = kProgramFacts[i];
-    EXPECT_STREQ(BuiltInPrograms()[i].name, facts.name);
-    const std::vector<Buffer> buffers = BuiltInPrograms()[i].generate();
+    EXPECT_EQ(BuiltInPrograms()[i].name, facts.name);
+    const auto programs = BuiltInPrograms()[i].Unpack();
+    ASSERT_EQ(programs.size(), 1U) << facts.name;
+    const std::vector<Buffer>& buffers = programs.front();
     EXPECT_THAT(ValidateBuffers(buffers), IsOk());
     EXPECT_EQ(buffers.size(), facts.buffers) << facts.name;
     EXPECT_EQ(MaxLiveBytes(buffers), facts.bound) << facts.name;
@@ -115,33 +115,39 @@ TEST(ProgramFamiliesTest, BuiltInProgramsAreThePublishedOnes) {
 }
 
 TEST(ProgramFamiliesTest, AModelNeedsMoreForMoreTokens) {
-  EXPECT_LT(MaxLiveBytes(FusedDecoderStep({}, 8)), MaxLiveBytes(FusedDecoderStep({}, 16)));
-  EXPECT_LT(MaxLiveBytes(BertLarge(1, 64, true)), MaxLiveBytes(BertLarge(2, 64, true)));
-  EXPECT_LT(MaxLiveBytes(BertLarge(2, 512, false)), MaxLiveBytes(BertLarge(2, 512, true)));
+  const auto bound_of = [](const char* name, size_t bucket) {
+    return MaxLiveBytes(UnpackBuiltIn(name).at(bucket));
+  };
+  EXPECT_LT(bound_of("llama8b_fused_decode67", 3), bound_of("llama8b_fused_decode67", 4));
+  EXPECT_LT(bound_of("bert_large_eager_bxs60", 1), bound_of("bert_large_eager_bxs60", 11));
+  EXPECT_LT(bound_of("bert_large_sdpa_seq32", 31), bound_of("bert_large_eager_seq32", 31));
 }
 
-// What `random.Random(1)` of CPython 3.11 gives, call after call.
-TEST(PythonRandomTest, DrawsWhatPythonDraws) {
-  PythonRandom random(1);
-  EXPECT_EQ(random.Range(0, 4000), 550);
-  EXPECT_EQ(random.Range(0, 4000), 2331);
-  EXPECT_EQ(random.Range(0, 4000), 3471);
-  EXPECT_EQ(random.Random(), 0.8022650611681835);
-  EXPECT_DOUBLE_EQ(random.Exponential(1.0 / 40), 2.6074402956713847);
-  EXPECT_DOUBLE_EQ(random.LogNormal(5, 2), 127.29427540555629);
+TEST(PackedProgramsTest, BuffersShareLifetimesAndSizesAndBeginAfterTheOneBeforeOrEarlier) {
+  const PackedPrograms packed = {
+      .name = "p",
+      .text = "shape 3 4 1 -2 10 0 5 1 1\nsizes 8 16\nsizes 9 17\nshape 0 1 0\nsizes 1\n"};
+  const auto programs = packed.Unpack();
+  ASSERT_EQ(programs.size(), 3U);
+  for (size_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(programs[i].size(), 3U);
+    EXPECT_THAT(programs[i][0].lifetime, ElementsAre(Interval{.lower = 3, .upper = 7}));
+    EXPECT_THAT(programs[i][1].lifetime, ElementsAre(Interval{.lower = 1, .upper = 11}));
+    EXPECT_THAT(programs[i][2].lifetime, ElementsAre(Interval{.lower = 6, .upper = 7}));
+    const int64_t more = static_cast<int64_t>(i);
+    EXPECT_EQ(programs[i][0].bytes, 16 + more);
+    EXPECT_EQ(programs[i][1].bytes, 8 + more);
+    EXPECT_EQ(programs[i][2].bytes, 16 + more);
+  }
+  ASSERT_EQ(programs[2].size(), 1U);
+  EXPECT_THAT(programs[2][0].lifetime, ElementsAre(Interval{.lower = 0, .upper = 1}));
+  EXPECT_TRUE((PackedPrograms{}.Unpack().empty()));
 }
 
-TEST(ModelTapeTest, EveryRequestAndReleaseIsAStepAndWhatStaysLivesToTheEnd) {
-  ModelTape tape;
-  const ModelTape::Id a = tape.New(100);
-  const ModelTape::Id b = tape.New(0);
-  tape.Free(a, ModelTape::kNone);
-  EXPECT_EQ(tape.bytes(b), 1);
-  const std::vector<Buffer> buffers = tape.Finish();
-  ASSERT_EQ(buffers.size(), 2U);
-  EXPECT_THAT(buffers[0].lifetime, ElementsAre(Interval{.lower = 0, .upper = 2}));
-  EXPECT_THAT(buffers[1].lifetime, ElementsAre(Interval{.lower = 1, .upper = 4}));
-  EXPECT_TRUE(tape.Finish().empty());
+TEST(PackedProgramsDeathTest, TextThatNoScriptWroteAborts) {
+  for (const char* text :
+       {"shape 0 1\nsizes 1\n", "shape 0 1 1\nsizes 1\n", "sizes x\n", "0 1 2\n"})
+    EXPECT_DEATH((PackedPrograms{.name = "p", .text = text}.Unpack()), "check failed") << text;
 }
 
 class ProgramFolderTest : public testing::Test {

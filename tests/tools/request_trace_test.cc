@@ -24,9 +24,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr const char* kHeader = "arrival_seconds,input_tokens,output_tokens\n";
+constexpr const char* kRequestHeader = "arrival_seconds,input_tokens,output_tokens\n";
 
-std::string ErrorOf(const std::string& text) {
+std::string RequestErrorOf(const std::string& text) {
   const auto requests = ParseRequestTrace(text, "t.csv", /*seed=*/1);
   EXPECT_EQ(requests.status().code(), absl::StatusCode::kInvalidArgument) << text;
   return MessageOf(requests.status());
@@ -34,7 +34,7 @@ std::string ErrorOf(const std::string& text) {
 
 TEST(RequestTraceTest, ParsesRowsInOrder) {
   const auto requests =
-      ParseRequestTrace(std::string(kHeader) + "0,374,44\n4.315,396,109\n", "t.csv", 1);
+      ParseRequestTrace(std::string(kRequestHeader) + "0,374,44\n4.315,396,109\n", "t.csv", 1);
   ASSERT_TRUE(requests.ok()) << requests.status();
   EXPECT_THAT(
       *requests,
@@ -58,12 +58,12 @@ TEST(RequestTraceTest, AcceptsCrLfAndAMissingLastNewline) {
 
 TEST(RequestTraceTest, AcceptsTheBoundsOfTheTokenRange) {
   const auto requests =
-      ParseRequestTrace(std::string(kHeader) + "0,1,10000000\n0,10000000,1\n", "t.csv", 1);
+      ParseRequestTrace(std::string(kRequestHeader) + "0,1,10000000\n0,10000000,1\n", "t.csv", 1);
   ASSERT_TRUE(requests.ok()) << requests.status();
 }
 
 TEST(RequestTraceTest, DrawsPoissonArrivalsWhereAllAreEmpty) {
-  std::string text = kHeader;
+  std::string text = kRequestHeader;
   for (int i = 0; i < 4000; ++i)
     text += ",10,10\n";
   const auto first = ParseRequestTrace(text, "t.csv", 7);
@@ -81,7 +81,7 @@ TEST(RequestTraceTest, DrawsPoissonArrivalsWhereAllAreEmpty) {
 }
 
 TEST(RequestTraceTest, NamesFileLineProblemAndRemedy) {
-  EXPECT_EQ(ErrorOf(std::string(kHeader) + "0,1,1\n0,x,1\n"),
+  EXPECT_EQ(RequestErrorOf(std::string(kRequestHeader) + "0,1,1\n0,x,1\n"),
             "t.csv:3: input_tokens is 'x', not a whole number; give a number of tokens, such as "
             "374");
 }
@@ -100,7 +100,7 @@ void PrintTo(const BadTrace& bad, std::ostream* out) {
 class BadTraceTest : public testing::TestWithParam<BadTrace> {};
 
 TEST_P(BadTraceTest, GetsOneLine) {
-  const std::string message = ErrorOf(GetParam().text);
+  const std::string message = RequestErrorOf(GetParam().text);
   EXPECT_THAT(message, StartsWith(fmt::format("t.csv:{}: ", GetParam().line)));
   EXPECT_THAT(message, HasSubstr(GetParam().what));
   EXPECT_THAT(message, HasSubstr("; "));
@@ -109,44 +109,45 @@ TEST_P(BadTraceTest, GetsOneLine) {
   })) << message;
 }
 
-std::string Row(const std::string& row) {
-  return std::string(kHeader) + "0,1,1\n" + row + "\n";
+std::string RequestRow(const std::string& row) {
+  return std::string(kRequestHeader) + "0,1,1\n" + row + "\n";
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All,
     BadTraceTest,
-    testing::Values(BadTrace{"empty", "", 1, "the file is empty"},
-                    BadTrace{"no_header", "0,374,44\n", 1, "the header is '0,374,44'"},
-                    BadTrace{"other_header", "arrival_seconds,input_tokens,output_tokensx\n0,1,1\n",
-                             1, "the header is"},
-                    BadTrace{"no_rows", kHeader, 1, "no rows"},
-                    BadTrace{"short_row", Row("1,2"), 3, "the row has 2 fields, the header 3"},
-                    BadTrace{"long_row", Row("1,2,3,4"), 3, "the row has 4 fields, the header 3"},
-                    BadTrace{"blank_row", Row(""), 3, "the row has 0 fields"},
-                    BadTrace{"word", Row("0,many,1"), 3, "'many', not a whole number"},
-                    BadTrace{"fraction", Row("0,1.5,1"), 3, "'1.5', not a whole number"},
-                    BadTrace{"space", Row("0, 1,1"), 3, "' 1', not a whole number"},
-                    BadTrace{"plus", Row("0,+1,1"), 3, "'+1', not a whole number"},
-                    BadTrace{"no_tokens", Row("0,,1"), 3, "'', not a whole number"},
-                    BadTrace{"zero", Row("0,0,1"), 3, "input_tokens is '0'"},
-                    BadTrace{"negative", Row("0,1,-5"), 3, "output_tokens is '-5'"},
-                    BadTrace{"above", Row("0,10000001,1"), 3, "from 1 to 10000000"},
-                    BadTrace{"huge", Row("0,1,99999999999999999999999"), 3, "from 1 to 10000000"},
-                    BadTrace{"arrival_word", Row("soon,1,1"), 3, "'soon', not a number"},
-                    BadTrace{"arrival_negative", Row("-1,1,1"), 3, "arrival_seconds is '-1'"},
-                    BadTrace{"arrival_nan", Row("nan,1,1"), 3, "from 0 to 1e+09"},
-                    BadTrace{"arrival_infinite", Row("inf,1,1"), 3, "from 0 to 1e+09"},
-                    BadTrace{"arrival_huge", Row("1e999,1,1"), 3, "from 0 to 1e+09"},
-                    BadTrace{"arrival_late", Row("1e10,1,1"), 3, "from 0 to 1e+09"},
-                    BadTrace{"arrival_back", Row("5,1,1\n4.5,1,1"), 4,
-                             "at 4.5 s, before the one above at 5 s"},
-                    BadTrace{"set_then_empty", Row(",1,1"), 3, "empty here, but set"},
-                    BadTrace{"empty_then_set", std::string(kHeader) + ",1,1\n3,1,1\n", 3,
-                             "set here, but empty"},
-                    BadTrace{"nul", Row(std::string("0,1\0,1", 6)), 3, "NUL byte"},
-                    BadTrace{"binary", Row("0,\x7f\x01\xff,1"), 3, "'\\x7f\\x01\\xff'"},
-                    BadTrace{"long_word", Row("0," + std::string(500, 'a') + ",1"), 3, "aaa...'"}),
+    testing::Values(
+        BadTrace{"empty", "", 1, "the file is empty"},
+        BadTrace{"no_header", "0,374,44\n", 1, "the header is '0,374,44'"},
+        BadTrace{"other_header", "arrival_seconds,input_tokens,output_tokensx\n0,1,1\n", 1,
+                 "the header is"},
+        BadTrace{"no_rows", kRequestHeader, 1, "no rows"},
+        BadTrace{"short_row", RequestRow("1,2"), 3, "the row has 2 fields, the header 3"},
+        BadTrace{"long_row", RequestRow("1,2,3,4"), 3, "the row has 4 fields, the header 3"},
+        BadTrace{"blank_row", RequestRow(""), 3, "the row has 0 fields"},
+        BadTrace{"word", RequestRow("0,many,1"), 3, "'many', not a whole number"},
+        BadTrace{"fraction", RequestRow("0,1.5,1"), 3, "'1.5', not a whole number"},
+        BadTrace{"space", RequestRow("0, 1,1"), 3, "' 1', not a whole number"},
+        BadTrace{"plus", RequestRow("0,+1,1"), 3, "'+1', not a whole number"},
+        BadTrace{"no_tokens", RequestRow("0,,1"), 3, "'', not a whole number"},
+        BadTrace{"zero", RequestRow("0,0,1"), 3, "input_tokens is '0'"},
+        BadTrace{"negative", RequestRow("0,1,-5"), 3, "output_tokens is '-5'"},
+        BadTrace{"above", RequestRow("0,10000001,1"), 3, "from 1 to 10000000"},
+        BadTrace{"huge", RequestRow("0,1,99999999999999999999999"), 3, "from 1 to 10000000"},
+        BadTrace{"arrival_word", RequestRow("soon,1,1"), 3, "'soon', not a number"},
+        BadTrace{"arrival_negative", RequestRow("-1,1,1"), 3, "arrival_seconds is '-1'"},
+        BadTrace{"arrival_nan", RequestRow("nan,1,1"), 3, "from 0 to 1e+09"},
+        BadTrace{"arrival_infinite", RequestRow("inf,1,1"), 3, "from 0 to 1e+09"},
+        BadTrace{"arrival_huge", RequestRow("1e999,1,1"), 3, "from 0 to 1e+09"},
+        BadTrace{"arrival_late", RequestRow("1e10,1,1"), 3, "from 0 to 1e+09"},
+        BadTrace{"arrival_back", RequestRow("5,1,1\n4.5,1,1"), 4,
+                 "at 4.5 s, before the one above at 5 s"},
+        BadTrace{"set_then_empty", RequestRow(",1,1"), 3, "empty here, but set"},
+        BadTrace{"empty_then_set", std::string(kRequestHeader) + ",1,1\n3,1,1\n", 3,
+                 "set here, but empty"},
+        BadTrace{"nul", RequestRow(std::string("0,1\0,1", 6)), 3, "NUL byte"},
+        BadTrace{"binary", RequestRow("0,\x7f\x01\xff,1"), 3, "'\\x7f\\x01\\xff'"},
+        BadTrace{"long_word", RequestRow("0," + std::string(500, 'a') + ",1"), 3, "aaa...'"}),
     [](const auto& parameter) { return parameter.param.name; });
 
 TEST(RequestTraceTest, RefusesPathsThatAreNoFile) {
@@ -160,7 +161,7 @@ TEST(RequestTraceTest, RefusesPathsThatAreNoFile) {
 
 TEST(RequestTraceTest, ReadsWhatItParses) {
   const std::string path = testing::TempDir() + "/coppice_request_trace_test.csv";
-  std::ofstream(path) << kHeader << "0,5,6\n";
+  std::ofstream(path) << kRequestHeader << "0,5,6\n";
   const auto requests = ReadRequestTrace(path, 1);
   std::filesystem::remove(path);
   ASSERT_TRUE(requests.ok()) << requests.status();
@@ -176,7 +177,7 @@ TEST(RequestTraceTest, GenerationDependsOnKindAndSeedOnly) {
 }
 
 TEST(RequestTraceTest, GeneratedRequestsAreAValidTrace) {
-  std::string text = kHeader;
+  std::string text = kRequestHeader;
   for (const Request& request : GenerateRequests(TraceKind::kMix, 500, 5)) {
     text += fmt::format("{},{},{}\n", request.arrival_seconds, request.input_tokens,
                         request.output_tokens);

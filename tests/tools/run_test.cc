@@ -37,7 +37,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-constexpr const char* kHeader = "arrival_seconds,input_tokens,output_tokens\n";
+constexpr const char* kRunHeader = "arrival_seconds,input_tokens,output_tokens\n";
 
 // A trace file that goes with the test.
 class TraceFile {
@@ -187,7 +187,7 @@ TEST(RunTest, VerifyScopeDecidesWhatIsCompared) {
 }
 
 TEST(RunTest, ReadsATraceUpToTheLimit) {
-  const TraceFile trace(std::string(kHeader) + "0,80,16\n0.5,8,8\n1,400,24\n");
+  const TraceFile trace(std::string(kRunHeader) + "0,80,16\n0.5,8,8\n1,400,24\n");
   const nlohmann::json report =
       ReportOf({trace.path(), "--limit", "2", "--shrink", "8", "--verify", "all"});
   EXPECT_EQ(report["requests"], 2);
@@ -198,7 +198,7 @@ TEST(RunTest, ReadsATraceUpToTheLimit) {
 }
 
 TEST(RunTest, RequestsLongerThanTheContextAreCutAndCounted) {
-  const TraceFile trace(std::string(kHeader) + "0,10000000,1\n0,64,10000000\n0,64,64\n");
+  const TraceFile trace(std::string(kRunHeader) + "0,10000000,1\n0,64,10000000\n0,64,64\n");
   const nlohmann::json report =
       ReportOf({trace.path(), "--shrink", "64", "--verify", "all", "--slots", "2"});
   EXPECT_EQ(report["max_context"], 128);
@@ -284,7 +284,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& parameter) { return parameter.param.name; });
 
 TEST(RunTest, BadRowNamesFileAndLine) {
-  const TraceFile trace(std::string(kHeader) + "0,1,1\n0,1\n");
+  const TraceFile trace(std::string(kRunHeader) + "0,1,1\n0,1\n");
   const CommandOutcome outcome = RunCoppice({"run", trace.path()});
   EXPECT_EQ(outcome.code, kExitUsage);
   EXPECT_THAT(outcome.err, StartsWith("coppice run: " + trace.path() + ":3: "));
@@ -335,6 +335,30 @@ TEST(RunTest, TraceThatCannotBeWrittenIsExitCode4) {
                                                "--device", "host", "--quiet", "--trace-out", path});
     EXPECT_EQ(outcome.code, kExitOutput) << path;
     EXPECT_THAT(outcome.err, HasSubstr(path));
+  }
+}
+
+TEST(RunTest, TraceIsNotWrittenOverTheRequests) {
+  const std::string requests = std::string(kRunHeader) + "0,30,2\n";
+  const TraceFile trace(requests);
+  const CommandOutcome outcome = RunCoppice({"run", trace.path(), "--trace-out", trace.path()});
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.err, HasSubstr("over an input"));
+  std::ifstream file(trace.path());
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), requests);
+}
+
+TEST(RunTest, ARefusedRunLeavesNoTrace) {
+  const std::string path = testing::TempDir() + "/coppice_run_test_refused.trace";
+  std::filesystem::remove(path);
+  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
+           {"--policy", "nonsense"}, {"--decode-policy", "1,64"}, {"--budget", "1"}}) {
+    std::vector<std::string> arguments = {"run",      "--requests", "2",       "--shrink",    "64",
+                                          "--device", "host",       "--quiet", "--trace-out", path};
+    arguments.insert(arguments.end(), wrong.begin(), wrong.end());
+    const CommandOutcome outcome = RunCoppice(arguments);
+    EXPECT_EQ(outcome.code, kExitUsage) << wrong[0] << outcome.err;
+    EXPECT_FALSE(std::filesystem::exists(path)) << wrong[0];
   }
 }
 
@@ -390,25 +414,25 @@ INSTANTIATE_TEST_SUITE_P(Azure,
 
 // A driver that flips a bit in every fifth large copy to the host: logits, keys or values.
 constexpr size_t kLargeCopyBytes = 1024;
-DriverTable honest_table;
+DriverTable unflipped_table;
 int64_t large_copies = 0;
 int64_t flips = 0;
 
 CuResult FlipSometimes(void* target, CuDeviceAddress source, size_t bytes, CuStream stream) {
-  const CuResult result = honest_table.MemcpyDtoHAsync(target, source, bytes, stream);
+  const CuResult result = unflipped_table.MemcpyDtoHAsync(target, source, bytes, stream);
   if (bytes < kLargeCopyBytes || ++large_copies % 5 != 0) return result;
   ++flips;
-  const CuResult waited = honest_table.StreamSynchronize(stream);
+  const CuResult waited = unflipped_table.StreamSynchronize(stream);
   static_cast<unsigned char*>(target)[bytes / 2] ^= 1;
   return result == CuResult::kSuccess ? waited : result;
 }
 
 TEST(ReplayerTest, EveryFlippedBitIsAMismatch) {
   COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Emulator> emulator, Emulator::Create());
-  honest_table = emulator->driver().table();
+  unflipped_table = emulator->driver().table();
   large_copies = 0;
   flips = 0;
-  DriverTable table = honest_table;
+  DriverTable table = unflipped_table;
   table.MemcpyDtoHAsync = &FlipSometimes;
   const Driver driver(table, DriverKind::kEmulator);
   COPPICE_ASSERT_OK_AND_ASSIGN(const Context context, Context::Create(driver));
@@ -532,7 +556,7 @@ TEST(RunTest, ABudgetThatHoldsNoStepIsAWrongOption) {
 TEST(ReportTest, WarmUpsCountAsEagerAndReplayShareLeavesThemOut) {
   RunReport report;
   report.stats.calls = 100;
-  report.stats.paths = {90, 3, 5, 2};  // Replay, record, warm-up, eager.
+  report.stats.runs = {90, 3, 5, 2};  // Replay, record, warm-up, eager.
   report.stats.real_elements = 30;
   report.stats.padded_elements = 40;
   const nlohmann::json json = nlohmann::json::parse(FormatJson(report), nullptr, false);

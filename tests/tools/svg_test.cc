@@ -64,6 +64,17 @@ TEST(SvgTest, TextThatLooksLikeMarkupStaysText) {
   EXPECT_THAT(text, Not(HasSubstr("<script>")));
 }
 
+TEST(SvgTest, OfALongTipOnlyTheBeginningShows) {
+  Svg svg(10, 10, "");
+  svg.Rectangle(0, 0, 1, 1, "fill:#123", std::string(Svg::kTipBytesMax, 'a'));
+  svg.Rectangle(0, 0, 1, 1, "fill:#123", std::string(1'000'000, 'b'));
+  svg.Rectangle(0, 0, 1, 1, "fill:#123", std::string(Svg::kTipBytesMax - 1, 'c') + "\u00e9");
+  const std::string text = svg.Finish();
+  EXPECT_THAT(text, HasSubstr(">" + std::string(Svg::kTipBytesMax, 'a') + "</title>"));
+  EXPECT_THAT(text, HasSubstr(">" + std::string(Svg::kTipBytesMax, 'b') + "...</title>"));
+  EXPECT_THAT(text, HasSubstr(">" + std::string(Svg::kTipBytesMax - 1, 'c') + "...</title>"));
+}
+
 TEST(SvgTest, TheHatchThatStylesMayNameIsDefined) {
   EXPECT_THAT(Svg(10, 10, "").Finish(), HasSubstr("<pattern id=\"hatch\""));
 }

@@ -37,7 +37,7 @@ class TraceBuilder {
   };
 
   explicit TraceBuilder(int lanes = 1, int64_t budget = 0) {
-    Line(R"({{"schema":"coppice.trace/1","device":"Emulated <GPU>","lanes":{},)"
+    Line(R"({{"schema":"coppice.trace/2","device":"Emulated <GPU>","lanes":{},)"
          R"("granularity":4096,"budget":{}}})",
          lanes, budget);
   }
@@ -73,6 +73,13 @@ class TraceBuilder {
                 fmt::join(buffers, ","));
   }
 
+  void Failure(const std::string& driver_call,
+               const std::string& code,
+               const std::string& message) {
+    Line(R"({{"failure":{},"driver_call":"{}","code":"{}","message":"{}"}})", failures_++,
+         driver_call, code, message);
+  }
+
   // An event of the kind and lane, with its further values as they stand in the file.
   int64_t Event(std::string_view kind, int lane, std::string_view values = "") {
     time_ns_ += 1000;
@@ -106,6 +113,7 @@ class TraceBuilder {
   int programs_ = 0;
   int buckets_ = 0;
   int nodes_ = 0;
+  int failures_ = 0;
   int64_t time_ns_ = 0;
 };
 

@@ -1,0 +1,188 @@
+// Goal: every sentence of graphs/parts/catalogue.h and sticky_error.h. Method: a catalogue without
+// a session, whose static inputs are addresses that nobody reads.
+
+#include "graphs/parts/catalogue.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "graphs/parts/sticky_error.h"
+#include "tests/graphs/lane_scene.h"
+
+namespace coppice::internal {
+namespace {
+
+class CatalogueTest : public testing::Test {
+ protected:
+  // Rows with two static inputs.
+  static ProgramSpec BoundSpec(std::string name = "bound") {
+    ProgramSpec spec = RowsSpec(std::move(name));
+    for (const char* input : {"w", "v"})
+      spec.inputs.push_back({.name = input, .dims = {Dim::Fixed(4)}, .role = InputRole::kStatic});
+    return spec;
+  }
+  static Tensor At(DeviceAddress address) {
+    return Tensor::Dense(address, DType::kFloat32, std::vector<int64_t>{4});
+  }
+  absl::StatusOr<const Binding*> Bind(const Program& program, DeviceAddress w, DeviceAddress v) {
+    return catalogue_.Bind(program, std::vector<Tensor>{At(w), At(v)});
+  }
+
+  PoolScene scene_;
+  std::vector<std::string> lines_;
+  SessionOptions options_{.limits = {.static_moves_max = 4},
+                          .log = [this](const std::string& line) { lines_.push_back(line); }};
+  Catalogue catalogue_{scene_.device.driver(), options_, scene_.windows, nullptr};
+  const Program& program_ = **catalogue_.Register(BoundSpec(), NoCallable());
+};
+
+TEST_F(CatalogueTest, ProgramsAreFoundByNameAndVariant) {
+  ProgramSpec spec = BoundSpec();
+  spec.variant = "second";
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* second, catalogue_.Register(spec, NoCallable()));
+  EXPECT_EQ(catalogue_.Find("bound", ""), &program_);
+  EXPECT_EQ(catalogue_.Find("bound", "second"), second);
+  EXPECT_EQ(catalogue_.Find("rows", ""), nullptr);
+  EXPECT_EQ(program_.place.number, 0);
+  EXPECT_EQ(second->place.number, 1);
+  EXPECT_EQ(second->place.owner, &catalogue_);
+  EXPECT_EQ(second->place.trace_number, -1);
+}
+
+TEST_F(CatalogueTest, NameThatIsTakenOrNoCallableIsInvalid) {
+  EXPECT_THAT(catalogue_.Register(BoundSpec(), NoCallable()), StatusIs(kWrongArgument));
+  EXPECT_THAT(catalogue_.Register(BoundSpec("other"), nullptr), StatusIs(kWrongArgument));
+  EXPECT_EQ(catalogue_.Find("other", ""), nullptr);
+}
+
+TEST_F(CatalogueTest, ProgramsThatAGateDecidesAreNotPlain) {
+  EXPECT_TRUE(program_.place.plain);
+  EXPECT_FALSE(program_.place.gated);
+  ProgramSpec spec = BoundSpec("gated");
+  spec.gate = GateMode::kOn;
+  const Program& gated = **catalogue_.Register(spec, NoCallable());
+  EXPECT_FALSE(gated.place.plain);
+  EXPECT_TRUE(gated.place.gated);
+}
+
+TEST_F(CatalogueTest, EqualAddressesAreOneBinding) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* first, Bind(program_, 0x1000, 0x2000));
+  EXPECT_EQ(*Bind(program_, 0x1000, 0x2000), first);
+  EXPECT_NE(*Bind(program_, 0x1000, 0x3000), first);
+  ASSERT_NE(first->version(), nullptr);
+  EXPECT_EQ(first->version()->addresses, (std::vector<DeviceAddress>{0x1000, 0x2000}));
+  EXPECT_TRUE(first->version()->copied.empty());
+}
+
+TEST_F(CatalogueTest, StaticsThatDoNotFitAreInvalid) {
+  EXPECT_THAT(Bind(program_, 0, 0x2000), StatusIs(kWrongArgument));
+  EXPECT_THAT(Bind(program_, scene_.pool->base(0), 0x2000), StatusIs(kWrongArgument));
+  EXPECT_THAT(catalogue_.Bind(program_, std::vector<Tensor>{At(0x1000)}), StatusIs(kWrongArgument));
+  EXPECT_THAT(Bind(ProgramOf(BoundSpec()), 0x1000, 0x2000), StatusIs(kWrongArgument));
+}
+
+TEST_F(CatalogueTest, MisalignedStaticsAreCopiedAndInNoKey) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* first, Bind(program_, 0x1004, 0x2000));
+  EXPECT_EQ(first->version()->addresses, (std::vector<DeviceAddress>{0, 0x2000}));
+  EXPECT_EQ(first->version()->copied, std::vector<int>{0});
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* second, Bind(program_, 0x1008, 0x2000));
+  EXPECT_NE(second, first);
+  EXPECT_EQ(second->version(), first->version());
+}
+
+TEST_F(CatalogueTest, VersionThatNoBindingHasIsRetired) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* first, Bind(program_, 0x1004, 0x2000));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* second, Bind(program_, 0x1008, 0x2000));
+  const StaticVersion* const version = first->version();
+  catalogue_.Unbind(*first);
+  EXPECT_EQ(first->version(), nullptr);
+  EXPECT_EQ(catalogue_.retirements(), 0);
+  catalogue_.Unbind(*second);
+  catalogue_.Unbind(*second);
+  EXPECT_EQ(catalogue_.retirements(), 1);
+  ASSERT_EQ(catalogue_.retired().size(), 1U);
+  EXPECT_EQ(catalogue_.retired()[0], std::make_pair(&program_, version));
+}
+
+TEST_F(CatalogueTest, RetiredVersionIsFoundByNoBindingAgain) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* binding, Bind(program_, 0x1000, 0x2000));
+  const StaticVersion* const version = binding->version();
+  catalogue_.Unbind(*binding);
+  EXPECT_EQ(*Bind(program_, 0x1000, 0x2000), binding);
+  EXPECT_NE(binding->version(), nullptr);
+  EXPECT_NE(binding->version(), version);
+}
+
+TEST_F(CatalogueTest, RetiredVersionsAreTakenAndGivenBack) {
+  catalogue_.Unbind(**Bind(program_, 0x1000, 0x2000));
+  std::list<Catalogue::Retired> taken = catalogue_.TakeRetired();
+  ASSERT_EQ(taken.size(), 1U);
+  EXPECT_EQ(taken.front().program, &program_);
+  EXPECT_TRUE(catalogue_.retired().empty());
+  catalogue_.ReturnRetired(taken);
+  EXPECT_TRUE(taken.empty());
+  EXPECT_EQ(catalogue_.retired().size(), 1U);
+  EXPECT_EQ(catalogue_.retirements(), 2) << "whoever has looked looks again";
+}
+
+TEST_F(CatalogueTest, EndedBindingIsKeptUntilEnoughOthersHaveEnded) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* first, Bind(program_, 0x1000, 0x2000));
+  catalogue_.Unbind(*first);
+  const auto end_another = [&](size_t i) {
+    catalogue_.Unbind(**Bind(program_, 0x10000 + 0x100 * i, 0x2000));
+  };
+  for (size_t i = 0; i + 1 < kEndedBindingsMax; ++i)
+    end_another(i);
+  EXPECT_EQ(*Bind(program_, 0x1000, 0x2000), first);
+  // What was bound again is no ended one, however many end after its first end.
+  for (size_t i = 0; i <= kEndedBindingsMax; ++i)
+    end_another(i);
+  EXPECT_EQ(*Bind(program_, 0x1000, 0x2000), first);
+  EXPECT_NE(first->version(), nullptr);
+}
+
+TEST_F(CatalogueTest, DemotedInputIsCopiedFromThenOnAndTheLogHearsOfIt) {
+  const Binding& binding = **Bind(program_, 0x1000, 0x2000);
+  const size_t first[] = {0};
+  EXPECT_EQ(catalogue_.Demote(program_, first), 1);
+  EXPECT_EQ(lines_.size(), 1U);
+  EXPECT_EQ(binding.version()->copied, std::vector<int>{0});
+  EXPECT_EQ(binding.version()->addresses, (std::vector<DeviceAddress>{0, 0x2000}));
+  EXPECT_EQ(catalogue_.Demote(program_, first), 0);
+}
+
+TEST_F(CatalogueTest, SeedStartsTheRandomNumbersOfAllProgramsAnew) {
+  ProgramSpec spec = BoundSpec("random");
+  spec.random_numbers_per_call = 2;
+  const Program& random = **catalogue_.Register(spec, NoCallable());
+  EXPECT_EQ(catalogue_.TakeRandomNumbers(random).offset, 0);
+  EXPECT_EQ(catalogue_.TakeRandomNumbers(random).offset, 2);
+  catalogue_.SetSeed(7);
+  const RandomState state = catalogue_.TakeRandomNumbers(random);
+  EXPECT_EQ(state.seed, 7U);
+  EXPECT_EQ(state.offset, 0);
+}
+
+TEST(StickyErrorTest, KeepsTheFirstStickyErrorAndPassesOnAll) {
+  TestDevice device{DriverLedger::Options()};
+  const auto fail = [&device](CuResult result) {
+    device.ledger().Inject(
+        {.entry = DriverLedger::IndexOf(&DriverTable::StreamSynchronize), .result = result});
+    return device.Synchronize();
+  };
+  StickyError sticky;
+  EXPECT_OK(sticky.Note(absl::OkStatus()));
+  EXPECT_THAT(sticky.Note(absl::InternalError("")), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_EQ(CuResultOf(sticky.Note(fail(CuResult::kInvalidValue))), CuResult::kInvalidValue);
+  EXPECT_FALSE(sticky.present());
+  EXPECT_OK(sticky.Get());
+  EXPECT_EQ(CuResultOf(sticky.Note(fail(CuResult::kLaunchFailed))), CuResult::kLaunchFailed);
+  EXPECT_EQ(CuResultOf(sticky.Note(fail(CuResult::kIllegalAddress))), CuResult::kIllegalAddress);
+  EXPECT_TRUE(sticky.present());
+  EXPECT_EQ(CuResultOf(sticky.Get()), CuResult::kLaunchFailed);
+}
+
+}  // namespace
+}  // namespace coppice::internal

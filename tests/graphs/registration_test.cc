@@ -1,0 +1,120 @@
+// Goal: every sentence of graphs/program/registration.h. Method: one spec with an input, output and
+// scalar of every role, and symbols of every kind.
+
+#include "graphs/program/registration.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "tests/graphs/lane_scene.h"
+
+namespace coppice::internal {
+namespace {
+
+ProgramSpec MixedSpec() {
+  ProgramSpec spec = RowsSpec();
+  spec.inputs = {
+      {.name = "w", .dims = {Dim::Fixed(4)}, .role = InputRole::kStatic, .mutated = true},
+      {.name = "x", .dtype = DType::kInt32, .dims = {Dim::Symbol(0), Dim::Fixed(2)}},
+      {.name = "v", .dims = {Dim::Fixed(4)}, .role = InputRole::kStatic}};
+  spec.outputs = {{.name = "y", .dims = {Dim::Symbol(0)}},
+                  {.name = "z", .dims = {Dim::Fixed(4)}, .role = OutputRole::kStatic}};
+  spec.scalars = {{.name = "a"}, {.name = "b", .device_resident = true}, {.name = "c"}};
+  return spec;
+}
+
+ProgramSpec SpecOf(SymbolKind kind, bool exclude_01 = false) {
+  ProgramSpec spec = RowsSpec();
+  spec.symbols[0].kind = kind;
+  spec.symbols[0].exclude_01 = exclude_01;
+  return spec;
+}
+
+TEST(RegistrationTest, SpecIsSplitByRoles) {
+  const Program program = ProgramOf(MixedSpec());
+  EXPECT_EQ(program.statics, (std::vector<int>{0, 2}));
+  EXPECT_EQ(program.copies, std::vector<int>{1});
+  EXPECT_EQ(program.static_outputs, std::vector<int>{1});
+  EXPECT_EQ(program.key_scalars, (std::vector<int>{0, 2}));
+  EXPECT_EQ(program.device_scalars, std::vector<int>{1});
+  EXPECT_EQ(program.copied_input(0).name, "x");
+  EXPECT_EQ(program.static_input(1).name, "v");
+  EXPECT_TRUE(program.mutates_statics);
+  EXPECT_FALSE(program.mutates_copies);
+  EXPECT_TRUE(program.binds());
+  EXPECT_FALSE(ProgramOf(RowsSpec()).binds());
+}
+
+TEST(RegistrationTest, CopiedInputsHaveTheShapesOfTheirSpecs) {
+  const Program program = ProgramOf(MixedSpec());
+  ASSERT_EQ(program.copy_shapes.size(), 1U);
+  EXPECT_EQ(program.copy_shapes[0].dtype, DType::kInt32);
+  EXPECT_EQ(program.copy_shapes[0].rank, 2);
+  EXPECT_EQ(program.copy_shapes[0].dims[0].symbol, 0);
+  EXPECT_EQ(program.copy_shapes[0].dims[1].size, 2);
+}
+
+TEST(RegistrationTest, RandomWordIsThereIfRandomNumbersAre) {
+  ProgramSpec spec = MixedSpec();
+  EXPECT_EQ(ProgramOf(spec).random_word, -1);
+  spec.random_numbers_per_call = 3;
+  EXPECT_EQ(ProgramOf(spec).random_word, RandomWord(spec));
+}
+
+TEST(RegistrationTest, RandomNumbersOfCallsLieOneBehindTheOther) {
+  ProgramSpec spec = RowsSpec();
+  spec.random_numbers_per_call = 3;
+  const Program program = ProgramOf(spec);
+  EXPECT_EQ(program.TakeRandomNumbers(), 0);
+  EXPECT_EQ(program.TakeRandomNumbers(), 3);
+  program.RestartRandom();
+  EXPECT_EQ(program.TakeRandomNumbers(), 0);
+}
+
+TEST(RegistrationTest, ReasonIsNewsOnce) {
+  const Program program = ProgramOf(RowsSpec());
+  EXPECT_TRUE(program.IsNews(Reason::kEvicted));
+  EXPECT_FALSE(program.IsNews(Reason::kEvicted));
+  EXPECT_TRUE(program.IsNews(Reason::kNewBucket));
+}
+
+TEST(RegistrationTest, WhatIsStaticOrPromisesNothingNeverPads) {
+  EXPECT_FALSE(ProgramOf(SpecOf(SymbolKind::kStatic)).Pads(0, 5, Observe::kYes));
+  ProgramSpec exact = SpecOf(SymbolKind::kMaybeDynamic);
+  exact.claim = Claim::kExact;
+  EXPECT_FALSE(ProgramOf(exact).Pads(0, 5, Observe::kYes));
+  for (const SymbolKind kind : {SymbolKind::kDynamic, SymbolKind::kMaybeDynamic})
+    EXPECT_TRUE(ProgramOf(SpecOf(kind)).Pads(0, 5, Observe::kYes));
+}
+
+TEST(RegistrationTest, ExcludedExtentsDoNotPad) {
+  const Program program = ProgramOf(SpecOf(SymbolKind::kDynamic, /*exclude_01=*/true));
+  EXPECT_FALSE(program.Pads(0, 0, Observe::kYes));
+  EXPECT_FALSE(program.Pads(0, 1, Observe::kYes));
+  EXPECT_TRUE(program.Pads(0, 2, Observe::kYes));
+}
+
+TEST(RegistrationTest, AutoPadsFromTheSecondExtentThatIsObserved) {
+  const Program program = ProgramOf(SpecOf(SymbolKind::kAuto));
+  EXPECT_FALSE(program.Pads(0, 5, Observe::kNo));
+  EXPECT_FALSE(program.Pads(0, 5, Observe::kYes));
+  EXPECT_FALSE(program.Pads(0, 5, Observe::kYes));
+  EXPECT_TRUE(program.Pads(0, 6, Observe::kNo));   // As if it were observed,
+  EXPECT_FALSE(program.Pads(0, 5, Observe::kNo));  // which it was not.
+  EXPECT_TRUE(program.Pads(0, 6, Observe::kYes));
+  EXPECT_TRUE(program.Pads(0, 5, Observe::kYes));
+}
+
+TEST(RegistrationTest, BucketsAreThoseOfThePolicy) {
+  const Program rows = ProgramOf(RowsSpec());
+  for (const int64_t extent : {1, 2, 64})
+    EXPECT_TRUE(rows.IsBucket(0, extent)) << extent;
+  for (const int64_t extent : {-1, 0, 3, 65, 128})
+    EXPECT_FALSE(rows.IsBucket(0, extent)) << extent;
+  EXPECT_TRUE(ProgramOf(SpecOf(SymbolKind::kStatic)).IsBucket(0, 3));
+  EXPECT_TRUE(ProgramOf(SpecOf(SymbolKind::kDynamic, /*exclude_01=*/true)).IsBucket(0, 0));
+}
+
+}  // namespace
+}  // namespace coppice::internal

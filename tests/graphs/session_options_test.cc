@@ -1,0 +1,54 @@
+// Goal: ValidateOptions refuses what session_options.h says, and nothing else. Method: every number
+// at and below its lower limit.
+
+#include "coppice/graphs/session_options.h"
+
+#include <functional>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "tests/support/status_matchers.h"
+
+namespace coppice {
+namespace {
+
+// A number of the options, and the least it may be.
+struct Number {
+  std::function<void(SessionOptions& options, int value)> set;
+  int least = 0;
+};
+
+std::vector<Number> Numbers() {
+  return {{[](auto& options, int value) { options.lanes = value; }, 1},
+          {[](auto& options, int value) { options.warmup_runs = value; }, 1},
+          {[](auto& options, int value) { options.limits.graphs_per_program_max = value; }},
+          {[](auto& options, int value) { options.limits.rerecords_per_bucket_max = value; }},
+          {[](auto& options, int value) { options.memory.window_bytes = value; }},
+          {[](auto& options, int value) { options.memory.workspace_bytes = value; }},
+          {[](auto& options, int value) { options.memory.copy_out_bytes = value; }},
+          {[](auto& options, int value) { options.memory.budget_bytes = value; }}};
+}
+
+TEST(SessionOptionsTest, DefaultsAreValid) {
+  EXPECT_OK(ValidateOptions({}));
+}
+
+TEST(SessionOptionsTest, NumbersAreValidDownToTheirLimit) {
+  for (const Number& number : Numbers()) {
+    SessionOptions options;
+    number.set(options, number.least);
+    EXPECT_OK(ValidateOptions(options));
+  }
+}
+
+TEST(SessionOptionsTest, NumbersBelowTheirLimitAreInvalid) {
+  for (const Number& number : Numbers()) {
+    SessionOptions options;
+    number.set(options, number.least - 1);
+    EXPECT_THAT(ValidateOptions(options), StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+}
+
+}  // namespace
+}  // namespace coppice

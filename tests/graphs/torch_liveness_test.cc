@@ -1,0 +1,368 @@
+// Goal: what PyTorch tests of live outputs - how long one counts, what is planned around it, and
+// what a read of a stale one says - holds here too; COUNTERPARTS.md says which test answers which.
+// Method: chains of programs of one kernel. What the session takes for live is what it plans the
+// next recording around, so a probe is recorded after each release.
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tests/graphs/torch_fixture.h"
+
+namespace coppice {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class TorchLivenessTest : public TorchFixture {
+ protected:
+  // y is x itself.
+  const Program* AddView(const std::string& name) {
+    return Add(SpecOf(name),
+               [](CallContext& context) { return context.AliasOutput(0, context.input(0).data); });
+  }
+
+  // Warms up, records and replays `programs`, each on the output before it.
+  void SettleChain(const std::vector<const Program*>& programs, const Tensor& x) {
+    for (int round = 0; round < 3; ++round) {
+      const ChainScope chain = *session_->Chain();
+      std::vector<Lease> held;
+      for (const Program* program : programs)
+        held.push_back(Run(program, {held.empty() ? x : At(held.back())}));
+    }
+  }
+
+  // Records the probe where the chain stands, and returns what it was planned around.
+  int64_t ProbeAround(const Program* probe, const Tensor& x) {
+    const Lease lease = Run(probe, {x});
+    EXPECT_EQ(lease.kind(), RunKind::kRecord);
+    return AroundOf("probe").back();
+  }
+
+  std::string StaleMessage(const Lease& lease) {
+    const absl::StatusOr<ReadScope> scope = lease.Read(device_.stream());
+    EXPECT_THAT(scope, StatusIs(absl::StatusCode::kFailedPrecondition));
+    return MessageOf(scope.status());
+  }
+};
+
+TEST_F(TorchLivenessTest, RecordingAfterReplaysOfItsPathHasOneLiveOutputUntilItIsReleased) {
+  const Program* f = AddScale("f", 2);
+  const Program* g = AddScale("g", 3);
+  const Program* h = AddScale("h", 5);
+  const Tensor x = Upload(1);
+  SettleChain({f, g}, x);
+  std::vector<int> live;
+  std::vector<int64_t> eager;
+  for (const RunKind path : {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay}) {
+    const ChainScope chain = *session_->Chain();
+    Lease first = Run(f, {x});
+    Lease last = Run(h, {At(first)});
+    EXPECT_EQ(first.kind(), RunKind::kReplay);
+    EXPECT_EQ(last.kind(), path);
+    first.Release();
+    live.push_back(Live({&first, &last}));
+    eager.push_back(LiveEager());
+    EXPECT_EQ(ValuesOf(last), Constant(10));
+    if (path != RunKind::kReplay) continue;
+    last.Release();
+    live.push_back(Live({&first, &last}));
+  }
+  live.push_back(static_cast<int>(LiveEager()));
+  EXPECT_THAT(live, ElementsAre(1, 1, 1, 0, 0));
+  EXPECT_THAT(eager, ElementsAre(1, 0, 0));
+  EXPECT_THAT(AroundOf("h"), ElementsAre(1));
+}
+
+TEST_F(TorchLivenessTest, OutputsOfSeveralNodesCountUntilTheLastOfThemIsReleased) {
+  const Program* f = AddScale("f", 2);
+  const Program* g = AddScale("g", 3);
+  const Program* h = AddScale("h", 5);
+  const Program* probe = AddScale("probe", 1);
+  const Tensor x = Upload(1);
+  SettleChain({f, g, h}, x);
+  Run(probe, {x}).Release();
+  const ChainScope chain = *session_->Chain();
+  std::vector<Lease> held;
+  held.push_back(Run(f, {x}));
+  held.push_back(Run(g, {At(held[0])}));
+  held.push_back(Run(h, {At(held[1])}));
+  EXPECT_EQ(ProbeAround(probe, x), 3);
+  for (const int64_t left : {2, 1, 0}) {
+    held.pop_back();
+    EXPECT_EQ(ProbeAround(probe, x), left);
+  }
+}
+
+TEST_F(TorchLivenessTest, PathInOrderNeedsNoNodeMoreAndABranchOneWarmUpAndOneRecord) {
+  const Program* f = AddScale("f", 2);
+  const Program* g = AddScale("g", 3);
+  const Program* h = AddScale("h", 5);
+  const Tensor x = Upload(1);
+  SettleChain({f, g}, x);
+  const SessionStats before = session_->stats();
+  SettleChain({f, g}, x);
+  EXPECT_EQ(session_->stats().recordings, before.recordings);
+  EXPECT_EQ(Count(RunKind::kWarmUp), 2);
+  SettleChain({f, h}, x);
+  EXPECT_EQ(session_->stats().recordings, before.recordings + 1);
+  EXPECT_EQ(Count(RunKind::kWarmUp), 3);
+  Lease first = Run(f, {x});
+  EXPECT_EQ(Live({&first}), 1);
+  first.Release();
+  EXPECT_EQ(Live({&first}), 0);
+  EXPECT_EQ(*session_->Evict(nullptr), 3) << "nobody holds an output of any of the three";
+}
+
+TEST_F(TorchLivenessTest, OutputReleasedAfterAReplayIsNoObstacleToTheNextRecord) {
+  const Program* f = AddScale("f", 2);
+  const Program* probe = AddScale("probe", 1);
+  const Tensor x = Upload(1);
+  SettleChain({f}, x);
+  Run(probe, {x}).Release();
+  const ChainScope chain = *session_->Chain();
+  Lease first = Run(f, {x});
+  EXPECT_EQ(first.kind(), RunKind::kReplay);
+  EXPECT_EQ(ProbeAround(probe, x), 1);
+  EXPECT_EQ(ValuesOf(first), Constant(2)) << "the recording left it alone";
+  first.Release();
+  EXPECT_EQ(ProbeAround(probe, x), 0);
+}
+
+TEST_F(TorchLivenessTest, PlaceOfAnOutputIsTheSameInEveryReplayUntilABranchMovesIt) {
+  const Program* f = AddScale("f", 2);
+  const Program* g = AddScale("g", 3);
+  const Program* h = AddScale("h", 5);
+  const Tensor x = Upload(1);
+  SettleChain({f, g}, x);
+  std::vector<DeviceAddress> places;
+  for (int round = 0; round < 5; ++round) {
+    const ChainScope chain = *session_->Chain();
+    Lease first = Run(f, {x});
+    Lease second = Run(g, {At(first)});
+    places.push_back(At(second).data);
+    EXPECT_EQ(places.back(), places.front());
+    EXPECT_EQ(Live({&first, &second}), 2);
+    second.Release();
+    EXPECT_EQ(Live({&first, &second}), 1);
+    first.Release();
+    EXPECT_EQ(Live({&first, &second}), 0);
+  }
+  Run(h, {x}).Release();
+  const ChainScope chain = *session_->Chain();
+  const Lease first = Run(f, {x});
+  const Lease between = Run(h, {At(first)});
+  const Lease second = Run(g, {At(first)});
+  EXPECT_NE(At(second).data, places.front());
+  EXPECT_EQ(ValuesOf(second), Constant(6));
+  EXPECT_EQ(ValuesOf(between), Constant(10));
+}
+
+TEST_F(TorchLivenessTest, InputThatComesFromElsewhereMakesOneSiblingBehindTheSameParent) {
+  const Program* f = AddScale("f", 2);
+  const Program* g = AddScale("g", 3);
+  const Tensor x = Upload(1);
+  const Tensor foreign = Upload(7);
+  SettleChain({f, g}, x);
+  for (int round = 0; round < 4; ++round) {
+    const ChainScope chain = *session_->Chain();
+    const Lease first = Run(f, {x});
+    const Lease second = Run(g, {round % 2 == 0 ? foreign : At(first)});
+    EXPECT_EQ(ValuesOf(second), Constant(round % 2 == 0 ? 21 : 6));
+    EXPECT_EQ(second.kind(), round == 0 ? RunKind::kRecord : RunKind::kReplay);
+  }
+  EXPECT_THAT(AroundOf("g"), ElementsAre(1, 1));
+  EXPECT_EQ(Count(Reason::kOtherLiveRegions), 1);
+}
+
+TEST_F(TorchLivenessTest, ReadingAfterTheNextCallReusedTheBytesIsAnErrorThatNamesBothCalls) {
+  const Program* f = AddScale("f", 2);
+  const Tensor x = Upload(1);
+  Paths(3, f, {x});
+  for (int step = 0; step < 5; ++step) {
+    const Lease stale = Run(f, {x});
+    const Lease later = Run(f, {x});
+    EXPECT_THAT(StaleMessage(stale),
+                AllOf(HasSubstr(fmt::format("(call {} on", stale.call_number())),
+                      HasSubstr(fmt::format("by call {}", later.call_number()))));
+    EXPECT_TRUE(Readable(later));
+  }
+}
+
+TEST_F(TorchLivenessTest, StaleReadThroughAnAliasSaysWhereTheAliasWasMade) {
+  const Program* f = AddScale("f", 2);
+  const Program* view = AddView("view");
+  const Tensor x = Upload(1);
+  SettleChain({f, view}, x);
+  std::optional<ChainScope> chain = *session_->Chain();
+  Lease first = Run(f, {x});
+  const Lease alias = Run(view, {At(first)});
+  ASSERT_EQ(At(alias).data, At(first).data);
+  first.Release();
+  chain.reset();
+  EXPECT_EQ(ValuesOf(alias), Constant(2));
+  const Lease later = Run(f, {x});
+  EXPECT_THAT(
+      StaleMessage(alias),
+      HasSubstr(fmt::format("'y' of program 'view' (call {} on lane 0)", alias.call_number())));
+}
+
+TEST_F(TorchLivenessTest, MessageOfAStaleReadNamesTheOutputAsItsSpecDoes) {
+  ProgramSpec spec = SpecOf("model");
+  spec.outputs = {{.name = "the next token", .dims = {Dim::Symbol(0)}},
+                  {.name = "the hidden state", .dims = {Dim::Symbol(0)}}};
+  const Program* model = Add(spec, [this](CallContext& context) -> absl::Status {
+    for (const int output : {0, 1}) {
+      COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(output));
+      COPPICE_RETURN_IF_ERROR(Scale(context, context.input(0).data, y.data, 2));
+    }
+    return absl::OkStatus();
+  });
+  const Program* f = AddScale("f", 2);
+  const Tensor x = Upload(1);
+  Paths(2, model, {x});
+  Paths(2, f, {x});
+  const Lease lease = Run(model, {x});
+  // One output of f fits over one of the two: the one at the start of the window.
+  const bool token_first = At(lease, 0).data < At(lease, 1).data;
+  Run(f, {x}).Release();
+  EXPECT_THAT(StaleMessage(lease), HasSubstr(token_first ? "'the next token' of program 'model'"
+                                                         : "'the hidden state' of program"));
+}
+
+TEST_F(TorchLivenessTest, NameOfAnOutputSurvivesPlanningAndRecording) {
+  const Program* f = AddScale("f", 2);
+  const Tensor x = Upload(1);
+  Run(f, {x}).Release();
+  for (const RunKind path : {RunKind::kRecord, RunKind::kReplay, RunKind::kReplay}) {
+    const Lease lease = Run(f, {x});
+    EXPECT_EQ(lease.kind(), path);
+    Run(f, {x}).Release();
+    EXPECT_THAT(StaleMessage(lease), HasSubstr("output 'y' of program 'f'"));
+  }
+}
+
+TEST_F(TorchLivenessTest, NameOfAnOutputSurvivesInAChainWhoseLaterProgramUsesIt) {
+  const Program* f = AddScale("f", 2);
+  const Program* g = AddScale("g", 3);
+  const Tensor x = Upload(1);
+  SettleChain({f, g}, x);
+  std::optional<ChainScope> chain = *session_->Chain();
+  const Lease first = Run(f, {x});
+  const Lease second = Run(g, {At(first)});
+  chain.reset();
+  Run(g, {x}).Release();
+  EXPECT_THAT(StaleMessage(first),
+              HasSubstr(fmt::format("output 'y' of program 'f' (call {}", first.call_number())));
+}
+
+TEST_F(TorchLivenessTest, ChainGivenUpHalfWayDoesNotHideAStaleReadLater) {
+  const Program* f = AddScale("f", 2);
+  const Program* g = AddScale("g", 3);
+  const Tensor x = Upload(1);
+  SettleChain({f, g}, x);
+  std::optional<ChainScope> chain = *session_->Chain();
+  const Lease half = Run(f, {x});
+  chain.reset();
+  for (int step = 0; step < 3; ++step) {
+    Run(g, {x}).Release();
+    const Lease later = Run(f, {x});
+    EXPECT_FALSE(Readable(half));
+    EXPECT_EQ(ValuesOf(later), Constant(2));
+    Run(f, {x}).Release();
+    EXPECT_FALSE(Readable(later));
+  }
+  EXPECT_THAT(TryRun(g, {FloatsAt(session_->memory().window(0, MemoryKind::kPlan).base)}),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(TorchLivenessTest, ViewKeepsItsRegionAfterTheWholeOutputIsReleased) {
+  const Program* f = AddScale("f", 2);
+  const Program* view = AddView("view");
+  const Program* probe = AddScale("probe", 1);
+  const Tensor x = Upload(1);
+  SettleChain({f, view}, x);
+  Run(probe, {x}).Release();
+  const ChainScope chain = *session_->Chain();
+  Lease whole = Run(f, {x});
+  Lease part = Run(view, {At(whole)});
+  EXPECT_EQ(At(part).data, At(whole).data);
+  whole.Release();
+  EXPECT_EQ(ProbeAround(probe, x), 1);
+  EXPECT_EQ(ValuesOf(part), Constant(2));
+  part.Release();
+  EXPECT_EQ(ProbeAround(probe, x), 0);
+}
+
+TEST_F(TorchLivenessTest, RegionOfTwoViewsIsFreeWhenBothAreReleasedAndNotBefore) {
+  const Program* f = AddScale("f", 2);
+  const Program* view = AddView("view");
+  const Program* probe = AddScale("probe", 1);
+  const Tensor x = Upload(1);
+  SettleChain({f, view}, x);
+  Run(probe, {x}).Release();
+  for (const bool first_goes_first : {true, false}) {
+    const ChainScope chain = *session_->Chain();
+    Lease whole = Run(f, {x});
+    Lease one = Run(view, {At(whole)});
+    Lease two = Run(view, {At(whole)});
+    whole.Release();
+    Lease& gone = first_goes_first ? one : two;
+    Lease& left = first_goes_first ? two : one;
+    gone.Release();
+    Run(probe, {x}).Release();
+    EXPECT_EQ(ValuesOf(left), Constant(2)) << "the probe wrote around it";
+    left.Release();
+    const Lease probed = Run(probe, {x});
+    EXPECT_EQ(At(probed).data, session_->memory().window(0, MemoryKind::kPlan).base);
+  }
+  EXPECT_THAT(AroundOf("probe"), ElementsAre(1, 0)) << "the second round replays both";
+}
+
+TEST_F(TorchLivenessTest, MemoryThatALibraryKeepsFromAWindowIsFoundAndBlamed) {
+  DeviceAddress kept = 0;
+  const Program* f = Add(SpecOf("library"), [&](CallContext& context) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(kept, context.Allocate(kBufferAlignment));
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+    COPPICE_RETURN_IF_ERROR(Scale(context, context.input(0).data, kept, 2));
+    return Scale(context, kept, y.data, 1);
+  });
+  const Program* weighted = AddWeighted("weighted");
+  const Program* alias =
+      Add(SpecOf("alias"), [&](CallContext& context) { return context.AliasOutput(0, kept); });
+  const Tensor x = Upload(1);
+  for (int call = 0; call < 3; ++call) {
+    Run(f, {x}).Release();
+    const absl::Status bound = session_->Bind(*weighted, {{FloatsAt(kept)}}).status();
+    EXPECT_THAT(bound, StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(MessageOf(bound), AllOf(HasSubstr("'w' of program 'weighted'"),
+                                        HasSubstr("a window of this session")));
+    const absl::Status passed = TryRun(f, {FloatsAt(kept)}).status();
+    EXPECT_THAT(passed, StatusIs(absl::StatusCode::kFailedPrecondition));
+    EXPECT_THAT(MessageOf(passed), HasSubstr("input 'x' of program 'library'"));
+    const absl::Status aliased = TryRun(alias, {x}).status();
+    EXPECT_THAT(aliased, StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(MessageOf(aliased), HasSubstr("output 'y' of program 'alias'"));
+  }
+}
+
+TEST_F(TorchLivenessTest, StaleInputIsBlamedOnTheCallThatMadeItAndTheOneThatWroteOverIt) {
+  const Program* f = AddScale("f", 2);
+  const Program* g = AddScale("g", 3);
+  const Tensor x = Upload(1);
+  Paths(2, f, {x});
+  Paths(2, g, {x});
+  const Lease stale = Run(f, {x});
+  const Tensor y = At(stale);
+  const Lease later = Run(g, {x});
+  const absl::Status passed = TryRun(f, {y}).status();
+  EXPECT_THAT(passed, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(MessageOf(passed),
+              AllOf(HasSubstr(fmt::format("program 'f' (call {}", stale.call_number())),
+                    HasSubstr(fmt::format("call {} (program 'g')", later.call_number()))));
+}
+
+}  // namespace
+}  // namespace coppice

@@ -1,0 +1,20 @@
+# The installed package: it has the licence, and nothing in it that only debuggers read.
+
+if(NOT EXISTS "${LICENCE}")
+  message(FATAL_ERROR "The package has no licence: ${LICENCE}")
+endif()
+file(GLOB files "${PROGRAMS}/coppice" "${LIBRARIES}/libcoppice_*.a")
+list(LENGTH files count)
+if(count LESS 5)
+  message(FATAL_ERROR "A library or the command is missing: ${files}")
+endif()
+if(BUILD_TYPE STREQUAL "Debug")
+  return()
+endif()
+foreach(file IN LISTS files)
+  execute_process(COMMAND "${READELF}" --section-headers --wide "${file}"
+                  OUTPUT_VARIABLE sections COMMAND_ERROR_IS_FATAL ANY)
+  if(sections MATCHES "\\.debug_info")
+    message(FATAL_ERROR "${file} is not stripped")
+  endif()
+endforeach()
