@@ -2,12 +2,9 @@
 // what each batch bucket cost, what padding wasted, and what the shared pool saved.
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
+#include <cstdint>
 #include <memory>
 #include <random>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,13 +15,14 @@
 #include "coppice/runtime/kernel_library.h"
 #include "coppice/runtime/stream.h"
 
+#include "copies.h"
 #include "layer.h"
 #include "open_driver.h"
 
 namespace samples {
 namespace {
 
-using coppice::DType;
+using coppice::Dim;
 using coppice::Tensor;
 
 constexpr int64_t kFeatures = 64;
@@ -34,7 +32,6 @@ constexpr int kCalls = 500;
 
 // y = relu(relu(x W1) W2) for a batch of rows; the weights are static inputs.
 coppice::ProgramSpec NetworkSpec() {
-  using coppice::Dim;
   coppice::ProgramSpec spec{.name = "network", .claim = coppice::Claim::kRowIndependent};
   const int batch = spec.AddSymbol("batch", *coppice::PaddingPolicy::Ramp(4, 16, kBatchMax));
   spec.inputs = {{.name = "x", .dims = {Dim::Symbol(batch), Dim::Fixed(kFeatures)}},
@@ -70,7 +67,7 @@ absl::Status RunNetwork(coppice::CallContext& call, const coppice::Kernel& layer
 
 Tensor Matrix(const coppice::DeviceMemory& memory, int64_t rows, int64_t columns) {
   const int64_t dims[] = {rows, columns};
-  return Tensor::Dense(memory.address(), DType::kFloat32, dims);
+  return Tensor::Dense(memory.address(), coppice::DType::kFloat32, dims);
 }
 
 void Print(const coppice::Session& session) {
@@ -81,13 +78,12 @@ void Print(const coppice::Session& session) {
     sum += node.plan_height;
   }
   const coppice::SessionStats stats = session.stats();
-  const auto replays = stats.paths[static_cast<size_t>(coppice::Path::kReplay)];
+  const auto replays = stats.runs[static_cast<size_t>(coppice::RunKind::kReplay)];
+  const auto padding = static_cast<double>(stats.padded_elements - stats.real_elements);
   fmt::print("{} of {} calls replayed; {:.1f} % of the staged elements were padding\n", replays,
-             stats.calls,
-             100.0 * (1.0 - static_cast<double>(stats.real_elements) /
-                                static_cast<double>(stats.padded_elements)));
+             stats.calls, 100 * padding / static_cast<double>(stats.padded_elements));
   fmt::print("pool height {} bytes; {} if every bucket had a pool of its own\n",
-             session.pool().usage().height, sum);
+             session.memory().usage().height, sum);
 }
 
 absl::Status RunSample(const coppice::Driver& driver) {
@@ -97,32 +93,25 @@ absl::Status RunSample(const coppice::Driver& driver) {
   COPPICE_ASSIGN_OR_RETURN(const coppice::Kernel layer, library.Get("Layer"));
 
   const std::vector<float> ones(kFeatures * kHidden, 1.0F);
-  const size_t bytes = ones.size() * sizeof(float);
-  std::vector<coppice::DeviceMemory> memory;  // Rows of x, then the two weights.
-  for (int i = 0; i < 3; ++i) {
-    COPPICE_ASSIGN_OR_RETURN(auto block, coppice::DeviceMemory::Create(driver, bytes));
-    COPPICE_RETURN_IF_ERROR(driver.Call<&coppice::DriverTable::MemcpyHtoDAsync>(
-        block.address(), ones.data(), bytes, stream.handle()));
-    memory.push_back(std::move(block));
-  }
+  COPPICE_ASSIGN_OR_RETURN(const auto rows, Upload(driver, stream, ones));
+  COPPICE_ASSIGN_OR_RETURN(const auto w1, Upload(driver, stream, ones));
+  COPPICE_ASSIGN_OR_RETURN(const auto w2, Upload(driver, stream, ones));
 
   COPPICE_ASSIGN_OR_RETURN(const auto session, coppice::Session::Create(context, {}));
   COPPICE_ASSIGN_OR_RETURN(const auto* program,
                            session->Register(NetworkSpec(), [&](coppice::CallContext& call) {
                              return RunNetwork(call, layer);
                            }));
-  const Tensor weights[] = {Matrix(memory[1], kFeatures, kHidden),
-                            Matrix(memory[2], kHidden, kFeatures)};
+  const Tensor weights[] = {Matrix(w1, kFeatures, kHidden), Matrix(w2, kHidden, kFeatures)};
   COPPICE_ASSIGN_OR_RETURN(const auto* binding, session->Bind(*program, weights));
 
   std::mt19937 random(1);
   std::geometric_distribution<int64_t> arrivals(0.08);
   for (int i = 0; i < kCalls; ++i) {
-    const Tensor x[] = {Matrix(memory[0], std::min(1 + arrivals(random), kBatchMax), kFeatures)};
-    COPPICE_RETURN_IF_ERROR(
-        session
-            ->Run({.program = program, .binding = binding, .inputs = x, .stream = stream.handle()})
-            .status());
+    const Tensor x[] = {Matrix(rows, std::min(1 + arrivals(random), kBatchMax), kFeatures)};
+    const coppice::Call call{
+        .program = program, .binding = binding, .inputs = x, .stream = stream.handle()};
+    COPPICE_RETURN_IF_ERROR(session->Run(call).status());
   }
   COPPICE_RETURN_IF_ERROR(stream.Synchronize());
   Print(*session);

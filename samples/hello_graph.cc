@@ -1,8 +1,8 @@
-// hello_graph: doubles vectors of any length. Lengths share buckets, and each bucket is recorded
-// once as a CUDA graph.
+// hello_graph: embeds a batch of token rows that has another size with every call. Sizes share
+// buckets, and each bucket is recorded once as a CUDA graph.
 
+#include <cstdint>
 #include <memory>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -14,60 +14,81 @@
 #include "coppice/runtime/kernel_library.h"
 #include "coppice/runtime/stream.h"
 
+#include "copies.h"
+#include "embed.h"
 #include "open_driver.h"
-#include "scale.h"
 
 namespace samples {
 namespace {
 
+using coppice::Dim;
+using coppice::DType;
+using coppice::PaddingPolicy;
+using coppice::Tensor;
+
+constexpr int64_t kRowsMax = 100;
+constexpr int64_t kTokens = 4;  // Per row.
+constexpr int64_t kVocabulary = 128;
+constexpr int64_t kFeatures = 16;
+
+Tensor Rows(DType dtype, const coppice::DeviceMemory& memory, int64_t rows, int64_t columns) {
+  const int64_t dims[] = {rows, columns};
+  return Tensor::Dense(memory.address(), dtype, dims);
+}
+
 absl::Status RunSample(const coppice::Driver& driver) {
   COPPICE_ASSIGN_OR_RETURN(const auto context, coppice::Context::Create(driver));
   COPPICE_ASSIGN_OR_RETURN(const auto stream, coppice::Stream::Create(driver));
-  COPPICE_ASSIGN_OR_RETURN(const auto library, coppice::KernelLibrary::Load(driver, scale_image));
-  COPPICE_ASSIGN_OR_RETURN(const coppice::Kernel scale, library.Get("Scale"));
+  COPPICE_ASSIGN_OR_RETURN(const auto library, coppice::KernelLibrary::Load(driver, embed_image));
+  COPPICE_ASSIGN_OR_RETURN(const coppice::Kernel kernel, library.Get("Embed"));
 
-  std::vector<float> values(2000);
-  std::iota(values.begin(), values.end(), 0.0F);
-  const size_t bytes = values.size() * sizeof(float);
-  COPPICE_ASSIGN_OR_RETURN(const auto memory, coppice::DeviceMemory::Create(driver, bytes));
-  COPPICE_RETURN_IF_ERROR(driver.Call<&coppice::DriverTable::MemcpyHtoDAsync>(
-      memory.address(), values.data(), bytes, stream.handle()));
+  // Row r has token r four times; token t is embedded as t, in every feature.
+  std::vector<int32_t> token_values(kRowsMax * kTokens);
+  for (size_t i = 0; i < token_values.size(); ++i)
+    token_values[i] = static_cast<int32_t>(i / kTokens);
+  std::vector<float> table_values(kVocabulary * kFeatures);
+  for (size_t i = 0; i < table_values.size(); ++i)
+    table_values[i] = static_cast<float>(i / kFeatures);
+  COPPICE_ASSIGN_OR_RETURN(const auto memory, Upload(driver, stream, token_values));
+  COPPICE_ASSIGN_OR_RETURN(const auto table, Upload(driver, stream, table_values));
 
   COPPICE_ASSIGN_OR_RETURN(const auto session, coppice::Session::Create(context, {}));
 
-  // A program: named sizes, inputs, outputs, and host code that launches kernels.
-  coppice::ProgramSpec spec{.name = "double", .claim = coppice::Claim::kRowIndependent};
-  const int n = spec.AddSymbol("n", *coppice::PaddingPolicy::Pow2(1024));
-  spec.inputs = {{.name = "x", .dims = {coppice::Dim::Symbol(n)}}};
-  spec.outputs = {{.name = "y", .dims = {coppice::Dim::Symbol(n)}}};
-  const auto launch = [&](coppice::CallContext& call) -> absl::Status {
-    COPPICE_ASSIGN_OR_RETURN(const coppice::Tensor y, call.AllocateOutput(0));
-    const ScaleParams params{.x = reinterpret_cast<const float*>(call.input(0).data),
+  // Host code that launches kernels on the stream it is given. A replay does not run it.
+  const auto embed = [&](coppice::CallContext& call) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, call.AllocateOutput(0));
+    const EmbedParams params{.tokens = reinterpret_cast<const int32_t*>(call.input(0).data),
+                             .table = reinterpret_cast<const float*>(table.address()),
                              .y = reinterpret_cast<float*>(y.data),
-                             .count = call.extent(n),
-                             .factor = 2};
-    const auto blocks = static_cast<unsigned>((params.count + 255) / 256);
-    return coppice::Launch(driver, scale, call.stream(), params, blocks);
+                             .length = kTokens,
+                             .vocabulary = kVocabulary,
+                             .features = kFeatures};
+    const auto rows = static_cast<unsigned>(call.extent(0));  // Of the bucket.
+    return coppice::Launch(call.driver(), kernel, call.stream(), params, rows);
   };
-  COPPICE_ASSIGN_OR_RETURN(const auto* program, session->Register(std::move(spec), launch));
 
-  // The first call of a bucket runs without a graph, the second is recorded, every later one
-  // replays.
-  for (const int64_t length : {5, 7, 6, 100, 8, 70, 2000, 128}) {
-    const coppice::Tensor x[] = {
-        coppice::Tensor::Dense(memory.address(), coppice::DType::kFloat32, {&length, 1})};
+  // The last row of y, and how the call ran.
+  const auto print = [&](int64_t rows, const coppice::Lease& lease) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const coppice::ReadScope scope, lease.Read(stream.handle()));
+    const Tensor y = scope.output(0);  // At the call's own extents.
+    const coppice::DeviceAddress last = y.data + (rows - 1) * y.strides[0] * sizeof(float);
+    COPPICE_ASSIGN_OR_RETURN(const float value, Download(driver, stream, last));
+    fmt::print("rows {:3}  {:8} {:20} y[{}] = {}\n", rows, NameOf(lease.kind()),
+               NameOf(lease.reason()), rows - 1, value);
+    return absl::OkStatus();
+  };
+
+  coppice::ProgramSpec spec{.name = "embed", .claim = coppice::Claim::kRowIndependent};
+  const auto batch = Dim::Symbol(spec.AddSymbol("batch", *PaddingPolicy::Ramp(1, 8, 64)));
+  spec.inputs = {{.name = "tokens", .dtype = DType::kInt32, .dims = {batch, Dim::Fixed(kTokens)}}};
+  spec.outputs = {{.name = "y", .dims = {batch, Dim::Fixed(kFeatures)}}};
+  COPPICE_ASSIGN_OR_RETURN(const auto* program, session->Register(std::move(spec), embed));
+  for (const int64_t rows : {5, 7, 6, 20, 8, 18, 100, 23}) {
+    const Tensor tokens[] = {Rows(DType::kInt32, memory, rows, kTokens)};
     COPPICE_ASSIGN_OR_RETURN(
         const coppice::Lease lease,
-        session->Run({.program = program, .inputs = x, .stream = stream.handle()}));
-
-    float last = 0;
-    COPPICE_ASSIGN_OR_RETURN(const coppice::ReadScope scope, lease.Read(stream.handle()));
-    const coppice::DeviceAddress address = scope.output(0).data + (length - 1) * sizeof(float);
-    COPPICE_RETURN_IF_ERROR(driver.Call<&coppice::DriverTable::MemcpyDtoHAsync>(
-        &last, address, sizeof(last), stream.handle()));
-    COPPICE_RETURN_IF_ERROR(stream.Synchronize());
-    fmt::print("length {:4}  {:8} {:20} y[{}] = {}\n", length, NameOf(lease.path()),
-               NameOf(lease.reason()), length - 1, last);
+        session->Run({.program = program, .inputs = tokens, .stream = stream.handle()}));
+    COPPICE_RETURN_IF_ERROR(print(rows, lease));
   }
   return absl::OkStatus();
 }
@@ -77,7 +98,7 @@ absl::Status RunSample(const coppice::Driver& driver) {
 
 int main() {
   std::unique_ptr<coppice::Emulator> emulator;
-  const auto driver = samples::OpenDriver(samples::scale_image, emulator);
+  const auto driver = samples::OpenDriver(samples::embed_image, emulator);
   const absl::Status status = driver.ok() ? samples::RunSample(*driver) : driver.status();
   return samples::Finish("hello_graph", status, emulator);
 }

@@ -1,4 +1,4 @@
-// The kernel of hello_graph: y = factor * x, one element per thread.
+// The kernel of most samples: y = factor * x, one element per thread.
 
 #include "coppice/runtime/block_kernel.h"
 

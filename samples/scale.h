@@ -1,4 +1,4 @@
-// What hello_graph.cc and its kernel share.
+// What the samples that scale a vector share with their kernel.
 
 #pragma once
 
