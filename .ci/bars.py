@@ -97,8 +97,18 @@ def check_real_traces(bars):
         bars.at_most(report, "mismatches", 0)
 
 
+def dispatch_cases(bars):
+    """The cases by name, of three runs: what else a machine does only adds to a time."""
+    cases = {}
+    for _ in range(3):
+        for case in bars.run("bench", "dispatch").get("cases", []):
+            least = cases.setdefault(case["name"], case)
+            least["overhead_ns_p50"] = min(least["overhead_ns_p50"], case["overhead_ns_p50"])
+    return cases
+
+
 def check_benchmarks(bars):
-    cases = {case["name"]: case for case in bars.run("bench", "dispatch").get("cases", [])}
+    cases = dispatch_cases(bars)
     promised = {"all_static": 1, "two_staged": 2, "siblings_1000": 1, "static_200": 1}
     bars.expect(promised.keys() <= cases.keys(), f"cases {sorted(cases)}")
     for name, driver_calls in promised.items():

@@ -1,13 +1,43 @@
 # coppice_kernels(<target> <file.cu>...)
 # Compiles block-style kernel sources (coppice/runtime/block_kernel.h) into <target>: each file once
-# with the C++ compiler, for the emulator, and, where nvcc is found, once into a fatbin (SASS for
+# with the C++ compiler, for the host, and, where nvcc is found, once into a fatbin (SASS for
 # COPPICE_CUDA_ARCHITECTURE and PTX) that is embedded as read-only data.
+#
+# COPPICE_CUDA_ARCHITECTURE is a list of SM versions, as "80;90", of which the newest has PTX too,
+# or native: the GPUs of the machine that builds. Where it has none, nvcc warns and takes its
+# default.
 #
 # A file name.cu defines one image with COPPICE_KERNEL_IMAGE(name, ...). Host kernels are optimised
 # in every build type, and without contraction into fused multiply-adds: a result then has the same
 # bits in the vectorised part of a loop, in its remainder, and at every amount of padding.
 
 find_program(COPPICE_NVCC nvcc PATHS /usr/local/cuda/bin DOC "nvcc, for device code; optional")
+
+# Puts what tells nvcc the architectures into `result`.
+function(coppice_device_flags result)
+  if(COPPICE_CUDA_ARCHITECTURE STREQUAL "native")
+    set(${result} -arch=native PARENT_SCOPE)
+    return()
+  endif()
+  set(flags)
+  foreach(version IN LISTS COPPICE_CUDA_ARCHITECTURE)
+    if(NOT version MATCHES "^[1-9][0-9]+[af]?$")
+      set(flags)
+      break()
+    endif()
+    list(APPEND flags -gencode arch=compute_${version},code=sm_${version})
+  endforeach()
+  if(NOT flags)
+    message(FATAL_ERROR
+      "COPPICE_CUDA_ARCHITECTURE is \"${COPPICE_CUDA_ARCHITECTURE}\"; give SM versions, as 90 or "
+      "\"80;90\", or native")
+  endif()
+  set(versions ${COPPICE_CUDA_ARCHITECTURE})
+  list(SORT versions COMPARE NATURAL)
+  list(POP_BACK versions newest)
+  list(APPEND flags -gencode arch=compute_${newest},code=compute_${newest})
+  set(${result} ${flags} PARENT_SCOPE)
+endfunction()
 
 function(coppice_kernels target)
   foreach(source IN LISTS ARGN)
@@ -19,15 +49,16 @@ function(coppice_kernels target)
     set(depends "${path}")
     if(COPPICE_DEVICE_CODE AND COPPICE_NVCC)
       set(fatbin "${CMAKE_CURRENT_BINARY_DIR}/${target}_${name}.fatbin")
-      set(arch ${COPPICE_CUDA_ARCHITECTURE})
+      coppice_device_flags(architectures)
+      list(JOIN COPPICE_CUDA_ARCHITECTURE ", " versions)
       set(includes "$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>")
       add_custom_command(OUTPUT "${fatbin}"
         COMMAND "${COPPICE_NVCC}" -std=c++20 -O3 -fatbin
-                -gencode arch=compute_${arch},code=[sm_${arch},compute_${arch}]
+                ${architectures}
                 "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>"
                 -MD -MF "${fatbin}.d" -o "${fatbin}" "${path}"
         DEPENDS "${path}" DEPFILE "${fatbin}.d" COMMAND_EXPAND_LISTS VERBATIM
-        COMMENT "Compiling ${name}.cu for sm_${arch}")
+        COMMENT "Compiling ${name}.cu for SM ${versions}")
       list(APPEND depends "${fatbin}")
       string(PREPEND content "#define COPPICE_HAS_FATBIN 1\n")
       string(APPEND content
@@ -38,6 +69,8 @@ function(coppice_kernels target)
     file(GENERATE OUTPUT "${host}" CONTENT "${content}")
     target_sources(${target} PRIVATE "${host}")
     set_source_files_properties("${host}" PROPERTIES
-      OBJECT_DEPENDS "${depends}" COMPILE_OPTIONS "-O3;-ffp-contract=off")
+      OBJECT_DEPENDS "${depends}" COMPILE_OPTIONS "-O3;-ffp-contract=off"
+      SKIP_PRECOMPILE_HEADERS ON
+      SKIP_UNITY_BUILD_INCLUSION ON)
   endforeach()
 endfunction()

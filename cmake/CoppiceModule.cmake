@@ -8,12 +8,14 @@ target_compile_options(coppice_build_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
   -Wno-missing-field-initializers -Wno-maybe-uninitialized)
 
-# coppice_module(<name> LAYER <n> [INTERFACE] [SOURCES ...] [HEADERS ...] [LINK ...]
+# coppice_module(<name> LAYER <n> [INTERFACE] [PROGRAMS_ONLY] [SOURCES ...] [HEADERS ...] [LINK ...]
 #                [LINK_PRIVATE ...])
 # Creates coppice_<name>, its alias coppice::<name> and its install rules. Headers are named
-# relative to include/coppice. A link to a module of the same or a higher layer is an error.
+# relative to include/coppice. A link to a module of the same or a higher layer is an error, and so
+# is one to a module that is PROGRAMS_ONLY: it stands on its layer, and no module on it.
 function(coppice_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERFACE" "LAYER" "SOURCES;HEADERS;LINK;LINK_PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERFACE;PROGRAMS_ONLY" "LAYER"
+                        "SOURCES;HEADERS;LINK;LINK_PRIVATE")
   set(target coppice_${name})
   set(scope PUBLIC)
   if(arg_INTERFACE)
@@ -24,15 +26,39 @@ function(coppice_module name)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:coppice_build_flags>
                           ${arg_LINK_PRIVATE})
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    coppice_precompile(library ${target})
+    coppice_unite(${target})
   endif()
   add_library(coppice::${name} ALIAS ${target})
   coppice_headers(${target} ${scope} ${arg_HEADERS})
   target_compile_features(${target} ${scope} cxx_std_20)
   target_link_libraries(${target} ${scope} ${arg_LINK})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} COPPICE_LAYER ${arg_LAYER})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} COPPICE_LAYER ${arg_LAYER}
+                        COPPICE_PROGRAMS_ONLY ${arg_PROGRAMS_ONLY})
   coppice_check_layers(${target} ${arg_LAYER} ${arg_LINK} ${arg_LINK_PRIVATE})
   if(COPPICE_INSTALL)
-    install(TARGETS ${target} EXPORT coppice-targets FILE_SET HEADERS FILE_SET lists)
+    coppice_install(${target} EXPORT coppice-targets FILE_SET HEADERS FILE_SET lists)
+  endif()
+endfunction()
+
+# coppice_install(<target> <argument of install(TARGETS)>...)
+# Installs a target without what only debuggers read, unless it is a Debug build: a stripped archive
+# keeps the symbols that linkers need.
+function(coppice_install target)
+  install(TARGETS ${target} ${ARGN})
+  get_target_property(type ${target} TYPE)
+  set(folder "${CMAKE_INSTALL_LIBDIR}")
+  set(option --strip-debug)
+  if(type STREQUAL "EXECUTABLE")
+    set(folder "${CMAKE_INSTALL_BINDIR}")
+    set(option --strip-all)
+  endif()
+  if(CMAKE_STRIP AND NOT type STREQUAL "INTERFACE_LIBRARY")
+    install(CODE "
+      if(NOT CMAKE_INSTALL_CONFIG_NAME STREQUAL \"Debug\")
+        execute_process(COMMAND_ERROR_IS_FATAL ANY COMMAND \"${CMAKE_STRIP}\" ${option}
+          \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${folder}/$<TARGET_FILE_NAME:${target}>\")
+      endif()")
   endif()
 endfunction()
 
@@ -50,7 +76,8 @@ function(coppice_headers target scope)
     VERIFY_INTERFACE_HEADER_SETS ON INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
 endfunction()
 
-# Fails if one of the targets after `layer` is a coppice module that is not below that layer.
+# Fails if one of the targets after `layer` is a coppice module that is not below that layer, or one
+# that only programs link.
 function(coppice_check_layers target layer)
   foreach(dependency IN LISTS ARGN)
     if(NOT dependency MATCHES "^coppice::")
@@ -62,21 +89,57 @@ function(coppice_check_layers target layer)
         "${target} (layer ${layer}) may not link ${dependency} (layer ${below}): a layer uses only "
         "the layers below it")
     endif()
+    get_target_property(programs_only ${dependency} COPPICE_PROGRAMS_ONLY)
+    if(programs_only)
+      message(FATAL_ERROR "${target} may not link ${dependency}: only programs do")
+    endif()
   endforeach()
 endfunction()
 
-# coppice_test(<layer>/<name>_test [SOURCES ...] [LINK ...] [LABELS ...])
-# Builds tests/<layer>/<name>_test.cc into one executable and registers it with CTest. With the
-# label gpu it is for a machine that has one, and tools/gpu_check.sh runs its instances Cuda.
+# coppice_test(<folder>/<name>_test [ALONE] [PROGRAM <name>] [SOURCES ...] [LINK ...] [LABELS ...]
+#              [COST <seconds>])
+# Adds <folder>/<name>_test.cc to the program <folder>_tests, or to the one that PROGRAM names, and
+# registers it with CTest, which runs that program for the tests of this file only. SOURCES and LINK
+# become part of the program. ALONE makes a program of the test, for what a program has once: its
+# exported symbols, its hooks. COST is about how long it takes; CTest starts the longest first.
+#
+# With the label gpu, which goes with ALONE, it is for a machine that has one, and
+# tools/gpu_check.sh runs its instances Cuda.
 function(coppice_test path)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK;LABELS")
-  string(REPLACE "/" "_" target "${path}")
-  add_executable(${target} ${path}.cc ${arg_SOURCES})
-  target_link_libraries(${target} PRIVATE coppice_build_flags coppice_test_support
-                        GTest::gmock GTest::gtest_main ${arg_LINK})
-  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
-  add_test(NAME ${path} COMMAND ${target})
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "PROGRAM;COST" "SOURCES;LINK;LABELS")
+  get_filename_component(folder "${path}" DIRECTORY)
+  set(target ${folder}_tests)
+  set(chosen --test=${path})
+  if(arg_ALONE)
+    string(REPLACE "/" "_" target "${path}")
+    set(chosen)
+  elseif(arg_PROGRAM)
+    set(target ${arg_PROGRAM})
+  endif()
+  if(NOT TARGET ${target})
+    add_executable(${target})
+    target_link_libraries(${target} PRIVATE coppice_build_flags coppice_test_main)
+    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
+    if(NOT target IN_LIST COPPICE_ONE_THREAD_PROGRAMS)
+      add_dependencies(threaded_tests ${target})
+    endif()
+  endif()
+  if(target IN_LIST COPPICE_ONE_THREAD_PROGRAMS)
+    list(APPEND arg_LABELS one_thread)
+  endif()
+  target_sources(${target} PRIVATE ${path}.cc)
+  foreach(source IN LISTS arg_SOURCES)
+    get_target_property(sources ${target} SOURCES)
+    if(NOT source IN_LIST sources)
+      target_sources(${target} PRIVATE ${source})
+    endif()
+  endforeach()
+  target_link_libraries(${target} PRIVATE ${arg_LINK})
+  add_test(NAME ${path} COMMAND ${target} ${chosen})
   set_tests_properties(${path} PROPERTIES FAIL_REGULAR_EXPRESSION "Running 0 tests")
+  if(arg_COST)
+    set_tests_properties(${path} PROPERTIES COST ${arg_COST})
+  endif()
   if(arg_LABELS)
     set_tests_properties(${path} PROPERTIES LABELS "${arg_LABELS}")
   endif()
@@ -85,7 +148,7 @@ function(coppice_test path)
   endif()
 endfunction()
 
-# Installs the export set and what find_package(coppice) runs.
+# Installs the export set, what find_package(coppice) runs, the samples and the licence.
 function(coppice_install_package)
   include(CMakePackageConfigHelpers)
   set(destination "${CMAKE_INSTALL_LIBDIR}/cmake/coppice")
@@ -98,4 +161,6 @@ function(coppice_install_package)
                 "${PROJECT_BINARY_DIR}/coppiceConfigVersion.cmake"
                 cmake/CoppiceKernels.cmake
           DESTINATION "${destination}")
+  install(DIRECTORY samples DESTINATION "${CMAKE_INSTALL_DATADIR}/coppice")
+  install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 endfunction()

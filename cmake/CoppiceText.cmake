@@ -3,11 +3,13 @@
 #
 #   extern "C" const char <symbol>[];
 #
-# A change of the file rebuilds one object. A table that people read and edit as a file is thereby
-# a constant of the library, which opens no file when it runs.
+# A change of the file rebuilds one object. A table that people read and edit as a file, or that a
+# custom command of the same CMakeLists.txt writes, is thereby a constant of the library, which
+# opens no file when it runs.
 function(coppice_embed_text target file symbol)
   get_filename_component(path "${file}" ABSOLUTE)
-  if(NOT EXISTS "${path}")
+  get_source_file_property(generated "${path}" GENERATED)
+  if(NOT generated AND NOT EXISTS "${path}")
     message(FATAL_ERROR "coppice_embed_text(${target}): ${path} does not exist")
   endif()
   set(source "${CMAKE_CURRENT_BINARY_DIR}/${symbol}_text.cc")
@@ -16,5 +18,7 @@ function(coppice_embed_text target file symbol)
     "        \"${symbol}:\\n.incbin \\\"${path}\\\"\\n.byte 0\\n.popsection\\n\");\n")
   file(GENERATE OUTPUT "${source}" CONTENT "${content}")
   target_sources(${target} PRIVATE "${source}")
-  set_source_files_properties("${source}" PROPERTIES OBJECT_DEPENDS "${path}")
+  set_source_files_properties("${source}" PROPERTIES
+    OBJECT_DEPENDS "${path}" SKIP_PRECOMPILE_HEADERS ON
+    SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()

@@ -1,0 +1,78 @@
+# coppice_precompile(<set> <target>...)
+# Parses the headers of packages once for all targets of a set, in place of once per source. A set
+# is targets whose flags agree, because a compiler takes what it has parsed only for the same flags:
+#
+#   library   position-independent, as what an installed coppice links
+#   tools     the command's and the probe's; JSON too
+#   tests     GoogleTest too
+#
+# The headers of coppice are in none of them, so that a change of one rebuilds what includes it and
+# nothing else. A source still includes what it uses: where COPPICE_PRECOMPILED_HEADERS is off, as
+# in tools/lint.sh and in a project that adds coppice as a folder, each is parsed alone.
+
+option(COPPICE_PRECOMPILED_HEADERS "Parse the headers of packages once" ${PROJECT_IS_TOP_LEVEL})
+
+set(COPPICE_PRECOMPILED_COMMON
+  <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <cstddef> <cstdint> <cstdio>
+  <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <random> <set> <span> <string>
+  <string_view> <system_error> <thread> <utility> <vector>
+  <absl/container/flat_hash_map.h> <absl/container/inlined_vector.h>
+  <absl/functional/any_invocable.h> <absl/status/status.h> <absl/status/statusor.h> <fmt/format.h>)
+set(COPPICE_PRECOMPILED_COMMON_LINK
+  absl::any_invocable absl::flat_hash_map absl::inlined_vector absl::statusor)
+set(COPPICE_PRECOMPILED_library)
+set(COPPICE_PRECOMPILED_library_LINK)
+set(COPPICE_PRECOMPILED_tools <fmt/ranges.h> <nlohmann/json.hpp>)
+set(COPPICE_PRECOMPILED_tools_LINK nlohmann_json::nlohmann_json)
+set(COPPICE_PRECOMPILED_tests <gmock/gmock.h> <gtest/gtest.h> <filesystem> <fstream> <sstream>)
+set(COPPICE_PRECOMPILED_tests_LINK GTest::gmock)
+
+# coppice_unite(<target>...)
+# Compiles several sources of a target as one, because most of the time of a small source goes into
+# headers that its neighbours include too. Names in anonymous namespaces must then differ within a
+# target. Off where a source is to be compiled again by itself: in tools/lint.sh, the preset dev and
+# a project that adds coppice as a folder.
+option(COPPICE_UNITE_SOURCES "Compile several sources of a library as one" ${PROJECT_IS_TOP_LEVEL})
+
+function(coppice_unite)
+  if(COPPICE_UNITE_SOURCES)
+    set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
+endfunction()
+
+function(coppice_precompile set)
+  if(NOT COPPICE_PRECOMPILED_HEADERS)
+    return()
+  endif()
+  set(owner coppice_precompiled_${set})
+  if(NOT TARGET ${owner})
+    set(source "${PROJECT_BINARY_DIR}/${owner}.cc")
+    file(GENERATE OUTPUT "${source}" CONTENT "// Owns the precompiled headers of a set.\n")
+    add_library(${owner} OBJECT "${source}")
+    target_compile_features(${owner} PRIVATE cxx_std_20)
+    target_link_libraries(${owner} PRIVATE
+      coppice_build_flags ${fmt} ${COPPICE_PRECOMPILED_COMMON_LINK}
+      ${COPPICE_PRECOMPILED_${set}_LINK})
+    target_precompile_headers(${owner} PRIVATE
+      ${COPPICE_PRECOMPILED_COMMON} ${COPPICE_PRECOMPILED_${set}})
+    if(set STREQUAL "library")
+      set_target_properties(${owner} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    endif()
+  endif()
+  foreach(target IN LISTS ARGN)
+    target_precompile_headers(${target} REUSE_FROM ${owner})
+  endforeach()
+endfunction()
+
+# coppice_precompile_folder(<set>)
+# Does it for every program and library that the calling folder has declared so far.
+function(coppice_precompile_folder set)
+  get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target IN LISTS targets)
+    get_target_property(type ${target} TYPE)
+    if(type MATCHES "^(EXECUTABLE|STATIC_LIBRARY|OBJECT_LIBRARY)$" AND
+       NOT target MATCHES "^coppice_precompiled_")
+      coppice_precompile(${set} ${target})
+    endif()
+  endforeach()
+endfunction()
