@@ -173,13 +173,12 @@ void TrafficSimulation::Inject(const TrafficOperation& operation) {
   device_.ledger().ClearFaults();
   device_.ledger().Inject(
       {.nth = nth, .result = kResults[static_cast<size_t>(operation.value) % 3]});
-  fault_at_ = device_.ledger().calls() + nth;
 }
 
 bool TrafficSimulation::TookFault() {
   const bool broke = traffic_.failed.exchange(false);
-  if (!fault_at_ || device_.ledger().calls() < *fault_at_) return broke;
-  fault_at_.reset();
+  const int64_t faulted = device_.ledger().faulted();
+  if (std::exchange(faults_seen_, faulted) == faulted) return broke;
   return faulted_ = true;
 }
 

@@ -189,8 +189,8 @@ class TrafficSimulation {
   Stance stance_ = Stance::kRecord;
   uint64_t seed_ = 0;
   int64_t offset_ = 0;
-  std::optional<int64_t> fault_at_;  // The ledger's count when the fault that is set happens.
-  bool faulted_ = false;             // One has happened at some time.
+  int64_t faults_seen_ = 0;  // The ledger's count when a fault was last asked for.
+  bool faulted_ = false;     // One has happened at some time.
   const TrafficOperation* now_ = nullptr;
   TrafficReport report_;
 };

@@ -400,6 +400,21 @@ TEST_F(DriverLedgerTest, FaultForEverFailsAllLaterCallsUntilCleared) {
   EXPECT_THAT(QueryResults(*ledger, 2), Each(CuResult::kSuccess));
 }
 
+TEST_F(DriverLedgerTest, FaultedCountsTheCallsThatFaultsMadeFailAndNoOther) {
+  DriverTable table = SucceedingTable();
+  table.EventQuery = [](CuEvent) { return CuResult::kNotReady; };
+  const auto ledger = MakeLedger(table);
+  ledger->driver().table().EventQuery(nullptr);
+  EXPECT_EQ(ledger->faulted(), 0);
+  ledger->Inject({.nth = 3, .result = CuResult::kLaunchFailed, .forever = true});
+  ledger->Inject({.nth = 3, .result = CuResult::kOutOfMemory});
+  (void)QueryResults(*ledger, 4);
+  EXPECT_EQ(ledger->faulted(), 2) << "the third, by both, and the fourth";
+  ledger->ClearFaults();
+  (void)QueryResults(*ledger, 2);
+  EXPECT_EQ(ledger->faulted(), 2);
+}
+
 TEST_F(DriverLedgerTest, FaultOfAnEntryCountsAndFailsItsCallsAlone) {
   const auto ledger = MakeLedger(SucceedingTable());
   const DriverTable& driver = ledger->driver().table();

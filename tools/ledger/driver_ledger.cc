@@ -65,6 +65,7 @@ struct DriverLedger::Books {
   std::atomic<bool> armed = false;  // Whether there are faults; a hint that costs no lock.
   std::mutex fault_mutex;
   std::vector<Fault> faults;  // `nth` counts down to the call that fails.
+  int64_t faulted = 0;        // Calls that a fault made fail.
 };
 
 namespace {
@@ -270,6 +271,7 @@ CuResult NextFault(Books& books, int entry) {
     if (fault.nth >= 1) --fault.nth;
     if (fails && result == CuResult::kSuccess) result = fault.result;
   }
+  if (result != CuResult::kSuccess) ++books.faulted;
   return result;
 }
 
@@ -449,6 +451,11 @@ void DriverLedger::ClearFaults() {
   const std::lock_guard lock(books_->fault_mutex);
   books_->faults.clear();
   books_->armed.store(false, std::memory_order_relaxed);
+}
+
+int64_t DriverLedger::faulted() const {
+  const std::lock_guard lock(books_->fault_mutex);
+  return books_->faulted;
 }
 
 std::vector<DriverLedger::TracedCall> DriverLedger::TakeTrace() {

@@ -104,6 +104,9 @@ class DriverLedger {
   void Inject(const Fault& fault);
   void ClearFaults();
 
+  // Calls since creation that a fault made fail, on whatever thread.
+  int64_t faulted() const;
+
   // Index of an entry for Fault::entry and DriverEntryAt(), e.g. IndexOf(&DriverTable::MemMap).
   template <typename Function>
   static int IndexOf(Function DriverTable::*entry) {
