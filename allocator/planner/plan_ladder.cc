@@ -1,4 +1,5 @@
-// Every attempt is one run of PlanSearch; nothing is carried from one to the next but heights.
+// Every attempt is one run of PlanSearch, or several of one draw of joins; nothing is carried from
+// one to the next but heights.
 
 #include "allocator/planner/plan_ladder.h"
 
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "allocator/planner/joins.h"
 #include "allocator/planner/plan_search.h"
 #include "allocator/planner/search_problem.h"
 
@@ -19,6 +21,17 @@ namespace {
 constexpr int kOrders = 6;
 constexpr std::array kRungs = {0.5, 0.75, 0.875};  // From the foot to the best.
 constexpr int64_t kHeadStart = int64_t{1} << 19;   // Tries at the target before any rung.
+
+constexpr int64_t kJoinedShare = 4;   // Tries of joined buffers, to one of the buffers alone.
+constexpr int64_t kJoinedTries = 40;  // A block, in the first draws.
+constexpr int kDrawsPerLength = 8;    // Then twice as many.
+constexpr double kJoinNoise = 6;
+constexpr double kLeftOutMax = 0.25;
+
+// In [0, 1).
+double Fraction(std::mt19937_64& random) {
+  return static_cast<double>(random() >> 11) * 0x1p-53;
+}
 
 // How far keys are perturbed. Some programs fall to orders that are far off, but at their bound
 // only.
@@ -66,10 +79,68 @@ struct Turn {
   }
 };
 
+// One problem, searched in one order after the other.
+class Searches {
+ public:
+  explicit Searches(const SearchProblem& problem) : problem_(problem), search_(problem) {}
+
+  // The order and the length of the search are those of the turn, to which its tries are added.
+  SearchOutcome Run(int64_t height,
+                    double noise,
+                    std::mt19937_64& random,
+                    SearchAllowance allowance,
+                    Turn& turn) {
+    // A length that no search gets to is as good as any longer one.
+    const int doublings = std::min(turn.round / 2, 40);
+    const int64_t length = 2 * static_cast<int64_t>(problem_.items.size()) << doublings;
+    allowance.tries = std::min(length, allowance.tries);
+    const int64_t limit = allowance.tries;
+    const std::vector<int32_t> order = Order(turn.order, noise, random);
+    const SearchOutcome outcome = search_.Run(height, order, allowance);
+    // Heights that are refuted at a glance may be as many as there are bytes.
+    turn.tries += std::max<int64_t>(limit - allowance.tries, 1);
+    return outcome;
+  }
+
+  // Of the last search. Requires: it found one.
+  Plan Found() const {
+    Plan plan;
+    for (int32_t i = 0; i < problem_.count(); ++i) {
+      plan.offsets.push_back(search_.offsets()[i] * problem_.unit_bytes);
+      plan.height = std::max(plan.height, plan.offsets.back() + problem_.items[i].bytes);
+    }
+    return plan;
+  }
+
+ private:
+  std::vector<int32_t> Order(int which, double noise, std::mt19937_64& random) const {
+    std::vector<std::array<double, 4>> keys;
+    std::vector<int32_t> order(problem_.items.size());
+    std::iota(order.begin(), order.end(), 0);
+    for (const int32_t i : order) {
+      const auto key = KeyOf(problem_, i, which, 1 + noise * (2 * Fraction(random) - 1));
+      const double fixed = problem_.items[i].fixed >= 0 ? 1 : 0;
+      keys.push_back({fixed, key[0], key[1], key[2]});
+    }
+    std::ranges::stable_sort(order, [&](int32_t a, int32_t b) { return keys[a] > keys[b]; });
+    return order;
+  }
+
+  const SearchProblem& problem_;
+  PlanSearch search_;
+};
+
 class Ladder {
  public:
-  Ladder(const SearchProblem& problem, int64_t height, const LadderOptions& options)
-      : problem_(problem), options_(options), search_(problem), random_(options.seed) {
+  Ladder(std::span<const Buffer> buffers,
+         const SearchProblem& problem,
+         int64_t height,
+         const LadderOptions& options)
+      : buffers_(buffers),
+        options_(options),
+        whole_(problem),
+        problem_(problem),
+        random_(options.seed) {
     result_.bound = 0;
     best_ = height;
   }
@@ -79,13 +150,16 @@ class Ladder {
     const int64_t head_start = std::min(kHeadStart, options_.tries_max / 2);
     late_ = IsLate();
     while (best_ > Foot() && result_.tries < options_.tries_max && !late_) {
-      if (at_foot_.tries < head_start || at_foot_.tries <= between_.tries / 4) {
-        Attempt(Foot(), at_foot_);
-        at_foot_.Advance(1);
-      } else {
+      const int64_t at_foot = at_foot_.tries + joined_tries_;
+      if (at_foot >= head_start && at_foot > between_.tries / 4) {
         const auto span = static_cast<double>(best_ - Foot());
         Attempt(Foot() + static_cast<int64_t>(kRungs[between_.rung] * span), between_);
         between_.Advance(kRungs.size());
+      } else if (joins_ && joined_tries_ <= kJoinedShare * at_foot_.tries) {
+        AttemptJoined(Foot());
+      } else {
+        Attempt(Foot(), at_foot_);
+        at_foot_.Advance(1);
       }
     }
     return std::move(result_);
@@ -99,53 +173,66 @@ class Ladder {
   // The lowest height worth trying.
   int64_t Foot() const { return std::max(result_.bound, options_.height_target); }
 
-  std::vector<int32_t> Order(int which, double noise) {
-    std::vector<std::array<double, 4>> keys;
-    std::vector<int32_t> order(problem_.items.size());
-    std::iota(order.begin(), order.end(), 0);
-    for (const int32_t i : order) {
-      const double draw = static_cast<double>(random_() >> 11) * 0x1p-53;  // In [0, 1).
-      const auto key = KeyOf(problem_, i, which, 1 + noise * (2 * draw - 1));
-      const double fixed = problem_.items[i].fixed >= 0 ? 1 : 0;
-      keys.push_back({fixed, key[0], key[1], key[2]});
-    }
-    std::ranges::stable_sort(order, [&](int32_t a, int32_t b) { return keys[a] > keys[b]; });
-    return order;
+  SearchAllowance Allowance() const {
+    return {.tries = options_.tries_max - result_.tries, .deadline = options_.deadline};
   }
 
   void Attempt(int64_t height, Turn& turn) {
-    // A length that no search gets to is as good as any longer one.
-    const int doublings = std::min(turn.round / 2, 40);
-    const int64_t limit = std::min(2 * static_cast<int64_t>(problem_.items.size()) << doublings,
-                                   options_.tries_max - result_.tries);
-    const std::vector<int32_t> order = Order(turn.order, NoiseOf(turn.round, height == Foot()));
-    SearchAllowance allowance{.tries = limit, .deadline = options_.deadline};
-    const SearchOutcome outcome = search_.Run(height, order, allowance);
+    const int64_t before = turn.tries;
+    const double noise = NoiseOf(turn.round, height == Foot());
+    const SearchOutcome outcome = whole_.Run(height, noise, random_, Allowance(), turn);
     late_ = IsLate();
-    // Heights that are refuted at a glance may be as many as there are bytes.
-    const int64_t spent = std::max<int64_t>(limit - allowance.tries, 1);
-    result_.tries += spent;
-    turn.tries += spent;
+    result_.tries += turn.tries - before;
     if (outcome == SearchOutcome::kImpossible) result_.bound = problem_.NextHeight(height);
-    if (outcome == SearchOutcome::kFound) Keep();
+    if (outcome == SearchOutcome::kFound) Keep(whole_.Found());
   }
 
-  void Keep() {
-    Plan plan;
-    for (int32_t i = 0; i < problem_.count(); ++i) {
-      plan.offsets.push_back(search_.offsets()[i] * problem_.unit_bytes);
-      plan.height = std::max(plan.height, plan.offsets.back() + problem_.items[i].bytes);
+  // Searches for a plan of some of the buffers joined. The first time it joins what it can.
+  void AttemptJoined(int64_t height) {
+    const bool first = joined_tries_ == 0;
+    const double share = Fraction(random_);
+    const JoinedBuffers joined =
+        JoinBuffers(buffers_, {.noise = first ? 0 : kJoinNoise,
+                               .left_out = first ? 0 : kLeftOutMax * share * share,
+                               .seed = random_()});
+    const std::optional<SearchProblem> problem = MakeSearchProblem(joined.blocks);
+    if (!problem || (first && joined.blocks.size() == buffers_.size())) {
+      joins_ = false;
+      return;
     }
+    Searches searches(*problem);
+    const int64_t limit =
+        std::min(options_.tries_max - result_.tries, kJoinedTries * problem->count()
+                                                         << joined_draws_++ / kDrawsPerLength);
+    SearchOutcome outcome = SearchOutcome::kUndecided;
+    Turn turn;
+    while (outcome == SearchOutcome::kUndecided && turn.tries < limit && !late_) {
+      SearchAllowance allowance = Allowance();
+      allowance.tries = limit - turn.tries;
+      outcome = searches.Run(height, NoiseOf(turn.round, true), random_, allowance, turn);
+      turn.Advance(1);
+      late_ = IsLate();
+    }
+    joined_tries_ += turn.tries;
+    result_.tries += turn.tries;
+    if (outcome == SearchOutcome::kFound) Keep(PlanOfJoined(buffers_, joined, searches.Found()));
+  }
+
+  void Keep(Plan plan) {
     best_ = plan.height;
     result_.plan = std::move(plan);
   }
 
-  const SearchProblem& problem_;
+  const std::span<const Buffer> buffers_;
   const LadderOptions& options_;
-  PlanSearch search_;
+  Searches whole_;
+  const SearchProblem& problem_;
   std::mt19937_64 random_;
   Turn at_foot_;
   Turn between_;
+  bool joins_ = true;  // There is something to join.
+  int joined_draws_ = 0;
+  int64_t joined_tries_ = 0;
   int64_t best_ = 0;
   bool late_ = false;
   LadderResult result_;
@@ -164,7 +251,7 @@ LadderResult SearchBelow(std::span<const Buffer> buffers,
     return result;
   const std::optional<SearchProblem> problem = MakeSearchProblem(buffers);
   if (!problem) return result;
-  return Ladder(*problem, height, options).Climb(result.bound);
+  return Ladder(buffers, *problem, height, options).Climb(result.bound);
 }
 
 }  // namespace coppice::internal
