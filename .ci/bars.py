@@ -179,6 +179,17 @@ def check_plans(bars, times):
         bars.at_most(report, "height_bytes", report["bound_bytes"])
 
 
+def check_tight(bars):
+    report = bars.run("bench", "plan")
+    kinds = report.get("kinds", [])
+    drawn = sum(kind["instances"] for kind in kinds)
+    quick = sum(kind["solved_within_1s"] for kind in kinds)
+    bars.expect(drawn == 300, f"{drawn} tight instances")
+    bars.expect(quick >= 0.99 * drawn, f"{quick} of {drawn} solved within 1 s")
+    slowest = max((kind["ms_max"] for kind in kinds), default=float("inf"))
+    bars.expect(slowest <= 10_000, f"the slowest took {slowest:.0f} ms <= 10000 ms")
+
+
 def main():
     bars = Bars(sys.argv[1])
     check_demo(bars)
@@ -186,6 +197,7 @@ def main():
     check_real_traces(bars)
     check_benchmarks(bars)
     check_plans(bars, check_pool(bars))
+    check_tight(bars)
     print(f"bars.py: {bars.missed} missed")
     return 1 if bars.missed else 0
 

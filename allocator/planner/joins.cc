@@ -5,15 +5,19 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "coppice/base/units.h"
 
 namespace coppice::internal {
 namespace {
 
-// A moment with more pairs of what ends and what begins tells nothing of any.
-constexpr size_t kPairsMax = 256;
+// A moment with more pairs, or triples, of what ends and begins there tells nothing of any.
+constexpr size_t kPairsMax = 2048;
+constexpr size_t kTriplesMax = 2048;
 
 struct Block {
   int64_t size = 0;       // Up to where another may lie on it: a multiple of the alignment.
@@ -41,10 +45,52 @@ bool MayJoin(const Buffer& buffer) {
   return buffer.lifetime.size() == 1 && !buffer.fixed_offset;
 }
 
+// Rectangles of the room below `height` that the buffers leave free, as buffers. Room that comes
+// and goes at once is taken for one.
+std::vector<Buffer> FillersOf(std::span<const Buffer> buffers, int64_t height) {
+  struct Room {
+    int64_t since = 0;
+    int64_t bytes = 0;
+  };
+  std::map<int64_t, int64_t> changes;  // Of the bytes alive, by step.
+  for (const Buffer& buffer : buffers) {
+    for (const Interval& interval : buffer.lifetime) {
+      changes[interval.lower] += AlignUp(buffer.bytes, buffer.alignment);
+      changes[interval.upper] -= AlignUp(buffer.bytes, buffer.alignment);
+    }
+  }
+  if (changes.empty()) return {};
+  changes.begin()->second -= height;
+  changes.rbegin()->second += height;
+
+  std::vector<Buffer> fillers;
+  std::vector<Room> open;
+  for (auto [step, bytes] : changes) {
+    if (bytes < 0) open.push_back({step, -bytes});
+    while (bytes > 0 && !open.empty()) {
+      auto room = std::ranges::find(open.rbegin(), open.rend(), bytes, &Room::bytes);
+      if (room == open.rend()) room = open.rbegin();
+      const int64_t filled = std::min(bytes, room->bytes);
+      if (room->since < step)
+        fillers.push_back({.lifetime = {{room->since, step}},
+                           .bytes = filled,
+                           .alignment = buffers.front().alignment});
+      bytes -= filled;
+      room->bytes -= filled;
+      if (room->bytes == 0) open.erase(std::next(room).base());
+    }
+  }
+  return fillers;
+}
+
 class Joiner {
  public:
-  Joiner(std::span<const Buffer> buffers, const JoinOptions& options)
-      : buffers_(buffers), options_(options), offsets_(buffers.size()) {
+  // `buffers` ends with fillers, which are joined but not returned.
+  Joiner(std::span<const Buffer> buffers, size_t fillers, const JoinOptions& options)
+      : buffers_(buffers),
+        count_(buffers.size() - fillers),
+        options_(options),
+        offsets_(buffers.size()) {
     FindMoments();
     for (size_t i = 0; i < buffers.size(); ++i)
       if (MayJoin(buffers[i])) AddBlock(static_cast<int32_t>(i));
@@ -120,12 +166,13 @@ class Joiner {
     const std::vector<int32_t>& beginning = Beginning(moment);
     const std::vector<int32_t>& ending = Ending(moment);
     if (beginning.size() * std::max(beginning.size(), ending.size()) > kPairsMax) return best;
+    const bool few = beginning.size() * beginning.size() * ending.size() <= kTriplesMax;
     for (size_t i = 0; i < beginning.size(); ++i) {
       for (const int32_t before : ending)
         GuessFollowing(before, beginning[i], best);
       for (size_t j = i + 1; j < beginning.size(); ++j)
         GuessStacked(beginning[i], beginning[j], best);
-      if (ending.empty() || beginning.size() < 2) continue;
+      if (!few) continue;
       for (const int32_t before : ending)
         for (const int32_t above : beginning)
           GuessWound(beginning[i], before, above, best);
@@ -169,7 +216,7 @@ class Joiner {
     const Block& d = At(before);
     const Block& c = At(above);
     if (middle == above || d.size != e.size + c.size) return;
-    if (Ending(e.upper).size() * Beginning(e.upper).size() > kPairsMax) return;
+    if (Ending(e.upper).size() * Beginning(e.upper).size() > kTriplesMax) return;
     for (const int32_t below : Ending(e.upper)) {
       const Block& a = At(below);
       if (below == middle || a.lower != d.lower) continue;
@@ -224,13 +271,15 @@ class Joiner {
 
   JoinedBuffers Take() && {
     JoinedBuffers joined;
-    joined.places.resize(buffers_.size());
-    for (size_t i = 0; i < buffers_.size(); ++i) {
+    joined.places.resize(count_);
+    for (size_t i = 0; i < count_; ++i) {
       if (MayJoin(buffers_[i])) continue;
       joined.places[i].block = joined.blocks.size();
       joined.blocks.push_back(buffers_[i]);
     }
-    for (const Block& block : blocks_) {
+    for (Block& block : blocks_) {
+      std::erase_if(block.buffers,
+                    [&](int32_t buffer) { return std::cmp_greater_equal(buffer, count_); });
       if (block.buffers.empty()) continue;
       Buffer whole = {.lifetime = {{moments_[static_cast<size_t>(block.lower)],
                                     moments_[static_cast<size_t>(block.upper)]}},
@@ -246,6 +295,7 @@ class Joiner {
   }
 
   const std::span<const Buffer> buffers_;
+  const size_t count_;  // Without fillers.
   const JoinOptions& options_;
   std::vector<int64_t> offsets_;                 // Of each buffer inside its block.
   std::vector<int64_t> moments_;                 // Steps at which some block begins or ends.
@@ -258,7 +308,11 @@ class Joiner {
 }  // namespace
 
 JoinedBuffers JoinBuffers(std::span<const Buffer> buffers, const JoinOptions& options) {
-  return Joiner(buffers, options).Join();
+  if (!options.fill_below) return Joiner(buffers, 0, options).Join();
+  std::vector<Buffer> all(buffers.begin(), buffers.end());
+  const std::vector<Buffer> fillers = FillersOf(buffers, *options.fill_below);
+  all.insert(all.end(), fillers.begin(), fillers.end());
+  return Joiner(all, fillers.size(), options).Join();
 }
 
 Plan PlanOfJoined(std::span<const Buffer> buffers, const JoinedBuffers& joined, const Plan& plan) {

@@ -28,6 +28,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,8 +38,11 @@ namespace coppice::internal {
 
 struct JoinOptions {
   double noise = 0;     // Added to a guess's doubt: up to so much. A sure guess has a doubt of 1.
-  double left_out = 0;  // The share of guesses that are passed over, in [0, 1].
+  double left_out = 0;  // The share of guesses of two that are passed over, in [0, 1].
   uint64_t seed = 0;    // Of the draws.
+
+  // Joins the room that is free below that height too, cut into rectangles.
+  std::optional<int64_t> fill_below;
 };
 
 struct JoinedBuffers {

@@ -22,10 +22,10 @@ constexpr int kOrders = 6;
 constexpr std::array kRungs = {0.5, 0.75, 0.875};  // From the foot to the best.
 constexpr int64_t kHeadStart = int64_t{1} << 19;   // Tries at the target before any rung.
 
-constexpr int64_t kJoinedShare = 4;   // Tries of joined buffers, to one of the buffers alone.
-constexpr int64_t kJoinedTries = 40;  // A block, in the first draws.
-constexpr int kDrawsPerLength = 8;    // Then twice as many.
-constexpr double kJoinNoise = 6;
+constexpr int64_t kJoinedShare = 16;  // Tries of joined buffers, to one of the buffers alone.
+constexpr int64_t kJoinedTries = 20;  // A block, in the first draws.
+constexpr int kDrawsPerLength = 64;   // Then twice as many.
+constexpr double kJoinNoise = 3;
 constexpr double kLeftOutMax = 0.25;
 
 // In [0, 1).
@@ -155,7 +155,7 @@ class Ladder {
         const auto span = static_cast<double>(best_ - Foot());
         Attempt(Foot() + static_cast<int64_t>(kRungs[between_.rung] * span), between_);
         between_.Advance(kRungs.size());
-      } else if (joins_ && joined_tries_ <= kJoinedShare * at_foot_.tries) {
+      } else if (JoinsNext()) {
         AttemptJoined(Foot());
       } else {
         Attempt(Foot(), at_foot_);
@@ -173,6 +173,12 @@ class Ladder {
   // The lowest height worth trying.
   int64_t Foot() const { return std::max(result_.bound, options_.height_target); }
 
+  // Two draws before all else; more when each order has been tried.
+  bool JoinsNext() const {
+    if (!joins_ || joined_draws_ < 2) return joins_;
+    return at_foot_.round > 0 && joined_tries_ <= kJoinedShare * at_foot_.tries;
+  }
+
   SearchAllowance Allowance() const {
     return {.tries = options_.tries_max - result_.tries, .deadline = options_.deadline};
   }
@@ -189,21 +195,25 @@ class Ladder {
 
   // Searches for a plan of some of the buffers joined. The first time it joins what it can.
   void AttemptJoined(int64_t height) {
-    const bool first = joined_tries_ == 0;
-    const double share = Fraction(random_);
-    const JoinedBuffers joined =
-        JoinBuffers(buffers_, {.noise = first ? 0 : kJoinNoise,
-                               .left_out = first ? 0 : kLeftOutMax * share * share,
-                               .seed = random_()});
+    const bool first = joined_draws_ == 0;
+    JoinOptions options;
+    if (joined_draws_ > 1) {
+      const double share = Fraction(random_);
+      options = {.noise = kJoinNoise, .left_out = kLeftOutMax * share * share, .seed = random_()};
+    }
+    if (joined_draws_ % 2 == 1) options.fill_below = height;
+    const JoinedBuffers joined = JoinBuffers(buffers_, options);
     const std::optional<SearchProblem> problem = MakeSearchProblem(joined.blocks);
     if (!problem || (first && joined.blocks.size() == buffers_.size())) {
       joins_ = false;
       return;
     }
     Searches searches(*problem);
+    // Where joins do not help, most tries are left to the rest.
+    const int doublings = std::min(joined_draws_++ / kDrawsPerLength, 40);
     const int64_t limit =
-        std::min(options_.tries_max - result_.tries, kJoinedTries * problem->count()
-                                                         << joined_draws_++ / kDrawsPerLength);
+        std::min({kJoinedTries * problem->count() << doublings, options_.tries_max / 8 + 1,
+                  options_.tries_max - result_.tries});
     SearchOutcome outcome = SearchOutcome::kUndecided;
     Turn turn;
     while (outcome == SearchOutcome::kUndecided && turn.tries < limit && !late_) {

@@ -278,8 +278,10 @@ TEST(PlanSearchTest, TriesNoMoreThanItMay) {
   const std::optional<SearchProblem> problem = MakeSearchProblem(buffers);
   ASSERT_TRUE(problem);
   PlanSearch search(*problem);
-  for (const int64_t tries : {0, 1, 2, 100, 149}) {
+  // Joined, so few place them all.
+  for (const int64_t tries : {0, 1, 2, 10})
     EXPECT_EQ(SearchBelow(buffers, kAnyHeight, {.tries_max = tries}).tries, tries);
+  for (const int64_t tries : {0, 1, 2, 100, 149}) {
     SearchAllowance allowance{.tries = tries};
     EXPECT_EQ(search.Run(kFullHeight, AnyOrder(*problem), allowance), SearchOutcome::kUndecided);
     EXPECT_EQ(allowance.tries, 0);
