@@ -76,7 +76,7 @@ absl::StatusOr<Lease> Session::Run(const Call& call) {
   internal::Request request{.call = call};
   COPPICE_RETURN_IF_ERROR(internal::Check(parts, Observe::kYes, request));
   Lane& lane = parts.lane(call.lane);
-  const std::lock_guard<std::mutex> lock(lane.mutex);
+  const std::lock_guard lock(lane.mutex);
   COPPICE_RETURN_IF_ERROR(internal::TakeStatics(request));
   absl::StatusOr<Lease> lease = internal::RunCall(parts, request, lane);
   if (!lease.ok()) [[unlikely]]
@@ -90,7 +90,7 @@ absl::StatusOr<Lease> Session::Include(const Call& call) {
   internal::Request request{.call = call};
   COPPICE_RETURN_IF_ERROR(internal::Check(parts, Observe::kNo, request));
   Lane& lane = parts.lane(call.lane);
-  const std::lock_guard<std::mutex> lock(lane.mutex);
+  const std::lock_guard lock(lane.mutex);
   COPPICE_RETURN_IF_ERROR(internal::TakeStatics(request));
   absl::StatusOr<Lease> lease = internal::Include(parts, request, lane);
   if (!lease.ok())
@@ -104,7 +104,7 @@ Explanation Session::Explain(const Call& call) const {
   explanation.status = internal::Check(*parts_, Observe::kNo, request);
   if (explanation.status.ok()) {
     Lane& lane = parts_->lane(call.lane);
-    const std::lock_guard<std::mutex> lock(lane.mutex);
+    const std::lock_guard lock(lane.mutex);
     explanation.status = internal::TakeStatics(request);
     if (explanation.status.ok()) explanation = internal::ExplainCall(*parts_, request, lane);
   }
@@ -114,7 +114,7 @@ Explanation Session::Explain(const Call& call) const {
 
 ChainScope::~ChainScope() {
   if (lane_ == nullptr) return;
-  const std::lock_guard<std::mutex> lock(lane_->mutex);
+  const std::lock_guard lock(lane_->mutex);
   lane_->chain().Close();
 }
 
@@ -122,7 +122,7 @@ absl::StatusOr<ChainScope> Session::Chain(int lane) {
   if (lane < 0 || lane >= static_cast<int>(parts_->lanes.size()))
     return InvalidArgument("Session::Chain: lane {} of {}", lane, parts_->lanes.size());
   Lane& chained = parts_->lane(lane);
-  const std::lock_guard<std::mutex> lock(chained.mutex);
+  const std::lock_guard lock(chained.mutex);
   if (chained.chain().open())
     return FailedPrecondition("Session::Chain: lane {} has an open chain; end it first", lane);
   chained.chain().Open();
@@ -141,7 +141,7 @@ absl::Status Session::Warm(const Program& program,
   COPPICE_ASSIGN_OR_RETURN(const std::vector<internal::CallShape> shapes,
                            internal::CheckWarm(*parts_, request, buckets));
   Lane& lane = parts_->lane(options.lane);
-  const std::lock_guard<std::mutex> lock(lane.mutex);
+  const std::lock_guard lock(lane.mutex);
   return parts_->sticky.Note(internal::WarmBuckets(*parts_, request, shapes, lane));
 }
 
@@ -151,7 +151,7 @@ absl::Status Session::Warm(std::span<const WarmStep> steps, const WarmOptions& o
                            internal::CheckChain(*parts_, steps, options));
   if (steps.empty()) return absl::OkStatus();
   Lane& lane = parts_->lane(options.lane);
-  const std::lock_guard<std::mutex> lock(lane.mutex);
+  const std::lock_guard lock(lane.mutex);
   return parts_->sticky.Note(internal::WarmChain(*parts_, steps, shapes, options, lane));
 }
 
@@ -168,7 +168,7 @@ absl::StatusOr<int64_t> Session::Evict(const Program* program) {
   WaitForRecordings();
   int64_t dropped = 0;
   for (const std::unique_ptr<Lane>& lane : parts_->lanes) {
-    const std::lock_guard<std::mutex> lock(lane->mutex);
+    const std::lock_guard lock(lane->mutex);
     COPPICE_RETURN_IF_ERROR(parts_->sticky.Note(lane->order().Wait()));
     lane->slots().Sweep();
     dropped += lane->nodes().EvictIdle({.program = program});
@@ -189,7 +189,7 @@ absl::Status Session::FlushTrace() const {
 SessionStats Session::stats() const {
   SessionStats total;
   for (const std::unique_ptr<Lane>& lane : parts_->lanes) {
-    const std::lock_guard<std::mutex> lock(lane->mutex);
+    const std::lock_guard lock(lane->mutex);
     total += lane->stats();
   }
   return total;
@@ -198,7 +198,7 @@ SessionStats Session::stats() const {
 std::vector<NodeInfo> Session::nodes() const {
   std::vector<NodeInfo> infos;
   for (const std::unique_ptr<Lane>& lane : parts_->lanes) {
-    const std::lock_guard<std::mutex> lock(lane->mutex);
+    const std::lock_guard lock(lane->mutex);
     for (const internal::NodeTable& table : lane->nodes().all()) {
       for (const internal::Bucket* bucket : table.buckets()) {
         if (bucket->nodes().empty()) infos.push_back(bucket->info());

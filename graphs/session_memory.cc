@@ -88,7 +88,7 @@ SessionMemory::~SessionMemory() = default;
 
 MemoryUsage SessionMemory::usage() const {
   for (const std::unique_ptr<Lane>& lane : parts_.lanes) {
-    const std::lock_guard<std::mutex> lock(lane->mutex);
+    const std::lock_guard lock(lane->mutex);
     lane->slots().Sweep();
   }
   return books();
@@ -322,7 +322,7 @@ absl::StatusOr<Tensor> SessionMemory::AddConstant(DType dtype,
   COPPICE_ASSIGN_OR_RETURN(Tensor tensor, ConstantOf(dtype, sizes, source != nullptr));
   const int64_t bytes = tensor.element_count() * SizeOf(dtype);
   Lane& lane = parts_.lane(0);
-  const std::lock_guard<std::mutex> lock(lane.mutex);
+  const std::lock_guard lock(lane.mutex);
   if (IsSuspended(parts_)) return lane.memory().CheckPresent("Session::AddConstant");
   const absl::StatusOr<DeviceAddress> address =
       lane.memory().AllocateIn(*parts_.constants, MemoryKind::kConstants, bytes);
@@ -339,7 +339,7 @@ absl::StatusOr<Tensor> SessionMemory::AddConstant(DType dtype,
 absl::Status SessionMemory::SetExternalBytes(int64_t bytes) {
   if (bytes < 0) return InvalidArgument("Session::SetExternalBytes: {} bytes", bytes);
   Lane& lane = parts_.lane(0);
-  const std::lock_guard<std::mutex> lock(lane.mutex);
+  const std::lock_guard lock(lane.mutex);
   const int64_t change = bytes - external_bytes_;
   if (change < 0) parts_.budget->Discharge(static_cast<int>(MemoryKind::kExternal), -change);
   if (change > 0) {
@@ -355,7 +355,7 @@ absl::Status SessionMemory::SetExternalBytes(int64_t bytes) {
 absl::Status SessionMemory::Trim() {
   COPPICE_RETURN_IF_ERROR(parts_.sticky.Get());
   for (const std::unique_ptr<Lane>& lane : parts_.lanes) {
-    const std::lock_guard<std::mutex> lock(lane->mutex);
+    const std::lock_guard lock(lane->mutex);
     lane->slots().Sweep();
     COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(FreeIdle(*lane, /*plans=*/false)));
     COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(lane->UnmapAbove(lane->nodes().top())));
@@ -372,7 +372,7 @@ absl::StatusOr<Lane*> SessionMemory::FindLane(const char* where, int lane) const
 
 absl::StatusOr<Loan> SessionMemory::Lend(int lane) {
   COPPICE_ASSIGN_OR_RETURN(Lane * lent, FindLane("Session::Lend", lane));
-  const std::lock_guard<std::mutex> lock(lent->mutex);
+  const std::lock_guard lock(lent->mutex);
   COPPICE_RETURN_IF_ERROR(lent->memory().CheckPresent("Session::Lend"));
   lent->slots().SweepWindow();
   if (!lent->slots().ListOf(MemoryKind::kPlan).empty()) {
@@ -395,7 +395,7 @@ absl::StatusOr<Loan> SessionMemory::Lend(int lane) {
 
 Loan::~Loan() {
   if (lane_ == nullptr) return;
-  const std::lock_guard<std::mutex> lock(lane_->mutex);
+  const std::lock_guard lock(lane_->mutex);
   lane_->memory().EndLoan();
 }
 
@@ -403,7 +403,7 @@ absl::Status Loan::Return(CuStream stream) {
   if (lane_ == nullptr) return FailedPrecondition("Loan::Return: the loan has ended");
   absl::Status joined;
   {
-    const std::lock_guard<std::mutex> lock(lane_->mutex);
+    const std::lock_guard lock(lane_->mutex);
     joined = lane_->order().Join(stream);
   }
   const Loan ended = std::move(*this);
@@ -412,7 +412,7 @@ absl::Status Loan::Return(CuStream stream) {
 
 absl::Status SessionMemory::Scrub(CuStream stream, int lane) {
   COPPICE_ASSIGN_OR_RETURN(Lane * scrubbed, FindLane("Session::Scrub", lane));
-  const std::lock_guard<std::mutex> lock(scrubbed->mutex);
+  const std::lock_guard lock(scrubbed->mutex);
   COPPICE_RETURN_IF_ERROR(scrubbed->memory().CheckPresent("Session::Scrub"));
   const absl::StatusOr<bool> captures = IsCapturing(parts_.driver, stream);
   COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(captures.status()));

@@ -27,7 +27,7 @@ absl::Status CheckOtherLane(const Call& call, size_t input, Lane& other) {
         "{}; copy it",
         spec.name, call.lane, read.name, other.index);
   }
-  const std::lock_guard<std::mutex> lock(other.mutex);
+  const std::lock_guard lock(other.mutex);
   for (const MemoryKind window : {MemoryKind::kPlan, MemoryKind::kEager, MemoryKind::kCopyOut}) {
     const Slot* slot = FindHolder(other.slots().ListOf(window), call.inputs[input]);
     if (slot != nullptr && slot->IsReadOn(call.stream)) return absl::OkStatus();

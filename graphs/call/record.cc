@@ -102,11 +102,11 @@ absl::StatusOr<std::unique_ptr<Node>> BackgroundJob::RecordUnlocked(Room& room, 
 
 void BackgroundJob::Run(CuStream stream) {
   Room room([this](int64_t bytes, MemoryKind) {
-    const std::lock_guard<std::mutex> lock(lane.mutex);
+    const std::lock_guard lock(lane.mutex);
     return lane.memory().room().Make(bytes, MemoryKind::kPlan);
   });
   absl::StatusOr<std::unique_ptr<Node>> recorded = RecordUnlocked(room, stream);
-  const std::lock_guard<std::mutex> lock(lane.mutex);
+  const std::lock_guard lock(lane.mutex);
   lane.EndRecording();
   draft.bucket->EndRecording();
   // A version of it that was retired meanwhile had no node to drop.

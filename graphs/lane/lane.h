@@ -20,6 +20,7 @@
 
 #include "graphs/lane/chain_planner.h"
 #include "graphs/lane/lane_memory.h"
+#include "graphs/lane/lane_mutex.h"
 #include "graphs/lane/node_tables.h"
 #include "graphs/lane/slot_table.h"
 #include "graphs/lane/stream_order.h"
@@ -85,7 +86,7 @@ class Lane {
 
   const int index;
   Tracer* const tracer;
-  mutable std::mutex mutex;
+  mutable LaneMutex mutex;
 
   StreamOrder& order() { return order_; }
   LaneMemory& memory() { return memory_; }

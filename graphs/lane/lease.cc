@@ -63,7 +63,7 @@ uint64_t Lease::call_number() const {
 absl::StatusOr<ReadScope> Lease::Read(CuStream stream) const {
   COPPICE_RETURN_IF_ERROR(CheckReader(slot_, stream));
   Lane& lane = *slot_->lane;
-  const std::lock_guard<std::mutex> lock(lane.mutex);
+  const std::lock_guard lock(lane.mutex);
   COPPICE_RETURN_IF_ERROR(lane.memory().CheckPresent("Lease::Read"));
   if (slot_->expired()) {
     return FailedPrecondition(
@@ -83,7 +83,7 @@ absl::Status Lease::Release(CuStream stream) {
   absl::Status status = CheckReader(slot_, stream);
   if (status.ok()) {
     Lane& lane = *slot_->lane;
-    const std::lock_guard<std::mutex> lock(lane.mutex);
+    const std::lock_guard lock(lane.mutex);
     if (!lane.order().IsLast(stream) && slot_->kind != Slot::Kind::kIncluded)
       status = lane.order().Join(stream);
   }
@@ -94,7 +94,7 @@ absl::Status Lease::Release(CuStream stream) {
 ReadScope::~ReadScope() {
   if (slot_ == nullptr) return;
   Lane& lane = *slot_->lane;
-  const std::lock_guard<std::mutex> lock(lane.mutex);
+  const std::lock_guard lock(lane.mutex);
   slot_->CloseScope(stream_);
   if (lane.order().IsLast(stream_) || slot_->kind == Slot::Kind::kIncluded) return;
   // The reader's work joins the order of the lane's last stream, which the next call follows. Only

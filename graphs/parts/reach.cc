@@ -10,7 +10,7 @@ Reach::Reach(const SessionParts& parts, Lane& lane)
     : evicts_(parts.options.memory.on_budget == OnLimit::kEvict), lanes_{&lane} {
   for (const std::unique_ptr<Lane>& other : parts.lanes) {
     if (other.get() == &lane) continue;
-    std::unique_lock<std::mutex> lock(other->mutex, std::try_to_lock);
+    std::unique_lock lock(other->mutex, std::try_to_lock);
     if (!lock.owns_lock()) continue;
     other->slots().Sweep();
     lanes_.push_back(other.get());

@@ -30,7 +30,7 @@ class Reach {
  private:
   const bool evicts_;  // Graphs may go as well.
   std::vector<Lane*> lanes_;
-  std::vector<std::unique_lock<std::mutex>> locks_;
+  std::vector<std::unique_lock<LaneMutex>> locks_;
 };
 
 }  // namespace coppice::internal

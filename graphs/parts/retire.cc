@@ -17,10 +17,10 @@ absl::Status DropRetired(const SessionParts& parts) {
   const absl::Cleanup give_back = [&] { parts.catalogue->ReturnRetired(retired); };
   // A call that saw a version has its lane's lock, or has left a recording behind.
   for (const auto& lane : parts.lanes)
-    const std::lock_guard<std::mutex> passed(lane->mutex);
+    const std::lock_guard passed(lane->mutex);
   if (parts.background != nullptr) parts.background->Wait();
   for (const auto& lane : parts.lanes) {
-    const std::lock_guard<std::mutex> lock(lane->mutex);
+    const std::lock_guard lock(lane->mutex);
     COPPICE_RETURN_IF_ERROR(lane->order().Wait());
     lane->slots().Sweep();
     for (auto& [program, version, used] : retired) {

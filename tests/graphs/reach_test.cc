@@ -31,9 +31,9 @@ class ReachTest : public testing::Test {
 TEST_F(ReachTest, LanesAreTheOneThatLacksRoomAndThoseThatNobodyHasLocked) {
   const std::unique_ptr<SessionParts> parts = MakeParts(OnLimit::kEvict);
   Lane& lane = parts->lane(1);
-  const std::lock_guard<std::mutex> own(lane.mutex);
+  const std::lock_guard own(lane.mutex);
   EXPECT_THAT(Reach(*parts, lane).lanes(), ElementsAre(&lane, &parts->lane(0)));
-  const std::lock_guard<std::mutex> other(parts->lane(0).mutex);
+  const std::lock_guard other(parts->lane(0).mutex);
   std::thread([&] { EXPECT_THAT(Reach(*parts, lane).lanes(), ElementsAre(&lane)); }).join();
 }
 

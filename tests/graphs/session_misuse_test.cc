@@ -205,6 +205,16 @@ TEST_F(MisuseTest, BackgroundRecordingThatRunsOutOfHostMemoryIsTriedAgain) {
   ExpectRun(affine, 4, RunKind::kReplay);
 }
 
+TEST_F(MisuseTest, CallableThatCallsItsSessionEndsTheProcessAndSaysWhy) {
+  Session* session = nullptr;
+  const Affine affine = MakeAffine({}, AffineCallable([&](CallContext&) {
+                                     EXPECT_EQ(session->stats().calls, 0);
+                                     return absl::OkStatus();
+                                   }));
+  session = affine.session.get();
+  EXPECT_DEATH(ExpectRun(affine, 4, RunKind::kWarmUp), "a callable must not call its session");
+}
+
 // While the test captures on the stream that the lane ran on last, what a session may not record
 // there is refused, and the capture ends as if nobody had asked.
 class CallersCaptureTest : public MisuseTest {

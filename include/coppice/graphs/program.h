@@ -11,7 +11,7 @@
 //
 // A replay does not run the callable: whatever it reads on the host is frozen when it is recorded.
 // What may differ between calls must be an input, a symbol or a scalar of the spec. A callable must
-// not call its session, nor read a lease of it: the lane's lock is held.
+// not call its session, nor read a lease of it or let go of it: the lane's lock is held (checked).
 //
 // A stretch that cannot be captured (host code that decides, a library that synchronises) goes into
 // CallContext::Break: the program is then recorded as several graphs with that code between them.
@@ -62,7 +62,9 @@ enum class SymbolKind : uint8_t {
   kDynamic,       // By its policy; a claim that forbids padding makes the spec invalid.
   kMaybeDynamic,  // By its policy where the claim allows padding, else every extent by itself.
   kStatic,        // Never padded: every extent is part of the key as it is.
-  kAuto,  // Static for the first extent seen; the second distinct one makes it maybe dynamic.
+  // Static for the first extent that a call brings, whatever was warmed; the second distinct one
+  // makes it maybe dynamic.
+  kAuto,
 };
 
 // A dynamic size, bound to every (input, axis) whose Dim names it: that ties those axes, and all of

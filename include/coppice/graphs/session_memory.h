@@ -31,6 +31,7 @@ namespace coppice {
 
 namespace internal {
 class Lane;
+class LaneMutex;
 struct SessionParts;
 }  // namespace internal
 
@@ -161,7 +162,7 @@ class SessionMemory {
     std::vector<std::byte> bytes;
   };
   enum class Direction : uint8_t { kToHost, kToDevice };
-  using LaneLocks = std::vector<std::unique_lock<std::mutex>>;
+  using LaneLocks = std::vector<std::unique_lock<internal::LaneMutex>>;
 
   explicit SessionMemory(internal::SessionParts& parts);
 

@@ -1,0 +1,43 @@
+// A lane's lock. A thread that holds it and wants it again is in a callable, which would wait for
+// itself for ever: it ends the process instead, and says why. Private to graphs/.
+//
+// Threads: any. Cost: that of std::mutex and two stores.
+
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+#include "coppice/base/check.h"
+
+namespace coppice::internal {
+
+class LaneMutex {
+ public:
+  void lock() {
+    COPPICE_CHECK(!IsHeldHere(),
+                  "a callable must not call its session, nor read a lease of it or let go of it");
+    mutex_.lock();
+    holder_.store(&this_thread_, std::memory_order_relaxed);
+  }
+  bool try_lock() {
+    if (!mutex_.try_lock()) return false;
+    holder_.store(&this_thread_, std::memory_order_relaxed);
+    return true;
+  }
+  void unlock() {
+    holder_.store(nullptr, std::memory_order_relaxed);
+    mutex_.unlock();
+  }
+
+ private:
+  // Its address tells threads apart at less cost than an id.
+  static inline thread_local const char this_thread_ = 0;
+
+  bool IsHeldHere() const { return holder_.load(std::memory_order_relaxed) == &this_thread_; }
+
+  std::mutex mutex_;
+  std::atomic<const char*> holder_ = nullptr;
+};
+
+}  // namespace coppice::internal
