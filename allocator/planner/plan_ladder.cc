@@ -22,9 +22,11 @@ constexpr int kOrders = 6;
 constexpr std::array kRungs = {0.5, 0.75, 0.875};  // From the foot to the best.
 constexpr int64_t kHeadStart = int64_t{1} << 19;   // Tries at the target before any rung.
 
-constexpr int64_t kJoinedShare = 16;  // Tries of joined buffers, to one of the buffers alone.
-constexpr int64_t kJoinedTries = 20;  // A block, in the first draws.
-constexpr int kDrawsPerLength = 64;   // Then twice as many.
+constexpr int64_t kJoinedShare = 16;       // Tries of joined buffers, to one of the buffers alone.
+constexpr int64_t kJoinedTries = 20;       // A block, in the first draws.
+constexpr int kDrawsPerLength = 64;        // Then twice as many.
+constexpr int64_t kJoinedBuffersMin = 24;  // Fewer are searched as soon as joined.
+constexpr int64_t kJoinedFailuresMax = 1 << 15;
 constexpr double kJoinNoise = 3;
 constexpr double kLeftOutMax = 0.25;
 
@@ -83,6 +85,8 @@ struct Turn {
 class Searches {
  public:
   explicit Searches(const SearchProblem& problem) : problem_(problem), search_(problem) {}
+  Searches(const SearchProblem& problem, int64_t tries)
+      : problem_(problem), search_(problem, static_cast<size_t>(tries)) {}
 
   // The order and the length of the search are those of the turn, to which its tries are added.
   SearchOutcome Run(int64_t height,
@@ -143,6 +147,7 @@ class Ladder {
         random_(options.seed) {
     result_.bound = 0;
     best_ = height;
+    joins_ = problem.count() >= kJoinedBuffersMin;
   }
 
   LadderResult Climb(int64_t bound) {
@@ -175,7 +180,8 @@ class Ladder {
 
   // Two draws before all else; more when each order has been tried.
   bool JoinsNext() const {
-    if (!joins_ || joined_draws_ < 2) return joins_;
+    if (!joins_ || options_.tries_max - result_.tries <= problem_.count()) return false;
+    if (joined_draws_ < 2) return true;
     return at_foot_.round > 0 && joined_tries_ <= kJoinedShare * at_foot_.tries;
   }
 
@@ -208,12 +214,13 @@ class Ladder {
       joins_ = false;
       return;
     }
-    Searches searches(*problem);
     // Where joins do not help, most tries are left to the rest.
     const int doublings = std::min(joined_draws_++ / kDrawsPerLength, 40);
+    const int64_t drawing = problem_.count();  // It takes about as long as so many tries.
     const int64_t limit =
         std::min({kJoinedTries * problem->count() << doublings, options_.tries_max / 8 + 1,
-                  options_.tries_max - result_.tries});
+                  options_.tries_max - result_.tries - drawing});
+    Searches searches(*problem, std::min(limit, kJoinedFailuresMax));
     SearchOutcome outcome = SearchOutcome::kUndecided;
     Turn turn;
     while (outcome == SearchOutcome::kUndecided && turn.tries < limit && !late_) {
@@ -223,8 +230,8 @@ class Ladder {
       turn.Advance(1);
       late_ = IsLate();
     }
-    joined_tries_ += turn.tries;
-    result_.tries += turn.tries;
+    joined_tries_ += drawing + turn.tries;
+    result_.tries += drawing + turn.tries;
     if (outcome == SearchOutcome::kFound) Keep(PlanOfJoined(buffers_, joined, searches.Found()));
   }
 
@@ -240,7 +247,7 @@ class Ladder {
   std::mt19937_64 random_;
   Turn at_foot_;
   Turn between_;
-  bool joins_ = true;  // There is something to join.
+  bool joins_ = false;  // There may be something to join.
   int joined_draws_ = 0;
   int64_t joined_tries_ = 0;
   int64_t best_ = 0;

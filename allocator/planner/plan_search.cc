@@ -13,7 +13,6 @@ namespace {
 
 constexpr int32_t kPlaced = std::numeric_limits<int32_t>::max();
 constexpr int64_t kTriesPerLookAtClock = 16;
-constexpr size_t kFailures = size_t{1} << 15;
 
 // The lowest offset at or above `offset` where the alignment and the fixed neighbors let `item` be.
 int32_t LowestFrom(const SearchProblem& problem, int32_t item, int32_t offset) {
@@ -48,7 +47,7 @@ uint64_t Mix(int32_t item, int32_t low) {
 
 }  // namespace
 
-PlanSearch::PlanSearch(const SearchProblem& problem)
+PlanSearch::PlanSearch(const SearchProblem& problem, size_t failures)
     : problem_(problem),
       rank_(problem.items.size()),
       twin_(problem.items.size()),
@@ -60,7 +59,7 @@ PlanSearch::PlanSearch(const SearchProblem& problem)
       bridges_(problem.section_count),
       witnesses_(problem.section_count),
       scratch_(problem.items.size()),
-      failures_(kFailures) {}
+      failures_(failures) {}
 
 SearchOutcome PlanSearch::Run(int64_t capacity,
                               std::span<const int32_t> order,
@@ -79,7 +78,7 @@ SearchOutcome PlanSearch::Run(int64_t capacity,
     while (!PlaceNext(frames_.back(), allowance)) {
       if (allowance.IsSpent()) return SearchOutcome::kUndecided;
       const Failure& failure = frames_.back().failure;
-      failures_[failure.key % kFailures] = failure;
+      failures_[failure.key % failures_.size()] = failure;
       frames_.pop_back();
       if (frames_.size() == 1) return SearchOutcome::kImpossible;
       Unplace(frames_.back());
@@ -148,7 +147,7 @@ void PlanSearch::Enter(const Part& part, Position last) {
     key += Mix(i, low_[i]);
   }
   key *= 0x9e3779b97f4a7c15;
-  const Failure& failure = failures_[key % kFailures];
+  const Failure& failure = failures_[key % failures_.size()];
   if (failure.key == key && failure.beyond <= last) limit = -1;
   frames_.push_back({.part = part,
                      .last = last,

@@ -54,8 +54,8 @@ enum class SearchOutcome : uint8_t {
 
 class PlanSearch {
  public:
-  // `problem` must outlive the search.
-  explicit PlanSearch(const SearchProblem& problem);
+  // Remembers so many failures; `problem` must outlive the search.
+  explicit PlanSearch(const SearchProblem& problem, size_t failures = size_t{1} << 15);
 
   // Looks for a plan no higher than `capacity` bytes. Candidates at one offset are tried in
   // `order`, a permutation of the items in which fixed ones come first. Takes the tries off
