@@ -200,11 +200,14 @@ Decision Decide(const Rules& rules, const Request& request, Lane& lane, const No
       decision.outcome.kind == RunKind::kReplay) {
     return decision;
   }
+  const char* const remedy = request.shape.over_maximum
+                                 ? "split the call or give the policy larger buckets"
+                                 : "warm up what it needs before setting it";
   return {.status = FailedPrecondition(
               "Session::Run: program '{}' cannot replay on lane {}: {}; strict mode allows nothing "
-              "else, so warm up what it needs before setting it",
-              program.spec.name, lane.index,
-              DescribeReason(request, lane, decision.outcome.reason))};
+              "else, so {}",
+              program.spec.name, lane.index, DescribeReason(request, lane, decision.outcome.reason),
+              remedy)};
 }
 
 }  // namespace coppice::internal

@@ -90,6 +90,18 @@ Tensor TargetOf(const Request& request,
                                                : DenseOutput(spec, index, next, request.shape);
 }
 
+// What the trace calls the bucket of a call; -1 for none.
+int32_t TracedBucket(const Request& request, Lane& lane, const Node* node) {
+  const Program& program = *request.call.program;
+  if (request.shape.over_maximum) {
+    return lane.tracer->BucketBeyond(
+        program.place.trace_number, lane.index,
+        std::span(request.shape.real).first(program.spec.symbols.size()));
+  }
+  const Bucket* bucket = node != nullptr ? &node->bucket() : FindBucket(request, lane);
+  return bucket == nullptr ? -1 : bucket->trace_number();
+}
+
 }  // namespace
 
 void LogReason(const SessionParts& parts, const Request& request, Lane& lane, Reason reason) {
@@ -165,9 +177,8 @@ void TraceCall(const Request& request,
                const InputLayout& layout,
                const Node* node) {
   TraceUses(request, lane);
-  const Bucket* bucket = node != nullptr ? &node->bucket() : FindBucket(request, lane);
   lane.tracer->Call(lane.index, {.call = lane.order().calls(),
-                                 .bucket = bucket == nullptr ? -1 : bucket->trace_number(),
+                                 .bucket = TracedBucket(request, lane, node),
                                  .node = node == nullptr ? -1 : node->trace_number(),
                                  .kind = outcome.kind,
                                  .reason = outcome.reason,

@@ -193,8 +193,10 @@ absl::StatusOr<std::vector<CallShape>> CheckWarm(const SessionParts& parts,
       shape.real[symbol] = shape.padded[symbol] = buckets[i][symbol];
     }
     if (valid) continue;
-    return InvalidArgument("Session::Warm: bucket {} of program '{}' is no bucket of its policies",
-                           i, program.spec.name);
+    return InvalidArgument(
+        "Session::Warm: buckets[{}] is [{}], which is no bucket of program '{}'; give one extent "
+        "per symbol ({}), each a bucket of its policy",
+        i, fmt::join(buckets[i], ", "), program.spec.name, program.spec.symbols.size());
   }
   std::stable_sort(shapes.begin(), shapes.end(), [&](const CallShape& a, const CallShape& b) {
     return ElementsOf(program, a) > ElementsOf(program, b);

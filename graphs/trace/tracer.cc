@@ -54,6 +54,14 @@ std::string DescribeBuffers(const Node& node,
   return text;
 }
 
+std::string BucketText(int32_t program, int lane, std::span<const int64_t> extents) {
+  return fmt::format("\"program\":{},\"lane\":{},\"extents\":[{}]", program, lane,
+                     fmt::join(extents, ","));
+}
+
+// Definitions that are remembered, of a kind that has no end.
+constexpr size_t kKnownMax = 1024;
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tracer>> Tracer::Create(
@@ -81,9 +89,23 @@ int32_t Tracer::DefineProgram(const ProgramSpec& spec) {
 }
 
 int32_t Tracer::DefineBucket(int32_t program, const NodeInfo& info) {
+  return DefineBucketOf(BucketText(program, info.lane, info.bucket));
+}
+
+int32_t Tracer::BucketBeyond(int32_t program, int lane, std::span<const int64_t> extents) {
+  std::string text = BucketText(program, lane, extents);
+  const std::lock_guard<std::mutex> lock(known_mutex_);
+  const auto known = beyond_.find(text);
+  if (known != beyond_.end()) return known->second;
+  if (beyond_.size() == kKnownMax) beyond_.clear();
+  const int32_t number = DefineBucketOf(text);
+  beyond_.emplace(std::move(text), number);
+  return number;
+}
+
+int32_t Tracer::DefineBucketOf(const std::string& text) {
   const int32_t number = buckets_.fetch_add(1);
-  writer_->Define(fmt::format("{{\"bucket\":{},\"program\":{},\"lane\":{},\"extents\":[{}]}}\n",
-                              number, program, info.lane, fmt::join(info.bucket, ",")));
+  writer_->Define(fmt::format("{{\"bucket\":{},{}}}\n", number, text));
   return number;
 }
 
@@ -108,18 +130,17 @@ int32_t Tracer::DefineNode(const Node& node,
 }
 
 void Tracer::Fail(int lane, int32_t bucket, const absl::Status& why) {
-  constexpr size_t kKeptMax = 1024;
   const std::optional<DriverFailure> driver = DriverFailureOf(why);
   std::string text = fmt::format(
       "\"driver_call\":{},\"code\":{},\"message\":{}", QuoteJson(driver ? driver->entry : ""),
       QuoteJson(driver ? NameOf(driver->result) : absl::StatusCodeToString(why.code())),
       QuoteJson(MessageOf(why)));
-  const std::lock_guard<std::mutex> lock(failures_mutex_);
+  const std::lock_guard<std::mutex> lock(known_mutex_);
   auto known = failures_.find(text);
   if (known == failures_.end()) {
     const int32_t number = failure_count_++;
     writer_->Define(fmt::format("{{\"failure\":{},{}}}\n", number, text));
-    if (failures_.size() == kKeptMax) failures_.clear();
+    if (failures_.size() == kKnownMax) failures_.clear();
     known = failures_.emplace(std::move(text), number).first;
   }
   Put(lane, {.first = known->second, .bucket = bucket, .kind = TraceEventKind::kFail});

@@ -48,6 +48,8 @@ class Tracer {
   int32_t DefineProgram(const ProgramSpec& spec);
   // Of a bucket whose info is set.
   int32_t DefineBucket(int32_t program, const NodeInfo& info);
+  // The number of extents that no bucket holds. Equal ones are defined once, while there are few.
+  int32_t BucketBeyond(int32_t program, int lane, std::span<const int64_t> extents);
   // Of a node whose `buffers` were planned so in the window at `base`.
   int32_t DefineNode(const Node& node,
                      std::span<const Buffer> buffers,
@@ -100,6 +102,7 @@ class Tracer {
   Tracer(std::unique_ptr<TraceWriter> writer, int lanes)
       : writer_(std::move(writer)), session_ring_(static_cast<size_t>(lanes)) {}
 
+  int32_t DefineBucketOf(const std::string& text);
   void Put(int lane, const RingEvent& event) { writer_->Put(static_cast<size_t>(lane), event); }
   void PutNode(int lane, TraceEventKind kind, int32_t node) {
     Put(lane, {.node = node, .kind = kind});
@@ -116,8 +119,9 @@ class Tracer {
   std::atomic<int32_t> programs_ = 0;
   std::atomic<int32_t> buckets_ = 0;
   std::atomic<int32_t> nodes_ = 0;
-  std::mutex failures_mutex_;                // Guards what is below.
-  std::map<std::string, int32_t> failures_;  // What defines each, and its number.
+  std::mutex known_mutex_;                 // Guards what is below.
+  std::map<std::string, int32_t> beyond_;  // What defines each, and its number.
+  std::map<std::string, int32_t> failures_;
   int32_t failure_count_ = 0;
 };
 

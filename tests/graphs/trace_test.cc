@@ -133,9 +133,28 @@ TEST_F(TraceTest, EveryCallIsOneEventThatSaysHowItRan) {
     told.push_back(fmt::format("{} {} {} {} {}", event[3].get<int>(), event[6].get<std::string>(),
                                event[7].get<std::string>(), event[8].get<int>(),
                                event[9].get<int>()));
-    EXPECT_EQ(event[4] == -1, event[8] == 100);
+    EXPECT_NE(event[4], -1);
   }
   EXPECT_EQ(told, expected);
+}
+
+TEST_F(TraceTest, CallOverTheLargestBucketKeepsProgramAndExtents) {
+  const Affine affine = MakeAffine(Traced());
+  for (const int64_t n : {65, 100, 65})
+    ASSERT_OK(CallOn(affine, n));
+  ASSERT_OK(affine.session->FlushTrace());
+  std::map<int, json> buckets;
+  std::vector<json> extents;
+  for (const json& line : Lines()) {
+    if (line.is_object() && line.contains("bucket")) buckets[line["bucket"]] = line;
+    if (!line.is_array() || line[1] != "call") continue;
+    const json& bucket = buckets.at(line[4].get<int>());
+    EXPECT_EQ(bucket["program"], 0);
+    EXPECT_EQ(line[7], "over_largest_bucket");
+    extents.push_back(bucket["extents"]);
+  }
+  EXPECT_THAT(extents, ElementsAre(json({65}), json({100}), json({65})));
+  EXPECT_EQ(buckets.size(), 2U) << "equal ones are defined once";
 }
 
 TEST_F(TraceTest, ReplayWhoseLeaseIsDroppedIsOneEvent) {

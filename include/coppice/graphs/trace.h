@@ -28,6 +28,9 @@
 // CUDA's name of its result; else `driver_call` is empty and `code` that of the absl::Status. Of
 // calls that run without a graph because of it, the last failure of their bucket is the cause.
 //
+// A call over the largest bucket has a bucket of its own extents, which has no nodes. Other calls
+// that no bucket serves, such as those of an eager session, have bucket -1.
+//
 // A replay whose lease is dropped before the lane's next call is one event. What a call reads and
 // writes over is told before the call itself.
 //
