@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <optional>
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
@@ -29,21 +30,60 @@ static_assert(offsetof(SmallStagingParams, copies) == offsetof(StagingParams, co
 static_assert(sizeof(SmallStagingParams) ==
               offsetof(StagingParams, copies) + kSmallStagingCopies * sizeof(StagedCopy));
 
-// `value` rounded to the nearest binary float of this format, ties to even; overflow is infinite.
-uint64_t FloatPattern(double value, int exponent_bits, int mantissa_bits) {
-  const int bias = (1 << (exponent_bits - 1)) - 1;
+// A binary float: what lies above the largest finite number, and what stands for no number.
+struct FloatFormat {
+  int exponent_bits;
+  int mantissa_bits;
+  uint64_t overflow;
+  uint64_t nan;
+};
+
+constexpr FloatFormat Ieee(int exponent_bits, int mantissa_bits) {
   const uint64_t infinity = ((uint64_t{1} << exponent_bits) - 1) << mantissa_bits;
-  const uint64_t sign = uint64_t{std::signbit(value)} << (exponent_bits + mantissa_bits);
-  if (std::isnan(value)) return sign | infinity | uint64_t{1} << (mantissa_bits - 1);
-  if (std::isinf(value)) return sign | infinity;
+  return {exponent_bits, mantissa_bits, infinity, infinity | uint64_t{1} << (mantissa_bits - 1)};
+}
+
+// Its last exponent holds numbers, and all ones are NaN (OCP 8-bit floating point, 1.0).
+constexpr FloatFormat kE4M3 = {4, 3, 0x7F, 0x7F};
+
+// Nothing for what is no float.
+std::optional<FloatFormat> FormatOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+    case DType::kComplex64:  // Of each part.
+      return Ieee(8, 23);
+    case DType::kFloat16:
+      return Ieee(5, 10);
+    case DType::kBFloat16:
+      return Ieee(8, 7);
+    case DType::kFloat64:
+      return Ieee(11, 52);
+    case DType::kFloat8E5M2:
+      return Ieee(5, 2);
+    case DType::kFloat8E4M3:
+      return kE4M3;
+    default:
+      return std::nullopt;
+  }
+}
+
+// `value` rounded to the nearest of the format, ties to even.
+uint64_t FloatPattern(double value, const FloatFormat& format) {
+  const int bias = (1 << (format.exponent_bits - 1)) - 1;
+  const uint64_t sign = uint64_t{std::signbit(value)}
+                        << (format.exponent_bits + format.mantissa_bits);
+  if (std::isnan(value)) return sign | format.nan;
+  if (std::isinf(value)) return sign | format.overflow;
   const double magnitude = std::fabs(value);
   // Subnormals share the smallest exponent. The implicit bit of a normal number is part of
   // `last_places` and carries into the exponent field, and so does rounding up.
   const int exponent = std::max(std::ilogb(magnitude), 1 - bias);
-  const double last_places = std::nearbyint(std::ldexp(magnitude, mantissa_bits - exponent));
-  const uint64_t pattern = (static_cast<uint64_t>(exponent + bias - 1) << mantissa_bits) +
+  const double last_places = std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent));
+  // Far beyond the range a pattern would not fit its field.
+  if (exponent > bias + 1) return sign | format.overflow;
+  const uint64_t pattern = (static_cast<uint64_t>(exponent + bias - 1) << format.mantissa_bits) +
                            static_cast<uint64_t>(last_places);
-  return sign | std::min(pattern, infinity);
+  return sign | std::min(pattern, format.overflow);
 }
 
 // `value` rounded to the nearest integer, ties to even, and held to the range of Integer.
@@ -69,25 +109,30 @@ uint64_t Truncate(uint64_t pattern, DType dtype) {
 }
 
 uint64_t ValuePattern(double value, DType dtype) {
+  if (const std::optional<FloatFormat> format = FormatOf(dtype))
+    return FloatPattern(value, *format);  // A complex number's other part is 0.
   switch (dtype) {
-    case DType::kFloat32:
-      return FloatPattern(value, 8, 23);
-    case DType::kFloat16:
-      return FloatPattern(value, 5, 10);
-    case DType::kBFloat16:
-      return FloatPattern(value, 8, 7);
+    case DType::kBool:
+      return value != 0 ? 1 : 0;
+    case DType::kInt8:
+      return Truncate(IntegerPattern<int8_t>(value), dtype);
+    case DType::kInt16:
+      return Truncate(IntegerPattern<int16_t>(value), dtype);
     case DType::kInt32:
       return Truncate(IntegerPattern<int32_t>(value), dtype);
     case DType::kInt64:
       return IntegerPattern<int64_t>(value);
     case DType::kUInt8:
       return IntegerPattern<uint8_t>(value);
+    case DType::kUInt16:
+      return IntegerPattern<uint16_t>(value);
+    case DType::kUInt32:
+      return IntegerPattern<uint32_t>(value);
+    case DType::kUInt64:
+      return IntegerPattern<uint64_t>(value);
+    default:
+      return 0;
   }
-  return 0;
-}
-
-bool IsFloat(DType dtype) {
-  return dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBFloat16;
 }
 
 StagedCopy::Padding PaddingOf(const Fill& fill) {
@@ -111,7 +156,7 @@ uint64_t FillPattern(const Fill& fill, DType dtype) {
     case Fill::Kind::kValue:
       return ValuePattern(fill.value, dtype);
     case Fill::Kind::kSentinel:
-      return Truncate(~uint64_t{0}, dtype);
+      return dtype == DType::kBool ? 1 : Truncate(~uint64_t{0}, dtype);
     case Fill::Kind::kZero:
     case Fill::Kind::kRepeatLast:
     case Fill::Kind::kUndefined:
@@ -125,7 +170,8 @@ uint64_t PoisonPattern(Poison poison, DType dtype) {
     case Poison::kOff:
       return 0;
     case Poison::kNan:
-      if (IsFloat(dtype)) return ValuePattern(std::numeric_limits<double>::quiet_NaN(), dtype);
+      if (const std::optional<FloatFormat> format = FormatOf(dtype))
+        return dtype == DType::kComplex64 ? format->nan << 32 | format->nan : format->nan;
       return uint64_t{1} << (8 * SizeOf(dtype) - 1);
     case Poison::kPattern:
       return Truncate(0x5A5A'5A5A'5A5A'5A5A, dtype);

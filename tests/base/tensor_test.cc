@@ -5,7 +5,9 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -20,22 +22,22 @@ Tensor Dense(const std::vector<int64_t>& dims) {
   return Tensor::Dense(0x1000, DType::kFloat32, dims);
 }
 
-TEST(DTypeTest, SizesAreBytesOfOneElement) {
-  EXPECT_EQ(SizeOf(DType::kFloat32), 4);
-  EXPECT_EQ(SizeOf(DType::kFloat16), 2);
-  EXPECT_EQ(SizeOf(DType::kBFloat16), 2);
-  EXPECT_EQ(SizeOf(DType::kInt32), 4);
-  EXPECT_EQ(SizeOf(DType::kInt64), 8);
-  EXPECT_EQ(SizeOf(DType::kUInt8), 1);
-}
-
-TEST(DTypeTest, NamesAreTheOnesPeopleWrite) {
-  EXPECT_EQ(std::string(NameOf(DType::kFloat32)), "f32");
-  EXPECT_EQ(std::string(NameOf(DType::kFloat16)), "f16");
-  EXPECT_EQ(std::string(NameOf(DType::kBFloat16)), "bf16");
-  EXPECT_EQ(std::string(NameOf(DType::kInt32)), "i32");
-  EXPECT_EQ(std::string(NameOf(DType::kInt64)), "i64");
-  EXPECT_EQ(std::string(NameOf(DType::kUInt8)), "u8");
+TEST(DTypeTest, SizesAreBytesOfOneElementAndNamesTheOnesPeopleWrite) {
+  const std::map<DType, std::pair<int64_t, std::string>> facts = {
+      {DType::kFloat32, {4, "f32"}},       {DType::kFloat16, {2, "f16"}},
+      {DType::kBFloat16, {2, "bf16"}},     {DType::kFloat64, {8, "f64"}},
+      {DType::kFloat8E4M3, {1, "f8e4m3"}}, {DType::kFloat8E5M2, {1, "f8e5m2"}},
+      {DType::kComplex64, {8, "c64"}},     {DType::kBool, {1, "bool"}},
+      {DType::kInt8, {1, "i8"}},           {DType::kInt16, {2, "i16"}},
+      {DType::kInt32, {4, "i32"}},         {DType::kInt64, {8, "i64"}},
+      {DType::kUInt8, {1, "u8"}},          {DType::kUInt16, {2, "u16"}},
+      {DType::kUInt32, {4, "u32"}},        {DType::kUInt64, {8, "u64"}}};
+  for (const auto& [dtype, fact] : facts) {
+    EXPECT_EQ(SizeOf(dtype), fact.first) << fact.second;
+    EXPECT_EQ(NameOf(dtype), fact.second);
+  }
+  EXPECT_EQ(SizeOf(static_cast<DType>(facts.size())), 0);
+  EXPECT_EQ(NameOf(static_cast<DType>(facts.size())), std::string("?"));
 }
 
 TEST(TensorTest, DenseIsRowMajorWithoutGaps) {

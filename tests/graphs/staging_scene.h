@@ -19,8 +19,11 @@
 
 namespace coppice {
 
-inline constexpr DType kDTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16,
-                                    DType::kInt32,   DType::kInt64,   DType::kUInt8};
+inline constexpr DType kDTypes[] = {
+    DType::kFloat32,    DType::kFloat16,    DType::kBFloat16,  DType::kFloat64,
+    DType::kFloat8E4M3, DType::kFloat8E5M2, DType::kComplex64, DType::kBool,
+    DType::kInt8,       DType::kInt16,      DType::kInt32,     DType::kInt64,
+    DType::kUInt8,      DType::kUInt16,     DType::kUInt32,    DType::kUInt64};
 
 // A tensor whose data address is an offset into one of the areas of a Scene.
 struct Piece {

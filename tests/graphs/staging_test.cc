@@ -31,12 +31,12 @@ uint64_t ValueOf(double value, DType dtype) {
   return FillPattern(Fill::Value(value), dtype);
 }
 
-// A 16-bit float format as its definition reads.
+// A narrow float format as its definition reads.
 struct Format {
   DType dtype;
   int mantissa_bits;
   int bias;
-  uint64_t infinity;
+  uint64_t end;  // Behind the largest finite number: infinity, or NaN.
 
   double Decode(uint64_t pattern) const {
     const auto exponent = static_cast<int>(pattern >> mantissa_bits);
@@ -47,21 +47,27 @@ struct Format {
   }
 };
 constexpr Format kFormats[] = {
-    {.dtype = DType::kFloat16, .mantissa_bits = 10, .bias = 15, .infinity = 0x7C00},
-    {.dtype = DType::kBFloat16, .mantissa_bits = 7, .bias = 127, .infinity = 0x7F80}};
+    {.dtype = DType::kFloat16, .mantissa_bits = 10, .bias = 15, .end = 0x7C00},
+    {.dtype = DType::kBFloat16, .mantissa_bits = 7, .bias = 127, .end = 0x7F80},
+    {.dtype = DType::kFloat8E5M2, .mantissa_bits = 2, .bias = 15, .end = 0x7C},
+    {.dtype = DType::kFloat8E4M3, .mantissa_bits = 3, .bias = 7, .end = 0x7F}};
+
+constexpr DType kIntegers[] = {DType::kInt8,  DType::kInt16,  DType::kInt32,  DType::kInt64,
+                               DType::kUInt8, DType::kUInt16, DType::kUInt32, DType::kUInt64};
 
 TEST(FillPatternTest, RepresentsEveryNarrowFloatExactly) {
   for (const Format& format : kFormats) {
-    for (uint64_t pattern = 0; pattern < format.infinity; ++pattern) {
+    for (uint64_t pattern = 0; pattern < format.end; ++pattern) {
       ASSERT_EQ(ValueOf(format.Decode(pattern), format.dtype), pattern);
-      ASSERT_EQ(ValueOf(-format.Decode(pattern), format.dtype), pattern | 0x8000);
+      const uint64_t sign = uint64_t{1} << (8 * SizeOf(format.dtype) - 1);
+      ASSERT_EQ(ValueOf(-format.Decode(pattern), format.dtype), pattern | sign);
     }
   }
 }
 
 TEST(FillPatternTest, RoundsNarrowFloatsToNearestTiesToEven) {
   for (const Format& format : kFormats) {
-    for (uint64_t pattern = 0; pattern < format.infinity; ++pattern) {
+    for (uint64_t pattern = 0; pattern < format.end; ++pattern) {
       // Beyond the largest number the next one up would be what infinity's pattern decodes to.
       const double middle = (format.Decode(pattern) + format.Decode(pattern + 1)) / 2;
       const uint64_t even = pattern + pattern % 2;
@@ -91,7 +97,38 @@ TEST(FillPatternTest, FloatsBeyondTheRangeAreInfinite) {
     EXPECT_EQ(ValueOf(-value, DType::kFloat16), 0xFC00U);
     EXPECT_EQ(ValueOf(value, DType::kBFloat16), 0x7F80U);
     EXPECT_EQ(ValueOf(-value, DType::kBFloat16), 0xFF80U);
+    EXPECT_EQ(ValueOf(-value, DType::kFloat8E5M2), 0xFCU);
+    EXPECT_EQ(ValueOf(value, DType::kComplex64), 0x7F80'0000U);
   }
+  EXPECT_EQ(ValueOf(HUGE_VAL, DType::kFloat64), 0x7FF0'0000'0000'0000U);
+}
+
+TEST(FillPatternTest, E4M3BeyondTheRangeIsNaN) {
+  for (const double value : {HUGE_VAL, 1e300, 480.0, 465.0}) {
+    EXPECT_EQ(ValueOf(value, DType::kFloat8E4M3), 0x7FU);
+    EXPECT_EQ(ValueOf(-value, DType::kFloat8E4M3), 0xFFU);
+  }
+  EXPECT_EQ(ValueOf(448, DType::kFloat8E4M3), 0x7EU);
+}
+
+TEST(FillPatternTest, DoublesStayAsTheyAre) {
+  std::mt19937_64 random(8);
+  for (int i = 0; i < 100'000; ++i) {
+    const auto value = std::bit_cast<double>(random());
+    if (!std::isnan(value)) {
+      ASSERT_EQ(ValueOf(value, DType::kFloat64), std::bit_cast<uint64_t>(value)) << value;
+    }
+  }
+}
+
+TEST(FillPatternTest, ComplexNumbersGetTheValueAsTheirRealPart) {
+  EXPECT_EQ(ValueOf(1.5, DType::kComplex64), std::bit_cast<uint32_t>(1.5F));
+}
+
+TEST(FillPatternTest, BoolIsOneForAllButZero) {
+  EXPECT_EQ(ValueOf(0, DType::kBool), 0U);
+  for (const double value : {1.0, -0.25, 1e30, std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_EQ(ValueOf(value, DType::kBool), 1U) << value;
 }
 
 TEST(FillPatternTest, NanStaysAQuietNanInFloatsAndIsZeroInIntegers) {
@@ -99,12 +136,15 @@ TEST(FillPatternTest, NanStaysAQuietNanInFloatsAndIsZeroInIntegers) {
   EXPECT_EQ(ValueOf(nan, DType::kFloat32), 0x7FC0'0000U);
   EXPECT_EQ(ValueOf(nan, DType::kFloat16), 0x7E00U);
   EXPECT_EQ(ValueOf(nan, DType::kBFloat16), 0x7FC0U);
-  for (const DType dtype : {DType::kInt32, DType::kInt64, DType::kUInt8})
+  EXPECT_EQ(ValueOf(nan, DType::kFloat64), 0x7FF8'0000'0000'0000U);
+  EXPECT_EQ(ValueOf(nan, DType::kFloat8E5M2), 0x7EU);
+  EXPECT_EQ(ValueOf(nan, DType::kFloat8E4M3), 0x7FU);
+  for (const DType dtype : kIntegers)
     EXPECT_EQ(ValueOf(nan, dtype), 0U);
 }
 
 TEST(FillPatternTest, IntegersRoundToNearestTiesToEven) {
-  for (const DType dtype : {DType::kInt32, DType::kInt64, DType::kUInt8}) {
+  for (const DType dtype : kIntegers) {
     EXPECT_EQ(ValueOf(7, dtype), 7U);
     EXPECT_EQ(ValueOf(2.5, dtype), 2U);
     EXPECT_EQ(ValueOf(3.5, dtype), 4U);
@@ -123,14 +163,23 @@ TEST(FillPatternTest, IntegersHoldTheNearestOfTheirRange) {
   EXPECT_EQ(ValueOf(-2147483649.0, DType::kInt32), 0x8000'0000U);
   EXPECT_EQ(ValueOf(0x1p63, DType::kInt64), uint64_t{INT64_MAX});
   EXPECT_EQ(ValueOf(-0x1p63, DType::kInt64), uint64_t{1} << 63);
-  for (const DType dtype : {DType::kInt32, DType::kInt64, DType::kUInt8}) {
+  EXPECT_EQ(ValueOf(128, DType::kInt8), 127U);
+  EXPECT_EQ(ValueOf(-129, DType::kInt8), 0x80U);
+  EXPECT_EQ(ValueOf(32768, DType::kInt16), 32767U);
+  EXPECT_EQ(ValueOf(65536, DType::kUInt16), 65535U);
+  EXPECT_EQ(ValueOf(0x1p32, DType::kUInt32), 0xFFFF'FFFFU);
+  EXPECT_EQ(ValueOf(0x1p64, DType::kUInt64), ~uint64_t{0});
+  EXPECT_EQ(ValueOf(-1, DType::kUInt64), 0U);
+  for (const DType dtype : kIntegers) {
     EXPECT_EQ(ValueOf(HUGE_VAL, dtype), ValueOf(1e30, dtype));
     EXPECT_EQ(ValueOf(-HUGE_VAL, dtype), ValueOf(-1e30, dtype));
   }
 }
 
 TEST(FillPatternTest, SentinelSetsAllBitsOfAnElement) {
+  EXPECT_EQ(FillPattern(Fill::Sentinel(), DType::kBool), 1U) << "the only bit a bool may have";
   for (const DType dtype : kDTypes) {
+    if (dtype == DType::kBool) continue;
     const uint64_t pattern = FillPattern(Fill::Sentinel(), dtype);
     EXPECT_EQ(std::popcount(pattern), 8 * SizeOf(dtype));
     EXPECT_EQ(std::countr_one(pattern), 8 * SizeOf(dtype));
@@ -152,6 +201,10 @@ TEST(PoisonPatternTest, NanIsAQuietNanOrTheTopBit) {
   EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kInt32), 0x8000'0000U);
   EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kInt64), uint64_t{1} << 63);
   EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kUInt8), 0x80U);
+  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kBool), 0x80U);
+  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kFloat64), 0x7FF8'0000'0000'0000U);
+  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kFloat8E4M3), 0x7FU);
+  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kComplex64), 0x7FC0'0000'7FC0'0000U);
 }
 
 TEST(PoisonPatternTest, PatternIs5AInEveryByte) {

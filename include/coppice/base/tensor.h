@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -18,42 +19,64 @@ namespace coppice {
 
 inline constexpr int kRankMax = 4;  // Dimensions of a tensor, at most.
 
-enum class DType : uint8_t { kFloat32, kFloat16, kBFloat16, kInt32, kInt64, kUInt8 };
+// What DLPack and PyTorch can name, sub-byte types aside. kFloat8E4M3 is the one without infinities
+// (PyTorch's float8_e4m3fn); kComplex64 is two f32, the real part first.
+enum class DType : uint8_t {
+  kFloat32,
+  kFloat16,
+  kBFloat16,
+  kFloat64,
+  kFloat8E4M3,
+  kFloat8E5M2,
+  kComplex64,
+  kBool,  // One byte: 0 or 1.
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kUInt8,
+  kUInt16,
+  kUInt32,
+  kUInt64,
+};
 
-// Bytes of one element.
+namespace internal {
+
+struct DTypeFacts {
+  int64_t bytes;
+  const char* name;
+};
+inline constexpr std::array<DTypeFacts, 16> kDTypeFacts = {{
+    {4, "f32"},
+    {2, "f16"},
+    {2, "bf16"},
+    {8, "f64"},
+    {1, "f8e4m3"},
+    {1, "f8e5m2"},
+    {8, "c64"},
+    {1, "bool"},
+    {1, "i8"},
+    {2, "i16"},
+    {4, "i32"},
+    {8, "i64"},
+    {1, "u8"},
+    {2, "u16"},
+    {4, "u32"},
+    {8, "u64"},
+}};
+
+}  // namespace internal
+
+// Bytes of one element; 0 for what is no DType.
 constexpr int64_t SizeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-    case DType::kInt32:
-      return 4;
-    case DType::kFloat16:
-    case DType::kBFloat16:
-      return 2;
-    case DType::kInt64:
-      return 8;
-    case DType::kUInt8:
-      return 1;
-  }
-  return 0;
+  const auto index = static_cast<size_t>(dtype);
+  return index < internal::kDTypeFacts.size() ? internal::kDTypeFacts[index].bytes : 0;
 }
 
-// The name people write: "f32", "f16", "bf16", "i32", "i64", "u8".
+// The name people write, such as "f32", "bf16", "i64", "bool"; "?" for what is no DType.
 constexpr const char* NameOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return "f32";
-    case DType::kFloat16:
-      return "f16";
-    case DType::kBFloat16:
-      return "bf16";
-    case DType::kInt32:
-      return "i32";
-    case DType::kInt64:
-      return "i64";
-    case DType::kUInt8:
-      return "u8";
-  }
-  return "?";
+  const auto index = static_cast<size_t>(dtype);
+  return index < internal::kDTypeFacts.size() ? internal::kDTypeFacts[index].name : "?";
 }
 
 struct Tensor {

@@ -29,15 +29,17 @@
 namespace coppice {
 
 // Bit pattern of one element for `fill` in `dtype`. A value rounds to the nearest that the dtype
-// has, ties to even; beyond its range a float becomes infinite and an integer the nearest it can
-// hold, and a NaN makes the integer 0. kRepeatLast and kUndefined give 0.
+// has, ties to even; beyond its range a float becomes infinite (f8e4m3, which has no infinity, NaN)
+// and an integer the nearest it can hold, and a NaN makes the integer 0. A complex number gets the
+// value as its real part; a bool is 1 for all but 0. kRepeatLast and kUndefined give 0.
 uint64_t FillPattern(const Fill& fill, DType dtype);
 
 // What poison mode writes instead of every fill: patterns that no kernel may let into a live
 // result.
 enum class Poison : uint8_t {
   kOff,
-  kNan,      // A quiet NaN for floats; for integers the top bit alone, the least signed number.
+  kNan,      // A quiet NaN for floats and both parts of complex numbers; for integers and bools the
+             // top bit alone, the least signed number.
   kPattern,  // 0x5A in every byte: a large finite float, a large positive integer.
 };
 uint64_t PoisonPattern(Poison poison, DType dtype);  // 0 for kOff.
