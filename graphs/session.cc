@@ -12,6 +12,7 @@
 #include "graphs/call/explain.h"
 #include "graphs/call/include.h"
 #include "graphs/call/run.h"
+#include "graphs/call/stage.h"
 #include "graphs/call/warm.h"
 #include "graphs/call/warm_chain.h"
 #include "graphs/parts/retire.h"
@@ -79,6 +80,8 @@ absl::StatusOr<Lease> Session::Run(const Call& call) {
   const std::lock_guard lock(lane.mutex);
   COPPICE_RETURN_IF_ERROR(internal::TakeStatics(request));
   absl::StatusOr<Lease> lease = internal::RunCall(parts, request, lane);
+  if (call.program->random_word >= 0) [[unlikely]]
+    internal::SettleRandomNumbers(lease.ok(), lane);
   if (!lease.ok()) [[unlikely]]
     return parts.sticky.Note(internal::NameGoneStream(parts, call, lane, lease.status()));
   return lease;
@@ -159,8 +162,12 @@ void Session::SetStance(Stance stance) {
   parts_->stance.store(stance);
 }
 
+Generator& Session::generator() {
+  return parts_->catalogue->generator();
+}
+
 void Session::SetSeed(uint64_t seed) {
-  parts_->catalogue->SetSeed(seed);
+  generator().Seed(seed);
 }
 
 absl::StatusOr<int64_t> Session::Evict(const Program* program) {

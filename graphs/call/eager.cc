@@ -78,7 +78,7 @@ absl::StatusOr<Lease> RunWithoutGraph(const SessionParts& parts,
   lane.slots().Sweep();
   lane.slots().Reserve();
   COPPICE_RETURN_IF_ERROR(lane.order().Enter(call.stream));
-  COPPICE_RETURN_IF_ERROR(Stage(parts, request, layout));
+  COPPICE_RETURN_IF_ERROR(Stage(parts, request, lane, layout));
   if (warming) lane.books().CountStaged(layout);
   EagerOutputs outputs(lane.memory());
   AllocationScript script;

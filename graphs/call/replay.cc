@@ -96,7 +96,7 @@ absl::StatusOr<Lease> Replay(const SessionParts& parts,
   COPPICE_RETURN_IF_ERROR(lane.order().Enter(call.stream));
   InputLayout& layout = node.layout();
   if (layout.stages) {
-    COPPICE_RETURN_IF_ERROR(Stage(parts, request, layout));
+    COPPICE_RETURN_IF_ERROR(Stage(parts, request, lane, layout));
     lane.books().CountStaged(layout);
   }
   if (parts.options.checks.fill_expired) [[unlikely]] {

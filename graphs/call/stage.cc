@@ -3,6 +3,8 @@
 #include "graphs/call/stage.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace coppice::internal {
 namespace {
@@ -38,19 +40,31 @@ bool MayBePoisoned(const Program& program, const InputSpec& input) {
 
 }  // namespace
 
-absl::Status Stage(const SessionParts& parts, const Request& request, InputLayout& layout) {
-  RandomState random;
-  if (request.call.program->random_word >= 0) [[unlikely]]
-    random = parts.catalogue->TakeRandomNumbers(*request.call.program);
+absl::Status Stage(const SessionParts& parts,
+                   const Request& request,
+                   Lane& lane,
+                   InputLayout& layout) {
+  Generator::State random;
+  if (request.call.program->random_word >= 0) [[unlikely]] {
+    const ProgramSpec& spec = request.call.program->spec;
+    const int64_t numbers = spec.random_numbers_per_call;
+    random = spec.generator->Take(numbers);
+    lane.scratch().random = {spec.generator.get(), random, numbers};
+  }
   FillStaging(request.call, request.shape, random, layout);
   if (request.call.poison == Poison::kOff) [[likely]]
     return parts.staging->Launch(request.call.stream, layout.staging);
   return StagePoisoned(*parts.staging, request, layout);
 }
 
+void SettleRandomNumbers(bool ran, Lane& lane) {
+  const std::optional<TakenNumbers> taken = std::exchange(lane.scratch().random, std::nullopt);
+  if (taken && !ran) taken->generator->GiveBack(taken->state, taken->numbers);
+}
+
 void FillStaging(const Call& call,
                  const CallShape& shape,
-                 const RandomState& random,
+                 const Generator::State& random,
                  InputLayout& layout) {
   const Program& program = *call.program;
   StagingParams& params = layout.staging;

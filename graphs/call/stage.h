@@ -21,7 +21,7 @@ namespace coppice::internal {
 // Fills in what differs from call to call: the words, the sources and the real elements.
 void FillStaging(const Call& call,
                  const CallShape& shape,
-                 const RandomState& random,
+                 const Generator::State& random,
                  InputLayout& layout);
 
 // Overrides every fill that the program's claim lets it: masked programs read no padding at all,
@@ -36,8 +36,15 @@ void ApplyZeros(const Binding* binding,
                 std::span<const InputLayout::Source> sources,
                 StagingParams& params);
 
-// Fills the staged inputs and the parameter block of a run, on the call's stream, and uses up its
+// Fills the staged inputs and the parameter block of a run, on the call's stream, and takes its
 // random numbers, which a call that was refused before does not. Errors: the driver's.
-absl::Status Stage(const SessionParts& parts, const Request& request, InputLayout& layout);
+absl::Status Stage(const SessionParts& parts,
+                   const Request& request,
+                   Lane& lane,
+                   InputLayout& layout);
+
+// What becomes of the numbers that a call took, if it did: they are used up or, if it failed, given
+// back.
+void SettleRandomNumbers(bool ran, Lane& lane);
 
 }  // namespace coppice::internal

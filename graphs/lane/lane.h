@@ -9,12 +9,14 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 #include "coppice/allocator/pool.h"
+#include "coppice/graphs/generator.h"
 #include "coppice/graphs/session_stats.h"
 #include "coppice/graphs/staging.h"
 
@@ -57,11 +59,19 @@ class LaneBooks {
   SessionStats stats_;
 };
 
+// Random numbers that a call took.
+struct TakenNumbers {
+  Generator* generator = nullptr;
+  Generator::State state;  // Before it.
+  int64_t numbers = 0;
+};
+
 // What the call under way keeps between its stages; here, so that its capacity lasts.
 struct CallScratch {
   Surroundings around;         // What a child is planned around.
   StagingParams copies;        // Behind the graph.
   std::vector<uint64_t> used;  // With a trace: calls whose outputs it reads where they lie.
+  std::optional<TakenNumbers> random;
 };
 
 class Lane {

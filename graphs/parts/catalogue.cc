@@ -49,6 +49,7 @@ absl::StatusOr<const Program*> Catalogue::Register(ProgramSpec spec, Callable ca
   if (!callable)
     return InvalidArgument("Session::Register: program '{}' has no callable", spec.name);
   COPPICE_ASSIGN_OR_RETURN(GuardProgram guards, CompileGuards(spec));
+  if (spec.generator == nullptr) spec.generator = generator_;
   const bool gate = gated(spec.gate);
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const Entry& other : entries_) {
@@ -248,13 +249,6 @@ int Catalogue::Demote(const Program& program, std::span<const size_t> inputs) {
     if (version.ok()) SetVersion(*binding, *std::move(version));
   }
   return demoted;
-}
-
-void Catalogue::SetSeed(uint64_t seed) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  seed_.store(seed);
-  for (const Entry& entry : entries_)
-    entry.program->RestartRandom();
 }
 
 }  // namespace coppice::internal

@@ -76,12 +76,8 @@ class Catalogue {
   // bindings have other versions then. Returns how many.
   int Demote(const Program& program, std::span<const size_t> inputs);
 
-  // Starts the random numbers of all programs anew.
-  void SetSeed(uint64_t seed);
-  // Those of the call that asks.
-  RandomState TakeRandomNumbers(const Program& program) const {
-    return {.seed = seed_.load(std::memory_order_relaxed), .offset = program.TakeRandomNumbers()};
-  }
+  // Of the programs whose specs name none.
+  Generator& generator() const { return *generator_; }
 
   bool gated(GateMode mode) const {
     return mode == GateMode::kOn || (mode == GateMode::kSession && options_.gate);
@@ -122,7 +118,7 @@ class Catalogue {
   const SessionOptions& options_;
   const WindowMap& windows_;
   Tracer* const tracer_;
-  std::atomic<uint64_t> seed_{0};
+  const std::shared_ptr<Generator> generator_ = std::make_shared<Generator>();
   mutable std::mutex mutex_;  // Guards what is below.
   std::vector<Entry> entries_;
   BindingMap bindings_;

@@ -1,8 +1,8 @@
 // A registered program and its bindings: the spec made ready for the replay path. Private to
 // graphs/.
 //
-// Both are handed out as const: what a call changes about a program (extents seen, random numbers
-// used up, reasons logged) is atomic and behind a method.
+// Both are handed out as const: what a call changes about a program (extents seen, reasons
+// logged) is atomic and behind a method.
 //
 // Units: bytes and elements. Threads: any, but for Invoke, which runs the callable.
 
@@ -39,12 +39,6 @@ struct CopyShape {
   int8_t rank = 0;
   DeviceAddress misalignment = 0;  // Bits that no address of such an element has.
   std::array<Dim, kRankMax> dims;
-};
-
-// The words of the random state of one call.
-struct RandomState {
-  uint64_t seed = 0;
-  int64_t offset = 0;
 };
 
 // Whether an `auto` symbol is seen to vary by its extent in a call, or was before.
@@ -98,12 +92,6 @@ class Program {
   // Whether `extent` is a bucket of this symbol, so that it may be recorded.
   bool IsBucket(size_t symbol, int64_t extent) const;
 
-  // The offset of a call's random numbers; the next call's lies behind them.
-  int64_t TakeRandomNumbers() const {
-    return random_offset_.fetch_add(spec.random_numbers_per_call);
-  }
-  void RestartRandom() const { random_offset_.store(0); }
-
   // True the first time that it is asked about this reason.
   bool IsNews(Reason reason) const {
     const uint32_t bit = uint32_t{1} << static_cast<int>(reason);
@@ -121,7 +109,6 @@ class Program {
   mutable Callable callable_;
   std::array<bool, kSymbolsMax> pads_always_{};  // Whatever the extent.
   mutable std::array<std::atomic<int64_t>, kSymbolsMax> first_extents_;
-  mutable std::atomic<int64_t> random_offset_{0};
   mutable std::atomic<uint32_t> reasons_logged_{0};  // Bit per Reason.
 };
 

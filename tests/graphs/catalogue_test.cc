@@ -153,16 +153,13 @@ TEST_F(CatalogueTest, DemotedInputIsCopiedFromThenOnAndTheLogHearsOfIt) {
   EXPECT_EQ(catalogue_.Demote(program_, first), 0);
 }
 
-TEST_F(CatalogueTest, SeedStartsTheRandomNumbersOfAllProgramsAnew) {
-  ProgramSpec spec = BoundSpec("random");
-  spec.random_numbers_per_call = 2;
-  const Program& random = **catalogue_.Register(spec, NoCallable());
-  EXPECT_EQ(catalogue_.TakeRandomNumbers(random).offset, 0);
-  EXPECT_EQ(catalogue_.TakeRandomNumbers(random).offset, 2);
-  catalogue_.SetSeed(7);
-  const RandomState state = catalogue_.TakeRandomNumbers(random);
-  EXPECT_EQ(state.seed, 7U);
-  EXPECT_EQ(state.offset, 0);
+TEST_F(CatalogueTest, ProgramsThatNameNoGeneratorShareTheCatalogues) {
+  ProgramSpec spec = BoundSpec("shared");
+  EXPECT_EQ((*catalogue_.Register(spec, NoCallable()))->spec.generator.get(),
+            &catalogue_.generator());
+  spec.name = "own";
+  spec.generator = std::make_shared<Generator>();
+  EXPECT_EQ((*catalogue_.Register(spec, NoCallable()))->spec.generator, spec.generator);
 }
 
 TEST(StickyErrorTest, KeepsTheFirstStickyErrorAndPassesOnAll) {

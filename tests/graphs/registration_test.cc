@@ -62,16 +62,6 @@ TEST(RegistrationTest, RandomWordIsThereIfRandomNumbersAre) {
   EXPECT_EQ(ProgramOf(spec).random_word, RandomWord(spec));
 }
 
-TEST(RegistrationTest, RandomNumbersOfCallsLieOneBehindTheOther) {
-  ProgramSpec spec = RowsSpec();
-  spec.random_numbers_per_call = 3;
-  const Program program = ProgramOf(spec);
-  EXPECT_EQ(program.TakeRandomNumbers(), 0);
-  EXPECT_EQ(program.TakeRandomNumbers(), 3);
-  program.RestartRandom();
-  EXPECT_EQ(program.TakeRandomNumbers(), 0);
-}
-
 TEST(RegistrationTest, ReasonIsNewsOnce) {
   const Program program = ProgramOf(RowsSpec());
   EXPECT_TRUE(program.IsNews(Reason::kEvicted));

@@ -39,12 +39,14 @@ struct TestKernels {
         add(*library.Get("Add")),
         fill(*library.Get("Fill")),
         masked_scale(*library.Get("MaskedScale")),
+        philox(*library.Get("Philox")),
         scale(*library.Get("Scale")) {}
 
   KernelLibrary library;
   Kernel add;
   Kernel fill;
   Kernel masked_scale;
+  Kernel philox;
   Kernel scale;
 };
 

@@ -63,6 +63,45 @@ COPPICE_ACCESSES(MaskedScale, MaskedScaleParams) {
   accesses.Writes(params.y, count);
 }
 
+struct PhiloxRound {
+  uint32_t counter[4];
+
+  // Salmon and others, "Parallel random numbers: as easy as 1, 2, 3", 2011: 4x32-10.
+  COPPICE_DEVICE void Mix(uint64_t seed) {
+    auto low = static_cast<uint32_t>(seed);
+    auto high = static_cast<uint32_t>(seed >> 32);
+    for (int round = 0; round < 10; ++round, low += 0x9E3779B9U, high += 0xBB67AE85U) {
+      const uint64_t a = uint64_t{0xD2511F53U} * counter[0];
+      const uint64_t b = uint64_t{0xCD9E8D57U} * counter[2];
+      counter[0] = static_cast<uint32_t>(b >> 32) ^ counter[1] ^ low;
+      counter[1] = static_cast<uint32_t>(b);
+      counter[2] = static_cast<uint32_t>(a >> 32) ^ counter[3] ^ high;
+      counter[3] = static_cast<uint32_t>(a);
+    }
+  }
+};
+
+COPPICE_KERNEL(Philox, kTestThreads, PhiloxParams) {
+  const auto seed = static_cast<uint64_t>(params.words[params.word]);
+  const int64_t offset = params.words[params.word + 1];
+  block.ForEach([&](int thread) {
+    const int64_t i = ElementOf(block.x(), thread);
+    if (i >= params.count) return;
+    const int64_t number = params.sequences != 0 ? offset : offset + i;
+    const uint64_t at = static_cast<uint64_t>(number) / 4;
+    const uint64_t sequence = params.sequences != 0 ? static_cast<uint64_t>(i) : 0;
+    PhiloxRound round{{static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32),
+                       static_cast<uint32_t>(sequence), static_cast<uint32_t>(sequence >> 32)}};
+    round.Mix(seed);
+    params.y[i] = round.counter[number % 4];
+  });
+}
+
+COPPICE_ACCESSES(Philox, PhiloxParams) {
+  accesses.Reads(params.words + params.word, 2);
+  accesses.Writes(params.y, params.count);
+}
+
 COPPICE_KERNEL(Store, kTestThreads, StoreParams) {
   block.ForEach([&](int thread) {
     if (block.x() == 0 && thread == 0) *params.target = params.value;
@@ -124,6 +163,7 @@ COPPICE_KERNEL_IMAGE(test_kernels,
                      &ScaleHostKernel,
                      &AddHostKernel,
                      &MaskedScaleHostKernel,
+                     &PhiloxHostKernel,
                      &StoreHostKernel,
                      &CollectivesHostKernel);
 

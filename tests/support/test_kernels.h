@@ -52,6 +52,16 @@ struct MaskedScaleParams {
   float factor = 1;
 };
 
+// "Philox": y[i] = number i behind the state at words[word]: of one sequence, or, with `sequences`,
+// of sequence i, as curand_uniform of the i-th thread of PyTorch's kernels draws it.
+struct PhiloxParams {
+  uint32_t* y = nullptr;
+  const int64_t* words = nullptr;  // A parameter block.
+  int64_t count = 0;
+  int32_t word = 0;  // Of the seed.
+  int32_t sequences = 0;
+};
+
 // "Store": *target = value, by one thread.
 struct StoreParams {
   int64_t* target = nullptr;

@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,7 @@
 #include "absl/status/statusor.h"
 
 #include "coppice/base/tensor.h"
+#include "coppice/graphs/generator.h"
 #include "coppice/graphs/guards.h"
 #include "coppice/graphs/padding_policy.h"
 #include "coppice/runtime/driver.h"
@@ -176,8 +178,10 @@ struct ProgramSpec {
   // language of base/expression.h. A call that fails one is refused. Buckets are not checked: that
   // a program may run at them is what its claim says.
   std::vector<std::string> guards{};
-  // Random numbers that one call uses up; 0: the program has no random state. See RandomWord.
+  // By how much one call advances its generator's offset, rounded up to a multiple of 4; 0: the
+  // program has no random state. See RandomWord.
   int64_t random_numbers_per_call = 0;
+  std::shared_ptr<Generator> generator{};  // Null: the session's.
   GateMode gate = GateMode::kSession;
 
   // Appends a symbol of this kind and returns its index.
@@ -212,9 +216,9 @@ absl::Status ValidateSpec(const ProgramSpec& spec);
 absl::StatusOr<GuardProgram> CompileGuards(const ProgramSpec& spec);
 
 // The parameter block is an array of int64 words in device memory: the real extent of each symbol
-// in spec order, then each device-resident scalar in spec order, then the random state: a seed and
-// an offset, the count of random numbers that earlier calls used up. These return the word index of
-// one of them; the offset follows the seed.
+// in spec order, then each device-resident scalar in spec order, then the random state: the seed
+// and the offset of the call's generator before it. These return the word index of one of them; the
+// offset follows the seed.
 int ExtentWord(const ProgramSpec& spec, int symbol);  // Requires: a symbol of `spec` (checked).
 int ScalarWord(const ProgramSpec& spec, int scalar);  // Requires: device-resident (checked).
 int RandomWord(const ProgramSpec& spec);              // Requires: a random state (checked).

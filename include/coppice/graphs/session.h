@@ -191,8 +191,10 @@ class Session {
   // What the session may do from the next call on.
   void SetStance(Stance stance);
 
-  // Restarts the random state of all programs at offset 0. A program's offset grows by its
-  // random_numbers_per_call with every call, however that runs, but for one that is refused.
+  // The generator of all programs whose specs name none. A call advances it however it runs, unless
+  // it is refused or fails.
+  Generator& generator();
+  // Restarts it at offset 0.
   void SetSeed(uint64_t seed);
 
   // Drops the graphs of `program`, or of all if null, but those with leased outputs; waits for the
