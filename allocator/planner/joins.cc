@@ -18,6 +18,10 @@ namespace {
 // A moment with more pairs, or triples, of what ends and begins there tells nothing of any.
 constexpr size_t kPairsMax = 2048;
 constexpr size_t kTriplesMax = 2048;
+constexpr size_t kEndingMax = 32;
+
+// Joining ends there: at pairs, triples and moments looked at.
+constexpr int64_t kLooksPerBuffer = 4000;
 
 struct Block {
   int64_t size = 0;       // Up to where another may lie on it: a multiple of the alignment.
@@ -90,7 +94,8 @@ class Joiner {
       : buffers_(buffers),
         count_(buffers.size() - fillers),
         options_(options),
-        offsets_(buffers.size()) {
+        offsets_(buffers.size()),
+        looks_left_(kLooksPerBuffer * std::ssize(buffers)) {
     FindMoments();
     for (size_t i = 0; i < buffers.size(); ++i)
       if (MayJoin(buffers[i])) AddBlock(static_cast<int32_t>(i));
@@ -100,8 +105,9 @@ class Joiner {
 
   JoinedBuffers Join() && {
     while (true) {
+      const bool spent = IsSpent(guesses_.size() / 8);  // As dear as so many looks.
       const auto best = std::ranges::min_element(guesses_, {}, &Guess::doubt);
-      if (best == guesses_.end() || best->count == 0) return std::move(*this).Take();
+      if (spent || best == guesses_.end() || best->count == 0) return std::move(*this).Take();
       Make(Guess(*best));
     }
   }
@@ -161,23 +167,32 @@ class Joiner {
 
   // The likeliest of what is stacked, or wound about one, that begins at `moment`, and of what
   // follows there.
-  Guess LikeliestAt(int32_t moment) const {
+  Guess LikeliestAt(int32_t moment) {
     Guess best;
     const std::vector<int32_t>& beginning = Beginning(moment);
     const std::vector<int32_t>& ending = Ending(moment);
-    if (beginning.size() * std::max(beginning.size(), ending.size()) > kPairsMax) return best;
-    const bool few = beginning.size() * beginning.size() * ending.size() <= kTriplesMax;
+    const size_t pairs = beginning.size() * (beginning.size() + ending.size());
+    const size_t triples = beginning.size() * beginning.size() * ending.size();
+    if (pairs > kPairsMax || IsSpent(pairs)) return best;
     for (size_t i = 0; i < beginning.size(); ++i) {
       for (const int32_t before : ending)
         GuessFollowing(before, beginning[i], best);
       for (size_t j = i + 1; j < beginning.size(); ++j)
         GuessStacked(beginning[i], beginning[j], best);
-      if (!few) continue;
+    }
+    if (triples > kTriplesMax || IsSpent(triples)) return best;
+    for (const int32_t middle : beginning) {
       for (const int32_t before : ending)
         for (const int32_t above : beginning)
-          GuessWound(beginning[i], before, above, best);
+          GuessWound(middle, before, above, best);
     }
     return best;
+  }
+
+  // Whether so many more looks are too many.
+  bool IsSpent(size_t looks) {
+    looks_left_ -= static_cast<int64_t>(looks);
+    return looks_left_ < 0;
   }
 
   void GuessFollowing(int32_t first, int32_t second, Guess& best) const {
@@ -211,12 +226,12 @@ class Joiner {
 
   // In the picture `middle` is e, `before` d, `above` c. Five sizes and ten moments that fit leave
   // no doubt.
-  void GuessWound(int32_t middle, int32_t before, int32_t above, Guess& best) const {
+  void GuessWound(int32_t middle, int32_t before, int32_t above, Guess& best) {
     const Block& e = At(middle);
     const Block& d = At(before);
     const Block& c = At(above);
     if (middle == above || d.size != e.size + c.size) return;
-    if (Ending(e.upper).size() * Beginning(e.upper).size() > kTriplesMax) return;
+    if (IsSpent(Ending(e.upper).size() * Beginning(e.upper).size())) return;
     for (const int32_t below : Ending(e.upper)) {
       const Block& a = At(below);
       if (below == middle || a.lower != d.lower) continue;
@@ -259,10 +274,12 @@ class Joiner {
       touched.push_back(part.upper);
     }
     Enlist(std::move(whole));
-    // Guesses depend on what ends where one of theirs does, too.
-    for (size_t i = touched.size(); i-- > 0;)
+    // Guesses depend on what ends where one of theirs does, too; hardly, if much does.
+    for (size_t i = touched.size(); i-- > 0;) {
+      if (Ending(touched[i]).size() > kEndingMax) continue;
       for (const int32_t ending : Ending(touched[i]))
         touched.push_back(At(ending).lower);
+    }
     std::ranges::sort(touched);
     touched.erase(std::ranges::unique(touched).begin(), touched.end());
     for (const int32_t moment : touched)
@@ -302,6 +319,7 @@ class Joiner {
   std::vector<Block> blocks_;                    // Without buffers once it is part of another.
   std::vector<std::vector<int32_t>> beginning_;  // Blocks, by moment.
   std::vector<std::vector<int32_t>> ending_;
+  int64_t looks_left_;
   std::vector<Guess> guesses_;  // The likeliest, by moment; of no pieces if there is none.
 };
 

@@ -54,8 +54,9 @@ struct JoinedBuffers {
   std::vector<Place> places;  // Of each buffer.
 };
 
-// Requires: well-formed buffers, none in place with another. Deterministic. Cost: O(n^2) at worst,
-// at some hundred buffers about 1 ms; allocates.
+// Requires: well-formed buffers, none in place with another. Deterministic. Cost: O(n), about
+// 1 ms at some hundred buffers; at most some 20 us a buffer, after which it joins no more;
+// allocates.
 JoinedBuffers JoinBuffers(std::span<const Buffer> buffers, const JoinOptions& options);
 
 // The plan of `buffers` that a plan of their blocks is. Requires: `joined` is of `buffers`, `plan`

@@ -104,7 +104,7 @@ absl::Status CheckAlone(const Call& call, size_t written) {
         DenseTensor(target.data, spec.outputs[i].dtype, spec.outputs[i].dims, request.shape.real);
     const auto element = static_cast<DeviceAddress>(SizeOf(wanted.dtype));
     const bool fits = target == wanted && (target.data != 0 || target.element_count() == 0) &&
-                      target.data % element == 0;
+                      target.data % element == 0 && SpanOf(target).has_value();
     if (!fits || parts.windows->Meets(target.data, RoundedBytes(wanted)) ||
         parts.windows->MeetsConstants(target.data, RoundedBytes(wanted))) {
       return InvalidArgument(

@@ -35,6 +35,13 @@ absl::Status CheckStatic(const Program& program,
         "address other than 0",
         spec.name, program.spec.name, NameOf(spec.dtype));
   }
+  if (tensor.data % static_cast<DeviceAddress>(SizeOf(spec.dtype)) != 0 ||
+      tensor.data + static_cast<DeviceAddress>(RoundedBytes(tensor)) < tensor.data) {
+    return InvalidArgument(
+        "Session::Bind: static '{}' of program '{}' at {:#x} is at no multiple of its element's "
+        "bytes, or leaves the addresses there are",
+        spec.name, program.spec.name, tensor.data);
+  }
   if (!windows.Meets(tensor.data, RoundedBytes(tensor))) return absl::OkStatus();
   return InvalidArgument(
       "Session::Bind: static '{}' of program '{}' lies in a window of this session, where graphs "

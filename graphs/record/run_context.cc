@@ -99,6 +99,10 @@ absl::Status RunContext::AliasOutput(int index, DeviceAddress address) {
   }
   const Tensor tensor = DenseTensor(address, spec.dtype, spec.dims, extents_);
   const int64_t bytes = BytesOf(tensor);
+  if (bytes > 0 && (address == 0 || address + static_cast<DeviceAddress>(bytes) < address)) {
+    return InvalidArgument("AliasOutput: output '{}' of program '{}' would be {} bytes at {:#x}",
+                           spec.name, spec_.name, bytes, address);
+  }
   const auto holds = [&](const std::optional<Tensor>& other) {
     return other.has_value() && Holds(*other, address, bytes);
   };

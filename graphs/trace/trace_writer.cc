@@ -33,6 +33,9 @@ std::string NameOfError(int error) {
 }
 
 absl::StatusOr<int> OpenTrace(const std::string& path) {
+  if (path.find('\0') != std::string::npos)
+    return InvalidArgument("TraceOptions::path: a name ends before its byte {}, which is 0",
+                           path.find('\0'));
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOwnerOnly);
   struct stat found {};
   // A file that was there before may have been readable by others.

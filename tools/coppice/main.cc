@@ -19,6 +19,8 @@ void AskToStop(int signal) {
 }  // namespace
 
 int main(int argument_count, char** arguments) {
+  // A file over the limit on sizes is an error of its own, which names it.
+  std::signal(SIGXFSZ, SIG_IGN);
   coppice::Console console;
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
