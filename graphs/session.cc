@@ -80,10 +80,10 @@ absl::StatusOr<Lease> Session::Run(const Call& call) {
   const std::lock_guard lock(lane.mutex);
   COPPICE_RETURN_IF_ERROR(internal::TakeStatics(request));
   absl::StatusOr<Lease> lease = internal::RunCall(parts, request, lane);
-  if (call.program->random_word >= 0) [[unlikely]]
-    internal::SettleRandomNumbers(lease.ok(), lane);
-  if (!lease.ok()) [[unlikely]]
+  if (!lease.ok()) [[unlikely]] {
+    internal::GiveBackRandomNumbers(lane);
     return parts.sticky.Note(internal::NameGoneStream(parts, call, lane, lease.status()));
+  }
   return lease;
 }
 

@@ -158,13 +158,19 @@ absl::Status CheckLive(const SessionParts& parts,
     }
   }
   for (size_t i = 0; i < call.inputs.size(); ++i) {
-    const DeviceAddress low = LowOf(call.inputs[i]);
-    if (call.inputs[i].element_count() == 0 || parts.windows->Contains(low) ||
-        parts.windows->HoldsConstants(low)) {
-      continue;
+    const std::string& name = call.program->copied_input(i).name;
+    const std::optional<ByteSpan> span = SpanOf(call.inputs[i]);
+    const bool inside =
+        span && (parts.windows->Contains(span->low) || parts.windows->HoldsConstants(span->low));
+    if (inside || (span && span->bytes() == 0)) continue;
+    if (!span || parts.windows->Meets(span->low, span->bytes())) {
+      return InvalidArgument(
+          "Session::Run: input '{}' of program '{}' at {:#x} leaves the addresses there are, or "
+          "runs into the session's memory; pass one that lies where its sizes and strides say",
+          name, spec.name, call.inputs[i].data);
     }
-    COPPICE_RETURN_IF_ERROR(
-        CheckLive(parts, call, low, "input", call.program->copied_input(i).name));
+    COPPICE_RETURN_IF_ERROR(CheckLive(parts, call, span->low, "input", name));
+    COPPICE_RETURN_IF_ERROR(CheckLive(parts, call, span->high - 1, "end of input", name));
   }
   for (size_t i = 0; i < call.targets.size(); ++i) {
     if (call.targets[i].data == 0) continue;

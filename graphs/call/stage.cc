@@ -3,7 +3,6 @@
 #include "graphs/call/stage.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 namespace coppice::internal {
@@ -49,7 +48,7 @@ absl::Status Stage(const SessionParts& parts,
     const ProgramSpec& spec = request.call.program->spec;
     const int64_t numbers = spec.random_numbers_per_call;
     random = spec.generator->Take(numbers);
-    lane.scratch().random = {spec.generator.get(), random, numbers};
+    lane.scratch().random = {spec.generator.get(), random, numbers, lane.order().calls()};
   }
   FillStaging(request.call, request.shape, random, layout);
   if (request.call.poison == Poison::kOff) [[likely]]
@@ -57,9 +56,10 @@ absl::Status Stage(const SessionParts& parts,
   return StagePoisoned(*parts.staging, request, layout);
 }
 
-void SettleRandomNumbers(bool ran, Lane& lane) {
-  const std::optional<TakenNumbers> taken = std::exchange(lane.scratch().random, std::nullopt);
-  if (taken && !ran) taken->generator->GiveBack(taken->state, taken->numbers);
+void GiveBackRandomNumbers(Lane& lane) {
+  const TakenNumbers taken = std::exchange(lane.scratch().random, {});
+  if (taken.generator != nullptr && taken.call == lane.order().calls())
+    taken.generator->GiveBack(taken.state, taken.numbers);
 }
 
 void FillStaging(const Call& call,

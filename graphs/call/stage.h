@@ -43,8 +43,7 @@ absl::Status Stage(const SessionParts& parts,
                    Lane& lane,
                    InputLayout& layout);
 
-// What becomes of the numbers that a call took, if it did: they are used up or, if it failed, given
-// back.
-void SettleRandomNumbers(bool ran, Lane& lane);
+// Gives back what the call under way took, which failed, unless it ran and failed behind that.
+void GiveBackRandomNumbers(Lane& lane);
 
 }  // namespace coppice::internal

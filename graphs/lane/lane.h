@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -64,6 +63,7 @@ struct TakenNumbers {
   Generator* generator = nullptr;
   Generator::State state;  // Before it.
   int64_t numbers = 0;
+  uint64_t call = 0;  // The lane's last when it took them.
 };
 
 // What the call under way keeps between its stages; here, so that its capacity lasts.
@@ -71,7 +71,7 @@ struct CallScratch {
   Surroundings around;         // What a child is planned around.
   StagingParams copies;        // Behind the graph.
   std::vector<uint64_t> used;  // With a trace: calls whose outputs it reads where they lie.
-  std::optional<TakenNumbers> random;
+  TakenNumbers random;
 };
 
 class Lane {

@@ -113,6 +113,71 @@ TEST_F(MisuseTest, RankAboveTheLimitIsRefused) {
   }
 }
 
+TEST_F(MisuseTest, InputThatRunsIntoTheSessionsMemoryOrPastTheLastAddressIsRefused) {
+  constexpr int64_t kWindow = 16 * kMiB;
+  DeviceAddress workspace = 0;  // The last of the lane's windows.
+  const Affine affine = MakeAffine(
+      {.memory = {.window_bytes = kWindow, .workspace_bytes = 1024}, .checks = {.addresses = true}},
+      AffineCallable([&](CallContext& context) {
+        workspace = context.workspace();
+        return absl::OkStatus();
+      }));
+  ExpectRun(affine, 4, RunKind::kWarmUp);
+  const DeviceAddress windows = workspace - 4 * static_cast<DeviceAddress>(kWindow);
+  const auto run = [&](DeviceAddress data, int64_t n, int64_t stride) {
+    Tensor x = Tensor::Dense(data, DType::kFloat32, {&n, 1});
+    x.strides[0] = stride;
+    const int64_t scalar = 0;
+    return affine.session
+        ->Run({.program = affine.program,
+               .binding = affine.binding,
+               .inputs = {&x, 1},
+               .scalars = {&scalar, 1},
+               .stream = device_.stream()})
+        .status();
+  };
+  EXPECT_THAT(run(windows - 16, 8, 1), StatusIs(kWrongArgument));
+  EXPECT_THAT(run(windows - 4096, 2, 4096), StatusIs(kWrongArgument));
+  EXPECT_THAT(run(windows - 4096, 2, int64_t{1} << 30), StatusIs(kWrongArgument));
+  EXPECT_THAT(run(~DeviceAddress{0} - 3, 8, 1), StatusIs(kWrongArgument));
+  EXPECT_OK(run(counter_.address(), 1, int64_t{1} << 40)) << "one element goes nowhere";
+  ExpectRun(affine, 4, RunKind::kRecord);
+}
+
+TEST_F(MisuseTest, TargetPastTheLastAddressIsRefused) {
+  const Affine affine = MakeAffine();
+  const int64_t n = 4;
+  const DeviceMemory memory = *device_.Upload(Ramp(n));
+  const Tensor x = Tensor::Dense(memory.address(), DType::kFloat32, {&n, 1});
+  const Tensor target = Tensor::Dense(~DeviceAddress{0} - 7, DType::kFloat32, {&n, 1});
+  const int64_t scalar = 0;
+  EXPECT_THAT(affine.session->Run({.program = affine.program,
+                                   .binding = affine.binding,
+                                   .inputs = {&x, 1},
+                                   .scalars = {&scalar, 1},
+                                   .stream = device_.stream(),
+                                   .output_mode = OutputMode::kWriteInto,
+                                   .targets = {&target, 1}}),
+              StatusIs(kWrongArgument));
+}
+
+TEST_F(MisuseTest, StaticBetweenTwoElementsOrPastTheLastAddressIsRefused) {
+  const Affine affine = MakeAffine();
+  const int64_t n = 1;
+  const Tensor counter = Tensor::Dense(counter_.address(), DType::kFloat32, {&n, 1});
+  for (const DeviceAddress address : {one_.address() + 2, ~DeviceAddress{0} - 3}) {
+    const Tensor statics[] = {Tensor::Dense(address, DType::kFloat32, {&n, 1}), counter};
+    EXPECT_THAT(affine.session->Bind(*affine.program, statics), StatusIs(kWrongArgument));
+  }
+}
+
+TEST_F(MisuseTest, OutputThatIsAliasedToNowhereIsRefused) {
+  for (const DeviceAddress address : {DeviceAddress{0}, ~DeviceAddress{0} - 3}) {
+    EXPECT_THAT(RunWithHook([&](CallContext& context) { return context.AliasOutput(0, address); }),
+                StatusIs(kWrongArgument));
+  }
+}
+
 TEST_F(MisuseTest, BindingOfNothingIsNoBinding) {
   ProgramSpec spec{.name = "f"};
   spec.outputs = {{.name = "y", .dims = {Dim::Fixed(4)}}};

@@ -498,6 +498,12 @@ TEST_F(TraceTest, FileThatCannotBeMadeFailsCreate) {
   EXPECT_THAT(MessageOf(status), HasSubstr(path));
 }
 
+TEST_F(TraceTest, PathThatEndsBeforeItsLastByteIsRefused) {
+  const SessionOptions options{.trace = {.path = std::string("a\0b", 3)}};
+  EXPECT_THAT(Session::Create(device_.context(), options),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST_F(TraceTest, FullDiskEndsTheTraceAndNotTheSession) {
   std::vector<std::string> told;
   SessionOptions options{.trace = {.path = "/dev/full", .events_per_lane = 16}};

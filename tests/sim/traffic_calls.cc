@@ -54,6 +54,7 @@ void TrafficSimulation::RunCall(const TrafficOperation& operation) {
     // The program may have begun, and then found no room: with numbers that nobody knows of.
     if (!fault && lease.status().code() != StatusCode::kResourceExhausted) return;
     Settle(attempt);
+    if (attempt.spec.random) SettleRandomNumbers();
     return;
   }
   if (!attempt.verdict.must.empty())
@@ -62,7 +63,7 @@ void TrafficSimulation::RunCall(const TrafficOperation& operation) {
   const bool child = chains_[static_cast<size_t>(attempt.lane)].has_value() ||
                      after.inputs_in_place > before.inputs_in_place;
   NoteGraph(lease->kind(), attempt.lane, child);
-  if (attempt.spec.random) offset_ += kRandomNumbersPerCall + 1;  // In rounds of four.
+  if (attempt.spec.random) offset_ += kRandomNumbersUsed;
   if (attempt.set != nullptr) attempt.set->input->values = attempt.bound;
   if (attempt.spec.mutates_input) Mutate(attempt.inputs[0], attempt.after[0]);
   Plant(attempt, attempt.outputs[0]);

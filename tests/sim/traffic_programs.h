@@ -27,6 +27,7 @@ using Words = std::vector<uint32_t>;
 inline constexpr int64_t kStaticElements = 16;  // Of every static input and output.
 inline constexpr int64_t kLargestExtent = 64;   // Of all buckets.
 inline constexpr int64_t kRandomNumbersPerCall = 7;
+inline constexpr int64_t kRandomNumbersUsed = 8;  // Of rounds of four.
 
 // What a step reads and writes. Values name buffers, not addresses.
 enum class TrafficBuffer : int8_t {

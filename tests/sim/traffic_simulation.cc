@@ -332,6 +332,14 @@ void TrafficSimulation::Warm(const TrafficOperation& operation) {
   if (status.code() != wanted) Fail("warm", status.ToString());
 }
 
+// A call that failed behind its last launch has used its numbers up, any other has not.
+void TrafficSimulation::SettleRandomNumbers() {
+  const int64_t offset = session_->generator().GetState().offset;
+  if (offset != offset_ && offset != offset_ + kRandomNumbersUsed)
+    Fail("random", fmt::format("offset {} after {}", offset, offset_));
+  offset_ = offset;
+}
+
 void TrafficSimulation::SetSeed(uint64_t seed) {
   seed_ = seed;
   offset_ = 0;

@@ -140,6 +140,7 @@ class TrafficSimulation {
   void Unbind(const TrafficOperation& operation);
   bool AtGraphLimit(const TrafficProgram& program, int lane) const;
   void Warm(const TrafficOperation& operation);
+  void SettleRandomNumbers();
   void SetSeed(uint64_t seed);
 
   // Memory.

@@ -3,8 +3,8 @@
 //
 // A call takes its numbers when it runs and reads seed and offset from its parameter block, so a
 // recorded graph draws other numbers with every replay. Two calls never draw the same ones, be they
-// of one program or of several; a call that is refused or fails gives back what it took, unless
-// another has taken numbers since.
+// of one program or of several; a call that is refused or fails before its work is all launched
+// gives back what it took, unless another has taken numbers since.
 //
 // Units: an offset counts 32-bit numbers. Every call advances it by a multiple of four, one round
 // of Philox, as PyTorch does (CUDAGeneratorImpl). Threads: any; calls that overlap take theirs in

@@ -71,8 +71,9 @@ struct CheckOptions {
   // parameter's struct counts, so zero it. Needs a driver of CUDA 12.4.
   bool audit_keys = false;
   // Asks the driver at every call whether the memory of each static input is still the allocation
-  // it was, and whether each input from outside and each buffer to write into lies in a live one,
-  // not in the host's own memory; three driver calls each.
+  // it was, and whether each input from outside, as far as its strides reach, and each buffer to
+  // write into lies in a live one, not in the host's own memory; three driver calls each, six for
+  // an input.
   bool addresses = false;
   // A graph's call first fills all that the graph writes with 0xCB bytes, so that whoever kept a
   // pointer to what lay there sees it. One driver call per stretch of memory.
