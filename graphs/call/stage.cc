@@ -48,7 +48,7 @@ absl::Status Stage(const SessionParts& parts,
     const ProgramSpec& spec = request.call.program->spec;
     const int64_t numbers = spec.random_numbers_per_call;
     random = spec.generator->Take(numbers);
-    lane.scratch().random = {spec.generator.get(), random, numbers, lane.order().calls()};
+    lane.scratch().random = {spec.generator, random, numbers, lane.order().calls()};
   }
   FillStaging(request.call, request.shape, random, layout);
   if (request.call.poison == Poison::kOff) [[likely]]

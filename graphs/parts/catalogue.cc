@@ -56,7 +56,7 @@ absl::StatusOr<const Program*> Catalogue::Register(ProgramSpec spec, Callable ca
   if (!callable)
     return InvalidArgument("Session::Register: program '{}' has no callable", spec.name);
   COPPICE_ASSIGN_OR_RETURN(GuardProgram guards, CompileGuards(spec));
-  if (spec.generator == nullptr) spec.generator = generator_;
+  if (spec.generator == nullptr) spec.generator = generator_.get();
   const bool gate = gated(spec.gate);
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const Entry& other : entries_) {

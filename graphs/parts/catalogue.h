@@ -118,7 +118,7 @@ class Catalogue {
   const SessionOptions& options_;
   const WindowMap& windows_;
   Tracer* const tracer_;
-  const std::shared_ptr<Generator> generator_ = std::make_shared<Generator>();
+  const std::unique_ptr<Generator> generator_ = std::make_unique<Generator>();
   mutable std::mutex mutex_;  // Guards what is below.
   std::vector<Entry> entries_;
   BindingMap bindings_;

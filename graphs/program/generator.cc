@@ -21,9 +21,9 @@ void Generator::Seed(uint64_t seed) {
   offset_.store(0, kRelaxed);
 }
 
-std::shared_ptr<Generator> Generator::Clone() const {
+std::unique_ptr<Generator> Generator::Clone() const {
   const State state = GetState();
-  auto clone = std::make_shared<Generator>(state.seed);
+  auto clone = std::make_unique<Generator>(state.seed);
   clone->offset_.store(state.offset, kRelaxed);
   return clone;
 }

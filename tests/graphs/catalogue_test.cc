@@ -155,11 +155,11 @@ TEST_F(CatalogueTest, DemotedInputIsCopiedFromThenOnAndTheLogHearsOfIt) {
 
 TEST_F(CatalogueTest, ProgramsThatNameNoGeneratorShareTheCatalogues) {
   ProgramSpec spec = BoundSpec("shared");
-  EXPECT_EQ((*catalogue_.Register(spec, NoCallable()))->spec.generator.get(),
-            &catalogue_.generator());
+  EXPECT_EQ((*catalogue_.Register(spec, NoCallable()))->spec.generator, &catalogue_.generator());
   spec.name = "own";
-  spec.generator = std::make_shared<Generator>();
-  EXPECT_EQ((*catalogue_.Register(spec, NoCallable()))->spec.generator, spec.generator);
+  Generator own;
+  spec.generator = &own;
+  EXPECT_EQ((*catalogue_.Register(spec, NoCallable()))->spec.generator, &own);
 }
 
 TEST(StickyErrorTest, KeepsTheFirstStickyErrorAndPassesOnAll) {

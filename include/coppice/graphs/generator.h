@@ -38,7 +38,7 @@ class Generator {
   // Restarts at offset 0.
   void Seed(uint64_t seed);
   // One that goes on from this state by itself.
-  std::shared_ptr<Generator> Clone() const;
+  std::unique_ptr<Generator> Clone() const;
 
   // The state of a call that uses up so many numbers, rounded up to whole rounds. Cost: one atomic
   // addition.

@@ -23,7 +23,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -181,7 +180,7 @@ struct ProgramSpec {
   // By how much one call advances its generator's offset, rounded up to a multiple of 4; 0: the
   // program has no random state. See RandomWord.
   int64_t random_numbers_per_call = 0;
-  std::shared_ptr<Generator> generator{};  // Null: the session's.
+  Generator* generator = nullptr;  // Null: the session's. Outlives the session.
   GateMode gate = GateMode::kSession;
 
   // Appends a symbol of this kind and returns its index.
