@@ -391,16 +391,20 @@ class ClimbTest : public RandomPlannerTest {
 
 TEST_F(ClimbTest, MovesWhatIsTooHighForwardWithinItsTries) {
   constexpr int64_t kCount = 3001;
-  const std::vector<Buffer> buffers = DrawLong(kCount);
-  const PlannerResult orderings = PlanByOrderings(buffers);
-  ASSERT_GT(orderings.plan.height, orderings.bound);
-  const PlannerResult too_few = PlanBuffers(buffers, {.search_tries_max = kCount - 1}).value();
-  EXPECT_EQ(too_few.plan.offsets, orderings.plan.offsets);
-  const PlannerOptions options{.search_tries_max = 40 * kCount, .seed = TestSeed()};
-  const PlannerResult climbed = PlanBuffers(buffers, options).value();
-  EXPECT_LT(climbed.plan.height, orderings.plan.height);
-  EXPECT_STREQ(climbed.method, "climb");
-  EXPECT_EQ(PlanBuffers(buffers, options)->plan.offsets, climbed.plan.offsets);
+  // Now and then nothing that it tries is lower.
+  for (bool lower = false; !lower;) {
+    const std::vector<Buffer> buffers = DrawLong(kCount);
+    const PlannerResult orderings = PlanByOrderings(buffers);
+    ASSERT_GT(orderings.plan.height, orderings.bound);
+    const PlannerResult too_few = PlanBuffers(buffers, {.search_tries_max = kCount - 1}).value();
+    EXPECT_EQ(too_few.plan.offsets, orderings.plan.offsets);
+    const PlannerOptions options{.search_tries_max = 40 * kCount, .seed = TestSeed()};
+    const PlannerResult climbed = PlanBuffers(buffers, options).value();
+    EXPECT_LE(climbed.plan.height, orderings.plan.height);
+    lower = climbed.plan.height < orderings.plan.height;
+    EXPECT_STREQ(climbed.method, lower ? "climb" : orderings.method);
+    EXPECT_EQ(PlanBuffers(buffers, options)->plan.offsets, climbed.plan.offsets);
+  }
 }
 
 TEST_F(ClimbTest, KeepsLowBuffersFirst) {

@@ -32,6 +32,15 @@ TEST(RunToolTest, LeavesTheHandlerOfWhoeverRunsIt) {
   EXPECT_EQ(std::get_new_handler(), before);
 }
 
+TEST(CommandTest, SubcommandThatDoesNotExistIsNamedWithThoseThatDo) {
+  const CommandOutcome top = RunCoppice({"runn"});
+  EXPECT_EQ(top.code, kExitUsage);
+  EXPECT_THAT(top.err, testing::StartsWith("coppice: 'runn' is no subcommand; there are run, "));
+  EXPECT_THAT(RunCoppice({"prof", "t.trace"}).err,
+              testing::StartsWith("coppice prof: 't.trace' is no subcommand; there are "));
+  EXPECT_THAT(RunCoppice({"bench"}).err, testing::HasSubstr("A subcommand is required"));
+}
+
 TEST(RunToolDeathTest, HostMemoryThatRunsOutIsOneLineAndAnExitCode) {
   const auto run = [] {
     std::get_new_handler()();

@@ -64,6 +64,19 @@ TEST(SvgTest, TextThatLooksLikeMarkupStaysText) {
   EXPECT_THAT(text, Not(HasSubstr("<script>")));
 }
 
+TEST(SvgTest, BytesThatAreNoCharacterBecomeQuestionMarks) {
+  Svg svg(10, 10, "t");
+  const std::string whole = "\u00e9 \u20ac \U0001f600";
+  svg.Text(1, 2, whole);
+  svg.Text(1, 2,
+           "a\xff"
+           "b\xc3");
+  svg.Text(1, 2, "\xc0\x80|\xed\xa0\x80|\xef\xbf\xbe|\xf4\x90\x80\x80");
+  EXPECT_THAT(svg.Finish(), HasSubstr(whole));
+  EXPECT_THAT(svg.Finish(), HasSubstr(">a?b?<"));
+  EXPECT_THAT(svg.Finish(), HasSubstr(">??|???|???|????<"));
+}
+
 TEST(SvgTest, OfALongTipOnlyTheBeginningShows) {
   Svg svg(10, 10, "");
   svg.Rectangle(0, 0, 1, 1, "fill:#123", std::string(Svg::kTipBytesMax, 'a'));

@@ -8,11 +8,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace coppice {
 
@@ -29,13 +32,30 @@ std::string RefuseEmpty(const std::string& text) {
                       : std::string();
 }
 
+// The command and the subcommands that the arguments named.
+std::vector<const CLI::App*> ParsedOf(const CLI::App& app) {
+  std::vector<const CLI::App*> parsed = {&app};
+  while (!parsed.back()->get_subcommands().empty())
+    parsed.push_back(parsed.back()->get_subcommands().front());
+  return parsed;
+}
+
+// What is missing; a subcommand that does not exist is not.
+std::string DescribeMissing(const CLI::RequiredError& error, const CLI::App& app) {
+  const CLI::App& last = *ParsedOf(app).back();
+  const std::vector<std::string> rest = last.remaining();
+  std::vector<std::string> names;
+  for (const CLI::App* subcommand : last.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(subcommand->get_name());
+  if (rest.empty() || names.empty()) return error.what();
+  return fmt::format("'{}' is no subcommand; there are {}", rest.front(), fmt::join(names, ", "));
+}
+
 // One line for a command line that CLI11 refuses.
 ExitCode Refuse(std::string message, const CLI::App& app, const Console& console) {
-  std::string command = app.get_name();
-  for (const CLI::App* parsed = &app; !parsed->get_subcommands().empty();) {
-    parsed = parsed->get_subcommands().front();
-    command += " " + parsed->get_name();
-  }
+  std::string command;
+  for (const CLI::App* parsed : ParsedOf(app))
+    command += (command.empty() ? "" : " ") + parsed->get_name();
   std::replace(message.begin(), message.end(), '\n', ' ');
   Print(console.err, "{}: {}; see {} --help\n", command, message, command);
   return kExitUsage;
@@ -217,6 +237,8 @@ std::optional<ExitCode> Command::Parse(int argument_count,
   } catch (const CLI::Success&) {  // --help.
     Print(console.out, "{}", app.help());
     return kExitOk;
+  } catch (const CLI::RequiredError& error) {
+    return Refuse(DescribeMissing(error, app), app, console);
   } catch (const CLI::ParseError& error) {
     return Refuse(error.what(), app, console);
   }

@@ -2,16 +2,46 @@
 
 #include "tools/support/svg.h"
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 
 #include "fmt/format.h"
 
 namespace coppice {
 namespace {
 
+// Bytes of the character of UTF-8 that `text` begins with; 0 if it begins with none.
+size_t CharacterBytes(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const size_t bytes = byte(0) < 0x80             ? 1
+                       : (byte(0) & 0xE0) == 0xC0 ? 2
+                       : (byte(0) & 0xF0) == 0xE0 ? 3
+                       : (byte(0) & 0xF8) == 0xF0 ? 4
+                                                  : 0;
+  if (bytes > text.size()) return 0;
+  for (size_t i = 1; i < bytes; ++i)
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  // Neither longer than need be, nor half of a pair, nor what is no character of XML.
+  const int second = bytes > 1 ? byte(1) : 0;
+  if (bytes == 2 && byte(0) < 0xC2) return 0;
+  if (byte(0) == 0xE0 && second < 0xA0) return 0;
+  if (byte(0) == 0xED && second > 0x9F) return 0;
+  if (byte(0) == 0xEF && second == 0xBF && byte(2) > 0xBD) return 0;
+  if (byte(0) == 0xF0 && second < 0x90) return 0;
+  if (byte(0) == 0xF4 && second > 0x8F) return 0;
+  return byte(0) > 0xF4 ? 0 : bytes;
+}
+
 std::string Escaped(std::string_view text) {
   std::string escaped;
-  for (const char c : text) {
+  for (size_t bytes = 0; !text.empty(); text.remove_prefix(std::max<size_t>(bytes, 1))) {
+    bytes = CharacterBytes(text);
+    if (bytes != 1) {
+      escaped += bytes == 0 ? std::string_view("?") : text.substr(0, bytes);
+      continue;
+    }
+    const char c = text.front();
     switch (c) {
       case '&':
         escaped += "&amp;";
