@@ -93,7 +93,7 @@ absl::Status ReadExtents(const Call& call, const WindowMap& windows, CallShape& 
     // What begins elsewhere and takes short steps forwards is in memory of its own, or in none;
     // CheckAddresses looks closer.
     constexpr int kFar = 28;
-    if ((strides >> kFar | tensor.data >> 63 | (tensor.data & wanted.misalignment)) != 0 ||
+    if ((strides >> kFar | (tensor.data & wanted.misalignment)) != 0 ||
         windows.Contains(tensor.data)) [[unlikely]]
       COPPICE_RETURN_IF_ERROR(CheckSpan(program, copy, tensor, windows, shape.in_pool));
   }

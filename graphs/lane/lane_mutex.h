@@ -15,9 +15,8 @@ namespace coppice::internal {
 class LaneMutex {
  public:
   void lock() {
-    COPPICE_CHECK(!IsHeldHere(),
-                  "a callable must not call its session, nor read a lease of it or let go of it");
-    mutex_.lock();
+    if (!mutex_.try_lock()) [[unlikely]]
+      Wait();
     holder_.store(&this_thread_, std::memory_order_relaxed);
   }
   bool try_lock() {
@@ -34,7 +33,11 @@ class LaneMutex {
   // Its address tells threads apart at less cost than an id.
   static inline thread_local const char this_thread_ = 0;
 
-  bool IsHeldHere() const { return holder_.load(std::memory_order_relaxed) == &this_thread_; }
+  [[gnu::noinline]] void Wait() {
+    COPPICE_CHECK(holder_.load(std::memory_order_relaxed) != &this_thread_,
+                  "a callable must not call its session, nor read a lease of it or let go of it");
+    mutex_.lock();
+  }
 
   std::mutex mutex_;
   std::atomic<const char*> holder_ = nullptr;
