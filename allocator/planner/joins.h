@@ -54,9 +54,8 @@ struct JoinedBuffers {
   std::vector<Place> places;  // Of each buffer.
 };
 
-// Requires: well-formed buffers, none in place with another. Deterministic. Cost: O(n), about
-// 1 ms at some hundred buffers; at most some 20 us a buffer, after which it joins no more;
-// allocates.
+// Requires: well-formed buffers, none in place with another. Deterministic. Cost: O(n): joins no
+// more after 4,000 looks a buffer at what may fit; about 1 ms at some hundred buffers. Allocates.
 JoinedBuffers JoinBuffers(std::span<const Buffer> buffers, const JoinOptions& options);
 
 // The plan of `buffers` that a plan of their blocks is. Requires: `joined` is of `buffers`, `plan`
