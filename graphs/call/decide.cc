@@ -38,7 +38,7 @@ std::string DescribeMoved(const Request& request, const Bucket* bucket) {
   if (bucket == nullptr) return "";
   const std::vector<Node*>& nodes = bucket->nodes();
   const auto other = std::find_if(nodes.rbegin(), nodes.rend(), [&](const Node* node) {
-    return node->key().statics != request.statics &&
+    return !node->retired() && node->key().statics != request.statics &&
            node->key().surroundings == request.surroundings;
   });
   if (other == nodes.rend()) return "";
@@ -84,11 +84,11 @@ bool OverLimit(const LimitOptions& limits,
                const NodeTable& table,
                const Bucket* bucket,
                Reason reason) {
-  int64_t graphs = table.node_count();
+  int64_t graphs = table.CountGraphs();
   if (limits.on_limit != OnLimit::kEvict) {
-    graphs += std::count_if(
-        table.buckets().begin(), table.buckets().end(),
-        [&](const Bucket* other) { return other != bucket && other->nodes().empty(); });
+    graphs +=
+        std::count_if(table.buckets().begin(), table.buckets().end(),
+                      [&](const Bucket* other) { return other != bucket && !other->has_graph(); });
   }
   if (graphs >= limits.graphs_per_program_max) return true;
   return reason == Reason::kStaticInputMoved &&
@@ -119,7 +119,7 @@ Decision DecideToRecord(const Rules& rules, const Request& request, Lane& lane) 
                     "Session::Run: program '{}' has {} graphs on lane {} and re-recorded this "
                     "bucket {} times, and needs another for {}; raise graphs_per_program_max or "
                     "rerecords_per_bucket_max, or allow eager runs",
-                    program.spec.name, table.node_count(), lane.index,
+                    program.spec.name, table.CountGraphs(), lane.index,
                     bucket == nullptr ? 0 : bucket->rerecords(),
                     DescribeReason(request, lane, reason))};
       case OnLimit::kEvict:
@@ -145,7 +145,7 @@ Reason ReasonForRecording(const Request& request, const Bucket* bucket) {
   if (bucket == nullptr) return Reason::kNewBucket;
   const std::vector<Node*>& nodes = bucket->nodes();
   const bool moved = std::any_of(nodes.begin(), nodes.end(), [&](const Node* node) {
-    return node->key().statics != request.statics && request.known_place &&
+    return !node->retired() && node->key().statics != request.statics && request.known_place &&
            node->key().surroundings == request.surroundings;
   });
   if (moved) return Reason::kStaticInputMoved;
@@ -172,7 +172,7 @@ std::string DescribeReason(const Request& request, Lane& lane, Reason reason) {
       break;
     case Reason::kGraphLimit: {
       const NodeTable& table = lane.nodes().Of(*request.call.program);
-      cause = fmt::format("{} graphs in {} buckets on lane {}", table.node_count(),
+      cause = fmt::format("{} graphs in {} buckets on lane {}", table.CountGraphs(),
                           table.buckets().size(), lane.index);
       break;
     }

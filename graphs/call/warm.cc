@@ -107,7 +107,7 @@ absl::StatusOr<std::unique_ptr<Node>> RecordBucket(const SessionParts& parts,
 
 // Makes room for one more graph of the program, if its limit asks for that.
 absl::Status CheckLimit(const LimitOptions& limits, const Program& program, Lane& lane) {
-  const int64_t graphs = lane.nodes().Of(program).node_count();
+  const int64_t graphs = lane.nodes().Of(program).CountGraphs();
   if (graphs < limits.graphs_per_program_max) return absl::OkStatus();
   if (limits.on_limit == OnLimit::kEvict) {
     COPPICE_ASSIGN_OR_RETURN(const bool evicted, lane.EvictOne(&program));

@@ -39,6 +39,7 @@ bool NodeTables::EvictOne(const Program* program, uint64_t completed, uint64_t n
     if (program != nullptr && number != Number(*program)) continue;
     tables_[number].ForEachNode([&](const Node& node) {
       if (node.leases() > 0 || node.last_call() > completed || &node == in_use_) return;
+      if (program != nullptr && node.retired()) return;
       if (victim != nullptr && WorthOf(node, now) >= WorthOf(*victim, now)) return;
       victim = &node;
       table = &tables_[number];
@@ -56,6 +57,7 @@ NodeTables::Droppable NodeTables::CountDroppable(const Program* program) const {
     if (program != nullptr && number != Number(*program)) continue;
     tables_[number].ForEachNode([&](const Node& node) {
       if (node.leases() > 0 || &node == in_use_) return;
+      if (program != nullptr && node.retired()) return;
       ++droppable.nodes;
       droppable.bytes += node.exec_bytes();
     });

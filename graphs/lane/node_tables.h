@@ -41,8 +41,8 @@ class NodeTables {
 
   // Drops the node that is worth least, of `program` or of all if null: cheap to record again,
   // large and long unused, with call `now`, is worth little. None goes that is in use, that may be
-  // running, because it ran after call `completed`, or whose outputs are leased. False if no other
-  // is there.
+  // running, because it ran after call `completed`, or whose outputs are leased; of a program none
+  // that is retired, which would make room for no other. False if no other is there.
   bool EvictOne(const Program* program, uint64_t completed, uint64_t now);
   // What it could drop, one after another, if nothing were running.
   struct Droppable {

@@ -62,10 +62,24 @@ void Bucket::Remove(const Node& node) {
   evicted_ = true;
 }
 
+bool Bucket::has_graph() const {
+  return std::any_of(nodes_.begin(), nodes_.end(),
+                     [](const Node* node) { return !node->retired(); });
+}
+
+bool Bucket::evicted() const {
+  return evicted_ || std::any_of(nodes_.begin(), nodes_.end(),
+                                 [](const Node* node) { return node->retired(); });
+}
+
 Node::Node(NodeDraft draft, NodeRecording recording)
     : draft_(std::move(draft)), recording_(std::move(recording)) {
   top_ = recording_.footprint.empty() ? 0 : recording_.footprint.back().end();
   if (draft_.gated) gate_ = std::make_unique<Gate>();
+}
+
+bool Node::retired() const {
+  return key().statics != nullptr && key().statics->retired.load(std::memory_order_relaxed);
 }
 
 }  // namespace coppice::internal

@@ -77,13 +77,15 @@ class Bucket {
                                 const StaticVersion& now,
                                 int moves_max);
 
+  // Whether a node of it is not retired.
+  bool has_graph() const;
   // Its nodes, in order of creation. What follows is the node table's; Add throws nothing behind
   // ReserveNode.
   const std::vector<Node*>& nodes() const { return nodes_; }
   void ReserveNode() { nodes_.reserve(nodes_.size() + 1); }
   void Add(Node& node);
   void Remove(const Node& node);
-  bool evicted() const { return evicted_; }     // A node of it was dropped.
+  bool evicted() const;                         // A node of it was dropped, or counts as such.
   int rerecords() const { return rerecords_; }  // Because a static input moved.
 
  private:
@@ -172,6 +174,9 @@ class Node {
   Node(NodeDraft draft, NodeRecording recording);
 
   const NodeKey& key() const { return draft_.key; }
+  // No binding has its statics any more. It serves a call that took them before, and counts as
+  // dropped for what is decided about others: when it does go depends on the device.
+  bool retired() const;
   Bucket& bucket() const { return *draft_.bucket; }
   Reason made_for() const { return draft_.made_for; }
   const NodeInfo& info() const { return draft_.info; }

@@ -40,6 +40,11 @@ Node& NodeTable::Add(std::unique_ptr<Node> node) {
   return added;
 }
 
+int64_t NodeTable::CountGraphs() const {
+  return std::count_if(nodes_.begin(), nodes_.end(),
+                       [](const auto& each) { return !each.second->retired(); });
+}
+
 void NodeTable::Remove(const Node& node) {
   node.bucket().Remove(node);
   last_ = nullptr;

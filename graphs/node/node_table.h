@@ -47,7 +47,7 @@ class NodeTable {
       visit(*node);
   }
   const std::vector<Bucket*>& buckets() const { return order_; }  // In order of creation.
-  int64_t node_count() const { return static_cast<int64_t>(nodes_.size()); }
+  int64_t CountGraphs() const;                                    // Nodes that are not retired.
 
  private:
   void ForgetIdleBucket();

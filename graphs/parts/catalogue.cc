@@ -129,7 +129,7 @@ absl::StatusOr<const Binding*> Catalogue::Bind(const Program& program,
   }
   COPPICE_ASSIGN_OR_RETURN(std::vector<uint64_t> ids, AllocationIds(tensors));
   const std::lock_guard<std::mutex> lock(mutex_);
-  COPPICE_ASSIGN_OR_RETURN(StaticVersion version, VersionOf(EntryOf(program), tensors));
+  COPPICE_ASSIGN_OR_RETURN(auto version, VersionOf(EntryOf(program), tensors));
   BindingKey key{&program, AddressesOf(tensors), ids};
   auto found = bindings_.find(key);
   if (found == bindings_.end()) {
@@ -156,10 +156,9 @@ void Catalogue::Unbind(const Binding& binding) {
   }
 }
 
-void Catalogue::SetVersion(Binding& binding, StaticVersion version) {
-  Version& shared = versions_[{binding.program, version.addresses, version.copied}];
-  if (shared.version == nullptr)
-    shared.version = std::make_unique<const StaticVersion>(std::move(version));
+void Catalogue::SetVersion(Binding& binding, std::unique_ptr<const StaticVersion> version) {
+  Version& shared = versions_[{binding.program, version->addresses, version->copied}];
+  if (shared.version == nullptr) shared.version = std::move(version);
   if (shared.version.get() != binding.version()) ReplaceVersion(binding, &shared);
 }
 
@@ -174,6 +173,7 @@ void Catalogue::ReplaceVersion(Binding& binding, Version* by) {
   if (by != nullptr) ++by->bindings;
   binding.version_.store(by == nullptr ? nullptr : by->version.get(), std::memory_order_release);
   if (before == nullptr || --found->second.bindings > 0) return;
+  before->retired.store(true, std::memory_order_relaxed);
   retired.front() = {.program = binding.program, .version = std::move(found->second.version)};
   retired_.splice(retired_.end(), retired);
   retirements_.fetch_add(1, std::memory_order_relaxed);
@@ -201,19 +201,19 @@ std::vector<std::pair<const Program*, const StaticVersion*>> Catalogue::retired(
 }
 
 // What these addresses are of the key.
-absl::StatusOr<StaticVersion> Catalogue::VersionOf(const Entry& entry,
-                                                   const std::vector<Tensor>& tensors) {
+absl::StatusOr<std::unique_ptr<const StaticVersion>> Catalogue::VersionOf(
+    const Entry& entry, const std::vector<Tensor>& tensors) {
   const Program& program = *entry.program;
-  StaticVersion version;
+  auto version = std::make_unique<StaticVersion>();
   for (size_t i = 0; i < tensors.size(); ++i) {
     const InputSpec* spec = i < program.statics.size() ? &program.static_input(i) : nullptr;
     const bool aligned =
         spec == nullptr || tensors[i].data % static_cast<DeviceAddress>(spec->alignment) == 0;
     const bool copied = spec != nullptr && (!aligned || entry.demoted[i]);
-    if (copied) version.copied.push_back(static_cast<int>(i));
-    version.addresses.push_back(copied ? 0 : tensors[i].data);
+    if (copied) version->copied.push_back(static_cast<int>(i));
+    version->addresses.push_back(copied ? 0 : tensors[i].data);
     const bool possible = spec != nullptr && !spec->mutated &&
-                          program.copies.size() + version.copied.size() <= kCopyInputsMax;
+                          program.copies.size() + version->copied.size() <= kCopyInputsMax;
     if (copied && !possible) {
       return InvalidArgument(
           "Session::Bind: static input '{}' of program '{}' at {:#x} misses its alignment of {} "
@@ -252,7 +252,7 @@ int Catalogue::Demote(const Program& program, std::span<const size_t> inputs) {
   if (demoted == 0) return 0;
   for (const auto& [key, binding] : bindings_) {
     if (binding->program != &program || binding->version() == nullptr) continue;
-    absl::StatusOr<StaticVersion> version = VersionOf(entry, binding->tensors);
+    auto version = VersionOf(entry, binding->tensors);
     if (version.ok()) SetVersion(*binding, *std::move(version));
   }
   return demoted;

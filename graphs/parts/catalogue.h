@@ -107,10 +107,10 @@ class Catalogue {
   Entry& EntryOf(const Program& program) {
     return entries_[static_cast<size_t>(program.place.number)];
   }
-  static absl::StatusOr<StaticVersion> VersionOf(const Entry& entry,
-                                                 const std::vector<Tensor>& tensors);
+  static absl::StatusOr<std::unique_ptr<const StaticVersion>> VersionOf(
+      const Entry& entry, const std::vector<Tensor>& tensors);
   // Gives the binding this version, and retires the one it had if nobody else has it.
-  void SetVersion(Binding& binding, StaticVersion version);
+  void SetVersion(Binding& binding, std::unique_ptr<const StaticVersion> version);
   void ReplaceVersion(Binding& binding, Version* by);  // Null: by none.
   static bool CanDemote(const Entry& entry, size_t index);
 

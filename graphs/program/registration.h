@@ -31,6 +31,8 @@ class Catalogue;
 struct StaticVersion {
   std::vector<DeviceAddress> addresses;  // In spec order among the statics; 0 for a copied one.
   std::vector<int> copied;               // Which of them every call copies.
+  // No binding has it any more: its nodes count as dropped from then on.
+  mutable std::atomic<bool> retired{false};
 };
 
 // What a copied input must look like: its spec without what only messages need.

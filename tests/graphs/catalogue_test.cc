@@ -99,7 +99,9 @@ TEST_F(CatalogueTest, VersionThatNoBindingHasIsRetired) {
   catalogue_.Unbind(*first);
   EXPECT_EQ(first->version(), nullptr);
   EXPECT_EQ(catalogue_.retirements(), 0);
+  EXPECT_FALSE(version->retired);
   catalogue_.Unbind(*second);
+  EXPECT_TRUE(version->retired);
   catalogue_.Unbind(*second);
   EXPECT_EQ(catalogue_.retirements(), 1);
   ASSERT_EQ(catalogue_.retired().size(), 1U);

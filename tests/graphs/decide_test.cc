@@ -127,6 +127,31 @@ TEST_F(DecideTest, ReasonSaysWhyNoNodeServes) {
   EXPECT_EQ(ReasonForRecording(request_, &bucket()), Reason::kEvicted);
 }
 
+// When it does go depends on the device, and Explain must say what Run does.
+TEST_F(DecideTest, RetiredGraphCountsAsDroppedWhetherItIsOrNot) {
+  const StaticVersion elsewhere;
+  const Surroundings around;
+  options_.limits.graphs_per_program_max = 2;
+  const Node& moved = scene_.AddNode(scene_.program, {.n = 8, .statics = &elsewhere});
+  WarmUp();
+  for (const Surroundings* surroundings : {static_cast<const Surroundings*>(nullptr), &around}) {
+    request_.surroundings = surroundings;
+    EXPECT_NE(ReasonForRecording(request_, &bucket()), Reason::kEvicted);
+    elsewhere.retired = true;
+    EXPECT_EQ(ReasonForRecording(request_, &bucket()), Reason::kEvicted);
+    EXPECT_EQ(DescribeReason(request_, scene_.lane, Reason::kStaticInputMoved),
+              "static_input_moved");
+    elsewhere.retired = false;
+  }
+  scene_.AddNode(scene_.program, {.n = 16});
+  ExpectRun(RunKind::kEager, Reason::kGraphLimit);
+  elsewhere.retired = true;
+  ExpectRun(RunKind::kRecord, Reason::kEvicted);
+  EXPECT_EQ(scene_.lane.nodes().CountDroppable(&scene_.program).nodes, 1);
+  scene_.lane.nodes().Of(scene_.program).Remove(moved);
+  ExpectRun(RunKind::kRecord, Reason::kEvicted);
+}
+
 TEST_F(DecideTest, InputThatMovesTooOftenIsOverTheLimit) {
   options_.limits.rerecords_per_bucket_max = 1;
   const StaticVersion first;

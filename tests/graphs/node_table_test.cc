@@ -59,7 +59,7 @@ TEST_F(NodeTableTest, FindsTheNodeOfAKeyOrNull) {
   NodeKey none;
   none.bucket = KeyOf(32);
   EXPECT_EQ(table().Find(none), nullptr);
-  EXPECT_EQ(table().node_count(), 3);
+  EXPECT_EQ(table().CountGraphs(), 3);
 }
 
 TEST_F(NodeTableTest, BucketsAreMadeOnceAndKeptInOrder) {
@@ -79,9 +79,24 @@ TEST_F(NodeTableTest, RemovedNodeIsFoundNoMoreAndItsBucketStays) {
   EXPECT_FALSE(bucket(8).evicted());
   table().Remove(node);
   EXPECT_EQ(table().Find(key), nullptr);
-  EXPECT_EQ(table().node_count(), 0);
+  EXPECT_EQ(table().CountGraphs(), 0);
   EXPECT_TRUE(bucket(8).nodes().empty());
   EXPECT_TRUE(bucket(8).evicted());
+}
+
+TEST_F(NodeTableTest, RetiredNodeIsFoundAndCountsAsDropped) {
+  Node& here = Add({.n = 8, .statics = &here_});
+  EXPECT_FALSE(here.retired());
+  EXPECT_TRUE(bucket(8).has_graph());
+  here_.retired = true;
+  EXPECT_TRUE(here.retired());
+  EXPECT_EQ(table().Find(here.key()), &here);
+  EXPECT_EQ(table().CountGraphs(), 0);
+  EXPECT_FALSE(bucket(8).has_graph());
+  EXPECT_TRUE(bucket(8).evicted());
+  EXPECT_FALSE(Add({.n = 8}).retired());
+  EXPECT_TRUE(bucket(8).has_graph());
+  EXPECT_EQ(table().CountGraphs(), 1);
 }
 
 TEST_F(NodeTableTest, EveryNodeIsVisited) {
@@ -142,8 +157,8 @@ TEST_F(NodeTableTest, DepartedBucketIsWarmedUpAnewThreeTimes) {
 
 TEST_F(NodeTableTest, MovesAreCountedPerInputOfTheBucket) {
   Bucket& eight = bucket(8);
-  const StaticVersion before{.addresses = {1, 2}, .copied = {}};
-  const StaticVersion after{.addresses = {1, 3}, .copied = {}};
+  const StaticVersion before{.addresses = {1, 2}};
+  const StaticVersion after{.addresses = {1, 3}};
   for (int move = 0; move < 4; ++move)
     EXPECT_TRUE(eight.NoteMoves(before, after, 4).empty()) << move;
   EXPECT_TRUE(bucket(16).NoteMoves(before, after, 4).empty());
