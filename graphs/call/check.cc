@@ -2,6 +2,7 @@
 
 #include "graphs/call/check.h"
 
+#include <algorithm>
 #include <mutex>
 #include <string>
 
@@ -65,6 +66,13 @@ absl::Status CheckAlone(const Call& call, size_t written) {
   return absl::OkStatus();
 }
 
+// Whether every element of a caller's tensor has bytes of its own, upwards of its address.
+bool MayBeWritten(const Tensor& tensor) {
+  const auto first = tensor.strides.begin();
+  return std::all_of(first, first + tensor.rank, [](int64_t stride) { return stride >= 0; }) &&
+         SpanOf(tensor).has_value() && tensor.keeps_apart();
+}
+
 [[gnu::noinline]] absl::Status CheckInputs(const SessionParts& parts, const Request& request) {
   const Call& call = request.call;
   const Program& program = *call.program;
@@ -75,10 +83,10 @@ absl::Status CheckAlone(const Call& call, size_t written) {
       COPPICE_RETURN_IF_ERROR(CheckOtherLane(call, i, parts.lane(place->lane)));
     if (!program.mutates_copies) continue;
     const InputSpec& spec = program.copied_input(i);
-    const Tensor dense = DenseTensor(tensor.data, spec.dtype, spec.dims, request.shape.real);
-    if (spec.mutated && !StridesMatch(tensor, dense)) {
+    if (spec.mutated && !MayBeWritten(tensor)) {
       return InvalidArgument(
-          "Session::Run: input '{}' of program '{}' is written back, so it must be dense",
+          "Session::Run: input '{}' of program '{}' is written back, so no stride of it may be "
+          "negative or put two of its elements onto the same bytes; pass a copy",
           spec.name, program.spec.name);
     }
     if (spec.mutated) COPPICE_RETURN_IF_ERROR(CheckAlone(call, i));
@@ -100,16 +108,18 @@ absl::Status CheckAlone(const Call& call, size_t written) {
   for (size_t i = 0; i < call.targets.size(); ++i) {
     if (spec.outputs[i].role == OutputRole::kStatic) continue;
     const Tensor& target = call.targets[i];
-    const Tensor wanted =
-        DenseTensor(target.data, spec.outputs[i].dtype, spec.outputs[i].dims, request.shape.real);
+    const Tensor wanted = PlacedTensor(target.data, spec.outputs[i], request.shape.real);
     const auto element = static_cast<DeviceAddress>(SizeOf(wanted.dtype));
-    const bool fits = target == wanted && (target.data != 0 || target.element_count() == 0) &&
-                      target.data % element == 0 && SpanOf(target).has_value();
-    if (!fits || parts.windows->Meets(target.data, RoundedBytes(wanted)) ||
-        parts.windows->MeetsConstants(target.data, RoundedBytes(wanted))) {
+    const bool fits = target.dtype == wanted.dtype && target.rank == wanted.rank &&
+                      target.sizes == wanted.sizes && MayBeWritten(target) &&
+                      (target.data != 0 || target.element_count() == 0) &&
+                      target.data % element == 0;
+    if (!fits || parts.windows->Meets(target.data, RoundedBytes(target)) ||
+        parts.windows->MeetsConstants(target.data, RoundedBytes(target))) {
       return InvalidArgument(
-          "Session::Run: target of output '{}' of program '{}' must be a dense {} of the output's "
-          "real sizes, at a multiple of its element's bytes and outside the session's memory",
+          "Session::Run: target of output '{}' of program '{}' must be a {} of the output's real "
+          "sizes whose strides keep its elements apart, at a multiple of its element's bytes and "
+          "outside the session's memory",
           spec.outputs[i].name, spec.name, NameOf(wanted.dtype));
     }
     for (size_t other = 0; other < i; ++other) {

@@ -2,6 +2,7 @@
 
 #include "graphs/call/deliver.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,13 +26,22 @@ Tensor RealOutput(const OutputTable& outputs, size_t index, const CallShape& sha
   return AtExtents(outputs.tensors[index], outputs.spec->outputs[index].dims, shape.real);
 }
 
-// The dense tensor of an output's real sizes at `address`.
-Tensor DenseOutput(const ProgramSpec& spec,
-                   size_t index,
-                   DeviceAddress address,
-                   const CallShape& shape) {
-  const OutputSpec& output = spec.outputs[index];
-  return DenseTensor(address, output.dtype, output.dims, shape.real);
+// An output of its real sizes at `address`, with the strides that its spec has at these.
+Tensor OwnOutput(const ProgramSpec& spec,
+                 size_t index,
+                 DeviceAddress address,
+                 const CallShape& shape) {
+  return PlacedTensor(address, spec.outputs[index], shape.real);
+}
+
+// The most axes that what is copied behind a run of the program has.
+int RankOf(const ProgramSpec& spec) {
+  size_t rank = 0;
+  for (const InputSpec& input : spec.inputs)
+    rank = input.mutated ? std::max(rank, input.dims.size()) : rank;
+  for (const OutputSpec& output : spec.outputs)
+    rank = std::max(rank, output.dims.size());
+  return static_cast<int>(rank);
 }
 
 // What a copied output takes in the ring.
@@ -44,7 +54,7 @@ int64_t CopyOutBytes(const Request& request) {
   const ProgramSpec& spec = request.call.program->spec;
   int64_t bytes = 0;
   for (size_t i = 0; i < spec.outputs.size(); ++i)
-    bytes += RingBytes(DenseOutput(spec, i, 0, request.shape));
+    bytes += RingBytes(OwnOutput(spec, i, 0, request.shape));
   return bytes;
 }
 
@@ -55,30 +65,6 @@ absl::Status FullRing(const Request& request, int64_t bytes, Lane& lane) {
                    bytes, request.call.program->spec.name, lane.slots().ring_bytes(), lane.index);
 }
 
-// Copies that are launched a kernel's worth at a time.
-class CopyBatch {
- public:
-  CopyBatch(const StagingKernels& kernels, CuStream stream, StagingParams& params)
-      : kernels_(kernels), stream_(stream), params_(params) {
-    params_.header.word_count = 0;
-    params_.header.copy_count = 0;
-  }
-
-  absl::Status Add(const Tensor& source, const Tensor& target) {
-    params_.copies[params_.header.copy_count++] = MakeStagedCopy(source, target, Fill::Undefined());
-    if (params_.header.copy_count < kCopyInputsMax) return absl::OkStatus();
-    COPPICE_RETURN_IF_ERROR(Launch());
-    params_.header.copy_count = 0;
-    return absl::OkStatus();
-  }
-  absl::Status Launch() { return kernels_.Launch(stream_, params_); }
-
- private:
-  const StagingKernels& kernels_;
-  const CuStream stream_;
-  StagingParams& params_;
-};
-
 // Where copy `index` of the outputs goes: `next` in the ring, or the caller's target.
 Tensor TargetOf(const Request& request,
                 const CopyBehind& copies,
@@ -87,7 +73,7 @@ Tensor TargetOf(const Request& request,
   const ProgramSpec& spec = request.call.program->spec;
   if (spec.outputs[index].role == OutputRole::kStatic) return copies.outputs.tensors[index];
   return copies.mode == OutputMode::kWriteInto ? request.call.targets[index]
-                                               : DenseOutput(spec, index, next, request.shape);
+                                               : OwnOutput(spec, index, next, request.shape);
 }
 
 // What the trace calls the bucket of a call; -1 for none.
@@ -136,16 +122,16 @@ absl::StatusOr<Slot*> CopyBehindRun(const SessionParts& parts,
                                     const CopyBehind& copies) {
   const Call& call = request.call;
   const ProgramSpec& spec = call.program->spec;
-  CopyBatch batch(*parts.staging, call.stream, lane.scratch().copies);
+  StagingArguments& batch = lane.scratch().copies;
+  if (batch.rank() < RankOf(spec)) batch = StagingArguments(RankOf(spec));
+  batch.Clear();
   for (const auto& [input, copied] : copies.layout.copy_backs) {
-    const InputSpec& copy = spec.inputs[static_cast<size_t>(input)];
-    const Tensor& target = call.inputs[static_cast<size_t>(copied)];
-    COPPICE_RETURN_IF_ERROR(batch.Add(
-        AtExtents(copies.layout.inputs[static_cast<size_t>(input)], copy.dims, request.shape.real),
-        DenseTensor(target.data, copy.dtype, copy.dims, request.shape.real)));
+    const Dims& dims = spec.inputs[static_cast<size_t>(input)].dims;
+    batch.Add(AtExtents(copies.layout.inputs[static_cast<size_t>(input)], dims, request.shape.real),
+              call.inputs[static_cast<size_t>(copied)], Fill::Undefined());
   }
   if (copies.mode == OutputMode::kBorrow) {
-    COPPICE_RETURN_IF_ERROR(batch.Launch());
+    COPPICE_RETURN_IF_ERROR(parts.staging->Launch(call.stream, batch));
     return nullptr;
   }
   Slot& slot = lane.slots().TakeCopies(OwnerOf(request, lane), copies.copy_out);
@@ -155,11 +141,11 @@ absl::StatusOr<Slot*> CopyBehindRun(const SessionParts& parts,
   for (size_t i = 0; i < spec.outputs.size(); ++i) {
     const Tensor target = TargetOf(request, copies, i, next);
     if (spec.outputs[i].role != OutputRole::kStatic)
-      COPPICE_RETURN_IF_ERROR(batch.Add(RealOutput(copies.outputs, i, request.shape), target));
+      batch.Add(RealOutput(copies.outputs, i, request.shape), target, Fill::Undefined());
     if (copies.mode == OutputMode::kCopyOut) next += static_cast<DeviceAddress>(RingBytes(target));
     slot.AddOutput(target);
   }
-  COPPICE_RETURN_IF_ERROR(batch.Launch());
+  COPPICE_RETURN_IF_ERROR(parts.staging->Launch(call.stream, batch));
   std::move(drop).Cancel();
   return &slot;
 }

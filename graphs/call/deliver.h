@@ -58,8 +58,8 @@ struct CopyBehind {
 };
 
 // Copies behind the graph what does not stay where it was written: mutated inputs back to the
-// caller, outputs as `copies.mode` says. One launch for kCopyInputsMax copies. Returns the slot of
-// the copies, held for a lease; null with kBorrow. Errors: the driver's.
+// caller, outputs as `copies.mode` says. Returns the slot of the copies, held for a lease; null
+// with kBorrow. Errors: the driver's.
 absl::StatusOr<Slot*> CopyBehindRun(const SessionParts& parts,
                                     const Request& request,
                                     Lane& lane,

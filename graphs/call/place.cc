@@ -71,7 +71,7 @@ Fit FitOf(const Program& program,
           const Tensor& tensor,
           const Tensor& output,
           std::span<const int64_t> padded) {
-  const Tensor whole = DenseTensor(tensor.data, spec.dtype, spec.dims, padded);
+  const Tensor whole = PlacedTensor(tensor.data, spec, padded);
   const auto end = [](const Tensor& of) {
     return of.data + static_cast<DeviceAddress>(RoundedBytes(of));
   };

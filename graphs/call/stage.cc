@@ -2,24 +2,10 @@
 
 #include "graphs/call/stage.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace coppice::internal {
 namespace {
-
-// Points a staged copy at this call's tensor. Returns its elements.
-int64_t SetSource(const Tensor& source, StagedCopy& copy) {
-  copy.source = source.data;
-  int64_t elements = 1;
-  int64_t* sizes = copy.sizes + (kStagingRank - source.rank);
-  int64_t* strides = copy.strides + (kStagingRank - source.rank);
-  for (size_t axis = 0; axis < static_cast<size_t>(source.rank); ++axis) {
-    elements *= sizes[axis] = source.sizes[axis];
-    strides[axis] = source.strides[axis];
-  }
-  return elements;
-}
 
 // Whether the program's claim lets this input's padding be poisoned.
 bool MayBePoisoned(const Program& program, const InputSpec& input) {
@@ -32,9 +18,9 @@ bool MayBePoisoned(const Program& program, const InputSpec& input) {
 [[gnu::noinline]] absl::Status StagePoisoned(const StagingKernels& kernels,
                                              const Request& request,
                                              const InputLayout& layout) {
-  StagingParams params = layout.staging;
-  ApplyPoison(*request.call.program, request.call.poison, layout.sources, params);
-  return kernels.Launch(request.call.stream, params);
+  StagingArguments poisoned = layout.staging;
+  ApplyPoison(*request.call.program, request.call.poison, layout.sources, poisoned);
+  return kernels.Launch(request.call.stream, poisoned);
 }
 
 }  // namespace
@@ -67,23 +53,22 @@ void FillStaging(const Call& call,
                  const Generator::State& random,
                  InputLayout& layout) {
   const Program& program = *call.program;
-  StagingParams& params = layout.staging;
+  int64_t* const words = layout.staging.header().words;
   size_t word = 0;
   for (; word < program.spec.symbols.size(); ++word)
-    params.header.words[word] = shape.real[word];
-  for (const int scalar : program.device_scalars) {
-    params.header.words[word++] = call.scalars[static_cast<size_t>(scalar)];
-  }
+    words[word] = shape.real[word];
+  for (const int scalar : program.device_scalars)
+    words[word++] = call.scalars[static_cast<size_t>(scalar)];
   if (program.random_word >= 0) {
-    params.header.words[word++] = static_cast<int64_t>(random.seed);
-    params.header.words[word++] = random.offset;
+    words[word++] = static_cast<int64_t>(random.seed);
+    words[word++] = random.offset;
   }
   int64_t elements = 0;
-  StagedCopy* copy = params.copies;
+  int copy = 0;
   for (const InputLayout::Source& source : layout.sources) {
     const Tensor& tensor = source.bound ? call.binding->tensors[static_cast<size_t>(source.index)]
                                         : call.inputs[static_cast<size_t>(source.index)];
-    elements += SetSource(tensor, *copy++);
+    elements += layout.staging.SetSource(copy++, tensor);
   }
   layout.real_elements = elements;
 }
@@ -91,28 +76,25 @@ void FillStaging(const Call& call,
 void ApplyPoison(const Program& program,
                  Poison poison,
                  std::span<const InputLayout::Source> sources,
-                 StagingParams& params) {
+                 StagingArguments& arguments) {
   for (size_t i = 0; i < sources.size(); ++i) {
     const InputSpec& input = program.spec.inputs[static_cast<size_t>(sources[i].input)];
-    if (!MayBePoisoned(program, input)) continue;
-    params.copies[i].fill = PoisonPattern(poison, input.dtype);
-    params.copies[i].padding = StagedCopy::kFill;
+    if (MayBePoisoned(program, input))
+      arguments.SetFill(static_cast<int>(i), PoisonPattern(poison, input.dtype));
   }
 }
 
 void ApplyZeros(const Binding* binding,
                 std::span<const InputLayout::Source> sources,
-                StagingParams& params) {
+                StagingArguments& arguments) {
   for (size_t i = 0; i < sources.size(); ++i) {
-    StagedCopy& copy = params.copies[i];
+    const int copy = static_cast<int>(i);
     if (sources[i].bound) {
-      SetSource(binding->tensors[static_cast<size_t>(sources[i].index)], copy);
+      arguments.SetSource(copy, binding->tensors[static_cast<size_t>(sources[i].index)]);
       continue;
     }
-    copy.source = 0;
-    std::fill_n(copy.sizes, kStagingRank, 0);
-    copy.fill = 0;
-    copy.padding = StagedCopy::kFill;
+    arguments.DropSource(copy);
+    arguments.SetFill(copy, 0);
   }
 }
 

@@ -29,12 +29,12 @@ void FillStaging(const Call& call,
 void ApplyPoison(const Program& program,
                  Poison poison,
                  std::span<const InputLayout::Source> sources,
-                 StagingParams& params);
+                 StagingArguments& arguments);
 
 // Replaces every input of the call by zeros, at full extents; bound ones come from `binding`.
 void ApplyZeros(const Binding* binding,
                 std::span<const InputLayout::Source> sources,
-                StagingParams& params);
+                StagingArguments& arguments);
 
 // Fills the staged inputs and the parameter block of a run, on the call's stream, and takes its
 // random numbers, which a call that was refused before does not. Errors: the driver's.

@@ -78,13 +78,14 @@ double ElementsOf(const Program& program, const CallShape& shape) {
 // Runs the bucket's program once on zeros, for its script.
 absl::Status WarmUp(const SessionParts& parts, const Request& request, Lane& lane, Bucket& bucket) {
   const Call& call = request.call;
-  InputLayout layout = LayOutInputs(*call.program, call.binding, request.statics, /*in_place=*/{},
-                                    request.shape.padded, BasesOf(lane));
+  COPPICE_ASSIGN_OR_RETURN(InputLayout layout,
+                           LayOutInputs(*call.program, call.binding, request.statics,
+                                        /*in_place=*/{}, request.shape.padded, BasesOf(lane)));
   COPPICE_RETURN_IF_ERROR(ReserveStaging(*call.program, layout.bytes, lane));
   COPPICE_RETURN_IF_ERROR(lane.order().Enter(call.stream));
   ApplyZeros(call.binding, layout.sources, layout.staging);
   std::copy_n(request.shape.padded.begin(), call.program->spec.symbols.size(),
-              layout.staging.header.words);
+              layout.staging.header().words);
   COPPICE_RETURN_IF_ERROR(parts.staging->Launch(call.stream, layout.staging));
   EagerOutputs outputs(lane.memory());
   AllocationScript script;

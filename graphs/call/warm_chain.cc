@@ -59,8 +59,8 @@ absl::Status CheckFeed(std::span<const WarmStep> chain,
       return InvalidArgument("Session::Warm: step {} reads output {} of program '{}', which has {}",
                              step, feed.output, producer.name, producer.outputs.size());
     const OutputSpec& output = producer.outputs[feed.output];
-    const Tensor made = DenseTensor(0, output.dtype, output.dims, shapes[source].padded);
-    const Tensor read = DenseTensor(0, input.dtype, input.dims, shapes[step].padded);
+    const Tensor made = PlacedTensor(0, output, shapes[source].padded);
+    const Tensor read = PlacedTensor(0, input, shapes[step].padded);
     const bool same = made.dtype == read.dtype && made.rank == read.rank;
     if (output.role == OutputRole::kStatic || !same || !Covers(made, read))
       return InvalidArgument(

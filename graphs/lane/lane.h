@@ -69,7 +69,7 @@ struct TakenNumbers {
 // What the call under way keeps between its stages; here, so that its capacity lasts.
 struct CallScratch {
   Surroundings around;         // What a child is planned around.
-  StagingParams copies;        // Behind the graph.
+  StagingArguments copies;     // Behind the graph.
   std::vector<uint64_t> used;  // With a trace: calls whose outputs it reads where they lie.
   TakenNumbers random;
 };

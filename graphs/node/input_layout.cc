@@ -3,6 +3,9 @@
 #include "graphs/node/input_layout.h"
 
 #include <algorithm>
+#include <array>
+
+#include "coppice/base/status.h"
 
 namespace coppice::internal {
 namespace {
@@ -15,33 +18,43 @@ bool Contains(const std::vector<int>& indices, int index) {
   return std::find(indices.begin(), indices.end(), index) != indices.end();
 }
 
-// Appends a staged copy behind those there are, and returns its target.
-Tensor AddCopy(const InputSpec& input,
-               InputLayout::Source source,
-               std::span<const int64_t> extents,
-               DeviceAddress base,
-               InputLayout& layout) {
-  const Tensor target = DenseTensor(base + static_cast<DeviceAddress>(layout.bytes), input.dtype,
-                                    input.dims, extents);
-  layout.staging.copies[layout.sources.size()] = MakeStagedCopy(target, target, input.fill);
-  layout.sources.push_back(source);
-  layout.bytes += RoundedBytes(target);
-  layout.padded_elements += target.element_count();
-  return target;
+// What a copy makes of one input of a run.
+struct Staged {
+  InputLayout::Source source;
+  Tensor target;
+};
+
+int64_t SizeAt(const Dim& dim, std::span<const int64_t> extents) {
+  return dim.symbol >= 0 ? extents[static_cast<size_t>(dim.symbol)] : dim.size;
+}
+
+// Describes the copies, now that it is known how many axes they have.
+void DescribeCopies(const ProgramSpec& spec, std::span<const Staged> copies, InputLayout& layout) {
+  int rank = 0;
+  for (const Staged& copy : copies)
+    rank = std::max<int>(rank, copy.target.rank);
+  layout.staging = StagingArguments(rank);
+  for (const Staged& copy : copies) {
+    const InputSpec& input = spec.inputs[static_cast<size_t>(copy.source.input)];
+    layout.staging.Add(copy.target, copy.target, input.fill);
+    layout.sources.push_back(copy.source);
+  }
 }
 
 }  // namespace
 
-Tensor DenseTensor(DeviceAddress data,
-                   DType dtype,
-                   const Dims& dims,
-                   std::span<const int64_t> extents) {
+Tensor PlacedTensor(DeviceAddress data,
+                    DType dtype,
+                    const Dims& dims,
+                    const Dims& strides,
+                    std::span<const int64_t> extents) {
   std::array<int64_t, kRankMax> sizes{};
-  for (size_t axis = 0; axis < dims.size(); ++axis) {
-    const Dim& dim = dims[axis];
-    sizes[axis] = dim.symbol >= 0 ? extents[static_cast<size_t>(dim.symbol)] : dim.size;
-  }
-  return Tensor::Dense(data, dtype, std::span(sizes).first(dims.size()));
+  for (size_t axis = 0; axis < dims.size(); ++axis)
+    sizes[axis] = SizeAt(dims[axis], extents);
+  Tensor tensor = Tensor::Dense(data, dtype, std::span(sizes).first(dims.size()));
+  for (size_t axis = 0; axis < strides.size(); ++axis)
+    tensor.strides[axis] = SizeAt(strides[axis], extents);
+  return tensor;
 }
 
 Tensor AtExtents(Tensor tensor, const Dims& dims, std::span<const int64_t> extents) {
@@ -53,52 +66,66 @@ Tensor AtExtents(Tensor tensor, const Dims& dims, std::span<const int64_t> exten
 }
 
 int64_t RoundedBytes(const Tensor& tensor) {
-  const int64_t bytes = tensor.element_count() * SizeOf(tensor.dtype);
+  const int64_t bytes = tensor.span() * SizeOf(tensor.dtype);
   return AlignUp(std::max<int64_t>(bytes, 1), kBufferAlignment);
 }
 
-InputLayout LayOutInputs(const Program& program,
-                         const Binding* binding,
-                         const StaticVersion* statics,
-                         std::span<const int64_t> in_place,
-                         std::span<const int64_t> extents,
-                         const LayoutBases& bases) {
+absl::StatusOr<InputLayout> LayOutInputs(const Program& program,
+                                         const Binding* binding,
+                                         const StaticVersion* statics,
+                                         std::span<const int64_t> in_place,
+                                         std::span<const int64_t> extents,
+                                         const LayoutBases& bases) {
   const ProgramSpec& spec = program.spec;
   InputLayout layout;
-  layout.staging.header.parameter_block = bases.staging;
-  layout.staging.header.word_count = spec.parameter_words();
   layout.bytes = kParameterBlockBytes;
+  std::vector<Staged> copies;
+  const auto stage = [&](const InputSpec& input, InputLayout::Source source) {
+    const Tensor target =
+        PlacedTensor(bases.staging + static_cast<DeviceAddress>(layout.bytes), input, extents);
+    copies.push_back({source, target});
+    layout.inputs.push_back(target);
+    layout.bytes += RoundedBytes(target);
+    layout.padded_elements += target.element_count();
+  };
   int copied = 0;
   int bound = 0;
   for (int i = 0; i < static_cast<int>(spec.inputs.size()); ++i) {
     const InputSpec& input = spec.inputs[static_cast<size_t>(i)];
     if (input.role == InputRole::kStatic) {
-      const bool copy = Contains(statics->copied, bound);
-      layout.inputs.push_back(copy ? AddCopy(input, {.bound = true, .index = bound, .input = i},
-                                             extents, bases.staging, layout)
-                                   : binding->tensors[static_cast<size_t>(bound)]);
+      if (Contains(statics->copied, bound))
+        stage(input, {.bound = true, .index = bound, .input = i});
+      else
+        layout.inputs.push_back(binding->tensors[static_cast<size_t>(bound)]);
       ++bound;
       continue;
     }
     const int64_t offset = in_place.empty() ? -1 : in_place[static_cast<size_t>(copied)];
     if (offset >= 0) {
-      layout.inputs.push_back(DenseTensor(bases.plan + static_cast<DeviceAddress>(offset),
-                                          input.dtype, input.dims, extents));
+      layout.inputs.push_back(
+          PlacedTensor(bases.plan + static_cast<DeviceAddress>(offset), input, extents));
       ++layout.in_place;
     } else {
-      layout.inputs.push_back(
-          AddCopy(input, {.index = copied, .input = i}, extents, bases.staging, layout));
+      stage(input, {.index = copied, .input = i});
       if (input.mutated) layout.copy_backs.emplace_back(i, copied);
     }
     ++copied;
+    if (!input.strides.empty() && !layout.inputs.back().keeps_apart()) {
+      return InvalidArgument(
+          "Session::Run: input '{}' of program '{}' has strides that put elements onto each other "
+          "at these extents; give strides that grow with the axes inside them",
+          input.name, spec.name);
+    }
   }
   for (const OutputSpec& output : spec.outputs) {
     layout.static_outputs.push_back(output.role == OutputRole::kStatic
                                         ? binding->tensors[static_cast<size_t>(bound++)]
                                         : Tensor{});
   }
-  layout.staging.header.copy_count = static_cast<int32_t>(layout.sources.size());
-  layout.stages = layout.staging.header.word_count + layout.staging.header.copy_count > 0;
+  DescribeCopies(spec, copies, layout);
+  layout.staging.header().parameter_block = bases.staging;
+  layout.staging.header().word_count = spec.parameter_words();
+  layout.stages = spec.parameter_words() > 0 || !copies.empty();
   return layout;
 }
 

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+
 #include "coppice/base/tensor.h"
 #include "coppice/graphs/program.h"
 #include "coppice/graphs/staging.h"
@@ -25,7 +27,7 @@ namespace coppice::internal {
 // Outputs of a node at its padded extents, or of one run without a graph.
 struct OutputTable {
   const ProgramSpec* spec = nullptr;
-  std::vector<Tensor> tensors;  // Dense, at the padded extents.
+  std::vector<Tensor> tensors;  // At the padded extents.
 };
 
 // Where a run finds its inputs, and what staging has to do for that.
@@ -37,9 +39,9 @@ struct InputLayout {
     int input = 0;  // Of the spec.
   };
 
-  StagingParams staging{};             // Targets and fills; sources are set by each call.
+  StagingArguments staging;            // Targets and fills; sources are set by each call.
   std::vector<Source> sources;         // One per staged copy.
-  std::vector<Tensor> inputs;          // Of the spec, dense at the extents of the run.
+  std::vector<Tensor> inputs;          // Of the spec, at the extents of the run.
   std::vector<Tensor> static_outputs;  // One per output of the spec; address 0 for a pool output.
   std::vector<std::pair<int, int>> copy_backs;  // (spec input, call input) to copy back.
   int64_t bytes = 0;                            // Of the staging window.
@@ -55,16 +57,21 @@ struct InputLayout {
   }
 };
 
-// The dense tensor of a spec's dims at `extents`.
-Tensor DenseTensor(DeviceAddress data,
-                   DType dtype,
-                   const Dims& dims,
-                   std::span<const int64_t> extents);
+// The tensor of a spec's dims and strides at `extents`.
+Tensor PlacedTensor(DeviceAddress data,
+                    DType dtype,
+                    const Dims& dims,
+                    const Dims& strides,
+                    std::span<const int64_t> extents);
+template <typename Spec>  // Of an input or an output.
+Tensor PlacedTensor(DeviceAddress data, const Spec& spec, std::span<const int64_t> extents) {
+  return PlacedTensor(data, spec.dtype, spec.dims, spec.strides, extents);
+}
 
 // `tensor`, of these dims, with the sizes that it has at `extents` and the strides it had.
 Tensor AtExtents(Tensor tensor, const Dims& dims, std::span<const int64_t> extents);
 
-// Bytes of a dense tensor, rounded up to kBufferAlignment; at least that much.
+// Bytes of a tensor without negative strides, rounded up to kBufferAlignment; at least that much.
 int64_t RoundedBytes(const Tensor& tensor);
 
 // Where a run's memory begins.
@@ -74,13 +81,15 @@ struct LayoutBases {
 };
 
 // Lays out the inputs of a run at `extents`: copied ones from `bases.staging` on, with the spec's
-// fills and no sources, but for those that `in_place` puts into the plan window (offsets per copied
-// input, or -1; empty: all are staged); bound ones where they are, or staged if `statics` says so.
-InputLayout LayOutInputs(const Program& program,
-                         const Binding* binding,
-                         const StaticVersion* statics,
-                         std::span<const int64_t> in_place,
-                         std::span<const int64_t> extents,
-                         const LayoutBases& bases);
+// strides and fills and no sources, but for those that `in_place` puts into the plan window
+// (offsets per copied input, or -1; empty: all are staged); bound ones where they are, or staged if
+// `statics` says so. Errors: kInvalidArgument strides that do not keep elements apart at these
+// extents.
+absl::StatusOr<InputLayout> LayOutInputs(const Program& program,
+                                         const Binding* binding,
+                                         const StaticVersion* statics,
+                                         std::span<const int64_t> in_place,
+                                         std::span<const int64_t> extents,
+                                         const LayoutBases& bases);
 
 }  // namespace coppice::internal

@@ -79,7 +79,8 @@ Node::Node(NodeDraft draft, NodeRecording recording)
 }
 
 bool Node::retired() const {
-  return key().statics != nullptr && key().statics->retired.load(std::memory_order_relaxed);
+  return leases_ == 0 && key().statics != nullptr &&
+         key().statics->retired.load(std::memory_order_relaxed);
 }
 
 }  // namespace coppice::internal

@@ -174,8 +174,8 @@ class Node {
   Node(NodeDraft draft, NodeRecording recording);
 
   const NodeKey& key() const { return draft_.key; }
-  // No binding has its statics any more. It serves a call that took them before, and counts as
-  // dropped for what is decided about others: when it does go depends on the device.
+  // No binding has its statics any more, and nobody leases its outputs. It counts as dropped for
+  // what is decided about other calls: when it does go depends on the device.
   bool retired() const;
   Bucket& bucket() const { return *draft_.bucket; }
   Reason made_for() const { return draft_.made_for; }

@@ -28,11 +28,10 @@ absl::Status CheckStatic(const Program& program,
                          const Spec& spec,
                          const Tensor& tensor,
                          const WindowMap& windows) {
-  if (tensor.data == 0 ||
-      tensor != DenseTensor(tensor.data, spec.dtype, spec.dims, /*extents=*/{})) {
+  if (tensor.data == 0 || tensor != PlacedTensor(tensor.data, spec, /*extents=*/{})) {
     return InvalidArgument(
-        "Session::Bind: static '{}' of program '{}' must be a dense {} of the spec's sizes at an "
-        "address other than 0",
+        "Session::Bind: static '{}' of program '{}' must be a {} of the spec's sizes and strides "
+        "(row-major where it gives none) at an address other than 0",
         spec.name, program.spec.name, NameOf(spec.dtype));
   }
   if (tensor.data % static_cast<DeviceAddress>(SizeOf(spec.dtype)) != 0 ||
@@ -47,6 +46,11 @@ absl::Status CheckStatic(const Program& program,
       "Session::Bind: static '{}' of program '{}' lies in a window of this session, where graphs "
       "write; copy it elsewhere",
       spec.name, program.spec.name);
+}
+
+// Whether every call can copy it.
+bool IsCopyable(const InputSpec& spec) {
+  return !spec.mutated && PlacedTensor(0, spec, /*extents=*/{}).keeps_apart();
 }
 
 }  // namespace
@@ -212,13 +216,12 @@ absl::StatusOr<std::unique_ptr<const StaticVersion>> Catalogue::VersionOf(
     const bool copied = spec != nullptr && (!aligned || entry.demoted[i]);
     if (copied) version->copied.push_back(static_cast<int>(i));
     version->addresses.push_back(copied ? 0 : tensors[i].data);
-    const bool possible = spec != nullptr && !spec->mutated &&
-                          program.copies.size() + version->copied.size() <= kCopyInputsMax;
-    if (copied && !possible) {
+    if (copied && !IsCopyable(*spec)) {
       return InvalidArgument(
           "Session::Bind: static input '{}' of program '{}' at {:#x} misses its alignment of {} "
-          "bytes, and it cannot be copied: the program mutates it or stages {} inputs already",
-          spec->name, program.spec.name, tensors[i].data, spec->alignment, kCopyInputsMax);
+          "bytes, and it cannot be copied: the program mutates it, or its strides put elements "
+          "onto each other",
+          spec->name, program.spec.name, tensors[i].data, spec->alignment);
     }
   }
   return version;
@@ -226,10 +229,8 @@ absl::StatusOr<std::unique_ptr<const StaticVersion>> Catalogue::VersionOf(
 
 bool Catalogue::CanDemote(const Entry& entry, size_t index) {
   const Program& program = *entry.program;
-  if (index >= program.statics.size() || entry.demoted[index]) return false;
-  const auto demoted = std::count(entry.demoted.begin(), entry.demoted.end(), true);
-  return !program.static_input(index).mutated &&
-         static_cast<int64_t>(program.copies.size()) + demoted < kCopyInputsMax;
+  return index < program.statics.size() && !entry.demoted[index] &&
+         IsCopyable(program.static_input(index));
 }
 
 int Catalogue::Demote(const Program& program, std::span<const size_t> inputs) {

@@ -37,47 +37,103 @@ absl::Status CheckCount(const ProgramSpec& spec, const char* list, size_t count,
                          list, count_max);
 }
 
-// Checks one tensor's dims; `field` names it ("input x").
+// What a dim is at the largest extents.
+int64_t LargestOf(const ProgramSpec& spec, const Dim& dim) {
+  return dim.symbol < 0 ? dim.size : spec.symbols[static_cast<size_t>(dim.symbol)].policy.maximum();
+}
+
+// Checks that each of some dims or strides exists; `field` names them ("input x").
 absl::Status CheckDims(const ProgramSpec& spec,
                        const std::string& field,
-                       DType dtype,
+                       const char* what,
                        const Dims& dims) {
-  if (dims.size() > static_cast<size_t>(kRankMax))
-    return InvalidArgument("ValidateSpec: program {}: {} has rank {}, at most {} allowed",
-                           spec.name, field, dims.size(), kRankMax);
-  int64_t bytes_max = SizeOf(dtype);
-  if (bytes_max == 0)
-    return InvalidArgument("ValidateSpec: program {}: {} has dtype {}, which does not exist",
-                           spec.name, field, static_cast<int>(dtype));
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     const Dim& dim = dims[axis];
     if (dim.symbol >= static_cast<int>(spec.symbols.size()))
       return InvalidArgument("ValidateSpec: program {}: {} axis {} names symbol {} of {}",
                              spec.name, field, axis, dim.symbol, spec.symbols.size());
     if (dim.symbol < 0 && dim.size < 0)
-      return InvalidArgument("ValidateSpec: program {}: {} axis {} has size {}", spec.name, field,
-                             axis, dim.size);
+      return InvalidArgument("ValidateSpec: program {}: {} axis {} has {} {}", spec.name, field,
+                             axis, what, dim.size);
+  }
+  return absl::OkStatus();
+}
+
+// Checks what strides make of a tensor at its largest extents. Some of it may overlap if nothing
+// writes it.
+absl::Status CheckStrides(const ProgramSpec& spec,
+                          const std::string& field,
+                          const Dims& dims,
+                          const Dims& strides,
+                          int64_t element,
+                          bool written) {
+  if (strides.empty()) return absl::OkStatus();
+  if (strides.size() != dims.size())
+    return InvalidArgument("ValidateSpec: program {}: {} has {} strides for {} axes", spec.name,
+                           field, strides.size(), dims.size());
+  COPPICE_RETURN_IF_ERROR(CheckDims(spec, field, "stride", strides));
+  Tensor largest{.rank = static_cast<int8_t>(dims.size())};
+  int64_t bytes = element;
+  bool fits = true;
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    largest.sizes[axis] = LargestOf(spec, dims[axis]);
+    largest.strides[axis] = LargestOf(spec, strides[axis]);
+    int64_t reach = 0;
+    fits = fits &&
+           !__builtin_mul_overflow(std::max<int64_t>(largest.sizes[axis] - 1, 0),
+                                   largest.strides[axis], &reach) &&
+           !__builtin_mul_overflow(reach, element, &reach) &&
+           !__builtin_add_overflow(bytes, reach, &bytes);
+  }
+  if (!fits)
+    return InvalidArgument(
+        "ValidateSpec: program {}: {} reaches over 2^63 bytes at its largest extents", spec.name,
+        field);
+  if (written && !largest.keeps_apart())
+    return InvalidArgument(
+        "ValidateSpec: program {}: {} has strides that put its elements onto each other; give "
+        "strides that grow with the axes inside them",
+        spec.name, field);
+  return absl::OkStatus();
+}
+
+// Checks an input or an output; `kind` is which of them.
+template <typename Spec>
+absl::Status CheckTensor(
+    const ProgramSpec& spec, const char* kind, const Spec& tensor, bool is_static, bool written) {
+  const std::string field = fmt::format("{} {}", kind, tensor.name);
+  const Dims& dims = tensor.dims;
+  if (dims.size() > static_cast<size_t>(kRankMax))
+    return InvalidArgument("ValidateSpec: program {}: {} has rank {}, at most {} allowed",
+                           spec.name, field, dims.size(), kRankMax);
+  const int64_t element = SizeOf(tensor.dtype);
+  if (element == 0)
+    return InvalidArgument("ValidateSpec: program {}: {} has dtype {}, which does not exist",
+                           spec.name, field, static_cast<int>(tensor.dtype));
+  COPPICE_RETURN_IF_ERROR(CheckDims(spec, field, "size", dims));
+  int64_t bytes_max = element;
+  for (const Dim& dim : dims) {
     // An empty axis counts as one, so that the product of the others is still checked.
-    const int64_t size =
-        dim.symbol < 0 ? dim.size : spec.symbols[static_cast<size_t>(dim.symbol)].policy.maximum();
-    if (__builtin_mul_overflow(bytes_max, std::max<int64_t>(size, 1), &bytes_max))
+    if (__builtin_mul_overflow(bytes_max, std::max<int64_t>(LargestOf(spec, dim), 1), &bytes_max))
       return InvalidArgument(
           "ValidateSpec: program {}: {} is larger than 2^63 bytes at its "
           "largest extents",
           spec.name, field);
   }
+  COPPICE_RETURN_IF_ERROR(CheckStrides(spec, field, dims, tensor.strides, element, written));
+  const auto dynamic = [](const Dim& dim) { return dim.symbol >= 0; };
+  if (is_static && (std::any_of(dims.begin(), dims.end(), dynamic) ||
+                    std::any_of(tensor.strides.begin(), tensor.strides.end(), dynamic)))
+    return InvalidArgument(
+        "ValidateSpec: program {}: static {} has a symbol in its dims or strides; fix its sizes{}",
+        spec.name, field, kind == std::string("input") ? " or copy it" : "");
   return absl::OkStatus();
 }
 
 absl::Status CheckInput(const ProgramSpec& spec, const InputSpec& input) {
-  COPPICE_RETURN_IF_ERROR(CheckDims(spec, "input " + input.name, input.dtype, input.dims));
-  const bool dynamic = std::any_of(input.dims.begin(), input.dims.end(),
-                                   [](const Dim& dim) { return dim.symbol >= 0; });
-  if (input.role == InputRole::kStatic && dynamic)
-    return InvalidArgument(
-        "ValidateSpec: program {}: static input {} has a symbol in its dims; fix its sizes or "
-        "copy it",
-        spec.name, input.name);
+  const bool is_static = input.role == InputRole::kStatic;
+  COPPICE_RETURN_IF_ERROR(
+      CheckTensor(spec, "input", input, is_static, /*written=*/!is_static || input.mutated));
   if (!IsPowerOfTwo(input.alignment))
     return InvalidArgument(
         "ValidateSpec: program {}: input {} has alignment {}; give a power of two, in bytes",
@@ -86,14 +142,7 @@ absl::Status CheckInput(const ProgramSpec& spec, const InputSpec& input) {
 }
 
 absl::Status CheckOutput(const ProgramSpec& spec, const OutputSpec& output) {
-  COPPICE_RETURN_IF_ERROR(CheckDims(spec, "output " + output.name, output.dtype, output.dims));
-  const bool dynamic = std::any_of(output.dims.begin(), output.dims.end(),
-                                   [](const Dim& dim) { return dim.symbol >= 0; });
-  if (output.role == OutputRole::kStatic && dynamic)
-    return InvalidArgument(
-        "ValidateSpec: program {}: static output {} has a symbol in its dims; fix its sizes",
-        spec.name, output.name);
-  return absl::OkStatus();
+  return CheckTensor(spec, "output", output, output.role == OutputRole::kStatic, /*written=*/true);
 }
 
 // Whether extents of this symbol are ever padded.
@@ -154,13 +203,8 @@ int64_t CountDeviceResident(const ProgramSpec& spec, int end) {
 
 absl::Status ValidateSpec(const ProgramSpec& spec) {
   if (spec.name.empty()) return InvalidArgument("ValidateSpec: a program has no name");
-  const auto copied =
-      std::count_if(spec.inputs.begin(), spec.inputs.end(),
-                    [](const InputSpec& input) { return input.role == InputRole::kCopy; });
   COPPICE_RETURN_IF_ERROR(CheckCount(spec, "symbols", spec.symbols.size(), kSymbolsMax));
   COPPICE_RETURN_IF_ERROR(CheckCount(spec, "scalars", spec.scalars.size(), kScalarsMax));
-  COPPICE_RETURN_IF_ERROR(
-      CheckCount(spec, "copied inputs", static_cast<size_t>(copied), kCopyInputsMax));
   COPPICE_RETURN_IF_ERROR(CheckNames(spec, "symbols", spec.symbols));
   COPPICE_RETURN_IF_ERROR(CheckNames(spec, "inputs", spec.inputs));
   COPPICE_RETURN_IF_ERROR(CheckNames(spec, "outputs", spec.outputs));

@@ -31,7 +31,7 @@ class Catalogue;
 struct StaticVersion {
   std::vector<DeviceAddress> addresses;  // In spec order among the statics; 0 for a copied one.
   std::vector<int> copied;               // Which of them every call copies.
-  // No binding has it any more: its nodes count as dropped from then on.
+  // No binding has it any more.
   mutable std::atomic<bool> retired{false};
 };
 

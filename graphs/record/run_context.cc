@@ -14,7 +14,7 @@ namespace coppice::internal {
 namespace {
 
 int64_t BytesOf(const Tensor& tensor) {
-  return tensor.element_count() * SizeOf(tensor.dtype);
+  return tensor.span() * SizeOf(tensor.dtype);
 }
 
 bool Holds(const Tensor& tensor, DeviceAddress address, int64_t bytes) {
@@ -44,7 +44,7 @@ RunContext::RunContext(const Driver& driver,
   driver_ = &driver;
   extents_.assign(request.extents.begin(), request.extents.end());
   inputs_ = request.layout->inputs;
-  parameters_ = request.layout->staging.header.parameter_block;
+  parameters_ = request.layout->staging.header().parameter_block;
   workspace_ = request.workspace;
   workspace_bytes_ = request.workspace_bytes;
   for (size_t i = 0; i < spec_.scalars.size(); ++i) {
@@ -73,7 +73,13 @@ absl::StatusOr<Tensor> RunContext::AllocateOutput(int index) {
     *output = static_outputs_[static_cast<size_t>(index)];
     return **output;
   }
-  Tensor tensor = DenseTensor(0, spec.dtype, spec.dims, extents_);
+  Tensor tensor = PlacedTensor(0, spec, extents_);
+  if (!spec.strides.empty() && !tensor.keeps_apart()) {
+    return InvalidArgument(
+        "AllocateOutput: output '{}' of program '{}' has strides that put elements onto each other "
+        "at these extents; give strides that grow with the axes inside them",
+        spec.name, spec_.name);
+  }
   COPPICE_ASSIGN_OR_RETURN(tensor.data, AllocateBytes({.kind = ScriptEvent::Kind::kOutput,
                                                        .output = index,
                                                        .bytes = RoundedBytes(tensor)}));
@@ -97,7 +103,7 @@ absl::Status RunContext::AliasOutput(int index, DeviceAddress address) {
     return InvalidArgument("AliasOutput: output '{}' of program '{}' is static, it is bound",
                            spec.name, spec_.name);
   }
-  const Tensor tensor = DenseTensor(address, spec.dtype, spec.dims, extents_);
+  const Tensor tensor = PlacedTensor(address, spec, extents_);
   const int64_t bytes = BytesOf(tensor);
   if (bytes > 0 && (address == 0 || address + static_cast<DeviceAddress>(bytes) < address)) {
     return InvalidArgument("AliasOutput: output '{}' of program '{}' would be {} bytes at {:#x}",

@@ -3,9 +3,13 @@
 #include "coppice/graphs/staging.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <limits>
+#include <new>
 #include <optional>
 
 #include "coppice/base/check.h"
@@ -14,21 +18,22 @@
 
 namespace coppice {
 
-extern const KernelImage staging_image;  // kernels/staging.cu.
+extern const KernelImage staging_image;  // staging.cu.
 
 namespace {
 
-using SmallStagingParams = StagingParamsOf<kSmallStagingCopies>;
+constexpr int64_t kWordBytes = sizeof(int64_t);
+constexpr int kTilesWord = 3;  // Of a copy.
 
-static_assert(kStagingRank == kRankMax);
-static_assert(kLargeStagingCopies == kCopyInputsMax);
+static_assert(kStagingRankMax == kRankMax);
 static_assert(kParameterWordsMax == kSymbolsMax + kScalarsMax + 2);
-
-// The small kernel's parameters are a prefix of the large one's, so both launch from one struct.
-static_assert(offsetof(SmallStagingParams, header) == offsetof(StagingParams, header));
-static_assert(offsetof(SmallStagingParams, copies) == offsetof(StagingParams, copies));
-static_assert(sizeof(SmallStagingParams) ==
-              offsetof(StagingParams, copies) + kSmallStagingCopies * sizeof(StagedCopy));
+static_assert(sizeof(StagingParamsOf<kSmallStagingBytes>) == kSmallStagingBytes);
+static_assert(sizeof(StagingParamsOf<kMediumStagingBytes>) == kMediumStagingBytes);
+static_assert(sizeof(StagingParamsOf<kWideStagingBytes>) == kWideStagingBytes);
+static_assert(offsetof(StagedCopyOf<1>, source) == 0);
+static_assert(offsetof(StagedCopyOf<1>, tiles) == kTilesWord * kWordBytes);
+static_assert(offsetof(StagedCopyOf<1>, sizes) == 40);
+static_assert(offsetof(StagedCopyOf<1>, strides) == 48);
 
 // A binary float: what lies above the largest finite number, and what stands for no number.
 struct FloatFormat {
@@ -135,21 +140,111 @@ uint64_t ValuePattern(double value, DType dtype) {
   }
 }
 
-StagedCopy::Padding PaddingOf(const Fill& fill) {
+StagedPadding PaddingOf(const Fill& fill) {
   switch (fill.kind) {
     case Fill::Kind::kRepeatLast:
-      return StagedCopy::kRepeatLast;
+      return StagedPadding::kRepeatLast;
     case Fill::Kind::kUndefined:
-      return StagedCopy::kSkip;
+      return StagedPadding::kSkip;
     case Fill::Kind::kZero:
     case Fill::Kind::kValue:
     case Fill::Kind::kSentinel:
-      return StagedCopy::kFill;
+      return StagedPadding::kFill;
   }
-  return StagedCopy::kFill;
+  return StagedPadding::kFill;
+}
+
+// The bytes of the smallest kernel's parameters that hold `bytes`.
+int64_t ParameterBytesFor(int64_t bytes) {
+  if (bytes <= kSmallStagingBytes) return kSmallStagingBytes;
+  if (bytes <= kMediumStagingBytes) return kMediumStagingBytes;
+  return std::max<int64_t>(bytes, kWideStagingBytes);
+}
+
+template <int kRank>
+StagedCopyOf<kRank> CopyOf(const Tensor& source, const Tensor& target, const Fill& fill) {
+  StagedCopyOf<kRank> copy{};
+  copy.source = source.data;
+  copy.target = target.data;
+  std::fill_n(copy.sizes, kRank, 1);
+  std::fill_n(copy.padded, kRank, 1);
+  for (int axis = 0; axis < source.rank; ++axis) {
+    const auto from = static_cast<size_t>(axis);
+    const int to = kRank - source.rank + axis;
+    COPPICE_CHECK(source.sizes[from] <= target.sizes[from], "the source is larger than its place");
+    copy.sizes[to] = source.sizes[from];
+    copy.strides[to] = source.strides[from];
+    copy.padded[to] = target.sizes[from];
+    copy.target_strides[to] = target.strides[from];
+  }
+  copy.fill = FillPattern(fill, source.dtype);
+  copy.tiles = TilesFor(target.element_count());
+  copy.element_bytes = static_cast<int32_t>(SizeOf(source.dtype));
+  copy.padding = PaddingOf(fill);
+  return copy;
+}
+
+// The copy in place `at`, of whatever rank.
+template <typename Visit>
+void WithCopyAt(int64_t* at, int rank, const Visit& visit) {
+  switch (rank) {
+    case 1:
+      return visit(*reinterpret_cast<StagedCopyOf<1>*>(at));
+    case 2:
+      return visit(*reinterpret_cast<StagedCopyOf<2>*>(at));
+    case 4:
+      return visit(*reinterpret_cast<StagedCopyOf<4>*>(at));
+    default:
+      return visit(*reinterpret_cast<StagedCopyOf<kStagingRankMax>*>(at));
+  }
 }
 
 }  // namespace
+
+StagingArguments::StagingArguments(int rank)
+    : rank_(static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(rank, 1))))),
+      copy_words_(static_cast<int>(StagedCopyBytes(rank_) / kWordBytes)),
+      words_(static_cast<size_t>(kSmallStagingBytes / kWordBytes)) {
+  COPPICE_CHECK(rank <= kRankMax, "staging knows no such rank");
+  new (words_.data()) StagingHeader{.rank = static_cast<int16_t>(rank_)};
+}
+
+void StagingArguments::Add(const Tensor& source, const Tensor& target, const Fill& fill) {
+  COPPICE_CHECK(source.dtype == target.dtype, "staging converts no dtype");
+  COPPICE_CHECK(source.rank == target.rank, "staging changes no rank");
+  COPPICE_CHECK(source.rank <= rank_, "the copy has more axes than its arguments");
+  bytes_ += StagedCopyBytes(rank_);
+  const auto words = static_cast<size_t>(ParameterBytesFor(bytes_) / kWordBytes);
+  if (words > words_.size()) words_.resize(std::max(words, words_.size() * 5 / 4));
+  WithCopyAt(CopyAt(copy_count_), rank_, [&]<int kRank>(StagedCopyOf<kRank>& copy) {
+    copy = CopyOf<kRank>(source, target, fill);
+    blocks_ += copy.tiles;
+  });
+  ++copy_count_;
+  header().copy_count = static_cast<int16_t>(std::min(copy_count_, kStagingCopiesMax));
+}
+
+void StagingArguments::DropSource(int index) {
+  WithCopyAt(CopyAt(index), rank_, []<int kRank>(StagedCopyOf<kRank>& copy) {
+    copy.source = 0;
+    std::fill_n(copy.sizes, kRank, 0);
+  });
+}
+
+void StagingArguments::SetFill(int index, uint64_t pattern) {
+  WithCopyAt(CopyAt(index), rank_, [pattern]<int kRank>(StagedCopyOf<kRank>& copy) {
+    copy.fill = pattern;
+    copy.padding = StagedPadding::kFill;
+  });
+}
+
+void StagingArguments::Clear() {
+  copy_count_ = 0;
+  bytes_ = sizeof(StagingHeader);
+  blocks_ = 0;
+  header().copy_count = 0;
+  header().word_count = 0;
+}
 
 uint64_t FillPattern(const Fill& fill, DType dtype) {
   switch (fill.kind) {
@@ -179,55 +274,79 @@ uint64_t PoisonPattern(Poison poison, DType dtype) {
   return 0;
 }
 
-StagedCopy MakeStagedCopy(const Tensor& source, const Tensor& target, const Fill& fill) {
-  COPPICE_CHECK(source.dtype == target.dtype, "staging converts no dtype");
-  COPPICE_CHECK(source.rank == target.rank, "staging changes no rank");
-  StagedCopy copy;
-  copy.source = source.data;
-  copy.target = target.data;
-  for (int axis = 0; axis < source.rank; ++axis) {
-    const auto from = static_cast<size_t>(axis);
-    const int to = kStagingRank - source.rank + axis;
-    COPPICE_CHECK(source.sizes[from] <= target.sizes[from], "the source is larger than its place");
-    copy.sizes[to] = source.sizes[from];
-    copy.padded[to] = target.sizes[from];
-    copy.strides[to] = source.strides[from];
-  }
-  copy.fill = FillPattern(fill, source.dtype);
-  copy.tiles = TilesFor(target.element_count());
-  copy.element_bytes = static_cast<int32_t>(SizeOf(source.dtype));
-  copy.padding = PaddingOf(fill);
-  return copy;
-}
-
 absl::StatusOr<StagingKernels> StagingKernels::Load(const Driver& driver) {
   COPPICE_ASSIGN_OR_RETURN(KernelLibrary library, KernelLibrary::Load(driver, staging_image));
   COPPICE_ASSIGN_OR_RETURN(const Kernel small, library.Get("StageSmall"));
-  COPPICE_ASSIGN_OR_RETURN(const Kernel large, library.Get("StageLarge"));
+  COPPICE_ASSIGN_OR_RETURN(const Kernel medium, library.Get("StageMedium"));
+  COPPICE_ASSIGN_OR_RETURN(const Kernel wide, library.Get("StageWide"));
+  StagingKernels kernels(driver, std::move(library), {small, medium, wide});
   // A driver may load a kernel at its first launch, and Session::Include captures them.
   const RelaxedCaptureScope relaxed(driver);
   COPPICE_ASSIGN_OR_RETURN(const Stream stream, Stream::Create(driver));
-  for (const Kernel& kernel : {small, large})
-    COPPICE_RETURN_IF_ERROR(coppice::Launch(driver, kernel, stream.handle(), StagingParams(), 1));
+  const std::vector<int64_t> nothing(kWideStagingBytes / kWordBytes);
+  for (const int64_t bytes : {kSmallStagingBytes, kMediumStagingBytes, kWideStagingBytes})
+    COPPICE_RETURN_IF_ERROR(kernels.LaunchOne(stream.handle(), nothing.data(), bytes, 1));
   COPPICE_RETURN_IF_ERROR(stream.Synchronize());
-  return StagingKernels(driver, std::move(library), small, large);
+  return kernels;
 }
 
-absl::Status StagingKernels::Launch(CuStream stream, const StagingParams& params) const {
-  const StagingHeader& header = params.header;
-  COPPICE_CHECK(header.copy_count >= 0 && header.copy_count <= kCopyInputsMax,
-                "too many copies for one staging kernel");
+absl::Status StagingKernels::LaunchOne(CuStream stream,
+                                       const int64_t* words,
+                                       int64_t bytes,
+                                       int64_t blocks) const {
+  COPPICE_CHECK(blocks <= std::numeric_limits<int32_t>::max(), "the grid has too many blocks");
+  const auto launch = [&]<int kBytes>(const Kernel& kernel,
+                                      const StagingParamsOf<kBytes>& parameters) {
+    return coppice::Launch(*driver_, kernel, stream, parameters, static_cast<unsigned>(blocks));
+  };
+  if (bytes <= kSmallStagingBytes)
+    return launch(kernels_[0],
+                  *reinterpret_cast<const StagingParamsOf<kSmallStagingBytes>*>(words));
+  if (bytes <= kMediumStagingBytes)
+    return launch(kernels_[1],
+                  *reinterpret_cast<const StagingParamsOf<kMediumStagingBytes>*>(words));
+  return launch(kernels_[2], *reinterpret_cast<const StagingParamsOf<kWideStagingBytes>*>(words));
+}
+
+// The words go with the first part.
+absl::Status StagingKernels::LaunchInParts(CuStream stream,
+                                           const StagingArguments& arguments) const {
+  std::array<int64_t, kWideStagingBytes / kWordBytes> part;
+  const int64_t copy_bytes = StagedCopyBytes(arguments.rank());
+  const auto header_bytes = static_cast<int64_t>(sizeof(StagingHeader));
+  const int64_t fit =
+      std::min<int64_t>((kWideStagingBytes - header_bytes) / copy_bytes, kStagingCopiesMax);
+  StagingHeader header = arguments.header();
+  const int64_t* copies = arguments.words() + header_bytes / kWordBytes;
+  for (int64_t left = arguments.copy_count(); left > 0;) {
+    header.copy_count = static_cast<int16_t>(std::min(left, fit));
+    const int64_t bytes = header.copy_count * copy_bytes;
+    std::memcpy(part.data(), &header, sizeof(header));
+    std::memcpy(part.data() + header_bytes / kWordBytes, copies, static_cast<size_t>(bytes));
+    int64_t blocks = 0;
+    for (int i = 0; i < header.copy_count; ++i)
+      blocks += copies[i * copy_bytes / kWordBytes + kTilesWord];
+    if (header.word_count > 0) blocks = std::max<int64_t>(blocks, 1);
+    if (blocks > 0)
+      COPPICE_RETURN_IF_ERROR(LaunchOne(stream, part.data(), header_bytes + bytes, blocks));
+    copies += bytes / kWordBytes;
+    left -= header.copy_count;
+    header.word_count = 0;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StagingKernels::Launch(CuStream stream, const StagingArguments& arguments) const {
+  const StagingHeader& header = arguments.header();
   COPPICE_CHECK(header.word_count >= 0 && header.word_count <= kParameterWordsMax,
                 "too many words for one parameter block");
-  int64_t tiles = 0;
-  for (int i = 0; i < header.copy_count; ++i)
-    tiles += params.copies[i].tiles;
   // The first block writes the words, so there must be one.
-  const int64_t blocks = std::max<int64_t>(tiles, header.word_count > 0 ? 1 : 0);
+  const int64_t blocks = std::max<int64_t>(arguments.blocks(), header.word_count > 0 ? 1 : 0);
   if (blocks == 0) return absl::OkStatus();
-  COPPICE_CHECK(blocks <= std::numeric_limits<int32_t>::max(), "the grid has too many blocks");
-  const Kernel& kernel = header.copy_count <= kSmallStagingCopies ? small_ : large_;
-  return coppice::Launch(*driver_, kernel, stream, params, static_cast<unsigned>(blocks));
+  if (arguments.bytes() > kWideStagingBytes || arguments.copy_count() > kStagingCopiesMax)
+      [[unlikely]]
+    return LaunchInParts(stream, arguments);
+  return LaunchOne(stream, arguments.words(), arguments.bytes(), blocks);
 }
 
 }  // namespace coppice

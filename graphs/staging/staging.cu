@@ -1,4 +1,5 @@
-// The staging kernel: copies and pads every copied input of a call and writes the parameter block.
+// The staging kernels: each copies and pads tensors and writes the parameter block; they differ in
+// how many copies their parameters hold.
 //
 // The padded elements of every copy are cut into tiles, the last one of a copy perhaps short, and
 // the tiles of all copies are laid end to end: block x does tile x. Block 0 also writes the words.
@@ -6,6 +7,10 @@
 //   copy        0        1  (empty)  2
 //   tiles    |--|--|-|           |--|--|--|-|
 //   block     0  1  2             3  4  5  6
+//
+// Where rows lie so that it can, a tile moves units of up to 16 bytes in place of elements.
+
+#include <type_traits>
 
 #include "coppice/graphs/staging_params.h"
 #include "coppice/runtime/block_kernel.h"
@@ -15,27 +20,77 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kNoCopy = -1;
+static_assert(kThreads >= kStagingCopiesMax);
 
 template <typename T>
 COPPICE_ANYWHERE T* PointerTo(unsigned long long address) {
   return reinterpret_cast<T*>(static_cast<uintptr_t>(address));
 }
 
-COPPICE_ANYWHERE int64_t PaddedElements(const StagedCopy& copy) {
+// The largest unit that memory is read and written in.
+struct alignas(16) Unit16 {
+  uint64_t low;
+  uint64_t high;
+};
+
+template <typename Unit>
+COPPICE_ANYWHERE Unit Filled(uint64_t pattern) {
+  if constexpr (sizeof(Unit) == 16)
+    return {pattern, pattern};
+  else
+    return static_cast<Unit>(pattern);
+}
+
+template <int kRank>
+COPPICE_ANYWHERE int64_t PaddedElements(const StagedCopyOf<kRank>& copy) {
   int64_t count = 1;
-  for (int axis = 0; axis < kStagingRank; ++axis)
+  for (int axis = 0; axis < kRank; ++axis)
     count *= copy.padded[axis];
   return count;
 }
 
+// The bytes of the largest unit in which rows can be moved: all that begins or ends one is a
+// multiple of it.
+template <int kRank>
+COPPICE_ANYWHERE int UnitBytes(const StagedCopyOf<kRank>& copy) {
+  constexpr int kLast = kRank - 1;
+  const auto element = static_cast<uint64_t>(copy.element_bytes);
+  const bool whole_rows = copy.sizes[kLast] == copy.padded[kLast];
+  if (copy.strides[kLast] != 1 || copy.target_strides[kLast] != 1 ||
+      (copy.padding == StagedPadding::kRepeatLast && !whole_rows)) {
+    return copy.element_bytes;
+  }
+  uint64_t bits = copy.source | copy.target | 16;
+  bits |= static_cast<uint64_t>(copy.sizes[kLast] | copy.padded[kLast]) * element;
+  for (int axis = 0; axis < kLast; ++axis)
+    bits |= static_cast<uint64_t>(copy.strides[axis] | copy.target_strides[axis]) * element;
+  return static_cast<int>(bits & (~bits + 1));
+}
+
+// The copy with units of `bytes` in place of elements.
+template <int kRank>
+COPPICE_ANYWHERE StagedCopyOf<kRank> InUnits(StagedCopyOf<kRank> copy, int bytes) {
+  const int64_t elements = bytes / copy.element_bytes;
+  for (int width = copy.element_bytes; width < 8 && width < bytes; width *= 2)
+    copy.fill |= copy.fill << (8 * width);
+  for (int axis = 0; axis + 1 < kRank; ++axis) {
+    copy.strides[axis] /= elements;
+    copy.target_strides[axis] /= elements;
+  }
+  copy.sizes[kRank - 1] /= elements;
+  copy.padded[kRank - 1] /= elements;
+  return copy;
+}
+
 // The place of one element in the padded tensor, outermost axis first.
+template <int kRank>
 struct Place {
-  int64_t index[kStagingRank] = {};
+  int64_t index[kRank] = {};
 
   // Moves `count` elements on. Divides only where that leaves the row.
-  COPPICE_DEVICE void Advance(int64_t count, const StagedCopy& copy) {
-    index[kStagingRank - 1] += count;
-    for (int axis = kStagingRank - 1; axis > 0; --axis) {
+  COPPICE_DEVICE void Advance(int64_t count, const StagedCopyOf<kRank>& copy) {
+    index[kRank - 1] += count;
+    for (int axis = kRank - 1; axis > 0; --axis) {
       if (index[axis] < copy.padded[axis]) return;
       const int64_t rows = index[axis] / copy.padded[axis];
       index[axis] -= rows * copy.padded[axis];
@@ -44,48 +99,74 @@ struct Place {
   }
 };
 
-template <typename Element>
-COPPICE_DEVICE void StageElement(const StagedCopy& copy, const Place& place, int64_t element) {
+template <typename Unit, int kRank>
+COPPICE_DEVICE void StageUnit(const StagedCopyOf<kRank>& copy, const Place<kRank>& place) {
   bool readable = copy.source != 0;  // There is a real element to take or to repeat.
   bool real = true;                  // This is one.
-  int64_t offset = 0;
-  for (int axis = 0; axis < kStagingRank; ++axis) {
+  int64_t from = 0;
+  int64_t to = 0;
+  for (int axis = 0; axis < kRank; ++axis) {
     const bool inside = place.index[axis] < copy.sizes[axis];
     readable = readable && copy.sizes[axis] > 0;
     real = real && inside;
-    offset += (inside ? place.index[axis] : copy.sizes[axis] - 1) * copy.strides[axis];
+    from += (inside ? place.index[axis] : copy.sizes[axis] - 1) * copy.strides[axis];
+    to += place.index[axis] * copy.target_strides[axis];
   }
-  Element* target = PointerTo<Element>(copy.target) + element;
-  if (readable && (real || copy.padding == StagedCopy::kRepeatLast))
-    *target = PointerTo<const Element>(copy.source)[offset];
-  else if (copy.padding != StagedCopy::kSkip)
-    *target = static_cast<Element>(copy.fill);
+  Unit* target = PointerTo<Unit>(copy.target) + to;
+  if (readable && (real || copy.padding == StagedPadding::kRepeatLast))
+    *target = PointerTo<const Unit>(copy.source)[from];
+  else if (copy.padding != StagedPadding::kSkip)
+    *target = Filled<Unit>(copy.fill);
 }
 
-template <typename Element, typename Block>
-COPPICE_DEVICE void StageTile(const Block& block, const StagedCopy& copy, int64_t tile) {
-  const int64_t begin = tile * kStagingElementsPerBlock;
+// Stages units [begin, end) of those there are.
+template <typename Unit, typename Block, int kRank>
+COPPICE_DEVICE void StageUnits(const Block& block,
+                               const StagedCopyOf<kRank>& copy,
+                               int64_t begin,
+                               int64_t end) {
   const int64_t count = PaddedElements(copy);
-  Place first;
+  Place<kRank> first;
   first.Advance(begin, copy);
   block.ForEach([&](int thread) {
-    for (int i = thread; i < kStagingElementsPerBlock && begin + i < count; i += Block::kThreads) {
-      Place place = first;
-      place.Advance(i, copy);
-      StageElement<Element>(copy, place, begin + i);
+    for (int64_t i = begin + thread; i < end && i < count; i += Block::kThreads) {
+      Place<kRank> place = first;
+      place.Advance(i - begin, copy);
+      StageUnit<Unit>(copy, place);
     }
   });
 }
 
-template <typename Block, typename Params>
-COPPICE_DEVICE void Stage(const Block& block, const Params& params) {
+template <typename Block, int kRank>
+COPPICE_DEVICE void StageTile(const Block& block, const StagedCopyOf<kRank>& copy, int64_t tile) {
+  const int bytes = UnitBytes(copy);
+  const StagedCopyOf<kRank> units = InUnits(copy, bytes);
+  const int64_t per_tile = int64_t{kStagingElementsPerBlock} * copy.element_bytes / bytes;
+  const int64_t begin = tile * per_tile;
+  switch (bytes) {
+    case 1:
+      return StageUnits<uint8_t>(block, units, begin, begin + per_tile);
+    case 2:
+      return StageUnits<uint16_t>(block, units, begin, begin + per_tile);
+    case 4:
+      return StageUnits<uint32_t>(block, units, begin, begin + per_tile);
+    case 8:
+      return StageUnits<uint64_t>(block, units, begin, begin + per_tile);
+    default:
+      return StageUnits<Unit16>(block, units, begin, begin + per_tile);
+  }
+}
+
+template <int kRank, typename Block, typename Params>
+COPPICE_DEVICE void StageRank(const Block& block, const Params& params) {
   const StagingHeader& header = params.header;
+  const auto* copies = reinterpret_cast<const StagedCopyOf<kRank>*>(params.copies);
   COPPICE_SHARED(int32_t, shared_copy, 1);
   COPPICE_SHARED(int64_t, shared_tile, 1);
   auto first_tiles = block.template Register<int64_t>();
   block.ForEach([&](int thread) {
     if (thread == 0) shared_copy[0] = kNoCopy;
-    if (thread < header.copy_count) first_tiles[thread] = params.copies[thread].tiles;
+    if (thread < header.copy_count) first_tiles[thread] = copies[thread].tiles;
     if (block.x() == 0 && thread < header.word_count)
       PointerTo<int64_t>(header.parameter_block)[thread] = header.words[thread];
   });
@@ -93,69 +174,102 @@ COPPICE_DEVICE void Stage(const Block& block, const Params& params) {
   block.ForEach([&](int thread) {
     if (thread >= header.copy_count) return;
     const int64_t tile = block.x() - first_tiles[thread];
-    if (tile < 0 || tile >= params.copies[thread].tiles) return;
+    if (tile < 0 || tile >= copies[thread].tiles) return;
     shared_copy[0] = thread;
     shared_tile[0] = tile;
   });
   block.Sync();
-  if (shared_copy[0] == kNoCopy) return;
-  const StagedCopy& copy = params.copies[shared_copy[0]];
-  switch (copy.element_bytes) {
+  if (shared_copy[0] != kNoCopy) StageTile(block, copies[shared_copy[0]], shared_tile[0]);
+}
+
+// Calls `visit` with the rank of the copies as a constant.
+template <typename Visit>
+COPPICE_ANYWHERE void WithRank(const StagingHeader& header, const Visit& visit) {
+  switch (header.rank) {
     case 1:
-      return StageTile<uint8_t>(block, copy, shared_tile[0]);
+      return visit(std::integral_constant<int, 1>());
     case 2:
-      return StageTile<uint16_t>(block, copy, shared_tile[0]);
+      return visit(std::integral_constant<int, 2>());
     case 4:
-      return StageTile<uint32_t>(block, copy, shared_tile[0]);
-    case 8:
-      return StageTile<uint64_t>(block, copy, shared_tile[0]);
+      return visit(std::integral_constant<int, 4>());
     default:
-      return;
+      return visit(std::integral_constant<int, kStagingRankMax>());
   }
 }
 
-// Bytes from the first to behind the last real element of the source, whose strides may be any.
-inline void DeclareSource(const StagedCopy& copy, KernelAccesses& accesses) {
-  int64_t before = 0;  // Elements that the first one in memory lies before `source`.
+template <typename Block, typename Params>
+COPPICE_DEVICE void Stage(const Block& block, const Params& params) {
+  WithRank(params.header, [&](auto rank) { StageRank<decltype(rank)::value>(block, params); });
+}
+
+// The bytes from the first to behind the last of such elements, whose strides may be any.
+struct Extent {
+  int64_t before = 0;  // Elements that the first one in memory lies before the address.
   int64_t behind = 1;
-  for (int axis = 0; axis < kStagingRank; ++axis) {
-    if (copy.sizes[axis] == 0) return;
-    const int64_t span = (copy.sizes[axis] - 1) * copy.strides[axis];
+  bool empty = false;
+
+  void Add(int64_t size, int64_t stride) {
+    empty |= size == 0;
+    const int64_t span = (size - 1) * stride;
     (span < 0 ? before : behind) += span;
   }
-  accesses.Reads(PointerTo<const char>(copy.source) + before * copy.element_bytes,
-                 (behind - before) * copy.element_bytes);
+};
+
+template <int kRank>
+void DeclareCopy(const StagedCopyOf<kRank>& copy, KernelAccesses& accesses) {
+  Extent source{.empty = copy.source == 0};
+  Extent target;
+  for (int axis = 0; axis < kRank; ++axis) {
+    source.Add(copy.sizes[axis], copy.strides[axis]);
+    target.Add(copy.padded[axis], copy.target_strides[axis]);
+  }
+  const int64_t bytes = copy.element_bytes;
+  if (!source.empty)
+    accesses.Reads(PointerTo<const char>(copy.source) + source.before * bytes,
+                   (source.behind - source.before) * bytes);
+  if (!target.empty)
+    accesses.Writes(PointerTo<char>(copy.target) + target.before * bytes,
+                    (target.behind - target.before) * bytes);
 }
 
 template <typename Params>
 void DeclareStaging(const Params& params, KernelAccesses& accesses) {
   const StagingHeader& header = params.header;
   accesses.Writes(PointerTo<int64_t>(header.parameter_block), header.word_count);
-  for (int i = 0; i < header.copy_count; ++i) {
-    const StagedCopy& copy = params.copies[i];
-    if (copy.source != 0) DeclareSource(copy, accesses);
-    accesses.Writes(PointerTo<char>(copy.target), PaddedElements(copy) * copy.element_bytes);
-  }
+  WithRank(header, [&](auto rank) {
+    const auto* copies =
+        reinterpret_cast<const StagedCopyOf<decltype(rank)::value>*>(params.copies);
+    for (int i = 0; i < header.copy_count; ++i)
+      DeclareCopy(copies[i], accesses);
+  });
 }
 
 }  // namespace
 
-COPPICE_KERNEL(StageSmall, kThreads, StagingParamsOf<kSmallStagingCopies>) {
+COPPICE_KERNEL(StageSmall, kThreads, StagingParamsOf<kSmallStagingBytes>) {
   Stage(block, params);
 }
 
-COPPICE_ACCESSES(StageSmall, StagingParamsOf<kSmallStagingCopies>) {
+COPPICE_ACCESSES(StageSmall, StagingParamsOf<kSmallStagingBytes>) {
   DeclareStaging(params, accesses);
 }
 
-COPPICE_KERNEL(StageLarge, kThreads, StagingParamsOf<kLargeStagingCopies>) {
+COPPICE_KERNEL(StageMedium, kThreads, StagingParamsOf<kMediumStagingBytes>) {
   Stage(block, params);
 }
 
-COPPICE_ACCESSES(StageLarge, StagingParamsOf<kLargeStagingCopies>) {
+COPPICE_ACCESSES(StageMedium, StagingParamsOf<kMediumStagingBytes>) {
   DeclareStaging(params, accesses);
 }
 
-COPPICE_KERNEL_IMAGE(staging, &StageSmallHostKernel, &StageLargeHostKernel);
+COPPICE_KERNEL(StageWide, kThreads, StagingParamsOf<kWideStagingBytes>) {
+  Stage(block, params);
+}
+
+COPPICE_ACCESSES(StageWide, StagingParamsOf<kWideStagingBytes>) {
+  DeclareStaging(params, accesses);
+}
+
+COPPICE_KERNEL_IMAGE(staging, &StageSmallHostKernel, &StageMediumHostKernel, &StageWideHostKernel);
 
 }  // namespace coppice

@@ -90,6 +90,10 @@ TEST_F(NodeTableTest, RetiredNodeIsFoundAndCountsAsDropped) {
   EXPECT_TRUE(bucket(8).has_graph());
   here_.retired = true;
   EXPECT_TRUE(here.retired());
+  here.AddLease();
+  EXPECT_FALSE(here.retired());
+  EXPECT_EQ(table().CountGraphs(), 1);
+  here.DropLease();
   EXPECT_EQ(table().Find(here.key()), &here);
   EXPECT_EQ(table().CountGraphs(), 0);
   EXPECT_FALSE(bucket(8).has_graph());

@@ -378,7 +378,7 @@ TEST_F(SessionMemoryTest, RefusesConstantsWithoutBytesOrSource) {
     return session->memory().AddConstant(DType::kFloat32, sizes, std::move(source)).status();
   };
   for (const std::vector<int64_t>& sizes :
-       {std::vector<int64_t>{0}, {-1}, {INT64_MAX, 2}, {1, 1, 1, 1, 1}}) {
+       {std::vector<int64_t>{0}, {-1}, {INT64_MAX, 2}, {1, 1, 1, 1, 1, 1, 1, 1, 1}}) {
     EXPECT_THAT(add(sizes, SevenFrom(&fills)), StatusIs(absl::StatusCode::kInvalidArgument));
   }
   EXPECT_THAT(add({1}, nullptr), StatusIs(absl::StatusCode::kInvalidArgument));

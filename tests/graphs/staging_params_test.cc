@@ -11,49 +11,59 @@
 namespace coppice {
 namespace {
 
+using Small = StagingParamsOf<kSmallStagingBytes>;
+using Medium = StagingParamsOf<kMediumStagingBytes>;
+using Wide = StagingParamsOf<kWideStagingBytes>;
+
 TEST(StagingParamsTest, StructsAreCopiedByteForByte) {
-  EXPECT_TRUE(std::is_trivially_copyable_v<StagingParams>);
-  EXPECT_TRUE(std::is_standard_layout_v<StagingParams>);
+  EXPECT_TRUE(std::is_trivially_copyable_v<Wide>);
+  EXPECT_TRUE(std::is_standard_layout_v<Wide>);
+  EXPECT_TRUE(std::is_trivially_copyable_v<StagedCopyOf<4>>);
 }
 
 TEST(StagingParamsTest, CopyHasNoPadding) {
-  EXPECT_EQ(sizeof(StagedCopy), 136U);
-  EXPECT_EQ(offsetof(StagedCopy, sizes), 16U);
-  EXPECT_EQ(offsetof(StagedCopy, padded), 48U);
-  EXPECT_EQ(offsetof(StagedCopy, strides), 80U);
-  EXPECT_EQ(offsetof(StagedCopy, fill), 112U);
-  EXPECT_EQ(offsetof(StagedCopy, tiles), 120U);
-  EXPECT_EQ(offsetof(StagedCopy, element_bytes), 128U);
-  EXPECT_EQ(offsetof(StagedCopy, padding), 132U);
+  using Copy = StagedCopyOf<4>;
+  EXPECT_EQ(sizeof(Copy), 168U);
+  EXPECT_EQ(offsetof(Copy, target), 8U);
+  EXPECT_EQ(offsetof(Copy, fill), 16U);
+  EXPECT_EQ(offsetof(Copy, tiles), 24U);
+  EXPECT_EQ(offsetof(Copy, element_bytes), 32U);
+  EXPECT_EQ(offsetof(Copy, padding), 36U);
+  EXPECT_EQ(offsetof(Copy, sizes), 40U);
+  EXPECT_EQ(offsetof(Copy, strides), 72U);
+  EXPECT_EQ(offsetof(Copy, padded), 104U);
+  EXPECT_EQ(offsetof(Copy, target_strides), 136U);
+}
+
+TEST(StagingParamsTest, CopyTakesWhatItsRankNeeds) {
+  EXPECT_EQ(sizeof(StagedCopyOf<1>), 72U);
+  EXPECT_EQ(sizeof(StagedCopyOf<2>), 104U);
+  EXPECT_EQ(sizeof(StagedCopyOf<8>), 296U);
+  for (const int rank : {1, 2, 4, 8})
+    EXPECT_EQ(StagedCopyBytes(rank), 40 + 32 * rank);
 }
 
 TEST(StagingParamsTest, HeaderHasNoPadding) {
   EXPECT_EQ(sizeof(StagingHeader), 224U);
+  EXPECT_EQ(offsetof(StagingHeader, copy_count), 12U);
+  EXPECT_EQ(offsetof(StagingHeader, rank), 14U);
   EXPECT_EQ(offsetof(StagingHeader, words), 16U);
 }
 
-TEST(StagingParamsTest, SmallParametersAreAPrefixOfTheLargeOnes) {
-  using Small = StagingParamsOf<kSmallStagingCopies>;
-  EXPECT_EQ(sizeof(Small), 224U + 4 * 136U);
-  EXPECT_EQ(sizeof(StagingParams), 224U + 24 * 136U);
-  EXPECT_EQ(offsetof(Small, copies), offsetof(StagingParams, copies));
+TEST(StagingParamsTest, SmallerParametersAreAPrefixOfLargerOnes) {
+  EXPECT_EQ(sizeof(Small), 896U);
+  EXPECT_EQ(sizeof(Medium), 4096U);
+  EXPECT_EQ(sizeof(Wide), 32'760U) << "a multiple of a word, of at most 32,764";
+  EXPECT_EQ(offsetof(Small, copies), 224U);
+  EXPECT_EQ(offsetof(Medium, copies), 224U);
+  EXPECT_EQ(offsetof(Wide, copies), 224U);
 }
 
-TEST(StagingParamsTest, ADefaultCopyIsOneElementOfPadding) {
-  const StagedCopy copy;
-  EXPECT_EQ(copy.source, 0U);
-  EXPECT_EQ(copy.padding, StagedCopy::kFill);
-  for (int axis = 0; axis < kStagingRank; ++axis) {
-    EXPECT_EQ(copy.sizes[axis], 1);
-    EXPECT_EQ(copy.padded[axis], 1);
-    EXPECT_EQ(copy.strides[axis], 0);
-  }
-}
-
-TEST(StagingParamsTest, DefaultParametersStageNothing) {
-  const StagingParams params{};
-  EXPECT_EQ(params.header.copy_count, 0);
-  EXPECT_EQ(params.header.word_count, 0);
+TEST(StagingParamsTest, DefaultHeaderStagesNothing) {
+  const StagingHeader header;
+  EXPECT_EQ(header.copy_count, 0);
+  EXPECT_EQ(header.word_count, 0);
+  EXPECT_EQ(header.rank, 1);
 }
 
 TEST(StagingParamsTest, TilesCoverTheElements) {

@@ -1,7 +1,7 @@
 // Seeded scenes for the staging kernels: tensors of every rank, stride, dtype and fill.
 //
 // A scene names places by their offsets in two memory areas, so that one scene can be staged in
-// several memories: copy both areas there and take ParamsOf() for where they lie.
+// several memories: copy both areas there and take ArgumentsOf() for where they lie.
 //
 // Units: bytes in offsets, elements in sizes and strides. Threads: plain values.
 
@@ -46,19 +46,22 @@ inline Tensor Moved(Tensor tensor, DeviceAddress base) {
   return tensor;
 }
 
-inline StagingParams ParamsOf(const Scene& scene, DeviceAddress sources, DeviceAddress targets) {
-  StagingParams params;
-  params.header.parameter_block = targets + static_cast<DeviceAddress>(scene.word_offset);
-  params.header.word_count = static_cast<int32_t>(scene.words.size());
-  params.header.copy_count = static_cast<int32_t>(scene.pieces.size());
-  std::copy(scene.words.begin(), scene.words.end(), params.header.words);
-  for (size_t i = 0; i < scene.pieces.size(); ++i) {
-    const Piece& piece = scene.pieces[i];
+inline StagingArguments ArgumentsOf(const Scene& scene,
+                                    DeviceAddress sources,
+                                    DeviceAddress targets) {
+  int rank = 0;
+  for (const Piece& piece : scene.pieces)
+    rank = std::max<int>(rank, piece.source.rank);
+  StagingArguments arguments(rank);
+  arguments.header().parameter_block = targets + static_cast<DeviceAddress>(scene.word_offset);
+  arguments.header().word_count = static_cast<int32_t>(scene.words.size());
+  std::copy(scene.words.begin(), scene.words.end(), arguments.header().words);
+  for (const Piece& piece : scene.pieces) {
     const Tensor source =
         piece.source.element_count() == 0 ? piece.source : Moved(piece.source, sources);
-    params.copies[i] = MakeStagedCopy(source, Moved(piece.target, targets), piece.fill);
+    arguments.Add(source, Moved(piece.target, targets), piece.fill);
   }
-  return params;
+  return arguments;
 }
 
 // Draws scenes: areas of random bytes, tensors of every kind in them, and bytes between.
@@ -66,10 +69,11 @@ class SceneSource {
  public:
   explicit SceneSource(uint64_t seed) : random_(seed) {}
 
-  Scene Draw(int copies, int words) {
+  // Of copies of up to `rank_max` axes.
+  Scene Draw(int copies, int words, int rank_max = kRankMax) {
     Scene scene;
     for (int i = 0; i < copies; ++i)
-      scene.pieces.push_back(DrawPiece(scene));
+      scene.pieces.push_back(DrawPiece(scene, rank_max));
     scene.word_offset = Reserve(scene.targets, words * kWordBytes, kWordBytes);
     for (int i = 0; i < words; ++i)
       scene.words.push_back(static_cast<int64_t>(random_()));
@@ -93,37 +97,63 @@ class SceneSource {
     return offset;
   }
 
-  Piece DrawPiece(Scene& scene) {
+  Piece DrawPiece(Scene& scene, int rank_max) {
     const DType dtype = kDTypes[Below(std::ssize(kDTypes))];
+    // Half of them are laid out so that rows can be moved in large units.
+    const bool wide = Below(2) == 0;
     std::vector<int64_t> sizes;
     std::vector<int64_t> padded;
-    for (int64_t axis = Below(kRankMax + 1); axis > 0; --axis) {
+    int64_t elements = 1;
+    for (int64_t axis = Below(rank_max + 1); axis > 0; --axis) {
       // Long last axes make several tiles; a size of 0 makes nothing, or nothing but padding.
-      padded.push_back(axis == 1 && Below(8) == 0 ? Below(3000) : Below(12));
-      sizes.push_back(Below(3) == 0 ? padded.back() : Below(padded.back() + 1));
+      int64_t size = axis == 1 && Below(8) == 0 ? Below(3000) : Below(12);
+      if (elements > 500) size = Below(3);
+      if (wide && axis == 1) size = AlignUp(size, 16);
+      padded.push_back(size);
+      sizes.push_back(Below(3) == 0 ? size : Below(size + 1));
+      if (wide && axis == 1) sizes.back() &= ~int64_t{15};
+      elements *= std::max<int64_t>(size, 1);
     }
     Piece piece;
-    piece.source = DrawSource(scene.sources, dtype, sizes);
-    piece.target = Tensor::Dense(0, dtype, padded);
-    piece.target.data = static_cast<DeviceAddress>(
-        Reserve(scene.targets, piece.target.element_count() * SizeOf(dtype), SizeOf(dtype)));
+    piece.source = DrawTensor(dtype, sizes, wide, /*repeats=*/true);
+    if (piece.source.element_count() > 0) {  // Else the address stays 0.
+      piece.source.data = Place(scene.sources, piece.source, wide);
+    }
+    piece.target = DrawTensor(dtype, padded, wide, /*repeats=*/false);
+    piece.target.data = Place(scene.targets, piece.target, wide);
     piece.fill = DrawFill();
     return piece;
   }
 
-  // A tensor with its axes in any order in memory, gaps between rows, and some axes repeated.
-  Tensor DrawSource(std::vector<uint8_t>& area, DType dtype, const std::vector<int64_t>& sizes) {
+  DeviceAddress Place(std::vector<uint8_t>& area, const Tensor& tensor, bool wide) {
+    const int64_t element = SizeOf(tensor.dtype);
+    return static_cast<DeviceAddress>(
+        Reserve(area, tensor.span() * element, wide && Below(4) > 0 ? 16 : element));
+  }
+
+  // A tensor with its axes in any order in memory, and gaps between rows; some axes repeat. If it
+  // is to have large units, rows are whole and begin at multiples of 16 elements.
+  Tensor DrawTensor(DType dtype, const std::vector<int64_t>& sizes, bool wide, bool repeats) {
     Tensor tensor = Tensor::Dense(0, dtype, sizes);
-    if (tensor.element_count() == 0) return tensor;  // The address stays 0.
+    if (tensor.element_count() == 0) return tensor;
     std::vector<int> order(sizes.size());
     std::iota(order.begin(), order.end(), 0);
-    std::shuffle(order.begin(), order.end(), random_);
+    if (wide)
+      std::reverse(order.begin(), order.end());
+    else
+      std::shuffle(order.begin(), order.end(), random_);
     int64_t span = 1;
     for (const int axis : order) {
-      tensor.strides[axis] = Below(5) == 0 ? 0 : span + Below(3);
-      span += (tensor.sizes[axis] - 1) * tensor.strides[axis];
+      const bool last = axis + 1 == tensor.rank;
+      int64_t stride = span;
+      if (wide && !last)
+        stride = AlignUp(span, 16) + 16 * Below(2);
+      else if (!wide)
+        stride += Below(3);
+      if (repeats && Below(5) == 0) stride = 0;
+      tensor.strides[axis] = stride;
+      span += (tensor.sizes[axis] - 1) * stride;
     }
-    tensor.data = static_cast<DeviceAddress>(Reserve(area, span * SizeOf(dtype), SizeOf(dtype)));
     return tensor;
   }
 

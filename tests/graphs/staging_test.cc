@@ -221,39 +221,114 @@ TEST(PoisonPatternTest, OffGivesZero) {
     EXPECT_EQ(PoisonPattern(Poison::kOff, dtype), 0U);
 }
 
-TEST(MakeStagedCopyTest, RightAlignsTheAxesWithLeadingOnes) {
+// The copies of some arguments, as a kernel sees them.
+template <int kRank>
+StagedCopyOf<kRank> CopyOf(const StagingArguments& arguments, int index) {
+  StagedCopyOf<kRank> copy;
+  std::memcpy(&copy,
+              reinterpret_cast<const char*>(arguments.words()) + sizeof(StagingHeader) +
+                  static_cast<size_t>(index) * sizeof(copy),
+              sizeof(copy));
+  return copy;
+}
+
+TEST(StagingArgumentsTest, RightAlignsTheAxesWithLeadingOnes) {
   Tensor source = Tensor::Dense(0x1000, DType::kFloat16, std::vector<int64_t>{3, 5});
   source.strides = {20, 2};
-  const Tensor target = Tensor::Dense(0x2000, DType::kFloat16, std::vector<int64_t>{4, 8});
-  const StagedCopy copy = MakeStagedCopy(source, target, Fill::Value(1));
+  Tensor target = Tensor::Dense(0x2000, DType::kFloat16, std::vector<int64_t>{4, 8});
+  target.strides = {1, 4};
+  StagingArguments arguments(3);
+  EXPECT_EQ(arguments.rank(), 4);
+  arguments.Add(source, target, Fill::Value(1));
+  EXPECT_EQ(arguments.copy_count(), 1);
+  EXPECT_EQ(arguments.header().copy_count, 1);
+  EXPECT_EQ(arguments.header().rank, 4);
+  EXPECT_EQ(arguments.bytes(), 224 + 168);
+  EXPECT_EQ(arguments.blocks(), 1);
+  const auto copy = CopyOf<4>(arguments, 0);
   EXPECT_EQ(copy.source, 0x1000U);
   EXPECT_EQ(copy.target, 0x2000U);
   EXPECT_THAT(copy.sizes, ElementsAre(1, 1, 3, 5));
-  EXPECT_THAT(copy.padded, ElementsAre(1, 1, 4, 8));
   EXPECT_THAT(copy.strides, ElementsAre(0, 0, 20, 2));
+  EXPECT_THAT(copy.padded, ElementsAre(1, 1, 4, 8));
+  EXPECT_THAT(copy.target_strides, ElementsAre(0, 0, 1, 4));
   EXPECT_EQ(copy.fill, 0x3C00U);
+  EXPECT_EQ(copy.tiles, 1);
   EXPECT_EQ(copy.element_bytes, 2);
 }
 
-TEST(MakeStagedCopyTest, ChoosesThePaddingOfTheFill) {
-  const auto padding = [](const Fill& fill) {
-    return MakeStagedCopy(Tensor(), Tensor(), fill).padding;
-  };
-  EXPECT_EQ(padding(Fill::Zero()), StagedCopy::kFill);
-  EXPECT_EQ(padding(Fill::Value(3)), StagedCopy::kFill);
-  EXPECT_EQ(padding(Fill::Sentinel()), StagedCopy::kFill);
-  EXPECT_EQ(padding(Fill::RepeatLast()), StagedCopy::kRepeatLast);
-  EXPECT_EQ(padding(Fill::Undefined()), StagedCopy::kSkip);
+TEST(StagingArgumentsTest, RanksAreRoundedUpToAPowerOfTwo) {
+  const std::vector<int> rounded = {1, 1, 2, 4, 4, 8, 8, 8, 8};
+  for (int rank = 0; rank <= kRankMax; ++rank)
+    EXPECT_EQ(StagingArguments(rank).rank(), rounded[static_cast<size_t>(rank)]);
 }
 
-TEST(MakeStagedCopyDeathTest, ChecksThatTheTensorsMatch) {
+TEST(StagingArgumentsTest, SourceIsSetDroppedAndFilled) {
+  const Tensor place = Tensor::Dense(0x2000, DType::kInt32, std::vector<int64_t>{4, 8});
+  StagingArguments arguments(2);
+  for (int i = 0; i < 3; ++i)
+    arguments.Add(place, place, Fill::RepeatLast());
+  Tensor source = Tensor::Dense(0x3000, DType::kInt32, std::vector<int64_t>{2, 3});
+  source.strides = {1, 2};
+  EXPECT_EQ(arguments.SetSource(1, source), 6);
+  const auto set = CopyOf<2>(arguments, 1);
+  EXPECT_EQ(set.source, 0x3000U);
+  EXPECT_THAT(set.sizes, ElementsAre(2, 3));
+  EXPECT_THAT(set.strides, ElementsAre(1, 2));
+  EXPECT_THAT(set.padded, ElementsAre(4, 8));
+  EXPECT_EQ(set.padding, StagedPadding::kRepeatLast);
+  arguments.SetFill(1, 77);
+  arguments.DropSource(1);
+  const auto dropped = CopyOf<2>(arguments, 1);
+  EXPECT_EQ(dropped.source, 0U);
+  EXPECT_THAT(dropped.sizes, ElementsAre(0, 0));
+  EXPECT_EQ(dropped.fill, 77U);
+  EXPECT_EQ(dropped.padding, StagedPadding::kFill);
+  EXPECT_EQ(CopyOf<2>(arguments, 0).source, 0x2000U);
+  EXPECT_EQ(CopyOf<2>(arguments, 2).source, 0x2000U);
+  EXPECT_EQ(
+      arguments.SetSource(0, Tensor::Dense(0x4000, DType::kInt32, std::vector<int64_t>{0, 8})), 0);
+}
+
+TEST(StagingArgumentsTest, ClearedArgumentsHaveNoCopiesAndNoWords) {
+  StagingArguments arguments;
+  arguments.header().word_count = 3;
+  arguments.Add(Tensor(), Tensor(), Fill());
+  arguments.Clear();
+  EXPECT_EQ(arguments.copy_count(), 0);
+  EXPECT_EQ(arguments.blocks(), 0);
+  EXPECT_EQ(arguments.bytes(), 224);
+  EXPECT_EQ(arguments.header().copy_count, 0);
+  EXPECT_EQ(arguments.header().word_count, 0);
+}
+
+TEST(StagingArgumentsTest, ChoosesThePaddingOfTheFill) {
+  const auto padding = [](const Fill& fill) {
+    StagingArguments arguments;
+    arguments.Add(Tensor(), Tensor(), fill);
+    return CopyOf<1>(arguments, 0).padding;
+  };
+  EXPECT_EQ(padding(Fill::Zero()), StagedPadding::kFill);
+  EXPECT_EQ(padding(Fill::Value(3)), StagedPadding::kFill);
+  EXPECT_EQ(padding(Fill::Sentinel()), StagedPadding::kFill);
+  EXPECT_EQ(padding(Fill::RepeatLast()), StagedPadding::kRepeatLast);
+  EXPECT_EQ(padding(Fill::Undefined()), StagedPadding::kSkip);
+}
+
+TEST(StagingArgumentsDeathTest, ChecksThatTheTensorsMatch) {
   const Tensor three = Tensor::Dense(0x1000, DType::kInt32, std::vector<int64_t>{3});
   const Tensor two = Tensor::Dense(0x2000, DType::kInt32, std::vector<int64_t>{2});
   const Tensor floats = Tensor::Dense(0x2000, DType::kFloat32, std::vector<int64_t>{3});
   const Tensor scalar = Tensor::Dense(0x2000, DType::kInt32, {});
-  EXPECT_DEATH(MakeStagedCopy(three, two, Fill()), "the source is larger than its place");
-  EXPECT_DEATH(MakeStagedCopy(three, floats, Fill()), "staging converts no dtype");
-  EXPECT_DEATH(MakeStagedCopy(three, scalar, Fill()), "staging changes no rank");
+  const Tensor square = Tensor::Dense(0x2000, DType::kInt32, std::vector<int64_t>{2, 2});
+  const auto add = [](const Tensor& source, const Tensor& target) {
+    StagingArguments(1).Add(source, target, Fill());
+  };
+  EXPECT_DEATH(add(three, two), "the source is larger than its place");
+  EXPECT_DEATH(add(three, floats), "staging converts no dtype");
+  EXPECT_DEATH(add(three, scalar), "staging changes no rank");
+  EXPECT_DEATH(add(square, square), "the copy has more axes than its arguments");
+  EXPECT_DEATH(StagingArguments(kRankMax + 1), "staging knows no such rank");
 }
 
 // Calls `visit` with the index of every element of `tensor`, in row-major order.
@@ -261,7 +336,7 @@ template <typename Visit>
 void ForEachIndex(const Tensor& tensor, Visit visit) {
   std::array<int64_t, kRankMax> index{};
   for (int64_t i = 0; i < tensor.element_count(); ++i) {
-    visit(i, index);
+    visit(index);
     for (int axis = tensor.rank - 1; axis >= 0; --axis) {
       if (++index[axis] < tensor.sizes[axis]) break;
       index[axis] = 0;
@@ -274,15 +349,17 @@ void StageNaively(const Piece& piece, const std::vector<uint8_t>& sources, uint8
   const int64_t bytes = SizeOf(piece.source.dtype);
   const bool empty = piece.source.element_count() == 0;
   const uint64_t fill = FillPattern(piece.fill, piece.source.dtype);
-  ForEachIndex(piece.target, [&](int64_t i, const std::array<int64_t, kRankMax>& index) {
-    uint8_t* target = targets + piece.target.data + i * bytes;
+  ForEachIndex(piece.target, [&](const std::array<int64_t, kRankMax>& index) {
     bool real = true;
     int64_t offset = 0;
+    int64_t place = 0;
     for (int axis = 0; axis < piece.source.rank; ++axis) {
       const int64_t last = piece.source.sizes[axis] - 1;
       real = real && index[axis] <= last;
       offset += std::min(index[axis], last) * piece.source.strides[axis];
+      place += index[axis] * piece.target.strides[axis];
     }
+    uint8_t* target = targets + piece.target.data + place * bytes;
     if (real || (piece.fill.kind == Fill::Kind::kRepeatLast && !empty)) {
       std::memcpy(target, sources.data() + piece.source.data + offset * bytes,
                   static_cast<size_t>(bytes));
@@ -315,8 +392,8 @@ class StagingTest : public testing::Test {
   void ExpectStaged(const Scene& scene) {
     COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory sources, device_.Upload(scene.sources));
     COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory targets, device_.Upload(scene.targets));
-    const StagingParams params = ParamsOf(scene, sources.address(), targets.address());
-    ASSERT_OK(kernels_->Launch(device_.stream(), params));
+    const StagingArguments arguments = ArgumentsOf(scene, sources.address(), targets.address());
+    ASSERT_OK(kernels_->Launch(device_.stream(), arguments));
     const std::vector<uint8_t> expected = Expected(scene);
     const std::vector<uint8_t> actual =
         device_.Download<uint8_t>(targets.address(), std::ssize(expected));
@@ -338,11 +415,9 @@ class StagingTest : public testing::Test {
     EXPECT_OK(source);
     EXPECT_OK(memory);
     target.data = memory->address();
-    StagingParams params;
-    params.header.copy_count = 1;
-    params.copies[0] =
-        MakeStagedCopy(Tensor::Dense(source->address(), DType::kInt32, sizes), target, fill);
-    EXPECT_OK(kernels_->Launch(device_.stream(), params));
+    StagingArguments arguments(target.rank);
+    arguments.Add(Tensor::Dense(source->address(), DType::kInt32, sizes), target, fill);
+    EXPECT_OK(kernels_->Launch(device_.stream(), arguments));
     return device_.Download<int32_t>(memory->address(), target.element_count());
   }
 
@@ -400,10 +475,45 @@ TEST_F(StagingTest, StagesRandomTensorsLikeTheNaiveLoop) {
   }
 }
 
+// The most copies of each rank that the kernels take, as staging_params.h has their bytes.
+constexpr int kMost[][4] = {{1, 9, 53, 256}, {2, 6, 37, 256}, {4, 4, 23, 193}, {8, 2, 13, 109}};
+
 TEST_F(StagingTest, StagesAsManyCopiesAsEachKernelTakes) {
-  for (const int copies : {kSmallStagingCopies, kSmallStagingCopies + 1, kCopyInputsMax}) {
-    SCOPED_TRACE(testing::Message() << "scene seed " << 1000 + copies);
-    ExpectStaged(SceneSource(1000 + static_cast<uint64_t>(copies)).Draw(copies, 2));
+  uint64_t seed = 1000;
+  for (const auto& [rank, small, medium, wide] : kMost) {
+    for (const int copies : {small, small + 1, medium, medium + 1, wide}) {
+      SCOPED_TRACE(testing::Message() << "scene seed " << ++seed);
+      ExpectStaged(SceneSource(seed).Draw(copies, 2, rank));
+    }
+  }
+}
+
+TEST_F(StagingTest, StagesMoreCopiesThanAKernelTakesInSeveralLaunches) {
+  uint64_t seed = 2000;
+  for (const auto& [rank, small, medium, wide] : kMost) {
+    for (const int copies : {wide + 1, 2 * wide, 2 * wide + 3}) {
+      SCOPED_TRACE(testing::Message() << "scene seed " << ++seed);
+      ExpectStaged(SceneSource(seed).Draw(copies, kParameterWordsMax, rank));
+    }
+  }
+}
+
+TEST_F(StagingTest, MovesRowsInTheLargestUnitsThatFit) {
+  for (const DType dtype : {DType::kUInt8, DType::kBFloat16, DType::kInt32, DType::kInt64}) {
+    for (const int64_t width : {1, 2, 3, 4, 8, 16, 24, 32}) {
+      for (const int64_t shift : {0, 1, 2, 4, 8}) {
+        Scene scene;
+        Piece piece{.source = Tensor::Dense(0, dtype, std::vector<int64_t>{3, width}),
+                    .target = Tensor::Dense(0, dtype, std::vector<int64_t>{4, 2 * width}),
+                    .fill = shift == 4 ? Fill::RepeatLast() : Fill::Sentinel()};
+        piece.source.data = static_cast<DeviceAddress>(shift * SizeOf(dtype));
+        scene.pieces = {piece};
+        scene.sources.resize(static_cast<size_t>((3 * width + shift) * SizeOf(dtype)));
+        std::iota(scene.sources.begin(), scene.sources.end(), uint8_t{1});
+        scene.targets.resize(static_cast<size_t>(8 * width * SizeOf(dtype)));
+        ExpectStaged(scene);
+      }
+    }
   }
 }
 
@@ -417,36 +527,35 @@ TEST_F(StagingTest, StagesThePoisonOfASession) {
   COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory target, device_.Upload<int32_t>({0, 0, 0}));
   const Tensor from = Tensor::Dense(source.address(), DType::kInt32, std::vector<int64_t>{2});
   const Tensor to = Tensor::Dense(target.address(), DType::kInt32, std::vector<int64_t>{3});
-  StagingParams params;
-  params.header.copy_count = 1;
-  params.copies[0] = MakeStagedCopy(from, to, Fill::Undefined());
-  params.copies[0].padding = StagedCopy::kFill;
-  params.copies[0].fill = PoisonPattern(Poison::kPattern, DType::kInt32);
-  ASSERT_OK(kernels_->Launch(device_.stream(), params));
+  StagingArguments arguments;
+  arguments.Add(from, to, Fill::Undefined());
+  arguments.SetFill(0, PoisonPattern(Poison::kPattern, DType::kInt32));
+  ASSERT_OK(kernels_->Launch(device_.stream(), arguments));
   EXPECT_THAT(device_.Download<int32_t>(target.address(), 3), ElementsAre(1, 2, 0x5A5A'5A5A));
 }
 
 TEST_F(StagingTest, TakesItsArgumentsByValue) {
   COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory block, device_.Upload<int64_t>({0, 0}));
-  StagingParams params;
-  params.header.parameter_block = block.address();
-  params.header.word_count = 2;
-  params.header.words[0] = 11;
-  params.header.words[1] = 12;
-  ASSERT_OK(kernels_->Launch(device_.stream(), params));
-  params = StagingParams();
+  StagingArguments arguments;
+  arguments.header().parameter_block = block.address();
+  arguments.header().word_count = 2;
+  arguments.header().words[0] = 11;
+  arguments.header().words[1] = 12;
+  ASSERT_OK(kernels_->Launch(device_.stream(), arguments));
+  arguments.header().words[0] = 0;
+  arguments.Clear();
   EXPECT_THAT(device_.Download<int64_t>(block.address(), 2), ElementsAre(11, 12));
 }
 
-TEST_F(StagingTest, MakesOneDriverCall) {
-  for (const int copies : {0, 1, kSmallStagingCopies, kSmallStagingCopies + 1, kCopyInputsMax}) {
+TEST_F(StagingTest, MakesOneDriverCallForAsManyCopiesAsAKernelTakes) {
+  for (const int copies : {0, 1, 2, 3, 109}) {
     const Scene scene = SceneSource(4).Draw(copies, 1);
     COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory sources, device_.Upload(scene.sources));
     COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory targets, device_.Upload(scene.targets));
     const int64_t calls = device_.ledger().calls();
     const int64_t launches = device_.ledger().calls(&DriverTable::LaunchKernel);
-    const StagingParams params = ParamsOf(scene, sources.address(), targets.address());
-    ASSERT_OK(kernels_->Launch(device_.stream(), params));
+    const StagingArguments arguments = ArgumentsOf(scene, sources.address(), targets.address());
+    ASSERT_OK(kernels_->Launch(device_.stream(), arguments));
     EXPECT_EQ(device_.ledger().calls() - calls, 1);
     EXPECT_EQ(device_.ledger().calls(&DriverTable::LaunchKernel) - launches, 1);
     ASSERT_OK(device_.Synchronize());
@@ -454,37 +563,37 @@ TEST_F(StagingTest, MakesOneDriverCall) {
 }
 
 TEST_F(StagingTest, MakesNoCallForNothing) {
-  StagingParams params;
+  StagingArguments arguments;
   const int64_t calls = device_.ledger().calls();
-  EXPECT_OK(kernels_->Launch(device_.stream(), params));
-  params.header.copy_count = 1;
-  params.copies[0].padded[2] = 0;
-  params.copies[0].tiles = 0;
-  EXPECT_OK(kernels_->Launch(device_.stream(), params));
+  EXPECT_OK(kernels_->Launch(device_.stream(), arguments));
+  const Tensor empty = Tensor::Dense(0, DType::kInt32, std::vector<int64_t>{0});
+  for (int i = 0; i < 300; ++i)
+    arguments.Add(empty, empty, Fill());
+  EXPECT_OK(kernels_->Launch(device_.stream(), arguments));
   EXPECT_EQ(device_.ledger().calls(), calls);
 }
 
 TEST_F(StagingTest, ReportsWhatTheDriverSays) {
-  StagingParams params;
-  params.header.word_count = 1;
-  EXPECT_FALSE(kernels_->Launch(nullptr, params).ok());  // The legacy stream.
+  StagingArguments arguments;
+  arguments.header().word_count = 1;
+  EXPECT_FALSE(kernels_->Launch(nullptr, arguments).ok());  // The legacy stream.
 }
 
 TEST(StagingKernelsTest, LoadLaunchesEachKernelOnce) {
   TestDevice device{DriverLedger::Options()};
   COPPICE_ASSERT_OK_AND_ASSIGN(const StagingKernels kernels, StagingKernels::Load(device.driver()));
-  EXPECT_EQ(device.ledger().calls(&DriverTable::LaunchKernel), 2);
+  EXPECT_EQ(device.ledger().calls(&DriverTable::LaunchKernel), 3);
 }
 
 TEST(StagingDeathTest, ChecksItsCounts) {
   EXPECT_DEATH(
       {
         TestDevice device;
-        StagingParams params;
-        params.header.copy_count = kCopyInputsMax + 1;
-        (void)StagingKernels::Load(device.driver())->Launch(device.stream(), params);
+        StagingArguments arguments;
+        arguments.header().word_count = kParameterWordsMax + 1;
+        (void)StagingKernels::Load(device.driver())->Launch(device.stream(), arguments);
       },
-      "too many copies for one staging kernel");
+      "too many words for one parameter block");
 }
 
 }  // namespace

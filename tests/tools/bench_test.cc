@@ -42,6 +42,15 @@ TEST(BenchDispatchTest, ReportsEveryCaseWithTheStableKeys) {
   EXPECT_EQ(json["cases"][1]["staged"], 2);
   EXPECT_EQ(json["cases"][2]["name"], "siblings_1000");
   EXPECT_EQ(json["cases"][3]["name"], "static_200");
+  const nlohmann::json& wide = json["wide"];
+  ASSERT_EQ(wide["cases"].size(), 3U);
+  EXPECT_EQ(wide["cases"][0]["name"], "staged_1");
+  EXPECT_EQ(wide["cases"][1]["name"], "staged_200");
+  EXPECT_EQ(wide["cases"][1]["staged"], 200);
+  EXPECT_EQ(wide["cases"][1]["rank"], 2);
+  EXPECT_EQ(wide["cases"][2]["name"], "rank8_strided");
+  EXPECT_EQ(wide["cases"][2]["rank"], 8);
+  EXPECT_TRUE(wide["further_staged_input_ns"].is_number());
   EXPECT_EQ(json["guards"]["count"], 6);
   EXPECT_GT(json["guards"]["operations"], 6);
   EXPECT_TRUE(json["guards"]["ns_p50"].is_number());
@@ -56,6 +65,10 @@ TEST(BenchDispatchTest, ReplayMakesOneDriverCallOrTwoAndNoAllocation) {
     EXPECT_EQ(one["driver_calls"], one["name"] == "two_staged" ? 2 : 1);
   for (const nlohmann::json& one : json["cases"])
     EXPECT_EQ(one["heap_allocs"], 0);
+  for (const nlohmann::json& one : json["wide"]["cases"]) {
+    EXPECT_EQ(one["driver_calls"], 2);
+    EXPECT_EQ(one["heap_allocs"], 0);
+  }
 }
 
 TEST(BenchDispatchTest, TableNamesEveryCase) {
@@ -65,6 +78,8 @@ TEST(BenchDispatchTest, TableNamesEveryCase) {
   EXPECT_THAT(outcome.out, HasSubstr("two_staged"));
   EXPECT_THAT(outcome.out, HasSubstr("siblings_1000"));
   EXPECT_THAT(outcome.out, HasSubstr("static_200"));
+  EXPECT_THAT(outcome.out, HasSubstr("rank8_strided"));
+  EXPECT_THAT(outcome.out, HasSubstr("a further staged input"));
   EXPECT_THAT(outcome.out, HasSubstr("6 guards"));
   EXPECT_THAT(outcome.out, HasSubstr("an event of a trace"));
 }

@@ -20,7 +20,7 @@
 #include "coppice/base/status.h"
 #include "coppice/graphs/guards.h"
 #include "coppice/graphs/session.h"
-#include "coppice/graphs/staging_params.h"
+#include "coppice/graphs/staging.h"
 
 #include "tools/bench/allocation_counter.h"
 #include "tools/bench/bench.h"
@@ -46,12 +46,25 @@ struct DispatchCase {
   int staged;    // Of the inputs; the others are static.
   int siblings;  // Graphs of the bucket, each for other addresses of one static input; calls go
                  // round them.
+  int rank = 1;  // Of all inputs and outputs: rows of kRowsMax, then axes of 2.
+  bool turned = false;  // Inputs have their axes in memory the other way round.
 };
 constexpr std::array<DispatchCase, 4> kCases = {
     {{.name = "all_static", .inputs = 8, .staged = 0, .siblings = 1},
      {.name = "two_staged", .inputs = 8, .staged = 2, .siblings = 1},
      {.name = "siblings_1000", .inputs = 8, .staged = 0, .siblings = 1000},
      {.name = "static_200", .inputs = 200, .staged = 0, .siblings = 1}}};
+
+// Signatures of real programs. What a further staged input costs is the first two's difference.
+constexpr std::array<DispatchCase, 3> kWideCases = {
+    {{.name = "staged_1", .inputs = 1, .staged = 1, .siblings = 1, .rank = 2},
+     {.name = "staged_200", .inputs = 200, .staged = 200, .siblings = 1, .rank = 2},
+     {.name = "rank8_strided",
+      .inputs = 8,
+      .staged = 8,
+      .siblings = 1,
+      .rank = kRankMax,
+      .turned = true}}};
 
 // What a front end typically asks of a call's shape.
 constexpr std::array<const char*, 6> kGuards = {"rows >= 1",          "rows <= 512",
@@ -80,7 +93,7 @@ class DispatchJob {
   // null.
   absl::Status RunRaw(int64_t count) {
     const DriverTable& table = context_.driver().table();
-    void* parameters[] = {&staging_};
+    void* parameters[] = {const_cast<int64_t*>(staging_.words())};
     for (int64_t i = 0; i < count; ++i) {
       CuResult result = CuResult::kSuccess;
       if (!copies_.empty()) {
@@ -98,48 +111,63 @@ class DispatchJob {
   absl::Status FlushTrace() const { return session_->FlushTrace(); }
 
  private:
-  DispatchJob(Context context, Stream stream, DeviceMemory memory)
-      : context_(std::move(context)), stream_(std::move(stream)), memory_(std::move(memory)) {}
+  DispatchJob(Context context,
+              Stream stream,
+              const DispatchCase& dispatch_case,
+              DeviceMemory memory)
+      : context_(std::move(context)),
+        stream_(std::move(stream)),
+        case_(dispatch_case),
+        memory_(std::move(memory)) {}
 
-  absl::Status Prepare(const DispatchCase& dispatch_case, TraceOptions trace);
-  static absl::StatusOr<ProgramSpec> MakeSpec(const DispatchCase& dispatch_case);
+  static int64_t ElementsOf(const DispatchCase& dispatch_case) {
+    return kRowsMax << (dispatch_case.rank - 1);
+  }
+  absl::Status Prepare(TraceOptions trace);
+  absl::StatusOr<ProgramSpec> MakeSpec() const;
   Tensor InputTensor(int index, int64_t rows) const;
 
   const Context context_;
   const Stream stream_;
-  const DeviceMemory memory_;  // A vector of kRowsMax floats per input, and one per sibling.
+  const DispatchCase case_;
+  const DeviceMemory memory_;  // The bytes of an input for each of them, and for each sibling.
   std::unique_ptr<Session> session_;
   std::vector<const Binding*> bindings_;
   size_t sibling_ = 0;
   std::vector<Tensor> copies_;
   std::array<int64_t, kScalars> scalars_ = {1, 2, 3, 4};
-  StagingParams staging_;
+  const StagingArguments staging_;
   Call call_;
 };
 
-absl::StatusOr<ProgramSpec> DispatchJob::MakeSpec(const DispatchCase& dispatch_case) {
+absl::StatusOr<ProgramSpec> DispatchJob::MakeSpec() const {
   ProgramSpec spec;
-  spec.name = dispatch_case.name;
+  spec.name = case_.name;
   Dim rows = Dim::Fixed(kRowsMax);
-  if (dispatch_case.staged > 0) {
+  if (case_.staged > 0) {
     COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy, PaddingPolicy::Pow2(kRowsMax));
     rows = Dim::Symbol(spec.AddSymbol("rows", policy));
     spec.claim = Claim::kRowIndependent;
   }
-  for (int i = 0; i < dispatch_case.inputs; ++i) {
-    const bool staged = i < dispatch_case.staged;
+  const auto dims = [this](Dim first) {
+    Dims of(static_cast<size_t>(case_.rank), Dim::Fixed(2));
+    of[0] = first;
+    return of;
+  };
+  for (int i = 0; i < case_.inputs; ++i) {
+    const bool staged = i < case_.staged;
     InputSpec input;
     input.name = fmt::format("x{}", i);
-    input.dims = {staged ? rows : Dim::Fixed(kRowsMax)};
+    input.dims = dims(staged ? rows : Dim::Fixed(kRowsMax));
     input.role = staged ? InputRole::kCopy : InputRole::kStatic;
     // One that the program writes is never copied instead, however often it moves.
-    input.mutated = dispatch_case.siblings > 1 && i + 1 == dispatch_case.inputs;
+    input.mutated = case_.siblings > 1 && i + 1 == case_.inputs;
     spec.inputs.push_back(input);
   }
   for (int i = 0; i < kOutputs; ++i) {
     OutputSpec output;
     output.name = fmt::format("y{}", i);
-    output.dims = {rows};
+    output.dims = dims(rows);
     spec.outputs.push_back(output);
   }
   for (int i = 0; i < kScalars; ++i)
@@ -158,9 +186,15 @@ absl::Status ClearOutputs(CallContext& context) {
 }
 
 Tensor DispatchJob::InputTensor(int index, int64_t rows) const {
-  const std::array<int64_t, 1> dims = {rows};
-  const auto offset = static_cast<DeviceAddress>(index * kRowsMax) * sizeof(float);
-  return Tensor::Dense(memory_.address() + offset, DType::kFloat32, dims);
+  std::vector<int64_t> dims(static_cast<size_t>(case_.rank), 2);
+  dims[0] = rows;
+  const auto offset = static_cast<DeviceAddress>(index * ElementsOf(case_)) * sizeof(float);
+  Tensor tensor = Tensor::Dense(memory_.address() + offset, DType::kFloat32, dims);
+  for (int64_t axis = 0, stride = 1; case_.turned && axis < tensor.rank; ++axis) {
+    tensor.strides[static_cast<size_t>(axis)] = stride;
+    stride *= tensor.sizes[static_cast<size_t>(axis)];
+  }
+  return tensor;
 }
 
 absl::StatusOr<std::unique_ptr<DispatchJob>> DispatchJob::Create(const Driver& driver,
@@ -170,40 +204,41 @@ absl::StatusOr<std::unique_ptr<DispatchJob>> DispatchJob::Create(const Driver& d
   COPPICE_ASSIGN_OR_RETURN(Stream stream, Stream::Create(driver));
   COPPICE_ASSIGN_OR_RETURN(
       DeviceMemory memory,
-      DeviceMemory::Create(driver, (dispatch_case.inputs + dispatch_case.siblings) * kRowsMax *
+      DeviceMemory::Create(driver, (dispatch_case.inputs + dispatch_case.siblings) *
+                                       ElementsOf(dispatch_case) *
                                        static_cast<int64_t>(sizeof(float))));
   std::unique_ptr<DispatchJob> job(
-      new DispatchJob(std::move(context), std::move(stream), std::move(memory)));
-  COPPICE_RETURN_IF_ERROR(job->Prepare(dispatch_case, std::move(trace)));
+      new DispatchJob(std::move(context), std::move(stream), dispatch_case, std::move(memory)));
+  COPPICE_RETURN_IF_ERROR(job->Prepare(std::move(trace)));
   return job;
 }
 
-absl::Status DispatchJob::Prepare(const DispatchCase& dispatch_case, TraceOptions trace) {
+absl::Status DispatchJob::Prepare(TraceOptions trace) {
   COPPICE_ASSIGN_OR_RETURN(
-      session_,
-      Session::Create(context_, {.limits = {.rerecords_per_bucket_max = dispatch_case.siblings},
-                                 .trace = std::move(trace)}));
-  COPPICE_ASSIGN_OR_RETURN(ProgramSpec spec, MakeSpec(dispatch_case));
+      session_, Session::Create(context_, {.limits = {.rerecords_per_bucket_max = case_.siblings},
+                                           .trace = std::move(trace)}));
+  COPPICE_ASSIGN_OR_RETURN(ProgramSpec spec, MakeSpec());
   COPPICE_ASSIGN_OR_RETURN(call_.program, session_->Register(std::move(spec), ClearOutputs));
   std::vector<Tensor> statics;
-  for (int i = 0; i < dispatch_case.inputs; ++i) {
-    if (i < dispatch_case.staged) {
+  for (int i = 0; i < case_.inputs; ++i) {
+    if (i < case_.staged) {
       copies_.push_back(InputTensor(i, kRows));
     } else {
       statics.push_back(InputTensor(i, kRowsMax));
     }
   }
-  for (int sibling = 0; sibling < dispatch_case.siblings; ++sibling) {
-    statics.back() = InputTensor(dispatch_case.inputs - 1 + sibling, kRowsMax);
+  for (int sibling = 0; sibling < case_.siblings && !statics.empty(); ++sibling) {
+    statics.back() = InputTensor(case_.inputs - 1 + sibling, kRowsMax);
     COPPICE_ASSIGN_OR_RETURN(const Binding* binding, session_->Bind(*call_.program, statics));
     bindings_.push_back(binding);
   }
+  if (bindings_.empty()) bindings_.push_back(nullptr);
   call_.inputs = copies_;
   call_.scalars = scalars_;
   call_.stream = stream_.handle();
   COPPICE_RETURN_IF_ERROR(Run(1));  // Warm-up.
   sibling_ = 0;
-  COPPICE_RETURN_IF_ERROR(Run(dispatch_case.siblings));  // Recordings.
+  COPPICE_RETURN_IF_ERROR(Run(case_.siblings));  // Recordings.
   return Synchronize();
 }
 
@@ -305,6 +340,7 @@ nlohmann::ordered_json ToJson(const DispatchCase& dispatch_case, const Measured&
   nlohmann::ordered_json json = {{"name", dispatch_case.name},
                                  {"inputs", dispatch_case.inputs},
                                  {"staged", dispatch_case.staged},
+                                 {"rank", dispatch_case.rank},
                                  {"siblings", dispatch_case.siblings},
                                  {"scalars", kScalars},
                                  {"outputs", kOutputs},
@@ -415,7 +451,9 @@ absl::Status Probe(const std::string& probe, const Device& device) {
   if (second < probe.size())
     std::from_chars(probe.data() + second + 1, probe.data() + probe.size(), count);
   const std::string_view kind = std::string_view(probe).substr(0, second).substr(first);
-  for (const DispatchCase& dispatch_case : kCases) {
+  std::vector<DispatchCase> all(kCases.begin(), kCases.end());
+  all.insert(all.end(), kWideCases.begin(), kWideCases.end());
+  for (const DispatchCase& dispatch_case : all) {
     const bool named = probe.compare(0, first, dispatch_case.name) == 0;
     if (!named || count < 1 || (kind != ":run" && kind != ":raw")) continue;
     InstantDriver instant(device.driver());
@@ -443,24 +481,39 @@ ExitCode BenchDispatch(const BenchDispatchOptions& options, const Console& conso
     const absl::Status status = Probe(options.probe, **device);
     return status.ok() ? kExitOk : fail(status, kExitUsage);
   }
-  nlohmann::ordered_json cases = nlohmann::ordered_json::array();
   if (!options.json) {
     Print(console.out, "{:<14}{:>7}{:>13}{:>15}{:>11}{:>11}{:>14}{:>13}{:>14}\n", "case", "staged",
           "overhead ns", "p10..p90", "Run ns", "raw ns", "instructions", "heap allocs",
           "driver calls");
   }
-  for (const DispatchCase& dispatch_case : kCases) {
-    const absl::StatusOr<Measured> measured = Measure(options, **device, dispatch_case);
-    if (!measured.ok()) return fail(measured.status(), kExitDevice);
-    cases.push_back(ToJson(dispatch_case, *measured));
-    if (!options.json) PrintRow(dispatch_case, *measured, console.out);
-    if (console.stopped()) {
-      const nlohmann::ordered_json json = {
-          {"cases", cases}, {"iterations", options.iterations}, {"stopped", true}};
-      if (options.json) Print(console.out, "{}\n", json.dump(2));
-      return kExitStopped;
-    }
+  nlohmann::ordered_json cases = nlohmann::ordered_json::array();
+  nlohmann::ordered_json wide = nlohmann::ordered_json::array();
+  std::vector<double> wide_ns;
+  const auto measure = [&](const DispatchCase& dispatch_case,
+                           nlohmann::ordered_json& to) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const Measured measured, Measure(options, **device, dispatch_case));
+    to.push_back(ToJson(dispatch_case, measured));
+    wide_ns.push_back(Quantile(measured.overhead_ns, 0.5));
+    if (!options.json) PrintRow(dispatch_case, measured, console.out);
+    return absl::OkStatus();
+  };
+  std::vector<std::pair<DispatchCase, nlohmann::ordered_json*>> all;
+  for (const DispatchCase& dispatch_case : kCases)
+    all.emplace_back(dispatch_case, &cases);
+  for (const DispatchCase& dispatch_case : kWideCases)
+    all.emplace_back(dispatch_case, &wide);
+  for (const auto& [dispatch_case, to] : all) {
+    if (to == &wide && wide.empty()) wide_ns.clear();
+    const absl::Status status = measure(dispatch_case, *to);
+    if (!status.ok()) return fail(status, kExitDevice);
+    if (!console.stopped()) continue;
+    const nlohmann::ordered_json json = {
+        {"cases", cases}, {"iterations", options.iterations}, {"stopped", true}};
+    if (options.json) Print(console.out, "{}\n", json.dump(2));
+    return kExitStopped;
   }
+  const double further_ns =
+      (wide_ns[1] - wide_ns[0]) / (kWideCases[1].staged - kWideCases[0].staged);
   const absl::StatusOr<MeasuredGuards> guards = MeasureGuards(options.iterations);
   if (!guards.ok()) return fail(guards.status(), kExitDevice);
   const double guard_ns = Quantile(guards->ns, 0.5);
@@ -471,12 +524,14 @@ ExitCode BenchDispatch(const BenchDispatchOptions& options, const Console& conso
   if (options.json) {
     const nlohmann::ordered_json json = {
         {"cases", cases},
+        {"wide", {{"cases", wide}, {"further_staged_input_ns", further_ns}}},
         {"guards",
          {{"count", kGuards.size()}, {"operations", guards->operations}, {"ns_p50", guard_ns}}},
         {"trace", {{"event_ns_p50", on_ns}, {"event_off_ns_p50", off_ns}}},
         {"iterations", options.iterations}};
     Print(console.out, "{}\n", json.dump(2));
   } else {
+    Print(console.out, "a further staged input of rank 2: {:.1f} ns\n", further_ns);
     Print(console.out, "{} guards of {} operations, checked before such a call: {:.1f} ns\n",
           kGuards.size(), guards->operations, guard_ns);
     Print(console.out, "an event of a trace: {:.1f} ns; without a trace {:.1f} ns\n", on_ns,

@@ -2,6 +2,7 @@
 
 #include "tools/bench/launch_tape.h"
 
+#include <cstring>
 #include <utility>
 
 #include "coppice/base/status.h"
@@ -11,6 +12,15 @@ namespace {
 
 DriverTable taped_table;
 std::vector<TapedLaunch> noted;
+
+// What a staging launch passes, and zeros up to what the widest kernel reads.
+std::vector<int64_t> WordsOf(const StagingHeader& header) {
+  std::vector<int64_t> words(kWideStagingBytes / sizeof(int64_t));
+  std::memcpy(
+      words.data(), &header,
+      sizeof(header) + static_cast<size_t>(header.copy_count * StagedCopyBytes(header.rank)));
+  return words;
+}
 
 CuResult NoteGraph(CuGraphExec exec, CuStream stream) {
   const CuResult result = taped_table.GraphLaunch(exec, stream);
@@ -39,14 +49,14 @@ CuResult NoteStaging(CuFunction function,
                    .grid = {grid_x, grid_y, grid_z},
                    .block = {block_x, block_y, block_z},
                    .shared_bytes = shared_bytes,
-                   .staging = *static_cast<const StagingParams*>(parameters[0])});
+                   .staging = WordsOf(*static_cast<const StagingHeader*>(parameters[0]))});
   return result;
 }
 
 absl::Status RepeatOne(const Driver& driver, const TapedLaunch& launch) {
   if (launch.exec != nullptr)
     return driver.Call<&DriverTable::GraphLaunch>(launch.exec, launch.stream);
-  void* parameters[] = {const_cast<StagingParams*>(&launch.staging)};
+  void* parameters[] = {const_cast<int64_t*>(launch.staging.data())};
   return driver.Call<&DriverTable::LaunchKernel>(
       launch.function, launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0],
       launch.block[1], launch.block[2], launch.shared_bytes, launch.stream,

@@ -29,7 +29,7 @@ struct TapedLaunch {
   std::array<unsigned, 3> grid{};
   std::array<unsigned, 3> block{};
   unsigned shared_bytes = 0;
-  StagingParams staging{};
+  std::vector<int64_t> staging;  // Words of its parameters.
 };
 
 class LaunchTape {

@@ -17,7 +17,7 @@
 
 namespace coppice {
 
-inline constexpr int kRankMax = 4;  // Dimensions of a tensor, at most.
+inline constexpr int kRankMax = 8;  // Dimensions of a tensor, at most.
 
 // What DLPack and PyTorch can name, sub-byte types aside. kFloat8E4M3 is the one without infinities
 // (PyTorch's float8_e4m3fn); kComplex64 is two f32, the real part first.
@@ -112,6 +112,36 @@ struct Tensor {
     for (int axis = 0; axis < rank; ++axis)
       count *= sizes[static_cast<size_t>(axis)];
     return count;
+  }
+
+  // Elements from the first to behind the last in memory; 0 if there is none. Requires: no negative
+  // stride, and a span that an int64 holds.
+  constexpr int64_t span() const {
+    int64_t last = 0;
+    for (size_t axis = 0; axis < static_cast<size_t>(rank); ++axis) {
+      if (sizes[axis] == 0) return 0;
+      last += (sizes[axis] - 1) * strides[axis];
+    }
+    return last + 1;
+  }
+
+  // Whether its strides keep all elements apart: each steps over what those of smaller strides
+  // reach. Says no to some odd views that do as well. Requires: as span().
+  constexpr bool keeps_apart() const {
+    for (size_t axis = 0; axis < static_cast<size_t>(rank); ++axis) {
+      if (sizes[axis] == 0) return true;
+    }
+    for (size_t axis = 0; axis < static_cast<size_t>(rank); ++axis) {
+      if (sizes[axis] == 1) continue;
+      int64_t reach = 0;  // Of the axes that step less far, or as far and come later.
+      for (size_t other = 0; other < static_cast<size_t>(rank); ++other) {
+        const bool inner =
+            strides[other] < strides[axis] || (strides[other] == strides[axis] && other > axis);
+        if (inner) reach += (sizes[other] - 1) * strides[other];
+      }
+      if (strides[axis] <= reach) return false;
+    }
+    return true;
   }
 
   // Whether both are the same view of the same memory, whichever call made it.

@@ -37,8 +37,9 @@ struct Call {
   int lane = 0;
   Poison poison = Poison::kOff;  // For tests of padding: overrides every fill.
   OutputMode output_mode = OutputMode::kBorrow;
-  // For kWriteInto: one dense tensor per output, at real extents and at a multiple of its element's
-  // bytes, outside the session's memory; no two share a byte. Those of static outputs are not read.
+  // For kWriteInto: one tensor per output, at real extents, at a multiple of its element's bytes
+  // and outside the session's memory; of any strides >= 0, if no two elements of one or of two
+  // targets share a byte. Those of static outputs are not read.
   std::span<const Tensor> targets{};
 };
 

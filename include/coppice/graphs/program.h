@@ -40,9 +40,8 @@
 
 namespace coppice {
 
-inline constexpr int kSymbolsMax = 8;      // Dynamic sizes of a program.
-inline constexpr int kScalarsMax = 16;     // Host scalars of a program.
-inline constexpr int kCopyInputsMax = 24;  // Inputs that are staged; one kernel stages them all.
+inline constexpr int kSymbolsMax = 8;   // Dynamic sizes of a program.
+inline constexpr int kScalarsMax = 16;  // Host scalars of a program.
 
 // A size in a spec: a constant, or a symbol (an index into ProgramSpec::symbols).
 struct Dim {
@@ -119,11 +118,15 @@ struct InputSpec {
   std::string name;
   DType dtype = DType::kFloat32;
   Dims dims{};
+  // What the program sees, in elements at the extents of the run; empty: row-major without gaps. A
+  // static tensor has them when it is bound; a copied one gets them when it is staged, whatever the
+  // caller's are, so that no two elements may share a byte.
+  Dims strides{};
   InputRole role = InputRole::kCopy;
   Fill fill{};
   // The program writes to it. What it wrote to a staged input is copied back to the caller's
-  // tensor, which must be dense and share no byte with another input or target of the call; a
-  // static input is written where it lies.
+  // tensor, in which no two elements may share a byte, nor with another input or target of the
+  // call; a static input is written where it lies. Elements of neither may share bytes.
   bool mutated = false;
   // Bytes, a power of two: a static input whose address is no multiple is copied by every call.
   int64_t alignment = 16;
@@ -138,6 +141,9 @@ struct OutputSpec {
   std::string name;
   DType dtype = DType::kFloat32;
   Dims dims{};
+  // In elements, at the extents of the run; empty: row-major without gaps. No two elements may
+  // share a byte.
+  Dims strides{};
   OutputRole role = OutputRole::kPool;
 };
 
@@ -205,9 +211,9 @@ struct ProgramSpec {
 
 // Checks a spec: the limits above, symbols that exist and that some copied input binds, names
 // present and unique within their list, sizes that are not negative and whose bytes at the largest
-// buckets an int64 holds, fixed static inputs and outputs, buckets within their symbol's bounds,
-// guards that parse, and a claim that allows its policies. Errors: kInvalidArgument naming the
-// program and the field.
+// buckets an int64 holds, strides that are not negative and keep apart there what is written, fixed
+// static inputs and outputs, buckets within their symbol's bounds, guards that parse, and a claim
+// that allows its policies. Errors: kInvalidArgument naming the program and the field.
 absl::Status ValidateSpec(const ProgramSpec& spec);
 
 // The guards of a spec: those of its symbols' bounds, then its own, over the names of its symbols
@@ -247,7 +253,7 @@ class CallContext {
   int64_t extent(int symbol) const { return extents_[static_cast<size_t>(symbol)]; }  // Padded.
   const Tensor& input(int index) const {
     return inputs_[static_cast<size_t>(index)];
-  }  // Padded, dense if copied.
+  }  // Padded if copied, with the spec's strides.
   int64_t scalar(int index) const {
     return scalars_[static_cast<size_t>(index)];
   }  // Key scalars; 0 for device-resident ones.
@@ -265,8 +271,9 @@ class CallContext {
   // Errors: kInvalidArgument if `address` is not a live temporary of this run; kAborted as above.
   virtual absl::Status Free(DeviceAddress address) = 0;
 
-  // The memory of output `index`, dense at the padded extents. Each output must be asked for, or
-  // made an alias, exactly once.
+  // The memory of output `index`, with the spec's strides at the padded extents. Each output must
+  // be asked for, or made an alias, exactly once. Errors: as Allocate; kInvalidArgument its strides
+  // do not keep its elements apart at these extents.
   virtual absl::StatusOr<Tensor> AllocateOutput(int index) = 0;
 
   // Makes output `index` the bytes at `address`: those of an input, of an output asked for before,

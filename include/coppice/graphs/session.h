@@ -99,9 +99,9 @@ class Session {
   //
   // An input that misses its alignment, or has moved in too many recordings
   // (LimitOptions::static_moves_max), is copied by every call instead of being part of the key,
-  // unless the program mutates it or it stages kCopyInputsMax inputs already.
+  // unless the program mutates it or its strides put elements onto each other.
   //
-  // Errors: kInvalidArgument  wrong count, dtype, sizes or a null address; not dense; one that lies
+  // Errors: kInvalidArgument  wrong count, dtype, sizes, strides or a null address; one that lies
   //                           in a window of this session, where graphs write; or a misaligned one
   //                           that cannot be copied.
   absl::StatusOr<const Binding*> Bind(const Program& program, std::span<const Tensor> statics);

@@ -1,55 +1,74 @@
-// The arguments of the staging kernel, shared by the host that fills them and the kernel that reads
-// them. See staging.h.
+// The arguments of the staging kernels, shared by the host that fills them and the kernels that
+// read them. See staging.h.
+//
+//   | header | copy 0 | copy 1 | ...      copies of one launch have one rank, so one size
+//
+// The three kernels differ in the bytes of their parameters alone, because a driver copies all of
+// them at every launch: the arguments of a smaller one are a prefix of a larger one's.
 //
 // Units: sizes and strides in elements. Threads: plain values.
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace coppice {
 
-inline constexpr int kStagingRank = 4;
-inline constexpr int kSmallStagingCopies = 4;
-inline constexpr int kLargeStagingCopies = 24;
+inline constexpr int kStagingRankMax = 8;      // A power of two; ranks are rounded up to one.
+inline constexpr int kStagingCopiesMax = 256;  // Of one launch: a thread looks at each.
 inline constexpr int kParameterWordsMax = 26;  // kSymbolsMax + kScalarsMax + the random state.
 inline constexpr int kStagingElementsPerBlock = 1024;
 
-// How one input gets from the caller's memory to its staged place.
-struct StagedCopy {
-  enum Padding : int32_t { kFill = 0, kRepeatLast = 1, kSkip = 2 };
+// Bytes of the kernels' parameters. Since CUDA 12.1 a kernel for compute capability 7.0 or later
+// may have 32,764 (CUDA C++ Programming Guide, Kernel Function Arguments).
+inline constexpr int kSmallStagingBytes = 896;
+inline constexpr int kMediumStagingBytes = 4'096;
+inline constexpr int kWideStagingBytes = 32'760;
 
-  unsigned long long source = 0;  // May be 0: then every element is padding.
-  unsigned long long target = 0;
-  int64_t sizes[kStagingRank] = {1, 1, 1, 1};    // Real.
-  int64_t padded[kStagingRank] = {1, 1, 1, 1};   // Of the dense target.
-  int64_t strides[kStagingRank] = {0, 0, 0, 0};  // Of the source.
-  uint64_t fill = 0;                             // Bit pattern of a padding element.
-  int64_t tiles = 1;                             // Blocks that stage it: see TilesFor.
-  int32_t element_bytes = 4;                     // 1, 2, 4 or 8.
-  int32_t padding = kFill;
+// What a copy's padding becomes.
+enum class StagedPadding : int32_t { kFill, kRepeatLast, kSkip };
+
+// How one tensor gets from its source to its place. Leading axes that it lacks have one element.
+template <int kRank>
+struct StagedCopyOf {
+  unsigned long long source;  // May be 0: then every element is padding.
+  unsigned long long target;
+  uint64_t fill;          // Bit pattern of a padding element.
+  int64_t tiles;          // Blocks that stage it: see TilesFor.
+  int32_t element_bytes;  // 1, 2, 4 or 8.
+  StagedPadding padding;
+  int64_t sizes[kRank];    // Real.
+  int64_t strides[kRank];  // Of the source.
+  int64_t padded[kRank];   // Of the target.
+  int64_t target_strides[kRank];
 };
+
+// Bytes of one copy of this rank.
+constexpr int64_t StagedCopyBytes(int rank) {
+  return 40 + 32 * int64_t{rank};
+}
+static_assert(sizeof(StagedCopyOf<1>) == StagedCopyBytes(1));
+static_assert(sizeof(StagedCopyOf<8>) == StagedCopyBytes(8));
 
 // Blocks that stage `elements` padded elements.
 constexpr int64_t TilesFor(int64_t elements) {
   return (elements + kStagingElementsPerBlock - 1) / kStagingElementsPerBlock;
 }
 
-// Everything but the copies; the two kernel sizes share it.
 struct StagingHeader {
   unsigned long long parameter_block = 0;  // Where the words go.
   int32_t word_count = 0;
-  int32_t copy_count = 0;
+  int16_t copy_count = 0;
+  int16_t rank = 1;  // Of the copies: 1, 2, 4 or 8.
   int64_t words[kParameterWordsMax] = {};
 };
 
-template <int kCopies>
+template <int kBytes>
 struct StagingParamsOf {
   StagingHeader header;
-  StagedCopy copies[kCopies];
+  // StagedCopyOf<header.rank>, one behind the other.
+  alignas(8) unsigned char copies[static_cast<size_t>(kBytes) - sizeof(StagingHeader)];
 };
-
-using StagingParams = StagingParamsOf<kLargeStagingCopies>;
-static_assert(sizeof(StagingParams) <= 4096, "kernel parameters are limited to 4 KiB");
 
 }  // namespace coppice

@@ -1,0 +1,312 @@
+// Goal: what program.h says of strides: of copied, static and written inputs, of outputs, and of
+// what a caller may pass. Method: a program that doubles what lies between its first and last
+// element, so that it computes the same whatever the order in memory; values by row and column.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/graphs/session_fixture.h"
+
+namespace coppice {
+namespace {
+
+using testing::HasSubstr;
+using Matrix = std::vector<std::vector<float>>;
+
+class StridesTest : public SessionFixture {
+ protected:
+  static constexpr int64_t kColumns = 3;
+  static constexpr int64_t kRowsMost = 16;
+
+  // y = 2 x, both [n, kColumns] with these strides of y and x.
+  static ProgramSpec TurnSpec(Dims in, Dims out) {
+    ProgramSpec spec{.name = "turn", .claim = Claim::kRowIndependent};
+    const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(kRowsMost));
+    const Dims dims = {Dim::Symbol(n), Dim::Fixed(kColumns)};
+    spec.inputs = {{.name = "x", .dims = dims, .strides = std::move(in)}};
+    spec.outputs = {{.name = "y", .dims = dims, .strides = std::move(out)}};
+    return spec;
+  }
+  static Dims ByColumn() { return {Dim::Fixed(1), Dim::Symbol(0)}; }
+
+  absl::Status Double(CallContext& context, const Tensor& x, const Tensor& y) const {
+    EXPECT_EQ(x.strides, y.strides);
+    return Launch(context.driver(), kernels_.scale, context.stream(),
+                  ScaleParams{.x = PointerAt<float>(x.data),
+                              .y = PointerAt<float>(y.data),
+                              .count = x.span(),
+                              .factor = 2},
+                  GridFor(x.span()));
+  }
+  Callable Doubled() const {
+    return [this](CallContext& context) -> absl::Status {
+      COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+      return Double(context, context.input(0), y);
+    };
+  }
+
+  static Matrix Numbers(int64_t rows, float factor = 1) {
+    Matrix matrix(static_cast<size_t>(rows));
+    float next = 1;
+    for (std::vector<float>& row : matrix) {
+      for (int64_t column = 0; column < kColumns; ++column)
+        row.push_back(factor * next++);
+    }
+    return matrix;
+  }
+
+  // A tensor of these strides in memory of its own, 7 where no element lies.
+  Tensor Place(const Matrix& matrix, std::array<int64_t, 2> strides) {
+    const std::array<int64_t, 2> dims = {std::ssize(matrix), kColumns};
+    Tensor tensor = Tensor::Dense(0, DType::kFloat32, dims);
+    std::copy(strides.begin(), strides.end(), tensor.strides.begin());
+    std::vector<float> values(static_cast<size_t>(std::max<int64_t>(tensor.span(), 1)), 7);
+    for (int64_t i = 0; i < dims[0]; ++i) {
+      for (int64_t j = 0; j < kColumns; ++j)
+        values[static_cast<size_t>(i * strides[0] + j * strides[1])] =
+            matrix[static_cast<size_t>(i)][static_cast<size_t>(j)];
+    }
+    uploads_.push_back(*device_.Upload(values));
+    tensor.data = uploads_.back().address();
+    return tensor;
+  }
+
+  Matrix Rows(const Tensor& tensor) const {
+    const std::vector<float> values = device_.Download<float>(tensor.data, tensor.span());
+    Matrix matrix(static_cast<size_t>(tensor.sizes[0]));
+    for (int64_t i = 0; i < tensor.sizes[0]; ++i) {
+      for (int64_t j = 0; j < tensor.sizes[1]; ++j)
+        matrix[static_cast<size_t>(i)].push_back(
+            values[static_cast<size_t>(i * tensor.strides[0] + j * tensor.strides[1])]);
+    }
+    return matrix;
+  }
+
+  Matrix RowsOf(const Lease& lease) {
+    absl::StatusOr<ReadScope> scope = lease.Read(device_.stream());
+    EXPECT_OK(scope);
+    return scope.ok() ? Rows(scope->output(0)) : Matrix();
+  }
+
+  coppice::Call CallOf(const Program* program, const Tensor& x) const {
+    return {.program = program, .inputs = {&x, 1}, .stream = device_.stream()};
+  }
+};
+
+TEST_F(StridesTest, CopiedInputsAndOutputsHaveTheSpecsStridesInEveryRun) {
+  const std::unique_ptr<Session> session = MakeSession();
+  const std::vector<Dims> all = {
+      {}, ByColumn(), {Dim::Fixed(kColumns), Dim::Fixed(1)}, {Dim::Fixed(8), Dim::Fixed(2)}};
+  for (size_t i = 0; i < all.size(); ++i) {
+    ProgramSpec spec = TurnSpec(all[i], all[i]);
+    spec.variant = std::to_string(i);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program,
+                                 session->Register(std::move(spec), Doubled()));
+    for (const int64_t rows : {5, 5, 5, 6, 8, 20, 1, 1, 1, 0}) {
+      for (const auto& strides :
+           {std::array<int64_t, 2>{kColumns, 1}, {1, rows + 1}, {10, 3}, {kColumns, 0}}) {
+        Matrix numbers = Numbers(rows);
+        const Tensor x = Place(numbers, strides);
+        numbers = Rows(x);  // A stride of 0 keeps the last column.
+        for (std::vector<float>& row : numbers) {
+          for (float& value : row)
+            value *= 2;
+        }
+        COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, session->Run(CallOf(program, x)));
+        EXPECT_EQ(RowsOf(lease), numbers) << rows << " rows, " << NameOf(lease.kind());
+      }
+    }
+  }
+  EXPECT_GT(session->stats().runs[static_cast<size_t>(RunKind::kReplay)], 0);
+}
+
+TEST_F(StridesTest, OutputOfThePathIsReadInPlaceIfItHasTheStridesThatAreWanted) {
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* turned,
+                               session->Register(TurnSpec(ByColumn(), ByColumn()), Doubled()));
+  ProgramSpec spec = TurnSpec({}, {});
+  spec.name = "straight";
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* straight,
+                               session->Register(std::move(spec), Doubled()));
+  const Tensor x = Place(Numbers(8), {kColumns, 1});
+  for (const Program* reader : {turned, straight}) {
+    int64_t in_place = 0;
+    for (int i = 0; i < 4; ++i) {
+      COPPICE_ASSERT_OK_AND_ASSIGN(const Lease made, session->Run(CallOf(turned, x)));
+      Tensor output;
+      {
+        COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, made.Read(device_.stream()));
+        output = scope.output(0);
+      }
+      in_place = session->stats().inputs_in_place;
+      COPPICE_ASSERT_OK_AND_ASSIGN(const Lease read, session->Run(CallOf(reader, output)));
+      in_place = session->stats().inputs_in_place - in_place;
+      EXPECT_EQ(RowsOf(read), Numbers(8, 4));
+    }
+    EXPECT_EQ(in_place, reader == turned ? 1 : 0);
+  }
+}
+
+TEST_F(StridesTest, CopiedOutOutputsHaveTheStridesOfTheirRealSizes) {
+  const std::unique_ptr<Session> session = MakeSession({.memory = {.copy_out_bytes = 4 * kKiB}});
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const Program* program, session->Register(TurnSpec({}, ByColumn()), [](CallContext& context) {
+        return context.AllocateOutput(0).status();
+      }));
+  const Tensor x = Place(Numbers(5), {kColumns, 1});
+  for (int i = 0; i < 3; ++i) {
+    coppice::Call call = CallOf(program, x);
+    call.output_mode = OutputMode::kCopyOut;
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, session->Run(call));
+    if (lease.kind() != RunKind::kReplay) continue;
+    COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
+    EXPECT_EQ(scope.output(0).strides[0], 1);
+    EXPECT_EQ(scope.output(0).strides[1], 5);
+  }
+}
+
+TEST_F(StridesTest, TargetsMayHaveAnyStridesThatKeepTheirElementsApart) {
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program,
+                               session->Register(TurnSpec({}, {}), Doubled()));
+  const Tensor x = Place(Numbers(5), {kColumns, 1});
+  coppice::Call call = CallOf(program, x);
+  call.output_mode = OutputMode::kWriteInto;
+  for (const auto& strides : {std::array<int64_t, 2>{kColumns, 1}, {1, 5}, {1, 8}, {9, 2}}) {
+    for (int i = 0; i < 3; ++i) {
+      const Tensor target = Place(Numbers(5, 0), strides);
+      call.targets = {&target, 1};
+      ASSERT_OK(session->Run(call));
+      EXPECT_EQ(Rows(target), Numbers(5, 2));
+      const std::vector<float> all = device_.Download<float>(target.data, target.span());
+      EXPECT_EQ(std::ranges::count(all, 7.0F), target.span() - 5 * kColumns) << "between elements";
+    }
+  }
+  Tensor target = Place(Numbers(5), {kColumns, 1});
+  call.targets = {&target, 1};
+  for (const auto& strides : {std::array<int64_t, 2>{0, 1}, {1, 1}, {2, 1}, {-3, 1}}) {
+    std::copy(strides.begin(), strides.end(), target.strides.begin());
+    EXPECT_THAT(session->Run(call).status(), StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+}
+
+TEST_F(StridesTest, WrittenInputIsWrittenBackWithTheCallersStrides) {
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec spec = TurnSpec(ByColumn(), {});
+  spec.inputs[0].mutated = true;
+  spec.outputs.clear();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program,
+                               session->Register(std::move(spec), [this](CallContext& context) {
+                                 return Double(context, context.input(0), context.input(0));
+                               }));
+  for (const auto& strides : {std::array<int64_t, 2>{kColumns, 1}, {1, 5}, {1, 8}, {9, 2}}) {
+    for (int i = 0; i < 3; ++i) {
+      const Tensor x = Place(Numbers(5), strides);
+      ASSERT_OK(session->Run(CallOf(program, x)));
+      EXPECT_EQ(Rows(x), Numbers(5, 2));
+    }
+  }
+  Tensor x = Place(Numbers(5), {kColumns, 1});
+  x.strides[0] = 0;
+  const absl::Status refused = session->Run(CallOf(program, x)).status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(refused.ToString(), HasSubstr("written back"));
+}
+
+TEST_F(StridesTest, StaticInputsAndOutputsAreBoundWithTheSpecsStrides) {
+  const std::unique_ptr<Session> session = MakeSession();
+  const Dims dims = {Dim::Fixed(4), Dim::Fixed(kColumns)};
+  const Dims turned = {Dim::Fixed(1), Dim::Fixed(4)};
+  ProgramSpec spec{.name = "turn", .claim = Claim::kExact};
+  spec.inputs = {{.name = "w", .dims = dims, .strides = turned, .role = InputRole::kStatic}};
+  spec.outputs = {{.name = "y", .dims = dims, .strides = turned, .role = OutputRole::kStatic}};
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, session->Register(spec, Doubled()));
+  const Tensor y = Place(Numbers(4, 0), {1, 4});
+  const Tensor straight = Place(Numbers(4), {kColumns, 1});
+  EXPECT_THAT(session->Bind(*program, std::vector<Tensor>{straight, y}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  // The second one misses its alignment, so that every call copies it.
+  Tensor shifted = Place(Numbers(5), {1, 4});
+  shifted.data += sizeof(float);
+  shifted.sizes[0] = 4;
+  for (const Tensor& w : {Place(Numbers(4), {1, 4}), shifted}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* binding,
+                                 session->Bind(*program, std::vector<Tensor>{w, y}));
+    Matrix expected = Rows(w);
+    for (std::vector<float>& row : expected) {
+      for (float& value : row)
+        value *= 2;
+    }
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_OK(session->Run({.program = program, .binding = binding, .stream = device_.stream()}));
+      EXPECT_EQ(Rows(y), expected);
+    }
+  }
+}
+
+TEST_F(StridesTest, StaticInputThatRepeatsElementsIsReadAndNeverCopied) {
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec spec{.name = "first", .claim = Claim::kExact};
+  spec.inputs = {{.name = "w",
+                  .dims = {Dim::Fixed(4), Dim::Fixed(kColumns)},
+                  .strides = {Dim::Fixed(0), Dim::Fixed(1)},
+                  .role = InputRole::kStatic}};
+  spec.outputs = {{.name = "y", .dims = {Dim::Fixed(kColumns)}}};
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const Program* program, session->Register(spec, [this](CallContext& context) -> absl::Status {
+        COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+        EXPECT_EQ(context.input(0).strides[0], 0);
+        return AddOnto(context, context.input(0).data, context.input(0).data, y.data, kColumns);
+      }));
+  Tensor w = Place(Numbers(4), {kColumns, 1});
+  w.strides[0] = 0;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* binding, session->Bind(*program, {&w, 1}));
+  for (int i = 0; i < 3; ++i) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(
+        const Lease lease,
+        session->Run({.program = program, .binding = binding, .stream = device_.stream()}));
+    EXPECT_EQ(Read(lease), (std::vector<float>{2, 4, 6}));
+  }
+  w.data += sizeof(float);
+  const absl::Status refused = session->Bind(*program, {&w, 1}).status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(refused.ToString(), HasSubstr("onto each other"));
+}
+
+// At the largest bucket, which a spec is checked at, rows are as far apart as they are long.
+TEST_F(StridesTest, StridesThatPutElementsOntoEachOtherAreRefusedWhereTheyDo) {
+  const std::unique_ptr<Session> session = MakeSession();
+  const auto spec_of = [](const char* name, Dims in, Dims out) {
+    ProgramSpec spec{.name = name, .claim = Claim::kExact};
+    const int n = spec.AddSymbol("n", *PaddingPolicy::Exact(16));
+    const Dims dims = {Dim::Fixed(4), Dim::Symbol(n)};
+    spec.inputs = {{.name = "x", .dims = dims, .strides = std::move(in)}};
+    spec.outputs = {{.name = "y", .dims = dims, .strides = std::move(out)}};
+    return spec;
+  };
+  const Dims apart = {Dim::Symbol(0), Dim::Fixed(1)};
+  const Dims close = {Dim::Fixed(16), Dim::Fixed(1)};
+  for (const bool input : {false, true}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(
+        const Program* program,
+        session->Register(
+            spec_of(input ? "in" : "out", input ? close : apart, input ? apart : close),
+            [](CallContext& context) { return context.AllocateOutput(0).status(); }));
+    for (const int64_t n : {16, 17}) {
+      const std::array<int64_t, 2> dims = {4, n};
+      uploads_.push_back(*device_.Upload(Ramp(4 * n)));
+      const Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+      for (int i = 0; i < 3; ++i) {
+        const absl::Status status = session->Run(CallOf(program, x)).status();
+        EXPECT_EQ(status.ok(), n == 16) << status;
+        EXPECT_TRUE(status.ok() || status.ToString().find("onto each other") != std::string::npos);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace coppice
