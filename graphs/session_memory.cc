@@ -33,8 +33,9 @@ absl::Status ForEachLeased(Lane& lane, const Visit& visit) {
 // Refuses outputs in the session's memory that somebody leases.
 absl::Status RefuseLeases(Lane& lane, const char* where) {
   return ForEachLeased(lane, [&](const Slot& slot) -> absl::Status {
-    for (const Tensor& tensor : slot.outputs->tensors) {
-      if (!lane.memory().windows().Contains(tensor.data)) continue;
+    for (size_t i = 0; i < slot.outputs->tensors.size(); ++i) {
+      if (!slot.keeps(i) || !lane.memory().windows().Contains(slot.outputs->tensors[i].data))
+        continue;
       return FailedPrecondition(
           "{}: the outputs of program '{}' (call {} on lane {}) are leased; drop the lease before",
           where, slot.program->spec.name, slot.call, lane.index);
@@ -236,8 +237,9 @@ absl::Status SessionMemory::Save(const SuspendOptions& suspend) {
   };
   for (const std::unique_ptr<Lane>& lane : parts_.lanes) {
     COPPICE_RETURN_IF_ERROR(ForEachLeased(*lane, [&](const Slot& slot) {
-      for (const Tensor& tensor : slot.outputs->tensors) {
-        const int64_t bytes = tensor.element_count() * SizeOf(tensor.dtype);
+      for (size_t i = 0; i < slot.outputs->tensors.size(); ++i) {
+        const Tensor& tensor = slot.outputs->tensors[i];
+        const int64_t bytes = slot.keeps(i) ? tensor.span() * SizeOf(tensor.dtype) : 0;
         if (bytes > 0 && parts_.windows->Contains(tensor.data)) add(tensor.data, bytes);
       }
       return absl::OkStatus();

@@ -70,10 +70,12 @@ absl::Status ReadExtents(const Call& call, const WindowMap& windows, CallShape& 
   for (size_t copy = 0; copy < call.inputs.size(); ++copy) {
     const Tensor& tensor = call.inputs[copy];
     const CopyShape& wanted = program.copy_shapes[copy];
-    bool fits = tensor.dtype == wanted.dtype && tensor.rank == wanted.rank;
-    bool empty = false;
+    if (tensor.dtype != wanted.dtype || tensor.rank != wanted.rank) [[unlikely]]
+      return WrongInput(program, copy, tensor);
     uint64_t strides = 0;  // Any bit that one of them has.
-    for (size_t axis = 0; fits && axis < static_cast<size_t>(tensor.rank); ++axis) {
+    int64_t wrong = 0;     // Not 0 if a size is not what it must be.
+    bool empty = false;
+    for (size_t axis = 0; axis < static_cast<size_t>(wanted.rank); ++axis) {
       const Dim& dim = wanted.dims[axis];
       const int64_t size = tensor.sizes[axis];
       strides |= static_cast<uint64_t>(tensor.strides[axis]);
@@ -81,14 +83,17 @@ absl::Status ReadExtents(const Call& call, const WindowMap& windows, CallShape& 
       if (dim.symbol >= 0) {
         int64_t& extent = shape.real[static_cast<size_t>(dim.symbol)];
         const uint32_t bit = uint32_t{1} << dim.symbol;
-        if ((seen & bit) == 0) extent = size;
+        if ((seen & bit) == 0) {
+          extent = size;
+          wrong |= size >> 63;
+        }
         seen |= bit;
         expected = extent;
       }
-      fits = size == expected && size >= 0;
+      wrong |= size ^ expected;
       empty |= size == 0;
     }
-    if (!fits || (tensor.data == 0 && !empty)) [[unlikely]]
+    if (wrong != 0 || (tensor.data == 0 && !empty)) [[unlikely]]
       return WrongInput(program, copy, tensor);
     // What begins elsewhere and takes short steps forwards is in memory of its own, or in none;
     // CheckAddresses looks closer.
@@ -214,6 +219,7 @@ absl::Status ReadCall(const Call& call,
                       CallShape& shape) {
   COPPICE_RETURN_IF_ERROR(CheckCall(call, catalogue, lanes));
   COPPICE_RETURN_IF_ERROR(ReadExtents(call, windows, shape));
+  shape.in_pool |= !call.donated.empty();
   if (call.program->guarded) [[unlikely]]
     COPPICE_RETURN_IF_ERROR(CheckGuards(call, shape));
   return Pad(*call.program, observe, shape);

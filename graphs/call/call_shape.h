@@ -29,7 +29,7 @@ struct CallShape {
   std::array<int64_t, kSymbolsMax> real;
   std::array<int64_t, kSymbolsMax> padded;
   bool over_maximum = false;
-  bool in_pool = false;  // Some input lies in the session's memory.
+  bool in_pool = false;  // Some input lies in the session's memory, or some is donated.
 };
 
 // Checks a call of the session whose catalogue this is against its program's spec and guards, and

@@ -60,8 +60,9 @@ const Slot* FindHolder(const std::vector<Slot*>& slots,
   for (const Slot* slot : slots) {
     if (slot->outputs == nullptr || slot->expired() || !slot->leased()) continue;
     if (tensor.made_by != 0 && tensor.made_by != slot->call) continue;
-    for (const Tensor& output : slot->outputs->tensors) {
-      if (!Holds(output, tensor)) continue;
+    for (size_t i = 0; i < slot->outputs->tensors.size(); ++i) {
+      const Tensor& output = slot->outputs->tensors[i];
+      if (!slot->keeps(i) || !Holds(output, tensor)) continue;
       if (holder != nullptr) *holder = &output;
       return slot;
     }

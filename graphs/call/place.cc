@@ -15,6 +15,12 @@
 #include "graphs/node/input_layout.h"
 
 namespace coppice::internal {
+
+// Says whose outputs a lease shows.
+struct LeaseAccess {
+  static const Slot* SlotOf(const Lease& lease) { return lease.slot_; }
+};
+
 namespace {
 
 // Whether a program may write to its input, an output that `holder` has among `slots`.
@@ -64,7 +70,67 @@ absl::Status StaleInput(const Call& call, size_t input, Lane& lane) {
       name, program.spec.name, address, lane.index);
 }
 
+// Whether the call may use up the leases that it was given.
+absl::Status CheckDonated(const Call& call, const Lane& lane) {
+  for (const Lease& lease : call.donated) {
+    const Slot* slot = LeaseAccess::SlotOf(lease);
+    if (slot == nullptr || !slot->in_lane() || slot->lane != &lane) {
+      return InvalidArgument(
+          "Session::Run: program '{}' is given a lease that is empty, or of another lane or "
+          "session "
+          "than lane {} of this; donate leases of the call's lane",
+          call.program->spec.name, lane.index);
+    }
+    if (slot->open_scopes() > 0) {
+      return FailedPrecondition(
+          "Session::Run: program '{}' is given the lease of call {} of program '{}', on which {} "
+          "read scopes are open; end them first",
+          call.program->spec.name, slot->call, slot->program->spec.name, slot->open_scopes());
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool IsDonated(const Call& call, const Slot& slot, size_t output) {
+  return std::any_of(call.donated.begin(), call.donated.end(), [&](const Lease& lease) {
+    return LeaseAccess::SlotOf(lease) == &slot &&
+           (lease.part() < 0 || static_cast<size_t>(lease.part()) == output);
+  });
+}
+
+// Divides what the path keeps into what stays live and what the call gives away and reads in place.
+// Bytes that are both stay; those that are given away and not read are nobody's.
+void DivideLive(const Call& call, Lane& lane, Surroundings& around) {
+  for (const Slot* slot : lane.slots().ListOf(MemoryKind::kPlan)) {
+    if (!slot->in_path) continue;
+    if (call.donated.empty()) {
+      around.live.insert(around.live.end(), RegionsOf(*slot).begin(), RegionsOf(*slot).end());
+      continue;
+    }
+    for (size_t i = 0; i < slot->outputs->tensors.size(); ++i) {
+      const std::optional<Region> region = lane.memory().RegionOf(slot->outputs->tensors[i]);
+      if (region && slot->keeps(i))
+        (IsDonated(call, *slot, i) ? around.donated : around.live).push_back(*region);
+    }
+  }
+  if (around.donated.empty()) return;
+  JoinOverlapping(around.donated);
+  std::erase_if(around.donated, [&](const Region& region) {
+    const bool kept = Meets(region, around.live);
+    if (kept) around.live.push_back(region);
+    const bool read = std::any_of(
+        around.in_place.begin(), around.in_place.end(),
+        [&region](int64_t offset) { return offset >= region.offset && offset < region.end(); });
+    return kept || !read;
+  });
+}
+
 }  // namespace
+
+void ReleaseDonated(const Call& call) {
+  for (Lease& lease : call.donated)
+    lease.Release();
+}
 
 Fit FitOf(const Program& program,
           const InputSpec& spec,
@@ -98,6 +164,7 @@ absl::Status FindPlace(Request& request, Lane& lane) {
   CallScratch& scratch = lane.scratch();
   SlotTable& slots = lane.slots();
   scratch.around.in_place.assign(call.inputs.size(), -1);
+  scratch.around.donated.clear();
   scratch.used.clear();
   request.child = lane.chain().open();
   request.known_place = true;
@@ -105,6 +172,7 @@ absl::Status FindPlace(Request& request, Lane& lane) {
   request.surroundings = nullptr;
   // Whatever another thread drops from here on still counts as live.
   slots.SweepWindow();
+  COPPICE_RETURN_IF_ERROR(CheckDonated(call, lane));
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const Tensor& tensor = call.inputs[i];
     const std::optional<WindowMap::Place> place = lane.memory().windows().Locate(LowOf(tensor));
@@ -133,13 +201,8 @@ absl::Status FindPlace(Request& request, Lane& lane) {
   }
   if (!request.child) return absl::OkStatus();
 
-  std::vector<Region>& live = scratch.around.live;
-  live.clear();
-  for (const Slot* slot : slots.ListOf(MemoryKind::kPlan)) {
-    if (!slot->in_path) continue;
-    const std::vector<Region>& regions = slot->node->output_regions();
-    live.insert(live.end(), regions.begin(), regions.end());
-  }
+  scratch.around.live.clear();
+  DivideLive(call, lane, scratch.around);
   FindSurroundings(request, lane);
   return absl::OkStatus();
 }

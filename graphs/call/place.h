@@ -43,4 +43,7 @@ absl::Status FindPlace(Request& request, Lane& lane);
 // FindPlace of a call that is about to run, of which an open chain takes note.
 absl::Status TakePlace(Request& request, Lane& lane);
 
+// Empties the leases that the call was given, if they are not empty.
+void ReleaseDonated(const Call& call);
+
 }  // namespace coppice::internal

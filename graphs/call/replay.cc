@@ -7,6 +7,7 @@
 #include "coppice/base/status.h"
 
 #include "graphs/call/deliver.h"
+#include "graphs/call/place.h"
 #include "graphs/call/stage.h"
 #include "graphs/lane/nvtx.h"
 
@@ -18,6 +19,10 @@ const NvtxName replay_name{"replay"};  // Made once: every replay opens the rang
 // Apart, so that the usual call needs no frame to find that nothing is there.
 [[gnu::noinline]] void OverwriteOthers(const Request& request, Lane& lane, const Node& node) {
   if (lane.tracer != nullptr) TraceUses(request, lane);
+  if (!request.call.donated.empty()) {
+    ReleaseDonated(request.call);
+    lane.slots().SweepWindow();
+  }
   lane.slots().Expire(node.footprint(), lane.order().calls(), *request.call.program);
   if (!request.child) lane.slots().EndPath();
 }
@@ -34,7 +39,11 @@ void Overwrite(const Request& request, Lane& lane, const Node& node, const Slot*
 // Fills what a node is about to write: whatever was borrowed there, and its own temporaries.
 absl::Status FillFootprint(const Driver& driver, CuStream stream, Lane& lane, const Node& node) {
   constexpr unsigned char kExpired = 0xCB;
-  for (const Region& region : node.footprint()) {
+  const Surroundings* const around = node.key().surroundings;
+  static const std::vector<Region> nothing;
+  // What is given away is yet to be read.
+  for (const Region& region :
+       Subtract(node.footprint(), around == nullptr ? nothing : around->donated)) {
     COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemsetD8Async>(
         lane.memory().base(MemoryKind::kPlan) + static_cast<DeviceAddress>(region.offset), kExpired,
         static_cast<size_t>(region.bytes), stream));

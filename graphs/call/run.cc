@@ -130,11 +130,8 @@ absl::StatusOr<Lease> RunDecided(SessionParts& parts, Request& request, Lane& la
   return absl::InternalError("Session::Run: no such kind of run");
 }
 
-}  // namespace
-
-absl::StatusOr<Lease> RunCall(SessionParts& parts, Request& request, Lane& lane) {
-  if (request.shape.in_pool || lane.chain().open()) [[unlikely]]
-    COPPICE_RETURN_IF_ERROR(TakePlace(request, lane));
+// The call, whose place is known.
+inline absl::StatusOr<Lease> RunPlaced(SessionParts& parts, Request& request, Lane& lane) {
   Node* node = FindNode(request, lane);
   if (node != nullptr && node->top() <= lane.memory().present_bytes() &&
       request.call.program->place.plain &&
@@ -142,6 +139,24 @@ absl::StatusOr<Lease> RunCall(SessionParts& parts, Request& request, Lane& lane)
     return Replay(parts, request, lane, *node, {});
   }
   return RunDecided(parts, request, lane, node);
+}
+
+// Apart, so that the usual call does not pay for it.
+[[gnu::noinline]] absl::StatusOr<Lease> RunInPath(SessionParts& parts,
+                                                  Request& request,
+                                                  Lane& lane) {
+  COPPICE_RETURN_IF_ERROR(TakePlace(request, lane));
+  absl::StatusOr<Lease> lease = RunPlaced(parts, request, lane);
+  if (lease.ok()) ReleaseDonated(request.call);
+  return lease;
+}
+
+}  // namespace
+
+absl::StatusOr<Lease> RunCall(SessionParts& parts, Request& request, Lane& lane) {
+  if (request.shape.in_pool || lane.chain().open()) [[unlikely]]
+    return RunInPath(parts, request, lane);
+  return RunPlaced(parts, request, lane);
 }
 
 }  // namespace coppice::internal

@@ -14,13 +14,26 @@ bool MayBePoisoned(const Program& program, const InputSpec& input) {
   return program.spec.claim == Claim::kMasked || floating;
 }
 
-// Apart, because its copy of the parameters would weigh on every call.
-[[gnu::noinline]] absl::Status StagePoisoned(const StagingKernels& kernels,
-                                             const Request& request,
-                                             const InputLayout& layout) {
+constexpr Generator::State kNoRandom;
+
+// Apart, so that the usual call needs no frame for it.
+[[gnu::noinline]] absl::Status StageUnusual(const SessionParts& parts,
+                                            const Request& request,
+                                            Lane& lane,
+                                            InputLayout& layout) {
+  Generator::State random;
+  if (request.call.program->random_word >= 0) {
+    const ProgramSpec& spec = request.call.program->spec;
+    const int64_t numbers = spec.random_numbers_per_call;
+    random = spec.generator->Take(numbers);
+    lane.scratch().random = {spec.generator, random, numbers, lane.order().calls()};
+  }
+  FillStaging(request.call, request.shape, random, layout);
+  if (request.call.poison == Poison::kOff)
+    return parts.staging->Launch(request.call.stream, layout.staging);
   StagingArguments poisoned = layout.staging;
   ApplyPoison(*request.call.program, request.call.poison, layout.sources, poisoned);
-  return kernels.Launch(request.call.stream, poisoned);
+  return parts.staging->Launch(request.call.stream, poisoned);
 }
 
 }  // namespace
@@ -29,17 +42,10 @@ absl::Status Stage(const SessionParts& parts,
                    const Request& request,
                    Lane& lane,
                    InputLayout& layout) {
-  Generator::State random;
-  if (request.call.program->random_word >= 0) [[unlikely]] {
-    const ProgramSpec& spec = request.call.program->spec;
-    const int64_t numbers = spec.random_numbers_per_call;
-    random = spec.generator->Take(numbers);
-    lane.scratch().random = {spec.generator, random, numbers, lane.order().calls()};
-  }
-  FillStaging(request.call, request.shape, random, layout);
-  if (request.call.poison == Poison::kOff) [[likely]]
-    return parts.staging->Launch(request.call.stream, layout.staging);
-  return StagePoisoned(*parts.staging, request, layout);
+  if (request.call.program->random_word >= 0 || request.call.poison != Poison::kOff) [[unlikely]]
+    return StageUnusual(parts, request, lane, layout);
+  FillStaging(request.call, request.shape, kNoRandom, layout);
+  return parts.staging->Launch(request.call.stream, layout.staging);
 }
 
 void GiveBackRandomNumbers(Lane& lane) {

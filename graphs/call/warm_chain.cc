@@ -173,6 +173,7 @@ class Walk {
     Surroundings& around = lane_.scratch().around;
     around.in_place.assign(program.copies.size(), -1);
     around.live.clear();
+    around.donated.clear();
     request.child = false;
     for (const Feed& feed : chain_[stand.step].feeds) {
       const Held* held = stand.Find(feed.step);

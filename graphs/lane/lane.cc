@@ -35,7 +35,7 @@ const Surroundings* Lane::InternSurroundings(const Surroundings& surroundings) {
 int64_t Lane::ShownTop() const {
   int64_t top = 0;
   for (const Slot* slot : slots_.ListOf(MemoryKind::kPlan)) {
-    const std::vector<Region>& regions = slot->node->output_regions();
+    const std::vector<Region>& regions = RegionsOf(*slot);
     if (!regions.empty()) top = std::max(top, regions.back().end());
   }
   return top;

@@ -134,7 +134,7 @@ std::optional<Region> LaneMemory::RegionOf(const Tensor& tensor) const {
   // A view may begin anywhere; plans know whole units.
   const auto offset = static_cast<int64_t>(tensor.data - plan_base_);
   const int64_t begin = offset / kBufferAlignment * kBufferAlignment;
-  const int64_t end = offset + tensor.element_count() * SizeOf(tensor.dtype);
+  const int64_t end = offset + tensor.span() * SizeOf(tensor.dtype);
   return Region{.offset = begin, .bytes = AlignUp(end - begin, kBufferAlignment)};
 }
 

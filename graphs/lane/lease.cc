@@ -23,9 +23,15 @@ void internal::DropLease(Slot* slot) {
   if ((before & Slot::kLaneHolds) == 0) delete slot;
 }
 
+void internal::DropPart(Slot* slot, int output) {
+  Slot::Parts& parts = *slot->parts;
+  parts.dropped[static_cast<size_t>(output)].store(true, std::memory_order_release);
+  if (parts.left.fetch_sub(1, std::memory_order_acq_rel) == 1) DropLease(slot);
+}
+
 namespace {
 
-absl::Status CheckReader(const Slot* slot, CuStream stream) {
+absl::Status CheckThere(const Slot* slot) {
   if (slot == nullptr) {
     return FailedPrecondition("Lease: it is empty; use it before releasing or moving it");
   }
@@ -34,6 +40,11 @@ absl::Status CheckReader(const Slot* slot, CuStream stream) {
         "Lease: the session that made the outputs (call {}) is gone; read them before it goes",
         slot->call);
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckReader(const Slot* slot, CuStream stream) {
+  COPPICE_RETURN_IF_ERROR(CheckThere(slot));
   if (reinterpret_cast<uintptr_t>(stream) <= 2) {
     return InvalidArgument("Lease: on the legacy stream; pass a stream of your own");
   }
@@ -46,8 +57,7 @@ Lease& Lease::operator=(Lease&& other) noexcept {
   if (this == &other) return *this;
   Release();
   slot_ = std::exchange(other.slot_, nullptr);
-  kind_ = other.kind_;
-  reason_ = other.reason_;
+  facts_ = other.facts_;
   return *this;
 }
 
@@ -76,7 +86,29 @@ absl::StatusOr<ReadScope> Lease::Read(CuStream stream) const {
   if (!lane.order().IsLast(stream) && slot_->kind != Slot::Kind::kIncluded)
     COPPICE_RETURN_IF_ERROR(lane.order().MakeWait(stream));
   slot_->OpenScope(stream);
-  return ReadScope(slot_, stream);
+  return ReadScope(slot_, stream, facts_.part);
+}
+
+absl::StatusOr<std::vector<Lease>> Lease::Split() {
+  COPPICE_RETURN_IF_ERROR(CheckThere(slot_));
+  if (part() >= 0) {
+    return FailedPrecondition("Lease::Split: it is the part of output '{}' already",
+                              slot_->program->spec.outputs[static_cast<size_t>(part())].name);
+  }
+  std::vector<Lease> split(slot_->program->spec.outputs.size());
+  if (split.empty()) {
+    Release();
+    return split;
+  }
+  Lane& lane = *slot_->lane;
+  const std::lock_guard lock(lane.mutex);
+  lane.slots().Split(*slot_);
+  for (size_t i = 0; i < split.size(); ++i) {
+    split[i].slot_ = slot_;
+    split[i].facts_ = {.kind = kind(), .reason = reason(), .part = static_cast<int>(i)};
+  }
+  slot_ = nullptr;
+  return split;
 }
 
 absl::Status Lease::Release(CuStream stream) {
@@ -106,6 +138,7 @@ Tensor ReadScope::output(int index) const {
   COPPICE_CHECK(slot_ != nullptr, "the read scope was moved from");
   const internal::OutputTable& outputs = *slot_->outputs;
   COPPICE_CHECK(index >= 0 && index < static_cast<int>(outputs.tensors.size()), "no such output");
+  COPPICE_CHECK(part_ < 0 || index == part_, "the lease is the part of another output");
   Tensor tensor =
       internal::AtExtents(outputs.tensors[static_cast<size_t>(index)],
                           outputs.spec->outputs[static_cast<size_t>(index)].dims, slot_->extents);

@@ -4,9 +4,9 @@
 // dropped on any thread at any time, be its session alive or gone, for one atomic operation. The
 // lane finds out at its next sweep and uses the slot again.
 //
-// Threads: `holders` is atomic; everything else is written by the slot table and the reader's
-// scope, under the lane's lock. What no lane changes while a lease holds the slot may be read
-// without: lane, program, call, outputs, extents.
+// Threads: `holders`, `left` and `dropped` are atomic; everything else is written by the slot table
+// and the reader's scope, under the lane's lock. What no lane changes while a lease holds the slot
+// may be read without: lane, program, call, outputs, extents.
 
 #pragma once
 
@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -62,6 +63,22 @@ struct Slot {
   bool in_lane() const { return (holders.load(std::memory_order_acquire) & kLaneHolds) != 0; }
   bool expired() const { return overwritten_by != 0; }
 
+  // What becomes of a lease that is split: one part per output, each dropped by itself.
+  struct Parts {
+    explicit Parts(size_t outputs)
+        : left(static_cast<int>(outputs)),
+          dropped(std::make_unique<std::atomic<bool>[]>(outputs)),
+          kept(outputs, true) {}
+
+    std::atomic<int> left;
+    const std::unique_ptr<std::atomic<bool>[]> dropped;
+    // As the lane found it at its last sweep: a part that is dropped later still counts.
+    std::vector<bool> kept;
+    std::vector<Region> regions;  // Of the window, of the kept ones; normalised.
+  };
+  // Whether output `index` is leased still.
+  bool keeps(size_t index) const { return parts == nullptr || parts->kept[index]; }
+
   // One more output, of a slot that was taken for copies.
   void AddOutput(const Tensor& tensor) { owned.tensors.push_back(tensor); }
   // A reader on this stream comes, and goes.
@@ -82,6 +99,7 @@ struct Slot {
   uint64_t call = 0;                           // Number of the call that made the outputs.
   const OutputTable* outputs = nullptr;        // The node's, or `owned`.
   std::array<int64_t, kSymbolsMax> extents{};  // Real ones, for the views.
+  std::unique_ptr<Parts> parts;                // Null: the lease is whole.
   Node* node = nullptr;                        // Whose outputs they are; kWindow until it expires.
   OutputTable owned;                           // Of the other kinds; keeps its capacity.
   std::vector<DeviceAddress> allocations;

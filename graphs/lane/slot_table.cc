@@ -103,10 +103,56 @@ void SlotTable::Recycle(Slot* slot) {
   if (slot->node != nullptr) slot->node->DropLease();
   slot->node = nullptr;
   slot->outputs = nullptr;
+  slot->parts.reset();
   for (const DeviceAddress address : slot->allocations)
     memory_.FreeEager(address);
   slot->allocations.clear();
   free_.push_back(slot);
+}
+
+void SlotTable::Split(Slot& slot) const {
+  slot.parts = std::make_unique<Slot::Parts>(slot.program->spec.outputs.size());
+  if (slot.kind == Slot::Kind::kWindow && !slot.expired()) SetRegions(slot);
+}
+
+void SlotTable::SetRegions(Slot& slot) const {
+  std::vector<Region>& regions = slot.parts->regions;
+  regions.clear();
+  for (size_t i = 0; i < slot.outputs->tensors.size(); ++i) {
+    const std::optional<Region> region = memory_.RegionOf(slot.outputs->tensors[i]);
+    if (region && slot.keeps(i)) regions.push_back(*region);
+  }
+  Normalize(regions);
+}
+
+void SlotTable::SweepParts(Slot& slot) const {
+  Slot::Parts& parts = *slot.parts;
+  bool changed = false;
+  for (size_t i = 0; i < parts.kept.size(); ++i) {
+    if (!parts.kept[i] || !parts.dropped[i].load(std::memory_order_acquire)) continue;
+    parts.kept[i] = false;
+    changed = true;
+    if (slot.traced && tracer_ != nullptr) tracer_->Part(index_, slot.call, i);
+  }
+  if (!changed || slot.outputs == nullptr) return;
+  if (slot.kind == Slot::Kind::kWindow) return SetRegions(slot);
+  // An allocation goes when no kept output lies in it: none begins between it and the next one.
+  std::sort(slot.allocations.begin(), slot.allocations.end());
+  std::vector<bool> used(slot.allocations.size());
+  for (size_t i = 0; i < slot.outputs->tensors.size(); ++i) {
+    const auto behind = std::upper_bound(slot.allocations.begin(), slot.allocations.end(),
+                                         slot.outputs->tensors[i].data);
+    if (slot.keeps(i) && behind != slot.allocations.begin())
+      used[static_cast<size_t>(behind - slot.allocations.begin()) - 1] = true;
+  }
+  size_t kept = 0;
+  for (size_t i = 0; i < used.size(); ++i) {
+    if (used[i])
+      slot.allocations[kept++] = slot.allocations[i];
+    else
+      memory_.FreeEager(slot.allocations[i]);
+  }
+  slot.allocations.resize(kept);
 }
 
 void SlotTable::SweepWindow() {
@@ -114,6 +160,7 @@ void SlotTable::SweepWindow() {
   for (Slot* slot : window_) {
     if (slot->leased()) {
       window_[kept++] = slot;
+      if (slot->parts != nullptr) SweepParts(*slot);
       if (tracer_ != nullptr && !slot->traced) TraceOutputs(*slot);
     } else {
       Recycle(slot);
@@ -125,7 +172,10 @@ void SlotTable::SweepWindow() {
 void SlotTable::Sweep() {
   SweepWindow();
   const auto dropped = [this](Slot* slot) {
-    if (slot->leased()) return false;
+    if (slot->leased()) {
+      if (slot->parts != nullptr) SweepParts(*slot);
+      return false;
+    }
     Recycle(slot);
     return true;
   };
@@ -134,14 +184,14 @@ void SlotTable::Sweep() {
 
 const Slot* SlotTable::FindHeld(const std::vector<Region>& footprint) const {
   for (const Slot* slot : window_) {
-    if (slot->open_scopes() > 0 && Overlap(slot->node->output_regions(), footprint)) return slot;
+    if (slot->open_scopes() > 0 && Overlap(RegionsOf(*slot), footprint)) return slot;
   }
   return nullptr;
 }
 
 void SlotTable::ReserveExpire(const std::vector<Region>& footprint) {
   for (Slot* slot : window_) {
-    const std::vector<Region>& regions = slot->node->output_regions();
+    const std::vector<Region>& regions = RegionsOf(*slot);
     if (Overlap(regions, footprint)) slot->overwritten_regions.reserve(regions.size());
   }
 }
@@ -151,7 +201,7 @@ void SlotTable::Expire(const std::vector<Region>& footprint,
                        const Program& program) {
   size_t kept = 0;
   for (Slot* slot : window_) {
-    if (!Overlap(slot->node->output_regions(), footprint)) {
+    if (!Overlap(RegionsOf(*slot), footprint)) {
       window_[kept++] = slot;
       continue;
     }
@@ -161,11 +211,11 @@ void SlotTable::Expire(const std::vector<Region>& footprint,
     slot->in_path = false;
     for (size_t i = 0; i < slot->outputs->tensors.size(); ++i) {
       const std::optional<Region> region = memory_.RegionOf(slot->outputs->tensors[i]);
-      if (!region || !Meets(*region, footprint)) continue;
+      if (!region || !slot->keeps(i) || !Meets(*region, footprint)) continue;
       slot->overwritten_output = static_cast<int>(i);
       break;
     }
-    const std::vector<Region>& regions = slot->node->output_regions();
+    const std::vector<Region>& regions = RegionsOf(*slot);
     slot->overwritten_regions.assign(regions.begin(), regions.end());
     slot->node->DropLease();
     slot->node = nullptr;

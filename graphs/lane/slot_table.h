@@ -25,6 +25,11 @@
 
 namespace coppice::internal {
 
+// The bytes of the window that the slot's lease keeps. Requires: kWindow, not expired.
+inline const std::vector<Region>& RegionsOf(const Slot& slot) {
+  return slot.parts == nullptr ? slot.node->output_regions() : slot.parts->regions;
+}
+
 class SlotTable {
  public:
   using Owner = Slot::Owner;
@@ -70,9 +75,11 @@ class SlotTable {
   }
 
   // Takes back the slots whose lease was dropped: of the window; of all but the ring, which
-  // AllocateRing takes back in order.
+  // AllocateRing takes back in order. Of one that was split, what its dropped parts kept.
   void SweepWindow();
   void Sweep();
+  // Makes parts of a slot's lease, one per output. Allocates.
+  void Split(Slot& slot) const;
 
   // The first slot that a graph with this footprint would write over, among those that a scope is
   // open on; null if none.
@@ -105,6 +112,8 @@ class SlotTable {
   void FindFree();
   Slot& Take(const Owner& owner, Slot::Kind kind);
   void Recycle(Slot* slot);
+  void SweepParts(Slot& slot) const;
+  void SetRegions(Slot& slot) const;
   // Tells the trace, which there is, that a slot is leased.
   void TraceOutputs(Slot& slot) const;
 

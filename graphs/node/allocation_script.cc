@@ -2,6 +2,8 @@
 
 #include "graphs/node/allocation_script.h"
 
+#include <algorithm>
+
 namespace coppice::internal {
 
 AllocationScript ScriptOf(const AllocationScript& warmed, const InputLayout& layout) {
@@ -22,12 +24,43 @@ AllocationScript ScriptOf(const AllocationScript& warmed, const InputLayout& lay
   return script;
 }
 
+std::vector<Donation> DonationsOf(const AllocationScript& warmed,
+                                  const AllocationScript& script,
+                                  const Program& program,
+                                  const InputLayout& layout,
+                                  const Surroundings& surroundings) {
+  const auto end = static_cast<int64_t>(script.events.size()) + 1;
+  const auto until_of = [&](int input) {
+    const auto is = [input](ScriptEvent::Kind kind) {
+      return [input, kind](const ScriptEvent& event) {
+        return event.kind == kind && event.input == input;
+      };
+    };
+    if (std::ranges::any_of(warmed.events, is(ScriptEvent::Kind::kAlias))) return end;
+    const auto freed = std::ranges::find_if(script.events, is(ScriptEvent::Kind::kFreeInput));
+    return freed == script.events.end() ? end : freed - script.events.begin();
+  };
+  std::vector<Donation> donations;
+  for (const Region& region : surroundings.donated) {
+    int64_t until = 0;
+    for (size_t copied = 0; copied < surroundings.in_place.size(); ++copied) {
+      const int input = program.copies[copied];
+      const Region place{.offset = surroundings.in_place[copied],
+                         .bytes = RoundedBytes(layout.inputs[static_cast<size_t>(input)])};
+      if (place.offset >= 0 && Meets(place, {region})) until = std::max(until, until_of(input));
+    }
+    if (until > 0) donations.push_back({.region = region, .until = until});
+  }
+  return donations;
+}
+
 std::vector<Buffer> BuffersOf(const AllocationScript& script) {
   std::vector<Buffer> buffers(static_cast<size_t>(script.buffer_count));
   const auto end = static_cast<int64_t>(script.events.size()) + 1;
   for (size_t step = 0; step < script.events.size(); ++step) {
     const ScriptEvent& event = script.events[step];
-    if (event.kind == ScriptEvent::Kind::kBreak) continue;
+    if (event.kind == ScriptEvent::Kind::kBreak || event.kind == ScriptEvent::Kind::kFreeInput)
+      continue;
     Buffer& buffer = buffers[static_cast<size_t>(event.buffer)];
     if (event.kind == ScriptEvent::Kind::kFree) {
       buffer.lifetime[0].upper = static_cast<int64_t>(step);
@@ -35,6 +68,11 @@ std::vector<Buffer> BuffersOf(const AllocationScript& script) {
       buffer.bytes = event.bytes;
       buffer.lifetime = {{.lower = static_cast<int64_t>(step), .upper = end}};
     }
+  }
+  for (const Donation& donation : script.donations) {
+    buffers.push_back({.lifetime = {{.lower = 0, .upper = donation.until}},
+                       .bytes = donation.region.bytes,
+                       .fixed_offset = donation.region.offset});
   }
   return buffers;
 }

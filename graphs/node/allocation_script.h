@@ -17,29 +17,48 @@
 #include "coppice/allocator/plan.h"
 
 #include "graphs/node/input_layout.h"
+#include "graphs/node/region.h"
+#include "graphs/node/surroundings.h"
+#include "graphs/program/registration.h"
 
 namespace coppice::internal {
 
 struct ScriptEvent {
-  enum class Kind : uint8_t { kAllocate, kOutput, kAlias, kFree, kBreak };
+  enum class Kind : uint8_t { kAllocate, kOutput, kAlias, kFree, kFreeInput, kBreak };
   Kind kind = Kind::kAllocate;
-  int buffer = 0;     // Index in order of allocation; unused for kBreak.
+  int buffer = 0;     // Index in order of allocation; unused for kFreeInput and kBreak.
   int output = -1;    // For kOutput and kAlias.
-  int input = -1;     // For kAlias: of the spec.
-  int64_t bytes = 0;  // Rounded up to kBufferAlignment; 0 for kFree and kBreak.
+  int input = -1;     // For kAlias and kFreeInput: of the spec.
+  int64_t bytes = 0;  // Rounded up to kBufferAlignment; 0 for what allocates nothing.
+};
+
+// Bytes of the window that hold something at the start, up to an event of the script.
+struct Donation {
+  Region region;
+  int64_t until = 0;  // The event; one behind the last: to the end.
 };
 
 struct AllocationScript {
   std::vector<ScriptEvent> events;
   int buffer_count = 0;
+  std::vector<Donation> donations;
 };
 
 // The requests of a run with this layout: aliases of what it stages are outputs like others, the
 // rest is left out. Aliases are the last to be noted, so that other buffers keep their index.
 AllocationScript ScriptOf(const AllocationScript& warmed, const InputLayout& layout);
 
-// The buffers of a script without aliases, with lifetimes in units of its events: right where the
-// graph is a chain, because a buffer's kernels are launched between its allocation and its release.
+// The donated regions, each until the script frees the last of the inputs in place that lie in it.
+// `in_place` has their offsets per copied input, or -1; `warmed` the aliases that keep theirs.
+std::vector<Donation> DonationsOf(const AllocationScript& warmed,
+                                  const AllocationScript& script,
+                                  const Program& program,
+                                  const InputLayout& layout,
+                                  const Surroundings& surroundings);
+
+// The buffers of a script without aliases, then its donations, fixed, with lifetimes in units of
+// its events: right where the graph is a chain, because a buffer's kernels are launched between its
+// allocation and its release.
 std::vector<Buffer> BuffersOf(const AllocationScript& script);
 
 }  // namespace coppice::internal

@@ -19,6 +19,13 @@ struct Region {
 // Sorts, and joins those that overlap or touch.
 void Normalize(std::vector<Region>& regions);
 
+// Sorts, and joins those that overlap, but not those that touch.
+void JoinOverlapping(std::vector<Region>& regions);
+
+// The bytes of `regions` that are not in `without`; both disjoint and sorted. Allocates.
+std::vector<Region> Subtract(const std::vector<Region>& regions,
+                             const std::vector<Region>& without);
+
 // Whether any of `regions` shares a byte with `region`.
 bool Meets(const Region& region, const std::vector<Region>& regions);
 

@@ -19,6 +19,8 @@ uint64_t HashOf(const Surroundings& surroundings) {
   }
   for (const int64_t offset : surroundings.in_place)
     mix(offset);
+  for (const Region& region : surroundings.donated)
+    mix(region.offset);
   return hash;
 }
 

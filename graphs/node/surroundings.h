@@ -1,5 +1,5 @@
-// What a child's graph is planned around: the bytes of the path's leased outputs, and which of them
-// are its inputs. Private to graphs/.
+// What a child's graph is planned around: the bytes of the path's leased outputs, which of them are
+// its inputs, and which of those it may write over once it has read them. Private to graphs/.
 //
 // Surroundings are interned, so that a key compares them by address.
 //
@@ -21,6 +21,7 @@ namespace coppice::internal {
 struct Surroundings {
   std::vector<Region> live;       // Normalised.
   std::vector<int64_t> in_place;  // Per copied input: its offset in the window, or -1 if staged.
+  std::vector<Region> donated;  // Of outputs that the call gives away and reads; disjoint, sorted.
 
   bool empty() const;  // Nothing live, nothing in place: a root's.
   friend bool operator==(const Surroundings&, const Surroundings&) = default;

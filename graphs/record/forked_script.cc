@@ -69,7 +69,8 @@ ForkedScript ForkedScriptOf(const AllocationScript& script,
   for (Buffer& buffer : forked.buffers) {
     Interval& life = buffer.lifetime[0];
     const bool to_end = life.upper > static_cast<int64_t>(script.events.size());
-    const int64_t lower = steps_before(life.lower);
+    // What a donation holds is there before anything runs.
+    const int64_t lower = buffer.fixed_offset.has_value() ? 0 : steps_before(life.lower);
     const int64_t upper = to_end ? end + 1 : steps_before(life.upper);
     life = {.lower = lower, .upper = std::max(upper, lower + 1)};
   }

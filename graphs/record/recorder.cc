@@ -86,7 +86,7 @@ void SetRegions(const LaneMemory& memory,
                 const Plan& plan,
                 NodeRecording& recording) {
   const std::vector<Buffer> buffers = BuffersOf(script);
-  for (size_t i = 0; i < buffers.size(); ++i)
+  for (size_t i = 0; i < static_cast<size_t>(script.buffer_count); ++i)
     recording.footprint.push_back({.offset = plan.offsets[i], .bytes = buffers[i].bytes});
   Normalize(recording.footprint);
   for (const Tensor& tensor : recording.outputs.tensors) {
@@ -135,6 +135,7 @@ absl::StatusOr<int64_t> ExecBytesOf(const Driver& driver,
 // Fills in what the recording tells people.
 void Describe(const Captured& captured,
               const std::vector<Region>& live,
+              const std::vector<Donation>& donations,
               std::chrono::steady_clock::time_point start,
               NodeInfo& info) {
   info.recorded = true;
@@ -142,6 +143,8 @@ void Describe(const Captured& captured,
   info.live_bytes = captured.planned.bound;
   for (const Region& region : live)
     info.around_bytes += region.bytes;
+  for (const Donation& donation : donations)
+    info.donated_bytes += donation.region.bytes;
   info.plan_method = captured.planned.method;
   info.graph_nodes = static_cast<int64_t>(captured.topology.nodes.size());
   info.record_ns =
@@ -211,12 +214,17 @@ absl::StatusOr<Captured> PlanAndCapture(const CaptureRequest& request, const Rec
 absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const NodeDraft& draft) {
   const NvtxRange range("record");
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<Region> live =
-      draft.key.surroundings == nullptr ? std::vector<Region>() : draft.key.surroundings->live;
+  const Surroundings* const around = draft.key.surroundings;
+  const std::vector<Region> live = around == nullptr ? std::vector<Region>() : around->live;
+  AllocationScript script = ScriptOf(draft.bucket->script(), draft.layout);
+  if (around != nullptr && !around->donated.empty()) {
+    script.donations =
+        DonationsOf(draft.bucket->script(), script, *request.run.program, draft.layout, *around);
+  }
   const CaptureRequest capture{.driver = request.driver,
                                .memory = request.memory,
                                .run = request.run,
-                               .script = ScriptOf(draft.bucket->script(), draft.layout),
+                               .script = std::move(script),
                                .live = live,
                                .chain_plan = request.chain_plan,
                                .audit = request.audit};
@@ -237,7 +245,7 @@ absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const
     recording.audited->script = capture.script;
   }
   NodeDraft complete = draft;
-  Describe(captured, live, start, complete.info);
+  Describe(captured, live, capture.script.donations, start, complete.info);
   complete.info.graphs = static_cast<int64_t>(recording.segments.size());
   complete.info.exec_bytes = exec_bytes;
   auto node = std::make_unique<Node>(std::move(complete), std::move(recording));

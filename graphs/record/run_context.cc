@@ -149,6 +149,17 @@ absl::Status RunContext::PlaceAlias(const InputAlias& alias) {
                                                       static_cast<size_t>(bytes), stream_);
 }
 
+int RunContext::TakeInputToFree(DeviceAddress address) {
+  freed_.resize(inputs_.size());
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (freed_[i] || spec_.inputs[i].role != InputRole::kCopy || inputs_[i].data != address)
+      continue;
+    freed_[i] = true;
+    return static_cast<int>(i);
+  }
+  return -1;
+}
+
 absl::StatusOr<std::vector<Tensor>> RunContext::TakeOutputs() {
   for (size_t i = 0; i < aliases_.size(); ++i) {
     const InputAlias& alias = aliases_[i];
@@ -185,8 +196,15 @@ EagerContext::~EagerContext() {
 absl::Status EagerContext::Free(DeviceAddress address) {
   const auto found = live_.find(address);
   if (found == live_.end() || found->second.output >= 0) {
-    return InvalidArgument("Free: program '{}' has no live temporary at {:#x}", spec_.name,
-                           address);
+    const int input = TakeInputToFree(address);
+    if (input < 0) {
+      return InvalidArgument(
+          "Free: program '{}' has no live temporary and no copied input at {:#x}", spec_.name,
+          address);
+    }
+    if (script_ != nullptr)
+      script_->events.push_back({.kind = ScriptEvent::Kind::kFreeInput, .input = input});
+    return absl::OkStatus();
   }
   if (script_ != nullptr) {
     script_->events.push_back({.kind = ScriptEvent::Kind::kFree, .buffer = found->second.buffer});
@@ -238,8 +256,12 @@ bool IsDeparture(const absl::Status& status) {
 }
 
 absl::Status RecordContext::Free(DeviceAddress address) {
-  COPPICE_ASSIGN_OR_RETURN(const ScriptEvent* event, Next(ScriptEvent::Kind::kFree));
-  if (AddressOf(*event) != address) return Depart("frees another temporary");
+  const bool input = cursor_ < script_.events.size() &&
+                     script_.events[cursor_].kind == ScriptEvent::Kind::kFreeInput;
+  COPPICE_ASSIGN_OR_RETURN(const ScriptEvent* event,
+                           Next(input ? ScriptEvent::Kind::kFreeInput : ScriptEvent::Kind::kFree));
+  if (input && TakeInputToFree(address) != event->input) return Depart("frees another input");
+  if (!input && AddressOf(*event) != address) return Depart("frees another temporary");
   return absl::OkStatus();
 }
 

@@ -57,6 +57,10 @@ class RunContext : public CallContext {
   // An output is an input that lies where it stays.
   virtual void NoteAlias(const ScriptEvent& alias) = 0;
 
+  // Marks the copied input at `address` as freed, and returns its index in the spec; -1 if there is
+  // none that was not.
+  int TakeInputToFree(DeviceAddress address);
+
   LaneMemory& memory_;
   const ProgramSpec& spec_;
 
@@ -75,6 +79,7 @@ class RunContext : public CallContext {
   std::vector<std::optional<Tensor>> outputs_;
   std::vector<Tensor> static_outputs_;  // Address 0 for a pool output.
   std::vector<InputAlias> aliases_;
+  std::vector<bool> freed_;  // Per input.
 };
 
 // Memory comes from the lane's eager window.

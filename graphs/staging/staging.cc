@@ -221,6 +221,7 @@ void StagingArguments::Add(const Tensor& source, const Tensor& target, const Fil
     blocks_ += copy.tiles;
   });
   ++copy_count_;
+  fits_ = bytes_ <= kWideStagingBytes && copy_count_ <= kStagingCopiesMax;
   header().copy_count = static_cast<int16_t>(std::min(copy_count_, kStagingCopiesMax));
 }
 
@@ -242,6 +243,7 @@ void StagingArguments::Clear() {
   copy_count_ = 0;
   bytes_ = sizeof(StagingHeader);
   blocks_ = 0;
+  fits_ = true;
   header().copy_count = 0;
   header().word_count = 0;
 }
@@ -290,22 +292,18 @@ absl::StatusOr<StagingKernels> StagingKernels::Load(const Driver& driver) {
   return kernels;
 }
 
-absl::Status StagingKernels::LaunchOne(CuStream stream,
-                                       const int64_t* words,
-                                       int64_t bytes,
-                                       int64_t blocks) const {
+// Reads as many words as the kernel has, of which those behind `bytes` mean nothing.
+inline absl::Status StagingKernels::LaunchOne(CuStream stream,
+                                              const int64_t* words,
+                                              int64_t bytes,
+                                              int64_t blocks) const {
   COPPICE_CHECK(blocks <= std::numeric_limits<int32_t>::max(), "the grid has too many blocks");
-  const auto launch = [&]<int kBytes>(const Kernel& kernel,
-                                      const StagingParamsOf<kBytes>& parameters) {
-    return coppice::Launch(*driver_, kernel, stream, parameters, static_cast<unsigned>(blocks));
-  };
-  if (bytes <= kSmallStagingBytes)
-    return launch(kernels_[0],
-                  *reinterpret_cast<const StagingParamsOf<kSmallStagingBytes>*>(words));
-  if (bytes <= kMediumStagingBytes)
-    return launch(kernels_[1],
-                  *reinterpret_cast<const StagingParamsOf<kMediumStagingBytes>*>(words));
-  return launch(kernels_[2], *reinterpret_cast<const StagingParamsOf<kWideStagingBytes>*>(words));
+  const size_t size = bytes <= kSmallStagingBytes ? 0 : bytes <= kMediumStagingBytes ? 1 : 2;
+  const Kernel& kernel = kernels_[size];
+  void* parameters[] = {const_cast<int64_t*>(words)};
+  return driver_->Call<&DriverTable::LaunchKernel>(
+      kernel.function, static_cast<unsigned>(blocks), 1U, 1U, kernel.block_threads, 1U, 1U, 0U,
+      stream, static_cast<void**>(parameters), static_cast<void**>(nullptr));
 }
 
 // The words go with the first part.
@@ -338,13 +336,14 @@ absl::Status StagingKernels::LaunchInParts(CuStream stream,
 
 absl::Status StagingKernels::Launch(CuStream stream, const StagingArguments& arguments) const {
   const StagingHeader& header = arguments.header();
-  COPPICE_CHECK(header.word_count >= 0 && header.word_count <= kParameterWordsMax,
+  COPPICE_CHECK(static_cast<unsigned>(header.word_count) <= unsigned{kParameterWordsMax},
                 "too many words for one parameter block");
-  // The first block writes the words, so there must be one.
-  const int64_t blocks = std::max<int64_t>(arguments.blocks(), header.word_count > 0 ? 1 : 0);
-  if (blocks == 0) return absl::OkStatus();
-  if (arguments.bytes() > kWideStagingBytes || arguments.copy_count() > kStagingCopiesMax)
-      [[unlikely]]
+  int64_t blocks = arguments.blocks();
+  if (blocks == 0) [[unlikely]] {
+    if (header.word_count == 0) return absl::OkStatus();
+    blocks = 1;  // The first block writes the words, so there must be one.
+  }
+  if (!arguments.fits()) [[unlikely]]
     return LaunchInParts(stream, arguments);
   return LaunchOne(stream, arguments.words(), arguments.bytes(), blocks);
 }

@@ -252,6 +252,7 @@ void TraceWriter::Format(Source& source, const RingEvent& event) {
       fmt::format_to(out, FMT_COMPILE(",{},{}]\n"), event.first, event.node);
       break;
     case TraceEventKind::kUse:
+    case TraceEventKind::kPart:
     case TraceEventKind::kExpire:
       fmt::format_to(out, FMT_COMPILE(",{},{}]\n"), event.first, event.second);
       break;

@@ -30,7 +30,7 @@ int OutputIn(const OutputTable& outputs, DeviceAddress base, int64_t begin, int6
   return -1;
 }
 
-// The buffers of a recording's plan, without the live regions behind them.
+// The buffers of a recording's plan, without what it gives away and the live regions behind them.
 std::string DescribeBuffers(const Node& node,
                             std::span<const Buffer> buffers,
                             const Plan& plan,
@@ -41,6 +41,7 @@ std::string DescribeBuffers(const Node& node,
   std::string text;
   for (size_t i = 0; i < buffers.size(); ++i) {
     const Buffer& buffer = buffers[i];
+    if (buffer.fixed_offset.has_value()) break;
     const int64_t offset = plan.offsets[i];
     const bool lasts = buffer.lifetime.back().upper == end;
     text += fmt::format("{}[{},{},{},[", i == 0 ? "" : ",", offset, buffer.bytes,
@@ -119,13 +120,20 @@ int32_t Tracer::DefineNode(const Node& node,
     for (const Region& region : node.key().surroundings->live)
       around += fmt::format("{}[{},{}]", around.empty() ? "" : ",", region.offset, region.bytes);
   }
+  std::string donated;  // Not written where there is none, as before there could be any.
+  for (const Buffer& buffer : buffers) {
+    if (!buffer.fixed_offset.has_value()) continue;
+    donated += fmt::format("{}[{},{},{}]", donated.empty() ? ",\"donated\":[" : ",",
+                           *buffer.fixed_offset, buffer.bytes, buffer.lifetime[0].upper);
+  }
+  if (!donated.empty()) donated += "]";
   const NodeInfo& info = node.info();
   writer_->Define(fmt::format(
       "{{\"node\":{},\"bucket\":{},\"height\":{},\"live\":{},\"method\":{},\"graph_nodes\":{},"
-      "\"exec_bytes\":{},\"record_ns\":{},\"reason\":\"{}\",\"around\":[{}],\"buffers\":[{}]}}\n",
+      "\"exec_bytes\":{},\"record_ns\":{},\"reason\":\"{}\",\"around\":[{}]{},\"buffers\":[{}]}}\n",
       number, node.bucket().trace_number(), info.plan_height, info.live_bytes,
       QuoteJson(info.plan_method), info.graph_nodes, info.exec_bytes, info.record_ns,
-      NameOf(node.made_for()), around, DescribeBuffers(node, buffers, plan, base)));
+      NameOf(node.made_for()), around, donated, DescribeBuffers(node, buffers, plan, base)));
   return number;
 }
 

@@ -87,6 +87,9 @@ class Tracer {
   void Expire(int lane, uint64_t call, uint64_t by) {
     PutCalls(lane, TraceEventKind::kExpire, call, by);
   }
+  void Part(int lane, uint64_t call, uint64_t output) {
+    PutCalls(lane, TraceEventKind::kPart, call, output);
+  }
   void Release(int lane, uint64_t call) { PutCalls(lane, TraceEventKind::kRelease, call, 0); }
 
   // One kind of memory has `bytes` from here on, and all kinds have `total`. Bytes that change

@@ -105,8 +105,10 @@ TEST_F(LaunchTapeTest, AReplayThatStagesIsAStagingLaunchAndAGraphLaunch) {
   EXPECT_NE(launches[0].function, nullptr);
   EXPECT_EQ(launches[0].stream, stream_.handle());
   EXPECT_THAT(launches[0].grid, ElementsAre(1, 1, 1));
-  EXPECT_EQ(launches[0].staging.header.copy_count, 1);
-  EXPECT_EQ(launches[0].staging.copies[0].source, memory_.address());
+  const auto& passed =
+      *reinterpret_cast<const StagingParamsOf<kWideStagingBytes>*>(launches[0].staging.data());
+  EXPECT_EQ(passed.header.copy_count, 1);
+  EXPECT_EQ(reinterpret_cast<const StagedCopyOf<1>*>(passed.copies)->source, memory_.address());
   EXPECT_NE(launches[1].exec, nullptr);
   EXPECT_EQ(launches[1].stream, stream_.handle());
 }
@@ -135,7 +137,7 @@ TEST_F(LaunchTapeTest, LaunchesMadeAgainAreTheSameLaunches) {
     EXPECT_EQ((*again)[i].block, launches[i].block);
     EXPECT_EQ((*again)[i].shared_bytes, launches[i].shared_bytes);
     EXPECT_EQ((*again)[i].stream, launches[i].stream);
-    EXPECT_EQ((*again)[i].staging.copies[0].target, launches[i].staging.copies[0].target);
+    EXPECT_EQ((*again)[i].staging, launches[i].staging);
   }
 }
 

@@ -41,10 +41,10 @@ constexpr std::array kEventForms = {
     EventForm{TraceEventKind::kCall, "cbnprxy"}, EventForm{TraceEventKind::kRecord, "N"},
     EventForm{TraceEventKind::kEvict, "N"},      EventForm{TraceEventKind::kFail, "bf"},
     EventForm{TraceEventKind::kBytes, "kxy"},    EventForm{TraceEventKind::kOutputs, "cn"},
-    EventForm{TraceEventKind::kUse, "co"},       EventForm{TraceEventKind::kRelease, "c"},
-    EventForm{TraceEventKind::kExpire, "co"},    EventForm{TraceEventKind::kSuspend, ""},
-    EventForm{TraceEventKind::kResume, ""},      EventForm{TraceEventKind::kDropped, "x"},
-    EventForm{TraceEventKind::kEnd, ""}};
+    EventForm{TraceEventKind::kUse, "co"},       EventForm{TraceEventKind::kPart, "cx"},
+    EventForm{TraceEventKind::kRelease, "c"},    EventForm{TraceEventKind::kExpire, "co"},
+    EventForm{TraceEventKind::kSuspend, ""},     EventForm{TraceEventKind::kResume, ""},
+    EventForm{TraceEventKind::kDropped, "x"},    EventForm{TraceEventKind::kEnd, ""}};
 static_assert(kEventForms.size() == kTraceEventKindCount);
 
 // Sets `value` to the enumerator called `name`; false if there is none.
@@ -157,6 +157,8 @@ class Fields {
     return values;
   }
 
+  bool Has(const char* key) const { return Find(key) != nullptr; }
+
   void Refuse(const char* key, const std::string& wanted) {
     if (wrong_.empty()) wrong_ = fmt::format("'{}' is not {}", key, wanted);
   }
@@ -206,6 +208,21 @@ void ParseAround(Fields& fields, TracedNode& node) {
     }
     const int64_t offset = region[0].get<int64_t>();
     node.around.push_back({offset, offset + region[1].get<int64_t>()});
+  }
+}
+
+void ParseDonated(Fields& fields, TracedNode& node) {
+  if (!fields.Has("donated")) return;
+  for (const Json& row : fields.List("donated", "regions")) {
+    if (!row.is_array() || row.size() != 3 || !IsWhole(row[0], 0) || !IsWhole(row[1], 1) ||
+        !IsWhole(row[2], 1)) {
+      fields.Refuse("donated", "a list of [offset, bytes, step]");
+      return;
+    }
+    node.donated.push_back({.lifetime = {{.lower = 0, .upper = row[2].get<int64_t>()}},
+                            .bytes = row[1].get<int64_t>(),
+                            .alignment = 1,
+                            .fixed_offset = row[0].get<int64_t>()});
   }
 }
 
@@ -344,6 +361,7 @@ class TraceParser {
     if (!FindNamed(fields.Text("reason"), kReasonCount, node.reason))
       fields.Refuse("reason", "a reason");
     ParseAround(fields, node);
+    ParseDonated(fields, node);
     const Json& rows = fields.List("buffers", "buffers");
     node.buffers.reserve(rows.size());
     node.offsets.reserve(rows.size());

@@ -55,6 +55,7 @@ struct TracedNode {
   int64_t exec_bytes = 0;  // An estimate.
   int64_t record_ns = 0;
   std::vector<AddressRange> around;
+  std::vector<Buffer> donated;   // Inputs in place that its calls give away: fixed, from step 0.
   std::vector<Buffer> buffers;   // Alignment 1: a trace does not say it.
   std::vector<int64_t> offsets;  // One per buffer.
   std::vector<int64_t> outputs;  // One per buffer: the output that it is, or -1.

@@ -93,8 +93,15 @@ class TraceChecker {
     state.footprint = FootprintOf(node);
     state.outputs = OutputRangesOf(node);
     const int64_t top = state.footprint.empty() ? 0 : state.footprint.back().end;
-    if (const absl::Status status =
-            ValidatePlan(node.buffers, {.offsets = node.offsets, .height = top});
+    std::vector<Buffer> buffers = node.buffers;
+    std::vector<int64_t> offsets = node.offsets;
+    int64_t end = top;
+    for (const Buffer& donated : node.donated) {
+      buffers.push_back(donated);
+      offsets.push_back(*donated.fixed_offset);
+      end = std::max(end, offsets.back() + donated.bytes);
+    }
+    if (const absl::Status status = ValidatePlan(buffers, {.offsets = offsets, .height = end});
         !status.ok()) {
       Report("overlap", node.line,
              fmt::format("the plan of node {} is wrong: {}", node.id, MessageOf(status)),
@@ -148,6 +155,8 @@ class TraceChecker {
         return PlayOutputs(event, LaneOf(event));
       case TraceEventKind::kUse:
         return PlayUse(event, LaneOf(event));
+      case TraceEventKind::kPart:
+        return PlayPart(event, LaneOf(event));
       case TraceEventKind::kRelease:
         return PlayRelease(event, LaneOf(event));
       case TraceEventKind::kExpire:
@@ -367,6 +376,11 @@ class TraceChecker {
             {"call", event.call},
             {"outputs_of", event.other_call},
             {"expired_by", leased->expired_by}});
+  }
+
+  // Its plan does not say any more what of it is leased.
+  void PlayPart(const TraceEvent& event, LaneState& lane) {
+    if (FindLease(lane, event.call, event, "given up in part") != nullptr) Forget(lane, event.call);
   }
 
   void PlayRelease(const TraceEvent& event, LaneState& lane) {

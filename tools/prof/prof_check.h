@@ -20,6 +20,8 @@
 //   is
 //                 left out, because its launch failed or because the event is lost
 //
+// A lease of which a part was given up is judged as `overwritten` no more.
+//
 // After dropped events, what depends on them is not judged: outputs made before, graphs of that
 // lane, and, if they were about bytes, the sum.
 //

@@ -284,6 +284,11 @@ std::string DrawBucketMap(const AddressMap& map, int bucket) {
     plan.offsets.push_back(region.begin);
     table.ids.push_back(fmt::format("around {}", table.ids.size() - node.buffers.size()));
   }
+  for (const Buffer& donated : node.donated) {
+    table.buffers.push_back(donated);
+    plan.offsets.push_back(*donated.fixed_offset);
+    table.ids.push_back(fmt::format("donated {}", table.ids.size() - node.buffers.size()));
+  }
   PlanPicture picture = {.name = {}, .bound = node.bound, .capacity = std::nullopt};
   const std::string name = fmt::format("{}, node {}", map.NameOfBucket(bucket), node.id);
   picture.name = name;
@@ -326,6 +331,9 @@ std::string PrintBucketMap(const AddressMap& map, int bucket) {
   };
   for (const AddressRange& region : node.around)
     fill(region.begin, region.end, {0, last}, '~');
+  for (const Buffer& donated : node.donated) {
+    fill(*donated.fixed_offset, *donated.fixed_offset + donated.bytes, donated.lifetime[0], '-');
+  }
   for (size_t i = 0; i < node.buffers.size(); ++i) {
     const int letter = static_cast<int>(i % 26);
     for (const Interval& steps : node.buffers[i].lifetime) {
@@ -334,8 +342,9 @@ std::string PrintBucketMap(const AddressMap& map, int bucket) {
     }
   }
   std::string text = fmt::format(
-      "{}, node {}: address up to {}, steps 0 to {}; capitals are outputs, ~ is around\n",
-      map.NameOfBucket(bucket), node.id, FormatBytes(top), last);
+      "{}, node {}: address up to {}, steps 0 to {}; capitals are outputs, ~ is around{}\n",
+      map.NameOfBucket(bucket), node.id, FormatBytes(top), last,
+      node.donated.empty() ? "" : ", - is donated");
   for (auto line = lines.rbegin(); line != lines.rend(); ++line)
     text += fmt::format("  |{}|\n", *line);
   return text;

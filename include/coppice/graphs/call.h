@@ -8,6 +8,7 @@
 #include <span>
 
 #include "coppice/base/tensor.h"
+#include "coppice/graphs/lease.h"
 #include "coppice/graphs/staging.h"
 #include "coppice/runtime/driver.h"
 
@@ -41,6 +42,11 @@ struct Call {
   // and outside the session's memory; of any strides >= 0, if no two elements of one or of two
   // targets share a byte. Those of static outputs are not read.
   std::span<const Tensor> targets{};
+  // Leases, or parts of split ones, that the call may use up: once its graph was launched, or it
+  // has run otherwise, they are empty; a call that failed before leaves them as they were. An input
+  // that is read in place in such an output gives its bytes to the plan from where the program
+  // frees it (CallContext::Free). Of this session and lane, not empty and under no read scope.
+  std::span<Lease> donated{};
 };
 
 }  // namespace coppice

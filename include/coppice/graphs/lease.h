@@ -24,6 +24,7 @@
 #include <atomic>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -35,8 +36,11 @@
 namespace coppice {
 
 namespace internal {
-struct Slot;                 // What the lane and the lease know of one call's outputs.
-void DropLease(Slot* slot);  // The lease's hold on it ends.
+struct LeaseAccess;  // A lease's slot, for graphs/.
+struct Slot;         // What the lane and the lease know of one call's outputs.
+// The hold on it ends of a lease, or of the part of one that was split.
+void DropLease(Slot* slot);
+void DropPart(Slot* slot, int output);
 }  // namespace internal
 
 class ReadScope;
@@ -46,15 +50,15 @@ class [[nodiscard]] Lease {
   Lease() = default;  // Of no call: no outputs.
   // Of a session's call. Takes over the lease's hold on the slot.
   Lease(internal::Slot* slot, RunKind kind, Reason reason)
-      : slot_(slot), kind_(kind), reason_(reason) {}
+      : slot_(slot), facts_{.kind = kind, .reason = reason} {}
   Lease(Lease&& other) noexcept
-      : slot_(std::exchange(other.slot_, nullptr)), kind_(other.kind_), reason_(other.reason_) {}
+      : slot_(std::exchange(other.slot_, nullptr)), facts_(other.facts_) {}
   Lease& operator=(Lease&& other) noexcept;
   ~Lease() { Release(); }
 
   // How the call ran.
-  RunKind kind() const { return kind_; }
-  Reason reason() const { return reason_; }
+  RunKind kind() const { return facts_.kind; }
+  Reason reason() const { return facts_.reason; }
 
   // Outputs of the program; 0 once the lease is empty or its session gone.
   int output_count() const;
@@ -74,9 +78,25 @@ class [[nodiscard]] Lease {
   //         kInvalidArgument     the legacy stream.
   absl::StatusOr<ReadScope> Read(CuStream stream) const;
 
-  // Gives the outputs up early. The lease is empty afterwards. Cost: one atomic operation.
+  // Splits the lease into one per output, in their order, each of which is kept, moved or dropped
+  // by itself: the lane's next calls use the bytes of an output whose part is dropped again, unless
+  // they are another's as well. This lease is empty afterwards. A scope that is open covers all.
+  // Errors: kFailedPrecondition  the lease is empty or a part, or its session gone. Cost:
+  // allocates.
+  absl::StatusOr<std::vector<Lease>> Split();
+
+  // The output that this is the part of; -1: the lease is whole.
+  int part() const { return facts_.part; }
+
+  // Gives the outputs up early. The lease is empty afterwards. Cost: one atomic operation, three
+  // for a part.
   void Release() {
-    if (slot_ != nullptr) internal::DropLease(std::exchange(slot_, nullptr));
+    if (slot_ == nullptr) return;
+    internal::Slot* const slot = std::exchange(slot_, nullptr);
+    if (facts_.part >= 0) [[unlikely]]
+      internal::DropPart(slot, facts_.part);
+    else
+      internal::DropLease(slot);
   }
 
   // The same, after the work queued on `stream` so far, which may still read the outputs: the
@@ -87,9 +107,16 @@ class [[nodiscard]] Lease {
   absl::Status Release(CuStream stream);
 
  private:
+  friend struct internal::LeaseAccess;
+
+  struct Facts {
+    RunKind kind = RunKind::kReplay;
+    Reason reason = Reason::kNone;
+    int part = -1;
+  };
+
   internal::Slot* slot_ = nullptr;
-  RunKind kind_ = RunKind::kReplay;
-  Reason reason_ = Reason::kNone;
+  Facts facts_;
 };
 
 // While it lives, the outputs keep their bytes: a call that would write over them is refused with
@@ -99,21 +126,23 @@ class [[nodiscard]] Lease {
 class [[nodiscard]] ReadScope {
  public:
   ReadScope(ReadScope&& other) noexcept
-      : slot_(std::exchange(other.slot_, nullptr)), stream_(other.stream_) {}
+      : slot_(std::exchange(other.slot_, nullptr)), stream_(other.stream_), part_(other.part_) {}
   ReadScope& operator=(ReadScope&&) = delete;
   ~ReadScope();
 
   // Output `index` at the call's real extents; strides are those of the padded tensor, or dense if
-  // the outputs were copied. Requires: 0 <= index < output_count (checked), not moved from
-  // (checked).
+  // the outputs were copied. Requires: 0 <= index < output_count, the output of the
+  // lease if that is a part, not moved from (all checked).
   Tensor output(int index) const;
 
  private:
   friend class Lease;
-  ReadScope(internal::Slot* slot, CuStream stream) : slot_(slot), stream_(stream) {}
+  ReadScope(internal::Slot* slot, CuStream stream, int part)
+      : slot_(slot), stream_(stream), part_(part) {}
 
   internal::Slot* slot_;  // Null once moved from.
   CuStream stream_;
+  int part_;  // As Lease::part.
 };
 
 }  // namespace coppice

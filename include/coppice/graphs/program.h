@@ -267,8 +267,11 @@ class CallContext {
   // request departs from what the warm-up asked for.
   virtual absl::StatusOr<DeviceAddress> Allocate(int64_t bytes) = 0;
 
-  // Ends the life of a temporary: later kernels on the stream may reuse its bytes.
-  // Errors: kInvalidArgument if `address` is not a live temporary of this run; kAborted as above.
+  // Ends the life of a temporary: later kernels on the stream may reuse its bytes. Or says that the
+  // run reads a copied input no more: if the call donates it, and it is read in place, its bytes
+  // are reused too; else nothing happens, so that a program may say so in every run. Errors:
+  // kInvalidArgument if `address` is not that of a live temporary of this run or of a copied
+  //                          input not freed yet; kAborted as above.
   virtual absl::Status Free(DeviceAddress address) = 0;
 
   // The memory of output `index`, with the spec's strides at the padded extents. Each output must

@@ -22,11 +22,12 @@ struct NodeInfo {
   std::string variant;
   std::vector<int64_t> bucket;  // Padded extent of each symbol.
   int lane = 0;
-  bool recorded = false;     // False: warmed up only.
-  int64_t plan_height = 0;   // Bytes.
-  int64_t live_bytes = 0;    // Most bytes live at once, those around it included, from the
-                             // validator's sweep: no plan is lower.
-  int64_t around_bytes = 0;  // Bytes of the live outputs it was planned around; 0 for a root.
+  bool recorded = false;      // False: warmed up only.
+  int64_t plan_height = 0;    // Bytes.
+  int64_t live_bytes = 0;     // Most bytes live at once, those around it included, from the
+                              // validator's sweep: no plan is lower.
+  int64_t around_bytes = 0;   // Bytes of the live outputs it was planned around; 0 for a root.
+  int64_t donated_bytes = 0;  // Bytes of inputs in place that its calls give away.
   const char* plan_method = "";
   int64_t graphs = 0;       // CUDA graphs: 1, and one more for each break.
   int64_t graph_nodes = 0;  // Nodes of the CUDA graphs.

@@ -93,6 +93,7 @@ class StagingArguments {
   const int64_t* words() const { return words_.data(); }
   int64_t bytes() const { return bytes_; }    // Of the header and the copies.
   int64_t blocks() const { return blocks_; }  // That stage all copies.
+  bool fits() const { return fits_; }         // One launch takes all.
 
  private:
   static constexpr int kHeaderWords = sizeof(StagingHeader) / sizeof(int64_t);
@@ -103,6 +104,7 @@ class StagingArguments {
   int rank_;
   int copy_words_;
   int copy_count_ = 0;
+  bool fits_ = true;
   int64_t bytes_ = sizeof(StagingHeader);
   int64_t blocks_ = 0;
   std::vector<int64_t> words_;

@@ -58,6 +58,7 @@ enum class TraceEventKind : uint8_t {
   kOutputs,  // call, node or -1: somebody leases what the call made. With a node, its outputs lie
              // where the node's plan says, and the lane found them leased at a later call.
   kUse,      // call, call of the outputs: a call reads a leased output where it lies.
+  kPart,     // call, output: nobody leases this output of it any more, but others.
   kRelease,  // call: nobody leases what it made any more, as far as the lane has noticed.
   kExpire,   // call, call: the outputs of the first were overwritten by the second.
   kSuspend,  // No values: the session has given its memory back ...
@@ -65,10 +66,10 @@ enum class TraceEventKind : uint8_t {
   kDropped,  // count: so many events of this lane were lost here, because the ring was full.
   kEnd,      // No values: the session ended, everything was written.
 };
-inline constexpr int kTraceEventKindCount = 13;
+inline constexpr int kTraceEventKindCount = 14;
 
-// "call", "record", "evict", "fail", "bytes", "outputs", "use", "release", "expire", "suspend",
-// "resume", "dropped", "end".
+// "call", "record", "evict", "fail", "bytes", "outputs", "use", "part", "release", "expire",
+// "suspend", "resume", "dropped", "end".
 const char* NameOf(TraceEventKind kind);
 
 // What SessionOptions::trace asks for.
