@@ -115,8 +115,17 @@ void DivideLive(const Call& call, Lane& lane, Surroundings& around) {
   }
   if (around.donated.empty()) return;
   JoinOverlapping(around.donated);
+  // What is staged and written back goes there behind the graph.
+  const auto written_back = [&](const Region& region) {
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      if (!call.program->copied_input(i).mutated || around.in_place[i] >= 0) continue;
+      const std::optional<Region> input = lane.memory().RegionOf(call.inputs[i]);
+      if (input && Meets(*input, {region})) return true;
+    }
+    return false;
+  };
   std::erase_if(around.donated, [&](const Region& region) {
-    const bool kept = Meets(region, around.live);
+    const bool kept = Meets(region, around.live) || written_back(region);
     if (kept) around.live.push_back(region);
     const bool read = std::any_of(
         around.in_place.begin(), around.in_place.end(),

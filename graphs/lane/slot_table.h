@@ -61,11 +61,14 @@ class SlotTable {
                    OutputTable outputs,
                    std::vector<DeviceAddress> allocations);
 
-  // The only slot of the window, if it shows this node's outputs and was dropped; null else.
+  // The only slot of the window, if it shows this node's outputs and was dropped, whole; null else.
   Slot* FindDropped(const Node& node) const {
     if (window_.size() != 1) return nullptr;
     Slot* slot = window_.front();
-    return slot->node == &node && !slot->leased() && slot->open_scopes() == 0 ? slot : nullptr;
+    return slot->node == &node && !slot->leased() && slot->parts == nullptr &&
+                   slot->open_scopes() == 0
+               ? slot
+               : nullptr;
   }
   // Gives that slot to another call of its node.
   void Reuse(Slot& slot, const Owner& owner) const {

@@ -193,6 +193,22 @@ TEST_F(SplitTest, OutputsOfARunWithoutAGraphAreGivenBackOneByOne) {
     ExpectValues(each, 1, 10);
 }
 
+TEST_F(SplitTest, NextReplayBehindDroppedPartsHasALeaseOfItsOwn) {
+  const std::unique_ptr<Session> session = MakeSession();
+  const Program* forward = AddForward(*session, 2);
+  const Tensor x = Upload(5);
+  const Tensor other = Upload(7);
+  Lease lease = Replayed(*session, CallOf(forward, {&x, 1}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
+  parts.clear();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease kept, session->Run(CallOf(forward, {&x, 1})));
+  const Tensor read = OutputOf(kept, 1);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease child, session->Run(CallOf(forward, {&read, 1})));
+  ExpectValues(kept, 0, 5);
+  ExpectValues(kept, 1, 10);
+  ExpectValues(child, 1, 20);
+}
+
 TEST_F(SplitTest, OfAnEmptyLeaseOrAPartOrBehindItsSessionIsRefused) {
   std::unique_ptr<Session> session = MakeSession();
   const Program* forward = AddForward(*session, 2);
@@ -355,6 +371,48 @@ TEST_F(DonatedTest, BytesThatAnotherLeaseShowsStayWhereTheyAre) {
     ExpectValues(parts[1], 1, 3);
   }
   EXPECT_EQ(NodeOf(*session, "backward").donated_bytes, 0);
+}
+
+// Of a bucket that is larger, so that the input cannot be written where it lies.
+TEST_F(DonatedTest, InputThatIsWrittenBackKeepsItsBytes) {
+  const std::unique_ptr<Session> session = MakeSession();
+  const auto define = [&](const char* name, bool mutated, float factor) {
+    ProgramSpec spec{.name = name, .claim = Claim::kRowIndependent};
+    const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(64));
+    spec.inputs = {{.name = "x", .dims = {Dim::Symbol(n)}, .mutated = mutated}};
+    spec.outputs = {{.name = "y", .dims = {Dim::Symbol(n)}}};
+    return *session->Register(spec, [=, this](CallContext& context) -> absl::Status {
+      const int64_t count = context.extent(0);
+      const DeviceAddress x = context.input(0).data;
+      COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+      const auto scale = [&](DeviceAddress from, DeviceAddress to) {
+        return Launch(context.driver(), kernels_.scale, context.stream(),
+                      ScaleParams{.x = PointerAt<float>(from),
+                                  .y = PointerAt<float>(to),
+                                  .count = count,
+                                  .factor = factor},
+                      GridFor(count));
+      };
+      if (mutated) COPPICE_RETURN_IF_ERROR(scale(x, x));
+      return scale(x, y.data);
+    });
+  };
+  const Program* makes = define("makes", false, 1);
+  const Program* writes = define("writes", true, 2);
+  uploads_.push_back(*device_.Upload(Ramp(33)));
+  const int64_t dims[] = {33};
+  const Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+  for (int i = 0; i < 5; ++i) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, session->Run(CallOf(makes, {&x, 1})));
+    const Tensor read = OutputOf(lease, 0);
+    coppice::Call call = CallOf(writes, {&read, 1});
+    call.donated = {&lease, 1};
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease made, session->Run(call));
+    std::vector<float> expected = Ramp(33);
+    for (float& value : expected)
+      value *= 4;
+    EXPECT_EQ(Read(made), expected);
+  }
 }
 
 TEST_F(DonatedTest, OutputThatAliasesADonatedInputKeepsItsBytes) {

@@ -31,13 +31,27 @@ void TrafficSimulation::RunCall(const TrafficOperation& operation) {
                   .lane = LaneOf(operation),
                   .stream = host_.stream(operation.stream)};
   if (!Prepare(attempt)) return;
-  const Call call = attempt.AsCall();
+  Call call = attempt.AsCall();
+  Made* const donated = operation.donate != 0 ? attempt.inputs[0].made : nullptr;
+  if (donated != nullptr && donated->held && !donated->scope && !attempt.scope &&
+      donated->lane == attempt.lane) {
+    attempt.donated = donated;
+    call.donated = {&donated->lease, 1};
+  }
   std::optional<Explanation> explanation;
   if (operation.explain != 0) explanation = session_->Explain(call);
   const SessionStats before = session_->stats();
   absl::StatusOr<Lease> lease = session_->Run(call);
   const bool fault = TookFault();
   const SessionStats after = session_->stats();
+  if (attempt.donated != nullptr) {
+    const bool taken = donated->lease.call_number() == 0;
+    if (taken != lease.ok() && !fault) {
+      return Fail("donated",
+                  taken ? "a lease was taken by a call that failed" : "a lease was left");
+    }
+    donated->held &= !taken;
+  }
   // Explain demotes no static input; gates and threads choose as they go.
   const bool same = !fault && options_.gate == 0 && options_.background == 0 &&
                     after.inputs_demoted == before.inputs_demoted;
@@ -215,8 +229,8 @@ CallInput TrafficSimulation::ChooseInput(Attempt& attempt) {
   CallInput input = ViewOf(attempt, *made, index, skip, n);
   attempt.n = n;
   if (input.buffer != nullptr) return input;
-  if (operation.unnamed != 0 && made->sure && made->held) input.tensor.made_by = 0;
-  if (operation.scoped != 0 && made->held && !spec.mutates_input) {
+  if (operation.unnamed != 0 && made->sure && made->keeps(index)) input.tensor.made_by = 0;
+  if (operation.scoped != 0 && made->keeps(index) && !spec.mutates_input) {
     absl::StatusOr<ReadScope> opened = made->lease.Read(attempt.stream);
     if (!CheckRead(*made, opened.status())) return input;
     if (opened.ok()) {
@@ -224,7 +238,7 @@ CallInput TrafficSimulation::ChooseInput(Attempt& attempt) {
       attempt.verdict.may.push_back(StatusCode::kFailedPrecondition);
     }
   }
-  Judge(*made, attempt.scope.has_value(), attempt);
+  Judge(*made, index, attempt.scope.has_value(), attempt);
   return input;
 }
 
@@ -237,18 +251,21 @@ CallInput TrafficSimulation::ChooseOther(Attempt& attempt) {
   }
   CallInput input = ViewOf(attempt, *made, 0, 0, attempt.n);
   const bool scoped = attempt.scope && attempt.inputs[0].made == made;
-  if (input.buffer == nullptr) Judge(*made, scoped, attempt);
+  if (input.buffer == nullptr) Judge(*made, 0, scoped, attempt);
   return input;
 }
 
 // Whether an input that lies in the session's memory may be refused, or must be.
-void TrafficSimulation::Judge(const Made& made, bool scoped, Attempt& attempt) const {
+void TrafficSimulation::Judge(const Made& made,
+                              size_t output,
+                              bool scoped,
+                              Attempt& attempt) const {
   const bool mutates = attempt.spec.mutates_input;
   const bool here = made.lane == attempt.lane || ((scoped || made.scope) && !mutates);
   if (!here && attempt.n > 0) attempt.verdict.must.push_back(StatusCode::kFailedPrecondition);
   // What a program writes to an output of no path is lost.
   const bool astray = mutates && made.window && !made.in_path;
-  if (!made.held || !made.sure || !here || astray)
+  if (!made.keeps(output) || !made.sure || !here || astray)
     attempt.verdict.may.push_back(StatusCode::kFailedPrecondition);
 }
 
@@ -369,7 +386,7 @@ void TrafficSimulation::Mutate(const CallInput& input, const Words& values) {
   }
   for (auto& [id, made] : made_) {
     for (MadeOutput& output : made.outputs) {
-      if (output.shared != nullptr || output.rows != 1 || !made.held) continue;
+      if (output.shared != nullptr || output.rows != 1 || !made.held || output.gone) continue;
       for (size_t i = 0; i < values.size(); ++i) {
         const DeviceAddress address = input.tensor.data + i * sizeof(uint32_t);
         const DeviceAddress offset = (address - output.tensor.data) / sizeof(uint32_t);

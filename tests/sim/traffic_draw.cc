@@ -245,6 +245,7 @@ class Drawing {
       call.shorter = OneIn(8) ? Below(6) : 0;
       call.scoped = OneIn(8) ? 1 : 0;
       call.unnamed = OneIn(8) ? 1 : 0;
+      call.donate = OneIn(4) ? 1 : 0;
     }
     if (Percent(sources_)) call.other = DrawEarlier();
     lane_of_.push_back(call.lane);
@@ -279,6 +280,10 @@ class Drawing {
       AddFor(Kind::kHold, loose_id_);
     } else if (loose_id_ != 0 && next_id_ >= loose_at_) {
       AddFor(Kind::kLoose, std::exchange(loose_id_, 0));
+    }
+    if (OneIn(8)) {
+      AddFor(Kind::kSplit, DrawEarlier());
+      script_.operations.back().output = Below(2);
     }
     if (OneIn(10)) AddFor(Kind::kRelease, DrawEarlier());
     if (OneIn(4)) AddFor(Kind::kDrop, DrawEarlier());

@@ -55,6 +55,7 @@ struct MadeOutput {
   Tensor tensor;
   int64_t rows = 1;
   int64_t n = 0;
+  bool gone = false;               // Its part of the lease was dropped.
   Words own;                       // What it holds, unless it lies in the caller's memory:
   CallerBuffer* shared = nullptr;  // a target or a static output, which later calls write as well.
 
@@ -75,6 +76,9 @@ struct Made {
   std::vector<MadeOutput> outputs;
   std::optional<ReadScope> scope;
   CuStream scope_stream = nullptr;
+
+  // Whether an output may be read as an input.
+  bool keeps(size_t output) const { return held && !outputs[output].gone; }
 
   // A lease keeps bytes of the session's windows.
   bool keeps() const { return held && mode != OutputMode::kWriteInto; }

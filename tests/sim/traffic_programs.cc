@@ -25,21 +25,20 @@ constexpr size_t kBuffers = static_cast<size_t>(kTemp2) + 1;
 
 constexpr Step kPlain[] = {{kMix, kOut0, kIn0}};
 constexpr Step kTemps[] = {{kMix, kTemp0, kIn0, kStatic}, {kMix, kTemp1, kTemp0, kIn0},
-                           {.kind = kFree, .x = kTemp0},  {kMix, kTemp2, kTemp1},
-                           {.kind = kFree, .x = kTemp1},  {kMix, kOut0, kTemp2, kStatic}};
+                           {.kind = kFree, .x = kIn0},    {.kind = kFree, .x = kTemp0},
+                           {kMix, kTemp2, kTemp1},        {.kind = kFree, .x = kTemp1},
+                           {kMix, kOut0, kTemp2, kStatic}};
 constexpr Step kTwoOutputs[] = {{kMix, kOut0, kIn0}, {kAlias, kOut1, kIn0}};
 constexpr Step kInPlace[] = {{kMix, kIn0, kIn0}, {kMix, kOut0, kIn0}};
 constexpr Step kState[] = {{kMix, kOut0, kIn0, kStatic}, {kMix, kStatic, kStatic}};
-constexpr Step kForked[] = {{kMix, kTemp0, kIn0},
-                            {.kind = kFork},
-                            {kSide, kTemp1, kTemp0},
-                            {kMix, kTemp2, kIn0, kTemp0},
-                            {.kind = kJoin},
-                            {.kind = kFree, .x = kTemp0},
-                            {kMix, kOut0, kTemp1, kTemp2},
+constexpr Step kForked[] = {{kMix, kTemp0, kIn0},         {.kind = kFork},
+                            {kSide, kTemp1, kTemp0},      {kMix, kTemp2, kIn0, kTemp0},
+                            {.kind = kFree, .x = kIn0},   {.kind = kJoin},
+                            {.kind = kFree, .x = kTemp0}, {kMix, kOut0, kTemp1, kTemp2},
                             {.kind = kFree, .x = kTemp1}};
 constexpr Step kBroken[] = {{kMix, kTemp0, kIn0},
                             {kHost, kTemp1, kTemp0},
+                            {.kind = kFree, .x = kIn0},
                             {kMix, kOut0, kTemp1, kTemp0},
                             {.kind = kFree, .x = kTemp0}};
 constexpr Step kJoined[] = {{kMix, kOut0, kIn0, kIn1}};
@@ -47,6 +46,7 @@ constexpr Step kBound[] = {{kMix, kOut1, kStatic}, {kMix, kOut0, kIn0, kOut1}};
 constexpr Step kShared[] = {{kMix, kTemp0, kIn0, kStatic},
                             {kMix, kOut0, kTemp0, kIn0},
                             {kAlias, kOut1, kOut0},
+                            {.kind = kFree, .x = kIn0},
                             {.kind = kFree, .x = kTemp0}};
 
 // Each element of what is mixed depends on all of the row.

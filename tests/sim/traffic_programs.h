@@ -52,7 +52,7 @@ struct TrafficStep {
     kHost,  // The same, launched by the eager step of a break.
     kFork,
     kJoin,
-    kFree,   // The temporary x.
+    kFree,   // The temporary or the input x.
     kAlias,  // Output z is x.
   };
 

@@ -59,6 +59,7 @@ struct TrafficOperation {
     kLoose,    // Ends that scope.
     kDrop,     // Drops the lease of `id`.
     kRelease,  // Reads the outputs of `id` on `stream` by their addresses, then releases it there.
+    kSplit,    // Splits the lease of `id` and drops the part of `output`, if it is not the last.
     kChain,    // Opens a chain on `lane`.
     kUnchain,  // Ends it.
     kSync,     // Waits for everything and compares what was read.
@@ -93,6 +94,7 @@ struct TrafficOperation {
   int64_t other = 0;    // The second input is output 0 of this call; 0: a caller's buffer.
   int64_t scoped = 0;   // The input is under a scope on the call's stream meanwhile.
   int64_t unnamed = 0;  // The input does not say which call made it, if it is sure to be there.
+  int64_t donate = 0;   // The first input's lease is given away.
   int64_t scalar = 0;
   int64_t statics = 0;  // Which set of static tensors.
   int64_t lane = 0;

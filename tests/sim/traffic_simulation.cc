@@ -104,6 +104,8 @@ void TrafficSimulation::Do(const TrafficOperation& operation) {
       return Drop(operation);
     case Kind::kRelease:
       return Release(operation);
+    case Kind::kSplit:
+      return Split(operation);
     case Kind::kChain:
       return OpenChain(LaneOf(operation));
     case Kind::kUnchain:
@@ -201,6 +203,7 @@ bool TrafficSimulation::CheckRead(const Made& made, const absl::Status& status) 
 
 void TrafficSimulation::QueueReads(Made& made, CuStream stream) {
   for (size_t i = 0; !made.unknown && i < made.outputs.size(); ++i) {
+    if (made.outputs[i].gone) continue;
     if (made.outputs[i].shared != nullptr) host_.Order(*made.outputs[i].shared, stream);
     const std::string reader = now_ != nullptr ? TextOf(*now_) : "the end";
     host_.QueueRead(made.outputs[i], stream, fmt::format("{}, output {}", reader, i));
@@ -251,6 +254,20 @@ void TrafficSimulation::Release(const TrafficOperation& operation) {
   if (readable) QueueReads(*made, stream);
   made->held = false;
   Expect("release", made->lease.Release(stream));
+}
+
+// What is left is the part of another output, or of the only one.
+void TrafficSimulation::Split(const TrafficOperation& operation) {
+  Made* made = FindMade(operation.id);
+  if (made == nullptr || !made->held || made->scope || made->lease.part() >= 0) return;
+  absl::StatusOr<std::vector<Lease>> parts = made->lease.Split();
+  if (!parts.ok()) return Fail("split", parts.status().ToString());
+  if (parts->size() != made->outputs.size()) return Fail("split", "not a part per output");
+  const size_t dropped = static_cast<size_t>(operation.output) % parts->size();
+  const size_t kept = (dropped + 1) % parts->size();
+  made->lease = std::move((*parts)[kept]);
+  for (size_t i = 0; i < parts->size(); ++i)
+    made->outputs[i].gone = i != kept;
 }
 
 void TrafficSimulation::OpenChain(int lane) {

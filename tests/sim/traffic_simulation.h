@@ -71,6 +71,7 @@ class TrafficSimulation {
     std::vector<CallerBuffer*> targets{};
     std::vector<Tensor> target_tensors{};
     Verdict verdict{};
+    Made* donated = nullptr;       // Whose lease is given away.
     std::array<Words, 2> after{};  // What the inputs hold then.
     Words bound{};                 // What the static input holds then.
     std::vector<Words> outputs{};
@@ -110,7 +111,7 @@ class TrafficSimulation {
   static bool Unordered(const Made& made, const Attempt& attempt);
   CallInput ChooseInput(Attempt& attempt);
   CallInput ChooseOther(Attempt& attempt);
-  void Judge(const Made& made, bool scoped, Attempt& attempt) const;
+  void Judge(const Made& made, size_t output, bool scoped, Attempt& attempt) const;
   void AddLimits(Attempt& attempt) const;
   void Compute(Attempt& attempt) const;
   bool AnyScope(int lane) const;
@@ -133,6 +134,7 @@ class TrafficSimulation {
   void Loose(Made* made);
   void Drop(const TrafficOperation& operation);
   void Release(const TrafficOperation& operation);
+  void Split(const TrafficOperation& operation);
   void OpenChain(int lane);
 
   // Bindings, and what a session does ahead of calls.
