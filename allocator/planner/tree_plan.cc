@@ -20,11 +20,12 @@ absl::Status ValidateNode(std::span<const TreeNode> nodes, size_t index) {
   if (const absl::Status valid = ValidateBuffers(node.buffers); !valid.ok())
     return InvalidArgument("PlanTree: node {}: {}", index, MessageOf(valid));
   for (const TreeOutput& output : node.outputs) {
-    if (output.buffer >= node.buffers.size() || output.levels < 0) {
+    if (output.buffer >= node.buffers.size() || output.levels < 0 || output.last_steps < 1) {
       return InvalidArgument(
-          "PlanTree: node {} keeps buffer {} for {} levels; it has {} buffers, and levels are not "
-          "negative",
-          index, output.buffer, output.levels, node.buffers.size());
+          "PlanTree: node {} keeps buffer {} for {} levels, {} steps of the last; it has {} "
+          "buffers, "
+          "levels are not negative, and steps at least 1",
+          index, output.buffer, output.levels, output.last_steps, node.buffers.size());
     }
   }
   return absl::OkStatus();
@@ -99,9 +100,10 @@ absl::StatusOr<Joint> Join(std::span<const TreeNode> nodes) {
       const TreeNode& ancestor = nodes[static_cast<size_t>(at)];
       for (const TreeOutput& output : ancestor.outputs) {
         Buffer& buffer = joint.buffers[joint.begins[static_cast<size_t>(at)] + output.buffer];
-        if (distance <= output.levels) {
-          Extend(buffer, {distance == 0 ? buffer.lifetime.back().upper : start, start + steps});
-        }
+        if (distance > output.levels) continue;
+        const bool last = distance > 0 && distance == output.levels;
+        const int64_t end = start + (last ? std::min(steps, output.last_steps) : steps);
+        Extend(buffer, {distance == 0 ? buffer.lifetime.back().upper : start, end});
       }
       at = ancestor.parent;
     }

@@ -134,6 +134,24 @@ void DivideLive(const Call& call, Lane& lane, Surroundings& around) {
   });
 }
 
+// Which of the outputs that the call is given are inputs of it.
+std::vector<ChainPlanner::Gift> GiftsOf(const Call& call) {
+  std::vector<ChainPlanner::Gift> gifts;
+  for (const Lease& lease : call.donated) {
+    const Slot& slot = *LeaseAccess::SlotOf(lease);
+    for (size_t output = 0; slot.outputs != nullptr && output < slot.outputs->tensors.size();
+         ++output) {
+      if (!IsDonated(call, slot, output)) continue;
+      for (size_t i = 0; i < call.inputs.size(); ++i) {
+        if (Holds(slot.outputs->tensors[output], call.inputs[i]))
+          gifts.push_back(
+              {.number = slot.call, .output = output, .input = call.program->copies[i]});
+      }
+    }
+  }
+  return gifts;
+}
+
 }  // namespace
 
 void ReleaseDonated(const Call& call) {
@@ -223,7 +241,7 @@ absl::Status TakePlace(Request& request, Lane& lane) {
   BucketKey key;
   SetBucketKey(request.call, request.shape, key);
   const bool note = !chain.begun() && FindNode(request, lane) == nullptr;
-  chain.Note(*request.call.program, key, lane.order().calls() + 1, note);
+  chain.Note(*request.call.program, key, lane.order().calls() + 1, note, GiftsOf(request.call));
   return absl::OkStatus();
 }
 

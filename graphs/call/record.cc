@@ -205,9 +205,10 @@ absl::StatusOr<Lease> RecordAndReplay(SessionParts& parts,
   // Whoever launches the node is behind its upload, also if this call fails from here on.
   COPPICE_RETURN_IF_ERROR(lane.order().Enter(call.stream));
   const Surroundings* around = draft.key.surroundings;
-  absl::StatusOr<std::unique_ptr<Node>> recorded =
-      RecordInline(parts, request, lane, draft,
-                   lane.chain().FindPlan(around == nullptr ? std::vector<Region>() : around->live));
+  absl::StatusOr<std::unique_ptr<Node>> recorded = RecordInline(
+      parts, request, lane, draft,
+      lane.chain().FindPlan(around == nullptr ? std::vector<Region>() : around->live,
+                            around == nullptr ? std::vector<Region>() : around->donated));
   if (!recorded.ok()) {
     const Settled settled = Settle(recorded.status(), lane.memory().room().refused(),
                                    parts.options.memory.on_budget, lane, bucket);

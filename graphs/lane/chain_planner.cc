@@ -3,6 +3,7 @@
 #include "graphs/lane/chain_planner.h"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 #include <utility>
 
@@ -22,53 +23,45 @@ constexpr size_t kBuffersMax = 8192;
 // Noted at once; those that come again are noted again.
 constexpr size_t kChainsMax = 1024;
 
-// Whether the outputs of call `number` are leased, where a graph or a warm-up wrote them.
-bool IsLeased(const SlotTable& slots, uint64_t number) {
+// The slot of call `number`, where a graph or a warm-up wrote its outputs and somebody leases them;
+// null if there is none.
+const Slot* FindLeased(const SlotTable& slots, uint64_t number) {
   for (const MemoryKind window : {MemoryKind::kPlan, MemoryKind::kEager}) {
     for (const Slot* slot : slots.ListOf(window)) {
       const bool kept = slot->kind == Slot::Kind::kWindow || slot->kind == Slot::Kind::kEager;
-      if (slot->call == number && kept) return slot->leased() && !slot->expired();
+      if (slot->call == number && kept) return slot->leased() && !slot->expired() ? slot : nullptr;
     }
   }
-  return false;
+  return nullptr;
 }
 
-std::vector<TreeOutput> OutputsOf(const AllocationScript& script, int levels) {
+// Of those that have a buffer; `places` gets the index of each output of the program among them.
+std::vector<TreeOutput> OutputsOf(const AllocationScript& script,
+                                  const std::vector<int>& levels,
+                                  std::vector<int>& places) {
   std::vector<TreeOutput> outputs;
+  places.assign(levels.size(), -1);
   for (const ScriptEvent& event : script.events) {
-    if (event.kind == ScriptEvent::Kind::kOutput)
-      outputs.push_back({.buffer = static_cast<size_t>(event.buffer), .levels = levels});
+    if (event.kind != ScriptEvent::Kind::kOutput) continue;
+    const auto output = static_cast<size_t>(event.output);
+    places[output] = static_cast<int>(outputs.size());
+    outputs.push_back({.buffer = static_cast<size_t>(event.buffer), .levels = levels[output]});
   }
   return outputs;
 }
 
-// Where the outputs of the nodes before `node` lie that live during it.
-std::vector<Region> LiveDuring(const std::vector<TreeNode>& nodes,
-                               const std::vector<Plan>& plans,
-                               size_t node) {
-  std::vector<Region> live;
-  for (size_t earlier = 0; earlier < node; ++earlier) {
-    for (const TreeOutput& output : nodes[earlier].outputs) {
-      if (static_cast<size_t>(output.levels) < node - earlier) continue;
-      live.push_back({.offset = plans[earlier].offsets[output.buffer],
-                      .bytes = nodes[earlier].buffers[output.buffer].bytes});
-    }
+// The steps of a script during which it reads its input.
+int64_t StepsOf(const AllocationScript& warmed, const AllocationScript& script, int input) {
+  for (const ScriptEvent& event : warmed.events) {
+    if (event.kind == ScriptEvent::Kind::kAlias && event.input == input)
+      return std::numeric_limits<int64_t>::max();
   }
-  Normalize(live);
-  return live;
-}
-
-// The window's height if every node is planned when its call comes along.
-absl::StatusOr<int64_t> HeightCallByCall(const std::vector<TreeNode>& nodes) {
-  std::vector<Plan> plans;
-  int64_t height = 0;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    COPPICE_ASSIGN_OR_RETURN(PlannerResult planned,
-                             PlanAround(nodes[i].buffers, LiveDuring(nodes, plans, i)));
-    height = std::max(height, planned.plan.height);
-    plans.push_back(std::move(planned.plan));
+  for (size_t step = 0; step < script.events.size(); ++step) {
+    const ScriptEvent& event = script.events[step];
+    if (event.kind == ScriptEvent::Kind::kFreeInput && event.input == input)
+      return std::max<int64_t>(static_cast<int64_t>(step), 1);
   }
-  return height;
+  return std::numeric_limits<int64_t>::max();
 }
 
 }  // namespace
@@ -105,42 +98,121 @@ void ChainPlanner::Keep() {
   }
 }
 
-void ChainPlanner::Note(const Program& program, const BucketKey& key, uint64_t number, bool note) {
+void ChainPlanner::Note(const Program& program,
+                        const BucketKey& key,
+                        uint64_t number,
+                        bool note,
+                        std::vector<Gift> gifts) {
   if (!std::exchange(begun_, true)) noting_ = note;
   if (!noting_) return;
   // A call that failed left its number to this one.
   if (!calls_.empty() && calls_.back().number == number) calls_.pop_back();
   for (size_t i = 0; i < calls_.size(); ++i) {
-    if (IsLeased(slots_, calls_[i].number)) calls_[i].levels = static_cast<int>(calls_.size() - i);
+    const Slot* slot = FindLeased(slots_, calls_[i].number);
+    for (size_t output = 0; slot != nullptr && output < calls_[i].levels.size(); ++output) {
+      if (slot->keeps(output)) calls_[i].levels[output] = static_cast<int>(calls_.size() - i);
+    }
   }
-  calls_.push_back({.program = &program, .key = key, .number = number});
+  calls_.push_back({.program = &program,
+                    .key = key,
+                    .number = number,
+                    .levels = std::vector<int>(program.spec.outputs.size()),
+                    .gifts = std::move(gifts)});
   noting_ = calls_.size() <= kCallsMax;
 }
 
-void ChainPlanner::PlanChain(const Chain& chain) {
-  std::vector<TreeNode> tree;
+std::optional<ChainPlanner::Problem> ChainPlanner::ProblemOf(const Chain& chain) const {
+  Problem problem;
+  std::vector<std::vector<int>> places(chain.size());
   size_t buffers = 0;
-  for (const ChainCall& call : chain) {
+  for (size_t i = 0; i < chain.size(); ++i) {
+    const ChainCall& call = chain[i];
     const Bucket* bucket = nodes_.FindBucket(*call.program, call.key);
-    if (bucket == nullptr || bucket->warmups() == 0) return;
+    if (bucket == nullptr || bucket->warmups() == 0) return std::nullopt;
     // What a call takes from the one before it mostly lies in place, and so do its aliases.
     const AllocationScript script = ScriptOf(bucket->script(), /*layout=*/{});
     buffers += static_cast<size_t>(script.buffer_count);
-    if (buffers > kBuffersMax) return;
-    tree.push_back({.parent = static_cast<int>(tree.size()) - 1,
-                    .buffers = BuffersOf(script),
-                    .outputs = OutputsOf(script, call.levels)});
+    if (buffers > kBuffersMax) return std::nullopt;
+    problem.nodes.push_back({.parent = static_cast<int>(i) - 1,
+                             .buffers = BuffersOf(script),
+                             .outputs = OutputsOf(script, call.levels, places[i])});
+    std::vector<Given>& given = problem.given.emplace_back();
+    for (const Gift& gift : call.gifts) {
+      const auto from = std::ranges::find(chain, gift.number, &ChainCall::number);
+      const auto node = static_cast<size_t>(from - chain.begin());
+      if (node >= i || places[node][gift.output] < 0) continue;
+      const auto output = static_cast<size_t>(places[node][gift.output]);
+      TreeOutput& made = problem.nodes[node].outputs[output];
+      const int64_t steps = StepsOf(bucket->script(), script, gift.input);
+      const bool known = std::ranges::any_of(
+          given, [&](const Given& each) { return each.node == node && each.output == output; });
+      made.levels = static_cast<int>(i - node);
+      made.last_steps = known ? std::max(made.last_steps, steps) : steps;
+      if (!known) given.push_back({.node = node, .output = output});
+    }
   }
+  return problem;
+}
+
+ChainPlanner::Around ChainPlanner::AroundNode(const Problem& problem,
+                                              const std::vector<Plan>& plans,
+                                              size_t node) {
+  Around around;
+  for (size_t earlier = 0; earlier < node; ++earlier) {
+    const TreeNode& made = problem.nodes[earlier];
+    for (size_t i = 0; i < made.outputs.size(); ++i) {
+      const TreeOutput& output = made.outputs[i];
+      if (static_cast<size_t>(output.levels) < node - earlier) continue;
+      const Region region{.offset = plans[earlier].offsets[output.buffer],
+                          .bytes = made.buffers[output.buffer].bytes};
+      const bool given = std::ranges::any_of(problem.given[node], [&](const Given& each) {
+        return each.node == earlier && each.output == i;
+      });
+      if (given)
+        around.given.push_back({.region = region, .until = output.last_steps});
+      else
+        around.live.push_back(region);
+    }
+  }
+  Normalize(around.live);
+  return around;
+}
+
+absl::StatusOr<int64_t> ChainPlanner::HeightCallByCall(const Problem& problem) {
+  std::vector<Plan> plans;
+  int64_t height = 0;
+  for (size_t i = 0; i < problem.nodes.size(); ++i) {
+    std::vector<Buffer> buffers = problem.nodes[i].buffers;
+    const Around around = AroundNode(problem, plans, i);
+    int64_t end = 1;
+    for (const Buffer& buffer : buffers)
+      end = std::max(end, buffer.lifetime.back().upper);
+    for (const Donation& given : around.given) {
+      buffers.push_back({.lifetime = {{.lower = 0, .upper = std::min(given.until, end)}},
+                         .bytes = given.region.bytes,
+                         .fixed_offset = given.region.offset});
+    }
+    COPPICE_ASSIGN_OR_RETURN(PlannerResult planned, PlanAround(std::move(buffers), around.live));
+    height = std::max(height, planned.plan.height);
+    plans.push_back(std::move(planned.plan));
+  }
+  return height;
+}
+
+void ChainPlanner::PlanChain(const Chain& chain) {
+  std::optional<Problem> problem = ProblemOf(chain);
+  if (!problem) return;
   // A plan that cannot be made here is an error of the recording that follows.
-  absl::StatusOr<TreePlan> joint = PlanTree(tree);
-  const absl::StatusOr<int64_t> call_by_call = HeightCallByCall(tree);
+  absl::StatusOr<TreePlan> joint = PlanTree(problem->nodes);
+  const absl::StatusOr<int64_t> call_by_call = HeightCallByCall(*problem);
   if (!joint.ok() || !call_by_call.ok() || joint->height >= *call_by_call) return;
   planned_ = chain;
-  tree_ = std::move(tree);
+  problem_ = *std::move(problem);
   plans_ = std::move(joint->nodes);
 }
 
-const Plan* ChainPlanner::FindPlan(const std::vector<Region>& live) {
+const Plan* ChainPlanner::FindPlan(const std::vector<Region>& live,
+                                   const std::vector<Region>& donated) {
   if (!noting_) return nullptr;
   if (calls_.size() == 1) {
     const auto [first, last] = noted_chains_.equal_range(KeyHash()(calls_.front().key));
@@ -150,7 +222,12 @@ const Plan* ChainPlanner::FindPlan(const std::vector<Region>& live) {
   }
   const size_t index = calls_.size() - 1;
   if (index >= planned_.size() || !SameBucket(planned_[index], calls_[index])) return nullptr;
-  return LiveDuring(tree_, plans_, index) == live ? &plans_[index] : nullptr;
+  const Around around = AroundNode(problem_, plans_, index);
+  std::vector<Region> given;
+  for (const Donation& each : around.given)
+    given.push_back(each.region);
+  JoinOverlapping(given);
+  return around.live == live && given == donated ? &plans_[index] : nullptr;
 }
 
 }  // namespace coppice::internal

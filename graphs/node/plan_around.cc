@@ -33,11 +33,14 @@ absl::StatusOr<PlannerResult> PlanAround(std::vector<Buffer> buffers,
 absl::StatusOr<PlannerResult> PlanOfChain(std::vector<Buffer> buffers,
                                           const std::vector<Region>& live,
                                           const Plan& part) {
-  if (part.offsets.size() != buffers.size()) {
+  PlannerResult planned{.plan = part, .method = "chain"};
+  // What the call gives away is behind its own buffers, and fixed.
+  for (size_t i = part.offsets.size(); i < buffers.size() && buffers[i].fixed_offset; ++i)
+    planned.plan.offsets.push_back(*buffers[i].fixed_offset);
+  if (planned.plan.offsets.size() != buffers.size()) {
     return InvalidArgument("the chain's plan is of {} buffers, not {}", part.offsets.size(),
                            buffers.size());
   }
-  PlannerResult planned{.plan = part, .method = "chain"};
   AppendLive(live, buffers);
   for (const Region& region : live)
     planned.plan.offsets.push_back(region.offset);

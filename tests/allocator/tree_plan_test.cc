@@ -54,6 +54,24 @@ bool Meet(const TreePlan& plan,
          plan.nodes[b.first].offsets[b.second] < EndOf(plan, nodes, a.first, a.second);
 }
 
+// The child's output goes where the parent's was, once the child has read it.
+TEST(TreePlanTest, OutputDiesWithinTheLastOfItsLevels) {
+  std::vector<TreeNode> nodes = {
+      {.buffers = {MakeBuffer({0, 1}, 100)}, .outputs = {{.buffer = 0, .levels = 1}}},
+      {.parent = 0,
+       .buffers = {MakeBuffer({0, 2}, 10), MakeBuffer({1, 3}, 100)},
+       .outputs = {{.buffer = 1}}}};
+  COPPICE_ASSERT_OK_AND_ASSIGN(const TreePlan whole, PlanTree(nodes));
+  EXPECT_EQ(whole.height, 210);
+  EXPECT_EQ(whole.bound, 210);
+  nodes[0].outputs[0].last_steps = 1;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const TreePlan part, PlanTree(nodes));
+  EXPECT_EQ(part.height, 110);
+  EXPECT_EQ(part.bound, 110);
+  nodes[0].outputs[0].last_steps = 0;
+  EXPECT_THAT(PlanTree(nodes), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(TreePlanTest, PlansNothingForNoNodes) {
   COPPICE_ASSERT_OK_AND_ASSIGN(const TreePlan plan, PlanTree({}));
   EXPECT_TRUE(plan.nodes.empty());

@@ -2,8 +2,10 @@
 // programs of several outputs on the emulator, whose plans tell what they went around; values by
 // the host, in every way to run.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -500,6 +502,66 @@ TEST_F(DonatedTest, BytesAreReadBeforeTheyAreFilledAsExpired) {
     for (int index = 0; index < 4; ++index)
       ExpectValues(made, index, static_cast<float>(6 * (index + 1)));
   }
+}
+
+// Each of a chain's calls reads the output of the one before at its beginning, and gives it away:
+// the most that is ever live are two outputs.
+TEST_F(DonatedTest, ChainOfCallsThatGiveTheirInputsAwayIsHardlyHigherThanWhatIsLive) {
+  constexpr int kChains = 20;
+  constexpr int kCalls = 8;
+  std::mt19937_64 random(TestSeed());
+  double sum = 0;
+  for (int chain = 0; chain < kChains; ++chain) {
+    const std::unique_ptr<Session> session = MakeSession();
+    std::vector<const Program*> programs;
+    std::vector<int64_t> sizes = {kElements};
+    int64_t live = 0;
+    for (int i = 0; i < kCalls; ++i) {
+      const int64_t read = sizes.back();
+      sizes.push_back(64 * std::uniform_int_distribution<int64_t>(1, 64)(random));
+      const int64_t own = i == 0 ? 0 : read;
+      live = std::max(live, (own + 2 * sizes.back()) * static_cast<int64_t>(sizeof(float)));
+      ProgramSpec spec{.name = fmt::format("p{}", i), .claim = Claim::kExact, .one_stream = true};
+      spec.inputs = {{.name = "x", .dims = {Dim::Fixed(read)}}};
+      spec.outputs = {{.name = "y", .dims = {Dim::Fixed(sizes.back())}}};
+      // A temporary of the first element, as long as the output; then the output.
+      programs.push_back(*session->Register(
+          spec, [this, count = sizes.back()](CallContext& context) -> absl::Status {
+            const DeviceAddress x = context.input(0).data;
+            COPPICE_ASSIGN_OR_RETURN(const DeviceAddress t,
+                                     context.Allocate(count * static_cast<int64_t>(sizeof(float))));
+            COPPICE_RETURN_IF_ERROR(
+                Launch(context.driver(), kernels_.fill, context.stream(),
+                       FillParams{.target = PointerAt<float>(t), .count = count, .value = 2},
+                       GridFor(count)));
+            COPPICE_RETURN_IF_ERROR(AddOnto(context, x, t, t, 1));
+            COPPICE_RETURN_IF_ERROR(context.Free(x));
+            COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+            COPPICE_RETURN_IF_ERROR(AddOnto(context, t, t, y.data, count));
+            return context.Free(t);
+          }));
+    }
+    for (int pass = 0; pass < 4; ++pass) {
+      COPPICE_ASSERT_OK_AND_ASSIGN(const ChainScope scope, session->Chain());
+      Tensor x = Upload(1);
+      Lease held;
+      float first = 1;
+      for (const Program* program : programs) {
+        coppice::Call call = CallOf(program, {&x, 1});
+        if (held.call_number() != 0) call.donated = {&held, 1};
+        absl::StatusOr<Lease> lease = session->Run(call);
+        ASSERT_OK(lease);
+        held = *std::move(lease);
+        x = OutputOf(held, 0);
+        first = 2 * (first + 2);
+        const std::vector<float> values = device_.Download<float>(x.data, x.element_count());
+        ASSERT_EQ(values[0], first);
+        ASSERT_EQ(values.back(), x.element_count() == 1 ? first : 4);
+      }
+    }
+    sum += static_cast<double>(session->memory().usage().height) / static_cast<double>(live);
+  }
+  EXPECT_LE(sum / kChains, 1.01);
 }
 
 TEST_F(DonatedTest, FreeOfAnInputIsOnceAndOfACopiedOne) {

@@ -35,6 +35,8 @@ struct TreeOutput {
 
   size_t buffer = 0;       // Index into its node's buffers; lives at least to the node's end.
   int levels = kToTheEnd;  // Levels of descendants that it stays live for: 1 is the children; >= 0.
+  // Of a descendant at the last of these levels, the step before which it dies: >= 1.
+  int64_t last_steps = std::numeric_limits<int64_t>::max();
 };
 
 struct TreeNode {
@@ -52,7 +54,8 @@ struct TreePlan {
 
 // Plans all nodes together, with `options` for the whole.
 // Errors: kInvalidArgument  malformed buffers, a parent that is not an earlier node, an output that
-//                           is no buffer of its node, negative levels, 2^63 steps or more.
+//                           is no buffer of its node, negative levels, last steps below 1, 2^63
+//                           steps or more.
 // Cost: that of PlanBuffers for all buffers, twice if the bound is missed; O(nodes * depth)
 // besides.
 absl::StatusOr<TreePlan> PlanTree(std::span<const TreeNode> nodes,
