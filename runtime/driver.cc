@@ -45,6 +45,8 @@ constexpr ResultName kResultNames[] = {
     {CuResult::kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
     {CuResult::kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"},
     {CuResult::kNoBinaryForGpu, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+    {CuResult::kInvalidPtx, "CUDA_ERROR_INVALID_PTX"},
+    {CuResult::kUnsupportedPtxVersion, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
     {CuResult::kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE"},
     {CuResult::kIllegalState, "CUDA_ERROR_ILLEGAL_STATE"},
     {CuResult::kLossyQuery, "CUDA_ERROR_LOSSY_QUERY"},
@@ -53,6 +55,7 @@ constexpr ResultName kResultNames[] = {
     {CuResult::kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
     {CuResult::kLaunchOutOfResources, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
     {CuResult::kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"},
+    {CuResult::kCooperativeLaunchTooLarge, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"},
     {CuResult::kNotPermitted, "CUDA_ERROR_NOT_PERMITTED"},
     {CuResult::kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"},
     {CuResult::kStreamCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
@@ -66,6 +69,7 @@ constexpr ResultName kResultNames[] = {
     {CuResult::kStreamCaptureWrongThread, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"},
     {CuResult::kTimeout, "CUDA_ERROR_TIMEOUT"},
     {CuResult::kGraphExecUpdateFailure, "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE"},
+    {CuResult::kInvalidClusterSize, "CUDA_ERROR_INVALID_CLUSTER_SIZE"},
     {CuResult::kUnknown, "CUDA_ERROR_UNKNOWN"},
 };
 
@@ -79,6 +83,10 @@ absl::StatusCode CodeOf(CuResult result) {
   switch (result) {
     case CuResult::kInvalidValue:
     case CuResult::kInvalidHandle:
+    case CuResult::kInvalidImage:
+    case CuResult::kInvalidPtx:
+    case CuResult::kCooperativeLaunchTooLarge:
+    case CuResult::kInvalidClusterSize:
       return absl::StatusCode::kInvalidArgument;
     case CuResult::kOutOfMemory:
       return absl::StatusCode::kResourceExhausted;
@@ -97,6 +105,8 @@ absl::StatusCode CodeOf(CuResult result) {
     case CuResult::kNoDevice:
       return absl::StatusCode::kUnavailable;
     case CuResult::kNotSupported:
+    case CuResult::kNoBinaryForGpu:
+    case CuResult::kUnsupportedPtxVersion:
       return absl::StatusCode::kUnimplemented;
     default:
       return absl::StatusCode::kInternal;

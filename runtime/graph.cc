@@ -9,6 +9,7 @@
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
+#include "coppice/runtime/kernel_library.h"
 #include "coppice/runtime/stream.h"
 
 namespace coppice {
@@ -29,17 +30,30 @@ absl::StatusOr<std::vector<CuGraphNode>> NodesOf(const Driver& driver, CuGraph g
 absl::StatusOr<std::vector<std::vector<std::byte>>> CopyParameters(const Driver& driver,
                                                                    CuFunction function,
                                                                    void* const* values) {
-  std::vector<std::vector<std::byte>> parameters;
-  for (;; ++values) {
-    size_t offset = 0;
-    size_t bytes = 0;
-    const CuResult result =
-        driver.table().FuncGetParamInfo(function, parameters.size(), &offset, &bytes);
-    if (result == CuResult::kInvalidValue) return parameters;  // There are no more.
-    if (result != CuResult::kSuccess) return driver.ErrorOf(result, "cuFuncGetParamInfo");
-    const auto* const first = static_cast<const std::byte*>(*values);
-    parameters.emplace_back(first, first + bytes);
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<KernelParameter> parameters,
+                           ParametersOf(driver, function));
+  std::vector<std::vector<std::byte>> copies;
+  for (const KernelParameter& parameter : parameters) {
+    const auto* const first = static_cast<const std::byte*>(*values++);
+    copies.emplace_back(first, first + parameter.bytes);
   }
+  return copies;
+}
+
+// Reads the attributes of a kernel node; zeros stand for one that it lacks.
+absl::Status ReadAttributes(const Driver& driver, CuGraphNode node, KernelNode* kernel) {
+  CuLaunchAttributeValue cooperative;
+  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::GraphKernelNodeGetAttribute>(
+      node, CuLaunchAttributeId::kCooperative, &cooperative));
+  kernel->cooperative = cooperative.cooperative != 0;
+  CuLaunchAttributeValue value;
+  const CuResult result = driver.table().GraphKernelNodeGetAttribute(
+      node, CuLaunchAttributeId::kClusterDimension, &value);
+  if (result == CuResult::kInvalidValue) return absl::OkStatus();  // The device has no clusters.
+  if (result != CuResult::kSuccess) return driver.ErrorOf(result, "cuGraphKernelNodeGetAttribute");
+  const auto& cluster = value.cluster;
+  if (cluster.x != 0) kernel->cluster = {cluster.x, cluster.y, cluster.z};
+  return absl::OkStatus();
 }
 
 absl::StatusOr<KernelNode> KernelNodeOf(const Driver& driver, CuGraphNode node) {
@@ -57,11 +71,13 @@ absl::StatusOr<KernelNode> KernelNodeOf(const Driver& driver, CuGraphNode node) 
                      name);
   COPPICE_ASSIGN_OR_RETURN(auto parameters,
                            CopyParameters(driver, params.function, params.kernel_params));
-  return KernelNode{.name = name,
+  KernelNode kernel{.name = name,
                     .parameters = std::move(parameters),
                     .grid = {params.grid_x, params.grid_y, params.grid_z},
                     .block = {params.block_x, params.block_y, params.block_z},
                     .shared_bytes = params.shared_bytes};
+  COPPICE_RETURN_IF_ERROR(ReadAttributes(driver, node, &kernel));
+  return kernel;
 }
 
 // What a stream captures.

@@ -65,7 +65,8 @@ absl::Status CompareKernels(const std::string& program,
       if (!a || !b || a->name != b->name || a->parameters.size() != b->parameters.size())
         return Differs(program, fmt::format("node {} of graph {} is another", i, piece));
       COPPICE_RETURN_IF_ERROR(CompareParameters(program, *a, *b));
-      return Differs(program, fmt::format("the launch of kernel '{}' has another size", a->name));
+      return Differs(
+          program, fmt::format("the launch of kernel '{}' has another size or attribute", a->name));
     }
   }
   return absl::OkStatus();

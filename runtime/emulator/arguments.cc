@@ -4,6 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "runtime/emulator/device_limits.h"
 
 namespace coppice::emulator {
 namespace {
@@ -23,32 +27,104 @@ void* HostOf(CuDeviceAddress address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
+uint64_t CountOf(const std::array<unsigned, 3>& size) {
+  return uint64_t{size[0]} * size[1] * size[2];
+}
+
+// A kernel's registers are not known, so that a multiprocessor is sure to take one block only, and
+// a cooperative grid of clusters is sure to fit nowhere.
+CuResult CheckAttributes(const KernelState& kernel,
+                         const std::array<unsigned, 3>& grid,
+                         const LaunchAttributes& attributes) {
+  const std::array<unsigned, 3>& cluster = attributes.cluster;
+  if (attributes.cooperative && CountOf(grid) > kMultiprocessors)
+    return CuResult::kCooperativeLaunchTooLarge;
+  if (cluster == std::array<unsigned, 3>{0, 0, 0}) return CuResult::kSuccess;
+  for (size_t i = 0; i < grid.size(); ++i)
+    if (cluster[i] == 0 || grid[i] % cluster[i] != 0) return CuResult::kInvalidValue;
+  const uint64_t blocks = CountOf(cluster);
+  const bool large = blocks > kPortableClusterBlocksMax;
+  if (blocks > kClusterBlocksMax || (large && !kernel.large_clusters))
+    return CuResult::kInvalidClusterSize;
+  return large || (attributes.cooperative && blocks > 1) ? CuResult::kNotSupported
+                                                         : CuResult::kSuccess;
+}
+
+// Copies what the pointers to the arguments of `kernel` point to.
+std::vector<std::byte> CopyArguments(const HostKernel& kernel, void* const* arguments) {
+  std::vector<std::byte> copy(kernel.parameter_bytes);
+  for (size_t i = 0; i < kernel.parameter_count(); ++i) {
+    const KernelParameter parameter = kernel.parameter(i);
+    std::memcpy(copy.data() + parameter.offset, arguments[i], parameter.bytes);
+  }
+  return copy;
+}
+
+bool HasArguments(const HostKernel& kernel, const CuKernelNodeParams& params) {
+  if (params.extra != nullptr) return false;
+  if (params.kernel_params == nullptr) return kernel.parameter_count() == 0;
+  for (size_t i = 0; i < kernel.parameter_count(); ++i)
+    if (params.kernel_params[i] == nullptr) return false;
+  return true;
+}
+
 }  // namespace
 
-CuResult MakeKernelWork(State& state, const CuKernelNodeParams& params, Work* work) {
+CuResult ReadLaunchAttributes(const CuLaunchAttribute* list,
+                              unsigned count,
+                              LaunchAttributes* attributes) {
+  if (list == nullptr && count > 0) return CuResult::kInvalidValue;
+  LaunchAttributes read;
+  for (unsigned i = 0; i < count; ++i) {
+    const CuLaunchAttributeValue& value = list[i].value;
+    switch (list[i].id) {
+      case CuLaunchAttributeId::kIgnore:
+        break;
+      case CuLaunchAttributeId::kCooperative:
+        read.cooperative = value.cooperative != 0;
+        break;
+      case CuLaunchAttributeId::kProgrammaticStreamSerialization:
+        read.programmatic = value.programmatic != 0;
+        break;
+      case CuLaunchAttributeId::kClusterDimension:
+        read.cluster = {value.cluster.x, value.cluster.y, value.cluster.z};
+        if (CountOf(read.cluster) == 0) return CuResult::kInvalidValue;
+        break;
+      default:
+        return CuResult::kNotSupported;
+    }
+  }
+  *attributes = read;
+  return CuResult::kSuccess;
+}
+
+CuResult MakeKernelWork(State& state,
+                        const CuKernelNodeParams& params,
+                        const LaunchAttributes& attributes,
+                        Work* work) {
   // A CUkernel may stand for a CUfunction; here they are one handle.
   const CuKernel handle =
       params.function != nullptr ? reinterpret_cast<CuKernel>(params.function) : params.kernel;
   const KernelState* const found = state.kernels.Find(handle);
   if (found == nullptr) return CuResult::kInvalidHandle;
   const HostKernel& kernel = *found->kernel;
-  constexpr unsigned kGridXMax = 0x7FFFFFFF;
-  constexpr unsigned kGridYzMax = 65535;
   if (params.grid_x == 0 || params.grid_y == 0 || params.grid_z == 0 || params.grid_x > kGridXMax ||
       params.grid_y > kGridYzMax || params.grid_z > kGridYzMax)
     return CuResult::kInvalidValue;
   if (params.block_x != kernel.block_threads || params.block_y != 1 || params.block_z != 1 ||
-      params.shared_bytes != 0)
+      params.shared_bytes > static_cast<unsigned>(found->shared_bytes_max))
     return CuResult::kInvalidValue;
-  if (params.extra != nullptr || params.kernel_params == nullptr ||
-      params.kernel_params[0] == nullptr)
-    return CuResult::kInvalidValue;
-  const auto* const parameters = static_cast<const std::byte*>(params.kernel_params[0]);
+  if (!HasArguments(kernel, params)) return CuResult::kInvalidValue;
+  const std::array<unsigned, 3> grid = {params.grid_x, params.grid_y, params.grid_z};
+  const CuResult result = CheckAttributes(*found, grid, attributes);
+  if (result != CuResult::kSuccess) return result;
   *work = KernelWork{.kernel = &kernel,
                      .function = reinterpret_cast<CuFunction>(handle),
                      .library = found->library,
-                     .grid = {params.grid_x, params.grid_y, params.grid_z},
-                     .parameters = {parameters, parameters + kernel.parameter_bytes}};
+                     .grid = grid,
+                     .shared_bytes = params.shared_bytes,
+                     .attributes = attributes,
+                     .parameters = CopyArguments(kernel, params.kernel_params)};
   return CuResult::kSuccess;
 }
 

@@ -11,7 +11,14 @@
 
 namespace coppice::emulator {
 
-CuResult MakeKernelWork(State& state, const CuKernelNodeParams& params, Work* work);
+CuResult MakeKernelWork(State& state,
+                        const CuKernelNodeParams& params,
+                        const LaunchAttributes& attributes,
+                        Work* work);
+// What a list of launch attributes says.
+CuResult ReadLaunchAttributes(const CuLaunchAttribute* list,
+                              unsigned count,
+                              LaunchAttributes* attributes);
 CuResult MakeCopyWork(State& state, const CuMemcpyParams& params, Work* work);
 CuResult MakeFillWork(State& state, const CuMemsetNodeParams& params, Work* work);
 CuResult MakeHostWork(const CuHostNodeParams& params, Work* work);

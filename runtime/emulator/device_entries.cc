@@ -10,6 +10,7 @@
 
 #include "coppice/runtime/driver.h"
 
+#include "runtime/emulator/device_limits.h"
 #include "runtime/emulator/entries.h"
 #include "runtime/emulator/handles.h"
 #include "runtime/emulator/state.h"
@@ -75,13 +76,16 @@ CuResult DeviceGetAttribute(int* value, CuDeviceAttribute attribute, CuDevice de
   if (device != 0) return CuResult::kInvalidDevice;
   switch (attribute) {
     case CuDeviceAttribute::kMaxThreadsPerBlock:
-      *value = 1024;
+      *value = kBlockThreadsMax;
       return CuResult::kSuccess;
     case CuDeviceAttribute::kMaxSharedMemoryPerBlock:
-      *value = 49152;
+      *value = kSharedBytesDefault;
+      return CuResult::kSuccess;
+    case CuDeviceAttribute::kMaxSharedMemoryPerBlockOptin:
+      *value = kSharedBytesMax;
       return CuResult::kSuccess;
     case CuDeviceAttribute::kMultiprocessorCount:
-      *value = 132;
+      *value = kMultiprocessors;
       return CuResult::kSuccess;
     case CuDeviceAttribute::kComputeCapabilityMajor:
       *value = 9;

@@ -31,6 +31,22 @@ CuResult FindLaunchTarget(State& state, CuGraphExec exec, CuStream stream, Launc
   return RefuseCapturing(state, *target->stream);
 }
 
+// Why one node of an exec cannot become another. What hangs on attributes cannot change.
+CuGraphExecUpdateResult CompareNodes(const Snapshot::Node& present, const Snapshot::Node& next) {
+  if (present.task.work.index() != next.task.work.index())
+    return CuGraphExecUpdateResult::kNodeTypeChanged;
+  if (present.successors != next.successors) return CuGraphExecUpdateResult::kTopologyChanged;
+  const auto* const before = std::get_if<KernelWork>(&present.task.work);
+  if (before == nullptr) return CuGraphExecUpdateResult::kSuccess;
+  const LaunchAttributes& after = std::get<KernelWork>(next.task.work).attributes;
+  if (before->attributes.programmatic != after.programmatic)
+    return CuGraphExecUpdateResult::kTopologyChanged;
+  if (before->attributes.cooperative != after.cooperative ||
+      before->attributes.cluster != after.cluster)
+    return CuGraphExecUpdateResult::kAttributesChanged;
+  return CuGraphExecUpdateResult::kSuccess;
+}
+
 // Why an exec cannot become `next`, whose nodes lie at `places`; kSuccess if it can.
 CuGraphExecUpdateResult Compare(const Snapshot& present,
                                 const Snapshot& next,
@@ -43,11 +59,10 @@ CuGraphExecUpdateResult Compare(const Snapshot& present,
     return CuGraphNode();
   };
   for (size_t i = 0; i < next.nodes.size(); ++i) {
-    const bool same_type = present.nodes[i].task.work.index() == next.nodes[i].task.work.index();
-    if (same_type && present.nodes[i].successors == next.nodes[i].successors) continue;
+    const CuGraphExecUpdateResult result = CompareNodes(present.nodes[i], next.nodes[i]);
+    if (result == CuGraphExecUpdateResult::kSuccess) continue;
     *error_node = node_at(i);
-    return same_type ? CuGraphExecUpdateResult::kTopologyChanged
-                     : CuGraphExecUpdateResult::kNodeTypeChanged;
+    return result;
   }
   return CuGraphExecUpdateResult::kSuccess;
 }
@@ -109,10 +124,10 @@ CuResult GraphExecKernelNodeSetParams(CuGraphExec exec,
   const auto place = found->places.find(node);
   if (params == nullptr || place == found->places.end()) return CuResult::kInvalidValue;
   const int index = place->second;
-  if (!std::holds_alternative<KernelWork>(found->snapshot->nodes[index].task.work))
-    return CuResult::kInvalidValue;
+  const auto* const present = std::get_if<KernelWork>(&found->snapshot->nodes[index].task.work);
+  if (present == nullptr) return CuResult::kInvalidValue;
   Work work;
-  const CuResult result = MakeKernelWork(state, *params, &work);
+  const CuResult result = MakeKernelWork(state, *params, present->attributes, &work);
   if (result != CuResult::kSuccess) return result;
   if (found->snapshot->queued_launches > 0) {
     auto copy = std::make_unique<Snapshot>(*found->snapshot);

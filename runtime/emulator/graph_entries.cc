@@ -77,7 +77,7 @@ CuResult GraphAddKernelNode(CuGraphNode* node,
   return Add({node, graph, dependencies, dependency_count}, [params](State& state, Work* work) {
     if (params->context != nullptr && params->context != state.context)
       return CuResult::kInvalidContext;
-    return MakeKernelWork(state, *params, work);
+    return MakeKernelWork(state, *params, {}, work);
   });
 }
 
@@ -159,15 +159,24 @@ CuResult GraphGetEdges(
   if (from == nullptr && edge_data != nullptr) return CuResult::kInvalidValue;
   std::vector<CuGraphNode> sources;
   std::vector<CuGraphNode> targets;
+  std::vector<CuGraphEdgeData> data;
   for (size_t i = 0; i < found->nodes.size(); ++i) {
     for (const int dependency : found->nodes[i].dependencies) {
       sources.push_back(found->node_handles[dependency]);
       targets.push_back(found->node_handles[i]);
+      const bool programmatic = IsProgrammatic(found->nodes[dependency].work, found->nodes[i].work);
+      data.push_back(
+          programmatic ? CuGraphEdgeData{.from_port = kProgrammaticPort, .type = kProgrammaticEdge}
+                       : CuGraphEdgeData());
+      if (programmatic && from != nullptr && edge_data == nullptr) return CuResult::kLossyQuery;
     }
   }
   CopyOut(sources, from, *count);
   CopyOut(targets, to, *count);
-  if (edge_data != nullptr) std::fill_n(edge_data, *count, CuGraphEdgeData{});
+  if (edge_data != nullptr) {
+    data.resize(*count);
+    std::copy(data.begin(), data.end(), edge_data);
+  }
   *count = CountOut(sources.size(), from == nullptr, *count);
   return CuResult::kSuccess;
 }
@@ -191,13 +200,39 @@ CuResult GraphKernelNodeGetParams(CuGraphNode node, CuKernelNodeParams* params) 
   if (params == nullptr || work == nullptr) return CuResult::kInvalidValue;
   // The bytes stay where they are when a graph that grows moves its nodes.
   static_assert(std::is_nothrow_move_constructible_v<GraphNode>);
-  found->parameters = work->parameters.data();
+  found->parameters.clear();
+  for (size_t i = 0; i < work->kernel->parameter_count(); ++i)
+    found->parameters.push_back(work->parameters.data() + work->kernel->parameter(i).offset);
   *params = {.function = work->function,
              .grid_x = work->grid[0],
              .grid_y = work->grid[1],
              .grid_z = work->grid[2],
              .block_x = work->kernel->block_threads,
-             .kernel_params = &found->parameters};
+             .shared_bytes = work->shared_bytes,
+             .kernel_params = found->parameters.data()};
+  return CuResult::kSuccess;
+}
+
+CuResult GraphKernelNodeGetAttribute(CuGraphNode node,
+                                     CuLaunchAttributeId attribute,
+                                     CuLaunchAttributeValue* value) {
+  const NodeState* const found = TheState().nodes.Find(node);
+  if (found == nullptr) return CuResult::kInvalidHandle;
+  const auto* const work = std::get_if<KernelWork>(&found->graph->nodes[found->index].work);
+  if (value == nullptr || work == nullptr) return CuResult::kInvalidValue;
+  const auto& [x, y, z] = work->attributes.cluster;
+  CuLaunchAttributeValue read;
+  switch (attribute) {
+    case CuLaunchAttributeId::kCooperative:
+      read.cooperative = work->attributes.cooperative ? 1 : 0;
+      break;
+    case CuLaunchAttributeId::kClusterDimension:
+      read.cluster = {x, y, z};
+      break;
+    default:
+      return CuResult::kInvalidValue;
+  }
+  *value = read;
   return CuResult::kSuccess;
 }
 

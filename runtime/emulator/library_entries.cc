@@ -1,5 +1,6 @@
 // The driver entries for code: libraries of host kernels, and the functions in them.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -73,6 +74,22 @@ CuResult LibraryGetKernel(CuKernel* kernel, CuLibrary library, const char* name)
   return CuResult::kNotFound;
 }
 
+CuResult LibraryGetKernelCount(unsigned* count, CuLibrary library) {
+  if (count == nullptr) return CuResult::kInvalidValue;
+  const LibraryState* const found = TheState().libraries.Find(library);
+  if (found == nullptr) return CuResult::kInvalidHandle;
+  *count = static_cast<unsigned>(found->kernels.size());
+  return CuResult::kSuccess;
+}
+
+CuResult LibraryEnumerateKernels(CuKernel* kernels, unsigned capacity, CuLibrary library) {
+  if (kernels == nullptr) return CuResult::kInvalidValue;
+  const LibraryState* const found = TheState().libraries.Find(library);
+  if (found == nullptr) return CuResult::kInvalidHandle;
+  std::copy_n(found->kernels.begin(), std::min<size_t>(capacity, found->kernels.size()), kernels);
+  return CuResult::kSuccess;
+}
+
 CuResult KernelGetFunction(CuFunction* function, CuKernel kernel) {
   if (function == nullptr) return CuResult::kInvalidValue;
   if (TheState().kernels.Find(kernel) == nullptr) return CuResult::kInvalidHandle;
@@ -91,11 +108,46 @@ CuResult FuncGetName(const char** name, CuFunction function) {
 CuResult FuncGetParamInfo(CuFunction function, size_t index, size_t* offset, size_t* bytes) {
   const KernelState* const found = TheState().kernels.Find(reinterpret_cast<CuKernel>(function));
   if (found == nullptr) return CuResult::kInvalidHandle;
-  if (offset == nullptr || index > 0)
-    return CuResult::kInvalidValue;  // One struct is all it takes.
-  *offset = 0;
-  if (bytes != nullptr) *bytes = found->kernel->parameter_bytes;
+  if (offset == nullptr || index >= found->kernel->parameter_count())
+    return CuResult::kInvalidValue;
+  const KernelParameter parameter = found->kernel->parameter(index);
+  *offset = parameter.offset;
+  if (bytes != nullptr) *bytes = parameter.bytes;
   return CuResult::kSuccess;
+}
+
+CuResult FuncGetAttribute(int* value, CuFunctionAttribute attribute, CuFunction function) {
+  const KernelState* const found = TheState().kernels.Find(reinterpret_cast<CuKernel>(function));
+  if (found == nullptr) return CuResult::kInvalidHandle;
+  if (value == nullptr) return CuResult::kInvalidValue;
+  switch (attribute) {
+    case CuFunctionAttribute::kMaxThreadsPerBlock:
+      *value = static_cast<int>(found->kernel->block_threads);
+      return CuResult::kSuccess;
+    case CuFunctionAttribute::kMaxDynamicSharedBytes:
+      *value = found->shared_bytes_max;
+      return CuResult::kSuccess;
+    case CuFunctionAttribute::kNonPortableClusterSizeAllowed:
+      *value = found->large_clusters ? 1 : 0;
+      return CuResult::kSuccess;
+  }
+  return CuResult::kInvalidValue;
+}
+
+CuResult FuncSetAttribute(CuFunction function, CuFunctionAttribute attribute, int value) {
+  KernelState* const found = TheState().kernels.Find(reinterpret_cast<CuKernel>(function));
+  if (found == nullptr) return CuResult::kInvalidHandle;
+  if (attribute == CuFunctionAttribute::kMaxDynamicSharedBytes) {
+    if (value < 0 || value > kSharedBytesMax) return CuResult::kInvalidValue;
+    found->shared_bytes_max = value;
+    return CuResult::kSuccess;
+  }
+  if (attribute == CuFunctionAttribute::kNonPortableClusterSizeAllowed) {
+    if (value != 0 && value != 1) return CuResult::kInvalidValue;
+    found->large_clusters = value == 1;
+    return CuResult::kSuccess;
+  }
+  return CuResult::kInvalidValue;
 }
 
 }  // namespace coppice::emulator

@@ -12,6 +12,7 @@
 //   snapshot, work  what launches run, and what one operation does
 //   memory          device memory, in physical_memory
 //   thread, fault   what is remembered of a thread; memory faults as values
+//   device_limits   what the emulated device can run
 //
 // A file includes only files below it in this list.
 //
@@ -32,6 +33,7 @@
 
 #include "runtime/emulator/capture_legality.h"
 #include "runtime/emulator/checks.h"
+#include "runtime/emulator/device_limits.h"
 #include "runtime/emulator/fault.h"
 #include "runtime/emulator/handles.h"
 #include "runtime/emulator/memory.h"
@@ -54,7 +56,7 @@ struct GraphState {
 struct NodeState {
   GraphState* graph = nullptr;
   int index = 0;
-  void* parameters = nullptr;  // The array of one that cuGraphKernelNodeGetParams gives out.
+  std::vector<void*> parameters;  // What cuGraphKernelNodeGetParams gives out.
 };
 
 struct ExecState {
@@ -76,7 +78,9 @@ struct Capture {
 struct KernelState {
   CuLibrary library = nullptr;
   const HostKernel* kernel = nullptr;
-  bool launched = false;  // Outside a capture, once at least.
+  int shared_bytes_max = kSharedBytesDefault;  // Dynamic.
+  bool large_clusters = false;                 // May have clusters that are not portable.
+  bool launched = false;                       // Outside a capture, once at least.
 };
 
 struct LibraryState {

@@ -16,26 +16,32 @@
 namespace coppice::emulator {
 namespace {
 
+constexpr int kFresh = 0xCB;  // What shared memory holds before a block writes it.
+
 struct Launch {
   const KernelWork* work;
   uint64_t draw;
+  std::byte* shared;  // The dynamic shared memory of whichever block runs.
 };
 
 // Blocks run one after another in a drawn order, since no kernel may rely on one: from a drawn
 // first block in steps of a drawn stride that meets every block. A draw of 0 is the natural order.
 void RunKernel(const void* argument) {
-  const auto& [work, draw] = *static_cast<const Launch*>(argument);
+  const auto& launch = *static_cast<const Launch*>(argument);
+  const KernelWork* const work = launch.work;
+  const uint64_t draw = launch.draw;
   const auto& grid = work->grid;
   const uint64_t blocks = uint64_t{grid[0]} * grid[1] * grid[2];
   uint64_t stride = 1 + (draw >> 32) % blocks;
   while (std::gcd(stride, blocks) != 1)
     ++stride;
   uint64_t next = draw % blocks;
-  HostBlock block{.grid = {grid[0], grid[1], grid[2]}, .index = {0, 0, 0}};
+  HostBlock block{.grid = {grid[0], grid[1], grid[2]}, .index = {0, 0, 0}, .shared = launch.shared};
   for (uint64_t i = 0; i < blocks; ++i, next = (next + stride) % blocks) {
     block.index[0] = static_cast<unsigned>(next % grid[0]);
     block.index[1] = static_cast<unsigned>(next / grid[0] % grid[1]);
     block.index[2] = static_cast<unsigned>(next / grid[0] / grid[1]);
+    if (launch.shared != nullptr) std::memset(launch.shared, kFresh, work->shared_bytes);
     work->kernel->run(work->parameters.data(), block);
   }
 }
@@ -65,7 +71,13 @@ struct Runner {
   uint64_t draw;
 
   std::optional<std::string> operator()(const KernelWork& work) const {
-    const Launch launch{.work = &work, .draw = draw};
+    // Outside the guarded run, which a fault leaves without unwinding. Aligned as CUDA's is.
+    std::vector<std::max_align_t> shared((work.shared_bytes + sizeof(std::max_align_t) - 1) /
+                                         sizeof(std::max_align_t));
+    const Launch launch{
+        .work = &work,
+        .draw = draw,
+        .shared = shared.empty() ? nullptr : reinterpret_cast<std::byte*>(shared.data())};
     return Describe(RunGuarded(RunKernel, &launch), work.kernel->name);
   }
   std::optional<std::string> operator()(const CopyWork& work) const {
@@ -90,6 +102,12 @@ struct Runner {
 std::string DescribeFault(const char* what, uint64_t address) {
   return fmt::format("{} touched address {:#x}, which is not mapped or not accessible", what,
                      address);
+}
+
+bool IsProgrammatic(const Work& earlier, const Work& later) {
+  const auto* const kernel = std::get_if<KernelWork>(&later);
+  return kernel != nullptr && kernel->attributes.programmatic &&
+         std::holds_alternative<KernelWork>(earlier);
 }
 
 std::optional<std::string> Execute(const Work& work, uint64_t draw) {

@@ -19,11 +19,20 @@
 
 namespace coppice::emulator {
 
+// What a launch may say beside its sizes; a graph node keeps it.
+struct LaunchAttributes {
+  bool cooperative = false;
+  bool programmatic = false;  // Whether the edges from kernels that it depends on are programmatic.
+  std::array<unsigned, 3> cluster = {0, 0, 0};  // Blocks; zeros: none was asked for.
+};
+
 struct KernelWork {
   const HostKernel* kernel = nullptr;
   CuFunction function = nullptr;  // As it was launched.
   CuLibrary library = nullptr;
   std::array<unsigned, 3> grid = {1, 1, 1};
+  unsigned shared_bytes = 0;
+  LaunchAttributes attributes;
   std::vector<std::byte> parameters;
 };
 
@@ -63,6 +72,10 @@ struct GraphNode {
   Work work;
   std::vector<int> dependencies;  // Indices, in the order given.
 };
+
+// True if the edge from a node that does `earlier` to one that does `later` lets the later one
+// start before the earlier has ended.
+bool IsProgrammatic(const Work& earlier, const Work& later);
 
 // Bytes that a piece of work reads or writes.
 struct TouchedBytes {

@@ -52,6 +52,17 @@ void NoteLaunch(State& state, CuFunction function, CuStream stream) {
                   launched.kernel->name));
 }
 
+CuResult SubmitKernel(CuStream stream,
+                      const CuKernelNodeParams& params,
+                      const LaunchAttributes& attributes) {
+  State& state = TheState();
+  Work work;
+  const CuResult result = MakeKernelWork(state, params, attributes, &work);
+  if (result != CuResult::kSuccess) return result;
+  NoteLaunch(state, params.function, stream);
+  return Submit(state, stream, std::move(work));
+}
+
 }  // namespace
 
 CuResult MemcpyHtoDAsync(CuDeviceAddress target,
@@ -104,23 +115,41 @@ CuResult LaunchKernel(CuFunction function,  // NOLINT(readability-function-size)
                       CuStream stream,
                       void** kernel_params,
                       void** extra) {
-  State& state = TheState();
-  Work work;
-  const CuResult result = MakeKernelWork(state,
-                                         {.function = function,
-                                          .grid_x = grid_x,
-                                          .grid_y = grid_y,
-                                          .grid_z = grid_z,
-                                          .block_x = block_x,
-                                          .block_y = block_y,
-                                          .block_z = block_z,
-                                          .shared_bytes = shared_bytes,
-                                          .kernel_params = kernel_params,
-                                          .extra = extra},
-                                         &work);
+  return SubmitKernel(stream,
+                      {.function = function,
+                       .grid_x = grid_x,
+                       .grid_y = grid_y,
+                       .grid_z = grid_z,
+                       .block_x = block_x,
+                       .block_y = block_y,
+                       .block_z = block_z,
+                       .shared_bytes = shared_bytes,
+                       .kernel_params = kernel_params,
+                       .extra = extra},
+                      {});
+}
+
+CuResult LaunchKernelEx(const CuLaunchConfig* config,
+                        CuFunction function,
+                        void** kernel_params,
+                        void** extra) {
+  if (config == nullptr) return CuResult::kInvalidValue;
+  LaunchAttributes attributes;
+  const CuResult result =
+      ReadLaunchAttributes(config->attributes, config->attribute_count, &attributes);
   if (result != CuResult::kSuccess) return result;
-  NoteLaunch(state, function, stream);
-  return Submit(state, stream, std::move(work));
+  return SubmitKernel(config->stream,
+                      {.function = function,
+                       .grid_x = config->grid_x,
+                       .grid_y = config->grid_y,
+                       .grid_z = config->grid_z,
+                       .block_x = config->block_x,
+                       .block_y = config->block_y,
+                       .block_z = config->block_z,
+                       .shared_bytes = config->shared_bytes,
+                       .kernel_params = kernel_params,
+                       .extra = extra},
+                      attributes);
 }
 
 }  // namespace coppice::emulator

@@ -95,7 +95,8 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
     ASSERT_CU(kSuccess,
               cu.LibraryLoadData(&library, image_, nullptr, nullptr, 0, nullptr, nullptr, 0));
     // Before any capture, since looking a kernel up may load it.
-    for (const char* const name : {"Fill", "Scale", "Add", "MaskedScale", "Store", "Collectives"}) {
+    for (const char* const name :
+         {"Fill", "Scale", "Add", "MaskedScale", "Store", "Collectives", "Cube"}) {
       CuKernel kernel = nullptr;
       ASSERT_CU(kSuccess, cu.LibraryGetKernel(&kernel, library, name));
       ASSERT_CU(kSuccess, cu.KernelGetFunction(&functions_[name], kernel));
@@ -301,6 +302,7 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
     launch("Scale", ScaleParams());
     launch("Add", AddParams());
     launch("MaskedScale", MaskedScaleParams{.words = PointerAt<int64_t>(word)});
+    launch("Cube", CubeParams{.target = PointerAt<int64_t>(word)});
     EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
     EXPECT_CU(kSuccess, cu.MemFree(word));
   }

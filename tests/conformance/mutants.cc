@@ -15,7 +15,7 @@ const std::vector<Mutant>& Mutants() {
          {mutation::CaptureMutants, mutation::CaptureModeMutants, mutation::CaptureConflictMutants,
           mutation::RangeMutants, mutation::MappingMutants, mutation::ContextMutants,
           mutation::PlainMemoryMutants, mutation::OrderMutants, mutation::CodeMutants,
-          mutation::StructureMutants, mutation::ExecMutants})
+          mutation::LaunchMutants, mutation::StructureMutants, mutation::ExecMutants})
       for (const Mutant& mutant : list())
         joined.push_back(mutant);
     return joined;

@@ -118,6 +118,7 @@ std::vector<Mutant> ContextMutants();
 std::vector<Mutant> PlainMemoryMutants();
 std::vector<Mutant> OrderMutants();
 std::vector<Mutant> CodeMutants();
+std::vector<Mutant> LaunchMutants();
 std::vector<Mutant> StructureMutants();
 std::vector<Mutant> ExecMutants();
 

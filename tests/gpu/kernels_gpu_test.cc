@@ -111,7 +111,7 @@ class KernelsGpuTest : public GpuFixture {
         KernelLibrary::Load(device_.driver(), test_kernels_image);
     EXPECT_OK(library);
     EXPECT_OK(Launch(device_.driver(), *library->Get(name), device_.stream(), prepare(device),
-                     grid_x, grid_y));
+                     {.grid = {grid_x, grid_y}}));
     RunGrid(HostKernelOf(test_kernels_image, name), prepare(host), grid_x, grid_y);
     return {device.Contents(), host.Contents()};
   }

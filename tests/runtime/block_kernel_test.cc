@@ -127,6 +127,17 @@ TEST(BlockKernelTest, BlockKnowsItsPlaceAndRunsEveryThreadOnce) {
   }
 }
 
+TEST(BlockKernelTest, GridsHaveThreeDimensionsAndBlocksDynamicSharedMemory) {
+  std::vector<int64_t> target(2 * 3 * 4);
+  std::vector<int64_t> shared(10, -1);
+  const CubeParams params{.target = target.data(), .shared_words = 10};
+  const HostBlock place{
+      .grid = {2, 3, 4}, .index = {1, 2, 3}, .shared = reinterpret_cast<std::byte*>(shared.data())};
+  TestKernel("Cube").run(&params, place);
+  EXPECT_EQ(target[(3 * 3 + 2) * 2 + 1], 23 + 45);
+  EXPECT_EQ(shared[9], 9);
+}
+
 TEST(BlockKernelTest, RegistersAreZeroAtFirstAndKeepOneValuePerThread) {
   std::vector<int> fresh(32, -1);
   std::vector<int> doubled(32, -1);

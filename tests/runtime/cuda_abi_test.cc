@@ -28,7 +28,8 @@ constexpr bool SameAbi() {
   using B = std::remove_cv_t<Theirs>;
   constexpr bool kNumbers =
       (std::is_integral_v<A> || std::is_enum_v<A>)&&(std::is_integral_v<B> || std::is_enum_v<B>);
-  constexpr bool kStructs = std::is_class_v<A> && std::is_class_v<B>;
+  constexpr bool kStructs =
+      (std::is_class_v<A> && std::is_class_v<B>) || (std::is_union_v<A> && std::is_union_v<B>);
   if constexpr (std::is_same_v<A, B>) {
     return true;
   } else if constexpr (std::is_pointer_v<A> && std::is_pointer_v<B>) {
@@ -78,6 +79,8 @@ COPPICE_SAME_VALUE(CuResult::kInvalidDevice, CUDA_ERROR_INVALID_DEVICE);
 COPPICE_SAME_VALUE(CuResult::kInvalidImage, CUDA_ERROR_INVALID_IMAGE);
 COPPICE_SAME_VALUE(CuResult::kInvalidContext, CUDA_ERROR_INVALID_CONTEXT);
 COPPICE_SAME_VALUE(CuResult::kNoBinaryForGpu, CUDA_ERROR_NO_BINARY_FOR_GPU);
+COPPICE_SAME_VALUE(CuResult::kInvalidPtx, CUDA_ERROR_INVALID_PTX);
+COPPICE_SAME_VALUE(CuResult::kUnsupportedPtxVersion, CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
 COPPICE_SAME_VALUE(CuResult::kInvalidHandle, CUDA_ERROR_INVALID_HANDLE);
 COPPICE_SAME_VALUE(CuResult::kIllegalState, CUDA_ERROR_ILLEGAL_STATE);
 COPPICE_SAME_VALUE(CuResult::kLossyQuery, CUDA_ERROR_LOSSY_QUERY);
@@ -86,6 +89,7 @@ COPPICE_SAME_VALUE(CuResult::kNotReady, CUDA_ERROR_NOT_READY);
 COPPICE_SAME_VALUE(CuResult::kIllegalAddress, CUDA_ERROR_ILLEGAL_ADDRESS);
 COPPICE_SAME_VALUE(CuResult::kLaunchOutOfResources, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 COPPICE_SAME_VALUE(CuResult::kLaunchFailed, CUDA_ERROR_LAUNCH_FAILED);
+COPPICE_SAME_VALUE(CuResult::kCooperativeLaunchTooLarge, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
 COPPICE_SAME_VALUE(CuResult::kNotPermitted, CUDA_ERROR_NOT_PERMITTED);
 COPPICE_SAME_VALUE(CuResult::kNotSupported, CUDA_ERROR_NOT_SUPPORTED);
 COPPICE_SAME_VALUE(CuResult::kStreamCaptureUnsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -99,6 +103,7 @@ COPPICE_SAME_VALUE(CuResult::kCapturedEvent, CUDA_ERROR_CAPTURED_EVENT);
 COPPICE_SAME_VALUE(CuResult::kStreamCaptureWrongThread, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 COPPICE_SAME_VALUE(CuResult::kTimeout, CUDA_ERROR_TIMEOUT);
 COPPICE_SAME_VALUE(CuResult::kGraphExecUpdateFailure, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+COPPICE_SAME_VALUE(CuResult::kInvalidClusterSize, CUDA_ERROR_INVALID_CLUSTER_SIZE);
 COPPICE_SAME_VALUE(CuResult::kUnknown, CUDA_ERROR_UNKNOWN);
 
 COPPICE_SAME_VALUE(CuDeviceAttribute::kMaxThreadsPerBlock,
@@ -111,8 +116,22 @@ COPPICE_SAME_VALUE(CuDeviceAttribute::kComputeCapabilityMajor,
                    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 COPPICE_SAME_VALUE(CuDeviceAttribute::kComputeCapabilityMinor,
                    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+COPPICE_SAME_VALUE(CuDeviceAttribute::kMaxSharedMemoryPerBlockOptin,
+                   CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
 COPPICE_SAME_VALUE(CuDeviceAttribute::kVirtualMemoryManagementSupported,
                    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+
+COPPICE_SAME_VALUE(CuFunctionAttribute::kMaxThreadsPerBlock,
+                   CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+COPPICE_SAME_VALUE(CuFunctionAttribute::kMaxDynamicSharedBytes,
+                   CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+COPPICE_SAME_VALUE(CuFunctionAttribute::kNonPortableClusterSizeAllowed,
+                   CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
+COPPICE_SAME_VALUE(CuLaunchAttributeId::kIgnore, CU_LAUNCH_ATTRIBUTE_IGNORE);
+COPPICE_SAME_VALUE(CuLaunchAttributeId::kCooperative, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+COPPICE_SAME_VALUE(CuLaunchAttributeId::kClusterDimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+COPPICE_SAME_VALUE(CuLaunchAttributeId::kProgrammaticStreamSerialization,
+                   CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 
 COPPICE_SAME_VALUE(kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
 COPPICE_SAME_VALUE(kEventDefault, CU_EVENT_DEFAULT);
@@ -148,6 +167,10 @@ COPPICE_SAME_VALUE(CuGraphExecUpdateResult::kParametersChanged,
                    CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
 COPPICE_SAME_VALUE(CuGraphExecUpdateResult::kNotSupported,
                    CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED);
+COPPICE_SAME_VALUE(CuGraphExecUpdateResult::kAttributesChanged,
+                   CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED);
+COPPICE_SAME_VALUE(kProgrammaticPort, CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC);
+COPPICE_SAME_VALUE(kProgrammaticEdge, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);
 
 COPPICE_SAME_VALUE(CuMemoryType::kHost, CU_MEMORYTYPE_HOST);
 COPPICE_SAME_VALUE(CuMemoryType::kDevice, CU_MEMORYTYPE_DEVICE);
@@ -227,6 +250,35 @@ COPPICE_SAME_FIELD(CuKernelNodeParams, kernel_params, KernelNode, kernelParams);
 COPPICE_SAME_FIELD(CuKernelNodeParams, extra, KernelNode, extra);
 COPPICE_SAME_FIELD(CuKernelNodeParams, kernel, KernelNode, kern);
 COPPICE_SAME_FIELD(CuKernelNodeParams, context, KernelNode, ctx);
+
+COPPICE_SAME_STRUCT(CuLaunchAttributeValue, CUlaunchAttributeValue);
+static_assert(offsetof(CuLaunchAttributeValue, cluster.x) ==
+              offsetof(CUlaunchAttributeValue, clusterDim.x));
+static_assert(offsetof(CuLaunchAttributeValue, cluster.y) ==
+              offsetof(CUlaunchAttributeValue, clusterDim.y));
+static_assert(offsetof(CuLaunchAttributeValue, cluster.z) ==
+              offsetof(CUlaunchAttributeValue, clusterDim.z));
+COPPICE_SAME_FIELD(CuLaunchAttributeValue, cooperative, CUlaunchAttributeValue, cooperative);
+COPPICE_SAME_FIELD(CuLaunchAttributeValue,
+                   programmatic,
+                   CUlaunchAttributeValue,
+                   programmaticStreamSerializationAllowed);
+
+COPPICE_SAME_STRUCT(CuLaunchAttribute, CUlaunchAttribute);
+COPPICE_SAME_FIELD(CuLaunchAttribute, id, CUlaunchAttribute, id);
+COPPICE_SAME_FIELD(CuLaunchAttribute, value, CUlaunchAttribute, value);
+
+COPPICE_SAME_STRUCT(CuLaunchConfig, CUlaunchConfig);
+COPPICE_SAME_FIELD(CuLaunchConfig, grid_x, CUlaunchConfig, gridDimX);
+COPPICE_SAME_FIELD(CuLaunchConfig, grid_y, CUlaunchConfig, gridDimY);
+COPPICE_SAME_FIELD(CuLaunchConfig, grid_z, CUlaunchConfig, gridDimZ);
+COPPICE_SAME_FIELD(CuLaunchConfig, block_x, CUlaunchConfig, blockDimX);
+COPPICE_SAME_FIELD(CuLaunchConfig, block_y, CUlaunchConfig, blockDimY);
+COPPICE_SAME_FIELD(CuLaunchConfig, block_z, CUlaunchConfig, blockDimZ);
+COPPICE_SAME_FIELD(CuLaunchConfig, shared_bytes, CUlaunchConfig, sharedMemBytes);
+COPPICE_SAME_FIELD(CuLaunchConfig, stream, CUlaunchConfig, hStream);
+COPPICE_SAME_FIELD(CuLaunchConfig, attributes, CUlaunchConfig, attrs);
+COPPICE_SAME_FIELD(CuLaunchConfig, attribute_count, CUlaunchConfig, numAttrs);
 
 COPPICE_SAME_STRUCT(CuMemcpyParams, CUDA_MEMCPY3D);
 COPPICE_SAME_FIELD(CuMemcpyParams, source_x, CUDA_MEMCPY3D, srcXInBytes);

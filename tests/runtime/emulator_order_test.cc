@@ -323,10 +323,72 @@ TEST(EmulatorRefusalTest, LaunchTakesTheKernelsOwnShapeOnly) {
   };
   EXPECT_CU(kInvalidValue, launch(kTestThreads / 2, 1, 0, arguments, nullptr));
   EXPECT_CU(kInvalidValue, launch(kTestThreads, 2, 0, arguments, nullptr));
-  EXPECT_CU(kInvalidValue, launch(kTestThreads, 1, 16, arguments, nullptr));
+  EXPECT_CU(kInvalidValue, launch(kTestThreads, 1, 48 * 1024 + 1, arguments, nullptr));
   EXPECT_CU(kInvalidValue, launch(kTestThreads, 1, 0, nullptr, arguments));
   EXPECT_CU(kInvalidValue, launch(kTestThreads, 1, 0, nullptr, nullptr));
-  EXPECT_CU(kSuccess, launch(kTestThreads, 1, 0, arguments, nullptr));
+  EXPECT_CU(kSuccess, launch(kTestThreads, 1, 16, arguments, nullptr));
+}
+
+TEST(EmulatorRefusalTest, AttributesThatItDoesNotExecuteAreNotSupported) {
+  Machine machine;
+  const DeviceAddress address = machine.Allocate(8);
+  StoreParams params{.target = PointerAt<int64_t>(address), .value = 1};
+  void* arguments[] = {&params};
+  const CuFunction store = machine.Function("Store");
+  const auto launch = [&](unsigned blocks, std::vector<CuLaunchAttribute> attributes) {
+    const CuLaunchConfig config{.grid_x = blocks,
+                                .block_x = kTestThreads,
+                                .stream = machine.stream,
+                                .attributes = attributes.data(),
+                                .attribute_count = static_cast<unsigned>(attributes.size())};
+    return machine.cu.LaunchKernelEx(&config, store, arguments, nullptr);
+  };
+  constexpr auto kPriority = static_cast<CuLaunchAttributeId>(8);
+  CuLaunchAttribute cooperative{.id = CuLaunchAttributeId::kCooperative};
+  cooperative.value.cooperative = 1;
+  CuLaunchAttribute cluster{.id = CuLaunchAttributeId::kClusterDimension};
+  cluster.value.cluster = {2, 1, 1};
+  EXPECT_CU(kNotSupported, launch(1, {{.id = kPriority}}));
+  EXPECT_CU(kNotSupported, launch(4, {cooperative, cluster}));
+  EXPECT_CU(kSuccess, launch(132, {cooperative}));
+  EXPECT_CU(kCooperativeLaunchTooLarge, launch(133, {cooperative}))
+      << "registers are not known, so that one block has a multiprocessor to itself";
+  cluster.value.cluster = {16, 1, 1};
+  EXPECT_CU(kInvalidClusterSize, launch(16, {cluster}));
+  EXPECT_CU(kSuccess, machine.cu.FuncSetAttribute(
+                          store, CuFunctionAttribute::kNonPortableClusterSizeAllowed, 1));
+  EXPECT_CU(kNotSupported, launch(16, {cluster}));
+}
+
+TEST(EmulatorOrderTest, SharedMemoryIsFilledForEachBlock) {
+  struct Seen {
+    std::vector<unsigned char>* first_bytes;
+  };
+  static const HostKernel kernel{
+      .name = "Look",
+      .run =
+          [](const void* parameters, const HostBlock& block) {
+            static_cast<const Seen*>(parameters)
+                ->first_bytes->push_back(std::to_integer<unsigned char>(block.shared[0]));
+            block.shared[0] = std::byte{7};
+          },
+      .parameter_bytes = sizeof(Seen),
+      .block_threads = 1};
+  static const HostKernel* const kernels[] = {&kernel};
+  const HostImage image{.kernel_count = 1, .kernels = kernels};
+  Machine machine;
+  CuLibrary library = nullptr;
+  CuKernel look = nullptr;
+  ASSERT_CU(kSuccess,
+            machine.cu.LibraryLoadData(&library, &image, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  ASSERT_CU(kSuccess, machine.cu.LibraryGetKernel(&look, library, "Look"));
+  std::vector<unsigned char> first_bytes;
+  Seen params{&first_bytes};
+  void* arguments[] = {&params};
+  ASSERT_CU(kSuccess, machine.cu.LaunchKernel(reinterpret_cast<CuFunction>(look), 3, 1, 1, 1, 1, 1,
+                                              1, machine.stream, arguments, nullptr));
+  ASSERT_CU(kSuccess, machine.cu.CtxSynchronize());
+  EXPECT_EQ(first_bytes, (std::vector<unsigned char>{0xCB, 0xCB, 0xCB}));
 }
 
 TEST(EmulatorRefusalTest, ImagesOfDeviceCodeAreRefused) {

@@ -162,6 +162,25 @@ TEST_F(GraphTest, KernelNodesAreInTheOrderOfTheTopology) {
   EXPECT_THAT(kernels, ElementsAre(store_of(1, 2), std::nullopt, store_of(2, 3)));
 }
 
+TEST_F(GraphTest, KernelNodesKeepTheAttributesOfTheirLaunches) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Kernel cube, library_->Get("Cube"));
+  const CubeParams params{.target = PointerAt<int64_t>(word_->address())};
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(driver_, device_.stream()));
+  for (const LaunchShape& shape : {LaunchShape{.shared_bytes = 8}, LaunchShape{.cooperative = true},
+                                   LaunchShape{.grid = {4}, .programmatic = true, .cluster = {2}}})
+    ASSERT_OK(Launch(driver_, cube, device_.stream(), params, shape));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph graph, capture.End());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const auto kernels, graph.GetKernelNodes());
+  ASSERT_EQ(kernels.size(), 3U);
+  EXPECT_EQ(kernels[0]->shared_bytes, 8U);
+  EXPECT_FALSE(kernels[0]->cooperative);
+  EXPECT_EQ(kernels[0]->cluster, (std::array<unsigned, 3>{1, 1, 1}));
+  EXPECT_TRUE(kernels[1]->cooperative);
+  EXPECT_EQ(kernels[2]->cluster, (std::array<unsigned, 3>{2, 1, 1}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph::Topology topology, graph.GetTopology());
+  EXPECT_TRUE(topology.IsChain()) << "a programmatic edge is one";
+}
+
 TEST_F(GraphTest, KernelNodesMayBeAskedForDuringACaptureOfTheApplication) {
   COPPICE_ASSERT_OK_AND_ASSIGN(Capture recording, Capture::Begin(driver_, device_.stream()));
   ASSERT_OK(LaunchStore(device_.stream(), 1));
@@ -214,6 +233,20 @@ TEST(KernelNodesTest, NodeMayNameItsKernelInsteadOfAFunction) {
   EXPECT_THAT(kernels,
               ElementsAre(KernelNode{
                   .name = "Kernel", .parameters = {}, .grid = {1, 7, 1}, .shared_bytes = 8}));
+}
+
+TEST(KernelNodesTest, DeviceWithoutClustersIsAskedForOne) {
+  DriverTable table = OneKernelTable();
+  table.GraphKernelNodeGetAttribute = [](CuGraphNode, CuLaunchAttributeId attribute,
+                                         CuLaunchAttributeValue* value) {
+    value->cooperative = 1;
+    return attribute == CuLaunchAttributeId::kCooperative ? CuResult::kSuccess
+                                                          : CuResult::kInvalidValue;
+  };
+  COPPICE_ASSERT_OK_AND_ASSIGN(const auto kernels, KernelNodesBy(table));
+  ASSERT_EQ(kernels.size(), 1U);
+  EXPECT_TRUE(kernels[0]->cooperative);
+  EXPECT_EQ(kernels[0]->cluster, (std::array<unsigned, 3>{1, 1, 1}));
 }
 
 TEST(KernelNodesTest, ParametersWithoutSizesAreUnimplemented) {

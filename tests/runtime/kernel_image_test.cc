@@ -23,15 +23,36 @@ TEST(KernelImageTest, HostImageStartsWithItsMagicInMemoryOrder) {
 
 TEST(KernelImageTest, HostImageListsTheKernelsInOrder) {
   const HostImage& image = *test_kernels_image.host;
-  ASSERT_EQ(image.kernel_count, 7U);
+  ASSERT_EQ(image.kernel_count, 8U);
   EXPECT_EQ(std::string(image.kernels[0]->name), "Fill");
-  EXPECT_EQ(std::string(image.kernels[6]->name), "Collectives");
+  EXPECT_EQ(std::string(image.kernels[7]->name), "Cube");
 }
 
 TEST(KernelImageTest, HostKernelKnowsItsParametersAndBlockSize) {
   const HostKernel& fill = *test_kernels_image.host->kernels[0];
   EXPECT_EQ(fill.parameter_bytes, sizeof(FillParams));
   EXPECT_EQ(fill.block_threads, static_cast<uint32_t>(kTestThreads));
+}
+
+TEST(KernelImageTest, HostKernelHasOneParameterUnlessItSaysSeveral) {
+  const HostKernel& fill = *test_kernels_image.host->kernels[0];
+  ASSERT_EQ(fill.parameter_count(), 1U);
+  EXPECT_EQ(fill.parameter(0), (KernelParameter{.offset = 0, .bytes = sizeof(FillParams)}));
+  HostKernel other = fill;
+  other.parameter_bytes = 0;
+  EXPECT_EQ(other.parameter_count(), 0U);
+  const KernelParameter several[] = {{0, 8}, {8, 4}};
+  other.parameter_bytes = 12;
+  other.several = several;
+  ASSERT_EQ(other.parameter_count(), 2U);
+  EXPECT_EQ(other.parameter(1), (KernelParameter{.offset = 8, .bytes = 4}));
+}
+
+TEST(KernelImageTest, AccessesKnowTheGrid) {
+  const KernelAccesses accesses({2, 3, 4});
+  EXPECT_EQ(accesses.grid_x(), 2);
+  EXPECT_EQ(accesses.grid_y(), 3);
+  EXPECT_EQ(accesses.grid_z(), 4);
 }
 
 TEST(KernelImageTest, EmbeddedFatbinStartsWithCudasMagic) {

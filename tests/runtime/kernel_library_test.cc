@@ -1,17 +1,23 @@
-// Goal: kernels are found by name in the half of an image that a driver understands, and run.
-// Method: the test kernels on an emulated device, and a table that records what it is given.
+// Goal: kernels are found by name in the half of an image that a driver understands, or in an image
+// of the caller's own.
+// Method: the test kernels on an emulated device, and tables that record what they are given.
 
 #include "coppice/runtime/kernel_library.h"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-
-#include "coppice/runtime/stream.h"
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/succeeding_table.h"
@@ -21,7 +27,11 @@
 namespace coppice {
 namespace {
 
+using testing::ElementsAre;
+using testing::HasSubstr;
+
 const void* loaded_image = nullptr;
+std::string loaded_text;  // The same as far as a NUL.
 
 // A driver that remembers the image it was asked to load.
 Driver RecordingDriver(DriverKind kind) {
@@ -29,6 +39,7 @@ Driver RecordingDriver(DriverKind kind) {
   table.LibraryLoadData = [](CuLibrary*, const void* image, int*, void**, unsigned, int*, void**,
                              unsigned) {
     loaded_image = image;
+    loaded_text = static_cast<const char*>(image);
     return CuResult::kSuccess;
   };
   return Driver(table, kind);
@@ -96,58 +107,188 @@ TEST(KernelLibraryTest, DoesNotBreakACaptureOfTheApplication) {
   EXPECT_OK(driver.Call<&DriverTable::GraphDestroy>(graph));
 }
 
-TEST(LaunchTest, RunsTheWholeGridWithACopyOfTheParameters) {
+// A driver with one library of one kernel, "Own", of two parameters.
+DriverTable OwnKernelTable() {
+  DriverTable table = SucceedingTable();
+  table.LibraryLoadData = RecordingDriver(DriverKind::kCuda).table().LibraryLoadData;
+  table.LibraryGetKernel = [](CuKernel*, CuLibrary, const char* name) {
+    return std::string_view(name) == "Own" ? CuResult::kSuccess : CuResult::kNotFound;
+  };
+  table.LibraryGetKernelCount = [](unsigned* count, CuLibrary) {
+    *count = 1;
+    return CuResult::kSuccess;
+  };
+  table.FuncGetName = [](const char** name, CuFunction) {
+    *name = "Own";
+    return CuResult::kSuccess;
+  };
+  table.FuncGetParamInfo = [](CuFunction, size_t index, size_t* offset, size_t* bytes) {
+    *offset = 8 * index;
+    *bytes = 8 - 4 * index;
+    return index < 2 ? CuResult::kSuccess : CuResult::kInvalidValue;
+  };
+  return table;
+}
+
+constexpr char kPtx[] = ".version 8.0\n.target sm_80\n.address_size 64\n";
+
+std::span<const std::byte> PtxBytes() {
+  return std::as_bytes(std::span(kPtx, sizeof(kPtx) - 1));  // Without the NUL.
+}
+
+// A folder that is gone after the test.
+class LoadFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "coppice_load_file_" + std::to_string(getpid());
+    std::filesystem::create_directory(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_;
+};
+
+TEST_F(LoadFileTest, LoadsTheBytesOfTheFile) {
+  const std::string path = folder_ + "/own.ptx";
+  std::ofstream(path) << kPtx;
+  const Driver driver(OwnKernelTable(), DriverKind::kCuda);
+  loaded_text.clear();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const KernelLibrary library, KernelLibrary::LoadFile(driver, path));
+  EXPECT_EQ(loaded_text, kPtx);
+  EXPECT_OK(library.Get("Own"));
+}
+
+TEST_F(LoadFileTest, FileThatCannotBeReadOrLoadedIsNamed) {
+  const Driver driver(OwnKernelTable(), DriverKind::kCuda);
+  const absl::Status absent = KernelLibrary::LoadFile(driver, folder_ + "/absent").status();
+  EXPECT_THAT(absent, StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(std::string(absent.message()), HasSubstr(folder_ + "/absent"));
+  EXPECT_FALSE(KernelLibrary::LoadFile(driver, folder_).ok()) << "a folder";
+  std::ofstream(folder_ + "/empty").flush();
+  const absl::Status empty = KernelLibrary::LoadFile(driver, folder_ + "/empty").status();
+  EXPECT_THAT(empty, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(std::string(empty.message()), HasSubstr(folder_ + "/empty"));
+}
+
+TEST(OwnImageTest, DriverReadsTheCallersBytesAndPtxUpToANul) {
+  const Driver driver(OwnKernelTable(), DriverKind::kCuda);
+  loaded_text.clear();
+  ASSERT_OK(KernelLibrary::Load(driver, PtxBytes()));
+  EXPECT_EQ(loaded_text, kPtx);
+  std::array<std::byte, 64> cubin{std::byte{0x7F}, std::byte{'E'}, std::byte{'L'}, std::byte{'F'}};
+  cubin[18] = std::byte{190};
+  ASSERT_OK(KernelLibrary::Load(driver, cubin));
+  EXPECT_EQ(loaded_image, cubin.data());
+}
+
+TEST(OwnImageTest, WhatIsNoImageIsRefusedBeforeTheDriver) {
+  const Driver driver(OwnKernelTable(), DriverKind::kCuda);
+  loaded_image = nullptr;
+  const std::array<std::byte, 16> zeros{};
+  EXPECT_THAT(KernelLibrary::Load(driver, zeros), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(loaded_image, nullptr);
+}
+
+TEST(OwnImageTest, RefusalOfTheDriverSaysWhatItRefused) {
+  DriverTable table = OwnKernelTable();
+  const auto refuse = [&table](auto load) {
+    table.LibraryLoadData = load;
+    const Driver driver(table, DriverKind::kCuda);
+    return KernelLibrary::Load(driver, PtxBytes()).status();
+  };
+  const absl::Status wrong = refuse([](CuLibrary*, const void*, int*, void**, unsigned, int*,
+                                       void**, unsigned) { return CuResult::kInvalidPtx; });
+  EXPECT_THAT(wrong, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(CuResultOf(wrong), CuResult::kInvalidPtx);
+  EXPECT_THAT(std::string(wrong.message()), HasSubstr("PTX"));
+  EXPECT_THAT(refuse([](CuLibrary*, const void*, int*, void**, unsigned, int*, void**, unsigned) {
+                return CuResult::kNoBinaryForGpu;
+              }),
+              StatusIs(absl::StatusCode::kUnimplemented));
+  EXPECT_THAT(refuse([](CuLibrary*, const void*, int*, void**, unsigned, int*, void**, unsigned) {
+                return CuResult::kUnsupportedPtxVersion;
+              }),
+              StatusIs(absl::StatusCode::kUnimplemented));
+}
+
+TEST(OwnImageTest, EmulatorExecutesHostKernelsOnly) {
+  TestDevice device;
+  const absl::Status refused = KernelLibrary::Load(device.driver(), PtxBytes()).status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnimplemented));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("emulator"));
+}
+
+TEST(OwnImageTest, KernelIsKnownByWhatTheDriverTells) {
+  const Driver driver(OwnKernelTable(), DriverKind::kCuda);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const KernelLibrary library,
+                               KernelLibrary::Load(driver, PtxBytes()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Kernel own, library.Get("Own"));
+  EXPECT_STREQ(own.name, "Own");
+  EXPECT_EQ(own.block_threads, 0U) << "each launch names a block";
+  EXPECT_EQ(own.parameter_count, 2);
+  EXPECT_EQ(own.parameter_bytes, 12);
+}
+
+TEST(OwnImageTest, OlderDriverKnowsNeitherParametersNorNames) {
+  DriverTable table = OwnKernelTable();
+  table.LibraryGetKernelCount = [](unsigned*, CuLibrary) { return CuResult::kNotSupported; };
+  table.FuncGetParamInfo = [](CuFunction, size_t, size_t*, size_t*) {
+    return CuResult::kNotSupported;
+  };
+  const Driver driver(table, DriverKind::kCuda);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const KernelLibrary library,
+                               KernelLibrary::Load(driver, PtxBytes()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Kernel own, library.Get("Own"));
+  EXPECT_EQ(own.parameter_count, -1);
+  EXPECT_EQ(own.parameter_bytes, -1);
+  EXPECT_THAT(ParametersOf(driver, own.function), StatusIs(absl::StatusCode::kUnimplemented));
+  EXPECT_THAT(library.GetNames(), StatusIs(absl::StatusCode::kUnimplemented));
+  EXPECT_THAT(library.Get("Other"), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST(KernelLibraryTest, AbsentKernelIsAnsweredWithThoseThatAreThere) {
   TestDevice device;
   COPPICE_ASSERT_OK_AND_ASSIGN(const KernelLibrary library,
                                KernelLibrary::Load(device.driver(), test_kernels_image));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Kernel scale, library.Get("Scale"));
-  std::vector<float> values(200);
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(i);
-  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory x, device.Upload(values));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory y, device.Upload(values));
-  ScaleParams params{.x = PointerAt<const float>(x.address()),
-                     .y = PointerAt<float>(y.address()),
-                     .count = 200,
-                     .factor = 2};
-  ASSERT_OK(Launch(device.driver(), scale, device.stream(), params, GridFor(200)));
-  params = {};  // The driver has its copy.
-  for (float& value : values)
-    value *= 2;
-  EXPECT_EQ(device.Download<float>(y.address(), 200), values);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::vector<std::string> names, library.GetNames());
+  EXPECT_THAT(names, ElementsAre("Add", "Collectives", "Cube", "Fill", "MaskedScale", "Philox",
+                                 "Scale", "Store"));
+  EXPECT_THAT(std::string(library.Get("Fil").status().message()),
+              HasSubstr("Add, Collectives, Cube, Fill"));
 }
 
-TEST(LaunchTest, IsOneDriverCallOverATwoDimensionalGrid) {
+TEST(KernelLibraryTest, KernelOfTheBuildIsKnownWithoutTheDriver) {
+  TestDevice device;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const KernelLibrary library,
+                               KernelLibrary::Load(device.driver(), test_kernels_image));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Kernel fill, library.Get("Fill"));
+  EXPECT_STREQ(fill.name, "Fill");
+  EXPECT_EQ(fill.parameter_count, 1);
+  EXPECT_EQ(fill.parameter_bytes, static_cast<int64_t>(sizeof(FillParams)));
+}
+
+TEST(KernelLibraryTest, NeedsAreGrantedOnceAndStay) {
   TestDevice device{DriverLedger::Options{}};
   COPPICE_ASSERT_OK_AND_ASSIGN(const KernelLibrary library,
                                KernelLibrary::Load(device.driver(), test_kernels_image));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Kernel collectives, library.Get("Collectives"));
-  constexpr int64_t kBlocks = 6;
-  COPPICE_ASSERT_OK_AND_ASSIGN(
-      const DeviceMemory keys,
-      device.Upload(std::vector<float>(static_cast<size_t>(kBlocks) * kTestThreads, 1.0F)));
-  COPPICE_ASSERT_OK_AND_ASSIGN(
-      const DeviceMemory floats,
-      DeviceMemory::Create(device.driver(), kBlocks * (2 + 2 * kTestThreads) * 4));
-  COPPICE_ASSERT_OK_AND_ASSIGN(
-      const DeviceMemory integers,
-      DeviceMemory::Create(device.driver(), kBlocks * (2 + 2 * kTestThreads) * 4));
-  float* const f = PointerAt<float>(floats.address());
-  int32_t* const i = PointerAt<int32_t>(integers.address());
-  const CollectivesParams params{.keys = PointerAt<const float>(keys.address()),
-                                 .sum = f,
-                                 .maximum = f + kBlocks,
-                                 .arg_max = i,
-                                 .positive_total = i + kBlocks,
-                                 .positive_rank = i + 2 * kBlocks,
-                                 .sorted_keys = f + 2 * kBlocks,
-                                 .sorted_threads = i + (2 + kTestThreads) * kBlocks,
-                                 .reversed = f + (2 + kTestThreads) * kBlocks};
-  const int64_t calls = device.ledger().calls();
-  ASSERT_OK(Launch(device.driver(), collectives, device.stream(), params, 3, 2));
-  EXPECT_EQ(device.ledger().calls(), calls + 1);
-  EXPECT_EQ(device.Download<float>(floats.address(), kBlocks),
-            std::vector<float>(kBlocks, static_cast<float>(kTestThreads)));
+  const auto sets = [&] { return device.ledger().calls(&DriverTable::FuncSetAttribute); };
+  ASSERT_OK(library.Get("Cube", {.shared_bytes = 48 * 1024}));
+  EXPECT_EQ(sets(), 0) << "48 KiB need no leave";
+  ASSERT_OK(library.Get("Cube", {.shared_bytes = 200 * 1024}));
+  EXPECT_EQ(sets(), 1);
+  ASSERT_OK(library.Get("Cube", {.shared_bytes = 100 * 1024}));
+  EXPECT_EQ(sets(), 1) << "it has more";
+  ASSERT_OK(library.Get("Cube", {.large_clusters = true}));
+  EXPECT_EQ(sets(), 2);
+}
+
+TEST(KernelLibraryTest, NeedBeyondTheDeviceIsAnInvalidArgument) {
+  TestDevice device;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const KernelLibrary library,
+                               KernelLibrary::Load(device.driver(), test_kernels_image));
+  const absl::Status refused = library.Get("Cube", {.shared_bytes = 256 * 1024}).status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("262144"));
 }
 
 }  // namespace

@@ -158,6 +158,28 @@ COPPICE_ACCESSES(Collectives, CollectivesParams) {
   accesses.Writes(params.reversed, threads);
 }
 
+COPPICE_KERNEL(Cube, kTestThreads, CubeParams) {
+  auto* const words = block.DynamicShared<int64_t>();
+  block.ForEach([&](int thread) {
+    for (int64_t i = thread; i < params.shared_words; i += Block::kThreads)
+      words[i] = i;
+  });
+  block.Sync();
+  const int64_t index =
+      (int64_t{block.z()} * block.grid_y() + block.y()) * block.grid_x() + block.x();
+  block.ForEach([&](int thread) {
+    if (thread != 0) return;
+    int64_t sum = index;
+    for (int64_t i = 0; i < params.shared_words; ++i)
+      sum += words[i];
+    params.target[index] = sum;
+  });
+}
+
+COPPICE_ACCESSES(Cube, CubeParams) {
+  accesses.Writes(params.target, accesses.grid_x() * accesses.grid_y() * accesses.grid_z());
+}
+
 COPPICE_KERNEL_IMAGE(test_kernels,
                      &FillHostKernel,
                      &ScaleHostKernel,
@@ -165,6 +187,7 @@ COPPICE_KERNEL_IMAGE(test_kernels,
                      &MaskedScaleHostKernel,
                      &PhiloxHostKernel,
                      &StoreHostKernel,
-                     &CollectivesHostKernel);
+                     &CollectivesHostKernel,
+                     &CubeHostKernel);
 
 }  // namespace coppice

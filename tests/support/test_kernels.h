@@ -82,6 +82,13 @@ struct CollectivesParams {
   float* reversed = nullptr;          // One per thread: keys in reverse order, by shared memory.
 };
 
+// "Cube": block b = (z * grid_y + y) * grid_x + x stores b plus the sum of 0 to shared_words - 1 at
+// target[b]. The sum goes through dynamic shared memory, which has to hold that many words.
+struct CubeParams {
+  int64_t* target = nullptr;  // One per block.
+  int64_t shared_words = 0;
+};
+
 extern const KernelImage test_kernels_image;
 
 }  // namespace coppice

@@ -262,8 +262,8 @@ class Decoder::ForwardPass {
                       const Parameters& parameters,
                       unsigned grid_x,
                       unsigned grid_y = 1) {
-    return coppice::Launch(context_.driver(), kernel, context_.stream(), parameters, grid_x,
-                           grid_y);
+    return coppice::Launch(context_.driver(), kernel, context_.stream(), parameters,
+                           {.grid = {grid_x, grid_y}});
   }
 
   absl::Status Embed(float* x) {

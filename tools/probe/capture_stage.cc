@@ -60,13 +60,30 @@ absl::Status CaptureStage::Begin(CuCaptureMode mode) const {
   return subject_->Check(Work(origin_), "cuLaunchKernel");
 }
 
-CuResult CaptureStage::Work(CuStream stream) const {
+TouchParams CaptureStage::ParamsFor(CuStream stream) const {
   // Streams are not ordered with each other, so each has a word of its own.
-  TouchParams params{.target = subject_->word_pointer(stream == origin_ ? 0 : 1)};
+  return {.target = subject_->word_pointer(stream == origin_ ? 0 : 1)};
+}
+
+CuResult CaptureStage::Work(CuStream stream) const {
+  TouchParams params = ParamsFor(stream);
   void* arguments[] = {&params};
   const Kernel& touch = subject_->touch();
   return cu().LaunchKernel(touch.function, 1, 1, 1, touch.block_threads, 1, 1, 0, stream, arguments,
                            nullptr);
+}
+
+CuResult CaptureStage::CooperativeWork(CuStream stream) const {
+  TouchParams params = ParamsFor(stream);
+  void* arguments[] = {&params};
+  const Kernel& touch = subject_->touch();
+  CuLaunchAttribute cooperative{.id = CuLaunchAttributeId::kCooperative};
+  cooperative.value.cooperative = 1;
+  const CuLaunchConfig config{.block_x = touch.block_threads,
+                              .stream = stream,
+                              .attributes = &cooperative,
+                              .attribute_count = 1};
+  return cu().LaunchKernelEx(&config, touch.function, arguments, nullptr);
 }
 
 CuResult CaptureStage::End(CuStream stream) const {

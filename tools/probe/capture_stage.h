@@ -12,6 +12,7 @@
 
 #include "coppice/runtime/driver.h"
 
+#include "tools/probe/probe_kernels.h"
 #include "tools/probe/subject.h"
 
 namespace coppice {
@@ -38,6 +39,7 @@ class CaptureStage {
 
   // Adds a node to `stream`, or launches there.
   CuResult Work(CuStream stream) const;
+  CuResult CooperativeWork(CuStream stream) const;
 
   // Ends the capture of `stream` and drops the graph that it may have made.
   CuResult End(CuStream stream) const;
@@ -56,6 +58,8 @@ class CaptureStage {
 
  private:
   explicit CaptureStage(const Subject& subject) : subject_(&subject) {}
+
+  TouchParams ParamsFor(CuStream stream) const;
 
   const Subject* subject_;
   CuStream origin_ = nullptr;

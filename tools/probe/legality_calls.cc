@@ -137,6 +137,8 @@ void AddWork(CallList& list, const char* note) {
   });
   list.Add(&DriverTable::LaunchKernel, note,
            [](Scene& scene) { return scene.stage.Work((scene.*stream)()); });
+  list.Add(&DriverTable::LaunchKernelEx, note,
+           [](Scene& scene) { return scene.stage.CooperativeWork((scene.*stream)()); });
   list.Add(&DriverTable::GraphLaunch, note,
            [](Scene& scene) { return scene.cu().GraphLaunch(scene.exec, (scene.*stream)()); });
   list.Add(&DriverTable::GraphUpload, note,
@@ -315,6 +317,24 @@ void AddCodeCalls(CallList& list) {
     size_t bytes = 0;
     return scene.cu().FuncGetParamInfo(scene.function, 0, &offset, &bytes);
   });
+  list.Add(&DriverTable::LibraryGetKernelCount, [](Scene& scene) {
+    unsigned count = 0;
+    return scene.cu().LibraryGetKernelCount(&count, scene.library);
+  });
+  list.Add(&DriverTable::LibraryEnumerateKernels, [](Scene& scene) {
+    CuKernel kernel = nullptr;
+    return scene.cu().LibraryEnumerateKernels(&kernel, 1, scene.library);
+  });
+  list.Add(&DriverTable::FuncGetAttribute, [](Scene& scene) {
+    int bytes = 0;
+    return scene.cu().FuncGetAttribute(&bytes, CuFunctionAttribute::kMaxDynamicSharedBytes,
+                                       scene.function);
+  });
+  list.Add(&DriverTable::FuncSetAttribute, [](Scene& scene) {
+    constexpr int kBytes = 1024;
+    return scene.cu().FuncSetAttribute(scene.function, CuFunctionAttribute::kMaxDynamicSharedBytes,
+                                       kBytes);
+  });
   list.Add(&DriverTable::LaunchKernel, "first launch", &LaunchFirst<&Scene::idle>);
   list.Add(&DriverTable::LaunchKernel, "capturing, first launch", &LaunchFirst<&Scene::capturing>);
 }
@@ -363,6 +383,11 @@ void AddGraphEdits(CallList& list, const char* note) {
   list.Add(&DriverTable::GraphKernelNodeGetParams, note, [](Scene& scene) {
     CuKernelNodeParams params;
     return scene.cu().GraphKernelNodeGetParams(NodeOf<captured>(scene), &params);
+  });
+  list.Add(&DriverTable::GraphKernelNodeGetAttribute, note, [](Scene& scene) {
+    CuLaunchAttributeValue value;
+    return scene.cu().GraphKernelNodeGetAttribute(NodeOf<captured>(scene),
+                                                  CuLaunchAttributeId::kCooperative, &value);
   });
 }
 

@@ -111,6 +111,11 @@ __device__ inline void SyncThreads() {
   __syncthreads();
 }
 
+__device__ inline void* DynamicShared() {
+  extern __shared__ __align__(16) unsigned char coppice_dynamic_shared[];
+  return coppice_dynamic_shared;
+}
+
 template <typename T, int kThreads, typename Operation>
 __device__ inline T Reduce(const BlockRegister<T, kThreads>& values, Operation operation) {
   using Collective = cub::BlockReduce<T, kThreads>;
@@ -231,11 +236,17 @@ class BlockOf {
   __device__ int y() const {
     return static_cast<int>(blockIdx.y);
   }
+  __device__ int z() const {
+    return static_cast<int>(blockIdx.z);
+  }
   __device__ int grid_x() const {
     return static_cast<int>(gridDim.x);
   }
   __device__ int grid_y() const {
     return static_cast<int>(gridDim.y);
+  }
+  __device__ int grid_z() const {
+    return static_cast<int>(gridDim.z);
   }
 #else
   explicit BlockOf(const HostBlock& place) : place_(place) {}
@@ -245,13 +256,30 @@ class BlockOf {
   int y() const {
     return static_cast<int>(place_.index[1]);
   }
+  int z() const {
+    return static_cast<int>(place_.index[2]);
+  }
   int grid_x() const {
     return static_cast<int>(place_.grid[0]);
   }
   int grid_y() const {
     return static_cast<int>(place_.grid[1]);
   }
+  int grid_z() const {
+    return static_cast<int>(place_.grid[2]);
+  }
 #endif
+
+  // The dynamic shared memory of the launch (LaunchShape::shared_bytes) as values of T, contents
+  // undefined. Aligned to 16 bytes. The kernel has to be told how large it is.
+  template <typename T>
+  COPPICE_DEVICE T* DynamicShared() const {
+#ifdef __CUDACC__
+    return static_cast<T*>(internal::DynamicShared());
+#else
+    return reinterpret_cast<T*>(place_.shared);
+#endif
+  }
 
   // Makes a register.
   template <typename T>

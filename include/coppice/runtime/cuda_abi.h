@@ -50,6 +50,8 @@ enum class CuResult : int {
   kInvalidImage = 200,
   kInvalidContext = 201,
   kNoBinaryForGpu = 209,
+  kInvalidPtx = 218,
+  kUnsupportedPtxVersion = 222,
   kInvalidHandle = 400,
   kIllegalState = 401,
   kLossyQuery = 402,
@@ -58,6 +60,7 @@ enum class CuResult : int {
   kIllegalAddress = 700,
   kLaunchOutOfResources = 701,
   kLaunchFailed = 719,
+  kCooperativeLaunchTooLarge = 720,
   kNotPermitted = 800,
   kNotSupported = 801,
   kStreamCaptureUnsupported = 900,
@@ -71,6 +74,7 @@ enum class CuResult : int {
   kStreamCaptureWrongThread = 908,
   kTimeout = 909,
   kGraphExecUpdateFailure = 910,
+  kInvalidClusterSize = 912,
   kUnknown = 999,
 };
 
@@ -80,7 +84,21 @@ enum class CuDeviceAttribute : int {
   kMultiprocessorCount = 16,
   kComputeCapabilityMajor = 75,
   kComputeCapabilityMinor = 76,
+  kMaxSharedMemoryPerBlockOptin = 97,
   kVirtualMemoryManagementSupported = 102,
+};
+
+enum class CuFunctionAttribute : int {
+  kMaxThreadsPerBlock = 0,
+  kMaxDynamicSharedBytes = 8,
+  kNonPortableClusterSizeAllowed = 14,
+};
+
+enum class CuLaunchAttributeId : int {
+  kIgnore = 0,
+  kCooperative = 2,
+  kClusterDimension = 4,
+  kProgrammaticStreamSerialization = 6,
 };
 
 // Flags that are plain unsigned integers in the ABI.
@@ -115,6 +133,7 @@ enum class CuGraphExecUpdateResult : int {
   kFunctionChanged = 4,
   kParametersChanged = 5,
   kNotSupported = 6,
+  kAttributesChanged = 8,
 };
 
 enum class CuMemoryType : int { kHost = 1, kDevice = 2, kArray = 3, kUnified = 4 };
@@ -158,6 +177,35 @@ struct CuKernelNodeParams {
   void** extra = nullptr;
   CuKernel kernel = nullptr;
   CuContext context = nullptr;
+};
+
+union alignas(8) CuLaunchAttributeValue {
+  char padding[64] = {};
+  int cooperative;  // Not 0: a cooperative launch.
+  struct {
+    unsigned x;
+    unsigned y;
+    unsigned z;
+  } cluster;         // Blocks.
+  int programmatic;  // Not 0: may start before the stream's last kernel has ended.
+};
+
+struct CuLaunchAttribute {
+  CuLaunchAttributeId id = CuLaunchAttributeId::kIgnore;
+  CuLaunchAttributeValue value = {};
+};
+
+struct CuLaunchConfig {
+  unsigned grid_x = 1;
+  unsigned grid_y = 1;
+  unsigned grid_z = 1;
+  unsigned block_x = 1;
+  unsigned block_y = 1;
+  unsigned block_z = 1;
+  unsigned shared_bytes = 0;
+  CuStream stream = nullptr;
+  CuLaunchAttribute* attributes = nullptr;
+  unsigned attribute_count = 0;
 };
 
 struct CuMemcpyParams {
@@ -208,11 +256,16 @@ struct CuGraphExecUpdateResultInfo {
   CuGraphNode error_from_node = nullptr;
 };
 
+// How one node depends on another; all zeros: on all of it, and sees what it wrote.
 struct CuGraphEdgeData {
   unsigned char from_port = 0;
   unsigned char to_port = 0;
   unsigned char type = 0;
   unsigned char reserved[5] = {};
 };
+
+// Of an edge between kernels, the later of which may start before the earlier has ended.
+inline constexpr unsigned char kProgrammaticPort = 1;
+inline constexpr unsigned char kProgrammaticEdge = 1;
 
 }  // namespace coppice

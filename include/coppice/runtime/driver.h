@@ -83,9 +83,10 @@ class Driver {
   }
 
   // The same translation for a result that the caller has looked at. `entry` is the CUDA name.
-  // kInvalidValue and kInvalidHandle become kInvalidArgument; kOutOfMemory kResourceExhausted;
-  // kNotFound kNotFound; 900 to 907 and 401 kAborted; kNoDevice kUnavailable; kNotSupported
-  // kUnimplemented; everything else kInternal.
+  // kInvalidValue, kInvalidHandle, kInvalidImage, kInvalidPtx, kCooperativeLaunchTooLarge and
+  // kInvalidClusterSize become kInvalidArgument; kOutOfMemory kResourceExhausted; kNotFound
+  // kNotFound; 900 to 907 and 401 kAborted; kNoDevice kUnavailable; kNotSupported, kNoBinaryForGpu
+  // and kUnsupportedPtxVersion kUnimplemented; everything else kInternal.
   absl::Status ErrorOf(CuResult result, const char* entry) const;
 
  private:

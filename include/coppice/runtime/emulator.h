@@ -35,6 +35,11 @@
 //     upload into a capturing stream is 900. A node depends on nodes that exist, so no graph has a
 //     cycle.
 //   * Libraries of host kernels (kernel_image.h). Any other image is refused with 209.
+//   * Launches over grids of three dimensions, with as much dynamic shared memory as the function
+//     has leave for (48 KiB, or up to 227 KiB); cooperative ones of at most 132 blocks, which an
+//     H200 holds whatever registers a kernel takes, beyond that 720; clusters of up to 8 blocks,
+//     beyond that 912; programmatic ones, whose edges a capture notes. A graph node keeps what its
+//     launch said.
 //   * Faults: an operation that touches memory which is not mapped or not accessible, or a kernel
 //     that declares to touch host memory, ends the context with 700. What is queued is dropped, and
 //     every later call returns 700, those that release something after doing so, except those about
@@ -50,9 +55,12 @@
 //   * A memcpy or memset that is not one-dimensional, whose device range is not mapped when it is
 //     submitted, that names device memory as host memory, or of no bytes in a capture:
 //     kInvalidValue.
-//   * Edges of a capture that carry data, as those of programmatic launches do: kInvalidValue.
-//   * Launch dimensions other than the kernel's own block size, dynamic shared memory, parameters
-//     through `extra`, loader options, flags of cuGraphInstantiate.
+//   * Data given for the edges of a capture: kInvalidValue.
+//   * Blocks of another size than the kernel's own, parameters through `extra`, loader options,
+//     flags of cuGraphInstantiate: kInvalidValue.
+//   * Other launch attributes, clusters of more than 8 blocks where a function has leave for them,
+//     and clusters of a cooperative launch: kNotSupported.
+//   * Other attributes of functions and kernel nodes: kInvalidValue.
 //   * Attributes of a pointer other than its allocation's id: kInvalidValue.
 //   * Physical memory that other processes may share; access rights for part of a mapping;
 //     unmapping several mappings at once.
@@ -64,7 +72,9 @@
 // Does not model
 //   * How long work takes, caches, peers, ECC, several devices, inter-process sharing.
 //   * Concurrency inside a kernel: the threads of a block run in turn, and blocks one after
-//     another.
+//     another, so that no block may wait for one that is to follow.
+//   * Programmatic launches that start early: they run in the order of their stream, and whether a
+//     kernel waits before it touches memory is not seen.
 //   * Misaligned accesses (716), the size of static shared memory, and host memory that a kernel
 //     touches without declaring it.
 //   * Progress of work while the host neither waits nor queries.

@@ -39,6 +39,8 @@ struct KernelNode {
   std::array<unsigned, 3> grid = {1, 1, 1};        // Blocks.
   std::array<unsigned, 3> block = {1, 1, 1};       // Threads.
   unsigned shared_bytes = 0;                       // Beside what the kernel itself declares.
+  bool cooperative = false;
+  std::array<unsigned, 3> cluster = {1, 1, 1};  // Blocks.
   friend bool operator==(const KernelNode&, const KernelNode&) = default;
 };
 
@@ -70,7 +72,7 @@ class Graph {
   // a child graph holds is not looked at. Runs in a RelaxedCaptureScope.
   //
   // Errors: kUnimplemented if the driver is older than CUDA 12.4 and cannot tell how large
-  // parameters are, or if a kernel was launched with all of them in one buffer. Cost: five driver
+  // parameters are, or if a kernel was launched with all of them in one buffer. Cost: nine driver
   // calls per kernel node and one per parameter; allocates.
   absl::StatusOr<std::vector<std::optional<KernelNode>>> GetKernelNodes() const;
 

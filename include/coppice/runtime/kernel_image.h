@@ -11,15 +11,25 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace coppice {
 
-// Where a block runs. Dimensions are blocks; x varies fastest.
+// Where a block runs, and with what. Dimensions are blocks; x varies fastest.
 struct HostBlock {
   unsigned grid[3] = {1, 1, 1};
   unsigned index[3] = {0, 0, 0};
+  std::byte* shared = nullptr;  // The launch's dynamic shared memory; null if it has none.
+};
+
+// Where one parameter of a kernel lies among all of them.
+struct KernelParameter {
+  size_t offset = 0;  // Bytes.
+  size_t bytes = 0;
+  friend bool operator==(const KernelParameter&, const KernelParameter&) = default;
 };
 
 // Which bytes one launch of a kernel may touch, as the kernel declares them. A declaration may name
@@ -38,6 +48,7 @@ class KernelAccesses {
   // Dimensions of the launch, in blocks.
   int64_t grid_x() const { return grid_[0]; }
   int64_t grid_y() const { return grid_[1]; }
+  int64_t grid_z() const { return grid_[2]; }
 
   // Declares `count` elements from `start` on. A null start or a count of 0 declares nothing.
   template <typename T>
@@ -61,14 +72,25 @@ class KernelAccesses {
   std::vector<Range> ranges_;
 };
 
-// One kernel as host code. Every block-style kernel takes exactly one parameter struct by value.
+// One kernel as host code. A block-style kernel takes one parameter struct by value; a kernel that
+// is written down as a HostKernel may take several parameters.
 struct HostKernel {
   const char* name;                                             // As cuLibraryGetKernel finds it.
   void (*run)(const void* parameters, const HostBlock& block);  // Runs one whole block.
-  uint32_t parameter_bytes;                                     // sizeof the parameter struct.
+  uint32_t parameter_bytes;                                     // Of all parameters together.
   uint32_t block_threads;                                       // The only block size it accepts.
   // Declares what a launch with these parameters touches.
   void (*declare)(const void* parameters, KernelAccesses& accesses);
+  std::span<const KernelParameter> several = {};  // Its parameters, ascending, unless it has one.
+
+  constexpr size_t parameter_count() const {
+    return several.empty() ? (parameter_bytes > 0 ? 1 : 0) : several.size();
+  }
+  // Requires: index < parameter_count().
+  constexpr KernelParameter parameter(size_t index) const {
+    return several.empty() ? KernelParameter{.offset = 0, .bytes = parameter_bytes}
+                           : several[index];
+  }
 };
 
 // What cuLibraryLoadData takes where kernels run on the host. `magic` tells it from a cubin, a

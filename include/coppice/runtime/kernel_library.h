@@ -1,30 +1,37 @@
-// Loaded kernels: from a KernelImage to launchable functions.
+// Loaded kernels: from images to launchable functions (launch.h).
 //
-// Loading happens once, outside any capture; a launch allocates nothing. A driver that loads lazily
-// loads a function no earlier than at its first launch, and a capture may forbid what that takes:
-// launch each kernel once before a capture. A session does so for programs, by warming each bucket
-// up, and for its own kernels when it is created.
+// An image is a KernelImage that the build compiled into the program, or the caller's own: a cubin,
+// a fatbin or PTX, in memory or in a file, as nvcc, NVRTC and Triton write them. Kernels are found
+// by name; of a C++ kernel that is the mangled one.
 //
-// Units: grids count blocks. Threads: immutable once loaded; launches from any thread.
+// Loading happens once, outside any capture. A driver that loads lazily loads a function no earlier
+// than at its first launch, and a capture may forbid what that takes: launch each kernel once
+// before a capture. A session does so for programs, by warming each bucket up, and for its own
+// kernels when it is created.
+//
+// Units: bytes. Threads: immutable once loaded; launches from any thread.
 
 #pragma once
 
-#include <cstdint>
-#include <type_traits>
+#include <cstddef>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/kernel_image.h"
+#include "coppice/runtime/launch.h"
 
 namespace coppice {
 
-// A launchable kernel. A plain value; valid while its KernelLibrary lives.
-struct Kernel {
-  CuFunction function = nullptr;
-  unsigned block_threads = 0;
+// What a kernel's launches need beyond what every launch may have.
+struct KernelNeeds {
+  unsigned shared_bytes = 0;    // Dynamic, per block; 48 KiB need no leave.
+  bool large_clusters = false;  // More than 8 blocks, which not every device of SM 90 has.
 };
 
 class KernelLibrary {
@@ -32,50 +39,51 @@ class KernelLibrary {
   // Loads the half of `image` that `driver` understands. `image` must outlive the library.
   // Errors: kUnavailable if the driver is CUDA and the image has no fatbin (build with nvcc).
   static absl::StatusOr<KernelLibrary> Load(const Driver& driver, const KernelImage& image);
+
+  // Loads a cubin, a fatbin or the text of PTX. The driver keeps a copy.
+  //
+  // Errors: kInvalidArgument   it is neither, it was cut off, or the driver finds it wrong;
+  //         kUnimplemented     it has no code for this device, or the driver is too old for its
+  //                            PTX; the emulator executes host kernels only.
+  static absl::StatusOr<KernelLibrary> Load(const Driver& driver, std::span<const std::byte> image);
+
+  // The same of a file. Errors: also that of reading it, kNotFound for one.
+  static absl::StatusOr<KernelLibrary> LoadFile(const Driver& driver, const std::string& path);
+
   KernelLibrary(KernelLibrary&& other) noexcept
       : driver_(other.driver_),
-        image_(other.image_),
+        host_(other.host_),
         handle_(std::exchange(other.handle_, nullptr)) {}
   KernelLibrary& operator=(KernelLibrary&&) = delete;
   ~KernelLibrary();
 
-  // Finds a kernel by the name given to COPPICE_KERNEL. Errors: kNotFound.
-  absl::StatusOr<Kernel> Get(const char* name) const;
+  // Finds a kernel by the name given to COPPICE_KERNEL, or by the name in the caller's own image,
+  // and has the driver allow what its launches need. What is allowed stays so.
+  //
+  // Errors: kNotFound         there is none; the message lists the kernels that are there, as far
+  //                           as the driver can;
+  //         kInvalidArgument  the device has less shared memory than `needs`.
+  absl::StatusOr<Kernel> Get(const char* name, const KernelNeeds& needs = {}) const;
+
+  // The names of all kernels, sorted. Errors: kUnimplemented if the driver is older than CUDA 12.4.
+  absl::StatusOr<std::vector<std::string>> GetNames() const;
 
  private:
-  KernelLibrary(const Driver& driver, const KernelImage& image, CuLibrary handle)
-      : driver_(&driver), image_(&image), handle_(handle) {}
+  KernelLibrary(const Driver& driver, const HostImage* host, CuLibrary handle)
+      : driver_(&driver), host_(host), handle_(handle) {}
+
+  std::string ListNames() const;
+  absl::Status Allow(CuFunction function, const char* name, const KernelNeeds& needs) const;
 
   const Driver* driver_;
-  const KernelImage* image_;
+  const HostImage* host_;  // Of a KernelImage; null if the image is the caller's own.
   CuLibrary handle_;
 };
 
-// Launches `kernel` with a parameter struct, which the driver copies before the call returns. Its
-// padding is passed as zeros where the compiler can tell what is padding, so that launches with
-// equal parameters pass equal bytes. Requires: every grid dimension >= 1. Cost: one driver call; no
-// allocation.
-template <typename Parameters>
-absl::Status Launch(const Driver& driver,
-                    const Kernel& kernel,
-                    CuStream stream,
-                    const Parameters& parameters,
-                    unsigned grid_x,
-                    unsigned grid_y = 1) {
-  const auto launch = [&](const Parameters& copied) {
-    void* arguments[] = {const_cast<Parameters*>(&copied)};
-    return driver.Call<&DriverTable::LaunchKernel>(
-        kernel.function, grid_x, grid_y, 1U, kernel.block_threads, 1U, 1U, 0U, stream,
-        static_cast<void**>(arguments), static_cast<void**>(nullptr));
-  };
-#if __has_builtin(__builtin_clear_padding)
-  if constexpr (!std::has_unique_object_representations_v<Parameters>) {
-    Parameters clear = parameters;
-    __builtin_clear_padding(&clear);
-    return launch(clear);
-  }
-#endif
-  return launch(parameters);
-}
+// Where the parameters of `function` lie, in order. Runs in a RelaxedCaptureScope.
+// Errors: kUnimplemented if the driver is older than CUDA 12.4. Cost: a driver call per parameter
+// and one more; allocates.
+absl::StatusOr<std::vector<KernelParameter>> ParametersOf(const Driver& driver,
+                                                          CuFunction function);
 
 }  // namespace coppice
