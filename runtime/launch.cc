@@ -13,8 +13,10 @@ std::string TextOf(const Dim3& size) {
   return fmt::format("{} x {} x {}", size.x, size.y, size.z);
 }
 
-Dim3 BlockOf(const Kernel& kernel, const LaunchShape& shape) {
-  return shape.block.x != 0 ? shape.block : Dim3{.x = kernel.block_threads};
+Dim3 BlockSizeOf(const Kernel& kernel, const LaunchShape& shape) {
+  Dim3 size = shape.block;
+  if (size.x == 0) size.x = kernel.block_threads;
+  return size;
 }
 
 // What the caller can do about `result`.
@@ -24,7 +26,7 @@ std::string AdviceFor(const Driver& driver,
                       CuResult result) {
   switch (result) {
     case CuResult::kInvalidValue:
-      if (BlockOf(kernel, shape).x == 0)
+      if (BlockSizeOf(kernel, shape).x == 0)
         return "; name a block: the kernel knows no size of its own";
       return "; a grid has 1 to 2147483647 x 65535 x 65535 blocks, of as many threads as the "
              "kernel "
@@ -84,7 +86,7 @@ absl::Status LaunchFailure(const Driver& driver,
     how += fmt::format(", in clusters of {} blocks", TextOf(shape.cluster));
   return WithFailureOf(
       cause, MakeError(cause.code(), "Launch: kernel '{}' in {} blocks of {} threads{}: {}{}",
-                       kernel.name, TextOf(shape.grid), TextOf(BlockOf(kernel, shape)), how,
+                       kernel.name, TextOf(shape.grid), TextOf(BlockSizeOf(kernel, shape)), how,
                        MessageOf(cause), AdviceFor(driver, kernel, shape, result)));
 }
 
@@ -110,7 +112,7 @@ absl::Status LaunchPointers(const Driver& driver,
                             void** arguments,
                             const LaunchShape& shape) {
   const Dim3& grid = shape.grid;
-  const Dim3 block = BlockOf(kernel, shape);
+  const Dim3 block = BlockSizeOf(kernel, shape);
   AttributeList attributes(shape);
   if (attributes.count() == 0) {
     const CuResult result =

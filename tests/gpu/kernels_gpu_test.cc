@@ -14,6 +14,7 @@
 #include <optional>
 #include <random>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -119,6 +120,62 @@ class KernelsGpuTest : public GpuFixture {
   TestDevice device_{Kind(), TestEmulatorOptions(), std::nullopt};
 };
 COPPICE_GPU_SUITE(KernelsGpuTest);
+
+// "Affine": *target = value * factor, as a front end would write it.
+constexpr std::string_view kAffinePtx = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry Affine(.param .u64 target, .param .u32 value, .param .f64 factor)
+{
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<3>;
+  .reg .f64 %fd<4>;
+  ld.param.u64 %rd1, [target];
+  ld.param.u32 %r1, [value];
+  ld.param.f64 %fd1, [factor];
+  cvt.rn.f64.s32 %fd2, %r1;
+  mul.f64 %fd3, %fd2, %fd1;
+  cvt.rzi.s64.f64 %rd2, %fd3;
+  st.global.u64 [%rd1], %rd2;
+  ret;
+}
+)";
+
+TEST_P(KernelsGpuTest, KernelOfOnesOwnPtxTakesOneArgumentPerParameter) {
+  const absl::StatusOr<KernelLibrary> library =
+      KernelLibrary::Load(device_.driver(), std::as_bytes(std::span(kAffinePtx)));
+  if (device_.driver().kind() == DriverKind::kEmulator) {
+    EXPECT_THAT(library, StatusIs(absl::StatusCode::kUnimplemented));
+    return;
+  }
+  ASSERT_OK(library);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Kernel affine, library->Get("Affine"));
+  EXPECT_THAT(library->Get("affine"), StatusIs(absl::StatusCode::kNotFound));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory word, device_.Upload(std::vector<int64_t>{0}));
+  int64_t* const target = PointerAt<int64_t>(word.address());
+  ASSERT_OK(Launch(device_.driver(), affine, device_.stream(), Arguments(target, int32_t{7}, 1.5),
+                   {.block = {1}}));
+  EXPECT_EQ(device_.Download<int64_t>(word.address(), 1)[0], 10);
+  EXPECT_THAT(Launch(device_.driver(), affine, device_.stream(), Arguments(target), {.block = {1}}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_P(KernelsGpuTest, CooperativeCubeOfBlocksHasEqualWordsFromSharedMemory) {
+  constexpr unsigned kBytes = 64 * 1024;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const KernelLibrary library,
+                               KernelLibrary::Load(device_.driver(), test_kernels_image));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Kernel cube, library.Get("Cube", {.shared_bytes = kBytes}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory words, device_.Upload(std::vector<int64_t>(24)));
+  ASSERT_OK(
+      Launch(device_.driver(), cube, device_.stream(),
+             CubeParams{.target = PointerAt<int64_t>(words.address()), .shared_words = kBytes / 8},
+             {.grid = {2, 3, 4}, .shared_bytes = kBytes, .cooperative = true}));
+  std::vector<int64_t> expected;
+  for (int64_t block = 0; block < 24; ++block)
+    expected.push_back(block + int64_t{kBytes / 8} * (kBytes / 8 - 1) / 2);
+  EXPECT_EQ(device_.Download<int64_t>(words.address(), 24), expected);
+}
 
 TEST_P(KernelsGpuTest, FillHasEqualBits) {
   for (const int64_t count : kCounts) {

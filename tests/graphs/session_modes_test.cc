@@ -121,6 +121,22 @@ TEST_F(SessionModesTest, AuditNamesAKernelThatCountsItsRuns) {
   EXPECT_EQ(Call(affine, 4).status(), refused);
 }
 
+TEST_F(SessionModesTest, AuditNamesAKernelWhoseAttributesChange) {
+  int runs = 0;
+  const Affine affine = MakeAffine(
+      {.checks = {.audit_keys = true}}, AffineCallable([&](CallContext& context) {
+        ++runs;
+        return Launch(
+            context.driver(), kernels_.fill, context.stream(),
+            FillParams{.target = PointerAt<float>(one_.address()), .count = 1, .value = 1},
+            {.cooperative = runs % 2 == 0});
+      }));
+  ASSERT_OK(Call(affine, 4).status());
+  const absl::Status refused = Call(affine, 4).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.ToString(), HasSubstr("Fill"));
+}
+
 TEST_F(SessionModesTest, AuditNamesTheParameterThatAHostVariableChangedBetweenCalls) {
   float value = 1;
   const Affine affine = MakeAffine(

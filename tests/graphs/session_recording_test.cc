@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <latch>
+#include <numeric>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -325,6 +326,42 @@ TEST_F(RecordingTest, ForkedGraphsArePlannedAlongTheirEdges) {
   // Both temporaries and both outputs are live at once: 4 x 256 bytes.
   EXPECT_EQ(session->nodes()[0].plan_height, 4 * kBufferAlignment);
   EXPECT_EQ(session->nodes()[0].graph_nodes, 4);
+}
+
+TEST_F(RecordingTest, LaunchesOfEveryShapeReplayAsTheyRan) {
+  const LaunchShape shapes[] = {{.grid = {2, 3, 4}},
+                                {.grid = {4, 6}, .shared_bytes = 80},
+                                {.grid = {8, 3}, .cooperative = true},
+                                {.grid = {24}, .programmatic = true, .cluster = {8}}};
+  COPPICE_ASSERT_OK_AND_ASSIGN(const KernelLibrary library,
+                               KernelLibrary::Load(device_.driver(), test_kernels_image));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Kernel cube, library.Get("Cube"));
+  const std::unique_ptr<Session> session = MakeSession({.checks = {.audit_keys = true}});
+  ProgramSpec spec{.name = "cubes"};
+  for (const char* const name : {"a", "b", "c", "d"})
+    spec.outputs.push_back({.name = name, .dtype = DType::kInt64, .dims = {Dim::Fixed(24)}});
+  const Program* program = *session->Register(spec, [&](CallContext& context) -> absl::Status {
+    for (int i = 0; i < 4; ++i) {
+      COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(i));
+      COPPICE_RETURN_IF_ERROR(Launch(context.driver(), cube, context.stream(),
+                                     CubeParams{.target = PointerAt<int64_t>(y.data),
+                                                .shared_words = shapes[i].shared_bytes / 8},
+                                     shapes[i]));
+    }
+    return absl::OkStatus();
+  });
+  for (const RunKind kind :
+       {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay, RunKind::kReplay}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease,
+                                 session->Run({.program = program, .stream = device_.stream()}));
+    EXPECT_EQ(lease.kind(), kind);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
+    for (int i = 0; i < 4; ++i) {
+      std::vector<int64_t> expected(24);
+      std::iota(expected.begin(), expected.end(), shapes[i].shared_bytes > 0 ? 45 : 0);
+      EXPECT_EQ(device_.Download<int64_t>(scope.output(i).data, 24), expected) << "output " << i;
+    }
+  }
 }
 
 TEST_F(RecordingTest, ForkAfterAPromiseOfOneStreamIsNotCapturable) {

@@ -360,6 +360,36 @@ TEST(EmulatorRefusalTest, AttributesThatItDoesNotExecuteAreNotSupported) {
   EXPECT_CU(kNotSupported, launch(16, {cluster}));
 }
 
+TEST(EmulatorRefusalTest, CooperativeNodeStaysSoAndHasToFit) {
+  Machine machine;
+  const DeviceAddress address = machine.Allocate(8);
+  StoreParams params{.target = PointerAt<int64_t>(address), .value = 1};
+  void* arguments[] = {&params};
+  CuLaunchAttribute cooperative{.id = CuLaunchAttributeId::kCooperative};
+  cooperative.value.cooperative = 1;
+  const CuLaunchConfig config{.block_x = kTestThreads,
+                              .stream = machine.stream,
+                              .attributes = &cooperative,
+                              .attribute_count = 1};
+  CuGraph graph = nullptr;
+  ASSERT_CU(kSuccess, machine.cu.StreamBeginCapture(machine.stream, CuCaptureMode::kRelaxed));
+  ASSERT_CU(kSuccess,
+            machine.cu.LaunchKernelEx(&config, machine.Function("Store"), arguments, nullptr));
+  ASSERT_CU(kSuccess, machine.cu.StreamEndCapture(machine.stream, &graph));
+  CuGraphNode node = nullptr;
+  size_t count = 1;
+  CuGraphExec exec = nullptr;
+  ASSERT_CU(kSuccess, machine.cu.GraphGetNodes(graph, &node, &count));
+  ASSERT_CU(kSuccess, machine.cu.GraphInstantiateWithFlags(&exec, graph, 0));
+  CuKernelNodeParams changed;
+  ASSERT_CU(kSuccess, machine.cu.GraphKernelNodeGetParams(node, &changed));
+  changed.grid_x = 133;
+  EXPECT_CU(kCooperativeLaunchTooLarge,
+            machine.cu.GraphExecKernelNodeSetParams(exec, node, &changed));
+  changed.grid_x = 132;
+  EXPECT_CU(kSuccess, machine.cu.GraphExecKernelNodeSetParams(exec, node, &changed));
+}
+
 TEST(EmulatorOrderTest, SharedMemoryIsFilledForEachBlock) {
   struct Seen {
     std::vector<unsigned char>* first_bytes;

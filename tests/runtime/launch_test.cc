@@ -129,8 +129,8 @@ TEST_F(LaunchTest, DimensionsThatAreNotNamedAreOne) {
 
 TEST_F(LaunchTest, BlockIsTheKernelsOwnUnlessItIsNamed) {
   ASSERT_OK(Cube({.grid = {2}, .block = {kTestThreads}}));
-  EXPECT_THAT(Cube({.grid = {2}, .block = {kTestThreads, 2}}),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  for (const Dim3& other : {Dim3{kTestThreads, 2}, Dim3{0, 2}, Dim3{kTestThreads / 2}})
+    EXPECT_THAT(Cube({.grid = {2}, .block = other}), StatusIs(absl::StatusCode::kInvalidArgument));
   cube_.block_threads = 0;
   const absl::Status nameless = Cube({.grid = {2}});
   EXPECT_THAT(nameless, StatusIs(absl::StatusCode::kInvalidArgument));
