@@ -202,6 +202,22 @@ SessionStats Session::stats() const {
   return total;
 }
 
+absl::StatusOr<std::string> Session::Dump(const NodeInfo& node) const {
+  if (!parts_->options.keep_drawings) {
+    return FailedPrecondition(
+        "Session::Dump: the session keeps no drawings; set SessionOptions::keep_drawings");
+  }
+  if (node.lane >= 0 && node.lane < static_cast<int>(parts_->lanes.size())) {
+    Lane& lane = parts_->lane(node.lane);
+    const std::lock_guard lock(lane.mutex);
+    if (const internal::Node* found = lane.nodes().FindNumber(node.number)) return found->drawing();
+  }
+  return MakeError(absl::StatusCode::kNotFound,
+                   "Session::Dump: there is no recording {} of program '{}' on lane {}, or it was "
+                   "dropped; pass one that nodes() tells of",
+                   node.number, node.program, node.lane);
+}
+
 std::vector<NodeInfo> Session::nodes() const {
   std::vector<NodeInfo> infos;
   for (const std::unique_ptr<Lane>& lane : parts_->lanes) {

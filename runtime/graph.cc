@@ -56,26 +56,39 @@ absl::Status ReadAttributes(const Driver& driver, CuGraphNode node, KernelNode* 
   return absl::OkStatus();
 }
 
-absl::StatusOr<KernelNode> KernelNodeOf(const Driver& driver, CuGraphNode node) {
-  CuKernelNodeParams params;
+absl::StatusOr<CuGraphNodeType> TypeOf(const Driver& driver, CuGraphNode node) {
+  CuGraphNodeType type = CuGraphNodeType::kEmpty;
+  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::GraphNodeGetType>(node, &type));
+  return type;
+}
+
+// The launch of a kernel node without its parameters, which `params` leads to.
+absl::StatusOr<KernelNode> LaunchOf(const Driver& driver,
+                                    CuGraphNode node,
+                                    CuKernelNodeParams& params) {
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::GraphKernelNodeGetParams>(node, &params));
   if (params.function == nullptr)
     COPPICE_RETURN_IF_ERROR(
         driver.Call<&DriverTable::KernelGetFunction>(&params.function, params.kernel));
   const char* name = nullptr;
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::FuncGetName>(&name, params.function));
+  return KernelNode{.name = name,
+                    .parameters = {},
+                    .grid = {params.grid_x, params.grid_y, params.grid_z},
+                    .block = {params.block_x, params.block_y, params.block_z},
+                    .shared_bytes = params.shared_bytes};
+}
+
+absl::StatusOr<KernelNode> KernelNodeOf(const Driver& driver, CuGraphNode node) {
+  CuKernelNodeParams params;
+  COPPICE_ASSIGN_OR_RETURN(KernelNode kernel, LaunchOf(driver, node, params));
   if (params.extra != nullptr)
     return MakeError(absl::StatusCode::kUnimplemented,
                      "Graph::GetKernelNodes: {} takes its parameters in one buffer; launch it with "
                      "an array of parameters",
-                     name);
-  COPPICE_ASSIGN_OR_RETURN(auto parameters,
+                     kernel.name);
+  COPPICE_ASSIGN_OR_RETURN(kernel.parameters,
                            CopyParameters(driver, params.function, params.kernel_params));
-  KernelNode kernel{.name = name,
-                    .parameters = std::move(parameters),
-                    .grid = {params.grid_x, params.grid_y, params.grid_z},
-                    .block = {params.block_x, params.block_y, params.block_z},
-                    .shared_bytes = params.shared_bytes};
   COPPICE_RETURN_IF_ERROR(ReadAttributes(driver, node, &kernel));
   return kernel;
 }
@@ -101,6 +114,28 @@ absl::StatusOr<CaptureInfo> InfoOf(const Driver& driver,
 }
 
 }  // namespace
+
+const char* NameOf(CuGraphNodeType type) {
+  switch (type) {
+    case CuGraphNodeType::kKernel:
+      return "kernel";
+    case CuGraphNodeType::kMemcpy:
+      return "memcpy";
+    case CuGraphNodeType::kMemset:
+      return "memset";
+    case CuGraphNodeType::kHost:
+      return "host";
+    case CuGraphNodeType::kGraph:
+      return "child";
+    case CuGraphNodeType::kEmpty:
+      return "empty";
+    case CuGraphNodeType::kWaitEvent:
+      return "event wait";
+    case CuGraphNodeType::kEventRecord:
+      return "event record";
+  }
+  return "other";
+}
 
 absl::StatusOr<Graph> Graph::Create(const Driver& driver) {
   CuGraph handle = nullptr;
@@ -166,12 +201,24 @@ absl::StatusOr<std::vector<std::optional<KernelNode>>> Graph::GetKernelNodes() c
   COPPICE_ASSIGN_OR_RETURN(const std::vector<CuGraphNode> nodes, NodesOf(*driver_, handle_));
   std::vector<std::optional<KernelNode>> kernels(nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i) {
-    CuGraphNodeType type = CuGraphNodeType::kEmpty;
-    COPPICE_RETURN_IF_ERROR(driver_->Call<&DriverTable::GraphNodeGetType>(nodes[i], &type));
+    COPPICE_ASSIGN_OR_RETURN(const CuGraphNodeType type, TypeOf(*driver_, nodes[i]));
     if (type != CuGraphNodeType::kKernel) continue;
     COPPICE_ASSIGN_OR_RETURN(kernels[i], KernelNodeOf(*driver_, nodes[i]));
   }
   return kernels;
+}
+
+absl::StatusOr<std::vector<GraphNodeInfo>> Graph::GetNodes() const {
+  const RelaxedCaptureScope relaxed(*driver_);
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<CuGraphNode> nodes, NodesOf(*driver_, handle_));
+  std::vector<GraphNodeInfo> infos(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    COPPICE_ASSIGN_OR_RETURN(infos[i].type, TypeOf(*driver_, nodes[i]));
+    if (infos[i].type != CuGraphNodeType::kKernel) continue;
+    CuKernelNodeParams params;
+    COPPICE_ASSIGN_OR_RETURN(infos[i].launch, LaunchOf(*driver_, nodes[i], params));
+  }
+  return infos;
 }
 
 absl::StatusOr<GraphExec> GraphExec::Instantiate(const Driver& driver, const Graph& graph) {

@@ -83,6 +83,7 @@ absl::StatusOr<std::unique_ptr<Node>> BackgroundJob::RecordUnlocked(Room& room, 
                                      .run = run,
                                      .upload_stream = stream,
                                      .audit = parts.options.checks.audit_keys,
+                                     .draw = parts.options.keep_drawings,
                                      .tracer = parts.tracer.get()},
                                     draft));
     // Calls launch it on streams of theirs, which nothing orders behind the upload.
@@ -173,6 +174,7 @@ absl::StatusOr<std::unique_ptr<Node>> RecordInline(const SessionParts& parts,
                  .upload_stream = request.call.stream,
                  .chain_plan = chain_plan,
                  .audit = parts.options.checks.audit_keys,
+                 .draw = parts.options.keep_drawings,
                  .tracer = lane.tracer},
                 draft);
 }

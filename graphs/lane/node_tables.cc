@@ -22,6 +22,7 @@ void NodeTables::MakeRoomFor(const Program& program) {
 
 Node& NodeTables::Publish(const Program& program, std::unique_ptr<Node> node) {
   Node& added = Of(program).Add(std::move(node));
+  added.SetNumber(++published_);
   if (tracer_ != nullptr) tracer_->Record(index_, added.trace_number());
   return added;
 }
@@ -80,6 +81,16 @@ int64_t NodeTables::EvictIdle(const Idle& which) {
     dropped += static_cast<int64_t>(idle.size());
   }
   return dropped;
+}
+
+const Node* NodeTables::FindNumber(int64_t number) const {
+  const Node* found = nullptr;
+  for (const NodeTable& table : tables_) {
+    table.ForEachNode([&](const Node& node) {
+      if (node.info().number == number) found = &node;
+    });
+  }
+  return found;
 }
 
 bool NodeTables::HasVersion(const Program& program, const StaticVersion& version) const {

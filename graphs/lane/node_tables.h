@@ -35,8 +35,10 @@ class NodeTables {
     return Number(program) < tables_.size() ? tables_[Number(program)].FindBucket(key) : nullptr;
   }
   const std::vector<NodeTable>& all() const { return tables_; }  // In order of registration.
+  // The node that Publish gave this number; null if it is gone.
+  const Node* FindNumber(int64_t number) const;
 
-  // Adds a recorded node to its program's table, and tells the trace.
+  // Adds a recorded node to its program's table, numbers it, and tells the trace.
   Node& Publish(const Program& program, std::unique_ptr<Node> node);
 
   // Drops the node that is worth least, of `program` or of all if null: cheap to record again,
@@ -83,6 +85,7 @@ class NodeTables {
   GateTimer timer_;
   const Node* in_use_ = nullptr;
   int64_t evictions_ = 0;
+  int64_t published_ = 0;
 };
 
 }  // namespace coppice::internal

@@ -5,6 +5,21 @@
 #include <algorithm>
 
 namespace coppice::internal {
+namespace {
+
+// Which output begins in these bytes, and has some.
+int OutputIn(const OutputTable& outputs, DeviceAddress begin, int64_t bytes) {
+  for (size_t i = 0; i < outputs.tensors.size(); ++i) {
+    const Tensor& tensor = outputs.tensors[i];
+    if (tensor.element_count() > 0 && tensor.data >= begin &&
+        tensor.data - begin < static_cast<DeviceAddress>(bytes)) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+}  // namespace
 
 AllocationScript ScriptOf(const AllocationScript& warmed, const InputLayout& layout) {
   AllocationScript script;
@@ -75,6 +90,22 @@ std::vector<Buffer> BuffersOf(const AllocationScript& script) {
                        .fixed_offset = donation.region.offset});
   }
   return buffers;
+}
+
+std::vector<int> OutputsIn(const OutputTable& outputs,
+                           std::span<const Buffer> buffers,
+                           const Plan& plan,
+                           DeviceAddress base) {
+  int64_t end = 0;
+  for (const Buffer& buffer : buffers)
+    end = std::max(end, buffer.lifetime.back().upper);
+  std::vector<int> found;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const bool lasts = buffers[i].lifetime.back().upper == end;
+    const DeviceAddress begin = base + static_cast<DeviceAddress>(plan.offsets[i]);
+    found.push_back(lasts ? OutputIn(outputs, begin, buffers[i].bytes) : -1);
+  }
+  return found;
 }
 
 }  // namespace coppice::internal

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "coppice/allocator/plan.h"
@@ -60,5 +61,12 @@ std::vector<Donation> DonationsOf(const AllocationScript& warmed,
 // its events: right where the graph is a chain, because a buffer's kernels are launched between its
 // allocation and its release.
 std::vector<Buffer> BuffersOf(const AllocationScript& script);
+
+// Of each buffer, planned so in the window at `base`, which output lies in it and lives to its end;
+// -1 if none does.
+std::vector<int> OutputsIn(const OutputTable& outputs,
+                           std::span<const Buffer> buffers,
+                           const Plan& plan,
+                           DeviceAddress base);
 
 }  // namespace coppice::internal

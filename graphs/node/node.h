@@ -198,6 +198,12 @@ class Node {
   void SetTraceNumber(int32_t number) { trace_number_ = number; }
   int32_t trace_number() const { return trace_number_; }  // -1 without a trace.
 
+  // Its drawing; empty unless the session keeps drawings.
+  void SetDrawing(std::string dot) { drawing_ = std::move(dot); }
+  const std::string& drawing() const { return drawing_; }
+  // What the lane calls it, from 1.
+  void SetNumber(int64_t number) { draft_.info.number = number; }
+
   // The lane's call of this number launched it.
   void NoteLaunch(uint64_t call) {
     last_call_ = call;
@@ -218,6 +224,7 @@ class Node {
   NodeDraft draft_;
   NodeRecording recording_;
   std::unique_ptr<Gate> gate_;
+  std::string drawing_;
 };
 
 }  // namespace coppice::internal

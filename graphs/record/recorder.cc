@@ -16,6 +16,7 @@
 
 #include "graphs/lane/nvtx.h"
 #include "graphs/node/plan_around.h"
+#include "graphs/record/dot.h"
 #include "graphs/record/forked_script.h"
 
 namespace coppice::internal {
@@ -233,6 +234,10 @@ absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const
   COPPICE_ASSIGN_OR_RETURN(const int64_t exec_bytes, ExecBytesOf(request.driver, captured.pieces));
   COPPICE_ASSIGN_OR_RETURN(BudgetCharge charge,
                            request.memory.Charge(MemoryKind::kGraphs, exec_bytes, request.room));
+  std::vector<GraphDrawing> drawings;
+  if (request.draw) {
+    COPPICE_ASSIGN_OR_RETURN(drawings, DrawingsOf(captured.pieces));
+  }
   NodeRecording recording{.charge = std::move(charge)};
   COPPICE_ASSIGN_OR_RETURN(recording.segments, Instantiate(request.driver, request.upload_stream,
                                                            std::move(captured.pieces)));
@@ -249,10 +254,11 @@ absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const
   complete.info.graphs = static_cast<int64_t>(recording.segments.size());
   complete.info.exec_bytes = exec_bytes;
   auto node = std::make_unique<Node>(std::move(complete), std::move(recording));
-  if (request.tracer != nullptr) {
-    node->SetTraceNumber(request.tracer->DefineNode(*node, captured.buffers, captured.planned.plan,
-                                                    request.memory.base(MemoryKind::kPlan)));
-  }
+  const DeviceAddress base = request.memory.base(MemoryKind::kPlan);
+  const Plan& plan = captured.planned.plan;
+  if (request.draw) node->SetDrawing(DotOf(*node, drawings, captured.buffers, plan, base));
+  if (request.tracer != nullptr)
+    node->SetTraceNumber(request.tracer->DefineNode(*node, captured.buffers, plan, base));
   return node;
 }
 

@@ -106,6 +106,7 @@ struct RecordRequest {
   CuStream upload_stream = nullptr;
   const Plan* chain_plan = nullptr;  // Its part of a chain's plan; null: planned by itself.
   bool audit = false;
+  bool draw = false;
   Tracer* tracer = nullptr;  // Hears of the node; null: nobody.
 };
 

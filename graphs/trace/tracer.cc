@@ -2,7 +2,6 @@
 
 #include "graphs/trace/tracer.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -13,39 +12,23 @@
 #include "coppice/base/status.h"
 #include "coppice/runtime/driver.h"
 
+#include "graphs/node/allocation_script.h"
+
 namespace coppice::internal {
 namespace {
-
-// Which output lies in [begin, begin + bytes) of the window at `base` and lives to its end; -1 if
-// none does.
-int OutputIn(const OutputTable& outputs, DeviceAddress base, int64_t begin, int64_t bytes) {
-  const DeviceAddress address = base + static_cast<DeviceAddress>(begin);
-  for (size_t i = 0; i < outputs.tensors.size(); ++i) {
-    const Tensor& tensor = outputs.tensors[i];
-    if (tensor.element_count() > 0 && tensor.data >= address &&
-        tensor.data - address < static_cast<DeviceAddress>(bytes)) {
-      return static_cast<int>(i);
-    }
-  }
-  return -1;
-}
 
 // The buffers of a recording's plan, without what it gives away and the live regions behind them.
 std::string DescribeBuffers(const Node& node,
                             std::span<const Buffer> buffers,
                             const Plan& plan,
                             DeviceAddress base) {
-  int64_t end = 0;
-  for (const Buffer& buffer : buffers)
-    end = std::max(end, buffer.lifetime.back().upper);
+  const std::vector<int> outputs = OutputsIn(node.outputs(), buffers, plan, base);
   std::string text;
   for (size_t i = 0; i < buffers.size(); ++i) {
     const Buffer& buffer = buffers[i];
     if (buffer.fixed_offset.has_value()) break;
-    const int64_t offset = plan.offsets[i];
-    const bool lasts = buffer.lifetime.back().upper == end;
-    text += fmt::format("{}[{},{},{},[", i == 0 ? "" : ",", offset, buffer.bytes,
-                        lasts ? OutputIn(node.outputs(), base, offset, buffer.bytes) : -1);
+    text +=
+        fmt::format("{}[{},{},{},[", i == 0 ? "" : ",", plan.offsets[i], buffer.bytes, outputs[i]);
     for (size_t life = 0; life < buffer.lifetime.size(); ++life) {
       text += fmt::format("{}{},{}", life == 0 ? "" : ",", buffer.lifetime[life].lower,
                           buffer.lifetime[life].upper);

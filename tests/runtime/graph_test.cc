@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -193,6 +194,45 @@ TEST_F(GraphTest, KernelNodesMayBeAskedForDuringACaptureOfTheApplication) {
   EXPECT_OK(driver_.Call<&DriverTable::GraphDestroy>(captured));
 }
 
+TEST_F(GraphTest, NodesAreInTheOrderOfTheTopologyAndKernelsSayHowTheyAreLaunched) {
+  const DeviceMemory words = *device_.Upload<int64_t>({0, 0});
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(driver_, device_.stream()));
+  ASSERT_OK(LaunchStore(device_.stream(), 1, 2));
+  ASSERT_OK(driver_.Call<&DriverTable::MemsetD8Async>(words.address(), uint8_t{0}, size_t{8},
+                                                      device_.stream()));
+  ASSERT_OK(driver_.Call<&DriverTable::MemcpyDtoDAsync>(words.address(), words.address() + 8,
+                                                        size_t{8}, device_.stream()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph graph, capture.End());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::vector<GraphNodeInfo> nodes, graph.GetNodes());
+  ASSERT_EQ(nodes.size(), 3U);
+  EXPECT_EQ(nodes[0].type, CuGraphNodeType::kKernel);
+  EXPECT_EQ(
+      nodes[0].launch,
+      (KernelNode{
+          .name = "Store", .parameters = {}, .grid = {2, 1, 1}, .block = {kTestThreads, 1, 1}}));
+  EXPECT_EQ(nodes[1].type, CuGraphNodeType::kMemset);
+  EXPECT_EQ(nodes[2].type, CuGraphNodeType::kMemcpy);
+  EXPECT_FALSE(nodes[1].launch || nodes[2].launch);
+}
+
+TEST_F(GraphTest, NodesMayBeAskedForDuringACaptureOfTheApplication) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph graph, Graph::Create(driver_));
+  ASSERT_OK(
+      driver_.Call<&DriverTable::StreamBeginCapture>(device_.stream(), CuCaptureMode::kGlobal));
+  EXPECT_OK(graph.GetNodes());
+  CuGraph captured = nullptr;
+  EXPECT_OK(driver_.Call<&DriverTable::StreamEndCapture>(device_.stream(), &captured));
+  EXPECT_OK(driver_.Call<&DriverTable::GraphDestroy>(captured));
+}
+
+TEST(GraphNodeInfoTest, EveryTypeHasANameOfItsOwn) {
+  const std::vector<std::string> names = {"kernel", "memcpy", "memset",     "host",
+                                          "child",  "empty",  "event wait", "event record"};
+  for (size_t i = 0; i < names.size(); ++i)
+    EXPECT_EQ(NameOf(static_cast<CuGraphNodeType>(i)), names[i]);
+  EXPECT_STREQ(NameOf(static_cast<CuGraphNodeType>(99)), "other");
+}
+
 // A driver with graphs of one kernel node: it launches a kernel that is no function yet and has no
 // parameters.
 DriverTable OneKernelTable() {
@@ -247,6 +287,18 @@ TEST(KernelNodesTest, DeviceWithoutClustersIsAskedForOne) {
   ASSERT_EQ(kernels.size(), 1U);
   EXPECT_TRUE(kernels[0]->cooperative);
   EXPECT_EQ(kernels[0]->cluster, (std::array<unsigned, 3>{1, 1, 1}));
+}
+
+TEST(KernelNodesTest, LaunchesAreKnownWhereParametersAreNot) {
+  DriverTable old = OneKernelTable();
+  old.FuncGetParamInfo = [](CuFunction, size_t, size_t*, size_t*) {
+    return CuResult::kNotSupported;
+  };
+  const Driver driver(old, DriverKind::kCuda);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const auto nodes, Graph(driver, nullptr).GetNodes());
+  ASSERT_EQ(nodes.size(), 1U);
+  EXPECT_EQ(nodes[0].launch,
+            (KernelNode{.name = "Kernel", .parameters = {}, .grid = {1, 7, 1}, .shared_bytes = 8}));
 }
 
 TEST(KernelNodesTest, ParametersWithoutSizesAreUnimplemented) {

@@ -39,6 +39,7 @@ constexpr const char* kRunExamples =
     "  coppice run trace.csv --limit 200 --verify all --poison\n"
     "  coppice run --order random:7 --json          record every bucket ahead, shuffled\n"
     "  coppice run --trace-out run.trace            keep every call, recording and byte\n"
+    "  coppice run --dump-graphs graphs             then: dot -Tsvg -O graphs/*.dot\n"
     "  coppice run --generate code --prefill-policy pow2 --decode-policy 1,2,4,8,16,32\n";
 
 constexpr const char* kPlanNotes =
@@ -149,6 +150,8 @@ void AddRun(Command& command, RunOptions& options) {
       "are dropped");
   command.AddText("--trace-out", options.trace_out, "FILE",
                   "Write what happened to FILE, for coppice prof; loses no event");
+  command.AddText("--dump-graphs", options.dump_graphs, "DIR",
+                  "Draw every graph that is there at the end into a file of DIR, for Graphviz");
   command.AddFlag("--poison", options.poison,
                   "Run each step twice, with two poisons in the padding");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");

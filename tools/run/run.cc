@@ -21,6 +21,7 @@
 
 #include "tools/ledger/latency_model.h"
 #include "tools/run/batcher.h"
+#include "tools/run/graph_files.h"
 #include "tools/run/replayer.h"
 #include "tools/support/byte_text.h"
 #include "tools/support/console.h"
@@ -198,16 +199,16 @@ absl::StatusOr<RunReport> RunJob(const RunOptions& options,
                            Decoder::Create(device.driver(), job.config, model));
   COPPICE_ASSIGN_OR_RETURN(
       std::unique_ptr<Replayer> replayer,
-      Replayer::Create(
-          device.context(), *decoder,
-          {.prefill_policy = policies.first,
-           .decode_policy = policies.second,
-           .followed = job.followed,
-           .poison = options.poison,
-           .seed = options.seed,
-           .bound = device.is_cuda() ? kCudaBound : 0,
-           .session = {.memory = {.budget_bytes = options.budget_bytes},
-                       .trace = {.path = options.trace_out, .wait_when_full = true}}}));
+      Replayer::Create(device.context(), *decoder,
+                       {.prefill_policy = policies.first,
+                        .decode_policy = policies.second,
+                        .followed = job.followed,
+                        .poison = options.poison,
+                        .seed = options.seed,
+                        .bound = device.is_cuda() ? kCudaBound : 0,
+                        .session = {.memory = {.budget_bytes = options.budget_bytes},
+                                    .trace = {.path = options.trace_out, .wait_when_full = true},
+                                    .keep_drawings = !options.dump_graphs.empty()}}));
   RunReport report;
   DescribeJob(options, device, job, report);
   report.prefill_policy = policies.first.name();
@@ -215,6 +216,9 @@ absl::StatusOr<RunReport> RunJob(const RunOptions& options,
   COPPICE_RETURN_IF_ERROR(ReplayTrace(options, console, job, *replayer, report));
   DescribeOutcome(device, *replayer, report);
   report.trace_status = replayer->session().FlushTrace();
+  if (!options.dump_graphs.empty()) {
+    report.dump_status = WriteGraphFiles(replayer->session(), options.dump_graphs, options.trace);
+  }
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
   report.wall_seconds = wall.count();
   return report;
@@ -228,6 +232,16 @@ absl::StatusOr<bool> MakeFile(const std::string& path) {
   const bool before = std::filesystem::exists(path, code);
   if (std::ofstream(path, std::ios::app)) return !before;
   return InvalidArgument("'{}' cannot be written; choose a file in a folder that can", path);
+}
+
+// The same of a folder, with those that it lies in.
+absl::StatusOr<bool> MakeFolder(const std::string& path) {
+  if (path.empty()) return false;
+  std::error_code code;
+  const bool made = std::filesystem::create_directories(path, code);
+  if (!code && std::filesystem::is_directory(path, code)) return made;
+  return InvalidArgument("{}: the folder cannot be made: {}; give one to write to", path,
+                         code ? code.message() : "it is a file");
 }
 
 ExitCode Fail(const Console& console, const absl::Status& status, ExitCode code) {
@@ -275,10 +289,15 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
   // As late as this, because a refused run leaves no file.
   const absl::StatusOr<bool> made = MakeFile(options.trace_out);
   if (!made.ok()) return Fail(console, made.status(), kExitOutput);
+  bool made_folder = false;
   absl::Cleanup drop = [&] {
     std::error_code code;
     if (*made) std::filesystem::remove(std::filesystem::canonical(options.trace_out, code), code);
+    if (made_folder) std::filesystem::remove(options.dump_graphs, code);
   };
+  const absl::StatusOr<bool> folder = MakeFolder(options.dump_graphs);
+  if (!folder.ok()) return Fail(console, folder.status(), kExitOutput);
+  made_folder = *folder;
   if (!options.quiet && !(*device)->cuda_absence().empty())
     Print(console.err, "coppice run: on the host, because {}\n", (*device)->cuda_absence());
   const absl::StatusOr<RunReport> report =
@@ -294,7 +313,9 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
   }
   std::move(drop).Cancel();
   Print(console.out, "{}", options.json ? FormatJson(*report) : FormatTable(*report));
-  if (!report->trace_status.ok()) return Fail(console, report->trace_status, kExitOutput);
+  for (const absl::Status& status : {report->trace_status, report->dump_status}) {
+    if (!status.ok()) return Fail(console, status, kExitOutput);
+  }
   const bool in_order = report->mismatches == 0 && report->emulator_reports.empty();
   return in_order ? kExitOk : kExitMismatch;
 }

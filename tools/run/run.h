@@ -45,6 +45,7 @@ struct RunOptions {
   VerifyScope verify;
   int64_t budget_bytes = 0;  // Of the session; 0: none.
   std::string trace_out;     // Where the session's trace goes; empty: nowhere.
+  std::string dump_graphs;   // The folder where drawings of its graphs go; empty: nowhere.
   bool poison = false;
   bool json = false;
   bool quiet = false;

@@ -61,6 +61,7 @@ struct RunReport {
   std::vector<std::string> emulator_reports;  // Empty on CUDA.
 
   absl::Status trace_status;  // Of the session's trace, if it has one.
+  absl::Status dump_status;   // Of the drawings of its graphs, if they were asked for.
 
   double wall_seconds = 0;
 };

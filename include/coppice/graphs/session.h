@@ -210,6 +210,15 @@ class Session {
   // Errors: by its errno, a write that failed since Create.
   absl::Status FlushTrace() const;
 
+  // A node of those that nodes() and Explain tell of, as a drawing in Graphviz's language DOT: each
+  // of its CUDA graphs a cluster of graph nodes and edges, kernels by name with grid, block and
+  // shared bytes; the host code of breaks between them; and a note of its tensors, with addresses
+  // and bytes, and of every buffer of its plan. Needs SessionOptions::keep_drawings.
+  //
+  // Errors: kFailedPrecondition the session keeps no drawings; kNotFound a bucket without a graph,
+  // or one that was dropped since.
+  absl::StatusOr<std::string> Dump(const NodeInfo& node) const;
+
   SessionStats stats() const;           // Cost: O(lanes), takes each lane's lock.
   std::vector<NodeInfo> nodes() const;  // In order of creation per lane. Allocates.
 

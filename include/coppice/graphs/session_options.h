@@ -117,6 +117,10 @@ struct SessionOptions {
   // Writes what happens to a file, on a thread of the session. A file that cannot be written later
   // on ends the trace, for one line to `log` from that thread.
   TraceOptions trace;
+  // Keeps a drawing of every node for Session::Dump: host memory, about 100 bytes per graph node,
+  // edge, tensor and buffer. A recording makes up to four driver calls more per graph, and per
+  // graph node.
+  bool keep_drawings = false;
   // Receives one line per (program, reason) that keeps a call from replaying, with the addresses of
   // static inputs that moved, the number of graphs at a limit, the leases that lie around the call
   // or the extents that are too large, and one per static input that is copied from then on; null:

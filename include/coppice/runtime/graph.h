@@ -44,6 +44,16 @@ struct KernelNode {
   friend bool operator==(const KernelNode&, const KernelNode&) = default;
 };
 
+// What a node of a graph does, as far as every driver can say.
+struct GraphNodeInfo {
+  CuGraphNodeType type = CuGraphNodeType::kEmpty;
+  std::optional<KernelNode> launch;  // Of a kernel node, without its parameters.
+};
+
+// "kernel", "memcpy", "memset", "host", "child", "empty", "event wait", "event record"; "other" for
+// what has no name here.
+const char* NameOf(CuGraphNodeType type);
+
 class Graph {
  public:
   struct Topology {
@@ -75,6 +85,11 @@ class Graph {
   // parameters are, or if a kernel was launched with all of them in one buffer. Cost: nine driver
   // calls per kernel node and one per parameter; allocates.
   absl::StatusOr<std::vector<std::optional<KernelNode>>> GetKernelNodes() const;
+
+  // All nodes, in the order of Topology::nodes; what a child graph holds is not looked at. Runs in
+  // a RelaxedCaptureScope. Cost: four driver calls, and one per node, of a kernel up to four;
+  // allocates.
+  absl::StatusOr<std::vector<GraphNodeInfo>> GetNodes() const;
 
  private:
   const Driver* driver_;
