@@ -70,6 +70,18 @@ absl::Status Session::Unbind(const Binding& binding) {
   return parts_->sticky.Note(internal::DropRetired(*parts_));
 }
 
+absl::Status Session::Reset(const Program& program) {
+  COPPICE_RETURN_IF_ERROR(parts_->catalogue->Forget(program));
+  return parts_->sticky.Note(internal::ForgetProgram(*parts_, program));
+}
+
+absl::Status Session::Unregister(const Program& program) {
+  COPPICE_RETURN_IF_ERROR(parts_->catalogue->Unregister(program));
+  absl::Status forgotten = parts_->sticky.Note(internal::ForgetProgram(*parts_, program));
+  internal::Catalogue::DropCallable(program);
+  return forgotten;
+}
+
 absl::StatusOr<Lease> Session::Run(const Call& call) {
   SessionParts& parts = *parts_;
   if (parts.sticky.present()) [[unlikely]]
@@ -189,6 +201,10 @@ void Session::WaitForRecordings() {
   if (parts_->background != nullptr) parts_->background->Wait();
 }
 
+void Session::Mark(std::string_view name) {
+  if (parts_->tracer != nullptr) parts_->tracer->Mark(name);
+}
+
 absl::Status Session::FlushTrace() const {
   return parts_->tracer == nullptr ? absl::OkStatus() : parts_->tracer->Flush();
 }
@@ -229,6 +245,8 @@ std::vector<NodeInfo> Session::nodes() const {
           infos.push_back(node->info());
       }
     }
+    lane->nodes().ForEachRetired(
+        [&infos](const internal::Node& node) { infos.push_back(node.info()); });
   }
   return infos;
 }

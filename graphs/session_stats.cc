@@ -14,6 +14,7 @@ SessionStats& SessionStats::operator+=(const SessionStats& other) {
     reasons[i] += other.reasons[i];
   captures_retried += other.captures_retried;
   recordings += other.recordings;
+  recordings_empty += other.recordings_empty;
   evictions += other.evictions;
   remaps += other.remaps;
   inputs_in_place += other.inputs_in_place;

@@ -119,12 +119,17 @@ absl::Status CheckTargets(const Call& call) {
                          call.targets.size());
 }
 
+[[gnu::noinline]] absl::Status NotRegistered(const Program* program, const Catalogue& catalogue) {
+  if (program != nullptr && program->place.owner == &catalogue)
+    return Unregistered("Session::Run", *program);
+  return InvalidArgument(
+      "Session::Run: the program is null or was registered with another session");
+}
+
 // Checks everything about a call but its inputs.
 absl::Status CheckCall(const Call& call, const Catalogue& catalogue, int lanes) {
-  if (call.program == nullptr || call.program->place.owner != &catalogue) {
-    return InvalidArgument(
-        "Session::Run: the program is null or was registered with another session");
-  }
+  if (call.program == nullptr || call.program->registered_with() != &catalogue)
+    return NotRegistered(call.program, catalogue);
   const Program& program = *call.program;
   const char* name = program.spec.name.c_str();
   if (call.lane < 0 || call.lane >= lanes) {

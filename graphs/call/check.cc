@@ -222,6 +222,7 @@ absl::Status NameGoneStream(const SessionParts& parts,
 }
 
 absl::Status EndedBinding(const Call& call) {
+  COPPICE_RETURN_IF_ERROR(CheckRegistered("Session::Run", *call.program));
   return FailedPrecondition(
       "Session::Run: the binding of program '{}' was ended by Unbind; bind the tensors that are "
       "there",

@@ -24,6 +24,13 @@ absl::Status NameGoneStream(const SessionParts& parts,
                             Lane& lane,
                             const absl::Status& failed);
 
+// Whether the program is registered still, under its lane's lock: a node that a call finds says so
+// as well, because whoever unregisters takes the nodes away under that lock. Errors:
+// kFailedPrecondition.
+inline absl::Status CheckRegistered(const char* where, const Program& program) {
+  return program.registered_with() != nullptr ? absl::OkStatus() : Unregistered(where, program);
+}
+
 // The error of a call whose binding was ended.
 absl::Status EndedBinding(const Call& call);
 // Sets the call's statics, under its lane's lock: whoever ends a binding takes that lock before the

@@ -10,6 +10,7 @@
 
 #include "coppice/base/status.h"
 
+#include "graphs/call/check.h"
 #include "graphs/call/decide.h"
 #include "graphs/call/deliver.h"
 #include "graphs/call/place.h"
@@ -82,7 +83,8 @@ std::string DescribeRun(const Request& request, Lane& lane, const Outcome& outco
 
 Explanation ExplainCall(const SessionParts& parts, Request& request, Lane& lane) {
   Explanation explanation;
-  explanation.status = lane.memory().CheckPresent("Session::Run");
+  explanation.status = CheckRegistered("Session::Run", *request.call.program);
+  if (explanation.status.ok()) explanation.status = lane.memory().CheckPresent("Session::Run");
   if (explanation.status.ok()) explanation.status = FindPlace(request, lane);
   if (!explanation.status.ok()) return explanation;
   // As a run would, so that what nobody leases any more does not count.

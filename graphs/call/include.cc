@@ -11,6 +11,7 @@
 #include "coppice/runtime/graph.h"
 #include "coppice/runtime/stream.h"
 
+#include "graphs/call/check.h"
 #include "graphs/call/decide.h"
 #include "graphs/call/deliver.h"
 #include "graphs/call/eager.h"
@@ -90,6 +91,7 @@ class IncludedMemory {
 absl::StatusOr<Lease> Include(const SessionParts& parts, const Request& request, Lane& lane) {
   const Call& call = request.call;
   LaneMemory& memory = lane.memory();
+  COPPICE_RETURN_IF_ERROR(CheckRegistered("Session::Include", *call.program));
   COPPICE_RETURN_IF_ERROR(memory.CheckPresent("Session::Include"));
   COPPICE_RETURN_IF_ERROR(CheckIncludable(call, *parts.windows));
   COPPICE_ASSIGN_OR_RETURN(const bool captures, IsCapturing(parts.driver, call.stream));

@@ -10,6 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
 #include "coppice/base/status.h"
 
 #include "graphs/call/decide.h"
@@ -123,8 +126,7 @@ void BackgroundJob::Run(CuStream stream) {
 void BackgroundJob::Finish(absl::StatusOr<std::unique_ptr<Node>> recorded, bool refused) {
   Bucket& bucket = *draft.bucket;
   if (recorded.ok()) {
-    lane.nodes().Publish(program, *std::move(recorded));
-    lane.books().CountRecording();
+    Publish(parts, program, lane, *std::move(recorded));
     return;
   }
   const Settled settled =
@@ -217,12 +219,26 @@ absl::StatusOr<Lease> RecordAndReplay(SessionParts& parts,
     COPPICE_RETURN_IF_ERROR(settled.status);
     return without(settled.departed ? RunKind::kWarmUp : RunKind::kEager, settled.reason);
   }
-  lane.books().CountRecording();
-  Node& node = lane.nodes().Publish(*call.program, *std::move(recorded));
+  Node& node = Publish(parts, *call.program, lane, *std::move(recorded));
   // Retired since this call saw it, so that this lane found no node of it to drop.
   if (call.binding != nullptr && call.binding->version() != request.statics)
     lane.SeeRetirements(-1);
   return Replay(parts, request, lane, node, decision.outcome);
+}
+
+Node& Publish(const SessionParts& parts,
+              const Program& program,
+              Lane& lane,
+              std::unique_ptr<Node> recorded) {
+  const Node& node = *recorded;
+  lane.books().CountRecording(node.empty());
+  if (node.empty() && parts.options.log && program.IsFirstEmpty()) {
+    parts.options.log(fmt::format(
+        "coppice: program '{}' captured no work in bucket [{}], so that its replays do nothing; "
+        "launch on CallContext::stream(), or on streams forked from and joined to it",
+        program.spec.name, fmt::join(node.info().bucket, ", ")));
+  }
+  return lane.nodes().Publish(program, std::move(recorded));
 }
 
 absl::Status Audit(const SessionParts& parts, const Request& request, Lane& lane, Node& node) {

@@ -39,6 +39,13 @@ absl::StatusOr<std::unique_ptr<Node>> RecordInline(const SessionParts& parts,
                                                    const NodeDraft& draft,
                                                    const Plan* chain_plan);
 
+// Puts a recorded node where calls find it, counts it, and says once per program, if anybody
+// listens, that it captured no work.
+Node& Publish(const SessionParts& parts,
+              const Program& program,
+              Lane& lane,
+              std::unique_ptr<Node> recorded);
+
 // The first replay's part of an audit; what it finds refuses the bucket. Errors: as AuditAgain.
 absl::Status Audit(const SessionParts& parts, const Request& request, Lane& lane, Node& node);
 

@@ -93,6 +93,7 @@ absl::StatusOr<Decision> DecideWithRanks(const Rules& rules,
 absl::StatusOr<Lease> RunDecided(SessionParts& parts, Request& request, Lane& lane, Node* node) {
   const Program& program = *request.call.program;
   const Rules rules{.options = parts.options, .stance = parts.stance.load()};
+  COPPICE_RETURN_IF_ERROR(CheckRegistered("Session::Run", program));
   COPPICE_RETURN_IF_ERROR(lane.memory().CheckPresent("Session::Run"));
   if (node == nullptr) {
     if (DemoteMoved(parts, rules, request, lane)) {

@@ -40,6 +40,7 @@ bool SharesMutated(const WarmRequest& request) {
 absl::Status CheckProgram(const SessionParts& parts, const WarmRequest& request) {
   const Program& program = request.program;
   const char* name = program.spec.name.c_str();
+  COPPICE_RETURN_IF_ERROR(CheckRegistered("Session::Warm", program));
   if (parts.stance.load() != Stance::kRecord || program.spec.gate == GateMode::kAlwaysEager) {
     return FailedPrecondition(
         "Session::Warm: the session's stance or the spec forbids recording program '{}'", name);
@@ -138,6 +139,7 @@ absl::Status WarmOne(const SessionParts& parts,
                      const Request& scratch,
                      Lane& lane) {
   const Program& program = *request.call.program;
+  COPPICE_RETURN_IF_ERROR(CheckRegistered("Session::Warm", program));
   if (FindNode(request, lane) != nullptr) return absl::OkStatus();
   COPPICE_RETURN_IF_ERROR(CheckLimit(parts.options.limits, program, lane));
   Bucket& bucket = BucketFor(request, lane);
@@ -159,8 +161,7 @@ absl::Status WarmOne(const SessionParts& parts,
   if (IsDeparture(node.status()))
     return FailedPrecondition("Session::Warm: {}", MessageOf(node.status()));
   COPPICE_RETURN_IF_ERROR(node.status());
-  lane.books().CountRecording();
-  lane.nodes().Publish(program, *std::move(node));
+  Publish(parts, program, lane, *std::move(node));
   return absl::OkStatus();
 }
 

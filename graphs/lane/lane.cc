@@ -25,8 +25,7 @@ const Surroundings* Lane::InternSurroundings(const Surroundings& surroundings) {
   // A recording in the background has a node's key that is no node's yet.
   if (surroundings_.crowded() && !recording()) {
     std::unordered_set<const Surroundings*> used;
-    for (const NodeTable& table : nodes_.all())
-      table.ForEachNode([&used](const Node& node) { used.insert(node.key().surroundings); });
+    nodes_.ForEachNode([&used](const Node& node) { used.insert(node.key().surroundings); });
     surroundings_.Forget([&used](const Surroundings* each) { return used.contains(each); });
   }
   return surroundings_.Intern(surroundings);

@@ -47,7 +47,10 @@ class LaneBooks {
   }
   void CountInPlace(int inputs) { stats_.inputs_in_place += inputs; }
   void CountFilled(int inputs) { stats_.inputs_filled += inputs; }
-  void CountRecording() { ++stats_.recordings; }
+  void CountRecording(bool empty) {
+    ++stats_.recordings;
+    stats_.recordings_empty += empty ? 1 : 0;
+  }
   void CountRetriedCapture() { ++stats_.captures_retried; }
   void CountRemap() { ++stats_.remaps; }
   void CountDemoted(int inputs) { stats_.inputs_demoted += inputs; }
@@ -76,24 +79,26 @@ struct CallScratch {
 
 class Lane {
  public:
-  // `driver`, `pool`, `windows` and `tracer`, null without a trace, outlive it.
-  Lane(const Driver& driver,
+  // `driver_of_lane`, `pool`, `windows` and `tracer`, null without a trace, outlive it.
+  Lane(const Driver& driver_of_lane,
        Pool& pool,
        const WindowMap& windows,
        StreamOrder order,
        int64_t copy_out_bytes,
        int lane_index,
        Tracer* lane_tracer)
-      : index(lane_index),
+      : driver(driver_of_lane),
+        index(lane_index),
         tracer(lane_tracer),
         order_(std::move(order)),
-        memory_(driver, pool, windows, index),
+        memory_(driver_of_lane, pool, windows, index),
         slots_(*this, index, memory_, tracer, copy_out_bytes),
         nodes_(index, tracer),
         chain_(slots_, nodes_) {}
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
+  const Driver& driver;
   const int index;
   Tracer* const tracer;
   mutable LaneMutex mutex;

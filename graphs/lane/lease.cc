@@ -9,6 +9,7 @@
 #include "coppice/base/status.h"
 
 #include "graphs/lane/lane.h"
+#include "graphs/lane/lease.h"
 #include "graphs/lane/slot.h"
 #include "graphs/node/input_layout.h"
 #include "graphs/program/registration.h"
@@ -43,7 +44,9 @@ absl::Status CheckThere(const Slot* slot) {
   return absl::OkStatus();
 }
 
-absl::Status CheckReader(const Slot* slot, CuStream stream) {
+}  // namespace
+
+absl::Status internal::CheckReader(const Slot* slot, CuStream stream) {
   COPPICE_RETURN_IF_ERROR(CheckThere(slot));
   if (reinterpret_cast<uintptr_t>(stream) <= 2) {
     return InvalidArgument("Lease: on the legacy stream; pass a stream of your own");
@@ -51,7 +54,21 @@ absl::Status CheckReader(const Slot* slot, CuStream stream) {
   return absl::OkStatus();
 }
 
-}  // namespace
+absl::Status internal::CheckReadable(const char* where, const Slot& slot) {
+  COPPICE_RETURN_IF_ERROR(slot.lane->memory().CheckPresent(where));
+  if (!slot.expired()) return absl::OkStatus();
+  return FailedPrecondition(
+      "{}: output '{}' of program '{}' (call {} on lane {}) was overwritten by call {} (program "
+      "'{}'); read or copy it before, or keep it alive in a chain",
+      where, slot.program->spec.outputs[static_cast<size_t>(slot.overwritten_output)].name,
+      slot.program->spec.name, slot.call, slot.lane->index, slot.overwritten_by,
+      slot.overwriter->spec.name);
+}
+
+Tensor internal::OutputOf(const Slot& slot, size_t index) {
+  const OutputTable& outputs = *slot.outputs;
+  return AtExtents(outputs.tensors[index], outputs.spec->outputs[index].dims, slot.extents);
+}
 
 Lease& Lease::operator=(Lease&& other) noexcept {
   if (this == &other) return *this;
@@ -71,18 +88,10 @@ uint64_t Lease::call_number() const {
 }
 
 absl::StatusOr<ReadScope> Lease::Read(CuStream stream) const {
-  COPPICE_RETURN_IF_ERROR(CheckReader(slot_, stream));
+  COPPICE_RETURN_IF_ERROR(internal::CheckReader(slot_, stream));
   Lane& lane = *slot_->lane;
   const std::lock_guard lock(lane.mutex);
-  COPPICE_RETURN_IF_ERROR(lane.memory().CheckPresent("Lease::Read"));
-  if (slot_->expired()) {
-    return FailedPrecondition(
-        "Lease::Read: output '{}' of program '{}' (call {} on lane {}) was overwritten by call {} "
-        "(program '{}'); read or copy it before, or keep it alive in a chain",
-        slot_->program->spec.outputs[static_cast<size_t>(slot_->overwritten_output)].name,
-        slot_->program->spec.name, slot_->call, lane.index, slot_->overwritten_by,
-        slot_->overwriter->spec.name);
-  }
+  COPPICE_RETURN_IF_ERROR(internal::CheckReadable("Lease::Read", *slot_));
   if (!lane.order().IsLast(stream) && slot_->kind != Slot::Kind::kIncluded)
     COPPICE_RETURN_IF_ERROR(lane.order().MakeWait(stream));
   slot_->OpenScope(stream);
@@ -112,7 +121,7 @@ absl::StatusOr<std::vector<Lease>> Lease::Split() {
 }
 
 absl::Status Lease::Release(CuStream stream) {
-  absl::Status status = CheckReader(slot_, stream);
+  absl::Status status = internal::CheckReader(slot_, stream);
   if (status.ok()) {
     Lane& lane = *slot_->lane;
     const std::lock_guard lock(lane.mutex);
@@ -136,12 +145,10 @@ ReadScope::~ReadScope() {
 
 Tensor ReadScope::output(int index) const {
   COPPICE_CHECK(slot_ != nullptr, "the read scope was moved from");
-  const internal::OutputTable& outputs = *slot_->outputs;
-  COPPICE_CHECK(index >= 0 && index < static_cast<int>(outputs.tensors.size()), "no such output");
+  COPPICE_CHECK(index >= 0 && index < static_cast<int>(slot_->outputs->tensors.size()),
+                "no such output");
   COPPICE_CHECK(part_ < 0 || index == part_, "the lease is the part of another output");
-  Tensor tensor =
-      internal::AtExtents(outputs.tensors[static_cast<size_t>(index)],
-                          outputs.spec->outputs[static_cast<size_t>(index)].dims, slot_->extents);
+  Tensor tensor = internal::OutputOf(*slot_, static_cast<size_t>(index));
   tensor.made_by = slot_->call;
   return tensor;
 }

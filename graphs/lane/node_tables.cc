@@ -36,69 +36,86 @@ void NodeTables::Drop(const Node& node, NodeTable& table) {
 bool NodeTables::EvictOne(const Program* program, uint64_t completed, uint64_t now) {
   NodeTable* table = nullptr;
   const Node* victim = nullptr;
-  for (size_t number = 0; number < tables_.size(); ++number) {
-    if (program != nullptr && number != Number(*program)) continue;
-    tables_[number].ForEachNode([&](const Node& node) {
+  ForEachTable(*this, program, [&](NodeTable& visited) {
+    visited.ForEachNode([&](const Node& node) {
       if (node.leases() > 0 || node.last_call() > completed || &node == in_use_) return;
       if (program != nullptr && node.retired()) return;
       if (victim != nullptr && WorthOf(node, now) >= WorthOf(*victim, now)) return;
       victim = &node;
-      table = &tables_[number];
+      table = &visited;
     });
-  }
+  });
   if (victim == nullptr) return false;
   Drop(*victim, *table);
+  ForgetEmpty();
   ++evictions_;
   return true;
 }
 
 NodeTables::Droppable NodeTables::CountDroppable(const Program* program) const {
   Droppable droppable;
-  for (size_t number = 0; number < tables_.size(); ++number) {
-    if (program != nullptr && number != Number(*program)) continue;
-    tables_[number].ForEachNode([&](const Node& node) {
+  ForEachTable(*this, program, [&](const NodeTable& table) {
+    table.ForEachNode([&](const Node& node) {
       if (node.leases() > 0 || &node == in_use_) return;
       if (program != nullptr && node.retired()) return;
       ++droppable.nodes;
       droppable.bytes += node.exec_bytes();
     });
-  }
+  });
   return droppable;
+}
+
+int64_t NodeTables::EvictIdle(const Idle& which, NodeTable& table) {
+  std::vector<const Node*> idle;
+  table.ForEachNode([&](const Node& node) {
+    const bool meant = which.version == nullptr || node.key().statics == which.version;
+    if (meant && node.leases() == 0 && node.last_call() <= which.completed && &node != in_use_)
+      idle.push_back(&node);
+  });
+  for (const Node* node : idle)
+    Drop(*node, table);
+  return static_cast<int64_t>(idle.size());
 }
 
 int64_t NodeTables::EvictIdle(const Idle& which) {
   int64_t dropped = 0;
-  for (size_t number = 0; number < tables_.size(); ++number) {
-    if (which.program != nullptr && number != Number(*which.program)) continue;
-    std::vector<const Node*> idle;
-    tables_[number].ForEachNode([&](const Node& node) {
-      const bool meant = which.version == nullptr || node.key().statics == which.version;
-      if (meant && node.leases() == 0 && node.last_call() <= which.completed && &node != in_use_)
-        idle.push_back(&node);
-    });
-    for (const Node* node : idle)
-      Drop(*node, tables_[number]);
-    dropped += static_cast<int64_t>(idle.size());
-  }
+  ForEachTable(*this, which.program, [&](NodeTable& table) { dropped += EvictIdle(which, table); });
+  ForgetEmpty();
   return dropped;
+}
+
+void NodeTables::Retire(const Program& program) {
+  if (Number(program) >= tables_.size()) return;
+  RetiredTable& retired = retired_.emplace_back();
+  retired.program = &program;
+  std::swap(retired.table, tables_[Number(program)]);
+  retired.table.RetireNodes();
+  ForgetEmpty();
+}
+
+void NodeTables::EvictRetired(uint64_t completed) {
+  for (RetiredTable& retired : retired_)
+    EvictIdle({.completed = completed}, retired.table);
+  ForgetEmpty();
+}
+
+void NodeTables::ForgetEmpty() {
+  retired_.remove_if([](const RetiredTable& retired) { return retired.table.empty(); });
 }
 
 const Node* NodeTables::FindNumber(int64_t number) const {
   const Node* found = nullptr;
-  for (const NodeTable& table : tables_) {
-    table.ForEachNode([&](const Node& node) {
-      if (node.info().number == number) found = &node;
-    });
-  }
+  ForEachNode([&](const Node& node) {
+    if (node.info().number == number) found = &node;
+  });
   return found;
 }
 
 bool NodeTables::HasVersion(const Program& program, const StaticVersion& version) const {
   bool found = false;
-  if (Number(program) < tables_.size()) {
-    tables_[Number(program)].ForEachNode(
-        [&](const Node& node) { found |= node.key().statics == &version; });
-  }
+  ForEachTable(*this, &program, [&](const NodeTable& table) {
+    table.ForEachNode([&](const Node& node) { found |= node.key().statics == &version; });
+  });
   return found;
 }
 

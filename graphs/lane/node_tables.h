@@ -1,6 +1,9 @@
 // The nodes of a lane, by program, and which of them go when there are too many. Private to
 // graphs/.
 //
+// A table may be *retired*: its program has an empty one from then on, and of its nodes only those
+// stay that are leased or in flight, until they are not.
+//
 // Threads: under the lane's lock.
 
 #pragma once
@@ -8,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -38,6 +42,12 @@ class NodeTables {
   // The node that Publish gave this number; null if it is gone.
   const Node* FindNumber(int64_t number) const;
 
+  // All nodes, those of retired tables last.
+  template <typename Visit>
+  void ForEachNode(const Visit& visit) const {
+    ForEachTable(*this, nullptr, [&visit](const NodeTable& table) { table.ForEachNode(visit); });
+  }
+
   // Adds a recorded node to its program's table, numbers it, and tells the trace.
   Node& Publish(const Program& program, std::unique_ptr<Node> node);
 
@@ -60,13 +70,24 @@ class NodeTables {
   };
   // Drops them. Returns how many. Requires: what ran after that call is not in flight.
   int64_t EvictIdle(const Idle& which);
+  // Retires a program's table. Requires: no bucket of it is being recorded.
+  void Retire(const Program& program);
+  bool has_retired() const { return !retired_.empty(); }
+  template <typename Visit>
+  void ForEachRetired(const Visit& visit) const {
+    for (const RetiredTable& retired : retired_)
+      retired.table.ForEachNode(visit);
+  }
+  // Of retired tables, drops the nodes that ran up to call `completed` and are not leased.
+  // Requires: as EvictIdle.
+  void EvictRetired(uint64_t completed = std::numeric_limits<uint64_t>::max());
   // Whether there is a node of this version.
   bool HasVersion(const Program& program, const StaticVersion& version) const;
   // Lets buckets that could not be recorded try again, of `program` or of all if null.
   void ReopenBuckets(const Program* program);
   int64_t evictions() const { return evictions_; }  // By EvictOne.
 
-  // The highest end of a footprint.
+  // The highest end of a footprint, but of retired tables, whose nodes do not run again.
   int64_t top() const;
 
   // The node of the call under way; null: none.
@@ -75,13 +96,31 @@ class NodeTables {
   GateTimer& timer() { return timer_; }  // Of gated nodes.
 
  private:
+  struct RetiredTable {
+    const Program* program = nullptr;
+    NodeTable table;
+  };
+
+  // Visits the tables of `program`, or all if null.
+  template <typename Tables, typename Visit>
+  static void ForEachTable(Tables& tables, const Program* program, const Visit& visit) {
+    for (size_t number = 0; number < tables.tables_.size(); ++number) {
+      if (program == nullptr || number == Number(*program)) visit(tables.tables_[number]);
+    }
+    for (auto& retired : tables.retired_) {
+      if (program == nullptr || program == retired.program) visit(retired.table);
+    }
+  }
+  int64_t EvictIdle(const Idle& which, NodeTable& table);
   static size_t Number(const Program& program) { return static_cast<size_t>(program.place.number); }
   void MakeRoomFor(const Program& program);
+  void ForgetEmpty();  // Retired tables without a node.
   void Drop(const Node& node, NodeTable& table);
 
   const int index_;
   Tracer* const tracer_;
   std::vector<NodeTable> tables_;
+  std::list<RetiredTable> retired_;
   GateTimer timer_;
   const Node* in_use_ = nullptr;
   int64_t evictions_ = 0;

@@ -78,9 +78,15 @@ Node::Node(NodeDraft draft, NodeRecording recording)
   if (draft_.gated) gate_ = std::make_unique<Gate>();
 }
 
+bool Node::empty() const {
+  return std::none_of(recording_.segments.begin(), recording_.segments.end(),
+                      [](const Segment& segment) { return segment.exec || segment.step; });
+}
+
 bool Node::retired() const {
-  return leases_ == 0 && key().statics != nullptr &&
-         key().statics->retired.load(std::memory_order_relaxed);
+  if (leases_ > 0) return false;
+  return retired_ ||
+         (key().statics != nullptr && key().statics->retired.load(std::memory_order_relaxed));
 }
 
 }  // namespace coppice::internal

@@ -174,9 +174,11 @@ class Node {
   Node(NodeDraft draft, NodeRecording recording);
 
   const NodeKey& key() const { return draft_.key; }
-  // No binding has its statics any more, and nobody leases its outputs. It counts as dropped for
-  // what is decided about other calls: when it does go depends on the device.
+  // No binding has its statics any more, or its table was retired, and nobody leases its outputs.
+  // It counts as dropped for what is decided about other calls: when it does go depends on the
+  // device.
   bool retired() const;
+  void Retire() { retired_ = true; }
   Bucket& bucket() const { return *draft_.bucket; }
   Reason made_for() const { return draft_.made_for; }
   const NodeInfo& info() const { return draft_.info; }
@@ -186,6 +188,9 @@ class Node {
   const std::vector<Region>& footprint() const { return recording_.footprint; }
   const std::vector<Region>& output_regions() const { return recording_.output_regions; }
   std::vector<Segment>& segments() { return recording_.segments; }
+  // Whether its program captured no work, and has no host code between its graphs: most likely it
+  // launched elsewhere.
+  bool empty() const;
   // Sources and words are each call's to fill in.
   InputLayout& layout() { return draft_.layout; }
   const InputLayout& layout() const { return draft_.layout; }
@@ -221,6 +226,7 @@ class Node {
   uint64_t last_call_ = 0;
   int leases_ = 0;
   int32_t trace_number_ = -1;
+  bool retired_ = false;
   NodeDraft draft_;
   NodeRecording recording_;
   std::unique_ptr<Gate> gate_;

@@ -40,6 +40,11 @@ class NodeTable {
   // Takes a node out, and with it its graphs. Requires: not in flight, no slot shows it.
   void Remove(const Node& node);
 
+  void RetireNodes() {
+    for (const auto& [key, node] : nodes_)
+      node->Retire();
+  }
+
   // Nodes, in no order.
   template <typename Visit>
   void ForEachNode(const Visit& visit) const {
@@ -48,6 +53,7 @@ class NodeTable {
   }
   const std::vector<Bucket*>& buckets() const { return order_; }  // In order of creation.
   int64_t CountGraphs() const;                                    // Nodes that are not retired.
+  bool empty() const { return nodes_.empty(); }                   // Of nodes.
 
  private:
   void ForgetIdleBucket();

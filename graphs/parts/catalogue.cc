@@ -64,7 +64,9 @@ absl::StatusOr<const Program*> Catalogue::Register(ProgramSpec spec, Callable ca
   const bool gate = gated(spec.gate);
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const Entry& other : entries_) {
-    if (other.program->spec.name == spec.name && other.program->spec.variant == spec.variant) {
+    const Program& there = *other.program;
+    if (there.registered_with() != nullptr && there.spec.name == spec.name &&
+        there.spec.variant == spec.variant) {
       return InvalidArgument(
           "Session::Register: a program '{}' of variant '{}' is registered already; choose another "
           "name or variant",
@@ -87,10 +89,41 @@ absl::StatusOr<const Program*> Catalogue::Register(ProgramSpec spec, Callable ca
 const Program* Catalogue::Find(const std::string& name, const std::string& variant) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const Entry& entry : entries_) {
-    if (entry.program->spec.name == name && entry.program->spec.variant == variant)
-      return entry.program.get();
+    const Program& program = *entry.program;
+    if (program.registered_with() != nullptr && program.spec.name == name &&
+        program.spec.variant == variant) {
+      return &program;
+    }
   }
   return nullptr;
+}
+
+absl::Status Catalogue::CheckOwn(const char* where, const Program& program) const {
+  if (program.place.owner != this) {
+    return InvalidArgument("{}: program '{}' belongs to another session", where, program.spec.name);
+  }
+  return program.registered_with() == this ? absl::OkStatus() : Unregistered(where, program);
+}
+
+absl::Status Catalogue::Unregister(const Program& program) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  COPPICE_RETURN_IF_ERROR(CheckOwn("Session::Unregister", program));
+  program.registered_with_.store(nullptr, std::memory_order_relaxed);
+  for (auto binding = bindings_.lower_bound({&program, {}, {}});
+       binding != bindings_.end() && binding->second->program == &program; ++binding) {
+    if (binding->second->version() != nullptr) End(binding);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Catalogue::Forget(const Program& program) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  COPPICE_RETURN_IF_ERROR(CheckOwn("Session::Reset", program));
+  Entry& entry = EntryOf(program);
+  entry.demoted.assign(entry.demoted.size(), false);
+  UpdateVersions(entry);
+  program.Forget();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<uint64_t>> Catalogue::AllocationIds(
@@ -110,10 +143,7 @@ absl::StatusOr<std::vector<uint64_t>> Catalogue::AllocationIds(
 
 absl::StatusOr<const Binding*> Catalogue::Bind(const Program& program,
                                                std::span<const Tensor> statics) {
-  if (program.place.owner != this) {
-    return InvalidArgument("Session::Bind: program '{}' belongs to another session",
-                           program.spec.name);
-  }
+  COPPICE_RETURN_IF_ERROR(CheckOwn("Session::Bind", program));
   const size_t inputs = program.statics.size();
   if (statics.size() != inputs + program.static_outputs.size()) {
     return InvalidArgument(
@@ -133,6 +163,8 @@ absl::StatusOr<const Binding*> Catalogue::Bind(const Program& program,
   }
   COPPICE_ASSIGN_OR_RETURN(std::vector<uint64_t> ids, AllocationIds(tensors));
   const std::lock_guard<std::mutex> lock(mutex_);
+  // It may have been unregistered meanwhile, and its bindings have ended then.
+  COPPICE_RETURN_IF_ERROR(CheckOwn("Session::Bind", program));
   COPPICE_ASSIGN_OR_RETURN(auto version, VersionOf(EntryOf(program), tensors));
   BindingKey key{&program, AddressesOf(tensors), ids};
   auto found = bindings_.find(key);
@@ -148,10 +180,13 @@ void Catalogue::Unbind(const Binding& binding) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto own =
       bindings_.find({binding.program, AddressesOf(binding.tensors), binding.allocations});
-  if (own->second->version() == nullptr) return;
-  ended_.emplace_back(own, ends_ + 1);
-  ReplaceVersion(*own->second, nullptr);
-  own->second->end_ = ++ends_;
+  if (own->second->version() != nullptr) End(own);
+}
+
+void Catalogue::End(BindingMap::iterator binding) {
+  ended_.emplace_back(binding, ends_ + 1);
+  ReplaceVersion(*binding->second, nullptr);
+  binding->second->end_ = ++ends_;
   while (ended_.size() > kEndedBindingsMax) {
     const auto [oldest, end] = ended_.front();
     ended_.pop_front();
@@ -250,13 +285,16 @@ int Catalogue::Demote(const Program& program, std::span<const size_t> inputs) {
           program.static_input(i).name, program.spec.name, options_.limits.static_moves_max));
     }
   }
-  if (demoted == 0) return 0;
+  if (demoted > 0) UpdateVersions(entry);
+  return demoted;
+}
+
+void Catalogue::UpdateVersions(const Entry& entry) {
   for (const auto& [key, binding] : bindings_) {
-    if (binding->program != &program || binding->version() == nullptr) continue;
+    if (binding->program != entry.program.get() || binding->version() == nullptr) continue;
     auto version = VersionOf(entry, binding->tensors);
     if (version.ok()) SetVersion(*binding, *std::move(version));
   }
-  return demoted;
 }
 
 }  // namespace coppice::internal

@@ -1,9 +1,10 @@
 // The catalogue: the programs and bindings that a session knows. Private to graphs/.
 //
-// Programs live as long as the catalogue, a binding until kEndedBindingsMax more have ended
-// after it did. Static inputs that keep moving are *demoted*: from then on every call copies them,
-// and their address is in no key. A version that no binding has any more is *retired*: its nodes
-// are of no use, and it goes when they are gone.
+// Programs live as long as the catalogue, those that were unregistered without name and callable; a
+// binding lives until kEndedBindingsMax more have ended after it did. Static inputs that keep
+// moving are *demoted*: from then on every call copies them, and their address is in no key. A
+// version that no binding has any more is *retired*: its nodes are of no use, and it goes when they
+// are gone.
 //
 // Units: bytes. Threads: any; one lock, never held while anything else is called but the trace and
 // the log.
@@ -55,6 +56,16 @@ class Catalogue {
   const Program* Find(const std::string& name, const std::string& variant) const;
   absl::StatusOr<const Binding*> Bind(const Program& program, std::span<const Tensor> statics);
 
+  // Ends the program: its name is free, its bindings have ended, no call that takes a lane's lock
+  // from here on runs it. Errors: kInvalidArgument another catalogue's; kFailedPrecondition it was
+  // unregistered before.
+  absl::Status Unregister(const Program& program);
+  // Destroys the callable of an unregistered program. Requires: nobody runs it any more.
+  static void DropCallable(const Program& program) { program.callable_ = nullptr; }
+  // Makes a program as it was registered, but for its bindings: no static input is demoted, no
+  // extent seen. Errors: as Unregister.
+  absl::Status Forget(const Program& program);
+
   // Ends a binding. Requires: one of this catalogue, that is not gone.
   void Unbind(const Binding& binding);
 
@@ -103,6 +114,9 @@ class Catalogue {
   // The driver's allocation ids of the tensors, if they are checked.
   absl::StatusOr<std::vector<uint64_t>> AllocationIds(const std::vector<Tensor>& tensors) const;
 
+  // Whether the program is one that is registered here. `where` is for messages.
+  absl::Status CheckOwn(const char* where, const Program& program) const;
+
   // Under the lock.
   Entry& EntryOf(const Program& program) {
     return entries_[static_cast<size_t>(program.place.number)];
@@ -112,6 +126,9 @@ class Catalogue {
   // Gives the binding this version, and retires the one it had if nobody else has it.
   void SetVersion(Binding& binding, std::unique_ptr<const StaticVersion> version);
   void ReplaceVersion(Binding& binding, Version* by);  // Null: by none.
+  void End(BindingMap::iterator binding);              // Of a version. The last that goes for it.
+  // Gives each binding of the program the version that its static inputs make now.
+  void UpdateVersions(const Entry& entry);
   static bool CanDemote(const Entry& entry, size_t index);
 
   const Driver& driver_;

@@ -10,6 +10,27 @@
 #include "coppice/base/status.h"
 
 namespace coppice::internal {
+namespace {
+
+// Takes the lane's lock when no recording of it is under way.
+std::unique_lock<LaneMutex> LockIdleLane(const SessionParts& parts, Lane& lane) {
+  while (true) {
+    std::unique_lock lock(lane.mutex);
+    if (!lane.recording()) return lock;
+    lock.unlock();
+    parts.background->Wait();
+  }
+}
+
+}  // namespace
+
+absl::Status ForgetProgram(const SessionParts& parts, const Program& program) {
+  for (const auto& lane : parts.lanes) {
+    const std::unique_lock lock = LockIdleLane(parts, *lane);
+    lane->nodes().Retire(program);
+  }
+  return DropRetired(parts);
+}
 
 absl::Status DropRetired(const SessionParts& parts) {
   std::list<Catalogue::Retired> retired = parts.catalogue->TakeRetired();
@@ -28,6 +49,7 @@ absl::Status DropRetired(const SessionParts& parts) {
       lane->nodes().EvictIdle({.program = program, .version = version.get()});
       used |= lane->nodes().HasVersion(*program, *version);
     }
+    lane->nodes().EvictRetired();
   }
   retired.remove_if([](const Catalogue::Retired& each) { return !each.used; });
   return absl::OkStatus();
@@ -35,9 +57,11 @@ absl::Status DropRetired(const SessionParts& parts) {
 
 absl::Status DropRetired(const SessionParts& parts, Lane& lane) {
   const int64_t retirements = parts.catalogue->retirements();
-  if (lane.retirements_seen() == retirements) return absl::OkStatus();
+  if (lane.retirements_seen() == retirements && !lane.nodes().has_retired())
+    return absl::OkStatus();
   COPPICE_ASSIGN_OR_RETURN(const uint64_t completed, lane.order().FindCompletedCall());
   lane.slots().Sweep();
+  lane.nodes().EvictRetired(completed);
   bool all = true;
   for (const auto& [program, version] : parts.catalogue->retired()) {
     lane.nodes().EvictIdle({.program = program, .version = version, .completed = completed});

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "coppice/base/status.h"
+
 namespace coppice {
 
 using internal::Observe;
@@ -18,6 +20,7 @@ Program::Program(ProgramSpec valid_spec,
       place(its_place),
       guarded(guards.guard_count() > 0),
       random_word(spec.random_numbers_per_call > 0 ? RandomWord(spec) : -1),
+      registered_with_(its_place.owner),
       callable_(std::move(callable)) {
   SplitInputs();
   for (size_t i = 0; i < spec.symbols.size(); ++i) {
@@ -26,8 +29,13 @@ Program::Program(ProgramSpec valid_spec,
         symbol.kind == SymbolKind::kDynamic || symbol.kind == SymbolKind::kMaybeDynamic;
     pads_always_[i] = dynamic && !symbol.exclude_01 && spec.claim != Claim::kExact;
   }
+  Forget();
+}
+
+void Program::Forget() const {
   for (std::atomic<int64_t>& extent : first_extents_)
     extent.store(kUnseen);
+  reasons_logged_.store(0);
 }
 
 void Program::SplitInputs() {
@@ -77,6 +85,12 @@ bool Program::IsBucket(size_t symbol, int64_t extent) const {
   if (extent < 0 || extent > checked.policy.maximum()) return false;
   if (checked.kind == SymbolKind::kStatic || (checked.exclude_01 && extent <= 1)) return true;
   return extent >= 1 && checked.policy.Find(extent) == extent;
+}
+
+absl::Status internal::Unregistered(const char* where, const Program& program) {
+  return FailedPrecondition(
+      "{}: program '{}' was unregistered; register it anew and pass what Register returns", where,
+      program.spec.name);
 }
 
 }  // namespace coppice

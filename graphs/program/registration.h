@@ -84,6 +84,12 @@ class Program {
     return spec.inputs[static_cast<size_t>(statics[bound])];
   }
 
+  // The catalogue that it is registered with; null once it is unregistered. Whoever holds a lane's
+  // lock and finds it registered may run it there until he gives that back.
+  const internal::Catalogue* registered_with() const {
+    return registered_with_.load(std::memory_order_relaxed);
+  }
+
   // Runs the callable, whose own state is its own business.
   absl::Status Invoke(CallContext& context) const { return callable_(context); }
 
@@ -99,8 +105,18 @@ class Program {
     const uint32_t bit = uint32_t{1} << static_cast<int>(reason);
     return (reasons_logged_.fetch_or(bit) & bit) == 0;
   }
+  // The same of a recording that captured no work.
+  bool IsFirstEmpty() const {
+    constexpr uint32_t kBit = uint32_t{1} << kReasonCount;
+    return (reasons_logged_.fetch_or(kBit) & kBit) == 0;
+  }
+
+  // Has seen no extent of an `auto` symbol, and logged no reason, from here on.
+  void Forget() const;
 
  private:
+  friend class internal::Catalogue;
+
   // An `auto` symbol has seen no extent yet, or two that differ; else its first extent.
   static constexpr int64_t kUnseen = -1;
   static constexpr int64_t kPromoted = -2;
@@ -108,11 +124,21 @@ class Program {
   void SplitInputs();
   bool PadsAt(size_t index, int64_t extent, internal::Observe observe) const;
 
-  mutable Callable callable_;
+  mutable std::atomic<const internal::Catalogue*> registered_with_;
+  mutable Callable callable_;                    // Null once it is unregistered and nobody runs it.
   std::array<bool, kSymbolsMax> pads_always_{};  // Whatever the extent.
   mutable std::array<std::atomic<int64_t>, kSymbolsMax> first_extents_;
-  mutable std::atomic<uint32_t> reasons_logged_{0};  // Bit per Reason.
+  static_assert(kReasonCount < 32);
+  mutable std::atomic<uint32_t> reasons_logged_{
+      0};  // Bit per Reason; the next: an empty recording.
 };
+
+namespace internal {
+
+// The error of whoever comes with a program that was unregistered.
+absl::Status Unregistered(const char* where, const Program& program);
+
+}  // namespace internal
 
 // One set of static inputs and outputs. Bindings with equal addresses are one object.
 class Binding {

@@ -98,7 +98,7 @@ std::string TensorLines(const Node& node) {
   std::string text;
   if (spec.parameter_words() > 0) {
     text += fmt::format("parameter block at {:#x}, {} words\\l",
-                        layout.staging.header.parameter_block, spec.parameter_words());
+                        layout.staging.header().parameter_block, spec.parameter_words());
   }
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     text += TensorLine("input", spec.inputs[i].name, layout.inputs[i],
@@ -121,9 +121,10 @@ std::string BufferLines(const Node& node,
   for (size_t i = 0; i < buffers.size(); ++i) {
     const std::string what =
         buffers[i].fixed_offset.has_value() ? "given away by the call"
-        : outputs[i] < 0                    ? "temporary"
-                       : fmt::format("output '{}'",
-                                     EscapeDot(spec.outputs[static_cast<size_t>(outputs[i])].name));
+        : outputs[i] < 0
+            ? "temporary"
+            : fmt::format("output '{}'",
+                          EscapeDot(spec.outputs[static_cast<size_t>(outputs[i])].name));
     text +=
         fmt::format("offset {}, {} bytes, steps {} to {}: {}\\l", plan.offsets[i], buffers[i].bytes,
                     buffers[i].lifetime.front().lower, buffers[i].lifetime.back().upper - 1, what);

@@ -28,7 +28,7 @@ namespace coppice::internal {
 // What one event says; see TraceEventKind.
 struct RingEvent {
   uint64_t ticks = 0;  // Of a TraceClock.
-  int64_t first = 0;   // The call; the failure; bytes of the kind; or the count.
+  int64_t first = 0;   // The call; the failure; the mark; bytes of the kind; or the count.
   int64_t second = 0;  // The other call; bytes of all kinds; or real elements.
   int64_t third = 0;   // Padded elements.
   int32_t bucket = -1;

@@ -257,6 +257,7 @@ void TraceWriter::Format(Source& source, const RingEvent& event) {
       fmt::format_to(out, FMT_COMPILE(",{},{}]\n"), event.first, event.second);
       break;
     case TraceEventKind::kRelease:
+    case TraceEventKind::kMark:
     case TraceEventKind::kDropped:
       fmt::format_to(out, FMT_COMPILE(",{}]\n"), event.first);
       break;

@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<Tracer>> Tracer::Create(
 
 void Tracer::DefineSession(const std::string& device, int64_t granularity, int64_t budget) {
   writer_->Define(
-      fmt::format("{{\"schema\":\"coppice.trace/2\",\"device\":{},\"lanes\":{},\"granularity\":{},"
+      fmt::format("{{\"schema\":\"coppice.trace/3\",\"device\":{},\"lanes\":{},\"granularity\":{},"
                   "\"budget\":{}}}\n",
                   QuoteJson(device), session_ring_, granularity, budget));
 }
@@ -127,14 +127,29 @@ void Tracer::Fail(int lane, int32_t bucket, const absl::Status& why) {
       QuoteJson(driver ? NameOf(driver->result) : absl::StatusCodeToString(why.code())),
       QuoteJson(MessageOf(why)));
   const std::lock_guard<std::mutex> lock(known_mutex_);
-  auto known = failures_.find(text);
-  if (known == failures_.end()) {
-    const int32_t number = failure_count_++;
-    writer_->Define(fmt::format("{{\"failure\":{},{}}}\n", number, text));
-    if (failures_.size() == kKnownMax) failures_.clear();
-    known = failures_.emplace(std::move(text), number).first;
-  }
-  Put(lane, {.first = known->second, .bucket = bucket, .kind = TraceEventKind::kFail});
+  const int32_t number = NumberOf("failure", text, failures_, failure_count_);
+  Put(lane, {.first = number, .bucket = bucket, .kind = TraceEventKind::kFail});
+}
+
+void Tracer::Mark(std::string_view name) {
+  const std::string text = "\"name\":" + QuoteJson(std::string(name));
+  // Until the event is there, so that marks lie in the file in the order of their times.
+  const std::lock_guard<std::mutex> lock(known_mutex_);
+  const int32_t number = NumberOf("mark", text, marks_, mark_count_);
+  PutOfSession({.first = number, .kind = TraceEventKind::kMark});
+}
+
+int32_t Tracer::NumberOf(const char* kind,
+                         const std::string& text,
+                         std::map<std::string, int32_t>& known,
+                         int32_t& count) {
+  const auto found = known.find(text);
+  if (found != known.end()) return found->second;
+  const int32_t number = count++;
+  writer_->Define(fmt::format("{{\"{}\":{},{}}}\n", kind, number, text));
+  if (known.size() == kKnownMax) known.clear();
+  known.emplace(text, number);
+  return number;
 }
 
 void Tracer::Bytes(MemoryKind kind, int64_t bytes, int64_t total) {

@@ -9,8 +9,8 @@
 // before the lane's next call is one event.
 //
 // Units: bytes, elements where named so. Threads: Define... any; events that name a lane under that
-// lane's lock; Bytes, Suspend and Resume any. Cost: on the order of 20 ns per event, no allocation;
-// what defines, and Fail, allocate.
+// lane's lock; Bytes, Suspend, Resume and Mark any. Cost: on the order of 20 ns per event, no
+// allocation; what defines, and Fail, allocate.
 
 #pragma once
 
@@ -22,6 +22,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -97,6 +98,8 @@ class Tracer {
   // counts calls this before anybody else can count on.
   void Bytes(MemoryKind kind, int64_t bytes, int64_t total);
   void Suspend() { PutOfSession({.kind = TraceEventKind::kSuspend}); }
+  // As Session::Mark. Equal names are defined once, while there are few. Allocates.
+  void Mark(std::string_view name);
   void Resume() { PutOfSession({.kind = TraceEventKind::kResume}); }
 
   absl::Status Flush() { return writer_->Flush(); }
@@ -106,6 +109,11 @@ class Tracer {
       : writer_(std::move(writer)), session_ring_(static_cast<size_t>(lanes)) {}
 
   int32_t DefineBucketOf(const std::string& text);
+  // The number of what `text` defines, of the things of this kind; defines it unless it is known.
+  int32_t NumberOf(const char* kind,
+                   const std::string& text,
+                   std::map<std::string, int32_t>& known,
+                   int32_t& count);
   void Put(int lane, const RingEvent& event) { writer_->Put(static_cast<size_t>(lane), event); }
   void PutNode(int lane, TraceEventKind kind, int32_t node) {
     Put(lane, {.node = node, .kind = kind});
@@ -125,7 +133,9 @@ class Tracer {
   std::mutex known_mutex_;                 // Guards what is below.
   std::map<std::string, int32_t> beyond_;  // What defines each, and its number.
   std::map<std::string, int32_t> failures_;
+  std::map<std::string, int32_t> marks_;
   int32_t failure_count_ = 0;
+  int32_t mark_count_ = 0;
 };
 
 }  // namespace coppice::internal

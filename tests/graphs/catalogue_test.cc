@@ -3,6 +3,7 @@
 
 #include "graphs/parts/catalogue.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -153,6 +154,61 @@ TEST_F(CatalogueTest, DemotedInputIsCopiedFromThenOnAndTheLogHearsOfIt) {
   EXPECT_EQ(binding.version()->copied, std::vector<int>{0});
   EXPECT_EQ(binding.version()->addresses, (std::vector<DeviceAddress>{0, 0x2000}));
   EXPECT_EQ(catalogue_.Demote(program_, first), 0);
+}
+
+TEST_F(CatalogueTest, ForgottenProgramIsAsItWasRegisteredButForItsBindings) {
+  const Binding& binding = **Bind(program_, 0x1000, 0x2000);
+  const size_t first[] = {0};
+  EXPECT_EQ(catalogue_.Demote(program_, first), 1);
+  EXPECT_TRUE(program_.IsNews(Reason::kNewBucket));
+  EXPECT_TRUE(program_.IsFirstEmpty());
+  ASSERT_OK(catalogue_.Forget(program_));
+  EXPECT_TRUE(binding.version()->copied.empty());
+  EXPECT_EQ(binding.version()->addresses, (std::vector<DeviceAddress>{0x1000, 0x2000}));
+  EXPECT_EQ(catalogue_.Demote(program_, first), 1);
+  EXPECT_TRUE(program_.IsNews(Reason::kNewBucket));
+  EXPECT_TRUE(program_.IsFirstEmpty());
+  EXPECT_FALSE(program_.IsFirstEmpty());
+}
+
+TEST_F(CatalogueTest, UnregisteredProgramGivesItsNameBackAndItsBindingsEnd) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* other,
+                               catalogue_.Register(BoundSpec("other"), NoCallable()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* first, Bind(program_, 0x1000, 0x2000));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* second, Bind(program_, 0x1000, 0x3000));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* others, Bind(*other, 0x1000, 0x2000));
+  ASSERT_OK(catalogue_.Unregister(program_));
+  EXPECT_EQ(program_.registered_with(), nullptr);
+  EXPECT_EQ(first->version(), nullptr);
+  EXPECT_EQ(second->version(), nullptr);
+  EXPECT_NE(others->version(), nullptr);
+  EXPECT_EQ(catalogue_.retired().size(), 2U);
+  EXPECT_EQ(catalogue_.Find("bound", ""), nullptr);
+  EXPECT_THAT(Bind(program_, 0x1000, 0x2000), StatusIs(kRefused));
+  EXPECT_THAT(catalogue_.Unregister(program_), StatusIs(kRefused));
+  EXPECT_THAT(catalogue_.Forget(program_), StatusIs(kRefused));
+  catalogue_.Unbind(*first);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* again,
+                               catalogue_.Register(BoundSpec(), NoCallable()));
+  EXPECT_EQ(catalogue_.Find("bound", ""), again);
+  EXPECT_EQ(again->place.number, 2) << "numbers are not used again";
+}
+
+TEST_F(CatalogueTest, ProgramOfAnotherCatalogueIsNeitherForgottenNorUnregistered) {
+  Catalogue another{scene_.device.driver(), options_, scene_.windows, nullptr};
+  EXPECT_THAT(another.Unregister(program_), StatusIs(kWrongArgument));
+  EXPECT_THAT(another.Forget(program_), StatusIs(kWrongArgument));
+  EXPECT_EQ(program_.registered_with(), &catalogue_);
+}
+
+TEST_F(CatalogueTest, CallableGoesWhenItIsDropped) {
+  const auto owned = std::make_shared<int>(0);
+  const Program& program =
+      **catalogue_.Register(RowsSpec(), [owned](CallContext&) { return absl::OkStatus(); });
+  ASSERT_OK(catalogue_.Unregister(program));
+  EXPECT_EQ(owned.use_count(), 2);
+  Catalogue::DropCallable(program);
+  EXPECT_EQ(owned.use_count(), 1);
 }
 
 TEST_F(CatalogueTest, ProgramsThatNameNoGeneratorShareTheCatalogues) {

@@ -321,5 +321,88 @@ TEST_F(NodeTablesTest, IdleNodesGoByProgramAndVersionUnlessTheyAreLeased) {
   EXPECT_EQ(Left(), (std::set<int64_t>{4}));
 }
 
+TEST_F(NodeTablesTest, PublishedNodesAreNumberedAndFoundByNumber) {
+  const Node& first = Add({.n = 8});
+  const Node& second = scene_.AddNode(other_, {.n = 8});
+  EXPECT_EQ(first.info().number, 1);
+  EXPECT_EQ(second.info().number, 2);
+  EXPECT_EQ(nodes().FindNumber(1), &first);
+  EXPECT_EQ(nodes().FindNumber(2), &second);
+  EXPECT_EQ(nodes().EvictIdle({.program = &other_}), 1);
+  EXPECT_EQ(nodes().FindNumber(2), nullptr);
+  EXPECT_EQ(nodes().FindNumber(0), nullptr);
+}
+
+TEST_F(NodeTablesTest, RetiredTableIsEmptyForItsProgramAndItsLeasedNodesStay) {
+  Node& leased = Add({.n = 8, .exec_bytes = 70});
+  leased.AddLease();
+  Add({.n = 16, .exec_bytes = 7});
+  bucket(32);
+  scene_.AddNode(other_, {.n = 8});
+  nodes().Retire(scene_.program);
+  EXPECT_EQ(table().CountGraphs(), 0);
+  EXPECT_TRUE(table().buckets().empty());
+  EXPECT_EQ(table().Find(leased.key()), nullptr);
+  EXPECT_EQ(nodes().Of(other_).CountGraphs(), 1);
+  EXPECT_TRUE(nodes().has_retired());
+  nodes().EvictRetired();
+  EXPECT_EQ(scene_.Booked(MemoryKind::kGraphs), 70);
+  int visited = 0;
+  nodes().ForEachRetired([&](const Node& node) {
+    EXPECT_EQ(&node, &leased);
+    ++visited;
+  });
+  EXPECT_EQ(visited, 1);
+  EXPECT_EQ(nodes().FindNumber(1), &leased);
+  leased.DropLease();
+  EXPECT_TRUE(leased.retired());
+  nodes().EvictRetired();
+  EXPECT_FALSE(nodes().has_retired());
+  EXPECT_EQ(scene_.Booked(MemoryKind::kGraphs), 0);
+}
+
+TEST_F(NodeTablesTest, RetiredTableWithoutANodeIsGoneAtOnce) {
+  bucket(8);
+  nodes().Retire(scene_.program);
+  EXPECT_FALSE(nodes().has_retired());
+  EXPECT_TRUE(table().buckets().empty());
+  nodes().Retire(other_);  // It has no table.
+  EXPECT_FALSE(nodes().has_retired());
+}
+
+TEST_F(NodeTablesTest, RetiredNodesGoOnlyWhenTheyHaveRun) {
+  Add({.n = 8}).NoteLaunch(4);
+  nodes().Retire(scene_.program);
+  nodes().EvictRetired(/*completed=*/3);
+  EXPECT_TRUE(nodes().has_retired());
+  nodes().EvictRetired(/*completed=*/4);
+  EXPECT_FALSE(nodes().has_retired());
+}
+
+TEST_F(NodeTablesTest, RetiredNodesMakeRoomForAllButForNoOtherGraphOfTheirProgram) {
+  Add({.n = 8, .writes = {{.offset = 0, .bytes = kUnit}}, .exec_bytes = 70});
+  nodes().Retire(scene_.program);
+  EXPECT_EQ(nodes().top(), 0) << "it does not run again";
+  EXPECT_EQ(nodes().CountDroppable(nullptr).bytes, 70);
+  EXPECT_EQ(nodes().CountDroppable(&scene_.program).nodes, 0);
+  EXPECT_FALSE(nodes().EvictOne(&scene_.program, 0, 0));
+  EXPECT_TRUE(nodes().EvictOne(nullptr, 0, 0));
+  EXPECT_FALSE(nodes().has_retired());
+}
+
+TEST_F(NodeTablesTest, RetiredNodesAreFoundByVersionAndProgramAsOthersAre) {
+  Add({.n = 8, .statics = &here_});
+  nodes().Retire(scene_.program);
+  int visited = 0;
+  nodes().ForEachNode([&visited](const Node&) { ++visited; });
+  EXPECT_EQ(visited, 1);
+  EXPECT_TRUE(nodes().HasVersion(scene_.program, here_));
+  EXPECT_FALSE(nodes().HasVersion(scene_.program, there_));
+  EXPECT_FALSE(nodes().HasVersion(other_, here_));
+  EXPECT_EQ(nodes().EvictIdle({.program = &other_}), 0);
+  EXPECT_EQ(nodes().EvictIdle({.program = &scene_.program, .version = &here_}), 1);
+  EXPECT_FALSE(nodes().HasVersion(scene_.program, here_));
+}
+
 }  // namespace
 }  // namespace coppice::internal

@@ -548,5 +548,62 @@ TEST_F(RecordingTest, TrimReleasesTheEagerWindowOnceNoLeaseHoldsIt) {
   ExpectRun(affine, 70, RunKind::kEager);
 }
 
+TEST_F(RecordingTest, RecordingThatCapturedNoWorkSaysSoOnceAndIsCounted) {
+  std::vector<std::string> lines;
+  const Stream other = *Stream::Create(device_.driver());
+  const Affine affine =
+      MakeAffine({.log = [&](const std::string& line) { lines.push_back(line); }},
+                 [&](CallContext& context) -> absl::Status {
+                   COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+                   return Launch(context.driver(), kernels_.fill, other.handle(),
+                                 FillParams{.target = PointerAt<float>(y.data), .count = 0}, 1);
+                 });
+  for (const int64_t n : {4, 4, 8, 8})
+    ASSERT_OK(Call(affine, n));
+  EXPECT_EQ(affine.session->stats().recordings, 2);
+  EXPECT_EQ(affine.session->stats().recordings_empty, 2);
+  std::erase_if(lines, [](const std::string& line) {
+    return line.find("captured no work") == std::string::npos;
+  });
+  ASSERT_THAT(lines, testing::SizeIs(1));
+  EXPECT_THAT(lines[0], testing::HasSubstr("program 'affine' captured no work in bucket [4]"));
+}
+
+TEST_F(RecordingTest, RecordingOfBreaksAloneHasCapturedWhatItIsTo) {
+  const Affine affine = MakeAffine({}, [](CallContext& context) -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(context.AllocateOutput(0).status());
+    return context.Break([](CuStream) { return absl::OkStatus(); });
+  });
+  for (int i = 0; i < 2; ++i)
+    ASSERT_OK(Call(affine, 4));
+  EXPECT_EQ(affine.session->stats().recordings, 1);
+  EXPECT_EQ(affine.session->stats().recordings_empty, 0);
+}
+
+TEST_F(RecordingTest, WarmAndTheBackgroundSayThatNothingWasCapturedToo) {
+  for (const bool background : {false, true}) {
+    int said = 0;
+    ProgramSpec spec{.name = "nothing", .thread_safe = true};
+    spec.outputs = {{.name = "y", .dims = {Dim::Fixed(4)}}};
+    const std::unique_ptr<Session> session =
+        MakeSession({.record_in_background = background, .log = [&](const std::string& line) {
+                       said += line.find("captured no work") != std::string::npos ? 1 : 0;
+                     }});
+    const Program* program = *session->Register(
+        spec, [](CallContext& context) { return context.AllocateOutput(0).status(); });
+    const coppice::Call call{.program = program, .inputs = {}, .stream = device_.stream()};
+    const std::vector<int64_t> buckets[] = {{}};
+    if (background) {
+      for (int i = 0; i < 2; ++i)
+        ASSERT_OK(session->Run(call));
+      session->WaitForRecordings();
+    } else {
+      ASSERT_OK(session->Warm(*program, nullptr, buckets, {}, {}));
+    }
+    EXPECT_EQ(session->stats().recordings_empty, 1);
+    EXPECT_EQ(said, 1);
+  }
+}
+
 }  // namespace
 }  // namespace coppice

@@ -66,7 +66,7 @@ class TraceTest : public testing::Test, protected SketchDevice {
   // call named it, and is not named again after its eviction.
   static void ExpectDefinedBeforeUse(const std::vector<json>& lines) {
     std::map<std::string, std::set<int>> defined = {
-        {"program", {}}, {"bucket", {}}, {"node", {}}, {"failure", {}}};
+        {"program", {}}, {"bucket", {}}, {"node", {}}, {"failure", {}}, {"mark", {}}};
     std::set<int> recorded, evicted;
     const auto expect = [&](const char* kind, const json& number) {
       EXPECT_TRUE(number == -1 || defined.at(kind).contains(number.get<int>()))
@@ -79,7 +79,7 @@ class TraceTest : public testing::Test, protected SketchDevice {
           << "node " << node;
     };
     ASSERT_FALSE(lines.empty());
-    EXPECT_EQ(lines[0]["schema"], "coppice.trace/2");
+    EXPECT_EQ(lines[0]["schema"], "coppice.trace/3");
     for (size_t i = 1; i < lines.size(); ++i) {
       const json& line = lines[i];
       if (line.is_object()) {
@@ -102,6 +102,8 @@ class TraceTest : public testing::Test, protected SketchDevice {
       } else if (event == "fail") {
         expect("bucket", line[3]);
         expect("failure", line[4]);
+      } else if (event == "mark") {
+        expect("mark", line[3]);
       } else if (event == "outputs") {
         expect_alive(line[4]);
       }
@@ -534,6 +536,62 @@ TEST_F(TraceTest, NamesAndSizesOfTheEnumAgree) {
   EXPECT_THAT(names, SizeIs(kTraceEventKindCount));
   EXPECT_STREQ(NameOf(TraceEventKind::kCall), "call");
   EXPECT_STREQ(NameOf(TraceEventKind::kEnd), "end");
+}
+
+TEST_F(TraceTest, MarksAreEventsOfTheSessionInOrderOfTime) {
+  Affine affine = MakeAffine(Traced(), Uncounted());
+  affine.session->Mark("before");
+  ASSERT_OK(CallOn(affine, 4));
+  affine.session->Mark("between \"quotes\"\n");
+  ASSERT_OK(CallOn(affine, 4));
+  affine.session->Mark("before");
+  affine.session.reset();
+  const std::vector<json> lines = Lines();
+  ExpectDefinedBeforeUse(lines);
+  const std::vector<json> definitions = DefinitionsOf(lines, "mark");
+  ASSERT_THAT(definitions, SizeIs(2)) << "equal names have one number";
+  EXPECT_EQ(definitions[0]["name"], "before");
+  EXPECT_EQ(definitions[1]["name"], "between \"quotes\"\n");
+  const std::vector<json> marks = EventsOf(lines, "mark");
+  ASSERT_THAT(marks, SizeIs(3));
+  const std::vector<json> calls = EventsOf(lines, "call");
+  ASSERT_THAT(calls, SizeIs(2));
+  for (size_t i = 0; i < marks.size(); ++i) {
+    EXPECT_EQ(marks[i][2], -1) << "of no lane";
+    EXPECT_EQ(marks[i][3], definitions[i % 2]["mark"]);
+    EXPECT_EQ(marks[i].size(), 4U);
+    if (i > 0) EXPECT_GE(marks[i][0], calls[i - 1][0]);
+    if (i < calls.size()) EXPECT_LE(marks[i][0], calls[i][0]);
+  }
+}
+
+TEST_F(TraceTest, MarksOfManyThreadsAndNamesAreAllThere) {
+  std::unique_ptr<Session> session = MakeSession(Traced());
+  constexpr int kMarks = 1500;  // More names than are remembered.
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 2; ++thread) {
+    threads.emplace_back([&session, thread] {
+      for (int i = 0; i < kMarks; ++i)
+        session->Mark("m" + std::to_string(2 * i + thread));
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  session.reset();
+  const std::vector<json> lines = Lines();
+  ExpectDefinedBeforeUse(lines);
+  const std::vector<json> marks = EventsOf(lines, "mark");
+  EXPECT_THAT(marks, SizeIs(2 * kMarks));
+  EXPECT_TRUE(
+      std::ranges::is_sorted(marks, {}, [](const json& mark) { return mark[0].get<int64_t>(); }));
+  std::set<std::string> names;
+  for (const json& definition : DefinitionsOf(lines, "mark"))
+    names.insert(definition["name"]);
+  EXPECT_THAT(names, SizeIs(2 * kMarks));
+}
+
+TEST_F(TraceTest, MarkWithoutATraceDoesNothing) {
+  MakeSession()->Mark("nobody hears");
 }
 
 }  // namespace

@@ -135,9 +135,9 @@ class Drawing {
             {.kind = Kind::kBind, .program = DrawProgram(), .statics = Below(kTrafficStatics)});
         return;
       case 2: {
-        TrafficOperation& evict = Add(Kind::kEvict);
+        TrafficOperation& evict = Add(OneIn(3) ? Kind::kReset : Kind::kEvict);
         evict.program = DrawProgram();
-        evict.everything = OneIn(8) ? 1 : 0;
+        evict.everything = OneIn(evict.kind == Kind::kReset ? 2 : 8) ? 1 : 0;
         return;
       }
       case 3:

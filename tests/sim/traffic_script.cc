@@ -17,9 +17,9 @@ namespace coppice {
 namespace {
 
 constexpr const char* kKinds[] = {
-    "call",    "include", "read",  "hold",     "loose",  "drop", "release",   "split",   "chain",
-    "unchain", "sync",    "bind",  "unbind",   "evict",  "warm", "trim",      "suspend", "resume",
-    "lend",    "return",  "scrub", "external", "stance", "seed", "breakdown", "fault"};
+    "call",  "include", "read",   "hold",   "loose", "drop",     "release", "split", "chain",
+    "unchain", "sync",  "bind",   "unbind", "evict", "reset",    "warm",    "trim",  "suspend",
+    "resume",  "lend",  "return", "scrub",  "external", "stance", "seed",   "breakdown", "fault"};
 
 template <typename T>
 struct Field {

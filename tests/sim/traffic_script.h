@@ -66,6 +66,7 @@ struct TrafficOperation {
     kBind,     // Binds set `statics` of `program`.
     kUnbind,
     kEvict,  // The graphs of `program`, of all if `everything`.
+    kReset,  // `program`; if `everything`, it is unregistered and registered anew.
     kWarm,   // The bucket of `extent`.
     kTrim,
     kSuspend,  // With `value` of enum SuspendedConstants; drops graphs too, if `everything`.

@@ -52,6 +52,8 @@ SessionOptions SessionOptionsOf(const TrafficOptions& options) {
 
 TrafficSimulation::TrafficSimulation(const TrafficOptions& options, PlantedDefect planted)
     : options_(options),
+      symbol_{.kind = static_cast<SymbolKind>(options.symbol_kind),
+              .exclude_01 = options.exclude_01 != 0},
       planted_(planted),
       device_(EmulatorOptionsOf(options), DriverLedger::Options()),
       host_(device_),
@@ -60,12 +62,10 @@ TrafficSimulation::TrafficSimulation(const TrafficOptions& options, PlantedDefec
       memory_(session_->memory()) {
   COPPICE_CHECK(memory_.window(0, MemoryKind::kPlan).granularity == kTrafficGranule,
                 "another granule");
-  const TrafficSymbol symbol{.kind = static_cast<SymbolKind>(options.symbol_kind),
-                             .exclude_01 = options.exclude_01 != 0};
   for (const TrafficProgram& program : TrafficPrograms()) {
     programs_.push_back(
         {.spec = &program,
-         .registered = *session_->Register(SpecOf(program, symbol), CallableOf(program, traffic_)),
+         .registered = *session_->Register(SpecOf(program, symbol_), CallableOf(program, traffic_)),
          .policy = *PaddingPolicy::Parse(program.policy, kLargestExtent),
          .sets = {}});
     const bool mutated = program.statics == TrafficProgram::Static::kMutated;
@@ -122,6 +122,8 @@ void TrafficSimulation::Do(const TrafficOperation& operation) {
       return Expect("evict",
                     session_->Evict(all ? nullptr : ProgramOf(operation).registered).status());
     }
+    case Kind::kReset:
+      return Reset(operation);
     case Kind::kWarm:
       return Warm(operation);
     case Kind::kTrim:
@@ -308,6 +310,22 @@ void TrafficSimulation::Unbind(const TrafficOperation& operation) {
   if (set.binding == nullptr) return;
   set.bound = false;
   Expect("unbind", session_->Unbind(*set.binding));
+}
+
+void TrafficSimulation::Reset(const TrafficOperation& operation) {
+  Registered& program = ProgramOf(operation);
+  if (operation.everything == 0) return Expect("reset", session_->Reset(*program.registered));
+  const Program& gone = *program.registered;
+  // Whatever fails, it is unregistered from then on.
+  Expect("unregister", session_->Unregister(gone));
+  if (session_->Unregister(gone).code() != StatusCode::kFailedPrecondition)
+    Fail("unregister", "it was done twice");
+  program.registered =
+      *session_->Register(SpecOf(*program.spec, symbol_), CallableOf(*program.spec, traffic_));
+  for (StaticSet& set : program.sets) {
+    set.binding = nullptr;
+    set.bound = false;
+  }
 }
 
 bool TrafficSimulation::AtGraphLimit(const TrafficProgram& program, int lane) const {

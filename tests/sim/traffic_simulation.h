@@ -140,6 +140,7 @@ class TrafficSimulation {
   // Bindings, and what a session does ahead of calls.
   const Binding* BindingOf(Registered& program, int64_t index, bool again);
   void Unbind(const TrafficOperation& operation);
+  void Reset(const TrafficOperation& operation);
   bool AtGraphLimit(const TrafficProgram& program, int lane) const;
   void Warm(const TrafficOperation& operation);
   void SettleRandomNumbers();
@@ -174,6 +175,7 @@ class TrafficSimulation {
   void CheckStats();
 
   const TrafficOptions options_;
+  const TrafficSymbol symbol_;  // Of all programs.
   const PlantedDefect planted_;
   TestDevice device_;
   TrafficHost host_;

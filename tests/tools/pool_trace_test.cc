@@ -179,19 +179,34 @@ TEST(PoolTraceTest, RefusesFilesThatAreNoTrace) {
 
 TEST(PoolTraceTest, NamesTheSchemaItReadsWhereTheTraceHasAnother) {
   const Read read =
-      ReadText(R"({"schema":"coppice.trace/3","device":"","lanes":1,"granularity":1,"budget":0})"
+      ReadText(R"({"schema":"coppice.trace/4","device":"","lanes":1,"granularity":1,"budget":0})"
                "\n");
-  EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/2"));
   EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/3"));
-  EXPECT_THAT(ErrorOf(R"([90000,"teleport",0,1])"), HasSubstr("coppice.trace/2"));
+  EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/4"));
+  EXPECT_THAT(ErrorOf(R"([90000,"teleport",0,1])"), HasSubstr("coppice.trace/3"));
 }
 
-TEST(PoolTraceTest, ReadsTracesOfTheSchemaWithoutFailures) {
-  std::string text = CleanTrace().Text();
-  const size_t schema = text.find("coppice.trace/2");
-  ASSERT_NE(schema, std::string::npos);
-  text.replace(schema, 15, "coppice.trace/1");
-  EXPECT_THAT(ReadText(text).trace, IsOk());
+TEST(PoolTraceTest, ReadsTracesOfTheSchemasBefore) {
+  for (const char* before : {"coppice.trace/1", "coppice.trace/2"}) {
+    std::string text = CleanTrace().Text();
+    const size_t schema = text.find("coppice.trace/3");
+    ASSERT_NE(schema, std::string::npos);
+    text.replace(schema, 15, before);
+    EXPECT_THAT(ReadText(text).trace, IsOk());
+  }
+}
+
+TEST(PoolTraceTest, ReadsMarks) {
+  TraceBuilder trace = CleanTrace();
+  trace.Line(R"({{"mark":7,"name":"warm"}})");
+  trace.Event("mark", -1, "7");
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  EXPECT_THAT(read.trace->marks, testing::ElementsAre("warm"));
+  EXPECT_EQ(read.events.back().kind, TraceEventKind::kMark);
+  EXPECT_EQ(read.events.back().mark, 0);
+  EXPECT_THAT(ErrorOf(R"([90000,"mark",-1,7])"), HasSubstr("value 4 of 'mark' is wrong"));
+  EXPECT_THAT(ErrorOf(R"([90000,"mark",-1,-1])"), HasSubstr("value 4 of 'mark' is wrong"));
 }
 
 TEST(PoolTraceTest, ReadsFailures) {

@@ -1,6 +1,6 @@
-// Goal: `coppice prof summary`, `buckets` and `why` count what a trace says, print it as a table
-// and as JSON, equal for equal traces, and refuse bad input in one line. Method: the command in
-// this process, on a small trace whose figures are known.
+// Goal: `coppice prof summary`, `buckets`, `why` and `marks` count what a trace says, print it as a
+// table and as JSON, equal for equal traces, and refuse bad input in one line. Method: the command
+// in this process, on a small trace whose figures are known.
 
 #include "tools/prof/prof.h"
 
@@ -279,6 +279,72 @@ TEST(ProfTest, BadInputIsOneLineAndExitCodeTwo) {
     EXPECT_EQ(outcome.code, kExitUsage);
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   }
+}
+
+// Two marks among the events of two lanes, whose lines are in no order of time.
+TraceBuilder MarkedTrace() {
+  TraceBuilder trace(/*lanes=*/2);
+  trace.Program("decode");
+  trace.Bucket(0, 8);
+  trace.Node({.bucket = 0, .height = 4096, .live = 4096, .buffers = {}, .around = {}});
+  trace.Line(R"([5000,"call",1,1,-1,-1,"eager","user_disabled",0,0])");
+  trace.Line(R"([1000,"bytes",-1,"eager",4096,4096])");
+  trace.Line(R"({{"mark":0,"name":"warm"}})");
+  trace.Line(R"([2000,"mark",-1,0])");
+  trace.Line(R"([2500,"bytes",-1,"nodes",4096,8192])");
+  trace.Line(R"([2600,"bytes",-1,"eager",0,4096])");
+  trace.Line(R"({{"mark":1,"name":"traffic"}})");
+  trace.Line(R"([4000,"mark",-1,1])");
+  trace.Line(R"([6000,"mark",-1,0])");
+  trace.Line(R"([1500,"call",0,1,0,-1,"warm_up","new_bucket",6,8])");
+  trace.Line(R"([2000,"record",0,0])");
+  trace.Line(R"([3000,"call",0,2,0,0,"record","new_bucket",6,8])");
+  trace.Line(R"([4000,"call",0,3,0,0,"replay","none",6,8])");
+  trace.Line(R"([4500,"evict",0,0])");
+  trace.Line(R"([9000,"end",-1])");
+  return trace;
+}
+
+TEST(ProfTest, MarksAreInOrderOfTimeWithWhatHappenedUpToTheNext) {
+  const nlohmann::json report = JsonOf("marks", MarkedTrace());
+  const nlohmann::json& phases = report["phases"];
+  ASSERT_EQ(phases.size(), 4U);
+  const auto expect = [&](size_t i, const nlohmann::json& mark, const std::vector<int64_t>& row) {
+    EXPECT_EQ(phases[i]["mark"], mark);
+    std::vector<int64_t> found;
+    for (const char* key :
+         {"time_ns", "calls", "replays", "graphs_recorded", "graphs_evicted", "total_peak_bytes"}) {
+      found.push_back(phases[i][key].get<int64_t>());
+    }
+    EXPECT_EQ(found, row) << i;
+  };
+  expect(0, nullptr, {0, 1, 0, 0, 0, 4096});
+  expect(1, "warm", {2000, 1, 0, 1, 0, 8192});
+  expect(2, "traffic", {4000, 2, 1, 0, 1, 0});
+  expect(3, "warm", {6000, 0, 0, 0, 0, 0});
+  EXPECT_EQ(report["ended"], true);
+}
+
+TEST(ProfTest, MarksTableHasALinePerMarkUpToTheLimit) {
+  const CommandOutcome all = RunProf("marks", MarkedTrace(), {});
+  EXPECT_EQ(all.code, kExitOk);
+  EXPECT_THAT(all.out, HasSubstr("(the beginning)"));
+  EXPECT_LT(all.out.find("warm"), all.out.find("traffic"));
+  EXPECT_LT(all.out.find("traffic"), all.out.rfind("warm"));
+  const CommandOutcome few = RunProf("marks", MarkedTrace(), {"--limit", "2"});
+  EXPECT_THAT(few.out, HasSubstr("... and 2 more; give --limit"));
+  EXPECT_THAT(few.out, testing::Not(HasSubstr("traffic")));
+}
+
+TEST(ProfTest, TraceWithoutMarksIsOnePhase) {
+  const nlohmann::json report = JsonOf("marks", CleanTrace());
+  ASSERT_EQ(report["phases"].size(), 1U);
+  EXPECT_EQ(report["phases"][0]["calls"], 8);
+}
+
+TEST(ProfTest, MarksOfWhatIsNoTraceAreAUsageError) {
+  const TemporaryFile file("nothing\n");
+  EXPECT_EQ(RunCoppice({"prof", "marks", file.path()}).code, kExitUsage);
 }
 
 }  // namespace

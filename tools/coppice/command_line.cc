@@ -70,6 +70,7 @@ constexpr const char* kProfNotes =
     "  coppice prof map t.trace -o map.svg            who uses which bytes; shared ones hatched\n"
     "  coppice prof map t.trace --bucket 3 --ascii    one plan, time across, address up\n"
     "  coppice prof why t.trace --program decode      what did not replay, and why\n"
+    "  coppice prof marks t.trace                     calls and bytes from mark to mark\n"
     "  coppice prof check t.trace                     leaks, overlaps, stale uses, wrong sums\n"
     "\n"
     "Exit codes: 0 success, and check found nothing; 1 check found something; 2 a wrong option, "
@@ -185,6 +186,7 @@ constexpr std::array kProfCommands = {
     ProfCommand{"buckets", "What each bucket costs and earns", &ProfBuckets},
     ProfCommand{"map", "Which bytes the plan of each bucket uses", &ProfMap},
     ProfCommand{"why", "Which calls did not replay, and why", &ProfWhy},
+    ProfCommand{"marks", "What happened between the marks of the application", &ProfMarks},
     ProfCommand{"check", "Leaks, overlaps, stale uses and wrong sums; exit 1 if any", &ProfCheck}};
 
 void AddProf(Command& command, ProfOptions& options) {
@@ -210,7 +212,7 @@ void AddProf(Command& command, ProfOptions& options) {
     parts[name]->AddText("--program", options.program, "TEXT",
                          "Only this program: NAME or NAME/VARIANT");
   }
-  for (const char* name : {"why", "check"})
+  for (const char* name : {"why", "marks", "check"})
     parts[name]->AddCount("--limit", options.limit, kCountMax, "Lines to print, default 50");
 }
 

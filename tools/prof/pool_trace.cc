@@ -28,10 +28,11 @@ constexpr int64_t kNumberMax = int64_t{1} << 53;
 constexpr int64_t kLanesMax = 4096;
 constexpr size_t kLineBytesMax = 256 * kMiB;
 constexpr int kDepthMax = 8;  // Of a definition; a node's is 4.
-constexpr std::string_view kSchemaBefore = "coppice.trace/1";
+constexpr std::array<std::string_view, 2> kSchemasBefore = {"coppice.trace/1", "coppice.trace/2"};
 
 // What follows time, name and lane in an event, a letter per value: c call, o other call, b bucket
-// or -1, n node or -1, N node, f failure, p path, r reason, k kind of memory, x and y the numbers.
+// or -1, n node or -1, N node, f failure, m mark, p path, r reason, k kind of memory, x and y the
+// numbers.
 struct EventForm {
   TraceEventKind kind;
   std::string_view values;
@@ -44,7 +45,8 @@ constexpr std::array kEventForms = {
     EventForm{TraceEventKind::kUse, "co"},       EventForm{TraceEventKind::kPart, "cx"},
     EventForm{TraceEventKind::kRelease, "c"},    EventForm{TraceEventKind::kExpire, "co"},
     EventForm{TraceEventKind::kSuspend, ""},     EventForm{TraceEventKind::kResume, ""},
-    EventForm{TraceEventKind::kDropped, "x"},    EventForm{TraceEventKind::kEnd, ""}};
+    EventForm{TraceEventKind::kMark, "m"},       EventForm{TraceEventKind::kDropped, "x"},
+    EventForm{TraceEventKind::kEnd, ""}};
 static_assert(kEventForms.size() == kTraceEventKindCount);
 
 // Sets `value` to the enumerator called `name`; false if there is none.
@@ -291,6 +293,8 @@ class TraceParser {
       ParseHeader(fields);
     } else if (object.contains("failure")) {
       ParseFailure(fields);
+    } else if (object.contains("mark")) {
+      ParseMark(fields);
     } else if (object.contains("node")) {
       ParseNode(fields);
     } else if (object.contains("bucket")) {
@@ -298,7 +302,7 @@ class TraceParser {
     } else if (object.contains("program")) {
       ParseProgram(fields);
     } else {
-      return Error("the definition is of no program, bucket, node or failure",
+      return Error("the definition is of no program, bucket, node, failure or mark",
                    fmt::format("give a trace of the schema {}", kPoolTraceSchema));
     }
     if (fields.wrong().empty()) return absl::OkStatus();
@@ -307,7 +311,8 @@ class TraceParser {
 
   void ParseHeader(Fields& fields) {
     if (const std::string schema = fields.Text("schema");
-        schema != kPoolTraceSchema && schema != kSchemaBefore)
+        schema != kPoolTraceSchema &&
+        std::ranges::find(kSchemasBefore, schema) == kSchemasBefore.end())
       fields.Refuse("schema", fmt::format("{} but {}", kPoolTraceSchema, Quote(schema)));
     trace_.device = fields.Text("device");
     trace_.lanes = static_cast<int>(fields.Integer("lanes", 1, kLanesMax));
@@ -344,6 +349,12 @@ class TraceParser {
     failure.code = fields.Text("code");
     failure.message = fields.Text("message");
     if (!failures_.Add(failure.id)) fields.Refuse("failure", "a number of its own");
+  }
+
+  void ParseMark(Fields& fields) {
+    const int64_t id = fields.Integer("mark", 0);
+    trace_.marks.push_back(fields.Text("name"));
+    if (!marks_.Add(id)) fields.Refuse("mark", "a number of its own");
   }
 
   void ParseNode(Fields& fields) {
@@ -416,6 +427,8 @@ class TraceParser {
         return TakePlace(nodes_, scanner, event.node) && event.node >= 0;
       case 'f':
         return TakePlace(failures_, scanner, event.failure) && event.failure >= 0;
+      case 'm':
+        return TakePlace(marks_, scanner, event.mark) && event.mark >= 0;
       case 'p':
         return scanner.TakeText(name) && FindNamed(name, kRunKindCount, event.path);
       case 'r':
@@ -457,6 +470,7 @@ class TraceParser {
   Places buckets_;
   Places nodes_;
   Places failures_;
+  Places marks_;
   int64_t line_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Reads the trace file of a session (coppice/graphs/trace.h) line by line; also those of the schema
-// before, which has no failures.
+// Reads the trace file of a session (coppice/graphs/trace.h) line by line; also those of the two
+// schemas before, of which the second has no marks and the first no failures either.
 //
 // What a trace defines is kept; what happened is handed on event by event, so that a view holds
 // only what it needs of a long trace. Programs, buckets and nodes are named by their place in
@@ -27,7 +27,7 @@
 
 namespace coppice {
 
-inline constexpr const char* kPoolTraceSchema = "coppice.trace/2";
+inline constexpr const char* kPoolTraceSchema = "coppice.trace/3";
 
 struct TracedProgram {
   int64_t id = 0;
@@ -79,6 +79,7 @@ struct TraceEvent {
   int bucket = -1;   // Place in PoolTrace::buckets.
   int node = -1;     // Place in PoolTrace::nodes.
   int failure = -1;  // Place in PoolTrace::failures.
+  int mark = -1;     // Place in PoolTrace::marks.
   int64_t time_ns = 0;
   int64_t line = 0;
   int64_t call = 0;
@@ -96,6 +97,7 @@ struct PoolTrace {
   std::vector<TracedBucket> buckets;
   std::vector<TracedNode> nodes;
   std::vector<TracedFailure> failures;
+  std::vector<std::string> marks;  // Names.
   int64_t events = 0;
   int64_t dropped = 0;  // Events that the file says were lost.
   int64_t last_ns = 0;  // The latest time of any event.

@@ -50,7 +50,7 @@ struct ProfOptions {
   std::optional<int64_t> bucket;           // map: this bucket's nodes over their steps.
   std::string out;                         // map: where the picture goes; empty: nowhere.
   bool ascii = false;                      // map: the picture as text on standard output.
-  int64_t limit = 0;                       // why, check: lines; 0: 50.
+  int64_t limit = 0;                       // why, marks, check: lines; 0: 50.
   bool strict = false;                     // check: what the trace lacks is a finding.
 };
 
@@ -60,6 +60,7 @@ ExitCode ProfSummary(const ProfOptions& options, const Console& console);
 ExitCode ProfBuckets(const ProfOptions& options, const Console& console);
 ExitCode ProfMap(const ProfOptions& options, const Console& console);
 ExitCode ProfWhy(const ProfOptions& options, const Console& console);
+ExitCode ProfMarks(const ProfOptions& options, const Console& console);
 ExitCode ProfCheck(const ProfOptions& options, const Console& console);
 
 // What the subcommands share.

@@ -170,6 +170,7 @@ class TraceChecker {
       case TraceEventKind::kDropped:
         return PlayDropped(event);
       case TraceEventKind::kFail:
+      case TraceEventKind::kMark:
       case TraceEventKind::kEnd:
         return;
     }

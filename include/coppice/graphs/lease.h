@@ -16,8 +16,9 @@
 // caller's buffers have bytes of their own: they are never written over while their lease is held.
 //
 // Units: elements. Threads: a lease or scope belongs to one thread at a time; any thread may drop a
-// lease, at any time. Lifetime: a lease may outlive its session, but not be read any more; a scope
-// may not. A lease with an open scope may be moved, neither released nor assigned to.
+// lease, at any time. Lifetime: a lease may outlive its session, but not be read any more (Detach
+// makes of it what may); a scope may not. A lease with an open scope may be moved, neither released
+// nor assigned to.
 
 #pragma once
 
@@ -30,6 +31,7 @@
 #include "absl/status/statusor.h"
 
 #include "coppice/base/tensor.h"
+#include "coppice/graphs/detached_outputs.h"
 #include "coppice/graphs/reason.h"
 #include "coppice/runtime/driver.h"
 
@@ -87,6 +89,17 @@ class [[nodiscard]] Lease {
 
   // The output that this is the part of; -1: the lease is whole.
   int part() const { return facts_.part; }
+
+  // Takes the outputs out of the session: copies them on `stream`, behind the call, into memory
+  // that the result owns, but for those that lie in the caller's own buffers; the result says
+  // which. The copies have the real extents, and whatever lies between elements. Calls on the lane
+  // wait for them, on the device. Of a part, its output alone. The lease is empty afterwards; after
+  // an error it is as it was.
+  //
+  // Requires: the context is current. Errors: as Read, and kFailedPrecondition whenever `stream`
+  // captures; kResourceExhausted the device has no room; otherwise the driver's. Cost: allocates,
+  // on the device as well if anything is copied; waits for nothing but the lane's lock.
+  absl::StatusOr<DetachedOutputs> Detach(CuStream stream);
 
   // Gives the outputs up early. The lease is empty afterwards. Cost: one atomic operation, three
   // for a part.

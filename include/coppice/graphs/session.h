@@ -58,6 +58,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -94,6 +95,25 @@ class Session {
   // The program of this name and variant, or null. Cost: O(programs); look it up once.
   const Program* Find(const std::string& name, const std::string& variant = {}) const;
 
+  // Makes `program` as it was registered, but for its bindings: no call replays what was recorded
+  // of it before, every bucket warms up anew, what refused it refuses it no more; `auto` symbols
+  // have seen no extent, static inputs that moved too often are part of the key again, reasons are
+  // logged again. Graphs are dropped as soon as nobody runs them or leases their outputs, which
+  // stay right meanwhile. Waits for the lanes' work and for recordings in the background; other
+  // threads may call the program meanwhile.
+  //
+  // Errors: kInvalidArgument another session's; kFailedPrecondition it was unregistered; otherwise
+  // the driver's, as of Evict: the program was reset all the same, and its graphs go with later
+  // calls of their lanes that do not replay.
+  absl::Status Reset(const Program& program);
+
+  // Ends `program`: its name and variant may be registered again, its bindings end, its callable is
+  // destroyed and its graphs are dropped, as by Reset. Calls that run meanwhile succeed or fail
+  // with kFailedPrecondition. So does whatever comes with `program` later: the object, without its
+  // callable, lives as long as the session, and so do the leases of its calls. What Include put
+  // into a capture of the caller's stays there. Errors: as Reset.
+  absl::Status Unregister(const Program& program);
+
   // Binds the static inputs of `program`, in spec order, then its static outputs. Equal addresses
   // give the same binding, so that graphs recorded for them are found again.
   //
@@ -103,7 +123,8 @@ class Session {
   //
   // Errors: kInvalidArgument  wrong count, dtype, sizes, strides or a null address; one that lies
   //                           in a window of this session, where graphs write; or a misaligned one
-  //                           that cannot be copied.
+  //                           that cannot be copied;
+  //         kFailedPrecondition  the program was unregistered.
   absl::StatusOr<const Binding*> Bind(const Program& program, std::span<const Tensor> statics);
 
   // Ends a binding, before its memory is freed: drops the graphs that nobody else can use and waits
@@ -121,7 +142,8 @@ class Session {
   //                              and where; a stream that does not exist;
   //         kOutOfRange          over the largest bucket, and the symbol says error;
   //         kFailedPrecondition  it would write over outputs that a ReadScope holds; an input that
-  //                              is stale; an unbound binding; under Stance::kStrict, no replay;
+  //                              is stale; an unbound binding or an unregistered program; under
+  //                              Stance::kStrict, no replay;
   //                              the session is suspended, or the lane lent; the stream captures
   //                              (a replay on the lane's last stream finds out by its launch, which
   //                              breaks the capture: kAborted), or the lane's last one, or that was
@@ -205,6 +227,11 @@ class Session {
 
   // Waits until no recording is under way in the background.
   void WaitForRecordings();
+
+  // Puts a mark of this name into the trace, at this time: where a phase of the application begins,
+  // for whoever reads the trace. As many as there are moments; names may come again. Does nothing
+  // without a trace. Cost: allocates.
+  void Mark(std::string_view name);
 
   // Waits until the trace's file holds all that happened before. Does nothing without a trace.
   // Errors: by its errno, a write that failed since Create.

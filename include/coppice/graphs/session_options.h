@@ -123,7 +123,8 @@ struct SessionOptions {
   bool keep_drawings = false;
   // Receives one line per (program, reason) that keeps a call from replaying, with the addresses of
   // static inputs that moved, the number of graphs at a limit, the leases that lie around the call
-  // or the extents that are too large, and one per static input that is copied from then on; null:
+  // or the extents that are too large, one per static input that is copied from then on, and one
+  // per program of which a recording captured no work, because it launched on another stream; null:
   // nobody. Called under the lane's lock, so it must not call the session.
   std::function<void(const std::string& line)> log;
 };

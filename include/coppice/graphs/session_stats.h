@@ -52,6 +52,7 @@ struct SessionStats {
   std::array<int64_t, kReasonCount> reasons{};  // By Reason, calls that did not replay.
   int64_t captures_retried = 0;                 // Recordings broken from outside, tried again.
   int64_t recordings = 0;                       // Graphs recorded, Warm's included.
+  int64_t recordings_empty = 0;                 // Of these, without a graph node or a break.
   int64_t evictions = 0;                        // Graphs dropped for room.
   int64_t remaps = 0;                           // Replays that had to map their memory again.
   int64_t inputs_in_place = 0;                  // Inputs read where an earlier call left them.

@@ -8,7 +8,7 @@
 // and so are those of the session; lanes follow each other in pieces, so compare times between
 // them. A session that ends well writes `end` last.
 //
-//   {"schema":"coppice.trace/2","device":...,"lanes":1,"granularity":2097152,"budget":0}
+//   {"schema":"coppice.trace/3","device":...,"lanes":1,"granularity":2097152,"budget":0}
 //   {"program":0,"name":"decode","variant":"","symbols":["batch"]}
 //   {"bucket":3,"program":0,"lane":0,"extents":[8]}
 //   {"node":5,"bucket":3,"height":4096,"live":4096,"method":"size","graph_nodes":12,
@@ -16,6 +16,7 @@
 //    "buffers":[[offset,bytes,output,[lower,upper,...]],...]}
 //   {"failure":1,"driver_call":"cuMemAlloc_v2","code":"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
 //    "message":"program 'decode' broke its capture: ..."}
+//   {"mark":0,"name":"warm"}
 //   [time_ns,"call",lane,call,bucket,node,"path","reason",real_elements,padded_elements]
 //   [time_ns,"bytes",lane,"kind",bytes,total]
 //   ...
@@ -63,13 +64,14 @@ enum class TraceEventKind : uint8_t {
   kExpire,   // call, call: the outputs of the first were overwritten by the second.
   kSuspend,  // No values: the session has given its memory back ...
   kResume,   // ... and has it again, at the same addresses.
+  kMark,     // mark: Session::Mark. Equal names have one number while there are few of them.
   kDropped,  // count: so many events of this lane were lost here, because the ring was full.
   kEnd,      // No values: the session ended, everything was written.
 };
-inline constexpr int kTraceEventKindCount = 14;
+inline constexpr int kTraceEventKindCount = 15;
 
 // "call", "record", "evict", "fail", "bytes", "outputs", "use", "part", "release", "expire",
-// "suspend", "resume", "dropped", "end".
+// "suspend", "resume", "mark", "dropped", "end".
 const char* NameOf(TraceEventKind kind);
 
 // What SessionOptions::trace asks for.

@@ -1,0 +1,128 @@
+// What happened between the marks that an application set.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+#include "coppice/base/status.h"
+
+#include "tools/prof/prof.h"
+#include "tools/support/byte_text.h"
+#include "tools/support/text_table.h"
+
+namespace coppice {
+namespace {
+
+// From a mark to the next.
+struct Phase {
+  int64_t time_ns = 0;
+  int mark = -1;  // Place in PoolTrace::marks; -1: from the session's beginning to its first mark.
+  int64_t calls = 0;
+  int64_t replays = 0;
+  int64_t recorded = 0;
+  int64_t evicted = 0;
+  int64_t peak_bytes = 0;  // Of all kinds: the most that an event in the phase told.
+};
+
+struct Phases {
+  PoolTrace trace;
+  std::vector<Phase> phases;  // In order of time, those of one time as they were set.
+};
+
+void Count(const TraceEvent& event, Phase& phase) {
+  switch (event.kind) {
+    case TraceEventKind::kCall:
+      ++phase.calls;
+      phase.replays += event.path == RunKind::kReplay ? 1 : 0;
+      return;
+    case TraceEventKind::kRecord:
+      ++phase.recorded;
+      return;
+    case TraceEventKind::kEvict:
+      ++phase.evicted;
+      return;
+    case TraceEventKind::kBytes:
+      phase.peak_bytes = std::max(phase.peak_bytes, event.second);
+      return;
+    default:
+      return;
+  }
+}
+
+// Lanes follow each other in pieces, so that a call may come in the file long before the mark that
+// it came after: the file is read once for the marks, and once for the rest.
+absl::StatusOr<Phases> ReadPhases(const std::string& path) {
+  Phases read;
+  read.phases.emplace_back();
+  COPPICE_RETURN_IF_ERROR(ReadPoolTrace(path, [&](const PoolTrace&, const TraceEvent& event) {
+                            if (event.kind == TraceEventKind::kMark)
+                              read.phases.push_back({.time_ns = event.time_ns, .mark = event.mark});
+                          }).status());
+  std::ranges::stable_sort(read.phases, {}, &Phase::time_ns);
+  COPPICE_ASSIGN_OR_RETURN(
+      read.trace, ReadPoolTrace(path, [&](const PoolTrace&, const TraceEvent& event) {
+        const auto next = std::ranges::upper_bound(read.phases, event.time_ns, {}, &Phase::time_ns);
+        Count(event, *std::prev(next));
+      }));
+  return read;
+}
+
+std::string NameOfMark(const PoolTrace& trace, const Phase& phase) {
+  return phase.mark < 0 ? "" : trace.marks[static_cast<size_t>(phase.mark)];
+}
+
+std::string MarksJson(const Phases& read) {
+  nlohmann::ordered_json phases = nlohmann::ordered_json::array();
+  for (const Phase& phase : read.phases) {
+    nlohmann::ordered_json row = {{"time_ns", phase.time_ns}, {"mark", nullptr}};
+    if (phase.mark >= 0) row["mark"] = NameOfMark(read.trace, phase);
+    row["calls"] = phase.calls;
+    row["replays"] = phase.replays;
+    row["graphs_recorded"] = phase.recorded;
+    row["graphs_evicted"] = phase.evicted;
+    row["total_peak_bytes"] = phase.peak_bytes;
+    phases.push_back(std::move(row));
+  }
+  return Dump({{"schema", kPoolTraceSchema},
+               {"ended", read.trace.ended},
+               {"dropped_events", read.trace.dropped},
+               {"phases", phases}});
+}
+
+std::string MarksTable(const Phases& read, size_t lines) {
+  TextTable table("rrrrrrl",
+                  {"seconds", "calls", "replays", "recorded", "evicted", "peak", "from mark"});
+  for (size_t i = 0; i < lines; ++i) {
+    const Phase& phase = read.phases[i];
+    table.Add({fmt::format("{:.6f}", static_cast<double>(phase.time_ns) / 1e9),
+               fmt::format("{}", phase.calls), fmt::format("{}", phase.replays),
+               fmt::format("{}", phase.recorded), fmt::format("{}", phase.evicted),
+               FormatBytes(phase.peak_bytes),
+               phase.mark < 0 ? "(the beginning)" : NameOfMark(read.trace, phase)});
+  }
+  return table.Format();
+}
+
+}  // namespace
+
+ExitCode ProfMarks(const ProfOptions& options, const Console& console) {
+  const absl::StatusOr<Phases> read = ReadPhases(options.trace);
+  if (!read.ok()) return FailProf(console, read.status());
+  if (options.json) {
+    Print(console.out, "{}", MarksJson(*read));
+    return kExitOk;
+  }
+  const auto limit = static_cast<size_t>(options.limit > 0 ? options.limit : kProfLinesDefault);
+  const size_t lines = std::min(limit, read->phases.size());
+  Print(console.out, "{}{}", NoteGaps(read->trace), MarksTable(*read, lines));
+  if (lines < read->phases.size())
+    Print(console.out, "  ... and {} more; give --limit\n", read->phases.size() - lines);
+  return kExitOk;
+}
+
+}  // namespace coppice
