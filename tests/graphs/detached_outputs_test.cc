@@ -239,5 +239,33 @@ TEST_F(DetachTest, ConstantsAreCopiedAsTheyGoWithTheSession) {
   EXPECT_EQ(ValuesOf(outputs), Ramp(4));
 }
 
+TEST_F(DetachTest, PartTakesItsOwnOutputAlone) {
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec spec{.name = "two"};
+  spec.inputs = {{.name = "x", .dims = {Dim::Fixed(4)}}};
+  spec.outputs = {{.name = "y", .dims = {Dim::Fixed(4)}}, {.name = "z", .dims = {Dim::Fixed(4)}}};
+  const Program* program = *session->Register(spec, [&](CallContext& context) -> absl::Status {
+    const DeviceAddress x = context.input(0).data;
+    for (int i = 0; i < 2; ++i) {
+      COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(i));
+      COPPICE_RETURN_IF_ERROR(AddOnto(context, x, x, y.data, 4));
+    }
+    return absl::OkStatus();
+  });
+  const DeviceMemory x = *device_.Upload(Ramp(4));
+  const int64_t dims[] = {4};
+  const Tensor input = Tensor::Dense(x.address(), DType::kFloat32, dims);
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      Lease lease,
+      session->Run({.program = program, .inputs = {&input, 1}, .stream = device_.stream()}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DetachedOutputs outputs, parts[1].Detach(device_.stream()));
+  const Tensor& z = outputs.output(1);
+  EXPECT_EQ(device_.Download<float>(z.data, 4), (std::vector<float>{2, 4, 6, 8}));
+  EXPECT_EQ(outputs.way(1), Way::kCopied);
+  EXPECT_DEATH((void)outputs.output(0), "the part of another output");
+  EXPECT_OK(parts[0].Read(device_.stream())) << "the other part is as it was";
+}
+
 }  // namespace
 }  // namespace coppice

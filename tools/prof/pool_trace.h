@@ -1,5 +1,6 @@
 // Reads the trace file of a session (coppice/graphs/trace.h) line by line; also those of the two
-// schemas before, of which the second has no marks and the first no failures either.
+// schemas before, of which the second has no marks and no parts of leases, and the first no
+// failures either.
 //
 // What a trace defines is kept; what happened is handed on event by event, so that a view holds
 // only what it needs of a long trace. Programs, buckets and nodes are named by their place in
