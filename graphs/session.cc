@@ -175,6 +175,8 @@ void Session::SetStance(Stance stance) {
 }
 
 Generator& Session::generator() {
+  for (const std::unique_ptr<Lane>& lane : parts_->lanes)
+    lane->mutex.CheckNotHeld();
   return parts_->catalogue->generator();
 }
 

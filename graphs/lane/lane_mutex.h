@@ -29,13 +29,18 @@ class LaneMutex {
     mutex_.unlock();
   }
 
+  // Ends the process as well if the calling thread holds it; for what takes no lock.
+  void CheckNotHeld() const {
+    COPPICE_CHECK(holder_.load(std::memory_order_relaxed) != &this_thread_,
+                  "a callable must not call its session, nor read a lease of it or let go of it");
+  }
+
  private:
   // Its address tells threads apart at less cost than an id.
   static inline thread_local const char this_thread_ = 0;
 
   [[gnu::noinline]] void Wait() {
-    COPPICE_CHECK(holder_.load(std::memory_order_relaxed) != &this_thread_,
-                  "a callable must not call its session, nor read a lease of it or let go of it");
+    CheckNotHeld();
     mutex_.lock();
   }
 

@@ -280,6 +280,18 @@ TEST_F(MisuseTest, CallableThatCallsItsSessionEndsTheProcessAndSaysWhy) {
   EXPECT_DEATH(ExpectRun(affine, 4, RunKind::kWarmUp), "a callable must not call its session");
 }
 
+TEST_F(MisuseTest, CallableThatSeedsItsSessionEndsTheProcessAndSaysWhy) {
+  Session* session = nullptr;
+  const Affine affine = MakeAffine({}, AffineCallable([&](CallContext& context) {
+                                     if (context.phase() == Phase::kRecord) session->SetSeed(1);
+                                     return absl::OkStatus();
+                                   }));
+  session = affine.session.get();
+  session->SetSeed(1);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
+  EXPECT_DEATH(ExpectRun(affine, 4, RunKind::kRecord), "a callable must not call its session");
+}
+
 // While the test captures on the stream that the lane ran on last, what a session may not record
 // there is refused, and the capture ends as if nobody had asked.
 class CallersCaptureTest : public MisuseTest {
