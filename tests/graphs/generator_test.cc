@@ -4,6 +4,7 @@
 
 #include "coppice/graphs/generator.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -197,6 +198,99 @@ TEST_F(GeneratorCallTest, RefusedAndFailedCallsGiveBackWhatTheyTook) {
     const Lease lease = Run(f, {x_});
     EXPECT_EQ(lease.kind(), path);
     EXPECT_EQ(ValuesOf<uint32_t>(lease), HostNumbers(before.seed, before.offset, 8));
+  }
+}
+
+// A backward that recomputes its forward has a generator of its own, set to where that one began.
+TEST_F(GeneratorCallTest, RecomputationDrawsTheNumbersOfItsForwardInAnyOrderAndTwice) {
+  const Program* forward = AddPhilox("forward", 12);
+  const Program* backward = AddPhilox("backward", 12, &shared_);
+  std::vector<size_t> order = {0, 1, 2};
+  do {
+    std::vector<State> states;
+    std::vector<Numbers> drawn;
+    for (size_t i = 0; i < order.size(); ++i) {
+      states.push_back(session_->generator().GetState());
+      drawn.push_back(ValuesOf<uint32_t>(Run(forward, {x_})));
+    }
+    for (const size_t which : order) {
+      for (int again = 0; again < 2; ++again) {
+        ASSERT_OK(shared_.SetState(states[which]));
+        EXPECT_EQ(ValuesOf<uint32_t>(Run(backward, {x_})), drawn[which]);
+      }
+    }
+  } while (std::next_permutation(order.begin(), order.end()));
+  EXPECT_EQ(session_->generator().GetState().offset, 6 * 3 * 12) << "nobody else moved it";
+}
+
+TEST_F(GeneratorCallTest, CloneAndOriginalEachGoOnByThemselvesInGraphs) {
+  (void)shared_.Take(8);
+  const std::unique_ptr<Generator> clone = shared_.Clone();
+  Open();
+  const Program* of_clone = AddPhilox("of clone", 5, clone.get());
+  const Program* of_original = AddPhilox("of original", 5, &shared_);
+  for (int64_t round = 0; round < 4; ++round) {
+    EXPECT_EQ(ValuesOf<uint32_t>(Run(of_clone, {x_})), HostNumbers(3, 8 + 8 * round, 5));
+    for (int64_t draw = 0; draw < 2; ++draw)
+      EXPECT_EQ(ValuesOf<uint32_t>(Run(of_original, {x_})),
+                HostNumbers(3, 8 + 8 * (2 * round + draw), 5));
+    EXPECT_EQ(clone->GetState().offset, 8 + 8 * (round + 1));
+    EXPECT_EQ(shared_.GetState().offset, 8 + 16 * (round + 1));
+  }
+  Close();  // Before the clone.
+}
+
+TEST_F(GeneratorCallTest, ProgramInPiecesDrawsWhatItsEagerRunsDo) {
+  ProgramSpec spec{.name = "pieces"};
+  spec.inputs = {{.name = "x", .dims = {Dim::Fixed(1)}}};
+  spec.outputs = {{.name = "before", .dtype = DType::kUInt32, .dims = {Dim::Fixed(8)}},
+                  {.name = "behind", .dtype = DType::kUInt32, .dims = {Dim::Fixed(8)}}};
+  spec.random_numbers_per_call = 8;
+  const int word = RandomWord(spec);
+  const Program* f = Add(spec, [this, word](CallContext& context) -> absl::Status {
+    for (const int output : {0, 1}) {
+      COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(output));
+      COPPICE_RETURN_IF_ERROR(
+          Launch(context.driver(), kernels_.philox, context.stream(),
+                 PhiloxParams{.y = PointerAt<uint32_t>(y.data),
+                              .words = PointerAt<const int64_t>(context.parameters()),
+                              .count = 8,
+                              .word = word},
+                 GridFor(8)));
+      if (output == 0)
+        COPPICE_RETURN_IF_ERROR(context.Break([](CuStream) { return absl::OkStatus(); }));
+    }
+    return absl::OkStatus();
+  });
+  session_->SetSeed(17);
+  for (int64_t call = 0; call < 8; ++call) {
+    if (call == 6) session_->SetStance(Stance::kEager);
+    const Lease lease = Run(f, {x_});
+    for (const int output : {0, 1})
+      EXPECT_EQ(ValuesOf<uint32_t>(lease, output), HostNumbers(17, 8 * call, 8)) << call;
+  }
+  EXPECT_EQ(session_->stats().runs[static_cast<size_t>(RunKind::kReplay)], 4);
+}
+
+TEST_F(GeneratorCallTest, GeneratorsTakeNoDeviceMemoryHoweverManyGraphsDrawFromThem) {
+  for (const size_t graphs : {1, 3, 10}) {
+    std::vector<MemoryUsage> usages;
+    for (const size_t count : {1, 20}) {
+      const int64_t calls = device_.ledger().calls();
+      std::vector<std::unique_ptr<Generator>> generators;
+      for (size_t i = 0; i < count; ++i)
+        generators.push_back(shared_.Clone());
+      EXPECT_EQ(device_.ledger().calls(), calls);
+      Open();
+      for (size_t i = 0; i < graphs; ++i) {
+        const Program* f = AddPhilox(fmt::format("f{}", i), 4, generators[i % count].get());
+        for (int call = 0; call < 3; ++call)
+          Run(f, {x_}).Release();
+      }
+      usages.push_back(session_->memory().usage());
+      Close();
+    }
+    EXPECT_EQ(usages[0], usages[1]) << graphs << " graphs";
   }
 }
 

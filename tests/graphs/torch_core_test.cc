@@ -1,7 +1,8 @@
 // Goal: what PyTorch tests of its trees - roots, children, seeds, recordings, what a program may do
-// - holds here too; COUNTERPARTS.md says which test answers which. Method: programs of one kernel,
+// - holds here too; PEERS.md says which test answers which. Method: programs of one kernel,
 // counted in nodes, runs and values.
 
+#include <bit>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -214,6 +215,76 @@ TEST_F(TorchCoreTest, ProgramFlaggedOffAlwaysRunsEagerly) {
   EXPECT_EQ(Lines({"'f'", "user_disabled"}), 1);
 }
 
+// Four programs in a chain, of which every choice is flagged off once.
+TEST_F(TorchCoreTest, ProgramsOfAChainAreFlaggedOffEachByItself) {
+  const Tensor x = Upload(1);
+  for (unsigned off = 0; off < 16; ++off) {
+    SCOPED_TRACE(off);
+    Open();
+    const auto is_off = [off](int program) { return (off >> program & 1U) != 0; };
+    std::vector<const Program*> programs;
+    for (int i = 0; i < 4; ++i) {
+      ProgramSpec spec = SpecOf(fmt::format("f{}", i));
+      if (is_off(i)) spec.gate = GateMode::kAlwaysEager;
+      programs.push_back(Add(spec, [this](CallContext& context) -> absl::Status {
+        COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+        return Scale(context, context.input(0).data, y.data, 2);
+      }));
+    }
+    for (const RunKind path : {kWarm, kRec, kRep, kRep}) {
+      const ChainScope chain = *session_->Chain();
+      std::vector<Lease> held;
+      for (int i = 0; i < 4; ++i) {
+        held.push_back(Run(programs[static_cast<size_t>(i)], {i == 0 ? x : At(held.back())}));
+        EXPECT_EQ(held.back().kind(), is_off(i) ? RunKind::kEager : path) << i;
+      }
+      EXPECT_EQ(ValuesOf(held.back()), Constant(16));
+    }
+    EXPECT_EQ(Recorded().size(), 4U - static_cast<unsigned>(std::popcount(off)));
+  }
+}
+
+TEST_F(TorchCoreTest, EvictedProgramRecordsWhatItsCallableDoesByThen) {
+  float factor = 2;
+  const Program* f = Add(SpecOf("f"), [&](CallContext& context) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+    return Scale(context, context.input(0).data, y.data, factor);
+  });
+  const Tensor x = Upload(1);
+  Paths(2, f, {x});
+  factor = 5;
+  EXPECT_EQ(ValuesOf(Run(f, {x})), Constant(2)) << "the graph is the old one";
+  EXPECT_EQ(*session_->Evict(f), 1);
+  for (const RunKind path : {kRec, kRep, kRep}) {
+    const Lease lease = Run(f, {x});
+    EXPECT_EQ(lease.kind(), path);
+    EXPECT_EQ(ValuesOf(lease), Constant(5));
+  }
+  EXPECT_EQ(Count(Reason::kEvicted), 1);
+}
+
+TEST_F(TorchCoreTest, ScalarsOfTheHostShareOneLaunchAndNeedNoGraphOfTheirOwn) {
+  ProgramSpec spec{.name = "f"};
+  spec.outputs = {{.name = "y", .dtype = DType::kInt64, .dims = {Dim::Fixed(2)}}};
+  spec.scalars = {{.name = "a", .device_resident = true}, {.name = "b", .device_resident = true}};
+  const int word = ScalarWord(spec, 0);
+  const Program* f = Add(spec, [word](CallContext& context) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+    return context.driver().Call<&DriverTable::MemcpyDtoDAsync>(
+        y.data, context.parameters() + 8 * static_cast<DeviceAddress>(word), size_t{16},
+        context.stream());
+  });
+  for (int64_t call = 0; call < 6; ++call) {
+    const int64_t before = device_.ledger().calls();
+    const Lease lease = Run(f, {}, {.scalars = {call, -call}});
+    if (lease.kind() == kRep) {
+      EXPECT_EQ(device_.ledger().calls() - before, 2);
+    }
+    EXPECT_EQ(ValuesOf<int64_t>(lease), (Words{call, -call}));
+  }
+  EXPECT_EQ(Count(kRep), 4);
+}
+
 TEST_F(TorchCoreTest, SecondRecordingSaysWhyAndOnce) {
   const Program* f = AddWeighted("f");
   const Tensor x = Upload(1);
@@ -273,6 +344,54 @@ TEST_F(TorchCoreTest, AllocationsOnAForkedStreamLieInThePlanAndThreeCallsMakeOne
   }
   ASSERT_EQ(Recorded().size(), 1U);
   EXPECT_EQ(Recorded()[0].plan_height, 2 * kBufferAlignment) << "the output and what lies aside";
+}
+
+// `data` is read on forked streams when it is freed. What is asked for before the join lies
+// elsewhere (the emulator reports the two accesses else), and what is asked for behind it there.
+TEST_F(TorchCoreTest, BytesReadOnForkedStreamsAreReusedBehindTheirJoinAndNotBefore) {
+  for (const size_t forks : {1, 3}) {
+    Open();
+    const Event fork = *Event::Create(device_.driver());
+    std::vector<Stream> streams;
+    std::vector<Event> joins;
+    for (size_t i = 0; i < forks; ++i) {
+      streams.push_back(*Stream::Create(device_.driver()));
+      joins.push_back(*Event::Create(device_.driver()));
+    }
+    const Program* f = Add(SpecOf("f"), [&](CallContext& context) -> absl::Status {
+      const DeviceAddress x = context.input(0).data;
+      COPPICE_ASSIGN_OR_RETURN(const DeviceAddress data, context.Allocate(kBufferAlignment));
+      COPPICE_RETURN_IF_ERROR(Scale(context, x, data, 2));
+      COPPICE_RETURN_IF_ERROR(fork.Record(context.stream()));
+      std::vector<DeviceAddress> copies;
+      for (const Stream& stream : streams) {
+        COPPICE_RETURN_IF_ERROR(fork.MakeWait(stream.handle()));
+        COPPICE_ASSIGN_OR_RETURN(copies.emplace_back(), context.Allocate(kBufferAlignment));
+        COPPICE_RETURN_IF_ERROR(Scale(context, data, copies.back(), 1, stream.handle()));
+      }
+      COPPICE_RETURN_IF_ERROR(context.Free(data));
+      COPPICE_ASSIGN_OR_RETURN(const DeviceAddress before, context.Allocate(kBufferAlignment));
+      COPPICE_RETURN_IF_ERROR(Scale(context, x, before, 10));
+      for (size_t i = 0; i < forks; ++i) {
+        COPPICE_RETURN_IF_ERROR(joins[i].Record(streams[i].handle()));
+        COPPICE_RETURN_IF_ERROR(joins[i].MakeWait(context.stream()));
+      }
+      COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+      COPPICE_RETURN_IF_ERROR(Scale(context, before, y.data, 1));
+      for (const DeviceAddress copy : copies)
+        COPPICE_RETURN_IF_ERROR(AddOnto(context, copy, y.data, y.data, kCount));
+      return absl::OkStatus();
+    });
+    const Tensor x = Upload(1);
+    for (const RunKind path : {kWarm, kRec, kRep, kRep}) {
+      const Lease lease = Run(f, {x});
+      EXPECT_EQ(lease.kind(), path);
+      EXPECT_EQ(ValuesOf(lease), Constant(static_cast<float>(10 + 2 * forks)));
+    }
+    EXPECT_EQ(Recorded()[0].plan_height, static_cast<int64_t>(forks + 2) * kBufferAlignment)
+        << "the copies, what was asked for before, and the data, whose bytes the output has";
+    Close();
+  }
 }
 
 TEST_F(TorchCoreTest, LibraryThatTriesKernelsDuringWarmUpLeavesTheRecordingAlone) {

@@ -1,5 +1,5 @@
 // Goal: what PyTorch tests of limits - on recordings, on extents, on memory - holds here too;
-// COUNTERPARTS.md says which test answers which. Method: static inputs and extents that keep
+// PEERS.md says which test answers which. Method: static inputs and extents that keep
 // changing; paths, counters and log lines.
 
 #include <optional>
@@ -203,6 +203,26 @@ TEST_F(TorchLimitsTest, RecordingsUpToTheLargestWarmedAheadMapNothing) {
   EXPECT_EQ(session_->memory().usage().of(MemoryKind::kPlan), asked.of(MemoryKind::kPlan));
   EXPECT_EQ(session_->memory().usage().height, asked.height);
   EXPECT_EQ(session_->stats().recordings, 4);
+}
+
+TEST_F(TorchLimitsTest, RecordingAHundredTimesTakesTheMemoryOfOnce) {
+  Open({.memory = {.workspace_bytes = kMiB}});
+  const Program* f = Add(SpecOf("f"), [this](CallContext& context) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+    COPPICE_RETURN_IF_ERROR(Scale(context, context.input(0).data, context.workspace(), 2));
+    return Scale(context, context.workspace(), y.data, 3);
+  });
+  const Tensor x = Upload(1);
+  Paths(3, f, {x});
+  const MemoryUsage once = session_->memory().usage();
+  const int64_t allocated = device_.ledger().allocated_bytes();
+  for (int recording = 0; recording < 100; ++recording) {
+    ASSERT_EQ(*session_->Evict(f), 1);
+    ASSERT_EQ(Run(f, {x}).kind(), RunKind::kRecord);
+    ASSERT_EQ(ValuesOf(Run(f, {x})), Constant(6));
+  }
+  EXPECT_EQ(session_->memory().usage(), once);
+  EXPECT_EQ(device_.ledger().allocated_bytes(), allocated);
 }
 
 }  // namespace

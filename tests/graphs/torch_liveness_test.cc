@@ -1,8 +1,9 @@
 // Goal: what PyTorch tests of live outputs - how long one counts, what is planned around it, and
-// what a read of a stale one says - holds here too; COUNTERPARTS.md says which test answers which.
+// what a read of a stale one says - holds here too; PEERS.md says which test answers which.
 // Method: chains of programs of one kernel. What the session takes for live is what it plans the
 // next recording around, so a probe is recorded after each release.
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -22,6 +23,29 @@ class TorchLivenessTest : public TorchFixture {
   const Program* AddView(const std::string& name) {
     return Add(SpecOf(name),
                [](CallContext& context) { return context.AliasOutput(0, context.input(0).data); });
+  }
+
+  // A program of so many buffers that live to its end: the i-th is (i + 1) * x, and those at
+  // `outputs` are its outputs.
+  const Program* AddTemporaries(const std::string& name, std::vector<int> outputs, int buffers) {
+    ProgramSpec spec = SpecOf(name);
+    spec.outputs.clear();
+    for (const int output : outputs)
+      spec.outputs.push_back({.name = fmt::format("y{}", output), .dims = {Dim::Fixed(kCount)}});
+    return Add(spec, [this, outputs = std::move(outputs), buffers](CallContext& context) {
+      absl::Status status;
+      for (int i = 0; i < buffers && status.ok(); ++i) {
+        const auto place = std::find(outputs.begin(), outputs.end(), i);
+        DeviceAddress address = 0;
+        if (place == outputs.end()) {
+          address = *context.Allocate(kBufferAlignment);
+        } else {
+          address = context.AllocateOutput(static_cast<int>(place - outputs.begin()))->data;
+        }
+        status = Scale(context, context.input(0).data, address, static_cast<float>(i + 1));
+      }
+      return status;
+    });
   }
 
   // Warms up, records and replays `programs`, each on the output before it.
@@ -319,6 +343,93 @@ TEST_F(TorchLivenessTest, RegionOfTwoViewsIsFreeWhenBothAreReleasedAndNotBefore)
     EXPECT_EQ(At(probed).data, session_->memory().window(0, MemoryKind::kPlan).base);
   }
   EXPECT_THAT(AroundOf("probe"), ElementsAre(1, 0)) << "the second round replays both";
+}
+
+// As gradients are that several backwards of one graph add to.
+TEST_F(TorchLivenessTest, WhatTheCallerAddsUpIsNotWrittenOverByLaterReplays) {
+  const Program* f = AddScale("f", 2);
+  const Tensor sum = Upload(0);
+  float expected = 0;
+  for (int call = 0; call < 6; ++call) {
+    const auto value = static_cast<float>(call);
+    const Lease lease = Run(f, {Upload(value)});
+    COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
+    ASSERT_OK(Launch(device_.driver(), kernels_.add, device_.stream(),
+                     AddParams{.x = PointerAt<float>(sum.data),
+                               .y = PointerAt<float>(scope.output(0).data),
+                               .z = PointerAt<float>(sum.data),
+                               .count = kCount},
+                     GridFor(kCount)));
+    expected += 2 * value;
+    EXPECT_EQ(device_.Download<float>(sum.data, kCount), Constant(expected));
+  }
+  EXPECT_EQ(Count(RunKind::kReplay), 4);
+}
+
+TEST_F(TorchLivenessTest, ReadersOfTwoOutputsAreRightInEitherOrder) {
+  const Program* f = AddTemporaries("f", {0, 1}, 2);
+  const Program* of_first = AddScale("of first", 10);
+  const Program* of_second = AddScale("of second", 100);
+  const Tensor x = Upload(1);
+  for (int round = 0; round < 8; ++round) {
+    const ChainScope chain = *session_->Chain();
+    const Lease both = Run(f, {x});
+    std::vector<Lease> held;
+    for (const int output : {round % 2, 1 - round % 2}) {
+      held.push_back(Run(output == 0 ? of_first : of_second, {At(both, output)}));
+      EXPECT_EQ(ValuesOf(held.back()), Constant(output == 0 ? 10 : 200)) << "round " << round;
+    }
+    EXPECT_EQ(ValuesOf(held.front()), Constant(round % 2 == 0 ? 10 : 200));
+    if (round < 4) continue;
+    for (const Lease& lease : held)
+      EXPECT_EQ(lease.kind(), RunKind::kReplay);
+  }
+}
+
+// The others are written over by the next recording, which is planned around these.
+TEST_F(TorchLivenessTest, OutputsBetweenTemporariesSurviveTheNextRecording) {
+  constexpr int kBuffers = 11;
+  const std::vector<std::vector<int>> choices = {{5}, {5, 8}, {5, 6}};
+  const Tensor x = Upload(1);
+  for (const std::vector<int>& outputs : choices) {
+    Open();
+    const Program* f = AddTemporaries("f", outputs, kBuffers);
+    const Program* next = AddTemporaries("next", {0}, kBuffers);
+    Run(next, {x}).Release();
+    SettleChain({f}, x);
+    for (const RunKind path : {RunKind::kRecord, RunKind::kReplay, RunKind::kReplay}) {
+      const ChainScope chain = *session_->Chain();
+      const Lease lease = Run(f, {x});
+      EXPECT_EQ(lease.kind(), RunKind::kReplay);
+      const Lease after = Run(next, {x});
+      EXPECT_EQ(after.kind(), path);
+      EXPECT_EQ(ValuesOf(after), Constant(1));
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        EXPECT_EQ(ValuesOf(lease, static_cast<int>(i)),
+                  Constant(static_cast<float>(outputs[i] + 1)));
+      }
+    }
+    EXPECT_THAT(AroundOf("next"), ElementsAre(outputs.size()));
+    EXPECT_EQ(session_->memory().usage().height,
+              static_cast<int64_t>(kBuffers + outputs.size()) * kBufferAlignment);
+  }
+}
+
+TEST_F(TorchLivenessTest, ResultThatWasCopiedOutOutlivesItsGraph) {
+  Open({.memory = {.copy_out_bytes = kMiB}});
+  const Program* f = AddScale("f", 2);
+  const Tensor x = Upload(3);
+  Paths(2, f, {x});
+  const Lease result = Run(f, {x}, {.output_mode = OutputMode::kCopyOut});
+  EXPECT_EQ(result.kind(), RunKind::kReplay);
+  EXPECT_EQ(*session_->Evict(f), 1);
+  ASSERT_OK(session_->memory().Trim());
+  const MemoryUsage usage = session_->memory().usage();
+  EXPECT_EQ(usage.of(MemoryKind::kPlan), 0);
+  EXPECT_EQ(usage.of(MemoryKind::kGraphs), 0);
+  EXPECT_EQ(ValuesOf(result), Constant(6));
+  EXPECT_THAT(Paths(2, f, {Upload(5)}), ElementsAre(RunKind::kRecord, RunKind::kReplay));
+  EXPECT_EQ(ValuesOf(result), Constant(6));
 }
 
 TEST_F(TorchLivenessTest, MemoryThatALibraryKeepsFromAWindowIsFoundAndBlamed) {

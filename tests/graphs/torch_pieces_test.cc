@@ -1,5 +1,5 @@
 // Goal: what PyTorch tests of programs with stretches that cannot be captured - how many graphs
-// there are, what crosses the edges, what is in the key - holds here too; COUNTERPARTS.md says
+// there are, what crosses the edges, what is in the key - holds here too; PEERS.md says
 // which test answers which. Method: programs with breaks whose host code computes on the device.
 
 #include <memory>
@@ -206,6 +206,135 @@ TEST_F(TorchPiecesTest, ExtentThatOnlyHostCodeReadsIsNoPartOfTheKey) {
   EXPECT_THAT(seen, ElementsAre(5, 6, 7, 8, 9));
   EXPECT_EQ(session_->stats().recordings, 1);
   EXPECT_EQ(Count(RunKind::kReplay), 3);
+}
+
+TEST_F(TorchPiecesTest, HostCodeBetweenTwoGraphsDecidesByWhatTheFirstMadeInThisCall) {
+  std::vector<float> read;
+  const Program* f = Add(SpecOf("f"), [&](CallContext& context) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const DeviceAddress first, context.Allocate(kBufferAlignment));
+    COPPICE_ASSIGN_OR_RETURN(const DeviceAddress second, context.Allocate(kBufferAlignment));
+    COPPICE_RETURN_IF_ERROR(Scale(context, context.input(0).data, first, 2));
+    COPPICE_RETURN_IF_ERROR(context.Break([this, &read, first, second](CuStream stream) {
+      read.push_back(device_.Download<float>(first, 1)[0]);
+      return ScaleOn(stream, first, second, read.back() > 10 ? -1.0F : 1.0F);
+    }));
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+    return Scale(context, second, y.data, 3);
+  });
+  for (const float value : {1.0F, 6.0F, 7.0F, 2.0F, 8.0F, 3.0F}) {
+    const float sign = value > 5 ? -1 : 1;
+    EXPECT_EQ(ValuesOf(Run(f, {Upload(value)})), Constant(sign * 6 * value));
+  }
+  EXPECT_THAT(read, ElementsAre(2, 12, 14, 4, 16, 6));
+  EXPECT_EQ(GraphCount(), 2);
+  EXPECT_EQ(Count(RunKind::kReplay), 4);
+}
+
+// The host code of f makes what g reads where it lies.
+TEST_F(TorchPiecesTest, ChainOfAProgramInTwoPiecesAndAnotherMakesThreeGraphs) {
+  ProgramSpec spec = SpecOf("f");
+  spec.outputs.push_back({.name = "saved", .dims = {Dim::Symbol(0)}});
+  const Program* f = Add(spec, [this](CallContext& context) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+    COPPICE_ASSIGN_OR_RETURN(const Tensor saved, context.AllocateOutput(1));
+    COPPICE_RETURN_IF_ERROR(Scale(context, context.input(0).data, y.data, 2));
+    EagerStep step = [this, from = y.data, to = saved.data](CuStream stream) {
+      return ScaleOn(stream, from, to, 3);
+    };
+    COPPICE_RETURN_IF_ERROR(context.Break(std::move(step)));
+    return Scale(context, saved.data, y.data, 5);
+  });
+  const Program* g = AddScale("g", 7);
+  for (int round = 0; round < 5; ++round) {
+    const auto value = static_cast<float>(round);
+    const ChainScope chain = *session_->Chain();
+    const Lease first = Run(f, {Upload(value)});
+    const Lease second = Run(g, {At(first, 1)});
+    EXPECT_EQ(ValuesOf(first), Constant(30 * value));
+    EXPECT_EQ(ValuesOf(second), Constant(42 * value));
+  }
+  EXPECT_EQ(GraphCount(), 3);
+  EXPECT_EQ(session_->stats().recordings, 2);
+  EXPECT_EQ(session_->stats().inputs_in_place, 4) << "in all but the warm-up";
+}
+
+TEST_F(TorchPiecesTest, BytesOfOneDtypeAreThoseOfAnotherAcrossABreak) {
+  ProgramSpec spec = SpecOf("f");
+  spec.outputs.push_back(
+      {.name = "view", .dtype = DType::kFloat8E4M3, .dims = {Dim::Fixed(4 * kCount)}});
+  const Program* f = Add(spec, [this](CallContext& context) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+    COPPICE_RETURN_IF_ERROR(context.AliasOutput(1, y.data));
+    EagerStep step = [this, from = context.input(0).data, to = y.data](CuStream stream) {
+      return ScaleOn(stream, from, to, 2);
+    };
+    COPPICE_RETURN_IF_ERROR(context.Break(std::move(step)));
+    return Scale(context, y.data, y.data, 3);
+  });
+  for (int call = 0; call < 4; ++call) {
+    const auto value = static_cast<float>(call);
+    const Lease lease = Run(f, {Upload(value)});
+    const Tensor view = At(lease, 1);
+    EXPECT_EQ(view.dtype, DType::kFloat8E4M3);
+    EXPECT_EQ(view.element_count(), 4 * kCount);
+    EXPECT_EQ(device_.Download<float>(view.data, kCount), Constant(6 * value));
+  }
+  EXPECT_EQ(Count(RunKind::kReplay), 2);
+}
+
+TEST_F(TorchPiecesTest, EventsThatBreaksRecordTimeTheGraphBetweenThem) {
+  const Event start = *Event::Create(device_.driver(), Event::Timing::kOn);
+  const Event end = *Event::Create(device_.driver(), Event::Timing::kOn);
+  const Program* f = Add(SpecOf("f"), [&](CallContext& context) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+    COPPICE_RETURN_IF_ERROR(Scale(context, context.input(0).data, y.data, 1));
+    COPPICE_RETURN_IF_ERROR(
+        context.Break([&start](CuStream stream) { return start.Record(stream); }));
+    for (int i = 0; i < 5; ++i)
+      COPPICE_RETURN_IF_ERROR(Scale(context, y.data, y.data, 2));
+    return context.Break([&end](CuStream stream) { return end.Record(stream); });
+  });
+  const Tensor x = Upload(1);
+  for (int call = 0; call < 5; ++call) {
+    EXPECT_EQ(ValuesOf(Run(f, {x})), Constant(32));
+    ASSERT_OK(device_.Synchronize());
+    EXPECT_GT(*end.ElapsedUs(start), 0) << "call " << call;
+  }
+  EXPECT_EQ(Count(RunKind::kReplay), 3);
+}
+
+// Each writes what the other reads, on lanes and streams of their own: the emulator reports what
+// the events do not order.
+TEST_F(TorchPiecesTest, GraphsOfTwoLanesWaitForEventsThatBreaksRecord) {
+  Open({.lanes = 2});
+  const Event written = *Event::Create(device_.driver());
+  const Event read = *Event::Create(device_.driver());
+  const Tensor board = Upload(0);
+  const Program* writer = Add(SpecOf("writer"), [&](CallContext& context) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+    COPPICE_RETURN_IF_ERROR(Scale(context, context.input(0).data, y.data, 2));
+    COPPICE_RETURN_IF_ERROR(context.Break([&](CuStream stream) { return read.MakeWait(stream); }));
+    COPPICE_RETURN_IF_ERROR(Scale(context, y.data, board.data, 1));
+    return context.Break([&](CuStream stream) { return written.Record(stream); });
+  });
+  const Program* reader = Add(SpecOf("reader"), [&](CallContext& context) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+    COPPICE_RETURN_IF_ERROR(Scale(context, context.input(0).data, y.data, 1));
+    COPPICE_RETURN_IF_ERROR(
+        context.Break([&](CuStream stream) { return written.MakeWait(stream); }));
+    COPPICE_RETURN_IF_ERROR(Scale(context, board.data, y.data, 3));
+    return context.Break([&](CuStream stream) { return read.Record(stream); });
+  });
+  const std::vector<Tensor> nothing = {Upload(0)};
+  for (int round = 0; round < 5; ++round) {
+    const auto value = static_cast<float>(round);
+    Run(writer, {Upload(value)}).Release();
+    coppice::Call call = CallOf(reader, nothing, {.stream = side_.handle()});
+    call.lane = 1;
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, session_->Run(call));
+    EXPECT_EQ(ValuesOf(lease), Constant(6 * value));
+  }
+  EXPECT_EQ(Count(RunKind::kReplay), 6);
 }
 
 // What the host code of a break captures, counted while it lives.
