@@ -1,4 +1,4 @@
-// Goal: the mistakes that other graph runtimes have made cannot be made here; COUNTERPARTS.md lists
+// Goal: the mistakes that other graph runtimes have made cannot be made here; PEERS.md lists
 // them, with the reports. Method: each mistake's scene, played by programs of one kernel, with the
 // driver failing or other threads working where that is the scene.
 

@@ -1,5 +1,5 @@
 // Goal: what PyTorch tests of whose bytes a tensor is - aliases, constants, empty and expanded
-// tensors, inputs that are written to - holds here too; COUNTERPARTS.md says which test answers
+// tensors, inputs that are written to - holds here too; PEERS.md says which test answers
 // which. Method: programs that return what they were given, or write into it; addresses, values and
 // what later nodes are planned around.
 

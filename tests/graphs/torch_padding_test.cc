@@ -1,5 +1,5 @@
 // Goal: what PyTorch's tests show of padding - which filling a reader needs, and that the real
-// extent belongs on the device - holds here too; COUNTERPARTS.md says which test answers which.
+// extent belongs on the device - holds here too; PEERS.md says which test answers which.
 // Method: reductions over padded inputs, and programs that are told their length in either way.
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Goal: what PyTorch tests of static inputs - that move, that are swapped, that change under a
-// graph or miss their alignment - holds here too; COUNTERPARTS.md says which test answers which.
+// graph or miss their alignment - holds here too; PEERS.md says which test answers which.
 // Method: programs that add a weight, bound at one address or another; recordings, values and log.
 
 #include <utility>
