@@ -405,4 +405,26 @@ Computed Expression::Evaluate(std::span<const int64_t> values) const {
   return slots[operations_.size() - 1];
 }
 
+std::vector<size_t> Expression::Reads() const {
+  std::vector<size_t> reads;
+  for (const Operation& operation : operations_) {
+    const auto name = static_cast<size_t>(operation.immediate);
+    if (operation.op == Operator::kName &&
+        std::find(reads.begin(), reads.end(), name) == reads.end())
+      reads.push_back(name);
+  }
+  return reads;
+}
+
+std::string Expression::Describe(std::span<const std::string> names,
+                                 std::span<const int64_t> values) const {
+  COPPICE_CHECK(names.size() == values.size(), "as many values as names");
+  const Computed outcome = Evaluate(values);
+  std::string text;
+  for (const size_t name : Reads())
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", names[name], values[name]);
+  if (outcome.ok()) return text;
+  return fmt::format("{}{}({})", text, text.empty() ? "" : " ", NameOf(outcome.fault));
+}
+
 }  // namespace coppice

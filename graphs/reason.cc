@@ -34,6 +34,8 @@ const char* NameOf(Reason reason) {
       return "evicted";
     case Reason::kOverLargestBucket:
       return "over_largest_bucket";
+    case Reason::kUnpaddedExtent:
+      return "unpadded_extent";
     case Reason::kGraphLimit:
       return "graph_limit";
     case Reason::kByteLimit:

@@ -86,7 +86,7 @@ absl::StatusOr<Lease> Session::Run(const Call& call) {
   SessionParts& parts = *parts_;
   if (parts.sticky.present()) [[unlikely]]
     return parts.sticky.Get();
-  internal::Request request{.call = call};
+  internal::Request request(call);
   COPPICE_RETURN_IF_ERROR(internal::Check(parts, Observe::kYes, request));
   Lane& lane = parts.lane(call.lane);
   const std::lock_guard lock(lane.mutex);
@@ -102,7 +102,7 @@ absl::StatusOr<Lease> Session::Run(const Call& call) {
 absl::StatusOr<Lease> Session::Include(const Call& call) {
   SessionParts& parts = *parts_;
   COPPICE_RETURN_IF_ERROR(parts.sticky.Get());
-  internal::Request request{.call = call};
+  internal::Request request(call);
   COPPICE_RETURN_IF_ERROR(internal::Check(parts, Observe::kNo, request));
   Lane& lane = parts.lane(call.lane);
   const std::lock_guard lock(lane.mutex);
@@ -115,7 +115,7 @@ absl::StatusOr<Lease> Session::Include(const Call& call) {
 
 Explanation Session::Explain(const Call& call) const {
   Explanation explanation;
-  internal::Request request{.call = call};
+  internal::Request request(call);
   explanation.status = internal::Check(*parts_, Observe::kNo, request);
   if (explanation.status.ok()) {
     Lane& lane = parts_->lane(call.lane);

@@ -13,13 +13,18 @@
 namespace coppice::internal {
 namespace {
 
-absl::Status WrongInput(const Program& program, size_t copy, const Tensor& tensor) {
+// `seen` are the extents that this input and those before it have.
+absl::Status WrongInput(const Program& program,
+                        size_t copy,
+                        const Tensor& tensor,
+                        const ExtentArray& extents,
+                        uint32_t seen) {
   const InputSpec& spec = program.copied_input(copy);
   std::string wants;
   for (const Dim& dim : spec.dims) {
-    wants += dim.symbol >= 0
-                 ? fmt::format(" {}", program.spec.symbols[static_cast<size_t>(dim.symbol)].name)
-                 : fmt::format(" {}", dim.size);
+    wants += fmt::format(" {}", NameOf(program.spec, dim));
+    if (dim.symbol >= 0 && (seen >> dim.symbol & 1) != 0)
+      wants += fmt::format(" ({})", extents[static_cast<size_t>(dim.symbol)]);
   }
   std::string got;
   for (int axis = 0; axis < std::min<int>(tensor.rank, kRankMax); ++axis) {
@@ -29,7 +34,7 @@ absl::Status WrongInput(const Program& program, size_t copy, const Tensor& tenso
     got = fmt::format(" rank {}, of at most {}", tensor.rank, kRankMax);
   return InvalidArgument(
       "Session::Run: input '{}' of program '{}' is {} [{} ]{}, but the spec says {} [{} ] with one "
-      "size per symbol",
+      "size per symbol and expression",
       spec.name, program.spec.name, NameOf(tensor.dtype), got,
       tensor.data == 0 ? " at address 0" : "", NameOf(spec.dtype), wants);
 }
@@ -62,16 +67,16 @@ absl::Status WrongInput(const Program& program, size_t copy, const Tensor& tenso
       program.copied_input(copy).name, program.spec.name, NameOf(tensor.dtype), tensor.data, wrong);
 }
 
-// Reads the extent of every symbol; every axis that names one must agree with the first.
+// Reads the extents that axes have; every axis that names one must agree with the first.
 absl::Status ReadExtents(const Call& call, const WindowMap& windows, CallShape& shape) {
   const Program& program = *call.program;
-  static_assert(kSymbolsMax <= 32);
-  uint32_t seen = 0;  // Symbols that have their extent.
+  static_assert(kSymbolsMax + kExtentsMax <= 32);
+  uint32_t seen = 0;  // Those that an axis had.
   for (size_t copy = 0; copy < call.inputs.size(); ++copy) {
     const Tensor& tensor = call.inputs[copy];
     const CopyShape& wanted = program.copy_shapes[copy];
     if (tensor.dtype != wanted.dtype || tensor.rank != wanted.rank) [[unlikely]]
-      return WrongInput(program, copy, tensor);
+      return WrongInput(program, copy, tensor, shape.real, seen);
     uint64_t strides = 0;  // Any bit that one of them has.
     int64_t wrong = 0;     // Not 0 if a size is not what it must be.
     bool empty = false;
@@ -94,7 +99,7 @@ absl::Status ReadExtents(const Call& call, const WindowMap& windows, CallShape& 
       empty |= size == 0;
     }
     if (wrong != 0 || (tensor.data == 0 && !empty)) [[unlikely]]
-      return WrongInput(program, copy, tensor);
+      return WrongInput(program, copy, tensor, shape.real, seen);
     // What begins elsewhere and takes short steps forwards is in memory of its own, or in none;
     // CheckAddresses looks closer.
     constexpr int kFar = 28;
@@ -143,9 +148,12 @@ absl::Status CheckCall(const Call& call, const Catalogue& catalogue, int lanes) 
     return InvalidArgument("Session::Run: program '{}' takes {} copied inputs, the call has {}",
                            name, program.copies.size(), call.inputs.size());
   }
-  if (call.scalars.size() != program.spec.scalars.size()) {
-    return InvalidArgument("Session::Run: program '{}' takes {} scalars, the call has {}", name,
-                           program.spec.scalars.size(), call.scalars.size());
+  if (call.scalars.size() != program.spec.scalars.size() ||
+      call.extents.size() != static_cast<size_t>(program.given_count)) {
+    return InvalidArgument(
+        "Session::Run: program '{}' takes {} scalars and {} given extents, the call has {} and {}",
+        name, program.spec.scalars.size(), program.given_count, call.scalars.size(),
+        call.extents.size());
   }
   if (reinterpret_cast<uintptr_t>(call.stream) <= 2) {
     return InvalidArgument(
@@ -154,64 +162,26 @@ absl::Status CheckCall(const Call& call, const Catalogue& catalogue, int lanes) 
   return CheckTargets(call);
 }
 
-absl::Status CheckGuards(const Call& call, const CallShape& shape) {
+absl::Status Pad(const Call& call, Observe observe, CallShape& shape) {
   const Program& program = *call.program;
-  std::array<int64_t, kSymbolsMax + kScalarsMax> values;
+  // Once: the compiler cannot know that no extent is a part of the program.
   const size_t symbols = program.spec.symbols.size();
-  std::copy_n(shape.real.begin(), symbols, values.begin());
-  std::copy(call.scalars.begin(), call.scalars.end(),
-            values.begin() + static_cast<ptrdiff_t>(symbols));
-  const std::span<const int64_t> used(values.data(), symbols + call.scalars.size());
-  const std::optional<int> failed = program.guards.FirstFailing(used);
-  if (!failed) [[likely]]
-    return absl::OkStatus();
-  return InvalidArgument("Session::Run: guard '{}' of program '{}' failed: {}",
-                         program.guards.source(*failed), program.spec.name,
-                         program.guards.DescribeValues(*failed, used));
-}
-
-// Whether a tensor of these dims has more bytes at these extents than any device.
-bool IsAstronomical(DType dtype, const Dims& dims, const CallShape& shape) {
-  constexpr int64_t kBytesMax = int64_t{1} << 60;
-  int64_t bytes = SizeOf(dtype);
-  for (const Dim& dim : dims) {
-    const int64_t size = dim.symbol < 0 ? dim.size : shape.real[static_cast<size_t>(dim.symbol)];
-    if (__builtin_mul_overflow(bytes, size, &bytes) || bytes > kBytesMax) return true;
-  }
-  return false;
-}
-
-// Beyond the largest buckets, which the spec was checked at, sizes may be too large to count.
-absl::Status CheckSizes(const Program& program, const CallShape& shape) {
-  const auto check = [&](const auto& tensors) -> absl::Status {
-    for (const auto& tensor : tensors) {
-      if (!IsAstronomical(tensor.dtype, tensor.dims, shape)) continue;
-      return MakeError(absl::StatusCode::kResourceExhausted,
-                       "Session::Run: '{}' of program '{}' has more bytes at this call's extents "
-                       "than any device; make the call smaller",
-                       tensor.name, program.spec.name);
-    }
-    return absl::OkStatus();
-  };
-  COPPICE_RETURN_IF_ERROR(check(program.spec.inputs));
-  return check(program.spec.outputs);
-}
-
-absl::Status Pad(const Program& program, Observe observe, CallShape& shape) {
-  for (size_t i = 0; i < program.spec.symbols.size(); ++i) {
+  for (size_t i = 0; i < symbols; ++i) {
     const SymbolSpec& symbol = program.spec.symbols[i];
     const int64_t extent = shape.real[i];
     const std::optional<int64_t> bucket = symbol.policy.Find(extent);
     shape.padded[i] = bucket.has_value() && program.Pads(i, extent, observe) ? *bucket : extent;
     if (bucket.has_value()) continue;
-    shape.over_maximum = true;
+    shape.unbucketed = true;
     if (symbol.over_maximum == OverMaximum::kError) {
       return MakeError(absl::StatusCode::kOutOfRange,
                        "Session::Run: {} = {} of program '{}' is over the largest bucket, {}",
                        symbol.name, extent, program.spec.name, symbol.policy.maximum());
     }
   }
-  return shape.over_maximum ? CheckSizes(program, shape) : absl::OkStatus();
+  if (shape.unbucketed || !program.extents.empty()) [[unlikely]]
+    return PadExpressions(call, shape);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -225,9 +195,9 @@ absl::Status ReadCall(const Call& call,
   COPPICE_RETURN_IF_ERROR(CheckCall(call, catalogue, lanes));
   COPPICE_RETURN_IF_ERROR(ReadExtents(call, windows, shape));
   shape.in_pool |= !call.donated.empty();
-  if (call.program->guarded) [[unlikely]]
-    COPPICE_RETURN_IF_ERROR(CheckGuards(call, shape));
-  return Pad(*call.program, observe, shape);
+  if (!call.program->axes_say_all) [[unlikely]]
+    COPPICE_RETURN_IF_ERROR(ReadOtherExtents(call, shape));
+  return Pad(call, observe, shape);
 }
 
 void SetBucketKey(const Call& call, const CallShape& shape, BucketKey& key) {
@@ -235,7 +205,7 @@ void SetBucketKey(const Call& call, const CallShape& shape, BucketKey& key) {
   size_t count = 0;
   for (; count < symbols; ++count)
     key.words[count] = shape.padded[count];
-  if (call.program->device_scalars.empty()) [[likely]] {
+  if (call.program->scalars_in_key) [[likely]] {
     std::copy(call.scalars.begin(), call.scalars.end(), &key.words[count]);
     count += call.scalars.size();
   } else {

@@ -10,6 +10,8 @@
 
 #include "coppice/base/status.h"
 
+#include "graphs/call/extents.h"
+
 namespace coppice::internal {
 namespace {
 
@@ -66,6 +68,15 @@ std::string DescribeLeases(const Request& request, Lane& lane) {
   return text;
 }
 
+// Why no bucket serves the call.
+Reason ReasonWithoutBucket(const Request& request) {
+  const std::vector<SymbolSpec>& symbols = request.call.program->spec.symbols;
+  for (size_t i = 0; i < symbols.size(); ++i)
+    if (!symbols[i].policy.Find(request.shape.real[i]).has_value())
+      return Reason::kOverLargestBucket;
+  return Reason::kUnpaddedExtent;
+}
+
 std::string DescribeOverMaximum(const Request& request) {
   std::string text;
   const std::vector<SymbolSpec>& symbols = request.call.program->spec.symbols;
@@ -101,7 +112,7 @@ Decision Eagerly(Reason reason) {
 
 Decision DecideToRecord(const Rules& rules, const Request& request, Lane& lane) {
   const Program& program = *request.call.program;
-  if (request.shape.over_maximum) return Eagerly(Reason::kOverLargestBucket);
+  if (request.shape.unbucketed) return Eagerly(ReasonWithoutBucket(request));
   const NodeTable& table = lane.nodes().Of(program);
   const Bucket* bucket = FindBucket(request, lane);
   if (bucket != nullptr && !bucket->refusal().ok()) return {.status = bucket->refusal()};
@@ -134,7 +145,7 @@ Decision DecideToRecord(const Rules& rules, const Request& request, Lane& lane) 
 }  // namespace
 
 Bucket* FindBucket(const Request& request, Lane& lane) {
-  if (request.shape.over_maximum) return nullptr;
+  if (request.shape.unbucketed) return nullptr;
   BucketKey key;
   SetBucketKey(request.call, request.shape, key);
   return lane.nodes().Of(*request.call.program).FindBucket(key);
@@ -170,6 +181,9 @@ std::string DescribeReason(const Request& request, Lane& lane, Reason reason) {
     case Reason::kOverLargestBucket:
       cause = DescribeOverMaximum(request);
       break;
+    case Reason::kUnpaddedExtent:
+      cause = DescribeUnpadded(*request.call.program, request.call.scalars, request.shape);
+      break;
     case Reason::kGraphLimit: {
       const NodeTable& table = lane.nodes().Of(*request.call.program);
       cause = fmt::format("{} graphs in {} buckets on lane {}", table.CountGraphs(),
@@ -200,9 +214,10 @@ Decision Decide(const Rules& rules, const Request& request, Lane& lane, const No
       decision.outcome.kind == RunKind::kReplay) {
     return decision;
   }
-  const char* const remedy = request.shape.over_maximum
-                                 ? "split the call or give the policy larger buckets"
-                                 : "warm up what it needs before setting it";
+  const char* const remedy = !request.shape.unbucketed ? "warm up what it needs before setting it"
+                             : decision.outcome.reason == Reason::kUnpaddedExtent
+                                 ? "pad none of what the expression reads"
+                                 : "split the call or give the policy larger buckets";
   return {.status = FailedPrecondition(
               "Session::Run: program '{}' cannot replay on lane {}: {}; strict mode allows nothing "
               "else, so {}",

@@ -24,7 +24,7 @@ struct Rules {
 // The node that serves the call; null if there is none. Cost: allocates nothing, but for
 // a program's first call on the lane.
 inline Node* FindNode(const Request& request, Lane& lane) {
-  if (request.shape.over_maximum || !request.known_place) [[unlikely]]
+  if (request.shape.unbucketed || !request.known_place) [[unlikely]]
     return nullptr;
   NodeKey key;
   key.statics = request.statics;

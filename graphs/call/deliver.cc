@@ -79,7 +79,7 @@ Tensor TargetOf(const Request& request,
 // What the trace calls the bucket of a call; -1 for none.
 int32_t TracedBucket(const Request& request, Lane& lane, const Node* node) {
   const Program& program = *request.call.program;
-  if (request.shape.over_maximum) {
+  if (request.shape.unbucketed) {
     return lane.tracer->BucketBeyond(
         program.place.trace_number, lane.index,
         std::span(request.shape.real).first(program.spec.symbols.size()));

@@ -19,7 +19,7 @@ RunRequest RunRequestOf(const SessionParts& parts,
                         CuStream stream) {
   RunRequest request{.program = call.program,
                      .layout = &layout,
-                     .extents = extents.first(call.program->spec.symbols.size()),
+                     .extents = extents.first(call.program->extent_count),
                      .scalars = call.scalars,
                      .stream = stream};
   request.workspace_bytes = parts.options.memory.workspace_bytes;

@@ -215,7 +215,7 @@ absl::Status FindPlace(Request& request, Lane& lane) {
       // Written back behind the graph, which must not have put its own outputs there.
       request.child |= holder->in_path;
     }
-    if (!holder->in_path || request.shape.over_maximum) continue;
+    if (!holder->in_path || request.shape.unbucketed) continue;
     const Fit fit = FitOf(program, spec, tensor, *output, request.shape.padded);
     if (fit == Fit::kNoFit) continue;
     request.child = true;
@@ -237,7 +237,7 @@ absl::Status FindPlace(Request& request, Lane& lane) {
 absl::Status TakePlace(Request& request, Lane& lane) {
   COPPICE_RETURN_IF_ERROR(FindPlace(request, lane));
   ChainPlanner& chain = lane.chain();
-  if (!chain.open() || request.shape.over_maximum) return absl::OkStatus();
+  if (!chain.open() || request.shape.unbucketed) return absl::OkStatus();
   BucketKey key;
   SetBucketKey(request.call, request.shape, key);
   const bool note = !chain.begun() && FindNode(request, lane) == nullptr;

@@ -6,6 +6,7 @@
 
 #include "coppice/base/status.h"
 
+#include "graphs/call/extents.h"
 #include "graphs/call/place.h"
 
 namespace coppice::internal {
@@ -59,7 +60,10 @@ absl::Status Vote(const Rules& rules, Request& request, Lane& lane, Decision& de
   RankVote vote;
   COPPICE_RETURN_IF_ERROR(AskRanks(ranks, request, extents, decision.outcome.kind, vote));
   if (!vote.unanimous) {
-    request.shape.padded = bucket;
+    CallShape& shape = request.shape;
+    shape.padded = bucket;
+    if (!shape.unbucketed && !request.call.program->extents.empty())
+      shape.unbucketed = !PadExpressions(*request.call.program, request.call.scalars, shape);
     COPPICE_RETURN_IF_ERROR(FindPlace(request, lane));
     decision = Decide(rules, request, lane, FindNode(request, lane));
     COPPICE_RETURN_IF_ERROR(decision.status);

@@ -65,6 +65,7 @@ struct BackgroundJob {
   Lane& lane;
   const Program& program;
   std::vector<int64_t> scalars;
+  ExtentArray extents;  // Of the bucket.
   NodeDraft draft;
 
   int64_t retirements = 0;  // When it was drafted.
@@ -76,8 +77,7 @@ struct BackgroundJob {
 
 absl::StatusOr<std::unique_ptr<Node>> BackgroundJob::RecordUnlocked(Room& room, CuStream stream) {
   const Call call{.program = &program, .inputs = {}, .scalars = scalars, .lane = lane.index};
-  const RunRequest run = RunRequestOf(
-      parts, call, std::span<const int64_t>(draft.bucket->key.words), draft.layout, stream);
+  const RunRequest run = RunRequestOf(parts, call, extents, draft.layout, stream);
   try {
     COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Node> node,
                              Record({.driver = parts.driver,
@@ -199,6 +199,7 @@ absl::StatusOr<Lease> RecordAndReplay(SessionParts& parts,
                       .lane = lane,
                       .program = *call.program,
                       .scalars = {call.scalars.begin(), call.scalars.end()},
+                      .extents = request.shape.padded,
                       .draft = std::move(draft),
                       .retirements = lane.retirements_seen()});
     parts.background->Add([job = std::move(job)](CuStream stream) { job->Run(stream); });

@@ -22,6 +22,10 @@
 namespace coppice::internal {
 
 struct Request {
+  // No aggregate: the compiler would clear all of the shape first.
+  explicit Request(const Call& of) : call(of) {}
+  Request(const Call& of, const CallShape& its_shape) : call(of), shape(its_shape) {}
+
   const Call& call;
   CallShape shape;
   const StaticVersion* statics = nullptr;

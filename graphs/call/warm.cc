@@ -12,6 +12,7 @@
 #include "graphs/call/decide.h"
 #include "graphs/call/deliver.h"
 #include "graphs/call/eager.h"
+#include "graphs/call/extents.h"
 #include "graphs/call/holder.h"
 #include "graphs/call/record.h"
 #include "graphs/call/stage.h"
@@ -194,11 +195,16 @@ absl::StatusOr<std::vector<CallShape>> CheckWarm(const SessionParts& parts,
       valid = program.IsBucket(symbol, buckets[i][symbol]);
       shape.real[symbol] = shape.padded[symbol] = buckets[i][symbol];
     }
-    if (valid) continue;
-    return InvalidArgument(
-        "Session::Warm: buckets[{}] is [{}], which is no bucket of program '{}'; give one extent "
-        "per symbol ({}), each a bucket of its policy",
-        i, fmt::join(buckets[i], ", "), program.spec.name, program.spec.symbols.size());
+    if (!valid)
+      return InvalidArgument(
+          "Session::Warm: buckets[{}] is [{}], which is no bucket of program '{}'; give one extent "
+          "per symbol ({}), each a bucket of its policy",
+          i, fmt::join(buckets[i], ", "), program.spec.name, program.spec.symbols.size());
+    COPPICE_RETURN_IF_ERROR(ComputeExtents(program, request.scalars, "Session::Warm", shape.real));
+    if (program.extents.empty() || PadExpressions(program, request.scalars, shape)) continue;
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     "Session::Warm: buckets[{}] of program '{}': {}; warm smaller ones", i,
+                     program.spec.name, DescribeUnpadded(program, request.scalars, shape));
   }
   std::stable_sort(shapes.begin(), shapes.end(), [&](const CallShape& a, const CallShape& b) {
     return ElementsOf(program, a) > ElementsOf(program, b);
@@ -220,8 +226,8 @@ absl::Status WarmBuckets(const SessionParts& parts,
                   .lane = lane.index};
   Call on_scratch = call;
   if (request.options.scratch != nullptr) on_scratch.binding = request.options.scratch;
-  Request warmed{.call = call};
-  Request scratch{.call = on_scratch};
+  Request warmed(call);
+  Request scratch(on_scratch);
   COPPICE_RETURN_IF_ERROR(TakeStatics(warmed));
   COPPICE_RETURN_IF_ERROR(TakeStatics(scratch));
   for (size_t i = 0; i < shapes.size(); ++i) {

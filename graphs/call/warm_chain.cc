@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 #include "coppice/base/status.h"
 
 #include "graphs/call/check.h"
 #include "graphs/call/decide.h"
+#include "graphs/call/extents.h"
 #include "graphs/call/place.h"
 #include "graphs/call/warm.h"
 #include "graphs/node/region.h"
@@ -69,6 +71,13 @@ absl::Status CheckFeed(std::span<const WarmStep> chain,
           output.name, producer.name, input.name, program.spec.name);
   }
   return absl::OkStatus();
+}
+
+// The least extent from 1 on in the bucket that `extent` is padded to.
+int64_t LeastIn(const Program& program, size_t symbol, int64_t extent) {
+  while (extent > 1 && !program.IsBucket(symbol, extent - 1))
+    --extent;
+  return extent;
 }
 
 // A step whose lease is held, on the path: where its outputs lie.
@@ -143,27 +152,47 @@ class Walk {
             .lane = lane_.index};
   }
 
-  // The shape as it is, and below the bucket in each set of the symbols for which that decides
-  // whether an output can be read where it lies.
-  std::vector<CallShape> VariantsOf(size_t step) const {
+  // Symbols for which being below the bucket decides whether an output can be read where it lies.
+  std::set<size_t> DecidingSymbols(size_t step) const {
     const Program& program = *chain_[step].program;
-    std::vector<size_t> padded;
+    std::set<size_t> symbols;
     for (const Feed& feed : chain_[step].feeds) {
       for (const Dim& dim : program.copied_input(feed.input).dims) {
-        if (dim.symbol < 0) continue;
-        const auto symbol = static_cast<size_t>(dim.symbol);
-        const int64_t below = shapes_[step].padded[symbol] - 1;
-        if (below >= 1 && !program.IsBucket(symbol, below) &&
-            std::ranges::find(padded, symbol) == padded.end())
-          padded.push_back(symbol);
+        if (dim.symbol >= kSymbolsMax) {
+          const auto expression = static_cast<size_t>(dim.symbol - kSymbolsMax);
+          for (const size_t name : program.extents[expression].Reads())
+            if (name < program.spec.symbols.size()) symbols.insert(name);
+        } else if (dim.symbol >= 0) {
+          symbols.insert(static_cast<size_t>(dim.symbol));
+        }
       }
     }
-    std::vector<CallShape> variants;
-    for (size_t set = 0; set < size_t{1} << padded.size(); ++set) {
-      CallShape& shape = variants.emplace_back(shapes_[step]);
-      for (size_t i = 0; i < padded.size(); ++i)
-        if ((set >> i & 1) != 0) --shape.real[padded[i]];
+    return symbols;
+  }
+
+  // The shape as it is, and in each set of those symbols below the bucket: by one, and as far as it
+  // goes, as an expression need not differ by one.
+  std::vector<CallShape> VariantsOf(size_t step) const {
+    const Program& program = *chain_[step].program;
+    std::vector<CallShape> variants = {shapes_[step]};
+    for (const size_t symbol : DecidingSymbols(step)) {
+      const int64_t below = shapes_[step].padded[symbol] - 1;
+      if (below < 1 || program.IsBucket(symbol, below)) continue;
+      std::vector<int64_t> extents = {below};
+      const int64_t least = LeastIn(program, symbol, below);
+      if (!program.extents.empty() && least < below) extents.push_back(least);
+      for (size_t i = 0, end = variants.size(); i < end; ++i) {
+        for (const int64_t extent : extents)
+          variants.emplace_back(CallShape(variants[i])).real[symbol] = extent;
+      }
     }
+    if (program.extents.empty()) return variants;
+    // Some of them are no calls, or none of this bucket.
+    const std::span<const int64_t> scalars = chain_[step].scalars;
+    std::erase_if(variants, [&](CallShape& shape) {
+      return !ComputeExtents(program, scalars, "Session::Warm", shape.real).ok() ||
+             !PadExpressions(program, scalars, shape);
+    });
     return variants;
   }
 
@@ -220,8 +249,8 @@ class Walk {
     const Call call = CallOf(stand.step, step.binding);
     const Call on_scratch =
         CallOf(stand.step, step.scratch != nullptr ? step.scratch : step.binding);
-    Request request{.call = call, .shape = shape};
-    Request scratch{.call = on_scratch, .shape = shape};
+    Request request(call, shape);
+    Request scratch(on_scratch, shape);
     COPPICE_RETURN_IF_ERROR(TakeStatics(request));
     COPPICE_RETURN_IF_ERROR(TakeStatics(scratch));
     Place(stand, request);
@@ -257,7 +286,7 @@ class Walk {
     size_t kept = 0;
     for (const Needed& needed : needed_) {
       const Call call = CallOf(needed.step, chain_[needed.step].binding);
-      Request request{.call = call, .shape = needed.shape};
+      Request request(call, needed.shape);
       COPPICE_RETURN_IF_ERROR(TakeStatics(request));
       kept += Find(request, needed) != nullptr ? 1 : 0;
     }

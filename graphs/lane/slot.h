@@ -49,13 +49,13 @@ struct Slot {
   struct Owner {
     const Program* program = nullptr;
     uint64_t call = 0;
-    const int64_t* extents = nullptr;  // Real ones, of the program's symbols.
+    const int64_t* extents = nullptr;  // Real ones.
   };
 
   void SetOwner(const Owner& owner) {
     program = owner.program;
     call = owner.call;
-    for (size_t i = 0; i < owner.program->spec.symbols.size(); ++i)
+    for (size_t i = 0; i < owner.program->extent_count; ++i)
       extents[i] = owner.extents[i];
   }
   bool leased() const { return (holders.load(std::memory_order_acquire) & kLeaseHolds) != 0; }
@@ -96,12 +96,12 @@ struct Slot {
   bool in_path = false;  // A child leaves it alone. kWindow only.
   Lane* lane = nullptr;
   const Program* program = nullptr;
-  uint64_t call = 0;                           // Number of the call that made the outputs.
-  const OutputTable* outputs = nullptr;        // The node's, or `owned`.
-  std::array<int64_t, kSymbolsMax> extents{};  // Real ones, for the views.
-  std::unique_ptr<Parts> parts;                // Null: the lease is whole.
-  Node* node = nullptr;                        // Whose outputs they are; kWindow until it expires.
-  OutputTable owned;                           // Of the other kinds; keeps its capacity.
+  uint64_t call = 0;                     // Number of the call that made the outputs.
+  const OutputTable* outputs = nullptr;  // The node's, or `owned`.
+  ExtentArray extents{};                 // Real ones, for the views.
+  std::unique_ptr<Parts> parts;          // Null: the lease is whole.
+  Node* node = nullptr;                  // Whose outputs they are; kWindow until it expires.
+  OutputTable owned;                     // Of the other kinds; keeps its capacity.
   std::vector<DeviceAddress> allocations;
   Region ring;                              // kCopyOut.
   absl::InlinedVector<CuStream, 4> scopes;  // The stream of each that is open.

@@ -194,20 +194,4 @@ const Expression& GuardProgram::expression(int guard) const {
   return expressions_[static_cast<size_t>(guard)];
 }
 
-std::string GuardProgram::DescribeValues(int guard, std::span<const int64_t> values) const {
-  const Computed outcome = expression(guard).Evaluate(values);
-  std::vector<int64_t> shown;
-  std::string text;
-  for (const Operation& operation : expression(guard).operations()) {
-    const int64_t name = operation.immediate;
-    if (operation.op != Operator::kName) continue;
-    if (std::find(shown.begin(), shown.end(), name) != shown.end()) continue;
-    text += fmt::format("{}{} = {}", shown.empty() ? "" : ", ", names_[static_cast<size_t>(name)],
-                        values[static_cast<size_t>(name)]);
-    shown.push_back(name);
-  }
-  if (outcome.ok()) return text;
-  return fmt::format("{}{}({})", text, text.empty() ? "" : " ", NameOf(outcome.fault));
-}
-
 }  // namespace coppice

@@ -37,8 +37,13 @@ absl::Status CheckCount(const ProgramSpec& spec, const char* list, size_t count,
                          list, count_max);
 }
 
-// What a dim is at the largest extents.
+bool IsComputed(const Dim& dim) {
+  return dim.symbol >= kSymbolsMax;
+}
+
+// What a dim is at the largest extents; 1 if each call computes it.
 int64_t LargestOf(const ProgramSpec& spec, const Dim& dim) {
+  if (IsComputed(dim)) return 1;
   return dim.symbol < 0 ? dim.size : spec.symbols[static_cast<size_t>(dim.symbol)].policy.maximum();
 }
 
@@ -49,6 +54,10 @@ absl::Status CheckDims(const ProgramSpec& spec,
                        const Dims& dims) {
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     const Dim& dim = dims[axis];
+    if (dim.symbol - kSymbolsMax >= static_cast<int>(spec.extents.size()))
+      return InvalidArgument("ValidateSpec: program {}: {} axis {} names extent {} of {}",
+                             spec.name, field, axis, dim.symbol - kSymbolsMax, spec.extents.size());
+    if (IsComputed(dim)) continue;
     if (dim.symbol >= static_cast<int>(spec.symbols.size()))
       return InvalidArgument("ValidateSpec: program {}: {} axis {} names symbol {} of {}",
                              spec.name, field, axis, dim.symbol, spec.symbols.size());
@@ -72,6 +81,8 @@ absl::Status CheckStrides(const ProgramSpec& spec,
     return InvalidArgument("ValidateSpec: program {}: {} has {} strides for {} axes", spec.name,
                            field, strides.size(), dims.size());
   COPPICE_RETURN_IF_ERROR(CheckDims(spec, field, "stride", strides));
+  if (std::ranges::any_of(dims, IsComputed) || std::ranges::any_of(strides, IsComputed))
+    return absl::OkStatus();
   Tensor largest{.rank = static_cast<int8_t>(dims.size())};
   int64_t bytes = element;
   bool fits = true;
@@ -125,7 +136,8 @@ absl::Status CheckTensor(
   if (is_static && (std::any_of(dims.begin(), dims.end(), dynamic) ||
                     std::any_of(tensor.strides.begin(), tensor.strides.end(), dynamic)))
     return InvalidArgument(
-        "ValidateSpec: program {}: static {} has a symbol in its dims or strides; fix its sizes{}",
+        "ValidateSpec: program {}: static {} has a symbol or an expression in its dims or strides; "
+        "fix its sizes{}",
         spec.name, field, kind == std::string("input") ? " or copy it" : "");
   return absl::OkStatus();
 }
@@ -176,15 +188,28 @@ bool Binds(const InputSpec& input, int symbol) {
                      [symbol](const Dim& dim) { return dim.symbol == symbol; });
 }
 
-absl::Status CheckSymbol(const ProgramSpec& spec, int index) {
+// Checks that something of a call gives a symbol its extent.
+absl::Status CheckSource(const ProgramSpec& spec, int index) {
   const SymbolSpec& symbol = spec.symbols[static_cast<size_t>(index)];
+  if (symbol.scalar < -1 || symbol.scalar >= static_cast<int>(spec.scalars.size()))
+    return InvalidArgument("ValidateSpec: program {}: symbol {} is bound to scalar {} of {}",
+                           spec.name, symbol.name, symbol.scalar, spec.scalars.size());
+  if (symbol.given && symbol.scalar >= 0)
+    return InvalidArgument(
+        "ValidateSpec: program {}: symbol {} is given and bound to scalar {}; choose one",
+        spec.name, symbol.name, spec.scalars[static_cast<size_t>(symbol.scalar)].name);
   const bool bound = std::any_of(spec.inputs.begin(), spec.inputs.end(),
                                  [index](const InputSpec& input) { return Binds(input, index); });
-  if (!bound)
-    return InvalidArgument(
-        "ValidateSpec: program {}: symbol {} is in the dims of no copied input, so no call gives "
-        "it an extent",
-        spec.name, symbol.name);
+  if (bound || symbol.given || symbol.scalar >= 0) return absl::OkStatus();
+  return InvalidArgument(
+      "ValidateSpec: program {}: symbol {} is in the dims of no copied input, so no call gives it "
+      "an extent; set `given` or bind it to a scalar",
+      spec.name, symbol.name);
+}
+
+absl::Status CheckSymbol(const ProgramSpec& spec, int index) {
+  const SymbolSpec& symbol = spec.symbols[static_cast<size_t>(index)];
+  COPPICE_RETURN_IF_ERROR(CheckSource(spec, index));
   if (spec.claim == Claim::kExact && symbol.kind == SymbolKind::kDynamic &&
       !symbol.policy.is_exact())
     return InvalidArgument(
@@ -204,6 +229,7 @@ int64_t CountDeviceResident(const ProgramSpec& spec, int end) {
 absl::Status ValidateSpec(const ProgramSpec& spec) {
   if (spec.name.empty()) return InvalidArgument("ValidateSpec: a program has no name");
   COPPICE_RETURN_IF_ERROR(CheckCount(spec, "symbols", spec.symbols.size(), kSymbolsMax));
+  COPPICE_RETURN_IF_ERROR(CheckCount(spec, "extents", spec.extents.size(), kExtentsMax));
   COPPICE_RETURN_IF_ERROR(CheckCount(spec, "scalars", spec.scalars.size(), kScalarsMax));
   COPPICE_RETURN_IF_ERROR(CheckNames(spec, "symbols", spec.symbols));
   COPPICE_RETURN_IF_ERROR(CheckNames(spec, "inputs", spec.inputs));
@@ -218,14 +244,39 @@ absl::Status ValidateSpec(const ProgramSpec& spec) {
   if (spec.random_numbers_per_call < 0)
     return InvalidArgument("ValidateSpec: program {}: random_numbers_per_call is {}", spec.name,
                            spec.random_numbers_per_call);
+  COPPICE_RETURN_IF_ERROR(CompileExtents(spec).status());
   return CompileGuards(spec).status();
 }
 
+absl::StatusOr<std::vector<Expression>> CompileExtents(const ProgramSpec& spec) {
+  const std::vector<std::string> names = spec.value_names();
+  std::vector<Expression> extents;
+  for (const std::string& text : spec.extents) {
+    absl::StatusOr<Expression> extent = Expression::Parse(text, names);
+    if (!extent.ok())
+      return InvalidArgument("ValidateSpec: program {}: extents[{}]: {}", spec.name, extents.size(),
+                             MessageOf(extent.status()));
+    for (const size_t name : extent->Reads()) {
+      if (name < spec.symbols.size()) continue;
+      const auto scalar = static_cast<int>(name - spec.symbols.size());
+      const auto symbol = std::ranges::find(spec.symbols, scalar, &SymbolSpec::scalar);
+      const bool bound = symbol != spec.symbols.end();
+      if (!bound && !spec.scalars[static_cast<size_t>(scalar)].device_resident) continue;
+      return InvalidArgument(
+          "ValidateSpec: program {}: extents[{}] '{}' reads scalar {}, which is no part of the "
+          "key; {}",
+          spec.name, extents.size(), text, names[name],
+          bound ? fmt::format("read symbol {}, which is bound to it", symbol->name)
+                : "make it one that is not device-resident");
+    }
+    extents.push_back(*std::move(extent));
+  }
+  return extents;
+}
+
 absl::StatusOr<GuardProgram> CompileGuards(const ProgramSpec& spec) {
-  std::vector<std::string> names;
   std::vector<GuardSpec> guards;
   for (const SymbolSpec& symbol : spec.symbols) {
-    names.push_back(symbol.name);
     const ExtentBounds bounds{
         .min = symbol.min, .max = symbol.max, .multiple_of = symbol.multiple_of};
     if (bounds == ExtentBounds{}) continue;
@@ -236,12 +287,10 @@ absl::StatusOr<GuardProgram> CompileGuards(const ProgramSpec& spec) {
           spec.name, symbol.name);
     AppendBoundGuards(symbol.name, bounds, guards);
   }
-  for (const ScalarSpec& scalar : spec.scalars)
-    names.push_back(scalar.name);
   for (const std::string& text : spec.guards)
     guards.push_back({.text = text});
   if (guards.empty()) return GuardProgram();
-  absl::StatusOr<GuardProgram> program = GuardProgram::Compile(guards, names);
+  absl::StatusOr<GuardProgram> program = GuardProgram::Compile(guards, spec.value_names());
   if (program.ok()) return program;
   return InvalidArgument("ValidateSpec: program {}: {}", spec.name, MessageOf(program.status()));
 }
@@ -250,6 +299,22 @@ int ProgramSpec::parameter_words() const {
   return static_cast<int>(symbols.size()) +
          static_cast<int>(CountDeviceResident(*this, static_cast<int>(scalars.size()))) +
          (random_numbers_per_call > 0 ? kRandomWords : 0);
+}
+
+std::vector<std::string> ProgramSpec::value_names() const {
+  std::vector<std::string> names;
+  for (const SymbolSpec& symbol : symbols)
+    names.push_back(symbol.name);
+  for (const ScalarSpec& scalar : scalars)
+    names.push_back(scalar.name);
+  return names;
+}
+
+Dim ProgramSpec::AddExtent(std::string expression) {
+  const auto found = std::ranges::find(extents, expression);
+  const auto index = static_cast<int>(found - extents.begin());
+  if (found == extents.end()) extents.push_back(std::move(expression));
+  return Dim::Extent(index);
 }
 
 absl::Status ProgramSpec::AddDynamicAxes(const std::string& text,
@@ -290,7 +355,7 @@ int ScalarWord(const ProgramSpec& spec, int scalar) {
   COPPICE_CHECK(scalar >= 0 && scalar < static_cast<int>(spec.scalars.size()),
                 "the program has no such scalar");
   COPPICE_CHECK(spec.scalars[static_cast<size_t>(scalar)].device_resident,
-                "the scalar is part of the key, so it has no word");
+                "the scalar is not device-resident, so it has no word");
   return static_cast<int>(spec.symbols.size()) +
          static_cast<int>(CountDeviceResident(spec, scalar));
 }

@@ -17,12 +17,18 @@ Program::Program(ProgramSpec valid_spec,
                  const Place& its_place)
     : spec(std::move(valid_spec)),
       guards(std::move(spec_guards)),
+      extents(*CompileExtents(spec)),
       place(its_place),
-      guarded(guards.guard_count() > 0),
+      extent_count(extents.empty() ? spec.symbols.size() : kSymbolsMax + extents.size()),
       random_word(spec.random_numbers_per_call > 0 ? RandomWord(spec) : -1),
       registered_with_(its_place.owner),
       callable_(std::move(callable)) {
   SplitInputs();
+  SplitScalars();
+  given_count = static_cast<int>(std::ranges::count(spec.symbols, true, &SymbolSpec::given));
+  const bool bound = std::ranges::any_of(
+      spec.symbols, [](const SymbolSpec& symbol) { return symbol.scalar >= 0; });
+  axes_say_all = extents.empty() && given_count == 0 && !bound && guards.guard_count() == 0;
   for (size_t i = 0; i < spec.symbols.size(); ++i) {
     const SymbolSpec& symbol = spec.symbols[i];
     const bool dynamic =
@@ -53,15 +59,26 @@ void Program::SplitInputs() {
     shape.rank = static_cast<int8_t>(input.dims.size());
     shape.misalignment = static_cast<DeviceAddress>(SizeOf(input.dtype)) - 1;
     std::copy(input.dims.begin(), input.dims.end(), shape.dims.begin());
+    for (const Dim& dim : input.dims)
+      if (dim.symbol >= 0) axis_extents |= uint32_t{1} << dim.symbol;
   }
   for (int i = 0; i < static_cast<int>(spec.outputs.size()); ++i) {
     if (spec.outputs[static_cast<size_t>(i)].role == OutputRole::kStatic)
       static_outputs.push_back(i);
   }
+}
+
+void Program::SplitScalars() {
   for (int i = 0; i < static_cast<int>(spec.scalars.size()); ++i) {
-    const bool resident = spec.scalars[static_cast<size_t>(i)].device_resident;
-    (resident ? device_scalars : key_scalars).push_back(i);
+    if (spec.scalars[static_cast<size_t>(i)].device_resident) device_scalars.push_back(i);
+    if (IsKeyScalar(i)) key_scalars.push_back(i);
   }
+  scalars_in_key = key_scalars.size() == spec.scalars.size();
+}
+
+bool Program::IsKeyScalar(int index) const {
+  return !spec.scalars[static_cast<size_t>(index)].device_resident &&
+         std::ranges::find(spec.symbols, index, &SymbolSpec::scalar) == spec.symbols.end();
 }
 
 bool Program::PadsAt(size_t index, int64_t extent, Observe observe) const {

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 
+#include "coppice/base/expression.h"
 #include "coppice/base/tensor.h"
 #include "coppice/graphs/guards.h"
 #include "coppice/graphs/program.h"
@@ -46,6 +47,9 @@ struct CopyShape {
 // Whether an `auto` symbol is seen to vary by its extent in a call, or was before.
 enum class Observe : bool { kNo, kYes };
 
+// Extents by the index that a Dim has for them: symbols from 0 on, expressions from kSymbolsMax on.
+using ExtentArray = std::array<int64_t, kSymbolsMax + kExtentsMax>;
+
 }  // namespace internal
 
 class Program {
@@ -64,6 +68,7 @@ class Program {
 
   const ProgramSpec spec;
   const GuardProgram guards;
+  const std::vector<Expression> extents;
   const Place place;
   std::vector<internal::CopyShape> copy_shapes;  // Of the copied inputs.
   std::vector<int> copies;                       // Spec indices of the copied inputs.
@@ -71,12 +76,18 @@ class Program {
   std::vector<int> static_outputs;               // Spec indices of the static outputs.
   std::vector<int> key_scalars;                  // Spec indices of the scalars in the key.
   std::vector<int> device_scalars;               // Spec indices of those in the parameter block.
-  bool guarded = false;
+  size_t extent_count = 0;                       // Of an ExtentArray, what this program uses.
+  uint32_t axis_extents = 0;    // Bit per extent that an axis of a copied input has.
+  int given_count = 0;          // Symbols whose extents come with the call.
+  bool scalars_in_key = false;  // All of them.
+  bool axes_say_all = false;    // Axes give each extent, and no guard checks them.
   bool mutates_statics = false;
   bool mutates_copies = false;
   int random_word = -1;  // Of the parameter block; -1: no random state.
 
   bool binds() const { return !statics.empty() || !static_outputs.empty(); }
+  // Whether scalar `index` is part of the key as it is.
+  bool IsKeyScalar(int index) const;
   const InputSpec& copied_input(size_t copy) const {
     return spec.inputs[static_cast<size_t>(copies[copy])];
   }
@@ -122,6 +133,7 @@ class Program {
   static constexpr int64_t kPromoted = -2;
 
   void SplitInputs();
+  void SplitScalars();
   bool PadsAt(size_t index, int64_t extent, internal::Observe observe) const;
 
   mutable std::atomic<const internal::Catalogue*> registered_with_;

@@ -75,7 +75,7 @@ absl::StatusOr<KernelNodes> CaptureKernels(const CaptureRequest& request,
                                            const PlannerResult& planned,
                                            const RecordTarget& target) {
   RunRequest varied = request.run;
-  varied.resident_scalar = 0x5A5A5A5A5A5A5A5A;
+  varied.foreign_scalar = 0x5A5A5A5A5A5A5A5A;
   COPPICE_ASSIGN_OR_RETURN(const Captured again,
                            CaptureRun(request, varied, planned, target, /*with_marks=*/false));
   return KernelNodesOf(again.pieces);

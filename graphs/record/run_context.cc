@@ -48,8 +48,8 @@ RunContext::RunContext(const Driver& driver,
   workspace_ = request.workspace;
   workspace_bytes_ = request.workspace_bytes;
   for (size_t i = 0; i < spec_.scalars.size(); ++i) {
-    scalars_.push_back(spec_.scalars[i].device_resident ? request.resident_scalar
-                                                        : request.scalars[i]);
+    scalars_.push_back(request.program->IsKeyScalar(static_cast<int>(i)) ? request.scalars[i]
+                                                                         : request.foreign_scalar);
   }
 }
 

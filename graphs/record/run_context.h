@@ -32,7 +32,7 @@ struct RunRequest {
   const InputLayout* layout = nullptr;
   std::span<const int64_t> extents;  // What the program computes at.
   std::span<const int64_t> scalars;  // In spec order.
-  int64_t resident_scalar = 0;       // What the program sees of device-resident ones.
+  int64_t foreign_scalar = 0;        // What the program sees of those that are not in the key.
   CuStream stream = nullptr;
   DeviceAddress workspace = 0;
   int64_t workspace_bytes = 0;

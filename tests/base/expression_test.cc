@@ -395,6 +395,20 @@ TEST(ExpressionDeathTest, ComputeChecksItsSlotsAndValues) {
   EXPECT_DEATH(Compute(expression.operations(), 0, values, slots), "slots are missing");
 }
 
+TEST(ExpressionTest, DescribesTheValuesThatItReads) {
+  const std::vector<std::string> names = {"n", "m", "k"};
+  const std::vector<int64_t> values = {4, 0, 7};
+  const auto describe = [&](const char* text) {
+    return Expression::Parse(text, names)->Describe(names, values);
+  };
+  EXPECT_EQ(describe("k + n * k"), "k = 7, n = 4");
+  EXPECT_EQ(describe("n // m"), "n = 4, m = 0 (division by zero)");
+  EXPECT_EQ(describe("1 + 2"), "");
+  EXPECT_EQ(describe("1 // 0"), "(division by zero)");
+  EXPECT_EQ(Expression::Parse("k + n * k", names)->Reads(), (std::vector<size_t>{2, 0}));
+  EXPECT_TRUE(Expression::Parse("1 + 2", names)->Reads().empty());
+}
+
 TEST(ExpressionTest, AgreesWithItsMeaningIn128Bits) {
   SCOPED_TRACE(testing::Message() << "seed " << TestSeed());
   std::mt19937_64 random(TestSeed());

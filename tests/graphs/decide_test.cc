@@ -38,7 +38,7 @@ class DecideTest : public testing::Test {
   LaneScene scene_;
   SessionOptions options_;
   Call call_{.program = &scene_.program};
-  Request request_{.call = call_};
+  Request request_{call_};
 };
 
 TEST_F(DecideTest, NodeAndBucketAreFoundByTheCallsKey) {
@@ -49,7 +49,7 @@ TEST_F(DecideTest, NodeAndBucketAreFoundByTheCallsKey) {
   EXPECT_EQ(FindBucket(request_, scene_.lane), &bucket());
   request_.known_place = false;
   EXPECT_EQ(FindNode(request_, scene_.lane), nullptr);
-  request_.shape.over_maximum = true;
+  request_.shape.unbucketed = true;
   EXPECT_EQ(FindBucket(request_, scene_.lane), nullptr);
 }
 
@@ -81,7 +81,9 @@ TEST_F(DecideTest, WhatCannotBeRecordedRunsEagerly) {
   ExpectRun(RunKind::kEager, Reason::kNewBucket);
   bucket().NoteNotCapturable("why");
   ExpectRun(RunKind::kEager, Reason::kNotCapturable);
-  request_.shape.over_maximum = true;
+  request_.shape.unbucketed = true;
+  ExpectRun(RunKind::kEager, Reason::kUnpaddedExtent);
+  request_.shape.real[0] = 100;
   ExpectRun(RunKind::kEager, Reason::kOverLargestBucket);
 }
 
@@ -173,7 +175,7 @@ TEST_F(DecideTest, DescriptionNamesTheReasonAndHowManyGraphsThereAre) {
 
 TEST_F(DecideTest, DescriptionNamesTheExtentsThatAreTooLarge) {
   request_.shape.real[0] = 100;
-  request_.shape.over_maximum = true;
+  request_.shape.unbucketed = true;
   EXPECT_EQ(DescribeReason(request_, scene_.lane, Reason::kOverLargestBucket),
             "over_largest_bucket: n = 100 of at most 64");
 }

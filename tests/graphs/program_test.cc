@@ -174,7 +174,7 @@ TEST(ProgramTest, OnlyStaticInputsThatAreNotWrittenMayRepeatElements) {
                     .dims = {Dim::Fixed(4)},
                     .strides = {Dim::Symbol(n)},
                     .role = InputRole::kStatic};
-  ExpectInvalid(spec, "static input w has a symbol in its dims or strides");
+  ExpectInvalid(spec, "static input w has a symbol");
 }
 
 TEST(ProgramTest, LimitsTheRank) {
@@ -229,6 +229,90 @@ TEST(ProgramTest, RejectsASymbolThatNoCopiedInputBinds) {
   ExpectInvalid(spec, "symbol length");
 }
 
+TEST(ProgramTest, AcceptsSymbolsThatCallsOrScalarsGive) {
+  ProgramSpec spec = ValidSpec();
+  const int given = spec.AddSymbol("given", *PaddingPolicy::Pow2(64));
+  ExpectInvalid(spec, "symbol given");
+  spec.symbols[static_cast<size_t>(given)].given = true;
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+  spec.symbols[static_cast<size_t>(given)].scalar = 2;
+  ExpectInvalid(spec, "given and bound to scalar mode");
+  spec.symbols[static_cast<size_t>(given)].given = false;
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+  spec.symbols[static_cast<size_t>(given)].scalar = 4;
+  ExpectInvalid(spec, "scalar 4 of 4");
+  spec.symbols[static_cast<size_t>(given)].scalar = -2;
+  ExpectInvalid(spec, "scalar -2 of 4");
+}
+
+TEST(ProgramTest, AddExtentReturnsTheDimOfItsExpression) {
+  ProgramSpec spec = ValidSpec();
+  const Dim twice = spec.AddExtent("2*batch");
+  const Dim sum = spec.AddExtent("batch + length");
+  EXPECT_EQ(twice, Dim::Extent(0));
+  EXPECT_EQ(sum, Dim::Extent(1));
+  EXPECT_EQ(spec.AddExtent("2*batch"), twice);
+  EXPECT_EQ(spec.extents.size(), 2U);
+  spec.inputs[1].dims[1] = sum;
+  ExpectInvalid(spec, "symbol length");
+  spec.inputs[1].dims.push_back(Dim::Symbol(1));
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+  EXPECT_EQ(CompileExtents(spec)->size(), 2U);
+  EXPECT_EQ(CompileExtents(spec)->at(1).text(), "batch + length");
+}
+
+TEST(ProgramTest, RejectsExpressionsThatDoNotExistOrDoNotParse) {
+  ProgramSpec spec = ValidSpec();
+  spec.outputs[0].dims[0] = Dim::Extent(0);
+  ExpectInvalid(spec, "output logits axis 0 names extent 0 of 0");
+  spec.outputs[0].dims[0] = spec.AddExtent("2*");
+  ExpectInvalid(spec, "extents[0]");
+  spec.extents[0] = "2*width";
+  ExpectInvalid(spec, "width");
+  EXPECT_EQ(CompileExtents(spec).status().code(), absl::StatusCode::kInvalidArgument);
+  spec.extents[0] = "2*length";
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+}
+
+TEST(ProgramTest, LimitsTheExpressions) {
+  ProgramSpec spec = ValidSpec();
+  for (int i = 0; i < kExtentsMax; ++i)
+    spec.outputs[0].dims[0] = spec.AddExtent(fmt::format("batch + {}", i));
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+  spec.AddExtent("batch - 1");
+  ExpectInvalid(spec, "25 extents");
+}
+
+TEST(ProgramTest, ExpressionsReadScalarsOfTheKeyAlone) {
+  ProgramSpec spec = ValidSpec();
+  spec.extents = {"layer + mode"};
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+  spec.extents = {"layer + step"};
+  ExpectInvalid(spec, "reads scalar step");
+  spec.extents = {"layer + mode"};
+  spec.symbols[1].scalar = 2;
+  ExpectInvalid(spec, "read symbol length");
+}
+
+TEST(ProgramTest, BytesOfExpressionsAreLeftToTheCalls) {
+  ProgramSpec spec = ValidSpec();
+  const Dim huge = spec.AddExtent("batch * 9223372036854775807");
+  spec.outputs[0].dims = {huge, Dim::Fixed(1)};
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+  spec.outputs[0].dims = {huge, Dim::Fixed(std::numeric_limits<int64_t>::max() / 2)};
+  ExpectInvalid(spec, "larger than 2^63 bytes");
+}
+
+TEST(ProgramTest, RejectsAnExpressionInAStaticTensor) {
+  ProgramSpec spec = ValidSpec();
+  spec.inputs[2].dims[0] = spec.AddExtent("16 * 2");
+  ExpectInvalid(spec, "static input cache");
+  spec = ValidSpec();
+  spec.outputs[0].role = OutputRole::kStatic;
+  spec.outputs[0].dims = {spec.AddExtent("2*batch")};
+  ExpectInvalid(spec, "static output logits");
+}
+
 TEST(ProgramTest, RejectsADynamicStaticInput) {
   ProgramSpec spec = ValidSpec();
   spec.inputs[2].dims = {Dim::Fixed(4), Dim::Symbol(0)};
@@ -271,7 +355,7 @@ TEST(ProgramTest, ParameterBlockHoldsExtentsThenDeviceResidentScalars) {
 
 TEST(ProgramDeathTest, WordsOfNothingAreChecked) {
   const ProgramSpec spec = ValidSpec();
-  EXPECT_DEATH(ScalarWord(spec, 0), "the scalar is part of the key");
+  EXPECT_DEATH(ScalarWord(spec, 0), "the scalar is not device-resident");
   EXPECT_DEATH(ScalarWord(spec, 4), "the program has no such scalar");
   EXPECT_DEATH(ScalarWord(spec, -1), "the program has no such scalar");
   EXPECT_DEATH(ExtentWord(spec, 2), "the program has no such symbol");

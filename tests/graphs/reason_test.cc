@@ -17,18 +17,11 @@ TEST(ReasonTest, NamesEveryPath) {
 }
 
 TEST(ReasonTest, NamesEveryReasonInSnakeCase) {
-  const char* const names[] = {"none",
-                               "new_bucket",
-                               "static_input_moved",
-                               "other_live_regions",
-                               "evicted",
-                               "over_largest_bucket",
-                               "graph_limit",
-                               "byte_limit",
-                               "capture_invalidated",
-                               "not_capturable",
-                               "gate_says_eager",
-                               "user_disabled"};
+  const char* const names[] = {
+      "none",         "new_bucket",          "static_input_moved", "other_live_regions",
+      "evicted",      "over_largest_bucket", "unpadded_extent",    "graph_limit",
+      "byte_limit",   "capture_invalidated", "not_capturable",     "gate_says_eager",
+      "user_disabled"};
   static_assert(std::size(names) == kReasonCount);
   for (int i = 0; i < kReasonCount; ++i)
     EXPECT_STREQ(NameOf(static_cast<Reason>(i)), names[i]);

@@ -55,6 +55,41 @@ TEST(RegistrationTest, CopiedInputsHaveTheShapesOfTheirSpecs) {
   EXPECT_EQ(program.copy_shapes[0].dims[1].size, 2);
 }
 
+TEST(RegistrationTest, ExtentsOfAxesAreToldFromOthers) {
+  ProgramSpec spec = RowsSpec();
+  EXPECT_TRUE(ProgramOf(spec).axes_say_all);
+  EXPECT_EQ(ProgramOf(spec).extent_count, 1U);
+  EXPECT_EQ(ProgramOf(spec).axis_extents, 1U);
+  spec.guards = {"1 == 1"};
+  EXPECT_FALSE(ProgramOf(spec).axes_say_all);
+  spec.guards.clear();
+  spec.AddSymbol("given", *PaddingPolicy::Pow2(8));
+  spec.symbols[1].given = true;
+  EXPECT_FALSE(ProgramOf(spec).axes_say_all);
+  EXPECT_EQ(ProgramOf(spec).given_count, 1);
+  EXPECT_EQ(ProgramOf(spec).extent_count, 2U);
+  spec.extents = {"given + 1", "2*given"};
+  spec.inputs.push_back({.name = "more", .dims = {Dim::Extent(1)}});
+  EXPECT_EQ(ProgramOf(spec).extent_count, static_cast<size_t>(kSymbolsMax + 2));
+  EXPECT_EQ(ProgramOf(spec).extents[1].text(), "2*given");
+  EXPECT_EQ(ProgramOf(spec).axis_extents, 1U | uint32_t{2} << kSymbolsMax);
+}
+
+TEST(RegistrationTest, ScalarsThatSymbolsAreBoundToAreNotInTheKey) {
+  ProgramSpec spec = RowsSpec();
+  spec.scalars = {{.name = "a"}, {.name = "b"}};
+  EXPECT_TRUE(ProgramOf(spec).scalars_in_key);
+  spec.AddSymbol("bound", *PaddingPolicy::Pow2(8));
+  spec.symbols[1].scalar = 0;
+  const Program program = ProgramOf(spec);
+  EXPECT_FALSE(program.scalars_in_key);
+  EXPECT_FALSE(program.axes_say_all);
+  EXPECT_FALSE(program.IsKeyScalar(0));
+  EXPECT_TRUE(program.IsKeyScalar(1));
+  EXPECT_EQ(program.key_scalars, std::vector<int>{1});
+  EXPECT_TRUE(program.device_scalars.empty());
+}
+
 TEST(RegistrationTest, RandomWordIsThereIfRandomNumbersAre) {
   ProgramSpec spec = MixedSpec();
   EXPECT_EQ(ProgramOf(spec).random_word, -1);

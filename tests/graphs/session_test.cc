@@ -114,7 +114,13 @@ CuResult GraphLaunchOrDrop(CuGraphExec exec, CuStream stream) {
   return work_is_dropped ? CuResult::kSuccess : queueing_table->GraphLaunch(exec, stream);
 }
 
-TEST_F(SessionTest, HitAllocatesNothing) {
+class SessionHitTest : public SessionTest {
+ protected:
+  // Affine by this spec, with these extents given.
+  void ExpectNoAllocations(ProgramSpec spec, std::span<const int64_t> extents);
+};
+
+void SessionHitTest::ExpectNoAllocations(ProgramSpec spec, std::span<const int64_t> extents) {
   queueing_table = &device_.driver().table();
   DriverTable table = *queueing_table;
   table.LaunchKernel = LaunchKernelOrDrop;
@@ -122,10 +128,10 @@ TEST_F(SessionTest, HitAllocatesNothing) {
   const Driver driver(table, DriverKind::kEmulator);
   const Context context = *Context::Create(driver);
   Affine affine{.session = *Session::Create(context, {})};
-  affine.program = *affine.session->Register(AffineSpec(), AffineCallable());
+  affine.program = *affine.session->Register(std::move(spec), AffineCallable());
   affine.binding = *affine.session->Bind(*affine.program, AffineStatics(counter_.address()));
   for (int i = 0; i < 2; ++i)
-    ASSERT_OK(Call(affine, 4).status());
+    ASSERT_OK(Call(affine, 4, 2, [&](coppice::Call& call) { call.extents = extents; }).status());
 
   uploads_.push_back(*device_.Upload(Ramp(4)));
   const int64_t dims[] = {4};
@@ -135,6 +141,7 @@ TEST_F(SessionTest, HitAllocatesNothing) {
                            .binding = affine.binding,
                            .inputs = {&x, 1},
                            .scalars = {&scalar, 1},
+                           .extents = extents,
                            .stream = device_.stream()};
   work_is_dropped = true;
   const int64_t before = host_allocations.count;
@@ -149,6 +156,20 @@ TEST_F(SessionTest, HitAllocatesNothing) {
   work_is_dropped = false;
   EXPECT_EQ(allocations, 0);
   EXPECT_EQ(affine.session->nodes()[0].replays, 11);
+}
+
+TEST_F(SessionHitTest, HitAllocatesNothing) {
+  ExpectNoAllocations(AffineSpec(), {});
+}
+
+TEST_F(SessionHitTest, HitThatComputesExtentsAllocatesNothing) {
+  ProgramSpec spec = AffineSpec();
+  spec.AddSymbol("k", *PaddingPolicy::Pow2(8));
+  spec.symbols[1].given = true;
+  spec.AddExtent("n * k + 2");
+  spec.guards = {"k < n"};
+  const int64_t extents[] = {3};
+  ExpectNoAllocations(std::move(spec), extents);
 }
 
 TEST_F(SessionTest, PoolIsAsHighAsTheLargestNodeInAnyOrder) {

@@ -14,7 +14,8 @@ Call TrafficSimulation::Attempt::AsCall() const {
   return {.program = program.registered,
           .binding = binding,
           .inputs = tensors,
-          .scalars = std::span(&operation.scalar, static_cast<size_t>(spec.scalars())),
+          .scalars = std::span(scalars).first(static_cast<size_t>(spec.scalars())),
+          .extents = std::span(&m, spec.second == TrafficProgram::Second::kGiven ? 1 : 0),
           .stream = stream,
           .lane = lane,
           // Poison overrides the filling.
@@ -133,7 +134,23 @@ void TrafficSimulation::Include(const TrafficOperation& operation) {
   made_.erase(operation.id);
 }
 
+int64_t TrafficSimulation::SecondOf(const TrafficProgram& spec, const TrafficOperation& operation) {
+  return spec.second == TrafficProgram::Second::kNone
+             ? 0
+             : std::clamp<int64_t>(operation.m, 0, kExtentMax);
+}
+
+// The salt, and the second symbol behind it, if they are there.
+std::array<int64_t, 2> TrafficSimulation::ScalarsOf(const TrafficProgram& spec,
+                                                    const TrafficOperation& operation) {
+  const int64_t m = SecondOf(spec, operation);
+  if (spec.scalar == TrafficProgram::Scalar::kNone) return {m, 0};
+  return {operation.scalar, m};
+}
+
 bool TrafficSimulation::Prepare(Attempt& attempt) {
+  attempt.m = SecondOf(attempt.spec, attempt.operation);
+  attempt.scalars = ScalarsOf(attempt.spec, attempt.operation);
   attempt.inputs.push_back(ChooseInput(attempt));
   attempt.n = attempt.inputs[0].extent();
   if (attempt.spec.inputs > 1) attempt.inputs.push_back(ChooseOther(attempt));
@@ -168,7 +185,7 @@ bool TrafficSimulation::ChooseTargets(Attempt& attempt) {
     CallerBuffer& target = host_.target(2 * attempt.operation.target + i);
     attempt.targets.push_back(&target);
     host_.Order(target, attempt.stream);
-    attempt.target_tensors.push_back(DenseOf(attempt.spec, i, target.address(), attempt.n));
+    attempt.target_tensors.push_back(DenseOf(attempt.spec, i, target.address(), attempt.extents()));
     // The input and the output would both be written there.
     if (&target == attempt.inputs[0].buffer && attempt.spec.mutates_input) return false;
   }
@@ -225,7 +242,7 @@ CallInput TrafficSimulation::ChooseInput(Attempt& attempt) {
   }
   const int64_t whole = made->outputs[index].n;
   const int64_t skip = std::clamp<int64_t>(operation.skip, 0, whole);
-  const int64_t n = std::max<int64_t>(whole - skip - operation.shorter, 0);
+  const int64_t n = std::clamp<int64_t>(whole - skip - operation.shorter, 0, kExtentMax);
   CallInput input = ViewOf(attempt, *made, index, skip, n);
   attempt.n = n;
   if (input.buffer != nullptr) return input;
@@ -238,31 +255,32 @@ CallInput TrafficSimulation::ChooseInput(Attempt& attempt) {
       attempt.verdict.may.push_back(StatusCode::kFailedPrecondition);
     }
   }
-  Judge(*made, index, attempt.scope.has_value(), attempt);
+  Judge(*made, index, attempt.scope.has_value(), n, attempt);
   return input;
 }
 
-// The second input is as long as the first.
+// The second input is as long as the program says; the last output of a call may be.
 CallInput TrafficSimulation::ChooseOther(Attempt& attempt) {
   Made* made = FindMade(attempt.operation.other);
-  if (made == nullptr || made->outputs[0].rows != attempt.spec.rows ||
-      made->outputs[0].n < attempt.n || Unordered(*made, attempt)) {
-    return FreshInput(attempt, attempt.operation.data + 1, attempt.n);
+  const int64_t n = LengthOf(attempt.spec.other, attempt.extents());
+  const size_t index = made == nullptr ? 0 : made->outputs.size() - 1;
+  if (made == nullptr || made->outputs[index].rows != attempt.spec.rows ||
+      made->outputs[index].n < n || Unordered(*made, attempt)) {
+    return FreshInput(attempt, attempt.operation.data + 1, n);
   }
-  CallInput input = ViewOf(attempt, *made, 0, 0, attempt.n);
+  CallInput input = ViewOf(attempt, *made, index, 0, n);
   const bool scoped = attempt.scope && attempt.inputs[0].made == made;
-  if (input.buffer == nullptr) Judge(*made, 0, scoped, attempt);
+  if (input.buffer == nullptr) Judge(*made, index, scoped, n, attempt);
   return input;
 }
 
-// Whether an input that lies in the session's memory may be refused, or must be.
-void TrafficSimulation::Judge(const Made& made,
-                              size_t output,
-                              bool scoped,
-                              Attempt& attempt) const {
+// Whether an input of `n` elements in a row that lies in the session's memory may be refused, or
+// must be.
+void TrafficSimulation::Judge(
+    const Made& made, size_t output, bool scoped, int64_t n, Attempt& attempt) const {
   const bool mutates = attempt.spec.mutates_input;
   const bool here = made.lane == attempt.lane || ((scoped || made.scope) && !mutates);
-  if (!here && attempt.n > 0) attempt.verdict.must.push_back(StatusCode::kFailedPrecondition);
+  if (!here && n > 0) attempt.verdict.must.push_back(StatusCode::kFailedPrecondition);
   // What a program writes to an output of no path is lost.
   const bool astray = mutates && made.window && !made.in_path;
   if (!made.keeps(output) || !made.sure || !here || astray)
@@ -296,7 +314,7 @@ void TrafficSimulation::AddLimits(Attempt& attempt) const {
   });
   int64_t bytes = 0;
   for (int i = 0; i < spec.outputs; ++i) {
-    const int64_t elements = DenseOf(spec, i, 1, attempt.n).element_count();
+    const int64_t elements = DenseOf(spec, i, 1, attempt.extents()).element_count();
     bytes += AlignUp(std::max<int64_t>(elements * 4, 1), kBufferAlignment);
   }
   if (ring_used || bytes > options_.copy_out_bytes)
@@ -305,7 +323,8 @@ void TrafficSimulation::AddLimits(Attempt& attempt) const {
 
 // The model's answer.
 void TrafficSimulation::Compute(Attempt& attempt) const {
-  ModelCall model{.scalar = attempt.operation.scalar, .seed = seed_, .offset = offset_};
+  ModelCall model{
+      .scalar = attempt.operation.scalar, .m = attempt.m, .seed = seed_, .offset = offset_};
   for (size_t i = 0; i < attempt.inputs.size(); ++i) {
     attempt.after[i] = attempt.inputs[i].values;
     model.inputs[i] = &attempt.after[i];
@@ -447,7 +466,7 @@ void TrafficSimulation::Keep(Attempt& attempt, Lease lease) {
     MadeOutput& output = made.outputs.emplace_back();
     output.tensor = scope->output(i);
     output.rows = bound ? 1 : attempt.spec.rows;
-    output.n = bound ? kStaticElements : attempt.n;
+    output.n = LengthOf(attempt.spec, i, attempt.extents());
     if (bound) output.shared = attempt.set->output.get();
     if (!bound && made.mode == OutputMode::kWriteInto)
       output.shared = attempt.targets[static_cast<size_t>(i)];
@@ -456,7 +475,8 @@ void TrafficSimulation::Keep(Attempt& attempt, Lease lease) {
     } else {
       output.own = std::move(values);
     }
-    if (output.tensor.sizes != DenseOf(attempt.spec, i, output.tensor.data, output.n).sizes)
+    if (output.tensor.sizes !=
+        DenseOf(attempt.spec, i, output.tensor.data, attempt.extents()).sizes)
       Fail("view", fmt::format("output {} has other sizes than the call", i));
   }
 }

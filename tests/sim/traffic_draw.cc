@@ -145,6 +145,7 @@ class Drawing {
         TrafficOperation& warm = Add(Kind::kWarm);
         warm.program = DrawProgram();
         warm.extent = DrawExtent();
+        warm.m = DrawExtent();
         warm.statics = DrawStatics();
         warm.lane = Below(lanes_);
         return;
@@ -260,6 +261,7 @@ class Drawing {
   void DrawInput(TrafficOperation& operation) {
     operation.program = DrawProgram();
     operation.extent = DrawExtent();
+    operation.m = DrawExtent();
     operation.data = Below(kTrafficBuffers);
     operation.skip = OneIn(10) ? Below(5) : 0;
     operation.layout = OneIn(8) ? Below(4) : 0;

@@ -17,10 +17,18 @@ Tensor DenseTensorOf(const TrafficProgram& program, DeviceAddress data, int64_t 
   return Tensor::Dense(data, program.dtype, std::span(dims).subspan(program.rows > 1 ? 0 : 1));
 }
 
-Tensor DenseOf(const TrafficProgram& program, int index, DeviceAddress data, int64_t n) {
+int64_t LengthOf(const TrafficProgram& program, int index, const TrafficExtents& extents) {
+  if (program.static_output(index)) return kStaticElements;
+  return LengthOf(index == 0 ? TrafficProgram::Length::kN : program.output_1, extents);
+}
+
+Tensor DenseOf(const TrafficProgram& program,
+               int index,
+               DeviceAddress data,
+               const TrafficExtents& extents) {
+  const int64_t n = LengthOf(program, index, extents);
   if (!program.static_output(index)) return DenseTensorOf(program, data, n);
-  const int64_t dims[] = {kStaticElements};
-  return Tensor::Dense(data, program.dtype, dims);
+  return Tensor::Dense(data, program.dtype, {&n, 1});
 }
 
 Words ReadBy(const Tensor& tensor, int64_t rows, const Words& values, int64_t skip) {

@@ -95,9 +95,13 @@ struct CallInput {
   int64_t extent() const { return tensor.sizes[static_cast<size_t>(tensor.rank) - 1]; }
 };
 
-// A dense tensor of an input or of output `index` at extent `n`.
+// A dense tensor of rows of `n` elements; that of output `index`, and the elements of its rows.
 Tensor DenseTensorOf(const TrafficProgram& program, DeviceAddress data, int64_t n);
-Tensor DenseOf(const TrafficProgram& program, int index, DeviceAddress data, int64_t n);
+Tensor DenseOf(const TrafficProgram& program,
+               int index,
+               DeviceAddress data,
+               const TrafficExtents& extents);
+int64_t LengthOf(const TrafficProgram& program, int index, const TrafficExtents& extents);
 
 // What a tensor of one row or of several shows of `values`, of which element `skip` is its first.
 Words ReadBy(const Tensor& tensor, int64_t rows, const Words& values, int64_t skip);

@@ -49,6 +49,13 @@ constexpr Step kShared[] = {{kMix, kTemp0, kIn0, kStatic},
                             {.kind = kFree, .x = kIn0},
                             {.kind = kFree, .x = kTemp0}};
 
+// Of an input and an output whose lengths are computed.
+constexpr Step kComputed[] = {{kMix, kTemp0, kIn0, kIn1},
+                              {kMix, kOut0, kTemp0, kIn0},
+                              {.kind = kFree, .x = kTemp0},
+                              {kMix, kOut1, kIn1}};
+constexpr Step kPart[] = {{kMix, kOut0, kIn0}, {kMix, kOut1, kOut0}};
+
 // Each element of what is mixed depends on all of the row.
 constexpr Step kSums[] = {{kSum, kTemp0, kIn0}, {kMix, kOut0, kIn0, kTemp0}};
 constexpr Step kMaxima[] = {{kMaximum, kTemp0, kIn0}, {kMix, kOut0, kIn0, kTemp0}};
@@ -59,6 +66,8 @@ constexpr Step kShares[] = {{kSoftmax, kTemp0, kIn0},
 
 using Scalar = TrafficProgram::Scalar;
 using Static = TrafficProgram::Static;
+using Second = TrafficProgram::Second;
+using Length = TrafficProgram::Length;
 
 const TrafficProgram kPrograms[] = {
     {.name = "rows", .steps = kPlain, .scalar = Scalar::kKey},
@@ -109,6 +118,40 @@ const TrafficProgram kPrograms[] = {
      .fill = Fill::Value(-std::numeric_limits<double>::infinity()),
      .needs_fill = true,
      .scalar = Scalar::kKey},
+    {.name = "twice",
+     .steps = kComputed,
+     .inputs = 2,
+     .outputs = 2,
+     .other = Length::kTwice,
+     .output_1 = Length::kTwice},
+    {.name = "given",
+     .policy = "linear:16",
+     .steps = kComputed,
+     .inputs = 2,
+     .outputs = 2,
+     .scalar = Scalar::kKey,
+     .second = Second::kGiven,
+     .other = Length::kSum,
+     .output_1 = Length::kSum},
+    {.name = "counted",
+     .policy = "ramp:4:16",
+     .steps = kComputed,
+     .inputs = 2,
+     .outputs = 2,
+     .scalar = Scalar::kResident,
+     .second = Second::kScalar,
+     .other = Length::kSum,
+     .output_1 = Length::kSum},
+    {.name = "rest",
+     .steps = kPart,
+     .outputs = 2,
+     .second = Second::kScalar,
+     .output_1 = Length::kRest},
+    {.name = "half",
+     .policy = "linear:16",
+     .steps = kPart,
+     .outputs = 2,
+     .output_1 = Length::kHalf},
 };
 
 bool IsReduction(Step::Kind kind) {
@@ -121,9 +164,31 @@ TrafficReduction ReductionOf(Step::Kind kind) {
                             : TrafficReduction::kSoftmax;
 }
 
-int64_t ElementsOf(const TrafficProgram& program, TrafficBuffer buffer, int64_t n) {
+int64_t ElementsOf(const TrafficProgram& program,
+                   TrafficBuffer buffer,
+                   const TrafficExtents& extents) {
   const bool fixed = buffer == kStatic || (buffer == kOut1 && program.static_output(1));
-  return fixed ? kStaticElements : program.rows * n;
+  const Length length = buffer == kIn1    ? program.other
+                        : buffer == kOut1 ? program.output_1
+                                          : Length::kN;
+  return fixed ? kStaticElements : program.rows * LengthOf(length, extents);
+}
+
+// The size of a row, as a spec has it.
+Dim DimOf(Length length, ProgramSpec& spec) {
+  switch (length) {
+    case Length::kN:
+      break;
+    case Length::kTwice:
+      return spec.AddExtent("2*n");
+    case Length::kSum:
+      return spec.AddExtent("n + m");
+    case Length::kRest:
+      return spec.AddExtent("max(n - m, 0)");
+    case Length::kHalf:
+      return spec.AddExtent("ceildiv(n, 2)");
+  }
+  return Dim::Symbol(0);
 }
 
 // One run of a callable: where its buffers are so far.
@@ -134,6 +199,7 @@ class DeviceRun {
             TrafficDevice& device,
             CallContext& context)
       : program_(program), spec_(spec), device_(device), context_(context), n_(context.extent(0)) {
+    extents_ = {.n = n_, .m = program.second == Second::kNone ? 0 : context.extent(1)};
     addresses_[Index(kIn0)] = context.input(0).data;
     if (program.inputs > 1) addresses_[Index(kIn1)] = context.input(1).data;
     if (program.binds()) addresses_[Index(kStatic)] = context.input(program.inputs).data;
@@ -203,7 +269,7 @@ class DeviceRun {
       address = output.data;
       return absl::OkStatus();
     }
-    const int64_t elements = std::max<int64_t>(ElementsOf(program_, buffer, n_), 1);
+    const int64_t elements = std::max<int64_t>(ElementsOf(program_, buffer, extents_), 1);
     COPPICE_ASSIGN_OR_RETURN(address,
                              context_.Allocate(elements * static_cast<int64_t>(sizeof(uint32_t))));
     return absl::OkStatus();
@@ -216,7 +282,7 @@ class DeviceRun {
   }
 
   unsigned Grid(TrafficBuffer z) const {
-    const int64_t count = ElementsOf(program_, z, n_);
+    const int64_t count = ElementsOf(program_, z, extents_);
     return static_cast<unsigned>(
         std::max<int64_t>(1, (count + kTrafficThreads - 1) / kTrafficThreads));
   }
@@ -226,8 +292,9 @@ class DeviceRun {
                             .y = At(step.y),
                             .z = PointerAt<uint32_t>(addresses_[Index(step.z)]),
                             .words = PointerAt<const int64_t>(context_.parameters()),
-                            .count = ElementsOf(program_, step.z, n_)};
-    if (step.y != kNone) params.y_count = std::max<int64_t>(1, ElementsOf(program_, step.y, n_));
+                            .count = ElementsOf(program_, step.z, extents_)};
+    if (step.y != kNone)
+      params.y_count = std::max<int64_t>(1, ElementsOf(program_, step.y, extents_));
     if (program_.claim == Claim::kMasked) params.live_word = ExtentWord(spec_, 0);
     if (program_.scalar == Scalar::kKey) params.salt = FoldSalt(0, context_.scalar(0));
     if (program_.scalar == Scalar::kResident) {
@@ -244,7 +311,7 @@ class DeviceRun {
   TrafficReduceParams ReduceParamsOf(const Step& step) const {
     return {.x = At(step.x),
             .z = PointerAt<uint32_t>(addresses_[Index(step.z)]),
-            .count = ElementsOf(program_, step.z, n_),
+            .count = ElementsOf(program_, step.z, extents_),
             .n = std::max<int64_t>(n_, 1),
             .reduction = ReductionOf(step.kind)};
   }
@@ -258,6 +325,7 @@ class DeviceRun {
   TrafficDevice& device_;
   CallContext& context_;
   const int64_t n_;
+  TrafficExtents extents_;
   std::array<DeviceAddress, kBuffers> addresses_{};
 };
 
@@ -267,6 +335,22 @@ std::span<const TrafficProgram> TrafficPrograms() {
   return kPrograms;
 }
 
+int64_t LengthOf(TrafficProgram::Length length, const TrafficExtents& extents) {
+  switch (length) {
+    case Length::kN:
+      break;
+    case Length::kTwice:
+      return 2 * extents.n;
+    case Length::kSum:
+      return extents.n + extents.m;
+    case Length::kRest:
+      return std::max<int64_t>(extents.n - extents.m, 0);
+    case Length::kHalf:
+      return (extents.n + 1) / 2;
+  }
+  return extents.n;
+}
+
 ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
   ProgramSpec spec{.name = program.name,
                    .claim = program.claim,
@@ -274,18 +358,32 @@ ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
                    // A fork needs events of its own in each run.
                    .thread_safe = program.one_stream,
                    .random_numbers_per_call = program.random ? kRandomNumbersPerCall : 0};
-  const int n = spec.AddSymbol("n", *PaddingPolicy::Parse(program.policy, kLargestExtent),
-                               program.claim == Claim::kExact ? SymbolKind::kStatic : symbol.kind);
+  spec.AddSymbol("n", *PaddingPolicy::Parse(program.policy, kLargestExtent),
+                 program.claim == Claim::kExact ? SymbolKind::kStatic : symbol.kind);
   spec.symbols[0].over_maximum = program.over_maximum;
   spec.symbols[0].exclude_01 = symbol.exclude_01;
-  Dims dims;
-  if (program.rows > 1) dims.push_back(Dim::Fixed(program.rows));
-  dims.push_back(Dim::Symbol(n));
+  if (program.scalar != Scalar::kNone)
+    spec.scalars = {{.name = "salt", .device_resident = program.scalar == Scalar::kResident}};
+  if (program.second != Second::kNone) {
+    spec.symbols.push_back(spec.symbols[0]);
+    spec.symbols[1].name = "m";
+    spec.symbols[1].given = program.second == Second::kGiven;
+  }
+  if (program.second == Second::kScalar) {
+    spec.symbols[1].scalar = static_cast<int>(spec.scalars.size());
+    spec.scalars.push_back({.name = "count"});
+  }
+  const auto dims = [&](Length length) {
+    Dims made;
+    if (program.rows > 1) made.push_back(Dim::Fixed(program.rows));
+    made.push_back(DimOf(length, spec));
+    return made;
+  };
   const Dims fixed = {Dim::Fixed(kStaticElements)};
   for (int i = 0; i < program.inputs; ++i) {
     spec.inputs.push_back({.name = i == 0 ? "x" : "w",
                            .dtype = program.dtype,
-                           .dims = dims,
+                           .dims = dims(i == 0 ? Length::kN : program.other),
                            .fill = program.fill,
                            .mutated = program.mutates_input});
   }
@@ -300,11 +398,9 @@ ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
     const bool bound = program.static_output(i);
     spec.outputs.push_back({.name = i == 0 ? "y" : "z",
                             .dtype = program.dtype,
-                            .dims = bound ? fixed : dims,
+                            .dims = bound ? fixed : dims(i == 0 ? Length::kN : program.output_1),
                             .role = bound ? OutputRole::kStatic : OutputRole::kPool});
   }
-  if (program.scalar != Scalar::kNone)
-    spec.scalars = {{.name = "salt", .device_resident = program.scalar == Scalar::kResident}};
   return spec;
 }
 
@@ -326,6 +422,8 @@ std::vector<Words> RunModel(const TrafficProgram& program, const ModelCall& call
   uint32_t salt = 0;
   if (program.scalar != Scalar::kNone) salt = FoldSalt(salt, call.scalar);
   if (program.random) salt = FoldSalt(FoldSalt(salt, static_cast<int64_t>(call.seed)), call.offset);
+  const TrafficExtents extents = {.n = static_cast<int64_t>(call.inputs[0]->size()) / program.rows,
+                                  .m = call.m};
   std::array<Words, kBuffers> own;
   const auto at = [&](TrafficBuffer buffer) -> Words& {
     if (buffer == kIn0) return *call.inputs[0];
@@ -338,9 +436,12 @@ std::vector<Words> RunModel(const TrafficProgram& program, const ModelCall& call
     if (step.z == kNone || step.kind == kAlias) continue;
     const Words& x = at(step.x);
     const Words* const y = step.y == kNone ? nullptr : &at(step.y);
+    // As long as x, but for an output that is shorter.
     Words result(x.size());
+    if (step.z == kOut1 && !program.static_output(1))
+      result.resize(static_cast<size_t>(ElementsOf(program, kOut1, extents)));
     const size_t n = std::max<size_t>(x.size() / static_cast<size_t>(program.rows), 1);
-    for (size_t i = 0; i < x.size(); ++i) {
+    for (size_t i = 0; i < result.size(); ++i) {
       result[i] = IsReduction(step.kind)
                       ? ReduceRow(ReductionOf(step.kind), &x[i / n * n], static_cast<int64_t>(n),
                                   static_cast<int64_t>(i % n))

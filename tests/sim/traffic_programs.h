@@ -66,6 +66,10 @@ struct TrafficStep {
 struct TrafficProgram {
   enum class Scalar : uint8_t { kNone, kKey, kResident };
   enum class Static : uint8_t { kNone, kRead, kMutated, kOutput };
+  // Where a second symbol, m, has its extent from.
+  enum class Second : uint8_t { kNone, kGiven, kScalar };
+  // Of a row: n; 2*n; n + m; max(n - m, 0), which padding may make smaller; ceildiv(n, 2).
+  enum class Length : uint8_t { kN, kTwice, kSum, kRest, kHalf };
 
   const char* name = "";
   Claim claim = Claim::kRowIndependent;
@@ -83,13 +87,25 @@ struct TrafficProgram {
   bool random = false;
   bool one_stream = true;
   OverMaximum over_maximum = OverMaximum::kEager;
+  Second second = Second::kNone;
+  Length other = Length::kN;     // Of the second input ...
+  Length output_1 = Length::kN;  // ... and of output 1. All else has n.
 
-  int scalars() const { return scalar == Scalar::kNone ? 0 : 1; }
+  int scalars() const {
+    return (scalar == Scalar::kNone ? 0 : 1) + (second == Second::kScalar ? 1 : 0);
+  }
   bool binds() const { return statics != Static::kNone; }
   bool static_output(int output) const { return statics == Static::kOutput && output == 1; }
 };
 
 std::span<const TrafficProgram> TrafficPrograms();
+
+// What the symbols of a call are; m is 0 if there is none.
+struct TrafficExtents {
+  int64_t n = 0;
+  int64_t m = 0;
+};
+int64_t LengthOf(TrafficProgram::Length length, const TrafficExtents& extents);
 
 // What all programs of one simulation have in common.
 struct TrafficSymbol {
@@ -121,6 +137,7 @@ struct ModelCall {
   Words* inputs[2] = {nullptr, nullptr};
   Words* bound = nullptr;  // The static input.
   int64_t scalar = 0;
+  int64_t m = 0;
   uint64_t seed = 0;  // Of the random state.
   int64_t offset = 0;
 };

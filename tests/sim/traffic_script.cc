@@ -17,9 +17,10 @@ namespace coppice {
 namespace {
 
 constexpr const char* kKinds[] = {
-    "call",  "include", "read",   "hold",   "loose", "drop",     "release", "split", "chain",
-    "unchain", "sync",  "bind",   "unbind", "evict", "reset",    "warm",    "trim",  "suspend",
-    "resume",  "lend",  "return", "scrub",  "external", "stance", "seed",   "breakdown", "fault"};
+    "call",  "include",  "read",    "hold",    "loose",     "drop",   "release",
+    "split", "chain",    "unchain", "sync",    "bind",      "unbind", "evict",
+    "reset", "warm",     "trim",    "suspend", "resume",    "lend",   "return",
+    "scrub", "external", "stance",  "seed",    "breakdown", "fault"};
 
 template <typename T>
 struct Field {
@@ -47,20 +48,32 @@ constexpr Field<TrafficOptions> kOptions[] = {{"order", &TrafficOptions::order},
                                               {"budget_kib", &TrafficOptions::budget_kib},
                                               {"on_budget", &TrafficOptions::on_budget}};
 
-constexpr Field<TrafficOperation> kFields[] = {
-    {"id", &TrafficOperation::id},           {"program", &TrafficOperation::program},
-    {"extent", &TrafficOperation::extent},   {"data", &TrafficOperation::data},
-    {"source", &TrafficOperation::source},   {"output", &TrafficOperation::output},
-    {"skip", &TrafficOperation::skip},       {"layout", &TrafficOperation::layout},
-    {"shorter", &TrafficOperation::shorter}, {"other", &TrafficOperation::other},
-    {"scoped", &TrafficOperation::scoped},   {"unnamed", &TrafficOperation::unnamed},
-    {"donate", &TrafficOperation::donate},   {"scalar", &TrafficOperation::scalar},
-    {"statics", &TrafficOperation::statics}, {"lane", &TrafficOperation::lane},
-    {"stream", &TrafficOperation::stream},   {"mode", &TrafficOperation::mode},
-    {"target", &TrafficOperation::target},   {"padding", &TrafficOperation::padding},
-    {"explain", &TrafficOperation::explain}, {"everything", &TrafficOperation::everything},
-    {"refuses", &TrafficOperation::refuses}, {"nth", &TrafficOperation::nth},
-    {"value", &TrafficOperation::value}};
+constexpr Field<TrafficOperation> kFields[] = {{"id", &TrafficOperation::id},
+                                               {"program", &TrafficOperation::program},
+                                               {"extent", &TrafficOperation::extent},
+                                               {"m", &TrafficOperation::m},
+                                               {"data", &TrafficOperation::data},
+                                               {"source", &TrafficOperation::source},
+                                               {"output", &TrafficOperation::output},
+                                               {"skip", &TrafficOperation::skip},
+                                               {"layout", &TrafficOperation::layout},
+                                               {"shorter", &TrafficOperation::shorter},
+                                               {"other", &TrafficOperation::other},
+                                               {"scoped", &TrafficOperation::scoped},
+                                               {"unnamed", &TrafficOperation::unnamed},
+                                               {"donate", &TrafficOperation::donate},
+                                               {"scalar", &TrafficOperation::scalar},
+                                               {"statics", &TrafficOperation::statics},
+                                               {"lane", &TrafficOperation::lane},
+                                               {"stream", &TrafficOperation::stream},
+                                               {"mode", &TrafficOperation::mode},
+                                               {"target", &TrafficOperation::target},
+                                               {"padding", &TrafficOperation::padding},
+                                               {"explain", &TrafficOperation::explain},
+                                               {"everything", &TrafficOperation::everything},
+                                               {"refuses", &TrafficOperation::refuses},
+                                               {"nth", &TrafficOperation::nth},
+                                               {"value", &TrafficOperation::value}};
 
 template <typename T, size_t kCount>
 std::string FieldsOf(const T& value, const Field<T> (&fields)[kCount]) {

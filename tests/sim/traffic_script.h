@@ -85,6 +85,7 @@ struct TrafficOperation {
   int64_t id = 0;       // Of a call, its own.
   int64_t program = 0;  // Index in TrafficPrograms().
   int64_t extent = 1;   // Of inputs that are not outputs.
+  int64_t m = 0;        // Of the second symbol.
   int64_t data = 0;     // Which of the caller's buffers is the input.
   int64_t source = 0;   // The first input is output `output` of this call; 0: a caller's buffer.
   int64_t output = 0;

@@ -345,8 +345,13 @@ void TrafficSimulation::Warm(const TrafficOperation& operation) {
   if (spec.binds() && (binding == nullptr || scratch == nullptr)) return;
   const bool bound =
       !spec.binds() || program.sets[static_cast<size_t>(operation.statics % kTrafficStatics)].bound;
-  const std::vector<int64_t> buckets[] = {{*bucket}};
-  const int64_t scalars[] = {operation.scalar};
+  std::vector<int64_t> buckets[] = {{*bucket}};
+  if (spec.second != TrafficProgram::Second::kNone) {
+    const std::optional<int64_t> second = program.policy.Find(SecondOf(spec, operation));
+    if (!second) return;
+    buckets[0].push_back(*second);
+  }
+  const std::array<int64_t, 2> scalars = ScalarsOf(spec, operation);
   session_->WaitForRecordings();
   const absl::Status status =
       session_->Warm(*program.registered, binding, buckets,

@@ -63,6 +63,8 @@ class TrafficSimulation {
     int lane;
     CuStream stream;
     int64_t n = 0;
+    int64_t m = 0;
+    std::array<int64_t, 2> scalars{};
     std::optional<ReadScope> scope{};  // On the first input.
     std::vector<CallInput> inputs{};
     std::vector<Tensor> tensors{};
@@ -76,6 +78,7 @@ class TrafficSimulation {
     Words bound{};                 // What the static input holds then.
     std::vector<Words> outputs{};
 
+    TrafficExtents extents() const { return {.n = n, .m = m}; }
     Call AsCall() const;
   };
 
@@ -111,7 +114,10 @@ class TrafficSimulation {
   static bool Unordered(const Made& made, const Attempt& attempt);
   CallInput ChooseInput(Attempt& attempt);
   CallInput ChooseOther(Attempt& attempt);
-  void Judge(const Made& made, size_t output, bool scoped, Attempt& attempt) const;
+  static int64_t SecondOf(const TrafficProgram& spec, const TrafficOperation& operation);
+  static std::array<int64_t, 2> ScalarsOf(const TrafficProgram& spec,
+                                          const TrafficOperation& operation);
+  void Judge(const Made& made, size_t output, bool scoped, int64_t n, Attempt& attempt) const;
   void AddLimits(Attempt& attempt) const;
   void Compute(Attempt& attempt) const;
   bool AnyScope(int lane) const;

@@ -112,6 +112,14 @@ class Expression {
   // Cost: O(operations); does not allocate.
   Computed Evaluate(std::span<const int64_t> values) const;
 
+  // The names that occur, each once, with their values and the fault if there is one: "n = 12,
+  // m = 3", "n = 0 (division by zero)"; empty if there is nothing to say. Requires: as many names
+  // and values as there were names (checked). Cost: allocates.
+  std::string Describe(std::span<const std::string> names, std::span<const int64_t> values) const;
+
+  // The indices of the names that occur, each once. Cost: allocates.
+  std::vector<size_t> Reads() const;
+
   const std::string& text() const { return text_; }
   // The flat form; the last slot is the result. Never empty.
   std::span<const Operation> operations() const { return operations_; }

@@ -33,8 +33,9 @@ struct Call {
   // The copied inputs, in spec order, at real extents; each at a multiple of its element's bytes,
   // with strides that stay within the addresses there are.
   std::span<const Tensor> inputs;
-  std::span<const int64_t> scalars;  // All scalars, in spec order.
-  CuStream stream = nullptr;         // Any stream of the context but the legacy one; not capturing.
+  std::span<const int64_t> scalars;    // All scalars, in spec order.
+  std::span<const int64_t> extents{};  // Of the symbols that are `given`, in spec order; >= 0.
+  CuStream stream = nullptr;  // Any stream of the context but the legacy one; not capturing.
   int lane = 0;
   Poison poison = Poison::kOff;  // For tests of padding: overrides every fill.
   OutputMode output_mode = OutputMode::kBorrow;

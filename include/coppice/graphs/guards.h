@@ -76,11 +76,13 @@ class GuardProgram {
   }
 
   // For messages. Requires: 0 <= guard < guard_count() (checked).
+  const Expression& expression(int guard) const;
   const std::string& source(int guard) const { return expression(guard).text(); }
-  // The names that occur in a guard, each once, with their values and the guard's fault if it has
-  // one: "n = 12, m = 3", "n = 0 (division by zero)"; empty if there is nothing to say. Requires:
-  // values as in FirstFailing (checked). Cost: allocates.
-  std::string DescribeValues(int guard, std::span<const int64_t> values) const;
+  // Expression::Describe of a guard. Requires: values as in FirstFailing (checked). Cost:
+  // allocates.
+  std::string DescribeValues(int guard, std::span<const int64_t> values) const {
+    return expression(guard).Describe(names_, values);
+  }
 
   int guard_count() const { return static_cast<int>(expressions_.size()); }
   // Operations that a call which passes every guard takes.
@@ -95,7 +97,6 @@ class GuardProgram {
   };
 
   std::optional<int> FindFailing(std::span<const int64_t> values) const;
-  const Expression& expression(int guard) const;
 
   std::vector<Expression> expressions_;  // As given.
   std::vector<std::string> names_;

@@ -32,6 +32,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "coppice/base/expression.h"
 #include "coppice/base/tensor.h"
 #include "coppice/graphs/generator.h"
 #include "coppice/graphs/guards.h"
@@ -41,15 +42,17 @@
 namespace coppice {
 
 inline constexpr int kSymbolsMax = 8;   // Dynamic sizes of a program.
+inline constexpr int kExtentsMax = 24;  // Sizes computed from others.
 inline constexpr int kScalarsMax = 16;  // Host scalars of a program.
 
-// A size in a spec: a constant, or a symbol (an index into ProgramSpec::symbols).
+// A size in a spec: a constant, a symbol, or an expression of symbols and scalars.
 struct Dim {
   int64_t size = 0;  // Used if symbol < 0; >= 0.
-  int symbol = -1;
+  int symbol = -1;   // An index into ProgramSpec::symbols; from kSymbolsMax on, into `extents`.
 
   static Dim Fixed(int64_t size) { return {.size = size, .symbol = -1}; }
   static Dim Symbol(int index) { return {.size = 0, .symbol = index}; }
+  static Dim Extent(int index) { return {.size = 0, .symbol = kSymbolsMax + index}; }
   friend bool operator==(const Dim&, const Dim&) = default;
 };
 using Dims = absl::InlinedVector<Dim, kRankMax>;
@@ -68,7 +71,8 @@ enum class SymbolKind : uint8_t {
 };
 
 // A dynamic size, bound to every (input, axis) whose Dim names it: that ties those axes, and all of
-// them must agree in a call. Axes that share no symbol are never tied, be they equal or not.
+// them must agree in a call. Axes that share no symbol are never tied, be they equal or not. A
+// symbol that is given or bound to a scalar needs no axis; one that names it must agree, too.
 struct SymbolSpec {
   std::string name;
   PaddingPolicy policy;  // `exact` puts every extent into the key as it is.
@@ -79,6 +83,10 @@ struct SymbolSpec {
   int64_t max = std::numeric_limits<int64_t>::max();
   int64_t multiple_of = 1;
   bool exclude_01 = false;  // Extents 0 and 1 are keys of their own: nothing is padded from them.
+  bool given = false;       // Its extent comes in Call::extents.
+  // The scalar whose value is its extent, or -1. The bucket is part of the key in the scalar's
+  // place, so the callable sees 0 for the scalar, and the bucket as the symbol's extent.
+  int scalar = -1;
 };
 
 // What the program promises about the elements beyond the real extents.
@@ -148,7 +156,8 @@ struct OutputSpec {
 };
 
 // A host scalar. One that is not device-resident is baked into the kernels' arguments and so is
-// part of the key; a device-resident one is read by kernels from the parameter block.
+// part of the key, unless a symbol is bound to it; a device-resident one is read by kernels from
+// the parameter block.
 struct ScalarSpec {
   std::string name;
   bool device_resident = false;
@@ -183,6 +192,12 @@ struct ProgramSpec {
   // language of base/expression.h. A call that fails one is refused. Buckets are not checked: that
   // a program may run at them is what its claim says.
   std::vector<std::string> guards{};
+  // Sizes computed from symbols and scalars of the key, in the same language: "2*n", "n + m",
+  // "ceildiv(n, 16)"; what Dim::Extent names. An input's axis must have exactly the value at the
+  // real extents, and an output's shows it; it is padded to the value at the buckets. A call where
+  // an expression is negative or has no value is refused; one where it has none at the buckets, a
+  // smaller one there, or one that makes a tensor larger than any device, is run eagerly.
+  std::vector<std::string> extents{};
   // By how much one call advances its generator's offset, rounded up to a multiple of 4; 0: the
   // program has no random state. See RandomWord.
   int64_t random_numbers_per_call = 0;
@@ -197,6 +212,9 @@ struct ProgramSpec {
     return static_cast<int>(symbols.size()) - 1;
   }
 
+  // The size that `expression` computes, appended to `extents` unless it is there.
+  Dim AddExtent(std::string expression);
+
   // Turns the fixed axes of copied inputs that `text` names ("x:0,kv*:1") into symbols of this
   // policy and kind, one per entry, appended in order: an entry ties the axes it names. Outputs
   // keep their dims. Rename a symbol before a guard or a bound speaks of it. Errors:
@@ -205,20 +223,28 @@ struct ProgramSpec {
                               const PaddingPolicy& policy,
                               SymbolKind kind = SymbolKind::kAuto);
 
+  // What guards and expressions call the values that they read: symbols, then scalars. Allocates.
+  std::vector<std::string> value_names() const;
+
   // Words of the parameter block; see ExtentWord.
   int parameter_words() const;
 };
 
-// Checks a spec: the limits above, symbols that exist and that some copied input binds, names
-// present and unique within their list, sizes that are not negative and whose bytes at the largest
-// buckets an int64 holds, strides that are not negative and keep apart there what is written, fixed
-// static inputs and outputs, buckets within their symbol's bounds, guards that parse, and a claim
-// that allows its policies. Errors: kInvalidArgument naming the program and the field.
+// Checks a spec: the limits above, symbols that exist and that an axis of a copied input, a scalar
+// or the call gives their extents, names present and unique within their list, sizes that are not
+// negative and whose bytes at the largest buckets an int64 holds, strides that are not negative and
+// keep apart there what is written (each call checks what has expressions), fixed static inputs and
+// outputs, buckets within their symbol's bounds, guards and expressions that parse, expressions
+// that read no scalars but those of the key, and a claim that allows its policies. Errors:
+// kInvalidArgument naming the program and the field.
 absl::Status ValidateSpec(const ProgramSpec& spec);
 
 // The guards of a spec: those of its symbols' bounds, then its own, over the names of its symbols
 // and scalars, in that order. Errors: kInvalidArgument as ValidateSpec.
 absl::StatusOr<GuardProgram> CompileGuards(const ProgramSpec& spec);
+
+// The expressions of `spec.extents`, over the same names. Errors: kInvalidArgument as ValidateSpec.
+absl::StatusOr<std::vector<Expression>> CompileExtents(const ProgramSpec& spec);
 
 // The parameter block is an array of int64 words in device memory: the real extent of each symbol
 // in spec order, then each device-resident scalar in spec order, then the random state: the seed
@@ -251,12 +277,15 @@ class CallContext {
   const Driver& driver() const { return *driver_; }
 
   int64_t extent(int symbol) const { return extents_[static_cast<size_t>(symbol)]; }  // Padded.
+  int64_t extent(const Dim& dim) const {
+    return dim.symbol < 0 ? dim.size : extent(dim.symbol);
+  }  // Padded, of any dim.
   const Tensor& input(int index) const {
     return inputs_[static_cast<size_t>(index)];
   }  // Padded if copied, with the spec's strides.
   int64_t scalar(int index) const {
     return scalars_[static_cast<size_t>(index)];
-  }  // Key scalars; 0 for device-resident ones.
+  }  // Key scalars; 0 for device-resident ones and those that a symbol is bound to.
   DeviceAddress parameters() const { return parameters_; }  // The parameter block.
   DeviceAddress workspace() const { return workspace_; }    // The lane's, for libraries; 0 if none.
   int64_t workspace_bytes() const { return workspace_bytes_; }

@@ -26,6 +26,7 @@ enum class Reason : uint8_t {
   kOtherLiveRegions,    // The bucket is recorded, but around other live outputs.
   kEvicted,             // The bucket was recorded and evicted.
   kOverLargestBucket,   // An extent is larger than the largest bucket.
+  kUnpaddedExtent,      // An expression of extents has no place in the bucket.
   kGraphLimit,          // The program has as many graphs as it may.
   kByteLimit,           // The plan does not fit the window or the device.
   kCaptureInvalidated,  // Somebody broke the recording from outside; it is retried once.
@@ -33,7 +34,7 @@ enum class Reason : uint8_t {
   kGateSaysEager,       // Measured: eager is faster in this bucket.
   kUserDisabled,        // The stance, the program or the vote of the ranks forbids graphs.
 };
-inline constexpr int kReasonCount = 12;
+inline constexpr int kReasonCount = 13;
 
 // "replay", "record", "warm_up", "eager", "include".
 const char* NameOf(RunKind kind);

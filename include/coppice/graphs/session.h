@@ -178,16 +178,18 @@ class Session {
   absl::StatusOr<ChainScope> Chain(int lane = 0);
 
   // Records `buckets` (one padded extent per symbol each) ahead of traffic, as roots, the one with
-  // the most elements first, on inputs of zeros. Buckets recorded already are skipped. Waits for
-  // the device; trims the eager window.
+  // the most elements first, on inputs of zeros. Buckets recorded already are skipped. Of a scalar
+  // that a symbol is bound to, no value counts. Waits for the device; trims the eager window.
   //
-  // Errors: kInvalidArgument    an extent that is no bucket, scalars or a binding that do not fit;
+  // Errors: kInvalidArgument    an extent that is no bucket, or with which an expression is
+  //                             negative or has no value; scalars or a binding that do not fit;
   //         kFailedPrecondition the program mutates static inputs and there is no scratch; the
   //                             stance forbids recording; a bucket could not be recorded, or is
   //                             being recorded in the background; the session is suspended, or the
   //                             lane lent;
-  //         kResourceExhausted  no room for a bucket, or for its graph; graphs_per_program_max; or
-  //                             the budget does not hold all graphs at once: how many it holds.
+  //         kResourceExhausted  no room for a bucket, or for its graph; a tensor larger there than
+  //                             any device; graphs_per_program_max; or the budget does not hold
+  //                             all graphs at once: how many it holds.
   absl::Status Warm(const Program& program,
                     const Binding* binding,
                     std::span<const std::vector<int64_t>> buckets,

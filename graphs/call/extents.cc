@@ -1,0 +1,236 @@
+// Values for expressions, what they compute, and where each extent comes from.
+
+#include "graphs/call/extents.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "fmt/format.h"
+
+#include "coppice/base/status.h"
+
+namespace coppice::internal {
+namespace {
+
+// What guards and expressions read; see ProgramSpec::value_names.
+class Values {
+ public:
+  Values(const Program& program, std::span<const int64_t> scalars, const ExtentArray& extents)
+      : count_(program.spec.symbols.size() + scalars.size()) {
+    const auto end = std::copy_n(extents.begin(), program.spec.symbols.size(), values_.begin());
+    std::copy(scalars.begin(), scalars.end(), end);
+  }
+  std::span<const int64_t> all() const { return std::span(values_).first(count_); }
+
+ private:
+  const size_t count_;
+  std::array<int64_t, kSymbolsMax + kScalarsMax> values_;  // NOLINT: filled up to count_.
+};
+
+// An axis of a copied input.
+struct Axis {
+  size_t copy = 0;
+  size_t axis = 0;
+};
+
+std::optional<Axis> FindAxis(const Program& program, size_t extent) {
+  for (size_t copy = 0; copy < program.copies.size(); ++copy) {
+    const Dims& dims = program.copied_input(copy).dims;
+    for (size_t axis = 0; axis < dims.size(); ++axis)
+      if (dims[axis].symbol == static_cast<int>(extent)) return Axis{copy, axis};
+  }
+  return std::nullopt;
+}
+
+// Where a call has a symbol's extent from.
+std::string SourceOf(const Program& program, size_t symbol) {
+  const SymbolSpec& spec = program.spec.symbols[symbol];
+  if (spec.given) return "given with the call";
+  if (spec.scalar >= 0)
+    return fmt::format("scalar '{}'", program.spec.scalars[static_cast<size_t>(spec.scalar)].name);
+  const std::optional<Axis> axis = FindAxis(program, symbol);
+  return fmt::format("axis {} of input '{}'", axis->axis, program.copied_input(axis->copy).name);
+}
+
+bool IsOfAxis(const Program& program, size_t extent) {
+  return (program.axis_extents >> extent & 1) != 0;
+}
+
+// An axis has another extent than it must, for the reason `why`.
+absl::Status WrongAxis(
+    const Program& program, size_t extent, int64_t has, int64_t wants, const std::string& why) {
+  const std::optional<Axis> axis = FindAxis(program, extent);
+  return InvalidArgument(
+      "Session::Run: axis {} of input '{}' of program '{}' is {}, but {} is {}: {}", axis->axis,
+      program.copied_input(axis->copy).name, program.spec.name, has,
+      NameOf(program.spec, Dim::Symbol(static_cast<int>(extent))), wants, why);
+}
+
+// Reads the symbols that are given, or bound to scalars.
+absl::Status ReadSymbols(const Call& call, CallShape& shape) {
+  const Program& program = *call.program;
+  size_t given = 0;
+  for (size_t i = 0; i < program.spec.symbols.size(); ++i) {
+    const SymbolSpec& symbol = program.spec.symbols[i];
+    if (!symbol.given && symbol.scalar < 0) continue;
+    const int64_t extent =
+        symbol.given ? call.extents[given++] : call.scalars[static_cast<size_t>(symbol.scalar)];
+    if (extent < 0)
+      return InvalidArgument("Session::Run: symbol {} of program '{}', {}, is {}; give an extent",
+                             symbol.name, program.spec.name, SourceOf(program, i), extent);
+    if (IsOfAxis(program, i) && shape.real[i] != extent)
+      return WrongAxis(program, i, shape.real[i], extent, SourceOf(program, i));
+    shape.real[i] = extent;
+  }
+  return absl::OkStatus();
+}
+
+// Whether a tensor has, or reaches over, more bytes at these extents than any device.
+template <typename Spec>
+bool IsAstronomical(const Spec& tensor, const ExtentArray& extents) {
+  constexpr int64_t kBytesMax = int64_t{1} << 60;
+  const auto at = [&](const Dim& dim) {
+    return dim.symbol < 0 ? dim.size : extents[static_cast<size_t>(dim.symbol)];
+  };
+  int64_t bytes = SizeOf(tensor.dtype);
+  for (const Dim& dim : tensor.dims)
+    if (__builtin_mul_overflow(bytes, at(dim), &bytes) || bytes > kBytesMax) return true;
+  int64_t reach = SizeOf(tensor.dtype);  // From the first element to the last one's end.
+  for (size_t axis = 0; axis < tensor.strides.size(); ++axis) {
+    int64_t far = std::max<int64_t>(at(tensor.dims[axis]) - 1, 0);
+    if (__builtin_mul_overflow(far, at(tensor.strides[axis]), &far) ||
+        __builtin_mul_overflow(far, SizeOf(tensor.dtype), &far) ||
+        __builtin_add_overflow(reach, far, &reach) || reach > kBytesMax)
+      return true;
+  }
+  return false;
+}
+
+// The tensor that is; null if none is.
+const std::string* FindAstronomical(const ProgramSpec& spec, const ExtentArray& extents) {
+  for (const InputSpec& input : spec.inputs)
+    if (IsAstronomical(input, extents)) return &input.name;
+  for (const OutputSpec& output : spec.outputs)
+    if (IsAstronomical(output, extents)) return &output.name;
+  return nullptr;
+}
+
+// Symbols that there are not are no sizes either.
+void ClearGap(const Program& program, ExtentArray& extents) {
+  std::fill(extents.begin() + static_cast<ptrdiff_t>(program.spec.symbols.size()),
+            extents.begin() + kSymbolsMax, 0);
+}
+
+absl::Status CheckGuards(const Call& call, const CallShape& shape) {
+  const Program& program = *call.program;
+  const Values values(program, call.scalars, shape.real);
+  const std::optional<int> failed = program.guards.FirstFailing(values.all());
+  if (!failed) [[likely]]
+    return absl::OkStatus();
+  std::string sources;
+  for (const size_t name : program.guards.expression(*failed).Reads()) {
+    if (name >= program.spec.symbols.size()) continue;
+    sources += fmt::format("{}{} is {}", sources.empty() ? "; " : ", ",
+                           program.spec.symbols[name].name, SourceOf(program, name));
+  }
+  return InvalidArgument("Session::Run: guard '{}' of program '{}' failed: {}{}",
+                         program.guards.source(*failed), program.spec.name,
+                         program.guards.DescribeValues(*failed, values.all()), sources);
+}
+
+// Computes the extents of expressions, which axes may have said already.
+absl::Status ReadExpressions(const Call& call, CallShape& shape) {
+  const Program& program = *call.program;
+  if (program.extents.empty()) return absl::OkStatus();
+  const ExtentArray of_axes = shape.real;
+  COPPICE_RETURN_IF_ERROR(ComputeExtents(program, call.scalars, "Session::Run", shape.real));
+  for (size_t i = 0; i < program.extents.size(); ++i) {
+    const size_t extent = kSymbolsMax + i;
+    if (!IsOfAxis(program, extent) || of_axes[extent] == shape.real[extent]) continue;
+    const Values values(program, call.scalars, shape.real);
+    return WrongAxis(program, extent, of_axes[extent], shape.real[extent],
+                     program.extents[i].Describe(program.spec.value_names(), values.all()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string NameOf(const ProgramSpec& spec, const Dim& dim) {
+  if (dim.symbol < 0) return fmt::format("{}", dim.size);
+  if (dim.symbol < kSymbolsMax) return spec.symbols[static_cast<size_t>(dim.symbol)].name;
+  return fmt::format("'{}'", spec.extents[static_cast<size_t>(dim.symbol - kSymbolsMax)]);
+}
+
+absl::Status ReadOtherExtents(const Call& call, CallShape& shape) {
+  COPPICE_RETURN_IF_ERROR(ReadSymbols(call, shape));
+  COPPICE_RETURN_IF_ERROR(ReadExpressions(call, shape));
+  return CheckGuards(call, shape);
+}
+
+absl::Status ComputeExtents(const Program& program,
+                            std::span<const int64_t> scalars,
+                            const char* where,
+                            ExtentArray& extents) {
+  if (program.extents.empty()) return absl::OkStatus();
+  ClearGap(program, extents);
+  const Values values(program, scalars, extents);
+  for (size_t i = 0; i < program.extents.size(); ++i) {
+    const Expression& expression = program.extents[i];
+    const Computed computed = expression.Evaluate(values.all());
+    if (!computed.ok() || computed.value < 0)
+      return InvalidArgument("{}: '{}' of program '{}' is {}, which is no extent: {}", where,
+                             expression.text(), program.spec.name,
+                             computed.ok() ? fmt::format("{}", computed.value) : "without a value",
+                             expression.Describe(program.spec.value_names(), values.all()));
+    extents[kSymbolsMax + i] = computed.value;
+  }
+  return absl::OkStatus();
+}
+
+bool PadExpressions(const Program& program, std::span<const int64_t> scalars, CallShape& shape) {
+  ClearGap(program, shape.padded);
+  const Values values(program, scalars, shape.padded);
+  for (size_t i = 0; i < program.extents.size(); ++i) {
+    const Computed computed = program.extents[i].Evaluate(values.all());
+    if (!computed.ok() || computed.value < shape.real[kSymbolsMax + i]) return false;
+    shape.padded[kSymbolsMax + i] = computed.value;
+  }
+  return FindAstronomical(program.spec, shape.padded) == nullptr;
+}
+
+absl::Status PadExpressions(const Call& call, CallShape& shape) {
+  const Program& program = *call.program;
+  if (!shape.unbucketed) shape.unbucketed = !PadExpressions(program, call.scalars, shape);
+  if (!shape.unbucketed) return absl::OkStatus();
+  // Beyond the largest buckets, which the spec was checked at, sizes may be too large to count.
+  const std::string* const tensor = FindAstronomical(program.spec, shape.real);
+  if (tensor == nullptr) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "Session::Run: '{}' of program '{}' has more bytes at this call's extents than "
+                   "any device; make the call smaller",
+                   *tensor, program.spec.name);
+}
+
+std::string DescribeUnpadded(const Program& program,
+                             std::span<const int64_t> scalars,
+                             const CallShape& shape) {
+  const Values values(program, scalars, shape.padded);
+  for (size_t i = 0; i < program.extents.size(); ++i) {
+    const Expression& expression = program.extents[i];
+    const Computed computed = expression.Evaluate(values.all());
+    const int64_t real = shape.real[kSymbolsMax + i];
+    if (computed.ok() && computed.value >= real) continue;
+    return fmt::format("'{}' is {}, but {} in the bucket ({})", expression.text(), real,
+                       computed.ok() ? fmt::format("{}", computed.value) : "without a value",
+                       expression.Describe(program.spec.value_names(), values.all()));
+  }
+  const std::string* const tensor = FindAstronomical(program.spec, shape.padded);
+  return tensor == nullptr
+             ? ""
+             : fmt::format("'{}' has more bytes in the bucket than any device", *tensor);
+}
+
+}  // namespace coppice::internal

@@ -1,0 +1,60 @@
+// The extents of a call, and those of them that its axes do not say: what is given with it, what
+// scalars are, what expressions compute; and the guards over all of them. Private to graphs/.
+//
+// Units: elements. Threads: pure functions.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "coppice/graphs/call.h"
+
+#include "graphs/program/registration.h"
+
+namespace coppice::internal {
+
+// A call's extents: as they are, and as the policies pad them. Both are set up to the program's
+// extent_count.
+struct CallShape {
+  CallShape() {}  // NOLINT(modernize-use-equals-default): leaves the extents unset, for speed.
+
+  ExtentArray real;
+  ExtentArray padded;
+  // No bucket serves the call: an extent is over its largest, or an expression has no place in the
+  // bucket. Padded extents are not those of a bucket then.
+  bool unbucketed = false;
+  bool in_pool = false;  // Some input lies in the session's memory, or some is donated.
+};
+
+// What people call a size of this spec: a symbol's name, an expression in quotes, or the number.
+std::string NameOf(const ProgramSpec& spec, const Dim& dim);
+
+// Sets the other real extents of a call whose axes are read, and checks all. Errors:
+// kInvalidArgument  an extent that is negative, has no value, or is not that of an axis; a guard.
+absl::Status ReadOtherExtents(const Call& call, CallShape& shape);
+
+// Sets the expressions behind the symbols in `extents`. Errors: kInvalidArgument  one that is
+// negative or has no value, by name; `where` begins the message.
+absl::Status ComputeExtents(const Program& program,
+                            std::span<const int64_t> scalars,
+                            const char* where,
+                            ExtentArray& extents);
+
+// Sets the padded expressions from the padded symbols. False if there is no such bucket: the
+// shape's real extents, or its tensors, do not fit in there.
+bool PadExpressions(const Program& program, std::span<const int64_t> scalars, CallShape& shape);
+
+// The same for a call, whose shape is unbucketed then. Errors: kResourceExhausted  it is, and
+// larger than any device.
+absl::Status PadExpressions(const Call& call, CallShape& shape);
+
+// Why PadExpressions gave false: "'n - m' is 2, but 0 in the bucket (n = 8, m = 8)".
+std::string DescribeUnpadded(const Program& program,
+                             std::span<const int64_t> scalars,
+                             const CallShape& shape);
+
+}  // namespace coppice::internal
