@@ -14,6 +14,32 @@ bool MayBePoisoned(const Program& program, const InputSpec& input) {
   return program.spec.claim == Claim::kMasked || floating;
 }
 
+// Compiled into the usual call: FillStaging for everybody else.
+[[gnu::always_inline]] inline void FillArguments(const Call& call,
+                                                 const CallShape& shape,
+                                                 const Generator::State& random,
+                                                 InputLayout& layout) {
+  const Program& program = *call.program;
+  int64_t* const words = layout.staging.header().words;
+  size_t word = 0;
+  for (; word < program.spec.symbols.size(); ++word)
+    words[word] = shape.real[word];
+  for (const int scalar : program.device_scalars)
+    words[word++] = call.scalars[static_cast<size_t>(scalar)];
+  if (program.random_word >= 0) {
+    words[word++] = static_cast<int64_t>(random.seed);
+    words[word++] = random.offset;
+  }
+  int64_t elements = 0;
+  int copy = 0;
+  for (const InputLayout::Source& source : layout.sources) {
+    const Tensor& tensor = source.bound ? call.binding->tensors[static_cast<size_t>(source.index)]
+                                        : call.inputs[static_cast<size_t>(source.index)];
+    elements += layout.staging.SetSource(copy++, tensor);
+  }
+  layout.real_elements = elements;
+}
+
 constexpr Generator::State kNoRandom;
 
 // Apart, so that the usual call needs no frame for it.
@@ -44,7 +70,7 @@ absl::Status Stage(const SessionParts& parts,
                    InputLayout& layout) {
   if (request.call.program->random_word >= 0 || request.call.poison != Poison::kOff) [[unlikely]]
     return StageUnusual(parts, request, lane, layout);
-  FillStaging(request.call, request.shape, kNoRandom, layout);
+  FillArguments(request.call, request.shape, kNoRandom, layout);
   return parts.staging->Launch(request.call.stream, layout.staging);
 }
 
@@ -58,25 +84,7 @@ void FillStaging(const Call& call,
                  const CallShape& shape,
                  const Generator::State& random,
                  InputLayout& layout) {
-  const Program& program = *call.program;
-  int64_t* const words = layout.staging.header().words;
-  size_t word = 0;
-  for (; word < program.spec.symbols.size(); ++word)
-    words[word] = shape.real[word];
-  for (const int scalar : program.device_scalars)
-    words[word++] = call.scalars[static_cast<size_t>(scalar)];
-  if (program.random_word >= 0) {
-    words[word++] = static_cast<int64_t>(random.seed);
-    words[word++] = random.offset;
-  }
-  int64_t elements = 0;
-  int copy = 0;
-  for (const InputLayout::Source& source : layout.sources) {
-    const Tensor& tensor = source.bound ? call.binding->tensors[static_cast<size_t>(source.index)]
-                                        : call.inputs[static_cast<size_t>(source.index)];
-    elements += layout.staging.SetSource(copy++, tensor);
-  }
-  layout.real_elements = elements;
+  FillArguments(call, shape, random, layout);
 }
 
 void ApplyPoison(const Program& program,

@@ -76,8 +76,13 @@ struct Slot {
     std::vector<bool> kept;
     std::vector<Region> regions;  // Of the window, of the kept ones; normalised.
   };
-  // Whether output `index` is leased still.
-  bool keeps(size_t index) const { return parts == nullptr || parts->kept[index]; }
+  // Whether output `index` is leased still; in the window, where plans go around it, whether it was
+  // at the lane's last sweep.
+  bool keeps(size_t index) const {
+    if (parts == nullptr) return true;
+    return kind == Kind::kWindow ? parts->kept[index]
+                                 : !parts->dropped[index].load(std::memory_order_acquire);
+  }
 
   // One more output, of a slot that was taken for copies.
   void AddOutput(const Tensor& tensor) { owned.tensors.push_back(tensor); }
