@@ -447,6 +447,41 @@ TEST_F(TorchCoreTest, SessionClosedUnderHeldLeasesGivesEverythingBack) {
     EXPECT_FALSE(Readable(lease));
 }
 
+// y = (x, 2 * x), and of its gradient dx = dy's first half + dy's second half.
+TEST_F(TorchCoreTest, InputJoinedToItselfAndItsBackwardAreRightAtEveryExtent) {
+  const auto half = [](const Tensor& twice, int64_t extent) {
+    return twice.data + sizeof(float) * static_cast<DeviceAddress>(extent);
+  };
+  ProgramSpec spec = SpecOf("forward");
+  spec.outputs[0].dims = {spec.AddExtent("2*n")};
+  const Program* forward = Add(spec, [&](CallContext& context) -> absl::Status {
+    const DeviceAddress x = context.input(0).data;
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+    COPPICE_RETURN_IF_ERROR(Scale(context, x, y.data, 1));
+    return Scale(context, x, half(y, context.extent(0)), 2);
+  });
+  spec = SpecOf("backward", 2);
+  spec.inputs[1].dims = {spec.AddExtent("2*n")};
+  const Program* backward = Add(spec, [&](CallContext& context) -> absl::Status {
+    const Tensor& dy = context.input(1);
+    COPPICE_ASSIGN_OR_RETURN(const Tensor dx, context.AllocateOutput(0));
+    return AddOnto(context, dy.data, half(dy, context.extent(0)), dx.data, context.extent(0));
+  });
+  for (const int64_t n : {2, 3}) {
+    Floats joined = Constant(5, n);
+    joined.resize(static_cast<size_t>(2 * n), 10);
+    const Tensor x = Upload(Constant(5, n));
+    for (const RunKind path : {kWarm, kRec, kRep, kRep}) {
+      const ChainScope chain = *session_->Chain();
+      const Lease y = Run(forward, {x});
+      const Lease dx = Run(backward, {x, At(y)});
+      EXPECT_EQ(dx.kind(), path);
+      EXPECT_EQ(ValuesOf(y), joined);
+      EXPECT_EQ(ValuesOf(dx), Constant(15, n));
+    }
+  }
+}
+
 TEST_F(TorchCoreTest, EveryResultIsThatOfAnEagerRunFromRecordOverAnotherShapeAndBack) {
   const Program* f = AddWeighted("f");
   const Binding* binding = Bind(f, {Upload(10)});
