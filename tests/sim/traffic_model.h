@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -81,7 +82,12 @@ struct Made {
   bool keeps(size_t output) const { return held && !outputs[output].gone; }
 
   // A lease keeps bytes of the session's windows.
-  bool keeps() const { return held && mode != OutputMode::kWriteInto; }
+  bool keeps() const {
+    return held && mode != OutputMode::kWriteInto &&
+           std::ranges::any_of(outputs, [](const MadeOutput& output) {
+             return !output.gone && output.shared == nullptr;
+           });
+  }
 };
 
 // An input of a call.
