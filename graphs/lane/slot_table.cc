@@ -2,6 +2,7 @@
 
 #include "graphs/lane/slot_table.h"
 
+#include <limits>
 #include <memory>
 
 #include "coppice/base/check.h"
@@ -136,21 +137,25 @@ void SlotTable::SweepParts(Slot& slot) const {
   }
   if (!changed || slot.outputs == nullptr) return;
   if (slot.kind == Slot::Kind::kWindow) return SetRegions(slot);
-  // An allocation goes when no kept output lies in it: none begins between it and the next one.
+  // An allocation goes when no kept output lies in it: none begins between it and the next one, and
+  // an output that is bound or an alias may lie anywhere. Allocates nothing, which might fail.
   std::sort(slot.allocations.begin(), slot.allocations.end());
-  std::vector<bool> used(slot.allocations.size());
-  for (size_t i = 0; i < slot.outputs->tensors.size(); ++i) {
-    const auto behind = std::upper_bound(slot.allocations.begin(), slot.allocations.end(),
-                                         slot.outputs->tensors[i].data);
-    if (slot.keeps(i) && behind != slot.allocations.begin())
-      used[static_cast<size_t>(behind - slot.allocations.begin()) - 1] = true;
-  }
+  const auto lies_in = [&](DeviceAddress begin, DeviceAddress end) {
+    for (size_t i = 0; i < slot.outputs->tensors.size(); ++i) {
+      const DeviceAddress address = slot.outputs->tensors[i].data;
+      if (slot.keeps(i) && address >= begin && address < end && memory_.windows().Contains(address))
+        return true;
+    }
+    return false;
+  };
   size_t kept = 0;
-  for (size_t i = 0; i < used.size(); ++i) {
-    if (used[i])
-      slot.allocations[kept++] = slot.allocations[i];
+  for (size_t k = 0; k < slot.allocations.size(); ++k) {
+    const bool last = k + 1 == slot.allocations.size();
+    const DeviceAddress begin = slot.allocations[k];
+    if (lies_in(begin, last ? std::numeric_limits<DeviceAddress>::max() : slot.allocations[k + 1]))
+      slot.allocations[kept++] = begin;
     else
-      memory_.FreeEager(slot.allocations[i]);
+      memory_.FreeEager(begin);
   }
   slot.allocations.resize(kept);
 }

@@ -195,6 +195,30 @@ TEST_F(SplitTest, OutputsOfARunWithoutAGraphAreGivenBackOneByOne) {
     ExpectValues(each, 1, 10);
 }
 
+TEST_F(SplitTest, StaticOutputKeepsNoBytesOfARunWithoutAGraph) {
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec spec = SpecOf("bound", 1, 2);
+  spec.outputs[1].role = OutputRole::kStatic;
+  const Program* bound = *session->Register(spec, [this](CallContext& context) -> absl::Status {
+    for (int i = 0; i < 2; ++i) {
+      COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(i));
+      COPPICE_RETURN_IF_ERROR(Scale(context, context.input(0).data, y.data, 2));
+    }
+    return absl::OkStatus();
+  });
+  const Tensor place = Upload(0);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* binding, session->Bind(*bound, {&place, 1}));
+  const Tensor x = Upload(5);
+  coppice::Call call = CallOf(bound, {&x, 1});
+  call.binding = binding;
+  COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, session->Run(call));
+  COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
+  EXPECT_EQ(session->memory().usage().eager_live, kTensorBytes);
+  parts[0].Release();
+  EXPECT_EQ(session->memory().usage().eager_live, 0);
+  ExpectValues(parts[1], 1, 10);
+}
+
 TEST_F(SplitTest, NextReplayBehindDroppedPartsHasALeaseOfItsOwn) {
   const std::unique_ptr<Session> session = MakeSession();
   const Program* forward = AddForward(*session, 2);
