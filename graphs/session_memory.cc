@@ -25,6 +25,7 @@ namespace {
 // Calls `visit` with every slot whose outputs somebody leases and nobody overwrote.
 template <typename Visit>
 absl::Status ForEachLeased(Lane& lane, const Visit& visit) {
+  lane.slots().Sweep();  // So that dropped parts count no more.
   return lane.slots().ForEach([&](const Slot& slot) -> absl::Status {
     return slot.leased() && !slot.expired() ? visit(slot) : absl::OkStatus();
   });
@@ -377,12 +378,12 @@ absl::StatusOr<Loan> SessionMemory::Lend(int lane) {
   const std::lock_guard lock(lent->mutex);
   COPPICE_RETURN_IF_ERROR(lent->memory().CheckPresent("Session::Lend"));
   lent->slots().SweepWindow();
-  if (!lent->slots().ListOf(MemoryKind::kPlan).empty()) {
-    const Slot& slot = *lent->slots().ListOf(MemoryKind::kPlan).front();
+  for (const Slot* slot : lent->slots().ListOf(MemoryKind::kPlan)) {
+    if (internal::RegionsOf(*slot).empty()) continue;
     return FailedPrecondition(
         "Session::Lend: the outputs of program '{}' (call {} on lane {}) are leased; drop the "
         "lease before",
-        slot.program->spec.name, slot.call, lane);
+        slot->program->spec.name, slot->call, lane);
   }
   // Readers and borrowers join the order of the lane without being calls.
   const absl::StatusOr<bool> idle = lent->order().IsIdle();

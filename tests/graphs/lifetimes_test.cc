@@ -219,6 +219,32 @@ TEST_F(SplitTest, StaticOutputKeepsNoBytesOfARunWithoutAGraph) {
   ExpectValues(parts[1], 1, 10);
 }
 
+TEST_F(SplitTest, PartThatKeepsNoMemoryOfTheSessionStandsInNobodysWay) {
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec spec = SpecOf("bound", 1, 2);
+  spec.outputs[1].role = OutputRole::kStatic;
+  const Program* bound = *session->Register(spec, [this](CallContext& context) -> absl::Status {
+    for (int i = 0; i < 2; ++i) {
+      COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(i));
+      COPPICE_RETURN_IF_ERROR(Scale(context, context.input(0).data, y.data, 2));
+    }
+    return absl::OkStatus();
+  });
+  const Tensor place = Upload(0);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* binding, session->Bind(*bound, {&place, 1}));
+  const Tensor x = Upload(5);
+  coppice::Call call = CallOf(bound, {&x, 1});
+  call.binding = binding;
+  Lease lease = Replayed(*session, call);
+  COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
+  ASSERT_OK(device_.Synchronize());
+  EXPECT_THAT(session->memory().Suspend({.refuse_leases = true}),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  parts[0].Release();
+  ASSERT_OK(session->memory().Suspend({.refuse_leases = true}));
+  ASSERT_OK(session->memory().Resume());
+}
+
 TEST_F(SplitTest, NextReplayBehindDroppedPartsHasALeaseOfItsOwn) {
   const std::unique_ptr<Session> session = MakeSession();
   const Program* forward = AddForward(*session, 2);

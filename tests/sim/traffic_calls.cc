@@ -201,8 +201,9 @@ CallInput TrafficSimulation::FreshInput(const Attempt& attempt, int64_t data, in
   const auto last = static_cast<size_t>(input.tensor.rank) - 1;
   if (!spec.mutates_input) {
     if (operation.layout == 1) input.tensor.strides[last] = 2;
-    if (operation.layout == 2) input.tensor.strides[0] = 0;
-    if (operation.layout == 3 && spec.rows > 1) input.tensor.strides[0] = kExtentMax;
+    const size_t first = spec.rows > 1 ? last - 1 : last;
+    if (operation.layout == 2) input.tensor.strides[first] = 0;
+    if (operation.layout == 3 && spec.rows > 1) input.tensor.strides[first] = kExtentMax;
   }
   input.values = ReadBy(input.tensor, spec.rows, buffer.values, skip);
   if (spec.mutates_input) input.buffer = &buffer;
@@ -214,10 +215,17 @@ CallInput TrafficSimulation::FreshInput(const Attempt& attempt, int64_t data, in
 CallInput TrafficSimulation::ViewOf(
     const Attempt& attempt, Made& made, size_t index, int64_t skip, int64_t n) {
   const MadeOutput& output = made.outputs[index];
-  CallInput input{.tensor = output.tensor, .made = &made, .buffer = output.shared, .offset = skip};
+  // Of as many axes as the program wants, of which the first have one element.
+  const Tensor& made_tensor = output.tensor;
+  const Tensor wanted = DenseTensorOf(attempt.spec, made_tensor.data, n);
+  CallInput input{.tensor = wanted, .made = &made, .buffer = output.shared, .offset = skip};
   input.tensor.data += static_cast<DeviceAddress>(skip) * sizeof(uint32_t);
   input.tensor.dtype = attempt.spec.dtype;
-  input.tensor.sizes[static_cast<size_t>(input.tensor.rank) - 1] = n;
+  for (int axis = 1; axis <= std::min<int>(wanted.rank, made_tensor.rank); ++axis) {
+    input.tensor.strides[static_cast<size_t>(wanted.rank - axis)] =
+        made_tensor.strides[static_cast<size_t>(made_tensor.rank - axis)];
+  }
+  input.tensor.made_by = made_tensor.made_by;
   for (int64_t row = 0; row < output.rows; ++row) {
     const auto begin = output.values().begin() + row * output.n + skip;
     input.values.insert(input.values.end(), begin, begin + n);

@@ -13,8 +13,9 @@
 
 namespace coppice {
 Tensor DenseTensorOf(const TrafficProgram& program, DeviceAddress data, int64_t n) {
-  const int64_t dims[] = {program.rows, n};
-  return Tensor::Dense(data, program.dtype, std::span(dims).subspan(program.rows > 1 ? 0 : 1));
+  const int64_t dims[] = {1, 1, 1, 1, 1, 1, program.rows, n};
+  const size_t rank = std::max<size_t>(static_cast<size_t>(program.rank), program.rows > 1 ? 2 : 1);
+  return Tensor::Dense(data, program.dtype, std::span(dims).last(rank));
 }
 
 int64_t LengthOf(const TrafficProgram& program, int index, const TrafficExtents& extents) {
@@ -36,7 +37,7 @@ Words ReadBy(const Tensor& tensor, int64_t rows, const Words& values, int64_t sk
   Words read;
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t i = 0; i < tensor.sizes[last]; ++i) {
-      const int64_t along_rows = rows > 1 ? row * tensor.strides[0] : 0;
+      const int64_t along_rows = rows > 1 ? row * tensor.strides[last - 1] : 0;
       read.push_back(values[static_cast<size_t>(skip + along_rows + i * tensor.strides[last])]);
     }
   }
@@ -148,7 +149,8 @@ void TrafficHost::QueueRead(const MadeOutput& output, CuStream stream, std::stri
   queued->read.resize(queued->expected.size());
   const size_t row_words = static_cast<size_t>(output.n);
   for (int64_t row = 0; output.n > 0 && row < output.rows; ++row) {
-    const int64_t skip = row * output.tensor.strides[0] * kWordBytes;
+    const auto rank = static_cast<size_t>(output.tensor.rank);
+    const int64_t skip = rank > 1 ? row * output.tensor.strides[rank - 2] * kWordBytes : 0;
     Demand(
         driver().table().MemcpyDtoHAsync(queued->read.data() + static_cast<size_t>(row) * row_words,
                                          output.tensor.data + static_cast<DeviceAddress>(skip),

@@ -78,7 +78,7 @@ const TrafficProgram kPrograms[] = {
      .dtype = DType::kInt32,
      .scalar = Scalar::kResident},
     {.name = "temps", .policy = "ramp:4:16", .steps = kTemps, .statics = Static::kRead},
-    {.name = "two_outputs", .steps = kTwoOutputs, .outputs = 2},
+    {.name = "two_outputs", .steps = kTwoOutputs, .outputs = 2, .rank = 5},
     {.name = "in_place", .steps = kInPlace, .scalar = Scalar::kKey, .mutates_input = true},
     {.name = "state", .steps = kState, .scalar = Scalar::kKey, .statics = Static::kMutated},
     {.name = "random", .policy = "linear:16", .steps = kPlain, .random = true},
@@ -93,8 +93,16 @@ const TrafficProgram kPrograms[] = {
     {.name = "columns",
      .steps = kPlain,
      .rows = 2,
+     .rank = 3,
      .scalar = Scalar::kResident,
      .over_maximum = OverMaximum::kError},
+    {.name = "gaps",
+     .steps = kPlain,
+     .rows = 2,
+     .rank = 8,
+     .row_stride = 2 * kLargestExtent,
+     .dtype = DType::kUInt32,
+     .scalar = Scalar::kKey},
     {.name = "exact",
      .claim = Claim::kExact,
      .policy = "exact",
@@ -171,7 +179,11 @@ int64_t ElementsOf(const TrafficProgram& program,
   const Length length = buffer == kIn1    ? program.other
                         : buffer == kOut1 ? program.output_1
                                           : Length::kN;
-  return fixed ? kStaticElements : program.rows * LengthOf(length, extents);
+  if (fixed) return kStaticElements;
+  const int64_t n = LengthOf(length, extents);
+  // What lies between rows is computed too, and nobody looks at it.
+  return program.row_stride == 0 || n == 0 ? program.rows * n
+                                           : (program.rows - 1) * program.row_stride + n;
 }
 
 // The size of a row, as a spec has it.
@@ -374,16 +386,23 @@ ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
     spec.scalars.push_back({.name = "count"});
   }
   const auto dims = [&](Length length) {
-    Dims made;
+    const int own = program.rows > 1 ? 2 : 1;
+    Dims made(static_cast<size_t>(std::max(program.rank - own, 0)), Dim::Fixed(1));
     if (program.rows > 1) made.push_back(Dim::Fixed(program.rows));
     made.push_back(DimOf(length, spec));
     return made;
   };
+  Dims strides;
+  if (program.row_stride > 0) {
+    strides.assign(dims(Length::kN).size(), Dim::Fixed(program.row_stride));
+    strides.back() = Dim::Fixed(1);
+  }
   const Dims fixed = {Dim::Fixed(kStaticElements)};
   for (int i = 0; i < program.inputs; ++i) {
     spec.inputs.push_back({.name = i == 0 ? "x" : "w",
                            .dtype = program.dtype,
                            .dims = dims(i == 0 ? Length::kN : program.other),
+                           .strides = strides,
                            .fill = program.fill,
                            .mutated = program.mutates_input});
   }
@@ -399,6 +418,7 @@ ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
     spec.outputs.push_back({.name = i == 0 ? "y" : "z",
                             .dtype = program.dtype,
                             .dims = bound ? fixed : dims(i == 0 ? Length::kN : program.output_1),
+                            .strides = bound ? Dims() : strides,
                             .role = bound ? OutputRole::kStatic : OutputRole::kPool});
   }
   return spec;

@@ -77,7 +77,10 @@ struct TrafficProgram {
   std::span<const TrafficStep> steps;
   int inputs = 1;  // Copied ones.
   int outputs = 1;
-  int64_t rows = 1;  // Each tensor is [rows, n], or [n] if 1.
+  int64_t rows = 1;  // Each tensor is [rows, n], or [n] if 1 ...
+  int rank = 1;      // ... behind as many axes of 1 as make it of this rank, at least.
+  int64_t row_stride =
+      0;  // What the program sees of rows, if not 0: elements from one to the next.
   DType dtype = DType::kFloat32;
   Fill fill{};              // Of the copied inputs ...
   bool needs_fill = false;  // ... without which the outputs are others.

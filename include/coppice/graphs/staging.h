@@ -52,7 +52,8 @@ uint64_t PoisonPattern(Poison poison, DType dtype);  // 0 for kOff.
 class StagingArguments {
  public:
   // Of copies of up to `rank` axes. Requires: rank <= kRankMax (checked).
-  explicit StagingArguments(int rank = 1);
+  explicit StagingArguments(int rank);
+  StagingArguments() : StagingArguments(1) {}
 
   StagingHeader& header() { return *reinterpret_cast<StagingHeader*>(words_.data()); }
   const StagingHeader& header() const {
