@@ -322,7 +322,8 @@ void TrafficSimulation::AddLimits(Attempt& attempt) const {
   });
   int64_t bytes = 0;
   for (int i = 0; i < spec.outputs; ++i) {
-    const int64_t elements = DenseOf(spec, i, 1, attempt.extents()).element_count();
+    const int64_t n = LengthOf(spec, i, attempt.extents());
+    const int64_t elements = spec.static_output(i) ? n : spec.Span(n);
     bytes += AlignUp(std::max<int64_t>(elements * 4, 1), kBufferAlignment);
   }
   if (ring_used || bytes > options_.copy_out_bytes)

@@ -179,11 +179,8 @@ int64_t ElementsOf(const TrafficProgram& program,
   const Length length = buffer == kIn1    ? program.other
                         : buffer == kOut1 ? program.output_1
                                           : Length::kN;
-  if (fixed) return kStaticElements;
-  const int64_t n = LengthOf(length, extents);
   // What lies between rows is computed too, and nobody looks at it.
-  return program.row_stride == 0 || n == 0 ? program.rows * n
-                                           : (program.rows - 1) * program.row_stride + n;
+  return fixed ? kStaticElements : program.Span(LengthOf(length, extents));
 }
 
 // The size of a row, as a spec has it.

@@ -97,6 +97,10 @@ struct TrafficProgram {
   int scalars() const {
     return (scalar == Scalar::kNone ? 0 : 1) + (second == Second::kScalar ? 1 : 0);
   }
+  // Elements from the first to behind the last of `rows` of `n`, as the program sees them.
+  int64_t Span(int64_t n) const {
+    return row_stride == 0 || n == 0 ? rows * n : (rows - 1) * row_stride + n;
+  }
   bool binds() const { return statics != Static::kNone; }
   bool static_output(int output) const { return statics == Static::kOutput && output == 1; }
 };
