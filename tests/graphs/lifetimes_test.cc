@@ -333,10 +333,11 @@ TEST_F(DonatedTest, BackwardWritesItsGradientsOverWhatTheForwardSaved) {
     const NodeInfo node = NodeOf(*session, "backward");
     EXPECT_EQ(node.donated_bytes, donate ? kSaved * kTensorBytes : 0);
     EXPECT_EQ(node.around_bytes, donate ? 0 : kSaved * kTensorBytes);
-    if (donate)
+    if (donate) {
       EXPECT_LE(node.plan_height, 18 * kTensorBytes);
-    else
+    } else {
       EXPECT_EQ(node.plan_height, 32 * kTensorBytes);
+    }
   }
 }
 

@@ -560,8 +560,12 @@ TEST_F(TraceTest, MarksAreEventsOfTheSessionInOrderOfTime) {
     EXPECT_EQ(marks[i][2], -1) << "of no lane";
     EXPECT_EQ(marks[i][3], definitions[i % 2]["mark"]);
     EXPECT_EQ(marks[i].size(), 4U);
-    if (i > 0) EXPECT_GE(marks[i][0], calls[i - 1][0]);
-    if (i < calls.size()) EXPECT_LE(marks[i][0], calls[i][0]);
+    if (i > 0) {
+      EXPECT_GE(marks[i][0], calls[i - 1][0]);
+    }
+    if (i < calls.size()) {
+      EXPECT_LE(marks[i][0], calls[i][0]);
+    }
   }
 }
 
