@@ -336,7 +336,8 @@ class StagingGpuTest : public KernelsGpuTest {
     const StagingArguments arguments = ArgumentsIn(host, scene);
     const auto blocks = static_cast<unsigned>(std::max<int64_t>(arguments.blocks(), 1));
     StagingParamsOf<kWideStagingBytes> parameters{};
-    std::memcpy(&parameters, arguments.words(), static_cast<size_t>(arguments.bytes()));
+    std::memcpy(static_cast<void*>(&parameters), arguments.words(),
+                static_cast<size_t>(arguments.bytes()));
     RunGrid(HostKernelOf(staging_image, "StageWide"), parameters, blocks);
     return {device.Contents(), host.Contents()};
   }

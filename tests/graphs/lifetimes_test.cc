@@ -19,17 +19,18 @@ namespace {
 using testing::HasSubstr;
 using testing::SizeIs;
 
-constexpr int64_t kElements = 256;  // Of every tensor: 1 KiB.
-constexpr int64_t kTensorBytes = kElements * static_cast<int64_t>(sizeof(float));
+constexpr int64_t kTensorElements = 256;  // Of every tensor: 1 KiB.
+constexpr int64_t kTensorBytes = kTensorElements * static_cast<int64_t>(sizeof(float));
 
 class LifetimesTest : public SessionFixture {
  protected:
   static ProgramSpec SpecOf(std::string name, int inputs, int outputs) {
     ProgramSpec spec{.name = std::move(name), .claim = Claim::kExact, .one_stream = true};
     for (int i = 0; i < inputs; ++i)
-      spec.inputs.push_back({.name = fmt::format("x{}", i), .dims = {Dim::Fixed(kElements)}});
+      spec.inputs.push_back({.name = fmt::format("x{}", i), .dims = {Dim::Fixed(kTensorElements)}});
     for (int i = 0; i < outputs; ++i)
-      spec.outputs.push_back({.name = fmt::format("y{}", i), .dims = {Dim::Fixed(kElements)}});
+      spec.outputs.push_back(
+          {.name = fmt::format("y{}", i), .dims = {Dim::Fixed(kTensorElements)}});
     return spec;
   }
 
@@ -64,14 +65,14 @@ class LifetimesTest : public SessionFixture {
     return Launch(context.driver(), kernels_.scale, context.stream(),
                   ScaleParams{.x = PointerAt<float>(x),
                               .y = PointerAt<float>(y),
-                              .count = kElements,
+                              .count = kTensorElements,
                               .factor = factor},
-                  GridFor(kElements));
+                  GridFor(kTensorElements));
   }
 
   Tensor Upload(float value) {
-    uploads_.push_back(*device_.Upload(std::vector<float>(kElements, value)));
-    const int64_t dims[] = {kElements};
+    uploads_.push_back(*device_.Upload(std::vector<float>(kTensorElements, value)));
+    const int64_t dims[] = {kTensorElements};
     return Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
   }
   coppice::Call CallOf(const Program* program, std::span<const Tensor> inputs) const {
@@ -92,7 +93,8 @@ class LifetimesTest : public SessionFixture {
   }
   void ExpectValues(const Lease& lease, int index, float value) {
     const Tensor tensor = OutputOf(lease, index);
-    EXPECT_EQ(device_.Download<float>(tensor.data, kElements), std::vector<float>(kElements, value))
+    EXPECT_EQ(device_.Download<float>(tensor.data, kTensorElements),
+              std::vector<float>(kTensorElements, value))
         << "output " << index;
   }
 
@@ -249,7 +251,6 @@ TEST_F(SplitTest, NextReplayBehindDroppedPartsHasALeaseOfItsOwn) {
   const std::unique_ptr<Session> session = MakeSession();
   const Program* forward = AddForward(*session, 2);
   const Tensor x = Upload(5);
-  const Tensor other = Upload(7);
   Lease lease = Replayed(*session, CallOf(forward, {&x, 1}));
   COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
   parts.clear();
@@ -565,7 +566,7 @@ TEST_F(DonatedTest, ChainOfCallsThatGiveTheirInputsAwayIsHardlyHigherThanWhatIsL
   for (int chain = 0; chain < kChains; ++chain) {
     const std::unique_ptr<Session> session = MakeSession();
     std::vector<const Program*> programs;
-    std::vector<int64_t> sizes = {kElements};
+    std::vector<int64_t> sizes = {kTensorElements};
     int64_t live = 0;
     for (int i = 0; i < kCalls; ++i) {
       const int64_t read = sizes.back();
@@ -618,7 +619,8 @@ TEST_F(DonatedTest, ChainOfCallsThatGiveTheirInputsAwayIsHardlyHigherThanWhatIsL
 TEST_F(DonatedTest, FreeOfAnInputIsOnceAndOfACopiedOne) {
   const std::unique_ptr<Session> session = MakeSession();
   ProgramSpec spec = SpecOf("frees", 1, 0);
-  spec.inputs.push_back({.name = "w", .dims = {Dim::Fixed(kElements)}, .role = InputRole::kStatic});
+  spec.inputs.push_back(
+      {.name = "w", .dims = {Dim::Fixed(kTensorElements)}, .role = InputRole::kStatic});
   const Program* frees = *session->Register(spec, [](CallContext& context) -> absl::Status {
     EXPECT_THAT(context.Free(context.input(1).data), StatusIs(absl::StatusCode::kInvalidArgument));
     COPPICE_RETURN_IF_ERROR(context.Free(context.input(0).data));
@@ -653,16 +655,16 @@ TEST_F(DonatedTest, ForkedProgramKeepsAnInputUntilAllThatMayReadItIsOver) {
     COPPICE_RETURN_IF_ERROR(Launch(driver, kernels_.scale, side.handle(),
                                    ScaleParams{.x = PointerAt<float>(x),
                                                .y = PointerAt<float>(first.data),
-                                               .count = kElements,
+                                               .count = kTensorElements,
                                                .factor = 2},
-                                   GridFor(kElements)));
+                                   GridFor(kTensorElements)));
     COPPICE_RETURN_IF_ERROR(context.Free(x));
     // Beside the reader of x, as far as the graph says.
     COPPICE_ASSIGN_OR_RETURN(const Tensor second, context.AllocateOutput(1));
-    COPPICE_RETURN_IF_ERROR(
-        Launch(driver, kernels_.fill, context.stream(),
-               FillParams{.target = PointerAt<float>(second.data), .count = kElements, .value = 9},
-               GridFor(kElements)));
+    COPPICE_RETURN_IF_ERROR(Launch(
+        driver, kernels_.fill, context.stream(),
+        FillParams{.target = PointerAt<float>(second.data), .count = kTensorElements, .value = 9},
+        GridFor(kTensorElements)));
     COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::EventRecord>(join.handle(), side.handle()));
     return driver.Call<&DriverTable::StreamWaitEvent>(context.stream(), join.handle(), 0U);
   });
