@@ -31,7 +31,8 @@ absl::Status CheckOtherLane(const Call& call, size_t input, Lane& other) {
   const std::lock_guard lock(other.mutex);
   for (const MemoryKind window : {MemoryKind::kPlan, MemoryKind::kEager, MemoryKind::kCopyOut}) {
     const Slot* slot = FindHolder(other.slots().ListOf(window), call.inputs[input]);
-    if (slot != nullptr && slot->IsReadOn(call.stream)) return absl::OkStatus();
+    if (slot != nullptr && IsReadOn(*slot, call.inputs[input], call.stream))
+      return absl::OkStatus();
   }
   return FailedPrecondition(
       "Session::Run: input '{}' of program '{}' is an output on lane {}, the call is on lane {}; "
@@ -73,9 +74,36 @@ bool MayBeWritten(const Tensor& tensor) {
          SpanOf(tensor).has_value() && tensor.keeps_apart();
 }
 
+// Whether strides that depend on extents keep elements apart at those of the call and of its
+// bucket, so that whether it runs does not depend on how.
+absl::Status CheckStrides(const Request& request) {
+  const ProgramSpec& spec = request.call.program->spec;
+  const auto check = [&](const auto& tensors, const char* what) -> absl::Status {
+    for (const auto& tensor : tensors) {
+      for (const auto* extents : {&request.shape.real, &request.shape.padded}) {
+        if (tensor.strides.empty() || tensor.role == decltype(tensor.role)::kStatic ||
+            PlacedTensor(0, tensor, *extents).keeps_apart()) {
+          continue;
+        }
+        return InvalidArgument(
+            "Session::Run: {} '{}' of program '{}' has strides that put elements onto each other "
+            "at "
+            "the extents of this call or of its bucket; give strides that grow with the axes "
+            "inside "
+            "them",
+            what, tensor.name, spec.name);
+      }
+    }
+    return absl::OkStatus();
+  };
+  COPPICE_RETURN_IF_ERROR(check(spec.inputs, "input"));
+  return check(spec.outputs, "output");
+}
+
 [[gnu::noinline]] absl::Status CheckInputs(const SessionParts& parts, const Request& request) {
   const Call& call = request.call;
   const Program& program = *call.program;
+  if (program.symbolic_strides) COPPICE_RETURN_IF_ERROR(CheckStrides(request));
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const Tensor& tensor = call.inputs[i];
     const std::optional<WindowMap::Place> place = parts.windows->Locate(LowOf(tensor));
@@ -198,7 +226,7 @@ absl::Status Check(const SessionParts& parts, Observe observe, Request& request)
                                    *parts.windows, observe, request.shape));
   if (call.output_mode != OutputMode::kBorrow) [[unlikely]]
     COPPICE_RETURN_IF_ERROR(CheckTargets(parts, request));
-  if (request.shape.in_pool || call.program->mutates_copies) [[unlikely]]
+  if (request.shape.in_pool || call.program->inspected) [[unlikely]]
     COPPICE_RETURN_IF_ERROR(CheckInputs(parts, request));
   if (parts.options.checks.addresses) [[unlikely]]
     COPPICE_RETURN_IF_ERROR(CheckAddresses(parts, call));

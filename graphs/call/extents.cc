@@ -94,6 +94,10 @@ bool IsAstronomical(const Spec& tensor, const ExtentArray& extents) {
   const auto at = [&](const Dim& dim) {
     return dim.symbol < 0 ? dim.size : extents[static_cast<size_t>(dim.symbol)];
   };
+  if (std::any_of(tensor.dims.begin(), tensor.dims.end(),
+                  [&](const Dim& dim) { return at(dim) == 0; })) {
+    return false;
+  }
   int64_t bytes = SizeOf(tensor.dtype);
   for (const Dim& dim : tensor.dims)
     if (__builtin_mul_overflow(bytes, at(dim), &bytes) || bytes > kBytesMax) return true;

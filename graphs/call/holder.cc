@@ -70,11 +70,22 @@ const Slot* FindHolder(const std::vector<Slot*>& slots,
   return nullptr;
 }
 
+bool IsReadOn(const Slot& slot, const Tensor& tensor, CuStream stream) {
+  return std::any_of(slot.scopes.begin(), slot.scopes.end(), [&](const Slot::Scope& scope) {
+    if (scope.stream != stream) return false;
+    for (size_t i = 0; i < slot.outputs->tensors.size(); ++i) {
+      if (scope.Shows(i) && Holds(slot.outputs->tensors[i], tensor)) return true;
+    }
+    return false;
+  });
+}
+
 const Slot* FindReader(const std::vector<Slot*>& slots, const Tensor& tensor) {
   for (const Slot* slot : slots) {
-    if (slot->open_scopes() == 0) continue;
-    for (const Tensor& output : slot->outputs->tensors) {
-      if (Overlap(output, tensor)) return slot;
+    for (const Slot::Scope& scope : slot->scopes) {
+      for (size_t i = 0; i < slot->outputs->tensors.size(); ++i) {
+        if (scope.Shows(i) && Overlap(slot->outputs->tensors[i], tensor)) return slot;
+      }
     }
   }
   return nullptr;

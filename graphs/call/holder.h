@@ -40,6 +40,9 @@ const Slot* FindHolder(const std::vector<Slot*>& slots,
                        const Tensor& tensor,
                        const Tensor** holder = nullptr);
 
+// Whether an open scope on this stream shows an output of `slot` in which `tensor` lies.
+bool IsReadOn(const Slot& slot, const Tensor& tensor, CuStream stream);
+
 // The slot among `slots` under whose open scopes lie bytes of `tensor`; null if none.
 const Slot* FindReader(const std::vector<Slot*>& slots, const Tensor& tensor);
 

@@ -33,6 +33,12 @@ absl::Status CheckIncludable(const Call& call, const WindowMap& windows) {
         : call.program->mutates_copies ? "writes inputs back"
                                        : "is to copy its outputs");
   }
+  if (!call.donated.empty()) {
+    return InvalidArgument(
+        "Session::Include: program '{}' is given leases, which a graph of the caller may read at "
+        "each launch; donate to Run",
+        spec.name);
+  }
   for (const Tensor& tensor : call.inputs) {
     if (!windows.Contains(tensor.data)) continue;
     return FailedPrecondition(
@@ -113,7 +119,7 @@ absl::StatusOr<Lease> Include(const SessionParts& parts, const Request& request,
   FillStaging(call, request.shape, /*random=*/{}, layout);
   const RecordTarget target{
       .reserve = [&own](int64_t height) { return own.Reallocate(std::max<int64_t>(height, 1)); },
-      .prologue = [&](CuStream stream) { return parts.staging->Launch(stream, layout.staging); }};
+      .prologue = [&](CuStream stream) { return parts.staging->Launch(stream, *layout.staging); }};
   const RunRequest run =
       RunRequestOf(parts, call, request.shape.padded, layout, lane.order().own_stream().handle());
   const std::vector<Region> nothing;

@@ -20,7 +20,7 @@ bool MayBePoisoned(const Program& program, const InputSpec& input) {
                                                  const Generator::State& random,
                                                  InputLayout& layout) {
   const Program& program = *call.program;
-  int64_t* const words = layout.staging.header().words;
+  int64_t* const words = layout.staging->header().words;
   size_t word = 0;
   for (; word < program.spec.symbols.size(); ++word)
     words[word] = shape.real[word];
@@ -35,7 +35,7 @@ bool MayBePoisoned(const Program& program, const InputSpec& input) {
   for (const InputLayout::Source& source : layout.sources) {
     const Tensor& tensor = source.bound ? call.binding->tensors[static_cast<size_t>(source.index)]
                                         : call.inputs[static_cast<size_t>(source.index)];
-    elements += layout.staging.SetSource(copy++, tensor);
+    elements += layout.staging->SetSource(copy++, tensor);
   }
   layout.real_elements = elements;
 }
@@ -56,8 +56,8 @@ constexpr Generator::State kNoRandom;
   }
   FillStaging(request.call, request.shape, random, layout);
   if (request.call.poison == Poison::kOff)
-    return parts.staging->Launch(request.call.stream, layout.staging);
-  StagingArguments poisoned = layout.staging;
+    return parts.staging->Launch(request.call.stream, *layout.staging);
+  StagingArguments poisoned = *layout.staging;
   ApplyPoison(*request.call.program, request.call.poison, layout.sources, poisoned);
   return parts.staging->Launch(request.call.stream, poisoned);
 }
@@ -71,7 +71,7 @@ absl::Status Stage(const SessionParts& parts,
   if (request.call.program->random_word >= 0 || request.call.poison != Poison::kOff) [[unlikely]]
     return StageUnusual(parts, request, lane, layout);
   FillArguments(request.call, request.shape, kNoRandom, layout);
-  return parts.staging->Launch(request.call.stream, layout.staging);
+  return parts.staging->Launch(request.call.stream, *layout.staging);
 }
 
 void GiveBackRandomNumbers(Lane& lane) {

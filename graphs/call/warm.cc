@@ -85,10 +85,10 @@ absl::Status WarmUp(const SessionParts& parts, const Request& request, Lane& lan
                                         /*in_place=*/{}, request.shape.padded, BasesOf(lane)));
   COPPICE_RETURN_IF_ERROR(ReserveStaging(*call.program, layout.bytes, lane));
   COPPICE_RETURN_IF_ERROR(lane.order().Enter(call.stream));
-  ApplyZeros(call.binding, layout.sources, layout.staging);
+  ApplyZeros(call.binding, layout.sources, *layout.staging);
   std::copy_n(request.shape.padded.begin(), call.program->spec.symbols.size(),
-              layout.staging.header().words);
-  COPPICE_RETURN_IF_ERROR(parts.staging->Launch(call.stream, layout.staging));
+              layout.staging->header().words);
+  COPPICE_RETURN_IF_ERROR(parts.staging->Launch(call.stream, *layout.staging));
   EagerOutputs outputs(lane.memory());
   AllocationScript script;
   COPPICE_RETURN_IF_ERROR(outputs.Run(

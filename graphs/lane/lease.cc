@@ -94,7 +94,7 @@ absl::StatusOr<ReadScope> Lease::Read(CuStream stream) const {
   COPPICE_RETURN_IF_ERROR(internal::CheckReadable("Lease::Read", *slot_));
   if (!lane.order().IsLast(stream) && slot_->kind != Slot::Kind::kIncluded)
     COPPICE_RETURN_IF_ERROR(lane.order().MakeWait(stream));
-  slot_->OpenScope(stream);
+  slot_->OpenScope(stream, part());
   return ReadScope(slot_, stream, facts_.part);
 }
 
@@ -136,7 +136,7 @@ ReadScope::~ReadScope() {
   if (slot_ == nullptr) return;
   Lane& lane = *slot_->lane;
   const std::lock_guard lock(lane.mutex);
-  slot_->CloseScope(stream_);
+  slot_->CloseScope(stream_, part_);
   if (lane.order().IsLast(stream_) || slot_->kind == Slot::Kind::kIncluded) return;
   // The reader's work joins the order of the lane's last stream, which the next call follows. Only
   // a dead context refuses that, and the next call reports it.

@@ -63,6 +63,15 @@ struct Slot {
   bool in_lane() const { return (holders.load(std::memory_order_acquire) & kLaneHolds) != 0; }
   bool expired() const { return overwritten_by != 0; }
 
+  // A read scope, of all outputs or of one.
+  struct Scope {
+    CuStream stream = nullptr;
+    int part = -1;
+
+    bool Shows(size_t output) const { return part < 0 || static_cast<size_t>(part) == output; }
+    friend bool operator==(const Scope&, const Scope&) = default;
+  };
+
   // What becomes of a lease that is split: one part per output, each dropped by itself.
   struct Parts {
     explicit Parts(size_t outputs)
@@ -76,25 +85,27 @@ struct Slot {
     std::vector<bool> kept;
     std::vector<Region> regions;  // Of the window, of the kept ones; normalised.
   };
+  // Whether its part was dropped, and no scope shows it any more. Requires: parts.
+  bool IsDropped(size_t index) const {
+    return parts->dropped[index].load(std::memory_order_acquire) &&
+           std::none_of(scopes.begin(), scopes.end(),
+                        [index](const Scope& scope) { return scope.Shows(index); });
+  }
   // Whether output `index` is leased still; in the window, where plans go around it, whether it was
   // at the lane's last sweep.
   bool keeps(size_t index) const {
     if (parts == nullptr) return true;
-    return kind == Kind::kWindow ? parts->kept[index]
-                                 : !parts->dropped[index].load(std::memory_order_acquire);
+    return kind == Kind::kWindow ? parts->kept[index] : !IsDropped(index);
   }
 
   // One more output, of a slot that was taken for copies.
   void AddOutput(const Tensor& tensor) { owned.tensors.push_back(tensor); }
-  // A reader on this stream comes, and goes.
-  void OpenScope(CuStream stream) { scopes.push_back(stream); }
-  void CloseScope(CuStream stream) {
-    scopes.erase(std::find(scopes.begin(), scopes.end(), stream));
+  // A reader on this stream, of a lease or of its part, comes, and goes.
+  void OpenScope(CuStream stream, int part = -1) { scopes.push_back({stream, part}); }
+  void CloseScope(CuStream stream, int part = -1) {
+    scopes.erase(std::find(scopes.begin(), scopes.end(), Scope{stream, part}));
   }
   size_t open_scopes() const { return scopes.size(); }
-  bool IsReadOn(CuStream stream) const {
-    return std::find(scopes.begin(), scopes.end(), stream) != scopes.end();
-  }
 
   std::atomic<int> holders = kLaneHolds;
   Kind kind = Kind::kForeign;
@@ -108,9 +119,9 @@ struct Slot {
   Node* node = nullptr;                  // Whose outputs they are; kWindow until it expires.
   OutputTable owned;                     // Of the other kinds; keeps its capacity.
   std::vector<DeviceAddress> allocations;
-  Region ring;                              // kCopyOut.
-  absl::InlinedVector<CuStream, 4> scopes;  // The stream of each that is open.
-  bool traced = false;                      // The trace knows of the lease.
+  Region ring;                           // kCopyOut.
+  absl::InlinedVector<Scope, 4> scopes;  // Those that are open.
+  bool traced = false;                   // The trace knows of the lease.
   // Who wrote over the outputs, and over which first; 0: nobody.
   uint64_t overwritten_by = 0;
   const Program* overwriter = nullptr;

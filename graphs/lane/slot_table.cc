@@ -130,7 +130,7 @@ void SlotTable::SweepParts(Slot& slot) const {
   Slot::Parts& parts = *slot.parts;
   bool changed = false;
   for (size_t i = 0; i < parts.kept.size(); ++i) {
-    if (!parts.kept[i] || !parts.dropped[i].load(std::memory_order_acquire)) continue;
+    if (!parts.kept[i] || !slot.IsDropped(i)) continue;
     parts.kept[i] = false;
     changed = true;
     if (slot.traced && tracer_ != nullptr) tracer_->Part(index_, slot.call, i);

@@ -33,10 +33,10 @@ void DescribeCopies(const ProgramSpec& spec, std::span<const Staged> copies, Inp
   int rank = 0;
   for (const Staged& copy : copies)
     rank = std::max<int>(rank, copy.target.rank);
-  layout.staging = StagingArguments(rank);
+  layout.staging.emplace(rank);
   for (const Staged& copy : copies) {
     const InputSpec& input = spec.inputs[static_cast<size_t>(copy.source.input)];
-    layout.staging.Add(copy.target, copy.target, input.fill);
+    layout.staging->Add(copy.target, copy.target, input.fill);
     layout.sources.push_back(copy.source);
   }
 }
@@ -66,7 +66,11 @@ Tensor AtExtents(Tensor tensor, const Dims& dims, std::span<const int64_t> exten
 }
 
 int64_t RoundedBytes(const Tensor& tensor) {
-  const int64_t bytes = tensor.span() * SizeOf(tensor.dtype);
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(tensor.span(), SizeOf(tensor.dtype), &bytes) ||
+      bytes > kAstronomicalBytes) {
+    return kAstronomicalBytes;
+  }
   return AlignUp(std::max<int64_t>(bytes, 1), kBufferAlignment);
 }
 
@@ -85,7 +89,7 @@ absl::StatusOr<InputLayout> LayOutInputs(const Program& program,
         PlacedTensor(bases.staging + static_cast<DeviceAddress>(layout.bytes), input, extents);
     copies.push_back({source, target});
     layout.inputs.push_back(target);
-    layout.bytes += RoundedBytes(target);
+    layout.bytes = std::min(layout.bytes + RoundedBytes(target), kAstronomicalBytes);
     layout.padded_elements += target.element_count();
   };
   int copied = 0;
@@ -123,8 +127,8 @@ absl::StatusOr<InputLayout> LayOutInputs(const Program& program,
                                         : Tensor{});
   }
   DescribeCopies(spec, copies, layout);
-  layout.staging.header().parameter_block = bases.staging;
-  layout.staging.header().word_count = spec.parameter_words();
+  layout.staging->header().parameter_block = bases.staging;
+  layout.staging->header().word_count = spec.parameter_words();
   layout.stages = spec.parameter_words() > 0 || !copies.empty();
   return layout;
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -39,7 +40,8 @@ struct InputLayout {
     int input = 0;  // Of the spec.
   };
 
-  StagingArguments staging;            // Targets and fills; sources are set by each call.
+  // Targets and fills; sources are set by each call. Empty in a layout of nothing.
+  std::optional<StagingArguments> staging;
   std::vector<Source> sources;         // One per staged copy.
   std::vector<Tensor> inputs;          // Of the spec, at the extents of the run.
   std::vector<Tensor> static_outputs;  // One per output of the spec; address 0 for a pool output.
@@ -70,6 +72,9 @@ Tensor PlacedTensor(DeviceAddress data, const Spec& spec, std::span<const int64_
 
 // `tensor`, of these dims, with the sizes that it has at `extents` and the strides it had.
 Tensor AtExtents(Tensor tensor, const Dims& dims, std::span<const int64_t> extents);
+
+// More than any device has: what is larger counts as that large.
+inline constexpr int64_t kAstronomicalBytes = int64_t{1} << 60;
 
 // Bytes of a tensor without negative strides, rounded up to kBufferAlignment; at least that much.
 int64_t RoundedBytes(const Tensor& tensor);

@@ -66,6 +66,13 @@ void Program::SplitInputs() {
     if (spec.outputs[static_cast<size_t>(i)].role == OutputRole::kStatic)
       static_outputs.push_back(i);
   }
+  const auto symbolic = [](const auto& tensor) {
+    return std::any_of(tensor.strides.begin(), tensor.strides.end(),
+                       [](const Dim& stride) { return stride.symbol >= 0; });
+  };
+  symbolic_strides = std::any_of(spec.inputs.begin(), spec.inputs.end(), symbolic) ||
+                     std::any_of(spec.outputs.begin(), spec.outputs.end(), symbolic);
+  inspected = mutates_copies || symbolic_strides;
 }
 
 void Program::SplitScalars() {

@@ -83,7 +83,9 @@ class Program {
   bool axes_say_all = false;    // Axes give each extent, and no guard checks them.
   bool mutates_statics = false;
   bool mutates_copies = false;
-  int random_word = -1;  // Of the parameter block; -1: no random state.
+  bool symbolic_strides = false;  // Some depend on extents.
+  bool inspected = false;         // One of the last two.
+  int random_word = -1;           // Of the parameter block; -1: no random state.
 
   bool binds() const { return !statics.empty() || !static_outputs.empty(); }
   // Whether scalar `index` is part of the key as it is.

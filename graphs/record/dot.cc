@@ -98,7 +98,7 @@ std::string TensorLines(const Node& node) {
   std::string text;
   if (spec.parameter_words() > 0) {
     text += fmt::format("parameter block at {:#x}, {} words\\l",
-                        layout.staging.header().parameter_block, spec.parameter_words());
+                        layout.staging->header().parameter_block, spec.parameter_words());
   }
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     text += TensorLine("input", spec.inputs[i].name, layout.inputs[i],

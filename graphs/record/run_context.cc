@@ -44,7 +44,7 @@ RunContext::RunContext(const Driver& driver,
   driver_ = &driver;
   extents_.assign(request.extents.begin(), request.extents.end());
   inputs_ = request.layout->inputs;
-  parameters_ = request.layout->staging.header().parameter_block;
+  parameters_ = request.layout->staging->header().parameter_block;
   workspace_ = request.workspace;
   workspace_bytes_ = request.workspace_bytes;
   for (size_t i = 0; i < spec_.scalars.size(); ++i) {
@@ -149,13 +149,18 @@ absl::Status RunContext::PlaceAlias(const InputAlias& alias) {
                                                       static_cast<size_t>(bytes), stream_);
 }
 
-int RunContext::TakeInputToFree(DeviceAddress address) {
+int RunContext::TakeInputToFree(DeviceAddress address, int wanted) {
   freed_.resize(inputs_.size());
-  for (size_t i = 0; i < inputs_.size(); ++i) {
+  const auto take = [&](size_t i) {
     if (freed_[i] || spec_.inputs[i].role != InputRole::kCopy || inputs_[i].data != address)
-      continue;
+      return false;
     freed_[i] = true;
-    return static_cast<int>(i);
+    return true;
+  };
+  // One tensor may be several inputs.
+  if (wanted >= 0 && take(static_cast<size_t>(wanted))) return wanted;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (take(i)) return static_cast<int>(i);
   }
   return -1;
 }
@@ -260,7 +265,8 @@ absl::Status RecordContext::Free(DeviceAddress address) {
                      script_.events[cursor_].kind == ScriptEvent::Kind::kFreeInput;
   COPPICE_ASSIGN_OR_RETURN(const ScriptEvent* event,
                            Next(input ? ScriptEvent::Kind::kFreeInput : ScriptEvent::Kind::kFree));
-  if (input && TakeInputToFree(address) != event->input) return Depart("frees another input");
+  if (input && TakeInputToFree(address, event->input) != event->input)
+    return Depart("frees another input");
   if (!input && AddressOf(*event) != address) return Depart("frees another temporary");
   return absl::OkStatus();
 }

@@ -57,9 +57,9 @@ class RunContext : public CallContext {
   // An output is an input that lies where it stays.
   virtual void NoteAlias(const ScriptEvent& alias) = 0;
 
-  // Marks the copied input at `address` as freed, and returns its index in the spec; -1 if there is
-  // none that was not.
-  int TakeInputToFree(DeviceAddress address);
+  // Marks a copied input at `address` as freed, `wanted` if it is one, and returns its index in the
+  // spec; -1 if there is none that was not.
+  int TakeInputToFree(DeviceAddress address, int wanted = -1);
 
   LaneMemory& memory_;
   const ProgramSpec& spec_;

@@ -2,7 +2,9 @@
 // what a caller may pass. Method: a program that doubles what lies between its first and last
 // element, so that it computes the same whatever the order in memory; values by row and column.
 
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -306,6 +308,49 @@ TEST_F(StridesTest, StridesThatPutElementsOntoEachOtherAreRefusedWhereTheyDo) {
       }
     }
   }
+}
+
+// A call that is padded and one that is not must not differ in whether they run.
+TEST_F(StridesTest, StridesMustKeepElementsApartAtTheCallsExtentsAndItsBuckets) {
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec spec{.name = "wide", .claim = Claim::kRowIndependent};
+  const int m = spec.AddSymbol("m", *PaddingPolicy::List(std::vector<int64_t>{4}, 4));
+  const Dims dims = {Dim::Fixed(2), Dim::Fixed(4)};
+  spec.inputs = {{.name = "x", .dims = {Dim::Symbol(m)}},
+                 {.name = "w", .dims = dims, .strides = {Dim::Symbol(m), Dim::Fixed(1)}}};
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, session->Register(spec, [](CallContext&) {
+    return absl::OkStatus();
+  }));
+  uploads_.push_back(*device_.Upload(Ramp(8)));
+  const DeviceAddress data = uploads_.back().address();
+  for (const int64_t extent : {4, 2, 4, 2}) {
+    const Tensor inputs[] = {Tensor::Dense(data, DType::kFloat32, std::array<int64_t, 1>{extent}),
+                             Tensor::Dense(data, DType::kFloat32, std::array<int64_t, 2>{2, 4})};
+    const coppice::Call call{.program = program, .inputs = inputs, .stream = device_.stream()};
+    EXPECT_EQ(session->Explain(call).status.ok(), extent == 4);
+    EXPECT_EQ(session->Run(call).ok(), extent == 4);
+  }
+}
+
+TEST_F(StridesTest, MoreBytesThanAnyDeviceHasAreRefused) {
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec spec{.name = "huge", .claim = Claim::kExact};
+  for (int i = 0; i < 20; ++i)
+    spec.inputs.push_back(
+        {.name = "x" + std::to_string(i), .dims = {Dim::Fixed(int64_t{1} << 58)}});
+  spec.outputs = {{.name = "y", .dims = {Dim::Fixed(std::numeric_limits<int64_t>::max() / 4)}}};
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program,
+                               session->Register(spec, [](CallContext& context) {
+                                 return context.AllocateOutput(0).status();
+                               }));
+  uploads_.push_back(*device_.Upload(Ramp(1)));
+  Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32,
+                           std::array<int64_t, 1>{int64_t{1} << 58});
+  x.strides[0] = 0;
+  const std::vector<Tensor> inputs(20, x);
+  EXPECT_THAT(
+      session->Run({.program = program, .inputs = inputs, .stream = device_.stream()}).status(),
+      StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 }  // namespace

@@ -40,13 +40,14 @@ struct Call {
   Poison poison = Poison::kOff;  // For tests of padding: overrides every fill.
   OutputMode output_mode = OutputMode::kBorrow;
   // For kWriteInto: one tensor per output, at real extents, at a multiple of its element's bytes
-  // and outside the session's memory; of any strides >= 0, if no two elements of one or of two
-  // targets share a byte. Those of static outputs are not read.
+  // and outside the session's memory; of any strides >= 0, if no two elements of one share a
+  // byte, nor what lies from the first to the last of two. Those of static outputs are not read.
   std::span<const Tensor> targets{};
   // Leases, or parts of split ones, that the call may use up: once its graph was launched, or it
   // has run otherwise, they are empty; a call that failed before leaves them as they were. An input
   // that is read in place in such an output gives its bytes to the plan from where the program
   // frees it (CallContext::Free). Of this session and lane, not empty and under no read scope.
+  // Not for Include. With checks.fill_expired they are gone once the fill is queued.
   std::span<Lease> donated{};
 };
 

@@ -82,7 +82,9 @@ class [[nodiscard]] Lease {
 
   // Splits the lease into one per output, in their order, each of which is kept, moved or dropped
   // by itself: the lane's next calls use the bytes of an output whose part is dropped again, unless
-  // they are another's as well. This lease is empty afterwards. A scope that is open covers all.
+  // they are another's as well; of outputs that were copied out, once all are dropped. A call that
+  // writes over one output of a graph expires all parts. What an open scope shows stays until it
+  // ends. This lease is empty afterwards.
   // Errors: kFailedPrecondition  the lease is empty or a part, or its session gone. Cost:
   // allocates.
   absl::StatusOr<std::vector<Lease>> Split();

@@ -133,8 +133,9 @@ struct InputSpec {
   InputRole role = InputRole::kCopy;
   Fill fill{};
   // The program writes to it. What it wrote to a staged input is copied back to the caller's
-  // tensor, in which no two elements may share a byte, nor with another input or target of the
-  // call; a static input is written where it lies. Elements of neither may share bytes.
+  // tensor, in which no two elements may share a byte, and from whose first to whose last nothing
+  // else of the call may lie; a static input is written where it lies. Elements of neither may
+  // share bytes.
   bool mutated = false;
   // Bytes, a power of two: a static input whose address is no multiple is copied by every call.
   int64_t alignment = 16;

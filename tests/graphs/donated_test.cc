@@ -1,309 +1,20 @@
-// Goal: what lease.h says of parts of a lease, and call.h and program.h of donated ones. Method:
-// programs of several outputs on the emulator, whose plans tell what they went around; values by
-// the host, in every way to run.
+// Goal: what call.h and program.h say of leases that a call is given. Method: plans tell how high
+// they are and what they went around; values by the host, in every way to run.
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "tests/graphs/session_fixture.h"
+#include "tests/graphs/lifetimes_fixture.h"
 
 namespace coppice {
 namespace {
 
 using testing::HasSubstr;
-using testing::SizeIs;
-
-constexpr int64_t kTensorElements = 256;  // Of every tensor: 1 KiB.
-constexpr int64_t kTensorBytes = kTensorElements * static_cast<int64_t>(sizeof(float));
-
-class LifetimesTest : public SessionFixture {
- protected:
-  static ProgramSpec SpecOf(std::string name, int inputs, int outputs) {
-    ProgramSpec spec{.name = std::move(name), .claim = Claim::kExact, .one_stream = true};
-    for (int i = 0; i < inputs; ++i)
-      spec.inputs.push_back({.name = fmt::format("x{}", i), .dims = {Dim::Fixed(kTensorElements)}});
-    for (int i = 0; i < outputs; ++i)
-      spec.outputs.push_back(
-          {.name = fmt::format("y{}", i), .dims = {Dim::Fixed(kTensorElements)}});
-    return spec;
-  }
-
-  // Output i is i + 1 times the input.
-  const Program* AddForward(Session& session, int outputs) {
-    return *session.Register(
-        SpecOf("forward", 1, outputs), [this, outputs](CallContext& context) -> absl::Status {
-          for (int i = 0; i < outputs; ++i) {
-            COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(i));
-            COPPICE_RETURN_IF_ERROR(
-                Scale(context, context.input(0).data, y.data, static_cast<float>(i + 1)));
-          }
-          return absl::OkStatus();
-        });
-  }
-
-  // Output i is twice input i, which is freed as soon as it was read.
-  const Program* AddBackward(Session& session, int count) {
-    return *session.Register(
-        SpecOf("backward", count, count), [this, count](CallContext& context) -> absl::Status {
-          for (int i = 0; i < count; ++i) {
-            const DeviceAddress x = context.input(i).data;
-            COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(i));
-            COPPICE_RETURN_IF_ERROR(Scale(context, x, y.data, 2));
-            COPPICE_RETURN_IF_ERROR(context.Free(x));
-          }
-          return absl::OkStatus();
-        });
-  }
-
-  absl::Status Scale(CallContext& context, DeviceAddress x, DeviceAddress y, float factor) const {
-    return Launch(context.driver(), kernels_.scale, context.stream(),
-                  ScaleParams{.x = PointerAt<float>(x),
-                              .y = PointerAt<float>(y),
-                              .count = kTensorElements,
-                              .factor = factor},
-                  GridFor(kTensorElements));
-  }
-
-  Tensor Upload(float value) {
-    uploads_.push_back(*device_.Upload(std::vector<float>(kTensorElements, value)));
-    const int64_t dims[] = {kTensorElements};
-    return Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
-  }
-  coppice::Call CallOf(const Program* program, std::span<const Tensor> inputs) const {
-    return {.program = program, .inputs = inputs, .stream = device_.stream()};
-  }
-
-  // Output `index` of a lease, as a tensor to pass on.
-  Tensor OutputOf(const Lease& lease, int index) const {
-    absl::StatusOr<ReadScope> scope = lease.Read(device_.stream());
-    EXPECT_OK(scope);
-    return scope.ok() ? scope->output(index) : Tensor();
-  }
-  std::vector<Tensor> OutputsOf(const std::vector<Lease>& parts) const {
-    std::vector<Tensor> tensors;
-    for (const Lease& part : parts)
-      tensors.push_back(OutputOf(part, part.part()));
-    return tensors;
-  }
-  void ExpectValues(const Lease& lease, int index, float value) {
-    const Tensor tensor = OutputOf(lease, index);
-    EXPECT_EQ(device_.Download<float>(tensor.data, kTensorElements),
-              std::vector<float>(kTensorElements, value))
-        << "output " << index;
-  }
-
-  // The last graph of the program.
-  static NodeInfo NodeOf(const Session& session, const std::string& program) {
-    NodeInfo found;
-    for (const NodeInfo& node : session.nodes())
-      if (node.program == program && node.recorded) found = node;
-    return found;
-  }
-
-  // Runs the program until it replays, and returns that call's lease.
-  Lease Replayed(Session& session, const coppice::Call& call) {
-    for (int i = 0; i < 2; ++i)
-      EXPECT_OK(session.Run(call));
-    absl::StatusOr<Lease> lease = session.Run(call);
-    EXPECT_OK(lease);
-    EXPECT_EQ(lease->kind(), RunKind::kReplay);
-    return *std::move(lease);
-  }
-};
-
-using SplitTest = LifetimesTest;
-
-TEST_F(SplitTest, EachPartShowsItsOutputAndIsKeptByItself) {
-  const std::unique_ptr<Session> session = MakeSession();
-  const Program* forward = AddForward(*session, 3);
-  const Tensor x = Upload(5);
-  Lease lease = Replayed(*session, CallOf(forward, {&x, 1}));
-  EXPECT_EQ(lease.part(), -1);
-  COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
-  ASSERT_THAT(parts, SizeIs(3));
-  EXPECT_EQ(lease.call_number(), 0U) << "it is empty";
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(parts[static_cast<size_t>(i)].part(), i);
-    EXPECT_EQ(parts[static_cast<size_t>(i)].kind(), RunKind::kReplay);
-    ExpectValues(parts[static_cast<size_t>(i)], i, static_cast<float>(5 * (i + 1)));
-  }
-  const Lease moved = std::move(parts[2]);
-  EXPECT_EQ(moved.part(), 2);
-  parts.clear();
-  ExpectValues(moved, 2, 15);
-}
-
-TEST_F(SplitTest, BytesOfADroppedPartServeTheNextCallAndOthersAreLeftAlone) {
-  const std::unique_ptr<Session> session = MakeSession();
-  const Program* forward = AddForward(*session, 4);
-  const Program* backward = AddBackward(*session, 1);
-  const Tensor x = Upload(5);
-  for (int i = 0; i < 4; ++i) {
-    Lease lease = Replayed(*session, CallOf(forward, {&x, 1}));
-    COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
-    parts[1].Release();
-    parts[2].Release();
-    const Tensor read = OutputOf(parts[0], 0);
-    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease made, session->Run(CallOf(backward, {&read, 1})));
-    ExpectValues(made, 0, 10);
-    ExpectValues(parts[0], 0, 5);
-    ExpectValues(parts[3], 3, 20);
-  }
-  const NodeInfo node = NodeOf(*session, "backward");
-  EXPECT_EQ(node.around_bytes, 2 * kTensorBytes);
-  EXPECT_EQ(node.plan_height, 4 * kTensorBytes) << "the output lies where a part was dropped";
-}
-
-TEST_F(SplitTest, OutputOfADroppedPartIsStaleAsAnInput) {
-  const std::unique_ptr<Session> session = MakeSession();
-  const Program* forward = AddForward(*session, 2);
-  const Tensor x = Upload(5);
-  Lease lease = Replayed(*session, CallOf(forward, {&x, 1}));
-  COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
-  const std::vector<Tensor> outputs = OutputsOf(parts);
-  parts[1].Release();
-  EXPECT_THAT(session->Run(CallOf(forward, {&outputs[1], 1})).status(),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
-  EXPECT_OK(session->Run(CallOf(forward, {outputs.data(), 1})));
-}
-
-TEST_F(SplitTest, OutputsOfARunWithoutAGraphAreGivenBackOneByOne) {
-  const std::unique_ptr<Session> session = MakeSession();
-  const Program* forward = AddForward(*session, 3);
-  const Tensor x = Upload(5);
-  COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, session->Run(CallOf(forward, {&x, 1})));
-  EXPECT_EQ(lease.kind(), RunKind::kWarmUp);
-  COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
-  EXPECT_EQ(session->memory().usage().eager_live, 3 * kTensorBytes);
-  parts[0].Release();
-  parts[1].Release();
-  session->SetStance(Stance::kEager);
-  { COPPICE_ASSERT_OK_AND_ASSIGN(const Lease sweeps, session->Run(CallOf(forward, {&x, 1}))); }
-  ASSERT_OK(session->Run(CallOf(AddBackward(*session, 0), {})));
-  EXPECT_EQ(session->memory().usage().eager_live, kTensorBytes);
-  std::vector<Lease> later;
-  for (int i = 0; i < 4; ++i) {
-    COPPICE_ASSERT_OK_AND_ASSIGN(Lease next, session->Run(CallOf(forward, {&x, 1})));
-    later.push_back(std::move(next));
-    ExpectValues(parts[2], 2, 15);
-  }
-  for (const Lease& each : later)
-    ExpectValues(each, 1, 10);
-}
-
-TEST_F(SplitTest, StaticOutputKeepsNoBytesOfARunWithoutAGraph) {
-  const std::unique_ptr<Session> session = MakeSession();
-  ProgramSpec spec = SpecOf("bound", 1, 2);
-  spec.outputs[1].role = OutputRole::kStatic;
-  const Program* bound = *session->Register(spec, [this](CallContext& context) -> absl::Status {
-    for (int i = 0; i < 2; ++i) {
-      COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(i));
-      COPPICE_RETURN_IF_ERROR(Scale(context, context.input(0).data, y.data, 2));
-    }
-    return absl::OkStatus();
-  });
-  const Tensor place = Upload(0);
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* binding, session->Bind(*bound, {&place, 1}));
-  const Tensor x = Upload(5);
-  coppice::Call call = CallOf(bound, {&x, 1});
-  call.binding = binding;
-  COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, session->Run(call));
-  COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
-  EXPECT_EQ(session->memory().usage().eager_live, kTensorBytes);
-  parts[0].Release();
-  EXPECT_EQ(session->memory().usage().eager_live, 0);
-  ExpectValues(parts[1], 1, 10);
-}
-
-TEST_F(SplitTest, PartThatKeepsNoMemoryOfTheSessionStandsInNobodysWay) {
-  const std::unique_ptr<Session> session = MakeSession();
-  ProgramSpec spec = SpecOf("bound", 1, 2);
-  spec.outputs[1].role = OutputRole::kStatic;
-  const Program* bound = *session->Register(spec, [this](CallContext& context) -> absl::Status {
-    for (int i = 0; i < 2; ++i) {
-      COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(i));
-      COPPICE_RETURN_IF_ERROR(Scale(context, context.input(0).data, y.data, 2));
-    }
-    return absl::OkStatus();
-  });
-  const Tensor place = Upload(0);
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* binding, session->Bind(*bound, {&place, 1}));
-  const Tensor x = Upload(5);
-  coppice::Call call = CallOf(bound, {&x, 1});
-  call.binding = binding;
-  Lease lease = Replayed(*session, call);
-  COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
-  ASSERT_OK(device_.Synchronize());
-  EXPECT_THAT(session->memory().Suspend({.refuse_leases = true}),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
-  parts[0].Release();
-  ASSERT_OK(session->memory().Suspend({.refuse_leases = true}));
-  ASSERT_OK(session->memory().Resume());
-}
-
-TEST_F(SplitTest, NextReplayBehindDroppedPartsHasALeaseOfItsOwn) {
-  const std::unique_ptr<Session> session = MakeSession();
-  const Program* forward = AddForward(*session, 2);
-  const Tensor x = Upload(5);
-  Lease lease = Replayed(*session, CallOf(forward, {&x, 1}));
-  COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
-  parts.clear();
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease kept, session->Run(CallOf(forward, {&x, 1})));
-  const Tensor read = OutputOf(kept, 1);
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease child, session->Run(CallOf(forward, {&read, 1})));
-  ExpectValues(kept, 0, 5);
-  ExpectValues(kept, 1, 10);
-  ExpectValues(child, 1, 20);
-}
-
-TEST_F(SplitTest, OfAnEmptyLeaseOrAPartOrBehindItsSessionIsRefused) {
-  std::unique_ptr<Session> session = MakeSession();
-  const Program* forward = AddForward(*session, 2);
-  const Tensor x = Upload(5);
-  Lease empty;
-  EXPECT_THAT(empty.Split(), StatusIs(absl::StatusCode::kFailedPrecondition));
-  COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, session->Run(CallOf(forward, {&x, 1})));
-  COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
-  EXPECT_THAT(parts[0].Split(), StatusIs(absl::StatusCode::kFailedPrecondition));
-  COPPICE_ASSERT_OK_AND_ASSIGN(Lease late, session->Run(CallOf(forward, {&x, 1})));
-  session.reset();
-  EXPECT_THAT(late.Split(), StatusIs(absl::StatusCode::kFailedPrecondition));
-  parts.clear();  // Behind their session.
-}
-
-TEST_F(SplitTest, PartsAreDroppedOnAnyThread) {
-  const std::unique_ptr<Session> session = MakeSession();
-  const Program* forward = AddForward(*session, 4);
-  const Tensor x = Upload(5);
-  for (int round = 0; round < 20; ++round) {
-    COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, session->Run(CallOf(forward, {&x, 1})));
-    COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
-    std::vector<std::thread> threads;
-    for (Lease& part : parts)
-      threads.emplace_back([part = std::move(part)]() mutable { part.Release(); });
-    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease meanwhile, session->Run(CallOf(forward, {&x, 1})));
-    ExpectValues(meanwhile, 3, 20);
-    for (std::thread& thread : threads)
-      thread.join();
-  }
-}
-
-TEST_F(SplitTest, ScopeOfAPartShowsNoOtherOutput) {
-  const std::unique_ptr<Session> session = MakeSession();
-  const Program* forward = AddForward(*session, 2);
-  const Tensor x = Upload(5);
-  COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, session->Run(CallOf(forward, {&x, 1})));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const std::vector<Lease> parts, lease.Split());
-  COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, parts[1].Read(device_.stream()));
-  EXPECT_EQ(scope.output(1).rank, 1);
-  EXPECT_DEATH((void)scope.output(0), "the part of another output");
-}
 
 class DonatedTest : public LifetimesTest {
  protected:
@@ -614,6 +325,32 @@ TEST_F(DonatedTest, ChainOfCallsThatGiveTheirInputsAwayIsHardlyHigherThanWhatIsL
     sum += static_cast<double>(session->memory().usage().height) / static_cast<double>(live);
   }
   EXPECT_LE(sum / kChains, 1.01);
+}
+
+TEST_F(DonatedTest, OneTensorAsTwoInputsIsFreedInAnyOrder) {
+  const std::unique_ptr<Session> session = MakeSession();
+  const Program* forward = AddForward(*session, 1);
+  const Program* sums =
+      *session->Register(SpecOf("sums", 2, 1), [this](CallContext& context) -> absl::Status {
+        COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+        COPPICE_RETURN_IF_ERROR(AddOnto(context, context.input(0).data, context.input(1).data,
+                                        y.data, kTensorElements));
+        COPPICE_RETURN_IF_ERROR(context.Free(context.input(1).data));
+        return context.Free(context.input(0).data);
+      });
+  const Tensor x = Upload(3);
+  RunKind last = RunKind::kEager;
+  for (int i = 0; i < 5; ++i) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, session->Run(CallOf(forward, {&x, 1})));
+    const Tensor read = OutputOf(lease, 0);
+    const std::vector<Tensor> inputs = {read, read};
+    coppice::Call call = CallOf(sums, inputs);
+    call.donated = {&lease, 1};
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease made, session->Run(call));
+    ExpectValues(made, 0, 6);
+    last = made.kind();
+  }
+  EXPECT_EQ(last, RunKind::kReplay);
 }
 
 TEST_F(DonatedTest, FreeOfAnInputIsOnceAndOfACopiedOne) {
