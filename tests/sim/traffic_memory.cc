@@ -32,9 +32,8 @@ int64_t PhysicalBytes(const MemoryUsage& usage) {
 TrafficSimulation::Verdict TrafficSimulation::JudgeLeases(int lane, bool window_only) const {
   Verdict verdict;
   for (const auto& [id, made] : made_) {
-    if (!made.keeps() || made.lane != lane || (window_only && !made.window)) continue;
-    // Outputs without elements lie nowhere, or anywhere.
-    const bool sure = made.sure && made.outputs[0].n > 0;
+    if (!made.keeps_bytes() || made.lane != lane || (window_only && !made.window)) continue;
+    const bool sure = made.sure && made.keeps_bytes(/*elements_min=*/1);
     (sure ? verdict.must : verdict.may).push_back(StatusCode::kFailedPrecondition);
   }
   return verdict;
@@ -187,7 +186,7 @@ void TrafficSimulation::Trim() {
   for (int lane = 0; lane < options_.lanes; ++lane) {
     const bool leased = std::ranges::any_of(made_, [lane](const auto& entry) {
       const Made& made = entry.second;
-      return made.keeps() && made.lane == lane && !made.window;
+      return made.keeps_bytes() && made.lane == lane && !made.window;
     });
     if (!leased && !Absent(lane) && memory_.window(lane, MemoryKind::kEager).mapped_bytes != 0)
       Fail("trim", "it kept memory of warm-up and eager runs that nobody leases");

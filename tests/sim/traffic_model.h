@@ -81,11 +81,12 @@ struct Made {
   // Whether an output may be read as an input.
   bool keeps(size_t output) const { return held && !outputs[output].gone; }
 
-  // A lease keeps bytes of the session's windows.
-  bool keeps() const {
+  // A lease keeps bytes of the session's windows, or may: outputs without elements lie nowhere, or
+  // anywhere.
+  bool keeps_bytes(int64_t elements_min = 0) const {
     return held && mode != OutputMode::kWriteInto &&
-           std::ranges::any_of(outputs, [](const MadeOutput& output) {
-             return !output.gone && output.shared == nullptr;
+           std::ranges::any_of(outputs, [elements_min](const MadeOutput& output) {
+             return !output.gone && output.shared == nullptr && output.n >= elements_min;
            });
   }
 };
