@@ -23,8 +23,7 @@ absl::Status ValidateNode(std::span<const TreeNode> nodes, size_t index) {
     if (output.buffer >= node.buffers.size() || output.levels < 0 || output.last_steps < 1) {
       return InvalidArgument(
           "PlanTree: node {} keeps buffer {} for {} levels, {} steps of the last; it has {} "
-          "buffers, "
-          "levels are not negative, and steps at least 1",
+          "buffers, levels are not negative, and steps at least 1",
           index, output.buffer, output.levels, output.last_steps, node.buffers.size());
     }
   }

@@ -11,6 +11,8 @@
 
 #include "coppice/base/status.h"
 
+#include "graphs/node/input_layout.h"
+
 namespace coppice::internal {
 namespace {
 
@@ -90,7 +92,6 @@ absl::Status ReadSymbols(const Call& call, CallShape& shape) {
 // Whether a tensor has, or reaches over, more bytes at these extents than any device.
 template <typename Spec>
 bool IsAstronomical(const Spec& tensor, const ExtentArray& extents) {
-  constexpr int64_t kBytesMax = int64_t{1} << 60;
   const auto at = [&](const Dim& dim) {
     return dim.symbol < 0 ? dim.size : extents[static_cast<size_t>(dim.symbol)];
   };
@@ -100,13 +101,13 @@ bool IsAstronomical(const Spec& tensor, const ExtentArray& extents) {
   }
   int64_t bytes = SizeOf(tensor.dtype);
   for (const Dim& dim : tensor.dims)
-    if (__builtin_mul_overflow(bytes, at(dim), &bytes) || bytes > kBytesMax) return true;
+    if (__builtin_mul_overflow(bytes, at(dim), &bytes) || bytes > kAstronomicalBytes) return true;
   int64_t reach = SizeOf(tensor.dtype);  // From the first element to the last one's end.
   for (size_t axis = 0; axis < tensor.strides.size(); ++axis) {
     int64_t far = std::max<int64_t>(at(tensor.dims[axis]) - 1, 0);
     if (__builtin_mul_overflow(far, at(tensor.strides[axis]), &far) ||
         __builtin_mul_overflow(far, SizeOf(tensor.dtype), &far) ||
-        __builtin_add_overflow(reach, far, &reach) || reach > kBytesMax)
+        __builtin_add_overflow(reach, far, &reach) || reach > kAstronomicalBytes)
       return true;
   }
   return false;

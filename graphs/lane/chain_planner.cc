@@ -3,7 +3,6 @@
 #include "graphs/lane/chain_planner.h"
 
 #include <algorithm>
-#include <limits>
 #include <new>
 #include <utility>
 
@@ -48,20 +47,6 @@ std::vector<TreeOutput> OutputsOf(const AllocationScript& script,
     outputs.push_back({.buffer = static_cast<size_t>(event.buffer), .levels = levels[output]});
   }
   return outputs;
-}
-
-// The steps of a script during which it reads its input.
-int64_t StepsOf(const AllocationScript& warmed, const AllocationScript& script, int input) {
-  for (const ScriptEvent& event : warmed.events) {
-    if (event.kind == ScriptEvent::Kind::kAlias && event.input == input)
-      return std::numeric_limits<int64_t>::max();
-  }
-  for (size_t step = 0; step < script.events.size(); ++step) {
-    const ScriptEvent& event = script.events[step];
-    if (event.kind == ScriptEvent::Kind::kFreeInput && event.input == input)
-      return std::max<int64_t>(static_cast<int64_t>(step), 1);
-  }
-  return std::numeric_limits<int64_t>::max();
 }
 
 }  // namespace
@@ -143,7 +128,7 @@ std::optional<ChainPlanner::Problem> ChainPlanner::ProblemOf(const Chain& chain)
       if (node >= i || places[node][gift.output] < 0) continue;
       const auto output = static_cast<size_t>(places[node][gift.output]);
       TreeOutput& made = problem.nodes[node].outputs[output];
-      const int64_t steps = StepsOf(bucket->script(), script, gift.input);
+      const int64_t steps = std::max<int64_t>(LastReadOf(bucket->script(), script, gift.input), 1);
       const bool known = std::ranges::any_of(
           given, [&](const Given& each) { return each.node == node && each.output == output; });
       made.levels = static_cast<int>(i - node);
@@ -184,14 +169,7 @@ absl::StatusOr<int64_t> ChainPlanner::HeightCallByCall(const Problem& problem) {
   for (size_t i = 0; i < problem.nodes.size(); ++i) {
     std::vector<Buffer> buffers = problem.nodes[i].buffers;
     const Around around = AroundNode(problem, plans, i);
-    int64_t end = 1;
-    for (const Buffer& buffer : buffers)
-      end = std::max(end, buffer.lifetime.back().upper);
-    for (const Donation& given : around.given) {
-      buffers.push_back({.lifetime = {{.lower = 0, .upper = std::min(given.until, end)}},
-                         .bytes = given.region.bytes,
-                         .fixed_offset = given.region.offset});
-    }
+    AppendDonations(around.given, buffers);
     COPPICE_ASSIGN_OR_RETURN(PlannerResult planned, PlanAround(std::move(buffers), around.live));
     height = std::max(height, planned.plan.height);
     plans.push_back(std::move(planned.plan));

@@ -39,22 +39,23 @@ AllocationScript ScriptOf(const AllocationScript& warmed, const InputLayout& lay
   return script;
 }
 
+int64_t LastReadOf(const AllocationScript& warmed, const AllocationScript& script, int input) {
+  const auto is = [input](ScriptEvent::Kind kind) {
+    return [input, kind](const ScriptEvent& event) {
+      return event.kind == kind && event.input == input;
+    };
+  };
+  const auto end = static_cast<int64_t>(script.events.size()) + 1;
+  if (std::ranges::any_of(warmed.events, is(ScriptEvent::Kind::kAlias))) return end;
+  const auto freed = std::ranges::find_if(script.events, is(ScriptEvent::Kind::kFreeInput));
+  return freed == script.events.end() ? end : freed - script.events.begin();
+}
+
 std::vector<Donation> DonationsOf(const AllocationScript& warmed,
                                   const AllocationScript& script,
                                   const Program& program,
                                   const InputLayout& layout,
                                   const Surroundings& surroundings) {
-  const auto end = static_cast<int64_t>(script.events.size()) + 1;
-  const auto until_of = [&](int input) {
-    const auto is = [input](ScriptEvent::Kind kind) {
-      return [input, kind](const ScriptEvent& event) {
-        return event.kind == kind && event.input == input;
-      };
-    };
-    if (std::ranges::any_of(warmed.events, is(ScriptEvent::Kind::kAlias))) return end;
-    const auto freed = std::ranges::find_if(script.events, is(ScriptEvent::Kind::kFreeInput));
-    return freed == script.events.end() ? end : freed - script.events.begin();
-  };
   std::vector<Donation> donations;
   for (const Region& region : surroundings.donated) {
     int64_t until = 0;
@@ -62,11 +63,20 @@ std::vector<Donation> DonationsOf(const AllocationScript& warmed,
       const int input = program.copies[copied];
       const Region place{.offset = surroundings.in_place[copied],
                          .bytes = RoundedBytes(layout.inputs[static_cast<size_t>(input)])};
-      if (place.offset >= 0 && Meets(place, {region})) until = std::max(until, until_of(input));
+      if (place.offset >= 0 && Meets(place, {region}))
+        until = std::max(until, LastReadOf(warmed, script, input));
     }
     if (until > 0) donations.push_back({.region = region, .until = until});
   }
   return donations;
+}
+
+void AppendDonations(const std::vector<Donation>& donations, std::vector<Buffer>& buffers) {
+  for (const Donation& donation : donations) {
+    buffers.push_back({.lifetime = {{.lower = 0, .upper = donation.until}},
+                       .bytes = donation.region.bytes,
+                       .fixed_offset = donation.region.offset});
+  }
 }
 
 std::vector<Buffer> BuffersOf(const AllocationScript& script) {
@@ -84,11 +94,7 @@ std::vector<Buffer> BuffersOf(const AllocationScript& script) {
       buffer.lifetime = {{.lower = static_cast<int64_t>(step), .upper = end}};
     }
   }
-  for (const Donation& donation : script.donations) {
-    buffers.push_back({.lifetime = {{.lower = 0, .upper = donation.until}},
-                       .bytes = donation.region.bytes,
-                       .fixed_offset = donation.region.offset});
-  }
+  AppendDonations(script.donations, buffers);
   return buffers;
 }
 

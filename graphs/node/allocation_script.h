@@ -49,6 +49,10 @@ struct AllocationScript {
 // rest is left out. Aliases are the last to be noted, so that other buffers keep their index.
 AllocationScript ScriptOf(const AllocationScript& warmed, const InputLayout& layout);
 
+// The event of `script` before which the run reads its input `input` for the last time; one behind
+// its last if it is never freed, or `warmed` makes an output of it that keeps its bytes.
+int64_t LastReadOf(const AllocationScript& warmed, const AllocationScript& script, int input);
+
 // The donated regions, each until the script frees the last of the inputs in place that lie in it.
 // `in_place` has their offsets per copied input, or -1; `warmed` the aliases that keep theirs.
 std::vector<Donation> DonationsOf(const AllocationScript& warmed,
@@ -57,7 +61,10 @@ std::vector<Donation> DonationsOf(const AllocationScript& warmed,
                                   const InputLayout& layout,
                                   const Surroundings& surroundings);
 
-// The buffers of a script without aliases, then its donations, fixed, with lifetimes in units of
+// Appends donations, fixed where they are.
+void AppendDonations(const std::vector<Donation>& donations, std::vector<Buffer>& buffers);
+
+// The buffers of a script without aliases, then its donations, with lifetimes in units of
 // its events: right where the graph is a chain, because a buffer's kernels are launched between its
 // allocation and its release.
 std::vector<Buffer> BuffersOf(const AllocationScript& script);

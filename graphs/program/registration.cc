@@ -67,8 +67,10 @@ void Program::SplitInputs() {
       static_outputs.push_back(i);
   }
   const auto symbolic = [](const auto& tensor) {
-    return std::any_of(tensor.strides.begin(), tensor.strides.end(),
-                       [](const Dim& stride) { return stride.symbol >= 0; });
+    const auto is = [](const Dim& dim) { return dim.symbol >= 0; };
+    return !tensor.strides.empty() &&
+           (std::any_of(tensor.strides.begin(), tensor.strides.end(), is) ||
+            std::any_of(tensor.dims.begin(), tensor.dims.end(), is));
   };
   symbolic_strides = std::any_of(spec.inputs.begin(), spec.inputs.end(), symbolic) ||
                      std::any_of(spec.outputs.begin(), spec.outputs.end(), symbolic);

@@ -83,7 +83,7 @@ class Program {
   bool axes_say_all = false;    // Axes give each extent, and no guard checks them.
   bool mutates_statics = false;
   bool mutates_copies = false;
-  bool symbolic_strides = false;  // Some depend on extents.
+  bool symbolic_strides = false;  // Whether some keep elements apart depends on extents.
   bool inspected = false;         // One of the last two.
   int random_word = -1;           // Of the parameter block; -1: no random state.
 

@@ -32,10 +32,12 @@ class LifetimesTest : public SessionFixture {
     return spec;
   }
 
-  // Output i is i + 1 times the input.
-  const Program* AddForward(Session& session, int outputs) {
+  // Output i is i + 1 times the input; the last has this role.
+  const Program* AddForward(Session& session, int outputs, OutputRole last = OutputRole::kPool) {
+    ProgramSpec spec = SpecOf("forward", 1, outputs);
+    spec.outputs.back().role = last;
     return *session.Register(
-        SpecOf("forward", 1, outputs), [this, outputs](CallContext& context) -> absl::Status {
+        std::move(spec), [this, outputs](CallContext& context) -> absl::Status {
           for (int i = 0; i < outputs; ++i) {
             COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(i));
             COPPICE_RETURN_IF_ERROR(

@@ -13,7 +13,17 @@ namespace {
 
 using testing::SizeIs;
 
-using SplitTest = LifetimesTest;
+class SplitTest : public LifetimesTest {
+ protected:
+  // A call of forward's two outputs, of which the second is static.
+  coppice::Call BoundCall(Session& session, const Tensor& x) {
+    const Program* bound = AddForward(session, 2, OutputRole::kStatic);
+    const Tensor place = Upload(0);
+    coppice::Call call = CallOf(bound, {&x, 1});
+    call.binding = *session.Bind(*bound, {&place, 1});
+    return call;
+  }
+};
 
 TEST_F(SplitTest, EachPartShowsItsOutputAndIsKeptByItself) {
   const std::unique_ptr<Session> session = MakeSession();
@@ -95,20 +105,8 @@ TEST_F(SplitTest, OutputsOfARunWithoutAGraphAreGivenBackOneByOne) {
 
 TEST_F(SplitTest, StaticOutputKeepsNoBytesOfARunWithoutAGraph) {
   const std::unique_ptr<Session> session = MakeSession();
-  ProgramSpec spec = SpecOf("bound", 1, 2);
-  spec.outputs[1].role = OutputRole::kStatic;
-  const Program* bound = *session->Register(spec, [this](CallContext& context) -> absl::Status {
-    for (int i = 0; i < 2; ++i) {
-      COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(i));
-      COPPICE_RETURN_IF_ERROR(Scale(context, context.input(0).data, y.data, 2));
-    }
-    return absl::OkStatus();
-  });
-  const Tensor place = Upload(0);
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* binding, session->Bind(*bound, {&place, 1}));
   const Tensor x = Upload(5);
-  coppice::Call call = CallOf(bound, {&x, 1});
-  call.binding = binding;
+  const coppice::Call call = BoundCall(*session, x);
   COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, session->Run(call));
   COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
   EXPECT_EQ(session->memory().usage().eager_live, kTensorBytes);
@@ -119,20 +117,8 @@ TEST_F(SplitTest, StaticOutputKeepsNoBytesOfARunWithoutAGraph) {
 
 TEST_F(SplitTest, PartThatKeepsNoMemoryOfTheSessionStandsInNobodysWay) {
   const std::unique_ptr<Session> session = MakeSession();
-  ProgramSpec spec = SpecOf("bound", 1, 2);
-  spec.outputs[1].role = OutputRole::kStatic;
-  const Program* bound = *session->Register(spec, [this](CallContext& context) -> absl::Status {
-    for (int i = 0; i < 2; ++i) {
-      COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(i));
-      COPPICE_RETURN_IF_ERROR(Scale(context, context.input(0).data, y.data, 2));
-    }
-    return absl::OkStatus();
-  });
-  const Tensor place = Upload(0);
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* binding, session->Bind(*bound, {&place, 1}));
   const Tensor x = Upload(5);
-  coppice::Call call = CallOf(bound, {&x, 1});
-  call.binding = binding;
+  const coppice::Call call = BoundCall(*session, x);
   Lease lease = Replayed(*session, call);
   COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
   ASSERT_OK(device_.Synchronize());

@@ -302,6 +302,7 @@ TEST_F(StridesTest, StridesThatPutElementsOntoEachOtherAreRefusedWhereTheyDo) {
       uploads_.push_back(*device_.Upload(Ramp(4 * n)));
       const Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
       for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(session->Explain(CallOf(program, x)).status.ok(), n == 16);
         const absl::Status status = session->Run(CallOf(program, x)).status();
         EXPECT_EQ(status.ok(), n == 16) << status;
         EXPECT_TRUE(status.ok() || status.ToString().find("onto each other") != std::string::npos);
