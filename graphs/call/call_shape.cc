@@ -131,6 +131,29 @@ absl::Status CheckTargets(const Call& call) {
       "Session::Run: the program is null or was registered with another session");
 }
 
+// Checks what the counts of a call are, not where they lie.
+[[gnu::noinline]] absl::Status CheckCounts(const Call& call) {
+  const Program& program = *call.program;
+  if (call.counts.size() != program.counted.size()) {
+    return InvalidArgument("Session::Run: program '{}' takes {} counts or none, the call has {}",
+                           program.spec.name, program.counted.size(), call.counts.size());
+  }
+  for (size_t i = 0; i < call.counts.size(); ++i) {
+    const Tensor& count = call.counts[i];
+    if (count.data == 0) continue;
+    const bool right = Count::Takes(count.dtype) && count.rank >= 0 && count.rank <= kRankMax &&
+                       count.element_count() == 1 &&
+                       count.data % static_cast<DeviceAddress>(SizeOf(count.dtype)) == 0;
+    if (right) continue;
+    return InvalidArgument(
+        "Session::Run: {} of program '{}', {} at {:#x}, must be one i32 or i64 at a multiple of "
+        "its "
+        "bytes",
+        NameOfCount(program, i), program.spec.name, NameOf(count.dtype), count.data);
+  }
+  return absl::OkStatus();
+}
+
 // Checks everything about a call but its inputs.
 absl::Status CheckCall(const Call& call, const Catalogue& catalogue, int lanes) {
   if (call.program == nullptr || call.program->registered_with() != &catalogue)
@@ -155,6 +178,8 @@ absl::Status CheckCall(const Call& call, const Catalogue& catalogue, int lanes) 
         name, program.spec.scalars.size(), program.given_count, call.scalars.size(),
         call.extents.size());
   }
+  if (!call.counts.empty()) [[unlikely]]
+    COPPICE_RETURN_IF_ERROR(CheckCounts(call));
   if (reinterpret_cast<uintptr_t>(call.stream) <= 2) {
     return InvalidArgument(
         "Session::Run: program '{}' on the legacy stream; pass a stream of your own", name);

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "coppice/base/status.h"
 #include "coppice/runtime/stream.h"
 
+#include "graphs/call/extents.h"
 #include "graphs/call/holder.h"
 #include "graphs/node/input_layout.h"
 
@@ -17,27 +19,52 @@ namespace {
 
 // What few calls need is kept apart, so that the usual one needs no frame for it.
 
-// An input in another lane's memory must be under a scope, which orders this call's stream behind
-// that lane and keeps the bytes.
+// What a call reads in another lane's memory must be under a scope, which orders this call's stream
+// behind that lane and keeps the bytes. `what` names it ("input 'x'").
+absl::Status CheckOtherLane(const Call& call,
+                            const Tensor& read,
+                            const std::string& what,
+                            Lane& other) {
+  const std::lock_guard lock(other.mutex);
+  for (const MemoryKind window : {MemoryKind::kPlan, MemoryKind::kEager, MemoryKind::kCopyOut}) {
+    const Slot* slot = FindHolder(other.slots().ListOf(window), read);
+    if (slot != nullptr && IsReadOn(*slot, read, call.stream)) return absl::OkStatus();
+  }
+  return FailedPrecondition(
+      "Session::Run: {} of program '{}' is an output on lane {}, the call is on lane {}; keep a "
+      "read scope on the call's stream open meanwhile",
+      what, call.program->spec.name, other.index, call.lane);
+}
+
 absl::Status CheckOtherLane(const Call& call, size_t input, Lane& other) {
-  const ProgramSpec& spec = call.program->spec;
   const InputSpec& read = call.program->copied_input(input);
   if (read.mutated) {
     return FailedPrecondition(
         "Session::Run: program '{}' on lane {} would write to its input '{}', an output on lane "
         "{}; copy it",
-        spec.name, call.lane, read.name, other.index);
+        call.program->spec.name, call.lane, read.name, other.index);
   }
-  const std::lock_guard lock(other.mutex);
-  for (const MemoryKind window : {MemoryKind::kPlan, MemoryKind::kEager, MemoryKind::kCopyOut}) {
-    const Slot* slot = FindHolder(other.slots().ListOf(window), call.inputs[input]);
-    if (slot != nullptr && IsReadOn(*slot, call.inputs[input], call.stream))
-      return absl::OkStatus();
+  return CheckOtherLane(call, call.inputs[input], fmt::format("input '{}'", read.name), other);
+}
+
+// Whether the counts lie where they can; sets whether one lies in the session's memory.
+absl::Status CheckCounts(const SessionParts& parts, Request& request) {
+  const Call& call = request.call;
+  for (size_t i = 0; i < call.counts.size(); ++i) {
+    const Tensor& count = call.counts[i];
+    const int64_t bytes = SizeOf(count.dtype);
+    if (count.data == 0 || !parts.windows->Meets(count.data, bytes)) continue;
+    const std::string what = NameOfCount(*call.program, i);
+    const std::optional<WindowMap::Place> place = parts.windows->Locate(count.data);
+    if (!place || !parts.windows->Contains(count.data + static_cast<DeviceAddress>(bytes) - 1))
+      return InvalidArgument(
+          "Session::Run: {} of program '{}' lies in the session's memory in part", what,
+          call.program->spec.name);
+    request.shape.in_pool = true;
+    if (place->lane != call.lane)
+      COPPICE_RETURN_IF_ERROR(CheckOtherLane(call, count, what, parts.lane(place->lane)));
   }
-  return FailedPrecondition(
-      "Session::Run: input '{}' of program '{}' is an output on lane {}, the call is on lane {}; "
-      "keep a read scope on the call's stream open meanwhile",
-      read.name, spec.name, other.index, call.lane);
+  return absl::OkStatus();
 }
 
 // Nothing else of the call may lie where an input is written back: whether the program sees what it
@@ -100,9 +127,10 @@ absl::Status CheckStrides(const Request& request) {
   return check(spec.outputs, "output");
 }
 
-[[gnu::noinline]] absl::Status CheckInputs(const SessionParts& parts, const Request& request) {
+[[gnu::noinline]] absl::Status CheckInputs(const SessionParts& parts, Request& request) {
   const Call& call = request.call;
   const Program& program = *call.program;
+  COPPICE_RETURN_IF_ERROR(CheckCounts(parts, request));
   if (program.symbolic_strides) COPPICE_RETURN_IF_ERROR(CheckStrides(request));
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const Tensor& tensor = call.inputs[i];
@@ -209,6 +237,12 @@ absl::Status CheckLive(const SessionParts& parts,
     }
     COPPICE_RETURN_IF_ERROR(CheckLive(parts, call, span->low, "input", name));
     COPPICE_RETURN_IF_ERROR(CheckLive(parts, call, span->high - 1, "end of input", name));
+  }
+  for (size_t i = 0; i < call.counts.size(); ++i) {
+    const DeviceAddress address = call.counts[i].data;
+    if (address == 0 || parts.windows->Contains(address)) continue;
+    COPPICE_RETURN_IF_ERROR(
+        CheckLive(parts, call, address, "count of symbol", call.program->counted_symbol(i).name));
   }
   for (size_t i = 0; i < call.targets.size(); ++i) {
     if (call.targets[i].data == 0) continue;

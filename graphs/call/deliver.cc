@@ -76,6 +76,24 @@ Tensor TargetOf(const Request& request,
                                                : OwnOutput(spec, index, next, request.shape);
 }
 
+// Keeps the last copy of the batch, back to an input of these dims, to what the device decided:
+// staging has left that in the parameter block.
+void CountCopyBack(const Request& request,
+                   const InputLayout& layout,
+                   const Dims& dims,
+                   StagingArguments& batch) {
+  const Call& call = request.call;
+  for (size_t i = 0; i < call.counts.size(); ++i) {
+    if (call.counts[i].data == 0) continue;
+    const int symbol = call.program->counted[i];
+    const auto word = static_cast<size_t>(symbol);
+    batch.header().words[word] = request.shape.real[word];
+    batch.SetCount(symbol, {.data = layout.staging->header().parameter_block + 8 * word,
+                            .dtype = DType::kInt64});
+    batch.CountSizes(batch.copy_count() - 1, dims, symbol);
+  }
+}
+
 // What the trace calls the bucket of a call; -1 for none.
 int32_t TracedBucket(const Request& request, Lane& lane, const Node* node) {
   const Program& program = *request.call.program;
@@ -129,6 +147,7 @@ absl::StatusOr<Slot*> CopyBehindRun(const SessionParts& parts,
     const Dims& dims = spec.inputs[static_cast<size_t>(input)].dims;
     batch.Add(AtExtents(copies.layout.inputs[static_cast<size_t>(input)], dims, request.shape.real),
               call.inputs[static_cast<size_t>(copied)], Fill::Undefined());
+    CountCopyBack(request, copies.layout, dims, batch);
   }
   if (copies.mode == OutputMode::kBorrow) {
     COPPICE_RETURN_IF_ERROR(parts.staging->Launch(call.stream, batch));

@@ -169,6 +169,10 @@ std::string NameOf(const ProgramSpec& spec, const Dim& dim) {
   return fmt::format("'{}'", spec.extents[static_cast<size_t>(dim.symbol - kSymbolsMax)]);
 }
 
+std::string NameOfCount(const Program& program, size_t index) {
+  return fmt::format("the count of symbol '{}'", program.counted_symbol(index).name);
+}
+
 absl::Status ReadOtherExtents(const Call& call, CallShape& shape) {
   COPPICE_RETURN_IF_ERROR(ReadSymbols(call, shape));
   COPPICE_RETURN_IF_ERROR(ReadExpressions(call, shape));

@@ -33,6 +33,9 @@ struct CallShape {
 // What people call a size of this spec: a symbol's name, an expression in quotes, or the number.
 std::string NameOf(const ProgramSpec& spec, const Dim& dim);
 
+// What people call count `index` of a call: "the count of symbol 'n'".
+std::string NameOfCount(const Program& program, size_t index);
+
 // Sets the other real extents of a call whose axes are read, and checks all. Errors:
 // kInvalidArgument  an extent that is negative, has no value, or is not that of an axis; a guard.
 absl::Status ReadOtherExtents(const Call& call, CallShape& shape);

@@ -39,13 +39,18 @@ absl::Status CheckIncludable(const Call& call, const WindowMap& windows) {
         "each launch; donate to Run",
         spec.name);
   }
-  for (const Tensor& tensor : call.inputs) {
-    if (!windows.Contains(tensor.data)) continue;
-    return FailedPrecondition(
-        "Session::Include: an input of program '{}' at {:#x} lies in the session's memory, which "
-        "later calls write over; copy it",
-        spec.name, tensor.data);
-  }
+  const auto check = [&](std::span<const Tensor> read, const char* what) {
+    for (const Tensor& tensor : read) {
+      if (!windows.Contains(tensor.data)) continue;
+      return FailedPrecondition(
+          "Session::Include: {} of program '{}' at {:#x} lies in the session's memory, which later "
+          "calls write over; copy it",
+          what, spec.name, tensor.data);
+    }
+    return absl::OkStatus();
+  };
+  COPPICE_RETURN_IF_ERROR(check(call.inputs, "an input"));
+  COPPICE_RETURN_IF_ERROR(check(call.counts, "a count"));
   return absl::OkStatus();
 }
 

@@ -11,6 +11,7 @@
 #include "coppice/base/status.h"
 
 #include "graphs/call/decide.h"
+#include "graphs/call/extents.h"
 #include "graphs/call/holder.h"
 #include "graphs/node/input_layout.h"
 
@@ -42,14 +43,16 @@ absl::Status CheckWritable(const Program& program,
       program.spec.name, input.name, holder.call);
 }
 
-// Says which input is stale, and if it can, whose output it was and which call wrote over it.
-absl::Status StaleInput(const Call& call, size_t input, Lane& lane) {
-  const Program& program = *call.program;
-  const std::string& name = program.copied_input(input).name;
-  const DeviceAddress address = call.inputs[input].data;
+// Says that what the call reads is stale, and if it can, whose output it was and which call wrote
+// over it. `what` names it ("input 'x'").
+absl::Status Stale(const Program& program,
+                   const std::string& what,
+                   const Tensor& read,
+                   Lane& lane) {
+  const DeviceAddress address = read.data;
   for (const Slot* slot : lane.slots().ListOf(MemoryKind::kEager)) {
     if (!slot->expired() || !slot->leased()) continue;
-    if (call.inputs[input].made_by != 0 && call.inputs[input].made_by != slot->call) continue;
+    if (read.made_by != 0 && read.made_by != slot->call) continue;
     const bool here = std::any_of(
         slot->overwritten_regions.begin(), slot->overwritten_regions.end(),
         [&](const Region& region) {
@@ -59,15 +62,15 @@ absl::Status StaleInput(const Call& call, size_t input, Lane& lane) {
         });
     if (!here) continue;
     return FailedPrecondition(
-        "Session::Run: input '{}' of program '{}' is an output of program '{}' (call {} on lane "
-        "{}), which call {} (program '{}') wrote over",
-        name, program.spec.name, slot->program->spec.name, slot->call, lane.index,
+        "Session::Run: {} of program '{}' is an output of program '{}' (call {} on lane {}), which "
+        "call {} (program '{}') wrote over",
+        what, program.spec.name, slot->program->spec.name, slot->call, lane.index,
         slot->overwritten_by, slot->overwriter->spec.name);
   }
   return FailedPrecondition(
-      "Session::Run: input '{}' of program '{}' lies at {:#x} in the memory of lane {}, where no "
-      "lease keeps it; hold the lease of the call that made it",
-      name, program.spec.name, address, lane.index);
+      "Session::Run: {} of program '{}' lies at {:#x} in the memory of lane {}, where no lease "
+      "keeps it; hold the lease of the call that made it",
+      what, program.spec.name, address, lane.index);
 }
 
 // Whether the call may use up the leases that it was given.
@@ -90,10 +93,16 @@ absl::Status CheckDonated(const Call& call, const Lane& lane) {
   return absl::OkStatus();
 }
 
+// Whether the call is given an output, with all that it counts.
 bool IsDonated(const Call& call, const Slot& slot, size_t output) {
-  return std::any_of(call.donated.begin(), call.donated.end(), [&](const Lease& lease) {
-    return LeaseAccess::SlotOf(lease) == &slot &&
-           (lease.part() < 0 || static_cast<size_t>(lease.part()) == output);
+  const auto given = [&](size_t index) {
+    return std::any_of(call.donated.begin(), call.donated.end(), [&](const Lease& lease) {
+      return LeaseAccess::SlotOf(lease) == &slot &&
+             (lease.part() < 0 || static_cast<size_t>(lease.part()) == index);
+    });
+  };
+  return given(output) && slot.AllCountedBy(output, [&](size_t counted) {
+    return given(counted) || !slot.keeps(counted);
   });
 }
 
@@ -133,6 +142,31 @@ void DivideLive(const Call& call, Lane& lane, Surroundings& around) {
   });
 }
 
+// Whether somebody keeps the counts in the lane's memory, which staging reads before the graph
+// runs.
+absl::Status FindCounts(const Call& call, Lane& lane) {
+  for (size_t i = 0; i < call.counts.size(); ++i) {
+    const Tensor& count = call.counts[i];
+    const std::optional<WindowMap::Place> place = lane.memory().windows().Locate(count.data);
+    if (!place || place->lane != lane.index) continue;
+    const Slot* holder = FindHolder(lane.slots().ListOf(place->kind), count);
+    if (holder == nullptr) return Stale(*call.program, NameOfCount(*call.program, i), count, lane);
+    if (lane.tracer != nullptr) lane.scratch().used.push_back(holder->call);
+  }
+  return absl::OkStatus();
+}
+
+// Whether the device decides how much of an input the call has.
+bool IsCounted(const Call& call, const InputSpec& input) {
+  for (size_t i = 0; i < call.counts.size(); ++i) {
+    const bool names = std::any_of(
+        input.dims.begin(), input.dims.end(),
+        [symbol = call.program->counted[i]](const Dim& dim) { return dim.symbol == symbol; });
+    if (names && call.counts[i].data != 0) return true;
+  }
+  return false;
+}
+
 // Which of the outputs that the call is given are inputs of it.
 std::vector<ChainPlanner::Gift> GiftsOf(const Call& call) {
   std::vector<ChainPlanner::Gift> gifts;
@@ -158,7 +192,7 @@ void ReleaseDonated(const Call& call) {
     lease.Release();
 }
 
-Fit FitOf(const Program& program,
+Fit FitOf(const Call& call,
           const InputSpec& spec,
           const Tensor& tensor,
           const Tensor& output,
@@ -171,9 +205,10 @@ Fit FitOf(const Program& program,
       end(whole) > end(output)) {
     return Fit::kNoFit;
   }
-  if (tensor.sizes == whole.sizes) return Fit::kInPlace;
+  const bool counted = IsCounted(call, spec);
+  if (tensor.sizes == whole.sizes && !counted) return Fit::kInPlace;
   if (spec.mutated) return Fit::kNoFit;
-  const bool any = program.spec.claim == Claim::kMasked || spec.fill == Fill::Undefined();
+  const bool any = call.program->spec.claim == Claim::kMasked || spec.fill == Fill::Undefined();
   return any ? Fit::kInPlace : Fit::kNeedsFill;
 }
 
@@ -206,16 +241,17 @@ absl::Status FindPlace(Request& request, Lane& lane) {
     const Tensor* output = nullptr;
     const std::vector<Slot*>& list = slots.ListOf(place->kind);
     const Slot* holder = FindHolder(list, tensor, &output);
-    if (holder == nullptr) return StaleInput(call, i, lane);
-    if (lane.tracer != nullptr) scratch.used.push_back(holder->call);
     const InputSpec& spec = program.copied_input(i);
+    if (holder == nullptr)
+      return Stale(program, fmt::format("input '{}'", spec.name), tensor, lane);
+    if (lane.tracer != nullptr) scratch.used.push_back(holder->call);
     if (spec.mutated) {
       COPPICE_RETURN_IF_ERROR(CheckWritable(program, spec, list, tensor, *holder));
       // Written back behind the graph, which must not have put its own outputs there.
       request.child |= holder->in_path;
     }
     if (!holder->in_path || request.shape.unbucketed) continue;
-    const Fit fit = FitOf(program, spec, tensor, *output, request.shape.padded);
+    const Fit fit = FitOf(call, spec, tensor, *output, request.shape.padded);
     if (fit == Fit::kNoFit) continue;
     request.child = true;
     if (fit == Fit::kNeedsFill) {
@@ -225,6 +261,7 @@ absl::Status FindPlace(Request& request, Lane& lane) {
     scratch.around.in_place[i] =
         static_cast<int64_t>(tensor.data - lane.memory().base(MemoryKind::kPlan));
   }
+  COPPICE_RETURN_IF_ERROR(FindCounts(call, lane));
   if (!request.child) return absl::OkStatus();
 
   scratch.around.live.clear();

@@ -25,8 +25,8 @@ enum class Fit : uint8_t {
   kNoFit,      // It lies otherwise than the padded input would.
 };
 
-// Of `tensor`, a part of `output`, as the input `spec` at these padded extents.
-Fit FitOf(const Program& program,
+// Of `tensor`, a part of `output`, as the call's input `spec` at these padded extents.
+Fit FitOf(const Call& call,
           const InputSpec& spec,
           const Tensor& tensor,
           const Tensor& output,

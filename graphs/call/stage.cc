@@ -42,6 +42,22 @@ bool MayBePoisoned(const Program& program, const InputSpec& input) {
 
 constexpr Generator::State kNoRandom;
 
+// Has the device read what it decides: the words of these symbols, and the sizes of their axes.
+void FillCounts(const Call& call, InputLayout& layout) {
+  const Program& program = *call.program;
+  StagingArguments& staging = *layout.staging;
+  for (size_t i = 0; i < program.counted.size(); ++i) {
+    const int symbol = program.counted[i];
+    const Tensor count = call.counts.empty() ? Tensor{} : call.counts[i];
+    staging.SetCount(symbol, count);
+    if (count.data == 0) continue;
+    for (size_t copy = 0; copy < layout.sources.size(); ++copy) {
+      const auto input = static_cast<size_t>(layout.sources[copy].input);
+      staging.CountSizes(static_cast<int>(copy), program.spec.inputs[input].dims, symbol);
+    }
+  }
+}
+
 // Apart, so that the usual call needs no frame for it.
 [[gnu::noinline]] absl::Status StageUnusual(const SessionParts& parts,
                                             const Request& request,
@@ -68,7 +84,7 @@ absl::Status Stage(const SessionParts& parts,
                    const Request& request,
                    Lane& lane,
                    InputLayout& layout) {
-  if (request.call.program->random_word >= 0 || request.call.poison != Poison::kOff) [[unlikely]]
+  if (!request.call.program->plain_words || request.call.poison != Poison::kOff) [[unlikely]]
     return StageUnusual(parts, request, lane, layout);
   FillArguments(request.call, request.shape, kNoRandom, layout);
   return parts.staging->Launch(request.call.stream, *layout.staging);
@@ -85,6 +101,7 @@ void FillStaging(const Call& call,
                  const Generator::State& random,
                  InputLayout& layout) {
   FillArguments(call, shape, random, layout);
+  FillCounts(call, layout);
 }
 
 void ApplyPoison(const Program& program,

@@ -211,7 +211,7 @@ class Walk {
       const InputSpec& spec = program.copied_input(feed.input);
       const Tensor& output = held->outputs[feed.output];
       Tensor tensor = AtExtents(output, spec.dims, request.shape.real);
-      const Fit fit = FitOf(program, spec, tensor, output, request.shape.padded);
+      const Fit fit = FitOf(request.call, spec, tensor, output, request.shape.padded);
       request.child |= spec.mutated || fit != Fit::kNoFit;
       if (fit == Fit::kInPlace)
         around.in_place[feed.input] =

@@ -143,14 +143,57 @@ ReadScope::~ReadScope() {
   (void)lane.order().Join(stream_).ok();
 }
 
-Tensor ReadScope::output(int index) const {
+const OutputSpec& ReadScope::SpecOf(int index) const {
   COPPICE_CHECK(slot_ != nullptr, "the read scope was moved from");
   COPPICE_CHECK(index >= 0 && index < static_cast<int>(slot_->outputs->tensors.size()),
                 "no such output");
   COPPICE_CHECK(part_ < 0 || index == part_, "the lease is the part of another output");
+  return slot_->program->spec.outputs[static_cast<size_t>(index)];
+}
+
+Tensor ReadScope::OutputAt(int index) const {
   Tensor tensor = internal::OutputOf(*slot_, static_cast<size_t>(index));
   tensor.made_by = slot_->call;
   return tensor;
+}
+
+Tensor ReadScope::output(int index) const {
+  (void)SpecOf(index);
+  return OutputAt(index);
+}
+
+Tensor ReadScope::count(int index) const {
+  const Count& count = SpecOf(index).count;
+  return count.output < 0 ? Tensor{} : OutputAt(count.output);
+}
+
+absl::StatusOr<Tensor> ReadScope::ReadSized(int index) const {
+  const OutputSpec& spec = SpecOf(index);
+  Tensor sized = output(index);
+  const Tensor counter = count(index);
+  if (counter.data == 0) return sized;
+  Lane& lane = *slot_->lane;
+  const std::lock_guard lock(lane.mutex);
+  COPPICE_RETURN_IF_ERROR(lane.order().RefuseCapture(stream_));
+  int64_t counted = 0;
+  int32_t narrow = 0;
+  const bool is_narrow = counter.dtype == DType::kInt32;
+  void* const target = is_narrow ? static_cast<void*>(&narrow) : &counted;
+  COPPICE_RETURN_IF_ERROR(lane.driver.Call<&DriverTable::MemcpyDtoHAsync>(
+      target, counter.data, static_cast<size_t>(SizeOf(counter.dtype)), stream_));
+  COPPICE_RETURN_IF_ERROR(lane.driver.Call<&DriverTable::StreamSynchronize>(stream_));
+  if (is_narrow) counted = narrow;
+  int64_t& size = sized.sizes[static_cast<size_t>(spec.count.axis)];
+  if (counted < 0 || counted > size)
+    return MakeError(
+        absl::StatusCode::kOutOfRange,
+        "ReadScope: output '{}' of program '{}' (call {} on lane {}) has {} of at most "
+        "{} elements along axis {}, as '{}' counts; give it more capacity, or have the "
+        "program count right",
+        spec.name, slot_->program->spec.name, slot_->call, lane.index, counted, size,
+        spec.count.axis, slot_->program->spec.outputs[static_cast<size_t>(spec.count.output)].name);
+  size = counted;
+  return sized;
 }
 
 }  // namespace coppice

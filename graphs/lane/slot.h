@@ -85,11 +85,23 @@ struct Slot {
     std::vector<bool> kept;
     std::vector<Region> regions;  // Of the window, of the kept ones; normalised.
   };
-  // Whether its part was dropped, and no scope shows it any more. Requires: parts.
+  // Whether `is` says so of all outputs that output `index` counts.
+  template <typename Is>
+  bool AllCountedBy(size_t index, const Is& is) const {
+    const std::vector<OutputSpec>& specs = program->spec.outputs;
+    for (size_t i = 0; i < specs.size(); ++i)
+      if (specs[i].count.output == static_cast<int>(index) && !is(i)) return false;
+    return true;
+  }
+  // Whether its part was dropped, and no scope shows it any more, nor what it counts. Requires:
+  // parts.
   bool IsDropped(size_t index) const {
-    return parts->dropped[index].load(std::memory_order_acquire) &&
-           std::none_of(scopes.begin(), scopes.end(),
-                        [index](const Scope& scope) { return scope.Shows(index); });
+    const auto gone = [this](size_t output) {
+      return parts->dropped[output].load(std::memory_order_acquire) &&
+             std::none_of(scopes.begin(), scopes.end(),
+                          [output](const Scope& scope) { return scope.Shows(output); });
+    };
+    return gone(index) && AllCountedBy(index, gone);
   }
   // Whether output `index` is leased still; in the window, where plans go around it, whether it was
   // at the lane's last sweep.

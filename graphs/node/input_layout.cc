@@ -128,7 +128,7 @@ absl::StatusOr<InputLayout> LayOutInputs(const Program& program,
   }
   DescribeCopies(spec, copies, layout);
   layout.staging->header().parameter_block = bases.staging;
-  layout.staging->header().word_count = spec.parameter_words();
+  layout.staging->header().word_count = static_cast<int16_t>(spec.parameter_words());
   layout.stages = spec.parameter_words() > 0 || !copies.empty();
   return layout;
 }

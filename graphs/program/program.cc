@@ -219,6 +219,67 @@ absl::Status CheckSymbol(const ProgramSpec& spec, int index) {
   return CheckBounds(spec, symbol);
 }
 
+absl::Status CheckOutputCount(const ProgramSpec& spec, const OutputSpec& output) {
+  const Count& count = output.count;
+  if (count.output < 0) return absl::OkStatus();
+  if (count.output >= static_cast<int>(spec.outputs.size()) || count.axis < 0 ||
+      count.axis >= static_cast<int>(output.dims.size())) {
+    return InvalidArgument(
+        "ValidateSpec: program {}: output {} is counted by output {} of {} along axis {} of {}",
+        spec.name, output.name, count.output, spec.outputs.size(), count.axis, output.dims.size());
+  }
+  const OutputSpec& counter = spec.outputs[static_cast<size_t>(count.output)];
+  const bool one =
+      std::ranges::all_of(counter.dims, [](const Dim& dim) { return dim == Dim::Fixed(1); });
+  if (!one || !Count::Takes(counter.dtype) || counter.count.output >= 0)
+    return InvalidArgument(
+        "ValidateSpec: program {}: output {}, which counts output {}, must be one i32 or i64 that "
+        "nothing counts",
+        spec.name, counter.name, output.name);
+  return absl::OkStatus();
+}
+
+absl::Status CheckCountedSymbol(const ProgramSpec& spec, int index) {
+  const SymbolSpec& symbol = spec.symbols[static_cast<size_t>(index)];
+  const auto refuse = [&](const std::string& what) {
+    return InvalidArgument("ValidateSpec: program {}: symbol {} is counted, but {}", spec.name,
+                           symbol.name, what);
+  };
+  if (spec.claim == Claim::kExact || symbol.kind == SymbolKind::kStatic)
+    return refuse("never padded; claim row independence or masking, and let it be dynamic");
+  if (symbol.min > 0 || symbol.multiple_of > 1 || symbol.exclude_01)
+    return refuse("no call can check its min, multiple_of or exclude_01; take them off");
+  const auto reads = [index](const Expression& expression) {
+    return std::ranges::count(expression.Reads(), static_cast<size_t>(index)) > 0;
+  };
+  COPPICE_ASSIGN_OR_RETURN(const GuardProgram guards, CompileGuards(spec));
+  const int own = guards.guard_count() - static_cast<int>(spec.guards.size());
+  for (int i = own; i < guards.guard_count(); ++i)
+    if (reads(guards.expression(i)))
+      return refuse("guard '" + guards.source(i) + "' reads it, which no call can check");
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<Expression> extents, CompileExtents(spec));
+  for (const InputSpec& input : spec.inputs) {
+    for (const Dim& dim : input.dims) {
+      if (dim.symbol < kSymbolsMax || input.role == InputRole::kStatic) continue;
+      const Expression& extent = extents[static_cast<size_t>(dim.symbol - kSymbolsMax)];
+      if (reads(extent))
+        return refuse("'" + extent.text() + "' of input " + input.name +
+                      " reads it; name the symbol itself there");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A call is checked on the host, so nothing that is checked may be the device's to decide.
+absl::Status CheckCounts(const ProgramSpec& spec) {
+  for (const OutputSpec& output : spec.outputs)
+    COPPICE_RETURN_IF_ERROR(CheckOutputCount(spec, output));
+  for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol)
+    if (spec.symbols[static_cast<size_t>(symbol)].counted)
+      COPPICE_RETURN_IF_ERROR(CheckCountedSymbol(spec, symbol));
+  return absl::OkStatus();
+}
+
 int64_t CountDeviceResident(const ProgramSpec& spec, int end) {
   return std::count_if(spec.scalars.begin(), spec.scalars.begin() + end,
                        [](const ScalarSpec& scalar) { return scalar.device_resident; });
@@ -245,7 +306,8 @@ absl::Status ValidateSpec(const ProgramSpec& spec) {
     return InvalidArgument("ValidateSpec: program {}: random_numbers_per_call is {}", spec.name,
                            spec.random_numbers_per_call);
   COPPICE_RETURN_IF_ERROR(CompileExtents(spec).status());
-  return CompileGuards(spec).status();
+  COPPICE_RETURN_IF_ERROR(CompileGuards(spec).status());
+  return CheckCounts(spec);
 }
 
 absl::StatusOr<std::vector<Expression>> CompileExtents(const ProgramSpec& spec) {

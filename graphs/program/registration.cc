@@ -74,7 +74,10 @@ void Program::SplitInputs() {
   };
   symbolic_strides = std::any_of(spec.inputs.begin(), spec.inputs.end(), symbolic) ||
                      std::any_of(spec.outputs.begin(), spec.outputs.end(), symbolic);
-  inspected = mutates_copies || symbolic_strides;
+  for (int i = 0; i < static_cast<int>(spec.symbols.size()); ++i)
+    if (spec.symbols[static_cast<size_t>(i)].counted) counted.push_back(i);
+  inspected = mutates_copies || symbolic_strides || !counted.empty();
+  plain_words = random_word < 0 && counted.empty();
 }
 
 void Program::SplitScalars() {

@@ -84,14 +84,19 @@ class Program {
   bool mutates_statics = false;
   bool mutates_copies = false;
   bool symbolic_strides = false;  // Whether some keep elements apart depends on extents.
-  bool inspected = false;         // One of the last two.
+  std::vector<int> counted;       // Symbols whose extents the device may decide.
+  bool inspected = false;         // One of the last three.
   int random_word = -1;           // Of the parameter block; -1: no random state.
+  bool plain_words = false;       // Those of the block are the symbols and scalars of the call.
 
   bool binds() const { return !statics.empty() || !static_outputs.empty(); }
   // Whether scalar `index` is part of the key as it is.
   bool IsKeyScalar(int index) const;
   const InputSpec& copied_input(size_t copy) const {
     return spec.inputs[static_cast<size_t>(copies[copy])];
+  }
+  const SymbolSpec& counted_symbol(size_t count) const {
+    return spec.symbols[static_cast<size_t>(counted[count])];
   }
   const InputSpec& static_input(size_t bound) const {
     return spec.inputs[static_cast<size_t>(statics[bound])];

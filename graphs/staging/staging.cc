@@ -26,6 +26,7 @@ constexpr int64_t kWordBytes = sizeof(int64_t);
 constexpr int kTilesWord = 3;  // Of a copy.
 
 static_assert(kStagingRankMax == kRankMax);
+static_assert(kStagingCountsMax == kSymbolsMax);
 static_assert(kParameterWordsMax == kSymbolsMax + kScalarsMax + 2);
 static_assert(sizeof(StagingParamsOf<kSmallStagingBytes>) == kSmallStagingBytes);
 static_assert(sizeof(StagingParamsOf<kMediumStagingBytes>) == kMediumStagingBytes);
@@ -239,13 +240,27 @@ void StagingArguments::SetFill(int index, uint64_t pattern) {
   });
 }
 
+void StagingArguments::SetCount(int index, const Tensor& count) {
+  COPPICE_CHECK(index < kStagingCountsMax, "the word has no count");
+  const unsigned bit = 1U << index;
+  const bool narrow = SizeOf(count.dtype) == sizeof(int32_t);
+  header().counts[index] = count.data;
+  header().narrow_counts =
+      static_cast<uint16_t>(narrow ? header().narrow_counts | bit : header().narrow_counts & ~bit);
+}
+
+void StagingArguments::CountSizes(int copy, const Dims& dims, int symbol) {
+  int64_t* const sizes = CopyAt(copy) + kCopyHeadWords + rank_ - static_cast<int>(dims.size());
+  for (size_t axis = 0; axis < dims.size(); ++axis)
+    if (dims[axis].symbol == symbol) sizes[axis] = -1 - symbol;
+}
+
 void StagingArguments::Clear() {
   copy_count_ = 0;
   bytes_ = sizeof(StagingHeader);
   blocks_ = 0;
   fits_ = true;
-  header().copy_count = 0;
-  header().word_count = 0;
+  header() = {.rank = static_cast<int16_t>(rank_)};
 }
 
 uint64_t FillPattern(const Fill& fill, DType dtype) {

@@ -41,6 +41,26 @@ COPPICE_ANYWHERE Unit Filled(uint64_t pattern) {
     return static_cast<Unit>(pattern);
 }
 
+// What word `index` of the parameter block becomes.
+COPPICE_DEVICE int64_t WordAt(const StagingHeader& header, int index) {
+  const int64_t word = header.words[index];
+  const unsigned long long count = index < kStagingCountsMax ? header.counts[index] : 0;
+  if (count == 0) return word;
+  const bool narrow = (header.narrow_counts >> index & 1) != 0;
+  const int64_t value =
+      narrow ? *PointerTo<const int32_t>(count) : *PointerTo<const int64_t>(count);
+  return value < 0 ? 0 : value < word ? value : word;
+}
+
+// The copy with the sizes that the device decides.
+template <int kRank>
+COPPICE_DEVICE StagedCopyOf<kRank> Counted(StagedCopyOf<kRank> copy, const StagingHeader& header) {
+  for (int axis = 0; axis < kRank; ++axis)
+    if (copy.sizes[axis] < 0)
+      copy.sizes[axis] = WordAt(header, static_cast<int>(-1 - copy.sizes[axis]));
+  return copy;
+}
+
 template <int kRank>
 COPPICE_ANYWHERE int64_t PaddedElements(const StagedCopyOf<kRank>& copy) {
   int64_t count = 1;
@@ -168,7 +188,7 @@ COPPICE_DEVICE void StageRank(const Block& block, const Params& params) {
     if (thread == 0) shared_copy[0] = kNoCopy;
     if (thread < header.copy_count) first_tiles[thread] = copies[thread].tiles;
     if (block.x() == 0 && thread < header.word_count)
-      PointerTo<int64_t>(header.parameter_block)[thread] = header.words[thread];
+      PointerTo<int64_t>(header.parameter_block)[thread] = WordAt(header, thread);
   });
   block.ExclusiveScan(first_tiles);
   block.ForEach([&](int thread) {
@@ -179,7 +199,8 @@ COPPICE_DEVICE void StageRank(const Block& block, const Params& params) {
     shared_tile[0] = tile;
   });
   block.Sync();
-  if (shared_copy[0] != kNoCopy) StageTile(block, copies[shared_copy[0]], shared_tile[0]);
+  if (shared_copy[0] != kNoCopy)
+    StageTile(block, Counted(copies[shared_copy[0]], header), shared_tile[0]);
 }
 
 // Calls `visit` with the rank of the copies as a constant.
@@ -215,12 +236,16 @@ struct Extent {
   }
 };
 
+// Of what the device decides, the most that it may be.
 template <int kRank>
-void DeclareCopy(const StagedCopyOf<kRank>& copy, KernelAccesses& accesses) {
+void DeclareCopy(const StagedCopyOf<kRank>& copy,
+                 const StagingHeader& header,
+                 KernelAccesses& accesses) {
   Extent source{.empty = copy.source == 0};
   Extent target;
   for (int axis = 0; axis < kRank; ++axis) {
-    source.Add(copy.sizes[axis], copy.strides[axis]);
+    const int64_t size = copy.sizes[axis];
+    source.Add(size < 0 ? header.words[-1 - size] : size, copy.strides[axis]);
     target.Add(copy.padded[axis], copy.target_strides[axis]);
   }
   const int64_t bytes = copy.element_bytes;
@@ -236,11 +261,16 @@ template <typename Params>
 void DeclareStaging(const Params& params, KernelAccesses& accesses) {
   const StagingHeader& header = params.header;
   accesses.Writes(PointerTo<int64_t>(header.parameter_block), header.word_count);
+  for (int i = 0; i < kStagingCountsMax; ++i) {
+    if (header.counts[i] == 0) continue;
+    const bool narrow = (header.narrow_counts >> i & 1) != 0;
+    accesses.Reads(PointerTo<const char>(header.counts[i]), narrow ? 4 : 8);
+  }
   WithRank(header, [&](auto rank) {
     const auto* copies =
         reinterpret_cast<const StagedCopyOf<decltype(rank)::value>*>(params.copies);
     for (int i = 0; i < header.copy_count; ++i)
-      DeclareCopy(copies[i], accesses);
+      DeclareCopy(copies[i], header, accesses);
   });
 }
 

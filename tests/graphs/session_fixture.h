@@ -37,6 +37,7 @@ struct TestKernels {
   explicit TestKernels(const Driver& driver)
       : library(*KernelLibrary::Load(driver, test_kernels_image)),
         add(*library.Get("Add")),
+        compact(*library.Get("Compact")),
         fill(*library.Get("Fill")),
         masked_scale(*library.Get("MaskedScale")),
         philox(*library.Get("Philox")),
@@ -44,6 +45,7 @@ struct TestKernels {
 
   KernelLibrary library;
   Kernel add;
+  Kernel compact;
   Kernel fill;
   Kernel masked_scale;
   Kernel philox;

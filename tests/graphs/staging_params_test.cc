@@ -44,19 +44,20 @@ TEST(StagingParamsTest, CopyTakesWhatItsRankNeeds) {
 }
 
 TEST(StagingParamsTest, HeaderHasNoPadding) {
-  EXPECT_EQ(sizeof(StagingHeader), 224U);
-  EXPECT_EQ(offsetof(StagingHeader, copy_count), 12U);
-  EXPECT_EQ(offsetof(StagingHeader, rank), 14U);
-  EXPECT_EQ(offsetof(StagingHeader, words), 16U);
+  EXPECT_EQ(sizeof(StagingHeader), 288U);
+  EXPECT_EQ(offsetof(StagingHeader, copy_count), 10U);
+  EXPECT_EQ(offsetof(StagingHeader, rank), 12U);
+  EXPECT_EQ(offsetof(StagingHeader, counts), 16U);
+  EXPECT_EQ(offsetof(StagingHeader, words), 80U);
 }
 
 TEST(StagingParamsTest, SmallerParametersAreAPrefixOfLargerOnes) {
   EXPECT_EQ(sizeof(Small), 896U);
   EXPECT_EQ(sizeof(Medium), 4096U);
   EXPECT_EQ(sizeof(Wide), 32'760U) << "a multiple of a word, of at most 32,764";
-  EXPECT_EQ(offsetof(Small, copies), 224U);
-  EXPECT_EQ(offsetof(Medium, copies), 224U);
-  EXPECT_EQ(offsetof(Wide, copies), 224U);
+  EXPECT_EQ(offsetof(Small, copies), 288U);
+  EXPECT_EQ(offsetof(Medium, copies), 288U);
+  EXPECT_EQ(offsetof(Wide, copies), 288U);
 }
 
 TEST(StagingParamsTest, DefaultHeaderStagesNothing) {

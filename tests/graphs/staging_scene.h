@@ -54,7 +54,7 @@ inline StagingArguments ArgumentsOf(const Scene& scene,
     rank = std::max<int>(rank, piece.source.rank);
   StagingArguments arguments(rank);
   arguments.header().parameter_block = targets + static_cast<DeviceAddress>(scene.word_offset);
-  arguments.header().word_count = static_cast<int32_t>(scene.words.size());
+  arguments.header().word_count = static_cast<int16_t>(scene.words.size());
   std::copy(scene.words.begin(), scene.words.end(), arguments.header().words);
   for (const Piece& piece : scene.pieces) {
     const Tensor source =

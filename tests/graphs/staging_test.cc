@@ -243,7 +243,7 @@ TEST(StagingArgumentsTest, RightAlignsTheAxesWithLeadingOnes) {
   EXPECT_EQ(arguments.copy_count(), 1);
   EXPECT_EQ(arguments.header().copy_count, 1);
   EXPECT_EQ(arguments.header().rank, 4);
-  EXPECT_EQ(arguments.bytes(), 224 + 168);
+  EXPECT_EQ(arguments.bytes(), int64_t{sizeof(StagingHeader)} + 168);
   EXPECT_EQ(arguments.blocks(), 1);
   const auto copy = CopyOf<4>(arguments, 0);
   EXPECT_EQ(copy.source, 0x1000U);
@@ -297,7 +297,7 @@ TEST(StagingArgumentsTest, ClearedArgumentsHaveNoCopiesAndNoWords) {
   arguments.Clear();
   EXPECT_EQ(arguments.copy_count(), 0);
   EXPECT_EQ(arguments.blocks(), 0);
-  EXPECT_EQ(arguments.bytes(), 224);
+  EXPECT_EQ(arguments.bytes(), int64_t{sizeof(StagingHeader)});
   EXPECT_EQ(arguments.header().copy_count, 0);
   EXPECT_EQ(arguments.header().word_count, 0);
 }
@@ -545,6 +545,65 @@ TEST_F(StagingTest, TakesItsArgumentsByValue) {
   arguments.header().words[0] = 0;
   arguments.Clear();
   EXPECT_THAT(device_.Download<int64_t>(block.address(), 2), ElementsAre(11, 12));
+}
+
+TEST_F(StagingTest, DeviceDecidesWordsAndTheSizesThatGoByThem) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory wide, device_.Upload<int64_t>({2, 99, -1}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory narrow, device_.Upload<int32_t>({1, -7}));
+  const auto at = [](const DeviceMemory& memory, DeviceAddress index, DType dtype) {
+    return Tensor{.data = memory.address() + index * static_cast<DeviceAddress>(SizeOf(dtype)),
+                  .dtype = dtype};
+  };
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory block, device_.Upload(std::vector<int64_t>(6)));
+  StagingArguments arguments;
+  arguments.header().parameter_block = block.address();
+  arguments.header().word_count = 6;
+  std::fill_n(arguments.header().words, 6, 5);
+  for (int word = 0; word < 3; ++word)
+    arguments.SetCount(word, at(wide, static_cast<DeviceAddress>(word), DType::kInt64));
+  arguments.SetCount(3, at(narrow, 0, DType::kInt32));
+  arguments.SetCount(4, at(narrow, 1, DType::kInt32));
+  ASSERT_OK(kernels_->Launch(device_.stream(), arguments));
+  EXPECT_THAT(device_.Download<int64_t>(block.address(), 6), ElementsAre(2, 5, 0, 1, 0, 5));
+  arguments.SetCount(3, at(wide, 0, DType::kInt64));
+  arguments.SetCount(4, {});
+  ASSERT_OK(kernels_->Launch(device_.stream(), arguments));
+  EXPECT_THAT(device_.Download<int64_t>(block.address(), 6), ElementsAre(2, 5, 0, 2, 5, 5));
+  arguments.Clear();
+  arguments.header().parameter_block = block.address();
+  arguments.header().word_count = 1;
+  ASSERT_OK(kernels_->Launch(device_.stream(), arguments));
+  EXPECT_THAT(device_.Download<int64_t>(block.address(), 1), ElementsAre(0)) << "no count is left";
+}
+
+TEST_F(StagingTest, SizesGoByCountsInEveryPartOfAWideLaunch) {
+  constexpr int kCopies = 600;
+  const Dims dims = {Dim::Fixed(2), Dim::Symbol(1)};
+  const int64_t sizes[] = {2, 4};
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory count, device_.Upload<int32_t>({3}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory source,
+                               device_.Upload<int32_t>({1, 2, 3, 4, 5, 6, 7, 8}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory targets,
+                               device_.Upload(std::vector<int32_t>(8 * kCopies, -1)));
+  StagingArguments arguments(4);
+  const Tensor from = Tensor::Dense(source.address(), DType::kInt32, sizes);
+  for (DeviceAddress i = 0; i < kCopies; ++i)
+    arguments.Add(from, Tensor::Dense(targets.address() + 32 * i, DType::kInt32, sizes), Fill());
+  const auto expect = [&](const std::vector<int32_t>& tensor) {
+    ASSERT_OK(kernels_->Launch(device_.stream(), arguments));
+    std::vector<int32_t> all;
+    for (int i = 0; i < kCopies; ++i)
+      all.insert(all.end(), tensor.begin(), tensor.end());
+    EXPECT_EQ(device_.Download<int32_t>(targets.address(), 8 * kCopies), all);
+  };
+  arguments.header().words[1] = 4;
+  arguments.SetCount(1, {.data = count.address(), .dtype = DType::kInt32});
+  for (int i = 0; i < kCopies; ++i)
+    arguments.CountSizes(i, dims, 1);
+  expect({1, 2, 3, 0, 5, 6, 7, 0});
+  for (int i = 0; i < kCopies; ++i)
+    arguments.SetSource(i, from);
+  expect({1, 2, 3, 4, 5, 6, 7, 8});
 }
 
 TEST_F(StagingTest, MakesOneDriverCallForAsManyCopiesAsAKernelTakes) {

@@ -63,6 +63,25 @@ COPPICE_ACCESSES(MaskedScale, MaskedScaleParams) {
   accesses.Writes(params.y, count);
 }
 
+COPPICE_KERNEL(Compact, kTestThreads, CompactParams) {
+  block.ForEach([&](int thread) {
+    if (block.x() != 0 || thread != 0) return;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < params.words[params.word]; ++i)
+      if (params.x[i] > 0) params.y[kept++] = params.x[i];
+    if (params.count != nullptr) *params.count = kept;
+    if (params.narrow_count != nullptr) *params.narrow_count = static_cast<int32_t>(kept);
+  });
+}
+
+COPPICE_ACCESSES(Compact, CompactParams) {
+  accesses.Reads(params.words + params.word, 1);
+  accesses.Reads(params.x, params.capacity);
+  accesses.Writes(params.y, params.capacity);
+  if (params.count != nullptr) accesses.Writes(params.count, 1);
+  if (params.narrow_count != nullptr) accesses.Writes(params.narrow_count, 1);
+}
+
 struct PhiloxRound {
   uint32_t counter[4];
 
@@ -185,6 +204,7 @@ COPPICE_KERNEL_IMAGE(test_kernels,
                      &ScaleHostKernel,
                      &AddHostKernel,
                      &MaskedScaleHostKernel,
+                     &CompactHostKernel,
                      &PhiloxHostKernel,
                      &StoreHostKernel,
                      &CollectivesHostKernel,

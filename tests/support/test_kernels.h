@@ -52,6 +52,18 @@ struct MaskedScaleParams {
   float factor = 1;
 };
 
+// "Compact": y holds the positive x of those before words[word], in order, and *count or
+// *narrow_count, whichever is there, how many; by one thread. Writes nothing beyond.
+struct CompactParams {
+  const float* x = nullptr;
+  float* y = nullptr;
+  const int64_t* words = nullptr;  // A parameter block.
+  int32_t word = 0;
+  int64_t capacity = 0;  // Of x and y.
+  int64_t* count = nullptr;
+  int32_t* narrow_count = nullptr;
+};
+
 // "Philox": y[i] = number i behind the state at words[word]: of one sequence, or, with `sequences`,
 // of sequence i, as curand_uniform of the i-th thread of PyTorch's kernels draws it.
 struct PhiloxParams {

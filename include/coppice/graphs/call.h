@@ -35,6 +35,13 @@ struct Call {
   std::span<const Tensor> inputs;
   std::span<const int64_t> scalars;    // All scalars, in spec order.
   std::span<const int64_t> extents{};  // Of the symbols that are `given`, in spec order; >= 0.
+  // Of the symbols that are `counted`, in spec order, or none: one i32 or i64 of device memory
+  // each, read in the order of the stream before the program runs, such as ReadScope::count gives;
+  // at address 0: the host's extent counts. What the call has for the symbol otherwise is its
+  // capacity then, which chooses the bucket; the parameter block gets the count, held to [0,
+  // capacity], padding begins behind it, and nothing behind it is written back. Outputs of that
+  // symbol are shown at the capacity. The host waits for nothing.
+  std::span<const Tensor> counts{};
   CuStream stream = nullptr;  // Any stream of the context but the legacy one; not capturing.
   int lane = 0;
   Poison poison = Poison::kOff;  // For tests of padding: overrides every fill.

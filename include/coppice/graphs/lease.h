@@ -37,6 +37,8 @@
 
 namespace coppice {
 
+struct OutputSpec;
+
 namespace internal {
 struct LeaseAccess;  // A lease's slot, for graphs/.
 struct Slot;         // What the lane and the lease know of one call's outputs.
@@ -84,7 +86,7 @@ class [[nodiscard]] Lease {
   // by itself: the lane's next calls use the bytes of an output whose part is dropped again, unless
   // they are another's as well; of outputs that were copied out, once all are dropped. A call that
   // writes over one output of a graph expires all parts. What an open scope shows stays until it
-  // ends. This lease is empty afterwards.
+  // ends, and a count until every output that it counts is dropped. This lease is empty afterwards.
   // Errors: kFailedPrecondition  the lease is empty or a part, or its session gone. Cost:
   // allocates.
   absl::StatusOr<std::vector<Lease>> Split();
@@ -94,7 +96,8 @@ class [[nodiscard]] Lease {
 
   // Takes the outputs out of the session: copies them on `stream`, behind the call, into memory
   // that the result owns, but for those that lie in the caller's own buffers; the result says
-  // which. The copies have the real extents, and whatever lies between elements. Calls on the lane
+  // which. The copies have the real extents, of a Count the capacity, and whatever lies between
+  // elements. Calls on the lane
   // wait for them, on the device. Of a part, its output alone. The lease is empty afterwards; after
   // an error it is as it was.
   //
@@ -145,15 +148,28 @@ class [[nodiscard]] ReadScope {
   ReadScope& operator=(ReadScope&&) = delete;
   ~ReadScope();
 
-  // Output `index` at the call's real extents; strides are those of the padded tensor, or dense if
-  // the outputs were copied. Requires: 0 <= index < output_count, the output of the
-  // lease if that is a part, not moved from (all checked).
+  // Output `index` at the call's real extents, its capacity if it has a Count; strides are those of
+  // the padded tensor, or dense if the outputs were copied. Requires: 0 <= index < output_count,
+  // the output of the lease if that is a part, not moved from (all checked).
   Tensor output(int index) const;
+
+  // Where the device writes how much of output `index` there is: what Call::counts takes, so that
+  // nobody waits for it. At address 0 if the output has no Count. Requires: as output.
+  Tensor count(int index) const;
+
+  // Output `index` with as many elements along its count's axis as the device decided; as output if
+  // it has no Count. Requires: as output. Errors: kFailedPrecondition  the stream captures;
+  // kOutOfRange  the count is negative or over the capacity; the driver's. Cost: waits until the
+  // scope's stream has come so far.
+  absl::StatusOr<Tensor> ReadSized(int index) const;
 
  private:
   friend class Lease;
   ReadScope(internal::Slot* slot, CuStream stream, int part)
       : slot_(slot), stream_(stream), part_(part) {}
+
+  const OutputSpec& SpecOf(int index) const;  // Checks the index.
+  Tensor OutputAt(int index) const;
 
   internal::Slot* slot_;  // Null once moved from.
   CuStream stream_;

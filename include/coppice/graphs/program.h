@@ -84,6 +84,10 @@ struct SymbolSpec {
   int64_t multiple_of = 1;
   bool exclude_01 = false;  // Extents 0 and 1 are keys of their own: nothing is padded from them.
   bool given = false;       // Its extent comes in Call::extents.
+  // The device may decide its extent; see Call::counts. It must be padded on a claim, and nothing
+  // that a call is checked by may read it: no bound but `max`, no guard, no expression that an axis
+  // of a copied input names.
+  bool counted = false;
   // The scalar whose value is its extent, or -1. The bucket is part of the key in the scalar's
   // place, so the callable sees 0 for the scalar, and the bucket as the symbol's extent.
   int scalar = -1;
@@ -146,6 +150,18 @@ enum class OutputRole : uint8_t {
   kStatic,  // At an address bound once, behind the static inputs. All dims fixed.
 };
 
+// A size that the device decides: how many of an output's elements along `axis` mean something is
+// what the program writes to output `output`, one i32 or i64. The output's dims are its capacity.
+struct Count {
+  int output = -1;  // -1: none; all of the output means something.
+  int axis = 0;
+
+  // Whether a tensor of this dtype can be one.
+  static constexpr bool Takes(DType dtype) {
+    return dtype == DType::kInt32 || dtype == DType::kInt64;
+  }
+};
+
 struct OutputSpec {
   std::string name;
   DType dtype = DType::kFloat32;
@@ -154,6 +170,7 @@ struct OutputSpec {
   // share a byte.
   Dims strides{};
   OutputRole role = OutputRole::kPool;
+  Count count{};  // Read when somebody asks for it: see ReadScope::ReadSized.
 };
 
 // A host scalar. One that is not device-resident is baked into the kernels' arguments and so is
@@ -235,9 +252,9 @@ struct ProgramSpec {
 // or the call gives their extents, names present and unique within their list, sizes that are not
 // negative and whose bytes at the largest buckets an int64 holds, strides that are not negative and
 // keep apart there what is written (each call checks what has expressions), fixed static inputs and
-// outputs, buckets within their symbol's bounds, guards and expressions that parse, expressions
-// that read no scalars but those of the key, and a claim that allows its policies. Errors:
-// kInvalidArgument naming the program and the field.
+// outputs, counts that are outputs of one i32 or i64, buckets within their symbol's bounds, guards
+// and expressions that parse, expressions that read no scalars but those of the key, and a claim
+// that allows its policies. Errors: kInvalidArgument naming the program and the field.
 absl::Status ValidateSpec(const ProgramSpec& spec);
 
 // The guards of a spec: those of its symbols' bounds, then its own, over the names of its symbols
@@ -248,9 +265,9 @@ absl::StatusOr<GuardProgram> CompileGuards(const ProgramSpec& spec);
 absl::StatusOr<std::vector<Expression>> CompileExtents(const ProgramSpec& spec);
 
 // The parameter block is an array of int64 words in device memory: the real extent of each symbol
-// in spec order, then each device-resident scalar in spec order, then the random state: the seed
-// and the offset of the call's generator before it. These return the word index of one of them; the
-// offset follows the seed.
+// in spec order, whoever decided it, then each device-resident scalar in spec order, then the
+// random state: the seed and the offset of the call's generator before it. These return the word
+// index of one of them; the offset follows the seed.
 int ExtentWord(const ProgramSpec& spec, int symbol);  // Requires: a symbol of `spec` (checked).
 int ScalarWord(const ProgramSpec& spec, int scalar);  // Requires: device-resident (checked).
 int RandomWord(const ProgramSpec& spec);              // Requires: a random state (checked).

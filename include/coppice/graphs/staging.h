@@ -87,7 +87,14 @@ class StagingArguments {
   // Makes the padding of copy `index` elements of these bits.
   void SetFill(int index, uint64_t pattern);
 
-  // Takes all copies and words out. Keeps the memory.
+  // Makes word `index` what `count` holds when the launch runs, held to [0, word]; if its address
+  // is 0, the word itself again. Requires: index < kStagingCountsMax (checked); one i32 or i64.
+  void SetCount(int index, const Tensor& count);
+  // Makes the source of copy `copy`, a tensor of these dims, as long as word `symbol` becomes along
+  // each axis that names this symbol, until SetSource.
+  void CountSizes(int copy, const Dims& dims, int symbol);
+
+  // Takes all copies, words and counts out. Keeps the memory.
   void Clear();
 
   // What a launch passes: a prefix of these words, at least as many as its kernel's parameters.

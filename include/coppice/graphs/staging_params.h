@@ -18,6 +18,7 @@ namespace coppice {
 inline constexpr int kStagingRankMax = 8;      // A power of two; ranks are rounded up to one.
 inline constexpr int kStagingCopiesMax = 256;  // Of one launch: a thread looks at each.
 inline constexpr int kParameterWordsMax = 26;  // kSymbolsMax + kScalarsMax + the random state.
+inline constexpr int kStagingCountsMax = 8;    // kSymbolsMax.
 inline constexpr int kStagingElementsPerBlock = 1024;
 
 // Bytes of the kernels' parameters. Since CUDA 12.1 a kernel for compute capability 7.0 or later
@@ -38,7 +39,7 @@ struct StagedCopyOf {
   int64_t tiles;          // Blocks that stage it: see TilesFor.
   int32_t element_bytes;  // 1, 2, 4 or 8.
   StagedPadding padding;
-  int64_t sizes[kRank];    // Real.
+  int64_t sizes[kRank];    // Real; -1 - i: what word i becomes.
   int64_t strides[kRank];  // Of the source.
   int64_t padded[kRank];   // Of the target.
   int64_t target_strides[kRank];
@@ -58,9 +59,12 @@ constexpr int64_t TilesFor(int64_t elements) {
 
 struct StagingHeader {
   unsigned long long parameter_block = 0;  // Where the words go.
-  int32_t word_count = 0;
+  int16_t word_count = 0;
   int16_t copy_count = 0;
-  int16_t rank = 1;  // Of the copies: 1, 2, 4 or 8.
+  int16_t rank = 1;            // Of the copies: 1, 2, 4 or 8.
+  uint16_t narrow_counts = 0;  // Bit per count that has 4 bytes, not 8.
+  // Addresses of what the first words become, signed, held to [0, word]; 0: the word itself.
+  unsigned long long counts[kStagingCountsMax] = {};
   int64_t words[kParameterWordsMax] = {};
 };
 

@@ -1,0 +1,368 @@
+// Goal: what program.h and call.h say of extents that the device decides. Method: programs that
+// show the extent they read and the padding they see, in every way to run, against the host.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coppice/runtime/graph.h"
+
+#include "tests/graphs/counts_fixture.h"
+
+namespace coppice {
+namespace {
+
+using testing::HasSubstr;
+
+class CountsTest : public CountsFixture {
+ protected:
+  // What masked or rows gives for 1, 2, ... n, of which this many count, up to `shown` elements.
+  std::vector<float> Run(const Program* program,
+                         int64_t n,
+                         const Tensor& count,
+                         std::optional<RunKind> kind = {},
+                         Poison poison = Poison::kOff) {
+    const Tensor x = Upload(Ramp(n));
+    coppice::Call call = CallOf(program, x, count);
+    call.poison = poison;
+    absl::StatusOr<Lease> lease = session_->Run(call);
+    EXPECT_OK(lease);
+    if (!lease.ok()) return {};
+    EXPECT_EQ(lease->kind(), kind.value_or(lease->kind()));
+    const Tensor y = OutputOf(*lease).y;
+    EXPECT_EQ(y.sizes[0], n) << "the capacity is shown";
+    return device_.Download<float>(y.data, n);
+  }
+  static std::vector<float> MaskedTo(int64_t count, int64_t n) {
+    return Padded(Doubled(Ramp(count)), -1, static_cast<size_t>(n));
+  }
+  void ExpectRefused(const absl::StatusOr<Lease>& lease,
+                     absl::StatusCode code,
+                     const std::vector<std::string>& texts) {
+    EXPECT_EQ(lease.status().code(), code) << lease.status();
+    for (const std::string& text : texts)
+      EXPECT_THAT(std::string(lease.status().message()), HasSubstr(text));
+  }
+};
+
+TEST_F(CountsTest, KernelsReadWhatTheDeviceDecidedHoweverTheCallRuns) {
+  const Program* masked = AddMasked();
+  EXPECT_EQ(Run(masked, 6, UploadCount(int64_t{4}), RunKind::kWarmUp), MaskedTo(4, 6));
+  EXPECT_EQ(Run(masked, 6, UploadCount(int32_t{5}), RunKind::kRecord), MaskedTo(5, 6));
+  EXPECT_EQ(Run(masked, 7, UploadCount(int64_t{0}), RunKind::kReplay), MaskedTo(0, 7));
+  EXPECT_EQ(Run(masked, 8, UploadCount(int32_t{8}), RunKind::kReplay), MaskedTo(8, 8));
+  session_->SetStance(Stance::kEager);
+  EXPECT_EQ(Run(masked, 6, UploadCount(int32_t{3}), RunKind::kEager), MaskedTo(3, 6));
+  EXPECT_EQ(session_->stats().recordings, 1) << "the capacity chooses the bucket";
+}
+
+TEST_F(CountsTest, CountIsHeldToTheCapacityOfTheCall) {
+  const Program* masked = AddMasked();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Run(masked, 6, UploadCount(int64_t{7})), MaskedTo(6, 6));
+    EXPECT_EQ(Run(masked, 6, UploadCount(int64_t{-3})), MaskedTo(0, 6));
+    EXPECT_EQ(Run(masked, 6, UploadCount(std::numeric_limits<int32_t>::min())), MaskedTo(0, 6));
+    EXPECT_EQ(Run(masked, 6, UploadCount(std::numeric_limits<int64_t>::max())), MaskedTo(6, 6));
+  }
+}
+
+TEST_F(CountsTest, CallWithoutOneHasTheExtentsOfTheHost) {
+  const Program* masked = AddMasked();
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(Run(masked, 6, {}), MaskedTo(6, 6));
+    EXPECT_EQ(Run(masked, 6, UploadCount(int64_t{2})), MaskedTo(2, 6));
+    const Tensor x = Upload(Ramp(6));
+    const Tensor nowhere;
+    coppice::Call call = CallOf(masked, x);
+    call.counts = {&nowhere, 1};
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, session_->Run(call));
+    EXPECT_EQ(device_.Download<float>(OutputOf(lease).y.data, 6), MaskedTo(6, 6));
+  }
+}
+
+TEST_F(CountsTest, PaddingBeginsBehindTheCount) {
+  struct Case {
+    Fill fill;
+    float padding;
+  };
+  for (const auto& [fill, padding] :
+       {Case{Fill::Zero(), 0}, Case{Fill::Value(9), 18}, Case{Fill::RepeatLast(), 8}}) {
+    session_ = MakeSession();
+    const Program* rows = AddRows(fill);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(Run(rows, 6, UploadCount(int64_t{4})), Padded(Doubled(Ramp(4)), padding, 6));
+      EXPECT_EQ(Run(rows, 8, UploadCount(int32_t{4})), Padded(Doubled(Ramp(4)), padding, 8));
+    }
+  }
+  session_ = MakeSession();
+  const Program* rows = AddRows(Fill::Undefined());
+  for (int i = 0; i < 3; ++i) {
+    Run(rows, 8, UploadCount(int64_t{8}));
+    EXPECT_EQ(Run(rows, 8, UploadCount(int64_t{4})), Doubled(Ramp(8))) << "what was there stays";
+    const std::vector<float> poisoned = Run(rows, 8, UploadCount(int64_t{4}), {}, Poison::kNan);
+    EXPECT_EQ(poisoned[3], 8);
+    EXPECT_TRUE(std::isnan(poisoned[4]));
+  }
+}
+
+TEST_F(CountsTest, AnyAxisOfAnyRankMayBeCounted) {
+  ProgramSpec spec = TakingSpec("columns", Claim::kRowIndependent, Fill::Value(9));
+  spec.inputs[0].dims = {Dim::Fixed(3), Dim::Symbol(0)};
+  spec.inputs.push_back({.name = "square", .dims = {Dim::Symbol(0), Dim::Symbol(0)}});
+  spec.outputs = {{.name = "y", .dims = {Dim::Fixed(3), Dim::Symbol(0)}},
+                  {.name = "z", .dims = {Dim::Symbol(0), Dim::Symbol(0)}}};
+  const Program* program = *session_->Register(spec, [this](CallContext& context) -> absl::Status {
+    for (int i = 0; i < 2; ++i) {
+      COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(i));
+      COPPICE_RETURN_IF_ERROR(Launch(context.driver(), kernels_.scale, context.stream(),
+                                     ScaleParams{.x = PointerAt<float>(context.input(i).data),
+                                                 .y = PointerAt<float>(y.data),
+                                                 .count = y.element_count(),
+                                                 .factor = 2},
+                                     GridFor(y.element_count())));
+    }
+    return absl::OkStatus();
+  });
+  const int64_t wide[] = {3, 4};
+  const int64_t square[] = {4, 4};
+  const Tensor inputs[] = {Tensor::Dense(Upload(Ramp(12)).data, DType::kFloat32, wide),
+                           Tensor::Dense(Upload(Ramp(16)).data, DType::kFloat32, square)};
+  for (int i = 0; i < 3; ++i) {
+    const Tensor count = UploadCount(int64_t{2});
+    coppice::Call call{.program = program, .inputs = inputs, .stream = device_.stream()};
+    call.counts = {&count, 1};
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, session_->Run(call));
+    EXPECT_EQ(device_.Download<float>(OutputOf(lease, 0).y.data, 12),
+              (std::vector<float>{2, 4, 18, 18, 10, 12, 18, 18, 18, 20, 18, 18}));
+    EXPECT_EQ(device_.Download<float>(OutputOf(lease, 1).y.data, 16),
+              (std::vector<float>{2, 4, 0, 0, 10, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
+  }
+}
+
+TEST_F(CountsTest, GivenSymbolMayBeCountedWithoutAnAxis) {
+  ProgramSpec spec = TakingSpec("given", Claim::kMasked);
+  spec.symbols[0].given = true;
+  spec.inputs[0].dims = {Dim::Fixed(8)};
+  const Program* masked = AddMasked(std::move(spec));
+  const Tensor x = Upload(Ramp(8));
+  for (const int64_t kept : {5, 3, 9, 0}) {
+    const Tensor count = UploadCount(kept);
+    coppice::Call call = CallOf(masked, x, count);
+    const int64_t capacity = 6;
+    call.extents = {&capacity, 1};
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, session_->Run(call));
+    EXPECT_EQ(device_.Download<float>(OutputOf(lease).y.data, 6),
+              MaskedTo(std::min<int64_t>(kept, 6), 6));
+  }
+}
+
+TEST_F(CountsTest, SizesArePassedOnWithoutTheHostWaiting) {
+  const Program* compact = AddCompact();
+  const Program* masked = AddMasked();
+  for (const int64_t kept : {4, 2, 5, 0, 6, 3}) {
+    const Tensor x = UploadMixed(6, kept);
+    const DriverLedger& ledger = device_.ledger();
+    const int64_t waits = ledger.calls(&DriverTable::StreamSynchronize) +
+                          ledger.calls(&DriverTable::EventSynchronize);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease first, session_->Run(CallOf(compact, x)));
+    const Counted made = OutputOf(first);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease second,
+                                 session_->Run(CallOf(masked, made.y, made.count)));
+    if (second.kind() == RunKind::kReplay) {
+      EXPECT_EQ(ledger.calls(&DriverTable::StreamSynchronize) +
+                    ledger.calls(&DriverTable::EventSynchronize),
+                waits);
+    }
+    EXPECT_EQ(device_.Download<float>(OutputOf(second).y.data, 6), MaskedTo(kept, 6));
+    EXPECT_EQ(SizedOutput(first), Ramp(kept)) << "the path leaves both alone";
+  }
+  EXPECT_GE(session_->stats().runs[static_cast<size_t>(RunKind::kReplay)], 6);
+}
+
+TEST_F(CountsTest, InputInAnOutputIsReadThereOnlyIfNobodyReadsItsPadding) {
+  const std::pair<Claim, Fill> cases[] = {{Claim::kMasked, Fill::Zero()},
+                                          {Claim::kRowIndependent, Fill::Undefined()},
+                                          {Claim::kRowIndependent, Fill::Zero()}};
+  for (const auto& [claim, fill] : cases) {
+    session_ = MakeSession();
+    const Program* compact = AddCompact();
+    const Program* rows = AddRows(fill, claim);
+    const bool filled = claim == Claim::kRowIndependent && fill == Fill::Zero();
+    for (int i = 0; i < 5; ++i) {
+      const Tensor x = UploadMixed(8, 3);  // A whole bucket.
+      COPPICE_ASSERT_OK_AND_ASSIGN(const Lease first, session_->Run(CallOf(compact, x)));
+      const Counted made = OutputOf(first);
+      COPPICE_ASSERT_OK_AND_ASSIGN(const Lease second,
+                                   session_->Run(CallOf(rows, made.y, made.count)));
+      std::vector<float> y = device_.Download<float>(OutputOf(second).y.data, filled ? 8 : 3);
+      EXPECT_EQ(y, Padded(Doubled(Ramp(3)), 0, y.size()));
+    }
+    EXPECT_EQ(session_->stats().inputs_in_place > 0, !filled);
+    EXPECT_EQ(session_->stats().inputs_filled > 0, filled);
+  }
+}
+
+TEST_F(CountsTest, NothingBehindTheCountIsWrittenBack) {
+  const Program* add = AddAdd();
+  for (const int64_t kept : {4, 2, 6, 0, 9}) {
+    const Tensor x = Upload(Ramp(6));
+    const Tensor count = UploadCount(kept);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, session_->Run(CallOf(add, x, count)));
+    std::vector<float> expected = Ramp(6);
+    for (int64_t i = 0; i < std::min<int64_t>(kept, 6); ++i)
+      ++expected[static_cast<size_t>(i)];
+    EXPECT_EQ(device_.Download<float>(x.data, 6), expected) << NameOf(lease.kind());
+  }
+  const Tensor x = Upload(Ramp(6));
+  ASSERT_OK(session_->Run(CallOf(add, x)));
+  EXPECT_EQ(device_.Download<float>(x.data, 6), (std::vector<float>{2, 3, 4, 5, 6, 7}));
+}
+
+TEST_F(CountsTest, IncludedProgramsReadTheCountAtEachLaunch) {
+  const Program* masked = AddMasked();
+  Run(masked, 6, {});
+  const Tensor x = Upload(Ramp(6));
+  const Tensor count = UploadCount(int64_t{4});
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(device_.driver(), device_.stream()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, session_->Include(CallOf(masked, x, count)));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph graph, capture.End());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const GraphExec exec,
+                               GraphExec::Instantiate(device_.driver(), graph));
+  for (const int64_t kept : {4, 1, 6}) {
+    const DriverTable& cu = device_.driver().table();
+    ASSERT_EQ(cu.MemcpyHtoDAsync(count.data, &kept, sizeof(kept), device_.stream()),
+              CuResult::kSuccess);
+    ASSERT_EQ(cu.GraphLaunch(exec.handle(), device_.stream()), CuResult::kSuccess);
+    EXPECT_EQ(device_.Download<float>(OutputOf(lease).y.data, 6), MaskedTo(kept, 6));
+  }
+  const Program* compact = AddCompact();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease made, session_->Run(CallOf(compact, x)));
+  const Tensor inside = OutputOf(made).count;
+  ExpectRefused(session_->Include(CallOf(masked, x, inside)), absl::StatusCode::kFailedPrecondition,
+                {"a count", "copy it"});
+}
+
+TEST_F(CountsTest, CountThatNobodyKeepsIsStale) {
+  const Program* compact = AddCompact();
+  const Program* masked = AddMasked();
+  Counted made;
+  Lease kept;
+  for (int i = 0; i < 3; ++i) {
+    const Tensor x = UploadMixed(6, 3);
+    COPPICE_ASSERT_OK_AND_ASSIGN(kept, session_->Run(CallOf(compact, x)));
+    made = OutputOf(kept);
+  }
+  const Tensor x = Upload(Ramp(6));
+  ASSERT_OK(session_->Run(CallOf(masked, x, made.count)));
+  ASSERT_OK(session_->Run(CallOf(compact, x)));
+  ExpectRefused(session_->Run(CallOf(masked, x, made.count)), absl::StatusCode::kFailedPrecondition,
+                {"count of symbol 'n'", "'masked'", "'compact'", "wrote over"});
+  kept.Release();
+  ExpectRefused(session_->Run(CallOf(masked, x, made.count)), absl::StatusCode::kFailedPrecondition,
+                {"count of symbol 'n'", "no lease"});
+}
+
+TEST_F(CountsTest, CountOfAnotherLaneIsReadUnderAScope) {
+  SessionOptions options;
+  options.lanes = 2;
+  session_ = MakeSession(options);
+  const Program* compact = AddCompact();
+  const Program* masked = AddMasked();
+  const Tensor mixed = UploadMixed(6, 3);
+  const Tensor x = Upload(Ramp(6));
+  for (int i = 0; i < 3; ++i) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, session_->Run(CallOf(compact, mixed)));
+    const Tensor count = OutputOf(lease).count;
+    coppice::Call call = CallOf(masked, x, count);
+    call.lane = 1;
+    ExpectRefused(session_->Run(call), absl::StatusCode::kFailedPrecondition,
+                  {"count of symbol 'n'", "lane 0", "read scope"});
+    COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease other, session_->Run(call));
+    EXPECT_EQ(device_.Download<float>(OutputOf(other).y.data, 6), MaskedTo(3, 6));
+  }
+}
+
+TEST_F(CountsTest, CountsThatAreNoneAreRefused) {
+  const Program* masked = AddMasked();
+  const Program* compact = AddCompact();
+  const Tensor x = Upload(Ramp(6));
+  const Tensor good = UploadCount(int64_t{4});
+  Tensor wrong = good;
+  const auto expect_refused = [&](const std::string& text) {
+    ExpectRefused(session_->Run(CallOf(masked, x, wrong)), absl::StatusCode::kInvalidArgument,
+                  {text});
+    wrong = good;
+  };
+  wrong.dtype = DType::kUInt64;
+  expect_refused("symbol 'n'");
+  wrong.data += 4;
+  expect_refused("multiple of its bytes");
+  wrong = Tensor::Dense(good.data, DType::kInt32, std::vector<int64_t>{2});
+  expect_refused("one i32 or i64");
+  wrong.rank = kRankMax + 1;
+  expect_refused("one i32 or i64");
+  ExpectRefused(session_->Run(CallOf(compact, x, good)), absl::StatusCode::kInvalidArgument,
+                {"0 counts", "has 1"});
+  const Tensor two[] = {good, good};
+  coppice::Call call = CallOf(masked, x);
+  call.counts = two;
+  ExpectRefused(session_->Run(call), absl::StatusCode::kInvalidArgument, {"1 counts", "has 2"});
+  EXPECT_EQ(session_->Explain(call).status.code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(CountsTest, CountThatWasFreedIsFoundIfAddressesAreChecked) {
+  SessionOptions options;
+  options.checks.addresses = true;
+  session_ = MakeSession(options);
+  const Program* masked = AddMasked();
+  const Tensor x = Upload(Ramp(6));
+  const Tensor count = UploadCount(int64_t{4});
+  ASSERT_OK(session_->Run(CallOf(masked, x, count)));
+  ASSERT_OK(device_.Synchronize());
+  uploads_.pop_back();
+  ExpectRefused(session_->Run(CallOf(masked, x, count)), absl::StatusCode::kFailedPrecondition,
+                {"count of symbol 'n'", "no live allocation"});
+}
+
+TEST_F(CountsTest, SymbolsThatCallsAreCheckedByCannotBeCounted) {
+  struct Wrong {
+    std::function<void(ProgramSpec&)> make;
+    const char* text;
+  };
+  const Wrong wrongs[] = {
+      {[](ProgramSpec& spec) {
+         spec.claim = Claim::kExact;
+         spec.symbols[0].policy = *PaddingPolicy::Exact(kLargest);
+       },
+       "never padded"},
+      {[](ProgramSpec& spec) { spec.symbols[0].kind = SymbolKind::kStatic; }, "never padded"},
+      {[](ProgramSpec& spec) { spec.symbols[0].min = 1; }, "min"},
+      {[](ProgramSpec& spec) { spec.symbols[0].exclude_01 = true; }, "exclude_01"},
+      {[](ProgramSpec& spec) { spec.guards = {"n < 9"}; }, "'n < 9'"},
+      {[](ProgramSpec& spec) {
+         spec.inputs.push_back({.name = "w", .dims = {spec.AddExtent("2*n")}});
+       },
+       "'2*n' of input w"},
+  };
+  for (const Wrong& wrong : wrongs) {
+    ProgramSpec spec = TakingSpec("masked", Claim::kMasked);
+    wrong.make(spec);
+    const absl::Status status = ValidateSpec(spec);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << wrong.text;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(wrong.text));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("symbol n is counted"));
+  }
+  ProgramSpec spec = TakingSpec("masked", Claim::kMasked);
+  spec.symbols[0].max = 64;
+  spec.outputs.push_back({.name = "z", .dims = {spec.AddExtent("2*n")}});
+  spec.scalars = {{.name = "m"}};
+  spec.guards = {"m > 0"};
+  EXPECT_OK(ValidateSpec(spec));
+}
+
+}  // namespace
+}  // namespace coppice
