@@ -203,7 +203,10 @@ COPPICE_DEVICE void StageRank(const Block& block, const Params& params) {
     StageTile(block, Counted(copies[shared_copy[0]], header), shared_tile[0]);
 }
 
-// Calls `visit` with the rank of the copies as a constant.
+// Calls `visit` with the rank of the copies as a constant. Those who declare are host code alone.
+#ifdef __CUDACC__
+#pragma nv_exec_check_disable
+#endif
 template <typename Visit>
 COPPICE_ANYWHERE void WithRank(const StagingHeader& header, const Visit& visit) {
   switch (header.rank) {
