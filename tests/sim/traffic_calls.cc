@@ -28,7 +28,7 @@ void TrafficSimulation::RunCall(const TrafficOperation& operation) {
   Registered& program = ProgramOf(operation);
   Attempt attempt{.operation = operation,
                   .program = program,
-                  .spec = *program.spec,
+                  .spec = program.spec,
                   .lane = LaneOf(operation),
                   .stream = host_.stream(operation.stream)};
   if (!Prepare(attempt)) return;
@@ -90,7 +90,7 @@ void TrafficSimulation::Include(const TrafficOperation& operation) {
   Registered& program = ProgramOf(operation);
   Attempt attempt{.operation = operation,
                   .program = program,
-                  .spec = *program.spec,
+                  .spec = program.spec,
                   .lane = LaneOf(operation),
                   .stream = host_.stream(operation.stream)};
   if (!Prepare(attempt)) return;
@@ -124,10 +124,8 @@ void TrafficSimulation::Include(const TrafficOperation& operation) {
     Compute(attempt);
     host_.Demand(cu.GraphLaunch(exec, attempt.stream));
     if (attempt.set != nullptr) attempt.set->input->values = attempt.bound;
-    for (size_t i = 0; i < made.outputs.size(); ++i) {
-      MadeOutput& output = made.outputs[i];
-      (output.shared != nullptr ? output.shared->values : output.own) = attempt.outputs[i];
-    }
+    for (size_t i = 0; i < made.outputs.size(); ++i)
+      made.outputs[i].Put(attempt.outputs[i]);
     QueueReads(made, attempt.stream);
   }
   made.lease.Release();
@@ -185,19 +183,22 @@ bool TrafficSimulation::ChooseTargets(Attempt& attempt) {
     CallerBuffer& target = host_.target(2 * attempt.operation.target + i);
     attempt.targets.push_back(&target);
     host_.Order(target, attempt.stream);
-    attempt.target_tensors.push_back(DenseOf(attempt.spec, i, target.address(), attempt.extents()));
+    attempt.target_tensors.push_back(DenseOf(attempt.spec, i, target.start, attempt.extents()));
     // The input and the output would both be written there.
     if (&target == attempt.inputs[0].buffer && attempt.spec.mutates_input) return false;
   }
   return true;
 }
 
-CallInput TrafficSimulation::FreshInput(const Attempt& attempt, int64_t data, int64_t n) {
+CallInput TrafficSimulation::FreshInput(const Attempt& attempt, int index, int64_t n) {
   const TrafficProgram& spec = attempt.spec;
   const TrafficOperation& operation = attempt.operation;
+  const int64_t data = operation.data + index;
   CallerBuffer& buffer = spec.mutates_input ? host_.mutable_input(data) : host_.input(data);
-  const int64_t skip = std::clamp<int64_t>(operation.skip, 0, kSkipMax);
-  CallInput input{.tensor = DenseTensorOf(spec, buffer.AddressOf(skip), n)};
+  const DType dtype = spec.DTypeOfInput(index);
+  const int64_t skip_bytes = std::clamp<int64_t>(operation.skip, 0, kSkipMax) * SizeOf(dtype);
+  CallInput input{.tensor = DenseTensorOf(
+                      spec, dtype, buffer.start + static_cast<DeviceAddress>(skip_bytes), n)};
   const auto last = static_cast<size_t>(input.tensor.rank) - 1;
   if (!spec.mutates_input) {
     if (operation.layout == 1) input.tensor.strides[last] = 2;
@@ -205,9 +206,9 @@ CallInput TrafficSimulation::FreshInput(const Attempt& attempt, int64_t data, in
     if (operation.layout == 2) input.tensor.strides[first] = 0;
     if (operation.layout == 3 && spec.rows > 1) input.tensor.strides[first] = kExtentMax;
   }
-  input.values = ReadBy(input.tensor, spec.rows, buffer.values, skip);
+  input.values = ReadBy(input.tensor, spec.rows, buffer.values, skip_bytes);
   if (spec.mutates_input) input.buffer = &buffer;
-  input.offset = skip;
+  input.offset_bytes = skip_bytes;
   return input;
 }
 
@@ -217,20 +218,27 @@ CallInput TrafficSimulation::ViewOf(
   const MadeOutput& output = made.outputs[index];
   // Of as many axes as the program wants, of which the first have one element.
   const Tensor& made_tensor = output.tensor;
-  const Tensor wanted = DenseTensorOf(attempt.spec, made_tensor.data, n);
-  CallInput input{.tensor = wanted, .made = &made, .buffer = output.shared, .offset = skip};
-  input.tensor.data += static_cast<DeviceAddress>(skip) * sizeof(uint32_t);
-  input.tensor.dtype = attempt.spec.dtype;
+  const int64_t bytes = SizeOf(made_tensor.dtype);
+  const DeviceAddress data = made_tensor.data + static_cast<DeviceAddress>(skip * bytes);
+  const Tensor wanted = DenseTensorOf(attempt.spec, made_tensor.dtype, data, n);
+  CallInput input{
+      .tensor = wanted, .made = &made, .buffer = output.shared, .offset_bytes = skip * bytes};
   for (int axis = 1; axis <= std::min<int>(wanted.rank, made_tensor.rank); ++axis) {
     input.tensor.strides[static_cast<size_t>(wanted.rank - axis)] =
         made_tensor.strides[static_cast<size_t>(made_tensor.rank - axis)];
   }
   input.tensor.made_by = made_tensor.made_by;
   for (int64_t row = 0; row < output.rows; ++row) {
-    const auto begin = output.values().begin() + row * output.n + skip;
-    input.values.insert(input.values.end(), begin, begin + n);
+    const auto begin = output.values().begin() + (row * output.n + skip) * bytes;
+    input.values.insert(input.values.end(), begin, begin + n * bytes);
   }
   return input;
+}
+
+// Whether an output has the rows and the dtype of input `index`.
+bool TrafficSimulation::Matches(const MadeOutput& output, const Attempt& attempt, int index) {
+  return output.rows == attempt.spec.rows &&
+         output.tensor.dtype == attempt.spec.DTypeOfInput(index);
 }
 
 // A scope on another stream orders nothing for a call on another lane, and no session sees that.
@@ -243,10 +251,9 @@ CallInput TrafficSimulation::ChooseInput(Attempt& attempt) {
   const TrafficProgram& spec = attempt.spec;
   Made* made = FindMade(operation.source);
   const auto index = static_cast<size_t>(operation.output);
-  if (made == nullptr || index >= made->outputs.size() || made->outputs[index].rows != spec.rows ||
-      Unordered(*made, attempt)) {
-    return FreshInput(attempt, operation.data,
-                      std::clamp<int64_t>(operation.extent, 0, kExtentMax));
+  if (made == nullptr || index >= made->outputs.size() ||
+      !Matches(made->outputs[index], attempt, 0) || Unordered(*made, attempt)) {
+    return FreshInput(attempt, 0, std::clamp<int64_t>(operation.extent, 0, kExtentMax));
   }
   const int64_t whole = made->outputs[index].n;
   const int64_t skip = std::clamp<int64_t>(operation.skip, 0, whole);
@@ -272,9 +279,9 @@ CallInput TrafficSimulation::ChooseOther(Attempt& attempt) {
   Made* made = FindMade(attempt.operation.other);
   const int64_t n = LengthOf(attempt.spec.other, attempt.extents());
   const size_t index = made == nullptr ? 0 : made->outputs.size() - 1;
-  if (made == nullptr || made->outputs[index].rows != attempt.spec.rows ||
-      made->outputs[index].n < n || Unordered(*made, attempt)) {
-    return FreshInput(attempt, attempt.operation.data + 1, n);
+  if (made == nullptr || !Matches(made->outputs[index], attempt, 1) || made->outputs[index].n < n ||
+      Unordered(*made, attempt)) {
+    return FreshInput(attempt, 1, n);
   }
   CallInput input = ViewOf(attempt, *made, index, 0, n);
   const bool scoped = attempt.scope && attempt.inputs[0].made == made;
@@ -324,7 +331,8 @@ void TrafficSimulation::AddLimits(Attempt& attempt) const {
   for (int i = 0; i < spec.outputs; ++i) {
     const int64_t n = LengthOf(spec, i, attempt.extents());
     const int64_t elements = spec.static_output(i) ? n : spec.Span(n);
-    bytes += AlignUp(std::max<int64_t>(elements * 4, 1), kBufferAlignment);
+    const int64_t output_bytes = elements * SizeOf(spec.DTypeOfOutput(i));
+    bytes += AlignUp(std::max<int64_t>(output_bytes, 1), kBufferAlignment);
   }
   if (ring_used || bytes > options_.copy_out_bytes)
     verdict.may.push_back(StatusCode::kResourceExhausted);
@@ -407,17 +415,17 @@ void TrafficSimulation::NoteGraph(RunKind path, int lane, bool child) {
 }
 
 // The program wrote to its input: to the caller's buffer, or to outputs, whoever shows them.
-void TrafficSimulation::Mutate(const CallInput& input, const Words& values) {
+void TrafficSimulation::Mutate(const CallInput& input, const Bytes& values) {
   if (input.buffer != nullptr) {
-    std::ranges::copy(values, input.buffer->values.begin() + input.offset);
+    std::ranges::copy(values, input.buffer->values.begin() + input.offset_bytes);
     return;
   }
   for (auto& [id, made] : made_) {
     for (MadeOutput& output : made.outputs) {
       if (output.shared != nullptr || output.rows != 1 || !made.held || output.gone) continue;
       for (size_t i = 0; i < values.size(); ++i) {
-        const DeviceAddress address = input.tensor.data + i * sizeof(uint32_t);
-        const DeviceAddress offset = (address - output.tensor.data) / sizeof(uint32_t);
+        const DeviceAddress address = input.tensor.data + i;
+        const DeviceAddress offset = address - output.tensor.data;
         if (address < output.tensor.data || offset >= output.own.size()) continue;
         if (made.scope)
           return Fail("wrote under a scope", fmt::format("to outputs of call {}", id));
@@ -432,9 +440,9 @@ void TrafficSimulation::Settle(Attempt& attempt) {
   // Waiting for all work would break a recording.
   session_->WaitForRecordings();
   host_.Synchronize();
-  const auto settle = [this](CallerBuffer& buffer, const Words& values, int64_t offset,
+  const auto settle = [this](CallerBuffer& buffer, const Bytes& values, int64_t offset_bytes,
                              const char* what) {
-    if (!host_.Adopt(buffer, values, offset))
+    if (!host_.Adopt(buffer, values, offset_bytes))
       Fail("half done", fmt::format("a failed call left {} neither old nor new", what));
   };
   const TrafficProgram& spec = attempt.spec;
@@ -449,7 +457,7 @@ void TrafficSimulation::Settle(Attempt& attempt) {
   if (!spec.mutates_input) return;
   const CallInput& input = attempt.inputs[0];
   if (input.buffer != nullptr)
-    return settle(*input.buffer, attempt.after[0], input.offset, "a mutated input");
+    return settle(*input.buffer, attempt.after[0], input.offset_bytes, "a mutated input");
   for (auto& [id, made] : made_) {
     if (made.lane == input.made->lane) made.unknown = true;
   }
@@ -470,7 +478,6 @@ void TrafficSimulation::Keep(Attempt& attempt, Lease lease) {
   const absl::StatusOr<ReadScope> scope = made.lease.Read(attempt.stream);
   if (!scope.ok()) return Fail("lost", scope.status().ToString());
   for (int i = 0; i < attempt.spec.outputs; ++i) {
-    Words& values = attempt.outputs[static_cast<size_t>(i)];
     const bool bound = attempt.spec.static_output(i);
     MadeOutput& output = made.outputs.emplace_back();
     output.tensor = scope->output(i);
@@ -479,18 +486,14 @@ void TrafficSimulation::Keep(Attempt& attempt, Lease lease) {
     if (bound) output.shared = attempt.set->output.get();
     if (!bound && made.mode == OutputMode::kWriteInto)
       output.shared = attempt.targets[static_cast<size_t>(i)];
-    if (output.shared != nullptr) {
-      std::ranges::copy(values, output.shared->values.begin());
-    } else {
-      output.own = std::move(values);
-    }
-    if (output.tensor.sizes !=
-        DenseOf(attempt.spec, i, output.tensor.data, attempt.extents()).sizes)
-      Fail("view", fmt::format("output {} has other sizes than the call", i));
+    output.Put(std::move(attempt.outputs[static_cast<size_t>(i)]));
+    const Tensor wanted = DenseOf(attempt.spec, i, output.tensor.data, attempt.extents());
+    if (output.tensor.sizes != wanted.sizes || output.tensor.dtype != wanted.dtype)
+      Fail("view", fmt::format("output {} has other sizes or another dtype than the call", i));
   }
 }
 
-void TrafficSimulation::Plant(const Attempt& attempt, Words& output) {
+void TrafficSimulation::Plant(const Attempt& attempt, Bytes& output) {
   if (attempt.set == nullptr) return;
   const int64_t last = std::exchange(attempt.program.last_set, attempt.operation.statics);
   const bool chained = chains_[static_cast<size_t>(attempt.lane)].has_value();

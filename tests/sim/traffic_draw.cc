@@ -15,6 +15,7 @@ namespace {
 
 using Kind = TrafficOperation::Kind;
 
+constexpr int64_t kDTypes = static_cast<int64_t>(DType::kUInt64) + 1;
 constexpr int64_t kGranuleKib = kTrafficGranule / kKiB;
 
 class Drawing {
@@ -73,6 +74,8 @@ class Drawing {
     options.poison_expired = OneIn(3) ? 1 : 0;
     options.symbol_kind = OneIn(3) ? Below(4) : 0;
     options.exclude_01 = OneIn(4) ? 1 : 0;
+    options.dtype = Below(kDTypes);
+    options.other_dtype = OneIn(3) ? Below(kDTypes) : options.dtype;
     options.outlive = OneIn(2) ? 1 : 0;
     lanes_ = options.lanes;
     options.constants = OneIn(3) ? 1 : 0;

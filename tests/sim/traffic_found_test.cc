@@ -113,7 +113,8 @@ call id=14 program=sum source=13
 read id=14
 call id=21 program=columns extent=49
 call id=22 program=maximum extent=49
-call id=23 program=columns extent=49 scalar=44
+# A salt with which what pads the rows is larger than all that is in them.
+call id=23 program=columns extent=49 scalar=67
 call id=24 program=maximum source=23
 read id=24
 )"},

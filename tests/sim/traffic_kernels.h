@@ -1,9 +1,9 @@
 // The kernels of the simulated traffic, and the functions they compute, which its model calls too.
 //
-// Elements are words of 32 bits whatever the tensors' dtype says, so that results are compared bit
-// for bit. What is mixed lets every input bit reach every output bit: no wrong input gives a right
-// output. What is reduced runs over whole rows, padding and all, so that a filling which is not the
-// reduction's own shows in every element.
+// An element is as many bytes as the tensors' dtype says, and nothing else of the dtype matters, so
+// that results are compared bit for bit. What is mixed lets every input bit reach every output bit:
+// hardly any wrong input gives a right output. What is reduced runs over whole rows, padding and
+// all, so that a filling which is not the reduction's own shows in every element.
 //
 // Units: elements. Threads: plain values.
 
@@ -20,30 +20,49 @@ namespace coppice {
 
 inline constexpr int kTrafficThreads = 64;
 
-COPPICE_ANYWHERE uint32_t MixWord(uint32_t x, uint32_t y, uint32_t salt) {
-  uint32_t hash = x * 0x9E3779B1U + (y ^ 0x85EBCA6BU) * 0xC2B2AE3DU + salt * 0x27D4EB2FU;
-  hash = (hash ^ (hash >> 15)) * 0x2C1B3C6DU;
-  hash = (hash ^ (hash >> 12)) * 0x297A2D39U;
-  return hash ^ (hash >> 15);
+// Elements in memory, one behind the other, each the low bytes of a word.
+struct TrafficElements {
+  uint8_t* data = nullptr;
+  int64_t bytes = 1;  // Of each; up to 8.
+
+  COPPICE_ANYWHERE TrafficElements From(int64_t first) const {
+    return {data + first * bytes, bytes};
+  }
+  COPPICE_ANYWHERE uint64_t At(int64_t i) const {
+    uint64_t word = 0;
+    memcpy(&word, data + i * bytes, static_cast<size_t>(bytes));
+    return word;
+  }
+  COPPICE_ANYWHERE void Set(int64_t i, uint64_t word) const {
+    memcpy(data + i * bytes, &word, static_cast<size_t>(bytes));
+  }
+};
+
+COPPICE_ANYWHERE uint64_t MixWord(uint64_t x, uint64_t y, uint64_t salt) {
+  uint64_t hash = x * 0x9E3779B97F4A7C15U + (y ^ 0x85EBCA77C2B2AE63U) * 0xC2B2AE3D27D4EB4FU +
+                  salt * 0x165667B19E3779F9U;
+  hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9U;
+  hash = (hash ^ (hash >> 27)) * 0x94D049BB133111EBU;
+  return hash ^ (hash >> 31);
 }
 
 // A salt that depends on a word of the parameter block as well.
-COPPICE_ANYWHERE uint32_t FoldSalt(uint32_t salt, int64_t word) {
-  return MixWord(salt, static_cast<uint32_t>(word), static_cast<uint32_t>(word >> 32));
+COPPICE_ANYWHERE uint64_t FoldSalt(uint64_t salt, int64_t word) {
+  return MixWord(salt, static_cast<uint64_t>(word), 0);
 }
 
 // What a row is reduced to, and which filling of its padding changes nothing.
 enum class TrafficReduction : int32_t {
   kSum,      // Of the words; 0.
-  kMaximum,  // Of the logits; -inf.
-  kSoftmax,  // The share of each logit; -inf.
+  kMaximum,  // Of the logits; what stands for no logit.
+  kSoftmax,  // The share of each logit; the same.
+  kChanges,  // Of all neighbours that differ, mixed; the last element again.
 };
 
-// A word's logit lies between -8 and 8, but that of the float -inf, which is -inf.
-COPPICE_ANYWHERE float LogitOf(uint32_t word) {
-  constexpr uint32_t kMinusInfinity = 0xFF800000U;
-  if (word == kMinusInfinity) return -INFINITY;
-  return static_cast<float>(static_cast<int32_t>(word)) * 0x1p-28F;
+// A word's logit lies between -8 and 8, but that of `none`, which is -inf.
+COPPICE_ANYWHERE float LogitOf(uint64_t word, uint64_t none) {
+  if (word == none) return -INFINITY;
+  return static_cast<float>(static_cast<int32_t>(MixWord(word, 0, 0))) * 0x1p-28F;
 }
 
 COPPICE_ANYWHERE uint32_t BitsOf(float value) {
@@ -52,45 +71,48 @@ COPPICE_ANYWHERE uint32_t BitsOf(float value) {
   return bits;
 }
 
-// Element `i` of what `n` elements from `row` on are reduced to, in order.
-COPPICE_ANYWHERE uint32_t ReduceRow(TrafficReduction reduction,
-                                    const uint32_t* row,
-                                    int64_t n,
-                                    int64_t i) {
-  uint32_t sum = 0;
+// Element `i` of what the first `n` elements of `row` are reduced to, in order.
+COPPICE_ANYWHERE uint64_t ReduceRow(
+    TrafficReduction reduction, const TrafficElements& row, int64_t n, int64_t i, uint64_t none) {
+  uint64_t sum = 0;
+  uint64_t changes = 0;
   float maximum = -INFINITY;
   for (int64_t k = 0; k < n; ++k) {
-    sum += row[k];
-    maximum = fmaxf(maximum, LogitOf(row[k]));
+    sum += row.At(k);
+    if (k > 0 && row.At(k) != row.At(k - 1)) changes += MixWord(row.At(k), row.At(k - 1), 0);
+    maximum = fmaxf(maximum, LogitOf(row.At(k), none));
   }
   if (reduction == TrafficReduction::kSum) return sum;
+  if (reduction == TrafficReduction::kChanges) return changes;
   if (reduction == TrafficReduction::kMaximum) return BitsOf(maximum);
+  if (maximum == -INFINITY) return 0;  // The bits of a NaN may be any.
   float total = 0;
   for (int64_t k = 0; k < n; ++k)
-    total += expf(LogitOf(row[k]) - maximum);
-  return BitsOf(expf(LogitOf(row[i]) - maximum) / total);
+    total += expf(LogitOf(row.At(k), none) - maximum);
+  return BitsOf(expf(LogitOf(row.At(i), none) - maximum) / total);
 }
 
 // "TrafficReduce": z[i] = ReduceRow of the row of `n` elements that x[i] is in, for i < count.
 struct TrafficReduceParams {
-  const uint32_t* x = nullptr;
-  uint32_t* z = nullptr;
+  TrafficElements x;
+  TrafficElements z;
   int64_t count = 0;
   int64_t n = 1;
+  uint64_t none = 0;  // The element that stands for no logit.
   TrafficReduction reduction = TrafficReduction::kSum;
 };
 
-// "TrafficMix": z[i] = MixWord(x[i], y[i % y_count], salt) for i < count; y may be null, which
-// reads as 0. With a `live_word` >= 0, only for i < words[live_word]. The salt is folded with the
-// `salt_count` words from `salt_word` on.
+// "TrafficMix": z[i] = MixWord(x[i], y[i % y_count], salt) for i < count; without y, of 0. With a
+// `live_word` >= 0, only for i < words[live_word]. The salt is folded with the `salt_count` words
+// from `salt_word` on.
 struct TrafficMixParams {
-  const uint32_t* x = nullptr;
-  const uint32_t* y = nullptr;
-  uint32_t* z = nullptr;
+  TrafficElements x;
+  TrafficElements y;
+  TrafficElements z;
   const int64_t* words = nullptr;  // The parameter block.
   int64_t count = 0;
   int64_t y_count = 1;
-  uint32_t salt = 0;
+  uint64_t salt = 0;
   int32_t live_word = -1;
   int32_t salt_word = 0;
   int32_t salt_count = 0;

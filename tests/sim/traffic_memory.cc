@@ -16,7 +16,7 @@ using absl::StatusCode;
 namespace {
 
 // Of memory that somebody else gets: what a lane's calls have used of a window, and more.
-constexpr int64_t kLookedAt = 4096;
+constexpr int64_t kLookedAtBytes = 16 * kKiB;
 
 constexpr uint8_t kBorrowed = 0x5A;  // What borrowers write.
 
@@ -54,10 +54,9 @@ void TrafficSimulation::CheckRefused(const char* what,
 }
 
 // Moves a static input to a constant of the same contents.
-void TrafficSimulation::PlaceConstant(CallerBuffer& buffer) {
-  const auto elements = static_cast<int64_t>(buffer.values.size());
+void TrafficSimulation::PlaceConstant(DType dtype, CallerBuffer& buffer) {
   const absl::StatusOr<Tensor> constant = session_->memory().AddConstant(
-      DType::kInt32, {&elements, 1}, [values = buffer.values](std::span<std::byte> bytes) {
+      dtype, {&kStaticElements, 1}, [values = buffer.values](std::span<std::byte> bytes) {
         std::ranges::copy(std::as_bytes(std::span(values)), bytes.begin());
         return absl::OkStatus();
       });
@@ -123,8 +122,7 @@ void TrafficSimulation::Lend(const TrafficOperation& operation) {
       loan->bytes() != memory_.window(lane, MemoryKind::kPlan).mapped_bytes)
     return Fail("lend", "not what is mapped of the plan window");
   borrowers_[index] = host_.stream(operation.stream);
-  host_.Fill(loan->data(), kBorrowed, std::min(kLookedAt, loan->bytes() / kWordBytes),
-             borrowers_[index]);
+  host_.Fill(loan->data(), kBorrowed, std::min(kLookedAtBytes, loan->bytes()), borrowers_[index]);
   loans_[index].emplace(*std::move(loan));
 }
 
@@ -133,8 +131,8 @@ void TrafficSimulation::Return(const TrafficOperation& operation) {
   if (!loans_[index]) return;
   const CuStream stream = borrowers_[index];
   Loan& loan = *loans_[index];
-  const auto elements = static_cast<size_t>(std::min(kLookedAt, loan.bytes() / kWordBytes));
-  host_.QueueRead(loan.data(), Words(elements, 0x01010101U * kBorrowed), stream, TextOf(operation));
+  const auto bytes = static_cast<size_t>(std::min(kLookedAtBytes, loan.bytes()));
+  host_.QueueRead(loan.data(), Bytes(bytes, kBorrowed), stream, TextOf(operation));
   if (operation.everything != 0) {
     host_.SynchronizeStream(stream);
   } else {
@@ -156,9 +154,9 @@ void TrafficSimulation::Scrub(const TrafficOperation& operation) {
   if (!status.ok()) return;
   ++report_.scrubs;
   for (const MemoryKind kind : kCallWindows) {
-    const auto elements = static_cast<size_t>(
-        std::min(kLookedAt, memory_.window(lane, kind).mapped_bytes / kWordBytes));
-    host_.QueueRead(memory_.window(lane, kind).base, Words(elements), stream, TextOf(operation));
+    const WindowInfo window = memory_.window(lane, kind);
+    const auto bytes = static_cast<size_t>(std::min(kLookedAtBytes, window.mapped_bytes));
+    host_.QueueRead(window.base, Bytes(bytes), stream, TextOf(operation));
   }
   // The next call does not know of these reads.
   host_.SynchronizeStream(stream);

@@ -4,7 +4,7 @@
 // All of it goes to the emulator directly, so that faults hit the session alone. Memory that more
 // than one call uses is ordered here, as a caller has to: each use waits for the one before.
 //
-// Units: elements of 32 bits unless a name says bytes. Threads: one.
+// Units: elements unless a name says bytes. Threads: one.
 
 #pragma once
 
@@ -25,20 +25,14 @@
 namespace coppice {
 
 inline constexpr int64_t kExtentMax = kLargestExtent + 16;  // Of any call.
-inline constexpr auto kWordBytes = static_cast<int64_t>(sizeof(uint32_t));
 inline constexpr int64_t kSkipMax = 8;  // Elements before the first of an input.
 
 // Memory of the caller, or a constant.
 struct CallerBuffer {
   DeviceMemory memory;
-  DeviceAddress start = 0;  // Of its first element: there, or in a constant of the session.
-  Words values;             // What it holds once all queued work has run.
+  DeviceAddress start = 0;  // Of its first byte: there, or in a constant of the session.
+  Bytes values;             // What it holds once all queued work has run.
   CuStream last = nullptr;  // Of its last use.
-
-  DeviceAddress address() const { return AddressOf(0); }
-  DeviceAddress AddressOf(int64_t element) const {
-    return start + static_cast<DeviceAddress>(element) * sizeof(uint32_t);
-  }
 };
 
 // One set of static tensors of a program.
@@ -57,11 +51,19 @@ struct MadeOutput {
   int64_t rows = 1;
   int64_t n = 0;
   bool gone = false;               // Its part of the lease was dropped.
-  Words own;                       // What it holds, unless it lies in the caller's memory:
+  Bytes own;                       // What it holds, unless it lies in the caller's memory:
   CallerBuffer* shared = nullptr;  // a target or a static output, which later calls write as well.
 
   // Dense; of a shared one, at least as long as the output.
-  const Words& values() const { return shared == nullptr ? own : shared->values; }
+  const Bytes& values() const { return shared == nullptr ? own : shared->values; }
+  // Makes them those of the next call.
+  void Put(Bytes values) {
+    if (shared == nullptr)
+      own = std::move(values);
+    else
+      std::ranges::copy(values, shared->values.begin());
+  }
+  int64_t row_bytes() const { return n * SizeOf(tensor.dtype); }
 };
 
 // A call that has run, and its lease.
@@ -94,24 +96,24 @@ struct Made {
 // An input of a call.
 struct CallInput {
   Tensor tensor;
-  Words values;
+  Bytes values;
   Made* made = nullptr;            // If it is an output.
   CallerBuffer* buffer = nullptr;  // If it lies in memory of the caller that calls write to.
-  int64_t offset = 0;              // Its first element there, or in the output.
+  int64_t offset_bytes = 0;        // Of its first element there, or in the output.
 
   int64_t extent() const { return tensor.sizes[static_cast<size_t>(tensor.rank) - 1]; }
 };
 
 // A dense tensor of rows of `n` elements; that of output `index`, and the elements of its rows.
-Tensor DenseTensorOf(const TrafficProgram& program, DeviceAddress data, int64_t n);
+Tensor DenseTensorOf(const TrafficProgram& program, DType dtype, DeviceAddress data, int64_t n);
 Tensor DenseOf(const TrafficProgram& program,
                int index,
                DeviceAddress data,
                const TrafficExtents& extents);
 int64_t LengthOf(const TrafficProgram& program, int index, const TrafficExtents& extents);
 
-// What a tensor of one row or of several shows of `values`, of which element `skip` is its first.
-Words ReadBy(const Tensor& tensor, int64_t rows, const Words& values, int64_t skip);
+// What a tensor of one row or of several shows of `values`, from `offset_bytes` on.
+Bytes ReadBy(const Tensor& tensor, int64_t rows, const Bytes& values, int64_t offset_bytes);
 
 class TrafficHost {
  public:
@@ -133,8 +135,8 @@ class TrafficHost {
   void Synchronize();
 
   // Takes over what a buffer holds, after Synchronize. False if that is neither what it held nor
-  // `values` from element `offset` on.
-  bool Adopt(CallerBuffer& buffer, const Words& values, int64_t offset) const;
+  // `values` from `offset_bytes` on.
+  bool Adopt(CallerBuffer& buffer, const Bytes& values, int64_t offset_bytes) const;
 
   // Ends the process if the emulator refuses the world: the session has broken the context.
   void Demand(CuResult result) const;
@@ -148,32 +150,32 @@ class TrafficHost {
   void Launched(CuGraphExec exec) { launched_.push_back(exec); }
 
   // Fills memory with a byte, on `stream`.
-  void Fill(DeviceAddress address, uint8_t byte, int64_t elements, CuStream stream) const;
+  void Fill(DeviceAddress address, uint8_t byte, int64_t bytes, CuStream stream) const;
 
   // Queues a copy of an output to the host, or of memory that must hold `expected`.
   void QueueRead(const MadeOutput& output, CuStream stream, std::string what);
-  void QueueRead(DeviceAddress address, Words expected, CuStream stream, std::string what);
+  void QueueRead(DeviceAddress address, Bytes expected, CuStream stream, std::string what);
   // Compares what was queued, after Synchronize; says what the first difference is, or nothing.
   std::string CheckReads();
 
  private:
   struct QueuedRead {
     std::string what;
-    Words expected;
-    Words read;
+    Bytes expected;
+    Bytes read;
   };
 
   static CallerBuffer* At(const std::vector<std::unique_ptr<CallerBuffer>>& buffers,
                           int64_t index) {
     return buffers[static_cast<size_t>(index) % buffers.size()].get();
   }
-  std::unique_ptr<CallerBuffer> Make(int64_t elements, int64_t skew_bytes = 0);
-  Words Download(const CallerBuffer& buffer) const;
+  std::unique_ptr<CallerBuffer> Make(int64_t bytes, int64_t skew_bytes = 0);
+  Bytes Download(const CallerBuffer& buffer) const;
 
   TestDevice& device_;
   std::vector<Stream> streams_;
   Event order_;
-  uint32_t next_value_ = 1;
+  uint64_t next_value_ = 1;
   std::vector<std::unique_ptr<CallerBuffer>> inputs_;
   std::vector<std::unique_ptr<CallerBuffer>> mutable_inputs_;
   std::vector<std::unique_ptr<CallerBuffer>> targets_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -59,6 +60,7 @@ constexpr Step kPart[] = {{kMix, kOut0, kIn0}, {kMix, kOut1, kOut0}};
 // Each element of what is mixed depends on all of the row.
 constexpr Step kSums[] = {{kSum, kTemp0, kIn0}, {kMix, kOut0, kIn0, kTemp0}};
 constexpr Step kMaxima[] = {{kMaximum, kTemp0, kIn0}, {kMix, kOut0, kIn0, kTemp0}};
+constexpr Step kTurns[] = {{kChanges, kTemp0, kIn0}, {kMix, kOut0, kIn0, kTemp0}};
 constexpr Step kShares[] = {{kSoftmax, kTemp0, kIn0},
                             {kMix, kTemp1, kTemp0, kIn0},
                             {.kind = kFree, .x = kTemp0},
@@ -75,7 +77,6 @@ const TrafficProgram kPrograms[] = {
      .claim = Claim::kMasked,
      .policy = "linear:16",
      .steps = kPlain,
-     .dtype = DType::kInt32,
      .scalar = Scalar::kResident},
     {.name = "temps", .policy = "ramp:4:16", .steps = kTemps, .statics = Static::kRead},
     {.name = "two_outputs", .steps = kTwoOutputs, .outputs = 2, .rank = 5},
@@ -101,7 +102,6 @@ const TrafficProgram kPrograms[] = {
      .rows = 2,
      .rank = 8,
      .row_stride = 2 * kLargestExtent,
-     .dtype = DType::kUInt32,
      .scalar = Scalar::kKey},
     {.name = "exact",
      .claim = Claim::kExact,
@@ -109,11 +109,7 @@ const TrafficProgram kPrograms[] = {
      .steps = kShared,
      .outputs = 2,
      .statics = Static::kRead},
-    {.name = "sum",
-     .steps = kSums,
-     .dtype = DType::kInt32,
-     .needs_fill = true,
-     .scalar = Scalar::kResident},
+    {.name = "sum", .steps = kSums, .needs_fill = true, .scalar = Scalar::kResident},
     {.name = "maximum",
      .policy = "linear:16",
      .steps = kMaxima,
@@ -160,16 +156,41 @@ const TrafficProgram kPrograms[] = {
      .steps = kPart,
      .outputs = 2,
      .output_1 = Length::kHalf},
+    {.name = "sentinel", .steps = kShares, .fill = Fill::Sentinel(), .needs_fill = true},
+    {.name = "repeat",
+     .policy = "linear:16",
+     .steps = kTurns,
+     .rows = 2,
+     .fill = Fill::RepeatLast(),
+     .needs_fill = true},
+    {.name = "undefined", .policy = "4,16,64", .steps = kPlain, .fill = Fill::Undefined()},
 };
 
-bool IsReduction(Step::Kind kind) {
-  return kind == kSum || kind == kMaximum || kind == kSoftmax;
+std::optional<TrafficReduction> ReductionOf(Step::Kind kind) {
+  switch (kind) {
+    case kSum:
+      return TrafficReduction::kSum;
+    case kMaximum:
+      return TrafficReduction::kMaximum;
+    case kSoftmax:
+      return TrafficReduction::kSoftmax;
+    case kChanges:
+      return TrafficReduction::kChanges;
+    default:
+      return std::nullopt;
+  }
 }
 
-TrafficReduction ReductionOf(Step::Kind kind) {
-  return kind == kSum       ? TrafficReduction::kSum
-         : kind == kMaximum ? TrafficReduction::kMaximum
-                            : TrafficReduction::kSoftmax;
+// What -inf is, by dtype: a NaN if there are no infinities, the least of integers, true.
+constexpr uint64_t kLeast[] = {
+    0xFF800000, 0xFC00, 0xFF80,     0xFFF0'0000'0000'0000, 0xFF, 0xFC, 0xFF800000, 1,
+    0x80,       0x8000, 0x80000000, 0x8000'0000'0000'0000, 0,    0,    0,          0};
+
+// The element that fills padding, if each is the same.
+uint64_t FilledWith(const Fill& fill, DType dtype) {
+  const uint64_t ones = ~uint64_t{0} >> (64 - 8 * SizeOf(dtype));
+  if (fill.kind == Fill::Kind::kSentinel) return dtype == DType::kBool ? 1 : ones;
+  return fill.kind == Fill::Kind::kValue ? kLeast[static_cast<size_t>(dtype)] : 0;
 }
 
 int64_t ElementsOf(const TrafficProgram& program,
@@ -243,7 +264,8 @@ class DeviceRun {
       }
       case kSum:
       case kMaximum:
-      case kSoftmax: {
+      case kSoftmax:
+      case kChanges: {
         COPPICE_RETURN_IF_ERROR(Provide(step.z));
         return Launch(driver, device_.reduce, context_.stream(), ReduceParamsOf(step),
                       Grid(step.z));
@@ -280,7 +302,7 @@ class DeviceRun {
     }
     const int64_t elements = std::max<int64_t>(ElementsOf(program_, buffer, extents_), 1);
     COPPICE_ASSIGN_OR_RETURN(address,
-                             context_.Allocate(elements * static_cast<int64_t>(sizeof(uint32_t))));
+                             context_.Allocate(elements * SizeOf(program_.DTypeOf(buffer))));
     return absl::OkStatus();
   }
 
@@ -299,7 +321,7 @@ class DeviceRun {
   TrafficMixParams ParamsOf(const Step& step) const {
     TrafficMixParams params{.x = At(step.x),
                             .y = At(step.y),
-                            .z = PointerAt<uint32_t>(addresses_[Index(step.z)]),
+                            .z = At(step.z),
                             .words = PointerAt<const int64_t>(context_.parameters()),
                             .count = ElementsOf(program_, step.z, extents_)};
     if (step.y != kNone)
@@ -319,14 +341,15 @@ class DeviceRun {
 
   TrafficReduceParams ReduceParamsOf(const Step& step) const {
     return {.x = At(step.x),
-            .z = PointerAt<uint32_t>(addresses_[Index(step.z)]),
+            .z = At(step.z),
             .count = ElementsOf(program_, step.z, extents_),
             .n = std::max<int64_t>(n_, 1),
-            .reduction = ReductionOf(step.kind)};
+            .none = FilledWith(program_.fill, program_.dtype),
+            .reduction = *ReductionOf(step.kind)};
   }
 
-  const uint32_t* At(TrafficBuffer buffer) const {
-    return PointerAt<const uint32_t>(addresses_[Index(buffer)]);
+  TrafficElements At(TrafficBuffer buffer) const {
+    return {PointerAt<uint8_t>(addresses_[Index(buffer)]), SizeOf(program_.DTypeOf(buffer))};
   }
 
   const TrafficProgram& program_;
@@ -342,6 +365,13 @@ class DeviceRun {
 
 std::span<const TrafficProgram> TrafficPrograms() {
   return kPrograms;
+}
+
+DType TrafficProgram::DTypeOf(TrafficBuffer buffer) const {
+  if (buffer != kIn1 && buffer != kStatic && buffer != kOut1) return dtype;
+  const bool alias = std::ranges::any_of(
+      steps, [&](const Step& step) { return step.kind == kAlias && step.z == buffer; });
+  return alias ? dtype : other_dtype;
 }
 
 int64_t LengthOf(TrafficProgram::Length length, const TrafficExtents& extents) {
@@ -397,7 +427,7 @@ ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
   const Dims fixed = {Dim::Fixed(kStaticElements)};
   for (int i = 0; i < program.inputs; ++i) {
     spec.inputs.push_back({.name = i == 0 ? "x" : "w",
-                           .dtype = program.dtype,
+                           .dtype = program.DTypeOfInput(i),
                            .dims = dims(i == 0 ? Length::kN : program.other),
                            .strides = strides,
                            .fill = program.fill,
@@ -405,7 +435,7 @@ ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
   }
   if (program.binds()) {
     spec.inputs.push_back({.name = "bound",
-                           .dtype = program.dtype,
+                           .dtype = program.DTypeOf(kStatic),
                            .dims = fixed,
                            .role = InputRole::kStatic,
                            .mutated = program.statics == Static::kMutated});
@@ -413,7 +443,7 @@ ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
   for (int i = 0; i < program.outputs; ++i) {
     const bool bound = program.static_output(i);
     spec.outputs.push_back({.name = i == 0 ? "y" : "z",
-                            .dtype = program.dtype,
+                            .dtype = program.DTypeOfOutput(i),
                             .dims = bound ? fixed : dims(i == 0 ? Length::kN : program.output_1),
                             .strides = bound ? Dims() : strides,
                             .role = bound ? OutputRole::kStatic : OutputRole::kPool});
@@ -430,43 +460,48 @@ TrafficDevice::TrafficDevice(const Driver& driver)
       join(*Event::Create(driver)) {}
 
 Callable CallableOf(const TrafficProgram& program, TrafficDevice& device) {
-  return [&program, &device, spec = SpecOf(program, {})](CallContext& context) {
+  return [program, &device, spec = SpecOf(program, {})](CallContext& context) {
     return DeviceRun(program, spec, device, context).Run();
   };
 }
 
-std::vector<Words> RunModel(const TrafficProgram& program, const ModelCall& call) {
-  uint32_t salt = 0;
+std::vector<Bytes> RunModel(const TrafficProgram& program, const ModelCall& call) {
+  uint64_t salt = 0;
   if (program.scalar != Scalar::kNone) salt = FoldSalt(salt, call.scalar);
   if (program.random) salt = FoldSalt(FoldSalt(salt, static_cast<int64_t>(call.seed)), call.offset);
-  const TrafficExtents extents = {.n = static_cast<int64_t>(call.inputs[0]->size()) / program.rows,
-                                  .m = call.m};
-  std::array<Words, kBuffers> own;
-  const auto at = [&](TrafficBuffer buffer) -> Words& {
+  std::array<Bytes, kBuffers> own;
+  const auto at = [&](TrafficBuffer buffer) -> Bytes& {
     if (buffer == kIn0) return *call.inputs[0];
     if (buffer == kIn1) return *call.inputs[1];
     if (buffer == kStatic) return *call.bound;
     return own[static_cast<size_t>(buffer)];
   };
+  const auto bytes = [&](TrafficBuffer buffer) { return SizeOf(program.DTypeOf(buffer)); };
+  const auto count = [&](TrafficBuffer buffer) {
+    return static_cast<int64_t>(at(buffer).size()) / bytes(buffer);
+  };
+  const TrafficExtents extents = {.n = count(kIn0) / program.rows, .m = call.m};
   for (const Step& step : program.steps) {
     if (step.kind == kAlias) at(step.z) = at(step.x);
     if (step.z == kNone || step.kind == kAlias) continue;
-    const Words& x = at(step.x);
-    const Words* const y = step.y == kNone ? nullptr : &at(step.y);
     // As long as x, but for an output that is shorter.
-    Words result(x.size());
-    if (step.z == kOut1 && !program.static_output(1))
-      result.resize(static_cast<size_t>(ElementsOf(program, kOut1, extents)));
-    const size_t n = std::max<size_t>(x.size() / static_cast<size_t>(program.rows), 1);
-    for (size_t i = 0; i < result.size(); ++i) {
-      result[i] = IsReduction(step.kind)
-                      ? ReduceRow(ReductionOf(step.kind), &x[i / n * n], static_cast<int64_t>(n),
-                                  static_cast<int64_t>(i % n))
-                      : MixWord(x[i], y == nullptr ? 0 : (*y)[i % y->size()], salt);
+    const bool shorter = step.z == kOut1 && !program.static_output(1);
+    const int64_t length = shorter ? ElementsOf(program, kOut1, extents) : count(step.x);
+    const int64_t n = std::max<int64_t>(count(step.x) / program.rows, 1);
+    Bytes result(static_cast<size_t>(length * bytes(step.z)));
+    const TrafficElements x{at(step.x).data(), bytes(step.x)};
+    const TrafficElements y{step.y == kNone ? nullptr : at(step.y).data(), bytes(step.y)};
+    const TrafficElements z{result.data(), bytes(step.z)};
+    const int64_t y_count = step.y == kNone ? 0 : count(step.y);
+    const std::optional<TrafficReduction> reduction = ReductionOf(step.kind);
+    for (int64_t i = 0; i < length; ++i) {
+      z.Set(i, reduction ? ReduceRow(*reduction, x.From(i / n * n), n, i % n,
+                                     FilledWith(program.fill, program.dtype))
+                         : MixWord(x.At(i), y_count == 0 ? 0 : y.At(i % y_count), salt));
     }
     at(step.z) = std::move(result);
   }
-  std::vector<Words> outputs = {at(kOut0)};
+  std::vector<Bytes> outputs = {at(kOut0)};
   if (program.outputs > 1) outputs.push_back(at(kOut1));
   return outputs;
 }

@@ -4,9 +4,11 @@
 // Every step is a kernel that mixes one or two buffers into a third or reduces the rows of one, or
 // something that happens between kernels: an alias, the end of a temporary, a fork, a join, a
 // break. Programs differ in what a session has to get right: padding and its filling, temporaries,
-// mutated inputs, state, aliases, forks. The model knows no padding: it reduces what is real.
+// mutated inputs, state, aliases, forks. Any of them runs on elements of any dtype, and on two of
+// them at once. The model knows no padding: it reduces what is real.
 //
-// Units: elements of 32 bits. Threads: tables are constant; a TrafficDevice belongs to one thread.
+// Units: elements unless a name says bytes. Threads: tables are constant; a TrafficDevice belongs
+// to one thread.
 
 #pragma once
 
@@ -22,10 +24,11 @@
 
 namespace coppice {
 
-using Words = std::vector<uint32_t>;
+using Bytes = std::vector<uint8_t>;
 
 inline constexpr int64_t kStaticElements = 16;  // Of every static input and output.
 inline constexpr int64_t kLargestExtent = 64;   // Of all buckets.
+inline constexpr int64_t kElementBytesMax = 8;  // Of all dtypes.
 inline constexpr int64_t kRandomNumbersPerCall = 7;
 inline constexpr int64_t kRandomNumbersUsed = 8;  // Of rounds of four.
 
@@ -48,6 +51,7 @@ struct TrafficStep {
     kSum,  // z = the reduction of each row of x, as long as x.
     kMaximum,
     kSoftmax,
+    kChanges,
     kSide,  // The same on a forked stream: between kFork and kJoin.
     kHost,  // The same, launched by the eager step of a break.
     kFork,
@@ -80,9 +84,8 @@ struct TrafficProgram {
   int64_t rows = 1;  // Each tensor is [rows, n], or [n] if 1 ...
   int rank = 1;      // ... behind as many axes of 1 as make it of this rank, at least.
   int64_t row_stride =
-      0;  // What the program sees of rows, if not 0: elements from one to the next.
-  DType dtype = DType::kFloat32;
-  Fill fill{};              // Of the copied inputs ...
+      0;        // What the program sees of rows, if not 0: elements from one to the next.
+  Fill fill{};  // Of the copied inputs ...
   bool needs_fill = false;  // ... without which the outputs are others.
   Scalar scalar = Scalar::kNone;
   Static statics = Static::kNone;  // kOutput: static input 0 is read, and output 1 is static.
@@ -93,6 +96,10 @@ struct TrafficProgram {
   Second second = Second::kNone;
   Length other = Length::kN;     // Of the second input ...
   Length output_1 = Length::kN;  // ... and of output 1. All else has n.
+  // As the simulation chooses.
+  DType dtype = DType::kFloat32;        // Of all tensors ...
+  DType other_dtype = DType::kFloat32;  // ... but the second input, an output 1 that is no alias,
+                                        // and static ones.
 
   int scalars() const {
     return (scalar == Scalar::kNone ? 0 : 1) + (second == Second::kScalar ? 1 : 0);
@@ -103,6 +110,13 @@ struct TrafficProgram {
   }
   bool binds() const { return statics != Static::kNone; }
   bool static_output(int output) const { return statics == Static::kOutput && output == 1; }
+  DType DTypeOf(TrafficBuffer buffer) const;
+  DType DTypeOfInput(int input) const {
+    return DTypeOf(input == 0 ? TrafficBuffer::kIn0 : TrafficBuffer::kIn1);
+  }
+  DType DTypeOfOutput(int output) const {
+    return DTypeOf(output == 0 ? TrafficBuffer::kOut0 : TrafficBuffer::kOut1);
+  }
 };
 
 std::span<const TrafficProgram> TrafficPrograms();
@@ -141,14 +155,14 @@ Callable CallableOf(const TrafficProgram& program, TrafficDevice& device);
 
 // One call as the model runs it; inputs and static are updated where the program mutates them.
 struct ModelCall {
-  Words* inputs[2] = {nullptr, nullptr};
-  Words* bound = nullptr;  // The static input.
+  Bytes* inputs[2] = {nullptr, nullptr};
+  Bytes* bound = nullptr;  // The static input.
   int64_t scalar = 0;
   int64_t m = 0;
   uint64_t seed = 0;  // Of the random state.
   int64_t offset = 0;
 };
 // The outputs, dense.
-std::vector<Words> RunModel(const TrafficProgram& program, const ModelCall& call);
+std::vector<Bytes> RunModel(const TrafficProgram& program, const ModelCall& call);
 
 }  // namespace coppice

@@ -7,9 +7,9 @@
 //   call id=2 program=temps source=1 statics=1
 //   read id=1 stream=2
 //
-// Calls have ids, and what refers to one names its id: an operation whose call is not there does
-// nothing, or takes an input of its own, so that any part of a script is a script. Fields at their
-// default are not printed.
+// Calls have ids, and what refers to one names its id: an operation whose call is not there, or has
+// made nothing of the dtype and the rows that are wanted, does nothing, or takes an input of its
+// own, so that any part of a script is a script. Fields at their default are not printed.
 //
 // Units: elements. Threads: plain values.
 
@@ -42,10 +42,12 @@ struct TrafficOptions {
   int64_t poison_expired = 0;
   int64_t symbol_kind = 0;  // Of enum SymbolKind.
   int64_t exclude_01 = 0;
-  int64_t outlive = 0;     // Leases are dropped after the session.
-  int64_t constants = 0;   // Static inputs that programs only read lie in the session's memory.
-  int64_t budget_kib = 0;  // Beside what the session takes at its beginning; 0: no budget.
-  int64_t on_budget = 0;   // Of enum OnLimit.
+  int64_t dtype = 0;        // Of enum DType: of all tensors ...
+  int64_t other_dtype = 0;  // ... but second inputs and outputs, and static ones.
+  int64_t outlive = 0;      // Leases are dropped after the session.
+  int64_t constants = 0;    // Static inputs that programs only read lie in the session's memory.
+  int64_t budget_kib = 0;   // Beside what the session takes at its beginning; 0: no budget.
+  int64_t on_budget = 0;    // Of enum OnLimit.
 
   friend bool operator==(const TrafficOptions&, const TrafficOptions&) = default;
 };

@@ -62,16 +62,19 @@ TrafficSimulation::TrafficSimulation(const TrafficOptions& options, PlantedDefec
       memory_(session_->memory()) {
   COPPICE_CHECK(memory_.window(0, MemoryKind::kPlan).granularity == kTrafficGranule,
                 "another granule");
-  for (const TrafficProgram& program : TrafficPrograms()) {
+  for (TrafficProgram program : TrafficPrograms()) {
+    program.dtype = static_cast<DType>(options.dtype);
+    program.other_dtype = static_cast<DType>(options.other_dtype);
     programs_.push_back(
-        {.spec = &program,
+        {.spec = program,
          .registered = *session_->Register(SpecOf(program, symbol_), CallableOf(program, traffic_)),
          .policy = *PaddingPolicy::Parse(program.policy, kLargestExtent),
          .sets = {}});
     const bool mutated = program.statics == TrafficProgram::Static::kMutated;
     for (int64_t set = 0; program.binds() && set <= kTrafficStatics; ++set) {
       StaticSet& made = programs_.back().sets.emplace_back(host_.MakeStatics(program, set));
-      if (options.constants != 0 && !mutated && set % 2 == 0) PlaceConstant(*made.input);
+      if (options.constants != 0 && !mutated && set % 2 == 0)
+        PlaceConstant(program.DTypeOf(TrafficBuffer::kStatic), *made.input);
     }
   }
 }
@@ -286,10 +289,10 @@ void TrafficSimulation::OpenChain(int lane) {
 
 // The binding of a set; null after a fault or a failure. Binds it if it never was, or `again`.
 const Binding* TrafficSimulation::BindingOf(Registered& program, int64_t index, bool again) {
-  if (!program.spec->binds()) return nullptr;
+  if (!program.spec.binds()) return nullptr;
   StaticSet& set = program.sets[static_cast<size_t>(index) % program.sets.size()];
   if (set.binding != nullptr && !again) return set.binding;
-  const std::vector<Tensor> tensors = set.Tensors(*program.spec);
+  const std::vector<Tensor> tensors = set.Tensors(program.spec);
   const absl::StatusOr<const Binding*> binding = session_->Bind(*program.registered, tensors);
   if (TookFault() && !binding.ok()) return nullptr;
   if (!binding.ok()) {
@@ -305,7 +308,7 @@ const Binding* TrafficSimulation::BindingOf(Registered& program, int64_t index, 
 
 void TrafficSimulation::Unbind(const TrafficOperation& operation) {
   Registered& program = ProgramOf(operation);
-  if (!program.spec->binds()) return;
+  if (!program.spec.binds()) return;
   StaticSet& set = program.sets[static_cast<size_t>(operation.statics % kTrafficStatics)];
   if (set.binding == nullptr) return;
   set.bound = false;
@@ -321,7 +324,7 @@ void TrafficSimulation::Reset(const TrafficOperation& operation) {
   if (session_->Unregister(gone).code() != StatusCode::kFailedPrecondition)
     Fail("unregister", "it was done twice");
   program.registered =
-      *session_->Register(SpecOf(*program.spec, symbol_), CallableOf(*program.spec, traffic_));
+      *session_->Register(SpecOf(program.spec, symbol_), CallableOf(program.spec, traffic_));
   for (StaticSet& set : program.sets) {
     set.binding = nullptr;
     set.bound = false;
@@ -337,7 +340,7 @@ bool TrafficSimulation::AtGraphLimit(const TrafficProgram& program, int lane) co
 
 void TrafficSimulation::Warm(const TrafficOperation& operation) {
   Registered& program = ProgramOf(operation);
-  const TrafficProgram& spec = *program.spec;
+  const TrafficProgram& spec = program.spec;
   const std::optional<int64_t> bucket = program.policy.Find(operation.extent);
   if (!bucket) return;
   const Binding* binding = BindingOf(program, operation.statics, /*again=*/false);

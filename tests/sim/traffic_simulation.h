@@ -42,7 +42,7 @@ class TrafficSimulation {
   // A program of the session, and the sets of static tensors it may be bound to. The last set is
   // scratch for Warm.
   struct Registered {
-    const TrafficProgram* spec = nullptr;
+    TrafficProgram spec;
     const Program* registered = nullptr;
     PaddingPolicy policy;
     std::vector<StaticSet> sets;
@@ -74,9 +74,9 @@ class TrafficSimulation {
     std::vector<Tensor> target_tensors{};
     Verdict verdict{};
     Made* donated = nullptr;       // Whose lease is given away.
-    std::array<Words, 2> after{};  // What the inputs hold then.
-    Words bound{};                 // What the static input holds then.
-    std::vector<Words> outputs{};
+    std::array<Bytes, 2> after{};  // What the inputs hold then.
+    Bytes bound{};                 // What the static input holds then.
+    std::vector<Bytes> outputs{};
 
     TrafficExtents extents() const { return {.n = n, .m = m}; }
     Call AsCall() const;
@@ -109,8 +109,10 @@ class TrafficSimulation {
   bool Prepare(Attempt& attempt);
   bool ChooseStatics(Attempt& attempt);
   bool ChooseTargets(Attempt& attempt);
-  CallInput FreshInput(const Attempt& attempt, int64_t data, int64_t n);
+  // Input `index`, of the caller's.
+  CallInput FreshInput(const Attempt& attempt, int index, int64_t n);
   CallInput ViewOf(const Attempt& attempt, Made& made, size_t output, int64_t skip, int64_t n);
+  static bool Matches(const MadeOutput& output, const Attempt& attempt, int index);
   static bool Unordered(const Made& made, const Attempt& attempt);
   CallInput ChooseInput(Attempt& attempt);
   CallInput ChooseOther(Attempt& attempt);
@@ -127,10 +129,10 @@ class TrafficSimulation {
                         const absl::StatusOr<Lease>& lease,
                         bool scopes);
   void NoteGraph(RunKind path, int lane, bool child);
-  void Mutate(const CallInput& input, const Words& values);
+  void Mutate(const CallInput& input, const Bytes& values);
   void Settle(Attempt& attempt);
   void Keep(Attempt& attempt, Lease lease);
-  void Plant(const Attempt& attempt, Words& output);
+  void Plant(const Attempt& attempt, Bytes& output);
 
   // Leases.
   bool CheckRead(const Made& made, const absl::Status& status);
@@ -161,7 +163,7 @@ class TrafficSimulation {
   Verdict JudgeLeases(int lane, bool window_only) const;
   // Fails unless the operation ended as it must, or may.
   void CheckRefused(const char* what, const absl::Status& status, const Verdict& verdict);
-  void PlaceConstant(CallerBuffer& buffer);
+  void PlaceConstant(DType dtype, CallerBuffer& buffer);
   void Suspend(const TrafficOperation& operation);
   void Resume();
   void Lend(const TrafficOperation& operation);

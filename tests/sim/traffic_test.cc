@@ -8,6 +8,8 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -86,6 +88,19 @@ TEST(TrafficScriptTest, SeedsDrawTheSameScriptAgainAndDifferFromEachOther) {
   EXPECT_NE(DrawScript(7, 50), DrawScript(8, 50));
 }
 
+TEST(TrafficScriptTest, SeedsDrawEveryDTypeForFirstAndForOtherTensors) {
+  std::set<int64_t> first;
+  std::set<int64_t> other;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const TrafficOptions options = DrawScript(seed, 0).options;
+    first.insert(options.dtype);
+    if (options.other_dtype != options.dtype) other.insert(options.other_dtype);
+  }
+  EXPECT_EQ(first, other);
+  for (int64_t dtype = 0; SizeOf(static_cast<DType>(dtype)) > 0; ++dtype)
+    EXPECT_EQ(first.count(dtype), 1U) << NameOf(static_cast<DType>(dtype));
+}
+
 // The first seed whose script shows the defect.
 TrafficScript FindPlanted(PlantedDefect planted) {
   for (uint64_t seed = 0;; ++seed) {
@@ -97,11 +112,16 @@ TrafficScript FindPlanted(PlantedDefect planted) {
 
 // So that nobody reads "every output" and gets a few.
 TEST(TrafficReachTest, TrafficTakesEveryPathForEveryReasonAndIsRefused) {
-  constexpr uint64_t kSome = 60;
+  constexpr uint64_t kSome = 80;
   TrafficReport sum;
+  std::map<int64_t, SessionStats> by_width;  // In bytes, of elements of first tensors.
   for (uint64_t seed = 0; seed < kSome; ++seed) {
-    const TrafficReport report = RunTraffic(DrawScript(seed, kCallsPerSeed));
+    const TrafficScript script = DrawScript(seed, kCallsPerSeed);
+    const TrafficReport report = RunTraffic(script);
     EXPECT_EQ(report.failure, "") << "seed " << seed;
+    SessionStats& of_width = by_width[SizeOf(static_cast<DType>(script.options.dtype))];
+    of_width.inputs_in_place += report.stats.inputs_in_place;
+    of_width.inputs_filled += report.stats.inputs_filled;
     for (size_t path = 0; path < sum.stats.runs.size(); ++path)
       sum.stats.runs[path] += report.stats.runs[path];
     for (size_t reason = 0; reason < sum.stats.reasons.size(); ++reason)
@@ -153,6 +173,13 @@ TEST(TrafficReachTest, TrafficTakesEveryPathForEveryReasonAndIsRefused) {
                               sum.reads_refused, sum.faults, sum.suspensions, sum.loans, sum.scrubs,
                               sum.external_changes, sum.memory_refused, sum.budget_refused})
     EXPECT_GT(count, 30);
+  EXPECT_THAT(by_width, testing::SizeIs(4));
+  for (const auto& [width, stats] : by_width) {
+    fmt::print("{} bytes: {} inputs in place, {} filled\n", width, stats.inputs_in_place,
+               stats.inputs_filled);
+    EXPECT_GT(stats.inputs_in_place, 10) << width;
+    EXPECT_GT(stats.inputs_filled, 10) << width;
+  }
   EXPECT_GT(sum.outputs_compared, sum.stats.calls / 2);
   EXPECT_GT(sum.stats.inputs_demoted, 5);
   EXPECT_GT(sum.stats.remaps, 5);
@@ -175,7 +202,8 @@ TEST(TrafficShrinkTest, FindsWhatEndsTheProcess) {
   const ShrunkScript shrunk = Shrink(
       FindPlanted(PlantedDefect::kAbort),
       [](const TrafficScript& script) { return RunTrafficApart(script, PlantedDefect::kAbort); });
-  EXPECT_LE(shrunk.script.operations.size(), 2U) << TextOf(shrunk.script);
+  // A chain, and a call with statics other than those of one before.
+  EXPECT_LE(shrunk.script.operations.size(), 3U) << TextOf(shrunk.script);
   EXPECT_THAT(shrunk.failure, testing::HasSubstr("signal"));
 }
 
