@@ -1,9 +1,11 @@
 // Calls: what they take, what the model says of them, and how they may end.
 
 #include <algorithm>
+#include <cstring>
 
 #include "coppice/base/status.h"
 
+#include "tests/sim/traffic_kernels.h"
 #include "tests/sim/traffic_simulation.h"
 
 namespace coppice {
@@ -16,6 +18,7 @@ Call TrafficSimulation::Attempt::AsCall() const {
           .inputs = tensors,
           .scalars = std::span(scalars).first(static_cast<size_t>(spec.scalars())),
           .extents = std::span(&m, spec.second == TrafficProgram::Second::kGiven ? 1 : 0),
+          .counts = std::span(&count, counted() ? 1 : 0),
           .stream = stream,
           .lane = lane,
           // Poison overrides the filling.
@@ -157,10 +160,38 @@ bool TrafficSimulation::Prepare(Attempt& attempt) {
     if (input.buffer != nullptr) host_.Order(*input.buffer, attempt.stream);
     attempt.tensors.push_back(input.tensor);
   }
+  ChooseCount(attempt);
   if (!ChooseStatics(attempt) || !ChooseTargets(attempt)) return false;
   Compute(attempt);
   AddLimits(attempt);
   return true;
+}
+
+// What the device says of the first input, which is as long as its capacity.
+void TrafficSimulation::ChooseCount(Attempt& attempt) {
+  const TrafficOperation& operation = attempt.operation;
+  attempt.known = attempt.n;
+  if (!attempt.spec.counted || operation.count == 0) return;
+  Made* const made = attempt.inputs[0].made;
+  int64_t value = 0;
+  if (operation.count > 0) {
+    const int64_t index = (operation.count - 1) % kTrafficCounts;
+    attempt.count = host_.count(index);
+    value = host_.count_value(index);
+  } else if (made != nullptr && made->counted && !Unordered(*made, attempt)) {
+    const MadeOutput& output = made->outputs[1];
+    if (output.shared != nullptr) host_.Order(*output.shared, attempt.stream);
+    attempt.count = output.tensor;
+    std::memcpy(&value, output.values().data(), static_cast<size_t>(output.row_bytes()));
+    if (output.shared == nullptr) {
+      const bool here = made->lane == attempt.lane || attempt.scope || made->scope;
+      const bool include = operation.kind == TrafficOperation::Kind::kInclude;
+      if (!here || include) attempt.verdict.must.push_back(StatusCode::kFailedPrecondition);
+      if (!made->held || !made->sure)
+        attempt.verdict.may.push_back(StatusCode::kFailedPrecondition);
+    }
+  }
+  if (attempt.counted()) attempt.known = std::clamp<int64_t>(value, 0, attempt.n);
 }
 
 bool TrafficSimulation::ChooseStatics(Attempt& attempt) {
@@ -179,6 +210,8 @@ bool TrafficSimulation::ChooseStatics(Attempt& attempt) {
 
 bool TrafficSimulation::ChooseTargets(Attempt& attempt) {
   if (static_cast<OutputMode>(attempt.operation.mode) != OutputMode::kWriteInto) return true;
+  // All of a target is compared later.
+  if (!attempt.knows_padding()) return false;
   for (int i = 0; i < attempt.spec.outputs; ++i) {
     CallerBuffer& target = host_.target(2 * attempt.operation.target + i);
     attempt.targets.push_back(&target);
@@ -237,7 +270,7 @@ CallInput TrafficSimulation::ViewOf(
 
 // Whether an output has the rows and the dtype of input `index`.
 bool TrafficSimulation::Matches(const MadeOutput& output, const Attempt& attempt, int index) {
-  return output.rows == attempt.spec.rows &&
+  return output.rows == attempt.spec.rows && output.known == output.n &&
          output.tensor.dtype == attempt.spec.DTypeOfInput(index);
 }
 
@@ -330,7 +363,7 @@ void TrafficSimulation::AddLimits(Attempt& attempt) const {
   int64_t bytes = 0;
   for (int i = 0; i < spec.outputs; ++i) {
     const int64_t n = LengthOf(spec, i, attempt.extents());
-    const int64_t elements = spec.static_output(i) ? n : spec.Span(n);
+    const int64_t elements = spec.fixed_output(i) ? n : spec.Span(n);
     const int64_t output_bytes = elements * SizeOf(spec.DTypeOfOutput(i));
     bytes += AlignUp(std::max<int64_t>(output_bytes, 1), kBufferAlignment);
   }
@@ -346,11 +379,23 @@ void TrafficSimulation::Compute(Attempt& attempt) const {
     attempt.after[i] = attempt.inputs[i].values;
     model.inputs[i] = &attempt.after[i];
   }
+  // Behind the count, the program sees its fill, and nothing is written back.
+  const Bytes before = attempt.after[0];
+  const int64_t bytes = SizeOf(attempt.spec.DTypeOfInput(0));
+  if (attempt.counted()) {
+    const TrafficElements elements{attempt.after[0].data(), bytes};
+    const uint64_t fill = FilledWith(attempt.spec.fill, attempt.spec.DTypeOfInput(0));
+    for (int64_t i = 0; i < attempt.n * attempt.spec.rows; ++i)
+      if (i % attempt.n >= attempt.known) elements.Set(i, fill);
+  }
   if (attempt.set != nullptr) {
     attempt.bound = attempt.set->input->values;
     model.bound = &attempt.bound;
   }
   attempt.outputs = RunModel(attempt.spec, model);
+  const ptrdiff_t written = attempt.known * bytes;
+  if (attempt.counted() && attempt.spec.mutates_input)
+    std::copy(before.begin() + written, before.end(), attempt.after[0].begin() + written);
 }
 
 void TrafficSimulation::CheckRefusal(const absl::Status& status, const Attempt& attempt) {
@@ -474,6 +519,7 @@ void TrafficSimulation::Keep(Attempt& attempt, Lease lease) {
   if (!graph && made.mode == OutputMode::kCopyOut) made.mode = OutputMode::kBorrow;
   made.in_path = made.window;
   made.lane = attempt.lane;
+  made.counted = attempt.spec.counts;
   made.lease = std::move(lease);
   const absl::StatusOr<ReadScope> scope = made.lease.Read(attempt.stream);
   if (!scope.ok()) return Fail("lost", scope.status().ToString());
@@ -481,8 +527,9 @@ void TrafficSimulation::Keep(Attempt& attempt, Lease lease) {
     const bool bound = attempt.spec.static_output(i);
     MadeOutput& output = made.outputs.emplace_back();
     output.tensor = scope->output(i);
-    output.rows = bound ? 1 : attempt.spec.rows;
+    output.rows = attempt.spec.fixed_output(i) ? 1 : attempt.spec.rows;
     output.n = LengthOf(attempt.spec, i, attempt.extents());
+    output.known = attempt.KnownOf(i);
     if (bound) output.shared = attempt.set->output.get();
     if (!bound && made.mode == OutputMode::kWriteInto)
       output.shared = attempt.targets[static_cast<size_t>(i)];

@@ -268,6 +268,7 @@ class Drawing {
     operation.data = Below(kTrafficBuffers);
     operation.skip = OneIn(10) ? Below(5) : 0;
     operation.layout = OneIn(8) ? Below(4) : 0;
+    if (!OneIn(3)) operation.count = OneIn(2) ? -1 : 1 + Below(kTrafficCounts);
     operation.scalar = OneIn(8) ? Below(3) : 0;
     operation.statics = DrawStatics();
     operation.lane = Below(lanes_);

@@ -46,6 +46,23 @@ COPPICE_ACCESSES(TrafficReduce, TrafficReduceParams) {
   accesses.Writes(params.z.data, params.count * params.z.bytes);
 }
 
-COPPICE_KERNEL_IMAGE(traffic_kernels, &TrafficMixHostKernel, &TrafficReduceHostKernel);
+COPPICE_KERNEL(TrafficCount, kTrafficThreads, TrafficCountParams) {
+  block.ForEach([&](int thread) {
+    if (thread != 0) return;
+    const int64_t n = params.words[params.live_word];
+    params.z.Set(0, static_cast<uint64_t>(CountOf(n == 0 ? 0 : params.x.At(0), n)));
+  });
+}
+
+COPPICE_ACCESSES(TrafficCount, TrafficCountParams) {
+  accesses.Reads(params.x.data, params.x.bytes);
+  accesses.Reads(params.words + params.live_word, 1);
+  accesses.Writes(params.z.data, params.z.bytes);
+}
+
+COPPICE_KERNEL_IMAGE(traffic_kernels,
+                     &TrafficMixHostKernel,
+                     &TrafficReduceHostKernel,
+                     &TrafficCountHostKernel);
 
 }  // namespace coppice

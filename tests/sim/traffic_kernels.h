@@ -118,6 +118,19 @@ struct TrafficMixParams {
   int32_t salt_count = 0;
 };
 
+// How many of `n` elements a program counts, of which `x` is the first.
+COPPICE_ANYWHERE int64_t CountOf(uint64_t x, int64_t n) {
+  return n == 0 ? 0 : static_cast<int64_t>(MixWord(x, 0, 0) % static_cast<uint64_t>(n + 1));
+}
+
+// "TrafficCount": *z = CountOf(x[0], words[live_word]).
+struct TrafficCountParams {
+  TrafficElements x;
+  TrafficElements z;
+  const int64_t* words = nullptr;  // The parameter block.
+  int32_t live_word = 0;
+};
+
 extern const KernelImage traffic_kernels_image;
 
 }  // namespace coppice

@@ -20,6 +20,7 @@ Tensor DenseTensorOf(const TrafficProgram& program, DType dtype, DeviceAddress d
 
 int64_t LengthOf(const TrafficProgram& program, int index, const TrafficExtents& extents) {
   if (program.static_output(index)) return kStaticElements;
+  if (program.is_count(index)) return 1;
   return LengthOf(index == 0 ? TrafficProgram::Length::kN : program.output_1, extents);
 }
 
@@ -29,7 +30,7 @@ Tensor DenseOf(const TrafficProgram& program,
                const TrafficExtents& extents) {
   const int64_t n = LengthOf(program, index, extents);
   const DType dtype = program.DTypeOfOutput(index);
-  if (!program.static_output(index)) return DenseTensorOf(program, dtype, data, n);
+  if (!program.fixed_output(index)) return DenseTensorOf(program, dtype, data, n);
   return Tensor::Dense(data, dtype, {&n, 1});
 }
 
@@ -74,6 +75,17 @@ TrafficHost::TrafficHost(TestDevice& device)
   }
   for (int64_t i = 0; i < 2 * kTrafficBuffers; ++i)
     targets_.push_back(Make(kRowsMax * kExtentMax * kElementBytesMax));
+  for (int64_t i = 0; i < kTrafficCounts; ++i) {
+    const int64_t value = count_value(i);
+    counts_.push_back(i % 2 == 0
+                          ? *device_.Upload(std::vector<int64_t>{value})
+                          : *device_.Upload(std::vector<int32_t>{static_cast<int32_t>(value)}));
+  }
+}
+
+Tensor TrafficHost::count(int64_t index) const {
+  return {.data = counts_[static_cast<size_t>(index)].address(),
+          .dtype = index % 2 == 0 ? DType::kInt64 : DType::kInt32};
 }
 
 CuStream TrafficHost::stream(int64_t index) const {
@@ -140,7 +152,8 @@ void TrafficHost::QueueRead(DeviceAddress address,
                             std::string what) {
   const auto n = static_cast<int64_t>(expected.size());
   const Tensor tensor = Tensor::Dense(address, DType::kUInt8, {&n, 1});
-  QueueRead({.tensor = tensor, .n = n, .own = std::move(expected)}, stream, std::move(what));
+  QueueRead({.tensor = tensor, .n = n, .known = n, .own = std::move(expected)}, stream,
+            std::move(what));
 }
 
 void TrafficHost::QueueRead(const MadeOutput& output, CuStream stream, std::string what) {
@@ -148,16 +161,20 @@ void TrafficHost::QueueRead(const MadeOutput& output, CuStream stream, std::stri
   queued->what = std::move(what);
   const auto first = output.values().begin();
   const int64_t row_bytes = output.row_bytes();
-  queued->expected.assign(first, first + output.rows * row_bytes);
+  const int64_t known_bytes = output.known * SizeOf(output.tensor.dtype);
+  for (int64_t row = 0; row < output.rows; ++row) {
+    const auto begin = first + row * row_bytes;
+    queued->expected.insert(queued->expected.end(), begin, begin + known_bytes);
+  }
   queued->read.resize(queued->expected.size());
-  for (int64_t row = 0; output.n > 0 && row < output.rows; ++row) {
+  for (int64_t row = 0; output.known > 0 && row < output.rows; ++row) {
     const auto rank = static_cast<size_t>(output.tensor.rank);
     const int64_t skip = rank > 1 ? row * output.tensor.strides[rank - 2] : 0;
     const int64_t skip_bytes = skip * SizeOf(output.tensor.dtype);
     Demand(driver().table().MemcpyDtoHAsync(
-        queued->read.data() + row * row_bytes,
-        output.tensor.data + static_cast<DeviceAddress>(skip_bytes), static_cast<size_t>(row_bytes),
-        stream));
+        queued->read.data() + row * known_bytes,
+        output.tensor.data + static_cast<DeviceAddress>(skip_bytes),
+        static_cast<size_t>(known_bytes), stream));
   }
   reads_.push_back(std::move(queued));
 }

@@ -50,6 +50,7 @@ struct MadeOutput {
   Tensor tensor;
   int64_t rows = 1;
   int64_t n = 0;
+  int64_t known = 0;               // Elements of each row that mean something.
   bool gone = false;               // Its part of the lease was dropped.
   Bytes own;                       // What it holds, unless it lies in the caller's memory:
   CallerBuffer* shared = nullptr;  // a target or a static output, which later calls write as well.
@@ -74,6 +75,7 @@ struct Made {
   bool window = false;   // They are borrowed from a graph.
   bool in_path = false;  // A child leaves them alone.
   bool unknown = false;  // A fault may have changed them.
+  bool counted = false;  // Output 1 counts output 0: it stays while either does.
   OutputMode mode = OutputMode::kBorrow;
   int lane = 0;
   std::vector<MadeOutput> outputs;
@@ -125,6 +127,9 @@ class TrafficHost {
   // The caller's buffers, by any number.
   CallerBuffer& input(int64_t index) { return *At(inputs_, index); }
   CallerBuffer& mutable_input(int64_t index) { return *At(mutable_inputs_, index); }
+  // A count of the caller's, and what it says; beyond any capacity, or below 0, as well.
+  Tensor count(int64_t index) const;
+  int64_t count_value(int64_t index) const { return (index * 7) % (kExtentMax + 6) - 3; }
   CallerBuffer& target(int64_t index) { return *At(targets_, index); }
   StaticSet MakeStatics(const TrafficProgram& program, int64_t set);
 
@@ -179,6 +184,7 @@ class TrafficHost {
   std::vector<std::unique_ptr<CallerBuffer>> inputs_;
   std::vector<std::unique_ptr<CallerBuffer>> mutable_inputs_;
   std::vector<std::unique_ptr<CallerBuffer>> targets_;
+  std::vector<DeviceMemory> counts_;
   std::vector<std::unique_ptr<QueuedRead>> reads_;
   std::vector<CuGraphExec> launched_;
 };

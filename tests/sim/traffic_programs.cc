@@ -61,6 +61,7 @@ constexpr Step kPart[] = {{kMix, kOut0, kIn0}, {kMix, kOut1, kOut0}};
 constexpr Step kSums[] = {{kSum, kTemp0, kIn0}, {kMix, kOut0, kIn0, kTemp0}};
 constexpr Step kMaxima[] = {{kMaximum, kTemp0, kIn0}, {kMix, kOut0, kIn0, kTemp0}};
 constexpr Step kTurns[] = {{kChanges, kTemp0, kIn0}, {kMix, kOut0, kIn0, kTemp0}};
+constexpr Step kFilter[] = {{kMix, kOut0, kIn0}, {.kind = kCount, .z = kOut1, .x = kIn0}};
 constexpr Step kShares[] = {{kSoftmax, kTemp0, kIn0},
                             {kMix, kTemp1, kTemp0, kIn0},
                             {.kind = kFree, .x = kTemp0},
@@ -164,6 +165,30 @@ const TrafficProgram kPrograms[] = {
      .fill = Fill::RepeatLast(),
      .needs_fill = true},
     {.name = "undefined", .policy = "4,16,64", .steps = kPlain, .fill = Fill::Undefined()},
+    {.name = "filter", .claim = Claim::kMasked, .steps = kFilter, .outputs = 2, .counts = true},
+    {.name = "filter_narrow",
+     .policy = "linear:16",
+     .steps = kFilter,
+     .outputs = 2,
+     .scalar = Scalar::kKey,
+     .counts = true,
+     .count_dtype = DType::kInt32},
+    {.name = "sized", .steps = kSums, .needs_fill = true, .counted = true},
+    {.name = "sized_rows",
+     .policy = "linear:16",
+     .steps = kSums,
+     .rows = 2,
+     .rank = 4,
+     .needs_fill = true,
+     .scalar = Scalar::kResident,
+     .counted = true},
+    {.name = "sized_masked", .claim = Claim::kMasked, .steps = kPlain, .counted = true},
+    {.name = "sized_undefined",
+     .steps = kPlain,
+     .fill = Fill::Undefined(),
+     .scalar = Scalar::kKey,
+     .counted = true},
+    {.name = "sized_in_place", .steps = kInPlace, .mutates_input = true, .counted = true},
 };
 
 std::optional<TrafficReduction> ReductionOf(Step::Kind kind) {
@@ -186,16 +211,10 @@ constexpr uint64_t kLeast[] = {
     0xFF800000, 0xFC00, 0xFF80,     0xFFF0'0000'0000'0000, 0xFF, 0xFC, 0xFF800000, 1,
     0x80,       0x8000, 0x80000000, 0x8000'0000'0000'0000, 0,    0,    0,          0};
 
-// The element that fills padding, if each is the same.
-uint64_t FilledWith(const Fill& fill, DType dtype) {
-  const uint64_t ones = ~uint64_t{0} >> (64 - 8 * SizeOf(dtype));
-  if (fill.kind == Fill::Kind::kSentinel) return dtype == DType::kBool ? 1 : ones;
-  return fill.kind == Fill::Kind::kValue ? kLeast[static_cast<size_t>(dtype)] : 0;
-}
-
 int64_t ElementsOf(const TrafficProgram& program,
                    TrafficBuffer buffer,
                    const TrafficExtents& extents) {
+  if (buffer == kOut1 && program.is_count(1)) return 1;
   const bool fixed = buffer == kStatic || (buffer == kOut1 && program.static_output(1));
   const Length length = buffer == kIn1    ? program.other
                         : buffer == kOut1 ? program.output_1
@@ -269,6 +288,15 @@ class DeviceRun {
         COPPICE_RETURN_IF_ERROR(Provide(step.z));
         return Launch(driver, device_.reduce, context_.stream(), ReduceParamsOf(step),
                       Grid(step.z));
+      }
+      case kCount: {
+        COPPICE_RETURN_IF_ERROR(Provide(step.z));
+        return Launch(driver, device_.count, context_.stream(),
+                      TrafficCountParams{.x = At(step.x),
+                                         .z = At(step.z),
+                                         .words = PointerAt<const int64_t>(context_.parameters()),
+                                         .live_word = ExtentWord(spec_, 0)},
+                      1U);
       }
       case kHost: {
         COPPICE_RETURN_IF_ERROR(Provide(step.z));
@@ -367,7 +395,14 @@ std::span<const TrafficProgram> TrafficPrograms() {
   return kPrograms;
 }
 
+uint64_t FilledWith(const Fill& fill, DType dtype) {
+  const uint64_t ones = ~uint64_t{0} >> (64 - 8 * SizeOf(dtype));
+  if (fill.kind == Fill::Kind::kSentinel) return dtype == DType::kBool ? 1 : ones;
+  return fill.kind == Fill::Kind::kValue ? kLeast[static_cast<size_t>(dtype)] : 0;
+}
+
 DType TrafficProgram::DTypeOf(TrafficBuffer buffer) const {
+  if (counts && buffer == kOut1) return count_dtype;
   if (buffer != kIn1 && buffer != kStatic && buffer != kOut1) return dtype;
   const bool alias = std::ranges::any_of(
       steps, [&](const Step& step) { return step.kind == kAlias && step.z == buffer; });
@@ -400,7 +435,10 @@ ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
   spec.AddSymbol("n", *PaddingPolicy::Parse(program.policy, kLargestExtent),
                  program.claim == Claim::kExact ? SymbolKind::kStatic : symbol.kind);
   spec.symbols[0].over_maximum = program.over_maximum;
-  spec.symbols[0].exclude_01 = symbol.exclude_01;
+  spec.symbols[0].exclude_01 = symbol.exclude_01 && !program.counted;
+  spec.symbols[0].counted = program.counted;
+  if (program.counted && symbol.kind == SymbolKind::kStatic)
+    spec.symbols[0].kind = SymbolKind::kDynamic;
   if (program.scalar != Scalar::kNone)
     spec.scalars = {{.name = "salt", .device_resident = program.scalar == Scalar::kResident}};
   if (program.second != Second::kNone) {
@@ -442,12 +480,18 @@ ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
   }
   for (int i = 0; i < program.outputs; ++i) {
     const bool bound = program.static_output(i);
+    const bool own = !program.fixed_output(i);
     spec.outputs.push_back({.name = i == 0 ? "y" : "z",
                             .dtype = program.DTypeOfOutput(i),
-                            .dims = bound ? fixed : dims(i == 0 ? Length::kN : program.output_1),
-                            .strides = bound ? Dims() : strides,
+                            .dims = own     ? dims(i == 0 ? Length::kN : program.output_1)
+                                    : bound ? fixed
+                                            : Dims{Dim::Fixed(1)},
+                            .strides = own ? strides : Dims(),
                             .role = bound ? OutputRole::kStatic : OutputRole::kPool});
   }
+  if (program.counts)
+    spec.outputs[0].count = {.output = 1,
+                             .axis = static_cast<int>(spec.outputs[0].dims.size()) - 1};
   return spec;
 }
 
@@ -455,6 +499,7 @@ TrafficDevice::TrafficDevice(const Driver& driver)
     : library(*KernelLibrary::Load(driver, traffic_kernels_image)),
       mix(*library.Get("TrafficMix")),
       reduce(*library.Get("TrafficReduce")),
+      count(*library.Get("TrafficCount")),
       side(*Stream::Create(driver)),
       fork(*Event::Create(driver)),
       join(*Event::Create(driver)) {}
@@ -486,6 +531,14 @@ std::vector<Bytes> RunModel(const TrafficProgram& program, const ModelCall& call
     if (step.z == kNone || step.kind == kAlias) continue;
     // As long as x, but for an output that is shorter.
     const bool shorter = step.z == kOut1 && !program.static_output(1);
+    if (step.kind == kCount) {
+      at(step.z).resize(static_cast<size_t>(bytes(step.z)));
+      const uint64_t first =
+          extents.n == 0 ? 0 : TrafficElements{at(step.x).data(), bytes(step.x)}.At(0);
+      TrafficElements{at(step.z).data(), bytes(step.z)}.Set(
+          0, static_cast<uint64_t>(CountOf(first, extents.n)));
+      continue;
+    }
     const int64_t length = shorter ? ElementsOf(program, kOut1, extents) : count(step.x);
     const int64_t n = std::max<int64_t>(count(step.x) / program.rows, 1);
     Bytes result(static_cast<size_t>(length * bytes(step.z)));

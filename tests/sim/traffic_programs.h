@@ -56,6 +56,7 @@ struct TrafficStep {
     kHost,  // The same, launched by the eager step of a break.
     kFork,
     kJoin,
+    kCount,  // z, one integer, is how many of the real elements of x the program counts.
     kFree,   // The temporary or the input x.
     kAlias,  // Output z is x.
   };
@@ -94,8 +95,11 @@ struct TrafficProgram {
   bool one_stream = true;
   OverMaximum over_maximum = OverMaximum::kEager;
   Second second = Second::kNone;
-  Length other = Length::kN;     // Of the second input ...
-  Length output_1 = Length::kN;  // ... and of output 1. All else has n.
+  Length other = Length::kN;          // Of the second input ...
+  Length output_1 = Length::kN;       // ... and of output 1. All else has n.
+  bool counted = false;               // Calls may leave it to the device how much of n there is.
+  bool counts = false;                // Output 1 counts output 0 ...
+  DType count_dtype = DType::kInt64;  // ... in one of these.
   // As the simulation chooses.
   DType dtype = DType::kFloat32;        // Of all tensors ...
   DType other_dtype = DType::kFloat32;  // ... but the second input, an output 1 that is no alias,
@@ -109,6 +113,9 @@ struct TrafficProgram {
     return row_stride == 0 || n == 0 ? rows * n : (rows - 1) * row_stride + n;
   }
   bool binds() const { return statics != Static::kNone; }
+  // Elements of an output that has no row of the call's.
+  bool fixed_output(int output) const { return static_output(output) || is_count(output); }
+  bool is_count(int output) const { return counts && output == 1; }
   bool static_output(int output) const { return statics == Static::kOutput && output == 1; }
   DType DTypeOf(TrafficBuffer buffer) const;
   DType DTypeOfInput(int input) const {
@@ -128,6 +135,9 @@ struct TrafficExtents {
 };
 int64_t LengthOf(TrafficProgram::Length length, const TrafficExtents& extents);
 
+// The element that a fill writes, if it writes the same everywhere.
+uint64_t FilledWith(const Fill& fill, DType dtype);
+
 // What all programs of one simulation have in common.
 struct TrafficSymbol {
   SymbolKind kind = SymbolKind::kDynamic;
@@ -142,6 +152,7 @@ struct TrafficDevice {
   KernelLibrary library;
   Kernel mix;
   Kernel reduce;
+  Kernel count;
   Stream side;
   Event fork;
   Event join;

@@ -99,6 +99,8 @@ struct TrafficOperation {
   int64_t scoped = 0;   // The input is under a scope on the call's stream meanwhile.
   int64_t unnamed = 0;  // The input does not say which call made it, if it is sure to be there.
   int64_t donate = 0;   // The first input's lease is given away.
+  int64_t count = 0;    // How much of it there is says the caller's count of this number, from 1;
+                        // -1: the count that the source made; 0: the host.
   int64_t scalar = 0;
   int64_t statics = 0;  // Which set of static tensors.
   int64_t lane = 0;
@@ -126,6 +128,7 @@ inline constexpr int64_t kTrafficStreams = 3;
 inline constexpr int64_t kTrafficLanes = 2;
 inline constexpr int64_t kTrafficGranule = 2 * kMiB;  // Of what is mapped.
 inline constexpr int64_t kTrafficBuffers = 8;  // Of the caller: inputs, mutable inputs, targets.
+inline constexpr int64_t kTrafficCounts = 32;  // Of the caller.
 inline constexpr int64_t kTrafficStatics =
     6;  // Sets per program; the last is misaligned, if it may.
 

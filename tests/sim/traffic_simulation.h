@@ -66,6 +66,8 @@ class TrafficSimulation {
     int64_t m = 0;
     std::array<int64_t, 2> scalars{};
     std::optional<ReadScope> scope{};  // On the first input.
+    Tensor count{};                    // Of n in device memory, if it has an address ...
+    int64_t known = 0;                 // ... and what it says; n else.
     std::vector<CallInput> inputs{};
     std::vector<Tensor> tensors{};
     const Binding* binding = nullptr;
@@ -78,6 +80,18 @@ class TrafficSimulation {
     Bytes bound{};                 // What the static input holds then.
     std::vector<Bytes> outputs{};
 
+    bool counted() const { return count.data != 0; }
+    // Whether what a program computes behind the count is known, too.
+    bool knows_padding() const {
+      return !counted() ||
+             (spec.claim == Claim::kRowIndependent && spec.fill.kind != Fill::Kind::kUndefined &&
+              (spec.needs_fill || operation.padding == 0));
+    }
+    // Elements that mean something of each row of an output.
+    int64_t KnownOf(int output) const {
+      const int64_t length = LengthOf(spec, output, extents());
+      return knows_padding() || spec.fixed_output(output) ? length : std::min(length, known);
+    }
     TrafficExtents extents() const { return {.n = n, .m = m}; }
     Call AsCall() const;
   };
@@ -107,6 +121,7 @@ class TrafficSimulation {
   // Chooses what the call takes and where it puts it. False: a fault or a failure came before, or
   // the call has no one right answer.
   bool Prepare(Attempt& attempt);
+  void ChooseCount(Attempt& attempt);
   bool ChooseStatics(Attempt& attempt);
   bool ChooseTargets(Attempt& attempt);
   // Input `index`, of the caller's.
