@@ -41,6 +41,12 @@ class DotTest : public SessionFixture {
       EXPECT_OK(Call(affine, 4).status());
     return affine;
   }
+
+  // Where calls of that bucket write their output.
+  DeviceAddress OutputAddress(const Affine& affine) {
+    const Lease lease = *Call(affine, 4);
+    return lease.Read(device_.stream())->output(0).data;
+  }
 };
 
 TEST_F(DotTest, KernelsAreNamedWithGridBlockAndSharedBytesInOneCluster) {
@@ -99,8 +105,6 @@ TEST_F(DotTest, BreaksLieBetweenTheClustersOfTheirGraphs) {
 TEST_F(DotTest, TensorsAreNotedWithAddressesAndBytes) {
   const Affine affine = Recorded(Drawing());
   const std::string dot = Dot(*affine.session);
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
   const DeviceAddress staging = affine.session->memory().window(0, MemoryKind::kStaging).base;
   EXPECT_THAT(dot, HasSubstr(fmt::format("parameter block at {:#x}, 1 words\\l", staging)));
   EXPECT_THAT(dot, HasSubstr("input 'x', f32 [4] at 0x"));
@@ -108,15 +112,13 @@ TEST_F(DotTest, TensorsAreNotedWithAddressesAndBytes) {
   EXPECT_THAT(dot, HasSubstr(fmt::format("input 'one', f32 [1] at {:#x}, 4 bytes, static\\l",
                                          one_.address())));
   EXPECT_THAT(dot, HasSubstr(fmt::format("output 'y', f32 [4] at {:#x}, 16 bytes\\l",
-                                         scope.output(0).data)));
+                                         OutputAddress(affine))));
 }
 
 TEST_F(DotTest, EveryBufferOfThePlanIsNotedWithOffsetBytesAndSteps) {
   const Affine affine = Recorded(Drawing());
   const DeviceAddress window = affine.session->memory().window(0, MemoryKind::kPlan).base;
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
-  const auto y = static_cast<int64_t>(scope.output(0).data - window);
+  const auto y = static_cast<int64_t>(OutputAddress(affine) - window);
   const int64_t other = affine.session->nodes()[0].plan_height - kBufferAlignment - y;
   const std::string dot = Dot(*affine.session);
   EXPECT_THAT(dot, HasSubstr(fmt::format("plan window at {:#x}\\l", window)));

@@ -13,7 +13,25 @@ namespace {
 
 using testing::HasSubstr;
 
-class SessionModesTest : public SessionFixture {};
+class SessionModesTest : public SessionFixture {
+ protected:
+  // Expects the audit to refuse affine with a Fill whose shape depends on how often it has run.
+  void ExpectFillIsNamed(LaunchShape (*shape_of)(unsigned runs)) {
+    unsigned runs = 0;
+    const Affine affine = MakeAffine(
+        {.checks = {.audit_keys = true}}, AffineCallable([&](CallContext& context) {
+          return Launch(
+              context.driver(), kernels_.fill, context.stream(),
+              FillParams{.target = PointerAt<float>(one_.address()), .count = 1, .value = 1},
+              shape_of(++runs));
+        }));
+    ASSERT_OK(Call(affine, 4).status());
+    const absl::Status refused = Call(affine, 4).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(refused.ToString(), HasSubstr("Fill"));
+    EXPECT_EQ(Call(affine, 4).status(), refused);
+  }
+};
 
 TEST_F(SessionModesTest, StrictStanceRefusesEverythingButAReplay) {
   const Affine affine = MakeAffine();
@@ -105,36 +123,11 @@ TEST_F(SessionModesTest, AuditPassesAProgramWhoseGraphDependsOnItsKeyAlone) {
 }
 
 TEST_F(SessionModesTest, AuditNamesAKernelThatCountsItsRuns) {
-  int runs = 0;
-  const Affine affine = MakeAffine(
-      {.checks = {.audit_keys = true}}, AffineCallable([&](CallContext& context) {
-        ++runs;
-        return Launch(
-            context.driver(), kernels_.fill, context.stream(),
-            FillParams{.target = PointerAt<float>(one_.address()), .count = 1, .value = 1},
-            static_cast<unsigned>(runs));
-      }));
-  ASSERT_OK(Call(affine, 4).status());
-  const absl::Status refused = Call(affine, 4).status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(refused.ToString(), HasSubstr("Fill"));
-  EXPECT_EQ(Call(affine, 4).status(), refused);
+  ExpectFillIsNamed([](unsigned runs) -> LaunchShape { return {.grid = {runs}}; });
 }
 
 TEST_F(SessionModesTest, AuditNamesAKernelWhoseAttributesChange) {
-  int runs = 0;
-  const Affine affine = MakeAffine(
-      {.checks = {.audit_keys = true}}, AffineCallable([&](CallContext& context) {
-        ++runs;
-        return Launch(
-            context.driver(), kernels_.fill, context.stream(),
-            FillParams{.target = PointerAt<float>(one_.address()), .count = 1, .value = 1},
-            {.cooperative = runs % 2 == 0});
-      }));
-  ASSERT_OK(Call(affine, 4).status());
-  const absl::Status refused = Call(affine, 4).status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(refused.ToString(), HasSubstr("Fill"));
+  ExpectFillIsNamed([](unsigned runs) -> LaunchShape { return {.cooperative = runs % 2 == 0}; });
 }
 
 TEST_F(SessionModesTest, AuditNamesTheParameterThatAHostVariableChangedBetweenCalls) {
