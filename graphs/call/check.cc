@@ -101,37 +101,12 @@ bool MayBeWritten(const Tensor& tensor) {
          SpanOf(tensor).has_value() && tensor.keeps_apart();
 }
 
-// Whether strides that depend on extents keep elements apart at those of the call and of its
-// bucket, so that whether it runs does not depend on how.
-absl::Status CheckStrides(const Request& request) {
-  const ProgramSpec& spec = request.call.program->spec;
-  const auto check = [&](const auto& tensors, const char* what) -> absl::Status {
-    for (const auto& tensor : tensors) {
-      for (const auto* extents : {&request.shape.real, &request.shape.padded}) {
-        if (tensor.strides.empty() || tensor.role == decltype(tensor.role)::kStatic ||
-            PlacedTensor(0, tensor, *extents).keeps_apart()) {
-          continue;
-        }
-        return InvalidArgument(
-            "Session::Run: {} '{}' of program '{}' has strides that put elements onto each other "
-            "at "
-            "the extents of this call or of its bucket; give strides that grow with the axes "
-            "inside "
-            "them",
-            what, tensor.name, spec.name);
-      }
-    }
-    return absl::OkStatus();
-  };
-  COPPICE_RETURN_IF_ERROR(check(spec.inputs, "input"));
-  return check(spec.outputs, "output");
-}
-
 [[gnu::noinline]] absl::Status CheckInputs(const SessionParts& parts, Request& request) {
   const Call& call = request.call;
   const Program& program = *call.program;
   COPPICE_RETURN_IF_ERROR(CheckCounts(parts, request));
-  if (program.symbolic_strides) COPPICE_RETURN_IF_ERROR(CheckStrides(request));
+  if (program.symbolic_strides)
+    COPPICE_RETURN_IF_ERROR(CheckStrides(program, request.shape, "Session::Run"));
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const Tensor& tensor = call.inputs[i];
     const std::optional<WindowMap::Place> place = parts.windows->Locate(LowOf(tensor));

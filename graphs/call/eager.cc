@@ -72,9 +72,8 @@ absl::StatusOr<Lease> RunWithoutGraph(const SessionParts& parts,
   COPPICE_RETURN_IF_ERROR(lane.order().RefuseCapture(call.stream));
   const bool warming = decision.outcome.kind == RunKind::kWarmUp;
   const auto& extents = warming || decision.at_bucket ? request.shape.padded : request.shape.real;
-  COPPICE_ASSIGN_OR_RETURN(InputLayout layout,
-                           LayOutInputs(*call.program, call.binding, request.statics,
-                                        /*in_place=*/{}, extents, BasesOf(lane)));
+  InputLayout layout = LayOutInputs(*call.program, call.binding, request.statics,
+                                    /*in_place=*/{}, extents, BasesOf(lane));
   COPPICE_RETURN_IF_ERROR(ReserveStaging(*call.program, layout.bytes, lane));
   lane.slots().Sweep();
   lane.slots().Reserve();

@@ -242,4 +242,29 @@ std::string DescribeUnpadded(const Program& program,
              : fmt::format("'{}' has more bytes in the bucket than any device", *tensor);
 }
 
+absl::Status CheckStrides(const Program& program, const CallShape& shape, const char* where) {
+  const auto check = [&](const auto& tensors, const char* what) -> absl::Status {
+    for (const auto& tensor : tensors) {
+      if (tensor.strides.empty() || tensor.role == decltype(tensor.role)::kStatic) continue;
+      for (const ExtentArray* extents : {&shape.real, &shape.padded}) {
+        const bool in_bucket = extents == &shape.padded;
+        if (in_bucket && shape.unbucketed) continue;
+        const Tensor placed = PlacedTensor(0, tensor, *extents);
+        if (placed.keeps_apart()) continue;
+        const size_t rank = tensor.dims.size();
+        return InvalidArgument(
+            "{}: {} '{}' of program '{}' has strides [{}] for sizes [{}]{}, which put elements "
+            "onto each other; give strides that grow with the axes inside them",
+            where, what, tensor.name, program.spec.name,
+            fmt::join(std::span(placed.strides).first(rank), ", "),
+            fmt::join(std::span(placed.sizes).first(rank), ", "),
+            in_bucket ? " in the bucket" : "");
+      }
+    }
+    return absl::OkStatus();
+  };
+  COPPICE_RETURN_IF_ERROR(check(program.spec.inputs, "input"));
+  return check(program.spec.outputs, "output");
+}
+
 }  // namespace coppice::internal

@@ -60,4 +60,10 @@ std::string DescribeUnpadded(const Program& program,
                              std::span<const int64_t> scalars,
                              const CallShape& shape);
 
+// Checks that the spec's strides keep elements apart at the shape's extents, and in its bucket if
+// there is one, so that whether a call runs does not depend on how. Unless some are symbolic,
+// registering has seen to that. Errors: kInvalidArgument  the first that do not, by name; `where`
+// begins the message.
+absl::Status CheckStrides(const Program& program, const CallShape& shape, const char* where);
+
 }  // namespace coppice::internal

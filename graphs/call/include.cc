@@ -118,9 +118,8 @@ absl::StatusOr<Lease> Include(const SessionParts& parts, const Request& request,
                         {.staging = staged});
   };
   IncludedMemory own(parts.driver, memory);
-  COPPICE_ASSIGN_OR_RETURN(const InputLayout unplaced, lay_out(0));
-  COPPICE_ASSIGN_OR_RETURN(const DeviceAddress staged, own.Allocate(unplaced.bytes));
-  COPPICE_ASSIGN_OR_RETURN(InputLayout layout, lay_out(staged));
+  COPPICE_ASSIGN_OR_RETURN(const DeviceAddress staged, own.Allocate(lay_out(0).bytes));
+  InputLayout layout = lay_out(staged);
   FillStaging(call, request.shape, /*random=*/{}, layout);
   const RecordTarget target{
       .reserve = [&own](int64_t height) { return own.Reallocate(std::max<int64_t>(height, 1)); },

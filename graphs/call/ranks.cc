@@ -64,6 +64,7 @@ absl::Status Vote(const Rules& rules, Request& request, Lane& lane, Decision& de
     shape.padded = bucket;
     if (!shape.unbucketed && !request.call.program->extents.empty())
       shape.unbucketed = !PadExpressions(*request.call.program, request.call.scalars, shape);
+    COPPICE_RETURN_IF_ERROR(CheckStrides(*request.call.program, shape, "Session::Run"));
     COPPICE_RETURN_IF_ERROR(FindPlace(request, lane));
     decision = Decide(rules, request, lane, FindNode(request, lane));
     COPPICE_RETURN_IF_ERROR(decision.status);

@@ -155,9 +155,8 @@ absl::StatusOr<NodeDraft> DraftNode(const Request& request,
   if (request.child && !around.empty()) draft.key.surroundings = lane.InternSurroundings(around);
   std::span<const int64_t> in_place;
   if (draft.key.surroundings != nullptr) in_place = draft.key.surroundings->in_place;
-  COPPICE_ASSIGN_OR_RETURN(draft.layout,
-                           LayOutInputs(*call.program, call.binding, request.statics, in_place,
-                                        request.shape.padded, BasesOf(lane)));
+  draft.layout = LayOutInputs(*call.program, call.binding, request.statics, in_place,
+                              request.shape.padded, BasesOf(lane));
   COPPICE_RETURN_IF_ERROR(ReserveStaging(*call.program, draft.layout.bytes, lane));
   return draft;
 }

@@ -80,9 +80,8 @@ double ElementsOf(const Program& program, const CallShape& shape) {
 // Runs the bucket's program once on zeros, for its script.
 absl::Status WarmUp(const SessionParts& parts, const Request& request, Lane& lane, Bucket& bucket) {
   const Call& call = request.call;
-  COPPICE_ASSIGN_OR_RETURN(InputLayout layout,
-                           LayOutInputs(*call.program, call.binding, request.statics,
-                                        /*in_place=*/{}, request.shape.padded, BasesOf(lane)));
+  InputLayout layout = LayOutInputs(*call.program, call.binding, request.statics,
+                                    /*in_place=*/{}, request.shape.padded, BasesOf(lane));
   COPPICE_RETURN_IF_ERROR(ReserveStaging(*call.program, layout.bytes, lane));
   COPPICE_RETURN_IF_ERROR(lane.order().Enter(call.stream));
   ApplyZeros(call.binding, layout.sources, *layout.staging);
@@ -201,10 +200,11 @@ absl::StatusOr<std::vector<CallShape>> CheckWarm(const SessionParts& parts,
           "per symbol ({}), each a bucket of its policy",
           i, fmt::join(buckets[i], ", "), program.spec.name, program.spec.symbols.size());
     COPPICE_RETURN_IF_ERROR(ComputeExtents(program, request.scalars, "Session::Warm", shape.real));
-    if (program.extents.empty() || PadExpressions(program, request.scalars, shape)) continue;
-    return MakeError(absl::StatusCode::kResourceExhausted,
-                     "Session::Warm: buckets[{}] of program '{}': {}; warm smaller ones", i,
-                     program.spec.name, DescribeUnpadded(program, request.scalars, shape));
+    if (!program.extents.empty() && !PadExpressions(program, request.scalars, shape))
+      return MakeError(absl::StatusCode::kResourceExhausted,
+                       "Session::Warm: buckets[{}] of program '{}': {}; warm smaller ones", i,
+                       program.spec.name, DescribeUnpadded(program, request.scalars, shape));
+    COPPICE_RETURN_IF_ERROR(CheckStrides(program, shape, "Session::Warm"));
   }
   std::stable_sort(shapes.begin(), shapes.end(), [&](const CallShape& a, const CallShape& b) {
     return ElementsOf(program, a) > ElementsOf(program, b);

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "coppice/base/status.h"
-
 namespace coppice::internal {
 namespace {
 
@@ -74,12 +72,12 @@ int64_t RoundedBytes(const Tensor& tensor) {
   return AlignUp(std::max<int64_t>(bytes, 1), kBufferAlignment);
 }
 
-absl::StatusOr<InputLayout> LayOutInputs(const Program& program,
-                                         const Binding* binding,
-                                         const StaticVersion* statics,
-                                         std::span<const int64_t> in_place,
-                                         std::span<const int64_t> extents,
-                                         const LayoutBases& bases) {
+InputLayout LayOutInputs(const Program& program,
+                         const Binding* binding,
+                         const StaticVersion* statics,
+                         std::span<const int64_t> in_place,
+                         std::span<const int64_t> extents,
+                         const LayoutBases& bases) {
   const ProgramSpec& spec = program.spec;
   InputLayout layout;
   layout.bytes = kParameterBlockBytes;
@@ -114,12 +112,6 @@ absl::StatusOr<InputLayout> LayOutInputs(const Program& program,
       if (input.mutated) layout.copy_backs.emplace_back(i, copied);
     }
     ++copied;
-    if (!input.strides.empty() && !layout.inputs.back().keeps_apart()) {
-      return InvalidArgument(
-          "Session::Run: input '{}' of program '{}' has strides that put elements onto each other "
-          "at these extents; give strides that grow with the axes inside them",
-          input.name, spec.name);
-    }
   }
   for (const OutputSpec& output : spec.outputs) {
     layout.static_outputs.push_back(output.role == OutputRole::kStatic

@@ -15,8 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
-
 #include "coppice/base/tensor.h"
 #include "coppice/graphs/program.h"
 #include "coppice/graphs/staging.h"
@@ -88,13 +86,13 @@ struct LayoutBases {
 // Lays out the inputs of a run at `extents`: copied ones from `bases.staging` on, with the spec's
 // strides and fills and no sources, but for those that `in_place` puts into the plan window
 // (offsets per copied input, or -1; empty: all are staged); bound ones where they are, or staged if
-// `statics` says so. Errors: kInvalidArgument strides that do not keep elements apart at these
-// extents.
-absl::StatusOr<InputLayout> LayOutInputs(const Program& program,
-                                         const Binding* binding,
-                                         const StaticVersion* statics,
-                                         std::span<const int64_t> in_place,
-                                         std::span<const int64_t> extents,
-                                         const LayoutBases& bases);
+// `statics` says so. Requires: strides that keep elements apart at these extents, as CheckStrides
+// finds out.
+InputLayout LayOutInputs(const Program& program,
+                         const Binding* binding,
+                         const StaticVersion* statics,
+                         std::span<const int64_t> in_place,
+                         std::span<const int64_t> extents,
+                         const LayoutBases& bases);
 
 }  // namespace coppice::internal

@@ -74,12 +74,6 @@ absl::StatusOr<Tensor> RunContext::AllocateOutput(int index) {
     return **output;
   }
   Tensor tensor = PlacedTensor(0, spec, extents_);
-  if (!spec.strides.empty() && !tensor.keeps_apart()) {
-    return InvalidArgument(
-        "AllocateOutput: output '{}' of program '{}' has strides that put elements onto each other "
-        "at these extents; give strides that grow with the axes inside them",
-        spec.name, spec_.name);
-  }
   COPPICE_ASSIGN_OR_RETURN(tensor.data, AllocateBytes({.kind = ScriptEvent::Kind::kOutput,
                                                        .output = index,
                                                        .bytes = RoundedBytes(tensor)}));

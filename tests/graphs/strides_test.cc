@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -330,6 +331,113 @@ TEST_F(StridesTest, StridesMustKeepElementsApartAtTheCallsExtentsAndItsBuckets) 
     const coppice::Call call{.program = program, .inputs = inputs, .stream = device_.stream()};
     EXPECT_EQ(session->Explain(call).status.ok(), extent == 4);
     EXPECT_EQ(session->Run(call).ok(), extent == 4);
+  }
+}
+
+// Of buckets 4, 8 and 16 the smallest puts rows onto each other; a spec is checked at the largest.
+TEST_F(StridesTest, EveryWayIntoASessionRefusesThem) {
+  for (const bool input : {false, true}) {
+    const std::unique_ptr<Session> session = MakeSession();
+    ProgramSpec spec{.name = "wide", .claim = Claim::kRowIndependent};
+    const int m = spec.AddSymbol("m", *PaddingPolicy::Ramp(4, 16, 16));
+    const Dims dims = {Dim::Fixed(2), Dim::Fixed(8)};
+    const Dims close = {Dim::Symbol(m), Dim::Fixed(1)};
+    spec.inputs = {{.name = "x", .dims = {Dim::Symbol(m)}},
+                   {.name = "w", .dims = dims, .strides = input ? close : Dims{}}};
+    spec.outputs = {{.name = "y", .dims = dims, .strides = input ? Dims{} : close}};
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program,
+                                 session->Register(spec, [](CallContext& context) {
+                                   return context.AllocateOutput(0).status();
+                                 }));
+    uploads_.push_back(*device_.Upload(Ramp(16)));
+    const DeviceAddress data = uploads_.back().address();
+    const Tensor inputs[] = {Tensor::Dense(data, DType::kFloat32, std::array<int64_t, 1>{4}),
+                             Tensor::Dense(data, DType::kFloat32, std::array<int64_t, 2>{2, 8})};
+    const coppice::Call call{.program = program, .inputs = inputs, .stream = device_.stream()};
+    const auto expect_refused = [&](const absl::Status& status, const char* where) {
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
+      EXPECT_THAT(status.ToString(), HasSubstr(where));
+      EXPECT_THAT(status.ToString(), HasSubstr(input ? "input 'w'" : "output 'y'"));
+      EXPECT_THAT(status.ToString(), HasSubstr("strides [4, 1] for sizes [2, 8]"));
+    };
+    for (const Stance stance : {Stance::kRecord, Stance::kEager}) {
+      session->SetStance(stance);
+      expect_refused(session->Explain(call).status, "Session::Run");
+      expect_refused(session->Run(call).status(), "Session::Run");
+      expect_refused(session->Include(call).status(), "Session::Run");
+    }
+    session->SetStance(Stance::kRecord);
+    const auto warm = [&](int64_t bucket) {
+      return session->Warm(*program, nullptr, std::vector<std::vector<int64_t>>{{bucket}}, {}, {});
+    };
+    const auto warm_chain = [&](int64_t bucket) {
+      const WarmStep steps[] = {{.program = program, .bucket = {bucket}}};
+      return session->Warm(steps, {});
+    };
+    expect_refused(warm(4), "Session::Warm");
+    expect_refused(warm_chain(4), "Session::Warm");
+    EXPECT_TRUE(session->nodes().empty());
+    EXPECT_OK(warm(8));
+    EXPECT_OK(warm_chain(16));
+    EXPECT_EQ(session->nodes().size(), 2U);
+  }
+}
+
+// Rows of w are 8 apart: in the bucket of 16 that the other rank is in, too close.
+TEST_F(StridesTest, BucketThatRanksAgreeOnIsCheckedAsWell) {
+  SessionOptions options;
+  options.ranks.vote = [](RankVote& vote) {
+    vote.unanimous = vote.bucket[0] == 16;
+    vote.bucket[0] = 16;
+    return absl::OkStatus();
+  };
+  const std::unique_ptr<Session> session = MakeSession(options);
+  ProgramSpec spec{.name = "wide", .claim = Claim::kRowIndependent};
+  const int m = spec.AddSymbol("m", *PaddingPolicy::Pow2(16));
+  spec.inputs = {{.name = "w",
+                  .dims = {Dim::Fixed(2), Dim::Symbol(m)},
+                  .strides = {spec.AddExtent("8 + 0 * m"), Dim::Fixed(1)}}};
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, session->Register(spec, [](CallContext&) {
+    return absl::OkStatus();
+  }));
+  uploads_.push_back(*device_.Upload(Ramp(6)));
+  const Tensor w =
+      Tensor::Dense(uploads_.back().address(), DType::kFloat32, std::array<int64_t, 2>{2, 3});
+  EXPECT_OK(session->Explain(CallOf(program, w)).status);
+  const absl::Status refused = session->Run(CallOf(program, w)).status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(refused.ToString(), HasSubstr("strides [8, 1] for sizes [2, 16] in the bucket"));
+}
+
+// Of n - m a bucket may have less than the call, and none at all over the largest.
+TEST_F(StridesTest, CallThatNoBucketServesNeedsThemApartAtItsOwnExtentsAlone) {
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec spec{.name = "apart", .claim = Claim::kRowIndependent};
+  const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(16));
+  const int m = spec.AddSymbol("m", *PaddingPolicy::Pow2(16));
+  const Dims dims = {Dim::Fixed(2), Dim::Fixed(4)};
+  const Dims strides = {spec.AddExtent("n - m"), Dim::Fixed(1)};
+  spec.inputs = {{.name = "x", .dims = {Dim::Symbol(n)}},
+                 {.name = "y", .dims = {Dim::Symbol(m)}},
+                 {.name = "w", .dims = dims, .strides = strides}};
+  spec.outputs = {{.name = "z", .dims = dims, .strides = strides}};
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const Program* program, session->Register(spec, [this](CallContext& context) -> absl::Status {
+        COPPICE_ASSIGN_OR_RETURN(const Tensor z, context.AllocateOutput(0));
+        return Double(context, context.input(2), z);
+      }));
+  uploads_.push_back(*device_.Upload(Ramp(32)));
+  const DeviceAddress data = uploads_.back().address();
+  for (const auto& [extent_n, extent_m, reason] :
+       {std::tuple(16, 9, Reason::kUnpaddedExtent), {20, 9, Reason::kOverLargestBucket}}) {
+    const Tensor inputs[] = {Tensor::Dense(data, DType::kFloat32, std::array<int64_t, 1>{extent_n}),
+                             Tensor::Dense(data, DType::kFloat32, std::array<int64_t, 1>{extent_m}),
+                             Tensor::Dense(data, DType::kFloat32, std::array<int64_t, 2>{2, 4})};
+    const coppice::Call call{.program = program, .inputs = inputs, .stream = device_.stream()};
+    EXPECT_OK(session->Explain(call).status);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, session->Run(call));
+    EXPECT_EQ(lease.reason(), reason);
+    EXPECT_EQ(RowsOf(lease), (Matrix{{2, 4, 6, 8}, {10, 12, 14, 16}}));
   }
 }
 

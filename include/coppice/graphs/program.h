@@ -322,8 +322,7 @@ class CallContext {
   virtual absl::Status Free(DeviceAddress address) = 0;
 
   // The memory of output `index`, with the spec's strides at the padded extents. Each output must
-  // be asked for, or made an alias, exactly once. Errors: as Allocate; kInvalidArgument its strides
-  // do not keep its elements apart at these extents.
+  // be asked for, or made an alias, exactly once. Errors: as Allocate.
   virtual absl::StatusOr<Tensor> AllocateOutput(int index) = 0;
 
   // Makes output `index` the bytes at `address`: those of an input, of an output asked for before,
