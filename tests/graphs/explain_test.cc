@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -125,6 +126,18 @@ TEST_F(ExplainTest, KnowsThatNothingMayGoForTheMemoryOfAGraph) {
   }
   kept.reset();
   (void)Expect(affine, 64, kReplay, Reason::kNone);
+}
+
+// An output may turn out to be an alias, which takes no memory.
+TEST_F(ExplainTest, DoesNotKnowHowMuchMemoryARunWithoutAGraphTakes) {
+  const std::unique_ptr<Session> session = MakeSession();
+  ProgramSpec spec{.name = "large"};
+  spec.outputs = {{.name = "y", .dims = {Dim::Fixed(int64_t{1} << 40)}}};
+  const Program* program = *session->Register(
+      std::move(spec), [](CallContext& context) { return context.AllocateOutput(0).status(); });
+  const coppice::Call call{.program = program, .stream = device_.stream()};
+  EXPECT_OK(session->Explain(call).status);
+  EXPECT_THAT(session->Run(call), StatusIs(kExhausted));
 }
 
 TEST_F(ExplainTest, KnowsThatTheRingOfCopiesIsFull) {

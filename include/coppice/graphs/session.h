@@ -167,10 +167,11 @@ class Session {
 
   // What Run would do with `call` if nothing were in flight, as what a lane has not seen complete
   // counts, limits included: where no graph may go for another one, and where a budget has no room
-  // to map a graph's memory again. Not known before a run: what a recording takes, or a program
-  // without a graph; which outputs under a scope a graph to come will write over; that a static
-  // input has moved once too often; what a gate and other ranks choose; the order of streams.
-  // Changes nothing but what nobody can use any more, and runs nothing. Allocates.
+  // to map a graph's memory again. Not known before a run: how much memory a recording takes, or a
+  // run without a graph, so that Run may fail with kResourceExhausted where this says OK; which
+  // outputs under a scope a graph to come will write over; that a static input has moved once too
+  // often; what a gate and other ranks choose; the order of streams. Changes nothing but what
+  // nobody can use any more, and runs nothing. Allocates.
   Explanation Explain(const Call& call) const;
 
   // Opens a chain on a lane. Errors: kInvalidArgument no such lane; kFailedPrecondition the lane
