@@ -2,6 +2,7 @@
 
 #include "coppice/runtime/launch.h"
 
+#include <algorithm>
 #include <string>
 
 #include "coppice/base/status.h"
@@ -29,9 +30,8 @@ std::string AdviceFor(const Driver& driver,
       if (BlockSizeOf(kernel, shape).x == 0)
         return "; name a block: the kernel knows no size of its own";
       return "; a grid has 1 to 2147483647 x 65535 x 65535 blocks, of as many threads as the "
-             "kernel "
-             "was compiled for, at most 1024; ask KernelLibrary::Get for shared memory beyond 48 "
-             "KiB";
+             "kernel was compiled for, at most 1024; ask KernelLibrary::Get for shared memory "
+             "beyond 48 KiB";
     case CuResult::kCooperativeLaunchTooLarge:
       return "; launch no more blocks than the device can run at the same time";
     case CuResult::kInvalidClusterSize:
@@ -145,6 +145,12 @@ absl::Status Launch(const Driver& driver,
                     ArgumentPointers arguments,
                     const LaunchShape& shape) {
   COPPICE_RETURN_IF_ERROR(internal::CheckArguments(kernel, arguments.size(), -1));
+  const auto null = std::find(arguments.begin(), arguments.end(), nullptr);
+  if (null != arguments.end()) {
+    return InvalidArgument(
+        "Launch: the pointer to argument {} of kernel '{}' is null; point to a value of its type",
+        null - arguments.begin(), kernel.name);
+  }
   return internal::LaunchPointers(driver, kernel, stream, const_cast<void**>(arguments.data()),
                                   shape);
 }

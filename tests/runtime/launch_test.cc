@@ -200,6 +200,12 @@ TEST_F(LaunchTest, PointersServeWhoPacksByATable) {
   ASSERT_OK(Launch(driver_, affine_, device_.stream(), pointers, {}));
   packed = {};  // The driver has its copy.
   EXPECT_EQ(Words(1)[0], 12);
+  pointers[1] = nullptr;
+  const int64_t calls = device_.ledger().calls();
+  const absl::Status refused = Launch(driver_, affine_, device_.stream(), pointers, {});
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("argument 1 of kernel 'Affine' is null"));
+  EXPECT_EQ(device_.ledger().calls(), calls);
 }
 
 TEST_F(LaunchTest, FailureNamesTheKernelAndWhatWasAskedOfIt) {

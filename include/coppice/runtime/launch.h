@@ -176,7 +176,8 @@ absl::Status Launch(const Driver& driver,
   return internal::LaunchPointers(driver, kernel, stream, pointers.data(), shape);
 }
 
-// The same with a pointer per parameter; the number of them alone can be checked. Requires: each
+// The same with a pointer per parameter. Errors: also kInvalidArgument if it is known to have
+// another number of parameters, or a pointer is null; nothing was launched then. Requires: each
 // points to as many bytes as its parameter has.
 absl::Status Launch(const Driver& driver,
                     const Kernel& kernel,
