@@ -32,8 +32,8 @@ struct Call {
   const Binding* binding = nullptr;  // Null only if the program binds nothing.
   // The copied inputs, in spec order, at real extents; each at a multiple of its element's bytes,
   // with strides that stay within the addresses there are.
-  std::span<const Tensor> inputs;
-  std::span<const int64_t> scalars;    // All scalars, in spec order.
+  std::span<const Tensor> inputs{};
+  std::span<const int64_t> scalars{};  // All scalars, in spec order.
   std::span<const int64_t> extents{};  // Of the symbols that are `given`, in spec order; >= 0.
   // Of the symbols that are `counted`, in spec order, or none: one i32 or i64 of device memory
   // each, read in the order of the stream before the program runs, such as ReadScope::count gives;
