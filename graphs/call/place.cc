@@ -273,11 +273,14 @@ absl::Status FindPlace(Request& request, Lane& lane) {
 absl::Status TakePlace(Request& request, Lane& lane) {
   COPPICE_RETURN_IF_ERROR(FindPlace(request, lane));
   ChainPlanner& chain = lane.chain();
-  if (!chain.open() || request.shape.unbucketed) return absl::OkStatus();
+  if (!chain.open()) return absl::OkStatus();
+  const uint64_t number = lane.order().calls() + 1;
+  chain.Reach(number);
+  if (request.shape.unbucketed) return absl::OkStatus();
   BucketKey key;
   SetBucketKey(request.call, request.shape, key);
   const bool note = !chain.begun() && FindNode(request, lane) == nullptr;
-  chain.Note(*request.call.program, key, lane.order().calls() + 1, note, GiftsOf(request.call));
+  chain.Note(*request.call.program, key, number, note, GiftsOf(request.call));
   return absl::OkStatus();
 }
 

@@ -83,6 +83,10 @@ void ChainPlanner::Keep() {
   }
 }
 
+void ChainPlanner::Reach(uint64_t number) {
+  if (!calls_.empty() && calls_.back().number == number) calls_.pop_back();
+}
+
 void ChainPlanner::Note(const Program& program,
                         const BucketKey& key,
                         uint64_t number,
@@ -90,8 +94,6 @@ void ChainPlanner::Note(const Program& program,
                         std::vector<Gift> gifts) {
   if (!std::exchange(begun_, true)) noting_ = note;
   if (!noting_) return;
-  // A call that failed left its number to this one.
-  if (!calls_.empty() && calls_.back().number == number) calls_.pop_back();
   for (size_t i = 0; i < calls_.size(); ++i) {
     const Slot* slot = FindLeased(slots_, calls_[i].number);
     for (size_t output = 0; slot != nullptr && output < calls_[i].levels.size(); ++output) {

@@ -48,8 +48,11 @@ class ChainPlanner {
     int input = 0;
   };
 
-  // Notes the next call of the open chain, whose number is going to be `number`; `note` says of
-  // a chain's first call whether the chain is to be noted at all.
+  // A call of the open chain is about to run, whose number is going to be `number`: if the one
+  // noted last has it, that one failed, and is forgotten.
+  void Reach(uint64_t number);
+
+  // Notes that call; `note` says of a chain's first call whether the chain is to be noted at all.
   void Note(const Program& program,
             const BucketKey& key,
             uint64_t number,

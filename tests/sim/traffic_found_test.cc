@@ -128,6 +128,24 @@ warm extent=2
 call id=3 extent=3
 include id=-1
 )"},
+    {"CallThatFailedInAChainMadeNoneOfTheOutputsGivenLater", R"(
+options dtype=8 other_dtype=8 budget_kib=4126
+call id=10 program=sentinel extent=33
+drop id=10
+call id=116 program=sentinel extent=33 mode=2
+chain
+breakdown
+call id=212
+call id=213 program=joined extent=17
+fault nth=3
+call id=225 program=sentinel extent=33
+call id=226 program=bound extent=65
+call id=227 source=226 output=1 donate=1
+evict
+unchain
+chain
+call id=241 program=joined extent=17
+)"},
 };
 
 class TrafficFoundTest : public testing::TestWithParam<Found> {};
