@@ -23,9 +23,9 @@ TEST(KernelImageTest, HostImageStartsWithItsMagicInMemoryOrder) {
 
 TEST(KernelImageTest, HostImageListsTheKernelsInOrder) {
   const HostImage& image = *test_kernels_image.host;
-  ASSERT_EQ(image.kernel_count, 8U);
+  ASSERT_EQ(image.kernel_count, 9U);
   EXPECT_EQ(std::string(image.kernels[0]->name), "Fill");
-  EXPECT_EQ(std::string(image.kernels[7]->name), "Cube");
+  EXPECT_EQ(std::string(image.kernels[8]->name), "Cube");
 }
 
 TEST(KernelImageTest, HostKernelKnowsItsParametersAndBlockSize) {

@@ -251,10 +251,10 @@ TEST(KernelLibraryTest, AbsentKernelIsAnsweredWithThoseThatAreThere) {
   COPPICE_ASSERT_OK_AND_ASSIGN(const KernelLibrary library,
                                KernelLibrary::Load(device.driver(), test_kernels_image));
   COPPICE_ASSERT_OK_AND_ASSIGN(const std::vector<std::string> names, library.GetNames());
-  EXPECT_THAT(names, ElementsAre("Add", "Collectives", "Cube", "Fill", "MaskedScale", "Philox",
-                                 "Scale", "Store"));
+  EXPECT_THAT(names, ElementsAre("Add", "Collectives", "Compact", "Cube", "Fill", "MaskedScale",
+                                 "Philox", "Scale", "Store"));
   EXPECT_THAT(std::string(library.Get("Fil").status().message()),
-              HasSubstr("Add, Collectives, Cube, Fill"));
+              HasSubstr("Add, Collectives, Compact, Cube, Fill"));
 }
 
 TEST(KernelLibraryTest, KernelOfTheBuildIsKnownWithoutTheDriver) {
