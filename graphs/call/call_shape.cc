@@ -141,14 +141,15 @@ absl::Status CheckTargets(const Call& call) {
   for (size_t i = 0; i < call.counts.size(); ++i) {
     const Tensor& count = call.counts[i];
     if (count.data == 0) continue;
-    const bool right = Count::Takes(count.dtype) && count.rank >= 0 && count.rank <= kRankMax &&
-                       count.element_count() == 1 &&
-                       count.data % static_cast<DeviceAddress>(SizeOf(count.dtype)) == 0;
+    const auto first = count.sizes.begin();
+    const bool right =
+        Count::Takes(count.dtype) && count.rank >= 0 && count.rank <= kRankMax &&
+        std::all_of(first, first + count.rank, [](int64_t size) { return size == 1; }) &&
+        count.data % static_cast<DeviceAddress>(SizeOf(count.dtype)) == 0;
     if (right) continue;
     return InvalidArgument(
-        "Session::Run: {} of program '{}', {} at {:#x}, must be one i32 or i64 at a multiple of "
-        "its "
-        "bytes",
+        "Session::Run: {} of program '{}', {} at {:#x}, must be one i32 or i64, at a multiple of "
+        "its bytes",
         NameOfCount(program, i), program.spec.name, NameOf(count.dtype), count.data);
   }
   return absl::OkStatus();

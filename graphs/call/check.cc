@@ -47,22 +47,18 @@ absl::Status CheckOtherLane(const Call& call, size_t input, Lane& other) {
   return CheckOtherLane(call, call.inputs[input], fmt::format("input '{}'", read.name), other);
 }
 
-// Whether the counts lie where they can; sets whether one lies in the session's memory.
+// Whether the counts lie where they can; sets whether one lies in the session's memory, in which it
+// lies whole, at a multiple of its bytes.
 absl::Status CheckCounts(const SessionParts& parts, Request& request) {
   const Call& call = request.call;
   for (size_t i = 0; i < call.counts.size(); ++i) {
     const Tensor& count = call.counts[i];
-    const int64_t bytes = SizeOf(count.dtype);
-    if (count.data == 0 || !parts.windows->Meets(count.data, bytes)) continue;
-    const std::string what = NameOfCount(*call.program, i);
     const std::optional<WindowMap::Place> place = parts.windows->Locate(count.data);
-    if (!place || !parts.windows->Contains(count.data + static_cast<DeviceAddress>(bytes) - 1))
-      return InvalidArgument(
-          "Session::Run: {} of program '{}' lies in the session's memory in part", what,
-          call.program->spec.name);
+    if (!place) continue;
     request.shape.in_pool = true;
     if (place->lane != call.lane)
-      COPPICE_RETURN_IF_ERROR(CheckOtherLane(call, count, what, parts.lane(place->lane)));
+      COPPICE_RETURN_IF_ERROR(
+          CheckOtherLane(call, count, NameOfCount(*call.program, i), parts.lane(place->lane)));
   }
   return absl::OkStatus();
 }

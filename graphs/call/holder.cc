@@ -74,7 +74,7 @@ bool IsReadOn(const Slot& slot, const Tensor& tensor, CuStream stream) {
   return std::any_of(slot.scopes.begin(), slot.scopes.end(), [&](const Slot::Scope& scope) {
     if (scope.stream != stream) return false;
     for (size_t i = 0; i < slot.outputs->tensors.size(); ++i) {
-      if (scope.Shows(i) && Holds(slot.outputs->tensors[i], tensor)) return true;
+      if (slot.Shows(scope, i) && Holds(slot.outputs->tensors[i], tensor)) return true;
     }
     return false;
   });
@@ -84,7 +84,7 @@ const Slot* FindReader(const std::vector<Slot*>& slots, const Tensor& tensor) {
   for (const Slot* slot : slots) {
     for (const Slot::Scope& scope : slot->scopes) {
       for (size_t i = 0; i < slot->outputs->tensors.size(); ++i) {
-        if (scope.Shows(i) && Overlap(slot->outputs->tensors[i], tensor)) return slot;
+        if (slot->Shows(scope, i) && Overlap(slot->outputs->tensors[i], tensor)) return slot;
       }
     }
   }

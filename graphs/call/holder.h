@@ -40,7 +40,8 @@ const Slot* FindHolder(const std::vector<Slot*>& slots,
                        const Tensor& tensor,
                        const Tensor** holder = nullptr);
 
-// Whether an open scope on this stream shows an output of `slot` in which `tensor` lies.
+// Whether an open scope on this stream shows an output of `slot` in which `tensor` lies, or what
+// such an output counts.
 bool IsReadOn(const Slot& slot, const Tensor& tensor, CuStream stream);
 
 // The slot among `slots` under whose open scopes lie bytes of `tensor`; null if none.

@@ -156,15 +156,12 @@ absl::Status FindCounts(const Call& call, Lane& lane) {
   return absl::OkStatus();
 }
 
-// Whether the device decides how much of an input the call has.
-bool IsCounted(const Call& call, const InputSpec& input) {
-  for (size_t i = 0; i < call.counts.size(); ++i) {
-    const bool names = std::any_of(
-        input.dims.begin(), input.dims.end(),
-        [symbol = call.program->counted[i]](const Dim& dim) { return dim.symbol == symbol; });
-    if (names && call.counts[i].data != 0) return true;
-  }
-  return false;
+// The symbols of the call that the device decides, a bit each.
+uint32_t CountedOf(const Call& call) {
+  uint32_t symbols = 0;
+  for (size_t i = 0; i < call.counts.size(); ++i)
+    if (call.counts[i].data != 0) symbols |= uint32_t{1} << call.program->counted[i];
+  return symbols;
 }
 
 // Which of the outputs that the call is given are inputs of it.
@@ -192,11 +189,12 @@ void ReleaseDonated(const Call& call) {
     lease.Release();
 }
 
-Fit FitOf(const Call& call,
+Fit FitOf(const Program& program,
           const InputSpec& spec,
           const Tensor& tensor,
           const Tensor& output,
-          std::span<const int64_t> padded) {
+          std::span<const int64_t> padded,
+          uint32_t counted) {
   const Tensor whole = PlacedTensor(tensor.data, spec, padded);
   const auto end = [](const Tensor& of) {
     return of.data + static_cast<DeviceAddress>(RoundedBytes(of));
@@ -205,10 +203,15 @@ Fit FitOf(const Call& call,
       end(whole) > end(output)) {
     return Fit::kNoFit;
   }
-  const bool counted = IsCounted(call, spec);
-  if (tensor.sizes == whole.sizes && !counted) return Fit::kInPlace;
+  const auto decided = [counted](const Dim& dim) {
+    return dim.symbol >= 0 && (counted >> dim.symbol & 1) != 0;
+  };
+  if (tensor.sizes == whole.sizes &&
+      (counted == 0 || std::none_of(spec.dims.begin(), spec.dims.end(), decided))) {
+    return Fit::kInPlace;
+  }
   if (spec.mutated) return Fit::kNoFit;
-  const bool any = call.program->spec.claim == Claim::kMasked || spec.fill == Fill::Undefined();
+  const bool any = program.spec.claim == Claim::kMasked || spec.fill == Fill::Undefined();
   return any ? Fit::kInPlace : Fit::kNeedsFill;
 }
 
@@ -234,6 +237,7 @@ absl::Status FindPlace(Request& request, Lane& lane) {
   // Whatever another thread drops from here on still counts as live.
   slots.SweepWindow();
   COPPICE_RETURN_IF_ERROR(CheckDonated(call, lane));
+  const uint32_t counted = CountedOf(call);
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const Tensor& tensor = call.inputs[i];
     const std::optional<WindowMap::Place> place = lane.memory().windows().Locate(LowOf(tensor));
@@ -251,7 +255,7 @@ absl::Status FindPlace(Request& request, Lane& lane) {
       request.child |= holder->in_path;
     }
     if (!holder->in_path || request.shape.unbucketed) continue;
-    const Fit fit = FitOf(call, spec, tensor, *output, request.shape.padded);
+    const Fit fit = FitOf(program, spec, tensor, *output, request.shape.padded, counted);
     if (fit == Fit::kNoFit) continue;
     request.child = true;
     if (fit == Fit::kNeedsFill) {

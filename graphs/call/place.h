@@ -25,12 +25,14 @@ enum class Fit : uint8_t {
   kNoFit,      // It lies otherwise than the padded input would.
 };
 
-// Of `tensor`, a part of `output`, as the call's input `spec` at these padded extents.
-Fit FitOf(const Call& call,
+// Of `tensor`, a part of `output`, as the program's input `spec` at these padded extents, if the
+// device decides the symbols in `counted`, a bit each.
+Fit FitOf(const Program& program,
           const InputSpec& spec,
           const Tensor& tensor,
           const Tensor& output,
-          std::span<const int64_t> padded);
+          std::span<const int64_t> padded,
+          uint32_t counted);
 
 // Looks up what the lane's scratch says of a child's surroundings, once it is complete.
 void FindSurroundings(Request& request, Lane& lane);

@@ -23,9 +23,14 @@ namespace {
 
 using Feed = WarmStep::Feed;
 
+// Whether `is` says so of a feed of the step, be it of an input or of a count.
+template <typename Is>
+bool AnyFeed(const WarmStep& step, const Is& is) {
+  return std::ranges::any_of(step.feeds, is) || std::ranges::any_of(step.counts, is);
+}
+
 bool FeedsItself(std::span<const WarmStep> chain, size_t step) {
-  return std::ranges::any_of(chain[step].feeds,
-                             [step](const Feed& feed) { return feed.step == step; });
+  return AnyFeed(chain[step], [step](const Feed& feed) { return feed.step == step; });
 }
 
 // The steps whose output the feed can be: its own step's, and the one before, if it feeds itself.
@@ -40,26 +45,43 @@ bool Covers(const Tensor& made, const Tensor& read) {
                     [](int64_t has, int64_t needs) { return has >= needs; });
 }
 
-absl::Status CheckFeed(std::span<const WarmStep> chain,
-                       std::span<const CallShape> shapes,
-                       size_t step,
-                       const Feed& feed) {
-  const Program& program = *chain[step].program;
-  if (feed.input >= program.copies.size() || feed.step > step || (feed.step == step && step == 0)) {
+// Whether a feed among those of inputs or of counts, as `what` calls one of `there`, is of one that
+// there is, from a step that can have run and has that output.
+absl::Status CheckSource(std::span<const WarmStep> chain,
+                         size_t step,
+                         std::span<const Feed> feeds,
+                         const Feed& feed,
+                         const char* what,
+                         size_t there) {
+  const std::string& name = chain[step].program->spec.name;
+  if (feed.input >= there || feed.step > step || (feed.step == step && step == 0)) {
     return InvalidArgument(
-        "Session::Warm: step {} feeds input {} from step {}; program '{}' copies {} inputs, and a "
-        "step reads from one before it or, but for the first, from itself",
-        step, feed.input, feed.step, program.spec.name, program.copies.size());
+        "Session::Warm: step {} feeds {} {} from step {}; program '{}' has {} of them, and a step "
+        "reads from one before it or, but for the first, from itself",
+        step, what, feed.input, feed.step, name, there);
   }
-  const InputSpec& input = program.copied_input(feed.input);
-  if (std::ranges::count(chain[step].feeds, feed.input, &Feed::input) > 1)
-    return InvalidArgument("Session::Warm: step {} feeds input '{}' of program '{}' twice", step,
-                           input.name, program.spec.name);
+  if (std::ranges::count(feeds, feed.input, &Feed::input) > 1)
+    return InvalidArgument("Session::Warm: step {} feeds {} {} of program '{}' twice", step, what,
+                           feed.input, name);
   for (const size_t source : SourcesOf(feed, step)) {
     const ProgramSpec& producer = chain[source].program->spec;
     if (feed.output >= producer.outputs.size())
       return InvalidArgument("Session::Warm: step {} reads output {} of program '{}', which has {}",
                              step, feed.output, producer.name, producer.outputs.size());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFeed(std::span<const WarmStep> chain,
+                       std::span<const CallShape> shapes,
+                       size_t step,
+                       const Feed& feed) {
+  const Program& program = *chain[step].program;
+  COPPICE_RETURN_IF_ERROR(
+      CheckSource(chain, step, chain[step].feeds, feed, "input", program.copies.size()));
+  const InputSpec& input = program.copied_input(feed.input);
+  for (const size_t source : SourcesOf(feed, step)) {
+    const ProgramSpec& producer = chain[source].program->spec;
     const OutputSpec& output = producer.outputs[feed.output];
     const Tensor made = PlacedTensor(0, output, shapes[source].padded);
     const Tensor read = PlacedTensor(0, input, shapes[step].padded);
@@ -69,6 +91,22 @@ absl::Status CheckFeed(std::span<const WarmStep> chain,
           "Session::Warm: output '{}' of program '{}' cannot be input '{}' of program '{}': it is "
           "static, of another dtype or rank, or too small",
           output.name, producer.name, input.name, program.spec.name);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCount(std::span<const WarmStep> chain, size_t step, const Feed& feed) {
+  const Program& program = *chain[step].program;
+  COPPICE_RETURN_IF_ERROR(
+      CheckSource(chain, step, chain[step].counts, feed, "count", program.counted.size()));
+  for (const size_t source : SourcesOf(feed, step)) {
+    const ProgramSpec& producer = chain[source].program->spec;
+    const OutputSpec& output = producer.outputs[feed.output];
+    if (output.role == OutputRole::kStatic || !Count::Takes(output.dtype))
+      return InvalidArgument(
+          "Session::Warm: output '{}' of program '{}' cannot be {} of program '{}': it is static, "
+          "or no i32 or i64",
+          output.name, producer.name, NameOfCount(program, feed.input), program.spec.name);
   }
   return absl::OkStatus();
 }
@@ -131,8 +169,8 @@ class Walk {
     // Grows while it is walked. A stand is copied: so does the list's memory.
     for (size_t at = 0; at < stands_.size(); ++at) {
       const Stand stand = stands_[at];
-      for (const CallShape& shape : VariantsOf(stand.step))
-        COPPICE_RETURN_IF_ERROR(Pass(stand, shape));
+      for (const Variant& variant : VariantsOf(stand.step))
+        COPPICE_RETURN_IF_ERROR(Pass(stand, variant));
       if (options_.progress && stand.step >= reported) {
         reported = stand.step + 1;
         options_.progress(static_cast<int64_t>(reported), std::ssize(chain_));
@@ -170,12 +208,23 @@ class Walk {
     return symbols;
   }
 
+  // A call of the step, and which symbols the device decides, a bit each.
+  struct Variant {
+    CallShape shape;
+    uint32_t counted = 0;
+  };
+
   // The shape as it is, and in each set of those symbols below the bucket: by one, and as far as it
-  // goes, as an expression need not differ by one.
-  std::vector<CallShape> VariantsOf(size_t step) const {
+  // goes, as an expression need not differ by one. What the device may decide is below any bucket.
+  std::vector<Variant> VariantsOf(size_t step) const {
     const Program& program = *chain_[step].program;
-    std::vector<CallShape> variants = {shapes_[step]};
+    std::vector<Variant> variants = {{shapes_[step]}};
     for (const size_t symbol : DecidingSymbols(step)) {
+      if (program.spec.symbols[symbol].counted) {
+        for (size_t i = 0, end = variants.size(); i < end; ++i)
+          variants.emplace_back(Variant(variants[i])).counted |= uint32_t{1} << symbol;
+        continue;
+      }
       const int64_t below = shapes_[step].padded[symbol] - 1;
       if (below < 1 || program.IsBucket(symbol, below)) continue;
       std::vector<int64_t> extents = {below};
@@ -183,13 +232,14 @@ class Walk {
       if (!program.extents.empty() && least < below) extents.push_back(least);
       for (size_t i = 0, end = variants.size(); i < end; ++i) {
         for (const int64_t extent : extents)
-          variants.emplace_back(CallShape(variants[i])).real[symbol] = extent;
+          variants.emplace_back(Variant(variants[i])).shape.real[symbol] = extent;
       }
     }
     if (program.extents.empty()) return variants;
     // Some of them are no calls, or none of this bucket.
     const std::span<const int64_t> scalars = chain_[step].scalars;
-    std::erase_if(variants, [&](CallShape& shape) {
+    std::erase_if(variants, [&](Variant& variant) {
+      CallShape& shape = variant.shape;
       return !ComputeExtents(program, scalars, "Session::Warm", shape.real).ok() ||
              !PadExpressions(program, scalars, shape);
     });
@@ -197,7 +247,7 @@ class Walk {
   }
 
   // Notes in the lane's scratch what the call is planned around.
-  void Place(const Stand& stand, Request& request) {
+  void Place(const Stand& stand, uint32_t counted, Request& request) {
     const Program& program = *request.call.program;
     Surroundings& around = lane_.scratch().around;
     around.in_place.assign(program.copies.size(), -1);
@@ -211,7 +261,7 @@ class Walk {
       const InputSpec& spec = program.copied_input(feed.input);
       const Tensor& output = held->outputs[feed.output];
       Tensor tensor = AtExtents(output, spec.dims, request.shape.real);
-      const Fit fit = FitOf(request.call, spec, tensor, output, request.shape.padded);
+      const Fit fit = FitOf(program, spec, tensor, output, request.shape.padded, counted);
       request.child |= spec.mutated || fit != Fit::kNoFit;
       if (fit == Fit::kInPlace)
         around.in_place[feed.input] =
@@ -228,10 +278,11 @@ class Walk {
   // time or has run.
   bool IsRead(size_t held, size_t next, bool first) const {
     for (size_t step = next; step < chain_.size(); ++step) {
-      for (const Feed& feed : chain_[step].feeds) {
+      const auto reads = [&](const Feed& feed) {
         if (feed.step == held && (held != step || step == next)) return true;
-        if (feed.step == step && step == held + 1 && (step > next || first)) return true;
-      }
+        return feed.step == step && step == held + 1 && (step > next || first);
+      };
+      if (AnyFeed(chain_[step], reads)) return true;
     }
     return false;
   }
@@ -244,7 +295,8 @@ class Walk {
   }
 
   // Sees to it that the call has its graph where it stands, and goes on from there.
-  absl::Status Pass(const Stand& stand, const CallShape& shape) {
+  absl::Status Pass(const Stand& stand, const Variant& variant) {
+    const CallShape& shape = variant.shape;
     const WarmStep& step = chain_[stand.step];
     const Call call = CallOf(stand.step, step.binding);
     const Call on_scratch =
@@ -253,7 +305,7 @@ class Walk {
     Request scratch(on_scratch, shape);
     COPPICE_RETURN_IF_ERROR(TakeStatics(request));
     COPPICE_RETURN_IF_ERROR(TakeStatics(scratch));
-    Place(stand, request);
+    Place(stand, variant.counted, request);
     const Needed needed{.step = stand.step, .shape = shape, .around = lane_.scratch().around};
     if (std::ranges::find(needed_, needed) == needed_.end()) needed_.push_back(needed);
     if (std::ssize(needed_) > GraphsMax()) return CheckKept();
@@ -322,6 +374,8 @@ absl::StatusOr<std::vector<CallShape>> CheckChain(const SessionParts& parts,
   for (size_t i = 0; i < chain.size(); ++i) {
     for (const Feed& feed : chain[i].feeds)
       COPPICE_RETURN_IF_ERROR(CheckFeed(chain, shapes, i, feed));
+    for (const Feed& count : chain[i].counts)
+      COPPICE_RETURN_IF_ERROR(CheckCount(chain, i, count));
   }
   return shapes;
 }

@@ -173,8 +173,12 @@ absl::StatusOr<Tensor> ReadScope::ReadSized(int index) const {
   const Tensor counter = count(index);
   if (counter.data == 0) return sized;
   Lane& lane = *slot_->lane;
-  const std::lock_guard lock(lane.mutex);
-  COPPICE_RETURN_IF_ERROR(lane.order().RefuseCapture(stream_));
+  {
+    const std::lock_guard lock(lane.mutex);
+    COPPICE_RETURN_IF_ERROR(lane.order().RefuseCapture(stream_));
+  }
+  // Without the lock, for which others would wait as long: the scope keeps the bytes.
+  const RelaxedCaptureScope relaxed(lane.driver);
   int64_t counted = 0;
   int32_t narrow = 0;
   const bool is_narrow = counter.dtype == DType::kInt32;
@@ -184,14 +188,15 @@ absl::StatusOr<Tensor> ReadScope::ReadSized(int index) const {
   COPPICE_RETURN_IF_ERROR(lane.driver.Call<&DriverTable::StreamSynchronize>(stream_));
   if (is_narrow) counted = narrow;
   int64_t& size = sized.sizes[static_cast<size_t>(spec.count.axis)];
-  if (counted < 0 || counted > size)
+  if (counted < 0 || counted > size) {
+    const ProgramSpec& program = slot_->program->spec;
     return MakeError(
         absl::StatusCode::kOutOfRange,
-        "ReadScope: output '{}' of program '{}' (call {} on lane {}) has {} of at most "
-        "{} elements along axis {}, as '{}' counts; give it more capacity, or have the "
-        "program count right",
-        spec.name, slot_->program->spec.name, slot_->call, lane.index, counted, size,
-        spec.count.axis, slot_->program->spec.outputs[static_cast<size_t>(spec.count.output)].name);
+        "ReadScope: output '{}' of program '{}' (call {} on lane {}) has {} of at most {} elements "
+        "along axis {}, as '{}' counts; give it more capacity, or have the program count right",
+        spec.name, program.name, slot_->call, lane.index, counted, size, spec.count.axis,
+        program.outputs[static_cast<size_t>(spec.count.output)].name);
+  }
   size = counted;
   return sized;
 }

@@ -93,6 +93,11 @@ struct Slot {
       if (specs[i].count.output == static_cast<int>(index) && !is(i)) return false;
     return true;
   }
+  // Whether a scope shows output `index`, or what that counts.
+  bool Shows(const Scope& scope, size_t index) const {
+    return scope.Shows(index) ||
+           !AllCountedBy(index, [&scope](size_t counted) { return !scope.Shows(counted); });
+  }
   // Whether its part was dropped, and no scope shows it any more, nor what it counts. Requires:
   // parts.
   bool IsDropped(size_t index) const {

@@ -46,8 +46,9 @@ class CountsFixture : public SessionFixture {
     return spec;
   }
 
-  const Program* AddCompact(DType count = DType::kInt64) {
-    return *session_->Register(CompactSpec(count), [this](CallContext& context) -> absl::Status {
+  const Program* AddCompact(DType count = DType::kInt64) { return AddCompact(CompactSpec(count)); }
+  const Program* AddCompact(ProgramSpec spec) {
+    return *session_->Register(std::move(spec), [this](CallContext& context) -> absl::Status {
       COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(kY));
       COPPICE_ASSIGN_OR_RETURN(const Tensor kept, context.AllocateOutput(kKept));
       const bool narrow = kept.dtype == DType::kInt32;
@@ -71,7 +72,7 @@ class CountsFixture : public SessionFixture {
                                       .y = PointerAt<float>(y.data),
                                       .words = PointerAt<int64_t>(context.parameters()),
                                       .factor = 2},
-                    1);
+                    GridFor(y.element_count()));
     });
   }
 
@@ -165,6 +166,10 @@ class CountsFixture : public SessionFixture {
     return y.ok() ? device_.Download<float>(y->data, y->sizes[0]) : std::vector<float>();
   }
 
+  // What masked gives of 1, 2, ... n, of which this many count.
+  static std::vector<float> MaskedTo(int64_t count, int64_t n) {
+    return Padded(Doubled(Ramp(count)), -1, static_cast<size_t>(n));
+  }
   // `values`, and `padding` behind them up to `n` elements.
   static std::vector<float> Padded(std::vector<float> values, float padding, size_t n) {
     values.resize(n, padding);

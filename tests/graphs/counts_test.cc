@@ -8,7 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "gtest/gtest-spi.h"
+
 #include "coppice/runtime/graph.h"
+#include "coppice/runtime/stream.h"
 
 #include "tests/graphs/counts_fixture.h"
 
@@ -35,9 +38,6 @@ class CountsTest : public CountsFixture {
     const Tensor y = OutputOf(*lease).y;
     EXPECT_EQ(y.sizes[0], n) << "the capacity is shown";
     return device_.Download<float>(y.data, n);
-  }
-  static std::vector<float> MaskedTo(int64_t count, int64_t n) {
-    return Padded(Doubled(Ramp(count)), -1, static_cast<size_t>(n));
   }
   void ExpectRefused(const absl::StatusOr<Lease>& lease,
                      absl::StatusCode code,
@@ -69,6 +69,21 @@ TEST_F(CountsTest, CountIsHeldToTheCapacityOfTheCall) {
   }
 }
 
+TEST_F(CountsTest, AnyCapacityMayBeCounted) {
+  const Program* masked = AddMasked();
+  const Program* rows = AddRows(Fill::Value(3));
+  for (int i = 0; i < 3; ++i) {
+    for (const int64_t n : {int64_t{0}, int64_t{1}, kLargest, kLargest + 5}) {
+      for (const int64_t count : {int64_t{0}, n / 2, n, n + 3}) {
+        const int64_t held = std::min(count, n);
+        const auto size = static_cast<size_t>(n);
+        EXPECT_EQ(Run(masked, n, UploadCount(count)), MaskedTo(held, n));
+        EXPECT_EQ(Run(rows, n, UploadCount(count)), Padded(Doubled(Ramp(held)), 6, size));
+      }
+    }
+  }
+}
+
 TEST_F(CountsTest, CallWithoutOneHasTheExtentsOfTheHost) {
   const Program* masked = AddMasked();
   for (int i = 0; i < 4; ++i) {
@@ -95,6 +110,8 @@ TEST_F(CountsTest, PaddingBeginsBehindTheCount) {
     for (int i = 0; i < 3; ++i) {
       EXPECT_EQ(Run(rows, 6, UploadCount(int64_t{4})), Padded(Doubled(Ramp(4)), padding, 6));
       EXPECT_EQ(Run(rows, 8, UploadCount(int32_t{4})), Padded(Doubled(Ramp(4)), padding, 8));
+      const float alone = fill == Fill::RepeatLast() ? 0 : padding;
+      EXPECT_EQ(Run(rows, 8, UploadCount(int64_t{0})), Padded({}, alone, 8));
     }
   }
   session_ = MakeSession();
@@ -142,6 +159,32 @@ TEST_F(CountsTest, AnyAxisOfAnyRankMayBeCounted) {
   }
 }
 
+TEST_F(CountsTest, EachSymbolHasACountOfItsOwn) {
+  ProgramSpec spec{.name = "words", .claim = Claim::kMasked};
+  spec.AddSymbol("n", *PaddingPolicy::Pow2(kLargest), SymbolKind::kAuto);
+  spec.AddSymbol("m", *PaddingPolicy::Pow2(kLargest), SymbolKind::kMaybeDynamic);
+  spec.AddSymbol("k", *PaddingPolicy::Exact(kLargest));
+  for (SymbolSpec& symbol : spec.symbols)
+    symbol.counted = true;
+  spec.inputs = {{.name = "x", .dims = {Dim::Symbol(0), Dim::Symbol(1), Dim::Symbol(2)}}};
+  spec.outputs = {{.name = "words", .dtype = DType::kInt64, .dims = {Dim::Fixed(3)}}};
+  const Program* words = *session_->Register(spec, [](CallContext& context) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+    return context.driver().Call<&DriverTable::MemcpyDtoDAsync>(y.data, context.parameters(),
+                                                                size_t{24}, context.stream());
+  });
+  for (const int64_t n : {3, 4, 3, 4, 3, 4}) {
+    const int64_t sizes[] = {n, n, 2};
+    const Tensor x = Tensor::Dense(Upload(Ramp(2 * n * n)).data, DType::kFloat32, sizes);
+    const Tensor counts[] = {UploadCount(int32_t{2}), {}, UploadCount(int64_t{1})};
+    const coppice::Call call{
+        .program = words, .inputs = {&x, 1}, .counts = counts, .stream = device_.stream()};
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, session_->Run(call));
+    EXPECT_EQ(device_.Download<int64_t>(OutputOf(lease).y.data, 3),
+              (std::vector<int64_t>{2, n, 1}));
+  }
+}
+
 TEST_F(CountsTest, GivenSymbolMayBeCountedWithoutAnAxis) {
   ProgramSpec spec = TakingSpec("given", Claim::kMasked);
   spec.symbols[0].given = true;
@@ -180,6 +223,162 @@ TEST_F(CountsTest, SizesArePassedOnWithoutTheHostWaiting) {
     EXPECT_EQ(SizedOutput(first), Ramp(kept)) << "the path leaves both alone";
   }
   EXPECT_GE(session_->stats().runs[static_cast<size_t>(RunKind::kReplay)], 6);
+}
+
+// Each step drops the largest of 1, 2, ... that the one before has left.
+TEST_F(CountsTest, LoopOnItsOwnCountSettlesOnAFewGraphs) {
+  for (const bool donates : {false, true}) {
+    session_ = MakeSession();
+    ProgramSpec spec = CompactSpec();
+    spec.symbols[0].counted = true;
+    const Program* step = *session_->Register(spec, [this](CallContext& context) -> absl::Status {
+      const int64_t n = context.extent(0);
+      COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(kY));
+      COPPICE_ASSIGN_OR_RETURN(const Tensor kept, context.AllocateOutput(kKept));
+      COPPICE_ASSIGN_OR_RETURN(const DeviceAddress less, context.Allocate(n * 4));
+      const Tensor ones{.data = less, .rank = 1, .sizes = {n}};
+      COPPICE_RETURN_IF_ERROR(FillAll(context, ones, -1));
+      COPPICE_RETURN_IF_ERROR(AddOnto(context, context.input(0).data, less, less, n));
+      COPPICE_RETURN_IF_ERROR(context.Free(context.input(0).data));
+      return Launch(context.driver(), kernels_.compact, context.stream(),
+                    CompactParams{.x = PointerAt<float>(less),
+                                  .y = PointerAt<float>(y.data),
+                                  .words = PointerAt<int64_t>(context.parameters()),
+                                  .capacity = n,
+                                  .count = PointerAt<int64_t>(kept.data)},
+                    1);
+    });
+    Tensor x = Upload(Ramp(8));
+    Tensor count;
+    Lease lease;
+    for (int64_t left = 7; left >= -2; --left) {
+      coppice::Call call = CallOf(step, x, count);
+      if (donates && lease.call_number() != 0) call.donated = {&lease, 1};
+      COPPICE_ASSERT_OK_AND_ASSIGN(lease, session_->Run(call));
+      const Counted made = OutputOf(lease);
+      x = made.y;
+      count = made.count;
+      if (left % 3 == 0 || left < 0) {
+        EXPECT_EQ(SizedOutput(lease), Ramp(std::max<int64_t>(left, 0)));
+      }
+    }
+    EXPECT_EQ(session_->nodes().size(), 3U);
+    EXPECT_EQ(session_->stats().inputs_in_place, 8);
+  }
+}
+
+TEST_F(CountsTest, ChainKeepsWhatItsCallsCount) {
+  const Program* compact = AddCompact();
+  const Program* masked = AddMasked();
+  const Program* rows = AddRows(Fill::Zero());
+  for (const int64_t kept : {3, 8, 0, 5}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const ChainScope chain, session_->Chain());
+    const Tensor x = UploadMixed(8, kept);
+    const Tensor ramp = Upload(Ramp(8));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease first, session_->Run(CallOf(compact, x)));
+    const Counted made = OutputOf(first);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease second,
+                                 session_->Run(CallOf(masked, ramp, made.count)));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease third,
+                                 session_->Run(CallOf(rows, made.y, made.count)));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease fourth,
+                                 session_->Run(CallOf(compact, OutputOf(third).y)));
+    EXPECT_EQ(SizedOutput(first), Ramp(kept));
+    EXPECT_EQ(device_.Download<float>(OutputOf(second).y.data, 8), MaskedTo(kept, 8));
+    EXPECT_EQ(SizedOutput(fourth), Doubled(Ramp(kept)));
+  }
+}
+
+TEST_F(CountsTest, WarmedChainReplaysWhateverTheDeviceDecides) {
+  for (const Claim claim : {Claim::kMasked, Claim::kRowIndependent}) {
+    for (const int64_t bucket : {1, 2, 8}) {  // Below the first two there is no other extent.
+      session_ = MakeSession();
+      const Program* compact = AddCompact();
+      const Program* rows = AddRows(Fill::Zero(), claim);
+      const WarmStep chain[] = {
+          {.program = compact, .bucket = {bucket}},
+          {.program = rows,
+           .bucket = {bucket},
+           .feeds = {{.input = 0, .step = 0, .output = kY}},
+           .counts = {{.input = 0, .step = 0, .output = kKept}}},
+      };
+      ASSERT_OK(session_->Warm(chain, {}));
+      session_->SetStance(Stance::kStrict);
+      for (const bool counts : {true, false}) {
+        const Tensor x = UploadMixed(bucket, bucket);
+        COPPICE_ASSERT_OK_AND_ASSIGN(const Lease first, session_->Run(CallOf(compact, x)));
+        const Counted made = OutputOf(first);
+        COPPICE_ASSERT_OK_AND_ASSIGN(
+            const Lease second,
+            session_->Run(CallOf(rows, made.y, counts ? made.count : Tensor())));
+        EXPECT_EQ(device_.Download<float>(OutputOf(second).y.data, bucket), Doubled(Ramp(bucket)));
+      }
+    }
+  }
+}
+
+TEST_F(CountsTest, WarmedChainHoldsWhatALaterStepCounts) {
+  const Program* compact = AddCompact();
+  const Program* rows = AddRows(Fill::Undefined());
+  const Program* masked = AddMasked();
+  const auto chain = [&](WarmStep::Feed count) {
+    return std::vector<WarmStep>{
+        {.program = compact, .bucket = {8}},
+        {.program = rows, .bucket = {8}, .feeds = {{.input = 0, .step = 0, .output = kY}}},
+        {.program = masked,
+         .bucket = {8},
+         .feeds = {{.input = 0, .step = 1, .output = 0}},
+         .counts = {count}},
+    };
+  };
+  const WarmStep::Feed wrongs[] = {{.input = 1, .step = 0, .output = kKept},
+                                   {.input = 0, .step = 3, .output = kKept},
+                                   {.input = 0, .step = 0, .output = 2},
+                                   {.input = 0, .step = 0, .output = kY}};
+  for (const WarmStep::Feed& wrong : wrongs)
+    EXPECT_EQ(session_->Warm(chain(wrong), {}).code(), absl::StatusCode::kInvalidArgument);
+  ASSERT_OK(session_->Warm(chain({.input = 0, .step = 0, .output = kKept}), {}));
+  session_->SetStance(Stance::kStrict);
+  for (const int64_t kept : {3, 8}) {
+    const Tensor x = UploadMixed(8, kept);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease first, session_->Run(CallOf(compact, x)));
+    const Counted made = OutputOf(first);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease second, session_->Run(CallOf(rows, made.y)));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease third,
+                                 session_->Run(CallOf(masked, OutputOf(second).y, made.count)));
+    EXPECT_EQ(device_.Download<float>(OutputOf(third).y.data, kept), Doubled(Doubled(Ramp(kept))));
+    EXPECT_EQ(SizedOutput(first), Ramp(kept));
+  }
+}
+
+TEST_F(CountsTest, ChecksAndPausesLeaveCountsAlone) {
+  SessionOptions options;
+  options.checks = {.audit_keys = true, .addresses = true, .fill_expired = true};
+  session_ = MakeSession(options);
+  const Program* compact = AddCompact();
+  const Program* masked = AddMasked();
+  const auto pause = [&] {
+    ASSERT_OK(session_->memory().Suspend({}));
+    ASSERT_OK(session_->memory().Resume());
+  };
+  for (const int64_t kept : {3, 0, 5, 8, 2, 6}) {
+    const Tensor x = UploadMixed(8, kept);
+    COPPICE_ASSERT_OK_AND_ASSIGN(Lease first, session_->Run(CallOf(compact, x)));
+    const Counted made = OutputOf(first);
+    COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, first.Split());
+    parts[kKept].Release();
+    if (kept % 2 == 0) pause();
+    if (kept % 3 == 0) {
+      ASSERT_OK(session_->Evict(nullptr));
+    }
+    const coppice::Call call = CallOf(masked, made.y, made.count);
+    const Explanation foreseen = session_->Explain(call);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease second, session_->Run(call));
+    EXPECT_EQ(foreseen.kind, second.kind()) << foreseen.text;
+    if (kept % 2 != 0) pause();
+    EXPECT_EQ(device_.Download<float>(OutputOf(second).y.data, 8), MaskedTo(kept, 8));
+    EXPECT_EQ(SizedOutput(parts[kY]), Ramp(kept));
+  }
 }
 
 TEST_F(CountsTest, InputInAnOutputIsReadThereOnlyIfNobodyReadsItsPadding) {
@@ -286,6 +485,48 @@ TEST_F(CountsTest, CountOfAnotherLaneIsReadUnderAScope) {
   }
 }
 
+TEST_F(CountsTest, ScopeOfAPartHoldsWhatCountsIt) {
+  SessionOptions options;
+  options.lanes = 2;
+  session_ = MakeSession(options);
+  const Program* compact = AddCompact();
+  const Program* masked = AddMasked();
+  ProgramSpec spec{.name = "writes"};
+  spec.inputs = {{.name = "kept", .dtype = DType::kInt64, .mutated = true}};
+  const Program* writes = *session_->Register(spec, [](CallContext& context) -> absl::Status {
+    return context.driver().Call<&DriverTable::MemsetD8Async>(
+        context.input(0).data, static_cast<unsigned char>(1), size_t{8}, context.stream());
+  });
+  for (int i = 0; i < 3; ++i) {
+    const Tensor x = UploadMixed(6, 3);
+    COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, session_->Run(CallOf(compact, x)));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const std::vector<Lease> parts, lease.Split());
+    COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, parts[kY].Read(device_.stream()));
+    const Tensor y = scope.output(kY);
+    const Tensor count = scope.count(kY);
+    coppice::Call call = CallOf(masked, y, count);
+    call.lane = 1;
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease other, session_->Run(call));
+    EXPECT_EQ(device_.Download<float>(OutputOf(other).y.data, 6), MaskedTo(3, 6));
+    ExpectRefused(session_->Run(CallOf(writes, count)), absl::StatusCode::kFailedPrecondition,
+                  {"'kept'", "read scopes are open"});
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Tensor sized, scope.ReadSized(kY));
+    EXPECT_EQ(sized.sizes[0], 3);
+  }
+}
+
+TEST_F(CountsTest, CountMayLieInAConstant) {
+  const Program* masked = AddMasked();
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const Tensor four,
+      session_->memory().AddConstant(DType::kInt64, {}, [](std::span<std::byte> bytes) {
+        *reinterpret_cast<int64_t*>(bytes.data()) = 4;
+        return absl::OkStatus();
+      }));
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(Run(masked, 6, four), MaskedTo(4, 6));
+}
+
 TEST_F(CountsTest, CountsThatAreNoneAreRefused) {
   const Program* masked = AddMasked();
   const Program* compact = AddCompact();
@@ -305,6 +546,11 @@ TEST_F(CountsTest, CountsThatAreNoneAreRefused) {
   expect_refused("one i32 or i64");
   wrong.rank = kRankMax + 1;
   expect_refused("one i32 or i64");
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{-1, -1}, {int64_t{1} << 62, 4}}) {
+    wrong.rank = 2;
+    wrong.sizes = {rows, columns};
+    expect_refused("one i32 or i64");
+  }
   ExpectRefused(session_->Run(CallOf(compact, x, good)), absl::StatusCode::kInvalidArgument,
                 {"0 counts", "has 1"});
   const Tensor two[] = {good, good};
@@ -326,6 +572,27 @@ TEST_F(CountsTest, CountThatWasFreedIsFoundIfAddressesAreChecked) {
   uploads_.pop_back();
   ExpectRefused(session_->Run(CallOf(masked, x, count)), absl::StatusCode::kFailedPrecondition,
                 {"count of symbol 'n'", "no live allocation"});
+}
+
+// A device by itself, as what it found is a failure where it ends.
+struct UnorderedCount : CountsFixture {
+  void TestBody() override {
+    const Program* masked = AddMasked();
+    const Tensor x = Upload(Ramp(6));
+    const Tensor count = UploadCount(int64_t{4});
+    ASSERT_OK(session_->Run(CallOf(masked, x, count)));
+    ASSERT_OK(device_.Synchronize());
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Stream other, Stream::Create(device_.driver()));
+    ASSERT_OK(device_.driver().Call<&DriverTable::MemsetD8Async>(
+        count.data, static_cast<unsigned char>(0), size_t{8}, other.handle()));
+    ASSERT_OK(session_->Run(CallOf(masked, x, count)));
+    ASSERT_OK(device_.Synchronize());
+    ASSERT_OK(other.Synchronize());
+  }
+};
+
+TEST(CountOrderTest, CountThatNothingOrdersIsReported) {
+  EXPECT_NONFATAL_FAILURE(UnorderedCount().TestBody(), "StageSmall reads 8 bytes that memset");
 }
 
 TEST_F(CountsTest, SymbolsThatCallsAreCheckedByCannotBeCounted) {

@@ -3,9 +3,11 @@
 
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "coppice/runtime/graph.h"
+#include "coppice/runtime/stream.h"
 
 #include "tests/graphs/counts_fixture.h"
 
@@ -130,14 +132,44 @@ TEST_F(SizedOutputsTest, NobodyReadsASizeWhileTheStreamCaptures) {
   EXPECT_EQ(y.sizes[0], 2);
 }
 
+// Whatever waits for the lane meanwhile would wait for ever.
+TEST_F(SizedOutputsTest, LaneIsFreeWhileAReaderWaits) {
+  const Program* compact = AddCompact();
+  const Tensor x = UploadMixed(6, 2);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, session_->Run(CallOf(compact, x)));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
+  ASSERT_OK(device_.driver().Call<&DriverTable::LaunchHostFunc>(
+      device_.stream(),
+      [](void* session) {
+        std::thread([session] { (void)static_cast<Session*>(session)->stats(); }).join();
+      },
+      static_cast<void*>(session_.get())));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Tensor y, scope.ReadSized(kY));
+  EXPECT_EQ(y.sizes[0], 2);
+}
+
+TEST_F(SizedOutputsTest, CaptureOfAnotherStreamLastsWhileASizeIsRead) {
+  const Program* compact = AddCompact();
+  const Tensor x = UploadMixed(6, 2);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, session_->Run(CallOf(compact, x)));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Stream other, Stream::Create(device_.driver()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(device_.driver(), other.handle()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Tensor y, scope.ReadSized(kY));
+  EXPECT_EQ(y.sizes[0], 2);
+  EXPECT_OK(capture.End());
+}
+
 TEST_F(SizedOutputsTest, FaultsOfTheDriverAreReported) {
   const Program* compact = AddCompact();
   const Tensor x = UploadMixed(6, 2);
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, session_->Run(CallOf(compact, x)));
   COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(device_.stream()));
-  for (const int64_t nth : {1, 2, 3}) {
-    device_.ledger().Inject({.nth = nth});
-    EXPECT_FALSE(scope.ReadSized(kY).ok()) << "driver call " << nth;
+  for (const int entry : {DriverLedger::IndexOf(&DriverTable::StreamIsCapturing),
+                          DriverLedger::IndexOf(&DriverTable::MemcpyDtoHAsync),
+                          DriverLedger::IndexOf(&DriverTable::StreamSynchronize)}) {
+    device_.ledger().Inject({.entry = entry});
+    EXPECT_FALSE(scope.ReadSized(kY).ok()) << "driver entry " << entry;
   }
   COPPICE_ASSERT_OK_AND_ASSIGN(const Tensor y, scope.ReadSized(kY));
   EXPECT_EQ(y.sizes[0], 2);
@@ -177,6 +209,51 @@ TEST_F(SizedOutputsTest, PartsOfRunsWithoutAGraphKeepTheirCountsToo) {
   for (int i = 0; i < 4; ++i)
     ASSERT_OK(session_->Run(CallOf(compact, other)));
   EXPECT_EQ(SizedOutput(parts[kY]), Ramp(4));
+}
+
+TEST_F(SizedOutputsTest, PartsAreDetachedEachByItself) {
+  const Program* compact = AddCompact();
+  for (const bool count_first : {false, true, false, true}) {
+    const Tensor x = UploadMixed(6, 2);
+    COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, session_->Run(CallOf(compact, x)));
+    COPPICE_ASSERT_OK_AND_ASSIGN(std::vector<Lease> parts, lease.Split());
+    const auto detach_count = [&] {
+      COPPICE_ASSERT_OK_AND_ASSIGN(const DetachedOutputs count,
+                                   parts[kKept].Detach(device_.stream()));
+      EXPECT_EQ(device_.Download<int64_t>(count.output(kKept).data, 1)[0], 2);
+    };
+    if (count_first) {
+      detach_count();
+      EXPECT_EQ(SizedOutput(parts[kY]), Ramp(2)) << "it stays for those that it counts";
+    }
+    COPPICE_ASSERT_OK_AND_ASSIGN(const DetachedOutputs y, parts[kY].Detach(device_.stream()));
+    EXPECT_EQ(y.output(kY).sizes[0], 6);
+    EXPECT_EQ(device_.Download<float>(y.output(kY).data, 2), Ramp(2));
+    if (!count_first) detach_count();
+  }
+}
+
+TEST_F(SizedOutputsTest, StaticCountTellsOfTheLastCall) {
+  ProgramSpec spec = CompactSpec();
+  spec.outputs[kKept].role = OutputRole::kStatic;
+  const Program* compact = AddCompact(spec);
+  const Tensor kept = UploadCount(int64_t{0});
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* binding, session_->Bind(*compact, {&kept, 1}));
+  const auto run = [&](int64_t positive) {
+    const Tensor x = UploadMixed(6, positive);
+    coppice::Call call = CallOf(compact, x);
+    call.binding = binding;
+    return session_->Run(call);
+  };
+  for (int i = 0; i < 3; ++i) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, run(4));
+    EXPECT_EQ(OutputOf(lease).count.data, kept.data);
+    EXPECT_EQ(SizedOutput(lease), Ramp(4)) << NameOf(lease.kind());
+  }
+  session_->SetStance(Stance::kEager);  // Outputs have bytes of their own.
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, run(4));
+  ASSERT_OK(run(3));
+  EXPECT_EQ(SizedOutput(lease), Ramp(3));
 }
 
 TEST_F(SizedOutputsTest, GivingTheCountAwayAloneGivesNoBytes) {

@@ -35,12 +35,15 @@ struct Call {
   std::span<const Tensor> inputs{};
   std::span<const int64_t> scalars{};  // All scalars, in spec order.
   std::span<const int64_t> extents{};  // Of the symbols that are `given`, in spec order; >= 0.
-  // Of the symbols that are `counted`, in spec order, or none: one i32 or i64 of device memory
-  // each, read in the order of the stream before the program runs, such as ReadScope::count gives;
-  // at address 0: the host's extent counts. What the call has for the symbol otherwise is its
-  // capacity then, which chooses the bucket; the parameter block gets the count, held to [0,
-  // capacity], padding begins behind it, and nothing behind it is written back. Outputs of that
-  // symbol are shown at the capacity. The host waits for nothing.
+  // Of the symbols that are `counted`, in spec order, or none: where the device finds the extent,
+  // one i32 or i64 of its memory each, such as ReadScope::count gives; at address 0: the host's
+  // extent counts, as without. What the call has for the symbol otherwise (inputs as long as
+  // ReadScope::output shows them) is its capacity then, which chooses the bucket. The count is read
+  // in the order of the stream, before the program runs, and the host waits for nothing. Held to
+  // [0, capacity], it is what the parameter block says; padding begins behind it, and nothing
+  // behind it is written back. Outputs of that symbol are shown at the capacity.
+  // In the session's memory it must be leased, as an input must, of another lane under a read
+  // scope; by itself it makes the call no child (session.h, Paths).
   std::span<const Tensor> counts{};
   CuStream stream = nullptr;  // Any stream of the context but the legacy one; not capturing.
   int lane = 0;

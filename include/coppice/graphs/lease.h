@@ -96,10 +96,9 @@ class [[nodiscard]] Lease {
 
   // Takes the outputs out of the session: copies them on `stream`, behind the call, into memory
   // that the result owns, but for those that lie in the caller's own buffers; the result says
-  // which. The copies have the real extents, of a Count the capacity, and whatever lies between
-  // elements. Calls on the lane
-  // wait for them, on the device. Of a part, its output alone. The lease is empty afterwards; after
-  // an error it is as it was.
+  // which. The copies have the extents that ReadScope::output shows, and whatever lies between
+  // elements. Calls on the lane wait for them, on the device. Of a part, its output alone, without
+  // what counts it. The lease is empty afterwards; after an error it is as it was.
   //
   // Requires: the context is current. Errors: as Read, and kFailedPrecondition whenever `stream`
   // captures; kResourceExhausted the device has no room; otherwise the driver's. Cost: allocates,
@@ -154,13 +153,14 @@ class [[nodiscard]] ReadScope {
   Tensor output(int index) const;
 
   // Where the device writes how much of output `index` there is: what Call::counts takes, so that
-  // nobody waits for it. At address 0 if the output has no Count. Requires: as output.
+  // nobody waits for it. It stays as long as the output does. At address 0 if that has no Count.
+  // Requires: as output.
   Tensor count(int index) const;
 
   // Output `index` with as many elements along its count's axis as the device decided; as output if
   // it has no Count. Requires: as output. Errors: kFailedPrecondition  the stream captures;
   // kOutOfRange  the count is negative or over the capacity; the driver's. Cost: waits until the
-  // scope's stream has come so far.
+  // scope's stream has come so far; calls of the lane may run meanwhile.
   absl::StatusOr<Tensor> ReadSized(int index) const;
 
  private:

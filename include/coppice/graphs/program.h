@@ -84,9 +84,9 @@ struct SymbolSpec {
   int64_t multiple_of = 1;
   bool exclude_01 = false;  // Extents 0 and 1 are keys of their own: nothing is padded from them.
   bool given = false;       // Its extent comes in Call::extents.
-  // The device may decide its extent; see Call::counts. It must be padded on a claim, and nothing
-  // that a call is checked by may read it: no bound but `max`, no guard, no expression that an axis
-  // of a copied input names.
+  // The device may decide its extent; see Call::counts. The claim must allow padding, and the kind
+  // not be kStatic. The host cannot check what it does not know: no bound but `max`, no guard may
+  // read it, and no expression that is an axis of a copied input.
   bool counted = false;
   // The scalar whose value is its extent, or -1. The bucket is part of the key in the scalar's
   // place, so the callable sees 0 for the scalar, and the bucket as the symbol's extent.
@@ -107,8 +107,9 @@ enum class InputRole : uint8_t {
 };
 
 // What a copied input holds beyond its real extents. Staging writes it; an output of the lane's
-// path holds there what its producer left, so one with padding is read in place only if its fill is
-// Undefined or the claim is kMasked, and if it is not mutated; it is staged else.
+// path holds there what its producer left, so one with padding, or whose extent the device decides,
+// is read in place only if its fill is Undefined or the claim is kMasked, and if it is not mutated;
+// it is staged else.
 struct Fill {
   enum class Kind : uint8_t { kZero, kValue, kSentinel, kRepeatLast, kUndefined };
   Kind kind = Kind::kZero;
@@ -138,8 +139,8 @@ struct InputSpec {
   Fill fill{};
   // The program writes to it. What it wrote to a staged input is copied back to the caller's
   // tensor, in which no two elements may share a byte, and from whose first to whose last nothing
-  // else of the call may lie; a static input is written where it lies. Elements of neither may
-  // share bytes.
+  // else of the call may lie, but for its counts; a static input is written where it lies. Elements
+  // of neither may share bytes.
   bool mutated = false;
   // Bytes, a power of two: a static input whose address is no multiple is copied by every call.
   int64_t alignment = 16;
@@ -152,6 +153,7 @@ enum class OutputRole : uint8_t {
 
 // A size that the device decides: how many of an output's elements along `axis` mean something is
 // what the program writes to output `output`, one i32 or i64. The output's dims are its capacity.
+// One that is static tells of the last call that wrote it.
 struct Count {
   int output = -1;  // -1: none; all of the output means something.
   int axis = 0;
@@ -252,9 +254,10 @@ struct ProgramSpec {
 // or the call gives their extents, names present and unique within their list, sizes that are not
 // negative and whose bytes at the largest buckets an int64 holds, strides that are not negative and
 // keep apart there what is written (each call checks what has expressions), fixed static inputs and
-// outputs, counts that are outputs of one i32 or i64, buckets within their symbol's bounds, guards
-// and expressions that parse, expressions that read no scalars but those of the key, and a claim
-// that allows its policies. Errors: kInvalidArgument naming the program and the field.
+// outputs, counts that are outputs of one i32 or i64, counted symbols as SymbolSpec wants them,
+// buckets within their symbol's bounds, guards and expressions that parse, expressions that read no
+// scalars but those of the key, and a claim that allows its policies. Errors: kInvalidArgument
+// naming the program and the field.
 absl::Status ValidateSpec(const ProgramSpec& spec);
 
 // The guards of a spec: those of its symbols' bounds, then its own, over the names of its symbols

@@ -203,14 +203,15 @@ class Session {
   // on zeros. Walks the steps in order and records the graph of each, planned around the outputs
   // that are held where it stands: as if each lease were held until the last step that reads it has
   // run, and a step that feeds itself came again until no other graph is needed. That is for calls
-  // outside of a ChainScope, at the bucket's extents and below. Graphs that are there are skipped.
-  // Waits for the device; trims the eager window. `options.progress` gets (step, steps) when a step
-  // is reached first; `options.scratch` is not looked at, as each step has its own.
+  // outside of a ChainScope, at the bucket's extents and below, whoever decides them. Graphs that
+  // are there are skipped. Waits for the device; trims the eager window. `options.progress` gets
+  // (step, steps) when a step is reached first; `options.scratch` is not looked at, as each step
+  // has its own.
   //
-  // Errors: as the other Warm; kInvalidArgument     no program; a feed of an input that there is
-  //                              not or that another feeds, from an output that there is not, or
-  //                              that is static, of another dtype or rank, or too small; from a
-  //                              step to come, or the first from itself;
+  // Errors: as the other Warm; kInvalidArgument     no program; a feed of an input or a count that
+  //                              there is not or that another feeds, from an output that there is
+  //                              not, or that is static, of another dtype or rank, or too small;
+  //                              from a step to come, or the first from itself;
   //         kFailedPrecondition  a ChainScope is open on the lane.
   absl::Status Warm(std::span<const WarmStep> steps, const WarmOptions& options);
 

@@ -71,9 +71,9 @@ struct CheckOptions {
   // parameter's struct counts, so zero it. Needs a driver of CUDA 12.4.
   bool audit_keys = false;
   // Asks the driver at every call whether the memory of each static input is still the allocation
-  // it was, and whether each input from outside, as far as its strides reach, and each buffer to
-  // write into lies in a live one, not in the host's own memory; three driver calls each, six for
-  // an input.
+  // it was, and whether each input from outside, as far as its strides reach, each count and each
+  // buffer to write into lies in a live one, not in the host's own memory; three driver calls each,
+  // six for an input.
   bool addresses = false;
   // A graph's call first fills all that the graph writes with 0xCB bytes, so that whoever kept a
   // pointer to what lay there sees it. One driver call per stretch of memory.
@@ -154,6 +154,7 @@ struct WarmStep {
   std::vector<int64_t> bucket;       // One padded extent per symbol.
   std::vector<int64_t> scalars;      // All of them, in spec order.
   std::vector<Feed> feeds;           // Other inputs are the caller's own memory.
+  std::vector<Feed> counts{};        // The same of Call::counts, of which `input` is an index.
   const Binding* scratch = nullptr;  // As WarmOptions::scratch, in its place.
 };
 
