@@ -31,7 +31,7 @@ Tensor DenseOf(const TrafficProgram& program,
   const int64_t n = LengthOf(program, index, extents);
   const DType dtype = program.DTypeOfOutput(index);
   if (!program.fixed_output(index)) return DenseTensorOf(program, dtype, data, n);
-  return Tensor::Dense(data, dtype, {&n, 1});
+  return Tensor::Dense(data, dtype, {&n, program.is_count(index) ? program.count_rank() : 1});
 }
 
 Bytes ReadBy(const Tensor& tensor, int64_t rows, const Bytes& values, int64_t offset_bytes) {

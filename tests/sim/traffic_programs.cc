@@ -485,7 +485,7 @@ ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
                             .dtype = program.DTypeOfOutput(i),
                             .dims = own     ? dims(i == 0 ? Length::kN : program.output_1)
                                     : bound ? fixed
-                                            : Dims{Dim::Fixed(1)},
+                                            : Dims(program.count_rank(), Dim::Fixed(1)),
                             .strides = own ? strides : Dims(),
                             .role = bound ? OutputRole::kStatic : OutputRole::kPool});
   }

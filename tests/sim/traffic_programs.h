@@ -116,6 +116,7 @@ struct TrafficProgram {
   // Elements of an output that has no row of the call's.
   bool fixed_output(int output) const { return static_output(output) || is_count(output); }
   bool is_count(int output) const { return counts && output == 1; }
+  size_t count_rank() const { return count_dtype == DType::kInt64 ? 0 : 1; }
   bool static_output(int output) const { return statics == Static::kOutput && output == 1; }
   DType DTypeOf(TrafficBuffer buffer) const;
   DType DTypeOfInput(int input) const {
