@@ -1,0 +1,413 @@
+// Accesses, a lane at a time; rows of them are in access_rows.cc.
+
+#include "runtime/emulator/ptx/accesses.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <set>
+#include <string_view>
+
+#include "fmt/format.h"
+
+#include "runtime/emulator/ptx/form_table.h"
+#include "runtime/emulator/ptx/forms/access.h"
+
+namespace coppice::ptx {
+namespace {
+
+constexpr int kShiftMax = 2;
+
+// The logarithm of what a form stores at least, and no more than kShiftMax.
+int StoreShift(std::string_view form) {
+  if (form.starts_with("atom.") || form.starts_with("red."))
+    return form.ends_with("16") ? 1 : kShiftMax;
+  if (!form.starts_with("st.")) return kShiftMax;
+  const auto opcode = AccessOpcode::Parse(form);
+  if (!opcode.has_value()) return kShiftMax;
+  const auto bytes = static_cast<unsigned>(SizeOf(opcode->type) * opcode->elements);
+  return std::min(std::countr_zero(std::bit_floor(bytes)), kShiftMax);
+}
+
+std::vector<uint8_t> StoreShifts() {
+  std::vector<uint8_t> shifts;
+  for (const Form& form : AllForms())
+    shifts.push_back(static_cast<uint8_t>(StoreShift(form.name)));
+  return shifts;
+}
+
+void FindNarrowest(const Code& code,
+                   const Kernel& kernel,
+                   const std::vector<uint8_t>& shifts,
+                   std::set<const Code*>& seen,
+                   int& narrowest) {
+  if (!seen.insert(&code).second) return;
+  for (const Instr& instr : code.instrs)
+    narrowest = std::min<int>(narrowest, shifts[instr.form]);
+  for (const CallSite& site : code.calls) {
+    if (site.callee != nullptr) {
+      FindNarrowest(*site.callee, kernel, shifts, seen, narrowest);
+    } else if (kernel.functions != nullptr) {
+      for (const Code* const function : *kernel.functions)
+        FindNarrowest(*function, kernel, shifts, seen, narrowest);
+    }
+  }
+}
+
+int NarrowestStore(const Kernel& kernel) {
+  static const std::vector<uint8_t> shifts = StoreShifts();
+  std::set<const Code*> seen;
+  int narrowest = kShiftMax;
+  FindNarrowest(*kernel.code, kernel, shifts, seen, narrowest);
+  return narrowest;
+}
+
+}  // namespace
+
+std::unique_ptr<Accesses> Accesses::Create(LaunchState& state) {
+  const Checks& checks = state.environment.checks;
+  if (!checks.races && !checks.uninitialized && !checks.record) return nullptr;
+  const int shift = checks.races ? NarrowestStore(state.kernel) : kShiftMax;
+  return std::unique_ptr<Accesses>(new Accesses(state, shift));
+}
+
+Accesses::Accesses(LaunchState& state, int shift)
+    : state_(state),
+      // Cells hold 32 bits of a block's index.
+      races_(state.environment.checks.races && state.block_count < 0xfffffffe),
+      record_(state.environment.checks.record),
+      uninitialized_(state.environment.checks.uninitialized),
+      shift_(shift),
+      shadow_(shift),
+      order_(state.block_count) {}
+
+Actor Accesses::ActorOf(ResidentWarp& warp) const {
+  BlockState& block = warp.block();
+  return {.warp = warp,
+          .shadow = block.shadow,
+          .block = block.index,
+          .index = static_cast<uint32_t>(warp.index()),
+          .now = block.shadow.order.Now(),
+          .code = *warp.frame().code,
+          .instr = warp.instr()};
+}
+
+// --- events
+
+void Accesses::Start(BlockState& block) {
+  Settle();
+  BlockShadow& shadow = block.shadow;
+  shadow.order.Start();
+  shadow.acquired = 0;
+  const size_t bytes = block.shared.size();
+  const size_t granules = races_ ? (bytes >> shift_) + 1 : 0;
+  shadow.writers.assign(granules, {});
+  shadow.readers.assign(granules, {});
+  shadow.written.assign(uninitialized_ ? bytes : 0, 0);
+}
+
+void Accesses::MeetAll(BlockState& block) {
+  Settle();
+  block.shadow.order.MeetAll();
+}
+
+void Accesses::Arrive(ResidentWarp& warp, BlockOrder::Knowledge& barrier) {
+  Settle();
+  warp.block().shadow.order.Arrive(static_cast<uint32_t>(warp.index()), barrier);
+}
+
+void Accesses::Depart(ResidentWarp& warp, const BlockOrder::Knowledge& barrier) {
+  warp.block().shadow.order.Depart(static_cast<uint32_t>(warp.index()), barrier);
+}
+
+void Accesses::MeetInWarp(ResidentWarp& warp) {
+  Settle();
+  warp.block().shadow.order.MeetInWarp(static_cast<uint32_t>(warp.index()));
+}
+
+void Accesses::Acquire(Actor& actor, Space space) {
+  actor.shadow.order.Acquire(actor.index);
+  if (space != Space::kShared) actor.shadow.acquired = order_.releases();
+  actor.now = actor.shadow.order.Now();
+}
+
+void Accesses::Release(Actor& actor, Space space) {
+  actor.shadow.order.Release(actor.index);
+  if (space != Space::kShared) order_.Release(actor.block, actor.shadow.order.time());
+}
+
+void Accesses::Finish(Outcome& outcome) {
+  Settle();
+  if (record_) outcome.touched = shadow_.Touched();
+}
+
+// --- lanes
+
+Visitor Accesses::InBlock(const Actor& actor, Stamp stamp) {
+  return stamp.bits() == 0 ? Visitor() : Visitor(actor.block, stamp);
+}
+
+bool Accesses::IsBefore(const Actor& actor, Visitor visitor) const {
+  if (visitor.is_nobody()) return true;
+  if (visitor.is_several()) return visitor.releases() < (actor.shadow.acquired & 0xffffffff);
+  const Stamp stamp = visitor.stamp();
+  if (visitor.block() == actor.block)
+    return actor.shadow.order.IsBefore(stamp, actor.index, actor.thread());
+  return order_.IsBefore(visitor.block(), stamp.time(), actor.shadow.acquired);
+}
+
+Visitor Accesses::Joined(const Actor& actor, Visitor reader) const {
+  if (IsBefore(actor, reader)) return {actor.block, actor.stamp()};
+  if (reader.is_several() || reader.block() != actor.block)
+    return Visitor::Several(order_.releases());
+  return {actor.block, Stamp(actor.now, Stamp::kSeveral)};
+}
+
+void Accesses::ReadGlobal(Actor& actor, uint64_t address, uint64_t bytes, bool keep) {
+  GlobalShadow::Page& page = shadow_.PageOf(address);
+  if (record_) GlobalShadow::Mark(page.read, address, bytes);
+  if (!races_) return;
+  const size_t begin = shadow_.GranuleOf(address);
+  const size_t end = shadow_.GranuleOf(address + bytes - 1) + 1;
+  if (page.writers != nullptr) {
+    for (size_t i = begin; i < end; ++i) {
+      const Visitor writer = page.writers[i];
+      if (IsBefore(actor, writer)) continue;
+      ReportRace(actor, {Space::kGlobal, address, bytes}, Clash::kReadsWritten, writer);
+      break;
+    }
+  }
+  if (!keep) return;
+  Visitor* const readers = shadow_.Readers(page);
+  for (size_t i = begin; i < end; ++i)
+    readers[i] = Joined(actor, readers[i]);
+}
+
+void Accesses::WriteGlobal(Actor& actor,
+                           uint64_t address,
+                           uint64_t bytes,
+                           const std::byte* before,
+                           const std::byte* after) {
+  GlobalShadow::Page& page = shadow_.PageOf(address);
+  if (record_) GlobalShadow::Mark(page.written, address, bytes);
+  if (!races_) return;
+  const size_t begin = shadow_.GranuleOf(address);
+  const size_t end = shadow_.GranuleOf(address + bytes - 1) + 1;
+  const size_t granule = std::min(size_t{1} << shift_, static_cast<size_t>(bytes));
+  Visitor* const writers = shadow_.Writers(page);
+  for (size_t i = begin; i < end; ++i) {
+    const size_t at = (i - begin) * granule;
+    if (before != nullptr && std::memcmp(before + at, after + at, granule) == 0) {
+      if (writers[i].is_nobody()) writers[i] = {actor.block, actor.stamp()};
+      continue;
+    }
+    if (!IsBefore(actor, writers[i])) {
+      ReportRace(actor, {Space::kGlobal, address, bytes}, Clash::kWritesWritten, writers[i]);
+    } else if (page.readers != nullptr && !IsBefore(actor, page.readers[i])) {
+      ReportRace(actor, {Space::kGlobal, address, bytes}, Clash::kWritesRead, page.readers[i]);
+    }
+    writers[i] = {actor.block, actor.stamp()};
+  }
+}
+
+void Accesses::ReadShared(Actor& actor, uint64_t offset, uint64_t bytes, bool keep) {
+  BlockShadow& shadow = actor.shadow;
+  if (uninitialized_) CheckWritten(actor, offset, bytes);
+  if (!races_) return;
+  const size_t end = ((offset + bytes - 1) >> shift_) + 1;
+  for (size_t i = offset >> shift_; i < end; ++i) {
+    const Visitor writer = InBlock(actor, shadow.writers[i]);
+    if (!IsBefore(actor, writer))
+      ReportRace(actor, {Space::kShared, offset, bytes}, Clash::kReadsWritten, writer);
+    if (keep) shadow.readers[i] = Joined(actor, InBlock(actor, shadow.readers[i])).stamp();
+  }
+}
+
+void Accesses::WriteShared(Actor& actor,
+                           uint64_t offset,
+                           uint64_t bytes,
+                           const std::byte* before,
+                           const std::byte* after) {
+  BlockShadow& shadow = actor.shadow;
+  if (uninitialized_) std::memset(shadow.written.data() + offset, 1, bytes);
+  if (!races_) return;
+  const size_t begin = offset >> shift_;
+  const size_t end = ((offset + bytes - 1) >> shift_) + 1;
+  const size_t granule = std::min(size_t{1} << shift_, static_cast<size_t>(bytes));
+  for (size_t i = begin; i < end; ++i) {
+    const size_t at = (i - begin) * granule;
+    const Visitor writer = InBlock(actor, shadow.writers[i]);
+    if (before != nullptr && std::memcmp(before + at, after + at, granule) == 0) {
+      if (writer.is_nobody()) shadow.writers[i] = actor.stamp();
+      continue;
+    }
+    const Visitor reader = InBlock(actor, shadow.readers[i]);
+    if (!IsBefore(actor, writer)) {
+      ReportRace(actor, {Space::kShared, offset, bytes}, Clash::kWritesWritten, writer);
+    } else if (!IsBefore(actor, reader)) {
+      ReportRace(actor, {Space::kShared, offset, bytes}, Clash::kWritesRead, reader);
+    }
+    shadow.writers[i] = actor.stamp();
+  }
+}
+
+void Accesses::CheckWritten(Actor& actor, uint64_t offset, uint64_t bytes) {
+  const uint8_t* const written = actor.shadow.written.data() + offset;
+  if (std::memchr(written, 0, bytes) == nullptr) return;
+  if (state_.findings.WasReported(Finding::Kind::kUninitialized, actor.instr)) return;
+  state_.findings.Report(
+      Finding::Kind::kUninitialized, actor.where(),
+      fmt::format("reads {} bytes at {:#x} of shared memory, which nobody has written", bytes,
+                  offset));
+}
+
+// --- warps
+
+void Accesses::Read(ResidentWarp& warp, const Reach& reach, int64_t bytes, bool strong) {
+  if (reach.space == Space::kLocal || reach.space == Space::kParam) return;
+  Settle();
+  Actor actor = ActorOf(warp);
+  if (strong) Acquire(actor, reach.space);
+  if (reach.contiguous && !strong && ReadRow(actor, reach, static_cast<uint64_t>(bytes))) return;
+  for (uint32_t left = warp.mask(); left != 0; left &= left - 1) {
+    actor.lane = std::countr_zero(left);
+    ReadLane(actor, reach.at(actor.lane), static_cast<uint64_t>(bytes), !strong);
+  }
+}
+
+void Accesses::Write(
+    ResidentWarp& warp, const Reach& reach, int64_t bytes, const std::byte* values, bool strong) {
+  const bool checked = reach.space != Space::kLocal && reach.space != Space::kParam;
+  const size_t size = static_cast<size_t>(bytes);
+  if (!checked) {
+    for (uint32_t left = warp.mask(); left != 0; left &= left - 1) {
+      const int lane = std::countr_zero(left);
+      std::memcpy(reach.at(lane), values + static_cast<size_t>(lane) * size, size);
+    }
+    return;
+  }
+  Settle();
+  Actor actor = ActorOf(warp);
+  if (strong) Acquire(actor, reach.space);
+  if (reach.contiguous && WriteRow(actor, reach, size, values)) {
+    std::memcpy(reach.at(0), values, size * kLanes);
+  } else {
+    for (uint32_t left = warp.mask(); left != 0; left &= left - 1) {
+      actor.lane = std::countr_zero(left);
+      const std::byte* const value = values + static_cast<size_t>(actor.lane) * size;
+      std::byte* const host = reach.at(actor.lane);
+      WriteLane(actor, host, size, host, value);
+      std::memcpy(host, value, size);
+    }
+  }
+  if (strong) Release(actor, reach.space);
+}
+
+Accesses::Location Accesses::LocationOf(const Actor& actor, const std::byte* host) const {
+  const auto inside = [host](const std::byte* begin, size_t size) {
+    return host >= begin && host < begin + size;
+  };
+  const auto shared = actor.warp.block().shared;
+  if (inside(shared.data(), shared.size()))
+    return {Space::kShared, static_cast<uint64_t>(host - shared.data())};
+  const size_t thread_bytes = static_cast<size_t>(actor.warp.thread_stride() * kLanes);
+  if (inside(actor.warp.thread_memory(), thread_bytes)) return {Space::kLocal, 0};
+  if (state_.IsOwn(host)) return {Space::kParam, 0};
+  return {Space::kGlobal, reinterpret_cast<uint64_t>(host)};
+}
+
+void Accesses::ReadLane(Actor& actor, const std::byte* host, uint64_t bytes, bool keep) {
+  const Location at = LocationOf(actor, host);
+  if (at.space == Space::kShared) ReadShared(actor, at.address, bytes, keep);
+  if (at.space == Space::kGlobal) ReadGlobal(actor, at.address, bytes, keep);
+}
+
+void Accesses::WriteLane(Actor& actor,
+                         const std::byte* host,
+                         uint64_t bytes,
+                         const std::byte* before,
+                         const std::byte* after) {
+  const Location at = LocationOf(actor, host);
+  if (at.space == Space::kShared) WriteShared(actor, at.address, bytes, before, after);
+  if (at.space == Space::kGlobal) WriteGlobal(actor, at.address, bytes, before, after);
+}
+
+void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKind kind, int lane) {
+  const uint64_t bytes = static_cast<uint64_t>(size);
+  const bool same = pending_warp_ == &warp && pending_instr_ == &warp.instr();
+  if (kind != AccessKind::kWrite || !same) Settle();
+  if (kind == AccessKind::kWrite) {
+    pending_warp_ = &warp;
+    pending_code_ = warp.frame().code;
+    pending_instr_ = &warp.instr();
+    Pending& pending = pending_.emplace_back(Pending{.host = host, .bytes = bytes, .lane = lane});
+    std::memcpy(pending.before.data(), host, std::min(bytes, pending.before.size()));
+    return;
+  }
+  Actor actor = ActorOf(warp);
+  actor.lane = lane;
+  if (kind == AccessKind::kRead) {
+    ReadLane(actor, host, bytes, true);
+    return;
+  }
+  const Space space = LocationOf(actor, host).space;
+  Acquire(actor, space);
+  ReadLane(actor, host, bytes, false);
+  WriteLane(actor, host, bytes, nullptr, nullptr);
+  Release(actor, space);
+}
+
+// What handlers have written by now. Lanes of one instruction that write the same place are not
+// compared: which of them wrote what is not known.
+void Accesses::Settle() {
+  if (pending_.empty()) return;
+  BlockShadow& shadow = pending_warp_->block().shadow;
+  Actor actor = {.warp = *pending_warp_,
+                 .shadow = shadow,
+                 .block = pending_warp_->block().index,
+                 .index = static_cast<uint32_t>(pending_warp_->index()),
+                 .now = shadow.order.Now(),
+                 .code = *pending_code_,
+                 .instr = *pending_instr_};
+  for (const Pending& pending : pending_) {
+    actor.lane = pending.lane;
+    const bool whole = pending.bytes <= pending.before.size();
+    WriteLane(actor, pending.host, pending.bytes, whole ? pending.before.data() : nullptr,
+              pending.host);
+  }
+  pending_.clear();
+  pending_warp_ = nullptr;
+}
+
+// --- findings
+
+void Accesses::ReportRace(Actor& actor, const Access& access, Clash clash, Visitor other) {
+  if (state_.findings.WasReported(Finding::Kind::kRace, actor.instr)) return;
+  const bool writes = clash != Clash::kReadsWritten;
+  const bool written = clash != Clash::kWritesRead;
+  std::string who;
+  if (other.is_several()) {
+    who = "several blocks have";
+  } else if (other.stamp().thread() == Stamp::kSeveral) {
+    who = "several threads have";
+  } else {
+    const auto& block = state_.launch.block;
+    const uint32_t thread = other.stamp().thread();
+    who = fmt::format("thread ({}, {}, {})", thread % block[0], thread / block[0] % block[1],
+                      thread / block[0] / block[1]);
+    if (other.block() != actor.block) {
+      const auto& grid = state_.launch.grid;
+      who += fmt::format(" of block ({}, {}, {})", other.block() % grid[0],
+                         other.block() / grid[0] % grid[1], other.block() / grid[0] / grid[1]);
+    }
+    who += " has";
+  }
+  state_.findings.Report(
+      Finding::Kind::kRace, actor.where(),
+      fmt::format("{} {} bytes at {:#x} of {} memory, which {} {}, and nothing orders the two",
+                  writes ? "writes" : "reads", access.bytes, access.address,
+                  access.space == Space::kShared ? "shared" : "global", who,
+                  written ? "written" : "read"));
+}
+
+}  // namespace coppice::ptx

@@ -1,0 +1,128 @@
+// What a launch accesses, and what is wrong about it: races, reads of what nobody wrote.
+//
+// Every access to global and shared memory is told, and every event that orders them. Memory is
+// looked at in granules: as small as the narrowest store of the kernel, so that neighbours that two
+// threads write are told apart. A store of the bits that are there already changes nothing and
+// races with nobody. Atomic operations and accesses that are volatile, relaxed or stronger order
+// what is around them, and do not race among themselves.
+//
+// Units: bytes. Threads: one thread runs a launch.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/emulator/ptx/actor.h"
+#include "runtime/emulator/ptx/block_state.h"
+#include "runtime/emulator/ptx/launch.h"
+#include "runtime/emulator/ptx/launch_state.h"
+#include "runtime/emulator/ptx/observer.h"
+#include "runtime/emulator/ptx/order.h"
+#include "runtime/emulator/ptx/resident_warp.h"
+#include "runtime/emulator/ptx/shadow.h"
+
+namespace coppice::ptx {
+
+class Accesses final : public AccessObserver {
+ public:
+  // Null: nothing is to be checked.
+  static std::unique_ptr<Accesses> Create(LaunchState& state);
+
+  void Note(ResidentWarp& warp, std::byte* host, int64_t bytes, AccessKind kind, int lane) override;
+  void Read(ResidentWarp& warp, const Reach& reach, int64_t bytes, bool strong) override;
+  void Write(ResidentWarp& warp,
+             const Reach& reach,
+             int64_t bytes,
+             const std::byte* values,
+             bool strong) override;
+
+  // Events that order accesses.
+  void Start(BlockState& block);
+  void MeetAll(BlockState& block);
+  void Arrive(ResidentWarp& warp, BlockOrder::Knowledge& barrier);
+  void Depart(ResidentWarp& warp, const BlockOrder::Knowledge& barrier);
+  void MeetInWarp(ResidentWarp& warp) override;
+
+  void Finish(Outcome& outcome);
+
+ private:
+  // Bytes of shared memory, by their offset, or of global memory.
+  struct Access {
+    Space space;
+    uint64_t address;
+    uint64_t bytes;
+  };
+  struct Location {
+    Space space;
+    uint64_t address;
+  };
+  // Bytes that a handler may write, as they were when it asked.
+  struct Pending {
+    const std::byte* host = nullptr;
+    uint64_t bytes = 0;
+    int lane = 0;
+    std::array<std::byte, 16> before = {};
+  };
+  enum class Clash : uint8_t { kReadsWritten, kWritesWritten, kWritesRead };
+
+  Accesses(LaunchState& state, int shift);
+
+  Actor ActorOf(ResidentWarp& warp) const;
+  void Acquire(Actor& actor, Space space);
+  void Release(Actor& actor, Space space);
+  // Global memory, memory of the block, kLocal or kParam: neither.
+  Location LocationOf(const Actor& actor, const std::byte* host) const;
+
+  // Of a lane. A read that is not kept clashes with no later write. Where `before` is null, bits
+  // may be others without having changed.
+  void ReadLane(Actor& actor, const std::byte* host, uint64_t bytes, bool keep);
+  void WriteLane(Actor& actor,
+                 const std::byte* host,
+                 uint64_t bytes,
+                 const std::byte* before,
+                 const std::byte* after);
+  void ReadGlobal(Actor& actor, uint64_t address, uint64_t bytes, bool keep);
+  void WriteGlobal(Actor& actor,
+                   uint64_t address,
+                   uint64_t bytes,
+                   const std::byte* before,
+                   const std::byte* after);
+  void ReadShared(Actor& actor, uint64_t offset, uint64_t bytes, bool keep);
+  void WriteShared(Actor& actor,
+                   uint64_t offset,
+                   uint64_t bytes,
+                   const std::byte* before,
+                   const std::byte* after);
+  void CheckWritten(Actor& actor, uint64_t offset, uint64_t bytes);
+
+  // Of all lanes, one behind the other. Returns false, having done nothing, if there may be
+  // something to find.
+  bool ReadRow(Actor& actor, const Reach& reach, uint64_t bytes);
+  bool WriteRow(Actor& actor, const Reach& reach, uint64_t bytes, const std::byte* values);
+
+  void Settle();
+  bool IsBefore(const Actor& actor, Visitor visitor) const;
+  // Who has read, once the actor has too.
+  Visitor Joined(const Actor& actor, Visitor reader) const;
+  static Visitor InBlock(const Actor& actor, Stamp stamp);
+  void ReportRace(Actor& actor, const Access& access, Clash clash, Visitor other);
+
+  LaunchState& state_;
+  bool races_;
+  bool record_;
+  bool uninitialized_;
+  int shift_;  // A granule has 1 << shift_ bytes.
+  GlobalShadow shadow_;
+  GridOrder order_;
+  // What a handler has asked to write, until something else happens.
+  ResidentWarp* pending_warp_ = nullptr;
+  const Code* pending_code_ = nullptr;
+  const Instr* pending_instr_ = nullptr;
+  std::vector<Pending> pending_;
+};
+
+}  // namespace coppice::ptx

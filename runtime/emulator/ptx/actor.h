@@ -1,0 +1,32 @@
+// The warp, and the lane, whose access is checked.
+//
+// Threads: one thread runs a launch.
+
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/emulator/ptx/code.h"
+#include "runtime/emulator/ptx/findings.h"
+#include "runtime/emulator/ptx/order.h"
+#include "runtime/emulator/ptx/resident_warp.h"
+#include "runtime/emulator/ptx/shadow.h"
+
+namespace coppice::ptx {
+
+struct Actor {
+  ResidentWarp& warp;
+  BlockShadow& shadow;
+  uint64_t block = 0;  // Its index.
+  uint32_t index = 0;  // Of the warp.
+  uint32_t now = 0;    // In the time of the block.
+  const Code& code;    // What it executes.
+  const Instr& instr;
+  int lane = 0;
+
+  uint32_t thread() const { return index * kLanes + static_cast<uint32_t>(lane); }
+  Stamp stamp() const { return {now, thread()}; }
+  Whereabouts where() const { return warp.WhereIs(lane, code, instr); }
+};
+
+}  // namespace coppice::ptx

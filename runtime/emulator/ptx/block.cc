@@ -1,0 +1,196 @@
+// Warps take turns; barriers count threads.
+
+#include "runtime/emulator/ptx/block.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "fmt/format.h"
+
+namespace coppice::ptx {
+namespace {
+
+// Of a warp, while others of its block have something to do.
+constexpr int64_t kWarpQuantum = 1 << 16;
+
+// What shared memory holds before anybody writes it: NaN in every format.
+constexpr std::byte kPoison{0xff};
+
+}  // namespace
+
+Block::Block(LaunchState& state, Memory& memory, Accesses* accesses)
+    : state_(state), accesses_(accesses) {
+  const Launch& launch = state.launch;
+  const Kernel& kernel = state.kernel;
+  // Of dynamic memory the place is the kernel's, which leaves room for its alignment.
+  shared_.resize(static_cast<size_t>(
+      launch.dynamic_shared_bytes == 0
+          ? kernel.shared_bytes
+          : std::max(kernel.shared_bytes, kernel.dynamic_offset + launch.dynamic_shared_bytes)));
+  block_.shared = shared_;
+  const int warps = (state.block_threads + kLanes - 1) / kLanes;
+  for (int i = 0; i < warps; ++i) {
+    ResidentWarp& warp = *warps_.emplace_back(
+        std::make_unique<ResidentWarp>(state, block_, *this, memory, accesses));
+    warp.InitializeSpecial(i, warps);
+    order_.push_back(static_cast<size_t>(i));
+  }
+  rests_.resize(warps_.size());
+}
+
+void Block::Start(uint64_t index) {
+  if (accesses_ != nullptr) accesses_->Start(block_);
+  block_.copies.Drop();
+  const auto& grid = state_.launch.grid;
+  block_.index = index;
+  block_.position = {static_cast<unsigned>(index % grid[0]),
+                     static_cast<unsigned>(index / grid[0] % grid[1]),
+                     static_cast<unsigned>(index / grid[0] / grid[1])};
+  live_ = state_.block_threads;
+  std::fill(shared_.begin(), shared_.end(), kPoison);
+  barriers_ = {};
+  for (size_t i = 0; i < warps_.size(); ++i) {
+    const int first = static_cast<int>(i) * kLanes;
+    const int lanes = std::min(state_.block_threads - first, kLanes);
+    warps_[i]->Start(block_.position, lanes == kLanes ? kAllLanes : (uint32_t{1} << lanes) - 1);
+  }
+  std::fill(rests_.begin(), rests_.end(), Rest::kQuantum);
+  for (size_t i = order_.size(); i > 1; --i)
+    std::swap(order_[i - 1], order_[state_.draw.Below(i)]);
+}
+
+Rest Block::Run(int64_t instructions) {
+  const int64_t end = state_.counts.instructions + instructions;
+  for (;;) {
+    bool waited = true;  // All did, for others of the block, and nobody was let go meanwhile.
+    Rest rest = Rest::kDone;
+    for (const size_t i : order_) {
+      if (rests_[i] == Rest::kDone) continue;
+      rests_[i] = warps_[i]->Run(kWarpQuantum);
+      if (rests_[i] == Rest::kEnded) return Rest::kEnded;
+    }
+    for (size_t i = 0; i < warps_.size(); ++i) {
+      if (rests_[i] == Rest::kWaiting && warps_[i]->CanRun()) rests_[i] = Rest::kQuantum;
+      waited = waited && rests_[i] != Rest::kQuantum;
+      rest = std::max(rest, rests_[i]);
+    }
+    if (waited || state_.counts.instructions >= end) return rest;
+  }
+}
+
+Step Block::Arrive(ResidentWarp& warp, int barrier, int threads, bool waits, uint32_t predicate) {
+  Barrier& arrived = barriers_[static_cast<size_t>(barrier)];
+  arrived.arrived += std::popcount(warp.mask());
+  arrived.expected = std::max(arrived.expected, threads);
+  arrived.population += std::popcount(predicate & warp.mask());
+  arrived.waited = arrived.waited && waits;
+  if (accesses_ != nullptr) accesses_->Arrive(warp, arrived.knowledge);
+  const Step step = waits ? warp.WaitAtBarrier(barrier) : Step::kNext;
+  OpenIfComplete(barrier);
+  return step;
+}
+
+void Block::OpenIfComplete(int number) {
+  Barrier& barrier = barriers_[static_cast<size_t>(number)];
+  const int expected = barrier.expected == 0 ? live_ : barrier.expected;
+  if (barrier.arrived == 0 || barrier.arrived < expected) return;
+  const bool all = barrier.waited && barrier.arrived >= live_;
+  if (accesses_ != nullptr && all) accesses_->MeetAll(block_);
+  for (const auto& warp : warps_)
+    warp->Release(number, [&](const Fragment& fragment) {
+      Finish(barrier, fragment);
+      if (accesses_ != nullptr && !all) accesses_->Depart(*warp, barrier.knowledge);
+    });
+  barrier = {};
+}
+
+void Block::Finish(const Barrier& barrier, const Fragment& fragment) {
+  const Instr& instr = fragment.frame->code->instrs[fragment.pc];
+  const Result result = static_cast<Result>(instr.flags & kResultMask);
+  std::byte* const d = fragment.frame->registers + instr.d.offset;
+  if (result == Result::kCount) {
+    for (uint32_t left = fragment.mask; left != 0; left &= left - 1) {
+      const uint32_t population = static_cast<uint32_t>(barrier.population);
+      std::memcpy(d + std::countr_zero(left) * sizeof(population), &population, sizeof(population));
+    }
+  } else if (result != Result::kNone) {
+    const bool holds =
+        result == Result::kAll ? barrier.population == barrier.arrived : barrier.population != 0;
+    uint32_t bits;
+    std::memcpy(&bits, d, sizeof(bits));
+    bits = holds ? bits | fragment.mask : bits & ~fragment.mask;
+    std::memcpy(d, &bits, sizeof(bits));
+  }
+}
+
+void Block::OnExit(int threads) {
+  live_ -= threads;
+  for (int i = 0; i < kCount; ++i)
+    OpenIfComplete(i);
+}
+
+void Block::FaultDeadlock() const {
+  const ResidentWarp* const warp = FindWaiting();
+  if (warp == nullptr) return;
+  const Fragment& first = warp->fragments()[0];
+  const Code& code = *first.frame->code;
+  const size_t pc = std::min<size_t>(first.pc, code.instrs.size() - 1);
+  state_.findings.Fault(Finding::Kind::kDeadlock,
+                        warp->WhereIs(std::countr_zero(first.mask), code, code.instrs[pc]),
+                        "waits for ever: " + DescribeWaiting());
+}
+
+const ResidentWarp* Block::FindWaiting() const {
+  for (const auto& warp : warps_)
+    if (warp->fragment_count() != 0) return warp.get();
+  return nullptr;
+}
+
+std::string Block::DescribeWaiting() const {
+  constexpr int kNamed = 8;
+  std::string text;
+  int named = 0;
+  int others = 0;
+  for (const auto& warp : warps_) {
+    for (int i = 0; i < warp->fragment_count(); ++i) {
+      const Fragment& fragment = warp->fragments()[static_cast<size_t>(i)];
+      if (named == kNamed) {
+        others += std::popcount(fragment.mask);
+        continue;
+      }
+      ++named;
+      text += fmt::format("{}{}", text.empty() ? "" : "; ", Describe(*warp, fragment));
+    }
+  }
+  if (others != 0) text += fmt::format("; and {} other threads", others);
+  return text;
+}
+
+std::string Block::Describe(const ResidentWarp& warp, const Fragment& fragment) const {
+  const Code& code = *fragment.frame->code;
+  const size_t pc = std::min<size_t>(fragment.pc, code.instrs.size() - 1);
+  const int first = warp.ThreadOf(std::countr_zero(fragment.mask));
+  const int last = warp.ThreadOf(31 - std::countl_zero(fragment.mask));
+  std::string who = first == last ? fmt::format("thread {}", first)
+                                  : fmt::format("{} threads of {} to {}",
+                                                std::popcount(fragment.mask), first, last);
+  const int line = code.instrs[pc].line;
+  switch (fragment.state) {
+    case Fragment::State::kBarrier: {
+      const Barrier& barrier = barriers_[static_cast<size_t>(fragment.barrier)];
+      return fmt::format("{} at line {} for barrier {}, where {} of {} threads have arrived", who,
+                         line, fragment.barrier, barrier.arrived,
+                         barrier.expected == 0 ? live_ : barrier.expected);
+    }
+    case Fragment::State::kGather:
+    case Fragment::State::kWarpBarrier:
+      return fmt::format("{} at line {} for lanes {:#010x}", who, line,
+                         fragment.members & warp.live());
+    case Fragment::State::kReady:
+      break;
+  }
+  return fmt::format("{} at line {} in a loop", who, line);
+}
+
+}  // namespace coppice::ptx

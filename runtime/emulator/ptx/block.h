@@ -1,0 +1,68 @@
+// A resident block: its warps, its shared memory, and its barriers.
+//
+// Units: bytes. Threads: one thread runs a launch.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/emulator/ptx/accesses.h"
+#include "runtime/emulator/ptx/block_state.h"
+#include "runtime/emulator/ptx/launch_state.h"
+#include "runtime/emulator/ptx/memory.h"
+#include "runtime/emulator/ptx/resident_warp.h"
+
+namespace coppice::ptx {
+
+class Block final : public ResidentWarp::Barriers {
+ public:
+  // What is accessed is told to `accesses`, if that is not null.
+  Block(LaunchState& state, Memory& memory, Accesses* accesses);
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  // Places the threads of a block of the grid, by its index: x first.
+  void Start(uint64_t index);
+  // Runs until it rests; kQuantum is after about so many instructions.
+  Rest Run(int64_t instructions);
+
+  // Notes, as what ends the launch, that it waits for what never happens.
+  void FaultDeadlock() const;
+
+ private:
+  struct Barrier {
+    bool waited = true;  // All who arrived wait.
+    BlockOrder::Knowledge knowledge = {};
+    int arrived = 0;
+    int expected = 0;    // 0: all that have not exited.
+    int population = 0;  // Predicates that held.
+  };
+
+  Step Arrive(
+      ResidentWarp& warp, int barrier, int threads, bool waits, uint32_t predicate) override;
+  void OnExit(int threads) override;
+  void OpenIfComplete(int barrier);
+  static void Finish(const Barrier& barrier, const Fragment& fragment);
+  // A warp that waits; null if none does.
+  const ResidentWarp* FindWaiting() const;
+  // Who waits where.
+  std::string DescribeWaiting() const;
+  std::string Describe(const ResidentWarp& warp, const Fragment& fragment) const;
+
+  LaunchState& state_;
+  Accesses* accesses_;
+  BlockState block_;
+  int live_ = 0;
+  std::vector<std::byte> shared_;
+  std::array<Barrier, kCount> barriers_;
+  std::vector<std::unique_ptr<ResidentWarp>> warps_;
+  std::vector<size_t> order_;  // Of warps_, as they run.
+  std::vector<Rest> rests_;
+};
+
+}  // namespace coppice::ptx

@@ -1,0 +1,79 @@
+// What is found: who, where, what.
+
+#include "runtime/emulator/ptx/findings.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace coppice::ptx {
+namespace {
+
+const char* NameOf(Finding::Kind kind) {
+  switch (kind) {
+    case Finding::Kind::kIllegalAddress:
+      return "illegal address";
+    case Finding::Kind::kMisaligned:
+      return "misaligned address";
+    case Finding::Kind::kAssert:
+      return "assertion";
+    case Finding::Kind::kTrap:
+      return "trap";
+    case Finding::Kind::kIllegalInstruction:
+      return "illegal instruction";
+    case Finding::Kind::kDeadlock:
+      return "deadlock";
+    case Finding::Kind::kRace:
+      return "race";
+    case Finding::Kind::kUninitialized:
+      return "uninitialized memory";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string Finding::Describe() const {
+  return fmt::format("{}: kernel {}, block ({}, {}, {}), thread ({}, {}, {}), PTX line {}{}{}: {}",
+                     NameOf(kind), kernel, block[0], block[1], block[2], thread[0], thread[1],
+                     thread[2], line, source.empty() ? "" : ", ", source, message);
+}
+
+Finding Findings::Describe(Finding::Kind kind,
+                           const Whereabouts& where,
+                           std::string message) const {
+  const Code& code = where.code;
+  Finding finding = {.kind = kind,
+                     .kernel = kernel_.code->name,
+                     .block = where.block,
+                     .thread = where.thread,
+                     .line = where.instr.line,
+                     .message = std::move(message)};
+  const size_t pc = static_cast<size_t>(&where.instr - code.instrs.data());
+  if (pc < code.sources.size() && code.files != nullptr) {
+    const Location& source = code.sources[pc];
+    const auto file = code.files->find(source.file);
+    if (file != code.files->end()) finding.source = fmt::format("{}:{}", file->second, source.line);
+  }
+  return finding;
+}
+
+void Findings::Fault(Finding::Kind kind, const Whereabouts& where, std::string message) {
+  if (!fault_.has_value()) fault_ = Describe(kind, where, std::move(message));
+}
+
+void Findings::Report(Finding::Kind kind, const Whereabouts& where, std::string message) {
+  if (!reported_.insert({kind, &where.instr}).second) return;
+  findings_.push_back(Describe(kind, where, std::move(message)));
+}
+
+bool Findings::WasReported(Finding::Kind kind, const Instr& instr) const {
+  return reported_.contains({kind, &instr});
+}
+
+void Findings::MoveTo(Outcome& outcome) {
+  outcome.fault = std::move(fault_);
+  outcome.findings = std::move(findings_);
+}
+
+}  // namespace coppice::ptx

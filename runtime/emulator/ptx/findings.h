@@ -1,0 +1,50 @@
+// What is found to be wrong while a launch runs.
+//
+// Threads: one thread runs a launch.
+
+#pragma once
+
+#include <array>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/emulator/ptx/code.h"
+#include "runtime/emulator/ptx/launch.h"
+#include "runtime/emulator/ptx/program.h"
+
+namespace coppice::ptx {
+
+// A thread of a launch, and an instruction that it executes.
+struct Whereabouts {
+  std::array<unsigned, 3> block;
+  std::array<unsigned, 3> thread;
+  const Code& code;
+  const Instr& instr;
+};
+
+class Findings {
+ public:
+  explicit Findings(const Kernel& kernel) : kernel_(kernel) {}
+
+  // Notes what ends the launch; the first counts.
+  void Fault(Finding::Kind kind, const Whereabouts& where, std::string message);
+  bool HasFault() const { return fault_.has_value(); }
+  // Notes something else that is wrong at an instruction. Once per instruction and kind.
+  void Report(Finding::Kind kind, const Whereabouts& where, std::string message);
+  bool WasReported(Finding::Kind kind, const Instr& instr) const;
+
+  void MoveTo(Outcome& outcome);
+
+ private:
+  Finding Describe(Finding::Kind kind, const Whereabouts& where, std::string message) const;
+
+  const Kernel& kernel_;
+  std::optional<Finding> fault_;
+  std::vector<Finding> findings_;
+  std::set<std::pair<Finding::Kind, const Instr*>> reported_;
+};
+
+}  // namespace coppice::ptx

@@ -1,0 +1,147 @@
+// cp.async: copies from global to shared memory that land when they are waited for; and cache
+// policies, which are nothing here.
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "runtime/emulator/ptx/async_copies.h"
+#include "runtime/emulator/ptx/form.h"
+#include "runtime/emulator/ptx/forms/async_tables.h"
+#include "runtime/emulator/ptx/forms/operands.h"
+
+namespace coppice::ptx {
+namespace {
+
+// Flags of cp.async. The immediate has two signed offsets of 32 bits: the source's is the low one.
+constexpr uint8_t kNarrowSource = 1;
+constexpr uint8_t kNarrowTarget = 2;
+constexpr uint8_t kSourceBytes = 4;   // c: how many bytes are read.
+constexpr uint8_t kIgnoreSource = 8;  // c: a predicate, whether none are.
+
+uint32_t IgnoringLanes(const Warp& warp, const Instr& instr) {
+  if ((instr.flags & kIgnoreSource) == 0) return 0;
+  const uint32_t bits = warp.Predicate(instr.c);
+  return (instr.flags & Instr::kNegated) != 0 ? ~bits : bits;
+}
+
+// d: the target's address, a: the source's.
+template <uint8_t bytes>
+Step CopyAsync(Warp& warp, const Instr& instr) {
+  const auto from_offset = static_cast<int32_t>(instr.immediate);
+  const auto to_offset = static_cast<int32_t>(instr.immediate >> 32);
+  const LaneAddresses from(warp, instr.a, (instr.flags & kNarrowSource) != 0, from_offset);
+  const LaneAddresses to(warp, instr.d, (instr.flags & kNarrowTarget) != 0, to_offset);
+  const uint32_t* const sizes =
+      (instr.flags & kSourceBytes) != 0 ? warp.From<uint32_t>(instr.c) : nullptr;
+  const uint32_t ignoring = IgnoringLanes(warp, instr);
+  AsyncCopies::Copy copy;
+  copy.bytes = bytes;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    copy.to[lane] = to[lane];
+    copy.from[lane] = from[lane];
+    const uint32_t size = sizes == nullptr ? bytes : std::min<uint32_t>(sizes[lane], bytes);
+    copy.read[lane] = (ignoring >> lane & 1) != 0 ? 0 : static_cast<uint8_t>(size);
+  }
+  return warp.copies().Start(warp, copy) ? Step::kNext : Step::kStop;
+}
+
+bool FitsOffset(uint64_t offset) {
+  const auto value = static_cast<int64_t>(offset);
+  return value >= std::numeric_limits<int32_t>::min() &&
+         value <= std::numeric_limits<int32_t>::max();
+}
+
+// [to], [from], bytes{, source bytes or ignore}{, policy}
+template <bool only16>
+bool DecodeCopyAsync(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
+  const size_t policies = from.opcode.find("cache_hint") != std::string_view::npos ? 1 : 0;
+  OperandReader operands(decoder, from, 3 + policies, 4 + policies);
+  const FunctionDecoder::Address target = operands.Address();
+  const FunctionDecoder::Address source = operands.Address();
+  const uint64_t bytes = operands.Integer();
+  if (!operands.ok()) return false;
+  if (!FitsOffset(target.offset) || !FitsOffset(source.offset))
+    return decoder.Fail("cp.async: an offset has more than 32 bits");
+  to.d = target.base;
+  to.a = source.base;
+  to.immediate = target.offset << 32 | (source.offset & 0xffffffff);
+  to.flags = (target.narrow ? kNarrowTarget : 0) | (source.narrow ? kNarrowSource : 0);
+  if (from.operands.size() == 4 + policies) {
+    if (decoder.IsPredicate(operands.next())) {
+      bool negated = false;
+      to.c = operands.ReadPredicate(negated);
+      to.flags |= kIgnoreSource | (negated ? Instr::kNegated : 0);
+    } else {
+      to.c = operands.Read(4);
+      to.flags |= kSourceBytes;
+    }
+  }
+  if (bytes == 16)
+    to.handler = CopyAsync<16>;
+  else if (bytes == 8 && !only16)
+    to.handler = CopyAsync<8>;
+  else if (bytes == 4 && !only16)
+    to.handler = CopyAsync<4>;
+  else
+    operands.Fail(only16 ? "copies 16 bytes" : "copies 4, 8 or 16 bytes");
+  return operands.ok();
+}
+
+Step CommitGroup(Warp& warp, const Instr&) {
+  warp.copies().Commit(warp);
+  return Step::kNext;
+}
+
+Step WaitGroup(Warp& warp, const Instr& instr) {
+  const auto pending = static_cast<uint32_t>(instr.immediate);
+  return warp.copies().Wait(warp, pending) ? Step::kNext : Step::kStop;
+}
+
+Step WaitAll(Warp& warp, const Instr&) {
+  warp.copies().Commit(warp);
+  return warp.copies().Wait(warp, 0) ? Step::kNext : Step::kStop;
+}
+
+bool DecodeNothing(FunctionDecoder& decoder, const Instruction& from, Instr&) {
+  return OperandReader(decoder, from, 0, 0).ok();
+}
+
+Step CreatePolicy(Warp& warp, const Instr& instr) {
+  uint64_t* const d = warp.To<uint64_t>(instr.d);
+  for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1)
+    d[std::countr_zero(lanes)] = 0;
+  return Step::kNext;
+}
+
+// What else it has says which lines of a cache to keep.
+bool DecodeCreatePolicy(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
+  OperandReader operands(decoder, from, 1, 4);
+  to.d = operands.Write(8);
+  return operands.ok();
+}
+
+}  // namespace
+
+std::span<const Form> AsyncForms() {
+  static const FormTable rows = [] {
+    FormTable made;
+    made.Decoded("cp.async.ca.shared.global", DecodeCopyAsync<false>);
+    made.Decoded("cp.async.cg.shared.global", DecodeCopyAsync<true>);
+    made.Decoded("cp.async.commit_group", DecodeNothing, CommitGroup);
+    made.Add("cp.async.wait_group", "i", WaitGroup);
+    made.Decoded("cp.async.wait_all", DecodeNothing, WaitAll);
+    for (const char* policy : {"fractional", "range", "range.global", "cvt.L2"}) {
+      made.Decoded(std::string("createpolicy.") + policy + ".b64", DecodeCreatePolicy,
+                   CreatePolicy);
+    }
+    AddMbarrierForms(made);
+    return made;
+  }();
+  return rows.rows();
+}
+
+}  // namespace coppice::ptx

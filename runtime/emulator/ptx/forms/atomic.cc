@@ -1,0 +1,227 @@
+// atom and red: one thread after the other reads, changes and writes a place in memory.
+//
+// Lanes go in their order. Device work runs one piece at a time, so that nothing comes between.
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+#include "runtime/emulator/ptx/form.h"
+#include "runtime/emulator/ptx/forms/narrow_format.h"
+#include "runtime/emulator/ptx/forms/operands.h"
+#include "runtime/emulator/ptx/forms/table.h"
+
+namespace coppice::ptx {
+namespace {
+
+struct Bits128 {
+  uint64_t low = 0;
+  uint64_t high = 0;
+  bool operator==(const Bits128&) const = default;
+};
+
+// What is written, of what was there and one operand or, for cas, two.
+struct AtomicAdd {
+  template <typename T>
+  static T Of(T old, T b) {
+    return static_cast<T>(old + b);
+  }
+};
+struct AtomicAnd {
+  template <typename T>
+  static T Of(T old, T b) {
+    return old & b;
+  }
+};
+struct AtomicOr {
+  template <typename T>
+  static T Of(T old, T b) {
+    return old | b;
+  }
+};
+struct AtomicXor {
+  template <typename T>
+  static T Of(T old, T b) {
+    return old ^ b;
+  }
+};
+struct AtomicMin {
+  template <typename T>
+  static T Of(T old, T b) {
+    return std::min(old, b);
+  }
+};
+struct AtomicMax {
+  template <typename T>
+  static T Of(T old, T b) {
+    return std::max(old, b);
+  }
+};
+struct AtomicInc {
+  static uint32_t Of(uint32_t old, uint32_t b) { return old >= b ? 0 : old + 1; }
+};
+struct AtomicDec {
+  static uint32_t Of(uint32_t old, uint32_t b) { return old == 0 || old > b ? b : old - 1; }
+};
+struct AtomicExch {
+  template <typename T>
+  static T Of(T, T b) {
+    return b;
+  }
+};
+struct AtomicCas {
+  template <typename T>
+  static T Of(T old, T compare, T value) {
+    return old == compare ? value : old;
+  }
+};
+
+// Where floats are added in global memory, numbers too small for a normal one are 0, as the ISA
+// says of atom.global; in shared memory they are kept.
+struct AtomicAddFlushed {
+  static float Of(float old, float b) { return Flush(Flush(old) + Flush(b)); }
+};
+
+// Halves, one or a pair of them, in registers of their bits.
+template <typename T, typename Format>
+struct AtomicAddHalves {
+  static T Of(T old, T b) {
+    T sums = 0;
+    for (size_t shift = 0; shift < 8 * sizeof(T); shift += 16) {
+      const float sum = Widen<Format>(old >> shift & 0xffff) + Widen<Format>(b >> shift & 0xffff);
+      sums = static_cast<T>(sums | Narrow<Format>(sum) << shift);
+    }
+    return sums;
+  }
+};
+
+constexpr uint8_t kReduction = kFormFlag;  // Gives nothing back.
+
+template <typename T, typename Op>
+Step Atomic(Warp& warp, const Instr& instr) {
+  const Space space = SpaceOf(instr);
+  const LaneAddresses addresses(warp, instr);
+  const T* const b = warp.From<T>(instr.b);
+  const T* const c = warp.From<T>(instr.c);
+  T* const d = (instr.flags & kReduction) != 0 ? nullptr : warp.To<T>(instr.d);
+  for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1) {
+    const int lane = std::countr_zero(lanes);
+    std::byte* const memory = warp.At(space, addresses[lane], sizeof(T), AccessKind::kAtomic, lane);
+    if (memory == nullptr) return Step::kStop;
+    T old;
+    std::memcpy(&old, memory, sizeof(T));
+    T value;
+    if constexpr (std::is_same_v<Op, AtomicCas>)
+      value = Op::Of(old, b[lane], c[lane]);
+    else
+      value = Op::Of(old, b[lane]);
+    std::memcpy(memory, &value, sizeof(T));
+    if (d != nullptr) d[lane] = old;
+  }
+  return Step::kNext;
+}
+
+template <int bytes, int sources>
+bool DecodeAtomic(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
+  const bool reduction = (to.flags & kReduction) != 0;
+  const bool hint = from.opcode.find("cache_hint") != std::string_view::npos;
+  const size_t count = 1 + sources + (reduction ? 0 : 1) + (hint ? 1 : 0);
+  OperandReader operands(decoder, from, count, count);
+  if (!reduction) to.d = operands.Write(bytes);
+  operands.Address(to);
+  to.b = operands.Read(bytes);
+  if (sources == 2) to.c = operands.Read(bytes);
+  return operands.ok();
+}
+
+enum class Reduces : bool { kNo, kYes };
+
+struct AtomicOperation {
+  const char* name;
+  Handler handler;
+  DecodeHook decode;
+  Reduces reduces = Reduces::kYes;  // red has it too.
+  Handler shared = nullptr;         // Of .shared and generic addresses, if it differs there.
+};
+
+template <typename T, typename Op>
+constexpr AtomicOperation Of(const char* name) {
+  return {name, Atomic<T, Op>, DecodeAtomic<sizeof(T), 1>};
+}
+template <typename T>
+constexpr AtomicOperation Exch(const char* name) {
+  return {name, Atomic<T, AtomicExch>, DecodeAtomic<sizeof(T), 1>, Reduces::kNo};
+}
+template <typename T>
+constexpr AtomicOperation Cas(const char* name) {
+  return {name, Atomic<T, AtomicCas>, DecodeAtomic<sizeof(T), 2>, Reduces::kNo};
+}
+
+constexpr AtomicOperation kAtomicOperations[] = {
+    Of<uint32_t, AtomicAdd>("add.u32"),
+    Of<uint32_t, AtomicAdd>("add.s32"),
+    Of<uint64_t, AtomicAdd>("add.u64"),
+    {"add.f32", Atomic<float, AtomicAddFlushed>, DecodeAtomic<4, 1>, Reduces::kYes,
+     Atomic<float, AtomicAdd>},
+    Of<double, AtomicAdd>("add.f64"),
+    Of<uint16_t, AtomicAddHalves<uint16_t, F16>>("add.noftz.f16"),
+    Of<uint32_t, AtomicAddHalves<uint32_t, F16>>("add.noftz.f16x2"),
+    Of<uint16_t, AtomicAddHalves<uint16_t, BF16>>("add.noftz.bf16"),
+    Of<uint32_t, AtomicAddHalves<uint32_t, BF16>>("add.noftz.bf16x2"),
+    Of<uint32_t, AtomicMin>("min.u32"),
+    Of<int32_t, AtomicMin>("min.s32"),
+    Of<uint64_t, AtomicMin>("min.u64"),
+    Of<int64_t, AtomicMin>("min.s64"),
+    Of<uint32_t, AtomicMax>("max.u32"),
+    Of<int32_t, AtomicMax>("max.s32"),
+    Of<uint64_t, AtomicMax>("max.u64"),
+    Of<int64_t, AtomicMax>("max.s64"),
+    Of<uint32_t, AtomicInc>("inc.u32"),
+    Of<uint32_t, AtomicDec>("dec.u32"),
+    Of<uint32_t, AtomicAnd>("and.b32"),
+    Of<uint64_t, AtomicAnd>("and.b64"),
+    Of<uint32_t, AtomicOr>("or.b32"),
+    Of<uint64_t, AtomicOr>("or.b64"),
+    Of<uint32_t, AtomicXor>("xor.b32"),
+    Of<uint64_t, AtomicXor>("xor.b64"),
+    Exch<uint32_t>("exch.b32"),
+    Exch<uint64_t>("exch.b64"),
+    Exch<Bits128>("exch.b128"),
+    Cas<uint16_t>("cas.b16"),
+    Cas<uint32_t>("cas.b32"),
+    Cas<uint64_t>("cas.b64"),
+    Cas<Bits128>("cas.b128"),
+};
+
+struct AtomicSpace {
+  const char* name;
+  Space space;
+};
+
+constexpr AtomicSpace kAtomicSpaces[] = {
+    {"global.", Space::kGlobal}, {"shared.", Space::kShared}, {"", Space::kGeneric}};
+
+}  // namespace
+
+std::span<const Form> AtomicForms() {
+  static const FormTable rows = [] {
+    FormTable made;
+    for (const AtomicSpace& in : kAtomicSpaces) {
+      const uint8_t flags = SpaceFlags(in.space);
+      for (const AtomicOperation& operation : kAtomicOperations) {
+        const bool differs = operation.shared != nullptr && in.space != Space::kGlobal;
+        const Handler handler = differs ? operation.shared : operation.handler;
+        const std::string name = std::string(in.name) + operation.name;
+        made.Decoded("atom." + name, operation.decode, handler, flags);
+        if (operation.reduces == Reduces::kYes)
+          made.Decoded("red." + name, operation.decode, handler, flags | kReduction);
+      }
+    }
+    return made;
+  }();
+  return rows.rows();
+}
+
+}  // namespace coppice::ptx

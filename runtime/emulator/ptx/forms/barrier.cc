@@ -1,0 +1,153 @@
+// Threads that wait for others.
+//
+// Slots of barriers of the block: a is the barrier, b the count of threads, c the predicate, d the
+// result.
+
+#include <bit>
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fmt/format.h"
+
+#include "runtime/emulator/ptx/decoder.h"
+#include "runtime/emulator/ptx/form.h"
+#include "runtime/emulator/ptx/resident_warp.h"
+
+namespace coppice::ptx {
+namespace {
+
+using Barriers = ResidentWarp::Barriers;
+
+// Flags, beside a Barriers::Result.
+constexpr uint8_t kWaits = 0x10;
+constexpr uint8_t kCountsThreads = 0x20;
+
+Step ArriveAtBarrier(Warp& on, const Instr& instr) {
+  ResidentWarp& warp = static_cast<ResidentWarp&>(on);
+  const uint32_t* const barrier = warp.From<uint32_t>(instr.a);
+  const int first = std::countr_zero(warp.mask());
+  uint32_t together = 0;
+  for (int lane = 0; lane < kLanes; ++lane)
+    together |= static_cast<uint32_t>(barrier[lane] == barrier[first]) << lane;
+  if ((warp.mask() & ~together) != 0) warp.Restrict(together);
+
+  const bool counted = (instr.flags & kCountsThreads) != 0;
+  const uint32_t threads = counted ? warp.From<uint32_t>(instr.b)[first] : 0;
+  if (barrier[first] >= Barriers::kCount || (counted && (threads == 0 || threads % kLanes != 0))) {
+    warp.Fault(Finding::Kind::kIllegalInstruction, first,
+               fmt::format("waits at barrier {} of {} for {} threads", barrier[first],
+                           Barriers::kCount, threads));
+    return Step::kStop;
+  }
+  uint32_t predicate = 0;
+  if ((instr.flags & Barriers::kResultMask) != 0) {
+    predicate = warp.Predicate(instr.c);
+    if ((instr.flags & Instr::kNegated) != 0) predicate = ~predicate;
+  }
+  return warp.barriers().Arrive(warp, static_cast<int>(barrier[first]), static_cast<int>(threads),
+                                (instr.flags & kWaits) != 0, predicate);
+}
+
+Step SyncWarp(Warp& on, const Instr& instr) {
+  ResidentWarp& warp = static_cast<ResidentWarp&>(on);
+  return warp.WaitForWarp(warp.From<uint32_t>(instr.d)[std::countr_zero(warp.mask())]);
+}
+
+Step RunSleep(Warp& warp, const Instr&) {
+  return static_cast<ResidentWarp&>(warp).Sleep();
+}
+
+// Execution is sequentially consistent.
+Step RunFence(Warp&, const Instr&) {
+  return Step::kNext;
+}
+
+bool DecodeFence(FunctionDecoder&, const Instruction&, Instr&) {
+  return true;
+}
+
+// {d,} barrier {, threads} {, predicate}
+bool DecodeBarrier(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
+  std::span<const Operand> operands = from.operands;
+  const bool reduces = (to.flags & Barriers::kResultMask) != 0;
+  const bool counts =
+      (to.flags & Barriers::kResultMask) == static_cast<int>(Barriers::Result::kCount);
+  if (operands.size() < (reduces ? 3u : 1u) || operands.size() > (reduces ? 4u : 2u))
+    return decoder.Fail("expected a barrier, and perhaps a count of threads");
+  if (reduces) {
+    const auto result =
+        counts ? decoder.Write(operands[0], 4) : decoder.WritePredicate(operands[0]);
+    Operand predicate = operands.back();
+    if (predicate.negated) to.flags |= Instr::kNegated;
+    predicate.negated = false;
+    const auto holds = decoder.ReadPredicate(predicate);
+    if (!result.has_value() || !holds.has_value()) return false;
+    to.d = *result;
+    to.c = *holds;
+    operands = operands.subspan(1, operands.size() - 2);
+  }
+  const auto barrier = decoder.Read(operands[0], 4);
+  if (!barrier.has_value()) return false;
+  to.a = *barrier;
+  if (operands.size() == 1) return true;
+  const auto threads = decoder.Read(operands[1], 4);
+  if (!threads.has_value()) return false;
+  to.b = *threads;
+  to.flags |= kCountsThreads;
+  return true;
+}
+
+struct BarrierName {
+  const char* name;
+  Barriers::Result result;
+  bool waits;
+};
+
+constexpr BarrierName kBarrierNames[] = {
+    {"sync", Barriers::Result::kNone, true},          {"arrive", Barriers::Result::kNone, false},
+    {"red.and.pred", Barriers::Result::kAll, true},   {"red.or.pred", Barriers::Result::kAny, true},
+    {"red.popc.u32", Barriers::Result::kCount, true},
+};
+
+constexpr Form kBarrierRows[] = {
+    {"bar.warp.sync", "w", SyncWarp},          {"fence", "", RunFence, DecodeFence},
+    {"membar.cta", "", RunFence, DecodeFence}, {"membar.gl", "", RunFence, DecodeFence},
+    {"membar.sys", "", RunFence, DecodeFence}, {"nanosleep.u32", "w", RunSleep},
+};
+
+// "bar.red.and.pred" is "barrier.cta.red.aligned.and.pred" in full.
+std::string BarrierOpcode(std::string_view prefix, std::string_view name, bool aligned) {
+  const size_t operation = name.find('.');
+  std::string opcode = fmt::format("{}.{}", prefix, name.substr(0, operation));
+  if (aligned) opcode += ".aligned";
+  if (operation != std::string_view::npos) opcode += name.substr(operation);
+  return opcode;
+}
+
+}  // namespace
+
+std::span<const Form> BarrierForms() {
+  static std::deque<std::string> names;
+  static const std::vector<Form> rows = [] {
+    std::vector<Form> all(std::begin(kBarrierRows), std::end(kBarrierRows));
+    const auto add = [&all](std::string name, Handler handler, DecodeHook decode, uint8_t flags) {
+      names.push_back(std::move(name));
+      all.push_back({names.back().c_str(), "", handler, decode, flags});
+    };
+    for (const char* const prefix : {"bar", "bar.cta", "barrier", "barrier.cta"}) {
+      for (const BarrierName& barrier : kBarrierNames) {
+        const uint8_t flags =
+            static_cast<uint8_t>(static_cast<int>(barrier.result) | (barrier.waits ? kWaits : 0));
+        for (const bool aligned : {false, true})
+          add(BarrierOpcode(prefix, barrier.name, aligned), ArriveAtBarrier, DecodeBarrier, flags);
+      }
+    }
+    return all;
+  }();
+  return rows;
+}
+
+}  // namespace coppice::ptx

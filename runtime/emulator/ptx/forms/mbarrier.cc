@@ -1,0 +1,225 @@
+// mbarrier: words of shared memory that count arrivals, of threads and of their copies.
+//
+// Before a barrier is looked at, the arrivals behind copies happen (async_copies.h). What a thread
+// asks is answered at once: try_wait does not wait longer than test_wait.
+
+#include "runtime/emulator/ptx/mbarrier.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <string>
+
+#include "runtime/emulator/ptx/async_copies.h"
+#include "runtime/emulator/ptx/forms/async_tables.h"
+#include "runtime/emulator/ptx/forms/operands.h"
+
+namespace coppice::ptx {
+namespace {
+
+Mbarrier MbarrierAt(const std::byte* memory) {
+  uint64_t word;
+  std::memcpy(&word, memory, sizeof(word));
+  return Mbarrier(word);
+}
+
+void SetMbarrier(std::byte* memory, Mbarrier barrier) {
+  const uint64_t word = barrier.word();
+  std::memcpy(memory, &word, sizeof(word));
+}
+
+// Calls `of(lane, memory)` with the barrier of each lane that executes. All accesses are atomic.
+template <typename Of>
+Step EachMbarrier(Warp& warp, const Instr& instr, const Of& of) {
+  const LaneAddresses addresses(warp, instr);
+  for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1) {
+    const int lane = std::countr_zero(lanes);
+    std::byte* const memory =
+        warp.At(SpaceOf(instr), addresses[lane], 8, AccessKind::kAtomic, lane);
+    if (memory == nullptr) return Step::kStop;
+    of(lane, memory);
+  }
+  return Step::kNext;
+}
+
+// [address]{, count}
+Step Init(Warp& warp, const Instr& instr) {
+  const uint32_t* const counts = warp.From<uint32_t>(instr.b);
+  return EachMbarrier(warp, instr, [&](int lane, std::byte* memory) {
+    SetMbarrier(memory, Mbarrier::Of(counts[lane]));
+  });
+}
+
+Step Inval(Warp& warp, const Instr& instr) {
+  return EachMbarrier(warp, instr,
+                      [](int, std::byte* memory) { SetMbarrier(memory, Mbarrier(0)); });
+}
+
+struct CountedArrive {
+  static void Of(Mbarrier& barrier, uint32_t count) { barrier.Arrive(count); }
+};
+struct CountedDrop {
+  static void Of(Mbarrier& barrier, uint32_t count) { barrier.Drop(count); }
+};
+// Arrives once, behind so many bytes.
+struct ArriveExpecting {
+  static void Of(Mbarrier& barrier, uint32_t bytes) {
+    barrier.ExpectBytes(bytes);
+    barrier.Arrive(1);
+  }
+};
+struct DropExpecting {
+  static void Of(Mbarrier& barrier, uint32_t bytes) {
+    barrier.ExpectBytes(bytes);
+    barrier.Drop(1);
+  }
+};
+struct Expecting {
+  static void Of(Mbarrier& barrier, uint32_t bytes) { barrier.ExpectBytes(bytes); }
+};
+struct Completing {
+  static void Of(Mbarrier& barrier, uint32_t bytes) { barrier.CompleteBytes(bytes); }
+};
+
+constexpr uint8_t kCounted = kFormFlag;  // b says how many; else 1.
+
+template <typename Op>
+Step Arrive(Warp& warp, const Instr& instr) {
+  uint64_t* const states = warp.To<uint64_t>(instr.d);
+  const uint32_t* const counts =
+      (instr.flags & kCounted) != 0 ? warp.From<uint32_t>(instr.b) : nullptr;
+  return EachMbarrier(warp, instr, [&](int lane, std::byte* memory) {
+    Mbarrier barrier = MbarrierAt(memory);
+    const uint32_t count = counts != nullptr ? counts[lane] : 1;
+    states[lane] = barrier.word();
+    Op::Of(barrier, count);
+    SetMbarrier(memory, barrier);
+  });
+}
+
+template <typename Op>
+Step ChangeBytes(Warp& warp, const Instr& instr) {
+  const uint32_t* const bytes = warp.From<uint32_t>(instr.b);
+  return EachMbarrier(warp, instr, [&](int lane, std::byte* memory) {
+    Mbarrier barrier = MbarrierAt(memory);
+    Op::Of(barrier, bytes[lane]);
+    SetMbarrier(memory, barrier);
+  });
+}
+
+// A phase is over if the barrier's has the other parity.
+template <bool by_parity>
+Step Test(Warp& warp, const Instr& instr) {
+  uint32_t over = 0;
+  bool settled = true;
+  const Step step = EachMbarrier(warp, instr, [&](int lane, std::byte* memory) {
+    settled = settled && warp.copies().Settle(memory);
+    const bool parity = by_parity ? (warp.From<uint32_t>(instr.b)[lane] & 1) != 0
+                                  : Mbarrier(warp.From<uint64_t>(instr.b)[lane]).parity();
+    over |= static_cast<uint32_t>(MbarrierAt(memory).parity() != parity) << lane;
+  });
+  if (step != Step::kNext || !settled) return Step::kStop;
+  warp.SetPredicate(instr.d, over);
+  return Step::kNext;
+}
+
+Step PendingCount(Warp& warp, const Instr& instr) {
+  const uint64_t* const states = warp.From<uint64_t>(instr.a);
+  uint32_t* const d = warp.To<uint32_t>(instr.d);
+  for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1) {
+    const int lane = std::countr_zero(lanes);
+    d[lane] = Mbarrier(states[lane]).pending();
+  }
+  return Step::kNext;
+}
+
+// cp.async.mbarrier.arrive. Without .noinc the phase waits for the arrival in addition.
+template <bool increments>
+Step ArriveBehindCopies(Warp& warp, const Instr& instr) {
+  std::array<std::byte*, kLanes> words = {};
+  const Step step = EachMbarrier(warp, instr, [&](int lane, std::byte* memory) {
+    words[lane] = memory;
+    if (!increments) return;
+    Mbarrier barrier = MbarrierAt(memory);
+    barrier.Expect();
+    SetMbarrier(memory, barrier);
+  });
+  if (step == Step::kNext) warp.copies().Arrive(warp, words);
+  return step;
+}
+
+// [address]
+bool DecodeAddress(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
+  OperandReader operands(decoder, from, 1, 1);
+  operands.Address(to);
+  return operands.ok();
+}
+
+// [address], count
+bool DecodeCount(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
+  OperandReader operands(decoder, from, 2, 2);
+  operands.Address(to);
+  to.b = operands.Read(4);
+  return operands.ok();
+}
+
+// state, [address]{, count}
+bool DecodeArrive(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
+  OperandReader operands(decoder, from, 2, 3);
+  to.d = operands.Write(8);
+  operands.Address(to);
+  if (operands.more()) {
+    to.b = operands.Read(4);
+    to.flags |= kCounted;
+  }
+  return operands.ok();
+}
+
+// done, [address], state or parity{, for how long}
+template <int bytes>
+bool DecodeTest(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
+  OperandReader operands(decoder, from, 3, 4);
+  to.d = operands.WritePredicate();
+  operands.Address(to);
+  to.b = operands.Read(bytes);
+  return operands.ok();
+}
+
+struct MbarrierOperation {
+  const char* name;
+  DecodeHook decode;
+  Handler handler;
+};
+
+constexpr MbarrierOperation kMbarrierOperations[] = {
+    {"mbarrier.init", DecodeCount, Init},
+    {"mbarrier.inval", DecodeAddress, Inval},
+    {"mbarrier.arrive", DecodeArrive, Arrive<CountedArrive>},
+    {"mbarrier.arrive.noComplete", DecodeArrive, Arrive<CountedArrive>},
+    {"mbarrier.arrive.expect_tx", DecodeArrive, Arrive<ArriveExpecting>},
+    {"mbarrier.arrive_drop", DecodeArrive, Arrive<CountedDrop>},
+    {"mbarrier.arrive_drop.noComplete", DecodeArrive, Arrive<CountedDrop>},
+    {"mbarrier.arrive_drop.expect_tx", DecodeArrive, Arrive<DropExpecting>},
+    {"mbarrier.expect_tx", DecodeCount, ChangeBytes<Expecting>},
+    {"mbarrier.complete_tx", DecodeCount, ChangeBytes<Completing>},
+    {"mbarrier.test_wait", DecodeTest<8>, Test<false>},
+    {"mbarrier.test_wait.parity", DecodeTest<4>, Test<true>},
+    {"mbarrier.try_wait", DecodeTest<8>, Test<false>},
+    {"mbarrier.try_wait.parity", DecodeTest<4>, Test<true>},
+    {"cp.async.mbarrier.arrive", DecodeAddress, ArriveBehindCopies<true>},
+    {"cp.async.mbarrier.arrive.noinc", DecodeAddress, ArriveBehindCopies<false>},
+};
+
+}  // namespace
+
+void AddMbarrierForms(FormTable& rows) {
+  for (const MbarrierOperation& operation : kMbarrierOperations) {
+    const std::string name = operation.name;
+    const uint8_t shared = SpaceFlags(Space::kShared);
+    rows.Decoded(name + ".shared.b64", operation.decode, operation.handler, shared);
+    rows.Decoded(name + ".b64", operation.decode, operation.handler, SpaceFlags(Space::kGeneric));
+  }
+  rows.Add("mbarrier.pending_count.b64", "Wd", PendingCount);
+}
+
+}  // namespace coppice::ptx

@@ -1,0 +1,130 @@
+// mov: copies, and vectors packed into a register or taken out of one.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "runtime/emulator/ptx/decoder.h"
+#include "runtime/emulator/ptx/forms/families.h"
+#include "runtime/emulator/ptx/forms/table.h"
+
+namespace coppice::ptx::COPPICE_PTX_TARGET {
+namespace {
+
+template <typename T>
+T Copy(T a) {
+  return a;
+}
+
+Step CopyPredicate(Warp& warp, const Instr& instr) {
+  warp.SetPredicate(instr.d, warp.Predicate(instr.a));
+  return Step::kNext;
+}
+
+// Element i of a vector: the first has the lowest bits.
+template <typename Whole, typename Part>
+constexpr size_t kParts = sizeof(Whole) / sizeof(Part);
+
+template <typename Whole, typename Part>
+Step Pack(Warp& warp, const Instr& instr) {
+  constexpr size_t kCount = kParts<Whole, Part>;
+  std::array<const Part*, kCount> parts;
+  for (size_t k = 0; k < kCount; ++k)
+    parts[k] = warp.From<Part>(warp.More(instr, static_cast<uint32_t>(k)));
+  KeepLanes(warp.mask(), warp.To<Whole>(instr.d), [&](int i) {
+    Whole whole = 0;
+    for (size_t k = 0; k < kCount; ++k)
+      whole |= static_cast<Whole>(Whole{parts[k][i]} << (8 * sizeof(Part) * k));
+    return whole;
+  });
+  return Step::kNext;
+}
+
+template <typename Whole, typename Part>
+Step Unpack(Warp& warp, const Instr& instr) {
+  const Whole* const whole = warp.From<Whole>(instr.a);
+  for (size_t k = 0; k < kParts<Whole, Part>; ++k) {
+    KeepLanes(warp.mask(), warp.To<Part>(warp.More(instr, static_cast<uint32_t>(k))),
+              [=](int i) { return static_cast<Part>(whole[i] >> (8 * sizeof(Part) * k)); });
+  }
+  return Step::kNext;
+}
+
+bool AppendParts(FunctionDecoder& decoder,
+                 const std::vector<Operand>& parts,
+                 int bytes,
+                 bool written,
+                 Instr& to) {
+  std::vector<Slot> slots;
+  for (const Operand& part : parts) {
+    const std::optional<Slot> slot =
+        written ? decoder.Write(part, bytes) : decoder.Read(part, bytes);
+    if (!slot.has_value()) return false;
+    slots.push_back(*slot);
+  }
+  to.more = decoder.Append(slots);
+  return true;
+}
+
+// A vector is a pair of halves of the register, or four quarters of 16 bits.
+template <typename Whole, typename Half, typename Quarter = Half>
+bool DecodeMov(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
+  constexpr int kBytes = sizeof(Whole);
+  if (from.operands.size() != 2) return decoder.Fail("mov takes two operands");
+  const Operand& d = from.operands[0];
+  const Operand& a = from.operands[1];
+  const bool unpacks = d.kind == Operand::Kind::kVector;
+  const bool packs = a.kind == Operand::Kind::kVector;
+  const std::vector<Operand>& parts = unpacks ? d.elements : a.elements;
+  const size_t part_bytes = parts.empty() ? kBytes : kBytes / parts.size();
+  if (unpacks && packs) return decoder.Fail("mov takes one vector");
+  if ((unpacks || packs) && parts.size() * part_bytes != kBytes)
+    return decoder.Fail("the elements do not fill the register");
+  if (!unpacks) {
+    const std::optional<Slot> slot = decoder.Write(d, kBytes);
+    if (!slot.has_value()) return false;
+    to.d = *slot;
+  }
+  if (!packs) {
+    const std::optional<Slot> slot = decoder.Read(a, kBytes);
+    if (!slot.has_value()) return false;
+    to.a = *slot;
+  }
+  if (!unpacks && !packs) {
+    to.handler = EachLane<Copy<Whole>>::Run;
+    return true;
+  }
+  if (part_bytes == sizeof(Half)) {
+    to.handler = unpacks ? Unpack<Whole, Half> : Pack<Whole, Half>;
+  } else if (part_bytes == sizeof(Quarter)) {
+    to.handler = unpacks ? Unpack<Whole, Quarter> : Pack<Whole, Quarter>;
+  } else {
+    return decoder.Fail("elements of this width are not executed");
+  }
+  return AppendParts(decoder, parts, static_cast<int>(part_bytes), unpacks, to);
+}
+
+FormTable MakeMoveTable() {
+  FormTable table;
+  for (const char* const type : {"b16", "u16", "s16"})
+    table.Each<Copy<uint16_t>>(std::string("mov.") + type);
+  for (const char* const type : {"u32", "s32", "f32"})
+    table.Each<Copy<uint32_t>>(std::string("mov.") + type);
+  for (const char* const type : {"u64", "s64", "f64"})
+    table.Each<Copy<uint64_t>>(std::string("mov.") + type);
+  table.Add("mov.pred", "Pp", CopyPredicate);
+  table.Decoded("mov.b32", DecodeMov<uint32_t, uint16_t>);
+  table.Decoded("mov.b64", DecodeMov<uint64_t, uint32_t, uint16_t>);
+  return table;
+}
+
+}  // namespace
+
+std::span<const Form> MoveForms() {
+  static const FormTable table = MakeMoveTable();
+  return table.rows();
+}
+
+}  // namespace coppice::ptx::COPPICE_PTX_TARGET

@@ -1,0 +1,95 @@
+// Which block runs.
+
+#include "runtime/emulator/ptx/grid.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace coppice::ptx {
+namespace {
+
+// Of a block, while others wait for their turn.
+constexpr int64_t kBlockQuantum = 2'000'000;
+// Blocks are drawn from so many that follow each other.
+constexpr uint64_t kDrawnAtOnce = 64;
+constexpr size_t kResidentMax = 1024;
+// So often may all blocks be seen to spin, each in the same state as before, until it is a
+// deadlock.
+constexpr int kIdleRoundsMax = 64;
+
+}  // namespace
+
+Grid::Grid(const Launch& launch, const Environment& environment)
+    : state_(launch, environment),
+      accesses_(Accesses::Create(state_)),
+      memory_(state_, accesses_.get()) {}
+
+Outcome Grid::Run() {
+  const size_t resident_max =
+      state_.launch.cooperative ? static_cast<size_t>(state_.block_count) : kResidentMax;
+  std::deque<Block*> resting;  // The one that rests longest is first.
+  size_t idle = 0;             // Blocks in a row that had nothing to do.
+  int idle_rounds = 0;
+  bool prefer_next = true;
+  while (!state_.findings.HasFault()) {
+    const bool can_start = drawn_to_ < state_.block_count || !drawn_.empty();
+    Block* block = nullptr;
+    if (can_start && resting.size() < resident_max && (prefer_next || resting.empty())) {
+      block = StartNext();
+    } else if (!resting.empty()) {
+      block = resting.front();
+      resting.pop_front();
+    } else {
+      break;
+    }
+    // Those that rest are asked between starts, so that they end before there are many.
+    prefer_next = !prefer_next;
+    const Rest rest = block->Run(kBlockQuantum);
+    if (rest == Rest::kEnded) break;
+    if (rest == Rest::kDone) {
+      idle_.push_back(block);
+      idle = 0;
+      continue;
+    }
+    if (rest == Rest::kWaiting) {
+      block->FaultDeadlock();
+      break;
+    }
+    resting.push_back(block);
+    idle = rest == Rest::kSpinning ? idle + 1 : 0;
+    if (idle == 0) idle_rounds = 0;
+    if (idle < resting.size() || (can_start && resting.size() < resident_max)) continue;
+    idle = 0;
+    if (++idle_rounds >= kIdleRoundsMax) block->FaultDeadlock();
+  }
+  Outcome outcome;
+  outcome.counts = state_.counts;
+  if (accesses_ != nullptr) accesses_->Finish(outcome);
+  state_.findings.MoveTo(outcome);
+  return outcome;
+}
+
+Block* Grid::StartNext() {
+  if (drawn_.empty()) {
+    const uint64_t count = std::min(kDrawnAtOnce, state_.block_count - drawn_to_);
+    for (uint64_t i = 0; i < count; ++i)
+      drawn_.push_back(drawn_to_ + i);
+    drawn_to_ += count;
+    for (uint64_t i = count; i > 1; --i)
+      std::swap(drawn_[i - 1], drawn_[state_.draw.Below(i)]);
+  }
+  if (idle_.empty())
+    idle_.push_back(
+        blocks_.emplace_back(std::make_unique<Block>(state_, memory_, accesses_.get())).get());
+  Block* const block = idle_.back();
+  idle_.pop_back();
+  block->Start(drawn_.back());
+  drawn_.pop_back();
+  return block;
+}
+
+Outcome Run(const Launch& launch, const Environment& environment) {
+  return Grid(launch, environment).Run();
+}
+
+}  // namespace coppice::ptx

@@ -1,0 +1,43 @@
+// The blocks of a launch, and which of them runs.
+//
+// Blocks start in an order drawn from the seed, among the next few that have not: a block may wait
+// for those before it, which then have started or are about to. One that waits makes room for
+// others.
+//
+// Threads: one thread runs a launch.
+
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "runtime/emulator/ptx/accesses.h"
+#include "runtime/emulator/ptx/block.h"
+#include "runtime/emulator/ptx/launch.h"
+#include "runtime/emulator/ptx/launch_state.h"
+#include "runtime/emulator/ptx/memory.h"
+
+namespace coppice::ptx {
+
+class Grid {
+ public:
+  Grid(const Launch& launch, const Environment& environment);
+
+  Outcome Run();
+
+ private:
+  Block* StartNext();
+
+  LaunchState state_;
+  std::unique_ptr<Accesses> accesses_;  // Null: nothing is checked.
+  Memory memory_;
+
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<Block*> idle_;     // Of blocks_, those that run no block.
+  std::vector<uint64_t> drawn_;  // The next to start.
+  uint64_t drawn_to_ = 0;        // All before have been drawn.
+};
+
+}  // namespace coppice::ptx

@@ -1,0 +1,103 @@
+// The execution of one launch.
+//
+// Blocks and warps run in an order drawn from a seed, a quantum of instructions at a time, so that
+// kernels that wait for other blocks end; lanes of a warp that part run the deepest call and lowest
+// instruction first, and join where they meet.
+//
+// Units: bytes. Threads: one thread runs a launch; several launches may run at once.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/emulator/ptx/code.h"
+#include "runtime/emulator/ptx/program.h"
+
+namespace coppice::ptx {
+
+// Device memory that kernels may touch: [begin, end), of one allocation or mapping.
+struct MemoryRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  bool writable = true;
+};
+
+struct Checks {
+  bool races = true;           // Inside a block, and between blocks.
+  bool uninitialized = false;  // Reads of shared memory that nobody wrote.
+  bool record = true;          // Notes what is touched: Outcome::touched.
+
+  static Checks All(bool on) { return {on, on, on}; }
+};
+
+// What a launch needs of its surroundings.
+struct Environment {
+  std::span<const MemoryRange> memory;  // Ascending, disjoint.
+  uint64_t seed = 1;
+  Checks checks;
+  uint64_t clock_ns = 0;                        // %globaltimer when it starts.
+  std::function<void(std::string_view)> print;  // Of vprintf; null: to nowhere.
+};
+
+struct Launch {
+  const Kernel* kernel = nullptr;
+  std::array<unsigned, 3> grid = {1, 1, 1};
+  std::array<unsigned, 3> block = {1, 1, 1};
+  int64_t dynamic_shared_bytes = 0;
+  std::span<const std::byte> parameters;  // Laid out as the kernel's.
+  bool cooperative = false;
+};
+
+// One thing that is wrong with a kernel: who did it, and where.
+struct Finding {
+  enum class Kind : uint8_t {
+    kIllegalAddress,  // 700
+    kMisaligned,      // 716
+    kAssert,          // 710
+    kTrap,            // 719, as for what else ends a launch
+    kIllegalInstruction,
+    kDeadlock,
+    kRace,
+    kUninitialized,
+  };
+  Kind kind = Kind::kTrap;
+  std::string kernel;
+  std::array<unsigned, 3> block = {};
+  std::array<unsigned, 3> thread = {};
+  int line = 0;         // Of the PTX.
+  std::string source;   // "file.py:12", if the PTX says so.
+  std::string message;  // What happened: "reads 4 bytes at 0x..., 8 behind the end of ..."
+
+  std::string Describe() const;  // All of it, in one line.
+};
+
+struct Counts {
+  int64_t instructions = 0;       // Of warps ...
+  int64_t lane_instructions = 0;  // ... and of their lanes.
+  int64_t loads = 0;              // Of lanes.
+  int64_t stores = 0;
+};
+
+struct TouchedRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  bool writes = false;
+};
+
+struct Outcome {
+  std::optional<Finding> fault;   // What ended the launch early.
+  std::vector<Finding> findings;  // What else was found; each place once.
+  Counts counts;
+  std::vector<TouchedRange> touched;  // Global memory, ascending; reads and writes apart.
+};
+
+Outcome Run(const Launch& launch, const Environment& environment);
+
+}  // namespace coppice::ptx

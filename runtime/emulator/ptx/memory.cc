@@ -1,0 +1,234 @@
+// Windows, bounds and alignment.
+
+#include "runtime/emulator/ptx/memory.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "fmt/format.h"
+
+namespace coppice::ptx {
+namespace {
+
+// The space that an address of a space is in.
+Space SpaceAt(Space space, uint64_t address) {
+  if (space == Space::kConst) return Space::kGlobal;
+  if (space != Space::kGeneric && space != Space::kParam) return space;
+  switch (address & kWindowMask) {
+    case kSharedWindow:
+      return space == Space::kGeneric ? Space::kShared : Space::kParam;
+    case kThreadWindow:
+      return Space::kLocal;
+    case kBankWindow:
+      return Space::kParam;
+    default:
+      return space == Space::kGeneric ? Space::kGlobal : Space::kParam;
+  }
+}
+
+const char* VerbOf(AccessKind kind) {
+  switch (kind) {
+    case AccessKind::kRead:
+      return "reads";
+    case AccessKind::kWrite:
+      return "writes";
+    case AccessKind::kAtomic:
+      return "updates";
+  }
+  return "";
+}
+
+}  // namespace
+
+// Whether any lane is outside shows in the sign of what lanes have in common, so that the loop is
+// vector code on any machine.
+bool Memory::Shift(Reach& reach,
+                   uint64_t begin,
+                   uint64_t end,
+                   int64_t bytes,
+                   const std::byte* host,
+                   int64_t stride) {
+  if (static_cast<int64_t>(end - begin) < bytes) return false;
+  const uint64_t limit = end - begin - static_cast<uint64_t>(bytes);
+  uint64_t outside = 0;
+  uint64_t low_bits = 0;
+  uint64_t astray = 0;
+  const uint64_t step = static_cast<uint64_t>(bytes);
+  for (size_t i = 0; i < kLanes; ++i) {
+    const uint64_t offset = reach.address[i] - begin;
+    outside |= (limit - offset) | offset;
+    low_bits |= reach.address[i];
+    astray |= reach.address[i] ^ (reach.address[0] + i * step);
+  }
+  if (static_cast<int64_t>(outside) < 0 || (low_bits & (step - 1)) != 0) return false;
+  const uint64_t moved = reinterpret_cast<uint64_t>(host) - begin;
+  if (moved != 0 || stride != 0) {
+    for (size_t i = 0; i < kLanes; ++i)
+      reach.address[i] += moved + i * static_cast<uint64_t>(stride);
+  }
+  reach.contiguous = astray == 0 && stride == 0;
+  return true;
+}
+
+bool Memory::Resolve(
+    ResidentWarp& warp, Space space, int64_t bytes, AccessKind kind, Reach& reach) {
+  const uint32_t mask = warp.mask();
+  const int first = std::countr_zero(mask);
+  const uint64_t any = reach.address[static_cast<size_t>(first)];
+  if (mask != kAllLanes) {
+    for (size_t i = 0; i < kLanes; ++i)
+      reach.address[i] = (mask >> i & 1) != 0 ? reach.address[i] : any;
+  }
+  reach.space = SpaceAt(space, any);
+  bool resolved = false;
+  switch (reach.space) {
+    case Space::kGlobal: {
+      const MemoryRange& range = last_[kind != AccessKind::kRead];
+      resolved = Shift(reach, range.begin, range.end, bytes,
+                       reinterpret_cast<const std::byte*>(range.begin), 0);
+      break;
+    }
+    case Space::kShared: {
+      const std::span<std::byte> shared = warp.block().shared;
+      const uint64_t begin = space == Space::kShared ? 0 : kSharedWindow;
+      resolved = Shift(reach, begin, begin + shared.size(), bytes, shared.data(), 0);
+      break;
+    }
+    case Space::kLocal:
+      resolved = Shift(reach, kThreadWindow,
+                       kThreadWindow + static_cast<uint64_t>(warp.ThreadBytes(warp.frame())), bytes,
+                       warp.thread_memory(), warp.thread_stride());
+      break;
+    default:
+      break;
+  }
+  if (resolved) return true;
+  reach.contiguous = false;
+  for (uint32_t left = mask; left != 0; left &= left - 1) {
+    const int lane = std::countr_zero(left);
+    uint64_t& address = reach.address[static_cast<size_t>(lane)];
+    if (SpaceAt(space, address) != reach.space) reach.space = Space::kGeneric;
+    const std::byte* const host = Find(space, {warp, address, bytes, kind, lane});
+    if (host == nullptr) return false;
+    address = reinterpret_cast<uint64_t>(host);
+  }
+  const uint64_t host = reach.address[static_cast<size_t>(first)];
+  for (size_t i = 0; i < kLanes; ++i)
+    reach.address[i] = (mask >> i & 1) != 0 ? reach.address[i] : host;
+  return true;
+}
+
+std::byte* Memory::Find(Space space, const Access& access) {
+  const uint64_t address = access.address;
+  if ((address & (static_cast<uint64_t>(access.bytes) - 1)) != 0)
+    return Refuse(access, Finding::Kind::kMisaligned,
+                  fmt::format("which is no multiple of {}", access.bytes));
+  const auto inside = [&access](uint64_t offset, size_t size) {
+    return offset <= size && size - offset >= static_cast<uint64_t>(access.bytes);
+  };
+  ResidentWarp& warp = access.warp;
+  switch (SpaceAt(space, address)) {
+    case Space::kShared: {
+      const uint64_t offset = space == Space::kShared ? address : address - kSharedWindow;
+      const std::span<std::byte> shared = warp.block().shared;
+      if (inside(offset, shared.size())) return shared.data() + offset;
+      return Refuse(access, Finding::Kind::kIllegalAddress,
+                    fmt::format("in shared memory, of which the block has {}", shared.size()));
+    }
+    case Space::kLocal: {
+      const uint64_t offset = address - kThreadWindow;
+      const int64_t size = ResidentWarp::ThreadBytes(warp.frame());
+      if (inside(offset, static_cast<size_t>(size)))
+        return warp.thread_memory() + access.lane * warp.thread_stride() + offset;
+      return Refuse(access, Finding::Kind::kIllegalAddress,
+                    fmt::format("in local memory, of which the thread uses {}", size));
+    }
+    case Space::kParam: {
+      const uint64_t offset = address & ~kWindowMask;
+      if (inside(offset, state_.bank.size()) && access.kind == AccessKind::kRead)
+        return state_.bank.data() + offset;
+      return Refuse(
+          access, Finding::Kind::kIllegalAddress,
+          fmt::format("among parameters, which are {} and read only", state_.bank.size()));
+    }
+    default:
+      return FindGlobal(access);
+  }
+}
+
+std::byte* Memory::FindGlobal(const Access& access) {
+  const uint64_t end = access.address + static_cast<uint64_t>(access.bytes);
+  const auto holds = [&](const MemoryRange& range) {
+    return range.begin <= access.address && access.address < end && end <= range.end;
+  };
+  std::byte* const host = reinterpret_cast<std::byte*>(access.address);
+  MemoryRange& last = last_[access.kind != AccessKind::kRead];
+  if (holds(last)) return host;
+  const auto behind = std::upper_bound(
+      ranges_.begin(), ranges_.end(), access.address,
+      [](uint64_t address, const MemoryRange& range) { return address < range.begin; });
+  if (behind != ranges_.begin() && holds(*std::prev(behind))) {
+    const MemoryRange& found = *std::prev(behind);
+    if (access.kind != AccessKind::kRead && !found.writable)
+      return Refuse(access, Finding::Kind::kIllegalAddress, "which is read only");
+    last = found;
+    return host;
+  }
+  const uint64_t workspace = reinterpret_cast<uint64_t>(state_.workspace.data());
+  if (holds({workspace, workspace + state_.workspace.size()})) return host;
+  return Refuse(access, Finding::Kind::kIllegalAddress, Nearest(access));
+}
+
+std::string Memory::Nearest(const Access& access) const {
+  if (access.address < 4096) return "a null pointer and an offset";
+  const uint64_t end = access.address + static_cast<uint64_t>(access.bytes);
+  const auto behind = std::upper_bound(
+      ranges_.begin(), ranges_.end(), access.address,
+      [](uint64_t address, const MemoryRange& range) { return address < range.begin; });
+  const bool before = behind != ranges_.begin();
+  const auto nearest = before ? std::prev(behind) : behind;
+  if (nearest == ranges_.end()) return "where nothing is mapped";
+  const std::string what =
+      fmt::format("{} bytes at {:#x}", nearest->end - nearest->begin, nearest->begin);
+  if (before && access.address >= nearest->end &&
+      (behind == ranges_.end() || access.address - nearest->end <= behind->begin - end))
+    return fmt::format("{} behind the end of the {}", access.address - nearest->end, what);
+  if (before && access.address < nearest->end) return fmt::format("across the end of the {}", what);
+  return fmt::format("{} before the {} bytes at {:#x}", behind->begin - access.address,
+                     behind->end - behind->begin, behind->begin);
+}
+
+std::byte* Memory::Refuse(const Access& access, Finding::Kind kind, std::string_view why) {
+  access.warp.Fault(kind, access.lane,
+                    fmt::format("{} {} bytes at {:#x}, {}", VerbOf(access.kind), access.bytes,
+                                access.address, why));
+  return nullptr;
+}
+
+std::byte* Memory::At(
+    Warp& warp, Space space, uint64_t address, int64_t bytes, AccessKind kind, int lane) {
+  ResidentWarp& resident = static_cast<ResidentWarp&>(warp);
+  std::byte* const host = Find(space, {resident, address, bytes, kind, lane});
+  if (host == nullptr) return nullptr;
+  Counts& counts = state_.counts;
+  counts.loads += kind != AccessKind::kWrite;
+  counts.stores += kind != AccessKind::kRead;
+  if (observer_ != nullptr) observer_->Note(resident, host, bytes, kind, lane);
+  return host;
+}
+
+std::optional<std::string> Memory::TextAt(ResidentWarp& warp, uint64_t address, int lane) {
+  constexpr size_t kTextMax = 4096;
+  std::string text;
+  while (text.size() < kTextMax) {
+    const std::byte* const host =
+        Find(Space::kGeneric, {warp, address + text.size(), 1, AccessKind::kRead, lane});
+    if (host == nullptr) return std::nullopt;
+    if (*host == std::byte{0}) break;
+    text.push_back(static_cast<char>(*host));
+  }
+  return text;
+}
+
+}  // namespace coppice::ptx

@@ -1,0 +1,273 @@
+// The loop that executes, and what lanes wait for.
+
+#include "runtime/emulator/ptx/resident_warp.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "fmt/format.h"
+
+namespace coppice::ptx {
+
+ResidentWarp::ResidentWarp(LaunchState& state,
+                           BlockState& block,
+                           Barriers& barriers,
+                           MemoryAccess& memory,
+                           AccessObserver* observer)
+    : state_(state), block_(block), barriers_(barriers), observer_(observer) {
+  memory_ = &memory;
+  control_ = this;
+  copies_ = &block.copies;
+  areas_[static_cast<size_t>(Area::kSpecial)] = reinterpret_cast<std::byte*>(&special_);
+}
+
+void ResidentWarp::InitializeSpecial(int index, int warps) {
+  index_ = index;
+  const Launch& launch = state_.launch;
+  for (size_t i = 0; i < SpecialRegisters::kDimensions; ++i) {
+    special_.ntid[i].fill(launch.block[i]);
+    special_.nctaid[i].fill(launch.grid[i]);
+  }
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    const uint32_t thread = static_cast<uint32_t>(index) * kLanes + lane;
+    special_.tid[0][lane] = thread % launch.block[0];
+    special_.tid[1][lane] = thread / launch.block[0] % launch.block[1];
+    special_.tid[2][lane] = thread / launch.block[0] / launch.block[1];
+    const uint32_t bit = uint32_t{1} << lane;
+    special_.laneid[lane] = lane;
+    special_.lanemask_eq[lane] = bit;
+    special_.lanemask_lt[lane] = bit - 1;
+    special_.lanemask_le[lane] = bit | (bit - 1);
+    special_.lanemask_ge[lane] = ~(bit - 1);
+    special_.lanemask_gt[lane] = ~(bit | (bit - 1));
+  }
+  special_.warpid.fill(static_cast<uint32_t>(index));
+  special_.nwarpid.fill(static_cast<uint32_t>(warps));
+  special_.nsmid.fill(1);
+  special_.total_smem_size.fill(static_cast<uint32_t>(block_.shared.size()));
+  special_.dynamic_smem_size.fill(static_cast<uint32_t>(launch.dynamic_shared_bytes));
+  special_.gridid.fill(1);
+  special_.one.fill(1);
+  if (launch.cooperative) {
+    const uint64_t workspace = reinterpret_cast<uint64_t>(state_.workspace.data());
+    special_.envreg[1].fill(static_cast<uint32_t>(workspace >> 32));
+    special_.envreg[2].fill(static_cast<uint32_t>(workspace));
+  }
+}
+
+Whereabouts ResidentWarp::WhereIs(int lane, const Code& code, const Instr& instr) const {
+  const size_t i = static_cast<size_t>(lane);
+  return {.block = block_.position,
+          .thread = {special_.tid[0][i], special_.tid[1][i], special_.tid[2][i]},
+          .code = code,
+          .instr = instr};
+}
+
+void ResidentWarp::Start(const std::array<unsigned, 3>& block, uint32_t lanes) {
+  for (size_t i = 0; i < SpecialRegisters::kDimensions; ++i)
+    special_.ctaid[i].fill(block[i]);
+  live_ = lanes;
+  executed_ = 0;
+  run_begin_ = at_ = nullptr;
+  frame_ = nullptr;
+  count_ = 0;
+  const Code& code = *state_.kernel.code;
+  if (code.thread_bytes > thread_stride_) GrowThreadMemory(code.thread_bytes);
+  Frame* const frame = state_.frames.Take(code);
+  frame->caller = nullptr;
+  frame->site = nullptr;
+  frame->lanes = lanes;
+  frame->depth = 0;
+  frame->memory = 0;
+  Add(lanes, 0, frame);
+}
+
+Rest ResidentWarp::Run(int64_t instructions) {
+  counted_ = executed_;
+  BeginRun(instructions);
+  rest_ = Rest::kQuantum;
+  int64_t lane_instructions = 0;
+  while (Choose()) {
+    const Instr* instr = run_begin_;
+    Step step;
+    for (;;) {
+      at_ = instr;
+      if (instr->guard == Instr::kUnguarded) [[likely]] {
+        step = instr->handler(*this, *instr);
+      } else {
+        step = Step::kNext;
+        const uint32_t lanes = GuardOf(*instr);
+        if (lanes == active_) {
+          step = instr->handler(*this, *instr);
+        } else {
+          kept_out_ += active_lanes_ - std::popcount(lanes);
+          if (lanes != 0) {
+            mask_ = lanes;
+            step = instr->handler(*this, *instr);
+            mask_ = active_;
+          }
+        }
+      }
+      if (step != Step::kNext) break;
+      ++instr;
+      if (instr == stop_) break;
+    }
+    const int64_t count = at_ - run_begin_ + 1;
+    executed_ += count;
+    lane_instructions += count * active_lanes_ - kept_out_;
+    kept_out_ = 0;
+    run_begin_ = at_;
+    if (step == Step::kNext) {
+      Running().pc = pc() + 1;
+    } else if (step == Step::kStop) {
+      rest_ = Rest::kEnded;
+      break;
+    }
+  }
+  state_.counts.instructions += executed_ - counted_;
+  state_.counts.lane_instructions += lane_instructions;
+  return rest_;
+}
+
+void ResidentWarp::EnterFrame(Frame& frame) {
+  frame_ = &frame;
+  areas_[static_cast<size_t>(Area::kFrame)] = frame.registers;
+  // Nobody writes there: slots of constants are read only.
+  areas_[static_cast<size_t>(Area::kConstants)] =
+      const_cast<std::byte*>(frame.code->constants.data());
+  slots_ = frame.code->slots.data();
+  special_.thread_memory.fill(kThreadWindow + static_cast<uint64_t>(frame.memory));
+}
+
+Fragment& ResidentWarp::Add(uint32_t mask, uint32_t pc, Frame* frame) {
+  Fragment& added = fragments_[static_cast<size_t>(count_++)];
+  added = {.mask = mask, .pc = pc, .frame = frame};
+  return added;
+}
+
+void ResidentWarp::Remove(int index) {
+  --count_;
+  fragments_[static_cast<size_t>(index)] = fragments_[static_cast<size_t>(count_)];
+  if (running_ == index) {
+    running_ = -1;
+  } else if (running_ == count_) {
+    running_ = index;
+  }
+}
+
+Step ResidentWarp::BranchApart(uint32_t target) {
+  TakeExecuting();
+  Running().pc = target;
+  return Step::kChoose;
+}
+
+void ResidentWarp::TakeExecuting() {
+  const uint32_t rest = active_ & ~mask_;
+  Running().mask = mask_;
+  if (rest != 0) Add(rest, pc() + 1, frame_);
+}
+
+void ResidentWarp::Restrict(uint32_t lanes) {
+  const uint32_t others = mask_ & ~lanes;
+  TakeExecuting();
+  if (others != 0) Add(others, pc(), frame_);
+  const uint32_t kept = mask_ & lanes;
+  kept_out_ += std::popcount(others);
+  Running().mask = active_ = mask_ = kept;
+  stop_ = at_ + 1;
+}
+
+bool ResidentWarp::Gather(Warp&, uint32_t members, Step& step) {
+  const uint32_t wanted = members & live_;
+  if (active_ == wanted && mask_ == active_) [[likely]]
+    return true;
+  step = Step::kChoose;
+  if (!IsMember(members)) {
+    step = Step::kStop;
+    return false;
+  }
+  if (mask_ != active_ || (mask_ & ~members) != 0) Restrict(members);
+  uint32_t gathered = mask_;
+  const auto waits_here = [&](const Fragment& other) {
+    return other.state == Fragment::State::kGather && other.frame == frame_ &&
+           other.pc == Running().pc && other.members == members;
+  };
+  Running().pc = pc();
+  for (int i = 0; i < count_; ++i) {
+    const Fragment& other = fragments_[static_cast<size_t>(i)];
+    if (i != running_ && waits_here(other)) gathered |= other.mask;
+  }
+  if (gathered != wanted) {
+    Running().state = Fragment::State::kGather;
+    Running().members = members;
+    return false;
+  }
+  for (int i = count_; i-- > 0;)
+    if (i != running_ && waits_here(fragments_[static_cast<size_t>(i)])) Remove(i);
+  kept_out_ -= std::popcount(gathered) - std::popcount(mask_);
+  Running().mask = active_ = mask_ = gathered;
+  stop_ = at_ + 1;
+  return true;
+}
+
+bool ResidentWarp::IsMember(uint32_t members) {
+  const int lane = std::countr_zero(mask_);
+  if ((members >> lane & 1) != 0) return true;
+  Fault(Finding::Kind::kIllegalInstruction, lane,
+        fmt::format("is not in the mask {:#010x} of what it executes", members));
+  return false;
+}
+
+Step ResidentWarp::WaitForWarp(uint32_t members) {
+  if (active_ == (members & live_) && mask_ == active_) [[likely]] {
+    if (observer_ != nullptr) observer_->MeetInWarp(*this);
+    return Step::kNext;
+  }
+  if (!IsMember(members)) return Step::kStop;
+  Restrict(members);
+  Running().pc = pc();
+  Running().state = Fragment::State::kWarpBarrier;
+  Running().members = members;
+  ReleaseWarpBarrier(members);
+  return Step::kChoose;
+}
+
+void ResidentWarp::ReleaseWarpBarrier(uint32_t members) {
+  const auto waits = [&](const Fragment& fragment) {
+    return fragment.state == Fragment::State::kWarpBarrier && fragment.members == members;
+  };
+  uint32_t arrived = 0;
+  for (int i = 0; i < count_; ++i)
+    if (waits(fragments_[static_cast<size_t>(i)]))
+      arrived |= fragments_[static_cast<size_t>(i)].mask;
+  if ((members & live_ & ~arrived) != 0) return;
+  if (observer_ != nullptr) observer_->MeetInWarp(*this);
+  for (int i = 0; i < count_; ++i) {
+    Fragment& fragment = fragments_[static_cast<size_t>(i)];
+    if (!waits(fragment)) continue;
+    fragment.state = Fragment::State::kReady;
+    ++fragment.pc;
+  }
+}
+
+Step ResidentWarp::WaitAtBarrier(int barrier) {
+  TakeExecuting();
+  Running().pc = pc();
+  Running().state = Fragment::State::kBarrier;
+  Running().barrier = barrier;
+  return Step::kChoose;
+}
+
+Step ResidentWarp::Sleep() {
+  TakeExecuting();
+  Fragment& sleeper = Running();
+  sleeper.pc = pc() + 1;
+  sleeper.resting = true;
+  const uint64_t fingerprint = Fingerprint(*frame_);
+  sleeper.spinning = fingerprint == sleeper.fingerprint;
+  sleeper.fingerprint = fingerprint;
+  return Step::kChoose;
+}
+
+}  // namespace coppice::ptx

@@ -1,0 +1,65 @@
+// Pages by their number, and the ranges that their bits make.
+
+#include "runtime/emulator/ptx/shadow.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace coppice::ptx {
+
+GlobalShadow::Page& GlobalShadow::FindOrAdd(uint64_t number) {
+  std::unique_ptr<Page>& page = pages_[number];
+  if (page == nullptr) page = std::make_unique<Page>();
+  return *page;
+}
+
+void GlobalShadow::Mark(std::array<uint64_t, kPageBytes / 64>& bits,
+                        uint64_t address,
+                        uint64_t bytes) {
+  uint64_t at = address % kPageBytes;
+  while (bytes > 0) {
+    const uint64_t count = std::min(bytes, 64 - at % 64);
+    const uint64_t ones = count == 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
+    bits[at / 64] |= ones << at % 64;
+    at += count;
+    bytes -= count;
+  }
+}
+
+std::vector<TouchedRange> GlobalShadow::Touched() const {
+  std::vector<uint64_t> numbers;
+  numbers.reserve(pages_.size());
+  for (const auto& [number, page] : pages_)
+    numbers.push_back(number);
+  std::sort(numbers.begin(), numbers.end());
+  std::vector<TouchedRange> touched;
+  for (const bool writes : {false, true}) {
+    const size_t first = touched.size();
+    const auto add = [&](uint64_t begin, uint64_t end) {
+      if (touched.size() > first && touched.back().end == begin) {
+        touched.back().end = end;
+      } else {
+        touched.push_back({begin, end, writes});
+      }
+    };
+    for (const uint64_t number : numbers) {
+      const Page& page = *pages_.at(number);
+      const auto& bits = writes ? page.written : page.read;
+      for (size_t i = 0; i < bits.size(); ++i) {
+        const uint64_t begin = (number << kPageShift) + 64 * i;
+        for (uint64_t left = bits[i]; left != 0;) {
+          const int skip = std::countr_zero(left);
+          const int count = std::countr_one(left >> skip);
+          add(begin + static_cast<uint64_t>(skip), begin + static_cast<uint64_t>(skip + count));
+          if (skip + count == 64) break;
+          left &= ~uint64_t{0} << (skip + count);
+        }
+      }
+    }
+  }
+  std::stable_sort(touched.begin(), touched.end(),
+                   [](const TouchedRange& a, const TouchedRange& b) { return a.begin < b.begin; });
+  return touched;
+}
+
+}  // namespace coppice::ptx

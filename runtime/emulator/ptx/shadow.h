@@ -1,0 +1,106 @@
+// Memory as a launch accesses it: what was touched, and by whom last.
+//
+// Units: bytes. Threads: one thread runs a launch.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/emulator/ptx/launch.h"
+#include "runtime/emulator/ptx/order.h"
+
+namespace coppice::ptx {
+
+// Of one block: its order, and its shared memory.
+struct BlockShadow {
+  BlockOrder order;
+  uint64_t acquired = 0;       // Of other blocks' releases.
+  std::vector<Stamp> writers;  // By granule.
+  std::vector<Stamp> readers;
+  std::vector<uint8_t> written;  // By byte: whether somebody did.
+};
+
+// Who accessed a granule of global memory last: a block, and the stamp in there.
+class Visitor {
+ public:
+  constexpr Visitor() = default;  // Nobody.
+  Visitor(uint64_t block, Stamp stamp) : bits_((block + 1) << 32 | stamp.bits()) {}
+  // More than one block; the last when there had been so many releases.
+  static Visitor Several(uint64_t releases) {
+    Visitor visitor;
+    visitor.bits_ = kSeveral << 32 | (releases & 0xffffffff);
+    return visitor;
+  }
+
+  bool operator==(const Visitor&) const = default;
+  bool is_nobody() const { return bits_ == 0; }
+  bool is_several() const { return bits_ >> 32 == kSeveral; }
+  uint64_t block() const { return (bits_ >> 32) - 1; }
+  Stamp stamp() const { return Stamp(static_cast<uint32_t>(bits_)); }
+  uint64_t releases() const { return bits_ & 0xffffffff; }
+  uint64_t bits() const { return bits_; }
+
+ private:
+  static constexpr uint64_t kSeveral = 0xffffffff;
+
+  uint64_t bits_ = 0;
+};
+
+class GlobalShadow {
+ public:
+  static constexpr int kPageShift = 12;
+  static constexpr uint64_t kPageBytes = uint64_t{1} << kPageShift;
+
+  struct Page {
+    // A bit per byte.
+    std::array<uint64_t, kPageBytes / 64> read = {};
+    std::array<uint64_t, kPageBytes / 64> written = {};
+    // One per granule; null until there is one.
+    std::unique_ptr<Visitor[]> writers;
+    std::unique_ptr<Visitor[]> readers;
+  };
+
+  // Granules are of 1 << shift bytes.
+  explicit GlobalShadow(int shift) : shift_(shift) {}
+
+  Page& PageOf(uint64_t address) {
+    const uint64_t number = address >> kPageShift;
+    Recent& recent = recent_[number % recent_.size()];
+    if (recent.number != number) [[unlikely]]
+      recent = {number, &FindOrAdd(number)};
+    return *recent.page;
+  }
+  size_t GranuleOf(uint64_t address) const { return (address % kPageBytes) >> shift_; }
+  int shift() const { return shift_; }
+  Visitor* Writers(Page& page) { return Visitors(page.writers); }
+  Visitor* Readers(Page& page) { return Visitors(page.readers); }
+
+  // Sets the bits of bytes that are all in one page.
+  static void Mark(std::array<uint64_t, kPageBytes / 64>& bits, uint64_t address, uint64_t bytes);
+  // What was touched, ascending.
+  std::vector<TouchedRange> Touched() const;
+
+ private:
+  struct Recent {
+    uint64_t number = ~uint64_t{0};
+    Page* page = nullptr;
+  };
+
+  Page& FindOrAdd(uint64_t number);
+  Visitor* Visitors(std::unique_ptr<Visitor[]>& visitors) {
+    if (visitors == nullptr) [[unlikely]]
+      visitors = std::make_unique<Visitor[]>(kPageBytes >> shift_);
+    return visitors.get();
+  }
+
+  int shift_;
+  std::array<Recent, 256> recent_;
+  std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
+};
+
+}  // namespace coppice::ptx

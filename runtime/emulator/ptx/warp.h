@@ -1,0 +1,90 @@
+// A warp as handlers see it: registers, the lanes that execute, thread memory, faults.
+//
+// Threads: one thread runs a launch.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/emulator/ptx/code.h"
+
+namespace coppice::ptx {
+
+class AsyncCopies;
+
+enum class AccessKind : uint8_t { kRead, kWrite, kAtomic };
+
+class Warp {
+ public:
+  // The lanes that execute the current instruction: those of the running fragment that its guard
+  // lets. Never 0 in a handler.
+  uint32_t mask() const { return mask_; }
+  // The lanes of the running fragment, whatever the guard says.
+  uint32_t active() const { return active_; }
+  // The lanes of the warp that have a thread which has not exited.
+  uint32_t live() const { return live_; }
+
+  // The 32 lanes of a register; T has its width. Reads of lanes that do not execute are harmless.
+  template <typename T>
+  const T* From(Slot slot) const {
+    return reinterpret_cast<const T*>(areas_[slot.area] + slot.offset);
+  }
+  template <typename T>
+  T* To(Slot slot) {
+    return reinterpret_cast<T*>(areas_[slot.area] + slot.offset);
+  }
+  // Slot i of those from Instr::more on.
+  Slot More(const Instr& instr, uint32_t i) const { return slots_[instr.more + i]; }
+  // The bits of a predicate.
+  uint32_t Predicate(Slot slot) const { return *From<uint32_t>(slot); }
+  void SetPredicate(Slot slot, uint32_t bits) {
+    uint32_t& predicate = *To<uint32_t>(slot);
+    predicate = (predicate & ~mask_) | (bits & mask_);
+  }
+
+  // The host bytes of one lane's access to `bytes` bytes at an address of a state space, which is
+  // noted. Null: the lane may not; the fault is noted, and the handler returns Step::kStop.
+  std::byte* At(Space space, uint64_t address, int64_t bytes, AccessKind kind, int lane) {
+    return memory_->At(*this, space, address, bytes, kind, lane);
+  }
+
+  // For .sync: whether all of `members` that live execute this instruction together; mask() and
+  // active() are they then. Else those that do wait here for the others: the handler returns
+  // Step::kChoose, and is called again. A lane that is no member of what it executes ends the
+  // launch: returns false, and Step::kStop is what `step` says.
+  bool Gather(uint32_t members, Step& step) { return control_->Gather(*this, members, step); }
+
+  // Who resolves addresses, and who moves lanes.
+  class MemoryAccess {
+   public:
+    virtual std::byte* At(
+        Warp& warp, Space space, uint64_t address, int64_t bytes, AccessKind kind, int lane) = 0;
+
+   protected:
+    ~MemoryAccess() = default;
+  };
+  class Control {
+   public:
+    virtual bool Gather(Warp& warp, uint32_t members, Step& step) = 0;
+
+   protected:
+    ~Control() = default;
+  };
+
+  // The copies that threads of the block have under way.
+  AsyncCopies& copies() { return *copies_; }
+
+ protected:
+  std::array<std::byte*, kAreas> areas_ = {};
+  const Slot* slots_ = nullptr;  // Code::slots of the code that runs.
+  uint32_t mask_ = 0;
+  uint32_t active_ = 0;
+  uint32_t live_ = 0;
+  MemoryAccess* memory_ = nullptr;
+  Control* control_ = nullptr;
+  AsyncCopies* copies_ = nullptr;
+};
+
+}  // namespace coppice::ptx

@@ -1,0 +1,32 @@
+// Fixtures are read from the folder that the build names.
+
+#include "tests/ptx/fixtures.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "coppice/base/check.h"
+
+namespace coppice::ptx {
+
+std::string ReadFixture(std::string_view name) {
+  const std::filesystem::path path =
+      std::filesystem::path(COPPICE_PTX_FIXTURES) / (std::string(name) + ".ptx");
+  std::ifstream file(path);
+  COPPICE_CHECK(file.good(), "a fixture of this name");
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> FixtureNames() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(COPPICE_PTX_FIXTURES))
+    if (entry.path().extension() == ".ptx") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace coppice::ptx
