@@ -50,9 +50,12 @@ Exact Exact::Of(const Integer& value) {
 Exact FromFormat(const BinaryFormat& format, uint64_t bits) {
   const bool negative = (bits & format.sign()) != 0;
   const uint64_t magnitude = bits & (format.sign() - 1);
-  if (magnitude > format.largest())
-    return format.has_infinity && magnitude == format.infinity() ? Exact::Infinity(negative)
-                                                                 : Exact::NaN();
+  if (magnitude > format.largest()) {
+    const bool infinite = format.has_infinity && magnitude == format.infinity();
+    Exact special = infinite ? Exact::Infinity(negative) : Exact::NaN();
+    special.negative = negative;  // Of a NaN too: .xorsign looks at it.
+    return special;
+  }
   const uint64_t mantissa = magnitude & ((uint64_t{1} << format.mantissa_bits) - 1);
   const int field = static_cast<int>(magnitude >> format.mantissa_bits);
   const uint64_t leading = field > 0 ? uint64_t{1} << format.mantissa_bits : 0;

@@ -1,33 +1,34 @@
-// A warp by itself, for tests that call handlers: registers and memory are arrays of the test.
+// A warp that executes a few instructions of PTX on memory of the test.
 //
-// Global addresses are those of the host. Shared memory begins at address 0 of .shared, and at
-// kSharedWindow of generic addresses. Lanes that a Gather wants are there, unless the test took
-// them away.
+//   HostWarp warp("atom.shared.add.u32 %r0, [%r1], %r2;");
+//   warp.Lanes<uint32_t>("%r1")[3] = 64;    // Before and after it, by the names of registers.
+//   warp.Run();
+//
+// Registers: %h<20> of 16 bits, %r<80> and %f<80> of 32, %d<20> of 64, %q<9> of 128, %p<9>. Global
+// addresses are those of the host; shared memory is `shared`, at 0 of .shared and at kSharedWindow
+// of generic addresses. Variables: .shared "sm", at 0.
+//
+// Threads: one.
 
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <initializer_list>
-#include <random>
-#include <span>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/emulator/ptx/async_copies.h"
 #include "runtime/emulator/ptx/code.h"
+#include "runtime/emulator/ptx/decoder.h"
 #include "runtime/emulator/ptx/form.h"
+#include "runtime/emulator/ptx/syntax.h"
 #include "runtime/emulator/ptx/warp.h"
 
 namespace coppice::ptx {
 
-inline constexpr uint64_t kSharedWindow = uint64_t{1} << 56;
-inline constexpr size_t kSharedBytes = 16384;
-
-class HostWarp : public Warp, public Warp::MemoryAccess, public Warp::Control {
+class HostWarp final : public Warp, public Warp::MemoryAccess, public Warp::Control {
  public:
   struct Access {
     Space space;
@@ -35,128 +36,54 @@ class HostWarp : public Warp, public Warp::MemoryAccess, public Warp::Control {
     int64_t bytes;
     AccessKind kind;
     int lane;
-    bool operator==(const Access&) const = default;
   };
 
-  HostWarp() : frame_(kFrameBytes), constants_(kFrameBytes), shared(kSharedBytes) {
-    areas_[0] = Aligned(frame_);
-    areas_[1] = Aligned(constants_);
-    live_ = active_ = mask_ = kAllLanes;
-    memory_ = this;
-    control_ = this;
-    copies_ = &own_copies_;
-  }
-  HostWarp(const HostWarp&) = delete;
-  HostWarp& operator=(const HostWarp&) = delete;
+  explicit HostWarp(std::string_view body);
+  ~HostWarp();
+
+  // Why the text is not decoded; empty if it is.
+  const std::string& error() const { return error_; }
 
   void Execute(uint32_t mask) { mask_ = active_ = mask; }
   void SetLive(uint32_t live) { live_ = live; }
-  void ShareCopies(HostWarp& with) { copies_ = &with.own_copies_; }
+  // Makes it a warp of the other's block, with its shared memory and copies.
+  void Join(HostWarp& other);
 
-  // A register of so many bytes a lane; 0: a predicate.
-  Slot Register(size_t bytes) { return Allocate(Area::kFrame, bytes); }
   template <typename T>
-  Slot With(std::span<const T> lanes) {
-    const Slot slot = Register(sizeof(T));
-    std::memcpy(To<T>(slot), lanes.data(), sizeof(T) * kLanes);
-    return slot;
+  T* Lanes(std::string_view name) {
+    return To<T>(SlotOf(name, sizeof(T)));
   }
-  template <typename T>
-  Slot Constant(T value) {
-    const Slot slot = Allocate(Area::kConstants, sizeof(T));
-    for (int lane = 0; lane < kLanes; ++lane)
-      To<T>(slot)[lane] = value;
-    return slot;
-  }
-  Slot Bits(uint32_t predicate) {
-    const Slot slot = Register(0);
-    *To<uint32_t>(slot) = predicate;
-    return slot;
-  }
+  uint32_t& Bits(std::string_view name) { return *To<uint32_t>(SlotOf(name, 0)); }
 
-  // An instruction of a form, whose registers are these.
-  Instr Make(const Form& form, std::initializer_list<Slot> slots) {
-    return Make(form, std::vector<Slot>(slots));
-  }
-  Instr Make(const Form& form, const std::vector<Slot>& slots) {
-    Instr instr;
-    instr.handler = form.handler;
-    instr.flags = form.flags;
-    Slot* const own[] = {&instr.d, &instr.a, &instr.b, &instr.c};
-    instr.more = static_cast<uint32_t>(further_.size());
-    for (size_t i = 0; i < slots.size(); ++i) {
-      if (i < 4)
-        *own[i] = slots[i];
-      else
-        further_.push_back(slots[i]);
-    }
-    slots_ = further_.data();
-    return instr;
-  }
-  Step Run(const Instr& instr) { return instr.handler(*this, instr); }
+  // Executes instruction i; as `row` does, if it is given.
+  Step Run(size_t i = 0, const Form* row = nullptr);
+  // All of them, one after the other, while they go on.
+  Step RunAll();
 
   std::byte* At(
-      Warp&, Space space, uint64_t address, int64_t bytes, AccessKind kind, int lane) override {
-    accesses.push_back({space, address, bytes, kind, lane});
-    if (space == Space::kGlobal) {
-      return address == 0 ? nullptr : std::bit_cast<std::byte*>(address);
-    }
-    if (space == Space::kGeneric && address < kSharedWindow)
-      return std::bit_cast<std::byte*>(address);
-    const uint64_t offset = space == Space::kGeneric ? address - kSharedWindow : address;
-    if (offset + static_cast<uint64_t>(bytes) > shared.size()) return nullptr;
-    return shared.data() + offset;
-  }
+      Warp&, Space space, uint64_t address, int64_t bytes, AccessKind kind, int lane) override;
+  bool Gather(Warp&, uint32_t members, Step& step) override;
 
-  bool Gather(Warp&, uint32_t members, Step& step) override {
-    gathered.push_back(members);
-    step = Step::kStop;
-    if ((mask_ & ~members) != 0) return false;
-    if ((members & live_ & ~(mask_ | arriving)) != 0) {
-      step = Step::kChoose;
-      return false;
-    }
-    Execute(members & live_);
-    return true;
-  }
+  std::vector<std::byte> shared;
+  std::vector<Access> accesses;    // All that were asked for.
+  std::vector<uint32_t> gathered;  // Members of each Gather.
+  uint32_t arriving = 0;           // Lanes that come when they are waited for.
 
  private:
-  static constexpr size_t kFrameBytes = 32768;
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
 
-  static std::byte* Aligned(std::vector<std::byte>& bytes) {
-    const auto address = std::bit_cast<uintptr_t>(bytes.data());
-    return bytes.data() + (64 - address % 64) % 64;
-  }
+  Slot SlotOf(std::string_view name, size_t bytes);
 
-  Slot Allocate(Area area, size_t bytes) {
-    size_t& used = used_[static_cast<size_t>(area)];
-    Slot slot;
-    slot.area = static_cast<uint32_t>(area) & 3;
-    slot.offset = static_cast<uint32_t>(used) & ((1U << 30) - 1);
-    used += bytes == 0 ? 64 : bytes * kLanes;
-    return slot;
-  }
-
-  std::vector<std::byte> frame_;
-  std::vector<std::byte> constants_;
-  size_t used_[kAreas] = {};
-  std::vector<Slot> further_;
+  std::string error_;
+  Module module_;
+  Code code_;
+  std::unique_ptr<FunctionDecoder> decoder_;
+  std::vector<Line> frame_;
+  std::vector<Line> constants_;
   AsyncCopies own_copies_;
-
- public:
-  std::vector<std::byte> shared;
-  std::vector<Access> accesses;
-  std::vector<uint32_t> gathered;
-  uint32_t arriving = 0;  // Lanes that come when they are waited for.
+  HostWarp* owner_ = this;  // Of the shared memory.
 };
-
-// The row of this name; fails the test, and ends it, if there is none.
-inline const Form& RowOf(std::span<const Form> rows, std::string_view name) {
-  for (const Form& form : rows) {
-    if (form.name == name) return form;
-  }
-  ADD_FAILURE() << "no row " << name;
-  return rows.front();
-}
 
 }  // namespace coppice::ptx

@@ -377,11 +377,11 @@ Other:
   const Outcome outcome = launcher.Run("K", {.block = {64, 1, 1}});
   ASSERT_TRUE(outcome.fault.has_value());
   EXPECT_EQ(outcome.fault->kind, Finding::Kind::kDeadlock);
-  EXPECT_EQ(outcome.fault->line, 9);
+  EXPECT_EQ(outcome.fault->line, 10);
   EXPECT_THAT(outcome.fault->message,
-              HasSubstr("32 threads of 0 to 31 at line 9 for barrier 3, where 32 of 64"));
+              HasSubstr("32 threads of 0 to 31 at line 10 for barrier 3, where 32 of 64"));
   EXPECT_THAT(outcome.fault->message,
-              HasSubstr("32 threads of 32 to 63 at line 12 for barrier 4, where 32 of 64"));
+              HasSubstr("32 threads of 32 to 63 at line 13 for barrier 4, where 32 of 64"));
 }
 
 TEST(LaunchTest, LanesThatWaitForALaneThatNeverComesAreADeadlock) {
@@ -535,9 +535,9 @@ TEST(LaunchTest, ThreadsKnowTheirPlaces) {
   EXPECT_EQ(launcher.Read<uint32_t>(out, kThreads), expected);
   EXPECT_EQ(outcome.counts.stores, kThreads);
   EXPECT_EQ(outcome.counts.loads, kThreads);
-  // Two warps a block, of 60 threads; 29 instructions.
-  EXPECT_EQ(outcome.counts.instructions, 12 * 2 * 29);
-  EXPECT_EQ(outcome.counts.lane_instructions, 12 * 60 * 29);
+  // Two warps a block, of 60 threads; 28 instructions.
+  EXPECT_EQ(outcome.counts.instructions, 12 * 2 * 28);
+  EXPECT_EQ(outcome.counts.lane_instructions, 12 * 60 * 28);
 }
 
 TEST(LaunchTest, GuardsKeepLanesOutOfCounts) {
@@ -636,7 +636,7 @@ TEST(LaunchTest, ATrapNamesItsThread) {
   ASSERT_TRUE(outcome.fault.has_value());
   EXPECT_EQ(outcome.fault->kind, Finding::Kind::kTrap);
   EXPECT_EQ(outcome.fault->thread[0], 37u);
-  EXPECT_EQ(outcome.fault->line, 8);
+  EXPECT_EQ(outcome.fault->line, 9);
   EXPECT_EQ(outcome.fault->kernel, "K");
 }
 

@@ -61,21 +61,25 @@ void Block::Start(uint64_t index) {
 }
 
 Rest Block::Run(int64_t instructions) {
-  const int64_t end = state_.counts.instructions + instructions;
-  for (;;) {
-    bool waited = true;  // All did, for others of the block, and nobody was let go meanwhile.
+  const int64_t& executed = state_.counts.instructions;
+  const int64_t end = executed + instructions;
+  for (bool ever_progressed = false;;) {
+    bool progressed = false;  // Somebody did something else than to wait in a loop.
     Rest rest = Rest::kDone;
     for (const size_t i : order_) {
       if (rests_[i] == Rest::kDone) continue;
+      const int64_t before = executed;
       rests_[i] = warps_[i]->Run(kWarpQuantum);
       if (rests_[i] == Rest::kEnded) return Rest::kEnded;
-    }
-    for (size_t i = 0; i < warps_.size(); ++i) {
-      if (rests_[i] == Rest::kWaiting && warps_[i]->CanRun()) rests_[i] = Rest::kQuantum;
-      waited = waited && rests_[i] != Rest::kQuantum;
+      const bool waits_in_loop = rests_[i] == Rest::kSpinning || rests_[i] == Rest::kSlept;
+      progressed = progressed || (executed != before && !waits_in_loop);
       rest = std::max(rest, rests_[i]);
     }
-    if (waited || state_.counts.instructions >= end) return rest;
+    ever_progressed = ever_progressed || progressed;
+    if (rest == Rest::kDone) return rest;
+    if (progressed && executed < end) continue;
+    if (progressed) return Rest::kQuantum;
+    return rest == Rest::kSpinning && ever_progressed ? Rest::kSlept : rest;
   }
 }
 

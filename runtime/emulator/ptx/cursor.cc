@@ -95,12 +95,12 @@ bool Cursor::ExpectInteger(int64_t least, int64_t most, int64_t* value) {
   return true;
 }
 
-bool Cursor::SkipBraces() {
-  if (!Expect('{')) return false;
+bool Cursor::SkipEnclosed(char open, char close) {
+  if (!Expect(open)) return false;
   for (int64_t depth = 1; depth > 0;) {
-    if (AtEnd()) return Fail("'}'");
-    if (At('{')) ++depth;
-    if (At('}')) --depth;
+    if (AtEnd()) return Fail(fmt::format("'{}'", close));
+    if (At(open)) ++depth;
+    if (At(close)) --depth;
     Take();
   }
   return true;

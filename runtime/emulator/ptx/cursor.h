@@ -49,8 +49,8 @@ class Cursor {
   // An integer of at least `least` and at most `most`.
   bool ExpectInteger(int64_t least, int64_t most, int64_t* value);
 
-  // Goes past what is between the braces that open here.
-  bool SkipBraces();
+  // Goes past what is between the marks that open here and close, and may be in one another.
+  bool SkipEnclosed(char open, char close);
 
   // Notes "line 12: found X, expected `expected`". Returns false.
   bool Fail(std::string_view expected);

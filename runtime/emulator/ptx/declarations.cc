@@ -66,16 +66,6 @@ bool ParseAlignment(Cursor& cursor, int64_t* alignment) {
   return cursor.Refuse(fmt::format("alignment {} is no power of two", *alignment));
 }
 
-// ".attribute(.managed)": nothing that is executed.
-bool SkipParentheses(Cursor& cursor) {
-  if (!cursor.Expect('(')) return false;
-  while (!cursor.At(')')) {
-    if (cursor.AtEnd()) return cursor.Fail("')'");
-    cursor.Take();
-  }
-  return cursor.Expect(')');
-}
-
 // ".ptr .global .align 16": what a parameter points at.
 bool SkipPointee(Cursor& cursor) {
   if (SpaceHere(cursor).has_value()) cursor.Take();
@@ -103,7 +93,7 @@ bool ParseSpecifiers(Cursor& cursor, Variable* variable) {
     } else if (cursor.Accept(".ptr")) {
       if (!SkipPointee(cursor)) return false;
     } else if (cursor.Accept(".attribute")) {
-      if (!SkipParentheses(cursor)) return false;
+      if (!cursor.SkipEnclosed('(', ')')) return false;
     } else {
       return cursor.Fail("a type");
     }
@@ -259,7 +249,7 @@ bool ParsePrototype(Cursor& cursor, Prototype* prototype, std::string_view* name
 
 bool SkipAttribute(Cursor& cursor) {
   cursor.Take();
-  if (cursor.At('(') && !SkipParentheses(cursor)) return false;
+  if (cursor.At('(') && !cursor.SkipEnclosed('(', ')')) return false;
   while (cursor.At(Token::Kind::kNumber) || cursor.At(Token::Kind::kString) || cursor.At(','))
     cursor.Take();
   return true;

@@ -103,7 +103,7 @@ class ModuleParser {
     if (!cursor_.At(Token::Kind::kDirective) && !cursor_.At(Token::Kind::kWord))
       return cursor_.Fail("a section's name");
     cursor_.Take();
-    return cursor_.SkipBraces();
+    return cursor_.SkipEnclosed('{', '}');
   }
 
   // What stands by itself: numbers and strings, and perhaps a semicolon.

@@ -67,6 +67,7 @@ Whereabouts ResidentWarp::WhereIs(int lane, const Code& code, const Instr& instr
 void ResidentWarp::Start(const std::array<unsigned, 3>& block, uint32_t lanes) {
   for (size_t i = 0; i < SpecialRegisters::kDimensions; ++i)
     special_.ctaid[i].fill(block[i]);
+  seen_ = {};
   live_ = lanes;
   executed_ = 0;
   run_begin_ = at_ = nullptr;

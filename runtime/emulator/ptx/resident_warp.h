@@ -142,7 +142,6 @@ class ResidentWarp final : public Warp, private Warp::Control {
 
   const std::array<Fragment, kLanes>& fragments() const { return fragments_; }
   int fragment_count() const { return count_; }
-  bool CanRun() const;
   // Those that wait at a barrier go on; `finish` is called with each before.
   template <typename Finish>
   void Release(int barrier, const Finish& finish) {
@@ -171,12 +170,14 @@ class ResidentWarp final : public Warp, private Warp::Control {
   void BeginRun(int64_t instructions);
   void Enter(int index, const Instr* stop);
   bool ChooseOfMany();
-  Rest WhyNoneRuns() const;
+  Rest WhyNoneRuns();
   void JoinReady();
   int PickReady();
   const Instr* StopOf(const Fragment& fragment) const;
   void LookForSpinning();
+  void WatchLater(int64_t pause);
   uint64_t Fingerprint(const Frame& frame) const;
+  uint64_t StateFingerprint() const;
   void EnterFrame(Frame& frame);
   uint32_t GuardOf(const Instr& instr) const {
     const uint32_t bits =
@@ -235,6 +236,8 @@ class ResidentWarp final : public Warp, private Warp::Control {
     uint64_t fingerprint = 0;
   };
   Watch watch_;
+  std::array<uint64_t, 16> seen_ = {};  // States in which all that was ready spun.
+  size_t seen_count_ = 0;
 };
 
 }  // namespace coppice::ptx

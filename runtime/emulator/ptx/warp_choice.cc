@@ -23,13 +23,15 @@ constexpr int64_t kWatchPauseMax = 1 << 16;
 constexpr int kWatchChances = 64;
 constexpr int kWatchCompares = 3;
 
+constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;  // Spreads bits over a word.
+
 }  // namespace
 
 void ResidentWarp::BeginRun(int64_t instructions) {
   end_at_ = executed_ + instructions;
   turn_end_ = executed_ + kTurn;
   fair_turn_ = false;
-  watch_ = {.from = executed_ + kWatchPause, .pause = kWatchPause};
+  WatchLater(kWatchPause);
   check_at_ = 0;
   for (int i = 0; i < count_; ++i)
     fragments_[static_cast<size_t>(i)].resting = false;
@@ -65,21 +67,36 @@ bool ResidentWarp::ChooseOfMany() {
   return true;
 }
 
-bool ResidentWarp::CanRun() const {
-  for (int i = 0; i < count_; ++i)
-    if (fragments_[static_cast<size_t>(i)].state == Fragment::State::kReady) return true;
-  return false;
-}
-
-Rest ResidentWarp::WhyNoneRuns() const {
-  Rest why = count_ == 0 ? Rest::kDone : Rest::kWaiting;
+Rest ResidentWarp::WhyNoneRuns() {
+  if (count_ == 0) return Rest::kDone;
+  bool ready = false;
   for (int i = 0; i < count_; ++i) {
     const Fragment& fragment = fragments_[static_cast<size_t>(i)];
     if (fragment.state != Fragment::State::kReady) continue;
     if (!fragment.spinning) return Rest::kSlept;
-    why = Rest::kSpinning;
+    ready = true;
   }
-  return why;
+  if (!ready) return Rest::kWaiting;
+  // A lane may have left its loop and come back to it; then a register of it tells.
+  const uint64_t now = StateFingerprint();
+  const bool seen = std::find(seen_.begin(), seen_.end(), now) != seen_.end();
+  seen_[seen_count_++ % seen_.size()] = now;
+  return seen ? Rest::kSpinning : Rest::kSlept;
+}
+
+uint64_t ResidentWarp::StateFingerprint() const {
+  uint64_t sum = 0;  // Of parts in any order: fragments change places.
+  for (int i = 0; i < count_; ++i) {
+    const Fragment& fragment = fragments_[static_cast<size_t>(i)];
+    const uint64_t where = uint64_t{fragment.mask} << 32 | fragment.pc;
+    sum += (where ^ reinterpret_cast<uint64_t>(fragment.frame)) * kFactor;
+    const auto same_frame = [&fragment](const Fragment& before) {
+      return before.frame == fragment.frame;
+    };
+    if (std::none_of(fragments_.begin(), fragments_.begin() + i, same_frame))
+      sum += Fingerprint(*fragment.frame);
+  }
+  return sum;
 }
 
 void ResidentWarp::JoinReady() {
@@ -156,19 +173,23 @@ void ResidentWarp::LookForSpinning() {
     const uint64_t fingerprint = Fingerprint(*fragment.frame);
     if (fingerprint == watch_.fingerprint) {
       fragment.resting = fragment.spinning = true;
-      watch_ = {.from = executed_ + kWatchPause, .pause = kWatchPause};
+      WatchLater(kWatchPause);
       return;
     }
     watch_.fingerprint = fingerprint;
     if (--watch_.compares == 0) watch_.chances = 0;
   }
   if (watch_.chances != 0) return;
-  watch_.pause = std::min(2 * watch_.pause, kWatchPauseMax);
-  watch_.from = executed_ + watch_.pause;
+  WatchLater(std::min(2 * watch_.pause, kWatchPauseMax));
+}
+
+void ResidentWarp::WatchLater(int64_t pause) {
+  watch_.pause = pause;
+  watch_.from = executed_ + pause;
+  watch_.chances = 0;
 }
 
 uint64_t ResidentWarp::Fingerprint(const Frame& frame) const {
-  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
   std::array<uint64_t, 4> sums = {1, 2, 3, 4};
   const int64_t bytes = frame.code->frame_bytes & ~int64_t{31};
   for (int64_t at = 0; at < bytes; at += 32) {
