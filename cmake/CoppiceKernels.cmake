@@ -53,7 +53,7 @@ function(coppice_kernels target)
       list(JOIN COPPICE_CUDA_ARCHITECTURE ", " versions)
       set(includes "$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>")
       add_custom_command(OUTPUT "${fatbin}"
-        COMMAND "${COPPICE_NVCC}" -std=c++20 -O3 -fatbin
+        COMMAND "${COPPICE_NVCC}" -std=c++20 -O3 -fatbin --no-compress
                 ${architectures}
                 "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>"
                 -MD -MF "${fatbin}.d" -o "${fatbin}" "${path}"

@@ -77,7 +77,7 @@ function(coppice_headers target scope)
 endfunction()
 
 # Fails if one of the targets after `layer` is a coppice module that is not below that layer, or one
-# that only programs link.
+# that only programs link, unless it is for programs itself.
 function(coppice_check_layers target layer)
   foreach(dependency IN LISTS ARGN)
     if(NOT dependency MATCHES "^coppice::")
@@ -90,7 +90,8 @@ function(coppice_check_layers target layer)
         "the layers below it")
     endif()
     get_target_property(programs_only ${dependency} COPPICE_PROGRAMS_ONLY)
-    if(programs_only)
+    get_target_property(own_programs_only ${target} COPPICE_PROGRAMS_ONLY)
+    if(programs_only AND NOT own_programs_only)
       message(FATAL_ERROR "${target} may not link ${dependency}: only programs do")
     endif()
   endforeach()

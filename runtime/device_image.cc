@@ -12,6 +12,8 @@
 namespace coppice::internal {
 namespace {
 
+constexpr size_t kFatbinHeaderBytes = 16;
+
 constexpr char kWhat[] = "pass the bytes of a cubin, a fatbin or PTX";
 
 // The number at `offset`; 0 beyond the end.
@@ -55,10 +57,8 @@ absl::StatusOr<DeviceImageKind> ClassifyElf(std::span<const std::byte> image) {
 }
 
 absl::StatusOr<DeviceImageKind> ClassifyFatbin(std::span<const std::byte> image) {
-  constexpr size_t kHeaderBytes = 16;
-  const uint64_t end = image.size() < kHeaderBytes
-                           ? kHeaderBytes
-                           : SumOf(ReadAt<uint64_t>(image, 8), ReadAt<uint16_t>(image, 6));
+  const uint64_t end =
+      image.size() < kFatbinHeaderBytes ? kFatbinHeaderBytes : FatbinBytes(image.data());
   if (end > image.size()) return CutOff("a fatbin", end, image.size());
   return DeviceImageKind::kFatbin;
 }
@@ -78,18 +78,16 @@ const char* NameOf(DeviceImageKind kind) {
 }
 
 absl::StatusOr<DeviceImageKind> ClassifyDeviceImage(std::span<const std::byte> image) {
-  constexpr uint32_t kElfMagic = 0x464C457F;      // "\x7f" "ELF" in memory order.
-  constexpr uint32_t kFatbinMagic = 0xBA55ED50;   // Of what `nvcc -fatbin` writes.
   constexpr uint32_t kWrapperMagic = 0x466243B1;  // Of the struct that nvcc compiles in.
   const auto magic = ReadAt<uint32_t>(image, 0);
-  if (magic == kElfMagic) return ClassifyElf(image);
+  if (magic == kCubinMagic) return ClassifyElf(image);
   if (magic == kFatbinMagic) return ClassifyFatbin(image);
   if (magic == kWrapperMagic)
     return InvalidArgument(
         "device image: the struct around a fatbin that nvcc compiles into a program; pass the "
         "fatbin that it points to");
-  if (ReadAt<uint64_t>(image, 0) == HostImage::kMagic)
-    return InvalidArgument("device image: a HostImage; load it as part of a KernelImage");
+  if (ReadAt<uint64_t>(image, 0) == KernelImage::kMagic)
+    return InvalidArgument("device image: a KernelImage; load it by the overload that takes one");
   std::string_view text(reinterpret_cast<const char*>(image.data()), image.size());
   while (text.ends_with('\0'))
     text.remove_suffix(1);
@@ -99,6 +97,50 @@ absl::StatusOr<DeviceImageKind> ClassifyDeviceImage(std::span<const std::byte> i
     return DeviceImageKind::kPtx;
   return InvalidArgument("device image: {} bytes that start with {:#010x}; {}", image.size(), magic,
                          kWhat);
+}
+
+uint64_t FatbinBytes(const void* image) {
+  const std::span header(static_cast<const std::byte*>(image), kFatbinHeaderBytes);
+  if (ReadAt<uint32_t>(header, 0) != kFatbinMagic) return 0;
+  return SumOf(ReadAt<uint64_t>(header, 8), ReadAt<uint16_t>(header, 6));
+}
+
+// The header of an entry: what it is (u16), at 4 its own bytes (u32), at 8 those that follow it
+// (u64), at 28 the architecture (u32), at 40 flags (u64).
+absl::StatusOr<std::string_view> FindPtx(std::span<const std::byte> fatbin, int capability) {
+  constexpr uint16_t kPtx = 1;
+  constexpr uint64_t kCompressed = 0x2000 | 0x8000;  // LZ4, Zstandard.
+  constexpr uint64_t kEntryHeaderBytes = 64;
+  std::string_view found;
+  uint32_t found_for = 0;
+  bool compressed = false;
+  for (uint64_t at = ReadAt<uint16_t>(fatbin, 6); at < fatbin.size();) {
+    const std::span<const std::byte> entry = fatbin.subspan(at);
+    const auto header_bytes = ReadAt<uint32_t>(entry, 4);
+    const uint64_t bytes = SumOf(header_bytes, ReadAt<uint64_t>(entry, 8));
+    if (entry.size() < kEntryHeaderBytes || header_bytes < kEntryHeaderBytes ||
+        bytes > entry.size())
+      return CutOff("an entry of a fatbin", SumOf(at, bytes), fatbin.size());
+    const auto architecture = ReadAt<uint32_t>(entry, 28);
+    at += bytes;
+    if (ReadAt<uint16_t>(entry, 0) != kPtx || architecture < found_for ||
+        architecture > static_cast<uint32_t>(capability))
+      continue;
+    if ((ReadAt<uint64_t>(entry, 40) & kCompressed) != 0) {
+      compressed = true;
+      continue;
+    }
+    const auto text = entry.subspan(header_bytes, bytes - header_bytes);
+    found = {reinterpret_cast<const char*>(text.data()), text.size()};
+    found = found.substr(0, found.find('\0'));
+    found_for = architecture;
+  }
+  if (found_for != 0) return found;
+  return MakeError(absl::StatusCode::kNotFound,
+                   "device image: a fatbin without {} PTX for {}.{}; {}",
+                   compressed ? "uncompressed" : "any", capability / 10, capability % 10,
+                   compressed ? "compile with nvcc --no-compress"
+                              : "add it, as nvcc -gencode arch=compute_80,code=compute_80 does");
 }
 
 }  // namespace coppice::internal

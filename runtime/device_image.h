@@ -10,10 +10,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 
 namespace coppice::internal {
+
+// How images start, as a number whose lowest byte is the first.
+inline constexpr uint32_t kCubinMagic = 0x464C457F;   // "\x7f" "ELF".
+inline constexpr uint32_t kFatbinMagic = 0xBA55ED50;  // Of what `nvcc -fatbin` writes.
 
 enum class DeviceImageKind : uint8_t { kCubin, kFatbin, kPtx };
 
@@ -23,5 +28,14 @@ const char* NameOf(DeviceImageKind kind);
 // The kind of `image`, by how it starts; of text, by its directives. A NUL may end PTX.
 // Errors: kInvalidArgument if it is none of them, or ends before its headers say.
 absl::StatusOr<DeviceImageKind> ClassifyDeviceImage(std::span<const std::byte> image);
+
+// What a fatbin takes, by its header; 0: its first bytes are no such header. Reads 16 bytes.
+uint64_t FatbinBytes(const void* image);
+
+// The PTX of a fatbin for the newest device that is not newer than `capability`: 89 for 8.9. Points
+// into it.
+// Errors: kInvalidArgument  an entry ends behind the fatbin;
+//         kNotFound         there is none, or it is compressed: the message says what to do.
+absl::StatusOr<std::string_view> FindPtx(std::span<const std::byte> fatbin, int capability);
 
 }  // namespace coppice::internal

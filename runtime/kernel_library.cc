@@ -3,6 +3,7 @@
 #include "coppice/runtime/kernel_library.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -18,20 +19,30 @@
 namespace coppice {
 namespace {
 
+// Errors: the driver's; its message ends with what the driver says of `code`.
 absl::StatusOr<CuLibrary> LoadCode(const Driver& driver, const void* code) {
   // Both loading and the first look-up of a function may allocate.
   const RelaxedCaptureScope relaxed(driver);
-  CuLibrary handle = nullptr;
+  std::array<char, 4096> log = {};
+  CuJitOption options[] = {CuJitOption::kErrorLog, CuJitOption::kErrorLogBytes};
+  void* values[] = {log.data(),
+                    reinterpret_cast<void*>(log.size())};  // NOLINT(performance-no-int-to-ptr)
   int* const no_options = nullptr;
   void** const no_values = nullptr;
-  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::LibraryLoadData>(
-      &handle, code, no_options, no_values, 0U, no_options, no_values, 0U));
-  return handle;
+  CuLibrary handle = nullptr;
+  const absl::Status loaded = driver.Call<&DriverTable::LibraryLoadData>(
+      &handle, code, options, values, 2U, no_options, no_values, 0U);
+  if (loaded.ok()) return handle;
+  std::string_view said(log.data());
+  while (said.ends_with('\n'))
+    said.remove_suffix(1);
+  if (said.empty()) return loaded;
+  return WithFailureOf(loaded, MakeError(loaded.code(), "{}: {}", MessageOf(loaded), said));
 }
 
 const char* AdviceFor(const Driver& driver, CuResult result) {
   if (driver.kind() == DriverKind::kEmulator)
-    return "; the emulator executes host kernels: load a KernelImage, or run it on a GPU";
+    return "; the emulator executes PTX of sm_80 or sm_89";
   if (result == CuResult::kNoBinaryForGpu)
     return "; compile it for the architecture of this device, or add PTX";
   if (result == CuResult::kUnsupportedPtxVersion)
@@ -59,7 +70,7 @@ absl::StatusOr<std::vector<std::byte>> ReadFile(const std::string& path) {
 }
 
 // The kernel of `image` called `name`, or null.
-const HostKernel* FindHost(const HostImage& image, std::string_view name) {
+const HostKernel* FindHost(const KernelImage& image, std::string_view name) {
   const std::span<const HostKernel* const> kernels(image.kernels, image.kernel_count);
   const auto found = std::ranges::find_if(
       kernels, [name](const HostKernel* kernel) { return kernel->name == name; });
@@ -83,14 +94,14 @@ Kernel KernelOf(const HostKernel& host, CuFunction function) {
 
 absl::StatusOr<KernelLibrary> KernelLibrary::Load(const Driver& driver, const KernelImage& image) {
   const bool has_gpu = driver.kind() == DriverKind::kCuda;
-  const void* const code = has_gpu ? image.fatbin : image.host;
+  const void* const code = has_gpu ? image.fatbin : &image;
   if (code == nullptr) {
     return MakeError(absl::StatusCode::kUnavailable,
                      "KernelLibrary::Load: the image has no code for a GPU; build where nvcc is "
                      "found and with COPPICE_DEVICE_CODE=ON");
   }
   COPPICE_ASSIGN_OR_RETURN(const CuLibrary handle, LoadCode(driver, code));
-  return KernelLibrary(driver, image.host, handle);
+  return KernelLibrary(driver, &image, handle);
 }
 
 absl::StatusOr<KernelLibrary> KernelLibrary::Load(const Driver& driver,
@@ -128,10 +139,10 @@ KernelLibrary::~KernelLibrary() {
 
 absl::StatusOr<Kernel> KernelLibrary::Get(const char* name, const KernelNeeds& needs) const {
   const RelaxedCaptureScope relaxed(*driver_);
-  const HostKernel* const host = host_ != nullptr ? FindHost(*host_, name) : nullptr;
+  const HostKernel* const host = image_ != nullptr ? FindHost(*image_, name) : nullptr;
   CuKernel kernel = nullptr;
   CuResult result = CuResult::kNotFound;
-  if (host_ == nullptr || host != nullptr)
+  if (image_ == nullptr || host != nullptr)
     result = driver_->table().LibraryGetKernel(&kernel, handle_, name);
   if (result == CuResult::kNotFound)
     return MakeError(absl::StatusCode::kNotFound,

@@ -35,13 +35,25 @@ class VectorClock {
   absl::flat_hash_map<uint64_t, uint64_t> positions_;
 };
 
-// One access. `stream` and `position` say of which operation; inside a graph, 0 and the node.
-struct Access {
+// An operation: a position in a stream, and among all that were submitted.
+struct OperationId {
+  uint64_t order = 0;
   uint64_t stream = 0;
   uint64_t position = 0;
+
+  friend auto operator<=>(const OperationId&, const OperationId&) = default;
+};
+
+// One access, of an operation; of its node, if it launches a graph.
+struct Access {
+  OperationId operation;
+  int node = 0;
   const char* name = "";  // Of the kernel, or "memcpy" or "memset". Not owned.
   bool writes = false;
 };
+
+// What an access that was noted is to one that is being noted.
+enum class Order : uint8_t { kNone, kBefore, kAfter };
 
 // Bytes of device or host memory, [begin, end).
 struct ByteRange {
@@ -59,10 +71,11 @@ struct Conflict {
 class AccessHistory {
  public:
   // Adds an access to `bytes`. Returns the first access found that touches some of them, that
-  // `precedes(access)` does not say to come before, and one of the two writes.
+  // `order_of(access)` does not order, and one of the two writes. Of what comes after the added
+  // access, a write stays the last write.
   // Cost: O(log ranges + ranges met x readers of each).
-  template <typename Precedes>
-  std::optional<Conflict> Add(ByteRange bytes, const Access& access, Precedes precedes);
+  template <typename OrderOf>
+  std::optional<Conflict> Add(ByteRange bytes, const Access& access, OrderOf order_of);
 
   void Clear() { ranges_.clear(); }
 
@@ -70,7 +83,7 @@ class AccessHistory {
   struct Range {
     uint64_t end = 0;
     std::optional<Access> write;
-    std::vector<Access> reads;  // Since the write; none of them precedes another.
+    std::vector<Access> reads;  // Since the write.
   };
 
   // Makes `at` a boundary, if it lies inside a range.
@@ -79,13 +92,15 @@ class AccessHistory {
   std::map<uint64_t, Range> ranges_;  // By begin; disjoint.
 };
 
-template <typename Precedes>
+template <typename OrderOf>
 std::optional<Conflict> AccessHistory::Add(ByteRange bytes,
                                            const Access& access,
-                                           Precedes precedes) {
+                                           OrderOf order_of) {
   std::optional<Conflict> conflict;
   const auto check = [&](const Access& earlier, ByteRange where) {
-    if (!conflict.has_value() && !precedes(earlier)) conflict = {earlier, access, where};
+    const Order order = order_of(earlier);
+    if (!conflict.has_value() && order == Order::kNone) conflict = {earlier, access, where};
+    return order;
   };
   SplitAt(bytes.begin);
   SplitAt(bytes.end);
@@ -97,14 +112,14 @@ std::optional<Conflict> AccessHistory::Add(ByteRange bytes,
     }
     Range& range = next->second;
     const ByteRange where{at, range.end};
-    if (range.write.has_value()) check(*range.write, where);
+    const bool is_last = !range.write.has_value() || check(*range.write, where) != Order::kAfter;
     if (access.writes) {
-      for (const Access& read : range.reads)
-        check(read, where);
-      range.reads.clear();
-      range.write = access;
+      std::erase_if(range.reads,
+                    [&](const Access& read) { return check(read, where) != Order::kAfter; });
+      if (is_last) range.write = access;
     } else {
-      std::erase_if(range.reads, precedes);
+      std::erase_if(range.reads,
+                    [&](const Access& read) { return order_of(read) == Order::kBefore; });
       range.reads.push_back(access);
     }
     at = range.end;

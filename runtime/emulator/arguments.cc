@@ -2,9 +2,11 @@
 
 #include "runtime/emulator/arguments.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "runtime/emulator/device_limits.h"
@@ -34,6 +36,7 @@ uint64_t CountOf(const std::array<unsigned, 3>& size) {
 // A kernel's registers are not known, so that a multiprocessor is sure to take one block only, and
 // a cooperative grid of clusters is sure to fit nowhere.
 CuResult CheckAttributes(const KernelState& kernel,
+                         const DeviceLimits& limits,
                          const std::array<unsigned, 3>& grid,
                          const LaunchAttributes& attributes) {
   const std::array<unsigned, 3>& cluster = attributes.cluster;
@@ -43,6 +46,7 @@ CuResult CheckAttributes(const KernelState& kernel,
   for (size_t i = 0; i < grid.size(); ++i)
     if (cluster[i] == 0 || grid[i] % cluster[i] != 0) return CuResult::kInvalidValue;
   const uint64_t blocks = CountOf(cluster);
+  if (blocks > 1 && !limits.has_clusters) return CuResult::kNotSupported;
   const bool large = blocks > kPortableClusterBlocksMax;
   if (blocks > kClusterBlocksMax || (large && !kernel.large_clusters))
     return CuResult::kInvalidClusterSize;
@@ -51,21 +55,26 @@ CuResult CheckAttributes(const KernelState& kernel,
 }
 
 // Copies what the pointers to the arguments of `kernel` point to.
-std::vector<std::byte> CopyArguments(const HostKernel& kernel, void* const* arguments) {
+std::vector<std::byte> CopyArguments(const KernelCode& kernel, void* const* arguments) {
   std::vector<std::byte> copy(kernel.parameter_bytes);
-  for (size_t i = 0; i < kernel.parameter_count(); ++i) {
-    const KernelParameter parameter = kernel.parameter(i);
-    std::memcpy(copy.data() + parameter.offset, arguments[i], parameter.bytes);
-  }
+  for (const KernelParameter& parameter : kernel.parameters)
+    std::memcpy(copy.data() + parameter.offset, *arguments++, parameter.bytes);
   return copy;
 }
 
-bool HasArguments(const HostKernel& kernel, const CuKernelNodeParams& params) {
+bool HasArguments(const KernelCode& kernel, const CuKernelNodeParams& params) {
   if (params.extra != nullptr) return false;
-  if (params.kernel_params == nullptr) return kernel.parameter_count() == 0;
-  for (size_t i = 0; i < kernel.parameter_count(); ++i)
-    if (params.kernel_params[i] == nullptr) return false;
-  return true;
+  if (params.kernel_params == nullptr) return kernel.parameters.empty();
+  const std::span arguments(params.kernel_params, kernel.parameters.size());
+  return std::ranges::find(arguments, nullptr) == arguments.end();
+}
+
+bool IsBlockOf(const KernelCode& kernel, const std::array<unsigned, 3>& block) {
+  const std::array<unsigned, 3>& required = kernel.threads_required;
+  for (size_t i = 0; i < block.size(); ++i)
+    if (block[i] == 0 || block[i] > kBlockMax[i] || (required[i] != 0 && block[i] != required[i]))
+      return false;
+  return CountOf(block) <= static_cast<uint64_t>(kernel.threads_max);
 }
 
 }  // namespace
@@ -107,21 +116,23 @@ CuResult MakeKernelWork(State& state,
       params.function != nullptr ? reinterpret_cast<CuKernel>(params.function) : params.kernel;
   const KernelState* const found = state.kernels.Find(handle);
   if (found == nullptr) return CuResult::kInvalidHandle;
-  const HostKernel& kernel = *found->kernel;
+  const KernelCode& kernel = found->code;
   if (params.grid_x == 0 || params.grid_y == 0 || params.grid_z == 0 || params.grid_x > kGridXMax ||
       params.grid_y > kGridYzMax || params.grid_z > kGridYzMax)
     return CuResult::kInvalidValue;
-  if (params.block_x != kernel.block_threads || params.block_y != 1 || params.block_z != 1 ||
+  const std::array<unsigned, 3> block = {params.block_x, params.block_y, params.block_z};
+  if (!IsBlockOf(kernel, block) ||
       params.shared_bytes > static_cast<unsigned>(found->shared_bytes_max))
     return CuResult::kInvalidValue;
   if (!HasArguments(kernel, params)) return CuResult::kInvalidValue;
   const std::array<unsigned, 3> grid = {params.grid_x, params.grid_y, params.grid_z};
-  const CuResult result = CheckAttributes(*found, grid, attributes);
+  const CuResult result = CheckAttributes(*found, state.options.limits, grid, attributes);
   if (result != CuResult::kSuccess) return result;
   *work = KernelWork{.kernel = &kernel,
                      .function = reinterpret_cast<CuFunction>(handle),
                      .library = found->library,
                      .grid = grid,
+                     .block = block,
                      .shared_bytes = params.shared_bytes,
                      .attributes = attributes,
                      .parameters = CopyArguments(kernel, params.kernel_params)};

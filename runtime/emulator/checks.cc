@@ -3,6 +3,8 @@
 #include "runtime/emulator/checks.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -14,10 +16,10 @@ constexpr size_t kReportsMax = 100;
 // Where host memory lies among the keys of the history; physical offsets are below.
 constexpr uint64_t kHostSpace = uint64_t{1} << 62;
 
-// True if node `from` of a graph comes before node `to`, which comes later in topological order.
+// True if node `from` of a graph is node `to`, or comes before it.
 bool Precedes(const Snapshot& snapshot, int from, int to) {
-  if (from == to) return true;
-  if (snapshot.is_chain) return from < to;
+  if (from >= to) return from == to;  // Every node is behind its dependencies.
+  if (snapshot.is_chain) return true;
   std::vector<bool> seen(to - from + 1);
   std::vector<int> stack = {from};
   while (!stack.empty()) {
@@ -33,6 +35,10 @@ bool Precedes(const Snapshot& snapshot, int from, int to) {
   return false;
 }
 
+bool Knows(const VectorClock& clock, OperationId operation) {
+  return clock.Of(operation.stream) >= operation.position;
+}
+
 const char* VerbOf(const Access& access) {
   return access.writes ? "writes" : "reads";
 }
@@ -43,31 +49,36 @@ const char* VerbOf(const Access& access) {
 template <typename Visit>
 void Checks::ForEachPiece(const TouchedBytes& touched, Visit visit) const {
   const auto [begin, end] = touched.bytes;
-  if (touched.host) return visit(kHostSpace + begin, kHostSpace + end);
+  if (touched.host) return visit(kHostSpace + begin, kHostSpace + end, begin);
   memory_.ForEachPhysical(begin, end, visit);
 }
 
-void Checks::Submit(uint64_t stream,
-                    uint64_t position,
+template <typename OrderOf>
+void Checks::Note(AccessHistory& history,
+                  const TouchedBytes& touched,
+                  OperationId operation,
+                  int node,
+                  OrderOf order_of) {
+  const Access access{
+      .operation = operation, .node = node, .name = touched.name, .writes = touched.writes};
+  ForEachPiece(touched, [&](uint64_t begin, uint64_t end, uint64_t address) {
+    const auto conflict = history.Add({begin, end}, access, order_of);
+    if (conflict.has_value()) ReportConflict(*conflict, address + conflict->bytes.begin - begin);
+  });
+}
+
+void Checks::Submit(OperationId operation,
+                    int node,
                     const VectorClock& clock,
                     std::span<const TouchedBytes> touched) {
-  const auto precedes = [&](const Access& earlier) {
-    return (earlier.stream == stream && earlier.position <= position) ||
-           clock.Of(earlier.stream) >= earlier.position ||
-           host_clock_.Of(earlier.stream) >= earlier.position;
+  const auto order_of = [&](const Access& earlier) {
+    return earlier.operation == operation || Knows(clock, earlier.operation) ||
+                   Knows(host_clock_, earlier.operation)
+               ? Order::kBefore
+               : Order::kNone;
   };
-  for (const TouchedBytes& one : touched) {
-    const Access access{
-        .stream = stream, .position = position, .name = one.name, .writes = one.writes};
-    ForEachPiece(one, [&](uint64_t begin, uint64_t end) {
-      const auto conflict = history_.Add({begin, end}, access, precedes);
-      if (!conflict.has_value()) return;
-      ReportConflict(*conflict,
-                     fmt::format("on streams {:#x} and {:#x}", conflict->earlier.stream,
-                                 conflict->later.stream),
-                     one.bytes.begin);
-    });
-  }
+  for (const TouchedBytes& one : touched)
+    Note(history_, one, operation, node, order_of);
 }
 
 void Checks::Launch(Snapshot& snapshot) {
@@ -77,28 +88,79 @@ void Checks::Launch(Snapshot& snapshot) {
   AccessHistory history;
   for (size_t i = 0; i < snapshot.nodes.size(); ++i) {
     const int node = static_cast<int>(i);
-    const auto precedes = [&](const Access& earlier) {
-      return Precedes(snapshot, static_cast<int>(earlier.position), node);
+    const auto order_of = [&](const Access& earlier) {
+      return Precedes(snapshot, earlier.node, node) ? Order::kBefore : Order::kNone;
     };
-    for (const TouchedBytes& one : snapshot.nodes[i].task.touched) {
-      const Access access{.stream = 0, .position = i, .name = one.name, .writes = one.writes};
-      ForEachPiece(one, [&](uint64_t begin, uint64_t end) {
-        const auto conflict = history.Add({begin, end}, access, precedes);
-        if (!conflict.has_value()) return;
-        ReportConflict(*conflict,
-                       fmt::format("of nodes {} and {} of one graph", conflict->earlier.position,
-                                   conflict->later.position),
-                       one.bytes.begin);
-      });
-    }
+    for (const TouchedBytes& one : snapshot.nodes[i].task.touched)
+      Note(history, one, {}, node, order_of);
   }
 }
 
-void Checks::ReportConflict(const Conflict& conflict, const std::string& where, uint64_t address) {
-  const auto& [earlier, later, bytes] = conflict;
+void Checks::Expect(OperationId operation, const VectorClock& clock, bool declared) {
+  for (auto& [earlier, expected] : expected_)
+    expected.later[operation] = Knows(clock, earlier) ? Order::kAfter : Order::kNone;
+  if (declared) return;
+  Expected& added = expected_[operation];
+  added.clock = clock;
+  added.clock.Join(host_clock_);
+}
+
+void Checks::Observe(OperationId operation,
+                     const Snapshot* graph,
+                     int node,
+                     std::span<const TouchedBytes> touched) {
+  const auto found = expected_.find(operation);
+  if (found == expected_.end()) return;
+  const auto& [clock, later] = found->second;
+  const auto order_of = [&](const Access& noted) {
+    if (noted.operation == operation) {
+      if (graph == nullptr || Precedes(*graph, noted.node, node)) return Order::kBefore;
+      return Precedes(*graph, node, noted.node) ? Order::kAfter : Order::kNone;
+    }
+    const auto since = later.find(noted.operation);
+    if (since != later.end()) return since->second;
+    return Knows(clock, noted.operation) ? Order::kBefore : Order::kNone;
+  };
+  for (const TouchedBytes& one : touched)
+    Note(history_, one, operation, node, order_of);
+}
+
+void Checks::HoldToDeclared(const Task& task, std::span<const TouchedBytes> touched) {
+  for (const TouchedBytes& one : touched) {
+    uint64_t undeclared = one.bytes.begin;
+    // What is declared may overlap; the first byte that nothing covers is looked for.
+    for (bool grows = true; grows && undeclared < one.bytes.end;) {
+      grows = false;
+      for (const TouchedBytes& declared : task.touched) {
+        if ((one.writes && !declared.writes) || declared.bytes.begin > undeclared ||
+            declared.bytes.end <= undeclared)
+          continue;
+        undeclared = declared.bytes.end;
+        grows = true;
+      }
+    }
+    if (undeclared >= one.bytes.end) continue;
+    Report(
+        fmt::format("kernel {} declares less than it touches: it {} address {:#x}, one of {} "
+                    "bytes from {:#x} on; declare them (COPPICE_ACCESSES)",
+                    one.name, one.writes ? "writes" : "reads", undeclared,
+                    one.bytes.end - one.bytes.begin, one.bytes.begin));
+  }
+}
+
+void Checks::ReportConflict(Conflict conflict, uint64_t address) {
+  auto& [earlier, later, bytes] = conflict;
+  // As they were submitted, whichever was noted first.
+  if (std::tie(later.operation, later.node) < std::tie(earlier.operation, earlier.node))
+    std::swap(earlier, later);
+  const std::string where =
+      earlier.operation == later.operation
+          ? fmt::format("of nodes {} and {} of one graph", earlier.node, later.node)
+          : fmt::format("on streams {:#x} and {:#x}", earlier.operation.stream,
+                        later.operation.stream);
   Report(fmt::format(
-      "unordered accesses {}: {} {} {} bytes that {} {}, in what it touches from address {:#x} on, "
-      "and nothing orders the two; add an event wait or a graph edge between them",
+      "unordered accesses {}: {} {} {} bytes that {} {}, at address {:#x}, and nothing orders the "
+      "two; add an event wait or a graph edge between them",
       where, later.name, VerbOf(later), bytes.end - bytes.begin, earlier.name, VerbOf(earlier),
       address));
 }

@@ -1,10 +1,15 @@
 // What strictness finds: accesses that nothing orders, and host memory that changes under a copy.
 //
+// What most work touches is known when it is submitted, and checked there. A compiled kernel that
+// declares nothing is checked when it has run, by what it was ordered behind when it was submitted:
+// what is found does not depend on when it ran.
+//
 // Threads: guarded by the emulator's mutex.
 
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,25 +25,41 @@ namespace coppice::emulator {
 class Checks {
  public:
   struct Options {
-    bool orders_accesses = false;  // Looks for accesses that nothing orders.
-    bool watches_sources = false;  // Looks for host memory that changes under a queued copy.
+    bool orders_accesses = false;    // Looks for accesses that nothing orders.
+    bool holds_to_declared = false;  // Looks for accesses that a kernel does not declare.
+    bool watches_sources = false;    // Looks for host memory that changes under a queued copy.
     bool watches_loading = false;  // Looks for kernels that are captured before they were launched.
   };
 
   Checks(const Options& options, const Memory* memory) : options_(options), memory_(*memory) {}
 
   bool orders_accesses() const { return options_.orders_accesses; }
+  bool holds_to_declared() const { return options_.holds_to_declared; }
   bool watches_sources() const { return options_.watches_sources; }
   bool watches_loading() const { return options_.watches_loading; }
 
-  // Looks at the operation of `stream` at `position`, whose predecessors `clock` knows.
-  void Submit(uint64_t stream,
-              uint64_t position,
+  // Looks at the declared accesses of an operation that is submitted, or of a node of it: `clock`
+  // knows its predecessors.
+  void Submit(OperationId operation,
+              int node,
               const VectorClock& clock,
               std::span<const TouchedBytes> touched);
-
   // Looks at the nodes of a graph among themselves, unless that was done and memory is as it was.
   void Launch(Snapshot& snapshot);
+
+  // An operation is submitted, of which some accesses are known once it has run if it is not
+  // `declared`.
+  void Expect(OperationId operation, const VectorClock& clock, bool declared);
+  // It, or node `node` of the graph that it launches, has run, and touched this.
+  void Observe(OperationId operation,
+               const Snapshot* graph,
+               int node,
+               std::span<const TouchedBytes> touched);
+  // It has run, or never will.
+  void Finish(OperationId operation) { expected_.erase(operation); }
+
+  // Looks for what a kernel that has run touched and had not declared.
+  void HoldToDeclared(const Task& task, std::span<const TouchedBytes> touched);
 
   // The host has learnt that everything `clock` knows of is complete.
   void HostWaited(const VectorClock& clock) { host_clock_.Join(clock); }
@@ -58,12 +79,26 @@ class Checks {
  private:
   template <typename Visit>
   void ForEachPiece(const TouchedBytes& touched, Visit visit) const;
-  // `address` is where the bytes begin that the later access names.
-  void ReportConflict(const Conflict& conflict, const std::string& where, uint64_t address);
+  // Adds an access to a history, and reports what it meets there.
+  template <typename OrderOf>
+  void Note(AccessHistory& history,
+            const TouchedBytes& touched,
+            OperationId operation,
+            int node,
+            OrderOf order_of);
+  // `address` is that of the first of the bytes.
+  void ReportConflict(Conflict conflict, uint64_t address);
+
+  // An operation that is queued, and will be observed.
+  struct Expected {
+    VectorClock clock;                   // What it knew when it was submitted.
+    std::map<OperationId, Order> later;  // What was submitted since.
+  };
 
   const Options options_;
   const Memory& memory_;
   VectorClock host_clock_;
+  std::map<OperationId, Expected> expected_;
   AccessHistory history_;
   std::vector<std::string> reports_;
 };

@@ -82,16 +82,16 @@ CuResult DeviceGetAttribute(int* value, CuDeviceAttribute attribute, CuDevice de
       *value = kSharedBytesDefault;
       return CuResult::kSuccess;
     case CuDeviceAttribute::kMaxSharedMemoryPerBlockOptin:
-      *value = kSharedBytesMax;
+      *value = TheState().options.limits.shared_bytes_max;
       return CuResult::kSuccess;
     case CuDeviceAttribute::kMultiprocessorCount:
       *value = kMultiprocessors;
       return CuResult::kSuccess;
     case CuDeviceAttribute::kComputeCapabilityMajor:
-      *value = 9;
+      *value = TheState().options.limits.capability / 10;
       return CuResult::kSuccess;
     case CuDeviceAttribute::kComputeCapabilityMinor:
-      *value = 0;
+      *value = TheState().options.limits.capability % 10;
       return CuResult::kSuccess;
     case CuDeviceAttribute::kVirtualMemoryManagementSupported:
       *value = 1;

@@ -10,6 +10,7 @@
 
 #include "runtime/emulator/admission.h"
 #include "runtime/emulator/capture_legality.h"
+#include "runtime/emulator/device_limits.h"
 #include "runtime/emulator/memory.h"
 #include "runtime/emulator/state.h"
 #include "runtime/emulator/thread.h"
@@ -17,6 +18,7 @@
 namespace coppice {
 
 using emulator::CaptureLegality;
+using emulator::DeviceLimits;
 using emulator::Memory;
 using emulator::State;
 
@@ -27,12 +29,17 @@ State::Options StateOptionsOf(const Emulator::Options& options) {
   return {
       .concurrent_entry = strictness.concurrent_entry,
       .captured_event = strictness.captured_event,
+      .limits = DeviceLimits::Of(options.compute_capability),
+      .compiled_kernels = options.compiled_kernels,
       .checks = {.orders_accesses = strictness.unordered_access,
+                 .holds_to_declared = strictness.undeclared_access,
                  .watches_sources = strictness.changed_source,
                  .watches_loading = strictness.captured_loading},
       .processor = {.seed = options.seed,
                     .sequential = options.sequential,
-                    .hides_memory = strictness.host_access},
+                    .hides_memory = strictness.host_access,
+                    .races = strictness.kernel_race,
+                    .uninitialized = strictness.uninitialized_read},
       .scheduler = {.eager_permille = options.eager_permille, .queue_limit = options.queue_limit}};
 }
 
@@ -47,6 +54,10 @@ absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Create(const Options& option
   if (options.eager_permille < 0 || options.eager_permille > 1000)
     return InvalidArgument("Emulator::Create: eager_permille is {}; pass 0 to 1000",
                            options.eager_permille);
+  if (DeviceLimits::Of(options.compute_capability).capability == 0)
+    return InvalidArgument(
+        "Emulator::Create: compute_capability is {}; pass 80, 86, 89 or 90, for 8.0 to 9.0",
+        options.compute_capability);
   if (options.queue_limit < 1)
     return InvalidArgument("Emulator::Create: queue_limit is {}; pass 1 or more operations",
                            options.queue_limit);

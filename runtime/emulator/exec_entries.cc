@@ -1,8 +1,10 @@
 // The driver entries for executable graphs: making, launching and changing them. Launches that are
 // queued keep the snapshot that they were submitted with.
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -29,6 +31,16 @@ CuResult FindLaunchTarget(State& state, CuGraphExec exec, CuStream stream, Launc
   for (const CuLibrary library : target->exec->snapshot->libraries)
     if (state.libraries.Find(library) == nullptr) return CuResult::kInvalidHandle;
   return RefuseCapturing(state, *target->stream);
+}
+
+// Whether the libraries of all kernels are.
+bool AreLoaded(const State& state, std::span<const GraphNode> nodes) {
+  return std::ranges::all_of(nodes, [&state](const GraphNode& node) {
+    if (const auto* const child = std::get_if<ChildWork>(&node.work))
+      return AreLoaded(state, child->nodes);
+    const auto* const kernel = std::get_if<KernelWork>(&node.work);
+    return kernel == nullptr || state.libraries.Find(kernel->library) != nullptr;
+  });
 }
 
 // Why one node of an exec cannot become another. What hangs on attributes cannot change.
@@ -76,6 +88,7 @@ CuResult GraphInstantiateWithFlags(CuGraphExec* exec,
   const GraphState* const found = state.graphs.Find(graph);
   if (found == nullptr) return CuResult::kInvalidHandle;
   if (exec == nullptr || flags != 0 || found->capture != nullptr) return CuResult::kInvalidValue;
+  if (!AreLoaded(state, found->nodes)) return CuResult::kInvalidHandle;
   auto instantiated = std::make_unique<ExecState>();
   instantiated->snapshot = TakeSnapshot(found->nodes, found->node_handles, &instantiated->places);
   *exec = state.execs.Insert(std::move(instantiated));
@@ -137,6 +150,7 @@ CuResult GraphExecKernelNodeSetParams(CuGraphExec exec,
   Snapshot& changed = *found->snapshot;
   changed.AddLibrary(std::get<KernelWork>(work).library);
   changed.nodes[index].task = Task(std::move(work));
+  changed.is_declared &= changed.nodes[index].task.is_declared();
   changed.checked_generation = 0;
   return CuResult::kSuccess;
 }
@@ -147,6 +161,7 @@ CuResult GraphExecUpdate(CuGraphExec exec, CuGraph graph, CuGraphExecUpdateResul
   const GraphState* const source = state.graphs.Find(graph);
   if (found == nullptr || source == nullptr) return CuResult::kInvalidHandle;
   if (info == nullptr || source->capture != nullptr) return CuResult::kInvalidValue;
+  if (!AreLoaded(state, source->nodes)) return CuResult::kInvalidHandle;
   absl::flat_hash_map<CuGraphNode, int> places;
   std::unique_ptr<Snapshot> next = TakeSnapshot(source->nodes, source->node_handles, &places);
   *info = {};

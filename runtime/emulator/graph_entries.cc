@@ -198,16 +198,19 @@ CuResult GraphKernelNodeGetParams(CuGraphNode node, CuKernelNodeParams* params) 
   if (found == nullptr) return CuResult::kInvalidHandle;
   auto* const work = std::get_if<KernelWork>(&found->graph->nodes[found->index].work);
   if (params == nullptr || work == nullptr) return CuResult::kInvalidValue;
+  if (TheState().libraries.Find(work->library) == nullptr) return CuResult::kInvalidHandle;
   // The bytes stay where they are when a graph that grows moves its nodes.
   static_assert(std::is_nothrow_move_constructible_v<GraphNode>);
   found->parameters.clear();
-  for (size_t i = 0; i < work->kernel->parameter_count(); ++i)
-    found->parameters.push_back(work->parameters.data() + work->kernel->parameter(i).offset);
+  for (const KernelParameter& parameter : work->kernel->parameters)
+    found->parameters.push_back(work->parameters.data() + parameter.offset);
   *params = {.function = work->function,
              .grid_x = work->grid[0],
              .grid_y = work->grid[1],
              .grid_z = work->grid[2],
-             .block_x = work->kernel->block_threads,
+             .block_x = work->block[0],
+             .block_y = work->block[1],
+             .block_z = work->block[2],
              .shared_bytes = work->shared_bytes,
              .kernel_params = found->parameters.data()};
   return CuResult::kSuccess;

@@ -1,52 +1,98 @@
-// The driver entries for code: libraries of host kernels, and the functions in them.
+// The driver entries for code: libraries, and the functions in them.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
-#include "coppice/runtime/kernel_image.h"
-
+#include "runtime/emulator/device_limits.h"
 #include "runtime/emulator/entries.h"
+#include "runtime/emulator/image.h"
 #include "runtime/emulator/state.h"
 
 namespace coppice::emulator {
 namespace {
 
-// True if `image` starts with the bytes of HostImage::kMagic. Looks at no byte behind the first
-// that differs, since an image may be shorter.
-bool IsHostImage(const void* image) {
-  for (size_t i = 0; i < sizeof(HostImage::kMagic); ++i) {
-    if (static_cast<const unsigned char*>(image)[i] !=
-        static_cast<unsigned char>(HostImage::kMagic >> (8 * i)))
+// Where a caller wants to read why an image is refused.
+struct ErrorLog {
+  char* text = nullptr;
+  size_t capacity = 0;
+  void** used = nullptr;  // The value of the option that gave the capacity.
+
+  void Write(std::string_view why) const {
+    if (text == nullptr || capacity == 0) return;
+    const size_t length = std::min(why.size(), capacity - 1);
+    std::memcpy(text, why.data(), length);
+    text[length] = '\0';
+    *used = reinterpret_cast<void*>(length + 1);  // NOLINT(performance-no-int-to-ptr)
+  }
+};
+
+bool ReadOptions(const CuJitOption* options, void** values, unsigned count, ErrorLog* log) {
+  if (count > 0 && (options == nullptr || values == nullptr)) return false;
+  for (unsigned i = 0; i < count; ++i) {
+    if (options[i] == CuJitOption::kErrorLog) {
+      log->text = static_cast<char*>(values[i]);
+    } else if (options[i] == CuJitOption::kErrorLogBytes) {
+      log->capacity = static_cast<unsigned>(reinterpret_cast<uintptr_t>(values[i]));
+      log->used = &values[i];
+    } else {
       return false;
+    }
   }
   return true;
+}
+
+// Gives the variables of the library's program their place in device memory.
+CuResult PlaceGlobals(State& state, LibraryState& library) {
+  const int64_t bytes = library.program->global_bytes();
+  if (bytes == 0) return CuResult::kSuccess;
+  const CuResult result = state.memory->Allocate(&library.globals, bytes);
+  if (result != CuResult::kSuccess) return result;
+  const Processor::ShownMemory shown(state.processor);
+  library.program->Link(
+      library.globals,
+      reinterpret_cast<std::byte*>(library.globals));  // NOLINT(performance-no-int-to-ptr)
+  return CuResult::kSuccess;
 }
 
 }  // namespace
 
 CuResult LibraryLoadData(CuLibrary* library,  // NOLINT(readability-function-size)
                          const void* image,
-                         int* /*jit_options*/,
-                         void** /*jit_values*/,
+                         CuJitOption* jit_options,
+                         void** jit_values,
                          unsigned jit_count,
                          int* /*library_options*/,
                          void** /*library_values*/,
                          unsigned library_count) {
-  if (library == nullptr || image == nullptr || jit_count != 0 || library_count != 0)
+  ErrorLog log;
+  if (library == nullptr || image == nullptr || library_count != 0 ||
+      !ReadOptions(jit_options, jit_values, jit_count, &log))
     return CuResult::kInvalidValue;
-  if (!IsHostImage(image)) return CuResult::kNoBinaryForGpu;
-  const auto& host = *static_cast<const HostImage*>(image);
   State& state = TheState();
+  LoadedImage read;
+  std::string why;
+  const DeviceLimits& limits = state.options.limits;
+  CuResult result =
+      ReadImage(image, limits.capability, state.options.compiled_kernels, &read, &why);
   auto loaded = std::make_unique<LibraryState>();
   LibraryState& added = *loaded;
+  added.program = std::move(read.program);
+  if (result == CuResult::kSuccess && added.program != nullptr) result = PlaceGlobals(state, added);
+  if (result != CuResult::kSuccess) {
+    log.Write(why);
+    return result;
+  }
   *library = state.libraries.Insert(std::move(loaded));
-  for (uint32_t i = 0; i < host.kernel_count; ++i) {
+  for (KernelCode& code : read.kernels) {
     auto kernel = std::make_unique<KernelState>();
-    *kernel = {.library = *library, .kernel = host.kernels[i]};
+    *kernel = {.library = *library, .code = std::move(code)};
+    kernel->shared_bytes_max = std::max(kSharedBytesDefault - kernel->code.static_shared_bytes, 0);
     added.kernels.push_back(state.kernels.Insert(std::move(kernel)));
   }
   return CuResult::kSuccess;
@@ -54,8 +100,13 @@ CuResult LibraryLoadData(CuLibrary* library,  // NOLINT(readability-function-siz
 
 CuResult LibraryUnload(CuLibrary library) {
   State& state = TheState();
+  // What is queued may run its code.
+  if (const LibraryState* const found = state.libraries.Find(library);
+      found != nullptr && found->program != nullptr)
+    state.scheduler.WaitForAll();
   const std::unique_ptr<LibraryState> unloaded = state.libraries.Take(library);
   if (unloaded == nullptr) return CuResult::kInvalidHandle;
+  if (unloaded->globals != 0) state.memory->Free(unloaded->globals);
   for (const CuKernel kernel : unloaded->kernels)
     state.kernels.Take(kernel);
   return CuResult::kSuccess;
@@ -67,7 +118,7 @@ CuResult LibraryGetKernel(CuKernel* kernel, CuLibrary library, const char* name)
   const LibraryState* const found = state.libraries.Find(library);
   if (found == nullptr) return CuResult::kInvalidHandle;
   for (const CuKernel candidate : found->kernels) {
-    if (std::string_view(state.kernels.Find(candidate)->kernel->name) != name) continue;
+    if (std::string_view(state.kernels.Find(candidate)->code.name) != name) continue;
     *kernel = candidate;
     return CuResult::kSuccess;
   }
@@ -101,16 +152,15 @@ CuResult FuncGetName(const char** name, CuFunction function) {
   if (name == nullptr || function == nullptr) return CuResult::kInvalidValue;
   const KernelState* const found = TheState().kernels.Find(reinterpret_cast<CuKernel>(function));
   if (found == nullptr) return CuResult::kInvalidHandle;
-  *name = found->kernel->name;
+  *name = found->code.name;
   return CuResult::kSuccess;
 }
 
 CuResult FuncGetParamInfo(CuFunction function, size_t index, size_t* offset, size_t* bytes) {
   const KernelState* const found = TheState().kernels.Find(reinterpret_cast<CuKernel>(function));
   if (found == nullptr) return CuResult::kInvalidHandle;
-  if (offset == nullptr || index >= found->kernel->parameter_count())
-    return CuResult::kInvalidValue;
-  const KernelParameter parameter = found->kernel->parameter(index);
+  if (offset == nullptr || index >= found->code.parameters.size()) return CuResult::kInvalidValue;
+  const KernelParameter& parameter = found->code.parameters[index];
   *offset = parameter.offset;
   if (bytes != nullptr) *bytes = parameter.bytes;
   return CuResult::kSuccess;
@@ -122,7 +172,13 @@ CuResult FuncGetAttribute(int* value, CuFunctionAttribute attribute, CuFunction 
   if (value == nullptr) return CuResult::kInvalidValue;
   switch (attribute) {
     case CuFunctionAttribute::kMaxThreadsPerBlock:
-      *value = static_cast<int>(found->kernel->block_threads);
+      *value = found->code.threads_max;
+      return CuResult::kSuccess;
+    case CuFunctionAttribute::kStaticSharedBytes:
+      *value = found->code.static_shared_bytes;
+      return CuResult::kSuccess;
+    case CuFunctionAttribute::kRegisters:
+      *value = 0;  // Nobody has allocated any.
       return CuResult::kSuccess;
     case CuFunctionAttribute::kMaxDynamicSharedBytes:
       *value = found->shared_bytes_max;
@@ -138,7 +194,9 @@ CuResult FuncSetAttribute(CuFunction function, CuFunctionAttribute attribute, in
   KernelState* const found = TheState().kernels.Find(reinterpret_cast<CuKernel>(function));
   if (found == nullptr) return CuResult::kInvalidHandle;
   if (attribute == CuFunctionAttribute::kMaxDynamicSharedBytes) {
-    if (value < 0 || value > kSharedBytesMax) return CuResult::kInvalidValue;
+    const int static_bytes = found->code.static_shared_bytes;
+    if (value < 0 || value > TheState().options.limits.shared_bytes_max - static_bytes)
+      return CuResult::kInvalidValue;
     found->shared_bytes_max = value;
     return CuResult::kSuccess;
   }

@@ -99,6 +99,7 @@ CuResult Memory::Allocate(DeviceAddress* address, int64_t bytes) {
                       .id = MakeHandle<uint64_t>()};
   allocations_[*address] = {.pages = pages, .page_bytes = page_bytes, .offset = offset};
   ++counts_.allocations;
+  ++revision_;
   return CuResult::kSuccess;
 }
 
@@ -110,6 +111,7 @@ CuResult Memory::Free(DeviceAddress address) {
   if (quarantines_) CloseHost(allocation.pages, allocation.page_bytes);
   Retire(allocation.pages - kPageBytes, allocation.page_bytes + 2 * kPageBytes);
   views_.erase(address);
+  ++revision_;
   allocations_.erase(found);
   --counts_.allocations;
   return CuResult::kSuccess;
@@ -199,6 +201,7 @@ CuResult Memory::Map(DeviceAddress address, int64_t bytes, CuMemoryHandle handle
            physical_->file(), found->second.offset) == MAP_FAILED)
     return CuResult::kOutOfMemory;
   ++generation_;
+  ++revision_;
   views_[address] = {.bytes = bytes,
                      .access = CuMemAccessFlags::kNone,
                      .handle = handle,
@@ -216,6 +219,7 @@ CuResult Memory::Unmap(DeviceAddress address, int64_t bytes) {
   if (!CloseHost(HostAt(address), bytes)) return CuResult::kOutOfMemory;
   const CuMemoryHandle handle = found->second.handle;
   views_.erase(found);
+  ++revision_;
   counts_.mapped_bytes -= bytes;
   --handles_.find(handle)->second.mapping_count;
   DropIfUnused(handle);
@@ -235,6 +239,7 @@ CuResult Memory::SetAccess(DeviceAddress address, int64_t bytes, CuMemAccessFlag
     return CuResult::kOutOfMemory;
   for (auto view = first; view != end; ++view)
     view->second.access = access;
+  ++revision_;
   return CuResult::kSuccess;
 }
 

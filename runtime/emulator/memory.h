@@ -65,10 +65,15 @@ class Memory {
   // True if every byte of the range is mapped with at least `access`.
   bool Covers(DeviceAddress address, int64_t bytes, CuMemAccessFlags access) const;
 
-  // Calls `visit(begin, end)` for the physical bytes behind [begin, end), piece by piece, each by
-  // its offsets in device memory. What is not mapped has none.
+  // Calls `visit(begin, end, address)` for the physical bytes behind [begin, end), piece by piece,
+  // each by its offsets in device memory and its address. What is not mapped has none.
   template <typename Visit>
   void ForEachPhysical(DeviceAddress begin, DeviceAddress end, Visit visit) const;
+
+  // Calls `visit(begin, end, writable)` for what is mapped and readable, ascending, by allocations
+  // and mappings.
+  template <typename Visit>
+  void ForEachReadable(Visit visit) const;
 
   // The id of the allocation that holds `address`, mapped or plain; 0 if there is none.
   uint64_t IdOf(DeviceAddress address) const;
@@ -81,6 +86,8 @@ class Memory {
 
   // Changes whenever an address gets other physical bytes.
   uint64_t generation() const { return generation_; }
+  // Changes whenever what is mapped, or the access to it, does.
+  uint64_t revision() const { return revision_; }
 
   const PhysicalMemory& physical() const { return *physical_; }
   const Counts& counts() const { return counts_; }
@@ -121,6 +128,7 @@ class Memory {
   const bool quarantines_;
   bool shown_;  // Host code may reach device memory.
   uint64_t generation_ = 1;
+  uint64_t revision_ = 1;
   Counts counts_;
 
   std::map<DeviceAddress, View> views_;        // Disjoint; plain allocations and mappings.
@@ -140,8 +148,16 @@ void Memory::ForEachPhysical(DeviceAddress begin, DeviceAddress end, Visit visit
     const DeviceAddress from = std::max(begin, view->first);
     const DeviceAddress to = std::min(end, view->first + view->second.bytes);
     const uint64_t offset = static_cast<uint64_t>(view->second.offset) - view->first;
-    if (from < to) visit(offset + from, offset + to);
+    if (from < to) visit(offset + from, offset + to, from);
   }
+}
+
+template <typename Visit>
+void Memory::ForEachReadable(Visit visit) const {
+  for (const auto& [begin, view] : views_)
+    if (view.access != CuMemAccessFlags::kNone)
+      visit(begin, begin + static_cast<DeviceAddress>(view.bytes),
+            view.access == CuMemAccessFlags::kReadWrite);
 }
 
 }  // namespace coppice::emulator

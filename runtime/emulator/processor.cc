@@ -9,6 +9,8 @@
 
 #include "fmt/format.h"
 
+#include "runtime/emulator/execution.h"
+
 namespace coppice::emulator {
 
 // The SplitMix64 generator.
@@ -20,28 +22,70 @@ uint64_t Processor::Draw() {
   return z ^ (z >> 31);
 }
 
-bool Processor::Run(const Task& task, std::optional<uint64_t> source_sum) {
-  const uint64_t draw = options_.sequential ? 0 : Draw();
+bool Processor::RunTask(const Operation& operation) {
+  const std::vector<uint64_t>& sums = operation.source_sums;
+  return Run(std::get<Task>(operation.body), operation, 0,
+             sums.empty() ? std::nullopt : std::optional(sums.front()));
+}
+
+bool Processor::Run(const Task& task,
+                    const Operation& operation,
+                    int node,
+                    std::optional<uint64_t> source_sum) {
   ++now_us_;
-  std::optional<std::string> fault = FindForeignAccess(task);
+  const Surroundings surroundings = SurroundingsOf(task);
+  std::optional<Fault> fault = FindForeignAccess(task);
   if (!fault.has_value()) {
     if (source_sum.has_value()) CheckSource(std::get<CopyWork>(task.work), *source_sum);
     const bool hides = options_.hides_memory && std::holds_alternative<HostWork>(task.work);
     if (hides) memory_.Show(false);
     mutex_.unlock();
-    fault = Execute(task.work, draw);
+    Outcome outcome = Execute(task.work, surroundings);
     mutex_.lock();
     if (hides) memory_.Show(true);
+    LookAt(outcome, task, operation, node);
+    fault = std::move(outcome.fault);
   }
   if (!fault.has_value()) return true;
-  sticky_ = CuResult::kIllegalAddress;
-  fault_ = *std::move(fault);
+  sticky_ = fault->result;
+  fault_ = std::move(fault->text);
   return false;
 }
 
-// A description of the fault if a kernel declares to touch other than device memory, which a host
-// could bear and a device cannot.
-std::optional<std::string> Processor::FindForeignAccess(const Task& task) const {
+Surroundings Processor::SurroundingsOf(const Task& task) {
+  Surroundings surroundings{.draw = options_.sequential ? 0 : Draw(), .now_us = now_us_};
+  const auto* const kernel = std::get_if<KernelWork>(&task.work);
+  if (kernel == nullptr || kernel->kernel->ptx == nullptr) return surroundings;
+  if (std::exchange(ranges_revision_, memory_.revision()) != memory_.revision()) {
+    ranges_.clear();
+    memory_.ForEachReadable([this](DeviceAddress begin, DeviceAddress end, bool writable) {
+      ranges_.push_back({begin, end, writable});
+    });
+  }
+  surroundings.memory = ranges_;
+  surroundings.checks = {
+      .races = options_.races,
+      .uninitialized = options_.uninitialized,
+      .record = task.is_declared() ? checks_.holds_to_declared() : checks_.orders_accesses()};
+  return surroundings;
+}
+
+// What a compiled kernel did, for the checks.
+void Processor::LookAt(const Outcome& outcome,
+                       const Task& task,
+                       const Operation& operation,
+                       int node) {
+  for (const std::string& finding : outcome.findings)
+    checks_.Report(finding);
+  if (outcome.touched.empty()) return;
+  if (task.is_declared()) return checks_.HoldToDeclared(task, outcome.touched);
+  const auto* const run = std::get_if<GraphRun>(&operation.body);
+  checks_.Observe(operation.id, run == nullptr ? nullptr : run->snapshot, node, outcome.touched);
+}
+
+// The fault if a kernel declares to touch other than device memory, which a host could bear and a
+// device cannot.
+std::optional<Fault> Processor::FindForeignAccess(const Task& task) const {
   if (!std::holds_alternative<KernelWork>(task.work)) return std::nullopt;
   for (const TouchedBytes& touched : task.touched)
     if (!memory_.Covers(touched.bytes.begin, 1, CuMemAccessFlags::kRead))
@@ -67,7 +111,7 @@ bool Processor::RunNodeAt(const Operation& operation, int index) {
       sum = operation.source_sums[found - sources.begin()];
   }
   ++nodes_executed_;
-  return Run(snapshot.nodes[index].task, sum);
+  return Run(snapshot.nodes[index].task, operation, index, sum);
 }
 
 bool Processor::RunNode(Operation& operation) {

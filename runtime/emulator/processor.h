@@ -11,11 +11,14 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "coppice/runtime/cuda_abi.h"
 
 #include "runtime/emulator/checks.h"
 #include "runtime/emulator/memory.h"
+#include "runtime/emulator/outcome.h"
+#include "runtime/emulator/ptx/launch.h"
 #include "runtime/emulator/stream.h"
 #include "runtime/emulator/work.h"
 
@@ -27,6 +30,9 @@ class Processor {
     uint64_t seed = 1;
     bool sequential = false;    // Work runs in the order given, and draws nothing.
     bool hides_memory = false;  // Device memory is shown to device work only.
+    // Of compiled kernels.
+    bool races = false;          // Looks for races inside them.
+    bool uninitialized = false;  // Looks for reads of what nobody wrote.
   };
 
   class ShownMemory;
@@ -38,11 +44,10 @@ class Processor {
         mutex_(*mutex),
         random_(options.seed) {}
 
-  // False if the work faulted, which is the end of the context. `source_sum` is that of the host
-  // memory that a copy read when it was submitted, if somebody watches.
-  bool Run(const Task& task, std::optional<uint64_t> source_sum);
+  // Runs an operation that is one task. False if it faulted, which is the end of the context.
+  bool RunTask(const Operation& operation);
 
-  // Runs the next node of a graph, if it has any. The result is that of Run.
+  // Runs the next node of a graph, if it has any. The same result.
   bool RunNode(Operation& operation);
 
   // The next random number.
@@ -55,8 +60,16 @@ class Processor {
   int64_t now_us() const { return now_us_; }
 
  private:
+  // `source_sum` is that of the host memory that a copy read when it was submitted, if somebody
+  // watches.
+  bool Run(const Task& task,
+           const Operation& operation,
+           int node,
+           std::optional<uint64_t> source_sum);
   bool RunNodeAt(const Operation& operation, int index);
-  std::optional<std::string> FindForeignAccess(const Task& task) const;
+  std::optional<Fault> FindForeignAccess(const Task& task) const;
+  Surroundings SurroundingsOf(const Task& task);
+  void LookAt(const Outcome& outcome, const Task& task, const Operation& operation, int node);
   void CheckSource(const CopyWork& copy, uint64_t sum);
 
   const Options options_;
@@ -68,6 +81,8 @@ class Processor {
   CuResult sticky_ = CuResult::kSuccess;
   std::string fault_;
   int64_t nodes_executed_ = 0;
+  std::vector<ptx::MemoryRange> ranges_;  // Of device memory ...
+  uint64_t ranges_revision_ = 0;          // ... as of then.
   int64_t now_us_ = 0;  // The virtual clock: one for each operation or node that has run.
 };
 

@@ -38,16 +38,21 @@ std::vector<uint64_t> SourceSumsOf(const Body& body) {
   return sums;
 }
 
-// Shows `checks` what `body`, the last of what `stream` submitted, touches.
-void CheckAccesses(const StreamState& stream, const Body& body, Checks& checks) {
-  const auto check = [&](const Task& task) {
-    checks.Submit(KeyOf(stream.handle), stream.submitted, stream.clock, task.touched);
-  };
-  if (const Task* const task = std::get_if<Task>(&body)) return check(*task);
+// Shows `checks` what `body`, the last of what a stream with `clock` submitted, touches.
+void CheckAccesses(OperationId operation,
+                   const VectorClock& clock,
+                   const Body& body,
+                   Checks& checks) {
+  if (const Task* const task = std::get_if<Task>(&body)) {
+    checks.Expect(operation, clock, task->is_declared());
+    checks.Submit(operation, 0, clock, task->touched);
+    return;
+  }
   Snapshot& snapshot = *std::get<GraphRun>(body).snapshot;
+  checks.Expect(operation, clock, snapshot.is_declared);
   checks.Launch(snapshot);
-  for (const Snapshot::Node& node : snapshot.nodes)
-    check(node.task);
+  for (size_t i = 0; i < snapshot.nodes.size(); ++i)
+    checks.Submit(operation, static_cast<int>(i), clock, snapshot.nodes[i].task.touched);
 }
 
 }  // namespace
@@ -89,19 +94,19 @@ void Scheduler::Record(CuEvent handle, EventState& event, StreamState& stream) {
 }
 
 void Scheduler::Push(StreamState& stream, Mark after, Body body) {
-  ++stream.submitted;
+  const OperationId id = {enqueued_++, KeyOf(stream.handle), ++stream.submitted};
   VectorClock before;
   if (checks_.orders_accesses()) {
     stream.clock.Join(after.clock);
     if (HasHostWork(body)) before = stream.clock;
-    stream.clock.Advance(KeyOf(stream.handle), stream.submitted);
-    CheckAccesses(stream, body, checks_);
+    stream.clock.Advance(id.stream, id.position);
+    CheckAccesses(id, stream.clock, body, checks_);
   }
   std::vector<uint64_t> sums;
   if (checks_.watches_sources()) sums = SourceSumsOf(body);
   if (stream.queue.empty()) busy_.push_back(&stream);
-  stream.queue.push_back({.after = std::move(after),
-                          .order = enqueued_++,
+  stream.queue.push_back({.id = id,
+                          .after = std::move(after),
                           .body = std::move(body),
                           .source_sums = std::move(sums),
                           .before = std::move(before),
@@ -213,9 +218,7 @@ void Scheduler::Step() {
     alive = processor_.RunNode(operation);
     if (alive && run->done == run->snapshot->nodes.size()) Finish(*stream);
   } else {
-    const std::vector<uint64_t>& sums = operation.source_sums;
-    alive = processor_.Run(std::get<Task>(operation.body),
-                           sums.empty() ? std::nullopt : std::optional(sums.front()));
+    alive = processor_.RunTask(operation);
     if (alive) Finish(*stream);
   }
   if (!alive) DropQueues();
@@ -234,13 +237,14 @@ StreamState* Scheduler::PickReady() {
     if (!IsComplete(front.after)) continue;
     front.after = {};  // Complete marks stay complete.
     if (!processor_.sequential()) return stream;
-    if (picked == nullptr || front.order < picked->queue.front().order) picked = stream;
+    if (picked == nullptr || front.id.order < picked->queue.front().id.order) picked = stream;
   }
   return picked;
 }
 
 // Takes the first operation, which has run, off the queue.
 void Scheduler::Finish(StreamState& stream) {
+  checks_.Finish(stream.queue.front().id);
   if (const GraphRun* const run = std::get_if<GraphRun>(&stream.queue.front().body))
     if (--run->snapshot->queued_launches == 0) retired_snapshots_.erase(run->snapshot);
   ++stream.completed;

@@ -70,6 +70,7 @@ class Flattener {
       snapshot_.AddLibrary(kernel->library);
     const auto* const copy = std::get_if<CopyWork>(&work);
     if (copy != nullptr && copy->from_host) snapshot_.host_source_nodes.push_back(index);
+    snapshot_.is_declared &= snapshot_.nodes.back().task.is_declared();
     snapshot_.has_host_work |= std::holds_alternative<HostWork>(work);
     return {index};
   }

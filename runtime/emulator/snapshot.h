@@ -31,6 +31,7 @@ struct Snapshot {
   std::vector<CuLibrary> libraries;    // Whose kernels it runs, each once.
   std::vector<int> host_source_nodes;  // Copies from host memory, ascending.
   bool has_host_work = false;
+  bool is_declared = true;          // Whether every task is.
   uint64_t checked_generation = 0;  // Of memory, when its nodes were last checked for order.
   int queued_launches = 0;
 

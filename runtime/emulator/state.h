@@ -4,12 +4,16 @@
 //   admission       what is checked of every call before its entry runs
 //   *_entries.cc    the entries: device, memory, streams, work, libraries, captures, graphs, execs
 //   arguments       work out of the arguments of a call
+//   image           what an image holds that is loaded
 //   capture, graph  captures, and the graphs that they and the entries build
 //   state           what there is in the process
 //   scheduler       streams, and which operation runs next
 //   processor       runs one piece of work; clock and sticky fault
 //   checks          what strictness finds: unordered accesses, changed sources
+//   execution       runs what one operation does; compiled_kernel, a launch of PTX (folder ptx)
+//   outcome         what comes of it
 //   snapshot, work  what launches run, and what one operation does
+//   kernel_code     what a kernel is made of, and what a launch of it may ask
 //   memory          device memory, in physical_memory
 //   thread, fault   what is remembered of a thread; memory faults as values
 //   device_limits   what the emulated device can run
@@ -29,15 +33,16 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "coppice/runtime/cuda_abi.h"
-#include "coppice/runtime/kernel_image.h"
 
 #include "runtime/emulator/capture_legality.h"
 #include "runtime/emulator/checks.h"
 #include "runtime/emulator/device_limits.h"
 #include "runtime/emulator/fault.h"
 #include "runtime/emulator/handles.h"
+#include "runtime/emulator/kernel_code.h"
 #include "runtime/emulator/memory.h"
 #include "runtime/emulator/processor.h"
+#include "runtime/emulator/ptx/program.h"
 #include "runtime/emulator/scheduler.h"
 #include "runtime/emulator/snapshot.h"
 #include "runtime/emulator/stream.h"
@@ -77,14 +82,16 @@ struct Capture {
 
 struct KernelState {
   CuLibrary library = nullptr;
-  const HostKernel* kernel = nullptr;
-  int shared_bytes_max = kSharedBytesDefault;  // Dynamic.
-  bool large_clusters = false;                 // May have clusters that are not portable.
-  bool launched = false;                       // Outside a capture, once at least.
+  KernelCode code;
+  int shared_bytes_max = 0;     // Dynamic.
+  bool large_clusters = false;  // May have clusters that are not portable.
+  bool launched = false;        // Outside a capture, once at least.
 };
 
 struct LibraryState {
   std::vector<CuKernel> kernels;
+  std::unique_ptr<ptx::Program> program;  // Null: host code.
+  DeviceAddress globals = 0;              // Of the program; 0 if it has none.
 };
 
 // True if device memory is mapped at `address`. For a process about to die: false if somebody holds
@@ -96,6 +103,8 @@ struct State {
   struct Options {
     bool concurrent_entry = false;  // Aborts if two threads are inside one graph or exec.
     bool captured_event = false;    // Refuses an event of a capture that has ended.
+    DeviceLimits limits;
+    bool compiled_kernels = false;  // Of images that have host code too, runs the PTX.
     Checks::Options checks;
     Processor::Options processor;
     Scheduler::Options scheduler;

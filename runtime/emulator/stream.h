@@ -43,8 +43,8 @@ struct GraphRun {
 using Body = std::variant<Task, GraphRun>;
 
 struct Operation {
-  Mark after;          // Runs only once this is complete.
-  uint64_t order = 0;  // Position among all operations of all streams.
+  OperationId id;
+  Mark after;  // Runs only once this is complete.
   Body body;
   std::vector<uint64_t> source_sums;  // Of the host memory that its copies read, at submission.
   VectorClock before;                 // What a host function in it may rely on.

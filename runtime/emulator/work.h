@@ -1,21 +1,19 @@
 // Work: what one stream operation or graph node does.
 //
-// Threads: plain values; Execute on any thread.
+// Threads: plain values.
 
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <variant>
 #include <vector>
 
 #include "coppice/runtime/cuda_abi.h"
-#include "coppice/runtime/kernel_image.h"
 
 #include "runtime/emulator/access_order.h"
+#include "runtime/emulator/kernel_code.h"
 
 namespace coppice::emulator {
 
@@ -27,11 +25,12 @@ struct LaunchAttributes {
 };
 
 struct KernelWork {
-  const HostKernel* kernel = nullptr;
-  CuFunction function = nullptr;  // As it was launched.
+  const KernelCode* kernel = nullptr;  // Of `library`.
+  CuFunction function = nullptr;       // As it was launched.
   CuLibrary library = nullptr;
   std::array<unsigned, 3> grid = {1, 1, 1};
-  unsigned shared_bytes = 0;
+  std::array<unsigned, 3> block = {1, 1, 1};
+  unsigned shared_bytes = 0;  // Dynamic.
   LaunchAttributes attributes;
   std::vector<std::byte> parameters;
 };
@@ -89,14 +88,12 @@ struct TouchedBytes {
 struct Task {
   explicit Task(Work its_work);
 
+  // Whether all it touches is in `touched`, or will be known once it has run.
+  bool is_declared() const;
+
   Work work;
   std::vector<TouchedBytes> touched;
 };
-
-// Runs `work`, which is no ChildWork. `draw`, a random number, picks the block that goes first.
-// Returns a description of the fault if the work touched memory that it may not.
-std::optional<std::string> Execute(const Work& work, uint64_t draw);
-std::string DescribeFault(const char* what, uint64_t address);
 
 // A sum of what a copy reads; 0 if it cannot be read, which the copy itself will find out.
 uint64_t SumOfSource(const CopyWork& copy);

@@ -49,7 +49,7 @@ void NoteLaunch(State& state, CuFunction function, CuStream stream) {
   state.checks.Report(
       fmt::format("kernel {} is captured before it was ever launched, and a driver may load it "
                   "there; launch it once before the capture",
-                  launched.kernel->name));
+                  launched.code.name));
 }
 
 CuResult SubmitKernel(CuStream stream,

@@ -228,7 +228,7 @@ TEST_P(LibraryConformanceTest, ImageMustBeOneTheDriverCanRun) {
   EXPECT_CU(kInvalidValue,
             cu.LibraryLoadData(&loaded, nullptr, nullptr, nullptr, 0, nullptr, nullptr, 0));
   const void* const foreign = GetParam().kind == DriverKind::kCuda
-                                  ? static_cast<const void*>(test_kernels_image.host)
+                                  ? static_cast<const void*>(&test_kernels_image)
                                   : "\x7f"
                                     "ELF of a cubin";
   ExpectRefused(foreign);

@@ -50,6 +50,7 @@ struct DriverCase {
   DriverKind kind = DriverKind::kEmulator;
   int eager_permille = 0;
   bool sequential = false;
+  bool compiled = false;  // The emulator runs the test kernels' PTX.
 };
 
 inline void PrintTo(const DriverCase& driver_case, std::ostream* out) {
@@ -61,9 +62,12 @@ inline std::vector<DriverCase> DriverCases() {
   std::vector<DriverCase> cases = {{.name = "Emulator"},
                                    {.name = "EagerEmulator", .eager_permille = 700},
                                    {.name = "SequentialEmulator", .sequential = true},
+                                   {.name = "CompiledEmulator", .compiled = true},
                                    {.name = "Cuda", .kind = DriverKind::kCuda}};
-  std::erase_if(cases, [](const DriverCase& driver_case) {
-    return driver_case.kind != suite_options.driver.value_or(driver_case.kind);
+  const bool has_compiled = test_kernels_image.fatbin != nullptr;
+  std::erase_if(cases, [&](const DriverCase& driver_case) {
+    return driver_case.kind != suite_options.driver.value_or(driver_case.kind) ||
+           (driver_case.compiled && !has_compiled);
   });
   return cases;
 }
@@ -74,6 +78,7 @@ inline Emulator::Options EmulatorOptionsOf(const DriverCase& driver_case) {
   options.memory_bytes = 64 * kMiB;
   options.eager_permille = driver_case.eager_permille;
   options.sequential = driver_case.sequential;
+  options.compiled_kernels = driver_case.compiled;
   options.strictness = Emulator::Strictness::All(suite_options.strict);
   options.strictness.captured_loading = false;  // One case is about the first use of a kernel.
   return options;
@@ -119,7 +124,7 @@ class ConformanceTest : public testing::TestWithParam<DriverCase> {
     COPPICE_ASSERT_OK_AND_ASSIGN(emulator_, Emulator::Create(EmulatorOptionsOf(GetParam())));
     cu = emulator_->driver().table();
     if (suite_options.mutant != nullptr) cu = Mutated(cu, *suite_options.mutant);
-    image_ = test_kernels_image.host;
+    image_ = &test_kernels_image;
   }
 
   void TearDown() override {

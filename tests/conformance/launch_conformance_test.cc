@@ -372,7 +372,7 @@ TEST_P(LaunchExConformanceTest, LibraryListsItsKernels) {
   const CuResult result = cu.LibraryGetKernelCount(&count, library);
   if (result == CuResult::kNotSupported) GTEST_SKIP() << "the driver is older than CUDA 12.4";
   EXPECT_CU(kSuccess, result);
-  EXPECT_EQ(count, test_kernels_image.host->kernel_count);
+  EXPECT_EQ(count, test_kernels_image.kernel_count);
   std::vector<CuKernel> kernels(count);
   EXPECT_CU(kSuccess, cu.LibraryEnumerateKernels(kernels.data(), count, library));
   std::set<std::string> names;
@@ -384,8 +384,8 @@ TEST_P(LaunchExConformanceTest, LibraryListsItsKernels) {
     names.insert(name);
   }
   std::set<std::string> expected;
-  for (uint32_t i = 0; i < test_kernels_image.host->kernel_count; ++i)
-    expected.insert(test_kernels_image.host->kernels[i]->name);
+  for (uint32_t i = 0; i < test_kernels_image.kernel_count; ++i)
+    expected.insert(test_kernels_image.kernels[i]->name);
   EXPECT_EQ(names, expected);
 }
 

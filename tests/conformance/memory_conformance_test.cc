@@ -359,7 +359,8 @@ TEST_P(BudgetConformanceTest, PhysicalMemoryThatIsRefusedCostsNothing) {
   const CuMemAllocationProperties properties = Properties();
   const size_t before = FreeBytes();
   CuMemoryHandle handle = 0;
-  EXPECT_CU(kOutOfMemory, cu.MemCreate(&handle, before + kGranule, &properties, 0));
+  const size_t granules = before / kGranule + 1;
+  EXPECT_CU(kOutOfMemory, cu.MemCreate(&handle, granules * kGranule, &properties, 0));
   EXPECT_EQ(FreeBytes(), before);
 }
 

@@ -172,7 +172,7 @@ constexpr unsigned kGridYzMax = 65535;
 
 CuResult LoadAnything(CuLibrary* library,
                       const void* image,
-                      int* jit_options,
+                      CuJitOption* jit_options,
                       void** jit_values,
                       unsigned jit_count,
                       int* library_options,

@@ -156,8 +156,8 @@ TEST(BlockKernelTest, RegistersAreZeroAtFirstAndKeepOneValuePerThread) {
 
 TEST(BlockKernelTest, ImageOfAFileWithoutDeviceCodeHasNoFatbin) {
   EXPECT_EQ(block_kernel_test_image.fatbin, nullptr);
-  ASSERT_EQ(block_kernel_test_image.host->kernel_count, 2U);
-  EXPECT_EQ(block_kernel_test_image.host->kernels[1], &RegistersHostKernel);
+  ASSERT_EQ(block_kernel_test_image.kernel_count, 2U);
+  EXPECT_EQ(block_kernel_test_image.kernels[1], &RegistersHostKernel);
 }
 
 TEST(BlockKernelTest, ElementKernelsTouchExactlyTheirElements) {

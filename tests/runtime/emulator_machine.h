@@ -43,7 +43,7 @@ class Machine {
     EXPECT_CU(kSuccess, cu.Init(0));
     EXPECT_CU(kSuccess, cu.DevicePrimaryCtxRetain(&context, 0));
     EXPECT_CU(kSuccess, cu.CtxSetCurrent(context));
-    EXPECT_CU(kSuccess, cu.LibraryLoadData(&library, test_kernels_image.host, nullptr, nullptr, 0,
+    EXPECT_CU(kSuccess, cu.LibraryLoadData(&library, &test_kernels_image, nullptr, nullptr, 0,
                                            nullptr, nullptr, 0));
     stream = NewStream();
   }

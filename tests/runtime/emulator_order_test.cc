@@ -151,7 +151,7 @@ const HostKernel kBlockOrderKernel{
     .parameter_bytes = sizeof(BlockOrder),
     .block_threads = 1};
 const HostKernel* const kBlockOrderKernels[] = {&kBlockOrderKernel};
-const HostImage kBlockOrderImage{.kernel_count = 1, .kernels = kBlockOrderKernels};
+const KernelImage kBlockOrderImage{.kernel_count = 1, .kernels = kBlockOrderKernels};
 
 TEST(EmulatorOrderTest, BlocksRunInADrawnOrder) {
   std::set<std::vector<unsigned>> orders;
@@ -405,7 +405,7 @@ TEST(EmulatorOrderTest, SharedMemoryIsFilledForEachBlock) {
       .parameter_bytes = sizeof(Seen),
       .block_threads = 1};
   static const HostKernel* const kernels[] = {&kernel};
-  const HostImage image{.kernel_count = 1, .kernels = kernels};
+  const KernelImage image{.kernel_count = 1, .kernels = kernels};
   Machine machine;
   CuLibrary library = nullptr;
   CuKernel look = nullptr;
@@ -419,19 +419,6 @@ TEST(EmulatorOrderTest, SharedMemoryIsFilledForEachBlock) {
                                               1, machine.stream, arguments, nullptr));
   ASSERT_CU(kSuccess, machine.cu.CtxSynchronize());
   EXPECT_EQ(first_bytes, (std::vector<unsigned char>{0xCB, 0xCB, 0xCB}));
-}
-
-TEST(EmulatorRefusalTest, ImagesOfDeviceCodeAreRefused) {
-  Machine machine;
-  const std::string images[] = {std::string("\x50\xED\x55\xBA", 4),
-                                "\x7f"
-                                "ELF",
-                                ".version 8.0\n", ""};
-  for (const std::string& image : images) {
-    CuLibrary library = nullptr;
-    EXPECT_CU(kNoBinaryForGpu, machine.cu.LibraryLoadData(&library, image.c_str(), nullptr, nullptr,
-                                                          0, nullptr, nullptr, 0));
-  }
 }
 
 TEST(EmulatorRefusalTest, NodesThatAreNotOneDimensionalOrMappedAreRefused) {

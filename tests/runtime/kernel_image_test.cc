@@ -16,26 +16,26 @@
 namespace coppice {
 namespace {
 
-TEST(KernelImageTest, HostImageStartsWithItsMagicInMemoryOrder) {
-  const HostImage image;
+TEST(KernelImageTest, StartsWithItsMagicInMemoryOrder) {
+  const KernelImage image;
   EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(&image), 8), "CoceImg1");
 }
 
-TEST(KernelImageTest, HostImageListsTheKernelsInOrder) {
-  const HostImage& image = *test_kernels_image.host;
+TEST(KernelImageTest, ListsTheKernelsInOrder) {
+  const KernelImage& image = test_kernels_image;
   ASSERT_EQ(image.kernel_count, 9U);
   EXPECT_EQ(std::string(image.kernels[0]->name), "Fill");
   EXPECT_EQ(std::string(image.kernels[8]->name), "Cube");
 }
 
 TEST(KernelImageTest, HostKernelKnowsItsParametersAndBlockSize) {
-  const HostKernel& fill = *test_kernels_image.host->kernels[0];
+  const HostKernel& fill = *test_kernels_image.kernels[0];
   EXPECT_EQ(fill.parameter_bytes, sizeof(FillParams));
   EXPECT_EQ(fill.block_threads, static_cast<uint32_t>(kTestThreads));
 }
 
 TEST(KernelImageTest, HostKernelHasOneParameterUnlessItSaysSeveral) {
-  const HostKernel& fill = *test_kernels_image.host->kernels[0];
+  const HostKernel& fill = *test_kernels_image.kernels[0];
   ASSERT_EQ(fill.parameter_count(), 1U);
   EXPECT_EQ(fill.parameter(0), (KernelParameter{.offset = 0, .bytes = sizeof(FillParams)}));
   HostKernel other = fill;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -36,8 +37,8 @@ std::string loaded_text;  // The same as far as a NUL.
 // A driver that remembers the image it was asked to load.
 Driver RecordingDriver(DriverKind kind) {
   DriverTable table = SucceedingTable();
-  table.LibraryLoadData = [](CuLibrary*, const void* image, int*, void**, unsigned, int*, void**,
-                             unsigned) {
+  table.LibraryLoadData = [](CuLibrary*, const void* image, CuJitOption*, void**, unsigned, int*,
+                             void**, unsigned) {
     loaded_image = image;
     loaded_text = static_cast<const char*>(image);
     return CuResult::kSuccess;
@@ -45,12 +46,13 @@ Driver RecordingDriver(DriverKind kind) {
   return Driver(table, kind);
 }
 
-TEST(KernelLibraryTest, EachKindOfDriverGetsItsHalfOfTheImage) {
+TEST(KernelLibraryTest, CudaGetsTheFatbinAndTheEmulatorTheImage) {
   const char fatbin[] = "a fatbin";
-  const KernelImage image{.host = test_kernels_image.host, .fatbin = fatbin};
+  KernelImage image = test_kernels_image;
+  image.fatbin = fatbin;
   const Driver emulator = RecordingDriver(DriverKind::kEmulator);
   EXPECT_OK(KernelLibrary::Load(emulator, image));
-  EXPECT_EQ(loaded_image, image.host);
+  EXPECT_EQ(loaded_image, &image);
   const Driver cuda = RecordingDriver(DriverKind::kCuda);
   EXPECT_OK(KernelLibrary::Load(cuda, image));
   EXPECT_EQ(loaded_image, fatbin);
@@ -58,8 +60,7 @@ TEST(KernelLibraryTest, EachKindOfDriverGetsItsHalfOfTheImage) {
 
 TEST(KernelLibraryTest, ImageWithoutDeviceCodeIsUnavailableOnCuda) {
   const Driver cuda = RecordingDriver(DriverKind::kCuda);
-  EXPECT_THAT(KernelLibrary::Load(cuda, KernelImage{.host = test_kernels_image.host}),
-              StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(KernelLibrary::Load(cuda, KernelImage{}), StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST(KernelLibraryTest, IsUnloadedOnceHoweverOftenItMoves) {
@@ -196,26 +197,44 @@ TEST(OwnImageTest, RefusalOfTheDriverSaysWhatItRefused) {
     const Driver driver(table, DriverKind::kCuda);
     return KernelLibrary::Load(driver, PtxBytes()).status();
   };
-  const absl::Status wrong = refuse([](CuLibrary*, const void*, int*, void**, unsigned, int*,
-                                       void**, unsigned) { return CuResult::kInvalidPtx; });
+  const absl::Status wrong = refuse([](CuLibrary*, const void*, CuJitOption*, void**, unsigned,
+                                       int*, void**, unsigned) { return CuResult::kInvalidPtx; });
   EXPECT_THAT(wrong, StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_EQ(CuResultOf(wrong), CuResult::kInvalidPtx);
   EXPECT_THAT(std::string(wrong.message()), HasSubstr("PTX"));
-  EXPECT_THAT(refuse([](CuLibrary*, const void*, int*, void**, unsigned, int*, void**, unsigned) {
-                return CuResult::kNoBinaryForGpu;
-              }),
+  EXPECT_THAT(refuse([](CuLibrary*, const void*, CuJitOption*, void**, unsigned, int*, void**,
+                        unsigned) { return CuResult::kNoBinaryForGpu; }),
               StatusIs(absl::StatusCode::kUnimplemented));
-  EXPECT_THAT(refuse([](CuLibrary*, const void*, int*, void**, unsigned, int*, void**, unsigned) {
-                return CuResult::kUnsupportedPtxVersion;
-              }),
+  EXPECT_THAT(refuse([](CuLibrary*, const void*, CuJitOption*, void**, unsigned, int*, void**,
+                        unsigned) { return CuResult::kUnsupportedPtxVersion; }),
               StatusIs(absl::StatusCode::kUnimplemented));
 }
 
-TEST(OwnImageTest, EmulatorExecutesHostKernelsOnly) {
+TEST(OwnImageTest, RefusalHasWhatTheDriversCompilerSays) {
+  DriverTable table = OwnKernelTable();
+  table.LibraryLoadData = [](CuLibrary*, const void*, CuJitOption* options, void** values,
+                             unsigned count, int*, void**, unsigned) {
+    EXPECT_EQ(count, 2U);
+    EXPECT_EQ(options[0], CuJitOption::kErrorLog);
+    EXPECT_EQ(options[1], CuJitOption::kErrorLogBytes);
+    EXPECT_GT(reinterpret_cast<uintptr_t>(values[1]), 100U);
+    std::strcpy(static_cast<char*>(values[0]), "line 3: no such thing\n");
+    return CuResult::kInvalidPtx;
+  };
+  const Driver driver(table, DriverKind::kCuda);
+  const absl::Status refused = KernelLibrary::Load(driver, PtxBytes()).status();
+  EXPECT_EQ(CuResultOf(refused), CuResult::kInvalidPtx);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("line 3: no such thing"));
+}
+
+TEST(OwnImageTest, EmulatorRefusesACubin) {
   TestDevice device;
-  const absl::Status refused = KernelLibrary::Load(device.driver(), PtxBytes()).status();
+  std::vector<std::byte> cubin(64);
+  std::memcpy(cubin.data(), "\x7f\x45LF", 4);
+  cubin[18] = std::byte{190};
+  const absl::Status refused = KernelLibrary::Load(device.driver(), cubin).status();
   EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnimplemented));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("emulator"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("PTX"));
 }
 
 TEST(OwnImageTest, KernelIsKnownByWhatTheDriverTells) {

@@ -53,8 +53,7 @@ const HostKernel kAffineKernel{.name = "Affine",
                                    },
                                .several = kAffineParameters};
 const HostKernel* const kAffineKernels[] = {&kAffineKernel};
-const HostImage kAffineHostImage{.kernel_count = 1, .kernels = kAffineKernels};
-const KernelImage kAffineImage{.host = &kAffineHostImage};
+const KernelImage kAffineImage{.kernel_count = 1, .kernels = kAffineKernels};
 
 class LaunchTest : public testing::Test {
  protected:

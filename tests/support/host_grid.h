@@ -15,10 +15,10 @@ namespace coppice {
 // Requires: the image has a kernel of this name (checked).
 inline const HostKernel& HostKernelOf(const KernelImage& image, std::string_view name) {
   uint32_t i = 0;
-  while (i < image.host->kernel_count && image.host->kernels[i]->name != name)
+  while (i < image.kernel_count && image.kernels[i]->name != name)
     ++i;
-  COPPICE_CHECK(i < image.host->kernel_count, "no such kernel in the image");
-  return *image.host->kernels[i];
+  COPPICE_CHECK(i < image.kernel_count, "no such kernel in the image");
+  return *image.kernels[i];
 }
 
 // Runs every block of a grid, as a driver would. Requires: the kernel's own struct (size checked).

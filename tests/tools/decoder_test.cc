@@ -267,7 +267,7 @@ TEST_P(DecoderAccuracyTest, NextTokenIsTheLargestLogit) {
 // Runs one block of a kernel on host memory.
 template <typename Parameters>
 void RunKernel(const std::string& name, const Parameters& params) {
-  const std::span kernels(decoder_image.host->kernels, decoder_image.host->kernel_count);
+  const std::span kernels(decoder_image.kernels, decoder_image.kernel_count);
   const auto kernel = std::ranges::find(kernels, name, &HostKernel::name);
   ASSERT_NE(kernel, kernels.end()) << name;
   ASSERT_EQ((*kernel)->parameter_bytes, sizeof(Parameters)) << name;

@@ -42,8 +42,7 @@ int64_t* Subject::word_pointer(int64_t index) const {
 }
 
 const void* Subject::image() const {
-  return driver_->kind() == DriverKind::kCuda ? probe_kernels_image.fatbin
-                                              : probe_kernels_image.host;
+  return driver_->kind() == DriverKind::kCuda ? probe_kernels_image.fatbin : &probe_kernels_image;
 }
 
 CuMemAllocationProperties Subject::memory_properties() const {

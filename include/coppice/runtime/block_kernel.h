@@ -415,15 +415,14 @@ class BlockOf {
 #define COPPICE_INTERNAL_FATBIN(name) nullptr
 #define COPPICE_INTERNAL_DECLARE_FATBIN(name) static_assert(true)
 #endif
-#define COPPICE_KERNEL_IMAGE(name, ...)                                                       \
-  COPPICE_INTERNAL_DECLARE_FATBIN(name);                                                      \
-  namespace {                                                                                 \
-  constexpr const ::coppice::HostKernel* name##_kernels[] = {__VA_ARGS__};                    \
-  constexpr ::coppice::HostImage name##_host_image{.kernel_count = std::size(name##_kernels), \
-                                                   .kernels = name##_kernels};                \
-  }                                                                                           \
-  extern const ::coppice::KernelImage name##_image;                                           \
-  constinit const ::coppice::KernelImage name##_image {                                       \
-    .host = &name##_host_image, .fatbin = COPPICE_INTERNAL_FATBIN(name)                       \
+#define COPPICE_KERNEL_IMAGE(name, ...)                                    \
+  COPPICE_INTERNAL_DECLARE_FATBIN(name);                                   \
+  namespace {                                                              \
+  constexpr const ::coppice::HostKernel* name##_kernels[] = {__VA_ARGS__}; \
+  }                                                                        \
+  extern const ::coppice::KernelImage name##_image;                        \
+  constinit const ::coppice::KernelImage name##_image {                    \
+    .kernel_count = std::size(name##_kernels), .kernels = name##_kernels,  \
+    .fatbin = COPPICE_INTERNAL_FATBIN(name)                                \
   }
 #endif

@@ -59,6 +59,10 @@ enum class CuResult : int {
   kNotReady = 600,
   kIllegalAddress = 700,
   kLaunchOutOfResources = 701,
+  kLaunchTimeout = 702,
+  kAssert = 710,
+  kIllegalInstruction = 715,
+  kMisalignedAddress = 716,
   kLaunchFailed = 719,
   kCooperativeLaunchTooLarge = 720,
   kNotPermitted = 800,
@@ -90,8 +94,15 @@ enum class CuDeviceAttribute : int {
 
 enum class CuFunctionAttribute : int {
   kMaxThreadsPerBlock = 0,
+  kStaticSharedBytes = 1,
+  kRegisters = 4,
   kMaxDynamicSharedBytes = 8,
   kNonPortableClusterSizeAllowed = 14,
+};
+
+enum class CuJitOption : int {
+  kErrorLog = 5,       // A buffer of char for what a compiler of PTX has to say.
+  kErrorLogBytes = 6,  // Its size as the value itself, which becomes what was written.
 };
 
 enum class CuLaunchAttributeId : int {

@@ -34,16 +34,27 @@
 //     and an update of it leaves queued launches alone; one exec never overlaps itself; launch or
 //     upload into a capturing stream is 900. A node depends on nodes that exist, so no graph has a
 //     cycle.
-//   * Libraries of host kernels (kernel_image.h). Any other image is refused with 209.
+//   * Libraries: images of the build (kernel_image.h), whose kernels run as host code, or, with
+//     `Options::compiled_kernels`, as the PTX that nvcc made of them; and compiled kernels of any
+//     front end: the text of PTX, or a fatbin with PTX that is not compressed, for at most
+//     `Options::compute_capability`. Text that is no PTX, or is for a newer device, is refused with
+//     218, a kernel that needs what is not executed with 801, any other image with 209; the error
+//     log of cuLibraryLoadData says why. Variables of a module lie in device memory of its own.
+//   * Compiled kernels, instruction by instruction, warp by warp: divergence, barriers, atomics,
+//     shared memory, matrix instructions, asynchronous copies. Each access is checked: one outside
+//     of what is mapped ends the context with 700, a misaligned one with 716, a failed assertion
+//     with 710, a trap with 719, threads that wait for what never happens with 702; fault() names
+//     kernel, block, thread and line. What else `Strictness` looks for is reported in the same way.
+//     vprintf writes to standard output when the kernel runs.
 //   * Launches over grids of three dimensions, with as much dynamic shared memory as the function
-//     has leave for (48 KiB, or up to 227 KiB); cooperative ones of at most 132 blocks, which an
-//     H200 holds whatever registers a kernel takes, beyond that 720; clusters of up to 8 blocks,
-//     beyond that 912; programmatic ones, whose edges a capture notes. A graph node keeps what its
-//     launch said.
+//     has leave for (48 KiB less what is static, or up to the device's limit); cooperative ones of
+//     at most 132 blocks, which an H200 holds whatever registers a kernel takes, beyond that 720;
+//     on a device of 9.0, clusters of up to 8 blocks, beyond that 912; programmatic ones, whose
+//     edges a capture notes. A graph node keeps what its launch said.
 //   * Faults: an operation that touches memory which is not mapped or not accessible, or a kernel
 //     that declares to touch host memory, ends the context with 700. What is queued is dropped, and
-//     every later call returns 700, those that release something after doing so, except those about
-//     the driver, the device or which context is current.
+//     every later call returns the fault's error, those that release something after doing so,
+//     except those about the driver, the device or which context is current.
 //   * Context rules: 3 before cuInit, 201 on a thread without a current context. The last release
 //     of the context makes every handle of it invalid; what nobody destroyed stays in live().
 //   * Host functions, during which every entry returns 800 on their thread.
@@ -56,27 +67,35 @@
 //     submitted, that names device memory as host memory, or of no bytes in a capture:
 //     kInvalidValue.
 //   * Data given for the edges of a capture: kInvalidValue.
-//   * Blocks of another size than the kernel's own, parameters through `extra`, loader options,
-//     flags of cuGraphInstantiate: kInvalidValue.
+//   * Blocks of another size than the own of a kernel that runs as host code, parameters through
+//     `extra`, loader options but the error log, flags of cuGraphInstantiate: kInvalidValue.
 //   * Other launch attributes, clusters of more than 8 blocks where a function has leave for them,
-//     and clusters of a cooperative launch: kNotSupported.
-//   * Other attributes of functions and kernel nodes: kInvalidValue.
+//     clusters of a cooperative launch, and clusters of compiled kernels of more than one block:
+//     kNotSupported.
+//   * Other attributes of functions and kernel nodes: kInvalidValue. The registers of a kernel are
+//     not known: 0.
+//   * PTX with instructions for textures and surfaces, or of sm_90 alone (bulk copies, wgmma); a
+//     cubin, and PTX that is compressed.
 //   * Attributes of a pointer other than its allocation's id: kInvalidValue.
 //   * Physical memory that other processes may share; access rights for part of a mapping;
 //     unmapping several mappings at once.
 //   * While a stream captures: to destroy it, to destroy or instantiate the graph it writes to, to
 //     make it wait for an event that was never recorded (905).
 //   * A destroyed handle: kInvalidHandle, and kInvalidValue for memory. Handles are never reused.
-//   * To launch an exec after one of its kernels' libraries was unloaded: kInvalidHandle.
+//   * To launch or instantiate what has a kernel whose library was unloaded: kInvalidHandle. To
+//     unload a library of compiled kernels waits for all work.
 //
 // Does not model
 //   * How long work takes, caches, peers, ECC, several devices, inter-process sharing.
-//   * Concurrency inside a kernel: the threads of a block run in turn, and blocks one after
-//     another, so that no block may wait for one that is to follow.
+//   * Concurrency inside a kernel that runs as host code: the threads of a block run in turn, and
+//     blocks one after another, so that no block may wait for one that is to follow. Misaligned
+//     accesses (716) of such a kernel, the size of its static shared memory, and host memory that
+//     it touches without declaring it.
+//   * Weak memory: in a compiled kernel every thread sees writes at once, so that a missing fence
+//     never shows as a wrong value. Approximate instructions are more accurate than a GPU's, and
+//     the order of sums inside a matrix instruction is the emulator's own.
 //   * Programmatic launches that start early: they run in the order of their stream, and whether a
 //     kernel waits before it touches memory is not seen.
-//   * Misaligned accesses (716), the size of static shared memory, and host memory that a kernel
-//     touches without declaring it.
 //   * Progress of work while the host neither waits nor queries.
 //   * Stream-ordered pools, memory nodes, conditional nodes, user objects; updates that change more
 //     of an exec than the work of its nodes.
@@ -106,10 +125,11 @@ class Emulator {
   // GPU punishes at another time, in another way, or not at all.
   struct Strictness {
     // Reports two accesses to the same bytes, at least one a write, that neither a stream, an
-    // event, a graph edge nor the host's waiting orders. Kernels tell what they touch
-    // (COPPICE_ACCESSES), and what they do not declare is not seen. Reports a launch that nothing
-    // orders behind the upload of its graph in the same way. Found when work is submitted, whatever
-    // the seed.
+    // event, a graph edge nor the host's waiting orders. Host code tells what it touches
+    // (COPPICE_ACCESSES), and what it does not declare is not seen; a compiled kernel that declares
+    // nothing is watched. Reports a launch that nothing orders behind the upload of its graph in
+    // the same way. Found when work is submitted, or, of what is watched, when it has run; what is
+    // found does not depend on the seed.
     bool unordered_access = true;
     // Reports host memory that changes between the submission of a copy from it and the copy.
     bool changed_source = true;
@@ -128,8 +148,16 @@ class Emulator {
     // that loads lazily would load it. Off by default: code that captures a kernel of its own need
     // not care where its driver does not.
     bool captured_loading = false;
+    // Reports compiled kernels that touch what their host code does not declare.
+    bool undeclared_access = true;
+    // Reports races inside compiled kernels: two accesses of threads to the same bytes, at least
+    // one a write that changes them, which neither a barrier nor an atomic operation orders.
+    bool kernel_race = true;
+    // Reports compiled kernels that read shared memory which nobody wrote. Off by default: code
+    // that masks what it has read does so.
+    bool uninitialized_read = false;
 
-    static Strictness All(bool on) { return {on, on, on, on, on, on, on}; }
+    static Strictness All(bool on) { return {on, on, on, on, on, on, on, on, on, on}; }
   };
 
   struct Options {
@@ -138,6 +166,12 @@ class Emulator {
     int eager_permille = 0;                   // Chance in 1000 to run an operation at enqueue.
     int queue_limit = 1 << 16;                // Queued operations that force execution. >= 1.
     bool sequential = false;                  // Runs work in enqueue order: faster, hides races.
+    // The device's: 80, 86, 89 or 90, for 8.0 to 9.0; it takes PTX for at most that. Without
+    // clusters below 90.
+    int compute_capability = 90;
+    // Kernels of a KernelImage run as the PTX of its fatbin, and not as host code, which then only
+    // declares what they touch. An image without such PTX is refused.
+    bool compiled_kernels = false;
     Strictness strictness;
     // What captures forbid, as runtime/tables/capture_legality.<driver>.tsv; empty: the built-in
     // table.

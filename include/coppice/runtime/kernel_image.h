@@ -1,8 +1,7 @@
 // A kernel image: the compiled kernels of one source file, for the host and for a GPU.
 //
 // block_kernel.h writes the host half of an image; where nvcc is found, the build attaches a fatbin
-// of the same source. KernelLibrary hands the half that a driver understands to
-// cuLibraryLoadData.
+// of the same source. KernelLibrary hands CUDA the fatbin, and the emulator the whole image.
 //
 //   COPPICE_KERNEL(...) {...}  --g++-->   HostKernel table --+
 //                              --nvcc-->  fatbin (optional) --+--> KernelImage
@@ -33,8 +32,8 @@ struct KernelParameter {
 };
 
 // Which bytes one launch of a kernel may touch, as the kernel declares them. A declaration may name
-// more than is touched; less is not noticed, and hides races. What is read and written counts as
-// written.
+// more than is touched; less is noticed only where the emulator executes the kernel's PTX, and
+// elsewhere hides races. What is read and written counts as written.
 class KernelAccesses {
  public:
   struct Range {
@@ -93,18 +92,15 @@ struct HostKernel {
   }
 };
 
-// What cuLibraryLoadData takes where kernels run on the host. `magic` tells it from a cubin, a
-// fatbin or PTX.
-struct HostImage {
+// An image: its kernels as host code, and what nvcc made of them. The emulator's cuLibraryLoadData
+// takes it as it is; `magic` tells it from a cubin, a fatbin or PTX.
+struct KernelImage {
   static constexpr uint64_t kMagic = 0x31676d4965636f43;  // "CoceImg1" in memory order.
   uint64_t magic = kMagic;
   uint32_t kernel_count = 0;
   const HostKernel* const* kernels = nullptr;
-};
-
-struct KernelImage {
-  const HostImage* host = nullptr;  // Never null.
-  const void* fatbin = nullptr;     // Null where the build had no nvcc. It knows its own size.
+  // With PTX that is not compressed. Null where the build had no nvcc. It knows its own size.
+  const void* fatbin = nullptr;
 };
 
 }  // namespace coppice

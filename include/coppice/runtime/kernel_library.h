@@ -36,15 +36,17 @@ struct KernelNeeds {
 
 class KernelLibrary {
  public:
-  // Loads the half of `image` that `driver` understands. `image` must outlive the library.
-  // Errors: kUnavailable if the driver is CUDA and the image has no fatbin (build with nvcc).
+  // Loads what `driver` understands of `image`: CUDA its fatbin, the emulator all of it. `image`
+  // must outlive the library. Errors: kUnavailable if the driver is CUDA and the image has no
+  // fatbin (build with nvcc).
   static absl::StatusOr<KernelLibrary> Load(const Driver& driver, const KernelImage& image);
 
   // Loads a cubin, a fatbin or the text of PTX. The driver keeps a copy.
   //
   // Errors: kInvalidArgument   it is neither, it was cut off, or the driver finds it wrong;
   //         kUnimplemented     it has no code for this device, or the driver is too old for its
-  //                            PTX; the emulator executes host kernels only.
+  //                            PTX; the emulator executes PTX (emulator.h says which).
+  // The message has what the driver's compiler says, such as a line of the PTX.
   static absl::StatusOr<KernelLibrary> Load(const Driver& driver, std::span<const std::byte> image);
 
   // The same of a file. Errors: also that of reading it, kNotFound for one.
@@ -52,7 +54,7 @@ class KernelLibrary {
 
   KernelLibrary(KernelLibrary&& other) noexcept
       : driver_(other.driver_),
-        host_(other.host_),
+        image_(other.image_),
         handle_(std::exchange(other.handle_, nullptr)) {}
   KernelLibrary& operator=(KernelLibrary&&) = delete;
   ~KernelLibrary();
@@ -69,14 +71,14 @@ class KernelLibrary {
   absl::StatusOr<std::vector<std::string>> GetNames() const;
 
  private:
-  KernelLibrary(const Driver& driver, const HostImage* host, CuLibrary handle)
-      : driver_(&driver), host_(host), handle_(handle) {}
+  KernelLibrary(const Driver& driver, const KernelImage* image, CuLibrary handle)
+      : driver_(&driver), image_(image), handle_(handle) {}
 
   std::string ListNames() const;
   absl::Status Allow(CuFunction function, const char* name, const KernelNeeds& needs) const;
 
   const Driver* driver_;
-  const HostImage* host_;  // Of a KernelImage; null if the image is the caller's own.
+  const KernelImage* image_;  // Null if the image is the caller's own.
   CuLibrary handle_;
 };
 

@@ -257,6 +257,10 @@ void Program::Link(uint64_t address, std::byte* memory) {
   }
 }
 
+std::string_view Program::target() const {
+  return state_->module.target;
+}
+
 const std::vector<Kernel>& Program::kernels() const {
   return state_->kernels;
 }

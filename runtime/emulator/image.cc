@@ -1,0 +1,124 @@
+// Tells images apart, and builds the programs of those that are compiled.
+
+#include "runtime/emulator/image.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+
+#include "coppice/base/status.h"
+#include "coppice/runtime/kernel_image.h"
+
+#include "runtime/device_image.h"
+
+namespace coppice::emulator {
+namespace {
+
+// True if `image` starts with the bytes of `magic`, the lowest first. Looks at no byte behind the
+// first that differs, since an image may be shorter.
+template <typename T>
+bool StartsWith(const void* image, T magic) {
+  for (size_t i = 0; i < sizeof(magic); ++i) {
+    if (static_cast<const unsigned char*>(image)[i] != static_cast<unsigned char>(magic >> (8 * i)))
+      return false;
+  }
+  return true;
+}
+
+// "sm_90a" is 90.
+int CapabilityOf(std::string_view target) {
+  int capability = 0;
+  target.remove_prefix(std::min(target.size(), std::string_view("sm_").size()));
+  std::from_chars(target.data(), target.data() + target.size(), capability);
+  return capability;
+}
+
+class Reader {
+ public:
+  Reader(int capability, LoadedImage* loaded, std::string* log)
+      : capability_(capability), loaded_(*loaded), log_(*log) {}
+
+  CuResult ReadHostCode(const KernelImage& image) {
+    for (uint32_t i = 0; i < image.kernel_count; ++i)
+      loaded_.kernels.push_back(CodeOf(*image.kernels[i]));
+    return CuResult::kSuccess;
+  }
+
+  CuResult ReadPtx(std::string text) {
+    absl::StatusOr<std::unique_ptr<ptx::Program>> built = ptx::Program::Build(std::move(text));
+    if (!built.ok())
+      return Refuse(built.status().code() == absl::StatusCode::kUnimplemented
+                        ? CuResult::kNotSupported
+                        : CuResult::kInvalidPtx,
+                    std::string(built.status().message()));
+    const int target = CapabilityOf((*built)->target());
+    if (target == 0)
+      return Refuse(CuResult::kInvalidPtx, "line 1: no .target, such as sm_80, behind .version");
+    if (target > capability_)
+      return Refuse(CuResult::kInvalidPtx,
+                    fmt::format("PTX for {} on a device of compute capability {}.{}",
+                                (*built)->target(), capability_ / 10, capability_ % 10));
+    loaded_.program = *std::move(built);
+    for (const ptx::Kernel& kernel : loaded_.program->kernels())
+      loaded_.kernels.push_back(CodeOf(kernel, nullptr));
+    return CuResult::kSuccess;
+  }
+
+  CuResult ReadFatbin(const void* image) {
+    const std::span bytes(static_cast<const std::byte*>(image), internal::FatbinBytes(image));
+    const absl::StatusOr<std::string_view> text = internal::FindPtx(bytes, capability_);
+    if (!text.ok()) return Refuse(CuResult::kNoBinaryForGpu, std::string(text.status().message()));
+    return ReadPtx(std::string(*text));
+  }
+
+  // The PTX of an image; its host code declares what kernels touch.
+  CuResult ReadCompiled(const KernelImage& image) {
+    if (image.fatbin == nullptr)
+      return Refuse(CuResult::kNoBinaryForGpu,
+                    "the image has no compiled kernels; build it where nvcc is found");
+    const CuResult result = ReadFatbin(image.fatbin);
+    if (result != CuResult::kSuccess) return result;
+    const std::span hosts(image.kernels, image.kernel_count);
+    for (KernelCode& code : loaded_.kernels) {
+      const auto host = std::ranges::find_if(hosts, [&](const HostKernel* candidate) {
+        return std::string_view(candidate->name) == code.name;
+      });
+      if (host != hosts.end()) code = CodeOf(*code.ptx, *host);
+    }
+    return CuResult::kSuccess;
+  }
+
+  CuResult Refuse(CuResult result, std::string why) {
+    log_ = std::move(why);
+    return result;
+  }
+
+ private:
+  const int capability_;
+  LoadedImage& loaded_;
+  std::string& log_;
+};
+
+}  // namespace
+
+CuResult ReadImage(
+    const void* image, int capability, bool compiled, LoadedImage* loaded, std::string* log) {
+  Reader reader(capability, loaded, log);
+  if (StartsWith(image, KernelImage::kMagic)) {
+    const auto& own = *static_cast<const KernelImage*>(image);
+    return compiled ? reader.ReadCompiled(own) : reader.ReadHostCode(own);
+  }
+  if (StartsWith(image, internal::kFatbinMagic)) return reader.ReadFatbin(image);
+  if (StartsWith(image, internal::kCubinMagic))
+    return reader.Refuse(CuResult::kNoBinaryForGpu,
+                         "a cubin; the emulator executes PTX, as nvcc -ptx makes it");
+  return reader.ReadPtx(static_cast<const char*>(image));
+}
+
+}  // namespace coppice::emulator
