@@ -139,7 +139,7 @@ void Checks::HoldToDeclared(const Task& task, std::span<const TouchedBytes> touc
         grows = true;
       }
     }
-    if (undeclared >= one.bytes.end) continue;
+    if (undeclared >= one.bytes.end || !undeclared_.emplace(one.name, one.writes).second) continue;
     Report(
         fmt::format("kernel {} declares less than it touches: it {} address {:#x}, one of {} "
                     "bytes from {:#x} on; declare them (COPPICE_ACCESSES)",

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -58,7 +59,8 @@ class Checks {
   // It has run, or never will.
   void Finish(OperationId operation) { expected_.erase(operation); }
 
-  // Looks for what a kernel that has run touched and had not declared.
+  // Looks for what a kernel that has run touched and had not declared; reports the first that it
+  // reads, and that it writes.
   void HoldToDeclared(const Task& task, std::span<const TouchedBytes> touched);
 
   // The host has learnt that everything `clock` knows of is complete.
@@ -99,6 +101,7 @@ class Checks {
   const Memory& memory_;
   VectorClock host_clock_;
   std::map<OperationId, Expected> expected_;
+  std::set<std::pair<std::string, bool>> undeclared_;  // Kernels that read, or write, such bytes.
   AccessHistory history_;
   std::vector<std::string> reports_;
 };

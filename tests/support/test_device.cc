@@ -66,6 +66,8 @@ uint64_t TestSeed() {
 Emulator::Options TestEmulatorOptions() {
   Emulator::Options options;
   options.seed = TestSeed();
+  const char* const kernels = std::getenv("COPPICE_TEST_KERNELS");  // NOLINT(concurrency-mt-unsafe)
+  options.compiled_kernels = kernels != nullptr && std::string_view(kernels) == "ptx";
   return options;
 }
 

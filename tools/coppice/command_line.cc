@@ -130,6 +130,9 @@ void AddRun(Command& command, RunOptions& options) {
   command.AddCount("--limit", options.limit, kCountMax, "Run only the first N requests");
   command.AddParsed("--device", &ParseDeviceChoice, options.device,
                     "auto (the default: cuda where there is a device), host or cuda");
+  command.AddParsed("--kernels", &ParseKernelChoice, options.kernels,
+                    "What the emulator runs: host, their host code (the default), or ptx, what "
+                    "nvcc\nmade of them, instruction by instruction and checked");
   command.AddCount("--shrink", options.shrink, 1024,
                    "Divide lengths by N, default 8 on the host and 1 on CUDA");
   command.AddCount("--slots", options.slots, 1024, "Requests that run at once, default 32");

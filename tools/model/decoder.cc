@@ -271,6 +271,7 @@ class Decoder::ForwardPass {
                              .tokens = PointerTo<const int32_t>(context_.input(0).data),
                              .x = x,
                              .live_rows = live_rows_,
+                             .vocab = config_.vocab,
                              .width = config_.d_model};
     return Launch(decoder_.kernels_.embed, params, GridOf(row_count_));
   }

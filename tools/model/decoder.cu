@@ -27,7 +27,8 @@ COPPICE_KERNEL(Embed, kRowThreads, EmbedParams) {
 COPPICE_ACCESSES(Embed, EmbedParams) {
   const int64_t rows = accesses.grid_x();
   accesses.Reads(params.live_rows, 1);
-  accesses.Reads(params.tokens, rows);  // They choose rows of `table`, which nothing writes.
+  accesses.Reads(params.tokens, rows);
+  accesses.Reads(params.table, params.vocab * params.width);  // The tokens choose its rows.
   accesses.Writes(params.x, rows * params.width);
 }
 

@@ -25,6 +25,7 @@ struct EmbedParams {
   const int32_t* tokens;
   float* x;  // [rows, width].
   const int64_t* live_rows;
+  int64_t vocab;
   int64_t width;
 };
 

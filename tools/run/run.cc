@@ -152,6 +152,9 @@ void DescribeJob(const RunOptions& options,
   report.trace = job.trace;
   report.device = device.kind();
   report.device_name = device.Name();
+  report.kernels = device.is_cuda()                        ? "cuda"
+                   : options.kernels == KernelChoice::kPtx ? "ptx"
+                                                           : "host";
   report.shrink = job.shrink;
   report.slots = job.config.slots;
   report.max_context = job.config.max_context;
@@ -275,8 +278,14 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
   const absl::StatusOr<std::unique_ptr<Device>> device =
       Device::Open({.choice = options.device,
                     .seed = options.seed,
+                    .kernels = options.kernels,
                     .ledger = {.latency = &LatencyModel::Documented()}});
   if (!device.ok()) return Fail(console, device.status(), kExitDevice);
+  if (options.kernels == KernelChoice::kPtx && (*device)->is_cuda())
+    return Fail(console,
+                InvalidArgument("--kernels ptx: CUDA runs what was compiled for it; add "
+                                "--device host"),
+                kExitUsage);
 
   SizeJob(options, (*device)->is_cuda(), job);
   const absl::StatusOr<PaddingPolicy> prefill =

@@ -35,10 +35,11 @@ struct RunOptions {
   int64_t requests = 2000;  // To generate. >= 1.
   int64_t limit = 0;        // Runs the first requests only; 0: all.
   DeviceChoice device = DeviceChoice::kAuto;
-  int64_t shrink = 0;          // Divides lengths; 0: 8 on the host, 1 on CUDA.
-  int64_t slots = 32;          // Requests that run at once. >= 1.
-  std::string policy;          // Of both programs, unless ...
-  std::string prefill_policy;  // ... given apart.
+  KernelChoice kernels = KernelChoice::kHost;  // kPtx: on the host only.
+  int64_t shrink = 0;                          // Divides lengths; 0: 8 on the host, 1 on CUDA.
+  int64_t slots = 32;                          // Requests that run at once. >= 1.
+  std::string policy;                          // Of both programs, unless ...
+  std::string prefill_policy;                  // ... given apart.
   std::string decode_policy;
   std::optional<RecordingOrder> order;  // Unset: as traffic meets the buckets.
   uint64_t seed = 1;

@@ -90,6 +90,7 @@ class Table {
 void AddJob(const RunReport& report, Table& table) {
   table.Row("trace", "{}, seed {}", report.trace, report.seed);
   table.Row("device", "{}: {}", report.device, report.device_name);
+  table.Row("kernels", "{}", report.kernels);
   table.Row("requests", "{}, lengths divided by {}, {} cut to fit the context of {} tokens",
             report.requests, report.shrink, report.requests_cut, report.max_context);
   table.Row("virtual clock", "a step costs {:g} ms + {:g} ms x rows; {:.1f} s in all",
@@ -216,6 +217,7 @@ std::string FormatJson(const RunReport& report) {
       {"emulator_reports", report.emulator_reports},
       {"device", report.device},
       {"device_name", report.device_name},
+      {"kernels", report.kernels},
       {"shrink", report.shrink},
       {"slots", report.slots},
       {"max_context", report.max_context},

@@ -21,6 +21,7 @@ struct RunReport {
   std::string trace;   // A path, or what was generated.
   std::string device;  // "host" or "cuda".
   std::string device_name;
+  std::string kernels;  // What ran of them: "host", "ptx" or "cuda".
   int64_t shrink = 1;
   int64_t slots = 0;
   int64_t max_context = 0;  // Tokens.

@@ -15,7 +15,15 @@ absl::StatusOr<DeviceChoice> ParseDeviceChoice(const std::string& text) {
   return InvalidArgument("'{}' is no device; give auto, host or cuda", text);
 }
 
-absl::StatusOr<ChosenDriver> ChosenDriver::Open(DeviceChoice choice, uint64_t seed) {
+absl::StatusOr<KernelChoice> ParseKernelChoice(const std::string& text) {
+  if (text == "host") return KernelChoice::kHost;
+  if (text == "ptx") return KernelChoice::kPtx;
+  return InvalidArgument("'{}' is no kind of kernel; give host or ptx", text);
+}
+
+absl::StatusOr<ChosenDriver> ChosenDriver::Open(DeviceChoice choice,
+                                                uint64_t seed,
+                                                KernelChoice kernels) {
   std::string cuda_absence;
   if (choice != DeviceChoice::kHost) {
     const absl::StatusOr<Driver> cuda = Driver::LoadCuda();
@@ -25,6 +33,7 @@ absl::StatusOr<ChosenDriver> ChosenDriver::Open(DeviceChoice choice, uint64_t se
   }
   Emulator::Options options;
   options.seed = seed;
+  options.compiled_kernels = kernels == KernelChoice::kPtx;
   COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Emulator> emulator, Emulator::Create(options));
   ChosenDriver chosen(emulator->driver());
   chosen.cuda_absence_ = std::move(cuda_absence);
@@ -37,7 +46,8 @@ std::vector<std::string> ChosenDriver::reports() const {
 }
 
 absl::StatusOr<std::unique_ptr<Device>> Device::Open(const Options& options) {
-  COPPICE_ASSIGN_OR_RETURN(ChosenDriver chosen, ChosenDriver::Open(options.choice, options.seed));
+  COPPICE_ASSIGN_OR_RETURN(ChosenDriver chosen,
+                           ChosenDriver::Open(options.choice, options.seed, options.kernels));
   std::unique_ptr<Device> device(new Device(std::move(chosen)));
   COPPICE_ASSIGN_OR_RETURN(device->ledger_,
                            DriverLedger::Create(device->chosen_.driver(), options.ledger));

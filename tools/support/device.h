@@ -30,12 +30,23 @@ enum class DeviceChoice : uint8_t {
 // Reads `auto`, `host` or `cuda`. Errors: kInvalidArgument quoting the text.
 absl::StatusOr<DeviceChoice> ParseDeviceChoice(const std::string& text);
 
+// What the emulator runs of a kernel; CUDA runs what was compiled for it.
+enum class KernelChoice : uint8_t {
+  kHost,  // Its host code.
+  kPtx,   // The PTX that nvcc made of it.
+};
+
+// Reads `host` or `ptx`. Errors: kInvalidArgument quoting the text.
+absl::StatusOr<KernelChoice> ParseKernelChoice(const std::string& text);
+
 // The driver that a choice leads to: CUDA's, or that of an emulator of its own.
 class ChosenDriver {
  public:
-  // `seed` is the emulator's. Errors: kUnavailable if CUDA was asked for and is absent; as
-  // Emulator::Create.
-  static absl::StatusOr<ChosenDriver> Open(DeviceChoice choice, uint64_t seed);
+  // `seed` and `kernels` are the emulator's. Errors: kUnavailable if CUDA was asked for and is
+  // absent; as Emulator::Create.
+  static absl::StatusOr<ChosenDriver> Open(DeviceChoice choice,
+                                           uint64_t seed,
+                                           KernelChoice kernels = KernelChoice::kHost);
 
   const Driver& driver() const { return driver_; }
   bool is_cuda() const { return driver_.kind() == DriverKind::kCuda; }
@@ -59,7 +70,8 @@ class Device {
  public:
   struct Options {
     DeviceChoice choice = DeviceChoice::kAuto;
-    uint64_t seed = 1;  // Of the emulator.
+    uint64_t seed = 1;                           // Of the emulator ...
+    KernelChoice kernels = KernelChoice::kHost;  // ... too.
     DriverLedger::Options ledger;
   };
 
