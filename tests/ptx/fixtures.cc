@@ -11,14 +11,24 @@
 
 namespace coppice::ptx {
 
-std::string ReadFixture(std::string_view name) {
-  const std::filesystem::path path =
-      std::filesystem::path(COPPICE_PTX_FIXTURES) / (std::string(name) + ".ptx");
-  std::ifstream file(path);
+namespace {
+
+std::string ReadText(std::string_view name) {
+  std::ifstream file(std::filesystem::path(COPPICE_PTX_FIXTURES) / name);
   COPPICE_CHECK(file.good(), "a fixture of this name");
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+}  // namespace
+
+std::string ReadFixture(std::string_view name) {
+  return ReadText(std::string(name) + ".ptx");
+}
+
+std::string ReadTable(std::string_view name) {
+  return ReadText(std::string(name) + ".txt");
 }
 
 std::vector<std::string> FixtureNames() {

@@ -1,4 +1,4 @@
-// The PTX texts that tests share: what a compiler made, in tests/ptx/fixtures.
+// The texts that tests share, in tests/ptx/fixtures: PTX that a compiler made, and tables.
 //
 // Threads: pure functions.
 
@@ -12,6 +12,9 @@ namespace coppice::ptx {
 
 // The text of a fixture by its name without .ptx. Ends the program if there is none.
 std::string ReadFixture(std::string_view name);
+
+// The text of a table, by its name without .txt.
+std::string ReadTable(std::string_view name);
 
 // The names of all fixtures.
 std::vector<std::string> FixtureNames();

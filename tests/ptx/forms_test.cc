@@ -1,8 +1,8 @@
 // Goal: every form that computes gives, in every lane that executes, what the PTX ISA says, and
 // leaves all else as it was; on both instruction sets.
 // Method: each row of each family against an oracle that derives from its name: all values of
-// operands of 16 bits that are alone, edges and drawn values of others, with all lanes and with
-// some.
+// operands of 16 bits that are alone, edges and drawn values of others and of registers that are
+// wider than their types, with all lanes and with some.
 
 #include <algorithm>
 #include <cmath>
@@ -201,11 +201,14 @@ bool Agrees(const Oracle& oracle, uint64_t actual, uint64_t expected) {
   return true;
 }
 
-// The operands of a row without letters, as wide as its types; nothing if it has none.
+// The operands of a row without letters, as wide as its types. None of registers of 128 bits, which
+// OneForm does not have: move_test.cc.
 std::vector<std::string> LettersOf(const Form& row) {
   if (row.operands[0] != '\0') return {row.operands};
   const Opcode opcode(row.name);
-  if (opcode.base() == "mov") return {opcode.type() == "b32" ? "Ww" : "Dd"};
+  if (row.name == std::string_view("mov.b128")) return {};
+  if (opcode.base() == "mov")
+    return {opcode.type() == "b16" ? "Hh" : opcode.type() == "b32" ? "Ww" : "Dd"};
   const auto widths = [](const std::string& type) -> std::string {
     if (type == "f16") return "h";
     if (type == "f32") return "w";
@@ -240,10 +243,10 @@ class RowTest {
         oracle_(oracle),
         values_(values) {}
 
-  void Run() {
+  void Run(bool may_be_all) {
     ASSERT_EQ(form_.error(), "") << row_.name;
     const auto reads = std::ranges::count_if(form_.places(), &FormOperand::read);
-    const bool all = reads == 1 && form_.places().back().letter == 'h';
+    const bool all = may_be_all && reads == 1 && form_.places().back().letter == 'h';
     const int64_t batches = all ? (1 << 16) / kLanes : 16;
     for (int64_t i = 0; i < batches && !testing::Test::HasFailure(); i += all ? TestShare() : 1)
       Batch(all ? i * kLanes : -1, i % 2 == 0);
@@ -316,8 +319,9 @@ class FormsTest : public testing::TestWithParam<FamilyUnderTest> {
     for (const Form& row : rows) {
       const std::optional<Oracle> oracle = FindOracle(row.name);
       ASSERT_TRUE(oracle.has_value()) << row.name;
-      for (const std::string& letters : LettersOf(row))
-        RowTest(row, letters, *oracle, values).Run();
+      const std::vector<std::string> letters = LettersOf(row);
+      for (size_t i = 0; i < letters.size(); ++i)
+        RowTest(row, letters[i], *oracle, values).Run(i == 0);
       if (HasFailure() && ++failures > 0) return;
     }
   }
@@ -344,8 +348,8 @@ TEST_P(FormsTest, HasTheSameRowsForEachInstructionSet) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, FormsTest, testing::ValuesIn(kFamilies), [](const auto& info) {
-  return std::string(info.param.name);
+INSTANTIATE_TEST_SUITE_P(Families, FormsTest, testing::ValuesIn(kFamilies), [](const auto& family) {
+  return std::string(family.param.name);
 });
 
 }  // namespace

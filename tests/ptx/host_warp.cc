@@ -78,6 +78,10 @@ Slot HostWarp::SlotOf(std::string_view name, size_t bytes) {
 Step HostWarp::Run(size_t i, const Form* row) {
   Instr instr = code_.instrs[i];
   if (row != nullptr) instr.handler = row->handler;
+  if (row != nullptr && row->handler == nullptr) {
+    row->decode(*decoder_, module_.functions.front().body[i], instr);
+    slots_ = code_.slots.data();
+  }
   return instr.handler(*this, instr);
 }
 

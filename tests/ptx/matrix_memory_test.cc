@@ -4,6 +4,7 @@
 // double or 64-bit integers, for every row of wmma.mma and all layouts of memory.
 
 #include <bit>
+#include <cctype>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -143,7 +144,9 @@ struct Product {
 
 Product ProductOf(const std::string& name) {
   Product product{.name = name};
-  const size_t shape = name.find(".m") + 1;
+  size_t shape = 0;  // Where "m16n16k16" begins; .mma is none.
+  while (std::isdigit(name.at(shape + 1)) == 0)
+    shape = name.find(".m", shape) + 1;
   std::sscanf(name.c_str() + shape, "m%dn%dk%d", &product.m, &product.n, &product.k);
   std::vector<std::string> types;
   for (size_t begin = name.find('.', shape) + 1; begin < name.size();) {

@@ -65,13 +65,22 @@ double Value(const std::string& name, uint64_t bits) {
 
 // The finite f16 that is nearest, ties to even.
 uint16_t NearestHalf(double value) {
-  uint32_t best = 0;
-  for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
-    const double now = std::abs(Value("f16", bits) - std::abs(value));
-    const double least = std::abs(Value("f16", best) - std::abs(value));
-    if (now < least || (now == least && bits % 2 == 0)) best = bits;
+  // Of the bits that are the index; they ascend.
+  static const std::vector<double> magnitudes = [] {
+    std::vector<double> all;
+    for (uint32_t bits = 0; bits < 0x7c00; ++bits)
+      all.push_back(Value("f16", bits));
+    return all;
+  }();
+  const double magnitude = std::abs(value);
+  const auto above = std::lower_bound(magnitudes.begin(), magnitudes.end() - 1, magnitude);
+  auto bits = static_cast<uint32_t>(above - magnitudes.begin());
+  if (bits > 0) {
+    const double over = magnitudes[bits] - magnitude;
+    const double under = magnitude - magnitudes[bits - 1];
+    if (under < over || (under == over && bits % 2 == 1)) --bits;
   }
-  return static_cast<uint16_t>(best | (std::signbit(value) ? 0x8000 : 0));
+  return static_cast<uint16_t>(bits | (std::signbit(value) ? 0x8000 : 0));
 }
 
 // What an opcode says.

@@ -244,12 +244,14 @@ TEST(MemoryTest, DynamicSharedMemoryIsBehindTheStatic) {
   ld.shared.u32 %r7, [%r5];
   mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd2, %rd3;
   st.global.u32 [%rd4], %r7;
-  mov.u32 %r8, %dynamic_smem_size; setp.ne.u32 %p1, %r8, 160; @%p1 trap;
+  mov.u32 %r8, %dynamic_smem_size; setp.eq.u32 %p1, %r1, 0;
+  @%p1 st.global.u32 [%rd2+160], %r8;
 )"));
-  const uint64_t out = launcher.AllocateBytes(4 * kThreads);
+  const uint64_t out = launcher.AllocateBytes(4 * kThreads + 4);
   ExpectNothingFound(
       launcher.Run("K", {.block = {kThreads, 1, 1}, .shared = 4 * kThreads}, out, out));
   EXPECT_EQ(launcher.Read<uint32_t>(out, 3), (std::vector<uint32_t>{0, 1, 2}));
+  EXPECT_EQ(launcher.Read<uint32_t>(out + 4 * kThreads, 1)[0], 4 * kThreads);
   const Outcome outcome =
       launcher.Run("K", {.block = {kThreads, 1, 1}, .shared = 4 * kThreads - 4}, out, out);
   ASSERT_TRUE(outcome.fault.has_value());

@@ -15,7 +15,7 @@ Opcode::Opcode(std::string_view text) {
 std::optional<IntegerType> IntegerTypeOf(std::string_view name) {
   if (name.size() < 2 || std::string_view("usb").find(name[0]) == std::string_view::npos)
     return std::nullopt;
-  for (const int bits : {8, 16, 32, 64}) {
+  for (const int bits : {2, 4, 8, 16, 32, 64}) {
     if (name.substr(1) == std::to_string(bits))
       return IntegerType{.is_signed = name[0] == 's', .bits = bits};
   }

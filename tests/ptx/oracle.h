@@ -46,7 +46,7 @@ struct Opcode {
   std::vector<std::string> words;
 };
 
-// "u8" to "s64", and "b16" to "b64", which have no sign.
+// "u2" to "s64", and "b16" to "b64", which have no sign.
 struct IntegerType {
   bool is_signed = false;
   int bits = 0;

@@ -66,6 +66,14 @@ uint64_t Lop3(const Inputs& in) {
   return result;
 }
 
+// lop3.and.b32: whether the result is not 0, with a predicate.
+Outputs Lop3AndTest(const Inputs& in, bool conjunction) {
+  const uint64_t result = Lop3(in);
+  const bool test = result != 0;
+  const bool read = in[4] != 0;
+  return {result, conjunction ? test && read : test || read};
+}
+
 uint64_t ExtractField(const Inputs& in, IntegerType type) {
   const int top = type.bits - 1;
   const int position = static_cast<int>(in[1] & 0xff);
@@ -226,6 +234,10 @@ std::optional<Oracle> FieldOracle(const Opcode& opcode, IntegerType type) {
 std::optional<Oracle> BitOracle(const Opcode& opcode) {
   const std::string& base = opcode.base();
   if (base == "prmt") return Permute(opcode);
+  if (base == "lop3" && opcode.words.size() > 2) {
+    const bool conjunction = opcode.Has("and");
+    return Oracle{.of = [=](const Inputs& in) { return Lop3AndTest(in, conjunction); }};
+  }
   if (base == "lop3") return Of(Lop3);
   if (base == "shf") return Funnel(opcode);
   if (base == "slct") return Choose(opcode);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -251,6 +252,37 @@ void Accesses::WriteShared(Actor& actor,
   }
 }
 
+// Of copies to one place that are under way at once it is not known what they will bring.
+void Accesses::BeginCopy(Actor& actor, uint64_t offset, uint64_t bytes, bool changes) {
+  if (!races_) return;
+  BlockShadow& shadow = actor.shadow;
+  const size_t end = ((offset + bytes - 1) >> shift_) + 1;
+  for (size_t i = offset >> shift_; i < end; ++i) {
+    const Visitor writer = InBlock(actor, shadow.writers[i]);
+    const Visitor reader = InBlock(actor, shadow.readers[i]);
+    if (writer.stamp().is_under_way()) continue;
+    const bool written = !IsBefore(actor, writer);
+    const bool read = !IsBefore(actor, reader);
+    if ((written || read) && !changes) continue;
+    const Access access = {Space::kShared, offset, bytes};
+    if (written) {
+      ReportRace(actor, access, Clash::kWritesWritten, writer);
+    } else if (read) {
+      ReportRace(actor, access, Clash::kWritesRead, reader);
+    }
+    shadow.writers[i] = Stamp::UnderWay();
+  }
+}
+
+void Accesses::LandCopy(Actor& actor, uint64_t offset, uint64_t bytes) {
+  BlockShadow& shadow = actor.shadow;
+  if (uninitialized_) std::memset(shadow.written.data() + offset, 1, bytes);
+  if (!races_) return;
+  const size_t first = offset >> shift_;
+  std::fill_n(shadow.writers.begin() + static_cast<ptrdiff_t>(first),
+              ((offset + bytes - 1) >> shift_) + 1 - first, actor.stamp());
+}
+
 void Accesses::CheckWritten(Actor& actor, uint64_t offset, uint64_t bytes) {
   const uint8_t* const written = actor.shadow.written.data() + offset;
   if (std::memchr(written, 0, bytes) == nullptr) return;
@@ -348,9 +380,21 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
   actor.lane = lane;
   if (kind == AccessKind::kRead) {
     ReadLane(actor, host, bytes, true);
+    last_read_ = {host, bytes, lane};
     return;
   }
-  const Space space = LocationOf(actor, host).space;
+  const auto [space, address] = LocationOf(actor, host);
+  if (kind == AccessKind::kBegin) {
+    const LastRead source = std::exchange(last_read_, {});
+    const bool same = source.lane == lane && source.bytes == bytes &&
+                      std::memcmp(source.host, host, bytes) == 0;
+    BeginCopy(actor, address, bytes, !same);
+    return;
+  }
+  if (kind == AccessKind::kLand) {
+    LandCopy(actor, address, bytes);
+    return;
+  }
   Acquire(actor, space);
   ReadLane(actor, host, bytes, false);
   WriteLane(actor, host, bytes, nullptr, nullptr);
@@ -388,6 +432,8 @@ void Accesses::ReportRace(Actor& actor, const Access& access, Clash clash, Visit
   std::string who;
   if (other.is_several()) {
     who = "several blocks have";
+  } else if (other.stamp().is_under_way()) {
+    who = "a cp.async that nobody has waited for may have";
   } else if (other.stamp().thread() == Stamp::kSeveral) {
     who = "several threads have";
   } else {

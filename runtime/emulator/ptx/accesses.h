@@ -4,7 +4,8 @@
 // looked at in granules: as small as the narrowest store of the kernel, so that neighbours that two
 // threads write are told apart. A store of the bits that are there already changes nothing and
 // races with nobody. Atomic operations and accesses that are volatile, relaxed or stronger order
-// what is around them, and do not race among themselves.
+// what is around them, and do not race among themselves. A cp.async writes at any time until it is
+// waited for, so that nobody may look at its bytes before.
 //
 // Units: bytes. Threads: one thread runs a launch.
 
@@ -98,6 +99,9 @@ class Accesses final : public AccessObserver {
                    const std::byte* before,
                    const std::byte* after);
   void CheckWritten(Actor& actor, uint64_t offset, uint64_t bytes);
+  // A copy to shared memory: from here on it may write, and it has written.
+  void BeginCopy(Actor& actor, uint64_t offset, uint64_t bytes, bool changes);
+  void LandCopy(Actor& actor, uint64_t offset, uint64_t bytes);
 
   // Of all lanes, one behind the other. Returns false, having done nothing, if there may be
   // something to find.
@@ -123,6 +127,13 @@ class Accesses final : public AccessObserver {
   const Code* pending_code_ = nullptr;
   const Instr* pending_instr_ = nullptr;
   std::vector<Pending> pending_;
+  // What a lane read last: a copy begins behind the read of its source.
+  struct LastRead {
+    const std::byte* host = nullptr;
+    uint64_t bytes = 0;
+    int lane = 0;
+  };
+  LastRead last_read_;
 };
 
 }  // namespace coppice::ptx

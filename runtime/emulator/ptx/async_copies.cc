@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "runtime/emulator/ptx/mbarrier.h"
+#include "runtime/emulator/ptx/memory.h"
 
 namespace coppice::ptx {
 namespace {
@@ -24,13 +25,24 @@ bool CheckSource(Warp& warp, uint64_t from, int read, int lane, const std::byte*
   return true;
 }
 
-void ArriveAt(std::byte* word) {
+bool ArriveAt(Warp& warp, Space space, uint64_t address, int lane) {
+  std::byte* const word = warp.At(space, address, sizeof(uint64_t), AccessKind::kAtomic, lane);
+  if (word == nullptr) return false;
   uint64_t bits;
   std::memcpy(&bits, word, sizeof(bits));
   Mbarrier barrier(bits);
   barrier.Arrive(1);
   bits = barrier.word();
   std::memcpy(word, &bits, sizeof(bits));
+  return true;
+}
+
+// An address of shared memory is an offset there, or one in its window.
+bool IsSamePlace(Space space, uint64_t address, Space other_space, uint64_t other) {
+  const auto offset = [](Space in, uint64_t at) {
+    return in == Space::kShared ? at : at - kSharedWindow;
+  };
+  return offset(space, address) == offset(other_space, other);
 }
 
 }  // namespace
@@ -42,7 +54,8 @@ struct AsyncCopies::Queue {
     bool arrival = false;
     Copy copy;
     std::array<const std::byte*, kLanes> sources;
-    std::array<std::byte*, kLanes> words;
+    Space space = Space::kShared;  // Of arrivals, and ...
+    std::array<uint64_t, kLanes> addresses;  // ... of their mbarriers.
     std::array<uint32_t, kLanes> groups;  // Of the copy.
   };
 
@@ -61,7 +74,7 @@ struct AsyncCopies::Queue {
     for (lanes &= entry.lanes; lanes != 0; lanes &= lanes - 1) {
       const int lane = std::countr_zero(lanes);
       std::byte* const to =
-          warp.At(Space::kShared, copy.to[lane], copy.bytes, AccessKind::kWrite, lane);
+          warp.At(Space::kShared, copy.to[lane], copy.bytes, AccessKind::kLand, lane);
       if (to == nullptr) return false;
       const size_t read = copy.read[lane];
       if (read != 0) std::memcpy(to, entry.sources[lane], read);
@@ -71,19 +84,26 @@ struct AsyncCopies::Queue {
     return true;
   }
 
+  bool Arrive(Entry& entry, uint32_t lanes) {
+    for (uint32_t left = lanes; left != 0; left &= left - 1) {
+      const int lane = std::countr_zero(left);
+      if (!ArriveAt(warp, entry.space, entry.addresses[lane], lane)) return false;
+    }
+    entry.lanes &= ~lanes;
+    return true;
+  }
+
   // Lets the arrivals of `lanes` happen that no copy is before.
-  void LetArrive(uint32_t lanes) {
+  bool LetArrive(uint32_t lanes) {
     uint32_t copying = 0;
     for (Entry& entry : entries) {
       if (!entry.arrival) {
         copying |= entry.lanes;
-        continue;
+      } else if (!Arrive(entry, entry.lanes & lanes & ~copying)) {
+        return false;
       }
-      const uint32_t arriving = entry.lanes & lanes & ~copying;
-      for (uint32_t left = arriving; left != 0; left &= left - 1)
-        ArriveAt(entry.words[std::countr_zero(left)]);
-      entry.lanes &= ~arriving;
     }
+    return true;
   }
 
   void DropLanded() {
@@ -115,7 +135,7 @@ bool AsyncCopies::Start(Warp& warp, const Copy& copy) {
     const int lane = std::countr_zero(lanes);
     if (!CheckSource(warp, copy.from[lane], copy.read[lane], lane, entry.sources[lane]))
       return false;
-    if (warp.At(Space::kShared, copy.to[lane], copy.bytes, AccessKind::kWrite, lane) == nullptr)
+    if (warp.At(Space::kShared, copy.to[lane], copy.bytes, AccessKind::kBegin, lane) == nullptr)
       return false;
   }
   entry.lanes = warp.mask();
@@ -139,16 +159,17 @@ bool AsyncCopies::Wait(Warp& warp, uint32_t pending) {
     }
     if (!queue.Land(entry, landing & warp.mask())) return false;
   }
-  queue.LetArrive(warp.mask());
+  if (!queue.LetArrive(warp.mask())) return false;
   queue.DropLanded();
   return true;
 }
 
-void AsyncCopies::Arrive(Warp& warp, const std::array<std::byte*, kLanes>& words) {
+void AsyncCopies::Arrive(Warp& warp, Space space, const std::array<uint64_t, kLanes>& addresses) {
   Queue::Entry& entry = QueueOf(warp).entries.emplace_back();
   entry.lanes = warp.mask();
   entry.arrival = true;
-  entry.words = words;
+  entry.space = space;
+  entry.addresses = addresses;
   arrivals_ = true;
 }
 
@@ -157,7 +178,7 @@ void AsyncCopies::Drop() {
   arrivals_ = false;
 }
 
-bool AsyncCopies::Settle(const std::byte* word) {
+bool AsyncCopies::Settle(Space space, uint64_t address) {
   if (!arrivals_) return true;
   arrivals_ = false;
   for (const auto& queue : queues_) {
@@ -167,12 +188,10 @@ bool AsyncCopies::Settle(const std::byte* word) {
       uint32_t arriving = 0;
       for (uint32_t lanes = entry.lanes; lanes != 0; lanes &= lanes - 1) {
         const int lane = std::countr_zero(lanes);
-        if (entry.words[lane] == word) arriving |= uint32_t{1} << lane;
+        if (IsSamePlace(entry.space, entry.addresses[lane], space, address))
+          arriving |= uint32_t{1} << lane;
       }
-      if (!queue->LandBefore(i, arriving)) return false;
-      for (uint32_t lanes = arriving; lanes != 0; lanes &= lanes - 1)
-        ArriveAt(entry.words[std::countr_zero(lanes)]);
-      entry.lanes &= ~arriving;
+      if (!queue->LandBefore(i, arriving) || !queue->Arrive(entry, arriving)) return false;
       arrivals_ |= entry.lanes != 0;
     }
     queue->DropLanded();

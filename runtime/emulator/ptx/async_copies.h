@@ -6,7 +6,8 @@
 // it writes are noted once more when it lands.
 //
 // cp.async.mbarrier.arrive leaves an arrival behind the copies that its thread started before. They
-// land, and it happens, when somebody asks that mbarrier, or when the thread waits for them.
+// land, and it happens, when somebody asks that mbarrier, or when the thread waits for them: an
+// atomic operation of that thread.
 //
 // Copies that nobody waits for never land.
 //
@@ -45,12 +46,12 @@ class AsyncCopies {
   void Commit(Warp& warp);
   // All closed groups of the lanes that execute land, but the newest `pending`.
   bool Wait(Warp& warp, uint32_t pending);
-  // Leaves an arrival of each lane that executes, at the mbarrier that is where `words` is.
-  void Arrive(Warp& warp, const std::array<std::byte*, kLanes>& words);
+  // Leaves an arrival of each lane that executes, at the mbarrier that is at `addresses`.
+  void Arrive(Warp& warp, Space space, const std::array<uint64_t, kLanes>& addresses);
   // Drops what never landed, of all warps.
   void Drop();
   // Lets arrivals at an mbarrier happen, of whatever warp.
-  bool Settle(const std::byte* word);
+  bool Settle(Space space, uint64_t address);
 
  private:
   struct Queue;

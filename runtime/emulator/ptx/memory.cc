@@ -32,6 +32,8 @@ const char* VerbOf(AccessKind kind) {
     case AccessKind::kRead:
       return "reads";
     case AccessKind::kWrite:
+    case AccessKind::kBegin:
+    case AccessKind::kLand:
       return "writes";
     case AccessKind::kAtomic:
       return "updates";
@@ -212,8 +214,9 @@ std::byte* Memory::At(
   std::byte* const host = Find(space, {resident, address, bytes, kind, lane});
   if (host == nullptr) return nullptr;
   Counts& counts = state_.counts;
-  counts.loads += kind != AccessKind::kWrite;
-  counts.stores += kind != AccessKind::kRead;
+  const bool updates = kind == AccessKind::kAtomic;
+  counts.loads += kind == AccessKind::kRead || updates;
+  counts.stores += kind == AccessKind::kWrite || kind == AccessKind::kBegin || updates;
   if (observer_ != nullptr) observer_->Note(resident, host, bytes, kind, lane);
   return host;
 }

@@ -21,16 +21,20 @@ namespace coppice::ptx {
 class Stamp {
  public:
   static constexpr int kThreadBits = 11;
-  static constexpr uint32_t kSeveral = 1024;  // Of threads: more than one.
+  static constexpr uint32_t kSeveral = 1024;     // Of threads: more than one.
+  static constexpr uint32_t kUnderWay = 1025;    // A copy that has not landed.
   static constexpr uint32_t kTimeMax = (uint32_t{1} << (32 - kThreadBits)) - 1;
 
   constexpr Stamp() = default;
   constexpr explicit Stamp(uint32_t bits) : bits_(bits) {}
   constexpr Stamp(uint32_t time, uint32_t thread) : bits_(time << kThreadBits | thread) {}
+  // Of bytes that a copy is about to write: later than everything.
+  static constexpr Stamp UnderWay() { return {kTimeMax, kUnderWay}; }
 
   uint32_t bits() const { return bits_; }
   uint32_t time() const { return bits_ >> kThreadBits; }
   uint32_t thread() const { return bits_ & ((uint32_t{1} << kThreadBits) - 1); }
+  bool is_under_way() const { return thread() == kUnderWay; }
 
  private:
   uint32_t bits_ = 0;
@@ -53,6 +57,7 @@ class BlockOrder {
   bool IsBefore(Stamp stamp, uint32_t warp, uint32_t thread) const {
     const uint32_t time = stamp.time();
     if (time < floor_ || stamp.thread() == thread || lost_) return true;
+    if (stamp.is_under_way()) return false;
     if (stamp.thread() == Stamp::kSeveral) return time <= met_[warp];
     return time <= known_[warp][stamp.thread() / kLanes];
   }

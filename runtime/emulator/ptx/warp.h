@@ -14,7 +14,13 @@ namespace coppice::ptx {
 
 class AsyncCopies;
 
-enum class AccessKind : uint8_t { kRead, kWrite, kAtomic };
+enum class AccessKind : uint8_t {
+  kRead,
+  kWrite,
+  kAtomic,
+  kBegin,  // A write that happens at any time from now on, until ...
+  kLand,   // ... it has happened.
+};
 
 class Warp {
  public:

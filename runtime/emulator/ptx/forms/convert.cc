@@ -1,5 +1,6 @@
 // cvt between integers.
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -42,6 +43,16 @@ uint32_t PackBelow(int32_t a, int32_t b, uint32_t c) {
   return c << 16 | Saturated<Field>(a) << 8 | Saturated<Field>(b);
 }
 
+// Fields of 2 or 4 bits: from `least` on.
+template <int bits, int32_t least>
+uint32_t PackBits(int32_t a, int32_t b, uint32_t c) {
+  constexpr int32_t kMost = least + (1 << bits) - 1;
+  constexpr uint32_t kField = (uint32_t{1} << bits) - 1;
+  const uint32_t high = static_cast<uint32_t>(std::clamp(a, least, kMost)) & kField;
+  const uint32_t low = static_cast<uint32_t>(std::clamp(b, least, kMost)) & kField;
+  return c << (2 * bits) | high << bits | low;
+}
+
 template <typename T>
 struct Integer {
   const char* name;
@@ -67,6 +78,10 @@ FormTable MakeConvertTable() {
   table.Each<Pack<int16_t>>("cvt.pack.sat.s16.s32");
   table.Each<PackBelow<uint8_t>>("cvt.pack.sat.u8.s32.b32");
   table.Each<PackBelow<int8_t>>("cvt.pack.sat.s8.s32.b32");
+  table.Each<PackBits<4, 0>>("cvt.pack.sat.u4.s32.b32");
+  table.Each<PackBits<4, -8>>("cvt.pack.sat.s4.s32.b32");
+  table.Each<PackBits<2, 0>>("cvt.pack.sat.u2.s32.b32");
+  table.Each<PackBits<2, -2>>("cvt.pack.sat.s2.s32.b32");
   return table;
 }
 

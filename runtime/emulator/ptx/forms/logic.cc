@@ -1,5 +1,6 @@
 // Logic and shifts.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -106,6 +107,24 @@ Step Lop3(Warp& warp, const Instr& instr) {
   return Step::kNext;
 }
 
+// The predicate behind d is whether d is not 0, and or or a predicate that is read.
+template <uint32_t (*of)(uint32_t, uint32_t)>
+Step Lop3Test(Warp& warp, const Instr& instr) {
+  const Minterms minterms(instr.immediate);
+  const uint32_t* const a = warp.From<uint32_t>(instr.b);
+  const uint32_t* const b = warp.From<uint32_t>(instr.c);
+  const uint32_t* const c = warp.From<uint32_t>(warp.More(instr, 0));
+  const Source<bool> read(warp, instr, warp.More(instr, 1));
+  std::array<uint32_t, kLanes> results;
+  for (size_t i = 0; i < kLanes; ++i)
+    results[i] = minterms.Of(a[i], b[i], c[i]);
+  const auto result = [&](int i) { return results[static_cast<size_t>(i)]; };
+  KeepLanes(warp.mask(), warp.To<uint32_t>(instr.d), result);
+  const uint32_t tests = LanesThat([&](int i) { return result(i) != 0; });
+  warp.SetPredicate(instr.a, of(tests, LanesThat([&](int i) { return read[i]; })));
+  return Step::kNext;
+}
+
 // Predicates: all lanes at once.
 template <uint32_t (*of)(uint32_t, uint32_t)>
 Step PredicateForm(Warp& warp, const Instr& instr) {
@@ -141,6 +160,8 @@ FormTable MakeLogicTable() {
   table.Add("xor.pred", "Ppp", PredicateForm<Xor<uint32_t>>);
   table.Add("not.pred", "Pp", PredicateNot);
   table.Add("lop3.b32", "Wwwwi", Lop3);
+  table.Add("lop3.and.b32", "W|Pwwwip", Lop3Test<And<uint32_t>>);
+  table.Add("lop3.or.b32", "W|Pwwwip", Lop3Test<Or<uint32_t>>);
   table.Each<ShfLeft<Wrap>>("shf.l.wrap.b32");
   table.Each<ShfLeft<Clamp>>("shf.l.clamp.b32");
   table.Each<ShfRight<Wrap>>("shf.r.wrap.b32");

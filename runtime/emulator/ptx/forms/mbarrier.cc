@@ -110,15 +110,17 @@ Step ChangeBytes(Warp& warp, const Instr& instr) {
 // A phase is over if the barrier's has the other parity.
 template <bool by_parity>
 Step Test(Warp& warp, const Instr& instr) {
+  const LaneAddresses addresses(warp, instr);
+  for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1)
+    if (!warp.copies().Settle(SpaceOf(instr), addresses[std::countr_zero(lanes)]))
+      return Step::kStop;
   uint32_t over = 0;
-  bool settled = true;
   const Step step = EachMbarrier(warp, instr, [&](int lane, std::byte* memory) {
-    settled = settled && warp.copies().Settle(memory);
     const bool parity = by_parity ? (warp.From<uint32_t>(instr.b)[lane] & 1) != 0
                                   : Mbarrier(warp.From<uint64_t>(instr.b)[lane]).parity();
     over |= static_cast<uint32_t>(MbarrierAt(memory).parity() != parity) << lane;
   });
-  if (step != Step::kNext || !settled) return Step::kStop;
+  if (step != Step::kNext) return step;
   warp.SetPredicate(instr.d, over);
   return Step::kNext;
 }
@@ -136,15 +138,16 @@ Step PendingCount(Warp& warp, const Instr& instr) {
 // cp.async.mbarrier.arrive. Without .noinc the phase waits for the arrival in addition.
 template <bool increments>
 Step ArriveBehindCopies(Warp& warp, const Instr& instr) {
-  std::array<std::byte*, kLanes> words = {};
+  const LaneAddresses named(warp, instr);
+  std::array<uint64_t, kLanes> addresses = {};
   const Step step = EachMbarrier(warp, instr, [&](int lane, std::byte* memory) {
-    words[lane] = memory;
+    addresses[lane] = named[lane];
     if (!increments) return;
     Mbarrier barrier = MbarrierAt(memory);
     barrier.Expect();
     SetMbarrier(memory, barrier);
   });
-  if (step == Step::kNext) warp.copies().Arrive(warp, words);
+  if (step == Step::kNext) warp.copies().Arrive(warp, SpaceOf(instr), addresses);
   return step;
 }
 

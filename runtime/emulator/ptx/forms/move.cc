@@ -1,9 +1,11 @@
 // mov: copies, and vectors packed into a register or taken out of one.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/emulator/ptx/decoder.h"
@@ -23,20 +25,26 @@ Step CopyPredicate(Warp& warp, const Instr& instr) {
   return Step::kNext;
 }
 
-// Element i of a vector: the first has the lowest bits.
+__extension__ typedef unsigned __int128 Whole128;
+
+// Element i of a vector: the first has the lowest bits. Those of 8 bits are in registers of 16.
 template <typename Whole, typename Part>
 constexpr size_t kParts = sizeof(Whole) / sizeof(Part);
+template <typename Part>
+using PartRegister = std::conditional_t<sizeof(Part) == 1, uint16_t, Part>;
 
 template <typename Whole, typename Part>
 Step Pack(Warp& warp, const Instr& instr) {
   constexpr size_t kCount = kParts<Whole, Part>;
-  std::array<const Part*, kCount> parts;
+  std::array<const PartRegister<Part>*, kCount> parts;
   for (size_t k = 0; k < kCount; ++k)
-    parts[k] = warp.From<Part>(warp.More(instr, static_cast<uint32_t>(k)));
+    parts[k] = warp.From<PartRegister<Part>>(warp.More(instr, static_cast<uint32_t>(k)));
   KeepLanes(warp.mask(), warp.To<Whole>(instr.d), [&](int i) {
     Whole whole = 0;
-    for (size_t k = 0; k < kCount; ++k)
-      whole |= static_cast<Whole>(Whole{parts[k][i]} << (8 * sizeof(Part) * k));
+    for (size_t k = 0; k < kCount; ++k) {
+      const auto part = static_cast<Part>(parts[k][i]);
+      whole |= static_cast<Whole>(Whole{part} << (8 * sizeof(Part) * k));
+    }
     return whole;
   });
   return Step::kNext;
@@ -44,10 +52,19 @@ Step Pack(Warp& warp, const Instr& instr) {
 
 template <typename Whole, typename Part>
 Step Unpack(Warp& warp, const Instr& instr) {
-  const Whole* const whole = warp.From<Whole>(instr.a);
+  const Whole* whole = warp.From<Whole>(instr.a);
+  std::array<Whole, kLanes> copy;
+  if constexpr (sizeof(PartRegister<Part>) == sizeof(Whole)) {
+    // A part may be in the register itself.
+    std::copy_n(whole, kLanes, copy.begin());
+    whole = copy.data();
+  }
   for (size_t k = 0; k < kParts<Whole, Part>; ++k) {
-    KeepLanes(warp.mask(), warp.To<Part>(warp.More(instr, static_cast<uint32_t>(k))),
-              [=](int i) { return static_cast<Part>(whole[i] >> (8 * sizeof(Part) * k)); });
+    KeepLanes(warp.mask(),
+              warp.To<PartRegister<Part>>(warp.More(instr, static_cast<uint32_t>(k))), [=](int i) {
+                const auto shifted = static_cast<Whole>(whole[i] >> (8 * sizeof(Part) * k));
+                return PartRegister<Part>{static_cast<Part>(shifted)};
+              });
   }
   return Step::kNext;
 }
@@ -68,8 +85,17 @@ bool AppendParts(FunctionDecoder& decoder,
   return true;
 }
 
-// A vector is a pair of halves of the register, or four quarters of 16 bits.
-template <typename Whole, typename Half, typename Quarter = Half>
+// Chooses the handler of a vector whose elements have `bytes`, if they may; the registers of the
+// elements.
+template <typename Whole, typename Part>
+bool ChooseParts(size_t bytes, bool unpacks, Instr& to, int* register_bytes) {
+  if (bytes != sizeof(Part)) return false;
+  to.handler = unpacks ? Unpack<Whole, Part> : Pack<Whole, Part>;
+  *register_bytes = sizeof(PartRegister<Part>);
+  return true;
+}
+
+template <typename Whole, typename... Parts>
 bool DecodeMov(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
   constexpr int kBytes = sizeof(Whole);
   if (from.operands.size() != 2) return decoder.Fail("mov takes two operands");
@@ -96,27 +122,25 @@ bool DecodeMov(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
     to.handler = EachLane<Copy<Whole>>::Run;
     return true;
   }
-  if (part_bytes == sizeof(Half)) {
-    to.handler = unpacks ? Unpack<Whole, Half> : Pack<Whole, Half>;
-  } else if (part_bytes == sizeof(Quarter)) {
-    to.handler = unpacks ? Unpack<Whole, Quarter> : Pack<Whole, Quarter>;
-  } else {
+  int register_bytes = 0;
+  if (!(ChooseParts<Whole, Parts>(part_bytes, unpacks, to, &register_bytes) || ...))
     return decoder.Fail("elements of this width are not executed");
-  }
-  return AppendParts(decoder, parts, static_cast<int>(part_bytes), unpacks, to);
+  return AppendParts(decoder, parts, register_bytes, unpacks, to);
 }
 
 FormTable MakeMoveTable() {
   FormTable table;
-  for (const char* const type : {"b16", "u16", "s16"})
+  for (const char* const type : {"u16", "s16"})
     table.Each<Copy<uint16_t>>(std::string("mov.") + type);
   for (const char* const type : {"u32", "s32", "f32"})
     table.Each<Copy<uint32_t>>(std::string("mov.") + type);
   for (const char* const type : {"u64", "s64", "f64"})
     table.Each<Copy<uint64_t>>(std::string("mov.") + type);
   table.Add("mov.pred", "Pp", CopyPredicate);
-  table.Decoded("mov.b32", DecodeMov<uint32_t, uint16_t>);
+  table.Decoded("mov.b16", DecodeMov<uint16_t, uint8_t>);
+  table.Decoded("mov.b32", DecodeMov<uint32_t, uint16_t, uint8_t>);
   table.Decoded("mov.b64", DecodeMov<uint64_t, uint32_t, uint16_t>);
+  table.Decoded("mov.b128", DecodeMov<Whole128, uint64_t, uint32_t>);
   return table;
 }
 
