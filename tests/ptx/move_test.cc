@@ -57,7 +57,7 @@ struct Shape {
   size_t elements;
 };
 constexpr Shape kShapes[] = {
-    {"b16", 2, 2}, {"b32", 4, 2},  {"b32", 4, 4},   {"b64", 8, 2},
+    {"b16", 2, 2}, {"b32", 4, 2},   {"b32", 4, 4},   {"b64", 8, 2},
     {"b64", 8, 4}, {"b128", 16, 2}, {"b128", 16, 4},
 };
 
@@ -107,8 +107,8 @@ TEST_P(MoveTest, PacksElementsTheFirstLowest) {
     for (int lane = 0; lane < kLanes; ++lane) {
       for (size_t i = 0; i < shape.bytes; ++i) {
         const bool executes = (kMask >> lane & 1) != 0;
-        const std::byte expected = executes ? Pattern(i / part, lane, i % part)
-                                            : Pattern(9, lane, i);
+        const std::byte expected =
+            executes ? Pattern(i / part, lane, i % part) : Pattern(9, lane, i);
         ASSERT_EQ(lanes[static_cast<size_t>(lane) * shape.bytes + i], expected) << lane;
       }
     }

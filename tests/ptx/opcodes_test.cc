@@ -45,9 +45,8 @@ TEST(OpcodesTest, OthersAreRefusedByTheirName) {
                     opcode));
     ASSERT_THAT(program, StatusIs(absl::StatusCode::kUnimplemented)) << opcode;
     const std::string message(program.status().message());
-    for (const std::string& part :
-         {std::string("kernel Reaches"), std::string("line 8"), opcode,
-          std::string("compile for sm_80 or sm_89")})
+    for (const std::string& part : {std::string("kernel Reaches"), std::string("line 8"), opcode,
+                                    std::string("compile for sm_80 or sm_89")})
       EXPECT_THAT(message, HasSubstr(part));
   }
 }

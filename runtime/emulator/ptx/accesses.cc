@@ -89,7 +89,7 @@ Actor Accesses::ActorOf(ResidentWarp& warp) const {
           .block = block.index,
           .index = static_cast<uint32_t>(warp.index()),
           .now = block.shadow.order.Now(),
-          .code = *warp.frame().code,
+          .code = warp.code(),
           .instr = warp.instr()};
 }
 
@@ -370,7 +370,7 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
   if (kind != AccessKind::kWrite || !same) Settle();
   if (kind == AccessKind::kWrite) {
     pending_warp_ = &warp;
-    pending_code_ = warp.frame().code;
+    pending_code_ = &warp.code();
     pending_instr_ = &warp.instr();
     Pending& pending = pending_.emplace_back(Pending{.host = host, .bytes = bytes, .lane = lane});
     std::memcpy(pending.before.data(), host, std::min(bytes, pending.before.size()));
@@ -386,9 +386,9 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
   const auto [space, address] = LocationOf(actor, host);
   if (kind == AccessKind::kBegin) {
     const LastRead source = std::exchange(last_read_, {});
-    const bool same = source.lane == lane && source.bytes == bytes &&
-                      std::memcmp(source.host, host, bytes) == 0;
-    BeginCopy(actor, address, bytes, !same);
+    const bool changes =
+        source.lane != lane || source.bytes != bytes || std::memcmp(source.host, host, bytes) != 0;
+    BeginCopy(actor, address, bytes, changes);
     return;
   }
   if (kind == AccessKind::kLand) {

@@ -54,9 +54,9 @@ struct AsyncCopies::Queue {
     bool arrival = false;
     Copy copy;
     std::array<const std::byte*, kLanes> sources;
-    Space space = Space::kShared;  // Of arrivals, and ...
+    Space space = Space::kShared;            // Of arrivals, and ...
     std::array<uint64_t, kLanes> addresses;  // ... of their mbarriers.
-    std::array<uint32_t, kLanes> groups;  // Of the copy.
+    std::array<uint32_t, kLanes> groups;     // Of the copy.
   };
 
   explicit Queue(Warp& of) : warp(of) {}

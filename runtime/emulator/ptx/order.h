@@ -21,8 +21,8 @@ namespace coppice::ptx {
 class Stamp {
  public:
   static constexpr int kThreadBits = 11;
-  static constexpr uint32_t kSeveral = 1024;     // Of threads: more than one.
-  static constexpr uint32_t kUnderWay = 1025;    // A copy that has not landed.
+  static constexpr uint32_t kSeveral = 1024;   // Of threads: more than one.
+  static constexpr uint32_t kUnderWay = 1025;  // A copy that has not landed.
   static constexpr uint32_t kTimeMax = (uint32_t{1} << (32 - kThreadBits)) - 1;
 
   constexpr Stamp() = default;

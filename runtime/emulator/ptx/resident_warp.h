@@ -100,12 +100,14 @@ class ResidentWarp final : public Warp, private Warp::Control {
   // The instruction that is executed, and the frame.
   const Instr& instr() const { return *at_; }
   Frame& frame() const { return *frame_; }
+  // Its code; of a warp whose lanes have all exited, which copies may outlive, the kernel's.
+  const Code& code() const { return frame_ == nullptr ? *state_.kernel.code : *frame_->code; }
   // Instructions that warps of the launch have executed before it, as the clock of all.
   int64_t Clock() const {
     return state_.counts.instructions + executed_ + (at_ - run_begin_) - counted_;
   }
 
-  Whereabouts WhereIs(int lane) const { return WhereIs(lane, *frame_->code, *at_); }
+  Whereabouts WhereIs(int lane) const { return WhereIs(lane, code(), *at_); }
   Whereabouts WhereIs(int lane, const Code& code, const Instr& instr) const;
   // Notes that a lane ends the launch.
   void Fault(Finding::Kind kind, int lane, std::string message) {

@@ -28,14 +28,13 @@ void SetMbarrier(std::byte* memory, Mbarrier barrier) {
   std::memcpy(memory, &word, sizeof(word));
 }
 
-// Calls `of(lane, memory)` with the barrier of each lane that executes. All accesses are atomic.
-template <typename Of>
+// Calls `of(lane, memory)` with the barrier of each lane that executes.
+template <AccessKind kind = AccessKind::kAtomic, typename Of>
 Step EachMbarrier(Warp& warp, const Instr& instr, const Of& of) {
   const LaneAddresses addresses(warp, instr);
   for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1) {
     const int lane = std::countr_zero(lanes);
-    std::byte* const memory =
-        warp.At(SpaceOf(instr), addresses[lane], 8, AccessKind::kAtomic, lane);
+    std::byte* const memory = warp.At(SpaceOf(instr), addresses[lane], 8, kind, lane);
     if (memory == nullptr) return Step::kStop;
     of(lane, memory);
   }
@@ -45,14 +44,14 @@ Step EachMbarrier(Warp& warp, const Instr& instr, const Of& of) {
 // [address]{, count}
 Step Init(Warp& warp, const Instr& instr) {
   const uint32_t* const counts = warp.From<uint32_t>(instr.b);
-  return EachMbarrier(warp, instr, [&](int lane, std::byte* memory) {
+  return EachMbarrier<AccessKind::kWrite>(warp, instr, [&](int lane, std::byte* memory) {
     SetMbarrier(memory, Mbarrier::Of(counts[lane]));
   });
 }
 
 Step Inval(Warp& warp, const Instr& instr) {
-  return EachMbarrier(warp, instr,
-                      [](int, std::byte* memory) { SetMbarrier(memory, Mbarrier(0)); });
+  return EachMbarrier<AccessKind::kWrite>(
+      warp, instr, [](int, std::byte* memory) { SetMbarrier(memory, Mbarrier(0)); });
 }
 
 struct CountedArrive {

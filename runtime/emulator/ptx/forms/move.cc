@@ -60,8 +60,8 @@ Step Unpack(Warp& warp, const Instr& instr) {
     whole = copy.data();
   }
   for (size_t k = 0; k < kParts<Whole, Part>; ++k) {
-    KeepLanes(warp.mask(),
-              warp.To<PartRegister<Part>>(warp.More(instr, static_cast<uint32_t>(k))), [=](int i) {
+    KeepLanes(warp.mask(), warp.To<PartRegister<Part>>(warp.More(instr, static_cast<uint32_t>(k))),
+              [=](int i) {
                 const auto shifted = static_cast<Whole>(whole[i] >> (8 * sizeof(Part) * k));
                 return PartRegister<Part>{static_cast<Part>(shifted)};
               });
