@@ -7,7 +7,7 @@
 #include <deque>
 
 #include "runtime/emulator/ptx/mbarrier.h"
-#include "runtime/emulator/ptx/memory.h"
+#include "runtime/emulator/ptx/windows.h"
 
 namespace coppice::ptx {
 namespace {
