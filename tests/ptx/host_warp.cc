@@ -105,6 +105,18 @@ std::byte* HostWarp::At(
   return inside && aligned ? owner_->shared.data() + offset : nullptr;
 }
 
+bool HostWarp::FindLanes(
+    Warp& warp, Space space, uint32_t lanes, int64_t bytes, AccessKind kind, LaneWords& addresses) {
+  for (int lane = 0; lane < kLanes; ++lane) {
+    if ((lanes >> lane & 1) == 0) continue;
+    uint64_t& address = addresses[static_cast<size_t>(lane)];
+    std::byte* const host = At(warp, space, address, bytes, kind, lane);
+    if (host == nullptr) return false;
+    address = std::bit_cast<uint64_t>(host);
+  }
+  return true;
+}
+
 bool HostWarp::Gather(Warp&, uint32_t members, Step& step) {
   gathered.push_back(members);
   step = Step::kStop;

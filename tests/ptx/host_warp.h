@@ -62,6 +62,15 @@ class HostWarp final : public Warp, public Warp::MemoryAccess, public Warp::Cont
 
   std::byte* At(
       Warp&, Space space, uint64_t address, int64_t bytes, AccessKind kind, int lane) override;
+  // As At, lane by lane; all are asked for when they are found.
+  bool FindLanes(Warp&,
+                 Space space,
+                 uint32_t lanes,
+                 int64_t bytes,
+                 AccessKind kind,
+                 LaneWords& addresses) override;
+  void Tell(Warp&, uint32_t, const LaneWords&, int64_t, AccessKind) override {}
+  bool IsTold() const override { return false; }
   bool Gather(Warp&, uint32_t members, Step& step) override;
 
   std::vector<std::byte> shared;

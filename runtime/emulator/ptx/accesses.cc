@@ -7,7 +7,6 @@
 #include <cstring>
 #include <set>
 #include <string_view>
-#include <utility>
 
 #include "fmt/format.h"
 
@@ -380,15 +379,11 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
   actor.lane = lane;
   if (kind == AccessKind::kRead) {
     ReadLane(actor, host, bytes, true);
-    last_read_ = {host, bytes, lane};
     return;
   }
   const auto [space, address] = LocationOf(actor, host);
-  if (kind == AccessKind::kBegin) {
-    const LastRead source = std::exchange(last_read_, {});
-    const bool changes =
-        source.lane != lane || source.bytes != bytes || std::memcmp(source.host, host, bytes) != 0;
-    BeginCopy(actor, address, bytes, changes);
+  if (kind == AccessKind::kBegin || kind == AccessKind::kBeginSame) {
+    BeginCopy(actor, address, bytes, kind == AccessKind::kBegin);
     return;
   }
   if (kind == AccessKind::kLand) {

@@ -127,13 +127,6 @@ class Accesses final : public AccessObserver {
   const Code* pending_code_ = nullptr;
   const Instr* pending_instr_ = nullptr;
   std::vector<Pending> pending_;
-  // What a lane read last: a copy begins behind the read of its source.
-  struct LastRead {
-    const std::byte* host = nullptr;
-    uint64_t bytes = 0;
-    int lane = 0;
-  };
-  LastRead last_read_;
 };
 
 }  // namespace coppice::ptx

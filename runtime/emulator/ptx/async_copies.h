@@ -30,8 +30,8 @@ class AsyncCopies {
   // What the lanes copy: `bytes` each, to shared memory; of them `read` from global memory, and 0
   // behind.
   struct Copy {
-    std::array<uint64_t, kLanes> to;
-    std::array<uint64_t, kLanes> from;  // Not looked at where nothing is read.
+    LaneWords to;
+    LaneWords from;  // Not looked at where nothing is read.
     std::array<uint8_t, kLanes> read;
     uint8_t bytes = 0;  // 4, 8 or 16.
   };
@@ -47,7 +47,7 @@ class AsyncCopies {
   // All closed groups of the lanes that execute land, but the newest `pending`.
   bool Wait(Warp& warp, uint32_t pending);
   // Leaves an arrival of each lane that executes, at the mbarrier that is at `addresses`.
-  void Arrive(Warp& warp, Space space, const std::array<uint64_t, kLanes>& addresses);
+  void Arrive(Warp& warp, Space space, const LaneWords& addresses);
   // Drops what never landed, of all warps.
   void Drop();
   // Lets arrivals at an mbarrier happen, of whatever warp.

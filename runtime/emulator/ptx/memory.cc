@@ -33,6 +33,7 @@ const char* VerbOf(AccessKind kind) {
       return "reads";
     case AccessKind::kWrite:
     case AccessKind::kBegin:
+    case AccessKind::kBeginSame:
     case AccessKind::kLand:
       return "writes";
     case AccessKind::kAtomic:
@@ -74,8 +75,7 @@ bool Memory::Shift(Reach& reach,
 }
 
 bool Memory::Resolve(
-    ResidentWarp& warp, Space space, int64_t bytes, AccessKind kind, Reach& reach) {
-  const uint32_t mask = warp.mask();
+    ResidentWarp& warp, uint32_t mask, Space space, int64_t bytes, AccessKind kind, Reach& reach) {
   const int first = std::countr_zero(mask);
   const uint64_t any = reach.address[static_cast<size_t>(first)];
   if (mask != kAllLanes) {
@@ -86,7 +86,12 @@ bool Memory::Resolve(
   bool resolved = false;
   switch (reach.space) {
     case Space::kGlobal: {
-      const MemoryRange& range = last_[kind != AccessKind::kRead];
+      MemoryRange& range = last_[kind != AccessKind::kRead];
+      if (any - range.begin >= range.end - range.begin) {
+        const MemoryRange* const found = RangeOf(any, bytes);
+        if (found == nullptr || (kind != AccessKind::kRead && !found->writable)) break;
+        range = *found;
+      }
       resolved = Shift(reach, range.begin, range.end, bytes,
                        reinterpret_cast<const std::byte*>(range.begin), 0);
       break;
@@ -159,6 +164,16 @@ std::byte* Memory::Find(Space space, const Access& access) {
   }
 }
 
+const MemoryRange* Memory::RangeOf(uint64_t address, int64_t bytes) const {
+  const uint64_t end = address + static_cast<uint64_t>(bytes);
+  const auto behind =
+      std::upper_bound(ranges_.begin(), ranges_.end(), address,
+                       [](uint64_t at, const MemoryRange& range) { return at < range.begin; });
+  if (behind == ranges_.begin()) return nullptr;
+  const MemoryRange& range = *std::prev(behind);
+  return address < end && end <= range.end ? &range : nullptr;
+}
+
 std::byte* Memory::FindGlobal(const Access& access) {
   const uint64_t end = access.address + static_cast<uint64_t>(access.bytes);
   const auto holds = [&](const MemoryRange& range) {
@@ -167,14 +182,10 @@ std::byte* Memory::FindGlobal(const Access& access) {
   std::byte* const host = reinterpret_cast<std::byte*>(access.address);
   MemoryRange& last = last_[access.kind != AccessKind::kRead];
   if (holds(last)) return host;
-  const auto behind = std::upper_bound(
-      ranges_.begin(), ranges_.end(), access.address,
-      [](uint64_t address, const MemoryRange& range) { return address < range.begin; });
-  if (behind != ranges_.begin() && holds(*std::prev(behind))) {
-    const MemoryRange& found = *std::prev(behind);
-    if (access.kind != AccessKind::kRead && !found.writable)
+  if (const MemoryRange* const found = RangeOf(access.address, access.bytes); found != nullptr) {
+    if (access.kind != AccessKind::kRead && !found->writable)
       return Refuse(access, Finding::Kind::kIllegalAddress, "which is read only");
-    last = found;
+    last = *found;
     return host;
   }
   const uint64_t workspace = reinterpret_cast<uint64_t>(state_.workspace.data());
@@ -213,12 +224,42 @@ std::byte* Memory::At(
   ResidentWarp& resident = static_cast<ResidentWarp&>(warp);
   std::byte* const host = Find(space, {resident, address, bytes, kind, lane});
   if (host == nullptr) return nullptr;
-  Counts& counts = state_.counts;
-  const bool updates = kind == AccessKind::kAtomic;
-  counts.loads += kind == AccessKind::kRead || updates;
-  counts.stores += kind == AccessKind::kWrite || kind == AccessKind::kBegin || updates;
+  Count(kind, 1);
   if (observer_ != nullptr) observer_->Note(resident, host, bytes, kind, lane);
   return host;
+}
+
+bool Memory::FindLanes(
+    Warp& warp, Space space, uint32_t lanes, int64_t bytes, AccessKind kind, LaneWords& addresses) {
+  if (lanes == 0) return true;
+  Reach reach;
+  reach.address = addresses;
+  if (!Resolve(static_cast<ResidentWarp&>(warp), lanes, space, bytes, kind, reach)) return false;
+  addresses = reach.address;
+  return true;
+}
+
+void Memory::Tell(
+    Warp& warp, uint32_t lanes, const LaneWords& hosts, int64_t bytes, AccessKind kind) {
+  Count(kind, std::popcount(lanes));
+  if (observer_ == nullptr || lanes == 0) return;
+  ResidentWarp& resident = static_cast<ResidentWarp&>(warp);
+  if (kind == AccessKind::kRead && lanes == warp.mask()) {
+    observer_->Read(resident, {.address = hosts}, bytes, false);
+    return;
+  }
+  for (uint32_t left = lanes; left != 0; left &= left - 1) {
+    const int lane = std::countr_zero(left);
+    std::byte* const host = reinterpret_cast<std::byte*>(hosts[static_cast<size_t>(lane)]);
+    observer_->Note(resident, host, bytes, kind, lane);
+  }
+}
+
+void Memory::Count(AccessKind kind, int64_t lanes) {
+  Counts& counts = state_.counts;
+  const bool reads = kind == AccessKind::kRead || kind == AccessKind::kAtomic;
+  counts.loads += reads ? lanes : 0;
+  counts.stores += kind != AccessKind::kRead && kind != AccessKind::kLand ? lanes : 0;
 }
 
 std::optional<std::string> Memory::TextAt(ResidentWarp& warp, uint64_t address, int lane) {

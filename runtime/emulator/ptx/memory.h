@@ -34,10 +34,25 @@ class Memory final : public Warp::MemoryAccess {
   std::byte* At(
       Warp& warp, Space space, uint64_t address, int64_t bytes, AccessKind kind, int lane) override;
 
-  // The addresses of `space` in `reach` become those of the host, where the lanes that execute
+  bool FindLanes(Warp& warp,
+                 Space space,
+                 uint32_t lanes,
+                 int64_t bytes,
+                 AccessKind kind,
+                 LaneWords& addresses) override;
+  void Tell(
+      Warp& warp, uint32_t lanes, const LaneWords& hosts, int64_t bytes, AccessKind kind) override;
+  bool IsTold() const override { return observer_ != nullptr; }
+
+  // The addresses of `space` in `reach` become those of the host, where `lanes`, one at least,
   // access `bytes` bytes each: a power of two. What is accessed is not told yet. Returns false
   // after it has noted a fault.
-  bool Resolve(ResidentWarp& warp, Space space, int64_t bytes, AccessKind kind, Reach& reach);
+  bool Resolve(ResidentWarp& warp,
+               uint32_t lanes,
+               Space space,
+               int64_t bytes,
+               AccessKind kind,
+               Reach& reach);
 
   // A text that ends with 0 at a generic address. Nothing: the lane may not read it, which has been
   // noted.
@@ -64,6 +79,9 @@ class Memory final : public Warp::MemoryAccess {
   // The host bytes, aligned and inside; not told.
   std::byte* Find(Space space, const Access& access);
   std::byte* FindGlobal(const Access& access);
+  // The range that has all of it; null: none.
+  const MemoryRange* RangeOf(uint64_t address, int64_t bytes) const;
+  void Count(AccessKind kind, int64_t lanes);
   std::byte* Refuse(const Access& access, Finding::Kind kind, std::string_view why);
   std::string Nearest(const Access& access) const;
 

@@ -17,9 +17,9 @@ class ResidentWarp;
 
 // Where the lanes of a warp access. Lanes that do not execute have the address of one that does.
 struct Reach {
-  alignas(64) std::array<uint64_t, kLanes> address;  // As code has it, then the host's.
-  Space space = Space::kGeneric;                     // Of all lanes; kGeneric: of several.
-  bool contiguous = false;                           // All execute, and lane i follows lane i - 1.
+  alignas(64) LaneWords address;  // As code has it, then the host's.
+  Space space = Space::kGeneric;  // Of all lanes; kGeneric: of several.
+  bool contiguous = false;        // All execute, and lane i follows lane i - 1.
 
   std::byte* at(int lane) const {
     return reinterpret_cast<std::byte*>(address[static_cast<size_t>(lane)]);

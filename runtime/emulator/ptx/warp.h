@@ -18,9 +18,13 @@ enum class AccessKind : uint8_t {
   kRead,
   kWrite,
   kAtomic,
-  kBegin,  // A write that happens at any time from now on, until ...
-  kLand,   // ... it has happened.
+  kBegin,      // A write that happens at any time from now on, until it lands; ...
+  kBeginSame,  // ... of the bits that are there as things are.
+  kLand,       // It has happened.
 };
+
+// An address of each lane: as code has it, or a host's.
+using LaneWords = std::array<uint64_t, kLanes>;
 
 class Warp {
  public:
@@ -56,6 +60,20 @@ class Warp {
     return memory_->At(*this, space, address, bytes, kind, lane);
   }
 
+  // As At, for `lanes` at once: addresses become those of the host. Nothing is noted until it is
+  // told. Returns false where At returns null.
+  bool FindLanes(
+      Space space, uint32_t lanes, int64_t bytes, AccessKind kind, LaneWords& addresses) {
+    return memory_->FindLanes(*this, space, lanes, bytes, kind, addresses);
+  }
+  // Notes accesses to host bytes that were found.
+  void Tell(uint32_t lanes, const LaneWords& hosts, int64_t bytes, AccessKind kind) {
+    memory_->Tell(*this, lanes, hosts, bytes, kind);
+  }
+
+  // Whether anybody looks at what is told.
+  bool IsTold() const { return memory_->IsTold(); }
+
   // For .sync: whether all of `members` that live execute this instruction together; mask() and
   // active() are they then. Else those that do wait here for the others: the handler returns
   // Step::kChoose, and is called again. A lane that is no member of what it executes ends the
@@ -67,6 +85,16 @@ class Warp {
    public:
     virtual std::byte* At(
         Warp& warp, Space space, uint64_t address, int64_t bytes, AccessKind kind, int lane) = 0;
+
+    virtual bool FindLanes(Warp& warp,
+                           Space space,
+                           uint32_t lanes,
+                           int64_t bytes,
+                           AccessKind kind,
+                           LaneWords& addresses) = 0;
+    virtual void Tell(
+        Warp& warp, uint32_t lanes, const LaneWords& hosts, int64_t bytes, AccessKind kind) = 0;
+    virtual bool IsTold() const = 0;
 
    protected:
     ~MemoryAccess() = default;

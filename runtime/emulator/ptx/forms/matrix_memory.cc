@@ -30,19 +30,30 @@ Matrix8x8 Transposed(const Matrix8x8& matrix) {
   return transposed;
 }
 
-// The address of row r of matrix m is that of lane 8 m + r. The registers are in `more`.
+// The address of row r of matrix m is that of lane 8 m + r.
+template <int matrices>
+constexpr uint32_t kRowLanes = kAllLanes >> (kLanes - 8 * matrices);
+
+template <int matrices>
+bool FindRows(Warp& warp, const Instr& instr, AccessKind kind, LaneWords& rows) {
+  const LaneAddresses addresses(warp, instr);
+  for (int lane = 0; lane < kLanes; ++lane)
+    rows[static_cast<size_t>(lane)] = addresses[lane];
+  return warp.FindLanes(SpaceOf(instr), kRowLanes<matrices>, kRowBytes, kind, rows);
+}
+
+// The registers are in `more`.
 template <int matrices, bool transposes>
 Step LoadMatrices(Warp& warp, const Instr& instr) {
   Step step = Step::kNext;
   if (!warp.Gather(kAllLanes, step)) return step;
-  const LaneAddresses addresses(warp, instr);
+  LaneWords rows;
+  if (!FindRows<matrices>(warp, instr, AccessKind::kRead, rows)) return Step::kStop;
+  warp.Tell(kRowLanes<matrices>, rows, kRowBytes, AccessKind::kRead);
   std::array<Matrix8x8, matrices> loaded;
-  for (int lane = 0; lane < 8 * matrices; ++lane) {
-    const std::byte* const memory =
-        warp.At(SpaceOf(instr), addresses[lane], kRowBytes, AccessKind::kRead, lane);
-    if (memory == nullptr) return Step::kStop;
-    std::memcpy(&loaded[lane / 8][lane % 8], memory, kRowBytes);
-  }
+  for (size_t lane = 0; lane < 8 * matrices; ++lane)
+    std::memcpy(&loaded[lane / 8][lane % 8], reinterpret_cast<const std::byte*>(rows[lane]),
+                kRowBytes);
   for (int i = 0; i < matrices; ++i) {
     const Matrix8x8 matrix = transposes ? Transposed(loaded[i]) : loaded[i];
     std::memcpy(warp.To<uint32_t>(warp.More(instr, i)), &matrix, sizeof(matrix));
@@ -54,18 +65,16 @@ template <int matrices, bool transposes>
 Step StoreMatrices(Warp& warp, const Instr& instr) {
   Step step = Step::kNext;
   if (!warp.Gather(kAllLanes, step)) return step;
-  const LaneAddresses addresses(warp, instr);
+  LaneWords rows;
+  if (!FindRows<matrices>(warp, instr, AccessKind::kWrite, rows)) return Step::kStop;
+  warp.Tell(kRowLanes<matrices>, rows, kRowBytes, AccessKind::kWrite);
   for (int i = 0; i < matrices; ++i) {
     Matrix8x8 matrix;
     std::memcpy(&matrix, warp.From<uint32_t>(warp.More(instr, i)), sizeof(matrix));
     if (transposes) matrix = Transposed(matrix);
-    for (int row = 0; row < 8; ++row) {
-      const int lane = 8 * i + row;
-      std::byte* const memory =
-          warp.At(SpaceOf(instr), addresses[lane], kRowBytes, AccessKind::kWrite, lane);
-      if (memory == nullptr) return Step::kStop;
-      std::memcpy(memory, &matrix[row], kRowBytes);
-    }
+    for (size_t row = 0; row < 8; ++row)
+      std::memcpy(reinterpret_cast<std::byte*>(rows[static_cast<size_t>(8 * i) + row]),
+                  &matrix[row], kRowBytes);
   }
   return Step::kNext;
 }

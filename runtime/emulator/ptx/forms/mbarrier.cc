@@ -138,7 +138,7 @@ Step PendingCount(Warp& warp, const Instr& instr) {
 template <bool increments>
 Step ArriveBehindCopies(Warp& warp, const Instr& instr) {
   const LaneAddresses named(warp, instr);
-  std::array<uint64_t, kLanes> addresses = {};
+  LaneWords addresses = {};
   const Step step = EachMbarrier(warp, instr, [&](int lane, std::byte* memory) {
     addresses[lane] = named[lane];
     if (!increments) return;

@@ -100,7 +100,8 @@ Step Load(Warp& on, const Instr& instr) {
   const int64_t bytes = elements.count() * static_cast<int64_t>(sizeof(T));
   Reach reach;
   ReadAddresses(warp, instr, reach);
-  if (!Memory::Of(warp).Resolve(warp, AccessSpace(instr), bytes, AccessKind::kRead, reach))
+  if (!Memory::Of(warp).Resolve(warp, warp.mask(), AccessSpace(instr), bytes, AccessKind::kRead,
+                                reach))
     return Step::kStop;
   warp.state().counts.loads += LanesIn(warp.mask());
   if (AccessObserver* const observer = warp.observer(); observer != nullptr)
@@ -146,7 +147,7 @@ Step Store(Warp& on, const Instr& instr) {
   const size_t bytes = static_cast<size_t>(elements.count()) * sizeof(T);
   Reach reach;
   ReadAddresses(warp, instr, reach);
-  if (!Memory::Of(warp).Resolve(warp, AccessSpace(instr), static_cast<int64_t>(bytes),
+  if (!Memory::Of(warp).Resolve(warp, warp.mask(), AccessSpace(instr), static_cast<int64_t>(bytes),
                                 AccessKind::kWrite, reach))
     return Step::kStop;
   warp.state().counts.stores += LanesIn(warp.mask());
