@@ -22,9 +22,12 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::IsNull;
 using testing::NotNull;
+using testing::Pair;
 using testing::SizeIs;
+using testing::UnorderedElementsAre;
 
 absl::StatusOr<std::unique_ptr<Program>> BuildModule(std::string_view text) {
   return Program::Build(".version 9.0\n.target sm_80\n.address_size 64\n" + std::string(text));
@@ -165,6 +168,38 @@ TEST(ProgramTest, RefusesWhatAKernelReachesAndNobodyExecutes) {
     EXPECT_THAT(message, HasSubstr(part));
   EXPECT_THAT(BuildModule(".extern .func malloc();\n.entry k()\n{\ncall malloc;\n}"),
               StatusIs(absl::StatusCode::kUnimplemented));
+}
+
+TEST(ProgramTest, ASurveyTellsOfKernelsWhetherTheyCanBeExecutedOrNot) {
+  const auto surveys = Program::Survey(
+      ".version 9.0\n.target sm_80\n.address_size 64\n"
+      ".func f()\n{\nsetmaxnreg.dec.sync.aligned.u32 24;\nret;\n}\n"
+      ".func unreached()\n{\nwgmma.fence.sync.aligned;\n}\n"
+      ".entry a(.param .u32 n, .param .u64 p)\n.maxntid 8, 4\n{\n.shared .b8 s[12];\n"
+      ".reg .b32 %r<3>;\nadd.s32 %r1, %r2, 1;\nadd.s32 %r1, %r1, 1;\ncall f;\n"
+      "wgmma.fence.sync.aligned;\nret;\n}\n"
+      ".entry b()\n.reqntid 64\n{\nret;\n}\n");
+  ASSERT_OK(surveys);
+  ASSERT_THAT(*surveys, SizeIs(2));
+  const KernelSurvey& a = surveys->front();
+  EXPECT_EQ(a.name, "a");
+  ASSERT_THAT(a.parameters, SizeIs(2));
+  EXPECT_EQ(a.parameters[1].offset, 8);
+  EXPECT_EQ(a.parameter_bytes, 16);
+  EXPECT_EQ(a.shared_bytes, 12);
+  EXPECT_EQ(a.max_threads, 32);
+  EXPECT_THAT(a.opcodes, UnorderedElementsAre(Pair("add.s32", 2), Pair("call", 1), Pair("ret", 2),
+                                              Pair("setmaxnreg.dec.sync.aligned.u32", 1),
+                                              Pair("wgmma.fence.sync.aligned", 1)));
+  ASSERT_THAT(a.refused, SizeIs(2));
+  EXPECT_EQ(a.refused[0].function, "a");
+  EXPECT_EQ(a.refused[0].opcode, "wgmma.fence.sync.aligned");
+  EXPECT_EQ(a.refused[0].line, 21);
+  EXPECT_EQ(a.refused[1].function, "f");
+  const KernelSurvey& b = surveys->back();
+  EXPECT_THAT(b.required_threads, ElementsAre(64, 1, 1));
+  EXPECT_THAT(b.refused, IsEmpty());
+  EXPECT_THAT(Program::Survey("not PTX"), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(ProgramTest, TextThatIsNotPtxIsRefused) {

@@ -7,7 +7,6 @@
 #include "fmt/format.h"
 
 namespace coppice::ptx {
-namespace {
 
 const char* NameOf(Finding::Kind kind) {
   switch (kind) {
@@ -30,8 +29,6 @@ const char* NameOf(Finding::Kind kind) {
   }
   return "";
 }
-
-}  // namespace
 
 std::string Finding::Describe() const {
   return fmt::format("{}: kernel {}, block ({}, {}, {}), thread ({}, {}, {}), PTX line {}{}{}: {}",

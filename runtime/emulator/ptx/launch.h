@@ -78,6 +78,9 @@ struct Finding {
   std::string Describe() const;  // All of it, in one line.
 };
 
+// "illegal address", "race", ...
+const char* NameOf(Finding::Kind kind);
+
 struct Counts {
   int64_t instructions = 0;       // Of warps ...
   int64_t lane_instructions = 0;  // ... and of their lanes.

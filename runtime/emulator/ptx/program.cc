@@ -38,6 +38,7 @@ struct Program::State {
   absl::Status Decode();
   absl::Status CheckRefusals() const;
   void AddKernel(size_t function, const SharedLayout::Extent& shared);
+  KernelSurvey SurveyOf(size_t kernel) const;
 
   // Of a symbol of an initial value, without where global bytes are linked.
   uint64_t AddressOf(std::string_view symbol, bool* relocated) const;
@@ -188,6 +189,24 @@ void Program::State::AddKernel(size_t function, const SharedLayout::Extent& exte
   kernels.push_back(kernel);
 }
 
+KernelSurvey Program::State::SurveyOf(size_t kernel) const {
+  const Kernel& from = kernels[kernel];
+  KernelSurvey survey = {.name = std::string(module.functions[entries[kernel]].name),
+                         .parameters = from.code->parameters,
+                         .parameter_bytes = from.parameter_bytes,
+                         .shared_bytes = from.shared_bytes,
+                         .required_threads = from.required_threads,
+                         .max_threads = from.max_threads};
+  for (const size_t i : reached[kernel].functions) {
+    const Function& function = module.functions[i];
+    for (const Instruction& instruction : function.body)
+      ++survey.opcodes[std::string(instruction.opcode)];
+    for (const Refusal& refusal : refused[i])
+      survey.refused.push_back({std::string(function.name), refusal.opcode, refusal.line});
+  }
+  return survey;
+}
+
 uint64_t Program::State::AddressOf(std::string_view symbol, bool* relocated) const {
   if (const auto place = places.find(symbol); place != places.end()) {
     *relocated = true;
@@ -215,17 +234,30 @@ Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Program::~Program() = default;
 
-absl::StatusOr<std::unique_ptr<Program>> Program::Build(std::string text) {
+absl::StatusOr<std::unique_ptr<Program::State>> Program::Decode(std::string text) {
   COPPICE_ASSIGN_OR_RETURN(Module module, Parse(std::move(text)));
   auto state = std::make_unique<State>(std::move(module));
   state->PlaceVariables();
   COPPICE_RETURN_IF_ERROR(state->CheckInitializers());
   state->FindReached();
   COPPICE_RETURN_IF_ERROR(state->Decode());
-  COPPICE_RETURN_IF_ERROR(state->CheckRefusals());
   state->kernels.reserve(state->entries.size());
   for (size_t i = 0; i < state->entries.size(); ++i)
     state->AddKernel(state->entries[i], state->shared->extent(i));
+  return state;
+}
+
+absl::StatusOr<std::vector<KernelSurvey>> Program::Survey(std::string text) {
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<State> state, Decode(std::move(text)));
+  std::vector<KernelSurvey> surveys;
+  for (size_t i = 0; i < state->kernels.size(); ++i)
+    surveys.push_back(state->SurveyOf(i));
+  return surveys;
+}
+
+absl::StatusOr<std::unique_ptr<Program>> Program::Build(std::string text) {
+  COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<State> state, Decode(std::move(text)));
+  COPPICE_RETURN_IF_ERROR(state->CheckRefusals());
   // What has been decoded is not asked again.
   for (Function& function : state->module.functions)
     function.body = {};

@@ -4,6 +4,8 @@
 
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,6 +20,25 @@
 
 namespace coppice::ptx {
 
+// A kernel as a module has it, whether it can be executed or not.
+struct KernelSurvey {
+  struct Refused {
+    std::string function;  // Who has it: the kernel, or what it reaches.
+    std::string opcode;
+    int line = 0;
+  };
+
+  std::string name;
+  std::vector<Place> parameters;  // In their order; by offset in the bank.
+  int64_t parameter_bytes = 0;
+  int64_t shared_bytes = 0;                         // Static.
+  std::array<int, 3> required_threads = {0, 0, 0};  // As those of Kernel.
+  int max_threads = 0;
+  // Of all functions that it reaches: opcodes as they are written, and how often.
+  std::map<std::string, int64_t> opcodes;
+  std::vector<Refused> refused;  // What Build would refuse the module for, by function and line.
+};
+
 class Program {
  public:
   // Parses, decodes and checks. Errors: kInvalidArgument  "line 12: ..." of text that is not PTX;
@@ -25,6 +46,9 @@ class Program {
   // and what to compile for.
   static absl::StatusOr<std::unique_ptr<Program>> Build(std::string text);
   ~Program();
+
+  // Its kernels, in the order of the text. Errors: kInvalidArgument  as Build.
+  static absl::StatusOr<std::vector<KernelSurvey>> Survey(std::string text);
 
   // What the variables of .global and .const need, and where it shall lie, which sets their
   // initial values there. Before anything runs; `memory` is where `address` is for the host.
@@ -40,6 +64,8 @@ class Program {
 
  private:
   struct State;
+  // Decoded, and its kernels added, whatever they reach.
+  static absl::StatusOr<std::unique_ptr<State>> Decode(std::string text);
   explicit Program(std::unique_ptr<State> state);
 
   std::unique_ptr<State> state_;
