@@ -10,8 +10,7 @@ import pathlib
 import re
 import sys
 
-LAYERS = {"base": 0, "runtime": 1, "allocator": 2, "ptx": 1, "emulator": 2,
-          "graphs": 3}
+LAYERS = {"base": 0, "runtime": 1, "ptx": 1, "allocator": 2, "emulator": 2, "graphs": 3}
 PROGRAMS_ONLY = {"ptx", "emulator"}  # Stand on their layers, and no other layer on them.
 # Of a layer's private headers, those that layers above it and tools may include.
 OPEN_HEADERS = {"runtime/device_image.h", "runtime/emulator/ptx/launch.h",

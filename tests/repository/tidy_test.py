@@ -153,6 +153,19 @@ class TidyTest(unittest.TestCase):
         test = CLEAN["tests/graphs/session_test.cc"] + '#include "coppice/runtime/emulator.h"\n'
         self.assertEqual([], findings_with("tests/graphs/session_test.cc", test))
 
+    def test_the_executor_of_ptx_opens_two_of_its_headers(self):
+        text = '// K.\n#include "runtime/emulator/ptx/launch.h"\n'
+        build = {**CLEAN, "tools/CMakeLists.txt": "add_library(t ptx/kernel.cc)\n"}
+        self.assertEqual([], tidy.check({**build, "tools/ptx/kernel.cc": text}))
+        self.assertEqual(
+            [("tools/ptx/kernel.cc", 2, "runtime/emulator/ptx/warp.h is private to ptx")],
+            tidy.check({**build, "tools/ptx/kernel.cc": text.replace("launch", "warp")}),
+        )
+        self.assertEqual(
+            [("tools/ptx/kernel.cc", 2, "runtime/emulator/state.h is private to emulator")],
+            tidy.check({**build, "tools/ptx/kernel.cc": text.replace("ptx/launch", "state")}),
+        )
+
     def test_the_emulator_sees_what_is_below_it(self):
         tree = {
             **CLEAN,
