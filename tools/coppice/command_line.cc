@@ -15,6 +15,7 @@
 #include "tools/coppice/info.h"
 #include "tools/plan/plan_command.h"
 #include "tools/prof/prof.h"
+#include "tools/ptx/ptx.h"
 #include "tools/run/run.h"
 #include "tools/soak/soak.h"
 #include "tools/support/byte_text.h"
@@ -91,6 +92,38 @@ constexpr const char* kSoakNotes =
     "  coppice soak                                 a million replays on CUDA, 20000 on the host\n"
     "  coppice soak --replays 50000000 --seed 7     for an afternoon\n"
     "  coppice soak --buckets 8 --records 100000    mostly evictions\n";
+
+constexpr const char* kPtxNotes =
+    "Kernels run on the emulator's executor, which also looks for what is wrong with them; no\n"
+    "driver is asked.\n"
+    "\n"
+    "Examples:\n"
+    "  coppice ptx check softmax.ptx\n"
+    "  coppice ptx run softmax.ptx RowSoftmax --grid 64 --block 256 --arg in:x.npy \\\n"
+    "      --arg out:y.npy:f32:64x1000 --arg i32:1000\n"
+    "\n"
+    "Exit codes: 0 success; 1 check found what would be refused; 2 a wrong option, or a file or "
+    "an\n"
+    "argument that does not fit; 3 run found something wrong with the kernel; 4 the output cannot\n"
+    "be written; 6 host memory ran out.";
+
+constexpr const char* kPtxRunNotes =
+    "One --arg per parameter, in order:\n"
+    "  in:x.npy              an array that the kernel reads, and may not write\n"
+    "  out:y.npy:f32:64x64   one that it writes: file, type and shape; before, all bits are 1\n"
+    "  inout:q.npy:r.npy     one that it reads from a file; another gets what is there at the end\n"
+    "  i32:1000, f32:0.125   a value: i8, i16, i32, i64, u8, u16, u32, u64, f32 or f64\n"
+    "  null                  a null pointer\n"
+    "Types of arrays are f16, bf16 (in files: its bits as u16), f32, f64, bool, and the integers.\n"
+    "\n"
+    "Checks, all of them on unless --checks says otherwise; bounds and alignment always are:\n"
+    "  races                 accesses of several threads that nothing orders\n"
+    "  uninitialized         reads of shared memory that nobody wrote\n"
+    "  record                which bytes of each array were read and written\n"
+    "\n"
+    "What the kernel prints goes to standard output, and with --json to standard error. Outputs "
+    "are\n"
+    "written whatever was found.\n";
 
 constexpr int64_t kCountMax = 10'000'000;
 
@@ -226,6 +259,39 @@ ExitCode RunProf(const Command& command, const ProfOptions& options, const Conso
   return given->run(options, console);
 }
 
+struct PtxOptions {
+  PtxCheckOptions check;
+  PtxRunOptions run;
+};
+
+void AddPtx(Command& command, PtxOptions& options) {
+  command.SetFooter(kPtxNotes);
+  Command& check = command.AddSubcommand(
+      "check", "List kernels, parameters and opcodes; exit 1 if some would be refused");
+  check.AddText("file", options.check.file, "FILE.ptx", "PTX text", Command::Presence::kRequired);
+  check.AddFlag("--json", options.check.json, "Print JSON and nothing else on standard output");
+  Command& run = command.AddSubcommand("run", "Run one kernel; exit 3 if something is wrong");
+  run.SetFooter(std::string(kPtxRunNotes) + "\n" + kPtxNotes);
+  run.AddText("file", options.run.file, "FILE.ptx", "PTX text", Command::Presence::kRequired);
+  run.AddText("kernel", options.run.kernel, "KERNEL", "Its name, as `coppice ptx check` lists it",
+              Command::Presence::kRequired);
+  run.AddParsed("--grid", &ParseLaunchExtents, options.run.grid, "Blocks: X, X,Y or X,Y,Z");
+  run.AddParsed("--block", &ParseLaunchExtents, options.run.block, "Threads of each, as X,Y,Z");
+  run.AddParsed("--shared", &ParseSharedBytes, options.run.shared_bytes,
+                "Bytes of dynamic shared memory, default 0");
+  run.AddRepeated("--arg", options.run.arguments, "ARG", "The next argument; see below");
+  run.AddParsed("--checks", &ParseChecks, options.run.checks,
+                "all (the default), none, or some, as races,record");
+  run.AddParsed("--seed", &ParseSeed, options.run.seed,
+                "Seed of the order in which blocks and warps run, default 1");
+  run.AddFlag("--cooperative", options.run.cooperative, "All blocks are there at once");
+  run.AddFlag("--json", options.run.json, "Print JSON and nothing else on standard output");
+}
+
+ExitCode RunPtx(const Command& command, const PtxOptions& options, const Console& console) {
+  return command.Given("check") ? PtxCheck(options.check, console) : PtxRun(options.run, console);
+}
+
 ExitCode RunParsed(int argument_count,
                    const char* const* arguments,
                    const std::string& program,
@@ -236,6 +302,7 @@ ExitCode RunParsed(int argument_count,
   PlanCommandOptions plan_options;
   ProfOptions prof_options;
   SoakOptions soak_options;
+  PtxOptions ptx_options;
   bench_options.dispatch.program = program;
 
   Command command("coppice", kSummary, "coppice " COPPICE_VERSION);
@@ -252,6 +319,8 @@ ExitCode RunParsed(int argument_count,
   AddBench(bench, bench_options);
   Command& prof = command.AddSubcommand("prof", "Look inside a session through its trace file");
   AddProf(prof, prof_options);
+  Command& ptx = command.AddSubcommand("ptx", "Look at kernels of a PTX file, and run one");
+  AddPtx(ptx, ptx_options);
   Command& soak =
       command.AddSubcommand("soak", "Run one session for long: calls right, memory flat");
   AddSoak(soak, soak_options);
@@ -262,6 +331,7 @@ ExitCode RunParsed(int argument_count,
   if (command.Given("plan")) return PlanCommand(plan_options, console);
   if (command.Given("info")) return InfoCommand(info_options, console);
   if (command.Given("prof")) return RunProf(prof, prof_options, console);
+  if (command.Given("ptx")) return RunPtx(ptx, ptx_options, console);
   if (command.Given("soak")) return SoakCommand(soak_options, console);
   return RunBench(bench, bench_options, console);
 }

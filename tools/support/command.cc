@@ -157,6 +157,16 @@ void Command::AddTexts(const std::string& name,
   AddNonEmpty(parser_->app, name, target, placeholder, help, presence);
 }
 
+void Command::AddRepeated(const std::string& name,
+                          std::vector<std::string>& target,
+                          const std::string& placeholder,
+                          const std::string& help) {
+  parser_->app.add_option(name, target, help)
+      ->type_name(placeholder)
+      ->check(RefuseEmpty)
+      ->allow_extra_args(false);
+}
+
 void Command::AddChoices(const std::string& name,
                          std::vector<std::string>& target,
                          const std::vector<std::string>& known,

@@ -74,6 +74,12 @@ class Command {
                 const std::string& help,
                 Presence presence = Presence::kOptional);
 
+  // One of them each time that the option is given, so that others may follow it.
+  void AddRepeated(const std::string& name,
+                   std::vector<std::string>& target,
+                   const std::string& placeholder,
+                   const std::string& help);
+
   // Several of `known`.
   void AddChoices(const std::string& name,
                   std::vector<std::string>& target,
