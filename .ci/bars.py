@@ -15,8 +15,8 @@ import sys
 MIB = 1 << 20
 ORDERS = ["asc", "desc", "random:1", "random:2", "random:3"]
 
-# Times of planning hold for a machine on which the reference loop takes so long; elsewhere they
-# grow and shrink with it. A loaded machine may take twice as long.
+# Times of planning and of PTX hold for a machine on which the reference loop takes so long;
+# elsewhere they grow and shrink with it. A loaded machine may take twice as long.
 REFERENCE_MS = 5.0
 TIME_FACTOR = 2.0
 FAMILIES = 11
@@ -29,6 +29,12 @@ PROGRAMS = {
     "long_20000": (1000, 1.02),
 }
 CAPACITY = 1 << 20  # Of every instance of minimalloc.
+# Kernels of PTX, without a GPU.
+PTX_KERNELS = {"elementwise", "softmax", "matmul"}
+PTX_RATE = 0.5e9  # Lane instructions per second, but of the matmul, which is judged by its time.
+PTX_MATMUL_MS = 60
+PTX_CHECKS_RATIO = 4
+PTX_LINES_RATE = 0.3e6  # Lines per second, parsed and decoded.
 
 
 class Bars:
@@ -133,7 +139,7 @@ def check_benchmarks(bars):
     bars.expect(share <= 1000, f"our share of a recording {share:.1f} us <= 1000")
 
 
-class PlanTimes:
+class ScaledTimes:
     """Bars of time, relative to the reference loop."""
 
     def __init__(self, bars, reference_ms):
@@ -145,10 +151,14 @@ class PlanTimes:
         limit = bar * self.scale
         self.bars.expect(milliseconds <= limit, f"{what} {milliseconds:.2f} ms <= {limit:.2f}")
 
+    def at_least(self, what, per_second, bar):
+        limit = bar / self.scale if self.scale else float("inf")
+        self.bars.expect(per_second >= limit, f"{what} {per_second:.3g} per s >= {limit:.3g}")
+
 
 def check_pool(bars):
     report = bars.run("bench", "pool")
-    times = PlanTimes(bars, report.get("reference_ms", 0))
+    times = ScaledTimes(bars, report.get("reference_ms", 0))
     families = {family["name"]: family for family in report.get("families", [])}
     bars.expect(len(families) == FAMILIES, f"{len(families)} families")
     for name, family in families.items():
@@ -198,6 +208,22 @@ def check_tight(bars):
     bars.expect(slowest <= 10_000, f"the slowest took {slowest:.0f} ms <= 10000 ms")
 
 
+def check_ptx(bars):
+    report = bars.run("bench", "ptx")
+    times = ScaledTimes(bars, report.get("reference_ms", 0))
+    kernels = {kernel["name"]: kernel for kernel in report.get("kernels", [])}
+    bars.expect(kernels.keys() == PTX_KERNELS, f"kernels {sorted(kernels)}")
+    for name, kernel in kernels.items():
+        bars.expect(kernel["right"] and kernel["findings"] == 0, f"{name} is right, and no finding")
+        ratio = kernel["checks_ratio"]
+        most = PTX_CHECKS_RATIO
+        bars.expect(ratio <= most, f"{name}: with checks {ratio:.2f} x the time <= {most}")
+        if name != "matmul":
+            times.at_least(name, kernel["lane_instructions_per_second"], PTX_RATE)
+    times.at_most("f16 matmul", report.get("matmul_ms", float("inf")), PTX_MATMUL_MS)
+    times.at_least("lines", report.get("lines_per_second", 0), PTX_LINES_RATE)
+
+
 def main():
     bars = Bars(sys.argv[1])
     check_demo(bars)
@@ -206,6 +232,7 @@ def main():
     check_benchmarks(bars)
     check_plans(bars, check_pool(bars))
     check_tight(bars)
+    check_ptx(bars)
     print(f"bars.py: {bars.missed} missed")
     return 1 if bars.missed else 0
 

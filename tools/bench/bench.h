@@ -1,6 +1,6 @@
-// `coppice bench`: what coppice costs. `dispatch`, `plan` and `pool` need no device and say what
-// is coppice's own part; the others measure on a device, and on the emulator they show only that
-// they work.
+// `coppice bench`: what coppice costs. `dispatch`, `plan`, `pool` and `ptx` need no device and say
+// what is coppice's own part; the others measure on a device, and on the emulator they show only
+// that they work.
 //
 // Units: bytes; nanoseconds, microseconds and milliseconds as named. Threads: one at a time per
 // process.
@@ -123,5 +123,13 @@ struct BenchSuspendOptions {
 
 // `bench suspend`: giving the memory of many graphs back, and taking it again.
 ExitCode BenchSuspend(const BenchSuspendOptions& options, const Console& console);
+
+struct BenchPtxOptions {
+  int64_t samples = 7;  // Of each kernel, with checks and without. >= 1.
+  bool json = false;
+};
+
+// `bench ptx`: how fast the emulator reads PTX and executes it, on the kernels of tools/bench/ptx.
+ExitCode BenchPtx(const BenchPtxOptions& options, const Console& console);
 
 }  // namespace coppice

@@ -63,6 +63,14 @@ constexpr const char* kSuspendNotes =
     "Bytes are those of the last round; graphs themselves stay. Exits with 1 if any step predicts\n"
     "other tokens than before.\n";
 
+constexpr const char* kBenchPtxNotes =
+    "Runs kernels that nvcc compiled for sm_80 (tools/bench/ptx) on the emulator's executor, in\n"
+    "turns without checks and with all of them: SiLU of 512 x 1024 floats with a bias, softmax of\n"
+    "512 rows of 1024, and a product of f16 matrices of 512 x 512 by mma.sync, ldmatrix and\n"
+    "cp.async. Reading is parsing and decoding all of their PTX. Figures are medians, in "
+    "processor\n"
+    "time. Exits with 1 if a result is wrong, or anything is found to be.\n";
+
 constexpr const char* kStepsNotes =
     "A step is a chain of kernels that each add 1 to 4096 floats. The ways:\n"
     "  launch            cuGraphLaunch of the graph that the session recorded, and nothing else\n"
@@ -148,6 +156,12 @@ void AddSuspend(Command& command, BenchSuspendOptions& options) {
   AddModel(command, options.model, options.device, options.json);
 }
 
+void AddPtx(Command& command, BenchPtxOptions& options) {
+  command.SetFooter(std::string(kBenchPtxNotes) + "\n" + kExitCodes);
+  command.AddCount("--samples", options.samples, 1'000'000, "Runs of each kernel, default 7");
+  command.AddFlag("--json", options.json, "Print JSON");
+}
+
 void AddSteps(Command& command, BenchStepsOptions& options) {
   command.SetFooter(std::string(kStepsNotes) + "\n" + kExitCodes);
   command.AddCounts("--kernels", options.kernels, 10'000,
@@ -187,6 +201,8 @@ void AddBench(Command& command, BenchOptions& options) {
              options.buckets);
   AddSuspend(command.AddSubcommand("suspend", "What giving memory back and taking it again costs"),
              options.suspend);
+  AddPtx(command.AddSubcommand("ptx", "How fast PTX is read and executed without a GPU"),
+         options.ptx);
   AddDecode(command.AddSubcommand("decode", "A decode step of each batch size, eager and replayed"),
             options.decode);
   AddSteps(
@@ -201,6 +217,7 @@ ExitCode RunBench(const Command& command, const BenchOptions& options, const Con
   if (command.Given("buckets")) return BenchBuckets(options.buckets, console);
   if (command.Given("suspend")) return BenchSuspend(options.suspend, console);
   if (command.Given("decode")) return BenchDecode(options.decode, console);
+  if (command.Given("ptx")) return BenchPtx(options.ptx, console);
   if (command.Given("steps")) return BenchSteps(options.steps, console);
   return BenchRecord(options.record, console);
 }

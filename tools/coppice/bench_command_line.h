@@ -19,6 +19,7 @@ struct BenchOptions {
   BenchBucketsOptions buckets;
   BenchDecodeOptions decode;
   BenchSuspendOptions suspend;
+  BenchPtxOptions ptx;
 };
 
 // Declares the subcommands of `command`, which write to `options`.
