@@ -56,8 +56,8 @@ absl::StatusOr<ptx::Checks> ParseChecks(const std::string& text) {
   if (text == "all") return ptx::Checks::All(true);
   ptx::Checks checks = ptx::Checks::All(false);
   if (text == "none") return checks;
-  std::string_view rest = text;
-  do {
+  const std::string ended = text + ",";  // So that a last comma has a name behind it, an empty one.
+  for (std::string_view rest = ended; !rest.empty();) {
     const std::string_view name = TakeItem(rest);
     bool* const check = name == "races"           ? &checks.races
                         : name == "uninitialized" ? &checks.uninitialized
@@ -70,7 +70,7 @@ absl::StatusOr<ptx::Checks> ParseChecks(const std::string& text) {
           Quote(name));
     }
     *check = true;
-  } while (!rest.empty());
+  }
   return checks;
 }
 

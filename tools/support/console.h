@@ -17,7 +17,7 @@ enum ExitCode : int {
   kExitOk = 0,
   kExitMismatch = 1,  // The checked figures are not as they should be; see kExitCodes.
   kExitUsage = 2,     // An option or an input file is wrong.
-  kExitDevice = 3,    // The device or its driver failed.
+  kExitDevice = 3,    // The device or its driver failed, or a kernel did what it may not.
   kExitOutput = 4,    // Standard output or a file could not be written.
   kExitStopped = 5,   // A signal asked to stop; what had been measured is printed.
   kExitMemory = 6,    // Host memory ran out.
