@@ -196,6 +196,20 @@ TEST(NpyTest, RefusesMoreDimensionsThanNumpyHas) {
   EXPECT_THAT(NpyRefusal(NpyFile(NpyHeader("|u1", shape + ")"), "x")), HasSubstr("64 extents"));
 }
 
+TEST(NpyTest, WhateverAByteOfTheHeaderBecomesTheFileIsReadOrRefused) {
+  const std::string good = NpyFile(NpyHeader("<i2", "(2, 3)"), "twelve bytes");
+  COPPICE_ASSERT_OK_AND_ASSIGN(const NpyArray array, ParseNpy(good));
+  for (size_t i = 0; i + 12 < good.size(); ++i) {
+    for (int value = 0; value < 256; ++value) {
+      std::string file = good;
+      file[i] = static_cast<char>(value);
+      const absl::StatusOr<NpyArray> read = ParseNpy(file);
+      if (!read.ok()) continue;
+      EXPECT_EQ(read->bytes, array.bytes) << i << " " << value;
+    }
+  }
+}
+
 TEST(NpyTest, SizesAreNeverMoreThanAFileMayHave) {
   EXPECT_EQ(NpyBytes(DType::kFloat32, std::vector<int64_t>{2, 3}).value_or(-1), 24);
   EXPECT_EQ(NpyBytes(DType::kFloat64, {}).value_or(-1), 8);

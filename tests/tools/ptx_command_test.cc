@@ -585,6 +585,13 @@ TEST(PtxRunTest, LaunchesThatNoDeviceTakesAreRefused) {
     EXPECT_EQ(RunPtx(race, "Race", "1", none, {"--shared", bytes}).code, kExitUsage) << bytes;
 }
 
+TEST(PtxRunTest, ModulesThatDeclareMoreThanThereIsAreRefused) {
+  const PtxFile shared(".visible .entry K() {\n  .shared .b8 x[232449];\n  ret;\n}\n");
+  ExpectPtxRefused(RunPtx(shared, "K", "1", {}), "232449 bytes of static shared memory");
+  const PtxFile global(".global .b64 x[134217729];\n.visible .entry K() {\n  ret;\n}\n");
+  ExpectPtxRefused(RunPtx(global, "K", "1", {}), "its variables have 1073741832 bytes");
+}
+
 TEST(PtxRunTest, ABlockOfRequiredThreadsMustHaveThem) {
   const PtxFile file(".visible .entry K() .reqntid 32, 2 {\n  ret;\n}\n");
   EXPECT_EQ(RunPtx(file, "K", "32,2", {}).code, kExitOk);

@@ -10,6 +10,7 @@
 #include "fmt/ranges.h"
 
 #include "coppice/base/status.h"
+#include "coppice/base/units.h"
 
 #include "tools/ptx/npy.h"
 #include "tools/support/text_file.h"
@@ -25,6 +26,7 @@ constexpr uint64_t kThreadsPerMultiprocessor = 2048;
 constexpr uint64_t kBlocksPerMultiprocessor = 32;
 
 constexpr int64_t kAddressBytes = 8;
+constexpr int64_t kVariableBytesMax = kGiB;
 // What nobody has written: no number in an array of floats, -1 among integers.
 constexpr int kUnwritten = 0xff;
 
@@ -101,6 +103,9 @@ absl::StatusOr<KernelRun> KernelRun::Prepare(const PtxRunOptions& options) {
   auto program = ptx::Program::Build(std::move(text));
   if (!program.ok()) return AtFile(options.file, program.status());
   run.program_ = *std::move(program);
+  if (run.program_->global_bytes() > kVariableBytesMax)
+    return InvalidArgument("{}: its variables have {} bytes; declare at most {}", options.file,
+                           run.program_->global_bytes(), kVariableBytesMax);
   run.launch_.kernel = run.program_->FindKernel(options.kernel);
   if (run.launch_.kernel == nullptr)
     return InvalidArgument("{}: there is no kernel {}; there are: {}", options.file,
@@ -121,6 +126,11 @@ absl::Status KernelRun::SetShape(const PtxRunOptions& options) {
   launch_.cooperative = options.cooperative;
   COPPICE_RETURN_IF_ERROR(CheckExtents("--grid", launch_.grid, kGridMax));
   COPPICE_RETURN_IF_ERROR(CheckBlock(kernel(), launch_.block));
+  if (kernel().shared_bytes > kBlockSharedBytesMax)
+    return InvalidArgument(
+        "{}: kernel {} has {} bytes of static shared memory, and a block at most "
+        "{}; declare less",
+        options.file, kernel().code->name, kernel().shared_bytes, kBlockSharedBytesMax);
   if (kernel().shared_bytes + options.shared_bytes > kBlockSharedBytesMax)
     return InvalidArgument(
         "--shared {}: with {} static bytes of kernel {} a block has more than {}; give less",
