@@ -160,6 +160,24 @@ TEST(MemoryTest, VectorsAreElementsInARow) {
 // --- spaces
 
 // The same bytes through shared, local and generic addresses.
+TEST(MemoryTest, AVectorOfOneElementIsThatElement) {
+  Launcher launcher(Module("", R"(
+  setp.gt.u32 %p1, %r1, 7;
+  mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd2, %rd3; add.s64 %rd3, %rd1, %rd3;
+  mov.u32 %r5, 9;
+  @%p1 ld.global.b32 { %r5 }, [ %rd3 + 0 ];
+  st.global.b32 [ %rd4 + 0 ], { %r5 };
+)"));
+  std::vector<uint32_t> values(kThreads);
+  for (size_t i = 0; i < kThreads; ++i)
+    values[i] = static_cast<uint32_t>(100 + i);
+  const uint64_t in = launcher.Allocate(values);
+  const uint64_t out = launcher.AllocateBytes(kThreads * sizeof(uint32_t));
+  ExpectNothingFound(launcher.Run("K", {.block = {kThreads, 1, 1}}, in, out));
+  std::fill(values.begin(), values.begin() + 8, 9);
+  EXPECT_EQ(launcher.Read<uint32_t>(out, kThreads), values);
+}
+
 TEST(MemoryTest, SpacesHoldWhatIsStoredThere) {
   Launcher launcher(Module(".const .align 4 .b32 table[2] = {7, 9};\n", R"(
   mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd2, %rd3; add.s64 %rd3, %rd1, %rd3;

@@ -253,8 +253,10 @@ bool DecodeAccess(FunctionDecoder& decoder, const Instruction& from, Instr& to) 
     return decoder.Fail("expected an address and a register");
   const bool loads = !from.opcode.starts_with("st");
   const Operand& value = from.operands[loads ? 0 : 1];
-  const std::span<const Operand> elements =
-      opcode->elements == 1 ? std::span(&value, 1) : std::span(value.elements);
+  // A vector of one element is that element.
+  const std::span<const Operand> elements = value.kind == Operand::Kind::kVector
+                                                ? std::span(value.elements)
+                                                : std::span(&value, 1);
   if (elements.size() != static_cast<size_t>(opcode->elements))
     return decoder.Fail(fmt::format("expected {} elements", opcode->elements));
 
