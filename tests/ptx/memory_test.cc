@@ -219,6 +219,29 @@ TEST(MemoryTest, SpacesHoldWhatIsStoredThere) {
     EXPECT_EQ(stored[i], values[i] + 7 + 9 + 110100) << i;
 }
 
+TEST(MemoryTest, AddressesOfLocalMemoryFitInto32Bits) {
+  Launcher launcher(Module("", R"(
+  .local .align 4 .b8 second[64];
+  mov.b32 %r2, second; mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd2, %rd3;
+  add.s64 %rd3, %rd1, %rd3; ld.global.b32 %r3, [%rd3];
+  add.u32 %r4, %r2, 8;
+  st.local.b32 [%r2+4], %r3; st.local.b32 [%r4], 1000;
+  cvt.u64.u32 %rd5, %r4; cvta.local.u64 %rd6, %rd5;
+  ld.b32 %r5, [%rd6]; ld.local.b32 %r6, [%rd5+-4]; ld.b32 %r7, [%rd6+-4];
+  sub.s32 %r6, %r6, %r7; add.s32 %r5, %r5, %r6; add.s32 %r5, %r5, %r7;
+  st.global.b32 [%rd4], %r5;
+)"));
+  std::vector<uint32_t> values(kThreads);
+  for (size_t i = 0; i < kThreads; ++i)
+    values[i] = static_cast<uint32_t>(5 * i);
+  const uint64_t in = launcher.Allocate(values);
+  const uint64_t out = launcher.AllocateBytes(kThreads * sizeof(uint32_t));
+  ExpectNothingFound(launcher.Run("K", {.block = {kThreads, 1, 1}}, in, out));
+  for (uint32_t& value : values)
+    value += 1000;
+  EXPECT_EQ(launcher.Read<uint32_t>(out, kThreads), values);
+}
+
 TEST(MemoryTest, ParametersOfEveryWidthAreRead) {
   Launcher launcher(R"(.version 8.0
 .target sm_80

@@ -212,7 +212,9 @@ std::optional<bool> FunctionDecoder::DecodeMove(const Instruction& from,
   const DecoderState::Placed* const variable = state_->FindVariable(source.name);
   const bool in_memory = variable != nullptr && !variable->in_bank;
   if (clock == nullptr && !in_memory) return std::nullopt;
-  const Form* const form = FindForm(in_memory ? "add.s64" : clock);
+  const int bytes = WidthOf(from.operands[0]);
+  const bool narrow = bytes == sizeof(uint32_t);
+  const Form* const form = FindForm(!in_memory ? clock : narrow ? "add.s32" : "add.s64");
   if (form == nullptr) {
     refused->push_back({fmt::format("{} of {}", from.opcode, source.name), from.line});
     return true;
@@ -222,15 +224,17 @@ std::optional<bool> FunctionDecoder::DecodeMove(const Instruction& from,
     read.operands.pop_back();
     return DecodeForm(*form, read, to);
   }
-  const auto written = Write(from.operands[0], kAddressBytes);
+  const int address_bytes = narrow ? bytes : kAddressBytes;
+  const auto written = Write(from.operands[0], address_bytes);
   if (!written.has_value()) return false;
   to.handler = form->handler;
   to.form = IndexOf(*form);
   to.flags = form->flags;
   to.d = *written;
-  to.a = Slot::At(Area::kSpecial, offsetof(SpecialRegisters, thread_memory));
+  to.a = Slot::At(Area::kSpecial, narrow ? offsetof(SpecialRegisters, thread_memory_low)
+                                         : offsetof(SpecialRegisters, thread_memory));
   to.b = state_->constants.Find(static_cast<uint64_t>(variable->place.offset) + source.bits,
-                                kAddressBytes);
+                                address_bytes);
   return true;
 }
 

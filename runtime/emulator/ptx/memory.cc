@@ -76,6 +76,10 @@ bool Memory::Shift(Reach& reach,
 
 bool Memory::Resolve(
     ResidentWarp& warp, uint32_t mask, Space space, int64_t bytes, AccessKind kind, Reach& reach) {
+  if (space == Space::kLocal) {
+    for (uint64_t& address : reach.address)
+      address |= (address & kWindowMask) == 0 ? kThreadWindow : 0;
+  }
   const int first = std::countr_zero(mask);
   const uint64_t any = reach.address[static_cast<size_t>(first)];
   if (mask != kAllLanes) {

@@ -139,6 +139,7 @@ void ResidentWarp::EnterFrame(Frame& frame) {
       const_cast<std::byte*>(frame.code->constants.data());
   slots_ = frame.code->slots.data();
   special_.thread_memory.fill(kThreadWindow + static_cast<uint64_t>(frame.memory));
+  special_.thread_memory_low.fill(static_cast<uint32_t>(frame.memory));
 }
 
 Fragment& ResidentWarp::Add(uint32_t mask, uint32_t pc, Frame* frame) {

@@ -27,6 +27,7 @@ struct alignas(64) SpecialRegisters {
   // .param addresses say besides is a kernel's parameter, by its offset in the bank: executors tell
   // both by the value.
   WideLanes thread_memory;
+  Lanes thread_memory_low;  // Its low half: compilers keep addresses of .local in 32 bits.
 
   Lanes tid[kDimensions];
   Lanes laneid;

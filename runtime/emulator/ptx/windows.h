@@ -5,8 +5,8 @@
 //
 //   0x01  shared memory of the block     0x02  memory of the thread     0x03  the parameter bank
 //
-// In the .shared space an address is an offset. In .local it is the generic one; in .param too if
-// it is of the thread, and else an offset in the bank.
+// In the .shared space an address is an offset. In .local it is the generic one, or its low half;
+// in .param it is generic too if it is of the thread, and else an offset in the bank.
 //
 // Threads: constants.
 

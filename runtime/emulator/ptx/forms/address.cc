@@ -12,7 +12,8 @@
 namespace coppice::ptx {
 namespace {
 
-// Addresses of .local and of global memory are generic ones; those of a thread's .param too.
+// Addresses of global memory are generic ones; those of .local and of a thread's .param too, unless
+// they were kept in 32 bits.
 template <uint64_t window>
 struct ToGeneric {
   static uint64_t Of(uint64_t address) {
@@ -54,7 +55,7 @@ bool DecodeHint(FunctionDecoder&, const Instruction&, Instr&) {
 constexpr Form kAddressRows[] = {
     {"cvta.global.u64", "Dd", kMove<ToGeneric, 0>},
     {"cvta.const.u64", "Dd", kMove<ToGeneric, 0>},
-    {"cvta.local.u64", "Dd", kMove<ToGeneric, 0>},
+    {"cvta.local.u64", "Dd", kMove<ToGeneric, kThreadWindow>},
     {"cvta.shared.u64", "Dd", kMove<ToGeneric, kSharedWindow>},
     {"cvta.shared::cluster.u64", "Dd", kMove<ToGeneric, kSharedWindow>},
     {"cvta.param.u64", "Dd", kMove<ToGeneric, kBankWindow>},
