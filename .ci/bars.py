@@ -31,7 +31,7 @@ PROGRAMS = {
 CAPACITY = 1 << 20  # Of every instance of minimalloc.
 # Kernels of PTX, without a GPU.
 PTX_KERNELS = {"elementwise", "softmax", "matmul"}
-PTX_RATE = 0.5e9  # Lane instructions per second, but of the matmul, which is judged by its time.
+PTX_RATE = 0.5e9  # Lane instructions per second.
 PTX_MATMUL_MS = 60
 PTX_CHECKS_RATIO = 4
 PTX_LINES_RATE = 0.3e6  # Lines per second, parsed and decoded.
@@ -218,8 +218,7 @@ def check_ptx(bars):
         ratio = kernel["checks_ratio"]
         most = PTX_CHECKS_RATIO
         bars.expect(ratio <= most, f"{name}: with checks {ratio:.2f} x the time <= {most}")
-        if name != "matmul":
-            times.at_least(name, kernel["lane_instructions_per_second"], PTX_RATE)
+        times.at_least(name, kernel["lane_instructions_per_second"], PTX_RATE)
     times.at_most("f16 matmul", report.get("matmul_ms", float("inf")), PTX_MATMUL_MS)
     times.at_least("lines", report.get("lines_per_second", 0), PTX_LINES_RATE)
 
