@@ -64,6 +64,32 @@ class CompiledConformanceTest : public GraphTest {
     return words;
   }
 
+  // A launch with `attribute` runs.
+  void ExpectLaunch(CuLaunchAttribute attribute) {
+    const DeviceAddress words = NewWords(4);
+    const CuLaunchConfig config{.grid_x = 1,
+                                .grid_y = 1,
+                                .grid_z = 1,
+                                .block_x = 4,
+                                .block_y = 1,
+                                .block_z = 1,
+                                .stream = a,
+                                .attributes = &attribute,
+                                .attribute_count = 1};
+    DeviceAddress target = words;
+    int64_t first = 3;
+    void* arguments[] = {&target, &first};
+    EXPECT_CU(kSuccess, cu.LaunchKernelEx(&config, Compiled("WriteThreads"), arguments, nullptr));
+    EXPECT_EQ(Words(words, 4), Ascending(3, 4));
+  }
+
+  int Capability() {
+    int major = 0;
+    EXPECT_CU(kSuccess,
+              cu.DeviceGetAttribute(&major, CuDeviceAttribute::kComputeCapabilityMajor, 0));
+    return major;
+  }
+
   int Attribute(CuFunctionAttribute attribute, const char* name) {
     int value = -1;
     EXPECT_CU(kSuccess, cu.FuncGetAttribute(&value, attribute, Compiled(name)));
@@ -182,23 +208,23 @@ TEST_P(CompiledConformanceTest, EachLoadingHasVariablesOfItsOwn) {
 }
 
 TEST_P(CompiledConformanceTest, ACooperativeLaunchRuns) {
-  const DeviceAddress words = NewWords(4);
-  CuLaunchAttribute attribute{.id = CuLaunchAttributeId::kCooperative};
-  attribute.value.cooperative = 1;
-  const CuLaunchConfig config{.grid_x = 1,
-                              .grid_y = 1,
-                              .grid_z = 1,
-                              .block_x = 4,
-                              .block_y = 1,
-                              .block_z = 1,
-                              .stream = a,
-                              .attributes = &attribute,
-                              .attribute_count = 1};
-  DeviceAddress target = words;
-  int64_t first = 3;
-  void* arguments[] = {&target, &first};
-  EXPECT_CU(kSuccess, cu.LaunchKernelEx(&config, Compiled("WriteThreads"), arguments, nullptr));
-  EXPECT_EQ(Words(words, 4), Ascending(3, 4));
+  CuLaunchAttribute cooperative{.id = CuLaunchAttributeId::kCooperative};
+  cooperative.value.cooperative = 1;
+  ExpectLaunch(cooperative);
+}
+
+TEST_P(CompiledConformanceTest, ALaunchMayFollowTheOneBeforeProgrammatically) {
+  if (Capability() < 9) GTEST_SKIP() << "programmatic launches need a device of 9.0";
+  CuLaunchAttribute programmatic{.id = CuLaunchAttributeId::kProgrammaticStreamSerialization};
+  programmatic.value.programmatic = 1;
+  ExpectLaunch(programmatic);
+}
+
+TEST_P(CompiledConformanceTest, AClusterMayBeOneBlock) {
+  if (Capability() < 9) GTEST_SKIP() << "clusters need a device of 9.0";
+  CuLaunchAttribute cluster{.id = CuLaunchAttributeId::kClusterDimension};
+  cluster.value.cluster = {1, 1, 1};
+  ExpectLaunch(cluster);
 }
 
 // Graphs.

@@ -70,8 +70,7 @@
 //   * Blocks of another size than the own of a kernel that runs as host code, parameters through
 //     `extra`, loader options but the error log, flags of cuGraphInstantiate: kInvalidValue.
 //   * Other launch attributes, clusters of more than 8 blocks where a function has leave for them,
-//     clusters of a cooperative launch, and clusters of compiled kernels of more than one block:
-//     kNotSupported.
+//     and clusters of a cooperative launch: kNotSupported.
 //   * Other attributes of functions and kernel nodes: kInvalidValue. The registers of a kernel are
 //     not known: 0.
 //   * PTX with instructions for textures and surfaces, or of sm_90 alone (bulk copies, wgmma); a
