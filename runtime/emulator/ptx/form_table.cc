@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/emulator/ptx/forms/families.h"
+#include "runtime/emulator/ptx/lane_access.h"
 
 namespace coppice::ptx {
 namespace {
@@ -30,9 +31,12 @@ constexpr Family kExecuting[] = {
     AsyncForms, AtomicForms, BarrierForms, ControlForms, MatrixForms, MemoryForms, WarpForms,
 };
 
+bool HasAvx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
 std::vector<Family> Families() {
-  const bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const std::span<const Family> computing = wide ? std::span(kAvx2) : std::span(kBaseline);
+  const std::span<const Family> computing = HasAvx2() ? std::span(kAvx2) : std::span(kBaseline);
   std::vector<Family> families(computing.begin(), computing.end());
   families.insert(families.end(), std::begin(kExecuting), std::end(kExecuting));
   return families;
@@ -117,6 +121,10 @@ std::vector<std::string_view> Split(std::string_view opcode) {
 }
 
 }  // namespace
+
+const LaneAccess& HostLaneAccess() {
+  return HasAvx2() ? avx2::LaneAccessFunctions() : baseline::LaneAccessFunctions();
+}
 
 std::span<const Form> AllForms() {
   static const std::vector<Form> forms = Collect();

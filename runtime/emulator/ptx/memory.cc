@@ -44,34 +44,21 @@ const char* VerbOf(AccessKind kind) {
 
 }  // namespace
 
-// Whether any lane is outside shows in the sign of what lanes have in common, so that the loop is
-// vector code on any machine.
 bool Memory::Shift(Reach& reach,
                    uint64_t begin,
                    uint64_t end,
                    int64_t bytes,
                    const std::byte* host,
-                   int64_t stride) {
-  if (static_cast<int64_t>(end - begin) < bytes) return false;
-  const uint64_t limit = end - begin - static_cast<uint64_t>(bytes);
-  uint64_t outside = 0;
-  uint64_t low_bits = 0;
-  uint64_t astray = 0;
+                   int64_t stride) const {
+  const uint64_t size = end - begin;
   const uint64_t step = static_cast<uint64_t>(bytes);
-  for (size_t i = 0; i < kLanes; ++i) {
-    const uint64_t offset = reach.address[i] - begin;
-    outside |= (limit - offset) | offset;
-    low_bits |= reach.address[i];
-    astray |= reach.address[i] ^ (reach.address[0] + i * step);
-  }
-  if (static_cast<int64_t>(outside) < 0 || (low_bits & (step - 1)) != 0) return false;
-  const uint64_t moved = reinterpret_cast<uint64_t>(host) - begin;
-  if (moved != 0 || stride != 0) {
-    for (size_t i = 0; i < kLanes; ++i)
-      reach.address[i] += moved + i * static_cast<uint64_t>(stride);
-  }
-  reach.contiguous = astray == 0 && stride == 0;
-  return true;
+  if (size < step) return false;
+  return lanes_.move(reach.address,
+                     {.begin = begin,
+                      .limit = size - step,
+                      .moved = reinterpret_cast<uint64_t>(host) - begin,
+                      .stride = static_cast<uint64_t>(stride)},
+                     step, reach.contiguous);
 }
 
 bool Memory::Resolve(
@@ -82,10 +69,7 @@ bool Memory::Resolve(
   }
   const int first = std::countr_zero(mask);
   const uint64_t any = reach.address[static_cast<size_t>(first)];
-  if (mask != kAllLanes) {
-    for (size_t i = 0; i < kLanes; ++i)
-      reach.address[i] = (mask >> i & 1) != 0 ? reach.address[i] : any;
-  }
+  if (mask != kAllLanes) lanes_.keep(reach.address, mask, any);
   reach.space = SpaceAt(space, any);
   bool resolved = false;
   switch (reach.space) {
@@ -124,9 +108,7 @@ bool Memory::Resolve(
     if (host == nullptr) return false;
     address = reinterpret_cast<uint64_t>(host);
   }
-  const uint64_t host = reach.address[static_cast<size_t>(first)];
-  for (size_t i = 0; i < kLanes; ++i)
-    reach.address[i] = (mask >> i & 1) != 0 ? reach.address[i] : host;
+  lanes_.keep(reach.address, mask, reach.address[static_cast<size_t>(first)]);
   return true;
 }
 

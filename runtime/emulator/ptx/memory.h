@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/emulator/ptx/lane_access.h"
 #include "runtime/emulator/ptx/launch.h"
 #include "runtime/emulator/ptx/launch_state.h"
 #include "runtime/emulator/ptx/observer.h"
@@ -43,6 +44,7 @@ class Memory final : public Warp::MemoryAccess {
   void Tell(
       Warp& warp, uint32_t lanes, const LaneWords& hosts, int64_t bytes, AccessKind kind) override;
   bool IsTold() const override { return observer_ != nullptr; }
+  const LaneAccess& lanes() const { return lanes_; }
 
   // The addresses of `space` in `reach` become those of the host, where `lanes`, one at least,
   // access `bytes` bytes each: a power of two. What is accessed is not told yet. Returns false
@@ -70,12 +72,12 @@ class Memory final : public Warp::MemoryAccess {
 
   // Moves addresses that are all in [begin, end) to `host`, and those of lane i by `stride` * i.
   // Returns false if they are not, or not aligned.
-  static bool Shift(Reach& reach,
-                    uint64_t begin,
-                    uint64_t end,
-                    int64_t bytes,
-                    const std::byte* host,
-                    int64_t stride);
+  bool Shift(Reach& reach,
+             uint64_t begin,
+             uint64_t end,
+             int64_t bytes,
+             const std::byte* host,
+             int64_t stride) const;
   // The host bytes, aligned and inside; not told.
   std::byte* Find(Space space, const Access& access);
   std::byte* FindGlobal(const Access& access);
@@ -86,6 +88,7 @@ class Memory final : public Warp::MemoryAccess {
   std::string Nearest(const Access& access) const;
 
   LaunchState& state_;
+  const LaneAccess& lanes_ = HostLaneAccess();
   std::span<const MemoryRange> ranges_;
   // The range that was accessed last, by reads and by others; empty at first.
   std::array<MemoryRange, 2> last_ = {};

@@ -69,15 +69,14 @@ class Elements {
   int count_;
 };
 
-[[gnu::always_inline]] inline void ReadAddresses(Warp& warp, const Instr& instr, Reach& reach) {
+[[gnu::always_inline]] inline void ReadAddresses(ResidentWarp& warp,
+                                                 const Instr& instr,
+                                                 Reach& reach) {
+  const LaneAccess& lanes = Memory::Of(warp).lanes();
   if ((instr.flags & AccessFlags::kNarrow) != 0) {
-    const uint32_t* const base = warp.From<uint32_t>(instr.a);
-    for (size_t i = 0; i < kLanes; ++i)
-      reach.address[i] = base[i] + instr.immediate;
+    lanes.add_narrow(warp.From<uint32_t>(instr.a), instr.immediate, reach.address);
   } else {
-    const uint64_t* const base = warp.From<uint64_t>(instr.a);
-    for (size_t i = 0; i < kLanes; ++i)
-      reach.address[i] = base[i] + instr.immediate;
+    lanes.add_wide(warp.From<uint64_t>(instr.a), instr.immediate, reach.address);
   }
 }
 
@@ -91,6 +90,27 @@ bool IsStrong(const Instr& instr) {
 
 int64_t LanesIn(uint32_t mask) {
   return mask == kAllLanes ? kLanes : std::popcount(mask);
+}
+
+// Of one element, the usual case.
+template <typename T, typename R>
+[[gnu::always_inline]] inline void LoadElement(ResidentWarp& warp, const Reach& reach, R* d) {
+  const LaneAccess& lanes = Memory::Of(warp).lanes();
+  constexpr bool kWhole = sizeof(T) == sizeof(R) && sizeof(T) <= sizeof(uint64_t);
+  if (reach.contiguous) {
+    const std::byte* const from = reach.at(0);
+    if constexpr (kWhole) {
+      lanes.copy(from, reinterpret_cast<std::byte*>(d), sizeof(R) * kLanes);
+    } else {
+      for (size_t i = 0; i < kLanes; ++i)
+        d[i] = Extend<R>(LoadAt<T>(from + i * sizeof(T)));
+    }
+  } else if (warp.mask() == kAllLanes && kWhole && sizeof(R) >= sizeof(uint32_t)) {
+    if constexpr (sizeof(R) == sizeof(uint32_t)) lanes.gather32(reach.address, d);
+    if constexpr (sizeof(R) == sizeof(uint64_t)) lanes.gather64(reach.address, d);
+  } else {
+    KeepLanes(warp.mask(), d, [&](int i) { return Extend<R>(LoadAt<T>(reach.at(i))); });
+  }
 }
 
 template <typename T, typename R>
@@ -107,14 +127,7 @@ Step Load(Warp& on, const Instr& instr) {
   if (AccessObserver* const observer = warp.observer(); observer != nullptr)
     observer->Read(warp, reach, bytes, IsStrong(instr));
   if (elements.count() == 1) {
-    R* const d = warp.To<R>(instr.d);
-    if (reach.contiguous) {
-      const std::byte* const from = reach.at(0);
-      for (size_t i = 0; i < kLanes; ++i)
-        d[i] = Extend<R>(LoadAt<T>(from + i * sizeof(T)));
-    } else {
-      KeepLanes(warp.mask(), d, [&](int i) { return Extend<R>(LoadAt<T>(reach.at(i))); });
-    }
+    LoadElement<T>(warp, reach, warp.To<R>(instr.d));
     return Step::kNext;
   }
   for (int element = 0; element < elements.count(); ++element) {
