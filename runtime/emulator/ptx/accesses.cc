@@ -62,6 +62,13 @@ int NarrowestStore(const Kernel& kernel) {
   return narrowest;
 }
 
+// Whether a granule of 1, 2 or 4 bytes is as before.
+bool IsSame(const std::byte* before, const std::byte* after, size_t granule) {
+  for (size_t i = 0; i < granule; ++i)
+    if (before[i] != after[i]) return false;
+  return true;
+}
+
 }  // namespace
 
 std::unique_ptr<Accesses> Accesses::Create(LaunchState& state) {
@@ -81,13 +88,17 @@ Accesses::Accesses(LaunchState& state, int shift)
       shadow_(shift),
       order_(state.block_count) {}
 
-Actor Accesses::ActorOf(ResidentWarp& warp) const {
+Actor Accesses::ActorOf(ResidentWarp& warp) {
+  return ActorOf(warp, warp.block().shadow.order.Now());
+}
+
+Actor Accesses::ActorOf(ResidentWarp& warp, uint32_t now) {
   BlockState& block = warp.block();
   return {.warp = warp,
           .shadow = block.shadow,
           .block = block.index,
           .index = static_cast<uint32_t>(warp.index()),
-          .now = block.shadow.order.Now(),
+          .now = now,
           .code = warp.code(),
           .instr = warp.instr()};
 }
@@ -147,6 +158,10 @@ Visitor Accesses::InBlock(const Actor& actor, Stamp stamp) {
   return stamp.bits() == 0 ? Visitor() : Visitor(actor.block, stamp);
 }
 
+bool Accesses::IsBefore(const Actor& actor, Stamp stamp) {
+  return stamp.bits() == 0 || actor.shadow.order.IsBefore(stamp, actor.index, actor.thread());
+}
+
 bool Accesses::IsBefore(const Actor& actor, Visitor visitor) const {
   if (visitor.is_nobody()) return true;
   if (visitor.is_several()) return visitor.releases() < (actor.shadow.acquired & 0xffffffff);
@@ -179,8 +194,12 @@ void Accesses::ReadGlobal(Actor& actor, uint64_t address, uint64_t bytes, bool k
   }
   if (!keep) return;
   Visitor* const readers = shadow_.Readers(page);
-  for (size_t i = begin; i < end; ++i)
-    readers[i] = Joined(actor, readers[i]);
+  const Visitor mine(actor.block, actor.stamp());
+  const Visitor several = Visitor::Several(order_.releases());
+  for (size_t i = begin; i < end; ++i) {
+    if (readers[i] == several) continue;
+    readers[i] = readers[i].is_nobody() ? mine : Joined(actor, readers[i]);
+  }
 }
 
 void Accesses::WriteGlobal(Actor& actor,
@@ -197,7 +216,7 @@ void Accesses::WriteGlobal(Actor& actor,
   Visitor* const writers = shadow_.Writers(page);
   for (size_t i = begin; i < end; ++i) {
     const size_t at = (i - begin) * granule;
-    if (before != nullptr && std::memcmp(before + at, after + at, granule) == 0) {
+    if (before != nullptr && IsSame(before + at, after + at, granule)) {
       if (writers[i].is_nobody()) writers[i] = {actor.block, actor.stamp()};
       continue;
     }
@@ -214,12 +233,16 @@ void Accesses::ReadShared(Actor& actor, uint64_t offset, uint64_t bytes, bool ke
   BlockShadow& shadow = actor.shadow;
   if (uninitialized_) CheckWritten(actor, offset, bytes);
   if (!races_) return;
+  const Stamp mine = actor.stamp();
+  const Stamp several(actor.now, Stamp::kSeveral);
   const size_t end = ((offset + bytes - 1) >> shift_) + 1;
   for (size_t i = offset >> shift_; i < end; ++i) {
-    const Visitor writer = InBlock(actor, shadow.writers[i]);
-    if (!IsBefore(actor, writer))
-      ReportRace(actor, {Space::kShared, offset, bytes}, Clash::kReadsWritten, writer);
-    if (keep) shadow.readers[i] = Joined(actor, InBlock(actor, shadow.readers[i])).stamp();
+    const Stamp writer = shadow.writers[i];
+    if (!IsBefore(actor, writer)) [[unlikely]]
+      ReportRace(actor, {Space::kShared, offset, bytes}, Clash::kReadsWritten,
+                 InBlock(actor, writer));
+    Stamp& reader = shadow.readers[i];
+    if (keep && reader.bits() != several.bits()) reader = IsBefore(actor, reader) ? mine : several;
   }
 }
 
@@ -236,16 +259,18 @@ void Accesses::WriteShared(Actor& actor,
   const size_t granule = std::min(size_t{1} << shift_, static_cast<size_t>(bytes));
   for (size_t i = begin; i < end; ++i) {
     const size_t at = (i - begin) * granule;
-    const Visitor writer = InBlock(actor, shadow.writers[i]);
-    if (before != nullptr && std::memcmp(before + at, after + at, granule) == 0) {
-      if (writer.is_nobody()) shadow.writers[i] = actor.stamp();
+    const Stamp writer = shadow.writers[i];
+    if (before != nullptr && IsSame(before + at, after + at, granule)) {
+      if (writer.bits() == 0) shadow.writers[i] = actor.stamp();
       continue;
     }
-    const Visitor reader = InBlock(actor, shadow.readers[i]);
+    const Stamp reader = shadow.readers[i];
     if (!IsBefore(actor, writer)) {
-      ReportRace(actor, {Space::kShared, offset, bytes}, Clash::kWritesWritten, writer);
+      ReportRace(actor, {Space::kShared, offset, bytes}, Clash::kWritesWritten,
+                 InBlock(actor, writer));
     } else if (!IsBefore(actor, reader)) {
-      ReportRace(actor, {Space::kShared, offset, bytes}, Clash::kWritesRead, reader);
+      ReportRace(actor, {Space::kShared, offset, bytes}, Clash::kWritesRead,
+                 InBlock(actor, reader));
     }
     shadow.writers[i] = actor.stamp();
   }
@@ -257,17 +282,17 @@ void Accesses::BeginCopy(Actor& actor, uint64_t offset, uint64_t bytes, bool cha
   BlockShadow& shadow = actor.shadow;
   const size_t end = ((offset + bytes - 1) >> shift_) + 1;
   for (size_t i = offset >> shift_; i < end; ++i) {
-    const Visitor writer = InBlock(actor, shadow.writers[i]);
-    const Visitor reader = InBlock(actor, shadow.readers[i]);
-    if (writer.stamp().is_under_way()) continue;
+    const Stamp writer = shadow.writers[i];
+    const Stamp reader = shadow.readers[i];
+    if (writer.is_under_way()) continue;
     const bool written = !IsBefore(actor, writer);
     const bool read = !IsBefore(actor, reader);
     if ((written || read) && !changes) continue;
     const Access access = {Space::kShared, offset, bytes};
     if (written) {
-      ReportRace(actor, access, Clash::kWritesWritten, writer);
+      ReportRace(actor, access, Clash::kWritesWritten, InBlock(actor, writer));
     } else if (read) {
-      ReportRace(actor, access, Clash::kWritesRead, reader);
+      ReportRace(actor, access, Clash::kWritesRead, InBlock(actor, reader));
     }
     shadow.writers[i] = Stamp::UnderWay();
   }
@@ -300,9 +325,15 @@ void Accesses::Read(ResidentWarp& warp, const Reach& reach, int64_t bytes, bool 
   Actor actor = ActorOf(warp);
   if (strong) Acquire(actor, reach.space);
   if (reach.contiguous && !strong && ReadRow(actor, reach, static_cast<uint64_t>(bytes))) return;
+  const uint64_t shared = reinterpret_cast<uint64_t>(warp.block().shared.data());
   for (uint32_t left = warp.mask(); left != 0; left &= left - 1) {
     actor.lane = std::countr_zero(left);
-    ReadLane(actor, reach.at(actor.lane), static_cast<uint64_t>(bytes), !strong);
+    const uint64_t host = reach.address[static_cast<size_t>(actor.lane)];
+    if (reach.space == Space::kShared) {
+      ReadShared(actor, host - shared, static_cast<uint64_t>(bytes), !strong);
+    } else {
+      ReadLane(actor, reach.at(actor.lane), static_cast<uint64_t>(bytes), !strong);
+    }
   }
 }
 
@@ -366,6 +397,7 @@ void Accesses::WriteLane(Actor& actor,
 void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKind kind, int lane) {
   const uint64_t bytes = static_cast<uint64_t>(size);
   const bool same = pending_warp_ == &warp && pending_instr_ == &warp.instr();
+  const AtomicTurn turn = atomic_;
   if (kind != AccessKind::kWrite || !same) Settle();
   if (kind == AccessKind::kWrite) {
     pending_warp_ = &warp;
@@ -375,7 +407,10 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
     std::memcpy(pending.before.data(), host, std::min(bytes, pending.before.size()));
     return;
   }
-  Actor actor = ActorOf(warp);
+  // Lanes of one instruction acquire and release together: they are at one time.
+  const bool continues =
+      kind == AccessKind::kAtomic && turn.warp == &warp && turn.clock == warp.Clock();
+  Actor actor = continues ? ActorOf(warp, turn.now) : ActorOf(warp);
   actor.lane = lane;
   if (kind == AccessKind::kRead) {
     ReadLane(actor, host, bytes, true);
@@ -390,15 +425,18 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
     LandCopy(actor, address, bytes);
     return;
   }
-  Acquire(actor, space);
+  const bool together = continues && turn.space == space;
+  if (!together) Acquire(actor, space);
   ReadLane(actor, host, bytes, false);
   WriteLane(actor, host, bytes, nullptr, nullptr);
-  Release(actor, space);
+  if (!together) Release(actor, space);
+  atomic_ = {&warp, warp.Clock(), space, actor.now};
 }
 
 // What handlers have written by now. Lanes of one instruction that write the same place are not
 // compared: which of them wrote what is not known.
 void Accesses::Settle() {
+  atomic_ = {};
   if (pending_.empty()) return;
   BlockShadow& shadow = pending_warp_->block().shadow;
   Actor actor = {.warp = *pending_warp_,

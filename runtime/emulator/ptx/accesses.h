@@ -72,7 +72,8 @@ class Accesses final : public AccessObserver {
 
   Accesses(LaunchState& state, int shift);
 
-  Actor ActorOf(ResidentWarp& warp) const;
+  static Actor ActorOf(ResidentWarp& warp);
+  static Actor ActorOf(ResidentWarp& warp, uint32_t now);
   void Acquire(Actor& actor, Space space);
   void Release(Actor& actor, Space space);
   // Global memory, memory of the block, kLocal or kParam: neither.
@@ -109,6 +110,7 @@ class Accesses final : public AccessObserver {
   bool WriteRow(Actor& actor, const Reach& reach, uint64_t bytes, const std::byte* values);
 
   void Settle();
+  static bool IsBefore(const Actor& actor, Stamp stamp);  // In the block.
   bool IsBefore(const Actor& actor, Visitor visitor) const;
   // Who has read, once the actor has too.
   Visitor Joined(const Actor& actor, Visitor reader) const;
@@ -127,6 +129,14 @@ class Accesses final : public AccessObserver {
   const Code* pending_code_ = nullptr;
   const Instr* pending_instr_ = nullptr;
   std::vector<Pending> pending_;
+  // The atomic operation whose lanes are told, until something else is.
+  struct AtomicTurn {
+    const ResidentWarp* warp = nullptr;
+    int64_t clock = 0;
+    Space space = Space::kGeneric;
+    uint32_t now = 0;
+  };
+  AtomicTurn atomic_;
 };
 
 }  // namespace coppice::ptx
