@@ -2,6 +2,7 @@
 // them. Whatever else it is, lanes are looked at one by one.
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "runtime/emulator/ptx/accesses.h"
@@ -127,7 +128,44 @@ bool AreAllSeveral(const uint64_t* cells, size_t count) {
   return all >> 32 == kBlockMask >> 32;
 }
 
+// Whether `bytes` flags, a power of two, are all set.
+bool IsAllWritten(const uint8_t* flags, uint64_t bytes) {
+  if (bytes == 4) {
+    uint32_t four;
+    std::memcpy(&four, flags, sizeof(four));
+    return four == 0x01010101;
+  }
+  return std::memchr(flags, 0, bytes) == nullptr;
+}
+
 }  // namespace
+
+// Most cells are this thread's, or of before a barrier; others are looked at as ReadShared does.
+void Accesses::ReadSharedLanes(Actor& actor, const Reach& reach, uint64_t bytes, bool keep) {
+  BlockShadow& shadow = actor.shadow;
+  const uint64_t base = reinterpret_cast<uint64_t>(actor.warp.block().shared.data());
+  const uint32_t floor = shadow.order.floor_bits();
+  const uint32_t several = Stamp(actor.now, Stamp::kSeveral).bits();
+  const uint32_t* const writers = BitsOf(shadow.writers);
+  uint32_t* const readers = BitsOf(shadow.readers);
+  for (uint32_t left = actor.warp.mask(); left != 0; left &= left - 1) {
+    actor.lane = std::countr_zero(left);
+    const uint64_t offset = reach.address[static_cast<size_t>(actor.lane)] - base;
+    bool quiet =
+        races_ && keep && (!uninitialized_ || IsAllWritten(shadow.written.data() + offset, bytes));
+    if (quiet) {
+      const uint32_t mine = actor.stamp().bits();
+      const size_t end = ((offset + bytes - 1) >> shift_) + 1;
+      for (size_t i = offset >> shift_; i < end; ++i) {
+        quiet &= writers[i] < floor || ((writers[i] ^ mine) & kThreadMask) == 0;
+        const bool plain = readers[i] < floor || ((readers[i] ^ mine) & kThreadMask) == 0;
+        readers[i] = plain ? mine : readers[i];
+        quiet &= plain || readers[i] == several;
+      }
+    }
+    if (!quiet) ReadShared(actor, offset, bytes, keep);
+  }
+}
 
 bool Accesses::ReadRow(Actor& actor, const Reach& reach, uint64_t bytes) {
   const uint64_t all = bytes * kLanes;

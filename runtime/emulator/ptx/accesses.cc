@@ -276,37 +276,6 @@ void Accesses::WriteShared(Actor& actor,
   }
 }
 
-// Of copies to one place that are under way at once it is not known what they will bring.
-void Accesses::BeginCopy(Actor& actor, uint64_t offset, uint64_t bytes, bool changes) {
-  if (!races_) return;
-  BlockShadow& shadow = actor.shadow;
-  const size_t end = ((offset + bytes - 1) >> shift_) + 1;
-  for (size_t i = offset >> shift_; i < end; ++i) {
-    const Stamp writer = shadow.writers[i];
-    const Stamp reader = shadow.readers[i];
-    if (writer.is_under_way()) continue;
-    const bool written = !IsBefore(actor, writer);
-    const bool read = !IsBefore(actor, reader);
-    if ((written || read) && !changes) continue;
-    const Access access = {Space::kShared, offset, bytes};
-    if (written) {
-      ReportRace(actor, access, Clash::kWritesWritten, InBlock(actor, writer));
-    } else if (read) {
-      ReportRace(actor, access, Clash::kWritesRead, InBlock(actor, reader));
-    }
-    shadow.writers[i] = Stamp::UnderWay();
-  }
-}
-
-void Accesses::LandCopy(Actor& actor, uint64_t offset, uint64_t bytes) {
-  BlockShadow& shadow = actor.shadow;
-  if (uninitialized_) std::memset(shadow.written.data() + offset, 1, bytes);
-  if (!races_) return;
-  const size_t first = offset >> shift_;
-  std::fill_n(shadow.writers.begin() + static_cast<ptrdiff_t>(first),
-              ((offset + bytes - 1) >> shift_) + 1 - first, actor.stamp());
-}
-
 void Accesses::CheckWritten(Actor& actor, uint64_t offset, uint64_t bytes) {
   const uint8_t* const written = actor.shadow.written.data() + offset;
   if (std::memchr(written, 0, bytes) == nullptr) return;
@@ -319,29 +288,38 @@ void Accesses::CheckWritten(Actor& actor, uint64_t offset, uint64_t bytes) {
 
 // --- warps
 
+bool Accesses::IsChecked(Space space) const {
+  switch (space) {
+    case Space::kLocal:
+    case Space::kParam:
+      return false;
+    case Space::kShared:
+      return races_ || uninitialized_;
+    default:
+      return true;
+  }
+}
+
 void Accesses::Read(ResidentWarp& warp, const Reach& reach, int64_t bytes, bool strong) {
-  if (reach.space == Space::kLocal || reach.space == Space::kParam) return;
+  if (!IsChecked(reach.space)) return;
   Settle();
   Actor actor = ActorOf(warp);
   if (strong) Acquire(actor, reach.space);
   if (reach.contiguous && !strong && ReadRow(actor, reach, static_cast<uint64_t>(bytes))) return;
-  const uint64_t shared = reinterpret_cast<uint64_t>(warp.block().shared.data());
+  if (reach.space == Space::kShared) {
+    ReadSharedLanes(actor, reach, static_cast<uint64_t>(bytes), !strong);
+    return;
+  }
   for (uint32_t left = warp.mask(); left != 0; left &= left - 1) {
     actor.lane = std::countr_zero(left);
-    const uint64_t host = reach.address[static_cast<size_t>(actor.lane)];
-    if (reach.space == Space::kShared) {
-      ReadShared(actor, host - shared, static_cast<uint64_t>(bytes), !strong);
-    } else {
-      ReadLane(actor, reach.at(actor.lane), static_cast<uint64_t>(bytes), !strong);
-    }
+    ReadLane(actor, reach.at(actor.lane), static_cast<uint64_t>(bytes), !strong);
   }
 }
 
 void Accesses::Write(
     ResidentWarp& warp, const Reach& reach, int64_t bytes, const std::byte* values, bool strong) {
-  const bool checked = reach.space != Space::kLocal && reach.space != Space::kParam;
   const size_t size = static_cast<size_t>(bytes);
-  if (!checked) {
+  if (!IsChecked(reach.space)) {
     for (uint32_t left = warp.mask(); left != 0; left &= left - 1) {
       const int lane = std::countr_zero(left);
       std::memcpy(reach.at(lane), values + static_cast<size_t>(lane) * size, size);

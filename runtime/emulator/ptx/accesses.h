@@ -107,8 +107,11 @@ class Accesses final : public AccessObserver {
   // Of all lanes, one behind the other. Returns false, having done nothing, if there may be
   // something to find.
   bool ReadRow(Actor& actor, const Reach& reach, uint64_t bytes);
+  // Of the lanes that execute, wherever they are in shared memory.
+  void ReadSharedLanes(Actor& actor, const Reach& reach, uint64_t bytes, bool keep);
   bool WriteRow(Actor& actor, const Reach& reach, uint64_t bytes, const std::byte* values);
 
+  bool IsChecked(Space space) const;
   void Settle();
   static bool IsBefore(const Actor& actor, Stamp stamp);  // In the block.
   bool IsBefore(const Actor& actor, Visitor visitor) const;
