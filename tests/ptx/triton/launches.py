@@ -20,7 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 FIXTURES = HERE.parent / "fixtures" / "triton"
 # What `coppice ptx run` calls them.
 TYPES = {"s8": "i8", "u8": "u8", "s32": "i32", "s64": "i64", "e4m3": "u8", "e5m2": "u8"}
-SECONDS_MAX = 120
+SECONDS_MAX = 60
 
 
 @dataclasses.dataclass
@@ -129,7 +129,8 @@ def differences(launch, drawn, done):
             texts.append(f"{name}: nothing was written")
             continue
         right = np.asarray(references.ROUND[kind](expected[name]), np.float64)
-        got = np.asarray(references.DECODE[kind](done.arrays[name]), np.float64)
+        with np.errstate(invalid="ignore"):  # Of signalling NaNs, where nothing was written.
+            got = np.asarray(references.DECODE[kind](done.arrays[name]), np.float64)
         if right.shape != got.shape:
             texts.append(f"{name}: shape {got.shape}, not {right.shape}")
             continue
