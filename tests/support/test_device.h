@@ -44,8 +44,8 @@ absl::StatusOr<std::optional<uint64_t>> GivenTestSeed();
 // the first call prints and leaves in the environment for the children of death tests.
 uint64_t TestSeed();
 
-// The emulator's options with the seed of this process's tests. With ptx in the environment variable
-// COPPICE_TEST_KERNELS, kernels run as what nvcc made of them.
+// The emulator's options with the seed of this process's tests. Where the environment variable
+// COPPICE_TEST_KERNELS is ptx, kernels run as what nvcc made of them.
 Emulator::Options TestEmulatorOptions();
 
 // Why tests cannot run on CUDA here; empty if they can.
