@@ -56,7 +56,8 @@ Outcome RunCompiled(const KernelWork& work, const Surroundings& surroundings) {
                       .seed = surroundings.draw,
                       .checks = surroundings.checks,
                       .clock_ns = static_cast<uint64_t>(surroundings.now_us) * 1000,
-                      .print = Print},
+                      .print = Print,
+                      .written = surroundings.written},
       .outcome = &executed};
   // Accesses are checked, but another thread may unmap meanwhile what the kernel uses.
   const std::optional<uint64_t> faulted = RunGuarded(

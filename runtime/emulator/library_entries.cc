@@ -57,6 +57,7 @@ CuResult PlaceGlobals(State& state, LibraryState& library) {
   library.program->Link(
       library.globals,
       reinterpret_cast<std::byte*>(library.globals));  // NOLINT(performance-no-int-to-ptr)
+  state.processor.NoteWritten(library.globals, bytes);
   return CuResult::kSuccess;
 }
 

@@ -22,6 +22,7 @@
 #include "coppice/runtime/cuda_abi.h"
 
 #include "runtime/emulator/physical_memory.h"
+#include "runtime/emulator/ptx/launch.h"
 
 namespace coppice::emulator {
 
@@ -70,8 +71,8 @@ class Memory {
   template <typename Visit>
   void ForEachPhysical(DeviceAddress begin, DeviceAddress end, Visit visit) const;
 
-  // Calls `visit(begin, end, writable)` for what is mapped and readable, ascending, by allocations
-  // and mappings.
+  // Calls `visit(range, offset)` for what is mapped and readable, ascending, by allocations and
+  // mappings, each with the physical offset of its first byte.
   template <typename Visit>
   void ForEachReadable(Visit visit) const;
 
@@ -156,8 +157,9 @@ template <typename Visit>
 void Memory::ForEachReadable(Visit visit) const {
   for (const auto& [begin, view] : views_)
     if (view.access != CuMemAccessFlags::kNone)
-      visit(begin, begin + static_cast<DeviceAddress>(view.bytes),
-            view.access == CuMemAccessFlags::kReadWrite);
+      visit(ptx::MemoryRange{begin, begin + static_cast<DeviceAddress>(view.bytes),
+                             view.access == CuMemAccessFlags::kReadWrite},
+            static_cast<uint64_t>(view.offset));
 }
 
 }  // namespace coppice::emulator

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +23,7 @@ struct Surroundings {
   // For a kernel's PTX:
   std::span<const ptx::MemoryRange> memory;  // Of the device, ascending.
   ptx::Checks checks;
+  std::function<bool(uint64_t begin, uint64_t end)> written;  // As ptx::Environment's.
   int64_t now_us = 0;
 };
 

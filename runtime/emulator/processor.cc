@@ -58,16 +58,43 @@ Surroundings Processor::SurroundingsOf(const Task& task) {
   if (kernel == nullptr || kernel->kernel->ptx == nullptr) return surroundings;
   if (std::exchange(ranges_revision_, memory_.revision()) != memory_.revision()) {
     ranges_.clear();
-    memory_.ForEachReadable([this](DeviceAddress begin, DeviceAddress end, bool writable) {
-      ranges_.push_back({begin, end, writable});
+    offsets_.clear();
+    memory_.ForEachReadable([this](ptx::MemoryRange range, uint64_t offset) {
+      ranges_.push_back(range);
+      offsets_.push_back(offset);
     });
   }
   surroundings.memory = ranges_;
   surroundings.checks = {
       .races = options_.races,
       .uninitialized = options_.uninitialized,
-      .record = task.is_declared() ? checks_.holds_to_declared() : checks_.orders_accesses()};
+      .record = options_.uninitialized ||
+                (task.is_declared() ? checks_.holds_to_declared() : checks_.orders_accesses())};
+  if (options_.uninitialized)
+    surroundings.written = [this](uint64_t begin, uint64_t end) { return IsWritten(begin, end); };
   return surroundings;
+}
+
+// By `ranges_`, since others may change what is mapped while a kernel asks.
+bool Processor::IsWritten(uint64_t begin, uint64_t end) const {
+  const auto after = std::ranges::upper_bound(ranges_, begin, {}, &ptx::MemoryRange::begin);
+  if (after == ranges_.begin()) return true;
+  const size_t index = static_cast<size_t>(after - ranges_.begin()) - 1;
+  const uint64_t moved = offsets_[index] - ranges_[index].begin;
+  return written_.Covers(begin + moved, end + moved);
+}
+
+void Processor::NoteWritten(std::span<const TouchedBytes> touched) {
+  for (const TouchedBytes& one : touched)
+    if (one.writes && !one.host)
+      NoteWritten(one.bytes.begin, static_cast<int64_t>(one.bytes.end - one.bytes.begin));
+}
+
+void Processor::NoteWritten(DeviceAddress address, int64_t bytes) {
+  if (!options_.uninitialized) return;
+  memory_.ForEachPhysical(
+      address, address + static_cast<DeviceAddress>(bytes),
+      [this](uint64_t begin, uint64_t end, DeviceAddress /*piece*/) { written_.Add(begin, end); });
 }
 
 // What a compiled kernel did, for the checks.
@@ -77,8 +104,13 @@ void Processor::LookAt(const Outcome& outcome,
                        int node) {
   for (const std::string& finding : outcome.findings)
     checks_.Report(finding);
+  NoteWritten(task.touched);
+  NoteWritten(outcome.touched);
   if (outcome.touched.empty()) return;
-  if (task.is_declared()) return checks_.HoldToDeclared(task, outcome.touched);
+  if (task.is_declared()) {
+    if (checks_.holds_to_declared()) checks_.HoldToDeclared(task, outcome.touched);
+    return;
+  }
   const auto* const run = std::get_if<GraphRun>(&operation.body);
   checks_.Observe(operation.id, run == nullptr ? nullptr : run->snapshot, node, outcome.touched);
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "runtime/emulator/ptx/launch.h"
 #include "runtime/emulator/stream.h"
 #include "runtime/emulator/work.h"
+#include "runtime/emulator/written_bytes.h"
 
 namespace coppice::emulator {
 
@@ -49,6 +51,9 @@ class Processor {
 
   // Runs the next node of a graph, if it has any. The same result.
   bool RunNode(Operation& operation);
+
+  // Device memory was written that no operation wrote.
+  void NoteWritten(DeviceAddress address, int64_t bytes);
 
   // The next random number.
   uint64_t Draw();
@@ -81,8 +86,13 @@ class Processor {
   CuResult sticky_ = CuResult::kSuccess;
   std::string fault_;
   int64_t nodes_executed_ = 0;
-  std::vector<ptx::MemoryRange> ranges_;  // Of device memory ...
+  bool IsWritten(uint64_t begin, uint64_t end) const;
+  void NoteWritten(std::span<const TouchedBytes> touched);
+
+  std::vector<ptx::MemoryRange> ranges_;  // Of device memory, each ...
+  std::vector<uint64_t> offsets_;         // ... with that of its first byte, ...
   uint64_t ranges_revision_ = 0;          // ... as of then.
+  WrittenBytes written_;                  // Kept if reads of others are looked for.
   int64_t now_us_ = 0;  // The virtual clock: one for each operation or node that has run.
 };
 

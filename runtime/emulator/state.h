@@ -16,6 +16,7 @@
 //   kernel_code     what a kernel is made of, and what a launch of it may ask
 //   memory          device memory, in physical_memory
 //   thread, fault   what is remembered of a thread; memory faults as values
+//   written_bytes   which bytes of physical memory something has written
 //   device_limits   what the emulated device can run
 //
 // A file includes only files below it in this list.

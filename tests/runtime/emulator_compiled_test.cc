@@ -347,6 +347,81 @@ TEST(KernelRaceTest, IsReportedWithItsLineOnlyIfAskedFor) {
   }
 }
 
+// Reads of what nobody wrote.
+
+class UninitializedReadTest : public testing::Test {
+ protected:
+  static Emulator::Options Asking(bool on) {
+    Emulator::Options options = OptionsToLook();
+    options.strictness.uninitialized_read = on;
+    return options;
+  }
+  void Add(DeviceAddress source) const {
+    EXPECT_CU(kSuccess, machine_.Run(machine_.stream, "Add", 1, target_, source));
+  }
+
+  CompiledMachine machine_{Asking(true)};
+  DeviceAddress target_ = machine_.Allocate(8);
+  DeviceAddress source_ = machine_.Allocate(16);
+};
+
+TEST(UninitializedReadOptionTest, IsReportedOnlyIfAskedFor) {
+  for (const bool on : {true, false}) {
+    Emulator::Options options = OptionsToLook();
+    options.strictness.uninitialized_read = on;
+    const CompiledMachine machine(options);
+    EXPECT_CU(kSuccess,
+              machine.Run(machine.stream, "Add", 1, machine.Allocate(8), machine.Allocate(8)));
+    const std::vector<std::string> reports = machine.Reports();
+    ASSERT_EQ(reports.size(), on ? 1U : 0U);
+    if (on) {
+      EXPECT_THAT(reports[0], HasSubstr("Add"));
+      EXPECT_THAT(reports[0], HasSubstr("global memory, which nobody has written"));
+    }
+  }
+}
+
+TEST_F(UninitializedReadTest, FillsAndCopiesWrite) {
+  EXPECT_CU(kSuccess, machine_.cu.MemsetD8Async(source_, 1, 8, machine_.stream));
+  EXPECT_CU(kSuccess, machine_.cu.MemcpyDtoDAsync(source_ + 8, source_, 8, machine_.stream));
+  Add(source_);
+  Add(source_ + 8);
+  EXPECT_THAT(machine_.Reports(), IsEmpty());
+}
+
+TEST_F(UninitializedReadTest, HalfAWordIsNotAWord) {
+  EXPECT_CU(kSuccess, machine_.cu.MemsetD8Async(source_, 1, 4, machine_.stream));
+  EXPECT_CU(kSuccess, machine_.cu.MemsetD8Async(source_ + 12, 1, 4, machine_.stream));
+  Add(source_);
+  EXPECT_EQ(machine_.Reports().size(), 1U);
+}
+
+TEST_F(UninitializedReadTest, CompiledKernelsAndHostCodeWrite) {
+  EXPECT_CU(kSuccess, machine_.Run(machine_.stream, "WriteThreads", 1, source_, int64_t{3}));
+  EXPECT_CU(kSuccess, machine_.Store(machine_.stream, source_ + 8, 3));
+  Add(source_);
+  Add(source_ + 8);
+  EXPECT_THAT(machine_.Reports(), IsEmpty());
+}
+
+TEST_F(UninitializedReadTest, VariablesOfAModuleAreWritten) {
+  EXPECT_CU(kSuccess, machine_.Run(machine_.stream, "CountCalls", 1, target_));
+  EXPECT_THAT(machine_.Reports(), IsEmpty());
+}
+
+TEST_F(UninitializedReadTest, FreshMemoryAtTheSameAddressIsNot) {
+  const DeviceAddress granule =
+      machine_.MapGranule(machine_.CreateGranules(), CuMemAccessFlags::kReadWrite);
+  EXPECT_CU(kSuccess, machine_.cu.MemsetD8Async(granule, 1, 8, machine_.stream));
+  Add(granule);
+  EXPECT_THAT(machine_.Reports(), IsEmpty());
+  EXPECT_CU(kSuccess, machine_.cu.MemUnmap(granule, kGranule));
+  EXPECT_CU(kSuccess, machine_.cu.MemMap(granule, kGranule, 0, machine_.CreateGranules(), 0));
+  machine_.SetAccess(granule, CuMemAccessFlags::kReadWrite);
+  Add(granule);
+  EXPECT_EQ(machine_.Reports().size(), 1U);
+}
+
 // What is declared.
 
 TEST(UndeclaredAccessTest, IsReportedOnlyIfAskedFor) {

@@ -152,8 +152,9 @@ class Emulator {
     // Reports races inside compiled kernels: two accesses of threads to the same bytes, at least
     // one a write that changes them, which neither a barrier nor an atomic operation orders.
     bool kernel_race = true;
-    // Reports compiled kernels that read shared memory which nobody wrote. Off by default: code
-    // that masks what it has read does so.
+    // Reports compiled kernels that read shared memory which no thread of the block wrote, or
+    // device memory which no copy, fill or kernel wrote since it was fresh. Of host code, what it
+    // declares to write counts. Off by default: code that masks what it has read does so.
     bool uninitialized_read = false;
 
     static Strictness All(bool on) { return {on, on, on, on, on, on, on, on, on, on}; }

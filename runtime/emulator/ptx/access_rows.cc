@@ -188,6 +188,7 @@ bool Accesses::ReadRow(Actor& actor, const Reach& reach, uint64_t bytes) {
   const uint64_t address = reach.address[0];
   if ((address ^ (address + all - 1)) >> GlobalShadow::kPageShift != 0) return false;
   GlobalShadow::Page& page = shadow_.PageOf(address);
+  if (asks_written_ && !GlobalShadow::IsWritten(page, address, all)) return false;
   if (races_) {
     const Row<uint64_t> row = GlobalRow({actor.block, actor.stamp()}, shadow.order, granules);
     const size_t first = shadow_.GranuleOf(address);
@@ -234,7 +235,7 @@ bool Accesses::WriteRow(Actor& actor, const Reach& reach, uint64_t bytes, const 
                     values))
       return false;
   }
-  if (record_) GlobalShadow::Mark(page.written, address, all);
+  if (record_ || asks_written_) GlobalShadow::Mark(page.written, address, all);
   return true;
 }
 

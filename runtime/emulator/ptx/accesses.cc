@@ -18,6 +18,10 @@ namespace {
 
 constexpr int kShiftMax = 2;
 
+const char* NameOf(Space space) {
+  return space == Space::kShared ? "shared" : "global";
+}
+
 // The logarithm of what a form stores at least, and no more than kShiftMax.
 int StoreShift(std::string_view form) {
   if (form.starts_with("atom.") || form.starts_with("red."))
@@ -84,6 +88,7 @@ Accesses::Accesses(LaunchState& state, int shift)
       races_(state.environment.checks.races && state.block_count < 0xfffffffe),
       record_(state.environment.checks.record),
       uninitialized_(state.environment.checks.uninitialized),
+      asks_written_(uninitialized_ && state.environment.written != nullptr),
       shift_(shift),
       shadow_(shift),
       order_(state.block_count) {}
@@ -181,6 +186,8 @@ Visitor Accesses::Joined(const Actor& actor, Visitor reader) const {
 void Accesses::ReadGlobal(Actor& actor, uint64_t address, uint64_t bytes, bool keep) {
   GlobalShadow::Page& page = shadow_.PageOf(address);
   if (record_) GlobalShadow::Mark(page.read, address, bytes);
+  if (asks_written_ && !GlobalShadow::IsWritten(page, address, bytes))
+    AskWritten(actor, page, address, bytes);
   if (!races_) return;
   const size_t begin = shadow_.GranuleOf(address);
   const size_t end = shadow_.GranuleOf(address + bytes - 1) + 1;
@@ -208,7 +215,7 @@ void Accesses::WriteGlobal(Actor& actor,
                            const std::byte* before,
                            const std::byte* after) {
   GlobalShadow::Page& page = shadow_.PageOf(address);
-  if (record_) GlobalShadow::Mark(page.written, address, bytes);
+  if (record_ || asks_written_) GlobalShadow::Mark(page.written, address, bytes);
   if (!races_) return;
   const size_t begin = shadow_.GranuleOf(address);
   const size_t end = shadow_.GranuleOf(address + bytes - 1) + 1;
@@ -278,12 +285,28 @@ void Accesses::WriteShared(Actor& actor,
 
 void Accesses::CheckWritten(Actor& actor, uint64_t offset, uint64_t bytes) {
   const uint8_t* const written = actor.shadow.written.data() + offset;
-  if (std::memchr(written, 0, bytes) == nullptr) return;
+  if (std::memchr(written, 0, bytes) != nullptr)
+    ReportUnwritten(actor, {Space::kShared, offset, bytes});
+}
+
+void Accesses::AskWritten(Actor& actor,
+                          GlobalShadow::Page& page,
+                          uint64_t address,
+                          uint64_t bytes) {
+  if (!state_.environment.written(address, address + bytes)) {
+    ReportUnwritten(actor, {Space::kGlobal, address, bytes});
+    return;
+  }
+  if (page.known == nullptr) page.known = std::make_unique<GlobalShadow::Bits>();
+  GlobalShadow::Mark(*page.known, address, bytes);
+}
+
+void Accesses::ReportUnwritten(Actor& actor, const Access& access) {
   if (state_.findings.WasReported(Finding::Kind::kUninitialized, actor.instr)) return;
   state_.findings.Report(
       Finding::Kind::kUninitialized, actor.where(),
-      fmt::format("reads {} bytes at {:#x} of shared memory, which nobody has written", bytes,
-                  offset));
+      fmt::format("reads {} bytes at {:#x} of {} memory, which nobody has written", access.bytes,
+                  access.address, NameOf(access.space)));
 }
 
 // --- warps
@@ -462,9 +485,8 @@ void Accesses::ReportRace(Actor& actor, const Access& access, Clash clash, Visit
   state_.findings.Report(
       Finding::Kind::kRace, actor.where(),
       fmt::format("{} {} bytes at {:#x} of {} memory, which {} {}, and nothing orders the two",
-                  writes ? "writes" : "reads", access.bytes, access.address,
-                  access.space == Space::kShared ? "shared" : "global", who,
-                  written ? "written" : "read"));
+                  writes ? "writes" : "reads", access.bytes, access.address, NameOf(access.space),
+                  who, written ? "written" : "read"));
 }
 
 }  // namespace coppice::ptx

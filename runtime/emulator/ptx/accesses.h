@@ -100,6 +100,9 @@ class Accesses final : public AccessObserver {
                    const std::byte* before,
                    const std::byte* after);
   void CheckWritten(Actor& actor, uint64_t offset, uint64_t bytes);
+  // Of bytes that the launch has not written.
+  void AskWritten(Actor& actor, GlobalShadow::Page& page, uint64_t address, uint64_t bytes);
+  void ReportUnwritten(Actor& actor, const Access& access);
   // A copy to shared memory: from here on it may write, and it has written.
   void BeginCopy(Actor& actor, uint64_t offset, uint64_t bytes, bool changes);
   void LandCopy(Actor& actor, uint64_t offset, uint64_t bytes);
@@ -124,7 +127,8 @@ class Accesses final : public AccessObserver {
   bool races_;
   bool record_;
   bool uninitialized_;
-  int shift_;  // A granule has 1 << shift_ bytes.
+  bool asks_written_;  // Of global memory.
+  int shift_;          // A granule has 1 << shift_ bytes.
   GlobalShadow shadow_;
   GridOrder order_;
   // What a handler has asked to write, until something else happens.

@@ -30,9 +30,10 @@ struct MemoryRange {
 };
 
 struct Checks {
-  bool races = true;           // Inside a block, and between blocks.
-  bool uninitialized = false;  // Reads of shared memory that nobody wrote.
-  bool record = true;          // Notes what is touched: Outcome::touched.
+  bool races = true;  // Inside a block, and between blocks.
+  // Reads of memory that nobody wrote: shared, and global if Environment::written is there.
+  bool uninitialized = false;
+  bool record = true;  // Notes what is touched: Outcome::touched.
 
   static Checks All(bool on) { return {on, on, on}; }
 };
@@ -44,6 +45,8 @@ struct Environment {
   Checks checks;
   uint64_t clock_ns = 0;                        // %globaltimer when it starts.
   std::function<void(std::string_view)> print;  // Of vprintf; null: to nowhere.
+  // Whether all of these bytes of global memory were written before the launch.
+  std::function<bool(uint64_t begin, uint64_t end)> written;
 };
 
 struct Launch {

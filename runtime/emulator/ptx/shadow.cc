@@ -6,6 +6,24 @@
 #include <bit>
 
 namespace coppice::ptx {
+namespace {
+
+// Calls `visit(word, ones)` for the words of bits that bytes of one page have, until it returns
+// false. Returns whether it never did.
+template <typename Visit>
+bool ForEachWord(uint64_t address, uint64_t bytes, Visit visit) {
+  uint64_t at = address % GlobalShadow::kPageBytes;
+  while (bytes > 0) {
+    const uint64_t count = std::min(bytes, 64 - at % 64);
+    const uint64_t ones = count == 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
+    if (!visit(at / 64, ones << at % 64)) return false;
+    at += count;
+    bytes -= count;
+  }
+  return true;
+}
+
+}  // namespace
 
 GlobalShadow::Page& GlobalShadow::FindOrAdd(uint64_t number) {
   std::unique_ptr<Page>& page = pages_[number];
@@ -13,17 +31,18 @@ GlobalShadow::Page& GlobalShadow::FindOrAdd(uint64_t number) {
   return *page;
 }
 
-void GlobalShadow::Mark(std::array<uint64_t, kPageBytes / 64>& bits,
-                        uint64_t address,
-                        uint64_t bytes) {
-  uint64_t at = address % kPageBytes;
-  while (bytes > 0) {
-    const uint64_t count = std::min(bytes, 64 - at % 64);
-    const uint64_t ones = count == 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
-    bits[at / 64] |= ones << at % 64;
-    at += count;
-    bytes -= count;
-  }
+void GlobalShadow::Mark(Bits& bits, uint64_t address, uint64_t bytes) {
+  ForEachWord(address, bytes, [&](size_t word, uint64_t ones) {
+    bits[word] |= ones;
+    return true;
+  });
+}
+
+bool GlobalShadow::IsWritten(const Page& page, uint64_t address, uint64_t bytes) {
+  return ForEachWord(address, bytes, [&](size_t word, uint64_t ones) {
+    const uint64_t known = page.known == nullptr ? 0 : (*page.known)[word];
+    return ((page.written[word] | known) & ones) == ones;
+  });
 }
 
 std::vector<TouchedRange> GlobalShadow::Touched() const {

@@ -56,10 +56,12 @@ class GlobalShadow {
   static constexpr int kPageShift = 12;
   static constexpr uint64_t kPageBytes = uint64_t{1} << kPageShift;
 
+  using Bits = std::array<uint64_t, kPageBytes / 64>;  // One per byte.
+
   struct Page {
-    // A bit per byte.
-    std::array<uint64_t, kPageBytes / 64> read = {};
-    std::array<uint64_t, kPageBytes / 64> written = {};
+    Bits read = {};
+    Bits written = {};
+    std::unique_ptr<Bits> known;  // Written before the launch, as far as it was asked.
     // One per granule; null until there is one.
     std::unique_ptr<Visitor[]> writers;
     std::unique_ptr<Visitor[]> readers;
@@ -81,7 +83,9 @@ class GlobalShadow {
   Visitor* Readers(Page& page) { return Visitors(page.readers); }
 
   // Sets the bits of bytes that are all in one page.
-  static void Mark(std::array<uint64_t, kPageBytes / 64>& bits, uint64_t address, uint64_t bytes);
+  static void Mark(Bits& bits, uint64_t address, uint64_t bytes);
+  // Whether all bytes, which are in one page, are written or known to be.
+  static bool IsWritten(const Page& page, uint64_t address, uint64_t bytes);
   // What was touched, ascending.
   std::vector<TouchedRange> Touched() const;
 

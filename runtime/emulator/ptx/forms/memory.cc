@@ -267,9 +267,8 @@ bool DecodeAccess(FunctionDecoder& decoder, const Instruction& from, Instr& to) 
   const bool loads = !from.opcode.starts_with("st");
   const Operand& value = from.operands[loads ? 0 : 1];
   // A vector of one element is that element.
-  const std::span<const Operand> elements = value.kind == Operand::Kind::kVector
-                                                ? std::span(value.elements)
-                                                : std::span(&value, 1);
+  const std::span<const Operand> elements =
+      value.kind == Operand::Kind::kVector ? std::span(value.elements) : std::span(&value, 1);
   if (elements.size() != static_cast<size_t>(opcode->elements))
     return decoder.Fail(fmt::format("expected {} elements", opcode->elements));
 
