@@ -2,8 +2,8 @@
 //
 // A thread's copies land when it waits for their group, and no earlier: code that does not wait
 // reads what was there before. A copy reads its source when it lands, so that a source that is
-// written meanwhile shows too. Both addresses are checked and noted when it starts; the bytes that
-// it writes are noted once more when it lands.
+// written meanwhile shows too. Both addresses are checked and noted when it starts. It is told when
+// it begins to write and when it has landed: in between nobody may look at its bytes.
 //
 // cp.async.mbarrier.arrive leaves an arrival behind the copies that its thread started before. They
 // land, and it happens, when somebody asks that mbarrier, or when the thread waits for them: an

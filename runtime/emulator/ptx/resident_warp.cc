@@ -8,6 +8,8 @@
 
 #include "fmt/format.h"
 
+#include "runtime/emulator/ptx/windows.h"
+
 namespace coppice::ptx {
 
 ResidentWarp::ResidentWarp(LaunchState& state,

@@ -75,17 +75,18 @@ template <typename T>
   }
 }
 
-template <auto of>
+// Rows that round in some mode have another handler; others do not compile it.
+template <auto of, bool rounds>
 struct Resized;
 
-template <typename D, typename S, D (*of)(S)>
-struct Resized<of> {
+template <typename D, typename S, D (*of)(S), bool rounds>
+struct Resized<of, rounds> {
   static Step Run(Warp& warp, const Instr& instr) {
     Values<S> from;
     Values<D> to;
     ReadResized(warp, instr.a, Resizing::From(instr), from);
     {
-      const RoundingScope scope(Resizing::Mode(instr));
+      const RoundingScope scope(rounds ? Resizing::Mode(instr) : Rounding::kNearest);
       for (size_t i = 0; i < kLanes; ++i)
         to[i] = of(from[i]);
     }
@@ -109,8 +110,11 @@ struct Resized<of> {
     to.handler = Run;
     if constexpr (sizeof(D) > 1 && sizeof(S) > 1) {
       // As wide as the types: without a detour.
-      if (written == sizeof(D) && read == sizeof(S))
-        to.handler = Resizing::Mode(to) == Rounding::kNearest ? EachLane<of>::Run : InMode<of>;
+      if (written == sizeof(D) && read == sizeof(S)) to.handler = EachLane<of>::Run;
+      if constexpr (rounds) {
+        if (to.handler == EachLane<of>::Run && Resizing::Mode(to) != Rounding::kNearest)
+          to.handler = InMode<of>;
+      }
     }
     return true;
   }
@@ -125,8 +129,12 @@ struct Resized<of> {
 
 // A row whose operands are decoded so.
 template <auto of>
-void AddResized(FormTable& table, std::string name, Rounding rounding = Rounding::kNearest) {
-  table.Decoded(std::move(name), Resized<of>::Decode, static_cast<uint8_t>(rounding));
+void AddResized(FormTable& table, std::string name) {
+  table.Decoded(std::move(name), Resized<of, false>::Decode);
+}
+template <auto of>
+void AddResized(FormTable& table, std::string name, Rounding rounding) {
+  table.Decoded(std::move(name), Resized<of, true>::Decode, static_cast<uint8_t>(rounding));
 }
 
 }  // namespace coppice::ptx

@@ -48,34 +48,47 @@ uint32_t CombinedSet(const Warp& warp, const Instr& instr, uint32_t bits) {
   return (instr.flags & 3) != 0 ? Combined(instr, bits, warp.Predicate(instr.c)) : bits;
 }
 
-template <typename D, typename Operand, typename Op>
-void SetAs(Warp& warp, const Instr& instr) {
-  const uint32_t bits = CombinedSet(warp, instr, Compare<Operand, Op>(warp, instr.a, instr.b));
+template <typename D>
+void ShowAs(Warp& warp, const Instr& instr, uint32_t bits) {
   const auto shown = static_cast<D>(Shown(instr));
   KeepLanes(warp.mask(), warp.To<D>(instr.d), [=](int i) {
     return static_cast<D>((bits & kLaneBits[static_cast<size_t>(i)]) != 0 ? shown : 0);
   });
 }
 
-template <typename Operand, typename Op>
-Step Set(Warp& warp, const Instr& instr) {
+// Once for all comparisons, whose code is long enough without.
+[[gnu::noinline]] void Show(Warp& warp, const Instr& instr, uint32_t compared) {
+  const uint32_t bits = CombinedSet(warp, instr, compared);
   if (Shown(instr) > 0xffff) {
-    SetAs<uint32_t, Operand, Op>(warp, instr);
+    ShowAs<uint32_t>(warp, instr, bits);
   } else {
-    SetAs<uint16_t, Operand, Op>(warp, instr);
+    ShowAs<uint16_t>(warp, instr, bits);
   }
-  return Step::kNext;
 }
 
-template <typename Low, typename High, typename Op>
-Step SetPacked(Warp& warp, const Instr& instr) {
-  const uint32_t low = CombinedSet(warp, instr, Compare<Low, Op>(warp, instr.a, instr.b));
-  const uint32_t high = CombinedSet(warp, instr, Compare<High, Op>(warp, instr.a, instr.b));
+[[gnu::noinline]] void ShowPacked(Warp& warp,
+                                  const Instr& instr,
+                                  uint32_t compared_low,
+                                  uint32_t compared_high) {
+  const uint32_t low = CombinedSet(warp, instr, compared_low);
+  const uint32_t high = CombinedSet(warp, instr, compared_high);
   const uint32_t shown = Shown(instr);
   KeepLanes(warp.mask(), warp.To<uint32_t>(instr.d), [=](int i) {
     const uint32_t bit = kLaneBits[static_cast<size_t>(i)];
     return ((low & bit) != 0 ? shown : 0) | ((high & bit) != 0 ? shown << 16 : 0);
   });
+}
+
+template <typename Operand, typename Op>
+Step Set(Warp& warp, const Instr& instr) {
+  Show(warp, instr, Compare<Operand, Op>(warp, instr.a, instr.b));
+  return Step::kNext;
+}
+
+template <typename Low, typename High, typename Op>
+Step SetPacked(Warp& warp, const Instr& instr) {
+  ShowPacked(warp, instr, Compare<Low, Op>(warp, instr.a, instr.b),
+             Compare<High, Op>(warp, instr.a, instr.b));
   return Step::kNext;
 }
 
