@@ -69,7 +69,8 @@ void HostWarp::Join(HostWarp& other) {
 }
 
 Slot HostWarp::SlotOf(std::string_view name, size_t bytes) {
-  const Operand operand{.kind = Operand::Kind::kName, .name = name};
+  const std::string& kept = *names_.emplace(name).first;
+  const Operand operand{.kind = Operand::Kind::kName, .name = kept};
   const std::optional<Slot> slot = bytes == 0 ? decoder_->ReadPredicate(operand)
                                               : decoder_->Read(operand, static_cast<int>(bytes));
   return slot.value();

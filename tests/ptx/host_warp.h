@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -86,6 +87,7 @@ class HostWarp final : public Warp, public Warp::MemoryAccess, public Warp::Cont
   Slot SlotOf(std::string_view name, size_t bytes);
 
   std::string error_;
+  std::set<std::string> names_;  // That the decoder has been asked for, and points to.
   Module module_;
   Code code_;
   std::unique_ptr<FunctionDecoder> decoder_;
