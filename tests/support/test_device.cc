@@ -63,11 +63,15 @@ uint64_t TestSeed() {
   return drawn;
 }
 
+bool TestsCompiledKernels() {
+  const char* const kernels = std::getenv("COPPICE_TEST_KERNELS");  // NOLINT(concurrency-mt-unsafe)
+  return kernels != nullptr && std::string_view(kernels) == "ptx";
+}
+
 Emulator::Options TestEmulatorOptions() {
   Emulator::Options options;
   options.seed = TestSeed();
-  const char* const kernels = std::getenv("COPPICE_TEST_KERNELS");  // NOLINT(concurrency-mt-unsafe)
-  options.compiled_kernels = kernels != nullptr && std::string_view(kernels) == "ptx";
+  options.compiled_kernels = TestsCompiledKernels();
   return options;
 }
 

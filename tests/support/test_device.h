@@ -44,8 +44,10 @@ absl::StatusOr<std::optional<uint64_t>> GivenTestSeed();
 // the first call prints and leaves in the environment for the children of death tests.
 uint64_t TestSeed();
 
-// The emulator's options with the seed of this process's tests. Where the environment variable
-// COPPICE_TEST_KERNELS is ptx, kernels run as what nvcc made of them.
+// Whether kernels run as what nvcc made of them: where COPPICE_TEST_KERNELS is ptx.
+bool TestsCompiledKernels();
+
+// The emulator's options with the seed of this process's tests.
 Emulator::Options TestEmulatorOptions();
 
 // Why tests cannot run on CUDA here; empty if they can.
