@@ -1,0 +1,280 @@
+// Kernels of the library, and of its tests.
+
+#include <array>
+#include <cstring>
+
+#include "coppice/graphs/staging_params.h"
+
+#include "tests/ptx/twin_kernels.h"
+#include "tests/sim/traffic_kernels.h"
+#include "tests/support/test_kernels.h"
+
+namespace coppice {
+
+extern const KernelImage staging_image;
+
+namespace ptx {
+namespace {
+
+// tests/support/test_kernels.cu
+
+void DrawFill(TwinDraw& draw, TwinScene& scene) {
+  const int64_t count = draw.Int(0, 1000);
+  scene.Launch(
+      FillParams{
+          .target = scene.Array(draw.Garbage(count)), .count = count, .value = draw.Float(-9, 9)},
+      {GridFor(count), 1, 1});
+}
+
+void DrawScale(TwinDraw& draw, TwinScene& scene) {
+  const int64_t count = draw.Int(0, 1000);
+  scene.Launch(ScaleParams{.x = scene.Array(draw.Floats(count)),
+                           .y = scene.Array(draw.Garbage(count)),
+                           .count = count,
+                           .factor = draw.Float(-9, 9)},
+               {GridFor(count), 1, 1});
+}
+
+void DrawAdd(TwinDraw& draw, TwinScene& scene) {
+  const int64_t count = draw.Int(0, 1000);
+  scene.Launch(AddParams{.x = scene.Array(draw.Floats(count)),
+                         .y = scene.Array(draw.Floats(count)),
+                         .z = scene.Array(draw.Garbage(count)),
+                         .count = count},
+               {GridFor(count), 1, 1});
+}
+
+void DrawMaskedScale(TwinDraw& draw, TwinScene& scene) {
+  const unsigned blocks = static_cast<unsigned>(draw.Int(1, 12));
+  const int64_t padded = int64_t{blocks} * kTestThreads;
+  const auto word = static_cast<int32_t>(draw.Int(0, 5));
+  scene.Launch(MaskedScaleParams{.x = scene.Array(draw.Floats(padded)),
+                                 .y = scene.Array(draw.Garbage(padded)),
+                                 .words = scene.Array(draw.Ints<int64_t>(6, 0, padded)),
+                                 .word = word,
+                                 .factor = draw.Float(-9, 9)},
+               {blocks, 1, 1});
+}
+
+void DrawCompact(TwinDraw& draw, TwinScene& scene) {
+  const int64_t capacity = draw.Int(1, 200);
+  scene.Launch(
+      CompactParams{
+          .x = scene.Array(draw.Floats(capacity)),
+          .y = scene.Array(draw.Garbage(capacity)),
+          .words = scene.Array(draw.Ints<int64_t>(4, 0, capacity)),
+          .word = static_cast<int32_t>(draw.Int(0, 3)),
+          .capacity = capacity,
+          .count = draw.Int(0, 1) == 0 ? nullptr : scene.Array(draw.Words<int64_t>(1)),
+          .narrow_count = draw.Int(0, 1) == 0 ? nullptr : scene.Array(draw.Words<int32_t>(1))},
+      {static_cast<unsigned>(draw.Int(1, 3)), 1, 1});
+}
+
+void DrawPhilox(TwinDraw& draw, TwinScene& scene) {
+  const int64_t count = draw.Int(0, 500);
+  const std::vector<int64_t> state = {0, static_cast<int64_t>(draw.Word()), draw.Int(0, 1L << 40)};
+  scene.Launch(PhiloxParams{.y = scene.Array(draw.Words<uint32_t>(count)),
+                            .words = scene.Array(state),
+                            .count = count,
+                            .word = 1,
+                            .sequences = static_cast<int32_t>(draw.Int(0, 1))},
+               {GridFor(count), 1, 1});
+}
+
+void DrawStore(TwinDraw& draw, TwinScene& scene) {
+  scene.Launch(StoreParams{.target = scene.Array(draw.Words<int64_t>(1)),
+                           .value = static_cast<int64_t>(draw.Word())},
+               {static_cast<unsigned>(draw.Int(1, 4)), 1, 1});
+}
+
+// Keys are eighths of small integers, so that the block's sum has no roundings in any order.
+void DrawCollectives(TwinDraw& draw, TwinScene& scene) {
+  const std::array<unsigned, 3> grid = {static_cast<unsigned>(draw.Int(1, 5)),
+                                        static_cast<unsigned>(draw.Int(1, 3)), 1};
+  const int64_t blocks = int64_t{grid[0]} * grid[1];
+  const int64_t threads = blocks * kTestThreads;
+  std::vector<float> keys;
+  const int64_t most = draw.Int(0, 1) == 0 ? 5 : 1000;  // Few distinct ones, or hardly any equal.
+  for (const int32_t key : draw.Ints<int32_t>(threads, -most, most))
+    keys.push_back(static_cast<float>(key) / 8);
+  scene.Launch(CollectivesParams{.keys = scene.Array(keys),
+                                 .sum = scene.Array(draw.Garbage(blocks)),
+                                 .maximum = scene.Array(draw.Garbage(blocks)),
+                                 .arg_max = scene.Array(draw.Words<int32_t>(blocks)),
+                                 .positive_total = scene.Array(draw.Words<int32_t>(blocks)),
+                                 .positive_rank = scene.Array(draw.Words<int32_t>(threads)),
+                                 .sorted_keys = scene.Array(draw.Garbage(threads)),
+                                 .sorted_threads = scene.Array(draw.Words<int32_t>(threads)),
+                                 .reversed = scene.Array(draw.Garbage(threads))},
+               grid);
+}
+
+void DrawCube(TwinDraw& draw, TwinScene& scene) {
+  const std::array<unsigned, 3> grid = {static_cast<unsigned>(draw.Int(1, 4)),
+                                        static_cast<unsigned>(draw.Int(1, 3)),
+                                        static_cast<unsigned>(draw.Int(1, 3))};
+  const int64_t words = draw.Int(0, 300);
+  const int64_t blocks = int64_t{grid[0]} * grid[1] * grid[2];
+  scene.Launch(
+      CubeParams{.target = scene.Array(draw.Words<int64_t>(blocks)), .shared_words = words}, grid,
+      words * static_cast<int64_t>(sizeof(int64_t)));
+}
+
+// tests/sim/traffic_kernels.cu
+
+TrafficElements DrawElements(TwinDraw& draw, TwinScene& scene, int64_t count, int64_t bytes) {
+  return {scene.Array(draw.Words<uint8_t>(count * bytes)), bytes};
+}
+
+void DrawTrafficMix(TwinDraw& draw, TwinScene& scene) {
+  const int64_t count = draw.Int(0, 500);
+  const auto bytes = [&] { return int64_t{1} << draw.Int(0, 3); };
+  TrafficMixParams params{.x = DrawElements(draw, scene, count, bytes()),
+                          .z = DrawElements(draw, scene, count, bytes()),
+                          .words = scene.Array(draw.Ints<int64_t>(8, 0, 600)),
+                          .count = count,
+                          .y_count = draw.Int(1, 600),
+                          .salt = draw.Word(),
+                          .live_word = static_cast<int32_t>(draw.Int(-1, 3)),
+                          .salt_word = static_cast<int32_t>(draw.Int(0, 3)),
+                          .salt_count = static_cast<int32_t>(draw.Int(0, 4))};
+  if (draw.Int(0, 2) > 0) params.y = DrawElements(draw, scene, params.y_count, bytes());
+  scene.Launch(params, {Blocks(count, kTrafficThreads), 1, 1});
+}
+
+// Each sums in order, but a softmax by two functions expf, each within 2 ulps, over 40 terms of one
+// sign: 2 ulps of the numerator, 2 of the sum, and the last roundings.
+void DrawTrafficReduce(TwinDraw& draw, TwinScene& scene) {
+  TrafficReduceParams params{.n = draw.Int(1, 40),
+                             .reduction = static_cast<TrafficReduction>(draw.Int(0, 3))};
+  const bool floats = params.reduction == TrafficReduction::kSoftmax;
+  params.count = draw.Int(1, 9) * params.n;
+  const int64_t bytes = int64_t{1} << draw.Int(0, 3);
+  params.x = DrawElements(draw, scene, params.count, bytes);
+  params.none = draw.Int(0, 1) == 0 ? params.x.At(draw.Int(0, params.count - 1)) : draw.Word();
+  if (floats) {
+    float* z = scene.Floats(draw.Garbage(params.count), {.ulps = 8});
+    params.z = {reinterpret_cast<uint8_t*>(z), sizeof(float)};
+  } else {
+    params.z = DrawElements(draw, scene, params.count, bytes);
+  }
+  scene.Launch(params, {Blocks(params.count, kTrafficThreads), 1, 1});
+}
+
+void DrawTrafficCount(TwinDraw& draw, TwinScene& scene) {
+  scene.Launch(TrafficCountParams{.x = DrawElements(draw, scene, 1, int64_t{1} << draw.Int(0, 3)),
+                                  .z = DrawElements(draw, scene, 1, int64_t{4} << draw.Int(0, 1)),
+                                  .words = scene.Array(draw.Ints<int64_t>(3, 0, 9)),
+                                  .live_word = static_cast<int32_t>(draw.Int(0, 2))},
+               {1, 1, 1});
+}
+
+// graphs/staging/staging.cu
+
+template <int kRank>
+StagedCopyOf<kRank> DrawCopy(TwinDraw& draw, TwinScene& scene, const StagingHeader& header) {
+  StagedCopyOf<kRank> copy = {};
+  copy.element_bytes = 1 << draw.Int(0, 3);
+  copy.padding = static_cast<StagedPadding>(draw.Int(0, 2));
+  copy.fill = draw.Word() >> (64 - 8 * copy.element_bytes);
+  const int64_t longest = kRank == 1 ? 3000 : kRank == 2 ? 60 : kRank == 4 ? 7 : 3;
+  const bool gaps = draw.Int(0, 2) == 0;
+  int64_t source = 1;
+  int64_t target = 1;
+  for (int axis = kRank - 1; axis >= 0; --axis) {
+    copy.padded[axis] = draw.Int(draw.Int(0, 9) == 0 ? 0 : 1, longest);
+    copy.sizes[axis] = draw.Int(0, 3) == 0 ? draw.Int(0, copy.padded[axis]) : copy.padded[axis];
+    copy.strides[axis] = source;
+    copy.target_strides[axis] = target;
+    source *= std::max<int64_t>(copy.padded[axis], 1) + (gaps ? draw.Int(0, 2) : 0);
+    target *= std::max<int64_t>(copy.padded[axis], 1) + (gaps ? draw.Int(0, 2) : 0);
+  }
+  // The outermost one may be what the device decides, which is at most this.
+  const int64_t word = draw.Int(0, kStagingCountsMax - 1);
+  if (header.counts[word] != 0 && header.words[word] <= copy.padded[0]) copy.sizes[0] = -1 - word;
+  const int64_t bytes = copy.element_bytes;
+  const auto place = [&](int64_t elements) {
+    const auto offset = static_cast<size_t>(draw.Int(0, 1) * draw.Int(0, 16 / bytes) * bytes);
+    return reinterpret_cast<uint64_t>(scene.Array(draw.Words<uint8_t>(elements * bytes), offset));
+  };
+  copy.source = draw.Int(0, 7) == 0 ? 0 : place(source);
+  copy.target = place(target);
+  int64_t elements = 1;
+  for (const int64_t size : copy.padded)
+    elements *= size;
+  copy.tiles = TilesFor(elements);
+  return copy;
+}
+
+template <int kRank, int kBytes>
+int64_t DrawCopies(TwinDraw& draw, TwinScene& scene, StagingParamsOf<kBytes>& params) {
+  params.header.rank = kRank;
+  const int64_t room = static_cast<int64_t>(sizeof(params.copies)) / StagedCopyBytes(kRank);
+  params.header.copy_count = static_cast<int16_t>(draw.Int(0, std::min<int64_t>(room, 40)));
+  int64_t tiles = 0;
+  for (int i = 0; i < params.header.copy_count; ++i) {
+    const auto copy = DrawCopy<kRank>(draw, scene, params.header);
+    std::memcpy(params.copies + i * StagedCopyBytes(kRank), &copy, sizeof(copy));
+    tiles += copy.tiles;
+  }
+  return tiles;
+}
+
+template <int kBytes>
+void DrawStaging(TwinDraw& draw, TwinScene& scene) {
+  StagingParamsOf<kBytes> params = {};
+  StagingHeader& header = params.header;
+  header.word_count = static_cast<int16_t>(draw.Int(0, kParameterWordsMax));
+  header.parameter_block =
+      reinterpret_cast<uint64_t>(scene.Array(draw.Words<int64_t>(kParameterWordsMax)));
+  for (int64_t& word : header.words)
+    word = draw.Int(0, 60);
+  for (int i = 0; i < kStagingCountsMax; ++i) {
+    if (i >= header.word_count || draw.Int(0, 1) == 0) continue;
+    if (draw.Int(0, 1) == 0) {
+      header.counts[i] = reinterpret_cast<uint64_t>(scene.Array(draw.Ints<int64_t>(1, -3, 60)));
+    } else {
+      header.counts[i] = reinterpret_cast<uint64_t>(scene.Array(draw.Ints<int32_t>(1, -3, 60)));
+      header.narrow_counts = static_cast<uint16_t>(header.narrow_counts | 1 << i);
+    }
+  }
+  int64_t tiles = 0;
+  switch (draw.Int(0, 3)) {
+    case 0:
+      tiles = DrawCopies<1>(draw, scene, params);
+      break;
+    case 1:
+      tiles = DrawCopies<2>(draw, scene, params);
+      break;
+    case 2:
+      tiles = DrawCopies<4>(draw, scene, params);
+      break;
+    default:
+      tiles = DrawCopies<8>(draw, scene, params);
+      break;
+  }
+  scene.Launch(params, {Blocks(tiles, 1), 1, 1});
+}
+
+}  // namespace
+
+std::vector<Twin> LibraryTwins() {
+  return {{"project", &test_kernels_image, "Fill", DrawFill},
+          {"project", &test_kernels_image, "Scale", DrawScale},
+          {"project", &test_kernels_image, "Add", DrawAdd},
+          {"project", &test_kernels_image, "MaskedScale", DrawMaskedScale},
+          {"project", &test_kernels_image, "Compact", DrawCompact},
+          {"project", &test_kernels_image, "Philox", DrawPhilox},
+          {"project", &test_kernels_image, "Store", DrawStore},
+          {"project", &test_kernels_image, "Collectives", DrawCollectives},
+          {"project", &test_kernels_image, "Cube", DrawCube},
+          {"project", &traffic_kernels_image, "TrafficMix", DrawTrafficMix},
+          {"project", &traffic_kernels_image, "TrafficReduce", DrawTrafficReduce},
+          {"project", &traffic_kernels_image, "TrafficCount", DrawTrafficCount},
+          {"project", &staging_image, "StageSmall", DrawStaging<kSmallStagingBytes>},
+          {"project", &staging_image, "StageMedium", DrawStaging<kMediumStagingBytes>},
+          {"project", &staging_image, "StageWide", DrawStaging<kWideStagingBytes>}};
+}
+
+}  // namespace ptx
+}  // namespace coppice
