@@ -224,7 +224,7 @@ def check_ptx(bars):
 
 
 def check_compiled_job(bars):
-    """The main job on the PTX of the decoder, with short prompts: it takes a hundred times longer."""
+    """The main job on the decoder's PTX, with short prompts: it takes a hundred times longer."""
     folder = os.environ.get("COPPICE_DATA")
     trace = [str(pathlib.Path(folder, "azure23_code.csv"))] if folder else []
     report = bars.run("run", *trace, "--device=host", "--kernels=ptx", "--limit=40", "--shrink=32",

@@ -29,6 +29,12 @@ class VectorClock {
   void Advance(uint64_t stream, uint64_t position);
   void Join(const VectorClock& other);
   bool Covers(const VectorClock& other) const;
+  // Calls `visit(stream, position)` for each.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const auto& [stream, position] : positions_)
+      visit(stream, position);
+  }
   void Clear() { positions_.clear(); }
 
  private:

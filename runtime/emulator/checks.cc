@@ -96,13 +96,32 @@ void Checks::Launch(Snapshot& snapshot) {
   }
 }
 
-void Checks::Expect(OperationId operation, const VectorClock& clock, bool declared) {
-  for (auto& [earlier, expected] : expected_)
-    expected.later[operation] = Knows(clock, earlier) ? Order::kAfter : Order::kNone;
-  if (declared) return;
-  Expected& added = expected_[operation];
-  added.clock = clock;
-  added.clock.Join(host_clock_);
+void Checks::Join(OperationId operation, const VectorClock& joined) {
+  if (expected_.empty()) return;
+  joined.ForEach([&](uint64_t stream, uint64_t position) {
+    std::vector<Joined>& known = joined_[{operation.stream, stream}];
+    if (known.empty() || known.back().known < position)
+      known.push_back({operation.position, position});
+  });
+}
+
+void Checks::Expect(OperationId operation, const VectorClock& clock) {
+  VectorClock& known = expected_[operation];
+  known = clock;
+  known.Join(host_clock_);
+}
+
+void Checks::Finish(OperationId operation) {
+  if (expected_.erase(operation) > 0 && expected_.empty()) joined_.clear();
+}
+
+// Of two operations of which the first is queued, and the second was submitted later.
+bool Checks::IsAfter(OperationId operation, OperationId earlier) const {
+  if (operation.stream == earlier.stream) return true;
+  const auto found = joined_.find({operation.stream, earlier.stream});
+  if (found == joined_.end()) return false;
+  const auto first = std::ranges::lower_bound(found->second, earlier.position, {}, &Joined::known);
+  return first != found->second.end() && first->position <= operation.position;
 }
 
 void Checks::Observe(OperationId operation,
@@ -111,14 +130,14 @@ void Checks::Observe(OperationId operation,
                      std::span<const TouchedBytes> touched) {
   const auto found = expected_.find(operation);
   if (found == expected_.end()) return;
-  const auto& [clock, later] = found->second;
+  const VectorClock& clock = found->second;
   const auto order_of = [&](const Access& noted) {
     if (noted.operation == operation) {
       if (graph == nullptr || Precedes(*graph, noted.node, node)) return Order::kBefore;
       return Precedes(*graph, node, noted.node) ? Order::kAfter : Order::kNone;
     }
-    const auto since = later.find(noted.operation);
-    if (since != later.end()) return since->second;
+    if (noted.operation > operation)
+      return IsAfter(noted.operation, operation) ? Order::kAfter : Order::kNone;
     return Knows(clock, noted.operation) ? Order::kBefore : Order::kNone;
   };
   for (const TouchedBytes& one : touched)

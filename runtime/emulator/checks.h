@@ -48,16 +48,17 @@ class Checks {
   // Looks at the nodes of a graph among themselves, unless that was done and memory is as it was.
   void Launch(Snapshot& snapshot);
 
-  // An operation is submitted, of which some accesses are known once it has run if it is not
-  // `declared`.
-  void Expect(OperationId operation, const VectorClock& clock, bool declared);
+  // An operation is submitted that waits for what `joined` knows. To be called before Expect.
+  void Join(OperationId operation, const VectorClock& joined);
+  // Some accesses of an operation that is submitted are known once it has run.
+  void Expect(OperationId operation, const VectorClock& clock);
   // It, or node `node` of the graph that it launches, has run, and touched this.
   void Observe(OperationId operation,
                const Snapshot* graph,
                int node,
                std::span<const TouchedBytes> touched);
-  // It has run, or never will.
-  void Finish(OperationId operation) { expected_.erase(operation); }
+  // An operation has run, or never will.
+  void Finish(OperationId operation);
 
   // Looks for what a kernel that has run touched and had not declared; reports the first that it
   // reads, and that it writes.
@@ -91,16 +92,21 @@ class Checks {
   // `address` is that of the first of the bytes.
   void ReportConflict(Conflict conflict, uint64_t address);
 
-  // An operation that is queued, and will be observed.
-  struct Expected {
-    VectorClock clock;                   // What it knew when it was submitted.
-    std::map<OperationId, Order> later;  // What was submitted since.
+  // From one position of a stream on, what another stream did up to `known` is before it.
+  struct Joined {
+    uint64_t position = 0;
+    uint64_t known = 0;
   };
+
+  bool IsAfter(OperationId operation, OperationId earlier) const;
 
   const Options options_;
   const Memory& memory_;
   VectorClock host_clock_;
-  std::map<OperationId, Expected> expected_;
+  // What is queued and will be observed, each with what it knew when it was submitted.
+  std::map<OperationId, VectorClock> expected_;
+  // By a stream and another, since something has been expected; both ascend.
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<Joined>> joined_;
   std::set<std::pair<std::string, bool>> undeclared_;  // Kernels that read, or write, such bytes.
   AccessHistory history_;
   std::vector<std::string> reports_;

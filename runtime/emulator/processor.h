@@ -76,6 +76,8 @@ class Processor {
   Surroundings SurroundingsOf(const Task& task);
   void LookAt(const Outcome& outcome, const Task& task, const Operation& operation, int node);
   void CheckSource(const CopyWork& copy, uint64_t sum);
+  bool IsWritten(uint64_t begin, uint64_t end) const;
+  void NoteWritten(std::span<const TouchedBytes> touched);
 
   const Options options_;
   Memory& memory_;
@@ -86,14 +88,12 @@ class Processor {
   CuResult sticky_ = CuResult::kSuccess;
   std::string fault_;
   int64_t nodes_executed_ = 0;
-  bool IsWritten(uint64_t begin, uint64_t end) const;
-  void NoteWritten(std::span<const TouchedBytes> touched);
+  int64_t now_us_ = 0;  // The virtual clock: one for each operation or node that has run.
 
   std::vector<ptx::MemoryRange> ranges_;  // Of device memory, each ...
-  std::vector<uint64_t> offsets_;         // ... with that of its first byte, ...
-  uint64_t ranges_revision_ = 0;          // ... as of then.
+  std::vector<uint64_t> offsets_;         // ... with the physical offset of its first byte, ...
+  uint64_t ranges_revision_ = 0;          // ... as of this revision of memory.
   WrittenBytes written_;                  // Kept if reads of others are looked for.
-  int64_t now_us_ = 0;  // The virtual clock: one for each operation or node that has run.
 };
 
 // Lets device work reach device memory while it lives, and nobody else, if memory is hidden.

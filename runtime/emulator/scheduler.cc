@@ -44,12 +44,12 @@ void CheckAccesses(OperationId operation,
                    const Body& body,
                    Checks& checks) {
   if (const Task* const task = std::get_if<Task>(&body)) {
-    checks.Expect(operation, clock, task->is_declared());
+    if (!task->is_declared()) checks.Expect(operation, clock);
     checks.Submit(operation, 0, clock, task->touched);
     return;
   }
   Snapshot& snapshot = *std::get<GraphRun>(body).snapshot;
-  checks.Expect(operation, clock, snapshot.is_declared);
+  if (!snapshot.is_declared) checks.Expect(operation, clock);
   checks.Launch(snapshot);
   for (size_t i = 0; i < snapshot.nodes.size(); ++i)
     checks.Submit(operation, static_cast<int>(i), clock, snapshot.nodes[i].task.touched);
@@ -98,6 +98,7 @@ void Scheduler::Push(StreamState& stream, Mark after, Body body) {
   VectorClock before;
   if (checks_.orders_accesses()) {
     stream.clock.Join(after.clock);
+    checks_.Join(id, after.clock);
     if (HasHostWork(body)) before = stream.clock;
     stream.clock.Advance(id.stream, id.position);
     CheckAccesses(id, stream.clock, body, checks_);

@@ -521,6 +521,36 @@ TEST(ObservedOrderTest, WorkBehindAnEventIsInOrder) {
       IsEmpty());
 }
 
+TEST(ObservedOrderTest, OnlyWhatIsBehindTheWaitIsInOrder) {
+  EXPECT_THAT(
+      ReportsOfEverySeed([](const auto& machine, CuStream a, CuStream b, DeviceAddress words) {
+        const CuEvent event = machine.NewEvent();
+        EXPECT_CU(kSuccess, machine.Run(a, "Add", 1, words, words + 8));
+        EXPECT_CU(kSuccess, machine.cu.EventRecord(event, a));
+        EXPECT_CU(kSuccess, machine.cu.MemsetD8Async(words, 1, 8, b));
+        EXPECT_CU(kSuccess, machine.cu.StreamWaitEvent(b, event, 0));
+        EXPECT_CU(kSuccess, machine.cu.MemsetD8Async(words + 16, 1, 8, b));
+        EXPECT_CU(kSuccess, machine.Run(a, "Add", 1, words + 24, words + 16));
+      }),
+      ElementsAre("unordered accesses", "unordered accesses"));
+}
+
+TEST(ObservedOrderTest, AnEventOrdersThroughAThirdStream) {
+  EXPECT_THAT(
+      ReportsOfEverySeed([](const auto& machine, CuStream a, CuStream b, DeviceAddress words) {
+        const CuStream between = machine.NewStream();
+        const CuEvent event = machine.NewEvent();
+        const CuEvent other = machine.NewEvent();
+        EXPECT_CU(kSuccess, machine.Run(a, "Add", 1, words, words + 8));
+        EXPECT_CU(kSuccess, machine.cu.EventRecord(event, a));
+        EXPECT_CU(kSuccess, machine.cu.StreamWaitEvent(between, event, 0));
+        EXPECT_CU(kSuccess, machine.cu.EventRecord(other, between));
+        EXPECT_CU(kSuccess, machine.cu.StreamWaitEvent(b, other, 0));
+        EXPECT_CU(kSuccess, machine.cu.MemsetD8Async(words, 1, 8, b));
+      }),
+      IsEmpty());
+}
+
 TEST(ObservedOrderTest, WorkOfOneStreamIsInOrder) {
   EXPECT_THAT(
       ReportsOfEverySeed([](const auto& machine, CuStream a, CuStream, DeviceAddress words) {
