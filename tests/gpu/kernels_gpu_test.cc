@@ -145,10 +145,6 @@ constexpr std::string_view kAffinePtx = R"(
 TEST_P(KernelsGpuTest, KernelOfOnesOwnPtxTakesOneArgumentPerParameter) {
   const absl::StatusOr<KernelLibrary> library =
       KernelLibrary::Load(device_.driver(), std::as_bytes(std::span(kAffinePtx)));
-  if (device_.driver().kind() == DriverKind::kEmulator) {
-    EXPECT_THAT(library, StatusIs(absl::StatusCode::kUnimplemented));
-    return;
-  }
   ASSERT_OK(library);
   COPPICE_ASSERT_OK_AND_ASSIGN(const Kernel affine, library->Get("Affine"));
   EXPECT_THAT(library->Get("affine"), StatusIs(absl::StatusCode::kNotFound));
