@@ -150,7 +150,8 @@ class Emulator {
     // Reports compiled kernels that touch what their host code does not declare.
     bool undeclared_access = true;
     // Reports races inside compiled kernels: two accesses of threads to the same bytes, at least
-    // one a write that changes them, which neither a barrier nor an atomic operation orders.
+    // one a write that changes them, which neither a barrier nor an atomic operation orders. Lanes
+    // of one warp that store by one instruction do not race with each other: one of them wins.
     bool kernel_race = true;
     // Reports compiled kernels that read shared memory which no thread of the block wrote, or
     // device memory which no copy, fill or kernel wrote since it was fresh. Of host code, what it

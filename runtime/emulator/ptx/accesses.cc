@@ -1,4 +1,4 @@
-// Accesses, a lane at a time; rows of them are in access_rows.cc.
+// Accesses, a lane at a time; writes are in access_writes.cc, rows in access_rows.cc.
 
 #include "runtime/emulator/ptx/accesses.h"
 
@@ -64,13 +64,6 @@ int NarrowestStore(const Kernel& kernel) {
   int narrowest = kShiftMax;
   FindNarrowest(*kernel.code, kernel, shifts, seen, narrowest);
   return narrowest;
-}
-
-// Whether a granule of 1, 2 or 4 bytes is as before.
-bool IsSame(const std::byte* before, const std::byte* after, size_t granule) {
-  for (size_t i = 0; i < granule; ++i)
-    if (before[i] != after[i]) return false;
-  return true;
 }
 
 }  // namespace
@@ -209,33 +202,6 @@ void Accesses::ReadGlobal(Actor& actor, uint64_t address, uint64_t bytes, bool k
   }
 }
 
-void Accesses::WriteGlobal(Actor& actor,
-                           uint64_t address,
-                           uint64_t bytes,
-                           const std::byte* before,
-                           const std::byte* after) {
-  GlobalShadow::Page& page = shadow_.PageOf(address);
-  if (record_ || asks_written_) GlobalShadow::Mark(page.written, address, bytes);
-  if (!races_) return;
-  const size_t begin = shadow_.GranuleOf(address);
-  const size_t end = shadow_.GranuleOf(address + bytes - 1) + 1;
-  const size_t granule = std::min(size_t{1} << shift_, static_cast<size_t>(bytes));
-  Visitor* const writers = shadow_.Writers(page);
-  for (size_t i = begin; i < end; ++i) {
-    const size_t at = (i - begin) * granule;
-    if (before != nullptr && IsSame(before + at, after + at, granule)) {
-      if (writers[i].is_nobody()) writers[i] = {actor.block, actor.stamp()};
-      continue;
-    }
-    if (!IsBefore(actor, writers[i])) {
-      ReportRace(actor, {Space::kGlobal, address, bytes}, Clash::kWritesWritten, writers[i]);
-    } else if (page.readers != nullptr && !IsBefore(actor, page.readers[i])) {
-      ReportRace(actor, {Space::kGlobal, address, bytes}, Clash::kWritesRead, page.readers[i]);
-    }
-    writers[i] = {actor.block, actor.stamp()};
-  }
-}
-
 void Accesses::ReadShared(Actor& actor, uint64_t offset, uint64_t bytes, bool keep) {
   BlockShadow& shadow = actor.shadow;
   if (uninitialized_) CheckWritten(actor, offset, bytes);
@@ -250,36 +216,6 @@ void Accesses::ReadShared(Actor& actor, uint64_t offset, uint64_t bytes, bool ke
                  InBlock(actor, writer));
     Stamp& reader = shadow.readers[i];
     if (keep && reader.bits() != several.bits()) reader = IsBefore(actor, reader) ? mine : several;
-  }
-}
-
-void Accesses::WriteShared(Actor& actor,
-                           uint64_t offset,
-                           uint64_t bytes,
-                           const std::byte* before,
-                           const std::byte* after) {
-  BlockShadow& shadow = actor.shadow;
-  if (uninitialized_) std::memset(shadow.written.data() + offset, 1, bytes);
-  if (!races_) return;
-  const size_t begin = offset >> shift_;
-  const size_t end = ((offset + bytes - 1) >> shift_) + 1;
-  const size_t granule = std::min(size_t{1} << shift_, static_cast<size_t>(bytes));
-  for (size_t i = begin; i < end; ++i) {
-    const size_t at = (i - begin) * granule;
-    const Stamp writer = shadow.writers[i];
-    if (before != nullptr && IsSame(before + at, after + at, granule)) {
-      if (writer.bits() == 0) shadow.writers[i] = actor.stamp();
-      continue;
-    }
-    const Stamp reader = shadow.readers[i];
-    if (!IsBefore(actor, writer)) {
-      ReportRace(actor, {Space::kShared, offset, bytes}, Clash::kWritesWritten,
-                 InBlock(actor, writer));
-    } else if (!IsBefore(actor, reader)) {
-      ReportRace(actor, {Space::kShared, offset, bytes}, Clash::kWritesRead,
-                 InBlock(actor, reader));
-    }
-    shadow.writers[i] = actor.stamp();
   }
 }
 
@@ -339,33 +275,6 @@ void Accesses::Read(ResidentWarp& warp, const Reach& reach, int64_t bytes, bool 
   }
 }
 
-void Accesses::Write(
-    ResidentWarp& warp, const Reach& reach, int64_t bytes, const std::byte* values, bool strong) {
-  const size_t size = static_cast<size_t>(bytes);
-  if (!IsChecked(reach.space)) {
-    for (uint32_t left = warp.mask(); left != 0; left &= left - 1) {
-      const int lane = std::countr_zero(left);
-      std::memcpy(reach.at(lane), values + static_cast<size_t>(lane) * size, size);
-    }
-    return;
-  }
-  Settle();
-  Actor actor = ActorOf(warp);
-  if (strong) Acquire(actor, reach.space);
-  if (reach.contiguous && WriteRow(actor, reach, size, values)) {
-    std::memcpy(reach.at(0), values, size * kLanes);
-  } else {
-    for (uint32_t left = warp.mask(); left != 0; left &= left - 1) {
-      actor.lane = std::countr_zero(left);
-      const std::byte* const value = values + static_cast<size_t>(actor.lane) * size;
-      std::byte* const host = reach.at(actor.lane);
-      WriteLane(actor, host, size, host, value);
-      std::memcpy(host, value, size);
-    }
-  }
-  if (strong) Release(actor, reach.space);
-}
-
 Accesses::Location Accesses::LocationOf(const Actor& actor, const std::byte* host) const {
   const auto inside = [host](const std::byte* begin, size_t size) {
     return host >= begin && host < begin + size;
@@ -385,25 +294,16 @@ void Accesses::ReadLane(Actor& actor, const std::byte* host, uint64_t bytes, boo
   if (at.space == Space::kGlobal) ReadGlobal(actor, at.address, bytes, keep);
 }
 
-void Accesses::WriteLane(Actor& actor,
-                         const std::byte* host,
-                         uint64_t bytes,
-                         const std::byte* before,
-                         const std::byte* after) {
-  const Location at = LocationOf(actor, host);
-  if (at.space == Space::kShared) WriteShared(actor, at.address, bytes, before, after);
-  if (at.space == Space::kGlobal) WriteGlobal(actor, at.address, bytes, before, after);
-}
-
 void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKind kind, int lane) {
   const uint64_t bytes = static_cast<uint64_t>(size);
-  const bool same = pending_warp_ == &warp && pending_instr_ == &warp.instr();
+  const bool same = pending_warp_ == &warp && pending_clock_ == warp.Clock();
   const AtomicTurn turn = atomic_;
   if (kind != AccessKind::kWrite || !same) Settle();
   if (kind == AccessKind::kWrite) {
     pending_warp_ = &warp;
     pending_code_ = &warp.code();
     pending_instr_ = &warp.instr();
+    pending_clock_ = warp.Clock();
     Pending& pending = pending_.emplace_back(Pending{.host = host, .bytes = bytes, .lane = lane});
     std::memcpy(pending.before.data(), host, std::min(bytes, pending.before.size()));
     return;
@@ -429,32 +329,11 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
   const bool together = continues && turn.space == space;
   if (!together) Acquire(actor, space);
   ReadLane(actor, host, bytes, false);
-  WriteLane(actor, host, bytes, nullptr, nullptr);
+  const Change change = {{space, address, bytes}};
+  CheckChange(actor, change);
+  KeepChange(actor, change);
   if (!together) Release(actor, space);
   atomic_ = {&warp, warp.Clock(), space, actor.now};
-}
-
-// What handlers have written by now. Lanes of one instruction that write the same place are not
-// compared: which of them wrote what is not known.
-void Accesses::Settle() {
-  atomic_ = {};
-  if (pending_.empty()) return;
-  BlockShadow& shadow = pending_warp_->block().shadow;
-  Actor actor = {.warp = *pending_warp_,
-                 .shadow = shadow,
-                 .block = pending_warp_->block().index,
-                 .index = static_cast<uint32_t>(pending_warp_->index()),
-                 .now = shadow.order.Now(),
-                 .code = *pending_code_,
-                 .instr = *pending_instr_};
-  for (const Pending& pending : pending_) {
-    actor.lane = pending.lane;
-    const bool whole = pending.bytes <= pending.before.size();
-    WriteLane(actor, pending.host, pending.bytes, whole ? pending.before.data() : nullptr,
-              pending.host);
-  }
-  pending_.clear();
-  pending_warp_ = nullptr;
 }
 
 // --- findings

@@ -3,7 +3,8 @@
 // Every access to global and shared memory is told, and every event that orders them. Memory is
 // looked at in granules: as small as the narrowest store of the kernel, so that neighbours that two
 // threads write are told apart. A store of the bits that are there already changes nothing and
-// races with nobody. Atomic operations and accesses that are volatile, relaxed or stronger order
+// races with nobody, and lanes that store by one instruction do not race with each other: one of
+// them wins. Atomic operations and accesses that are volatile, relaxed or stronger order
 // what is around them, and do not race among themselves. A cp.async writes at any time until it is
 // waited for, so that nobody may look at its bytes before.
 //
@@ -61,6 +62,12 @@ class Accesses final : public AccessObserver {
     Space space;
     uint64_t address;
   };
+  // A lane's write. Where `before` is null, bits may be others without having changed.
+  struct Change {
+    Access access;
+    const std::byte* before = nullptr;
+    const std::byte* after = nullptr;
+  };
   // Bytes that a handler may write, as they were when it asked.
   struct Pending {
     const std::byte* host = nullptr;
@@ -79,26 +86,24 @@ class Accesses final : public AccessObserver {
   // Global memory, memory of the block, kLocal or kParam: neither.
   Location LocationOf(const Actor& actor, const std::byte* host) const;
 
-  // Of a lane. A read that is not kept clashes with no later write. Where `before` is null, bits
-  // may be others without having changed.
+  // Of a lane. A read that is not kept clashes with no later write.
   void ReadLane(Actor& actor, const std::byte* host, uint64_t bytes, bool keep);
-  void WriteLane(Actor& actor,
-                 const std::byte* host,
-                 uint64_t bytes,
-                 const std::byte* before,
-                 const std::byte* after);
   void ReadGlobal(Actor& actor, uint64_t address, uint64_t bytes, bool keep);
-  void WriteGlobal(Actor& actor,
-                   uint64_t address,
-                   uint64_t bytes,
-                   const std::byte* before,
-                   const std::byte* after);
   void ReadShared(Actor& actor, uint64_t offset, uint64_t bytes, bool keep);
-  void WriteShared(Actor& actor,
-                   uint64_t offset,
-                   uint64_t bytes,
-                   const std::byte* before,
-                   const std::byte* after);
+  // Of the lanes of one instruction all changes are checked before any is kept.
+  Change ChangeOf(const Actor& actor,
+                  const std::byte* host,
+                  uint64_t bytes,
+                  const std::byte* before,
+                  const std::byte* after) const;
+  void CheckChange(Actor& actor, const Change& change);
+  void CheckGlobalChange(Actor& actor, const Change& change);
+  void CheckSharedChange(Actor& actor, const Change& change);
+  void KeepChange(Actor& actor, const Change& change);
+  void KeepGlobalChange(Actor& actor, const Change& change);
+  void KeepSharedChange(Actor& actor, const Change& change);
+  // Whose a granule is that the actor has changed.
+  Stamp ChangedBy(const Actor& actor, Stamp writer) const;
   void CheckWritten(Actor& actor, uint64_t offset, uint64_t bytes);
   // Of bytes that the launch has not written.
   void AskWritten(Actor& actor, GlobalShadow::Page& page, uint64_t address, uint64_t bytes);
@@ -110,9 +115,10 @@ class Accesses final : public AccessObserver {
   // Of all lanes, one behind the other. Returns false, having done nothing, if there may be
   // something to find.
   bool ReadRow(Actor& actor, const Reach& reach, uint64_t bytes);
-  // Of the lanes that execute, wherever they are in shared memory.
+  // Of the lanes that execute, wherever they are: in shared memory, or anywhere.
   void ReadSharedLanes(Actor& actor, const Reach& reach, uint64_t bytes, bool keep);
   bool WriteRow(Actor& actor, const Reach& reach, uint64_t bytes, const std::byte* values);
+  void WriteLanes(Actor& actor, const Reach& reach, uint64_t bytes, const std::byte* values);
 
   bool IsChecked(Space space) const;
   void Settle();
@@ -135,6 +141,7 @@ class Accesses final : public AccessObserver {
   ResidentWarp* pending_warp_ = nullptr;
   const Code* pending_code_ = nullptr;
   const Instr* pending_instr_ = nullptr;
+  int64_t pending_clock_ = 0;
   std::vector<Pending> pending_;
   // The atomic operation whose lanes are told, until something else is.
   struct AtomicTurn {

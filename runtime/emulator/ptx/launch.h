@@ -30,7 +30,9 @@ struct MemoryRange {
 };
 
 struct Checks {
-  bool races = true;  // Inside a block, and between blocks.
+  // Inside a block, and between blocks: of accesses that are not lanes of one warp executing one
+  // instruction together. Of those that store to one place, which of them wins is left open.
+  bool races = true;
   // Reads of memory that nobody wrote: shared, and global if Environment::written is there.
   bool uninitialized = false;
   bool record = true;  // Notes what is touched: Outcome::touched.
