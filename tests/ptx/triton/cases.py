@@ -32,12 +32,12 @@ def scalar(name, value, kind="s32"):
 
 
 def case(name, parameters, grid=(1, 1, 1), kernel=None, warps=4, stages=3, arch=80, debug=False,
-         fusion=True, **constants):
-    """One fixture. `debug` keeps asserts; `fusion` lets products and sums become one fma."""
+         **constants):
+    """One fixture. `debug` keeps asserts."""
     grid = tuple(grid) + (1,) * (3 - len(grid))
     return {"name": name, "kernel": kernel or name, "parameters": parameters, "grid": grid,
             "warps": warps, "stages": stages, "arch": arch, "debug": debug,
-            "fusion": fusion, "constants": constants}
+            "constants": constants}
 
 
 def product(name, left, right, result, size, draw=None, tolerance=(0.0, 0.0), arch=80, **options):
@@ -213,8 +213,8 @@ def attention():
                                  given("v", F16, shape), made("out", F16, shape, 4e-3, 4e-3),
                                  scalar("length", length), scalar("scale", 0.1767767, F32)],
              (3, heads), stages=2, TILE_M=32, TILE_N=32, DIM=dim),
-        # Fused, lanes that add a product of their own to one of a neighbour round differently, and
-        # then store what each has to one place: a race, if a harmless one.
+        # Lanes that add a product of their own to one of a neighbour round differently, as both are
+        # fused, and then store what each has to one place: which of them wins is open.
         case("paged_attention", [given("q", BF16, (3, heads, dim)),
                                  given("keys", BF16, (12, 16, heads, dim)),
                                  given("values", BF16, (12, 16, heads, dim)),
@@ -223,7 +223,7 @@ def attention():
                                  made("out", F32, (3, heads, dim), 1e-4, 1e-4),
                                  scalar("heads", heads), scalar("pages_max", 4),
                                  scalar("scale", 0.1767767, F32)], (3, heads),
-             fusion=False, PAGE=16, DIM=dim),
+             PAGE=16, DIM=dim),
     ]
 
 

@@ -59,8 +59,7 @@ def compile_case(module, case):
     order = {name: signature.get(name, "constexpr") for name in function.arg_names}
     assert list(signature) == [name for name in order if name in signature], case["name"]
     source = ASTSource(fn=function, signature=order, constexprs=constants, attrs=divisible)
-    options = {"num_warps": case["warps"], "num_stages": case["stages"], "debug": case["debug"],
-               "enable_fp_fusion": case["fusion"]}
+    options = {"num_warps": case["warps"], "num_stages": case["stages"], "debug": case["debug"]}
     return triton.compile(source, target=GPUTarget("cuda", case["arch"], 32), options=options)
 
 
