@@ -184,7 +184,7 @@ std::optional<Oracle> SignOracle(const Opcode& opcode, FloatType type) {
     if (property == "number") return {!a.is_nan()};
     if (property == "notanumber") return {a.is_nan()};
     if (property == "subnormal") return {below};
-    return {!a.is_nan() && !a.is_infinite() && !a.is_zero() && !below};
+    return {!a.is_nan() && !a.is_infinite() && !below};  // Zeros too.
   }};
 }
 

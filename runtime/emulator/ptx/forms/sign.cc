@@ -63,10 +63,10 @@ bool IsSubnormal(F a) {
   return ToBits(a) << 1 != 0 && (ToBits(a) & FloatBits<F>::kInfinity) == 0;
 }
 
-// As isnormal() of C: neither zero nor subnormal.
+// Zeros are, unlike for isnormal() of C.
 template <typename F>
 bool IsNormal(F a) {
-  return IsFinite(a) && (ToBits(a) & FloatBits<F>::kInfinity) != 0;
+  return IsFinite(a) && !IsSubnormal(a);
 }
 
 template <typename F>
