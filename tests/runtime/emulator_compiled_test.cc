@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -205,6 +206,25 @@ TEST(CompiledImageTest, UnloadingWaitsForWorkThatIsQueued) {
   EXPECT_CU(kSuccess, machine.Run(machine.stream, "WriteThreads", 8, words, int64_t{1}));
   EXPECT_CU(kSuccess, machine.cu.LibraryUnload(machine.compiled));
   EXPECT_EQ(PointerAt<int64_t>(words)[7], 8);
+}
+
+TEST(CompiledImageTest, LibrariesComeAndGoWhileAnotherThreadRunsKernels) {
+  const CompiledMachine machine;
+  const DeviceAddress words = machine.Allocate(64);
+  std::thread loads([&machine] {
+    EXPECT_CU(kSuccess, machine.cu.CtxSetCurrent(machine.context));
+    for (int i = 0; i < 20; ++i) {
+      CuLibrary library = nullptr;
+      EXPECT_CU(kSuccess, machine.Load(kCompiledKernels, &library));
+      EXPECT_CU(kSuccess, machine.cu.LibraryUnload(library));
+    }
+  });
+  for (int64_t i = 0; i < 100; ++i) {
+    EXPECT_CU(kSuccess, machine.Run(machine.stream, "WriteThreads", 8, words, i));
+    EXPECT_CU(kSuccess, machine.cu.StreamSynchronize(machine.stream));
+  }
+  loads.join();
+  EXPECT_EQ(PointerAt<int64_t>(words)[7], 99 + 7);
 }
 
 TEST(CompiledImageTest, WhatIsLeftOfAnUnloadedLibraryIsNoLongerUsed) {
