@@ -96,6 +96,13 @@ std::optional<Operation> OperationOf(const Opcode& opcode) {
   if (base == "mul") return [](In v, Direction) { return Product(v[0], v[1]); };
   if (base == "fma" || base == "mad")
     return [](In v, Direction to) { return Sum(Product(v[0], v[1]), v[2], to); };
+  if (base == "div" && opcode.Has("approx"))
+    return [](In v, Direction) {  // 0 beyond 2^126, and so NaN of an infinity.
+      const Exact bound = {.magnitude = 1, .exponent = 126};
+      if (v[1].is_nan() || v[1].is_infinite() || Order(Magnitude(v[1]), bound) <= 0)
+        return Quotient(v[0], v[1]);
+      return Product(v[0], {.negative = v[1].negative});
+    };
   if (base == "div") return [](In v, Direction) { return Quotient(v[0], v[1]); };
   if (base == "rcp") return [](In v, Direction) { return Quotient(Exact::Of(1), v[0]); };
   if (base == "sqrt") return [](In v, Direction) { return SquareRoot(v[0]); };
@@ -109,7 +116,10 @@ const std::map<std::string, LongDouble>& Functions() {
   static const std::map<std::string, LongDouble> functions = {
       {"ex2", [](long double x) { return std::exp2(x); }},
       {"lg2", [](long double x) { return std::log2(x); }},
-      {"sin", [](long double x) { return std::sin(x); }},
+      {"sin",
+       [](long double x) {
+         return std::fabs(x) < 0x1p-126L ? std::copysign(0.0L, x) : std::sin(x);
+       }},
       {"cos", [](long double x) { return std::cos(x); }},
       {"tanh", [](long double x) { return std::tanh(x); }},
       {"rsqrt", [](long double x) { return 1 / std::sqrt(x); }},

@@ -13,7 +13,14 @@
 namespace coppice::ptx::COPPICE_PTX_TARGET {
 namespace {
 
+// As a times the reciprocal of b, which is 0 where it would be subnormal.
 float ApproximateDiv(float a, float b) {
+  constexpr float kLargest = 0x1p126F;
+  const float size = std::fabs(b);
+  return size > kLargest && !std::isinf(size) ? a * std::copysign(0.0F, b) : a / b;
+}
+
+float FullRangeDiv(float a, float b) {
   return a / b;
 }
 
@@ -33,7 +40,10 @@ double ApproximateRsqrt64(double a) {
   return 1 / std::sqrt(a);
 }
 
+// Zero for a subnormal angle, also where those are not flushed.
 float ApproximateSin(float a) {
+  constexpr float kLeastNormal = 0x1p-126F;
+  if (std::fabs(a) < kLeastNormal) return std::copysign(0.0F, a);
   return static_cast<float>(std::sin(static_cast<double>(a)));
 }
 
@@ -75,7 +85,7 @@ void AddApproximate(FormTable& table, const std::string& name) {
 FormTable MakeApproximateTable() {
   FormTable table;
   AddApproximate<ApproximateDiv>(table, "div.approx");
-  AddApproximate<ApproximateDiv>(table, "div.full");
+  AddApproximate<FullRangeDiv>(table, "div.full");
   AddApproximate<ApproximateRcp>(table, "rcp.approx");
   AddApproximate<ApproximateSqrt>(table, "sqrt.approx");
   AddApproximate<ApproximateRsqrt>(table, "rsqrt.approx");
