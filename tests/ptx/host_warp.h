@@ -73,6 +73,7 @@ class HostWarp final : public Warp, public Warp::MemoryAccess, public Warp::Cont
   void Tell(Warp&, uint32_t, const LaneWords&, int64_t, AccessKind) override {}
   bool IsTold() const override { return false; }
   bool Gather(Warp&, uint32_t members, Step& step) override;
+  Step Poll(const Instr&, Space, uint64_t) override { return Step::kNext; }
 
   std::vector<std::byte> shared;
   std::vector<Access> accesses;    // All that were asked for.

@@ -17,6 +17,10 @@ constexpr int64_t kWarpQuantum = 1 << 16;
 // What shared memory holds before anybody writes it: NaN in every format.
 constexpr std::byte kPoison{0xff};
 
+bool WaitsInLoop(Rest rest) {
+  return rest == Rest::kSpinning || rest == Rest::kSlept;
+}
+
 }  // namespace
 
 Block::Block(LaunchState& state, Memory& memory, Accesses* accesses)
@@ -48,6 +52,7 @@ void Block::Start(uint64_t index) {
                      static_cast<unsigned>(index / grid[0] % grid[1]),
                      static_cast<unsigned>(index / grid[0] / grid[1])};
   live_ = state_.block_threads;
+  waits_in_loop_ = false;
   std::fill(shared_.begin(), shared_.end(), kPoison);
   barriers_ = {};
   for (size_t i = 0; i < warps_.size(); ++i) {
@@ -61,6 +66,14 @@ void Block::Start(uint64_t index) {
 }
 
 Rest Block::Run(int64_t instructions) {
+  block_.gives_way = false;
+  const Rest rest = RunWarps(instructions);
+  waits_in_loop_ = WaitsInLoop(rest);
+  return rest;
+}
+
+Rest Block::RunWarps(int64_t instructions) {
+  const int64_t quantum = std::min(instructions, kWarpQuantum);
   const int64_t& executed = state_.counts.instructions;
   const int64_t end = executed + instructions;
   for (bool ever_progressed = false;;) {
@@ -69,15 +82,14 @@ Rest Block::Run(int64_t instructions) {
     for (const size_t i : order_) {
       if (rests_[i] == Rest::kDone) continue;
       const int64_t before = executed;
-      rests_[i] = warps_[i]->Run(kWarpQuantum);
+      rests_[i] = warps_[i]->Run(quantum);
       if (rests_[i] == Rest::kEnded) return Rest::kEnded;
-      const bool waits_in_loop = rests_[i] == Rest::kSpinning || rests_[i] == Rest::kSlept;
-      progressed = progressed || (executed != before && !waits_in_loop);
+      progressed = progressed || (executed != before && !WaitsInLoop(rests_[i]));
       rest = std::max(rest, rests_[i]);
     }
     ever_progressed = ever_progressed || progressed;
     if (rest == Rest::kDone) return rest;
-    if (progressed && executed < end) continue;
+    if (progressed && executed < end && !block_.gives_way) continue;
     if (progressed) return Rest::kQuantum;
     return rest == Rest::kSpinning && ever_progressed ? Rest::kSlept : rest;
   }

@@ -28,8 +28,10 @@ class Block final : public ResidentWarp::Barriers {
 
   // Places the threads of a block of the grid, by its index: x first.
   void Start(uint64_t index);
-  // Runs until it rests; kQuantum is after about so many instructions.
+  // Runs until it rests; kQuantum is after about so many instructions, or when it gives way.
   Rest Run(int64_t instructions);
+  // Whether it waited in a loop when it ran last.
+  bool waits_in_loop() const { return waits_in_loop_; }
 
   // Notes, as what ends the launch, that it waits for what never happens.
   void FaultDeadlock() const;
@@ -46,6 +48,7 @@ class Block final : public ResidentWarp::Barriers {
   Step Arrive(
       ResidentWarp& warp, int barrier, int threads, bool waits, uint32_t predicate) override;
   void OnExit(int threads) override;
+  Rest RunWarps(int64_t instructions);
   void OpenIfComplete(int barrier);
   static void Finish(const Barrier& barrier, const Fragment& fragment);
   // A warp that waits; null if none does.
@@ -58,6 +61,7 @@ class Block final : public ResidentWarp::Barriers {
   Accesses* accesses_;
   BlockState block_;
   int live_ = 0;
+  bool waits_in_loop_ = false;
   std::vector<std::byte> shared_;
   std::array<Barrier, kCount> barriers_;
   std::vector<std::unique_ptr<ResidentWarp>> warps_;

@@ -18,7 +18,8 @@ struct BlockState {
   uint64_t index = 0;                     // In the grid: x first ...
   std::array<unsigned, 3> position = {};  // ... and as kernels see it.
   std::span<std::byte> shared;
-  BlockShadow shadow;  // Kept if accesses are checked.
+  bool gives_way = false;  // A warp of it waits for other blocks.
+  BlockShadow shadow;      // Kept if accesses are checked.
   AsyncCopies copies;
 };
 

@@ -10,6 +10,11 @@ namespace {
 
 // Of a block, while others wait for their turn.
 constexpr int64_t kBlockQuantum = 2'000'000;
+// One in so many is short: of 1 to 512 instructions, as many as a critical section has, and short
+// ones as often as long ones.
+constexpr uint64_t kShortOneIn = 4;
+constexpr uint64_t kShortQuantumLeast = 8;
+constexpr uint64_t kShortQuantumDoublings = 7;
 // Blocks are drawn from so many that follow each other.
 constexpr uint64_t kDrawnAtOnce = 64;
 constexpr size_t kResidentMax = 1024;
@@ -44,7 +49,7 @@ Outcome Grid::Run() {
     }
     // Those that rest are asked between starts, so that they end before there are many.
     prefer_next = !prefer_next;
-    const Rest rest = block->Run(kBlockQuantum);
+    const Rest rest = block->Run(DrawQuantum(*block));
     if (rest == Rest::kEnded) break;
     if (rest == Rest::kDone) {
       idle_.push_back(block);
@@ -86,6 +91,14 @@ Block* Grid::StartNext() {
   block->Start(drawn_.back());
   drawn_.pop_back();
   return block;
+}
+
+// A block that waits in a loop is left in it long enough to see whether it can go on.
+int64_t Grid::DrawQuantum(const Block& block) {
+  if (state_.block_count == 1 || state_.draw.Below(kShortOneIn) != 0 || block.waits_in_loop())
+    return kBlockQuantum;
+  const uint64_t most = kShortQuantumLeast << state_.draw.Below(kShortQuantumDoublings);
+  return static_cast<int64_t>(1 + state_.draw.Below(most));
 }
 
 Outcome Run(const Launch& launch, const Environment& environment) {

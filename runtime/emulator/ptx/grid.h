@@ -2,7 +2,8 @@
 //
 // Blocks start in an order drawn from the seed, among the next few that have not: a block may wait
 // for those before it, which then have started or are about to. One that waits makes room for
-// others.
+// others. How long one runs until others do is drawn, too, so that blocks meet each other half
+// done.
 //
 // Threads: one thread runs a launch.
 
@@ -29,6 +30,7 @@ class Grid {
 
  private:
   Block* StartNext();
+  int64_t DrawQuantum(const Block& block);
 
   LaunchState state_;
   std::unique_ptr<Accesses> accesses_;  // Null: nothing is checked.

@@ -10,13 +10,32 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "runtime/emulator/ptx/warp.h"
 
 namespace coppice::ptx {
+
+// A sum of what lanes saw somewhere, which tells whether they see the same again.
+class LaneSum {
+ public:
+  explicit LaneSum(uint32_t lanes) : sum_(lanes) {}
+  template <typename T>
+  void Add(uint64_t place, const T& value) {
+    std::array<uint64_t, (sizeof(T) + 7) / 8> words = {};
+    std::memcpy(words.data(), &value, sizeof(value));
+    for (const uint64_t word : words)
+      sum_ = (std::rotl(sum_, 29) ^ place ^ std::rotl(word, 17)) * 0x9e3779b97f4a7c15;
+  }
+  uint64_t sum() const { return sum_; }
+
+ private:
+  uint64_t sum_;
+};
 
 // Bit i of a mask, by i.
 inline constexpr std::array<uint32_t, kLanes> kLaneBits = [] {

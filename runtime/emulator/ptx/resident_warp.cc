@@ -11,6 +11,12 @@
 #include "runtime/emulator/ptx/windows.h"
 
 namespace coppice::ptx {
+namespace {
+
+// So often an access may give the same again until others go first.
+constexpr int kPollsMax = 4;
+
+}  // namespace
 
 ResidentWarp::ResidentWarp(LaunchState& state,
                            BlockState& block,
@@ -69,6 +75,7 @@ Whereabouts ResidentWarp::WhereIs(int lane, const Code& code, const Instr& instr
 void ResidentWarp::Start(const std::array<unsigned, 3>& block, uint32_t lanes) {
   for (size_t i = 0; i < SpecialRegisters::kDimensions; ++i)
     special_.ctaid[i].fill(block[i]);
+  polled_ = {};
   seen_ = {};
   live_ = lanes;
   executed_ = 0;
@@ -265,12 +272,36 @@ Step ResidentWarp::WaitAtBarrier(int barrier) {
 
 Step ResidentWarp::Sleep() {
   TakeExecuting();
-  Fragment& sleeper = Running();
-  sleeper.pc = pc() + 1;
-  sleeper.resting = true;
+  return RestRunning();
+}
+
+// Counted in what the kernel does, so that it is the same on every machine.
+Step ResidentWarp::Poll(const Instr& instr, Space space, uint64_t given) {
+  Polled& polled = polled_[pc() % polled_.size()];
+  if (polled.instr != &instr || polled.given != given) {
+    polled = {&instr, given, 0};
+    return Step::kNext;
+  }
+  if (++polled.repeats < kPollsMax) return Step::kNext;
+  polled.repeats = 0;
+  if (space != Space::kShared) block_.gives_way = true;
+  // Lanes of the warp that have something to do take their turns; without these they might run
+  // ahead to where all shall be together.
+  for (int i = 0; i < count_; ++i) {
+    const Fragment& other = fragments_[static_cast<size_t>(i)];
+    if (i != running_ && other.state == Fragment::State::kReady) return Step::kNext;
+  }
+  // Lanes that the guard keeps out are in the loop, too.
+  return RestRunning();
+}
+
+Step ResidentWarp::RestRunning() {
+  Fragment& fragment = Running();
+  fragment.pc = pc() + 1;
+  fragment.resting = true;
   const uint64_t fingerprint = Fingerprint(*frame_);
-  sleeper.spinning = fingerprint == sleeper.fingerprint;
-  sleeper.fingerprint = fingerprint;
+  fragment.spinning = fingerprint == fragment.fingerprint;
+  fragment.fingerprint = fingerprint;
   return Step::kChoose;
 }
 

@@ -132,6 +132,8 @@ class ResidentWarp final : public Warp, private Warp::Control {
   Step Exit();
   // Others go first.
   Step Sleep();
+  // The same; of other blocks, too, unless it is shared memory that gives the same again and again.
+  Step Poll(const Instr& instr, Space space, uint64_t given) override;
   // Waits until all of `members` do, wherever they are.
   Step WaitForWarp(uint32_t members);
   // Waits at a barrier of the block.
@@ -158,6 +160,7 @@ class ResidentWarp final : public Warp, private Warp::Control {
 
  private:
   bool Gather(Warp& warp, uint32_t members, Step& step) override;
+  Step RestRunning();
 
   bool Choose() {
     if (count_ == 1 && executed_ < check_at_) [[likely]] {
@@ -175,7 +178,8 @@ class ResidentWarp final : public Warp, private Warp::Control {
   Rest WhyNoneRuns();
   void JoinReady();
   int PickReady();
-  const Instr* StopOf(const Fragment& fragment) const;
+  // Where a fragment stops that runs: where it meets another, or its quantum ends; null: nowhere.
+  const Instr* StopOf(const Fragment& fragment, int64_t left) const;
   void LookForSpinning();
   void WatchLater(int64_t pause);
   uint64_t Fingerprint(const Frame& frame) const;
@@ -238,6 +242,13 @@ class ResidentWarp final : public Warp, private Warp::Control {
     uint64_t fingerprint = 0;
   };
   Watch watch_;
+  // An access that may be waiting, and what it gave.
+  struct Polled {
+    const Instr* instr = nullptr;
+    uint64_t given = 0;
+    int repeats = 0;
+  };
+  std::array<Polled, 4> polled_ = {};
   std::array<uint64_t, 16> seen_ = {};  // States in which all that was ready spun.
   size_t seen_count_ = 0;
 };

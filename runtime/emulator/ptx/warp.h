@@ -80,6 +80,12 @@ class Warp {
   // launch: returns false, and Step::kStop is what `step` says.
   bool Gather(uint32_t members, Step& step) { return control_->Gather(*this, members, step); }
 
+  // Tells what an access gave that may wait for others: a sum of lanes, places and values. Gives
+  // what the handler returns.
+  Step Poll(const Instr& instr, Space space, uint64_t given) {
+    return control_->Poll(instr, space, given);
+  }
+
   // Who resolves addresses, and who moves lanes.
   class MemoryAccess {
    public:
@@ -102,6 +108,7 @@ class Warp {
   class Control {
    public:
     virtual bool Gather(Warp& warp, uint32_t members, Step& step) = 0;
+    virtual Step Poll(const Instr& instr, Space space, uint64_t given) = 0;
 
    protected:
     ~Control() = default;

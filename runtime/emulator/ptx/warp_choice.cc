@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -16,6 +17,8 @@ namespace {
 // ahead meet the others late.
 constexpr int64_t kTurn = 2048;
 constexpr int64_t kFairTurn = 256;
+// The last instructions of a quantum, which may end between any two of them.
+constexpr int64_t kExactEnd = 512;
 
 // A fragment is watched after so many instructions, for so many choices at most.
 constexpr int64_t kWatchPause = 512;
@@ -62,8 +65,9 @@ bool ResidentWarp::ChooseOfMany() {
   }
   Fragment& fragment = fragments_[static_cast<size_t>(chosen)];
   fragment.last_turn = executed_;
-  check_at_ = std::min(end_at_, watch_.from);
-  Enter(chosen, StopOf(fragment));
+  const int64_t left = end_at_ - executed_;
+  check_at_ = left <= kExactEnd ? 0 : std::min(end_at_, watch_.from);
+  Enter(chosen, StopOf(fragment, left));
   return true;
 }
 
@@ -145,8 +149,10 @@ int ResidentWarp::PickReady() {
   return best;
 }
 
-const Instr* ResidentWarp::StopOf(const Fragment& fragment) const {
+const Instr* ResidentWarp::StopOf(const Fragment& fragment, int64_t left) const {
   uint32_t stop = std::numeric_limits<uint32_t>::max();
+  if (left <= kExactEnd && left < std::ssize(fragment.frame->code->instrs) - fragment.pc)
+    stop = fragment.pc + static_cast<uint32_t>(left);
   for (int i = 0; i < count_; ++i) {
     const Fragment& other = fragments_[static_cast<size_t>(i)];
     if (other.frame == fragment.frame && other.pc > fragment.pc) stop = std::min(stop, other.pc);

@@ -61,6 +61,14 @@ class TritonTest(unittest.TestCase):
         self.assertEqual([7, 0, 0], done.findings()[0]["thread"])
         self.assertIn("kernels.py", done.findings()[0]["source"])
 
+    def test_a_lock_is_met_that_another_block_has_taken_and_waits_are_short(self):
+        known = launches.read()
+        executed = {name: [self.run_drawn(known[name], SEED + i)[1].report["instructions"]
+                           for i in range(12)] for name in ("locked_sum", "chained_scan")}
+        # Who meets a lock that is taken executes more: it asks again.
+        self.assertLess(min(executed["locked_sum"]), max(executed["locked_sum"]))
+        self.assertLess(max(executed["chained_scan"]), 20000)
+
     def test_fixtures_are_what_their_sources_say(self):
         for name, digest in launches.read_all()["sources"].items():
             text = (launches.HERE / name).read_bytes()

@@ -12,6 +12,7 @@
 #include "runtime/emulator/ptx/forms/narrow_format.h"
 #include "runtime/emulator/ptx/forms/operands.h"
 #include "runtime/emulator/ptx/forms/table.h"
+#include "runtime/emulator/ptx/lanes.h"
 
 namespace coppice::ptx {
 namespace {
@@ -106,6 +107,7 @@ Step Atomic(Warp& warp, const Instr& instr) {
   const T* const b = warp.From<T>(instr.b);
   const T* const c = warp.From<T>(instr.c);
   T* const d = (instr.flags & kReduction) != 0 ? nullptr : warp.To<T>(instr.d);
+  LaneSum given(warp.mask());
   for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1) {
     const int lane = std::countr_zero(lanes);
     std::byte* const memory = warp.At(space, addresses[lane], sizeof(T), AccessKind::kAtomic, lane);
@@ -118,9 +120,11 @@ Step Atomic(Warp& warp, const Instr& instr) {
     else
       value = Op::Of(old, b[lane]);
     std::memcpy(memory, &value, sizeof(T));
-    if (d != nullptr) d[lane] = old;
+    if (d == nullptr) continue;
+    d[lane] = old;
+    given.Add(addresses[lane], old);
   }
-  return Step::kNext;
+  return d == nullptr ? Step::kNext : warp.Poll(instr, space, given.sum());
 }
 
 template <int bytes, int sources>

@@ -13,6 +13,7 @@
 #include "runtime/emulator/ptx/async_copies.h"
 #include "runtime/emulator/ptx/forms/async_tables.h"
 #include "runtime/emulator/ptx/forms/operands.h"
+#include "runtime/emulator/ptx/lanes.h"
 
 namespace coppice::ptx {
 namespace {
@@ -114,14 +115,18 @@ Step Test(Warp& warp, const Instr& instr) {
     if (!warp.copies().Settle(SpaceOf(instr), addresses[std::countr_zero(lanes)]))
       return Step::kStop;
   uint32_t over = 0;
+  LaneSum given(warp.mask());
   const Step step = EachMbarrier(warp, instr, [&](int lane, std::byte* memory) {
     const bool parity = by_parity ? (warp.From<uint32_t>(instr.b)[lane] & 1) != 0
                                   : Mbarrier(warp.From<uint64_t>(instr.b)[lane]).parity();
-    over |= static_cast<uint32_t>(MbarrierAt(memory).parity() != parity) << lane;
+    const bool is_over = MbarrierAt(memory).parity() != parity;
+    over |= static_cast<uint32_t>(is_over) << lane;
+    given.Add(addresses[lane], is_over);
   });
   if (step != Step::kNext) return step;
   warp.SetPredicate(instr.d, over);
-  return Step::kNext;
+  // Who has nothing to wait for asks no more.
+  return over == warp.mask() ? Step::kNext : warp.Poll(instr, Space::kShared, given.sum());
 }
 
 Step PendingCount(Warp& warp, const Instr& instr) {

@@ -92,6 +92,19 @@ int64_t LanesIn(uint32_t mask) {
   return mask == kAllLanes ? kLanes : std::popcount(mask);
 }
 
+uint64_t SumOf(const Warp& warp, const Reach& reach, size_t bytes) {
+  LaneSum sum(warp.mask());
+  for (uint32_t left = warp.mask(); left != 0; left &= left - 1) {
+    const int lane = std::countr_zero(left);
+    for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+      uint64_t word = 0;
+      std::memcpy(&word, reach.at(lane) + at, std::min(bytes - at, sizeof(word)));
+      sum.Add(reach.address[static_cast<size_t>(lane)], word);
+    }
+  }
+  return sum.sum();
+}
+
 // Of one element, the usual case.
 template <typename T, typename R>
 [[gnu::always_inline]] inline void LoadElement(ResidentWarp& warp, const Reach& reach, R* d) {
@@ -126,16 +139,18 @@ Step Load(Warp& on, const Instr& instr) {
   warp.state().counts.loads += LanesIn(warp.mask());
   if (AccessObserver* const observer = warp.observer(); observer != nullptr)
     observer->Read(warp, reach, bytes, IsStrong(instr));
+  const bool polls = IsStrong(instr);
+  const uint64_t given = polls ? SumOf(warp, reach, static_cast<size_t>(bytes)) : 0;
   if (elements.count() == 1) {
     LoadElement<T>(warp, reach, warp.To<R>(instr.d));
-    return Step::kNext;
+    return polls ? warp.Poll(instr, reach.space, given) : Step::kNext;
   }
   for (int element = 0; element < elements.count(); ++element) {
     const size_t offset = static_cast<size_t>(element) * sizeof(T);
     KeepLanes(warp.mask(), warp.To<R>(elements[element]),
               [&](int i) { return Extend<R>(LoadAt<T>(reach.at(i) + offset)); });
   }
-  return Step::kNext;
+  return polls ? warp.Poll(instr, reach.space, given) : Step::kNext;
 }
 
 // Of a kernel's parameter: the same for all lanes.
