@@ -31,7 +31,7 @@ import triton.language as tl
 
 import kernels
 import launches
-import references
+import number_formats
 
 SEED = 1
 NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
@@ -120,7 +120,7 @@ def interpret(launch, drawn):
         elif parameter["kind"] != "null":
             bits = drawn.get(name)
             if bits is None:
-                bits = references.ENCODE[kind](np.zeros(parameter["shape"]))
+                bits = number_formats.ENCODE[kind](np.zeros(parameter["shape"]))
             arguments[name] = Array(bits, kind)
             if parameter["kind"] != "in":
                 arrays[name] = arguments[name].bits
