@@ -361,6 +361,39 @@ Done:
     EXPECT_EQ(values[i], 31 - i);
 }
 
+// Some lanes sleep before they make the call in which all of them vote.
+TEST(LaunchTest, LanesThatCallOneAfterTheOtherMeetInTheCall) {
+  Launcher launcher(WithHeader(R"(
+.func (.param .b32 votes) F(.param .b32 of) {
+  .reg .pred %p; .reg .b32 %r<4>;
+  ld.param.b32 %r1, [of];
+  setp.gt.u32 %p, %r1, 20;
+  vote.sync.ballot.b32 %r2, %p, 0xffffffff;
+  add.u32 %r2, %r2, %r1;
+  st.param.b32 [votes], %r2;
+  ret;
+}
+.visible .entry K(.param .u64 out) {
+  .reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  setp.lt.u32 %p1, %r1, 7;
+  @!%p1 bra Go;
+  nanosleep.u32 10;
+Go:
+  { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), F, (a);
+    ld.param.b32 %r2, [b]; }
+  mul.wide.u32 %rd2, %r1, 4; add.u64 %rd2, %rd2, %rd1;
+  st.global.u32 [%rd2], %r2;
+  ret;
+})"));
+  const uint64_t out = launcher.Allocate(std::vector<uint32_t>(32));
+  ExpectClean(launcher.Run("K", {.block = {32, 1, 1}}, out));
+  const std::vector<uint32_t> votes = launcher.Read<uint32_t>(out, 32);
+  for (uint32_t i = 0; i < 32; ++i)
+    EXPECT_EQ(votes[i], 0xffe00000 + i);
+}
+
 TEST(LaunchTest, ADeadlockNamesWhoWaitsWhere) {
   Launcher launcher(WithHeader(R"(
 .visible .entry K() {

@@ -192,6 +192,8 @@ class ResidentWarp final : public Warp, private Warp::Control {
   }
 
   Step BranchApart(uint32_t target);
+  // The frame of a call that other lanes have made here, and are still in; null: there is none.
+  Frame* FindCall(const Code& callee, const CallSite& site) const;
   Fragment& Running() { return fragments_[static_cast<size_t>(running_)]; }
   // A new fragment of lanes that no other has any more.
   Fragment& Add(uint32_t mask, uint32_t pc, Frame* frame);

@@ -49,6 +49,17 @@ bool ResidentWarp::GrowThreadMemory(int64_t bytes) {
   return true;
 }
 
+// Lanes that come to a call one after the other are in one frame, so that they may meet in there.
+Frame* ResidentWarp::FindCall(const Code& callee, const CallSite& site) const {
+  for (int i = 0; i < count_; ++i) {
+    Frame* frame = fragments_[static_cast<size_t>(i)].frame;
+    while (frame->depth > frame_->depth + 1)
+      frame = frame->caller;
+    if (frame->caller == frame_ && frame->site == &site && frame->code == &callee) return frame;
+  }
+  return nullptr;
+}
+
 bool ResidentWarp::Call(const Code& callee, const CallSite& site, uint32_t lanes) {
   constexpr int64_t kAlignment = 16;
   Frame* const caller = frame_;
@@ -60,13 +71,17 @@ bool ResidentWarp::Call(const Code& callee, const CallSite& site, uint32_t lanes
                       caller->depth));
     return false;
   }
-  Frame* const frame = state_.frames.Take(callee);
-  frame->caller = caller;
-  frame->site = &site;
-  frame->return_pc = pc() + 1;
-  frame->lanes = lanes;
-  frame->depth = caller->depth + 1;
-  frame->memory = memory;
+  Frame* frame = count_ == 1 ? nullptr : FindCall(callee, site);
+  if (frame == nullptr) {
+    frame = state_.frames.Take(callee);
+    frame->caller = caller;
+    frame->site = &site;
+    frame->return_pc = pc() + 1;
+    frame->lanes = 0;
+    frame->depth = caller->depth + 1;
+    frame->memory = memory;
+  }
+  frame->lanes |= lanes;
   CopyPlaces(*this, lanes, site.arguments, caller->memory, callee.parameters, memory);
 
   Fragment& running = Running();
