@@ -9,6 +9,8 @@ import math
 
 import numpy as np
 
+import number_formats
+
 ERF = np.frompyfunc(math.erf, 1, 1)
 
 
@@ -94,11 +96,11 @@ def descriptor_copy(x, rows, columns):
 
 
 def fp8_convert(x, n):
-    return {"out_e5": x, "back_e5": ROUND["e5m2"](x)}
+    return {"out_e5": x, "back_e5": number_formats.ROUND["e5m2"](x)}
 
 
 def fp8_convert_e4(x, n):
-    return {"out_e4": x, "back_e4": ROUND["e4m3"](x)}
+    return {"out_e4": x, "back_e4": number_formats.ROUND["e4m3"](x)}
 
 
 def quantise_int8(x, columns):
