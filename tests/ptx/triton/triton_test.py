@@ -63,8 +63,9 @@ class TritonTest(unittest.TestCase):
 
     def test_a_lock_is_met_that_another_block_has_taken_and_waits_are_short(self):
         known = launches.read()
-        executed = {name: [self.run_drawn(known[name], SEED + i)[1].report["instructions"]
-                           for i in range(12)] for name in ("locked_sum", "chained_scan")}
+        # The same seeds in every run: of any 12, one time in a hundred none meets one.
+        executed = {name: [self.run_drawn(known[name], seed)[1].report["instructions"]
+                           for seed in range(12)] for name in ("locked_sum", "chained_scan")}
         # Who meets a lock that is taken executes more: it asks again.
         self.assertLess(min(executed["locked_sum"]), max(executed["locked_sum"]))
         self.assertLess(max(executed["chained_scan"]), 20000)
