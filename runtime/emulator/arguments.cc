@@ -56,25 +56,27 @@ CuResult CheckAttributes(const KernelState& kernel,
 
 // Copies what the pointers to the arguments of `kernel` point to.
 std::vector<std::byte> CopyArguments(const KernelCode& kernel, void* const* arguments) {
-  std::vector<std::byte> copy(kernel.parameter_bytes);
-  for (const KernelParameter& parameter : kernel.parameters)
-    std::memcpy(copy.data() + parameter.offset, *arguments++, parameter.bytes);
+  std::vector<std::byte> copy(kernel.parameter_bytes());
+  for (size_t i = 0; i < kernel.parameter_count(); ++i) {
+    const KernelParameter parameter = kernel.parameter(i);
+    std::memcpy(copy.data() + parameter.offset, arguments[i], parameter.bytes);
+  }
   return copy;
 }
 
 bool HasArguments(const KernelCode& kernel, const CuKernelNodeParams& params) {
   if (params.extra != nullptr) return false;
-  if (params.kernel_params == nullptr) return kernel.parameters.empty();
-  const std::span arguments(params.kernel_params, kernel.parameters.size());
+  if (params.kernel_params == nullptr) return kernel.parameter_count() == 0;
+  const std::span arguments(params.kernel_params, kernel.parameter_count());
   return std::ranges::find(arguments, nullptr) == arguments.end();
 }
 
 bool IsBlockOf(const KernelCode& kernel, const std::array<unsigned, 3>& block) {
-  const std::array<unsigned, 3>& required = kernel.threads_required;
+  const std::array<unsigned, 3> required = kernel.threads_required();
   for (size_t i = 0; i < block.size(); ++i)
     if (block[i] == 0 || block[i] > kBlockMax[i] || (required[i] != 0 && block[i] != required[i]))
       return false;
-  return CountOf(block) <= static_cast<uint64_t>(kernel.threads_max);
+  return CountOf(block) <= static_cast<uint64_t>(kernel.threads_max());
 }
 
 }  // namespace
@@ -128,7 +130,7 @@ CuResult MakeKernelWork(State& state,
   const std::array<unsigned, 3> grid = {params.grid_x, params.grid_y, params.grid_z};
   const CuResult result = CheckAttributes(*found, state.options.limits, grid, attributes);
   if (result != CuResult::kSuccess) return result;
-  *work = KernelWork{.kernel = &kernel,
+  *work = KernelWork{.kernel = kernel,
                      .function = reinterpret_cast<CuFunction>(handle),
                      .library = found->library,
                      .grid = grid,

@@ -46,7 +46,7 @@ struct Execution {
 Outcome RunCompiled(const KernelWork& work, const Surroundings& surroundings) {
   ptx::Outcome executed;
   const Execution execution{
-      .launch = {.kernel = work.kernel->ptx,
+      .launch = {.kernel = work.kernel.ptx,
                  .grid = work.grid,
                  .block = work.block,
                  .dynamic_shared_bytes = work.shared_bytes,
@@ -66,14 +66,14 @@ Outcome RunCompiled(const KernelWork& work, const Surroundings& surroundings) {
         *outcome = ptx::Run(launch, environment);
       },
       &execution);
-  if (faulted.has_value()) return {.fault = DescribeFault(work.kernel->name, *faulted)};
+  if (faulted.has_value()) return {.fault = DescribeFault(work.kernel.name, *faulted)};
   Outcome outcome;
   if (executed.fault.has_value())
     outcome.fault = {ResultOf(executed.fault->kind), executed.fault->Describe()};
   for (const ptx::Finding& finding : executed.findings)
     outcome.findings.push_back(finding.Describe());
   for (const ptx::TouchedRange& range : executed.touched)
-    outcome.touched.push_back({{range.begin, range.end}, work.kernel->name, range.writes, false});
+    outcome.touched.push_back({{range.begin, range.end}, work.kernel.name, range.writes, false});
   return outcome;
 }
 

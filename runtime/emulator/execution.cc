@@ -40,7 +40,7 @@ void RunKernel(const void* argument) {
     block.index[1] = static_cast<unsigned>(next / grid[0] % grid[1]);
     block.index[2] = static_cast<unsigned>(next / grid[0] / grid[1]);
     if (launch.shared != nullptr) std::memset(launch.shared, kFresh, work->shared_bytes);
-    work->kernel->host->run(work->parameters.data(), block);
+    work->kernel.host->run(work->parameters.data(), block);
   }
 }
 
@@ -69,7 +69,7 @@ struct Runner {
   const Surroundings& surroundings;
 
   Outcome operator()(const KernelWork& work) const {
-    if (work.kernel->ptx != nullptr) return RunCompiled(work, surroundings);
+    if (work.kernel.ptx != nullptr) return RunCompiled(work, surroundings);
     // Outside the guarded run, which a fault leaves without unwinding. Aligned as CUDA's is.
     std::vector<std::max_align_t> shared((work.shared_bytes + sizeof(std::max_align_t) - 1) /
                                          sizeof(std::max_align_t));
@@ -77,7 +77,7 @@ struct Runner {
         .work = &work,
         .draw = surroundings.draw,
         .shared = shared.empty() ? nullptr : reinterpret_cast<std::byte*>(shared.data())};
-    return Describe(RunGuarded(RunKernel, &launch), work.kernel->name);
+    return Describe(RunGuarded(RunKernel, &launch), work.kernel.name);
   }
   Outcome operator()(const CopyWork& work) const {
     return Describe(RunGuarded(RunCopy, &work), "memcpy");

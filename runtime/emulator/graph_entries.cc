@@ -202,8 +202,8 @@ CuResult GraphKernelNodeGetParams(CuGraphNode node, CuKernelNodeParams* params) 
   // The bytes stay where they are when a graph that grows moves its nodes.
   static_assert(std::is_nothrow_move_constructible_v<GraphNode>);
   found->parameters.clear();
-  for (const KernelParameter& parameter : work->kernel->parameters)
-    found->parameters.push_back(work->parameters.data() + parameter.offset);
+  for (size_t i = 0; i < work->kernel.parameter_count(); ++i)
+    found->parameters.push_back(work->parameters.data() + work->kernel.parameter(i).offset);
   *params = {.function = work->function,
              .grid_x = work->grid[0],
              .grid_y = work->grid[1],

@@ -3,7 +3,6 @@
 #include "runtime/emulator/image.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -31,14 +30,6 @@ bool StartsWith(const void* image, T magic) {
   return true;
 }
 
-// "sm_90a" is 90.
-int CapabilityOf(std::string_view target) {
-  int capability = 0;
-  target.remove_prefix(std::min(target.size(), std::string_view("sm_").size()));
-  std::from_chars(target.data(), target.data() + target.size(), capability);
-  return capability;
-}
-
 class Reader {
  public:
   Reader(int capability, LoadedImage* loaded, std::string* log)
@@ -57,13 +48,11 @@ class Reader {
                         ? CuResult::kNotSupported
                         : CuResult::kInvalidPtx,
                     std::string(built.status().message()));
-    const int target = CapabilityOf((*built)->target());
-    if (target == 0)
-      return Refuse(CuResult::kInvalidPtx, "line 1: no .target, such as sm_80, behind .version");
+    const int target = (*built)->capability();
     if (target > capability_)
       return Refuse(CuResult::kInvalidPtx,
-                    fmt::format("PTX for {} on a device of compute capability {}.{}",
-                                (*built)->target(), capability_ / 10, capability_ % 10));
+                    fmt::format("PTX for sm_{} on a device of compute capability {}.{}", target,
+                                capability_ / 10, capability_ % 10));
     loaded_.program = *std::move(built);
     for (const ptx::Kernel& kernel : loaded_.program->kernels())
       loaded_.kernels.push_back(CodeOf(kernel, nullptr));

@@ -2,6 +2,7 @@
 
 #include "runtime/emulator/kernel_code.h"
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 #include <string>
@@ -19,30 +20,41 @@ const char* KeepName(std::string_view name) {
 
 }  // namespace
 
+size_t KernelCode::parameter_count() const {
+  return ptx != nullptr ? ptx->code->parameters.size() : host->parameter_count();
+}
+
+KernelParameter KernelCode::parameter(size_t index) const {
+  if (ptx == nullptr) return host->parameter(index);
+  const ptx::Place& place = ptx->code->parameters[index];
+  return {.offset = static_cast<size_t>(place.offset), .bytes = static_cast<size_t>(place.bytes)};
+}
+
+size_t KernelCode::parameter_bytes() const {
+  return ptx != nullptr ? static_cast<size_t>(ptx->parameter_bytes) : host->parameter_bytes;
+}
+
+int KernelCode::threads_max() const {
+  return ptx != nullptr ? ptx->max_threads : static_cast<int>(host->block_threads);
+}
+
+std::array<unsigned, 3> KernelCode::threads_required() const {
+  if (ptx == nullptr) return {host->block_threads, 1, 1};
+  std::array<unsigned, 3> threads = {};
+  std::ranges::copy(ptx->required_threads, threads.begin());
+  return threads;
+}
+
+int64_t KernelCode::static_shared_bytes() const {
+  return ptx != nullptr ? ptx->shared_bytes : 0;
+}
+
 KernelCode CodeOf(const HostKernel& kernel) {
-  KernelCode code{.name = kernel.name,
-                  .parameter_bytes = kernel.parameter_bytes,
-                  .threads_max = static_cast<int>(kernel.block_threads),
-                  .threads_required = {kernel.block_threads, 1, 1},
-                  .host = &kernel};
-  for (size_t i = 0; i < kernel.parameter_count(); ++i)
-    code.parameters.push_back(kernel.parameter(i));
-  return code;
+  return {.name = kernel.name, .host = &kernel};
 }
 
 KernelCode CodeOf(const ptx::Kernel& kernel, const HostKernel* declared) {
-  KernelCode code{.name = KeepName(kernel.code->name),
-                  .parameter_bytes = static_cast<size_t>(kernel.parameter_bytes),
-                  .threads_max = kernel.max_threads,
-                  .static_shared_bytes = static_cast<int>(kernel.shared_bytes),
-                  .host = declared,
-                  .ptx = &kernel};
-  for (const ptx::Place& parameter : kernel.code->parameters)
-    code.parameters.push_back({.offset = static_cast<size_t>(parameter.offset),
-                               .bytes = static_cast<size_t>(parameter.bytes)});
-  for (size_t i = 0; i < code.threads_required.size(); ++i)
-    code.threads_required[i] = static_cast<unsigned>(kernel.required_threads[i]);
-  return code;
+  return {.name = KeepName(kernel.code->name), .host = declared, .ptx = &kernel};
 }
 
 }  // namespace coppice::emulator

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 #include "coppice/runtime/kernel_image.h"
 
@@ -16,17 +15,19 @@
 
 namespace coppice::emulator {
 
+// What runs when a kernel is launched. Host code is of static storage, PTX of a loaded library.
 struct KernelCode {
   const char* name = "";  // As long as the process.
-  std::vector<KernelParameter> parameters;
-  size_t parameter_bytes = 0;
-  int threads_max = 0;                                   // Of a block.
-  std::array<unsigned, 3> threads_required = {0, 0, 0};  // The only block; 0: any number.
-  int static_shared_bytes = 0;
   // Host code, which runs if there is no PTX. Beside PTX it only declares what is touched.
   const HostKernel* host = nullptr;
   const ptx::Kernel* ptx = nullptr;
 
+  size_t parameter_count() const;
+  KernelParameter parameter(size_t index) const;  // Requires: index < parameter_count().
+  size_t parameter_bytes() const;
+  int threads_max() const;                           // Of a block.
+  std::array<unsigned, 3> threads_required() const;  // The only block; 0: any number.
+  int64_t static_shared_bytes() const;
   // Whether what a launch touches is known before it has run.
   bool is_declared() const {
     return ptx == nullptr || (host != nullptr && host->declare != nullptr);

@@ -93,7 +93,9 @@ CuResult LibraryLoadData(CuLibrary* library,  // NOLINT(readability-function-siz
   for (KernelCode& code : read.kernels) {
     auto kernel = std::make_unique<KernelState>();
     *kernel = {.library = *library, .code = std::move(code)};
-    kernel->shared_bytes_max = std::max(kSharedBytesDefault - kernel->code.static_shared_bytes, 0);
+    // PTX with more than the default is refused.
+    kernel->shared_bytes_max =
+        kSharedBytesDefault - static_cast<int>(kernel->code.static_shared_bytes());
     added.kernels.push_back(state.kernels.Insert(std::move(kernel)));
   }
   return CuResult::kSuccess;
@@ -160,8 +162,8 @@ CuResult FuncGetName(const char** name, CuFunction function) {
 CuResult FuncGetParamInfo(CuFunction function, size_t index, size_t* offset, size_t* bytes) {
   const KernelState* const found = TheState().kernels.Find(reinterpret_cast<CuKernel>(function));
   if (found == nullptr) return CuResult::kInvalidHandle;
-  if (offset == nullptr || index >= found->code.parameters.size()) return CuResult::kInvalidValue;
-  const KernelParameter& parameter = found->code.parameters[index];
+  if (offset == nullptr || index >= found->code.parameter_count()) return CuResult::kInvalidValue;
+  const KernelParameter parameter = found->code.parameter(index);
   *offset = parameter.offset;
   if (bytes != nullptr) *bytes = parameter.bytes;
   return CuResult::kSuccess;
@@ -173,10 +175,10 @@ CuResult FuncGetAttribute(int* value, CuFunctionAttribute attribute, CuFunction 
   if (value == nullptr) return CuResult::kInvalidValue;
   switch (attribute) {
     case CuFunctionAttribute::kMaxThreadsPerBlock:
-      *value = found->code.threads_max;
+      *value = found->code.threads_max();
       return CuResult::kSuccess;
     case CuFunctionAttribute::kStaticSharedBytes:
-      *value = found->code.static_shared_bytes;
+      *value = static_cast<int>(found->code.static_shared_bytes());
       return CuResult::kSuccess;
     case CuFunctionAttribute::kRegisters:
       *value = 0;  // Nobody has allocated any.
@@ -195,7 +197,7 @@ CuResult FuncSetAttribute(CuFunction function, CuFunctionAttribute attribute, in
   KernelState* const found = TheState().kernels.Find(reinterpret_cast<CuKernel>(function));
   if (found == nullptr) return CuResult::kInvalidHandle;
   if (attribute == CuFunctionAttribute::kMaxDynamicSharedBytes) {
-    const int static_bytes = found->code.static_shared_bytes;
+    const int static_bytes = static_cast<int>(found->code.static_shared_bytes());
     if (value < 0 || value > TheState().options.limits.shared_bytes_max - static_bytes)
       return CuResult::kInvalidValue;
     found->shared_bytes_max = value;

@@ -55,7 +55,7 @@ bool Processor::Run(const Task& task,
 Surroundings Processor::SurroundingsOf(const Task& task) {
   Surroundings surroundings{.draw = options_.sequential ? 0 : Draw(), .now_us = now_us_};
   const auto* const kernel = std::get_if<KernelWork>(&task.work);
-  if (kernel == nullptr || kernel->kernel->ptx == nullptr) return surroundings;
+  if (kernel == nullptr || kernel->kernel.ptx == nullptr) return surroundings;
   if (std::exchange(ranges_revision_, memory_.revision()) != memory_.revision()) {
     ranges_.clear();
     offsets_.clear();

@@ -19,7 +19,7 @@ bool IsProgrammatic(const Work& earlier, const Work& later) {
 
 bool Task::is_declared() const {
   const auto* const kernel = std::get_if<KernelWork>(&work);
-  return kernel == nullptr || kernel->kernel->is_declared();
+  return kernel == nullptr || kernel->kernel.is_declared();
 }
 
 Task::Task(Work its_work) : work(std::move(its_work)) {
@@ -34,12 +34,12 @@ Task::Task(Work its_work) : work(std::move(its_work)) {
   } else if (const auto* const fill = std::get_if<FillWork>(&work)) {
     add(fill->target, fill->count * fill->element_size, "memset", true, false);
   } else if (const auto* const kernel = std::get_if<KernelWork>(&work)) {
-    const HostKernel* const host = kernel->kernel->host;
+    const HostKernel* const host = kernel->kernel.host;
     if (host == nullptr || host->declare == nullptr) return;
     KernelAccesses accesses({kernel->grid[0], kernel->grid[1], kernel->grid[2]});
     host->declare(kernel->parameters.data(), accesses);
     for (const KernelAccesses::Range& range : accesses.ranges())
-      touched.push_back({{range.begin, range.end}, kernel->kernel->name, range.writes, false});
+      touched.push_back({{range.begin, range.end}, kernel->kernel.name, range.writes, false});
   }
 }
 

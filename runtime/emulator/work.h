@@ -25,8 +25,8 @@ struct LaunchAttributes {
 };
 
 struct KernelWork {
-  const KernelCode* kernel = nullptr;  // Of `library`.
-  CuFunction function = nullptr;       // As it was launched.
+  KernelCode kernel;
+  CuFunction function = nullptr;  // As it was launched.
   CuLibrary library = nullptr;
   std::array<unsigned, 3> grid = {1, 1, 1};
   std::array<unsigned, 3> block = {1, 1, 1};

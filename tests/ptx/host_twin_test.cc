@@ -80,7 +80,7 @@ TEST_P(HostTwinTest, AgreesWithItsPtx) {
   const auto& [twin, variant] = GetParam();
   const TwinProgram* const compiled = ProgramOf(twin.unit, variant);
   ASSERT_NE(compiled, nullptr);
-  EXPECT_EQ(compiled->program->target(), std::string(variant).substr(0, 5));
+  EXPECT_EQ(compiled->program->capability(), std::stoi(std::string(variant).substr(3, 2)));
   const Kernel* const kernel = compiled->program->FindKernel(twin.kernel);
   ASSERT_NE(kernel, nullptr);
   const HostKernel& host = HostKernelOf(*twin.image, twin.kernel);

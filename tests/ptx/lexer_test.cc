@@ -48,7 +48,7 @@ TEST(LexerTest, WordsDirectivesNumbersAndMarksAreTokens) {
 TEST(LexerTest, CommentsAndLinesThatBeginWithAHashAreSkipped) {
   EXPECT_THAT(TextsOf("a // b\nc /* d\n e */ f"), ElementsAre("a", "c", "f"));
   EXPECT_THAT(TextsOf("# 1 \"a.cu\"\nb\n#c"), ElementsAre("b"));
-  EXPECT_THAT(TextsOf("a /* never closed"), ElementsAre("a"));
+  EXPECT_THAT(TextsOf("a /* never"), ElementsAre("a", "/", "*", "never"));
 }
 
 TEST(LexerTest, LinesCountFromOneThroughCommentsAndStrings) {
@@ -57,8 +57,8 @@ TEST(LexerTest, LinesCountFromOneThroughCommentsAndStrings) {
   EXPECT_EQ(LineOfLast("\"x\ny\" // z\na"), 3);
 }
 
-TEST(LexerTest, AStringIsWithoutItsQuotesAndEndsWithTheText) {
-  EXPECT_THAT(TextsOf("\"a b\" \"c"), ElementsAre("a b", "c"));
+TEST(LexerTest, AStringIsWithoutItsQuotesUnlessItNeverEnds) {
+  EXPECT_THAT(TextsOf("\"a b\" \"c"), ElementsAre("a b", "\"", "c"));
 }
 
 TEST(LexerTest, AnOpcodeIsOneTokenWithItsModifiers) {

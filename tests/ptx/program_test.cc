@@ -212,6 +212,35 @@ TEST(ProgramTest, TextThatIsNotPtxIsRefused) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST(ProgramTest, ATargetIsAnArchitecture) {
+  for (const auto& [target, capability] :
+       {std::pair("sm_80", 80), std::pair("sm_90a", 90), std::pair("sm_100f", 100)}) {
+    const auto program = Program::Build(std::string(".version 9.0\n.target ") + target + "\n");
+    ASSERT_OK(program);
+    EXPECT_EQ((*program)->capability(), capability);
+  }
+  for (const char* const target : {"\n", "\n.target foo\n", "\n.target sm_8x\n", "\n.target sm_\n"})
+    EXPECT_THAT(Program::Build(std::string(".version 9.0") + target),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(ProgramTest, StaticSharedMemoryHasTheLimitOfPtxas) {
+  const auto build = [](int64_t bytes) {
+    return BuildModule(".entry k()\n{\n.shared .b8 a[" + std::to_string(bytes) +
+                       "];\nst.shared.b8 [a], 1;\nret;\n}\n");
+  };
+  EXPECT_OK(build(48 << 10));
+  const absl::Status refused = build((48 << 10) + 1).status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("line 4: kernel k has 49153 bytes"));
+}
+
+TEST(ProgramTest, OnlyTheFirstDimensionOfAnArrayMayBeLeftOpen) {
+  EXPECT_OK(BuildModule(".global .u32 a[][2] = {1, 2};\n"));
+  EXPECT_THAT(BuildModule(".global .u32 a[][0] = {1};\n"),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(ProgramTest, AnAliasIsCalledAsItsFunction) {
   const auto program =
       Built(".func f()\n{\nret;\n}\n.func g();\n.alias g, f;\n.entry k()\n{\ncall g;\n}");

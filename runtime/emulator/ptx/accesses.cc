@@ -40,29 +40,27 @@ std::vector<uint8_t> StoreShifts() {
   return shifts;
 }
 
-void FindNarrowest(const Code& code,
-                   const Kernel& kernel,
-                   const std::vector<uint8_t>& shifts,
-                   std::set<const Code*>& seen,
-                   int& narrowest) {
-  if (!seen.insert(&code).second) return;
-  for (const Instr& instr : code.instrs)
-    narrowest = std::min<int>(narrowest, shifts[instr.form]);
-  for (const CallSite& site : code.calls) {
-    if (site.callee != nullptr) {
-      FindNarrowest(*site.callee, kernel, shifts, seen, narrowest);
-    } else if (kernel.functions != nullptr) {
-      for (const Code* const function : *kernel.functions)
-        FindNarrowest(*function, kernel, shifts, seen, narrowest);
-    }
-  }
-}
-
 int NarrowestStore(const Kernel& kernel) {
   static const std::vector<uint8_t> shifts = StoreShifts();
-  std::set<const Code*> seen;
+  std::set<const Code*> seen = {kernel.code};
+  std::vector<const Code*> left = {kernel.code};
+  const auto visit = [&](const Code* code) {
+    if (seen.insert(code).second) left.push_back(code);
+  };
   int narrowest = kShiftMax;
-  FindNarrowest(*kernel.code, kernel, shifts, seen, narrowest);
+  while (!left.empty()) {
+    const Code& code = *left.back();
+    left.pop_back();
+    for (const Instr& instr : code.instrs)
+      narrowest = std::min<int>(narrowest, shifts[instr.form]);
+    for (const CallSite& site : code.calls) {
+      if (site.callee != nullptr) {
+        visit(site.callee);
+      } else if (kernel.functions != nullptr) {
+        std::ranges::for_each(*kernel.functions, visit);
+      }
+    }
+  }
   return narrowest;
 }
 

@@ -181,7 +181,8 @@ bool ParseDimensions(Cursor& cursor, Variable* variable) {
   while (cursor.Accept('[')) {
     int64_t dim = 0;
     const bool open = variable->dims.empty() && cursor.At(']');
-    if (!open && !cursor.ExpectInteger(0, kElementsMax, &dim)) return false;
+    const int64_t least = variable->dims.empty() ? 0 : 1;
+    if (!open && !cursor.ExpectInteger(least, kElementsMax, &dim)) return false;
     // Sizes are computed without overflow everywhere behind this.
     if (dim > 0 && elements > kElementsMax / dim)
       return cursor.Refuse(fmt::format("'{}' has more than 2^32 elements", variable->name));

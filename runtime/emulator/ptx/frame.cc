@@ -16,6 +16,7 @@ Frame* FramePool::Take(const Code& code) {
   if (taken == nullptr) {
     taken = &frames_.emplace_back();
     taken->lines.resize(lines);
+    bytes_ += lines * sizeof(Line);
   }
   taken->registers = reinterpret_cast<std::byte*>(taken->lines.data());
   taken->code = &code;

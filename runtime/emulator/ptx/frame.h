@@ -33,6 +33,8 @@ class FramePool {
   // A frame for calls of `code`; what is in its registers is of no meaning.
   Frame* Take(const Code& code);
   void Return(Frame* frame) { free_.push_back(static_cast<Owned*>(frame)); }
+  // Of the registers of all frames there have been.
+  size_t bytes() const { return bytes_; }
 
  private:
   struct alignas(64) Line {
@@ -44,6 +46,7 @@ class FramePool {
 
   std::deque<Owned> frames_;
   std::vector<Owned*> free_;
+  size_t bytes_ = 0;
 };
 
 }  // namespace coppice::ptx

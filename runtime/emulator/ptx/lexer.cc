@@ -99,8 +99,8 @@ void Lexer::SkipBlanks() {
       at_ = std::min(text_.find('\n', at_), text_.size());
     } else if (text_.substr(at_, 2) == "/*") {
       const size_t close = text_.find("*/", at_ + 2);
-      const size_t end = close == std::string_view::npos ? text_.size() : close + 2;
-      for (; at_ < end; ++at_)
+      if (close == std::string_view::npos) return;  // Marks that no grammar has.
+      for (; at_ < close + 2; ++at_)
         line_ += text_[at_] == '\n' ? 1 : 0;
     } else {
       return;
@@ -145,10 +145,13 @@ Token Lexer::Next() {
     return token(Token::Kind::kNumber);
   }
   if (c == '"') {
-    const size_t close = std::min(text_.find('"', begin + 1), text_.size());
-    for (; at_ < close; ++at_)
+    const size_t close = text_.find('"', begin + 1);
+    if (close == std::string_view::npos) {
+      ++at_;
+      return token(Token::Kind::kMark);
+    }
+    for (; at_ <= close; ++at_)
       line_ += text_[at_] == '\n' ? 1 : 0;
-    at_ = std::min(close + 1, text_.size());
     return {Token::Kind::kString, text_.substr(begin + 1, close - begin - 1), line};
   }
   ++at_;

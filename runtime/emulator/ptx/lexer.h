@@ -35,7 +35,8 @@ class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) {}
 
-  // The next token; kEnd for ever at the end. An unclosed comment or string ends with the text.
+  // The next token; kEnd for ever at the end. What opens a comment or string that is
+  // never closed is a mark.
   Token Next();
   // `word`, which Next has just given, with the modifiers that follow it at once.
   Token WithModifiers(const Token& word);

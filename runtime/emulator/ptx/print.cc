@@ -2,6 +2,7 @@
 
 #include "runtime/emulator/ptx/print.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string_view>
@@ -62,16 +63,22 @@ struct Conversion {
 std::optional<Conversion> ParseConversion(std::string_view format,
                                           size_t at,
                                           Arguments& arguments) {
+  constexpr int64_t kWidthMax = 1 << 16;  // What is wider is cut.
   Conversion parsed;
   while (at < format.size() && std::strchr("-+ #0123456789.*", format[at]) != nullptr) {
     if (format[at] == '*') {
       const auto number = arguments.Next<int32_t>();
       if (!number.has_value()) return std::nullopt;
-      parsed.flags += std::to_string(*number);
+      parsed.flags += std::to_string(std::clamp<int64_t>(*number, -kWidthMax, kWidthMax));
+      ++at;
+    } else if (format[at] >= '1' && format[at] <= '9') {
+      int64_t number = 0;
+      for (; at < format.size() && format[at] >= '0' && format[at] <= '9'; ++at)
+        number = std::min(number * 10 + (format[at] - '0'), kWidthMax);
+      parsed.flags += std::to_string(number);
     } else {
-      parsed.flags += format[at];
+      parsed.flags += format[at++];
     }
-    ++at;
   }
   const size_t length = at;
   while (at < format.size() && std::strchr("hlLqjzt", format[at]) != nullptr)

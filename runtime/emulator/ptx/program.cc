@@ -3,6 +3,7 @@
 #include "runtime/emulator/ptx/program.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <optional>
 #include <unordered_map>
@@ -21,6 +22,9 @@
 namespace coppice::ptx {
 namespace {
 
+// Of a block, as ptxas allows.
+constexpr int64_t kStaticSharedBytesMax = 48 << 10;
+
 constexpr size_t kNowhere = ~size_t{0};
 
 bool IsGlobal(const Variable& variable) {
@@ -37,7 +41,8 @@ struct Program::State {
   void FindReached();
   absl::Status Decode();
   absl::Status CheckRefusals() const;
-  void AddKernel(size_t function, const SharedLayout::Extent& shared);
+  absl::Status AddKernel(size_t function, const SharedLayout::Extent& shared);
+  absl::Status ReadTarget();
   KernelSurvey SurveyOf(size_t kernel) const;
 
   // Of a symbol of an initial value, without where global bytes are linked.
@@ -45,6 +50,7 @@ struct Program::State {
   void Initialize(const Variable& variable, std::byte* at) const;
 
   Module module;
+  int capability = 0;  // Of .target.
   References references;
   std::vector<size_t> entries;                // Kernels among the functions, and ...
   std::vector<References::Reached> reached;   // ... what each of them reaches.
@@ -168,8 +174,13 @@ absl::Status Program::State::CheckRefusals() const {
   return absl::OkStatus();
 }
 
-void Program::State::AddKernel(size_t function, const SharedLayout::Extent& extent) {
+absl::Status Program::State::AddKernel(size_t function, const SharedLayout::Extent& extent) {
   const Function& entry = module.functions[function];
+  if (extent.static_bytes > kStaticSharedBytesMax)
+    return InvalidArgument(
+        "line {}: kernel {} has {} bytes of static shared memory, and {} are the most; what is "
+        "more has to be dynamic",
+        entry.line, entry.name, extent.static_bytes, kStaticSharedBytesMax);
   Kernel kernel{.code = codes[function].get(),
                 .functions = &table,
                 .shared_bytes = extent.static_bytes,
@@ -187,6 +198,21 @@ void Program::State::AddKernel(size_t function, const SharedLayout::Extent& exte
             kernel.required_threads.begin());
   kernel_names.emplace(entry.name, kernels.size());
   kernels.push_back(kernel);
+  return absl::OkStatus();
+}
+
+// "sm_90a" is 90.
+absl::Status Program::State::ReadTarget() {
+  const std::string_view target = module.target;
+  const char* const end = target.data() + target.size();
+  const auto digits = target.substr(0, 3) == "sm_" ? target.substr(3) : std::string_view();
+  const auto [rest, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), capability);
+  const std::string_view suffix(rest, static_cast<size_t>(end - rest));
+  if (!digits.empty() && error == std::errc() && capability > 0 &&
+      (suffix.empty() || suffix == "a" || suffix == "f"))
+    return absl::OkStatus();
+  return InvalidArgument("line 1: .target '{}' names no architecture, as sm_80 does", target);
 }
 
 KernelSurvey Program::State::SurveyOf(size_t kernel) const {
@@ -237,13 +263,14 @@ Program::~Program() = default;
 absl::StatusOr<std::unique_ptr<Program::State>> Program::Decode(std::string text) {
   COPPICE_ASSIGN_OR_RETURN(Module module, Parse(std::move(text)));
   auto state = std::make_unique<State>(std::move(module));
+  COPPICE_RETURN_IF_ERROR(state->ReadTarget());
   state->PlaceVariables();
   COPPICE_RETURN_IF_ERROR(state->CheckInitializers());
   state->FindReached();
   COPPICE_RETURN_IF_ERROR(state->Decode());
   state->kernels.reserve(state->entries.size());
   for (size_t i = 0; i < state->entries.size(); ++i)
-    state->AddKernel(state->entries[i], state->shared->extent(i));
+    COPPICE_RETURN_IF_ERROR(state->AddKernel(state->entries[i], state->shared->extent(i)));
   return state;
 }
 
@@ -289,8 +316,8 @@ void Program::Link(uint64_t address, std::byte* memory) {
   }
 }
 
-std::string_view Program::target() const {
-  return state_->module.target;
+int Program::capability() const {
+  return state_->capability;
 }
 
 const std::vector<Kernel>& Program::kernels() const {

@@ -55,8 +55,8 @@ class Program {
   int64_t global_bytes() const;
   void Link(uint64_t address, std::byte* memory);
 
-  // What it was compiled for, as "sm_80".
-  std::string_view target() const;
+  // What it was compiled for: 89 for sm_89.
+  int capability() const;
   const std::vector<Kernel>& kernels() const;
   const Kernel* FindKernel(std::string_view name) const;
   // The place of a variable among the global bytes; nothing if there is none of this name.

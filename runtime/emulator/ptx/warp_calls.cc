@@ -14,6 +14,8 @@ namespace {
 // Of a thread, as on a GPU.
 constexpr int64_t kThreadMemoryMax = 512 << 10;
 constexpr int kDepthMax = 1 << 13;
+// Of the registers of all calls of a launch: what the host gives.
+constexpr size_t kFrameBytesMax = size_t{1} << 30;
 
 // Copies what a call passes, of each of `lanes`, between places of two frames' thread memory.
 void CopyPlaces(ResidentWarp& warp,
@@ -65,7 +67,8 @@ bool ResidentWarp::Call(const Code& callee, const CallSite& site, uint32_t lanes
   Frame* const caller = frame_;
   const int64_t memory = (ThreadBytes(*caller) + kAlignment - 1) / kAlignment * kAlignment;
   const int64_t bytes = memory + callee.thread_bytes;
-  if (caller->depth >= kDepthMax || (bytes > thread_stride_ && !GrowThreadMemory(bytes))) {
+  const bool deep = caller->depth >= kDepthMax || state_.frames.bytes() > kFrameBytesMax;
+  if (deep || (bytes > thread_stride_ && !GrowThreadMemory(bytes))) {
     Fault(Finding::Kind::kIllegalAddress, std::countr_zero(lanes),
           fmt::format("calls {} at depth {}, which leaves no room on the stack", callee.name,
                       caller->depth));

@@ -25,6 +25,8 @@ using Barriers = ResidentWarp::Barriers;
 constexpr uint8_t kWaits = 0x10;
 constexpr uint8_t kCountsThreads = 0x20;
 
+constexpr uint32_t kBlockThreadsMax = 1024;
+
 Step ArriveAtBarrier(Warp& on, const Instr& instr) {
   ResidentWarp& warp = static_cast<ResidentWarp&>(on);
   const uint32_t* const barrier = warp.From<uint32_t>(instr.a);
@@ -36,7 +38,8 @@ Step ArriveAtBarrier(Warp& on, const Instr& instr) {
 
   const bool counted = (instr.flags & kCountsThreads) != 0;
   const uint32_t threads = counted ? warp.From<uint32_t>(instr.b)[first] : 0;
-  if (barrier[first] >= Barriers::kCount || (counted && (threads == 0 || threads % kLanes != 0))) {
+  const bool wrong = threads == 0 || threads % kLanes != 0 || threads > kBlockThreadsMax;
+  if (barrier[first] >= Barriers::kCount || (counted && wrong)) {
     warp.Fault(Finding::Kind::kIllegalInstruction, first,
                fmt::format("waits at barrier {} of {} for {} threads", barrier[first],
                            Barriers::kCount, threads));
