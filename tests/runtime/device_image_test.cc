@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "coppice/runtime/kernel_image.h"
@@ -19,6 +20,8 @@
 
 namespace coppice::internal {
 namespace {
+
+using testing::HasSubstr;
 
 using Bytes = std::vector<std::byte>;
 
@@ -130,6 +133,85 @@ TEST(DeviceImageTest, KindsHaveNames) {
   EXPECT_STREQ(NameOf(DeviceImageKind::kCubin), "a cubin");
   EXPECT_STREQ(NameOf(DeviceImageKind::kFatbin), "a fatbin");
   EXPECT_STREQ(NameOf(DeviceImageKind::kPtx), "PTX");
+}
+
+// An entry of a fatbin: what it is, for which architecture, with which flags, and its bytes.
+struct FatbinEntry {
+  uint16_t kind = 1;  // PTX; 2: a cubin.
+  uint32_t architecture = 80;
+  uint64_t flags = 0x11;
+  std::string_view bytes = ".version 7.0";
+};
+
+Bytes FatbinOf(const std::vector<FatbinEntry>& entries) {
+  constexpr size_t kEntryHeaderBytes = 80;
+  Bytes fatbin(16);
+  Put<uint32_t>(fatbin, 0, 0xBA55ED50);
+  Put<uint16_t>(fatbin, 6, 16);
+  for (const FatbinEntry& entry : entries) {
+    const size_t begin = fatbin.size();
+    const size_t padded = (entry.bytes.size() + 7) / 8 * 8;
+    fatbin.resize(begin + kEntryHeaderBytes + padded);
+    Put<uint16_t>(fatbin, begin, entry.kind);
+    Put<uint32_t>(fatbin, begin + 4, kEntryHeaderBytes);
+    Put<uint64_t>(fatbin, begin + 8, padded);
+    Put<uint32_t>(fatbin, begin + 28, entry.architecture);
+    Put<uint64_t>(fatbin, begin + 40, entry.flags);
+    std::memcpy(fatbin.data() + begin + kEntryHeaderBytes, entry.bytes.data(), entry.bytes.size());
+  }
+  Put<uint64_t>(fatbin, 8, fatbin.size() - 16);
+  return fatbin;
+}
+
+TEST(FindPtxTest, TakesTheNewestThatTheDeviceTakes) {
+  const Bytes fatbin = FatbinOf({{.architecture = 80, .bytes = "old"},
+                                 {.architecture = 90, .bytes = "too new"},
+                                 {.architecture = 89, .bytes = "right"},
+                                 {.kind = 2, .architecture = 89, .bytes = "a cubin"},
+                                 {.architecture = 75, .bytes = "older"}});
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::string_view found, FindPtx(fatbin, 89));
+  EXPECT_EQ(found, "right");
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::string_view newer, FindPtx(fatbin, 90));
+  EXPECT_EQ(newer, "too new");
+}
+
+TEST(FindPtxTest, SaysWhyThereIsNone) {
+  const absl::Status none = FindPtx(FatbinOf({{.kind = 2}, {.architecture = 90}}), 89).status();
+  EXPECT_THAT(none, StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(std::string(none.message()), HasSubstr("any PTX for 8.9"));
+  for (const uint64_t compressed : {0x2011, 0x8011}) {
+    const absl::Status packed = FindPtx(FatbinOf({{.flags = compressed}}), 89).status();
+    EXPECT_THAT(packed, StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_THAT(std::string(packed.message()), HasSubstr("--no-compress"));
+  }
+}
+
+TEST(FindPtxTest, EntriesEndInsideTheFatbin) {
+  const Bytes whole = FatbinOf({{.bytes = "0123456789"}});
+  for (size_t bytes = 17; bytes < whole.size(); ++bytes)
+    EXPECT_THAT(FindPtx(std::span(whole).first(bytes), 89),
+                StatusIs(absl::StatusCode::kInvalidArgument))
+        << bytes;
+  Bytes endless = whole;
+  Put<uint64_t>(endless, 16 + 8, UINT64_MAX);
+  EXPECT_THAT(FindPtx(endless, 89), StatusIs(absl::StatusCode::kInvalidArgument));
+  Bytes empty = whole;
+  Put<uint32_t>(empty, 16 + 4, 0);
+  EXPECT_THAT(FindPtx(empty, 89), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(FindPtxTest, FindsThatOfTheTestKernels) {
+  if (test_kernels_image.fatbin == nullptr) GTEST_SKIP() << "built without nvcc: no fatbin";
+  const std::span fatbin(static_cast<const std::byte*>(test_kernels_image.fatbin),
+                         FatbinBytes(test_kernels_image.fatbin));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::string_view text, FindPtx(fatbin, 90));
+  EXPECT_THAT(std::string(text), HasSubstr(".entry Store("));
+}
+
+TEST(FatbinBytesTest, AreThoseOfItsHeaderOrNone) {
+  const Bytes fatbin = FatbinOf({{}});
+  EXPECT_EQ(FatbinBytes(fatbin.data()), fatbin.size());
+  EXPECT_EQ(FatbinBytes(Cubin().data()), 0U);
 }
 
 }  // namespace
