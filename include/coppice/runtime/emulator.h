@@ -43,9 +43,10 @@
 //   * Compiled kernels, instruction by instruction, warp by warp: divergence, barriers, atomics,
 //     shared memory, matrix instructions, asynchronous copies. Each access is checked: one outside
 //     of what is mapped ends the context with 700, a misaligned one with 716, a failed assertion
-//     with 710, a trap with 719, threads that wait for what never happens with 702; fault() names
-//     kernel, block, thread and line. What else `Strictness` looks for is reported in the same way.
-//     vprintf writes to standard output when the kernel runs.
+//     with 710, an operand that no device takes with 715, a trap with 719, threads that wait for
+//     what never happens with 702; fault() names kernel, block, thread and line. What else
+//     `Strictness` looks for is reported in the same way. vprintf writes to standard output when
+//     the kernel runs.
 //   * Launches over grids of three dimensions, with as much dynamic shared memory as the function
 //     has leave for (48 KiB less what is static, or up to the device's limit); cooperative ones of
 //     at most 132 blocks, which an H200 holds whatever registers a kernel takes, beyond that 720;
