@@ -1,9 +1,12 @@
 // Where lanes go on.
 
 #include <bit>
+#include <iterator>
 #include <span>
+#include <vector>
 
 #include "runtime/emulator/ptx/form.h"
+#include "runtime/emulator/ptx/forms/access.h"
 #include "runtime/emulator/ptx/lanes.h"
 #include "runtime/emulator/ptx/resident_warp.h"
 
