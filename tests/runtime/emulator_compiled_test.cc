@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -16,69 +15,13 @@
 
 #include "coppice/runtime/kernel_image.h"
 
-#include "tests/runtime/emulator_machine.h"
-#include "tests/support/compiled_kernels.h"
+#include "tests/runtime/compiled_machine.h"
 
 namespace coppice {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-constexpr uint64_t kSeeds = 12;
-
-Emulator::Options Drawn(uint64_t seed) {
-  Emulator::Options options = OptionsToLook();
-  options.seed = seed;
-  options.eager_permille = seed % 3 == 0 ? 500 : 0;
-  return options;
-}
-
-// A machine with the kernels of `text`.
-class CompiledMachine : public Machine {
- public:
-  explicit CompiledMachine(Emulator::Options options = OptionsToLook(),
-                           const char* text = kCompiledKernels)
-      : Machine(std::move(options)) {
-    EXPECT_CU(kSuccess, Load(text, &compiled));
-  }
-
-  CuResult Load(const void* image, CuLibrary* loaded, std::string* said = nullptr) const {
-    std::array<char, 512> log = {};
-    CuJitOption jit_options[] = {CuJitOption::kErrorLogBytes, CuJitOption::kErrorLog};
-    void* values[] = {reinterpret_cast<void*>(log.size()), log.data()};
-    const CuResult result =
-        cu.LibraryLoadData(loaded, image, jit_options, values, 2, nullptr, nullptr, 0);
-    if (said != nullptr) *said = log.data();
-    return result;
-  }
-
-  CuFunction Compiled(const char* name) const {
-    CuKernel kernel = nullptr;
-    EXPECT_CU(kSuccess, cu.LibraryGetKernel(&kernel, compiled, name));
-    return reinterpret_cast<CuFunction>(kernel);
-  }
-
-  template <typename... Arguments>
-  CuResult Run(CuStream on, const char* name, unsigned threads, Arguments... arguments) const {
-    void* pointers[] = {&arguments..., nullptr};
-    return cu.LaunchKernel(Compiled(name), 1, 1, 1, threads, 1, 1, 0, on, pointers, nullptr);
-  }
-
-  std::vector<std::string> Reports() const {
-    EXPECT_CU(kSuccess, cu.CtxSynchronize());
-    return emulator->reports();
-  }
-
-  CuEvent NewEvent() const {
-    CuEvent event = nullptr;
-    EXPECT_CU(kSuccess, cu.EventCreate(&event, kEventDisableTiming));
-    return event;
-  }
-
-  CuLibrary compiled = nullptr;
-};
 
 // Images.
 
@@ -255,8 +198,8 @@ TEST(ComputeCapabilityTest, IsReportedAndLimitsWhatThereIs) {
     CuResult cluster;
   };
   for (const Case& one :
-       {Case{80, 163 * 1024, CuResult::kNotSupported}, Case{89, 99 * 1024, CuResult::kNotSupported},
-        Case{90, 227 * 1024, CuResult::kSuccess}}) {
+       {Case{80, 163 * 1024, CuResult::kNotSupported}, Case{86, 99 * 1024, CuResult::kNotSupported},
+        Case{89, 99 * 1024, CuResult::kNotSupported}, Case{90, 227 * 1024, CuResult::kSuccess}}) {
     Emulator::Options options = OptionsToLook();
     options.compute_capability = one.capability;
     const Machine machine(options);
@@ -309,6 +252,71 @@ TEST(CompiledFaultTest, SaysKernelBlockThreadAndLine) {
   EXPECT_THAT(machine.emulator->fault(), HasSubstr("block (0, 0, 0)"));
   EXPECT_THAT(machine.emulator->fault(), HasSubstr("thread (0, 0, 0)"));
   EXPECT_THAT(machine.emulator->fault(), HasSubstr("line "));
+}
+
+// A kernel of a body that ends the context, and how.
+struct Ending {
+  const char* body;
+  CuResult result;
+  const char* said;
+};
+
+TEST(CompiledFaultTest, EachKindOfFaultHasItsResult) {
+  const Ending endings[] = {
+      {"trap;", CuResult::kLaunchFailed, "trap"},
+      {"bar.sync 0, 7;", CuResult::kIllegalInstruction, "for 7 threads"},
+      {"bar.sync 0, 64;", CuResult::kLaunchTimeout, "barrier 0"},
+      {".reg .b64 %rd<2>; mov.u64 %rd1, 0; st.global.u32 [%rd1+2], 1;",
+       CuResult::kMisalignedAddress, "misaligned"},
+      {".reg .b64 %rd<2>; mov.u64 %rd1, 0; st.global.u32 [%rd1+4], 1;", CuResult::kIllegalAddress,
+       "illegal address"},
+      {"{ .param .b64 text; .param .b64 file; .param .b32 line; .param .b64 function; "
+       ".param .b64 size; .reg .b64 %rd<2>; mov.u64 %rd1, words; cvta.global.u64 %rd1, %rd1; "
+       "st.param.b64 [text], %rd1; st.param.b64 [file], %rd1; st.param.b32 [line], 12; "
+       "st.param.b64 [function], %rd1; st.param.b64 [size], 1; "
+       "call.uni __assertfail, (text, file, line, function, size); }",
+       CuResult::kAssert, "hi"}};
+  for (const Ending& ending : endings) {
+    const std::string text = std::string(
+                                 ".version 7.0\n.target sm_80\n.address_size 64\n"
+                                 ".extern .func __assertfail(.param .b64 text, .param .b64 file, "
+                                 ".param .b32 line, .param .b64 function, .param .b64 size);\n"
+                                 ".global .align 1 .b8 words[3] = {104, 105, 0};\n"
+                                 ".visible .entry Ends()\n{\n") +
+                             ending.body + "\nret;\n}\n";
+    const CompiledMachine machine(OptionsToLook(), text.c_str());
+    EXPECT_CU(kSuccess, machine.Run(machine.stream, "Ends", 32));
+    EXPECT_EQ(machine.cu.CtxSynchronize(), ending.result) << ending.body;
+    EXPECT_EQ(machine.cu.StreamSynchronize(machine.stream), ending.result) << ending.body;
+    EXPECT_THAT(machine.emulator->fault(), HasSubstr("kernel Ends"));
+    EXPECT_THAT(machine.emulator->fault(), HasSubstr(ending.said));
+  }
+}
+
+TEST(CompiledPrintTest, GoesToStandardOutputWhenTheKernelRuns) {
+  const CompiledMachine machine(OptionsToLook(), R"(.version 7.0
+.target sm_80
+.address_size 64
+.extern .func (.param .b32 count) vprintf(.param .b64 format, .param .b64 arguments);
+.global .align 1 .b8 words[4] = {104, 105, 10, 0};
+.visible .entry Prints()
+{
+  .reg .b64 %rd<2>;
+  .param .b64 format;
+  .param .b64 arguments;
+  .param .b32 count;
+  mov.u64 %rd1, words;
+  cvta.global.u64 %rd1, %rd1;
+  st.param.b64 [format], %rd1;
+  st.param.b64 [arguments], %rd1;
+  call.uni (count), vprintf, (format, arguments);
+  ret;
+}
+)");
+  testing::internal::CaptureStdout();
+  EXPECT_CU(kSuccess, machine.Run(machine.stream, "Prints", 1));
+  EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "hi\n");
 }
 
 TEST(CompiledFaultTest, AccessBehindAnAllocationFaultsAlthoughItsPageIsThere) {
@@ -475,182 +483,6 @@ TEST(UndeclaredAccessTest, IsReportedOnlyIfAskedFor) {
       EXPECT_THAT(reports[0], HasSubstr("Store declares less than it touches: it writes"));
     }
   }
-}
-
-// Order between operations, of kernels that declare nothing.
-
-// Runs `submit` under several seeds, each time in a fresh machine with two streams and words, and
-// returns what all of them reported, which has to be the same.
-std::vector<std::string> ReportsOfEverySeed(
-    const std::function<void(const CompiledMachine&, CuStream, CuStream, DeviceAddress)>& submit) {
-  std::vector<std::vector<std::string>> all;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const CompiledMachine machine(Drawn(seed));
-    const CuStream other = machine.NewStream();
-    const DeviceAddress words = machine.Allocate(64);
-    EXPECT_CU(kSuccess, machine.cu.MemsetD8Async(words, 0, 64, machine.stream));
-    EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
-    submit(machine, machine.stream, other, words);
-    std::vector<std::string> reports = machine.Reports();
-    for (std::string& report : reports)
-      report = report.substr(0, report.find(" on streams"));
-    all.push_back(reports);
-  }
-  for (const std::vector<std::string>& reports : all)
-    EXPECT_EQ(reports, all[0]);
-  return all[0];
-}
-
-TEST(ObservedOrderTest, TwoStreamsThatTouchTheSameWordAreFoundWhicheverRunsFirst) {
-  EXPECT_THAT(
-      ReportsOfEverySeed([](const auto& machine, CuStream a, CuStream b, DeviceAddress words) {
-        EXPECT_CU(kSuccess, machine.Run(a, "Add", 1, words, words + 8));
-        EXPECT_CU(kSuccess, machine.Run(b, "Add", 1, words + 16, words));
-      }),
-      ElementsAre("unordered accesses"));
-}
-
-TEST(ObservedOrderTest, WordsThatOnlyReadersShareAreNoMatter) {
-  EXPECT_THAT(
-      ReportsOfEverySeed([](const auto& machine, CuStream a, CuStream b, DeviceAddress words) {
-        EXPECT_CU(kSuccess, machine.Run(a, "Add", 1, words, words + 8));
-        EXPECT_CU(kSuccess, machine.Run(b, "Add", 1, words + 16, words + 8));
-      }),
-      IsEmpty());
-}
-
-TEST(ObservedOrderTest, DeclaredWorkThatIsSubmittedLaterIsFoundToo) {
-  EXPECT_THAT(
-      ReportsOfEverySeed([](const auto& machine, CuStream a, CuStream b, DeviceAddress words) {
-        EXPECT_CU(kSuccess, machine.Run(a, "Add", 1, words, words + 8));
-        EXPECT_CU(kSuccess, machine.cu.MemsetD8Async(words, 1, 8, b));
-      }),
-      ElementsAre("unordered accesses"));
-}
-
-TEST(ObservedOrderTest, WorkBehindAnEventIsInOrder) {
-  EXPECT_THAT(
-      ReportsOfEverySeed([](const auto& machine, CuStream a, CuStream b, DeviceAddress words) {
-        const CuEvent event = machine.NewEvent();
-        EXPECT_CU(kSuccess, machine.Run(a, "Add", 1, words, words + 8));
-        EXPECT_CU(kSuccess, machine.cu.EventRecord(event, a));
-        EXPECT_CU(kSuccess, machine.cu.StreamWaitEvent(b, event, 0));
-        EXPECT_CU(kSuccess, machine.cu.MemsetD8Async(words, 1, 8, b));
-        EXPECT_CU(kSuccess, machine.Run(b, "Add", 1, words, words + 8));
-      }),
-      IsEmpty());
-}
-
-TEST(ObservedOrderTest, OnlyWhatIsBehindTheWaitIsInOrder) {
-  EXPECT_THAT(
-      ReportsOfEverySeed([](const auto& machine, CuStream a, CuStream b, DeviceAddress words) {
-        const CuEvent event = machine.NewEvent();
-        EXPECT_CU(kSuccess, machine.Run(a, "Add", 1, words, words + 8));
-        EXPECT_CU(kSuccess, machine.cu.EventRecord(event, a));
-        EXPECT_CU(kSuccess, machine.cu.MemsetD8Async(words, 1, 8, b));
-        EXPECT_CU(kSuccess, machine.cu.StreamWaitEvent(b, event, 0));
-        EXPECT_CU(kSuccess, machine.cu.MemsetD8Async(words + 16, 1, 8, b));
-        EXPECT_CU(kSuccess, machine.Run(a, "Add", 1, words + 24, words + 16));
-      }),
-      ElementsAre("unordered accesses", "unordered accesses"));
-}
-
-TEST(ObservedOrderTest, AnEventOrdersThroughAThirdStream) {
-  EXPECT_THAT(
-      ReportsOfEverySeed([](const auto& machine, CuStream a, CuStream b, DeviceAddress words) {
-        const CuStream between = machine.NewStream();
-        const CuEvent event = machine.NewEvent();
-        const CuEvent other = machine.NewEvent();
-        EXPECT_CU(kSuccess, machine.Run(a, "Add", 1, words, words + 8));
-        EXPECT_CU(kSuccess, machine.cu.EventRecord(event, a));
-        EXPECT_CU(kSuccess, machine.cu.StreamWaitEvent(between, event, 0));
-        EXPECT_CU(kSuccess, machine.cu.EventRecord(other, between));
-        EXPECT_CU(kSuccess, machine.cu.StreamWaitEvent(b, other, 0));
-        EXPECT_CU(kSuccess, machine.cu.MemsetD8Async(words, 1, 8, b));
-      }),
-      IsEmpty());
-}
-
-TEST(ObservedOrderTest, WorkOfOneStreamIsInOrder) {
-  EXPECT_THAT(
-      ReportsOfEverySeed([](const auto& machine, CuStream a, CuStream, DeviceAddress words) {
-        EXPECT_CU(kSuccess, machine.Run(a, "Add", 1, words, words + 8));
-        EXPECT_CU(kSuccess, machine.cu.MemsetD8Async(words, 1, 8, a));
-        EXPECT_CU(kSuccess, machine.Run(a, "Add", 1, words, words));
-      }),
-      IsEmpty());
-}
-
-TEST(ObservedOrderTest, AWaitAfterTheSubmissionOrdersNothing) {
-  EXPECT_THAT(
-      ReportsOfEverySeed([](const auto& machine, CuStream a, CuStream b, DeviceAddress words) {
-        EXPECT_CU(kSuccess, machine.Run(a, "Add", 1, words, words + 8));
-        EXPECT_CU(kSuccess, machine.Run(b, "Add", 1, words + 16, words));
-        EXPECT_CU(kSuccess, machine.cu.StreamSynchronize(a));
-      }),
-      ElementsAre("unordered accesses"));
-}
-
-TEST(ObservedOrderTest, AWaitBeforeTheSubmissionOrders) {
-  EXPECT_THAT(
-      ReportsOfEverySeed([](const auto& machine, CuStream a, CuStream b, DeviceAddress words) {
-        EXPECT_CU(kSuccess, machine.Run(a, "Add", 1, words, words + 8));
-        EXPECT_CU(kSuccess, machine.cu.StreamSynchronize(a));
-        EXPECT_CU(kSuccess, machine.Run(b, "Add", 1, words + 16, words));
-      }),
-      IsEmpty());
-}
-
-// A graph of two nodes that do "Add" on the same word, the second behind the first if `ordered`.
-CuGraphExec GraphOfTwo(const CompiledMachine& machine, DeviceAddress words, bool ordered) {
-  CuGraph graph = nullptr;
-  EXPECT_CU(kSuccess, machine.cu.GraphCreate(&graph, 0));
-  std::vector<CuGraphNode> nodes;
-  for (const int i : {0, 1}) {
-    DeviceAddress target = words;
-    DeviceAddress source = words + 8 + static_cast<DeviceAddress>(i) * 8;
-    void* arguments[] = {&target, &source};
-    const CuKernelNodeParams params{.function = machine.Compiled("Add"),
-                                    .grid_x = 1,
-                                    .grid_y = 1,
-                                    .grid_z = 1,
-                                    .block_x = 1,
-                                    .block_y = 1,
-                                    .block_z = 1,
-                                    .kernel_params = arguments};
-    CuGraphNode node = nullptr;
-    EXPECT_CU(kSuccess, machine.cu.GraphAddKernelNode(&node, graph, nodes.data(),
-                                                      ordered ? nodes.size() : 0, &params));
-    nodes.push_back(node);
-  }
-  CuGraphExec exec = nullptr;
-  EXPECT_CU(kSuccess, machine.cu.GraphInstantiateWithFlags(&exec, graph, 0));
-  return exec;
-}
-
-TEST(ObservedOrderTest, NodesOfAGraphMeetUnlessAnEdgeOrdersThem) {
-  for (const bool ordered : {false, true}) {
-    for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-      const CompiledMachine machine(Drawn(seed));
-      const CuGraphExec exec = GraphOfTwo(machine, machine.Allocate(64), ordered);
-      EXPECT_CU(kSuccess, machine.cu.GraphLaunch(exec, machine.stream));
-      EXPECT_CU(kSuccess, machine.cu.GraphLaunch(exec, machine.stream));
-      const std::vector<std::string> reports = machine.Reports();
-      ASSERT_EQ(reports.size(), ordered ? 0U : 1U);
-      if (!ordered) {
-        EXPECT_THAT(reports[0], HasSubstr("of one graph"));
-      }
-    }
-  }
-}
-
-TEST(ObservedOrderTest, LaunchesOfTwoGraphsOnTwoStreamsMeet) {
-  EXPECT_THAT(
-      ReportsOfEverySeed([](const auto& machine, CuStream a, CuStream b, DeviceAddress words) {
-        EXPECT_CU(kSuccess, machine.cu.GraphLaunch(GraphOfTwo(machine, words, true), a));
-        EXPECT_CU(kSuccess, machine.cu.MemsetD8Async(words, 1, 8, b));
-      }),
-      ElementsAre("unordered accesses"));
 }
 
 }  // namespace
