@@ -141,6 +141,14 @@ CuResult MakeKernelWork(State& state,
   return CuResult::kSuccess;
 }
 
+CuResult ChangeAttributes(State& state, const LaunchAttributes& attributes, KernelWork& work) {
+  const KernelState* const found = state.kernels.Find(reinterpret_cast<CuKernel>(work.function));
+  if (found == nullptr) return CuResult::kInvalidHandle;
+  const CuResult result = CheckAttributes(*found, state.options.limits, work.grid, attributes);
+  if (result == CuResult::kSuccess) work.attributes = attributes;
+  return result;
+}
+
 CuResult MakeCopyWork(State& state, const CuMemcpyParams& params, Work* work) {
   const size_t bytes = params.width_bytes;
   const bool one_dimensional = params.height == 1 && params.depth == 1 && params.source_y == 0 &&

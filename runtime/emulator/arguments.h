@@ -15,6 +15,8 @@ CuResult MakeKernelWork(State& state,
                         const CuKernelNodeParams& params,
                         const LaunchAttributes& attributes,
                         Work* work);
+// Gives a launch other attributes.
+CuResult ChangeAttributes(State& state, const LaunchAttributes& attributes, KernelWork& work);
 // What a list of launch attributes says.
 CuResult ReadLaunchAttributes(const CuLaunchAttribute* list,
                               unsigned count,

@@ -239,4 +239,27 @@ CuResult GraphKernelNodeGetAttribute(CuGraphNode node,
   return CuResult::kSuccess;
 }
 
+// Of edges between nodes that were added, data says which are programmatic, not an attribute.
+CuResult GraphKernelNodeSetAttribute(CuGraphNode node,
+                                     CuLaunchAttributeId attribute,
+                                     const CuLaunchAttributeValue* value) {
+  State& state = TheState();
+  const NodeState* const found = state.nodes.Find(node);
+  if (found == nullptr) return CuResult::kInvalidHandle;
+  auto* const work = std::get_if<KernelWork>(&found->graph->nodes[found->index].work);
+  if (value == nullptr || work == nullptr) return CuResult::kInvalidValue;
+  LaunchAttributes changed = work->attributes;
+  switch (attribute) {
+    case CuLaunchAttributeId::kCooperative:
+      changed.cooperative = value->cooperative != 0;
+      break;
+    case CuLaunchAttributeId::kClusterDimension:
+      changed.cluster = {value->cluster.x, value->cluster.y, value->cluster.z};
+      break;
+    default:
+      return CuResult::kInvalidValue;
+  }
+  return ChangeAttributes(state, changed, *work);
+}
+
 }  // namespace coppice::emulator

@@ -287,6 +287,48 @@ TEST_P(LaunchExConformanceTest, AttributeOfANodeNeedsAKernelAndAPlaceToGo) {
                                OnlyNode(fill), CuLaunchAttributeId::kCooperative, &value));
 }
 
+// Attributes of nodes that were added: the documentation of cuGraphKernelNodeSetAttribute.
+
+TEST_P(LaunchExConformanceTest, NodeTakesAnAttribute) {
+  const CuGraph graph = Captured([&] { EXPECT_CU(kSuccess, Cube({4, 1, 1})); });
+  const CuLaunchAttributeValue given = Cooperative().value;
+  EXPECT_CU(kSuccess, cu.GraphKernelNodeSetAttribute(OnlyNode(graph),
+                                                     CuLaunchAttributeId::kCooperative, &given));
+  CuLaunchAttributeValue value;
+  EXPECT_CU(kSuccess, cu.GraphKernelNodeGetAttribute(OnlyNode(graph),
+                                                     CuLaunchAttributeId::kCooperative, &value));
+  EXPECT_NE(value.cooperative, 0);
+  EXPECT_CU(kSuccess, cu.GraphLaunch(Instantiate(graph), a));
+  EXPECT_EQ(Stored(4), UpFrom(0, 4));
+}
+
+TEST_P(LaunchExConformanceTest, NodeTakesClusters) {
+  if (!HasClusters()) GTEST_SKIP() << "the device has no clusters";
+  const CuGraph graph = Captured([&] { EXPECT_CU(kSuccess, Cube({4, 2, 1})); });
+  const CuLaunchAttributeValue given = Cluster(2, 2).value;
+  EXPECT_CU(kSuccess, cu.GraphKernelNodeSetAttribute(
+                          OnlyNode(graph), CuLaunchAttributeId::kClusterDimension, &given));
+  CuLaunchAttributeValue value;
+  EXPECT_CU(kSuccess, cu.GraphKernelNodeGetAttribute(
+                          OnlyNode(graph), CuLaunchAttributeId::kClusterDimension, &value));
+  EXPECT_EQ(value.cluster.x, 2U);
+  EXPECT_EQ(value.cluster.y, 2U);
+  EXPECT_CU(kSuccess, cu.GraphLaunch(Instantiate(graph), a));
+  EXPECT_EQ(Stored(8), UpFrom(0, 8));
+}
+
+TEST_P(LaunchExConformanceTest, AttributeIsSetOfAKernelAndFromSomewhere) {
+  const CuGraph graph = Captured([&] { EXPECT_CU(kSuccess, Cube({1, 1, 1})); });
+  EXPECT_CU(kInvalidValue, cu.GraphKernelNodeSetAttribute(
+                               OnlyNode(graph), CuLaunchAttributeId::kCooperative, nullptr));
+  const CuGraph fill = Captured([&] { EXPECT_CU(kSuccess, cu.MemsetD8Async(words, 0, 8, a)); });
+  const CuLaunchAttributeValue value = Cooperative().value;
+  EXPECT_CU(kInvalidValue, cu.GraphKernelNodeSetAttribute(
+                               OnlyNode(fill), CuLaunchAttributeId::kCooperative, &value));
+  EXPECT_CU(kInvalidValue, cu.GraphKernelNodeSetAttribute(
+                               nullptr, CuLaunchAttributeId::kCooperative, &value));
+}
+
 // Clusters: the documentation of the attribute, and the Programming Guide. Which of two results
 // says that one cannot be, CUDA leaves open.
 

@@ -389,6 +389,11 @@ void AddGraphEdits(CallList& list, const char* note) {
     return scene.cu().GraphKernelNodeGetAttribute(NodeOf<captured>(scene),
                                                   CuLaunchAttributeId::kCooperative, &value);
   });
+  list.Add(&DriverTable::GraphKernelNodeSetAttribute, note, [](Scene& scene) {
+    const CuLaunchAttributeValue value = {};
+    return scene.cu().GraphKernelNodeSetAttribute(NodeOf<captured>(scene),
+                                                  CuLaunchAttributeId::kCooperative, &value);
+  });
 }
 
 void AddGraphCalls(CallList& list) {
