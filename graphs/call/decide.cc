@@ -137,7 +137,8 @@ Decision DecideToRecord(const Rules& rules, const Request& request, Lane& lane) 
         decision.evict = true;
     }
   }
-  if (bucket == nullptr || bucket->warmups() < rules.options.warmup_runs)
+  const bool known = program.steps != nullptr;
+  if (!known && (bucket == nullptr || bucket->warmups() < rules.options.warmup_runs))
     return {.outcome = {.kind = RunKind::kWarmUp, .reason = reason}};
   return decision;
 }

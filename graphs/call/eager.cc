@@ -8,6 +8,7 @@
 
 #include "graphs/call/deliver.h"
 #include "graphs/call/stage.h"
+#include "graphs/record/build.h"
 #include "graphs/record/recorder.h"
 
 namespace coppice::internal {
@@ -62,6 +63,21 @@ Bucket& BucketFor(const Request& request, Lane& lane) {
     bucket.Describe(std::move(info), number);
   }
   return bucket;
+}
+
+absl::Status LearnFromSteps(const SessionParts& parts,
+                            const Request& request,
+                            Lane& lane,
+                            Bucket& bucket) {
+  const Program& program = *request.call.program;
+  if (program.steps == nullptr || bucket.warmups() > 0) return absl::OkStatus();
+  COPPICE_ASSIGN_OR_RETURN(
+      AllocationScript script,
+      ScriptOfSteps(parts.driver, lane.memory(), program,
+                    std::span(request.shape.padded).first(program.extent_count),
+                    request.call.scalars));
+  bucket.NoteWarmUp(std::move(script));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Lease> RunWithoutGraph(const SessionParts& parts,

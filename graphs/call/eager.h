@@ -28,6 +28,12 @@ absl::StatusOr<Lease> RunWithoutGraph(const SessionParts& parts,
 
 // The bucket of the call, made if there is none.
 Bucket& BucketFor(const Request& request, Lane& lane);
+// Gives it the script that a warm-up would leave, if the program's steps are known and it has none.
+// Runs nothing. Errors: kInvalidArgument arithmetic of the program without a value there.
+absl::Status LearnFromSteps(const SessionParts& parts,
+                            const Request& request,
+                            Lane& lane,
+                            Bucket& bucket);
 // What people see of it, or of a node before it is recorded.
 NodeInfo InfoOf(const Request& request, const Lane& lane);
 

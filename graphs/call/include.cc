@@ -17,6 +17,7 @@
 #include "graphs/call/eager.h"
 #include "graphs/call/stage.h"
 #include "graphs/node/input_layout.h"
+#include "graphs/record/planned_context.h"
 #include "graphs/record/recorder.h"
 
 namespace coppice::internal {
@@ -106,7 +107,11 @@ absl::StatusOr<Lease> Include(const SessionParts& parts, const Request& request,
   COPPICE_RETURN_IF_ERROR(memory.CheckPresent("Session::Include"));
   COPPICE_RETURN_IF_ERROR(CheckIncludable(call, *parts.windows));
   COPPICE_ASSIGN_OR_RETURN(const bool captures, IsCapturing(parts.driver, call.stream));
-  Bucket* const bucket = FindBucket(request, lane);
+  Bucket* bucket = FindBucket(request, lane);
+  if (call.program->steps != nullptr && !request.shape.unbucketed) {
+    bucket = &BucketFor(request, lane);
+    COPPICE_RETURN_IF_ERROR(LearnFromSteps(parts, request, lane, *bucket));
+  }
   if (!captures || bucket == nullptr || bucket->warmups() == 0) {
     return FailedPrecondition(
         "Session::Include: program '{}' {}", call.program->spec.name,

@@ -20,6 +20,7 @@
 #include "graphs/call/eager.h"
 #include "graphs/call/replay.h"
 #include "graphs/node/input_layout.h"
+#include "graphs/record/planned_context.h"
 #include "graphs/record/recorder.h"
 
 namespace coppice::internal {
@@ -187,7 +188,8 @@ absl::StatusOr<Lease> RecordAndReplay(SessionParts& parts,
   const Call& call = request.call;
   const Reason reason = decision.outcome.reason;
   COPPICE_RETURN_IF_ERROR(lane.order().RefuseCapture(call.stream));
-  Bucket& bucket = *FindBucket(request, lane);
+  Bucket& bucket = BucketFor(request, lane);
+  COPPICE_RETURN_IF_ERROR(LearnFromSteps(parts, request, lane, bucket));
   COPPICE_ASSIGN_OR_RETURN(NodeDraft draft, DraftNode(request, lane, bucket, reason));
   const auto without = [&](RunKind kind, Reason why) {
     return RunWithoutGraph(parts, request, lane, {.outcome = {.kind = kind, .reason = why}});

@@ -18,7 +18,8 @@
 namespace coppice::internal {
 
 // Records the bucket's node and replays it; runs without a graph if it cannot be recorded, or while
-// it is recorded in the background. Requires: the bucket is warm. Errors: as Session::Run.
+// it is recorded in the background. Requires: the bucket is warm, or the program's steps are known.
+// Errors: as Session::Run.
 absl::StatusOr<Lease> RecordAndReplay(SessionParts& parts,
                                       const Request& request,
                                       Lane& lane,

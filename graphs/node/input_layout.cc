@@ -125,4 +125,26 @@ InputLayout LayOutInputs(const Program& program,
   return layout;
 }
 
+InputLayout LayOutNowhere(const Program& program,
+                          std::span<const int64_t> extents,
+                          DeviceAddress base) {
+  InputLayout layout;
+  layout.staging.emplace(0);
+  layout.staging->header().parameter_block = base;
+  DeviceAddress next = base + static_cast<DeviceAddress>(kParameterBlockBytes);
+  const auto place = [&](const auto& spec) {
+    const Tensor tensor = PlacedTensor(next, spec, extents);
+    next += static_cast<DeviceAddress>(RoundedBytes(tensor));
+    return tensor;
+  };
+  for (int i = 0; i < static_cast<int>(program.spec.inputs.size()); ++i) {
+    const InputSpec& input = program.spec.inputs[static_cast<size_t>(i)];
+    layout.inputs.push_back(place(input));
+    if (input.role == InputRole::kCopy) layout.sources.push_back({.input = i});
+  }
+  for (const OutputSpec& output : program.spec.outputs)
+    layout.static_outputs.push_back(output.role == OutputRole::kStatic ? place(output) : Tensor{});
+  return layout;
+}
+
 }  // namespace coppice::internal

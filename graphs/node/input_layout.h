@@ -95,4 +95,10 @@ InputLayout LayOutInputs(const Program& program,
                          std::span<const int64_t> extents,
                          const LayoutBases& bases);
 
+// A layout whose copied inputs are all staged, at addresses from `base` on that nobody has, for a
+// run that touches nothing. Its staging has no copies.
+InputLayout LayOutNowhere(const Program& program,
+                          std::span<const int64_t> extents,
+                          DeviceAddress base);
+
 }  // namespace coppice::internal

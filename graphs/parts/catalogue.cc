@@ -11,6 +11,7 @@
 #include "coppice/runtime/stream.h"
 
 #include "graphs/node/input_layout.h"
+#include "graphs/steps/stream_sink.h"
 
 namespace coppice::internal {
 namespace {
@@ -56,9 +57,25 @@ bool IsCopyable(const InputSpec& spec) {
 }  // namespace
 
 absl::StatusOr<const Program*> Catalogue::Register(ProgramSpec spec, Callable callable) {
-  COPPICE_RETURN_IF_ERROR(ValidateSpec(spec));
   if (!callable)
     return InvalidArgument("Session::Register: program '{}' has no callable", spec.name);
+  return Add(std::move(spec), std::move(callable), nullptr);
+}
+
+absl::StatusOr<const Program*> Catalogue::Register(ProgramSpec spec,
+                                                   std::unique_ptr<const StepSource> steps) {
+  const StepSource* const source = steps.get();
+  const auto on_stream = [source](CallContext& context) {
+    StreamSink sink(context.driver(), context.stream());
+    return source->Run(context, sink);
+  };
+  return Add(std::move(spec), on_stream, std::move(steps));
+}
+
+absl::StatusOr<const Program*> Catalogue::Add(ProgramSpec spec,
+                                              Callable callable,
+                                              std::unique_ptr<const StepSource> steps) {
+  COPPICE_RETURN_IF_ERROR(ValidateSpec(spec));
   COPPICE_ASSIGN_OR_RETURN(GuardProgram guards, CompileGuards(spec));
   if (spec.generator == nullptr) spec.generator = generator_.get();
   const bool gate = gated(spec.gate);
@@ -80,7 +97,7 @@ absl::StatusOr<const Program*> Catalogue::Register(ProgramSpec spec, Callable ca
                              .plain = !options_.ranks.vote && !options_.checks.audit_keys &&
                                       !gate && spec.gate != GateMode::kAlwaysEager};
   Entry entry{.program = std::make_unique<const Program>(std::move(spec), std::move(guards),
-                                                         std::move(callable), place)};
+                                                         std::move(callable), std::move(steps), place)};
   entry.demoted.resize(entry.program->statics.size());
   entries_.push_back(std::move(entry));
   return entries_.back().program.get();

@@ -53,6 +53,9 @@ class Catalogue {
 
   // As Session's methods of these names.
   absl::StatusOr<const Program*> Register(ProgramSpec spec, Callable callable);
+  // The same of a program whose steps are known.
+  absl::StatusOr<const Program*> Register(ProgramSpec spec,
+                                          std::unique_ptr<const StepSource> steps);
   const Program* Find(const std::string& name, const std::string& variant) const;
   absl::StatusOr<const Binding*> Bind(const Program& program, std::span<const Tensor> statics);
 
@@ -111,6 +114,9 @@ class Catalogue {
     int64_t bindings = 0;  // That have it.
   };
 
+  absl::StatusOr<const Program*> Add(ProgramSpec spec,
+                                     Callable callable,
+                                     std::unique_ptr<const StepSource> steps);
   // The driver's allocation ids of the tensors, if they are checked.
   absl::StatusOr<std::vector<uint64_t>> AllocationIds(const std::vector<Tensor>& tensors) const;
 

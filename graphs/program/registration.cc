@@ -14,10 +14,12 @@ using internal::Observe;
 Program::Program(ProgramSpec valid_spec,
                  GuardProgram spec_guards,
                  Callable callable,
+                 std::unique_ptr<const internal::StepSource> known_steps,
                  const Place& its_place)
     : spec(std::move(valid_spec)),
       guards(std::move(spec_guards)),
       extents(*CompileExtents(spec)),
+      steps(std::move(known_steps)),
       place(its_place),
       extent_count(extents.empty() ? spec.symbols.size() : kSymbolsMax + extents.size()),
       random_word(spec.random_numbers_per_call > 0 ? RandomWord(spec) : -1),

@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,8 @@
 #include "coppice/graphs/guards.h"
 #include "coppice/graphs/program.h"
 #include "coppice/graphs/reason.h"
+
+#include "graphs/program/step_source.h"
 
 namespace coppice {
 namespace internal {
@@ -63,12 +66,18 @@ class Program {
     bool plain = false;         // Nothing but a node decides how its calls run.
   };
 
-  // Requires: a valid spec, whose guards these are.
-  Program(ProgramSpec valid_spec, GuardProgram spec_guards, Callable callable, const Place& place);
+  // Requires: a valid spec, whose guards these are. With `known_steps` the callable hands these to
+  // the context's stream.
+  Program(ProgramSpec valid_spec,
+          GuardProgram spec_guards,
+          Callable callable,
+          std::unique_ptr<const internal::StepSource> known_steps,
+          const Place& place);
 
   const ProgramSpec spec;
   const GuardProgram guards;
   const std::vector<Expression> extents;
+  const std::unique_ptr<const internal::StepSource> steps;  // Null: known by running it.
   const Place place;
   std::vector<internal::CopyShape> copy_shapes;  // Of the copied inputs.
   std::vector<int> copies;                       // Spec indices of the copied inputs.

@@ -10,7 +10,7 @@
 #include "coppice/runtime/graph.h"
 
 #include "graphs/node/allocation_script.h"
-#include "graphs/record/run_context.h"
+#include "graphs/record/planned_context.h"
 
 namespace coppice::internal {
 

@@ -16,18 +16,13 @@
 
 #include "graphs/lane/nvtx.h"
 #include "graphs/node/plan_around.h"
+#include "graphs/record/build.h"
 #include "graphs/record/dot.h"
 #include "graphs/record/forked_script.h"
+#include "graphs/record/planned_context.h"
 
 namespace coppice::internal {
 namespace {
-
-// True for a callable's failure under capture that says nothing about the program: memory may be
-// there next time, and after a sticky error nothing works.
-bool BlamesTheDevice(const absl::Status& ran) {
-  const std::optional<CuResult> result = CuResultOf(ran);
-  return result.has_value() && (*result == CuResult::kOutOfMemory || IsSticky(*result));
-}
 
 // Why a capture did not end well. Where the callable broke it, `ran` says by which call.
 absl::Status WhyBroken(const ProgramSpec& spec, const absl::Status& ran, absl::Status ended) {
@@ -40,18 +35,24 @@ absl::Status WhyBroken(const ProgramSpec& spec, const absl::Status& ran, absl::S
                                       spec.name, MessageOf(ran), MessageOf(ended)));
 }
 
+// A captured run, and what its graph had by each event.
+struct MarkedCapture {
+  Captured captured;
+  NodeMarks marks;
+};
+
 // Captures one run of the callable at the addresses of `planned`. In every outcome the capture is
 // over.
-absl::StatusOr<Captured> CaptureRun(const CaptureRequest& request,
-                                    const RunRequest& run,
-                                    PlannerResult planned,
-                                    const RecordTarget& target,
-                                    bool with_marks) {
+absl::StatusOr<MarkedCapture> CaptureRun(const CaptureRequest& request,
+                                         const RunRequest& run,
+                                         PlannerResult planned,
+                                         const RecordTarget& target,
+                                         bool with_marks) {
   COPPICE_ASSIGN_OR_RETURN(const DeviceAddress base, target.reserve(planned.plan.height));
   COPPICE_ASSIGN_OR_RETURN(SegmentedCapture capture,
                            SegmentedCapture::Begin(request.driver, run.stream));
-  RecordContext context(request.driver, request.memory, run, request.script, planned.plan, base,
-                        capture, with_marks);
+  CaptureContext context(request.driver, request.memory, run, request.script, planned.plan, base,
+                         capture, with_marks);
   absl::Status ran = target.prologue ? target.prologue(run.stream) : absl::OkStatus();
   if (ran.ok()) ran = run.program->Invoke(context);
   absl::StatusOr<std::vector<Tensor>> outputs =
@@ -63,11 +64,11 @@ absl::StatusOr<Captured> CaptureRun(const CaptureRequest& request,
   if (BlamesTheDevice(ran)) return ran;
   COPPICE_RETURN_IF_ERROR(context.Finish(ran));
   Graph::Topology topology = TopologyOf(*pieces);
-  return Captured{.pieces = *std::move(pieces),
-                  .topology = std::move(topology),
-                  .marks = context.TakeMarks(),
-                  .outputs = *std::move(outputs),
-                  .planned = std::move(planned)};
+  return MarkedCapture{.captured = {.pieces = *std::move(pieces),
+                                    .topology = std::move(topology),
+                                    .outputs = *std::move(outputs),
+                                    .planned = std::move(planned)},
+                       .marks = context.TakeMarks()};
 }
 
 // The kernels of another capture, with other values of what is not in the key.
@@ -76,9 +77,9 @@ absl::StatusOr<KernelNodes> CaptureKernels(const CaptureRequest& request,
                                            const RecordTarget& target) {
   RunRequest varied = request.run;
   varied.foreign_scalar = 0x5A5A5A5A5A5A5A5A;
-  COPPICE_ASSIGN_OR_RETURN(const Captured again,
+  COPPICE_ASSIGN_OR_RETURN(const MarkedCapture again,
                            CaptureRun(request, varied, planned, target, /*with_marks=*/false));
-  return KernelNodesOf(again.pieces);
+  return KernelNodesOf(again.captured.pieces);
 }
 
 // What the node writes, and what its outputs keep.
@@ -177,21 +178,17 @@ absl::StatusOr<Captured> PlanAndCapture(const CaptureRequest& request, const Rec
   bool with_marks = false;
   for (int attempt = 0; attempt < 3; ++attempt) {
     const bool of_chain = attempt == 0 && request.chain_plan != nullptr;
-    absl::StatusOr<PlannerResult> planned =
-        of_chain ? PlanOfChain(buffers, request.live, *request.chain_plan)
-                 : PlanAround(buffers, request.live);
-    // A program that was warmed up anew may have other buffers than its chain was planned with.
-    if (of_chain && !planned.ok()) planned = PlanAround(buffers, request.live);
-    COPPICE_RETURN_IF_ERROR(planned.status());
+    COPPICE_ASSIGN_OR_RETURN(PlannerResult planned, PlanFor(request, buffers, of_chain));
     COPPICE_ASSIGN_OR_RETURN(
-        Captured captured,
-        CaptureRun(request, request.run, *std::move(planned), target, with_marks));
+        MarkedCapture marked,
+        CaptureRun(request, request.run, std::move(planned), target, with_marks));
+    Captured& captured = marked.captured;
     bool valid = captured.topology.IsChain();
     if (!valid && spec.one_stream) {
       return FailedPrecondition("program '{}' promised one stream, but its graph forks", spec.name);
     }
     if (!valid && with_marks) {
-      ForkedScript forked = ForkedScriptOf(request.script, captured.marks, captured.topology);
+      ForkedScript forked = ForkedScriptOf(request.script, marked.marks, captured.topology);
       buffers = forked.buffers;
       AppendLive(request.live, forked.buffers);
       valid = ValidatePlan(forked.buffers, captured.planned.plan, &forked.order).ok();
@@ -205,7 +202,7 @@ absl::StatusOr<Captured> PlanAndCapture(const CaptureRequest& request, const Rec
     }
     if (valid) {
       captured.buffers = std::move(buffers);
-      return captured;
+      return std::move(captured);
     }
     with_marks = true;
   }
@@ -222,15 +219,18 @@ absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const
     script.donations =
         DonationsOf(draft.bucket->script(), script, *request.run.program, draft.layout, *around);
   }
+  const bool known = request.run.program->steps != nullptr;
+  const bool audit = request.audit && !known;  // What is known depends on nothing else.
   const CaptureRequest capture{.driver = request.driver,
                                .memory = request.memory,
                                .run = request.run,
                                .script = std::move(script),
                                .live = live,
                                .chain_plan = request.chain_plan,
-                               .audit = request.audit};
+                               .audit = audit};
   const RecordTarget target = PlanWindow(request.memory, request.room);
-  COPPICE_ASSIGN_OR_RETURN(Captured captured, PlanAndCapture(capture, target));
+  COPPICE_ASSIGN_OR_RETURN(Captured captured,
+                           known ? PlanAndBuild(capture, target) : PlanAndCapture(capture, target));
   COPPICE_ASSIGN_OR_RETURN(const int64_t exec_bytes, ExecBytesOf(request.driver, captured.pieces));
   COPPICE_ASSIGN_OR_RETURN(BudgetCharge charge,
                            request.memory.Charge(MemoryKind::kGraphs, exec_bytes, request.room));
@@ -243,7 +243,7 @@ absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const
                                                            std::move(captured.pieces)));
   recording.outputs = {.spec = &request.run.program->spec, .tensors = std::move(captured.outputs)};
   SetRegions(request.memory, capture.script, captured.planned.plan, recording);
-  if (request.audit) {
+  if (audit) {
     recording.audited = std::make_unique<Audited>();
     recording.audited->kernels = std::move(captured.kernels);
     recording.audited->planned = captured.planned;

@@ -16,11 +16,10 @@
 #include "coppice/allocator/planner.h"
 #include "coppice/graphs/program.h"
 
-#include "graphs/capture/audit.h"
-#include "graphs/capture/segmented_capture.h"
 #include "graphs/lane/lane_memory.h"
 #include "graphs/node/allocation_script.h"
 #include "graphs/node/node.h"
+#include "graphs/record/captured.h"
 #include "graphs/record/run_context.h"
 #include "graphs/trace/tracer.h"
 
@@ -53,35 +52,6 @@ class EagerOutputs {
   LaneMemory& memory_;
   OutputTable table_;
   std::vector<DeviceAddress> allocations_;
-};
-
-// Where a recording's memory comes from, and what goes before the program in its graph.
-struct RecordTarget {
-  // Makes that many bytes usable and returns where they begin. Called before each capture.
-  std::function<absl::StatusOr<DeviceAddress>(int64_t height)> reserve;
-  std::function<absl::Status(CuStream stream)> prologue;  // Null: nothing.
-};
-
-// A captured program and the plan that its addresses are from.
-struct Captured {
-  std::vector<SegmentedCapture::Piece> pieces;
-  Graph::Topology topology;  // Of all pieces.
-  NodeMarks marks;
-  std::vector<Tensor> outputs;
-  PlannerResult planned;
-  std::vector<Buffer> buffers;  // What was planned, without the live regions behind them.
-  KernelNodes kernels;          // With an audit.
-};
-
-// What is captured, and how it is planned.
-struct CaptureRequest {
-  const Driver& driver;
-  LaneMemory& memory;
-  const RunRequest& run;
-  const AllocationScript script;     // Of the run's layout.
-  const std::vector<Region>& live;   // Planned around these,
-  const Plan* chain_plan = nullptr;  // or its part of a chain's plan, unless null.
-  bool audit = false;
 };
 
 // Plans the script; captures the callable on `run.stream`, and validates the plan against the

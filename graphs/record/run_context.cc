@@ -1,4 +1,4 @@
-// The two kinds of run: where their memory comes from, and what they note.
+// What a run asks for, and eager ones: where their memory comes from, and what they note.
 
 #include "graphs/record/run_context.h"
 
@@ -21,11 +21,6 @@ bool Holds(const Tensor& tensor, DeviceAddress address, int64_t bytes) {
   return tensor.data != 0 && address >= tensor.data &&
          address - tensor.data + static_cast<DeviceAddress>(bytes) <=
              static_cast<DeviceAddress>(RoundedBytes(tensor));
-}
-
-absl::Status CheckStep(const EagerStep& step) {
-  if (step) return absl::OkStatus();
-  return InvalidArgument("Break: without a step; give it the code to run between the graphs");
 }
 
 }  // namespace
@@ -138,9 +133,12 @@ absl::Status RunContext::PlaceAlias(const InputAlias& alias) {
   }
   COPPICE_ASSIGN_OR_RETURN(output.data, AllocateBytes(event));
   const int64_t bytes = BytesOf(output);
-  if (bytes == 0) return absl::OkStatus();
-  return driver_->Call<&DriverTable::MemcpyDtoDAsync>(output.data, alias.source.data,
-                                                      static_cast<size_t>(bytes), stream_);
+  return bytes == 0 ? absl::OkStatus() : CopyBytes(output.data, alias.source.data, bytes);
+}
+
+absl::Status RunContext::CopyBytes(DeviceAddress target, DeviceAddress source, int64_t bytes) {
+  return driver_->Call<&DriverTable::MemcpyDtoDAsync>(target, source, static_cast<size_t>(bytes),
+                                                      stream_);
 }
 
 int RunContext::TakeInputToFree(DeviceAddress address, int wanted) {
@@ -217,6 +215,11 @@ absl::Status EagerContext::Free(DeviceAddress address) {
   return absl::OkStatus();
 }
 
+absl::Status CheckStep(const EagerStep& step) {
+  if (step) return absl::OkStatus();
+  return InvalidArgument("Break: without a step; give it the code to run between the graphs");
+}
+
 absl::Status EagerContext::Break(EagerStep step) {
   COPPICE_RETURN_IF_ERROR(CheckStep(step));
   if (script_ != nullptr) script_->events.push_back({.kind = ScriptEvent::Kind::kBreak});
@@ -248,70 +251,6 @@ void EagerContext::Note(ScriptEvent event) {
   if (script_ == nullptr) return;
   script_->events.push_back(event);
   script_->buffer_count = buffer_count_;
-}
-
-bool IsDeparture(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kUnavailable && !CuResultOf(status).has_value();
-}
-
-absl::Status RecordContext::Free(DeviceAddress address) {
-  const bool input = cursor_ < script_.events.size() &&
-                     script_.events[cursor_].kind == ScriptEvent::Kind::kFreeInput;
-  COPPICE_ASSIGN_OR_RETURN(const ScriptEvent* event,
-                           Next(input ? ScriptEvent::Kind::kFreeInput : ScriptEvent::Kind::kFree));
-  if (input && TakeInputToFree(address, event->input) != event->input)
-    return Depart("frees another input");
-  if (!input && AddressOf(*event) != address) return Depart("frees another temporary");
-  return absl::OkStatus();
-}
-
-absl::Status RecordContext::Break(EagerStep step) {
-  COPPICE_RETURN_IF_ERROR(CheckStep(step));
-  COPPICE_RETURN_IF_ERROR(Next(ScriptEvent::Kind::kBreak).status());
-  return capture_.Cut(std::move(step));
-}
-
-absl::Status RecordContext::Finish(const absl::Status& ran) const {
-  if (!departure_.ok()) return departure_;
-  if (!ran.ok()) {
-    return WithFailureOf(ran, FailedPrecondition("program '{}' failed under capture: {}",
-                                                 spec_.name, MessageOf(ran)));
-  }
-  if (cursor_ == script_.events.size()) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kUnavailable,
-                   "program '{}' made {} of the {} requests of its warm-up", spec_.name, cursor_,
-                   script_.events.size());
-}
-
-DeviceAddress RecordContext::AddressOf(const ScriptEvent& event) const {
-  return base_ + static_cast<DeviceAddress>(plan_.offsets[static_cast<size_t>(event.buffer)]);
-}
-
-absl::Status RecordContext::Depart(const char* how) {
-  departure_ = MakeError(absl::StatusCode::kUnavailable,
-                         "program '{}' {} at request {}, where its warm-up did otherwise; a "
-                         "program must make the same requests at equal extents",
-                         spec_.name, how, cursor_);
-  return absl::Status(absl::StatusCode::kAborted, departure_.message());
-}
-
-absl::StatusOr<const ScriptEvent*> RecordContext::Next(ScriptEvent::Kind kind) {
-  if (with_marks_) {
-    COPPICE_ASSIGN_OR_RETURN(std::vector<CuGraphNode> nodes, capture_.Nodes());
-    marks_.push_back(std::move(nodes));
-  }
-  if (cursor_ == script_.events.size()) return Depart("makes a request too many");
-  if (script_.events[cursor_].kind != kind) return Depart("makes another request");
-  return &script_.events[cursor_++];
-}
-
-absl::StatusOr<DeviceAddress> RecordContext::AllocateBytes(const ScriptEvent& request) {
-  COPPICE_ASSIGN_OR_RETURN(
-      const ScriptEvent* event,
-      Next(request.output < 0 ? ScriptEvent::Kind::kAllocate : ScriptEvent::Kind::kOutput));
-  if (event->bytes != request.bytes || event->output != request.output)
-    return Depart("asks for another size");
-  return AddressOf(*event);
 }
 
 }  // namespace coppice::internal

@@ -1,5 +1,4 @@
-// What a callable sees of its runs: eager ones, with or without a script, and those under capture.
-// Private to graphs/.
+// What a callable sees of its runs, and of eager ones, with or without a script. Private to graphs/.
 //
 // Threads: one at a time. An eager run is under its lane's lock; a recording need not be.
 
@@ -18,7 +17,6 @@
 #include "coppice/allocator/plan.h"
 #include "coppice/graphs/program.h"
 
-#include "graphs/capture/segmented_capture.h"
 #include "graphs/lane/lane_memory.h"
 #include "graphs/node/allocation_script.h"
 #include "graphs/node/input_layout.h"
@@ -38,6 +36,9 @@ struct RunRequest {
   int64_t workspace_bytes = 0;
 };
 
+// Errors: kInvalidArgument a break without a step.
+absl::Status CheckStep(const EagerStep& step);
+
 // The view of the call, and the rule that each output is asked for once.
 class RunContext : public CallContext {
  public:
@@ -56,6 +57,8 @@ class RunContext : public CallContext {
   virtual absl::StatusOr<DeviceAddress> AllocateBytes(const ScriptEvent& request) = 0;
   // An output is an input that lies where it stays.
   virtual void NoteAlias(const ScriptEvent& alias) = 0;
+  // Makes the copy that an output is of a staged input; on the stream, unless a run has none.
+  virtual absl::Status CopyBytes(DeviceAddress target, DeviceAddress source, int64_t bytes);
 
   // Marks a copied input at `address` as freed, `wanted` if it is one, and returns its index in the
   // spec; -1 if there is none that was not.
@@ -115,59 +118,6 @@ class EagerContext final : public RunContext {
   std::unordered_map<DeviceAddress, Allocation> live_;
   std::vector<DeviceAddress> parked_;  // Freed, but a forked stream may still be using them.
   int buffer_count_ = 0;
-};
-
-// Which nodes of the graph a capture had added by each event of the script.
-using NodeMarks = std::vector<std::vector<CuGraphNode>>;
-
-// Whether `status` is a departure from a script, which RecordContext found, and not the driver's
-// lack of a device, which has the same code.
-bool IsDeparture(const absl::Status& status);
-
-// Requests are answered from the plan, in the order of the script.
-class RecordContext final : public RunContext {
- public:
-  // With `with_marks`, asks `capture` at every event for the nodes so far.
-  RecordContext(const Driver& driver,
-                LaneMemory& memory,
-                const RunRequest& request,
-                const AllocationScript& script,
-                const Plan& plan,
-                DeviceAddress base,
-                SegmentedCapture& capture,
-                bool with_marks)
-      : RunContext(driver, memory, request, Phase::kRecord),
-        script_(script),
-        plan_(plan),
-        base_(base),
-        capture_(capture),
-        with_marks_(with_marks) {}
-
-  absl::Status Free(DeviceAddress address) override;
-  absl::Status Break(EagerStep step) override;
-
-  // Whether the callable, which returned `ran`, made every request of its script and no other.
-  // Errors: kUnavailable it departed from it; kFailedPrecondition it failed otherwise.
-  absl::Status Finish(const absl::Status& ran) const;
-
-  NodeMarks TakeMarks() { return std::move(marks_); }
-
- private:
-  DeviceAddress AddressOf(const ScriptEvent& event) const;
-  absl::Status Depart(const char* how);
-  // The next event of the script if it is of `kind`.
-  absl::StatusOr<const ScriptEvent*> Next(ScriptEvent::Kind kind);
-  absl::StatusOr<DeviceAddress> AllocateBytes(const ScriptEvent& request) override;
-  void NoteAlias(const ScriptEvent&) override {}  // Its script has none.
-
-  const AllocationScript& script_;
-  const Plan& plan_;
-  const DeviceAddress base_;  // Where its offsets begin.
-  SegmentedCapture& capture_;
-  const bool with_marks_;
-  NodeMarks marks_;
-  size_t cursor_ = 0;
-  absl::Status departure_;
 };
 
 }  // namespace coppice::internal

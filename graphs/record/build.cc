@@ -1,0 +1,256 @@
+// The two runs of a source without a stream: for its requests, and for its nodes.
+
+#include "graphs/record/build.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "coppice/base/status.h"
+#include "coppice/runtime/stream.h"
+
+#include "graphs/node/input_layout.h"
+#include "graphs/program/step_source.h"
+#include "graphs/record/planned_context.h"
+#include "graphs/steps/graph_builder.h"
+
+namespace coppice::internal {
+namespace {
+
+// What a source can ask for that steps cannot do.
+absl::Status RefuseBreak(const ProgramSpec& spec) {
+  return FailedPrecondition("program '{}' breaks between its steps, which are one graph",
+                            spec.name);
+}
+
+// Where a run is that nobody executes: addresses that tell buffers apart, and are never used.
+constexpr DeviceAddress kNowhere = DeviceAddress{1} << 56;
+
+// Notes what a run asks for, and drops its steps.
+class ScriptContext final : public RunContext, public StepSink {
+ public:
+  ScriptContext(const Driver& driver, LaneMemory& memory, const RunRequest& request)
+      : RunContext(driver, memory, request, Phase::kWarmUp) {}
+
+  AllocationScript TakeScript() { return std::move(script_); }
+
+  absl::Status Free(DeviceAddress address) override {
+    const auto found = live_.find(address);
+    if (found == live_.end()) {
+      const int input = TakeInputToFree(address);
+      if (input < 0)
+        return InvalidArgument("Free: program '{}' has nothing at {:#x}", spec_.name, address);
+      script_.events.push_back({.kind = ScriptEvent::Kind::kFreeInput, .input = input});
+      return absl::OkStatus();
+    }
+    script_.events.push_back({.kind = ScriptEvent::Kind::kFree, .buffer = found->second});
+    live_.erase(found);
+    return absl::OkStatus();
+  }
+  absl::Status Break(EagerStep /*step*/) override { return RefuseBreak(spec_); }
+
+  absl::Status Launch(const KernelLaunch&, std::span<const Touch>) override {
+    return absl::OkStatus();
+  }
+  absl::Status Fill(const MemoryFill&, std::span<const Touch>) override { return absl::OkStatus(); }
+  absl::Status Copy(const MemoryCopy&, std::span<const Touch>) override { return absl::OkStatus(); }
+  absl::Status Work(LibraryWork, std::span<const Touch>) override { return absl::OkStatus(); }
+
+ private:
+  absl::StatusOr<DeviceAddress> AllocateBytes(const ScriptEvent& request) override {
+    const DeviceAddress address = next_;
+    next_ += static_cast<DeviceAddress>(request.bytes);
+    if (request.output < 0) live_[address] = script_.buffer_count;
+    NoteAlias(request);
+    return address;
+  }
+  void NoteAlias(const ScriptEvent& alias) override {
+    ScriptEvent event = alias;
+    event.buffer = script_.buffer_count++;
+    script_.events.push_back(event);
+  }
+  absl::Status CopyBytes(DeviceAddress, DeviceAddress, int64_t) override {
+    return absl::OkStatus();
+  }
+
+  AllocationScript script_;
+  DeviceAddress next_ = kNowhere;
+  std::map<DeviceAddress, int> live_;  // Temporaries, and which buffer each is.
+};
+
+// Adds a run's steps to a graph, and keeps which of them use which buffer.
+class BuildContext final : public PlannedContext, public StepSink {
+ public:
+  BuildContext(const CaptureRequest& request,
+               const std::vector<Buffer>& buffers,
+               const Plan& plan,
+               DeviceAddress base,
+               GraphBuilder& builder)
+      : PlannedContext(request.driver, request.memory, request.run, request.script, plan, base),
+        buffers_(buffers),
+        base_(base),
+        builder_(builder),
+        uses_(buffers.size()) {}
+
+  // Per buffer, the numbers of the nodes that touch it, ascending.
+  const std::vector<std::vector<int64_t>>& uses() const { return uses_; }
+
+  absl::Status Break(EagerStep /*step*/) override { return RefuseBreak(spec_); }
+
+  absl::Status Launch(const KernelLaunch& launch, std::span<const Touch> touched) override {
+    NoteUses(touched);
+    return builder_.Launch(launch, touched);
+  }
+  absl::Status Fill(const MemoryFill& fill, std::span<const Touch> touched) override {
+    NoteUses(touched);
+    return builder_.Fill(fill, touched);
+  }
+  absl::Status Copy(const MemoryCopy& copy, std::span<const Touch> touched) override {
+    NoteUses(touched);
+    return builder_.Copy(copy, touched);
+  }
+  absl::Status Work(LibraryWork work, std::span<const Touch> touched) override {
+    NoteUses(touched);
+    return builder_.Work(work, touched);
+  }
+
+ private:
+  absl::Status Reach() override { return absl::OkStatus(); }
+
+  void Note(const ScriptEvent& event) override {
+    switch (event.kind) {
+      case ScriptEvent::Kind::kAllocate:
+      case ScriptEvent::Kind::kOutput:
+        live_[AddressOf(event)] = event.buffer;
+        break;
+      case ScriptEvent::Kind::kFree:
+        live_.erase(AddressOf(event));
+        break;
+      default:
+        break;
+    }
+  }
+
+  absl::Status CopyBytes(DeviceAddress target, DeviceAddress source, int64_t bytes) override {
+    const Touch touched[] = {{.begin = source, .bytes = bytes},
+                             {.begin = target, .bytes = bytes, .writes = true}};
+    return Copy({.target = target, .source = source, .bytes = bytes}, touched);
+  }
+
+  // Of what is live at the moment: the planned buffer that holds `address`, or the donation; -1 for
+  // what was not planned.
+  int64_t BufferAt(DeviceAddress address) const {
+    auto found = live_.upper_bound(address);
+    if (found != live_.begin()) {
+      --found;
+      const Buffer& buffer = buffers_[static_cast<size_t>(found->second)];
+      if (address < found->first + static_cast<DeviceAddress>(buffer.bytes)) return found->second;
+    }
+    for (size_t i = static_cast<size_t>(script().buffer_count); i < buffers_.size(); ++i) {
+      const DeviceAddress begin = base_ + static_cast<DeviceAddress>(*buffers_[i].fixed_offset);
+      if (address >= begin && address - begin < static_cast<DeviceAddress>(buffers_[i].bytes) &&
+          event() <= buffers_[i].lifetime[0].upper) {
+        return static_cast<int64_t>(i);
+      }
+    }
+    return -1;
+  }
+
+  void NoteUses(std::span<const Touch> touched) {
+    for (const Touch& touch : touched) {
+      const int64_t buffer = BufferAt(touch.begin);
+      if (buffer < 0) continue;
+      std::vector<int64_t>& uses = uses_[static_cast<size_t>(buffer)];
+      if (uses.empty() || uses.back() != builder_.node_count())
+        uses.push_back(builder_.node_count());
+    }
+  }
+
+  const std::vector<Buffer>& buffers_;
+  const DeviceAddress base_;
+  GraphBuilder& builder_;
+  std::map<DeviceAddress, int> live_;
+  std::vector<std::vector<int64_t>> uses_;
+};
+
+// Checks that buffers which share bytes are used one after the other along the edges. A step behind
+// all nodes stands for the call's end, when outputs are read.
+absl::Status ValidateBuilt(const CaptureRequest& request,
+                           const Captured& captured,
+                           const std::vector<std::vector<int64_t>>& uses) {
+  const auto end = static_cast<int64_t>(captured.topology.nodes.size());
+  StepOrder order{.step_count = end + 1};
+  for (const GraphEdge& edge : captured.topology.edges)
+    order.edges.emplace_back(edge.from, edge.to);
+  for (int64_t node = 0; node < end; ++node)
+    order.edges.emplace_back(node, end);
+  std::vector<Buffer> used;
+  Plan plan;
+  const auto add = [&](Buffer buffer, int64_t offset) {
+    plan.offsets.push_back(offset);
+    plan.height = std::max(plan.height, offset + buffer.bytes);
+    used.push_back(std::move(buffer));
+  };
+  for (size_t i = 0; i < uses.size(); ++i) {
+    Buffer buffer = captured.buffers[i];
+    const bool lasts =
+        buffer.lifetime[0].upper > static_cast<int64_t>(request.script.events.size());
+    buffer.lifetime.clear();
+    for (const int64_t node : uses[i])
+      buffer.lifetime.push_back({.lower = node, .upper = node + 1});
+    if (lasts) buffer.lifetime.push_back({.lower = end, .upper = end + 1});
+    if (!buffer.lifetime.empty()) add(std::move(buffer), captured.planned.plan.offsets[i]);
+  }
+  for (const Region& region : request.live) {
+    add({.lifetime = {{.lower = 0, .upper = end + 1}},
+         .bytes = region.bytes,
+         .fixed_offset = region.offset},
+        region.offset);
+  }
+  return ValidatePlan(used, plan, &order);
+}
+
+}  // namespace
+
+absl::StatusOr<AllocationScript> ScriptOfSteps(const Driver& driver,
+                                               LaneMemory& memory,
+                                               const Program& program,
+                                               std::span<const int64_t> extents,
+                                               std::span<const int64_t> scalars) {
+  const InputLayout layout = LayOutNowhere(program, extents, kNowhere / 2);
+  const RunRequest run{.program = &program,
+                       .layout = &layout,
+                       .extents = extents.first(program.extent_count),
+                       .scalars = scalars};
+  ScriptContext context(driver, memory, run);
+  COPPICE_RETURN_IF_ERROR(program.steps->Run(context, context));
+  COPPICE_RETURN_IF_ERROR(context.TakeOutputs().status());
+  return context.TakeScript();
+}
+
+absl::StatusOr<Captured> PlanAndBuild(const CaptureRequest& request, const RecordTarget& target) {
+  const Program& program = *request.run.program;
+  Captured captured{.buffers = BuffersOf(request.script)};
+  COPPICE_ASSIGN_OR_RETURN(
+      captured.planned,
+      PlanFor(request, captured.buffers, /*of_chain=*/request.chain_plan != nullptr));
+  COPPICE_ASSIGN_OR_RETURN(const DeviceAddress base, target.reserve(captured.planned.plan.height));
+  const RelaxedCaptureScope relaxed(request.driver);
+  COPPICE_ASSIGN_OR_RETURN(GraphBuilder builder,
+                           GraphBuilder::Create(request.driver, request.run.stream));
+  BuildContext context(request, captured.buffers, captured.planned.plan, base, builder);
+  absl::Status ran = program.steps->Run(context, context);
+  if (ran.ok()) {
+    absl::StatusOr<std::vector<Tensor>> outputs = context.TakeOutputs();
+    ran = outputs.status();
+    if (ran.ok()) captured.outputs = *std::move(outputs);
+  }
+  if (BlamesTheDevice(ran)) return ran;
+  COPPICE_RETURN_IF_ERROR(context.Finish(ran));
+  captured.topology = builder.TakeTopology();
+  COPPICE_RETURN_IF_ERROR(ValidateBuilt(request, captured, context.uses()));
+  captured.pieces.push_back({.graph = builder.TakeGraph(), .topology = captured.topology});
+  return captured;
+}
+
+}  // namespace coppice::internal
