@@ -171,11 +171,13 @@ struct View {
 struct BufferArgument {
   Operand operand;
   Access access = Access::kReadWrite;
+  int64_t divisible_by = 1;  // What the compiler took the address for a multiple of.
 };
 struct IntegerArgument {
   int32_t bytes = 4;
   bool is_signed = true;
   Amount value;
+  int64_t divisible_by = 1;  // What the compiler took the value for a multiple of.
 };
 struct BytesArgument {  // Fractions, null and bytes.
   std::vector<std::byte> bytes;
@@ -217,6 +219,7 @@ struct KernelStep {
   int kernel = 0;
   std::array<Amount, 3> grid;
   std::vector<Argument> args;
+  std::vector<Expression> assumes;  // Conditions that the kernel was compiled for, as its grid.
 };
 struct MemsetStep {
   Operand to;
