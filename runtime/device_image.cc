@@ -107,13 +107,13 @@ uint64_t FatbinBytes(const void* image) {
 
 // The header of an entry: what it is (u16), at 4 its own bytes (u32), at 8 those that follow it
 // (u64), at 28 the architecture (u32), at 40 flags (u64).
-absl::StatusOr<std::string_view> FindPtx(std::span<const std::byte> fatbin, int capability) {
+absl::StatusOr<std::vector<FatbinEntry>> FatbinEntries(std::span<const std::byte> fatbin) {
   constexpr uint16_t kPtx = 1;
+  constexpr uint16_t kElf = 2;
   constexpr uint64_t kCompressed = 0x2000 | 0x8000;  // LZ4, Zstandard.
   constexpr uint64_t kEntryHeaderBytes = 64;
-  std::string_view found;
-  uint32_t found_for = 0;
-  bool compressed = false;
+  constexpr uint32_t kArchitectureMax = 100'000;
+  std::vector<FatbinEntry> entries;
   for (uint64_t at = ReadAt<uint16_t>(fatbin, 6); at < fatbin.size();) {
     const std::span<const std::byte> entry = fatbin.subspan(at);
     const auto header_bytes = ReadAt<uint32_t>(entry, 4);
@@ -121,21 +121,38 @@ absl::StatusOr<std::string_view> FindPtx(std::span<const std::byte> fatbin, int 
     if (entry.size() < kEntryHeaderBytes || header_bytes < kEntryHeaderBytes ||
         bytes > entry.size())
       return CutOff("an entry of a fatbin", SumOf(at, bytes), fatbin.size());
-    const auto architecture = ReadAt<uint32_t>(entry, 28);
     at += bytes;
-    if (ReadAt<uint16_t>(entry, 0) != kPtx || architecture < found_for ||
-        architecture > static_cast<uint32_t>(capability))
-      continue;
-    if ((ReadAt<uint64_t>(entry, 40) & kCompressed) != 0) {
-      compressed = true;
-      continue;
+    const auto kind = ReadAt<uint16_t>(entry, 0);
+    const auto architecture = ReadAt<uint32_t>(entry, 28);
+    if ((kind != kPtx && kind != kElf) || architecture > kArchitectureMax) continue;
+    FatbinEntry found{.kind = kind == kPtx ? DeviceImageKind::kPtx : DeviceImageKind::kCubin,
+                      .capability = static_cast<int>(architecture),
+                      .compressed = (ReadAt<uint64_t>(entry, 40) & kCompressed) != 0,
+                      .bytes = entry.subspan(header_bytes, bytes - header_bytes)};
+    if (found.kind == DeviceImageKind::kPtx && !found.compressed) {
+      const auto end = std::find(found.bytes.begin(), found.bytes.end(), std::byte{0});
+      found.bytes = found.bytes.first(static_cast<size_t>(end - found.bytes.begin()));
     }
-    const auto text = entry.subspan(header_bytes, bytes - header_bytes);
-    found = {reinterpret_cast<const char*>(text.data()), text.size()};
-    found = found.substr(0, found.find('\0'));
-    found_for = architecture;
+    entries.push_back(found);
   }
-  if (found_for != 0) return found;
+  return entries;
+}
+
+absl::StatusOr<std::string_view> FindPtx(std::span<const std::byte> fatbin, int capability) {
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<FatbinEntry> entries, FatbinEntries(fatbin));
+  const FatbinEntry* found = nullptr;
+  bool compressed = false;
+  for (const FatbinEntry& entry : entries) {
+    if (entry.kind != DeviceImageKind::kPtx || entry.capability > capability) continue;
+    if (found != nullptr && entry.capability < found->capability) continue;
+    if (entry.compressed)
+      compressed = true;
+    else
+      found = &entry;
+  }
+  if (found != nullptr && found->capability != 0)
+    return std::string_view(reinterpret_cast<const char*>(found->bytes.data()),
+                            found->bytes.size());
   return MakeError(absl::StatusCode::kNotFound,
                    "device image: a fatbin without {} PTX for {}.{}; {}",
                    compressed ? "uncompressed" : "any", capability / 10, capability % 10,

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -31,6 +32,18 @@ absl::StatusOr<DeviceImageKind> ClassifyDeviceImage(std::span<const std::byte> i
 
 // What a fatbin takes, by its header; 0: its first bytes are no such header. Reads 16 bytes.
 uint64_t FatbinBytes(const void* image);
+
+// What a fatbin has for one architecture.
+struct FatbinEntry {
+  DeviceImageKind kind = DeviceImageKind::kCubin;  // A cubin or PTX.
+  int capability = 0;                              // Compiled for: 89 for 8.9.
+  bool compressed = false;                         // The bytes are not readable as they are.
+  std::span<const std::byte> bytes;                // Of the image; of PTX, without what pads it.
+};
+
+// The cubins and PTX of a fatbin, in their order; other kinds are left out. Points into it.
+// Errors: kInvalidArgument  an entry ends behind the fatbin.
+absl::StatusOr<std::vector<FatbinEntry>> FatbinEntries(std::span<const std::byte> fatbin);
 
 // The PTX of a fatbin for the newest device that is not newer than `capability`: 89 for 8.9. Points
 // into it.

@@ -240,9 +240,9 @@ struct CallStep {
 };
 struct ChildStep {
   int program = 0;
-  std::vector<Amount> symbols;    // Per symbol of the child.
-  std::vector<Operand> inputs;    // Per input of the child, in its order.
-  std::vector<Operand> outputs;   // The same.
+  std::vector<Amount> symbols;   // Per symbol of the child.
+  std::vector<Operand> inputs;   // Per input of the child, in its order.
+  std::vector<Operand> outputs;  // The same.
 };
 
 struct Step {
