@@ -143,7 +143,8 @@ struct Buffer {
   std::string name;
   Role role = Role::kTemporary;
   DType dtype = DType::kUInt8;
-  std::vector<Amount> shape;    // Of a temporary given in bytes: those; of a seed: its words.
+  std::vector<Amount> shape;    // Of a temporary given in bytes: those, of u8; of a seed: its
+                                // words, of i64.
   std::vector<Amount> strides;  // Empty: row-major without gaps.
   int64_t align = 16;           // Of an input's address.
   bool mutated = false;

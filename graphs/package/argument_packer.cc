@@ -1,0 +1,106 @@
+// Arguments, kind by kind.
+
+#include "graphs/package/argument_packer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <variant>
+
+#include "coppice/base/status.h"
+#include "coppice/base/units.h"
+
+namespace coppice::internal {
+namespace {
+
+void AppendAddress(DeviceAddress address, std::vector<std::byte>& bytes) {
+  const auto* const raw = reinterpret_cast<const std::byte*>(&address);
+  bytes.insert(bytes.end(), raw, raw + sizeof(address));
+}
+
+bool Holds(const package::IntegerArgument& argument, int64_t value) {
+  if (argument.bytes == 8) return argument.is_signed || value >= 0;
+  const int bits = 8 * argument.bytes;
+  const int64_t end = int64_t{1} << (argument.is_signed ? bits - 1 : bits);
+  return value < end && value >= (argument.is_signed ? -end : 0);
+}
+
+// Bytes that a member of a struct has, and so what it is aligned to.
+int64_t AlignmentOf(const package::Argument& argument, size_t bytes) {
+  if (const auto* members = std::get_if<package::StructArgument>(&argument)) return members->align;
+  if (std::holds_alternative<package::TensorMapArgument>(argument)) return 64;
+  return std::holds_alternative<package::BytesArgument>(argument) && (bytes & (bytes - 1)) != 0
+             ? 1
+             : static_cast<int64_t>(std::min<size_t>(bytes, 16));
+}
+
+void PadTo(int64_t alignment, std::vector<std::byte>& bytes) {
+  bytes.resize(static_cast<size_t>(AlignUp(static_cast<int64_t>(bytes.size()), alignment)));
+}
+
+struct Visitor {
+  const ArgumentPacker& packer;
+  const Frame& frame;
+  std::span<const int64_t> values;
+  const ArgumentPlaces& places;
+  std::vector<Touch>& touched;
+  std::vector<std::byte>& bytes;
+
+  absl::Status operator()(const package::BufferArgument& argument) const {
+    COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address,
+                             frame.AddressOf(argument.operand, values));
+    AppendAddress(address, bytes);
+    frame.AddTouch(argument.operand, argument.access != package::Access::kRead, touched);
+    return absl::OkStatus();
+  }
+  absl::Status operator()(const package::IntegerArgument& argument) const {
+    COPPICE_ASSIGN_OR_RETURN(const int64_t value, frame.At(argument.value, values, "argument"));
+    if (!Holds(argument, value)) {
+      return InvalidArgument("argument '{}' is {}, which {}{} cannot hold",
+                             argument.value.expression ? argument.value.expression->text() : "",
+                             value, argument.is_signed ? "i" : "u", 8 * argument.bytes);
+    }
+    const auto* const raw = reinterpret_cast<const std::byte*>(&value);
+    bytes.insert(bytes.end(), raw, raw + argument.bytes);
+    return absl::OkStatus();
+  }
+  absl::Status operator()(const package::BytesArgument& argument) const {
+    bytes.insert(bytes.end(), argument.bytes.begin(), argument.bytes.end());
+    return absl::OkStatus();
+  }
+  absl::Status operator()(const package::ScratchArgument& argument) const {
+    AppendAddress(places.scratch[static_cast<size_t>(argument.index)], bytes);
+    return absl::OkStatus();
+  }
+  absl::Status operator()(const package::RealArgument& argument) const {
+    const int word = argument.symbol >= 0
+                         ? places.symbol_words[static_cast<size_t>(argument.symbol)]
+                         : places.scalar_words[static_cast<size_t>(argument.scalar)];
+    AppendAddress(places.parameters + static_cast<DeviceAddress>(word) * sizeof(int64_t), bytes);
+    return absl::OkStatus();
+  }
+  absl::Status operator()(const package::TensorMapArgument& /*argument*/) const {
+    return MakeError(absl::StatusCode::kUnimplemented,
+                     "a tensor map needs a driver that encodes it, and this one does not");
+  }
+  absl::Status operator()(const package::StructArgument& argument) const {
+    std::vector<std::byte> packed;
+    for (const package::Argument& member : argument.members) {
+      std::vector<std::byte> one;
+      COPPICE_RETURN_IF_ERROR(packer.Pack(member, one));
+      PadTo(AlignmentOf(member, one.size()), packed);
+      packed.insert(packed.end(), one.begin(), one.end());
+    }
+    PadTo(argument.align, packed);
+    bytes.insert(bytes.end(), packed.begin(), packed.end());
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace
+
+absl::Status ArgumentPacker::Pack(const package::Argument& argument,
+                                  std::vector<std::byte>& bytes) const {
+  return std::visit(Visitor{*this, frame_, values_, places_, touched_, bytes}, argument);
+}
+
+}  // namespace coppice::internal

@@ -1,0 +1,50 @@
+// The bytes of a launch's arguments. Private to graphs/.
+//
+// Units: bytes. Threads: one.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "coppice/runtime/driver.h"
+#include "coppice/runtime/manifest.h"
+
+#include "graphs/package/frame.h"
+#include "graphs/program/step_source.h"
+
+namespace coppice::internal {
+
+// What arguments may stand for beside buffers.
+struct ArgumentPlaces {
+  DeviceAddress parameters = 0;           // The parameter block.
+  std::span<const int> symbol_words;      // Of the block, per symbol of the program.
+  std::span<const int> scalar_words;      // The same per scalar; -1: not there.
+  std::span<const DeviceAddress> scratch;  // Per scratch of the target.
+};
+
+class ArgumentPacker {
+ public:
+  // `values` are those that the step's expressions read.
+  ArgumentPacker(const Frame& frame,
+                 std::span<const int64_t> values,
+                 const ArgumentPlaces& places,
+                 std::vector<Touch>& touched)
+      : frame_(frame), values_(values), places_(places), touched_(touched) {}
+
+  // Appends the bytes of one argument to `bytes`, and what it may touch. Errors: kInvalidArgument
+  // arithmetic without a value, or a value that the argument's type cannot hold.
+  absl::Status Pack(const package::Argument& argument, std::vector<std::byte>& bytes) const;
+
+ private:
+  const Frame& frame_;
+  const std::span<const int64_t> values_;
+  const ArgumentPlaces& places_;
+  std::vector<Touch>& touched_;
+};
+
+}  // namespace coppice::internal

@@ -1,0 +1,424 @@
+// A walk through the steps.
+
+#include "graphs/package/package_source.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <variant>
+
+#include "coppice/base/status.h"
+#include "coppice/base/units.h"
+
+#include "graphs/package/argument_packer.h"
+
+namespace coppice::internal {
+
+using package::Role;
+
+// One run of the program, and of the programs inside it.
+class PackageSource::Walk {
+ public:
+  Walk(const PackageSource& source, CallContext& context, StepSink& sink)
+      : source_(source), context_(context), sink_(sink) {}
+
+  // Runs all of the entry program.
+  absl::Status RunEntry();
+
+ private:
+  using Lifetimes = std::vector<package::Lifetime>;
+
+  // Runs the steps of a frame whose inputs and outputs have their places, or get them as outputs of
+  // the call if `entry`.
+  absl::Status RunSteps(Frame& frame, int program, bool entry);
+  absl::Status Begin(Frame& frame, const Lifetimes& lifetimes, int step, bool entry);
+  absl::Status End(Frame& frame, const Lifetimes& lifetimes, int step, bool entry);
+  absl::Status PlaceOutput(Frame& frame, int buffer);
+  absl::Status DrawSeeds(Frame& frame);
+  absl::Status RunStep(Frame& frame, const package::Step& step);
+  bool IsAliased(const package::Program& program, int buffer) const;
+
+  absl::Status Run(Frame& frame, const package::KernelStep& step);
+  absl::Status Run(Frame& frame, const package::MemsetStep& step);
+  absl::Status Run(Frame& frame, const package::MemcpyStep& step);
+  absl::Status Run(Frame& frame, const package::CallStep& step);
+  absl::Status Run(Frame& frame, const package::ChildStep& step);
+  absl::Status LaunchOn(const Frame& frame,
+                        const package::KernelStep& step,
+                        const package::LoadedKernel& variant,
+                        std::span<const int64_t> values,
+                        const Dim3& grid,
+                        std::span<const DeviceAddress> scratch);
+
+  const PackageSource& source_;
+  CallContext& context_;
+  StepSink& sink_;
+};
+
+bool PackageSource::Walk::IsAliased(const package::Program& program, int buffer) const {
+  return std::ranges::any_of(program.outputs, [&](int output) {
+    const std::optional<package::Alias>& alias =
+        program.buffers[static_cast<size_t>(output)].alias;
+    return alias && alias->buffer == buffer;
+  });
+}
+
+absl::Status PackageSource::Walk::RunEntry() {
+  const package::Program& program =
+      source_.manifest().programs[static_cast<size_t>(source_.program_)];
+  std::vector<int64_t> values;
+  for (int i = 0; i < static_cast<int>(program.symbols.size()); ++i)
+    values.push_back(context_.extent(i));
+  for (int i = 0; i < static_cast<int>(program.scalars.size()); ++i)
+    values.push_back(context_.scalar(i));
+  Frame frame(program, std::move(values));
+  for (int i = 0; i < static_cast<int>(program.inputs.size()); ++i) {
+    const Tensor& input = context_.input(i);
+    frame.Put(program.inputs[static_cast<size_t>(i)],
+              {.address = input.data, .bytes = input.span() * SizeOf(input.dtype)});
+  }
+  COPPICE_RETURN_IF_ERROR(RunSteps(frame, source_.program_, /*entry=*/true));
+  for (int i = 0; i < static_cast<int>(program.outputs.size()); ++i) {
+    const int buffer = program.outputs[static_cast<size_t>(i)];
+    const std::optional<package::Alias>& alias =
+        program.buffers[static_cast<size_t>(buffer)].alias;
+    if (!alias) continue;
+    COPPICE_ASSIGN_OR_RETURN(const int64_t offset,
+                             Frame::At(alias->offset, frame.values(), "offset"));
+    COPPICE_RETURN_IF_ERROR(context_.AliasOutput(
+        i, frame.place(alias->buffer).address + static_cast<DeviceAddress>(offset)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PackageSource::Walk::RunSteps(Frame& frame, int program, bool entry) {
+  const std::vector<package::Buffer>& buffers = frame.program().buffers;
+  for (int i = 0; i < static_cast<int>(buffers.size()); ++i) {
+    if (buffers[static_cast<size_t>(i)].role != Role::kConstant) continue;
+    const Tensor& constant =
+        source_.constants_[static_cast<size_t>(buffers[static_cast<size_t>(i)].constant)];
+    frame.Put(i, {.address = constant.data,
+                  .bytes = constant.span() * SizeOf(constant.dtype),
+                  .shared = false});
+  }
+  const Lifetimes& lifetimes = source_.lifetimes_[static_cast<size_t>(program)];
+  if (entry) {
+    // Those that no step names are there all the same.
+    for (const int output : frame.program().outputs) {
+      if (lifetimes[static_cast<size_t>(output)].first < 0 &&
+          !buffers[static_cast<size_t>(output)].alias)
+        COPPICE_RETURN_IF_ERROR(PlaceOutput(frame, output));
+    }
+    COPPICE_RETURN_IF_ERROR(DrawSeeds(frame));
+  }
+  const std::vector<package::Step>& steps = frame.program().steps;
+  for (int i = 0; i < static_cast<int>(steps.size()); ++i) {
+    absl::Status ran = Begin(frame, lifetimes, i, entry);
+    if (ran.ok()) ran = RunStep(frame, steps[static_cast<size_t>(i)]);
+    if (!ran.ok()) {
+      return WithFailureOf(ran, MakeError(ran.code(), "{}: /programs/{}/steps/{}: {}",
+                                          source_.package_.package().path(), frame.program().name,
+                                          i, MessageOf(ran)));
+    }
+    COPPICE_RETURN_IF_ERROR(End(frame, lifetimes, i, entry));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PackageSource::Walk::PlaceOutput(Frame& frame, int buffer) {
+  const std::vector<int>& outputs = frame.program().outputs;
+  const auto index =
+      static_cast<int>(std::ranges::find(outputs, buffer) - outputs.begin());
+  COPPICE_ASSIGN_OR_RETURN(const Tensor tensor, context_.AllocateOutput(index));
+  frame.Put(buffer, {.address = tensor.data, .bytes = tensor.span() * SizeOf(tensor.dtype)});
+  return absl::OkStatus();
+}
+
+// What the step is the first to name gets its bytes.
+absl::Status PackageSource::Walk::Begin(Frame& frame,
+                                        const Lifetimes& lifetimes,
+                                        int step,
+                                        bool entry) {
+  for (int i = 0; i < static_cast<int>(lifetimes.size()); ++i) {
+    if (lifetimes[static_cast<size_t>(i)].first != step) continue;
+    const package::Buffer& buffer = frame.program().buffers[static_cast<size_t>(i)];
+    if (buffer.role == Role::kOutput && entry && !buffer.alias) {
+      COPPICE_RETURN_IF_ERROR(PlaceOutput(frame, i));
+    } else if (buffer.role == Role::kTemporary) {
+      COPPICE_ASSIGN_OR_RETURN(const int64_t bytes, frame.BytesOf(buffer));
+      COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address,
+                               context_.Allocate(std::max<int64_t>(bytes, 1)));
+      frame.Put(i, {.address = address, .bytes = bytes});
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What it is the last to name gives them back. An input that is copied back or put out is read once
+// more.
+absl::Status PackageSource::Walk::End(Frame& frame,
+                                      const Lifetimes& lifetimes,
+                                      int step,
+                                      bool entry) {
+  for (int i = 0; i < static_cast<int>(lifetimes.size()); ++i) {
+    if (lifetimes[static_cast<size_t>(i)].last != step) continue;
+    const package::Buffer& buffer = frame.program().buffers[static_cast<size_t>(i)];
+    const bool read_no_more = buffer.role == Role::kInput && entry && !buffer.is_static &&
+                              !buffer.mutated && !IsAliased(frame.program(), i);
+    if (buffer.role == Role::kTemporary || read_no_more || buffer.role == Role::kSeed)
+      COPPICE_RETURN_IF_ERROR(context_.Free(frame.place(i).address));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PackageSource::Walk::DrawSeeds(Frame& frame) {
+  int64_t drawn = 0;
+  for (int i = 0; i < static_cast<int>(frame.program().buffers.size()); ++i) {
+    const package::Buffer& buffer = frame.program().buffers[static_cast<size_t>(i)];
+    const package::Lifetime& lifetime =
+        source_.lifetimes_[static_cast<size_t>(source_.program_)][static_cast<size_t>(i)];
+    if (buffer.role != Role::kSeed || lifetime.first < 0) continue;
+    const int64_t words = buffer.shape[0].value;
+    const int64_t bytes = words * static_cast<int64_t>(sizeof(int64_t));
+    COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address, context_.Allocate(bytes));
+    frame.Put(i, {.address = address, .bytes = bytes});
+    const Touch touched[] = {{.begin = address, .bytes = bytes, .writes = true}};
+    COPPICE_RETURN_IF_ERROR(source_.kernels_.DrawSeeds(
+        sink_,
+        {.words = address,
+         .state = context_.parameters() +
+                  static_cast<DeviceAddress>(source_.random_word_) * sizeof(int64_t),
+         .first = drawn,
+         .count = words},
+        touched));
+    drawn += words;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PackageSource::Walk::RunStep(Frame& frame, const package::Step& step) {
+  if (step.condition) {
+    const Computed condition = step.condition->Evaluate(frame.values());
+    if (!condition.ok())
+      return InvalidArgument("if '{}' has no value: {}", step.condition->text(),
+                             NameOf(condition.fault));
+    if (condition.value == 0) return absl::OkStatus();
+  }
+  return std::visit([&](const auto& action) { return Run(frame, action); }, step.action);
+}
+
+absl::Status PackageSource::Walk::Run(Frame& frame, const package::KernelStep& step) {
+  const package::LoadedKernel& variant = source_.package_.kernel(step.kernel).front();
+  const package::Kernel& kernel =
+      source_.manifest().kernels[static_cast<size_t>(step.kernel)];
+  const package::Target& target = kernel.targets[static_cast<size_t>(variant.fit.target)];
+  std::vector<int64_t> values(frame.values().begin(), frame.values().end());
+  values.insert(values.end(), target.values.begin(), target.values.end());
+  std::array<unsigned, 3> grid{};
+  int64_t blocks = 1;
+  for (size_t axis = 0; axis < grid.size(); ++axis) {
+    COPPICE_ASSIGN_OR_RETURN(const int64_t size, Frame::SizeAt(step.grid[axis], values, "grid"));
+    if (size > INT32_MAX || __builtin_mul_overflow(blocks, size, &blocks))
+      return InvalidArgument("kernel '{}': its grid is {} blocks along axis {}", kernel.name, size,
+                             axis);
+    grid[axis] = static_cast<unsigned>(size);
+  }
+  if (blocks == 0) return absl::OkStatus();
+  std::vector<DeviceAddress> scratch;
+  std::vector<DeviceAddress> allocated;
+  for (const package::Scratch& each : target.scratch) {
+    int64_t bytes = 0;
+    if (__builtin_mul_overflow(blocks, each.bytes_per_block, &bytes))
+      return InvalidArgument("kernel '{}': its scratch is larger than any device", kernel.name);
+    COPPICE_ASSIGN_OR_RETURN(
+        const DeviceAddress address,
+        bytes == 0 ? absl::StatusOr<DeviceAddress>(0) : context_.Allocate(bytes));
+    scratch.push_back(address);
+    if (bytes > 0) allocated.push_back(address);
+  }
+  COPPICE_RETURN_IF_ERROR(
+      LaunchOn(frame, step, variant, values, {grid[0], grid[1], grid[2]}, scratch));
+  for (const DeviceAddress address : allocated)
+    COPPICE_RETURN_IF_ERROR(context_.Free(address));
+  return absl::OkStatus();
+}
+
+absl::Status PackageSource::Walk::LaunchOn(const Frame& frame,
+                                           const package::KernelStep& step,
+                                           const package::LoadedKernel& variant,
+                                           std::span<const int64_t> values,
+                                           const Dim3& grid,
+                                           std::span<const DeviceAddress> scratch) {
+  constexpr int64_t kSlotAlignment = 16;
+  const package::Kernel& kernel =
+      source_.manifest().kernels[static_cast<size_t>(step.kernel)];
+  const package::Target& target = kernel.targets[static_cast<size_t>(variant.fit.target)];
+  std::vector<Touch> touched;
+  const int64_t blocks = int64_t{grid.x} * grid.y * grid.z;
+  for (size_t i = 0; i < scratch.size(); ++i)
+    touched.push_back({.begin = scratch[i],
+                       .bytes = blocks * target.scratch[i].bytes_per_block,
+                       .writes = true});
+  const ArgumentPlaces places{.parameters = context_.parameters(),
+                              .symbol_words = source_.symbol_words_,
+                              .scalar_words = source_.scalar_words_,
+                              .scratch = scratch};
+  const ArgumentPacker packer(frame, values, places, touched);
+  std::vector<std::byte> bytes;
+  std::vector<size_t> offsets;
+  for (size_t i = 0; i < step.args.size(); ++i) {
+    bytes.resize(static_cast<size_t>(AlignUp(static_cast<int64_t>(bytes.size()), kSlotAlignment)));
+    offsets.push_back(bytes.size());
+    const absl::Status packed = packer.Pack(step.args[i], bytes);
+    if (!packed.ok())
+      return WithFailureOf(packed, MakeError(packed.code(), "argument {} of kernel '{}': {}", i,
+                                             kernel.name, MessageOf(packed)));
+  }
+  std::vector<void*> pointers;
+  for (const size_t offset : offsets)
+    pointers.push_back(bytes.data() + offset);
+  const auto dim = [](const std::array<uint32_t, 3>& size) {
+    return Dim3{size[0], size[1], size[2]};
+  };
+  return sink_.Launch({.kernel = variant.kernel,
+                       .shape = {.grid = grid,
+                                 .block = dim(target.block),
+                                 .shared_bytes = target.shared_bytes,
+                                 .cooperative = target.cooperative,
+                                 .programmatic = target.programmatic,
+                                 .cluster = dim(target.cluster)},
+                       .arguments = pointers},
+                      touched);
+}
+
+absl::Status PackageSource::Walk::Run(Frame& frame, const package::MemsetStep& step) {
+  MemoryFill fill{.value = step.value, .width = step.width};
+  COPPICE_ASSIGN_OR_RETURN(fill.count, Frame::SizeAt(step.count, frame.values(), "count"));
+  COPPICE_ASSIGN_OR_RETURN(fill.target, frame.AddressOf(step.to, frame.values()));
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(fill.count, int64_t{step.width}, &bytes) ||
+      bytes > frame.BytesBehind(step.to, fill.target))
+    return InvalidArgument("{} elements of {} bytes end outside of the buffer", fill.count,
+                           step.width);
+  if (fill.count == 0) return absl::OkStatus();
+  const Touch touched[] = {{.begin = fill.target, .bytes = bytes, .writes = true}};
+  return sink_.Fill(fill, touched);
+}
+
+absl::Status PackageSource::Walk::Run(Frame& frame, const package::MemcpyStep& step) {
+  MemoryCopy copy;
+  COPPICE_ASSIGN_OR_RETURN(copy.bytes, Frame::SizeAt(step.bytes, frame.values(), "bytes"));
+  COPPICE_ASSIGN_OR_RETURN(copy.target, frame.AddressOf(step.to, frame.values()));
+  COPPICE_ASSIGN_OR_RETURN(copy.source, frame.AddressOf(step.from, frame.values()));
+  if (copy.bytes > frame.BytesBehind(step.to, copy.target) ||
+      copy.bytes > frame.BytesBehind(step.from, copy.source))
+    return InvalidArgument("a copy of {} bytes ends outside of a buffer", copy.bytes);
+  if (copy.bytes == 0) return absl::OkStatus();
+  const Touch touched[] = {{.begin = copy.source, .bytes = copy.bytes},
+                           {.begin = copy.target, .bytes = copy.bytes, .writes = true}};
+  return sink_.Copy(copy, touched);
+}
+
+absl::Status PackageSource::Walk::Run(Frame& frame, const package::CallStep& step) {
+  std::vector<Touch> touched;
+  const auto tensors_of = [&](const std::vector<package::View>& views,
+                              bool writes) -> absl::StatusOr<std::vector<Tensor>> {
+    std::vector<Tensor> tensors;
+    for (const package::View& view : views) {
+      COPPICE_ASSIGN_OR_RETURN(const Tensor tensor, frame.TensorOf(view));
+      tensors.push_back(tensor);
+      frame.AddTouch(view.operand, writes, touched);
+    }
+    return tensors;
+  };
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, tensors_of(step.inputs, false));
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<Tensor> outputs, tensors_of(step.outputs, true));
+  const auto function = source_.functions_.find(step.function);
+  const auto work = [&](CuStream stream) -> absl::Status {
+    const FunctionCall call{.driver = context_.driver(),
+                            .stream = stream,
+                            .inputs = inputs,
+                            .outputs = outputs,
+                            .options = step.options};
+    return function == source_.functions_.end() ? source_.kernels_.Gemm(call)
+                                                : function->second(call);
+  };
+  return sink_.Work(work, touched);
+}
+
+absl::Status PackageSource::Walk::Run(Frame& frame, const package::ChildStep& step) {
+  const package::Program& program =
+      source_.manifest().programs[static_cast<size_t>(step.program)];
+  std::vector<int64_t> values;
+  for (const package::Amount& symbol : step.symbols) {
+    COPPICE_ASSIGN_OR_RETURN(const int64_t value,
+                             Frame::SizeAt(symbol, frame.values(), "symbol"));
+    values.push_back(value);
+  }
+  Frame child(program, std::move(values));
+  const auto place = [&](const std::vector<int>& buffers,
+                         const std::vector<package::Operand>& operands) -> absl::Status {
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address,
+                               frame.AddressOf(operands[i], frame.values()));
+      const package::Buffer& buffer = program.buffers[static_cast<size_t>(buffers[i])];
+      COPPICE_ASSIGN_OR_RETURN(const int64_t bytes, child.BytesOf(buffer));
+      if (bytes > frame.BytesBehind(operands[i], address))
+        return InvalidArgument("'{}' of program '{}' has {} bytes, more than are left of its "
+                               "operand",
+                               buffer.name, program.name, bytes);
+      child.Put(buffers[i], {.address = address,
+                             .bytes = bytes,
+                             .shared = frame.place(operands[i].buffer).shared});
+    }
+    return absl::OkStatus();
+  };
+  COPPICE_RETURN_IF_ERROR(place(program.inputs, step.inputs));
+  COPPICE_RETURN_IF_ERROR(place(program.outputs, step.outputs));
+  return RunSteps(child, step.program, /*entry=*/false);
+}
+
+PackageSource::PackageSource(const package::LoadedPackage& package,
+                             int program,
+                             StepKernels kernels)
+    : package_(package), program_(program), kernels_(std::move(kernels)) {}
+
+absl::StatusOr<std::unique_ptr<const PackageSource>> PackageSource::Create(
+    const Driver& driver,
+    const package::LoadedPackage& package,
+    int program,
+    const ProgramSpec& spec,
+    std::vector<Tensor> constants,
+    std::map<std::string, StepFunction> functions) {
+  COPPICE_ASSIGN_OR_RETURN(StepKernels kernels, StepKernels::Load(driver));
+  std::unique_ptr<PackageSource> source(
+      new PackageSource(package, program, std::move(kernels)));
+  source->constants_ = std::move(constants);
+  source->functions_ = std::move(functions);
+  for (int i = 0; i < static_cast<int>(spec.symbols.size()); ++i)
+    source->symbol_words_.push_back(ExtentWord(spec, i));
+  for (int i = 0; i < static_cast<int>(spec.scalars.size()); ++i)
+    source->scalar_words_.push_back(
+        spec.scalars[static_cast<size_t>(i)].device_resident ? ScalarWord(spec, i) : -1);
+  if (spec.random_numbers_per_call > 0) source->random_word_ = RandomWord(spec);
+  for (const package::Program& each : package.manifest().programs) {
+    source->lifetimes_.push_back(package::LifetimesOf(package.manifest(), each));
+    for (const package::Step& step : each.steps) {
+      const auto* const call = std::get_if<package::CallStep>(&step.action);
+      if (call == nullptr || call->function == "gemm" ||
+          source->functions_.contains(call->function))
+        continue;
+      return InvalidArgument(
+          "{}: program '{}' calls '{}', which is not there; give it in "
+          "PackageProgramOptions::functions",
+          package.package().path(), each.name, call->function);
+    }
+  }
+  return source;
+}
+
+absl::Status PackageSource::Run(CallContext& context, StepSink& sink) const {
+  return Walk(*this, context, sink).RunEntry();
+}
+
+}  // namespace coppice::internal

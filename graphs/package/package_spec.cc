@@ -1,0 +1,132 @@
+// Words of the manifest as words of a spec.
+
+#include "graphs/package/package_spec.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "coppice/base/status.h"
+
+namespace coppice::internal {
+namespace {
+
+using package::Amount;
+using package::Role;
+
+// A size that a spec can name: a number, a symbol, or an expression.
+Dim DimOf(const package::Program& program, const Amount& amount, ProgramSpec& spec) {
+  if (!amount.expression) return Dim::Fixed(amount.value);
+  const std::string& text = amount.expression->text();
+  const auto symbol = std::ranges::find(program.symbols, text, &package::Symbol::name);
+  if (symbol != program.symbols.end())
+    return Dim::Symbol(static_cast<int>(symbol - program.symbols.begin()));
+  return spec.AddExtent(text);
+}
+
+Dims DimsOf(const package::Program& program,
+            const std::vector<Amount>& amounts,
+            ProgramSpec& spec) {
+  Dims dims;
+  for (const Amount& amount : amounts)
+    dims.push_back(DimOf(program, amount, spec));
+  return dims;
+}
+
+Fill FillOf(const package::Buffer& buffer) {
+  switch (buffer.fill) {
+    case package::FillKind::kZero:
+      return Fill::Zero();
+    case package::FillKind::kSentinel:
+      return Fill::Sentinel();
+    case package::FillKind::kRepeatLast:
+      return Fill::RepeatLast();
+    case package::FillKind::kUndefined:
+      return Fill::Undefined();
+    case package::FillKind::kValue:
+      return Fill::Value(buffer.fill_value);
+  }
+  return Fill::Zero();
+}
+
+// Its buckets, as far as they hold extents that the symbol may have.
+absl::StatusOr<PaddingPolicy> PolicyOf(const package::Symbol& symbol,
+                                       const PackageProgramOptions& options) {
+  const auto given = options.policies.find(symbol.name);
+  if (given != options.policies.end()) return given->second;
+  const int64_t maximum = std::min(symbol.max, PaddingPolicy::kExtentMax);
+  if (symbol.claim && symbol.buckets_pow2) return PaddingPolicy::Pow2(maximum);
+  if (symbol.claim && !symbol.buckets.empty())
+    return PaddingPolicy::List(symbol.buckets, symbol.buckets.back());
+  return PaddingPolicy::Exact(std::max<int64_t>(maximum, 1));
+}
+
+absl::StatusOr<SymbolSpec> SymbolOf(const package::Symbol& symbol,
+                                    const PackageProgramOptions& options) {
+  absl::StatusOr<PaddingPolicy> policy = PolicyOf(symbol, options);
+  if (!policy.ok())
+    return InvalidArgument("symbol '{}': {}", symbol.name, MessageOf(policy.status()));
+  const bool pads = !policy->is_exact();
+  if (pads && !symbol.claim)
+    return InvalidArgument(
+        "symbol '{}' has a policy, and the package claims nothing about its padding; find out what "
+        "holds with `coppice package claim`, or leave the policy out",
+        symbol.name);
+  return SymbolSpec{.name = symbol.name,
+                    .policy = *std::move(policy),
+                    .kind = pads ? SymbolKind::kDynamic : SymbolKind::kStatic,
+                    .min = symbol.min,
+                    .max = symbol.max,
+                    .multiple_of = symbol.multiple_of,
+                    .exclude_01 = symbol.exclude_01,
+                    .scalar = symbol.scalar};
+}
+
+}  // namespace
+
+int64_t SeedWordsOf(const package::Program& program) {
+  int64_t words = 0;
+  for (const package::Buffer& buffer : program.buffers)
+    if (buffer.role == Role::kSeed) words += buffer.shape[0].value;
+  return words;
+}
+
+absl::StatusOr<ProgramSpec> SpecOf(const package::Program& program,
+                                   const PackageProgramOptions& options) {
+  ProgramSpec spec{.name = options.name.empty() ? program.name : options.name,
+                   .variant = options.variant,
+                   .guards = program.guards,
+                   .random_numbers_per_call = 2 * SeedWordsOf(program)};
+  for (const auto& [name, policy] : options.policies) {
+    if (std::ranges::find(program.symbols, name, &package::Symbol::name) == program.symbols.end())
+      return InvalidArgument("a policy is given for '{}', which is no symbol of program '{}'", name,
+                             program.name);
+  }
+  for (const package::Symbol& symbol : program.symbols) {
+    COPPICE_ASSIGN_OR_RETURN(SymbolSpec made, SymbolOf(symbol, options));
+    if (made.kind == SymbolKind::kDynamic) spec.claim = Claim::kRowIndependent;
+    spec.symbols.push_back(std::move(made));
+  }
+  for (const package::Scalar& scalar : program.scalars)
+    spec.scalars.push_back({.name = scalar.name, .device_resident = scalar.parameter});
+  for (const int index : program.inputs) {
+    const package::Buffer& buffer = program.buffers[static_cast<size_t>(index)];
+    spec.inputs.push_back({.name = buffer.name,
+                           .dtype = buffer.dtype,
+                           .dims = DimsOf(program, buffer.shape, spec),
+                           .strides = DimsOf(program, buffer.strides, spec),
+                           .role = buffer.is_static ? InputRole::kStatic : InputRole::kCopy,
+                           .fill = FillOf(buffer),
+                           .mutated = buffer.mutated,
+                           .alignment = buffer.align});
+  }
+  for (const int index : program.outputs) {
+    const package::Buffer& buffer = program.buffers[static_cast<size_t>(index)];
+    spec.outputs.push_back({.name = buffer.name,
+                            .dtype = buffer.dtype,
+                            .dims = DimsOf(program, buffer.shape, spec),
+                            .strides = DimsOf(program, buffer.strides, spec)});
+  }
+  return spec;
+}
+
+}  // namespace coppice::internal

@@ -1,0 +1,131 @@
+// Launches of the kernels in step_kernels.cu.
+
+#include "graphs/package/step_kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "absl/strings/numbers.h"
+
+#include "coppice/base/status.h"
+#include "coppice/base/tensor.h"
+#include "coppice/runtime/kernel_image.h"
+#include "coppice/runtime/launch.h"
+
+#include "graphs/package/step_kernel_params.h"
+
+namespace coppice {
+
+extern const KernelImage step_kernels_image;  // step_kernels.cu.
+
+namespace internal {
+namespace {
+
+std::optional<GemmElement> ElementOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return GemmElement::kFloat32;
+    case DType::kFloat16:
+      return GemmElement::kFloat16;
+    case DType::kBFloat16:
+      return GemmElement::kBFloat16;
+    case DType::kFloat64:
+      return GemmElement::kFloat64;
+    default:
+      return std::nullopt;
+  }
+}
+
+absl::StatusOr<double> FractionOf(const FunctionCall& call, const char* name) {
+  const auto option = call.options.find(name);
+  if (option == call.options.end()) return 1;
+  const auto* const text = std::get_if<std::string>(&option->second);
+  double value = 0;
+  if (text != nullptr && absl::SimpleAtod(*text, &value)) return value;
+  return InvalidArgument("gemm: option '{}' is no fraction; write it as \"0.5\"", name);
+}
+
+// Sizes or strides of a tensor of rank 2 or 3, with a batch in front.
+std::array<int64_t, 3> Batched(const Tensor& tensor,
+                               const std::array<int64_t, kRankMax>& of,
+                               int64_t batch) {
+  if (tensor.rank == 3) return {of[0], of[1], of[2]};
+  return {batch, of[0], of[1]};
+}
+
+void* PointerTo(DeviceAddress address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
+}  // namespace
+
+absl::StatusOr<StepKernels> StepKernels::Load(const Driver& driver) {
+  COPPICE_ASSIGN_OR_RETURN(KernelLibrary library,
+                           KernelLibrary::Load(driver, step_kernels_image));
+  COPPICE_ASSIGN_OR_RETURN(const Kernel seed_words, library.Get("SeedWords"));
+  COPPICE_ASSIGN_OR_RETURN(const Kernel gemm, library.Get("Gemm"));
+  return StepKernels(std::move(library), seed_words, gemm);
+}
+
+absl::Status StepKernels::Gemm(const FunctionCall& call) const {
+  const bool counts = (call.inputs.size() == 2 || call.inputs.size() == 3) &&
+                      call.outputs.size() == 1;
+  const auto fits = [&](const Tensor& tensor) {
+    return (tensor.rank == 2 || tensor.rank == 3) && tensor.dtype == call.outputs[0].dtype;
+  };
+  if (!counts || !std::ranges::all_of(call.inputs, fits) || !fits(call.outputs[0]) ||
+      !ElementOf(call.outputs[0].dtype)) {
+    return InvalidArgument(
+        "gemm: of {} inputs and {} outputs; it takes a, b and perhaps c, and gives one output, "
+        "each of rank 2 or 3 and all of f32, f16, bf16 or f64",
+        call.inputs.size(), call.outputs.size());
+  }
+  const Tensor& y = call.outputs[0];
+  const auto y_sizes = Batched(y, y.sizes, 1);
+  const auto a_sizes = Batched(call.inputs[0], call.inputs[0].sizes, 1);
+  const auto b_sizes = Batched(call.inputs[1], call.inputs[1].sizes, 1);
+  GemmParams params{.a = PointerTo(call.inputs[0].data),
+                    .b = PointerTo(call.inputs[1].data),
+                    .y = PointerTo(y.data),
+                    .batch = y_sizes[0],
+                    .m = y_sizes[1],
+                    .n = y_sizes[2],
+                    .k = a_sizes[2],
+                    .element = *ElementOf(y.dtype)};
+  const auto batches = [&](const std::array<int64_t, 3>& sizes) {
+    return sizes[0] == params.batch || sizes[0] == 1;
+  };
+  bool agrees = a_sizes[1] == params.m && b_sizes[1] == params.k && b_sizes[2] == params.n &&
+                batches(a_sizes) && batches(b_sizes);
+  const auto strides_of = [&](const Tensor& tensor, int64_t (&strides)[3]) {
+    const auto of = Batched(tensor, tensor.strides, 0);
+    std::copy(of.begin(), of.end(), strides);
+    if (tensor.rank == 3 && tensor.sizes[0] == 1) strides[0] = 0;
+  };
+  strides_of(call.inputs[0], params.a_strides);
+  strides_of(call.inputs[1], params.b_strides);
+  strides_of(y, params.y_strides);
+  COPPICE_ASSIGN_OR_RETURN(params.alpha, FractionOf(call, "alpha"));
+  if (call.inputs.size() == 3) {
+    const auto c_sizes = Batched(call.inputs[2], call.inputs[2].sizes, 1);
+    agrees = agrees && c_sizes[1] == params.m && c_sizes[2] == params.n && batches(c_sizes);
+    params.c = PointerTo(call.inputs[2].data);
+    strides_of(call.inputs[2], params.c_strides);
+    COPPICE_ASSIGN_OR_RETURN(params.beta, FractionOf(call, "beta"));
+  }
+  if (!agrees) {
+    return InvalidArgument(
+        "gemm: a is {} x {} x {}, b is {} x {} x {}, and the output {} x {} x {}", a_sizes[0],
+        a_sizes[1], a_sizes[2], b_sizes[0], b_sizes[1], b_sizes[2], y_sizes[0], y_sizes[1],
+        y_sizes[2]);
+  }
+  const int64_t elements = params.batch * params.m * params.n;
+  if (elements == 0) return absl::OkStatus();
+  const int64_t blocks = (elements + gemm_.block_threads - 1) / gemm_.block_threads;
+  return Launch(call.driver, gemm_, call.stream, params,
+                LaunchShape{.grid = {static_cast<unsigned>(blocks), 1, 1}});
+}
+
+}  // namespace internal
+}  // namespace coppice

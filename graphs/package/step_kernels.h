@@ -1,0 +1,39 @@
+// Kernels of steps that a package does not bring: random words, and products of matrices. Private
+// to graphs/.
+//
+// Threads: immutable once loaded.
+
+#pragma once
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/graphs/package_program.h"
+#include "coppice/runtime/driver.h"
+#include "coppice/runtime/kernel_library.h"
+
+namespace coppice::internal {
+
+class StepKernels {
+ public:
+  static absl::StatusOr<StepKernels> Load(const Driver& driver);
+
+  const Kernel& seed_words() const { return seed_words_; }
+
+  // The function `gemm`: inputs a, b and perhaps c, output y, each of rank 2, or 3 with a batch,
+  // all of one dtype out of f32, f16, bf16, f64; options alpha and beta, fractions, 1 by default. A
+  // stride of 0 repeats. Errors: kInvalidArgument for others; the driver's.
+  absl::Status Gemm(const FunctionCall& call) const;
+
+ private:
+  StepKernels(KernelLibrary library, const Kernel& seed_words, const Kernel& gemm)
+      : library_(std::move(library)), seed_words_(seed_words), gemm_(gemm) {}
+
+  KernelLibrary library_;
+  Kernel seed_words_;
+  Kernel gemm_;
+};
+
+}  // namespace coppice::internal

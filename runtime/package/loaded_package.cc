@@ -1,0 +1,102 @@
+// From targets to functions.
+
+#include "coppice/runtime/loaded_package.h"
+
+#include <map>
+#include <utility>
+
+#include "coppice/base/status.h"
+#include "coppice/runtime/stream.h"
+
+namespace coppice::package {
+namespace {
+
+constexpr uint64_t kPortableClusterBlocks = 8;
+
+absl::StatusOr<TargetDevice> DeviceOf(const Driver& driver, const LoadOptions& options) {
+  const RelaxedCaptureScope relaxed(driver);
+  const CuDevice device = 0;
+  int major = 0;
+  int minor = 0;
+  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::DeviceGetAttribute>(
+      &major, CuDeviceAttribute::kComputeCapabilityMajor, device));
+  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::DeviceGetAttribute>(
+      &minor, CuDeviceAttribute::kComputeCapabilityMinor, device));
+  const int capability = 10 * major + minor;
+  return driver.kind() == DriverKind::kEmulator ? TargetDevice::Emulator(capability)
+                                                : TargetDevice::Gpu(capability, options.allow_ptx);
+}
+
+absl::Status CheckParameters(const Driver& driver,
+                             const Package& package,
+                             const Kernel& kernel,
+                             const Target& target,
+                             CuFunction function) {
+  const absl::StatusOr<std::vector<KernelParameter>> found = ParametersOf(driver, function);
+  if (found.status().code() == absl::StatusCode::kUnimplemented) return absl::OkStatus();
+  COPPICE_RETURN_IF_ERROR(found.status());
+  const std::vector<int32_t>& said = kernel.parameter_bytes;
+  for (size_t i = 0; i < std::max(said.size(), found->size()); ++i) {
+    const int64_t expected = i < said.size() ? said[i] : -1;
+    const int64_t actual = i < found->size() ? static_cast<int64_t>((*found)[i].bytes) : -1;
+    if (expected == actual) continue;
+    const auto text = [](int64_t bytes) {
+      return bytes < 0 ? std::string("none") : fmt::format("{} bytes", bytes);
+    };
+    return InvalidArgument(
+        "{}: /kernels/{}/parameters/{}: {}, where '{}' of module '{}' has {}; export the kernel "
+        "again",
+        package.path(), kernel.name, i, text(expected), target.symbol,
+        package.manifest().modules[static_cast<size_t>(target.module)].name, text(actual));
+  }
+  return absl::OkStatus();
+}
+
+// The same error, after the place in the package that it is about.
+absl::Status At(const Package& package, const Kernel& kernel, int target, const absl::Status& why) {
+  return WithFailureOf(why, MakeError(why.code(), "{}: /kernels/{}/targets/{}: {}", package.path(),
+                                      kernel.name, target, MessageOf(why)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const LoadedPackage>> LoadedPackage::Load(
+    const Driver& driver, Package package, const LoadOptions& options) {
+  COPPICE_ASSIGN_OR_RETURN(const TargetDevice device, DeviceOf(driver, options));
+  std::unique_ptr<LoadedPackage> loaded(new LoadedPackage(std::move(package)));
+  const Manifest& manifest = loaded->manifest();
+  std::map<int, size_t> library_of;  // Of a module.
+  for (const Kernel& kernel : manifest.kernels) {
+    std::vector<LoadedKernel>& variants = loaded->kernels_.emplace_back();
+    absl::StatusOr<std::vector<TargetFit>> chosen = ChooseTargets(manifest, kernel, device);
+    if (!chosen.ok())
+      return MakeError(chosen.status().code(), "{}: {}", loaded->package_.path(),
+                       MessageOf(chosen.status()));
+    for (TargetFit& fit : *chosen) {
+      const Target& target = kernel.targets[static_cast<size_t>(fit.target)];
+      const auto found = library_of.try_emplace(target.module, loaded->libraries_.size());
+      if (found.second) {
+        const Module& module = manifest.modules[static_cast<size_t>(target.module)];
+        COPPICE_ASSIGN_OR_RETURN(
+            const std::span<const std::byte> image,
+            loaded->package_.Read(manifest.files[static_cast<size_t>(module.file)].name));
+        absl::StatusOr<KernelLibrary> library = KernelLibrary::Load(driver, image);
+        if (!library.ok()) return At(loaded->package_, kernel, fit.target, library.status());
+        loaded->libraries_.push_back(*std::move(library));
+      }
+      const uint64_t cluster =
+          uint64_t{target.cluster[0]} * target.cluster[1] * target.cluster[2];
+      const absl::StatusOr<coppice::Kernel> function =
+          loaded->libraries_[found.first->second].Get(
+              target.symbol.c_str(), {.shared_bytes = target.shared_bytes,
+                                      .large_clusters = cluster > kPortableClusterBlocks});
+      if (!function.ok()) return At(loaded->package_, kernel, fit.target, function.status());
+      COPPICE_RETURN_IF_ERROR(
+          CheckParameters(driver, loaded->package_, kernel, target, function->function));
+      variants.push_back({.kernel = *function, .fit = std::move(fit)});
+    }
+  }
+  return loaded;
+}
+
+}  // namespace coppice::package
