@@ -182,6 +182,7 @@ struct IntegerArgument {
 };
 struct BytesArgument {  // Fractions, null and bytes.
   std::vector<std::byte> bytes;
+  int32_t align = 1;  // In a struct: of a fraction its size, of null 8.
 };
 struct ScratchArgument {
   int index = 0;
@@ -193,6 +194,7 @@ struct RealArgument {
 // The words are those of CUtensorMapDataType and its neighbours in CUDA's header.
 struct TensorMapArgument {
   Operand operand;
+  Access access = Access::kReadWrite;
   DType dtype = DType::kFloat32;
   std::vector<Amount> dims;     // Innermost first, as everything here.
   std::vector<Amount> strides;  // Bytes, without the innermost.
@@ -213,8 +215,16 @@ using Argument = std::variant<BufferArgument,
                               StructArgument>;
 struct StructArgument {
   std::vector<Argument> members;
-  int32_t align = 8;
+  int32_t align = 8;  // At least that of each member.
 };
+
+// How much of a parameter buffer an argument takes. A member of a struct begins at the next
+// multiple of its alignment, and the struct ends at a multiple of its own, as in C.
+struct ArgumentLayout {
+  int64_t bytes = 0;
+  int64_t align = 1;
+};
+ArgumentLayout LayoutOf(const Argument& argument);
 
 struct KernelStep {
   int kernel = 0;
