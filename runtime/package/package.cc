@@ -1,0 +1,210 @@
+// Opening: the container, the signature, the JSON, its digest, its meaning, then its files.
+
+#include "coppice/runtime/package.h"
+
+#include <algorithm>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "coppice/base/status.h"
+
+#include "runtime/package/container.h"
+#include "runtime/package/digest.h"
+#include "runtime/package/json_document.h"
+#include "runtime/package/json_fields.h"
+#include "runtime/package/manifest_reader.h"
+
+namespace coppice::package {
+namespace {
+
+constexpr int64_t kSignatureBytes = 64;
+constexpr size_t kDigits = 64;  // Of a digest.
+
+std::string_view TextIn(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::span<const std::byte> BytesIn(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+absl::StatusOr<std::span<const std::byte>> ReadManifestBytes(const Container& container,
+                                                             int64_t bytes_max) {
+  const ZipEntry* const entry = container.Find(kManifestName);
+  if (entry == nullptr)
+    return InvalidArgument("{}: has no manifest.json; give a kernel package", container.path());
+  if (entry->bytes > bytes_max)
+    return InvalidArgument("{}: manifest.json: {} bytes; OpenOptions allow {}", container.path(),
+                           entry->bytes, bytes_max);
+  COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, container.Read(*entry));
+  if (container.is_zip() && Crc32Of(bytes) != entry->crc)
+    return InvalidArgument(
+        "{}: manifest.json: its CRC-32 is {:#010x}, and the zip says {:#010x}; "
+        "the file is damaged, fetch it again",
+        container.path(), Crc32Of(bytes), entry->crc);
+  return bytes;
+}
+
+absl::Status CheckSignature(const Container& container,
+                            std::span<const std::byte> manifest,
+                            const std::vector<PublicKey>& keys) {
+  const ZipEntry* const entry = container.Find(kSignatureName);
+  if (entry != nullptr && entry->bytes != kSignatureBytes)
+    return InvalidArgument("{}: manifest.sig: {} bytes; a signature has {}", container.path(),
+                           entry->bytes, kSignatureBytes);
+  if (keys.empty()) return absl::OkStatus();
+  if (entry == nullptr)
+    return MakeError(absl::StatusCode::kPermissionDenied,
+                     "{}: has no manifest.sig, and a trusted key is to have signed it; sign it",
+                     container.path());
+  COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> signature, container.Read(*entry));
+  for (const PublicKey& key : keys) {
+    if (IsSignedBy(key, manifest, signature)) return absl::OkStatus();
+  }
+  return MakeError(absl::StatusCode::kPermissionDenied,
+                   "{}: manifest.sig: none of the {} trusted keys made it of this manifest; sign "
+                   "it, or trust its key",
+                   container.path(), keys.size());
+}
+
+// The digest that the manifest has of itself, compared.
+absl::StatusOr<std::string> CheckDigest(const JsonDocument& document, std::string_view text) {
+  const Json value = document.root()["integrity"]["manifest_sha256"];
+  if (!value.is(JsonKind::kText) || value.text().size() != kDigits)
+    return document.root().Error(
+        "/integrity/manifest_sha256 is no digest; write 64 hexadecimal "
+        "digits");
+  const size_t begin = value.offset();
+  const size_t behind = begin + QuoteText(value.text(), kDigits).size();
+  std::string digest =
+      Sha256Of({BytesIn(text.substr(0, begin)), BytesIn("null"), BytesIn(text.substr(behind))});
+  if (value.text() != digest)
+    return value.Error(
+        "{} is not the digest of this manifest, which is {}; the manifest is "
+        "damaged or was edited, so fetch it again or pack it again",
+        value.Show(), digest);
+  return digest;
+}
+
+// That the files are those of the manifest, and have its lengths.
+absl::Status CheckFiles(const Container& container, const Manifest& manifest) {
+  for (const ZipEntry& entry : container.entries()) {
+    if (entry.name == kManifestName || entry.name == kSignatureName) continue;
+    const int file = IndexOf(manifest.files, entry.name);
+    if (file < 0)
+      return InvalidArgument("{}: {} is there, and not in /files of the manifest; remove it",
+                             container.path(), entry.name);
+    const int64_t bytes = manifest.files[static_cast<size_t>(file)].bytes;
+    if (bytes != entry.bytes)
+      return InvalidArgument(
+          "{}: {} has {} bytes, and /files of the manifest says {}; the package "
+          "is damaged, fetch it again",
+          container.path(), entry.name, entry.bytes, bytes);
+  }
+  for (const File& file : manifest.files) {
+    if (container.Find(file.name) == nullptr)
+      return InvalidArgument("{}: {} is in /files of the manifest, and not there; add it",
+                             container.path(), file.name);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+struct Package::Contents {
+  std::unique_ptr<Container> container;
+  Manifest manifest;
+  std::mutex mutex;
+  std::vector<bool> is_checked;  // Per file: whether its digest was found right.
+
+  static absl::StatusOr<std::unique_ptr<Contents>> Make(std::unique_ptr<Container> container,
+                                                        const OpenOptions& options);
+};
+
+absl::StatusOr<std::unique_ptr<Package::Contents>> Package::Contents::Make(
+    std::unique_ptr<Container> container, const OpenOptions& options) {
+  COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes,
+                           ReadManifestBytes(*container, options.manifest_bytes_max));
+  COPPICE_RETURN_IF_ERROR(CheckSignature(*container, bytes, options.trusted_keys));
+  COPPICE_ASSIGN_OR_RETURN(
+      JsonDocument document,
+      JsonDocument::Parse(TextIn(bytes), container->path() + ": manifest.json", {}));
+  COPPICE_ASSIGN_OR_RETURN(const std::string digest, CheckDigest(document, TextIn(bytes)));
+  auto contents = std::make_unique<Contents>();
+  COPPICE_ASSIGN_OR_RETURN(contents->manifest, ReadManifest(document, digest));
+  COPPICE_RETURN_IF_ERROR(CheckFiles(*container, contents->manifest));
+  contents->container = std::move(container);
+  contents->is_checked.resize(contents->manifest.files.size());
+  return contents;
+}
+
+Package::Package(std::unique_ptr<Contents> contents) : contents_(std::move(contents)) {}
+Package::Package(Package&&) noexcept = default;
+Package::~Package() = default;
+
+absl::StatusOr<Package> Package::Open(const std::string& path, const OpenOptions& options) {
+  COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Container> container, Container::Open(path));
+  COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Contents> contents,
+                           Contents::Make(std::move(container), options));
+  return Package(std::move(contents));
+}
+
+absl::StatusOr<Package> Package::FromMemory(std::span<const std::byte> zip,
+                                            const std::string& name,
+                                            const OpenOptions& options) {
+  COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Container> container, Container::FromMemory(zip, name));
+  COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Contents> contents,
+                           Contents::Make(std::move(container), options));
+  return Package(std::move(contents));
+}
+
+const Manifest& Package::manifest() const {
+  return contents_->manifest;
+}
+
+const std::string& Package::path() const {
+  return contents_->container->path();
+}
+
+absl::StatusOr<std::span<const std::byte>> Package::Read(const std::string& name) const {
+  const int index = IndexOf(contents_->manifest.files, name);
+  if (index < 0)
+    return MakeError(absl::StatusCode::kNotFound,
+                     "{}: {} is not in /files of the manifest; name one that is", path(),
+                     QuoteText(name, kNameMax));
+  const auto file = static_cast<size_t>(index);
+  COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes,
+                           contents_->container->Read(*contents_->container->Find(name)));
+  {
+    const std::lock_guard lock(contents_->mutex);
+    if (contents_->is_checked[file]) return bytes;
+  }
+  const std::string digest = Sha256Of({bytes});
+  if (digest != contents_->manifest.files[file].sha256)
+    return InvalidArgument(
+        "{}: {}: its digest is {}, and the manifest says {}; the file is "
+        "damaged, fetch it again",
+        path(), name, digest, contents_->manifest.files[file].sha256);
+  const std::lock_guard lock(contents_->mutex);
+  contents_->is_checked[file] = true;
+  return bytes;
+}
+
+absl::Status Package::Verify() const {
+  for (const File& file : contents_->manifest.files)
+    COPPICE_RETURN_IF_ERROR(Read(file.name).status());
+  if (!contents_->container->is_zip()) return absl::OkStatus();
+  for (const ZipEntry& entry : contents_->container->entries()) {
+    COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes,
+                             contents_->container->Read(entry));
+    if (Crc32Of(bytes) != entry.crc)
+      return InvalidArgument(
+          "{}: {}: its CRC-32 is {:#010x}, and the zip says {:#010x}; the file "
+          "is damaged, fetch it again",
+          path(), entry.name, Crc32Of(bytes), entry.crc);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace coppice::package
