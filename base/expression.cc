@@ -21,7 +21,7 @@ namespace {
 enum Level { kLevelOr, kLevelAnd, kLevelNot, kLevelCompare, kLevelAdd, kLevelMultiply, kLevelSign };
 
 struct BinaryOperator {
-  const char* token = nullptr;
+  std::string_view token;
   Level level = kLevelOr;
   Operator op = Operator::kOr;
   bool swapped = false;
@@ -44,7 +44,7 @@ constexpr BinaryOperator kBinaryOperators[] = {
 };
 
 struct Function {
-  const char* name;
+  std::string_view name;
   Operator op;
   int arity;
 };
@@ -62,7 +62,9 @@ constexpr const char* kOperand = "an integer, a name, a function, '(', '-' or 'n
 
 // The entry of `table` whose `member` is `text`, or nullptr.
 template <typename Entry, size_t size>
-const Entry* Find(const Entry (&table)[size], const char* Entry::*member, std::string_view text) {
+const Entry* Find(const Entry (&table)[size],
+                  std::string_view Entry::*member,
+                  std::string_view text) {
   const Entry* entry =
       std::find_if(table, table + size, [&](const Entry& each) { return each.*member == text; });
   return entry == table + size ? nullptr : entry;
