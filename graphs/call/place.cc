@@ -156,14 +156,6 @@ absl::Status FindCounts(const Call& call, Lane& lane) {
   return absl::OkStatus();
 }
 
-// The symbols of the call that the device decides, a bit each.
-uint32_t CountedOf(const Call& call) {
-  uint32_t symbols = 0;
-  for (size_t i = 0; i < call.counts.size(); ++i)
-    if (call.counts[i].data != 0) symbols |= uint32_t{1} << call.program->counted[i];
-  return symbols;
-}
-
 // Which of the outputs that the call is given are inputs of it.
 std::vector<ChainPlanner::Gift> GiftsOf(const Call& call) {
   std::vector<ChainPlanner::Gift> gifts;
@@ -183,6 +175,27 @@ std::vector<ChainPlanner::Gift> GiftsOf(const Call& call) {
 }
 
 }  // namespace
+
+uint32_t CountedOf(const Call& call) {
+  uint32_t symbols = 0;
+  for (size_t i = 0; i < call.counts.size(); ++i)
+    if (call.counts[i].data != 0) symbols |= uint32_t{1} << call.program->counted[i];
+  return symbols;
+}
+
+uint32_t PaddedExtents(const InputSpec& spec,
+                       const Tensor& tensor,
+                       const Tensor& whole,
+                       uint32_t counted) {
+  uint32_t extents = 0;
+  for (size_t axis = 0; axis < spec.dims.size(); ++axis) {
+    const int extent = spec.dims[axis].symbol;
+    if (extent < 0) continue;
+    const bool padded = tensor.sizes[axis] != whole.sizes[axis] || (counted >> extent & 1) != 0;
+    extents |= uint32_t{padded} << extent;
+  }
+  return extents;
+}
 
 void ReleaseDonated(const Call& call) {
   for (Lease& lease : call.donated)
@@ -211,8 +224,9 @@ Fit FitOf(const Program& program,
     return Fit::kInPlace;
   }
   if (spec.mutated) return Fit::kNoFit;
-  const bool any = program.spec.claim == Claim::kMasked || spec.fill == Fill::Undefined();
-  return any ? Fit::kInPlace : Fit::kNeedsFill;
+  if (program.any_bits_everywhere || spec.fill == Fill::Undefined()) return Fit::kInPlace;
+  const uint32_t padded_extents = PaddedExtents(spec, tensor, whole, counted);
+  return (padded_extents & ~program.any_bits) == 0 ? Fit::kInPlace : Fit::kNeedsFill;
 }
 
 void FindSurroundings(Request& request, Lane& lane) {

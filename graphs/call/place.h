@@ -25,6 +25,16 @@ enum class Fit : uint8_t {
   kNoFit,      // It lies otherwise than the padded input would.
 };
 
+// The symbols of the call that the device decides, a bit each.
+uint32_t CountedOf(const Call& call);
+
+// The extents of the axes along which `tensor`, the input `spec`, is smaller than `whole`, its
+// place, or may be because the device decides the symbols in `counted`; a bit each.
+uint32_t PaddedExtents(const InputSpec& spec,
+                       const Tensor& tensor,
+                       const Tensor& whole,
+                       uint32_t counted);
+
 // Of `tensor`, a part of `output`, as the program's input `spec` at these padded extents, if the
 // device decides the symbols in `counted`, a bit each.
 Fit FitOf(const Program& program,

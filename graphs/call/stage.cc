@@ -4,15 +4,10 @@
 
 #include <utility>
 
+#include "graphs/call/place.h"
+
 namespace coppice::internal {
 namespace {
-
-// Whether the program's claim lets this input's padding be poisoned.
-bool MayBePoisoned(const Program& program, const InputSpec& input) {
-  const bool floating = input.dtype == DType::kFloat32 || input.dtype == DType::kFloat16 ||
-                        input.dtype == DType::kBFloat16;
-  return program.spec.claim == Claim::kMasked || floating;
-}
 
 // Compiled into the usual call: FillStaging for everybody else.
 [[gnu::always_inline]] inline void FillArguments(const Call& call,
@@ -74,7 +69,7 @@ void FillCounts(const Call& call, InputLayout& layout) {
   if (request.call.poison == Poison::kOff)
     return parts.staging->Launch(request.call.stream, *layout.staging);
   StagingArguments poisoned = *layout.staging;
-  ApplyPoison(*request.call.program, request.call.poison, layout.sources, poisoned);
+  ApplyPoison(request.call, lane.order().calls(), layout, poisoned);
   return parts.staging->Launch(request.call.stream, poisoned);
 }
 
@@ -104,14 +99,26 @@ void FillStaging(const Call& call,
   FillCounts(call, layout);
 }
 
-void ApplyPoison(const Program& program,
-                 Poison poison,
-                 std::span<const InputLayout::Source> sources,
+void ApplyPoison(const Call& call,
+                 uint64_t seed,
+                 const InputLayout& layout,
                  StagingArguments& arguments) {
-  for (size_t i = 0; i < sources.size(); ++i) {
-    const InputSpec& input = program.spec.inputs[static_cast<size_t>(sources[i].input)];
-    if (MayBePoisoned(program, input))
-      arguments.SetFill(static_cast<int>(i), PoisonPattern(poison, input.dtype));
+  const Program& program = *call.program;
+  const uint32_t counted = CountedOf(call);
+  for (size_t i = 0; i < layout.sources.size(); ++i) {
+    const InputLayout::Source& source = layout.sources[i];
+    if (source.bound) continue;  // All of its sizes are fixed.
+    const auto index = static_cast<size_t>(source.input);
+    const InputSpec& input = program.spec.inputs[index];
+    const uint32_t padded_extents = PaddedExtents(
+        input, call.inputs[static_cast<size_t>(source.index)], layout.inputs[index], counted);
+    const PaddingContents contents = program.ContentsOf(input, padded_extents);
+    if (padded_extents == 0 || !MayPoison(contents, input.dtype)) continue;
+    const auto copy = static_cast<int>(i);
+    if (call.poison == Poison::kNoise)
+      arguments.SetNoise(copy, input.dtype, contents, seed << 32 | index);
+    else
+      arguments.SetFill(copy, PoisonPattern(call.poison, input.dtype, contents));
   }
 }
 

@@ -24,11 +24,11 @@ void FillStaging(const Call& call,
                  const Generator::State& random,
                  InputLayout& layout);
 
-// Overrides every fill that the program's claim lets it: masked programs read no padding at all,
-// row-independent ones may use a padded integer as an index.
-void ApplyPoison(const Program& program,
-                 Poison poison,
-                 std::span<const InputLayout::Source> sources,
+// Overrides every fill that the claims of the symbols let it which pad the input in this call: an
+// element may be padding of several. Noise is drawn from `seed`, another one for each input.
+void ApplyPoison(const Call& call,
+                 uint64_t seed,
+                 const InputLayout& layout,
                  StagingArguments& arguments);
 
 // Replaces every input of the call by zeros, at full extents; bound ones come from `binding`.

@@ -12,6 +12,8 @@
 #include "coppice/base/units.h"
 #include "coppice/graphs/dynamic_axes.h"
 
+#include "graphs/program/claims.h"
+
 namespace coppice {
 namespace {
 
@@ -157,20 +159,15 @@ absl::Status CheckOutput(const ProgramSpec& spec, const OutputSpec& output) {
   return CheckTensor(spec, "output", output, output.role == OutputRole::kStatic, /*written=*/true);
 }
 
-// Whether extents of this symbol are ever padded.
-bool MayPad(const ProgramSpec& spec, const SymbolSpec& symbol) {
-  return spec.claim != Claim::kExact && symbol.kind != SymbolKind::kStatic &&
-         !symbol.policy.is_exact();
-}
-
 // Checks that a symbol's bounds make sense, and that what it pads to lies within them.
-absl::Status CheckBounds(const ProgramSpec& spec, const SymbolSpec& symbol) {
+absl::Status CheckBounds(const ProgramSpec& spec, int index) {
+  const SymbolSpec& symbol = spec.symbols[static_cast<size_t>(index)];
   if (symbol.min < 0 || symbol.max < symbol.min || symbol.multiple_of < 1)
     return InvalidArgument(
         "ValidateSpec: program {}: symbol {} has min {}, max {}, multiple_of {}; give 0 <= min <= "
         "max and multiple_of >= 1",
         spec.name, symbol.name, symbol.min, symbol.max, symbol.multiple_of);
-  if (!MayPad(spec, symbol)) return absl::OkStatus();
+  if (!MayPad(spec, index)) return absl::OkStatus();
   for (const int64_t bucket : symbol.policy.buckets()) {
     if (bucket < symbol.min) continue;  // No extent is padded to it.
     if (bucket > symbol.max || bucket % symbol.multiple_of != 0)
@@ -208,15 +205,9 @@ absl::Status CheckSource(const ProgramSpec& spec, int index) {
 }
 
 absl::Status CheckSymbol(const ProgramSpec& spec, int index) {
-  const SymbolSpec& symbol = spec.symbols[static_cast<size_t>(index)];
   COPPICE_RETURN_IF_ERROR(CheckSource(spec, index));
-  if (spec.claim == Claim::kExact && symbol.kind == SymbolKind::kDynamic &&
-      !symbol.policy.is_exact())
-    return InvalidArgument(
-        "ValidateSpec: program {}: symbol {} is padded by {}, but the program claims to be exact; "
-        "claim row independence or masking, or use an exact policy",
-        spec.name, symbol.name, symbol.policy.name());
-  return CheckBounds(spec, symbol);
+  COPPICE_RETURN_IF_ERROR(internal::CheckClaim(spec, index));
+  return CheckBounds(spec, index);
 }
 
 absl::Status CheckOutputCount(const ProgramSpec& spec, const OutputSpec& output) {
@@ -245,8 +236,8 @@ absl::Status CheckCountedSymbol(const ProgramSpec& spec, int index) {
     return InvalidArgument("ValidateSpec: program {}: symbol {} is counted, but {}", spec.name,
                            symbol.name, what);
   };
-  if (spec.claim == Claim::kExact || symbol.kind == SymbolKind::kStatic)
-    return refuse("never padded; claim row independence or masking, and let it be dynamic");
+  if (!ClaimOf(spec, index) || symbol.kind == SymbolKind::kStatic)
+    return refuse("never padded; claim what its padding may hold, and let it be dynamic");
   if (symbol.min > 0 || symbol.multiple_of > 1 || symbol.exclude_01)
     return refuse("no call can check its min, multiple_of or exclude_01; take them off");
   const auto reads = [index](const Expression& expression) {
@@ -305,7 +296,8 @@ absl::Status ValidateSpec(const ProgramSpec& spec) {
   if (spec.random_numbers_per_call < 0)
     return InvalidArgument("ValidateSpec: program {}: random_numbers_per_call is {}", spec.name,
                            spec.random_numbers_per_call);
-  COPPICE_RETURN_IF_ERROR(CompileExtents(spec).status());
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<Expression> extents, CompileExtents(spec));
+  COPPICE_RETURN_IF_ERROR(internal::CheckFills(spec, extents));
   COPPICE_RETURN_IF_ERROR(CompileGuards(spec).status());
   return CheckCounts(spec);
 }

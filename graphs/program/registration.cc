@@ -7,6 +7,8 @@
 
 #include "coppice/base/status.h"
 
+#include "graphs/program/claims.h"
+
 namespace coppice {
 
 using internal::Observe;
@@ -31,12 +33,7 @@ Program::Program(ProgramSpec valid_spec,
   const bool bound = std::ranges::any_of(
       spec.symbols, [](const SymbolSpec& symbol) { return symbol.scalar >= 0; });
   axes_say_all = extents.empty() && given_count == 0 && !bound && guards.guard_count() == 0;
-  for (size_t i = 0; i < spec.symbols.size(); ++i) {
-    const SymbolSpec& symbol = spec.symbols[i];
-    const bool dynamic =
-        symbol.kind == SymbolKind::kDynamic || symbol.kind == SymbolKind::kMaybeDynamic;
-    pads_always_[i] = dynamic && !symbol.exclude_01 && spec.claim != Claim::kExact;
-  }
+  ReadClaims();
   Forget();
 }
 
@@ -90,6 +87,38 @@ void Program::SplitScalars() {
   scalars_in_key = key_scalars.size() == spec.scalars.size();
 }
 
+void Program::ReadClaims() {
+  uint32_t any_symbols = 0;
+  for (size_t i = 0; i < spec.symbols.size(); ++i) {
+    const SymbolSpec& symbol = spec.symbols[i];
+    const bool dynamic =
+        symbol.kind == SymbolKind::kDynamic || symbol.kind == SymbolKind::kMaybeDynamic;
+    claimed_[i] = ClaimOf(spec, static_cast<int>(i)).has_value();
+    pads_always_[i] = dynamic && !symbol.exclude_01 && claimed_[i];
+    const bool any = symbol.claim ? symbol.claim->padding == PaddingContents::kAny
+                                  : spec.claim == Claim::kMasked;
+    if (any) any_symbols |= uint32_t{1} << i;
+  }
+  any_bits_everywhere = any_symbols + 1 == uint32_t{1} << spec.symbols.size();
+  symbols_of_extents_.resize(extent_count);
+  for (size_t i = 0; i < extent_count; ++i) {
+    if (i >= spec.symbols.size() && i < kSymbolsMax) continue;
+    symbols_of_extents_[i] = internal::SymbolsOf(spec, extents, Dim::Symbol(static_cast<int>(i)));
+    if ((symbols_of_extents_[i] & ~any_symbols) == 0) any_bits |= uint32_t{1} << i;
+  }
+}
+
+PaddingContents Program::ContentsOf(const InputSpec& input, uint32_t padded_extents) const {
+  uint32_t symbols = 0;
+  for (size_t i = 0; i < symbols_of_extents_.size(); ++i)
+    if ((padded_extents >> i & 1) != 0) symbols |= symbols_of_extents_[i];
+  PaddingContents contents = PaddingContents::kAny;
+  for (int i = 0; i < static_cast<int>(spec.symbols.size()); ++i)
+    if ((symbols >> i & 1) != 0 && claimed_[static_cast<size_t>(i)])
+      contents = std::max(contents, coppice::ContentsOf(spec, input, i));
+  return contents;
+}
+
 bool Program::IsKeyScalar(int index) const {
   return !spec.scalars[static_cast<size_t>(index)].device_resident &&
          std::ranges::find(spec.symbols, index, &SymbolSpec::scalar) == spec.symbols.end();
@@ -98,7 +127,7 @@ bool Program::IsKeyScalar(int index) const {
 bool Program::PadsAt(size_t index, int64_t extent, Observe observe) const {
   const SymbolSpec& symbol = spec.symbols[index];
   if (symbol.kind == SymbolKind::kStatic) return false;
-  if (spec.claim == Claim::kExact) return false;
+  if (!claimed_[index]) return false;
   if (symbol.exclude_01 && extent <= 1) return false;
   if (symbol.kind != SymbolKind::kAuto) return true;
   std::atomic<int64_t>& first = first_extents_[index];

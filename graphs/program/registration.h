@@ -97,6 +97,8 @@ class Program {
   bool inspected = false;         // One of the last three.
   int random_word = -1;           // Of the parameter block; -1: no random state.
   bool plain_words = false;       // Those of the block are the symbols and scalars of the call.
+  uint32_t any_bits = 0;          // Bit per extent in whose padding any bits of any dtype may lie.
+  bool any_bits_everywhere = false;
 
   bool binds() const { return !statics.empty() || !static_outputs.empty(); }
   // Whether scalar `index` is part of the key as it is.
@@ -124,6 +126,8 @@ class Program {
   bool Pads(size_t index, int64_t extent, internal::Observe observe) const {
     return pads_always_[index] || PadsAt(index, extent, observe);
   }
+  // What the padding of an input may hold whose axes of these extents, a bit each, are padded.
+  PaddingContents ContentsOf(const InputSpec& input, uint32_t padded_extents) const;
   // Whether `extent` is a bucket of this symbol, so that it may be recorded.
   bool IsBucket(size_t symbol, int64_t extent) const;
 
@@ -150,11 +154,14 @@ class Program {
 
   void SplitInputs();
   void SplitScalars();
+  void ReadClaims();
   bool PadsAt(size_t index, int64_t extent, internal::Observe observe) const;
 
   mutable std::atomic<const internal::Catalogue*> registered_with_;
   mutable Callable callable_;                    // Null once it is unregistered and nobody runs it.
   std::array<bool, kSymbolsMax> pads_always_{};  // Whatever the extent.
+  std::array<bool, kSymbolsMax> claimed_{};      // A claim lets it pad.
+  std::vector<uint32_t> symbols_of_extents_;     // Of each extent, the symbols that it reads.
   mutable std::array<std::atomic<int64_t>, kSymbolsMax> first_extents_;
   static_assert(kReasonCount < 32);
   mutable std::atomic<uint32_t> reasons_logged_{

@@ -1,16 +1,14 @@
-// Staging: bit patterns of padding, the description of one copy, and the launch.
+// Staging: the description of one copy, and the launch.
 
 #include "coppice/graphs/staging.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <limits>
 #include <new>
-#include <optional>
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
@@ -35,111 +33,6 @@ static_assert(offsetof(StagedCopyOf<1>, source) == 0);
 static_assert(offsetof(StagedCopyOf<1>, tiles) == kTilesWord * kWordBytes);
 static_assert(offsetof(StagedCopyOf<1>, sizes) == 40);
 static_assert(offsetof(StagedCopyOf<1>, strides) == 48);
-
-// A binary float: what lies above the largest finite number, and what stands for no number.
-struct FloatFormat {
-  int exponent_bits;
-  int mantissa_bits;
-  uint64_t overflow;
-  uint64_t nan;
-};
-
-constexpr FloatFormat Ieee(int exponent_bits, int mantissa_bits) {
-  const uint64_t infinity = ((uint64_t{1} << exponent_bits) - 1) << mantissa_bits;
-  return {exponent_bits, mantissa_bits, infinity, infinity | uint64_t{1} << (mantissa_bits - 1)};
-}
-
-// Its last exponent holds numbers, and all ones are NaN (OCP 8-bit floating point, 1.0).
-constexpr FloatFormat kE4M3 = {4, 3, 0x7F, 0x7F};
-
-// Nothing for what is no float.
-std::optional<FloatFormat> FormatOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-    case DType::kComplex64:  // Of each part.
-      return Ieee(8, 23);
-    case DType::kFloat16:
-      return Ieee(5, 10);
-    case DType::kBFloat16:
-      return Ieee(8, 7);
-    case DType::kFloat64:
-      return Ieee(11, 52);
-    case DType::kFloat8E5M2:
-      return Ieee(5, 2);
-    case DType::kFloat8E4M3:
-      return kE4M3;
-    default:
-      return std::nullopt;
-  }
-}
-
-// `value` rounded to the nearest of the format, ties to even.
-uint64_t FloatPattern(double value, const FloatFormat& format) {
-  const int bias = (1 << (format.exponent_bits - 1)) - 1;
-  const uint64_t sign = uint64_t{std::signbit(value)}
-                        << (format.exponent_bits + format.mantissa_bits);
-  if (std::isnan(value)) return sign | format.nan;
-  if (std::isinf(value)) return sign | format.overflow;
-  const double magnitude = std::fabs(value);
-  // Subnormals share the smallest exponent. The implicit bit of a normal number is part of
-  // `last_places` and carries into the exponent field, and so does rounding up.
-  const int exponent = std::max(std::ilogb(magnitude), 1 - bias);
-  const double last_places = std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent));
-  // Far beyond the range a pattern would not fit its field.
-  if (exponent > bias + 1) return sign | format.overflow;
-  const uint64_t pattern = (static_cast<uint64_t>(exponent + bias - 1) << format.mantissa_bits) +
-                           static_cast<uint64_t>(last_places);
-  return sign | std::min(pattern, format.overflow);
-}
-
-// `value` rounded to the nearest integer, ties to even, and held to the range of Integer.
-template <typename Integer>
-uint64_t IntegerPattern(double value) {
-  using Limits = std::numeric_limits<Integer>;
-  // The first power of two above the range is a double even where its largest integer is not.
-  const double end = std::ldexp(1.0, Limits::digits);
-  const double rounded = std::nearbyint(value);
-  Integer integer = 0;
-  if (rounded >= end)
-    integer = Limits::max();
-  else if (rounded <= static_cast<double>(Limits::min()))
-    integer = Limits::min();
-  else if (!std::isnan(rounded))
-    integer = static_cast<Integer>(rounded);
-  return static_cast<uint64_t>(integer);
-}
-
-// The bits of `pattern` that one element has.
-uint64_t Truncate(uint64_t pattern, DType dtype) {
-  return pattern & ~uint64_t{0} >> (64 - 8 * SizeOf(dtype));
-}
-
-uint64_t ValuePattern(double value, DType dtype) {
-  if (const std::optional<FloatFormat> format = FormatOf(dtype))
-    return FloatPattern(value, *format);  // A complex number's other part is 0.
-  switch (dtype) {
-    case DType::kBool:
-      return value != 0 ? 1 : 0;
-    case DType::kInt8:
-      return Truncate(IntegerPattern<int8_t>(value), dtype);
-    case DType::kInt16:
-      return Truncate(IntegerPattern<int16_t>(value), dtype);
-    case DType::kInt32:
-      return Truncate(IntegerPattern<int32_t>(value), dtype);
-    case DType::kInt64:
-      return IntegerPattern<int64_t>(value);
-    case DType::kUInt8:
-      return IntegerPattern<uint8_t>(value);
-    case DType::kUInt16:
-      return IntegerPattern<uint16_t>(value);
-    case DType::kUInt32:
-      return IntegerPattern<uint32_t>(value);
-    case DType::kUInt64:
-      return IntegerPattern<uint64_t>(value);
-    default:
-      return 0;
-  }
-}
 
 StagedPadding PaddingOf(const Fill& fill) {
   switch (fill.kind) {
@@ -180,7 +73,7 @@ StagedCopyOf<kRank> CopyOf(const Tensor& source, const Tensor& target, const Fil
   }
   copy.fill = FillPattern(fill, source.dtype);
   copy.tiles = TilesFor(target.element_count());
-  copy.element_bytes = static_cast<int32_t>(SizeOf(source.dtype));
+  copy.element_bytes = static_cast<int16_t>(SizeOf(source.dtype));
   copy.padding = PaddingOf(fill);
   return copy;
 }
@@ -240,6 +133,18 @@ void StagingArguments::SetFill(int index, uint64_t pattern) {
   });
 }
 
+void StagingArguments::SetNoise(int index, DType dtype, PaddingContents contents, uint64_t seed) {
+  COPPICE_CHECK(MayPoison(contents, dtype), "the claim lets nothing but the fill in");
+  const NoiseBits held = NoiseBitsOf(dtype, contents);
+  WithCopyAt(CopyAt(index), rank_, [&]<int kRank>(StagedCopyOf<kRank>& copy) {
+    COPPICE_CHECK(copy.element_bytes == SizeOf(dtype), "the copy has another dtype");
+    copy.fill = seed;
+    copy.noise_set = held.set;
+    copy.noise_clear = held.clear;
+    copy.padding = StagedPadding::kNoise;
+  });
+}
+
 void StagingArguments::SetCount(int index, const Tensor& count) {
   COPPICE_CHECK(index < kStagingCountsMax, "the word has no count");
   const unsigned bit = 1U << index;
@@ -261,34 +166,6 @@ void StagingArguments::Clear() {
   blocks_ = 0;
   fits_ = true;
   header() = {.rank = static_cast<int16_t>(rank_)};
-}
-
-uint64_t FillPattern(const Fill& fill, DType dtype) {
-  switch (fill.kind) {
-    case Fill::Kind::kValue:
-      return ValuePattern(fill.value, dtype);
-    case Fill::Kind::kSentinel:
-      return dtype == DType::kBool ? 1 : Truncate(~uint64_t{0}, dtype);
-    case Fill::Kind::kZero:
-    case Fill::Kind::kRepeatLast:
-    case Fill::Kind::kUndefined:
-      return 0;
-  }
-  return 0;
-}
-
-uint64_t PoisonPattern(Poison poison, DType dtype) {
-  switch (poison) {
-    case Poison::kOff:
-      return 0;
-    case Poison::kNan:
-      if (const std::optional<FloatFormat> format = FormatOf(dtype))
-        return dtype == DType::kComplex64 ? format->nan << 32 | format->nan : format->nan;
-      return uint64_t{1} << (8 * SizeOf(dtype) - 1);
-    case Poison::kPattern:
-      return Truncate(0x5A5A'5A5A'5A5A'5A5A, dtype);
-  }
-  return 0;
 }
 
 absl::StatusOr<StagingKernels> StagingKernels::Load(const Driver& driver) {

@@ -91,8 +91,9 @@ COPPICE_ANYWHERE int UnitBytes(const StagedCopyOf<kRank>& copy) {
 template <int kRank>
 COPPICE_ANYWHERE StagedCopyOf<kRank> InUnits(StagedCopyOf<kRank> copy, int bytes) {
   const int64_t elements = bytes / copy.element_bytes;
-  for (int width = copy.element_bytes; width < 8 && width < bytes; width *= 2)
-    copy.fill |= copy.fill << (8 * width);
+  if (copy.padding != StagedPadding::kNoise)
+    for (int width = copy.element_bytes; width < 8 && width < bytes; width *= 2)
+      copy.fill |= copy.fill << (8 * width);
   for (int axis = 0; axis + 1 < kRank; ++axis) {
     copy.strides[axis] /= elements;
     copy.target_strides[axis] /= elements;
@@ -119,6 +120,39 @@ struct Place {
   }
 };
 
+// Word `index` of the noise of this seed; patterns.cc draws the same.
+COPPICE_ANYWHERE uint64_t NoiseWord(uint64_t seed, uint64_t index) {
+  uint64_t word = seed + (index + 1) * 0x9E37'79B9'7F4A'7C15;
+  word = (word ^ word >> 30) * 0xBF58'476D'1CE4'E5B9;
+  word = (word ^ word >> 27) * 0x94D0'49BB'1331'11EB;
+  return word ^ word >> 31;
+}
+
+// The same with the bits of floats that the copy holds.
+template <int kRank>
+COPPICE_ANYWHERE uint64_t HeldNoise(const StagedCopyOf<kRank>& copy, uint64_t index) {
+  uint64_t word = NoiseWord(copy.fill, index);
+  if (copy.noise_set < 0) return word;
+  const bool halves = copy.element_bytes == 8 && copy.noise_set < 32;
+  const int period = halves ? 32 : 8 * copy.element_bytes;
+  for (int part = 0; part < 64; part += period) {
+    word |= uint64_t{1} << (part + copy.noise_set);
+    word &= ~(uint64_t{1} << (part + copy.noise_clear));
+  }
+  return word;
+}
+
+// The noise `at` units from the start of the target, whatever the unit.
+template <typename Unit, int kRank>
+COPPICE_ANYWHERE Unit NoiseAt(const StagedCopyOf<kRank>& copy, int64_t at) {
+  const uint64_t byte = static_cast<uint64_t>(at) * sizeof(Unit);
+  const uint64_t word = HeldNoise(copy, byte / 8);
+  if constexpr (sizeof(Unit) == 16)
+    return {word, HeldNoise(copy, byte / 8 + 1)};
+  else
+    return static_cast<Unit>(word >> (8 * (byte % 8)));
+}
+
 template <typename Unit, int kRank>
 COPPICE_DEVICE void StageUnit(const StagedCopyOf<kRank>& copy, const Place<kRank>& place) {
   bool readable = copy.source != 0;  // There is a real element to take or to repeat.
@@ -135,6 +169,8 @@ COPPICE_DEVICE void StageUnit(const StagedCopyOf<kRank>& copy, const Place<kRank
   Unit* target = PointerTo<Unit>(copy.target) + to;
   if (readable && (real || copy.padding == StagedPadding::kRepeatLast))
     *target = PointerTo<const Unit>(copy.source)[from];
+  else if (copy.padding == StagedPadding::kNoise)
+    *target = NoiseAt<Unit>(copy, to);
   else if (copy.padding != StagedPadding::kSkip)
     *target = Filled<Unit>(copy.fill);
 }

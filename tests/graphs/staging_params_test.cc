@@ -28,6 +28,8 @@ TEST(StagingParamsTest, CopyHasNoPadding) {
   EXPECT_EQ(offsetof(Copy, fill), 16U);
   EXPECT_EQ(offsetof(Copy, tiles), 24U);
   EXPECT_EQ(offsetof(Copy, element_bytes), 32U);
+  EXPECT_EQ(offsetof(Copy, noise_set), 34U);
+  EXPECT_EQ(offsetof(Copy, noise_clear), 35U);
   EXPECT_EQ(offsetof(Copy, padding), 36U);
   EXPECT_EQ(offsetof(Copy, sizes), 40U);
   EXPECT_EQ(offsetof(Copy, strides), 72U);

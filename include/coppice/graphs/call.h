@@ -47,7 +47,10 @@ struct Call {
   std::span<const Tensor> counts{};
   CuStream stream = nullptr;  // Any stream of the context but the legacy one; not capturing.
   int lane = 0;
-  Poison poison = Poison::kOff;  // For tests of padding: overrides every fill.
+  // For tests of padding: overrides the fill of each staged input as the claims of the symbols
+  // allow that pad it in this call. An element may be padding of several, so that the claim of one
+  // symbol alone shows where the others have the extents of a bucket.
+  Poison poison = Poison::kOff;
   OutputMode output_mode = OutputMode::kBorrow;
   // For kWriteInto: one tensor per output, at real extents, at a multiple of its element's bytes
   // and outside the session's memory; of any strides >= 0, if no two elements of one share a

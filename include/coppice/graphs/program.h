@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,7 @@
 #include "absl/status/statusor.h"
 
 #include "coppice/base/expression.h"
+#include "coppice/base/padding_claim.h"
 #include "coppice/base/tensor.h"
 #include "coppice/graphs/generator.h"
 #include "coppice/graphs/guards.h"
@@ -62,7 +64,7 @@ enum class OverMaximum : uint8_t { kEager, kError };
 
 // How a symbol's extents become buckets.
 enum class SymbolKind : uint8_t {
-  kDynamic,       // By its policy; a claim that forbids padding makes the spec invalid.
+  kDynamic,       // By its policy; without a claim that allows padding the spec is invalid.
   kMaybeDynamic,  // By its policy where the claim allows padding, else every extent by itself.
   kStatic,        // Never padded: every extent is part of the key as it is.
   // Static for the first extent that a call brings, whatever was warmed; the second distinct one
@@ -84,20 +86,27 @@ struct SymbolSpec {
   int64_t multiple_of = 1;
   bool exclude_01 = false;  // Extents 0 and 1 are keys of their own: nothing is padded from them.
   bool given = false;       // Its extent comes in Call::extents.
-  // The device may decide its extent; see Call::counts. The claim must allow padding, and the kind
+  // The device may decide its extent; see Call::counts. A claim must allow padding, and the kind
   // not be kStatic. The host cannot check what it does not know: no bound but `max`, no guard may
   // read it, and no expression that is an axis of a copied input.
   bool counted = false;
   // The scalar whose value is its extent, or -1. The bucket is part of the key in the scalar's
   // place, so the callable sees 0 for the scalar, and the bucket as the symbol's extent.
   int scalar = -1;
+  // What happens if it is padded; none: what the program claims as a whole.
+  std::optional<PaddingClaim> claim{};
 };
 
-// What the program promises about the elements beyond the real extents.
+// What the program promises about the elements beyond the real extents of the symbols that claim
+// nothing by themselves. Live outputs are equal bit for bit.
 enum class Claim : uint8_t {
-  kExact,           // Nothing: it is never padded. Every symbol's policy must be `exact`.
-  kRowIndependent,  // Padded rows compute something, but never reach a live row.
-  kMasked,          // Kernels read the real extents from the parameter block and skip the padding.
+  kExact,  // Nothing: they are never padded. Their policies must be `exact`.
+  // Padded rows compute something, but never reach a live row: floats may hold any bits in their
+  // padding, integers and bools, which may be indices, their fill.
+  kRowIndependent,
+  // Kernels read the real extents from the parameter block and skip the padding, which may hold any
+  // bits.
+  kMasked,
 };
 
 enum class InputRole : uint8_t {
@@ -106,10 +115,11 @@ enum class InputRole : uint8_t {
   kStatic,  // Bound once (weights, KV cache); its address is part of the key. All dims fixed.
 };
 
-// What a copied input holds beyond its real extents. Staging writes it; an output of the lane's
-// path holds there what its producer left, so one with padding, or whose extent the device decides,
-// is read in place only if its fill is Undefined or the claim is kMasked, and if it is not mutated;
-// it is staged else.
+// What a copied input holds beyond its real extents. Staging writes it, also where a claim allows
+// other contents. An output of the lane's path holds there what its producer left, so one with
+// padding, or whose extent the device decides, is read in place only if it is not mutated and any
+// bits may lie there: its fill is Undefined, or every symbol of the axes that are padded in this
+// call claims kAny, or kMasked by its program; it is staged else.
 struct Fill {
   enum class Kind : uint8_t { kZero, kValue, kSentinel, kRepeatLast, kUndefined };
   Kind kind = Kind::kZero;
@@ -122,7 +132,8 @@ struct Fill {
   static Fill RepeatLast() {
     return {.kind = Kind::kRepeatLast};
   }  // The last real element along each axis.
-  static Fill Undefined() { return {.kind = Kind::kUndefined}; }  // Leaves what was there.
+  // Leaves what was there, which may be any bits: no symbol of the input may claim less.
+  static Fill Undefined() { return {.kind = Kind::kUndefined}; }
 
   friend bool operator==(const Fill&, const Fill&) = default;
 };
@@ -193,7 +204,7 @@ enum class GateMode : uint8_t {
 
 struct ProgramSpec {
   std::string name;
-  Claim claim = Claim::kExact;
+  Claim claim = Claim::kExact;  // Of the symbols without one.
   // Initialised, like dims and fill above, so that no compiler warns where a spec leaves them out.
   std::vector<SymbolSpec> symbols{};
   std::vector<InputSpec> inputs{};
@@ -210,7 +221,7 @@ struct ProgramSpec {
   std::string variant{};
   // Conditions on symbols (real extents) and scalars under which the program is right, in the
   // language of base/expression.h. A call that fails one is refused. Buckets are not checked: that
-  // a program may run at them is what its claim says.
+  // a program may run at them is what its claims say.
   std::vector<std::string> guards{};
   // Sizes computed from symbols and scalars of the key, in the same language: "2*n", "n + m",
   // "ceildiv(n, 16)"; what Dim::Extent names. An input's axis must have exactly the value at the
@@ -256,9 +267,24 @@ struct ProgramSpec {
 // keep apart there what is written (each call checks what has expressions), fixed static inputs and
 // outputs, counts that are outputs of one i32 or i64, counted symbols as SymbolSpec wants them,
 // buckets within their symbol's bounds, guards and expressions that parse, expressions that read no
-// scalars but those of the key, and a claim that allows its policies. Errors: kInvalidArgument
-// naming the program and the field.
+// scalars but those of the key, a claim for each symbol that its policy pads, tolerances that are
+// finite and not negative, and fills that the claims allow. Errors: kInvalidArgument naming the
+// program and the field.
 absl::Status ValidateSpec(const ProgramSpec& spec);
+
+// What holds of a symbol that is padded: its own claim, or what its program's says of it, where
+// kRowIndependent counts as kAny; nothing if it must not be padded. Requires, here and below: a
+// symbol of `spec` (checked).
+std::optional<PaddingClaim> ClaimOf(const ProgramSpec& spec, int symbol);
+
+// Whether the extents of a symbol are ever padded: its claim, kind and policy allow it.
+bool MayPad(const ProgramSpec& spec, int symbol);
+
+// What an input's padding may hold along the axes of a symbol that is padded.
+PaddingContents ContentsOf(const ProgramSpec& spec, const InputSpec& input, int symbol);
+
+// How equal live outputs are if every symbol that may be is padded: tolerances add up.
+Equality EqualityOf(const ProgramSpec& spec);
 
 // The guards of a spec: those of its symbols' bounds, then its own, over the names of its symbols
 // and scalars, in that order. Errors: kInvalidArgument as ValidateSpec.

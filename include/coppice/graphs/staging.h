@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 
 #include "coppice/base/tensor.h"
+#include "coppice/graphs/poison.h"
 #include "coppice/graphs/program.h"
 #include "coppice/graphs/staging_params.h"
 #include "coppice/runtime/driver.h"
@@ -35,16 +36,6 @@ namespace coppice {
 // and an integer the nearest it can hold, and a NaN makes the integer 0. A complex number gets the
 // value as its real part; a bool is 1 for all but 0. kRepeatLast and kUndefined give 0.
 uint64_t FillPattern(const Fill& fill, DType dtype);
-
-// What poison mode writes instead of every fill: patterns that no kernel may let into a live
-// result.
-enum class Poison : uint8_t {
-  kOff,
-  kNan,      // A quiet NaN for floats and both parts of complex numbers; for integers and bools the
-             // top bit alone, the least signed number.
-  kPattern,  // 0x5A in every byte: a large finite float, a large positive integer.
-};
-uint64_t PoisonPattern(Poison poison, DType dtype);  // 0 for kOff.
 
 // The arguments of one staging: words of a parameter block, and copies of tensors. As many of these
 // as one launch takes lie as it takes them, so that a call that has staged before changes its
@@ -86,6 +77,9 @@ class StagingArguments {
   void DropSource(int index);
   // Makes the padding of copy `index` elements of these bits.
   void SetFill(int index, uint64_t pattern);
+  // Makes it noise: PoisonElement, by the distance in elements from where the copy goes. Requires:
+  // MayPoison(contents, dtype), and `dtype` that of the copy (checked by size).
+  void SetNoise(int index, DType dtype, PaddingContents contents, uint64_t seed);
 
   // Makes word `index` what `count` holds when the launch runs, held to [0, word]; if its address
   // is 0, the word itself again. Requires: index < kStagingCountsMax (checked); one i32 or i64.

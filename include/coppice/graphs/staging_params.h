@@ -28,16 +28,18 @@ inline constexpr int kMediumStagingBytes = 4'096;
 inline constexpr int kWideStagingBytes = 32'760;
 
 // What a copy's padding becomes.
-enum class StagedPadding : int32_t { kFill, kRepeatLast, kSkip };
+enum class StagedPadding : int32_t { kFill, kRepeatLast, kSkip, kNoise };
 
 // How one tensor gets from its source to its place. Leading axes that it lacks have one element.
 template <int kRank>
 struct StagedCopyOf {
   unsigned long long source;  // May be 0: then every element is padding.
   unsigned long long target;
-  uint64_t fill;          // Bit pattern of a padding element.
+  uint64_t fill;          // Bit pattern of a padding element; of noise its seed.
   int64_t tiles;          // Blocks that stage it: see TilesFor.
-  int32_t element_bytes;  // 1, 2, 4 or 8.
+  int16_t element_bytes;  // 1, 2, 4 or 8.
+  int8_t noise_set;    // The bit of each float in noise that is 1, and that is 0; -1: none. Below
+  int8_t noise_clear;  // bit 32 of an element of 8 bytes it is there in both halves.
   StagedPadding padding;
   int64_t sizes[kRank];    // Real; -1 - i: what word i becomes.
   int64_t strides[kRank];  // Of the source.

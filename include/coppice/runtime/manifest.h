@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "coppice/base/expression.h"
+#include "coppice/base/padding_claim.h"
 #include "coppice/base/tensor.h"
 
 namespace coppice::package {
@@ -96,20 +97,6 @@ struct Constant {
   std::vector<int64_t> strides;  // Never empty but for rank 0.
   int file = -1;                 // Of Manifest::files, a safetensors file; -1: the caller gives it.
   std::string tensor;            // Its name there.
-};
-
-enum class PaddingContents : uint8_t { kAny, kFinite, kFill };
-
-// How equal two results are: equal bits, or within absolute + relative * |value|.
-struct Equality {
-  bool bits = true;
-  double absolute = 0;
-  double relative = 0;
-};
-
-struct PaddingClaim {
-  PaddingContents padding = PaddingContents::kFill;
-  Equality equal;
 };
 
 struct Symbol {

@@ -1,0 +1,105 @@
+// What a spec claims about padding, symbol by symbol.
+
+#include "graphs/program/claims.h"
+
+#include <cmath>
+#include <optional>
+
+#include "coppice/base/check.h"
+#include "coppice/base/float_format.h"
+#include "coppice/base/status.h"
+
+namespace coppice {
+namespace {
+
+const SymbolSpec& SymbolOf(const ProgramSpec& spec, int symbol) {
+  COPPICE_CHECK(symbol >= 0 && symbol < static_cast<int>(spec.symbols.size()),
+                "the program has no such symbol");
+  return spec.symbols[static_cast<size_t>(symbol)];
+}
+
+}  // namespace
+
+std::optional<PaddingClaim> ClaimOf(const ProgramSpec& spec, int symbol) {
+  const SymbolSpec& named = SymbolOf(spec, symbol);
+  if (named.claim) return named.claim;
+  if (spec.claim == Claim::kExact) return std::nullopt;
+  return PaddingClaim{.padding = PaddingContents::kAny};
+}
+
+bool MayPad(const ProgramSpec& spec, int symbol) {
+  const SymbolSpec& named = SymbolOf(spec, symbol);
+  return ClaimOf(spec, symbol).has_value() && named.kind != SymbolKind::kStatic &&
+         !named.policy.is_exact();
+}
+
+PaddingContents ContentsOf(const ProgramSpec& spec, const InputSpec& input, int symbol) {
+  const SymbolSpec& named = SymbolOf(spec, symbol);
+  if (named.claim) return named.claim->padding;
+  if (spec.claim == Claim::kExact) return PaddingContents::kFill;
+  const bool any = spec.claim == Claim::kMasked || FloatFormat::Of(input.dtype).has_value();
+  return any ? PaddingContents::kAny : PaddingContents::kFill;
+}
+
+Equality EqualityOf(const ProgramSpec& spec) {
+  Equality equal;
+  for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol)
+    if (MayPad(spec, symbol)) equal = Joined(equal, ClaimOf(spec, symbol)->equal);
+  return equal;
+}
+
+uint32_t internal::SymbolsOf(const ProgramSpec& spec,
+                             const std::vector<Expression>& extents,
+                             const Dim& dim) {
+  if (dim.symbol < 0) return 0;
+  if (dim.symbol < kSymbolsMax) return uint32_t{1} << dim.symbol;
+  uint32_t symbols = 0;
+  for (const size_t name : extents[static_cast<size_t>(dim.symbol - kSymbolsMax)].Reads())
+    if (name < spec.symbols.size()) symbols |= uint32_t{1} << name;
+  return symbols;
+}
+
+absl::Status internal::CheckClaim(const ProgramSpec& spec, int index) {
+  const SymbolSpec& symbol = SymbolOf(spec, index);
+  if (!ClaimOf(spec, index) && symbol.kind == SymbolKind::kDynamic && !symbol.policy.is_exact())
+    return InvalidArgument(
+        "ValidateSpec: program {}: symbol {} is padded by {}, but has no claim, and the program "
+        "claims to be exact; say what its padding may hold, claim row independence or masking for "
+        "all symbols, or use an exact policy",
+        spec.name, symbol.name, symbol.policy.name());
+  if (!symbol.claim) return absl::OkStatus();
+  const Equality& equal = symbol.claim->equal;
+  const auto is_bound = [](double bound) { return std::isfinite(bound) && bound >= 0; };
+  if (!is_bound(equal.absolute) || !is_bound(equal.relative))
+    return InvalidArgument(
+        "ValidateSpec: program {}: symbol {} claims live outputs within {} + {} x |value|; give "
+        "finite numbers that are not negative",
+        spec.name, symbol.name, equal.absolute, equal.relative);
+  if (equal.bits && (equal.absolute != 0 || equal.relative != 0))
+    return InvalidArgument(
+        "ValidateSpec: program {}: symbol {} claims equal bits and a tolerance of {} + {} x "
+        "|value|; choose one",
+        spec.name, symbol.name, equal.absolute, equal.relative);
+  return absl::OkStatus();
+}
+
+absl::Status internal::CheckFills(const ProgramSpec& spec, const std::vector<Expression>& extents) {
+  for (const InputSpec& input : spec.inputs) {
+    if (input.role == InputRole::kStatic || input.fill != Fill::Undefined()) continue;
+    uint32_t symbols = 0;
+    for (const Dim& dim : input.dims)
+      symbols |= SymbolsOf(spec, extents, dim);
+    for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol) {
+      const SymbolSpec& named = SymbolOf(spec, symbol);
+      if ((symbols >> symbol & 1) == 0 || !MayPad(spec, symbol)) continue;
+      if (!named.claim || named.claim->padding == PaddingContents::kAny) continue;
+      return InvalidArgument(
+          "ValidateSpec: program {}: input {} leaves in its padding what was there, but symbol {} "
+          "claims {}; give the input a fill, or claim any bits",
+          spec.name, input.name, named.name, DescribeClaim(*named.claim));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace coppice

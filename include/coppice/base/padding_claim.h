@@ -1,0 +1,69 @@
+// What a program claims about a size that is padded: what the padding may hold, and how equal the
+// live outputs are then to those of a run at the real size.
+//
+//   real size 3, padded to 5     x  1 2 3 # #      # is padding
+//                                y  4 8 9 . .      4 8 9 are live: equal, as the claim says
+//
+// A program that multiplies padding by 0 stands finite padding and no NaN; one that adds all of an
+// axis up stands 0 there and nothing else; one that splits a mean into as many parts as the padded
+// size says gives another rounding. Nobody takes a claim on trust: run the program at both sizes,
+// fill the padding as badly as the claim allows (graphs/poison.h), and compare.
+//
+// Units: counts and indices in elements. Threads: pure functions on plain values.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "coppice/base/tensor.h"
+
+namespace coppice {
+
+// What the elements beyond the real size may hold. Each allows what those after it allow.
+enum class PaddingContents : uint8_t {
+  kAny,     // Any bits, of every dtype.
+  kFinite,  // Any finite values in floats; in integers and bools, which may be indices, the fill.
+  kFill,    // What the input's fill says and nothing else.
+};
+// "any", "finite" or "fill".
+const char* NameOf(PaddingContents contents);
+
+// How equal two results are: equal bits, or within absolute + relative * |value|.
+struct Equality {
+  bool bits = true;
+  double absolute = 0;  // Unused, as the next, if bits are equal; finite and >= 0.
+  double relative = 0;
+
+  friend bool operator==(const Equality&, const Equality&) = default;
+};
+
+struct PaddingClaim {
+  PaddingContents padding = PaddingContents::kFill;
+  Equality equal;
+
+  friend bool operator==(const PaddingClaim&, const PaddingClaim&) = default;
+};
+
+// The two in words: "any bits, live outputs equal bit for bit". Allocates.
+std::string DescribeClaim(const PaddingClaim& claim);
+
+// What holds of results that differ by both: bits if both ask for them, else tolerances added up.
+Equality Joined(const Equality& a, const Equality& b);
+
+// Whether `actual` is as equal to `expected` as `equal` asks for; both are the bits of one element,
+// the upper ones 0. Within a tolerance integers count as numbers, each part of a complex number by
+// itself, a NaN agrees with every NaN, an infinity with itself, and a bool with its own bits alone.
+bool Agree(const Equality& equal, DType dtype, uint64_t expected, uint64_t actual);
+
+// Index of the first element in which two dense tensors of `dtype` do not agree. Requires: as many
+// bytes, of whole elements (checked).
+std::optional<int64_t> FindDisagreement(const Equality& equal,
+                                        DType dtype,
+                                        std::span<const std::byte> expected,
+                                        std::span<const std::byte> actual);
+
+}  // namespace coppice
