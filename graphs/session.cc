@@ -2,11 +2,13 @@
 
 #include "coppice/graphs/session.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
+#include "coppice/runtime/loaded_package.h"
 
 #include "graphs/call/check.h"
 #include "graphs/call/explain.h"
@@ -15,6 +17,8 @@
 #include "graphs/call/stage.h"
 #include "graphs/call/warm.h"
 #include "graphs/call/warm_chain.h"
+#include "graphs/package/package_source.h"
+#include "graphs/package/package_spec.h"
 #include "graphs/parts/retire.h"
 #include "graphs/parts/session_parts.h"
 
@@ -51,6 +55,29 @@ Session::~Session() {
 
 absl::StatusOr<const Program*> Session::Register(ProgramSpec spec, Callable callable) {
   return parts_->catalogue->Register(std::move(spec), std::move(callable));
+}
+
+absl::StatusOr<const Program*> Session::Register(const package::LoadedPackage& package,
+                                                 const std::string& program,
+                                                 PackageProgramOptions options) {
+  const std::vector<package::Program>& programs = package.manifest().programs;
+  const auto found = std::ranges::find(programs, program, &package::Program::name);
+  if (found == programs.end())
+    return MakeError(absl::StatusCode::kNotFound, "{}: there is no program '{}'",
+                     package.package().path(), program);
+  const auto index = static_cast<int>(found - programs.begin());
+  absl::StatusOr<ProgramSpec> spec = internal::SpecOf(*found, options);
+  if (!spec.ok())
+    return MakeError(spec.status().code(), "{}: /programs/{}: {}", package.package().path(),
+                     program, MessageOf(spec.status()));
+  COPPICE_RETURN_IF_ERROR(ValidateSpec(*spec));
+  COPPICE_ASSIGN_OR_RETURN(std::vector<Tensor> constants,
+                           parts_->package_constants.Place(package, index, options, *memory_));
+  COPPICE_ASSIGN_OR_RETURN(
+      std::unique_ptr<const internal::PackageSource> source,
+      internal::PackageSource::Create(parts_->driver, package, index, *spec, std::move(constants),
+                                      std::move(options.functions)));
+  return parts_->catalogue->Register(*std::move(spec), std::move(source));
 }
 
 const Program* Session::Find(const std::string& name, const std::string& variant) const {

@@ -57,6 +57,11 @@ class Frame {
   // an offset outside of the buffer.
   absl::StatusOr<DeviceAddress> AddressOf(const package::Operand& operand,
                                           std::span<const int64_t> values) const;
+  // Bytes from an operand's address to the end of its buffer.
+  int64_t BytesBehind(const package::Operand& operand, DeviceAddress address) const {
+    const Place& root = place(operand.buffer);
+    return root.bytes - static_cast<int64_t>(address - root.address);
+  }
   void AddTouch(const package::Operand& operand, bool writes, std::vector<Touch>& touched) const;
 
  private:

@@ -26,13 +26,11 @@ class PackageSource::Walk {
   absl::Status RunEntry();
 
  private:
-  using Lifetimes = std::vector<package::Lifetime>;
-
   // Runs the steps of a frame whose inputs and outputs have their places, or get them as outputs of
   // the call if `entry`.
   absl::Status RunSteps(Frame& frame, int program, bool entry);
-  absl::Status Begin(Frame& frame, const Lifetimes& lifetimes, int step, bool entry);
-  absl::Status End(Frame& frame, const Lifetimes& lifetimes, int step, bool entry);
+  absl::Status Begin(Frame& frame, std::span<const int> buffers, bool entry);
+  absl::Status End(Frame& frame, std::span<const int> buffers, bool entry);
   absl::Status PlaceOutput(Frame& frame, int buffer);
   absl::Status DrawSeeds(Frame& frame);
   absl::Status RunStep(Frame& frame, const package::Step& step);
@@ -101,26 +99,26 @@ absl::Status PackageSource::Walk::RunSteps(Frame& frame, int program, bool entry
                   .bytes = constant.span() * SizeOf(constant.dtype),
                   .shared = false});
   }
-  const Lifetimes& lifetimes = source_.lifetimes_[static_cast<size_t>(program)];
+  const Schedule& schedule = source_.schedules_[static_cast<size_t>(program)];
   if (entry) {
     // Those that no step names are there all the same.
     for (const int output : frame.program().outputs) {
-      if (lifetimes[static_cast<size_t>(output)].first < 0 &&
+      if (!schedule.named[static_cast<size_t>(output)] &&
           !buffers[static_cast<size_t>(output)].alias)
         COPPICE_RETURN_IF_ERROR(PlaceOutput(frame, output));
     }
     COPPICE_RETURN_IF_ERROR(DrawSeeds(frame));
   }
   const std::vector<package::Step>& steps = frame.program().steps;
-  for (int i = 0; i < static_cast<int>(steps.size()); ++i) {
-    absl::Status ran = Begin(frame, lifetimes, i, entry);
-    if (ran.ok()) ran = RunStep(frame, steps[static_cast<size_t>(i)]);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    absl::Status ran = Begin(frame, schedule.begins[i], entry);
+    if (ran.ok()) ran = RunStep(frame, steps[i]);
     if (!ran.ok()) {
       return WithFailureOf(ran, MakeError(ran.code(), "{}: /programs/{}/steps/{}: {}",
                                           source_.package_.package().path(), frame.program().name,
                                           i, MessageOf(ran)));
     }
-    COPPICE_RETURN_IF_ERROR(End(frame, lifetimes, i, entry));
+    COPPICE_RETURN_IF_ERROR(End(frame, schedule.ends[i], entry));
   }
   return absl::OkStatus();
 }
@@ -134,13 +132,9 @@ absl::Status PackageSource::Walk::PlaceOutput(Frame& frame, int buffer) {
   return absl::OkStatus();
 }
 
-// What the step is the first to name gets its bytes.
-absl::Status PackageSource::Walk::Begin(Frame& frame,
-                                        const Lifetimes& lifetimes,
-                                        int step,
-                                        bool entry) {
-  for (int i = 0; i < static_cast<int>(lifetimes.size()); ++i) {
-    if (lifetimes[static_cast<size_t>(i)].first != step) continue;
+// What a step is the first to name gets its bytes.
+absl::Status PackageSource::Walk::Begin(Frame& frame, std::span<const int> buffers, bool entry) {
+  for (const int i : buffers) {
     const package::Buffer& buffer = frame.program().buffers[static_cast<size_t>(i)];
     if (buffer.role == Role::kOutput && entry && !buffer.alias) {
       COPPICE_RETURN_IF_ERROR(PlaceOutput(frame, i));
@@ -156,12 +150,8 @@ absl::Status PackageSource::Walk::Begin(Frame& frame,
 
 // What it is the last to name gives them back. An input that is copied back or put out is read once
 // more.
-absl::Status PackageSource::Walk::End(Frame& frame,
-                                      const Lifetimes& lifetimes,
-                                      int step,
-                                      bool entry) {
-  for (int i = 0; i < static_cast<int>(lifetimes.size()); ++i) {
-    if (lifetimes[static_cast<size_t>(i)].last != step) continue;
+absl::Status PackageSource::Walk::End(Frame& frame, std::span<const int> buffers, bool entry) {
+  for (const int i : buffers) {
     const package::Buffer& buffer = frame.program().buffers[static_cast<size_t>(i)];
     const bool read_no_more = buffer.role == Role::kInput && entry && !buffer.is_static &&
                               !buffer.mutated && !IsAliased(frame.program(), i);
@@ -175,9 +165,8 @@ absl::Status PackageSource::Walk::DrawSeeds(Frame& frame) {
   int64_t drawn = 0;
   for (int i = 0; i < static_cast<int>(frame.program().buffers.size()); ++i) {
     const package::Buffer& buffer = frame.program().buffers[static_cast<size_t>(i)];
-    const package::Lifetime& lifetime =
-        source_.lifetimes_[static_cast<size_t>(source_.program_)][static_cast<size_t>(i)];
-    if (buffer.role != Role::kSeed || lifetime.first < 0) continue;
+    const Schedule& schedule = source_.schedules_[static_cast<size_t>(source_.program_)];
+    if (buffer.role != Role::kSeed || !schedule.named[static_cast<size_t>(i)]) continue;
     const int64_t words = buffer.shape[0].value;
     const int64_t bytes = words * static_cast<int64_t>(sizeof(int64_t));
     COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address, context_.Allocate(bytes));
@@ -185,9 +174,10 @@ absl::Status PackageSource::Walk::DrawSeeds(Frame& frame) {
     const Touch touched[] = {{.begin = address, .bytes = bytes, .writes = true}};
     COPPICE_RETURN_IF_ERROR(source_.kernels_.DrawSeeds(
         sink_,
-        {.words = address,
-         .state = context_.parameters() +
-                  static_cast<DeviceAddress>(source_.random_word_) * sizeof(int64_t),
+        {.words = reinterpret_cast<int64_t*>(address),  // NOLINT(performance-no-int-to-ptr)
+         .state = reinterpret_cast<const int64_t*>(     // NOLINT(performance-no-int-to-ptr)
+             context_.parameters() +
+             static_cast<DeviceAddress>(source_.random_word_) * sizeof(int64_t)),
          .first = drawn,
          .count = words},
         touched));
@@ -378,6 +368,22 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::ChildStep& st
   return RunSteps(child, step.program, /*entry=*/false);
 }
 
+PackageSource::Schedule PackageSource::ScheduleOf(const package::Manifest& manifest,
+                                                  const package::Program& program) {
+  const std::vector<package::Lifetime> lifetimes = package::LifetimesOf(manifest, program);
+  Schedule schedule;
+  schedule.begins.resize(program.steps.size());
+  schedule.ends.resize(program.steps.size());
+  for (int i = 0; i < static_cast<int>(lifetimes.size()); ++i) {
+    const package::Lifetime& lifetime = lifetimes[static_cast<size_t>(i)];
+    schedule.named.push_back(lifetime.first >= 0);
+    if (lifetime.first < 0) continue;
+    schedule.begins[static_cast<size_t>(lifetime.first)].push_back(i);
+    schedule.ends[static_cast<size_t>(lifetime.last)].push_back(i);
+  }
+  return schedule;
+}
+
 PackageSource::PackageSource(const package::LoadedPackage& package,
                              int program,
                              StepKernels kernels)
@@ -402,7 +408,7 @@ absl::StatusOr<std::unique_ptr<const PackageSource>> PackageSource::Create(
         spec.scalars[static_cast<size_t>(i)].device_resident ? ScalarWord(spec, i) : -1);
   if (spec.random_numbers_per_call > 0) source->random_word_ = RandomWord(spec);
   for (const package::Program& each : package.manifest().programs) {
-    source->lifetimes_.push_back(package::LifetimesOf(package.manifest(), each));
+    source->schedules_.push_back(ScheduleOf(package.manifest(), each));
     for (const package::Step& step : each.steps) {
       const auto* const call = std::get_if<package::CallStep>(&step.action);
       if (call == nullptr || call->function == "gemm" ||

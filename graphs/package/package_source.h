@@ -46,6 +46,14 @@ class PackageSource final : public StepSource {
  private:
   class Walk;
 
+  // Which buffers a program's steps are the first and the last to name.
+  struct Schedule {
+    std::vector<std::vector<int>> begins;  // Per step.
+    std::vector<std::vector<int>> ends;
+    std::vector<bool> named;  // Per buffer: any step does.
+  };
+  static Schedule ScheduleOf(const package::Manifest& manifest, const package::Program& program);
+
   PackageSource(const package::LoadedPackage& package, int program, StepKernels kernels);
 
   const package::Manifest& manifest() const { return package_.manifest(); }
@@ -58,7 +66,7 @@ class PackageSource final : public StepSource {
   std::vector<int> symbol_words_;  // Of the parameter block.
   std::vector<int> scalar_words_;  // -1: not there.
   int random_word_ = -1;
-  std::vector<std::vector<package::Lifetime>> lifetimes_;  // Per program and buffer.
+  std::vector<Schedule> schedules_;  // Per program.
 };
 
 }  // namespace coppice::internal

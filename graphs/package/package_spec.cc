@@ -78,7 +78,8 @@ absl::StatusOr<SymbolSpec> SymbolOf(const package::Symbol& symbol,
                     .max = symbol.max,
                     .multiple_of = symbol.multiple_of,
                     .exclude_01 = symbol.exclude_01,
-                    .scalar = symbol.scalar};
+                    .scalar = symbol.scalar,
+                    .claim = symbol.claim};
 }
 
 }  // namespace
@@ -103,7 +104,6 @@ absl::StatusOr<ProgramSpec> SpecOf(const package::Program& program,
   }
   for (const package::Symbol& symbol : program.symbols) {
     COPPICE_ASSIGN_OR_RETURN(SymbolSpec made, SymbolOf(symbol, options));
-    if (made.kind == SymbolKind::kDynamic) spec.claim = Claim::kRowIndependent;
     spec.symbols.push_back(std::move(made));
   }
   for (const package::Scalar& scalar : program.scalars)

@@ -68,6 +68,17 @@ absl::StatusOr<StepKernels> StepKernels::Load(const Driver& driver) {
   return StepKernels(std::move(library), seed_words, gemm);
 }
 
+absl::Status StepKernels::DrawSeeds(StepSink& sink,
+                                    SeedWordsParams params,
+                                    std::span<const Touch> touched) const {
+  void* pointers[] = {&params};
+  const int64_t blocks = (params.count + seed_words_.block_threads - 1) / seed_words_.block_threads;
+  return sink.Launch({.kernel = seed_words_,
+                      .shape = {.grid = {static_cast<unsigned>(blocks), 1, 1}},
+                      .arguments = pointers},
+                     touched);
+}
+
 absl::Status StepKernels::Gemm(const FunctionCall& call) const {
   const bool counts = (call.inputs.size() == 2 || call.inputs.size() == 3) &&
                       call.outputs.size() == 1;

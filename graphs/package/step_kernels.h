@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <span>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -14,13 +15,19 @@
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/kernel_library.h"
 
+#include "graphs/package/step_kernel_params.h"
+#include "graphs/program/step_source.h"
+
 namespace coppice::internal {
 
 class StepKernels {
  public:
   static absl::StatusOr<StepKernels> Load(const Driver& driver);
 
-  const Kernel& seed_words() const { return seed_words_; }
+  // Hands the launch that draws words to `sink`.
+  absl::Status DrawSeeds(StepSink& sink,
+                         SeedWordsParams params,
+                         std::span<const Touch> touched) const;
 
   // The function `gemm`: inputs a, b and perhaps c, output y, each of rank 2, or 3 with a batch,
   // all of one dtype out of f32, f16, bf16, f64; options alpha and beta, fractions, 1 by default. A

@@ -55,7 +55,7 @@ struct Visitor {
 
 }  // namespace
 
-std::vector<Use> UsesOf(const Manifest& manifest, const Step& step) {
+std::vector<Use> BufferUsesOf(const Manifest& manifest, const Step& step) {
   std::vector<Use> uses;
   std::visit(Visitor{manifest, uses}, step.action);
   return uses;
@@ -64,7 +64,7 @@ std::vector<Use> UsesOf(const Manifest& manifest, const Step& step) {
 std::vector<Lifetime> LifetimesOf(const Manifest& manifest, const Program& program) {
   std::vector<Lifetime> lifetimes(program.buffers.size());
   for (int step = 0; step < static_cast<int>(program.steps.size()); ++step) {
-    for (const Use& use : UsesOf(manifest, program.steps[static_cast<size_t>(step)])) {
+    for (const Use& use : BufferUsesOf(manifest, program.steps[static_cast<size_t>(step)])) {
       Lifetime& lifetime = lifetimes[static_cast<size_t>(use.buffer)];
       if (lifetime.first < 0) lifetime.first = step;
       lifetime.last = step;

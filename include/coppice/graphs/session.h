@@ -67,6 +67,7 @@
 #include "coppice/graphs/call.h"
 #include "coppice/graphs/chain_scope.h"
 #include "coppice/graphs/lease.h"
+#include "coppice/graphs/package_program.h"
 #include "coppice/graphs/program.h"
 #include "coppice/graphs/session_memory.h"
 #include "coppice/graphs/session_options.h"
@@ -74,6 +75,10 @@
 #include "coppice/runtime/stream.h"
 
 namespace coppice {
+
+namespace package {
+class LoadedPackage;
+}  // namespace package
 
 class Session {
  public:
@@ -91,6 +96,19 @@ class Session {
 
   // Adds a program. Errors: kInvalidArgument as ValidateSpec, or its name and variant are taken.
   absl::StatusOr<const Program*> Register(ProgramSpec spec, Callable callable);
+
+  // Adds a program of a package, which outlives the session. Nothing of it is run, and no bucket
+  // has to be warmed up: what it does at any extents is known.
+  //
+  // Errors: kNotFound         the package has no such program;
+  //         kInvalidArgument  as ValidateSpec; its name and variant are taken; a policy of no
+  //                           symbol, or of one whose padding the package claims nothing about; a
+  //                           constant or a function that is missing or does not fit;
+  //         kUnimplemented    a child with seeds, scalars or outputs that are aliases;
+  //         otherwise as SessionMemory::AddConstant.
+  absl::StatusOr<const Program*> Register(const package::LoadedPackage& package,
+                                          const std::string& program,
+                                          PackageProgramOptions options);
 
   // The program of this name and variant, or null. Cost: O(programs); look it up once.
   const Program* Find(const std::string& name, const std::string& variant = {}) const;

@@ -45,8 +45,9 @@ class LoadedPackage {
   // programs are registered with.
   //
   // Errors: kNotFound         no target of a kernel fits the device: what each was compiled for;
-  //         kInvalidArgument  a file with another digest; a symbol that its image lacks; parameters
-  //                           that are not those of the image: which, and both sizes; more shared
+  //         kInvalidArgument  a constant that its file has not, or in another shape; a file with
+  //                           another digest; a symbol that its image lacks;
+  //                           parameters that are not those of the image: which, and both sizes; more shared
   //                           memory than the device has;
   //         otherwise as KernelLibrary::Load.
   static absl::StatusOr<std::unique_ptr<const LoadedPackage>> Load(const Driver& driver,
@@ -61,10 +62,19 @@ class LoadedPackage {
     return kernels_[static_cast<size_t>(index)];
   }
 
+  // The bytes of constant `index`, in place; empty if the caller gives it.
+  std::span<const std::byte> constant(int index) const {
+    return constants_[static_cast<size_t>(index)];
+  }
+
  private:
   explicit LoadedPackage(Package package) : package_(std::move(package)) {}
 
   const Package package_;
+  absl::Status LoadKernels(const Driver& driver, const LoadOptions& options);
+  absl::Status FindConstants();
+
+  std::vector<std::span<const std::byte>> constants_;
   std::vector<KernelLibrary> libraries_;
   std::vector<std::vector<LoadedKernel>> kernels_;
 };

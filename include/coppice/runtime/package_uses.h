@@ -19,7 +19,7 @@ struct Use {
 
 // All uses of a step, in the order in which the manifest has them; a child uses its inputs, and
 // writes its outputs and those inputs that it mutates. Requires: a step of a program of `manifest`.
-std::vector<Use> UsesOf(const Manifest& manifest, const Step& step);
+std::vector<Use> BufferUsesOf(const Manifest& manifest, const Step& step);
 
 // The steps that need a temporary: from the first that names it to the last. {-1, -1}: none does.
 struct Lifetime {

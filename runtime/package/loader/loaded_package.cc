@@ -2,10 +2,15 @@
 
 #include "coppice/runtime/loaded_package.h"
 
+#include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
 
+#include "fmt/ranges.h"
+
 #include "coppice/base/status.h"
+#include "coppice/runtime/safetensors.h"
 #include "coppice/runtime/stream.h"
 
 namespace coppice::package {
@@ -62,41 +67,72 @@ absl::Status At(const Package& package, const Kernel& kernel, int target, const 
 
 absl::StatusOr<std::unique_ptr<const LoadedPackage>> LoadedPackage::Load(
     const Driver& driver, Package package, const LoadOptions& options) {
-  COPPICE_ASSIGN_OR_RETURN(const TargetDevice device, DeviceOf(driver, options));
   std::unique_ptr<LoadedPackage> loaded(new LoadedPackage(std::move(package)));
-  const Manifest& manifest = loaded->manifest();
+  COPPICE_RETURN_IF_ERROR(loaded->FindConstants());
+  COPPICE_RETURN_IF_ERROR(loaded->LoadKernels(driver, options));
+  return loaded;
+}
+
+absl::Status LoadedPackage::LoadKernels(const Driver& driver, const LoadOptions& options) {
+  COPPICE_ASSIGN_OR_RETURN(const TargetDevice device, DeviceOf(driver, options));
   std::map<int, size_t> library_of;  // Of a module.
-  for (const Kernel& kernel : manifest.kernels) {
-    std::vector<LoadedKernel>& variants = loaded->kernels_.emplace_back();
-    absl::StatusOr<std::vector<TargetFit>> chosen = ChooseTargets(manifest, kernel, device);
+  for (const Kernel& kernel : manifest().kernels) {
+    std::vector<LoadedKernel>& variants = kernels_.emplace_back();
+    absl::StatusOr<std::vector<TargetFit>> chosen = ChooseTargets(manifest(), kernel, device);
     if (!chosen.ok())
-      return MakeError(chosen.status().code(), "{}: {}", loaded->package_.path(),
+      return MakeError(chosen.status().code(), "{}: {}", package_.path(),
                        MessageOf(chosen.status()));
     for (TargetFit& fit : *chosen) {
       const Target& target = kernel.targets[static_cast<size_t>(fit.target)];
-      const auto found = library_of.try_emplace(target.module, loaded->libraries_.size());
+      const auto found = library_of.try_emplace(target.module, libraries_.size());
       if (found.second) {
-        const Module& module = manifest.modules[static_cast<size_t>(target.module)];
+        const Module& module = manifest().modules[static_cast<size_t>(target.module)];
         COPPICE_ASSIGN_OR_RETURN(
             const std::span<const std::byte> image,
-            loaded->package_.Read(manifest.files[static_cast<size_t>(module.file)].name));
+            package_.Read(manifest().files[static_cast<size_t>(module.file)].name));
         absl::StatusOr<KernelLibrary> library = KernelLibrary::Load(driver, image);
-        if (!library.ok()) return At(loaded->package_, kernel, fit.target, library.status());
-        loaded->libraries_.push_back(*std::move(library));
+        if (!library.ok()) return At(package_, kernel, fit.target, library.status());
+        libraries_.push_back(*std::move(library));
       }
       const uint64_t cluster =
           uint64_t{target.cluster[0]} * target.cluster[1] * target.cluster[2];
-      const absl::StatusOr<coppice::Kernel> function =
-          loaded->libraries_[found.first->second].Get(
-              target.symbol.c_str(), {.shared_bytes = target.shared_bytes,
-                                      .large_clusters = cluster > kPortableClusterBlocks});
-      if (!function.ok()) return At(loaded->package_, kernel, fit.target, function.status());
+      const absl::StatusOr<coppice::Kernel> function = libraries_[found.first->second].Get(
+          target.symbol.c_str(), {.shared_bytes = target.shared_bytes,
+                                  .large_clusters = cluster > kPortableClusterBlocks});
+      if (!function.ok()) return At(package_, kernel, fit.target, function.status());
       COPPICE_RETURN_IF_ERROR(
-          CheckParameters(driver, loaded->package_, kernel, target, function->function));
+          CheckParameters(driver, package_, kernel, target, function->function));
       variants.push_back({.kernel = *function, .fit = std::move(fit)});
     }
   }
-  return loaded;
+  return absl::OkStatus();
+}
+
+absl::Status LoadedPackage::FindConstants() {
+  std::map<int, Safetensors> files;
+  for (const Constant& constant : manifest().constants) {
+    constants_.emplace_back();
+    if (constant.file < 0) continue;
+    const std::string& name = manifest().files[static_cast<size_t>(constant.file)].name;
+    auto file = files.find(constant.file);
+    if (file == files.end()) {
+      COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, package_.Read(name));
+      COPPICE_ASSIGN_OR_RETURN(
+          Safetensors read,
+          Safetensors::FromMemory(bytes, fmt::format("{}: {}", package_.path(), name)));
+      file = files.emplace(constant.file, std::move(read)).first;
+    }
+    COPPICE_ASSIGN_OR_RETURN(const SafeTensor tensor, file->second.Get(constant.tensor));
+    if (tensor.dtype != constant.dtype || tensor.shape != constant.shape) {
+      return InvalidArgument(
+          "{}: /constants/{}: {} of [{}], where {} has {} of [{}]; export the weights again",
+          package_.path(), constant.name, coppice::NameOf(constant.dtype),
+          fmt::join(constant.shape, ", "), name, coppice::NameOf(tensor.dtype),
+          fmt::join(tensor.shape, ", "));
+    }
+    constants_.back() = tensor.bytes;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace coppice::package

@@ -1,0 +1,41 @@
+// The constants of packages in a session's memory. Private to graphs/.
+//
+// Programs of one package share them: each is uploaded once, when the first program that reads it
+// is registered, and stays as long as the session.
+//
+// Threads: any.
+
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "coppice/base/tensor.h"
+#include "coppice/graphs/package_program.h"
+#include "coppice/graphs/session_memory.h"
+#include "coppice/runtime/loaded_package.h"
+
+namespace coppice::internal {
+
+class PackageConstants {
+ public:
+  // Those that `program` and its children read, by index of the manifest; others are empty.
+  //
+  // Errors: kInvalidArgument  one that has no data and was not given, or was given in another
+  //                           dtype, shape or layout: which;
+  //         otherwise as SessionMemory::AddConstant.
+  absl::StatusOr<std::vector<Tensor>> Place(const package::LoadedPackage& package,
+                                            int program,
+                                            const PackageProgramOptions& options,
+                                            SessionMemory& memory);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<const package::LoadedPackage*, int>, Tensor> placed_;
+};
+
+}  // namespace coppice::internal
