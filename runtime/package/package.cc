@@ -3,11 +3,13 @@
 #include "coppice/runtime/package.h"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <string_view>
 #include <utility>
 
 #include "coppice/base/status.h"
+#include "coppice/runtime/safetensors.h"
 
 #include "runtime/package/container.h"
 #include "runtime/package/digest.h"
@@ -85,6 +87,34 @@ absl::StatusOr<std::string> CheckDigest(const JsonDocument& document, std::strin
         "damaged or was edited, so fetch it again or pack it again",
         value.Show(), digest);
   return digest;
+}
+
+// That safetensors files have the constants that the manifest takes from them.
+absl::Status CheckConstants(const Package& package) {
+  const Manifest& manifest = package.manifest();
+  std::map<int, Safetensors> files;
+  for (const Constant& constant : manifest.constants) {
+    if (constant.file < 0) continue;
+    const std::string& name = manifest.files[static_cast<size_t>(constant.file)].name;
+    auto file = files.find(constant.file);
+    if (file == files.end()) {
+      COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, package.Read(name));
+      COPPICE_ASSIGN_OR_RETURN(
+          Safetensors tensors,
+          Safetensors::FromMemory(bytes, fmt::format("{}: {}", package.path(), name)));
+      file = files.emplace(constant.file, std::move(tensors)).first;
+    }
+    const absl::StatusOr<SafeTensor> tensor = file->second.Get(constant.tensor);
+    const std::string where = fmt::format("{}: manifest.json: the constant {}", package.path(),
+                                          QuoteText(constant.name, kNameMax));
+    if (!tensor.ok()) return InvalidArgument("{}: {}", where, MessageOf(tensor.status()));
+    if (tensor->dtype != constant.dtype || tensor->shape != constant.shape)
+      return InvalidArgument("{}: is {} [{}], and the tensor {} of {} is {} [{}]; write the same",
+                             where, coppice::NameOf(constant.dtype),
+                             fmt::join(constant.shape, ", "), QuoteText(tensor->name, kNameMax),
+                             name, coppice::NameOf(tensor->dtype), fmt::join(tensor->shape, ", "));
+  }
+  return absl::OkStatus();
 }
 
 // That the files are those of the manifest, and have its lengths.
@@ -194,6 +224,7 @@ absl::StatusOr<std::span<const std::byte>> Package::Read(const std::string& name
 absl::Status Package::Verify() const {
   for (const File& file : contents_->manifest.files)
     COPPICE_RETURN_IF_ERROR(Read(file.name).status());
+  COPPICE_RETURN_IF_ERROR(CheckConstants(*this));
   if (!contents_->container->is_zip()) return absl::OkStatus();
   for (const ZipEntry& entry : contents_->container->entries()) {
     COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes,

@@ -18,7 +18,6 @@ namespace {
 constexpr int64_t kPage = 4096;
 constexpr int64_t kLocalBytes = 30;    // Without name and extra field.
 constexpr int64_t kCentralBytes = 46;  // The same.
-constexpr int64_t kEndBytes = 22;
 constexpr uint64_t kLocalMark = 0x04034b50;
 constexpr uint64_t kCentralMark = 0x02014b50;
 constexpr uint64_t kEndMark = 0x06054b50;

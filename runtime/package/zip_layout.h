@@ -16,6 +16,7 @@
 namespace coppice::package {
 
 inline constexpr int64_t kZipBytesMax = (int64_t{1} << 32) - 1;
+inline constexpr int64_t kEndBytes = 22;  // Of the end record.
 inline constexpr size_t kZipEntriesMax = 65'534;
 inline constexpr char kManifestName[] = "manifest.json";
 inline constexpr char kSignatureName[] = "manifest.sig";

@@ -61,7 +61,8 @@ class Package {
   // kNotFound for no such file. Cost: hashes it the first time.
   absl::StatusOr<std::span<const std::byte>> Read(const std::string& name) const;
 
-  // Checks every byte: all digests, and what only a zip file has. What a linter does first.
+  // Checks every byte: all digests, what only a zip file has, and that constants are in their
+  // safetensors files, with their dtype and shape. What a linter does first.
   absl::Status Verify() const;
 
  private:
