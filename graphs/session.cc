@@ -77,7 +77,7 @@ absl::StatusOr<const Program*> Session::Register(const package::LoadedPackage& p
       std::unique_ptr<const internal::PackageSource> source,
       internal::PackageSource::Create(parts_->driver, package, index, *spec, std::move(constants),
                                       std::move(options.functions)));
-  return parts_->catalogue->Register(*std::move(spec), std::move(source));
+  return parts_->catalogue->RegisterSource(*std::move(spec), std::move(source));
 }
 
 const Program* Session::Find(const std::string& name, const std::string& variant) const {

@@ -62,8 +62,8 @@ absl::StatusOr<const Program*> Catalogue::Register(ProgramSpec spec, Callable ca
   return Add(std::move(spec), std::move(callable), nullptr);
 }
 
-absl::StatusOr<const Program*> Catalogue::Register(ProgramSpec spec,
-                                                   std::unique_ptr<const StepSource> steps) {
+absl::StatusOr<const Program*> Catalogue::RegisterSource(ProgramSpec spec,
+                                                         std::unique_ptr<const StepSource> steps) {
   const StepSource* const source = steps.get();
   const auto on_stream = [source](CallContext& context) {
     StreamSink sink(context.driver(), context.stream());

@@ -54,8 +54,8 @@ class Catalogue {
   // As Session's methods of these names.
   absl::StatusOr<const Program*> Register(ProgramSpec spec, Callable callable);
   // The same of a program whose steps are known.
-  absl::StatusOr<const Program*> Register(ProgramSpec spec,
-                                          std::unique_ptr<const StepSource> steps);
+  absl::StatusOr<const Program*> RegisterSource(ProgramSpec spec,
+                                                std::unique_ptr<const StepSource> steps);
   const Program* Find(const std::string& name, const std::string& variant) const;
   absl::StatusOr<const Binding*> Bind(const Program& program, std::span<const Tensor> statics);
 
