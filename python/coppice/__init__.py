@@ -1,0 +1,1 @@
+"""coppice from Python: `coppice.export` makes kernel packages."""

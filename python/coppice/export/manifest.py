@@ -1,0 +1,201 @@
+"""Builds, names and writes a kernel package, as runtime/package/FORMAT.md describes it.
+
+Programs, kernels and steps are plain dicts with the fields of that page; here are the parts that
+have rules of their own: canonical JSON, digests, names of files, and the two containers. Needs
+nothing but Python.
+"""
+
+import hashlib
+import json
+import math
+import pathlib
+import re
+import zipfile
+
+VERSION = "0.1.0"
+SCHEMA = "coppice.kernel_package"
+SCHEMA_VERSION = [1, 0]
+ENTRY_ALIGNMENT = 4096
+PADDING_ID = 0xD935
+NAME_MAX = 255
+EXPRESSION_CHARACTERS_MAX = 1024
+
+# Of every element type: what it is called here, and its bytes.
+DTYPE_BYTES = {
+    "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1,
+    "u64": 8, "u32": 4, "u16": 2, "u8": 1, "bool": 1, "f8e4m3": 1, "f8e5m2": 1,
+}
+
+
+class ExportError(Exception):
+    """What cannot become a package, in one line: where, what, and what to do."""
+
+
+def fraction(value):
+    """A number that need not be an integer, as manifests have it: "0.5", "inf", "nan"."""
+    return repr(float(value))
+
+
+def canonical(value):
+    """The one text of a manifest, as bytes. Errors: ExportError for what canonical JSON has not."""
+    check_values(value, "")
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def check_values(value, where):
+    """Refuses floats, integers beyond 64 bits and keys that are no text, by JSON pointer."""
+    if isinstance(value, dict):
+        for key, member in value.items():
+            if not isinstance(key, str):
+                raise ExportError(f"{where or '/'}: the key {key!r} is no text")
+            check_values(member, f"{where}/{key}")
+    elif isinstance(value, (list, tuple)):
+        for index, member in enumerate(value):
+            check_values(member, f"{where}/{index}")
+    elif isinstance(value, float):
+        raise ExportError(f"{where}: the fraction {value} has to be text, as manifest.fraction")
+    elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise ExportError(f"{where}: {value} does not fit 64 bits")
+    elif value is not None and not isinstance(value, (str, int)):
+        raise ExportError(f"{where}: {type(value).__name__} is nothing that JSON has")
+
+
+def check_name(name):
+    """A key that the producer chooses. Errors: ExportError."""
+    if not 1 <= len(name) <= NAME_MAX or not all(" " <= letter <= "~" for letter in name):
+        raise ExportError(f"the name {name!r} is not 1 to {NAME_MAX} printable ASCII characters")
+    return name
+
+
+def row_major(shape):
+    """Strides of a tensor without gaps, in elements; of plain integers."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.insert(0, step)
+        step *= size
+    return strides
+
+
+class Package:
+    """A package while it is made. Sections are dicts that callers may read and fill: `modules`,
+    `kernels`, `constants`, `programs`; files come by add_file, images by add_module."""
+
+    def __init__(self, producer="coppice.export", version=VERSION, **more):
+        self.producer = {"name": producer, "version": version, **more}
+        self.entry = None
+        self.files = {}  # Their bytes, by name.
+        self.modules, self.kernels, self.constants, self.programs = {}, {}, {}, {}
+
+    def add_file(self, folder, ending, data):
+        """Keeps bytes under a name made of their digest; equal ones once. Returns the name."""
+        name = f"{folder}/{hashlib.sha256(data).hexdigest()[:16]}.{ending}"
+        self.files[name] = data
+        return name
+
+    def add_module(self, name, data, image_format, arch):
+        """Keeps an image. Returns the module's name: that of an equal image if there is one."""
+        module = {"file": self.add_file("bin", image_format, data), "format": image_format,
+                  "arch": arch}
+        for known, other in self.modules.items():
+            if other == module:
+                return known
+        return self._add(self.modules, name, module)
+
+    def add_kernel(self, name, kernel):
+        """Keeps a kernel. Returns its name: that of an equal one if there is one, one with a number
+        behind it if another has this name."""
+        for known, other in self.kernels.items():
+            same = {**other, "source": None} == {**kernel, "source": None}
+            if same:
+                return known
+        return self._add(self.kernels, name, kernel)
+
+    def add_constant(self, name, constant):
+        """Declares a constant. Errors: ExportError if another one has its name."""
+        known = self.constants.setdefault(check_name(name), constant)
+        if known != constant:
+            raise ExportError(f"two constants are called {name}: {known} and {constant}")
+        return name
+
+    def add_program(self, name, program):
+        """The first program is the entry. Errors: ExportError if there is one of that name."""
+        if name in self.programs:
+            raise ExportError(f"two programs are called {name}")
+        self.programs[check_name(name)] = program
+        self.entry = self.entry or name
+
+    @staticmethod
+    def _add(section, name, value):
+        check_name(name)
+        free, number = name, 1
+        while free in section:
+            number += 1
+            free = f"{name}_{number}"
+        section[free] = value
+        return free
+
+    def manifest(self):
+        """The manifest, with digests. Errors: ExportError."""
+        if not self.programs:
+            raise ExportError("a package has at least one program")
+        result = {
+            "schema": SCHEMA, "schema_version": SCHEMA_VERSION, "producer": self.producer,
+            "integrity": {"manifest_sha256": None}, "entry": self.entry,
+            "files": {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+                      for name, data in self.files.items()},
+            "modules": self.modules, "kernels": self.kernels, "constants": self.constants,
+            "programs": self.programs,
+        }
+        digest = hashlib.sha256(canonical(result)).hexdigest()
+        return {**result, "integrity": {"manifest_sha256": digest}}
+
+    def contents(self):
+        """Every file of the container with its bytes, in the zip's order."""
+        return [("manifest.json", canonical(self.manifest()))] + sorted(
+            self.files.items(), key=lambda item: item[0].encode())
+
+    def write(self, path):
+        """A zip if the path ends in .zip, else a folder, which must not be there or be empty."""
+        if str(path).endswith(".zip"):
+            write_zip(path, self.contents())
+        else:
+            write_folder(path, self.contents())
+
+
+def write_folder(path, contents):
+    """Errors: ExportError if the folder has something in it; OSError."""
+    root = pathlib.Path(path)
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise ExportError(f"{path}: is there and not an empty folder; name another one")
+    for name, data in contents:
+        target = root / check_file_name(name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+
+
+def write_zip(path, contents):
+    """The canonical zip: stored entries whose bytes begin at multiples of 4096."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=False) as archive:
+        for name, data in contents:
+            entry = zipfile.ZipInfo(check_file_name(name), (1980, 1, 1, 0, 0, 0))
+            entry.create_system = 3
+            entry.external_attr = 0o600 << 16
+            begin = archive.fp.tell() + 30 + len(name) + 4  # Behind the extra field's own header.
+            zeros = -begin % ENTRY_ALIGNMENT
+            entry.extra = (PADDING_ID.to_bytes(2, "little") + zeros.to_bytes(2, "little")
+                           + bytes(zeros))
+            archive.writestr(entry, data)
+
+
+def check_file_name(name):
+    """Errors: ExportError for a name that a container may not have."""
+    parts = name.split("/")
+    if (len(name) > NAME_MAX or not re.fullmatch(r"[A-Za-z0-9._/-]+", name)
+            or any(part in ("", ".", "..") for part in parts)):
+        raise ExportError(f"a package cannot have a file called {name!r}")
+    return name
+
+
+def bytes_of(shape, dtype):
+    """Bytes of a dense tensor of plain integers."""
+    return math.prod(shape) * DTYPE_BYTES[dtype]
