@@ -1,0 +1,237 @@
+"""Compiles an exported graph by Inductor for a CUDA device that is not there.
+
+All that reaches into PyTorch's internals is in here; it holds from 2.10 to 2.15. The result is what
+Inductor's FX wrapper writes: a graph of allocations, views, kernel launches, calls of extern kernels
+and arithmetic on sizes, in which each launch has the tuner that compiled its kernel.
+"""
+
+import contextlib
+import dataclasses
+import math
+import types
+from unittest import mock
+
+import torch
+import torch._dynamo.device_interface as device_interface
+import torch._inductor
+import torch._inductor.utils
+import triton
+from torch._inductor import select_algorithm
+from torch._inductor.codegen import wrapper_fxir
+from torch._inductor.runtime import hints, triton_heuristics
+from torch.utils._pytree import tree_map
+from triton.backends.compiler import GPUTarget
+
+from coppice.export.kernels import without_line_information
+from coppice.export.manifest import ExportError
+
+# What Inductor asks a device, of devices that have these capabilities.
+PROCESSORS = {80: 108, 86: 84, 89: 128, 90: 132, 100: 148, 103: 148, 120: 188}
+SHARED_BYTES = {80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 103: 232448,
+                120: 101376}
+OPTIONS = {
+    "fx_wrapper": True,
+    "triton.autotune_at_compile_time": False,
+    "compile_threads": 1,
+    "joint_graph_constant_folding": False,
+    "allow_buffer_reuse": False,  # Who reads a package plans its memory.
+    "size_asserts": False,
+    "alignment_asserts": False,
+    "assert_indirect_indexing": False,
+    "max_autotune_gemm": True,
+    "max_autotune_gemm_backends": "TRITON",
+    "deterministic": True,
+}
+OPTIONAL_OPTIONS = {"use_static_cuda_launcher": False, "use_static_triton_launcher": False}
+
+
+def properties(capability):
+    major, minor = divmod(capability, 10)
+    shared = SHARED_BYTES.get(capability, 101376)
+    return types.SimpleNamespace(
+        name="CUDA device that is not there", major=major, minor=minor, gcnArchName="",
+        multi_processor_count=PROCESSORS.get(capability, 108), total_memory=40 << 30,
+        regs_per_multiprocessor=65536, max_threads_per_multi_processor=2048,
+        max_threads_per_block=1024, warp_size=32, shared_memory_per_block=49152,
+        shared_memory_per_block_optin=shared, shared_memory_per_multiprocessor=shared + 1024,
+        L2_cache_size=40 << 20, clock_rate=1410000, memory_clock_rate=1215000,
+        memory_bus_width=5120, uuid="none")
+
+
+class Driver:
+    """What Triton asks its driver while it compiles."""
+
+    capability = 80
+
+    @classmethod
+    def is_active(cls):
+        return True
+
+    def get_current_target(self):
+        return GPUTarget("cuda", self.capability, 32)
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device=None):
+        return 0
+
+    def get_device_capability(self, device=None):
+        return divmod(self.capability, 10)
+
+    def get_active_torch_device(self):
+        return torch.device("cuda", 0)
+
+
+@contextlib.contextmanager
+def pretended_device(capability):
+    """Within, PyTorch's compilers and Triton find one CUDA device. Nothing can run on it."""
+    known = properties(capability)
+    device_driver = type("PretendedDriver", (Driver,), {"capability": capability})
+    cuda = {
+        "is_available": lambda: True, "get_device_properties": lambda device=None: known,
+        "get_compute_capability": lambda device=None: capability,
+        "exchange_device": lambda device: 0, "maybe_exchange_device": lambda device: 0,
+        "is_bf16_supported": lambda including_emulation=False: capability >= 80,
+        "current_device": lambda: 0, "device_count": lambda: 1, "set_device": lambda device: None,
+        "synchronize": lambda device=None: None, "get_raw_stream": lambda device: 0,
+    }
+    with contextlib.ExitStack() as stack:
+        interface = device_interface.CudaInterface
+        for name, value in cuda.items():
+            stack.enter_context(mock.patch.object(interface, name, staticmethod(value)))
+        for name in ("get_device_properties", "current_device"):
+            stack.enter_context(
+                mock.patch.object(interface.Worker, name, staticmethod(cuda[name])))
+        stack.enter_context(mock.patch.object(
+            torch.cuda, "get_device_capability", lambda device=None: divmod(capability, 10)))
+        stack.enter_context(mock.patch.object(
+            torch.cuda, "get_device_properties", cuda["get_device_properties"]))
+        stack.enter_context(
+            mock.patch.object(triton.runtime.driver, "_active", device_driver()))
+        backend = dataclasses.replace(triton.backends.backends["nvidia"], driver=device_driver)
+        stack.enter_context(mock.patch.dict(triton.backends.backends, nvidia=backend))
+        forget_devices()
+        stack.callback(forget_devices)
+        yield
+
+
+def forget_devices():
+    """Drops what PyTorch remembers of the devices that it asked."""
+    for owner in (torch._inductor.utils, hints.DeviceProperties):
+        for name in ("is_big_gpu", "get_max_num_sms", "get_num_sms", "create",
+                     "get_gpu_shared_memory"):
+            clear = getattr(getattr(owner, name, None), "cache_clear", None)
+            if clear:
+                clear()
+
+
+def on_cuda(value):
+    """A fake tensor on the CPU as one on CUDA; anything else as it is."""
+    if not isinstance(value, torch._subclasses.FakeTensor):
+        return value
+    with value.fake_mode:
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="cuda")
+
+
+def move_to_cuda(module):
+    """An exported graph computes where its inputs are: on the CPU. Puts all of it on CUDA."""
+    cuda = torch.device("cuda")
+
+    def moved(value):
+        return cuda if isinstance(value, torch.device) else value
+
+    for node in list(module.graph.nodes):
+        node.args, node.kwargs = tree_map(moved, node.args), tree_map(moved, node.kwargs)
+        if "val" in node.meta:
+            node.meta["val"] = tree_map(on_cuda, node.meta["val"])
+        if node.target == torch.ops.aten._assert_tensor_metadata.default:
+            module.graph.erase_node(node)
+    module.recompile()
+
+
+def closest_tile(choices):
+    """Of a GEMM's Triton templates the one whose tile fits the sizes that were shown.
+
+    Nothing is timed, as there is no device. Rows come from the example, so that a decoder's few rows
+    get a low tile; two to four stages fit the shared memory of every architecture."""
+    templates = [choice for choice in choices
+                 if isinstance(choice, select_algorithm.TritonTemplateCaller)]
+    if not templates:
+        return choices
+    rows, columns = (hint_of(size) for size in templates[0].layout.size[-2:])
+    wanted = {"BLOCK_M": min(64, max(16, power_above(rows))),
+              "BLOCK_N": min(64, max(16, power_above(columns))), "BLOCK_K": 32}
+
+    def distance(choice):
+        numbers = dict(part.split("=") for part in choice.description.split(", ") if "=" in part)
+        far = sum(abs(math.log2(int(numbers.get(name, "16")) / value))
+                  for name, value in wanted.items())
+        stages = choice.bmreq.num_stages
+        return far, abs(stages - 3), choice.bmreq.num_warps, choice.description
+
+    return [min(templates, key=distance)]
+
+
+def hint_of(size):
+    known = torch._inductor.virtualized.V.graph.sizevars
+    find = getattr(known, "optimization_hint", None) or known.size_hint
+    return int(find(size))
+
+
+def power_above(number):
+    return 1 << max(0, number - 1).bit_length()
+
+
+@contextlib.contextmanager
+def observed(configurations):
+    """Within, launches in the wrapper's graph carry their tuner as meta["tuner"], calls their
+    lowered node as meta["kernel"]. A tuner compiles so many of its configurations and loads none."""
+    converter = wrapper_fxir.FxConverter
+    call = converter._generate_triton_call
+    extern = converter._generate_extern_kernel_common
+
+    def call_and_attach(self, line):
+        call(self, line)
+        next(reversed(self.gm.graph.nodes)).meta["tuner"] = self.kernels[line.kernel_name].tuner
+
+    def extern_and_attach(self, kernel, *rest):
+        extern(self, kernel, *rest)
+        next(reversed(self.gm.graph.nodes)).meta["kernel"] = kernel
+
+    def precompile(self, *arguments, **options):
+        if not self.compile_results:
+            self.configs = self.configs[:configurations]
+            self._precompile_worker()
+
+    autotuner = triton_heuristics.CachingAutotuner
+    with mock.patch.object(converter, "_generate_triton_call", call_and_attach), \
+            mock.patch.object(converter, "_generate_extern_kernel_common", extern_and_attach), \
+            mock.patch.object(autotuner, "precompile", precompile):
+        select_algorithm.add_preprocessing_fn(closest_tile)
+        try:
+            yield
+        finally:
+            select_algorithm.clear_preprocessing_fns()
+
+
+def compile_graph(module, capability, configurations=1, options=None):
+    """The wrapper's graph of an exported graph module, which is changed. Errors: ExportError."""
+    known = torch._inductor.config
+    patches = {**OPTIONS, **{name: value for name, value in OPTIONAL_OPTIONS.items()
+                             if hasattr(known, name)}, **(options or {})}
+    with pretended_device(capability), observed(configurations), without_line_information():
+        move_to_cuda(module)
+        values = tuple(node.meta["val"] for node in module.graph.nodes if node.op == "placeholder")
+        try:
+            return torch._inductor.aot_compile(module, values, options=patches)
+        except Exception as error:
+            raise ExportError(f"Inductor: {first_line(error)}") from error
+
+
+def first_line(error):
+    """The first cause's message, on one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {'; '.join(lines[:4])}"

@@ -1,0 +1,166 @@
+"""What Triton compiled, as modules and kernels of a package.
+
+A source is compiled once per architecture. What the compiler says of the result (shared memory,
+scratch, launch attributes) stands in the kernel's targets; its parameters are read from the PTX and
+have to be those that the front end means to pass.
+"""
+
+import contextlib
+import dataclasses
+import os
+import re
+from unittest import mock
+
+from coppice.export.manifest import ExportError
+
+# Triton's scalar types: what an argument is called in a manifest.
+SCALARS = {"i1": "bool", "u1": "bool", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64",
+           "u8": "u8", "u16": "u16", "u32": "u32", "u64": "u64", "fp16": "f16", "bf16": "bf16",
+           "fp32": "f32", "f32": "f32", "fp64": "f64"}
+SCALAR_BYTES = {"bool": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "f16": 2, "bf16": 2, "i32": 4,
+                "u32": 4, "f32": 4, "i64": 8, "u64": 8, "f64": 8}
+FRACTIONS = ("f16", "bf16", "f32", "f64")
+TRAILING_POINTERS = 2  # Global and profile scratch, behind the source's parameters.
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug",
+           "sanitize_overflow", "launch_cooperative_grid", "launch_pdl", "enable_reflect_ftz")
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+    capability: int  # 90 of sm_90a.
+    image_format: str  # "cubin" or "ptx".
+
+
+def parse_architectures(texts):
+    """["80", "90a", "86:cubin"]: PTX below 90 and cubins from there on, if nothing else is said.
+    Errors: ExportError."""
+    result = []
+    for text in texts:
+        match = re.fullmatch(r"(?:sm_)?(\d{2,3})[af]?(?::(cubin|ptx))?", str(text))
+        if not match:
+            raise ExportError(f"the architecture {text!r} is not like 80, 90a or 86:cubin")
+        capability = int(match[1])
+        image_format = match[2] or ("cubin" if capability >= 90 else "ptx")
+        result.append(Architecture(capability, image_format))
+    if not result or len(set(result)) != len(result):
+        raise ExportError(f"architectures are at least one and each once, not {list(texts)}")
+    return result
+
+
+@contextlib.contextmanager
+def without_line_information():
+    """Images that name no file of this machine: equal sources give equal bytes."""
+    with mock.patch.dict(os.environ, TRITON_DISABLE_LINE_INFO="1"):
+        yield
+
+
+def compile_source(source, capability, options):
+    """Compiles an ASTSource for one architecture. Needs no driver."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    with without_line_information():
+        return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+
+
+def options_of(compiled):
+    """The options that a kernel was compiled with, to compile it in the same way again."""
+    known = compiled.metadata
+    return {name: getattr(known, name) for name in OPTIONS if hasattr(known, name)}
+
+
+def parameters_of(ptx, symbol):
+    """Bytes of each parameter that PTX declares for an entry. Errors: ExportError."""
+    match = re.search(r"\.entry\s+" + re.escape(symbol) + r"\s*\(([^)]*)\)", ptx)
+    if not match:
+        raise ExportError(f"the PTX has no entry {symbol}")
+    sizes = []
+    for declaration in filter(None, (line.strip() for line in match[1].split(","))):
+        found = re.match(r"\.param\s+(?:\.align\s+\d+\s+)?\.([a-z])(\d+)\b", declaration)
+        many = re.search(r"\[(\d+)\]", declaration)
+        if not found:
+            raise ExportError(f"{symbol}: the PTX has a parameter as {declaration!r}")
+        sizes.append(int(found[2]) // 8 * (int(many[1]) if many else 1))
+    return sizes
+
+
+def source_parameters(source):
+    """Names and types of what an ASTSource takes at a launch, in order."""
+    constants = {name[0] if isinstance(name, tuple) else name for name in source.constants}
+    named = list(source.fn.arg_names)
+    fixed = {named[name] if isinstance(name, int) else name for name in constants}
+    return [(name, kind) for name, kind in source.signature.items()
+            if kind != "constexpr" and name not in fixed]
+
+
+def bytes_of_type(kind, where):
+    if kind.startswith("*"):
+        return 8
+    if kind in SCALARS:
+        return SCALAR_BYTES[SCALARS[kind]]
+    raise ExportError(f"{where}: a parameter of the type {kind} cannot be exported")
+
+
+def add_kernel(package, name, variants, architectures, values=None):
+    """Adds a kernel with a target per architecture and variant.
+
+    `variants` are (variant's name, compiled kernel, its values); whatever else an architecture
+    needs is compiled from the source of each. Returns the kernel's name in the package and its
+    parameters as source_parameters. Errors: ExportError."""
+    first = variants[0][1]
+    parameters = source_parameters(first.src)
+    expected = [bytes_of_type(kind, name) for _, kind in parameters] + [8] * TRAILING_POINTERS
+    targets = []
+    for variant, compiled, numbers in variants:
+        for architecture in architectures:
+            image = compiled
+            if compiled.metadata.target.arch != architecture.capability:
+                options = options_of(compiled)
+                image = compile_source(compiled.src, architecture.capability, options)
+            targets.append(target_of(package, name, image, architecture, expected))
+            if numbers:
+                targets[-1]["values"] = numbers
+            if variant:
+                targets[-1]["variant"] = variant
+    if any("scratch" in target for target in targets):
+        for target in targets:
+            target.setdefault("scratch", [{"bytes_per_block": 0, "align": 1}])
+    kernel = {"parameters": expected, "targets": targets,
+              "source": {"front_end": "triton", "name": first.metadata.name}}
+    return package.add_kernel(name, kernel), parameters
+
+
+def target_of(package, name, compiled, architecture, expected):
+    """A kernel's target for one architecture; its image goes into the package."""
+    metadata = compiled.metadata
+    ptx = compiled.asm["ptx"]
+    sizes = parameters_of(ptx, metadata.name)
+    if sizes != expected:
+        raise ExportError(f"{name}: the PTX has parameters of {sizes} bytes, not {expected}")
+    if metadata.num_ctas != 1:
+        raise ExportError(f"{name}: clusters of {metadata.num_ctas} blocks are not exported; "
+                          "compile with num_ctas=1")
+    arch = re.search(r"^\.target\s+(sm_\w+)", ptx, re.M)[1]
+    data = ptx.encode() if architecture.image_format == "ptx" else compiled.asm["cubin"]
+    module = package.add_module(f"{name}_{arch.removeprefix('sm_')}", data,
+                                architecture.image_format, arch)
+    target = {"module": module, "symbol": metadata.name,
+              "block": [32 * metadata.num_warps, 1, 1]}
+    if metadata.shared:
+        target["shared_bytes"] = metadata.shared
+    if getattr(metadata, "launch_cooperative_grid", False):
+        target["cooperative"] = True
+    if getattr(metadata, "launch_pdl", False):
+        target["programmatic"] = True
+    if getattr(metadata, "profile_scratch_size", 0):
+        raise ExportError(f"{name}: was compiled for profiling; compile without")
+    if metadata.global_scratch_size:
+        target["scratch"] = [{"bytes_per_block": metadata.global_scratch_size,
+                              "align": metadata.global_scratch_align}]
+    return target
+
+
+def trailing_arguments(package, kernel):
+    """Arguments for the scratch pointers behind those of the source."""
+    scratch = "scratch" in package.kernels[kernel]["targets"][0]
+    return [{"scratch": 0} if scratch else {"null": True}, {"null": True}]

@@ -1,0 +1,486 @@
+"""Turns the graph that Inductor's wrapper writes into a program of a package.
+
+    node of the graph                    becomes
+    placeholder                          an input, a constant, or a scalar
+    empty_strided                        a temporary, or the output that it is returned as
+    as_strided                           the same buffer at another offset
+    launch of a Triton kernel            a kernel step
+    mm, bmm, addmm, baddbmm              a `gemm` call
+    any other operator                   a call `aten.<operator>.<overload>`
+    arithmetic on sizes                  expressions
+"""
+
+import dataclasses
+import json
+import operator
+
+import sympy
+import torch
+from torch._higher_order_ops.triton_kernel_wrap import (
+    kernel_side_table,
+    triton_kernel_wrapper_mutation,
+)
+
+from coppice.export import kernels
+from coppice.export.expressions import text_of
+from coppice.export.manifest import DTYPE_BYTES, ExportError, fraction
+
+DTYPES = {
+    torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
+    torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8",
+    torch.uint64: "u64", torch.uint32: "u32", torch.uint16: "u16", torch.uint8: "u8",
+    torch.bool: "bool", torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2",
+}
+aten = torch.ops.aten
+# Of each GEMM: which arguments are added, left and right.
+GEMMS = {aten.mm: (None, 0, 1), aten.bmm: (None, 0, 1), aten.addmm: (0, 1, 2),
+         aten.baddbmm: (0, 1, 2)}
+SIZE_OPERATORS = ("sym_size", "sym_stride", "sym_numel", "sym_storage_offset")
+RANDOM_SEEDS = (aten.randint.low_out, aten.randint.low, aten.randint.out)
+GRID_AXES = {"Grid1D": "x", "Grid2D": "xy", "Grid3D": "xyz"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """A view of a buffer: sizes are integers or SymPy expressions, the offset in bytes."""
+
+    buffer: str
+    offset: object
+    dtype: str
+    shape: tuple
+    strides: tuple
+
+
+def size_of(value):
+    """An integer, or the expression of a symbolic one."""
+    return sympy.Integer(value) if isinstance(value, int) else value.node.expr
+
+
+def dense_strides(shape):
+    strides, step = [], sympy.Integer(1)
+    for size in reversed(shape):
+        strides.insert(0, step)
+        step = step * size
+    return tuple(strides)
+
+
+def is_dense(shape, strides):
+    """Whether row-major strides say the same, whatever axes of one element say."""
+    return all(size == 1 or stride == dense
+               for size, stride, dense in zip(shape, strides, dense_strides(shape)))
+
+
+def span(shape, strides):
+    """Elements from the first to the last, both included."""
+    if any(size == 0 for size in shape):
+        return sympy.Integer(0)
+    return sum(((size - 1) * stride for size, stride in zip(shape, strides)), sympy.Integer(1))
+
+
+class Lifter:
+    """Reads a graph node by node. `roles` says of each placeholder what it is: ("input", name),
+    ("constant", name) or ("scalar", symbol's SymPy name or None)."""
+
+    def __init__(self, package, graph, roles, shape_env, names, architectures):
+        self.package, self.graph, self.roles = package, graph, roles
+        self.shape_env, self.names, self.architectures = shape_env, names, architectures
+        self.values, self.buffers, self.steps = {}, {}, []
+        self.inputs, self.outputs, self.written = [], [], set()
+        self.layouts = {}  # Of temporaries: dtype, shape, strides.
+
+    def run(self, output_names):
+        """Fills buffers, steps, inputs and outputs. Errors: ExportError with the node's name and
+        the line of the model that it comes from, as far as is known."""
+        for node in self.graph.nodes:
+            try:
+                self.lift(node, output_names)
+            except ExportError as error:
+                raise ExportError(f"{node.name} ({node.target}): {error}{line_of(node)}") from error
+
+    def lift(self, node, output_names):
+        if node.op == "placeholder":
+            self.lift_placeholder(node)
+        elif node.op == "output":
+            self.lift_outputs(node, output_names)
+        elif node.op == "get_attr":
+            self.lift_attribute(node)
+        elif node.target is torch.empty_strided:
+            self.allocate(node.name, node.meta["val"])
+            self.values[node] = self.whole(node.name)
+        elif node.target is torch.as_strided:
+            self.values[node] = self.view(*node.args)
+        elif node.target is triton_kernel_wrapper_mutation:
+            self.lift_launch(node)
+        elif node.target is operator.getitem and isinstance(self.values.get(node.args[0]), tuple):
+            self.values[node] = self.values[node.args[0]][node.args[1]]
+        elif isinstance(node.meta.get("val"), (int, torch.SymInt)) and self.is_arithmetic(node):
+            self.values[node] = self.simplify(size_of(node.meta["val"]))
+        elif isinstance(node.target, torch._ops.OpOverload):
+            self.lift_call(node)
+        else:
+            raise ExportError("nothing in a package does this")
+
+    @staticmethod
+    def is_arithmetic(node):
+        if not isinstance(node.target, torch._ops.OpOverload):
+            return True
+        return node.target.overloadpacket.__name__ in SIZE_OPERATORS
+
+    def simplify(self, expression):
+        return self.shape_env.replace(expression) if not expression.is_Integer else expression
+
+    def text(self, expression):
+        """An integer or expression in the names of the program. Errors: ExportError if it needs
+        what only running tells."""
+        expression = self.simplify(sympy.sympify(expression))
+        unknown = sorted(symbol.name for symbol in expression.free_symbols
+                         if symbol.name not in self.names)
+        if unknown:
+            raise ExportError(f"the size {expression} depends on {', '.join(unknown)}, which no "
+                              "input has: it depends on data, or needs a dynamic axis")
+        return text_of(expression, self.names)
+
+    def texts(self, expressions):
+        return [self.text(expression) for expression in expressions]
+
+    def dtype(self, dtype):
+        if dtype not in DTYPES:
+            raise ExportError(f"packages have no elements of {dtype}")
+        return DTYPES[dtype]
+
+    def tensor_of(self, buffer, value, offset=0):
+        """The view of a buffer that a fake tensor describes."""
+        return Tensor(buffer, sympy.sympify(offset), self.dtype(value.dtype),
+                      tuple(self.simplify(size_of(size)) for size in value.shape),
+                      tuple(self.simplify(size_of(stride)) for stride in value.stride()))
+
+    def whole(self, name):
+        return self.layouts[name]
+
+    # Buffers.
+
+    def lift_placeholder(self, node):
+        kind, name = self.roles[node]
+        value = node.meta.get("val")
+        if kind == "scalar":
+            self.values[node] = None if name is None else self.simplify(size_of(value))
+            return
+        tensor = self.values[node] = self.tensor_of(name, value)
+        self.layouts[name] = tensor
+        if kind == "constant":
+            self.buffers[name] = {"role": "constant", "constant": name}
+        else:
+            self.inputs.append(name)
+            self.buffers[name] = {"role": "input", **self.layout(tensor)}
+
+    def lift_attribute(self, node):
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            raise ExportError("a subgraph, as of cond or while_loop, is not exported")
+        raise ExportError("a tensor that Inductor made has no data without a device")
+
+    def layout(self, tensor):
+        result = {"dtype": tensor.dtype, "shape": self.texts(tensor.shape)}
+        if not is_dense(tensor.shape, tensor.strides):
+            result["strides"] = self.texts(tensor.strides)
+        return result
+
+    def allocate(self, name, value):
+        tensor = self.layouts[name] = self.tensor_of(name, value)
+        if is_dense(tensor.shape, tensor.strides):
+            self.buffers[name] = {"role": "temporary", **self.layout(tensor)}
+        else:
+            bytes_ = span(tensor.shape, tensor.strides) * DTYPE_BYTES[tensor.dtype]
+            self.buffers[name] = {"role": "temporary", "bytes": self.text(bytes_)}
+
+    def view(self, source, shape, strides, offset=0):
+        """as_strided counts its offset from where the buffer begins."""
+        base = self.values[source]
+        elements = self.number(offset)
+        root = self.layouts[base.buffer]
+        shape, strides = (tuple(self.number(size) for size in sizes) for sizes in (shape, strides))
+        return Tensor(root.buffer, root.offset + elements * DTYPE_BYTES[base.dtype], base.dtype,
+                      shape, strides)
+
+    def number(self, value):
+        """A size in a node's arguments."""
+        if isinstance(value, torch.fx.Node):
+            return self.values[value]
+        return sympy.sympify(value)
+
+    def operand(self, tensor):
+        result = {"buffer": tensor.buffer}
+        if tensor.offset != 0:
+            result["offset"] = self.text(tensor.offset)
+        return result
+
+    def full_view(self, tensor):
+        return {**self.operand(tensor), **self.layout(tensor)}
+
+    def lift_outputs(self, node, names):
+        values = node.args[0]
+        values = [values] if isinstance(values, torch.fx.Node) else list(values)
+        if len(names) != len(values):
+            raise ExportError(f"{len(values)} outputs were lowered of the {len(names)} that there "
+                              f"are: {', '.join(names)}")
+        for name, value in zip(names, values):
+            tensor = self.values.get(value) if value is not None else None
+            if not isinstance(tensor, Tensor):
+                raise ExportError(f"the output {name} is no tensor")
+            self.return_tensor(name, tensor)
+
+    def return_tensor(self, name, tensor):
+        """The buffer itself if nothing else is known of it, its bytes if they have an owner that
+        stays, else a copy."""
+        if name in self.buffers:
+            raise ExportError(f"the output {name} has the name of another buffer; give it another")
+        root = self.buffers[tensor.buffer]
+        layout = {"role": "output", **self.layout(tensor)}
+        self.outputs.append(name)
+        if root["role"] == "temporary" and tensor == self.layouts[tensor.buffer]:
+            self.rename(tensor.buffer, name, layout)
+        elif root["role"] in ("input", "constant", "output") and "alias" not in root:
+            self.buffers[name] = {**layout, "alias": self.operand(tensor)}
+        else:
+            self.buffers[name] = layout
+            size = span(tensor.shape, tensor.strides) * DTYPE_BYTES[tensor.dtype]
+            self.steps.append({"op": "memcpy", "to": {"buffer": name},
+                               "from": self.operand(tensor), "bytes": self.text(size)})
+
+    def rename(self, old, new, buffer):
+        """A temporary becomes an output."""
+        del self.buffers[old]
+        self.buffers[new] = buffer
+        self.layouts[new] = dataclasses.replace(self.layouts[old], buffer=new)
+        for node, value in self.values.items():
+            if isinstance(value, Tensor) and value.buffer == old:
+                self.values[node] = dataclasses.replace(value, buffer=new)
+        for part in walk(self.steps):
+            if part.get("buffer") == old:
+                part["buffer"] = new
+
+    # Launches.
+
+    def lift_launch(self, node):
+        tuner = node.meta["tuner"]
+        arguments = {**node.kwargs["kwargs"],
+                     **kernel_side_table.get_constant_args(node.kwargs["constant_args_idx"])}
+        compiled = [(result.kernel, result.config) for result in tuner.compile_results]
+        if node.kwargs.get("tma_descriptor_metadata"):
+            raise ExportError("TMA descriptors made on the host are not exported")
+        name = tuner.inductor_meta.get("kernel_name") or tuner.fn.__name__
+        grid_type = tuner.inductor_meta.get("grid_type")
+        blocks = [{key: value for key, value in config.kwargs.items()
+                   if key.endswith("BLOCK") and isinstance(value, int)} for _, config in compiled]
+        named = grid_type in GRID_AXES
+        variants = [("" if len(compiled) == 1 else str(index), kernel, block if named else None)
+                    for index, ((kernel, _), block) in enumerate(zip(compiled, blocks))]
+        kernel, parameters = kernels.add_kernel(self.package, name, variants, self.architectures)
+        (grid,) = node.kwargs["grid"]
+        grid = [self.number(blocks_) for blocks_ in grid]
+        if named:
+            grid = self.named_grid(GRID_AXES[grid_type], arguments, blocks[0], grid)
+        step = {"op": "kernel", "kernel": kernel,
+                "grid": [size if isinstance(size, str) else self.text(size) for size in grid]}
+        step["args"] = [self.argument(tuner, parameter, kind, arguments[parameter])
+                        for parameter, kind in parameters]
+        step["args"] += kernels.trailing_arguments(self.package, kernel)
+        self.steps.append(step)
+        self.note_writes(step["args"])
+
+    def named_grid(self, axes, arguments, blocks, plain):
+        """The grid in the kernel's own block sizes, where that is the same."""
+        result = list(plain)
+        for index, axis in enumerate(axes):
+            block = f"{axis.upper()}BLOCK"
+            elements = self.number(arguments[f"{axis}numel"]) if f"{axis}numel" in arguments else 0
+            if block in blocks and elements != 0:
+                known = self.text(elements)
+                result[index] = f"ceildiv({known}, {block})"
+        return result
+
+    def argument(self, tuner, parameter, kind, value):
+        if kind.startswith("*"):
+            if value is None:
+                return {"null": True}
+            tensor = self.values[value]
+            return {**self.operand(tensor), "access": self.access(tuner, parameter, tensor)}
+        word = kernels.SCALARS[kind]
+        if word in kernels.FRACTIONS:
+            number = self.number(value) if not isinstance(value, (int, float)) else value
+            if isinstance(number, sympy.Expr) and not number.is_number:
+                raise ExportError(f"{parameter} is a fraction that varies: pass it as a tensor")
+            return {word: fraction(number)}
+        return {word: self.text(self.number(value))}
+
+    def access(self, tuner, parameter, tensor):
+        """Kernels of Inductor say by the name of a parameter what they do to it. A buffer that
+        something wrote before may keep part of that, so it is not written only."""
+        changed = parameter in (tuner.mutated_arg_names or ())
+        if parameter.startswith("out_ptr") and not changed:
+            fresh = self.buffers[tensor.buffer]["role"] == "temporary"
+            return "w" if fresh and tensor.buffer not in self.written else "rw"
+        reads = not changed and parameter.startswith(("in_ptr", "arg_"))
+        return "r" if reads or (tuner.custom_kernel and not changed) else "rw"
+
+    def note_writes(self, arguments):
+        for argument in arguments:
+            if argument.get("access") in ("w", "rw"):
+                self.mark_written(argument["buffer"])
+
+    def mark_written(self, name):
+        self.written.add(name)
+        buffer = self.buffers[name]
+        if buffer["role"] == "constant":
+            raise ExportError(f"writes the constant {name}; make it an input")
+        if buffer["role"] == "input":
+            buffer["mutated"] = True
+
+    # Calls.
+
+    def lift_call(self, node):
+        if node.target in RANDOM_SEEDS and self.lift_seeds(node):
+            return
+        packet = node.target.overloadpacket
+        if packet in GEMMS:
+            self.lift_gemm(node, *GEMMS[packet])
+            return
+        if node.target in (aten.view.dtype,):
+            source = self.values[node.args[0]]
+            self.values[node] = self.tensor_of(source.buffer, node.meta["val"], source.offset)
+            return
+        inputs, outputs, options, changed = self.call_arguments(node)
+        if not outputs and not changed:
+            outputs = self.allocate_results(node)
+        elif changed:
+            self.values[node] = changed[0]
+        else:
+            self.values[node] = outputs[0]
+        self.add_call(str(node.target), inputs, outputs + changed, options)
+
+    def call_arguments(self, node):
+        """Tensors that are read, those of `out`, options of all else, and tensors changed in
+        place."""
+        inputs, outputs, options, changed = [], [], {}, []
+        given = dict(zip((argument.name for argument in node.target._schema.arguments), node.args))
+        given.update(node.kwargs)
+        for argument in node.target._schema.arguments:
+            if argument.name not in given:
+                continue
+            value = given[argument.name]
+            if argument.is_out:
+                outputs.append(self.values[value])
+            elif isinstance(value, torch.fx.Node) and isinstance(self.values[value], Tensor):
+                inputs.append(self.values[value])
+                if argument.alias_info is not None and argument.alias_info.is_write:
+                    changed.append(self.values[value])
+            else:
+                options[argument.name] = self.option(argument.name, value, inputs)
+        return inputs, outputs, options, changed
+
+    def option(self, name, value, inputs):
+        """An integer, or JSON of what is no tensor; tensors of a list go to the inputs, and the
+        list has "input:3" for them."""
+        def plain(part):
+            if isinstance(part, (list, tuple)):
+                return [plain(member) for member in part]
+            if isinstance(part, torch.fx.Node):
+                known = self.values[part]
+                if isinstance(known, Tensor):
+                    inputs.append(known)
+                    return f"input:{len(inputs) - 1}"
+                if not known.is_Integer:
+                    raise ExportError(f"the option {name} = {known} varies between calls")
+                return int(known)
+            if isinstance(part, torch.SymInt):
+                raise ExportError(f"the option {name} = {part} varies between calls")
+            if isinstance(part, float):
+                return fraction(part)
+            return part if part is None or isinstance(part, (bool, int, str)) else str(part)
+
+        known = plain(value)
+        if type(known) is int:
+            return known
+        return known if isinstance(known, str) else json.dumps(known, separators=(",", ":"))
+
+    def allocate_results(self, node):
+        """Buffers for what the operator itself would allocate."""
+        value = node.meta.get("val")
+        many = isinstance(value, (tuple, list))
+        results = []
+        for index, one in enumerate(value if many else [value]):
+            if not isinstance(one, torch.Tensor):
+                raise ExportError("gives back what is no tensor: it depends on data, or has no "
+                                  "result that a package can hold")
+            name = f"{node.name}_{index}" if many else node.name
+            self.allocate(name, one)
+            results.append(self.whole(name))
+        self.values[node] = tuple(results) if many else results[0]
+        return results
+
+    def lift_gemm(self, node, added, left, right):
+        arguments = list(node.args)
+        out = node.kwargs.get("out")
+        result = self.values[out] if out is not None else self.allocate_results(node)[0]
+        inputs = [self.values[arguments[left]], self.values[arguments[right]]]
+        options = {}
+        if added is not None:
+            inputs.append(broadcast(self.values[arguments[added]], result.shape))
+            options = {name: fraction(node.kwargs[name]) for name in ("alpha", "beta")
+                       if node.kwargs.get(name, 1) != 1}
+        self.values[node] = result
+        self.add_call("gemm", inputs, [result], options)
+
+    def add_call(self, function, inputs, outputs, options):
+        step = {"op": "call", "function": function,
+                "inputs": [self.full_view(tensor) for tensor in inputs],
+                "outputs": [self.full_view(tensor) for tensor in outputs]}
+        if options:
+            step["options"] = options
+        self.steps.append(step)
+        for tensor in outputs:
+            self.mark_written(tensor.buffer)
+
+    def lift_seeds(self, node):
+        """Seeds of random numbers are words that the reader draws anew in each call."""
+        out = node.kwargs.get("out")
+        origin = node.meta.get("kernel")
+        if out is None or origin is None or "inductor_seeds" not in str(
+                getattr(origin, "python_kernel_name", "")) + str(list(origin.origins or ())):
+            return False
+        tensor = self.values[out]
+        self.buffers[tensor.buffer] = {"role": "seed", "words": self.text(tensor.shape[0])}
+        self.values[node] = tensor
+        return True
+
+
+def broadcast(tensor, shape):
+    """The tensor with axes of stride 0, so that it has this shape."""
+    missing = len(shape) - len(tensor.shape)
+    sizes = (None,) * missing + tensor.shape
+    strides = (sympy.Integer(0),) * missing + tensor.strides
+    strides = tuple(stride if size == whole else sympy.Integer(0)
+                    for size, stride, whole in zip(sizes, strides, shape))
+    return dataclasses.replace(tensor, shape=tuple(shape), strides=strides)
+
+
+def walk(value):
+    """Every dict inside of steps."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for member in value:
+            yield from walk(member)
+
+
+def line_of(node):
+    """The line of the model that a node comes from, if something knows it."""
+    kernel = node.meta.get("kernel")
+    origins = [node] + sorted(getattr(kernel, "origins", None) or (), key=str)
+    for origin in origins:
+        lines = [line.strip() for line in (origin.meta.get("stack_trace") or "").splitlines()]
+        places = [line for line in lines if line.startswith("File ")]
+        if places:
+            return f"; from {places[-1]}"
+    return ""

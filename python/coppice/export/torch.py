@@ -1,0 +1,317 @@
+"""Exports PyTorch programs: modules, functions, methods of modules and ExportedPrograms.
+
+    package = export(model, (x,), dynamic={"x": {0: (2, 64)}}, archs=["80", "90a"])
+    package.write("model.zip")
+
+Inductor compiles what torch.export traces, for a device that need not be there. Weights become
+constants, named as the state dict names them; a tensor argument becomes an input of its name, an
+integer one a scalar. Sizes are symbols where `dynamic` says so. What a package cannot hold is an
+ExportError that names the node and the line of the model.
+"""
+
+import inspect
+import re
+from unittest import mock
+
+import torch
+from torch.export import Dim, ExportedProgram
+
+from coppice.export import kernels
+from coppice.export.expressions import text_of
+from coppice.export.inductor import compile_graph, first_line
+from coppice.export.lift import DTYPES, Lifter, size_of
+from coppice.export.manifest import VERSION, ExportError, Package
+
+SYMBOL_FIELDS = ("min", "max", "name", "buckets", "claim", "hint")
+INT64_MAX = (1 << 63) - 1
+
+
+def export(model, args=(), **options):
+    """A package of one program, `main` if `name` does not say otherwise; see add_program."""
+    package = new_package()
+    add_program(package, options.pop("name", "main"), model, args, **options)
+    return package
+
+
+def new_package():
+    """A package without programs, whose producer is this exporter."""
+    import triton
+
+    return Package("coppice.export.torch", VERSION, torch=torch.__version__.split("+")[0],
+                   triton=triton.__version__)
+
+
+def add_program(package, name, model, args=(), *, dynamic=None, archs=("80", "90a"), outputs=None,
+                static=(), fills=None, weights=False, configurations=1, options=None):
+    """Compiles a program into a package; programs share kernels and constants.
+
+    model           an nn.Module, a method of one, a function, or an ExportedProgram (whose
+                    arguments and dynamic axes are its own)
+    args            example arguments: tensors, on the CPU, and integers
+    dynamic         {argument: {axis: how}} of tensors, {argument: how} of integers; `how` is
+                    (min, max), (name, min, max), or a dict of min, max and, if wanted, name,
+                    buckets and claim. Axes of one name have one size in a call.
+    archs           "80" (as PTX), "90a" (as a cubin), "86:cubin"; Inductor compiles for the first
+    outputs         names; else "output", or "output_0" and so on
+    static          inputs that lie where they always lie; those without dynamic axes that the
+                    program writes are static as well
+    fills           {input: fill}: what its padding holds, if not zeros
+    weights         whether parameters and buffers of the state dict go into the package; a caller
+                    binds them by name otherwise (see save_weights)
+    configurations  of each kernel that Inductor would time: variants of the kernel
+    options         Inductor's, on top of what an export needs
+    """
+    architectures = kernels.parse_architectures(archs)
+    dynamic = {argument: normalized(argument, how) for argument, how in (dynamic or {}).items()}
+    exported = model
+    if not isinstance(model, ExportedProgram):
+        exported = trace(model, args, dynamic)
+    module = exported.graph_module
+    capability = min(architecture.capability for architecture in architectures)
+    specs = exported.graph_signature.input_specs
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    shape_env = shape_env_of(placeholders)
+    wrapper = compile_graph(module, capability, configurations, options)
+    program = Program(package, exported, wrapper, specs, dynamic, shape_env, architectures)
+    package.add_program(name, program.build(outputs, static, fills or {}))
+    add_data(package, exported, program.constants, weights)
+
+
+def normalized(argument, how):
+    """{axis: {"min", "max", ...}} of a tensor, {None: ...} of an integer."""
+    axes = how if isinstance(how, dict) and all(isinstance(axis, int) for axis in how) else {
+        None: how}
+    result = {}
+    for axis, value in axes.items():
+        if isinstance(value, (tuple, list)) and len(value) in (2, 3):
+            value = dict(zip(("name", "min", "max")[3 - len(value):], value))
+        if not isinstance(value, dict) or not set(value) <= set(SYMBOL_FIELDS):
+            raise ExportError(f"dynamic[{argument!r}][{axis}] is {value!r}, not (min, max), "
+                              f"(name, min, max) or a dict of {', '.join(SYMBOL_FIELDS)}")
+        result[axis] = value
+    return result
+
+
+def trace(model, args, dynamic):
+    """What torch.export makes of a model. Errors: ExportError."""
+    if isinstance(model, torch.nn.Module):
+        module, forward = model, model.forward
+    elif isinstance(getattr(model, "__self__", None), torch.nn.Module):
+        module, forward = model.__self__, model
+    else:
+        module, forward = torch.nn.Module(), model
+    parameters = list(inspect.signature(forward).parameters)
+    unknown = sorted(set(dynamic) - set(parameters))
+    if unknown:
+        raise ExportError(f"dynamic names {', '.join(unknown)}; the arguments are "
+                          f"{', '.join(parameters)}")
+    dims = {}
+    shapes = {name: dynamic_shape(name, value, dynamic.get(name, {}), dims)
+              for name, value in zip(parameters, args)}
+    with torch.no_grad(), mock.patch.object(module, "forward", forward, create=True):
+        try:
+            return torch.export.export(module, tuple(args), dynamic_shapes=shapes, strict=False)
+        except Exception as error:
+            raise ExportError(f"torch.export: {first_line(error)}") from error
+
+
+def dynamic_shape(name, value, axes, dims):
+    """The argument of torch.export.export for one argument of the model."""
+    if not axes:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Dim.DYNAMIC
+    if not isinstance(value, torch.Tensor):
+        raise ExportError(f"{name} is a {type(value).__name__}; tensors and integers can be "
+                          "dynamic")
+    result = {}
+    for axis, how in axes.items():
+        if axis is None or not -value.dim() <= axis < value.dim():
+            raise ExportError(f"{name} has no axis {axis}; it has {value.dim()}")
+        limits = {key: how[key] for key in ("min", "max") if key in how}
+        if value.shape[axis] < 2:
+            raise ExportError(f"the example {name} has {value.shape[axis]} elements along the "
+                              f"dynamic axis {axis}; show at least 2")
+        if "name" in how:
+            result[axis] = dims.setdefault(how["name"], Dim(how["name"], **limits))
+        else:
+            result[axis] = Dim.DYNAMIC(**limits)
+    return result
+
+
+def shape_env_of(placeholders):
+    for node in placeholders:
+        value = node.meta.get("val")
+        mode = getattr(value, "fake_mode", None)
+        if mode is not None and mode.shape_env is not None:
+            return mode.shape_env
+    raise ExportError("the program has no tensor among its inputs")
+
+
+class Program:
+    """The program of one lowered graph: names for its symbols, then what Lifter reads, guards."""
+
+    def __init__(self, package, exported, wrapper, specs, dynamic, shape_env, architectures):
+        self.package, self.exported, self.wrapper = package, exported, wrapper
+        self.specs, self.dynamic, self.shape_env = specs, dynamic, shape_env
+        self.architectures = architectures
+        self.names, self.symbols, self.scalars, self.constants = {}, {}, {}, {}
+
+    def build(self, outputs, static, fills):
+        graph = self.wrapper.graph
+        nodes = [node for node in graph.nodes if node.op == "placeholder"]
+        if len(nodes) != len(self.specs):
+            raise ExportError(f"Inductor has {len(nodes)} inputs, torch.export {len(self.specs)}")
+        roles = {node: self.role(node, spec) for node, spec in zip(nodes, self.specs)}
+        for node, (kind, name) in roles.items():
+            if kind == "input":
+                self.name_axes(name, node.meta["val"])
+        lifter = Lifter(self.package, graph, roles, self.shape_env, self.names,
+                        self.architectures)
+        lifter.run(self.output_names(graph, outputs))
+        unknown = sorted(set(static) | set(fills))
+        for name in unknown:
+            if name not in lifter.inputs:
+                raise ExportError(f"{name} is no input; they are {', '.join(lifter.inputs)}")
+        for name in lifter.inputs:
+            buffer = lifter.buffers[name]
+            fixed = all(isinstance(size, int) for size in buffer["shape"])
+            if name in static or (buffer.get("mutated") and fixed):
+                buffer["static"] = True
+            if name in fills:
+                buffer["fill"] = fills[name]
+        result = {"symbols": self.symbols, "inputs": lifter.inputs, "outputs": lifter.outputs,
+                  "buffers": lifter.buffers, "steps": lifter.steps}
+        guards = self.guards()
+        if guards:
+            result["guards"] = guards
+        if self.scalars:
+            result["scalars"] = self.scalars
+        return result
+
+    def role(self, node, spec):
+        """What a placeholder is; constants and scalars are declared."""
+        kind = spec.kind.name
+        if kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
+            value = node.meta.get("val")
+            if value is None:
+                return "scalar", None  # Nothing reads it.
+            shape = [int(size) for size in value.shape]
+            constant = {"dtype": DTYPES[value.dtype], "shape": shape}
+            if not value.is_contiguous():
+                constant["strides"] = [int(stride) for stride in value.stride()]
+            self.constants[spec.target] = self.package.constants.get(spec.target, constant)
+            return "constant", self.package.add_constant(spec.target, constant)
+        if kind != "USER_INPUT":
+            raise ExportError(f"an input of the kind {kind} ({spec.target}) cannot be exported")
+        name, value = spec.arg.name, node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            return "input", name
+        if isinstance(value, torch.SymInt) and value.node.expr.is_Symbol:
+            self.name_scalar(name, value.node.expr)
+            return "scalar", value.node.expr.name
+        if value is None or isinstance(value, (int, torch.SymInt)) and size_of(value).is_Integer:
+            return "scalar", None
+        raise ExportError(f"the argument {name} is {value}; tensors and integers are exported")
+
+    def name_scalar(self, name, symbol):
+        """An integer argument; one with limits is a size, which may be padded."""
+        how = self.dynamic.get(name, {}).get(None, {})
+        if "max" in how:
+            self.scalars[name] = {"bind": "parameter"}
+            self.add_symbol(symbol, how.get("name", f"{name}_size"), how, {"scalar": name})
+        else:
+            self.scalars[name] = {"bind": "key"}
+            self.names[symbol.name] = name
+
+    def name_axes(self, name, value):
+        for axis, size in enumerate(value.shape):
+            expression = self.shape_env.replace(size_of(size))
+            if not expression.is_Symbol or expression.name in self.names:
+                continue
+            axes = self.dynamic.get(name, {})
+            how = axes.get(axis, axes.get(axis - value.dim(), {}))
+            free = how.get("name", f"{identifier(name)}_{axis}")
+            self.add_symbol(expression, free, how)
+
+    def add_symbol(self, symbol, name, how, origin=None):
+        limits = self.shape_env.var_to_range[symbol]
+        low = max(finite(limits.lower, 0), how.get("min", 0))
+        high = min(finite(limits.upper, INT64_MAX), how.get("max", INT64_MAX))
+        hint = how.get("hint")
+        result = {"min": low}
+        if high < INT64_MAX:
+            result["max"] = high
+        if low < 2:
+            result["exclude_01"] = True
+        if origin:
+            result["from"] = origin
+        if hint is not None:
+            result["hint"] = hint
+        result.update({key: how[key] for key in ("buckets", "claim") if key in how})
+        self.names[symbol.name] = name
+        self.symbols[name] = result
+
+    def output_names(self, graph, outputs):
+        (node,) = graph.find_nodes(op="output")
+        values = node.args[0]
+        count = 1 if isinstance(values, torch.fx.Node) else len(values)
+        if outputs is None:
+            return ["output"] if count == 1 else [f"output_{index}" for index in range(count)]
+        return list(outputs)
+
+    def guards(self):
+        """What PyTorch assumed of sizes, as far as their limits do not say it already."""
+        result = []
+        for guard in self.shape_env.guards:
+            condition = self.shape_env.replace(guard.expr)
+            known = self.shape_env._maybe_evaluate_static(condition)
+            if known is not None and bool(known):
+                continue
+            unknown = {symbol.name for symbol in condition.free_symbols} - set(self.names)
+            if unknown:
+                raise ExportError(f"the guard {condition} reads {', '.join(sorted(unknown))}, "
+                                  "which no input has")
+            text = text_of(condition, self.names)
+            if text not in result and text != 1:
+                result.append(text)
+        return result
+
+
+def identifier(text):
+    return re.sub(r"\W", "_", text)
+
+
+def finite(limit, instead):
+    """A bound of a range as an integer; `instead` if there is none."""
+    return int(limit) if getattr(limit, "is_Integer", False) else instead
+
+
+# Data.
+
+
+def tensors_of(exported):
+    """Everything that an exported program holds, by name."""
+    return {**exported.constants, **exported.state_dict}
+
+
+def add_data(package, exported, constants, weights):
+    """Puts constants that no state dict has into the package; the others if `weights`."""
+    import safetensors.torch
+
+    known = tensors_of(exported)
+    held = {name: known[name].detach().contiguous() for name in sorted(constants)
+            if "data" not in constants[name] and (weights or name not in exported.state_dict)}
+    if not held:
+        return
+    name = package.add_file("data", "safetensors", safetensors.torch.save(held))
+    for tensor in held:
+        package.constants[tensor]["data"] = {"file": name, "tensor": tensor}
+
+
+def save_weights(path, state_dict):
+    """Writes a state dict as safetensors: what binds the constants of a package without weights."""
+    import safetensors.torch
+
+    safetensors.torch.save_file({name: tensor.detach().contiguous().clone()
+                                 for name, tensor in state_dict.items()}, path)
