@@ -157,6 +157,20 @@ TEST(MemoryTest, VectorsAreElementsInARow) {
   }
 }
 
+TEST(MemoryTest, APolicyForCachesChangesNothing) {
+  Launcher launcher(Module("", R"(
+  mul.wide.u32 %rd3, %r1, 16; add.s64 %rd4, %rd2, %rd3; add.s64 %rd3, %rd1, %rd3;
+  createpolicy.fractional.L2::evict_last.b64 %rd7, 1.0;
+  ld.global.L1::evict_last.L2::cache_hint.v4.b32 { %r5, %r6, %r7, %r8 }, [ %rd3 + 0 ], %rd7;
+  st.global.L1::evict_first.L2::cache_hint.v4.b32 [ %rd4 + 0 ], { %r5, %r6, %r7, %r8 }, %rd7;
+)"));
+  const std::vector<uint8_t> bytes = Pattern(kThreads * 16);
+  const uint64_t in = launcher.Allocate(bytes);
+  const uint64_t out = launcher.AllocateBytes(bytes.size());
+  ExpectNothingFound(launcher.Run("K", {.block = {kThreads, 1, 1}}, in, out));
+  EXPECT_EQ(launcher.Read<uint8_t>(out, bytes.size()), bytes);
+}
+
 // --- spaces
 
 // The same bytes through shared, local and generic addresses.

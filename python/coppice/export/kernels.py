@@ -93,6 +93,16 @@ def source_parameters(source):
             if kind != "constexpr" and name not in fixed]
 
 
+def divisibility(source):
+    """Of each parameter of an ASTSource that was compiled as a multiple of something: of what."""
+    known = {}
+    for path, attributes in (source.attrs or {}).items():
+        for attribute, value in attributes:
+            if attribute == "tt.divisibility":
+                known[source.fn.arg_names[path[0]]] = value
+    return known
+
+
 def bytes_of_type(kind, where):
     if kind.startswith("*"):
         return 8

@@ -282,8 +282,9 @@ class Lifter:
             grid = self.named_grid(GRID_AXES[grid_type], arguments, blocks[0], grid)
         step = {"op": "kernel", "kernel": kernel,
                 "grid": [size if isinstance(size, str) else self.text(size) for size in grid]}
-        step["args"] = [self.argument(tuner, parameter, kind, arguments[parameter])
-                        for parameter, kind in parameters]
+        multiples = kernels.divisibility(compiled[0][0].src)
+        step["args"] = [self.argument(tuner, parameter, kind, arguments[parameter],
+                                      multiples.get(parameter)) for parameter, kind in parameters]
         step["args"] += kernels.trailing_arguments(self.package, kernel)
         self.steps.append(step)
         self.note_writes(step["args"])
@@ -299,19 +300,21 @@ class Lifter:
                 result[index] = f"ceildiv({known}, {block})"
         return result
 
-    def argument(self, tuner, parameter, kind, value):
+    def argument(self, tuner, parameter, kind, value, multiple):
+        compiled_for = {"divisible_by": multiple} if multiple else {}
         if kind.startswith("*"):
             if value is None:
                 return {"null": True}
             tensor = self.values[value]
-            return {**self.operand(tensor), "access": self.access(tuner, parameter, tensor)}
+            return {**self.operand(tensor), "access": self.access(tuner, parameter, tensor),
+                    **compiled_for}
         word = kernels.SCALARS[kind]
         if word in kernels.FRACTIONS:
             number = self.number(value) if not isinstance(value, (int, float)) else value
             if isinstance(number, sympy.Expr) and not number.is_number:
                 raise ExportError(f"{parameter} is a fraction that varies: pass it as a tensor")
             return {word: fraction(number)}
-        return {word: self.text(self.number(value))}
+        return {word: self.text(self.number(value)), **compiled_for}
 
     def access(self, tuner, parameter, tensor):
         """Kernels of Inductor say by the name of a parameter what they do to it. A buffer that

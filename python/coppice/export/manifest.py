@@ -111,10 +111,12 @@ class Package:
         return self._add(self.kernels, name, kernel)
 
     def add_constant(self, name, constant):
-        """Declares a constant. Errors: ExportError if another one has its name."""
+        """Declares a constant. Errors: ExportError if one of another layout has its name."""
         known = self.constants.setdefault(check_name(name), constant)
-        if known != constant:
-            raise ExportError(f"two constants are called {name}: {known} and {constant}")
+        for field in ("dtype", "shape", "strides"):
+            if known.get(field) != constant.get(field):
+                raise ExportError(f"two constants are called {name}: of one {field} is "
+                                  f"{known.get(field)}, of the other {constant.get(field)}")
         return name
 
     def add_program(self, name, program):

@@ -277,7 +277,9 @@ int RegisterBytes(FunctionDecoder& decoder, std::span<const Operand> operands, T
 
 bool DecodeAccess(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
   const std::optional<AccessOpcode> opcode = AccessOpcode::Parse(from.opcode);
-  if (!opcode.has_value() || from.operands.size() != 2)
+  // A policy for caches stands behind the others, and nothing here depends on it.
+  const size_t policies = from.opcode.find("cache_hint") != std::string_view::npos ? 1 : 0;
+  if (!opcode.has_value() || from.operands.size() != 2 + policies)
     return decoder.Fail("expected an address and a register");
   const bool loads = !from.opcode.starts_with("st");
   const Operand& value = from.operands[loads ? 0 : 1];
