@@ -15,6 +15,7 @@ from unittest import mock
 
 import torch
 from torch.export import Dim, ExportedProgram
+from torch.utils._pytree import tree_map
 
 from coppice.export import kernels
 from coppice.export.expressions import text_of
@@ -110,9 +111,24 @@ def trace(model, args, dynamic):
               for name, value in zip(parameters, args)}
     with torch.no_grad(), mock.patch.object(module, "forward", forward, create=True):
         try:
-            return torch.export.export(module, tuple(args), dynamic_shapes=shapes, strict=False)
+            return torch.export.export(module, distinct(args), dynamic_shapes=shapes,
+                                       strict=False)
         except Exception as error:
             raise ExportError(f"torch.export: {first_line(error)}") from error
+
+
+def distinct(args):
+    """Arguments of which no two are one tensor: torch.export takes such for one input."""
+    seen = set()
+
+    def own(value):
+        if not isinstance(value, torch.Tensor):
+            return value
+        known = id(value) in seen
+        seen.add(id(value))
+        return value.clone() if known else value
+
+    return tree_map(own, tuple(args))
 
 
 def dynamic_shape(name, value, axes, dims):
