@@ -21,9 +21,9 @@ namespace coppice::internal {
 
 // What arguments may stand for beside buffers.
 struct ArgumentPlaces {
-  DeviceAddress parameters = 0;           // The parameter block.
-  std::span<const int> symbol_words;      // Of the block, per symbol of the program.
-  std::span<const int> scalar_words;      // The same per scalar; -1: not there.
+  DeviceAddress parameters = 0;            // The parameter block.
+  std::span<const int> symbol_words;       // Of the block, per symbol of the program.
+  std::span<const int> scalar_words;       // The same per scalar; -1: not there.
   std::span<const DeviceAddress> scratch;  // Per scratch of the target.
 };
 

@@ -65,8 +65,8 @@ absl::StatusOr<Tensor> Frame::TensorOf(const package::View& view) const {
   COPPICE_ASSIGN_OR_RETURN(Tensor tensor, ShapeOf(view.dtype, view.shape, view.strides));
   COPPICE_ASSIGN_OR_RETURN(tensor.data, AddressOf(view.operand, values_));
   const Place& root = place(view.operand.buffer);
-  const int64_t end = static_cast<int64_t>(tensor.data - root.address) +
-                      tensor.span() * SizeOf(tensor.dtype);
+  const int64_t end =
+      static_cast<int64_t>(tensor.data - root.address) + tensor.span() * SizeOf(tensor.dtype);
   if (end <= root.bytes) return tensor;
   return InvalidArgument("a view of buffer '{}' ends at byte {} of {}",
                          program_.buffers[static_cast<size_t>(view.operand.buffer)].name, end,

@@ -48,11 +48,10 @@ absl::StatusOr<Tensor> Given(const package::LoadedPackage& package,
 
 }  // namespace
 
-absl::StatusOr<std::vector<Tensor>> PackageConstants::Place(
-    const package::LoadedPackage& package,
-    int program,
-    const PackageProgramOptions& options,
-    SessionMemory& memory) {
+absl::StatusOr<std::vector<Tensor>> PackageConstants::Place(const package::LoadedPackage& package,
+                                                            int program,
+                                                            const PackageProgramOptions& options,
+                                                            SessionMemory& memory) {
   const package::Manifest& manifest = package.manifest();
   for (const auto& [name, tensor] : options.constants) {
     const auto named = std::ranges::find(manifest.constants, name, &package::Constant::name);
@@ -79,11 +78,11 @@ absl::StatusOr<std::vector<Tensor>> PackageConstants::Place(
     }
     const std::span<const std::byte> bytes = package.constant(i);
     COPPICE_ASSIGN_OR_RETURN(
-        tensor, memory.AddConstant(constant.dtype, constant.shape,
-                                   [bytes](std::span<std::byte> target) {
-                                     std::memcpy(target.data(), bytes.data(), target.size());
-                                     return absl::OkStatus();
-                                   }));
+        tensor,
+        memory.AddConstant(constant.dtype, constant.shape, [bytes](std::span<std::byte> target) {
+          std::memcpy(target.data(), bytes.data(), target.size());
+          return absl::OkStatus();
+        }));
     placed_[{&package, i}] = tensor;
   }
   return tensors;

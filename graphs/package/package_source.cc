@@ -55,8 +55,7 @@ class PackageSource::Walk {
 
 bool PackageSource::Walk::IsAliased(const package::Program& program, int buffer) const {
   return std::ranges::any_of(program.outputs, [&](int output) {
-    const std::optional<package::Alias>& alias =
-        program.buffers[static_cast<size_t>(output)].alias;
+    const std::optional<package::Alias>& alias = program.buffers[static_cast<size_t>(output)].alias;
     return alias && alias->buffer == buffer;
   });
 }
@@ -78,8 +77,7 @@ absl::Status PackageSource::Walk::RunEntry() {
   COPPICE_RETURN_IF_ERROR(RunSteps(frame, source_.program_, /*entry=*/true));
   for (int i = 0; i < static_cast<int>(program.outputs.size()); ++i) {
     const int buffer = program.outputs[static_cast<size_t>(i)];
-    const std::optional<package::Alias>& alias =
-        program.buffers[static_cast<size_t>(buffer)].alias;
+    const std::optional<package::Alias>& alias = program.buffers[static_cast<size_t>(buffer)].alias;
     if (!alias) continue;
     COPPICE_ASSIGN_OR_RETURN(const int64_t offset,
                              Frame::At(alias->offset, frame.values(), "offset"));
@@ -125,8 +123,7 @@ absl::Status PackageSource::Walk::RunSteps(Frame& frame, int program, bool entry
 
 absl::Status PackageSource::Walk::PlaceOutput(Frame& frame, int buffer) {
   const std::vector<int>& outputs = frame.program().outputs;
-  const auto index =
-      static_cast<int>(std::ranges::find(outputs, buffer) - outputs.begin());
+  const auto index = static_cast<int>(std::ranges::find(outputs, buffer) - outputs.begin());
   COPPICE_ASSIGN_OR_RETURN(const Tensor tensor, context_.AllocateOutput(index));
   frame.Put(buffer, {.address = tensor.data, .bytes = tensor.span() * SizeOf(tensor.dtype)});
   return absl::OkStatus();
@@ -199,8 +196,7 @@ absl::Status PackageSource::Walk::RunStep(Frame& frame, const package::Step& ste
 
 absl::Status PackageSource::Walk::Run(Frame& frame, const package::KernelStep& step) {
   const package::LoadedKernel& variant = source_.package_.kernel(step.kernel).front();
-  const package::Kernel& kernel =
-      source_.manifest().kernels[static_cast<size_t>(step.kernel)];
+  const package::Kernel& kernel = source_.manifest().kernels[static_cast<size_t>(step.kernel)];
   const package::Target& target = kernel.targets[static_cast<size_t>(variant.fit.target)];
   std::vector<int64_t> values(frame.values().begin(), frame.values().end());
   values.insert(values.end(), target.values.begin(), target.values.end());
@@ -220,9 +216,9 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::KernelStep& s
     int64_t bytes = 0;
     if (__builtin_mul_overflow(blocks, each.bytes_per_block, &bytes))
       return InvalidArgument("kernel '{}': its scratch is larger than any device", kernel.name);
-    COPPICE_ASSIGN_OR_RETURN(
-        const DeviceAddress address,
-        bytes == 0 ? absl::StatusOr<DeviceAddress>(0) : context_.Allocate(bytes));
+    COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address, bytes == 0
+                                                              ? absl::StatusOr<DeviceAddress>(0)
+                                                              : context_.Allocate(bytes));
     scratch.push_back(address);
     if (bytes > 0) allocated.push_back(address);
   }
@@ -240,15 +236,13 @@ absl::Status PackageSource::Walk::LaunchOn(const Frame& frame,
                                            const Dim3& grid,
                                            std::span<const DeviceAddress> scratch) {
   constexpr int64_t kSlotAlignment = 16;
-  const package::Kernel& kernel =
-      source_.manifest().kernels[static_cast<size_t>(step.kernel)];
+  const package::Kernel& kernel = source_.manifest().kernels[static_cast<size_t>(step.kernel)];
   const package::Target& target = kernel.targets[static_cast<size_t>(variant.fit.target)];
   std::vector<Touch> touched;
   const int64_t blocks = int64_t{grid.x} * grid.y * grid.z;
   for (size_t i = 0; i < scratch.size(); ++i)
-    touched.push_back({.begin = scratch[i],
-                       .bytes = blocks * target.scratch[i].bytes_per_block,
-                       .writes = true});
+    touched.push_back(
+        {.begin = scratch[i], .bytes = blocks * target.scratch[i].bytes_per_block, .writes = true});
   const ArgumentPlaces places{.parameters = context_.parameters(),
                               .symbol_words = source_.symbol_words_,
                               .scalar_words = source_.scalar_words_,
@@ -337,12 +331,10 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::CallStep& ste
 }
 
 absl::Status PackageSource::Walk::Run(Frame& frame, const package::ChildStep& step) {
-  const package::Program& program =
-      source_.manifest().programs[static_cast<size_t>(step.program)];
+  const package::Program& program = source_.manifest().programs[static_cast<size_t>(step.program)];
   std::vector<int64_t> values;
   for (const package::Amount& symbol : step.symbols) {
-    COPPICE_ASSIGN_OR_RETURN(const int64_t value,
-                             Frame::SizeAt(symbol, frame.values(), "symbol"));
+    COPPICE_ASSIGN_OR_RETURN(const int64_t value, Frame::SizeAt(symbol, frame.values(), "symbol"));
     values.push_back(value);
   }
   Frame child(program, std::move(values));
@@ -354,12 +346,13 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::ChildStep& st
       const package::Buffer& buffer = program.buffers[static_cast<size_t>(buffers[i])];
       COPPICE_ASSIGN_OR_RETURN(const int64_t bytes, child.BytesOf(buffer));
       if (bytes > frame.BytesBehind(operands[i], address))
-        return InvalidArgument("'{}' of program '{}' has {} bytes, more than are left of its "
-                               "operand",
-                               buffer.name, program.name, bytes);
-      child.Put(buffers[i], {.address = address,
-                             .bytes = bytes,
-                             .shared = frame.place(operands[i].buffer).shared});
+        return InvalidArgument(
+            "'{}' of program '{}' has {} bytes, more than are left of its "
+            "operand",
+            buffer.name, program.name, bytes);
+      child.Put(
+          buffers[i],
+          {.address = address, .bytes = bytes, .shared = frame.place(operands[i].buffer).shared});
     }
     return absl::OkStatus();
   };
@@ -397,8 +390,7 @@ absl::StatusOr<std::unique_ptr<const PackageSource>> PackageSource::Create(
     std::vector<Tensor> constants,
     std::map<std::string, StepFunction> functions) {
   COPPICE_ASSIGN_OR_RETURN(StepKernels kernels, StepKernels::Load(driver));
-  std::unique_ptr<PackageSource> source(
-      new PackageSource(package, program, std::move(kernels)));
+  std::unique_ptr<PackageSource> source(new PackageSource(package, program, std::move(kernels)));
   source->constants_ = std::move(constants);
   source->functions_ = std::move(functions);
   for (int i = 0; i < static_cast<int>(spec.symbols.size()); ++i)

@@ -61,8 +61,7 @@ void* PointerTo(DeviceAddress address) {
 }  // namespace
 
 absl::StatusOr<StepKernels> StepKernels::Load(const Driver& driver) {
-  COPPICE_ASSIGN_OR_RETURN(KernelLibrary library,
-                           KernelLibrary::Load(driver, step_kernels_image));
+  COPPICE_ASSIGN_OR_RETURN(KernelLibrary library, KernelLibrary::Load(driver, step_kernels_image));
   COPPICE_ASSIGN_OR_RETURN(const Kernel seed_words, library.Get("SeedWords"));
   COPPICE_ASSIGN_OR_RETURN(const Kernel gemm, library.Get("Gemm"));
   return StepKernels(std::move(library), seed_words, gemm);
@@ -80,8 +79,8 @@ absl::Status StepKernels::DrawSeeds(StepSink& sink,
 }
 
 absl::Status StepKernels::Gemm(const FunctionCall& call) const {
-  const bool counts = (call.inputs.size() == 2 || call.inputs.size() == 3) &&
-                      call.outputs.size() == 1;
+  const bool counts =
+      (call.inputs.size() == 2 || call.inputs.size() == 3) && call.outputs.size() == 1;
   const auto fits = [&](const Tensor& tensor) {
     return (tensor.rank == 2 || tensor.rank == 3) && tensor.dtype == call.outputs[0].dtype;
   };
@@ -109,7 +108,7 @@ absl::Status StepKernels::Gemm(const FunctionCall& call) const {
   };
   bool agrees = a_sizes[1] == params.m && b_sizes[1] == params.k && b_sizes[2] == params.n &&
                 batches(a_sizes) && batches(b_sizes);
-  const auto strides_of = [&](const Tensor& tensor, int64_t (&strides)[3]) {
+  const auto strides_of = [&](const Tensor& tensor, int64_t(&strides)[3]) {
     const auto of = Batched(tensor, tensor.strides, 0);
     std::copy(of.begin(), of.end(), strides);
     if (tensor.rank == 3 && tensor.sizes[0] == 1) strides[0] = 0;

@@ -96,8 +96,8 @@ COPPICE_DEVICE void Store(void* to, GemmElement element, int64_t index, double v
 }
 
 // Bytes from the first element to behind the last.
-COPPICE_ANYWHERE int64_t SpanOf(
-    const int64_t* strides, int64_t batch, int64_t rows, int64_t columns, GemmElement element) {
+COPPICE_ANYWHERE int64_t
+SpanOf(const int64_t* strides, int64_t batch, int64_t rows, int64_t columns, GemmElement element) {
   const int64_t bytes = element == GemmElement::kFloat64   ? 8
                         : element == GemmElement::kFloat32 ? 4
                                                            : 2;
@@ -147,8 +147,8 @@ COPPICE_KERNEL(Gemm, kThreads, GemmParams) {
     if (params.element != GemmElement::kFloat64) sum = narrow;
     sum *= params.alpha;
     if (params.beta != 0) {
-      const int64_t c = matrix * params.c_strides[0] + row * params.c_strides[1] +
-                        column * params.c_strides[2];
+      const int64_t c =
+          matrix * params.c_strides[0] + row * params.c_strides[1] + column * params.c_strides[2];
       sum += params.beta * Load(params.c, params.element, c);
     }
     const int64_t y =

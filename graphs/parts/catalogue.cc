@@ -96,8 +96,9 @@ absl::StatusOr<const Program*> Catalogue::Add(ProgramSpec spec,
                              .gated = gate,
                              .plain = !options_.ranks.vote && !options_.checks.audit_keys &&
                                       !gate && spec.gate != GateMode::kAlwaysEager};
-  Entry entry{.program = std::make_unique<const Program>(std::move(spec), std::move(guards),
-                                                         std::move(callable), std::move(steps), place)};
+  Entry entry{.program =
+                  std::make_unique<const Program>(std::move(spec), std::move(guards),
+                                                  std::move(callable), std::move(steps), place)};
   entry.demoted.resize(entry.program->statics.size());
   entries_.push_back(std::move(entry));
   return entries_.back().program.get();

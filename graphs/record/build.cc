@@ -231,9 +231,8 @@ absl::StatusOr<AllocationScript> ScriptOfSteps(const Driver& driver,
 absl::StatusOr<Captured> PlanAndBuild(const CaptureRequest& request, const RecordTarget& target) {
   const Program& program = *request.run.program;
   Captured captured{.buffers = BuffersOf(request.script)};
-  COPPICE_ASSIGN_OR_RETURN(
-      captured.planned,
-      PlanFor(request, captured.buffers, /*of_chain=*/request.chain_plan != nullptr));
+  COPPICE_ASSIGN_OR_RETURN(captured.planned, PlanFor(request, captured.buffers,
+                                                     /*of_chain=*/request.chain_plan != nullptr));
   COPPICE_ASSIGN_OR_RETURN(const DeviceAddress base, target.reserve(captured.planned.plan.height));
   const RelaxedCaptureScope relaxed(request.driver);
   COPPICE_ASSIGN_OR_RETURN(GraphBuilder builder,

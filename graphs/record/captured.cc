@@ -17,8 +17,7 @@ absl::StatusOr<PlannerResult> PlanFor(const CaptureRequest& request,
                                       const std::vector<Buffer>& buffers,
                                       bool of_chain) {
   if (of_chain) {
-    absl::StatusOr<PlannerResult> planned =
-        PlanOfChain(buffers, request.live, *request.chain_plan);
+    absl::StatusOr<PlannerResult> planned = PlanOfChain(buffers, request.live, *request.chain_plan);
     // A program that was warmed up anew may have other buffers than its chain was planned with.
     if (planned.ok()) return planned;
   }

@@ -1,4 +1,5 @@
-// What a callable sees of its runs, and of eager ones, with or without a script. Private to graphs/.
+// What a callable sees of its runs, and of eager ones, with or without a script. Private to
+// graphs/.
 //
 // Threads: one at a time. An eager run is under its lane's lock; a recording need not be.
 

@@ -42,24 +42,24 @@ absl::Status GraphBuilder::SetAttributes(CuGraphNode node, const LaunchShape& sh
 absl::Status GraphBuilder::Launch(const KernelLaunch& launch, std::span<const Touch> touched) {
   const Dim3& grid = launch.shape.grid;
   const Dim3& block = launch.shape.block;
-  const CuKernelNodeParams params{
-      .function = launch.kernel.function,
-      .grid_x = grid.x,
-      .grid_y = grid.y,
-      .grid_z = grid.z,
-      .block_x = block.x == 0 ? launch.kernel.block_threads : block.x,
-      .block_y = block.y,
-      .block_z = block.z,
-      .shared_bytes = launch.shape.shared_bytes,
-      .kernel_params = const_cast<void**>(launch.arguments.data())};
+  const CuKernelNodeParams params{.function = launch.kernel.function,
+                                  .grid_x = grid.x,
+                                  .grid_y = grid.y,
+                                  .grid_z = grid.z,
+                                  .block_x = block.x == 0 ? launch.kernel.block_threads : block.x,
+                                  .block_y = block.y,
+                                  .block_z = block.z,
+                                  .shared_bytes = launch.shape.shared_bytes,
+                                  .kernel_params = const_cast<void**>(launch.arguments.data())};
   const std::span<const CuGraphNode> before = Before(touched);
   CuGraphNode node = nullptr;
   const absl::Status added = driver_->Call<&DriverTable::GraphAddKernelNode>(
       &node, graph_.handle(), before.data(), before.size(), &params);
   if (!added.ok()) {
     return WithFailureOf(
-        added, MakeError(added.code(), "kernel '{}' in {} x {} x {} blocks of {} x {} x {} threads "
-                                       "with {} bytes of dynamic shared memory: {}",
+        added, MakeError(added.code(),
+                         "kernel '{}' in {} x {} x {} blocks of {} x {} x {} threads "
+                         "with {} bytes of dynamic shared memory: {}",
                          launch.kernel.name, grid.x, grid.y, grid.z, block.x, block.y, block.z,
                          launch.shape.shared_bytes, MessageOf(added)));
   }

@@ -49,9 +49,8 @@ std::vector<int> TouchOrder::WithoutImplied(std::vector<int> after) const {
   after.erase(std::unique(after.begin(), after.end()), after.end());
   std::vector<int> kept;
   for (const int step : after) {
-    const bool implied = std::ranges::any_of(kept, [&](int later) {
-      return HasBit(ancestors_[static_cast<size_t>(later)], step);
-    });
+    const bool implied = std::ranges::any_of(
+        kept, [&](int later) { return HasBit(ancestors_[static_cast<size_t>(later)], step); });
     if (!implied) kept.push_back(step);
   }
   std::reverse(kept.begin(), kept.end());
@@ -67,8 +66,8 @@ std::vector<int> TouchOrder::Add(std::span<const Touch> touched) {
     Cover(touch.begin, end);
     for (auto it = ranges_.find(touch.begin); it != ranges_.end() && it->first < end; ++it) {
       if (it->second.writer >= 0) after.push_back(it->second.writer);
-      if (touch.writes) after.insert(after.end(), it->second.readers.begin(),
-                                     it->second.readers.end());
+      if (touch.writes)
+        after.insert(after.end(), it->second.readers.begin(), it->second.readers.end());
     }
   }
   after = WithoutImplied(std::move(after));
@@ -91,8 +90,7 @@ std::vector<int> TouchOrder::Add(std::span<const Touch> touched) {
       }
     }
   }
-  std::vector<uint64_t>& bits =
-      ancestors_.emplace_back(static_cast<size_t>(step) / kWordBits + 1);
+  std::vector<uint64_t>& bits = ancestors_.emplace_back(static_cast<size_t>(step) / kWordBits + 1);
   for (const int before : after) {
     const std::vector<uint64_t>& theirs = ancestors_[static_cast<size_t>(before)];
     std::ranges::transform(theirs, bits, bits.begin(), std::bit_or<>());

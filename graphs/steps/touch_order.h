@@ -45,7 +45,7 @@ class TouchOrder {
   void SplitAt(DeviceAddress address);
   std::vector<int> WithoutImplied(std::vector<int> after) const;
 
-  Ranges ranges_;  // Disjoint.
+  Ranges ranges_;                                 // Disjoint.
   std::vector<std::vector<uint64_t>> ancestors_;  // Per step, a bit for each one before it.
 };
 

@@ -325,8 +325,8 @@ TEST_P(LaunchExConformanceTest, AttributeIsSetOfAKernelAndFromSomewhere) {
   const CuLaunchAttributeValue value = Cooperative().value;
   EXPECT_CU(kInvalidValue, cu.GraphKernelNodeSetAttribute(
                                OnlyNode(fill), CuLaunchAttributeId::kCooperative, &value));
-  EXPECT_CU(kInvalidValue, cu.GraphKernelNodeSetAttribute(
-                               nullptr, CuLaunchAttributeId::kCooperative, &value));
+  EXPECT_CU(kInvalidValue,
+            cu.GraphKernelNodeSetAttribute(nullptr, CuLaunchAttributeId::kCooperative, &value));
 }
 
 // Clusters: the documentation of the attribute, and the Programming Guide. Which of two results

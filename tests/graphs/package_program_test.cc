@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,9 +18,11 @@
 #include "coppice/graphs/session.h"
 #include "coppice/runtime/loaded_package.h"
 
+#include "tests/graphs/session_fixture.h"
 #include "tests/package/small_kernels.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_device.h"
+#include "tests/support/text_count.h"
 
 namespace coppice {
 namespace {
@@ -143,6 +146,344 @@ TEST_F(PackageProgramTest, OtherSizesPadToTheirBucket) {
   }
   EXPECT_EQ(session->nodes().size(), 1U);
   EXPECT_EQ(session->nodes()[0].bucket, (std::vector<int64_t>{128}));
+}
+
+TEST_F(PackageProgramTest, IndependentStepsAreNotOrdered) {
+  const LoadedPackage& loaded = LoadProgram(DiamondProgram());
+  SessionOptions options;
+  options.keep_drawings = true;
+  const std::unique_ptr<Session> session = MakeSession(options);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, session->Register(loaded, "main", {}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *program, {Upload(Ramp(64))}));
+  ASSERT_EQ(session->nodes().size(), 1U);
+  EXPECT_EQ(session->nodes()[0].graph_nodes, 3);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::string dot, session->Dump(session->nodes()[0]));
+  EXPECT_EQ(CountOf(dot, " -> "), 2) << dot;
+}
+
+TEST_F(PackageProgramTest, BytesUsedAgainOrderTheStepsThatUseThem) {
+  // `second` gets the bytes of `first`, so that its writer waits for the reader of `first`.
+  json program = DiamondProgram();
+  program["outputs"] = {"y", "z"};
+  program["buffers"] = {{"x", FloatBuffer("input", {"n"})},
+                        {"first", FloatBuffer("temporary", {"n"})},
+                        {"second", FloatBuffer("temporary", {"n"})},
+                        {"y", FloatBuffer("output", {"n"})},
+                        {"z", FloatBuffer("output", {"n"})}};
+  program["steps"] = {ScaleStep("x", "first", "n", "2"), ScaleStep("first", "y", "n", "3"),
+                      ScaleStep("x", "second", "n", "5"), ScaleStep("second", "z", "n", "7")};
+  const LoadedPackage& loaded = LoadProgram(program);
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(loaded, "main", {}));
+  for (int call = 0; call < 4; ++call) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *main, {Upload(Ramp(64))}));
+    EXPECT_EQ(Read(lease, 0), Times(Ramp(64), 6));
+    EXPECT_EQ(Read(lease, 1), Times(Ramp(64), 35));
+  }
+  EXPECT_EQ(session->nodes()[0].plan_height, 3 * 256) << "one temporary, two outputs";
+}
+
+TEST_F(PackageProgramTest, WarmRecordsWithoutARun) {
+  json program = DiamondProgram();
+  program["buffers"]["cache"] = {
+      {"role", "input"}, {"dtype", "f32"}, {"shape", {64}}, {"static", true}, {"mutated", true}};
+  program["inputs"] = {"x", "cache"};
+  program["steps"].push_back(
+      {{"op", "memset"}, {"to", {{"buffer", "cache"}}}, {"value", 0}, {"width", 4}, {"count", 64}});
+  const LoadedPackage& loaded = LoadProgram(program);
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(loaded, "main", {}));
+  const Tensor cache = Upload(Ramp(64));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* binding, session->Bind(*main, {{cache}}));
+  const std::vector<std::vector<int64_t>> buckets = {{64}, {128}};
+  WarmOptions options;
+  options.scratch = binding;
+  ASSERT_OK(session->Warm(*main, binding, buckets, {}, {.scratch = nullptr}));
+  EXPECT_EQ(device_.Download<float>(cache.data, 64), Ramp(64)) << "nothing ran";
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease,
+                               Run(*session, *main, {Upload(Ramp(50))}, binding));
+  EXPECT_EQ(lease.kind(), RunKind::kReplay);
+  EXPECT_EQ(Read(lease), Times(Ramp(50), 5));
+  EXPECT_EQ(device_.Download<float>(cache.data, 64), std::vector<float>(64, 0));
+}
+
+TEST_F(PackageProgramTest, KernelsReadTheRealSize) {
+  json program = DiamondProgram();
+  program["steps"] = {MaskStep("x", "twice", "n", "n"), ScaleStep("twice", "y", "n", "2")};
+  program["buffers"].erase("thrice");
+  const LoadedPackage& loaded = LoadProgram(program);
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(loaded, "main", {}));
+  for (const int64_t n : {60, 33, 64}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *main, {Upload(Ramp(n))}));
+    const DeviceAddress y = (*lease.Read(device_.stream())).output(0).data;
+    std::vector<float> padded = Times(Ramp(n), 2);
+    padded.resize(64);
+    EXPECT_EQ(device_.Download<float>(y, 64), padded) << n;
+  }
+}
+
+TEST_F(PackageProgramTest, ScalarsOfTheKeyAreBakedIn) {
+  json program = DiamondProgram();
+  program["scalars"] = {{"half", {{"bind", "key"}}}};
+  program["guards"] = {"half <= 1"};
+  program["steps"] = {ScaleStep("x", "y", "n", "2")};
+  program["steps"].push_back(ScaleStep("x", "y", "n", "0.5"));
+  program["steps"][1]["if"] = "half == 1";
+  program["buffers"].erase("twice");
+  program["buffers"].erase("thrice");
+  const LoadedPackage& loaded = LoadProgram(program);
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(loaded, "main", {}));
+  for (const int64_t half : {0, 1, 0, 1}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease,
+                                 Run(*session, *main, {Upload(Ramp(20))}, nullptr, {half}));
+    EXPECT_EQ(Read(lease), Times(Ramp(20), half == 1 ? 0.5F : 2.0F));
+  }
+  EXPECT_EQ(session->nodes().size(), 2U);
+  EXPECT_THAT(Run(*session, *main, {Upload(Ramp(20))}, nullptr, {2}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(PackageProgramTest, SeedsDifferInEachCallAndReplayAfterSetSeed) {
+  json program = DiamondProgram();
+  program["outputs"] = {"words"};
+  program["inputs"] = {"x"};
+  program["buffers"] = {{"x", FloatBuffer("input", {"n"})},
+                        {"seed", {{"role", "seed"}, {"words", 3}}},
+                        {"words", {{"role", "output"}, {"dtype", "i64"}, {"shape", {3}}}}};
+  program["steps"] = {{{"op", "memcpy"},
+                       {"to", {{"buffer", "words"}}},
+                       {"from", {{"buffer", "seed"}}},
+                       {"bytes", 24}}};
+  const LoadedPackage& loaded = LoadProgram(program);
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(loaded, "main", {}));
+  const auto draw = [&](int calls) {
+    session->SetSeed(7);
+    std::vector<int64_t> words;
+    for (int call = 0; call < calls; ++call) {
+      const Lease lease = *Run(*session, *main, {Upload(Ramp(4))});
+      const ReadScope scope = *lease.Read(device_.stream());
+      for (const int64_t word : device_.Download<int64_t>(scope.output(0).data, 3))
+        words.push_back(word);
+    }
+    return words;
+  };
+  const std::vector<int64_t> first = draw(4);
+  EXPECT_EQ(std::set<int64_t>(first.begin(), first.end()).size(), 12U);
+  EXPECT_EQ(draw(4), first);
+}
+
+TEST_F(PackageProgramTest, OutputsMayBeInputsOrPartsOfOthers) {
+  json program = DiamondProgram();
+  program["outputs"] = {"y", "same", "tail"};
+  program["buffers"]["same"] = FloatBuffer("output", {"n"});
+  program["buffers"]["same"]["alias"] = {{"buffer", "x"}};
+  program["buffers"]["tail"] = FloatBuffer("output", {"n - 1"});
+  program["buffers"]["tail"]["alias"] = {{"buffer", "y"}, {"offset", 4}};
+  program["symbols"]["n"]["claim"] = nullptr;
+  program["symbols"]["n"].erase("claim");
+  const LoadedPackage& loaded = LoadProgram(program);
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(loaded, "main", {}));
+  for (const RunKind kind : {RunKind::kRecord, RunKind::kReplay}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *main, {Upload(Ramp(30))}));
+    EXPECT_EQ(lease.kind(), kind);
+    const std::vector<float> y = Times(Ramp(30), 5);
+    EXPECT_EQ(Read(lease, 0), y);
+    EXPECT_EQ(Read(lease, 1), Ramp(30));
+    EXPECT_EQ(Read(lease, 2), std::vector<float>(y.begin() + 1, y.end()));
+  }
+}
+
+TEST_F(PackageProgramTest, ConstantsComeFromTheirFileOrFromTheCaller) {
+  PackageBuilder builder = SmallKernels();
+  const std::vector<float> weights = Ramp(8);
+  builder.AddConstants("weights",
+                       {{.name = "w",
+                         .shape = {8},
+                         .bytes = std::string(reinterpret_cast<const char*>(weights.data()), 32)}});
+  builder.manifest["constants"]["given"] = {{"dtype", "f32"}, {"shape", {8}}};
+  json program = DiamondProgram();
+  program["buffers"] = {{"x", FloatBuffer("input", {"n"})},
+                        {"w", {{"role", "constant"}, {"constant", "w"}}},
+                        {"g", {{"role", "constant"}, {"constant", "given"}}},
+                        {"sum", FloatBuffer("temporary", {8})},
+                        {"y", FloatBuffer("output", {8})}};
+  program["steps"] = {AddStep("x", "w", "sum", "8"), AddStep("sum", "g", "y", "8")};
+  builder.manifest["programs"] = {{"main", program}, {"other", program}};
+  const LoadedPackage& loaded = Load(builder);
+  const std::unique_ptr<Session> session = MakeSession();
+  EXPECT_THAT(session->Register(loaded, "main", {}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(
+      session->Register(loaded, "main", {.constants = {{"given", Upload(Ramp(7))}}}).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(session->Register(loaded, "main", {.constants = {{"w", Upload(Ramp(8))}}}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  const PackageProgramOptions options{.constants = {{"given", Upload(Times(Ramp(8), 10))}}};
+  const int64_t before =
+      session->memory().usage().bytes[static_cast<size_t>(MemoryKind::kConstants)];
+  for (const char* name : {"main", "other"}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(loaded, name, options));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *main, {Upload(Ramp(8))}));
+    EXPECT_EQ(Read(lease), Times(Ramp(8), 12));
+  }
+  EXPECT_GT(session->memory().usage().bytes[static_cast<size_t>(MemoryKind::kConstants)], before);
+}
+
+TEST_F(PackageProgramTest, CallsRunFunctionsOfTheHostInTheirOrder) {
+  json program = DiamondProgram();
+  const auto view = [](const char* buffer) {
+    return json{{"buffer", buffer}, {"dtype", "f32"}, {"shape", {"n"}}};
+  };
+  program["steps"][1] = {{"op", "call"},
+                         {"function", "triple"},
+                         {"inputs", {view("x")}},
+                         {"outputs", {view("thrice")}},
+                         {"options", {{"times", 3}}}};
+  const LoadedPackage& loaded = LoadProgram(program);
+  const std::unique_ptr<Session> session = MakeSession();
+  EXPECT_THAT(session->Register(loaded, "main", {}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument))
+      << "nobody gave the function";
+  const TestKernels kernels(device_.driver());
+  int runs = 0;
+  const StepFunction triple = [&](const FunctionCall& call) {
+    ++runs;
+    const Tensor& x = call.inputs[0];
+    return Launch(
+        call.driver, kernels.scale, call.stream,
+        ScaleParams{.x = PointerAt<float>(x.data),
+                    .y = PointerAt<float>(call.outputs[0].data),
+                    .count = x.element_count(),
+                    .factor = static_cast<float>(std::get<int64_t>(call.options.at("times")))},
+        GridFor(x.element_count()));
+  };
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const Program* main, session->Register(loaded, "main", {.functions = {{"triple", triple}}}));
+  for (int call = 0; call < 3; ++call) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *main, {Upload(Ramp(30))}));
+    EXPECT_EQ(Read(lease), Times(Ramp(30), 5));
+  }
+  EXPECT_EQ(runs, 1) << "when it was recorded";
+}
+
+TEST_F(PackageProgramTest, GemmIsThere) {
+  json program = DiamondProgram();
+  const auto view = [](const char* buffer, const json& shape, const json& strides) {
+    return json{{"buffer", buffer}, {"dtype", "f32"}, {"shape", shape}, {"strides", strides}};
+  };
+  // y[i, j] = 2 x[i] x[j] + 0.5 x[j]
+  program["buffers"] = {{"x", FloatBuffer("input", {"n"})},
+                        {"y", FloatBuffer("output", {"n", "n"})}};
+  program["symbols"]["n"].erase("claim");
+  program["symbols"]["n"]["max"] = 32;
+  program["steps"] = {{{"op", "call"},
+                       {"function", "gemm"},
+                       {"inputs",
+                        {view("x", {"n", 1}, {1, 1}), view("x", {1, "n"}, {"n", 1}),
+                         view("x", {"n", "n"}, {0, 1})}},
+                       {"outputs", {view("y", {"n", "n"}, {"n", 1})}},
+                       {"options", {{"alpha", "2"}, {"beta", "0.5"}}}}};
+  const LoadedPackage& loaded = LoadProgram(program);
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(loaded, "main", {}));
+  for (int call = 0; call < 2; ++call) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *main, {Upload(Ramp(13))}));
+    std::vector<float> expected;
+    for (const float left : Ramp(13))
+      for (const float right : Ramp(13))
+        expected.push_back(2 * left * right + 0.5F * right);
+    EXPECT_EQ(Read(lease), expected);
+  }
+}
+
+TEST_F(PackageProgramTest, ChildrenRunOnTheirParentsBuffers) {
+  PackageBuilder builder = SmallKernels();
+  builder.manifest["programs"]["five"] = DiamondProgram();
+  json program = DiamondProgram();
+  program["buffers"].erase("thrice");
+  program["steps"] = {{{"op", "child"},
+                       {"program", "five"},
+                       {"symbols", {{"n", "n"}}},
+                       {"buffers", {{"x", {{"buffer", "x"}}}, {"y", {{"buffer", "twice"}}}}}},
+                      {{"op", "child"},
+                       {"program", "five"},
+                       {"symbols", {{"n", "n"}}},
+                       {"buffers", {{"x", {{"buffer", "twice"}}}, {"y", {{"buffer", "y"}}}}}}};
+  builder.manifest["programs"]["main"] = program;
+  const LoadedPackage& loaded = Load(builder);
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(loaded, "main", {}));
+  for (int call = 0; call < 3; ++call) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *main, {Upload(Ramp(30))}));
+    EXPECT_EQ(Read(lease), Times(Ramp(30), 25));
+  }
+}
+
+TEST_F(PackageProgramTest, EmptySizesLaunchNothing) {
+  json program = DiamondProgram();
+  program["symbols"]["n"]["min"] = 0;
+  program["symbols"]["n"].erase("claim");
+  const LoadedPackage& loaded = LoadProgram(program);
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(loaded, "main", {}));
+  for (int call = 0; call < 2; ++call) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *main, {Upload(Ramp(0))}));
+    EXPECT_EQ(Read(lease), std::vector<float>());
+  }
+}
+
+TEST_F(PackageProgramTest, OutputsOfOneCallAreReadInPlaceByTheNext) {
+  const LoadedPackage& loaded = LoadProgram(DiamondProgram());
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(loaded, "main", {}));
+  for (int round = 0; round < 4; ++round) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Run(*session, *main, {Upload(Ramp(64))}));
+    for (int step = 1; step < 4; ++step) {
+      const Tensor y = (*lease.Read(device_.stream())).output(0);
+      COPPICE_ASSERT_OK_AND_ASSIGN(Lease next, Run(*session, *main, {y}));
+      lease = std::move(next);
+    }
+    EXPECT_EQ(Read(lease), Times(Ramp(64), 625));
+  }
+  EXPECT_GT(session->stats().inputs_in_place, 0);
+}
+
+TEST_F(PackageProgramTest, BackgroundRecordsAsWell) {
+  const LoadedPackage& loaded = LoadProgram(DiamondProgram());
+  SessionOptions options;
+  options.record_in_background = true;
+  const std::unique_ptr<Session> session = MakeSession(options);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(loaded, "main", {}));
+  EXPECT_EQ(Read(*Run(*session, *main, {Upload(Ramp(64))})), Times(Ramp(64), 5));
+  session->WaitForRecordings();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *main, {Upload(Ramp(64))}));
+  EXPECT_EQ(lease.kind(), RunKind::kReplay);
+  EXPECT_EQ(Read(lease), Times(Ramp(64), 5));
+}
+
+TEST_F(PackageProgramTest, RefusesWhatThePackageDoesNotHave) {
+  json unclaimed = DiamondProgram();
+  unclaimed["symbols"]["n"].erase("claim");
+  const LoadedPackage& loaded = LoadProgram(unclaimed);
+  const std::unique_ptr<Session> session = MakeSession();
+  EXPECT_THAT(session->Register(loaded, "none", {}).status(),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(
+      session->Register(loaded, "main", {.policies = {{"m", *PaddingPolicy::Pow2(64)}}}).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(
+      session->Register(loaded, "main", {.policies = {{"n", *PaddingPolicy::Pow2(64)}}}).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument))
+      << "nothing is claimed";
+  EXPECT_OK(session->Register(loaded, "main", {.name = "other"}));
+  EXPECT_OK(session->Register(loaded, "main", {.variant = "second"}));
+  EXPECT_OK(session->Register(loaded, "main", {}));
+  EXPECT_THAT(session->Register(loaded, "main", {}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 }  // namespace

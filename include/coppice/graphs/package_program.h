@@ -5,9 +5,9 @@
 //   Lease lease = *session->Run({.program = decode, .inputs = inputs, .stream = stream});
 //
 // A package says what a program does at any sizes, so that nothing is run to learn it: the first
-// call of a bucket records it, node by node, and independent kernels may overlap. Everything else is
-// as for a callable: symbols, guards, keys, leases, padding, statics (bound in the order in which
-// the package names them).
+// call of a bucket records it, node by node, and independent kernels may overlap. Everything else
+// is as for a callable: symbols, guards, keys, leases, padding, statics (bound in the order in
+// which the package names them).
 //
 // Threads: plain values; functions run on the thread that called the session.
 
@@ -40,8 +40,8 @@ struct FunctionCall {
   const FunctionOptions& options;
 };
 
-// Runs once per recording of a bucket, and in each run without a graph: what it reads on the host is
-// frozen when it is recorded. May be called by several threads at once.
+// Runs once per recording of a bucket, and in each run without a graph: what it reads on the host
+// is frozen when it is recorded. May be called by several threads at once.
 using StepFunction = std::function<absl::Status(const FunctionCall& call)>;
 
 struct PackageProgramOptions {

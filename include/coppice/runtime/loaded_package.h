@@ -47,8 +47,8 @@ class LoadedPackage {
   // Errors: kNotFound         no target of a kernel fits the device: what each was compiled for;
   //         kInvalidArgument  a constant that its file has not, or in another shape; a file with
   //                           another digest; a symbol that its image lacks;
-  //                           parameters that are not those of the image: which, and both sizes; more shared
-  //                           memory than the device has;
+  //                           parameters that are not those of the image: which, and both sizes;
+  //                           more shared memory than the device has;
   //         otherwise as KernelLibrary::Load.
   static absl::StatusOr<std::unique_ptr<const LoadedPackage>> Load(const Driver& driver,
                                                                    Package package,

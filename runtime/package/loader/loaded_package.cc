@@ -94,8 +94,7 @@ absl::Status LoadedPackage::LoadKernels(const Driver& driver, const LoadOptions&
         if (!library.ok()) return At(package_, kernel, fit.target, library.status());
         libraries_.push_back(*std::move(library));
       }
-      const uint64_t cluster =
-          uint64_t{target.cluster[0]} * target.cluster[1] * target.cluster[2];
+      const uint64_t cluster = uint64_t{target.cluster[0]} * target.cluster[1] * target.cluster[2];
       const absl::StatusOr<coppice::Kernel> function = libraries_[found.first->second].Get(
           target.symbol.c_str(), {.shared_bytes = target.shared_bytes,
                                   .large_clusters = cluster > kPortableClusterBlocks});
