@@ -5,8 +5,8 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build python3
-  libabsl-dev libboost-dev libfmt-dev libcli11-dev nlohmann-json3-dev
-  libgtest-dev libgmock-dev clang-format valgrind python3-numpy
+  libabsl-dev libboost-dev libfmt-dev libssl-dev libcli11-dev nlohmann-json3-dev
+  libgtest-dev libgmock-dev clang-format valgrind python3-numpy python3-jsonschema
 )
 
 fail() {

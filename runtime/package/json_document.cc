@@ -135,6 +135,7 @@ class JsonBuilder {
   }
 
   bool HasDistinctKeys() {
+    document_.nodes_[open_.back()].end = static_cast<uint32_t>(document_.nodes_.size());
     std::vector<std::string_view> keys;
     for (const Json value : Json(&document_, open_.back()))
       keys.push_back(value.key());

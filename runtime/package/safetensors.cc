@@ -32,14 +32,10 @@ absl::Status CheckBytes(Json tensor, const std::vector<int64_t>& shape, int64_t 
   const size_t dtype = IndexOfDType(tensor["dtype"].text());
   if (dtype == kDTypes.size()) return absl::OkStatus();
   int64_t expected = SizeOf(static_cast<DType>(dtype));
-  bool overflow = false;
+  bool fits = true;
   for (const int64_t size : shape)
-    overflow |= __builtin_mul_overflow(expected, size, &expected);
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
-    overflow = false;
-    expected = 0;
-  }
-  if (!overflow && expected == bytes) return absl::OkStatus();
+    fits = !__builtin_mul_overflow(expected, size, &expected) && fits;
+  if (fits && expected == bytes) return absl::OkStatus();
   return tensor.Error("has {} bytes, which are not those of its shape and {}; write the file again",
                       bytes, tensor["dtype"].Show());
 }
