@@ -15,6 +15,7 @@
 #include "graphs/call/deliver.h"
 #include "graphs/call/place.h"
 #include "graphs/call/replay.h"
+#include "graphs/node/input_layout.h"
 #include "graphs/parts/reach.h"
 #include "graphs/parts/retire.h"
 
@@ -69,14 +70,56 @@ absl::Status FindRefusal(const Request& request, Lane& lane, const Node* node, R
   return CheckCopyOut(request, lane);
 }
 
+// Why an output of the path is not read where it lies: what the symbols claim that pad it.
+std::string DescribeFilled(const Request& request, size_t copy) {
+  const Program& program = *request.call.program;
+  const InputSpec& input = program.copied_input(copy);
+  const Tensor& tensor = request.call.inputs[copy];
+  const Tensor whole = PlacedTensor(tensor.data, input, request.shape.padded);
+  const uint32_t symbols =
+      program.SymbolsOf(PaddedExtents(input, tensor, whole, CountedOf(request.call)));
+  std::string text;
+  for (size_t i = 0; i < program.spec.symbols.size(); ++i) {
+    if (((symbols & ~program.any_bits) >> i & 1) == 0) continue;
+    const SymbolSpec& symbol = program.spec.symbols[i];
+    text += fmt::format("{}'{}' {}", text.empty() ? "" : ", ", symbol.name,
+                        symbol.claim ? "claims " + DescribeClaim(*symbol.claim)
+                                     : "is claimed to be row-independent, so that its fill counts");
+  }
+  return fmt::format("; input '{}' is staged for its padding: {}", input.name, text);
+}
+
+// What claims keep the call from, and what they let its padding hold.
+std::string DescribeClaims(const Request& request, Lane& lane) {
+  const Program& program = *request.call.program;
+  std::string text;
+  for (size_t i = 0; i < program.spec.symbols.size(); ++i) {
+    const SymbolSpec& symbol = program.spec.symbols[i];
+    const int64_t real = request.shape.real[i];
+    const int64_t padded = request.shape.padded[i];
+    const int64_t bucket = symbol.policy.Find(real).value_or(real);
+    const bool claimed = ClaimOf(program.spec, static_cast<int>(i)).has_value();
+    if (!claimed && symbol.kind != SymbolKind::kStatic && bucket != real)
+      text += fmt::format("; '{}' is not padded from {} to {}, because nothing is claimed of it",
+                          symbol.name, real, bucket);
+    if (symbol.claim && padded != real)
+      text += fmt::format("; '{}' is padded from {} to {} by its claim: {}", symbol.name, real,
+                          padded, DescribeClaim(*symbol.claim));
+  }
+  for (const size_t copy : FilledInputs(request, lane))
+    text += DescribeFilled(request, copy);
+  return text;
+}
+
 std::string DescribeRun(const Request& request, Lane& lane, const Outcome& outcome) {
   const ProgramSpec& spec = request.call.program->spec;
   const bool padded = outcome.kind != RunKind::kEager;
   const auto first = (padded ? request.shape.padded : request.shape.real).begin();
-  return fmt::format("{} of program '{}' {} [{}]: {}", NameOf(outcome.kind), spec.name,
+  return fmt::format("{} of program '{}' {} [{}]: {}{}", NameOf(outcome.kind), spec.name,
                      padded ? "in bucket" : "at extents",
                      fmt::join(first, first + static_cast<ptrdiff_t>(spec.symbols.size()), ", "),
-                     DescribeReason(request, lane, outcome.reason));
+                     DescribeReason(request, lane, outcome.reason),
+                     padded ? DescribeClaims(request, lane) : "");
 }
 
 }  // namespace
@@ -106,9 +149,9 @@ Explanation ExplainCall(const SessionParts& parts, Request& request, Lane& lane)
   }
   explanation.node = node->info();
   explanation.text = fmt::format(
-      "replay of program '{}' in bucket [{}], planned around {} live bytes, recorded in {} us",
+      "replay of program '{}' in bucket [{}], planned around {} live bytes, recorded in {} us{}",
       node->info().program, fmt::join(node->info().bucket, ", "), node->info().around_bytes,
-      node->info().record_ns / 1000);
+      node->info().record_ns / 1000, DescribeClaims(request, lane));
   return explanation;
 }
 

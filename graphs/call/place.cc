@@ -288,6 +288,24 @@ absl::Status FindPlace(Request& request, Lane& lane) {
   return absl::OkStatus();
 }
 
+std::vector<size_t> FilledInputs(const Request& request, Lane& lane) {
+  std::vector<size_t> filled;
+  if (request.filled == 0) return filled;
+  const Program& program = *request.call.program;
+  for (size_t i = 0; i < request.call.inputs.size(); ++i) {
+    const Tensor& tensor = request.call.inputs[i];
+    const std::optional<WindowMap::Place> place = lane.memory().windows().Locate(LowOf(tensor));
+    if (!place || place->lane != lane.index || tensor.element_count() == 0) continue;
+    const Tensor* output = nullptr;
+    const Slot* holder = FindHolder(lane.slots().ListOf(place->kind), tensor, &output);
+    if (holder == nullptr || !holder->in_path) continue;
+    const Fit fit = FitOf(program, program.copied_input(i), tensor, *output, request.shape.padded,
+                          CountedOf(request.call));
+    if (fit == Fit::kNeedsFill) filled.push_back(i);
+  }
+  return filled;
+}
+
 absl::Status TakePlace(Request& request, Lane& lane) {
   COPPICE_RETURN_IF_ERROR(FindPlace(request, lane));
   ChainPlanner& chain = lane.chain();

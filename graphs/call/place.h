@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -51,6 +52,9 @@ void FindSurroundings(Request& request, Lane& lane);
 // leaves in the lane's scratch. Errors: kFailedPrecondition  an input is stale, or would be written
 // while somebody reads it.
 absl::Status FindPlace(Request& request, Lane& lane);
+
+// Which of its inputs a placed call stages for their padding alone. Allocates.
+std::vector<size_t> FilledInputs(const Request& request, Lane& lane);
 
 // FindPlace of a call that is about to run, of which an open chain takes note.
 absl::Status TakePlace(Request& request, Lane& lane);

@@ -97,7 +97,7 @@ void Program::ReadClaims() {
     pads_always_[i] = dynamic && !symbol.exclude_01 && claimed_[i];
     const bool any = symbol.claim ? symbol.claim->padding == PaddingContents::kAny
                                   : spec.claim == Claim::kMasked;
-    if (any) any_symbols |= uint32_t{1} << i;
+    if (any || !MayPad(spec, static_cast<int>(i))) any_symbols |= uint32_t{1} << i;
   }
   any_bits_everywhere = any_symbols + 1 == uint32_t{1} << spec.symbols.size();
   symbols_of_extents_.resize(extent_count);
@@ -108,13 +108,18 @@ void Program::ReadClaims() {
   }
 }
 
-PaddingContents Program::ContentsOf(const InputSpec& input, uint32_t padded_extents) const {
+uint32_t Program::SymbolsOf(uint32_t extents_read) const {
   uint32_t symbols = 0;
   for (size_t i = 0; i < symbols_of_extents_.size(); ++i)
-    if ((padded_extents >> i & 1) != 0) symbols |= symbols_of_extents_[i];
+    if ((extents_read >> i & 1) != 0) symbols |= symbols_of_extents_[i];
+  return symbols;
+}
+
+PaddingContents Program::ContentsOf(const InputSpec& input, uint32_t padded_extents) const {
+  const uint32_t symbols = SymbolsOf(padded_extents);
   PaddingContents contents = PaddingContents::kAny;
   for (int i = 0; i < static_cast<int>(spec.symbols.size()); ++i)
-    if ((symbols >> i & 1) != 0 && claimed_[static_cast<size_t>(i)])
+    if ((symbols >> i & 1) != 0 && MayPad(spec, i))
       contents = std::max(contents, coppice::ContentsOf(spec, input, i));
   return contents;
 }

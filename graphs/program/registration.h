@@ -126,7 +126,9 @@ class Program {
   bool Pads(size_t index, int64_t extent, internal::Observe observe) const {
     return pads_always_[index] || PadsAt(index, extent, observe);
   }
-  // What the padding of an input may hold whose axes of these extents, a bit each, are padded.
+  // The symbols that these extents are or read, a bit each, as are the extents.
+  uint32_t SymbolsOf(uint32_t extents_read) const;
+  // What the padding of an input may hold whose axes of these extents are padded.
   PaddingContents ContentsOf(const InputSpec& input, uint32_t padded_extents) const;
   // Whether `extent` is a bucket of this symbol, so that it may be recorded.
   bool IsBucket(size_t symbol, int64_t extent) const;

@@ -194,33 +194,6 @@ TEST(FillPatternTest, ZeroRepeatLastAndUndefinedGiveZero) {
   }
 }
 
-TEST(PoisonPatternTest, NanIsAQuietNanOrTheTopBit) {
-  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kFloat32), 0x7FC0'0000U);
-  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kFloat16), 0x7E00U);
-  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kBFloat16), 0x7FC0U);
-  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kInt32), 0x8000'0000U);
-  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kInt64), uint64_t{1} << 63);
-  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kUInt8), 0x80U);
-  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kBool), 0x80U);
-  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kFloat64), 0x7FF8'0000'0000'0000U);
-  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kFloat8E4M3), 0x7FU);
-  EXPECT_EQ(PoisonPattern(Poison::kNan, DType::kComplex64), 0x7FC0'0000'7FC0'0000U);
-}
-
-TEST(PoisonPatternTest, PatternIs5AInEveryByte) {
-  EXPECT_EQ(PoisonPattern(Poison::kPattern, DType::kUInt8), 0x5AU);
-  EXPECT_EQ(PoisonPattern(Poison::kPattern, DType::kFloat16), 0x5A5AU);
-  EXPECT_EQ(PoisonPattern(Poison::kPattern, DType::kBFloat16), 0x5A5AU);
-  EXPECT_EQ(PoisonPattern(Poison::kPattern, DType::kInt32), 0x5A5A'5A5AU);
-  EXPECT_EQ(PoisonPattern(Poison::kPattern, DType::kFloat32), 0x5A5A'5A5AU);
-  EXPECT_EQ(PoisonPattern(Poison::kPattern, DType::kInt64), 0x5A5A'5A5A'5A5A'5A5AU);
-}
-
-TEST(PoisonPatternTest, OffGivesZero) {
-  for (const DType dtype : kDTypes)
-    EXPECT_EQ(PoisonPattern(Poison::kOff, dtype), 0U);
-}
-
 // The copies of some arguments, as a kernel sees them.
 template <int kRank>
 StagedCopyOf<kRank> CopyOf(const StagingArguments& arguments, int index) {
@@ -402,6 +375,29 @@ class StagingTest : public testing::Test {
         << "is the offset of the first byte that differs";
   }
 
+  // Stages noise into all of five rows and expects what the host draws for each element.
+  void ExpectNoise(DType dtype, PaddingContents contents, int64_t columns) {
+    constexpr uint64_t kSeed = 77;
+    const int64_t width = SizeOf(dtype);
+    const std::vector<int64_t> sizes = {5, columns};
+    COPPICE_ASSERT_OK_AND_ASSIGN(
+        const DeviceMemory target,
+        device_.Upload(std::vector<uint8_t>(static_cast<size_t>(5 * columns * width))));
+    StagingArguments arguments(2);
+    arguments.Add({.dtype = dtype, .rank = 2}, Tensor::Dense(target.address(), dtype, sizes),
+                  Fill::Undefined());
+    arguments.SetNoise(0, dtype, contents, kSeed);
+    ASSERT_OK(kernels_->Launch(device_.stream(), arguments));
+    const std::vector<uint8_t> bytes =
+        device_.Download<uint8_t>(target.address(), 5 * columns * width);
+    for (int64_t i = 0; i < 5 * columns; ++i) {
+      uint64_t bits = 0;
+      std::memcpy(&bits, bytes.data() + i * width, static_cast<size_t>(width));
+      ASSERT_EQ(bits, PoisonElement(Poison::kNoise, dtype, contents, kSeed, i))
+          << NameOf(dtype) << " element " << i << " of rows of " << columns;
+    }
+  }
+
   // Stages int32 values of `sizes`, at an address even if empty, into `padded`, whose memory holds
   // -9 before; returns it.
   std::vector<int32_t> Stage(const std::vector<int32_t>& values,
@@ -532,6 +528,16 @@ TEST_F(StagingTest, StagesThePoisonOfASession) {
   arguments.SetFill(0, PoisonPattern(Poison::kPattern, DType::kInt32));
   ASSERT_OK(kernels_->Launch(device_.stream(), arguments));
   EXPECT_THAT(device_.Download<int32_t>(target.address(), 3), ElementsAre(1, 2, 0x5A5A'5A5A));
+}
+
+TEST_F(StagingTest, NoiseIsTheSameInWhateverUnitsItIsWritten) {
+  for (const DType dtype : kDTypes) {
+    for (const PaddingContents contents : {PaddingContents::kAny, PaddingContents::kFinite}) {
+      if (!MayPoison(contents, dtype)) continue;
+      for (const int64_t columns : {3, 4, 16})
+        ExpectNoise(dtype, contents, columns);
+    }
+  }
 }
 
 TEST_F(StagingTest, TakesItsArgumentsByValue) {

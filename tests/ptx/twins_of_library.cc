@@ -174,8 +174,10 @@ void DrawTrafficCount(TwinDraw& draw, TwinScene& scene) {
 template <int kRank>
 StagedCopyOf<kRank> DrawCopy(TwinDraw& draw, TwinScene& scene, const StagingHeader& header) {
   StagedCopyOf<kRank> copy = {};
-  copy.element_bytes = 1 << draw.Int(0, 3);
-  copy.padding = static_cast<StagedPadding>(draw.Int(0, 2));
+  copy.element_bytes = static_cast<int16_t>(1 << draw.Int(0, 3));
+  copy.noise_set = static_cast<int8_t>(draw.Int(-1, 8 * copy.element_bytes - 1));
+  copy.noise_clear = static_cast<int8_t>(draw.Int(0, 8 * copy.element_bytes - 1));
+  copy.padding = static_cast<StagedPadding>(draw.Int(0, 3));
   copy.fill = draw.Word() >> (64 - 8 * copy.element_bytes);
   const int64_t longest = kRank == 1 ? 3000 : kRank == 2 ? 60 : kRank == 4 ? 7 : 3;
   const bool gaps = draw.Int(0, 2) == 0;

@@ -43,7 +43,10 @@ struct Explanation {
   RunKind kind = RunKind::kReplay;
   Reason reason = Reason::kNone;
   std::optional<NodeInfo> node;  // That would replay.
-  std::string text;              // One line for people.
+  // One line for people. Of a call in a bucket it says what claims forbid and limit: a symbol that
+  // is not padded because nothing is claimed of it; what the padding of one with a claim of its own
+  // may hold; an output of the path that is staged anew, and whose claim asks for that.
+  std::string text;
 };
 
 struct SessionStats {

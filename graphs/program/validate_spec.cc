@@ -1,0 +1,295 @@
+// What makes a spec valid.
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coppice/base/status.h"
+#include "coppice/base/units.h"
+#include "coppice/graphs/program.h"
+
+#include "graphs/program/claims.h"
+
+namespace coppice {
+namespace {
+
+// Checks that every name of one list is present and differs from the others.
+template <typename Item>
+absl::Status CheckNames(const ProgramSpec& spec, const char* list, const std::vector<Item>& items) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].name.empty())
+      return InvalidArgument("ValidateSpec: program {}: {}[{}] has no name", spec.name, list, i);
+    if (!names.insert(items[i].name).second)
+      return InvalidArgument("ValidateSpec: program {}: {}[{}] repeats the name {}", spec.name,
+                             list, i, items[i].name);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCount(const ProgramSpec& spec, const char* list, size_t count, int count_max) {
+  if (count <= static_cast<size_t>(count_max)) return absl::OkStatus();
+  return InvalidArgument("ValidateSpec: program {}: {} {}, at most {} allowed", spec.name, count,
+                         list, count_max);
+}
+
+bool IsComputed(const Dim& dim) {
+  return dim.symbol >= kSymbolsMax;
+}
+
+// What a dim is at the largest extents; 1 if each call computes it.
+int64_t LargestOf(const ProgramSpec& spec, const Dim& dim) {
+  if (IsComputed(dim)) return 1;
+  return dim.symbol < 0 ? dim.size : spec.symbols[static_cast<size_t>(dim.symbol)].policy.maximum();
+}
+
+// Checks that each of some dims or strides exists; `field` names them ("input x").
+absl::Status CheckDims(const ProgramSpec& spec,
+                       const std::string& field,
+                       const char* what,
+                       const Dims& dims) {
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    const Dim& dim = dims[axis];
+    if (dim.symbol - kSymbolsMax >= static_cast<int>(spec.extents.size()))
+      return InvalidArgument("ValidateSpec: program {}: {} axis {} names extent {} of {}",
+                             spec.name, field, axis, dim.symbol - kSymbolsMax, spec.extents.size());
+    if (IsComputed(dim)) continue;
+    if (dim.symbol >= static_cast<int>(spec.symbols.size()))
+      return InvalidArgument("ValidateSpec: program {}: {} axis {} names symbol {} of {}",
+                             spec.name, field, axis, dim.symbol, spec.symbols.size());
+    if (dim.symbol < 0 && dim.size < 0)
+      return InvalidArgument("ValidateSpec: program {}: {} axis {} has {} {}", spec.name, field,
+                             axis, what, dim.size);
+  }
+  return absl::OkStatus();
+}
+
+// Checks what strides make of a tensor at its largest extents. Some of it may overlap if nothing
+// writes it.
+absl::Status CheckStrides(const ProgramSpec& spec,
+                          const std::string& field,
+                          const Dims& dims,
+                          const Dims& strides,
+                          int64_t element,
+                          bool written) {
+  if (strides.empty()) return absl::OkStatus();
+  if (strides.size() != dims.size())
+    return InvalidArgument("ValidateSpec: program {}: {} has {} strides for {} axes", spec.name,
+                           field, strides.size(), dims.size());
+  COPPICE_RETURN_IF_ERROR(CheckDims(spec, field, "stride", strides));
+  if (std::ranges::any_of(dims, IsComputed) || std::ranges::any_of(strides, IsComputed))
+    return absl::OkStatus();
+  Tensor largest{.rank = static_cast<int8_t>(dims.size())};
+  int64_t bytes = element;
+  bool fits = true;
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    largest.sizes[axis] = LargestOf(spec, dims[axis]);
+    largest.strides[axis] = LargestOf(spec, strides[axis]);
+    int64_t reach = 0;
+    fits = fits &&
+           !__builtin_mul_overflow(std::max<int64_t>(largest.sizes[axis] - 1, 0),
+                                   largest.strides[axis], &reach) &&
+           !__builtin_mul_overflow(reach, element, &reach) &&
+           !__builtin_add_overflow(bytes, reach, &bytes);
+  }
+  if (!fits)
+    return InvalidArgument(
+        "ValidateSpec: program {}: {} reaches over 2^63 bytes at its largest extents", spec.name,
+        field);
+  if (written && !largest.keeps_apart())
+    return InvalidArgument(
+        "ValidateSpec: program {}: {} has strides that put its elements onto each other; give "
+        "strides that grow with the axes inside them",
+        spec.name, field);
+  return absl::OkStatus();
+}
+
+// Checks an input or an output; `kind` is which of them.
+template <typename Spec>
+absl::Status CheckTensor(
+    const ProgramSpec& spec, const char* kind, const Spec& tensor, bool is_static, bool written) {
+  const std::string field = fmt::format("{} {}", kind, tensor.name);
+  const Dims& dims = tensor.dims;
+  if (dims.size() > static_cast<size_t>(kRankMax))
+    return InvalidArgument("ValidateSpec: program {}: {} has rank {}, at most {} allowed",
+                           spec.name, field, dims.size(), kRankMax);
+  const int64_t element = SizeOf(tensor.dtype);
+  if (element == 0)
+    return InvalidArgument("ValidateSpec: program {}: {} has dtype {}, which does not exist",
+                           spec.name, field, static_cast<int>(tensor.dtype));
+  COPPICE_RETURN_IF_ERROR(CheckDims(spec, field, "size", dims));
+  int64_t bytes_max = element;
+  for (const Dim& dim : dims) {
+    // An empty axis counts as one, so that the product of the others is still checked.
+    if (__builtin_mul_overflow(bytes_max, std::max<int64_t>(LargestOf(spec, dim), 1), &bytes_max))
+      return InvalidArgument(
+          "ValidateSpec: program {}: {} is larger than 2^63 bytes at its "
+          "largest extents",
+          spec.name, field);
+  }
+  COPPICE_RETURN_IF_ERROR(CheckStrides(spec, field, dims, tensor.strides, element, written));
+  const auto dynamic = [](const Dim& dim) { return dim.symbol >= 0; };
+  if (is_static && (std::any_of(dims.begin(), dims.end(), dynamic) ||
+                    std::any_of(tensor.strides.begin(), tensor.strides.end(), dynamic)))
+    return InvalidArgument(
+        "ValidateSpec: program {}: static {} has a symbol or an expression in its dims or strides; "
+        "fix its sizes{}",
+        spec.name, field, kind == std::string("input") ? " or copy it" : "");
+  return absl::OkStatus();
+}
+
+absl::Status CheckInput(const ProgramSpec& spec, const InputSpec& input) {
+  const bool is_static = input.role == InputRole::kStatic;
+  COPPICE_RETURN_IF_ERROR(
+      CheckTensor(spec, "input", input, is_static, /*written=*/!is_static || input.mutated));
+  if (!IsPowerOfTwo(input.alignment))
+    return InvalidArgument(
+        "ValidateSpec: program {}: input {} has alignment {}; give a power of two, in bytes",
+        spec.name, input.name, input.alignment);
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutput(const ProgramSpec& spec, const OutputSpec& output) {
+  return CheckTensor(spec, "output", output, output.role == OutputRole::kStatic, /*written=*/true);
+}
+
+// Checks that a symbol's bounds make sense, and that what it pads to lies within them.
+absl::Status CheckBounds(const ProgramSpec& spec, int index) {
+  const SymbolSpec& symbol = spec.symbols[static_cast<size_t>(index)];
+  if (symbol.min < 0 || symbol.max < symbol.min || symbol.multiple_of < 1)
+    return InvalidArgument(
+        "ValidateSpec: program {}: symbol {} has min {}, max {}, multiple_of {}; give 0 <= min <= "
+        "max and multiple_of >= 1",
+        spec.name, symbol.name, symbol.min, symbol.max, symbol.multiple_of);
+  if (!MayPad(spec, index)) return absl::OkStatus();
+  for (const int64_t bucket : symbol.policy.buckets()) {
+    if (bucket < symbol.min) continue;  // No extent is padded to it.
+    if (bucket > symbol.max || bucket % symbol.multiple_of != 0)
+      return InvalidArgument(
+          "ValidateSpec: program {}: symbol {} has a bucket {}, but max {} and multiple_of {}; "
+          "choose buckets that the program takes",
+          spec.name, symbol.name, bucket, symbol.max, symbol.multiple_of);
+  }
+  return absl::OkStatus();
+}
+
+bool Binds(const InputSpec& input, int symbol) {
+  return input.role == InputRole::kCopy &&
+         std::any_of(input.dims.begin(), input.dims.end(),
+                     [symbol](const Dim& dim) { return dim.symbol == symbol; });
+}
+
+// Checks that something of a call gives a symbol its extent.
+absl::Status CheckSource(const ProgramSpec& spec, int index) {
+  const SymbolSpec& symbol = spec.symbols[static_cast<size_t>(index)];
+  if (symbol.scalar < -1 || symbol.scalar >= static_cast<int>(spec.scalars.size()))
+    return InvalidArgument("ValidateSpec: program {}: symbol {} is bound to scalar {} of {}",
+                           spec.name, symbol.name, symbol.scalar, spec.scalars.size());
+  if (symbol.given && symbol.scalar >= 0)
+    return InvalidArgument(
+        "ValidateSpec: program {}: symbol {} is given and bound to scalar {}; choose one",
+        spec.name, symbol.name, spec.scalars[static_cast<size_t>(symbol.scalar)].name);
+  const bool bound = std::any_of(spec.inputs.begin(), spec.inputs.end(),
+                                 [index](const InputSpec& input) { return Binds(input, index); });
+  if (bound || symbol.given || symbol.scalar >= 0) return absl::OkStatus();
+  return InvalidArgument(
+      "ValidateSpec: program {}: symbol {} is in the dims of no copied input, so no call gives it "
+      "an extent; set `given` or bind it to a scalar",
+      spec.name, symbol.name);
+}
+
+absl::Status CheckSymbol(const ProgramSpec& spec, int index) {
+  COPPICE_RETURN_IF_ERROR(CheckSource(spec, index));
+  COPPICE_RETURN_IF_ERROR(internal::CheckClaim(spec, index));
+  return CheckBounds(spec, index);
+}
+
+absl::Status CheckOutputCount(const ProgramSpec& spec, const OutputSpec& output) {
+  const Count& count = output.count;
+  if (count.output < 0) return absl::OkStatus();
+  if (count.output >= static_cast<int>(spec.outputs.size()) || count.axis < 0 ||
+      count.axis >= static_cast<int>(output.dims.size())) {
+    return InvalidArgument(
+        "ValidateSpec: program {}: output {} is counted by output {} of {} along axis {} of {}",
+        spec.name, output.name, count.output, spec.outputs.size(), count.axis, output.dims.size());
+  }
+  const OutputSpec& counter = spec.outputs[static_cast<size_t>(count.output)];
+  const bool one =
+      std::ranges::all_of(counter.dims, [](const Dim& dim) { return dim == Dim::Fixed(1); });
+  if (!one || !Count::Takes(counter.dtype) || counter.count.output >= 0)
+    return InvalidArgument(
+        "ValidateSpec: program {}: output {}, which counts output {}, must be one i32 or i64 that "
+        "nothing counts",
+        spec.name, counter.name, output.name);
+  return absl::OkStatus();
+}
+
+absl::Status CheckCountedSymbol(const ProgramSpec& spec, int index) {
+  const SymbolSpec& symbol = spec.symbols[static_cast<size_t>(index)];
+  const auto refuse = [&](const std::string& what) {
+    return InvalidArgument("ValidateSpec: program {}: symbol {} is counted, but {}", spec.name,
+                           symbol.name, what);
+  };
+  if (!ClaimOf(spec, index) || symbol.kind == SymbolKind::kStatic)
+    return refuse("never padded; claim what its padding may hold, and let it be dynamic");
+  if (symbol.min > 0 || symbol.multiple_of > 1 || symbol.exclude_01)
+    return refuse("no call can check its min, multiple_of or exclude_01; take them off");
+  const auto reads = [index](const Expression& expression) {
+    return std::ranges::count(expression.Reads(), static_cast<size_t>(index)) > 0;
+  };
+  COPPICE_ASSIGN_OR_RETURN(const GuardProgram guards, CompileGuards(spec));
+  const int own = guards.guard_count() - static_cast<int>(spec.guards.size());
+  for (int i = own; i < guards.guard_count(); ++i)
+    if (reads(guards.expression(i)))
+      return refuse("guard '" + guards.source(i) + "' reads it, which no call can check");
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<Expression> extents, CompileExtents(spec));
+  for (const InputSpec& input : spec.inputs) {
+    for (const Dim& dim : input.dims) {
+      if (dim.symbol < kSymbolsMax || input.role == InputRole::kStatic) continue;
+      const Expression& extent = extents[static_cast<size_t>(dim.symbol - kSymbolsMax)];
+      if (reads(extent))
+        return refuse("'" + extent.text() + "' of input " + input.name +
+                      " reads it; name the symbol itself there");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A call is checked on the host, so nothing that is checked may be the device's to decide.
+absl::Status CheckCounts(const ProgramSpec& spec) {
+  for (const OutputSpec& output : spec.outputs)
+    COPPICE_RETURN_IF_ERROR(CheckOutputCount(spec, output));
+  for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol)
+    if (spec.symbols[static_cast<size_t>(symbol)].counted)
+      COPPICE_RETURN_IF_ERROR(CheckCountedSymbol(spec, symbol));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateSpec(const ProgramSpec& spec) {
+  if (spec.name.empty()) return InvalidArgument("ValidateSpec: a program has no name");
+  COPPICE_RETURN_IF_ERROR(CheckCount(spec, "symbols", spec.symbols.size(), kSymbolsMax));
+  COPPICE_RETURN_IF_ERROR(CheckCount(spec, "extents", spec.extents.size(), kExtentsMax));
+  COPPICE_RETURN_IF_ERROR(CheckCount(spec, "scalars", spec.scalars.size(), kScalarsMax));
+  COPPICE_RETURN_IF_ERROR(CheckNames(spec, "symbols", spec.symbols));
+  COPPICE_RETURN_IF_ERROR(CheckNames(spec, "inputs", spec.inputs));
+  COPPICE_RETURN_IF_ERROR(CheckNames(spec, "outputs", spec.outputs));
+  COPPICE_RETURN_IF_ERROR(CheckNames(spec, "scalars", spec.scalars));
+  for (const InputSpec& input : spec.inputs)
+    COPPICE_RETURN_IF_ERROR(CheckInput(spec, input));
+  for (const OutputSpec& output : spec.outputs)
+    COPPICE_RETURN_IF_ERROR(CheckOutput(spec, output));
+  for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol)
+    COPPICE_RETURN_IF_ERROR(CheckSymbol(spec, symbol));
+  if (spec.random_numbers_per_call < 0)
+    return InvalidArgument("ValidateSpec: program {}: random_numbers_per_call is {}", spec.name,
+                           spec.random_numbers_per_call);
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<Expression> extents, CompileExtents(spec));
+  COPPICE_RETURN_IF_ERROR(internal::CheckFills(spec, extents));
+  COPPICE_RETURN_IF_ERROR(CompileGuards(spec).status());
+  return CheckCounts(spec);
+}
+
+}  // namespace coppice
