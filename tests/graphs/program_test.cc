@@ -344,6 +344,117 @@ TEST(ProgramTest, PaddingClaimsAllowEveryPolicy) {
   }
 }
 
+constexpr PaddingClaim kAnyPadding = {.padding = PaddingContents::kAny};
+constexpr PaddingClaim kFinitePadding = {.padding = PaddingContents::kFinite};
+
+TEST(ProgramTest, SymbolWithAClaimMayPadWhateverItsProgramClaims) {
+  ProgramSpec spec = ValidSpec();
+  spec.claim = Claim::kExact;
+  spec.symbols[0].claim = kFinitePadding;
+  ExpectInvalid(spec, "symbol length is padded by linear:16");
+  spec.symbols[1].claim = kAnyPadding;
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+}
+
+TEST(ProgramTest, RejectsClaimsOfNoToleranceOrOfTwo) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Equality refused[] = {
+      {.bits = false, .absolute = -1},        {.bits = false, .relative = -1e-5},
+      {.bits = false, .absolute = kInfinity}, {.bits = false, .relative = kInfinity - kInfinity},
+      {.bits = true, .absolute = 1},          {.bits = true, .relative = 1}};
+  for (const Equality& equal : refused) {
+    ProgramSpec spec = ValidSpec();
+    spec.symbols[1].claim = kAnyPadding;
+    spec.symbols[1].claim->equal = equal;
+    ExpectInvalid(spec, "symbol length claims");
+  }
+  ProgramSpec spec = ValidSpec();
+  for (const Equality& equal : {Equality{.bits = false}, Equality{.bits = false, .absolute = 1}}) {
+    spec.symbols[1].claim = kAnyPadding;
+    spec.symbols[1].claim->equal = equal;
+    EXPECT_TRUE(ValidateSpec(spec).ok());
+  }
+}
+
+TEST(ProgramTest, RejectsInputsThatLeaveWhatWasThereInPaddingThatMustNotHoldIt) {
+  for (const bool computed : {false, true}) {
+    ProgramSpec spec = ValidSpec();
+    if (computed) spec.inputs[1].dims[1] = spec.AddExtent("2*length");
+    spec.inputs.push_back({.name = "lengths", .dims = {Dim::Symbol(1)}});
+    spec.inputs[1].fill = Fill::Undefined();
+    EXPECT_TRUE(ValidateSpec(spec).ok());
+    spec.symbols[1].claim = kAnyPadding;
+    EXPECT_TRUE(ValidateSpec(spec).ok());
+    for (const PaddingContents contents : {PaddingContents::kFinite, PaddingContents::kFill}) {
+      spec.symbols[1].claim->padding = contents;
+      ExpectInvalid(spec, "input mask leaves in its padding what was there, but symbol length");
+    }
+    spec.symbols[1].kind = SymbolKind::kStatic;
+    EXPECT_TRUE(ValidateSpec(spec).ok()) << "it is never padded";
+  }
+}
+
+TEST(ProgramTest, SymbolsWithoutAClaimHaveTheirPrograms) {
+  ProgramSpec spec = ValidSpec();
+  spec.symbols[0].claim = kFinitePadding;
+  for (const Claim claim : {Claim::kExact, Claim::kRowIndependent, Claim::kMasked}) {
+    spec.claim = claim;
+    EXPECT_EQ(ClaimOf(spec, 0), kFinitePadding);
+    const bool pads = claim != Claim::kExact;
+    EXPECT_EQ(ClaimOf(spec, 1), pads ? std::optional(kAnyPadding) : std::nullopt);
+  }
+}
+
+TEST(ProgramTest, SymbolMayPadByClaimKindAndPolicy) {
+  ProgramSpec spec = ValidSpec();
+  EXPECT_TRUE(MayPad(spec, 0));
+  spec.symbols[0].kind = SymbolKind::kStatic;
+  EXPECT_FALSE(MayPad(spec, 0));
+  spec.symbols[1].policy = *PaddingPolicy::Exact(4096);
+  EXPECT_FALSE(MayPad(spec, 1));
+  spec = ValidSpec();
+  spec.claim = Claim::kExact;
+  EXPECT_FALSE(MayPad(spec, 0));
+  spec.symbols[0].claim = kFinitePadding;
+  EXPECT_TRUE(MayPad(spec, 0));
+}
+
+TEST(ProgramTest, RowIndependenceAllowsAnyBitsInFloatsAndItsFillInIntegers) {
+  ProgramSpec spec = ValidSpec();
+  const InputSpec floats = {.name = "x", .dtype = DType::kBFloat16};
+  const InputSpec integers = {.name = "i", .dtype = DType::kInt32};
+  const auto contents = [&](const InputSpec& input) { return ContentsOf(spec, input, 1); };
+  EXPECT_EQ(contents(floats), PaddingContents::kAny);
+  EXPECT_EQ(contents(integers), PaddingContents::kAny) << "masked";
+  spec.claim = Claim::kRowIndependent;
+  EXPECT_EQ(contents(floats), PaddingContents::kAny);
+  EXPECT_EQ(contents(integers), PaddingContents::kFill);
+  spec.symbols[1].claim = kAnyPadding;
+  EXPECT_EQ(contents(integers), PaddingContents::kAny);
+  spec.symbols[1].claim = kFinitePadding;
+  EXPECT_EQ(contents(floats), PaddingContents::kFinite);
+}
+
+TEST(ProgramTest, TolerancesOfTheSymbolsThatMayPadAddUp) {
+  ProgramSpec spec = ValidSpec();
+  EXPECT_EQ(EqualityOf(spec), Equality{});
+  spec.symbols[0].claim = kFinitePadding;
+  spec.symbols[0].claim->equal = {.bits = false, .absolute = 1};
+  EXPECT_EQ(EqualityOf(spec), spec.symbols[0].claim->equal);
+  spec.symbols[1].claim = kAnyPadding;
+  spec.symbols[1].claim->equal = {.bits = false, .relative = 0.5};
+  EXPECT_EQ(EqualityOf(spec), (Equality{.bits = false, .absolute = 1, .relative = 0.5}));
+  spec.symbols[0].kind = SymbolKind::kStatic;
+  EXPECT_EQ(EqualityOf(spec), spec.symbols[1].claim->equal);
+}
+
+TEST(ProgramDeathTest, ClaimsOfNoSymbolAreChecked) {
+  const ProgramSpec spec = ValidSpec();
+  EXPECT_DEATH(ClaimOf(spec, 2), "the program has no such symbol");
+  EXPECT_DEATH(MayPad(spec, -1), "the program has no such symbol");
+  EXPECT_DEATH(ContentsOf(spec, spec.inputs[0], 2), "the program has no such symbol");
+}
+
 TEST(ProgramTest, ParameterBlockHoldsExtentsThenDeviceResidentScalars) {
   const ProgramSpec spec = ValidSpec();
   EXPECT_EQ(ExtentWord(spec, 0), 0);

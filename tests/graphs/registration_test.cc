@@ -113,6 +113,39 @@ TEST(RegistrationTest, WhatIsStaticOrPromisesNothingNeverPads) {
     EXPECT_TRUE(ProgramOf(SpecOf(kind)).Pads(0, 5, Observe::kYes));
 }
 
+TEST(RegistrationTest, SymbolPadsByItsOwnClaim) {
+  ProgramSpec spec = SpecOf(SymbolKind::kDynamic);
+  spec.claim = Claim::kExact;
+  spec.symbols[0].claim = PaddingClaim{};
+  EXPECT_TRUE(ProgramOf(spec).Pads(0, 5, Observe::kYes));
+}
+
+// n and m, and the extents "n + m" and "2*n".
+TEST(RegistrationTest, ContentsAreWhatAllSymbolsOfThePaddedExtentsAllow) {
+  ProgramSpec spec{.name = "p"};
+  for (const char* name : {"n", "m"})
+    spec.AddSymbol(name, *PaddingPolicy::Pow2(64));
+  spec.symbols[0].claim = PaddingClaim{.padding = PaddingContents::kAny};
+  spec.symbols[1].claim = PaddingClaim{.padding = PaddingContents::kFinite};
+  const Dim both = spec.AddExtent("n + m");
+  const Dim twice = spec.AddExtent("2*n");
+  spec.inputs = {{.name = "x", .dims = {Dim::Symbol(0), Dim::Symbol(1), both, twice}}};
+  const Program program = ProgramOf(spec);
+  const auto bit = [](const Dim& dim) { return uint32_t{1} << dim.symbol; };
+  EXPECT_EQ(program.SymbolsOf(bit(both)), 3U);
+  EXPECT_EQ(program.SymbolsOf(bit(twice)), 1U);
+  const auto contents = [&](uint32_t extents) {
+    return program.ContentsOf(program.spec.inputs[0], extents);
+  };
+  EXPECT_EQ(contents(1), PaddingContents::kAny);
+  EXPECT_EQ(contents(2), PaddingContents::kFinite);
+  EXPECT_EQ(contents(3), PaddingContents::kFinite);
+  EXPECT_EQ(contents(bit(twice)), PaddingContents::kAny);
+  EXPECT_EQ(contents(bit(both)), PaddingContents::kFinite);
+  EXPECT_EQ(program.any_bits, 1U | bit(twice));
+  EXPECT_FALSE(program.any_bits_everywhere);
+}
+
 TEST(RegistrationTest, ExcludedExtentsDoNotPad) {
   const Program program = ProgramOf(SpecOf(SymbolKind::kDynamic, /*exclude_01=*/true));
   EXPECT_FALSE(program.Pads(0, 0, Observe::kYes));

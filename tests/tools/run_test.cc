@@ -507,6 +507,30 @@ TEST(VerifierTest, ExactComparisonIgnoresTheBound) {
   EXPECT_EQ(verifier.mismatches(), 2);
 }
 
+TEST(VerifierTest, ResultsAgreeWithinWhatTheProgramClaims) {
+  Verifier verifier(/*bound=*/0);
+  Comparison claimed = kSomewhere;
+  claimed.claimed = {.bits = false, .relative = 0.1};
+  verifier.CompareFloats(claimed, std::vector<float>{10}, std::vector<float>{11});
+  verifier.CompareToken(claimed, std::vector<float>{10, 9}, 0, 1);
+  claimed.exact = true;
+  verifier.CompareFloats(claimed, std::vector<float>{10}, std::vector<float>{11});
+  EXPECT_EQ(verifier.mismatches(), 0);
+  verifier.CompareFloats(claimed, std::vector<float>{10}, std::vector<float>{11.1F});
+  verifier.CompareToken(claimed, std::vector<float>{10, 8}, 0, 1);
+  EXPECT_EQ(verifier.mismatches(), 2);
+}
+
+TEST(VerifierTest, ClaimAndBoundAddUp) {
+  Verifier verifier(/*bound=*/0.05);
+  Comparison claimed = kSomewhere;
+  claimed.claimed = {.bits = false, .absolute = 1};
+  verifier.CompareFloats(claimed, std::vector<float>{99}, std::vector<float>{104.9F});
+  EXPECT_EQ(verifier.mismatches(), 0);
+  verifier.CompareFloats(claimed, std::vector<float>{99}, std::vector<float>{105.1F});
+  EXPECT_EQ(verifier.mismatches(), 1);
+}
+
 TEST(VerifierTest, NanIsAMismatchWhateverTheBound) {
   Verifier verifier(/*bound=*/1e9);
   verifier.CompareFloats(kSomewhere, std::vector<float>{1}, std::vector<float>{std::nanf("")});

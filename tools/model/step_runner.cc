@@ -63,11 +63,15 @@ absl::StatusOr<std::unique_ptr<StepRunner>> StepRunner::Create(const Context& co
 }
 
 absl::Status StepRunner::Register() {
-  COPPICE_ASSIGN_OR_RETURN(
-      prefill_.program,
-      session_->Register(decoder_.PrefillSpec(prefill_policy_), decoder_.PrefillCallable()));
-  COPPICE_ASSIGN_OR_RETURN(decode_.program, session_->Register(decoder_.DecodeSpec(decode_policy_),
-                                                               decoder_.DecodeCallable()));
+  const auto add = [this](Registered& to, ProgramSpec spec, Callable callable) -> absl::Status {
+    to.claimed = EqualityOf(spec);
+    COPPICE_ASSIGN_OR_RETURN(to.program, session_->Register(std::move(spec), std::move(callable)));
+    return absl::OkStatus();
+  };
+  COPPICE_RETURN_IF_ERROR(
+      add(prefill_, decoder_.PrefillSpec(prefill_policy_), decoder_.PrefillCallable()));
+  COPPICE_RETURN_IF_ERROR(
+      add(decode_, decoder_.DecodeSpec(decode_policy_), decoder_.DecodeCallable()));
   const std::vector<Tensor> statics = decoder_.StaticInputs(cache_);
   COPPICE_ASSIGN_OR_RETURN(prefill_.binding, session_->Bind(*prefill_.program, statics));
   COPPICE_ASSIGN_OR_RETURN(decode_.binding, session_->Bind(*decode_.program, statics));

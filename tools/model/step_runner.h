@@ -74,6 +74,8 @@ class StepRunner {
   const PaddingPolicy& policy(bool prefill) const {
     return prefill ? prefill_policy_ : decode_policy_;
   }
+  // How equal the program's live outputs are in a bucket.
+  const Equality& claimed(bool prefill) const { return registered(prefill).claimed; }
   static const char* ProgramName(bool prefill) { return prefill ? "prefill" : "decode"; }
 
  private:
@@ -91,6 +93,7 @@ class StepRunner {
   struct Registered {
     const Program* program = nullptr;
     const Binding* binding = nullptr;
+    Equality claimed;
   };
   const Registered& registered(bool prefill) const { return prefill ? prefill_ : decode_; }
 

@@ -142,6 +142,8 @@ void Replayer::ComparePoisoned(const Step& step,
   for (size_t i = 0; i < step.rows.size(); ++i) {
     Comparison comparison = Describe(step, step.rows[i], "logits under the two poisons");
     comparison.exact = true;
+    // Either is as near as claimed to the result at the real size.
+    comparison.claimed = Joined(comparison.claimed, comparison.claimed);
     verifier_.CompareFloats(comparison, first.RowLogits(i), second.RowLogits(i));
     comparison.what = "next token under the two poisons";
     verifier_.CompareToken(comparison, first.RowLogits(i), first.next_tokens[i],
@@ -160,7 +162,8 @@ Comparison Replayer::Describe(const Step& step, const StepRow& row, const char* 
           .request = row.request,
           .program = StepRunner::ProgramName(step.prefill),
           .bucket = BucketOf(step),
-          .what = what};
+          .what = what,
+          .claimed = main_->claimed(step.prefill)};
 }
 
 }  // namespace coppice

@@ -4,8 +4,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <cstring>
+#include <optional>
 
 #include "fmt/format.h"
 
@@ -14,27 +13,31 @@
 namespace coppice {
 namespace {
 
-bool Agree(float expected, float actual, double bound) {
-  if (std::bit_cast<uint32_t>(expected) == std::bit_cast<uint32_t>(actual)) return true;
-  // A NaN fails the comparison, whatever the bound.
-  return bound > 0 && std::abs(double{expected} - actual) <= bound * (1 + std::abs(expected));
+bool AgreeFloats(const Equality& equal, float expected, float actual) {
+  return Agree(equal, DType::kFloat32, std::bit_cast<uint32_t>(expected),
+               std::bit_cast<uint32_t>(actual));
 }
 
 }  // namespace
+
+Equality Verifier::EqualityIn(const Comparison& comparison) const {
+  if (comparison.exact || bound_ == 0) return comparison.claimed;
+  return Joined(comparison.claimed, {.bits = false, .absolute = bound_, .relative = bound_});
+}
 
 void Verifier::CompareFloats(const Comparison& comparison,
                              std::span<const float> expected,
                              std::span<const float> actual) {
   COPPICE_CHECK(expected.size() == actual.size(), "spans of different lengths");
   ++comparisons_;
-  if (std::memcmp(expected.data(), actual.data(), expected.size_bytes()) == 0) return;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (Agree(expected[i], actual[i], BoundOf(comparison))) continue;
-    AddMismatch(comparison, fmt::format("index {}: {} (0x{:08x}) for {} (0x{:08x})", i, actual[i],
-                                        std::bit_cast<uint32_t>(actual[i]), expected[i],
-                                        std::bit_cast<uint32_t>(expected[i])));
-    return;
-  }
+  const std::optional<int64_t> index = FindDisagreement(
+      EqualityIn(comparison), DType::kFloat32, std::as_bytes(expected), std::as_bytes(actual));
+  if (!index) return;
+  const float wanted = expected[static_cast<size_t>(*index)];
+  const float got = actual[static_cast<size_t>(*index)];
+  AddMismatch(comparison,
+              fmt::format("index {}: {} (0x{:08x}) for {} (0x{:08x})", *index, got,
+                          std::bit_cast<uint32_t>(got), wanted, std::bit_cast<uint32_t>(wanted)));
 }
 
 void Verifier::CompareToken(const Comparison& comparison,
@@ -44,9 +47,10 @@ void Verifier::CompareToken(const Comparison& comparison,
   ++comparisons_;
   if (expected == actual) return;
   const bool known = actual >= 0 && static_cast<size_t>(actual) < logits.size();
-  if (BoundOf(comparison) > 0 && known) {
+  const Equality equal = EqualityIn(comparison);
+  if (!equal.bits && known) {
     const float best = *std::max_element(logits.begin(), logits.end());
-    if (Agree(best, logits[static_cast<size_t>(actual)], bound_)) return;
+    if (AgreeFloats(equal, best, logits[static_cast<size_t>(actual)])) return;
   }
   AddMismatch(comparison, fmt::format("{} for {}", actual, expected));
 }

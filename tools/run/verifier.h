@@ -1,7 +1,8 @@
 // Compares what a replayed step gave with what the reference gave, and keeps the differences.
 //
-// On the host the two must agree bit for bit. On CUDA a float may differ from its reference r by
-// bound x (1 + |r|), and a token counts as right if its reference logit is within that of the best.
+// The two must agree as the program's padding claims say: bit for bit, or within a tolerance. On
+// CUDA a float may differ from its reference r by bound x (1 + |r|) more. Where there is any such
+// room, a token counts as right if its reference logit is within that of the best.
 //
 // Threads: one at a time.
 
@@ -12,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "coppice/base/padding_claim.h"
+
 namespace coppice {
 
 // What is compared, for the description of a mismatch.
@@ -21,14 +24,15 @@ struct Comparison {
   const char* program = "";
   int64_t bucket = 0;     // Padded extent; 0 if the step ran unpadded.
   const char* what = "";  // "logits", "next token", "keys", "values".
-  bool exact = false;     // Asks for equal bits, whatever the bound.
+  Equality claimed;       // What the program claims; see EqualityOf.
+  bool exact = false;     // Asks for what is claimed, whatever the bound.
 };
 
 class Verifier {
  public:
   static constexpr int kDescriptionsMax = 5;
 
-  // `bound` >= 0; 0 asks for equal bits.
+  // `bound` >= 0; 0 asks for what is claimed.
   explicit Verifier(double bound) : bound_(bound) {}
 
   // Both spans have the same length (checked). Counts at most one mismatch.
@@ -50,7 +54,7 @@ class Verifier {
   const std::vector<std::string>& descriptions() const { return descriptions_; }
 
  private:
-  double BoundOf(const Comparison& comparison) const { return comparison.exact ? 0 : bound_; }
+  Equality EqualityIn(const Comparison& comparison) const;
   void AddMismatch(const Comparison& comparison, const std::string& difference);
 
   const double bound_;
