@@ -46,6 +46,18 @@ __global__ void Template(float* y) {
 }
 template __global__ void Template<3>(float*);
 
+// Holds more than 64 values at once, so that 1,024 threads do not fit.
+extern "C" __global__ void ManyRegisters(float* y) {
+  float values[96];
+#pragma unroll
+  for (int i = 0; i < 96; ++i)
+    values[i] = y[i * 32 + threadIdx.x % 32];
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 96; ++i)
+    y[i * 32 + threadIdx.x] = values[95 - i];
+}
+
 #if __CUDA_ARCH__ >= 900
 extern "C" __global__ void __cluster_dims__(2, 1, 1) Clustered(float* y) {
   y[threadIdx.x] = 1;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes fixtures/*.cubin, a fatbin, and what NVIDIA's tools say of them: fixtures/cubins.tsv.
+"""Writes fixtures/*.cubin, fatbins and PTX, and what NVIDIA's tools say of them: fixtures/cubins.tsv.
 
     make_cubins.py NVCC TRITON_BIN
 
@@ -74,10 +74,11 @@ def main():
     lines = ["# Written by make_cubins.py from what cuobjdump and ptxas -v print."]
     lines += ["\t".join(row) for row in [COLUMNS] + rows]
     (FIXTURES / "cubins.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    run(nvcc, "-std=c++20", "-ptx", "-arch=compute_80", source, "-o",
+        str(FIXTURES / "cubins_sm_80.ptx"))
     for compressed in (False, True):
         run(nvcc, "-std=c++20", "-fatbin", "--compress-mode=size" if compressed else "--no-compress",
-            "-gencode", "arch=compute_80,code=compute_80", "-gencode", "arch=compute_80,code=sm_80",
-            "-gencode", "arch=compute_90a,code=sm_90a", source, "-o",
+            "-gencode", "arch=compute_80,code=compute_80", "-gencode", "arch=compute_90a,code=sm_90a", source, "-o",
             str(FIXTURES / ("compressed.fatbin" if compressed else "cubins.fatbin")))
 
 

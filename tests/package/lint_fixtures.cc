@@ -1,0 +1,151 @@
+// Writes packages as folders.
+
+#include "tests/package/lint_fixtures.h"
+
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "gtest/gtest.h"
+
+#include "runtime/package/digest.h"
+
+namespace coppice::package {
+namespace {
+
+// Every step reads, writes or launches something of its own kind.
+constexpr char kClean[] = R"json({
+"schema": "coppice.kernel_package", "schema_version": [1, 0],
+"producer": {"name": "by hand", "version": "0"},
+"entry": "main",
+"modules": {
+  "code_80": {"file": "bin/code.ptx", "format": "ptx", "arch": "sm_80"},
+  "code_90": {"file": "bin/code.cubin", "format": "cubin", "arch": "sm_90a"},
+  "code_fat": {"file": "bin/code.fatbin", "format": "fatbin", "arch": "sm_90a"}},
+"kernels": {
+  "bounded": {"parameters": [8, 40, 2], "targets": [
+    {"module": "code_80", "symbol": "Bounded", "block": [256, 1, 1]},
+    {"module": "code_fat", "symbol": "Bounded", "block": [256, 1, 1]}]},
+  "clustered": {"parameters": [8], "targets": [
+    {"module": "code_90", "symbol": "Clustered", "block": [64, 1, 1], "cluster": [2, 1, 1]}]},
+  "many": {"parameters": [8], "targets": [
+    {"module": "code_90", "symbol": "ManyRegisters", "block": [512, 1, 1]}]},
+  "map": {"parameters": [128, 8, 4], "targets": [
+    {"module": "code_90", "symbol": "MapFirst", "block": [32, 1, 1]}]},
+  "plain": {"parameters": [8, 8, 4], "targets": [
+    {"module": "code_80", "symbol": "Plain", "block": [128, 1, 1], "values": {"BLOCK": 128}},
+    {"module": "code_90", "symbol": "Plain", "block": [256, 1, 1], "values": {"BLOCK": 256}}]},
+  "scratched": {"parameters": [8], "targets": [
+    {"module": "code_80", "symbol": "_Z8TemplateILi3EEvPf", "block": [128, 1, 1],
+     "shared_bytes": 1024, "scratch": [{"bytes_per_block": 256, "align": 128}]},
+    {"module": "code_90", "symbol": "_Z8TemplateILi3EEvPf", "block": [128, 1, 1],
+     "shared_bytes": 1024, "scratch": [{"bytes_per_block": 384, "align": 128}]}]},
+  "sized": {"parameters": [8], "targets": [
+    {"module": "code_90", "symbol": "Sized", "block": [64, 2, 1]}]}},
+"constants": {
+  "w": {"dtype": "f32", "shape": [64, 64], "data": {"file": "data/w.safetensors", "tensor": "w"}}},
+"programs": {
+  "half": {
+    "symbols": {"k": {"min": 1, "max": 4194304}}, "inputs": ["a"], "outputs": ["b"],
+    "buffers": {"a": {"role": "input", "dtype": "f32", "shape": ["k"]},
+                "b": {"role": "output", "dtype": "f32", "shape": ["k"]}},
+    "steps": [
+      {"op": "memcpy", "to": {"buffer": "b"}, "from": {"buffer": "a"}, "bytes": "4 * k"}]},
+  "main": {
+    "symbols": {
+      "n": {"min": 16, "max": 65536, "buckets": [16, 64, 256, 1024, 65536],
+            "claim": {"padding": "any", "equal": "bits"}},
+      "rows": {"min": 1, "max": 64, "buckets": "pow2",
+               "claim": {"padding": "finite", "equal": {"relative": "1e-05"}}}},
+    "scalars": {"mode": {"bind": "key"}},
+    "guards": ["n % 16 == 0", "rows * n <= 1048576"],
+    "inputs": ["x", "lengths", "cache"], "outputs": ["y", "sums", "first"],
+    "buffers": {
+      "x": {"role": "input", "dtype": "f32", "shape": ["rows", "n"]},
+      "lengths": {"role": "input", "dtype": "i32", "shape": ["rows"]},
+      "cache": {"role": "input", "dtype": "f32", "shape": [65536], "static": true,
+                "mutated": true},
+      "y": {"role": "output", "dtype": "f32", "shape": ["rows", "n"]},
+      "sums": {"role": "output", "dtype": "f32", "shape": ["rows"]},
+      "first": {"role": "output", "dtype": "f32", "shape": ["n"], "alias": {"buffer": "y"}},
+      "t": {"role": "temporary", "bytes": "4 * rows * n"},
+      "u": {"role": "temporary", "dtype": "f32", "shape": ["rows", "n"]},
+      "weights": {"role": "constant", "constant": "w"},
+      "noise": {"role": "seed", "words": 2}},
+    "steps": [
+      {"op": "memset", "to": {"buffer": "t"}, "value": 0, "width": 4, "count": "rows * n"},
+      {"op": "kernel", "kernel": "plain", "grid": ["ceildiv(rows * n, BLOCK)", 1, 1],
+       "assumes": ["n % 16 == 0"],
+       "args": [{"buffer": "x", "access": "r", "divisible_by": 16},
+                {"buffer": "t", "divisible_by": 256},
+                {"i32": "rows * n", "divisible_by": 16}]},
+      {"op": "memcpy", "to": {"buffer": "y"}, "from": {"buffer": "t"}, "bytes": "4 * rows * n"},
+      {"op": "kernel", "kernel": "map", "grid": [1, 1, 1],
+       "args": [{"tensormap": {"buffer": "weights", "access": "r", "dtype": "f32",
+                               "dims": [64, 64], "strides": [256], "box": [32, 32]}},
+                {"buffer": "cache", "access": "w"}, {"i32": "mode"}]},
+      {"op": "kernel", "kernel": "clustered", "grid": [2, 1, 1], "if": "mode == 0",
+       "args": [{"buffer": "cache"}]},
+      {"op": "kernel", "kernel": "bounded", "grid": [1, 1, 1],
+       "args": [{"buffer": "cache"}, {"struct": [{"i32": "rows"}, {"f64": "0.5"},
+                {"bytes": "0000000000000000000000000000000000000000"}]}, {"i16": "rows"}]},
+      {"op": "kernel", "kernel": "scratched", "grid": ["rows", 1, 1], "args": [{"scratch": 0}]},
+      {"op": "kernel", "kernel": "sized", "grid": [1, 1, 1],
+       "args": [{"buffer": "noise", "access": "r"}]},
+      {"op": "kernel", "kernel": "many", "grid": [1, 1, 1], "args": [{"buffer": "cache"}]},
+      {"op": "call", "function": "row_sum",
+       "inputs": [{"buffer": "t", "dtype": "f32", "shape": ["rows", "n"]},
+                  {"buffer": "lengths", "dtype": "i32", "shape": ["rows"]}],
+       "outputs": [{"buffer": "sums", "dtype": "f32", "shape": ["rows"]}]},
+      {"op": "child", "program": "half", "symbols": {"k": "rows * n"},
+       "buffers": {"a": {"buffer": "t"}, "b": {"buffer": "u"}}},
+      {"op": "memcpy", "to": {"buffer": "y"}, "from": {"buffer": "u"}, "bytes": "4 * n"}]}}
+})json";
+
+void Write(const std::filesystem::path& path, const std::string& bytes) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+}  // namespace
+
+std::string ReadFixture(const std::string& name) {
+  std::ifstream file(std::filesystem::path(COPPICE_PACKAGE_FIXTURES) / name, std::ios::binary);
+  EXPECT_TRUE(file.good()) << name;
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+LintedFolder::LintedFolder(nlohmann::json manifest, const std::map<std::string, std::string>& files)
+    : path_(testing::TempDir() + "/coppice_lint_test_" +
+            testing::UnitTest::GetInstance()->current_test_info()->name()) {
+  std::filesystem::remove_all(path_);
+  manifest["files"] = nlohmann::json::object();
+  for (const auto& [name, bytes] : files) {
+    manifest["files"][name] = {{"bytes", bytes.size()}, {"sha256", Sha256Of({SpanOf(bytes)})}};
+    Write(std::filesystem::path(path_) / name, bytes);
+  }
+  manifest["integrity"] = {{"manifest_sha256", nullptr}};
+  const std::string unsigned_text = manifest.dump();
+  manifest["integrity"]["manifest_sha256"] = Sha256Of({SpanOf(unsigned_text)});
+  Write(std::filesystem::path(path_) / "manifest.json", manifest.dump());
+}
+
+LintedFolder::~LintedFolder() {
+  std::filesystem::remove_all(path_);
+}
+
+nlohmann::json CleanManifest() {
+  return nlohmann::json::parse(kClean);
+}
+
+std::map<std::string, std::string> CleanFiles() {
+  return {{"bin/code.ptx", ReadFixture("cubins_sm_80.ptx")},
+          {"bin/code.cubin", ReadFixture("cubins_sm_90a.cubin")},
+          {"bin/code.fatbin", ReadFixture("cubins.fatbin")},
+          {"data/w.safetensors", "not read"}};
+}
+
+}  // namespace coppice::package
