@@ -3,6 +3,7 @@
 // of the fault.
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
@@ -274,11 +275,6 @@ const std::vector<Fault>& Faults() {
        {{"/programs/half/guards", R"(["k != 1024"])"}},
        "child-guard",
        STEP(10) "/program"},
-      {"ChildThatRunsItself",
-       {{"/programs/half/steps/1", R"({"op": "child", "program": "half", "symbols": {"k": "k"},
-          "buffers": {"a": {"buffer": "a"}, "b": {"buffer": "b"}}})"}},
-       "child-circle",
-       "/programs/half"},
       // Promises.
       {"NoGuardForAMultiple",
        {{PROGRAM "/guards/0", nullptr}, {STEP(1) "/assumes", nullptr}},
@@ -381,6 +377,10 @@ const std::vector<Fault>& Faults() {
   return faults;
 }
 
+void PrintTo(const Fault& fault, std::ostream* out) {
+  *out << fault.name;
+}
+
 class PlantedFaultTest : public testing::TestWithParam<Fault> {};
 
 TEST_P(PlantedFaultTest, IsFoundAndNamed) {
@@ -420,12 +420,22 @@ TEST(PlantedFaultsTest, CompressedKernelsAreSaidToBeUnread) {
   EXPECT_EQ(findings[0].rule, "module-compressed");
 }
 
-TEST(PlantedFaultsTest, EveryRuleHasAFault) {
+// Rules of LINT.md: the first column of its tables.
+std::set<std::string> DocumentedRules() {
+  std::ifstream page(COPPICE_LINT_PAGE);
   std::set<std::string> rules;
+  for (std::string line; std::getline(page, line);)
+    if (line.starts_with("| `")) rules.insert(line.substr(3, line.find('`', 3) - 3));
+  return rules;
+}
+
+TEST(PlantedFaultsTest, EveryDocumentedRuleIsPlantedAndNoOther) {
+  // Asked for by other tests: they are no changes of a manifest.
+  std::set<std::string> rules = {"file-unreadable", "function-unknown", "module-arch",
+                                 "module-compressed"};
   for (const Fault& fault : Faults())
     rules.insert(fault.rule);
-  EXPECT_GE(rules.size(), 45U);
-  EXPECT_GE(Faults().size(), 40U);
+  EXPECT_THAT(rules, testing::ContainerEq(DocumentedRules()));
 }
 
 }  // namespace

@@ -111,6 +111,17 @@ TEST(PackageLintTest, DamagedFileIsAFinding) {
   EXPECT_EQ(findings[0].file, "bin/code.ptx");
 }
 
+TEST(PackageLintTest, ArchitectureThatIsNoneIsAFinding) {
+  const LintedFolder folder(CleanManifest(), CleanFiles());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Package package, Package::Open(folder.path(), {}));
+  Manifest manifest = package.manifest();
+  manifest.modules[0].arch = "hopper";
+  const auto read = [&](const std::string& name) { return package.Read(name); };
+  const std::vector<Finding> findings = LintManifest(manifest, read, {});
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].rule, "module-arch");
+}
+
 TEST(PackageLintTest, SeveritiesHaveNames) {
   EXPECT_STREQ(NameOf(Severity::kError), "error");
   EXPECT_STREQ(NameOf(Severity::kWarning), "warning");

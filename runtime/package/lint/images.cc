@@ -79,10 +79,6 @@ void LintBlock(const LintedTarget& linted) {
       linted.Error("block-limit", at / axis, std::to_string(block[axis]),
                    fmt::format("1 to {} threads", kBlockMax[axis]),
                    "choose a block that devices run");
-  if (threads > kBlockThreadsMax)
-    linted.Error("block-threads", at, TextOf(block),
-                 fmt::format("{} threads, of at most {}", threads, kBlockThreadsMax),
-                 "choose a block that devices run");
   if (facts.required_threads != Three{} && facts.required_threads != block)
     linted.Error("block-required", at, TextOf(block),
                  fmt::format("{} was compiled for a block of {} only", linted.target.symbol,
@@ -94,7 +90,7 @@ void LintBlock(const LintedTarget& linted) {
                              linted.target.symbol, facts.max_threads),
                  "shrink the block, or compile it with wider launch bounds");
   // Registers are given out to warps, 256 at a time.
-  const int64_t warps = CeilDivide(std::min<int64_t>(threads, kBlockThreadsMax), 32);
+  const int64_t warps = CeilDivide(threads, 32);
   const int64_t registers = warps * AlignUp(int64_t{facts.registers} * 32, 256);
   if (registers > kBlockRegistersMax)
     linted.Error("block-registers", at, TextOf(block),
@@ -124,11 +120,7 @@ void LintCluster(const LintedTarget& linted) {
                  fmt::format("{} was compiled for clusters of {}", linted.target.symbol,
                              TextOf(linted.facts.cluster)),
                  "write the cluster that it was compiled for");
-  if (blocks < 1 || blocks > kClusterBlocksMax)
-    linted.Error("cluster-limit", at, TextOf(cluster),
-                 fmt::format("{} blocks, of 1 to {}", blocks, kClusterBlocksMax),
-                 "choose a cluster that devices run");
-  else if (blocks > kClusterBlocksPortable)
+  if (blocks > kClusterBlocksPortable)
     linted.report.Add(Severity::kWarning, "cluster-portable", at, TextOf(cluster),
                       fmt::format("{} blocks, and more than {} fit some devices only", blocks,
                                   kClusterBlocksPortable),

@@ -94,28 +94,7 @@ void LintMapSizes(ProgramLint& lint,
 
 // The same of what does not depend on sizes.
 void LintMapBox(ProgramLint& lint, const TensorMapArgument& map, const Place& place) {
-  constexpr uint32_t kBoxMax = 256;
-  constexpr uint32_t kElementStrideMax = 8;
-  constexpr size_t kRankMax = 5;
   constexpr std::array<int64_t, 4> kSwizzleBytes = {0, 32, 64, 128};
-  if (map.dims.empty() || map.dims.size() > kRankMax || map.box.size() != map.dims.size() ||
-      map.strides.size() + 1 != map.dims.size()) {
-    lint.report.Error("tensormap-rank", place, fmt::format("{} dims", map.dims.size()),
-                      fmt::format("with a box of {} and {} strides; 1 to 5 dims have as many box "
-                                  "sizes, and a stride less",
-                                  map.box.size(), map.strides.size()),
-                      "give one box size per dimension, and strides but for the innermost");
-    return;
-  }
-  for (size_t i = 0; i < map.box.size(); ++i)
-    if (map.box[i] < 1 || map.box[i] > kBoxMax)
-      lint.report.Error("tensormap-box", place / "box" / i, std::to_string(map.box[i]),
-                        "a box has 1 to 256 elements along each dimension", "split the box");
-  for (size_t i = 0; i < map.element_strides.size(); ++i)
-    if (map.element_strides[i] < 1 || map.element_strides[i] > kElementStrideMax)
-      lint.report.Error("tensormap-box", place / "element_strides" / i,
-                        std::to_string(map.element_strides[i]), "an element stride is 1 to 8",
-                        "copy the tensor with that stride");
   const int64_t inner = map.box[0] * SizeOf(map.dtype);
   const int64_t swizzle = kSwizzleBytes[std::min<size_t>(map.swizzle, 3)];
   if ((map.interleave == 0 && inner % 16 != 0) || (swizzle > 0 && inner > swizzle))
@@ -136,12 +115,6 @@ void LintArgument(ProgramLint& lint,
     LintMapBox(lint, *map, place / "tensormap");
     LintMapSizes(lint, *map, launch, place / "tensormap");
   }
-  if (const auto* const scratch = std::get_if<ScratchArgument>(&argument);
-      scratch != nullptr && static_cast<size_t>(scratch->index) >= launch.target.scratch.size())
-    lint.report.Error(
-        "scratch-index", place, std::to_string(scratch->index),
-        fmt::format("a target of this kernel has {} scratches", launch.target.scratch.size()),
-        "give every target as many scratches, those of no use of 0 bytes");
   if (const auto* const members = std::get_if<StructArgument>(&argument))
     for (size_t i = 0; i < members->members.size(); ++i)
       LintArgument(lint, members->members[i], launch, place / "struct" / i);
@@ -157,11 +130,6 @@ void LintMemsetStep(ProgramLint& lint,
         "memset-align", place / "to" / "offset", std::to_string(*offset),
         fmt::format("not a multiple of the width {}, {}", step.width, lint.Sizes(point)),
         "set narrower elements");
-  const bool fits = step.width >= 4 || step.value < uint32_t{1} << (8 * step.width);
-  if (!fits)
-    lint.report.Error("memset-value", place / "value", std::to_string(step.value),
-                      fmt::format("an element has {} bytes", step.width),
-                      "widen the elements, or write a value that they hold");
 }
 
 void LintCall(ProgramLint& lint, const CallStep& call, const Point& point, const Place& place) {
@@ -195,10 +163,9 @@ void LintLaunches(ProgramLint& lint) {
         LintCall(lint, *call, point, place);
       const auto* const kernel = std::get_if<KernelStep>(&step.action);
       if (kernel == nullptr) continue;
-      for (const Target& target :
-           lint.manifest.kernels[static_cast<size_t>(kernel->kernel)].targets) {
-        const std::vector<int64_t> values = WithValues(point, target);
-        const Launch launch{point, target, values};
+      for (const Target* const target : lint.TargetsOf(kernel->kernel)) {
+        const std::vector<int64_t> values = WithValues(point, *target);
+        const Launch launch{point, *target, values};
         LintGrid(lint, *kernel, launch, place);
         for (size_t a = 0; a < kernel->args.size(); ++a)
           LintArgument(lint, kernel->args[a], launch, place / "args" / a);

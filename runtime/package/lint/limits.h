@@ -11,11 +11,9 @@ namespace coppice::package {
 
 inline constexpr std::array<int64_t, 3> kGridMax = {0x7FFFFFFF, 65535, 65535};
 inline constexpr std::array<uint32_t, 3> kBlockMax = {1024, 1024, 64};
-inline constexpr int64_t kBlockThreadsMax = 1024;
 inline constexpr int64_t kClusterBlocksPortable = 8;  // More only where a device allows it.
-inline constexpr int64_t kClusterBlocksMax = 16;
-inline constexpr int kClusterCapability = 90;       // The first that has clusters,
-inline constexpr int kProgrammaticCapability = 90;  // and programmatic launches.
+inline constexpr int kClusterCapability = 90;         // The first that has clusters,
+inline constexpr int kProgrammaticCapability = 90;    // and programmatic launches.
 inline constexpr int64_t kBlockRegistersMax = 65536;
 
 // Shared memory of a block, static and dynamic, that a function may be allowed: the CUDA

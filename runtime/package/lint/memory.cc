@@ -36,7 +36,7 @@ class Memory {
         sizes_(lint.program.buffers.size(), -1),
         written_(lint.program.buffers.size()) {}
 
-  // False if a buffer's size has no value.
+  // False if a buffer's size has no value, or an alias lies outside its buffer.
   bool Measure() {
     bool measured = true;
     for (size_t i = 0; i < sizes_.size(); ++i) {
@@ -46,39 +46,39 @@ class Memory {
       sizes_[i] = bytes.value_or(-1);
     }
     for (const Buffer& buffer : lint_.program.buffers)
-      if (buffer.alias && measured) CheckAlias(buffer);
+      measured = measured && (!buffer.alias || CheckAlias(buffer));
     return measured;
   }
 
-  void Apply(const Touch& touch, std::span<const int64_t> values) {
+  // False if the range is not inside its buffer.
+  bool Apply(const Touch& touch, std::span<const int64_t> values) {
     const Buffer& buffer = lint_.buffer(touch.operand->buffer);
     const auto offset =
         lint_.Evaluate(touch.operand->offset, values, touch.place / "offset", point_);
-    if (!offset) return;
+    if (!offset) return false;
     const int64_t size = sizes_[static_cast<size_t>(touch.operand->buffer)];
     int64_t end = size;
     if (touch.extent == Extent::kExact) {
       if (touch.bytes < 0) {
         lint_.report.Error("negative-size", touch.place, std::to_string(touch.bytes),
                            fmt::format("bytes {}", lint_.Sizes(point_)), "0 or more bytes");
-        return;
+        return false;
       }
       if (__builtin_add_overflow(*offset, touch.bytes, &end)) end = INT64_MAX;
-      if (touch.bytes == 0) return;
+      if (touch.bytes == 0) return true;
     }
     const bool inside = *offset >= 0 && end <= size && (*offset < size || size == 0);
     if (!inside) {
       lint_.report.Error("out-of-bounds", touch.place, fmt::format("[{}, {})", *offset, end),
                          fmt::format("{} has {} bytes, {}", buffer.name, size, lint_.Sizes(point_)),
                          "correct the offset, the size of the step, or that of the buffer");
-      return;
+      return false;
     }
     const auto [root, shift] = RootOf(touch.operand->buffer);
     if (touch.access != Access::kWrite) CheckRead(root, *offset + shift, end + shift, touch);
-    if (touch.access != Access::kRead) {
-      CheckWrite(root, touch);
+    if (touch.access != Access::kRead)
       written_[static_cast<size_t>(root)].Add(*offset + shift, end + shift);
-    }
+    return true;
   }
 
   void CheckCopy(const MemcpyStep& copy, int64_t bytes, const Place& place) {
@@ -123,17 +123,19 @@ class Memory {
     return {buffer, shift};
   }
 
-  void CheckAlias(const Buffer& buffer) {
+  bool CheckAlias(const Buffer& buffer) {
     const Place place = lint_.PlaceOf(buffer) / "alias";
     const auto offset =
         lint_.Evaluate(buffer.alias->offset, point_.values, place / "offset", point_);
     const int64_t size = sizes_[static_cast<size_t>(&buffer - lint_.program.buffers.data())];
     const int64_t room = sizes_[static_cast<size_t>(buffer.alias->buffer)];
-    if (!offset || (*offset >= 0 && *offset <= room && size <= room - *offset)) return;
+    if (!offset) return false;
+    if (*offset >= 0 && *offset <= room && size <= room - *offset) return true;
     lint_.report.Error("alias-bounds", place, fmt::format("{} bytes at {}", size, *offset),
                        fmt::format("{} has {} bytes, {}", lint_.buffer(buffer.alias->buffer).name,
                                    room, lint_.Sizes(point_)),
                        "correct the offset or the shape of the output");
+    return false;
   }
 
   void CheckRead(int root, int64_t begin, int64_t end, const Touch& touch) {
@@ -151,18 +153,6 @@ class Memory {
           touch.access == Access::kReadWrite
               ? "declare \"access\": \"w\" if it only writes, or write it before"
               : "write it before, or move the step behind the one that does");
-  }
-
-  void CheckWrite(int root, const Touch& touch) {
-    const Buffer& buffer = lint_.buffer(root);
-    if (buffer.role == Role::kConstant || buffer.role == Role::kSeed)
-      lint_.report.Error("write-constant", touch.place, buffer.name,
-                         "a step writes what other calls read, too",
-                         "declare \"access\": \"r\" if it only reads, or write elsewhere");
-    if (buffer.role == Role::kInput && !buffer.mutated)
-      lint_.report.Error("write-input", touch.place, buffer.name,
-                         "a step writes an input that is not declared mutated",
-                         "declare \"access\": \"r\" if it only reads, or \"mutated\": true");
   }
 
   ProgramLint& lint_;
@@ -214,10 +204,11 @@ class StepWalk {
   void Do(const MemcpyStep& step, const Place& place) {
     const auto bytes = lint_.Evaluate(step.bytes, point_.values, place / "bytes", point_);
     if (!bytes) return;
-    ApplyAll({{&step.from, place / "from", Access::kRead, Extent::kExact, *bytes},
-              {&step.to, place / "to", Access::kWrite, Extent::kExact, *bytes}},
-             point_.values);
-    memory_.CheckCopy(step, *bytes, place);
+    const bool inside =
+        ApplyAll({{&step.from, place / "from", Access::kRead, Extent::kExact, *bytes},
+                  {&step.to, place / "to", Access::kWrite, Extent::kExact, *bytes}},
+                 point_.values);
+    if (inside) memory_.CheckCopy(step, *bytes, place);
   }
 
   void Do(const CallStep& step, const Place& place) {
@@ -250,7 +241,6 @@ class StepWalk {
             "pass sizes that the child allows");
       values.push_back(*value);
     }
-    values.resize(values.size() + child.scalars.size());
     CheckGuards(child, values, place);
     std::vector<Touch> touches;
     const auto add = [&](const std::vector<Operand>& operands, const std::vector<int>& buffers,
@@ -271,8 +261,7 @@ class StepWalk {
   }
 
   void CheckGuards(const Program& child, std::span<const int64_t> values, const Place& place) {
-    if (!child.scalars.empty()) return;  // Theirs are values that only a call knows.
-    const std::vector<std::string> names = NamesOf(child);
+    const std::vector<std::string> names = child.names();
     for (const std::string& text : child.guards) {
       const auto guard = Expression::Parse(text, names);
       if (guard.ok() && !guard->Evaluate(values).is_true())
@@ -282,11 +271,14 @@ class StepWalk {
     }
   }
 
-  // Reads come before writes.
-  void ApplyAll(const std::vector<Touch>& touches, std::span<const int64_t> values) {
+  // Reads come before writes. False if a range is not inside its buffer.
+  bool ApplyAll(const std::vector<Touch>& touches, std::span<const int64_t> values) {
+    bool inside = true;
     for (const bool writes : {false, true})
       for (const Touch& touch : touches)
-        if ((touch.access == Access::kWrite) == writes) memory_.Apply(touch, values);
+        if ((touch.access == Access::kWrite) == writes)
+          inside = memory_.Apply(touch, values) && inside;
+    return inside;
   }
 
   ProgramLint& lint_;

@@ -192,15 +192,6 @@ class PointMaker {
 
 }  // namespace
 
-std::vector<std::string> NamesOf(const Program& program) {
-  std::vector<std::string> names;
-  for (const Symbol& symbol : program.symbols)
-    names.push_back(symbol.name);
-  for (const Scalar& scalar : program.scalars)
-    names.push_back(scalar.name);
-  return names;
-}
-
 int64_t StepOf(const Symbol& symbol) {
   return std::clamp<int64_t>(symbol.multiple_of, 1, kSizeMax);
 }

@@ -20,12 +20,9 @@
 namespace coppice::package {
 
 struct Point {
-  std::vector<int64_t> values;  // Of NamesOf(program).
+  std::vector<int64_t> values;  // Of Program::names().
   bool padded = false;
 };
-
-// What expressions of `program` read: its symbols, then its scalars.
-std::vector<std::string> NamesOf(const Program& program);
 
 // The least and the greatest size that `symbol` may have; least > greatest: none. What has no
 // greatest size is tried up to 2^33, what has one up to 2^60.

@@ -3,20 +3,29 @@
 #include "runtime/package/lint/program_lint.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
+#include "coppice/base/check.h"
 #include "coppice/base/status.h"
 
 namespace coppice::package {
 namespace {
 
+constexpr size_t kTargetsMax = 64;  // Of a kernel, whose launches are followed.
+
 // Expressions that are evaluated at each point, about.
-int64_t CountOf(const Program& program) {
+int64_t CountOf(const Manifest& manifest, const Program& program) {
   int64_t count = static_cast<int64_t>(program.guards.size());
   for (const Buffer& buffer : program.buffers)
     count += static_cast<int64_t>(1 + buffer.shape.size() + buffer.strides.size());
   for (const Step& step : program.steps) {
     const auto* const kernel = std::get_if<KernelStep>(&step.action);
-    count += 8 + (kernel != nullptr ? static_cast<int64_t>(kernel->args.size()) : 0);
+    count += 8;
+    if (kernel == nullptr) continue;
+    const Kernel& launched = manifest.kernels[static_cast<size_t>(kernel->kernel)];
+    count += static_cast<int64_t>(std::min(launched.targets.size(), kTargetsMax) *
+                                  (8 + kernel->args.size() + kernel->assumes.size()));
   }
   return count;
 }
@@ -28,24 +37,31 @@ ProgramLint::ProgramLint(const Manifest& of, const Program& linted, int64_t poin
       program(linted),
       report(to),
       place(Place() / "programs" / linted.name),
-      names(NamesOf(linted)) {
+      names(linted.names()) {
   constexpr int64_t kEvaluationsMax = 20'000'000;
-  constexpr int64_t kPointsMin = 16;
-  for (size_t i = 0; i < program.guards.size(); ++i) {
-    auto guard = Expression::Parse(program.guards[i], names);
-    if (guard.ok())
-      guards.push_back(*std::move(guard));
-    else
-      report.Error("guard-text", place / "guards" / i, program.guards[i], MessageOf(guard.status()),
-                   "write it over the program's symbols and scalars");
+  constexpr int64_t kPointsMin = 4;
+  for (const std::string& text : program.guards) {
+    auto guard = Expression::Parse(text, names);
+    COPPICE_CHECK(guard.ok(), "a manifest that was read has guards that parse");
+    guards.push_back(*std::move(guard));
   }
   const int64_t most =
-      std::max(kPointsMin, kEvaluationsMax / std::max<int64_t>(1, CountOf(linted)));
+      std::max(kPointsMin, kEvaluationsMax / std::max<int64_t>(1, CountOf(of, linted)));
   points = PointsOf(program, guards, std::min(points_max, most));
   if (points.empty())
     report.Error("no-sizes", place / "guards", fmt::format("{} guards", guards.size()),
                  "no sizes that the symbols allow, of those tried, pass them: nothing can run",
                  "correct the guards, or min, max and multiple_of of the symbols");
+}
+
+const std::vector<const Target*>& ProgramLint::TargetsOf(int kernel) {
+  const auto [found, is_new] = targets_.try_emplace(kernel);
+  if (!is_new) return found->second;
+  std::set<std::pair<std::vector<int64_t>, std::array<uint32_t, 3>>> seen;
+  for (const Target& target : manifest.kernels[static_cast<size_t>(kernel)].targets)
+    if (seen.size() < kTargetsMax && seen.emplace(target.values, target.cluster).second)
+      found->second.push_back(&target);
+  return found->second;
 }
 
 std::string ProgramLint::Sizes(const Point& point) const {

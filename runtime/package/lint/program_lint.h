@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,7 +21,7 @@
 namespace coppice::package {
 
 struct ProgramLint {
-  // Reports guards that are no expressions, and sizes that no call can have.
+  // Reports guards that no sizes pass. Requires: a manifest that was read (its guards, checked).
   ProgramLint(const Manifest& manifest, const Program& program, int64_t points_max, Report& report);
 
   // "n = 12, m = 3"; "no sizes" of a program without symbols.
@@ -49,6 +50,10 @@ struct ProgramLint {
   // Whether a step is left out at `point`.
   bool IsSkipped(const Step& step, const Place& place, const Point& point) const;
 
+  // The targets of a kernel whose launches differ by what expressions and grids see: the first
+  // few of them.
+  const std::vector<const Target*>& TargetsOf(int kernel);
+
   const Buffer& buffer(int index) const { return program.buffers[static_cast<size_t>(index)]; }
   Place PlaceOf(const Buffer& of) const { return place / "buffers" / of.name; }
 
@@ -59,6 +64,9 @@ struct ProgramLint {
   std::vector<std::string> names;
   std::vector<Expression> guards;
   std::vector<Point> points;
+
+ private:
+  std::map<int, std::vector<const Target*>> targets_;  // By kernel.
 };
 
 // What an amount is written as: its text, or its number.

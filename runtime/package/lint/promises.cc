@@ -83,9 +83,8 @@ void LintSpecialisations(ProgramLint& lint) {
       const auto* const kernel = std::get_if<KernelStep>(&step.action);
       const Place place = lint.place / "steps" / i;
       if (kernel == nullptr || lint.IsSkipped(step, place, point)) continue;
-      for (const Target& target :
-           lint.manifest.kernels[static_cast<size_t>(kernel->kernel)].targets) {
-        const std::vector<int64_t> values = WithValues(point, target);
+      for (const Target* const target : lint.TargetsOf(kernel->kernel)) {
+        const std::vector<int64_t> values = WithValues(point, *target);
         const Specialised specialised{lint, point, values};
         for (size_t a = 0; a < kernel->args.size(); ++a)
           specialised.Check(kernel->args[a], place / "args" / a);

@@ -110,7 +110,7 @@ void LintNames(const Program& program, Report& report) {
     read.insert(reads.begin(), reads.end());
   };
   ForEachAmount(program, see);
-  const std::vector<std::string> names = NamesOf(program);
+  const std::vector<std::string> names = program.names();
   for (const std::string& guard : program.guards)
     if (auto parsed = Expression::Parse(guard, names); parsed.ok())
       see({.value = 0, .expression = *std::move(parsed)});
