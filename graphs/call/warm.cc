@@ -62,7 +62,8 @@ absl::Status CheckProgram(const SessionParts& parts, const WarmRequest& request)
         "Session::Warm: the scratch binding of program '{}' was not made for it, or has ended",
         name);
   }
-  if (program.mutates_statics && (scratch == nullptr || SharesMutated(request))) {
+  const bool runs = program.steps == nullptr;
+  if (runs && program.mutates_statics && (scratch == nullptr || SharesMutated(request))) {
     return FailedPrecondition(
         "Session::Warm: program '{}' mutates static inputs; pass scratch ones in "
         "WarmOptions::scratch",

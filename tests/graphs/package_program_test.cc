@@ -196,9 +196,7 @@ TEST_F(PackageProgramTest, WarmRecordsWithoutARun) {
   const Tensor cache = Upload(Ramp(64));
   COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* binding, session->Bind(*main, {{cache}}));
   const std::vector<std::vector<int64_t>> buckets = {{64}, {128}};
-  WarmOptions options;
-  options.scratch = binding;
-  ASSERT_OK(session->Warm(*main, binding, buckets, {}, {.scratch = nullptr}));
+  ASSERT_OK(session->Warm(*main, binding, buckets, {}, {}));
   EXPECT_EQ(device_.Download<float>(cache.data, 64), Ramp(64)) << "nothing ran";
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease,
                                Run(*session, *main, {Upload(Ramp(50))}, binding));

@@ -203,7 +203,7 @@ class Session {
   // Errors: kInvalidArgument    an extent that is no bucket, or with which an expression is
   //                             negative or has no value, or strides put elements onto each other;
   //                             scalars or a binding that do not fit;
-  //         kFailedPrecondition the program mutates static inputs and there is no scratch; the
+  //         kFailedPrecondition a callable mutates static inputs and there is no scratch; the
   //                             stance forbids recording; a bucket could not be recorded, or is
   //                             being recorded in the background; the session is suspended, or the
   //                             lane lent;
