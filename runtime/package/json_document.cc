@@ -21,6 +21,19 @@ void AppendEscaped(std::string_view text, std::string& out) {
   out.append(dumped, 1, dumped.size() - 2);
 }
 
+// Whether more digits follow each other than twice this, of which the parser would make many copies
+// before it said that no number is so long.
+constexpr size_t kDigitsMax = size_t{1} << 20;
+bool HasEndlessNumber(std::string_view text) {
+  for (size_t end = kDigitsMax; end <= text.size(); end += kDigitsMax) {
+    size_t begin = end;
+    while (begin > end - kDigitsMax && text[begin - 1] >= '0' && text[begin - 1] <= '9')
+      --begin;
+    if (begin == end - kDigitsMax) return true;
+  }
+  return false;
+}
+
 bool IsPlain(std::string_view text) {
   return std::all_of(text.begin(), text.end(),
                      [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
@@ -179,6 +192,8 @@ absl::StatusOr<JsonDocument> JsonDocument::Parse(std::string_view text,
                                                  const JsonLimits& limits) {
   if (text.size() > std::numeric_limits<uint32_t>::max() / 2)
     return InvalidArgument("{}: {} bytes are too many", name, text.size());
+  if (HasEndlessNumber(text))
+    return InvalidArgument("{}: a number of a million digits; write integers of 64 bits", name);
   JsonDocument document;
   document.name_ = name;
   document.texts_.reserve(text.size());

@@ -1,0 +1,332 @@
+// Goal: whatever the bytes, there is a package or an error that says where, never a crash, and
+// never much memory. Method: a package that has everything is changed from a seed, in its bytes, in
+// the text of its manifest, or in its manifest as JSON with digests made right, so that all of the
+// reader is reached; what opens is walked. COPPICE_MUTATIONS says how many, in place of 12,000.
+
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "coppice/base/check.h"
+#include "coppice/runtime/package.h"
+#include "coppice/runtime/safetensors.h"
+
+#include "tests/package/manifest_cases.h"
+#include "tests/package/model_walk.h"
+#include "tests/package/package_builder.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/test_device.h"
+#include "tests/support/test_share.h"
+
+namespace coppice::package {
+namespace {
+
+using testing::HasSubstr;
+
+using Json = nlohmann::json;
+
+int64_t Mutations() {
+  const char* const text = std::getenv("COPPICE_MUTATIONS");  // NOLINT(concurrency-mt-unsafe)
+  if (text == nullptr) return 12'000 / TestShare();
+  int64_t count = 0;
+  const std::string_view digits(text);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  COPPICE_CHECK(error == std::errc() && end == digits.data() + digits.size(),
+                "COPPICE_MUTATIONS is a whole number");
+  return count;
+}
+
+class Mutator {
+ public:
+  explicit Mutator(uint64_t seed) : random_(seed) {}
+
+  size_t Draw(size_t end) { return std::uniform_int_distribution<size_t>(0, end - 1)(random_); }
+
+  // Some bytes changed, cut, doubled or moved; never the same bytes.
+  std::string MutateBytes(const std::string& bytes) {
+    std::string changed = bytes;
+    while (changed == bytes) {
+      for (size_t times = 1 + Draw(3); times > 0; --times)
+        EditBytes(changed);
+    }
+    return changed;
+  }
+
+  // Some values of a manifest replaced, removed, renamed or exchanged.
+  void MutateJson(Json& manifest) {
+    for (size_t times = 1 + Draw(3); times > 0; --times) {
+      std::vector<Json*> places;
+      Collect(manifest, places);
+      EditJson(*places[Draw(places.size())], *places[Draw(places.size())]);
+    }
+  }
+
+ private:
+  void EditBytes(std::string& bytes) {
+    const size_t at = bytes.empty() ? 0 : Draw(bytes.size());
+    const size_t length = bytes.empty() ? 0 : 1 + Draw(std::min<size_t>(bytes.size() - at, 40));
+    switch (Draw(7)) {
+      case 0:
+        bytes.resize(at);
+        return;
+      case 1:
+        bytes.erase(at, length);
+        return;
+      case 2:
+        bytes.insert(at, bytes.substr(bytes.empty() ? 0 : Draw(bytes.size()), length));
+        return;
+      case 3:
+        bytes.insert(at, length, "\0\xff{[\"9"[Draw(6)]);
+        return;
+      default:
+        if (!bytes.empty()) bytes[at] = static_cast<char>(Draw(256));
+    }
+  }
+
+  static void Collect(Json& value, std::vector<Json*>& places) {
+    places.push_back(&value);
+    if (!value.is_structured()) return;
+    for (Json& each : value)
+      Collect(each, places);
+  }
+
+  Json Oddity() {
+    static const Json* const kOddities = new Json(Json::parse(R"json([
+      null, true, false, 0, 1, -1, 2, 3, 7, 255, 256, 1024, 65535, 65536, 2147483647, 2147483648,
+      4294967295, 4294967296, 9223372036854775807, -9223372036854775808, "", "x", "n", "m", "rows",
+      "fixed", "main", "inner", "mix", "w", "y", "state", "cache", "draws", "t", "n *", "n // 0",
+      "BLOCK", "((((((((((((((((((((((((((((((((((((n", "n + n + n", "0.5", "1e999", "-inf", "nan",
+      "f32", "c64", "u8", "bits", "pow2", "kernel", "call", "child", "rw", "w", "ptx", "sm_90a",
+      "../x", "/etc", "00ff", [], {}, [[]], [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]],
+      {"buffer": "t"}, {"buffer": "w"}, {"scalar": "rows"}, {"null": true}, {"value": "1.0"}, [1, 1, 1],
+      ["n", "n"], [0, 0, 0, 0, 0, 0, 0, 0, 0]])json"));
+    if (Draw(12) == 0) return std::string(1 + Draw(3000), "na1 (\x01"[Draw(6)]);
+    return (*kOddities)[Draw(kOddities->size())];
+  }
+
+  void EditJson(Json& value, Json& other) {
+    switch (Draw(6)) {
+      case 0:
+        RemoveOne(value);
+        return;
+      case 1: {
+        Json copy = other;  // One may be inside the other.
+        value = std::move(copy);
+        return;
+      }
+      case 2:
+        AddOne(value);
+        return;
+      case 3:
+        if (value.is_string()) {
+          std::string text = value;
+          EditBytes(text);
+          // Text that is no UTF-8 is for MutateBytes.
+          for (char& c : text)
+            c = static_cast<char>(c & 127);
+          value = text;
+          return;
+        }
+        [[fallthrough]];
+      default:
+        value = Oddity();
+    }
+  }
+
+  void RemoveOne(Json& value) {
+    if (!value.is_structured() || value.empty()) return;
+    auto at = value.begin();
+    std::advance(at, Draw(value.size()));
+    value.erase(at);
+  }
+
+  void AddOne(Json& value) {
+    if (value.is_array() && !value.empty()) {
+      for (size_t times = Draw(20); times > 0; --times)
+        value.push_back(value[Draw(value.size())]);
+    } else if (value.is_object() && !value.empty()) {
+      auto at = value.begin();
+      std::advance(at, Draw(value.size()));
+      Json copy = *at;
+      value[at.key() + static_cast<char>(' ' + Draw(95))] = std::move(copy);
+    }
+  }
+
+  std::mt19937_64 random_;
+};
+
+// That what opens is whole, and that what does not has an error that says where. Returns whether it
+// opened.
+bool Judge(const std::string& zip) {
+  const absl::StatusOr<Package> package = Package::FromMemory(BytesOf(zip), "mutant.zip", {});
+  if (package.ok()) {
+    WalkModel(package->manifest());
+    return package->Verify().ok();
+  }
+  const absl::Status& status = package.status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status) || absl::IsUnimplemented(status)) << status;
+  EXPECT_THAT(MessageOf(status), HasSubstr("mutant.zip: "));
+  return false;
+}
+
+// The most memory that the process had since the last call of ForgetPeak, in bytes.
+int64_t PeakBytes() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word && word != "VmHWM:") {
+  }
+  int64_t kib = 0;
+  status >> kib;
+  return kib * 1024;
+}
+
+void ForgetPeak() {
+  std::ofstream("/proc/self/clear_refs") << "5";
+}
+
+// Opens a folder with this manifest and nothing else, where nobody else holds the text. Returns
+// whether it opened.
+bool OpensWithin512MiB(std::string text) {
+  const TemporaryFolder folder;
+  WriteBytes(folder / "manifest.json", text);
+  const std::string begin = text.substr(0, 20);
+  text = std::string();
+  ForgetPeak();
+  const absl::StatusOr<Package> package = Package::Open(folder.path(), {});
+  EXPECT_TRUE(package.ok() || !MessageOf(package.status()).empty());
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LT(PeakBytes(), int64_t{512} << 20) << begin;
+#endif
+  return package.ok();
+}
+
+class MutationTest : public testing::Test {
+ protected:
+  const uint64_t seed_ = TestSeed();
+  const PackageBuilder builder_ = FullPackage();
+};
+
+TEST_F(MutationTest, BytesOfAZip) {
+  const std::string zip = builder_.Zip();
+  for (int64_t i = 0; i < Mutations() / 4; ++i) {
+    Mutator mutator(seed_ + static_cast<uint64_t>(i));
+    ASSERT_FALSE(Judge(mutator.MutateBytes(zip))) << "seed " << seed_ << ", mutation " << i;
+    if (HasFailure()) FAIL() << "seed " << seed_ << ", mutation " << i;
+  }
+}
+
+TEST_F(MutationTest, BytesOfAManifest) {
+  const std::string text = builder_.ManifestText();
+  for (int64_t i = 0; i < Mutations() / 4; ++i) {
+    Mutator mutator(seed_ + static_cast<uint64_t>(i));
+    const std::string zip = ZipOf({{"manifest.json", mutator.MutateBytes(text)}});
+    ASSERT_FALSE(Judge(zip)) << "seed " << seed_ << ", mutation " << i;
+    if (HasFailure()) FAIL() << "seed " << seed_ << ", mutation " << i;
+  }
+}
+
+TEST_F(MutationTest, ManifestsWhoseDigestsAreRight) {
+  int64_t opened = 0;
+  for (int64_t i = 0; i < Mutations() / 2; ++i) {
+    Mutator mutator(seed_ + static_cast<uint64_t>(i));
+    PackageBuilder builder = builder_;
+    mutator.MutateJson(builder.manifest);
+    opened += Judge(builder.Zip()) ? 1 : 0;
+    if (HasFailure()) FAIL() << "seed " << seed_ << ", mutation " << i;
+  }
+  // So that refusals are not those of one early check.
+  EXPECT_GT(opened, Mutations() / 100);
+  EXPECT_LT(opened, Mutations() / 4);
+}
+
+TEST_F(MutationTest, SafetensorsFiles) {
+  const std::string file = ReadBytes(COPPICE_PACKAGE_FIXTURES "/tensors.safetensors");
+  for (int64_t i = 0; i < Mutations() / 4; ++i) {
+    Mutator mutator(seed_ + static_cast<uint64_t>(i));
+    const std::string bytes = mutator.MutateBytes(file);
+    const absl::StatusOr<Safetensors> tensors = Safetensors::FromMemory(BytesOf(bytes), "mutant");
+    if (!tensors.ok()) {
+      ASSERT_THAT(MessageOf(tensors.status()), HasSubstr("mutant: "));
+      continue;
+    }
+    for (const std::string& name : tensors->names()) {
+      const absl::StatusOr<SafeTensor> tensor = tensors->Get(name);
+      if (!tensor.ok() || tensor->bytes.empty()) continue;
+      ASSERT_GE(tensor->bytes.data(), BytesOf(bytes).data());
+      ASSERT_LE(tensor->bytes.data() + tensor->bytes.size(), BytesOf(bytes).data() + bytes.size());
+    }
+  }
+}
+
+// `each` again and again between `before` and `after`, as long as a manifest may be.
+std::string Longest(const std::string& before, const std::string& each, const std::string& after) {
+  constexpr size_t kBytes = size_t{64} << 20;
+  std::string many = each;
+  while (many.size() < kBytes)
+    many += many;
+  many.resize((kBytes - before.size() - after.size()) / each.size() * each.size());
+  if (many.ends_with(',')) many.pop_back();
+  return before + many + after;
+}
+
+TEST_F(MutationTest, LongTextsTakeAtMost512MiB) {
+  EXPECT_FALSE(OpensWithin512MiB(Longest("[", "0,", "]")));
+  EXPECT_FALSE(OpensWithin512MiB(Longest("[", "\"\",", "]")));
+  EXPECT_FALSE(OpensWithin512MiB(Longest("\"", "a", "\"")));
+  EXPECT_FALSE(OpensWithin512MiB(Longest("\"", "\\u0001", "\"")));
+  EXPECT_FALSE(OpensWithin512MiB(Longest("", "[", "")));
+  EXPECT_FALSE(OpensWithin512MiB(Longest("", "1", "")));
+  EXPECT_FALSE(OpensWithin512MiB(Longest("{}", " ", "")));
+}
+
+// A program of as many steps as its manifest may have values for, each with 1,000 arguments.
+TEST_F(MutationTest, ManyArgumentsTakeAtMost512MiB) {
+  PackageBuilder builder;
+  builder.manifest = TwiceManifest();
+  builder.manifest["files"]["bin/a"] = {{"bytes", 0}, {"sha256", Sha256Hex("")}};
+  builder.manifest["modules"]["a"] = {{"file", "bin/a"}, {"format", "ptx"}, {"arch", "sm_80"}};
+  builder.manifest["kernels"] = {
+      {"k",
+       {{"parameters", std::vector<int>(1000, 8)},
+        {"targets", {{{"module", "a"}, {"symbol", "k"}, {"block", {1, 1, 1}}}}}}}};
+  const Json step = {{"op", "kernel"},
+                     {"kernel", "k"},
+                     {"grid", {1, 1, 1}},
+                     {"args", std::vector<Json>(1000, {{"null", true}})}};
+  builder.manifest["programs"]["main"]["steps"] = std::vector<Json>(1000, step);
+  std::string text = builder.ManifestText();
+  builder = PackageBuilder();
+  // It is all read: only the file is missing.
+  EXPECT_FALSE(OpensWithin512MiB(std::move(text)));
+}
+
+TEST_F(MutationTest, LongExpressionsTakeAtMost512MiB) {
+  PackageBuilder builder = PackageBuilder::Twice();
+  std::string sum = "1";
+  while (sum.size() < 1023)
+    sum += "+n";
+  for (const size_t steps : {8'190, 8'300}) {
+    builder.manifest["programs"]["main"]["steps"] = std::vector<Json>(
+        steps,
+        {{"op", "memset"}, {"to", {{"buffer", "y"}}}, {"value", 0}, {"width", 1}, {"count", sum}});
+    const std::string zip = builder.Zip();
+    ForgetPeak();
+    EXPECT_EQ(Judge(zip), steps == 8'190);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    EXPECT_LT(PeakBytes(), int64_t{512} << 20);
+#endif
+  }
+}
+
+}  // namespace
+}  // namespace coppice::package
