@@ -65,8 +65,10 @@ template <typename Entry, size_t size>
 const Entry* Find(const Entry (&table)[size],
                   std::string_view Entry::*member,
                   std::string_view text) {
-  const Entry* entry =
-      std::find_if(table, table + size, [&](const Entry& each) { return each.*member == text; });
+  if (text.empty()) return nullptr;
+  const Entry* entry = std::find_if(table, table + size, [&](const Entry& each) {
+    return (each.*member)[0] == text[0] && each.*member == text;
+  });
   return entry == table + size ? nullptr : entry;
 }
 
@@ -121,15 +123,14 @@ class Parser {
   Slot ParseFrom(int level) {
     COPPICE_ASSIGN_OR_RETURN(int16_t left, ParseOperand(level));
     for (;;) {
-      const BinaryOperator* binary = Find(kBinaryOperators, &BinaryOperator::token, token_);
+      const BinaryOperator* const binary = binary_;
       if (binary == nullptr || binary->level < level) return left;
       Advance();
       COPPICE_ASSIGN_OR_RETURN(const int16_t right, ParseFrom(binary->level + 1));
       left = binary->swapped ? Emit(binary->op, {right, left, left})
                              : Emit(binary->op, {left, right, right});
       if (binary->level != kLevelCompare) continue;
-      const BinaryOperator* next = Find(kBinaryOperators, &BinaryOperator::token, token_);
-      if (next != nullptr && next->level == kLevelCompare)
+      if (binary_ != nullptr && binary_->level == kLevelCompare)
         return Unexpected("no second comparison (write 'a < b and b < c')");
     }
   }
@@ -227,6 +228,7 @@ class Parser {
     const std::string_view rest = Rest(column_ + token_.size());
     column_ = text_.size() - rest.size();
     token_ = TokenOf(rest);
+    binary_ = Find(kBinaryOperators, &BinaryOperator::token, token_);
   }
 
   absl::Status Take(std::string_view token, const std::string& expected) {
@@ -248,8 +250,9 @@ class Parser {
   const std::string_view text_;
   const std::span<const std::string> names_;
   std::vector<Operation> operations_;
-  std::string_view token_;  // Empty at the end.
-  size_t column_ = 0;       // Where token_ starts, from 0.
+  std::string_view token_;                  // Empty at the end.
+  const BinaryOperator* binary_ = nullptr;  // What it is, if it is one.
+  size_t column_ = 0;                       // Where token_ starts, from 0.
   int depth_ = 0;
 };
 

@@ -107,9 +107,10 @@ class Mutator {
       "fixed", "main", "inner", "mix", "w", "y", "state", "cache", "draws", "t", "n *", "n // 0",
       "BLOCK", "((((((((((((((((((((((((((((((((((((n", "n + n + n", "0.5", "1e999", "-inf", "nan",
       "f32", "c64", "u8", "bits", "pow2", "kernel", "call", "child", "rw", "w", "ptx", "sm_90a",
-      "../x", "/etc", "00ff", [], {}, [[]], [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]],
-      {"buffer": "t"}, {"buffer": "w"}, {"scalar": "rows"}, {"null": true}, {"value": "1.0"}, [1, 1, 1],
-      ["n", "n"], [0, 0, 0, 0, 0, 0, 0, 0, 0]])json"));
+      "../x", "/etc", "00ff", [], {}, [[]], [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[
+      ]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]],
+      {"buffer": "t"}, {"buffer": "w"}, {"scalar": "rows"}, {"null": true}, {"value": "1.0"},
+      [1, 1, 1], ["n", "n"], [0, 0, 0, 0, 0, 0, 0, 0, 0]])json"));
     if (Draw(12) == 0) return std::string(1 + Draw(3000), "na1 (\x01"[Draw(6)]);
     return (*kOddities)[Draw(kOddities->size())];
   }

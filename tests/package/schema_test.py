@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Goal: kernel_package.schema.json takes what the reader takes, and refuses the shapes that it
-refuses. Method: the manifest that has everything and its patches, which manifest_test.cc puts to the
-reader; each bad one says whether a schema can find it ("schema") or only a reader ("reader").
+refuses. Method: the manifest that has everything and its patches, which manifest_test.cc puts to
+the reader; each bad one says whether a schema can find it ("schema") or only a reader ("reader").
 
     schema_test.py
 """
@@ -70,7 +70,8 @@ def main():
             for error in errors[:1]:
                 print(f"    {error.json_path}: {error.message[:200]}")
     refused = sum(not expected for _, _, expected in good + bad)
-    print(f"schema_test.py: {len(good) + len(bad)} manifests, {refused} to refuse, {failures} wrong")
+    count = len(good) + len(bad)
+    print(f"schema_test.py: {count} manifests, {refused} to refuse, {failures} wrong")
     return 1 if failures or refused < 50 else 0
 
 
