@@ -176,7 +176,7 @@ StagedCopyOf<kRank> DrawCopy(TwinDraw& draw, TwinScene& scene, const StagingHead
   StagedCopyOf<kRank> copy = {};
   copy.element_bytes = static_cast<int16_t>(1 << draw.Int(0, 3));
   copy.noise_set = static_cast<int8_t>(draw.Int(-1, 8 * copy.element_bytes - 1));
-  copy.noise_clear = static_cast<int8_t>(draw.Int(0, 8 * copy.element_bytes - 1));
+  copy.noise_clear = static_cast<int8_t>(draw.Int(0, std::max<int64_t>(copy.noise_set, 0)));
   copy.padding = static_cast<StagedPadding>(draw.Int(0, 3));
   copy.fill = draw.Word() >> (64 - 8 * copy.element_bytes);
   const int64_t longest = kRank == 1 ? 3000 : kRank == 2 ? 60 : kRank == 4 ? 7 : 3;

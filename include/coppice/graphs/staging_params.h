@@ -38,8 +38,9 @@ struct StagedCopyOf {
   uint64_t fill;          // Bit pattern of a padding element; of noise its seed.
   int64_t tiles;          // Blocks that stage it: see TilesFor.
   int16_t element_bytes;  // 1, 2, 4 or 8.
-  int8_t noise_set;    // The bit of each float in noise that is 1, and that is 0; -1: none. Below
-  int8_t noise_clear;  // bit 32 of an element of 8 bytes it is there in both halves.
+  int8_t noise_set;       // In noise, the bit of each float that is 1; -1: none. Below bit 32 of an
+                          // element of 8 bytes it is there in both halves, as is the next.
+  int8_t noise_clear;     // The bit that is 0, below that one.
   StagedPadding padding;
   int64_t sizes[kRank];    // Real; -1 - i: what word i becomes.
   int64_t strides[kRank];  // Of the source.
