@@ -186,7 +186,7 @@ def export(decoder, archs=("80", "90a")):
     package = exporter.new_package()
     rows = {"name": "batch", "min": 1, "max": SLOTS, "buckets": "pow2",
             "claim": {"padding": "fill", "equal": "bits"}}
-    columns = {"name": "length", "min": 1, "max": MAX_CONTEXT, "buckets": "pow2",
+    columns = {"name": "length", "min": 2, "max": MAX_CONTEXT, "buckets": "pow2",
                "claim": {"padding": "fill", "equal": {"absolute": "1e-05"}}}
     outputs, fills = ("logits", "next_tokens"), {"slots": {"value": repr(float(SLOTS))}}
     caches = make_caches()

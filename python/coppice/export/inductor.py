@@ -7,6 +7,7 @@ and arithmetic on sizes, in which each launch has the tuner that compiled its ke
 
 import contextlib
 import dataclasses
+import inspect
 import math
 import types
 from functools import partial
@@ -16,10 +17,12 @@ import torch
 import torch._dynamo.device_interface as device_interface
 import torch._inductor
 import torch._inductor.utils
+import torch.fx.experimental._config
 import triton
 from torch._inductor import select_algorithm
 from torch._inductor.codegen import wrapper_fxir
 from torch._inductor.runtime import hints, triton_heuristics
+from torch._subclasses import fake_impls
 from torch.utils._pytree import tree_map
 from triton.backends.compiler import GPUTarget
 
@@ -227,6 +230,22 @@ def observed(configurations):
             yield
         finally:
             select_algorithm.clear_preprocessing_fns()
+
+
+@contextlib.contextmanager
+def sizes_of_one():
+    """Within, a size whose example is 2 or more is not taken to differ from 1, so that what is
+    compiled is right for 1 as well; a place that has to know adds a guard all the same."""
+    compute = getattr(fake_impls, "_compute_stride", None)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(
+            torch.fx.experimental._config.patch(backed_size_oblivious=True))
+        if compute and "size_oblivious" in inspect.signature(compute).parameters:
+            def oblivious(old_shape, old_stride, new_shape, size_oblivious=True):
+                return compute(old_shape, old_stride, new_shape, True)
+
+            stack.enter_context(mock.patch.object(fake_impls, "_compute_stride", oblivious))
+        yield
 
 
 def compile_graph(module, capability, configurations=1, options=None):

@@ -9,6 +9,7 @@ integer one a scalar. Sizes are symbols where `dynamic` says so. What a package 
 ExportError that names the node and the line of the model.
 """
 
+import contextlib
 import inspect
 import re
 from unittest import mock
@@ -19,7 +20,7 @@ from torch.utils._pytree import tree_map
 
 from coppice.export import kernels
 from coppice.export.expressions import text_of
-from coppice.export.inductor import compile_graph, first_line
+from coppice.export.inductor import compile_graph, first_line, sizes_of_one
 from coppice.export.lift import DTYPES, Lifter, size_of
 from coppice.export.manifest import VERSION, ExportError, Package
 
@@ -51,7 +52,8 @@ def add_program(package, name, model, args=(), *, dynamic=None, archs=("80", "90
     args            example arguments: tensors, on the CPU, and integers
     dynamic         {argument: {axis: how}} of tensors, {argument: how} of integers; `how` is
                     (min, max), (name, min, max), or a dict of min, max and, if wanted, name,
-                    buckets and claim. Axes of one name have one size in a call.
+                    buckets and claim. Axes of one name have one size in a call. PyTorch treats
+                    sizes below 2 apart: a min of 1 is an error where what it compiles needs 2.
     archs           "80" (as PTX), "90a" (as a cubin), "86:cubin"; Inductor compiles for the first
     outputs         names; else "output", or "output_0" and so on
     static          inputs that lie where they always lie; those without dynamic axes that the
@@ -64,15 +66,17 @@ def add_program(package, name, model, args=(), *, dynamic=None, archs=("80", "90
     """
     architectures = kernels.parse_architectures(archs)
     dynamic = {argument: normalized(argument, how) for argument, how in (dynamic or {}).items()}
-    exported = model
-    if not isinstance(model, ExportedProgram):
-        exported = trace(model, args, dynamic)
-    module = exported.graph_module
     capability = min(architecture.capability for architecture in architectures)
-    specs = exported.graph_signature.input_specs
-    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    shape_env = shape_env_of(placeholders)
-    wrapper = compile_graph(module, capability, configurations, options)
+    ones = any(how.get("min", 2) < 2 for axes in dynamic.values() for how in axes.values())
+    with sizes_of_one() if ones else contextlib.nullcontext():
+        exported = model
+        if not isinstance(model, ExportedProgram):
+            exported = trace(model, args, dynamic)
+        module = exported.graph_module
+        specs = exported.graph_signature.input_specs
+        placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+        shape_env = shape_env_of(placeholders)
+        wrapper = compile_graph(module, capability, configurations, options)
     program = Program(package, exported, wrapper, specs, dynamic, shape_env, architectures)
     package.add_program(name, program.build(outputs, static, fills or {}))
     add_data(package, exported, program.constants, weights)
@@ -253,13 +257,18 @@ class Program:
     def add_symbol(self, symbol, name, how, origin=None):
         limits = self.shape_env.var_to_range[symbol]
         low = max(finite(limits.lower, 0), how.get("min", 0))
+        asked = how.get("min", low)
+        if asked < limits.lower:
+            places = [str(guard.sloc) for guard in self.shape_env.guards
+                      if symbol in guard.expr.free_symbols and guard.expr.is_Relational
+                      and not guard.expr.is_Equality]
+            raise ExportError(f"{name} cannot be {asked}: PyTorch compiles for {limits.lower} or "
+                              f"more ({'; '.join(places[:2])}); ask for min={limits.lower}")
         high = min(finite(limits.upper, INT64_MAX), how.get("max", INT64_MAX))
         hint = how.get("hint")
         result = {"min": low}
         if high < INT64_MAX:
             result["max"] = high
-        if low < 2:
-            result["exclude_01"] = True
         if origin:
             result["from"] = origin
         if hint is not None:
