@@ -334,6 +334,13 @@ def add_data(package, exported, constants, weights):
         package.constants[tensor]["data"] = {"file": name, "tensor": tensor}
 
 
+def state_of(model):
+    """The state dict of whatever add_program takes; empty of a plain function."""
+    owner = model if hasattr(model, "state_dict") else getattr(model, "__self__", None)
+    state = getattr(owner, "state_dict", dict)
+    return state() if callable(state) else state
+
+
 def save_weights(path, state_dict):
     """Writes a state dict as safetensors: what binds the constants of a package without weights."""
     import safetensors.torch

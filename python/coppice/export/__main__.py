@@ -1,0 +1,160 @@
+"""The command: exports a PyTorch program from a file of Python."""
+
+import argparse
+import importlib.util
+import pathlib
+import re
+import sys
+
+from coppice.export.manifest import ExportError
+
+DESCRIPTION = "Compile a PyTorch program into a kernel package, without a GPU"
+EXAMPLES = """\
+Arguments of the program come from --input, one per argument and in their order, or else from the
+file's own function example_inputs(NAME), which returns them as a tuple.
+
+  --input x=f32:4x128      a tensor, by its type and an example of its shape
+  --input n=5              an integer
+  --dynamic x:0=2..64      axis 0 of x varies in that range
+  --dynamic x:0=batch:2..64   the same, by a name; axes of one name have one size
+  --dynamic n=2..512       an integer that is a size
+
+Types: f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool
+
+Examples:
+  python -m coppice.export model.py:block --input x=f32:4x32x256 \\
+      --dynamic x:0=2..64 --dynamic x:1=2..2048 --arch 80,90a -o block.zip
+
+Exit codes: 0 success; 2 a wrong option or file, or a program that cannot be exported
+"""
+
+
+class UsageError(Exception):
+    """A wrong option, in one line."""
+
+
+def parser():
+    result = argparse.ArgumentParser(
+        prog="python -m coppice.export", description=DESCRIPTION, epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    result.add_argument("program", metavar="FILE.py:NAME",
+                        help="a module, a class of one, a function or an ExportedProgram")
+    result.add_argument("--input", action="append", default=[], metavar="NAME=TYPE:SHAPE",
+                        help="an example argument")
+    result.add_argument("--dynamic", action="append", default=[], metavar="NAME:AXIS=MIN..MAX",
+                        help="a size that varies between calls")
+    result.add_argument("--arch", default="80,90a",
+                        help="architectures: 80 is PTX, 90a a cubin, 86:cubin as it says "
+                             "(default: %(default)s)")
+    result.add_argument("--name", default="main", help="of the program (default: %(default)s)")
+    result.add_argument("--outputs", help="names of the outputs, as logits,state")
+    result.add_argument("--static", action="append", default=[], metavar="NAME",
+                        help="an input that lies where it always lies")
+    result.add_argument("--weights", action="store_true",
+                        help="put parameters and buffers into the package")
+    result.add_argument("--save-weights", metavar="FILE.safetensors",
+                        help="write parameters and buffers to a file")
+    result.add_argument("--variants", type=int, default=1, metavar="N",
+                        help="configurations of each kernel (default: %(default)s)")
+    result.add_argument("-o", "--output", required=True, metavar="PKG",
+                        help="the package: a zip if it ends in .zip, else a folder")
+    return result
+
+
+def load(text):
+    """The object that FILE.py:NAME means, and the module that it is in."""
+    file, colon, name = text.rpartition(":")
+    if not colon or not file or not name.replace(".", "_").isidentifier():
+        raise UsageError(f"{text!r} is not FILE.py:NAME")
+    path = pathlib.Path(file)
+    if not path.is_file():
+        raise UsageError(f"{file}: no such file")
+    sys.path.insert(0, str(path.resolve().parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    found = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"{file} has no {name}")
+        found = getattr(found, part)
+    return found, module, name
+
+
+def parse_input(text):
+    """NAME=TYPE:SHAPE as a name and a tensor, NAME=5 as a name and an integer."""
+    import torch
+
+    from coppice.export.lift import DTYPES
+
+    types = {word: dtype for dtype, word in DTYPES.items()}
+    match = re.fullmatch(r"(\w+)=(?:(-?\d+)|(\w+):(\d+(?:x\d+)*)?)", text)
+    if not match or (match[3] and match[3] not in types):
+        raise UsageError(f"--input {text!r} is not NAME=TYPE:SHAPE, as x=f32:4x128, or NAME=5")
+    if match[2]:
+        return match[1], int(match[2])
+    shape = [int(size) for size in match[4].split("x")] if match[4] else []
+    return match[1], torch.zeros(shape, dtype=types[match[3]])
+
+
+def parse_dynamic(texts):
+    result = {}
+    for text in texts:
+        match = re.fullmatch(r"(\w+)(?::(-?\d+))?=(?:([A-Za-z_]\w*):)?(\d+)\.\.(\d+)", text)
+        if not match:
+            raise UsageError(f"--dynamic {text!r} is not NAME:AXIS=MIN..MAX, as x:0=2..64")
+        how = {"min": int(match[4]), "max": int(match[5])}
+        if match[3]:
+            how["name"] = match[3]
+        if how["min"] > how["max"]:
+            raise UsageError(f"--dynamic {text!r}: {how['min']} is more than {how['max']}")
+        if match[2] is None:
+            result[match[1]] = how
+        else:
+            result.setdefault(match[1], {})[int(match[2])] = how
+    return result
+
+
+def run(options):
+    from coppice.export import torch as exporter
+
+    model, module, name = load(options.program)
+    dynamic = parse_dynamic(options.dynamic)
+    if isinstance(model, type):
+        model = model().eval()
+    if options.input:
+        args = tuple(value for _, value in map(parse_input, options.input))
+    elif isinstance(model, exporter.ExportedProgram):
+        args = ()
+    elif hasattr(module, "example_inputs"):
+        args = tuple(module.example_inputs(name))
+    else:
+        raise UsageError(f"no arguments: give --input, or example_inputs in {options.program}")
+    package = exporter.export(
+        model, args, name=options.name, dynamic=dynamic, archs=options.arch.split(","),
+        outputs=options.outputs.split(",") if options.outputs else None, static=options.static,
+        weights=options.weights, configurations=options.variants)
+    package.write(options.output)
+    if options.save_weights:
+        exporter.save_weights(options.save_weights, exporter.state_of(model))
+    program = package.programs[options.name]
+    print(f"{options.output}: {len(program['steps'])} steps, {len(package.kernels)} kernels, "
+          f"symbols {', '.join(program['symbols']) or 'none'}")
+
+
+def main():
+    options = parser().parse_args()
+    try:
+        run(options)
+    except ImportError as error:
+        print(f"coppice.export: {error}; install coppice[torch]", file=sys.stderr)
+        return 2
+    except (UsageError, ExportError, OSError) as error:
+        print(f"coppice.export: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
