@@ -2,72 +2,81 @@
 
 #include "coppice/runtime/package_uses.h"
 
-#include <type_traits>
+#include <utility>
+#include <variant>
 
 namespace coppice::package {
 namespace {
 
-void AddUses(const Argument& argument, std::vector<Use>& uses) {
-  if (const auto* buffer = std::get_if<BufferArgument>(&argument)) {
-    uses.push_back({.buffer = buffer->operand.buffer,
-                    .reads = buffer->access != Access::kWrite,
-                    .writes = buffer->access != Access::kRead});
-  } else if (const auto* map = std::get_if<TensorMapArgument>(&argument)) {
-    // A descriptor says nothing of what is done through it.
-    uses.push_back({.buffer = map->operand.buffer, .reads = true, .writes = true});
-  } else if (const auto* members = std::get_if<StructArgument>(&argument)) {
-    for (const Argument& member : members->members)
-      AddUses(member, uses);
-  }
+void Add(int buffer, Access access, StepUses& uses) {
+  if (access != Access::kWrite) uses.reads.push_back(buffer);
+  if (access != Access::kRead) uses.writes.push_back(buffer);
 }
 
-struct Visitor {
-  const Manifest& manifest;
-  std::vector<Use>& uses;
+void AddArgument(const Argument& argument, StepUses& uses) {
+  if (const auto* const buffer = std::get_if<BufferArgument>(&argument))
+    Add(buffer->operand.buffer, buffer->access, uses);
+  if (const auto* const map = std::get_if<TensorMapArgument>(&argument))
+    Add(map->operand.buffer, map->access, uses);
+  if (const auto* const scratch = std::get_if<ScratchArgument>(&argument))
+    uses.scratches.push_back(scratch->index);
+  if (const auto* const real = std::get_if<RealArgument>(&argument)) {
+    if (real->symbol >= 0) uses.real_symbols.push_back(real->symbol);
+    if (real->scalar >= 0) uses.real_scalars.push_back(real->scalar);
+  }
+  if (const auto* const members = std::get_if<StructArgument>(&argument))
+    for (const Argument& member : members->members)
+      AddArgument(member, uses);
+}
 
-  void operator()(const KernelStep& step) const {
+struct UsesVisitor {
+  const Manifest& manifest;
+  StepUses uses{};
+
+  void operator()(const KernelStep& step) {
     for (const Argument& argument : step.args)
-      AddUses(argument, uses);
+      AddArgument(argument, uses);
   }
-  void operator()(const MemsetStep& step) const {
-    uses.push_back({.buffer = step.to.buffer, .writes = true});
+  void operator()(const MemsetStep& step) { Add(step.to.buffer, Access::kWrite, uses); }
+  void operator()(const MemcpyStep& step) {
+    Add(step.from.buffer, Access::kRead, uses);
+    Add(step.to.buffer, Access::kWrite, uses);
   }
-  void operator()(const MemcpyStep& step) const {
-    uses.push_back({.buffer = step.from.buffer, .reads = true});
-    uses.push_back({.buffer = step.to.buffer, .writes = true});
-  }
-  void operator()(const CallStep& step) const {
+  void operator()(const CallStep& step) {
     for (const View& view : step.inputs)
-      uses.push_back({.buffer = view.operand.buffer, .reads = true});
+      Add(view.operand.buffer, Access::kRead, uses);
     for (const View& view : step.outputs)
-      uses.push_back({.buffer = view.operand.buffer, .writes = true});
+      Add(view.operand.buffer, Access::kWrite, uses);
   }
-  void operator()(const ChildStep& step) const {
+  void operator()(const ChildStep& step) {
     const Program& child = manifest.programs[static_cast<size_t>(step.program)];
     for (size_t i = 0; i < step.inputs.size(); ++i) {
-      const Buffer& input = child.buffers[static_cast<size_t>(child.inputs[i])];
-      uses.push_back({.buffer = step.inputs[i].buffer, .reads = true, .writes = input.mutated});
+      const Buffer& buffer = child.buffers[static_cast<size_t>(child.inputs[i])];
+      Add(step.inputs[i].buffer, buffer.mutated ? Access::kReadWrite : Access::kRead, uses);
     }
     for (const Operand& output : step.outputs)
-      uses.push_back({.buffer = output.buffer, .writes = true});
+      Add(output.buffer, Access::kWrite, uses);
   }
 };
 
 }  // namespace
 
-std::vector<Use> BufferUsesOf(const Manifest& manifest, const Step& step) {
-  std::vector<Use> uses;
-  std::visit(Visitor{manifest, uses}, step.action);
-  return uses;
+StepUses UsesOf(const Manifest& manifest, const Step& step) {
+  UsesVisitor visitor{manifest};
+  std::visit(visitor, step.action);
+  return std::move(visitor.uses);
 }
 
 std::vector<Lifetime> LifetimesOf(const Manifest& manifest, const Program& program) {
   std::vector<Lifetime> lifetimes(program.buffers.size());
   for (int step = 0; step < static_cast<int>(program.steps.size()); ++step) {
-    for (const Use& use : BufferUsesOf(manifest, program.steps[static_cast<size_t>(step)])) {
-      Lifetime& lifetime = lifetimes[static_cast<size_t>(use.buffer)];
-      if (lifetime.first < 0) lifetime.first = step;
-      lifetime.last = step;
+    const StepUses uses = UsesOf(manifest, program.steps[static_cast<size_t>(step)]);
+    for (const std::vector<int>& buffers : {uses.reads, uses.writes}) {
+      for (const int buffer : buffers) {
+        Lifetime& lifetime = lifetimes[static_cast<size_t>(buffer)];
+        if (lifetime.first < 0) lifetime.first = step;
+        lifetime.last = step;
+      }
     }
   }
   return lifetimes;

@@ -1,4 +1,5 @@
-// Which buffers a step of a package names, and what it does with them.
+// Which buffers a step of a package names and what it does with them, and which real sizes it
+// reads.
 //
 // Threads: pure functions. Cost: allocates.
 
@@ -10,18 +11,20 @@
 
 namespace coppice::package {
 
-// One place of a step that names a buffer.
-struct Use {
-  int buffer = 0;
-  bool reads = false;
-  bool writes = false;
+// What a step uses, by index, in the order in which the manifest names it and as often.
+struct StepUses {
+  std::vector<int> reads;  // Buffers; those that are also written are in both.
+  std::vector<int> writes;
+  std::vector<int> real_symbols;
+  std::vector<int> real_scalars;
+  std::vector<int> scratches;
 };
 
-// All uses of a step, in the order in which the manifest has them; a child uses its inputs, and
-// writes its outputs and those inputs that it mutates. Requires: a step of a program of `manifest`.
-std::vector<Use> BufferUsesOf(const Manifest& manifest, const Step& step);
+// Of a child, its inputs are read, its outputs written, and the inputs that it mutates both.
+// Requires: a step of a program of `manifest`.
+StepUses UsesOf(const Manifest& manifest, const Step& step);
 
-// The steps that need a temporary: from the first that names it to the last. {-1, -1}: none does.
+// The steps that need a buffer: from the first that names it to the last. {-1, -1}: none does.
 struct Lifetime {
   int first = -1;
   int last = -1;

@@ -1,4 +1,4 @@
-// Walks the parts of a step, whatever it does.
+// Walks the amounts of a step, whatever it does.
 
 #include "runtime/package/lint/uses.h"
 
@@ -10,57 +10,6 @@ namespace coppice::package {
 namespace {
 
 using SeeAmount = std::function<void(const Amount&)>;
-
-void Add(int buffer, Access access, StepUses& uses) {
-  if (access != Access::kWrite) uses.reads.push_back(buffer);
-  if (access != Access::kRead) uses.writes.push_back(buffer);
-}
-
-void AddArgument(const Argument& argument, StepUses& uses) {
-  if (const auto* const buffer = std::get_if<BufferArgument>(&argument))
-    Add(buffer->operand.buffer, buffer->access, uses);
-  if (const auto* const map = std::get_if<TensorMapArgument>(&argument))
-    Add(map->operand.buffer, map->access, uses);
-  if (const auto* const scratch = std::get_if<ScratchArgument>(&argument))
-    uses.scratches.push_back(scratch->index);
-  if (const auto* const real = std::get_if<RealArgument>(&argument)) {
-    if (real->symbol >= 0) uses.real_symbols.push_back(real->symbol);
-    if (real->scalar >= 0) uses.real_scalars.push_back(real->scalar);
-  }
-  if (const auto* const members = std::get_if<StructArgument>(&argument))
-    for (const Argument& member : members->members)
-      AddArgument(member, uses);
-}
-
-struct UsesVisitor {
-  const Manifest& manifest;
-  StepUses uses{};
-
-  void operator()(const KernelStep& step) {
-    for (const Argument& argument : step.args)
-      AddArgument(argument, uses);
-  }
-  void operator()(const MemsetStep& step) { Add(step.to.buffer, Access::kWrite, uses); }
-  void operator()(const MemcpyStep& step) {
-    Add(step.from.buffer, Access::kRead, uses);
-    Add(step.to.buffer, Access::kWrite, uses);
-  }
-  void operator()(const CallStep& step) {
-    for (const View& view : step.inputs)
-      Add(view.operand.buffer, Access::kRead, uses);
-    for (const View& view : step.outputs)
-      Add(view.operand.buffer, Access::kWrite, uses);
-  }
-  void operator()(const ChildStep& step) {
-    const Program& child = manifest.programs[static_cast<size_t>(step.program)];
-    for (size_t i = 0; i < step.inputs.size(); ++i) {
-      const Buffer& buffer = child.buffers[static_cast<size_t>(child.inputs[i])];
-      Add(step.inputs[i].buffer, buffer.mutated ? Access::kReadWrite : Access::kRead, uses);
-    }
-    for (const Operand& output : step.outputs)
-      Add(output.buffer, Access::kWrite, uses);
-  }
-};
 
 void SeeAll(const std::vector<Amount>& amounts, const SeeAmount& see) {
   for (const Amount& amount : amounts)
@@ -118,12 +67,6 @@ struct AmountVisitor {
 };
 
 }  // namespace
-
-StepUses UsesOf(const Manifest& manifest, const Step& step) {
-  UsesVisitor visitor{manifest};
-  std::visit(visitor, step.action);
-  return std::move(visitor.uses);
-}
 
 void ForEachAmount(const Program& program, const SeeAmount& see) {
   for (const Buffer& buffer : program.buffers) {
