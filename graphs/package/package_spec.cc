@@ -3,6 +3,7 @@
 #include "graphs/package/package_spec.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "coppice/base/status.h"
@@ -48,14 +49,21 @@ Fill FillOf(const package::Buffer& buffer) {
   return Fill::Zero();
 }
 
+std::optional<PaddingClaim> ClaimGiven(const package::Symbol& symbol,
+                                       const PackageProgramOptions& options) {
+  const auto given = options.claims.find(symbol.name);
+  return given == options.claims.end() ? symbol.claim : given->second;
+}
+
 // Its buckets, as far as they hold extents that the symbol may have.
 absl::StatusOr<PaddingPolicy> PolicyOf(const package::Symbol& symbol,
                                        const PackageProgramOptions& options) {
   const auto given = options.policies.find(symbol.name);
   if (given != options.policies.end()) return given->second;
   const int64_t maximum = std::min(symbol.max, PaddingPolicy::kExtentMax);
-  if (symbol.claim && symbol.buckets_pow2) return PaddingPolicy::Pow2(maximum);
-  if (symbol.claim && !symbol.buckets.empty())
+  const bool pads = ClaimGiven(symbol, options).has_value();
+  if (pads && symbol.buckets_pow2) return PaddingPolicy::Pow2(maximum);
+  if (pads && !symbol.buckets.empty())
     return PaddingPolicy::List(symbol.buckets, symbol.buckets.back());
   return PaddingPolicy::Exact(std::max<int64_t>(maximum, 1));
 }
@@ -66,7 +74,8 @@ absl::StatusOr<SymbolSpec> SymbolOf(const package::Symbol& symbol,
   if (!policy.ok())
     return InvalidArgument("symbol '{}': {}", symbol.name, MessageOf(policy.status()));
   const bool pads = !policy->is_exact();
-  if (pads && !symbol.claim)
+  const std::optional<PaddingClaim> claim = ClaimGiven(symbol, options);
+  if (pads && !claim)
     return InvalidArgument(
         "symbol '{}' has a policy, and the package claims nothing about its padding; find out what "
         "holds with `coppice package claim`, or leave the policy out",
@@ -79,7 +88,7 @@ absl::StatusOr<SymbolSpec> SymbolOf(const package::Symbol& symbol,
                     .multiple_of = symbol.multiple_of,
                     .exclude_01 = symbol.exclude_01,
                     .scalar = symbol.scalar,
-                    .claim = symbol.claim};
+                    .claim = claim};
 }
 
 }  // namespace
@@ -97,9 +106,18 @@ absl::StatusOr<ProgramSpec> SpecOf(const package::Program& program,
                    .variant = options.variant,
                    .guards = program.guards,
                    .random_numbers_per_call = 2 * SeedWordsOf(program)};
+  const auto is_symbol = [&](const std::string& name) {
+    return std::ranges::find(program.symbols, name, &package::Symbol::name) !=
+           program.symbols.end();
+  };
   for (const auto& [name, policy] : options.policies) {
-    if (std::ranges::find(program.symbols, name, &package::Symbol::name) == program.symbols.end())
+    if (!is_symbol(name))
       return InvalidArgument("a policy is given for '{}', which is no symbol of program '{}'", name,
+                             program.name);
+  }
+  for (const auto& [name, claim] : options.claims) {
+    if (!is_symbol(name))
+      return InvalidArgument("a claim is given for '{}', which is no symbol of program '{}'", name,
                              program.name);
   }
   for (const package::Symbol& symbol : program.symbols) {

@@ -101,9 +101,10 @@ class Session {
   // has to be warmed up: what it does at any extents is known.
   //
   // Errors: kNotFound         the package has no such program;
-  //         kInvalidArgument  as ValidateSpec; its name and variant are taken; a policy of no
-  //                           symbol, or of one whose padding the package claims nothing about; a
-  //                           constant or a function that is missing or does not fit;
+  //         kInvalidArgument  as ValidateSpec; its name and variant are taken; a policy or
+  //                           a claim of no symbol, or a policy of one whose padding nobody claims
+  //                           anything about; a constant or a function that is missing or does not
+  //                           fit;
   //         kUnimplemented    a child with seeds, scalars or outputs that are aliases;
   //         otherwise as SessionMemory::AddConstant.
   absl::StatusOr<const Program*> Register(const package::LoadedPackage& package,
