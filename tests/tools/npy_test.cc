@@ -2,7 +2,7 @@
 // taken for one. Method: bytes that numpy wrote; round trips of every type; headers with one
 // defect.
 
-#include "tools/ptx/npy.h"
+#include "tools/support/npy.h"
 
 #include <cstddef>
 #include <cstdint>

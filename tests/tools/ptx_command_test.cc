@@ -22,8 +22,8 @@
 #include "tests/tools/trace_builder.h"
 #include "tools/ptx/kernel_argument.h"
 #include "tools/ptx/kernel_memory.h"
-#include "tools/ptx/npy.h"
 #include "tools/ptx/ptx.h"
+#include "tools/support/npy.h"
 
 extern "C" const char coppice_ptx_softmax[];  // Of `coppice bench ptx`.
 

@@ -16,7 +16,7 @@
 
 #include "coppice/base/status.h"
 
-#include "tools/ptx/npy.h"
+#include "tools/support/npy.h"
 #include "tools/support/text_file.h"
 
 namespace coppice {

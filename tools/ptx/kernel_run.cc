@@ -12,7 +12,7 @@
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
 
-#include "tools/ptx/npy.h"
+#include "tools/support/npy.h"
 #include "tools/support/text_file.h"
 
 namespace coppice {

@@ -1,6 +1,6 @@
 // The header is a dictionary of Python: read token by token, with nothing but what numpy writes.
 
-#include "tools/ptx/npy.h"
+#include "tools/support/npy.h"
 
 #include <algorithm>
 #include <array>
