@@ -13,6 +13,7 @@
 
 #include "tools/coppice/bench_command_line.h"
 #include "tools/coppice/info.h"
+#include "tools/coppice/package_command_line.h"
 #include "tools/plan/plan_command.h"
 #include "tools/prof/prof.h"
 #include "tools/ptx/ptx.h"
@@ -303,6 +304,7 @@ ExitCode RunParsed(int argument_count,
   ProfOptions prof_options;
   SoakOptions soak_options;
   PtxOptions ptx_options;
+  PackageProgramsOptions package_options;
   bench_options.dispatch.program = program;
 
   Command command("coppice", kSummary, "coppice " COPPICE_VERSION);
@@ -321,6 +323,8 @@ ExitCode RunParsed(int argument_count,
   AddProf(prof, prof_options);
   Command& ptx = command.AddSubcommand("ptx", "Look at kernels of a PTX file, and run one");
   AddPtx(ptx, ptx_options);
+  Command& package = command.AddSubcommand("package", "Run programs of a kernel package");
+  AddPackagePrograms(package, package_options);
   Command& soak =
       command.AddSubcommand("soak", "Run one session for long: calls right, memory flat");
   AddSoak(soak, soak_options);
@@ -332,6 +336,7 @@ ExitCode RunParsed(int argument_count,
   if (command.Given("info")) return InfoCommand(info_options, console);
   if (command.Given("prof")) return RunProf(prof, prof_options, console);
   if (command.Given("ptx")) return RunPtx(ptx, ptx_options, console);
+  if (command.Given("package")) return *RunPackagePrograms(package, package_options, console);
   if (command.Given("soak")) return SoakCommand(soak_options, console);
   return RunBench(bench, bench_options, console);
 }

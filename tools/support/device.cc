@@ -24,6 +24,14 @@ absl::StatusOr<KernelChoice> ParseKernelChoice(const std::string& text) {
 absl::StatusOr<ChosenDriver> ChosenDriver::Open(DeviceChoice choice,
                                                 uint64_t seed,
                                                 KernelChoice kernels) {
+  Emulator::Options options;
+  options.seed = seed;
+  options.compiled_kernels = kernels == KernelChoice::kPtx;
+  return Open(choice, options);
+}
+
+absl::StatusOr<ChosenDriver> ChosenDriver::Open(DeviceChoice choice,
+                                                const Emulator::Options& options) {
   std::string cuda_absence;
   if (choice != DeviceChoice::kHost) {
     const absl::StatusOr<Driver> cuda = Driver::LoadCuda();
@@ -31,9 +39,6 @@ absl::StatusOr<ChosenDriver> ChosenDriver::Open(DeviceChoice choice,
     if (choice == DeviceChoice::kCuda) return cuda.status();
     cuda_absence = MessageOf(cuda.status());
   }
-  Emulator::Options options;
-  options.seed = seed;
-  options.compiled_kernels = kernels == KernelChoice::kPtx;
   COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Emulator> emulator, Emulator::Create(options));
   ChosenDriver chosen(emulator->driver());
   chosen.cuda_absence_ = std::move(cuda_absence);

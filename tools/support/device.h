@@ -47,6 +47,8 @@ class ChosenDriver {
   static absl::StatusOr<ChosenDriver> Open(DeviceChoice choice,
                                            uint64_t seed,
                                            KernelChoice kernels = KernelChoice::kHost);
+  // The same with all that the emulator may be told.
+  static absl::StatusOr<ChosenDriver> Open(DeviceChoice choice, const Emulator::Options& emulator);
 
   const Driver& driver() const { return driver_; }
   bool is_cuda() const { return driver_.kind() == DriverKind::kCuda; }

@@ -1,0 +1,108 @@
+// Declares every option of these parts once, with its check and its help.
+
+#include "tools/coppice/package_command_line.h"
+
+#include <charconv>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "coppice/base/status.h"
+
+namespace coppice {
+namespace {
+
+constexpr const char* kValueNotes =
+    "Values, one --input per copied input and per scalar, one --static per static input:\n"
+    "  x=@x.npy              an array in a file, as numpy.save writes it\n"
+    "  n=5   n=5,33,64       a scalar; several: one for each set\n"
+    "  x=random:7            drawn from a seed: floats in [-1, 1), integers 0 or 1\n"
+    "  x=random:7:0:512      drawn from another range\n"
+    "  x=zeros\n"
+    "Files hold bf16 as the u16 of their bits, f8 as u8, and c64 as f32 with a last axis of 2.\n"
+    "Sizes follow from files and scalars, then --extent, then the package's hints. A static input\n"
+    "that the program mutates begins as zeros if it is not given.\n"
+    "\n"
+    "Constants without data come from --constants, a safetensors file. One that it has not is "
+    "drawn\n"
+    "as its x-random in the manifest says: {\"seed\": N, \"mean\": \"0\", \"deviation\": \"1\"}, "
+    "by SplitMix64.\n";
+
+constexpr const char* kRunNotes =
+    "Sets are the sizes of one session, in order: as many as --inputs folders are given, or as "
+    "one\n"
+    "name has numbers. Outputs go to DIR/NAME.npy, or DIR/1/NAME.npy, DIR/2/... of several sets; "
+    "a\n"
+    "mutated input is written there too, and a mutated static input, as the last call left it, to\n"
+    "DIR.\n"
+    "\n"
+    "On the emulator every access is checked. --verify compares each call with a run of its own "
+    "size\n"
+    "without graphs, as equal as the package claims; --poison does that again with NaNs, a "
+    "pattern\n"
+    "and noise in the padding, as far as the claims allow.\n"
+    "\n"
+    "Examples:\n"
+    "  coppice package run twice.zip --input x=@x.npy --output-dir out\n"
+    "  coppice package run twice.zip --input x=random:1 --extent n=5,33,1000 --poison\n"
+    "  coppice package run decoder.zip --program decode --inputs step1 --inputs step2 \\\n"
+    "      --static keys=@keys.npy --constants weights.safetensors --policy batch=1,2,4,8\n"
+    "\n"
+    "Exit codes: 0 success; 1 a call differs from its reference; 2 a wrong option, or a package "
+    "or\n"
+    "a file that does not fit; 3 the device failed, or a kernel did what it may not; 4 an output\n"
+    "cannot be written; 5 a signal stopped it; 6 host memory ran out.";
+
+constexpr int64_t kCallsMax = 1'000'000;
+
+absl::StatusOr<uint64_t> ParsePackageSeed(const std::string& text) {
+  uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error == std::errc() && end == text.data() + text.size()) return seed;
+  return InvalidArgument("'{}' is no seed; give a whole number from 0 to 2^64 - 1", text);
+}
+
+void AddPackageRun(Command& command, PackageRunOptions& options) {
+  command.SetFooter(std::string(kValueNotes) + "\n" + kRunNotes);
+  command.AddText("package", options.package, "PACKAGE", "A folder or a zip file",
+                  Command::Presence::kRequired);
+  command.AddText("--program", options.program, "NAME", "Default: the package's entry");
+  command.AddRepeated("--input", options.sets.inputs, "NAME=VALUE", "An input or a scalar");
+  command.AddRepeated("--inputs", options.sets.folders, "DIR",
+                      "NAME.npy for each input that --input does not give; one folder per set");
+  command.AddRepeated("--extent", options.sets.extents, "NAME=N",
+                      "Size of a symbol; several, with commas between: one for each set");
+  command.AddRepeated("--static", options.statics, "NAME=VALUE", "A static input");
+  command.AddText("--constants", options.constants, "FILE.safetensors",
+                  "Constants that the package has no data of");
+  command.AddRepeated("--policy", options.policies, "NAME=POLICY",
+                      "Buckets of a symbol in place of the package's: pow2:64, linear:16:64, "
+                      "1,2,4,\nexact; the last number is the largest");
+  command.AddCount("--calls", options.calls, kCallsMax, "Calls of each set, default 2");
+  command.AddText("--output-dir", options.output_dir, "DIR", "Write outputs here");
+  command.AddFlag("--verify", options.verify, "Compare each call with a run without graphs");
+  command.AddFlag("--poison", options.poison, "Compare runs with poison in the padding as well");
+  command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
+  command.AddParsed("--checks", &ParseKernelChecks, options.checks,
+                    "Of kernels on the emulator: all (the default), none, or some of races,\n"
+                    "uninitialized and undeclared");
+  command.AddParsed("--seed", &ParsePackageSeed, options.seed,
+                    "Seed of the order in which the emulator runs work, default 1");
+  command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
+}
+
+}  // namespace
+
+void AddPackagePrograms(Command& command, PackageProgramsOptions& options) {
+  AddPackageRun(command.AddSubcommand("run", "Run a program on arrays in files, checked"),
+                options.run);
+}
+
+std::optional<ExitCode> RunPackagePrograms(const Command& command,
+                                           const PackageProgramsOptions& options,
+                                           const Console& console) {
+  if (command.Given("run")) return PackageRun(options.run, console);
+  return std::nullopt;
+}
+
+}  // namespace coppice

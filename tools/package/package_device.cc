@@ -1,0 +1,232 @@
+// One driver, one context, one package.
+
+#include "tools/package/package_device.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <utility>
+#include <variant>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nlohmann/json.hpp"
+
+#include "coppice/base/status.h"
+#include "coppice/runtime/safetensors.h"
+
+#include "tools/support/text_file.h"
+
+namespace coppice {
+namespace {
+
+std::optional<double> NumberOf(const nlohmann::json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_string()) return std::nullopt;
+  const auto& text = found->get_ref<const std::string&>();
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// The tensor that `how` describes:
+//   float32(float32(mean) + float32(deviation * sqrt(12) * ((word >> 11) * 2**-53 - 0.5)))
+absl::StatusOr<HostArray> DrawConstant(const package::Constant& constant, const nlohmann::json& how) {
+  const std::string where = fmt::format("/constants/{}/x-random", constant.name);
+  const std::optional<double> mean = NumberOf(how, "mean");
+  const std::optional<double> deviation = NumberOf(how, "deviation");
+  const auto seed = how.find("seed");
+  if (!mean || !deviation || seed == how.end() || !seed->is_number_integer())
+    return InvalidArgument(
+        "{}: has no seed, or no mean and deviation as texts; give --constants FILE.safetensors",
+        where);
+  if (constant.dtype != DType::kFloat32)
+    return InvalidArgument(
+        "{}: only f32 is drawn, and the constant is {}; give --constants "
+        "FILE.safetensors",
+        where, NameOf(constant.dtype));
+  COPPICE_ASSIGN_OR_RETURN(HostArray array, ZeroArray(constant.dtype, constant.shape));
+  const auto begun = static_cast<uint64_t>(seed->get<int64_t>());
+  const double width = *deviation * std::sqrt(12.0);
+  for (size_t i = 0; i < array.bytes.size() / sizeof(float); ++i) {
+    const double unit = static_cast<double>(SplitMixWord(begun, i) >> 11) * 0x1p-53 - 0.5;
+    const float value = static_cast<float>(*mean) + static_cast<float>(width * unit);
+    std::memcpy(array.bytes.data() + i * sizeof(float), &value, sizeof(float));
+  }
+  return array;
+}
+
+absl::StatusOr<HostArray> ConstantFrom(const package::Safetensors& file,
+                                       const std::string& path,
+                                       const package::Constant& constant) {
+  absl::StatusOr<package::SafeTensor> tensor = file.Get(constant.name);
+  if (!tensor.ok()) return tensor.status();
+  if (tensor->dtype != constant.dtype || tensor->shape != constant.shape)
+    return InvalidArgument("{}: '{}' is {}, and the package's constant is {}; give that", path,
+                           constant.name, ShapeText(tensor->dtype, tensor->shape),
+                           ShapeText(constant.dtype, constant.shape));
+  const auto* const first = reinterpret_cast<const char*>(tensor->bytes.data());
+  return HostArray{constant.dtype, constant.shape, std::string(first, tensor->bytes.size())};
+}
+
+// Marks what `mark(program)` marks of a program and its children.
+template <typename Mark>
+void MarkPrograms(const package::Manifest& manifest, int index, Mark mark) {
+  const package::Program& program = manifest.programs[static_cast<size_t>(index)];
+  mark(program);
+  for (const package::Step& step : program.steps)
+    if (const auto* child = std::get_if<package::ChildStep>(&step.action))
+      MarkPrograms(manifest, child->program, mark);
+}
+
+}  // namespace
+
+absl::StatusOr<Emulator::Strictness> ParseKernelChecks(const std::string& text) {
+  Emulator::Strictness strictness;
+  const bool all = text == "all";
+  strictness.kernel_race = strictness.uninitialized_read = strictness.undeclared_access = all;
+  if (all || text == "none") return strictness;
+  const std::string ended = text + ",";  // So that a last comma has a name behind it, an empty one.
+  for (std::string_view rest = ended; !rest.empty();) {
+    const std::string_view name = rest.substr(0, rest.find(','));
+    rest.remove_prefix(name.size() + 1);
+    bool* const check = name == "races"           ? &strictness.kernel_race
+                        : name == "uninitialized" ? &strictness.uninitialized_read
+                        : name == "undeclared"    ? &strictness.undeclared_access
+                                                  : nullptr;
+    if (check == nullptr)
+      return InvalidArgument(
+          "{} is no check; give all, none, or some of races, uninitialized and "
+          "undeclared, with commas between",
+          Quote(name));
+    *check = true;
+  }
+  return strictness;
+}
+
+absl::StatusOr<package::Package> PackageDevice::OpenPackage(const std::string& path) {
+  COPPICE_ASSIGN_OR_RETURN(package::Package package, package::Package::Open(path, {}));
+  COPPICE_RETURN_IF_ERROR(package.Verify());
+  return package;
+}
+
+absl::StatusOr<std::unique_ptr<PackageDevice>> PackageDevice::Create(
+    const PackageDeviceOptions& options) {
+  COPPICE_ASSIGN_OR_RETURN(ChosenDriver chosen,
+                           ChosenDriver::Open(options.choice, options.emulator));
+  std::unique_ptr<PackageDevice> device(new PackageDevice(std::move(chosen)));
+  COPPICE_ASSIGN_OR_RETURN(Context context, Context::Create(device->driver()));
+  device->context_.emplace(std::move(context));
+  COPPICE_ASSIGN_OR_RETURN(Stream stream, Stream::Create(device->driver()));
+  device->stream_.emplace(std::move(stream));
+  return device;
+}
+
+absl::Status PackageDevice::Load(package::Package package) {
+  package::LoadOptions options;
+  options.allow_ptx = true;
+  COPPICE_ASSIGN_OR_RETURN(loaded_,
+                           package::LoadedPackage::Load(driver(), std::move(package), options));
+  return absl::OkStatus();
+}
+
+absl::Status PackageDevice::TakeConstants(int index, const std::string& path) {
+  std::optional<package::Safetensors> file;
+  std::vector<std::string> names;
+  if (!path.empty()) {
+    COPPICE_ASSIGN_OR_RETURN(package::Safetensors opened, package::Safetensors::Open(path));
+    names = opened.names();
+    file.emplace(std::move(opened));
+  }
+  const nlohmann::json manifest =
+      nlohmann::json::parse(loaded().package().manifest_text(), nullptr, /*allow_exceptions=*/false);
+  const std::vector<bool> read = ConstantsRead(this->manifest(), index);
+  for (size_t i = 0; i < read.size(); ++i) {
+    const package::Constant& constant = this->manifest().constants[i];
+    if (!read[i] || constant.file >= 0) continue;
+    const nlohmann::json& described = manifest["constants"][constant.name];
+    const bool in_file = std::ranges::find(names, constant.name) != names.end();
+    if (!in_file && !described.contains("x-random"))
+      return InvalidArgument(
+          "{}: constant '{}', {}, has no data and no x-random; give it in --constants "
+          "FILE.safetensors",
+          loaded().package().path(), constant.name, ShapeText(constant.dtype, constant.shape));
+    COPPICE_ASSIGN_OR_RETURN(const HostArray array,
+                             in_file ? ConstantFrom(*file, path, constant)
+                                     : DrawConstant(constant, described["x-random"]));
+    COPPICE_ASSIGN_OR_RETURN(Placed placed, Place(array, constant.strides));
+    constants_[constant.name] = placed.tensor;
+    memory_.push_back(std::move(placed.memory));
+  }
+  return absl::OkStatus();
+}
+
+std::string PackageDevice::Name() const {
+  std::string name = context_->DeviceName();
+  return name.empty() ? chosen_.kind() : name;
+}
+
+absl::Status PackageDevice::Write(DeviceAddress address, std::string_view bytes) const {
+  if (bytes.empty()) return absl::OkStatus();
+  COPPICE_RETURN_IF_ERROR(
+      driver().Call<&DriverTable::MemcpyHtoDAsync>(address, bytes.data(), bytes.size(), stream()));
+  return stream_->Synchronize();
+}
+
+absl::StatusOr<HostArray> PackageDevice::Read(const Tensor& tensor) const {
+  std::vector<std::byte> bytes(static_cast<size_t>(tensor.span() * SizeOf(tensor.dtype)));
+  if (!bytes.empty()) {
+    COPPICE_RETURN_IF_ERROR(driver().Call<&DriverTable::MemcpyDtoHAsync>(bytes.data(), tensor.data,
+                                                                         bytes.size(), stream()));
+    COPPICE_RETURN_IF_ERROR(stream_->Synchronize());
+  }
+  return Gather(bytes, tensor);
+}
+
+absl::StatusOr<PackageDevice::Placed> PackageDevice::Place(const HostArray& array,
+                                                           std::span<const int64_t> strides) const {
+  Tensor tensor = Tensor::Dense(0, array.dtype, array.dims);
+  if (!strides.empty()) std::ranges::copy(strides, tensor.strides.begin());
+  const std::string bytes = Spread(array, tensor);
+  COPPICE_ASSIGN_OR_RETURN(DeviceMemory memory,
+                           DeviceMemory::Create(driver(), std::max<int64_t>(std::ssize(bytes), 1)));
+  tensor.data = memory.address();
+  COPPICE_RETURN_IF_ERROR(Write(tensor.data, bytes));
+  return Placed{std::move(memory), tensor};
+}
+
+absl::StatusOr<int> FindProgram(const package::Manifest& manifest, const std::string& name) {
+  if (name.empty()) return manifest.entry;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < manifest.programs.size(); ++i) {
+    if (manifest.programs[i].name == name) return static_cast<int>(i);
+    names.push_back(manifest.programs[i].name);
+  }
+  return InvalidArgument("{} is no program of the package; it has {}", Quote(name),
+                         fmt::join(names, ", "));
+}
+
+std::vector<bool> ConstantsRead(const package::Manifest& manifest, int index) {
+  std::vector<bool> read(manifest.constants.size());
+  MarkPrograms(manifest, index, [&](const package::Program& program) {
+    for (const package::Buffer& buffer : program.buffers)
+      if (buffer.role == package::Role::kConstant)
+        read[static_cast<size_t>(buffer.constant)] = true;
+  });
+  return read;
+}
+
+std::vector<bool> KernelsRun(const package::Manifest& manifest, int index) {
+  std::vector<bool> run(manifest.kernels.size());
+  MarkPrograms(manifest, index, [&](const package::Program& program) {
+    for (const package::Step& step : program.steps)
+      if (const auto* kernel = std::get_if<package::KernelStep>(&step.action))
+        run[static_cast<size_t>(kernel->kernel)] = true;
+  });
+  return run;
+}
+
+}  // namespace coppice

@@ -1,0 +1,104 @@
+// A kernel package on a device of its own: opened, checked, loaded, with the constants that it has
+// no data of.
+//
+// Units: bytes. Threads: one at a time; the context is current on the thread that opened it.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/runtime/emulator.h"
+#include "coppice/runtime/loaded_package.h"
+#include "coppice/runtime/package.h"
+#include "coppice/runtime/stream.h"
+
+#include "tools/package/host_array.h"
+#include "tools/support/device.h"
+
+namespace coppice {
+
+struct PackageDeviceOptions {
+  DeviceChoice choice = DeviceChoice::kAuto;
+  Emulator::Options emulator;
+};
+
+// The emulator's defaults, and reads of what nobody wrote.
+inline Emulator::Strictness AllKernelChecks() {
+  Emulator::Strictness strictness;
+  strictness.uninitialized_read = true;
+  return strictness;
+}
+
+// What of the emulator's strictness looks for mistakes of kernels: "all", "none", or some of
+// "races", "uninitialized" and "undeclared", with commas between. Errors: kInvalidArgument quoting
+// the text.
+absl::StatusOr<Emulator::Strictness> ParseKernelChecks(const std::string& text);
+
+class PackageDevice {
+ public:
+  // Opens the package at `path` and checks every byte of it. Errors: as Package::Open and Verify.
+  static absl::StatusOr<package::Package> OpenPackage(const std::string& path);
+
+  // Opens the device. Errors: as ChosenDriver::Open, and the driver's.
+  static absl::StatusOr<std::unique_ptr<PackageDevice>> Create(const PackageDeviceOptions& options);
+
+  // Loads a package that was opened; one at a time per device. Errors: as LoadedPackage::Load.
+  absl::Status Load(package::Package package);
+
+  // Takes those constants that the program at `index` reads and the package has no data of: from
+  // the safetensors file at `path`, if it is not empty and has them; else they are drawn as the
+  // manifest's x-random says. Requires: loaded. Errors: kInvalidArgument one that neither has, or
+  // that does not fit; as Safetensors::Open; the driver's.
+  absl::Status TakeConstants(int index, const std::string& path);
+
+  const package::LoadedPackage& loaded() const { return *loaded_; }
+  const package::Manifest& manifest() const { return loaded_->manifest(); }
+  const std::map<std::string, Tensor>& constants() const { return constants_; }
+  const ChosenDriver& chosen() const { return chosen_; }
+  const Driver& driver() const { return chosen_.driver(); }
+  const Context& context() const { return *context_; }
+  CuStream stream() const { return stream_->handle(); }
+  std::string Name() const;  // As the driver calls it, or the kind.
+
+  // Copies to and from device memory, waited for. Errors: the driver's.
+  absl::Status Write(DeviceAddress address, std::string_view bytes) const;
+  absl::StatusOr<HostArray> Read(const Tensor& tensor) const;
+
+  // Device memory for a tensor of these sizes and strides, with the array's elements in it. Empty
+  // strides: dense. Errors: the driver's.
+  struct Placed {
+    DeviceMemory memory;
+    Tensor tensor;
+  };
+  absl::StatusOr<Placed> Place(const HostArray& array, std::span<const int64_t> strides) const;
+
+ private:
+  explicit PackageDevice(ChosenDriver chosen) : chosen_(std::move(chosen)) {}
+
+  ChosenDriver chosen_;
+  std::optional<Context> context_;
+  std::optional<Stream> stream_;
+  std::unique_ptr<const package::LoadedPackage> loaded_;
+  std::vector<DeviceMemory> memory_;  // Of constants.
+  std::map<std::string, Tensor> constants_;
+};
+
+// Index of the program of that name, or of the entry if it is empty. Errors: kInvalidArgument names
+// those that there are.
+absl::StatusOr<int> FindProgram(const package::Manifest& manifest, const std::string& name);
+
+// Per index of the manifest: whether the program at `index`, or a child of it, reads it.
+std::vector<bool> ConstantsRead(const package::Manifest& manifest, int index);
+std::vector<bool> KernelsRun(const package::Manifest& manifest, int index);
+
+}  // namespace coppice

@@ -1,0 +1,67 @@
+// Spellings of policies with their maximum behind.
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "coppice/base/status.h"
+
+#include "tools/package/given_value.h"
+#include "tools/package/package_run.h"
+#include "tools/support/text_file.h"
+
+namespace coppice {
+namespace {
+
+constexpr const char* kPolicyForms =
+    "give NAME=pow2:64, NAME=linear:16:64, NAME=geometric:1.25:8:64, NAME=ramp:4:16:64, NAME=1,2,4 "
+    "or NAME=exact";
+
+std::optional<int64_t> WholeNumber(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
+  return value;
+}
+
+absl::StatusOr<PaddingPolicy> ParsePolicy(const std::string& spelling, int64_t symbol_max) {
+  const int64_t bound = std::min(symbol_max, PaddingPolicy::kExtentMax);
+  const size_t colon = spelling.rfind(':');
+  if (colon != std::string::npos) {
+    // The last number is the maximum if what is ahead of it is a policy by itself.
+    const std::string head = spelling.substr(0, colon);
+    const std::optional<int64_t> maximum = WholeNumber(spelling.substr(colon + 1));
+    const bool needs_more = head == "linear" || head == "geometric" || head == "ramp" ||
+                            (std::ranges::count(head, ':') == 1 && !head.starts_with("linear"));
+    if (maximum && !needs_more) return PaddingPolicy::Parse(head, std::min(*maximum, bound));
+  }
+  if (spelling.find_first_not_of("0123456789,") == std::string::npos) {
+    const std::optional<int64_t> last = WholeNumber(spelling.substr(spelling.rfind(',') + 1));
+    if (last) return PaddingPolicy::Parse(spelling, std::min(*last, bound));
+  }
+  return PaddingPolicy::Parse(spelling, bound);
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<std::string, PaddingPolicy>> ParsePolicies(
+    const package::Program& program, const std::vector<std::string>& texts) {
+  std::map<std::string, PaddingPolicy> policies;
+  for (const std::string& text : texts) {
+    COPPICE_ASSIGN_OR_RETURN(const auto split, SplitGiven(text, kPolicyForms));
+    const auto symbol = std::ranges::find(program.symbols, split.first, &package::Symbol::name);
+    if (symbol == program.symbols.end())
+      return InvalidArgument("--policy {}: '{}' is no symbol of program '{}'; name one", text,
+                             split.first, program.name);
+    absl::StatusOr<PaddingPolicy> policy = ParsePolicy(split.second, symbol->max);
+    if (!policy.ok())
+      return InvalidArgument("--policy {}: {}; {}", text, MessageOf(policy.status()), kPolicyForms);
+    if (!policies.emplace(split.first, *std::move(policy)).second)
+      return InvalidArgument("--policy {}: '{}' has a policy; give one for each symbol", text,
+                             split.first);
+  }
+  return policies;
+}
+
+}  // namespace coppice

@@ -1,0 +1,51 @@
+// `coppice package run`: a program of a kernel package on arrays in files, through a session.
+//
+// On the emulator every access of every kernel is looked at. With --verify each call is compared
+// with a run of its own size without graphs, and with --poison once more for each poison.
+//
+// Units: elements. Threads: one at a time per process.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coppice/runtime/emulator.h"
+
+#include "tools/package/call_set.h"
+#include "tools/package/package_device.h"
+#include "tools/support/console.h"
+
+namespace coppice {
+
+struct PackageRunOptions {
+  std::string package;
+  std::string program;  // Empty: the package's entry.
+  CallSetTexts sets;
+  std::vector<std::string> statics;   // As tools/package/given_value.h has them.
+  std::vector<std::string> policies;  // "n=pow2:64".
+  std::string constants;              // A safetensors file, or empty.
+  std::string output_dir;             // Empty: outputs are not written.
+  int64_t calls = 2;                  // Of each set.
+  bool verify = false;
+  bool poison = false;
+  DeviceChoice device = DeviceChoice::kAuto;
+  uint64_t seed = 1;
+  Emulator::Strictness checks = AllKernelChecks();
+  bool json = false;
+};
+
+// Runs the program, writes what it made, and prints how each call ran. Returns kExitMismatch if a
+// call differs from its reference; kExitDevice if the driver failed or a kernel did what it may
+// not; kExitUsage for a package, a file or an option that does not fit; kExitOutput if a file
+// cannot be written.
+ExitCode PackageRun(const PackageRunOptions& options, const Console& console);
+
+// "NAME=SPELLING" or "NAME=SPELLING:MAXIMUM", as "n=pow2:64" or "n=1,2,4,8". Errors:
+// kInvalidArgument quotes the text.
+absl::StatusOr<std::map<std::string, PaddingPolicy>> ParsePolicies(
+    const package::Program& program, const std::vector<std::string>& texts);
+
+}  // namespace coppice

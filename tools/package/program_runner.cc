@@ -1,0 +1,136 @@
+// Uploads, runs, downloads.
+
+#include "tools/package/program_runner.h"
+
+#include <utility>
+
+#include "coppice/base/status.h"
+
+namespace coppice {
+namespace {
+
+std::vector<int64_t> FixedStrides(const package::Buffer& buffer) {
+  std::vector<int64_t> strides;
+  for (const package::Amount& amount : buffer.strides)
+    strides.push_back(amount.value);
+  return strides;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ProgramRunner>> ProgramRunner::Create(
+    const PackageDevice& device,
+    const RunnerOptions& options,
+    const std::vector<HostArray>& statics) {
+  const package::Program& program =
+      device.manifest().programs[static_cast<size_t>(options.program)];
+  std::unique_ptr<ProgramRunner> runner(new ProgramRunner(device, program));
+  SessionOptions session;
+  session.stance = options.stance;
+  session.checks.addresses = true;
+  COPPICE_ASSIGN_OR_RETURN(runner->session_, Session::Create(device.context(), session));
+  PackageProgramOptions registered;
+  registered.policies = options.policies;
+  registered.claims = options.claims;
+  registered.constants = device.constants();
+  COPPICE_ASSIGN_OR_RETURN(
+      runner->registered_,
+      runner->session_->Register(device.loaded(), program.name, std::move(registered)));
+  COPPICE_RETURN_IF_ERROR(runner->BindStatics(statics));
+  return runner;
+}
+
+absl::Status ProgramRunner::BindStatics(const std::vector<HostArray>& statics) {
+  std::vector<Tensor> tensors;
+  size_t next = 0;
+  for (const int index : program_.inputs) {
+    const package::Buffer& buffer = program_.buffers[static_cast<size_t>(index)];
+    if (!buffer.is_static) continue;
+    COPPICE_ASSIGN_OR_RETURN(PackageDevice::Placed placed,
+                             device_.Place(statics[next++], FixedStrides(buffer)));
+    tensors.push_back(placed.tensor);
+    statics_.push_back(std::move(placed));
+  }
+  if (tensors.empty()) return absl::OkStatus();
+  COPPICE_ASSIGN_OR_RETURN(binding_, session_->Bind(*registered_, tensors));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RunOutcome> ProgramRunner::Run(const CallSet& set, Poison poison) {
+  std::vector<PackageDevice::Placed> placed;
+  std::vector<Tensor> inputs;
+  for (const HostArray& array : set.inputs) {
+    COPPICE_ASSIGN_OR_RETURN(PackageDevice::Placed one, device_.Place(array, {}));
+    inputs.push_back(one.tensor);
+    placed.push_back(std::move(one));
+  }
+  const Call call{.program = registered_,
+                  .binding = binding_,
+                  .inputs = inputs,
+                  .scalars = set.scalars,
+                  .stream = device_.stream(),
+                  .poison = poison};
+  RunOutcome outcome;
+  {
+    COPPICE_ASSIGN_OR_RETURN(const Lease lease, session_->Run(call));
+    outcome.kind = lease.kind();
+    outcome.reason = lease.reason();
+    COPPICE_RETURN_IF_ERROR(ReadOutcome(lease, inputs, outcome));
+  }
+  const Explanation next = session_->Explain(call);
+  if (next.node) outcome.bucket = next.node->bucket;
+  return outcome;
+}
+
+absl::Status ProgramRunner::ReadOutcome(const Lease& lease,
+                                        const std::vector<Tensor>& inputs,
+                                        RunOutcome& outcome) const {
+  COPPICE_ASSIGN_OR_RETURN(const ReadScope scope, lease.Read(device_.stream()));
+  for (int i = 0; i < lease.output_count(); ++i) {
+    COPPICE_ASSIGN_OR_RETURN(outcome.outputs.emplace_back(), device_.Read(scope.output(i)));
+  }
+  size_t next = 0;
+  for (const int index : program_.inputs) {
+    const package::Buffer& buffer = program_.buffers[static_cast<size_t>(index)];
+    if (buffer.is_static) continue;
+    const Tensor& tensor = inputs[next++];
+    if (!buffer.mutated) continue;
+    COPPICE_ASSIGN_OR_RETURN(outcome.mutated.emplace_back(), device_.Read(tensor));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramRunner::ResetStatics(const std::vector<HostArray>& statics) {
+  for (size_t i = 0; i < statics_.size(); ++i)
+    COPPICE_RETURN_IF_ERROR(
+        device_.Write(statics_[i].tensor.data, Spread(statics[i], statics_[i].tensor)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<HostArray>> ProgramRunner::ReadStatics() const {
+  std::vector<HostArray> arrays;
+  for (const PackageDevice::Placed& placed : statics_) {
+    COPPICE_ASSIGN_OR_RETURN(arrays.emplace_back(), device_.Read(placed.tensor));
+  }
+  return arrays;
+}
+
+std::vector<std::string> InputNames(const package::Program& program, bool static_ones) {
+  std::vector<std::string> names;
+  for (const int index : program.inputs) {
+    const package::Buffer& buffer = program.buffers[static_cast<size_t>(index)];
+    if (buffer.is_static == static_ones) names.push_back(buffer.name);
+  }
+  return names;
+}
+
+std::vector<std::string> MutatedNames(const package::Program& program) {
+  std::vector<std::string> names;
+  for (const int index : program.inputs) {
+    const package::Buffer& buffer = program.buffers[static_cast<size_t>(index)];
+    if (!buffer.is_static && buffer.mutated) names.push_back(buffer.name);
+  }
+  return names;
+}
+
+}  // namespace coppice

@@ -1,0 +1,85 @@
+// One program of a package in a session of its own, with static inputs of its own.
+//
+// Whoever compares ways of running a program has a runner for each, and gives all the same calls.
+//
+// Units: elements. Threads: one at a time.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/base/padding_claim.h"
+#include "coppice/graphs/poison.h"
+#include "coppice/graphs/session.h"
+
+#include "tools/package/call_set.h"
+#include "tools/package/package_device.h"
+
+namespace coppice {
+
+struct RunnerOptions {
+  int program = 0;
+  Stance stance = Stance::kRecord;
+  std::map<std::string, PaddingPolicy> policies;
+  std::map<std::string, PaddingClaim> claims;
+};
+
+// What one call did.
+struct RunOutcome {
+  RunKind kind = RunKind::kReplay;
+  Reason reason = Reason::kNone;
+  std::vector<int64_t> bucket;     // Empty: it ran without a graph.
+  std::vector<HostArray> outputs;  // In the program's order, at real extents.
+  std::vector<HostArray> mutated;  // Copied inputs that the program mutates, the same.
+};
+
+class ProgramRunner {
+ public:
+  // Registers the program and binds `statics`. `device` outlives the runner. Errors: as
+  // Session::Create, Register and Bind.
+  static absl::StatusOr<std::unique_ptr<ProgramRunner>> Create(
+      const PackageDevice& device,
+      const RunnerOptions& options,
+      const std::vector<HostArray>& statics);
+
+  // Runs the program on a set and waits for it. Errors: as Session::Run.
+  absl::StatusOr<RunOutcome> Run(const CallSet& set, Poison poison = Poison::kOff);
+
+  // Writes the static inputs anew. Errors: the driver's.
+  absl::Status ResetStatics(const std::vector<HostArray>& statics);
+  // What the static inputs hold. Errors: the driver's.
+  absl::StatusOr<std::vector<HostArray>> ReadStatics() const;
+
+  const Session& session() const { return *session_; }
+  const package::Program& program() const { return program_; }
+
+ private:
+  ProgramRunner(const PackageDevice& device, const package::Program& program)
+      : device_(device), program_(program) {}
+
+  absl::Status BindStatics(const std::vector<HostArray>& statics);
+  absl::Status ReadOutcome(const Lease& lease,
+                           const std::vector<Tensor>& inputs,
+                           RunOutcome& outcome) const;
+
+  const PackageDevice& device_;
+  const package::Program& program_;
+  std::vector<PackageDevice::Placed> statics_;
+  std::unique_ptr<Session> session_;
+  const Program* registered_ = nullptr;
+  const Binding* binding_ = nullptr;
+};
+
+// The names of the program's inputs of which `static_ones` says which, in its order.
+std::vector<std::string> InputNames(const package::Program& program, bool static_ones);
+// Of the copied inputs that it mutates.
+std::vector<std::string> MutatedNames(const package::Program& program);
+
+}  // namespace coppice
