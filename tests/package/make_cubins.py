@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes fixtures/*.cubin, fatbins and PTX, and what NVIDIA's tools say of them: fixtures/cubins.tsv.
+"""Writes fixtures/*.cubin, fatbins and PTX, and cubins.tsv: what NVIDIA's tools say of them.
 
     make_cubins.py NVCC TRITON_BIN
 
@@ -77,8 +77,9 @@ def main():
     run(nvcc, "-std=c++20", "-ptx", "-arch=compute_80", source, "-o",
         str(FIXTURES / "cubins_sm_80.ptx"))
     for compressed in (False, True):
-        run(nvcc, "-std=c++20", "-fatbin", "--compress-mode=size" if compressed else "--no-compress",
-            "-gencode", "arch=compute_80,code=compute_80", "-gencode", "arch=compute_90a,code=sm_90a", source, "-o",
+        mode = "--compress-mode=size" if compressed else "--no-compress"
+        run(nvcc, "-std=c++20", "-fatbin", mode, "-gencode", "arch=compute_80,code=compute_80",
+            "-gencode", "arch=compute_90a,code=sm_90a", source, "-o",
             str(FIXTURES / ("compressed.fatbin" if compressed else "cubins.fatbin")))
 
 

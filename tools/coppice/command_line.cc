@@ -8,12 +8,14 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "coppice/base/status.h"
 
 #include "tools/coppice/bench_command_line.h"
 #include "tools/coppice/info.h"
 #include "tools/coppice/package_command_line.h"
+#include "tools/package/package.h"
 #include "tools/plan/plan_command.h"
 #include "tools/prof/prof.h"
 #include "tools/ptx/ptx.h"
@@ -107,6 +109,19 @@ constexpr const char* kPtxNotes =
     "an\n"
     "argument that does not fit; 3 run found something wrong with the kernel; 4 the output cannot\n"
     "be written; 6 host memory ran out.";
+
+constexpr const char* kPackageNotes =
+    "A package is a folder or a zip file of kernels that a front end compiled, and of programs "
+    "that\n"
+    "launch them. Nothing of it is loaded or run, and no driver is asked.\n"
+    "\n"
+    "Examples:\n"
+    "  coppice package lint decoder.zip               one line per finding, with what to do\n"
+    "  coppice package inspect decoder.zip            programs, buckets, kernels, files\n"
+    "\n"
+    "Exit codes: 0 success, and lint found nothing; 1 lint found something; 2 a wrong option, or "
+    "a\n"
+    "package that cannot be read; 4 the output cannot be written; 6 host memory ran out.";
 
 constexpr const char* kPtxRunNotes =
     "One --arg per parameter, in order:\n"
@@ -260,6 +275,22 @@ ExitCode RunProf(const Command& command, const ProfOptions& options, const Conso
   return given->run(options, console);
 }
 
+void AddPackage(Command& command, PackageOptions& options) {
+  command.SetFooter(kPackageNotes);
+  for (const auto& [name, help] :
+       {std::pair("lint", "Find what is wrong with it; exit 1 if something is"),
+        std::pair("inspect", "Show programs, buckets, kernels and files")}) {
+    Command& subcommand = command.AddSubcommand(name, help);
+    subcommand.AddText("package", options.path, "PACKAGE", "A folder or a zip file",
+                       Command::Presence::kRequired);
+    subcommand.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
+  }
+}
+
+ExitCode RunPackage(const Command& command, const PackageOptions& options, const Console& console) {
+  return command.Given("lint") ? PackageLint(options, console) : PackageInspect(options, console);
+}
+
 struct PtxOptions {
   PtxCheckOptions check;
   PtxRunOptions run;
@@ -304,7 +335,8 @@ ExitCode RunParsed(int argument_count,
   ProfOptions prof_options;
   SoakOptions soak_options;
   PtxOptions ptx_options;
-  PackageProgramsOptions package_options;
+  PackageOptions package_options;
+  PackageProgramsOptions package_programs_options;
   bench_options.dispatch.program = program;
 
   Command command("coppice", kSummary, "coppice " COPPICE_VERSION);
@@ -323,8 +355,10 @@ ExitCode RunParsed(int argument_count,
   AddProf(prof, prof_options);
   Command& ptx = command.AddSubcommand("ptx", "Look at kernels of a PTX file, and run one");
   AddPtx(ptx, ptx_options);
-  Command& package = command.AddSubcommand("package", "Run programs of a kernel package");
-  AddPackagePrograms(package, package_options);
+  Command& package = command.AddSubcommand(
+      "package", "Look at a kernel package, find what is wrong with it, and run its programs");
+  AddPackage(package, package_options);
+  AddPackagePrograms(package, package_programs_options);
   Command& soak =
       command.AddSubcommand("soak", "Run one session for long: calls right, memory flat");
   AddSoak(soak, soak_options);
@@ -336,7 +370,11 @@ ExitCode RunParsed(int argument_count,
   if (command.Given("info")) return InfoCommand(info_options, console);
   if (command.Given("prof")) return RunProf(prof, prof_options, console);
   if (command.Given("ptx")) return RunPtx(ptx, ptx_options, console);
-  if (command.Given("package")) return *RunPackagePrograms(package, package_options, console);
+  if (command.Given("package")) {
+    const std::optional<ExitCode> ran =
+        RunPackagePrograms(package, package_programs_options, console);
+    return ran ? *ran : RunPackage(package, package_options, console);
+  }
   if (command.Given("soak")) return SoakCommand(soak_options, console);
   return RunBench(bench, bench_options, console);
 }
