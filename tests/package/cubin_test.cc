@@ -63,7 +63,7 @@ TEST(CubinTest, KernelsAreWhatNvidiasToolsPrint) {
   for (const TsvRow& row : rows) {
     SCOPED_TRACE(row.line);
     const std::string image = ReadFixture(std::string(row.fields[0]));
-    COPPICE_ASSERT_OK_AND_ASSIGN(const Cubin cubin, ReadCubin(SpanOf(image)));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Cubin cubin, ReadCubin(BytesOf(image)));
     EXPECT_EQ(std::to_string(cubin.capability), row.fields[1]);
     const CubinKernel* const kernel = cubin.Find(std::string(row.fields[2]));
     ASSERT_THAT(kernel, NotNull());
@@ -78,14 +78,14 @@ TEST(CubinTest, KernelsAreWhatNvidiasToolsPrint) {
   }
   for (const char* name : kCubins) {
     const std::string image = ReadFixture(name);
-    COPPICE_ASSERT_OK_AND_ASSIGN(const Cubin cubin, ReadCubin(SpanOf(image)));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Cubin cubin, ReadCubin(BytesOf(image)));
     EXPECT_EQ(cubin.kernels.size(), kernels[name]) << name;
   }
 }
 
 TEST(CubinTest, FirstParameterNeedNotLieAtTheStart) {
   const std::string image = ReadFixture("cubins_sm_90a.cubin");
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Cubin cubin, ReadCubin(SpanOf(image)));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Cubin cubin, ReadCubin(BytesOf(image)));
   const CubinKernel* const kernel = cubin.Find("MapFirst");
   ASSERT_THAT(kernel, NotNull());
   EXPECT_EQ(kernel->parameters.front(), (CubinParameter{.offset = 48, .bytes = 128}));
@@ -96,15 +96,15 @@ TEST(CubinTest, BothStylesOfTheHeaderHaveTheirArchitecture) {
   const std::string older = ReadFixture("softmax_sm_80.cubin");
   const std::string newer = ReadFixture("cubins_sm_100f.cubin");
   EXPECT_NE(older[8], newer[8]);  // The version of the ABI.
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Cubin of_older, ReadCubin(SpanOf(older)));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Cubin of_newer, ReadCubin(SpanOf(newer)));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Cubin of_older, ReadCubin(BytesOf(older)));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Cubin of_newer, ReadCubin(BytesOf(newer)));
   EXPECT_EQ(of_older.capability, 80);
   EXPECT_EQ(of_newer.capability, 100);
 }
 
 TEST(CubinTest, KernelsAreSortedAndFoundByName) {
   const std::string image = ReadFixture("cubins_sm_75.cubin");
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Cubin cubin, ReadCubin(SpanOf(image)));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Cubin cubin, ReadCubin(BytesOf(image)));
   EXPECT_TRUE(
       std::is_sorted(cubin.kernels.begin(), cubin.kernels.end(),
                      [](const CubinKernel& a, const CubinKernel& b) { return a.name < b.name; }));
@@ -118,13 +118,13 @@ TEST(CubinTest, OtherImagesAreRefused) {
   EXPECT_THAT(ReadCubin({}), StatusIs(kWrongArgument));
   for (const char* name : {"cubins.fatbin", "cubins_sm_80.ptx", "cubins.tsv"}) {
     const std::string image = ReadFixture(name);
-    EXPECT_THAT(ReadCubin(SpanOf(image)), StatusIs(kWrongArgument)) << name;
+    EXPECT_THAT(ReadCubin(BytesOf(image)), StatusIs(kWrongArgument)) << name;
   }
 }
 
 // What is read has the bounds that its callers rely on, whatever the image.
 void ExpectSane(const std::string& image) {
-  const auto cubin = ReadCubin(SpanOf(image));
+  const auto cubin = ReadCubin(BytesOf(image));
   if (!cubin.ok()) {
     EXPECT_THAT(cubin, StatusIs(kWrongArgument));
     EXPECT_THAT(std::string(cubin.status().message()),
@@ -151,7 +151,7 @@ TEST(CubinTest, EveryTruncationIsRefused) {
     const std::string image = ReadFixture(name);
     for (size_t size = 0; size < image.size(); size += TestShare()) {
       const std::string cut = image.substr(0, size);
-      ASSERT_THAT(ReadCubin(SpanOf(cut)), StatusIs(kWrongArgument)) << name << " " << size;
+      ASSERT_THAT(ReadCubin(BytesOf(cut)), StatusIs(kWrongArgument)) << name << " " << size;
     }
   }
 }
@@ -194,7 +194,7 @@ TEST(CubinTest, NotesThatOverlapAreRefusedBeforeTheyTakeTime) {
   uint16_t count = 0;
   std::copy_n(image.data() + 40, 8, reinterpret_cast<char*>(&start));
   std::copy_n(image.data() + 60, 2, reinterpret_cast<char*>(&count));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Cubin cubin, ReadCubin(SpanOf(image)));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Cubin cubin, ReadCubin(BytesOf(image)));
   ASSERT_THAT(cubin.kernels, testing::Not(IsEmpty()));
   std::vector<size_t> notes;
   for (uint16_t i = 0; i < count; ++i) {
@@ -209,13 +209,13 @@ TEST(CubinTest, NotesThatOverlapAreRefusedBeforeTheyTakeTime) {
     std::copy_n(reinterpret_cast<const char*>(&none), 8, image.data() + header + 24);
     std::copy_n(reinterpret_cast<const char*>(&all), 8, image.data() + header + 32);
   }
-  EXPECT_THAT(ReadCubin(SpanOf(image)), StatusIs(kWrongArgument));
+  EXPECT_THAT(ReadCubin(BytesOf(image)), StatusIs(kWrongArgument));
 }
 
 // The entries of a fatbin, which package targets and the emulator share.
 TEST(FatbinEntriesTest, HaveCubinsAndPtxWithTheirArchitectures) {
   const std::string image = ReadFixture("cubins.fatbin");
-  COPPICE_ASSERT_OK_AND_ASSIGN(const auto entries, internal::FatbinEntries(SpanOf(image)));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const auto entries, internal::FatbinEntries(BytesOf(image)));
   ASSERT_THAT(entries, SizeIs(2));
   for (const internal::FatbinEntry& entry : entries) {
     EXPECT_FALSE(entry.compressed);
@@ -231,7 +231,7 @@ TEST(FatbinEntriesTest, HaveCubinsAndPtxWithTheirArchitectures) {
 
 TEST(FatbinEntriesTest, CompressedOnesSayIt) {
   const std::string image = ReadFixture("compressed.fatbin");
-  COPPICE_ASSERT_OK_AND_ASSIGN(const auto entries, internal::FatbinEntries(SpanOf(image)));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const auto entries, internal::FatbinEntries(BytesOf(image)));
   ASSERT_THAT(entries, SizeIs(2));
   EXPECT_TRUE(entries[0].compressed && entries[1].compressed);
 }
@@ -240,7 +240,7 @@ TEST(FatbinEntriesTest, TruncationsAreRefusedOrHaveFewerEntries) {
   const std::string image = ReadFixture("compressed.fatbin");
   for (size_t size = 16; size < image.size(); ++size) {
     const std::string cut = image.substr(0, size);
-    const auto entries = internal::FatbinEntries(SpanOf(cut));
+    const auto entries = internal::FatbinEntries(BytesOf(cut));
     EXPECT_TRUE(!entries.ok() || entries->size() < 2) << size;
   }
 }

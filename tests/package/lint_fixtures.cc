@@ -2,16 +2,7 @@
 
 #include "tests/package/lint_fixtures.h"
 
-#include <atomic>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <utility>
-
-#include "gtest/gtest.h"
-
-#include "runtime/package/digest.h"
 
 namespace coppice::package {
 namespace {
@@ -105,36 +96,20 @@ constexpr char kClean[] = R"json({
       {"op": "memcpy", "to": {"buffer": "y"}, "from": {"buffer": "u"}, "bytes": "4 * n"}]}}
 })json";
 
-void Write(const std::filesystem::path& path, const std::string& bytes) {
-  std::filesystem::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary) << bytes;
-}
-
 }  // namespace
 
 std::string ReadFixture(const std::string& name) {
-  std::ifstream file(std::filesystem::path(COPPICE_PACKAGE_FIXTURES) / name, std::ios::binary);
-  EXPECT_TRUE(file.good()) << name;
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return ReadBytes(std::string(COPPICE_PACKAGE_FIXTURES) + "/" + name);
 }
 
-LintedFolder::LintedFolder(nlohmann::json manifest, const std::map<std::string, std::string>& files)
-    : path_(testing::TempDir() + "/coppice_lint_test_" +
-            testing::UnitTest::GetInstance()->current_test_info()->name()) {
-  std::filesystem::remove_all(path_);
+LintedFolder::LintedFolder(nlohmann::json manifest,
+                           const std::map<std::string, std::string>& files) {
   manifest["files"] = nlohmann::json::object();
-  for (const auto& [name, bytes] : files) {
-    manifest["files"][name] = {{"bytes", bytes.size()}, {"sha256", Sha256Of({SpanOf(bytes)})}};
-    Write(std::filesystem::path(path_) / name, bytes);
-  }
   manifest["integrity"] = {{"manifest_sha256", nullptr}};
-  const std::string unsigned_text = manifest.dump();
-  manifest["integrity"]["manifest_sha256"] = Sha256Of({SpanOf(unsigned_text)});
-  Write(std::filesystem::path(path_) / "manifest.json", manifest.dump());
-}
-
-LintedFolder::~LintedFolder() {
-  std::filesystem::remove_all(path_);
+  PackageBuilder builder(std::move(manifest));
+  for (const auto& [name, bytes] : files)
+    builder.AddFile(name, bytes);
+  path_ = builder.WriteFolder(folder_ / "package");
 }
 
 nlohmann::json CleanManifest() {

@@ -4,35 +4,28 @@
 
 #pragma once
 
-#include <cstddef>
 #include <map>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "nlohmann/json.hpp"
+
+#include "tests/package/package_builder.h"
 
 namespace coppice::package {
 
 // The bytes of tests/package/fixtures/NAME.
 std::string ReadFixture(const std::string& name);
 
-inline std::span<const std::byte> SpanOf(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
-
 // A folder with a package: what a test changed of the manifest and of the files, with digests. It
 // goes with this object.
 class LintedFolder {
  public:
   LintedFolder(nlohmann::json manifest, const std::map<std::string, std::string>& files);
-  ~LintedFolder();
-  LintedFolder(const LintedFolder&) = delete;
-  LintedFolder& operator=(const LintedFolder&) = delete;
 
   const std::string& path() const { return path_; }
 
  private:
+  TemporaryFolder folder_;
   std::string path_;
 };
 
