@@ -96,20 +96,26 @@ constexpr char kClean[] = R"json({
       {"op": "memcpy", "to": {"buffer": "y"}, "from": {"buffer": "u"}, "bytes": "4 * n"}]}}
 })json";
 
+PackageBuilder BuilderOf(nlohmann::json manifest, const std::map<std::string, std::string>& files) {
+  manifest["files"] = nlohmann::json::object();
+  manifest["integrity"] = {{"manifest_sha256", nullptr}};
+  PackageBuilder builder(std::move(manifest));
+  for (const auto& [name, bytes] : files)
+    builder.AddFile(name, bytes);
+  return builder;
+}
+
 }  // namespace
 
 std::string ReadFixture(const std::string& name) {
   return ReadBytes(std::string(COPPICE_PACKAGE_FIXTURES) + "/" + name);
 }
 
-LintedFolder::LintedFolder(nlohmann::json manifest,
-                           const std::map<std::string, std::string>& files) {
-  manifest["files"] = nlohmann::json::object();
-  manifest["integrity"] = {{"manifest_sha256", nullptr}};
-  PackageBuilder builder(std::move(manifest));
-  for (const auto& [name, bytes] : files)
-    builder.AddFile(name, bytes);
-  path_ = builder.WriteFolder(folder_ / "package");
+LintedFolder::LintedFolder(nlohmann::json manifest, const std::map<std::string, std::string>& files)
+    : path_(BuilderOf(std::move(manifest), files).WriteFolder(folder_ / "package")) {}
+
+std::string LintedZip(nlohmann::json manifest, const std::map<std::string, std::string>& files) {
+  return BuilderOf(std::move(manifest), files).Zip();
 }
 
 nlohmann::json CleanManifest() {

@@ -29,6 +29,9 @@ class LintedFolder {
   std::string path_;
 };
 
+// The same as the bytes of a zip.
+std::string LintedZip(nlohmann::json manifest, const std::map<std::string, std::string>& files);
+
 // A manifest that uses what the linter looks at, and has no fault; and its files.
 nlohmann::json CleanManifest();
 std::map<std::string, std::string> CleanFiles();
