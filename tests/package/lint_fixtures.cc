@@ -126,7 +126,8 @@ std::map<std::string, std::string> CleanFiles() {
   return {{"bin/code.ptx", ReadFixture("cubins_sm_80.ptx")},
           {"bin/code.cubin", ReadFixture("cubins_sm_90a.cubin")},
           {"bin/code.fatbin", ReadFixture("cubins.fatbin")},
-          {"data/w.safetensors", "not read"}};
+          {"data/w.safetensors",
+           SafetensorsOf({{.name = "w", .shape = {64, 64}, .bytes = std::string(16384, '\0')}})}};
 }
 
 }  // namespace coppice::package
