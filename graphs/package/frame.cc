@@ -75,7 +75,11 @@ absl::StatusOr<Tensor> Frame::TensorOf(const package::View& view) const {
 
 absl::StatusOr<DeviceAddress> Frame::AddressOf(const package::Operand& operand,
                                                std::span<const int64_t> values) const {
-  COPPICE_ASSIGN_OR_RETURN(const int64_t offset, At(operand.offset, values, "offset"));
+  COPPICE_ASSIGN_OR_RETURN(int64_t offset, At(operand.offset, values, "offset"));
+  if (const auto& alias = program_.buffers[static_cast<size_t>(operand.buffer)].alias) {
+    COPPICE_ASSIGN_OR_RETURN(const int64_t begin, At(alias->offset, values_, "offset"));
+    if (__builtin_add_overflow(offset, begin, &offset)) offset = -1;
+  }
   const Place& root = place(operand.buffer);
   if (offset < 0 || offset > root.bytes)
     return InvalidArgument("offset {} lies outside of buffer '{}' of {} bytes", offset,

@@ -15,6 +15,7 @@
 #include "coppice/base/tensor.h"
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/manifest.h"
+#include "coppice/runtime/package_uses.h"
 
 #include "graphs/program/step_source.h"
 
@@ -51,7 +52,10 @@ class Frame {
     bool shared = true;  // Whether some step may write it.
   };
   void Put(int buffer, const Place& place) { places_[static_cast<size_t>(buffer)] = place; }
-  const Place& place(int buffer) const { return places_[static_cast<size_t>(buffer)]; }
+  // Of an alias, that of the buffer whose bytes it has.
+  const Place& place(int buffer) const {
+    return places_[static_cast<size_t>(package::RootOf(program_, buffer))];
+  }
 
   // The address of an operand, and what it may touch: all of its buffer. Errors: kInvalidArgument
   // an offset outside of the buffer.

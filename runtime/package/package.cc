@@ -144,6 +144,7 @@ absl::Status CheckFiles(const Container& container, const Manifest& manifest) {
 
 struct Package::Contents {
   std::unique_ptr<Container> container;
+  std::string_view text;  // Of manifest.json.
   Manifest manifest;
   std::mutex mutex;
   std::vector<bool> is_checked;  // Per file: whether its digest was found right.
@@ -164,6 +165,7 @@ absl::StatusOr<std::unique_ptr<Package::Contents>> Package::Contents::Make(
   auto contents = std::make_unique<Contents>();
   COPPICE_ASSIGN_OR_RETURN(contents->manifest, ReadManifest(document, digest));
   COPPICE_RETURN_IF_ERROR(CheckFiles(*container, contents->manifest));
+  contents->text = TextIn(bytes);
   contents->container = std::move(container);
   contents->is_checked.resize(contents->manifest.files.size());
   return contents;
@@ -191,6 +193,10 @@ absl::StatusOr<Package> Package::FromMemory(std::span<const std::byte> zip,
 
 const Manifest& Package::manifest() const {
   return contents_->manifest;
+}
+
+std::string_view Package::manifest_text() const {
+  return contents_->text;
 }
 
 const std::string& Package::path() const {

@@ -2,6 +2,7 @@
 
 #include "coppice/runtime/package_uses.h"
 
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -67,13 +68,18 @@ StepUses UsesOf(const Manifest& manifest, const Step& step) {
   return std::move(visitor.uses);
 }
 
+int RootOf(const Program& program, int buffer) {
+  const std::optional<Alias>& alias = program.buffers[static_cast<size_t>(buffer)].alias;
+  return alias ? alias->buffer : buffer;
+}
+
 std::vector<Lifetime> LifetimesOf(const Manifest& manifest, const Program& program) {
   std::vector<Lifetime> lifetimes(program.buffers.size());
   for (int step = 0; step < static_cast<int>(program.steps.size()); ++step) {
     const StepUses uses = UsesOf(manifest, program.steps[static_cast<size_t>(step)]);
     for (const std::vector<int>& buffers : {uses.reads, uses.writes}) {
       for (const int buffer : buffers) {
-        Lifetime& lifetime = lifetimes[static_cast<size_t>(buffer)];
+        Lifetime& lifetime = lifetimes[static_cast<size_t>(RootOf(program, buffer))];
         if (lifetime.first < 0) lifetime.first = step;
         lifetime.last = step;
       }

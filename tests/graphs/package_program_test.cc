@@ -295,6 +295,27 @@ TEST_F(PackageProgramTest, OutputsMayBeInputsOrPartsOfOthers) {
   }
 }
 
+TEST_F(PackageProgramTest, StepsMayNameAnAlias) {
+  json program = DiamondProgram();
+  program["outputs"] = {"y", "tail"};
+  program["buffers"] = {{"x", FloatBuffer("input", {"n"})},
+                        {"y", FloatBuffer("output", {"n"})},
+                        {"tail", FloatBuffer("output", {"n - 1"})}};
+  program["buffers"]["tail"]["alias"] = {{"buffer", "y"}, {"offset", 4}};
+  program["symbols"]["n"].erase("claim");
+  program["steps"] = {ScaleStep("x", "y", "n", "2"), ScaleStep("x", "tail", "n - 1", "3")};
+  const LoadedPackage& loaded = LoadProgram(program);
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(loaded, "main", {}));
+  for (int call = 0; call < 2; ++call) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *main, {Upload(Ramp(9))}));
+    std::vector<float> y = Times(Ramp(8), 3);
+    EXPECT_EQ(Read(lease, 1), y);
+    y.insert(y.begin(), 2);
+    EXPECT_EQ(Read(lease, 0), y);
+  }
+}
+
 TEST_F(PackageProgramTest, ConstantsComeFromTheirFileOrFromTheCaller) {
   PackageBuilder builder = SmallKernels();
   const std::vector<float> weights = Ramp(8);

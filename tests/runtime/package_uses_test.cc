@@ -93,5 +93,16 @@ TEST(PackageUsesTest, LifetimesGoFromTheFirstStepToTheLast) {
               ElementsAre(FieldsAre(1, 1), FieldsAre(1, 1), FieldsAre(0, 2), FieldsAre(-1, -1)));
 }
 
+TEST(PackageUsesTest, AliasLivesInItsRoot) {
+  const Step fill{.action = MemsetStep{.to = {.buffer = 2}}};
+  Manifest manifest = ManifestOf({fill});
+  manifest.programs[0].buffers[2].alias = {.buffer = 1};
+  EXPECT_EQ(RootOf(manifest.programs[0], 2), 1);
+  EXPECT_EQ(RootOf(manifest.programs[0], 1), 1);
+  EXPECT_THAT(LifetimesOf(manifest, manifest.programs[0]),
+              ElementsAre(FieldsAre(-1, -1), FieldsAre(0, 0), FieldsAre(-1, -1),
+                          FieldsAre(-1, -1)));
+}
+
 }  // namespace
 }  // namespace coppice::package

@@ -43,42 +43,20 @@ std::optional<int64_t> BytesOf(const package::Buffer& buffer, std::span<const in
   return bytes;
 }
 
-// The first step that names each buffer, and the step behind the last.
-struct Lifetime {
-  int begin = -1;
-  int end = -1;
-};
-
-std::vector<Lifetime> LifetimesOf(const package::Manifest& manifest, const Program& program) {
-  std::vector<Lifetime> lifetimes(program.buffers.size());
-  for (size_t i = 0; i < program.steps.size(); ++i) {
-    const package::StepUses uses = package::UsesOf(manifest, program.steps[i]);
-    for (const std::vector<int>* buffers : {&uses.reads, &uses.writes})
-      for (int buffer : *buffers) {
-        const auto& alias = program.buffers[static_cast<size_t>(buffer)].alias;
-        if (alias) buffer = alias->buffer;
-        Lifetime& lifetime = lifetimes[static_cast<size_t>(buffer)];
-        if (lifetime.begin < 0) lifetime.begin = static_cast<int>(i);
-        lifetime.end = static_cast<int>(i) + 1;
-      }
-  }
-  return lifetimes;
-}
-
 // Outputs live to the end of the call.
 std::optional<int64_t> LiveBytesMax(const Program& program,
-                                    std::span<const Lifetime> lifetimes,
+                                    std::span<const package::Lifetime> lifetimes,
                                     std::span<const int64_t> values) {
   std::vector<Buffer> buffers;
   const int end = static_cast<int>(program.steps.size());
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     const package::Buffer& buffer = program.buffers[i];
     const bool is_output = buffer.role == Role::kOutput && !buffer.alias;
-    if ((!is_output && buffer.role != Role::kTemporary) || lifetimes[i].begin < 0) continue;
+    if ((!is_output && buffer.role != Role::kTemporary) || lifetimes[i].first < 0) continue;
     const std::optional<int64_t> bytes = BytesOf(buffer, values);
     if (!bytes) return std::nullopt;
     if (*bytes > 0)
-      buffers.push_back({.lifetime = {{lifetimes[i].begin, is_output ? end : lifetimes[i].end}},
+      buffers.push_back({.lifetime = {{lifetimes[i].first, is_output ? end : lifetimes[i].last + 1}},
                          .bytes = *bytes});
   }
   if (!ValidateBuffers(buffers).ok()) return std::nullopt;  // Sums beyond 2^63.
@@ -89,7 +67,7 @@ std::optional<int64_t> LiveBytesMax(const Program& program,
 
 std::vector<BucketMemory> MemoryOfBuckets(const package::Manifest& manifest,
                                           const Program& program) {
-  const std::vector<Lifetime> lifetimes = LifetimesOf(manifest, program);
+  const std::vector<package::Lifetime> lifetimes = package::LifetimesOf(manifest, program);
   std::vector<std::vector<int64_t>> sizes;
   for (const Symbol& symbol : program.symbols)
     sizes.push_back(SizesOf(symbol));

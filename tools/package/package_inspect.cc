@@ -58,7 +58,7 @@ std::string RangeOf(const Symbol& symbol) {
 
 std::string ClaimOf(const Symbol& symbol) {
   if (!symbol.claim) return "never padded";
-  const package::Equality& equal = symbol.claim->equal;
+  const Equality& equal = symbol.claim->equal;
   return fmt::format(
       "{} padding, {}", WordOf(symbol.claim->padding, kContents),
       equal.bits ? "equal bits"

@@ -57,6 +57,10 @@ class Package {
   const Manifest& manifest() const;
   const std::string& path() const;
 
+  // manifest.json as it is: canonical JSON, with those fields that a reader ignores. Lives as long
+  // as the package.
+  std::string_view manifest_text() const;
+
   // The bytes of a file that the manifest names, which live as long as the package. Errors: also
   // kNotFound for no such file. Cost: hashes it the first time.
   absl::StatusOr<std::span<const std::byte>> Read(const std::string& name) const;

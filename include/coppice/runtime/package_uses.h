@@ -24,7 +24,10 @@ struct StepUses {
 // Requires: a step of a program of `manifest`.
 StepUses UsesOf(const Manifest& manifest, const Step& step);
 
-// The steps that need a buffer: from the first that names it to the last. {-1, -1}: none does.
+// The buffer whose bytes `buffer` has: itself, unless it is an alias.
+int RootOf(const Program& program, int buffer);
+
+// The steps that need a buffer, or an alias of it: from the first that names it to the last. {-1, -1}: none does.
 struct Lifetime {
   int first = -1;
   int last = -1;
