@@ -18,6 +18,7 @@ constexpr const char* kAccesses[] = {"r", "w", "rw"};
 constexpr int64_t kStructAlignMax = 128;
 constexpr int64_t kMembersMax = 1024;
 constexpr int64_t kTensorRankMax = 5;
+constexpr int64_t kDivisorMax = 256;
 constexpr const char* kInterleaves[] = {"none", "16B", "32B"};
 constexpr const char* kSwizzles[] = {"none", "32B", "64B", "128B"};
 constexpr const char* kPromotions[] = {"none", "64B", "128B", "256B"};
@@ -75,17 +76,23 @@ absl::StatusOr<Access> ReadAccess(Json value) {
 }
 
 absl::StatusOr<Argument> ReadBufferArgument(Json object, const Scope& scope) {
-  COPPICE_RETURN_IF_ERROR(CheckFields(object, {"access?", "buffer", "offset?"}));
+  COPPICE_RETURN_IF_ERROR(CheckFields(object, {"access?", "buffer", "divisible_by?", "offset?"}));
   BufferArgument argument;
   COPPICE_ASSIGN_OR_RETURN(argument.operand, ReadOperand(object, scope));
   COPPICE_ASSIGN_OR_RETURN(argument.access, ReadAccess(object["access"]));
   COPPICE_RETURN_IF_ERROR(
       CheckAccess(object, scope.program(), argument.operand.buffer, argument.access));
+  COPPICE_ASSIGN_OR_RETURN(argument.divisible_by,
+                           PowerOfTwoOr(object["divisible_by"], 1, kDivisorMax));
   return argument;
 }
 
-absl::StatusOr<Argument> ReadInteger(Json value, const IntegerKind& kind, const Scope& scope) {
+absl::StatusOr<Argument> ReadInteger(Json object, const IntegerKind& kind, const Scope& scope) {
+  COPPICE_RETURN_IF_ERROR(CheckFields(object, {kind.name, "divisible_by?"}));
+  const Json value = object[kind.name];
   IntegerArgument argument{.bytes = kind.bytes, .is_signed = kind.is_signed};
+  COPPICE_ASSIGN_OR_RETURN(argument.divisible_by,
+                           IntegerOr(object["divisible_by"], 1, 1, kDivisorMax));
   COPPICE_ASSIGN_OR_RETURN(argument.value, scope.AmountOf(value, INT64_MIN));
   if (!argument.value.expression)
     COPPICE_RETURN_IF_ERROR(IntegerOf(value, kind.min, kind.max).status());
@@ -226,11 +233,11 @@ absl::StatusOr<Argument> ReadLoneField(Json object,
                                        std::string_view kind,
                                        const Scope& scope,
                                        const Kernel& kernel) {
+  for (const IntegerKind& integer : kIntegers) {
+    if (integer.name == kind) return ReadInteger(object, integer, scope);
+  }
   COPPICE_RETURN_IF_ERROR(CheckFields(object, {kind}));
   const Json value = object[kind];
-  for (const IntegerKind& integer : kIntegers) {
-    if (integer.name == kind) return ReadInteger(value, integer, scope);
-  }
   for (const FractionKind& fraction : kFractions) {
     if (fraction.name == kind) return ReadFraction(value, fraction);
   }

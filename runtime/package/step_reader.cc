@@ -29,8 +29,20 @@ absl::StatusOr<Operand> ReadPlainOperand(Json value, const StepPlace& place, Acc
   return operand;
 }
 
+absl::StatusOr<std::vector<Expression>> ReadAssumptions(Json list, const Scope& scope) {
+  constexpr int64_t kAssumptionsMax = 256;
+  std::vector<Expression> assumptions;
+  if (!list.present()) return assumptions;
+  COPPICE_RETURN_IF_ERROR(CheckList(list, 0, kAssumptionsMax));
+  for (const Json value : list) {
+    COPPICE_ASSIGN_OR_RETURN(Expression assumption, scope.ExpressionOf(value));
+    assumptions.push_back(std::move(assumption));
+  }
+  return assumptions;
+}
+
 absl::StatusOr<KernelStep> ReadKernelStep(Json value, const StepPlace& place) {
-  COPPICE_RETURN_IF_ERROR(CheckFields(value, {"args", "grid", "if?", "kernel", "op"}));
+  COPPICE_RETURN_IF_ERROR(CheckFields(value, {"args", "assumes?", "grid", "if?", "kernel", "op"}));
   KernelStep step;
   COPPICE_ASSIGN_OR_RETURN(step.kernel,
                            ReferenceOf(value["kernel"], place.manifest.kernels, "kernels"));
@@ -63,6 +75,7 @@ absl::StatusOr<KernelStep> ReadKernelStep(Json value, const StepPlace& place) {
                         bytes, step.args.size(), value["kernel"].Show(), expected);
     step.args.push_back(std::move(argument));
   }
+  COPPICE_ASSIGN_OR_RETURN(step.assumes, ReadAssumptions(value["assumes"], scope));
   return step;
 }
 
