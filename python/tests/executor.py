@@ -1,8 +1,8 @@
 """Runs programs of kernel packages from their manifest alone, on the CPU: an oracle for exporters.
 
 Kernels are run from their PTX by `coppice ptx run`, with everything that it checks; calls by the
-functions below. Temporaries and outputs hold NaNs (all bits set) before. It shares no code with what
-writes packages, nor with the library that loads them, and knows what the exporters' tests need.
+functions below. Temporaries and outputs hold NaNs (all bits set) before. It shares no code with
+what writes packages, nor with the library that loads them; it knows what the tests need.
 """
 
 import json
@@ -32,6 +32,12 @@ class Package:
             archive.extractall(self.folder)
         self.manifest = json.loads((self.folder / "manifest.json").read_bytes())
         self.launches, self.instructions = 0, 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.scratch.cleanup()
 
     def constants(self, given):
         """Arrays of all constants: those that the package holds, and those given by name."""
@@ -136,7 +142,8 @@ class Run:
 
     def step_kernel(self, step):
         kernel = self.package.manifest["kernels"][step["kernel"]]
-        target = next(target for target in kernel["targets"] if self.module(target)["format"] == "ptx")
+        target = next(target for target in kernel["targets"]
+                      if self.module(target)["format"] == "ptx")
         values = target.get("values", {})
         grid = [self.at(size, values) for size in step["grid"]]
         if 0 in grid:

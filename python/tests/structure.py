@@ -1,7 +1,7 @@
 """Holds a package's manifest to what runtime/package/FORMAT.md says of its form.
 
-It is written from that page and shares nothing with what writes manifests. `findings` returns a text
-with a JSON pointer for each thing that is wrong.
+It is written from that page and shares nothing with what writes manifests. `findings` returns a
+text with a JSON pointer for each thing that is wrong.
 """
 
 import hashlib
@@ -27,7 +27,8 @@ STEPS = {
 BYTES = {"i8": 1, "u8": 1, "bool": 1, "i16": 2, "u16": 2, "f16": 2, "bf16": 2, "i32": 4, "u32": 4,
          "f32": 4, "i64": 8, "u64": 8, "f64": 8, "buffer": 8, "null": 8, "scratch": 8, "real": 8}
 TARGET = ({"module", "symbol", "block"},
-          {"shared_bytes", "cluster", "cooperative", "programmatic", "scratch", "values", "variant"})
+          {"shared_bytes", "cluster", "cooperative", "programmatic", "scratch", "values",
+           "variant"})
 
 
 def findings(path):

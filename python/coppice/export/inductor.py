@@ -1,8 +1,8 @@
 """Compiles an exported graph by Inductor for a CUDA device that is not there.
 
 All that reaches into PyTorch's internals is in here; it holds from 2.10 to 2.15. The result is what
-Inductor's FX wrapper writes: a graph of allocations, views, kernel launches, calls of extern kernels
-and arithmetic on sizes, in which each launch has the tuner that compiled its kernel.
+Inductor's FX wrapper writes: a graph of allocations, views, kernel launches, calls of extern
+kernels and arithmetic on sizes, in which each launch has the tuner that compiled its kernel.
 """
 
 import contextlib
@@ -46,6 +46,7 @@ OPTIONS = {
     "shape_padding": False,  # Asks a device what is faster.
     "max_autotune_gemm": True,
     "max_autotune_gemm_backends": "TRITON",
+    "max_autotune_conv_backends": "ATEN",
 }
 OPTIONAL_OPTIONS = {"use_static_cuda_launcher": False, "use_static_triton_launcher": False}
 
@@ -158,12 +159,12 @@ def move_to_cuda(module):
 def closest_tile(choices):
     """Of a GEMM's Triton templates the one whose tile fits the sizes that were shown.
 
-    Nothing is timed, as there is no device. Rows come from the example, so that a decoder's few rows
-    get a low tile; two to four stages fit the shared memory of every architecture."""
+    Nothing is timed, as there is no device. Rows come from the example, so that a decoder's few
+    rows get a low tile; two to four stages fit the shared memory of every architecture."""
     templates = [choice for choice in choices
                  if isinstance(choice, select_algorithm.TritonTemplateCaller)]
     if not templates:
-        return choices
+        return choices[:1]
     rows, columns = (hint_of(size) for size in templates[0].layout.size[-2:])
     wanted = {"BLOCK_M": min(64, max(16, power_above(rows))),
               "BLOCK_N": min(64, max(16, power_above(columns))), "BLOCK_K": 32}
@@ -204,7 +205,7 @@ def power_above(number):
 @contextlib.contextmanager
 def observed(configurations):
     """Within, launches in the wrapper's graph carry their tuner as meta["tuner"], calls their
-    lowered node as meta["kernel"]. A tuner compiles so many of its configurations and loads none."""
+    lowered node as meta["kernel"]. A tuner compiles so many configurations and loads none."""
     converter = wrapper_fxir.FxConverter
     call = converter._generate_triton_call
     extern = converter._generate_extern_kernel_common

@@ -24,6 +24,7 @@ from torch._higher_order_ops.triton_kernel_wrap import (
 from coppice.export import kernels
 from coppice.export.expressions import text_of
 from coppice.export.manifest import DTYPE_BYTES, ExportError, fraction
+from coppice.export.ttir import accesses_of
 
 DTYPES = {
     torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
@@ -283,8 +284,10 @@ class Lifter:
         step = {"op": "kernel", "kernel": kernel,
                 "grid": [size if isinstance(size, str) else self.text(size) for size in grid]}
         multiples = kernels.divisibility(compiled[0][0].src)
-        step["args"] = [self.argument(tuner, parameter, kind, arguments[parameter],
-                                      multiples.get(parameter)) for parameter, kind in parameters]
+        found = accesses_of(compiled[0][0].asm["ttir"], [name for name, _ in parameters])
+        step["args"] = [self.argument(parameter, kind, arguments[parameter],
+                                      multiples.get(parameter), found[parameter])
+                        for parameter, kind in parameters]
         step["args"] += kernels.trailing_arguments(self.package, kernel)
         self.steps.append(step)
         self.note_writes(step["args"])
@@ -300,13 +303,13 @@ class Lifter:
                 result[index] = f"ceildiv({known}, {block})"
         return result
 
-    def argument(self, tuner, parameter, kind, value, multiple):
+    def argument(self, parameter, kind, value, multiple, found):
         compiled_for = {"divisible_by": multiple} if multiple else {}
         if kind.startswith("*"):
             if value is None:
                 return {"null": True}
             tensor = self.values[value]
-            return {**self.operand(tensor), "access": self.access(tuner, parameter, tensor),
+            return {**self.operand(tensor), "access": self.access(found, tensor),
                     **compiled_for}
         word = kernels.SCALARS[kind]
         if word in kernels.FRACTIONS:
@@ -316,15 +319,11 @@ class Lifter:
             return {word: fraction(number)}
         return {word: self.text(self.number(value)), **compiled_for}
 
-    def access(self, tuner, parameter, tensor):
-        """Kernels of Inductor say by the name of a parameter what they do to it. A buffer that
-        something wrote before may keep part of that, so it is not written only."""
-        changed = parameter in (tuner.mutated_arg_names or ())
-        if parameter.startswith("out_ptr") and not changed:
-            fresh = self.buffers[tensor.buffer]["role"] == "temporary"
-            return "w" if fresh and tensor.buffer not in self.written else "rw"
-        reads = not changed and parameter.startswith(("in_ptr", "arg_"))
-        return "r" if reads or (tuner.custom_kernel and not changed) else "rw"
+    def access(self, found, tensor):
+        """A buffer that something wrote before may keep part of that, so what a kernel only writes
+        is not all of it."""
+        fresh = self.buffers[tensor.buffer]["role"] == "temporary"
+        return found if found != "w" or (fresh and tensor.buffer not in self.written) else "rw"
 
     def note_writes(self, arguments):
         for argument in arguments:

@@ -14,9 +14,11 @@ import inspect
 import re
 from unittest import mock
 
+import sympy
 import torch
 from torch.export import Dim, ExportedProgram
 from torch.utils._pytree import tree_map
+from torch.utils._sympy.value_ranges import bound_sympy
 
 from coppice.export import kernels
 from coppice.export.expressions import text_of
@@ -176,6 +178,7 @@ class Program:
         self.specs, self.dynamic, self.shape_env = specs, dynamic, shape_env
         self.architectures = architectures
         self.names, self.symbols, self.scalars, self.constants = {}, {}, {}, {}
+        self.limits = []  # Of scalars, as guards.
 
     def build(self, outputs, static, fills):
         graph = self.wrapper.graph
@@ -243,6 +246,9 @@ class Program:
         else:
             self.scalars[name] = {"bind": "key"}
             self.names[symbol.name] = name
+            limits = self.shape_env.var_to_range[symbol]
+            self.limits += limits_as_guards(name, finite(limits.lower, 0),
+                                            finite(limits.upper, INT64_MAX))
 
     def name_axes(self, name, value):
         for axis, size in enumerate(value.shape):
@@ -287,11 +293,10 @@ class Program:
 
     def guards(self):
         """What PyTorch assumed of sizes, as far as their limits do not say it already."""
-        result = []
+        result = list(self.limits)
         for guard in self.shape_env.guards:
             condition = self.shape_env.replace(guard.expr)
-            known = self.shape_env._maybe_evaluate_static(condition)
-            if known is not None and bool(known):
+            if follows_from_limits(condition, self.shape_env.var_to_range):
                 continue
             unknown = {symbol.name for symbol in condition.free_symbols} - set(self.names)
             if unknown:
@@ -305,6 +310,20 @@ class Program:
 
 def identifier(text):
     return re.sub(r"\W", "_", text)
+
+
+def follows_from_limits(condition, limits):
+    """Whether a condition holds for all sizes within their limits; what PyTorch itself makes of it
+    rests on the guards that are to be written."""
+    known = bound_sympy(condition, limits)
+    return known.is_singleton() and known.lower == sympy.true
+
+
+def limits_as_guards(name, low, high):
+    """Conditions of a scalar, whose limits stand nowhere else. PyTorch takes it for not negative
+    unless it was shown one that is."""
+    below = [f"{name} >= {low}"]
+    return below + ([f"{name} <= {high}"] if high < INT64_MAX >> 1 else [])
 
 
 def finite(limit, instead):

@@ -1,0 +1,63 @@
+"""Reads from Triton's own form of a kernel what it does to the memory behind its pointers."""
+
+import re
+
+
+def accesses_of(ttir, parameters):
+    """What a kernel does to each pointer: {parameter: "r", "w" or "rw"}.
+
+    Addresses are followed through Triton's own form; where one may come from several parameters,
+    each of them is meant. A pointer that is given to something unknown is "rw"."""
+    head = re.search(r"tt\.func public @\S+?\((.*?)\)(?: attributes \{.*?\})? \{\n", ttir, re.S)
+    names = re.findall(r"(%\w+): [^,%]*", head[1])
+    origins = {name: {parameter} for name, parameter in zip(names, parameters)}
+    lines = [re.sub(r"loc\(.*", "", line).strip() for line in ttir[head.end():].splitlines()]
+    reads, writes = set(), set()
+    while True:  # Until loops bring nothing more.
+        before = sum(map(len, origins.values()))
+        follow(lines, origins, reads, writes)
+        if before == sum(map(len, origins.values())):
+            break
+    result = {}
+    for parameter in parameters:
+        word = ("r" if parameter in reads else "") + ("w" if parameter in writes else "")
+        result[parameter] = word or "r"
+    return result
+
+
+def follow(lines, origins, reads, writes):
+    """One pass over a function's lines: where values come from, and what is loaded and stored."""
+    open_results = []  # Of regions around a line: what their yields give.
+
+    def of(names):
+        return set().union(*(origins.get(name.split("#")[0], set()) for name in names))
+
+    for line in lines:
+        left, _, right = line.partition(" = ") if line.startswith("%") else ("", "", line)
+        results = re.findall(r"%\w+", left)
+        operands = re.findall(r"%\w+(?:#\d+)?", right)
+        operation = (re.match(r'"?([\w.]+)"?', right) or [""])[0].strip('"')
+        if operation == "tt.load":
+            reads |= of(operands[:1])
+        elif operation == "tt.store":
+            writes |= of(operands[:1])
+        elif operation.startswith("tt.atomic"):
+            reads |= of(operands[:1])
+            writes |= of(operands[:1])
+        elif operation in ("tt.call", "tt.extern_elementwise") or "descriptor" in operation:
+            reads |= of(operands)
+            writes |= of(operands)
+        elif operation in ("scf.yield", "scf.condition"):
+            for name in open_results[-1] if open_results else ():
+                origins[name] = origins.get(name, set()) | of(operands)
+        else:
+            inner = re.findall(r"(%\w+) = (%\w+(?:#\d+)?)", right)
+            for name in results + [name for name, _ in inner]:
+                origins[name] = origins.get(name, set()) | of(operands)
+            results += [name for name, _ in inner]
+        if right.endswith("{"):
+            open_results.append(results or (open_results[-1] if open_results else []))
+        elif right.startswith("}") and open_results:
+            known = open_results.pop()
+            if right.endswith("{"):  # An else.
+                open_results.append(known)
