@@ -247,8 +247,8 @@ class Program:
             self.scalars[name] = {"bind": "key"}
             self.names[symbol.name] = name
             limits = self.shape_env.var_to_range[symbol]
-            self.limits += limits_as_guards(name, finite(limits.lower, 0),
-                                            finite(limits.upper, INT64_MAX))
+            low = max(finite(limits.lower, 0), how.get("min", 0))
+            self.limits += limits_as_guards(name, low, finite(limits.upper, INT64_MAX))
 
     def name_axes(self, name, value):
         for axis, size in enumerate(value.shape):
