@@ -13,6 +13,7 @@
 #include "graphs/call/check.h"
 #include "graphs/call/explain.h"
 #include "graphs/call/include.h"
+#include "graphs/call/plan_ahead.h"
 #include "graphs/call/run.h"
 #include "graphs/call/stage.h"
 #include "graphs/call/warm.h"
@@ -185,6 +186,13 @@ absl::Status Session::Warm(const Program& program,
   Lane& lane = parts_->lane(options.lane);
   const std::lock_guard lock(lane.mutex);
   return parts_->sticky.Note(internal::WarmBuckets(*parts_, request, shapes, lane));
+}
+
+absl::StatusOr<std::vector<PlannedBucket>> Session::Plan(
+    const Program& program,
+    std::span<const std::vector<int64_t>> buckets,
+    std::span<const int64_t> scalars) const {
+  return internal::PlanAhead(*parts_, program, buckets, scalars);
 }
 
 absl::Status Session::Warm(std::span<const WarmStep> steps, const WarmOptions& options) {

@@ -184,11 +184,10 @@ absl::Status NotKept(const Program& program, size_t asked, size_t kept) {
                    asked, program.spec.name, kept);
 }
 
-absl::StatusOr<std::vector<CallShape>> CheckWarm(const SessionParts& parts,
-                                                 const WarmRequest& request,
-                                                 std::span<const std::vector<int64_t>> buckets) {
-  const Program& program = request.program;
-  COPPICE_RETURN_IF_ERROR(CheckProgram(parts, request));
+absl::StatusOr<std::vector<CallShape>> ShapesOf(const char* where,
+                                                const Program& program,
+                                                std::span<const std::vector<int64_t>> buckets,
+                                                std::span<const int64_t> scalars) {
   std::vector<CallShape> shapes;
   for (size_t i = 0; i < buckets.size(); ++i) {
     bool valid = buckets[i].size() == program.spec.symbols.size();
@@ -199,16 +198,26 @@ absl::StatusOr<std::vector<CallShape>> CheckWarm(const SessionParts& parts,
     }
     if (!valid)
       return InvalidArgument(
-          "Session::Warm: buckets[{}] is [{}], which is no bucket of program '{}'; give one extent "
+          "{}: buckets[{}] is [{}], which is no bucket of program '{}'; give one extent "
           "per symbol ({}), each a bucket of its policy",
-          i, fmt::join(buckets[i], ", "), program.spec.name, program.spec.symbols.size());
-    COPPICE_RETURN_IF_ERROR(ComputeExtents(program, request.scalars, "Session::Warm", shape.real));
-    if (!program.extents.empty() && !PadExpressions(program, request.scalars, shape))
+          where, i, fmt::join(buckets[i], ", "), program.spec.name, program.spec.symbols.size());
+    COPPICE_RETURN_IF_ERROR(ComputeExtents(program, scalars, where, shape.real));
+    if (!program.extents.empty() && !PadExpressions(program, scalars, shape))
       return MakeError(absl::StatusCode::kResourceExhausted,
-                       "Session::Warm: buckets[{}] of program '{}': {}; warm smaller ones", i,
-                       program.spec.name, DescribeUnpadded(program, request.scalars, shape));
-    COPPICE_RETURN_IF_ERROR(CheckStrides(program, shape, "Session::Warm"));
+                       "{}: buckets[{}] of program '{}': {}; name smaller ones", where, i,
+                       program.spec.name, DescribeUnpadded(program, scalars, shape));
+    COPPICE_RETURN_IF_ERROR(CheckStrides(program, shape, where));
   }
+  return shapes;
+}
+
+absl::StatusOr<std::vector<CallShape>> CheckWarm(const SessionParts& parts,
+                                                 const WarmRequest& request,
+                                                 std::span<const std::vector<int64_t>> buckets) {
+  const Program& program = request.program;
+  COPPICE_RETURN_IF_ERROR(CheckProgram(parts, request));
+  COPPICE_ASSIGN_OR_RETURN(std::vector<CallShape> shapes,
+                           ShapesOf("Session::Warm", program, buckets, request.scalars));
   std::stable_sort(shapes.begin(), shapes.end(), [&](const CallShape& a, const CallShape& b) {
     return ElementsOf(program, a) > ElementsOf(program, b);
   });

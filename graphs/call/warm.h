@@ -27,6 +27,14 @@ struct WarmRequest {
   const WarmOptions& options;
 };
 
+// The shapes of these buckets, one padded extent per symbol each, in this order. `where` begins
+// messages. Errors: kInvalidArgument an extent that is no bucket, or where sizes have no value;
+// kResourceExhausted tensors larger than any device.
+absl::StatusOr<std::vector<CallShape>> ShapesOf(const char* where,
+                                                const Program& program,
+                                                std::span<const std::vector<int64_t>> buckets,
+                                                std::span<const int64_t> scalars);
+
 // The shapes of these buckets, the one with the most elements first, so that the pool grows once.
 // Errors: as Session::Warm for what it checks beforehand.
 absl::StatusOr<std::vector<CallShape>> CheckWarm(const SessionParts& parts,

@@ -205,6 +205,27 @@ TEST_F(PackageProgramTest, WarmRecordsWithoutARun) {
   EXPECT_EQ(device_.Download<float>(cache.data, 64), std::vector<float>(64, 0));
 }
 
+TEST_F(PackageProgramTest, PlansAreKnownBeforeAnythingIsMapped) {
+  const LoadedPackage& loaded = LoadProgram(DiamondProgram());
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(loaded, "main", {}));
+  const std::vector<std::vector<int64_t>> buckets = {{64}, {1024}, {128}};
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::vector<PlannedBucket> planned,
+                               session->Plan(*main, buckets, {}));
+  EXPECT_EQ(session->memory().window(0, MemoryKind::kPlan).mapped_bytes, 0);
+  ASSERT_EQ(planned.size(), 3U);
+  ASSERT_OK(session->Warm(*main, nullptr, buckets, {}, {}));
+  for (const NodeInfo& node : session->nodes()) {
+    const auto plan = std::ranges::find(planned, node.bucket, &PlannedBucket::bucket);
+    ASSERT_NE(plan, planned.end());
+    EXPECT_EQ(node.plan_height, plan->plan_height);
+    EXPECT_EQ(node.live_bytes, plan->live_bytes);
+    EXPECT_EQ(plan->plan_height, 3 * 4 * node.bucket[0]);
+  }
+  EXPECT_THAT(session->Plan(*main, {{{60}}}, {}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST_F(PackageProgramTest, KernelsReadTheRealSize) {
   json program = DiamondProgram();
   program["steps"] = {MaskStep("x", "twice", "n", "n"), ScaleStep("twice", "y", "n", "2")};

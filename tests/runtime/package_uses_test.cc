@@ -99,9 +99,9 @@ TEST(PackageUsesTest, AliasLivesInItsRoot) {
   manifest.programs[0].buffers[2].alias = {.buffer = 1};
   EXPECT_EQ(RootOf(manifest.programs[0], 2), 1);
   EXPECT_EQ(RootOf(manifest.programs[0], 1), 1);
-  EXPECT_THAT(LifetimesOf(manifest, manifest.programs[0]),
-              ElementsAre(FieldsAre(-1, -1), FieldsAre(0, 0), FieldsAre(-1, -1),
-                          FieldsAre(-1, -1)));
+  EXPECT_THAT(
+      LifetimesOf(manifest, manifest.programs[0]),
+      ElementsAre(FieldsAre(-1, -1), FieldsAre(0, 0), FieldsAre(-1, -1), FieldsAre(-1, -1)));
 }
 
 }  // namespace

@@ -56,8 +56,9 @@ std::optional<int64_t> LiveBytesMax(const Program& program,
     const std::optional<int64_t> bytes = BytesOf(buffer, values);
     if (!bytes) return std::nullopt;
     if (*bytes > 0)
-      buffers.push_back({.lifetime = {{lifetimes[i].first, is_output ? end : lifetimes[i].last + 1}},
-                         .bytes = *bytes});
+      buffers.push_back(
+          {.lifetime = {{lifetimes[i].first, is_output ? end : lifetimes[i].last + 1}},
+           .bytes = *bytes});
   }
   if (!ValidateBuffers(buffers).ok()) return std::nullopt;  // Sums beyond 2^63.
   return MaxLiveBytes(buffers);

@@ -34,7 +34,8 @@ std::optional<double> NumberOf(const nlohmann::json& object, const char* name) {
 
 // The tensor that `how` describes:
 //   float32(float32(mean) + float32(deviation * sqrt(12) * ((word >> 11) * 2**-53 - 0.5)))
-absl::StatusOr<HostArray> DrawConstant(const package::Constant& constant, const nlohmann::json& how) {
+absl::StatusOr<HostArray> DrawConstant(const package::Constant& constant,
+                                       const nlohmann::json& how) {
   const std::string where = fmt::format("/constants/{}/x-random", constant.name);
   const std::optional<double> mean = NumberOf(how, "mean");
   const std::optional<double> deviation = NumberOf(how, "deviation");
@@ -141,8 +142,8 @@ absl::Status PackageDevice::TakeConstants(int index, const std::string& path) {
     names = opened.names();
     file.emplace(std::move(opened));
   }
-  const nlohmann::json manifest =
-      nlohmann::json::parse(loaded().package().manifest_text(), nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json manifest = nlohmann::json::parse(loaded().package().manifest_text(), nullptr,
+                                                        /*allow_exceptions=*/false);
   const std::vector<bool> read = ConstantsRead(this->manifest(), index);
   for (size_t i = 0; i < read.size(); ++i) {
     const package::Constant& constant = this->manifest().constants[i];

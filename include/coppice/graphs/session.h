@@ -217,6 +217,13 @@ class Session {
                     std::span<const int64_t> scalars,
                     const WarmOptions& options);
 
+  // Plans `buckets` of a program of a package as Warm would record them, in this order, all inputs
+  // staged. Maps and runs nothing. Errors: kFailedPrecondition a callable, whose allocations a run
+  // has to show; otherwise as Warm.
+  absl::StatusOr<std::vector<PlannedBucket>> Plan(const Program& program,
+                                                  std::span<const std::vector<int64_t>> buckets,
+                                                  std::span<const int64_t> scalars) const;
+
   // Records what calls that feed each other need ahead of traffic: a prefill, a step of decode,
   // that step on its own output. Runs none of them; only a bucket that was never warmed runs once,
   // on zeros. Walks the steps in order and records the graph of each, planned around the outputs

@@ -37,6 +37,14 @@ struct NodeInfo {
   int64_t replays = 0;      // Launches of the graph.
 };
 
+// The plan of a bucket as a root, before anything is recorded.
+struct PlannedBucket {
+  std::vector<int64_t> bucket;   // Padded extent of each symbol.
+  int64_t plan_height = 0;       // Bytes.
+  int64_t live_bytes = 0;        // As NodeInfo has it.
+  const char* plan_method = "";  // The same.
+};
+
 // What Run would do with a call.
 struct Explanation {
   absl::Status status;  // Run's error, such as the first guard that fails; OK if it would run.

@@ -27,7 +27,8 @@ StepUses UsesOf(const Manifest& manifest, const Step& step);
 // The buffer whose bytes `buffer` has: itself, unless it is an alias.
 int RootOf(const Program& program, int buffer);
 
-// The steps that need a buffer, or an alias of it: from the first that names it to the last. {-1, -1}: none does.
+// The steps that need a buffer, or an alias of it: from the first that names it to the last. {-1,
+// -1}: none does.
 struct Lifetime {
   int first = -1;
   int last = -1;

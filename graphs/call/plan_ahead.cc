@@ -1,0 +1,47 @@
+// Scripts and plans, without memory.
+
+#include "graphs/call/plan_ahead.h"
+
+#include "coppice/base/status.h"
+
+#include "graphs/call/check.h"
+#include "graphs/call/warm.h"
+#include "graphs/node/plan_around.h"
+#include "graphs/record/build.h"
+
+namespace coppice::internal {
+
+absl::StatusOr<std::vector<PlannedBucket>> PlanAhead(const SessionParts& parts,
+                                                     const Program& program,
+                                                     std::span<const std::vector<int64_t>> buckets,
+                                                     std::span<const int64_t> scalars) {
+  COPPICE_RETURN_IF_ERROR(CheckRegistered("Session::Plan", program));
+  if (program.place.owner != parts.catalogue.get() ||
+      scalars.size() != program.spec.scalars.size()) {
+    return InvalidArgument("Session::Plan: program '{}' is another session's, or needs {} scalars",
+                           program.spec.name, program.spec.scalars.size());
+  }
+  if (program.steps == nullptr)
+    return FailedPrecondition(
+        "Session::Plan: program '{}' is a callable, which allocates what its runs show; warm its "
+        "buckets and look at nodes()",
+        program.spec.name);
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<CallShape> shapes,
+                           ShapesOf("Session::Plan", program, buckets, scalars));
+  std::vector<PlannedBucket> planned;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    COPPICE_ASSIGN_OR_RETURN(
+        const AllocationScript script,
+        ScriptOfSteps(parts.driver, parts.lane(0).memory(), program, shapes[i].padded, scalars));
+    const InputLayout staged = LayOutNowhere(program, shapes[i].padded, /*base=*/1);
+    COPPICE_ASSIGN_OR_RETURN(const PlannerResult result,
+                             PlanAround(BuffersOf(ScriptOf(script, staged)), /*live=*/{}));
+    planned.push_back({.bucket = buckets[i],
+                       .plan_height = result.plan.height,
+                       .live_bytes = result.bound,
+                       .plan_method = result.method});
+  }
+  return planned;
+}
+
+}  // namespace coppice::internal
