@@ -53,6 +53,25 @@ constexpr const char* kRunNotes =
     "a file that does not fit; 3 the device failed, or a kernel did what it may not; 4 an output\n"
     "cannot be written; 5 a signal stopped it; 6 host memory ran out.";
 
+constexpr const char* kClaimNotes =
+    "Of each symbol, in order: any bits, finite values, the fill. The program runs at a size by\n"
+    "itself, and padded to a larger one with NaNs, a pattern and noise of that kind; live outputs "
+    "are\n"
+    "compared bit for bit, and within --tolerance. Equal bits go before padding that may hold "
+    "more\n"
+    "within a tolerance only. Inputs that are not given are drawn; give integers the range that "
+    "the\n"
+    "program takes, as tokens=random:1:0:512. A finite number of runs refutes claims and proves "
+    "none.\n"
+    "\n"
+    "--write puts what is found into the manifest, and leaves a zip without its signature.\n"
+    "\n"
+    "Examples:\n"
+    "  coppice package claim twice.zip\n"
+    "  coppice package claim decoder.zip --input tokens=random:1:0:512 --pairs 50 --write\n"
+    "\n"
+    "Exit codes: 0 success; 1 the package claims what does not hold; others as of run.";
+
 constexpr int64_t kCallsMax = 1'000'000;
 
 absl::StatusOr<uint64_t> ParsePackageSeed(const std::string& text) {
@@ -91,17 +110,41 @@ void AddPackageRun(Command& command, PackageRunOptions& options) {
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 
+void AddPackageClaim(Command& command, PackageClaimOptions& options) {
+  command.SetFooter(kClaimNotes);
+  command.AddText("package", options.package, "PACKAGE", "A folder or a zip file",
+                  Command::Presence::kRequired);
+  command.AddText("--program", options.program, "NAME", "Default: the package's entry");
+  command.AddRepeated("--input", options.inputs, "NAME=VALUE",
+                      "random:SEED, random:SEED:LOW:HIGH or zeros; of a scalar, a number");
+  command.AddRepeated("--static", options.statics, "NAME=VALUE", "A static input, as of run");
+  command.AddText("--constants", options.constants, "FILE.safetensors",
+                  "Constants that the package has no data of");
+  command.AddCount("--pairs", options.pairs, 10'000, "Pairs of sizes per symbol, default 20");
+  command.AddCount("--size-max", options.size_max, 1 << 20, "Largest size drawn, default 64");
+  command.AddParsed("--tolerance", &ParseTolerance, options.tolerance,
+                    "ABSOLUTE or ABSOLUTE:RELATIVE, default 1e-05");
+  command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
+  command.AddParsed("--seed", &ParsePackageSeed, options.seed,
+                    "Seed of sizes, inputs and the emulator, default 1");
+  command.AddFlag("--write", options.write, "Write what is found into the package");
+  command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
+}
+
 }  // namespace
 
 void AddPackagePrograms(Command& command, PackageProgramsOptions& options) {
   AddPackageRun(command.AddSubcommand("run", "Run a program on arrays in files, checked"),
                 options.run);
+  AddPackageClaim(command.AddSubcommand("claim", "Find what padding a program stands"),
+                  options.claim);
 }
 
 std::optional<ExitCode> RunPackagePrograms(const Command& command,
                                            const PackageProgramsOptions& options,
                                            const Console& console) {
   if (command.Given("run")) return PackageRun(options.run, console);
+  if (command.Given("claim")) return PackageClaim(options.claim, console);
   return std::nullopt;
 }
 

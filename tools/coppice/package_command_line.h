@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "tools/package/package_claim.h"
 #include "tools/package/package_run.h"
 #include "tools/support/command.h"
 #include "tools/support/console.h"
@@ -14,6 +15,7 @@ namespace coppice {
 
 struct PackageProgramsOptions {
   PackageRunOptions run;
+  PackageClaimOptions claim;
 };
 
 // Declares the subcommands of `command`, which write to `options`.

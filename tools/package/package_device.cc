@@ -199,6 +199,23 @@ absl::StatusOr<PackageDevice::Placed> PackageDevice::Place(const HostArray& arra
   return Placed{std::move(memory), tensor};
 }
 
+ExitCode ExitCodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kCancelled:
+      return kExitStopped;
+    case absl::StatusCode::kDataLoss:
+      return kExitOutput;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kPermissionDenied:
+      return kExitUsage;
+    default:
+      return kExitDevice;
+  }
+}
+
 absl::StatusOr<int> FindProgram(const package::Manifest& manifest, const std::string& name) {
   if (name.empty()) return manifest.entry;
   std::vector<std::string> names;

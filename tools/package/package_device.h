@@ -23,6 +23,7 @@
 #include "coppice/runtime/stream.h"
 
 #include "tools/package/host_array.h"
+#include "tools/support/console.h"
 #include "tools/support/device.h"
 
 namespace coppice {
@@ -92,6 +93,10 @@ class PackageDevice {
   std::vector<DeviceMemory> memory_;  // Of constants.
   std::map<std::string, Tensor> constants_;
 };
+
+// How a command ends on an error: kExitStopped if it was cancelled, kExitOutput for data loss,
+// kExitUsage for what is wrong with options and files, else kExitDevice.
+ExitCode ExitCodeOf(const absl::Status& status);
 
 // Index of the program of that name, or of the entry if it is empty. Errors: kInvalidArgument names
 // those that there are.

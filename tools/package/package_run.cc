@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "fmt/format.h"
@@ -64,20 +63,10 @@ class PackageRunJob {
   std::vector<RunOutcome> last_;  // Per set.
 };
 
-bool IsUsage(const absl::Status& status) {
-  return absl::IsInvalidArgument(status) || absl::IsOutOfRange(status) ||
-         absl::IsNotFound(status) || absl::IsUnimplemented(status) ||
-         absl::IsPermissionDenied(status);
-}
-
-Failure FailureOf(const absl::Status& status) {
-  return {IsUsage(status) ? kExitUsage : kExitDevice, status};
-}
-
 std::optional<Failure> PackageRunJob::Run(const Console& console) {
   if (const absl::Status status = Prepare(); !status.ok()) {
     // Files that cannot be opened have the code of their errno.
-    return Failure{device_ == nullptr ? kExitUsage : FailureOf(status).code, status};
+    return Failure{device_ == nullptr ? kExitUsage : ExitCodeOf(status), status};
   }
   if (std::optional<Failure> failure = RunCalls(console)) {
     Fill();
@@ -127,8 +116,8 @@ std::optional<Failure> PackageRunJob::RunCalls(const Console& console) {
       if (console.stopped()) return Failure{kExitStopped, absl::CancelledError(kStopped)};
       const absl::Status status = RunSet(sets_[set], static_cast<int64_t>(set), call);
       if (!status.ok())
-        return Failure{FailureOf(status).code, MakeError(status.code(), "set {}, call {}: {}",
-                                                         set + 1, call, MessageOf(status))};
+        return Failure{ExitCodeOf(status), MakeError(status.code(), "set {}, call {}: {}", set + 1,
+                                                     call, MessageOf(status))};
     }
   }
   return std::nullopt;
@@ -221,6 +210,7 @@ void PackageRunJob::Fill() {
   report_.pool_bytes = usage.height;
   report_.pool_mapped = usage.of(MemoryKind::kPlan);
   report_.findings = device_->chosen().reports();
+  report_.fault = device_->chosen().fault();
 }
 
 }  // namespace
@@ -229,6 +219,8 @@ ExitCode PackageRun(const PackageRunOptions& options, const Console& console) {
   PackageRunJob job(options);
   const std::optional<Failure> failure = job.Run(console);
   if (failure) {
+    if (!job.report().fault.empty())
+      Print(console.err, "coppice package run: fault: {}\n", job.report().fault);
     for (const std::string& line : job.report().findings)
       Print(console.err, "coppice package run: finding: {}\n", line);
     Print(console.err, "coppice package run: {}\n", MessageOf(failure->status));

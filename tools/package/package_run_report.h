@@ -46,6 +46,7 @@ struct PackageRunReport {
   int64_t compared = 0;     // Arrays held to their reference.
   std::vector<std::string> mismatches;
   std::vector<std::string> findings;  // Of the emulator.
+  std::string fault;                  // That ended the device; empty: none.
   std::vector<std::string> files;     // Written.
 };
 

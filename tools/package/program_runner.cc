@@ -22,8 +22,10 @@ absl::StatusOr<std::unique_ptr<ProgramRunner>> ProgramRunner::Create(
     const PackageDevice& device,
     const RunnerOptions& options,
     const std::vector<HostArray>& statics) {
+  const package::LoadedPackage& loaded =
+      options.loaded == nullptr ? device.loaded() : *options.loaded;
   const package::Program& program =
-      device.manifest().programs[static_cast<size_t>(options.program)];
+      loaded.manifest().programs[static_cast<size_t>(options.program)];
   std::unique_ptr<ProgramRunner> runner(new ProgramRunner(device, program));
   SessionOptions session;
   session.stance = options.stance;
@@ -33,9 +35,8 @@ absl::StatusOr<std::unique_ptr<ProgramRunner>> ProgramRunner::Create(
   registered.policies = options.policies;
   registered.claims = options.claims;
   registered.constants = device.constants();
-  COPPICE_ASSIGN_OR_RETURN(
-      runner->registered_,
-      runner->session_->Register(device.loaded(), program.name, std::move(registered)));
+  COPPICE_ASSIGN_OR_RETURN(runner->registered_,
+                           runner->session_->Register(loaded, program.name, std::move(registered)));
   COPPICE_RETURN_IF_ERROR(runner->BindStatics(statics));
   return runner;
 }

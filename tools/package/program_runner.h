@@ -25,6 +25,8 @@
 namespace coppice {
 
 struct RunnerOptions {
+  // In place of the device's package: one whose constants have the same names.
+  const package::LoadedPackage* loaded = nullptr;
   int program = 0;
   Stance stance = Stance::kRecord;
   std::map<std::string, PaddingPolicy> policies;

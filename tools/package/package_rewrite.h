@@ -1,0 +1,52 @@
+// A package with another manifest: the same files, packed anew.
+//
+// Units: bytes. Threads: one at a time per path.
+
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
+
+#include "coppice/base/padding_claim.h"
+#include "coppice/runtime/package.h"
+
+namespace coppice {
+
+// A folder that is gone with this.
+class ScratchFolder {
+ public:
+  // Errors: by its errno.
+  static absl::StatusOr<ScratchFolder> Create();
+  ScratchFolder(ScratchFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  ScratchFolder& operator=(ScratchFolder&&) = delete;
+  ~ScratchFolder();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;
+};
+
+// The manifest as JSON, to be changed.
+nlohmann::json ManifestOf(const package::Package& package);
+
+// Writes a zip at `zip_path` with this manifest and the files of `package`. Errors: as
+// package::Pack, and of files that cannot be written.
+absl::Status PackWith(const package::Package& package,
+                      const nlohmann::json& manifest,
+                      const std::string& zip_path);
+
+// Writes what the symbols of a program claim into the package at its own path, a zip or a folder;
+// nothing: no claim. Errors: kDataLoss; nothing was changed then.
+absl::Status WriteClaims(const package::Package& package,
+                         const std::string& program,
+                         const std::map<std::string, std::optional<PaddingClaim>>& claims);
+
+}  // namespace coppice
