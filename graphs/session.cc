@@ -72,8 +72,15 @@ absl::StatusOr<const Program*> Session::Register(const package::LoadedPackage& p
     return MakeError(spec.status().code(), "{}: /programs/{}: {}", package.package().path(),
                      program, MessageOf(spec.status()));
   COPPICE_RETURN_IF_ERROR(ValidateSpec(*spec));
+  const auto upload = [&](DType dtype, std::span<const int64_t> sizes,
+                          std::span<const std::byte> bytes) {
+    return memory_->AddConstant(dtype, sizes, [bytes](std::span<std::byte> target) {
+      std::ranges::copy(bytes, target.begin());
+      return absl::OkStatus();
+    });
+  };
   COPPICE_ASSIGN_OR_RETURN(std::vector<Tensor> constants,
-                           parts_->package_constants.Place(package, index, options, *memory_));
+                           parts_->package_constants.Place(package, index, options, upload));
   COPPICE_ASSIGN_OR_RETURN(
       std::unique_ptr<const internal::PackageSource> source,
       internal::PackageSource::Create(parts_->driver, package, index, *spec, std::move(constants),

@@ -3,7 +3,6 @@
 #include "graphs/package/package_constants.h"
 
 #include <algorithm>
-#include <cstring>
 #include <variant>
 
 #include "fmt/ranges.h"
@@ -51,7 +50,7 @@ absl::StatusOr<Tensor> Given(const package::LoadedPackage& package,
 absl::StatusOr<std::vector<Tensor>> PackageConstants::Place(const package::LoadedPackage& package,
                                                             int program,
                                                             const PackageProgramOptions& options,
-                                                            SessionMemory& memory) {
+                                                            Upload upload) {
   const package::Manifest& manifest = package.manifest();
   for (const auto& [name, tensor] : options.constants) {
     const auto named = std::ranges::find(manifest.constants, name, &package::Constant::name);
@@ -76,13 +75,7 @@ absl::StatusOr<std::vector<Tensor>> PackageConstants::Place(const package::Loade
       tensor = placed->second;
       continue;
     }
-    const std::span<const std::byte> bytes = package.constant(i);
-    COPPICE_ASSIGN_OR_RETURN(
-        tensor,
-        memory.AddConstant(constant.dtype, constant.shape, [bytes](std::span<std::byte> target) {
-          std::memcpy(target.data(), bytes.data(), target.size());
-          return absl::OkStatus();
-        }));
+    COPPICE_ASSIGN_OR_RETURN(tensor, upload(constant.dtype, constant.shape, package.constant(i)));
     placed_[{&package, i}] = tensor;
   }
   return tensors;

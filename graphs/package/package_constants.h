@@ -7,31 +7,38 @@
 
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 
 #include "coppice/base/tensor.h"
 #include "coppice/graphs/package_program.h"
-#include "coppice/graphs/session_memory.h"
 #include "coppice/runtime/loaded_package.h"
 
 namespace coppice::internal {
 
 class PackageConstants {
  public:
+  // Places a constant of these sizes and bytes, which stay where they are, in the session's memory.
+  using Upload = absl::FunctionRef<absl::StatusOr<Tensor>(
+      DType dtype, std::span<const int64_t> sizes, std::span<const std::byte> bytes)>;
+
   // Those that `program` and its children read, by index of the manifest; others are empty.
   //
   // Errors: kInvalidArgument  one that has no data and was not given, or was given in another
   //                           dtype, shape or layout: which;
-  //         otherwise as SessionMemory::AddConstant.
+  //         otherwise the upload's.
   absl::StatusOr<std::vector<Tensor>> Place(const package::LoadedPackage& package,
                                             int program,
                                             const PackageProgramOptions& options,
-                                            SessionMemory& memory);
+                                            Upload upload);
 
  private:
   std::mutex mutex_;
