@@ -252,15 +252,15 @@ absl::StatusOr<std::string> FirstDifferingStep(const PackageDevice& device,
     padded = question.sizes.padded[i];
   }
   for (size_t step = 0; step < program.steps.size(); ++step) {
-    for (const package::Use& use : BufferUsesOf(shown->manifest(), program.steps[step])) {
-      const auto output = std::ranges::find(program.outputs, use.buffer);
-      if (!use.writes || output == program.outputs.end()) continue;
+    for (const int buffer : UsesOf(shown->manifest(), program.steps[step]).writes) {
+      const auto output = std::ranges::find(program.outputs, buffer);
+      if (output == program.outputs.end()) continue;
       const auto at = static_cast<size_t>(output - program.outputs.begin());
       const std::optional<bool> agrees = LiveAgrees(
           outcomes[0].outputs[at], outcomes[1].outputs[at], real, padded, question.equal);
       if (agrees && !*agrees)
         return fmt::format("{}, which writes {}", StepText(shown->manifest(), program, step),
-                           program.buffers[static_cast<size_t>(use.buffer)].name);
+                           program.buffers[static_cast<size_t>(buffer)].name);
     }
   }
   return CannotTell("no temporary differs whose sizes tell what is padding");
