@@ -72,6 +72,27 @@ constexpr const char* kClaimNotes =
     "\n"
     "Exit codes: 0 success; 1 the package claims what does not hold; others as of run.";
 
+constexpr const char* kBuildNotes =
+    "The manifest is that of a package without files and modules; a target of a kernel says what "
+    "all\n"
+    "architectures share: symbol (default: the kernel's name), block, shared_bytes, values. Bytes "
+    "of\n"
+    "parameters are read from the PTX where the manifest has none. Declare kernels extern \"C\".\n"
+    "\n"
+    "Example:\n"
+    "  coppice package build kernels.cu manifest.json --arch 80,90a -o twice.zip\n"
+    "\n"
+    "Exit codes: 0 success; 1 the linter finds an error in what was written; 2 a source that does\n"
+    "not compile, or a manifest that does not fit; 4 the package cannot be written.";
+
+constexpr const char* kPackageBenchNotes =
+    "  open      the container and the manifest     verify    every digest\n"
+    "  load      modules and kernels                register  a session, the program, its statics\n"
+    "  record    the first call of each bucket: planning and building its graph, and one launch\n"
+    "  replay    calls of the smallest bucket\n"
+    "Inputs that are not given are zeros. Instructions are counted where the processor lets it,\n"
+    "those of the driver among them. On the emulator the driver's share is the emulator's.\n";
+
 constexpr int64_t kCallsMax = 1'000'000;
 
 absl::StatusOr<uint64_t> ParsePackageSeed(const std::string& text) {
@@ -131,6 +152,37 @@ void AddPackageClaim(Command& command, PackageClaimOptions& options) {
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 
+void AddPackageBuild(Command& command, PackageBuildOptions& options) {
+  command.SetFooter(kBuildNotes);
+  command.AddText("source", options.source, "KERNELS.cu", "CUDA C++", Command::Presence::kRequired);
+  command.AddText("manifest", options.manifest, "MANIFEST.json", "Of any layout",
+                  Command::Presence::kRequired);
+  command.AddText("-o,--output", options.output, "PACKAGE.zip", "Write the package here",
+                  Command::Presence::kRequired);
+  command.AddParsed("--arch", &ParseArchitectures, options.architectures,
+                    "Default 80,90a: 80 is PTX, 90a a cubin, 86:cubin and 90:ptx as they say");
+  command.AddText("--nvcc", options.nvcc, "PATH", "Default: nvcc of the PATH");
+  command.AddRepeated("--flag", options.flags, "FLAG", "For nvcc too, as --flag=-lineinfo");
+  command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
+}
+
+void AddPackageBench(Command& command, PackageBenchOptions& options) {
+  command.SetFooter(std::string(kPackageBenchNotes) + "\n" + kExitCodes);
+  command.AddText("package", options.package, "PACKAGE", "A folder or a zip file",
+                  Command::Presence::kRequired);
+  command.AddText("--program", options.program, "NAME", "Default: the package's entry");
+  command.AddRepeated("--input", options.inputs, "NAME=VALUE", "As of run, without files");
+  command.AddRepeated("--static", options.statics, "NAME=VALUE", "A static input, as of run");
+  command.AddText("--constants", options.constants, "FILE.safetensors",
+                  "Constants that the package has no data of");
+  command.AddRepeated("--policy", options.policies, "NAME=POLICY",
+                      "Buckets of a symbol, as of run");
+  command.AddCount("--repetitions", options.repetitions, 100'000, "Of each stage, default 11");
+  command.AddCount("--buckets", options.buckets_max, 1024, "Recorded at most, default 64");
+  command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
+  command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
+}
+
 }  // namespace
 
 void AddPackagePrograms(Command& command, PackageProgramsOptions& options) {
@@ -138,6 +190,10 @@ void AddPackagePrograms(Command& command, PackageProgramsOptions& options) {
                 options.run);
   AddPackageClaim(command.AddSubcommand("claim", "Find what padding a program stands"),
                   options.claim);
+  AddPackageBuild(command.AddSubcommand("build", "Make a package of CUDA source and a manifest"),
+                  options.build);
+  AddPackageBench(command.AddSubcommand("bench", "What opening, recording and replaying it costs"),
+                  options.bench);
 }
 
 std::optional<ExitCode> RunPackagePrograms(const Command& command,
@@ -145,6 +201,8 @@ std::optional<ExitCode> RunPackagePrograms(const Command& command,
                                            const Console& console) {
   if (command.Given("run")) return PackageRun(options.run, console);
   if (command.Given("claim")) return PackageClaim(options.claim, console);
+  if (command.Given("build")) return PackageBuild(options.build, console);
+  if (command.Given("bench")) return PackageBench(options.bench, console);
   return std::nullopt;
 }
 

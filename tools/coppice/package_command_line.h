@@ -6,6 +6,8 @@
 
 #include <optional>
 
+#include "tools/package/package_bench.h"
+#include "tools/package/package_build.h"
 #include "tools/package/package_claim.h"
 #include "tools/package/package_run.h"
 #include "tools/support/command.h"
@@ -16,6 +18,8 @@ namespace coppice {
 struct PackageProgramsOptions {
   PackageRunOptions run;
   PackageClaimOptions claim;
+  PackageBuildOptions build;
+  PackageBenchOptions bench;
 };
 
 // Declares the subcommands of `command`, which write to `options`.

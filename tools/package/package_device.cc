@@ -119,6 +119,10 @@ absl::StatusOr<std::unique_ptr<PackageDevice>> PackageDevice::Create(
   COPPICE_ASSIGN_OR_RETURN(ChosenDriver chosen,
                            ChosenDriver::Open(options.choice, options.emulator));
   std::unique_ptr<PackageDevice> device(new PackageDevice(std::move(chosen)));
+  if (options.time_driver) {
+    COPPICE_ASSIGN_OR_RETURN(device->ledger_,
+                             DriverLedger::Create(device->chosen_.driver(), {.time_calls = true}));
+  }
   COPPICE_ASSIGN_OR_RETURN(Context context, Context::Create(device->driver()));
   device->context_.emplace(std::move(context));
   COPPICE_ASSIGN_OR_RETURN(Stream stream, Stream::Create(device->driver()));

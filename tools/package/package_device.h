@@ -22,6 +22,7 @@
 #include "coppice/runtime/package.h"
 #include "coppice/runtime/stream.h"
 
+#include "tools/ledger/driver_ledger.h"
 #include "tools/package/host_array.h"
 #include "tools/support/console.h"
 #include "tools/support/device.h"
@@ -31,6 +32,7 @@ namespace coppice {
 struct PackageDeviceOptions {
   DeviceChoice choice = DeviceChoice::kAuto;
   Emulator::Options emulator;
+  bool time_driver = false;  // Sums the time inside the driver.
 };
 
 // The emulator's defaults, and reads of what nobody wrote.
@@ -66,7 +68,8 @@ class PackageDevice {
   const package::Manifest& manifest() const { return loaded_->manifest(); }
   const std::map<std::string, Tensor>& constants() const { return constants_; }
   const ChosenDriver& chosen() const { return chosen_; }
-  const Driver& driver() const { return chosen_.driver(); }
+  const Driver& driver() const { return ledger_ ? ledger_->driver() : chosen_.driver(); }
+  int64_t driver_ns() const { return ledger_ ? ledger_->driver_ns() : 0; }  // With time_driver.
   const Context& context() const { return *context_; }
   CuStream stream() const { return stream_->handle(); }
   std::string Name() const;  // As the driver calls it, or the kind.
@@ -87,6 +90,7 @@ class PackageDevice {
   explicit PackageDevice(ChosenDriver chosen) : chosen_(std::move(chosen)) {}
 
   ChosenDriver chosen_;
+  std::unique_ptr<DriverLedger> ledger_;  // Null: the driver is not timed.
   std::optional<Context> context_;
   std::optional<Stream> stream_;
   std::unique_ptr<const package::LoadedPackage> loaded_;

@@ -83,6 +83,31 @@ absl::StatusOr<RunOutcome> ProgramRunner::Run(const CallSet& set, Poison poison)
   return outcome;
 }
 
+absl::Status ProgramRunner::TimeCalls(const std::vector<CallSet>& sets, const Timer& time) {
+  for (const CallSet& set : sets) {
+    std::vector<PackageDevice::Placed> placed;
+    std::vector<Tensor> inputs;
+    for (const HostArray& array : set.inputs) {
+      COPPICE_ASSIGN_OR_RETURN(PackageDevice::Placed one, device_.Place(array, {}));
+      inputs.push_back(one.tensor);
+      placed.push_back(std::move(one));
+    }
+    const Call call{.program = registered_,
+                    .binding = binding_,
+                    .inputs = inputs,
+                    .scalars = set.scalars,
+                    .stream = device_.stream()};
+    Lease lease;
+    COPPICE_RETURN_IF_ERROR(time([&]() -> absl::Status {
+      COPPICE_ASSIGN_OR_RETURN(lease, session_->Run(call));
+      return absl::OkStatus();
+    }));
+    RunOutcome outcome;  // Waits for the call.
+    COPPICE_RETURN_IF_ERROR(ReadOutcome(lease, inputs, outcome));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ProgramRunner::ReadOutcome(const Lease& lease,
                                         const std::vector<Tensor>& inputs,
                                         RunOutcome& outcome) const {

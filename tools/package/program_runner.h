@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -53,6 +54,11 @@ class ProgramRunner {
 
   // Runs the program on a set and waits for it. Errors: as Session::Run.
   absl::StatusOr<RunOutcome> Run(const CallSet& set, Poison poison = Poison::kOff);
+
+  // Runs each set by `time`, which calls what it is given once: Session::Run and nothing else, with
+  // the device idle before. Errors: as Session::Run, and those of `time`.
+  using Timer = std::function<absl::Status(const std::function<absl::Status()>& call)>;
+  absl::Status TimeCalls(const std::vector<CallSet>& sets, const Timer& time);
 
   // Writes the static inputs anew. Errors: the driver's.
   absl::Status ResetStatics(const std::vector<HostArray>& statics);

@@ -1,0 +1,248 @@
+// Each stage by itself, the driver's share from its ledger.
+
+#include "tools/package/package_bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+#include "coppice/base/status.h"
+
+#include "tools/bench/instruction_counter.h"
+#include "tools/package/package_run.h"
+#include "tools/package/program_runner.h"
+#include "tools/ptx/ptx.h"
+#include "tools/support/statistics.h"
+#include "tools/support/text_table.h"
+
+namespace coppice {
+namespace {
+
+// Of one stage, a figure per repetition.
+struct StageSamples {
+  std::string name;
+  int64_t graph_nodes = 0;  // Of recordings: of each.
+  std::vector<double> us;
+  std::vector<double> driver_us;
+  std::vector<double> instructions;  // Empty: they cannot be counted here.
+};
+
+class PackageBenchJob {
+ public:
+  explicit PackageBenchJob(const PackageBenchOptions& options) : options_(options) {}
+
+  absl::Status Run(const Console& console);
+  std::string Text() const;
+  std::string JsonText() const;
+
+ private:
+  // Does a piece of work and adds what it took.
+  absl::Status Measure(StageSamples& stage, const std::function<absl::Status()>& work) {
+    const int64_t driver_before = device_ == nullptr ? 0 : device_->driver_ns();
+    const int64_t counted_before = counter_ ? counter_->Read() : 0;
+    const auto begin = std::chrono::steady_clock::now();
+    const absl::Status status = work();
+    const auto end = std::chrono::steady_clock::now();
+    if (counter_)
+      stage.instructions.push_back(static_cast<double>(counter_->Read() - counted_before));
+    stage.us.push_back(std::chrono::duration<double, std::micro>(end - begin).count());
+    const int64_t driver_after = device_ == nullptr ? 0 : device_->driver_ns();
+    stage.driver_us.push_back(static_cast<double>(driver_after - driver_before) / 1000);
+    return status;
+  }
+
+  absl::Status Open();
+  absl::Status LoadAndRecord();
+  absl::StatusOr<std::vector<CallSet>> BucketSets(const package::Program& program) const;
+
+  const PackageBenchOptions& options_;
+  std::optional<InstructionCounter> counter_ = InstructionCounter::Open();
+  std::unique_ptr<PackageDevice> device_;
+  int64_t buckets_ = 0;
+  double own_us_per_100_nodes_ = 0;
+  StageSamples open_{.name = "open"};
+  StageSamples verify_{.name = "verify"};
+  StageSamples load_{.name = "load"};
+  StageSamples register_{.name = "register"};
+  StageSamples record_{.name = "record"};
+  StageSamples replay_{.name = "replay"};
+};
+
+absl::Status PackageBenchJob::Open() {
+  for (int64_t i = 0; i < options_.repetitions; ++i) {
+    std::optional<package::Package> package;
+    COPPICE_RETURN_IF_ERROR(Measure(open_, [&]() -> absl::Status {
+      COPPICE_ASSIGN_OR_RETURN(package::Package opened,
+                               package::Package::Open(options_.package, {}));
+      package.emplace(std::move(opened));
+      return absl::OkStatus();
+    }));
+    COPPICE_RETURN_IF_ERROR(Measure(verify_, [&] { return package->Verify(); }));
+  }
+  return absl::OkStatus();
+}
+
+// A set for each of the buckets that policies of one symbol at a time lead to, the others at their
+// smallest.
+absl::StatusOr<std::vector<CallSet>> PackageBenchJob::BucketSets(
+    const package::Program& program) const {
+  COPPICE_ASSIGN_OR_RETURN(const auto policies, ParsePolicies(program, options_.policies));
+  std::vector<std::vector<int64_t>> sizes;
+  std::vector<int64_t> least;
+  for (const package::Symbol& symbol : program.symbols) {
+    const int64_t first = std::max<int64_t>({symbol.min, symbol.exclude_01 ? 2 : 1, 1});
+    std::vector<int64_t>& buckets = sizes.emplace_back();
+    const auto given = policies.find(symbol.name);
+    if (given != policies.end() && !given->second.is_exact()) buckets = given->second.buckets();
+    if (given == policies.end() && symbol.claim) buckets = symbol.buckets;
+    if (given == policies.end() && symbol.claim && symbol.buckets_pow2) {
+      COPPICE_ASSIGN_OR_RETURN(
+          const PaddingPolicy policy,
+          PaddingPolicy::Pow2(std::min(symbol.max, PaddingPolicy::kExtentMax)));
+      buckets = policy.buckets();
+    }
+    std::erase_if(buckets, [&](int64_t bucket) {
+      return bucket < first || bucket > symbol.max || bucket % symbol.multiple_of != 0;
+    });
+    if (buckets.empty()) buckets = {symbol.hint >= 0 ? symbol.hint : first};
+    least.push_back(buckets.front());
+  }
+  std::vector<std::vector<int64_t>> calls = {least};
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    for (size_t j = 1; j < sizes[i].size(); ++j) {
+      calls.push_back(least);
+      calls.back()[i] = sizes[i][j];
+    }
+  }
+  if (std::ssize(calls) > options_.buckets_max)
+    calls.resize(static_cast<size_t>(options_.buckets_max));
+  std::vector<CallSet> sets;
+  for (const std::vector<int64_t>& extents : calls) {
+    CallSetTexts texts{.inputs = options_.inputs, .extents = {}, .folders = {}};
+    const auto given = [&](const std::string& name) {
+      return std::ranges::any_of(
+          options_.inputs, [&](const std::string& text) { return text.starts_with(name + "="); });
+    };
+    for (size_t i = 0; i < extents.size(); ++i) {
+      const package::Symbol& symbol = program.symbols[i];
+      texts.extents.push_back(fmt::format("{}={}", symbol.name, extents[i]));
+      if (symbol.scalar < 0) continue;
+      const auto scalar = static_cast<size_t>(symbol.scalar);
+      texts.inputs.push_back(fmt::format("{}={}", program.scalars[scalar].name, extents[i]));
+    }
+    for (const std::string& name : InputNames(program, /*static_ones=*/false))
+      if (!given(name)) texts.inputs.push_back(name + "=zeros");
+    COPPICE_ASSIGN_OR_RETURN(std::vector<CallSet> made, MakeCallSets(program, texts));
+    sets.push_back(std::move(made.front()));
+  }
+  return sets;
+}
+
+absl::Status PackageBenchJob::LoadAndRecord() {
+  PackageDeviceOptions options;
+  options.choice = options_.device;
+  options.time_driver = true;
+  // What is wrong with kernels is not what is measured.
+  options.emulator.strictness = Emulator::Strictness::All(false);
+  COPPICE_ASSIGN_OR_RETURN(device_, PackageDevice::Create(options));
+  RunnerOptions runner_options;
+  for (int64_t i = 0; i < options_.repetitions; ++i) {
+    COPPICE_ASSIGN_OR_RETURN(package::Package package,
+                             PackageDevice::OpenPackage(options_.package));
+    COPPICE_RETURN_IF_ERROR(Measure(load_, [&] { return device_->Load(std::move(package)); }));
+  }
+  COPPICE_ASSIGN_OR_RETURN(runner_options.program,
+                           FindProgram(device_->manifest(), options_.program));
+  const package::Program& program =
+      device_->manifest().programs[static_cast<size_t>(runner_options.program)];
+  COPPICE_ASSIGN_OR_RETURN(runner_options.policies, ParsePolicies(program, options_.policies));
+  COPPICE_RETURN_IF_ERROR(device_->TakeConstants(runner_options.program, options_.constants));
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<HostArray> statics,
+                           MakeStatics(program, options_.statics));
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<CallSet> sets, BucketSets(program));
+  std::unique_ptr<ProgramRunner> runner;
+  for (int64_t i = 0; i < options_.repetitions; ++i) {
+    runner.reset();
+    COPPICE_RETURN_IF_ERROR(Measure(register_, [&]() -> absl::Status {
+      COPPICE_ASSIGN_OR_RETURN(runner, ProgramRunner::Create(*device_, runner_options, statics));
+      return absl::OkStatus();
+    }));
+  }
+  buckets_ = std::ssize(sets);
+  COPPICE_RETURN_IF_ERROR(runner->TimeCalls(
+      sets, [&](const std::function<absl::Status()>& call) { return Measure(record_, call); }));
+  const std::vector<NodeInfo> nodes = runner->session().nodes();
+  std::vector<double> own;
+  for (size_t i = 0; i < record_.us.size() && i < nodes.size(); ++i) {
+    record_.graph_nodes = nodes[i].graph_nodes;
+    if (nodes[i].graph_nodes > 0)
+      own.push_back((record_.us[i] - record_.driver_us[i]) * 100 /
+                    static_cast<double>(nodes[i].graph_nodes));
+  }
+  own_us_per_100_nodes_ = Median(own);
+  const std::vector<CallSet> one(static_cast<size_t>(options_.repetitions), sets.front());
+  return runner->TimeCalls(
+      one, [&](const std::function<absl::Status()>& call) { return Measure(replay_, call); });
+}
+
+absl::Status PackageBenchJob::Run(const Console& console) {
+  COPPICE_RETURN_IF_ERROR(Open());
+  if (console.stopped()) return absl::CancelledError(kStopped);
+  return LoadAndRecord();
+}
+
+std::string PackageBenchJob::Text() const {
+  TextTable table("lrrrr", {"stage", "samples", "us", "of it driver", "instructions"});
+  for (const StageSamples* const stage :
+       {&open_, &verify_, &load_, &register_, &record_, &replay_}) {
+    table.Add({stage->name, fmt::format("{}", stage->us.size()),
+               fmt::format("{:.1f}", Median(stage->us)),
+               fmt::format("{:.1f}", Median(stage->driver_us)),
+               stage->instructions.empty() ? "not counted"
+                                           : fmt::format("{:.0f}", Median(stage->instructions))});
+  }
+  return table.Format() +
+         fmt::format("  {} buckets, graphs of {} nodes; our share of 100 nodes: {:.1f} us\n",
+                     buckets_, record_.graph_nodes, own_us_per_100_nodes_);
+}
+
+std::string PackageBenchJob::JsonText() const {
+  nlohmann::ordered_json stages;
+  for (const StageSamples* const stage :
+       {&open_, &verify_, &load_, &register_, &record_, &replay_}) {
+    stages[stage->name] = {
+        {"samples", stage->us.size()},
+        {"us", Median(stage->us)},
+        {"driver_us", Median(stage->driver_us)},
+        {"instructions", stage->instructions.empty()
+                             ? nlohmann::ordered_json(nullptr)
+                             : nlohmann::ordered_json(Median(stage->instructions))}};
+  }
+  return FormatJson({{"package", options_.package},
+                     {"device", device_->Name()},
+                     {"device_kind", device_->chosen().kind()},
+                     {"stages", stages},
+                     {"buckets", buckets_},
+                     {"graph_nodes", record_.graph_nodes},
+                     {"own_us_per_100_nodes", own_us_per_100_nodes_}});
+}
+
+}  // namespace
+
+ExitCode PackageBench(const PackageBenchOptions& options, const Console& console) {
+  PackageBenchJob job(options);
+  if (const absl::Status status = job.Run(console); !status.ok()) {
+    Print(console.err, "coppice package bench: {}\n", MessageOf(status));
+    return ExitCodeOf(status);
+  }
+  Print(console.out, "{}", options.json ? job.JsonText() : job.Text());
+  return kExitOk;
+}
+
+}  // namespace coppice
