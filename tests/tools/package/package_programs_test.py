@@ -7,6 +7,7 @@ command in folders of this test. Called as `package_programs_test.py COPPICE`.
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -386,6 +387,72 @@ class ClaimTest(PackageTests):
         self.refuse("claim", package, "--input", "x=@x.npy", says="no file fits")
         self.refuse("claim", package, "--tolerance", "-1", says="'-1' is no tolerance")
         self.refuse("claim", package, "--program", "other", says="it has main")
+
+
+SOURCE = """
+extern "C" __global__ void Twice(const float* x, float* y, int n) {
+  const int i = blockIdx.x * 128 + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+"""
+
+
+class BuildTest(PackageTests):
+    def build(self, described, *more, source=SOURCE):
+        (self.folder / "k.cu").write_text(source)
+        (self.folder / "m.json").write_text(described if isinstance(described, str)
+                                            else json.dumps(described, indent=1))
+        return ("build", self.path("k.cu"), self.path("m.json"), "-o", self.path("k.zip"), *more)
+
+    def described(self, **more):
+        step = {"op": "kernel", "kernel": "Twice", "grid": ["ceildiv(n, 128)", 1, 1],
+                "args": [{"buffer": "x", "access": "r"}, {"buffer": "y", "access": "w"},
+                         {"i32": "n"}]}
+        return {"kernels": {"Twice": {"targets": [{"block": [128, 1, 1]}], **more}},
+                "programs": {"main": files.program([step])}}
+
+    @unittest.skipUnless(shutil.which("nvcc"), "there is no nvcc")
+    def test_a_package_of_two_architectures_runs(self):
+        report = self.run_json(*self.build(self.described(), "--arch", "80,90a"))
+        self.assertEqual(["sm_80", "sm_90a"], [module["arch"] for module in report["modules"]])
+        x = np.arange(9, dtype="f4")
+        ran = self.run_json("run", self.path("k.zip"), "--input", self.save("x", x), "--output-dir",
+                            self.path("out"))
+        np.testing.assert_array_equal(2 * x, self.load("out/y"))
+        self.assertEqual("sm_80", ran["kernels"][0]["arch"])
+
+    @unittest.skipUnless(shutil.which("nvcc"), "there is no nvcc")
+    def test_what_does_not_fit_is_one_line_that_names_it(self):
+        wrong = SOURCE.replace("2 * x[i]", "2 * z[i]")
+        self.refuse(*self.build(self.described(), source=wrong), says=("k.cu: sm_80", '"z"'))
+        mangled = SOURCE.replace('extern "C"', "")
+        self.refuse(*self.build(self.described(), source=mangled), says=("Twice", 'extern "C"'))
+        self.refuse(*self.build(self.described(targets=[{"block": [128, 1, 1], "module": "m"}])),
+                    says="leave modules to the build")
+        self.assertFalse((self.folder / "k.zip").exists())
+
+    def test_what_is_wrong_before_anything_is_compiled_is_one_line(self):
+        self.refuse(*self.build("not JSON"), says="no JSON object")
+        self.refuse(*self.build(self.described(), "--arch", "80,fast"), says="'80,fast'")
+        self.refuse(*self.build(self.described(), "--nvcc", self.path("none")), says="--nvcc PATH")
+        self.refuse("build", self.path("k.cu"), self.path("m.json"), "-o", self.path("m.json"),
+                    says="m.json")
+
+
+class BenchTest(PackageTests):
+    def test_every_stage_has_its_samples_and_every_bucket_is_recorded(self):
+        report = self.run_json("bench", self.package(), "--repetitions", "3", "--policy",
+                               "n=1,2,64")
+        self.assertEqual({"open": 3, "verify": 3, "load": 3, "register": 3, "record": 3,
+                          "replay": 3},
+                         {name: stage["samples"] for name, stage in report["stages"].items()})
+        self.assertEqual((3, 1), (report["buckets"], report["graph_nodes"]))
+        for name, stage in report["stages"].items():
+            self.assertGreaterEqual(stage["us"], stage["driver_us"], name)
+
+    def test_what_does_not_fit_is_one_line_that_names_it(self):
+        self.refuse("bench", self.package(), "--input", "q=zeros", says="'q' is no input")
+        self.refuse("bench", self.path("none.zip"), says="none.zip")
 
 
 if __name__ == "__main__":
