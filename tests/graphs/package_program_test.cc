@@ -148,6 +148,27 @@ TEST_F(PackageProgramTest, OtherSizesPadToTheirBucket) {
   EXPECT_EQ(session->nodes()[0].bucket, (std::vector<int64_t>{128}));
 }
 
+TEST_F(PackageProgramTest, AClaimOfTheCallerTakesThePlaceOfThePackages) {
+  json silent = DiamondProgram();
+  silent["symbols"]["n"].erase("claim");
+  const LoadedPackage& loaded = LoadProgram(silent);
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* unpadded, session->Register(loaded, "main", {}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const Program* padded,
+      session->Register(loaded, "main", {.variant = "padded", .claims = {{"n", PaddingClaim()}}}));
+  for (const Program* const program : {unpadded, padded}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *program, {Upload(Ramp(100))}));
+    EXPECT_EQ(Read(lease), Times(Ramp(100), 5));
+  }
+  ASSERT_EQ(session->nodes().size(), 2U);
+  EXPECT_EQ(session->nodes()[0].bucket, (std::vector<int64_t>{100}));
+  EXPECT_EQ(session->nodes()[1].bucket, (std::vector<int64_t>{128}));
+  EXPECT_THAT(
+      session->Register(loaded, "main", {.variant = "other", .claims = {{"m", PaddingClaim()}}}),
+      StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST_F(PackageProgramTest, IndependentStepsAreNotOrdered) {
   const LoadedPackage& loaded = LoadProgram(DiamondProgram());
   SessionOptions options;

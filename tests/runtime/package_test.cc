@@ -66,6 +66,16 @@ TEST(PackageTest, AFolderAndAZipHaveTheSameManifestAndFiles) {
   }
 }
 
+TEST(PackageTest, TheTextOfItsManifestIsWhatTheFileHolds) {
+  const TemporaryFolder folder;
+  const PackageBuilder builder = PackageBuilder::Twice();
+  for (const std::string& path :
+       {builder.WriteZip(folder / "twice.zip"), builder.WriteFolder(folder / "twice")}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Package package, Package::Open(path, {}));
+    EXPECT_EQ(package.manifest_text(), builder.ManifestText()) << path;
+  }
+}
+
 TEST(PackageTest, FilesOfAZipLieInPagesOfTheirOwnAndAreNotCopied) {
   const std::string zip = PackageBuilder::Twice().Zip();
   COPPICE_ASSERT_OK_AND_ASSIGN(const Package package,
