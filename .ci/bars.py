@@ -236,6 +236,21 @@ def check_compiled_job(bars):
     bars.expect(not found, f"{len(found)} findings")
 
 
+def check_package(bars):
+    """The decoder that PyTorch compiled, on the same traffic."""
+    package = pathlib.Path(__file__).resolve().parent.parent / "samples" / "torch_decoder.zip"
+    folder = os.environ.get("COPPICE_DATA")
+    names = ("azure23_conv.csv", "azure23_code.csv")
+    traces = [[str(pathlib.Path(folder, name))] for name in names] if folder else [[]]
+    for trace in traces:
+        report = bars.run("run", *trace, "--package", str(package), "--device=host", "--limit=20",
+                          "--shrink=64", "--verify=all", "--poison")
+        bars.at_least(report, "verified_requests", 20)
+        bars.at_most(report, "mismatches", 0)
+        bars.at_most(report, "findings", 0)
+        check_memory(bars, report)
+
+
 def main():
     bars = Bars(sys.argv[1])
     check_demo(bars)
@@ -246,6 +261,7 @@ def main():
     check_tight(bars)
     check_ptx(bars)
     check_compiled_job(bars)
+    check_package(bars)
     print(f"bars.py: {bars.missed} missed")
     return 1 if bars.missed else 0
 

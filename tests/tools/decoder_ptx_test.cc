@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_device.h"
 #include "tools/model/decoder.h"
+#include "tools/model/served_decoder.h"
 #include "tools/model/step_runner.h"
 #include "tools/run/batcher.h"
 #include "tools/run/request_trace.h"
@@ -39,7 +41,7 @@ constexpr float kTolerance = 1e-5F;
 class Side {
  public:
   Side(bool compiled, const DecoderConfig& config) : device_(OptionsFor(compiled)) {
-    decoder_ = *Decoder::Create(device_.driver(), config, {});
+    decoder_.emplace(device_.driver(), *Decoder::Create(device_.driver(), config, {}));
     runner_ = *StepRunner::Create(
         device_.context(), *decoder_,
         {.prefill_policy = *PaddingPolicy::Parse("geometric:1.25:16", config.max_context),
@@ -56,7 +58,7 @@ class Side {
   }
 
   TestDevice device_;  // Fails the test if there is anything to report.
-  std::unique_ptr<Decoder> decoder_;
+  std::optional<ServedDecoder> decoder_;
   std::unique_ptr<StepRunner> runner_;
 };
 

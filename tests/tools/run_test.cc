@@ -25,6 +25,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_share.h"
 #include "tests/tools/command_outcome.h"
+#include "tools/model/served_decoder.h"
 #include "tools/run/batcher.h"
 #include "tools/run/replayer.h"
 #include "tools/run/verifier.h"
@@ -439,15 +440,16 @@ TEST(ReplayerTest, EveryFlippedBitIsAMismatch) {
   DecoderConfig config;
   config.slots = 4;
   config.max_context = 64;
-  COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Decoder> decoder,
+  COPPICE_ASSERT_OK_AND_ASSIGN(std::unique_ptr<Decoder> decoder,
                                Decoder::Create(driver, config, {}));
+  const ServedDecoder model(driver, std::move(decoder));
   COPPICE_ASSERT_OK_AND_ASSIGN(const PaddingPolicy prefill, PaddingPolicy::Pow2(64));
   COPPICE_ASSERT_OK_AND_ASSIGN(const PaddingPolicy decode, PaddingPolicy::Pow2(4));
   std::vector<Request> requests = GenerateRequests(TraceKind::kMix, 10, 1);
   FitRequests(64, 64, requests);
   COPPICE_ASSERT_OK_AND_ASSIGN(
       const std::unique_ptr<Replayer> replayer,
-      Replayer::Create(context, *decoder,
+      Replayer::Create(context, model,
                        {.prefill_policy = prefill,
                         .decode_policy = decode,
                         .followed = std::vector<bool>(requests.size(), true)}));

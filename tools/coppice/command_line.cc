@@ -44,6 +44,7 @@ constexpr const char* kRunExamples =
     "  coppice run --order random:7 --json          record every bucket ahead, shuffled\n"
     "  coppice run --trace-out run.trace            keep every call, recording and byte\n"
     "  coppice run --dump-graphs graphs             then: dot -Tsvg -O graphs/*.dot\n"
+    "  coppice run --package samples/torch_decoder.zip --requests 20\n"
     "  coppice run --generate code --prefill-policy pow2 --decode-policy 1,2,4,8,16,32\n";
 
 constexpr const char* kPlanNotes =
@@ -182,15 +183,21 @@ void AddRun(Command& command, RunOptions& options) {
   command.AddParsed("--kernels", &ParseKernelChoice, options.kernels,
                     "What the emulator runs: host, their host code (the default), or ptx, what "
                     "nvcc\nmade of them, instruction by instruction and checked");
-  command.AddCount("--shrink", options.shrink, 1024,
-                   "Divide lengths by N, default 8 on the host and 1 on CUDA");
-  command.AddCount("--slots", options.slots, 1024, "Requests that run at once, default 32");
+  command.AddCount(
+      "--shrink", options.shrink, 1024,
+      "Divide lengths by N, default 8 on the host and 1 on CUDA; with a package, so that "
+      "\n8192 tokens fit its context");
+  command.AddText("--package", options.package, "PKG",
+                  "Serve the decoder of this kernel package, as samples/torch_decoder.py exports "
+                  "one;\nits slots and its context bound those of the run");
+  command.AddCount("--slots", options.slots, 1024,
+                   "Requests that run at once, default 32, or as many as the package has");
   command.AddText("--policy", options.policy, "TEXT",
                   "Padding policy of both programs; of a list, each takes what fits");
   command.AddText("--prefill-policy", options.prefill_policy, "TEXT",
-                  "Policy of prompt lengths, default geometric:1.25:16");
+                  "Policy of prompt lengths, default geometric:1.25:16, or the package's");
   command.AddText("--decode-policy", options.decode_policy, "TEXT",
-                  "Policy of batch sizes, default ramp:1:4");
+                  "Policy of batch sizes, default ramp:1:4, or the package's");
   command.AddParsed("--order", &ParseRecordingOrder, options.order,
                     "Record every bucket ahead: asc, desc or random:SEED");
   command.AddParsed("--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");
@@ -205,6 +212,8 @@ void AddRun(Command& command, RunOptions& options) {
                   "Write what happened to FILE, for coppice prof; loses no event");
   command.AddText("--dump-graphs", options.dump_graphs, "DIR",
                   "Draw every graph that is there at the end into a file of DIR, for Graphviz");
+  command.AddText("--dump-steps", options.dump_steps, "DIR",
+                  "Write what every step took and gave into files of DIR (tools/run/step_log.h)");
   command.AddFlag("--poison", options.poison,
                   "Run each step twice, with two poisons in the padding");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");

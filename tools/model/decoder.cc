@@ -2,6 +2,7 @@
 
 #include "tools/model/decoder.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -29,10 +30,9 @@ absl::Status CheckPositive(const char* field, double value) {
   return InvalidArgument("DecoderConfig: {} is {}; it must be positive and finite.", field, value);
 }
 
-// The keys, or the values, of a cache at `data`.
-Tensor CacheTensor(const DecoderConfig& config, DeviceAddress data) {
-  const int64_t sizes[] = {config.layers, config.slots, config.max_context, config.kv_row()};
-  return Tensor::Dense(data, DType::kFloat32, sizes);
+// Of the keys, or of the values, of a cache.
+std::array<int64_t, 4> CacheSizes(const DecoderConfig& config) {
+  return {config.layers, config.slots, config.max_context, config.kv_row()};
 }
 
 InputSpec CopiedInput(const char* name, Dim dim) {
@@ -76,11 +76,18 @@ absl::Status ValidateConfig(const DecoderConfig& config) {
 
 absl::StatusOr<KvCache> KvCache::Create(const Driver& driver, const DecoderConfig& config) {
   COPPICE_RETURN_IF_ERROR(ValidateConfig(config));
-  const int64_t bytes = CacheTensor(config, 0).element_count() * SizeOf(DType::kFloat32);
-  const int64_t half = AlignUp(bytes, kBufferAlignment);
+  return Create(driver, CacheSizes(config));
+}
+
+absl::StatusOr<KvCache> KvCache::Create(const Driver& driver, std::span<const int64_t> sizes) {
+  COPPICE_CHECK(sizes.size() >= 3, "a cache has layers, slots and positions");
+  Tensor keys = Tensor::Dense(0, DType::kFloat32, sizes);
+  COPPICE_CHECK(keys.element_count() > 0, "a cache of nothing");
+  const int64_t half = AlignUp(keys.element_count() * SizeOf(DType::kFloat32), kBufferAlignment);
   COPPICE_ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Create(driver, 2 * half));
-  const Tensor keys = CacheTensor(config, memory.address());
-  const Tensor values = CacheTensor(config, memory.address() + static_cast<DeviceAddress>(half));
+  keys.data = memory.address();
+  Tensor values = keys;
+  values.data += static_cast<DeviceAddress>(half);
   COPPICE_ASSIGN_OR_RETURN(const Stream stream, Stream::Create(driver));
   COPPICE_RETURN_IF_ERROR(
       driver.Call<&DriverTable::MemsetD8Async>(memory.address(), static_cast<unsigned char>(0),
@@ -168,7 +175,7 @@ void Decoder::AppendStaticInputs(ProgramSpec& spec) const {
   };
   for (size_t i = 0; i < weights_.tensors.size(); ++i)
     append(weights_.names[i], weights_.tensors[i], false);
-  const Tensor cache = CacheTensor(config_, 0);
+  const Tensor cache = Tensor::Dense(0, DType::kFloat32, CacheSizes(config_));
   append("keys", cache, true);
   append("values", cache, true);
 }

@@ -21,6 +21,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,6 +67,9 @@ class KvCache {
  public:
   // Waits for the device. Errors: as ValidateConfig; kResourceExhausted.
   static absl::StatusOr<KvCache> Create(const Driver& driver, const DecoderConfig& config);
+  // The same with these sizes of each tensor, whose first three mean the same. Requires: rank >= 3,
+  // sizes >= 1 (checked).
+  static absl::StatusOr<KvCache> Create(const Driver& driver, std::span<const int64_t> sizes);
 
   const Tensor& keys() const { return keys_; }
   const Tensor& values() const { return values_; }

@@ -1,4 +1,4 @@
-// Runs steps of the decoder in a session of its own, on a KV cache of its own, and brings the
+// Runs steps of a served model in a session of its own, on a cache of its own, and brings the
 // results to the host.
 //
 // The replayed run and the reference are two of these: one records and replays padded graphs, the
@@ -21,17 +21,9 @@
 #include "coppice/graphs/session.h"
 #include "coppice/runtime/stream.h"
 
-#include "tools/model/decoder.h"
+#include "tools/model/served_model.h"
 
 namespace coppice {
-
-// One step as the model takes it. A prefill has one slot and no positions.
-struct StepInputs {
-  bool prefill = false;
-  std::vector<int32_t> tokens;
-  std::vector<int32_t> positions;
-  std::vector<int32_t> slots;
-};
 
 // What came back; rows are in the order of the inputs' slots.
 struct StepResult {
@@ -54,9 +46,10 @@ class StepRunner {
     SessionOptions session;
   };
 
-  // `context` and `decoder` must outlive the runner. Errors: the driver's, as Session::Create.
+  // `context` and `model` must outlive the runner. Errors: the driver's, as Session::Create, and
+  // ServedModel::Register.
   static absl::StatusOr<std::unique_ptr<StepRunner>> Create(const Context& context,
-                                                            const Decoder& decoder,
+                                                            const ServedModel& model,
                                                             const Options& options);
 
   // Runs one step and waits for its results. Errors: as Session::Run.
@@ -69,41 +62,46 @@ class StepRunner {
   // Writes the keys (or values) that the cache holds for the first `length` tokens of a slot, all
   // layers, to `rows`. Waits for the device.
   absl::Status ReadCache(bool keys, int64_t slot, int64_t length, std::vector<float>& rows) const;
+  // Writes what ReadCache gave, of this runner or another. Waits for the device.
+  absl::Status WriteCache(bool keys, int64_t slot, int64_t length, std::span<const float> rows);
 
   const Session& session() const { return *session_; }
   const PaddingPolicy& policy(bool prefill) const {
     return prefill ? prefill_policy_ : decode_policy_;
   }
   // How equal the program's live outputs are in a bucket.
-  const Equality& claimed(bool prefill) const { return registered(prefill).claimed; }
+  const Equality& claimed(bool prefill) const { return registered(prefill).served.claimed; }
   static const char* ProgramName(bool prefill) { return prefill ? "prefill" : "decode"; }
 
  private:
   StepRunner(const Context& context,
-             const Decoder& decoder,
+             const ServedModel& model,
              const Options& options,
              Stream stream,
              std::pair<KvCache, DeviceMemory> memory);
 
   absl::Status Register();
   absl::Status Read(const Lease& lease, bool want_logits, StepResult& result);
-  // Copies `values` to their place in the input memory and describes them as a tensor.
-  absl::StatusOr<Tensor> Upload(int place, std::span<const int32_t> values);
+  // Copies `array` to its place in the input memory and describes it as a tensor.
+  absl::StatusOr<Tensor> Upload(int place, const StepArray& array);
+  // Where the cache holds the first `length` tokens of a slot in a layer.
+  DeviceAddress CacheRows(bool keys, int64_t layer, int64_t slot) const;
+  size_t LayerFloats(int64_t length) const;
 
   struct Registered {
-    const Program* program = nullptr;
+    ServedProgram served;
     const Binding* binding = nullptr;
-    Equality claimed;
   };
   const Registered& registered(bool prefill) const { return prefill ? prefill_ : decode_; }
 
   const Context& context_;
-  const Decoder& decoder_;
+  const ServedModel& model_;
+  const ModelSizes sizes_;
   const PaddingPolicy prefill_policy_;
   const PaddingPolicy decode_policy_;
   const Stream stream_;
   const KvCache cache_;
-  const DeviceMemory inputs_;  // Three arrays of `input_capacity_` int32.
+  const DeviceMemory inputs_;  // An array of `input_capacity_` int32 for each input.
   const int64_t input_capacity_;
   std::unique_ptr<Session> session_;
   Registered prefill_;

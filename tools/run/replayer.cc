@@ -20,23 +20,23 @@ uint64_t Mix(uint64_t value) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Replayer>> Replayer::Create(const Context& context,
-                                                           const Decoder& decoder,
+                                                           const ServedModel& model,
                                                            const Options& options) {
-  std::unique_ptr<Replayer> replayer(new Replayer(decoder, options));
+  std::unique_ptr<Replayer> replayer(new Replayer(model, options));
   replayer->next_tokens_.resize(options.followed.size());
   COPPICE_ASSIGN_OR_RETURN(replayer->main_,
-                           StepRunner::Create(context, decoder,
+                           StepRunner::Create(context, model,
                                               {.prefill_policy = options.prefill_policy,
                                                .decode_policy = options.decode_policy,
                                                .session = options.session}));
-  COPPICE_ASSIGN_OR_RETURN(PaddingPolicy prompts,
-                           PaddingPolicy::Exact(decoder.config().max_context));
-  COPPICE_ASSIGN_OR_RETURN(PaddingPolicy batches, PaddingPolicy::Exact(decoder.config().slots));
+  const ModelSizes sizes = model.sizes();
+  COPPICE_ASSIGN_OR_RETURN(PaddingPolicy prompts, PaddingPolicy::Exact(sizes.max_context));
+  COPPICE_ASSIGN_OR_RETURN(PaddingPolicy batches, PaddingPolicy::Exact(sizes.slots));
   SessionOptions eager;
   eager.stance = Stance::kEager;
   COPPICE_ASSIGN_OR_RETURN(
       replayer->reference_,
-      StepRunner::Create(context, decoder,
+      StepRunner::Create(context, model,
                          {.prefill_policy = prompts, .decode_policy = batches, .session = eager}));
   return replayer;
 }
@@ -57,13 +57,14 @@ absl::Status Replayer::Replay(const Step& step) {
   const bool verify = std::any_of(step.rows.begin(), step.rows.end(), [&](const StepRow& row) {
     return options_.followed[static_cast<size_t>(row.request)];
   });
-  const bool want_logits = verify || options_.poison;
+  const bool want_logits = verify || options_.poison || options_.log != nullptr;
   inputs_ = MakeInputs(step, /*followed_only=*/false);
   if (options_.poison) COPPICE_RETURN_IF_ERROR(RunMain(step, Poison::kNan, want_logits, poisoned_));
   const Poison poison = options_.poison ? Poison::kPattern : Poison::kOff;
   COPPICE_RETURN_IF_ERROR(RunMain(step, poison, want_logits, result_));
   if (options_.poison) ComparePoisoned(step, poisoned_, result_);
   if (verify) COPPICE_RETURN_IF_ERROR(Verify(step));
+  if (options_.log != nullptr) options_.log->Add(step, inputs_, result_);
 
   for (size_t row = 0; row < step.rows.size(); ++row)
     next_tokens_[static_cast<size_t>(step.rows[row].request)] = result_.next_tokens[row];
@@ -103,7 +104,7 @@ StepInputs Replayer::MakeInputs(const Step& step, bool followed_only) const {
 int32_t Replayer::PromptToken(int64_t request, int64_t position) const {
   const uint64_t bits = Mix(Mix(Mix(options_.seed) ^ static_cast<uint64_t>(request)) ^
                             static_cast<uint64_t>(position));
-  return static_cast<int32_t>(bits % static_cast<uint64_t>(config_.vocab));
+  return static_cast<int32_t>(bits % static_cast<uint64_t>(sizes_.vocab));
 }
 
 absl::Status Replayer::Verify(const Step& step) {
@@ -118,13 +119,14 @@ absl::Status Replayer::Verify(const Step& step) {
     verifier_.CompareToken(Describe(step, row, "next token"), logits,
                            expected_.next_tokens[expected_row], result_.next_tokens[i]);
     ++expected_row;
-    if (row.last) COPPICE_RETURN_IF_ERROR(VerifyCache(step, row));
+    const bool adopt = step.prefill && !main_->claimed(/*prefill=*/true).bits;
+    if (row.last || adopt) COPPICE_RETURN_IF_ERROR(VerifyCache(step, row, adopt));
   }
   ++verified_steps_;
   return absl::OkStatus();
 }
 
-absl::Status Replayer::VerifyCache(const Step& step, const StepRow& row) {
+absl::Status Replayer::VerifyCache(const Step& step, const StepRow& row, bool adopt) {
   std::vector<float> expected;
   std::vector<float> actual;
   for (const bool keys : {true, false}) {
@@ -132,6 +134,7 @@ absl::Status Replayer::VerifyCache(const Step& step, const StepRow& row) {
     COPPICE_RETURN_IF_ERROR(reference_->ReadCache(keys, row.slot, length, expected));
     COPPICE_RETURN_IF_ERROR(main_->ReadCache(keys, row.slot, length, actual));
     verifier_.CompareFloats(Describe(step, row, keys ? "keys" : "values"), expected, actual);
+    if (adopt) COPPICE_RETURN_IF_ERROR(reference_->WriteCache(keys, row.slot, length, actual));
   }
   return absl::OkStatus();
 }

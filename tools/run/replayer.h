@@ -8,6 +8,10 @@
 // runner runs twice, with the padding full of NaN and then full of another pattern (writing the
 // same keys and values twice changes nothing), and the two results must be equal bit for bit.
 //
+// A claim is about equal inputs, and the cache is one. Where a prefill claims no more than a
+// tolerance, what it wrote is compared at once, and the reference goes on from there: so decode is
+// held to its own claim, however long the answer.
+//
 // Threads: one at a time.
 
 #pragma once
@@ -25,9 +29,10 @@
 
 #include "coppice/runtime/stream.h"
 
-#include "tools/model/decoder.h"
+#include "tools/model/served_model.h"
 #include "tools/model/step_runner.h"
 #include "tools/run/batcher.h"
+#include "tools/run/step_log.h"
 #include "tools/run/verifier.h"
 #include "tools/support/recording_order.h"
 
@@ -43,11 +48,12 @@ class Replayer {
     uint64_t seed = 1;       // Of the prompts.
     double bound = 0;        // Of the verifier.
     SessionOptions session;  // Of the main runner.
+    StepLog* log = nullptr;  // Gets every step; null: nobody. Must outlive the replayer.
   };
 
-  // `context` and `decoder` must outlive the replayer.
+  // `context` and `model` must outlive the replayer.
   static absl::StatusOr<std::unique_ptr<Replayer>> Create(const Context& context,
-                                                          const Decoder& decoder,
+                                                          const ServedModel& model,
                                                           const Options& options);
 
   // Records every bucket of both programs ahead of traffic, in the order given by bucket size.
@@ -60,6 +66,8 @@ class Replayer {
 
   const Session& session() const { return main_->session(); }
   const Verifier& verifier() const { return verifier_; }
+  // How equal the program's live outputs are in a bucket, as it claims.
+  const Equality& claimed(bool prefill) const { return main_->claimed(prefill); }
   int64_t steps() const { return steps_; }
   int64_t verified_steps() const { return verified_steps_; }
   const std::vector<int64_t>& replay_host_ns() const { return replay_host_ns_; }
@@ -69,8 +77,8 @@ class Replayer {
   }
 
  private:
-  Replayer(const Decoder& decoder, const Options& options)
-      : config_(decoder.config()), options_(options), verifier_(options.bound) {}
+  Replayer(const ServedModel& model, const Options& options)
+      : sizes_(model.sizes()), options_(options), verifier_(options.bound) {}
 
   absl::Status RunMain(const Step& step, Poison poison, bool want_logits, StepResult& result);
   StepInputs MakeInputs(const Step& step, bool followed_only) const;
@@ -78,12 +86,12 @@ class Replayer {
   int64_t BucketOf(const Step& step) const;
   // The reference's rows of the step against the main runner's.
   absl::Status Verify(const Step& step);
-  absl::Status VerifyCache(const Step& step, const StepRow& row);
+  absl::Status VerifyCache(const Step& step, const StepRow& row, bool adopt);
   // The first result of a poisoned step against the second.
   void ComparePoisoned(const Step& step, const StepResult& first, const StepResult& second);
   Comparison Describe(const Step& step, const StepRow& row, const char* what) const;
 
-  const DecoderConfig config_;
+  const ModelSizes sizes_;
   const Options options_;
   std::unique_ptr<StepRunner> main_;
   std::unique_ptr<StepRunner> reference_;

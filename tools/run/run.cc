@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -20,9 +21,12 @@
 #include "coppice/base/units.h"
 
 #include "tools/ledger/latency_model.h"
+#include "tools/model/package_decoder.h"
+#include "tools/model/served_decoder.h"
 #include "tools/run/batcher.h"
 #include "tools/run/graph_files.h"
 #include "tools/run/replayer.h"
+#include "tools/run/step_log.h"
 #include "tools/support/byte_text.h"
 #include "tools/support/console.h"
 #include "tools/support/progress.h"
@@ -34,8 +38,7 @@ namespace {
 constexpr int64_t kHostShrink = 8;
 constexpr int64_t kCudaShrink = 1;
 constexpr int64_t kContextTokens = 8192;  // Of the trace; the model's context is this / shrink.
-constexpr const char* kPrefillPolicy = "geometric:1.25:16";
-constexpr const char* kDecodePolicy = "ramp:1:4";
+constexpr int64_t kSlots = 32;
 
 // One step stands for `shrink` steps of the unshrunk trace. The two constants load the generated
 // traces so that batches of every size up to the slots occur.
@@ -49,7 +52,8 @@ struct Job {
   std::string trace;
   int64_t requests_cut = 0;
   int64_t shrink = 1;
-  DecoderConfig config;
+  int64_t slots = kSlots;
+  int64_t max_context = kContextTokens;
   StepCost cost;
   std::vector<bool> followed;
 };
@@ -83,16 +87,42 @@ std::vector<bool> Follow(const VerifyScope& scope, size_t requests) {
   return followed;
 }
 
-// Fits the requests to the model that suits the device.
-void SizeJob(const RunOptions& options, bool cuda, Job& job) {
-  job.shrink = options.shrink > 0 ? options.shrink : cuda ? kCudaShrink : kHostShrink;
-  job.config.slots = options.slots;
-  job.config.max_context = CeilDivide(kContextTokens, job.shrink);
-  job.requests_cut = FitRequests(job.shrink, job.config.max_context, job.requests);
+// A package has the sizes that it has; what does not fit is for its caller to change.
+absl::Status CheckFit(const RunOptions& options, const ModelSizes& sizes, const Job& job) {
+  if (job.slots > sizes.slots)
+    return InvalidArgument("--slots {}: {} serves up to {} requests at once; give that or less",
+                           job.slots, options.package, sizes.slots);
+  for (size_t i = 0; i < job.requests.size(); ++i) {
+    const Request& request = job.requests[i];
+    const int64_t tokens = request.input_tokens + request.output_tokens - 1;
+    if (tokens > sizes.max_context)
+      return InvalidArgument(
+          "--shrink {}: request {} takes {} tokens in its slot, and the context of {} has {}; give "
+          "--shrink {}",
+          job.shrink, i, tokens, options.package, sizes.max_context,
+          CeilDivide(kContextTokens, sizes.max_context));
+  }
+  return absl::OkStatus();
+}
+
+// Fits the requests to the model that suits the device, or to that of a package.
+absl::Status SizeJob(const RunOptions& options, bool cuda, const ServedModel* model, Job& job) {
+  job.shrink = options.shrink > 0 ? options.shrink
+               : model != nullptr ? CeilDivide(kContextTokens, model->sizes().max_context)
+               : cuda             ? kCudaShrink
+                                  : kHostShrink;
+  job.slots = options.slots > 0 ? options.slots : model != nullptr ? model->sizes().slots : kSlots;
+  job.max_context = CeilDivide(kContextTokens, job.shrink);
+  job.requests_cut = FitRequests(job.shrink, job.max_context, job.requests);
+  if (model != nullptr) {
+    COPPICE_RETURN_IF_ERROR(CheckFit(options, model->sizes(), job));
+    job.max_context = std::min(job.max_context, model->sizes().max_context);
+  }
   const double shrink = static_cast<double>(job.shrink);
   job.cost = {.step_seconds = kStepCost.step_seconds * shrink,
               .row_seconds = kStepCost.row_seconds * shrink};
   job.followed = Follow(options.verify, job.requests.size());
+  return absl::OkStatus();
 }
 
 // A list that both programs share loses the buckets above a program's maximum; what is no number
@@ -113,12 +143,14 @@ std::string FitList(const std::string& text, int64_t maximum) {
 
 absl::StatusOr<PaddingPolicy> ChoosePolicy(const RunOptions& options,
                                            bool prefill,
-                                           int64_t maximum) {
+                                           const ServedModel& model,
+                                           const Job& job) {
+  const int64_t maximum = prefill ? job.max_context : job.slots;
   const std::string& own = prefill ? options.prefill_policy : options.decode_policy;
   if (!own.empty()) return PaddingPolicy::Parse(own, maximum);
   if (!options.policy.empty())
     return PaddingPolicy::Parse(FitList(options.policy, maximum), maximum);
-  return PaddingPolicy::Parse(prefill ? kPrefillPolicy : kDecodePolicy, maximum);
+  return PaddingPolicy::Parse(FitList(model.default_policy(prefill), maximum), maximum);
 }
 
 absl::Status ReplayTrace(const RunOptions& options,
@@ -132,7 +164,7 @@ absl::Status ReplayTrace(const RunOptions& options,
         *options.order, [&](int64_t done, int64_t total) { progress.Update(done, total); }));
   }
   Progress progress(console.err, !options.quiet, "replaying");
-  Batcher batcher(job.requests, {.slots = job.config.slots, .cost = job.cost});
+  Batcher batcher(job.requests, {.slots = job.slots, .cost = job.cost});
   int64_t served = 0;
   for (Step step; batcher.Next(step);) {
     COPPICE_RETURN_IF_ERROR(replayer.Replay(step));
@@ -152,12 +184,13 @@ void DescribeJob(const RunOptions& options,
   report.trace = job.trace;
   report.device = device.kind();
   report.device_name = device.Name();
-  report.kernels = device.is_cuda()                        ? "cuda"
-                   : options.kernels == KernelChoice::kPtx ? "ptx"
-                                                           : "host";
+  // What a package has for the emulator is PTX.
+  const bool ptx = options.kernels == KernelChoice::kPtx || !options.package.empty();
+  report.kernels = device.is_cuda() ? "cuda" : ptx ? "ptx" : "host";
+  report.package = options.package;
   report.shrink = job.shrink;
-  report.slots = job.config.slots;
-  report.max_context = job.config.max_context;
+  report.slots = job.slots;
+  report.max_context = job.max_context;
   report.order = options.order ? NameOf(*options.order) : "";
   report.seed = options.seed;
   report.poison = options.poison;
@@ -182,6 +215,8 @@ void DescribeOutcome(const Device& device, const Replayer& replayer, RunReport& 
   report.modelled_driver_us = device.ledger().modelled_us();
   report.latency_table = LatencyModel::Documented().name();
   report.bound = replayer.verifier().bound();
+  report.prefill_claimed = replayer.claimed(/*prefill=*/true);
+  report.decode_claimed = replayer.claimed(/*prefill=*/false);
   report.verified_steps = replayer.verified_steps();
   report.comparisons = replayer.verifier().comparisons();
   report.mismatches = replayer.verifier().mismatches();
@@ -189,39 +224,73 @@ void DescribeOutcome(const Device& device, const Replayer& replayer, RunReport& 
   report.emulator_reports = device.reports();
 }
 
+// What is served, and how it is padded.
+struct Served {
+  std::unique_ptr<ServedModel> model;
+  std::optional<PaddingPolicy> prefill;
+  std::optional<PaddingPolicy> decode;
+};
+
+// Makes the model, and fits the job to it or it to the job.
+absl::StatusOr<Served> ChooseModel(const RunOptions& options, const Device& device, Job& job) {
+  Served served;
+  if (!options.package.empty()) {
+    COPPICE_ASSIGN_OR_RETURN(served.model,
+                             PackageDecoder::Create(device.driver(), options.package));
+  }
+  COPPICE_RETURN_IF_ERROR(SizeJob(options, device.is_cuda(), served.model.get(), job));
+  if (served.model == nullptr) {
+    DecoderConfig config;
+    config.slots = job.slots;
+    config.max_context = job.max_context;
+    COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder,
+                             Decoder::Create(device.driver(), config, {.seed = options.seed}));
+    served.model = std::make_unique<ServedDecoder>(device.driver(), std::move(decoder));
+  }
+  for (const bool prefill : {true, false}) {
+    COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy,
+                             ChoosePolicy(options, prefill, *served.model, job));
+    (prefill ? served.prefill : served.decode) = std::move(policy);
+  }
+  return served;
+}
+
 // What can only fail because of the device.
 absl::StatusOr<RunReport> RunJob(const RunOptions& options,
                                  const Console& console,
                                  const Device& device,
                                  const Job& job,
-                                 const std::pair<PaddingPolicy, PaddingPolicy>& policies) {
+                                 const Served& served) {
   const auto start = std::chrono::steady_clock::now();
-  Decoder::Options model;
-  model.seed = options.seed;
-  COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder,
-                           Decoder::Create(device.driver(), job.config, model));
+  std::unique_ptr<StepLog> log;
+  if (!options.dump_steps.empty()) {
+    COPPICE_ASSIGN_OR_RETURN(log, StepLog::Create(options.dump_steps));
+  }
   COPPICE_ASSIGN_OR_RETURN(
       std::unique_ptr<Replayer> replayer,
-      Replayer::Create(device.context(), *decoder,
-                       {.prefill_policy = policies.first,
-                        .decode_policy = policies.second,
+      Replayer::Create(device.context(), *served.model,
+                       {.prefill_policy = *served.prefill,
+                        .decode_policy = *served.decode,
                         .followed = job.followed,
                         .poison = options.poison,
                         .seed = options.seed,
                         .bound = device.is_cuda() ? kCudaBound : 0,
                         .session = {.memory = {.budget_bytes = options.budget_bytes},
                                     .trace = {.path = options.trace_out, .wait_when_full = true},
-                                    .keep_drawings = !options.dump_graphs.empty()}}));
+                                    .keep_drawings = !options.dump_graphs.empty()},
+                        .log = log.get()}));
   RunReport report;
   DescribeJob(options, device, job, report);
-  report.prefill_policy = policies.first.name();
-  report.decode_policy = policies.second.name();
+  report.targets = served.model->targets();
+  report.prefill_policy = served.prefill->name();
+  report.decode_policy = served.decode->name();
   COPPICE_RETURN_IF_ERROR(ReplayTrace(options, console, job, *replayer, report));
   DescribeOutcome(device, *replayer, report);
   report.trace_status = replayer->session().FlushTrace();
   if (!options.dump_graphs.empty()) {
     report.dump_status = WriteGraphFiles(replayer->session(), options.dump_graphs, options.trace);
   }
+  if (log != nullptr) report.steps_status = log->Finish();
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
   report.wall_seconds = wall.count();
   return report;
@@ -245,6 +314,19 @@ absl::StatusOr<bool> MakeFolder(const std::string& path) {
   if (!code && std::filesystem::is_directory(path, code)) return made;
   return InvalidArgument("{}: the folder cannot be made: {}; give one to write to", path,
                          code ? code.message() : "it is a file");
+}
+
+// Whose fault it is that there is no model.
+ExitCode CodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnimplemented:
+      return kExitUsage;
+    default:
+      return kExitDevice;
+  }
 }
 
 ExitCode Fail(const Console& console, const absl::Status& status, ExitCode code) {
@@ -271,10 +353,14 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
   Job job;
   if (const absl::Status status = LoadRequests(options, job); !status.ok())
     return Fail(console, status, kExitUsage);
-  if (const absl::Status status = CheckOutputs({&options.trace, 1}, {&options.trace_out, 1});
-      !status.ok()) {
-    return Fail(console, status, kExitUsage);
+  const std::vector<std::string> inputs = {options.trace, options.package};
+  std::vector<std::string> outputs = {options.trace_out};
+  if (!options.dump_steps.empty()) {
+    for (const char* name : {"/steps.jsonl", "/logits.f32"})
+      outputs.push_back(options.dump_steps + name);
   }
+  if (const absl::Status status = CheckOutputs(inputs, outputs); !status.ok())
+    return Fail(console, status, kExitUsage);
   const absl::StatusOr<std::unique_ptr<Device>> device =
       Device::Open({.choice = options.device,
                     .seed = options.seed,
@@ -287,30 +373,27 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
                                 "--device host"),
                 kExitUsage);
 
-  SizeJob(options, (*device)->is_cuda(), job);
-  const absl::StatusOr<PaddingPolicy> prefill =
-      ChoosePolicy(options, /*prefill=*/true, job.config.max_context);
-  if (!prefill.ok()) return Fail(console, prefill.status(), kExitUsage);
-  const absl::StatusOr<PaddingPolicy> decode =
-      ChoosePolicy(options, /*prefill=*/false, job.config.slots);
-  if (!decode.ok()) return Fail(console, decode.status(), kExitUsage);
+  const absl::StatusOr<Served> served = ChooseModel(options, **device, job);
+  if (!served.ok()) return Fail(console, served.status(), CodeOf(served.status()));
 
   // As late as this, because a refused run leaves no file.
   const absl::StatusOr<bool> made = MakeFile(options.trace_out);
   if (!made.ok()) return Fail(console, made.status(), kExitOutput);
-  bool made_folder = false;
+  std::vector<std::string> made_folders;
   absl::Cleanup drop = [&] {
     std::error_code code;
     if (*made) std::filesystem::remove(std::filesystem::canonical(options.trace_out, code), code);
-    if (made_folder) std::filesystem::remove(options.dump_graphs, code);
+    for (const std::string& folder : made_folders)
+      std::filesystem::remove_all(folder, code);
   };
-  const absl::StatusOr<bool> folder = MakeFolder(options.dump_graphs);
-  if (!folder.ok()) return Fail(console, folder.status(), kExitOutput);
-  made_folder = *folder;
+  for (const std::string& path : {options.dump_graphs, options.dump_steps}) {
+    const absl::StatusOr<bool> folder = MakeFolder(path);
+    if (!folder.ok()) return Fail(console, folder.status(), kExitOutput);
+    if (*folder) made_folders.push_back(path);
+  }
   if (!options.quiet && !(*device)->cuda_absence().empty())
     Print(console.err, "coppice run: on the host, because {}\n", (*device)->cuda_absence());
-  const absl::StatusOr<RunReport> report =
-      RunJob(options, console, **device, job, {*prefill, *decode});
+  const absl::StatusOr<RunReport> report = RunJob(options, console, **device, job, *served);
   if (!report.ok()) {
     const bool budget =
         options.budget_bytes > 0 && report.status().code() == absl::StatusCode::kResourceExhausted;
@@ -322,7 +405,8 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
   }
   std::move(drop).Cancel();
   Print(console.out, "{}", options.json ? FormatJson(*report) : FormatTable(*report));
-  for (const absl::Status& status : {report->trace_status, report->dump_status}) {
+  for (const absl::Status& status :
+       {report->trace_status, report->dump_status, report->steps_status}) {
     if (!status.ok()) return Fail(console, status, kExitOutput);
   }
   const bool in_order = report->mismatches == 0 && report->emulator_reports.empty();

@@ -37,7 +37,8 @@ struct RunOptions {
   DeviceChoice device = DeviceChoice::kAuto;
   KernelChoice kernels = KernelChoice::kHost;  // kPtx: on the host only.
   int64_t shrink = 0;                          // Divides lengths; 0: 8 on the host, 1 on CUDA.
-  int64_t slots = 32;                          // Requests that run at once. >= 1.
+  int64_t slots = 0;                           // Requests that run at once; 0: 32, or as many as
+                                               // the package has.
   std::string policy;                          // Of both programs, unless ...
   std::string prefill_policy;                  // ... given apart.
   std::string decode_policy;
@@ -47,6 +48,8 @@ struct RunOptions {
   int64_t budget_bytes = 0;  // Of the session; 0: none.
   std::string trace_out;     // Where the session's trace goes; empty: nowhere.
   std::string dump_graphs;   // The folder where drawings of its graphs go; empty: nowhere.
+  std::string dump_steps;    // The folder where every step goes (step_log.h); empty: nowhere.
+  std::string package;       // A decoder to serve (package_decoder.h); empty: that of tools/model.
   bool poison = false;
   bool json = false;
   bool quiet = false;

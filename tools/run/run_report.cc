@@ -67,9 +67,16 @@ std::string EagerReasons(const SessionStats& stats) {
   return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
+std::string EqualHow(const Equality& equal) {
+  if (equal.bits) return "bit for bit";
+  return fmt::format("within {:g} + {:g} x |reference|", equal.absolute, equal.relative);
+}
+
 std::string VerifiedHow(const RunReport& report) {
-  return report.bound == 0 ? "bit for bit"
-                           : fmt::format("within {:g} x (1 + |reference|)", report.bound);
+  if (report.bound > 0) return fmt::format("within {:g} x (1 + |reference|)", report.bound);
+  if (report.prefill_claimed == report.decode_claimed) return EqualHow(report.decode_claimed);
+  return fmt::format("prefill {}, decode {}", EqualHow(report.prefill_claimed),
+                     EqualHow(report.decode_claimed));
 }
 
 class Table {
@@ -90,7 +97,15 @@ class Table {
 void AddJob(const RunReport& report, Table& table) {
   table.Row("trace", "{}, seed {}", report.trace, report.seed);
   table.Row("device", "{}: {}", report.device, report.device_name);
-  table.Row("kernels", "{}", report.kernels);
+  if (report.package.empty()) {
+    table.Row("kernels", "{}", report.kernels);
+  } else {
+    std::vector<std::string> targets;
+    for (const auto& [name, kernels] : report.targets)
+      targets.push_back(fmt::format("{} of {}", kernels, name));
+    table.Row("package", "{}", report.package);
+    table.Row("kernels", "{}: {}", report.kernels, fmt::join(targets, ", "));
+  }
   table.Row("requests", "{}, lengths divided by {}, {} cut to fit the context of {} tokens",
             report.requests, report.shrink, report.requests_cut, report.max_context);
   table.Row("virtual clock", "a step costs {:g} ms + {:g} ms x rows; {:.1f} s in all",
@@ -214,10 +229,13 @@ std::string FormatJson(const RunReport& report) {
       {"bound", report.bound},
       {"poison", report.poison},
       {"mismatch_lines", report.mismatch_lines},
+      {"findings", report.emulator_reports.size()},
       {"emulator_reports", report.emulator_reports},
       {"device", report.device},
       {"device_name", report.device_name},
       {"kernels", report.kernels},
+      {"package", report.package},
+      {"targets", report.targets},
       {"shrink", report.shrink},
       {"slots", report.slots},
       {"max_context", report.max_context},

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 
+#include "coppice/base/padding_claim.h"
 #include "coppice/graphs/session.h"
 
 #include "tools/run/batcher.h"
@@ -21,7 +23,9 @@ struct RunReport {
   std::string trace;   // A path, or what was generated.
   std::string device;  // "host" or "cuda".
   std::string device_name;
-  std::string kernels;  // What ran of them: "host", "ptx" or "cuda".
+  std::string kernels;                     // What ran of them: "host", "ptx" or "cuda".
+  std::string package;                     // A path; empty: the decoder of tools/model.
+  std::map<std::string, int64_t> targets;  // Of a package: kernels by the code that ran.
   int64_t shrink = 1;
   int64_t slots = 0;
   int64_t max_context = 0;  // Tokens.
@@ -53,7 +57,9 @@ struct RunReport {
 
   // The verification.
   std::string verify;
-  double bound = 0;  // 0: bit for bit.
+  double bound = 0;  // On top of what the programs claim.
+  Equality prefill_claimed;
+  Equality decode_claimed;
   int64_t verified_requests = 0;
   int64_t verified_steps = 0;
   int64_t comparisons = 0;
@@ -63,6 +69,7 @@ struct RunReport {
 
   absl::Status trace_status;  // Of the session's trace, if it has one.
   absl::Status dump_status;   // Of the drawings of its graphs, if they were asked for.
+  absl::Status steps_status;  // Of the log of steps, the same.
 
   double wall_seconds = 0;
 };
