@@ -185,7 +185,7 @@ void AddRun(Command& command, RunOptions& options) {
                     "nvcc\nmade of them, instruction by instruction and checked");
   command.AddCount(
       "--shrink", options.shrink, 1024,
-      "Divide lengths by N, default 8 on the host and 1 on CUDA; with a package, so that "
+      "Divide lengths by N, default 8 on the host and 1 on CUDA; with a package, so that"
       "\n8192 tokens fit its context");
   command.AddText("--package", options.package, "PKG",
                   "Serve the decoder of this kernel package, as samples/torch_decoder.py exports "
