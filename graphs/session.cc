@@ -22,6 +22,9 @@
 #include "graphs/package/package_spec.h"
 #include "graphs/parts/retire.h"
 #include "graphs/parts/session_parts.h"
+#include "graphs/profile/load.h"
+#include "graphs/profile/profile_file.h"
+#include "graphs/profile/save.h"
 
 namespace coppice {
 
@@ -107,11 +110,13 @@ absl::Status Session::Unbind(const Binding& binding) {
 
 absl::Status Session::Reset(const Program& program) {
   COPPICE_RETURN_IF_ERROR(parts_->catalogue->Forget(program));
+  parts_->carried.Forget(program);
   return parts_->sticky.Note(internal::ForgetProgram(*parts_, program));
 }
 
 absl::Status Session::Unregister(const Program& program) {
   COPPICE_RETURN_IF_ERROR(parts_->catalogue->Unregister(program));
+  parts_->carried.Forget(program);
   absl::Status forgotten = parts_->sticky.Note(internal::ForgetProgram(*parts_, program));
   internal::Catalogue::DropCallable(program);
   return forgotten;
@@ -210,6 +215,19 @@ absl::Status Session::Warm(std::span<const WarmStep> steps, const WarmOptions& o
   Lane& lane = parts_->lane(options.lane);
   const std::lock_guard lock(lane.mutex);
   return parts_->sticky.Note(internal::WarmChain(*parts_, steps, shapes, options, lane));
+}
+
+absl::Status Session::SaveProfile(const std::string& path) const {
+  COPPICE_ASSIGN_OR_RETURN(const internal::Profile profile, internal::ProfileOf(*parts_));
+  return internal::WriteWhole(path, internal::TextOf(profile));
+}
+
+absl::StatusOr<LoadedProfile> Session::LoadProfile(const std::string& path,
+                                                   const LoadProfileOptions& options) {
+  COPPICE_RETURN_IF_ERROR(parts_->sticky.Get());
+  COPPICE_RETURN_IF_ERROR(internal::CheckLoad(*parts_, options));
+  COPPICE_ASSIGN_OR_RETURN(const internal::Profile profile, internal::ReadProfile(path));
+  return internal::LoadProfile(*parts_, profile, options);
 }
 
 void Session::SetStance(Stance stance) {

@@ -39,7 +39,9 @@ bool SharesMutated(const WarmRequest& request) {
   return false;
 }
 
-absl::Status CheckProgram(const SessionParts& parts, const WarmRequest& request) {
+}  // namespace
+
+absl::Status CheckWarmed(const SessionParts& parts, const WarmRequest& request) {
   const Program& program = request.program;
   const char* name = program.spec.name.c_str();
   COPPICE_RETURN_IF_ERROR(CheckRegistered("Session::Warm", program));
@@ -71,6 +73,8 @@ absl::Status CheckProgram(const SessionParts& parts, const WarmRequest& request)
   }
   return absl::OkStatus();
 }
+
+namespace {
 
 double ElementsOf(const Program& program, const CallShape& shape) {
   double product = 1;
@@ -215,7 +219,7 @@ absl::StatusOr<std::vector<CallShape>> CheckWarm(const SessionParts& parts,
                                                  const WarmRequest& request,
                                                  std::span<const std::vector<int64_t>> buckets) {
   const Program& program = request.program;
-  COPPICE_RETURN_IF_ERROR(CheckProgram(parts, request));
+  COPPICE_RETURN_IF_ERROR(CheckWarmed(parts, request));
   COPPICE_ASSIGN_OR_RETURN(std::vector<CallShape> shapes,
                            ShapesOf("Session::Warm", program, buckets, request.scalars));
   std::stable_sort(shapes.begin(), shapes.end(), [&](const CallShape& a, const CallShape& b) {

@@ -27,6 +27,10 @@ struct WarmRequest {
   const WarmOptions& options;
 };
 
+// Whether the program can be warmed so, whatever the bucket. Errors: as Session::Warm for what it
+// checks beforehand.
+absl::Status CheckWarmed(const SessionParts& parts, const WarmRequest& request);
+
 // The shapes of these buckets, one padded extent per symbol each, in this order. `where` begins
 // messages. Errors: kInvalidArgument an extent that is no bucket, or where sizes have no value;
 // kResourceExhausted tensors larger than any device.

@@ -60,6 +60,8 @@ void Bucket::Add(Node& node) {
 void Bucket::Remove(const Node& node) {
   nodes_.erase(std::find(nodes_.begin(), nodes_.end(), &node));
   evicted_ = true;
+  dropped_.launches += node.info().replays;
+  dropped_.SetSizes(node.info());
 }
 
 bool Bucket::has_graph() const {

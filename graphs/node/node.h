@@ -27,6 +27,7 @@
 
 #include "graphs/capture/audit.h"
 #include "graphs/node/allocation_script.h"
+#include "graphs/node/bucket_figures.h"
 #include "graphs/node/gate.h"
 #include "graphs/node/input_layout.h"
 #include "graphs/node/node_key.h"
@@ -85,8 +86,9 @@ class Bucket {
   void ReserveNode() { nodes_.reserve(nodes_.size() + 1); }
   void Add(Node& node);
   void Remove(const Node& node);
-  bool evicted() const;                         // A node of it was dropped, or counts as such.
-  int rerecords() const { return rerecords_; }  // Because a static input moved.
+  bool evicted() const;  // A node of it was dropped, or counts as such.
+  const BucketFigures& dropped() const { return dropped_; }  // Launches of nodes that went.
+  int rerecords() const { return rerecords_; }               // Because a static input moved.
 
  private:
   enum class State : uint8_t { kOpen, kRecording, kNotCapturable };
@@ -107,6 +109,7 @@ class Bucket {
   std::string failure_;
   absl::Status refusal_;
   std::vector<Node*> nodes_;
+  BucketFigures dropped_;
   NodeInfo info_;
 };
 

@@ -419,4 +419,30 @@ absl::Status PackageSource::Run(CallContext& context, StepSink& sink) const {
   return Walk(*this, context, sink).RunEntry();
 }
 
+std::string PackageSource::Identity() const {
+  return manifest().sha256 + ":" + manifest().programs[static_cast<size_t>(program_)].name;
+}
+
+std::map<std::string, std::string> PackageSource::Variants() const {
+  std::map<std::string, std::string> variants;
+  std::vector<bool> seen(manifest().programs.size());
+  std::vector<int> programs = {program_};
+  while (!programs.empty()) {
+    const auto program = static_cast<size_t>(programs.back());
+    programs.pop_back();
+    if (seen[program]) continue;
+    seen[program] = true;
+    for (const package::Step& step : manifest().programs[program].steps) {
+      if (const auto* const child = std::get_if<package::ChildStep>(&step.action))
+        programs.push_back(child->program);
+      const auto* const launch = std::get_if<package::KernelStep>(&step.action);
+      if (launch == nullptr || package_.kernel(launch->kernel).size() == 1) continue;
+      const package::Kernel& kernel = manifest().kernels[static_cast<size_t>(launch->kernel)];
+      const int target = package_.kernel(launch->kernel).front().fit.target;
+      variants[kernel.name] = kernel.targets[static_cast<size_t>(target)].variant;
+    }
+  }
+  return variants;
+}
+
 }  // namespace coppice::internal

@@ -42,6 +42,8 @@ class PackageSource final : public StepSource {
       std::map<std::string, StepFunction> functions);
 
   absl::Status Run(CallContext& context, StepSink& sink) const override;
+  std::string Identity() const override;
+  std::map<std::string, std::string> Variants() const override;
 
  private:
   class Walk;

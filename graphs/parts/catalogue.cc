@@ -116,6 +116,15 @@ const Program* Catalogue::Find(const std::string& name, const std::string& varia
   return nullptr;
 }
 
+std::vector<const Program*> Catalogue::programs() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<const Program*> registered;
+  for (const Entry& entry : entries_) {
+    if (entry.program->registered_with() != nullptr) registered.push_back(entry.program.get());
+  }
+  return registered;
+}
+
 absl::Status Catalogue::CheckOwn(const char* where, const Program& program) const {
   if (program.place.owner != this) {
     return InvalidArgument("{}: program '{}' belongs to another session", where, program.spec.name);

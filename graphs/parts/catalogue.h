@@ -57,6 +57,8 @@ class Catalogue {
   absl::StatusOr<const Program*> RegisterSource(ProgramSpec spec,
                                                 std::unique_ptr<const StepSource> steps);
   const Program* Find(const std::string& name, const std::string& variant) const;
+  // Those that are registered, in order. Allocates.
+  std::vector<const Program*> programs() const;
   absl::StatusOr<const Binding*> Bind(const Program& program, std::span<const Tensor> statics);
 
   // Ends the program: its name is free, its bindings have ended, no call that takes a lane's lock

@@ -22,6 +22,7 @@
 #include "graphs/lane/lane.h"
 #include "graphs/lane/window_map.h"
 #include "graphs/package/package_constants.h"
+#include "graphs/parts/carried_buckets.h"
 #include "graphs/parts/catalogue.h"
 #include "graphs/parts/sticky_error.h"
 #include "graphs/record/background_recorder.h"
@@ -57,6 +58,7 @@ struct SessionParts {
   std::unique_ptr<const StagingKernels> staging;
   std::unique_ptr<Catalogue> catalogue;
   PackageConstants package_constants;
+  CarriedBuckets carried;
   std::vector<std::unique_ptr<Lane>> lanes;
   std::unique_ptr<BackgroundRecorder> background;  // If the options ask for one.
 };

@@ -13,7 +13,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <string>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -73,6 +75,11 @@ class StepSource {
   // Errors: kInvalidArgument arithmetic of the program without a value there; the context's and the
   // sink's.
   virtual absl::Status Run(CallContext& context, StepSink& sink) const = 0;
+
+  // A text that sources share only if they are the same program, in every process. Allocates.
+  virtual std::string Identity() const = 0;
+  // Of the kernels that have several variants, by name, the one that steps launch. Allocates.
+  virtual std::map<std::string, std::string> Variants() const = 0;
 };
 
 }  // namespace coppice::internal

@@ -68,6 +68,7 @@
 #include "coppice/graphs/chain_scope.h"
 #include "coppice/graphs/lease.h"
 #include "coppice/graphs/package_program.h"
+#include "coppice/graphs/profile.h"
 #include "coppice/graphs/program.h"
 #include "coppice/graphs/session_memory.h"
 #include "coppice/graphs/session_options.h"
@@ -240,6 +241,34 @@ class Session {
   //                              from a step to come, or the first from itself;
   //         kFailedPrecondition  a ChainScope is open on the lane.
   absl::Status Warm(std::span<const WarmStep> steps, const WarmOptions& options);
+
+  // Writes to `path` which buckets of its programs were launched how often: since it began, by
+  // graphs that are there or were evicted, on all lanes, and in the profiles that it loaded. What
+  // Reset and Unregister end is forgotten. Others find the file that was there until all of this
+  // one is written. May run beside calls, each of whose lanes waits while it is looked at.
+  //
+  // Errors: by its errno, a file that cannot be written; otherwise the driver's.
+  absl::Status SaveProfile(const std::string& path) const;
+
+  // Records what a profile says ahead of traffic, as roots, as Warm would, one bucket after
+  // another, with the lane's lock held for one at a time: first what saves traffic most, which is
+  // launches times graph nodes. A run without a graph costs the host about the same for each of its
+  // nodes and a replay costs it one launch, whatever is in the graph; that count is the same on
+  // every machine, where times are not. Those of equal worth go in the order of the file. What
+  // cannot be recorded is left out, and the result says why; what is there already stays. A bucket
+  // that would pass a limit is left out, smaller ones after it are not. No graph goes for one of a
+  // profile as far as the profile's bytes are right; the first that does ends the recording. Waits
+  // for the device; trims the eager window. Counts are carried on: SaveProfile adds to them.
+  //
+  // Errors: by its errno, a file that cannot be read;
+  //         kInvalidArgument     it is no profile, with the JSON pointer of what is wrong, has more
+  //                              than 64 MiB, or lists inside each other without end; options: no
+  //                              such lane, a negative limit, a binding of none of its programs;
+  //         kUnimplemented       another major version;
+  //         kFailedPrecondition  the session is suspended, or the lane lent;
+  //         otherwise the driver's, if the device is lost. Nothing changed but for the last.
+  absl::StatusOr<LoadedProfile> LoadProfile(const std::string& path,
+                                            const LoadProfileOptions& options);
 
   // What the session may do from the next call on.
   void SetStance(Stance stance);

@@ -1,0 +1,113 @@
+// Buckets of all lanes added up, and what profiles brought.
+
+#include "graphs/profile/save.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "coppice/base/status.h"
+
+#include "graphs/profile/program_digest.h"
+
+namespace coppice::internal {
+namespace {
+
+using Buckets = std::map<ProfileKey, BucketFigures>;
+
+ProfileKey KeyOf(const Program& program, const BucketKey& key) {
+  const auto* const words = key.words.data();
+  const size_t symbols = program.spec.symbols.size();
+  return {std::vector<int64_t>(words, words + symbols),
+          std::vector<int64_t>(words + symbols, words + key.word_count)};
+}
+
+int64_t Sum(int64_t launches, int64_t more) {
+  return std::min(launches + more, kLaunchesMax);
+}
+
+// What the graphs of a bucket are like, by a root where there is one: what is recorded ahead.
+BucketFigures FiguresOf(const Bucket& bucket) {
+  BucketFigures figures = bucket.dropped();
+  for (const Node* node : bucket.nodes()) {
+    const NodeInfo& info = node->info();
+    figures.launches = Sum(figures.launches, info.replays);
+    if (node->key().surroundings != nullptr && figures.graph_nodes > 0) continue;
+    figures.SetSizes(info);
+  }
+  return figures;
+}
+
+void AddLane(const Program& program, Lane& lane, Buckets& buckets) {
+  const std::lock_guard lock(lane.mutex);
+  for (const Bucket* bucket : lane.nodes().Of(program).buckets()) {
+    const BucketFigures figures = FiguresOf(*bucket);
+    if (figures.launches == 0 && figures.graph_nodes == 0) continue;
+    BucketFigures& sum = buckets[KeyOf(program, bucket->key)];
+    const int64_t launches = Sum(sum.launches, figures.launches);
+    if (figures.graph_nodes > 0) sum = figures;
+    sum.launches = launches;
+  }
+}
+
+ProfileProgram ProgramOf(const SessionParts& parts, const Program& program) {
+  Buckets buckets;
+  for (const std::unique_ptr<Lane>& lane : parts.lanes)
+    AddLane(program, *lane, buckets);
+  for (const auto& [key, carried] : parts.carried.Of(program)) {
+    BucketFigures& sum = buckets[key];
+    const int64_t launches = Sum(sum.launches, carried.launches);
+    if (sum.graph_nodes == 0) sum = carried;
+    sum.launches = launches;
+  }
+  ProfileProgram saved{.name = program.spec.name,
+                       .variant = program.spec.variant,
+                       .digest = DigestOf(program),
+                       .policies = PoliciesOf(program)};
+  const std::map<std::string, std::string> variants =
+      program.steps == nullptr ? std::map<std::string, std::string>() : program.steps->Variants();
+  for (auto& [key, figures] : buckets) {
+    figures.variants = variants;
+    saved.buckets.emplace_back(key, std::move(figures));
+  }
+  return saved;
+}
+
+}  // namespace
+
+absl::StatusOr<ProfileDevice> DeviceOf(const SessionParts& parts) {
+  int major = 0;
+  int minor = 0;
+  const RelaxedCaptureScope relaxed(parts.driver);
+  COPPICE_RETURN_IF_ERROR(parts.driver.Call<&DriverTable::DeviceGetAttribute>(
+      &major, CuDeviceAttribute::kComputeCapabilityMajor, parts.context.device()));
+  COPPICE_RETURN_IF_ERROR(parts.driver.Call<&DriverTable::DeviceGetAttribute>(
+      &minor, CuDeviceAttribute::kComputeCapabilityMinor, parts.context.device()));
+  return ProfileDevice{
+      .name = parts.context.DeviceName(),
+      .capability_major = major,
+      .capability_minor = minor,
+      .driver = parts.driver.kind() == DriverKind::kEmulator ? "emulator" : "cuda"};
+}
+
+std::vector<ProfilePolicy> PoliciesOf(const Program& program) {
+  std::vector<ProfilePolicy> policies;
+  for (const SymbolSpec& symbol : program.spec.symbols)
+    policies.push_back({.symbol = symbol.name,
+                        .buckets = symbol.policy.name(),
+                        .maximum = symbol.policy.maximum()});
+  return policies;
+}
+
+absl::StatusOr<Profile> ProfileOf(const SessionParts& parts) {
+  Profile profile{.library = COPPICE_VERSION};
+  COPPICE_ASSIGN_OR_RETURN(profile.device, DeviceOf(parts));
+  for (const Program* program : parts.catalogue->programs())
+    profile.programs.push_back(ProgramOf(parts, *program));
+  std::ranges::sort(profile.programs, {}, [](const ProfileProgram& program) {
+    return std::pair(program.name, program.variant);
+  });
+  return profile;
+}
+
+}  // namespace coppice::internal

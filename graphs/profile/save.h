@@ -1,0 +1,23 @@
+// What a session's traffic left, as a profile. Private to graphs/.
+//
+// Threads: any; takes one lane's lock after another.
+
+#pragma once
+
+#include "absl/status/statusor.h"
+
+#include "graphs/parts/session_parts.h"
+#include "graphs/profile/profile_document.h"
+
+namespace coppice::internal {
+
+// The device that the session runs on. Errors: the driver's.
+absl::StatusOr<ProfileDevice> DeviceOf(const SessionParts& parts);
+
+// The policies of a program's symbols.
+std::vector<ProfilePolicy> PoliciesOf(const Program& program);
+
+// Errors: the driver's.
+absl::StatusOr<Profile> ProfileOf(const SessionParts& parts);
+
+}  // namespace coppice::internal
