@@ -1,0 +1,675 @@
+// Goal: profile.h and the two methods of session.h: what traffic recorded is recorded again before
+// the next traffic, in its order, within limits, and a file that is wrong changes nothing.
+// Method: two sessions on an emulator, and the file between them read and changed as JSON by
+// nlohmann-json, with none of the library's own readers; files cut at every byte and with bytes
+// changed by a seeded generator.
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+#include "coppice/graphs/session.h"
+#include "coppice/runtime/loaded_package.h"
+
+#include "tests/graphs/session_fixture.h"
+#include "tests/package/small_kernels.h"
+#include "tests/support/status_matchers.h"
+#include "tools/ledger/latency_model.h"
+
+namespace coppice {
+namespace {
+
+using nlohmann::json;
+using package::AddStep;
+using package::FloatBuffer;
+using package::LoadedPackage;
+using package::PackageBuilder;
+using package::ScaleStep;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Buckets = std::vector<int64_t>;
+
+// y = 2 x + `factor` x, in buckets of one element each.
+json SumProgram(const std::string& factor, const json& buckets) {
+  return {{"symbols",
+           {{"n",
+             {{"min", 1},
+              {"max", 64},
+              {"buckets", buckets},
+              {"claim", {{"padding", "any"}, {"equal", "bits"}}}}}}},
+          {"inputs", {"x"}},
+          {"outputs", {"y"}},
+          {"buffers",
+           {{"x", FloatBuffer("input", {"n"})},
+            {"twice", FloatBuffer("temporary", {"n"})},
+            {"more", FloatBuffer("temporary", {"n"})},
+            {"y", FloatBuffer("output", {"n"})}}},
+          {"steps",
+           {ScaleStep("x", "twice", "n", "2"), ScaleStep("x", "more", "n", factor),
+            AddStep("twice", "more", "y", "n")}}};
+}
+
+class ProfileTest : public SessionFixture {
+ protected:
+  ProfileTest()
+      : SessionFixture(DriverLedger::Options{.latency = &LatencyModel::Documented()}),
+        path_(folder_ / "session.profile") {}
+
+  // A session whose affine was launched this often in each bucket, at factor 2.
+  Affine Served(const std::vector<std::pair<int64_t, int>>& launches,
+                const SessionOptions& options = {}) {
+    Affine affine = MakeAffine(options);
+    for (const auto& [n, count] : launches) {
+      for (int i = 0; i <= count; ++i)  // The first call of a bucket launches no graph.
+        EXPECT_OK(Call(affine, n));
+    }
+    return affine;
+  }
+  void Save(const std::vector<std::pair<int64_t, int>>& launches) {
+    EXPECT_OK(Served(launches).session->SaveProfile(path_));
+  }
+
+  LoadProfileOptions Bound(const Affine& affine) {
+    uploads_.push_back(*device_.Upload(std::vector<float>{0}));
+    const Binding* scratch =
+        *affine.session->Bind(*affine.program, AffineStatics(uploads_.back().address()));
+    return {.bindings = {{.binding = affine.binding, .scratch = scratch}}};
+  }
+  absl::StatusOr<LoadedProfile> Load(const Affine& affine) {
+    return affine.session->LoadProfile(path_, Bound(affine));
+  }
+
+  json Saved() const { return json::parse(package::ReadBytes(path_)); }
+  void Write(const json& profile) const { package::WriteBytes(path_, profile.dump()); }
+
+  // Buckets of the nodes, in the order of their recording.
+  static Buckets Recorded(const Session& session) {
+    std::vector<NodeInfo> nodes = session.nodes();
+    std::erase_if(nodes, [](const NodeInfo& node) { return !node.recorded; });
+    std::ranges::sort(nodes, {}, &NodeInfo::number);
+    Buckets buckets;
+    for (const NodeInfo& node : nodes)
+      buckets.push_back(node.bucket[0]);
+    return buckets;
+  }
+
+  // Expects one reason for all that is left out.
+  static void ExpectSkipped(const LoadedProfile& loaded, ProfileSkip reason, size_t count) {
+    EXPECT_EQ(loaded.skipped.size(), count);
+    for (const SkippedBucket& skipped : loaded.skipped) {
+      EXPECT_EQ(skipped.reason, reason) << NameOf(skipped.reason) << ": " << skipped.why.ToString();
+      EXPECT_FALSE(skipped.why.ok());
+    }
+  }
+  // Expects that a session refuses the file and is as it was.
+  void ExpectRefused(absl::StatusCode code, const std::string& where) {
+    const Affine affine = MakeAffine();
+    const absl::StatusOr<LoadedProfile> loaded = Load(affine);
+    EXPECT_THAT(loaded, StatusIs(code)) << where;
+    EXPECT_THAT(std::string(loaded.status().message()), HasSubstr(where));
+    EXPECT_THAT(affine.session->nodes(), IsEmpty());
+    EXPECT_EQ(affine.session->memory().usage().of(MemoryKind::kPlan), 0);
+  }
+
+  const LoadedPackage& LoadProgram(const json& program) {
+    PackageBuilder builder = package::SmallKernels();
+    builder.manifest["programs"]["main"] = program;
+    zips_.push_back(std::make_unique<std::string>(builder.Zip()));
+    loaded_.push_back(*LoadedPackage::Load(
+        device_.driver(),
+        *package::Package::FromMemory(package::BytesOf(*zips_.back()), "test.zip", {}), {}));
+    return *loaded_.back();
+  }
+  absl::StatusOr<Lease> CallPackage(Session& session, const Program& program, int64_t n) {
+    uploads_.push_back(*device_.Upload(Ramp(n)));
+    const int64_t dims[] = {n};
+    const Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+    return session.Run({.program = &program, .inputs = {&x, 1}, .stream = device_.stream()});
+  }
+
+  package::TemporaryFolder folder_;
+  const std::string path_;
+  std::vector<std::unique_ptr<std::string>> zips_;
+  std::vector<std::unique_ptr<const LoadedPackage>> loaded_;
+};
+
+TEST_F(ProfileTest, SaysWhatWasLaunchedHowOften) {
+  const Affine affine = Served({{4, 2}, {64, 3}});
+  ASSERT_OK(affine.session->SaveProfile(path_));
+  const json saved = Saved();
+  EXPECT_EQ(saved["schema"], "coppice-profile");
+  EXPECT_EQ(saved["schema_version"], json({1, 0}));
+  EXPECT_EQ(saved["device"]["driver"], "emulator");
+  EXPECT_EQ(saved["device"]["name"], device_.context().DeviceName());
+  ASSERT_EQ(saved["programs"].size(), 1U);
+  const json& program = saved["programs"][0];
+  EXPECT_EQ(program["name"], "affine");
+  EXPECT_EQ(program["variant"], "");
+  EXPECT_EQ(program["policies"], json({{{"symbol", "n"}, {"buckets", "pow2"}, {"max", kLargest}}}));
+  const std::vector<NodeInfo> nodes = affine.session->nodes();
+  ASSERT_EQ(program["buckets"].size(), 2U);
+  for (const size_t i : {0, 1}) {
+    const json& bucket = program["buckets"][i];
+    EXPECT_EQ(bucket["extents"], json(nodes[i].bucket));
+    EXPECT_EQ(bucket["scalars"], json({std::bit_cast<int64_t>(2.0)}));
+    EXPECT_EQ(bucket["launches"], i == 0 ? 2 : 3);
+    EXPECT_EQ(bucket["graph_nodes"], nodes[i].graph_nodes);
+    EXPECT_EQ(bucket["plan_height"], nodes[i].plan_height);
+    EXPECT_EQ(bucket["live_bytes"], nodes[i].live_bytes);
+    EXPECT_EQ(bucket["graph_bytes"], nodes[i].exec_bytes);
+  }
+}
+
+TEST_F(ProfileTest, EqualProfilesAreEqualCanonicalFiles) {
+  Save({{4, 2}, {64, 3}});
+  const std::string first = package::ReadBytes(path_);
+  EXPECT_EQ(first, package::CanonicalJson(json::parse(first)));
+  Save({{64, 3}, {4, 2}});
+  EXPECT_EQ(package::ReadBytes(path_), first);
+}
+
+TEST_F(ProfileTest, TheNextSessionReplaysFromItsFirstCallOn) {
+  Save({{4, 2}, {16, 1}, {64, 3}});
+  const Affine next = MakeAffine();
+  const int executions = Executions();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded, Load(next));
+  EXPECT_EQ(loaded.recorded, 3);
+  EXPECT_THAT(loaded.skipped, IsEmpty());
+  EXPECT_EQ(Executions(), executions) << "warm-ups write to the scratch binding";
+  EXPECT_EQ(next.session->memory().usage().of(MemoryKind::kEager), 0);
+  for (const int64_t n : {4, 13, 64})
+    ExpectRun(next, n, RunKind::kReplay);
+  EXPECT_EQ(next.session->stats().runs[static_cast<size_t>(RunKind::kReplay)], 3);
+}
+
+TEST_F(ProfileTest, RecordsFirstWhatSavesMost) {
+  Save({{4, 2}, {8, 5}, {16, 1}, {64, 3}});
+  const Affine next = MakeAffine();
+  ASSERT_OK(Load(next));
+  EXPECT_THAT(Recorded(*next.session), ElementsAre(8, 64, 4, 16));
+  // A bucket of as many nodes more weighs as much as one of as many launches more.
+  json profile = Saved();
+  profile["programs"][0]["buckets"][2]["graph_nodes"] = 1000;
+  Write(profile);
+  const Affine weighed = MakeAffine();
+  ASSERT_OK(Load(weighed));
+  EXPECT_THAT(Recorded(*weighed.session), ElementsAre(16, 8, 64, 4));
+}
+
+TEST_F(ProfileTest, EqualWorthGoesInTheOrderOfTheFile) {
+  Save({{64, 1}, {4, 1}, {16, 1}});
+  const Affine next = MakeAffine();
+  ASSERT_OK(Load(next));
+  EXPECT_THAT(Recorded(*next.session), ElementsAre(4, 16, 64));
+}
+
+TEST_F(ProfileTest, WhatIsThereStays) {
+  Save({{4, 1}, {16, 1}});
+  const Affine next = MakeAffine();
+  ASSERT_OK(Load(next));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile again, Load(next));
+  EXPECT_EQ(again.recorded, 0);
+  EXPECT_EQ(again.present, 2);
+  EXPECT_THAT(again.skipped, IsEmpty());
+  EXPECT_EQ(next.session->stats().recordings, 2);
+}
+
+TEST_F(ProfileTest, CountsAreCarriedOnOnce) {
+  Save({{4, 2}, {16, 1}});
+  const Affine next = MakeAffine();
+  ASSERT_OK(Load(next));
+  ASSERT_OK(Load(next));
+  ExpectRun(next, 4, RunKind::kReplay);
+  ASSERT_OK(next.session->SaveProfile(path_));
+  const json buckets = Saved()["programs"][0]["buckets"];
+  ASSERT_EQ(buckets.size(), 2U);
+  EXPECT_EQ(buckets[0]["launches"], 3);
+  EXPECT_EQ(buckets[1]["launches"], 1);
+}
+
+TEST_F(ProfileTest, LaunchesOfEvictedGraphsCount) {
+  const Affine affine = Served({{4, 2}});
+  ASSERT_OK(affine.session->Evict(nullptr));
+  EXPECT_OK(Call(affine, 4));
+  ASSERT_OK(affine.session->Evict(nullptr));
+  ASSERT_OK(affine.session->SaveProfile(path_));
+  const json bucket = Saved()["programs"][0]["buckets"][0];
+  EXPECT_EQ(bucket["launches"], 3);
+  EXPECT_GT(bucket["graph_nodes"], 0);
+}
+
+TEST_F(ProfileTest, ResetForgetsCountsAndUnregisterThePrograms) {
+  Save({{4, 2}});
+  const Affine next = MakeAffine();
+  ASSERT_OK(Load(next));
+  ASSERT_OK(next.session->Reset(*next.program));
+  ASSERT_OK(next.session->SaveProfile(path_));
+  EXPECT_THAT(Saved()["programs"][0]["buckets"], IsEmpty());
+  ASSERT_OK(next.session->Unregister(*next.program));
+  ASSERT_OK(next.session->SaveProfile(path_));
+  EXPECT_THAT(Saved()["programs"], IsEmpty());
+}
+
+TEST_F(ProfileTest, LanesAddUpAndAreLoadedOneByOne) {
+  const Affine affine = MakeAffine({.lanes = 2});
+  for (const int lane : {0, 1, 1, 0, 1})
+    EXPECT_OK(Call(affine, 4, 2, [lane](coppice::Call& call) { call.lane = lane; }));
+  ASSERT_OK(affine.session->SaveProfile(path_));
+  EXPECT_EQ(Saved()["programs"][0]["buckets"][0]["launches"], 3);
+  const Affine next = MakeAffine({.lanes = 2});
+  LoadProfileOptions options = Bound(next);
+  options.lane = 1;
+  ASSERT_OK(next.session->LoadProfile(path_, options));
+  ASSERT_EQ(next.session->nodes().size(), 1U);
+  EXPECT_EQ(next.session->nodes()[0].lane, 1);
+}
+
+TEST_F(ProfileTest, ProgressIsToldOfEachBucketWithNoLockHeld) {
+  Save({{4, 1}, {16, 1}});
+  const Affine next = MakeAffine();
+  LoadProfileOptions options = Bound(next);
+  std::vector<std::pair<int64_t, int64_t>> told;
+  options.progress = [&](int64_t done, int64_t total) {
+    EXPECT_EQ(static_cast<int64_t>(next.session->nodes().size()), done);
+    told.emplace_back(done, total);
+  };
+  ASSERT_OK(next.session->LoadProfile(path_, options));
+  EXPECT_THAT(told, ElementsAre(std::pair(1, 2), std::pair(2, 2)));
+}
+
+TEST_F(ProfileTest, StopsAtTheGraphsThatItMayRecord) {
+  Save({{4, 2}, {8, 5}, {16, 1}, {64, 3}});
+  const Affine next = MakeAffine();
+  LoadProfileOptions options = Bound(next);
+  options.graphs_max = 2;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded,
+                               next.session->LoadProfile(path_, options));
+  EXPECT_EQ(loaded.recorded, 2);
+  EXPECT_THAT(Recorded(*next.session), ElementsAre(8, 64));
+  ExpectSkipped(loaded, ProfileSkip::kLimit, 2);
+}
+
+TEST_F(ProfileTest, LeavesOutWhatPassesTheBytesButNotSmallerOnesAfterIt) {
+  Save({{4, 2}, {8, 5}, {16, 1}});
+  json profile = Saved();
+  profile["programs"][0]["buckets"][1]["graph_bytes"] = int64_t{1} << 40;
+  Write(profile);
+  const Affine next = MakeAffine();
+  LoadProfileOptions options = Bound(next);
+  options.bytes_max = 16 * kMiB;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded,
+                               next.session->LoadProfile(path_, options));
+  EXPECT_THAT(Recorded(*next.session), ElementsAre(4, 16));
+  ExpectSkipped(loaded, ProfileSkip::kLimit, 1);
+  EXPECT_EQ(loaded.skipped[0].bucket, Buckets{8});
+}
+
+TEST_F(ProfileTest, HoldsTheBytesToTheBooksOfWhatItRecorded) {
+  Save({{4, 2}, {8, 5}, {16, 1}});
+  json profile = Saved();
+  for (json& bucket : profile["programs"][0]["buckets"])
+    bucket["plan_height"] = bucket["graph_bytes"] = 0;
+  Write(profile);
+  const Affine next = MakeAffine();
+  LoadProfileOptions options = Bound(next);
+  options.bytes_max = 1;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded,
+                               next.session->LoadProfile(path_, options));
+  EXPECT_THAT(Recorded(*next.session), ElementsAre(8)) << "the profile said that it takes nothing";
+  ExpectSkipped(loaded, ProfileSkip::kLimit, 2);
+}
+
+TEST_F(ProfileTest, KeepsTheSessionsOwnLimits) {
+  Save({{4, 2}, {8, 5}, {16, 1}, {64, 3}});
+  const int64_t granule = MakeSession()->memory().window(0, MemoryKind::kPlan).granularity;
+  // Staging, one window more, and two graphs.
+  const SessionOptions limits[] = {
+      {.limits = {.graphs_per_program_max = 2, .on_limit = OnLimit::kEvict}},
+      {.memory = {.budget_bytes = 2 * granule + 70 * kKiB}}};
+  for (const SessionOptions& options : limits) {
+    const Affine next = MakeAffine(options);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded, Load(next));
+    EXPECT_EQ(loaded.recorded, 2);
+    EXPECT_THAT(Recorded(*next.session), ElementsAre(8, 64));
+    ExpectSkipped(loaded, ProfileSkip::kLimit, 2);
+    EXPECT_EQ(next.session->stats().evictions, 0);
+  }
+}
+
+TEST_F(ProfileTest, TheFirstGraphThatGoesForAnotherEndsTheRecording) {
+  Save({{4, 2}, {8, 5}, {16, 1}, {64, 3}});
+  json profile = Saved();
+  for (json& bucket : profile["programs"][0]["buckets"])
+    bucket["plan_height"] = bucket["graph_bytes"] = 0;
+  Write(profile);
+  const int64_t granule = MakeSession()->memory().window(0, MemoryKind::kPlan).granularity;
+  const Affine next = MakeAffine({.memory = {.budget_bytes = 2 * granule + 70 * kKiB}});
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded, Load(next));
+  EXPECT_EQ(next.session->stats().evictions, 1);
+  EXPECT_EQ(loaded.recorded, 2) << "of three";
+  ExpectSkipped(loaded, ProfileSkip::kLimit, 2);
+}
+
+TEST_F(ProfileTest, AnotherDeviceIsLeftOut) {
+  Save({{4, 1}});
+  const json saved = Saved();
+  for (const auto& [field, value] : std::vector<std::pair<std::string, json>>{
+           {"name", "another"}, {"capability", {1, 0}}, {"driver", "cuda"}}) {
+    json profile = saved;
+    profile["device"][field] = value;
+    Write(profile);
+    const Affine next = MakeAffine();
+    COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded, Load(next));
+    ExpectSkipped(loaded, ProfileSkip::kDevice, 1);
+    EXPECT_THAT(next.session->nodes(), IsEmpty());
+  }
+}
+
+TEST_F(ProfileTest, ProgramsThatAreNotThereOrAreOthersAreLeftOut) {
+  Save({{4, 1}});
+  const Affine other = MakeAffine({}, nullptr, AffineSpec("other"));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile absent, Load(other));
+  ExpectSkipped(absent, ProfileSkip::kProgram, 1);
+  ProgramSpec spec = AffineSpec();
+  spec.inputs[0].fill = Fill::Value(1);
+  const Affine changed = MakeAffine({}, nullptr, std::move(spec));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile differs, Load(changed));
+  ExpectSkipped(differs, ProfileSkip::kDigest, 1);
+  EXPECT_EQ(differs.skipped[0].program, "affine");
+  EXPECT_THAT(changed.session->nodes(), IsEmpty());
+}
+
+TEST_F(ProfileTest, WithoutABindingAProgramIsLeftOutAndItsCountsAreCarried) {
+  Save({{4, 2}});
+  const Affine next = MakeAffine();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded, next.session->LoadProfile(path_, {}));
+  ExpectSkipped(loaded, ProfileSkip::kBinding, 1);
+  const std::string before = package::ReadBytes(path_);
+  ASSERT_OK(next.session->SaveProfile(path_));
+  EXPECT_EQ(package::ReadBytes(path_), before);
+}
+
+TEST_F(ProfileTest, APolicyWithoutTheBucketLeavesOutThatBucket) {
+  Save({{4, 1}, {64, 1}});
+  ProgramSpec spec = AffineSpec();
+  spec.symbols[0].policy = *PaddingPolicy::Linear(64, kLargest);
+  const Affine next = MakeAffine({}, nullptr, std::move(spec));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded, Load(next));
+  EXPECT_THAT(Recorded(*next.session), ElementsAre(64));
+  ExpectSkipped(loaded, ProfileSkip::kBucket, 1);
+  EXPECT_EQ(loaded.skipped[0].bucket, Buckets{4});
+}
+
+TEST_F(ProfileTest, WhatCannotBeWarmedIsLeftOut) {
+  Save({{4, 1}, {64, 1}});
+  const Affine next = MakeAffine();
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const LoadedProfile unscratched,
+      next.session->LoadProfile(path_, {.bindings = {{.binding = next.binding}}}));
+  ExpectSkipped(unscratched, ProfileSkip::kFailed, 2);
+  const Affine failing = MakeAffine(
+      {}, AffineCallable([](CallContext& context) {
+        return context.extent(0) == 64 ? absl::InternalError("not at 64") : absl::OkStatus();
+      }));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded, Load(failing));
+  EXPECT_EQ(loaded.recorded, 1);
+  ExpectSkipped(loaded, ProfileSkip::kFailed, 1);
+  EXPECT_EQ(loaded.skipped[0].why.code(), absl::StatusCode::kInternal);
+}
+
+TEST_F(ProfileTest, WrongOptionsAreRefused) {
+  Save({{4, 1}});
+  const Affine next = MakeAffine();
+  const Affine other = MakeAffine();
+  const LoadProfileOptions wrong[] = {{.lane = 1},
+                                      {.graphs_max = -1},
+                                      {.bytes_max = -1},
+                                      {.bindings = {{}}},
+                                      {.bindings = {{.binding = other.binding}}}};
+  for (const LoadProfileOptions& options : wrong)
+    EXPECT_THAT(next.session->LoadProfile(path_, options), StatusIs(kWrongArgument));
+}
+
+TEST_F(ProfileTest, ASuspendedSessionLoadsNothing) {
+  Save({{4, 1}});
+  const Affine next = MakeAffine();
+  ASSERT_OK(next.session->memory().Suspend({}));
+  EXPECT_THAT(Load(next), StatusIs(kRefused));
+}
+
+TEST_F(ProfileTest, WrongFieldsAreRefusedWithTheirPointer) {
+  Save({{4, 1}});
+  const json saved = Saved();
+  const std::vector<std::tuple<std::string, json, std::string>> wrong = {
+      {"/schema", "kernel-package", "the root"},
+      {"/schema_version", {1}, "/schema_version"},
+      {"/unknown", 1, "/unknown"},
+      {"/device/capability", "8.9", "/device/capability"},
+      {"/programs", json::object(), "/programs"},
+      {"/programs/0/name", 1, "/programs/0/name"},
+      {"/programs/0/policies/0/max", 0, "/programs/0/policies/0/max"},
+      {"/programs/0/buckets/0/extents", {-1}, "/programs/0/buckets/0/extents/0"},
+      {"/programs/0/buckets/0/extents", Buckets(9, 1), "/programs/0/buckets/0/extents"},
+      {"/programs/0/buckets/0/launches", -1, "/programs/0/buckets/0/launches"},
+      {"/programs/0/buckets/0/launches", INT64_MAX, "/programs/0/buckets/0/launches"},
+      {"/programs/0/buckets/0/variants", {{"k", 1}}, "/programs/0/buckets/0/variants/k"},
+      {"/programs/1", saved["programs"][0], "/programs/1"},
+      {"/programs/0/buckets/1", saved["programs"][0]["buckets"][0], "/programs/0/buckets/1"}};
+  for (const auto& [at, value, pointer] : wrong) {
+    json profile = saved;
+    profile[json::json_pointer(at)] = value;
+    Write(profile);
+    ExpectRefused(kWrongArgument, pointer);
+  }
+  for (const char* const field : {"schema", "device", "library", "programs"}) {
+    json profile = saved;
+    profile.erase(field);
+    Write(profile);
+    ExpectRefused(kWrongArgument, "the root");
+  }
+}
+
+TEST_F(ProfileTest, AnotherMajorVersionIsRefusedAndALaterMinorOneIsRead) {
+  Save({{4, 1}});
+  json profile = Saved();
+  profile["schema_version"] = {2, 0};
+  Write(profile);
+  ExpectRefused(absl::StatusCode::kUnimplemented, "/schema_version");
+  profile["schema_version"] = {1, 1};
+  profile["programs"][0]["buckets"][0]["later"] = {1, 2};
+  Write(profile);
+  const Affine next = MakeAffine();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded, Load(next));
+  EXPECT_EQ(loaded.recorded, 1);
+}
+
+TEST_F(ProfileTest, ACutFileChangesNothing) {
+  Save({{4, 1}});
+  const std::string whole = package::ReadBytes(path_);
+  const Affine next = MakeAffine();
+  const LoadProfileOptions options = Bound(next);
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    package::WriteBytes(path_, std::string_view(whole).substr(0, bytes));
+    EXPECT_THAT(next.session->LoadProfile(path_, options), StatusIs(kWrongArgument)) << bytes;
+  }
+  EXPECT_THAT(next.session->nodes(), IsEmpty());
+  EXPECT_EQ(next.session->memory().usage().of(MemoryKind::kPlan), 0);
+}
+
+TEST_F(ProfileTest, AChangedByteIsReadRightOrChangesNothing) {
+  Save({{4, 1}});
+  const std::string whole = package::ReadBytes(path_);
+  std::mt19937_64 random(TestSeed());
+  int refused = 0;
+  for (int i = 0; i < 300; ++i) {
+    std::string changed = whole;
+    changed[random() % changed.size()] = static_cast<char>(random() % 256);
+    package::WriteBytes(path_, changed);
+    const Affine next = MakeAffine();
+    const absl::StatusOr<LoadedProfile> loaded = Load(next);
+    if (loaded.ok()) {
+      EXPECT_LE(loaded->recorded, 1);
+      continue;
+    }
+    ++refused;
+    EXPECT_THAT(next.session->nodes(), IsEmpty()) << changed;
+  }
+  EXPECT_GT(refused, 0);
+}
+
+TEST_F(ProfileTest, HostileSizesAreRefused) {
+  package::WriteBytes(path_, "");
+  std::filesystem::resize_file(path_, (uint64_t{64} << 20) + 1);
+  ExpectRefused(kWrongArgument, "67108865 bytes");
+  package::WriteBytes(path_, std::string(size_t{1} << 20, '['));
+  ExpectRefused(kWrongArgument, "inside each other");
+}
+
+TEST_F(ProfileTest, FilesThatCannotBeReadOrWrittenAreErrorsOfTheirErrno) {
+  const Affine next = MakeAffine();
+  EXPECT_THAT(Load(next), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(next.session->SaveProfile(folder_ / "absent/session.profile"),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(ProfileTest, AFailedWriteLeavesWhatWasThereAndNothingElse) {
+  const Affine next = MakeAffine();
+  std::filesystem::create_directory(path_);
+  package::WriteBytes(path_ + "/kept", "kept");
+  EXPECT_FALSE(next.session->SaveProfile(path_).ok());
+  EXPECT_EQ(package::ReadBytes(path_ + "/kept"), "kept");
+  const std::filesystem::directory_iterator files(folder_.path());
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1);
+}
+
+TEST_F(ProfileTest, ProgramsOfAPackageAreKnownByIt) {
+  const LoadedPackage& loaded = LoadProgram(SumProgram("3", "pow2"));
+  const std::unique_ptr<Session> first = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, first->Register(loaded, "main", {}));
+  for (const int64_t n : {60, 60, 7})
+    ASSERT_OK(CallPackage(*first, *program, n));
+  ASSERT_OK(first->SaveProfile(path_));
+  EXPECT_EQ(Saved()["programs"][0]["digest"], "package:" + loaded.manifest().sha256 + ":main");
+
+  const std::unique_ptr<Session> next = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(program, next->Register(loaded, "main", {}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile same, next->LoadProfile(path_, {}));
+  EXPECT_EQ(same.recorded, 2);
+  EXPECT_THAT(Recorded(*next), ElementsAre(64, 8));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, CallPackage(*next, *program, 60));
+  EXPECT_EQ(lease.kind(), RunKind::kReplay);
+  EXPECT_EQ(Read(lease), Expected(60, 4));
+
+  const std::unique_ptr<Session> other = MakeSession();
+  ASSERT_OK(other->Register(LoadProgram(SumProgram("5", "pow2")), "main", {}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile differs, other->LoadProfile(path_, {}));
+  ExpectSkipped(differs, ProfileSkip::kDigest, 1);
+}
+
+// What a phase cost the host: driver calls, and microseconds by published figures.
+struct Cost {
+  int64_t calls = 0;
+  double us = 0;
+};
+
+class ProfileCostTest : public ProfileTest {
+ protected:
+  template <typename Phase>
+  Cost CostOf(const Phase& phase) {
+    const Cost before = {device_.ledger().calls(), device_.ledger().modelled_us()};
+    phase();
+    return {device_.ledger().calls() - before.calls, device_.ledger().modelled_us() - before.us};
+  }
+  // Calls the program once in each bucket, always on one input, so that all that it costs is the
+  // session's.
+  void Serve(Session& session,
+             const Program& program,
+             const Binding* binding,
+             std::span<const int64_t> scalars,
+             RunKind kind) {
+    for (int64_t n = 1; n <= kBuckets; ++n) {
+      const Tensor x = Tensor::Dense(input_.address(), DType::kFloat32, {&n, 1});
+      const absl::StatusOr<Lease> lease = session.Run({.program = &program,
+                                                       .binding = binding,
+                                                       .inputs = {&x, 1},
+                                                       .scalars = scalars,
+                                                       .stream = device_.stream()});
+      ASSERT_OK(lease);
+      EXPECT_EQ(lease->kind(), kind);
+    }
+  }
+  // Of the same calls: what they cost while they record, behind a loading, and the loading.
+  static void Compare(const Cost& recording, const Cost& loading, const Cost& behind) {
+    const auto print = [](const char* what, const Cost& cost) {
+      std::cout << what << cost.calls << " driver calls, " << cost.us << " us modelled\n";
+    };
+    print("calls that record:      ", recording);
+    print("loading:                ", loading);
+    print("the calls behind it:    ", behind);
+    EXPECT_LT(behind.calls, recording.calls);
+    EXPECT_LT(behind.us, recording.us);
+    EXPECT_LE(loading.us, recording.us);
+  }
+
+  static constexpr int64_t kBuckets = 64;
+  DeviceMemory input_ = *device_.Upload(Ramp(kBuckets));
+};
+
+TEST_F(ProfileCostTest, LoadingTakesTheCostOfRecordingFromTheCallsOfACallable) {
+  const auto spec = [] {
+    ProgramSpec made = AffineSpec();
+    made.symbols[0].policy = *PaddingPolicy::Linear(1, kBuckets);
+    return made;
+  };
+  const int64_t scalars[] = {std::bit_cast<int64_t>(2.0)};
+  const auto serve = [&](const Affine& affine, RunKind kind) {
+    Serve(*affine.session, *affine.program, affine.binding, scalars, kind);
+  };
+  const Affine first = MakeAffine({}, nullptr, spec());
+  const Cost recording = CostOf([&] {
+    serve(first, RunKind::kWarmUp);
+    serve(first, RunKind::kRecord);
+  });
+  ASSERT_OK(first.session->SaveProfile(path_));
+  const Affine next = MakeAffine({}, nullptr, spec());
+  const LoadProfileOptions options = Bound(next);
+  const Cost loading = CostOf([&] { EXPECT_OK(next.session->LoadProfile(path_, options)); });
+  const Cost behind = CostOf([&] {
+    serve(next, RunKind::kReplay);
+    serve(next, RunKind::kReplay);
+  });
+  Compare(recording, loading, behind);
+}
+
+TEST_F(ProfileCostTest, LoadingTakesTheCostOfRecordingFromTheCallsOfAPackage) {
+  Buckets all(kBuckets);
+  for (int64_t i = 0; i < kBuckets; ++i)
+    all[static_cast<size_t>(i)] = i + 1;
+  const LoadedPackage& loaded = LoadProgram(SumProgram("3", all));
+  const std::unique_ptr<Session> first = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, first->Register(loaded, "main", {}));
+  const Cost recording = CostOf([&] { Serve(*first, *program, nullptr, {}, RunKind::kRecord); });
+  ASSERT_OK(first->SaveProfile(path_));
+  const std::unique_ptr<Session> next = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(program, next->Register(loaded, "main", {}));
+  const Cost loading = CostOf([&] { EXPECT_OK(next->LoadProfile(path_, {})); });
+  const Cost behind = CostOf([&] { Serve(*next, *program, nullptr, {}, RunKind::kReplay); });
+  Compare(recording, loading, behind);
+}
+
+}  // namespace
+}  // namespace coppice
