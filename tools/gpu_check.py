@@ -5,7 +5,7 @@
   gpu_check.sh --dry-run OUT    the same on the emulator, which needs no GPU
   gpu_check.sh --prebuild DIR   builds the programs for a machine that has no package manager
 
-Stages: device, probe, conformance, gpu_tests, run, bench, memcheck. Each step of a stage is a
+Stages: device, probe, conformance, gpu_tests, run, package, bench, memcheck. Each step of a stage is a
 process with a time limit of its own, and none stops the next; of one that is ended, what it had
 printed is judged. OUT gets at most nine entries: summary.json, the probe's tables, and the folder
 stages/ with a log per stage. All of it is written anew after each stage, so that a check that is
@@ -48,7 +48,8 @@ PREBUILT_BYTES_MAX = 48 << 20
 LIMIT_S = 520
 
 TABLE = re.compile(r"(vmm|graphs|memory|orders|capture_legality\.[\w.-]+)\.tsv")
-STAGES = ("build", "device", "probe", "conformance", "gpu_tests", "run", "bench", "memcheck")
+STAGES = ("build", "device", "probe", "conformance", "gpu_tests", "run", "package", "bench",
+          "memcheck")
 SURVEYS = {"vmm": "vmm", "graphs": "graphs", "memory": "memory",
             "legality": "capture_legality", "orders": "orders"}
 # After these a process can do no further work on its device, and memcheck would report them.
@@ -360,6 +361,35 @@ def device_stage(binaries, dry_run, on_device):
     return stage
 
 
+def judge_reference(code, text):
+    """PyTorch's side of the package; a machine without PyTorch has none."""
+    absent = re.search(r"No module named '(torch|numpy)'", text)
+    if absent:
+        return SKIPPED, f"{absent.group(1)} is not installed"
+    return judge_report("max_error", "rows", "wrong_tokens")(code, text)
+
+
+def package_stage(binaries, device, dumped):
+    """Serves the decoder that PyTorch compiled, and compares its logits with PyTorch's. The
+    emulator takes a second for what a GPU does in a millisecond, so it serves little."""
+    decoder = str(ROOT / "samples" / "torch_decoder.zip")
+    on_device = ["--device", device]
+    served = ["--requests", "100"] if device == "cuda" else ["--requests", "1", "--shrink", "64"]
+    stage = stage_of(binaries, "package", "coppice", [
+        ("served", ["run", "--package", decoder, *on_device, *served, "--verify=all",
+                    f"--dump-steps={dumped}", "--json", "--quiet"], 60,
+         judge_report("mismatches", "comparisons", "replays")),
+        ("record", ["package", "bench", decoder, "--program", "decode", *on_device, "--json",
+                    "--repetitions", "11" if device == "cuda" else "1"], 30,
+         judge_report("graph_nodes", "own_us_per_100_nodes"))])
+    if stage.steps:
+        reference = str(ROOT / "tools" / "run" / "torch_reference.py")
+        stage.steps.append(Step("torch", [sys.executable, reference, str(dumped), "--device",
+                                          "cuda" if device == "cuda" else "cpu"], 60,
+                                judge_reference))
+    return stage
+
+
 def memcheck_stage(binaries, dry_run):
     sanitizer = find_cuda_tool("compute-sanitizer")
     if dry_run or sanitizer is None:
@@ -392,6 +422,7 @@ def plan(binaries, tables, dry_run, budget):
         stage_of(binaries, "run", "coppice", [
             ("verified", ["run", *on_device, "--requests", "100", "--verify=all", "--json",
                           "--quiet"], 90, judge_report("mismatches", "comparisons", "replays"))]),
+        package_stage(binaries, device, tables.parent / "steps"),
         stage_of(binaries, "bench", "coppice", [
             ("dispatch", ["bench", "dispatch", "--json"], 120, judge_dispatch),
             ("record", ["bench", "record", *on_device, "--json"], 40,

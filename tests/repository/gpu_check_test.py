@@ -36,6 +36,7 @@ GOOD = {
     "coppice": """case "$1 $2" in
 info*) echo '{"device": "fake", "driver": "emulator", "driver_version": 1, "device_code": true}';;
 run*) echo '{"mismatches": 0, "comparisons": 5, "replays": 7}';;
+package*) echo '{"graph_nodes": 64, "own_us_per_100_nodes": 99.5}';;
 *dispatch) echo '{"cases": [{"name": "all", "overhead_ns_p50": 60.4}]}';;
 *record) echo '{"record_us_p50": 2, "driver_us_p50": 1}';;
 esac""",
@@ -45,6 +46,8 @@ legality) echo row >"$folder/capture_legality.580.65.tsv";;
 *) echo row >"$folder/$3.tsv";;
 esac""",
     "conformance_suite": LISTED + GTEST,
+    # Runs tools/run/torch_reference.py.
+    "python": """echo '{"max_error": 1e-6, "rows": 4, "wrong_tokens": 0}'""",
 }
 CMAKE = """case "$1" in
 -S) echo configured;;
@@ -88,7 +91,8 @@ class GpuCheckTest(unittest.TestCase):
         """Runs a check; returns the exit code, the stages by name and what is printed."""
         out = self.folder / "out"
         printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
+        python = unittest.mock.patch.object(sys, "executable", str(folder / "python"))
+        with contextlib.redirect_stdout(printed), python:
             code = gpu_check.main([str(out), *filter(None, [mode]), f"--build-dir={folder}",
                                    *arguments])
         self.summary = json.loads((out / "summary.json").read_text())
@@ -189,6 +193,13 @@ class GpuCheckTest(unittest.TestCase):
                       stages["conformance"]["note"])
         self.assertEqual("ok", stages["bench"]["status"])
 
+    def test_without_pytorch_the_package_is_served_and_not_compared(self):
+        code, stages, _ = self.check(self.programs(
+            python="echo \"ModuleNotFoundError: No module named 'torch'\"; exit 1"))
+        self.assertEqual((0, "ok"), (code, stages["package"]["status"]))
+        self.assertEqual(["ok", "ok", "skipped"],
+                         [step["status"] for step in stages["package"]["steps"]])
+
     def test_an_earlier_result_is_replaced_and_other_files_stay(self):
         out = self.folder / "out"
         out.mkdir()
@@ -257,6 +268,7 @@ case "$*" in *ATest*) kill -SEGV $$;; esac
         (folder / gpu_check.MANIFEST).unlink()
         path = f"{folder}{os.pathsep}{os.environ['PATH']}"
         with unittest.mock.patch.object(gpu_check, "ROOT", self.folder / "clone"), \
+                unittest.mock.patch.object(sys, "executable", str(folder / "python")), \
                 unittest.mock.patch.dict(os.environ, PATH=path), \
                 contextlib.redirect_stdout(io.StringIO()):
             code = gpu_check.main([*arguments])

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Repeats the steps of a served kernel package in PyTorch, on the CPU, and compares their logits.
+"""Repeats the steps of a served kernel package in PyTorch and compares their logits.
 
     coppice run --package torch_decoder.zip --requests 20 --dump-steps steps
-    torch_reference.py steps [--decoder samples/torch_decoder.py] [--bound 1e-4]
+    torch_reference.py steps [--decoder samples/torch_decoder.py] [--bound 1e-4] [--device cuda]
 
 The folder is what tools/run/step_log.h describes. PyTorch runs the decoder that the package was
 exported from, step by step on caches of its own: no padding, no graph, none of the package's
@@ -31,18 +31,18 @@ def load(path):
 class Reference:
     """The decoder with its caches."""
 
-    def __init__(self, path):
+    def __init__(self, path, device):
         import torch
 
-        self.torch = torch
+        self.torch, self.device = torch, device
         module = load(path)
-        self.decoder = module.make_decoder()
-        self.caches = module.make_caches()
+        self.decoder = module.make_decoder().to(device)
+        self.caches = [cache.to(device) for cache in module.make_caches()]
 
     def run(self, step):
         """The logits of a step: [rows, vocabulary]."""
         def row(values):
-            return self.torch.tensor(values, dtype=self.torch.int32)
+            return self.torch.tensor(values, dtype=self.torch.int32, device=self.device)
 
         tokens, slots = row(step["tokens"]), row(step["slots"])
         with self.torch.no_grad():
@@ -51,7 +51,7 @@ class Reference:
                                                  *self.caches)
             else:
                 logits, _ = self.decoder.decode(tokens, row(step["positions"]), slots, *self.caches)
-        return logits.numpy()
+        return logits.cpu().numpy()
 
 
 def read_steps(folder):
@@ -101,8 +101,10 @@ def main():
     parser.add_argument("--decoder", default=root / "samples" / "torch_decoder.py",
                         help="the script that exported the package")
     parser.add_argument("--bound", type=float, default=1e-4, help="on errors of logits")
+    parser.add_argument("--device", default="cpu", help="PyTorch's, default cpu")
     options = parser.parse_args()
-    report = compare(read_steps(options.folder), Reference(options.decoder).run, options.bound)
+    reference = Reference(options.decoder, options.device)
+    report = compare(read_steps(options.folder), reference.run, options.bound)
     print(json.dumps(report))
     wrong = report["max_error"] > options.bound or report["wrong_tokens"] > 0
     return 1 if wrong or report["steps"] == 0 else 0
