@@ -16,7 +16,7 @@ PROGRAMS_ONLY = {"ptx", "emulator"}  # Stand on their layers, and no other layer
 OPEN_HEADERS = {"runtime/device_image.h", "runtime/emulator/ptx/launch.h",
                 "runtime/emulator/ptx/program.h", "runtime/package/digest.h",
                 "runtime/package/json_document.h", "runtime/package/json_fields.h",
-                "runtime/package/lint/uses.h", "runtime/package/mapped_file.h"}
+                "runtime/package/mapped_file.h"}
 PURE = {"plan", "planner", "range_allocator", "padding_policy", "gate", "guards", "dynamic_axes"}
 DLOPEN_FILES = {"runtime/cuda_loader.cc", "tools/model/cublas.cc"}
 CUDA_HEADER_FILES = {"tests/runtime/cuda_abi_test.cc"}

@@ -1,7 +1,7 @@
 // Goal: a constant is drawn as its `x-random` says, on every platform, or the message names the
 // place. Method: elements that numpy computed by the rule in samples/torch_decoder.py, as bits.
 
-#include "tools/model/random_constant.h"
+#include "tools/support/random_constant.h"
 
 #include <bit>
 #include <cstdint>

@@ -20,8 +20,11 @@ constexpr const char* kValueNotes =
     "  x=random:7:0:512      drawn from another range\n"
     "  x=zeros\n"
     "Files hold bf16 as the u16 of their bits, f8 as u8, and c64 as f32 with a last axis of 2.\n"
-    "Sizes follow from files and scalars, then --extent, then the package's hints. A static input\n"
-    "that the program mutates begins as zeros if it is not given.\n"
+    "An input that is not given is drawn from [-1, 1) if it has floats; integers and bools are the\n"
+    "fill that the package declares of them. A static input that the program mutates begins as\n"
+    "zeros if it is not given, others have to be. Sizes, in elements, follow from files and "
+    "scalars,\n"
+    "then --extent, then the package's hints.\n"
     "\n"
     "Constants without data come from --constants, a safetensors file. One that it has not is "
     "drawn\n"
@@ -90,7 +93,7 @@ constexpr const char* kPackageBenchNotes =
     "  load      modules and kernels                register  a session, the program, its statics\n"
     "  record    the first call of each bucket: planning and building its graph, and one launch\n"
     "  replay    calls of the smallest bucket\n"
-    "Inputs that are not given are zeros. Instructions are counted where the processor lets it,\n"
+    "Times are medians in microseconds. Inputs that are not given are as of run. Instructions are counted where the processor lets it,\n"
     "those of the driver among them. On the emulator the driver's share is the emulator's.\n";
 
 constexpr int64_t kCallsMax = 1'000'000;

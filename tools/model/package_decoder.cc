@@ -16,7 +16,7 @@
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
 
-#include "tools/model/random_constant.h"
+#include "tools/support/random_constant.h"
 
 namespace coppice {
 namespace {

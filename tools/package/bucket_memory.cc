@@ -9,8 +9,7 @@
 #include "fmt/format.h"
 
 #include "coppice/allocator/plan.h"
-
-#include "runtime/package/lint/uses.h"
+#include "coppice/runtime/package_uses.h"
 
 namespace coppice {
 namespace {

@@ -3,6 +3,8 @@
 #include "tools/package/call_set.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -10,6 +12,7 @@
 
 #include "fmt/format.h"
 
+#include "coppice/base/float_format.h"
 #include "coppice/base/status.h"
 
 #include "tools/package/given_value.h"
@@ -100,6 +103,19 @@ int64_t NumberFor(const GivenValue& value, size_t set) {
   return value.numbers.size() == 1 ? value.numbers[0] : value.numbers[set];
 }
 
+absl::StatusOr<HostArray> UngivenArray(const package::Buffer& buffer,
+                                       const std::vector<int64_t>& dims) {
+  const bool complex = buffer.dtype == DType::kComplex64;
+  if (complex || FloatFormat::Of(buffer.dtype))
+    return DrawArray(buffer.dtype, dims, {.seed = 1, .low = {}, .high = {}});
+  COPPICE_ASSIGN_OR_RETURN(HostArray array, ZeroArray(buffer.dtype, dims));
+  const uint64_t bits = FillBits(buffer);
+  const auto size = static_cast<size_t>(SizeOf(buffer.dtype));
+  for (size_t at = 0; at < array.bytes.size(); at += size)
+    std::memcpy(array.bytes.data() + at, &bits, size);
+  return array;
+}
+
 // Makes one set.
 class SetMaker {
  public:
@@ -182,11 +198,7 @@ class SetMaker {
     if (is_given && given->second.kind != GivenValue::Kind::kFile)
       return std::optional<HostArray>();
     const std::string path = is_given ? given->second.file : PathOf(buffer.name);
-    if (path.empty())
-      return InvalidArgument(
-          "input '{}' of program '{}' is not given; give --input {}=@x.npy or "
-          "--input {}=random:1",
-          buffer.name, program_.name, buffer.name, buffer.name);
+    if (path.empty()) return std::optional<HostArray>();
     COPPICE_ASSIGN_OR_RETURN(HostArray array, ReadArray(path, buffer.dtype));
     if (array.dims.size() != buffer.shape.size())
       return InvalidArgument("{}: it is {}, and input '{}' has {} axes; save it in that shape",
@@ -220,10 +232,7 @@ class SetMaker {
       if (!array) {
         COPPICE_ASSIGN_OR_RETURN(const std::vector<int64_t> dims,
                                  SizesAt(buffer.shape, values, buffer.name));
-        const GivenValue& given = inputs_.at(buffer.name);
-        absl::StatusOr<HostArray> made = given.kind == GivenValue::Kind::kZeros
-                                             ? ZeroArray(buffer.dtype, dims)
-                                             : DrawArray(buffer.dtype, dims, given.range);
+        absl::StatusOr<HostArray> made = DrawOne(buffer, dims);
         if (!made.ok())
           return InvalidArgument("input '{}': {}", buffer.name, MessageOf(made.status()));
         array = *std::move(made);
@@ -231,6 +240,14 @@ class SetMaker {
       set_.inputs.push_back(*std::move(array));
     }
     return std::move(set_);
+  }
+
+  absl::StatusOr<HostArray> DrawOne(const package::Buffer& buffer,
+                                    const std::vector<int64_t>& dims) const {
+    const auto given = inputs_.find(buffer.name);
+    if (given == inputs_.end()) return UngivenArray(buffer, dims);
+    if (given->second.kind == GivenValue::Kind::kZeros) return ZeroArray(buffer.dtype, dims);
+    return DrawArray(buffer.dtype, dims, given->second.range);
   }
 
   const package::Program& program_;
@@ -305,6 +322,16 @@ absl::StatusOr<std::vector<HostArray>> MakeStatics(const package::Program& progr
     statics.push_back(*std::move(made));
   }
   return statics;
+}
+
+uint64_t FillBits(const package::Buffer& buffer) {
+  if (buffer.fill == package::FillKind::kSentinel) return ~uint64_t{0};
+  if (buffer.fill != package::FillKind::kValue) return 0;
+  const DrawnRange only{.seed = 0, .low = buffer.fill_value, .high = buffer.fill_value};
+  const absl::StatusOr<HostArray> one = DrawArray(buffer.dtype, std::array<int64_t, 1>{1}, only);
+  uint64_t bits = 0;
+  if (one.ok()) std::memcpy(&bits, one->bytes.data(), one->bytes.size());
+  return bits;
 }
 
 std::vector<int64_t> ValuesOf(const package::Program& program,

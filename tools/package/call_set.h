@@ -3,7 +3,9 @@
 //   --input x=@x.npy --input mask=random:3 --extent n=5,33     two sets: n = 5, and n = 33
 //
 // Sizes come from scalars, from the axes of arrays that are read from files, from --extent, and
-// else from the package's hints; arrays that are drawn get the shape that follows from them.
+// else from the package's hints; arrays that are drawn get the shape that follows from them. Copied
+// inputs that nothing gives are drawn if they are floats; integers and bools, which may be indices
+// and lengths, are the fill that the package declares: the one value that each program stands.
 //
 // Units: elements. Threads: pure functions, apart from the file system.
 
@@ -36,7 +38,7 @@ struct CallSet {
 };
 
 // One set, or as many as there are folders, or numbers for one name. Errors: kInvalidArgument a
-// name that the program has not, an input or a size that nothing gives, sizes that contradict each
+// name that the program has not, a scalar or a size that nothing gives, sizes that contradict each
 // other, a file that does not fit.
 absl::StatusOr<std::vector<CallSet>> MakeCallSets(const package::Program& program,
                                                   const CallSetTexts& texts);
@@ -45,6 +47,9 @@ absl::StatusOr<std::vector<CallSet>> MakeCallSets(const package::Program& progra
 // not given is zeros if the program mutates it, as a cache begins, and otherwise an error.
 absl::StatusOr<std::vector<HostArray>> MakeStatics(const package::Program& program,
                                                    const std::vector<std::string>& texts);
+
+// An element of a buffer's fill, as bits; of "repeat_last" and "undefined" it is 0.
+uint64_t FillBits(const package::Buffer& buffer);
 
 // What expressions of a program read: extents, then scalars, 0 for those that are no part of the
 // key.

@@ -3,7 +3,6 @@
 #include "tools/package/first_step.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -13,7 +12,6 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
-#include "coppice/base/float_format.h"
 #include "coppice/base/status.h"
 #include "coppice/runtime/package_uses.h"
 
@@ -49,17 +47,6 @@ nlohmann::json WithTemporariesShown(nlohmann::json manifest, const std::string& 
     changed["outputs"].push_back(name);
   }
   return manifest;
-}
-
-// What lies in a fill, as bits of an element.
-uint64_t FillBits(const package::Buffer& buffer) {
-  if (buffer.fill == package::FillKind::kSentinel) return ~uint64_t{0};
-  if (buffer.fill != package::FillKind::kValue) return 0;
-  const DrawnRange only{.seed = 0, .low = buffer.fill_value, .high = buffer.fill_value};
-  const absl::StatusOr<HostArray> one = DrawArray(buffer.dtype, std::array<int64_t, 1>{1}, only);
-  uint64_t bits = 0;
-  if (one.ok()) std::memcpy(&bits, one->bytes.data(), one->bytes.size());
-  return bits;
 }
 
 // Index in an array of `dims` of the element at `place`.

@@ -125,10 +125,6 @@ absl::StatusOr<std::vector<CallSet>> PackageBenchJob::BucketSets(
   std::vector<CallSet> sets;
   for (const std::vector<int64_t>& extents : calls) {
     CallSetTexts texts{.inputs = options_.inputs, .extents = {}, .folders = {}};
-    const auto given = [&](const std::string& name) {
-      return std::ranges::any_of(
-          options_.inputs, [&](const std::string& text) { return text.starts_with(name + "="); });
-    };
     for (size_t i = 0; i < extents.size(); ++i) {
       const package::Symbol& symbol = program.symbols[i];
       texts.extents.push_back(fmt::format("{}={}", symbol.name, extents[i]));
@@ -136,8 +132,6 @@ absl::StatusOr<std::vector<CallSet>> PackageBenchJob::BucketSets(
       const auto scalar = static_cast<size_t>(symbol.scalar);
       texts.inputs.push_back(fmt::format("{}={}", program.scalars[scalar].name, extents[i]));
     }
-    for (const std::string& name : InputNames(program, /*static_ones=*/false))
-      if (!given(name)) texts.inputs.push_back(name + "=zeros");
     COPPICE_ASSIGN_OR_RETURN(std::vector<CallSet> made, MakeCallSets(program, texts));
     sets.push_back(std::move(made.front()));
   }

@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
-#include <cstring>
 #include <utility>
 #include <variant>
 
@@ -17,47 +14,21 @@
 #include "coppice/base/status.h"
 #include "coppice/runtime/safetensors.h"
 
+#include "tools/support/random_constant.h"
 #include "tools/support/text_file.h"
 
 namespace coppice {
 namespace {
 
-std::optional<double> NumberOf(const nlohmann::json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found == object.end() || !found->is_string()) return std::nullopt;
-  const auto& text = found->get_ref<const std::string&>();
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-// The tensor that `how` describes:
-//   float32(float32(mean) + float32(deviation * sqrt(12) * ((word >> 11) * 2**-53 - 0.5)))
-absl::StatusOr<HostArray> DrawConstant(const package::Constant& constant,
-                                       const nlohmann::json& how) {
-  const std::string where = fmt::format("/constants/{}/x-random", constant.name);
-  const std::optional<double> mean = NumberOf(how, "mean");
-  const std::optional<double> deviation = NumberOf(how, "deviation");
-  const auto seed = how.find("seed");
-  if (!mean || !deviation || seed == how.end() || !seed->is_number_integer())
-    return InvalidArgument(
-        "{}: has no seed, or no mean and deviation as texts; give --constants FILE.safetensors",
-        where);
-  if (constant.dtype != DType::kFloat32)
-    return InvalidArgument(
-        "{}: only f32 is drawn, and the constant is {}; give --constants "
-        "FILE.safetensors",
-        where, NameOf(constant.dtype));
-  COPPICE_ASSIGN_OR_RETURN(HostArray array, ZeroArray(constant.dtype, constant.shape));
-  const auto begun = static_cast<uint64_t>(seed->get<int64_t>());
-  const double width = *deviation * std::sqrt(12.0);
-  for (size_t i = 0; i < array.bytes.size() / sizeof(float); ++i) {
-    const double unit = static_cast<double>(SplitMixWord(begun, i) >> 11) * 0x1p-53 - 0.5;
-    const float value = static_cast<float>(*mean) + static_cast<float>(width * unit);
-    std::memcpy(array.bytes.data() + i * sizeof(float), &value, sizeof(float));
-  }
-  return array;
+// The elements that the manifest says how to draw.
+absl::StatusOr<HostArray> DrawnConstant(const package::Constant& constant,
+                                        const nlohmann::json& described) {
+  const absl::StatusOr<std::vector<float>> values = DrawConstant(constant, described);
+  if (!values.ok())
+    return InvalidArgument("{}; or give --constants FILE.safetensors", MessageOf(values.status()));
+  const auto* const first = reinterpret_cast<const char*>(values->data());
+  return HostArray{constant.dtype, constant.shape,
+                   std::string(first, values->size() * sizeof(float))};
 }
 
 absl::StatusOr<HostArray> ConstantFrom(const package::Safetensors& file,
@@ -161,7 +132,7 @@ absl::Status PackageDevice::TakeConstants(int index, const std::string& path) {
           loaded().package().path(), constant.name, ShapeText(constant.dtype, constant.shape));
     COPPICE_ASSIGN_OR_RETURN(const HostArray array,
                              in_file ? ConstantFrom(*file, path, constant)
-                                     : DrawConstant(constant, described["x-random"]));
+                                     : DrawnConstant(constant, described));
     COPPICE_ASSIGN_OR_RETURN(Placed placed, Place(array, constant.strides));
     constants_[constant.name] = placed.tensor;
     memory_.push_back(std::move(placed.memory));

@@ -57,26 +57,34 @@ absl::Status ProgramRunner::BindStatics(const std::vector<HostArray>& statics) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<RunOutcome> ProgramRunner::Run(const CallSet& set, Poison poison) {
-  std::vector<PackageDevice::Placed> placed;
-  std::vector<Tensor> inputs;
+absl::StatusOr<ProgramRunner::PlacedSet> ProgramRunner::PlaceSet(const CallSet& set) const {
+  PlacedSet placed;
   for (const HostArray& array : set.inputs) {
     COPPICE_ASSIGN_OR_RETURN(PackageDevice::Placed one, device_.Place(array, {}));
-    inputs.push_back(one.tensor);
-    placed.push_back(std::move(one));
+    placed.inputs.push_back(one.tensor);
+    placed.memory.push_back(std::move(one));
   }
-  const Call call{.program = registered_,
-                  .binding = binding_,
-                  .inputs = inputs,
-                  .scalars = set.scalars,
-                  .stream = device_.stream(),
-                  .poison = poison};
+  return placed;
+}
+
+Call ProgramRunner::CallOf(const PlacedSet& placed, const CallSet& set, Poison poison) const {
+  return {.program = registered_,
+          .binding = binding_,
+          .inputs = placed.inputs,
+          .scalars = set.scalars,
+          .stream = device_.stream(),
+          .poison = poison};
+}
+
+absl::StatusOr<RunOutcome> ProgramRunner::Run(const CallSet& set, Poison poison) {
+  COPPICE_ASSIGN_OR_RETURN(const PlacedSet placed, PlaceSet(set));
+  const Call call = CallOf(placed, set, poison);
   RunOutcome outcome;
   {
     COPPICE_ASSIGN_OR_RETURN(const Lease lease, session_->Run(call));
     outcome.kind = lease.kind();
     outcome.reason = lease.reason();
-    COPPICE_RETURN_IF_ERROR(ReadOutcome(lease, inputs, outcome));
+    COPPICE_RETURN_IF_ERROR(ReadOutcome(lease, placed.inputs, outcome));
   }
   const Explanation next = session_->Explain(call);
   if (next.node) outcome.bucket = next.node->bucket;
@@ -85,25 +93,15 @@ absl::StatusOr<RunOutcome> ProgramRunner::Run(const CallSet& set, Poison poison)
 
 absl::Status ProgramRunner::TimeCalls(const std::vector<CallSet>& sets, const Timer& time) {
   for (const CallSet& set : sets) {
-    std::vector<PackageDevice::Placed> placed;
-    std::vector<Tensor> inputs;
-    for (const HostArray& array : set.inputs) {
-      COPPICE_ASSIGN_OR_RETURN(PackageDevice::Placed one, device_.Place(array, {}));
-      inputs.push_back(one.tensor);
-      placed.push_back(std::move(one));
-    }
-    const Call call{.program = registered_,
-                    .binding = binding_,
-                    .inputs = inputs,
-                    .scalars = set.scalars,
-                    .stream = device_.stream()};
+    COPPICE_ASSIGN_OR_RETURN(const PlacedSet placed, PlaceSet(set));
+    const Call call = CallOf(placed, set, Poison::kOff);
     Lease lease;
     COPPICE_RETURN_IF_ERROR(time([&]() -> absl::Status {
       COPPICE_ASSIGN_OR_RETURN(lease, session_->Run(call));
       return absl::OkStatus();
     }));
     RunOutcome outcome;  // Waits for the call.
-    COPPICE_RETURN_IF_ERROR(ReadOutcome(lease, inputs, outcome));
+    COPPICE_RETURN_IF_ERROR(ReadOutcome(lease, placed.inputs, outcome));
   }
   return absl::OkStatus();
 }

@@ -72,6 +72,15 @@ class ProgramRunner {
   ProgramRunner(const PackageDevice& device, const package::Program& program)
       : device_(device), program_(program) {}
 
+  // A set on the device.
+  struct PlacedSet {
+    std::vector<PackageDevice::Placed> memory;
+    std::vector<Tensor> inputs;
+  };
+
+  absl::StatusOr<PlacedSet> PlaceSet(const CallSet& set) const;
+  // `placed` and `set` outlive the call.
+  Call CallOf(const PlacedSet& placed, const CallSet& set, Poison poison) const;
   absl::Status BindStatics(const std::vector<HostArray>& statics);
   absl::Status ReadOutcome(const Lease& lease,
                            const std::vector<Tensor>& inputs,

@@ -1,6 +1,6 @@
 // The rounding of each operation is part of the rule.
 
-#include "tools/model/random_constant.h"
+#include "tools/support/random_constant.h"
 
 #include <charconv>
 #include <cmath>
