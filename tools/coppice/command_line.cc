@@ -15,7 +15,6 @@
 #include "tools/coppice/bench_command_line.h"
 #include "tools/coppice/info.h"
 #include "tools/coppice/package_command_line.h"
-#include "tools/package/package.h"
 #include "tools/plan/plan_command.h"
 #include "tools/prof/prof.h"
 #include "tools/ptx/ptx.h"
@@ -111,19 +110,6 @@ constexpr const char* kPtxNotes =
     "argument that does not fit; 3 run found something wrong with the kernel; 4 the output cannot\n"
     "be written; 6 host memory ran out.";
 
-constexpr const char* kPackageNotes =
-    "A package is a folder or a zip file of kernels that a front end compiled, and of programs "
-    "that\n"
-    "launch them. Nothing of it is loaded or run, and no driver is asked.\n"
-    "\n"
-    "Examples:\n"
-    "  coppice package lint decoder.zip               one line per finding, with what to do\n"
-    "  coppice package inspect decoder.zip            programs, buckets, kernels, files\n"
-    "\n"
-    "Exit codes: 0 success, and lint found nothing; 1 lint found something; 2 a wrong option, or "
-    "a\n"
-    "package that cannot be read; 4 the output cannot be written; 6 host memory ran out.";
-
 constexpr const char* kPtxRunNotes =
     "One --arg per parameter, in order:\n"
     "  in:x.npy              an array that the kernel reads, and may not write\n"
@@ -175,7 +161,9 @@ void AddRun(Command& command, RunOptions& options) {
   command.AddParsed("--generate", &ParseTraceKind, options.generate,
                     "Generate conv, code or mix (the default), after the Azure traces of 2023");
   command.Exclude("--generate", "trace");
-  command.AddCount("--requests", options.requests, kCountMax, "Requests to generate, default 2000");
+  command.AddCount("--requests", options.requests, kCountMax,
+                   "Requests to generate, default 2000, or 20 with a package, of which the\n"
+                   "emulator serves about one in a second");
   command.Exclude("--requests", "trace");
   command.AddCount("--limit", options.limit, kCountMax, "Run only the first N requests");
   command.AddParsed("--device", &ParseDeviceChoice, options.device,
@@ -284,22 +272,6 @@ ExitCode RunProf(const Command& command, const ProfOptions& options, const Conso
   return given->run(options, console);
 }
 
-void AddPackage(Command& command, PackageOptions& options) {
-  command.SetFooter(kPackageNotes);
-  for (const auto& [name, help] :
-       {std::pair("lint", "Find what is wrong with it; exit 1 if something is"),
-        std::pair("inspect", "Show programs, buckets, kernels and files")}) {
-    Command& subcommand = command.AddSubcommand(name, help);
-    subcommand.AddText("package", options.path, "PACKAGE", "A folder or a zip file",
-                       Command::Presence::kRequired);
-    subcommand.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
-  }
-}
-
-ExitCode RunPackage(const Command& command, const PackageOptions& options, const Console& console) {
-  return command.Given("lint") ? PackageLint(options, console) : PackageInspect(options, console);
-}
-
 struct PtxOptions {
   PtxCheckOptions check;
   PtxRunOptions run;
@@ -344,8 +316,7 @@ ExitCode RunParsed(int argument_count,
   ProfOptions prof_options;
   SoakOptions soak_options;
   PtxOptions ptx_options;
-  PackageOptions package_options;
-  PackageProgramsOptions package_programs_options;
+  PackageCommandOptions package_options;
   bench_options.dispatch.program = program;
 
   Command command("coppice", kSummary, "coppice " COPPICE_VERSION);
@@ -367,7 +338,6 @@ ExitCode RunParsed(int argument_count,
   Command& package = command.AddSubcommand(
       "package", "Look at a kernel package, find what is wrong with it, and run its programs");
   AddPackage(package, package_options);
-  AddPackagePrograms(package, package_programs_options);
   Command& soak =
       command.AddSubcommand("soak", "Run one session for long: calls right, memory flat");
   AddSoak(soak, soak_options);
@@ -379,11 +349,7 @@ ExitCode RunParsed(int argument_count,
   if (command.Given("info")) return InfoCommand(info_options, console);
   if (command.Given("prof")) return RunProf(prof, prof_options, console);
   if (command.Given("ptx")) return RunPtx(ptx, ptx_options, console);
-  if (command.Given("package")) {
-    const std::optional<ExitCode> ran =
-        RunPackagePrograms(package, package_programs_options, console);
-    return ran ? *ran : RunPackage(package, package_options, console);
-  }
+  if (command.Given("package")) return RunPackage(package, package_options, console);
   if (command.Given("soak")) return SoakCommand(soak_options, console);
   return RunBench(bench, bench_options, console);
 }

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 
@@ -11,6 +12,19 @@
 
 namespace coppice {
 namespace {
+
+constexpr const char* kPackageNotes =
+    "A package is a folder or a zip file of kernels that a front end compiled, and of programs "
+    "that\n"
+    "launch them. Nothing of it is loaded or run, and no driver is asked.\n"
+    "\n"
+    "Examples:\n"
+    "  coppice package lint decoder.zip               one line per finding, with what to do\n"
+    "  coppice package inspect decoder.zip            programs, buckets, kernels, files\n"
+    "\n"
+    "Exit codes: 0 success, and lint found nothing; 1 lint found something; 2 a wrong option, or "
+    "a\n"
+    "package that cannot be read; 4 the output cannot be written; 6 host memory ran out.";
 
 constexpr const char* kValueNotes =
     "Values, one --input per copied input and per scalar, one --static per static input:\n"
@@ -20,7 +34,8 @@ constexpr const char* kValueNotes =
     "  x=random:7:0:512      drawn from another range\n"
     "  x=zeros\n"
     "Files hold bf16 as the u16 of their bits, f8 as u8, and c64 as f32 with a last axis of 2.\n"
-    "An input that is not given is drawn from [-1, 1) if it has floats; integers and bools are the\n"
+    "An input that is not given is drawn from [-1, 1) if it has floats; integers and bools are "
+    "the\n"
     "fill that the package declares of them. A static input that the program mutates begins as\n"
     "zeros if it is not given, others have to be. Sizes, in elements, follow from files and "
     "scalars,\n"
@@ -93,7 +108,8 @@ constexpr const char* kPackageBenchNotes =
     "  load      modules and kernels                register  a session, the program, its statics\n"
     "  record    the first call of each bucket: planning and building its graph, and one launch\n"
     "  replay    calls of the smallest bucket\n"
-    "Times are medians in microseconds. Inputs that are not given are as of run. Instructions are counted where the processor lets it,\n"
+    "Times are medians in microseconds. Inputs that are not given are as of run. Instructions are "
+    "counted where the processor lets it,\n"
     "those of the driver among them. On the emulator the driver's share is the emulator's.\n";
 
 constexpr int64_t kCallsMax = 1'000'000;
@@ -103,6 +119,18 @@ absl::StatusOr<uint64_t> ParsePackageSeed(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
   if (error == std::errc() && end == text.data() + text.size()) return seed;
   return InvalidArgument("'{}' is no seed; give a whole number from 0 to 2^64 - 1", text);
+}
+
+void AddPackageLooks(Command& command, PackageOptions& options) {
+  command.SetFooter(kPackageNotes);
+  for (const auto& [name, help] :
+       {std::pair("lint", "Find what is wrong with it; exit 1 if something is"),
+        std::pair("inspect", "Show programs, buckets, kernels and files")}) {
+    Command& subcommand = command.AddSubcommand(name, help);
+    subcommand.AddText("package", options.path, "PACKAGE", "A folder or a zip file",
+                       Command::Presence::kRequired);
+    subcommand.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
+  }
 }
 
 void AddPackageRun(Command& command, PackageRunOptions& options) {
@@ -188,7 +216,8 @@ void AddPackageBench(Command& command, PackageBenchOptions& options) {
 
 }  // namespace
 
-void AddPackagePrograms(Command& command, PackageProgramsOptions& options) {
+void AddPackage(Command& command, PackageCommandOptions& options) {
+  AddPackageLooks(command, options.look);
   AddPackageRun(command.AddSubcommand("run", "Run a program on arrays in files, checked"),
                 options.run);
   AddPackageClaim(command.AddSubcommand("claim", "Find what padding a program stands"),
@@ -199,14 +228,15 @@ void AddPackagePrograms(Command& command, PackageProgramsOptions& options) {
                   options.bench);
 }
 
-std::optional<ExitCode> RunPackagePrograms(const Command& command,
-                                           const PackageProgramsOptions& options,
-                                           const Console& console) {
+ExitCode RunPackage(const Command& command,
+                    const PackageCommandOptions& options,
+                    const Console& console) {
   if (command.Given("run")) return PackageRun(options.run, console);
   if (command.Given("claim")) return PackageClaim(options.claim, console);
   if (command.Given("build")) return PackageBuild(options.build, console);
   if (command.Given("bench")) return PackageBench(options.bench, console);
-  return std::nullopt;
+  if (command.Given("lint")) return PackageLint(options.look, console);
+  return PackageInspect(options.look, console);
 }
 
 }  // namespace coppice

@@ -1,11 +1,10 @@
-// The command line of those parts of `coppice package` that run programs, or make packages.
+// The command line of `coppice package`.
 //
 // Threads: one at a time per process.
 
 #pragma once
 
-#include <optional>
-
+#include "tools/package/package.h"
 #include "tools/package/package_bench.h"
 #include "tools/package/package_build.h"
 #include "tools/package/package_claim.h"
@@ -15,7 +14,8 @@
 
 namespace coppice {
 
-struct PackageProgramsOptions {
+struct PackageCommandOptions {
+  PackageOptions look;  // Of lint and inspect.
   PackageRunOptions run;
   PackageClaimOptions claim;
   PackageBuildOptions build;
@@ -23,11 +23,11 @@ struct PackageProgramsOptions {
 };
 
 // Declares the subcommands of `command`, which write to `options`.
-void AddPackagePrograms(Command& command, PackageProgramsOptions& options);
+void AddPackage(Command& command, PackageCommandOptions& options);
 
-// Runs the one that was parsed; nothing: it was none of these.
-std::optional<ExitCode> RunPackagePrograms(const Command& command,
-                                           const PackageProgramsOptions& options,
-                                           const Console& console);
+// Runs the one that was parsed.
+ExitCode RunPackage(const Command& command,
+                    const PackageCommandOptions& options,
+                    const Console& console);
 
 }  // namespace coppice

@@ -8,11 +8,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
+#include "coppice/base/float_format.h"
 #include "coppice/base/status.h"
 
 #include "tools/package/claim_report.h"
@@ -133,7 +135,14 @@ absl::StatusOr<CallSet> ClaimSearch::DrawSet(const SizePair& sizes) {
       texts.inputs.push_back(name + "=zeros");
       continue;
     }
-    const DrawnRange range = given == given_.end() ? DrawnRange() : given->second.range;
+    DrawnRange range = given == given_.end() ? DrawnRange() : given->second.range;
+    const package::Buffer& buffer =
+        *std::ranges::find(program().buffers, name, &package::Buffer::name);
+    // A maximum shows a fill of 0 where all that lives is below it, a minimum where it is above.
+    if (!range.low && FloatFormat::Of(buffer.dtype)) {
+      constexpr std::array kRanges = {std::pair(-1, 1), std::pair(-2, -1), std::pair(1, 2)};
+      std::tie(range.low, range.high) = kRanges[draw % kRanges.size()];
+    }
     const uint64_t seed = SplitMixWord(options_.seed + range.seed, 1000 * draw + index++);
     texts.inputs.push_back(
         range.low ? fmt::format("{}=random:{}:{}:{}", name, seed, *range.low, *range.high)

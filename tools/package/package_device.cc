@@ -130,9 +130,8 @@ absl::Status PackageDevice::TakeConstants(int index, const std::string& path) {
           "{}: constant '{}', {}, has no data and no x-random; give it in --constants "
           "FILE.safetensors",
           loaded().package().path(), constant.name, ShapeText(constant.dtype, constant.shape));
-    COPPICE_ASSIGN_OR_RETURN(const HostArray array,
-                             in_file ? ConstantFrom(*file, path, constant)
-                                     : DrawnConstant(constant, described));
+    COPPICE_ASSIGN_OR_RETURN(const HostArray array, in_file ? ConstantFrom(*file, path, constant)
+                                                            : DrawnConstant(constant, described));
     COPPICE_ASSIGN_OR_RETURN(Placed placed, Place(array, constant.strides));
     constants_[constant.name] = placed.tensor;
     memory_.push_back(std::move(placed.memory));
