@@ -191,7 +191,8 @@ def export(decoder, archs=("80", "90a")):
     # Rows of padding all write the last slot, and nothing orders them. Their inputs are the fills, so
     # that they compute equal rows and store the bits that are there: whoever stores last, the slot
     # holds the same, which is why the emulator finds no race. No request reads it.
-    outputs, fills = ("logits", "next_tokens"), {"slots": {"value": repr(float(SLOTS))}}
+    outputs = ("logits", "next_tokens")
+    fills = {"slots": {"value": repr(float(SLOTS))}}
     caches = make_caches()
     some = torch.zeros(4, dtype=torch.int32)
     common = {"outputs": outputs, "fills": fills, "archs": archs}

@@ -15,17 +15,13 @@ namespace coppice::package {
 // Scale(x, y, count, factor)   y[i] = factor * x[i]
 // Add(x, y, z, count)          z[i] = x[i] + y[i]
 // Mask(x, y, count, real)      y[i] = x[i] where i is below the i64 at `real`, else 0
-inline constexpr char kSmallKernels[] = R"(
-.version 7.0
-.target sm_80
-.address_size 64
-
-.visible .entry Scale(.param .u64 x, .param .u64 y, .param .u32 count, .param .f32 factor)
-{
-  .reg .pred %p<2>;
+// Registers; thread i of the grid leaves if it is not below `count`; rd1 is the place of element i,
+// rd2 and rd3 are x and y.
+inline constexpr char kSmallKernelOpening[] = R"({
+  .reg .pred %p<3>;
   .reg .b32 %r<5>;
   .reg .f32 %f<4>;
-  .reg .b64 %rd<6>;
+  .reg .b64 %rd<9>;
   mov.u32 %r1, %ctaid.x;
   mov.u32 %r2, %tid.x;
   mad.lo.u32 %r3, %r1, 128, %r2;
@@ -35,7 +31,15 @@ inline constexpr char kSmallKernels[] = R"(
   mul.wide.u32 %rd1, %r3, 4;
   ld.param.u64 %rd2, [x];
   ld.param.u64 %rd3, [y];
-  add.u64 %rd4, %rd2, %rd1;
+)";
+
+inline const std::string kSmallKernels = std::string(R"(
+.version 7.0
+.target sm_80
+.address_size 64
+
+.visible .entry Scale(.param .u64 x, .param .u64 y, .param .u32 count, .param .f32 factor)
+)") + kSmallKernelOpening + R"(  add.u64 %rd4, %rd2, %rd1;
   add.u64 %rd5, %rd3, %rd1;
   ld.global.f32 %f1, [%rd4];
   ld.param.f32 %f2, [factor];
@@ -45,21 +49,7 @@ inline constexpr char kSmallKernels[] = R"(
 }
 
 .visible .entry Add(.param .u64 x, .param .u64 y, .param .u64 z, .param .u32 count)
-{
-  .reg .pred %p<2>;
-  .reg .b32 %r<5>;
-  .reg .f32 %f<4>;
-  .reg .b64 %rd<8>;
-  mov.u32 %r1, %ctaid.x;
-  mov.u32 %r2, %tid.x;
-  mad.lo.u32 %r3, %r1, 128, %r2;
-  ld.param.u32 %r4, [count];
-  setp.ge.u32 %p1, %r3, %r4;
-  @%p1 ret;
-  mul.wide.u32 %rd1, %r3, 4;
-  ld.param.u64 %rd2, [x];
-  ld.param.u64 %rd3, [y];
-  ld.param.u64 %rd4, [z];
+)" + kSmallKernelOpening + R"(  ld.param.u64 %rd4, [z];
   add.u64 %rd5, %rd2, %rd1;
   add.u64 %rd6, %rd3, %rd1;
   add.u64 %rd7, %rd4, %rd1;
@@ -71,21 +61,7 @@ inline constexpr char kSmallKernels[] = R"(
 }
 
 .visible .entry Mask(.param .u64 x, .param .u64 y, .param .u32 count, .param .u64 real)
-{
-  .reg .pred %p<3>;
-  .reg .b32 %r<5>;
-  .reg .f32 %f<2>;
-  .reg .b64 %rd<9>;
-  mov.u32 %r1, %ctaid.x;
-  mov.u32 %r2, %tid.x;
-  mad.lo.u32 %r3, %r1, 128, %r2;
-  ld.param.u32 %r4, [count];
-  setp.ge.u32 %p1, %r3, %r4;
-  @%p1 ret;
-  mul.wide.u32 %rd1, %r3, 4;
-  ld.param.u64 %rd2, [x];
-  ld.param.u64 %rd3, [y];
-  add.u64 %rd4, %rd2, %rd1;
+)" + kSmallKernelOpening + R"(  add.u64 %rd4, %rd2, %rd1;
   add.u64 %rd5, %rd3, %rd1;
   ld.param.u64 %rd6, [real];
   ld.global.u64 %rd7, [%rd6];

@@ -162,8 +162,8 @@ void AddRun(Command& command, RunOptions& options) {
                     "Generate conv, code or mix (the default), after the Azure traces of 2023");
   command.Exclude("--generate", "trace");
   command.AddCount("--requests", options.requests, kCountMax,
-                   "Requests to generate, default 2000, or 20 with a package, of which the\n"
-                   "emulator serves about one in a second");
+                   "Requests to generate, default 2000, or 20 with a package:\nthe emulator takes "
+                   "about 4 s for each of its requests");
   command.Exclude("--requests", "trace");
   command.AddCount("--limit", options.limit, kCountMax, "Run only the first N requests");
   command.AddParsed("--device", &ParseDeviceChoice, options.device,

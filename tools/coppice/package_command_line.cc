@@ -16,11 +16,15 @@ namespace {
 constexpr const char* kPackageNotes =
     "A package is a folder or a zip file of kernels that a front end compiled, and of programs "
     "that\n"
-    "launch them. Nothing of it is loaded or run, and no driver is asked.\n"
+    "launch them. Each subcommand has a --help of its own. lint and inspect load and run nothing "
+    "of it,\n"
+    "and ask no driver.\n"
     "\n"
     "Examples:\n"
     "  coppice package lint decoder.zip               one line per finding, with what to do\n"
     "  coppice package inspect decoder.zip            programs, buckets, kernels, files\n"
+    "  coppice package run decoder.zip --poison       every access checked, at the sizes of the "
+    "hints\n"
     "\n"
     "Exit codes: 0 success, and lint found nothing; 1 lint found something; 2 a wrong option, or "
     "a\n"
@@ -173,7 +177,8 @@ void AddPackageClaim(Command& command, PackageClaimOptions& options) {
   command.AddText("--constants", options.constants, "FILE.safetensors",
                   "Constants that the package has no data of");
   command.AddCount("--pairs", options.pairs, 10'000, "Pairs of sizes per symbol, default 20");
-  command.AddCount("--size-max", options.size_max, 1 << 20, "Largest size drawn, default 64");
+  command.AddCount("--size-max", options.size_max, 1 << 20,
+                   "Largest size drawn, in elements, default 64");
   command.AddParsed("--tolerance", &ParseTolerance, options.tolerance,
                     "ABSOLUTE or ABSOLUTE:RELATIVE, default 1e-05");
   command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
@@ -208,8 +213,9 @@ void AddPackageBench(Command& command, PackageBenchOptions& options) {
                   "Constants that the package has no data of");
   command.AddRepeated("--policy", options.policies, "NAME=POLICY",
                       "Buckets of a symbol, as of run");
-  command.AddCount("--repetitions", options.repetitions, 100'000, "Of each stage, default 11");
-  command.AddCount("--buckets", options.buckets_max, 1024, "Recorded at most, default 64");
+  command.AddCount("--repetitions", options.repetitions, 100'000,
+                   "Samples of open, verify, load, register and replay, default 11");
+  command.AddCount("--buckets", options.buckets_max, 1024, "Buckets to record at most, default 64");
   command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }

@@ -58,6 +58,9 @@ struct Job {
   std::vector<bool> followed;
 };
 
+constexpr int64_t kRequests = 2000;
+constexpr int64_t kPackageRequests = 20;  // PTX takes seconds per request on the emulator.
+
 std::string NameOf(const VerifyScope& scope) {
   if (scope.kind == VerifyScope::Kind::kSample) return fmt::format("sample:{}", scope.sample);
   return scope.kind == VerifyScope::Kind::kAll ? "all" : "none";
@@ -65,7 +68,9 @@ std::string NameOf(const VerifyScope& scope) {
 
 absl::Status LoadRequests(const RunOptions& options, Job& job) {
   if (options.trace.empty()) {
-    job.requests = GenerateRequests(options.generate, options.requests, options.seed);
+    const int64_t all = options.package.empty() ? kRequests : kPackageRequests;
+    job.requests = GenerateRequests(options.generate, options.requests > 0 ? options.requests : all,
+                                    options.seed);
     job.trace = fmt::format("generated, {}", NameOf(options.generate));
   } else {
     COPPICE_ASSIGN_OR_RETURN(job.requests, ReadRequestTrace(options.trace, options.seed));

@@ -32,8 +32,8 @@ absl::StatusOr<VerifyScope> ParseVerifyScope(const std::string& text);
 struct RunOptions {
   std::string trace;  // Path; empty: generate.
   TraceKind generate = TraceKind::kMix;
-  int64_t requests = 2000;  // To generate. >= 1.
-  int64_t limit = 0;        // Runs the first requests only; 0: all.
+  int64_t requests = 0;  // To generate; 0: 2000, or 20 with a package.
+  int64_t limit = 0;     // Runs the first requests only; 0: all.
   DeviceChoice device = DeviceChoice::kAuto;
   KernelChoice kernels = KernelChoice::kHost;  // kPtx: on the host only.
   int64_t shrink = 0;                          // Divides lengths; 0: 8 on the host, 1 on CUDA.

@@ -260,7 +260,6 @@ class RefusalTest(PackageTests):
         n = ("--extent", "n=4")
         for arguments, says in (
                 ((package, *x), ("symbol 'n'", "--extent n=33")),
-                ((package, *n), ("input 'x'", "--input x=random:1")),
                 ((package, *x, *x, *n), "given twice"),
                 ((package, "--input", "q=zeros", *n), "'q' is no input"),
                 ((package, "--input", "x=5", *n), "'x' is an array"),
@@ -439,7 +438,36 @@ class BuildTest(PackageTests):
                     says="m.json")
 
 
+class UngivenTest(PackageTests):
+    """Inputs that nobody gives."""
+
+    def outputs(self, x):
+        package = self.package([files.kernel_step("Scale", "x", "y", "1")],
+                               {"x": x, "y": files.array("output", dtype=x["dtype"])})
+        self.run_json("run", package, "--extent", "n=50", "--output-dir", self.path("out"))
+        return self.load("out/y")
+
+    def test_integers_hold_the_declared_fill(self):
+        # A product with 1 leaves the bits of an integer as they are.
+        for fill, value in (({"value": "16.0"}, 16), ("zero", 0), ("undefined", 0)):
+            x = files.array("input", dtype="i32", fill=fill)
+            np.testing.assert_array_equal(np.full(50, value, "i4"), self.outputs(x), str(fill))
+
+    def test_floats_are_drawn_whatever_their_fill(self):
+        values = self.outputs(files.array("input", fill={"value": "16.0"}))
+        self.assertTrue((np.abs(values) <= 1).all() and np.unique(values).size > 40, values)
+
+
 class BenchTest(PackageTests):
+    def test_lengths_of_the_sample_are_not_0_unless_they_are_given(self):
+        sample = pathlib.Path(__file__).resolve().parents[3] / "samples/torch_decoder.zip"
+        bench = ("bench", str(sample), "--program", "prefill", "--repetitions", "1", "--policy",
+                 "length=exact")
+        report = self.run_json(*bench)
+        self.assertEqual(1, report["stages"]["replay"]["samples"])
+        done = self.command(*bench, "--input", "lengths=zeros")
+        self.assertEqual(3, done.returncode, done.stderr)
+
     def test_every_stage_has_its_samples_and_every_bucket_is_recorded(self):
         report = self.run_json("bench", self.package(), "--repetitions", "3", "--policy",
                                "n=1,2,64")
