@@ -188,9 +188,9 @@ def export(decoder, archs=("80", "90a")):
             "claim": {"padding": "finite", "equal": "bits"}}
     columns = {"name": "length", "min": 2, "max": MAX_CONTEXT, "buckets": "pow2",
                "claim": {"padding": "finite", "equal": "bits"}}
-    # Rows of padding all write the last slot, and nothing orders them. Their inputs are the fills, so
-    # that they compute equal rows and store the bits that are there: whoever stores last, the slot
-    # holds the same, which is why the emulator finds no race. No request reads it.
+    # Rows of padding all write the last slot, and nothing orders them. Their inputs are the fills,
+    # so that they compute equal rows and store the bits that are there: whoever stores last, the
+    # slot holds the same, which is why the emulator finds no race. No request reads it.
     outputs = ("logits", "next_tokens")
     fills = {"slots": {"value": repr(float(SLOTS))}}
     caches = make_caches()
