@@ -87,8 +87,8 @@ class ClaimsTest(unittest.TestCase):
         """Runs sizes in buckets, all of them drawn."""
         arguments = []
         for symbol, least in LEAST.items():
-            buckets = sorted(source.sample(range(least + 1, 65), 5) + [66])
-            sizes = [source.randint(least, 65) for _ in range(count)]
+            buckets = sorted(source.sample(range(least + 1, 64), 5) + [64])
+            sizes = [source.randint(least, 64) for _ in range(count)]
             arguments += ["--extent", f"{symbol}=" + ",".join(map(str, sizes))]
             if symbol in padded:
                 arguments += ["--policy", f"{symbol}=" + ",".join(map(str, buckets))]
