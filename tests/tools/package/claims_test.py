@@ -6,7 +6,7 @@ package run --poison` holds to runs of their own sizes at random pairs of sizes 
 
     claims_test.py COPPICE [PAIRS]      pairs of sizes per program, default 20
 
-claims_200.txt has what 200 pairs printed.
+claims_200.txt has what 200 pairs printed of all but block.
 """
 
 import json
