@@ -84,9 +84,11 @@ absl::StatusOr<const Program*> Session::Register(const package::LoadedPackage& p
   };
   COPPICE_ASSIGN_OR_RETURN(std::vector<Tensor> constants,
                            parts_->package_constants.Place(package, index, options, upload));
+  COPPICE_ASSIGN_OR_RETURN(const internal::StepKernels* kernels,
+                           parts_->step_kernels.Get(parts_->driver));
   COPPICE_ASSIGN_OR_RETURN(
       std::unique_ptr<const internal::PackageSource> source,
-      internal::PackageSource::Create(parts_->driver, package, index, *spec, std::move(constants),
+      internal::PackageSource::Create(*kernels, package, index, *spec, std::move(constants),
                                       std::move(options.functions)));
   return parts_->catalogue->RegisterSource(*std::move(spec), std::move(source));
 }

@@ -6,7 +6,6 @@
 
 #include "graphs/call/check.h"
 #include "graphs/call/warm.h"
-#include "graphs/node/plan_around.h"
 #include "graphs/record/build.h"
 
 namespace coppice::internal {
@@ -31,11 +30,8 @@ absl::StatusOr<std::vector<PlannedBucket>> PlanAhead(const SessionParts& parts,
   std::vector<PlannedBucket> planned;
   for (size_t i = 0; i < shapes.size(); ++i) {
     COPPICE_ASSIGN_OR_RETURN(
-        const AllocationScript script,
-        ScriptOfSteps(parts.driver, parts.lane(0).memory(), program, shapes[i].padded, scalars));
-    const InputLayout staged = LayOutNowhere(program, shapes[i].padded, /*base=*/1);
-    COPPICE_ASSIGN_OR_RETURN(const PlannerResult result,
-                             PlanAround(BuffersOf(ScriptOf(script, staged)), /*live=*/{}));
+        const PlannerResult result,
+        PlanOfSteps(parts.driver, parts.lane(0).memory(), program, shapes[i].padded, scalars));
     planned.push_back({.bucket = buckets[i],
                        .plan_height = result.plan.height,
                        .live_bytes = result.bound,

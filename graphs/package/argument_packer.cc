@@ -2,8 +2,6 @@
 
 #include "graphs/package/argument_packer.h"
 
-#include <algorithm>
-#include <cstring>
 #include <variant>
 
 #include "coppice/base/status.h"
@@ -22,19 +20,6 @@ bool Holds(const package::IntegerArgument& argument, int64_t value) {
   const int bits = 8 * argument.bytes;
   const int64_t end = int64_t{1} << (argument.is_signed ? bits - 1 : bits);
   return value < end && value >= (argument.is_signed ? -end : 0);
-}
-
-// Bytes that a member of a struct has, and so what it is aligned to.
-int64_t AlignmentOf(const package::Argument& argument, size_t bytes) {
-  if (const auto* members = std::get_if<package::StructArgument>(&argument)) return members->align;
-  if (std::holds_alternative<package::TensorMapArgument>(argument)) return 64;
-  return std::holds_alternative<package::BytesArgument>(argument) && (bytes & (bytes - 1)) != 0
-             ? 1
-             : static_cast<int64_t>(std::min<size_t>(bytes, 16));
-}
-
-void PadTo(int64_t alignment, std::vector<std::byte>& bytes) {
-  bytes.resize(static_cast<size_t>(AlignUp(static_cast<int64_t>(bytes.size()), alignment)));
 }
 
 struct Visitor {
@@ -83,15 +68,16 @@ struct Visitor {
                      "a tensor map needs a driver that encodes it, and this one does not");
   }
   absl::Status operator()(const package::StructArgument& argument) const {
-    std::vector<std::byte> packed;
+    const size_t begin = bytes.size();
+    const auto pad_to = [&](int64_t align) {
+      const auto size = static_cast<int64_t>(bytes.size() - begin);
+      bytes.resize(begin + static_cast<size_t>(AlignUp(size, align)));
+    };
     for (const package::Argument& member : argument.members) {
-      std::vector<std::byte> one;
-      COPPICE_RETURN_IF_ERROR(packer.Pack(member, one));
-      PadTo(AlignmentOf(member, one.size()), packed);
-      packed.insert(packed.end(), one.begin(), one.end());
+      pad_to(package::LayoutOf(member).align);
+      COPPICE_RETURN_IF_ERROR(packer.Pack(member, bytes));
     }
-    PadTo(argument.align, packed);
-    bytes.insert(bytes.end(), packed.begin(), packed.end());
+    pad_to(argument.align);
     return absl::OkStatus();
   }
 };

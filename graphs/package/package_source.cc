@@ -44,13 +44,19 @@ class PackageSource::Walk {
   absl::Status LaunchOn(const Frame& frame,
                         const package::KernelStep& step,
                         const package::LoadedKernel& variant,
-                        std::span<const int64_t> values,
-                        const Dim3& grid,
-                        std::span<const DeviceAddress> scratch);
+                        const Dim3& grid);
 
   const PackageSource& source_;
   CallContext& context_;
   StepSink& sink_;
+
+  // Of the launch at hand; here so that hundreds of launches share their memory.
+  std::vector<int64_t> values_;
+  std::vector<DeviceAddress> scratch_;
+  std::vector<Touch> touched_;
+  std::vector<std::byte> bytes_;  // Of all arguments.
+  std::vector<size_t> offsets_;   // Of each of them.
+  std::vector<void*> pointers_;
 };
 
 bool PackageSource::Walk::IsAliased(const package::Program& program, int buffer) const {
@@ -198,20 +204,19 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::KernelStep& s
   const package::LoadedKernel& variant = source_.package_.kernel(step.kernel).front();
   const package::Kernel& kernel = source_.manifest().kernels[static_cast<size_t>(step.kernel)];
   const package::Target& target = kernel.targets[static_cast<size_t>(variant.fit.target)];
-  std::vector<int64_t> values(frame.values().begin(), frame.values().end());
-  values.insert(values.end(), target.values.begin(), target.values.end());
+  values_.assign(frame.values().begin(), frame.values().end());
+  values_.insert(values_.end(), target.values.begin(), target.values.end());
   std::array<unsigned, 3> grid{};
   int64_t blocks = 1;
   for (size_t axis = 0; axis < grid.size(); ++axis) {
-    COPPICE_ASSIGN_OR_RETURN(const int64_t size, Frame::SizeAt(step.grid[axis], values, "grid"));
+    COPPICE_ASSIGN_OR_RETURN(const int64_t size, Frame::SizeAt(step.grid[axis], values_, "grid"));
     if (size > INT32_MAX || __builtin_mul_overflow(blocks, size, &blocks))
       return InvalidArgument("kernel '{}': its grid is {} blocks along axis {}", kernel.name, size,
                              axis);
     grid[axis] = static_cast<unsigned>(size);
   }
   if (blocks == 0) return absl::OkStatus();
-  std::vector<DeviceAddress> scratch;
-  std::vector<DeviceAddress> allocated;
+  scratch_.clear();
   for (const package::Scratch& each : target.scratch) {
     int64_t bytes = 0;
     if (__builtin_mul_overflow(blocks, each.bytes_per_block, &bytes))
@@ -219,48 +224,46 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::KernelStep& s
     COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address, bytes == 0
                                                               ? absl::StatusOr<DeviceAddress>(0)
                                                               : context_.Allocate(bytes));
-    scratch.push_back(address);
-    if (bytes > 0) allocated.push_back(address);
+    scratch_.push_back(address);
   }
-  COPPICE_RETURN_IF_ERROR(
-      LaunchOn(frame, step, variant, values, {grid[0], grid[1], grid[2]}, scratch));
-  for (const DeviceAddress address : allocated)
-    COPPICE_RETURN_IF_ERROR(context_.Free(address));
+  COPPICE_RETURN_IF_ERROR(LaunchOn(frame, step, variant, {grid[0], grid[1], grid[2]}));
+  for (const DeviceAddress address : scratch_)
+    if (address != 0) COPPICE_RETURN_IF_ERROR(context_.Free(address));
   return absl::OkStatus();
 }
 
 absl::Status PackageSource::Walk::LaunchOn(const Frame& frame,
                                            const package::KernelStep& step,
                                            const package::LoadedKernel& variant,
-                                           std::span<const int64_t> values,
-                                           const Dim3& grid,
-                                           std::span<const DeviceAddress> scratch) {
+                                           const Dim3& grid) {
   constexpr int64_t kSlotAlignment = 16;
   const package::Kernel& kernel = source_.manifest().kernels[static_cast<size_t>(step.kernel)];
   const package::Target& target = kernel.targets[static_cast<size_t>(variant.fit.target)];
-  std::vector<Touch> touched;
+  touched_.clear();
   const int64_t blocks = int64_t{grid.x} * grid.y * grid.z;
-  for (size_t i = 0; i < scratch.size(); ++i)
-    touched.push_back(
-        {.begin = scratch[i], .bytes = blocks * target.scratch[i].bytes_per_block, .writes = true});
+  for (size_t i = 0; i < scratch_.size(); ++i)
+    touched_.push_back({.begin = scratch_[i],
+                        .bytes = blocks * target.scratch[i].bytes_per_block,
+                        .writes = true});
   const ArgumentPlaces places{.parameters = context_.parameters(),
                               .symbol_words = source_.symbol_words_,
                               .scalar_words = source_.scalar_words_,
-                              .scratch = scratch};
-  const ArgumentPacker packer(frame, values, places, touched);
-  std::vector<std::byte> bytes;
-  std::vector<size_t> offsets;
+                              .scratch = scratch_};
+  const ArgumentPacker packer(frame, values_, places, touched_);
+  bytes_.clear();
+  offsets_.clear();
   for (size_t i = 0; i < step.args.size(); ++i) {
-    bytes.resize(static_cast<size_t>(AlignUp(static_cast<int64_t>(bytes.size()), kSlotAlignment)));
-    offsets.push_back(bytes.size());
-    const absl::Status packed = packer.Pack(step.args[i], bytes);
+    bytes_.resize(
+        static_cast<size_t>(AlignUp(static_cast<int64_t>(bytes_.size()), kSlotAlignment)));
+    offsets_.push_back(bytes_.size());
+    const absl::Status packed = packer.Pack(step.args[i], bytes_);
     if (!packed.ok())
       return WithFailureOf(packed, MakeError(packed.code(), "argument {} of kernel '{}': {}", i,
                                              kernel.name, MessageOf(packed)));
   }
-  std::vector<void*> pointers;
-  for (const size_t offset : offsets)
-    pointers.push_back(bytes.data() + offset);
+  pointers_.clear();
+  for (const size_t offset : offsets_)
+    pointers_.push_back(bytes_.data() + offset);
   const auto dim = [](const std::array<uint32_t, 3>& size) {
     return Dim3{size[0], size[1], size[2]};
   };
@@ -271,8 +274,8 @@ absl::Status PackageSource::Walk::LaunchOn(const Frame& frame,
                                  .cooperative = target.cooperative,
                                  .programmatic = target.programmatic,
                                  .cluster = dim(target.cluster)},
-                       .arguments = pointers},
-                      touched);
+                       .arguments = pointers_},
+                      touched_);
 }
 
 absl::Status PackageSource::Walk::Run(Frame& frame, const package::MemsetStep& step) {
@@ -379,18 +382,17 @@ PackageSource::Schedule PackageSource::ScheduleOf(const package::Manifest& manif
 
 PackageSource::PackageSource(const package::LoadedPackage& package,
                              int program,
-                             StepKernels kernels)
-    : package_(package), program_(program), kernels_(std::move(kernels)) {}
+                             const StepKernels& kernels)
+    : package_(package), program_(program), kernels_(kernels) {}
 
 absl::StatusOr<std::unique_ptr<const PackageSource>> PackageSource::Create(
-    const Driver& driver,
+    const StepKernels& kernels,
     const package::LoadedPackage& package,
     int program,
     const ProgramSpec& spec,
     std::vector<Tensor> constants,
     std::map<std::string, StepFunction> functions) {
-  COPPICE_ASSIGN_OR_RETURN(StepKernels kernels, StepKernels::Load(driver));
-  std::unique_ptr<PackageSource> source(new PackageSource(package, program, std::move(kernels)));
+  std::unique_ptr<PackageSource> source(new PackageSource(package, program, kernels));
   source->constants_ = std::move(constants);
   source->functions_ = std::move(functions);
   for (int i = 0; i < static_cast<int>(spec.symbols.size()); ++i)

@@ -31,10 +31,10 @@ namespace coppice::internal {
 class PackageSource final : public StepSource {
  public:
   // `spec` is what SpecOf made of program `program` of the package; `constants` are those of the
-  // manifest, per index. Errors: kInvalidArgument a function that nobody gave; kUnimplemented a
-  // child that this cannot run: which, and why.
+  // manifest, per index. `kernels` and the package outlive it. Errors: kInvalidArgument a function
+  // that nobody gave; kUnimplemented a child that this cannot run: which, and why.
   static absl::StatusOr<std::unique_ptr<const PackageSource>> Create(
-      const Driver& driver,
+      const StepKernels& kernels,
       const package::LoadedPackage& package,
       int program,
       const ProgramSpec& spec,
@@ -56,13 +56,13 @@ class PackageSource final : public StepSource {
   };
   static Schedule ScheduleOf(const package::Manifest& manifest, const package::Program& program);
 
-  PackageSource(const package::LoadedPackage& package, int program, StepKernels kernels);
+  PackageSource(const package::LoadedPackage& package, int program, const StepKernels& kernels);
 
   const package::Manifest& manifest() const { return package_.manifest(); }
 
   const package::LoadedPackage& package_;
   const int program_;
-  const StepKernels kernels_;
+  const StepKernels& kernels_;
   std::vector<Tensor> constants_;
   std::map<std::string, StepFunction> functions_;
   std::vector<int> symbol_words_;  // Of the parameter block.

@@ -5,12 +5,15 @@
 
 #pragma once
 
+#include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "coppice/base/status.h"
 #include "coppice/graphs/package_program.h"
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/kernel_library.h"
@@ -41,6 +44,24 @@ class StepKernels {
   KernelLibrary library_;
   Kernel seed_words_;
   Kernel gemm_;
+};
+
+// Those of a session, whose programs share them. Threads: any.
+class SharedStepKernels {
+ public:
+  // Loads them at the first call. They stay where they are.
+  absl::StatusOr<const StepKernels*> Get(const Driver& driver) {
+    const std::lock_guard lock(mutex_);
+    if (!kernels_) {
+      COPPICE_ASSIGN_OR_RETURN(StepKernels kernels, StepKernels::Load(driver));
+      kernels_.emplace(std::move(kernels));
+    }
+    return &*kernels_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<StepKernels> kernels_;
 };
 
 }  // namespace coppice::internal

@@ -22,6 +22,7 @@
 #include "graphs/lane/lane.h"
 #include "graphs/lane/window_map.h"
 #include "graphs/package/package_constants.h"
+#include "graphs/package/step_kernels.h"
 #include "graphs/parts/carried_buckets.h"
 #include "graphs/parts/catalogue.h"
 #include "graphs/parts/sticky_error.h"
@@ -56,6 +57,7 @@ struct SessionParts {
   std::unique_ptr<const WindowMap> windows;
   std::unique_ptr<WindowHeap> constants;
   std::unique_ptr<const StagingKernels> staging;
+  SharedStepKernels step_kernels;
   std::unique_ptr<Catalogue> catalogue;
   PackageConstants package_constants;
   CarriedBuckets carried;

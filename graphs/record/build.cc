@@ -3,13 +3,15 @@
 #include "graphs/record/build.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
+
+#include "absl/container/btree_map.h"
 
 #include "coppice/base/status.h"
 #include "coppice/runtime/stream.h"
 
 #include "graphs/node/input_layout.h"
+#include "graphs/node/plan_around.h"
 #include "graphs/program/step_source.h"
 #include "graphs/record/planned_context.h"
 #include "graphs/steps/graph_builder.h"
@@ -75,7 +77,14 @@ class ScriptContext final : public RunContext, public StepSink {
 
   AllocationScript script_;
   DeviceAddress next_ = kNowhere;
-  std::map<DeviceAddress, int> live_;  // Temporaries, and which buffer each is.
+  absl::btree_map<DeviceAddress, int> live_;  // Temporaries, and which buffer each is.
+};
+
+// That a node touches a buffer.
+struct Use {
+  int64_t buffer = 0;
+  int64_t node = 0;
+  friend auto operator<=>(const Use&, const Use&) = default;
 };
 
 // Adds a run's steps to a graph, and keeps which of them use which buffer.
@@ -89,11 +98,13 @@ class BuildContext final : public PlannedContext, public StepSink {
       : PlannedContext(request.driver, request.memory, request.run, request.script, plan, base),
         buffers_(buffers),
         base_(base),
-        builder_(builder),
-        uses_(buffers.size()) {}
+        builder_(builder) {}
 
-  // Per buffer, the numbers of the nodes that touch it, ascending.
-  const std::vector<std::vector<int64_t>>& uses() const { return uses_; }
+  // Of each buffer, in the order of buffers and then of nodes; some are there twice.
+  std::vector<Use> TakeUses() {
+    std::ranges::sort(uses_);
+    return std::move(uses_);
+  }
 
   absl::Status Break(EagerStep /*step*/) override { return RefuseBreak(spec_); }
 
@@ -159,25 +170,22 @@ class BuildContext final : public PlannedContext, public StepSink {
   void NoteUses(std::span<const Touch> touched) {
     for (const Touch& touch : touched) {
       const int64_t buffer = BufferAt(touch.begin);
-      if (buffer < 0) continue;
-      std::vector<int64_t>& uses = uses_[static_cast<size_t>(buffer)];
-      if (uses.empty() || uses.back() != builder_.node_count())
-        uses.push_back(builder_.node_count());
+      if (buffer >= 0) uses_.push_back({.buffer = buffer, .node = builder_.node_count()});
     }
   }
 
   const std::vector<Buffer>& buffers_;
   const DeviceAddress base_;
   GraphBuilder& builder_;
-  std::map<DeviceAddress, int> live_;
-  std::vector<std::vector<int64_t>> uses_;
+  absl::btree_map<DeviceAddress, int> live_;
+  std::vector<Use> uses_;
 };
 
 // Checks that buffers which share bytes are used one after the other along the edges. A step behind
 // all nodes stands for the call's end, when outputs are read.
 absl::Status ValidateBuilt(const CaptureRequest& request,
                            const Captured& captured,
-                           const std::vector<std::vector<int64_t>>& uses) {
+                           std::span<const Use> uses) {
   const auto end = static_cast<int64_t>(captured.topology.nodes.size());
   StepOrder order{.step_count = end + 1};
   for (const GraphEdge& edge : captured.topology.edges)
@@ -185,19 +193,28 @@ absl::Status ValidateBuilt(const CaptureRequest& request,
   for (int64_t node = 0; node < end; ++node)
     order.edges.emplace_back(node, end);
   std::vector<Buffer> used;
+  used.reserve(captured.buffers.size() + request.live.size());
   Plan plan;
   const auto add = [&](Buffer buffer, int64_t offset) {
     plan.offsets.push_back(offset);
     plan.height = std::max(plan.height, offset + buffer.bytes);
     used.push_back(std::move(buffer));
   };
-  for (size_t i = 0; i < uses.size(); ++i) {
+  auto use = uses.begin();
+  for (size_t i = 0; i < captured.buffers.size(); ++i) {
     Buffer buffer = captured.buffers[i];
     const bool lasts =
         buffer.lifetime[0].upper > static_cast<int64_t>(request.script.events.size());
     buffer.lifetime.clear();
-    for (const int64_t node : uses[i])
-      buffer.lifetime.push_back({.lower = node, .upper = node + 1});
+    for (; use != uses.end() && use->buffer == static_cast<int64_t>(i); ++use) {
+      Interval next{.lower = use->node, .upper = use->node + 1};
+      // Nodes that follow each other are one interval.
+      if (!buffer.lifetime.empty() && buffer.lifetime.back().upper >= next.lower) {
+        buffer.lifetime.back().upper = next.upper;
+      } else {
+        buffer.lifetime.push_back(next);
+      }
+    }
     if (lasts) buffer.lifetime.push_back({.lower = end, .upper = end + 1});
     if (!buffer.lifetime.empty()) add(std::move(buffer), captured.planned.plan.offsets[i]);
   }
@@ -210,14 +227,13 @@ absl::Status ValidateBuilt(const CaptureRequest& request,
   return ValidatePlan(used, plan, &order);
 }
 
-}  // namespace
-
-absl::StatusOr<AllocationScript> ScriptOfSteps(const Driver& driver,
-                                               LaneMemory& memory,
-                                               const Program& program,
-                                               std::span<const int64_t> extents,
-                                               std::span<const int64_t> scalars) {
-  const InputLayout layout = LayOutNowhere(program, extents, kNowhere / 2);
+// The script of a run with this layout, which executes nothing.
+absl::StatusOr<AllocationScript> ScriptAt(const InputLayout& layout,
+                                          const Driver& driver,
+                                          LaneMemory& memory,
+                                          const Program& program,
+                                          std::span<const int64_t> extents,
+                                          std::span<const int64_t> scalars) {
   const RunRequest run{.program = &program,
                        .layout = &layout,
                        .extents = extents.first(program.extent_count),
@@ -226,6 +242,32 @@ absl::StatusOr<AllocationScript> ScriptOfSteps(const Driver& driver,
   COPPICE_RETURN_IF_ERROR(program.steps->Run(context, context));
   COPPICE_RETURN_IF_ERROR(context.TakeOutputs().status());
   return context.TakeScript();
+}
+
+// All inputs staged, below what the run allocates.
+InputLayout StagedNowhere(const Program& program, std::span<const int64_t> extents) {
+  return LayOutNowhere(program, extents, kNowhere / 2);
+}
+
+}  // namespace
+
+absl::StatusOr<AllocationScript> ScriptOfSteps(const Driver& driver,
+                                               LaneMemory& memory,
+                                               const Program& program,
+                                               std::span<const int64_t> extents,
+                                               std::span<const int64_t> scalars) {
+  return ScriptAt(StagedNowhere(program, extents), driver, memory, program, extents, scalars);
+}
+
+absl::StatusOr<PlannerResult> PlanOfSteps(const Driver& driver,
+                                          LaneMemory& memory,
+                                          const Program& program,
+                                          std::span<const int64_t> extents,
+                                          std::span<const int64_t> scalars) {
+  const InputLayout staged = StagedNowhere(program, extents);
+  COPPICE_ASSIGN_OR_RETURN(const AllocationScript script,
+                           ScriptAt(staged, driver, memory, program, extents, scalars));
+  return PlanAround(BuffersOf(ScriptOf(script, staged)), /*live=*/{});
 }
 
 absl::StatusOr<Captured> PlanAndBuild(const CaptureRequest& request, const RecordTarget& target) {
@@ -247,7 +289,7 @@ absl::StatusOr<Captured> PlanAndBuild(const CaptureRequest& request, const Recor
   if (BlamesTheDevice(ran)) return ran;
   COPPICE_RETURN_IF_ERROR(context.Finish(ran));
   captured.topology = builder.TakeTopology();
-  COPPICE_RETURN_IF_ERROR(ValidateBuilt(request, captured, context.uses()));
+  COPPICE_RETURN_IF_ERROR(ValidateBuilt(request, captured, context.TakeUses()));
   captured.pieces.push_back({.graph = builder.TakeGraph(), .topology = captured.topology});
   return captured;
 }

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "coppice/allocator/planner.h"
 #include "coppice/runtime/driver.h"
 
 #include "graphs/lane/lane_memory.h"
@@ -28,6 +29,14 @@ absl::StatusOr<AllocationScript> ScriptOfSteps(const Driver& driver,
                                                const Program& program,
                                                std::span<const int64_t> extents,
                                                std::span<const int64_t> scalars);
+
+// The plan of that script where all inputs are staged and nothing else is live. Errors: also as
+// PlanBuffers.
+absl::StatusOr<PlannerResult> PlanOfSteps(const Driver& driver,
+                                          LaneMemory& memory,
+                                          const Program& program,
+                                          std::span<const int64_t> extents,
+                                          std::span<const int64_t> scalars);
 
 // Plans the script and makes its graph, whose edges have passed the validator together with the
 // plan. Requires: a program with steps, and a target without prologue. Errors: as PlanAndCapture.

@@ -82,14 +82,14 @@ absl::StatusOr<KernelNodes> CaptureKernels(const CaptureRequest& request,
   return KernelNodesOf(again.captured.pieces);
 }
 
-// What the node writes, and what its outputs keep.
+// What the node writes, its first `buffer_count` buffers, and what its outputs keep.
 void SetRegions(const LaneMemory& memory,
-                const AllocationScript& script,
-                const Plan& plan,
+                const Captured& captured,
+                int buffer_count,
                 NodeRecording& recording) {
-  const std::vector<Buffer> buffers = BuffersOf(script);
-  for (size_t i = 0; i < static_cast<size_t>(script.buffer_count); ++i)
-    recording.footprint.push_back({.offset = plan.offsets[i], .bytes = buffers[i].bytes});
+  for (size_t i = 0; i < static_cast<size_t>(buffer_count); ++i)
+    recording.footprint.push_back(
+        {.offset = captured.planned.plan.offsets[i], .bytes = captured.buffers[i].bytes});
   Normalize(recording.footprint);
   for (const Tensor& tensor : recording.outputs.tensors) {
     if (const std::optional<Region> region = memory.RegionOf(tensor))
@@ -242,7 +242,7 @@ absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const
   COPPICE_ASSIGN_OR_RETURN(recording.segments, Instantiate(request.driver, request.upload_stream,
                                                            std::move(captured.pieces)));
   recording.outputs = {.spec = &request.run.program->spec, .tensors = std::move(captured.outputs)};
-  SetRegions(request.memory, capture.script, captured.planned.plan, recording);
+  SetRegions(request.memory, captured, capture.script.buffer_count, recording);
   if (audit) {
     recording.audited = std::make_unique<Audited>();
     recording.audited->kernels = std::move(captured.kernels);

@@ -9,12 +9,10 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <vector>
-
-#include "absl/container/inlined_vector.h"
 
 #include "coppice/runtime/driver.h"
 
@@ -25,28 +23,39 @@ namespace coppice::internal {
 class TouchOrder {
  public:
   // Adds the next step and returns the earlier ones that it has to wait for, ascending, none of
-  // which waits for another of them. Cost: O(touched * log(ranges)) and, per step waited for,
-  // O(steps / 64); allocates.
-  std::vector<int> Add(std::span<const Touch> touched);
+  // which waits for another of them; valid until the next one is added. Cost: per range touched,
+  // O(log(ranges)), and a move of those behind it where it is divided; per step waited for,
+  // O(steps / 64).
+  const std::vector<int>& Add(std::span<const Touch> touched);
 
-  int steps() const { return static_cast<int>(ancestors_.size()); }
+  int steps() const { return steps_; }
 
  private:
-  // Bytes from a key of the map to `end`.
   struct Range {
+    DeviceAddress begin = 0;
     DeviceAddress end = 0;
     int writer = -1;
-    absl::InlinedVector<int, 2> readers;  // Since it was written, ascending.
+    int readers = -1;  // The latest since it was written, of readers_.
   };
-  using Ranges = std::map<DeviceAddress, Range>;
+  // Lists that share their ends, so that a range that is divided copies none.
+  struct Reader {
+    int step = 0;
+    int before = -1;  // The reader before it.
+  };
 
-  // Makes ranges begin and end at these addresses, and covers what lies between.
-  void Cover(DeviceAddress begin, DeviceAddress end);
-  void SplitAt(DeviceAddress address);
-  std::vector<int> WithoutImplied(std::vector<int> after) const;
+  // Makes ranges begin and end at these addresses, and covers what lies between. Returns the first
+  // of them.
+  size_t Cover(DeviceAddress begin, DeviceAddress end);
+  // Whether `later` waits for `step`, perhaps through others.
+  bool IsBehind(int later, int step) const;
+  void DropImplied();
+  void NoteAncestors(int step);
 
-  Ranges ranges_;                                 // Disjoint.
-  std::vector<std::vector<uint64_t>> ancestors_;  // Per step, a bit for each one before it.
+  int steps_ = 0;
+  std::vector<Range> ranges_;  // Disjoint, ascending.
+  std::vector<Reader> readers_;
+  std::vector<uint64_t> ancestors_;  // Per step, a bit for each one before it.
+  std::vector<int> after_;           // What Add returns.
 };
 
 }  // namespace coppice::internal

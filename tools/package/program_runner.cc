@@ -106,6 +106,16 @@ absl::Status ProgramRunner::TimeCalls(const std::vector<CallSet>& sets, const Ti
   return absl::OkStatus();
 }
 
+absl::Status ProgramRunner::Plan(std::span<const std::vector<int64_t>> buckets,
+                                 std::span<const int64_t> scalars) const {
+  return session_->Plan(*registered_, buckets, scalars).status();
+}
+
+absl::Status ProgramRunner::Record(const std::vector<int64_t>& bucket,
+                                   std::span<const int64_t> scalars) {
+  return session_->Warm(*registered_, binding_, std::span(&bucket, 1), scalars, {});
+}
+
 absl::Status ProgramRunner::ReadOutcome(const Lease& lease,
                                         const std::vector<Tensor>& inputs,
                                         RunOutcome& outcome) const {

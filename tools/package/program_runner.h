@@ -60,6 +60,12 @@ class ProgramRunner {
   using Timer = std::function<absl::Status(const std::function<absl::Status()>& call)>;
   absl::Status TimeCalls(const std::vector<CallSet>& sets, const Timer& time);
 
+  // Plans, or records, the program at these buckets, one extent per symbol, and calls nothing.
+  // Errors: as Session::Plan and Session::Warm.
+  absl::Status Plan(std::span<const std::vector<int64_t>> buckets,
+                    std::span<const int64_t> scalars) const;
+  absl::Status Record(const std::vector<int64_t>& bucket, std::span<const int64_t> scalars);
+
   // Writes the static inputs anew. Errors: the driver's.
   absl::Status ResetStatics(const std::vector<HostArray>& statics);
   // What the static inputs hold. Errors: the driver's.
