@@ -4,6 +4,7 @@
 #include "coppice/allocator/plan.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -198,24 +199,35 @@ absl::Status ValidateSequential(std::span<const Buffer> buffers,
 }
 
 // A set of steps, one bit each.
-using StepSet = std::vector<uint64_t>;
+using StepSet = std::span<uint64_t>;
+using ConstStepSet = std::span<const uint64_t>;
 
-void Insert(StepSet& set, int64_t step) {
+// Sets of the steps of one order, in one piece.
+class StepSets {
+ public:
+  StepSets(size_t count, const StepOrder& order)
+      : words_(static_cast<size_t>(CeilDivide(order.step_count, 64))), bits_(count * words_) {}
+
+  StepSet operator[](size_t i) { return std::span(bits_).subspan(i * words_, words_); }
+  ConstStepSet operator[](size_t i) const { return std::span(bits_).subspan(i * words_, words_); }
+
+ private:
+  size_t words_;
+  std::vector<uint64_t> bits_;
+};
+
+void Insert(StepSet set, int64_t step) {
   set[static_cast<size_t>(step) / 64] |= uint64_t{1} << (step % 64);
 }
 
-bool Contains(const StepSet& set, int64_t step) {
+bool Contains(ConstStepSet set, int64_t step) {
   return (set[static_cast<size_t>(step) / 64] >> (step % 64) & 1) != 0;
 }
 
-bool IsSubset(const StepSet& inner, const StepSet& outer) {
+bool IsSubset(ConstStepSet inner, ConstStepSet outer) {
   for (size_t word = 0; word < inner.size(); ++word)
     if ((inner[word] & ~outer[word]) != 0) return false;
   return true;
-}
-
-StepSet EmptyStepSet(const StepOrder& order) {
-  return StepSet(static_cast<size_t>(CeilDivide(order.step_count, 64)));
 }
 
 absl::Status ValidateOrder(const StepOrder& order) {
@@ -244,31 +256,37 @@ absl::Status ValidateSteps(std::span<const Buffer> buffers, const StepOrder& ord
 }
 
 // For each step the steps after it along the edges, itself excluded. Requires: a valid order.
-absl::StatusOr<std::vector<StepSet>> StepsAfterEach(const StepOrder& order) {
+absl::StatusOr<StepSets> StepsAfterEach(const StepOrder& order) {
   const size_t count = static_cast<size_t>(order.step_count);
-  std::vector<std::vector<int64_t>> next(count);
+  std::vector<std::pair<int64_t, int64_t>> edges = order.edges;
+  std::sort(edges.begin(), edges.end());
+  std::vector<size_t> first(count + 1);  // Of the edges from each step.
   std::vector<int64_t> blockers(count);
-  for (const auto& [from, to] : order.edges) {
-    next[static_cast<size_t>(from)].push_back(to);
+  for (const auto& [from, to] : edges) {
+    ++first[static_cast<size_t>(from) + 1];
     ++blockers[static_cast<size_t>(to)];
   }
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  const auto edges_from = [&](size_t step) {
+    return std::span(edges).subspan(first[step], first[step + 1] - first[step]);
+  };
   std::vector<size_t> sorted;
   sorted.reserve(count);
   for (size_t step = 0; step < count; ++step)
     if (blockers[step] == 0) sorted.push_back(step);
   for (size_t done = 0; done < sorted.size(); ++done)
-    for (const int64_t to : next[sorted[done]])
+    for (const auto& [from, to] : edges_from(sorted[done]))
       if (--blockers[static_cast<size_t>(to)] == 0) sorted.push_back(static_cast<size_t>(to));
   if (sorted.size() < count) {
     const auto stuck = std::find_if(blockers.begin(), blockers.end(), [](int64_t n) { return n; });
     return InvalidArgument("StepOrder: step {} is on a cycle of edges or behind one; remove it",
                            stuck - blockers.begin());
   }
-  std::vector<StepSet> after(count, EmptyStepSet(order));
+  StepSets after(count, order);
   for (size_t i = count; i-- > 0;) {
-    StepSet& set = after[sorted[i]];
-    for (const int64_t to : next[sorted[i]]) {
-      const StepSet& beyond = after[static_cast<size_t>(to)];
+    const StepSet set = after[sorted[i]];
+    for (const auto& [from, to] : edges_from(sorted[i])) {
+      const ConstStepSet beyond = after[static_cast<size_t>(to)];
       for (size_t word = 0; word < set.size(); ++word)
         set[word] |= beyond[word];
       Insert(set, to);
@@ -288,9 +306,11 @@ struct Footprint {
   bool Before(const Footprint& other) const { return IsSubset(other.uses, after); }
 };
 
+// `sets` has two for each buffer, empty.
 std::vector<Footprint> FootprintsByAddress(std::span<const Buffer> buffers,
                                            const Plan& plan,
-                                           const std::vector<StepSet>& after_each) {
+                                           const StepSets& after_each,
+                                           StepSets& sets) {
   std::vector<Footprint> footprints;
   footprints.reserve(buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i) {
@@ -298,12 +318,13 @@ std::vector<Footprint> FootprintsByAddress(std::span<const Buffer> buffers,
     footprint.buffer = i;
     footprint.lower = plan.offsets[i];
     footprint.upper = plan.offsets[i] + buffers[i].bytes;
-    footprint.uses = StepSet(after_each.front().size());
-    footprint.after = StepSet(after_each.front().size(), ~uint64_t{0});
+    footprint.uses = sets[2 * i];
+    footprint.after = sets[2 * i + 1];
+    std::ranges::fill(footprint.after, ~uint64_t{0});
     for (const Interval& interval : buffers[i].lifetime) {
       for (int64_t step = interval.lower; step < interval.upper; ++step) {
         Insert(footprint.uses, step);
-        const StepSet& after = after_each[static_cast<size_t>(step)];
+        const ConstStepSet after = after_each[static_cast<size_t>(step)];
         for (size_t word = 0; word < after.size(); ++word)
           footprint.after[word] &= after[word];
       }
@@ -324,10 +345,10 @@ absl::Status ValidateOrdered(std::span<const Buffer> buffers,
                              const StepOrder& order) {
   COPPICE_RETURN_IF_ERROR(ValidateOrder(order));
   COPPICE_RETURN_IF_ERROR(ValidateSteps(buffers, order));
-  COPPICE_ASSIGN_OR_RETURN(const std::vector<StepSet> after_each, StepsAfterEach(order));
-  if (buffers.empty()) return absl::OkStatus();
+  COPPICE_ASSIGN_OR_RETURN(const StepSets after_each, StepsAfterEach(order));
   std::vector<const Footprint*> live;
-  const std::vector<Footprint> footprints = FootprintsByAddress(buffers, plan, after_each);
+  StepSets sets(2 * buffers.size(), order);
+  const std::vector<Footprint> footprints = FootprintsByAddress(buffers, plan, after_each, sets);
   for (const Footprint& footprint : footprints) {
     std::erase_if(live, [&](const Footprint* other) { return other->upper <= footprint.lower; });
     for (const Footprint* other : live) {
@@ -413,9 +434,9 @@ absl::Status ExtendToJoins(const StepOrder& order, std::vector<Buffer>& buffers)
           from, to);
     }
   }
-  COPPICE_ASSIGN_OR_RETURN(const std::vector<StepSet> after_each, StepsAfterEach(order));
+  COPPICE_ASSIGN_OR_RETURN(const StepSets after_each, StepsAfterEach(order));
   // joins[s]: the first step after s from which on every step comes after s.
-  std::vector<int64_t> joins(after_each.size());
+  std::vector<int64_t> joins(static_cast<size_t>(order.step_count));
   for (int64_t step = 0; step < order.step_count; ++step) {
     const size_t i = static_cast<size_t>(step);
     joins[i] = order.step_count;
