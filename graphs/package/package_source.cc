@@ -226,7 +226,8 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::KernelStep& s
                                                               : context_.Allocate(bytes));
     scratch_.push_back(address);
   }
-  COPPICE_RETURN_IF_ERROR(LaunchOn(frame, step, variant, {grid[0], grid[1], grid[2]}));
+  if (!sink_.drops())
+    COPPICE_RETURN_IF_ERROR(LaunchOn(frame, step, variant, {grid[0], grid[1], grid[2]}));
   for (const DeviceAddress address : scratch_)
     if (address != 0) COPPICE_RETURN_IF_ERROR(context_.Free(address));
   return absl::OkStatus();

@@ -60,6 +60,8 @@ using LibraryWork = absl::FunctionRef<absl::Status(CuStream stream)>;
 class StepSink {
  public:
   virtual ~StepSink() = default;
+  // Whether it looks at no step, so that a source may leave out to say them, but no request.
+  virtual bool drops() const { return false; }
   virtual absl::Status Launch(const KernelLaunch& launch, std::span<const Touch> touched) = 0;
   virtual absl::Status Fill(const MemoryFill& fill, std::span<const Touch> touched) = 0;
   virtual absl::Status Copy(const MemoryCopy& copy, std::span<const Touch> touched) = 0;

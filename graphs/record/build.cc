@@ -51,6 +51,7 @@ class ScriptContext final : public RunContext, public StepSink {
   }
   absl::Status Break(EagerStep /*step*/) override { return RefuseBreak(spec_); }
 
+  bool drops() const override { return true; }
   absl::Status Launch(const KernelLaunch&, std::span<const Touch>) override {
     return absl::OkStatus();
   }

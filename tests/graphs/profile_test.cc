@@ -13,6 +13,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -24,44 +25,22 @@
 #include "coppice/graphs/session.h"
 #include "coppice/runtime/loaded_package.h"
 
+#include "tests/graphs/package_fixture.h"
 #include "tests/graphs/session_fixture.h"
-#include "tests/package/small_kernels.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/test_share.h"
 #include "tools/ledger/latency_model.h"
 
 namespace coppice {
 namespace {
 
 using nlohmann::json;
-using package::AddStep;
-using package::FloatBuffer;
 using package::LoadedPackage;
 using package::PackageBuilder;
-using package::ScaleStep;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using Buckets = std::vector<int64_t>;
-
-// y = 2 x + `factor` x, in buckets of one element each.
-json SumProgram(const std::string& factor, const json& buckets) {
-  return {{"symbols",
-           {{"n",
-             {{"min", 1},
-              {"max", 64},
-              {"buckets", buckets},
-              {"claim", {{"padding", "any"}, {"equal", "bits"}}}}}}},
-          {"inputs", {"x"}},
-          {"outputs", {"y"}},
-          {"buffers",
-           {{"x", FloatBuffer("input", {"n"})},
-            {"twice", FloatBuffer("temporary", {"n"})},
-            {"more", FloatBuffer("temporary", {"n"})},
-            {"y", FloatBuffer("output", {"n"})}}},
-          {"steps",
-           {ScaleStep("x", "twice", "n", "2"), ScaleStep("x", "more", "n", factor),
-            AddStep("twice", "more", "y", "n")}}};
-}
 
 class ProfileTest : public SessionFixture {
  protected:
@@ -139,6 +118,15 @@ class ProfileTest : public SessionFixture {
     const int64_t dims[] = {n};
     const Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
     return session.Run({.program = &program, .inputs = {&x, 1}, .stream = device_.stream()});
+  }
+
+  // Waits for `stream` alone, as threads have to.
+  std::vector<float> DownloadOn(const Stream& stream, const Tensor& tensor, int64_t count) const {
+    std::vector<float> values(static_cast<size_t>(count));
+    EXPECT_OK(device_.driver().Call<&DriverTable::MemcpyDtoHAsync>(
+        values.data(), tensor.data, values.size() * sizeof(float), stream.handle()));
+    EXPECT_OK(stream.Synchronize());
+    return values;
   }
 
   package::TemporaryFolder folder_;
@@ -557,7 +545,7 @@ TEST_F(ProfileTest, AFailedWriteLeavesWhatWasThereAndNothingElse) {
 }
 
 TEST_F(ProfileTest, ProgramsOfAPackageAreKnownByIt) {
-  const LoadedPackage& loaded = LoadProgram(SumProgram("3", "pow2"));
+  const LoadedPackage& loaded = LoadProgram(DiamondProgram("3", "pow2"));
   const std::unique_ptr<Session> first = MakeSession();
   COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, first->Register(loaded, "main", {}));
   for (const int64_t n : {60, 60, 7})
@@ -575,9 +563,54 @@ TEST_F(ProfileTest, ProgramsOfAPackageAreKnownByIt) {
   EXPECT_EQ(Read(lease), Expected(60, 4));
 
   const std::unique_ptr<Session> other = MakeSession();
-  ASSERT_OK(other->Register(LoadProgram(SumProgram("5", "pow2")), "main", {}));
+  ASSERT_OK(other->Register(LoadProgram(DiamondProgram("5", "pow2")), "main", {}));
   COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile differs, other->LoadProfile(path_, {}));
   ExpectSkipped(differs, ProfileSkip::kDigest, 1);
+}
+
+TEST_F(ProfileTest, CallsGoOnBesideALoading) {
+  const LoadedPackage& loaded = LoadProgram(DiamondProgram());
+  const std::unique_ptr<Session> first = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, first->Register(loaded, "main", {}));
+  for (const int64_t n : {1, 2, 4, 8, 16, 32, 64})
+    for (int call = 0; call < 2; ++call)
+      ASSERT_OK(CallPackage(*first, *program, n));
+  ASSERT_OK(first->SaveProfile(path_));
+  constexpr int kLanes = 2;
+  const DeviceMemory input = *device_.Upload(Ramp(64));
+  const int rounds = std::max(2, 40 / static_cast<int>(TestShare()));
+  for (int round = 0; round < rounds && !HasFailure(); ++round) {
+    const std::unique_ptr<Session> next = MakeSession({.lanes = kLanes});
+    COPPICE_ASSERT_OK_AND_ASSIGN(program, next->Register(loaded, "main", {}));
+    const Stream streams[kLanes] = {*Stream::Create(device_.driver()),
+                                    *Stream::Create(device_.driver())};
+    const auto call = [&](int lane) {
+      ASSERT_OK(device_.context().MakeCurrent());
+      const Stream& stream = streams[lane];
+      for (const int64_t n : {64, 3, 20, 7, 2, 33}) {
+        const Tensor x = Tensor::Dense(input.address(), DType::kFloat32, {&n, 1});
+        const absl::StatusOr<Lease> lease = next->Run(
+            {.program = program, .inputs = {&x, 1}, .stream = stream.handle(), .lane = lane});
+        ASSERT_OK(lease);
+        const absl::StatusOr<ReadScope> scope = lease->Read(stream.handle());
+        ASSERT_OK(scope);
+        EXPECT_EQ(DownloadOn(stream, scope->output(0), n), Expected(n, 4));
+      }
+    };
+    std::vector<std::thread> threads;
+    for (int lane = 0; lane < kLanes; ++lane)
+      threads.emplace_back(call, lane);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const absl::StatusOr<LoadedProfile> done = next->LoadProfile(path_, {.lane = lane});
+      EXPECT_OK(done);
+      if (!done.ok()) continue;
+      for (const SkippedBucket& skipped : done->skipped)
+        ADD_FAILURE() << NameOf(skipped.reason) << ": " << skipped.why;
+      EXPECT_EQ(done->recorded + done->present, 7);
+    }
+    for (std::thread& thread : threads)
+      thread.join();
+  }
 }
 
 // What a phase cost the host: driver calls, and microseconds by published figures.
@@ -670,7 +703,7 @@ TEST_F(ProfileCostTest, LoadingTakesTheCostOfRecordingFromTheCallsOfAPackage) {
   Buckets all(kBuckets);
   for (int64_t i = 0; i < kBuckets; ++i)
     all[static_cast<size_t>(i)] = i + 1;
-  const LoadedPackage& loaded = LoadProgram(SumProgram("3", all));
+  const LoadedPackage& loaded = LoadProgram(DiamondProgram("3", all));
   const std::unique_ptr<Session> first = MakeSession();
   COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, first->Register(loaded, "main", {}));
   const Cost recording = CostOf([&] { Serve(*first, *program, nullptr, {}, RunKind::kRecord); });

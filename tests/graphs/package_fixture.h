@@ -1,0 +1,118 @@
+// Packages of small kernels in sessions, for tests.
+//
+// Threads: one.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+#include "coppice/graphs/session.h"
+#include "coppice/runtime/loaded_package.h"
+
+#include "tests/package/small_kernels.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/test_device.h"
+
+namespace coppice {
+
+// y = 2 x + `factor` x, by two temporaries that do not depend on each other; any padding of n does.
+inline nlohmann::json DiamondProgram(const std::string& factor = "3",
+                                     const nlohmann::json& buckets = "pow2") {
+  using package::AddStep;
+  using package::FloatBuffer;
+  using package::ScaleStep;
+  return {{"symbols",
+           {{"n",
+             {{"min", 1},
+              {"max", 1024},
+              {"buckets", buckets},
+              {"claim", {{"padding", "any"}, {"equal", "bits"}}}}}}},
+          {"inputs", {"x"}},
+          {"outputs", {"y"}},
+          {"buffers",
+           {{"x", FloatBuffer("input", {"n"})},
+            {"twice", FloatBuffer("temporary", {"n"})},
+            {"thrice", FloatBuffer("temporary", {"n"})},
+            {"y", FloatBuffer("output", {"n"})}}},
+          {"steps",
+           {ScaleStep("x", "twice", "n", "2"), ScaleStep("x", "thrice", "n", factor),
+            AddStep("twice", "thrice", "y", "n")}}};
+}
+
+// A device, and what packages and their programs need of it.
+class PackageFixture : public testing::Test {
+ protected:
+  // Loads the package of `builder`, which lives as long as the test.
+  const package::LoadedPackage& Load(const package::PackageBuilder& builder) {
+    zips_.push_back(std::make_unique<std::string>(builder.Zip()));
+    absl::StatusOr<package::Package> opened =
+        package::Package::FromMemory(package::BytesOf(*zips_.back()), "test.zip", {});
+    EXPECT_OK(opened);
+    absl::StatusOr<std::unique_ptr<const package::LoadedPackage>> loaded =
+        package::LoadedPackage::Load(device_.driver(), *std::move(opened), {});
+    EXPECT_OK(loaded);
+    loaded_.push_back(*std::move(loaded));
+    return *loaded_.back();
+  }
+  const package::LoadedPackage& LoadProgram(const nlohmann::json& program) {
+    package::PackageBuilder builder = package::SmallKernels();
+    builder.manifest["programs"]["main"] = program;
+    return Load(builder);
+  }
+
+  std::unique_ptr<Session> MakeSession(const SessionOptions& options = {}) const {
+    return *Session::Create(device_.context(), options);
+  }
+
+  Tensor Upload(const std::vector<float>& values) {
+    uploads_.push_back(*device_.Upload(values));
+    const int64_t dims[] = {static_cast<int64_t>(values.size())};
+    return Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+  }
+
+  static std::vector<float> Ramp(int64_t n) {
+    std::vector<float> values;
+    for (int64_t i = 1; i <= n; ++i)
+      values.push_back(static_cast<float>(i));
+    return values;
+  }
+  static std::vector<float> Times(std::vector<float> values, float factor) {
+    for (float& value : values)
+      value *= factor;
+    return values;
+  }
+
+  std::vector<float> Read(const Lease& lease, int output = 0) {
+    absl::StatusOr<ReadScope> scope = lease.Read(device_.stream());
+    EXPECT_OK(scope);
+    if (!scope.ok()) return {};
+    const Tensor y = scope->output(output);
+    return device_.Download<float>(y.data, y.element_count());
+  }
+
+  absl::StatusOr<Lease> Run(Session& session,
+                            const Program& program,
+                            std::vector<Tensor> inputs,
+                            const Binding* binding = nullptr,
+                            std::vector<int64_t> scalars = {}) {
+    return session.Run({.program = &program,
+                        .binding = binding,
+                        .inputs = inputs,
+                        .scalars = scalars,
+                        .stream = device_.stream()});
+  }
+
+  TestDevice device_{DriverLedger::Options{}};
+  std::vector<std::unique_ptr<std::string>> zips_;
+  std::vector<std::unique_ptr<const package::LoadedPackage>> loaded_;
+  std::vector<DeviceMemory> uploads_;
+};
+
+}  // namespace coppice

@@ -1,0 +1,269 @@
+// Goal: what the steps of a package's program are given: memory for one launch, attributes,
+// structs, constants, and kernels of the session; and the ways in which they run that are no graph
+// of theirs. Method: packages of small PTX kernels on the emulator, against sums computed here;
+// driver calls are counted by the ledger.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "coppice/graphs/session.h"
+#include "coppice/runtime/graph.h"
+#include "coppice/runtime/loaded_package.h"
+
+#include "tests/graphs/package_fixture.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/text_count.h"
+
+namespace coppice {
+namespace {
+
+using nlohmann::json;
+using package::AddStep;
+using package::FloatBuffer;
+using package::GridOf;
+using package::LoadedPackage;
+using package::PackageBuilder;
+using package::Reads;
+using package::ScaleStep;
+using package::SmallKernels;
+using package::Writes;
+
+// Park(x, y, count, scratch)   y[i] = 2 x[i], which waits in scratch[i]
+// Unpack(args)                 y[i] = 3 x[i] at {&x, &y, u32 count, u8, u8 factor}
+constexpr char kStepKernels[] = R"(
+.version 7.0
+.target sm_80
+.address_size 64
+
+.visible .entry Park(.param .u64 x, .param .u64 y, .param .u32 count, .param .u64 scratch)
+{
+  .reg .pred %p<2>;
+  .reg .b32 %r<5>;
+  .reg .f32 %f<4>;
+  .reg .b64 %rd<8>;
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %tid.x;
+  mad.lo.u32 %r3, %r1, 128, %r2;
+  ld.param.u32 %r4, [count];
+  setp.ge.u32 %p1, %r3, %r4;
+  @%p1 ret;
+  mul.wide.u32 %rd1, %r3, 4;
+  ld.param.u64 %rd2, [x];
+  ld.param.u64 %rd3, [y];
+  ld.param.u64 %rd4, [scratch];
+  add.u64 %rd5, %rd2, %rd1;
+  add.u64 %rd6, %rd3, %rd1;
+  add.u64 %rd7, %rd4, %rd1;
+  ld.global.f32 %f1, [%rd5];
+  st.global.f32 [%rd7], %f1;
+  ld.global.f32 %f2, [%rd7];
+  add.rn.f32 %f3, %f1, %f2;
+  st.global.f32 [%rd6], %f3;
+  ret;
+}
+
+.visible .entry Unpack(.param .align 8 .b8 args[24])
+{
+  .reg .pred %p<2>;
+  .reg .b16 %rs<2>;
+  .reg .b32 %r<5>;
+  .reg .f32 %f<4>;
+  .reg .b64 %rd<6>;
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %tid.x;
+  mad.lo.u32 %r3, %r1, 128, %r2;
+  ld.param.u32 %r4, [args+16];
+  setp.ge.u32 %p1, %r3, %r4;
+  @%p1 ret;
+  mul.wide.u32 %rd1, %r3, 4;
+  ld.param.u64 %rd2, [args];
+  ld.param.u64 %rd3, [args+8];
+  add.u64 %rd4, %rd2, %rd1;
+  add.u64 %rd5, %rd3, %rd1;
+  ld.global.f32 %f1, [%rd4];
+  ld.param.u8 %rs1, [args+21];
+  cvt.rn.f32.u16 %f2, %rs1;
+  mul.rn.f32 %f3, %f1, %f2;
+  st.global.f32 [%rd5], %f3;
+  ret;
+}
+)";
+
+PackageBuilder StepKernelsPackage() {
+  PackageBuilder builder = SmallKernels();
+  builder.AddModule("steps", "ptx", "sm_80", kStepKernels);
+  const auto target = [](const char* symbol) {
+    return json{{"module", "steps"},
+                {"symbol", symbol},
+                {"block", {128, 1, 1}},
+                {"values", {{"BLOCK", 128}}}};
+  };
+  json park = target("Park");
+  park["scratch"] = {{{"bytes_per_block", 512}, {"align", 16}}};
+  builder.manifest["kernels"]["Park"] = {{"parameters", {8, 8, 4, 8}}, {"targets", {park}}};
+  builder.manifest["kernels"]["Unpack"] = {{"parameters", {24}}, {"targets", {target("Unpack")}}};
+  return builder;
+}
+
+class PackageStepsTest : public PackageFixture {
+ protected:
+  // Calls the program three times at n = 200: recorded, and replayed.
+  void ExpectTimes(Session& session, const Program& program, float factor) {
+    for (const RunKind kind : {RunKind::kRecord, RunKind::kReplay, RunKind::kReplay}) {
+      COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(session, program, {Upload(Ramp(200))}));
+      EXPECT_EQ(lease.kind(), kind) << NameOf(lease.kind());
+      EXPECT_EQ(Read(lease), Times(Ramp(200), factor));
+    }
+  }
+  void ExpectTimes(const PackageBuilder& builder, float factor) {
+    const std::unique_ptr<Session> session = MakeSession();
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(Load(builder), "main", {}));
+    ExpectTimes(*session, *main, factor);
+  }
+  static json ParkStep(const std::string& x, const std::string& y) {
+    return {{"op", "kernel"},
+            {"kernel", "Park"},
+            {"grid", GridOf("n")},
+            {"args", {Reads(x), Writes(y), {{"i32", "n"}}, {{"scratch", 0}}}}};
+  }
+};
+
+TEST_F(PackageStepsTest, KernelsOfTheSessionAreLoadedOnce) {
+  PackageBuilder builder = SmallKernels();
+  builder.manifest["programs"] = {{"main", DiamondProgram()}, {"other", DiamondProgram("5")}};
+  const LoadedPackage& loaded = Load(builder);
+  const auto modules = [&] { return device_.ledger().calls(&DriverTable::LibraryLoadData); };
+  const std::unique_ptr<Session> session = MakeSession();
+  const int64_t before = modules();
+  ASSERT_OK(session->Register(loaded, "main", {}));
+  EXPECT_EQ(modules(), before + 1);
+  ASSERT_OK(session->Register(loaded, "other", {}));
+  ASSERT_OK(session->Register(loaded, "main", {.variant = "second"}));
+  EXPECT_EQ(modules(), before + 1);
+}
+
+TEST_F(PackageStepsTest, ScratchIsATemporaryOfItsStep) {
+  PackageBuilder builder = StepKernelsPackage();
+  json program = DiamondProgram();
+  program["buffers"].erase("thrice");
+  program["steps"] = {ParkStep("x", "twice"), ParkStep("twice", "y")};
+  builder.manifest["programs"]["main"] = program;
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(Load(builder), "main", {}));
+  ExpectTimes(*session, *main, 4);
+  ASSERT_EQ(session->nodes().size(), 1U);
+  EXPECT_EQ(session->nodes()[0].plan_height, 3 * 1024) << "both steps have the same 2 x 512 bytes";
+}
+
+TEST_F(PackageStepsTest, LaunchesAreCooperativeWhereTheirTargetIs) {
+  PackageBuilder builder = SmallKernels();
+  builder.manifest["programs"]["main"] = DiamondProgram();
+  const auto attributes = [&] {
+    return device_.ledger().calls(&DriverTable::GraphKernelNodeSetAttribute);
+  };
+  const int64_t before = attributes();
+  ExpectTimes(builder, 5);
+  EXPECT_EQ(attributes(), before);
+  builder.manifest["kernels"]["Add"]["targets"][0]["cooperative"] = true;
+  ExpectTimes(builder, 5);
+  EXPECT_EQ(attributes(), before + 1);
+}
+
+TEST_F(PackageStepsTest, StructsAreLaidOutAsTheManifestSays) {
+  PackageBuilder builder = StepKernelsPackage();
+  json program = DiamondProgram();
+  program["buffers"].erase("thrice");
+  program["buffers"].erase("twice");
+  const json members = {Reads("x"), Writes("y"), {{"u32", "n"}}, {{"u8", 9}}, {{"bytes", "0300"}}};
+  program["steps"] = {{{"op", "kernel"},
+                       {"kernel", "Unpack"},
+                       {"grid", GridOf("n")},
+                       {"args", {{{"struct", members}}}}}};
+  builder.manifest["programs"]["main"] = program;
+  ExpectTimes(builder, 3);
+}
+
+TEST_F(PackageStepsTest, OutputsMayBeConstants) {
+  PackageBuilder builder = SmallKernels();
+  const std::vector<float> weights = Ramp(8);
+  builder.AddConstants("weights",
+                       {{.name = "w",
+                         .shape = {8},
+                         .bytes = std::string(reinterpret_cast<const char*>(weights.data()), 32)}});
+  json program = DiamondProgram();
+  program["buffers"]["w"] = {{"role", "constant"}, {"constant", "w"}};
+  program["buffers"]["tail"] = FloatBuffer("output", {6});
+  program["buffers"]["tail"]["alias"] = {{"buffer", "w"}, {"offset", 8}};
+  program["outputs"] = {"y", "tail"};
+  builder.manifest["programs"]["main"] = program;
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(Load(builder), "main", {}));
+  for (int call = 0; call < 3; ++call) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *main, {Upload(Ramp(30))}));
+    EXPECT_EQ(Read(lease, 0), Times(Ramp(30), 5));
+    EXPECT_EQ(Read(lease, 1), (std::vector<float>{3, 4, 5, 6, 7, 8}));
+  }
+}
+
+TEST_F(PackageStepsTest, WorkThatCannotBeCapturedRunsWithoutAGraph) {
+  json program = DiamondProgram();
+  const auto view = [](const char* buffer) {
+    return json{{"buffer", buffer}, {"dtype", "f32"}, {"shape", {"n"}}};
+  };
+  program["steps"].push_back(
+      {{"op", "call"}, {"function", "wait"}, {"inputs", {view("y")}}, {"outputs", {view("y")}}});
+  const LoadedPackage& loaded = LoadProgram(program);
+  const std::unique_ptr<Session> session = MakeSession();
+  const StepFunction wait = [](const FunctionCall& call) {
+    return call.driver.Call<&DriverTable::StreamSynchronize>(call.stream);
+  };
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main,
+                               session->Register(loaded, "main", {.functions = {{"wait", wait}}}));
+  for (int call = 0; call < 3; ++call) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *main, {Upload(Ramp(30))}));
+    EXPECT_EQ(lease.kind(), RunKind::kEager);
+    EXPECT_EQ(lease.reason(), Reason::kNotCapturable);
+    EXPECT_EQ(Read(lease), Times(Ramp(30), 5));
+  }
+  EXPECT_THAT(session->Warm(*main, nullptr, {{{32}}}, {}, {}),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(PackageStepsTest, CapturesOfTheCallerMayIncludeAProgramThatNeverRan) {
+  const LoadedPackage& loaded = LoadProgram(DiamondProgram());
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(loaded, "main", {}));
+  const Tensor x = Upload(Ramp(30));
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(device_.driver(), device_.stream()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const Lease lease,
+      session->Include({.program = main, .inputs = {&x, 1}, .stream = device_.stream()}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph graph, capture.End());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const GraphExec exec,
+                               GraphExec::Instantiate(device_.driver(), graph));
+  for (int launch = 0; launch < 2; ++launch) {
+    ASSERT_OK(device_.driver().Call<&DriverTable::GraphLaunch>(exec.handle(), device_.stream()));
+    EXPECT_EQ(Read(lease), Times(Ramp(30), 5));
+  }
+}
+
+TEST_F(PackageStepsTest, SizesOverTheLargestBucketRunAtTheirOwn) {
+  const LoadedPackage& loaded = LoadProgram(DiamondProgram("3", {16, 64}));
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(loaded, "main", {}));
+  for (int call = 0; call < 2; ++call) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *main, {Upload(Ramp(100))}));
+    EXPECT_EQ(lease.kind(), RunKind::kEager);
+    EXPECT_EQ(lease.reason(), Reason::kOverLargestBucket);
+    EXPECT_EQ(Read(lease), Times(Ramp(100), 5));
+  }
+}
+
+}  // namespace
+}  // namespace coppice
