@@ -8,7 +8,6 @@
 #include <bit>
 #include <cstdint>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <random>
 #include <span>
@@ -26,114 +25,20 @@
 #include "coppice/runtime/loaded_package.h"
 
 #include "tests/graphs/package_fixture.h"
-#include "tests/graphs/session_fixture.h"
+#include "tests/graphs/profile_fixture.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_share.h"
-#include "tools/ledger/latency_model.h"
 
 namespace coppice {
 namespace {
 
 using nlohmann::json;
 using package::LoadedPackage;
-using package::PackageBuilder;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using Buckets = std::vector<int64_t>;
 
-class ProfileTest : public SessionFixture {
- protected:
-  ProfileTest()
-      : SessionFixture(DriverLedger::Options{.latency = &LatencyModel::Documented()}),
-        path_(folder_ / "session.profile") {}
-
-  // A session whose affine was launched this often in each bucket, at factor 2.
-  Affine Served(const std::vector<std::pair<int64_t, int>>& launches,
-                const SessionOptions& options = {}) {
-    Affine affine = MakeAffine(options);
-    for (const auto& [n, count] : launches) {
-      for (int i = 0; i <= count; ++i)  // The first call of a bucket launches no graph.
-        EXPECT_OK(Call(affine, n));
-    }
-    return affine;
-  }
-  void Save(const std::vector<std::pair<int64_t, int>>& launches) {
-    EXPECT_OK(Served(launches).session->SaveProfile(path_));
-  }
-
-  LoadProfileOptions Bound(const Affine& affine) {
-    uploads_.push_back(*device_.Upload(std::vector<float>{0}));
-    const Binding* scratch =
-        *affine.session->Bind(*affine.program, AffineStatics(uploads_.back().address()));
-    return {.bindings = {{.binding = affine.binding, .scratch = scratch}}};
-  }
-  absl::StatusOr<LoadedProfile> Load(const Affine& affine) {
-    return affine.session->LoadProfile(path_, Bound(affine));
-  }
-
-  json Saved() const { return json::parse(package::ReadBytes(path_)); }
-  void Write(const json& profile) const { package::WriteBytes(path_, profile.dump()); }
-
-  // Buckets of the nodes, in the order of their recording.
-  static Buckets Recorded(const Session& session) {
-    std::vector<NodeInfo> nodes = session.nodes();
-    std::erase_if(nodes, [](const NodeInfo& node) { return !node.recorded; });
-    std::ranges::sort(nodes, {}, &NodeInfo::number);
-    Buckets buckets;
-    for (const NodeInfo& node : nodes)
-      buckets.push_back(node.bucket[0]);
-    return buckets;
-  }
-
-  // Expects one reason for all that is left out.
-  static void ExpectSkipped(const LoadedProfile& loaded, ProfileSkip reason, size_t count) {
-    EXPECT_EQ(loaded.skipped.size(), count);
-    for (const SkippedBucket& skipped : loaded.skipped) {
-      EXPECT_EQ(skipped.reason, reason) << NameOf(skipped.reason) << ": " << skipped.why.ToString();
-      EXPECT_FALSE(skipped.why.ok());
-    }
-  }
-  // Expects that a session refuses the file and is as it was.
-  void ExpectRefused(absl::StatusCode code, const std::string& where) {
-    const Affine affine = MakeAffine();
-    const absl::StatusOr<LoadedProfile> loaded = Load(affine);
-    EXPECT_THAT(loaded, StatusIs(code)) << where;
-    EXPECT_THAT(std::string(loaded.status().message()), HasSubstr(where));
-    EXPECT_THAT(affine.session->nodes(), IsEmpty());
-    EXPECT_EQ(affine.session->memory().usage().of(MemoryKind::kPlan), 0);
-  }
-
-  const LoadedPackage& LoadProgram(const json& program) {
-    PackageBuilder builder = package::SmallKernels();
-    builder.manifest["programs"]["main"] = program;
-    zips_.push_back(std::make_unique<std::string>(builder.Zip()));
-    loaded_.push_back(*LoadedPackage::Load(
-        device_.driver(),
-        *package::Package::FromMemory(package::BytesOf(*zips_.back()), "test.zip", {}), {}));
-    return *loaded_.back();
-  }
-  absl::StatusOr<Lease> CallPackage(Session& session, const Program& program, int64_t n) {
-    uploads_.push_back(*device_.Upload(Ramp(n)));
-    const int64_t dims[] = {n};
-    const Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
-    return session.Run({.program = &program, .inputs = {&x, 1}, .stream = device_.stream()});
-  }
-
-  // Waits for `stream` alone, as threads have to.
-  std::vector<float> DownloadOn(const Stream& stream, const Tensor& tensor, int64_t count) const {
-    std::vector<float> values(static_cast<size_t>(count));
-    EXPECT_OK(device_.driver().Call<&DriverTable::MemcpyDtoHAsync>(
-        values.data(), tensor.data, values.size() * sizeof(float), stream.handle()));
-    EXPECT_OK(stream.Synchronize());
-    return values;
-  }
-
-  package::TemporaryFolder folder_;
-  const std::string path_;
-  std::vector<std::unique_ptr<std::string>> zips_;
-  std::vector<std::unique_ptr<const LoadedPackage>> loaded_;
-};
+using ProfileTest = ProfileFixture;
 
 TEST_F(ProfileTest, SaysWhatWasLaunchedHowOften) {
   const Affine affine = Served({{4, 2}, {64, 3}});
@@ -611,109 +516,6 @@ TEST_F(ProfileTest, CallsGoOnBesideALoading) {
     for (std::thread& thread : threads)
       thread.join();
   }
-}
-
-// What a phase cost the host: driver calls, and microseconds by published figures.
-struct Cost {
-  int64_t calls = 0;
-  double us = 0;
-};
-
-class ProfileCostTest : public ProfileTest {
- protected:
-  template <typename Phase>
-  Cost CostOf(const Phase& phase) {
-    const Cost before = {device_.ledger().calls(), device_.ledger().modelled_us()};
-    phase();
-    return {device_.ledger().calls() - before.calls, device_.ledger().modelled_us() - before.us};
-  }
-  // Calls the program once in each bucket, always on one input, so that all that it costs is the
-  // session's.
-  void Serve(Session& session,
-             const Program& program,
-             const Binding* binding,
-             std::span<const int64_t> scalars,
-             RunKind kind) {
-    for (int64_t n = 1; n <= kBuckets; ++n) {
-      const Tensor x = Tensor::Dense(input_.address(), DType::kFloat32, {&n, 1});
-      const absl::StatusOr<Lease> lease = session.Run({.program = &program,
-                                                       .binding = binding,
-                                                       .inputs = {&x, 1},
-                                                       .scalars = scalars,
-                                                       .stream = device_.stream()});
-      ASSERT_OK(lease);
-      EXPECT_EQ(lease->kind(), kind);
-    }
-  }
-  // Of the same calls: what they cost while they record, behind a loading, and once more, and the
-  // loading. What they cost beyond a replay is what a loading can take from them.
-  static void Compare(const Cost& recording,
-                      const Cost& loading,
-                      const Cost& behind,
-                      const Cost& again) {
-    const auto print = [&](const char* what, const Cost& cost) {
-      std::cout << what << cost.calls << " driver calls, " << cost.us << " us modelled, "
-                << 100 * cost.us / recording.us << " %\n";
-    };
-    const Cost beyond{.calls = behind.calls - again.calls, .us = behind.us - again.us};
-    print("calls that record:      ", recording);
-    print("loading:                ", loading);
-    print("the calls behind it:    ", behind);
-    print("the same once more:     ", again);
-    print("beyond replays:         ", beyond);
-    EXPECT_LE(10 * beyond.calls, recording.calls);
-    EXPECT_LE(10 * beyond.us, recording.us);
-    EXPECT_LT(behind.calls, recording.calls);
-    EXPECT_LT(behind.us, recording.us);
-    EXPECT_LE(loading.us, recording.us);
-  }
-
-  static constexpr int64_t kBuckets = 64;
-  DeviceMemory input_ = *device_.Upload(Ramp(kBuckets));
-};
-
-TEST_F(ProfileCostTest, LoadingTakesTheCostOfRecordingFromTheCallsOfACallable) {
-  const auto spec = [] {
-    ProgramSpec made = AffineSpec();
-    made.symbols[0].policy = *PaddingPolicy::Linear(1, kBuckets);
-    return made;
-  };
-  const int64_t scalars[] = {std::bit_cast<int64_t>(2.0)};
-  const auto serve = [&](const Affine& affine, RunKind kind) {
-    Serve(*affine.session, *affine.program, affine.binding, scalars, kind);
-  };
-  const Affine first = MakeAffine({}, nullptr, spec());
-  const Cost recording = CostOf([&] {
-    serve(first, RunKind::kWarmUp);
-    serve(first, RunKind::kRecord);
-  });
-  ASSERT_OK(first.session->SaveProfile(path_));
-  const Affine next = MakeAffine({}, nullptr, spec());
-  const LoadProfileOptions options = Bound(next);
-  const Cost loading = CostOf([&] { EXPECT_OK(next.session->LoadProfile(path_, options)); });
-  const auto replay = [&] {
-    serve(next, RunKind::kReplay);
-    serve(next, RunKind::kReplay);
-  };
-  const Cost behind = CostOf(replay);
-  Compare(recording, loading, behind, CostOf(replay));
-}
-
-TEST_F(ProfileCostTest, LoadingTakesTheCostOfRecordingFromTheCallsOfAPackage) {
-  Buckets all(kBuckets);
-  for (int64_t i = 0; i < kBuckets; ++i)
-    all[static_cast<size_t>(i)] = i + 1;
-  const LoadedPackage& loaded = LoadProgram(DiamondProgram("3", all));
-  const std::unique_ptr<Session> first = MakeSession();
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, first->Register(loaded, "main", {}));
-  const Cost recording = CostOf([&] { Serve(*first, *program, nullptr, {}, RunKind::kRecord); });
-  ASSERT_OK(first->SaveProfile(path_));
-  const std::unique_ptr<Session> next = MakeSession();
-  COPPICE_ASSERT_OK_AND_ASSIGN(program, next->Register(loaded, "main", {}));
-  const Cost loading = CostOf([&] { EXPECT_OK(next->LoadProfile(path_, {})); });
-  const auto replay = [&] { Serve(*next, *program, nullptr, {}, RunKind::kReplay); };
-  const Cost behind = CostOf(replay);
-  Compare(recording, loading, behind, CostOf(replay));
 }
 
 }  // namespace
