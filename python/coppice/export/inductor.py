@@ -18,6 +18,7 @@ import torch._dynamo.device_interface as device_interface
 import torch._inductor
 import torch._inductor.utils
 import torch.fx.experimental._config
+import torch.utils._triton
 import triton
 from torch._inductor import select_algorithm
 from torch._inductor.codegen import wrapper_fxir
@@ -124,9 +125,9 @@ def pretended_device(capability):
 
 def forget_devices():
     """Drops what PyTorch remembers of the devices that it asked."""
-    for owner in (torch._inductor.utils, hints.DeviceProperties):
+    for owner in (torch._inductor.utils, hints.DeviceProperties, torch.utils._triton):
         for name in ("is_big_gpu", "get_max_num_sms", "get_num_sms", "create",
-                     "get_gpu_shared_memory"):
+                     "get_gpu_shared_memory", "has_triton"):
             clear = getattr(getattr(owner, name, None), "cache_clear", None)
             if clear:
                 clear()

@@ -17,6 +17,7 @@ from unittest import mock
 import sympy
 import torch
 from torch.export import Dim, ExportedProgram
+from torch.nn.attention import flex_attention
 from torch.utils._pytree import tree_map
 from torch.utils._sympy.value_ranges import bound_sympy
 
@@ -115,12 +116,19 @@ def trace(model, args, dynamic):
     dims = {}
     shapes = {name: dynamic_shape(name, value, dynamic.get(name, {}), dims)
               for name, value in zip(parameters, args)}
-    with torch.no_grad(), mock.patch.object(module, "forward", forward, create=True):
+    with torch.no_grad(), mock.patch.object(module, "forward", forward, create=True), \
+            attention_as_one_node():
         try:
             return torch.export.export(module, distinct(args), dynamic_shapes=shapes,
                                        strict=False)
         except Exception as error:
             raise ExportError(f"torch.export: {first_line(error)}") from error
+
+
+def attention_as_one_node():
+    """Within, FlexAttention is traced as it is. Outside of torch.compile it compiles itself, for
+    the example's sizes only."""
+    return mock.patch.object(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
 
 
 def distinct(args):
