@@ -41,13 +41,13 @@ class Package:
 
     def constants(self, given):
         """Arrays of all constants: those that the package holds, and those given by name."""
-        import safetensors.numpy
-
         result = dict(given)
         for name, constant in self.manifest["constants"].items():
             if "data" in constant:
-                path = self.folder / constant["data"]["file"]
-                result[name] = safetensors.numpy.load_file(path)[constant["data"]["tensor"]]
+                data = (self.folder / constant["data"]["file"]).read_bytes()
+                begin = 8 + int.from_bytes(data[:8], "little")
+                first, last = json.loads(data[8:begin])[constant["data"]["tensor"]]["data_offsets"]
+                result[name] = np.frombuffer(data[begin + first:begin + last], np.uint8)
         return result
 
     def run(self, name, inputs, scalars=None, constants=None, seed=1):
@@ -106,9 +106,7 @@ class Run:
             array = self.inputs[name] if role == "input" else self.constants[buffer["constant"]]
             self.memory[name] = np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy()
         elif role == "seed":
-            words = np.random.default_rng(self.seed).integers(
-                -(1 << 63), (1 << 63) - 1, self.at(buffer["words"]))
-            self.memory[name] = words.view(np.uint8)
+            self.memory[name] = seed_words(self.seed, self.at(buffer["words"])).view(np.uint8)
         elif "alias" not in buffer:
             self.memory[name] = np.full(self.bytes_of(buffer), POISON, np.uint8)
 
@@ -214,7 +212,7 @@ class Run:
         self.root(step["to"])[:size] = self.root(step["from"])[:size]
 
     def step_call(self, step):
-        inputs = [self.view(view) for view in step["inputs"]]
+        inputs = [widened(self.view(view), view["dtype"]) for view in step["inputs"]]
         outputs = [self.view(view) for view in step["outputs"]]
         options = step.get("options", {})
         if step["function"] == "gemm":
@@ -222,13 +220,33 @@ class Run:
             result = float(options.get("alpha", 1)) * (left @ right)
             if added:
                 result = result + float(options.get("beta", 1)) * added[0]
-            outputs[0][...] = result
+            results = [result]
         else:
-            call_torch(step["function"], inputs, outputs, options)
+            results = call_torch(step["function"], inputs, options)
+        for view, output, result in zip(step["outputs"], outputs, results):
+            output[...] = narrowed(result, view["dtype"])
 
 
-def call_torch(function, inputs, outputs, options):
-    """PyTorch's operator on the CPU, with the arguments that its schema names."""
+def seed_words(seed, count):
+    """What the words of a seed hold, in every call with this seed."""
+    return np.random.default_rng(seed).integers(-(1 << 63), (1 << 63) - 1, count)
+
+
+def widened(array, dtype):
+    """Numbers that NumPy has: bfloat16 as the floats of its bits."""
+    return (array.astype(np.uint32) << 16).view(np.float32) if dtype == "bf16" else array
+
+
+def narrowed(array, dtype):
+    """The bits of the nearest bfloat16, the even one of two; any other type as it is."""
+    if dtype != "bf16":
+        return array
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+
+def call_torch(function, inputs, options):
+    """What PyTorch's operator computes on the CPU, with the arguments that its schema names."""
     import torch
 
     namespace, operator, overload = function.split(".")
@@ -261,8 +279,7 @@ def call_torch(function, inputs, outputs, options):
             arguments.append(value)
     results = target(*arguments, **named)
     results = results if isinstance(results, (list, tuple)) else [results]
-    for result, output in zip(results, outputs):
-        output[...] = result.numpy()
+    return [result.numpy() for result in results]
 
 
 def row_major(shape):

@@ -1,26 +1,55 @@
 """Programs of the kinds that are exported, small enough to be executed from their PTX.
 
-Each case has a module, example arguments, dynamic axes, and a function that draws other arguments.
+Each case has a module, example arguments, dynamic axes with what their padding may hold, and a
+function that draws other arguments.
 """
 
 import dataclasses
 import math
+import pathlib
+import sys
 from typing import Any, Callable
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention.flex_attention import flex_attention
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent.parent / "samples"))
+
+import torch_decoder
+
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+# Of the largest value of a result, which eager PyTorch computes in the same type.
+TOLERANCES = {"f32": 1e-5, "bf16": 2e-2}
 
 
 @dataclasses.dataclass
 class Case:
     name: str
+    dtype: str
     model: Any  # A module, or a method of one.
     args: tuple
     dynamic: dict
     draw: Callable  # From a random.Random: arguments.
     options: dict = dataclasses.field(default_factory=dict)
-    tolerance: float = 1e-5
     calls: tuple = ()  # Functions that steps call.
+    # Of static inputs: functions of one and the calls' arguments, that give what counts of it.
+    written: dict = dataclasses.field(default_factory=dict)
+    picks: dict = dataclasses.field(default_factory=dict)  # Outputs that are an argmax of others.
+    large: bool = False  # Too large for executor.py.
+
+    @property
+    def tolerance(self):
+        return TOLERANCES[self.dtype]
+
+    @property
+    def key(self):
+        return f"{self.name}_{self.dtype}"
+
+    @property
+    def by_executor(self):
+        """Whether it has calls of functions that the command does not know."""
+        return bool(set(self.calls) - {"gemm"})
 
 
 class Block(torch.nn.Module):
@@ -55,8 +84,8 @@ class Block(torch.nn.Module):
     @staticmethod
     def rotate(x, angles):
         left, right = x.chunk(2, -1)
-        return torch.cat([left * angles.cos() - right * angles.sin(),
-                          right * angles.cos() + left * angles.sin()], -1)
+        cosines, sines = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        return torch.cat([left * cosines - right * sines, right * cosines + left * sines], -1)
 
 
 class Vision(torch.nn.Module):
@@ -84,11 +113,13 @@ class Encoder(torch.nn.Module):
         x = torch.tanh(self.mix(self.table(tokens)))
         at = torch.arange(tokens.shape[0], device=tokens.device)
         starts = torch.cat([ends.new_zeros(1), ends[:-1]])
-        inside = ((at[None, :] >= starts[:, None]) & (at[None, :] < ends[:, None])).float()
+        inside = ((at[None, :] >= starts[:, None]) & (at[None, :] < ends[:, None])).to(x.dtype)
         return (inside @ x) / (ends - starts)[:, None]
 
 
 class Cached(torch.nn.Module):
+    """Writes rows into a cache whose last one is for padding."""
+
     def __init__(self):
         super().__init__()
         self.lift = torch.nn.Linear(16, 32)
@@ -97,7 +128,7 @@ class Cached(torch.nn.Module):
     def forward(self, x, cache, positions):
         y = self.lift(x) + self.shift
         cache[positions] = y
-        return y.sum(-1), cache.mean(0)
+        return y.sum(-1), cache[:-1].mean(0)
 
 
 class Scaled(torch.nn.Module):
@@ -105,9 +136,23 @@ class Scaled(torch.nn.Module):
         return (x * times).cumsum(-1) + times
 
 
-class Noisy(torch.nn.Module):
+class Flex(torch.nn.Module):
+    """Causal attention whose scores fall with the distance."""
+
+    def forward(self, q, k, v):
+        def near(score, batch, head, row, column):
+            return torch.where(row >= column, score + 0.1 * (column - row), -1e30)
+
+        return flex_attention(q, k, v, score_mod=near)
+
+
+class Dropped(torch.nn.Module):
+    """Drops a quarter of what it is given, as in training."""
+
+    SHARE = 0.25
+
     def forward(self, x):
-        return x + torch.rand_like(x)
+        return F.dropout(x, self.SHARE, training=True)
 
 
 class Products(torch.nn.Module):
@@ -119,10 +164,26 @@ class Products(torch.nn.Module):
         return left @ y + many.sum(0) @ y
 
 
-def cases():
+def symbol(name, low, high, padding="any", equal="bits"):
+    return {"name": name, "min": low, "max": high, "buckets": "pow2",
+            "claim": {"padding": padding, "equal": equal}}
+
+
+def cases(dtype):
+    """All of them, of floats of one type: "f32" or "bf16"."""
     torch.manual_seed(3)
-    drawn = torch.randn
-    rows, columns = ("batch", 2, 16), ("length", 2, 64)
+    return small_cases(dtype) + decoder_cases(dtype)
+
+
+def small_cases(dtype):
+    rows, columns = symbol("batch", 2, 16), symbol("length", 2, 64, "finite")
+    near = {"absolute": str(TOLERANCES[dtype])}
+
+    def drawn(*shape):
+        return torch.randn(*shape, dtype=DTYPES[dtype])
+
+    def case(name, model, *rest, **more):
+        return Case(name, dtype, model.to(DTYPES[dtype]), *rest, **more)
 
     def block(source):
         batch, length = source.randint(2, 5), source.randint(2, 40)
@@ -136,26 +197,83 @@ def cases():
 
     def cached(source):
         batch = source.randint(2, 16)
-        return drawn(batch, 16), drawn(40, 32), torch.randperm(40)[:batch]
+        return drawn(batch, 16), drawn(41, 32), torch.randperm(40)[:batch]
 
-    def images(source):
-        return (drawn(source.randint(2, 5), 3, source.randint(8, 20), 16),)
-
-    def products(source):
-        return drawn(source.randint(2, 40), 32), drawn(24, 32), drawn(24)
+    def attention(source):
+        batch, length = source.randint(2, 5), source.randint(2, 40)
+        return tuple(drawn(batch, 2, length, 16) for _ in range(3))
 
     return [
-        Case("block", Block(), (drawn(3, 10, 64), torch.tensor([3, 10, 7])),
+        case("block", Block(), (drawn(3, 10, 64), torch.tensor([3, 10, 7])),
              {"x": {0: rows, 1: columns}, "lengths": {0: rows}}, block),
-        Case("vision", Vision(), (drawn(4, 3, 12, 16),), {"images": {0: rows, 2: (8, 32)}}, images,
+        case("vision", Vision(), (drawn(4, 3, 12, 16),), {"images": {0: rows, 2: (8, 32)}},
+             lambda source: (drawn(source.randint(2, 5), 3, source.randint(8, 20), 16),),
              calls=("aten.convolution.default",)),
-        Case("encoder", Encoder(), (torch.randint(0, 100, (20,)), torch.tensor([4, 9, 20])),
-             {"tokens": {0: ("total", 2, 256)}, "ends": {0: ("bags", 3, 16)}}, encoder),
-        Case("cached", Cached(), (drawn(3, 16), drawn(40, 32), torch.tensor([1, 5, 2])),
-             {"x": {0: rows}, "positions": {0: rows}}, cached, {"outputs": ("sums", "mean")}),
-        Case("scaled", Scaled(), (drawn(4, 48), 7), {"x": {0: rows}, "times": {"min": 2}},
+        case("encoder", Encoder(), (torch.randint(0, 100, (20,)), torch.tensor([4, 9, 20])),
+             {"tokens": {0: symbol("total", 2, 256, "fill", near)},
+              "ends": {0: symbol("bags", 3, 16)}}, encoder),
+        case("cached", Cached(), (drawn(3, 16), drawn(41, 32), torch.tensor([1, 5, 2])),
+             {name: {0: symbol("batch", 2, 16, "fill")} for name in ("x", "positions")}, cached,
+             {"outputs": ("sums", "mean"), "fills": {"positions": {"value": "40.0"}}},
+             written={"cache": lambda cache, sets: cache[:-1]}),
+        case("scaled", Scaled(), (drawn(4, 48), 7), {"x": {0: rows}, "times": {"min": 2}},
              lambda source: (drawn(source.randint(2, 16), 48), source.randint(2, 9))),
-        Case("products", Products(), (drawn(5, 32), drawn(24, 32), drawn(24)),
-             {"x": {0: ("rows", 2, 64)}}, products,
+        case("products", Products(), (drawn(5, 32), drawn(24, 32), drawn(24)),
+             {"x": {0: symbol("rows", 2, 64)}},
+             lambda source: (drawn(source.randint(2, 40), 32), drawn(24, 32), drawn(24)),
              {"options": {"max_autotune_gemm": False}}, calls=("gemm",)),
+        case("flex", Flex(), (drawn(3, 2, 10, 16), drawn(3, 2, 10, 16), drawn(3, 2, 10, 16)),
+             {name: {0: rows, 2: symbol("length", 2, 64, "finite", near)} for name in "qkv"},
+             attention),
+    ]
+
+
+def decoder_cases(dtype):
+    """The sample's two programs, with its weights."""
+    sample = torch_decoder
+    decoder = sample.make_decoder().to(DTYPES[dtype])
+    caches = tuple(cache.to(DTYPES[dtype]) for cache in sample.make_caches())
+    rows = symbol("batch", 1, sample.SLOTS, "fill")
+    columns = symbol("length", 2, sample.MAX_CONTEXT, "fill", {"absolute": str(TOLERANCES[dtype])})
+    slots = {"slots": {"value": f"{sample.SLOTS}.0"}}
+    common = {"picks": {"next_tokens": "logits"}, "large": True}
+    some = torch.zeros(4, dtype=torch.int32)
+
+    def numbers(source, count, high):
+        return torch.tensor([source.randrange(high) for _ in range(count)], dtype=torch.int32)
+
+    def own_slots(source, batch):
+        return torch.tensor(source.sample(range(sample.SLOTS), batch), dtype=torch.int32)
+
+    def prefill(source):
+        batch, length = source.randint(1, 4), source.randint(2, 12)
+        tokens = numbers(source, batch * length, sample.VOCABULARY).reshape(batch, length)
+        return tokens, numbers(source, batch, length) + 1, own_slots(source, batch), *caches
+
+    def filled(cache, sets):
+        """Positions that the last prefill of a slot was given; padding lies behind them."""
+        counts = torch.zeros(cache.shape[1:3], dtype=torch.bool)
+        for tokens, _, used, *_ in sets:
+            for slot in used.tolist():
+                counts[slot] = torch.arange(cache.shape[2]) < tokens.shape[1]
+        return cache[:, counts]
+
+    def decode(source):
+        batch = source.randint(1, 5)
+        return (numbers(source, batch, sample.VOCABULARY),
+                numbers(source, batch, sample.MAX_CONTEXT), own_slots(source, batch),
+                *(torch.randn_like(cache) for cache in caches))
+
+    outputs = {"outputs": ("logits", "next_tokens")}
+    return [
+        Case("prefill", dtype, decoder.prefill,
+             (torch.zeros(4, 48, dtype=torch.int32), some + 1, some, *caches),
+             {"tokens": {0: rows, 1: columns}, "lengths": {0: rows}, "slots": {0: rows}}, prefill,
+             {**outputs, "fills": {**slots, "lengths": {"value": "1.0"}}},
+             written={"keys": filled, "values": filled}, **common),
+        Case("decode", dtype, decoder.decode, (some, some, some, *caches),
+             {name: {0: rows} for name in ("tokens", "positions", "slots")}, decode,
+             {**outputs, "fills": slots},
+             written=dict.fromkeys(("keys", "values"), lambda cache, sets: cache[:, :-1]),
+             **common),
     ]

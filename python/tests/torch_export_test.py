@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 """Goal: what PyTorch's exporter writes is a package, and computes what eager PyTorch computes.
 Method: models of every kind are exported for PTX; their manifests are held to the format page, then
-executed by executor.py at drawn sizes, with NaNs in all that nothing wrote.
+run at drawn sizes by `coppice package run`, padded, replayed and with poison, and by executor.py,
+with NaNs in all that nothing wrote. Calls of PyTorch's operators are run by executor.py alone.
 
     torch_export_test.py [COPPICE] [unittest's options]
 
 Without the command COPPICE kernels are not executed; without torch all is skipped.
+COPPICE_TEST_SIZES is how many sizes are drawn of each model, and a file COPPICE_TEST_RESULTS gets
+a line of each; versions.py makes its table of them.
 """
 
 import contextlib
+import functools
+import inspect
 import io
 import json
 import os
@@ -23,9 +28,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 SEED = int(os.environ.get("COPPICE_TEST_SEED") or random.randrange(1 << 32))
 SIZES_PER_MODEL = int(os.environ.get("COPPICE_TEST_SIZES") or 3)
+SIZES_TO_PAD = 8  # Of so many some are no sizes of buckets.
 COPPICE = ""
 
 try:
+    import numpy as np
     import torch
 except ImportError:
     torch = None
@@ -33,8 +40,6 @@ except ImportError:
 
 def names_of(case):
     """Names of the arguments, in order."""
-    import inspect
-
     forward = getattr(case.model, "forward", case.model)
     return list(inspect.signature(forward).parameters)
 
@@ -48,13 +53,14 @@ class TorchExportTest(unittest.TestCase):
 
         cls.scratch = tempfile.TemporaryDirectory()
         cls.exporter, cls.paths = exporter, {}
-        cls.cases = {case.name: case for case in models.cases()}
+        cls.cases = {case.key: case for dtype in models.DTYPES for case in models.cases(dtype)}
         for case in cls.cases.values():
-            case.model.eval()
-            cls.paths[case.name] = pathlib.Path(cls.scratch.name) / f"{case.name}.zip"
+            owner = getattr(case.model, "__self__", case.model)
+            owner.eval().requires_grad_(False)
+            cls.paths[case.key] = pathlib.Path(cls.scratch.name) / f"{case.key}.zip"
             package = exporter.export(case.model, case.args, dynamic=case.dynamic, archs=["80"],
                                       **case.options)
-            package.write(cls.paths[case.name])
+            package.write(cls.paths[case.key])
 
     @classmethod
     def tearDownClass(cls):
@@ -71,40 +77,89 @@ class TorchExportTest(unittest.TestCase):
             with self.subTest(model=name):
                 self.assertEqual([], structure.findings(path))
 
-    def test_what_is_executed_is_what_eager_computes(self):
+    def drawn(self, case, count):
+        """Arguments of so many calls."""
+        source = random.Random(f"{SEED} {case.key}")
+        torch.manual_seed(source.getrandbits(32))
+        return [case.draw(source) for _ in range(count)]
+
+    def test_what_the_emulator_runs_is_what_eager_computes(self):
+        if not COPPICE:
+            self.skipTest("no command to execute PTX with")
+        for case in self.cases.values():
+            if not case.by_executor:
+                with self.subTest(model=case.key, seed=SEED):
+                    self.compare_on_emulator(case)
+
+    def compare_on_emulator(self, case):
+        import comparison
+        import emulator
+
+        names, sets = names_of(case), self.drawn(case, SIZES_PER_MODEL)
+        program = self.manifest(case.key)["programs"]["main"]
+        static = {name for name in names if program["buffers"].get(name, {}).get("static")}
+        right, kept = comparison.run_eagerly(case, names, sets, static, program["outputs"])
+        weights = self.paths[case.key].with_suffix(".safetensors")
+        self.exporter.save_weights(weights, self.exporter.state_of(case.model))
+        arrays = [{name: comparison.bits_of(value) for name, value in zip(names, drawn)}
+                  for drawn in sets]
+        got, last, report = emulator.run(
+            COPPICE, self.paths[case.key],
+            [{name: value for name, value in given.items() if name not in static}
+             for given in arrays],
+            {name: arrays[0][name] for name in static}, weights, SEED % (1 << 31))
+        errors = [error for index, outputs in enumerate(right)
+                  for error in comparison.errors_of(case, got[index], outputs).values()]
+        for name in sorted(static):
+            counts = functools.partial(case.written[name], sets=sets)
+            errors.append(comparison.error_of(
+                counts(comparison.tensor_of(last[name], kept[name])), counts(kept[name])))
+        self.check_runs(report, sets)
+        padded = sum(call["extents"] != call["bucket"] for call in report["calls"][::2])
+        comparison.record(case, "emulator", len(sets), errors, padded=padded)
+        self.assertLessEqual(max(errors), case.tolerance)
+
+    def check_runs(self, report, sets):
+        """Every call is recorded or replayed, the second of each set replayed."""
+        kinds = [call["kind"] for call in report["calls"]]
+        self.assertEqual(2 * len(sets), len(kinds))
+        self.assertEqual({"replay"}, set(kinds[1::2]))
+        self.assertLessEqual(set(kinds), {"record", "replay"})
+        if len(sets) >= SIZES_TO_PAD:
+            self.assertTrue(any(call["extents"] != call["bucket"] for call in report["calls"]))
+
+    def test_what_is_executed_step_by_step_is_what_eager_computes(self):
         import executor
 
         if not COPPICE:
             self.skipTest("no command to execute PTX with")
-        source = random.Random(SEED)
-        for name, case in self.cases.items():
-            with executor.Package(self.paths[name], COPPICE) as package:
-                for _ in range(SIZES_PER_MODEL):
-                    with self.subTest(model=name, seed=SEED):
-                        self.compare(package, case, case.draw(source))
+        for case in self.cases.values():
+            if case.large:
+                continue
+            with executor.Package(self.paths[case.key], COPPICE) as package, \
+                    self.subTest(model=case.key, seed=SEED):
+                self.compare_by_executor(package, case, SIZES_PER_MODEL if case.by_executor else 1)
 
-    def compare(self, package, case, drawn):
-        weights = {name: tensor.numpy() for name, tensor in case.model.state_dict().items()}
-        given = dict(zip(names_of(case), drawn))
-        arrays = {name: value.numpy().copy() for name, value in given.items()
-                  if isinstance(value, torch.Tensor)}
-        scalars = {name: value for name, value in given.items() if name not in arrays}
-        eager = [value.clone() if isinstance(value, torch.Tensor) else value for value in drawn]
-        with torch.no_grad():
-            expected = case.model(*eager)
-        got = package.run("main", arrays, scalars, weights, seed=SEED % (1 << 31))
-        expected = expected if isinstance(expected, tuple) else (expected,)
-        self.assertEqual(len(expected), len(got))
-        for (name, output), right in zip(got.items(), expected):
-            self.check(name, torch.from_numpy(output), right, case.tolerance)
-        for name, array in arrays.items():
-            right = eager[names_of(case).index(name)]
-            self.check(name, torch.from_numpy(array), right, case.tolerance)
+    def compare_by_executor(self, package, case, count):
+        import comparison
 
-    def check(self, name, got, right, tolerance):
-        scale = max(1.0, float(right.abs().max()))
-        difference = float((got.double() - right.double()).abs().max()) / scale
-        self.assertLessEqual(difference, tolerance, f"{name}: {difference}")
+        names = names_of(case)
+        outputs = self.manifest(case.key)["programs"]["main"]["outputs"]
+        weights = {name: comparison.bits_of(tensor)
+                   for name, tensor in self.exporter.state_of(case.model).items()}
+        errors = []
+        for drawn in self.drawn(case, count):
+            given = {name: comparison.bits_of(value) for name, value in zip(names, drawn)}
+            arrays = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
+            scalars = {name: value for name, value in given.items() if name not in arrays}
+            (right,), kept = comparison.run_eagerly(case, names, [drawn], case.written, outputs)
+            got = package.run("main", arrays, scalars, weights, seed=SEED % (1 << 31))
+            errors += comparison.errors_of(case, got, right).values()
+            errors += [comparison.error_of(comparison.tensor_of(arrays[name], value), value)
+                       for name, value in kept.items()]
+        if case.by_executor:
+            comparison.record(case, "executor", count, errors)
+        self.assertLessEqual(max(errors), case.tolerance)
 
     def test_calls_are_those_that_no_kernel_does(self):
         for name, case in self.cases.items():
@@ -113,22 +168,77 @@ class TorchExportTest(unittest.TestCase):
             self.assertEqual(set(case.calls), called, name)
 
     def test_what_is_written_is_marked_and_static_where_its_size_is_fixed(self):
-        buffers = self.manifest("cached")["programs"]["main"]["buffers"]
+        buffers = self.manifest("cached_f32")["programs"]["main"]["buffers"]
         self.assertEqual((True, True), (buffers["cache"]["mutated"], buffers["cache"]["static"]))
         self.assertNotIn("mutated", buffers["x"])
 
     def test_constants_that_no_state_dict_has_are_in_the_package(self):
-        constants = self.manifest("cached")["constants"]
+        constants = self.manifest("cached_f32")["constants"]
         self.assertIn("data", constants["shift"])
         self.assertNotIn("data", constants["lift.weight"])
 
-    def test_random_numbers_come_from_a_seed(self):
+    def export_dropped(self):
         import models
 
-        package = self.exporter.export(models.Noisy(), (torch.ones(4, 8),),
+        path = pathlib.Path(self.scratch.name) / "dropped.zip"
+        package = self.exporter.export(models.Dropped(), (torch.ones(4, 256),),
                                        dynamic={"x": {0: (2, 64)}}, archs=["80"])
+        package.write(path)
         roles = [buffer["role"] for buffer in package.programs["main"]["buffers"].values()]
         self.assertEqual(1, roles.count("seed"))
+        return path, models.Dropped.SHARE
+
+    def test_dropout_in_training_drops_what_its_seed_says(self):
+        import executor
+        import philox
+
+        if not COPPICE:
+            self.skipTest("no command to execute PTX with")
+        path, share = self.export_dropped()
+        x = np.random.default_rng(SEED).uniform(1, 2, (random.Random(SEED).randint(2, 9), 256))
+        x = x.astype(np.float32)
+        with executor.Package(path, COPPICE) as package:
+            got = package.run("main", {"x": x}, seed=SEED % (1 << 31))["output"]
+        (seed,) = executor.seed_words(SEED % (1 << 31), 1)
+        kept = philox.uniform(seed, np.arange(x.size)).reshape(x.shape) > np.float32(share)
+        np.testing.assert_allclose(got, np.where(kept, x / (1 - share), 0), rtol=1e-6)
+
+    def test_dropout_on_the_emulator_drops_its_share_and_anew_in_each_call(self):
+        import emulator
+
+        if not COPPICE:
+            self.skipTest("no command to execute PTX with")
+        path, share = self.export_dropped()
+        x = np.ones((60, 256), np.float32)
+        results = [emulator.run(COPPICE, path, [{"x": x}], seed=7, more=("--calls", str(calls)))[0]
+                   for calls in (1, 1, 2)]
+        first, again, second = (result[0]["output"] for result in results)
+        np.testing.assert_array_equal(first, again)
+        for output in (first, second):
+            self.assertEqual({0.0, float(np.float32(1 / (1 - share)))}, set(output.flat))
+            deviation = (share * (1 - share) / x.size) ** 0.5
+            self.assertLess(abs(float((output == 0).mean()) - share), 6 * deviation)
+        # Two draws agree by chance in (1 - share)^2 + share^2 of all elements.
+        self.assertLess(float((first == second).mean()), 0.7)
+
+    def test_the_table_of_versions_has_every_model_within_its_tolerance(self):
+        import models
+        import versions
+
+        lines = versions.read_table()
+        for version in versions.VERSIONS:
+            of_version = [line for line in lines if line["torch"] == version]
+            self.assertEqual(sorted(self.cases),
+                             sorted(f"{line['model']}_{line['dtype']}" for line in of_version),
+                             f"{version}: versions.py writes the table anew")
+            for line in of_version:
+                self.assertLessEqual(float(line["max_error"]), models.TOLERANCES[line["dtype"]])
+                self.assertEqual(("12", "0"), (line["sizes"], line["mismatches"]), line)
+
+    def test_attention_with_sizes_that_vary_is_one_template_without_calls(self):
+        steps = self.manifest("flex_f32")["programs"]["main"]["steps"]
+        self.assertEqual(["kernel"] * len(steps), [step["op"] for step in steps])
+        self.assertEqual(1, sum("flex_attention" in step["kernel"] for step in steps))
 
     def test_an_integer_with_a_maximum_is_a_size(self):
         class Ramp(torch.nn.Module):
@@ -164,11 +274,11 @@ class TorchExportTest(unittest.TestCase):
         self.assertNotIn("\n", str(raised.exception))
 
     def test_packages_of_equal_programs_are_equal(self):
-        case = self.cases["scaled"]
+        case = self.cases["scaled_f32"]
         again = self.exporter.export(case.model, case.args, dynamic=case.dynamic, archs=["80"])
         path = pathlib.Path(self.scratch.name) / "again.zip"
         again.write(path)
-        self.assertEqual(self.paths["scaled"].read_bytes(), path.read_bytes())
+        self.assertEqual(self.paths["scaled_f32"].read_bytes(), path.read_bytes())
 
 
 if __name__ == "__main__":

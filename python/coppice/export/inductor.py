@@ -213,11 +213,11 @@ def observed(configurations):
 
     def call_and_attach(self, line):
         call(self, line)
-        next(reversed(self.gm.graph.nodes)).meta["tuner"] = self.kernels[line.kernel_name].tuner
+        next(iter(reversed(self.gm.graph.nodes))).meta["tuner"] = self.kernels[line.kernel_name].tuner
 
     def extern_and_attach(self, kernel, *rest):
         extern(self, kernel, *rest)
-        next(reversed(self.gm.graph.nodes)).meta["kernel"] = kernel
+        next(iter(reversed(self.gm.graph.nodes))).meta["kernel"] = kernel
 
     def precompile(self, *arguments, **options):
         if not self.compile_results:

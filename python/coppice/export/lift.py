@@ -24,7 +24,7 @@ from torch._higher_order_ops.triton_kernel_wrap import (
 from coppice.export import kernels
 from coppice.export.expressions import text_of
 from coppice.export.manifest import DTYPE_BYTES, ExportError, fraction
-from coppice.export.ttir import accesses_of
+from coppice.export.ttir import accesses_of_any
 
 DTYPES = {
     torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
@@ -97,6 +97,10 @@ class Lifter:
                 self.lift(node, output_names)
             except ExportError as error:
                 raise ExportError(f"{node.name} ({node.target}): {error}{line_of(node)}") from error
+        used = {part["buffer"] for part in walk([self.steps, list(self.buffers.values())])
+                if "buffer" in part}
+        self.buffers = {name: buffer for name, buffer in self.buffers.items()
+                        if buffer["role"] not in ("temporary", "seed") or name in used}
 
     def lift(self, node, output_names):
         if node.op == "placeholder":
@@ -284,7 +288,8 @@ class Lifter:
         step = {"op": "kernel", "kernel": kernel,
                 "grid": [size if isinstance(size, str) else self.text(size) for size in grid]}
         multiples = kernels.divisibility(compiled[0][0].src)
-        found = accesses_of(compiled[0][0].asm["ttir"], [name for name, _ in parameters])
+        found = accesses_of_any([image.asm["ttir"] for image, _ in compiled],
+                                [name for name, _ in parameters])
         step["args"] = [self.argument(parameter, kind, arguments[parameter],
                                       multiples.get(parameter), found[parameter])
                         for parameter, kind in parameters]
@@ -306,7 +311,7 @@ class Lifter:
     def argument(self, parameter, kind, value, multiple, found):
         compiled_for = {"divisible_by": multiple} if multiple else {}
         if kind.startswith("*"):
-            if value is None:
+            if value is None or not found:
                 return {"null": True}
             tensor = self.values[value]
             return {**self.operand(tensor), "access": self.access(found, tensor),

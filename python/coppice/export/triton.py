@@ -117,7 +117,7 @@ class Program:
             multiple = kernel.multiples.get(parameter)
             compiled_for = {"divisible_by": multiple} if multiple else {}
             if kind.startswith("*"):
-                found = (access or {}).get(parameter, kernel.accesses[parameter])
+                found = (access or {}).get(parameter, kernel.accesses[parameter] or "r")
                 values.append({**self.pointer(value, found), **compiled_for})
             else:
                 word = kernels.SCALARS[kind]

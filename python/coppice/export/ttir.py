@@ -4,7 +4,7 @@ import re
 
 
 def accesses_of(ttir, parameters):
-    """What a kernel does to each pointer: {parameter: "r", "w" or "rw"}.
+    """What a kernel does to each pointer: {parameter: "r", "w", "rw" or "" (nothing)}.
 
     Addresses are followed through Triton's own form; where one may come from several parameters,
     each of them is meant. A pointer that is given to something unknown is "rw"."""
@@ -21,8 +21,16 @@ def accesses_of(ttir, parameters):
     result = {}
     for parameter in parameters:
         word = ("r" if parameter in reads else "") + ("w" if parameter in writes else "")
-        result[parameter] = word or "r"
+        result[parameter] = word
     return result
+
+
+def accesses_of_any(ttirs, parameters):
+    """What at least one of a kernel's variants does to each pointer."""
+    each = [accesses_of(ttir, parameters) for ttir in ttirs]
+    return {parameter: "".join(word for word in "rw"
+                               if any(word in known[parameter] for known in each))
+            for parameter in parameters}
 
 
 def follow(lines, origins, reads, writes):
