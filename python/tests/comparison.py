@@ -7,6 +7,8 @@ import warnings
 import numpy as np
 import torch
 
+import models
+
 
 def bits_of(value):
     """A tensor as the array that packages take; bfloat16 as u16. An integer as it is."""
@@ -29,25 +31,40 @@ def tensor_of(array, like):
     return tensor
 
 
-def error_of(got, right):
-    """The largest difference, of the largest value that is right. NaN is infinitely wrong."""
-    got, right = got.double(), right.double()
-    difference = float((got - right).abs().max()) / (float(right.abs().max()) or 1.0)
-    return difference if difference == difference else float("inf")
+class Errors:
+    """Of results of one case: `all` as norms of differences, of the norm that is right; `one` the
+    largest difference, of the largest value. NaN is infinitely wrong."""
 
+    def __init__(self, case):
+        self.case, self.all, self.one = case, [], []
 
-def error_of_picks(got, right):
-    """How much less than the best is what an argmax picked, of the largest value."""
-    right = right.double()
-    best, picked = right.amax(-1), right.gather(-1, got.long()[..., None])[..., 0]
-    return float((best - picked).max()) / float(right.abs().max())
+    def add(self, got, right):
+        got, right = got.double(), right.double()
+        difference = (got - right).nan_to_num(float("inf")).abs()
+        self.all.append(float(difference.norm()) / (float(right.norm()) or 1.0))
+        self.one.append(float(difference.max()) / (float(right.abs().max()) or 1.0))
 
+    def add_picks(self, got, right):
+        """How much less than the best is what an argmax picked."""
+        right = right.double()
+        best, picked = right.amax(-1), right.gather(-1, got.long()[..., None])[..., 0]
+        self.one.append(float((best - picked).max()) / float(right.abs().max()))
 
-def errors_of(case, got, right):
-    """Of each output by name, which `got` has as arrays and `right` as tensors."""
-    tensors = {name: tensor_of(got[name], tensor) for name, tensor in right.items()}
-    return {name: error_of_picks(tensor, right[case.picks[name]]) if name in case.picks
-            else error_of(tensor, right[name]) for name, tensor in tensors.items()}
+    def add_outputs(self, got, right):
+        """Of each output by name, which `got` has as arrays and `right` as tensors."""
+        for name, tensor in right.items():
+            found = tensor_of(got[name], tensor)
+            if name in self.case.picks:
+                self.add_picks(found, right[self.case.picks[name]])
+            else:
+                self.add(found, tensor)
+
+    def too_large(self):
+        """Those beyond the tolerances."""
+        of_all = models.TOLERANCES[self.case.dtype]
+        of_one = models.TOLERANCES_OF_ONE[self.case.dtype]
+        return ([error for error in self.all if not error <= of_all]
+                + [error for error in self.one if not error <= of_one])
 
 
 def run_eagerly(case, names, sets, static, outputs):
@@ -74,7 +91,7 @@ def record(case, by, sizes, errors, **more):
 
     line = {"torch": torch.__version__.split("+")[0], "triton": triton.__version__,
             "model": case.name, "dtype": case.dtype, "by": by, "sizes": sizes,
-            "max_error": max(errors), "mismatches": sum(one > case.tolerance for one in errors),
-            **more}
+            "error": max(errors.all), "error_of_one": max(errors.one),
+            "mismatches": len(errors.too_large()), **more}
     with open(path, "a") as file:
         file.write(json.dumps(line) + "\n")

@@ -19,8 +19,10 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent.parent / "sam
 import torch_decoder
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
-# Of the largest value of a result, which eager PyTorch computes in the same type.
+# How far results may be from those of eager PyTorch in the same type: of all values, as a norm, and
+# of one value, of the largest. Eager bfloat16 rounds more often, and is further from f32 itself.
 TOLERANCES = {"f32": 1e-5, "bf16": 2e-2}
+TOLERANCES_OF_ONE = {"f32": 1e-5, "bf16": 4e-2}
 
 
 @dataclasses.dataclass
@@ -37,10 +39,6 @@ class Case:
     written: dict = dataclasses.field(default_factory=dict)
     picks: dict = dataclasses.field(default_factory=dict)  # Outputs that are an argmax of others.
     large: bool = False  # Too large for executor.py.
-
-    @property
-    def tolerance(self):
-        return TOLERANCES[self.dtype]
 
     @property
     def key(self):

@@ -101,6 +101,25 @@ class TritonExportTest(unittest.TestCase):
             found = {name: known.accesses[name] for name in right}
             self.assertEqual(right, found, kernel)
 
+    def test_a_name_that_two_regions_have_is_no_pointer_where_it_is_a_number(self):
+        from coppice.export.ttir import accesses_of
+
+        pointers = "tensor<8x!tt.ptr<f32>>"
+        ttir = f"""
+          tt.func public @both(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>) attributes {{}} {{
+            %sum = scf.for %i = %a to %b step %c iter_args(%s = %zero) -> (tensor<8xf32>) : i32 {{
+              %2 = arith.addf %s, %1 : tensor<8xf32>
+              scf.yield %2 : tensor<8xf32>
+            }}
+            scf.for %i = %a to %b step %c : i32 {{
+              %1 = tt.splat %x : !tt.ptr<f32> -> {pointers}
+              %3 = tt.load %1 : {pointers}
+              %4 = tt.extern_elementwise %sum {{symbol = "__nv_rsqrtf"}} : (tensor<8xf32>) -> f32
+              tt.store %y, %4 : !tt.ptr<f32>
+            }}
+        """
+        self.assertEqual({"x": "r", "y": "w"}, accesses_of(ttir, ["x", "y"]))
+
     def test_the_recorded_sample_computes_what_torch_does(self):
         import triton_kernels as sample
 

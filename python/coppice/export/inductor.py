@@ -203,6 +203,10 @@ def power_above(number):
     return 1 << max(0, number - 1).bit_length()
 
 
+def last_node(module):
+    return next(iter(reversed(module.graph.nodes)))
+
+
 @contextlib.contextmanager
 def observed(configurations):
     """Within, launches in the wrapper's graph carry their tuner as meta["tuner"], calls their
@@ -213,11 +217,11 @@ def observed(configurations):
 
     def call_and_attach(self, line):
         call(self, line)
-        next(iter(reversed(self.gm.graph.nodes))).meta["tuner"] = self.kernels[line.kernel_name].tuner
+        last_node(self.gm).meta["tuner"] = self.kernels[line.kernel_name].tuner
 
     def extern_and_attach(self, kernel, *rest):
         extern(self, kernel, *rest)
-        next(iter(reversed(self.gm.graph.nodes))).meta["kernel"] = kernel
+        last_node(self.gm).meta["kernel"] = kernel
 
     def precompile(self, *arguments, **options):
         if not self.compile_results:

@@ -12,10 +12,11 @@ def accesses_of(ttir, parameters):
     names = re.findall(r"(%\w+): [^,%]*", head[1])
     origins = {name: {parameter} for name, parameter in zip(names, parameters)}
     lines = [re.sub(r"loc\(.*", "", line).strip() for line in ttir[head.end():].splitlines()]
+    plain = "tt.ptr_to_int" not in ttir  # Then no number is an address.
     reads, writes = set(), set()
     while True:  # Until loops bring nothing more.
         before = sum(map(len, origins.values()))
-        follow(lines, origins, reads, writes)
+        follow(lines, origins, reads, writes, plain)
         if before == sum(map(len, origins.values())):
             break
     result = {}
@@ -33,8 +34,9 @@ def accesses_of_any(ttirs, parameters):
             for parameter in parameters}
 
 
-def follow(lines, origins, reads, writes):
-    """One pass over a function's lines: where values come from, and what is loaded and stored."""
+def follow(lines, origins, reads, writes, plain):
+    """One pass over a function's lines: where values come from, and what is loaded and stored.
+    Names are those of their region only, so that what is no pointer must not pass for one."""
     open_results = []  # Of regions around a line: what their yields give.
 
     def of(names):
@@ -44,6 +46,8 @@ def follow(lines, origins, reads, writes):
         left, _, right = line.partition(" = ") if line.startswith("%") else ("", "", line)
         results = re.findall(r"%\w+", left)
         operands = re.findall(r"%\w+(?:#\d+)?", right)
+        if plain and "!tt.ptr" not in right:
+            operands = []
         operation = (re.match(r'"?([\w.]+)"?', right) or [""])[0].strip('"')
         if operation == "tt.load":
             reads |= of(operands[:1])
@@ -59,7 +63,7 @@ def follow(lines, origins, reads, writes):
             for name in open_results[-1] if open_results else ():
                 origins[name] = origins.get(name, set()) | of(operands)
         else:
-            inner = re.findall(r"(%\w+) = (%\w+(?:#\d+)?)", right)
+            inner = re.findall(r"(%\w+) = (%\w+(?:#\d+)?)", right) if operands else []
             for name in results + [name for name, _ in inner]:
                 origins[name] = origins.get(name, set()) | of(operands)
             results += [name for name, _ in inner]
