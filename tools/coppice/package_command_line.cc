@@ -117,7 +117,8 @@ constexpr const char* kPackageBenchNotes =
     "What recording 100 nodes costs is the median over buckets and sessions of the stage record,\n"
     "less the time inside the driver.\n"
     "Times are medians in microseconds. Inputs that are not given are as of run. Instructions are\n"
-    "counted where the processor lets it, those of the driver among them. On the emulator the driver's share is the emulator's.\n";
+    "counted where the processor lets it, those of the driver among them. On the emulator the\n"
+    "driver's share is the emulator's.\n";
 
 constexpr int64_t kCallsMax = 1'000'000;
 
