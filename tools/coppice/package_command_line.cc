@@ -112,7 +112,7 @@ constexpr const char* kPackageBenchNotes =
     "  load      modules and kernels                register  a session, the program, its statics\n"
     "  plan      all buckets, before memory is mapped\n"
     "  record    each bucket ahead of calls, the largest first: its requests, plan and graph\n"
-    "  first call  of each bucket, without that: staging, recording and one launch\n"
+    "  first_call  of each bucket, without that: staging, recording and one launch\n"
     "  replay    calls of the smallest bucket\n"
     "What recording 100 nodes costs is the median over buckets and sessions of the stage record,\n"
     "less the time inside the driver.\n"

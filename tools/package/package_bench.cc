@@ -79,7 +79,7 @@ class PackageBenchJob {
   StageSamples register_{.name = "register"};
   StageSamples plan_{.name = "plan"};
   StageSamples record_{.name = "record"};
-  StageSamples first_call_{.name = "first call"};
+  StageSamples first_call_{.name = "first_call"};
   StageSamples replay_{.name = "replay"};
 };
 

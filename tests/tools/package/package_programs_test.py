@@ -471,8 +471,8 @@ class BenchTest(PackageTests):
     def test_every_stage_has_its_samples_and_every_bucket_is_recorded(self):
         report = self.run_json("bench", self.package(), "--repetitions", "3", "--policy",
                                "n=1,2,64")
-        self.assertEqual({"open": 3, "verify": 3, "load": 3, "register": 3, "record": 3,
-                          "replay": 3},
+        self.assertEqual({"open": 3, "verify": 3, "load": 3, "register": 3, "plan": 3,
+                          "record": 3 * 3, "first_call": 3, "replay": 3},
                          {name: stage["samples"] for name, stage in report["stages"].items()})
         self.assertEqual((3, 1), (report["buckets"], report["graph_nodes"]))
         for name, stage in report["stages"].items():
