@@ -5,9 +5,9 @@
   gpu_check.sh --dry-run OUT    the same on the emulator, which needs no GPU
   gpu_check.sh --prebuild DIR   builds the programs for a machine that has no package manager
 
-Stages: device, probe, conformance, gpu_tests, run, package, bench, memcheck. Each step of a stage is a
-process with a time limit of its own, and none stops the next; of one that is ended, what it had
-printed is judged. OUT gets at most nine entries: summary.json, the probe's tables, and the folder
+Stages: device, probe, conformance, gpu_tests, run, package, bench, memcheck. Each step of a stage
+is a process with a time limit of its own, and none stops the next; of one that is ended, what it
+had printed is judged. OUT gets at most nine entries: summary.json, the probe's tables, and the folder
 stages/ with a log per stage. All of it is written anew after each stage, so that a check that is
 killed leaves what was finished.
 
