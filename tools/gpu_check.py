@@ -7,9 +7,9 @@
 
 Stages: device, probe, conformance, gpu_tests, run, package, bench, memcheck. Each step of a stage
 is a process with a time limit of its own, and none stops the next; of one that is ended, what it
-had printed is judged. OUT gets at most nine entries: summary.json, the probe's tables, and the folder
-stages/ with a log per stage. All of it is written anew after each stage, so that a check that is
-killed leaves what was finished.
+had printed is judged. OUT gets at most nine entries: summary.json, the probe's tables, and the
+folder stages/ with a log per stage. All of it is written anew after each stage, so that a check
+that is killed leaves what was finished.
 
 The programs are those of --build-dir, else those of prebuilt/, else the preset gpu builds them
 first (of a dry run: release). Building takes as long as it takes: --limit begins after it.
