@@ -23,6 +23,7 @@ import sys
 import tempfile
 import unittest
 import zipfile
+from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
@@ -264,6 +265,25 @@ class TorchExportTest(unittest.TestCase):
                 return x * 2 if x.shape[0] > 1 else x
 
         self.assert_refused(Outer(), (torch.ones(4, 8),), {"x": {0: ("rows", 1, 64)}}, "rows")
+
+    def test_an_axis_that_lowering_fixes_is_refused(self):
+        from coppice.export import torch as exporter
+
+        compile_graph = exporter.compile_graph
+
+        def fix(module, *rest):
+            wrapper = compile_graph(module, *rest)
+            (given,) = module.graph.find_nodes(op="placeholder")
+            self.assertEqual(4, int(given.meta["val"].shape[0]))
+            return wrapper
+
+        class Twice(torch.nn.Module):
+            def forward(self, x):
+                return x * 2
+
+        with mock.patch.object(exporter, "compile_graph", fix):
+            self.assert_refused(Twice(), (torch.ones(4, 8),), {"x": {0: (2, 64)}},
+                                "axis 0 of x is dynamic, .* for 4 only")
 
     def assert_refused(self, model, args, dynamic, pattern):
         from coppice.export import ExportError

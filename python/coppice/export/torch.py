@@ -259,14 +259,24 @@ class Program:
             self.limits += limits_as_guards(name, low, finite(limits.upper, INT64_MAX))
 
     def name_axes(self, name, value):
+        axes = self.dynamic.get(name, {})
         for axis, size in enumerate(value.shape):
             expression = self.shape_env.replace(size_of(size))
+            how = axes.get(axis, axes.get(axis - value.dim(), {}))
+            if expression.is_Integer and how:
+                raise ExportError(f"axis {axis} of {name} is dynamic, but PyTorch compiles it for "
+                                  f"{expression} only; leave it out of dynamic, or change the "
+                                  f"model ({self.places_of(size_of(size))})")
             if not expression.is_Symbol or expression.name in self.names:
                 continue
-            axes = self.dynamic.get(name, {})
-            how = axes.get(axis, axes.get(axis - value.dim(), {}))
             free = how.get("name", f"{identifier(name)}_{axis}")
             self.add_symbol(expression, free, how)
+
+    def places_of(self, expression):
+        """Where PyTorch decided something about a size."""
+        places = [str(guard.sloc) for guard in self.shape_env.guards
+                  if guard.expr.free_symbols & expression.free_symbols]
+        return "; ".join(places[:2]) or "it does not say where"
 
     def add_symbol(self, symbol, name, how, origin=None):
         limits = self.shape_env.var_to_range[symbol]

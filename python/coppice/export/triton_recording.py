@@ -142,7 +142,13 @@ class Recorder:
     def text(self, value):
         expression = self.env.replace(size_of(value)) if not isinstance(
             value, sympy.Basic) else value
-        return text_of(expression, {**self.names, **self.values})
+        names = {**self.names, **self.values}
+        unknown = sorted(symbol.name for symbol in expression.free_symbols
+                         if symbol.name not in names)
+        if unknown:
+            raise ExportError(f"PyTorch cannot say what the size {expression} is without running: "
+                              f"{', '.join(unknown)} belongs to no input")
+        return text_of(expression, names)
 
     def texts(self, values):
         return [self.text(value) for value in values]
