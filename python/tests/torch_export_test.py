@@ -226,6 +226,8 @@ class TorchExportTest(unittest.TestCase):
         import models
         import versions
 
+        if "COPPICE_TEST_RESULTS" in os.environ:
+            self.skipTest("the table is being written")
         lines = versions.read_table()
         for version in versions.VERSIONS:
             of_version = [line for line in lines if line["torch"] == version]
