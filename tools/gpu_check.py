@@ -424,7 +424,8 @@ def plan(binaries, tables, dry_run, budget):
                           "--quiet"], 90, judge_report("mismatches", "comparisons", "replays"))]),
         package_stage(binaries, device, tables.parent / "steps"),
         stage_of(binaries, "bench", "coppice", [
-            ("dispatch", ["bench", "dispatch", "--json"], 120, judge_dispatch),
+            ("dispatch", ["bench", "dispatch", "--json"], 360 if dry_run else 120,
+             judge_dispatch),
             ("record", ["bench", "record", *on_device, "--json"], 40,
              judge_report("record_us_p50", "driver_us_p50"))]),
         memcheck_stage(binaries, dry_run),
