@@ -2,6 +2,9 @@
 
 #include "tools/package/package_run_report.h"
 
+#include <map>
+#include <utility>
+
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
@@ -31,11 +34,14 @@ Json SizesJson(const std::vector<std::string>& names, const std::vector<int64_t>
   return json;
 }
 
+// One line for all kernels that took the same kind of target for the same reason; names are long.
 std::string FormatKernels(const PackageRunReport& report) {
-  TextTable table("llll", {"kernel", "module", "fit", "why"});
+  std::map<std::pair<std::string, std::string>, int64_t> counts;
   for (const KernelChosen& kernel : report.kernels)
-    table.Add({kernel.variant.empty() ? kernel.kernel : kernel.kernel + "/" + kernel.variant,
-               kernel.module, kernel.fit, kernel.why});
+    ++counts[{kernel.fit, kernel.why}];
+  TextTable table("rll", {"kernels", "fit", "why"});
+  for (const auto& [reason, count] : counts)
+    table.Add({fmt::format("{}", count), reason.first, reason.second});
   return report.kernels.empty() ? "" : table.Format() + "\n";
 }
 
