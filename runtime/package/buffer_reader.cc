@@ -11,6 +11,7 @@
 namespace coppice::package {
 namespace {
 
+constexpr int64_t kSeedWordsMax = int64_t{1} << 32;
 constexpr const char* kRoles[] = {"input", "output", "temporary", "constant", "seed"};
 constexpr const char* kFills[] = {"zero", "sentinel", "repeat_last", "undefined"};
 
@@ -91,11 +92,11 @@ absl::Status ReadConstant(Json value, const Manifest& manifest, Buffer& buffer) 
   return absl::OkStatus();
 }
 
-absl::Status ReadSeed(Json value, const Scope& scope, Buffer& buffer) {
+absl::Status ReadSeed(Json value, Buffer& buffer) {
   COPPICE_RETURN_IF_ERROR(CheckFields(value, {"role", "words"}));
   buffer.dtype = DType::kUInt64;
-  COPPICE_ASSIGN_OR_RETURN(Amount words, scope.AmountOf(value["words"], 0));
-  buffer.shape.push_back(std::move(words));
+  COPPICE_ASSIGN_OR_RETURN(const int64_t words, IntegerOf(value["words"], 1, kSeedWordsMax));
+  buffer.shape.push_back({.value = words});
   return absl::OkStatus();
 }
 
@@ -119,7 +120,7 @@ absl::StatusOr<Buffer> ReadBuffer(Json value, const Manifest& manifest, const Sc
       COPPICE_RETURN_IF_ERROR(ReadConstant(value, manifest, buffer));
       break;
     case Role::kSeed:
-      COPPICE_RETURN_IF_ERROR(ReadSeed(value, scope, buffer));
+      COPPICE_RETURN_IF_ERROR(ReadSeed(value, buffer));
       break;
   }
   return buffer;

@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kMajor = 1;
 constexpr int64_t kEntriesMax = 65'533;
 constexpr int64_t kProgramsMax = 256;
+constexpr int64_t kStepsRunMax = int64_t{1} << 20;
 constexpr const char* kFormats[] = {"cubin", "fatbin", "ptx"};
 
 bool IsDigest(std::string_view text) {
@@ -176,23 +177,37 @@ absl::Status ReadConstants(Json constants, Manifest& manifest) {
   return absl::OkStatus();
 }
 
-// That no program is part of itself. `state` of each: 0 not seen, 1 on the way, 2 done.
+// That no program is part of itself, and that one run of it ends. `state` of each: 0 not seen, 1 on
+// the way, 2 done; `steps` of those that are done: with those of children, as often as they run.
+struct Nesting {
+  std::vector<uint8_t> state;
+  std::vector<int64_t> steps;
+};
+
 absl::Status CheckNesting(Json programs,
                           const Manifest& manifest,
                           size_t program,
-                          std::vector<uint8_t>& state) {
-  state[program] = 1;
-  for (size_t step = 0; step < manifest.programs[program].steps.size(); ++step) {
-    const auto* child = std::get_if<ChildStep>(&manifest.programs[program].steps[step].action);
+                          Nesting& nesting) {
+  const Program& outer = manifest.programs[program];
+  nesting.state[program] = 1;
+  int64_t steps = static_cast<int64_t>(outer.steps.size());
+  for (size_t step = 0; step < outer.steps.size(); ++step) {
+    const auto* child = std::get_if<ChildStep>(&outer.steps[step].action);
     if (child == nullptr) continue;
     const auto inner = static_cast<size_t>(child->program);
-    if (state[inner] == 1)
-      return programs[manifest.programs[program].name]["steps"].Error(
+    if (nesting.state[inner] == 1)
+      return programs[outer.name]["steps"].Error(
           "step {} runs the program {} inside itself; remove the circle", step,
           QuoteText(manifest.programs[inner].name, kNameMax));
-    if (state[inner] == 0) COPPICE_RETURN_IF_ERROR(CheckNesting(programs, manifest, inner, state));
+    if (nesting.state[inner] == 0)
+      COPPICE_RETURN_IF_ERROR(CheckNesting(programs, manifest, inner, nesting));
+    steps += nesting.steps[inner];
   }
-  state[program] = 2;
+  if (steps > kStepsRunMax)
+    return programs[outer.name]["steps"].Error(
+        "{} steps run, those of its children included; at most {} may", steps, kStepsRunMax);
+  nesting.steps[program] = steps;
+  nesting.state[program] = 2;
   return absl::OkStatus();
 }
 
@@ -209,10 +224,11 @@ absl::Status ReadPrograms(Json programs, Manifest& manifest) {
     Program& program = manifest.programs[index++];
     COPPICE_ASSIGN_OR_RETURN(program.steps, ReadSteps(value["steps"], manifest, program, budget));
   }
-  std::vector<uint8_t> state(manifest.programs.size());
-  for (size_t program = 0; program < state.size(); ++program) {
-    if (state[program] == 0)
-      COPPICE_RETURN_IF_ERROR(CheckNesting(programs, manifest, program, state));
+  const size_t count = manifest.programs.size();
+  Nesting nesting{.state = std::vector<uint8_t>(count), .steps = std::vector<int64_t>(count)};
+  for (size_t program = 0; program < count; ++program) {
+    if (nesting.state[program] == 0)
+      COPPICE_RETURN_IF_ERROR(CheckNesting(programs, manifest, program, nesting));
   }
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -408,6 +409,30 @@ TEST(ManifestCasesTest, ErrorsSayWhereAndWhat) {
         << one["name"];
     EXPECT_THAT(message, HasSubstr(std::string(one["says"]))) << one["name"];
   }
+}
+
+// Programs p00, p01, ..., each of which runs the next one twice; the last is `inner`.
+PackageBuilder DoublingPackage(int programs) {
+  PackageBuilder builder = FullPackage();
+  for (int i = 0; i < programs; ++i) {
+    const nlohmann::json child = {
+        {"op", "child"},
+        {"program", i + 1 < programs ? fmt::format("p{:02}", i + 1) : std::string("inner")},
+        {"symbols", {{"k", "k"}}},
+        {"buffers", {{"a", {{"buffer", "a"}}}, {"b", {{"buffer", "b"}}}}}};
+    nlohmann::json& program = builder.manifest["programs"][fmt::format("p{:02}", i)];
+    program = builder.manifest["programs"]["inner"];
+    program["steps"] = {child, child};
+  }
+  return builder;
+}
+
+TEST(ManifestCasesTest, OneRunOfAProgramHasAtMostAMillionSteps) {
+  EXPECT_OK(Opened(DoublingPackage(18)).package()) << "3 * 2^18 - 2 steps";
+  const Opened opened(DoublingPackage(19));
+  ASSERT_THAT(opened.package(), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(MessageOf(opened.package().status()),
+              HasSubstr("/programs/p00/steps: 1572862 steps run"));
 }
 
 TEST(ManifestCasesTest, AnotherMajorVersionIsNotReadAtAll) {
