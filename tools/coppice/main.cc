@@ -3,6 +3,7 @@
 #include <csignal>
 #include <filesystem>
 #include <system_error>
+#include <unistd.h>
 
 #include "tools/coppice/command_line.h"
 
@@ -16,11 +17,32 @@ void AskToStop(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
+// A mapped file that somebody shortens has no bytes any more where they are read.
+void EndWithoutFile(int signal, siginfo_t* information, void* /*context*/) {
+  constexpr char kMessage[] =
+      "coppice: a file became shorter while it was read; leave files as they are meanwhile\n";
+  if (information->si_code == BUS_ADRERR) {
+    const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+    static_cast<void>(written);  // Nobody is left to tell.
+    _exit(coppice::kExitUsage);
+  }
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+void CatchShortenedFiles() {
+  struct sigaction action = {};
+  action.sa_sigaction = EndWithoutFile;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &action, nullptr);
+}
+
 }  // namespace
 
 int main(int argument_count, char** arguments) {
   // A file over the limit on sizes is an error of its own, which names it.
   std::signal(SIGXFSZ, SIG_IGN);
+  CatchShortenedFiles();
   coppice::Console console;
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);

@@ -74,6 +74,9 @@ absl::Status CheckNames(const package::Program& program,
     if (!HasName(program.symbols, name))
       return InvalidArgument("'{}' is no symbol of program '{}'; name one in --extent", name,
                              program.name);
+    const int64_t least = std::ranges::min(value.numbers);
+    if (least < 0)
+      return InvalidArgument("'{}' is {} by --extent, and no size; give 0 or more", name, least);
   }
   return absl::OkStatus();
 }
@@ -168,7 +171,12 @@ class SetMaker {
     }
     for (size_t i = 0; i < program_.symbols.size(); ++i) {
       const int scalar = program_.symbols[i].scalar;
-      if (scalar >= 0) set_.extents[i] = set_.scalars[static_cast<size_t>(scalar)];
+      if (scalar < 0) continue;
+      set_.extents[i] = set_.scalars[static_cast<size_t>(scalar)];
+      if (set_.extents[i] < 0)
+        return InvalidArgument("scalar '{}' is {}, and the size of symbol '{}'; give 0 or more",
+                               program_.scalars[static_cast<size_t>(scalar)].name, set_.extents[i],
+                               program_.symbols[i].name);
     }
     return absl::OkStatus();
   }

@@ -7,7 +7,9 @@
 // A package is a folder or a canonical zip file (runtime/package/FORMAT.md). It is mapped, never
 // unpacked or copied, and nothing of it is executed. Opening checks the container, the manifest's
 // digest, its signature if one is asked for, and the manifest; a file's digest is checked when it
-// is read first. Whatever opens has been found free of absolute names, links and duplicates.
+// is read first. Whatever opens has been found free of absolute names, links and duplicates. Leave
+// its files as they are as long as the package: what changes behind a check is not seen, and
+// reading what was cut off ends the process by SIGBUS.
 //
 // Errors, of everything here: kInvalidArgument with the file, the place in it (a JSON pointer of
 // the manifest, or an offset), what is wrong and what would be right; kUnimplemented for a major

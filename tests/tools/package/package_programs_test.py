@@ -5,7 +5,9 @@ Method: packages of four PTX kernels, written by package_files.py from the forma
 command in folders of this test. Called as `package_programs_test.py COPPICE`.
 """
 
+import io
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -254,6 +256,20 @@ class ArrayTest(PackageTests):
 
 
 class RefusalTest(PackageTests):
+    def test_a_package_that_is_cut_off_while_it_is_used_is_one_line(self):
+        package, array = self.package(), self.path("array")
+        os.mkfifo(array)
+        values = io.BytesIO()
+        np.save(values, np.ones(4, np.float32))
+        with subprocess.Popen([COPPICE, "package", "run", package, "--input", f"x=@{array}"],
+                              stderr=subprocess.PIPE, text=True) as process:
+            # It opens the array behind the package, and ahead of loading kernels.
+            with open(array, "wb") as file:
+                os.truncate(pathlib.Path(package) / "bin" / "all.ptx", 0)
+                file.write(values.getvalue())
+            self.assertIn("a file became shorter", process.stderr.read())
+            self.assertEqual(2, process.wait())
+
     def test_what_does_not_fit_is_one_line_that_names_it(self):
         package = self.package()
         x = ("--input", "x=zeros")
@@ -269,6 +285,7 @@ class RefusalTest(PackageTests):
                 ((package, "--input", "x=@missing.npy", *n), "missing.npy"),
                 ((package, *x, "--extent", "m=4"), "'m' is no symbol"),
                 ((package, *x, "--extent", "n=four"), "'four' is no number"),
+                ((package, *x, "--extent", "n=4,-1"), "'n' is -1 by --extent"),
                 ((package, *x, "--extent", "n=4,5", "--inputs", self.path("."), "--inputs",
                   self.path("package"), "--inputs", self.path(".")), "3 sets"),
                 ((package, *x, "--extent", "n=2000"), "n"),
