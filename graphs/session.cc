@@ -75,12 +75,18 @@ absl::StatusOr<const Program*> Session::Register(const package::LoadedPackage& p
     return MakeError(spec.status().code(), "{}: /programs/{}: {}", package.package().path(),
                      program, MessageOf(spec.status()));
   COPPICE_RETURN_IF_ERROR(ValidateSpec(*spec));
-  const auto upload = [&](DType dtype, std::span<const int64_t> sizes,
-                          std::span<const std::byte> bytes) {
-    return memory_->AddConstant(dtype, sizes, [bytes](std::span<std::byte> target) {
-      std::ranges::copy(bytes, target.begin());
+  const auto upload = [&](const Tensor& layout,
+                          std::span<const std::byte> bytes) -> absl::StatusOr<Tensor> {
+    const int64_t elements[] = {layout.span()};
+    const auto fill = [layout, bytes](std::span<std::byte> target) {
+      internal::Spread(layout, bytes, target);
       return absl::OkStatus();
-    });
+    };
+    Tensor tensor = layout;
+    COPPICE_ASSIGN_OR_RETURN(const Tensor placed,
+                             memory_->AddConstant(layout.dtype, elements, fill));
+    tensor.data = placed.data;
+    return tensor;
   };
   COPPICE_ASSIGN_OR_RETURN(std::vector<Tensor> constants,
                            parts_->package_constants.Place(package, index, options, upload));

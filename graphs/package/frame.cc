@@ -87,6 +87,16 @@ absl::StatusOr<DeviceAddress> Frame::AddressOf(const package::Operand& operand,
   return root.address + static_cast<DeviceAddress>(offset);
 }
 
+absl::StatusOr<DeviceAddress> Frame::AddressOfAlias(int buffer) const {
+  const package::Operand operand{.buffer = buffer};
+  COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address, AddressOf(operand, values_));
+  COPPICE_ASSIGN_OR_RETURN(const int64_t bytes,
+                           BytesOf(program_.buffers[static_cast<size_t>(buffer)]));
+  const int64_t behind = BytesBehind(operand, address);
+  if (bytes <= behind) return address;
+  return InvalidArgument("{} bytes lie where its buffer has {} more", bytes, behind);
+}
+
 void Frame::AddTouch(const package::Operand& operand,
                      bool writes,
                      std::vector<Touch>& touched) const {

@@ -61,6 +61,8 @@ class Frame {
   // an offset outside of the buffer.
   absl::StatusOr<DeviceAddress> AddressOf(const package::Operand& operand,
                                           std::span<const int64_t> values) const;
+  // The address of an alias. Errors: kInvalidArgument it does not lie inside of its buffer.
+  absl::StatusOr<DeviceAddress> AddressOfAlias(int buffer) const;
   // Bytes from an operand's address to the end of its buffer.
   int64_t BytesBehind(const package::Operand& operand, DeviceAddress address) const {
     const Place& root = place(operand.buffer);

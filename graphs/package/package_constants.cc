@@ -3,22 +3,23 @@
 #include "graphs/package/package_constants.h"
 
 #include <algorithm>
-#include <variant>
 
 #include "fmt/ranges.h"
 
 #include "coppice/base/status.h"
+#include "coppice/runtime/package_uses.h"
 
 namespace coppice::internal {
 namespace {
 
-void MarkRead(const package::Manifest& manifest, int index, std::vector<bool>& read) {
-  const package::Program& program = manifest.programs[static_cast<size_t>(index)];
-  for (const package::Buffer& buffer : program.buffers)
-    if (buffer.role == package::Role::kConstant) read[static_cast<size_t>(buffer.constant)] = true;
-  for (const package::Step& step : program.steps)
-    if (const auto* child = std::get_if<package::ChildStep>(&step.action))
-      MarkRead(manifest, child->program, read);
+// Per constant of the manifest: whether `program` has a buffer of it, or one inside it.
+std::vector<bool> ConstantsRead(const package::Manifest& manifest, int program) {
+  std::vector<bool> read(manifest.constants.size());
+  for (const int index : package::ProgramsWithin(manifest, program))
+    for (const package::Buffer& buffer : manifest.programs[static_cast<size_t>(index)].buffers)
+      if (buffer.role == package::Role::kConstant)
+        read[static_cast<size_t>(buffer.constant)] = true;
+  return read;
 }
 
 absl::StatusOr<Tensor> Given(const package::LoadedPackage& package,
@@ -47,6 +48,27 @@ absl::StatusOr<Tensor> Given(const package::LoadedPackage& package,
 
 }  // namespace
 
+void Spread(const Tensor& layout,
+            std::span<const std::byte> elements,
+            std::span<std::byte> target) {
+  const std::span sizes(layout.sizes.data(), static_cast<size_t>(layout.rank));
+  if (layout.strides == Tensor::Dense(0, layout.dtype, sizes).strides) {
+    std::ranges::copy(elements, target.begin());
+    return;
+  }
+  std::ranges::fill(target, std::byte{0});
+  const int64_t bytes = SizeOf(layout.dtype);
+  for (int64_t element = 0; element < layout.element_count(); ++element) {
+    int64_t offset = 0;
+    int64_t rest = element;
+    for (size_t axis = sizes.size(); axis-- > 0; rest /= sizes[axis])
+      offset += rest % sizes[axis] * layout.strides[axis];
+    std::ranges::copy(
+        elements.subspan(static_cast<size_t>(element * bytes), static_cast<size_t>(bytes)),
+        target.begin() + offset * bytes);
+  }
+}
+
 absl::StatusOr<std::vector<Tensor>> PackageConstants::Place(const package::LoadedPackage& package,
                                                             int program,
                                                             const PackageProgramOptions& options,
@@ -58,8 +80,7 @@ absl::StatusOr<std::vector<Tensor>> PackageConstants::Place(const package::Loade
       return InvalidArgument("{}: '{}' is given, and is no constant without data",
                              package.package().path(), name);
   }
-  std::vector<bool> read(manifest.constants.size());
-  MarkRead(manifest, program, read);
+  const std::vector<bool> read = ConstantsRead(manifest, program);
   std::vector<Tensor> tensors(manifest.constants.size());
   const std::lock_guard lock(mutex_);
   for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
@@ -75,7 +96,13 @@ absl::StatusOr<std::vector<Tensor>> PackageConstants::Place(const package::Loade
       tensor = placed->second;
       continue;
     }
-    COPPICE_ASSIGN_OR_RETURN(tensor, upload(constant.dtype, constant.shape, package.constant(i)));
+    Tensor layout = Tensor::Dense(0, constant.dtype, constant.shape);
+    std::ranges::copy(constant.strides, layout.strides.begin());
+    // Nothing has no address.
+    tensor = layout;
+    if (layout.element_count() > 0) {
+      COPPICE_ASSIGN_OR_RETURN(tensor, upload(layout, package.constant(i)));
+    }
     placed_[{&package, i}] = tensor;
   }
   return tensors;

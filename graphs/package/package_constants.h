@@ -24,11 +24,16 @@
 
 namespace coppice::internal {
 
+// Writes row-major elements to where the strides of `layout` say, and zeros between them. Requires:
+// `target` has the bytes of its span.
+void Spread(const Tensor& layout, std::span<const std::byte> elements, std::span<std::byte> target);
+
 class PackageConstants {
  public:
-  // Places a constant of these sizes and bytes, which stay where they are, in the session's memory.
-  using Upload = absl::FunctionRef<absl::StatusOr<Tensor>(
-      DType dtype, std::span<const int64_t> sizes, std::span<const std::byte> bytes)>;
+  // Places `layout`, which has elements and no address, in the session's memory. `bytes` are its
+  // elements, row-major, and stay where they are.
+  using Upload = absl::FunctionRef<absl::StatusOr<Tensor>(const Tensor& layout,
+                                                          std::span<const std::byte> bytes)>;
 
   // Those that `program` and its children read, by index of the manifest; others are empty.
   //

@@ -11,6 +11,7 @@
 #include "coppice/base/units.h"
 
 #include "graphs/package/argument_packer.h"
+#include "graphs/package/child_check.h"
 
 namespace coppice::internal {
 
@@ -85,10 +86,13 @@ absl::Status PackageSource::Walk::RunEntry() {
     const int buffer = program.outputs[static_cast<size_t>(i)];
     const std::optional<package::Alias>& alias = program.buffers[static_cast<size_t>(buffer)].alias;
     if (!alias) continue;
-    COPPICE_ASSIGN_OR_RETURN(const int64_t offset,
-                             Frame::At(alias->offset, frame.values(), "offset"));
-    COPPICE_RETURN_IF_ERROR(context_.AliasOutput(
-        i, frame.place(alias->buffer).address + static_cast<DeviceAddress>(offset)));
+    const absl::StatusOr<DeviceAddress> address = frame.AddressOfAlias(buffer);
+    const absl::Status put = address.ok() ? context_.AliasOutput(i, *address) : address.status();
+    if (!put.ok())
+      return WithFailureOf(
+          put, MakeError(put.code(), "{}: /programs/{}/buffers/{}/alias: {}",
+                         source_.package_.package().path(), program.name,
+                         program.buffers[static_cast<size_t>(buffer)].name, MessageOf(put)));
   }
   return absl::OkStatus();
 }
@@ -341,6 +345,7 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::ChildStep& st
     COPPICE_ASSIGN_OR_RETURN(const int64_t value, Frame::SizeAt(symbol, frame.values(), "symbol"));
     values.push_back(value);
   }
+  COPPICE_RETURN_IF_ERROR(CheckChildSizes(program, values));
   Frame child(program, std::move(values));
   const auto place = [&](const std::vector<int>& buffers,
                          const std::vector<package::Operand>& operands) -> absl::Status {
@@ -402,6 +407,11 @@ absl::StatusOr<std::unique_ptr<const PackageSource>> PackageSource::Create(
     source->scalar_words_.push_back(
         spec.scalars[static_cast<size_t>(i)].device_resident ? ScalarWord(spec, i) : -1);
   if (spec.random_numbers_per_call > 0) source->random_word_ = RandomWord(spec);
+  for (const int within : package::ProgramsWithin(package.manifest(), program)) {
+    if (within == program) continue;
+    COPPICE_RETURN_IF_ERROR(CheckChild(package.package().path(), package.manifest(),
+                                       package.manifest().programs[static_cast<size_t>(within)]));
+  }
   for (const package::Program& each : package.manifest().programs) {
     source->schedules_.push_back(ScheduleOf(package.manifest(), each));
     for (const package::Step& step : each.steps) {
@@ -428,16 +438,8 @@ std::string PackageSource::Identity() const {
 
 std::map<std::string, std::string> PackageSource::Variants() const {
   std::map<std::string, std::string> variants;
-  std::vector<bool> seen(manifest().programs.size());
-  std::vector<int> programs = {program_};
-  while (!programs.empty()) {
-    const auto program = static_cast<size_t>(programs.back());
-    programs.pop_back();
-    if (seen[program]) continue;
-    seen[program] = true;
-    for (const package::Step& step : manifest().programs[program].steps) {
-      if (const auto* const child = std::get_if<package::ChildStep>(&step.action))
-        programs.push_back(child->program);
+  for (const int program : package::ProgramsWithin(manifest(), program_)) {
+    for (const package::Step& step : manifest().programs[static_cast<size_t>(program)].steps) {
       const auto* const launch = std::get_if<package::KernelStep>(&step.action);
       if (launch == nullptr || package_.kernel(launch->kernel).size() == 1) continue;
       const package::Kernel& kernel = manifest().kernels[static_cast<size_t>(launch->kernel)];

@@ -132,7 +132,9 @@ absl::Status StepKernels::Gemm(const FunctionCall& call) const {
   }
   const int64_t elements = params.batch * params.m * params.n;
   if (elements == 0) return absl::OkStatus();
-  const int64_t blocks = (elements + gemm_.block_threads - 1) / gemm_.block_threads;
+  const int64_t blocks = (elements - 1) / gemm_.block_threads + 1;
+  if (blocks > INT32_MAX)
+    return InvalidArgument("gemm: an output of {} elements is more than a launch writes", elements);
   return Launch(call.driver, gemm_, call.stream, params,
                 LaunchShape{.grid = {static_cast<unsigned>(blocks), 1, 1}});
 }

@@ -68,6 +68,21 @@ StepUses UsesOf(const Manifest& manifest, const Step& step) {
   return std::move(visitor.uses);
 }
 
+std::vector<int> ProgramsWithin(const Manifest& manifest, int program) {
+  std::vector<bool> seen(manifest.programs.size());
+  seen[static_cast<size_t>(program)] = true;
+  std::vector<int> programs = {program};
+  for (size_t next = 0; next < programs.size(); ++next) {
+    for (const Step& step : manifest.programs[static_cast<size_t>(programs[next])].steps) {
+      const auto* const child = std::get_if<ChildStep>(&step.action);
+      if (child == nullptr || seen[static_cast<size_t>(child->program)]) continue;
+      seen[static_cast<size_t>(child->program)] = true;
+      programs.push_back(child->program);
+    }
+  }
+  return programs;
+}
+
 int RootOf(const Program& program, int buffer) {
   const std::optional<Alias>& alias = program.buffers[static_cast<size_t>(buffer)].alias;
   return alias ? alias->buffer : buffer;

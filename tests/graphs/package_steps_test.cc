@@ -33,6 +33,7 @@ using package::Reads;
 using package::ScaleStep;
 using package::SmallKernels;
 using package::Writes;
+using testing::HasSubstr;
 
 // Park(x, y, count, scratch)   y[i] = 2 x[i], which waits in scratch[i]
 // Unpack(args)                 y[i] = 3 x[i] at {&x, &y, u32 count, u8, u8 factor}
@@ -187,6 +188,123 @@ TEST_F(PackageStepsTest, StructsAreLaidOutAsTheManifestSays) {
                        {"args", {{{"struct", members}}}}}};
   builder.manifest["programs"]["main"] = program;
   ExpectTimes(builder, 3);
+}
+
+// A program that runs `child` on its own x and y, at its own n.
+PackageBuilder ParentOf(const json& child) {
+  PackageBuilder builder = SmallKernels();
+  json program = DiamondProgram();
+  program["buffers"].erase("twice");
+  program["buffers"].erase("thrice");
+  program["steps"] = {{{"op", "child"},
+                       {"program", "child"},
+                       {"symbols", {{"n", "n"}}},
+                       {"buffers", {{"x", {{"buffer", "x"}}}, {"y", {{"buffer", "y"}}}}}}};
+  builder.manifest["programs"] = {{"main", program}, {"child", child}};
+  return builder;
+}
+
+TEST_F(PackageStepsTest, ChildrenHaveNoSeedsAndNoRealSizes) {
+  json seeded = DiamondProgram();
+  seeded["buffers"]["seed"] = {{"role", "seed"}, {"words", 1}};
+  json real = DiamondProgram();
+  real["steps"] = {{{"op", "kernel"},
+                    {"kernel", "Mask"},
+                    {"grid", GridOf("n")},
+                    {"args", {Reads("x"), Writes("y"), {{"i32", "n"}}, {{"real", "n"}}}}}};
+  const std::unique_ptr<Session> session = MakeSession();
+  const std::pair<json, const char*> cases[] = {{seeded, "/programs/child/buffers/seed"},
+                                                {real, "/programs/child/steps/0"}};
+  for (const auto& [child, place] : cases) {
+    const LoadedPackage& loaded = Load(ParentOf(child));
+    const absl::Status status = session->Register(loaded, "main", {}).status();
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented));
+    EXPECT_THAT(MessageOf(status), HasSubstr(place));
+    EXPECT_OK(session->Register(loaded, "child", {.name = place})) << "it runs by itself";
+  }
+}
+
+TEST_F(PackageStepsTest, ChildrenRunAtSizesThatTheyAllowOnly) {
+  const auto status_of = [&](const json& change, int64_t n) {
+    json child = DiamondProgram();
+    child.merge_patch(change);
+    PackageBuilder builder = ParentOf(child);
+    builder.manifest["programs"]["main"]["symbols"]["n"].erase("claim");
+    const std::unique_ptr<Session> session = MakeSession();
+    const Program* const main = *session->Register(Load(builder), "main", {});
+    return Run(*session, *main, {Upload(Ramp(n))}).status();
+  };
+  const json narrow = {
+      {"symbols", {{"n", {{"min", 4}, {"max", 20}, {"multiple_of", 2}, {"buckets", {4, 20}}}}}}};
+  EXPECT_OK(status_of(narrow, 4));
+  for (const int64_t n : {2, 5, 22}) {
+    const absl::Status status = status_of(narrow, n);
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(MessageOf(status), HasSubstr("/programs/main/steps/0: 'n' of program 'child' is"));
+  }
+  const json guarded = {{"guards", {"n % 7 == 0"}}};
+  EXPECT_OK(status_of(guarded, 14));
+  EXPECT_THAT(MessageOf(status_of(guarded, 15)), HasSubstr("guard 'n % 7 == 0'"));
+}
+
+TEST_F(PackageStepsTest, AliasesLieInsideOfWhatTheyAreAliasesOf) {
+  for (const json& offset : {json(INT64_MAX), json("n - 99"), json("n * 4"), json("n * 4 + 1")}) {
+    PackageBuilder builder = SmallKernels();
+    json program = DiamondProgram();
+    program["symbols"]["n"].erase("claim");
+    program["outputs"] = {"y", "part"};
+    program["buffers"]["part"] = FloatBuffer("output", {"n"});
+    program["buffers"]["part"]["alias"] = {{"buffer", "x"}, {"offset", offset}};
+    builder.manifest["programs"]["main"] = program;
+    const std::unique_ptr<Session> session = MakeSession();
+    const Program* const main = *session->Register(Load(builder), "main", {});
+    const absl::Status status = Run(*session, *main, {Upload(Ramp(30))}).status();
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(MessageOf(status), HasSubstr("test.zip: /programs/main/buffers/part/alias: "));
+  }
+}
+
+TEST_F(PackageStepsTest, AProductOfMoreElementsThanALaunchWritesIsRefused) {
+  PackageBuilder builder = SmallKernels();
+  json program = DiamondProgram();
+  const auto view = [](const char* buffer, const json& shape) {
+    return json{{"buffer", buffer}, {"dtype", "f32"}, {"shape", shape}, {"strides", {0, 0}}};
+  };
+  // 2^32 + 1 blocks of 128, which 32 bits count as 1.
+  program["steps"] = {{{"op", "call"},
+                       {"function", "gemm"},
+                       {"inputs", {view("x", {128, 1}), view("x", {1, 4294967297})}},
+                       {"outputs", {view("y", {128, 4294967297})}}}};
+  builder.manifest["programs"]["main"] = program;
+  const std::unique_ptr<Session> session = MakeSession();
+  const Program* const main = *session->Register(Load(builder), "main", {});
+  const absl::Status status = Run(*session, *main, {Upload(Ramp(30))}).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(MessageOf(status), HasSubstr("549755814016 elements"));
+}
+
+TEST_F(PackageStepsTest, ConstantsLieAsTheirStridesSay) {
+  PackageBuilder builder = SmallKernels();
+  const std::vector<float> elements = Ramp(6);
+  builder.AddConstants("weights",
+                       {{.name = "w",
+                         .shape = {2, 3},
+                         .bytes = std::string(reinterpret_cast<const char*>(elements.data()), 24)},
+                        {.name = "empty", .shape = {0, 3}, .bytes = ""}});
+  builder.manifest["constants"]["w"]["strides"] = {1, 3};
+  json program = DiamondProgram();
+  program["outputs"] = {"y"};
+  program["buffers"] = {{"x", FloatBuffer("input", {"n"})},
+                        {"y", FloatBuffer("output", {8})},
+                        {"w", {{"role", "constant"}, {"constant", "w"}}},
+                        {"empty", {{"role", "constant"}, {"constant", "empty"}}}};
+  program["steps"] = {
+      {{"op", "memcpy"}, {"to", {{"buffer", "y"}}}, {"from", {{"buffer", "w"}}}, {"bytes", 32}}};
+  builder.manifest["programs"]["main"] = program;
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(Load(builder), "main", {}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *main, {Upload(Ramp(4))}));
+  EXPECT_EQ(Read(lease), (std::vector<float>{1, 4, 0, 2, 5, 0, 3, 6}));
 }
 
 TEST_F(PackageStepsTest, OutputsMayBeConstants) {

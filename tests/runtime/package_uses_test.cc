@@ -15,6 +15,8 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::Field;
 using testing::FieldsAre;
+using testing::SizeIs;
+using testing::UnorderedElementsAre;
 
 Manifest ManifestOf(std::vector<Step> steps) {
   Manifest manifest;
@@ -83,6 +85,19 @@ TEST(PackageUsesTest, ChildrenWriteOutputsAndMutatedInputs) {
                                       .inputs = {{.buffer = 3}, {.buffer = 2}},
                                       .outputs = {{.buffer = 1}}}};
   EXPECT_THAT(UsesOf(manifest, step), Uses({3, 2}, {2, 1}));
+}
+
+TEST(PackageUsesTest, ProgramsWithinAreThereOnceHoweverOftenTheyRun) {
+  constexpr int kDepth = 200;
+  Manifest manifest;
+  manifest.programs.resize(kDepth + 2);  // The last is inside none.
+  for (int i = 0; i < kDepth; ++i) {
+    const Step child{.action = ChildStep{.program = i + 1}};
+    manifest.programs[static_cast<size_t>(i)].steps = {child, child};
+  }
+  EXPECT_THAT(ProgramsWithin(manifest, 0), SizeIs(kDepth + 1));
+  EXPECT_THAT(ProgramsWithin(manifest, kDepth - 1), UnorderedElementsAre(kDepth - 1, kDepth));
+  EXPECT_THAT(ProgramsWithin(manifest, kDepth + 1), ElementsAre(kDepth + 1));
 }
 
 TEST(PackageUsesTest, LifetimesGoFromTheFirstStepToTheLast) {

@@ -12,6 +12,7 @@
 #include "nlohmann/json.hpp"
 
 #include "coppice/base/status.h"
+#include "coppice/runtime/package_uses.h"
 #include "coppice/runtime/safetensors.h"
 
 #include "tools/support/random_constant.h"
@@ -44,14 +45,11 @@ absl::StatusOr<HostArray> ConstantFrom(const package::Safetensors& file,
   return HostArray{constant.dtype, constant.shape, std::string(first, tensor->bytes.size())};
 }
 
-// Marks what `mark(program)` marks of a program and its children.
+// Marks what `mark(program)` marks of a program and those inside it.
 template <typename Mark>
 void MarkPrograms(const package::Manifest& manifest, int index, Mark mark) {
-  const package::Program& program = manifest.programs[static_cast<size_t>(index)];
-  mark(program);
-  for (const package::Step& step : program.steps)
-    if (const auto* child = std::get_if<package::ChildStep>(&step.action))
-      MarkPrograms(manifest, child->program, mark);
+  for (const int program : package::ProgramsWithin(manifest, index))
+    mark(manifest.programs[static_cast<size_t>(program)]);
 }
 
 }  // namespace

@@ -24,6 +24,10 @@ struct StepUses {
 // Requires: a step of a program of `manifest`.
 StepUses UsesOf(const Manifest& manifest, const Step& step);
 
+// `program` and the programs that run inside it, each once, in no particular order. Requires: an
+// index of `manifest`. Cost: of their steps, however often a program is inside another.
+std::vector<int> ProgramsWithin(const Manifest& manifest, int program);
+
 // The buffer whose bytes `buffer` has: itself, unless it is an alias.
 int RootOf(const Program& program, int buffer);
 
