@@ -23,7 +23,7 @@ COPPICE = ""
 PAIRS = 20
 SEED = 17
 SETS = 20  # Pairs that one process runs.
-SECONDS_MAX = 600
+SECONDS_MAX = 3600
 
 BITS, WITHIN = "bits", {"absolute": "1e-05", "relative": "0"}
 ANY = {"padding": "any", "equal": BITS}
