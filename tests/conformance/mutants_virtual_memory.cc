@@ -93,10 +93,10 @@ CuResult CreateNothing(CuMemoryHandle* handle,
                        Flags flags) {
   return bytes == 0 ? kSuccess : right.MemCreate(handle, bytes, properties, flags);
 }
-CuResult CreateWithFlags(CuMemoryHandle* handle,
-                         size_t bytes,
-                         const CuMemAllocationProperties* properties,
-                         Flags /*flags*/) {
+CuResult CreateMemoryWithFlags(CuMemoryHandle* handle,
+                               size_t bytes,
+                               const CuMemAllocationProperties* properties,
+                               Flags /*flags*/) {
   return right.MemCreate(handle, bytes, properties, 0);
 }
 CuResult CreateAnyType(CuMemoryHandle* handle,
@@ -353,7 +353,7 @@ std::vector<Mutant> RangeMutants() {
        Change<&T::MemCreate, CreateAnySize>},
       {"create_nothing", "Physical memory is not empty.", Change<&T::MemCreate, CreateNothing>},
       {"create_with_flags", "Creating physical memory takes no flags.",
-       Change<&T::MemCreate, CreateWithFlags>},
+       Change<&T::MemCreate, CreateMemoryWithFlags>},
       {"create_any_type", "Physical memory is pinned memory of a device.",
        Change<&T::MemCreate, CreateAnyType>},
       {"create_beyond_the_device", "More physical memory than there is is out of memory: 2.",

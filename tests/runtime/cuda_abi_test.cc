@@ -35,7 +35,7 @@ constexpr bool SameAbi() {
   } else if constexpr (std::is_pointer_v<A> && std::is_pointer_v<B>) {
     return SameAbi<std::remove_pointer_t<A>, std::remove_pointer_t<B>>();
   } else if constexpr (kNumbers || kStructs) {
-    return sizeof(A) == sizeof(B) && alignof(A) == alignof(B);
+    return sizeof(A) == sizeof(B) && alignof(A) % alignof(B) == 0;
   } else {
     return false;
   }
@@ -140,6 +140,30 @@ COPPICE_SAME_VALUE(CuLaunchAttributeId::kCooperative, CU_LAUNCH_ATTRIBUTE_COOPER
 COPPICE_SAME_VALUE(CuLaunchAttributeId::kClusterDimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
 COPPICE_SAME_VALUE(CuLaunchAttributeId::kProgrammaticStreamSerialization,
                    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+COPPICE_SAME_VALUE(CuTensorMapDataType::kUInt8, CU_TENSOR_MAP_DATA_TYPE_UINT8);
+COPPICE_SAME_VALUE(CuTensorMapDataType::kUInt16, CU_TENSOR_MAP_DATA_TYPE_UINT16);
+COPPICE_SAME_VALUE(CuTensorMapDataType::kUInt32, CU_TENSOR_MAP_DATA_TYPE_UINT32);
+COPPICE_SAME_VALUE(CuTensorMapDataType::kInt32, CU_TENSOR_MAP_DATA_TYPE_INT32);
+COPPICE_SAME_VALUE(CuTensorMapDataType::kUInt64, CU_TENSOR_MAP_DATA_TYPE_UINT64);
+COPPICE_SAME_VALUE(CuTensorMapDataType::kInt64, CU_TENSOR_MAP_DATA_TYPE_INT64);
+COPPICE_SAME_VALUE(CuTensorMapDataType::kFloat16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
+COPPICE_SAME_VALUE(CuTensorMapDataType::kFloat32, CU_TENSOR_MAP_DATA_TYPE_FLOAT32);
+COPPICE_SAME_VALUE(CuTensorMapDataType::kFloat64, CU_TENSOR_MAP_DATA_TYPE_FLOAT64);
+COPPICE_SAME_VALUE(CuTensorMapDataType::kBFloat16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+COPPICE_SAME_VALUE(CuTensorMapInterleave::kNone, CU_TENSOR_MAP_INTERLEAVE_NONE);
+COPPICE_SAME_VALUE(CuTensorMapInterleave::k16Bytes, CU_TENSOR_MAP_INTERLEAVE_16B);
+COPPICE_SAME_VALUE(CuTensorMapInterleave::k32Bytes, CU_TENSOR_MAP_INTERLEAVE_32B);
+COPPICE_SAME_VALUE(CuTensorMapSwizzle::kNone, CU_TENSOR_MAP_SWIZZLE_NONE);
+COPPICE_SAME_VALUE(CuTensorMapSwizzle::k32Bytes, CU_TENSOR_MAP_SWIZZLE_32B);
+COPPICE_SAME_VALUE(CuTensorMapSwizzle::k64Bytes, CU_TENSOR_MAP_SWIZZLE_64B);
+COPPICE_SAME_VALUE(CuTensorMapSwizzle::k128Bytes, CU_TENSOR_MAP_SWIZZLE_128B);
+COPPICE_SAME_VALUE(CuTensorMapL2Promotion::kNone, CU_TENSOR_MAP_L2_PROMOTION_NONE);
+COPPICE_SAME_VALUE(CuTensorMapL2Promotion::k64Bytes, CU_TENSOR_MAP_L2_PROMOTION_L2_64B);
+COPPICE_SAME_VALUE(CuTensorMapL2Promotion::k128Bytes, CU_TENSOR_MAP_L2_PROMOTION_L2_128B);
+COPPICE_SAME_VALUE(CuTensorMapL2Promotion::k256Bytes, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
+COPPICE_SAME_VALUE(CuTensorMapFloatOobFill::kNone, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+COPPICE_SAME_VALUE(CuTensorMapFloatOobFill::kNanRequestZeroFma,
+                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA);
 
 COPPICE_SAME_VALUE(kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
 COPPICE_SAME_VALUE(kEventDefault, CU_EVENT_DEFAULT);

@@ -317,6 +317,17 @@ void AddCodeCalls(CallList& list) {
     size_t bytes = 0;
     return scene.cu().FuncGetParamInfo(scene.function, 0, &offset, &bytes);
   });
+  list.Add(&DriverTable::TensorMapEncodeTiled, [](Scene& scene) {
+    constexpr uint64_t kDims[] = {64};
+    constexpr unsigned kBox[] = {16};
+    constexpr unsigned kElementStrides[] = {1};
+    CuTensorMap map;
+    return scene.cu().TensorMapEncodeTiled(
+        &map, CuTensorMapDataType::kFloat32, 1,
+        reinterpret_cast<void*>(scene.memory),  // NOLINT(performance-no-int-to-ptr)
+        kDims, nullptr, kBox, kElementStrides, CuTensorMapInterleave::kNone,
+        CuTensorMapSwizzle::kNone, CuTensorMapL2Promotion::kNone, CuTensorMapFloatOobFill::kNone);
+  });
   list.Add(&DriverTable::LibraryGetKernelCount, [](Scene& scene) {
     unsigned count = 0;
     return scene.cu().LibraryGetKernelCount(&count, scene.library);

@@ -112,6 +112,23 @@ enum class CuLaunchAttributeId : int {
   kProgrammaticStreamSerialization = 6,
 };
 
+enum class CuTensorMapDataType : int {
+  kUInt8 = 0,
+  kUInt16 = 1,
+  kUInt32 = 2,
+  kInt32 = 3,
+  kUInt64 = 4,
+  kInt64 = 5,
+  kFloat16 = 6,
+  kFloat32 = 7,
+  kFloat64 = 8,
+  kBFloat16 = 9,
+};
+enum class CuTensorMapInterleave : int { kNone = 0, k16Bytes = 1, k32Bytes = 2 };
+enum class CuTensorMapSwizzle : int { kNone = 0, k32Bytes = 1, k64Bytes = 2, k128Bytes = 3 };
+enum class CuTensorMapL2Promotion : int { kNone = 0, k64Bytes = 1, k128Bytes = 2, k256Bytes = 3 };
+enum class CuTensorMapFloatOobFill : int { kNone = 0, kNanRequestZeroFma = 1 };
+
 // Flags that are plain unsigned integers in the ABI.
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDefault = 0;
@@ -204,6 +221,11 @@ union alignas(8) CuLaunchAttributeValue {
 struct CuLaunchAttribute {
   CuLaunchAttributeId id = CuLaunchAttributeId::kIgnore;
   CuLaunchAttributeValue value = {};
+};
+
+// A TMA descriptor: a value of the driver's own. Aligned to 64 bytes before CUDA 13.
+struct alignas(128) CuTensorMap {
+  uint64_t opaque[16] = {};
 };
 
 struct CuLaunchConfig {
