@@ -7,6 +7,8 @@
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
 
+#include "graphs/package/tensor_map.h"
+
 namespace coppice::internal {
 namespace {
 
@@ -63,9 +65,13 @@ struct Visitor {
     AppendAddress(places.parameters + static_cast<DeviceAddress>(word) * sizeof(int64_t), bytes);
     return absl::OkStatus();
   }
-  absl::Status operator()(const package::TensorMapArgument& /*argument*/) const {
-    return MakeError(absl::StatusCode::kUnimplemented,
-                     "a tensor map needs a driver that encodes it, and this one does not");
+  absl::Status operator()(const package::TensorMapArgument& argument) const {
+    COPPICE_ASSIGN_OR_RETURN(const CuTensorMap map,
+                             EncodeTensorMap(packer.driver(), frame, values, argument));
+    const auto* const raw = reinterpret_cast<const std::byte*>(&map);
+    bytes.insert(bytes.end(), raw, raw + sizeof(map));
+    frame.AddTouch(argument.operand, argument.access != package::Access::kRead, touched);
+    return absl::OkStatus();
   }
   absl::Status operator()(const package::StructArgument& argument) const {
     const size_t begin = bytes.size();

@@ -29,18 +29,23 @@ struct ArgumentPlaces {
 
 class ArgumentPacker {
  public:
-  // `values` are those that the step's expressions read.
-  ArgumentPacker(const Frame& frame,
+  // `values` are those that the step's expressions read. `driver` encodes tensor maps.
+  ArgumentPacker(const Driver& driver,
+                 const Frame& frame,
                  std::span<const int64_t> values,
                  const ArgumentPlaces& places,
                  std::vector<Touch>& touched)
-      : frame_(frame), values_(values), places_(places), touched_(touched) {}
+      : driver_(driver), frame_(frame), values_(values), places_(places), touched_(touched) {}
 
   // Appends the bytes of one argument to `bytes`, and what it may touch. Errors: kInvalidArgument
-  // arithmetic without a value, or a value that the argument's type cannot hold.
+  // arithmetic without a value, or a value that the argument's type cannot hold; otherwise as
+  // EncodeTensorMap.
   absl::Status Pack(const package::Argument& argument, std::vector<std::byte>& bytes) const;
 
+  const Driver& driver() const { return driver_; }
+
  private:
+  const Driver& driver_;
   const Frame& frame_;
   const std::span<const int64_t> values_;
   const ArgumentPlaces& places_;

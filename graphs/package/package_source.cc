@@ -254,7 +254,7 @@ absl::Status PackageSource::Walk::LaunchOn(const Frame& frame,
                               .symbol_words = source_.symbol_words_,
                               .scalar_words = source_.scalar_words_,
                               .scratch = scratch_};
-  const ArgumentPacker packer(frame, values_, places, touched_);
+  const ArgumentPacker packer(context_.driver(), frame, values_, places, touched_);
   bytes_.clear();
   offsets_.clear();
   for (size_t i = 0; i < step.args.size(); ++i) {

@@ -89,12 +89,13 @@ class PackageFixture : public testing::Test {
     return values;
   }
 
-  std::vector<float> Read(const Lease& lease, int output = 0) {
+  template <typename T = float>
+  std::vector<T> Read(const Lease& lease, int output = 0) {
     absl::StatusOr<ReadScope> scope = lease.Read(device_.stream());
     EXPECT_OK(scope);
     if (!scope.ok()) return {};
     const Tensor y = scope->output(output);
-    return device_.Download<float>(y.data, y.element_count());
+    return device_.Download<T>(y.data, y.element_count());
   }
 
   absl::StatusOr<Lease> Run(Session& session,

@@ -36,6 +36,7 @@ using package::Writes;
 using testing::HasSubstr;
 
 // Park(x, y, count, scratch)   y[i] = 2 x[i], which waits in scratch[i]
+// Describe(x, y, map)          y is the address of x, and map
 // Unpack(args)                 y[i] = 3 x[i] at {&x, &y, u32 count, u8, u8 factor}
 constexpr char kStepKernels[] = R"(
 .version 7.0
@@ -66,6 +67,48 @@ constexpr char kStepKernels[] = R"(
   ld.global.f32 %f2, [%rd7];
   add.rn.f32 %f3, %f1, %f2;
   st.global.f32 [%rd6], %f3;
+  ret;
+}
+
+.visible .entry Describe(
+    .param .u64 x, .param .u64 y, .param .align 64 .b8 map[128])
+{
+  .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [x];
+  ld.param.u64 %rd2, [y];
+  st.global.u64 [%rd2], %rd1;
+  ld.param.u64 %rd3, [map+0];
+  st.global.u64 [%rd2+8], %rd3;
+  ld.param.u64 %rd3, [map+8];
+  st.global.u64 [%rd2+16], %rd3;
+  ld.param.u64 %rd3, [map+16];
+  st.global.u64 [%rd2+24], %rd3;
+  ld.param.u64 %rd3, [map+24];
+  st.global.u64 [%rd2+32], %rd3;
+  ld.param.u64 %rd3, [map+32];
+  st.global.u64 [%rd2+40], %rd3;
+  ld.param.u64 %rd3, [map+40];
+  st.global.u64 [%rd2+48], %rd3;
+  ld.param.u64 %rd3, [map+48];
+  st.global.u64 [%rd2+56], %rd3;
+  ld.param.u64 %rd3, [map+56];
+  st.global.u64 [%rd2+64], %rd3;
+  ld.param.u64 %rd3, [map+64];
+  st.global.u64 [%rd2+72], %rd3;
+  ld.param.u64 %rd3, [map+72];
+  st.global.u64 [%rd2+80], %rd3;
+  ld.param.u64 %rd3, [map+80];
+  st.global.u64 [%rd2+88], %rd3;
+  ld.param.u64 %rd3, [map+88];
+  st.global.u64 [%rd2+96], %rd3;
+  ld.param.u64 %rd3, [map+96];
+  st.global.u64 [%rd2+104], %rd3;
+  ld.param.u64 %rd3, [map+104];
+  st.global.u64 [%rd2+112], %rd3;
+  ld.param.u64 %rd3, [map+112];
+  st.global.u64 [%rd2+120], %rd3;
+  ld.param.u64 %rd3, [map+120];
+  st.global.u64 [%rd2+128], %rd3;
   ret;
 }
 
@@ -108,6 +151,9 @@ PackageBuilder StepKernelsPackage() {
   json park = target("Park");
   park["scratch"] = {{{"bytes_per_block", 512}, {"align", 16}}};
   builder.manifest["kernels"]["Park"] = {{"parameters", {8, 8, 4, 8}}, {"targets", {park}}};
+  json describe = target("Describe");
+  describe["block"] = {1, 1, 1};
+  builder.manifest["kernels"]["Describe"] = {{"parameters", {8, 8, 128}}, {"targets", {describe}}};
   builder.manifest["kernels"]["Unpack"] = {{"parameters", {24}}, {"targets", {target("Unpack")}}};
   return builder;
 }
@@ -188,6 +234,64 @@ TEST_F(PackageStepsTest, StructsAreLaidOutAsTheManifestSays) {
                        {"args", {{{"struct", members}}}}}};
   builder.manifest["programs"]["main"] = program;
   ExpectTimes(builder, 3);
+}
+
+// y is the address of x and the descriptor `map` of it, 8-byte words.
+PackageBuilder DescribingPackage(const json& map) {
+  PackageBuilder builder = StepKernelsPackage();
+  json program = DiamondProgram();
+  program["buffers"].erase("twice");
+  program["buffers"].erase("thrice");
+  program["symbols"]["n"].erase("claim");
+  program["buffers"]["y"] = {{"role", "output"}, {"dtype", "u64"}, {"shape", {17}}};
+  json full = {{"buffer", "x"}, {"dtype", "f32"}, {"access", "r"}};
+  full.update(map);
+  program["steps"] = {{{"op", "kernel"},
+                       {"kernel", "Describe"},
+                       {"grid", {1, 1, 1}},
+                       {"args", {Reads("x"), Writes("y"), {{"tensormap", full}}}}}};
+  builder.manifest["programs"]["main"] = program;
+  return builder;
+}
+
+TEST_F(PackageStepsTest, TensorMapsAreThoseOfTheirGraphsAddressesAndSizes) {
+  const PackageBuilder builder = DescribingPackage(
+      {{"dims", {8, "n // 8 - 1"}}, {"strides", {32}}, {"box", {8, 2}}, {"offset", 32}});
+  const std::unique_ptr<Session> session = MakeSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* main, session->Register(Load(builder), "main", {}));
+  for (const int64_t n : {64, 128, 64, 128}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *main, {Upload(Ramp(n))}));
+    const std::vector<uint64_t> words = Read<uint64_t>(lease);
+    const uint64_t dims[] = {8, static_cast<uint64_t>(n / 8 - 1)};
+    const uint64_t strides[] = {32};
+    const unsigned box[] = {8, 2};
+    const unsigned ones[] = {1, 1};
+    CuTensorMap map;
+    ASSERT_EQ(device_.driver().table().TensorMapEncodeTiled(
+                  &map, CuTensorMapDataType::kFloat32, 2,
+                  reinterpret_cast<void*>(words[0] + 32),  // NOLINT(performance-no-int-to-ptr)
+                  dims, strides, box, ones, CuTensorMapInterleave::kNone, CuTensorMapSwizzle::kNone,
+                  CuTensorMapL2Promotion::kNone, CuTensorMapFloatOobFill::kNone),
+              CuResult::kSuccess);
+    EXPECT_THAT(std::span(words).subspan(1), testing::ElementsAreArray(map.opaque)) << n;
+  }
+}
+
+TEST_F(PackageStepsTest, TensorMapsLieInsideOfTheirBuffersAndWithinTheDriversLimits) {
+  const std::pair<json, const char*> cases[] = {
+      {{{"dims", {"n + 1"}}, {"strides", json::array()}, {"box", {16}}},
+       "a tensor map of 260 bytes lies where its buffer has 256 more"},
+      {{{"dims", {"n - 64"}}, {"strides", json::array()}, {"box", {16}}}, "dimension 0"},
+      {{{"dims", {4, 4}}, {"strides", {"n - 56"}}, {"box", {4, 4}}},
+       "cuTensorMapEncodeTiled refuses a tensor of [4, 4] f32"}};
+  for (const auto& [map, what] : cases) {
+    const std::unique_ptr<Session> session = MakeSession();
+    const Program* const main = *session->Register(Load(DescribingPackage(map)), "main", {});
+    const absl::Status status = Run(*session, *main, {Upload(Ramp(64))}).status();
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(MessageOf(status), HasSubstr("/programs/main/steps/0: argument 2 of kernel"));
+    EXPECT_THAT(MessageOf(status), HasSubstr(what));
+  }
 }
 
 // A program that runs `child` on its own x and y, at its own n.
