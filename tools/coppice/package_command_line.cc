@@ -5,6 +5,7 @@
 #include <charconv>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -107,6 +108,20 @@ constexpr const char* kBuildNotes =
     "Exit codes: 0 success; 1 the linter finds an error in what was written; 2 a source that does\n"
     "not compile, or a manifest that does not fit; 4 the package cannot be written.";
 
+constexpr const char* kSignNotes =
+    "The signature is of the manifest, which has a digest of every file; it takes the place of "
+    "one\n"
+    "that is there.\n"
+    "\n"
+    "Example:\n"
+    "  openssl genpkey -algorithm ed25519 -out private.pem\n"
+    "  openssl pkey -in private.pem -pubout -out public.pem\n"
+    "  coppice package sign decoder.zip --key private.pem\n"
+    "  coppice package run decoder.zip --trusted-key public.pem\n"
+    "\n"
+    "Exit codes: 0 success; 2 a package or a key that cannot be read; 4 the package cannot be "
+    "written.";
+
 constexpr const char* kPackageBenchNotes =
     "  open      the container and the manifest     verify    every digest\n"
     "  load      modules and kernels                register  a session, the program, its statics\n"
@@ -129,6 +144,11 @@ absl::StatusOr<uint64_t> ParsePackageSeed(const std::string& text) {
   return InvalidArgument("'{}' is no seed; give a whole number from 0 to 2^64 - 1", text);
 }
 
+void AddTrustedKeys(Command& command, std::vector<std::string>& keys) {
+  command.AddRepeated("--trusted-key", keys, "KEY.pem",
+                      "Refuse a package that no such Ed25519 key has signed");
+}
+
 void AddPackageLooks(Command& command, PackageOptions& options) {
   command.SetFooter(kPackageNotes);
   for (const auto& [name, help] :
@@ -137,6 +157,7 @@ void AddPackageLooks(Command& command, PackageOptions& options) {
     Command& subcommand = command.AddSubcommand(name, help);
     subcommand.AddText("package", options.path, "PACKAGE", "A folder or a zip file",
                        Command::Presence::kRequired);
+    AddTrustedKeys(subcommand, options.trusted_keys);
     subcommand.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
   }
 }
@@ -158,6 +179,7 @@ void AddPackageRun(Command& command, PackageRunOptions& options) {
                       "Buckets of a symbol in place of the package's: pow2:64, linear:16:64, "
                       "1,2,4,\nexact; the last number is the largest");
   command.AddCount("--calls", options.calls, kCallsMax, "Calls of each set, default 2");
+  AddTrustedKeys(command, options.trusted_keys);
   command.AddText("--output-dir", options.output_dir, "DIR", "Write outputs here");
   command.AddFlag("--verify", options.verify, "Compare each call with a run without graphs");
   command.AddFlag("--poison", options.poison, "Compare runs with poison in the padding as well");
@@ -206,6 +228,14 @@ void AddPackageBuild(Command& command, PackageBuildOptions& options) {
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 
+void AddPackageSign(Command& command, PackageSignOptions& options) {
+  command.SetFooter(kSignNotes);
+  command.AddText("package", options.package, "PACKAGE", "A folder or a zip file",
+                  Command::Presence::kRequired);
+  command.AddText("--key", options.key, "KEY.pem", "An Ed25519 private key without a password",
+                  Command::Presence::kRequired);
+}
+
 void AddPackageBench(Command& command, PackageBenchOptions& options) {
   command.SetFooter(std::string(kPackageBenchNotes) + "\n" + kExitCodes);
   command.AddText("package", options.package, "PACKAGE", "A folder or a zip file",
@@ -234,6 +264,7 @@ void AddPackage(Command& command, PackageCommandOptions& options) {
                   options.claim);
   AddPackageBuild(command.AddSubcommand("build", "Make a package of CUDA source and a manifest"),
                   options.build);
+  AddPackageSign(command.AddSubcommand("sign", "Sign it with an Ed25519 key"), options.sign);
   AddPackageBench(command.AddSubcommand("bench", "What opening, recording and replaying it costs"),
                   options.bench);
 }
@@ -244,6 +275,7 @@ ExitCode RunPackage(const Command& command,
   if (command.Given("run")) return PackageRun(options.run, console);
   if (command.Given("claim")) return PackageClaim(options.claim, console);
   if (command.Given("build")) return PackageBuild(options.build, console);
+  if (command.Given("sign")) return PackageSign(options.sign, console);
   if (command.Given("bench")) return PackageBench(options.bench, console);
   if (command.Given("lint")) return PackageLint(options.look, console);
   return PackageInspect(options.look, console);

@@ -9,6 +9,7 @@
 #include "tools/package/package_build.h"
 #include "tools/package/package_claim.h"
 #include "tools/package/package_run.h"
+#include "tools/package/package_sign.h"
 #include "tools/support/command.h"
 #include "tools/support/console.h"
 
@@ -20,6 +21,7 @@ struct PackageCommandOptions {
   PackageClaimOptions claim;
   PackageBuildOptions build;
   PackageBenchOptions bench;
+  PackageSignOptions sign;
 };
 
 // Declares the subcommands of `command`, which write to `options`.

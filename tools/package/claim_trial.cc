@@ -96,7 +96,8 @@ absl::StatusOr<std::unique_ptr<ClaimTrials>> ClaimTrials::Create(
 
 absl::Status ClaimTrials::OpenDevice() {
   device_.reset();  // There is one emulator at a time.
-  COPPICE_ASSIGN_OR_RETURN(package::Package package, PackageDevice::OpenPackage(options_.package));
+  COPPICE_ASSIGN_OR_RETURN(package::Package package,
+                           PackageDevice::OpenPackage(options_.package, {}));
   COPPICE_ASSIGN_OR_RETURN(device_, PackageDevice::Create(options_.device));
   COPPICE_RETURN_IF_ERROR(device_->Load(std::move(package)));
   return device_->TakeConstants(options_.program, options_.constants);

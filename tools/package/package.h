@@ -7,13 +7,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tools/support/console.h"
 
 namespace coppice {
 
 struct PackageOptions {
-  std::string path;  // A folder or a zip file.
+  std::string path;                       // A folder or a zip file.
+  std::vector<std::string> trusted_keys;  // PEM files; not empty: one of them signed it.
   bool json = false;
 };
 

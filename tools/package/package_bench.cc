@@ -165,7 +165,7 @@ absl::Status PackageBenchJob::LoadAndRecord() {
   RunnerOptions runner_options;
   for (int64_t i = 0; i < options_.repetitions; ++i) {
     COPPICE_ASSIGN_OR_RETURN(package::Package package,
-                             PackageDevice::OpenPackage(options_.package));
+                             PackageDevice::OpenPackage(options_.package, {}));
     COPPICE_RETURN_IF_ERROR(Measure(load_, [&] { return device_->Load(std::move(package)); }));
   }
   COPPICE_ASSIGN_OR_RETURN(runner_options.program,

@@ -71,7 +71,8 @@ class ClaimSearch {
 };
 
 absl::Status ClaimSearch::Prepare() {
-  COPPICE_ASSIGN_OR_RETURN(package::Package package, PackageDevice::OpenPackage(options_.package));
+  COPPICE_ASSIGN_OR_RETURN(package::Package package,
+                           PackageDevice::OpenPackage(options_.package, {}));
   package_.emplace(std::move(package));
   COPPICE_ASSIGN_OR_RETURN(index_, FindProgram(package_->manifest(), options_.program));
   report_.path = package_->path();

@@ -15,6 +15,7 @@
 #include "coppice/runtime/package_uses.h"
 #include "coppice/runtime/safetensors.h"
 
+#include "tools/package/key_file.h"
 #include "tools/support/random_constant.h"
 #include "tools/support/text_file.h"
 
@@ -77,8 +78,9 @@ absl::StatusOr<Emulator::Strictness> ParseKernelChecks(const std::string& text) 
   return strictness;
 }
 
-absl::StatusOr<package::Package> PackageDevice::OpenPackage(const std::string& path) {
-  COPPICE_ASSIGN_OR_RETURN(package::Package package, package::Package::Open(path, {}));
+absl::StatusOr<package::Package> PackageDevice::OpenPackage(
+    const std::string& path, const std::vector<std::string>& trusted_keys) {
+  COPPICE_ASSIGN_OR_RETURN(package::Package package, OpenSigned(path, trusted_keys));
   COPPICE_RETURN_IF_ERROR(package.Verify());
   return package;
 }

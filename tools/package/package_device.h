@@ -49,8 +49,10 @@ absl::StatusOr<Emulator::Strictness> ParseKernelChecks(const std::string& text);
 
 class PackageDevice {
  public:
-  // Opens the package at `path` and checks every byte of it. Errors: as Package::Open and Verify.
-  static absl::StatusOr<package::Package> OpenPackage(const std::string& path);
+  // Opens the package at `path` and checks every byte of it; where there are files of trusted keys
+  // (key_file.h), one of them signed it. Errors: as OpenSigned and Verify.
+  static absl::StatusOr<package::Package> OpenPackage(const std::string& path,
+                                                      const std::vector<std::string>& trusted_keys);
 
   // Opens the device. Errors: as ChosenDriver::Open, and the driver's.
   static absl::StatusOr<std::unique_ptr<PackageDevice>> Create(const PackageDeviceOptions& options);

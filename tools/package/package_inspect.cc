@@ -16,6 +16,7 @@
 #include "coppice/runtime/package.h"
 
 #include "tools/package/bucket_memory.h"
+#include "tools/package/key_file.h"
 #include "tools/package/package.h"
 #include "tools/support/byte_text.h"
 #include "tools/support/text_table.h"
@@ -203,7 +204,7 @@ std::string Format(const package::Package& opened) {
 }  // namespace
 
 ExitCode PackageInspect(const PackageOptions& options, const Console& console) {
-  const auto opened = package::Package::Open(options.path, {});
+  const absl::StatusOr<package::Package> opened = OpenSigned(options.path, options.trusted_keys);
   if (!opened.ok()) {
     Print(console.err, "coppice package inspect: {}\n", MessageOf(opened.status()));
     return kExitUsage;

@@ -12,6 +12,7 @@
 #include "coppice/base/status.h"
 #include "coppice/runtime/package.h"
 
+#include "tools/package/key_file.h"
 #include "tools/package/package.h"
 
 namespace coppice {
@@ -20,8 +21,9 @@ namespace {
 using package::Finding;
 using package::Severity;
 
-absl::StatusOr<std::vector<Finding>> FindingsOf(const std::string& path) {
-  COPPICE_ASSIGN_OR_RETURN(const package::Package opened, package::Package::Open(path, {}));
+absl::StatusOr<std::vector<Finding>> FindingsOf(const PackageOptions& options) {
+  COPPICE_ASSIGN_OR_RETURN(const package::Package opened,
+                           OpenSigned(options.path, options.trusted_keys));
   COPPICE_RETURN_IF_ERROR(opened.Verify());
   return package::Lint(opened, {});
 }
@@ -39,7 +41,7 @@ nlohmann::ordered_json ToJson(const Finding& finding) {
 }  // namespace
 
 ExitCode PackageLint(const PackageOptions& options, const Console& console) {
-  const absl::StatusOr<std::vector<Finding>> findings = FindingsOf(options.path);
+  const absl::StatusOr<std::vector<Finding>> findings = FindingsOf(options);
   if (!findings.ok()) {
     Print(console.err, "coppice package lint: {}\n", MessageOf(findings.status()));
     return kExitUsage;

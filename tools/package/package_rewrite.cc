@@ -20,6 +20,7 @@ namespace coppice {
 namespace {
 
 constexpr const char* kManifestFile = "manifest.json";
+constexpr const char* kSignatureFile = "manifest.sig";
 
 // A fraction as manifests have it.
 std::string FractionText(double value) {
@@ -36,7 +37,7 @@ nlohmann::json ClaimOfManifest(const PaddingClaim& claim) {
 }
 
 absl::Status WriteFolder(const package::Package& package,
-                         const nlohmann::json& manifest,
+                         std::string_view manifest,
                          const std::filesystem::path& folder) {
   for (const package::File& file : package.manifest().files) {
     COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, package.Read(file.name));
@@ -49,14 +50,14 @@ absl::Status WriteFolder(const package::Package& package,
     COPPICE_RETURN_IF_ERROR(WriteTextFile(
         path, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
   }
-  return WriteTextFile(folder / kManifestFile, manifest.dump());
+  return WriteTextFile(folder / kManifestFile, manifest);
 }
 
 absl::Status WriteBack(const package::Package& package, const nlohmann::json& manifest) {
   const std::filesystem::path path = package.path();
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(path, error);
-  const std::filesystem::path signature = path / "manifest.sig";
+  const std::filesystem::path signature = path / kSignatureFile;
   if (is_folder && std::filesystem::exists(signature, error))
     return FailedPrecondition("{}: it signs the manifest as it is; remove it, and sign again after",
                               signature.string());
@@ -92,8 +93,20 @@ absl::Status PackWith(const package::Package& package,
                       const nlohmann::json& manifest,
                       const std::string& zip_path) {
   COPPICE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::Create());
-  COPPICE_RETURN_IF_ERROR(WriteFolder(package, manifest, scratch.path()));
+  COPPICE_RETURN_IF_ERROR(WriteFolder(package, manifest.dump(), scratch.path()));
   return package::Pack(scratch.path(), zip_path);
+}
+
+absl::Status WriteSignature(const package::Package& package, std::string_view signature) {
+  const std::filesystem::path path = package.path();
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    return WriteTextFile(path / kSignatureFile, signature);
+  COPPICE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::Create());
+  COPPICE_RETURN_IF_ERROR(WriteFolder(package, package.manifest_text(), scratch.path()));
+  COPPICE_RETURN_IF_ERROR(
+      WriteTextFile(std::filesystem::path(scratch.path()) / kSignatureFile, signature));
+  return package::Pack(scratch.path(), path);
 }
 
 absl::Status WriteClaims(const package::Package& package,

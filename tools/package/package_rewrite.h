@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -42,6 +43,10 @@ nlohmann::json ManifestOf(const package::Package& package);
 absl::Status PackWith(const package::Package& package,
                       const nlohmann::json& manifest,
                       const std::string& zip_path);
+
+// Writes a signature of the manifest into the package at its own path, a zip or a folder. Errors:
+// as package::Pack, and of files that cannot be written; nothing was changed then.
+absl::Status WriteSignature(const package::Package& package, std::string_view signature);
 
 // Writes what the symbols of a program claim into the package at its own path, a zip or a folder;
 // nothing: no claim. Errors: kDataLoss; nothing was changed then.

@@ -78,7 +78,8 @@ std::optional<Failure> PackageRunJob::Run(const Console& console) {
 }
 
 absl::Status PackageRunJob::Prepare() {
-  COPPICE_ASSIGN_OR_RETURN(package::Package package, PackageDevice::OpenPackage(options_.package));
+  COPPICE_ASSIGN_OR_RETURN(package::Package package,
+                           PackageDevice::OpenPackage(options_.package, options_.trusted_keys));
   COPPICE_ASSIGN_OR_RETURN(runner_options_.program,
                            FindProgram(package.manifest(), options_.program));
   const package::Program& program =

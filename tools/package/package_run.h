@@ -25,11 +25,12 @@ struct PackageRunOptions {
   std::string package;
   std::string program;  // Empty: the package's entry.
   CallSetTexts sets;
-  std::vector<std::string> statics;   // As tools/package/given_value.h has them.
-  std::vector<std::string> policies;  // "n=pow2:64".
-  std::string constants;              // A safetensors file, or empty.
-  std::string output_dir;             // Empty: outputs are not written.
-  int64_t calls = 2;                  // Of each set.
+  std::vector<std::string> statics;       // As tools/package/given_value.h has them.
+  std::vector<std::string> policies;      // "n=pow2:64".
+  std::string constants;                  // A safetensors file, or empty.
+  std::vector<std::string> trusted_keys;  // PEM files; not empty: one of them signed it.
+  std::string output_dir;                 // Empty: outputs are not written.
+  int64_t calls = 2;                      // Of each set.
   bool verify = false;
   bool poison = false;
   DeviceChoice device = DeviceChoice::kAuto;

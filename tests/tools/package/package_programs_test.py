@@ -20,6 +20,7 @@ import numpy as np
 import package_files as files
 
 COPPICE = ""
+SIGNABLE = pathlib.Path(__file__).parents[3] / "samples" / "triton_kernels.zip"
 SECONDS_MAX = 120
 
 
@@ -253,6 +254,55 @@ class ArrayTest(PackageTests):
         self.run_json("run", package, "--input", self.save("x", x), "--policy", "n=exact",
                       "--output-dir", self.path("out"))
         np.testing.assert_array_equal(x.reshape(-1).reshape(4, 6).T, self.load("out/y"))
+
+
+class SignatureTest(PackageTests):
+    def key(self, name, algorithm="ed25519"):
+        private, public = self.path(name + ".pem"), self.path(name + ".pub.pem")
+        subprocess.run(["openssl", "genpkey", "-algorithm", algorithm, "-out", private],
+                       check=True, capture_output=True)
+        subprocess.run(["openssl", "pkey", "-in", private, "-pubout", "-out", public], check=True)
+        return private, public
+
+    def check(self, package, *keys, is_read):
+        """`lint` may find something, which is 1; 2 is a package that is not read."""
+        trusted = [word for key in keys for word in ("--trusted-key", key)]
+        size = "rows=4" if package.endswith(".zip") else "n=4"
+        for what in (("lint",), ("inspect",), ("run", "--extent", size)):
+            code = self.command(*what, package, *trusted).returncode
+            (self.assertIn if is_read else self.assertNotIn)(code, (0, 1), (what, keys))
+
+    def test_a_package_is_looked_at_under_keys_that_signed_it_only(self):
+        zipped = self.path("kernels.zip")
+        shutil.copy(SIGNABLE, zipped)
+        (first, first_public), (second, second_public) = self.key("first"), self.key("second")
+        for package in (self.package(), zipped):
+            with self.subTest(package):
+                self.check(package, is_read=True)
+                self.check(package, first_public, is_read=False)
+                self.assertIn("signed", self.command("sign", package, "--key", first).stdout)
+                self.check(package, is_read=True)
+                self.check(package, first_public, is_read=True)
+                self.check(package, second_public, is_read=False)
+                self.check(package, second_public, first_public, is_read=True)
+                self.command("sign", package, "--key", second)
+                self.check(package, first_public, is_read=False)
+
+    def test_a_file_without_such_a_key_is_named(self):
+        package = self.package()
+        private, public = self.key("key")
+        others = self.key("other", "x25519")
+        for path in (public, others[0], self.path("none.pem"), self.path("package")):
+            self.refuse("sign", package, "--key", path, says=path)
+        for path in (private, others[1], self.path("none.pem")):
+            self.refuse("lint", package, "--trusted-key", path, says=path)
+
+    def test_a_package_that_is_damaged_is_not_signed(self):
+        package = self.package()
+        private, _ = self.key("key")
+        (pathlib.Path(package) / "bin" / "all.ptx").write_text("other")
+        self.refuse("sign", package, "--key", private, says="all.ptx")
+        self.assertFalse((pathlib.Path(package) / "manifest.sig").exists())
 
 
 class RefusalTest(PackageTests):
