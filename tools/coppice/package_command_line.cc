@@ -37,6 +37,7 @@ constexpr const char* kValueNotes =
     "  n=5   n=5,33,64       a scalar; several: one for each set\n"
     "  x=random:7            drawn from a seed: floats in [-1, 1), integers 0 or 1\n"
     "  x=random:7:0:512      drawn from another range\n"
+    "  x=random:7:1:n+1      the same, up to an expression of sizes: lengths of rows\n"
     "  x=zeros\n"
     "Files hold bf16 as the u16 of their bits, f8 as u8, and c64 as f32 with a last axis of 2.\n"
     "An input that is not given is drawn from [-1, 1) if it has floats; integers and bools are "
@@ -84,8 +85,9 @@ constexpr const char* kClaimNotes =
     "more\n"
     "within a tolerance only. Inputs that are not given are drawn; give integers the range that "
     "the\n"
-    "program takes, as tokens=random:1:0:512. A finite number of runs refutes claims and proves "
-    "none.\n"
+    "program takes, as tokens=random:1:0:512 or lengths=random:1:1:length+1. A finite number of "
+    "runs\n"
+    "refutes claims and proves none.\n"
     "\n"
     "--write puts what is found into the manifest, and leaves a zip without its signature.\n"
     "\n"
@@ -197,8 +199,9 @@ void AddPackageClaim(Command& command, PackageClaimOptions& options) {
   command.AddText("package", options.package, "PACKAGE", "A folder or a zip file",
                   Command::Presence::kRequired);
   command.AddText("--program", options.program, "NAME", "Default: the package's entry");
-  command.AddRepeated("--input", options.inputs, "NAME=VALUE",
-                      "random:SEED, random:SEED:LOW:HIGH or zeros; of a scalar, a number");
+  command.AddRepeated(
+      "--input", options.inputs, "NAME=VALUE",
+      "random:SEED, random:SEED:LOW:HIGH or zeros, as of run; of a scalar, a\nnumber");
   command.AddRepeated("--static", options.statics, "NAME=VALUE", "A static input, as of run");
   command.AddText("--constants", options.constants, "FILE.safetensors",
                   "Constants that the package has no data of");

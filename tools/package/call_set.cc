@@ -12,6 +12,7 @@
 
 #include "fmt/format.h"
 
+#include "coppice/base/expression.h"
 #include "coppice/base/float_format.h"
 #include "coppice/base/status.h"
 
@@ -240,7 +241,7 @@ class SetMaker {
       if (!array) {
         COPPICE_ASSIGN_OR_RETURN(const std::vector<int64_t> dims,
                                  SizesAt(buffer.shape, values, buffer.name));
-        absl::StatusOr<HostArray> made = DrawOne(buffer, dims);
+        absl::StatusOr<HostArray> made = DrawOne(buffer, dims, values);
         if (!made.ok())
           return InvalidArgument("input '{}': {}", buffer.name, MessageOf(made.status()));
         array = *std::move(made);
@@ -251,11 +252,27 @@ class SetMaker {
   }
 
   absl::StatusOr<HostArray> DrawOne(const package::Buffer& buffer,
-                                    const std::vector<int64_t>& dims) const {
+                                    const std::vector<int64_t>& dims,
+                                    const std::vector<int64_t>& values) const {
     const auto given = inputs_.find(buffer.name);
     if (given == inputs_.end()) return UngivenArray(buffer, dims);
     if (given->second.kind == GivenValue::Kind::kZeros) return ZeroArray(buffer.dtype, dims);
-    return DrawArray(buffer.dtype, dims, given->second.range);
+    DrawnRange range = given->second.range;
+    if (!given->second.high.empty()) {
+      COPPICE_ASSIGN_OR_RETURN(range.high, HighOf(given->second, values));
+    }
+    return DrawArray(buffer.dtype, dims, range);
+  }
+
+  // The end of a range at the sizes of the set.
+  absl::StatusOr<double> HighOf(const GivenValue& given, const std::vector<int64_t>& values) const {
+    COPPICE_ASSIGN_OR_RETURN(const Expression high,
+                             Expression::Parse(given.high, program_.names()));
+    const Computed end = high.Evaluate(values);
+    if (!end.ok() || static_cast<double>(end.value) <= given.range.low)
+      return InvalidArgument("the range [{}, {}) has no values where {}", *given.range.low,
+                             given.high, high.Describe(program_.names(), values));
+    return static_cast<double>(end.value);
   }
 
   const package::Program& program_;
@@ -325,6 +342,9 @@ absl::StatusOr<std::vector<HostArray>> MakeStatics(const package::Program& progr
         value != given.end() && value->second.kind == GivenValue::Kind::kRandom
             ? DrawArray(buffer.dtype, dims, value->second.range)
             : ZeroArray(buffer.dtype, dims);
+    if (value != given.end() && !value->second.high.empty())
+      return InvalidArgument("static input '{}': its range ends at '{}'; give a number",
+                             buffer.name, value->second.high);
     if (!made.ok())
       return InvalidArgument("static input '{}': {}", buffer.name, MessageOf(made.status()));
     statics.push_back(*std::move(made));

@@ -14,7 +14,8 @@ namespace coppice {
 namespace {
 
 constexpr const char* kValueForms =
-    "give NAME=@x.npy, NAME=5, NAME=random:SEED, NAME=random:SEED:LOW:HIGH or NAME=zeros";
+    "give NAME=@x.npy, NAME=5, NAME=random:SEED, NAME=random:SEED:LOW:HIGH or NAME=zeros; "
+    "HIGH may be an expression of sizes";
 constexpr const char* kNumberForms = "give NAME=5, or NAME=5,33 with a number for each set";
 constexpr std::string_view kRandom = "random:";
 
@@ -47,17 +48,17 @@ std::optional<std::vector<int64_t>> NumbersIn(const std::string& text) {
   return numbers;
 }
 
-// "7" or "7:0:512".
-std::optional<DrawnRange> RangeIn(std::string_view text) {
-  DrawnRange range;
+// "7", "7:0:512" or "7:1:n+1". False if it is none of them.
+bool TakeRange(std::string_view text, GivenValue& given) {
   const std::optional<uint64_t> seed = NumberIn<uint64_t>(TakeUpTo(':', text));
-  if (!seed) return std::nullopt;
-  range.seed = *seed;
-  if (text.empty()) return range;
-  range.low = NumberIn<double>(TakeUpTo(':', text));
-  range.high = NumberIn<double>(text);
-  if (!range.low || !range.high || !(*range.low < *range.high)) return std::nullopt;
-  return range;
+  if (!seed) return false;
+  given.range.seed = *seed;
+  if (text.empty()) return true;
+  given.range.low = NumberIn<double>(TakeUpTo(':', text));
+  given.range.high = NumberIn<double>(text);
+  if (!given.range.low || text.empty()) return false;
+  if (!given.range.high) given.high = text;
+  return !given.range.high || *given.range.low < *given.range.high;
 }
 
 }  // namespace
@@ -91,11 +92,9 @@ absl::StatusOr<GivenValue> ParseGivenValue(const std::string& text) {
     return given;
   }
   if (value.starts_with(kRandom)) {
-    const std::optional<DrawnRange> range = RangeIn(std::string_view(value).substr(kRandom.size()));
-    if (!range)
-      return InvalidArgument("{}: {} is no seed and range; {}", text, Quote(value), kValueForms);
     given.kind = GivenValue::Kind::kRandom;
-    given.range = *range;
+    if (!TakeRange(std::string_view(value).substr(kRandom.size()), given))
+      return InvalidArgument("{}: {} is no seed and range; {}", text, Quote(value), kValueForms);
     return given;
   }
   std::optional<std::vector<int64_t>> numbers = NumbersIn(value);

@@ -4,6 +4,7 @@
 //   n=5   n=5,33,64       a number, or one for each set of inputs
 //   x=random:7            drawn from the seed 7: floats in [-1, 1), integers 0 or 1
 //   x=random:7:0:512      from another range
+//   lens=random:7:1:n+1   from one whose end is an expression of sizes
 //   kv=zeros
 //
 // Units: elements. Threads: pure functions.
@@ -29,6 +30,7 @@ struct GivenValue {
   std::string file;
   std::vector<int64_t> numbers;  // At least one.
   DrawnRange range;
+  std::string high;  // Not empty: the expression that the end of the range is.
 };
 
 // Errors, of all: kInvalidArgument  quotes the text, and says what to give.

@@ -145,9 +145,10 @@ absl::StatusOr<CallSet> ClaimSearch::DrawSet(const SizePair& sizes) {
       std::tie(range.low, range.high) = kRanges[draw % kRanges.size()];
     }
     const uint64_t seed = SplitMixWord(options_.seed + range.seed, 1000 * draw + index++);
-    texts.inputs.push_back(
-        range.low ? fmt::format("{}=random:{}:{}:{}", name, seed, *range.low, *range.high)
-                  : fmt::format("{}=random:{}", name, seed));
+    std::string text = fmt::format("{}=random:{}", name, seed);
+    if (range.low) text += fmt::format(":{}:", *range.low);
+    if (range.high) text += fmt::format("{}", *range.high);
+    texts.inputs.push_back(text + (given == given_.end() ? "" : given->second.high));
   }
   // So that names which the program has not are refused.
   for (const auto& [name, value] : given_) {

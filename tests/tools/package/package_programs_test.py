@@ -174,6 +174,13 @@ class RunTest(PackageTests):
         self.assertTrue((outputs[0] >= 10).all() and (outputs[0] < 20).all())
         self.assertGreater(len(np.unique(outputs[0])), 400)
 
+    def test_a_range_may_end_at_an_expression_of_sizes(self):
+        self.run_json("run", self.package(), "--input", "x=random:3:0:n//100+1", "--extent",
+                      "n=100,900", "--output-dir", self.path("out"))
+        for index, high in ((1, 2), (2, 10)):
+            x = self.load(f"out/{index}/y") / 2
+            self.assertTrue(high / 2 < x.max() < high, x.max())
+
     def test_verify_finds_a_claim_that_does_not_hold(self):
         package = self.package([files.kernel_step("Shift", "x", "y", "1")])
         report = self.run_json("run", package, "--input", "x=random:1", "--extent", "n=5",
@@ -332,6 +339,10 @@ class RefusalTest(PackageTests):
                 ((package, "--input", "x", *n), "NAME=@x.npy"),
                 ((package, "--input", "x=random:a", *n), "random:SEED"),
                 ((package, "--input", "x=random:1:5:5", *n), "random:SEED"),
+                ((package, "--input", "x=random:1:5:", *n), "random:SEED"),
+                ((package, "--input", "x=random:1:0:m+1", *n), "'m'"),
+                ((package, "--input", "x=random:1:0:n//0", *n), ("[0, n//0)", "n = 4")),
+                ((package, "--input", "x=random:1:9:n", *n), ("[9, n)", "n = 4")),
                 ((package, "--input", "x=@missing.npy", *n), "missing.npy"),
                 ((package, *x, "--extent", "m=4"), "'m' is no symbol"),
                 ((package, *x, "--extent", "n=four"), "'four' is no number"),
