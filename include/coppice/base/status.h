@@ -55,7 +55,7 @@ inline std::string MessageOf(const absl::Status& status) {
 // Returns from the enclosing function if `expression`, an absl::Status, is not OK.
 #define COPPICE_RETURN_IF_ERROR(expression)                                                      \
   do {                                                                                           \
-    if (absl::Status coppice_status = (expression); !coppice_status.ok()) return coppice_status; \
+    if (absl::Status coppice_failed = (expression); !coppice_failed.ok()) return coppice_failed; \
   } while (false)
 
 // Moves the value of `expression`, an absl::StatusOr, into `declaration`, or returns its status.
