@@ -10,4 +10,4 @@ if ! command -v run-clang-tidy >/dev/null; then
   exit 1
 fi
 cmake --preset dev -B build/lint -DCOPPICE_PRECOMPILED_HEADERS=OFF -DCOPPICE_UNITE_SOURCES=OFF
-run-clang-tidy -quiet -p build/lint "$PWD/(base|runtime|allocator|graphs|tools|tests)/.*${1:-}"
+run-clang-tidy -quiet -p build/lint "$PWD/(base|runtime|allocator|graphs|capi|tools|tests)/.*${1:-}"

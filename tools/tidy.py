@@ -10,8 +10,11 @@ import pathlib
 import re
 import sys
 
-LAYERS = {"base": 0, "runtime": 1, "ptx": 1, "allocator": 2, "emulator": 2, "graphs": 3}
-PROGRAMS_ONLY = {"ptx", "emulator"}  # Stand on their layers, and no other layer on them.
+LAYERS = {"base": 0, "runtime": 1, "ptx": 1, "allocator": 2, "emulator": 2, "graphs": 3,
+          "capi": 4}
+PROGRAMS_ONLY = {"ptx", "emulator"}  # Stand on their layers, and no layer on them but capi.
+C_HEADER = "include/coppice/coppice.h"  # One file of C, with C's comments and guard.
+VENDORED = "include/dlpack/"  # As its project publishes it.
 # Of a layer's private headers, those that layers above it and tools may include.
 OPEN_HEADERS = {"runtime/device_image.h", "runtime/emulator/ptx/launch.h",
                 "runtime/emulator/ptx/program.h", "runtime/package/digest.h",
@@ -29,7 +32,7 @@ FILE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
 
 CXX = (".h", ".cc", ".cu", ".inc")
-TEXT = CXX + (".py", ".sh", ".md", ".txt", ".cmake", ".in", "run")
+TEXT = CXX + (".c", ".py", ".sh", ".md", ".txt", ".cmake", ".in", "run")
 
 # Pattern in code, what to use, and the files it is allowed in.
 BANNED = [
@@ -40,8 +43,8 @@ BANNED = [
     (r"\bs?rand\s*\(", "a seeded generator from <random>", set()),
     (r"\b(sleep_for|sleep_until|usleep|nanosleep|sleep)\s*\(", "an event or a virtual clock", set()),
     (r"\busing\s+namespace\b", "using declarations", set()),
-    # A callable that throws in the background has no caller to hear of it.
-    (r"\bcatch\s*\(\s*\.\.\.\s*\)", "absl::Status", {"graphs/call/record.cc"}),
+    # A callable that throws in the background has no caller to hear of it, nor has C.
+    (r"\bcatch\s*\(\s*\.\.\.\s*\)", "absl::Status", {"graphs/call/record.cc", "capi/failure.h"}),
     (r"\bthrow\b(?! std::bad_alloc)", "absl::Status", set()),  # An operator new has no other way.
 ]
 WORDS = [
@@ -112,13 +115,15 @@ def check_length(path, text):
     lines = text.count("\n")
     library = layer_of(path) is not None and path.endswith(CXX)
     most = LIBRARY_LINES_MAX if library else FILE_LINES_MAX
-    if lines > most:
+    if lines > most and path != C_HEADER:
         yield lines, f"{lines} lines; {'a library source' if library else 'a file'} has at most {most}"
 
 
 def check_opening(path, text):
     """Every source says first what it is."""
-    if path.endswith(CXX):
+    if path.endswith(".c") or path == C_HEADER:
+        good = text.startswith("/* ")
+    elif path.endswith(CXX):
         good = text.startswith("// ")
     elif path.endswith(".py"):
         good = re.match(r'(#!.*\n)?"""\S', text)
@@ -179,7 +184,7 @@ def check_layers(path, text):
             yield number, f"{included}: samples use the public API only"
         if layer is None or not public or below == layer:
             continue
-        if below in PROGRAMS_ONLY:
+        if below in PROGRAMS_ONLY and layer != "capi":
             yield number, f"{layer} may not include {included}: only programs do"
         elif LAYERS.get(below, len(LAYERS)) >= LAYERS[layer]:
             yield number, f"{layer} (layer {LAYERS[layer]}) may not include {included}"
@@ -216,7 +221,7 @@ def check_functions(path, text):
 
 
 def check_public_header(path, text):
-    if not (path.startswith("include/") and path.endswith(".h")):
+    if not (path.startswith("include/") and path.endswith(".h")) or path == C_HEADER:
         return
     opening = re.match(r"(//[^\n]*\n)*", text).group()
     if not re.search(r"\b(Units|Threads):", opening):
@@ -241,7 +246,7 @@ FILE_CHECKS = [
 def check_built(tree):
     """Every source is named in a CMakeLists.txt at or above it, outside comments."""
     for path in tree:
-        if not path.endswith((".cc", ".cu")):
+        if not path.endswith((".c", ".cc", ".cu")):
             continue
         folders = [parent.as_posix() for parent in pathlib.PurePath(path).parents]
         for folder in folders:
@@ -358,9 +363,10 @@ def read_tree(root):
         hidden = {name for name in folders if name.startswith(".") and name != ".ci"}
         folders[:] = sorted(set(folders) - hidden - {"build", "out", "results", "__pycache__"})
         for name in names:
-            if name.endswith(TEXT):
-                path = pathlib.Path(folder, name)
-                tree[path.relative_to(root).as_posix()] = path.read_text(encoding="utf-8")
+            path = pathlib.Path(folder, name)
+            relative = path.relative_to(root).as_posix()
+            if name.endswith(TEXT) and not relative.startswith(VENDORED):
+                tree[relative] = path.read_text(encoding="utf-8")
     return tree
 
 

@@ -1,0 +1,110 @@
+// What a callable of C asks of the run that it is in.
+
+#include <cstdint>
+
+#include "coppice/base/status.h"
+
+#include "capi/failure.h"
+#include "capi/spec.h"
+#include "capi/structs.h"
+#include "capi/tensors.h"
+
+namespace coppice::capi {
+namespace {
+
+absl::Status CheckIndex(int32_t index, size_t count, const char* what) {
+  if (index >= 0 && static_cast<size_t>(index) < count) return absl::OkStatus();
+  return InvalidArgument("{} {}: the program has {}", what, index, count);
+}
+
+}  // namespace
+}  // namespace coppice::capi
+
+using coppice::capi::Answer;
+using coppice::capi::CheckHandle;
+using coppice::capi::CheckIndex;
+using coppice::capi::ClearOut;
+
+coppice_status coppice_context_describe(coppice_context* context, coppice_context_info* out) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
+    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckOut(out, "coppice_context_info"));
+    coppice_context_info info{};
+    info.phase = static_cast<int32_t>(context->context.phase());
+    info.stream = context->context.stream();
+    info.parameters = context->context.parameters();
+    info.workspace = context->context.workspace();
+    info.workspace_bytes = context->context.workspace_bytes();
+    coppice::capi::WriteStruct(info, out);
+    return absl::OkStatus();
+  });
+}
+
+coppice_status coppice_context_extent(coppice_context* context, int32_t symbol, int64_t* out) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
+    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_context_extent"));
+    COPPICE_RETURN_IF_ERROR(CheckIndex(symbol, context->symbols, "symbol"));
+    *out = context->context.extent(symbol);
+    return absl::OkStatus();
+  });
+}
+
+coppice_status coppice_context_scalar(coppice_context* context, int32_t scalar, int64_t* out) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
+    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_context_scalar"));
+    COPPICE_RETURN_IF_ERROR(CheckIndex(scalar, context->scalars, "scalar"));
+    *out = context->context.scalar(scalar);
+    return absl::OkStatus();
+  });
+}
+
+coppice_status coppice_context_input(coppice_context* context, int32_t input, coppice_view* out) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
+    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckView(out));
+    COPPICE_RETURN_IF_ERROR(CheckIndex(input, context->inputs, "input"));
+    coppice::capi::WriteView(context->context.input(input), context->device, out);
+    return absl::OkStatus();
+  });
+}
+
+coppice_status coppice_context_output(coppice_context* context, int32_t output, coppice_view* out) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
+    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckView(out));
+    COPPICE_RETURN_IF_ERROR(CheckIndex(output, context->outputs, "output"));
+    COPPICE_ASSIGN_OR_RETURN(const coppice::Tensor tensor, context->context.AllocateOutput(output));
+    coppice::capi::WriteView(tensor, context->device, out);
+    return absl::OkStatus();
+  });
+}
+
+coppice_status coppice_context_alias_output(coppice_context* context,
+                                            int32_t output,
+                                            uint64_t address) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
+    COPPICE_RETURN_IF_ERROR(CheckIndex(output, context->outputs, "output"));
+    return context->context.AliasOutput(output, address);
+  });
+}
+
+coppice_status coppice_context_allocate(coppice_context* context,
+                                        int64_t bytes,
+                                        uint64_t* address) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
+    COPPICE_RETURN_IF_ERROR(ClearOut(address, "coppice_context_allocate"));
+    COPPICE_ASSIGN_OR_RETURN(*address, context->context.Allocate(bytes));
+    return absl::OkStatus();
+  });
+}
+
+coppice_status coppice_context_free(coppice_context* context, uint64_t address) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
+    return context->context.Free(address);
+  });
+}

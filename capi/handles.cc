@@ -1,0 +1,33 @@
+// What handles are given to functions that do not fit them.
+
+#include "capi/handles.h"
+
+#include "coppice/base/status.h"
+
+namespace coppice::capi {
+
+absl::Status CheckHandle(const void* handle, const char* what) {
+  if (handle != nullptr) return absl::OkStatus();
+  return InvalidArgument("{}: null; give a handle", what);
+}
+
+absl::StatusOr<const Program*> ProgramOf(const coppice_session& session,
+                                         const coppice_program* program) {
+  COPPICE_RETURN_IF_ERROR(CheckHandle(program, "program"));
+  if (program->session == &session) return program->program;
+  return InvalidArgument("program: of another session");
+}
+
+absl::StatusOr<const Binding*> BindingOf(const coppice_session& session,
+                                         const coppice_binding* binding) {
+  if (binding == nullptr) return nullptr;
+  if (binding->session == &session) return binding->binding;
+  return InvalidArgument("binding: of another session");
+}
+
+absl::Status CheckLane(const coppice_session& session, int32_t lane) {
+  if (lane >= 0 && lane < session.lanes) return absl::OkStatus();
+  return InvalidArgument("lane {}: the session has {}, from 0", lane, session.lanes);
+}
+
+}  // namespace coppice::capi

@@ -1,0 +1,124 @@
+// Handles: counted, so that what one needs lives as long as it does. Private to capi/.
+//
+// Threads: counts from any; what a handle holds as coppice.h says of it.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/coppice.h"
+#include "coppice/graphs/session.h"
+#include "coppice/runtime/emulator.h"
+#include "coppice/runtime/kernel_library.h"
+#include "coppice/runtime/loaded_package.h"
+#include "coppice/runtime/stream.h"
+
+#include "capi/counted.h"
+#include "capi/function_call.h"
+
+struct coppice_device : coppice::capi::Counted {
+  ~coppice_device();
+
+  coppice::DriverKind kind() const { return driver->kind(); }
+  DLDevice dl() const;
+  // The kernel that runs functions of COPPICE_ON_HOST, loaded when it is asked for first. Errors:
+  // kFailedPrecondition on CUDA.
+  absl::StatusOr<coppice::Kernel> HostOperationKernel();
+  // Remembers that one of these failed, and what findings and synchronisations tell of it.
+  void TellHostFailure(const absl::Status& status);
+  // The first failure that nobody was told of, or what the emulator's work ran into.
+  absl::Status TakeFailure();
+
+  std::unique_ptr<coppice::Emulator> emulator;  // Null on CUDA.
+  std::optional<coppice::Driver> driver;
+  std::optional<coppice::Context> context;
+  int ordinal = 0;
+
+  std::mutex mutex;  // Of what follows.
+  std::optional<coppice::KernelLibrary> host_operations;
+  std::map<uint64_t, coppice::DeviceMemory> memory;
+  std::map<void*, coppice::Stream> streams;
+  std::vector<std::string> host_failures;
+  absl::Status untold;
+};
+
+struct coppice_package : coppice::capi::Counted {
+  ~coppice_package();
+
+  coppice::capi::Held<coppice_device> device;
+  std::vector<std::byte> zip;  // Of a package in memory.
+  std::unique_ptr<const coppice::package::LoadedPackage> loaded;
+};
+
+struct coppice_program {
+  coppice_session* session;
+  const coppice::Program* program;
+};
+
+struct coppice_binding {
+  coppice_session* session;
+  const coppice::Binding* binding;
+};
+
+struct coppice_session : coppice::capi::Counted {
+  ~coppice_session();
+
+  coppice::DriverKind kind() const { return device->kind(); }
+  coppice_program* HandleOf(const coppice::Program* program);
+  coppice_binding* HandleOf(const coppice::Binding* binding);
+
+  coppice::capi::Held<coppice_device> device;
+  int lanes = 1;
+  std::mutex mutex;  // Of the next four.
+  std::vector<coppice::capi::Held<coppice_package>> packages;
+  std::vector<coppice::capi::Held<coppice::capi::StepFunctionRecord>> functions;
+  std::map<const coppice::Program*, coppice_program> programs;
+  std::map<const coppice::Binding*, coppice_binding> bindings;
+  std::unique_ptr<coppice::Session> session;
+};
+
+struct coppice_lease : coppice::capi::Counted {
+  coppice_lease(coppice_session* made_by, coppice::Lease taken)
+      : session(made_by), device(made_by->device), lease(std::move(taken)) {}
+
+  coppice_session* const session;  // May be gone; not while `lease` can be read.
+  coppice::capi::Held<coppice_device> device;
+  coppice::Lease lease;
+  std::atomic<int> scopes{0};  // That are open.
+};
+
+struct coppice_read {
+  coppice_read(coppice_lease* of, coppice_session* session_of, coppice::ReadScope opened)
+      : session(coppice::capi::Held<coppice_session>::Share(session_of)),
+        lease(coppice::capi::Held<coppice_lease>::Share(of)),
+        scope(std::in_place, std::move(opened)) {}
+  // The scope ends first, then the lease, then the session.
+  coppice::capi::Held<coppice_session> session;
+  coppice::capi::Held<coppice_lease> lease;
+  std::optional<coppice::ReadScope> scope;
+};
+
+namespace coppice::capi {
+
+// Errors of what handles are given: kInvalidArgument.
+absl::Status CheckHandle(const void* handle, const char* what);
+// Of a program or binding that it is the session's, too.
+absl::StatusOr<const Program*> ProgramOf(const coppice_session& session,
+                                         const coppice_program* program);
+// Null if `binding` is.
+absl::StatusOr<const Binding*> BindingOf(const coppice_session& session,
+                                         const coppice_binding* binding);
+absl::Status CheckLane(const coppice_session& session, int32_t lane);
+
+}  // namespace coppice::capi

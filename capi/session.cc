@@ -1,0 +1,294 @@
+// Sessions: made, told what to do, asked what they hold.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+
+#include "coppice/base/status.h"
+
+#include "capi/failure.h"
+#include "capi/handles.h"
+#include "capi/session_options.h"
+#include "capi/structs.h"
+
+namespace coppice::capi {
+namespace {
+
+absl::StatusOr<Held<coppice_session>> CreateOn(coppice_device* device,
+                                               const coppice_session_options* given) {
+  COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
+  auto handle = Held<coppice_session>::Adopt(new coppice_session);
+  handle->device = Held<coppice_device>::Share(device);
+  COPPICE_ASSIGN_OR_RETURN(const SessionOptions options, SessionOptionsOf(given, *handle));
+  handle->lanes = options.lanes;
+  COPPICE_ASSIGN_OR_RETURN(handle->session, Session::Create(*device->context, options));
+  return handle;
+}
+
+// What `body` does with a session that is there.
+template <typename Body>
+coppice_status With(coppice_session* session, Body&& body) noexcept {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(session, "session"));
+    return body(*session->session);
+  });
+}
+
+template <typename From, typename To>
+void CopyInto(const From& from, To& to) {
+  static_assert(std::tuple_size_v<From> <= std::size(To{}));
+  std::copy(from.begin(), from.end(), std::begin(to));
+}
+
+absl::Status WriteStats(const Session& session, coppice_session_stats* out) {
+  COPPICE_RETURN_IF_ERROR(CheckOut(out, "coppice_session_stats"));
+  const SessionStats stats = session.stats();
+  coppice_session_stats told{};
+  told.calls = stats.calls;
+  CopyInto(stats.runs, told.runs);
+  CopyInto(stats.reasons, told.reasons);
+  told.recordings = stats.recordings;
+  told.evictions = stats.evictions;
+  told.remaps = stats.remaps;
+  told.inputs_in_place = stats.inputs_in_place;
+  told.real_elements = stats.real_elements;
+  told.padded_elements = stats.padded_elements;
+  WriteStruct(told, out);
+  return absl::OkStatus();
+}
+
+absl::Status WriteUsage(const Session& session, coppice_memory_usage* out) {
+  COPPICE_RETURN_IF_ERROR(CheckOut(out, "coppice_memory_usage"));
+  const MemoryUsage usage = session.memory().usage();
+  coppice_memory_usage told{};
+  told.kind_count = kMemoryKindCount;
+  CopyInto(usage.bytes, told.bytes);
+  CopyInto(usage.peak, told.peak);
+  told.total = usage.total;
+  told.total_peak = usage.total_peak;
+  told.budget = usage.budget;
+  told.height = usage.height;
+  WriteStruct(told, out);
+  return absl::OkStatus();
+}
+
+std::string BucketsAsJson(const Session& session) {
+  nlohmann::json buckets = nlohmann::json::array();
+  for (const NodeInfo& node : session.nodes()) {
+    buckets.push_back({{"program", node.program},
+                       {"variant", node.variant},
+                       {"bucket", node.bucket},
+                       {"lane", node.lane},
+                       {"recorded", node.recorded},
+                       {"plan_height", node.plan_height},
+                       {"live_bytes", node.live_bytes},
+                       {"graph_nodes", node.graph_nodes},
+                       {"record_ns", node.record_ns},
+                       {"replays", node.replays}});
+  }
+  // Names are the caller's, and may hold any bytes.
+  return buckets.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+absl::StatusOr<LoadProfileOptions> ProfileOptionsOf(const coppice_session& session,
+                                                    const coppice_profile_options* given) {
+  COPPICE_ASSIGN_OR_RETURN(const coppice_profile_options options,
+                           ReadOptions(given, "coppice_profile_options"));
+  LoadProfileOptions load;
+  load.lane = options.lane;
+  load.graphs_max = options.graphs_max;
+  load.bytes_max = options.bytes_max;
+  if (options.progress != nullptr) {
+    load.progress = [progress = options.progress, user = options.user](
+                        int64_t done, int64_t total) { progress(user, done, total); };
+  }
+  COPPICE_RETURN_IF_ERROR(CheckArray(options.bindings, options.binding_count, "bindings"));
+  for (int64_t i = 0; i < options.binding_count; ++i) {
+    ProfileBinding binding;
+    COPPICE_RETURN_IF_ERROR(CheckHandle(options.bindings[i], "bindings: an element"));
+    COPPICE_ASSIGN_OR_RETURN(binding.binding, BindingOf(session, options.bindings[i]));
+    if (options.scratches != nullptr) {
+      COPPICE_ASSIGN_OR_RETURN(binding.scratch, BindingOf(session, options.scratches[i]));
+    }
+    load.bindings.push_back(binding);
+  }
+  return load;
+}
+
+absl::Status LoadProfileInto(coppice_session& session,
+                             const char* path,
+                             const coppice_profile_options* options,
+                             coppice_loaded_profile* out) {
+  COPPICE_ASSIGN_OR_RETURN(const std::string file, NameIn(path, "path"));
+  if (out != nullptr) COPPICE_RETURN_IF_ERROR(CheckOut(out, "coppice_loaded_profile"));
+  COPPICE_ASSIGN_OR_RETURN(const LoadProfileOptions load, ProfileOptionsOf(session, options));
+  COPPICE_ASSIGN_OR_RETURN(const LoadedProfile loaded, session.session->LoadProfile(file, load));
+  if (out == nullptr) return absl::OkStatus();
+  coppice_loaded_profile told{};
+  told.recorded = loaded.recorded;
+  told.present = loaded.present;
+  told.skipped = static_cast<int64_t>(loaded.skipped.size());
+  WriteStruct(told, out);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace coppice::capi
+
+using coppice::Session;
+using coppice::capi::Answer;
+using coppice::capi::CheckHandle;
+using coppice::capi::ClearOut;
+using coppice::capi::Held;
+using coppice::capi::With;
+
+coppice_session::~coppice_session() {
+  (void)device->context->MakeCurrent().ok();
+  session.reset();
+}
+
+coppice_program* coppice_session::HandleOf(const coppice::Program* program) {
+  const std::lock_guard lock(mutex);
+  return &programs.try_emplace(program, coppice_program{this, program}).first->second;
+}
+
+coppice_binding* coppice_session::HandleOf(const coppice::Binding* binding) {
+  const std::lock_guard lock(mutex);
+  return &bindings.try_emplace(binding, coppice_binding{this, binding}).first->second;
+}
+
+coppice_status coppice_session_create(coppice_device* device,
+                                      const coppice_session_options* options,
+                                      coppice_session** out) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_session_create"));
+    COPPICE_ASSIGN_OR_RETURN(Held<coppice_session> session,
+                             coppice::capi::CreateOn(device, options));
+    *out = session.Leak();
+    return absl::OkStatus();
+  });
+}
+
+void coppice_session_release(coppice_session* session) {
+  if (session != nullptr) (void)Held<coppice_session>::Adopt(session);
+}
+
+coppice_status coppice_set_stance(coppice_session* session, int32_t stance) {
+  return With(session, [&](Session& on) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const coppice::Stance read,
+                             coppice::capi::EnumOf<coppice::Stance>(stance, 4, "stance"));
+    on.SetStance(read);
+    return absl::OkStatus();
+  });
+}
+
+coppice_status coppice_set_seed(coppice_session* session, uint64_t seed) {
+  return With(session, [&](Session& on) {
+    on.SetSeed(seed);
+    return absl::OkStatus();
+  });
+}
+
+coppice_status coppice_evict(coppice_session* session, coppice_program* program, int64_t* dropped) {
+  return With(session, [&](Session& on) -> absl::Status {
+    const coppice::Program* of = nullptr;
+    if (program != nullptr) {
+      COPPICE_ASSIGN_OR_RETURN(of, coppice::capi::ProgramOf(*session, program));
+    }
+    COPPICE_ASSIGN_OR_RETURN(const int64_t count, on.Evict(of));
+    if (dropped != nullptr) *dropped = count;
+    return absl::OkStatus();
+  });
+}
+
+coppice_status coppice_trim(coppice_session* session) {
+  return With(session, [](Session& on) { return on.memory().Trim(); });
+}
+
+coppice_status coppice_suspend(coppice_session* session, const coppice_suspend_options* options) {
+  return With(session, [&](Session& on) -> absl::Status {
+    constexpr coppice::SuspendedConstants kConstants[] = {coppice::SuspendedConstants::kSave,
+                                                          coppice::SuspendedConstants::kKeep,
+                                                          coppice::SuspendedConstants::kReload};
+    COPPICE_ASSIGN_OR_RETURN(const coppice_suspend_options given,
+                             coppice::capi::ReadOptions(options, "coppice_suspend_options"));
+    COPPICE_ASSIGN_OR_RETURN(const int constants,
+                             coppice::capi::EnumOf<int>(given.constants, 3, "constants"));
+    return on.memory().Suspend({.constants = kConstants[constants],
+                                .refuse_leases = given.refuse_leases != 0,
+                                .drop_graphs = given.drop_graphs != 0});
+  });
+}
+
+coppice_status coppice_resume(coppice_session* session) {
+  return With(session, [](Session& on) { return on.memory().Resume(); });
+}
+
+coppice_status coppice_set_external_bytes(coppice_session* session, int64_t bytes) {
+  return With(session, [&](Session& on) { return on.memory().SetExternalBytes(bytes); });
+}
+
+coppice_status coppice_stats(coppice_session* session, coppice_session_stats* out) {
+  return With(session, [&](Session& on) { return coppice::capi::WriteStats(on, out); });
+}
+
+coppice_status coppice_memory(coppice_session* session, coppice_memory_usage* out) {
+  return With(session, [&](Session& on) { return coppice::capi::WriteUsage(on, out); });
+}
+
+const char* coppice_memory_kind_name(int32_t kind) {
+  if (kind < 0 || kind >= coppice::kMemoryKindCount) return "unknown";
+  return coppice::NameOf(static_cast<coppice::MemoryKind>(kind));
+}
+
+coppice_status coppice_buckets(coppice_session* session,
+                               char* buffer,
+                               size_t buffer_bytes,
+                               size_t* text_bytes) {
+  return With(session, [&](Session& on) {
+    const size_t bytes =
+        coppice::capi::CopyText(coppice::capi::BucketsAsJson(on), buffer, buffer_bytes);
+    if (text_bytes != nullptr) *text_bytes = bytes;
+    return absl::OkStatus();
+  });
+}
+
+coppice_status coppice_save_profile(coppice_session* session, const char* path) {
+  return With(session, [&](Session& on) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const std::string file, coppice::capi::NameIn(path, "path"));
+    return on.SaveProfile(file);
+  });
+}
+
+coppice_status coppice_load_profile(coppice_session* session,
+                                    const char* path,
+                                    const coppice_profile_options* options,
+                                    coppice_loaded_profile* out) {
+  return With(session, [&](Session& /*on*/) {
+    return coppice::capi::LoadProfileInto(*session, path, options, out);
+  });
+}
+
+coppice_status coppice_mark(coppice_session* session, const char* name) {
+  return With(session, [&](Session& on) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const std::string mark, coppice::capi::NameIn(name, "mark"));
+    on.Mark(mark);
+    return absl::OkStatus();
+  });
+}
+
+coppice_status coppice_flush_trace(coppice_session* session) {
+  return With(session, [](Session& on) { return on.FlushTrace(); });
+}
+
+coppice_status coppice_wait_for_recordings(coppice_session* session) {
+  return With(session, [](Session& on) {
+    on.WaitForRecordings();
+    return absl::OkStatus();
+  });
+}

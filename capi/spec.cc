@@ -1,0 +1,263 @@
+// coppice_program_spec and coppice_package_program_options, read.
+
+#include "capi/spec.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "coppice/base/status.h"
+
+#include "capi/failure.h"
+#include "capi/host_operation.h"
+#include "capi/policies.h"
+#include "capi/structs.h"
+#include "capi/tensors.h"
+
+namespace coppice::capi {
+namespace {
+
+// Index of the element of this name. Errors: kInvalidArgument none has it.
+template <typename Specs>
+absl::StatusOr<int> IndexOf(const Specs& specs, const std::string& name, const std::string& who) {
+  const auto found =
+      std::find_if(specs.begin(), specs.end(), [&](const auto& spec) { return spec.name == name; });
+  if (found != specs.end()) return static_cast<int>(found - specs.begin());
+  return InvalidArgument("{}: nothing of the spec is called {}", who, name);
+}
+
+absl::StatusOr<SymbolSpec> SymbolOf(const coppice_symbol_spec& given, const ProgramSpec& spec) {
+  constexpr SymbolKind kKinds[] = {SymbolKind::kAuto, SymbolKind::kDynamic,
+                                   SymbolKind::kMaybeDynamic, SymbolKind::kStatic};
+  COPPICE_ASSIGN_OR_RETURN(const coppice_policy policy,
+                           ReadOptions(given.policy, "coppice_policy"));
+  COPPICE_ASSIGN_OR_RETURN(PaddingPolicy read, PolicyOf(policy));
+  SymbolSpec symbol = {.name = {}, .policy = std::move(read)};
+  COPPICE_ASSIGN_OR_RETURN(symbol.name, NameIn(given.name, "coppice_symbol_spec"));
+  COPPICE_ASSIGN_OR_RETURN(const int kind, EnumOf<int>(given.kind, 4, "symbol: kind"));
+  symbol.kind = kKinds[kind];
+  symbol.min = given.min;
+  if (given.max != 0) symbol.max = given.max;
+  if (given.multiple_of != 0) symbol.multiple_of = given.multiple_of;
+  symbol.exclude_01 = given.exclude_01 != 0;
+  symbol.given = given.given != 0;
+  symbol.counted = given.counted != 0;
+  if (given.over_maximum_is_error != 0) symbol.over_maximum = OverMaximum::kError;
+  if (given.scalar != nullptr) {
+    COPPICE_ASSIGN_OR_RETURN(symbol.scalar,
+                             IndexOf(spec.scalars, given.scalar, "symbol " + symbol.name));
+  }
+  COPPICE_ASSIGN_OR_RETURN(const coppice_claim claim, ReadOptions(given.claim, "coppice_claim"));
+  COPPICE_ASSIGN_OR_RETURN(symbol.claim, ClaimOf(claim));
+  return symbol;
+}
+
+// A size out of its text: a number, a symbol, an expression.
+absl::StatusOr<Dim> DimOf(const char* text, const std::string& who, ProgramSpec& spec) {
+  if (text == nullptr || *text == '\0') return InvalidArgument("{}: a size is empty", who);
+  const std::string_view size = text;
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), number);
+  if (error == std::errc() && end == size.data() + size.size()) return Dim::Fixed(number);
+  for (size_t i = 0; i < spec.symbols.size(); ++i) {
+    if (spec.symbols[i].name == size) return Dim::Symbol(static_cast<int>(i));
+  }
+  return spec.AddExtent(std::string(size));
+}
+
+absl::StatusOr<Dims> DimsOf(const char* const* texts,
+                            int32_t rank,
+                            const std::string& who,
+                            ProgramSpec& spec) {
+  if (rank < 0 || rank > kRankMax)
+    return InvalidArgument("{}: {} axes; 0 to {} are possible", who, rank, kRankMax);
+  COPPICE_RETURN_IF_ERROR(CheckArray(texts, rank, who.c_str()));
+  Dims dims;
+  for (int32_t axis = 0; axis < rank; ++axis) {
+    COPPICE_ASSIGN_OR_RETURN(const Dim dim, DimOf(texts[axis], who, spec));
+    dims.push_back(dim);
+  }
+  return dims;
+}
+
+// What inputs and outputs have in common.
+template <typename Spec>
+absl::Status ReadTensorSpec(const coppice_tensor_spec& given, ProgramSpec& spec, Spec& tensor) {
+  COPPICE_ASSIGN_OR_RETURN(tensor.name, NameIn(given.name, "coppice_tensor_spec"));
+  COPPICE_ASSIGN_OR_RETURN(tensor.dtype, DTypeOf(given.dtype));
+  COPPICE_ASSIGN_OR_RETURN(tensor.dims, DimsOf(given.shape, given.rank, tensor.name, spec));
+  if (given.strides == nullptr) return absl::OkStatus();
+  COPPICE_ASSIGN_OR_RETURN(tensor.strides, DimsOf(given.strides, given.rank, tensor.name, spec));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<InputSpec> InputOf(const coppice_tensor_spec& given, ProgramSpec& spec) {
+  constexpr Fill::Kind kFills[] = {Fill::Kind::kZero, Fill::Kind::kValue, Fill::Kind::kSentinel,
+                                   Fill::Kind::kRepeatLast, Fill::Kind::kUndefined};
+  InputSpec input;
+  COPPICE_RETURN_IF_ERROR(ReadTensorSpec(given, spec, input));
+  COPPICE_ASSIGN_OR_RETURN(const int fill, EnumOf<int>(given.fill, 5, "input: fill"));
+  input.fill = {.kind = kFills[fill], .value = given.fill_value};
+  input.role = given.is_static != 0 ? InputRole::kStatic : InputRole::kCopy;
+  input.mutated = given.mutated != 0;
+  if (given.alignment != 0) input.alignment = given.alignment;
+  return input;
+}
+
+absl::StatusOr<OutputSpec> OutputOf(const coppice_tensor_spec& given, ProgramSpec& spec) {
+  OutputSpec output;
+  COPPICE_RETURN_IF_ERROR(ReadTensorSpec(given, spec, output));
+  output.role = given.is_static != 0 ? OutputRole::kStatic : OutputRole::kPool;
+  output.count.axis = given.count_axis;
+  return output;
+}
+
+absl::Status ReadTensors(const coppice_program_spec& given, ProgramSpec& spec) {
+  COPPICE_ASSIGN_OR_RETURN(const auto inputs,
+                           ReadArray(given.inputs, given.input_count, "coppice_tensor_spec"));
+  for (const coppice_tensor_spec& input : inputs) {
+    COPPICE_ASSIGN_OR_RETURN(InputSpec read, InputOf(input, spec));
+    spec.inputs.push_back(std::move(read));
+  }
+  COPPICE_ASSIGN_OR_RETURN(const auto outputs,
+                           ReadArray(given.outputs, given.output_count, "coppice_tensor_spec"));
+  for (const coppice_tensor_spec& output : outputs) {
+    COPPICE_ASSIGN_OR_RETURN(OutputSpec read, OutputOf(output, spec));
+    spec.outputs.push_back(std::move(read));
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].count == nullptr) continue;
+    COPPICE_ASSIGN_OR_RETURN(
+        spec.outputs[i].count.output,
+        IndexOf(spec.outputs, outputs[i].count, "output " + spec.outputs[i].name));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Held<StepFunctionRecord>>> FunctionsOf(
+    const coppice_package_program_options& given,
+    coppice_device& device,
+    std::map<std::string, StepFunction>& functions) {
+  COPPICE_ASSIGN_OR_RETURN(const auto read,
+                           ReadArray(given.functions, given.function_count, "coppice_function"));
+  std::vector<Held<StepFunctionRecord>> records;
+  for (const coppice_function& function : read) {
+    COPPICE_ASSIGN_OR_RETURN(std::string name, NameIn(function.name, "coppice_function"));
+    COPPICE_ASSIGN_OR_RETURN(const int when, EnumOf<int>(function.when, 2, "function: when"));
+    if (function.run == nullptr) return InvalidArgument("function {}: run is null", name);
+    if (functions.contains(name)) return InvalidArgument("function {}: given twice", name);
+    records.push_back(Held<StepFunctionRecord>::Adopt(
+        new StepFunctionRecord(name, function.run, User(function.user, nullptr))));
+    StepFunctionRecord& record = *records.back();
+    if (when == COPPICE_ON_HOST) {
+      functions[name] = [&device, &record](const FunctionCall& call) {
+        return LaunchHostOperation(device, record, call);
+      };
+    } else {
+      functions[name] = [&record, dl = device.dl()](const FunctionCall& call) {
+        return record.Call(call.inputs, call.outputs, OptionTexts(call.options), call.stream, dl);
+      };
+    }
+  }
+  // Only when nothing can fail any more, so that who is told of an error still owns what he gave.
+  for (size_t i = 0; i < read.size(); ++i)
+    records[i]->ReleaseWith(read[i].release);
+  return records;
+}
+
+absl::Status CallWith(coppice_callable callable,
+                      const User& user,
+                      coppice_context run,
+                      const std::string& name) {
+  ForgetCallbackMessage();
+  return StatusOfCallback(callable(user.get(), &run), "program " + name);
+}
+
+}  // namespace
+
+absl::StatusOr<ProgramSpec> SpecOf(const coppice_program_spec& given) {
+  ProgramSpec spec;
+  COPPICE_ASSIGN_OR_RETURN(spec.name, NameIn(given.name, "coppice_program_spec"));
+  spec.variant = TextOf(given.variant);
+  COPPICE_ASSIGN_OR_RETURN(spec.claim, EnumOf<Claim>(given.claim, 3, "program: claim"));
+  spec.one_stream = given.one_stream != 0;
+  spec.thread_safe = given.thread_safe != 0;
+  spec.random_numbers_per_call = given.random_numbers_per_call;
+  COPPICE_ASSIGN_OR_RETURN(const auto scalars,
+                           ReadArray(given.scalars, given.scalar_count, "coppice_scalar_spec"));
+  for (const coppice_scalar_spec& scalar : scalars) {
+    COPPICE_ASSIGN_OR_RETURN(std::string name, NameIn(scalar.name, "coppice_scalar_spec"));
+    spec.scalars.push_back(
+        {.name = std::move(name), .device_resident = scalar.device_resident != 0});
+  }
+  COPPICE_ASSIGN_OR_RETURN(const auto symbols,
+                           ReadArray(given.symbols, given.symbol_count, "coppice_symbol_spec"));
+  for (const coppice_symbol_spec& symbol : symbols) {
+    COPPICE_ASSIGN_OR_RETURN(SymbolSpec read, SymbolOf(symbol, spec));
+    spec.symbols.push_back(std::move(read));
+  }
+  COPPICE_RETURN_IF_ERROR(ReadTensors(given, spec));
+  COPPICE_RETURN_IF_ERROR(CheckArray(given.guards, given.guard_count, "guards"));
+  for (int64_t i = 0; i < given.guard_count; ++i)
+    spec.guards.push_back(TextOf(given.guards[i]));
+  return spec;
+}
+
+Callable CallableOf(coppice_callable callable,
+                    User user,
+                    const ProgramSpec& spec,
+                    DLDevice device) {
+  return [callable, user = std::move(user), name = spec.name, symbols = spec.symbols.size(),
+          scalars = spec.scalars.size(), inputs = spec.inputs.size(), outputs = spec.outputs.size(),
+          device](CallContext& context) {
+    return CallWith(callable, user,
+                    {.context = context,
+                     .symbols = symbols,
+                     .scalars = scalars,
+                     .inputs = inputs,
+                     .outputs = outputs,
+                     .device = device},
+                    name);
+  };
+}
+
+absl::StatusOr<PackageProgram> PackageProgramOf(coppice_device& device,
+                                                const coppice_package_program_options* given) {
+  COPPICE_ASSIGN_OR_RETURN(const coppice_package_program_options options,
+                           ReadOptions(given, "coppice_package_program_options"));
+  PackageProgram made;
+  made.options.name = TextOf(options.name);
+  made.options.variant = TextOf(options.variant);
+  COPPICE_ASSIGN_OR_RETURN(const auto policies,
+                           ReadArray(options.policies, options.policy_count, "coppice_policy"));
+  for (const coppice_policy& policy : policies) {
+    COPPICE_ASSIGN_OR_RETURN(const std::string symbol, NameIn(policy.symbol, "policy: symbol"));
+    COPPICE_ASSIGN_OR_RETURN(PaddingPolicy read, PolicyOf(policy));
+    made.options.policies.insert_or_assign(symbol, std::move(read));
+  }
+  COPPICE_ASSIGN_OR_RETURN(const auto claims,
+                           ReadArray(options.claims, options.claim_count, "coppice_claim"));
+  for (const coppice_claim& claim : claims) {
+    COPPICE_ASSIGN_OR_RETURN(const std::string symbol, NameIn(claim.symbol, "claim: symbol"));
+    COPPICE_ASSIGN_OR_RETURN(const std::optional<PaddingClaim> read, ClaimOf(claim));
+    if (read) made.options.claims[symbol] = *read;
+  }
+  COPPICE_ASSIGN_OR_RETURN(
+      const auto constants,
+      ReadArray(options.constants, options.constant_count, "coppice_named_tensor"));
+  for (size_t i = 0; i < constants.size(); ++i) {
+    COPPICE_ASSIGN_OR_RETURN(const std::string name, NameIn(constants[i].name, "constant"));
+    COPPICE_ASSIGN_OR_RETURN(
+        made.options.constants[name],
+        TensorOf(constants[i].tensor, device.kind(), "constant", static_cast<int64_t>(i)));
+  }
+  COPPICE_ASSIGN_OR_RETURN(made.functions, FunctionsOf(options, device, made.options.functions));
+  return made;
+}
+
+}  // namespace coppice::capi

@@ -1,0 +1,120 @@
+// Structs of callers who may have been compiled with an older or a later header. Private to capi/.
+//
+// Threads: pure functions.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/base/status.h"
+#include "coppice/coppice.h"
+
+namespace coppice::capi {
+
+inline constexpr int64_t kElementsMax = 1 << 16;    // Of an array that a caller gives.
+inline constexpr uint32_t kStructBytesMax = 65536;  // More is no size of a struct.
+
+inline absl::Status CheckStructSize(uint32_t size, const char* name) {
+  if (size >= sizeof(uint32_t) && size <= kStructBytesMax) return absl::OkStatus();
+  return InvalidArgument("{}: struct_size is {}; set it to sizeof({})", name, size, name);
+}
+
+// A copy of what the caller has of `given`, the rest zeros.
+template <typename Struct>
+absl::StatusOr<Struct> ReadStruct(const Struct* given, const char* name) {
+  if (given == nullptr) return InvalidArgument("{}: null; give a struct", name);
+  COPPICE_RETURN_IF_ERROR(CheckStructSize(given->struct_size, name));
+  Struct read{};
+  std::memcpy(static_cast<void*>(&read), given,
+              std::min<size_t>(given->struct_size, sizeof(Struct)));
+  return read;
+}
+
+// The same, where null is all zeros.
+template <typename Struct>
+absl::StatusOr<Struct> ReadOptions(const Struct* given, const char* name) {
+  if (given == nullptr) return Struct{};
+  return ReadStruct(given, name);
+}
+
+// Whether `count` elements may lie at `first`.
+inline absl::Status CheckArray(const void* first, int64_t count, const char* name) {
+  if (count < 0 || count > kElementsMax)
+    return InvalidArgument("{}: {} elements; 0 to {} are possible", name, count, kElementsMax);
+  if (first == nullptr && count > 0)
+    return InvalidArgument("{}: null, but its count is {}", name, count);
+  return absl::OkStatus();
+}
+
+// Copies of an array of structs, which lie as far apart as the first says.
+template <typename Struct>
+absl::StatusOr<std::vector<Struct>> ReadArray(const Struct* first,
+                                              int64_t count,
+                                              const char* name) {
+  COPPICE_RETURN_IF_ERROR(CheckArray(first, count, name));
+  std::vector<Struct> read;
+  if (count == 0) return read;
+  const uint32_t stride = first->struct_size;
+  const auto* at = reinterpret_cast<const std::byte*>(first);
+  for (int64_t i = 0; i < count; ++i, at += stride) {
+    COPPICE_ASSIGN_OR_RETURN(Struct element, ReadStruct(reinterpret_cast<const Struct*>(at), name));
+    if (element.struct_size != stride)
+      return InvalidArgument("{}: element {} has a struct_size of {}, the first one of {}", name, i,
+                             element.struct_size, stride);
+    read.push_back(element);
+  }
+  return read;
+}
+
+// Whether a caller's struct can be filled in.
+template <typename Struct>
+absl::Status CheckOut(const Struct* out, const char* name) {
+  if (out == nullptr) return InvalidArgument("{}: null; give a struct to fill in", name);
+  return CheckStructSize(out->struct_size, name);
+}
+
+// Fills in what the caller's struct has of `value`, and zeros what this library does not know.
+// Requires: CheckOut.
+template <typename Struct>
+void WriteStruct(Struct value, Struct* out) {
+  const uint32_t size = out->struct_size;
+  value.struct_size = size;
+  std::memset(static_cast<void*>(out), 0, size);
+  std::memcpy(static_cast<void*>(out), &value, std::min<size_t>(size, sizeof(Struct)));
+}
+
+inline std::string TextOf(const char* text) {
+  return text == nullptr ? std::string() : text;
+}
+
+// A name that has to be there.
+inline absl::StatusOr<std::string> NameIn(const char* text, const char* what) {
+  if (text == nullptr || *text == '\0') return InvalidArgument("{}: give a name", what);
+  return std::string(text);
+}
+
+// The enumerator of a C number that lies in [0, count).
+template <typename Enum>
+absl::StatusOr<Enum> EnumOf(int32_t number, int count, const char* what) {
+  if (number < 0 || number >= count)
+    return InvalidArgument("{}: {} is none of its {} values", what, number, count);
+  return static_cast<Enum>(number);
+}
+
+// Where a result goes; null beforehand, so that it is so after an error.
+template <typename Value>
+absl::Status ClearOut(Value* out, const char* name) {
+  if (out == nullptr) return InvalidArgument("{}: out is null", name);
+  *out = Value{};
+  return absl::OkStatus();
+}
+
+}  // namespace coppice::capi

@@ -1,0 +1,724 @@
+/* The C surface of coppice: programs and kernel packages in sessions, for C and for every language
+ * that calls C.
+ *
+ *   coppice_device* device = NULL;
+ *   coppice_device_open(NULL, &device);                        a GPU, or else the emulator
+ *   coppice_package_load(device, "decoder.zip", NULL, &package);
+ *   coppice_session_create(device, NULL, &session);
+ *   coppice_register_package(session, package, "main", NULL, &program);
+ *   coppice_run(session, &call, &lease);                       records once per bucket, then
+ * replays coppice_lease_read(lease, stream, &scope);  coppice_read_output(scope, 0, &view);
+ *
+ * What things mean is said once, in the C++ headers: coppice_run is Session::Run of
+ * coppice/graphs/session.h, and so on; this file says what is different in C.
+ *
+ * Errors. Functions return a coppice_status. What failed, and what to do, is told by
+ * coppice_last_error on the same thread. No exception passes, and no argument ends the process: a
+ * null handle or a struct without its size is COPPICE_INVALID_ARGUMENT. `out` is null or 0 after an
+ * error. Releasing null does nothing.
+ *
+ * Structs begin with `struct_size`, which the caller sets to sizeof; coppice reads no more and
+ * fills in no more. What a caller's struct has not, or has 0 in, is as if it were left out: each
+ * field says what 0 means. A struct that is larger than this library's is read as far as it is
+ * known. A null pointer to a struct of options is all zeros.
+ *
+ * Handles are opaque. One release each; what a handle needs lives as long as it does, so that
+ * handles may be released in any order: a session whose device was released keeps it. Programs and
+ * bindings have no release: they live as long as their session.
+ *
+ * Tensors come in as borrowed DLTensors, read during the call only: strides may be null (row-major
+ * without gaps), byte_offset counts, and the device is kDLCUDA, kDLCUDAManaged or, on the emulator,
+ * kDLExtDev. They go out as coppice_view, whose DLTensor points into itself: copy its parts, not
+ * it.
+ *
+ * Threads. Any handle may be used by any thread, a lease or scope by one at a time. The calling
+ * thread must have the device's context current: coppice_device_open makes it so on its thread,
+ * coppice_device_make_current on another. Callbacks run on the thread that called, unless they say
+ * otherwise, and must not call back into the session, throw, or jump out.
+ *
+ * Streams are CUstream, as void*; null, the legacy stream, is refused. Functions that wait for the
+ * device say so; the others do not.
+ *
+ * Units: bytes, nanoseconds; sizes and strides in elements. Texts are UTF-8 and end with NUL.
+ */
+
+#ifndef COPPICE_COPPICE_H_
+#define COPPICE_COPPICE_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dlpack/dlpack.h"
+
+#if defined(_WIN32)
+#error "coppice runs on Linux"
+#endif
+#define COPPICE_API __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The surface of this header. A library of the same major version, and of this minor version or a
+ * later one, has all that is here. */
+#define COPPICE_API_MAJOR 0
+#define COPPICE_API_MINOR 1
+
+/* The library's own, as major * 1000 + minor. */
+COPPICE_API int32_t coppice_api_version(void);
+/* "0.1.0". */
+COPPICE_API const char* coppice_version(void);
+
+/* ---- Status ------------------------------------------------------------------------------------
+ * Numbers never change; a caller takes one that he does not know for an error. */
+
+typedef int32_t coppice_status;
+enum {
+  COPPICE_OK = 0,
+  COPPICE_INVALID_ARGUMENT = 1,    /* This argument can never be right. */
+  COPPICE_OUT_OF_RANGE = 2,        /* Beyond a configured limit. */
+  COPPICE_FAILED_PRECONDITION = 3, /* The wrong order: a stale input, a guard of the stance. */
+  COPPICE_RESOURCE_EXHAUSTED = 4,  /* Device memory, a budget, or the host's memory. */
+  COPPICE_NOT_FOUND = 5,
+  COPPICE_UNAVAILABLE = 6,   /* No driver, no device. */
+  COPPICE_UNIMPLEMENTED = 7, /* The driver, or this library, cannot. */
+  COPPICE_ABORTED = 8,       /* A capture was broken; try again. */
+  COPPICE_PERMISSION_DENIED = 9,
+  COPPICE_ALREADY_EXISTS = 10,
+  COPPICE_INTERNAL = 11, /* A driver's error without another code, or a defect. */
+  COPPICE_UNKNOWN = 12,  /* A callback's own. */
+};
+
+/* "invalid argument"; "unknown" for what is none. */
+COPPICE_API const char* coppice_status_name(coppice_status status);
+
+/* Writes the message of this thread's last failure, cut off to fit with its NUL, and returns the
+ * bytes of all of it, without the NUL. Nothing is written to a null buffer or one of 0 bytes. It
+ * stays until the thread's next failure. */
+COPPICE_API size_t coppice_last_error(char* buffer, size_t buffer_bytes);
+
+/* The CUresult of that failure, or 0 if no driver call was the cause. */
+COPPICE_API int32_t coppice_last_driver_result(void);
+
+/* Sets the message that a failing callback wants to be told. Of an error that the callback returns,
+ * coppice adds it to its own. */
+COPPICE_API void coppice_set_error(const char* message);
+
+/* ---- Handles ------------------------------------------------------------------------------------
+ */
+
+typedef struct coppice_device coppice_device;
+typedef struct coppice_package coppice_package;
+typedef struct coppice_session coppice_session;
+typedef struct coppice_program coppice_program; /* Of a session. */
+typedef struct coppice_binding coppice_binding; /* Of a session. */
+typedef struct coppice_lease coppice_lease;
+typedef struct coppice_read coppice_read;
+typedef struct coppice_context coppice_context; /* Of one run of a callable, during it only. */
+
+/* A tensor that goes out. `tensor.shape` and `tensor.strides` are this struct's own arrays. */
+typedef struct coppice_view {
+  uint32_t struct_size;
+  uint32_t reserved;
+  DLTensor tensor;
+  int64_t shape[8];
+  int64_t strides[8];
+} coppice_view;
+
+/* ---- Devices ------------------------------------------------------------------------------------
+ */
+
+enum {
+  COPPICE_DEVICE_AUTO = 0, /* CUDA if it has a device, else the emulator. */
+  COPPICE_DEVICE_CUDA = 1,
+  COPPICE_DEVICE_EMULATOR = 2, /* At most one per process at a time. */
+};
+
+typedef struct coppice_device_options {
+  uint32_t struct_size;
+  int32_t kind;    /* COPPICE_DEVICE_... */
+  int32_t ordinal; /* Of CUDA's devices. */
+  /* The rest is the emulator's; see coppice/runtime/emulator.h. */
+  int32_t compute_capability; /* 80, 86, 89 or 90; 0: 90. */
+  int64_t memory_bytes;       /* A multiple of 2 MiB; 0: 4 GiB. */
+  uint64_t seed;              /* Of the order of execution; 0: 1. */
+  int32_t compiled_kernels;   /* Not 0: the library's own kernels run as PTX too. */
+  int32_t uninitialized_read; /* Not 0: reports what reads bytes that nobody wrote. */
+} coppice_device_options;
+
+typedef struct coppice_device_info {
+  uint32_t struct_size;
+  int32_t kind;           /* COPPICE_DEVICE_CUDA or COPPICE_DEVICE_EMULATOR. */
+  int32_t dl_device_type; /* Of its tensors. */
+  int32_t ordinal;
+  int64_t total_bytes;
+  char name[64];
+} coppice_device_info;
+
+/* Opens a device and makes its context current on this thread. Errors: unavailable: there is no
+ * such device; failed precondition: the process has an emulator. */
+COPPICE_API coppice_status coppice_device_open(const coppice_device_options* options,
+                                               coppice_device** out);
+COPPICE_API void coppice_device_release(coppice_device* device);
+COPPICE_API coppice_status coppice_device_make_current(coppice_device* device);
+COPPICE_API coppice_status coppice_device_describe(coppice_device* device,
+                                                   coppice_device_info* out);
+
+/* Waits for all work of the device. Errors: what the device's work ran into: a fault, or a function
+ * of COPPICE_ON_HOST that failed, each told once. */
+COPPICE_API coppice_status coppice_device_synchronize(coppice_device* device);
+
+/* What the emulator found wrong so far (races, undeclared accesses, ...), a line each: as
+ * coppice_last_error. 0 on CUDA, and of a run that is in order. */
+COPPICE_API size_t coppice_device_findings(coppice_device* device,
+                                           char* buffer,
+                                           size_t buffer_bytes);
+
+/* Memory and streams, for programs that have no other library for these. Copies wait for the
+ * stream, and with it for what was queued before. What is left goes with the device. */
+COPPICE_API coppice_status coppice_memory_allocate(coppice_device* device,
+                                                   int64_t bytes,
+                                                   uint64_t* address);
+COPPICE_API coppice_status coppice_memory_free(coppice_device* device, uint64_t address);
+COPPICE_API coppice_status coppice_copy_to_device(
+    coppice_device* device, uint64_t to, const void* from, int64_t bytes, void* stream);
+COPPICE_API coppice_status
+coppice_copy_to_host(coppice_device* device, void* to, uint64_t from, int64_t bytes, void* stream);
+COPPICE_API coppice_status coppice_stream_create(coppice_device* device, void** stream);
+COPPICE_API coppice_status coppice_stream_destroy(coppice_device* device, void* stream);
+COPPICE_API coppice_status coppice_stream_synchronize(coppice_device* device, void* stream);
+
+/* ---- Kernel packages ----------------------------------------------------------------------------
+ */
+
+typedef struct coppice_package_options {
+  uint32_t struct_size;
+  int32_t allow_ptx;           /* Not 0: a GPU may compile PTX, for seconds. */
+  const uint8_t* trusted_keys; /* Ed25519, 32 bytes each: one of them must have signed. */
+  int64_t trusted_key_count;
+} coppice_package_options;
+
+/* Opens a folder or a zip file and loads its kernels; not during a capture. */
+COPPICE_API coppice_status coppice_package_load(coppice_device* device,
+                                                const char* path,
+                                                const coppice_package_options* options,
+                                                coppice_package** out);
+/* The same of a zip file in memory, which is copied. `name` is for messages. */
+COPPICE_API coppice_status coppice_package_load_memory(coppice_device* device,
+                                                       const void* zip,
+                                                       int64_t zip_bytes,
+                                                       const char* name,
+                                                       const coppice_package_options* options,
+                                                       coppice_package** out);
+COPPICE_API void coppice_package_release(coppice_package* package);
+
+/* manifest.json, as canonical JSON, without a NUL behind it. Lives as long as the package. */
+COPPICE_API coppice_status coppice_package_manifest(coppice_package* package,
+                                                    const char** text,
+                                                    int64_t* text_bytes);
+
+/* ---- Sessions -----------------------------------------------------------------------------------
+ */
+
+enum {
+  COPPICE_STANCE_RECORD = 0,
+  COPPICE_STANCE_REPLAY_ONLY = 1,
+  COPPICE_STANCE_EAGER = 2,
+  COPPICE_STANCE_STRICT = 3,
+};
+enum { /* What a call does that needs a graph too many. */
+       COPPICE_ON_LIMIT_DEFAULT = 0,
+       COPPICE_ON_LIMIT_EAGER = 1,
+       COPPICE_ON_LIMIT_ERROR = 2,
+       COPPICE_ON_LIMIT_EVICT = 3,
+};
+
+/* What the ranks of a program that launches collectives agree on; see RankVote of
+ * coppice/graphs/session_options.h. Sets the extents and the kind to what all agreed. */
+typedef struct coppice_vote {
+  uint32_t struct_size;
+  int32_t kind; /* COPPICE_RUN_...: replay, record, warm-up or eager. */
+  coppice_program* program;
+  int64_t* bucket;
+  int32_t bucket_count;
+  int32_t unanimous;
+} coppice_vote;
+
+typedef struct coppice_session_options {
+  uint32_t struct_size;
+  int32_t stance;               /* COPPICE_STANCE_... */
+  int32_t lanes;                /* 0: 1. */
+  int32_t warmup_runs;          /* 0: 1. */
+  int32_t record_in_background; /* Not 0: yes, for programs that are thread_safe. */
+  int32_t gate;                 /* Not 0: graphs must be faster than eager runs. */
+  /* Limits; 0: the library's default, -1: none at all (no graph). */
+  int32_t graphs_per_program_max;
+  int32_t rerecords_per_bucket_max;
+  int32_t static_moves_max;
+  int32_t on_limit;  /* COPPICE_ON_LIMIT_...; default: eager. */
+  int32_t on_budget; /* The same; default: evict. */
+  int32_t keep_drawings;
+  /* Bytes; 0: as MemoryOptions says of 0. */
+  int64_t window_bytes;
+  int64_t workspace_bytes;
+  int64_t copy_out_bytes;
+  int64_t budget_bytes;
+  /* Checks; not 0: on. */
+  int32_t audit_keys;
+  int32_t check_addresses;
+  int32_t fill_expired;
+  int32_t trace_wait_when_full;
+  const char* trace_path; /* Null or empty: no trace. */
+  int64_t trace_events_per_lane;
+  /* Called with a line for people, perhaps on a thread of the session; null: nobody. */
+  void (*log)(void* user, const char* line);
+  coppice_status (*vote)(void* user, coppice_vote* vote);
+  coppice_status (*barrier)(void* user);
+  void* user; /* Of these three. */
+} coppice_session_options;
+
+COPPICE_API coppice_status coppice_session_create(coppice_device* device,
+                                                  const coppice_session_options* options,
+                                                  coppice_session** out);
+/* Waits for recordings and for work in flight. Leases that are left are empty from then on; the
+ * session ends when the last open scope does. */
+COPPICE_API void coppice_session_release(coppice_session* session);
+
+COPPICE_API coppice_status coppice_set_stance(coppice_session* session, int32_t stance);
+COPPICE_API coppice_status coppice_set_seed(coppice_session* session, uint64_t seed);
+
+/* ---- Programs -----------------------------------------------------------------------------------
+ */
+
+/* How a symbol's sizes become buckets: a ladder in words, as PaddingPolicy::Parse reads them
+ * ("pow2", "linear:16", "geometric:1.25:8", "list:1,2,4,8", "exact"), up to `maximum`; or, where
+ * `text` begins with "{", as JSON: {"version": 1, "ladder": "pow2", "maximum": 64} or {"version":
+ * 1, "buckets": [1, 2, 4, 8]}, and `maximum` must be 0 or the same. */
+typedef struct coppice_policy {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char* symbol; /* Of a package's program: its name there. Otherwise ignored. */
+  const char* text;
+  int64_t maximum;
+} coppice_policy;
+
+enum { /* What the padding of a symbol may hold. */
+       COPPICE_PADDING_NO_CLAIM = 0,
+       COPPICE_PADDING_ANY = 1,
+       COPPICE_PADDING_FINITE = 2,
+       COPPICE_PADDING_FILL = 3,
+};
+typedef struct coppice_claim {
+  uint32_t struct_size;
+  int32_t padding;    /* COPPICE_PADDING_... */
+  const char* symbol; /* As coppice_policy. */
+  double absolute;    /* How far live outputs may be apart; both 0: equal bit for bit. */
+  double relative;
+} coppice_claim;
+
+/* How a function of a `call` step runs. */
+enum {
+  /* Once per recording and in each run without a graph: it launches on the stream. */
+  COPPICE_LAUNCHES = 0,
+  /* Of the emulator alone, in every run and replay: it computes on the host, at its place in the
+   * order of the stream, and the emulator checks that order. It reads `inputs`, writes `outputs`
+   * and nothing else of the device, and calls nothing of coppice. `stream` is null. */
+  COPPICE_ON_HOST = 1,
+};
+typedef struct coppice_function_call {
+  uint32_t struct_size;
+  int32_t input_count;
+  const DLTensor* inputs; /* An array. */
+  const DLTensor* outputs;
+  int32_t output_count;
+  int32_t option_count;
+  const char* const* option_names;
+  /* Of each option its value as text, integers in decimals. */
+  const char* const* option_values;
+  void* stream;
+} coppice_function_call;
+typedef coppice_status (*coppice_step_function)(void* user, const coppice_function_call* call);
+
+typedef struct coppice_function {
+  uint32_t struct_size;
+  int32_t when;     /* COPPICE_LAUNCHES or COPPICE_ON_HOST. */
+  const char* name; /* As the package calls it. */
+  coppice_step_function run;
+  void* user;
+  /* Called when nobody will run it any more, perhaps on another thread; null: nothing. */
+  void (*release)(void* user);
+} coppice_function;
+
+typedef struct coppice_named_tensor {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char* name;
+  const DLTensor* tensor;
+} coppice_named_tensor;
+
+/* Elements of an array of structs are `struct_size` of its first element apart. */
+typedef struct coppice_package_program_options {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char* name;    /* Null: as in the package. */
+  const char* variant; /* Null: none. */
+  const coppice_policy* policies;
+  int64_t policy_count;
+  const coppice_claim* claims;
+  int64_t claim_count;
+  const coppice_named_tensor* constants; /* Their memory stays until the session has ended. */
+  int64_t constant_count;
+  const coppice_function* functions;
+  int64_t function_count;
+} coppice_package_program_options;
+
+/* Session::Register of a program of a package. */
+COPPICE_API coppice_status coppice_register_package(coppice_session* session,
+                                                    coppice_package* package,
+                                                    const char* program,
+                                                    const coppice_package_program_options* options,
+                                                    coppice_program** out);
+
+enum { COPPICE_CLAIM_EXACT = 0, COPPICE_CLAIM_ROW_INDEPENDENT = 1, COPPICE_CLAIM_MASKED = 2 };
+enum {
+  COPPICE_SYMBOL_AUTO = 0,
+  COPPICE_SYMBOL_DYNAMIC = 1,
+  COPPICE_SYMBOL_MAYBE_DYNAMIC = 2,
+  COPPICE_SYMBOL_STATIC = 3,
+};
+enum {
+  COPPICE_FILL_ZERO = 0,
+  COPPICE_FILL_VALUE = 1,
+  COPPICE_FILL_SENTINEL = 2,
+  COPPICE_FILL_REPEAT_LAST = 3,
+  COPPICE_FILL_UNDEFINED = 4,
+};
+
+typedef struct coppice_symbol_spec {
+  uint32_t struct_size;
+  int32_t kind; /* COPPICE_SYMBOL_... */
+  const char* name;
+  const coppice_policy* policy; /* Null: every size by itself, "exact". */
+  int64_t min;
+  int64_t max; /* 0: none. */
+  int64_t multiple_of;
+  int32_t exclude_01;
+  int32_t given;
+  int32_t over_maximum_is_error;
+  int32_t counted;
+  const char* scalar;         /* Whose value is its extent; null: none. */
+  const coppice_claim* claim; /* Null: what the program claims. */
+} coppice_symbol_spec;
+
+/* An input or an output. A size is a text: a number, a symbol, or an expression of symbols and key
+ * scalars, such as "2*n" (coppice/base/expression.h). */
+typedef struct coppice_tensor_spec {
+  uint32_t struct_size;
+  DLDataType dtype;
+  const char* name;
+  const char* const* shape;
+  const char* const* strides; /* Null: row-major without gaps. */
+  int32_t rank;
+  int32_t is_static; /* Bound once, by coppice_bind. */
+  /* Of inputs. */
+  int32_t mutated;
+  int32_t fill; /* COPPICE_FILL_... */
+  double fill_value;
+  int64_t alignment; /* 0: 16. */
+  /* Of outputs: the name of the output that counts it, along `count_axis`; null: none. */
+  const char* count;
+  int32_t count_axis;
+  int32_t reserved;
+} coppice_tensor_spec;
+
+typedef struct coppice_scalar_spec {
+  uint32_t struct_size;
+  int32_t device_resident;
+  const char* name;
+} coppice_scalar_spec;
+
+typedef struct coppice_program_spec {
+  uint32_t struct_size;
+  int32_t claim; /* COPPICE_CLAIM_... */
+  const char* name;
+  const char* variant;
+  const coppice_symbol_spec* symbols;
+  int64_t symbol_count;
+  const coppice_tensor_spec* inputs;
+  int64_t input_count;
+  const coppice_tensor_spec* outputs;
+  int64_t output_count;
+  const coppice_scalar_spec* scalars;
+  int64_t scalar_count;
+  const char* const* guards;
+  int64_t guard_count;
+  int64_t random_numbers_per_call;
+  int32_t one_stream;
+  int32_t thread_safe;
+} coppice_program_spec;
+
+/* Launches the program's kernels on the context's stream; see Callable of coppice/graphs/program.h.
+ * A status other than OK fails the run with that code. */
+typedef coppice_status (*coppice_callable)(void* user, coppice_context* context);
+
+/* Session::Register of a callable. `release` is called with `user` when nobody will run it any
+ * more, perhaps on another thread, also if this fails; null: nothing. */
+COPPICE_API coppice_status coppice_register_callable(coppice_session* session,
+                                                     const coppice_program_spec* spec,
+                                                     coppice_callable callable,
+                                                     void* user,
+                                                     void (*release)(void* user),
+                                                     coppice_program** out);
+
+enum { COPPICE_PHASE_WARM_UP = 0, COPPICE_PHASE_RECORD = 1, COPPICE_PHASE_EAGER = 2 };
+typedef struct coppice_context_info {
+  uint32_t struct_size;
+  int32_t phase; /* COPPICE_PHASE_... */
+  void* stream;
+  uint64_t parameters; /* Address of the parameter block. */
+  uint64_t workspace;
+  int64_t workspace_bytes;
+} coppice_context_info;
+
+COPPICE_API coppice_status coppice_context_describe(coppice_context* context,
+                                                    coppice_context_info* out);
+/* Padded, of a symbol by its index. */
+COPPICE_API coppice_status coppice_context_extent(coppice_context* context,
+                                                  int32_t symbol,
+                                                  int64_t* out);
+COPPICE_API coppice_status coppice_context_scalar(coppice_context* context,
+                                                  int32_t scalar,
+                                                  int64_t* out);
+COPPICE_API coppice_status coppice_context_input(coppice_context* context,
+                                                 int32_t input,
+                                                 coppice_view* out);
+/* Each output is asked for, or made an alias, once. */
+COPPICE_API coppice_status coppice_context_output(coppice_context* context,
+                                                  int32_t output,
+                                                  coppice_view* out);
+COPPICE_API coppice_status coppice_context_alias_output(coppice_context* context,
+                                                        int32_t output,
+                                                        uint64_t address);
+COPPICE_API coppice_status coppice_context_allocate(coppice_context* context,
+                                                    int64_t bytes,
+                                                    uint64_t* address);
+COPPICE_API coppice_status coppice_context_free(coppice_context* context, uint64_t address);
+
+/* Null in `out`, and COPPICE_NOT_FOUND, if there is none. */
+COPPICE_API coppice_status coppice_find(coppice_session* session,
+                                        const char* name,
+                                        const char* variant,
+                                        coppice_program** out);
+COPPICE_API coppice_status coppice_reset(coppice_session* session, coppice_program* program);
+COPPICE_API coppice_status coppice_unregister(coppice_session* session, coppice_program* program);
+/* Static inputs in spec order, then static outputs. */
+COPPICE_API coppice_status coppice_bind(coppice_session* session,
+                                        coppice_program* program,
+                                        const DLTensor* const* statics,
+                                        int64_t static_count,
+                                        coppice_binding** out);
+COPPICE_API coppice_status coppice_unbind(coppice_session* session, coppice_binding* binding);
+
+/* ---- Calls --------------------------------------------------------------------------------------
+ */
+
+enum {
+  COPPICE_POISON_OFF = 0,
+  COPPICE_POISON_NAN = 1,
+  COPPICE_POISON_PATTERN = 2,
+  COPPICE_POISON_NOISE = 3,
+};
+enum { COPPICE_BORROW = 0, COPPICE_COPY_OUT = 1, COPPICE_WRITE_INTO = 2 };
+
+typedef struct coppice_call {
+  uint32_t struct_size;
+  int32_t lane;
+  coppice_program* program;
+  coppice_binding* binding;      /* Null only if the program binds nothing. */
+  const DLTensor* const* inputs; /* The copied ones, in spec order. */
+  int64_t input_count;
+  const int64_t* scalars;
+  int64_t scalar_count;
+  const int64_t* extents; /* Of the symbols that are given. */
+  int64_t extent_count;
+  const DLTensor* const* targets; /* For COPPICE_WRITE_INTO, one per output. */
+  int64_t target_count;
+  void* stream;
+  int32_t output_mode; /* COPPICE_BORROW, COPPICE_COPY_OUT or COPPICE_WRITE_INTO. */
+  int32_t poison;      /* COPPICE_POISON_...: for tests. */
+} coppice_call;
+
+/* Session::Run. Cost of a replay, beyond Session::Run: the tensors are read, the lease is allocated
+ * on the host. */
+COPPICE_API coppice_status coppice_run(coppice_session* session,
+                                       const coppice_call* call,
+                                       coppice_lease** out);
+/* Session::Explain, in words; as coppice_last_error. A call that would be refused is explained,
+ * too. */
+COPPICE_API coppice_status coppice_explain(coppice_session* session,
+                                           const coppice_call* call,
+                                           char* buffer,
+                                           size_t buffer_bytes,
+                                           size_t* text_bytes);
+
+/* Session::Warm: `buckets` are rows of `symbol_count` padded extents. */
+typedef struct coppice_warm_options {
+  uint32_t struct_size;
+  int32_t lane;
+  coppice_binding* binding;
+  coppice_binding* scratch;
+  const int64_t* scalars;
+  int64_t scalar_count;
+  void (*progress)(void* user, int64_t done, int64_t total);
+  void* user;
+} coppice_warm_options;
+COPPICE_API coppice_status coppice_warm(coppice_session* session,
+                                        coppice_program* program,
+                                        const int64_t* buckets,
+                                        int64_t bucket_count,
+                                        int64_t symbol_count,
+                                        const coppice_warm_options* options);
+
+enum {
+  COPPICE_RUN_REPLAY = 0,
+  COPPICE_RUN_RECORD = 1,
+  COPPICE_RUN_WARM_UP = 2,
+  COPPICE_RUN_EAGER = 3,
+  COPPICE_RUN_INCLUDE = 4,
+};
+/* "replay", and the reason of a call that did not replay: "new_bucket"; "unknown" for no such. */
+COPPICE_API const char* coppice_run_kind_name(int32_t kind);
+COPPICE_API const char* coppice_reason_name(int32_t reason);
+
+typedef struct coppice_lease_info {
+  uint32_t struct_size;
+  int32_t kind; /* COPPICE_RUN_... */
+  int32_t reason;
+  int32_t output_count; /* 0 once its session is gone. */
+  uint64_t call_number;
+} coppice_lease_info;
+
+COPPICE_API coppice_status coppice_lease_describe(coppice_lease* lease, coppice_lease_info* out);
+/* Gives the outputs up, when the last scope on them has ended. Any thread. */
+COPPICE_API void coppice_lease_release(coppice_lease* lease);
+
+/* Opens a scope: Lease::Read. A call that would write over the outputs is refused until it ends. */
+COPPICE_API coppice_status coppice_lease_read(coppice_lease* lease,
+                                              void* stream,
+                                              coppice_read** out);
+/* Output `index` at the call's real sizes. */
+COPPICE_API coppice_status coppice_read_output(coppice_read* scope,
+                                               int32_t index,
+                                               coppice_view* out);
+/* The same as far as the device counted it: waits for the scope's stream. */
+COPPICE_API coppice_status coppice_read_sized_output(coppice_read* scope,
+                                                     int32_t index,
+                                                     coppice_view* out);
+/* Ends the scope: the lane's next use comes behind the work queued on the stream so far. */
+COPPICE_API void coppice_read_end(coppice_read* scope);
+
+/* Lease::Detach: copies the outputs on `stream` into memory of their own, and fills in one tensor
+ * per output, each of which its deleter gives back, on any thread, when the work that reads it has
+ * run. What lies in the caller's own targets is not copied. The lease is empty afterwards.
+ * `out_count` is the lease's output_count. */
+COPPICE_API coppice_status coppice_lease_detach(coppice_lease* lease,
+                                                void* stream,
+                                                DLManagedTensorVersioned** out,
+                                                int64_t out_count);
+
+/* ---- Memory, statistics, profiles
+ * ---------------------------------------------------------------- */
+
+/* Drops the graphs of a program, or of all if null. `dropped` may be null. */
+COPPICE_API coppice_status coppice_evict(coppice_session* session,
+                                         coppice_program* program,
+                                         int64_t* dropped);
+COPPICE_API coppice_status coppice_trim(coppice_session* session);
+
+enum { COPPICE_CONSTANTS_SAVE = 0, COPPICE_CONSTANTS_KEEP = 1, COPPICE_CONSTANTS_RELOAD = 2 };
+typedef struct coppice_suspend_options {
+  uint32_t struct_size;
+  int32_t constants; /* COPPICE_CONSTANTS_... */
+  int32_t refuse_leases;
+  int32_t drop_graphs;
+} coppice_suspend_options;
+/* Gives the session's memory back; waits. */
+COPPICE_API coppice_status coppice_suspend(coppice_session* session,
+                                           const coppice_suspend_options* options);
+COPPICE_API coppice_status coppice_resume(coppice_session* session);
+/* Bytes that the application holds itself, for the budget. */
+COPPICE_API coppice_status coppice_set_external_bytes(coppice_session* session, int64_t bytes);
+
+/* By RunKind and Reason of coppice/graphs/reason.h. */
+typedef struct coppice_session_stats {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t calls;
+  int64_t runs[8];
+  int64_t reasons[24];
+  int64_t recordings;
+  int64_t evictions;
+  int64_t remaps;
+  int64_t inputs_in_place;
+  int64_t real_elements;
+  int64_t padded_elements;
+} coppice_session_stats;
+COPPICE_API coppice_status coppice_stats(coppice_session* session, coppice_session_stats* out);
+
+/* By MemoryKind of coppice/graphs/memory_usage.h. */
+typedef struct coppice_memory_usage {
+  uint32_t struct_size;
+  int32_t kind_count;
+  int64_t bytes[16];
+  int64_t peak[16];
+  int64_t total;
+  int64_t total_peak;
+  int64_t budget;
+  int64_t height;
+} coppice_memory_usage;
+COPPICE_API coppice_status coppice_memory(coppice_session* session, coppice_memory_usage* out);
+/* "plan"; "unknown" for no such. */
+COPPICE_API const char* coppice_memory_kind_name(int32_t kind);
+
+/* What the session knows of its buckets, as JSON, an array of an object each: program, variant,
+ * bucket, lane, recorded, plan_height, live_bytes, graph_nodes, record_ns, replays. As
+ * coppice_explain. */
+COPPICE_API coppice_status coppice_buckets(coppice_session* session,
+                                           char* buffer,
+                                           size_t buffer_bytes,
+                                           size_t* text_bytes);
+
+COPPICE_API coppice_status coppice_save_profile(coppice_session* session, const char* path);
+typedef struct coppice_profile_options {
+  uint32_t struct_size;
+  int32_t lane;
+  coppice_binding* const* bindings;
+  coppice_binding* const* scratches; /* One per binding, or null; null: none of them. */
+  int64_t binding_count;
+  int64_t graphs_max; /* 0: no limit. */
+  int64_t bytes_max;
+  void (*progress)(void* user, int64_t done, int64_t total);
+  void* user;
+} coppice_profile_options;
+typedef struct coppice_loaded_profile {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t recorded;
+  int64_t present;
+  int64_t skipped;
+} coppice_loaded_profile;
+COPPICE_API coppice_status coppice_load_profile(coppice_session* session,
+                                                const char* path,
+                                                const coppice_profile_options* options,
+                                                coppice_loaded_profile* out);
+
+/* Puts a mark into the trace. */
+COPPICE_API coppice_status coppice_mark(coppice_session* session, const char* name);
+COPPICE_API coppice_status coppice_flush_trace(coppice_session* session);
+COPPICE_API coppice_status coppice_wait_for_recordings(coppice_session* session);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* COPPICE_COPPICE_H_ */
