@@ -71,11 +71,13 @@ std::string& CallbackMessage() {
 coppice_status Tell(const absl::Status& status) {
   std::string text = MessageOf(status);
   const std::optional<CuResult> result = CuResultOf(status);
+  const bool no_context = result == CuResult::kInvalidContext;
+  if (no_context) text += "; call coppice_device_make_current on this thread first";
   Told& told = ToldHere();
   told = {.text = std::move(text),
           .fixed = nullptr,
           .driver_result = result ? static_cast<int32_t>(*result) : 0};
-  return NumberOf(status.code());
+  return no_context ? COPPICE_FAILED_PRECONDITION : NumberOf(status.code());
 }
 
 coppice_status TellOutOfMemory() {

@@ -53,7 +53,8 @@ std::optional<std::string> ReadLayout(const DLTensor& given, Tensor& tensor) {
     const int64_t size = given.shape[axis];
     if (size < 0) return fmt::format("axis {} has {} elements", axis, size);
     int64_t stride = given.strides == nullptr ? dense : given.strides[axis];
-    if (size <= 1 && stride < 0) stride = dense;  // Nobody steps along it.
+    const bool stepped = given.strides != nullptr && size > 1;
+    if (!stepped && stride < 0) stride = 0;  // Nobody steps along it, or it has overflown.
     if (stride < 0) return fmt::format("axis {} has a stride of {}; copy it first", axis, stride);
     tensor.sizes[at] = size;
     tensor.strides[at] = stride;

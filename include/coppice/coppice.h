@@ -291,7 +291,7 @@ COPPICE_API coppice_status coppice_set_seed(coppice_session* session, uint64_t s
  */
 
 /* How a symbol's sizes become buckets: a ladder in words, as PaddingPolicy::Parse reads them
- * ("pow2", "linear:16", "geometric:1.25:8", "list:1,2,4,8", "exact"), up to `maximum`; or, where
+ * ("pow2", "linear:16", "geometric:1.25:8", "1,2,4,8", "exact"), up to `maximum`; or, where
  * `text` begins with "{", as JSON: {"version": 1, "ladder": "pow2", "maximum": 64} or {"version":
  * 1, "buckets": [1, 2, 4, 8]}, and `maximum` must be 0 or the same. */
 typedef struct coppice_policy {
@@ -677,7 +677,7 @@ typedef struct coppice_memory_usage {
   int64_t height;
 } coppice_memory_usage;
 COPPICE_API coppice_status coppice_memory(coppice_session* session, coppice_memory_usage* out);
-/* "plan"; "unknown" for no such. */
+/* "nodes"; "unknown" for no such. */
 COPPICE_API const char* coppice_memory_kind_name(int32_t kind);
 
 /* What the session knows of its buckets, as JSON, an array of an object each: program, variant,

@@ -1,0 +1,495 @@
+// Goal: coppice.h does what it says: sessions, programs, calls, leases, functions of the host, as
+// the C++ headers have them.
+// Method: a package of small PTX kernels and callables of C, on the emulator, through libcoppice.so
+// alone, against sums computed here; the emulator finds nothing.
+
+#include "coppice/coppice.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "tests/capi/c_fixture.h"
+
+namespace coppice {
+namespace {
+
+using testing::HasSubstr;
+
+using CoppiceTest = CFixture;
+
+TEST_F(CoppiceTest, VersionIsTheHeaders) {
+  EXPECT_EQ(coppice_api_version(), COPPICE_API_MAJOR * 1000 + COPPICE_API_MINOR);
+  EXPECT_STREQ(coppice_version(), "0.1.0");
+}
+
+TEST_F(CoppiceTest, NamesAreThoseOfTheLibrary) {
+  EXPECT_STREQ(coppice_status_name(COPPICE_OUT_OF_RANGE), "out of range");
+  EXPECT_STREQ(coppice_status_name(99), "unknown");
+  EXPECT_STREQ(coppice_run_kind_name(COPPICE_RUN_REPLAY), "replay");
+  EXPECT_STREQ(coppice_run_kind_name(-1), "unknown");
+  EXPECT_STREQ(coppice_reason_name(0), "none");
+  EXPECT_STREQ(coppice_reason_name(1000), "unknown");
+  EXPECT_STREQ(coppice_memory_kind_name(0), "nodes");
+  EXPECT_STREQ(coppice_memory_kind_name(99), "unknown");
+}
+
+TEST_F(CoppiceTest, ADeviceDescribesItself) {
+  coppice_device_info info = {};
+  info.struct_size = sizeof(info);
+  ASSERT_C_OK(coppice_device_describe(device_, &info));
+  EXPECT_EQ(info.kind, COPPICE_DEVICE_EMULATOR);
+  EXPECT_EQ(info.dl_device_type, kDLExtDev);
+  EXPECT_EQ(info.total_bytes, int64_t{256} << 20);
+  EXPECT_STRNE(info.name, "");
+}
+
+TEST_F(CoppiceTest, TheFirstCallRecordsAndLaterOnesReplayPadded) {
+  LoadAndRegister(FiveTimes());
+  int32_t kind = -1;
+  EXPECT_EQ(RunOn(Ramp(100), &kind), Ramp(100, 5));
+  EXPECT_EQ(kind, COPPICE_RUN_RECORD);
+  for (const int64_t n : {100, 128, 65}) {
+    EXPECT_EQ(RunOn(Ramp(n), &kind), Ramp(n, 5)) << n;
+    EXPECT_EQ(kind, COPPICE_RUN_REPLAY);
+  }
+  coppice_session_stats stats = {};
+  stats.struct_size = sizeof(stats);
+  ASSERT_C_OK(coppice_stats(session_, &stats));
+  EXPECT_EQ(stats.calls, 4);
+  EXPECT_EQ(stats.runs[COPPICE_RUN_REPLAY], 3);
+  EXPECT_EQ(stats.recordings, 1);
+  EXPECT_EQ(stats.real_elements, 100 + 100 + 128 + 65);
+  EXPECT_EQ(stats.padded_elements, 4 * 128);
+}
+
+TEST_F(CoppiceTest, PoliciesOfTheCallerTakeThePlaceOfThePackages) {
+  Load(FiveTimes());
+  coppice_policy policy = {};
+  policy.struct_size = sizeof(policy);
+  policy.symbol = "n";
+  coppice_package_program_options options = {};
+  options.struct_size = sizeof(options);
+  options.policies = &policy;
+  options.policy_count = 1;
+  struct Case {
+    const char* text;
+    int64_t maximum;
+    int64_t bucket;  // Of 100.
+  };
+  for (const Case& one : {Case{"linear:24", 240, 120}, Case{"50,110", 110, 110},
+                          Case{R"({"version": 1, "buckets": [60, 104]})", 0, 104},
+                          Case{R"({"version": 1, "ladder": "pow2", "maximum": 512})", 0, 128}}) {
+    options.variant = one.text;
+    policy.text = one.text;
+    policy.maximum = one.maximum;
+    ASSERT_C_OK(coppice_register_package(session_, package_, "main", &options, &program_));
+    EXPECT_EQ(RunOn(Ramp(100)), Ramp(100, 5));
+    size_t bytes = 0;
+    ASSERT_C_OK(coppice_buckets(session_, nullptr, 0, &bytes));
+    std::string text(bytes, '\0');
+    ASSERT_C_OK(coppice_buckets(session_, text.data(), bytes + 1, nullptr));
+    const nlohmann::json last = nlohmann::json::parse(text).back();
+    EXPECT_EQ(last["variant"], one.text);
+    EXPECT_EQ(last["bucket"], nlohmann::json({one.bucket})) << one.text;
+    EXPECT_EQ(last["recorded"], true);
+  }
+}
+
+TEST_F(CoppiceTest, WarmRecordsAheadAndTellsHowFarItIs) {
+  LoadAndRegister(FiveTimes());
+  const int64_t buckets[] = {64, 128, 256};
+  std::vector<std::pair<int64_t, int64_t>> told;
+  coppice_warm_options options = {};
+  options.struct_size = sizeof(options);
+  options.user = &told;
+  options.progress = [](void* user, int64_t done, int64_t total) {
+    static_cast<std::vector<std::pair<int64_t, int64_t>>*>(user)->emplace_back(done, total);
+  };
+  ASSERT_C_OK(coppice_warm(session_, program_, buckets, 3, 1, &options));
+  EXPECT_EQ(told, (std::vector<std::pair<int64_t, int64_t>>{{1, 3}, {2, 3}, {3, 3}}));
+  int32_t kind = -1;
+  EXPECT_EQ(RunOn(Ramp(200), &kind), Ramp(200, 5));
+  EXPECT_EQ(kind, COPPICE_RUN_REPLAY);
+  int64_t dropped = 0;
+  ASSERT_C_OK(coppice_evict(session_, program_, &dropped));
+  EXPECT_EQ(dropped, 3);
+}
+
+TEST_F(CoppiceTest, ExplainSaysInWordsWhatACallWouldDo) {
+  LoadAndRegister(FiveTimes());
+  const DLTensor x = Upload(Ramp(10));
+  const DLTensor* const inputs[] = {&x};
+  coppice_call call = CallOf(inputs);
+  std::string text(4096, '\0');
+  size_t bytes = 0;
+  ASSERT_C_OK(coppice_explain(session_, &call, text.data(), text.size(), &bytes));
+  EXPECT_THAT(text.substr(0, bytes), HasSubstr("record"));
+  call.input_count = 0;
+  ASSERT_C_OK(coppice_explain(session_, &call, text.data(), text.size(), &bytes));
+  EXPECT_THAT(text.substr(0, bytes), HasSubstr("1"));
+}
+
+TEST_F(CoppiceTest, OutputsMayGoIntoTheCallersMemory) {
+  LoadAndRegister(FiveTimes());
+  const DLTensor x = Upload(Ramp(10));
+  const DLTensor y = Upload(Ramp(10, 0));
+  const DLTensor* const inputs[] = {&x};
+  const DLTensor* const targets[] = {&y};
+  coppice_call call = CallOf(inputs);
+  call.output_mode = COPPICE_WRITE_INTO;
+  call.targets = targets;
+  call.target_count = 1;
+  coppice_lease* lease = nullptr;
+  ASSERT_C_OK(coppice_run(session_, &call, &lease));
+  coppice_lease_release(lease);
+  EXPECT_EQ(Download(y), Ramp(10, 5));
+}
+
+TEST_F(CoppiceTest, AStaleLeaseSaysWhichCallWroteOverIt) {
+  LoadAndRegister(FiveTimes());
+  RunOn(Ramp(10));
+  const DLTensor x = Upload(Ramp(10));
+  const DLTensor* const inputs[] = {&x};
+  const coppice_call call = CallOf(inputs);
+  coppice_lease* first = nullptr;
+  coppice_lease* second = nullptr;
+  ASSERT_C_OK(coppice_run(session_, &call, &first));
+  ASSERT_C_OK(coppice_run(session_, &call, &second));
+  coppice_read* scope = nullptr;
+  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "call 3", coppice_lease_read(first, stream_, &scope));
+  EXPECT_EQ(scope, nullptr);
+  ASSERT_C_OK(coppice_lease_read(second, stream_, &scope));
+  coppice_lease* third = nullptr;
+  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "", coppice_run(session_, &call, &third));
+  EXPECT_EQ(third, nullptr);
+  coppice_read_end(scope);
+  coppice_lease_release(first);
+  coppice_lease_release(second);
+}
+
+TEST_F(CoppiceTest, DetachedOutputsOutliveTheirSession) {
+  LoadAndRegister(FiveTimes());
+  const DLTensor x = Upload(Ramp(10));
+  const DLTensor* const inputs[] = {&x};
+  const coppice_call call = CallOf(inputs);
+  coppice_lease* lease = nullptr;
+  ASSERT_C_OK(coppice_run(session_, &call, &lease));
+  DLManagedTensorVersioned* kept = nullptr;
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "1 outputs, room for 2",
+                 coppice_lease_detach(lease, stream_, &kept, 2));
+  ASSERT_C_OK(coppice_lease_detach(lease, stream_, &kept, 1));
+  coppice_lease_release(lease);
+  coppice_session_release(session_);
+  session_ = nullptr;
+  ASSERT_NE(kept, nullptr);
+  EXPECT_EQ(kept->flags & DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_COPIED);
+  EXPECT_EQ(Download(kept->dl_tensor), Ramp(10, 5));
+  std::thread([kept] { kept->deleter(kept); }).join();
+}
+
+// What a function of the host was called with.
+struct Seen {
+  int calls = 0;
+  std::vector<int64_t> sizes;
+  std::string options;
+  bool has_stream = false;
+  coppice_status answer = COPPICE_OK;
+  bool released = false;
+};
+
+// Adds 1 to each element.
+coppice_status AddOne(void* user, const coppice_function_call* call) {
+  auto& seen = *static_cast<Seen*>(user);
+  ++seen.calls;
+  seen.sizes.push_back(call->inputs[0].shape[0]);
+  seen.options.clear();
+  for (int32_t i = 0; i < call->option_count; ++i)
+    seen.options += std::string(call->option_names[i]) + "=" + call->option_values[i] + " ";
+  seen.has_stream = call->stream != nullptr;
+  if (seen.answer != COPPICE_OK) {
+    coppice_set_error("no ones are left");
+    return seen.answer;
+  }
+  const auto* const x = static_cast<const float*>(call->inputs[0].data);
+  auto* const y = static_cast<float*>(call->outputs[0].data);
+  std::transform(x, x + call->inputs[0].shape[0], y, [](float value) { return value + 1; });
+  return COPPICE_OK;
+}
+
+class HostFunctionTest : public CFixture {
+ protected:
+  void RegisterWith(int32_t when) {
+    Load(CallsFunction("add_one"));
+    coppice_function function = {};
+    function.struct_size = sizeof(function);
+    function.when = when;
+    function.name = "add_one";
+    function.run = &AddOne;
+    function.user = &seen_;
+    function.release = [](void* user) { static_cast<Seen*>(user)->released = true; };
+    coppice_package_program_options options = {};
+    options.struct_size = sizeof(options);
+    options.functions = &function;
+    options.function_count = 1;
+    ASSERT_C_OK(coppice_register_package(session_, package_, "main", &options, &program_));
+  }
+
+  Seen seen_;
+};
+
+TEST_F(HostFunctionTest, RunsInEveryReplayAtThePaddedSizes) {
+  RegisterWith(COPPICE_ON_HOST);
+  for (const int64_t n : {100, 70, 128}) {
+    std::vector<float> expected = Ramp(n, 2);
+    for (float& value : expected)
+      value += 1;
+    EXPECT_EQ(RunOn(Ramp(n)), expected);
+  }
+  EXPECT_EQ(seen_.sizes, (std::vector<int64_t>{128, 128, 128}));
+  EXPECT_EQ(seen_.options, "by=7 mode=fast ");
+  EXPECT_FALSE(seen_.has_stream);
+  EXPECT_FALSE(seen_.released);
+  coppice_session_release(session_);
+  session_ = nullptr;
+  EXPECT_TRUE(seen_.released);
+}
+
+TEST_F(HostFunctionTest, AFailureOnTheHostIsToldByTheNextSynchronisationAndOnce) {
+  RegisterWith(COPPICE_ON_HOST);
+  seen_.answer = COPPICE_OUT_OF_RANGE;
+  const DLTensor x = Upload(Ramp(10));
+  const DLTensor* const inputs[] = {&x};
+  const coppice_call call = CallOf(inputs);
+  coppice_lease* lease = nullptr;
+  ASSERT_C_OK(coppice_run(session_, &call, &lease));
+  EXPECT_C_ERROR(COPPICE_OUT_OF_RANGE, "function add_one failed with 2 (out of range): no ones",
+                 coppice_stream_synchronize(device_, stream_));
+  EXPECT_C_OK(coppice_device_synchronize(device_));
+  coppice_lease_release(lease);
+  expected_findings_ = Findings();
+  EXPECT_THAT(expected_findings_, HasSubstr("no ones are left"));
+}
+
+TEST_F(HostFunctionTest, OneThatLaunchesRunsWhenItIsRecordedAndNotInReplays) {
+  RegisterWith(COPPICE_LAUNCHES);
+  seen_.answer = COPPICE_ABORTED;  // It must not touch memory here.
+  const DLTensor x = Upload(Ramp(10));
+  const DLTensor* const inputs[] = {&x};
+  const coppice_call call = CallOf(inputs);
+  coppice_lease* lease = nullptr;
+  EXPECT_C_ERROR(COPPICE_ABORTED, "no ones are left", coppice_run(session_, &call, &lease));
+  EXPECT_EQ(lease, nullptr);
+  EXPECT_TRUE(seen_.has_stream);
+}
+
+// A callable of C: its output is its input, copied by nobody: an alias.
+struct Echo {
+  coppice_session* session = nullptr;
+  int runs = 0;
+  std::vector<int32_t> phases;
+  bool released = false;
+};
+
+coppice_status RunEcho(void* user, coppice_context* context) {
+  auto& echo = *static_cast<Echo*>(user);
+  ++echo.runs;
+  coppice_context_info info = {};
+  info.struct_size = sizeof(info);
+  coppice_view x = {};
+  x.struct_size = sizeof(x);
+  int64_t n = 0;
+  int64_t absent = 0;
+  uint64_t scratch = 0;
+  if (coppice_context_describe(context, &info) != COPPICE_OK) return COPPICE_INTERNAL;
+  echo.phases.push_back(info.phase);
+  const bool good = info.stream != nullptr && info.parameters != 0 &&
+                    coppice_context_extent(context, 0, &n) == COPPICE_OK &&
+                    coppice_context_extent(context, 1, &absent) == COPPICE_INVALID_ARGUMENT &&
+                    coppice_context_scalar(context, 0, &absent) == COPPICE_INVALID_ARGUMENT &&
+                    coppice_context_input(context, 0, &x) == COPPICE_OK &&
+                    coppice_context_input(context, 1, &x) == COPPICE_INVALID_ARGUMENT &&
+                    coppice_context_allocate(context, 512, &scratch) == COPPICE_OK &&
+                    coppice_context_free(context, scratch) == COPPICE_OK && n == x.shape[0];
+  if (!good) {
+    coppice_set_error("the context is not as it should be");
+    return COPPICE_INTERNAL;
+  }
+  return coppice_context_alias_output(context, 0, reinterpret_cast<uint64_t>(x.tensor.data));
+}
+
+TEST_F(CoppiceTest, ACallableOfCWarmsUpRecordsAndReplays) {
+  ASSERT_C_OK(coppice_session_create(device_, nullptr, &session_));
+  coppice_policy policy = {};
+  policy.struct_size = sizeof(policy);
+  policy.text = "pow2";
+  policy.maximum = 64;
+  coppice_symbol_spec symbol = {};
+  symbol.struct_size = sizeof(symbol);
+  symbol.name = "n";
+  symbol.kind = COPPICE_SYMBOL_DYNAMIC;
+  symbol.policy = &policy;
+  const char* const shape[] = {"n"};
+  coppice_tensor_spec x = {};
+  x.struct_size = sizeof(x);
+  x.name = "x";
+  x.dtype = {kDLFloat, 32, 1};
+  x.shape = shape;
+  x.rank = 1;
+  coppice_tensor_spec y = x;
+  y.name = "y";
+  coppice_program_spec spec = {};
+  spec.struct_size = sizeof(spec);
+  spec.name = "echo";
+  spec.claim = COPPICE_CLAIM_MASKED;
+  spec.symbols = &symbol;
+  spec.symbol_count = 1;
+  spec.inputs = &x;
+  spec.input_count = 1;
+  spec.outputs = &y;
+  spec.output_count = 1;
+  Echo echo;
+  ASSERT_C_OK(coppice_register_callable(
+      session_, &spec, &RunEcho, &echo,
+      [](void* user) { static_cast<Echo*>(user)->released = true; }, &program_));
+  coppice_program* found = nullptr;
+  ASSERT_C_OK(coppice_find(session_, "echo", nullptr, &found));
+  EXPECT_EQ(found, program_);
+  std::vector<int32_t> kinds;
+  for (int call = 0; call < 3; ++call) {
+    kinds.push_back(-1);
+    EXPECT_EQ(RunOn(Ramp(10), &kinds.back()), Ramp(10));
+  }
+  EXPECT_EQ(kinds,
+            (std::vector<int32_t>{COPPICE_RUN_WARM_UP, COPPICE_RUN_RECORD, COPPICE_RUN_REPLAY}));
+  EXPECT_EQ(echo.phases, (std::vector<int32_t>{COPPICE_PHASE_WARM_UP, COPPICE_PHASE_RECORD}));
+  ASSERT_C_OK(coppice_unregister(session_, program_));
+  EXPECT_TRUE(echo.released);
+}
+
+TEST_F(CoppiceTest, ASpecThatIsRefusedStillReleasesItsUser) {
+  ASSERT_C_OK(coppice_session_create(device_, nullptr, &session_));
+  coppice_program_spec spec = {};
+  spec.struct_size = sizeof(spec);
+  Echo echo;
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "name",
+                 coppice_register_callable(
+                     session_, &spec, &RunEcho, &echo,
+                     [](void* user) { static_cast<Echo*>(user)->released = true; }, &program_));
+  EXPECT_TRUE(echo.released);
+}
+
+TEST_F(CoppiceTest, MemoryIsToldByKindAndGivenBackWhenSuspended) {
+  LoadAndRegister(FiveTimes());
+  RunOn(Ramp(100));
+  coppice_memory_usage usage = {};
+  usage.struct_size = sizeof(usage);
+  ASSERT_C_OK(coppice_memory(session_, &usage));
+  EXPECT_GT(usage.bytes[0], 0);
+  EXPECT_GT(usage.height, 0);
+  ASSERT_C_OK(coppice_suspend(session_, nullptr));
+  ASSERT_C_OK(coppice_memory(session_, &usage));
+  EXPECT_EQ(usage.bytes[0], 0);
+  ASSERT_C_OK(coppice_resume(session_));
+  int32_t kind = -1;
+  EXPECT_EQ(RunOn(Ramp(100), &kind), Ramp(100, 5));
+  EXPECT_EQ(kind, COPPICE_RUN_REPLAY);
+  ASSERT_C_OK(coppice_trim(session_));
+}
+
+TEST_F(CoppiceTest, AProfileOfOneSessionWarmsAnother) {
+  LoadAndRegister(FiveTimes());
+  RunOn(Ramp(100));
+  const std::string path =
+      (std::filesystem::temp_directory_path() / "coppice_c_profile.json").string();
+  ASSERT_C_OK(coppice_save_profile(session_, path.c_str()));
+  coppice_session_release(session_);
+  ASSERT_C_OK(coppice_session_create(device_, nullptr, &session_));
+  ASSERT_C_OK(coppice_register_package(session_, package_, "main", nullptr, &program_));
+  coppice_loaded_profile loaded = {};
+  loaded.struct_size = sizeof(loaded);
+  ASSERT_C_OK(coppice_load_profile(session_, path.c_str(), nullptr, &loaded));
+  EXPECT_EQ(loaded.recorded, 1);
+  EXPECT_EQ(loaded.skipped, 0);
+  int32_t kind = -1;
+  RunOn(Ramp(100), &kind);
+  EXPECT_EQ(kind, COPPICE_RUN_REPLAY);
+  std::filesystem::remove(path);
+}
+
+TEST_F(CoppiceTest, StrictSaysWhyItRunsNothing) {
+  LoadAndRegister(FiveTimes());
+  ASSERT_C_OK(coppice_set_stance(session_, COPPICE_STANCE_STRICT));
+  const DLTensor x = Upload(Ramp(10));
+  const DLTensor* const inputs[] = {&x};
+  const coppice_call call = CallOf(inputs);
+  coppice_lease* lease = nullptr;
+  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "new_bucket", coppice_run(session_, &call, &lease));
+}
+
+TEST_F(CoppiceTest, TheManifestIsJson) {
+  Load(FiveTimes());
+  const char* text = nullptr;
+  int64_t bytes = 0;
+  ASSERT_C_OK(coppice_package_manifest(package_, &text, &bytes));
+  const auto manifest = nlohmann::json::parse(text, text + bytes);
+  EXPECT_TRUE(manifest["programs"].contains("main"));
+}
+
+TEST_F(CoppiceTest, HandlesMayBeReleasedInAnyOrder) {
+  LoadAndRegister(FiveTimes());
+  const DLTensor x = Upload(Ramp(10));
+  const DLTensor* const inputs[] = {&x};
+  const coppice_call call = CallOf(inputs);
+  coppice_lease* lease = nullptr;
+  ASSERT_C_OK(coppice_run(session_, &call, &lease));
+  coppice_read* scope = nullptr;
+  ASSERT_C_OK(coppice_lease_read(lease, stream_, &scope));
+  coppice_lease_release(lease);
+  coppice_package_release(package_);
+  coppice_session_release(session_);
+  package_ = nullptr;
+  session_ = nullptr;
+  coppice_view view = {};
+  view.struct_size = sizeof(view);
+  ASSERT_C_OK(coppice_read_output(scope, 0, &view));
+  EXPECT_EQ(Download(view.tensor), Ramp(10, 5));
+  coppice_read_end(scope);
+}
+
+TEST_F(CoppiceTest, ALeaseThatOutlivesItsSessionIsEmpty) {
+  LoadAndRegister(FiveTimes());
+  const DLTensor x = Upload(Ramp(10));
+  const DLTensor* const inputs[] = {&x};
+  const coppice_call call = CallOf(inputs);
+  coppice_lease* lease = nullptr;
+  ASSERT_C_OK(coppice_run(session_, &call, &lease));
+  coppice_session_release(session_);
+  session_ = nullptr;
+  coppice_read* scope = nullptr;
+  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "", coppice_lease_read(lease, stream_, &scope));
+  coppice_lease_info info = {};
+  info.struct_size = sizeof(info);
+  ASSERT_C_OK(coppice_lease_describe(lease, &info));
+  EXPECT_EQ(info.output_count, 0);
+  coppice_lease_release(lease);
+}
+
+TEST_F(CoppiceTest, AnotherThreadMakesTheContextCurrentFirst) {
+  LoadAndRegister(FiveTimes());
+  RunOn(Ramp(10));
+  std::thread([&] {
+    ASSERT_C_OK(coppice_device_make_current(device_));
+    EXPECT_EQ(RunOn(Ramp(10)), Ramp(10, 5));
+  }).join();
+}
+
+}  // namespace
+}  // namespace coppice
