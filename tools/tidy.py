@@ -273,12 +273,12 @@ def dedent(block):
 
 
 def check_documents(tree):
-    """The README's C++ is code of a sample; files that documents name exist."""
+    """The README's C and C++ is code of a sample; files that documents name exist."""
     samples = [
-        dedent(text) for path, text in tree.items() if re.fullmatch(r"samples/\w+\.cc", path)
+        dedent(text) for path, text in tree.items() if re.fullmatch(r"samples/\w+\.cc?", path)
     ]
     readme = tree.get("README.md", "")
-    for match in re.finditer(r"^```cpp\n(.*?)^```", readme, re.S | re.M):
+    for match in re.finditer(r"^```(?:cpp|c)\n(.*?)^```", readme, re.S | re.M):
         block = dedent(match.group(1))
         if not any(
             sample[start : start + len(block)] == block
