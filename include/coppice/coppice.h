@@ -717,6 +717,39 @@ COPPICE_API coppice_status coppice_mark(coppice_session* session, const char* na
 COPPICE_API coppice_status coppice_flush_trace(coppice_session* session);
 COPPICE_API coppice_status coppice_wait_for_recordings(coppice_session* session);
 
+/* ---- The same as a table ------------------------------------------------------------------------
+ * For whoever loads the library at run time: one look-up in place of one per function. Functions
+ * are appended and never move, so that a table of this major version is right as far as it reaches.
+ */
+
+/* clang-format off */
+#define COPPICE_FUNCTIONS(X)                                                                      \
+  X(api_version) X(version) X(status_name) X(last_error) X(last_driver_result) X(set_error)       \
+  X(device_open) X(device_release) X(device_make_current) X(device_describe)                      \
+  X(device_synchronize) X(device_findings) X(memory_allocate) X(memory_free) X(copy_to_device)    \
+  X(copy_to_host) X(stream_create) X(stream_destroy) X(stream_synchronize) X(package_load)        \
+  X(package_load_memory) X(package_release) X(package_manifest) X(session_create)                 \
+  X(session_release) X(set_stance) X(set_seed) X(register_package) X(register_callable)           \
+  X(context_describe) X(context_extent) X(context_scalar) X(context_input) X(context_output)      \
+  X(context_alias_output) X(context_allocate) X(context_free) X(find) X(reset) X(unregister)      \
+  X(bind) X(unbind) X(run) X(explain) X(warm) X(run_kind_name) X(reason_name) X(lease_describe)   \
+  X(lease_release) X(lease_read) X(read_output) X(read_sized_output) X(read_end) X(lease_detach)  \
+  X(evict) X(trim) X(suspend) X(resume) X(set_external_bytes) X(stats) X(memory)                  \
+  X(memory_kind_name) X(buckets) X(save_profile) X(load_profile) X(mark) X(flush_trace)           \
+  X(wait_for_recordings)
+/* clang-format on */
+
+typedef struct coppice_api {
+  uint32_t struct_size; /* The library's own: what lies beyond is not there. */
+  uint32_t reserved;
+#define COPPICE_MEMBER(name) __typeof__(coppice_##name)* name;
+  COPPICE_FUNCTIONS(COPPICE_MEMBER)
+#undef COPPICE_MEMBER
+} coppice_api;
+
+/* Lives as long as the library; null unless it is of this major version. */
+COPPICE_API const coppice_api* coppice_get_api(int32_t major);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

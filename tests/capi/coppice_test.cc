@@ -30,6 +30,16 @@ TEST_F(CoppiceTest, VersionIsTheHeaders) {
   EXPECT_STREQ(coppice_version(), "0.1.0");
 }
 
+TEST_F(CoppiceTest, TheTableHasTheFunctions) {
+  EXPECT_EQ(coppice_get_api(COPPICE_API_MAJOR + 1), nullptr);
+  const coppice_api* const api = coppice_get_api(COPPICE_API_MAJOR);
+  ASSERT_NE(api, nullptr);
+  EXPECT_EQ(api->struct_size, sizeof(coppice_api));
+#define COPPICE_MEMBER(name) EXPECT_EQ(api->name, &coppice_##name) << #name;
+  COPPICE_FUNCTIONS(COPPICE_MEMBER)
+#undef COPPICE_MEMBER
+}
+
 TEST_F(CoppiceTest, NamesAreThoseOfTheLibrary) {
   EXPECT_STREQ(coppice_status_name(COPPICE_OUT_OF_RANGE), "out of range");
   EXPECT_STREQ(coppice_status_name(99), "unknown");

@@ -1,5 +1,6 @@
-# Goal: libcoppice.so exports the functions that coppice.h declares, and nothing else.
-# Method: the names of the header against what nm lists.
+# Goal: libcoppice.so exports the functions that coppice.h declares, and nothing else, and the table
+# of coppice_get_api has them all.
+# Method: the names of the header against what nm lists and what the table's list says.
 #   cmake -DNM=<nm> -DLIBRARY=<libcoppice.so> -DHEADER=<coppice.h> -P exports_test.cmake
 file(READ "${HEADER}" header)
 string(REGEX REPLACE "/\\*([^*]|\\*+[^*/])*\\*+/" "" header "${header}")
@@ -20,6 +21,13 @@ endforeach()
 list(REMOVE_ITEM exported COPPICE_0)
 list(SORT declared)
 list(SORT exported)
+string(REGEX MATCHALL "X\\([a-z_]+\\)" listed "${header}")
+list(TRANSFORM listed REPLACE "X\\(([a-z_]+)\\)" "coppice_\\1")
+list(APPEND listed coppice_get_api)
+list(SORT listed)
+if(NOT declared STREQUAL listed)
+  message(FATAL_ERROR "Declared: ${declared}\nIn the table: ${listed}")
+endif()
 list(LENGTH declared count)
 if(count LESS 60)
   message(FATAL_ERROR "Only ${count} functions were found in ${HEADER}.")

@@ -1,0 +1,55 @@
+// The table of functions, and where structs end: what compiled callers rely on.
+//
+// A struct grows at its end: its size and its last field change together here, and a caller's older
+// struct is still read. A field that moves breaks callers.
+
+#include <cstddef>
+
+#include "coppice/coppice.h"
+
+// Of 64 bits.
+#define COPPICE_LAYOUT(type, bytes, last, offset) \
+  static_assert(sizeof(type) == (bytes) && offsetof(type, last) == (offset))
+
+COPPICE_LAYOUT(coppice_view, 184, strides, 120);
+COPPICE_LAYOUT(coppice_device_options, 40, uninitialized_read, 36);
+COPPICE_LAYOUT(coppice_device_info, 88, name, 24);
+COPPICE_LAYOUT(coppice_package_options, 24, trusted_key_count, 16);
+COPPICE_LAYOUT(coppice_vote, 32, unanimous, 28);
+COPPICE_LAYOUT(coppice_session_options, 144, user, 136);
+COPPICE_LAYOUT(coppice_policy, 32, maximum, 24);
+COPPICE_LAYOUT(coppice_claim, 32, relative, 24);
+COPPICE_LAYOUT(coppice_function_call, 56, stream, 48);
+COPPICE_LAYOUT(coppice_function, 40, release, 32);
+COPPICE_LAYOUT(coppice_named_tensor, 24, tensor, 16);
+COPPICE_LAYOUT(coppice_package_program_options, 88, function_count, 80);
+COPPICE_LAYOUT(coppice_symbol_spec, 80, claim, 72);
+COPPICE_LAYOUT(coppice_tensor_spec, 80, reserved, 76);
+COPPICE_LAYOUT(coppice_scalar_spec, 16, name, 8);
+COPPICE_LAYOUT(coppice_program_spec, 120, thread_safe, 116);
+COPPICE_LAYOUT(coppice_context_info, 40, workspace_bytes, 32);
+COPPICE_LAYOUT(coppice_call, 104, poison, 100);
+COPPICE_LAYOUT(coppice_warm_options, 56, user, 48);
+COPPICE_LAYOUT(coppice_lease_info, 24, call_number, 16);
+COPPICE_LAYOUT(coppice_suspend_options, 16, drop_graphs, 12);
+COPPICE_LAYOUT(coppice_session_stats, 320, padded_elements, 312);
+COPPICE_LAYOUT(coppice_memory_usage, 296, height, 288);
+COPPICE_LAYOUT(coppice_profile_options, 64, user, 56);
+COPPICE_LAYOUT(coppice_loaded_profile, 32, skipped, 24);
+
+#undef COPPICE_LAYOUT
+
+namespace {
+
+constexpr coppice_api kApi = {.struct_size = sizeof(coppice_api),
+                              .reserved = 0,
+#define COPPICE_MEMBER(name) .name = &coppice_##name,
+                              COPPICE_FUNCTIONS(COPPICE_MEMBER)
+#undef COPPICE_MEMBER
+};
+
+}  // namespace
+
+const coppice_api* coppice_get_api(int32_t major) {
+  return major == COPPICE_API_MAJOR ? &kApi : nullptr;
+}
