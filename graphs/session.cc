@@ -16,6 +16,7 @@
 #include "graphs/call/plan_ahead.h"
 #include "graphs/call/run.h"
 #include "graphs/call/stage.h"
+#include "graphs/call/time_variants.h"
 #include "graphs/call/warm.h"
 #include "graphs/call/warm_chain.h"
 #include "graphs/package/package_source.h"
@@ -302,6 +303,14 @@ absl::StatusOr<std::string> Session::Dump(const NodeInfo& node) const {
                    "Session::Dump: there is no recording {} of program '{}' on lane {}, or it was "
                    "dropped; pass one that nodes() tells of",
                    node.number, node.program, node.lane);
+}
+
+std::vector<KernelVariant> Session::variants() const {
+  std::vector<KernelVariant> variants;
+  for (const Program* program : parts_->catalogue->programs()) {
+    if (program->steps != nullptr) internal::AppendVariants(*program, variants);
+  }
+  return variants;
 }
 
 std::vector<NodeInfo> Session::nodes() const {

@@ -71,6 +71,11 @@ absl::Status LearnFromSteps(const SessionParts& parts,
                             Bucket& bucket) {
   const Program& program = *request.call.program;
   if (program.steps == nullptr || bucket.warmups() > 0) return absl::OkStatus();
+  // From here on they stay: a script is right for these alone.
+  if (VariantChoices& variants = program.steps->variants(); !variants.none()) {
+    VariantChoice choice = variants.At(request.shape.padded, request.call.scalars);
+    variants.Set(request.shape.padded, request.call.scalars, std::move(choice), {});
+  }
   COPPICE_ASSIGN_OR_RETURN(
       AllocationScript script,
       ScriptOfSteps(parts.driver, lane.memory(), program,

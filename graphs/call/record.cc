@@ -19,6 +19,7 @@
 #include "graphs/call/deliver.h"
 #include "graphs/call/eager.h"
 #include "graphs/call/replay.h"
+#include "graphs/call/time_variants.h"
 #include "graphs/node/input_layout.h"
 #include "graphs/record/planned_context.h"
 #include "graphs/record/recorder.h"
@@ -189,6 +190,7 @@ absl::StatusOr<Lease> RecordAndReplay(SessionParts& parts,
   const Reason reason = decision.outcome.reason;
   COPPICE_RETURN_IF_ERROR(lane.order().RefuseCapture(call.stream));
   Bucket& bucket = BucketFor(request, lane);
+  if (bucket.warmups() == 0) COPPICE_RETURN_IF_ERROR(TimeVariants(parts, request, lane));
   COPPICE_RETURN_IF_ERROR(LearnFromSteps(parts, request, lane, bucket));
   COPPICE_ASSIGN_OR_RETURN(NodeDraft draft, DraftNode(request, lane, bucket, reason));
   const auto without = [&](RunKind kind, Reason why) {

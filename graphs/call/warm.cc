@@ -16,6 +16,7 @@
 #include "graphs/call/holder.h"
 #include "graphs/call/record.h"
 #include "graphs/call/stage.h"
+#include "graphs/call/time_variants.h"
 #include "graphs/record/planned_context.h"
 #include "graphs/record/recorder.h"
 
@@ -159,6 +160,7 @@ absl::Status WarmOne(const SessionParts& parts,
   bucket.Reopen();
   absl::StatusOr<std::unique_ptr<Node>> node;
   do {
+    if (bucket.warmups() == 0) COPPICE_RETURN_IF_ERROR(TimeVariants(parts, request, lane));
     COPPICE_RETURN_IF_ERROR(LearnFromSteps(parts, request, lane, bucket));
     if (bucket.warmups() == 0) COPPICE_RETURN_IF_ERROR(WarmUp(parts, scratch, lane, bucket));
     node = RecordBucket(parts, request, lane, bucket);

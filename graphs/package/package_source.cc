@@ -20,8 +20,11 @@ using package::Role;
 // One run of the program, and of the programs inside it.
 class PackageSource::Walk {
  public:
-  Walk(const PackageSource& source, CallContext& context, StepSink& sink)
-      : source_(source), context_(context), sink_(sink) {}
+  Walk(const PackageSource& source,
+       const VariantChoice& choice,
+       CallContext& context,
+       StepSink& sink)
+      : source_(source), choice_(choice), context_(context), sink_(sink) {}
 
   // Runs all of the entry program.
   absl::Status RunEntry();
@@ -48,6 +51,7 @@ class PackageSource::Walk {
                         const Dim3& grid);
 
   const PackageSource& source_;
+  const VariantChoice& choice_;
   CallContext& context_;
   StepSink& sink_;
 
@@ -205,7 +209,10 @@ absl::Status PackageSource::Walk::RunStep(Frame& frame, const package::Step& ste
 }
 
 absl::Status PackageSource::Walk::Run(Frame& frame, const package::KernelStep& step) {
-  const package::LoadedKernel& variant = source_.package_.kernel(step.kernel).front();
+  const int choosing = source_.choice_of_kernel_[static_cast<size_t>(step.kernel)];
+  const int chosen = choosing < 0 ? 0 : choice_[static_cast<size_t>(choosing)];
+  const package::LoadedKernel& variant =
+      source_.package_.kernel(step.kernel)[static_cast<size_t>(chosen)];
   const package::Kernel& kernel = source_.manifest().kernels[static_cast<size_t>(step.kernel)];
   const package::Target& target = kernel.targets[static_cast<size_t>(variant.fit.target)];
   values_.assign(frame.values().begin(), frame.values().end());
@@ -279,7 +286,8 @@ absl::Status PackageSource::Walk::LaunchOn(const Frame& frame,
                                  .cooperative = target.cooperative,
                                  .programmatic = target.programmatic,
                                  .cluster = dim(target.cluster)},
-                       .arguments = pointers_},
+                       .arguments = pointers_,
+                       .choice = source_.choice_of_kernel_[static_cast<size_t>(step.kernel)]},
                       touched_);
 }
 
@@ -407,6 +415,7 @@ absl::StatusOr<std::unique_ptr<const PackageSource>> PackageSource::Create(
     source->scalar_words_.push_back(
         spec.scalars[static_cast<size_t>(i)].device_resident ? ScalarWord(spec, i) : -1);
   if (spec.random_numbers_per_call > 0) source->random_word_ = RandomWord(spec);
+  source->ListVariants(spec);
   for (const int within : package::ProgramsWithin(package.manifest(), program)) {
     if (within == program) continue;
     COPPICE_RETURN_IF_ERROR(CheckChild(package.package().path(), package.manifest(),
@@ -428,26 +437,52 @@ absl::StatusOr<std::unique_ptr<const PackageSource>> PackageSource::Create(
   return source;
 }
 
+void PackageSource::ListVariants(const ProgramSpec& spec) {
+  choice_of_kernel_.assign(manifest().kernels.size(), -1);
+  std::vector<KernelChoices> choices;
+  for (const int program : package::ProgramsWithin(manifest(), program_)) {
+    for (const package::Step& step : manifest().programs[static_cast<size_t>(program)].steps) {
+      const auto* const launch = std::get_if<package::KernelStep>(&step.action);
+      if (launch == nullptr) continue;
+      const std::span<const package::LoadedKernel> loaded = package_.kernel(launch->kernel);
+      int& choice = choice_of_kernel_[static_cast<size_t>(launch->kernel)];
+      if (loaded.size() == 1 || choice >= 0) continue;
+      choice = static_cast<int>(choices.size());
+      const package::Kernel& kernel = manifest().kernels[static_cast<size_t>(launch->kernel)];
+      KernelChoices& listed = choices.emplace_back(kernel.name);
+      for (const package::LoadedKernel& variant : loaded)
+        listed.variants.push_back(kernel.targets[static_cast<size_t>(variant.fit.target)].variant);
+    }
+  }
+  std::vector<bool> key_scalars;
+  for (const ScalarSpec& scalar : spec.scalars)
+    key_scalars.push_back(!scalar.device_resident);
+  for (const SymbolSpec& symbol : spec.symbols)
+    if (symbol.scalar >= 0) key_scalars[static_cast<size_t>(symbol.scalar)] = false;
+  variants_ = std::make_unique<VariantChoices>(std::move(choices), spec.symbols.size(),
+                                               std::move(key_scalars));
+}
+
 absl::Status PackageSource::Run(CallContext& context, StepSink& sink) const {
-  return Walk(*this, context, sink).RunEntry();
+  if (variants_->none()) return RunWith({}, context, sink);
+  const package::Program& program = manifest().programs[static_cast<size_t>(program_)];
+  std::vector<int64_t> extents;
+  for (int i = 0; i < static_cast<int>(program.symbols.size()); ++i)
+    extents.push_back(context.extent(i));
+  std::vector<int64_t> scalars;
+  for (int i = 0; i < static_cast<int>(program.scalars.size()); ++i)
+    scalars.push_back(context.scalar(i));
+  return RunWith(variants_->At(extents, scalars), context, sink);
+}
+
+absl::Status PackageSource::RunWith(const VariantChoice& choice,
+                                    CallContext& context,
+                                    StepSink& sink) const {
+  return Walk(*this, choice, context, sink).RunEntry();
 }
 
 std::string PackageSource::Identity() const {
   return manifest().sha256 + ":" + manifest().programs[static_cast<size_t>(program_)].name;
-}
-
-std::map<std::string, std::string> PackageSource::Variants() const {
-  std::map<std::string, std::string> variants;
-  for (const int program : package::ProgramsWithin(manifest(), program_)) {
-    for (const package::Step& step : manifest().programs[static_cast<size_t>(program)].steps) {
-      const auto* const launch = std::get_if<package::KernelStep>(&step.action);
-      if (launch == nullptr || package_.kernel(launch->kernel).size() == 1) continue;
-      const package::Kernel& kernel = manifest().kernels[static_cast<size_t>(launch->kernel)];
-      const int target = package_.kernel(launch->kernel).front().fit.target;
-      variants[kernel.name] = kernel.targets[static_cast<size_t>(target)].variant;
-    }
-  }
-  return variants;
 }
 
 }  // namespace coppice::internal

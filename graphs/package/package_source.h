@@ -42,8 +42,11 @@ class PackageSource final : public StepSource {
       std::map<std::string, StepFunction> functions);
 
   absl::Status Run(CallContext& context, StepSink& sink) const override;
+  absl::Status RunWith(const VariantChoice& choice,
+                       CallContext& context,
+                       StepSink& sink) const override;
   std::string Identity() const override;
-  std::map<std::string, std::string> Variants() const override;
+  VariantChoices& variants() const override { return *variants_; }
 
  private:
   class Walk;
@@ -58,6 +61,9 @@ class PackageSource final : public StepSource {
 
   PackageSource(const package::LoadedPackage& package, int program, const StepKernels& kernels);
 
+  // Finds the kernels that have several variants.
+  void ListVariants(const ProgramSpec& spec);
+
   const package::Manifest& manifest() const { return package_.manifest(); }
 
   const package::LoadedPackage& package_;
@@ -69,6 +75,8 @@ class PackageSource final : public StepSource {
   std::vector<int> scalar_words_;  // -1: not there.
   int random_word_ = -1;
   std::vector<Schedule> schedules_;  // Per program.
+  std::unique_ptr<VariantChoices> variants_;
+  std::vector<int> choice_of_kernel_;  // Per kernel of the manifest; -1: it has one variant.
 };
 
 }  // namespace coppice::internal

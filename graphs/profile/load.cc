@@ -166,9 +166,7 @@ void ProfileLoad::ListBucket(const Program& program,
                          key.second.size(), program.key_scalars.size()));
     return;
   }
-  std::vector<int64_t> scalars(program.spec.scalars.size());
-  for (size_t i = 0; i < key.second.size(); ++i)
-    scalars[static_cast<size_t>(program.key_scalars[i])] = key.second[i];
+  const std::vector<int64_t> scalars = ScalarsOf(program, key);
   const absl::StatusOr<std::vector<CallShape>> shapes =
       ShapesOf(kLoadProfile, program, {&key.first, 1}, scalars);
   if (!shapes.ok()) {
@@ -263,6 +261,10 @@ absl::Status ProfileLoad::RecordOne(const Item& item) {
   }
   tried_ = true;
   lane_.slots().Sweep();
+  // Those that this package has not are timed, as without a profile.
+  if (item.program->steps != nullptr)
+    (void)item.program->steps->variants().SetByName(item.shape.padded, item.scalars,
+                                                    item.figures.variants);
   absl::Status warm = parts_.sticky.Note(WarmOne(parts_, warmed, scratch, lane_));
   if (warm.ok())
     recorded_.push_back(&item);

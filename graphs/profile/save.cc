@@ -64,10 +64,14 @@ ProfileProgram ProgramOf(const SessionParts& parts, const Program& program) {
                        .variant = program.spec.variant,
                        .digest = DigestOf(program),
                        .policies = PoliciesOf(program)};
-  const std::map<std::string, std::string> variants =
-      program.steps == nullptr ? std::map<std::string, std::string>() : program.steps->Variants();
   for (auto& [key, figures] : buckets) {
-    figures.variants = variants;
+    if (program.steps != nullptr) {
+      const VariantChoices& variants = program.steps->variants();
+      const std::vector<int64_t> scalars = ScalarsOf(program, key);
+      // What a profile said that was loaded stays until the bucket is recorded here.
+      if (figures.variants.empty() || variants.Has(key.first, scalars))
+        figures.variants = variants.NamesAt(key.first, scalars);
+    }
     saved.buckets.emplace_back(key, std::move(figures));
   }
   return saved;
@@ -97,6 +101,13 @@ std::vector<ProfilePolicy> PoliciesOf(const Program& program) {
                         .buckets = symbol.policy.name(),
                         .maximum = symbol.policy.maximum()});
   return policies;
+}
+
+std::vector<int64_t> ScalarsOf(const Program& program, const ProfileKey& key) {
+  std::vector<int64_t> scalars(program.spec.scalars.size());
+  for (size_t i = 0; i < key.second.size(); ++i)
+    scalars[static_cast<size_t>(program.key_scalars[i])] = key.second[i];
+  return scalars;
 }
 
 absl::StatusOr<Profile> ProfileOf(const SessionParts& parts) {

@@ -17,6 +17,9 @@ absl::StatusOr<ProfileDevice> DeviceOf(const SessionParts& parts);
 // The policies of a program's symbols.
 std::vector<ProfilePolicy> PoliciesOf(const Program& program);
 
+// The scalars of a bucket, in spec order; 0 for those that are not part of the key.
+std::vector<int64_t> ScalarsOf(const Program& program, const ProfileKey& key);
+
 // Errors: the driver's.
 absl::StatusOr<Profile> ProfileOf(const SessionParts& parts);
 

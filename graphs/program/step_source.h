@@ -13,7 +13,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 
@@ -23,6 +22,8 @@
 #include "coppice/graphs/program.h"
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/launch.h"
+
+#include "graphs/program/variant_choices.h"
 
 namespace coppice::internal {
 
@@ -37,6 +38,7 @@ struct KernelLaunch {
   Kernel kernel;
   LaunchShape shape;           // No dimension of the grid is 0.
   ArgumentPointers arguments;  // Valid during the call.
+  int choice = -1;             // Index of the kernel among VariantChoices::kernels; -1: not there.
 };
 
 struct MemoryFill {
@@ -73,15 +75,19 @@ class StepSource {
   virtual ~StepSource() = default;
 
   // Makes the requests of a run at the context's extents, and hands its steps to `sink`. Equal
-  // extents and scalars give equal requests and steps. Looks at no address but to pass it on.
-  // Errors: kInvalidArgument arithmetic of the program without a value there; the context's and the
-  // sink's.
+  // extents and scalars give equal requests and steps, once variants are chosen for them. Looks at
+  // no address but to pass it on. Errors: kInvalidArgument arithmetic of the program without a
+  // value there; the context's and the sink's.
   virtual absl::Status Run(CallContext& context, StepSink& sink) const = 0;
+  // The same with these variants of kernels.
+  virtual absl::Status RunWith(const VariantChoice& choice,
+                               CallContext& context,
+                               StepSink& sink) const = 0;
 
   // A text that sources share only if they are the same program, in every process. Allocates.
   virtual std::string Identity() const = 0;
-  // Of the kernels that have several variants, by name, the one that steps launch. Allocates.
-  virtual std::map<std::string, std::string> Variants() const = 0;
+  // Which variants of its kernels it launches.
+  virtual VariantChoices& variants() const = 0;
 };
 
 }  // namespace coppice::internal

@@ -308,6 +308,8 @@ class Session {
 
   SessionStats stats() const;           // Cost: O(lanes), takes each lane's lock.
   std::vector<NodeInfo> nodes() const;  // In order of creation per lane. Allocates.
+  // Of the programs that are registered, by bucket; they stay when the program is reset. Allocates.
+  std::vector<KernelVariant> variants() const;
 
   // What its memory holds, and how it comes and goes. Lives as long as the session.
   SessionMemory& memory() { return *memory_; }

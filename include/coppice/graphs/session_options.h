@@ -39,6 +39,18 @@ enum class OnLimit : uint8_t {
            // if all are.
 };
 
+// Whether kernels of packages that have several variants are timed before a bucket is recorded, so
+// that each bucket launches the fastest of each. It takes six runs of the program per variant on
+// memory that is nobody's (functions of `call` steps run too), as much memory as an eager run and
+// what the program writes of its static inputs, and waits for the call's stream. Where there is not
+// the memory, the first variants are launched. They always are if ranks vote, which must choose
+// alike.
+enum class VariantTiming : uint8_t {
+  kOnDevice,  // Not on the emulator, whose time says nothing.
+  kAlways,
+  kNever,
+};
+
 // How many graphs there may be.
 struct LimitOptions {
   int graphs_per_program_max = 1024;   // Per lane. >= 0.
@@ -110,6 +122,7 @@ struct SessionOptions {
   // Times live calls both ways until the faster one is known, per graph: at least 20 of each,
   // medians, Welch's t-test at p < 0.01 before a graph is given up; again after 10,000 calls.
   bool gate = false;
+  VariantTiming variant_timing = VariantTiming::kOnDevice;
   LimitOptions limits;
   MemoryOptions memory;
   CheckOptions checks;

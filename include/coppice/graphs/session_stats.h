@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,6 +44,19 @@ struct PlannedBucket {
   int64_t plan_height = 0;       // Bytes.
   int64_t live_bytes = 0;        // As NodeInfo has it.
   const char* plan_method = "";  // The same.
+};
+
+// The variant of a kernel that a bucket of a package's program launches, where there are several.
+struct KernelVariant {
+  std::string program;
+  std::string program_variant;
+  std::vector<int64_t> bucket;   // Padded extent of each symbol.
+  std::vector<int64_t> scalars;  // Of the program; 0 for those that are not part of the key.
+  std::string kernel;
+  std::string variant;
+  // Of each variant its name and the median time of a run's launches of it, in microseconds, in the
+  // order of the package; empty if nobody timed them.
+  std::vector<std::pair<std::string, double>> times_us;
 };
 
 // What Run would do with a call.
