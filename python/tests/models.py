@@ -45,8 +45,8 @@ class Case:
         return f"{self.name}_{self.dtype}"
 
     @property
-    def by_executor(self):
-        """Whether it has calls of functions that the command does not know."""
+    def calls_torch(self):
+        """Whether it has calls of PyTorch's operators, which the command does not know."""
         return bool(set(self.calls) - {"gemm"})
 
 

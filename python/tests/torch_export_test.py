@@ -2,7 +2,8 @@
 """Goal: what PyTorch's exporter writes is a package, and computes what eager PyTorch computes.
 Method: models of every kind are exported for PTX; their manifests are held to the format page, then
 run at drawn sizes by `coppice package run`, padded, replayed and with poison, and by executor.py,
-with NaNs in all that nothing wrote. Calls of PyTorch's operators are run by executor.py alone.
+with NaNs in all that nothing wrote. Programs that call PyTorch's operators are run by
+libcoppice.so in place of the command, by c_library.py.
 
     torch_export_test.py [COPPICE] [unittest's options]
 
@@ -88,27 +89,20 @@ class TorchExportTest(unittest.TestCase):
         if not COPPICE:
             self.skipTest("no command to execute PTX with")
         for case in self.cases.values():
-            if not case.by_executor:
-                with self.subTest(model=case.key, seed=SEED):
-                    self.compare_on_emulator(case)
+            with self.subTest(model=case.key, seed=SEED):
+                self.compare_on_emulator(case)
 
     def compare_on_emulator(self, case):
         import comparison
-        import emulator
 
         names, sets = names_of(case), self.drawn(case, SIZES_PER_MODEL)
         program = self.manifest(case.key)["programs"]["main"]
         static = {name for name in names if program["buffers"].get(name, {}).get("static")}
         right, kept = comparison.run_eagerly(case, names, sets, static, program["outputs"])
-        weights = self.paths[case.key].with_suffix(".safetensors")
-        self.exporter.save_weights(weights, self.exporter.state_of(case.model))
         arrays = [{name: comparison.bits_of(value) for name, value in zip(names, drawn)}
                   for drawn in sets]
-        got, last, report = emulator.run(
-            COPPICE, self.paths[case.key],
-            [{name: value for name, value in given.items() if name not in static}
-             for given in arrays],
-            {name: arrays[0][name] for name in static}, weights, SEED % (1 << 31))
+        run = self.run_by_library if case.calls_torch else self.run_by_command
+        got, last, report = run(case, arrays, static)
         errors = comparison.Errors(case)
         for index, outputs in enumerate(right):
             errors.add_outputs(got[index], outputs)
@@ -119,6 +113,57 @@ class TorchExportTest(unittest.TestCase):
         padded = sum(call["extents"] != call["bucket"] for call in report["calls"][::2])
         comparison.record(case, "emulator", len(sets), errors, padded=padded)
         self.assertEqual([], errors.too_large())
+
+    def run_by_command(self, case, arrays, static):
+        """Of each set the outputs, the static inputs in the end, and a report."""
+        import emulator
+
+        weights = self.paths[case.key].with_suffix(".safetensors")
+        self.exporter.save_weights(weights, self.exporter.state_of(case.model))
+        return emulator.run(
+            COPPICE, self.paths[case.key],
+            [{name: value for name, value in given.items() if name not in static}
+             for given in arrays],
+            {name: arrays[0][name] for name in static}, weights, SEED % (1 << 31))
+
+    def run_by_library(self, case, arrays, static):
+        """The same of one without static inputs, whose padding any bits may fill."""
+        import c_library
+
+        self.assertEqual(set(), static)
+        claims = [symbol["claim"] for symbol in
+                  self.manifest(case.key)["programs"]["main"]["symbols"].values()
+                  if "claim" in symbol]
+        self.assertEqual([{"padding": "any", "equal": "bits"}] * len(claims), claims)
+        got, report = c_library.run(COPPICE, self.paths[case.key], arrays, self.weights(case),
+                                    np.array_equal, SEED % (1 << 31))
+        self.assertEqual(([], []), (report["mismatches"], report["findings"]))
+        self.assertGreater(report["functions"], len(report["calls"]), "replays call them too")
+        return got, {}, report
+
+    def weights(self, case):
+        import comparison
+
+        return {name: comparison.bits_of(value)
+                for name, value in self.exporter.state_of(case.model).items()}
+
+    def test_an_operator_that_fails_is_named_by_the_next_synchronisation(self):
+        import c_library
+        import comparison
+        import executor
+
+        if not COPPICE:
+            self.skipTest("no command, beside which the library is")
+        case = self.cases["vision_f32"]
+        (drawn,) = self.drawn(case, 1)
+        given = {name: comparison.bits_of(value) for name, value in zip(names_of(case), drawn)}
+        failing = mock.Mock(side_effect=ValueError("no such convolution"))
+        with mock.patch.object(executor, "call_torch", failing), \
+                self.assertRaises(c_library.LibraryFailure) as raised:
+            c_library.run(COPPICE, self.paths[case.key], [given], self.weights(case),
+                          np.array_equal)
+        self.assertRegex(str(raised.exception),
+                         "aten.convolution.default .*ValueError: no such convolution")
 
     def check_runs(self, report, sets):
         """Every call is recorded or replayed, the second of each set replayed."""
@@ -139,27 +184,23 @@ class TorchExportTest(unittest.TestCase):
                 continue
             with executor.Package(self.paths[case.key], COPPICE) as package, \
                     self.subTest(model=case.key, seed=SEED):
-                self.compare_by_executor(package, case, SIZES_PER_MODEL if case.by_executor else 1)
+                self.compare_by_executor(package, case)
 
-    def compare_by_executor(self, package, case, count):
+    def compare_by_executor(self, package, case):
         import comparison
 
         names = names_of(case)
         outputs = self.manifest(case.key)["programs"]["main"]["outputs"]
-        weights = {name: comparison.bits_of(tensor)
-                   for name, tensor in self.exporter.state_of(case.model).items()}
         errors = comparison.Errors(case)
-        for drawn in self.drawn(case, count):
-            given = {name: comparison.bits_of(value) for name, value in zip(names, drawn)}
-            arrays = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
-            scalars = {name: value for name, value in given.items() if name not in arrays}
-            (right,), kept = comparison.run_eagerly(case, names, [drawn], case.written, outputs)
-            got = package.run("main", arrays, scalars, weights, seed=SEED % (1 << 31))
-            errors.add_outputs(got, right)
-            for name, value in kept.items():
-                errors.add(comparison.tensor_of(arrays[name], value), value)
-        if case.by_executor:
-            comparison.record(case, "executor", count, errors)
+        (drawn,) = self.drawn(case, 1)
+        given = {name: comparison.bits_of(value) for name, value in zip(names, drawn)}
+        arrays = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
+        scalars = {name: value for name, value in given.items() if name not in arrays}
+        (right,), kept = comparison.run_eagerly(case, names, [drawn], case.written, outputs)
+        got = package.run("main", arrays, scalars, self.weights(case), seed=SEED % (1 << 31))
+        errors.add_outputs(got, right)
+        for name, value in kept.items():
+            errors.add(comparison.tensor_of(arrays[name], value), value)
         self.assertEqual([], errors.too_large())
 
     def test_calls_are_those_that_no_kernel_does(self):
