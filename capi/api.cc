@@ -16,7 +16,7 @@ COPPICE_LAYOUT(coppice_device_options, 40, uninitialized_read, 36);
 COPPICE_LAYOUT(coppice_device_info, 88, name, 24);
 COPPICE_LAYOUT(coppice_package_options, 24, trusted_key_count, 16);
 COPPICE_LAYOUT(coppice_vote, 32, unanimous, 28);
-COPPICE_LAYOUT(coppice_session_options, 144, user, 136);
+COPPICE_LAYOUT(coppice_session_options, 152, reserved, 148);
 COPPICE_LAYOUT(coppice_policy, 32, maximum, 24);
 COPPICE_LAYOUT(coppice_claim, 32, relative, 24);
 COPPICE_LAYOUT(coppice_function_call, 56, stream, 48);

@@ -76,6 +76,8 @@ absl::StatusOr<SessionOptions> SessionOptionsOf(const coppice_session_options* p
   if (given.warmup_runs != 0) options.warmup_runs = given.warmup_runs;
   options.record_in_background = given.record_in_background != 0;
   options.gate = given.gate != 0;
+  COPPICE_ASSIGN_OR_RETURN(options.variant_timing,
+                           EnumOf<VariantTiming>(given.variant_timing, 3, "variant_timing"));
   options.keep_drawings = given.keep_drawings != 0;
   SetLimit(given.graphs_per_program_max, options.limits.graphs_per_program_max);
   SetLimit(given.rerecords_per_bucket_max, options.limits.rerecords_per_bucket_max);

@@ -233,6 +233,12 @@ enum { /* What a call does that needs a graph too many. */
        COPPICE_ON_LIMIT_EVICT = 3,
 };
 
+enum { /* Whether kernels with several variants are timed; see VariantTiming. */
+       COPPICE_VARIANTS_ON_DEVICE = 0,
+       COPPICE_VARIANTS_ALWAYS = 1,
+       COPPICE_VARIANTS_NEVER = 2,
+};
+
 /* What the ranks of a program that launches collectives agree on; see RankVote of
  * coppice/graphs/session_options.h. Sets the extents and the kind to what all agreed. */
 typedef struct coppice_vote {
@@ -274,7 +280,9 @@ typedef struct coppice_session_options {
   void (*log)(void* user, const char* line);
   coppice_status (*vote)(void* user, coppice_vote* vote);
   coppice_status (*barrier)(void* user);
-  void* user; /* Of these three. */
+  void* user;             /* Of these three. */
+  int32_t variant_timing; /* COPPICE_VARIANTS_... */
+  int32_t reserved;
 } coppice_session_options;
 
 COPPICE_API coppice_status coppice_session_create(coppice_device* device,

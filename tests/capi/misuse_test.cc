@@ -348,6 +348,10 @@ TEST_F(MisuseTest, OptionsOfADeviceAndASessionThatCannotBe) {
   given.budget_bytes = -5;
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "", coppice_session_create(device_, &given, &session));
   given.budget_bytes = 0;
+  given.variant_timing = 3;
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "variant_timing",
+                 coppice_session_create(device_, &given, &session));
+  given.variant_timing = COPPICE_VARIANTS_NEVER;
   given.on_limit = 9;
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "on_limit",
                  coppice_session_create(device_, &given, &session));

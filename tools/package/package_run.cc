@@ -98,6 +98,7 @@ absl::Status PackageRunJob::Prepare() {
 }
 
 absl::Status PackageRunJob::MakeRunners() {
+  if (options_.verify || options_.poison) runner_options_.variant_timing = VariantTiming::kNever;
   COPPICE_ASSIGN_OR_RETURN(runner_, ProgramRunner::Create(*device_, runner_options_, statics_));
   if (options_.verify || options_.poison) {
     RunnerOptions eager = runner_options_;
@@ -207,6 +208,7 @@ void PackageRunJob::Fill() {
     report_.symbols.push_back(symbol.name);
   report_.kernels = ChosenTargets(device_->loaded(), runner_options_.program);
   report_.nodes = runner_->session().nodes();
+  report_.variants = runner_->session().variants();
   const MemoryUsage usage = runner_->session().memory().usage();
   report_.pool_bytes = usage.height;
   report_.pool_mapped = usage.of(MemoryKind::kPlan);

@@ -67,6 +67,37 @@ std::string FormatNodes(const PackageRunReport& report) {
   return table.Format();
 }
 
+// "plain 9.0, shifted 3.0"
+std::string FormatTimes(const KernelVariant& chosen) {
+  std::string text;
+  for (const auto& [variant, us] : chosen.times_us)
+    text += fmt::format("{}{} {:.1f}", text.empty() ? "" : ", ", variant, us);
+  return text.empty() ? "not timed" : text;
+}
+
+std::string FormatVariants(const PackageRunReport& report) {
+  TextTable table("llll", {"kernel", "bucket", "variant", "us"});
+  for (const KernelVariant& chosen : report.variants)
+    table.Add({chosen.kernel, NamedSizes(report.symbols, chosen.bucket), chosen.variant,
+               FormatTimes(chosen)});
+  return report.variants.empty() ? "" : "\n" + table.Format();
+}
+
+Json VariantsJson(const PackageRunReport& report) {
+  Json variants = Json::array();
+  for (const KernelVariant& chosen : report.variants) {
+    Json times = Json::object();
+    for (const auto& [variant, us] : chosen.times_us)
+      times[variant] = us;
+    variants.push_back({{"kernel", chosen.kernel},
+                        {"bucket", SizesJson(report.symbols, chosen.bucket)},
+                        {"scalars", chosen.scalars},
+                        {"variant", chosen.variant},
+                        {"times_us", times}});
+  }
+  return variants;
+}
+
 }  // namespace
 
 std::vector<KernelChosen> ChosenTargets(const package::LoadedPackage& loaded, int program) {
@@ -98,6 +129,7 @@ std::string FormatReport(const PackageRunReport& report) {
       fmt::format("package   {}\n  program {}\n  sha256  {}\n  device  {}: {}\n\n", report.path,
                   report.program, report.sha256, report.device_kind, report.device);
   text += FormatKernels(report) + FormatCalls(report) + FormatNodes(report);
+  text += FormatVariants(report);
   text += fmt::format("  pool height {}, {} mapped\n\n", FormatBytes(report.pool_bytes),
                       FormatBytes(report.pool_mapped));
   for (const std::string& file : report.files)
@@ -150,6 +182,7 @@ std::string FormatReportJson(const PackageRunReport& report) {
                      {"kernels", kernels},
                      {"calls", calls},
                      {"graphs", nodes},
+                     {"variants", VariantsJson(report)},
                      {"pool_height", report.pool_bytes},
                      {"pool_mapped", report.pool_mapped},
                      {"compared", report.compared},

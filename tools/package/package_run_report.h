@@ -41,9 +41,10 @@ struct PackageRunReport {
   std::vector<KernelChosen> kernels;
   std::vector<RanCall> calls;
   std::vector<NodeInfo> nodes;
-  int64_t pool_bytes = 0;   // Height of the pool.
-  int64_t pool_mapped = 0;  // Mapped under the plan windows.
-  int64_t compared = 0;     // Arrays held to their reference.
+  std::vector<KernelVariant> variants;  // Of kernels that have several.
+  int64_t pool_bytes = 0;               // Height of the pool.
+  int64_t pool_mapped = 0;              // Mapped under the plan windows.
+  int64_t compared = 0;                 // Arrays held to their reference.
   std::vector<std::string> mismatches;
   std::vector<std::string> findings;  // Of the emulator.
   std::string fault;                  // That ended the device; empty: none.

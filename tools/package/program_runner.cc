@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<ProgramRunner>> ProgramRunner::Create(
   std::unique_ptr<ProgramRunner> runner(new ProgramRunner(device, program));
   SessionOptions session;
   session.stance = options.stance;
+  session.variant_timing = options.variant_timing;
   session.checks.addresses = true;
   COPPICE_ASSIGN_OR_RETURN(runner->session_, Session::Create(device.context(), session));
   PackageProgramOptions registered;

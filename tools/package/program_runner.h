@@ -30,6 +30,8 @@ struct RunnerOptions {
   const package::LoadedPackage* loaded = nullptr;
   int program = 0;
   Stance stance = Stance::kRecord;
+  // Runs that are compared with others launch the same variants as those.
+  VariantTiming variant_timing = VariantTiming::kOnDevice;
   std::map<std::string, PaddingPolicy> policies;
   std::map<std::string, PaddingClaim> claims;
 };

@@ -41,7 +41,8 @@ struct FunctionCall {
   const FunctionOptions& options;
 };
 
-// Runs once per recording of a bucket, and in each run without a graph: what it reads on the host
+// Runs once per recording of a bucket, and in each run without a graph, those that time variants
+// included: what it reads on the host
 // is frozen when it is recorded. May be called by several threads at once.
 using StepFunction = std::function<absl::Status(const FunctionCall& call)>;
 
