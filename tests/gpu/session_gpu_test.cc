@@ -1,6 +1,7 @@
 // Goal: a session does on a GPU what session.h says. Method: the affine program on every path, on
 // the emulator and on CUDA; values are checked after every call, memory and calls in the ledger.
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/graphs/session_fixture.h"
+#include "tests/graphs/variants_fixture.h"
 
 namespace coppice {
 namespace {
@@ -51,6 +53,39 @@ TEST_P(SessionGpuTest, KeyScalarChoosesItsOwnGraph) {
        {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay, RunKind::kReplay}) {
     for (const double factor : {2.0, -0.5})
       ExpectRun(affine, 40, path, factor);
+  }
+}
+
+TEST_P(SessionGpuTest, EachBucketLaunchesTheVariantThatWasFastest) {
+  package::PackageBuilder builder = VariantKernels();
+  builder.manifest["programs"]["main"] = ScaleProgram();
+  const std::string zip = builder.Zip();
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      package::Package opened,
+      package::Package::FromMemory(package::BytesOf(zip), "variants.zip", {}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const auto loaded,
+      package::LoadedPackage::Load(device_.driver(), std::move(opened), {.allow_ptx = true}));
+  SessionOptions options;
+  options.variant_timing = VariantTiming::kAlways;
+  const std::unique_ptr<Session> session = *Session::Create(device_.context(), options);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, session->Register(*loaded, "main", {}));
+  const DeviceMemory memory = *device_.Upload(std::vector<float>(1000, 3));
+  const int64_t dims[] = {1000};
+  const Tensor x = Tensor::Dense(memory.address(), DType::kFloat32, dims);
+  for (const RunKind kind : {RunKind::kRecord, RunKind::kReplay}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(
+        const Lease lease,
+        session->Run({.program = program, .inputs = {&x, 1}, .stream = device_.stream()}));
+    EXPECT_EQ(lease.kind(), kind);
+    ASSERT_EQ(session->variants().size(), 1U);
+    const KernelVariant chosen = session->variants()[0];
+    ASSERT_EQ(chosen.times_us.size(), 3U);
+    const auto fastest = std::ranges::min_element(chosen.times_us, {},
+                                                  [](const auto& timed) { return timed.second; });
+    EXPECT_EQ(chosen.variant, fastest->first);
+    EXPECT_GT(fastest->second, 0);
+    EXPECT_EQ(Read(lease), std::vector<float>(1000, chosen.variant == "shifted" ? 7.F : 6.F));
   }
 }
 
