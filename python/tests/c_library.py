@@ -245,14 +245,15 @@ class Session:
         pointers = (ctypes.POINTER(DLTensor) * len(tensors))(*map(ctypes.pointer, tensors))
         call = Call(program=self.program, inputs=pointers, input_count=len(tensors),
                     stream=library.stream, poison=POISONS[poison])
-        lease = library.call("run", self.handle, ctypes.byref(call))
         info = LeaseInfo()
-        library.check(library.dll.coppice_lease_describe(lease, ctypes.byref(info)))
-        scope = library.call("lease_read", lease, library.stream)
-        library.check(library.dll.coppice_stream_synchronize(library.device, library.stream))
-        outputs = {name: self.output(scope, index) for index, name in enumerate(names)}
-        library.dll.coppice_read_end(scope)
-        library.dll.coppice_lease_release(lease)
+        with contextlib.ExitStack() as held:  # Of what keeps the device.
+            lease = library.call("run", self.handle, ctypes.byref(call))
+            held.callback(library.dll.coppice_lease_release, lease)
+            library.check(library.dll.coppice_lease_describe(lease, ctypes.byref(info)))
+            scope = library.call("lease_read", lease, library.stream)
+            held.callback(library.dll.coppice_read_end, scope)
+            library.check(library.dll.coppice_stream_synchronize(library.device, library.stream))
+            outputs = {name: self.output(scope, index) for index, name in enumerate(names)}
         used = [sizes for sizes, bucket in self.buckets().items()
                 if bucket["replays"] > before.get(sizes, {"replays": 0})["replays"]]
         return outputs, KINDS[info.kind], list(used[0]) if used else None
