@@ -46,32 +46,9 @@ inline testing::AssertionResult Fails(coppice_status expected,
 }
 #define EXPECT_C_ERROR(status, part, call) EXPECT_TRUE(::coppice::Fails(status, part, call))
 
-// y = 2 x + 3 x of n floats; any padding of n does. One more step makes of y what `more` says.
-inline nlohmann::json FiveTimes() {
-  using package::AddStep;
-  using package::FloatBuffer;
-  using package::ScaleStep;
-  return {{"symbols",
-           {{"n",
-             {{"min", 1},
-              {"max", 1024},
-              {"buckets", "pow2"},
-              {"claim", {{"padding", "any"}, {"equal", "bits"}}}}}}},
-          {"inputs", {"x"}},
-          {"outputs", {"y"}},
-          {"buffers",
-           {{"x", FloatBuffer("input", {"n"})},
-            {"twice", FloatBuffer("temporary", {"n"})},
-            {"thrice", FloatBuffer("temporary", {"n"})},
-            {"y", FloatBuffer("output", {"n"})}}},
-          {"steps",
-           {ScaleStep("x", "twice", "n", "2"), ScaleStep("x", "thrice", "n", "3"),
-            AddStep("twice", "thrice", "y", "n")}}};
-}
-
-// The same with y = f(2 x), where f is the function `name` of the host.
+// DiamondProgram with y = f(2 x), where f is the function `name` of the host.
 inline nlohmann::json CallsFunction(const std::string& name) {
-  nlohmann::json program = FiveTimes();
+  nlohmann::json program = DiamondProgram();
   const auto view = [](const std::string& buffer) {
     return nlohmann::json{{"buffer", buffer}, {"dtype", "f32"}, {"shape", {"n"}}};
   };

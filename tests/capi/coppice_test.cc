@@ -62,7 +62,7 @@ TEST_F(CoppiceTest, ADeviceDescribesItself) {
 }
 
 TEST_F(CoppiceTest, TheFirstCallRecordsAndLaterOnesReplayPadded) {
-  LoadAndRegister(FiveTimes());
+  LoadAndRegister(DiamondProgram());
   int32_t kind = -1;
   EXPECT_EQ(RunOn(Ramp(100), &kind), Ramp(100, 5));
   EXPECT_EQ(kind, COPPICE_RUN_RECORD);
@@ -81,7 +81,7 @@ TEST_F(CoppiceTest, TheFirstCallRecordsAndLaterOnesReplayPadded) {
 }
 
 TEST_F(CoppiceTest, PoliciesOfTheCallerTakeThePlaceOfThePackages) {
-  Load(FiveTimes());
+  Load(DiamondProgram());
   coppice_policy policy = {};
   policy.struct_size = sizeof(policy);
   policy.symbol = "n";
@@ -114,7 +114,7 @@ TEST_F(CoppiceTest, PoliciesOfTheCallerTakeThePlaceOfThePackages) {
 }
 
 TEST_F(CoppiceTest, WarmRecordsAheadAndTellsHowFarItIs) {
-  LoadAndRegister(FiveTimes());
+  LoadAndRegister(DiamondProgram());
   const int64_t buckets[] = {64, 128, 256};
   std::vector<std::pair<int64_t, int64_t>> told;
   coppice_warm_options options = {};
@@ -134,7 +134,7 @@ TEST_F(CoppiceTest, WarmRecordsAheadAndTellsHowFarItIs) {
 }
 
 TEST_F(CoppiceTest, ExplainSaysInWordsWhatACallWouldDo) {
-  LoadAndRegister(FiveTimes());
+  LoadAndRegister(DiamondProgram());
   const DLTensor x = Upload(Ramp(10));
   const DLTensor* const inputs[] = {&x};
   coppice_call call = CallOf(inputs);
@@ -148,7 +148,7 @@ TEST_F(CoppiceTest, ExplainSaysInWordsWhatACallWouldDo) {
 }
 
 TEST_F(CoppiceTest, OutputsMayGoIntoTheCallersMemory) {
-  LoadAndRegister(FiveTimes());
+  LoadAndRegister(DiamondProgram());
   const DLTensor x = Upload(Ramp(10));
   const DLTensor y = Upload(Ramp(10, 0));
   const DLTensor* const inputs[] = {&x};
@@ -164,7 +164,7 @@ TEST_F(CoppiceTest, OutputsMayGoIntoTheCallersMemory) {
 }
 
 TEST_F(CoppiceTest, AStaleLeaseSaysWhichCallWroteOverIt) {
-  LoadAndRegister(FiveTimes());
+  LoadAndRegister(DiamondProgram());
   RunOn(Ramp(10));
   const DLTensor x = Upload(Ramp(10));
   const DLTensor* const inputs[] = {&x};
@@ -186,7 +186,7 @@ TEST_F(CoppiceTest, AStaleLeaseSaysWhichCallWroteOverIt) {
 }
 
 TEST_F(CoppiceTest, DetachedOutputsOutliveTheirSession) {
-  LoadAndRegister(FiveTimes());
+  LoadAndRegister(DiamondProgram());
   const DLTensor x = Upload(Ramp(10));
   const DLTensor* const inputs[] = {&x};
   const coppice_call call = CallOf(inputs);
@@ -397,7 +397,7 @@ TEST_F(CoppiceTest, ASpecThatIsRefusedStillReleasesItsUser) {
 }
 
 TEST_F(CoppiceTest, MemoryIsToldByKindAndGivenBackWhenSuspended) {
-  LoadAndRegister(FiveTimes());
+  LoadAndRegister(DiamondProgram());
   RunOn(Ramp(100));
   coppice_memory_usage usage = {};
   usage.struct_size = sizeof(usage);
@@ -415,7 +415,7 @@ TEST_F(CoppiceTest, MemoryIsToldByKindAndGivenBackWhenSuspended) {
 }
 
 TEST_F(CoppiceTest, AProfileOfOneSessionWarmsAnother) {
-  LoadAndRegister(FiveTimes());
+  LoadAndRegister(DiamondProgram());
   RunOn(Ramp(100));
   const std::string path =
       (std::filesystem::temp_directory_path() / "coppice_c_profile.json").string();
@@ -435,7 +435,7 @@ TEST_F(CoppiceTest, AProfileOfOneSessionWarmsAnother) {
 }
 
 TEST_F(CoppiceTest, StrictSaysWhyItRunsNothing) {
-  LoadAndRegister(FiveTimes());
+  LoadAndRegister(DiamondProgram());
   ASSERT_C_OK(coppice_set_stance(session_, COPPICE_STANCE_STRICT));
   const DLTensor x = Upload(Ramp(10));
   const DLTensor* const inputs[] = {&x};
@@ -445,7 +445,7 @@ TEST_F(CoppiceTest, StrictSaysWhyItRunsNothing) {
 }
 
 TEST_F(CoppiceTest, TheManifestIsJson) {
-  Load(FiveTimes());
+  Load(DiamondProgram());
   const char* text = nullptr;
   int64_t bytes = 0;
   ASSERT_C_OK(coppice_package_manifest(package_, &text, &bytes));
@@ -454,7 +454,7 @@ TEST_F(CoppiceTest, TheManifestIsJson) {
 }
 
 TEST_F(CoppiceTest, HandlesMayBeReleasedInAnyOrder) {
-  LoadAndRegister(FiveTimes());
+  LoadAndRegister(DiamondProgram());
   const DLTensor x = Upload(Ramp(10));
   const DLTensor* const inputs[] = {&x};
   const coppice_call call = CallOf(inputs);
@@ -475,7 +475,7 @@ TEST_F(CoppiceTest, HandlesMayBeReleasedInAnyOrder) {
 }
 
 TEST_F(CoppiceTest, ALeaseThatOutlivesItsSessionIsEmpty) {
-  LoadAndRegister(FiveTimes());
+  LoadAndRegister(DiamondProgram());
   const DLTensor x = Upload(Ramp(10));
   const DLTensor* const inputs[] = {&x};
   const coppice_call call = CallOf(inputs);
@@ -493,7 +493,7 @@ TEST_F(CoppiceTest, ALeaseThatOutlivesItsSessionIsEmpty) {
 }
 
 TEST_F(CoppiceTest, AnotherThreadMakesTheContextCurrentFirst) {
-  LoadAndRegister(FiveTimes());
+  LoadAndRegister(DiamondProgram());
   RunOn(Ramp(10));
   std::thread([&] {
     ASSERT_C_OK(coppice_device_make_current(device_));

@@ -22,7 +22,7 @@ class MisuseTest : public CFixture {
  protected:
   void SetUp() override {
     CFixture::SetUp();
-    LoadAndRegister(FiveTimes());
+    LoadAndRegister(DiamondProgram());
     x_ = Upload(Ramp(10));
   }
   void TearDown() override {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -42,9 +43,9 @@ class CSessionTest : public CFixture {
   }
 };
 
-// FiveTimes, with a cache of 64 floats that each call doubles.
+// DiamondProgram, with a cache of 64 floats that each call doubles.
 json WithCache() {
-  json program = FiveTimes();
+  json program = DiamondProgram();
   program["inputs"] = {"x", "cache"};
   program["buffers"]["cache"] = {
       {"role", "input"}, {"dtype", "f32"}, {"shape", {64}}, {"static", true}, {"mutated", true}};
@@ -78,7 +79,7 @@ TEST_F(CSessionTest, StaticInputsAreBoundAndEqualAddressesAreOneBinding) {
 }
 
 TEST_F(CSessionTest, ConstantsOfTheCallerAreGivenByName) {
-  json program = FiveTimes();
+  json program = DiamondProgram();
   program["buffers"]["weights"] = {{"role", "constant"}, {"constant", "weights"}};
   program["steps"] = {ScaleStep("x", "twice", "n", "2"), AddStep("twice", "weights", "y", "n")};
   program["buffers"].erase("thrice");
@@ -106,7 +107,7 @@ TEST_F(CSessionTest, ConstantsOfTheCallerAreGivenByName) {
 }
 
 TEST_F(CSessionTest, AClaimOfTheCallerLetsASymbolPad) {
-  json silent = FiveTimes();
+  json silent = DiamondProgram();
   silent["symbols"]["n"].erase("claim");
   Load(silent);
   coppice_claim claim = {};
@@ -125,7 +126,7 @@ TEST_F(CSessionTest, AClaimOfTheCallerLetsASymbolPad) {
 }
 
 TEST_F(CSessionTest, CopiedOutputsStayWhenTheNextCallRuns) {
-  Load(FiveTimes());
+  Load(DiamondProgram());
   coppice_session_options options = Options();
   options.copy_out_bytes = int64_t{2} << 20;
   Recreate(options);
@@ -143,7 +144,7 @@ TEST_F(CSessionTest, CopiedOutputsStayWhenTheNextCallRuns) {
 }
 
 TEST_F(CSessionTest, PoisonOfAllKindsLeavesLiveOutputsEqual) {
-  LoadAndRegister(FiveTimes());
+  LoadAndRegister(DiamondProgram());
   for (const int32_t poison :
        {COPPICE_POISON_NAN, COPPICE_POISON_PATTERN, COPPICE_POISON_NOISE, COPPICE_POISON_OFF}) {
     const DLTensor x = Upload(Ramp(70));
@@ -158,7 +159,7 @@ TEST_F(CSessionTest, PoisonOfAllKindsLeavesLiveOutputsEqual) {
 }
 
 TEST_F(CSessionTest, LimitsOfMinusOneAreNoneAtAll) {
-  Load(FiveTimes());
+  Load(DiamondProgram());
   coppice_session_options options = Options();
   options.graphs_per_program_max = -1;
   Recreate(options);
@@ -197,7 +198,7 @@ coppice_status VoteLarger(void* user, coppice_vote* vote) {
 }
 
 TEST_F(CSessionTest, RanksVoteAndTheLogHasALinePerReason) {
-  Load(FiveTimes());
+  Load(DiamondProgram());
   Told told;
   told.at_least = 256;
   coppice_session_options options = Options();
@@ -233,7 +234,7 @@ TEST_F(CSessionTest, RanksVoteAndTheLogHasALinePerReason) {
 }
 
 TEST_F(CSessionTest, TheTraceHasMarksOnceItIsFlushed) {
-  Load(FiveTimes());
+  Load(DiamondProgram());
   const std::string path = (std::filesystem::path(testing::TempDir()) / "c.trace").string();
   coppice_session_options options = Options();
   options.trace_path = path.c_str();
@@ -248,7 +249,7 @@ TEST_F(CSessionTest, TheTraceHasMarksOnceItIsFlushed) {
 }
 
 TEST_F(CSessionTest, ABudgetCountsWhatTheApplicationReports) {
-  Load(FiveTimes());
+  Load(DiamondProgram());
   coppice_session_options options = Options();
   options.budget_bytes = int64_t{64} << 20;
   Recreate(options);
@@ -262,7 +263,7 @@ TEST_F(CSessionTest, ABudgetCountsWhatTheApplicationReports) {
 }
 
 TEST_F(CSessionTest, RecordingsInTheBackgroundCanBeWaitedFor) {
-  Load(FiveTimes());
+  Load(DiamondProgram());
   coppice_session_options options = Options();
   options.record_in_background = 1;
   Recreate(options);
@@ -274,7 +275,7 @@ TEST_F(CSessionTest, RecordingsInTheBackgroundCanBeWaitedFor) {
 }
 
 TEST_F(CSessionTest, ResetForgetsGraphsAndUnregisterEndsTheProgram) {
-  LoadAndRegister(FiveTimes());
+  LoadAndRegister(DiamondProgram());
   RunOn(Ramp(10));
   ASSERT_C_OK(coppice_reset(session_, program_));
   int32_t kind = -1;
@@ -291,6 +292,42 @@ TEST_F(CSessionTest, ResetForgetsGraphsAndUnregisterEndsTheProgram) {
   EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "unregistered", coppice_run(session_, &call, &lease));
   ASSERT_C_OK(coppice_register_package(session_, package_, "main", nullptr, &program_));
   EXPECT_EQ(RunOn(Ramp(10)), Ramp(10, 5));
+}
+
+TEST_F(CSessionTest, ThreadsShareASessionAndReleaseEachOthersLeases) {
+  Load(DiamondProgram());
+  coppice_session_options options = Options();
+  options.lanes = 2;
+  options.record_in_background = 1;
+  Recreate(options);
+  const DLTensor x = Upload(Ramp(128));
+  std::vector<coppice_lease*> left(4);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < left.size(); ++i) {
+    threads.emplace_back([&, i] {
+      ASSERT_C_OK(coppice_device_make_current(device_));
+      void* stream = nullptr;
+      ASSERT_C_OK(coppice_stream_create(device_, &stream));
+      const DLTensor* const inputs[] = {&x};
+      coppice_call call = CallOf(inputs);
+      call.stream = stream;
+      call.lane = static_cast<int32_t>(i % 2);
+      for (int n = 0; n < 50; ++n) {
+        coppice_lease_release(left[i]);
+        ASSERT_C_OK(coppice_run(session_, &call, &left[i]));
+        if (n % 20 == 10) EXPECT_C_OK(coppice_reset(session_, program_));
+      }
+      EXPECT_C_OK(coppice_stream_synchronize(device_, stream));
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  for (coppice_lease* const lease : left)
+    coppice_lease_release(lease);
+  coppice_session_stats stats = {};
+  stats.struct_size = sizeof(stats);
+  ASSERT_C_OK(coppice_stats(session_, &stats));
+  EXPECT_EQ(stats.calls, 200);
 }
 
 }  // namespace

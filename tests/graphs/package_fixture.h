@@ -22,30 +22,6 @@
 
 namespace coppice {
 
-// y = 2 x + `factor` x, by two temporaries that do not depend on each other; any padding of n does.
-inline nlohmann::json DiamondProgram(const std::string& factor = "3",
-                                     const nlohmann::json& buckets = "pow2") {
-  using package::AddStep;
-  using package::FloatBuffer;
-  using package::ScaleStep;
-  return {{"symbols",
-           {{"n",
-             {{"min", 1},
-              {"max", 1024},
-              {"buckets", buckets},
-              {"claim", {{"padding", "any"}, {"equal", "bits"}}}}}}},
-          {"inputs", {"x"}},
-          {"outputs", {"y"}},
-          {"buffers",
-           {{"x", FloatBuffer("input", {"n"})},
-            {"twice", FloatBuffer("temporary", {"n"})},
-            {"thrice", FloatBuffer("temporary", {"n"})},
-            {"y", FloatBuffer("output", {"n"})}}},
-          {"steps",
-           {ScaleStep("x", "twice", "n", "2"), ScaleStep("x", "thrice", "n", factor),
-            AddStep("twice", "thrice", "y", "n")}}};
-}
-
 // A device, and what packages and their programs need of it.
 class PackageFixture : public testing::Test {
  protected:
