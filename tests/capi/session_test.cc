@@ -315,7 +315,9 @@ TEST_F(CSessionTest, ThreadsShareASessionAndReleaseEachOthersLeases) {
       for (int n = 0; n < 50; ++n) {
         coppice_lease_release(left[i]);
         ASSERT_C_OK(coppice_run(session_, &call, &left[i]));
-        if (n % 20 == 10) EXPECT_C_OK(coppice_reset(session_, program_));
+        if (n % 20 == 10) {
+          EXPECT_C_OK(coppice_reset(session_, program_));
+        }
       }
       EXPECT_C_OK(coppice_stream_synchronize(device_, stream));
     });
