@@ -48,6 +48,8 @@ const char* NameOf(Reason reason) {
       return "gate_says_eager";
     case Reason::kUserDisabled:
       return "user_disabled";
+    case Reason::kPaddedTooMuch:
+      return "padded_too_much";
   }
   return "?";
 }

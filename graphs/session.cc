@@ -26,12 +26,25 @@
 #include "graphs/profile/load.h"
 #include "graphs/profile/profile_file.h"
 #include "graphs/profile/save.h"
+#include "graphs/rebucket/rebucket.h"
+#include "graphs/rebucket/swap_policy.h"
 
 namespace coppice {
 
 using internal::Lane;
 using internal::Observe;
 using internal::SessionParts;
+
+namespace {
+
+// A callable has its lane's lock, for which whoever has this one may wait.
+std::unique_lock<std::mutex> LockLadders(SessionParts& parts) {
+  for (const std::unique_ptr<Lane>& lane : parts.lanes)
+    lane->mutex.CheckNotHeld();
+  return std::unique_lock(parts.ladders);
+}
+
+}  // namespace
 
 Session::Session(std::unique_ptr<SessionParts> parts)
     : parts_(std::move(parts)), memory_(new SessionMemory(*parts_)) {}
@@ -104,6 +117,10 @@ const Program* Session::Find(const std::string& name, const std::string& variant
   return parts_->catalogue->Find(name, variant);
 }
 
+const ProgramSpec& Session::SpecOf(const Program& program) {
+  return program.spec;
+}
+
 absl::StatusOr<const Binding*> Session::Bind(const Program& program,
                                              std::span<const Tensor> statics) {
   return parts_->catalogue->Bind(program, statics);
@@ -136,9 +153,11 @@ absl::StatusOr<Lease> Session::Run(const Call& call) {
   if (parts.sticky.present()) [[unlikely]]
     return parts.sticky.Get();
   internal::Request request(call);
-  COPPICE_RETURN_IF_ERROR(internal::Check(parts, Observe::kYes, request));
+  COPPICE_RETURN_IF_ERROR(internal::Check(parts, request));
   Lane& lane = parts.lane(call.lane);
   const std::lock_guard lock(lane.mutex);
+  if (!internal::PadAtOnce(*call.program, request.shape)) [[unlikely]]
+    COPPICE_RETURN_IF_ERROR(internal::PadCall(call, Observe::kYes, request.shape));
   COPPICE_RETURN_IF_ERROR(internal::TakeStatics(request));
   absl::StatusOr<Lease> lease = internal::RunCall(parts, request, lane);
   if (!lease.ok()) [[unlikely]] {
@@ -152,9 +171,10 @@ absl::StatusOr<Lease> Session::Include(const Call& call) {
   SessionParts& parts = *parts_;
   COPPICE_RETURN_IF_ERROR(parts.sticky.Get());
   internal::Request request(call);
-  COPPICE_RETURN_IF_ERROR(internal::Check(parts, Observe::kNo, request));
+  COPPICE_RETURN_IF_ERROR(internal::Check(parts, request));
   Lane& lane = parts.lane(call.lane);
   const std::lock_guard lock(lane.mutex);
+  COPPICE_RETURN_IF_ERROR(internal::PadCall(call, Observe::kNo, request.shape));
   COPPICE_RETURN_IF_ERROR(internal::TakeStatics(request));
   absl::StatusOr<Lease> lease = internal::Include(parts, request, lane);
   if (!lease.ok())
@@ -165,11 +185,12 @@ absl::StatusOr<Lease> Session::Include(const Call& call) {
 Explanation Session::Explain(const Call& call) const {
   Explanation explanation;
   internal::Request request(call);
-  explanation.status = internal::Check(*parts_, Observe::kNo, request);
+  explanation.status = internal::Check(*parts_, request);
   if (explanation.status.ok()) {
     Lane& lane = parts_->lane(call.lane);
     const std::lock_guard lock(lane.mutex);
-    explanation.status = internal::TakeStatics(request);
+    explanation.status = internal::PadCall(call, Observe::kNo, request.shape);
+    if (explanation.status.ok()) explanation.status = internal::TakeStatics(request);
     if (explanation.status.ok()) explanation = internal::ExplainCall(*parts_, request, lane);
   }
   if (!explanation.status.ok()) explanation.text = MessageOf(explanation.status);
@@ -183,8 +204,7 @@ ChainScope::~ChainScope() {
 }
 
 absl::StatusOr<ChainScope> Session::Chain(int lane) {
-  if (lane < 0 || lane >= static_cast<int>(parts_->lanes.size()))
-    return InvalidArgument("Session::Chain: lane {} of {}", lane, parts_->lanes.size());
+  COPPICE_RETURN_IF_ERROR(parts_->CheckLane("Session::Chain", lane));
   Lane& chained = parts_->lane(lane);
   const std::lock_guard lock(chained.mutex);
   if (chained.chain().open())
@@ -202,10 +222,11 @@ absl::Status Session::Warm(const Program& program,
   COPPICE_RETURN_IF_ERROR(parts_->sticky.Get());
   const internal::WarmRequest request{
       .program = program, .binding = binding, .scalars = scalars, .options = options};
-  COPPICE_ASSIGN_OR_RETURN(const std::vector<internal::CallShape> shapes,
-                           internal::CheckWarm(*parts_, request, buckets));
+  COPPICE_RETURN_IF_ERROR(parts_->CheckLane("Session::Warm", options.lane));
   Lane& lane = parts_->lane(options.lane);
   const std::lock_guard lock(lane.mutex);
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<internal::CallShape> shapes,
+                           internal::CheckWarm(*parts_, request, buckets));
   return parts_->sticky.Note(internal::WarmBuckets(*parts_, request, shapes, lane));
 }
 
@@ -218,11 +239,12 @@ absl::StatusOr<std::vector<PlannedBucket>> Session::Plan(
 
 absl::Status Session::Warm(std::span<const WarmStep> steps, const WarmOptions& options) {
   COPPICE_RETURN_IF_ERROR(parts_->sticky.Get());
-  COPPICE_ASSIGN_OR_RETURN(const std::vector<internal::CallShape> shapes,
-                           internal::CheckChain(*parts_, steps, options));
   if (steps.empty()) return absl::OkStatus();
+  COPPICE_RETURN_IF_ERROR(parts_->CheckLane("Session::Warm", options.lane));
   Lane& lane = parts_->lane(options.lane);
   const std::lock_guard lock(lane.mutex);
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<internal::CallShape> shapes,
+                           internal::CheckChain(*parts_, steps, options));
   return parts_->sticky.Note(internal::WarmChain(*parts_, steps, shapes, options, lane));
 }
 
@@ -237,6 +259,37 @@ absl::StatusOr<LoadedProfile> Session::LoadProfile(const std::string& path,
   COPPICE_RETURN_IF_ERROR(internal::CheckLoad(*parts_, options));
   COPPICE_ASSIGN_OR_RETURN(const internal::Profile profile, internal::ReadProfile(path));
   return internal::LoadProfile(*parts_, profile, options);
+}
+
+absl::Status Session::SetPolicy(const Program& program, int symbol, PaddingPolicy policy) {
+  COPPICE_RETURN_IF_ERROR(parts_->sticky.Get());
+  const auto lock = LockLadders(*parts_);
+  return parts_->sticky.Note(internal::SetPolicy(*parts_, program, symbol, std::move(policy)));
+}
+
+absl::StatusOr<PaddingPolicy> Session::GetPolicy(const Program& program, int symbol) const {
+  const auto lock = LockLadders(*parts_);
+  COPPICE_ASSIGN_OR_RETURN(const internal::Ladder* ladder,
+                           internal::FindLadder("Session::GetPolicy", *parts_, program, symbol));
+  return ladder->policy;
+}
+
+absl::StatusOr<RebucketReport> Session::Rebucket(const Program& program,
+                                                 int symbol,
+                                                 const RebucketOptions& options) {
+  COPPICE_RETURN_IF_ERROR(parts_->sticky.Get());
+  const auto lock = LockLadders(*parts_);
+  return internal::Rebucket(*parts_, program, symbol, options);
+}
+
+absl::StatusOr<std::string> Session::GetObserved(const Program& program, int symbol) const {
+  const auto lock = LockLadders(*parts_);
+  return internal::GetObserved(*parts_, program, symbol);
+}
+
+absl::Status Session::SetObserved(const Program& program, int symbol, std::string_view json) {
+  const auto lock = LockLadders(*parts_);
+  return internal::SetObserved(*parts_, program, symbol, json);
 }
 
 void Session::SetStance(Stance stance) {

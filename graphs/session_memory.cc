@@ -178,16 +178,7 @@ absl::Status SessionMemory::MakeRoom(Lane& lane, int64_t bytes, MemoryKind need)
 }
 
 SessionMemory::LaneLocks SessionMemory::LockIdle() const {
-  while (true) {
-    if (parts_.background != nullptr) parts_.background->Wait();
-    LaneLocks locks;
-    bool recording = false;
-    for (const std::unique_ptr<Lane>& lane : parts_.lanes) {
-      locks.emplace_back(lane->mutex);
-      recording |= lane->recording();
-    }
-    if (!recording) return locks;
-  }
+  return parts_.LockIdleLanes();
 }
 
 absl::Status SessionMemory::CheckSuspendable(const SuspendOptions& suspend) const {

@@ -72,9 +72,13 @@ absl::Status ReadExtents(const Call& call, const WindowMap& windows, CallShape& 
   const Program& program = *call.program;
   static_assert(kSymbolsMax + kExtentsMax <= 32);
   uint32_t seen = 0;  // Those that an axis had.
-  for (size_t copy = 0; copy < call.inputs.size(); ++copy) {
-    const Tensor& tensor = call.inputs[copy];
-    const CopyShape& wanted = program.copy_shapes[copy];
+  // Once: the compiler cannot know that no extent is a part of these.
+  const std::span<const Tensor> inputs = call.inputs;
+  const CopyShape* const shapes = program.copy_shapes.data();
+  const AddressSpan in_lanes = windows.lanes();
+  for (size_t copy = 0; copy < inputs.size(); ++copy) {
+    const Tensor& tensor = inputs[copy];
+    const CopyShape& wanted = shapes[copy];
     if (tensor.dtype != wanted.dtype || tensor.rank != wanted.rank) [[unlikely]]
       return WrongInput(program, copy, tensor, shape.real, seen);
     uint64_t strides = 0;  // Any bit that one of them has.
@@ -104,7 +108,7 @@ absl::Status ReadExtents(const Call& call, const WindowMap& windows, CallShape& 
     // CheckAddresses looks closer.
     constexpr int kFar = 28;
     if ((strides >> kFar | (tensor.data & wanted.misalignment)) != 0 ||
-        windows.Contains(tensor.data)) [[unlikely]]
+        in_lanes.Meets(tensor.data, 1)) [[unlikely]]
       COPPICE_RETURN_IF_ERROR(CheckSpan(program, copy, tensor, windows, shape.in_pool));
   }
   return absl::OkStatus();
@@ -188,42 +192,43 @@ absl::Status CheckCall(const Call& call, const Catalogue& catalogue, int lanes) 
   return CheckTargets(call);
 }
 
-absl::Status Pad(const Call& call, Observe observe, CallShape& shape) {
-  const Program& program = *call.program;
-  // Once: the compiler cannot know that no extent is a part of the program.
-  const size_t symbols = program.spec.symbols.size();
-  for (size_t i = 0; i < symbols; ++i) {
-    const SymbolSpec& symbol = program.spec.symbols[i];
-    const int64_t extent = shape.real[i];
-    const std::optional<int64_t> bucket = symbol.policy.Find(extent);
-    shape.padded[i] = bucket.has_value() && program.Pads(i, extent, observe) ? *bucket : extent;
-    if (bucket.has_value()) continue;
-    shape.unbucketed = true;
-    if (symbol.over_maximum == OverMaximum::kError) {
-      return MakeError(absl::StatusCode::kOutOfRange,
-                       "Session::Run: {} = {} of program '{}' is over the largest bucket, {}",
-                       symbol.name, extent, program.spec.name, symbol.policy.maximum());
-    }
-  }
-  if (shape.unbucketed || !program.extents.empty()) [[unlikely]]
-    return PadExpressions(call, shape);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status ReadCall(const Call& call,
                       const Catalogue& catalogue,
                       int lanes,
                       const WindowMap& windows,
-                      Observe observe,
                       CallShape& shape) {
   COPPICE_RETURN_IF_ERROR(CheckCall(call, catalogue, lanes));
   COPPICE_RETURN_IF_ERROR(ReadExtents(call, windows, shape));
   shape.in_pool |= !call.donated.empty();
   if (!call.program->axes_say_all) [[unlikely]]
-    COPPICE_RETURN_IF_ERROR(ReadOtherExtents(call, shape));
-  return Pad(call, observe, shape);
+    return ReadOtherExtents(call, shape);
+  return absl::OkStatus();
+}
+
+absl::Status PadCall(const Call& call, Observe observe, CallShape& shape) {
+  const Program& program = *call.program;
+  for (size_t i = 0; i < program.spec.symbols.size(); ++i) {
+    const SymbolSpec& symbol = program.spec.symbols[i];
+    const PaddingPolicy& policy = program.policy(i);
+    const int64_t extent = shape.real[i];
+    const std::optional<int64_t> bucket = policy.Find(extent);
+    shape.padded[i] = bucket.has_value() && program.Pads(i, extent, observe) ? *bucket : extent;
+    if (bucket.has_value()) continue;
+    const bool beyond = extent > policy.maximum();
+    // Only what pads is guarded against too much of it.
+    if (!beyond && !program.Pads(i, extent, observe)) continue;
+    shape.unbucketed = true;
+    if (beyond && symbol.over_maximum == OverMaximum::kError) {
+      return MakeError(absl::StatusCode::kOutOfRange,
+                       "Session::Run: {} = {} of program '{}' is over the largest bucket, {}",
+                       symbol.name, extent, program.spec.name, policy.maximum());
+    }
+  }
+  if (shape.unbucketed || !program.extents.empty())
+    COPPICE_RETURN_IF_ERROR(PadExpressions(call, shape));
+  return program.symbolic_strides ? CheckStrides(program, shape, "Session::Run") : absl::OkStatus();
 }
 
 void SetBucketKey(const Call& call, const CallShape& shape, BucketKey& key) {

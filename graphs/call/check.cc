@@ -101,8 +101,6 @@ bool MayBeWritten(const Tensor& tensor) {
   const Call& call = request.call;
   const Program& program = *call.program;
   COPPICE_RETURN_IF_ERROR(CheckCounts(parts, request));
-  if (program.symbolic_strides)
-    COPPICE_RETURN_IF_ERROR(CheckStrides(program, request.shape, "Session::Run"));
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const Tensor& tensor = call.inputs[i];
     const std::optional<WindowMap::Place> place = parts.windows->Locate(LowOf(tensor));
@@ -225,17 +223,13 @@ absl::Status CheckLive(const SessionParts& parts,
 
 }  // namespace
 
-absl::Status Check(const SessionParts& parts, Observe observe, Request& request) {
+absl::Status CheckMore(const SessionParts& parts, Request& request) {
   const Call& call = request.call;
-  COPPICE_RETURN_IF_ERROR(ReadCall(call, *parts.catalogue, static_cast<int>(parts.lanes.size()),
-                                   *parts.windows, observe, request.shape));
-  if (call.output_mode != OutputMode::kBorrow) [[unlikely]]
+  if (call.output_mode != OutputMode::kBorrow)
     COPPICE_RETURN_IF_ERROR(CheckTargets(parts, request));
-  if (request.shape.in_pool || call.program->inspected) [[unlikely]]
+  if (request.shape.in_pool || call.program->inspected)
     COPPICE_RETURN_IF_ERROR(CheckInputs(parts, request));
-  if (parts.options.checks.addresses) [[unlikely]]
-    COPPICE_RETURN_IF_ERROR(CheckAddresses(parts, call));
-  return absl::OkStatus();
+  return parts.options.checks.addresses ? CheckAddresses(parts, call) : absl::OkStatus();
 }
 
 absl::Status NameGoneStream(const SessionParts& parts,

@@ -12,9 +12,20 @@
 
 namespace coppice::internal {
 
-// Checks what can be checked without the lane's lock, and sets the call's shape. With
-// Observe::kYes, `auto` symbols remember what they see. Errors: as Session::Run.
-absl::Status Check(const SessionParts& parts, Observe observe, Request& request);
+// The part of Check that few calls need.
+absl::Status CheckMore(const SessionParts& parts, Request& request);
+
+// Checks what can be checked without the lane's lock, and sets the call's real extents. Errors: as
+// Session::Run.
+inline absl::Status Check(const SessionParts& parts, Request& request) {
+  const Call& call = request.call;
+  COPPICE_RETURN_IF_ERROR(ReadCall(call, *parts.catalogue, static_cast<int>(parts.lanes.size()),
+                                   *parts.windows, request.shape));
+  if (call.output_mode != OutputMode::kBorrow || request.shape.in_pool || call.program->inspected ||
+      parts.options.checks.addresses) [[unlikely]]
+    return CheckMore(parts, request);
+  return absl::OkStatus();
+}
 
 // The error of a call that `failed`: another, if it did so because its stream does not exist. If
 // the lane ran there last, it waits for the whole context and leaves the stream. Under the lane's

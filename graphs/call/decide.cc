@@ -70,23 +70,42 @@ std::string DescribeLeases(const Request& request, Lane& lane) {
 
 // Why no bucket serves the call.
 Reason ReasonWithoutBucket(const Request& request) {
-  const std::vector<SymbolSpec>& symbols = request.call.program->spec.symbols;
-  for (size_t i = 0; i < symbols.size(); ++i)
-    if (!symbols[i].policy.Find(request.shape.real[i]).has_value())
-      return Reason::kOverLargestBucket;
-  return Reason::kUnpaddedExtent;
+  const Program& program = *request.call.program;
+  Reason reason = Reason::kUnpaddedExtent;
+  for (size_t i = 0; i < program.spec.symbols.size(); ++i) {
+    const int64_t extent = request.shape.real[i];
+    if (extent > program.policy(i).maximum()) return Reason::kOverLargestBucket;
+    // Where nothing is padded, nothing is refused either.
+    if (!program.policy(i).Find(extent).has_value() && program.Pads(i, extent, Observe::kNo))
+      reason = Reason::kPaddedTooMuch;
+  }
+  return reason;
 }
 
 std::string DescribeOverMaximum(const Request& request) {
-  std::string text;
+  std::vector<std::string> texts;
   const std::vector<SymbolSpec>& symbols = request.call.program->spec.symbols;
   for (size_t i = 0; i < symbols.size(); ++i) {
     const int64_t extent = request.shape.real[i];
-    if (symbols[i].policy.Find(extent).has_value()) continue;
-    text += fmt::format("{}{} = {} of at most {}", text.empty() ? "" : ", ", symbols[i].name,
-                        extent, symbols[i].policy.maximum());
+    const int64_t maximum = request.call.program->policy(i).maximum();
+    if (extent > maximum)
+      texts.push_back(fmt::format("{} = {} of at most {}", symbols[i].name, extent, maximum));
   }
-  return text;
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string DescribePaddedTooMuch(const Request& request) {
+  std::vector<std::string> texts;
+  const std::vector<SymbolSpec>& symbols = request.call.program->spec.symbols;
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    const int64_t extent = request.shape.real[i];
+    const PaddingPolicy& policy = request.call.program->policy(i);
+    if (extent > policy.maximum() || policy.Find(extent).has_value()) continue;
+    const std::vector<int64_t> buckets = policy.buckets();
+    texts.push_back(fmt::format("{} = {} in a bucket of {}", symbols[i].name, extent,
+                                *std::ranges::lower_bound(buckets, extent)));
+  }
+  return fmt::format("{}, which the guard of the policy refuses", fmt::join(texts, ", "));
 }
 
 // A bucket that is warm and waits for its recording counts as a graph, unless another would make
@@ -143,6 +162,17 @@ Decision DecideToRecord(const Rules& rules, const Request& request, Lane& lane) 
   return decision;
 }
 
+// " at extents [5] in bucket [8]" of a program with symbols.
+std::string DescribeShape(const Request& request) {
+  const auto count = static_cast<ptrdiff_t>(request.call.program->spec.symbols.size());
+  if (count == 0) return "";
+  const auto listed = [count](const ExtentArray& extents) {
+    return fmt::format("[{}]", fmt::join(extents.begin(), extents.begin() + count, ", "));
+  };
+  const std::string real = " at extents " + listed(request.shape.real);
+  return request.shape.unbucketed ? real : real + " in bucket " + listed(request.shape.padded);
+}
+
 }  // namespace
 
 Bucket* FindBucket(const Request& request, Lane& lane) {
@@ -182,6 +212,9 @@ std::string DescribeReason(const Request& request, Lane& lane, Reason reason) {
     case Reason::kOverLargestBucket:
       cause = DescribeOverMaximum(request);
       break;
+    case Reason::kPaddedTooMuch:
+      cause = DescribePaddedTooMuch(request);
+      break;
     case Reason::kUnpaddedExtent:
       cause = DescribeUnpadded(*request.call.program, request.call.scalars, request.shape);
       break;
@@ -215,15 +248,17 @@ Decision Decide(const Rules& rules, const Request& request, Lane& lane, const No
       decision.outcome.kind == RunKind::kReplay) {
     return decision;
   }
-  const char* const remedy = !request.shape.unbucketed ? "warm up what it needs before setting it"
-                             : decision.outcome.reason == Reason::kUnpaddedExtent
-                                 ? "pad none of what the expression reads"
-                                 : "split the call or give the policy larger buckets";
+  const Reason reason = decision.outcome.reason;
+  const char* const remedy =
+      !request.shape.unbucketed           ? "warm up what it needs before setting it"
+      : reason == Reason::kUnpaddedExtent ? "pad none of what the expression reads"
+      : reason == Reason::kPaddedTooMuch  ? "give the policy a smaller bucket or a wider guard"
+                                          : "split the call or give the policy larger buckets";
   return {.status = FailedPrecondition(
-              "Session::Run: program '{}' cannot replay on lane {}: {}; strict mode allows nothing "
-              "else, so {}",
-              program.spec.name, lane.index, DescribeReason(request, lane, decision.outcome.reason),
-              remedy)};
+              "Session::Run: program '{}' cannot replay on lane {}{}: {}; strict mode allows "
+              "nothing else, so {}",
+              program.spec.name, lane.index, DescribeShape(request),
+              DescribeReason(request, lane, reason), remedy)};
 }
 
 }  // namespace coppice::internal

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -25,11 +27,15 @@ struct internal::DetachedMemory {
   ~DetachedMemory() {
     const RelaxedCaptureScope relaxed(driver);
     (void)copied.Synchronize().ok();
+    if (free) free(address, bytes);
   }
 
   const Driver& driver;
-  DeviceMemory memory;
   Event copied;
+  std::optional<DeviceMemory> own;  // Nothing: the caller's, who frees it.
+  std::function<void(DeviceAddress address, int64_t bytes)> free{};
+  DeviceAddress address = 0;
+  int64_t bytes = 0;
 };
 
 namespace {
@@ -66,15 +72,28 @@ std::vector<DetachedOutputs::Output> OutputsOf(const Slot& slot, int part) {
 
 // Memory for what does not stay where it is; null if there is nothing of that kind.
 absl::StatusOr<std::unique_ptr<DetachedMemory>> MakeMemory(
-    const Driver& driver, const std::vector<DetachedOutputs::Output>& outputs) {
+    const Driver& driver,
+    const std::vector<DetachedOutputs::Output>& outputs,
+    DetachMemory memory) {
   int64_t bytes = 0;
   for (const DetachedOutputs::Output& output : outputs)
     bytes += AlignUp(SpanBytes(output), kBufferAlignment);
   if (bytes == 0) return nullptr;
-  COPPICE_ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Create(driver, bytes));
   COPPICE_ASSIGN_OR_RETURN(Event copied, Event::Create(driver));
-  return std::unique_ptr<DetachedMemory>(new DetachedMemory{
-      .driver = driver, .memory = std::move(memory), .copied = std::move(copied)});
+  std::unique_ptr<DetachedMemory> made(
+      new DetachedMemory{.driver = driver, .copied = std::move(copied)});
+  made->bytes = bytes;
+  if (!memory.allocate) {
+    COPPICE_ASSIGN_OR_RETURN(DeviceMemory own, DeviceMemory::Create(driver, bytes));
+    made->own.emplace(std::move(own));
+    made->address = made->own->address();
+    return made;
+  }
+  COPPICE_ASSIGN_OR_RETURN(made->address, memory.allocate(bytes));
+  made->free = std::move(memory.free);
+  if (made->address % static_cast<DeviceAddress>(kBufferAlignment) == 0) return made;
+  return InvalidArgument("Lease::Detach: {} bytes at {:#x} for the copies; give a multiple of {}",
+                         bytes, made->address, kBufferAlignment);
 }
 
 // Copies to `next` and what follows on `stream`, and points the outputs at the copies.
@@ -125,7 +144,7 @@ const DetachedOutputs::Output& DetachedOutputs::At(int index) const {
   return outputs_[static_cast<size_t>(index)];
 }
 
-absl::StatusOr<DetachedOutputs> Lease::Detach(CuStream stream) {
+absl::StatusOr<DetachedOutputs> Lease::Detach(CuStream stream, DetachMemory source) {
   COPPICE_RETURN_IF_ERROR(internal::CheckReader(slot_, stream));
   Slot& slot = *slot_;
   std::vector<DetachedOutputs::Output> outputs;
@@ -136,11 +155,11 @@ absl::StatusOr<DetachedOutputs> Lease::Detach(CuStream stream) {
     COPPICE_RETURN_IF_ERROR(internal::CheckReadable("Lease::Detach", slot));
     COPPICE_RETURN_IF_ERROR(lane.order().RefuseCapture(stream));
     outputs = OutputsOf(slot, part());
-    COPPICE_ASSIGN_OR_RETURN(memory, MakeMemory(lane.driver, outputs));
+    COPPICE_ASSIGN_OR_RETURN(memory, MakeMemory(lane.driver, outputs, std::move(source)));
     const bool ordered = !lane.order().IsLast(stream) && slot.kind != Slot::Kind::kIncluded;
     if (ordered) COPPICE_RETURN_IF_ERROR(lane.order().MakeWait(stream));
     absl::Status copied =
-        CopyOutputs(lane.driver, stream, memory == nullptr ? 0 : memory->memory.address(), outputs);
+        CopyOutputs(lane.driver, stream, memory == nullptr ? 0 : memory->address, outputs);
     if (copied.ok() && memory != nullptr) copied = memory->copied.Record(stream);
     // What was queued reads the outputs, and writes what is about to be freed.
     if (copied.ok() && ordered) copied = lane.order().Join(stream);

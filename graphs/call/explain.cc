@@ -97,7 +97,7 @@ std::string DescribeClaims(const Request& request, Lane& lane) {
     const SymbolSpec& symbol = program.spec.symbols[i];
     const int64_t real = request.shape.real[i];
     const int64_t padded = request.shape.padded[i];
-    const int64_t bucket = symbol.policy.Find(real).value_or(real);
+    const int64_t bucket = program.policy(i).Find(real).value_or(real);
     const bool claimed = ClaimOf(program.spec, static_cast<int>(i)).has_value();
     if (!claimed && symbol.kind != SymbolKind::kStatic && bucket != real)
       text += fmt::format("; '{}' is not padded from {} to {}, because nothing is claimed of it",

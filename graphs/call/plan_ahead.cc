@@ -2,6 +2,8 @@
 
 #include "graphs/call/plan_ahead.h"
 
+#include <mutex>
+
 #include "coppice/base/status.h"
 
 #include "graphs/call/check.h"
@@ -25,8 +27,11 @@ absl::StatusOr<std::vector<PlannedBucket>> PlanAhead(const SessionParts& parts,
         "Session::Plan: program '{}' is a callable, which allocates what its runs show; warm its "
         "buckets and look at nodes()",
         program.spec.name);
-  COPPICE_ASSIGN_OR_RETURN(const std::vector<CallShape> shapes,
-                           ShapesOf("Session::Plan", program, buckets, scalars));
+  std::vector<CallShape> shapes;
+  {
+    const std::lock_guard lock(parts.lane(0).mutex);  // The policies stay meanwhile.
+    COPPICE_ASSIGN_OR_RETURN(shapes, ShapesOf("Session::Plan", program, buckets, scalars));
+  }
   std::vector<PlannedBucket> planned;
   for (size_t i = 0; i < shapes.size(); ++i) {
     COPPICE_ASSIGN_OR_RETURN(

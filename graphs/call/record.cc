@@ -182,6 +182,26 @@ absl::StatusOr<std::unique_ptr<Node>> RecordInline(const SessionParts& parts,
                 draft);
 }
 
+bool RecordsInBackground(const SessionParts& parts, const Program& program) {
+  return parts.background != nullptr && program.spec.thread_safe;
+}
+
+void RecordInBackground(SessionParts& parts, const Request& request, Lane& lane, NodeDraft draft) {
+  const Call& call = request.call;
+  Bucket& bucket = *draft.bucket;
+  auto job = std::make_unique<BackgroundJob>(
+      BackgroundJob{.parts = parts,
+                    .lane = lane,
+                    .program = *call.program,
+                    .scalars = {call.scalars.begin(), call.scalars.end()},
+                    .extents = request.shape.padded,
+                    .draft = std::move(draft),
+                    .retirements = lane.retirements_seen()});
+  parts.background->Add([job = std::move(job)](CuStream stream) { job->Run(stream); });
+  bucket.BeginRecording();  // The job ends under the lane's lock, so not before this.
+  lane.BeginRecording();
+}
+
 absl::StatusOr<Lease> RecordAndReplay(SessionParts& parts,
                                       const Request& request,
                                       Lane& lane,
@@ -196,18 +216,8 @@ absl::StatusOr<Lease> RecordAndReplay(SessionParts& parts,
   const auto without = [&](RunKind kind, Reason why) {
     return RunWithoutGraph(parts, request, lane, {.outcome = {.kind = kind, .reason = why}});
   };
-  if (parts.background != nullptr && call.program->spec.thread_safe) {
-    auto job = std::make_unique<BackgroundJob>(
-        BackgroundJob{.parts = parts,
-                      .lane = lane,
-                      .program = *call.program,
-                      .scalars = {call.scalars.begin(), call.scalars.end()},
-                      .extents = request.shape.padded,
-                      .draft = std::move(draft),
-                      .retirements = lane.retirements_seen()});
-    parts.background->Add([job = std::move(job)](CuStream stream) { job->Run(stream); });
-    bucket.BeginRecording();  // The job ends under the lane's lock, so not before this.
-    lane.BeginRecording();
+  if (RecordsInBackground(parts, *call.program)) {
+    RecordInBackground(parts, request, lane, std::move(draft));
     return without(RunKind::kEager, reason);
   }
   // Whoever launches the node is behind its upload, also if this call fails from here on.

@@ -40,6 +40,12 @@ absl::StatusOr<std::unique_ptr<Node>> RecordInline(const SessionParts& parts,
                                                    const NodeDraft& draft,
                                                    const Plan* chain_plan);
 
+// Whether a program's nodes are recorded on the session's thread.
+bool RecordsInBackground(const SessionParts& parts, const Program& program);
+
+// Has the draft of a request's node recorded there. Requires: that it does.
+void RecordInBackground(SessionParts& parts, const Request& request, Lane& lane, NodeDraft draft);
+
 // Puts a recorded node where calls find it, counts it, and says once per program, if anybody
 // listens, that it captured no work.
 Node& Publish(const SessionParts& parts,

@@ -50,9 +50,6 @@ absl::Status CheckWarmed(const SessionParts& parts, const WarmRequest& request) 
     return FailedPrecondition(
         "Session::Warm: the session's stance or the spec forbids recording program '{}'", name);
   }
-  const int lane = request.options.lane;
-  if (lane < 0 || lane >= static_cast<int>(parts.lanes.size()))
-    return InvalidArgument("Session::Warm: lane {} of {}", lane, parts.lanes.size());
   if (program.place.owner != parts.catalogue.get() || !Fits(program, request.binding) ||
       request.scalars.size() != program.spec.scalars.size()) {
     return InvalidArgument(
@@ -139,15 +136,13 @@ absl::Status CheckKept(Request& warmed, std::span<const CallShape> shapes, Lane&
   return NotKept(*warmed.call.program, shapes.size(), kept);
 }
 
-}  // namespace
-
-absl::Status WarmOne(const SessionParts& parts,
-                     const Request& request,
-                     const Request& scratch,
-                     Lane& lane) {
+// The bucket of a request that lacks its graph and may have one; null if the graph is there.
+absl::StatusOr<Bucket*> FindColdBucket(const SessionParts& parts,
+                                       const Request& request,
+                                       Lane& lane) {
   const Program& program = *request.call.program;
   COPPICE_RETURN_IF_ERROR(CheckRegistered("Session::Warm", program));
-  if (FindNode(request, lane) != nullptr) return absl::OkStatus();
+  if (FindNode(request, lane) != nullptr) return nullptr;
   COPPICE_RETURN_IF_ERROR(CheckLimit(parts.options.limits, program, lane));
   Bucket& bucket = BucketFor(request, lane);
   COPPICE_RETURN_IF_ERROR(bucket.refusal());
@@ -158,11 +153,45 @@ absl::Status WarmOne(const SessionParts& parts,
         program.spec.name);
   }
   bucket.Reopen();
+  return &bucket;
+}
+
+// Sees to it that what the bucket's program allocates is known.
+absl::Status LearnScript(const SessionParts& parts,
+                         const Request& request,
+                         const Request& scratch,
+                         Lane& lane,
+                         Bucket& bucket) {
+  if (bucket.warmups() == 0) COPPICE_RETURN_IF_ERROR(TimeVariants(parts, request, lane));
+  COPPICE_RETURN_IF_ERROR(LearnFromSteps(parts, request, lane, bucket));
+  return bucket.warmups() > 0 ? absl::OkStatus() : WarmUp(parts, scratch, lane, bucket);
+}
+
+}  // namespace
+
+absl::Status WarmOneInBackground(SessionParts& parts,
+                                 const Request& request,
+                                 const Request& scratch,
+                                 Lane& lane) {
+  COPPICE_ASSIGN_OR_RETURN(Bucket * bucket, FindColdBucket(parts, request, lane));
+  if (bucket == nullptr) return absl::OkStatus();
+  COPPICE_RETURN_IF_ERROR(LearnScript(parts, request, scratch, lane, *bucket));
+  COPPICE_ASSIGN_OR_RETURN(NodeDraft draft, DraftNode(request, lane, *bucket, Reason::kNewBucket));
+  RecordInBackground(parts, request, lane, std::move(draft));
+  return absl::OkStatus();
+}
+
+absl::Status WarmOne(const SessionParts& parts,
+                     const Request& request,
+                     const Request& scratch,
+                     Lane& lane) {
+  const Program& program = *request.call.program;
+  COPPICE_ASSIGN_OR_RETURN(Bucket * found, FindColdBucket(parts, request, lane));
+  if (found == nullptr) return absl::OkStatus();
+  Bucket& bucket = *found;
   absl::StatusOr<std::unique_ptr<Node>> node;
   do {
-    if (bucket.warmups() == 0) COPPICE_RETURN_IF_ERROR(TimeVariants(parts, request, lane));
-    COPPICE_RETURN_IF_ERROR(LearnFromSteps(parts, request, lane, bucket));
-    if (bucket.warmups() == 0) COPPICE_RETURN_IF_ERROR(WarmUp(parts, scratch, lane, bucket));
+    COPPICE_RETURN_IF_ERROR(LearnScript(parts, request, scratch, lane, bucket));
     node = RecordBucket(parts, request, lane, bucket);
     if (!node.ok()) TraceFailure(bucket, node.status(), lane);
     if (IsDeparture(node.status())) bucket.NoteDeparted(MessageOf(node.status()));
@@ -190,6 +219,23 @@ absl::Status NotKept(const Program& program, size_t asked, size_t kept) {
                    asked, program.spec.name, kept);
 }
 
+absl::StatusOr<CallShape> ShapeAt(const char* where,
+                                  const std::string& what,
+                                  const Program& program,
+                                  std::span<const int64_t> extents,
+                                  std::span<const int64_t> scalars) {
+  CallShape shape;
+  std::ranges::copy(extents, shape.real.begin());
+  std::ranges::copy(extents, shape.padded.begin());
+  COPPICE_RETURN_IF_ERROR(ComputeExtents(program, scalars, where, shape.real));
+  if (!program.extents.empty() && !PadExpressions(program, scalars, shape))
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     "{}: {} of program '{}': {}; name smaller ones", where, what,
+                     program.spec.name, DescribeUnpadded(program, scalars, shape));
+  COPPICE_RETURN_IF_ERROR(CheckStrides(program, shape, where));
+  return shape;
+}
+
 absl::StatusOr<std::vector<CallShape>> ShapesOf(const char* where,
                                                 const Program& program,
                                                 std::span<const std::vector<int64_t>> buckets,
@@ -197,22 +243,15 @@ absl::StatusOr<std::vector<CallShape>> ShapesOf(const char* where,
   std::vector<CallShape> shapes;
   for (size_t i = 0; i < buckets.size(); ++i) {
     bool valid = buckets[i].size() == program.spec.symbols.size();
-    CallShape& shape = shapes.emplace_back();
-    for (size_t symbol = 0; valid && symbol < buckets[i].size(); ++symbol) {
+    for (size_t symbol = 0; valid && symbol < buckets[i].size(); ++symbol)
       valid = program.IsBucket(symbol, buckets[i][symbol]);
-      shape.real[symbol] = shape.padded[symbol] = buckets[i][symbol];
-    }
     if (!valid)
       return InvalidArgument(
           "{}: buckets[{}] is [{}], which is no bucket of program '{}'; give one extent "
           "per symbol ({}), each a bucket of its policy",
           where, i, fmt::join(buckets[i], ", "), program.spec.name, program.spec.symbols.size());
-    COPPICE_RETURN_IF_ERROR(ComputeExtents(program, scalars, where, shape.real));
-    if (!program.extents.empty() && !PadExpressions(program, scalars, shape))
-      return MakeError(absl::StatusCode::kResourceExhausted,
-                       "{}: buckets[{}] of program '{}': {}; name smaller ones", where, i,
-                       program.spec.name, DescribeUnpadded(program, scalars, shape));
-    COPPICE_RETURN_IF_ERROR(CheckStrides(program, shape, where));
+    COPPICE_ASSIGN_OR_RETURN(shapes.emplace_back(), ShapeAt(where, fmt::format("buckets[{}]", i),
+                                                            program, buckets[i], scalars));
   }
   return shapes;
 }

@@ -1,10 +1,11 @@
 // Recording ahead of traffic. Private to graphs/.
 //
-// Threads: CheckWarm any; WarmBuckets under the lane's lock.
+// Threads: under the lane's lock.
 
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,6 +31,14 @@ struct WarmRequest {
 // Whether the program can be warmed so, whatever the bucket. Errors: as Session::Warm for what it
 // checks beforehand.
 absl::Status CheckWarmed(const SessionParts& parts, const WarmRequest& request);
+
+// The shape of a run at these extents, one per symbol, as if they were a bucket. `where` begins
+// messages, in which `what` names them. Errors: as ShapesOf, but for what is no bucket.
+absl::StatusOr<CallShape> ShapeAt(const char* where,
+                                  const std::string& what,
+                                  const Program& program,
+                                  std::span<const int64_t> extents,
+                                  std::span<const int64_t> scalars);
 
 // The shapes of these buckets, one padded extent per symbol each, in this order. `where` begins
 // messages. Errors: kInvalidArgument an extent that is no bucket, or where sizes have no value;
@@ -58,6 +67,13 @@ absl::Status WarmOne(const SessionParts& parts,
                      const Request& request,
                      const Request& scratch,
                      Lane& lane);
+
+// The same in the background, which is over when the session waits for recordings: the graph is
+// there then, or the bucket's failure says why not. Requires: RecordsInBackground.
+absl::Status WarmOneInBackground(SessionParts& parts,
+                                 const Request& request,
+                                 const Request& scratch,
+                                 Lane& lane);
 
 // Waits for what warming left behind and gives its memory back.
 absl::Status FinishWarming(const SessionParts& parts, Lane& lane);

@@ -4,7 +4,7 @@
 // lie follows from the graphs before it. So the chain is walked without running it, once for each
 // such place that traffic can come to, until all of them have their graphs.
 //
-// Threads: CheckChain any; WarmChain under the lane's lock.
+// Threads: under the lane's lock.
 
 #pragma once
 

@@ -93,6 +93,16 @@ void NodeTables::Retire(const Program& program) {
   ForgetEmpty();
 }
 
+void NodeTables::RetireBuckets(const Program& program,
+                               const std::function<bool(const BucketKey&)>& gone) {
+  if (Number(program) >= tables_.size()) return;
+  RetiredTable& retired = retired_.emplace_back();
+  retired.program = &program;
+  tables_[Number(program)].MoveBuckets(gone, retired.table);
+  retired.table.RetireNodes();
+  ForgetEmpty();
+}
+
 void NodeTables::EvictRetired(uint64_t completed) {
   for (RetiredTable& retired : retired_)
     EvictIdle({.completed = completed}, retired.table);

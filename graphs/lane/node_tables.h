@@ -1,8 +1,9 @@
 // The nodes of a lane, by program, and which of them go when there are too many. Private to
 // graphs/.
 //
-// A table may be *retired*: its program has an empty one from then on, and of its nodes only those
-// stay that are leased or in flight, until they are not.
+// A table may be *retired*, or some buckets of one: its program has an empty one from then on, or
+// one without them, and of their nodes only those stay that are leased or in flight, until they are
+// not.
 //
 // Threads: under the lane's lock.
 
@@ -10,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <list>
 #include <memory>
@@ -72,6 +74,8 @@ class NodeTables {
   int64_t EvictIdle(const Idle& which);
   // Retires a program's table. Requires: no bucket of it is being recorded.
   void Retire(const Program& program);
+  // The same of the buckets of a program whose keys are `gone`.
+  void RetireBuckets(const Program& program, const std::function<bool(const BucketKey&)>& gone);
   bool has_retired() const { return !retired_.empty(); }
   template <typename Visit>
   void ForEachRetired(const Visit& visit) const {

@@ -47,6 +47,7 @@ class WindowMap {
   // Whether [address, address + bytes) shares a byte with a lane's window.
   bool Meets(DeviceAddress address, int64_t bytes) const { return lanes_.Meets(address, bytes); }
   bool Contains(DeviceAddress address) const { return lanes_.Meets(address, 1); }
+  const AddressSpan& lanes() const { return lanes_; }  // All of these windows.
   // The same of the constants' window.
   bool MeetsConstants(DeviceAddress address, int64_t bytes) const {
     return constants_.Meets(address, bytes);

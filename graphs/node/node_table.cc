@@ -3,9 +3,21 @@
 #include "graphs/node/node_table.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 namespace coppice::internal {
+namespace {
+
+const BucketKey& KeyOf(const NodeKey& key) {
+  return key.bucket;
+}
+const BucketKey& KeyOf(const BucketKey& key) {
+  return key;
+}
+
+}  // namespace
 
 Bucket* NodeTable::FindBucket(const BucketKey& key) const {
   const auto found = buckets_.find(key);
@@ -38,6 +50,26 @@ Node& NodeTable::Add(std::unique_ptr<Node> node) {
   Node& added = *nodes_.emplace(node->key(), std::move(node)).first->second;
   added.bucket().Add(added);
   return added;
+}
+
+void NodeTable::MoveBuckets(const std::function<bool(const BucketKey&)>& gone, NodeTable& to) {
+  to.nodes_.reserve(to.nodes_.size() + nodes_.size());
+  to.buckets_.reserve(to.buckets_.size() + buckets_.size());
+  to.order_.reserve(to.order_.size() + order_.size());
+  const auto move = [&gone](auto& from, auto& into) {
+    for (auto each = from.begin(); each != from.end();) {
+      const auto next = std::next(each);
+      if (gone(KeyOf(each->first))) into.insert(from.extract(each));
+      each = next;
+    }
+  };
+  last_ = nullptr;
+  move(nodes_, to.nodes_);
+  move(buckets_, to.buckets_);
+  const auto moved = std::stable_partition(
+      order_.begin(), order_.end(), [&gone](const Bucket* bucket) { return !gone(bucket->key); });
+  to.order_.insert(to.order_.end(), moved, order_.end());
+  order_.erase(moved, order_.end());
 }
 
 int64_t NodeTable::CountGraphs() const {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -39,6 +40,10 @@ class NodeTable {
   Node& Add(std::unique_ptr<Node> node);
   // Takes a node out, and with it its graphs. Requires: not in flight, no slot shows it.
   void Remove(const Node& node);
+
+  // Moves the buckets whose keys are `gone`, with their nodes, into a table that has none of them.
+  // Requires: none of them is being recorded.
+  void MoveBuckets(const std::function<bool(const BucketKey&)>& gone, NodeTable& to);
 
   void RetireNodes() {
     for (const auto& [key, node] : nodes_)

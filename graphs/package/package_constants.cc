@@ -27,9 +27,8 @@ absl::StatusOr<Tensor> Given(const package::LoadedPackage& package,
                              const PackageProgramOptions& options) {
   const auto given = options.constants.find(constant.name);
   if (given == options.constants.end())
-    return InvalidArgument(
-        "{}: /constants/{} has no data; give it in PackageProgramOptions::constants",
-        package.package().path(), constant.name);
+    return InvalidArgument("{}: /constants/{} has no data; give it with the program's constants",
+                           package.package().path(), constant.name);
   const Tensor& tensor = given->second;
   const std::span sizes(tensor.sizes.data(), static_cast<size_t>(tensor.rank));
   const std::span strides(tensor.strides.data(), static_cast<size_t>(tensor.rank));
@@ -91,7 +90,7 @@ absl::StatusOr<std::vector<Tensor>> PackageConstants::Place(const package::Loade
       COPPICE_ASSIGN_OR_RETURN(tensor, Given(package, constant, options));
       continue;
     }
-    const auto placed = placed_.find({&package, i});
+    const auto placed = placed_.find({package.number(), i});
     if (placed != placed_.end()) {
       tensor = placed->second;
       continue;
@@ -103,7 +102,7 @@ absl::StatusOr<std::vector<Tensor>> PackageConstants::Place(const package::Loade
     if (layout.element_count() > 0) {
       COPPICE_ASSIGN_OR_RETURN(tensor, upload(layout, package.constant(i)));
     }
-    placed_[{&package, i}] = tensor;
+    placed_[{package.number(), i}] = tensor;
   }
   return tensors;
 }

@@ -1,7 +1,7 @@
 // The constants of packages in a session's memory. Private to graphs/.
 //
 // Programs of one package share them: each is uploaded once, when the first program that reads it
-// is registered, and stays as long as the session.
+// is registered, and stays as long as the session, which a package need not.
 //
 // Threads: any.
 
@@ -47,7 +47,7 @@ class PackageConstants {
 
  private:
   std::mutex mutex_;
-  std::map<std::pair<const package::LoadedPackage*, int>, Tensor> placed_;
+  std::map<std::pair<uint64_t, int>, Tensor> placed_;  // By the package's number.
 };
 
 }  // namespace coppice::internal

@@ -430,7 +430,7 @@ absl::StatusOr<std::unique_ptr<const PackageSource>> PackageSource::Create(
         continue;
       return InvalidArgument(
           "{}: program '{}' calls '{}', which is not there; give it in "
-          "PackageProgramOptions::functions",
+          "the program's functions",
           package.package().path(), each.name, call->function);
     }
   }

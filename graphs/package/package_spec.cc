@@ -80,15 +80,18 @@ absl::StatusOr<SymbolSpec> SymbolOf(const package::Symbol& symbol,
         "symbol '{}' has a policy, and the package claims nothing about its padding; find out what "
         "holds with `coppice package claim`, or leave the policy out",
         symbol.name);
-  return SymbolSpec{.name = symbol.name,
-                    .policy = *std::move(policy),
-                    .kind = pads ? SymbolKind::kDynamic : SymbolKind::kStatic,
-                    .min = symbol.min,
-                    .max = symbol.max,
-                    .multiple_of = symbol.multiple_of,
-                    .exclude_01 = symbol.exclude_01,
-                    .scalar = symbol.scalar,
-                    .claim = claim};
+  const auto observed = options.observe_half_lives.find(symbol.name);
+  return SymbolSpec{
+      .name = symbol.name,
+      .policy = *std::move(policy),
+      .kind = pads ? SymbolKind::kDynamic : SymbolKind::kStatic,
+      .min = symbol.min,
+      .max = symbol.max,
+      .multiple_of = symbol.multiple_of,
+      .exclude_01 = symbol.exclude_01,
+      .scalar = symbol.scalar,
+      .claim = claim,
+      .observe_half_life = observed == options.observe_half_lives.end() ? 0 : observed->second};
 }
 
 }  // namespace
@@ -110,16 +113,17 @@ absl::StatusOr<ProgramSpec> SpecOf(const package::Program& program,
     return std::ranges::find(program.symbols, name, &package::Symbol::name) !=
            program.symbols.end();
   };
-  for (const auto& [name, policy] : options.policies) {
-    if (!is_symbol(name))
-      return InvalidArgument("a policy is given for '{}', which is no symbol of program '{}'", name,
-                             program.name);
-  }
-  for (const auto& [name, claim] : options.claims) {
-    if (!is_symbol(name))
-      return InvalidArgument("a claim is given for '{}', which is no symbol of program '{}'", name,
-                             program.name);
-  }
+  const auto check_names = [&](const auto& given, const char* what) -> absl::Status {
+    for (const auto& [name, value] : given) {
+      if (!is_symbol(name))
+        return InvalidArgument("{} is given for '{}', which is no symbol of program '{}'", what,
+                               name, program.name);
+    }
+    return absl::OkStatus();
+  };
+  COPPICE_RETURN_IF_ERROR(check_names(options.policies, "a policy"));
+  COPPICE_RETURN_IF_ERROR(check_names(options.observe_half_lives, "a half-life"));
+  COPPICE_RETURN_IF_ERROR(check_names(options.claims, "a claim"));
   for (const package::Symbol& symbol : program.symbols) {
     COPPICE_ASSIGN_OR_RETURN(SymbolSpec made, SymbolOf(symbol, options));
     spec.symbols.push_back(std::move(made));

@@ -60,4 +60,22 @@ absl::StatusOr<std::unique_ptr<SessionParts>> SessionParts::Create(const Context
   return parts;
 }
 
+absl::Status SessionParts::CheckLane(const char* where, int index) const {
+  if (index >= 0 && index < static_cast<int>(lanes.size())) return absl::OkStatus();
+  return InvalidArgument("{}: lane {} of {}", where, index, lanes.size());
+}
+
+std::vector<std::unique_lock<LaneMutex>> SessionParts::LockIdleLanes() const {
+  while (true) {
+    if (background != nullptr) background->Wait();
+    std::vector<std::unique_lock<LaneMutex>> locks;
+    bool recording = false;
+    for (const std::unique_ptr<Lane>& lane : lanes) {
+      locks.emplace_back(lane->mutex);
+      recording |= lane->recording();
+    }
+    if (!recording) return locks;
+  }
+}
+
 }  // namespace coppice::internal

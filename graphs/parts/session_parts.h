@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,6 +21,7 @@
 #include "coppice/runtime/stream.h"
 
 #include "graphs/lane/lane.h"
+#include "graphs/lane/lane_mutex.h"
 #include "graphs/lane/window_map.h"
 #include "graphs/package/package_constants.h"
 #include "graphs/package/step_kernels.h"
@@ -44,7 +46,12 @@ struct SessionParts {
   SessionParts(const SessionParts&) = delete;
   SessionParts& operator=(const SessionParts&) = delete;
 
+  // Errors: kInvalidArgument  there is no such lane; `where` begins the message.
+  absl::Status CheckLane(const char* where, int index) const;
   Lane& lane(int index) const { return *lanes[static_cast<size_t>(index)]; }
+
+  // Locks all lanes when no recording is under way in the background.
+  std::vector<std::unique_lock<LaneMutex>> LockIdleLanes() const;
 
   const Context& context;
   const Driver& driver;
@@ -61,6 +68,7 @@ struct SessionParts {
   std::unique_ptr<Catalogue> catalogue;
   PackageConstants package_constants;
   CarriedBuckets carried;
+  std::mutex ladders;  // Of programs: held by whoever learns or replaces one, before lanes' locks.
   std::vector<std::unique_ptr<Lane>> lanes;
   std::unique_ptr<BackgroundRecorder> background;  // If the options ask for one.
 };

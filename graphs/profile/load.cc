@@ -167,6 +167,7 @@ void ProfileLoad::ListBucket(const Program& program,
     return;
   }
   const std::vector<int64_t> scalars = ScalarsOf(program, key);
+  const std::lock_guard lock(lane_.mutex);  // The policies stay meanwhile.
   const absl::StatusOr<std::vector<CallShape>> shapes =
       ShapesOf(kLoadProfile, program, {&key.first, 1}, scalars);
   if (!shapes.ok()) {

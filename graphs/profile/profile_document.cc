@@ -9,19 +9,11 @@
 
 #include "coppice/base/status.h"
 
-#include "runtime/package/json_document.h"
-#include "runtime/package/json_fields.h"
+#include "base/json_document.h"
+#include "base/json_fields.h"
 
 namespace coppice::internal {
 namespace {
-
-using package::CheckFields;
-using package::CheckKind;
-using package::CheckList;
-using package::IntegerOf;
-using package::Json;
-using package::JsonKind;
-using package::TextOf;
 
 constexpr char kSchema[] = "coppice-profile";
 constexpr int64_t kMajor = 1;
@@ -169,8 +161,8 @@ std::string TextOf(const Profile& profile) {
 
 absl::StatusOr<Profile> ParseProfile(std::string_view text, const std::string& name) {
   COPPICE_ASSIGN_OR_RETURN(
-      package::JsonDocument document,
-      package::JsonDocument::Parse(text, name, {.canonical = false, .depth_max = kDepthMax}));
+      JsonDocument document,
+      JsonDocument::Parse(text, name, {.canonical = false, .depth_max = kDepthMax}));
   const Json root = document.root();
   COPPICE_RETURN_IF_ERROR(CheckSchema(root));
   Json::Iterator minor = root["schema_version"].begin();

@@ -60,10 +60,12 @@ ProfileProgram ProgramOf(const SessionParts& parts, const Program& program) {
     if (sum.graph_nodes == 0) sum = carried;
     sum.launches = launches;
   }
-  ProfileProgram saved{.name = program.spec.name,
-                       .variant = program.spec.variant,
-                       .digest = DigestOf(program),
-                       .policies = PoliciesOf(program)};
+  ProfileProgram saved{
+      .name = program.spec.name, .variant = program.spec.variant, .digest = DigestOf(program)};
+  {
+    const std::lock_guard lock(parts.lane(0).mutex);
+    saved.policies = PoliciesOf(program);
+  }
   for (auto& [key, figures] : buckets) {
     if (program.steps != nullptr) {
       const VariantChoices& variants = program.steps->variants();
@@ -96,10 +98,10 @@ absl::StatusOr<ProfileDevice> DeviceOf(const SessionParts& parts) {
 
 std::vector<ProfilePolicy> PoliciesOf(const Program& program) {
   std::vector<ProfilePolicy> policies;
-  for (const SymbolSpec& symbol : program.spec.symbols)
-    policies.push_back({.symbol = symbol.name,
-                        .buckets = symbol.policy.name(),
-                        .maximum = symbol.policy.maximum()});
+  for (size_t i = 0; i < program.spec.symbols.size(); ++i)
+    policies.push_back({.symbol = program.spec.symbols[i].name,
+                        .buckets = program.policy(i).name(),
+                        .maximum = program.policy(i).maximum()});
   return policies;
 }
 

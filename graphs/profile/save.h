@@ -14,7 +14,7 @@ namespace coppice::internal {
 // The device that the session runs on. Errors: the driver's.
 absl::StatusOr<ProfileDevice> DeviceOf(const SessionParts& parts);
 
-// The policies of a program's symbols.
+// The policies of a program's symbols, under a lane's lock.
 std::vector<ProfilePolicy> PoliciesOf(const Program& program);
 
 // The scalars of a bucket, in spec order; 0 for those that are not part of the key.

@@ -27,6 +27,8 @@ Program::Program(ProgramSpec valid_spec,
       random_word(spec.random_numbers_per_call > 0 ? RandomWord(spec) : -1),
       registered_with_(its_place.owner),
       callable_(std::move(callable)) {
+  for (const SymbolSpec& symbol : spec.symbols)
+    ladders_.push_back(internal::LadderOf(symbol));
   SplitInputs();
   SplitScalars();
   given_count = static_cast<int>(std::ranges::count(spec.symbols, true, &SymbolSpec::given));
@@ -34,6 +36,9 @@ Program::Program(ProgramSpec valid_spec,
       spec.symbols, [](const SymbolSpec& symbol) { return symbol.scalar >= 0; });
   axes_say_all = extents.empty() && given_count == 0 && !bound && guards.guard_count() == 0;
   ReadClaims();
+  pads_plainly = extents.empty() && !symbolic_strides &&
+                 std::all_of(pads_always_.begin(), pads_always_.begin() + spec.symbols.size(),
+                             [](bool always) { return always; });
   Forget();
 }
 
@@ -147,9 +152,9 @@ bool Program::PadsAt(size_t index, int64_t extent, Observe observe) const {
 
 bool Program::IsBucket(size_t symbol, int64_t extent) const {
   const SymbolSpec& checked = spec.symbols[symbol];
-  if (extent < 0 || extent > checked.policy.maximum()) return false;
+  if (extent < 0 || extent > policy(symbol).maximum()) return false;
   if (checked.kind == SymbolKind::kStatic || (checked.exclude_01 && extent <= 1)) return true;
-  return extent >= 1 && checked.policy.Find(extent) == extent;
+  return extent >= 1 && policy(symbol).Find(extent) == extent;
 }
 
 absl::Status internal::Unregistered(const char* where, const Program& program) {

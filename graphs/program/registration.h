@@ -2,7 +2,7 @@
 // graphs/.
 //
 // Both are handed out as const: what a call changes about a program (extents seen, reasons
-// logged) is atomic and behind a method.
+// logged) is atomic and behind a method. So are its ladders, which locks of lanes guard.
 //
 // Units: bytes and elements. Threads: any, but for Invoke, which runs the callable.
 
@@ -23,6 +23,7 @@
 #include "coppice/graphs/program.h"
 #include "coppice/graphs/reason.h"
 
+#include "graphs/program/ladder.h"
 #include "graphs/program/step_source.h"
 
 namespace coppice {
@@ -93,6 +94,7 @@ class Program {
   bool mutates_statics = false;
   bool mutates_copies = false;
   bool symbolic_strides = false;  // Whether some keep elements apart depends on extents.
+  bool pads_plainly = false;      // Every symbol pads always, and nothing else reads the bucket.
   std::vector<int> counted;       // Symbols whose extents the device may decide.
   bool inspected = false;         // One of the last three.
   int random_word = -1;           // Of the parameter block; -1: no random state.
@@ -122,6 +124,11 @@ class Program {
   // Runs the callable, whose own state is its own business.
   absl::Status Invoke(CallContext& context) const { return callable_(context); }
 
+  // What a symbol is padded to; see ladder.h for who may read and change it.
+  const std::vector<internal::Ladder>& ladders() const { return ladders_; }
+  internal::Ladder& ladder(size_t symbol) const { return ladders_[symbol]; }
+  const PaddingPolicy& policy(size_t symbol) const { return ladders_[symbol].policy; }
+
   // Whether symbol `index` pads at this extent: what is static, or not seen to vary, does not.
   bool Pads(size_t index, int64_t extent, internal::Observe observe) const {
     return pads_always_[index] || PadsAt(index, extent, observe);
@@ -130,7 +137,7 @@ class Program {
   uint32_t SymbolsOf(uint32_t extents_read) const;
   // What the padding of an input may hold whose axes of these extents are padded.
   PaddingContents ContentsOf(const InputSpec& input, uint32_t padded_extents) const;
-  // Whether `extent` is a bucket of this symbol, so that it may be recorded.
+  // Whether `extent` is a bucket of this symbol, so that it may be recorded. Under a lane's lock.
   bool IsBucket(size_t symbol, int64_t extent) const;
 
   // True the first time that it is asked about this reason.
@@ -164,6 +171,7 @@ class Program {
   std::array<bool, kSymbolsMax> pads_always_{};  // Whatever the extent.
   std::array<bool, kSymbolsMax> claimed_{};      // A claim lets it pad.
   std::vector<uint32_t> symbols_of_extents_;     // Of each extent, the symbols that it reads.
+  mutable std::vector<internal::Ladder> ladders_;
   mutable std::array<std::atomic<int64_t>, kSymbolsMax> first_extents_;
   static_assert(kReasonCount < 32);
   mutable std::atomic<uint32_t> reasons_logged_{

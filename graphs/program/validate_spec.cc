@@ -10,6 +10,7 @@
 #include "coppice/graphs/program.h"
 
 #include "graphs/program/claims.h"
+#include "graphs/program/ladder.h"
 
 namespace coppice {
 namespace {
@@ -162,16 +163,13 @@ absl::Status CheckBounds(const ProgramSpec& spec, int index) {
         "ValidateSpec: program {}: symbol {} has min {}, max {}, multiple_of {}; give 0 <= min <= "
         "max and multiple_of >= 1",
         spec.name, symbol.name, symbol.min, symbol.max, symbol.multiple_of);
+  if (!(symbol.observe_half_life >= 0))
+    return InvalidArgument(
+        "ValidateSpec: program {}: symbol {} is observed with a half-life of {} calls; give one "
+        "above 0, or 0 for none",
+        spec.name, symbol.name, symbol.observe_half_life);
   if (!MayPad(spec, index)) return absl::OkStatus();
-  for (const int64_t bucket : symbol.policy.buckets()) {
-    if (bucket < symbol.min) continue;  // No extent is padded to it.
-    if (bucket > symbol.max || bucket % symbol.multiple_of != 0)
-      return InvalidArgument(
-          "ValidateSpec: program {}: symbol {} has a bucket {}, but max {} and multiple_of {}; "
-          "choose buckets that the program takes",
-          spec.name, symbol.name, bucket, symbol.max, symbol.multiple_of);
-  }
-  return absl::OkStatus();
+  return internal::CheckBuckets("ValidateSpec", spec, symbol, symbol.policy);
 }
 
 bool Binds(const InputSpec& input, int symbol) {

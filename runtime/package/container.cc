@@ -9,7 +9,7 @@
 
 #include "coppice/base/status.h"
 
-#include "runtime/package/json_document.h"
+#include "base/json_document.h"
 #include "runtime/package/manifest_reader.h"
 
 namespace coppice::package {

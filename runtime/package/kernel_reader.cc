@@ -5,7 +5,7 @@
 
 #include "coppice/base/units.h"
 
-#include "runtime/package/json_fields.h"
+#include "base/json_fields.h"
 #include "runtime/package/manifest_reader.h"
 
 namespace coppice::package {

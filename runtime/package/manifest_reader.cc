@@ -8,7 +8,7 @@
 
 #include "coppice/base/units.h"
 
-#include "runtime/package/json_fields.h"
+#include "base/json_fields.h"
 
 namespace coppice::package {
 namespace {

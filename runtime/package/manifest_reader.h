@@ -18,7 +18,7 @@
 
 #include "coppice/runtime/manifest.h"
 
-#include "runtime/package/json_document.h"
+#include "base/json_document.h"
 
 namespace coppice::package {
 

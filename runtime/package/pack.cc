@@ -14,9 +14,9 @@
 #include "coppice/base/status.h"
 #include "coppice/runtime/package.h"
 
+#include "base/json_document.h"
 #include "runtime/package/container.h"
 #include "runtime/package/digest.h"
-#include "runtime/package/json_document.h"
 
 namespace coppice::package {
 namespace {

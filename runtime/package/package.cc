@@ -11,10 +11,10 @@
 #include "coppice/base/status.h"
 #include "coppice/runtime/safetensors.h"
 
+#include "base/json_document.h"
+#include "base/json_fields.h"
 #include "runtime/package/container.h"
 #include "runtime/package/digest.h"
-#include "runtime/package/json_document.h"
-#include "runtime/package/json_fields.h"
 #include "runtime/package/manifest_reader.h"
 
 namespace coppice::package {

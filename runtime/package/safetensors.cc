@@ -9,8 +9,8 @@
 
 #include "coppice/base/status.h"
 
-#include "runtime/package/json_document.h"
-#include "runtime/package/json_fields.h"
+#include "base/json_document.h"
+#include "base/json_fields.h"
 #include "runtime/package/mapped_file.h"
 
 namespace coppice::package {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/package/json_fields.h"
+#include "base/json_fields.h"
 #include "runtime/package/manifest_reader.h"
 
 namespace coppice::package {

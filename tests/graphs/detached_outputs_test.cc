@@ -84,6 +84,44 @@ TEST_F(DetachTest, OutputsInTheCallersBufferHaveMovedAndAreNotCopied) {
   EXPECT_EQ(ValuesOf(outputs), Expected(4));
 }
 
+TEST_F(DetachTest, CopiesLieInTheCallersMemoryUntilTheyEnd) {
+  const Affine affine = Recorded();
+  const DeviceMemory buffer = *DeviceMemory::Create(device_.driver(), 1024);
+  std::vector<int64_t> asked;
+  std::vector<DeviceAddress> freed;
+  const auto memory_at = [&](DeviceAddress address) {
+    return DetachMemory{.allocate =
+                            [&asked, address](int64_t bytes) {
+                              asked.push_back(bytes);
+                              return address;
+                            },
+                        .free = [&freed](DeviceAddress at, int64_t) { freed.push_back(at); }};
+  };
+  COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 4));
+  EXPECT_EQ(lease.Detach(device_.stream(), memory_at(buffer.address() + 128)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(freed, std::vector<DeviceAddress>{buffer.address() + 128});
+  EXPECT_EQ(lease.output_count(), 1) << "the lease is as it was";
+  const int64_t before = device_.ledger().calls(&DriverTable::MemAlloc);
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const DetachedOutputs outputs,
+                                 lease.Detach(device_.stream(), memory_at(buffer.address())));
+    EXPECT_EQ(outputs.output(0).data, buffer.address());
+    EXPECT_EQ(outputs.way(0), Way::kCopied);
+    EXPECT_EQ(ValuesOf(outputs), Expected(4));
+    EXPECT_EQ(freed.size(), 1U);
+  }
+  EXPECT_EQ(device_.ledger().calls(&DriverTable::MemAlloc), before);
+  EXPECT_EQ(asked, (std::vector<int64_t>{256, 256}));
+  EXPECT_EQ(freed.back(), buffer.address());
+  COPPICE_ASSERT_OK_AND_ASSIGN(Lease other, Call(affine, 4));
+  const auto none = [](int64_t) -> absl::StatusOr<DeviceAddress> {
+    return absl::ResourceExhaustedError("no room");
+  };
+  EXPECT_EQ(other.Detach(device_.stream(), {.allocate = none}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(DetachTest, StaticOutputsAreCopiedBecauseTheNextCallWritesThem) {
   const std::unique_ptr<Session> session = MakeSession();
   ProgramSpec spec{.name = "fixed"};

@@ -48,6 +48,30 @@ TEST_F(NodeTableTest, KeysAreComparedInFull) {
   EXPECT_TRUE(differs([&](NodeKey& other) { other.surroundings = &around; }));
 }
 
+TEST_F(NodeTableTest, RetiresSomeBucketsAndLeavesTheOthers) {
+  Node& eight = Add({.n = 8});
+  Node& leased = Add({.n = 16});
+  Node& sixteen = Add({.n = 16, .statics = &here_});
+  leased.AddLease();
+  NodeTables& tables = scene_.lane.nodes();
+  tables.RetireBuckets(scene_.program, [](const BucketKey& key) { return key.words[0] == 16; });
+  EXPECT_EQ(table().Find(eight.key()), &eight);
+  EXPECT_EQ(table().Find(leased.key()), nullptr);
+  EXPECT_EQ(table().FindBucket(KeyOf(16)), nullptr);
+  EXPECT_EQ(table().buckets().size(), 1U);
+  EXPECT_FALSE(eight.retired());
+  EXPECT_TRUE(sixteen.retired());
+  tables.EvictRetired();
+  int retired = 0;
+  tables.ForEachRetired([&](const Node& node) { retired += &node == &leased ? 1 : 100; });
+  EXPECT_EQ(retired, 1) << "one with leased outputs goes, or one without stays";
+  leased.DropLease();
+  tables.EvictRetired();
+  EXPECT_FALSE(tables.has_retired());
+  tables.RetireBuckets(scene_.program, [](const BucketKey&) { return false; });
+  EXPECT_FALSE(tables.has_retired());
+}
+
 TEST_F(NodeTableTest, FindsTheNodeOfAKeyOrNull) {
   Node& eight = Add({.n = 8});
   Node& sixteen = Add({.n = 16});

@@ -18,10 +18,10 @@ TEST(ReasonTest, NamesEveryPath) {
 
 TEST(ReasonTest, NamesEveryReasonInSnakeCase) {
   const char* const names[] = {
-      "none",         "new_bucket",          "static_input_moved", "other_live_regions",
-      "evicted",      "over_largest_bucket", "unpadded_extent",    "graph_limit",
-      "byte_limit",   "capture_invalidated", "not_capturable",     "gate_says_eager",
-      "user_disabled"};
+      "none",          "new_bucket",          "static_input_moved", "other_live_regions",
+      "evicted",       "over_largest_bucket", "unpadded_extent",    "graph_limit",
+      "byte_limit",    "capture_invalidated", "not_capturable",     "gate_says_eager",
+      "user_disabled", "padded_too_much"};
   static_assert(std::size(names) == kReasonCount);
   for (int i = 0; i < kReasonCount; ++i)
     EXPECT_STREQ(NameOf(static_cast<Reason>(i)), names[i]);
@@ -29,7 +29,7 @@ TEST(ReasonTest, NamesEveryReasonInSnakeCase) {
 
 TEST(ReasonTest, CountsEndAtTheLastEnumerator) {
   EXPECT_EQ(static_cast<int>(RunKind::kInclude) + 1, kRunKindCount);
-  EXPECT_EQ(static_cast<int>(Reason::kUserDisabled) + 1, kReasonCount);
+  EXPECT_EQ(static_cast<int>(Reason::kPaddedTooMuch) + 1, kReasonCount);
 }
 
 }  // namespace

@@ -55,6 +55,17 @@ TEST(RegistrationTest, CopiedInputsHaveTheShapesOfTheirSpecs) {
   EXPECT_EQ(program.copy_shapes[0].dims[1].size, 2);
 }
 
+TEST(RegistrationTest, LaddersBeginAsTheSpecSays) {
+  ProgramSpec spec = RowsSpec();
+  EXPECT_EQ(ProgramOf(spec).ladder(0).observer, nullptr);
+  spec.symbols[0].observe_half_life = 7;
+  const Program program = ProgramOf(spec);
+  EXPECT_EQ(program.policy(0).buckets(), spec.symbols[0].policy.buckets());
+  ASSERT_NE(program.ladder(0).observer, nullptr);
+  EXPECT_EQ(program.ladder(0).observer->options().limit, 64);
+  EXPECT_EQ(program.ladder(0).observer->options().half_life, 7);
+}
+
 TEST(RegistrationTest, ExtentsOfAxesAreToldFromOthers) {
   ProgramSpec spec = RowsSpec();
   EXPECT_TRUE(ProgramOf(spec).axes_say_all);

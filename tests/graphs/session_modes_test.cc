@@ -39,9 +39,9 @@ TEST_F(SessionModesTest, StrictStanceRefusesEverythingButAReplay) {
     ASSERT_OK(Call(affine, 4).status());
   affine.session->SetStance(Stance::kStrict);
   ExpectRun(affine, 4, RunKind::kReplay);
-  const absl::Status refused = Call(affine, 8).status();
+  const absl::Status refused = Call(affine, 7).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(refused.ToString(), HasSubstr("new_bucket"));
+  EXPECT_THAT(refused.ToString(), HasSubstr("on lane 0 at extents [7] in bucket [8]: new_bucket"));
   EXPECT_EQ(Executions(), 3);
   affine.session->SetStance(Stance::kRecord);
   ExpectRun(affine, 8, RunKind::kWarmUp);

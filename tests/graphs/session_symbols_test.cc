@@ -10,6 +10,7 @@
 namespace coppice {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -158,6 +159,47 @@ TEST_F(SessionSymbolsTest, VariantsOfOneNameAreFoundByTheirLabel) {
   EXPECT_EQ(session->Find("affine", "other"), nullptr);
   EXPECT_THAT(session->Register(spec, AffineCallable()).status(),
               StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(SessionSymbolsTest, WhatAGuardRefusesRunsEagerlyAtItsOwnExtents) {
+  const Affine affine = MakeWith([](ProgramSpec& spec) {
+    spec.symbols[0].kind = SymbolKind::kDynamic;
+    PaddingPolicy& policy = spec.symbols[0].policy;
+    policy = *(*PaddingPolicy::Parse("8,64", 64)).WithGuard({.max_ratio = 2, .min_replay_size = 3});
+  });
+  EXPECT_EQ(Call(affine, 32)->reason(), Reason::kNewBucket);
+  EXPECT_EQ(Call(affine, 2)->reason(), Reason::kNewBucket);  // Small enough for any padding.
+  const int64_t before = Executions();
+  const Lease refused = *Call(affine, 3);
+  EXPECT_EQ(refused.kind(), RunKind::kEager);
+  EXPECT_EQ(refused.reason(), Reason::kPaddedTooMuch);
+  EXPECT_EQ(Executions(), before + 1);
+  EXPECT_EQ(Call(affine, 31)->reason(), Reason::kPaddedTooMuch);
+  EXPECT_EQ(Call(affine, 65)->reason(), Reason::kOverLargestBucket);
+}
+
+TEST_F(SessionSymbolsTest, ExplainSaysWhatAGuardRefusedAndStrictWhatHelps) {
+  const Affine affine = MakeWith([](ProgramSpec& spec) {
+    spec.symbols[0].kind = SymbolKind::kDynamic;
+    PaddingPolicy& policy = spec.symbols[0].policy;
+    policy = *(*PaddingPolicy::Parse("8,64", 64)).WithGuard({.max_ratio = 2});
+  });
+  affine.session->SetStance(Stance::kStrict);
+  const absl::Status status = Call(affine, 9).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("padded_too_much: n = 9 in a bucket of 64, which the guard"),
+                    HasSubstr("give the policy a smaller bucket or a wider guard")));
+}
+
+TEST_F(SessionSymbolsTest, ExtentsThatAreNotPaddedAreNotGuarded) {
+  const Affine affine = MakeWith([](ProgramSpec& spec) {
+    spec.symbols[0].kind = SymbolKind::kAuto;  // Static, up to the second distinct extent.
+    PaddingPolicy& policy = spec.symbols[0].policy;
+    policy = *(*PaddingPolicy::Parse("8,64", 64)).WithGuard({.max_ratio = 2});
+  });
+  EXPECT_EQ(Call(affine, 9)->reason(), Reason::kNewBucket);
+  EXPECT_EQ(Call(affine, 10)->reason(), Reason::kPaddedTooMuch);
 }
 
 TEST_F(SessionSymbolsTest, ExplainSaysWhatRunWouldDoAndChangesNothing) {

@@ -3,8 +3,10 @@
 
 #include "coppice/runtime/graph.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -508,6 +510,46 @@ TEST(AddChildToCaptureFailureTest, ErrorsOfTheDriverAreReturned) {
   const Driver programmatic(table, DriverKind::kEmulator);
   EXPECT_EQ(CuResultOf(AddChildToCapture(programmatic, nullptr, Graph(programmatic, nullptr))),
             CuResult::kLossyQuery);
+}
+
+TEST_F(AddChildToCaptureTest, AGraphOfKernelsMayBeAChild) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture recording, Capture::Begin(driver_, device_.stream()));
+  ASSERT_OK(LaunchStore(device_.stream(), 2));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Graph child, recording.End());
+  EXPECT_OK(CheckChild(driver_, child.handle()));
+}
+
+TEST(CheckChildTest, NamesWhatNoChildHolds) {
+  static CuGraphNodeType second = CuGraphNodeType::kKernel;
+  static CuGraphNode nodes[] = {reinterpret_cast<CuGraphNode>(8),
+                                reinterpret_cast<CuGraphNode>(16)};
+  DriverTable table = SucceedingTable();
+  table.GraphGetNodes = [](CuGraph, CuGraphNode* into, size_t* count) {
+    if (into != nullptr) std::copy_n(nodes, *count, into);
+    *count = std::size(nodes);
+    return CuResult::kSuccess;
+  };
+  table.GraphNodeGetType = [](CuGraphNode node, CuGraphNodeType* type) {
+    *type = node == nodes[0] ? CuGraphNodeType::kKernel : second;
+    return CuResult::kSuccess;
+  };
+  const Driver driver(table, DriverKind::kEmulator);
+  struct Case {
+    int type;
+    const char* what;  // Null: nothing is wrong with it.
+  };
+  for (const Case& one : {Case{0, nullptr}, Case{4, nullptr}, Case{7, nullptr}, Case{12, nullptr},
+                          Case{10, "node 1 of 2 of the graph allocates memory"},
+                          Case{11, "frees memory"}, Case{13, "has a condition"}}) {
+    second = static_cast<CuGraphNodeType>(one.type);
+    const absl::Status status = CheckChild(driver, nullptr);
+    if (one.what == nullptr) {
+      EXPECT_OK(status) << one.type;
+      continue;
+    }
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(one.what));
+  }
 }
 
 using CaptureDeathTest = GraphTest;

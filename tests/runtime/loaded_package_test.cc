@@ -4,6 +4,7 @@
 
 #include "coppice/runtime/loaded_package.h"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -59,6 +60,15 @@ TEST_F(LoadedPackageTest, FindsEveryKernelAndSaysWhichTargetItIs) {
               loaded->manifest().kernels[static_cast<size_t>(i)].name);
     EXPECT_EQ(loaded->kernel(i)[0].fit.fit, Fit::kPtx);
     EXPECT_FALSE(loaded->kernel(i)[0].fit.why.empty());
+  }
+}
+
+TEST_F(LoadedPackageTest, NoTwoHaveTheSameNumber) {
+  uint64_t last = 0;
+  for (int i = 0; i < 3; ++i) {  // Each ends before the next, which may get its address.
+    COPPICE_ASSERT_OK_AND_ASSIGN(const auto loaded, Load(Small()));
+    EXPECT_GT(loaded->number(), last);
+    last = loaded->number();
   }
 }
 

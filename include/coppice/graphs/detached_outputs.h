@@ -9,12 +9,24 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
+
+#include "absl/status/statusor.h"
 
 #include "coppice/base/tensor.h"
 
 namespace coppice {
+
+// Where copies go, if not to memory of cuMemAlloc. Neither may call the session, whose lane is
+// locked while `allocate` runs.
+struct DetachMemory {
+  // Returns an address that is a multiple of kBufferAlignment. Its error is Detach's.
+  std::function<absl::StatusOr<DeviceAddress>(int64_t bytes)> allocate;
+  // Called once, when the copies have been made, by whoever ends the outputs.
+  std::function<void(DeviceAddress address, int64_t bytes)> free;
+};
 
 namespace internal {
 struct DetachedMemory;  // What was copied, and when that has been done.

@@ -100,10 +100,13 @@ class [[nodiscard]] Lease {
   // elements. Calls on the lane wait for them, on the device. Of a part, its output alone, without
   // what counts it. The lease is empty afterwards; after an error it is as it was.
   //
+  // The copies lie in `memory`, unless it is empty.
+  //
   // Requires: the context is current. Errors: as Read, and kFailedPrecondition whenever `stream`
-  // captures; kResourceExhausted the device has no room; otherwise the driver's. Cost: allocates,
-  // on the device as well if anything is copied; waits for nothing but the lane's lock.
-  absl::StatusOr<DetachedOutputs> Detach(CuStream stream);
+  // captures; kResourceExhausted the device has no room; kInvalidArgument the caller's memory is at
+  // no multiple of kBufferAlignment; otherwise the driver's. Cost: allocates, on the device as well
+  // if anything is copied; waits for nothing but the lane's lock.
+  absl::StatusOr<DetachedOutputs> Detach(CuStream stream, DetachMemory memory = {});
 
   // Gives the outputs up early. The lease is empty afterwards. Cost: one atomic operation, three
   // for a part.

@@ -24,7 +24,7 @@
 
 #include "coppice/base/padding_claim.h"
 #include "coppice/base/tensor.h"
-#include "coppice/graphs/padding_policy.h"
+#include "coppice/padding/padding_policy.h"
 #include "coppice/runtime/driver.h"
 
 namespace coppice {
@@ -51,6 +51,8 @@ struct PackageProgramOptions {
   std::string variant;  // Tells programs of one name apart.
   // By symbol, in place of the package's own buckets. A symbol with neither is never padded.
   std::map<std::string, PaddingPolicy> policies;
+  // By symbol, as SymbolSpec::observe_half_life.
+  std::map<std::string, double> observe_half_lives;
   // By symbol, in place of what the package claims: what a tool tries that looks for claims.
   std::map<std::string, PaddingClaim> claims;
   // By name, those that the package has no data of. Must stay where they are as long as the

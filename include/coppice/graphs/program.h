@@ -38,7 +38,7 @@
 #include "coppice/base/tensor.h"
 #include "coppice/graphs/generator.h"
 #include "coppice/graphs/guards.h"
-#include "coppice/graphs/padding_policy.h"
+#include "coppice/padding/padding_policy.h"
 #include "coppice/runtime/driver.h"
 
 namespace coppice {
@@ -95,6 +95,9 @@ struct SymbolSpec {
   int scalar = -1;
   // What happens if it is padded; none: what the program claims as a whole.
   std::optional<PaddingClaim> claim{};
+  // Calls after which a call counts half as much in what Session::Rebucket learns from; infinite:
+  // none is forgotten; 0: nobody counts them.
+  double observe_half_life = 0;
 };
 
 // What the program promises about the elements beyond the real extents of the symbols that claim
@@ -268,8 +271,8 @@ struct ProgramSpec {
 // outputs, counts that are outputs of one i32 or i64, counted symbols as SymbolSpec wants them,
 // buckets within their symbol's bounds, guards and expressions that parse, expressions that read no
 // scalars but those of the key, a claim for each symbol that its policy pads, tolerances that are
-// finite and not negative, and fills that the claims allow. Errors: kInvalidArgument naming the
-// program and the field.
+// finite and not negative, half-lives that are not negative, and fills that the claims allow.
+// Errors: kInvalidArgument naming the program and the field.
 absl::Status ValidateSpec(const ProgramSpec& spec);
 
 // What holds of a symbol that is padded: its own claim, or what its program's says of it, where

@@ -33,8 +33,9 @@ enum class Reason : uint8_t {
   kNotCapturable,       // The program itself cannot be recorded, or departs from its script.
   kGateSaysEager,       // Measured: eager is faster in this bucket.
   kUserDisabled,        // The stance, the program or the vote of the ranks forbids graphs.
+  kPaddedTooMuch,       // A guard of a policy keeps the extent out of its bucket.
 };
-inline constexpr int kReasonCount = 13;
+inline constexpr int kReasonCount = 14;
 
 // "replay", "record", "warm_up", "eager", "include".
 const char* NameOf(RunKind kind);

@@ -70,6 +70,7 @@
 #include "coppice/graphs/package_program.h"
 #include "coppice/graphs/profile.h"
 #include "coppice/graphs/program.h"
+#include "coppice/graphs/rebucket.h"
 #include "coppice/graphs/session_memory.h"
 #include "coppice/graphs/session_options.h"
 #include "coppice/graphs/session_stats.h"
@@ -98,8 +99,9 @@ class Session {
   // Adds a program. Errors: kInvalidArgument as ValidateSpec, or its name and variant are taken.
   absl::StatusOr<const Program*> Register(ProgramSpec spec, Callable callable);
 
-  // Adds a program of a package, which outlives the session. Nothing of it is run, and no bucket
-  // has to be warmed up: what it does at any extents is known.
+  // Adds a program of a package, which outlives it: until Unregister has returned, which waits for
+  // calls that run it but not for Plan and SaveProfile, or the session has ended. Nothing of it is
+  // run, and no bucket has to be warmed up: what it does at any extents is known.
   //
   // Errors: kNotFound         the package has no such program;
   //         kInvalidArgument  as ValidateSpec; its name and variant are taken; a policy or
@@ -114,13 +116,15 @@ class Session {
 
   // The program of this name and variant, or null. Cost: O(programs); look it up once.
   const Program* Find(const std::string& name, const std::string& variant = {}) const;
+  // What `program` was registered with; its policies are those of that time.
+  static const ProgramSpec& SpecOf(const Program& program);
 
-  // Makes `program` as it was registered, but for its bindings: no call replays what was recorded
-  // of it before, every bucket warms up anew, what refused it refuses it no more; `auto` symbols
-  // have seen no extent, static inputs that moved too often are part of the key again, reasons are
-  // logged again. Graphs are dropped as soon as nobody runs them or leases their outputs, which
-  // stay right meanwhile. Waits for the lanes' work and for recordings in the background; other
-  // threads may call the program meanwhile.
+  // Makes `program` as it was registered, but for its bindings, its policies and what was observed
+  // of it: no call replays what was recorded of it before, every bucket warms up anew, what refused
+  // it refuses it no more; `auto` symbols have seen no extent, static inputs that moved too often
+  // are part of the key again, reasons are logged again. Graphs are dropped as soon as nobody runs
+  // them or leases their outputs, which stay right meanwhile. Waits for the lanes' work and for
+  // recordings in the background; other threads may call the program meanwhile.
   //
   // Errors: kInvalidArgument another session's; kFailedPrecondition it was unregistered; otherwise
   // the driver's, as of Evict: the program was reset all the same, and its graphs go with later
@@ -269,6 +273,45 @@ class Session {
   //         otherwise the driver's, if the device is lost. Nothing changed but for the last.
   absl::StatusOr<LoadedProfile> LoadProfile(const std::string& path,
                                             const LoadProfileOptions& options);
+
+  // Replaces the policy of a symbol, by its index in the spec, for all calls from here on; records
+  // nothing. Graphs of buckets that are gone are found no more, and dropped when they neither run
+  // nor have leased outputs: by this, by Rebucket, or by later calls of their lanes that do not
+  // replay. Waits for recordings in the background, and for calls under way. Where ranks vote, each
+  // must do so at the same call.
+  //
+  // Errors: kInvalidArgument another session's program; no such symbol, or one that is never
+  // padded; a policy that never pads, with another maximum than the registered one, or with buckets
+  // that the symbol's bounds forbid; kFailedPrecondition the program was unregistered; otherwise
+  // the driver's: the policy was replaced all the same.
+  absl::Status SetPolicy(const Program& program, int symbol, PaddingPolicy policy);
+  // The policy in force. Errors: kInvalidArgument, kFailedPrecondition as above. Allocates.
+  absl::StatusOr<PaddingPolicy> GetPolicy(const Program& program, int symbol) const;
+
+  // Learns the buckets of an observed symbol anew and swaps them in if that saves enough; see
+  // rebucket.h. Graphs of the new buckets are recorded first, one at a time: in the background if
+  // options and program allow it, else with its lane's lock held meanwhile. The old ones serve
+  // until all of them are there, and go then as by SetPolicy. None goes because of the graph limit.
+  // What cannot be recorded leaves everything as it was, and the report says why. One thread at a
+  // time; the next waits. Waits for the device if anything is recorded; trims the eager window
+  // then.
+  //
+  // Errors: kInvalidArgument     as SetPolicy; a symbol that is not observed; options: a number
+  //                              below 0, what Relearn refuses, a binding as Warm refuses it;
+  //         kFailedPrecondition  the program was unregistered, the session is suspended, or a lane
+  //                              lent; the stance forbids recording, or the callable mutates static
+  //                              inputs and there is no scratch; ranks vote, and it is no dry run;
+  //         otherwise the driver's.
+  absl::StatusOr<RebucketReport> Rebucket(const Program& program,
+                                          int symbol,
+                                          const RebucketOptions& options);
+
+  // What was observed of a symbol, as DecayingHistogram::ToJson writes it, and what it is to go on
+  // from, whose half-life counts from then on. Calls meanwhile are in one of the two. Errors:
+  // kInvalidArgument  as SetPolicy; a symbol that is not observed; as DecayingHistogram::Read, or
+  // sizes up to another maximum than the policy's; kUnimplemented another version.
+  absl::StatusOr<std::string> GetObserved(const Program& program, int symbol) const;
+  absl::Status SetObserved(const Program& program, int symbol, std::string_view json);
 
   // What the session may do from the next call on.
   void SetStance(Stance stance);

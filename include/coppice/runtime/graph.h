@@ -99,7 +99,10 @@ class Graph {
 class GraphExec {
  public:
   // Instantiates `graph`. Errors: kInvalidArgument if the graph has a cycle; kResourceExhausted.
-  static absl::StatusOr<GraphExec> Instantiate(const Driver& driver, const Graph& graph);
+  static absl::StatusOr<GraphExec> Instantiate(const Driver& driver, CuGraph graph);
+  static absl::StatusOr<GraphExec> Instantiate(const Driver& driver, const Graph& graph) {
+    return Instantiate(driver, graph.handle());
+  }
   GraphExec(GraphExec&& other) noexcept
       : driver_(other.driver_), handle_(std::exchange(other.handle_, nullptr)) {}
   GraphExec& operator=(GraphExec&&) = delete;
@@ -147,6 +150,14 @@ class Capture {
 // Errors: kFailedPrecondition if the stream does not capture; kAborted if its capture was
 // invalidated. After an error of a driver call the capture may hold the child without an order, so
 // its graph must not be launched. Cost: three driver calls; allocates only in the driver.
-absl::Status AddChildToCapture(const Driver& driver, CuStream stream, const Graph& child);
+absl::Status AddChildToCapture(const Driver& driver, CuStream stream, CuGraph child);
+inline absl::Status AddChildToCapture(const Driver& driver, CuStream stream, const Graph& child) {
+  return AddChildToCapture(driver, stream, child.handle());
+}
+
+// Whether a graph that somebody else made may be a child. Errors: kInvalidArgument if a node of it
+// allocates or frees memory or has a condition, which no child holds; otherwise the driver's. Runs
+// in a RelaxedCaptureScope. Cost: two driver calls and one per node; allocates.
+absl::Status CheckChild(const Driver& driver, CuGraph graph);
 
 }  // namespace coppice

@@ -41,8 +41,8 @@ struct LoadedKernel {
 class LoadedPackage {
  public:
   // Loads every kernel of `package`, which it keeps. Call it outside of captures; the current
-  // context is the driver's. `driver` must outlive it, and it must outlive the sessions that its
-  // programs are registered with.
+  // context is the driver's. `driver` must outlive it, and it must outlive its programs: until
+  // Session::Unregister has returned, or their session has ended.
   //
   // Errors: kNotFound         no target of a kernel fits the device: what each was compiled for;
   //         kInvalidArgument  a constant that its file has not, or in another shape; a file with
@@ -57,6 +57,9 @@ class LoadedPackage {
   const Package& package() const { return package_; }
   const Manifest& manifest() const { return package_.manifest(); }
 
+  // Its number among those that the process has loaded, from 1: no two have the same.
+  uint64_t number() const { return number_; }
+
   // The variants of kernel `index` of the manifest, at least one.
   std::span<const LoadedKernel> kernel(int index) const {
     return kernels_[static_cast<size_t>(index)];
@@ -68,9 +71,10 @@ class LoadedPackage {
   }
 
  private:
-  explicit LoadedPackage(Package package) : package_(std::move(package)) {}
+  explicit LoadedPackage(Package package);
 
   const Package package_;
+  const uint64_t number_;
   absl::Status LoadKernels(const Driver& driver, const LoadOptions& options);
   absl::Status FindConstants();
 

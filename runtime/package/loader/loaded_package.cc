@@ -3,6 +3,7 @@
 #include "coppice/runtime/loaded_package.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <string>
 #include <utility>
@@ -64,6 +65,12 @@ absl::Status At(const Package& package, const Kernel& kernel, int target, const 
 }
 
 }  // namespace
+
+LoadedPackage::LoadedPackage(Package package)
+    : package_(std::move(package)), number_([] {
+        static std::atomic<uint64_t> last{0};
+        return last.fetch_add(1, std::memory_order_relaxed) + 1;
+      }()) {}
 
 absl::StatusOr<std::unique_ptr<const LoadedPackage>> LoadedPackage::Load(
     const Driver& driver, Package package, const LoadOptions& options) {

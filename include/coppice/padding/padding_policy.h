@@ -10,6 +10,9 @@
 //   ramp:4:16              4 8 16 32 48                   doubling up to the step, then by the step
 //   1,2,4,48               as written; 48 is added if it is missing
 //   exact                  every extent is its own bucket
+//   vllm, tpu:256, ...     what other systems pad to (padding_presets.h)
+//
+// A guard keeps calls out of buckets that would be mostly padding; they run without a graph too.
 //
 // Units: extents count elements along the dynamic axis; nothing in this file is in bytes.
 // Threads: immutable once created; every const method may be called from any thread.
@@ -27,6 +30,24 @@
 #include "coppice/base/check.h"
 
 namespace coppice {
+
+// Which calls a policy refuses although a bucket holds them.
+struct PaddingGuard {
+  // A call is refused if its bucket is more than this times its extent; 0: never for that.
+  double max_ratio = 0;  // 0, or >= 1 and finite.
+  // Extents below this are small enough to replay whatever the ratio says.
+  int64_t min_replay_size = 0;  // >= 0.
+  // Per bucket, the smallest extent that it serves; empty: every one. The ratio comes on top.
+  std::vector<int64_t> lower_bounds;  // Each in [0, its bucket].
+
+  friend bool operator==(const PaddingGuard&, const PaddingGuard&) = default;
+};
+
+// Why an extent has no bucket.
+enum class NoBucket : uint8_t {
+  kBeyondMaximum,  // It is above the maximum.
+  kPaddedTooMuch,  // The guard refuses its bucket.
+};
 
 class PaddingPolicy {
  public:
@@ -48,20 +69,31 @@ class PaddingPolicy {
   static absl::StatusOr<PaddingPolicy> List(std::span<const int64_t> buckets, int64_t maximum);
 
   // Reads the spellings in the picture above: a name with all its arguments after colons
-  // (`geometric` alone means 1.25:1, `linear` 16, `ramp` 4:16), or a comma-separated list. The
-  // whole text must match; numbers have no sign and no exponent. Errors: kInvalidArgument quoting
-  // the text and listing the spellings.
+  // (`geometric` alone means 1.25:1, `linear` 16, `ramp` 4:16, `tpu` 256), the name of a preset, or
+  // a comma-separated list. The whole text must match; numbers have no sign and no exponent.
+  // Errors: kInvalidArgument quoting the text and listing the spellings.
   static absl::StatusOr<PaddingPolicy> Parse(const std::string& text, int64_t maximum);
 
-  // Returns the smallest bucket that holds `extent`, or nullopt above the maximum. A miss is an
-  // ordinary outcome: the caller runs that call eagerly, without a graph. Extent 0 has bucket
-  // `buckets().front()`. Requires: extent >= 0 (checked). Cost: O(1), one table read; never
+  // The same ladder with this guard in place of its own. Errors: kInvalidArgument  a field of it
+  // outside its range, or not one lower bound per bucket; `exact` takes none. Cost: O(maximum);
   // allocates.
+  absl::StatusOr<PaddingPolicy> WithGuard(const PaddingGuard& guard) const;
+
+  // Returns the smallest bucket that holds `extent`, or nullopt if it is above the maximum or the
+  // guard refuses it. A miss is an ordinary outcome: the caller runs that call eagerly, without a
+  // graph. Extent 0 has bucket `buckets().front()`. Requires: extent >= 0 (checked). Cost: O(1),
+  // one table read; never allocates.
   std::optional<int64_t> Find(int64_t extent) const {
     COPPICE_CHECK(extent >= 0, "an extent is negative");
     if (extent > maximum_) return std::nullopt;
-    return table_.empty() ? (extent > 0 ? extent : 1) : table_[static_cast<size_t>(extent)];
+    if (table_.empty()) return extent > 0 ? extent : 1;
+    const int32_t bucket = table_[static_cast<size_t>(extent)];
+    if (bucket < 0) return std::nullopt;
+    return bucket;
   }
+
+  // Why Find finds nothing. Requires: that it does (checked). Cost: O(1).
+  NoBucket WhyNone(int64_t extent) const;
 
   // The ladder, strictly increasing and never empty; for `exact`, every extent from 1 to the
   // maximum. Cost: allocates for `exact`.
@@ -69,15 +101,18 @@ class PaddingPolicy {
 
   int64_t maximum() const { return maximum_; }
   bool is_exact() const { return table_.empty(); }
-  const std::string& name() const { return name_; }  // The spelling that Parse reads back.
+  // The spelling that Parse reads back, without the guard.
+  const std::string& name() const { return name_; }
+  const PaddingGuard& guard() const { return guard_; }
 
  private:
   PaddingPolicy(std::string name, std::vector<int64_t> ladder, int64_t maximum);
 
   std::string name_;
   std::vector<int64_t> ladder_;  // Empty for `exact`; else increasing, and its last is maximum_.
-  std::vector<int32_t> table_;   // Extent to bucket; empty for `exact`.
+  std::vector<int32_t> table_;   // Extent to bucket, negative if refused; empty for `exact`.
   int64_t maximum_ = 0;
+  PaddingGuard guard_;
 };
 
 }  // namespace coppice

@@ -18,9 +18,9 @@
 #include "coppice/base/status.h"
 #include "coppice/base/tensor.h"
 
-#include "runtime/package/json_document.h"
+#include "base/json_document.h"
 
-namespace coppice::package {
+namespace coppice {
 
 inline constexpr size_t kNameMax = 255;
 
@@ -78,4 +78,4 @@ absl::StatusOr<int> ReferenceOf(Json value, const std::vector<Entry>& entries, c
   return index;
 }
 
-}  // namespace coppice::package
+}  // namespace coppice

@@ -1,7 +1,7 @@
 // Goal: a canonical text is taken and every other one refused, and values know their place. Method:
 // short texts; random values, written as Python writes them.
 
-#include "runtime/package/json_document.h"
+#include "base/json_document.h"
 
 #include <string>
 
@@ -10,7 +10,7 @@
 
 #include "tests/support/status_matchers.h"
 
-namespace coppice::package {
+namespace coppice {
 namespace {
 
 using testing::HasSubstr;
@@ -121,4 +121,4 @@ TEST(JsonDocumentTest, LongTextsAreCutInMessages) {
 }
 
 }  // namespace
-}  // namespace coppice::package
+}  // namespace coppice

@@ -1,6 +1,6 @@
 // Reading fields: kinds, ranges, words and fractions.
 
-#include "runtime/package/json_fields.h"
+#include "base/json_fields.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,14 +9,14 @@
 
 #include "coppice/base/units.h"
 
-namespace coppice::package {
+namespace coppice {
 namespace {
 
 bool IsPrintable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
 
-bool IsName(std::string_view text) {
+bool IsPrintableName(std::string_view text) {
   return !text.empty() && text.size() <= kNameMax && IsPrintable(text);
 }
 
@@ -91,7 +91,7 @@ absl::Status CheckList(Json value, int64_t size_min, int64_t size_max) {
 }
 
 absl::Status CheckName(Json value) {
-  if (IsName(value.key())) return absl::OkStatus();
+  if (IsPrintableName(value.key())) return absl::OkStatus();
   return value.Error("a name of {} bytes; names have 1 to {} printable ASCII characters",
                      value.key().size(), kNameMax);
 }
@@ -126,7 +126,7 @@ absl::StatusOr<std::string> TextOr(Json value, const char* otherwise) {
 
 absl::StatusOr<std::string> NameOf(Json value) {
   COPPICE_RETURN_IF_ERROR(CheckKind(value, JsonKind::kText));
-  if (!IsName(value.text()))
+  if (!IsPrintableName(value.text()))
     return value.Error("{}; write 1 to {} printable ASCII characters", value.Show(), kNameMax);
   return std::string(value.text());
 }
@@ -177,4 +177,4 @@ absl::StatusOr<double> FractionOr(Json value, double otherwise) {
   return FractionOf(value);
 }
 
-}  // namespace coppice::package
+}  // namespace coppice

@@ -1,6 +1,6 @@
 // Padding policy: the ladders, the dense table from extent to bucket, and the spellings.
 
-#include "coppice/graphs/padding_policy.h"
+#include "coppice/padding/padding_policy.h"
 
 #include <algorithm>
 #include <charconv>
@@ -14,6 +14,9 @@
 
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
+#include "coppice/padding/padding_presets.h"
+
+#include "graphs/padding/preset_ladder.h"
 
 namespace coppice {
 namespace {
@@ -21,8 +24,18 @@ namespace {
 constexpr double kRatioMax = 16;
 
 constexpr const char* kSpellings =
-    "exact, pow2, linear:<step>, geometric:<ratio>:<align>, ramp:<minimum>:<step>, or a list of "
-    "extents such as 1,2,4";
+    "exact, pow2, linear:<step>, geometric:<ratio>:<align>, ramp:<minimum>:<step>, a list of "
+    "extents such as 1,2,4, or a preset: ";
+
+std::string Spellings() {
+  std::string text = kSpellings;
+  for (const PaddingPreset& preset : PaddingPresets()) {
+    // The others are spellings above.
+    if (preset.limit != 0) text += fmt::format("{} ", preset.name);
+  }
+  text.pop_back();
+  return text;
+}
 
 absl::Status CheckMaximum(const char* where, int64_t maximum) {
   if (maximum >= 1 && maximum <= PaddingPolicy::kExtentMax) return absl::OkStatus();
@@ -110,6 +123,21 @@ absl::StatusOr<PaddingPolicy> ParseAny(std::string_view text, int64_t maximum) {
   return InvalidArgument("no policy \"{}\" takes {} arguments", name, numbers.size());
 }
 
+// The ladder of a preset, or nullopt if another kind of policy has this name.
+absl::StatusOr<std::optional<std::vector<int64_t>>> ParsePreset(std::string_view text,
+                                                                int64_t maximum) {
+  const std::vector<std::string_view> parts = Split(text, ':');
+  const PaddingPreset* preset = FindPaddingPreset(parts.front());
+  if (preset == nullptr || preset->limit == 0) return std::nullopt;
+  COPPICE_RETURN_IF_ERROR(CheckMaximum("Parse", maximum));
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers,
+                           ReadExtents({parts.begin() + 1, parts.end()}));
+  std::optional<std::vector<int64_t>> ladder = PresetLadder(parts.front(), numbers, maximum);
+  if (!ladder)
+    return InvalidArgument("{} does not take {} arguments", preset->name, numbers.size());
+  return ladder;
+}
+
 }  // namespace
 
 PaddingPolicy::PaddingPolicy(std::string name, std::vector<int64_t> ladder, int64_t maximum)
@@ -186,10 +214,51 @@ absl::StatusOr<PaddingPolicy> PaddingPolicy::List(std::span<const int64_t> bucke
 }
 
 absl::StatusOr<PaddingPolicy> PaddingPolicy::Parse(const std::string& text, int64_t maximum) {
+  absl::StatusOr<std::optional<std::vector<int64_t>>> preset = ParsePreset(text, maximum);
+  if (preset.ok() && *preset)
+    return PaddingPolicy(text == "tpu" ? "tpu:256" : text, **std::move(preset), maximum);
   absl::StatusOr<PaddingPolicy> policy = ParseAny(text, maximum);
-  if (policy.ok()) return policy;
+  if (preset.ok() && policy.ok()) return policy;
   return InvalidArgument("PaddingPolicy::Parse: \"{}\" makes no policy: {}; the spellings are {}",
-                         text, MessageOf(policy.status()), kSpellings);
+                         text, MessageOf(preset.ok() ? policy.status() : preset.status()),
+                         Spellings());
+}
+
+absl::StatusOr<PaddingPolicy> PaddingPolicy::WithGuard(const PaddingGuard& guard) const {
+  // Written so that a NaN fails.
+  if (guard.max_ratio != 0 && !(guard.max_ratio >= 1 && std::isfinite(guard.max_ratio)))
+    return InvalidArgument("PaddingPolicy::WithGuard: max_ratio {} is neither 0 nor 1 or more",
+                           guard.max_ratio);
+  if (guard.min_replay_size < 0)
+    return InvalidArgument("PaddingPolicy::WithGuard: min_replay_size {} is below 0",
+                           guard.min_replay_size);
+  const std::vector<int64_t>& bounds = guard.lower_bounds;
+  if (!bounds.empty() && bounds.size() != ladder_.size())
+    return InvalidArgument(
+        "PaddingPolicy::WithGuard: {} lower bounds for {} buckets; give one for each",
+        bounds.size(), ladder_.size());
+  PaddingPolicy guarded(name_, ladder_, maximum_);
+  guarded.guard_ = guard;
+  int64_t extent = 0;
+  for (size_t i = 0; i < ladder_.size(); ++i) {
+    const int64_t lower = bounds.empty() ? 0 : bounds[i];
+    if (lower < 0 || lower > ladder_[i])
+      return InvalidArgument(
+          "PaddingPolicy::WithGuard: lower bound {} is outside [0, {}], its bucket", lower,
+          ladder_[i]);
+    for (; extent <= ladder_[i]; ++extent) {
+      const bool padded_too_much =
+          guard.max_ratio != 0 && extent >= guard.min_replay_size &&
+          static_cast<double>(ladder_[i]) > guard.max_ratio * static_cast<double>(extent);
+      if (extent < lower || padded_too_much) guarded.table_[static_cast<size_t>(extent)] *= -1;
+    }
+  }
+  return guarded;
+}
+
+NoBucket PaddingPolicy::WhyNone(int64_t extent) const {
+  COPPICE_CHECK(!Find(extent), "the extent has a bucket");
+  return extent > maximum_ ? NoBucket::kBeyondMaximum : NoBucket::kPaddedTooMuch;
 }
 
 std::vector<int64_t> PaddingPolicy::buckets() const {

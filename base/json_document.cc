@@ -1,6 +1,6 @@
 // Parsing by events of nlohmann-json, each compared with its canonical text as it comes.
 
-#include "runtime/package/json_document.h"
+#include "base/json_document.h"
 
 #include <algorithm>
 #include <iterator>
@@ -10,7 +10,7 @@
 
 #include "coppice/base/check.h"
 
-namespace coppice::package {
+namespace coppice {
 namespace {
 
 constexpr size_t kShownMax = 60;  // Characters of a value in a message.
@@ -311,4 +311,4 @@ absl::Status Json::ErrorOf(const std::string& what) const {
                          what);
 }
 
-}  // namespace coppice::package
+}  // namespace coppice

@@ -1,7 +1,7 @@
 // Goal: every sentence of padding_policy.h. Method: the header's picture row by row, all ladders of
 // up to 300 extents against a linear search, and each bad spelling and argument by name.
 
-#include "coppice/graphs/padding_policy.h"
+#include "coppice/padding/padding_policy.h"
 
 #include <cmath>
 #include <limits>
@@ -280,6 +280,71 @@ TEST(PaddingPolicyTest, ParseQuotesTheTextWhoseArgumentsAreOutOfRange) {
     EXPECT_THAT(policy.status().ToString(), HasSubstr("geometric:<ratio>:<align>"));
   }
   ExpectInvalid(PaddingPolicy::Parse("pow2", 0));
+}
+
+TEST(PaddingPolicyTest, AGuardRefusesWhatWouldBeMostlyPadding) {
+  const PaddingPolicy policy = *PaddingPolicy::Pow2(64)->WithGuard({.max_ratio = 1.5});
+  for (int64_t extent = 0; extent <= 64; ++extent) {
+    const int64_t bucket = *PaddingPolicy::Pow2(64)->Find(extent);
+    if (2 * bucket <= 3 * extent) {
+      EXPECT_EQ(policy.Find(extent), bucket) << extent;
+    } else {
+      EXPECT_EQ(policy.Find(extent), std::nullopt) << extent;
+      EXPECT_EQ(policy.WhyNone(extent), NoBucket::kPaddedTooMuch);
+    }
+  }
+  EXPECT_EQ(policy.Find(65), std::nullopt);
+  EXPECT_EQ(policy.WhyNone(65), NoBucket::kBeyondMaximum);
+  EXPECT_EQ(policy.buckets(), PaddingPolicy::Pow2(64)->buckets());
+  EXPECT_EQ(policy.name(), "pow2");
+  EXPECT_EQ(policy.guard().max_ratio, 1.5);
+}
+
+TEST(PaddingPolicyTest, AGuardLeavesSmallExtentsTheirBuckets) {
+  const PaddingPolicy policy =
+      *PaddingPolicy::Linear(16, 64)->WithGuard({.max_ratio = 1.25, .min_replay_size = 5});
+  EXPECT_EQ(policy.Find(0), 16);
+  EXPECT_EQ(policy.Find(4), 16);
+  EXPECT_EQ(policy.Find(5), std::nullopt);
+  EXPECT_EQ(policy.Find(12), std::nullopt);
+  EXPECT_EQ(policy.Find(13), 16);
+}
+
+TEST(PaddingPolicyTest, ABucketServesDownToItsLowerBound) {
+  const PaddingPolicy policy = *PaddingPolicy::Linear(16, 48)->WithGuard(
+      {.min_replay_size = 99, .lower_bounds = {0, 20, 48}});
+  EXPECT_EQ(policy.Find(0), 16);
+  EXPECT_EQ(policy.Find(16), 16);
+  EXPECT_EQ(policy.Find(19), std::nullopt);
+  EXPECT_EQ(policy.WhyNone(19), NoBucket::kPaddedTooMuch);
+  EXPECT_EQ(policy.Find(20), 32);
+  EXPECT_EQ(policy.Find(47), std::nullopt);
+  EXPECT_EQ(policy.Find(48), 48);
+}
+
+TEST(PaddingPolicyTest, AnotherGuardTakesTheOnesPlace) {
+  const PaddingPolicy policy = *PaddingPolicy::Linear(16, 48)->WithGuard({.max_ratio = 1.25});
+  EXPECT_EQ(policy.Find(1), std::nullopt);
+  EXPECT_EQ(policy.WithGuard({})->Find(1), 16);
+  EXPECT_EQ(PaddingPolicy::Exact(8)->WithGuard({.max_ratio = 1})->Find(3), 3);
+}
+
+TEST(PaddingPolicyTest, AGuardOutOfRangeIsRefused) {
+  const PaddingPolicy policy = *PaddingPolicy::Linear(16, 48);
+  for (const PaddingGuard& guard : {PaddingGuard{.max_ratio = 0.5},
+                                    {.max_ratio = -1},
+                                    {.max_ratio = std::nan("")},
+                                    {.max_ratio = HUGE_VAL},
+                                    {.min_replay_size = -1},
+                                    {.lower_bounds = {0, 0}},
+                                    {.lower_bounds = {-1, 0, 0}},
+                                    {.lower_bounds = {0, 33, 0}}})
+    ExpectInvalid(policy.WithGuard(guard));
+  ExpectInvalid(PaddingPolicy::Exact(1)->WithGuard({.lower_bounds = {0}}));
+}
+
+TEST(PaddingPolicyDeathTest, WhyNoneIsForExtentsWithoutABucket) {
+  EXPECT_DEATH(PaddingPolicy::Pow2(48)->WhyNone(48), "has a bucket");
 }
 
 TEST(PaddingPolicyTest, ParseIsNotFooledByAnEmbeddedZeroByte) {

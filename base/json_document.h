@@ -22,7 +22,7 @@
 
 #include "coppice/base/status.h"
 
-namespace coppice::package {
+namespace coppice {
 
 enum class JsonKind : uint8_t { kNull, kBool, kInteger, kText, kList, kObject };
 
@@ -138,4 +138,4 @@ class JsonDocument {
 // `text` as a JSON string in ASCII, quotes included; a long one is cut, and ends in "...".
 std::string QuoteText(std::string_view text, size_t characters_max);
 
-}  // namespace coppice::package
+}  // namespace coppice

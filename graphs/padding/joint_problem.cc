@@ -1,0 +1,183 @@
+// Points of a histogram and of the prior, and the values that extents of buckets may have.
+
+#include "graphs/padding/joint_problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "coppice/base/status.h"
+#include "coppice/base/units.h"
+
+namespace coppice {
+namespace {
+
+// Where the prior stands along one axis: at each size, and from twice this many on at one for all
+// within this part of it, which is finer than buckets are.
+constexpr int64_t kPriorParts = 10;
+
+struct PriorRung {
+  int64_t size;
+  double weight;  // The sum of 1 / size of those it stands for.
+};
+
+std::vector<PriorRung> PriorRungs(int64_t limit) {
+  std::vector<PriorRung> rungs;
+  for (int64_t below = 0; below < limit;) {
+    const int64_t size = std::min(limit, std::max(below + 1, below + below / kPriorParts));
+    double weight = 0;
+    if (size - below == 1)
+      weight = 1.0 / static_cast<double>(size);
+    else  // The sum of 1 / i as an integral, exact to a millionth.
+      weight = std::log((static_cast<double>(size) + 0.5) / (static_cast<double>(below) + 0.5));
+    rungs.push_back({size, weight});
+    below = size;
+  }
+  return rungs;
+}
+
+// The candidates along one axis, with the weight that each is the smallest to hold.
+using WeightByValue = std::map<int64_t, double>;
+
+std::vector<int64_t> ThinOut(const WeightByValue& values, int64_t most) {
+  std::vector<int64_t> kept;
+  double total = 0;
+  for (const auto& [value, weight] : values)
+    total += weight;
+  const bool all = std::ssize(values) <= most;
+  double reached = 0;
+  double shares = 1;
+  for (const auto& [value, weight] : values) {
+    reached += weight;
+    if (!all && reached * static_cast<double>(most) < shares * total) continue;
+    kept.push_back(value);
+    shares = std::floor(reached * static_cast<double>(most) / total) + 1;
+  }
+  return kept;
+}
+
+void AddValue(std::vector<int64_t>& values, int64_t value) {
+  const auto place = std::lower_bound(values.begin(), values.end(), value);
+  if (place == values.end() || *place != value) values.insert(place, value);
+}
+
+int32_t IndexOf(const std::vector<int64_t>& values, int64_t extent) {
+  return static_cast<int32_t>(std::lower_bound(values.begin(), values.end(), extent) -
+                              values.begin());
+}
+
+}  // namespace
+
+absl::Status CheckJointOptions(const JointOptions& options) {
+  if (options.count < 1 || options.count > JointPolicy::kListMax)
+    return InvalidArgument("LearnJoint: count {} is outside [1, {}]", options.count,
+                           JointPolicy::kListMax);
+  if (options.align.a < 1 || options.align.b < 1)
+    return InvalidArgument("LearnJoint: align {}x{} is below 1", options.align.a, options.align.b);
+  if (!(options.prior >= 0 && options.prior <= 1))  // A NaN fails as well.
+    return InvalidArgument("LearnJoint: prior {} is outside [0, 1]", options.prior);
+  // What is wrong with the limit, the rule or a forced bucket is wrong with a list of them, too.
+  std::vector<JointSize> buckets = options.forced;
+  if (buckets.empty()) buckets.push_back({1, 1});
+  return JointPolicy::Ordered(buckets, options.limit, options.budget).status();
+}
+
+absl::StatusOr<JointProblem> JointProblem::Create(const JointHistogram& histogram,
+                                                  const JointOptions& options) {
+  JointProblem problem;
+  problem.options_ = &options;
+  problem.limit_cost_ =
+      options.cost ? options.cost(options.limit) : static_cast<double>(options.limit.elements());
+  if (!(problem.limit_cost_ >= 0) || std::isinf(problem.limit_cost_))
+    return InvalidArgument("LearnJoint: the limit {}x{} costs {}; it must be finite, from 0",
+                           options.limit.a, options.limit.b, problem.limit_cost_);
+  double mass = 0;
+  for (const JointCount& entry : histogram.counts())
+    mass += problem.Obeys(entry.size) ? entry.count : 0;
+  if (!(mass > 0))
+    return InvalidArgument("LearnJoint: no call is within the limit {}x{}{}", options.limit.a,
+                           options.limit.b, options.budget == 0 ? "" : " and the budget");
+  for (const JointCount& entry : histogram.counts()) {
+    const double weight = (1 - options.prior) * entry.count / mass;
+    if (problem.Obeys(entry.size) && weight > 0) problem.weights_.push_back({entry.size, weight});
+  }
+  if (options.prior > 0) {
+    std::vector<JointCount> spread;
+    double sum = 0;
+    for (const PriorRung& a : PriorRungs(options.limit.a)) {
+      for (const PriorRung& b : PriorRungs(options.limit.b)) {
+        if (!problem.Obeys({a.size, b.size})) continue;
+        spread.push_back({{a.size, b.size}, a.weight * b.weight});
+        sum += a.weight * b.weight;
+      }
+    }
+    for (JointCount& entry : spread) {
+      entry.count *= options.prior / sum;
+      problem.weights_.push_back(entry);
+    }
+  }
+  std::vector<JointSize>& fixed = problem.fixed_;
+  if (problem.Obeys(options.limit)) {
+    fixed.push_back(options.limit);
+  } else {
+    fixed.push_back({options.limit.a, options.budget / options.limit.a});
+    fixed.push_back({options.budget / options.limit.b, options.limit.b});
+  }
+  fixed.insert(fixed.end(), options.forced.begin(), options.forced.end());
+  std::sort(fixed.begin(), fixed.end());
+  fixed.erase(std::unique(fixed.begin(), fixed.end()), fixed.end());
+  return problem;
+}
+
+double JointProblem::CostOf(JointSize bucket) const {
+  if (!Obeys(bucket)) return limit_cost_;
+  return options_->cost ? options_->cost(bucket) : static_cast<double>(bucket.elements());
+}
+
+double JointProblem::Expected(const JointPolicy& policy) const {
+  double expected = 0;
+  for (const JointCount& entry : weights_) {
+    const std::optional<JointSize> bucket = policy.Find(entry.size.a, entry.size.b);
+    expected += entry.count * (bucket ? CostOf(*bucket) : limit_cost_);
+  }
+  return expected;
+}
+
+JointValues JointProblem::Values(int64_t a_max,
+                                 int64_t b_max,
+                                 std::span<const JointSize> kept) const {
+  WeightByValue by_a;
+  WeightByValue by_b;
+  const JointSize limit = options_->limit;
+  for (const JointCount& entry : weights_) {
+    const double weight = entry.count;
+    by_a[std::min(limit.a, AlignUp(std::max<int64_t>(entry.size.a, 1), options_->align.a))] +=
+        weight;
+    by_b[std::min(limit.b, AlignUp(std::max<int64_t>(entry.size.b, 1), options_->align.b))] +=
+        weight;
+  }
+  JointValues values = {.a = ThinOut(by_a, a_max), .b = ThinOut(by_b, b_max)};
+  const auto keep = [&values](JointSize bucket) {
+    AddValue(values.a, bucket.a);
+    AddValue(values.b, bucket.b);
+  };
+  keep(limit);
+  for (const JointSize& bucket : fixed_)
+    keep(bucket);
+  for (const JointSize& bucket : kept)
+    keep(bucket);
+  return values;
+}
+
+std::vector<JointPoint> JointProblem::Points(const JointValues& values) const {
+  std::map<std::pair<int32_t, int32_t>, double> cells;
+  for (const JointCount& entry : weights_)
+    cells[{IndexOf(values.a, entry.size.a), IndexOf(values.b, entry.size.b)}] += entry.count;
+  std::vector<JointPoint> points;
+  for (const auto& [cell, weight] : cells)
+    points.push_back({cell.first, cell.second, weight});
+  return points;
+}
+
+}  // namespace coppice

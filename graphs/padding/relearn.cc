@@ -1,0 +1,322 @@
+// Dynamic programming over candidates, in layers by how many buckets there are and how many of
+// them are new. Within a layer the cheapest predecessor never moves back as sizes grow, since costs
+// are Monge, so that each is found by halving ranges.
+
+#include "coppice/padding/relearn.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "coppice/base/status.h"
+#include "coppice/base/units.h"
+#include "coppice/padding/score_buckets.h"
+
+namespace coppice {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+struct Candidate {
+  int64_t size = 0;
+  bool added = false;  // Not in the old ladder.
+  bool forced = false;
+  double cost = 0;    // Of a call.
+  double price = 0;   // Of having it.
+  double weight = 0;  // Of calls up to its size.
+};
+
+// What is at (buckets, added, candidate): the least cost of a ladder that ends there, and the
+// candidate before its last; -1: none.
+struct LadderEnd {
+  double cost = kNever;
+  int32_t before = -1;
+  int32_t added_before = -1;
+};
+
+class Ladders {
+ public:
+  Ladders(std::vector<Candidate> candidates, const LearnOptions& learn, bool capped)
+      : candidates_(std::move(candidates)), learn_(learn), capped_(capped) {
+    int64_t first = -1;
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      // It never moves back: what is too far below a bucket is too far below a larger one.
+      first = FirstBefore(static_cast<int64_t>(i), first);
+      first_before_.push_back(first);
+      if (candidates_[i].forced) first = static_cast<int64_t>(i);
+    }
+  }
+
+  // The cheapest ladder of at most `count` buckets, at most `added_max` of them new; empty if the
+  // caps allow none.
+  std::vector<int64_t> Best(int64_t count, int64_t added_max, double price_added) {
+    const size_t size = candidates_.size();
+    const auto states = static_cast<size_t>(added_max) + 1;
+    layers_.assign(1, std::vector<std::vector<LadderEnd>>(states, std::vector<LadderEnd>(size)));
+    for (size_t i = 0; i < size; ++i) {
+      const size_t added = candidates_[i].added ? 1 : 0;
+      if (added < states && first_before_[i] < 0)
+        layers_[0][added][i].cost = Cost(-1, static_cast<int64_t>(i));
+    }
+    for (int64_t j = 1; j < count; ++j) {
+      layers_.emplace_back(states, std::vector<LadderEnd>(size));
+      for (size_t added = 0; added < states; ++added)
+        Extend(added);
+    }
+    return Trace(price_added);
+  }
+
+ private:
+  // The cost of the calls above candidate p (-1: of all) up to candidate i, and of having i.
+  double Cost(int64_t p, int64_t i) const {
+    const Candidate& bucket = candidates_[static_cast<size_t>(i)];
+    const double below = p < 0 ? 0 : candidates_[static_cast<size_t>(p)].weight;
+    return (bucket.weight - below) * bucket.cost + bucket.price;
+  }
+
+  // The first candidate from `first` on that may come right before candidate i; -1: none need come
+  // before it.
+  int64_t FirstBefore(int64_t i, int64_t first) const {
+    const int64_t bucket = candidates_[static_cast<size_t>(i)].size;
+    for (; capped_ && first < i - 1; ++first) {
+      const int64_t smallest = (first < 0 ? 0 : candidates_[static_cast<size_t>(first)].size) + 1;
+      const bool near =
+          static_cast<double>(bucket) <= learn_.max_ratio * static_cast<double>(smallest) ||
+          bucket - smallest <= learn_.max_gap;
+      if (near || bucket <= AlignUp(smallest, learn_.align)) break;
+    }
+    return first;
+  }
+
+  // Fills the last layer from the ladders of one bucket less, `added` of them new.
+  void Extend(size_t added) {
+    const std::vector<LadderEnd>& from = layers_[layers_.size() - 2][added];
+    ends_.clear();
+    for (size_t p = 0; p < from.size(); ++p)
+      if (from[p].cost < kNever) ends_.push_back(static_cast<int32_t>(p));
+    rows_.clear();
+    for (size_t i = 0; i < from.size(); ++i) {
+      const auto first = std::lower_bound(ends_.begin(), ends_.end(), first_before_[i]);
+      if (first != ends_.end() && *first < static_cast<int64_t>(i))
+        rows_.push_back(static_cast<int32_t>(i));
+    }
+    if (rows_.empty()) return;
+    ExtendRange(added, 0, rows_.size(), 0, ends_.size());
+  }
+
+  // Rows [first, last), whose predecessors are among ends [low, high).
+  void ExtendRange(size_t added, size_t first, size_t last, size_t low, size_t high) {
+    const std::vector<LadderEnd>& from = layers_[layers_.size() - 2][added];
+    const size_t middle = (first + last) / 2;
+    const auto row = static_cast<size_t>(rows_[middle]);
+    double least = kNever;
+    size_t best = low;
+    for (size_t e = low; e < high; ++e) {
+      const auto p = static_cast<size_t>(ends_[e]);
+      if (p >= row) break;
+      if (static_cast<int64_t>(p) < first_before_[row]) continue;
+      const double cost = from[p].cost + Cost(static_cast<int64_t>(p), static_cast<int64_t>(row));
+      if (cost < least) {
+        least = cost;
+        best = e;
+      }
+    }
+    const size_t to = added + (candidates_[row].added ? 1 : 0);
+    if (to < layers_.back().size() && least < layers_.back()[to][row].cost)
+      layers_.back()[to][row] = {
+          .cost = least, .before = ends_[best], .added_before = static_cast<int32_t>(added)};
+    if (first < middle) ExtendRange(added, first, middle, low, best + 1);
+    if (middle + 1 < last) ExtendRange(added, middle + 1, last, best, high);
+  }
+
+  // Back from the cheapest ladder that ends at the limit, if each new bucket costs `price_added`;
+  // of equals, the one of fewer buckets and fewer new ones.
+  std::vector<int64_t> Trace(double price_added) const {
+    double least = kNever;
+    size_t layer = 0;
+    size_t added = 0;
+    for (size_t j = 0; j < layers_.size(); ++j) {
+      for (size_t a = 0; a < layers_[j].size(); ++a) {
+        const double cost = layers_[j][a].back().cost + price_added * static_cast<double>(a);
+        if (cost >= least) continue;
+        least = cost;
+        layer = j;
+        added = a;
+      }
+    }
+    std::vector<int64_t> buckets;
+    if (least == kNever) return buckets;
+    for (size_t i = candidates_.size() - 1;; --layer) {
+      buckets.push_back(candidates_[i].size);
+      const LadderEnd& end = layers_[layer][added][i];
+      if (end.before < 0) break;
+      i = static_cast<size_t>(end.before);
+      added = static_cast<size_t>(end.added_before);
+    }
+    std::reverse(buckets.begin(), buckets.end());
+    return buckets;
+  }
+
+  const std::vector<Candidate> candidates_;
+  const LearnOptions& learn_;
+  const bool capped_;
+  std::vector<int64_t> first_before_;
+  std::vector<std::vector<std::vector<LadderEnd>>> layers_;  // By buckets - 1, then by added.
+  std::vector<int32_t> ends_;  // Candidates at which a ladder ends that is extended.
+  std::vector<int32_t> rows_;  // Candidates that it may be extended to.
+};
+
+bool Holds(std::span<const int64_t> sorted, int64_t size) {
+  return std::binary_search(sorted.begin(), sorted.end(), size);
+}
+
+// Sizes that cut the calls into `parts` of equal weight.
+std::vector<int64_t> EqualParts(const SizeHistogram& histogram, int64_t parts) {
+  std::vector<int64_t> sizes;
+  double seen = 0;
+  double next = 0;
+  for (const SizeCount& each : histogram.counts()) {
+    seen += each.count;
+    if (seen < next) continue;
+    sizes.push_back(each.size);
+    next = seen + histogram.mass() / static_cast<double>(parts);
+  }
+  return sizes;
+}
+
+std::vector<int64_t> CandidateSizes(const SizeHistogram& histogram,
+                                    std::span<const int64_t> old,
+                                    std::span<const int64_t> target,
+                                    const LearnOptions& learn) {
+  std::vector<int64_t> sizes(old.begin(), old.end());
+  sizes.insert(sizes.end(), target.begin(), target.end());
+  if (learn.limit / learn.align <= kRelearnCandidatesMax) {
+    for (int64_t size = learn.align; size < learn.limit; size += learn.align)
+      sizes.push_back(size);
+  } else {
+    for (const int64_t size : EqualParts(histogram, kRelearnCandidatesMax / 2))
+      sizes.push_back(std::min(AlignUp(std::max<int64_t>(size, 1), learn.align), learn.limit));
+  }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+// Weight of the calls and of the prior up to each candidate.
+std::vector<double> WeightsUpTo(const SizeHistogram& histogram,
+                                const std::vector<int64_t>& sizes,
+                                const LearnOptions& learn) {
+  double mass = 0;
+  for (const SizeCount& each : histogram.counts())
+    if (each.size <= learn.limit) mass += each.count;
+  double harmonic = 0;
+  for (int64_t size = 1; size <= learn.limit; ++size)
+    harmonic += 1 / static_cast<double>(size);
+
+  std::vector<double> weights;
+  weights.reserve(sizes.size());
+  double weight = 0;
+  int64_t spread = 1;
+  auto each = histogram.counts().begin();
+  for (const int64_t size : sizes) {
+    for (; each != histogram.counts().end() && each->size <= size; ++each)
+      weight += (1 - learn.prior) * each->count;
+    for (; spread <= size; ++spread)
+      weight += learn.prior * mass / (harmonic * static_cast<double>(spread));
+    weights.push_back(weight);
+  }
+  return weights;
+}
+
+std::vector<Candidate> CandidatesOf(const SizeHistogram& histogram,
+                                    std::span<const int64_t> old,
+                                    std::span<const int64_t> target,
+                                    const LearnOptions& learn) {
+  const std::vector<int64_t> sizes = CandidateSizes(histogram, old, target, learn);
+  const std::vector<double> weights = WeightsUpTo(histogram, sizes, learn);
+  std::vector<Candidate> candidates;
+  candidates.reserve(sizes.size());
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int64_t size = sizes[i];
+    const bool forced =
+        std::find(learn.forced.begin(), learn.forced.end(), size) != learn.forced.end();
+    candidates.push_back({.size = size,
+                          .added = !Holds(old, size),
+                          .forced = forced,
+                          .cost = learn.cost ? learn.cost(size) : static_cast<double>(size),
+                          .price = learn.price_of ? learn.price_of(size) : learn.price,
+                          .weight = weights[i]});
+  }
+  return candidates;
+}
+
+absl::StatusOr<PolicyScore> ScoreOf(const SizeHistogram& histogram,
+                                    std::span<const int64_t> buckets,
+                                    const LearnOptions& learn) {
+  COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy policy, PaddingPolicy::List(buckets, learn.limit));
+  return ScoreBuckets(histogram, policy, learn.cost);
+}
+
+// The best ladder that keeps the caps, or else the best one.
+std::vector<int64_t> BestOf(const std::vector<Candidate>& candidates,
+                            const LearnOptions& learn,
+                            int64_t count,
+                            int64_t added_max,
+                            double price_added) {
+  std::vector<int64_t> best;
+  if (learn.max_ratio > 0)
+    best = Ladders(candidates, learn, /*capped=*/true).Best(count, added_max, price_added);
+  if (!best.empty()) return best;
+  return Ladders(candidates, learn, /*capped=*/false).Best(count, added_max, price_added);
+}
+
+absl::Status CheckOld(std::span<const int64_t> old, const RelearnOptions& options) {
+  if (old.empty() || old.front() < 1 || old.back() != options.learn.limit)
+    return InvalidArgument(
+        "Relearn: the old buckets do not end at the limit {}; give buckets from 1 up to it",
+        options.learn.limit);
+  if (std::adjacent_find(old.begin(), old.end(), std::greater_equal<>()) != old.end())
+    return InvalidArgument("Relearn: the old buckets do not increase; sort them");
+  if (options.added_max < 0 || !(options.gain_min >= 0) || !(options.gain_each >= 0))
+    return InvalidArgument(
+        "Relearn: {} buckets to add, or a gain of {} or {}, is below 0; give more",
+        options.added_max, options.gain_min, options.gain_each);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Relearned> Relearn(const SizeHistogram& histogram,
+                                  std::span<const int64_t> old,
+                                  const RelearnOptions& options) {
+  COPPICE_RETURN_IF_ERROR(CheckOld(old, options));
+  const LearnOptions& learn = options.learn;
+  COPPICE_ASSIGN_OR_RETURN(const LearnedBuckets target, LearnBuckets(histogram, learn));
+  const int64_t count = learn.count > 0 ? learn.count : static_cast<int64_t>(target.buckets.size());
+  COPPICE_ASSIGN_OR_RETURN(const PolicyScore before, ScoreOf(histogram, old, learn));
+  const double price_added = options.gain_each / 100 * before.real_cost;
+  std::vector<int64_t> best = BestOf(CandidatesOf(histogram, old, target.buckets, learn), learn,
+                                     count, std::min(options.added_max, count), price_added);
+
+  Relearned result = {.buckets = {old.begin(), old.end()},
+                      .waste_before_pct = before.waste_pct,
+                      .waste_after_pct = before.waste_pct};
+  if (best.empty()) return result;  // A forced size is new, and none may be.
+  COPPICE_ASSIGN_OR_RETURN(const PolicyScore after, ScoreOf(histogram, best, learn));
+  // A ladder of more buckets than there may be has to go, whatever that costs.
+  const bool too_many = static_cast<int64_t>(old.size()) > count;
+  result.swap = too_many || before.waste_pct - after.waste_pct > options.gain_min;
+  if (!result.swap) return result;
+  result.waste_after_pct = after.waste_pct;
+  result.buckets = std::move(best);
+  std::set_difference(result.buckets.begin(), result.buckets.end(), old.begin(), old.end(),
+                      std::back_inserter(result.added));
+  std::set_difference(old.begin(), old.end(), result.buckets.begin(), result.buckets.end(),
+                      std::back_inserter(result.dropped));
+  return result;
+}
+
+}  // namespace coppice

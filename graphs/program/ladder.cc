@@ -1,0 +1,38 @@
+// What a spec says about a symbol's extents, made ready for calls.
+
+#include "graphs/program/ladder.h"
+
+#include <utility>
+#include <vector>
+
+#include "coppice/base/check.h"
+#include "coppice/base/status.h"
+
+namespace coppice::internal {
+
+Ladder LadderOf(const SymbolSpec& symbol) {
+  Ladder ladder{.policy = symbol.policy, .observer = nullptr, .recorded_ns = {}};
+  if (symbol.observe_half_life == 0) return ladder;
+  absl::StatusOr<DecayingHistogram> observer = DecayingHistogram::Create(
+      {.limit = symbol.policy.maximum(), .half_life = symbol.observe_half_life});
+  COPPICE_CHECK(observer.ok(), "a valid spec has a half-life above 0");
+  ladder.observer = std::make_unique<DecayingHistogram>(*std::move(observer));
+  return ladder;
+}
+
+absl::Status CheckBuckets(const char* where,
+                          const ProgramSpec& spec,
+                          const SymbolSpec& symbol,
+                          const PaddingPolicy& policy) {
+  for (const int64_t bucket : policy.buckets()) {
+    if (bucket < symbol.min) continue;  // No extent is padded to it.
+    if (bucket > symbol.max || bucket % symbol.multiple_of != 0)
+      return InvalidArgument(
+          "{}: program {}: symbol {} has a bucket {}, but max {} and multiple_of {}; choose "
+          "buckets that the program takes",
+          where, spec.name, symbol.name, bucket, symbol.max, symbol.multiple_of);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace coppice::internal

@@ -1,0 +1,67 @@
+// Learns buckets of two symbols from a histogram: a grid or a list, whichever pads less.
+//
+// A call of size (a, b) in a bucket costs cost(bucket) - cost(size). LearnJoint makes the sum over
+// all calls small with at most so many buckets. A grid comes from programs that are exact in one
+// symbol while the other's ladder stands, in turns, for every division of the count into rungs of
+// the two; a list from that grid and from its own greedy start, by buckets that move, go and come
+// while that pays. Neither is the best that there is: that is out of reach.
+//
+// A prior spreads a share of the weight over all sizes, so that sizes that have not been seen do
+// not all land in the limit.
+//
+// Units: extents count elements; counts are calls; costs are in the unit of `cost`.
+// Threads: pure functions; `cost` is called from the caller's thread only.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "coppice/padding/joint_histogram.h"
+#include "coppice/padding/joint_policy.h"
+
+namespace coppice {
+
+enum class JointShape {
+  kAny,  // The one of the two that costs less.
+  kGrid,
+  kList,
+};
+
+struct JointOptions {
+  // The largest bucket, or, where the rule forbids it, what JointPolicy::List says. Larger sizes in
+  // the histogram have no part: they have no bucket.
+  JointSize limit;  // Each extent in [1, PaddingPolicy::kExtentMax].
+  // At most so many buckets, those that the limit needs included.
+  int64_t count = 0;  // In [1, JointPolicy::kListMax].
+  // Buckets obey a * b <= budget. A size that obeys it, but that no bucket can hold, counts as if
+  // it ran in a bucket as costly as the limit.
+  int64_t budget = 0;  // 0: no rule; or at least each extent of the limit.
+  // Extents of buckets are multiples of these, but for those of the limit and of forced buckets.
+  JointSize align = {1, 1};  // Each >= 1.
+  // Buckets in every case, as the one that most calls fill, unless another that costs no more holds
+  // one; a grid has both extents as rungs.
+  std::vector<JointSize> forced;  // Within the limit and the rule.
+  // This share of the weight is spread over the sizes up to the limit, each 1 / (a * b) as much,
+  // and the rest over the histogram.
+  double prior = 0.05;  // In [0, 1].
+  JointCost cost;       // Empty: elements.
+  JointShape shape = JointShape::kAny;
+};
+
+struct LearnedJoint {
+  JointPolicy policy;
+  double expected = 0;  // What a call costs on average, the prior's included.
+  JointScore score;     // Of the histogram.
+};
+
+// Deterministic: the same arguments have the same buckets. Errors: kInvalidArgument  an option
+// outside its range; no call within the limit and the rule; a count below what the limit and the
+// forced buckets need, as named; a cost that is negative or not finite. Cost: seconds for thousands
+// of sizes and hundreds of buckets; allocates.
+absl::StatusOr<LearnedJoint> LearnJoint(const JointHistogram& histogram,
+                                        const JointOptions& options);
+
+}  // namespace coppice

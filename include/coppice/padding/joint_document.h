@@ -1,0 +1,51 @@
+// Joint policies as JSON, beside the documents of policies of one symbol (policy_document.h).
+//
+//   {"version": 1, "buckets": [[1, 1024], [2, 256], [4, 1024]]}   a list; its limit is [4, 1024]
+//   {"version": 1, "grid": "pow2/linear:64", "limit": [4, 1024]}  a spelling of JointPolicy::Parse
+//   {"version": 1, "buckets": [[4, 256], [1, 1024]], "budget": 1024,
+//    "ordered": true, "guard": {"max_ratio": "2", "min_replay_elements": 64},
+//    "learned": {"waste_pct": "7.31", "mass": "2778"}}
+//
+// A list without a limit has the largest a and the largest b of its buckets. "ordered" makes the
+// order of the buckets that of preference. Fractions are strings, so that they keep every bit.
+// Other fields begin with "x-".
+//
+// Units: as JointPolicy's. Threads: pure functions.
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+#include "coppice/padding/joint_policy.h"
+
+namespace coppice {
+
+// What a joint policy was learned from.
+struct JointLearnedFrom {
+  double waste_pct = 0;  // Expected of the same traffic. >= 0, finite.
+  double mass = 0;       // Calls. >= 0, finite.
+
+  friend bool operator==(const JointLearnedFrom&, const JointLearnedFrom&) = default;
+};
+
+struct JointDocument {
+  JointPolicy policy;
+  std::optional<JointLearnedFrom> learned;
+};
+
+// Whether `text` is a document of a joint policy, by what its fields are, right or wrong in detail.
+// What it is not is for ReadPolicyDocument to read or refuse. Cost: parses it.
+bool IsJointDocument(std::string_view text);
+
+// Reads a document; `where` names it in errors. Errors: kInvalidArgument  no such document, with
+// the place in it; kUnimplemented  another version.
+absl::StatusOr<JointDocument> ReadJointDocument(std::string_view text, const std::string& where);
+
+// The document on one line, which ReadJointDocument reads back as the same.
+std::string WriteJointDocument(const JointDocument& document);
+
+}  // namespace coppice

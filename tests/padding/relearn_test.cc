@@ -1,0 +1,266 @@
+// Goal: a swap adds no more buckets than it may, saves what it says, and is the best there is.
+// Method: every ladder of small cases, tried one by one; traffic that moves; bad input.
+
+#include "coppice/padding/relearn.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "coppice/padding/padding_policy.h"
+#include "coppice/padding/score_buckets.h"
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/test_device.h"
+
+namespace coppice {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+SizeHistogram Of(const std::vector<SizeCount>& counts) {
+  absl::StatusOr<SizeHistogram> histogram = SizeHistogram::From(counts);
+  EXPECT_OK(histogram);
+  return *std::move(histogram);
+}
+
+// No prior, no caps, and every gain is worth a swap.
+RelearnOptions Plain(int64_t limit, int64_t count, int64_t added_max) {
+  return {.learn = {.limit = limit, .count = count, .prior = 0},
+          .added_max = added_max,
+          .gain_min = 0,
+          .gain_each = 0};
+}
+
+// What the calls cost, and the prior's, padded by `buckets`.
+double CostOf(const SizeHistogram& histogram,
+              const std::vector<int64_t>& buckets,
+              const LearnOptions& learn) {
+  double harmonic = 0;
+  for (int64_t size = 1; size <= learn.limit; ++size)
+    harmonic += 1 / static_cast<double>(size);
+  double cost = 0;
+  for (int64_t size = 0; size <= learn.limit; ++size) {
+    const auto elements = static_cast<double>(size);
+    double weight = size > 0 ? learn.prior * histogram.mass() / (harmonic * elements) : 0;
+    for (const SizeCount& each : histogram.counts())
+      if (each.size == size) weight += (1 - learn.prior) * each.count;
+    cost += weight * static_cast<double>(*std::lower_bound(buckets.begin(), buckets.end(), size));
+  }
+  return cost;
+}
+
+bool KeepsCaps(const std::vector<int64_t>& buckets, const LearnOptions& learn) {
+  if (learn.max_ratio == 0) return true;
+  int64_t before = 0;
+  for (const int64_t bucket : buckets) {
+    const int64_t smallest = before + 1;
+    const bool near =
+        static_cast<double>(bucket) <= learn.max_ratio * static_cast<double>(smallest) ||
+        bucket - smallest <= learn.max_gap || bucket == smallest;
+    if (!near) return false;
+    before = bucket;
+  }
+  return true;
+}
+
+int64_t AddedTo(const std::vector<int64_t>& old, const std::vector<int64_t>& buckets) {
+  return std::count_if(buckets.begin(), buckets.end(), [&](int64_t bucket) {
+    return !std::binary_search(old.begin(), old.end(), bucket);
+  });
+}
+
+// The least cost of all ladders that the options allow, or infinity.
+double LeastCost(const SizeHistogram& histogram,
+                 const std::vector<int64_t>& old,
+                 const RelearnOptions& options) {
+  double least = std::numeric_limits<double>::infinity();
+  const int64_t limit = options.learn.limit;
+  for (uint64_t set = 0; set < uint64_t{1} << (limit - 1); ++set) {
+    std::vector<int64_t> buckets;
+    for (int64_t size = 1; size < limit; ++size)
+      if ((set >> (size - 1) & 1) != 0) buckets.push_back(size);
+    buckets.push_back(limit);
+    if (static_cast<int64_t>(buckets.size()) > options.learn.count ||
+        AddedTo(old, buckets) > options.added_max || !KeepsCaps(buckets, options.learn))
+      continue;
+    const bool forced = std::all_of(
+        options.learn.forced.begin(), options.learn.forced.end(),
+        [&](int64_t size) { return std::binary_search(buckets.begin(), buckets.end(), size); });
+    if (forced) least = std::min(least, CostOf(histogram, buckets, options.learn));
+  }
+  return least;
+}
+
+TEST(RelearnTest, KeepsTheOldButAFew) {
+  const SizeHistogram histogram = Of({{20, 100}, {22, 100}, {28, 100}});
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const Relearned relearned,
+      Relearn(histogram, std::vector<int64_t>{1, 2, 4, 8, 16, 32, 64}, Plain(64, 7, 2)));
+  EXPECT_TRUE(relearned.swap);
+  EXPECT_THAT(relearned.added, ElementsAre(22, 28));
+  EXPECT_EQ(relearned.buckets.back(), 64);
+  EXPECT_LE(relearned.buckets.size(), 7U);
+  EXPECT_LT(relearned.waste_after_pct, relearned.waste_before_pct);
+}
+
+TEST(RelearnTest, EqualsTheBestOfAllLadders) {
+  std::mt19937_64 random(TestSeed());
+  for (int i = 0; i < 400; ++i) {
+    const auto draw = [&](int64_t low, int64_t high) {
+      return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+    };
+    const int64_t limit = draw(4, 11);
+    std::vector<SizeCount> counts;
+    for (int64_t j = draw(1, 6); j > 0; --j)
+      counts.push_back({.size = draw(0, limit), .count = static_cast<double>(draw(1, 9))});
+    std::vector<int64_t> old;
+    for (int64_t size = 1; size < limit; ++size)
+      if (draw(0, 2) == 0) old.push_back(size);
+    old.push_back(limit);
+    RelearnOptions options =
+        Plain(limit, draw(static_cast<int64_t>(old.size()), limit), draw(0, 3));
+    options.learn.prior = draw(0, 1) == 0 ? 0 : 0.05;
+    if (draw(0, 2) == 0) options.learn.forced = {draw(1, limit)};
+    const SizeHistogram histogram = Of(counts);
+
+    const absl::StatusOr<Relearned> relearned = Relearn(histogram, old, options);
+    if (!relearned.ok()) continue;  // A count that the forced sizes do not fit.
+    EXPECT_LE(AddedTo(old, relearned->buckets), options.added_max);
+    EXPECT_LE(static_cast<int64_t>(relearned->buckets.size()), options.learn.count);
+    EXPECT_EQ(relearned->swap, relearned->waste_after_pct < relearned->waste_before_pct);
+    const double least = LeastCost(histogram, old, options);
+    if (!relearned->swap) continue;
+    EXPECT_NEAR(CostOf(histogram, relearned->buckets, options.learn), least, 1e-9 * least);
+  }
+}
+
+TEST(RelearnTest, WithCapsItEqualsTheBestOfThoseThatKeepThem) {
+  std::mt19937_64 random(TestSeed());
+  const std::vector<int64_t> old = {1, 2, 3, 5, 7, 9, 12};
+  for (int i = 0; i < 100; ++i) {
+    RelearnOptions options = Plain(12, 8, static_cast<int64_t>(random() % 4));
+    options.learn.max_ratio = 1.25;
+    options.learn.max_gap = 2;
+    std::vector<SizeCount> counts;
+    for (int j = 0; j < 4; ++j)
+      counts.push_back({.size = 1 + static_cast<int64_t>(random() % 12),
+                        .count = 1 + static_cast<double>(random() % 9)});
+    const SizeHistogram histogram = Of(counts);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned relearned, Relearn(histogram, old, options));
+    EXPECT_TRUE(KeepsCaps(relearned.buckets, options.learn));
+    if (!relearned.swap) continue;
+    const double least = LeastCost(histogram, old, options);
+    EXPECT_NEAR(CostOf(histogram, relearned.buckets, options.learn), least, 1e-9 * least);
+  }
+}
+
+TEST(RelearnTest, WhatSavesTooLittleIsNoSwap) {
+  const SizeHistogram histogram = Of({{9, 1}, {16, 100}});
+  const std::vector<int64_t> old = {8, 16};
+  RelearnOptions options = Plain(16, 2, 1);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned worth, Relearn(histogram, old, options));
+  EXPECT_THAT(worth.buckets, ElementsAre(9, 16));
+  EXPECT_THAT(worth.dropped, ElementsAre(8));
+  options.gain_min = 1;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned noise, Relearn(histogram, old, options));
+  EXPECT_FALSE(noise.swap);
+  EXPECT_EQ(noise.buckets, old);
+  EXPECT_THAT(noise.added, IsEmpty());
+  EXPECT_THAT(noise.dropped, IsEmpty());
+  EXPECT_EQ(noise.waste_after_pct, noise.waste_before_pct);
+}
+
+TEST(RelearnTest, EachNewBucketHasToSaveItsPart) {
+  // One new bucket saves much, a second one next to nothing.
+  const SizeHistogram histogram = Of({{9, 1000}, {13, 1}, {16, 10}});
+  const std::vector<int64_t> old = {8, 16};
+  RelearnOptions options = Plain(16, 4, 2);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned both, Relearn(histogram, old, options));
+  EXPECT_THAT(both.added, ElementsAre(9, 13));
+  options.gain_each = 0.25;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned one, Relearn(histogram, old, options));
+  EXPECT_THAT(one.added, ElementsAre(9));
+}
+
+TEST(RelearnTest, WithoutNewBucketsOldOnesMayStillGo) {
+  const SizeHistogram histogram = Of({{8, 10}});
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const Relearned relearned,
+      Relearn(histogram, std::vector<int64_t>{2, 4, 8, 16}, Plain(16, 2, 0)));
+  EXPECT_TRUE(relearned.swap);
+  EXPECT_THAT(relearned.buckets, ElementsAre(8, 16));
+}
+
+TEST(RelearnTest, CapsThatFewNewBucketsCannotMendHaveNoPart) {
+  const SizeHistogram histogram = Of({{100, 10}});
+  RelearnOptions options = Plain(512, 25, 1);
+  options.learn.max_ratio = 1.25;
+  options.learn.max_gap = 2;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned relearned,
+                               Relearn(histogram, std::vector<int64_t>{64, 512}, options));
+  EXPECT_THAT(relearned.added, ElementsAre(100));
+}
+
+TEST(RelearnTest, StepByStepItReachesWhatLearningAtOnceFinds) {
+  std::mt19937_64 random(TestSeed());
+  std::vector<SizeCount> counts;
+  for (int i = 0; i < 40; ++i)
+    counts.push_back({.size = 1 + static_cast<int64_t>(random() % 512),
+                      .count = 1 + static_cast<double>(random() % 50)});
+  const SizeHistogram histogram = Of(counts);
+  RelearnOptions options = Plain(512, 12, 4);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LearnedBuckets best, LearnBuckets(histogram, options.learn));
+  std::vector<int64_t> buckets = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+  double waste = 1e300;
+  for (int i = 0; i < 6; ++i) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned relearned, Relearn(histogram, buckets, options));
+    EXPECT_LE(relearned.added.size(), 4U);
+    EXPECT_LE(relearned.waste_after_pct, waste);
+    buckets = relearned.buckets;
+    waste = relearned.waste_after_pct;
+  }
+  EXPECT_NEAR(waste, best.waste_pct, 1e-9 * best.waste_pct);
+}
+
+TEST(RelearnTest, ManyCandidatesAreChosenAmong) {
+  std::vector<SizeCount> counts;
+  for (int64_t size = 1; size <= 100'000; size += 7)
+    counts.push_back({.size = size, .count = 1e5 / static_cast<double>(size)});
+  const SizeHistogram histogram = Of(counts);
+  RelearnOptions options = Plain(131072, 32, 8);
+  options.learn.align = 16;
+  std::vector<int64_t> buckets;
+  for (int64_t size = 16; size <= 131072; size *= 2)
+    buckets.push_back(size);
+  for (int i = 0; i < 6; ++i) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned relearned, Relearn(histogram, buckets, options));
+    buckets = relearned.buckets;
+    for (const int64_t bucket : relearned.added)
+      EXPECT_EQ(bucket % 16, 0);
+  }
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LearnedBuckets best, LearnBuckets(histogram, options.learn));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const PaddingPolicy policy, PaddingPolicy::List(buckets, 131072));
+  EXPECT_LT(ScoreBuckets(histogram, policy).waste_pct, 1.05 * best.waste_pct);
+}
+
+TEST(RelearnTest, RefusesLaddersAndOptionsThatAreNone) {
+  const SizeHistogram histogram = Of({{3, 1}});
+  for (const std::vector<int64_t>& old :
+       {std::vector<int64_t>{}, {0, 16}, {8}, {8, 32}, {8, 4, 16}, {4, 4, 16}})
+    EXPECT_THAT(Relearn(histogram, old, Plain(16, 4, 1)),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Relearn(histogram, std::vector<int64_t>{16}, Plain(16, 4, -1)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Relearn(SizeHistogram(), std::vector<int64_t>{16}, Plain(16, 4, 1)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace coppice
