@@ -93,6 +93,23 @@ absl::StatusOr<KernelNode> KernelNodeOf(const Driver& driver, CuGraphNode node) 
   return kernel;
 }
 
+// CUDA's numbers of nodes that coppice neither makes nor copies.
+const char* WhatNoChildDoes(CuGraphNodeType type) {
+  constexpr int kMemoryAllocation = 10;
+  constexpr int kMemoryFree = 11;
+  constexpr int kConditional = 13;
+  switch (static_cast<int>(type)) {
+    case kMemoryAllocation:
+      return "allocates memory";
+    case kMemoryFree:
+      return "frees memory";
+    case kConditional:
+      return "has a condition";
+    default:
+      return nullptr;
+  }
+}
+
 // What a stream captures.
 struct CaptureInfo {
   CuCaptureStatus status = CuCaptureStatus::kNone;
@@ -221,11 +238,11 @@ absl::StatusOr<std::vector<GraphNodeInfo>> Graph::GetNodes() const {
   return infos;
 }
 
-absl::StatusOr<GraphExec> GraphExec::Instantiate(const Driver& driver, const Graph& graph) {
+absl::StatusOr<GraphExec> GraphExec::Instantiate(const Driver& driver, CuGraph graph) {
   const RelaxedCaptureScope relaxed(driver);
   CuGraphExec handle = nullptr;
   COPPICE_RETURN_IF_ERROR(
-      driver.Call<&DriverTable::GraphInstantiateWithFlags>(&handle, graph.handle(), 0ULL));
+      driver.Call<&DriverTable::GraphInstantiateWithFlags>(&handle, graph, 0ULL));
   return GraphExec(driver, handle);
 }
 
@@ -270,7 +287,7 @@ absl::StatusOr<std::vector<CuGraphNode>> Capture::Nodes() const {
   return NodesOf(*driver_, info.graph);
 }
 
-absl::Status AddChildToCapture(const Driver& driver, CuStream stream, const Graph& child) {
+absl::Status AddChildToCapture(const Driver& driver, CuStream stream, CuGraph child) {
   // A child has plain edges only: where others lead, the driver says so here.
   COPPICE_ASSIGN_OR_RETURN(const CaptureInfo info, InfoOf(driver, stream, nullptr));
   if (info.status == CuCaptureStatus::kNone)
@@ -281,10 +298,23 @@ absl::Status AddChildToCapture(const Driver& driver, CuStream stream, const Grap
                      "AddChildToCapture: the capture was invalidated; end it and retry");
   CuGraphNode node = nullptr;
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::GraphAddChildGraphNode>(
-      &node, info.graph, info.dependencies, info.dependency_count, child.handle()));
+      &node, info.graph, info.dependencies, info.dependency_count, child));
   return driver.Call<&DriverTable::StreamUpdateCaptureDependencies>(
       stream, &node, static_cast<const CuGraphEdgeData*>(nullptr), size_t{1},
       kSetCaptureDependencies);
+}
+
+absl::Status CheckChild(const Driver& driver, CuGraph graph) {
+  const RelaxedCaptureScope relaxed(driver);
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<CuGraphNode> nodes, NodesOf(driver, graph));
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    COPPICE_ASSIGN_OR_RETURN(const CuGraphNodeType type, TypeOf(driver, nodes[i]));
+    if (const char* const does = WhatNoChildDoes(type))
+      return InvalidArgument(
+          "CheckChild: node {} of {} of the graph {}, which no child graph may; capture it without",
+          i, nodes.size(), does);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace coppice

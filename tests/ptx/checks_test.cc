@@ -194,6 +194,37 @@ TEST(ChecksTest, AReadThatALaterWriteMeetsIsARace) {
   EXPECT_THAT(outcome.findings[0].line, ::testing::AnyOf(12, 14));
 }
 
+// Lanes that read places of each other, so that no two are neighbours.
+TEST(ChecksTest, AReadBehindABarrierOfSomeWarpsIsTheLastOne) {
+  const auto kernel = [](const std::string& barrier) {
+    return ElementKernel(R"(  setp.ge.u32 %p1, %r1, 64;
+  setp.lt.u32 %p2, %r1, 32;
+  and.b32 %r5, %r2, 124;
+  xor.b32 %r5, %r5, 4; add.s32 %r5, %r5, %r3;
+  @%p1 bra Out;
+  @%p2 ld.shared.u32 %r6, [%r5];
+  )" + barrier + R"(
+  @%p2 bra Out;
+  ld.shared.u32 %r6, [%r5];
+  st.shared.u32 [%r5], %r1;
+Out:
+  bar.sync 0;
+)");
+  };
+  Launcher right(kernel("bar.sync 1, 64;"));
+  Launcher wrong(kernel("mov.u32 %r7, 0;"));
+  right.checks.uninitialized = wrong.checks.uninitialized = false;
+  for (uint64_t seed = 1; seed <= kSeedsOfChecks; ++seed) {
+    right.seed = wrong.seed = seed;
+    EXPECT_THAT(right.Run("K", {.block = {96, 1, 1}}, uint64_t{0}).findings, IsEmpty());
+    const Outcome outcome = wrong.Run("K", {.block = {96, 1, 1}}, uint64_t{0});
+    ASSERT_THAT(outcome.findings, SizeIs(1));
+    EXPECT_EQ(outcome.findings[0].kind, Finding::Kind::kRace);
+    // The first warp reads what the second has written, or that writes what both have read.
+    EXPECT_THAT(outcome.findings[0].line, ::testing::AnyOf(15, 19));
+  }
+}
+
 TEST(ChecksTest, ThreadsThatWriteOnePlaceRaceUnlessTheyAgree) {
   Launcher differ(ElementKernel("  st.global.u32 [%rd1], %r1;\n"));
   Launcher agree(ElementKernel("  mov.u32 %r5, 3;\n  st.global.u32 [%rd1], %r5;\n"));
@@ -383,6 +414,50 @@ TEST(ChecksTest, ReadsOfSharedMemoryThatNobodyWroteAreFoundOnce) {
   launcher.checks.uninitialized = false;
   launcher.checks.races = false;
   EXPECT_THAT(launcher.Run("K", {.block = {32, 1, 1}}, out).findings, IsEmpty());
+}
+
+TEST(ChecksTest, ARowOfAMatrixThatNobodyWroteIsFound) {
+  Launcher launcher(ElementKernel(R"(  and.b32 %r5, %r1, 28;
+  setp.ne.u32 %p1, %r5, 20;
+  @%p1 st.shared.u32 [%r4], %r1;
+  bar.sync 0;
+  and.b32 %r6, %r1, 7; shl.b32 %r6, %r6, 4; add.s32 %r6, %r6, %r3;
+  ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r7}, [%r6];
+)"));
+  const Outcome outcome = launcher.Run("K", {.block = {32, 1, 1}}, uint64_t{0});
+  ASSERT_THAT(outcome.findings, SizeIs(1));
+  EXPECT_EQ(outcome.findings[0].kind, Finding::Kind::kUninitialized);
+  EXPECT_EQ(outcome.findings[0].thread[0], 5u);
+  EXPECT_EQ(outcome.findings[0].line, 15);
+}
+
+TEST(ChecksTest, LanesOfOneLoadAreCheckedInTheSpacesWhereTheyAre) {
+  const auto kernel = [](const std::string& guard) {
+    return ElementKernel(R"(  and.b32 %r5, %r1, 1;
+  setp.eq.u32 %p1, %r5, 1;
+  cvt.u64.u32 %rd4, %r4; cvta.shared.u64 %rd4, %rd4;
+  selp.b64 %rd5, %rd4, %rd3, %p1;
+  @)" + guard + R"( st.shared.u32 [%r4], %r1;
+  bar.sync 0;
+  ld.u32 %r6, [%rd5];
+)");
+  };
+  Launcher right(kernel("%p1"));
+  Launcher wrong(kernel("!%p1"));
+  const uint64_t out = right.Allocate(std::vector<uint32_t>(32));
+  const Outcome fine = right.Run("K", {.block = {32, 1, 1}}, out);
+  EXPECT_THAT(fine.findings, IsEmpty());
+  ASSERT_THAT(fine.touched, SizeIs(16));
+  for (uint64_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(fine.touched[i].begin, out + 8 * i);
+    EXPECT_EQ(fine.touched[i].end, out + 8 * i + 4);
+  }
+  const uint64_t other = wrong.Allocate(std::vector<uint32_t>(32));
+  const Outcome outcome = wrong.Run("K", {.block = {32, 1, 1}}, other);
+  ASSERT_THAT(outcome.findings, SizeIs(1));
+  EXPECT_EQ(outcome.findings[0].kind, Finding::Kind::kUninitialized);
+  EXPECT_EQ(outcome.findings[0].thread[0], 1u);
+  EXPECT_EQ(outcome.findings[0].line, 16);
 }
 
 TEST(ChecksTest, WhatIsTouchedIsExact) {

@@ -9,9 +9,11 @@
 
 #include "absl/status/statusor.h"
 #include "fmt/format.h"
+#include "gtest/gtest.h"
 
 #include "runtime/emulator/ptx/memory.h"
 #include "runtime/emulator/ptx/parser.h"
+#include "tests/ptx/upper_halves.h"
 
 namespace coppice::ptx {
 namespace {
@@ -83,7 +85,9 @@ Step HostWarp::Run(size_t i, const Form* row) {
     row->decode(*decoder_, module_.functions.front().body[i], instr);
     slots_ = code_.slots.data();
   }
-  return instr.handler(*this, instr);
+  const Step step = instr.handler(*this, instr);
+  EXPECT_FALSE(AreUpperHalvesInUse());
+  return step;
 }
 
 Step HostWarp::RunAll() {

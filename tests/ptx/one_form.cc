@@ -8,8 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "fmt/format.h"
+#include "gtest/gtest.h"
 
 #include "runtime/emulator/ptx/parser.h"
+#include "tests/ptx/upper_halves.h"
 
 namespace coppice::ptx {
 namespace {
@@ -142,6 +144,7 @@ void OneForm::Run(const Form& row, uint32_t mask) {
   }
   warp_->SetMask(mask);
   instr.handler(*warp_, instr);
+  EXPECT_FALSE(AreUpperHalvesInUse()) << row.name;
 }
 
 }  // namespace coppice::ptx

@@ -2,8 +2,9 @@
 // look at their bytes.
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 
+#include "runtime/emulator/ptx/access_cells.h"
 #include "runtime/emulator/ptx/accesses.h"
 #include "runtime/emulator/ptx/actor.h"
 
@@ -11,7 +12,6 @@ namespace coppice::ptx {
 
 // Of copies to one place that are under way at once it is not known what they will bring.
 void Accesses::BeginCopy(Actor& actor, uint64_t offset, uint64_t bytes, bool changes) {
-  if (!races_) return;
   BlockShadow& shadow = actor.shadow;
   const size_t end = ((offset + bytes - 1) >> shift_) + 1;
   for (size_t i = offset >> shift_; i < end; ++i) {
@@ -31,13 +31,33 @@ void Accesses::BeginCopy(Actor& actor, uint64_t offset, uint64_t bytes, bool cha
   }
 }
 
-void Accesses::LandCopy(Actor& actor, uint64_t offset, uint64_t bytes) {
+void Accesses::Copy(
+    ResidentWarp& warp, uint32_t lanes, const LaneWords& hosts, int64_t size, AccessKind kind) {
+  Settle();
+  const uint64_t bytes = static_cast<uint64_t>(size);
+  const uint64_t base = reinterpret_cast<uint64_t>(warp.block().shared.data());
+  Actor actor = ActorOf(warp);
   BlockShadow& shadow = actor.shadow;
-  if (uninitialized_) std::memset(shadow.written.data() + offset, 1, bytes);
-  if (!races_) return;
-  const size_t first = offset >> shift_;
-  std::fill_n(shadow.writers.begin() + static_cast<ptrdiff_t>(first),
-              ((offset + bytes - 1) >> shift_) + 1 - first, actor.stamp());
+  const Row<uint32_t> row = SharedRow(actor.stamp(), shadow.order, GranulesOf(bytes));
+  WithGranules(row.granules, [&](auto count) {
+    for (uint32_t left = lanes; left != 0; left &= left - 1) {
+      actor.lane = std::countr_zero(left);
+      const uint64_t offset = hosts[static_cast<size_t>(actor.lane)] - base;
+      if (kind == AccessKind::kLand && uninitialized_)
+        SetAll(shadow.written.data() + offset, bytes);
+      if (!races_) continue;
+      uint32_t* const writers = BitsOf(shadow.writers) + (offset >> shift_);
+      const uint32_t* const readers = BitsOf(shadow.readers) + (offset >> shift_);
+      const uint32_t mine = actor.stamp().bits();
+      if (kind == AccessKind::kLand) {
+        std::fill_n(writers, static_cast<size_t>(count), mine);
+      } else if (AreAllFine(row, count, writers, mine) && AreAllFine(row, count, readers, mine)) {
+        std::fill_n(writers, static_cast<size_t>(count), Stamp::UnderWay().bits());
+      } else {
+        BeginCopy(actor, offset, bytes, kind == AccessKind::kBegin);
+      }
+    }
+  });
 }
 
 }  // namespace coppice::ptx

@@ -2,29 +2,14 @@
 // them. Whatever else it is, lanes are looked at one by one.
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
+#include "runtime/emulator/ptx/access_cells.h"
 #include "runtime/emulator/ptx/accesses.h"
 #include "runtime/emulator/ptx/actor.h"
 
 namespace coppice::ptx {
 namespace {
-
-// Cells of one kind of memory, as the bits of Stamp or Visitor. `mine` is that of lane 0; lanes
-// that follow add 1. Bits in [base, base + floor) are of this block, and before everything.
-template <typename Bits>
-struct Row {
-  Bits mine;
-  Bits base;
-  Bits floor;
-  Bits who;         // All bits but the time.
-  size_t granules;  // Of a lane.
-
-  bool IsFine(Bits cell, Bits mine_here) const {
-    return (cell == 0) | (cell - base < floor) | (((cell ^ mine_here) & who) == 0);
-  }
-};
 
 template <typename Bits>
 bool AllFine(const Row<Bits>& row, const Bits* cells) {
@@ -99,28 +84,6 @@ bool WriteCells(int shift,
   }
 }
 
-constexpr uint32_t kThreadMask = (uint32_t{1} << Stamp::kThreadBits) - 1;
-constexpr uint64_t kBlockMask = ~uint64_t{0} << 32;
-
-Row<uint32_t> SharedRow(Stamp mine, const BlockOrder& order, size_t granules) {
-  return {mine.bits(), 0, order.floor_bits(), kThreadMask, granules};
-}
-
-Row<uint64_t> GlobalRow(Visitor mine, const BlockOrder& order, size_t granules) {
-  return {mine.bits(), mine.bits() & kBlockMask, order.floor_bits(), kBlockMask | kThreadMask,
-          granules};
-}
-
-uint32_t* BitsOf(std::vector<Stamp>& stamps) {
-  static_assert(sizeof(Stamp) == sizeof(uint32_t));
-  return reinterpret_cast<uint32_t*>(stamps.data());
-}
-
-uint64_t* BitsOf(Visitor* visitors) {
-  static_assert(sizeof(Visitor) == sizeof(uint64_t));
-  return reinterpret_cast<uint64_t*>(visitors);
-}
-
 bool AreAllSeveral(const uint64_t* cells, size_t count) {
   uint64_t all = ~uint64_t{0};
   for (size_t i = 0; i < count; ++i)
@@ -128,44 +91,7 @@ bool AreAllSeveral(const uint64_t* cells, size_t count) {
   return all >> 32 == kBlockMask >> 32;
 }
 
-// Whether `bytes` flags, a power of two, are all set.
-bool IsAllWritten(const uint8_t* flags, uint64_t bytes) {
-  if (bytes == 4) {
-    uint32_t four;
-    std::memcpy(&four, flags, sizeof(four));
-    return four == 0x01010101;
-  }
-  return std::memchr(flags, 0, bytes) == nullptr;
-}
-
 }  // namespace
-
-// Most cells are this thread's, or of before a barrier; others are looked at as ReadShared does.
-void Accesses::ReadSharedLanes(Actor& actor, const Reach& reach, uint64_t bytes, bool keep) {
-  BlockShadow& shadow = actor.shadow;
-  const uint64_t base = reinterpret_cast<uint64_t>(actor.warp.block().shared.data());
-  const uint32_t floor = shadow.order.floor_bits();
-  const uint32_t several = Stamp(actor.now, Stamp::kSeveral).bits();
-  const uint32_t* const writers = BitsOf(shadow.writers);
-  uint32_t* const readers = BitsOf(shadow.readers);
-  for (uint32_t left = actor.warp.mask(); left != 0; left &= left - 1) {
-    actor.lane = std::countr_zero(left);
-    const uint64_t offset = reach.address[static_cast<size_t>(actor.lane)] - base;
-    bool quiet =
-        races_ && keep && (!uninitialized_ || IsAllWritten(shadow.written.data() + offset, bytes));
-    if (quiet) {
-      const uint32_t mine = actor.stamp().bits();
-      const size_t end = ((offset + bytes - 1) >> shift_) + 1;
-      for (size_t i = offset >> shift_; i < end; ++i) {
-        quiet &= writers[i] < floor || ((writers[i] ^ mine) & kThreadMask) == 0;
-        const bool plain = readers[i] < floor || ((readers[i] ^ mine) & kThreadMask) == 0;
-        readers[i] = plain ? mine : readers[i];
-        quiet &= plain || readers[i] == several;
-      }
-    }
-    if (!quiet) ReadShared(actor, offset, bytes, keep);
-  }
-}
 
 bool Accesses::ReadRow(Actor& actor, const Reach& reach, uint64_t bytes) {
   const uint64_t all = bytes * kLanes;

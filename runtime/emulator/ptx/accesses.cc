@@ -263,13 +263,18 @@ void Accesses::Read(ResidentWarp& warp, const Reach& reach, int64_t bytes, bool 
   Actor actor = ActorOf(warp);
   if (strong) Acquire(actor, reach.space);
   if (reach.contiguous && !strong && ReadRow(actor, reach, static_cast<uint64_t>(bytes))) return;
-  if (reach.space == Space::kShared) {
-    ReadSharedLanes(actor, reach, static_cast<uint64_t>(bytes), !strong);
-    return;
+  const uint64_t size = static_cast<uint64_t>(bytes);
+  switch (SpaceOf(actor, reach, size)) {
+    case Space::kShared:
+      return ReadSharedLanes(actor, reach, size, !strong);
+    case Space::kGlobal:
+      return ReadGlobalLanes(actor, reach, size, !strong);
+    default:
+      break;
   }
   for (uint32_t left = warp.mask(); left != 0; left &= left - 1) {
     actor.lane = std::countr_zero(left);
-    ReadLane(actor, reach.at(actor.lane), static_cast<uint64_t>(bytes), !strong);
+    ReadLane(actor, reach.at(actor.lane), size, !strong);
   }
 }
 
@@ -316,14 +321,6 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
     return;
   }
   const auto [space, address] = LocationOf(actor, host);
-  if (kind == AccessKind::kBegin || kind == AccessKind::kBeginSame) {
-    BeginCopy(actor, address, bytes, kind == AccessKind::kBegin);
-    return;
-  }
-  if (kind == AccessKind::kLand) {
-    LandCopy(actor, address, bytes);
-    return;
-  }
   const bool together = continues && turn.space == space;
   if (!together) Acquire(actor, space);
   ReadLane(actor, host, bytes, false);

@@ -12,6 +12,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -41,6 +42,11 @@ class Accesses final : public AccessObserver {
              int64_t bytes,
              const std::byte* values,
              bool strong) override;
+  void Copy(ResidentWarp& warp,
+            uint32_t lanes,
+            const LaneWords& hosts,
+            int64_t bytes,
+            AccessKind kind) override;
 
   // Events that order accesses.
   void Start(BlockState& block);
@@ -85,6 +91,12 @@ class Accesses final : public AccessObserver {
   void Release(Actor& actor, Space space);
   // Global memory, memory of the block, kLocal or kParam: neither.
   Location LocationOf(const Actor& actor, const std::byte* host) const;
+  // Where all lanes are: kShared, kGlobal, or kGeneric, which each of them has to be asked for.
+  Space SpaceOf(const Actor& actor, const Reach& reach, uint64_t bytes) const;
+  // Of an access, which is aligned.
+  size_t GranulesOf(uint64_t bytes) const {
+    return std::max(static_cast<size_t>(bytes >> shift_), size_t{1});
+  }
 
   // Of a lane. A read that is not kept clashes with no later write.
   void ReadLane(Actor& actor, const std::byte* host, uint64_t bytes, bool keep);
@@ -108,15 +120,15 @@ class Accesses final : public AccessObserver {
   // Of bytes that the launch has not written.
   void AskWritten(Actor& actor, GlobalShadow::Page& page, uint64_t address, uint64_t bytes);
   void ReportUnwritten(Actor& actor, const Access& access);
-  // A copy to shared memory: from here on it may write, and it has written.
+  // A copy to shared memory: from here on it may write.
   void BeginCopy(Actor& actor, uint64_t offset, uint64_t bytes, bool changes);
-  void LandCopy(Actor& actor, uint64_t offset, uint64_t bytes);
 
   // Of all lanes, one behind the other. Returns false, having done nothing, if there may be
   // something to find.
   bool ReadRow(Actor& actor, const Reach& reach, uint64_t bytes);
-  // Of the lanes that execute, wherever they are: in shared memory, or anywhere.
+  // Of the lanes that execute, wherever they are: in shared memory, in global, or anywhere.
   void ReadSharedLanes(Actor& actor, const Reach& reach, uint64_t bytes, bool keep);
+  void ReadGlobalLanes(Actor& actor, const Reach& reach, uint64_t bytes, bool keep);
   bool WriteRow(Actor& actor, const Reach& reach, uint64_t bytes, const std::byte* values);
   void WriteLanes(Actor& actor, const Reach& reach, uint64_t bytes, const std::byte* values);
 

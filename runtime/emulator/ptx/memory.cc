@@ -234,6 +234,10 @@ void Memory::Tell(
     observer_->Read(resident, {.address = hosts}, bytes, false);
     return;
   }
+  if (kind == AccessKind::kBegin || kind == AccessKind::kBeginSame || kind == AccessKind::kLand) {
+    observer_->Copy(resident, lanes, hosts, bytes, kind);
+    return;
+  }
   for (uint32_t left = lanes; left != 0; left &= left - 1) {
     const int lane = std::countr_zero(left);
     std::byte* const host = reinterpret_cast<std::byte*>(hosts[static_cast<size_t>(lane)]);

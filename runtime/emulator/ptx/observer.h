@@ -28,7 +28,7 @@ struct Reach {
 
 class AccessObserver {
  public:
-  // A lane is about to access host bytes of any space.
+  // A lane is about to read, write or update host bytes of any space.
   virtual void Note(
       ResidentWarp& warp, std::byte* host, int64_t bytes, AccessKind kind, int lane) = 0;
   // The lanes that execute read `bytes` bytes each.
@@ -39,6 +39,12 @@ class AccessObserver {
                      int64_t bytes,
                      const std::byte* values,
                      bool strong) = 0;
+  // Copies of these lanes to shared memory, of `bytes` bytes each, begin or have landed.
+  virtual void Copy(ResidentWarp& warp,
+                    uint32_t lanes,
+                    const LaneWords& hosts,
+                    int64_t bytes,
+                    AccessKind kind) = 0;
   // Lanes of the warp have waited for each other.
   virtual void MeetInWarp(ResidentWarp& warp) = 0;
 

@@ -9,6 +9,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -60,6 +61,11 @@ class BlockOrder {
     if (stamp.is_under_way()) return false;
     if (stamp.thread() == Stamp::kSeveral) return time <= met_[warp];
     return time <= known_[warp][stamp.thread() / kLanes];
+  }
+  // A time after which nothing is ordered before what the warp does now, but what its own thread
+  // did.
+  uint32_t KnownTo(uint32_t warp) const {
+    return std::max(met_[warp], *std::max_element(known_[warp].begin(), known_[warp].end()));
   }
   // Stamps below are ordered before everything.
   uint32_t floor_bits() const { return lost_ ? ~uint32_t{0} : floor_ << Stamp::kThreadBits; }
