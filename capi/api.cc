@@ -12,12 +12,18 @@
   static_assert(sizeof(type) == (bytes) && offsetof(type, last) == (offset))
 
 COPPICE_LAYOUT(coppice_view, 184, strides, 120);
-COPPICE_LAYOUT(coppice_device_options, 40, uninitialized_read, 36);
+COPPICE_LAYOUT(coppice_device_options, 48, provider, 40);
+COPPICE_LAYOUT(coppice_memory_provider, 32, free, 24);
 COPPICE_LAYOUT(coppice_device_info, 88, name, 24);
 COPPICE_LAYOUT(coppice_package_options, 24, trusted_key_count, 16);
+COPPICE_LAYOUT(coppice_kernel_info, 32, parameter_bytes, 24);
+COPPICE_LAYOUT(coppice_launch_shape, 52, programmatic, 48);
 COPPICE_LAYOUT(coppice_vote, 32, unanimous, 28);
 COPPICE_LAYOUT(coppice_session_options, 152, reserved, 148);
-COPPICE_LAYOUT(coppice_policy, 32, maximum, 24);
+COPPICE_LAYOUT(coppice_policy, 40, observe_half_life, 32);
+COPPICE_LAYOUT(coppice_rebucket_options, 80, scratch, 72);
+COPPICE_LAYOUT(coppice_rebucket_report, 216, why, 56);
+COPPICE_LAYOUT(coppice_learn_options, 80, max_gap, 72);
 COPPICE_LAYOUT(coppice_claim, 32, relative, 24);
 COPPICE_LAYOUT(coppice_function_call, 56, stream, 48);
 COPPICE_LAYOUT(coppice_function, 40, release, 32);
@@ -28,9 +34,13 @@ COPPICE_LAYOUT(coppice_tensor_spec, 80, reserved, 76);
 COPPICE_LAYOUT(coppice_scalar_spec, 16, name, 8);
 COPPICE_LAYOUT(coppice_program_spec, 120, thread_safe, 116);
 COPPICE_LAYOUT(coppice_context_info, 40, workspace_bytes, 32);
-COPPICE_LAYOUT(coppice_call, 104, poison, 100);
+COPPICE_LAYOUT(coppice_call, 136, donated_count, 128);
 COPPICE_LAYOUT(coppice_warm_options, 56, user, 48);
-COPPICE_LAYOUT(coppice_lease_info, 24, call_number, 16);
+COPPICE_LAYOUT(coppice_feed, 32, output, 24);
+COPPICE_LAYOUT(coppice_warm_step, 96, count_count, 88);
+COPPICE_LAYOUT(coppice_planned_bucket, 32, plan_method, 24);
+COPPICE_LAYOUT(coppice_lease_info, 32, part, 28);
+COPPICE_LAYOUT(coppice_external_stats, 40, late_frees, 32);
 COPPICE_LAYOUT(coppice_suspend_options, 16, drop_graphs, 12);
 COPPICE_LAYOUT(coppice_session_stats, 320, padded_elements, 312);
 COPPICE_LAYOUT(coppice_memory_usage, 296, height, 288);

@@ -1,11 +1,13 @@
 // What a callable of C asks of the run that it is in.
 
+#include "capi/context.h"
+
 #include <cstdint>
 
 #include "coppice/base/status.h"
+#include "coppice/runtime/graph.h"
 
 #include "capi/failure.h"
-#include "capi/spec.h"
 #include "capi/structs.h"
 #include "capi/tensors.h"
 
@@ -15,6 +17,15 @@ namespace {
 absl::Status CheckIndex(int32_t index, size_t count, const char* what) {
   if (index >= 0 && static_cast<size_t>(index) < count) return absl::OkStatus();
   return InvalidArgument("{} {}: the program has {}", what, index, count);
+}
+
+absl::Status AddGraph(const CallContext& context, CuGraph graph) {
+  const Driver& driver = context.driver();
+  COPPICE_RETURN_IF_ERROR(CheckChild(driver, graph));
+  if (context.phase() == Phase::kRecord) return AddChildToCapture(driver, context.stream(), graph);
+  // The driver keeps what a launch that is queued needs of the exec, which ends here.
+  COPPICE_ASSIGN_OR_RETURN(const GraphExec exec, GraphExec::Instantiate(driver, graph));
+  return driver.Call<&DriverTable::GraphLaunch>(exec.handle(), context.stream());
 }
 
 }  // namespace
@@ -65,7 +76,7 @@ coppice_status coppice_context_input(coppice_context* context, int32_t input, co
     COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
     COPPICE_RETURN_IF_ERROR(coppice::capi::CheckView(out));
     COPPICE_RETURN_IF_ERROR(CheckIndex(input, context->inputs, "input"));
-    coppice::capi::WriteView(context->context.input(input), context->device, out);
+    coppice::capi::WriteView(context->context.input(input), context->session.device->dl(), out);
     return absl::OkStatus();
   });
 }
@@ -76,7 +87,7 @@ coppice_status coppice_context_output(coppice_context* context, int32_t output, 
     COPPICE_RETURN_IF_ERROR(coppice::capi::CheckView(out));
     COPPICE_RETURN_IF_ERROR(CheckIndex(output, context->outputs, "output"));
     COPPICE_ASSIGN_OR_RETURN(const coppice::Tensor tensor, context->context.AllocateOutput(output));
-    coppice::capi::WriteView(tensor, context->device, out);
+    coppice::capi::WriteView(tensor, context->session.device->dl(), out);
     return absl::OkStatus();
   });
 }
@@ -105,6 +116,15 @@ coppice_status coppice_context_allocate(coppice_context* context,
 coppice_status coppice_context_free(coppice_context* context, uint64_t address) {
   return Answer([&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
+    context->blocks.erase(address);
     return context->context.Free(address);
+  });
+}
+
+coppice_status coppice_context_add_graph(coppice_context* context, void* graph) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
+    COPPICE_RETURN_IF_ERROR(CheckHandle(graph, "graph"));
+    return coppice::capi::AddGraph(context->context, static_cast<coppice::CuGraph>(graph));
   });
 }

@@ -1,6 +1,8 @@
 // Devices: a driver, a context, and what lies on it for callers without a library for that.
 
+#include <cstddef>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -45,9 +47,7 @@ absl::StatusOr<Held<coppice_device>> OpenEmulator(const coppice_device_options& 
   return OpenOn(driver, std::move(made), 0);
 }
 
-absl::StatusOr<Held<coppice_device>> OpenDevice(const coppice_device_options* given) {
-  COPPICE_ASSIGN_OR_RETURN(const coppice_device_options options,
-                           ReadOptions(given, "coppice_device_options"));
+absl::StatusOr<Held<coppice_device>> OpenKind(const coppice_device_options& options) {
   switch (options.kind) {
     case COPPICE_DEVICE_CUDA:
       return OpenCuda(options.ordinal);
@@ -62,6 +62,19 @@ absl::StatusOr<Held<coppice_device>> OpenDevice(const coppice_device_options* gi
       return InvalidArgument("coppice_device_options: kind {} is none of COPPICE_DEVICE_...",
                              options.kind);
   }
+}
+
+absl::StatusOr<Held<coppice_device>> OpenDevice(const coppice_device_options* given) {
+  COPPICE_ASSIGN_OR_RETURN(const coppice_device_options options,
+                           ReadOptions(given, "coppice_device_options"));
+  if (options.provider == nullptr) return OpenKind(options);
+  COPPICE_ASSIGN_OR_RETURN(const coppice_memory_provider provider,
+                           ReadStruct(options.provider, "coppice_memory_provider"));
+  if (provider.allocate == nullptr || provider.free == nullptr)
+    return InvalidArgument("coppice_memory_provider: give both allocate and free");
+  COPPICE_ASSIGN_OR_RETURN(Held<coppice_device> device, OpenKind(options));
+  device->source = MemorySource(provider);
+  return device;
 }
 
 absl::Status Describe(const coppice_device& device, coppice_device_info* out) {
@@ -199,13 +212,31 @@ size_t coppice_device_findings(coppice_device* device, char* buffer, size_t buff
   return coppice::capi::CopyText(text, buffer, buffer_bytes);
 }
 
+coppice_status coppice_driver_entry(coppice_device* device,
+                                    const char* name,
+                                    coppice_driver_function* out) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_driver_entry"));
+    COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
+    COPPICE_ASSIGN_OR_RETURN(const std::string entry, coppice::capi::NameIn(name, "entry"));
+    const std::optional<int> index = coppice::FindDriverEntry(entry);
+    if (!index)
+      return coppice::MakeError(absl::StatusCode::kNotFound,
+                                "driver: coppice uses no entry called {}", entry);
+    const auto* const table = reinterpret_cast<const std::byte*>(&device->driver->table());
+    std::memcpy(out, table + static_cast<size_t>(*index) * sizeof(*out), sizeof(*out));
+    return absl::OkStatus();
+  });
+}
+
 coppice_status coppice_memory_allocate(coppice_device* device, int64_t bytes, uint64_t* address) {
   return Answer([&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(address, "coppice_memory_allocate"));
     COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
     if (bytes < 1) return InvalidArgument("memory: {} bytes; at least 1", bytes);
-    COPPICE_ASSIGN_OR_RETURN(coppice::DeviceMemory memory,
-                             coppice::DeviceMemory::Create(*device->driver, bytes));
+    COPPICE_ASSIGN_OR_RETURN(
+        coppice::capi::DeviceBlock memory,
+        coppice::capi::DeviceBlock::Create(device->source, *device->driver, bytes, nullptr));
     const uint64_t at = memory.address();
     const std::lock_guard lock(device->mutex);
     device->memory.emplace(at, std::move(memory));

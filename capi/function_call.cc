@@ -9,6 +9,7 @@
 #include "coppice/base/status.h"
 
 #include "capi/failure.h"
+#include "capi/here.h"
 #include "capi/tensors.h"
 
 namespace coppice::capi {
@@ -70,6 +71,9 @@ absl::Status StepFunctionRecord::Call(std::span<const Tensor> inputs,
                                       .option_names = names.data(),
                                       .option_values = values.data(),
                                       .stream = stream};
+  Here here = WhoseCode();
+  here.session = &session_;
+  const HereScope scope(here);
   ForgetCallbackMessage();
   return StatusOfCallback(run_(user_.get(), &call), fmt::format("function {}", name_));
 }

@@ -31,11 +31,14 @@ struct OptionTexts {
   friend auto operator<=>(const OptionTexts&, const OptionTexts&) = default;
 };
 
-// A function of `call` steps, for as long as a graph may run it.
+// A function of `call` steps of a session, for as long as a graph may run it.
 class StepFunctionRecord : public Counted {
  public:
-  StepFunctionRecord(std::string name, coppice_step_function run, User user)
-      : name_(std::move(name)), run_(run), user_(std::move(user)) {}
+  StepFunctionRecord(std::string name,
+                     coppice_step_function run,
+                     User user,
+                     const coppice_session& session)
+      : name_(std::move(name)), run_(run), user_(std::move(user)), session_(session) {}
 
   const std::string& name() const { return name_; }
 
@@ -56,6 +59,7 @@ class StepFunctionRecord : public Counted {
   const std::string name_;
   const coppice_step_function run_;
   User user_;
+  const coppice_session& session_;
   std::mutex mutex_;
   std::set<OptionTexts> options_;  // Guarded by mutex_.
 };

@@ -4,11 +4,18 @@
 
 #include "coppice/base/status.h"
 
+#include "capi/here.h"
+
 namespace coppice::capi {
 
 absl::Status CheckHandle(const void* handle, const char* what) {
   if (handle != nullptr) return absl::OkStatus();
   return InvalidArgument("{}: null; give a handle", what);
+}
+
+absl::Status CheckSession(const coppice_session* session) {
+  COPPICE_RETURN_IF_ERROR(CheckHandle(session, "session"));
+  return CheckNotCalledBy(session);
 }
 
 absl::StatusOr<const Program*> ProgramOf(const coppice_session& session,
@@ -28,6 +35,12 @@ absl::StatusOr<const Binding*> BindingOf(const coppice_session& session,
 absl::Status CheckLane(const coppice_session& session, int32_t lane) {
   if (lane >= 0 && lane < session.lanes) return absl::OkStatus();
   return InvalidArgument("lane {}: the session has {}, from 0", lane, session.lanes);
+}
+
+void ProgramNeeds::Keep(coppice_kernels& launched) {
+  const std::lock_guard lock(mutex);
+  if (!kernels.contains(&launched))
+    kernels.emplace(&launched, Held<coppice_kernels>::Share(&launched));
 }
 
 }  // namespace coppice::capi

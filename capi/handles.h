@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "coppice/runtime/stream.h"
 
 #include "capi/counted.h"
+#include "capi/device_memory.h"
 #include "capi/function_call.h"
 
 struct coppice_device : coppice::capi::Counted {
@@ -44,10 +46,11 @@ struct coppice_device : coppice::capi::Counted {
   std::optional<coppice::Driver> driver;
   std::optional<coppice::Context> context;
   int ordinal = 0;
+  coppice::capi::MemorySource source;
 
   std::mutex mutex;  // Of what follows.
   std::optional<coppice::KernelLibrary> host_operations;
-  std::map<uint64_t, coppice::DeviceMemory> memory;
+  std::map<uint64_t, coppice::capi::DeviceBlock> memory;
   std::map<void*, coppice::Stream> streams;
   std::vector<std::string> host_failures;
   absl::Status untold;
@@ -60,6 +63,40 @@ struct coppice_package : coppice::capi::Counted {
   std::vector<std::byte> zip;  // Of a package in memory.
   std::unique_ptr<const coppice::package::LoadedPackage> loaded;
 };
+
+struct coppice_kernel {
+  coppice_kernels* const kernels;
+  const std::string name;
+  const coppice::Kernel kernel;
+  const std::vector<int64_t> parameter_offsets;  // Empty where the driver cannot tell.
+  const std::vector<int64_t> parameter_bytes;
+  // What the driver was asked to allow its launches.
+  std::atomic<unsigned> shared_bytes{0};
+  std::atomic<bool> large_clusters{false};
+};
+
+struct coppice_kernels : coppice::capi::Counted {
+  ~coppice_kernels();
+
+  coppice::capi::Held<coppice_device> device;
+  std::optional<coppice::KernelLibrary> library;
+  std::mutex mutex;  // Of what follows.
+  std::map<std::string, std::unique_ptr<coppice_kernel>> kernels;
+};
+
+namespace coppice::capi {
+
+// What the graphs of a program launch. Its session holds it until the program was unregistered.
+struct ProgramNeeds : Counted {
+  void Keep(coppice_kernels& launched);
+
+  Held<coppice_package> package;  // Of a program of one.
+  std::vector<Held<StepFunctionRecord>> functions;
+  std::mutex mutex;  // Of what follows.
+  std::map<coppice_kernels*, Held<coppice_kernels>> kernels;
+};
+
+}  // namespace coppice::capi
 
 struct coppice_program {
   coppice_session* session;
@@ -77,20 +114,26 @@ struct coppice_session : coppice::capi::Counted {
   coppice::DriverKind kind() const { return device->kind(); }
   coppice_program* HandleOf(const coppice::Program* program);
   coppice_binding* HandleOf(const coppice::Binding* binding);
+  // Holds what a program's graphs launch until Forget, or its own end.
+  void Hold(const coppice::Program* program, coppice::capi::Held<coppice::capi::ProgramNeeds> its);
+  // Requires: the program was unregistered.
+  void Forget(const coppice::Program* program);
 
   coppice::capi::Held<coppice_device> device;
   int lanes = 1;
-  std::mutex mutex;  // Of the next four.
-  std::vector<coppice::capi::Held<coppice_package>> packages;
-  std::vector<coppice::capi::Held<coppice::capi::StepFunctionRecord>> functions;
+  // Shared by what looks into packages without a lane's lock, alone by who lets one go.
+  std::shared_mutex looking;
+  std::mutex mutex;  // Of the next three.
+  std::map<const coppice::Program*, coppice::capi::Held<coppice::capi::ProgramNeeds>> needs;
   std::map<const coppice::Program*, coppice_program> programs;
   std::map<const coppice::Binding*, coppice_binding> bindings;
   std::unique_ptr<coppice::Session> session;
 };
 
 struct coppice_lease : coppice::capi::Counted {
-  coppice_lease(coppice_session* made_by, coppice::Lease taken)
-      : session(made_by), device(made_by->device), lease(std::move(taken)) {}
+  // An empty one, so that no lease is taken for which there is no room.
+  coppice_lease(coppice_session* made_by, coppice::capi::Held<coppice_device> on)
+      : session(made_by), device(std::move(on)) {}
 
   coppice_session* const session;  // May be gone; not while `lease` can be read.
   coppice::capi::Held<coppice_device> device;
@@ -109,10 +152,18 @@ struct coppice_read {
   std::optional<coppice::ReadScope> scope;
 };
 
+struct coppice_chain {
+  // The scope ends first, then the session.
+  coppice::capi::Held<coppice_session> session;
+  coppice::ChainScope scope;
+};
+
 namespace coppice::capi {
 
 // Errors of what handles are given: kInvalidArgument.
 absl::Status CheckHandle(const void* handle, const char* what);
+// Of a session; kFailedPrecondition if this thread runs a callback of it.
+absl::Status CheckSession(const coppice_session* session);
 // Of a program or binding that it is the session's, too.
 absl::StatusOr<const Program*> ProgramOf(const coppice_session& session,
                                          const coppice_program* program);

@@ -10,7 +10,7 @@
 
 #include "coppice/base/padding_claim.h"
 #include "coppice/coppice.h"
-#include "coppice/graphs/padding_policy.h"
+#include "coppice/padding/padding_policy.h"
 
 namespace coppice::capi {
 

@@ -22,15 +22,12 @@ absl::StatusOr<coppice_program*> RegisterPackage(coppice_session& session,
   if (package->device.get() != session.device.get())
     return InvalidArgument("package: loaded on another device than the session's");
   COPPICE_ASSIGN_OR_RETURN(const std::string name, NameIn(program, "program"));
-  COPPICE_ASSIGN_OR_RETURN(PackageProgram made, PackageProgramOf(*session.device, options));
-  {
-    const std::lock_guard lock(session.mutex);
-    session.packages.push_back(Held<coppice_package>::Share(package));
-    session.functions.insert(session.functions.end(), made.functions.begin(), made.functions.end());
-  }
+  COPPICE_ASSIGN_OR_RETURN(PackageProgram made, PackageProgramOf(session, options));
+  made.needs->package = Held<coppice_package>::Share(package);
   COPPICE_ASSIGN_OR_RETURN(
       const Program* const registered,
       session.session->Register(*package->loaded, name, std::move(made.options)));
+  session.Hold(registered, std::move(made.needs));
   return session.HandleOf(registered);
 }
 
@@ -42,9 +39,11 @@ absl::StatusOr<coppice_program*> RegisterCallable(coppice_session& session,
   COPPICE_ASSIGN_OR_RETURN(const coppice_program_spec read,
                            ReadStruct(given, "coppice_program_spec"));
   COPPICE_ASSIGN_OR_RETURN(ProgramSpec spec, SpecOf(read));
-  Callable made = CallableOf(callable, std::move(user), spec, session.device->dl());
+  auto needs = Held<ProgramNeeds>::Adopt(new ProgramNeeds);
+  Callable made = CallableOf(callable, std::move(user), spec, session, needs);
   COPPICE_ASSIGN_OR_RETURN(const Program* const registered,
                            session.session->Register(std::move(spec), std::move(made)));
+  session.Hold(registered, std::move(needs));
   return session.HandleOf(registered);
 }
 
@@ -62,7 +61,7 @@ coppice_status coppice_register_package(coppice_session* session,
                                         coppice_program** out) {
   return Answer([&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_register_package"));
-    COPPICE_RETURN_IF_ERROR(CheckHandle(session, "session"));
+    COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_ASSIGN_OR_RETURN(*out,
                              coppice::capi::RegisterPackage(*session, package, program, options));
     return absl::OkStatus();
@@ -78,7 +77,7 @@ coppice_status coppice_register_callable(coppice_session* session,
   return Answer([&]() -> absl::Status {
     coppice::capi::User kept(user, release);
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_register_callable"));
-    COPPICE_RETURN_IF_ERROR(CheckHandle(session, "session"));
+    COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_ASSIGN_OR_RETURN(
         *out, coppice::capi::RegisterCallable(*session, spec, callable, std::move(kept)));
     return absl::OkStatus();
@@ -91,7 +90,7 @@ coppice_status coppice_find(coppice_session* session,
                             coppice_program** out) {
   return Answer([&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_find"));
-    COPPICE_RETURN_IF_ERROR(CheckHandle(session, "session"));
+    COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_ASSIGN_OR_RETURN(const std::string of, coppice::capi::NameIn(name, "program"));
     const coppice::Program* const found =
         session->session->Find(of, coppice::capi::TextOf(variant));
@@ -104,7 +103,7 @@ coppice_status coppice_find(coppice_session* session,
 
 coppice_status coppice_reset(coppice_session* session, coppice_program* program) {
   return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(session, "session"));
+    COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_ASSIGN_OR_RETURN(const coppice::Program* const of,
                              coppice::capi::ProgramOf(*session, program));
     return session->session->Reset(*of);
@@ -113,10 +112,12 @@ coppice_status coppice_reset(coppice_session* session, coppice_program* program)
 
 coppice_status coppice_unregister(coppice_session* session, coppice_program* program) {
   return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(session, "session"));
+    COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_ASSIGN_OR_RETURN(const coppice::Program* const of,
                              coppice::capi::ProgramOf(*session, program));
-    return session->session->Unregister(*of);
+    COPPICE_RETURN_IF_ERROR(session->session->Unregister(*of));
+    session->Forget(of);
+    return absl::OkStatus();
   });
 }
 
@@ -127,7 +128,7 @@ coppice_status coppice_bind(coppice_session* session,
                             coppice_binding** out) {
   return Answer([&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_bind"));
-    COPPICE_RETURN_IF_ERROR(CheckHandle(session, "session"));
+    COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_ASSIGN_OR_RETURN(const coppice::Program* const of,
                              coppice::capi::ProgramOf(*session, program));
     COPPICE_ASSIGN_OR_RETURN(
@@ -142,7 +143,7 @@ coppice_status coppice_bind(coppice_session* session,
 
 coppice_status coppice_unbind(coppice_session* session, coppice_binding* binding) {
   return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(session, "session"));
+    COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_RETURN_IF_ERROR(CheckHandle(binding, "binding"));
     COPPICE_ASSIGN_OR_RETURN(const coppice::Binding* const of,
                              coppice::capi::BindingOf(*session, binding));

@@ -13,6 +13,7 @@
 
 #include "capi/failure.h"
 #include "capi/handles.h"
+#include "capi/here.h"
 #include "capi/session_options.h"
 #include "capi/structs.h"
 
@@ -34,7 +35,7 @@ absl::StatusOr<Held<coppice_session>> CreateOn(coppice_device* device,
 template <typename Body>
 coppice_status With(coppice_session* session, Body&& body) noexcept {
   return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(session, "session"));
+    COPPICE_RETURN_IF_ERROR(CheckSession(session));
     return body(*session->session);
   });
 }
@@ -85,6 +86,7 @@ std::string BucketsAsJson(const Session& session) {
                        {"bucket", node.bucket},
                        {"lane", node.lane},
                        {"recorded", node.recorded},
+                       {"number", node.number},
                        {"plan_height", node.plan_height},
                        {"live_bytes", node.live_bytes},
                        {"graph_nodes", node.graph_nodes},
@@ -104,8 +106,11 @@ absl::StatusOr<LoadProfileOptions> ProfileOptionsOf(const coppice_session& sessi
   load.graphs_max = options.graphs_max;
   load.bytes_max = options.bytes_max;
   if (options.progress != nullptr) {
-    load.progress = [progress = options.progress, user = options.user](
-                        int64_t done, int64_t total) { progress(user, done, total); };
+    load.progress = [&session, progress = options.progress, user = options.user](int64_t done,
+                                                                                 int64_t total) {
+      const HereScope here({.session = &session});
+      progress(user, done, total);
+    };
   }
   COPPICE_RETURN_IF_ERROR(CheckArray(options.bindings, options.binding_count, "bindings"));
   for (int64_t i = 0; i < options.binding_count; ++i) {
@@ -160,6 +165,21 @@ coppice_program* coppice_session::HandleOf(const coppice::Program* program) {
 coppice_binding* coppice_session::HandleOf(const coppice::Binding* binding) {
   const std::lock_guard lock(mutex);
   return &bindings.try_emplace(binding, coppice_binding{this, binding}).first->second;
+}
+
+void coppice_session::Hold(const coppice::Program* program, Held<coppice::capi::ProgramNeeds> its) {
+  const std::lock_guard lock(mutex);
+  needs.insert_or_assign(program, std::move(its));
+}
+
+void coppice_session::Forget(const coppice::Program* program) {
+  Held<coppice::capi::ProgramNeeds> its;  // Ends when both locks are given back.
+  const std::unique_lock alone(looking);
+  const std::lock_guard lock(mutex);
+  const auto found = needs.find(program);
+  if (found == needs.end()) return;
+  its = std::move(found->second);
+  needs.erase(found);
 }
 
 coppice_status coppice_session_create(coppice_device* device,
@@ -258,9 +278,30 @@ coppice_status coppice_buckets(coppice_session* session,
   });
 }
 
+coppice_status coppice_dump(coppice_session* session,
+                            int32_t lane,
+                            int64_t number,
+                            char* buffer,
+                            size_t buffer_bytes,
+                            size_t* text_bytes) {
+  return With(session, [&](Session& on) -> absl::Status {
+    if (number < 1)
+      return coppice::MakeError(absl::StatusCode::kNotFound,
+                                "recording {}: the first of a lane is 1", number);
+    coppice::NodeInfo node;
+    node.lane = lane;
+    node.number = number;
+    COPPICE_ASSIGN_OR_RETURN(const std::string drawing, on.Dump(node));
+    const size_t bytes = coppice::capi::CopyText(drawing, buffer, buffer_bytes);
+    if (text_bytes != nullptr) *text_bytes = bytes;
+    return absl::OkStatus();
+  });
+}
+
 coppice_status coppice_save_profile(coppice_session* session, const char* path) {
   return With(session, [&](Session& on) -> absl::Status {
     COPPICE_ASSIGN_OR_RETURN(const std::string file, coppice::capi::NameIn(path, "path"));
+    const std::shared_lock looking(session->looking);
     return on.SaveProfile(file);
   });
 }
@@ -270,6 +311,7 @@ coppice_status coppice_load_profile(coppice_session* session,
                                     const coppice_profile_options* options,
                                     coppice_loaded_profile* out) {
   return With(session, [&](Session& /*on*/) {
+    const std::shared_lock looking(session->looking);
     return coppice::capi::LoadProfileInto(*session, path, options, out);
   });
 }

@@ -9,6 +9,7 @@
 
 #include "capi/failure.h"
 #include "capi/handles.h"
+#include "capi/here.h"
 #include "capi/structs.h"
 
 namespace coppice::capi {
@@ -37,6 +38,7 @@ absl::Status Vote(coppice_status (*vote)(void*, coppice_vote*),
                        .bucket = rank.bucket.data(),
                        .bucket_count = static_cast<int32_t>(rank.bucket.size()),
                        .unanimous = rank.unanimous ? 1 : 0};
+  const HereScope here({.session = &session});
   ForgetCallbackMessage();
   COPPICE_RETURN_IF_ERROR(StatusOfCallback(vote(user, &told), "vote"));
   COPPICE_ASSIGN_OR_RETURN(rank.kind, EnumOf<RunKind>(told.kind, 4, "vote: kind"));
@@ -49,7 +51,10 @@ void SetCallbacks(const coppice_session_options& given,
                   SessionOptions& options) {
   void* const user = given.user;
   if (given.log != nullptr) {
-    options.log = [log = given.log, user](const std::string& line) { log(user, line.c_str()); };
+    options.log = [log = given.log, user, &session](const std::string& line) {
+      const HereScope here({.session = &session});
+      log(user, line.c_str());
+    };
   }
   if (given.vote != nullptr) {
     options.ranks.vote = [vote = given.vote, user, &session](RankVote& rank) {
@@ -57,7 +62,8 @@ void SetCallbacks(const coppice_session_options& given,
     };
   }
   if (given.barrier != nullptr) {
-    options.ranks.barrier = [barrier = given.barrier, user] {
+    options.ranks.barrier = [barrier = given.barrier, user, &session] {
+      const HereScope here({.session = &session});
       ForgetCallbackMessage();
       return StatusOfCallback(barrier(user), "barrier");
     };

@@ -13,6 +13,8 @@
 
 #include "coppice/base/status.h"
 
+#include "capi/context.h"
+#include "capi/external_allocator.h"
 #include "capi/failure.h"
 #include "capi/host_operation.h"
 #include "capi/policies.h"
@@ -38,6 +40,7 @@ absl::StatusOr<SymbolSpec> SymbolOf(const coppice_symbol_spec& given, const Prog
                            ReadOptions(given.policy, "coppice_policy"));
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy read, PolicyOf(policy));
   SymbolSpec symbol = {.name = {}, .policy = std::move(read)};
+  symbol.observe_half_life = policy.observe_half_life;
   COPPICE_ASSIGN_OR_RETURN(symbol.name, NameIn(given.name, "coppice_symbol_spec"));
   COPPICE_ASSIGN_OR_RETURN(const int kind, EnumOf<int>(given.kind, 4, "symbol: kind"));
   symbol.kind = kKinds[kind];
@@ -139,27 +142,29 @@ absl::Status ReadTensors(const coppice_program_spec& given, ProgramSpec& spec) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Held<StepFunctionRecord>>> FunctionsOf(
-    const coppice_package_program_options& given,
-    coppice_device& device,
-    std::map<std::string, StepFunction>& functions) {
+absl::Status ReadFunctions(const coppice_package_program_options& given,
+                           coppice_session& session,
+                           ProgramNeeds& needs,
+                           std::map<std::string, StepFunction>& functions) {
   COPPICE_ASSIGN_OR_RETURN(const auto read,
                            ReadArray(given.functions, given.function_count, "coppice_function"));
-  std::vector<Held<StepFunctionRecord>> records;
+  std::vector<Held<StepFunctionRecord>>& records = needs.functions;
   for (const coppice_function& function : read) {
     COPPICE_ASSIGN_OR_RETURN(std::string name, NameIn(function.name, "coppice_function"));
     COPPICE_ASSIGN_OR_RETURN(const int when, EnumOf<int>(function.when, 2, "function: when"));
     if (function.run == nullptr) return InvalidArgument("function {}: run is null", name);
     if (functions.contains(name)) return InvalidArgument("function {}: given twice", name);
     records.push_back(Held<StepFunctionRecord>::Adopt(
-        new StepFunctionRecord(name, function.run, User(function.user, nullptr))));
+        new StepFunctionRecord(name, function.run, User(function.user, nullptr), session)));
     StepFunctionRecord& record = *records.back();
     if (when == COPPICE_ON_HOST) {
-      functions[name] = [&device, &record](const FunctionCall& call) {
+      functions[name] = [&device = *session.device, &record](const FunctionCall& call) {
         return LaunchHostOperation(device, record, call);
       };
     } else {
-      functions[name] = [&record, dl = device.dl()](const FunctionCall& call) {
+      functions[name] = [&session, &needs, &record,
+                         dl = session.device->dl()](const FunctionCall& call) {
+        const HereScope here({.needs = &needs, .run = nullptr, .session = &session});
         return record.Call(call.inputs, call.outputs, OptionTexts(call.options), call.stream, dl);
       };
     }
@@ -167,7 +172,7 @@ absl::StatusOr<std::vector<Held<StepFunctionRecord>>> FunctionsOf(
   // Only when nothing can fail any more, so that who is told of an error still owns what he gave.
   for (size_t i = 0; i < read.size(); ++i)
     records[i]->ReleaseWith(read[i].release);
-  return records;
+  return absl::OkStatus();
 }
 
 absl::Status CallWith(coppice_callable callable,
@@ -175,7 +180,11 @@ absl::Status CallWith(coppice_callable callable,
                       coppice_context run,
                       const std::string& name) {
   ForgetCallbackMessage();
-  return StatusOfCallback(callable(user.get(), &run), "program " + name);
+  const HereScope here({.needs = &run.needs, .run = &run, .session = &run.session});
+  const coppice_status returned = callable(user.get(), &run);
+  CountLeftBlocks(run);
+  if (returned == COPPICE_OK) return run.free_failure;
+  return StatusOfCallback(returned, "program " + name);
 }
 
 }  // namespace
@@ -211,26 +220,28 @@ absl::StatusOr<ProgramSpec> SpecOf(const coppice_program_spec& given) {
 Callable CallableOf(coppice_callable callable,
                     User user,
                     const ProgramSpec& spec,
-                    DLDevice device) {
+                    coppice_session& session,
+                    Held<ProgramNeeds> needs) {
   return [callable, user = std::move(user), name = spec.name, symbols = spec.symbols.size(),
           scalars = spec.scalars.size(), inputs = spec.inputs.size(), outputs = spec.outputs.size(),
-          device](CallContext& context) {
+          &session, needs = std::move(needs)](CallContext& context) {
     return CallWith(callable, user,
                     {.context = context,
                      .symbols = symbols,
                      .scalars = scalars,
                      .inputs = inputs,
                      .outputs = outputs,
-                     .device = device},
+                     .session = session,
+                     .needs = *needs},
                     name);
   };
 }
 
-absl::StatusOr<PackageProgram> PackageProgramOf(coppice_device& device,
+absl::StatusOr<PackageProgram> PackageProgramOf(coppice_session& session,
                                                 const coppice_package_program_options* given) {
   COPPICE_ASSIGN_OR_RETURN(const coppice_package_program_options options,
                            ReadOptions(given, "coppice_package_program_options"));
-  PackageProgram made;
+  PackageProgram made{.options = {}, .needs = Held<ProgramNeeds>::Adopt(new ProgramNeeds)};
   made.options.name = TextOf(options.name);
   made.options.variant = TextOf(options.variant);
   COPPICE_ASSIGN_OR_RETURN(const auto policies,
@@ -239,6 +250,8 @@ absl::StatusOr<PackageProgram> PackageProgramOf(coppice_device& device,
     COPPICE_ASSIGN_OR_RETURN(const std::string symbol, NameIn(policy.symbol, "policy: symbol"));
     COPPICE_ASSIGN_OR_RETURN(PaddingPolicy read, PolicyOf(policy));
     made.options.policies.insert_or_assign(symbol, std::move(read));
+    if (policy.observe_half_life != 0)
+      made.options.observe_half_lives[symbol] = policy.observe_half_life;
   }
   COPPICE_ASSIGN_OR_RETURN(const auto claims,
                            ReadArray(options.claims, options.claim_count, "coppice_claim"));
@@ -254,9 +267,9 @@ absl::StatusOr<PackageProgram> PackageProgramOf(coppice_device& device,
     COPPICE_ASSIGN_OR_RETURN(const std::string name, NameIn(constants[i].name, "constant"));
     COPPICE_ASSIGN_OR_RETURN(
         made.options.constants[name],
-        TensorOf(constants[i].tensor, device.kind(), "constant", static_cast<int64_t>(i)));
+        TensorOf(constants[i].tensor, session.kind(), "constant", static_cast<int64_t>(i)));
   }
-  COPPICE_ASSIGN_OR_RETURN(made.functions, FunctionsOf(options, device, made.options.functions));
+  COPPICE_RETURN_IF_ERROR(ReadFunctions(options, session, *made.needs, made.options.functions));
   return made;
 }
 

@@ -18,26 +18,20 @@ namespace coppice::capi {
 // Errors: kInvalidArgument what cannot be read; Session::Register finds the rest.
 absl::StatusOr<ProgramSpec> SpecOf(const coppice_program_spec& given);
 
-// The callable as C++ sees it, which keeps `user`.
-Callable CallableOf(coppice_callable callable, User user, const ProgramSpec& spec, DLDevice device);
+// The callable as C++ sees it, which keeps `user` and `needs`, of a session that outlives it.
+Callable CallableOf(coppice_callable callable,
+                    User user,
+                    const ProgramSpec& spec,
+                    coppice_session& session,
+                    Held<ProgramNeeds> needs);
 
-// The options of a package's program, and the records of its functions, which the session has to
-// keep. Functions whose records were not made are released by the caller's own hand.
+// The options of a package's program, and its functions among what the session has to hold.
+// Functions whose records were not made are released by the caller's own hand.
 struct PackageProgram {
   PackageProgramOptions options;
-  std::vector<Held<StepFunctionRecord>> functions;
+  Held<ProgramNeeds> needs;
 };
-absl::StatusOr<PackageProgram> PackageProgramOf(coppice_device& device,
+absl::StatusOr<PackageProgram> PackageProgramOf(coppice_session& session,
                                                 const coppice_package_program_options* given);
 
 }  // namespace coppice::capi
-
-// One run of a callable.
-struct coppice_context {
-  coppice::CallContext& context;
-  const size_t symbols;
-  const size_t scalars;
-  const size_t inputs;
-  const size_t outputs;
-  const DLDevice device;
-};

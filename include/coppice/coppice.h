@@ -6,8 +6,9 @@
  *   coppice_package_load(device, "decoder.zip", NULL, &package);
  *   coppice_session_create(device, NULL, &session);
  *   coppice_register_package(session, package, "main", NULL, &program);
- *   coppice_run(session, &call, &lease);                       records once per bucket, then
- * replays coppice_lease_read(lease, stream, &scope);  coppice_read_output(scope, 0, &view);
+ *   coppice_run(session, &call, &lease);                       once per bucket, replayed later
+ *   coppice_lease_read(lease, stream, &scope);
+ *   coppice_read_output(scope, 0, &view);
  *
  * What things mean is said once, in the C++ headers: coppice_run is Session::Run of
  * coppice/graphs/session.h, and so on; this file says what is different in C.
@@ -24,7 +25,7 @@
  *
  * Handles are opaque. One release each; what a handle needs lives as long as it does, so that
  * handles may be released in any order: a session whose device was released keeps it. Programs and
- * bindings have no release: they live as long as their session.
+ * bindings have no release: they live as long as their session; so do kernels, with their image.
  *
  * Tensors come in as borrowed DLTensors, read during the call only: strides may be null (row-major
  * without gaps), byte_offset counts, and the device is kDLCUDA, kDLCUDAManaged or, on the emulator,
@@ -34,7 +35,8 @@
  * Threads. Any handle may be used by any thread, a lease or scope by one at a time. The calling
  * thread must have the device's context current: coppice_device_open makes it so on its thread,
  * coppice_device_make_current on another. Callbacks run on the thread that called, unless they say
- * otherwise, and must not call back into the session, throw, or jump out.
+ * otherwise, and must not throw or jump out; what they ask of their session, or of a lease of it
+ * but its release, is COPPICE_FAILED_PRECONDITION.
  *
  * Streams are CUstream, as void*; null, the legacy stream, is refused. Functions that wait for the
  * device say so; the others do not.
@@ -62,7 +64,7 @@ extern "C" {
 /* The surface of this header. A library of the same major version, and of this minor version or a
  * later one, has all that is here. */
 #define COPPICE_API_MAJOR 0
-#define COPPICE_API_MINOR 1
+#define COPPICE_API_MINOR 3
 
 /* The library's own, as major * 1000 + minor. */
 COPPICE_API int32_t coppice_api_version(void);
@@ -114,7 +116,10 @@ typedef struct coppice_program coppice_program; /* Of a session. */
 typedef struct coppice_binding coppice_binding; /* Of a session. */
 typedef struct coppice_lease coppice_lease;
 typedef struct coppice_read coppice_read;
+typedef struct coppice_chain coppice_chain;
 typedef struct coppice_context coppice_context; /* Of one run of a callable, during it only. */
+typedef struct coppice_kernels coppice_kernels; /* A loaded image. */
+typedef struct coppice_kernel coppice_kernel;   /* Of coppice_kernels. */
 
 /* A tensor that goes out. `tensor.shape` and `tensor.strides` are this struct's own arrays. */
 typedef struct coppice_view {
@@ -134,6 +139,25 @@ enum {
   COPPICE_DEVICE_EMULATOR = 2, /* At most one per process at a time. */
 };
 
+/* Where a device takes memory from, in place of cuMemAlloc: what coppice_memory_allocate and
+ * coppice_external_allocate give out, and what coppice_lease_detach copies to. All else is a
+ * session's own and does not come from here: its windows, of which it maps and unmaps pages, its
+ * constants and parameters, and what coppice_include keeps.
+ *
+ * Both are called with the device's context current, on any thread, by several at once, and call
+ * nothing of coppice but coppice_set_error. `user` stays until the device has ended. */
+typedef struct coppice_memory_provider {
+  uint32_t struct_size;
+  uint32_t reserved;
+  void* user;
+  /* Sets an address that is a multiple of 256. `stream` is that of the copies that come first, or
+   * null: any. */
+  coppice_status (*allocate)(void* user, int64_t bytes, void* stream, uint64_t* address);
+  /* Copies of coppice_lease_detach have been made by then; who frees by coppice_memory_free or
+   * coppice_external_free knows what else has run. */
+  void (*free)(void* user, uint64_t address, int64_t bytes);
+} coppice_memory_provider;
+
 typedef struct coppice_device_options {
   uint32_t struct_size;
   int32_t kind;    /* COPPICE_DEVICE_... */
@@ -144,6 +168,8 @@ typedef struct coppice_device_options {
   uint64_t seed;              /* Of the order of execution; 0: 1. */
   int32_t compiled_kernels;   /* Not 0: the library's own kernels run as PTX too. */
   int32_t uninitialized_read; /* Not 0: reports what reads bytes that nobody wrote. */
+  /* Of both. */
+  const coppice_memory_provider* provider; /* Copied. Null: cuMemAlloc. */
 } coppice_device_options;
 
 typedef struct coppice_device_info {
@@ -173,6 +199,15 @@ COPPICE_API coppice_status coppice_device_synchronize(coppice_device* device);
 COPPICE_API size_t coppice_device_findings(coppice_device* device,
                                            char* buffer,
                                            size_t buffer_bytes);
+
+/* The driver's function of CUDA's name, such as "cuGraphCreate", at the version that
+ * coppice/runtime/driver_entries.inc gives it, which lists those there are: for what this header
+ * has not, on the emulator as on a GPU. To be called as its real type, while the device lives.
+ * Errors: not found: the list has no such name. */
+typedef void (*coppice_driver_function)(void);
+COPPICE_API coppice_status coppice_driver_entry(coppice_device* device,
+                                                const char* name,
+                                                coppice_driver_function* out);
 
 /* Memory and streams, for programs that have no other library for these. Copies wait for the
  * stream, and with it for what was queued before. What is left goes with the device. */
@@ -216,6 +251,65 @@ COPPICE_API void coppice_package_release(coppice_package* package);
 COPPICE_API coppice_status coppice_package_manifest(coppice_package* package,
                                                     const char** text,
                                                     int64_t* text_bytes);
+
+/* ---- Kernels of the caller's own ----------------------------------------------------------------
+ * What callables launch, and anybody on a stream of his: by name, on a GPU and on the emulator.
+ *
+ *   coppice_kernels_load(device, ptx, ptx_bytes, &kernels);
+ *   coppice_kernel_get(kernels, "Scale", &scale);
+ *   void* arguments[] = {&x, &y, &count, &factor};
+ *   coppice_launch_shape shape = {.struct_size = sizeof(shape), .grid = {blocks}, .block = {128}};
+ *   coppice_launch(scale, &shape, arguments, 4, stream);
+ */
+
+/* KernelLibrary::Load of a cubin, a fatbin or the text of PTX, which is copied. The emulator
+ * executes PTX, also out of a fatbin. Errors: the message has what the driver's compiler says. */
+COPPICE_API coppice_status coppice_kernels_load(coppice_device* device,
+                                                const void* image,
+                                                int64_t image_bytes,
+                                                coppice_kernels** out);
+/* A session keeps an image whose kernels a program of its launched, until that is unregistered.
+ * What was launched on streams otherwise must have run. */
+COPPICE_API void coppice_kernels_release(coppice_kernels* kernels);
+
+/* Equal names give the same kernel. Errors: not found: the message lists the kernels there are. */
+COPPICE_API coppice_status coppice_kernel_get(coppice_kernels* kernels,
+                                              const char* name,
+                                              coppice_kernel** out);
+
+typedef struct coppice_kernel_info {
+  uint32_t struct_size;
+  int32_t parameter_count; /* -1: the driver is older than CUDA 12.4 and cannot tell. */
+  const char* name;
+  /* Of each parameter, in order; arrays and name live as long as the image. Null if there are none.
+   */
+  const int64_t* parameter_offsets;
+  const int64_t* parameter_bytes;
+} coppice_kernel_info;
+COPPICE_API coppice_status coppice_kernel_describe(coppice_kernel* kernel,
+                                                   coppice_kernel_info* out);
+
+/* As LaunchShape of coppice/runtime/launch.h. */
+typedef struct coppice_launch_shape {
+  uint32_t struct_size;
+  uint32_t shared_bytes; /* Dynamic, as much as the device has. */
+  uint32_t grid[3];      /* Blocks; the first at least 1, 0 for the others is 1. */
+  uint32_t block[3];     /* Threads; the same. */
+  uint32_t cluster[3];   /* Blocks that share a cluster; first 0: none; 0 for the others is 1. */
+  int32_t cooperative;
+  int32_t programmatic; /* May start before the stream's last kernel has ended. */
+} coppice_launch_shape;
+
+/* Launches on `stream`, into a capture if that captures, as it does while a callable is recorded.
+ * `arguments` are pointers to the values, one per parameter, which are copied before this returns.
+ * What was never launched before may not be what a capture allows: a warm-up run comes first.
+ * Errors: invalid argument: another number of parameters, a null pointer, a shape beyond what the
+ * kernel or the device allows; unimplemented: what the emulator does not execute. */
+COPPICE_API coppice_status coppice_launch(coppice_kernel* kernel,
+                                          const coppice_launch_shape* shape,
+                                          void* const* arguments,
+                                          int32_t argument_count,
+                                          void* stream);
 
 /* ---- Sessions -----------------------------------------------------------------------------------
  */
@@ -289,7 +383,7 @@ COPPICE_API coppice_status coppice_session_create(coppice_device* device,
                                                   const coppice_session_options* options,
                                                   coppice_session** out);
 /* Waits for recordings and for work in flight. Leases that are left are empty from then on; the
- * session ends when the last open scope does. */
+ * session ends when the last open scope and chain do. */
 COPPICE_API void coppice_session_release(coppice_session* session);
 
 COPPICE_API coppice_status coppice_set_stance(coppice_session* session, int32_t stance);
@@ -299,16 +393,54 @@ COPPICE_API coppice_status coppice_set_seed(coppice_session* session, uint64_t s
  */
 
 /* How a symbol's sizes become buckets: a ladder in words, as PaddingPolicy::Parse reads them
- * ("pow2", "linear:16", "geometric:1.25:8", "1,2,4,8", "exact"), up to `maximum`; or, where
- * `text` begins with "{", as JSON: {"version": 1, "ladder": "pow2", "maximum": 64} or {"version":
- * 1, "buckets": [1, 2, 4, 8]}, and `maximum` must be 0 or the same. */
+ * ("pow2", "linear:16", "geometric:1.25:8", "1,2,4,8", "exact", or a preset: "vllm"), up to
+ * `maximum`, where 0 is a preset's own; or, where `text` begins with "{", as JSON: {"version": 1,
+ * "ladder": "pow2", "maximum": 64} or {"version": 1, "buckets": [1, 2, 4, 8]}, perhaps with a guard
+ * (coppice/padding/policy_document.h), as coppice_learn_policy and `coppice tune` write it, and
+ * `maximum` must be 0 or the same. */
 typedef struct coppice_policy {
   uint32_t struct_size;
   uint32_t reserved;
   const char* symbol; /* Of a package's program: its name there. Otherwise ignored. */
   const char* text;
   int64_t maximum;
+  /* Calls after which a call counts half as much in what coppice_rebucket learns from; infinite:
+   * none is forgotten; 0: nobody counts them. */
+  double observe_half_life;
 } coppice_policy;
+
+/* Writes the first `capacity` buckets of a policy to `buckets`, in order, and how many there are to
+ * `out`; the last one is the maximum. Of "exact" every size is one. */
+COPPICE_API coppice_status coppice_policy_buckets(const coppice_policy* policy,
+                                                  int64_t* buckets,
+                                                  int64_t capacity,
+                                                  int64_t* out);
+
+/* As LearnOptions of coppice/padding/learn_buckets.h. A bucket count or a price must be given. */
+typedef struct coppice_learn_options {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t limit;         /* The last bucket; 0: the largest size. */
+  int64_t bucket_count;  /* At most; 0: as many as pay their price. */
+  double price;          /* Of a bucket, in elements of padding. */
+  int64_t align;         /* 0: 1. */
+  const int64_t* forced; /* Sizes that are buckets in every case. */
+  int64_t forced_count;
+  double prior;     /* Share of weight on sizes that nobody called; 0: 0.05; negative: none. */
+  double max_ratio; /* 0: no cap. */
+  int64_t max_gap;
+} coppice_learn_options;
+
+/* LearnBuckets: the policy that pads these sizes the least, as JSON for coppice_policy.text. As
+ * coppice_explain. `counts` are the calls of each size, and a size may be there twice; null: one
+ * call each. Cost: seconds for limits of millions. */
+COPPICE_API coppice_status coppice_learn_policy(const int64_t* sizes,
+                                                const double* counts,
+                                                int64_t size_count,
+                                                const coppice_learn_options* options,
+                                                char* buffer,
+                                                size_t buffer_bytes,
+                                                size_t* text_bytes);
 
 enum { /* What the padding of a symbol may hold. */
        COPPICE_PADDING_NO_CLAIM = 0,
@@ -512,6 +644,13 @@ COPPICE_API coppice_status coppice_context_allocate(coppice_context* context,
                                                     uint64_t* address);
 COPPICE_API coppice_status coppice_context_free(coppice_context* context, uint64_t address);
 
+/* Puts a graph of the caller's, a CUgraph, into the run at the stream's place: a recording takes a
+ * copy as a child graph, any other run instantiates it and launches it on the stream. It may be
+ * changed or destroyed once this returns, but what its nodes use, memory and kernels, is as it was
+ * captured in every replay, and stays the caller's to keep. Errors: invalid argument: a node that
+ * no child graph holds: one that allocates or frees memory, or has a condition. */
+COPPICE_API coppice_status coppice_context_add_graph(coppice_context* context, void* graph);
+
 /* Null in `out`, and COPPICE_NOT_FOUND, if there is none. */
 COPPICE_API coppice_status coppice_find(coppice_session* session,
                                         const char* name,
@@ -554,6 +693,14 @@ typedef struct coppice_call {
   void* stream;
   int32_t output_mode; /* COPPICE_BORROW, COPPICE_COPY_OUT or COPPICE_WRITE_INTO. */
   int32_t poison;      /* COPPICE_POISON_...: for tests. */
+  /* Of the symbols that are counted, or none: where the device finds the extent, as Call::counts
+   * has it. A null element: the host's extent counts. */
+  const DLTensor* const* counts;
+  int64_t count_count;
+  /* Leases that the call may use up, as Call::donated has it: they are empty once it has run, and
+   * are released as ever; one that is refused leaves them as they were. */
+  coppice_lease* const* donated;
+  int64_t donated_count;
 } coppice_call;
 
 /* Session::Run. Cost of a replay, beyond Session::Run: the tensors are read, the lease is allocated
@@ -561,6 +708,18 @@ typedef struct coppice_call {
 COPPICE_API coppice_status coppice_run(coppice_session* session,
                                        const coppice_call* call,
                                        coppice_lease** out);
+/* Session::Include: adds the program to what `call.stream` captures. The lease is of the outputs
+ * that every launch of the caller's graph writes. */
+COPPICE_API coppice_status coppice_include(coppice_session* session,
+                                           const coppice_call* call,
+                                           coppice_lease** out);
+/* Session::Chain: until the chain ends, calls on the lane build on each other, so that each leaves
+ * the leased outputs of those before it alone. One chain per lane at a time, used by one thread at
+ * a time. */
+COPPICE_API coppice_status coppice_chain_begin(coppice_session* session,
+                                               int32_t lane,
+                                               coppice_chain** out);
+COPPICE_API void coppice_chain_end(coppice_chain* chain);
 /* Session::Explain, in words; as coppice_last_error. A call that would be refused is explained,
  * too. */
 COPPICE_API coppice_status coppice_explain(coppice_session* session,
@@ -569,7 +728,8 @@ COPPICE_API coppice_status coppice_explain(coppice_session* session,
                                            size_t buffer_bytes,
                                            size_t* text_bytes);
 
-/* Session::Warm: `buckets` are rows of `symbol_count` padded extents. */
+/* Session::Warm: `buckets` are rows of `symbol_count` padded extents; of a program without symbols
+ * there is one, of none, and `buckets` may be null. */
 typedef struct coppice_warm_options {
   uint32_t struct_size;
   int32_t lane;
@@ -587,6 +747,55 @@ COPPICE_API coppice_status coppice_warm(coppice_session* session,
                                         int64_t symbol_count,
                                         const coppice_warm_options* options);
 
+/* Element `input` of the inputs (or counts) of a step is output `output` of step `step`, as
+ * WarmStep::Feed has it. */
+typedef struct coppice_feed {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t input;
+  int64_t step;
+  int64_t output;
+} coppice_feed;
+/* As WarmStep of coppice/graphs/session_options.h. */
+typedef struct coppice_warm_step {
+  uint32_t struct_size;
+  uint32_t reserved;
+  coppice_program* program;
+  coppice_binding* binding; /* Null only if the program binds nothing. */
+  coppice_binding* scratch; /* As in coppice_warm_options. */
+  const int64_t* bucket;    /* A padded extent per symbol. */
+  int64_t symbol_count;
+  const int64_t* scalars;
+  int64_t scalar_count;
+  const coppice_feed* feeds; /* Other inputs are the caller's own memory. */
+  int64_t feed_count;
+  const coppice_feed* counts;
+  int64_t count_count;
+} coppice_warm_step;
+/* Session::Warm of steps that feed each other. Of the options lane, progress and user count. */
+COPPICE_API coppice_status coppice_warm_steps(coppice_session* session,
+                                              const coppice_warm_step* steps,
+                                              int64_t step_count,
+                                              const coppice_warm_options* options);
+
+typedef struct coppice_planned_bucket {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t plan_height;     /* Bytes. */
+  int64_t live_bytes;      /* Most that live at once: no plan is lower. */
+  const char* plan_method; /* "size"; lives as long as the library. */
+} coppice_planned_bucket;
+/* Session::Plan, of a package's program: fills in an element of `out` per bucket, without mapping
+ * or running anything. Buckets are as in coppice_warm. */
+COPPICE_API coppice_status coppice_plan(coppice_session* session,
+                                        coppice_program* program,
+                                        const int64_t* buckets,
+                                        int64_t bucket_count,
+                                        int64_t symbol_count,
+                                        const int64_t* scalars,
+                                        int64_t scalar_count,
+                                        coppice_planned_bucket* out);
+
 enum {
   COPPICE_RUN_REPLAY = 0,
   COPPICE_RUN_RECORD = 1,
@@ -602,13 +811,26 @@ typedef struct coppice_lease_info {
   uint32_t struct_size;
   int32_t kind; /* COPPICE_RUN_... */
   int32_t reason;
-  int32_t output_count; /* 0 once its session is gone. */
+  int32_t output_count; /* 0 once its session is gone, or the lease empty. */
   uint64_t call_number;
+  int32_t is_part; /* Not 0: of output `part` alone; the others count, but cannot be read. */
+  int32_t part;
 } coppice_lease_info;
 
 COPPICE_API coppice_status coppice_lease_describe(coppice_lease* lease, coppice_lease_info* out);
 /* Gives the outputs up, when the last scope on them has ended. Any thread. */
 COPPICE_API void coppice_lease_release(coppice_lease* lease);
+/* The same, where work that is queued on `stream` by now may still read the outputs: the lane's
+ * next use comes behind it. Releases the lease even if it fails. Errors: as Lease::Release; failed
+ * precondition: a scope is open, whose end alone decides. */
+COPPICE_API coppice_status coppice_lease_release_after(coppice_lease* lease, void* stream);
+
+/* Lease::Split: a lease for each output, in `out`, whose `out_count` is the lease's output_count.
+ * The lease is empty afterwards, and released as ever; after an error it is as it was. Errors: also
+ * failed precondition: a scope is open. */
+COPPICE_API coppice_status coppice_lease_split(coppice_lease* lease,
+                                               coppice_lease** out,
+                                               int64_t out_count);
 
 /* Opens a scope: Lease::Read. A call that would write over the outputs is refused until it ends. */
 COPPICE_API coppice_status coppice_lease_read(coppice_lease* lease,
@@ -622,17 +844,138 @@ COPPICE_API coppice_status coppice_read_output(coppice_read* scope,
 COPPICE_API coppice_status coppice_read_sized_output(coppice_read* scope,
                                                      int32_t index,
                                                      coppice_view* out);
+/* ReadScope::count: where the device writes how much of output `index` there is, for
+ * coppice_call.counts. Errors: not found: nothing counts the output. */
+COPPICE_API coppice_status coppice_read_count(coppice_read* scope,
+                                              int32_t index,
+                                              coppice_view* out);
 /* Ends the scope: the lane's next use comes behind the work queued on the stream so far. */
 COPPICE_API void coppice_read_end(coppice_read* scope);
 
 /* Lease::Detach: copies the outputs on `stream` into memory of their own, and fills in one tensor
  * per output, each of which its deleter gives back, on any thread, when the work that reads it has
  * run. What lies in the caller's own targets is not copied. The lease is empty afterwards.
- * `out_count` is the lease's output_count. */
+ * `out_count` is the lease's output_count; of a part, 1. */
 COPPICE_API coppice_status coppice_lease_detach(coppice_lease* lease,
                                                 void* stream,
                                                 DLManagedTensorVersioned** out,
                                                 int64_t out_count);
+
+/* ---- Buckets that follow traffic ----------------------------------------------------------------
+ * Of symbols whose policy has an observe_half_life; see coppice/graphs/rebucket.h. `symbol` is the
+ * symbol's name in its program. */
+
+/* Where a field is 0, what RebucketOptions and RelearnFor say. */
+typedef struct coppice_rebucket_options {
+  uint32_t struct_size;
+  int32_t dry_run;           /* Not 0: only learns, and reports. */
+  int64_t period;            /* Calls between two times; negative: at any time. */
+  int64_t bucket_count;      /* At most; 0: as many as the policy in force has. */
+  int64_t added_max;         /* Buckets that the policy in force has not; negative: none. */
+  double gain_min;           /* Points of waste that a swap saves; negative: any. */
+  double max_ratio;          /* Negative: no cap. */
+  int64_t max_gap;           /* Of a max_ratio above 0. */
+  int32_t graphs_max;        /* Recorded per swap; negative: none. */
+  int32_t graphs_per_minute; /* Negative: none. */
+  coppice_binding* binding;  /* As in coppice_warm_options. */
+  coppice_binding* scratch;
+} coppice_rebucket_options;
+
+enum {
+  COPPICE_REBUCKET_NOT_DUE = 0,      /* Fewer calls than the period. */
+  COPPICE_REBUCKET_KEPT = 1,         /* No policy saves enough. */
+  COPPICE_REBUCKET_LIMITED = 2,      /* One does, but takes more graphs than may be recorded. */
+  COPPICE_REBUCKET_NOT_RECORDED = 3, /* A graph could not be; all is as it was: `why`. */
+  COPPICE_REBUCKET_WOULD_SWAP = 4,   /* A dry run. */
+  COPPICE_REBUCKET_SWAPPED = 5,
+};
+typedef struct coppice_rebucket_report {
+  uint32_t struct_size;
+  int32_t outcome;         /* COPPICE_REBUCKET_... */
+  int64_t calls;           /* Observed in all. */
+  int64_t graphs;          /* Recorded; in a dry run, that would be. */
+  int64_t added;           /* Buckets that came, or would come. */
+  int64_t dropped;         /* And that went. */
+  double waste_before_pct; /* Points, of the calls that are remembered. */
+  double waste_after_pct;
+  char why[160]; /* What stood in the way of new buckets, cut off to fit; empty: nothing. */
+} coppice_rebucket_report;
+/* "swapped"; "unknown" for no such. */
+COPPICE_API const char* coppice_rebucket_outcome_name(int32_t outcome);
+
+/* Session::Rebucket. May record, and wait for the device. */
+COPPICE_API coppice_status coppice_rebucket(coppice_session* session,
+                                            coppice_program* program,
+                                            const char* symbol,
+                                            const coppice_rebucket_options* options,
+                                            coppice_rebucket_report* out);
+/* Session::SetPolicy: its symbol and observe_half_life are ignored. */
+COPPICE_API coppice_status coppice_set_policy(coppice_session* session,
+                                              coppice_program* program,
+                                              const char* symbol,
+                                              const coppice_policy* policy);
+/* The policy in force, as JSON that coppice_policy.text may be. As coppice_explain. */
+COPPICE_API coppice_status coppice_get_policy(coppice_session* session,
+                                              coppice_program* program,
+                                              const char* symbol,
+                                              char* buffer,
+                                              size_t buffer_bytes,
+                                              size_t* text_bytes);
+/* What was observed, as JSON, and what to go on from. As coppice_explain. */
+COPPICE_API coppice_status coppice_get_observed(coppice_session* session,
+                                                coppice_program* program,
+                                                const char* symbol,
+                                                char* buffer,
+                                                size_t buffer_bytes,
+                                                size_t* text_bytes);
+COPPICE_API coppice_status coppice_set_observed(coppice_session* session,
+                                                coppice_program* program,
+                                                const char* symbol,
+                                                const char* text);
+
+/* ---- Memory for other libraries -----------------------------------------------------------------
+ * An allocator that another library can be pointed at, by two functions of the types that PyTorch's
+ * CUDAPluggableAllocator takes.
+ *
+ * On a thread that is in a callable, in whatever phase, a block is a temporary of that run, as from
+ * coppice_context_allocate: planned into the lane's window, so that runs ask for the same blocks in
+ * the same order. It ends when that thread frees it during the run: its bytes may be another's
+ * then, in the order of the stream.
+ *
+ * A block that is not freed when the callable returns keeps its bytes to the end of the run, and in
+ * the graph that was recorded to the end of each replay, but no longer: the lane's next calls write
+ * there, and nobody may touch it. Freeing it from then on, on any thread, does nothing and is
+ * counted; so is freeing a block on another thread than its run's. One case is to be avoided: on a
+ * thread that is in another run, which has a block of its own at that address, it would end that
+ * one. So a library that keeps blocks to give them out again, as PyTorch's caching allocator does,
+ * gets a pool per run (a MemPool), which it drops before the next run.
+ *
+ * On every other thread, and in functions of `call` steps, a block is memory of the device that was
+ * named, until it is freed: which waits for all work of the device, as cuMemFree does, unless the
+ * device has a memory provider. */
+
+/* Null, and coppice_last_error, if there is no room, no device was named, or it is not number
+ * `device`; null for 0 bytes. `stream` is for a memory provider alone: blocks are ordered with the
+ * stream of the run, or with nothing. Makes the device's context current outside of callables. */
+COPPICE_API void* coppice_external_allocate(ptrdiff_t bytes, int32_t device, void* stream);
+/* Freeing null does nothing. What cannot be freed in a run, because it asked for other blocks than
+ * its warm-up did, makes the run fail. */
+COPPICE_API void coppice_external_free(void* block, ptrdiff_t bytes, int32_t device, void* stream);
+
+/* Names the device of blocks that no run asks for, for all threads, which stays while it is named,
+ * and while a block of it is left; null: none. */
+COPPICE_API coppice_status coppice_external_allocator_use(coppice_device* device);
+
+/* Of the process so far. */
+typedef struct coppice_external_stats {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t run_blocks;    /* Given out in runs of callables. */
+  int64_t left_blocks;   /* Of these, not freed when their callable returned. */
+  int64_t device_blocks; /* Given out by the device that was named. */
+  int64_t late_frees;    /* Frees that did nothing, because no block was there any more. */
+} coppice_external_stats;
+COPPICE_API coppice_status coppice_external_allocator_stats(coppice_external_stats* out);
 
 /* ---- Memory, statistics, profiles
  * ---------------------------------------------------------------- */
@@ -689,12 +1032,22 @@ COPPICE_API coppice_status coppice_memory(coppice_session* session, coppice_memo
 COPPICE_API const char* coppice_memory_kind_name(int32_t kind);
 
 /* What the session knows of its buckets, as JSON, an array of an object each: program, variant,
- * bucket, lane, recorded, plan_height, live_bytes, graph_nodes, record_ns, replays. As
+ * bucket, lane, recorded, number, plan_height, live_bytes, graph_nodes, record_ns, replays. As
  * coppice_explain. */
 COPPICE_API coppice_status coppice_buckets(coppice_session* session,
                                            char* buffer,
                                            size_t buffer_bytes,
                                            size_t* text_bytes);
+
+/* Session::Dump: the drawing, in Graphviz's DOT, of recording `number` of a lane, as
+ * coppice_buckets tells of both; of a session with keep_drawings. As coppice_explain. Errors: not
+ * found: it was dropped. */
+COPPICE_API coppice_status coppice_dump(coppice_session* session,
+                                        int32_t lane,
+                                        int64_t number,
+                                        char* buffer,
+                                        size_t buffer_bytes,
+                                        size_t* text_bytes);
 
 COPPICE_API coppice_status coppice_save_profile(coppice_session* session, const char* path);
 typedef struct coppice_profile_options {
@@ -744,7 +1097,12 @@ COPPICE_API coppice_status coppice_wait_for_recordings(coppice_session* session)
   X(lease_release) X(lease_read) X(read_output) X(read_sized_output) X(read_end) X(lease_detach)  \
   X(evict) X(trim) X(suspend) X(resume) X(set_external_bytes) X(stats) X(memory)                  \
   X(memory_kind_name) X(buckets) X(save_profile) X(load_profile) X(mark) X(flush_trace)           \
-  X(wait_for_recordings)
+  X(wait_for_recordings) X(kernels_load) X(kernels_release) X(kernel_get) X(kernel_describe)      \
+  X(launch) X(include) X(chain_begin) X(chain_end) X(warm_steps) X(plan) X(lease_release_after)   \
+  X(lease_split) X(read_count) X(dump) X(driver_entry) X(external_allocate)          \
+  X(external_free) X(external_allocator_use) X(external_allocator_stats)                 \
+  X(context_add_graph) X(policy_buckets) X(learn_policy) X(rebucket_outcome_name)          \
+  X(rebucket) X(set_policy) X(get_policy) X(get_observed) X(set_observed)
 /* clang-format on */
 
 typedef struct coppice_api {

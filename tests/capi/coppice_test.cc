@@ -94,9 +94,10 @@ TEST_F(CoppiceTest, PoliciesOfTheCallerTakeThePlaceOfThePackages) {
     int64_t maximum;
     int64_t bucket;  // Of 100.
   };
-  for (const Case& one : {Case{"linear:24", 240, 120}, Case{"50,110", 110, 110},
-                          Case{R"({"version": 1, "buckets": [60, 104]})", 0, 104},
-                          Case{R"({"version": 1, "ladder": "pow2", "maximum": 512})", 0, 128}}) {
+  for (const Case& one :
+       {Case{"linear:24", 240, 120}, Case{"50,110", 110, 110}, Case{"vllm", 0, 104},
+        Case{"tpu:64", 192, 128}, Case{R"({"version": 1, "buckets": [60, 104]})", 0, 104},
+        Case{R"({"version": 1, "ladder": "pow2", "maximum": 512})", 0, 128}}) {
     options.variant = one.text;
     policy.text = one.text;
     policy.maximum = one.maximum;
@@ -269,6 +270,17 @@ TEST_F(HostFunctionTest, RunsInEveryReplayAtThePaddedSizes) {
   EXPECT_FALSE(seen_.released);
   coppice_session_release(session_);
   session_ = nullptr;
+  EXPECT_TRUE(seen_.released);
+}
+
+TEST_F(HostFunctionTest, AnUnregisteredProgramLetsGoOfItsFunctionsAndPackage) {
+  RegisterWith(COPPICE_ON_HOST);
+  EXPECT_EQ(RunOn(Ramp(3)).size(), 3U);
+  coppice_package_release(package_);  // The program holds it.
+  package_ = nullptr;
+  EXPECT_EQ(RunOn(Ramp(3)).size(), 3U);
+  EXPECT_FALSE(seen_.released);
+  ASSERT_C_OK(coppice_unregister(session_, program_));
   EXPECT_TRUE(seen_.released);
 }
 

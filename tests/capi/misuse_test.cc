@@ -52,6 +52,9 @@ TEST_F(MisuseTest, ReleasingNothingDoesNothing) {
   coppice_session_release(nullptr);
   coppice_lease_release(nullptr);
   coppice_read_end(nullptr);
+  coppice_kernels_release(nullptr);
+  coppice_chain_end(nullptr);
+  coppice_external_free(nullptr, 0, 0, nullptr);
 }
 
 TEST_F(MisuseTest, NullIsAnErrorEverywhere) {
@@ -66,6 +69,12 @@ TEST_F(MisuseTest, NullIsAnErrorEverywhere) {
   coppice_binding* binding = nullptr;
   coppice_lease* lease = nullptr;
   coppice_read* scope = nullptr;
+  coppice_kernels* kernels = nullptr;
+  coppice_kernel* kernel = nullptr;
+  coppice_chain* chain = nullptr;
+  coppice_driver_function entry = nullptr;
+  coppice_planned_bucket planned = {};
+  planned.struct_size = sizeof(planned);
   DLManagedTensorVersioned* kept = nullptr;
   const DLTensor* const inputs[] = {&x_};
   const coppice_call call = CallOf(inputs);
@@ -152,6 +161,36 @@ TEST_F(MisuseTest, NullIsAnErrorEverywhere) {
       coppice_context_alias_output(nullptr, 0, 0),
       coppice_context_allocate(nullptr, 8, &address),
       coppice_context_free(nullptr, 8),
+      coppice_kernels_load(nullptr, "x", 1, &kernels),
+      coppice_kernels_load(device_, nullptr, 1, &kernels),
+      coppice_kernels_load(device_, "x", 0, &kernels),
+      coppice_kernels_load(device_, "x", 1, nullptr),
+      coppice_kernel_get(nullptr, "x", &kernel),
+      coppice_kernel_describe(nullptr, nullptr),
+      coppice_launch(nullptr, nullptr, nullptr, 0, stream_),
+      coppice_include(nullptr, &call, &lease),
+      coppice_include(session_, nullptr, &lease),
+      coppice_include(session_, &call, nullptr),
+      coppice_chain_begin(nullptr, 0, &chain),
+      coppice_chain_begin(session_, 0, nullptr),
+      coppice_warm_steps(nullptr, nullptr, 0, nullptr),
+      coppice_warm_steps(session_, nullptr, 1, nullptr),
+      coppice_plan(nullptr, program_, &number, 1, 1, nullptr, 0, &planned),
+      coppice_plan(session_, nullptr, &number, 1, 1, nullptr, 0, &planned),
+      coppice_plan(session_, program_, nullptr, 1, 1, nullptr, 0, &planned),
+      coppice_plan(session_, program_, &number, 1, 1, nullptr, 1, &planned),
+      coppice_plan(session_, program_, &number, 1, 1, nullptr, 0, nullptr),
+      coppice_lease_release_after(nullptr, stream_),
+      coppice_lease_split(nullptr, &lease, 1),
+      coppice_read_count(nullptr, 0, nullptr),
+      coppice_dump(nullptr, 0, 1, nullptr, 0, &bytes),
+      coppice_driver_entry(nullptr, "cuInit", &entry),
+      coppice_driver_entry(device_, nullptr, &entry),
+      coppice_driver_entry(device_, "cuInit", nullptr),
+      coppice_external_allocator_stats(nullptr),
+      coppice_context_add_graph(nullptr, stream_),
+      coppice_policy_buckets(nullptr, &number, 1, &number),
+      coppice_learn_policy(nullptr, nullptr, 1, nullptr, nullptr, 0, &bytes),
   };
   for (size_t i = 0; i < std::size(statuses); ++i)
     EXPECT_EQ(statuses[i], COPPICE_INVALID_ARGUMENT) << "number " << i;
@@ -288,7 +327,18 @@ TEST_F(MisuseTest, NumbersOfACallThatAreNoneAreRefused) {
     call = good;
     call.extent_count = count;
     EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "extents", Run(call));
+    call = good;
+    call.count_count = count;
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "counts", Run(call));
+    call = good;
+    call.donated_count = count;
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "donated", Run(call));
   }
+  call = good;
+  coppice_lease* const no_lease = nullptr;
+  call.donated = &no_lease;
+  call.donated_count = 1;
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "donated: an element", Run(call));
   call = good;
   call.input_count = -1;
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "input", Run(call));
@@ -327,6 +377,53 @@ TEST_F(MisuseTest, WarmRefusesWhatIsNoBucket) {
   options.lane = 3;
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "lane 3",
                  coppice_warm(session_, program_, buckets, 1, 1, &options));
+}
+
+TEST_F(MisuseTest, StepsAndPlansThatCannotBe) {
+  const int64_t bucket = 128;
+  coppice_feed feed = {};
+  feed.struct_size = sizeof(feed);
+  coppice_warm_step step = {};
+  step.struct_size = sizeof(step);
+  step.program = program_;
+  step.bucket = &bucket;
+  step.symbol_count = 1;
+  step.feeds = &feed;
+  step.feed_count = 1;
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "", coppice_warm_steps(session_, &step, 1, nullptr));
+  feed.output = -1;
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "feeds: input 0, step 0, output -1",
+                 coppice_warm_steps(session_, &step, 1, nullptr));
+  step.feed_count = -1;
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "coppice_feed",
+                 coppice_warm_steps(session_, &step, 1, nullptr));
+  step.feed_count = 0;
+  for (const int64_t symbols : {int64_t{-1}, int64_t{9}}) {
+    step.symbol_count = symbols;
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT,
+                   "bucket: ", coppice_warm_steps(session_, &step, 1, nullptr));
+  }
+  step.struct_size = 0;
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "sizeof(coppice_warm_step)",
+                 coppice_warm_steps(session_, &step, 1, nullptr));
+  coppice_planned_bucket planned[2] = {};
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "sizeof(coppice_planned_bucket)",
+                 coppice_plan(session_, program_, &bucket, 1, 1, nullptr, 0, planned));
+  planned[0].struct_size = sizeof(planned[0]);
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "",
+                 coppice_plan(session_, program_, &bucket, 1, 0, nullptr, 0, planned));
+  for (const int64_t symbols : {int64_t{-1}, int64_t{9}})
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "symbols",
+                   coppice_plan(session_, program_, &bucket, 1, symbols, nullptr, 0, planned));
+  const int64_t buckets[] = {64, 128};
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "struct_size",
+                 coppice_plan(session_, program_, buckets, 2, 1, nullptr, 0, planned));
+  coppice_chain* chain = nullptr;
+  for (const int32_t lane : {-1, 1})
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "lane", coppice_chain_begin(session_, lane, &chain));
+  coppice_driver_function entry = nullptr;
+  EXPECT_C_ERROR(COPPICE_NOT_FOUND, "cuNothing",
+                 coppice_driver_entry(device_, "cuNothing", &entry));
 }
 
 TEST_F(MisuseTest, OptionsOfADeviceAndASessionThatCannotBe) {
@@ -390,16 +487,16 @@ TEST_F(MisuseTest, PoliciesAndClaimsThatSayNothingAreRefused) {
   };
   for (const Case& one :
        {Case{"pow2", "maximum", COPPICE_INVALID_ARGUMENT},
-        Case{"{", "no JSON object", COPPICE_INVALID_ARGUMENT},
+        Case{"{", "no JSON", COPPICE_INVALID_ARGUMENT},
         Case{"{}", "version", COPPICE_UNIMPLEMENTED},
         Case{R"({"version": 2, "buckets": [1]})", "version 2", COPPICE_UNIMPLEMENTED},
-        Case{R"({"version": 1})", "either ladder or buckets", COPPICE_INVALID_ARGUMENT},
+        Case{R"({"version": 1})", "either", COPPICE_INVALID_ARGUMENT},
         Case{R"({"version": 1, "buckets": []})", "list", COPPICE_INVALID_ARGUMENT},
         Case{R"({"version": 1, "buckets": [1.5]})", "integer", COPPICE_INVALID_ARGUMENT},
         Case{R"({"version": 1, "buckets": [4, 2]})", "", COPPICE_INVALID_ARGUMENT},
-        Case{R"({"version": 1, "bucket": [1]})", "no member", COPPICE_INVALID_ARGUMENT},
+        Case{R"({"version": 1, "bucket": [1]})", "no field", COPPICE_INVALID_ARGUMENT},
         Case{R"({"version": 1, "ladder": "pow2"})", "maximum", COPPICE_INVALID_ARGUMENT},
-        Case{R"({"version": 1, "ladder": 3, "maximum": 4})", "text", COPPICE_INVALID_ARGUMENT}}) {
+        Case{R"({"version": 1, "ladder": 3, "maximum": 4})", "string", COPPICE_INVALID_ARGUMENT}}) {
     policy.text = one.text;
     EXPECT_C_ERROR(one.status, one.part,
                    coppice_register_package(session_, package_, "main", &options, &program))

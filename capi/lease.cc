@@ -1,0 +1,219 @@
+// Leases: what becomes of the outputs of calls.
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "coppice/base/status.h"
+
+#include "capi/failure.h"
+#include "capi/handles.h"
+#include "capi/here.h"
+#include "capi/structs.h"
+#include "capi/tensors.h"
+
+namespace coppice::capi {
+namespace {
+
+// Of a lease that takes its lane's lock, which its session's callbacks run under.
+absl::Status CheckUsable(const coppice_lease* lease) {
+  COPPICE_RETURN_IF_ERROR(CheckHandle(lease, "lease"));
+  return CheckNotCalledBy(lease->session);
+}
+
+// The outputs that a lease gave up, shared by the tensors that show them.
+struct Detached : Counted {
+  explicit Detached(DetachedOutputs taken, Held<coppice_device> of)
+      : device(std::move(of)), outputs(std::in_place, std::move(taken)) {}
+  ~Detached() {
+    (void)device->context->MakeCurrent().ok();
+    outputs.reset();
+  }
+
+  Held<coppice_device> device;
+  std::optional<DetachedOutputs> outputs;
+};
+
+// One of them, as DLPack owns it.
+struct DetachedTensor {
+  Held<Detached> detached;
+  Tensor tensor;
+  DLManagedTensorVersioned managed;
+};
+
+void DeleteDetached(DLManagedTensorVersioned* managed) {
+  delete static_cast<DetachedTensor*>(managed->manager_ctx);
+}
+
+absl::Status DetachInto(coppice_lease& lease,
+                        void* stream,
+                        DLManagedTensorVersioned** out,
+                        int64_t out_count) {
+  if (lease.scopes.load() != 0)
+    return FailedPrecondition("lease: a scope on it is open; end it first");
+  const int part = lease.lease.part();
+  const int outputs = part < 0 ? lease.lease.output_count() : 1;
+  if (out_count != outputs)
+    return InvalidArgument("lease: {} outputs, room for {}", outputs, out_count);
+  COPPICE_RETURN_IF_ERROR(CheckArray(out, out_count, "out"));
+  std::vector<std::unique_ptr<DetachedTensor>> tensors;
+  for (int i = 0; i < outputs; ++i)
+    tensors.push_back(std::make_unique<DetachedTensor>());
+  COPPICE_ASSIGN_OR_RETURN(
+      DetachedOutputs taken,
+      lease.lease.Detach(static_cast<CuStream>(stream), lease.device->source.ForDetach(stream)));
+  const auto detached = Held<Detached>::Adopt(new Detached(std::move(taken), lease.device));
+  for (int i = 0; i < outputs; ++i) {
+    DetachedTensor& tensor = *tensors[static_cast<size_t>(i)];
+    tensor.detached = detached;
+    const int output = part < 0 ? i : part;
+    tensor.tensor = detached->outputs->output(output);
+    const bool copied = detached->outputs->way(output) == DetachedOutputs::Way::kCopied;
+    tensor.managed = {.version = {.major = DLPACK_MAJOR_VERSION, .minor = DLPACK_MINOR_VERSION},
+                      .manager_ctx = &tensor,
+                      .deleter = &DeleteDetached,
+                      .flags = copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0,
+                      .dl_tensor = DLTensorOf(tensor.tensor, lease.device->dl())};
+    out[i] = &tensors[static_cast<size_t>(i)].release()->managed;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SplitInto(coppice_lease& lease, coppice_lease** out, int64_t out_count) {
+  if (lease.scopes.load() != 0)
+    return FailedPrecondition("lease: a scope on it is open; end it first");
+  const int outputs = lease.lease.output_count();
+  if (lease.lease.part() < 0 && outputs > 0 && out_count != outputs)
+    return InvalidArgument("lease: {} outputs, room for {}", outputs, out_count);
+  COPPICE_RETURN_IF_ERROR(CheckArray(out, out_count, "out"));
+  std::vector<Held<coppice_lease>> parts;
+  for (int i = 0; i < outputs; ++i)
+    parts.push_back(Held<coppice_lease>::Adopt(new coppice_lease(lease.session, lease.device)));
+  COPPICE_ASSIGN_OR_RETURN(std::vector<Lease> split, lease.lease.Split());
+  for (size_t i = 0; i < split.size(); ++i) {
+    parts[i]->lease = std::move(split[i]);
+    out[i] = parts[i].Leak();
+  }
+  return absl::OkStatus();
+}
+
+// An output of a scope. `find` gets the scope and the index.
+template <typename Find>
+coppice_status ShowOutput(coppice_read* scope,
+                          int32_t index,
+                          coppice_view* out,
+                          Find&& find) noexcept {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(scope, "scope"));
+    COPPICE_RETURN_IF_ERROR(CheckView(out));
+    const Lease& lease = scope->lease->lease;
+    if (index < 0 || index >= lease.output_count())
+      return InvalidArgument("output {}: the lease has {}", index, lease.output_count());
+    if (lease.part() >= 0 && index != lease.part())
+      return InvalidArgument("output {}: the lease is the part of output {}", index, lease.part());
+    COPPICE_ASSIGN_OR_RETURN(const Tensor tensor, find(*scope->scope, index));
+    WriteView(tensor, scope->lease->device->dl(), out);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+}  // namespace coppice::capi
+
+using coppice::FailedPrecondition;
+using coppice::capi::Answer;
+using coppice::capi::CheckHandle;
+using coppice::capi::CheckUsable;
+using coppice::capi::ClearOut;
+using coppice::capi::Held;
+
+coppice_status coppice_lease_describe(coppice_lease* lease, coppice_lease_info* out) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(lease, "lease"));
+    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckOut(out, "coppice_lease_info"));
+    coppice_lease_info info{};
+    info.kind = static_cast<int32_t>(lease->lease.kind());
+    info.reason = static_cast<int32_t>(lease->lease.reason());
+    info.output_count = lease->lease.output_count();
+    info.call_number = lease->lease.call_number();
+    info.is_part = lease->lease.part() >= 0 ? 1 : 0;
+    if (info.is_part != 0) info.part = lease->lease.part();
+    coppice::capi::WriteStruct(info, out);
+    return absl::OkStatus();
+  });
+}
+
+void coppice_lease_release(coppice_lease* lease) {
+  if (lease != nullptr) (void)Held<coppice_lease>::Adopt(lease);
+}
+
+coppice_status coppice_lease_release_after(coppice_lease* lease, void* stream) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckUsable(lease));
+    const auto released = Held<coppice_lease>::Adopt(lease);
+    if (released->scopes.load() != 0)
+      return FailedPrecondition(
+          "lease: a scope on it is open, and the lane's next use comes behind that scope's stream "
+          "alone; end it first");
+    return released->lease.Release(static_cast<coppice::CuStream>(stream));
+  });
+}
+
+coppice_status coppice_lease_split(coppice_lease* lease, coppice_lease** out, int64_t out_count) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckUsable(lease));
+    return coppice::capi::SplitInto(*lease, out, out_count);
+  });
+}
+
+coppice_status coppice_lease_read(coppice_lease* lease, void* stream, coppice_read** out) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_lease_read"));
+    COPPICE_RETURN_IF_ERROR(CheckUsable(lease));
+    COPPICE_ASSIGN_OR_RETURN(coppice::ReadScope scope,
+                             lease->lease.Read(static_cast<coppice::CuStream>(stream)));
+    *out = new coppice_read(lease, lease->session, std::move(scope));
+    lease->scopes.fetch_add(1);
+    return absl::OkStatus();
+  });
+}
+
+coppice_status coppice_read_output(coppice_read* scope, int32_t index, coppice_view* out) {
+  using Found = absl::StatusOr<coppice::Tensor>;
+  return coppice::capi::ShowOutput(
+      scope, index, out,
+      [](const coppice::ReadScope& on, int at) -> Found { return on.output(at); });
+}
+
+coppice_status coppice_read_sized_output(coppice_read* scope, int32_t index, coppice_view* out) {
+  return coppice::capi::ShowOutput(
+      scope, index, out, [](const coppice::ReadScope& on, int at) { return on.ReadSized(at); });
+}
+
+coppice_status coppice_read_count(coppice_read* scope, int32_t index, coppice_view* out) {
+  using Found = absl::StatusOr<coppice::Tensor>;
+  return coppice::capi::ShowOutput(
+      scope, index, out, [](const coppice::ReadScope& on, int at) -> Found {
+        const coppice::Tensor count = on.count(at);
+        if (count.data != 0) return count;
+        return coppice::MakeError(absl::StatusCode::kNotFound,
+                                  "output {}: nothing counts it; read it as it is", at);
+      });
+}
+
+void coppice_read_end(coppice_read* scope) {
+  if (scope == nullptr) return;
+  scope->lease->scopes.fetch_sub(1);
+  delete scope;
+}
+
+coppice_status coppice_lease_detach(coppice_lease* lease,
+                                    void* stream,
+                                    DLManagedTensorVersioned** out,
+                                    int64_t out_count) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckUsable(lease));
+    return coppice::capi::DetachInto(*lease, stream, out, out_count);
+  });
+}

@@ -1,0 +1,198 @@
+// Policies of running programs, learned again or replaced.
+
+#include "coppice/graphs/rebucket.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/base/status.h"
+#include "coppice/coppice.h"
+#include "coppice/padding/policy_document.h"
+
+#include "capi/failure.h"
+#include "capi/handles.h"
+#include "capi/here.h"
+#include "capi/policies.h"
+#include "capi/structs.h"
+
+namespace coppice::capi {
+namespace {
+
+// A symbol of a program that is registered in the session.
+struct SymbolHere {
+  const Program* program = nullptr;
+  int index = 0;
+};
+
+absl::StatusOr<SymbolHere> SymbolOf(const coppice_session* session,
+                                    const coppice_program* program,
+                                    const char* name) {
+  COPPICE_RETURN_IF_ERROR(CheckSession(session));
+  SymbolHere here;
+  COPPICE_ASSIGN_OR_RETURN(here.program, ProgramOf(*session, program));
+  COPPICE_ASSIGN_OR_RETURN(const std::string wanted, NameIn(name, "symbol"));
+  const std::vector<SymbolSpec>& symbols = Session::SpecOf(*here.program).symbols;
+  const auto found = std::ranges::find(symbols, wanted, &SymbolSpec::name);
+  if (found == symbols.end())
+    return InvalidArgument("symbol: program '{}' has none that is called '{}'",
+                           Session::SpecOf(*here.program).name, wanted);
+  here.index = static_cast<int>(found - symbols.begin());
+  return here;
+}
+
+// What the caller says in place of a default: below 0 it is 0.
+template <typename Value>
+void Set(Value& value, Value given) {
+  if (given != 0) value = std::max(given, Value{0});
+}
+
+absl::StatusOr<RebucketOptions> OptionsOf(const coppice_session& session,
+                                          const SymbolHere& symbol,
+                                          const coppice_rebucket_options* pointer) {
+  COPPICE_ASSIGN_OR_RETURN(const coppice_rebucket_options given,
+                           ReadOptions(pointer, "coppice_rebucket_options"));
+  COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy policy,
+                           session.session->GetPolicy(*symbol.program, symbol.index));
+  const SymbolSpec& spec =
+      Session::SpecOf(*symbol.program).symbols[static_cast<size_t>(symbol.index)];
+  RelearnOptions relearn = RelearnFor(policy, spec.multiple_of);
+  if (given.bucket_count != 0) relearn.learn.count = given.bucket_count;
+  Set(relearn.added_max, given.added_max);
+  Set(relearn.gain_min, given.gain_min);
+  if (given.max_ratio != 0) {
+    relearn.learn.max_ratio = std::max(given.max_ratio, 0.0);
+    relearn.learn.max_gap = given.max_gap;
+  }
+  RebucketOptions options;
+  options.relearn = std::move(relearn);
+  options.dry_run = given.dry_run != 0;
+  Set(options.period, given.period);
+  Set(options.graphs_max, given.graphs_max);
+  Set(options.graphs_per_minute, given.graphs_per_minute);
+  COPPICE_ASSIGN_OR_RETURN(options.binding, BindingOf(session, given.binding));
+  COPPICE_ASSIGN_OR_RETURN(options.scratch, BindingOf(session, given.scratch));
+  return options;
+}
+
+coppice_rebucket_report ReportOf(const RebucketReport& report) {
+  coppice_rebucket_report told{};
+  told.outcome = static_cast<int32_t>(report.outcome);
+  told.calls = report.calls;
+  told.graphs = report.graphs;
+  told.added = static_cast<int64_t>(report.learned.added.size());
+  told.dropped = static_cast<int64_t>(report.learned.dropped.size());
+  told.waste_before_pct = report.learned.waste_before_pct;
+  told.waste_after_pct = report.learned.waste_after_pct;
+  if (!report.why.ok()) CopyText(std::string(MessageOf(report.why)), told.why, sizeof told.why);
+  return told;
+}
+
+// Writes a text, or says why there is none.
+absl::Status TellText(const absl::StatusOr<std::string>& text,
+                      char* buffer,
+                      size_t buffer_bytes,
+                      size_t* text_bytes) {
+  COPPICE_RETURN_IF_ERROR(text.status());
+  const size_t bytes = CopyText(*text, buffer, buffer_bytes);
+  if (text_bytes != nullptr) *text_bytes = bytes;
+  return absl::OkStatus();
+}
+
+absl::Status Rebucket(const coppice_session* session,
+                      const coppice_program* program,
+                      const char* symbol,
+                      const coppice_rebucket_options* given,
+                      coppice_rebucket_report* out) {
+  COPPICE_RETURN_IF_ERROR(CheckOut(out, "coppice_rebucket_report"));
+  COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(session, program, symbol));
+  COPPICE_ASSIGN_OR_RETURN(const RebucketOptions options, OptionsOf(*session, here, given));
+  COPPICE_ASSIGN_OR_RETURN(const RebucketReport report,
+                           session->session->Rebucket(*here.program, here.index, options));
+  WriteStruct(ReportOf(report), out);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> PolicyText(const coppice_session* session,
+                                       const coppice_program* program,
+                                       const char* symbol) {
+  COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(session, program, symbol));
+  COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy,
+                           session->session->GetPolicy(*here.program, here.index));
+  return WritePolicyDocument({.policy = std::move(policy), .learned = std::nullopt});
+}
+
+}  // namespace
+}  // namespace coppice::capi
+
+using coppice::capi::Answer;
+using coppice::capi::SymbolHere;
+using coppice::capi::SymbolOf;
+
+const char* coppice_rebucket_outcome_name(int32_t outcome) {
+  if (outcome < 0 || outcome > COPPICE_REBUCKET_SWAPPED) return "unknown";
+  return coppice::NameOf(static_cast<coppice::Rebucketed>(outcome));
+}
+
+coppice_status coppice_rebucket(coppice_session* session,
+                                coppice_program* program,
+                                const char* symbol,
+                                const coppice_rebucket_options* options,
+                                coppice_rebucket_report* out) {
+  return Answer([&] { return coppice::capi::Rebucket(session, program, symbol, options, out); });
+}
+
+coppice_status coppice_set_policy(coppice_session* session,
+                                  coppice_program* program,
+                                  const char* symbol,
+                                  const coppice_policy* policy) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(session, program, symbol));
+    COPPICE_ASSIGN_OR_RETURN(const coppice_policy given,
+                             coppice::capi::ReadStruct(policy, "coppice_policy"));
+    COPPICE_ASSIGN_OR_RETURN(coppice::PaddingPolicy read, coppice::capi::PolicyOf(given));
+    return session->session->SetPolicy(*here.program, here.index, std::move(read));
+  });
+}
+
+coppice_status coppice_get_policy(coppice_session* session,
+                                  coppice_program* program,
+                                  const char* symbol,
+                                  char* buffer,
+                                  size_t buffer_bytes,
+                                  size_t* text_bytes) {
+  return Answer([&] {
+    return coppice::capi::TellText(coppice::capi::PolicyText(session, program, symbol), buffer,
+                                   buffer_bytes, text_bytes);
+  });
+}
+
+coppice_status coppice_get_observed(coppice_session* session,
+                                    coppice_program* program,
+                                    const char* symbol,
+                                    char* buffer,
+                                    size_t buffer_bytes,
+                                    size_t* text_bytes) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(session, program, symbol));
+    return coppice::capi::TellText(session->session->GetObserved(*here.program, here.index), buffer,
+                                   buffer_bytes, text_bytes);
+  });
+}
+
+coppice_status coppice_set_observed(coppice_session* session,
+                                    coppice_program* program,
+                                    const char* symbol,
+                                    const char* text) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(session, program, symbol));
+    if (text == nullptr) return coppice::InvalidArgument("observed: null; give a text");
+    return session->session->SetObserved(*here.program, here.index, text);
+  });
+}

@@ -1,0 +1,194 @@
+// What is recorded, or planned, ahead of calls.
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "coppice/base/status.h"
+
+#include "capi/failure.h"
+#include "capi/handles.h"
+#include "capi/here.h"
+#include "capi/structs.h"
+
+namespace coppice::capi {
+namespace {
+
+using Buckets = std::vector<std::vector<int64_t>>;
+
+absl::StatusOr<Buckets> BucketsOf(const int64_t* extents, int64_t count, int64_t symbols) {
+  if (symbols < 0 || symbols > kSymbolsMax)
+    return InvalidArgument("buckets: {} symbols; 0 to {}", symbols, kSymbolsMax);
+  const bool has_extents = symbols > 0;
+  COPPICE_RETURN_IF_ERROR(CheckArray(has_extents ? extents : &symbols, count, "buckets"));
+  Buckets buckets;
+  for (int64_t i = 0; i < count; ++i, extents += symbols)
+    buckets.emplace_back(extents, extents + symbols);
+  return buckets;
+}
+
+absl::StatusOr<std::span<const int64_t>> NumbersOf(const int64_t* numbers,
+                                                   int64_t count,
+                                                   const char* what) {
+  COPPICE_RETURN_IF_ERROR(CheckArray(numbers, count, what));
+  return std::span(numbers, static_cast<size_t>(count));
+}
+
+// The options, but for what a step has of its own.
+absl::StatusOr<WarmOptions> OptionsOf(const coppice_session& session,
+                                      const coppice_warm_options& given) {
+  COPPICE_RETURN_IF_ERROR(CheckLane(session, given.lane));
+  WarmOptions options;
+  options.lane = given.lane;
+  if (given.progress != nullptr) {
+    options.progress = [&session, progress = given.progress, user = given.user](int64_t done,
+                                                                                int64_t total) {
+      const HereScope here({.session = &session});
+      progress(user, done, total);
+    };
+  }
+  return options;
+}
+
+absl::Status WarmBuckets(coppice_session& session,
+                         const Program& program,
+                         const Buckets& buckets,
+                         const coppice_warm_options* pointer) {
+  COPPICE_ASSIGN_OR_RETURN(const coppice_warm_options given,
+                           ReadOptions(pointer, "coppice_warm_options"));
+  COPPICE_ASSIGN_OR_RETURN(WarmOptions options, OptionsOf(session, given));
+  COPPICE_ASSIGN_OR_RETURN(options.scratch, BindingOf(session, given.scratch));
+  COPPICE_ASSIGN_OR_RETURN(const Binding* const binding, BindingOf(session, given.binding));
+  COPPICE_ASSIGN_OR_RETURN(const auto scalars,
+                           NumbersOf(given.scalars, given.scalar_count, "scalars"));
+  return session.session->Warm(program, binding, buckets, scalars, options);
+}
+
+absl::StatusOr<std::vector<WarmStep::Feed>> FeedsOf(const coppice_feed* given,
+                                                    int64_t count,
+                                                    const char* what) {
+  COPPICE_ASSIGN_OR_RETURN(const auto read, ReadArray(given, count, "coppice_feed"));
+  std::vector<WarmStep::Feed> feeds;
+  for (const coppice_feed& feed : read) {
+    if (feed.input < 0 || feed.step < 0 || feed.output < 0)
+      return InvalidArgument("{}: input {}, step {}, output {}; none can be negative", what,
+                             feed.input, feed.step, feed.output);
+    feeds.push_back({.input = static_cast<size_t>(feed.input),
+                     .step = static_cast<size_t>(feed.step),
+                     .output = static_cast<size_t>(feed.output)});
+  }
+  return feeds;
+}
+
+absl::StatusOr<WarmStep> StepOf(const coppice_session& session, const coppice_warm_step& given) {
+  WarmStep step;
+  COPPICE_ASSIGN_OR_RETURN(step.program, ProgramOf(session, given.program));
+  COPPICE_ASSIGN_OR_RETURN(step.binding, BindingOf(session, given.binding));
+  COPPICE_ASSIGN_OR_RETURN(step.scratch, BindingOf(session, given.scratch));
+  if (given.symbol_count > kSymbolsMax)
+    return InvalidArgument("bucket: {} symbols; 0 to {}", given.symbol_count, kSymbolsMax);
+  COPPICE_ASSIGN_OR_RETURN(const auto bucket,
+                           NumbersOf(given.bucket, given.symbol_count, "bucket"));
+  step.bucket.assign(bucket.begin(), bucket.end());
+  COPPICE_ASSIGN_OR_RETURN(const auto scalars,
+                           NumbersOf(given.scalars, given.scalar_count, "scalars"));
+  step.scalars.assign(scalars.begin(), scalars.end());
+  COPPICE_ASSIGN_OR_RETURN(step.feeds, FeedsOf(given.feeds, given.feed_count, "feeds"));
+  COPPICE_ASSIGN_OR_RETURN(step.counts, FeedsOf(given.counts, given.count_count, "counts"));
+  return step;
+}
+
+absl::Status WarmSteps(coppice_session& session,
+                       const coppice_warm_step* given,
+                       int64_t count,
+                       const coppice_warm_options* pointer) {
+  COPPICE_ASSIGN_OR_RETURN(const coppice_warm_options read,
+                           ReadOptions(pointer, "coppice_warm_options"));
+  COPPICE_ASSIGN_OR_RETURN(const WarmOptions options, OptionsOf(session, read));
+  COPPICE_ASSIGN_OR_RETURN(const auto array, ReadArray(given, count, "coppice_warm_step"));
+  std::vector<WarmStep> steps;
+  for (const coppice_warm_step& step : array) {
+    COPPICE_ASSIGN_OR_RETURN(WarmStep next, StepOf(session, step));
+    steps.push_back(std::move(next));
+  }
+  return session.session->Warm(steps, options);
+}
+
+// Whether an array of structs can be filled in: all say the size of the first.
+absl::Status CheckPlanned(coppice_planned_bucket* out, int64_t count) {
+  COPPICE_RETURN_IF_ERROR(CheckArray(out, count, "coppice_planned_bucket"));
+  const auto read = ReadArray<coppice_planned_bucket>(out, count, "coppice_planned_bucket");
+  return read.status();
+}
+
+void WritePlanned(const std::vector<PlannedBucket>& planned, coppice_planned_bucket* out) {
+  if (planned.empty()) return;
+  const uint32_t stride = out->struct_size;
+  auto* at = reinterpret_cast<std::byte*>(out);
+  for (const PlannedBucket& bucket : planned) {
+    coppice_planned_bucket told{};
+    told.plan_height = bucket.plan_height;
+    told.live_bytes = bucket.live_bytes;
+    told.plan_method = bucket.plan_method;
+    WriteStruct(told, reinterpret_cast<coppice_planned_bucket*>(at));
+    at += stride;
+  }
+}
+
+}  // namespace
+}  // namespace coppice::capi
+
+using coppice::capi::Answer;
+using coppice::capi::CheckHandle;
+
+coppice_status coppice_warm(coppice_session* session,
+                            coppice_program* program,
+                            const int64_t* buckets,
+                            int64_t bucket_count,
+                            int64_t symbol_count,
+                            const coppice_warm_options* options) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckSession(session));
+    COPPICE_ASSIGN_OR_RETURN(const coppice::Program* const of,
+                             coppice::capi::ProgramOf(*session, program));
+    COPPICE_ASSIGN_OR_RETURN(const coppice::capi::Buckets rows,
+                             coppice::capi::BucketsOf(buckets, bucket_count, symbol_count));
+    return coppice::capi::WarmBuckets(*session, *of, rows, options);
+  });
+}
+
+coppice_status coppice_warm_steps(coppice_session* session,
+                                  const coppice_warm_step* steps,
+                                  int64_t step_count,
+                                  const coppice_warm_options* options) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckSession(session));
+    return coppice::capi::WarmSteps(*session, steps, step_count, options);
+  });
+}
+
+coppice_status coppice_plan(coppice_session* session,
+                            coppice_program* program,
+                            const int64_t* buckets,
+                            int64_t bucket_count,
+                            int64_t symbol_count,
+                            const int64_t* scalars,
+                            int64_t scalar_count,
+                            coppice_planned_bucket* out) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckSession(session));
+    COPPICE_ASSIGN_OR_RETURN(const coppice::Program* const of,
+                             coppice::capi::ProgramOf(*session, program));
+    COPPICE_ASSIGN_OR_RETURN(const coppice::capi::Buckets rows,
+                             coppice::capi::BucketsOf(buckets, bucket_count, symbol_count));
+    COPPICE_ASSIGN_OR_RETURN(const auto values,
+                             coppice::capi::NumbersOf(scalars, scalar_count, "scalars"));
+    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckPlanned(out, bucket_count));
+    const std::shared_lock looking(session->looking);
+    COPPICE_ASSIGN_OR_RETURN(const std::vector<coppice::PlannedBucket> planned,
+                             session->session->Plan(*of, rows, values));
+    coppice::capi::WritePlanned(planned, out);
+    return absl::OkStatus();
+  });
+}
