@@ -132,6 +132,14 @@ class TritonExportTest(unittest.TestCase):
             difference = (torch.from_numpy(got["shares"]) - (normal @ weights).softmax(-1)).abs()
             self.assertLessEqual(float(difference.max()), 1e-5)
 
+    def test_an_architecture_that_triton_lacks_is_refused(self):
+        from coppice.export.kernels import parse_architectures
+        from coppice.export.manifest import ExportError
+
+        for text in ("99", "sm_91", "88:ptx"):
+            with self.assertRaisesRegex(ExportError, f"{text}.*none that Triton.*80, 86"):
+                parse_architectures(["80", text])
+
     def record(self, launch, dynamic=None):
         from coppice.export.triton_recording import record
 

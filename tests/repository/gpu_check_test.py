@@ -46,8 +46,11 @@ legality) echo row >"$folder/capture_legality.580.65.tsv";;
 *) echo row >"$folder/$3.tsv";;
 esac""",
     "conformance_suite": LISTED + GTEST,
-    # Runs tools/run/torch_reference.py.
-    "python": """echo '{"max_error": 1e-6, "rows": 4, "wrong_tokens": 0}'""",
+    # Runs tools/run/torch_reference.py, and with -B python/tests/device_check.py.
+    "python": """case "$1" in
+-B) printf 'Ran 10 tests in 1.0s\\n\\nOK (skipped=5)\\n';;
+*) echo '{"max_error": 1e-6, "rows": 4, "wrong_tokens": 0}';;
+esac""",
 }
 CMAKE = """case "$1" in
 -S) echo configured;;
@@ -122,6 +125,7 @@ class GpuCheckTest(unittest.TestCase):
         for arguments in ([], ["--dry-run"], [folder, "more"], [folder, "--no-such-option"],
                           [folder, "--limit=0"], [folder, "--limit=soon"], [file],
                           [folder, f"--build-dir={folder}/absent"], [folder, "--prebuild=x"],
+                          [folder, "--wheel=coppice-1.whl"], ["--prebuild=x", f"--wheel={file}"],
                           ["--prebuild=x", "--dry-run"], [f"--prebuild={folder}"], [""],
                           [absent, "--build-dir="], ["--prebuild="], [f"{file}/sub"], ["/proc/x"],
                           [f"{folder}/taken"]):
@@ -176,7 +180,8 @@ class GpuCheckTest(unittest.TestCase):
         for name, lines in commands.items():
             for line in lines:
                 if "bench dispatch" not in line and "nvidia-smi" not in line:
-                    self.assertRegex(line, "(--device|--driver)[ =]cuda|/Cuda$", name)
+                    self.assertRegex(line, "(--device|--driver)[ =]cuda|/Cuda$|check.py cuda",
+                                     name)
         self.assertEqual(1, len(commands["stages/gpu_tests.log"]))
         self.assertIn(gpu_check.FAULT_CASES, commands["stages/memcheck.log"][0])
 
@@ -199,6 +204,17 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual((0, "ok"), (code, stages["package"]["status"]))
         self.assertEqual(["ok", "ok", "skipped"],
                          [step["status"] for step in stages["package"]["steps"]])
+
+        self.assertEqual(("skipped", "torch is not installed"),
+                         (stages["python"]["status"], stages["python"]["note"]))
+
+    def test_a_wheel_beside_the_programs_is_the_coppice_of_python(self):
+        folder = self.programs()
+        (folder / "coppice-1-cp312-abi3-linux_x86_64.whl").write_text("")
+        _, stages, _ = self.check(folder)
+        self.assertEqual("10 ran, skipped=5", stages["python"]["note"])
+        log = (self.folder / "out" / "stages" / "python.log").read_text()
+        self.assertRegex(log, r"device_check\.py emulator \S+/coppice-1-cp312-abi3-linux_x86_64")
 
     def test_an_earlier_result_is_replaced_and_other_files_stay(self):
         out = self.folder / "out"
@@ -452,6 +468,19 @@ case "$*" in *ATest*) kill -SEGV $$;; esac
         for code, text in ((0, "[  PASSED  ] 0 tests.\n[  SKIPPED ] 9 tests, listed below:\n"),
                            (0, ""), (1, "[  PASSED  ] 1 test.\n[  FAILED  ] 1 test, listed:\n")):
             self.assertEqual("failed", gpu_check.judge_gtest(code, text)[0], text)
+
+    def test_python_without_a_test_fails_and_without_its_packages_is_skipped(self):
+        passed = "Ran 4 tests in 1s\n\nOK\n"
+        self.assertEqual(("ok", "4 ran"), gpu_check.judge_unittest(0, passed))
+        self.assertEqual(("failed", "exit code 1: 4 ran, failures=2"), gpu_check.judge_unittest(
+            1, "Ran 4 tests in 1s\n\nFAILED (failures=2)\n"))
+        self.assertEqual("failed", gpu_check.judge_unittest(-11, "Segmentation fault")[0])
+        self.assertEqual("failed", gpu_check.judge_unittest(0, "")[0])
+        self.assertEqual("failed", gpu_check.judge_unittest(None, "")[0])
+        for name in ("torch", "triton", "coppice"):
+            told = f"ModuleNotFoundError: No module named '{name}.language'"
+            self.assertEqual(("skipped", f"{name} is not installed"),
+                             gpu_check.judge_unittest(1, told))
 
     def test_memcheck_wants_a_summary_and_skips_a_device_that_it_cannot_check(self):
         clean = "========= ERROR SUMMARY: 0 errors\n"

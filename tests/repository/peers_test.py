@@ -12,35 +12,19 @@ import pathlib
 import re
 import unittest
 
+from answer_table import QUOTED, parts_of, rows_of
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = ROOT / "tests" / "graphs" / "PEERS.md"
 DECLARED = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
 MARKS = ("same", "better", "worse", "not applicable")
 SHARE_MIN = 85.0  # Percent of the rows that apply.
-NAMES = re.compile(r"`\w+\.\w+`(?:, `\w+\.\w+`)*")
-QUOTED = re.compile(r"`([\w.]+)`")
 TOTALS = re.compile(
     r"^(\d+) tests: (\d+) same, (\d+) better, (\d+) worse, (\d+) not applicable\.\n"
     r"Of the (\d+) that apply, (\d+\.\d) % are the same or better\.$",
     re.MULTILINE,
 )
 PITFALLS = re.compile(r"^(\d+) pitfalls\.$", re.MULTILINE)
-
-
-def rows_of(text, heading):
-    """The cells of the table under `heading`, without its two head lines."""
-    section = text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
-    lines = [line for line in section.split("\n") if line.startswith("|")]
-    return [[cell.strip() for cell in line[1:].rstrip("|").split(" |")] for line in lines[2:]]
-
-
-def parts_of(answer):
-    """The tests that an answer begins with, and the words behind them."""
-    begin = NAMES.match(answer)
-    if not begin:
-        return [], answer
-    rest = answer[begin.end() :]
-    return QUOTED.findall(begin.group()), rest[2:] if rest.startswith("; ") else rest
 
 
 def answer_findings(subject, mark, answer, tests, peers):

@@ -6,6 +6,7 @@ kernels and arithmetic on sizes, in which each launch has the tuner that compile
 """
 
 import contextlib
+import copy
 import dataclasses
 import inspect
 import math
@@ -13,9 +14,11 @@ import types
 from functools import partial
 from unittest import mock
 
+import sympy
 import torch
 import torch._dynamo.device_interface as device_interface
 import torch._inductor
+import torch._inductor.scheduler
 import torch._inductor.utils
 import torch.fx.experimental._config
 import torch.utils._triton
@@ -27,14 +30,14 @@ from torch._subclasses import fake_impls
 from torch.utils._pytree import tree_map
 from triton.backends.compiler import GPUTarget
 
-from coppice.export.kernels import without_line_information
+from coppice.export.kernels import up_to_ptx, without_line_information
 from coppice.export.manifest import ExportError
 
 # What Inductor asks a device, of devices that have these capabilities.
 PROCESSORS = {80: 108, 86: 84, 89: 128, 90: 132, 100: 148, 103: 148, 120: 188}
 SHARED_BYTES = {80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 103: 232448,
                 120: 101376}
-ELEMENTS_PER_THREAD = 8
+ELEMENTS_PER_THREAD, WARP = 8, 32
 OPTIONS = {
     "fx_wrapper": True,
     "triton.autotune_at_compile_time": False,
@@ -50,6 +53,10 @@ OPTIONS = {
     "max_autotune_conv_backends": "ATEN",
 }
 OPTIONAL_OPTIONS = {"use_static_cuda_launcher": False, "use_static_triton_launcher": False}
+
+
+class CompilerError(ExportError):
+    """What Inductor itself cannot compile."""
 
 
 def properties(capability):
@@ -91,8 +98,9 @@ class Driver:
 
 
 @contextlib.contextmanager
-def pretended_device(capability):
-    """Within, PyTorch's compilers and Triton find one CUDA device. Nothing can run on it."""
+def pretended_device(capability, cubins=True):
+    """Within, PyTorch's compilers and Triton find one CUDA device. Nothing can run on it. Without
+    `cubins` Triton ends with PTX, in half the time."""
     known = properties(capability)
     device_driver = type("PretendedDriver", (Driver,), {"capability": capability})
     cuda = {
@@ -117,6 +125,8 @@ def pretended_device(capability):
         stack.enter_context(
             mock.patch.object(triton.runtime.driver, "_active", device_driver()))
         backend = dataclasses.replace(triton.backends.backends["nvidia"], driver=device_driver)
+        if not cubins:
+            backend = dataclasses.replace(backend, compiler=up_to_ptx(backend.compiler))
         stack.enter_context(mock.patch.dict(triton.backends.backends, nvidia=backend))
         forget_devices()
         stack.callback(forget_devices)
@@ -142,23 +152,26 @@ def on_cuda(value):
 
 
 def move_to_cuda(module):
-    """An exported graph computes where its inputs are: on the CPU. Puts all of it on CUDA."""
+    """A graph computes where its inputs are: on the CPU. Puts all of it on CUDA, with the graphs
+    that it calls."""
     cuda = torch.device("cuda")
 
     def moved(value):
         return cuda if isinstance(value, torch.device) else value
 
-    for node in list(module.graph.nodes):
-        node.args, node.kwargs = tree_map(moved, node.args), tree_map(moved, node.kwargs)
-        if "val" in node.meta:
-            node.meta["val"] = tree_map(on_cuda, node.meta["val"])
-        if node.target == torch.ops.aten._assert_tensor_metadata.default:
-            module.graph.erase_node(node)
-    module.recompile()
+    for part in [part for part in module.modules() if isinstance(part, torch.fx.GraphModule)]:
+        for node in list(part.graph.nodes):
+            node.args, node.kwargs = tree_map(moved, node.args), tree_map(moved, node.kwargs)
+            if "val" in node.meta:
+                node.meta["val"] = tree_map(on_cuda, node.meta["val"])
+            if node.target == torch.ops.aten._assert_tensor_metadata.default:
+                part.graph.erase_node(node)
+        part.recompile()
 
 
 def closest_tile(choices):
-    """Of a GEMM's Triton templates the one whose tile fits the sizes that were shown.
+    """Of a GEMM's or a convolution's Triton templates the one whose tile fits the sizes that were
+    shown.
 
     Nothing is timed, as there is no device. Rows come from the example, so that a decoder's few
     rows get a low tile; two to four stages fit the shared memory of every architecture."""
@@ -166,7 +179,10 @@ def closest_tile(choices):
                  if isinstance(choice, select_algorithm.TritonTemplateCaller)]
     if not templates:
         return choices[:1]
-    rows, columns = (hint_of(size) for size in templates[0].layout.size[-2:])
+    sizes = [hint_of(size) for size in templates[0].layout.size]
+    rows, columns = sizes[-2:]
+    if "conv" in templates[0].name:  # Of batch, channels and space.
+        rows, columns = math.prod(sizes) // max(sizes[1], 1), sizes[1]
     wanted = {"BLOCK_M": min(64, max(16, power_above(rows))),
               "BLOCK_N": min(64, max(16, power_above(columns))), "BLOCK_K": 32}
 
@@ -183,14 +199,62 @@ def closest_tile(choices):
 def work_of(tuner, configuration):
     """How far a configuration is from ELEMENTS_PER_THREAD. Inductor would time them; its first one
     gives a block of a reduction one row, most of whose threads wait."""
+    per_thread = elements_of(tuner, configuration) / (WARP * configuration.num_warps)
+    return abs(math.log2(per_thread / ELEMENTS_PER_THREAD))
+
+
+def elements_of(tuner, configuration):
+    """How many different elements a block of a kernel has."""
     blocks = {name: size for name, size in configuration.kwargs.items()
               if name.endswith("BLOCK") and isinstance(size, int)}
+    if is_one_row(tuner):
+        blocks.pop("XBLOCK", None)
     elements = math.prod(blocks.values())
     for axis, size in (tuner.size_hints or {}).items():
         if axis.startswith("r") and f"{axis.upper()}BLOCK" not in blocks:
             elements *= power_above(int(size))  # All of a persistent reduction is in one block.
-    per_thread = max(elements, 1) / (32 * configuration.num_warps)
-    return abs(math.log2(per_thread / ELEMENTS_PER_THREAD))
+    return max(elements, 1)
+
+
+def is_one_row(tuner):
+    """Whether a kernel has one element along x, which all threads along x compute then."""
+    return (tuner.size_hints or {}).get("x") == 1
+
+
+def shares_elements(tuner, configuration):
+    """Whether several threads have one element. One that is late may read what another has written
+    in place of it."""
+    return elements_of(tuner, configuration) < WARP * configuration.num_warps
+
+
+def fitted(tuner, configuration):
+    """The configuration with no more threads than elements, as far as that can be."""
+    if "XBLOCK" not in configuration.kwargs or not shares_elements(tuner, configuration):
+        return configuration
+    elements = elements_of(tuner, configuration)
+    result = copy.deepcopy(configuration)
+    result.num_warps = max(1, elements // WARP)
+    if not is_one_row(tuner):
+        result.kwargs["XBLOCK"] *= max(1, WARP // elements)
+    return result
+
+
+@contextlib.contextmanager
+def separate_results():
+    """Within, what a reduction computes, or a kernel of one element, does not take the place of
+    what it read: all threads read that, and one of them writes."""
+    node = torch._inductor.scheduler.SchedulerNode
+    decide = node.decide_inplace_update
+
+    def decide_for_rows(self):
+        kernel = torch._inductor.virtualized.V.kernel
+        axes = {axis for axis, size in (getattr(kernel, "numels", None) or {}).items()
+                if size != 1}
+        if axes and not any(axis.startswith("r") for axis in axes):
+            decide(self)
+
+    with mock.patch.object(node, "decide_inplace_update", decide_for_rows):
+        yield
 
 
 def hint_of(size):
@@ -229,7 +293,8 @@ def observed(configurations):
 
     def precompile(self, *arguments, **options):
         if not self.compile_results:
-            self.configs = sorted(self.configs, key=partial(work_of, self))[:configurations]
+            chosen = sorted(self.configs, key=partial(work_of, self))[:configurations]
+            self.configs = [fitted(self, configuration) for configuration in chosen]
             self._precompile_worker()
 
     autotuner = triton_heuristics.CachingAutotuner
@@ -241,6 +306,25 @@ def observed(configurations):
             yield
         finally:
             select_algorithm.clear_preprocessing_fns()
+
+
+def ordered_strides():
+    """Within, PyTorch does not guard on whether one stride divides another, when it asks which of
+    them is the larger: of sizes that vary it could not prove such a guard, and refuse the program.
+    """
+    if not hasattr(ir.Layout, "_stride_expr_ge_or_false"):
+        return contextlib.nullcontext()
+
+    def not_smaller(left, right):
+        known = torch._inductor.virtualized.V.graph.sizevars
+        if known.guard_or_false(sympy.Eq(right, 0)):
+            return True
+        if known.guard_or_false(sympy.Eq(left, 0)):
+            return False
+        return known.guard_or_false(sympy.Ge(left, right)) or known.statically_known_multiple_of(
+            left, right)
+
+    return mock.patch.object(ir.Layout, "_stride_expr_ge_or_false", staticmethod(not_smaller))
 
 
 @contextlib.contextmanager
@@ -272,18 +356,46 @@ def by_example(implementation):
     return decided
 
 
-def compile_graph(module, capability, configurations=1, options=None):
-    """The wrapper's graph of an exported graph module, which is changed. Errors: ExportError."""
+def settings(options=None):
+    """Inductor's configuration for an export, with more on top of it."""
     known = torch._inductor.config
-    patches = {**OPTIONS, **{name: value for name, value in OPTIONAL_OPTIONS.items()
-                             if hasattr(known, name)}, **(options or {})}
-    with pretended_device(capability), observed(configurations), without_line_information():
+    return {**OPTIONS, **{name: value for name, value in OPTIONAL_OPTIONS.items()
+                          if hasattr(known, name)}, **(options or {})}
+
+
+@contextlib.contextmanager
+def compiling(capability, configurations=1, cubins=True, pretended=True):
+    """Within, Inductor compiles for a device of that capability, which is pretended or there, and
+    leaves what Lifter reads. Errors: CompilerError, whatever Inductor raises."""
+    device = pretended_device(capability, cubins) if pretended else contextlib.nullcontext()
+    with device, observed(configurations), ordered_strides(), without_line_information():
+        try:
+            yield
+        except ExportError:
+            raise
+        except Exception as error:
+            raise CompilerError(f"Inductor: {first_line(error)}") from error
+
+
+def compile_graph(module, capability, configurations=1, options=None, cubins=True):
+    """The wrapper's graph of an exported graph module, which is changed. Errors: ExportError."""
+    with compiling(capability, configurations, cubins):
         move_to_cuda(module)
         values = tuple(node.meta["val"] for node in module.graph.nodes if node.op == "placeholder")
-        try:
-            return torch._inductor.aot_compile(module, values, options=patches)
-        except Exception as error:
-            raise ExportError(f"Inductor: {first_line(error)}") from error
+        return torch._inductor.aot_compile(module, values, options=settings(options))
+
+
+def line_of(node):
+    """The line of the model that a node of the wrapper's graph comes from, if something knows it.
+    """
+    kernel = node.meta.get("kernel")
+    origins = [node] + sorted(getattr(kernel, "origins", None) or (), key=str)
+    for origin in origins:
+        lines = [line.strip() for line in (origin.meta.get("stack_trace") or "").splitlines()]
+        places = [line for line in lines if line.startswith("File ")]
+        if places:
+            return f"; from {places[-1]}"
+    return ""
 
 
 def first_line(error):

@@ -7,6 +7,7 @@ have to be those that the front end means to pass.
 
 import contextlib
 import dataclasses
+import functools
 import os
 import re
 from unittest import mock
@@ -25,6 +26,10 @@ OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion",
            "sanitize_overflow", "launch_cooperative_grid", "launch_pdl", "enable_reflect_ftz")
 
 
+# Compute capabilities that Triton 3.9 compiles for; at others its LLVM ends the process.
+CAPABILITIES = (70, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121)
+
+
 @dataclasses.dataclass(frozen=True)
 class Architecture:
     capability: int  # 90 of sm_90a.
@@ -40,6 +45,9 @@ def parse_architectures(texts):
         if not match:
             raise ExportError(f"the architecture {text!r} is not like 80, 90a or 86:cubin")
         capability = int(match[1])
+        if capability not in CAPABILITIES:
+            raise ExportError(f"the architecture {text!r} is none that Triton compiles for; there "
+                              f"are {', '.join(map(str, CAPABILITIES))}")
         image_format = match[2] or ("cubin" if capability >= 90 else "ptx")
         result.append(Architecture(capability, image_format))
     if not result or len(set(result)) != len(result):
@@ -52,6 +60,20 @@ def without_line_information():
     """Images that name no file of this machine: equal sources give equal bytes."""
     with mock.patch.dict(os.environ, TRITON_DISABLE_LINE_INFO="1"):
         yield
+
+
+@functools.lru_cache
+def up_to_ptx(compiler):
+    """A compiler of Triton's that ends with PTX, which is its cubin; its results are kept apart
+    from others."""
+    class Compiler(compiler):
+        def make_cubin(self, src, metadata, opt, capability):
+            return src.encode()
+
+        def hash(self):
+            return f"coppice-ptx-{self.target.arch}"
+
+    return Compiler
 
 
 def compile_source(source, capability, options):

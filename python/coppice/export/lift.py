@@ -13,6 +13,7 @@
 import dataclasses
 import json
 import operator
+import re
 
 import sympy
 import torch
@@ -23,7 +24,9 @@ from torch._higher_order_ops.triton_kernel_wrap import (
 
 from coppice.export import kernels
 from coppice.export.expressions import text_of
+from coppice.export.inductor import line_of, shares_elements
 from coppice.export.manifest import DTYPE_BYTES, ExportError, fraction
+from coppice.export.sizes import is_dense, size_of, span
 from coppice.export.ttir import accesses_of_any
 
 DTYPES = {
@@ -50,32 +53,6 @@ class Tensor:
     dtype: str
     shape: tuple
     strides: tuple
-
-
-def size_of(value):
-    """An integer, or the expression of a symbolic one."""
-    return sympy.Integer(value) if isinstance(value, int) else value.node.expr
-
-
-def dense_strides(shape):
-    strides, step = [], sympy.Integer(1)
-    for size in reversed(shape):
-        strides.insert(0, step)
-        step = step * size
-    return tuple(strides)
-
-
-def is_dense(shape, strides):
-    """Whether row-major strides say the same, whatever axes of one element say."""
-    return all(size == 1 or stride == dense
-               for size, stride, dense in zip(shape, strides, dense_strides(shape)))
-
-
-def span(shape, strides):
-    """Elements from the first to the last, both included."""
-    if any(size == 0 for size in shape):
-        return sympy.Integer(0)
-    return sum(((size - 1) * stride for size, stride in zip(shape, strides)), sympy.Integer(1))
 
 
 class Lifter:
@@ -223,8 +200,7 @@ class Lifter:
         return {**self.operand(tensor), **self.layout(tensor)}
 
     def lift_outputs(self, node, names):
-        values = node.args[0]
-        values = [values] if isinstance(values, torch.fx.Node) else list(values)
+        values = returned_values(node)
         if len(names) != len(values):
             raise ExportError(f"{len(values)} outputs were lowered of the {len(names)} that there "
                               f"are: {', '.join(names)}")
@@ -242,7 +218,7 @@ class Lifter:
         root = self.buffers[tensor.buffer]
         layout = {"role": "output", **self.layout(tensor)}
         self.outputs.append(name)
-        if root["role"] == "temporary" and tensor == self.layouts[tensor.buffer]:
+        if root["role"] == "temporary" and self.is_all(tensor):
             self.rename(tensor.buffer, name, layout)
         elif root["role"] in ("input", "constant", "output") and "alias" not in root:
             self.buffers[name] = {**layout, "alias": self.operand(tensor)}
@@ -251,6 +227,12 @@ class Lifter:
             size = span(tensor.shape, tensor.strides) * DTYPE_BYTES[tensor.dtype]
             self.steps.append({"op": "memcpy", "to": {"buffer": name},
                                "from": self.operand(tensor), "bytes": self.text(size)})
+
+    def is_all(self, tensor):
+        """Whether a tensor has all bytes of its buffer, in whatever shape."""
+        root = self.layouts[tensor.buffer]
+        missing = span(root.shape, root.strides) - span(tensor.shape, tensor.strides)
+        return (tensor.dtype, tensor.offset) == (root.dtype, 0) and sympy.expand(missing) == 0
 
     def rename(self, old, new, buffer):
         """A temporary becomes an output."""
@@ -294,8 +276,36 @@ class Lifter:
                                       multiples.get(parameter), found[parameter])
                         for parameter, kind in parameters]
         step["args"] += kernels.trailing_arguments(self.package, kernel)
+        if grid_type in GRID_AXES:
+            shared = any(shares_elements(tuner, config) for _, config in compiled)
+            self.keep_what_is_read(step, arguments, shared)
         self.steps.append(step)
         self.note_writes(step["args"])
+
+    def keep_what_is_read(self, step, arguments, shared):
+        """Where a kernel reads a buffer by one parameter and writes it by another, and several
+        threads may have one element of it, each for itself (all are `shared`, or those of a row in
+        a reduction): lets it read a copy. A late thread would read what another has written."""
+        rows = self.number(arguments["xnumel"]) if "xnumel" in arguments else 1
+        reduces = any(re.fullmatch(r"r\d*_?numel", name) for name in arguments)
+        written = {argument["buffer"] for argument in step["args"]
+                   if argument.get("access") in ("w", "rw")}
+        for argument in step["args"]:
+            name = argument.get("buffer")
+            if argument.get("access") != "r" or name not in written:
+                continue
+            layout = self.layouts[name]
+            count = span(layout.shape, layout.strides)
+            row = count == 1 or reduces and sympy.expand(count - rows) == 0
+            if not shared and not row:
+                continue
+            copy = f"{name}_read_{len(self.steps)}"
+            bytes_ = self.text(count * DTYPE_BYTES[layout.dtype])
+            self.buffers[copy] = {"role": "temporary", "bytes": bytes_}
+            self.layouts[copy] = dataclasses.replace(layout, buffer=copy)
+            self.steps.append({"op": "memcpy", "to": {"buffer": copy}, "from": {"buffer": name},
+                               "bytes": bytes_})
+            argument["buffer"] = copy
 
     def named_grid(self, axes, arguments, blocks, plain):
         """The grid in the kernel's own block sizes, where that is the same."""
@@ -411,11 +421,14 @@ class Lifter:
         return known if isinstance(known, str) else json.dumps(known, separators=(",", ":"))
 
     def allocate_results(self, node):
-        """Buffers for what the operator itself would allocate."""
+        """Buffers for what the operator itself would allocate; of many, some may be left out."""
         value = node.meta.get("val")
         many = isinstance(value, (tuple, list))
         results = []
         for index, one in enumerate(value if many else [value]):
+            if many and one is None:
+                results.append(None)
+                continue
             if not isinstance(one, torch.Tensor):
                 raise ExportError("gives back what is no tensor: it depends on data, or has no "
                                   "result that a package can hold")
@@ -423,7 +436,7 @@ class Lifter:
             self.allocate(name, one)
             results.append(self.whole(name))
         self.values[node] = tuple(results) if many else results[0]
-        return results
+        return [result for result in results if result is not None]
 
     def lift_gemm(self, node, added, left, right):
         arguments = list(node.args)
@@ -461,6 +474,12 @@ class Lifter:
         return True
 
 
+def returned_values(output):
+    """Nodes that an output node returns, and whatever else it does."""
+    values = output.args[0]
+    return [values] if isinstance(values, torch.fx.Node) else list(values)
+
+
 def broadcast(tensor, shape):
     """The tensor with axes of stride 0, so that it has this shape."""
     missing = len(shape) - len(tensor.shape)
@@ -479,15 +498,3 @@ def walk(value):
     if isinstance(value, list):
         for member in value:
             yield from walk(member)
-
-
-def line_of(node):
-    """The line of the model that a node comes from, if something knows it."""
-    kernel = node.meta.get("kernel")
-    origins = [node] + sorted(getattr(kernel, "origins", None) or (), key=str)
-    for origin in origins:
-        lines = [line.strip() for line in (origin.meta.get("stack_trace") or "").splitlines()]
-        places = [line for line in lines if line.startswith("File ")]
-        if places:
-            return f"; from {places[-1]}"
-    return ""

@@ -6,6 +6,7 @@ nothing but Python.
 """
 
 import hashlib
+import io
 import json
 import math
 import pathlib
@@ -156,6 +157,12 @@ class Package:
         return [("manifest.json", canonical(self.manifest()))] + sorted(
             self.files.items(), key=lambda item: item[0].encode())
 
+    def to_bytes(self):
+        """The zip, in memory."""
+        memory = io.BytesIO()
+        write_zip(memory, self.contents())
+        return memory.getvalue()
+
     def write(self, path):
         """A zip if the path ends in .zip, else a folder, which must not be there or be empty."""
         if str(path).endswith(".zip"):
@@ -176,7 +183,7 @@ def write_folder(path, contents):
 
 
 def write_zip(path, contents):
-    """The canonical zip: stored entries whose bytes begin at multiples of 4096."""
+    """The canonical zip, to a path or a file: stored entries that begin at multiples of 4096."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=False) as archive:
         for name, data in contents:
             entry = zipfile.ZipInfo(check_file_name(name), (1980, 1, 1, 0, 0, 0))

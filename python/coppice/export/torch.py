@@ -11,24 +11,27 @@ ExportError that names the node and the line of the model.
 
 import contextlib
 import inspect
-import re
 from unittest import mock
 
-import sympy
 import torch
 from torch.export import Dim, ExportedProgram
 from torch.nn.attention import flex_attention
 from torch.utils._pytree import tree_map
-from torch.utils._sympy.value_ranges import bound_sympy
 
 from coppice.export import kernels
-from coppice.export.expressions import text_of
 from coppice.export.inductor import compile_graph, first_line, sizes_of_one
-from coppice.export.lift import DTYPES, Lifter, size_of
+from coppice.export.lift import DTYPES, Lifter
 from coppice.export.manifest import VERSION, ExportError, Package
+from coppice.export.sizes import (
+    INT64_MAX,
+    finite,
+    guards_of,
+    identifier,
+    limits_as_guards,
+    size_of,
+)
 
 SYMBOL_FIELDS = ("min", "max", "name", "buckets", "claim", "hint")
-INT64_MAX = (1 << 63) - 1
 
 
 def export(model, args=(), **options):
@@ -79,7 +82,9 @@ def add_program(package, name, model, args=(), *, dynamic=None, archs=("80", "90
         specs = exported.graph_signature.input_specs
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
         shape_env = shape_env_of(placeholders)
-        wrapper = compile_graph(module, capability, configurations, options)
+        cubins = any(architecture == kernels.Architecture(capability, "cubin")
+                     for architecture in architectures)
+        wrapper = compile_graph(module, capability, configurations, options, cubins)
     program = Program(package, exported, wrapper, specs, dynamic, shape_env, architectures)
     package.add_program(name, program.build(outputs, static, fills or {}))
     add_data(package, exported, program.constants, weights)
@@ -213,9 +218,9 @@ class Program:
                 buffer["fill"] = fills[name]
         result = {"symbols": self.symbols, "inputs": lifter.inputs, "outputs": lifter.outputs,
                   "buffers": lifter.buffers, "steps": lifter.steps}
-        guards = self.guards()
+        guards = self.limits + guards_of(self.shape_env, self.names)
         if guards:
-            result["guards"] = guards
+            result["guards"] = list(dict.fromkeys(guards))
         if self.scalars:
             result["scalars"] = self.scalars
         return result
@@ -308,45 +313,6 @@ class Program:
         if outputs is None:
             return ["output"] if count == 1 else [f"output_{index}" for index in range(count)]
         return list(outputs)
-
-    def guards(self):
-        """What PyTorch assumed of sizes, as far as their limits do not say it already."""
-        result = list(self.limits)
-        for guard in self.shape_env.guards:
-            condition = self.shape_env.replace(guard.expr)
-            if follows_from_limits(condition, self.shape_env.var_to_range):
-                continue
-            unknown = {symbol.name for symbol in condition.free_symbols} - set(self.names)
-            if unknown:
-                raise ExportError(f"the guard {condition} reads {', '.join(sorted(unknown))}, "
-                                  "which no input has")
-            text = text_of(condition, self.names)
-            if text not in result and text != 1:
-                result.append(text)
-        return result
-
-
-def identifier(text):
-    return re.sub(r"\W", "_", text)
-
-
-def follows_from_limits(condition, limits):
-    """Whether a condition holds for all sizes within their limits; what PyTorch itself makes of it
-    rests on the guards that are to be written."""
-    known = bound_sympy(condition, limits)
-    return known.is_singleton() and known.lower == sympy.true
-
-
-def limits_as_guards(name, low, high):
-    """Conditions of a scalar, whose limits stand nowhere else. PyTorch takes it for not negative
-    unless it was shown one that is."""
-    below = [f"{name} >= {low}"]
-    return below + ([f"{name} <= {high}"] if high < INT64_MAX >> 1 else [])
-
-
-def finite(limit, instead):
-    """A bound of a range as an integer; `instead` if there is none."""
-    return int(limit) if getattr(limit, "is_Integer", False) else instead
 
 
 # Data.

@@ -24,15 +24,18 @@ from triton.runtime.jit import JITFunction
 from coppice.export import kernels
 from coppice.export.expressions import text_of
 from coppice.export.inductor import pretended_device, sizes_of_one
-from coppice.export.lift import DTYPES, is_dense, size_of, span
+from coppice.export.lift import DTYPES
 from coppice.export.manifest import DTYPE_BYTES, ExportError, Package
-from coppice.export.torch import (
+from coppice.export.sizes import (
     INT64_MAX,
     finite,
     follows_from_limits,
+    is_dense,
     limits_as_guards,
-    normalized,
+    size_of,
+    span,
 )
+from coppice.export.torch import normalized
 from coppice.export.triton import Program, add_kernel
 
 TYPES = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "bf16": "bf16", "bool": "i1",

@@ -1,0 +1,19 @@
+"""Runs the command `coppice` that the package brings."""
+
+import os
+import pathlib
+import sys
+
+
+def main():
+    command = pathlib.Path(__file__).with_name("coppice")
+    if not command.is_file():
+        print(f"coppice: the command is not beside {__file__}; install the package with pip",
+              file=sys.stderr)
+        return 2
+    own = {"COPPICE_PYTHON": sys.executable}  # For what the command runs in Python.
+    return os.execve(command, [str(command), *sys.argv[1:]], {**own, **os.environ})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

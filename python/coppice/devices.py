@@ -1,0 +1,54 @@
+"""The device of the process and the session on it, which everything shares that names no other: all
+graphs are in one pool.
+"""
+
+import threading
+
+from coppice import _core
+from coppice.errors import FailedPrecondition, InvalidArgument
+
+_lock = threading.Lock()
+_devices = {}  # By "cuda" or "emulator"; "auto" is one of them.
+_sessions = {}  # By the device's kind.
+
+
+def device(kind="auto", **options):
+    """The process's device: "cuda", "emulator", or "auto", CUDA if it has a device, else the
+    emulator. Opened when it is asked for first, with `options` as coppice.Device takes them.
+
+    Raises Unavailable without such a device, FailedPrecondition if it is open and options are
+    given. Threads: any."""
+    with _lock:
+        found = _devices.get(kind)
+        if found is None:
+            known = _devices.get("emulator") if kind == "auto" else None
+            found = known or _core.Device(kind, **options)
+            _devices[kind] = _devices[found.kind] = found
+        elif options:
+            raise FailedPrecondition(f"device: {kind} is open already; give options before its "
+                                     "first use")
+        return found
+
+
+def session(on=None, **options):
+    """The session that callables share on a device (None: device()). Made when it is asked for
+    first, with `options` as coppice.Session takes them.
+
+    Raises FailedPrecondition if there is one and options are given. Threads: any."""
+    on = on or device()
+    if not isinstance(on, _core.Device):
+        raise InvalidArgument(f"session: {on!r} is no coppice.Device; give device({on!r})")
+    with _lock:
+        found = _sessions.get(on.kind)
+        if found is None:
+            found = _sessions[on.kind] = _core.Session(on, **options)
+        elif options:
+            raise FailedPrecondition("session: there is one already; give options before its first "
+                                     "use, or make a coppice.Session of your own")
+        return found
+
+
+def sessions():
+    """The shared sessions that there are."""
+    with _lock:
+        return list(_sessions.values())

@@ -1,0 +1,141 @@
+"""Sizes that vary between calls of a wrapped callable."""
+
+import dataclasses
+import json
+import os
+import pathlib
+
+from coppice import _core
+from coppice.errors import Error, InvalidArgument, NotFound
+from coppice.learning import LEARN, started
+
+PROBES, FAR = 6, (37, 101)  # Sizes to try near a size, and steps to those far away.
+KINDS = ("auto", "dynamic", "maybe_dynamic", "static")
+
+
+@dataclasses.dataclass(frozen=True)
+class Dim:
+    """A size with a name. Axes with dims of one name have one size in each call.
+
+    name         of the symbol, as expressions of outputs and guards name it
+    min, max     bounds, in elements; a call beyond them is refused. None: none
+    policy       buckets that sizes are padded to: a ladder in words up to `max` ("pow2",
+                 "linear:16", "geometric:1.25:8", "exact", that of another system: "vllm"), a list
+                 of sizes, what coppice.learn returns, or the path of JSON, as {"version": 1,
+                 "ladder": "pow2", "maximum": 64} or {"version": 1, "buckets": [1, 2]}; "learn":
+                 each time a quarter larger than the one before at first, and learned again from
+                 the calls every 2,000 of them. None: powers of two up to `max` if the claim lets
+                 it be padded, else "exact"
+    multiple_of  what every size is a multiple of
+    kind         "dynamic"; "auto": from its second size on; "maybe_dynamic" or "static": as
+                 SymbolKind
+    exclude_01   sizes 0 and 1 are never padded, nor anything to them
+    claim        (padding, absolute, relative) of this size alone: padding "any", "finite" or
+                 "fill", and how far live outputs may be apart; None: what the callable claims
+
+    Raises InvalidArgument for what can never be right."""
+
+    name: str
+    min: int | None = None
+    max: int | None = None
+    policy: object = None
+    multiple_of: int | None = None
+    kind: str = "dynamic"
+    exclude_01: bool = False
+    claim: tuple | None = None
+
+    def __post_init__(self):
+        if not isinstance(self.name, str) or not self.name.isidentifier():
+            raise InvalidArgument(f"Dim: {self.name!r} is no name; use letters, digits and _")
+        if self.kind not in KINDS:
+            raise InvalidArgument(f"Dim {self.name}: {self.kind!r} is none of {', '.join(KINDS)}")
+        for bound in (self.min, self.max, self.multiple_of):
+            if bound is not None and not isinstance(bound, int):
+                raise InvalidArgument(f"Dim {self.name}: {bound!r} is no number of elements")
+        if self.multiple_of is not None and self.multiple_of < 1:
+            raise InvalidArgument(f"Dim {self.name}: no size is a multiple of {self.multiple_of}")
+        low, high = self.min or 0, self.max
+        if low < 0 or (high is not None and high < max(low, 1)):
+            raise InvalidArgument(f"Dim {self.name}: no size is from {low} to {high}")
+        self.buckets(most=0)
+
+    def buckets(self, most=4096):
+        """Its buckets where it is padded, at most so many; of "exact" every size is one. Raises
+        InvalidArgument for a policy that there is not, Unimplemented for another version."""
+        policy = self.symbol(pads=True).get("policy", "exact")
+        try:
+            return _core.policy_buckets(policy, most)[1]
+        except Error as error:
+            raise type(error)(f"Dim {self.name}: {error}") from error
+
+    def symbol(self, pads):
+        """The symbol's fields as Session.register_callable takes them. `pads`: whether the
+        callable claims anything about padding."""
+        policy = policy_of(self.policy)
+        pads = (pads or self.claim is not None) and self.kind != "static"
+        if policy is None and pads and self.max is not None:
+            policy = ("pow2", self.max)
+        elif policy == LEARN:
+            if self.max is None:
+                raise InvalidArgument(f"Dim {self.name}: buckets are learned up to `max`; give one")
+            policy = started(self.max)
+        elif isinstance(policy, str) and self.max is not None and policy[:1] != "{" and (
+                policy != "exact"):
+            policy = (policy, self.max)
+        fields = {"name": self.name, "kind": self.kind, "policy": policy, "min": self.min,
+                  "max": self.max, "multiple_of": self.multiple_of, "claim": self.claim,
+                  "exclude_01": self.exclude_01 or None}
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def allows(self, size):
+        """Whether a size is within the bounds."""
+        return ((self.min or 0) <= size <= (size if self.max is None else self.max)
+                and size % (self.multiple_of or 1) == 0)
+
+    def probes(self, size):
+        """Other sizes that the bounds allow, for trying what depends on it: the nearest ones
+        first, those far away last; none if there is no other."""
+        step = self.multiple_of or 1
+        low = max(self.min or 0, min(2, size))
+        below = list(range(size - step, low - 1, -step))
+        above = [other for other in range(size + step, size + (PROBES + 1) * step, step)
+                 if self.max is None or other <= self.max]
+        near = (above + below)[:PROBES]
+        away = [size + steps * step for steps in FAR
+                if self.max is None or size + steps * step <= self.max]
+        away = away or below[len(near):][-1:]
+        return near + away
+
+
+def dim_of(given):
+    """A Dim, or one of a plain name."""
+    if isinstance(given, str):
+        return Dim(given)
+    if isinstance(given, Dim):
+        return given
+    raise InvalidArgument(f"dynamic: {given!r} is neither a coppice.Dim nor its name")
+
+
+def policy_of(policy):
+    """What the library takes for a policy: its words, a pair with its maximum, or JSON, which is
+    read if a path is given. Raises NotFound for a file that is not there, InvalidArgument for one
+    that is no JSON."""
+    if isinstance(policy, dict):
+        return json.dumps(policy)
+    if isinstance(policy, str) and all(word.strip().isdigit() for word in policy.split(",")):
+        policy = [int(word) for word in policy.split(",")]
+    if isinstance(policy, (list, range)) or (
+            isinstance(policy, tuple) and all(isinstance(size, int) for size in policy)):
+        return json.dumps({"version": 1, "buckets": sorted(policy)})
+    if isinstance(policy, os.PathLike) or (isinstance(policy, str) and policy.endswith(".json")):
+        path = pathlib.Path(policy)
+        if not path.is_file():
+            raise NotFound(f"{path}: no such policy")
+        text = path.read_text()
+        try:
+            json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InvalidArgument(f"{path}: no JSON ({error}); write "
+                                  '{"version": 1, "buckets": [1, 2, 4]}') from error
+        return text.strip()
+    return policy

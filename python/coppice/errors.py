@@ -1,0 +1,95 @@
+"""What coppice raises: one class per status of coppice.h, each with the library's message."""
+
+import contextlib
+import sys
+
+# CUresults by which a kernel ends its device: accesses, assertions, deadlocks, traps.
+FAULTS = (700, 702, 710, 715, 716, 719)
+
+
+class Error(RuntimeError):
+    """Any error of coppice. `driver_result` is the CUresult that caused it, 0 if none did; of a
+    kernel's fault on the emulator the message has kernel, thread and line."""
+
+    def __init__(self, message, driver_result=0):
+        super().__init__(f"{message}{place_of(driver_result)}")
+        self.driver_result = driver_result
+
+
+def place_of(driver_result):
+    """Where a fault happened, as the emulator found it."""
+    if driver_result not in FAULTS:
+        return ""
+    emulator = getattr(sys.modules.get("coppice.devices"), "_devices", {}).get("emulator")
+    found = emulator.findings() if emulator is not None else []
+    return f": {found[-1]}" if found else "; on the emulator Device.findings() says where"
+
+
+@contextlib.contextmanager
+def after_faults():
+    """Within, errors of a device that a fault has ended are none: what is given back is gone."""
+    try:
+        yield
+    except Error as error:
+        if error.driver_result not in FAULTS:
+            raise
+
+
+def raise_findings(found, before=()):
+    """Raises Error for what an emulator found that it had not found before."""
+    new = [line for line in found if line not in before]
+    if new:
+        more = f"; and {len(new) - 4} more" if len(new) > 4 else ""
+        raise Error(f"the emulator found {'; '.join(new[:4])}{more}")
+
+
+class InvalidArgument(Error, ValueError):
+    """An argument that can never be right."""
+
+
+class OutOfRange(Error, ValueError):
+    """A size beyond a configured limit."""
+
+
+class FailedPrecondition(Error):
+    """A call in the wrong order: a closed session, a replay that the stance demands and is not."""
+
+
+class StaleOutput(FailedPrecondition):
+    """An output that was written over, or whose session is gone, before it was read."""
+
+
+class ResourceExhausted(Error, MemoryError):
+    """No memory of the device, no room in a budget, or no memory of the host."""
+
+
+class NotFound(Error, LookupError):
+    """Nothing has that name."""
+
+
+class Unavailable(Error):
+    """No driver, or no device."""
+
+
+class Unimplemented(Error, NotImplementedError):
+    """What the driver, or this version, cannot do."""
+
+
+class Aborted(Error):
+    """A capture was broken; the call may be tried again."""
+
+
+class PermissionDenied(Error):
+    """A file that may not be read or written, or a package that no trusted key signed."""
+
+
+class AlreadyExists(Error):
+    """A name that is taken."""
+
+
+class Internal(Error):
+    """A driver's error without a code of its own, or a defect of coppice."""
+
+
+class Unknown(Error):
+    """What a function of the caller's reported."""

@@ -1,0 +1,69 @@
+"""Policies learned from the sizes that calls had: once, and again while they go on."""
+
+import collections
+import json
+import operator
+
+from coppice import _core
+from coppice.errors import FailedPrecondition
+
+LEARN = "learn"  # The policy of sizes that are learned while calls go on.
+START = "geometric:1.25:1"  # What they are padded to at first.
+HALF_LIFE = 8000  # Calls after which a call counts half as much.
+PERIOD = 2000  # Calls between two times to learn.
+LIMIT = 1 << 16  # Of sizes that nobody bounds.
+
+
+def started(maximum):
+    """The policy that learning begins with, as the library takes it."""
+    return START, min(maximum, LIMIT), HALF_LIFE
+
+
+class Learner:
+    """Learns the buckets of a program's sizes again, every PERIOD calls, on the thread of a call,
+    which records up to 4 graphs then. Threads: calls of one program take turns."""
+
+    def __init__(self, program, symbols):
+        self.program, self.symbols = program, list(symbols)
+        self.calls, self.outcomes = 0, collections.Counter()
+
+    def count_call(self, binding=None):
+        self.calls += 1
+        if self.calls % PERIOD == 0 and self.symbols:
+            self.learn(binding)
+
+    def learn(self, binding=None):
+        for symbol in self.symbols:
+            try:
+                report = self.program.rebucket(symbol, period=0, binding=binding)
+            except FailedPrecondition:  # A stance, ranks that vote, or memory that is lent.
+                self.outcomes["refused"] += 1
+            else:
+                self.outcomes[report["outcome"]] += 1
+
+
+def learn(sizes, buckets=0, *, limit=0, price=0.0, align=1, forced=(), prior=0.05, max_ratio=0.0,
+          max_gap=0):
+    """The policy that pads these sizes the least, exactly, as `coppice tune` finds it:
+
+        policy = coppice.learn(lengths, 16, limit=4096)
+        coppice.Dim("tokens", policy=policy)
+
+    sizes      of calls, in elements: numbers in any order, or {size: calls}
+    buckets    at most so many, each of which is a graph; 0: as many as pay their price
+    limit      the last bucket; 0: the largest size
+    price      of a bucket, in elements of padding
+    align      buckets are multiples of it, but for the limit and forced ones
+    forced     sizes that are buckets in every case, as a chunk budget
+    prior      share of the weight that is spread over sizes that nobody called, by 1 / size
+    max_ratio  no call is padded to more than this times its size; 0: no cap
+    max_gap    nor is one capped that gets no more elements than this
+
+    Returns a dict, which json.dump writes as `Dim(policy="learned.json")` reads it; "learned" says
+    what padding is expected of the same traffic. Raises InvalidArgument for sizes that are none,
+    and for options that no policy keeps."""
+    calls = sizes if isinstance(sizes, dict) else collections.Counter(sizes)
+    return json.loads(_core.learn_policy(
+        [operator.index(size) for size in calls], [float(count) for count in calls.values()],
+        limit=limit, buckets=buckets, price=price, align=align, forced=list(forced), prior=prior,
+        max_ratio=max_ratio, max_gap=max_gap))

@@ -1,0 +1,258 @@
+"""Kernel packages as callables: `model = load("model.zip"); y = model(x, lengths)`."""
+
+import json
+import pathlib
+
+from coppice import _core
+from coppice.devices import device as shared_device
+from coppice.devices import session as shared_session
+from coppice.dims import policy_of
+from coppice.errors import InvalidArgument, NotFound, after_faults
+from coppice.learning import LEARN, LIMIT, Learner, started
+from coppice.running import library_stream, ordered
+from coppice.structure import kind_of
+
+
+def load(package, device="auto", *, session=None, constants=None, functions=None, policies=None,
+         claims=None, trusted_keys=(), allow_ptx=False):
+    """Loads a kernel package (a path, or a zip file's bytes) and returns its programs.
+
+    device        "auto", "cuda", "emulator", or a coppice.Device
+    session       a coppice.Session of that device; None: the one that all share
+    constants     what the package has no data of, by name: tensors, as of a state dict, or the path
+                  of a safetensors file. On the emulator those of the CPU are copied to it once; on
+                  CUDA tensors are read where they lie, and stay there as long as the session
+    functions     of `call` steps by name: fn(inputs, outputs, options, stream), which launches on
+                  the stream, or on the emulator computes on tensors of the CPU; "torch": PyTorch's
+                  own operators, for steps called aten.*
+    policies      {symbol: policy} in place of the package's own buckets: ("pow2", 64), a list of
+                  sizes, "learn", or the path of JSON; see coppice.Dim
+    claims        {symbol: (padding, absolute, relative)} in place of what the package claims
+    trusted_keys  Ed25519 keys of 32 bytes, one of which must have signed
+    allow_ptx     whether a GPU may compile PTX, for seconds
+
+    Raises InvalidArgument for a package that is damaged or does not fit the device, NotFound for a
+    file that is not there, PermissionDenied for one that nobody trusted signed."""
+    on = device if isinstance(device, _core.Device) else shared_device(device)
+    return Loaded(on.load_package(package, allow_ptx=allow_ptx, trusted_keys=list(trusted_keys)),
+                  session or shared_session(on), constants or {}, functions or {},
+                  policies or {}, claims or {})
+
+
+class Loaded:
+    """The programs of a package. Calling it calls the entry; the others are by name, as
+    loaded["decode"]. Its programs end with close(), or when it goes."""
+
+    def __init__(self, package, session, constants, functions, policies, claims):
+        self.session, self.package = session, package
+        self.manifest = json.loads(package.manifest)
+        self._constants = place_constants(session.device, constants, self.manifest["constants"])
+        self._programs, self._entry = {}, None
+        for name, program in self.manifest["programs"].items():
+            symbols = program["symbols"]
+            its = {symbol: policy for symbol, policy in policies.items() if symbol in symbols}
+            learned = [symbol for symbol, policy in its.items() if policy == LEARN]
+            registered = session.register_package(
+                package, name, variant=f"{id(self):x}", constants=self._constants,
+                functions=functions_of(functions, program),
+                policies={symbol: started(symbols[symbol].get("max", LIMIT))
+                          if symbol in learned else policy_of(policy)
+                          for symbol, policy in its.items()},
+                claims={symbol: claim for symbol, claim in claims.items() if symbol in symbols})
+            self._programs[name] = LoadedProgram(registered, program,
+                                                 Learner(registered, learned))
+        self._entry = self._programs[self.manifest["entry"]]
+        unknown = sorted((set(policies) | set(claims)) - {
+            symbol for program in self.manifest["programs"].values()
+            for symbol in program["symbols"]})
+        if unknown:
+            self.close()
+            raise InvalidArgument(f"load: no program has a symbol {', '.join(unknown)}")
+
+    @property
+    def entry(self):
+        """The program that calling the package calls."""
+        return self._entry
+
+    def __getitem__(self, name):
+        if name not in self._programs:
+            raise NotFound(f"the package has no program {name!r}; it has "
+                           f"{', '.join(sorted(self._programs)) or 'none: it is closed'}")
+        return self._programs[name]
+
+    def __iter__(self):
+        return iter(self._programs)
+
+    def __len__(self):
+        return len(self._programs)
+
+    def __call__(self, *inputs, **named):
+        return self._entry(*inputs, **named)
+
+    def close(self):
+        """Ends the programs and drops their graphs. Waits."""
+        for program in self._programs.values():
+            program.end()
+        self._programs.clear()
+        self._constants.clear()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "_programs", None):
+            with after_faults():
+                self.close()
+
+
+class LoadedProgram:
+    """One program of a package, as a callable. Inputs come in the order of `inputs`, or by name;
+    scalars by name. Returns its output, or a tuple of several, as coppice.Output."""
+
+    def __init__(self, program, manifest, learner):
+        self.program, self._manifest, self.learner = program, manifest, learner
+        buffers = manifest["buffers"]
+        self.inputs = [name for name in manifest["inputs"] if not buffers[name].get("static")]
+        self.statics = [name for name in manifest["inputs"] if buffers[name].get("static")]
+        self.scalars = sorted(manifest.get("scalars", {}))
+        self.outputs = list(manifest["outputs"])
+        self.symbols = sorted(manifest["symbols"])
+        self._binding, self._bound = None, {}
+        self._emulated = program.session.device.kind == "emulator"
+
+    @property
+    def name(self):
+        return self.program.name
+
+    def bind(self, **statics):
+        """Binds the static inputs by name, for all later calls; on the emulator a CPU tensor is
+        copied to the device, and bound() has the tensor that calls read and write. Returns self.
+        Raises InvalidArgument if one is missing or is none."""
+        check_names(f"{self.name}.bind", statics, self.statics, self.statics)
+        on = self.program.session.device
+        bound = {name: placed(on, tensor) for name, tensor in statics.items()}
+        self._unbind()
+        self._binding = self.program.bind([bound[name] for name in self.statics])
+        self._bound = bound
+        return self
+
+    def bound(self):
+        """The static inputs that are bound, by name."""
+        return dict(self._bound)
+
+    def run(self, *inputs, stream=0, poison=None, donated=(), lane=0, **named):
+        """As a call, but returns the coppice.Lease. `stream`: where it runs; 0: the current stream
+        of the framework that the first input is of, or the device's own."""
+        arguments = self._arguments(inputs, named)
+        options = {"binding": self._binding, "poison": poison, "donated": donated, "lane": lane}
+        self.learner.count_call(self._binding)
+        if self._emulated or stream:
+            return self.program.run(*arguments, stream=stream, **options)
+        kinds = [kind_of(tensor) for tensor in arguments[0]]
+        kind = next((kind for kind in kinds if kind != "coppice"), None)
+        current = library_stream(kind)
+        with ordered(self.program.session.device, None if current else kind):
+            return self.program.run(*arguments, stream=current, **options)
+
+    def __call__(self, *inputs, **named):
+        if self._emulated and not named and not self.scalars and len(inputs) == len(
+                self.inputs) and not self.learner.symbols:
+            return self.program(inputs, self._binding)  # The shortest way.
+        lease = self.run(*inputs, **named)
+        outputs = tuple(lease[index] for index in range(len(self.outputs)))
+        return outputs if len(outputs) > 1 else outputs[0]
+
+    def explain(self, *inputs, **named):
+        """What a call would do, in words."""
+        return self.program.explain(*self._arguments(inputs, named), binding=self._binding)
+
+    def warm(self, buckets, progress=None):
+        """Records buckets ahead of traffic: of each its size per symbol, in the order of
+        `symbols`; of one symbol plain numbers. progress(done, total) is called after each."""
+        rows = [[bucket] if isinstance(bucket, int) else list(bucket) for bucket in buckets]
+        self.program.warm(rows, binding=self._binding, progress=progress)
+
+    def plan(self, buckets):
+        """What the pool would need for buckets, without running or mapping anything: of each a
+        dict of plan_height and live_bytes, in bytes, and plan_method."""
+        return self.program.plan([[bucket] if isinstance(bucket, int) else list(bucket)
+                                  for bucket in buckets])
+
+    def buckets(self):
+        """Of each bucket that was recorded: bucket, replays, plan_height, live_bytes and more."""
+        return [bucket for bucket in self.program.session.buckets()
+                if (bucket["program"], bucket["variant"]) == (self.name, self.program.variant)]
+
+    def end(self):
+        """Ends the program. Waits. A closed session has ended it already."""
+        if not self.program.session.closed:
+            self._unbind()
+            self.program.unregister()
+
+    def _unbind(self):
+        if self._binding is not None:
+            self.program.unbind(self._binding)
+            self._binding, self._bound = None, {}
+
+    def _arguments(self, inputs, named):
+        """Tensors and scalars in the order of the spec."""
+        if len(inputs) == len(self.inputs) and not named and not self.scalars:
+            return inputs, ()
+        if len(inputs) > len(self.inputs):
+            raise InvalidArgument(f"{self.name} takes {len(self.inputs)} inputs, "
+                                  f"{', '.join(self.inputs)}; {len(inputs)} were given")
+        given = {**dict(zip(self.inputs, inputs)), **named}
+        check_names(self.name, given, self.inputs + self.scalars, self.inputs + self.scalars)
+        if len(given) < len(inputs) + len(named):
+            raise InvalidArgument(f"{self.name}: an input is given twice")
+        return ([given[name] for name in self.inputs], [int(given[name]) for name in self.scalars])
+
+
+def check_names(where, given, known, needed):
+    """Raises InvalidArgument for names that are missing or too many."""
+    unknown = [name for name in given if name not in known]
+    missing = [name for name in needed if name not in given]
+    if unknown or missing:
+        parts = ([f"nothing is called {', '.join(unknown)}"] if unknown else []) + (
+            [f"{', '.join(missing)} is missing"] if missing else [])
+        raise InvalidArgument(f"{where}: {'; '.join(parts)}; it takes {', '.join(known) or 'none'}")
+
+
+def placed(device, tensor):
+    """The tensor itself if the device can read it, else a copy on the device."""
+    if isinstance(tensor, (_core.Tensor, _core.Output)):
+        return tensor
+    if device.kind == "emulator":
+        return device.upload(tensor.detach() if hasattr(tensor, "detach") else tensor)
+    return tensor
+
+
+def place_constants(device, constants, declared):
+    """Constants that the package asks for, where the device can read them."""
+    if isinstance(constants, (str, pathlib.Path)):
+        constants = tensors_of_file(constants)
+    return {name: placed(device, tensor) for name, tensor in constants.items() if name in declared}
+
+
+def tensors_of_file(path):
+    """Tensors of a safetensors file, by name: PyTorch's if it is there, which knows all types."""
+    try:
+        from safetensors.torch import load_file
+    except ImportError:
+        from safetensors.numpy import load_file
+    if not pathlib.Path(path).is_file():
+        raise NotFound(f"{path}: no such file of constants")
+    return load_file(path)
+
+
+def functions_of(functions, program):
+    """Functions of a program's `call` steps, but for those that the library has itself."""
+    called = {step["function"] for step in program["steps"] if step["op"] == "call"} - {"gemm"}
+    if functions == "torch":
+        from coppice.torch.calls import function_of
+
+        return {name: function_of(name) for name in sorted(called)}
+    return {name: fn for name, fn in functions.items() if name in called}

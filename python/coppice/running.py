@@ -1,0 +1,180 @@
+"""What a wrapped callable is run in: the stream that it launches on, and where its memory is from.
+
+While a callable runs, the libraries that it may launch by have its stream as their current one: all
+that are imported by then of PyTorch and CuPy on CUDA, and Triton on the emulator. What else it
+launches by, such as cuda.core or coppice.Device.launch, is given current_stream().
+
+Threads: what is said here is of the calling thread.
+"""
+
+import contextlib
+import sys
+import threading
+
+from coppice.errors import FailedPrecondition
+
+BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "c64": 8, "i64": 8,
+         "i32": 4, "i16": 2, "i8": 1, "u64": 8, "u32": 4, "u16": 2, "u8": 1, "bool": 1}
+
+_thread = threading.local()
+
+
+class Stream(int):
+    """A CUstream, as a number and by the protocol of cuda.core."""
+
+    def __cuda_stream__(self):
+        return (0, int(self))
+
+
+class Run:
+    """One run of a callable, on a thread. `context` is None while outputs are looked for, outside
+    of any session. `outputs` says which allocation of the run is which output, both by number."""
+
+    def __init__(self, device, stream, context=None, outputs=(), loaded=None):
+        self.device, self.stream, self.context = device, stream, context
+        self.loaded = loaded  # Kernels of Triton's that stay loaded.
+        self.outputs, self.asked = dict(outputs), []
+        self.given = {}  # Addresses of the outputs that it asked for.
+
+    def empty(self, shape, dtype):
+        number = len(self.asked)
+        self.asked.append(self.allocate(number, list(shape), dtype))
+        return self.asked[number]
+
+    def allocate(self, number, shape, dtype):
+        if self.context is None:
+            return self.device.empty(shape, dtype)
+        if number in self.outputs:
+            return self.output(self.outputs[number])
+        address = self.context.allocate(max(bytes_of(shape, dtype), 1))
+        return self.device.view(address, shape, dtype)
+
+    def output(self, index):
+        if index not in self.given:
+            self.given[index] = self.context.output(index)
+        return self.given[index]
+
+
+def bytes_of(shape, dtype):
+    total = BYTES[dtype]
+    for size in shape:
+        total *= size
+    return total
+
+
+def this_run():
+    """The run of this thread. Raises FailedPrecondition if none is."""
+    runs = getattr(_thread, "runs", None)
+    if not runs:
+        raise FailedPrecondition("no wrapped callable runs on this thread")
+    return runs[-1]
+
+
+def current_stream():
+    """The stream that the callable running on this thread has to launch on: a number that cuda.core
+    takes as well. Raises FailedPrecondition outside of wrapped callables."""
+    return Stream(this_run().stream)
+
+
+def empty(shape, dtype):
+    """Memory of the run for a temporary or a result, as a coppice.Tensor; `dtype` as packages name
+    it: "f32". Outside of wrapped callables raises FailedPrecondition: ask the device there."""
+    return this_run().empty(shape, dtype)
+
+
+def empty_like(tensor, shape=None, dtype=None):
+    """A tensor of the same library, sizes and type, but for what is given. Its memory is the run's
+    in wrapped callables."""
+    module = type(tensor).__module__.partition(".")[0]
+    if module in ("torch", "cupy", "numpy"):
+        library = sys.modules[module]
+        return library.empty_like(tensor, dtype=dtype) if shape is None else \
+            tensor.new_empty(shape, dtype=dtype) if module == "torch" else \
+            library.empty(shape, dtype or tensor.dtype)
+    return empty(tensor.shape if shape is None else shape, dtype or tensor.dtype)
+
+
+def library_stream(kind):
+    """The stream that a library works on by now; 0: CUDA's legacy stream, or none is known."""
+    if kind == "torch":
+        return sys.modules["torch"].cuda.current_stream().cuda_stream
+    if kind == "cupy":
+        return sys.modules["cupy"].cuda.get_current_stream().ptr
+    return 0
+
+
+@contextlib.contextmanager
+def ordered(device, kind):
+    """Within, what runs on the device's own stream comes behind what a library has queued on the
+    legacy stream, which nothing of coppice runs on; what it queues later comes behind it."""
+    if kind == "torch":
+        torch = sys.modules["torch"]
+        own = torch.cuda.ExternalStream(device.stream, device=torch.device("cuda", device.ordinal))
+        current = torch.cuda.current_stream()
+        own.wait_stream(current)
+        try:
+            yield
+        finally:
+            current.wait_stream(own)
+    elif kind == "cupy":
+        cupy = sys.modules["cupy"]
+        own, current = cupy.cuda.ExternalStream(device.stream), cupy.cuda.get_current_stream()
+        own.wait_event(current.record())
+        try:
+            yield
+        finally:
+            current.wait_event(own.record())
+    else:
+        yield
+
+
+@contextlib.contextmanager
+def running(run):
+    """Within, `run` is this thread's, and libraries launch on its stream."""
+    runs = _thread.__dict__.setdefault("runs", [])
+    with contextlib.ExitStack() as scopes:
+        for enter in scopes_of(run):
+            scopes.enter_context(enter(run))
+        runs.append(run)
+        try:
+            yield run
+        finally:
+            runs.pop()
+
+
+def scopes_of(run):
+    if run.device.kind == "emulator":
+        if "triton" in sys.modules:
+            from coppice.triton import launching
+
+            yield lambda run: launching(run.device, run.stream, loaded=run.loaded)
+        return
+    if "torch" in sys.modules:
+        from coppice.torch.allocator import running_torch
+
+        yield running_torch
+    if "cupy" in sys.modules:
+        yield running_cupy
+
+
+@contextlib.contextmanager
+def running_cupy(run):
+    """CuPy's current stream and allocator. In a recording, memory of its own pools is an error."""
+    import cupy
+
+    def allocate(size, _device):
+        return run.context.allocate(max(size, 1))
+
+    pool = cupy.get_default_memory_pool()
+    with cupy.cuda.ExternalStream(run.stream), contextlib.ExitStack() as scopes:
+        if run.context is None:
+            yield
+            return
+        allocator = cupy.cuda.PythonFunctionAllocator(allocate, lambda _address, _device: None)
+        scopes.enter_context(cupy.cuda.using_allocator(allocator.malloc))
+        before = (pool.total_bytes(), pool.free_bytes())
+        yield
+        if run.context.phase == "record" and (pool.total_bytes(), pool.free_bytes()) != before:
+            raise FailedPrecondition(
+                "the callable took memory of CuPy's own pool while it was recorded, which replays "
+                "would write to when it is somebody else's; allocate on the thread that is called")

@@ -1,0 +1,117 @@
+"""PyTorch's memory from coppice: of any torch.cuda.MemPool, and of callables while they run.
+
+    pool = torch.cuda.MemPool(coppice.torch.allocator())
+    with torch.cuda.use_mem_pool(pool):
+        cache = torch.empty(...)
+
+PyTorch's own allocator is never replaced: a pool per run is asked in its place, on the thread that
+runs the callable.
+
+Units: bytes. Threads: any.
+"""
+
+import concurrent.futures
+import contextlib
+import functools
+import re
+
+import torch
+
+from coppice.devices import device as shared_device
+from coppice.errors import FailedPrecondition, Unavailable
+
+NAMED_MAX = 4  # Blocks that a message lists.
+
+
+def allocator(device=None):
+    """What torch.cuda.MemPool takes: memory of a coppice.Device of CUDA (None: the one that all
+    share), in wrapped callables the run's own. Raises Unavailable where there is no CUDA."""
+    shared = device or shared_device("cuda")
+    if shared.kind != "cuda":
+        raise Unavailable("coppice.torch.allocator: the emulator's memory is none of PyTorch's")
+    shared.lend_memory()
+    return pluggable().allocator()
+
+
+@functools.lru_cache(maxsize=1)
+def pluggable():
+    return torch.cuda.memory.CUDAPluggableAllocator(
+        library_path(), "coppice_external_allocate", "coppice_external_free")
+
+
+def library_path():
+    """The libcoppice.so that this process has loaded: another copy would know of no run."""
+    with open("/proc/self/maps") as maps:
+        found = re.search(r"/\S*/libcoppice\.so[.\d]*$", maps.read(), re.M)
+    if found is None:
+        raise Unavailable("coppice.torch.allocator: this process has not loaded libcoppice.so")
+    return found[0]
+
+
+@contextlib.contextmanager
+def running_torch(run):
+    """PyTorch's current stream and memory of a run (coppice.running.Run). Raises FailedPrecondition
+    after a recording that took memory elsewhere."""
+    ordinal = run.device.ordinal
+    stream = torch.cuda.ExternalStream(run.stream, device=torch.device("cuda", ordinal))
+    with torch.no_grad(), torch.cuda.stream(stream):
+        if run.context is None:
+            yield
+            return
+        held = [torch.cuda.MemPool(pluggable().allocator())]
+        recording = run.context.phase == "record"
+        before = blocks_elsewhere(run.stream, held[0].id) if recording else ()
+        try:
+            with allocating(ordinal, held[0].id):
+                yield
+            if recording:
+                check_blocks(before, blocks_elsewhere(run.stream, held[0].id))
+        finally:
+            drop(held)
+
+
+@contextlib.contextmanager
+def allocating(ordinal, pool):
+    """torch.cuda.use_mem_pool, but for a capture that PyTorch did not begin."""
+    torch._C._cuda_beginAllocateCurrentThreadToPool(ordinal, pool)
+    try:
+        yield
+    finally:
+        torch._C._cuda_endAllocateToPool(ordinal, pool)
+
+
+def blocks_elsewhere(stream, pool):
+    """Blocks in use that PyTorch allocated for a stream in other pools, by address."""
+    return {block["address"]: block
+            for segment in torch.cuda.memory_snapshot(include_traces=False)
+            if segment["stream"] == stream and tuple(segment["segment_pool_id"]) != tuple(pool)
+            for block in segment["blocks"] if block["state"] == "active_allocated"}
+
+
+def check_blocks(before, after):
+    new = [block for address, block in after.items() if address not in before]
+    if not new:
+        return
+    named = "; ".join(describe(block) for block in new[:NAMED_MAX])
+    more = f"; and {len(new) - NAMED_MAX} more" if len(new) > NAMED_MAX else ""
+    raise FailedPrecondition(
+        f"the callable took memory of PyTorch's own pools while it was recorded: {named}{more}; "
+        "replays would write to it when it is somebody else's: allocate on the thread that is "
+        "called, or before")
+
+
+def describe(block):
+    """Bytes, and where they were asked for if PyTorch keeps a history of that."""
+    frames = block.get("frames") or []
+    where = next((f" at {frame['filename']}:{frame['line']}" for frame in frames
+                  if frame["filename"].endswith(".py")), "")
+    return f"{block.get('requested_size', block['size'])} bytes{where}"
+
+
+_undertaker = concurrent.futures.ThreadPoolExecutor(1, "coppice-pools")
+
+
+def drop(held):
+    """Ends a run's pool before the next run, on a thread that is in none: what it frees there is
+    the run's until it ends, and in the order of allocations of every other run like it."""
+    _undertaker.submit(held.clear).result()

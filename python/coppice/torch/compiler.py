@@ -1,0 +1,213 @@
+"""The backend: what torch.compile calls with each graph that Dynamo captured.
+
+    Dynamo ──► AOTAutograd ──► per graph (forward, backward, inference): lower ──► LiftedGraph
+               on the CPU as the function runs, or on CUDA          or PyTorch, with a reason
+
+Inductor's own passes and AOTAutograd do all that they do for Inductor's backend; what is ours is
+the last step, which Inductor calls inner_compile. Functions of a machine without a GPU are traced
+on the CPU, where autograd works without a device, and moved to a pretended one then; operators that
+only CPUs have are kept out of the trace.
+"""
+
+import contextlib
+import copy
+import logging
+
+import torch
+from torch._functorch import config as functorch_config
+from torch._functorch.aot_autograd import make_boxed_func
+from torch._inductor import compile_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from coppice.errors import FAULTS, Error
+from coppice.export.inductor import CompilerError
+from coppice.export.manifest import ExportError
+from coppice.torch import options as settings
+from coppice.torch import reports
+from coppice.torch.frames import frame_of, unknown_names
+from coppice.torch.graph import LiftedGraph
+from coppice.torch.lowering import fake_mode_of, lower
+from coppice.torch.seeds import draw_by_seeds, keep_seeds
+from coppice.torch.session import kind_of, shared
+
+# Inductor's options to try, one after another; some fusions make kernels that do not compile.
+ATTEMPTS = ({}, {"prologue_fusion": False},
+            {"max_autotune_gemm": False, "max_autotune_conv_backends": "ATEN"})
+EMULATED = 80  # The architecture whose PTX the emulator executes.
+
+
+def backend(module, inputs, *, options=None, mode=None):
+    """Compiles a graph of Dynamo's; see options.py. Errors: ValueError for wrong options, NotLifted
+    under strict."""
+    chosen = settings.parse(options, mode)
+    kind = kind_of(chosen.device)
+    cuda = kind == "cuda" and any(getattr(value, "is_cuda", False) for value in inputs)
+    session = shared(kind, chosen.session_options())
+    compiler = Compiler(module, chosen, session, cuda)
+    if "specialization" in module.meta:  # Then tensors are real, of which nothing else is known.
+        inputs = [node.meta.get("example_value", value) for node, value in zip(
+            module.graph.find_nodes(op="placeholder"), inputs)]
+    patches = {"fx_graph_cache": False, "fallback_random": chosen.fallback_random}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(functorch_config.patch(enable_autograd_cache=False))
+        if not cuda:
+            stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+            stack.enter_context(without_libraries())
+        return compile_fx.compile_fx(module, inputs, inner_compile=compiler.compile,
+                                     config_patches=patches)
+
+
+@contextlib.contextmanager
+def without_libraries():
+    """Within, no operators of oneDNN are traced, and NNPACK limits no sizes."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        with torch.backends.nnpack.flags(enabled=False):
+            yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+
+
+class Compiler:
+    """Compiles the graphs of one function that Dynamo captured."""
+
+    def __init__(self, module, options, session, cuda):
+        self.options, self.session, self.cuda = options, session, cuda
+        self.frame = frame_of(module)
+        self.ignored = unknown_names(options.names(), self.frame, {
+            name for one in reports.reports_of(self.frame.owner) for name in one.sizes})
+        self.statics = set()  # Of the forward graph: what the backward one may read, too.
+
+    def compile(self, module, inputs, compile_region_name=None, *, static_input_idxs=(),
+                is_backward=False, is_inference=False, graph_id=None, **_):
+        """As compile_fx_inner."""
+        plan_nothing_to_donate()
+        kind = "backward" if is_backward else "inference" if is_inference else "forward"
+        frame, strict = self.frame, self.options.strict
+        report = reports.GraphReport(
+            frame.function, kind, sizes=frame.sizes, recompiled=frame.recompiled,
+            graph_break=frame.graph_break)
+        if not is_backward:
+            self.tell_of_frame(report)
+        placeholders = module.graph.find_nodes(op="placeholder")
+        if not is_backward:
+            self.statics |= {placeholders[index].name for index in static_input_idxs}
+        with contextlib.suppress(ExportError):  # Without tensors there is nothing to draw.
+            inputs = keep_seeds(module, inputs, fake_mode_of(module))
+        original = copied(module)
+        flags = {"static_input_idxs": static_input_idxs, "is_backward": is_backward,
+                 "is_inference": is_inference, "graph_id": graph_id}
+        fallback = self.fallback(original, inputs, flags)
+        try:
+            compiled = self.lift(module, inputs, report, flags, fallback)
+        except ExportError as error:
+            report.reasons.append(str(error))
+            reports.tell(report, str(error), strict)
+            compiled = counted(fallback, report)
+        reports.add(report, frame.owner)
+        return compiled
+
+    def tell_of_frame(self, report):
+        """Code that is left to Python is an error under strict; names that no size has are one,
+        too, and else a line in the log."""
+        strict, frame = self.options.strict, self.frame
+        if strict and frame.graph_break:
+            reports.tell(report, frame.graph_break, strict, "leaves it to Python")
+        if self.ignored:
+            reports.tell(report, f"no size is called {', '.join(self.ignored)}, which options name;"
+                         f" its sizes are {', '.join(frame.sizes)}", strict, "ignores the name")
+
+    def lift(self, module, inputs, report, flags, fallback):
+        capability = EMULATED
+        if self.cuda:
+            major, minor = torch.cuda.get_device_capability()
+            capability = 10 * major + minor
+        elif self.session.device.kind == "cuda":
+            raise ExportError("its tensors are not on CUDA")
+        lowered = self.lower(module, inputs, capability, flags)
+        calls = lowered.calls()
+        for name in calls:
+            reports.tell(report, f"{name} has no Triton kernel", self.options.strict)
+        try:
+            compiled = LiftedGraph(lowered, self.session, self.options, report, fallback)
+        except Error as error:  # Limits of packages and of sessions.
+            if error.driver_result in FAULTS:
+                raise
+            raise ExportError(str(error)) from error
+        report.lifted, report.kernels, report.calls = True, lowered.launches(), calls
+        report.reasons += [f"{name} has no Triton kernel" for name in calls]
+        report.gemms = sum(step.get("function") == "gemm" for step in lowered.program["steps"])
+        report.guards = lowered.program.get("guards", [])
+        report.symbols = {
+            lowered.sources[name][0]: (symbol["min"], symbol.get("max"))
+            for name, symbol in lowered.program["symbols"].items()}
+        tell_strides(lowered.strides)
+        return compiled
+
+    def lower(self, module, inputs, capability, flags):
+        """Lowers by the first of ATTEMPTS that Inductor can compile."""
+        for attempt in ATTEMPTS[:-1]:
+            try:
+                with quiet_compiler():
+                    return lower(copied(module), inputs, self.statics, capability, self.options,
+                                 self.cuda, attempt, flags)
+            except CompilerError:
+                pass  # The last attempt says what is wrong.
+        return lower(module, inputs, self.statics, capability, self.options, self.cuda,
+                     ATTEMPTS[-1], flags)
+
+    def fallback(self, module, inputs, flags):
+        """What runs a graph that is not lifted: Inductor on CUDA, made when it is called, PyTorch
+        on the CPU."""
+        if not self.cuda:
+            return make_boxed_func(draw_by_seeds(module).forward)
+        made = []
+
+        def run(arguments):
+            if not made:
+                made.append(compile_fx.compile_fx_inner(module, inputs, **flags))
+            return made[0](arguments)
+
+        return run
+
+
+def counted(run, report):
+    """The same function, whose calls the report counts."""
+    def count_and_run(arguments):
+        report.runs += 1
+        return run(arguments)
+
+    count_and_run._boxed_call = True
+    return count_and_run
+
+
+def copied(module):
+    with torch._subclasses.fake_tensor.unset_fake_temporarily():
+        return copy.deepcopy(module)
+
+
+@contextlib.contextmanager
+def quiet_compiler():
+    """Within, Inductor does not print the source of a kernel that Triton cannot compile."""
+    log = logging.getLogger("torch._inductor.runtime.triton_heuristics")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+def plan_nothing_to_donate():
+    """Keeps Inductor from writing over saved tensors: what a backward graph uses up is for leases
+    to say, and a graph that is kept may need them again."""
+    context = torch._guards.TracingContext.try_get()
+    if context is not None and context.fw_metadata is not None:
+        context.fw_metadata.bw_donated_idxs = []
+
+
+def tell_strides(strides):
+    """Tells AOTAutograd how the outputs lie, by which it compiles the backward graph."""
+    context = torch._guards.TracingContext.try_get()
+    if context is not None and context.output_strides is not None:
+        context.output_strides.extend(strides)

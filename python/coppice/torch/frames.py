@@ -1,0 +1,101 @@
+"""What Dynamo says of the function that it compiles: whose graph it is, what its sizes are called,
+and whether code is left to Python between this graph and the next.
+"""
+
+import dataclasses
+import re
+
+import torch
+
+RESUMED = "torch_dynamo_resume_in_"  # How the rest of a function begins that a break cut in two.
+
+
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """A graph that Dynamo hands over, and the function that it is of."""
+
+    function: str = "a graph"  # "forward (model.py:12)"
+    owner: object = None  # The backend as torch.compile wrapped it.
+    recompiled: str = ""  # Why it is compiled again; empty the first time.
+    graph_break: str = ""  # Why Python runs before or behind the graph; empty: it does not.
+    sizes: tuple = ()  # Names of the axes of all its tensors: "x:0".
+    variables: frozenset = frozenset()  # What the function calls its variables.
+
+
+def frame_of(module):
+    """The frame that Dynamo compiles now to this graph module. Dynamo comes back for sizes to
+    specialise on, which are of the same."""
+    from torch._dynamo import symbolic_convert
+    from torch._dynamo.eval_frame import innermost_backend
+    from torch._dynamo.utils import get_metrics_context
+
+    translator = getattr(symbolic_convert.tls, "current_tx", None)
+    if translator is None:
+        return module.meta.get("coppice_frame", Frame())
+    reason = getattr(get_metrics_context(), "_metrics", {}).get("recompile_reason") or ""
+    output, code = translator.output, translator.output.root_tx.f_code
+    found = Frame(name_of(output.root_tx), innermost_backend(output.compiler_fn),
+                  " ".join(str(reason).split()), break_of(output, code), sizes_of(module),
+                  frozenset(code.co_varnames + code.co_cellvars + code.co_freevars))
+    module.meta["coppice_frame"] = found
+    return found
+
+
+def name_of(root):
+    """"forward (model.py:12)" of what a frame runs. PyTorch enters some by a function of its own:
+    then of what that calls."""
+    called = root.f_locals.get("fn") if root.f_code.co_name == "inner" else None
+    called = getattr(called, "forward", called)
+    code = getattr(getattr(called, "__func__", called), "__code__", root.f_code)
+    name = getattr(code, "co_qualname", code.co_name)
+    return f"{name} ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})"
+
+
+def break_of(output, code):
+    """Why Python runs before or behind the graph: the break that ends it, or the one in front."""
+    reason = getattr(output, "compile_subgraph_reason", None)
+    if reason is not None and reason.graph_break:
+        where = next((f" at {frame.filename.rpartition('/')[2]}:{frame.lineno}"
+                      for frame in reversed(reason.user_stack)), "")
+        why, _, _ = reason.reason.strip().partition("\n")
+        return f"graph break{where}: {why}"
+    if code.co_name.startswith(RESUMED):
+        return "graph break: Python runs what is in front of it"
+    return ""
+
+
+def spelled(source):
+    """A source of Dynamo's as options and reports spell it: "x:0" of an axis, "n" of an
+    integer."""
+    text = source.name if isinstance(source.name, str) else source.name()
+    match = re.fullmatch(r"(.*?)(?:\.size\(\)\[(\d+)\])?", text)
+    whole = re.sub(r"\b[LG]\['(\w+)'\]", r"\1", match[1])
+    return f"{whole}:{match[2]}" if match[2] else whole
+
+
+def sizes_of(module):
+    """Names of the axes of all tensors that a graph of Dynamo's takes, but for parameters."""
+    names = []
+    for node in module.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("example_value")
+        source = getattr(node.meta.get("grapharg"), "source", None)
+        if isinstance(value, torch.Tensor) and source is not None and not isinstance(
+                value, torch.nn.Parameter):
+            names += [f"{spelled(source)}:{axis}" for axis in range(value.dim())]
+    return tuple(names)
+
+
+def unknown_names(given, frame, earlier):
+    """Names of sizes that neither this graph has nor `earlier` ones of the function have. A
+    variable that the graph does not take may be another graph's."""
+    if frame.owner is None:
+        return []
+    known = {*frame.sizes, *earlier}
+    taken = {head_of(name) for name in known}
+    return [name for name in given if name not in known
+            and (head_of(name) in taken or head_of(name) not in frame.variables)]
+
+
+def head_of(name):
+    """"args" of "args[0]:1"."""
+    return re.match(r"\w*", name)[0]

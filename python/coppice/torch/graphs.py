@@ -1,0 +1,111 @@
+"""Graphs that PyTorch captured, replayed by a session: with its stances, its budget, its profile.
+
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    with torch.cuda.graph(graph):
+        y = model(x)                                # x and y stay where they are
+    captured = coppice.from_graph(graph)
+    captured()                                      # on the current stream
+
+Threads: any; calls of one lane take turns.
+"""
+
+import torch
+
+from coppice.devices import device as shared_device
+from coppice.devices import session as shared_session
+from coppice.errors import InvalidArgument
+from coppice.running import library_stream, ordered
+from coppice.tracing import register
+
+
+def from_graph(graph, *, name="graph", session=None, generators=()):
+    """A callable that replays what a torch.cuda.CUDAGraph(keep_graph=True) captured, without
+    arguments and results: it reads and writes the memory that it was captured on.
+
+    session     a coppice.Session; None: the one that all share on CUDA
+    generators  that were registered with the graph besides the default one
+
+    The graph is replayed once here, to see whether it draws random numbers: PyTorch advances
+    generators when it replays a graph itself, and nobody does otherwise. Raises InvalidArgument for
+    a graph that does, or that keeps no graph."""
+    raw = raw_graph(graph)
+    refuse_random_numbers(graph, generators)
+    return CapturedGraph(graph, raw, name, session or shared_session(shared_device("cuda")))
+
+
+def raw_graph(graph):
+    try:
+        return graph.raw_cuda_graph()
+    except RuntimeError as error:
+        raise InvalidArgument("from_graph: the graph is not kept, or was not captured; capture a "
+                              "torch.cuda.CUDAGraph(keep_graph=True)") from error
+
+
+def refuse_random_numbers(graph, generators):
+    watched = [torch.cuda.default_generators[torch.cuda.current_device()], *generators]
+    before = [generator.get_state() for generator in watched]
+    graph.replay()
+    torch.cuda.synchronize()
+    drew = [not torch.equal(state, generator.get_state())
+            for state, generator in zip(before, watched)]
+    for state, generator in zip(before, watched):
+        generator.set_state(state)
+    if any(drew):
+        raise InvalidArgument("from_graph: the graph draws random numbers, which would be the same "
+                              "in every replay; wrap the callable by coppice.wrap and give random "
+                              "numbers as an input")
+
+
+class CapturedGraph:
+    """What from_graph returns. Ends with close(), or when it goes; keeps the CUDAGraph, and with it
+    PyTorch's memory."""
+
+    def __init__(self, graph, raw, name, session):
+        self.graph, self.session = graph, session
+        self.program = register(session, {"name": name, "variant": ""}, Replayed(raw))
+
+    def __call__(self, stream=None):
+        """Replays it on `stream`, a number; None: the current stream. Returns the coppice.Lease,
+        which says how it ran."""
+        if stream is None and self.session.device.kind == "cuda":
+            stream = library_stream("torch")
+            if stream == 0:
+                with ordered(self.session.device, "torch"):
+                    return self.program.run([])
+        return self.program.run([], stream=stream or 0)
+
+    def explain(self):
+        """What a call would do, in words."""
+        return self.program.explain([])
+
+    def buckets(self):
+        """Of the one bucket: replays, graph_nodes and more."""
+        return [bucket for bucket in self.session.buckets()
+                if (bucket["program"], bucket["variant"]) == (self.program.name,
+                                                              self.program.variant)]
+
+    def close(self):
+        """Ends the program. Waits."""
+        if self.program is not None and not self.session.closed:
+            self.program.unregister()
+        self.program = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "program", None) is not None:
+            self.close()
+
+
+class Replayed:
+    """What the session runs."""
+
+    def __init__(self, raw):
+        self.raw = raw
+
+    def __call__(self, context):
+        context.add_graph(self.raw)

@@ -1,0 +1,124 @@
+"""What became of the graphs of compiled functions: which were lifted, which were not, and why."""
+
+import dataclasses
+import inspect
+import logging
+import threading
+import weakref
+
+log = logging.getLogger("coppice")
+lock = threading.Lock()
+graphs, told = [], set()  # Weak references to GraphReport; reasons that the log has.
+
+
+@dataclasses.dataclass(eq=False)
+class GraphReport:
+    """One graph: a function has several if it is compiled again, trains, or has graph breaks. It is
+    *fully lifted* if nothing of it runs elsewhere: lifted, and no calls.
+
+    function     where it comes from: "forward (model.py:12)"
+    kind         "inference", "forward" or "backward"
+    lifted       whether coppice runs it; else PyTorch does
+    program      its name in the session, as in session.buckets(), if it is lifted
+    kernels      launches of Triton kernels in one call
+    gemms        matrix products of the library in one call
+    calls        names of the operators that PyTorch runs in it
+    reasons      why it is not lifted, or why there are calls
+    symbols      {name: (min, max or None)} of its sizes that vary, in elements: {"x:0": (2, None)}
+    sizes        names of all axes that policies and claims may name, also of those that are fixed
+    ignored      names of policies and claims that none of its symbols has
+    guards       conditions on its sizes; a call that breaks one is compiled again, or refused
+    recompiled   why the function was compiled again; empty the first time
+    graph_break  why Python runs code of the function before or behind it; empty: it does not
+    runs         calls so far
+    refused      of these, calls that the program does not take, which PyTorch ran
+    learned      how often learning its buckets again ended how: {"swapped": 2, "kept": 7}"""
+
+    function: str
+    kind: str
+    lifted: bool = False
+    program: str = ""
+    kernels: int = 0
+    gemms: int = 0
+    calls: list = dataclasses.field(default_factory=list)
+    reasons: list = dataclasses.field(default_factory=list)
+    symbols: dict = dataclasses.field(default_factory=dict)
+    sizes: tuple = ()
+    ignored: list = dataclasses.field(default_factory=list)
+    guards: list = dataclasses.field(default_factory=list)
+    recompiled: str = ""
+    graph_break: str = ""
+    runs: int = 0
+    refused: int = 0
+    learned: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def fully_lifted(self):
+        return self.lifted and not self.calls
+
+
+def add(report, owner):
+    with lock:
+        graphs[:] = [entry for entry in graphs if entry[0]() is not None]
+        graphs.append((weakref.ref(report), owner and weakref.ref(owner)))
+
+
+def tell(report, reason, strict, otherwise="runs it by PyTorch"):
+    """Says in the log why something falls back, each reason once. Errors: NotLifted if that is not
+    allowed, which says what happens otherwise."""
+    text = f"{report.function}, {report.kind}: {reason}"
+    if strict:
+        raise NotLifted(f"coppice: {text}; strict=False {otherwise}")
+    if text not in told:
+        told.add(text)
+        log.warning("%s", text)
+
+
+class NotLifted(RuntimeError):
+    """What strict does not allow: a graph, an operator or a call that only PyTorch can run, code
+    that is left to Python, an option for a size that there is not."""
+
+
+def owner_of(compiled):
+    """The backend that torch.compile wrapped for a function. Errors: TypeError."""
+    from torch._dynamo.eval_frame import innermost_backend
+
+    found = getattr(compiled, "get_compiler_config", None)
+    context = found and inspect.getclosurevars(found).nonlocals.get("self")
+    if context is None:
+        raise TypeError(f"coppice: {compiled!r} does not come from torch.compile")
+    return innermost_backend(context.callback)
+
+
+def report(compiled=None):
+    """GraphReports of what torch.compile returned, or of all functions there are, in the order in
+    which they were compiled."""
+    return reports_of(None if compiled is None else owner_of(compiled))
+
+
+def reports_of(owner):
+    with lock:
+        known = [(reference(), whose) for reference, whose in graphs]
+    return [one for one, whose in known
+            if one is not None and (owner is None or (whose and whose() is owner))]
+
+
+def stats(compiled=None):
+    """Counts over report(compiled): graphs, lifted, fully_lifted, fallbacks (graphs that PyTorch
+    runs), calls (operators that it runs), kernels, recompiles, graph_breaks (graphs with code in
+    Python beside them), ignored (names in options that no graph's sizes have), runs, refused."""
+    known = report(compiled)
+    ignored = [set(one.ignored) for one in known if one.lifted and one.kind != "backward"]
+    return {
+        "graphs": len(known),
+        "lifted": sum(one.lifted for one in known),
+        "fully_lifted": sum(one.fully_lifted for one in known),
+        "fallbacks": sum(not one.lifted for one in known),
+        "calls": sum(len(one.calls) for one in known),
+        "kernels": sum(one.kernels for one in known),
+        "recompiles": sum(bool(one.recompiled) for one in known if one.kind != "backward"),
+        "graph_breaks": sum(bool(one.graph_break) for one in known if one.kind != "backward"),
+        "ignored": len(set.intersection(*ignored)) if ignored else 0,
+        "runs": sum(one.runs for one in known),
+        "refused": sum(one.refused for one in known),
+    }

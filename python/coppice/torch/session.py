@@ -1,0 +1,152 @@
+"""The session that all compiled functions of a device share: one pool, one budget.
+
+On an emulator it keeps *mirrors* as well: what lies where it always lies (weights, buffers, caches)
+is memory of the CPU there, whose bytes are copied to the device once and again when they differ
+from what was copied, as after a step of an optimizer.
+
+Threads: `lock` is held from the copying of inputs to that of outputs.
+"""
+
+import collections
+import ctypes
+import threading
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from coppice import devices
+from coppice.errors import after_faults, raise_findings
+from coppice.export.lift import DTYPES
+
+memcmp = ctypes.CDLL(None).memcmp
+memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+
+class Mirror:
+    """Memory of the device that holds what a storage of the CPU does."""
+
+    def __init__(self, device, storage):
+        self.storage, self.address = StorageWeakRef(storage), storage.data_ptr()
+        self.copied = torch.empty(storage.nbytes(), dtype=torch.uint8)
+        self.memory = device.upload(self.fill(storage))
+        self.written = False  # By the device, by a call that has not ended, or failed.
+
+    def fill(self, storage):
+        return self.copied.copy_(bytes_of(storage))
+
+    def upload(self, storage):
+        size = storage.nbytes()
+        if self.written or memcmp(storage.data_ptr(), self.copied.data_ptr(), size) != 0:
+            self.memory.copy_from(self.fill(storage))
+            self.written = False
+
+    def download(self, storage):
+        """Takes over what the device wrote."""
+        self.copied.copy_(torch.from_dlpack(self.memory.to_host()))
+        bytes_of(storage).copy_(self.copied)
+        self.written = False
+
+    def view(self, device, tensor):
+        """The tensor's place in the memory."""
+        address = self.memory.data_ptr() + tensor.storage_offset() * tensor.element_size()
+        return device.view(address, list(tensor.shape), DTYPES[tensor.dtype],
+                           strides=list(tensor.stride()), owner=self.memory)
+
+
+def bytes_of(storage):
+    return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+class Kept:
+    """An output that a later call reads where it lies, and may use up: the copy that the caller
+    has, which says whether he changed it, and the part of the lease."""
+
+    def __init__(self, tensor, output, part):
+        self.storage, self.version = StorageWeakRef(tensor.untyped_storage()), tensor._version
+        self.layout = (tensor.shape, tensor.stride(), tensor.dtype)
+        self.output, self.part = output, part
+
+    def serves(self, tensor):
+        return (not self.storage.expired() and self.version == tensor._version
+                and self.layout == (tensor.shape, tensor.stride(), tensor.dtype))
+
+
+class SharedSession:
+    def __init__(self, kind, options):
+        self.device = devices.device(kind)
+        self.session, self.options = devices.session(self.device, **options), options
+        self.emulated = self.device.kind == "emulator"
+        self.lock, self.busy = threading.RLock(), False
+        self.mirrors, self.kept = {}, {}
+        self.found = self.device.findings()
+        self.dead = collections.deque()  # What ended while a call ran.
+
+    def mirror(self, tensor):
+        """The mirror of a tensor's storage, with its bytes of now. Empty storages have none."""
+        storage = tensor.untyped_storage()
+        known = self.mirrors.get(storage.data_ptr())
+        if known is None or known.storage.expired() or known.copied.numel() != storage.nbytes():
+            self.forget()
+            known = self.mirrors[storage.data_ptr()] = Mirror(self.device, storage)
+        else:
+            known.upload(storage)
+        return known
+
+    def forget(self):
+        """Drops what nobody can ask for any more."""
+        for address, mirror in list(self.mirrors.items()):
+            if mirror.storage.expired():
+                del self.mirrors[address]
+        for address, kept in list(self.kept.items()):
+            if kept.storage.expired():
+                del self.kept[address]
+
+    def end(self, program, bindings):
+        """Ends a program of a function that died; later, if a call is under way."""
+        self.dead.append((program, bindings))
+        if self.lock.acquire(blocking=False):
+            try:
+                if not self.busy:
+                    self.bury()
+            finally:
+                self.lock.release()
+
+    def bury(self):
+        while self.dead:
+            program, bindings = self.dead.popleft()
+            with after_faults():
+                for binding in bindings.values():
+                    program.unbind(binding)
+                program.unregister()
+        self.forget()
+
+    def check(self):
+        """Errors: Error with what the emulator found since the last time."""
+        before, self.found = self.found, self.device.findings()
+        raise_findings(self.found, before)
+
+
+sessions, making = {}, threading.Lock()
+
+
+def kind_of(device):
+    """"cuda" or "emulator". Errors: RuntimeError if there is no CUDA device that was asked for."""
+    there = torch.cuda.is_available()
+    if device == "cuda" and not there:
+        raise RuntimeError('coppice: device is "cuda" and torch has none; use "emulator" or "auto"')
+    return "emulator" if device == "emulator" or not there else "cuda"
+
+
+def shared(kind, options):
+    """The session of a device, made by who comes first. Errors: ValueError for other options than
+    it was made with."""
+    with making:
+        known = sessions.get(kind)
+        if known is None:
+            known = sessions[kind] = SharedSession(kind, options)
+        different = sorted(name for name, value in options.items()
+                           if known.options.get(name) != value)
+        if different:
+            raise ValueError(f"coppice: the session has other options ({', '.join(different)}); "
+                             "give them where the first function is compiled")
+        return known

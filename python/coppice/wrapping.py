@@ -1,0 +1,532 @@
+"""Any callable that launches on the current stream, as a program per set of types: warmed up,
+recorded per bucket, replayed.
+
+    softmax = coppice.wrap(launch_softmax, dynamic={"x": {0: coppice.Dim("rows", max=64)}},
+                           claim="row_independent")
+    y = softmax(x)               # a coppice.Output; numpy.from_dlpack(y), torch.from_dlpack(y)
+
+A replay does not run the callable, so that what it does besides launching happens when it is
+recorded only. Threads: any; calls of one lane take turns.
+"""
+
+import collections
+import inspect
+import sys
+import threading
+
+from coppice import _core
+from coppice.devices import device as shared_device
+from coppice.devices import session as shared_session
+from coppice.dims import Dim, dim_of
+from coppice.errors import FailedPrecondition, InvalidArgument, after_faults
+from coppice.learning import LEARN, Learner
+from coppice.running import library_stream, ordered
+from coppice.structure import Leaf, flatten, is_tensor, kind_of, layout_of, rebuild
+from coppice.tracing import Body, Traced, address_of, register, used_symbols
+
+VARIANTS_MAX = 256  # Of one wrapped callable; the oldest end.
+PREPARED_MAX = 4096  # Combinations of types and sizes that need not be read again.
+CONSTANTS = (int, float, bool, str, type(None))
+
+
+def wrap(fn, dynamic=None, *, claim="exact", name=None, static=(), mutates=(), outputs=None,
+         fills=None, guards=(), session=None, device="auto", one_stream=False, thread_safe=False):
+    """A callable that runs `fn` once per bucket of sizes and replays what it launched.
+
+    fn       launches on the current stream: by PyTorch (eager or compiled), Triton or CuPy, which
+             find it as ever, or on coppice.running.current_stream(). On CUDA it is shown tensors of
+             the library that the caller's are of; on the emulator coppice.Tensor, which Triton and
+             Device.launch take. Its memory is planned into the pool: torch.empty and the like on
+             CUDA, coppice.running.empty and empty_like anywhere. It returns tensors, also in
+             tuples, lists and dicts
+    dynamic  which sizes vary: {argument: {axis: Dim}}, of an integer {argument: Dim}. A name in
+             place of a Dim is one without bounds, any other text a size of the Dims: "2*n". Members
+             of a tuple or dict are "cache.0", "cache.key"
+    claim    what holds of padding: "exact", it is none; "row_independent"; "masked"
+    static   arguments that stay where they are, such as weights and caches: never copied. On the
+             emulator they are coppice.Tensor (Device.upload)
+    mutates  arguments that fn writes to
+    outputs  {name: (dtype, shape)}, in order, of what fn returns, sizes as numbers and expressions:
+             {"y": ("f32", ["rows", 128])}. None: fn is run on zeros at a few sizes to find them,
+             two per Dim and one more, before its first recording
+    fills    {argument: what its padding holds}: "zero", "sentinel", "repeat_last", "undefined" or a
+             number
+    guards   expressions of the Dims that have to hold: "rows % 2 == 0"
+    session  a coppice.Session; None: the one that all share, on `device`
+    one_stream, thread_safe  as ProgramSpec has them
+
+    Whatever else differs between calls (types, other sizes, numbers, texts) makes a variant of its
+    own, counted by stats(). Raises InvalidArgument for what does not fit fn's parameters."""
+    if session is None:
+        session = shared_session(shared_device(device))
+    options = {"claim": claim, "fills": dict(fills or {}), "guards": list(guards),
+               "one_stream": one_stream, "thread_safe": thread_safe}
+    return Wrapped(fn, session, dynamic or {}, name or name_of(fn), names_in(static),
+                   names_in(mutates), outputs, options)
+
+
+def names_in(given):
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def name_of(fn):
+    return getattr(fn, "__name__", None) or type(fn).__name__
+
+
+class Wrapped:
+    """What wrap returns. Ends with close(), or when it goes."""
+
+    def __init__(self, fn, session, dynamic, name, static, mutates, outputs, options):
+        self.fn, self.session, self.name = fn, session, name
+        self._signature = signature_of(fn)
+        self._plain = plain_names(self._signature)
+        self._dynamic, self._dims = read_dynamic(dynamic, self._signature)
+        self._static, self._mutates, self._outputs = static, mutates, outputs
+        self._options, self._loaded = options, {}
+        self._variants, self._prepared, self._lock = {}, {}, threading.RLock()
+        self._making = False  # By the thread that has the lock.
+        self._runs, self._reasons = collections.Counter(), collections.Counter()
+        self._traces = self._ended = 0
+        self._shown_as = None
+        check_arguments(name, self._signature, static, mutates, options["fills"])
+
+    # Calls.
+
+    def __call__(self, *args, **kwargs):
+        lease, variant = self._run(args, kwargs, {})
+        return variant.results(lease)
+
+    def run(self, *args, options=None, **kwargs):
+        """As a call, but returns the coppice.Lease. `options`: of Program.run, as {"lane": 1}."""
+        return self._run(args, kwargs, dict(options or {}))[0]
+
+    def _run(self, args, kwargs, options):
+        key = None if kwargs or self._plain is None else shallow_key(args)
+        known = self._prepared.get(key) if key is not None else None
+        if known is None:
+            variant, values, extents, library = self._prepare(args, kwargs, key)
+        else:
+            variant, defaults, extents, library = known
+            values = args + defaults
+        lease = self._run_on_stream(variant, values, extents, library, options)
+        variant.learner.count_call(variant.bound)
+        kind = lease.kind
+        self._runs[kind] += 1
+        if kind != "replay":
+            self._reasons[lease.reason] += 1
+        return lease, variant
+
+    def _prepare(self, args, kwargs, key):
+        """The slow way, whose result serves later calls of equal types and sizes."""
+        call = self._read(args, kwargs)
+        variant = self._variants.get(call.key) or self._make(call)
+        extents, library = variant.extents(call), call.library(self.session.device)
+        if key is not None:
+            if len(self._prepared) >= PREPARED_MAX:
+                self._prepared.clear()
+            self._prepared[key] = (variant, call.values()[len(args):], extents, library)
+        return variant, call.values(), extents, library
+
+    def _run_on_stream(self, variant, values, extents, library, options):
+        if library is None or "stream" in options:
+            return variant.run(values, extents, options)
+        stream = library_stream(library)
+        if stream != 0:
+            return variant.run(values, extents, {**options, "stream": stream})
+        with ordered(self.session.device, library):
+            return variant.run(values, extents, options)
+
+    def explain(self, *args, **kwargs):
+        """What a call would do, in words."""
+        call = self._read(args, kwargs)
+        variant = self._variants.get(call.key)
+        if variant is None:
+            return (f"{self.name}: a new variant, {text_of(call.key)}: outputs are found, then the "
+                    "call runs eagerly, as warm-up")
+        return variant.explain(call)
+
+    def warm(self, buckets, *args, progress=False, scratch=None, **kwargs):
+        """Records buckets ahead of traffic.
+
+        buckets   sizes of each: a dict by Dim, or numbers in the order of `symbols`; of one Dim
+                  plain numbers
+        progress  True: says how far it is, on stderr; or progress(done, total)
+        scratch   {argument: tensor} in place of all static arguments, for runs on zeros: needed if
+                  fn mutates one of them
+        The rest is an example call, which says which variant is meant; without it, the only one
+        there is. Raises FailedPrecondition if there is none, or several."""
+        variant = self._variant_for(args, kwargs)
+        rows = [variant.row(bucket) for bucket in buckets]
+        variant.program.warm(rows, binding=variant.bound, progress=told(self.name, progress),
+                             scratch=variant.scratch(scratch, self.name))
+
+    def _variant_for(self, args, kwargs):
+        if args or kwargs:
+            call = self._read(args, kwargs)
+            variant = self._variants.get(call.key) or self._make(call)
+            variant.bind(call.values())
+            return variant
+        if len(self._variants) != 1:
+            raise FailedPrecondition(f"{self.name}: {len(self._variants)} variants are known; give "
+                                     "an example call's arguments")
+        return next(iter(self._variants.values()))
+
+    # What is known.
+
+    @property
+    def symbols(self):
+        """Names of the Dims, in the order of buckets."""
+        return list(self._dims)
+
+    def stats(self):
+        """Counts so far: calls, how they ran and why they did not replay, variants that there are
+        and that ended, runs that only looked for outputs, and of the variants that there are what
+        came of learning buckets again."""
+        learned = sum((variant.learner.outcomes for variant in self._variants.values()),
+                      collections.Counter())
+        return {"calls": sum(self._runs.values()), "runs": dict(self._runs),
+                "reasons": dict(self._reasons), "variants": len(self._variants),
+                "variants_ended": self._ended, "traces": self._traces, "learned": dict(learned)}
+
+    def variants(self):
+        """What tells the variants apart, as text."""
+        return [variant.program.variant for variant in self._variants.values()]
+
+    def buckets(self):
+        """Of each bucket: variant, bucket, replays, plan_height in bytes and more."""
+        known = {(variant.program.name, variant.program.variant)
+                 for variant in self._variants.values()}
+        return [bucket for bucket in self.session.buckets()
+                if (bucket["program"], bucket["variant"]) in known]
+
+    def close(self):
+        """Ends the programs and drops their graphs. Waits. Leased outputs are stale afterwards."""
+        with self._lock:
+            for variant in self._variants.values():
+                variant.end()
+            self._variants.clear()
+            self._prepared.clear()
+            self._loaded.clear()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "_variants", None) and not sys.is_finalizing():
+            with after_faults():
+                self.close()
+
+    # Variants.
+
+    def _read(self, args, kwargs):
+        if not kwargs and self._plain is not None and len(args) == len(self._plain):
+            return Call(zip(self._plain, args), self._dynamic)
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return Call(bound.arguments.items(), self._dynamic)
+
+    def _make(self, call):
+        with self._lock:
+            known = self._variants.get(call.key)
+            if known is not None:
+                return known
+            if self._making:
+                raise FailedPrecondition(f"{self.name}: fn calls what it is wrapped as; call the "
+                                         "function itself there")
+            if len(self._variants) >= VARIANTS_MAX:
+                self._variants.pop(next(iter(self._variants))).end()
+                self._prepared.clear()
+                self._ended += 1
+            self._making = True
+            try:
+                made = Variant(self, call)
+            finally:
+                self._making = False
+            self._traces += made.traces
+            self._variants[call.key] = made
+            return made
+
+    def shown_as(self, call):
+        """The library whose tensors fn is shown on CUDA."""
+        kinds = [kind_of(leaf.value) for leaf in call.tensors if kind_of(leaf.value) != "coppice"]
+        if kinds:
+            self._shown_as = kinds[0]
+        return self._shown_as or ("torch" if "torch" in sys.modules else "coppice")
+
+
+def signature_of(fn):
+    try:
+        return inspect.signature(getattr(fn, "forward", None) or fn)
+    except (TypeError, ValueError):
+        return inspect.signature(lambda *args, **kwargs: None)
+
+
+def plain_names(signature):
+    """Names of parameters if all are plain, so that arguments by position need no binding."""
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    plain = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    return list(signature.parameters) if kinds <= plain else None
+
+
+def read_dynamic(dynamic, signature):
+    """{path: {axis: expression}}, of integers {path: symbol}; and the Dims by name."""
+    sizes, dims = {}, {}
+
+    def text(given, where):
+        if isinstance(given, str) and not given.isidentifier():
+            return given
+        dim = dim_of(given)
+        if dims.setdefault(dim.name, dim) != dim:
+            if given == dim.name:
+                return dim.name
+            if dims[dim.name] != Dim(dim.name):
+                raise InvalidArgument(f"dynamic: {where}: two different Dims are called "
+                                      f"{dim.name}")
+            dims[dim.name] = dim
+        return dim.name
+
+    for path, axes in dynamic.items():
+        check_path("dynamic", path, signature)
+        if isinstance(axes, dict):
+            sizes[path] = {int(axis): text(given, f"{path}:{axis}")
+                           for axis, given in axes.items()}
+        else:
+            sizes[path] = text(axes, path)
+    return sizes, dims
+
+
+def check_arguments(name, signature, static, mutates, fills):
+    for what, paths in (("static", static), ("mutates", mutates), ("fills", fills)):
+        for path in paths:
+            check_path(f"{name}: {what}", path, signature)
+
+
+def check_path(where, path, signature):
+    if path.split(".")[0] not in signature.parameters:
+        raise InvalidArgument(f"{where}: there is no parameter {path}; there are "
+                              f"{', '.join(signature.parameters) or 'none'}")
+
+
+def told(name, progress):
+    if progress is not True:
+        return progress or None
+    return lambda done, total: print(f"{name}: {done} of {total} buckets", file=sys.stderr)
+
+
+def text_of(key):
+    """A variant's key for people and for profiles: "f32[n,4] 3"."""
+    words = []
+    for path, *parts in key:
+        if len(parts) == 1:
+            value = parts[0][1] if isinstance(parts[0], tuple) else parts[0]
+            words.append(f"{path}={value}")
+        else:
+            dtype, shape = parts
+            words.append(f"{dtype}[{','.join(str(size) for size in shape)}]")
+    return " ".join(words)
+
+
+class Call:
+    """The arguments of one call: leaves, and what tells its variant."""
+
+    __slots__ = ("arguments", "leaves", "tensors", "key", "sizes")
+
+    def __init__(self, arguments, dynamic):
+        self.arguments = dict(arguments)
+        self.leaves, self.tensors, self.sizes, key = flatten(self.arguments), [], {}, []
+        for leaf in self.leaves:
+            varying = dynamic.get(leaf.path)
+            if is_tensor(leaf.value):
+                dtype, shape = layout_of(leaf.value)
+                self.tensors.append(leaf)
+                if varying:
+                    shape = self.vary(leaf, shape, varying)
+                key.append((leaf.path, dtype, shape))
+            elif isinstance(varying, str):
+                self.sizes.setdefault(varying, int(leaf.value))
+                if self.sizes[varying] != leaf.value:
+                    raise InvalidArgument(f"{leaf.path} is {leaf.value}, and {varying} is "
+                                          f"{self.sizes[varying]} elsewhere in the call")
+                key.append((leaf.path, varying))
+            else:
+                key.append((leaf.path, (type(leaf.value), constant(leaf))))
+        self.key = tuple(key)
+
+    def values(self):
+        """Of all leaves."""
+        return tuple(leaf.value for leaf in self.leaves)
+
+    def vary(self, leaf, shape, varying):
+        shape = list(shape)
+        if not isinstance(varying, dict) or any(axis >= len(shape) for axis in varying):
+            raise InvalidArgument(f"dynamic: {leaf.path} has {len(shape)} axes, of which "
+                                  f"{varying} are to vary")
+        for axis, text in varying.items():
+            if text.isidentifier():
+                self.sizes.setdefault(text, shape[axis])
+            shape[axis] = text
+        return tuple(shape)
+
+    def library(self, device):
+        """The library whose current stream the call is ordered with; None: none's."""
+        if device.kind == "emulator":
+            return None
+        kinds = (kind_of(leaf.value) for leaf in self.tensors)
+        return next((kind for kind in kinds if kind in ("torch", "cupy")), None)
+
+    def stream(self, device):
+        """The stream that the caller's library works on; 0: the device's own."""
+        return library_stream(self.library(device))
+
+
+def check_static(device, path, tensor):
+    """Raises InvalidArgument for a tensor of the host, which the emulator's kernels cannot read."""
+    if device.kind == "emulator" and not isinstance(tensor, (_core.Tensor, _core.Output)):
+        raise InvalidArgument(f"{path} is static; on the emulator give it as Device.upload(tensor) "
+                              "returns it")
+
+
+def constant(leaf):
+    """A value that calls are told apart by. Raises InvalidArgument for one that has no hash."""
+    try:
+        hash(leaf.value)
+    except TypeError as error:
+        kind = type(leaf.value).__name__
+        raise InvalidArgument(f"{leaf.path} is a {kind}, by which calls cannot be told apart; pass "
+                              "tensors, numbers, texts, and tuples of them") from error
+    return leaf.value
+
+
+def shallow_key(args):
+    """Types and sizes of a call by position; None if one is neither tensor nor plain value."""
+    key = []
+    for arg in args:
+        of = type(arg)
+        if of in CONSTANTS:
+            key.append((of, arg))
+        elif is_tensor(arg) and hasattr(arg, "shape"):
+            key.append((of, arg.dtype, arg.shape))
+        else:
+            return None
+    return tuple(key)
+
+
+class Variant:
+    """A program of a wrapped callable, for one set of types and fixed sizes."""
+
+    def __init__(self, wrapped, call):
+        session = wrapped.session
+        statics = [leaf.path for leaf in call.tensors
+                   if leaf.path in wrapped._static]
+        self.copied = [index for index, leaf in enumerate(call.leaves)
+                       if is_tensor(leaf.value) and leaf.path not in statics]
+        self.statics = [index for index, leaf in enumerate(call.leaves) if leaf.path in statics]
+        for index in self.statics:
+            check_static(session.device, call.leaves[index].path, call.leaves[index].value)
+        self.static_names = [call.leaves[index].path for index in self.statics]
+        self.paths = [leaf.path for leaf in call.leaves]
+        self.symbols = [name for name in wrapped._dims if name in used_symbols(call, wrapped)]
+        sized = {text for leaf in call.tensors
+                 for text in (wrapped._dynamic.get(leaf.path) or {}).values()}
+        self.given = [name for name in self.symbols if name not in sized]
+        dims = {name: wrapped._dims[name] for name in self.symbols}
+        written = [path for path in self.static_names if path in wrapped._mutates]
+        if written and any(dim.policy == LEARN for dim in dims.values()):
+            raise InvalidArgument(f"{wrapped.name}: buckets are learned by recording on zeros, "
+                                  f"which would write to {written[0]}; give another policy")
+        self.bindings, self.bound = {}, None
+        body = Body(wrapped, call, self.symbols)
+        if wrapped._outputs is None:
+            found = Traced(wrapped, call, dims, session.device)
+            self.traces, outputs = found.traces, found.outputs
+            self.structure, body.outputs_at = found.structure, found.outputs_at
+        else:
+            self.traces, outputs = 0, list(wrapped._outputs.items())
+            self.structure = tuple(Leaf(name, index) for index, (name, _) in enumerate(outputs))
+            self.structure = self.structure[0] if len(outputs) == 1 else self.structure
+        body.expect(outputs)
+        spec = self.spec(wrapped, call, dims, outputs)
+        self.program = register(session, spec, body)
+        self.learner = Learner(self.program, [name for name, dim in dims.items()
+                                              if dim.policy == LEARN])
+
+    def spec(self, wrapped, call, dims, outputs):
+        options, pads = wrapped._options, wrapped._options["claim"] != "exact"
+        symbols = [{**dims[name].symbol(pads), **({"given": True} if name in self.given else {})}
+                   for name in self.symbols]
+        inputs = []
+        for path, dtype, shape in (key for leaf, key in zip(call.leaves, call.key)
+                                   if is_tensor(leaf.value)):
+            entry = {"name": path, "dtype": dtype, "shape": list(shape),
+                     "static": path in wrapped._static, "mutated": path in wrapped._mutates}
+            if path in options["fills"]:
+                entry["fill"] = options["fills"][path]
+            inputs.append(entry)
+        return {"name": wrapped.name, "variant": text_of(call.key), "claim": options["claim"],
+                "symbols": symbols, "inputs": inputs, "guards": options["guards"],
+                "outputs": [{"name": name, "dtype": dtype, "shape": list(shape)}
+                            for name, (dtype, shape) in outputs],
+                "one_stream": options["one_stream"], "thread_safe": options["thread_safe"]}
+
+    def extents(self, call):
+        """Of the symbols that no tensor has."""
+        return [call.sizes[name] for name in self.given]
+
+    def run(self, values, extents, options):
+        """`values` are those of all leaves."""
+        return self.program.run([values[index] for index in self.copied], extents=extents,
+                                binding=self.bind(values) if self.statics else None, **options)
+
+    def explain(self, call):
+        values = call.values()
+        return self.program.explain([values[index] for index in self.copied],
+                                    extents=self.extents(call), binding=self.bind(values))
+
+    def bind(self, values):
+        """The binding of a call's static arguments, made once for the memory that they are in."""
+        if not self.statics:
+            return None
+        tensors = [values[index] for index in self.statics]
+        for index, tensor in zip(self.statics, tensors):
+            check_static(self.program.session.device, self.paths[index], tensor)
+        place = tuple(address_of(tensor) for tensor in tensors)
+        if place not in self.bindings:
+            self.bindings[place] = self.program.bind(tensors)
+        self.bound = self.bindings[place]
+        return self.bound
+
+    def scratch(self, tensors, name):
+        """A binding of other memory than calls have, for runs on zeros."""
+        if tensors is None:
+            return None
+        if set(tensors) != set(self.static_names):
+            raise InvalidArgument(f"{name}.warm: scratch has {', '.join(tensors) or 'nothing'}; "
+                                  f"it needs {', '.join(self.static_names) or 'nothing'}")
+        return self.program.bind([tensors[path] for path in self.static_names])
+
+    def row(self, bucket):
+        """Padded extents in the order of symbols."""
+        if isinstance(bucket, int):
+            bucket = [bucket]
+        if isinstance(bucket, dict):
+            if set(bucket) != set(self.symbols):
+                raise InvalidArgument(f"warm: a bucket names {', '.join(map(str, bucket))}; it has "
+                                      f"sizes of {', '.join(self.symbols) or 'nothing'}")
+            bucket = [bucket[name] for name in self.symbols]
+        return list(bucket)
+
+    def results(self, lease):
+        if type(self.structure) is Leaf:
+            return lease[0]
+        return rebuild(self.structure, lambda leaf: lease[leaf.value])
+
+    def end(self):
+        if self.program.session.closed:
+            return
+        for binding in self.bindings.values():
+            self.program.unbind(binding)
+        self.bindings.clear()
+        self.program.unregister()

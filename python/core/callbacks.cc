@@ -1,0 +1,194 @@
+// Python's functions behind those of C.
+
+#include "python/core/callbacks.h"
+
+#include <utility>
+
+#include <nanobind/stl/unique_ptr.h>
+
+#include "python/core/cycles.h"
+#include "python/core/device.h"
+#include "python/core/session_call.h"
+#include "python/core/status.h"
+
+namespace coppice::python {
+namespace {
+
+// What a callback needs; the object that C holds a reference to.
+struct Callback {
+  nb::object device;
+  nb::object hold;  // Knows of C's reference.
+  nb::object fn;
+};
+
+constexpr auto kVisitCallback = [](const Callback& callback, const auto& visit) {
+  visit(callback.hold.ptr());
+  visit(callback.fn.ptr());
+};
+
+const Callback& CallbackOf(void* user) {
+  return nb::cast<const Callback&>(nb::handle(static_cast<PyObject*>(user)));
+}
+
+// A tensor of a function: memory that the CPU aliases on an emulator, else the device's.
+nb::object ShownTo(const nb::object& device, const DLTensor& tensor) {
+  Layout layout = Layout::Of(tensor);
+  if (nb::cast<const Device&>(device).is_emulator())
+    return nb::cast(std::make_unique<HostTensor>(std::move(layout), tensor.data, nb::object()));
+  return nb::cast(std::make_unique<Tensor>(device, std::move(layout),
+                                           reinterpret_cast<uint64_t>(tensor.data), nb::object()));
+}
+
+nb::list ShownTo(const nb::object& device, const DLTensor* tensors, int32_t count) {
+  nb::list shown;
+  for (int32_t i = 0; i < count; ++i)
+    shown.append(ShownTo(device, tensors[i]));
+  return shown;
+}
+
+const char* PhaseName(int32_t phase) {
+  switch (phase) {
+    case COPPICE_PHASE_WARM_UP:
+      return "warm_up";
+    case COPPICE_PHASE_RECORD:
+      return "record";
+    default:
+      return "eager";
+  }
+}
+
+std::unique_ptr<Tensor> TensorOfView(const coppice_view& view, const nb::object& device) {
+  return std::make_unique<Tensor>(device, Layout::Of(view.tensor),
+                                  reinterpret_cast<uint64_t>(view.tensor.data), nb::object());
+}
+
+uint64_t Allocate(const Context& context, int64_t bytes) {
+  uint64_t address = 0;
+  Check(coppice_context_allocate(context.handle(), bytes, &address));
+  return address;
+}
+
+}  // namespace
+
+void* UserOf(nb::object callback) {
+  HoldOf(CallbackOf(callback.ptr()).hold).callbacks.insert(callback.ptr());
+  return callback.release().ptr();
+}
+
+void ReleaseUser(void* user) {
+  if (Py_IsInitialized() == 0) return;  // Memory goes with the process.
+  const nb::gil_scoped_acquire acquire;
+  const nb::object callback = nb::steal(static_cast<PyObject*>(user));
+  HoldOf(CallbackOf(user).hold).callbacks.erase(callback.ptr());
+}
+
+nb::object MakeCallback(nb::object device, nb::object hold, nb::object fn) {
+  return nb::cast(std::make_unique<Callback>(std::move(device), std::move(hold), std::move(fn)));
+}
+
+coppice_status RunStepFunction(void* user, const coppice_function_call* call) {
+  return AnswerCallback([&] {
+    const Callback& callback = CallbackOf(user);
+    nb::dict options;
+    for (int32_t i = 0; i < call->option_count; ++i)
+      options[nb::str(call->option_names[i])] = nb::str(call->option_values[i]);
+    callback.fn(ShownTo(callback.device, call->inputs, call->input_count),
+                ShownTo(callback.device, call->outputs, call->output_count), options,
+                reinterpret_cast<uintptr_t>(call->stream));
+  });
+}
+
+coppice_status RunCallable(void* user, coppice_context* context) {
+  return AnswerCallback([&] {
+    const Callback& callback = CallbackOf(user);
+    const nb::object told = nb::cast(std::make_unique<Context>(context, callback.device));
+    struct Ended {  // Whoever keeps the context finds out that its run is over.
+      Context& context;
+      ~Ended() { context.End(); }
+    } const ended{nb::cast<Context&>(told)};
+    callback.fn(told);
+  });
+}
+
+coppice_context* Context::handle() const {
+  if (handle_ == nullptr) Raise("FailedPrecondition", "context: its run is over");
+  return handle_;
+}
+
+coppice_context_info Context::Info() const {
+  coppice_context_info info{};
+  info.struct_size = sizeof info;
+  Check(coppice_context_describe(handle(), &info));
+  return info;
+}
+
+std::unique_ptr<Tensor> Context::Input(int index) const {
+  coppice_view view{};
+  view.struct_size = sizeof view;
+  Check(coppice_context_input(handle(), index, &view));
+  return TensorOfView(view, device_);
+}
+
+std::unique_ptr<Tensor> Context::MakeOutput(int index) const {
+  coppice_view view{};
+  view.struct_size = sizeof view;
+  Check(coppice_context_output(handle(), index, &view));
+  return TensorOfView(view, device_);
+}
+
+void BindContexts(nb::module_& module) {
+  nb::class_<Callback>(module, "_Callback", LooksThrough<Callback, kVisitCallback>());
+  nb::class_<Context>(module, "Context",
+                      "What a callable of Session.register_callable is told, during its run: it "
+                      "launches on `stream` and nowhere else, and allocates here.")
+      .def_prop_ro(
+          "phase", [](const Context& self) { return PhaseName(self.Info().phase); },
+          "\"warm_up\", \"record\" (the stream captures) or \"eager\".")
+      .def_prop_ro(
+          "stream",
+          [](const Context& self) { return reinterpret_cast<uintptr_t>(self.Info().stream); },
+          "The stream.")
+      .def_prop_ro(
+          "parameters", [](const Context& self) { return self.Info().parameters; },
+          "Address of the parameter block, which has the real extents.")
+      .def_prop_ro(
+          "workspace", [](const Context& self) { return self.Info().workspace; },
+          "Address of the lane's workspace for libraries; 0 if it has none.")
+      .def_prop_ro(
+          "workspace_bytes", [](const Context& self) { return self.Info().workspace_bytes; },
+          "Bytes of it.")
+      .def_prop_ro("device", &Context::device)
+      .def(
+          "extent",
+          [](const Context& self, int symbol) {
+            int64_t extent = 0;
+            Check(coppice_context_extent(self.handle(), symbol, &extent));
+            return extent;
+          },
+          nb::arg("symbol"), "The padded extent of a symbol by its number, in elements.")
+      .def(
+          "scalar",
+          [](const Context& self, int scalar) {
+            int64_t value = 0;
+            Check(coppice_context_scalar(self.handle(), scalar, &value));
+            return value;
+          },
+          nb::arg("scalar"), "The value of a scalar by its number.")
+      .def("input", &Context::Input, nb::arg("index"), "An input, at padded extents.")
+      .def("output", &Context::MakeOutput, nb::arg("index"), "Allocates an output, once.")
+      .def(
+          "alias_output",
+          [](const Context& self, int index, uint64_t address) {
+            Check(coppice_context_alias_output(self.handle(), index, address));
+          },
+          nb::arg("index"), nb::arg("address"), "Says that an output lies in an input.")
+      .def("allocate", &Allocate, nb::arg("bytes"), "Memory of this run.")
+      .def(
+          "free",
+          [](const Context& self, uint64_t address) {
+            Check(coppice_context_free(self.handle(), address));
+          },
+          nb::arg("address"), "Gives memory of `allocate`, or an input that was donated, back.");
+}
+
+}  // namespace coppice::python

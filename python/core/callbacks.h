@@ -1,0 +1,50 @@
+// Python's functions behind those of C: functions of `call` steps, and callables.
+//
+// Threads: C calls them on any thread, without the GIL.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <nanobind/nanobind.h>
+
+#include "coppice/coppice.h"
+
+#include "python/core/tensor.h"
+
+namespace coppice::python {
+
+namespace nb = nanobind;
+
+// What C holds of a function, by UserOf, for the session of a SessionHold.
+nb::object MakeCallback(nb::object device, nb::object hold, nb::object fn);
+// A reference to one that C holds as `user` and gives back with ReleaseUser.
+void* UserOf(nb::object callback);
+void ReleaseUser(void* user);
+
+// Runs one of `call` steps, `fn(inputs, outputs, options, stream)`.
+coppice_status RunStepFunction(void* user, const coppice_function_call* call);
+// Runs a callable, `fn(context)`.
+coppice_status RunCallable(void* user, coppice_context* context);
+
+// What a callable is told; valid during its run only.
+class Context {
+ public:
+  Context(coppice_context* handle, nb::object device) : handle_(handle), device_(device) {}
+
+  void End() { handle_ = nullptr; }
+  coppice_context* handle() const;  // Raises FailedPrecondition once the run is over.
+  coppice_context_info Info() const;
+  std::unique_ptr<Tensor> Input(int index) const;
+  std::unique_ptr<Tensor> MakeOutput(int index) const;
+  const nb::object& device() const { return device_; }
+
+ private:
+  coppice_context* handle_;
+  nb::object device_;
+};
+
+void BindContexts(nb::module_& module);
+
+}  // namespace coppice::python

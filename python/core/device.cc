@@ -1,0 +1,343 @@
+// Devices and packages as objects of Python.
+
+#include "python/core/device.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/core/arrays.h"
+#include "python/core/dtypes.h"
+#include "python/core/given.h"
+#include "python/core/status.h"
+#include "python/core/tensor.h"
+
+namespace coppice::python {
+namespace {
+
+// The number of the device whose context is current on this thread; 0: unknown. Handles of devices
+// that ended may come again, numbers do not.
+thread_local uint64_t current_device = 0;
+
+uint64_t NextNumber() {
+  static uint64_t last = 0;
+  return ++last;
+}
+
+int32_t KindNamed(const std::string& name) {
+  if (name == "auto") return COPPICE_DEVICE_AUTO;
+  if (name == "cuda") return COPPICE_DEVICE_CUDA;
+  if (name == "emulator") return COPPICE_DEVICE_EMULATOR;
+  Raise("InvalidArgument", ("device: '" + name + "' is none of auto, cuda, emulator").c_str());
+}
+
+int64_t PowerAbove(int64_t bytes) {
+  int64_t power = 512;
+  while (power < bytes)
+    power *= 2;
+  return power;
+}
+
+std::vector<std::string> LinesOf(const std::string& text) {
+  std::vector<std::string> lines;
+  size_t begin = 0;
+  while (begin < text.size()) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+void* Stream(uintptr_t stream) {
+  return reinterpret_cast<void*>(stream);
+}
+
+std::unique_ptr<Package> LoadPackage(const nb::object& self,
+                                     const nb::object& path,
+                                     bool allow_ptx,
+                                     const std::vector<nb::bytes>& trusted_keys) {
+  constexpr size_t kKeyBytes = 32;
+  const Device& device = nb::cast<const Device&>(self);
+  device.MakeCurrent();
+  std::string keys;
+  for (const nb::bytes& key : trusted_keys) {
+    if (key.size() != kKeyBytes)
+      Raise("InvalidArgument", "trusted_keys: an Ed25519 key has 32 bytes");
+    keys.append(key.c_str(), key.size());
+  }
+  const coppice_package_options options = {
+      .struct_size = sizeof options,
+      .allow_ptx = allow_ptx ? 1 : 0,
+      .trusted_keys = reinterpret_cast<const uint8_t*>(keys.data()),
+      .trusted_key_count = static_cast<int64_t>(trusted_keys.size())};
+  coppice_package* made = nullptr;
+  if (nb::isinstance<nb::bytes>(path)) {
+    const nb::bytes zip = nb::borrow<nb::bytes>(path);
+    Check(Unlocked([&] {
+      return coppice_package_load_memory(device.handle(), zip.c_str(),
+                                         static_cast<int64_t>(zip.size()), "package", &options,
+                                         &made);
+    }));
+  } else {
+    const nb::object text = nb::module_::import_("os").attr("fspath")(path);
+    const auto name = Given<std::string>(text, "package");
+    Check(Unlocked(
+        [&] { return coppice_package_load(device.handle(), name.c_str(), &options, &made); }));
+  }
+  return std::make_unique<Package>(made, self);
+}
+
+std::unique_ptr<Tensor> Upload(const nb::object& self, const nb::object& array, uintptr_t stream) {
+  Array read;
+  read.Read(array, "array", 0, 0);
+  auto made = std::make_unique<Tensor>(self, Layout::Of(read.tensor()));
+  made->CopyFrom(array, stream);
+  return made;
+}
+
+std::unique_ptr<Tensor> View(const nb::object& self,
+                             uint64_t address,
+                             const std::vector<int64_t>& shape,
+                             const std::string& dtype,
+                             const nb::object& strides,
+                             const nb::object& owner) {
+  Layout layout = Layout::Dense(DTypeNamed(dtype), shape);
+  if (!strides.is_none()) layout.strides = Given<std::vector<int64_t>>(strides, "strides");
+  if (layout.strides.size() != layout.shape.size())
+    Raise("InvalidArgument", "strides: as many as axes");
+  layout.Check();
+  return std::make_unique<Tensor>(self, std::move(layout), address, owner);
+}
+
+}  // namespace
+
+Device::Device(const coppice_device_options& options) {
+  Check(Unlocked([&] { return coppice_device_open(&options, &handle_); }));
+  number_ = NextNumber();
+  current_device = number_;
+  info_.struct_size = sizeof info_;
+  Check(coppice_device_describe(handle_, &info_));
+}
+
+Device::~Device() {
+  const nb::gil_scoped_release release;
+  coppice_device_release(handle_);
+}
+
+DLDevice Device::dl() const {
+  return {.device_type = static_cast<DLDeviceType>(info_.dl_device_type),
+          .device_id = info_.ordinal};
+}
+
+DLDevice Device::exported_device() const {
+  return is_emulator() ? DLDevice{.device_type = kDLCPU, .device_id = 0} : dl();
+}
+
+void Device::MakeCurrent() const {
+  // Other libraries may have made another of CUDA's contexts current meanwhile.
+  if (current_device == number_ && is_emulator()) [[likely]]
+    return;
+  Check(coppice_device_make_current(handle_));
+  current_device = number_;
+}
+
+void Device::Synchronize() const {
+  MakeCurrent();
+  Check(Unlocked([&] { return coppice_device_synchronize(handle_); }));
+}
+
+std::vector<std::string> Device::Findings() const {
+  std::string text;
+  {
+    const nb::gil_scoped_release release;
+    text.resize(coppice_device_findings(handle_, nullptr, 0));
+    // More may have been found meanwhile: what does not fit is there the next time.
+    coppice_device_findings(handle_, text.data(), text.size() + 1);
+  }
+  return LinesOf(text);
+}
+
+uint64_t Device::Allocate(int64_t bytes) const {
+  MakeCurrent();
+  uint64_t address = 0;
+  Check(Unlocked([&] { return coppice_memory_allocate(handle_, bytes, &address); }));
+  return address;
+}
+
+void Device::Free(uint64_t address) const noexcept {
+  const nb::gil_scoped_release release;
+  (void)coppice_device_make_current(handle_);
+  current_device = number_;
+  // What this can fail with is an error of the device, which every later call tells of.
+  (void)coppice_memory_free(handle_, address);
+}
+
+void Device::CopyToDevice(uint64_t to, const void* from, int64_t bytes, uintptr_t stream) const {
+  MakeCurrent();
+  void* const on = Stream(OrOwn(stream));
+  Check(Unlocked([&] { return coppice_copy_to_device(handle_, to, from, bytes, on); }));
+}
+
+void Device::CopyToHost(void* to, uint64_t from, int64_t bytes, uintptr_t stream) const {
+  MakeCurrent();
+  void* const on = Stream(OrOwn(stream));
+  Check(Unlocked([&] { return coppice_copy_to_host(handle_, to, from, bytes, on); }));
+}
+
+uintptr_t Device::CreateStream() const {
+  MakeCurrent();
+  void* stream = nullptr;
+  Check(coppice_stream_create(handle_, &stream));
+  return reinterpret_cast<uintptr_t>(stream);
+}
+
+void Device::DestroyStream(uintptr_t stream) {
+  if (stream == own_stream_ && stream != 0)
+    Raise("InvalidArgument", "destroy_stream: the device's own, which ends with it");
+  MakeCurrent();
+  Check(Unlocked([&] { return coppice_stream_destroy(handle_, Stream(stream)); }));
+  const auto first = staging_.lower_bound({stream, 0});
+  const auto last = staging_.lower_bound({stream + 1, 0});
+  for (auto sized = first; sized != last; ++sized) {
+    for (const uint64_t address : sized->second)
+      Free(address);
+  }
+  staging_.erase(first, last);
+}
+
+void Device::SynchronizeStream(uintptr_t stream) const {
+  MakeCurrent();
+  void* const on = Stream(OrOwn(stream));
+  Check(Unlocked([&] { return coppice_stream_synchronize(handle_, on); }));
+}
+
+uintptr_t Device::own_stream() const {
+  if (own_stream_ == 0) own_stream_ = CreateStream();
+  return own_stream_;
+}
+
+uintptr_t Device::StreamOf(const nb::object& stream) const {
+  if (is_emulator() || stream.is_none()) return 0;
+  const auto number = Given<int64_t>(stream, "stream");
+  return number > 2 ? static_cast<uintptr_t>(number) : 0;  // 1 and 2 are no streams of coppice's.
+}
+
+bool Device::ExportsCopies(const nb::object& dl_device, const nb::object& copy) const {
+  bool asked_for_host = false;
+  if (!dl_device.is_none()) {
+    const nb::tuple parts = GivenParts(dl_device, "dl_device", "(type, id)", 2);
+    asked_for_host = nb::cast<int>(nb::int_(parts[0])) == kDLCPU;
+  }
+  if (!is_emulator() && !asked_for_host) return false;
+  if (!copy.is_none() && !Given<bool>(copy, "copy"))
+    Raise("InvalidArgument", "__dlpack__: only a copy can be on the CPU, and copy is False");
+  return true;
+}
+
+void Device::OrderConsumer(const nb::object& stream) const {
+  const bool unordered = !stream.is_none() && Given<int64_t>(stream, "stream") == -1;
+  if (!unordered && own_stream_ != 0) SynchronizeStream(own_stream_);
+}
+
+uint64_t Device::TakeStaging(int64_t bytes, uintptr_t stream) {
+  const int64_t rounded = PowerAbove(bytes);
+  std::vector<uint64_t>& free = staging_[{stream, rounded}];
+  if (free.empty()) return Allocate(rounded);
+  const uint64_t address = free.back();
+  free.pop_back();
+  return address;
+}
+
+void Device::GiveStaging(uint64_t address, int64_t bytes, uintptr_t stream) {
+  staging_[{stream, PowerAbove(bytes)}].push_back(address);
+}
+
+Package::~Package() {
+  const nb::gil_scoped_release release;
+  coppice_package_release(handle_);
+}
+
+nb::str Package::Manifest() const {
+  const char* text = nullptr;
+  int64_t bytes = 0;
+  Check(coppice_package_manifest(handle_, &text, &bytes));
+  return nb::str(text, static_cast<size_t>(bytes));
+}
+
+void BindDevices(nb::module_& module) {
+  nb::class_<Package>(module, "Package", "A kernel package, loaded on a device.")
+      .def_prop_ro("manifest", &Package::Manifest, "manifest.json, as canonical JSON.")
+      .def_prop_ro("device", &Package::device, "The device that it is loaded on.");
+
+  nb::class_<Device>(module, "Device",
+                     "A GPU, or the emulator, of which a process has at most one at a time.")
+      .def(
+          "__init__",
+          [](Device* self, const std::string& kind, int ordinal, int compute_capability,
+             int64_t memory_bytes, uint64_t seed, bool uninitialized_read) {
+            new (self) Device({.struct_size = sizeof(coppice_device_options),
+                               .kind = KindNamed(kind),
+                               .ordinal = ordinal,
+                               .compute_capability = compute_capability,
+                               .memory_bytes = memory_bytes,
+                               .seed = seed,
+                               .compiled_kernels = 0,
+                               .uninitialized_read = uninitialized_read ? 1 : 0});
+          },
+          nb::arg("kind") = "auto", nb::arg("ordinal") = 0, nb::kw_only(),
+          nb::arg("compute_capability") = 0, nb::arg("memory_bytes") = 0, nb::arg("seed") = 0,
+          nb::arg("uninitialized_read") = false,
+          "Opens \"cuda\", \"emulator\", or \"auto\": CUDA if it has a device, else the "
+          "emulator.\n\n"
+          "The rest is the emulator's: 80, 86, 89 or 90 (0: 90), bytes of its memory (0: 4 GiB), "
+          "the seed of the order in which it runs things, and whether reads of bytes that nobody "
+          "wrote are findings. Raises Unavailable without such a device, FailedPrecondition if "
+          "the process has an emulator.")
+      .def_prop_ro(
+          "kind", [](const Device& self) { return self.is_emulator() ? "emulator" : "cuda"; },
+          "\"cuda\" or \"emulator\".")
+      .def_prop_ro(
+          "ordinal", [](const Device& self) { return self.info().ordinal; },
+          "The number of the device among CUDA's; 0 of the emulator.")
+      .def_prop_ro(
+          "name", [](const Device& self) { return std::string(self.info().name); },
+          "As the driver calls it.")
+      .def_prop_ro(
+          "total_bytes", [](const Device& self) { return self.info().total_bytes; },
+          "Bytes of its memory.")
+      .def_prop_ro("stream", &Device::own_stream, "A stream of its own, made when first asked for.")
+      .def("make_current", &Device::MakeCurrent, "Makes its context current on this thread.")
+      .def("synchronize", &Device::Synchronize,
+           "Waits for all work. Raises what that work ran into, once.")
+      .def("findings", &Device::Findings,
+           "What the emulator found wrong so far, a line each: races, accesses out of bounds.")
+      .def("create_stream", &Device::CreateStream, "A stream of the caller's.")
+      .def("destroy_stream", &Device::DestroyStream, nb::arg("stream"))
+      .def("synchronize_stream", &Device::SynchronizeStream, nb::arg("stream") = 0,
+           "Waits for a stream; 0 is the device's own.")
+      .def(
+          "empty",
+          [](const nb::object& self, const std::vector<int64_t>& shape, const std::string& dtype) {
+            Layout layout = Layout::Dense(DTypeNamed(dtype), shape);
+            layout.Check();
+            return std::make_unique<Tensor>(self, std::move(layout));
+          },
+          nb::arg("shape"), nb::arg("dtype"), "A dense tensor in memory of its own.")
+      .def("upload", &Upload, nb::arg("array"), nb::arg("stream") = 0,
+           "A copy of a CPU tensor, with its strides.")
+      .def("view", &View, nb::arg("address"), nb::arg("shape"), nb::arg("dtype"),
+           nb::arg("strides").none() = nb::none(), nb::arg("owner").none() = nb::none(),
+           "A tensor in memory that `owner` has.")
+      .def("load_package", &LoadPackage, nb::arg("package"), nb::kw_only(),
+           nb::arg("allow_ptx") = false, nb::arg("trusted_keys") = nb::make_tuple(),
+           "Loads a kernel package: a path of a folder or zip file, or a zip file's bytes. "
+           "`allow_ptx`: a GPU may compile PTX, for seconds. `trusted_keys`: Ed25519 keys of 32 "
+           "bytes, one of which must have signed it.");
+}
+
+}  // namespace coppice::python

@@ -1,0 +1,93 @@
+// A device, and what is loaded on it, as objects of Python.
+//
+// Threads: the GIL is held; it is released while a method waits or runs. Every method makes the
+// device's context current on its thread.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+
+#include "coppice/coppice.h"
+
+namespace coppice::python {
+
+namespace nb = nanobind;
+
+class Device {
+ public:
+  explicit Device(const coppice_device_options& options);
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  ~Device();
+
+  coppice_device* handle() const { return handle_; }
+  bool is_emulator() const { return info_.kind == COPPICE_DEVICE_EMULATOR; }
+  const coppice_device_info& info() const { return info_; }
+  DLDevice dl() const;
+  // What other libraries see tensors on: the CPU for an emulator's, of which they get copies.
+  DLDevice exported_device() const;
+
+  // Makes the context current. Cost: a comparison on an emulator, a driver call on CUDA.
+  void MakeCurrent() const;
+  void Synchronize() const;
+  std::vector<std::string> Findings() const;
+
+  uint64_t Allocate(int64_t bytes) const;
+  void Free(uint64_t address) const noexcept;
+  // Stream 0 is the device's own. Both wait for it.
+  void CopyToDevice(uint64_t to, const void* from, int64_t bytes, uintptr_t stream) const;
+  void CopyToHost(void* to, uint64_t from, int64_t bytes, uintptr_t stream) const;
+
+  uintptr_t CreateStream() const;
+  void DestroyStream(uintptr_t stream);
+  void SynchronizeStream(uintptr_t stream) const;
+  uintptr_t own_stream() const;  // Made when it is asked for first.
+  uintptr_t OrOwn(uintptr_t stream) const { return stream == 0 ? own_stream() : stream; }
+  // The stream that a DLPack consumer names; 0 if none.
+  uintptr_t StreamOf(const nb::object& stream) const;
+
+  // Whether a DLPack consumer gets a copy on the host.
+  bool ExportsCopies(const nb::object& dl_device, const nb::object& copy) const;
+  // Makes a consumer's stream wait for the device's own; waits on the host.
+  void OrderConsumer(const nb::object& stream) const;
+
+  // Memory for the copy of a CPU tensor that a call on `stream` reads, which a later call on it
+  // writes again; Copies wait for the stream, so that nobody reads it any more by then.
+  uint64_t TakeStaging(int64_t bytes, uintptr_t stream);
+  void GiveStaging(uint64_t address, int64_t bytes, uintptr_t stream);
+
+ private:
+  coppice_device* handle_ = nullptr;
+  uint64_t number_ = 0;  // Of the process's devices, from 1.
+  coppice_device_info info_{};
+  mutable uintptr_t own_stream_ = 0;
+  std::map<std::pair<uintptr_t, int64_t>, std::vector<uint64_t>> staging_;
+};
+
+class Package {
+ public:
+  explicit Package(coppice_package* handle, nb::object device)
+      : handle_(handle), device_(std::move(device)) {}
+  Package(const Package&) = delete;
+  Package& operator=(const Package&) = delete;
+  ~Package();
+
+  coppice_package* handle() const { return handle_; }
+  const nb::object& device() const { return device_; }
+  nb::str Manifest() const;
+
+ private:
+  coppice_package* handle_;
+  nb::object device_;
+};
+
+void BindDevices(nb::module_& module);
+
+}  // namespace coppice::python

@@ -1,0 +1,102 @@
+// What other libraries are given and give.
+
+#include "python/core/external.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <nanobind/stl/string.h>
+
+#include "coppice/coppice.h"
+
+#include "python/core/callbacks.h"
+#include "python/core/device.h"
+#include "python/core/methods.h"
+#include "python/core/status.h"
+
+namespace coppice::python {
+namespace {
+
+// The driver's cuMemcpyDtoDAsync_v2 and cuMemsetD8Async.
+using CopyFunction = int (*)(uint64_t to, uint64_t from, size_t bytes, void* stream);
+using FillFunction = int (*)(uint64_t to, unsigned char value, size_t count, void* stream);
+
+// Calls a function of the driver on a stream of the device, which is current.
+template <typename Function, typename... Arguments>
+void CallDriver(const Device& device, const char* name, uintptr_t stream, Arguments... arguments) {
+  device.MakeCurrent();
+  coppice_driver_function found = nullptr;
+  Check(coppice_driver_entry(device.handle(), name, &found));
+  void* const on = reinterpret_cast<void*>(device.OrOwn(stream));
+  int result = 0;
+  {
+    const nb::gil_scoped_release release;
+    result = reinterpret_cast<Function>(found)(arguments..., on);
+  }
+  if (result != 0)
+    Raise("Internal", (std::string(name) + ": CUresult " + std::to_string(result)).c_str());
+}
+
+uintptr_t DriverFunction(const Device& self, const std::string& name) {
+  coppice_driver_function found = nullptr;
+  Check(coppice_driver_entry(self.handle(), name.c_str(), &found));
+  return reinterpret_cast<uintptr_t>(found);
+}
+
+void Copy(const Device& self, uint64_t to, uint64_t from, uint64_t bytes, uintptr_t stream) {
+  if (bytes > 0) CallDriver<CopyFunction>(self, "cuMemcpyDtoDAsync", stream, to, from, bytes);
+}
+
+void Fill(const Device& self, uint64_t to, uint64_t bytes, uint8_t value, uintptr_t stream) {
+  if (bytes > 0) CallDriver<FillFunction>(self, "cuMemsetD8Async", stream, to, value, bytes);
+}
+
+void AddGraph(const Context& self, uintptr_t graph) {
+  coppice_context* const handle = self.handle();
+  Check(
+      Unlocked([&] { return coppice_context_add_graph(handle, reinterpret_cast<void*>(graph)); }));
+}
+
+nb::dict ExternalStats() {
+  coppice_external_stats stats{};
+  stats.struct_size = sizeof stats;
+  Check(coppice_external_allocator_stats(&stats));
+  nb::dict read;
+  read["run_blocks"] = stats.run_blocks;
+  read["left_blocks"] = stats.left_blocks;
+  read["device_blocks"] = stats.device_blocks;
+  read["late_frees"] = stats.late_frees;
+  return read;
+}
+
+}  // namespace
+
+void BindExternals(nb::module_& module) {
+  AddMethod<Device>("copy", &Copy, nb::arg("to"), nb::arg("source"), nb::arg("bytes"),
+                    nb::arg("stream") = 0,
+                    "Copies bytes between two addresses of the device, in the order of `stream` "
+                    "(0: the device's own), into its capture if it captures.");
+  AddMethod<Device>("fill", &Fill, nb::arg("to"), nb::arg("bytes"), nb::arg("value") = 0,
+                    nb::arg("stream") = 0, "Sets bytes at an address of the device, likewise.");
+  AddMethod<Device>("driver_function", &DriverFunction, nb::arg("name"),
+                    "The address of a function of CUDA's driver, for ctypes, on the emulator as on "
+                    "a GPU. Raises NotFound.");
+  AddMethod<Device>(
+      "lend_memory",
+      [](const Device& self, bool lend) {
+        Check(coppice_external_allocator_use(lend ? self.handle() : nullptr));
+      },
+      nb::arg("lend") = true,
+      "Makes it the device that coppice_external_allocate takes memory of where no callable runs; "
+      "False: there is none. coppice.torch.allocator() does so.");
+  AddMethod<Context>("add_graph", &AddGraph, nb::arg("graph"),
+                     "Puts a CUgraph, by its address, into the run. What its nodes use stays the "
+                     "caller's to keep. Raises InvalidArgument for nodes that allocate or branch.");
+  module.def("external_stats", &ExternalStats,
+             "Blocks that other libraries were given so far: run_blocks in runs of callables, "
+             "left_blocks of these that were not freed there, device_blocks elsewhere, late_frees "
+             "that did nothing.");
+}
+
+}  // namespace coppice::python

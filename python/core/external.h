@@ -1,0 +1,15 @@
+// What other libraries are given and give: memory of ours, and graphs of theirs.
+//
+// Threads: the GIL is held; it is released while a copy is queued and a graph is added.
+
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace coppice::python {
+
+// Adds Device.copy, fill, driver_function and lend_memory, Context.add_graph and
+// external_stats. Behind BindDevices and BindContexts.
+void BindExternals(nanobind::module_& module);
+
+}  // namespace coppice::python

@@ -1,0 +1,251 @@
+// Leases and outputs.
+
+#include "python/core/lease.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/core/cycles.h"
+#include "python/core/dtypes.h"
+#include "python/core/status.h"
+
+namespace coppice::python {
+namespace {
+
+// Frees what Lease.detach gave out, when the last object that shows it goes.
+void DeleteDetached(void* managed) noexcept {
+  auto* const tensor = static_cast<DLManagedTensorVersioned*>(managed);
+  const nb::gil_scoped_release release;
+  tensor->deleter(tensor);
+}
+
+nb::list Detach(Lease& lease, uintptr_t stream) {
+  const coppice_lease_info info = lease.Info();
+  const int32_t count = info.is_part != 0 ? 1 : info.output_count;
+  std::vector<DLManagedTensorVersioned*> tensors(static_cast<size_t>(count));
+  const Device& device = lease.device();
+  device.MakeCurrent();
+  void* const on = reinterpret_cast<void*>(stream == 0 ? lease.stream() : stream);
+  const SessionCall use = lease.Use();
+  CheckRead(Unlocked([&] {
+    return coppice_lease_detach(lease.handle(), on, tensors.data(),
+                                static_cast<int64_t>(tensors.size()));
+  }));
+  nb::list made;
+  for (DLManagedTensorVersioned* const tensor : tensors) {
+    const nb::capsule owner(tensor, &DeleteDetached);
+    made.append(nb::cast(std::make_unique<Tensor>(
+        lease.device_object(), Layout::Of(tensor->dl_tensor),
+        reinterpret_cast<uint64_t>(tensor->dl_tensor.data) + tensor->dl_tensor.byte_offset,
+        owner)));
+  }
+  lease.Release();
+  return made;
+}
+
+nb::list Split(const nb::object& self) {
+  Lease& lease = nb::cast<Lease&>(self);
+  std::vector<coppice_lease*> parts(static_cast<size_t>(lease.Info().output_count));
+  const SessionCall use = lease.Use();
+  Check(Unlocked([&] {
+    return coppice_lease_split(lease.handle(), parts.data(), static_cast<int64_t>(parts.size()));
+  }));
+  nb::list made;
+  for (coppice_lease* const part : parts)
+    made.append(nb::cast(lease.Part(part)));
+  lease.Release();
+  return made;
+}
+
+// The same output as far as the device counted it. Waits.
+std::unique_ptr<HostTensor> ToHostSized(const Output& output, uintptr_t stream) {
+  const uintptr_t on = stream == 0 ? output.lease().stream() : stream;
+  const Scope scope(output.lease(), on);
+  coppice_view view{};
+  view.struct_size = sizeof view;
+  Check(Unlocked([&] { return coppice_read_sized_output(scope.handle(), output.index(), &view); }));
+  return CopyToHost(output.lease().device(), Layout::Of(view.tensor),
+                    reinterpret_cast<uint64_t>(view.tensor.data), on);
+}
+
+nb::object ExportOutput(nb::object self,
+                        const nb::object& stream,
+                        const nb::object& max_version,
+                        const nb::object& dl_device,
+                        const nb::object& copy) {
+  const Output& output = nb::cast<const Output&>(self);
+  const ExportRequest request = RequestOf(max_version);
+  const Device& device = output.lease().device();
+  const uintptr_t on = device.StreamOf(stream);
+  if (device.ExportsCopies(dl_device, copy)) {
+    const nb::object host = nb::cast(output.ToHost(on));
+    return CapsuleOf(nb::cast<const HostTensor&>(host).View(), host,
+                     {.versioned = request.versioned, .copied = true});
+  }
+  Scope scope(output.lease(), on);
+  const DLTensor view = output.View();
+  return CapsuleOf(view, std::move(self), request, scope.Leak());
+}
+
+std::string Describe(const Output& output) {
+  return "<coppice.Output " + std::to_string(output.index()) + " of call " +
+         std::to_string(output.lease().Info().call_number) + ">";
+}
+
+}  // namespace
+
+coppice_lease_info Lease::Info() const {
+  if (handle_ == nullptr) Raise("FailedPrecondition", "lease: it was given up");
+  coppice_lease_info info{};
+  info.struct_size = sizeof info;
+  Check(coppice_lease_describe(handle_, &info));
+  return info;
+}
+
+void Lease::Release() noexcept {
+  if (handle_ == nullptr) return;
+  coppice_lease_release(std::exchange(handle_, nullptr));
+}
+
+SessionCall Lease::Use() const {
+  if (handle_ == nullptr) Raise("StaleOutput", "lease: it was given up");
+  if (HoldOf(session_).closed)
+    Raise("StaleOutput",
+          "lease: the session that made the outputs is gone; read them before it goes");
+  return SessionCall(session_);
+}
+
+std::unique_ptr<Lease> Lease::Part(coppice_lease* part) const {
+  return std::make_unique<Lease>(part, session_, device_, stream_);
+}
+
+void EndRead(coppice_read* scope) noexcept {
+  if (scope == nullptr) return;
+  const nb::gil_scoped_release release;
+  coppice_read_end(scope);
+}
+
+Scope::Scope(const Lease& lease, uintptr_t stream) {
+  const SessionCall use = lease.Use();
+  lease.device().MakeCurrent();
+  void* const on = reinterpret_cast<void*>(stream == 0 ? lease.stream() : stream);
+  CheckRead(Unlocked([&] { return coppice_lease_read(lease.handle(), on, &handle_); }));
+}
+
+const Output::Place& Output::Find() const {
+  if (place_) return *place_;
+  const Scope scope(lease(), 0);
+  coppice_view view{};
+  view.struct_size = sizeof view;
+  Check(coppice_read_output(scope.handle(), index_, &view));
+  place_.emplace(Layout::Of(view.tensor), reinterpret_cast<uint64_t>(view.tensor.data));
+  return *place_;
+}
+
+const Layout& Output::layout() const {
+  return Find().layout;
+}
+
+uint64_t Output::address() const {
+  return Find().address;
+}
+
+DLTensor Output::View() const {
+  const Place& place = Find();
+  return place.layout.At(reinterpret_cast<void*>(place.address), lease().device().dl());
+}
+
+std::unique_ptr<HostTensor> Output::ToHost(uintptr_t stream) const {
+  const uintptr_t on = stream == 0 ? lease().stream() : stream;
+  const Scope scope(lease(), on);
+  const Place& place = Find();
+  return CopyToHost(lease().device(), place.layout, place.address, on);
+}
+
+namespace {
+
+void BindOutputs(nb::module_& module) {
+  constexpr auto kVisitOutput = [](const Output& output, const auto& visit) {
+    visit(output.lease_object().ptr());
+  };
+  nb::class_<Output> output(
+      module, "Output",
+      "One output of a call, which keeps its lease. It is read by DLPack: in place on CUDA, where "
+      "calls that would write over it are refused until the consumer drops it; as a copy on the "
+      "CPU of the emulator. A read after it was written over raises StaleOutput.",
+      LooksThrough<Output, kVisitOutput>());
+  BindNumpy(output);
+  output.def_prop_ro("lease", &Output::lease_object, "Its lease.")
+      .def_prop_ro("index", &Output::index, "Its number among the outputs.")
+      .def_prop_ro("device", [](const Output& self) { return self.lease().device_object(); })
+      .def_prop_ro(
+          "shape", [](const Output& self) { return TupleOf(self.layout().shape); }, "Sizes.")
+      .def_prop_ro(
+          "strides", [](const Output& self) { return TupleOf(self.layout().strides); },
+          "Strides, in elements.")
+      .def_prop_ro(
+          "dtype", [](const Output& self) { return NameOf(self.layout().dtype); },
+          "The element type, as packages name it.")
+      .def("data_ptr", &Output::address, "Where it lies.")
+      .def("to_host", &Output::ToHost, nb::arg("stream") = 0, "A copy on the host. Waits.")
+      .def("to_host_sized", &ToHostSized, nb::arg("stream") = 0,
+           "A copy on the host of as much as the device counted. Waits.")
+      .def("__dlpack__", &ExportOutput, nb::kw_only(), nb::arg("stream").none() = nb::none(),
+           nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
+           nb::arg("copy").none() = nb::none())
+      .def("__dlpack_device__",
+           [](const Output& self) {
+             const DLDevice device = self.lease().device().exported_device();
+             return nb::make_tuple(static_cast<int>(device.device_type), device.device_id);
+           })
+      .def("__repr__", &Describe);
+}
+
+}  // namespace
+
+void BindLeases(nb::module_& module) {
+  constexpr auto kVisitLease = [](const Lease& lease, const auto& visit) {
+    visit(lease.session().ptr());
+  };
+  nb::class_<Lease>(module, "Lease",
+                    "The right to read the outputs of one call. While it lives, calls that build "
+                    "on the outputs leave them alone; another call may write over them, and they "
+                    "are stale from then on.",
+                    LooksThrough<Lease, kVisitLease>())
+      .def_prop_ro(
+          "kind", [](const Lease& self) { return coppice_run_kind_name(self.Info().kind); },
+          "How the call ran: \"replay\", \"record\", \"warm_up\" or \"eager\".")
+      .def_prop_ro(
+          "reason", [](const Lease& self) { return coppice_reason_name(self.Info().reason); },
+          "Why it did not replay: \"new_bucket\"; \"none\" if it did.")
+      .def_prop_ro(
+          "call_number", [](const Lease& self) { return self.Info().call_number; },
+          "The call's number on its lane.")
+      .def("__len__", [](const Lease& self) { return self.Info().output_count; })
+      .def("__getitem__",
+           [](const nb::object& self, int index) {
+             const int count = nb::cast<const Lease&>(self).Info().output_count;
+             if (count == 0) (void)nb::cast<const Lease&>(self).Use();  // Its session may be gone.
+             if (index < 0 || index >= count) {
+               PyErr_SetString(PyExc_IndexError, "lease: no such output");
+               RaisePending();
+             }
+             return std::make_unique<Output>(self, index);
+           })
+      .def("release", &Lease::Release, "Gives the outputs up.")
+      .def("split", &Split,
+           "A lease per output, each kept, donated or dropped by itself: output i is part[i]. This "
+           "lease is empty afterwards.")
+      .def("detach", &Detach, nb::arg("stream") = 0,
+           "Copies the outputs into memory of their own, and gives the lease up. Returns a list of "
+           "tensors.");
+  BindOutputs(module);
+}
+
+}  // namespace coppice::python

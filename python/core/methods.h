@@ -1,0 +1,21 @@
+// Methods of classes that another file binds.
+
+#pragma once
+
+#include <utility>
+
+#include <nanobind/nanobind.h>
+
+namespace coppice::python {
+
+namespace nb = nanobind;
+
+// Adds a method to a class of the module, which is bound by now.
+template <typename Class, typename Function, typename... Extra>
+void AddMethod(const char* name, Function&& function, const Extra&... extra) {
+  const nb::handle type = nb::type<Class>();
+  type.attr(name) = nb::cpp_function(std::forward<Function>(function), nb::name(name),
+                                     nb::scope(type), nb::is_method(), extra...);
+}
+
+}  // namespace coppice::python

@@ -1,0 +1,187 @@
+// Policies as Python says them.
+
+#include "python/core/padding.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "coppice/coppice.h"
+
+#include "python/core/given.h"
+#include "python/core/methods.h"
+#include "python/core/session.h"
+#include "python/core/session_call.h"
+#include "python/core/spec.h"
+#include "python/core/status.h"
+
+namespace coppice::python {
+namespace {
+
+nb::tuple PolicyBuckets(const nb::object& policy, int64_t most) {
+  std::deque<std::string> texts;
+  const coppice_policy read = PolicyOf(policy, texts);
+  int64_t count = 0;
+  Check(coppice_policy_buckets(&read, nullptr, 0, &count));
+  std::vector<int64_t> buckets(static_cast<size_t>(std::clamp<int64_t>(most, 0, count)));
+  Check(
+      coppice_policy_buckets(&read, buckets.data(), static_cast<int64_t>(buckets.size()), &count));
+  return nb::make_tuple(count, buckets);
+}
+
+std::string LearnPolicy(const std::vector<int64_t>& sizes,
+                        const std::vector<double>& counts,
+                        int64_t limit,
+                        int64_t buckets,
+                        double price,
+                        int64_t align,
+                        const std::vector<int64_t>& forced,
+                        double prior,
+                        double max_ratio,
+                        int64_t max_gap) {
+  if (!counts.empty() && counts.size() != sizes.size())
+    Raise("InvalidArgument", "learn_policy: not a count for each size");
+  const coppice_learn_options options = {.struct_size = sizeof(coppice_learn_options),
+                                         .reserved = 0,
+                                         .limit = limit,
+                                         .bucket_count = buckets,
+                                         .price = price,
+                                         .align = align,
+                                         .forced = forced.data(),
+                                         .forced_count = static_cast<int64_t>(forced.size()),
+                                         .prior = prior > 0 ? prior : -1,
+                                         .max_ratio = max_ratio,
+                                         .max_gap = max_gap};
+  std::string text;
+  Check(Unlocked([&] {
+    return ReadText(text, [&](char* buffer, size_t bytes, size_t* written) {
+      return coppice_learn_policy(sizes.data(), counts.empty() ? nullptr : counts.data(),
+                                  static_cast<int64_t>(sizes.size()), &options, buffer, bytes,
+                                  written);
+    });
+  }));
+  return text;
+}
+
+// As C has options whose 0 is a default: none is 0, and 0 is below it.
+template <typename Value>
+Value OrDefault(const std::optional<Value>& given) {
+  if (!given) return 0;
+  return *given == 0 ? -1 : *given;
+}
+
+nb::dict Rebucket(const Program& program,
+                  const std::string& symbol,
+                  bool dry_run,
+                  std::optional<int64_t> period,
+                  std::optional<int64_t> buckets,
+                  std::optional<int64_t> added_max,
+                  std::optional<double> gain_min,
+                  std::optional<double> max_ratio,
+                  int64_t max_gap,
+                  std::optional<int32_t> graphs_max,
+                  std::optional<int32_t> graphs_per_minute,
+                  const nb::object& binding,
+                  const nb::object& scratch) {
+  coppice_rebucket_options options{};
+  options.struct_size = sizeof options;
+  options.dry_run = dry_run ? 1 : 0;
+  options.period = OrDefault(period);
+  options.bucket_count = buckets.value_or(0);
+  options.added_max = OrDefault(added_max);
+  options.gain_min = OrDefault(gain_min);
+  options.max_ratio = OrDefault(max_ratio);
+  options.max_gap = max_gap;
+  options.graphs_max = OrDefault(graphs_max);
+  options.graphs_per_minute = OrDefault(graphs_per_minute);
+  if (!binding.is_none()) options.binding = GivenObject<const Binding>(binding, "binding").handle;
+  if (!scratch.is_none()) options.scratch = GivenObject<const Binding>(scratch, "scratch").handle;
+  coppice_rebucket_report report{};
+  report.struct_size = sizeof report;
+  const SessionCall session(program.of());
+  Check(Unlocked([&] {
+    return coppice_rebucket(session.handle(), program.handle, symbol.c_str(), &options, &report);
+  }));
+  nb::dict read;
+  read["outcome"] = coppice_rebucket_outcome_name(report.outcome);
+  read["calls"] = report.calls;
+  read["graphs"] = report.graphs;
+  read["added"] = report.added;
+  read["dropped"] = report.dropped;
+  read["waste_before_pct"] = report.waste_before_pct;
+  read["waste_after_pct"] = report.waste_after_pct;
+  read["why"] = static_cast<const char*>(report.why);
+  return read;
+}
+
+void SetPolicy(const Program& program, const std::string& symbol, const nb::object& policy) {
+  std::deque<std::string> texts;
+  const coppice_policy read = PolicyOf(policy, texts);
+  const SessionCall session(program.of());
+  Check(Unlocked(
+      [&] { return coppice_set_policy(session.handle(), program.handle, symbol.c_str(), &read); }));
+}
+
+// A method whose text one function of C writes of a symbol.
+template <auto Function>
+std::string TextOfSymbol(const Program& program, const std::string& symbol) {
+  std::string text;
+  const SessionCall session(program.of());
+  Check(Unlocked([&] {
+    return ReadText(text, [&](char* buffer, size_t bytes, size_t* written) {
+      return Function(session.handle(), program.handle, symbol.c_str(), buffer, bytes, written);
+    });
+  }));
+  return text;
+}
+
+void SetObserved(const Program& program, const std::string& symbol, const std::string& text) {
+  const SessionCall session(program.of());
+  Check(Unlocked([&] {
+    return coppice_set_observed(session.handle(), program.handle, symbol.c_str(), text.c_str());
+  }));
+}
+
+}  // namespace
+
+void BindPadding(nb::module_& module) {
+  module.def("policy_buckets", &PolicyBuckets, nb::arg("policy"), nb::arg("most") = 4096,
+             "How many buckets a policy has, and the first of them, at most so many. A policy is a "
+             "text, or (text, maximum). Raises InvalidArgument for one that there is not.");
+  module.def("learn_policy", &LearnPolicy, nb::arg("sizes"), nb::arg("counts"), nb::kw_only(),
+             nb::arg("limit"), nb::arg("buckets"), nb::arg("price"), nb::arg("align"),
+             nb::arg("forced"), nb::arg("prior"), nb::arg("max_ratio"), nb::arg("max_gap"),
+             "coppice_learn_policy, whose JSON it returns: see coppice.learn.");
+  AddMethod<Program>(
+      "rebucket", &Rebucket, nb::arg("symbol"), nb::kw_only(), nb::arg("dry_run") = false,
+      nb::arg("period") = nb::none(), nb::arg("buckets") = nb::none(),
+      nb::arg("added_max") = nb::none(), nb::arg("gain_min") = nb::none(),
+      nb::arg("max_ratio") = nb::none(), nb::arg("max_gap") = 0, nb::arg("graphs_max") = nb::none(),
+      nb::arg("graphs_per_minute") = nb::none(), nb::arg("binding").none() = nb::none(),
+      nb::arg("scratch").none() = nb::none(),
+      "Learns the buckets of an observed symbol again from its calls, and swaps them in if that "
+      "saves enough: successors are recorded first. Waits for the device if any is.\n\n"
+      "period: calls between two times, 2000; buckets: at most, as many as there are; added_max: "
+      "of these new, 4; gain_min: points of waste to save, 1; max_ratio, max_gap: caps on the "
+      "padding of a call, 1.25 and 2 up to 512, else 1.5 and 1, 0 for none; graphs_max and "
+      "graphs_per_minute: recorded, 16 and 64.\n\n"
+      "Returns outcome (\"not due\", \"kept\", \"limited\", \"not recorded\", \"would swap\", "
+      "\"swapped\"), calls, graphs, added, dropped, waste_before_pct, waste_after_pct and why.");
+  AddMethod<Program>("policy", &TextOfSymbol<&coppice_get_policy>, nb::arg("symbol"),
+                     "The policy in force of a symbol, as JSON.");
+  AddMethod<Program>("set_policy", &SetPolicy, nb::arg("symbol"), nb::arg("policy"),
+                     "Replaces the policy of a symbol, up to the same maximum. Waits for calls.");
+  AddMethod<Program>("observed", &TextOfSymbol<&coppice_get_observed>, nb::arg("symbol"),
+                     "What was observed of a symbol, as JSON.");
+  AddMethod<Program>("set_observed", &SetObserved, nb::arg("symbol"), nb::arg("text"),
+                     "Goes on from what was observed elsewhere.");
+}
+
+}  // namespace coppice::python

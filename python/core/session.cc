@@ -1,0 +1,399 @@
+// Sessions as objects of Python.
+
+#include "python/core/session.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/core/arrays.h"
+#include "python/core/callbacks.h"
+#include "python/core/cycles.h"
+#include "python/core/given.h"
+#include "python/core/spec.h"
+#include "python/core/status.h"
+
+namespace coppice::python {
+namespace {
+
+// Options by name, each taken once; what is left is no option.
+class Options {
+ public:
+  explicit Options(const nb::dict& given) : left_(nb::borrow<nb::dict>(given.attr("copy")())) {}
+
+  nb::object Take(const char* name) {
+    known_ += (known_.empty() ? "" : ", ") + std::string(name);
+    return nb::borrow(left_.attr("pop")(name, nb::none()));
+  }
+  template <typename Value>
+  void Into(const char* name, Value& value) {
+    const nb::object given = Take(name);
+    if (!given.is_none()) value = Given<Value>(given, std::string("session: ") + name);
+  }
+  void Flag(const char* name, int32_t& value) {
+    const nb::object given = Take(name);
+    if (!given.is_none()) value = Given<bool>(given, std::string("session: ") + name) ? 1 : 0;
+  }
+  void Word(const char* name, const std::vector<const char*>& words, int32_t& value) {
+    const nb::object given = Take(name);
+    if (given.is_none()) return;
+    value = NumberOf(Given<std::string>(given, std::string("session: ") + name), words, name);
+  }
+  void CheckNames() const {
+    for (const auto& [key, value] : left_)
+      Raise("InvalidArgument", ("session: no option is called '" +
+                                nb::cast<std::string>(nb::str(key)) + "'; they are " + known_)
+                                   .c_str());
+  }
+
+ private:
+  nb::dict left_;
+  std::string known_;  // Names that were asked for.
+};
+
+const std::vector<const char*> kStances = {"record", "replay_only", "eager", "strict"};
+const std::vector<const char*> kOnLimits = {"default", "eager", "error", "evict"};
+
+coppice_session_options OptionsOf(Options& given, std::string& trace_path) {
+  coppice_session_options options{};
+  options.struct_size = sizeof options;
+  given.Word("stance", kStances, options.stance);
+  given.Into("lanes", options.lanes);
+  given.Into("warmup_runs", options.warmup_runs);
+  given.Flag("record_in_background", options.record_in_background);
+  given.Flag("gate", options.gate);
+  given.Into("graphs_per_program_max", options.graphs_per_program_max);
+  given.Into("rerecords_per_bucket_max", options.rerecords_per_bucket_max);
+  given.Into("static_moves_max", options.static_moves_max);
+  given.Word("on_limit", kOnLimits, options.on_limit);
+  given.Word("on_budget", kOnLimits, options.on_budget);
+  given.Flag("keep_drawings", options.keep_drawings);
+  given.Into("window_bytes", options.window_bytes);
+  given.Into("workspace_bytes", options.workspace_bytes);
+  given.Into("copy_out_bytes", options.copy_out_bytes);
+  given.Into("budget_bytes", options.budget_bytes);
+  given.Flag("audit_keys", options.audit_keys);
+  given.Flag("check_addresses", options.check_addresses);
+  given.Flag("fill_expired", options.fill_expired);
+  given.Into("trace_path", trace_path);
+  if (!trace_path.empty()) options.trace_path = trace_path.c_str();
+  given.Word("variant_timing", {"on_device", "always", "never"}, options.variant_timing);
+  return options;
+}
+
+template <typename Write>
+std::string TextOf(Write&& write) {
+  std::string text;
+  Check(Unlocked([&] { return ReadText(text, write); }));
+  return text;
+}
+
+nb::dict StatsOf(const Session& session) {
+  coppice_session_stats stats{};
+  stats.struct_size = sizeof stats;
+  const SessionCall call(session);
+  Check(Unlocked([&] { return coppice_stats(call.handle(), &stats); }));
+  nb::dict runs;
+  for (int kind = COPPICE_RUN_REPLAY; kind <= COPPICE_RUN_INCLUDE; ++kind)
+    runs[coppice_run_kind_name(kind)] = stats.runs[kind];
+  nb::dict reasons;
+  for (int reason = 0; reason < 24; ++reason) {
+    if (stats.reasons[reason] != 0) reasons[coppice_reason_name(reason)] = stats.reasons[reason];
+  }
+  nb::dict read;
+  read["calls"] = stats.calls;
+  read["runs"] = runs;
+  read["reasons"] = reasons;
+  read["recordings"] = stats.recordings;
+  read["evictions"] = stats.evictions;
+  read["remaps"] = stats.remaps;
+  read["inputs_in_place"] = stats.inputs_in_place;
+  read["real_elements"] = stats.real_elements;
+  read["padded_elements"] = stats.padded_elements;
+  return read;
+}
+
+nb::dict MemoryOf(const Session& session) {
+  coppice_memory_usage usage{};
+  usage.struct_size = sizeof usage;
+  const SessionCall call(session);
+  Check(Unlocked([&] { return coppice_memory(call.handle(), &usage); }));
+  nb::dict bytes;
+  nb::dict peak;
+  for (int kind = 0; kind < usage.kind_count; ++kind) {
+    bytes[coppice_memory_kind_name(kind)] = usage.bytes[kind];
+    peak[coppice_memory_kind_name(kind)] = usage.peak[kind];
+  }
+  nb::dict read;
+  read["bytes"] = bytes;
+  read["peak"] = peak;
+  read["total"] = usage.total;
+  read["total_peak"] = usage.total_peak;
+  read["budget"] = usage.budget;
+  read["height"] = usage.height;
+  return read;
+}
+
+nb::object BucketsOf(const Session& session) {
+  const SessionCall call(session);
+  const std::string text = TextOf([&](char* buffer, size_t bytes, size_t* written) {
+    return coppice_buckets(call.handle(), buffer, bytes, written);
+  });
+  return nb::module_::import_("json").attr("loads")(text);
+}
+
+std::string Dump(const Session& session, int32_t lane, int64_t number) {
+  const SessionCall call(session);
+  return TextOf([&](char* buffer, size_t bytes, size_t* written) {
+    return coppice_dump(call.handle(), lane, number, buffer, bytes, written);
+  });
+}
+
+nb::dict LoadProfile(const Session& session,
+                     const std::string& path,
+                     const nb::list& bindings,
+                     int64_t graphs_max,
+                     int64_t bytes_max) {
+  std::vector<coppice_binding*> handles;
+  for (const nb::handle binding : bindings)
+    handles.push_back(GivenObject<const Binding>(binding, "bindings").handle);
+  coppice_profile_options options{};
+  options.struct_size = sizeof options;
+  options.bindings = handles.data();
+  options.binding_count = static_cast<int64_t>(handles.size());
+  options.graphs_max = graphs_max;
+  options.bytes_max = bytes_max;
+  coppice_loaded_profile loaded{};
+  loaded.struct_size = sizeof loaded;
+  const SessionCall call(session);
+  Check(Unlocked(
+      [&] { return coppice_load_profile(call.handle(), path.c_str(), &options, &loaded); }));
+  nb::dict read;
+  read["recorded"] = loaded.recorded;
+  read["present"] = loaded.present;
+  read["skipped"] = loaded.skipped;
+  return read;
+}
+
+int64_t Evict(const Session& session, const nb::object& program) {
+  coppice_program* const of =
+      program.is_none() ? nullptr : GivenObject<const Program>(program, "evict").handle;
+  int64_t dropped = 0;
+  const SessionCall call(session);
+  Check(Unlocked([&] { return coppice_evict(call.handle(), of, &dropped); }));
+  return dropped;
+}
+
+void Suspend(const Session& session,
+             const std::string& constants,
+             bool refuse_leases,
+             bool drop_graphs) {
+  const coppice_suspend_options options = {
+      .struct_size = sizeof options,
+      .constants = NumberOf(constants, {"save", "keep", "reload"}, "constants"),
+      .refuse_leases = refuse_leases ? 1 : 0,
+      .drop_graphs = drop_graphs ? 1 : 0};
+  const SessionCall call(session);
+  Check(Unlocked([&] { return coppice_suspend(call.handle(), &options); }));
+}
+
+// A method that is one call of C on the session.
+template <auto Function, typename... Arguments>
+void Call(const Session& session, Arguments... arguments) {
+  const SessionCall call(session);
+  Check(Unlocked([&] { return Function(call.handle(), arguments...); }));
+}
+
+template <auto Function>
+void CallWithText(const Session& session, const std::string& text) {
+  Call<Function>(session, text.c_str());
+}
+
+}  // namespace
+
+Session::Session(nb::object device, const nb::dict& given) : device_(std::move(device)) {
+  Options options(given);
+  std::string trace_path;
+  coppice_session_options read = OptionsOf(options, trace_path);
+  nb::dict callbacks;
+  for (const char* const name : {"log", "vote", "barrier"}) {
+    const nb::object fn = options.Take(name);
+    if (fn.is_none()) continue;
+    CheckCallable(fn, std::string("session: ") + name);
+    callbacks[name] = fn;
+  }
+  options.CheckNames();
+  callbacks_ = callbacks;
+  stance_ = read.stance;
+  read.user = this;
+  if (callbacks.contains("log")) read.log = &Log;
+  if (callbacks.contains("vote")) read.vote = &Vote;
+  if (callbacks.contains("barrier")) read.barrier = &Barrier;
+  this->device().MakeCurrent();
+  Check(Unlocked([&] {
+    return coppice_session_create(this->device().handle(), &read, &HoldOf(hold_).handle);
+  }));
+}
+
+void Session::SetStance(int32_t stance) {
+  Call<&coppice_set_stance>(*this, stance);
+  stance_ = stance;
+}
+
+void Chain::Begin() {
+  const SessionCall call(nb::cast<const Session&>(session_));
+  coppice_chain* made = nullptr;
+  Check(Unlocked([&] { return coppice_chain_begin(call.handle(), lane_, &made); }));
+  End();
+  handle_ = made;
+}
+
+void Chain::End() noexcept {
+  coppice_chain* const ending = std::exchange(handle_, nullptr);
+  if (ending == nullptr) return;
+  const nb::gil_scoped_release release;
+  coppice_chain_end(ending);
+}
+
+void Session::Log(void* user, const char* line) {
+  const coppice_status told =
+      AnswerCallback([&] { static_cast<const Session*>(user)->callbacks_["log"](nb::str(line)); });
+  if (told == COPPICE_OK) return;
+  // Nobody asked for the line, so that there is no call that could fail.
+  const nb::gil_scoped_acquire acquire;
+  WriteUnraisable();
+}
+
+coppice_status Session::Vote(void* user, coppice_vote* vote) {
+  return AnswerCallback([&] {
+    nb::list bucket;
+    for (int32_t i = 0; i < vote->bucket_count; ++i)
+      bucket.append(vote->bucket[i]);
+    const nb::object agreed = static_cast<const Session*>(user)->callbacks_["vote"](
+        bucket, coppice_run_kind_name(vote->kind), vote->unanimous != 0);
+    const nb::tuple parts = GivenParts(agreed, "vote", "(bucket, kind, unanimous)", 3);
+    const auto extents = Given<std::vector<int64_t>>(parts[0], "vote: bucket");
+    if (static_cast<int32_t>(extents.size()) != vote->bucket_count)
+      Raise("InvalidArgument", "vote: another number of extents than it was given");
+    std::copy(extents.begin(), extents.end(), vote->bucket);
+    vote->kind = NumberOf(Given<std::string>(parts[1], "vote: kind"),
+                          {"replay", "record", "warm_up", "eager"}, "vote: kind");
+    vote->unanimous = Given<bool>(parts[2], "vote: unanimous") ? 1 : 0;
+  });
+}
+
+coppice_status Session::Barrier(void* user) {
+  return AnswerCallback([&] { static_cast<const Session*>(user)->callbacks_["barrier"](); });
+}
+
+namespace {
+
+void BindChains(nb::module_& module) {
+  nb::class_<Chain>(module, "Chain",
+                    "Within `with`, calls on the lane build on each other: each leaves the leased "
+                    "outputs of those before it alone.")
+      .def("__enter__",
+           [](const nb::object& self) {
+             nb::cast<Chain&>(self).Begin();
+             return self;
+           })
+      .def("__exit__", [](Chain& self, const nb::args&) { self.End(); });
+}
+
+// What becomes of graphs and memory, and what is known of both.
+void BindMemory(nb::class_<Session>& session) {
+  session
+      .def("evict", &Evict, nb::arg("program").none() = nb::none(),
+           "Drops the graphs of a program, or all. Returns how many.")
+      .def("trim", &Call<&coppice_trim>, "Gives back memory that no lease holds.")
+      .def("suspend", &Suspend, nb::arg("constants") = "save", nb::kw_only(),
+           nb::arg("refuse_leases") = false, nb::arg("drop_graphs") = false,
+           "Gives the session's memory back. `constants`: \"save\", \"keep\" or \"reload\".")
+      .def("resume", &Call<&coppice_resume>, "Takes it again.")
+      .def("set_external_bytes", &Call<&coppice_set_external_bytes, int64_t>, nb::arg("bytes"),
+           "Bytes that the application holds itself, for the budget.")
+      .def("stats", &StatsOf, "Counts of calls, by how they ran and why.")
+      .def("memory", &MemoryOf, "Bytes by what they are used for, and the height of the pool.")
+      .def("buckets", &BucketsOf,
+           "Of each bucket: program, variant, bucket, lane, recorded, plan_height, live_bytes, "
+           "graph_nodes, record_ns, replays.")
+      .def("save_profile", &CallWithText<&coppice_save_profile>, nb::arg("path"),
+           "Writes which buckets traffic used, for load_profile.")
+      .def("load_profile", &LoadProfile, nb::arg("path"), nb::kw_only(),
+           nb::arg("bindings") = nb::list(), nb::arg("graphs_max") = 0, nb::arg("bytes_max") = 0,
+           "Records what a profile tells of, the most useful first. Returns how many buckets were "
+           "recorded, were there, and were left out.")
+      .def("dump", &Dump, nb::arg("lane"), nb::arg("number"),
+           "A recording as `buckets` tells of it, in Graphviz's DOT; needs keep_drawings.")
+      .def("mark", &CallWithText<&coppice_mark>, nb::arg("name"), "Puts a mark into the trace.")
+      .def("flush_trace", &Call<&coppice_flush_trace>, "Waits until the trace is written.")
+      .def("wait_for_recordings", &Call<&coppice_wait_for_recordings>,
+           "Waits for recordings in the background.");
+}
+
+}  // namespace
+
+void BindSessions(nb::module_& module) {
+  constexpr auto kVisit = [](const Session& session, const auto& visit) { session.Visit(visit); };
+  // A session of a cycle is closed while all of the cycle is there: a recording in the background
+  // may still call its callables.
+  static const PyType_Slot kSlots[] = {
+      {Py_tp_traverse, reinterpret_cast<void*>(&Traverse<Session, kVisit>)},
+      {Py_tp_finalize, reinterpret_cast<void*>(+[](PyObject* self) {
+         if (nb::inst_ready(self)) nb::inst_ptr<Session>(self)->Close();
+       })},
+      {Py_tp_clear, reinterpret_cast<void*>(+[](PyObject* self) {
+         if (nb::inst_ready(self)) nb::inst_ptr<Session>(self)->Clear();
+         return 0;
+       })},
+      {0, nullptr}};
+  BindSessionHolds(module);
+  BindChains(module);
+  nb::class_<Session> session(
+      module, "Session", "Programs that replay the graph of their shape bucket, all in one pool.",
+      nb::type_slots(kSlots));
+  session
+      .def(
+          "__init__",
+          [](Session* self, const nb::object& device, const nb::kwargs& options) {
+            (void)GivenObject<Device>(device, "session: device");
+            new (self) Session(device, options);
+          },
+          nb::arg("device").none(), nb::arg("options"),
+          "Makes a session. Options are those of coppice_session_options by name: stance, lanes, "
+          "warmup_runs, record_in_background, gate, graphs_per_program_max, "
+          "rerecords_per_bucket_max, static_moves_max, on_limit, on_budget, keep_drawings, "
+          "window_bytes, workspace_bytes, copy_out_bytes, budget_bytes, audit_keys, "
+          "check_addresses, fill_expired, trace_path, variant_timing; and functions: log(line), "
+          "vote(bucket, kind, unanimous), which returns the same three as all ranks agreed, "
+          "barrier().")
+      .def_prop_ro("device", &Session::device_object)
+      .def(
+          "chain",
+          [](const nb::object& self, int32_t lane) { return std::make_unique<Chain>(self, lane); },
+          nb::arg("lane") = 0, "A scope of calls that build on each other.")
+      .def("close", &Session::Close,
+           "Waits for the work in flight and gives everything back; while another call of it is "
+           "under "
+           "way, on any thread, that call does so when it ends.")
+      .def("__enter__", [](const nb::object& self) { return self; })
+      .def("__exit__", [](Session& self, const nb::args&) { self.Close(); })
+      .def_prop_ro("closed", &Session::closed, "Whether close() was called.")
+      .def_prop_rw(
+          "stance", [](const Session& self) { return kStances[self.stance()]; },
+          [](Session& self, const std::string& stance) {
+            self.SetStance(NumberOf(stance, kStances, "stance"));
+          },
+          "What calls may do: \"record\", \"replay_only\", \"eager\" or \"strict\".")
+      .def("set_seed", &Call<&coppice_set_seed, uint64_t>, nb::arg("seed"),
+           "Restarts the generator of random numbers.");
+  BindMemory(session);
+  BindRegistering();
+}
+
+}  // namespace coppice::python

@@ -1,0 +1,215 @@
+// Specs of programs, out of what Python gives. What a name or a number means is checked by the
+// library; here only what C cannot be told.
+
+#include "python/core/spec.h"
+
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/core/dtypes.h"
+#include "python/core/given.h"
+#include "python/core/status.h"
+
+namespace coppice::python {
+namespace {
+
+// Fields of a dict, each of which has to be asked for.
+class Fields {
+ public:
+  Fields(nb::handle given, std::string where)
+      : given_(nb::borrow<nb::dict>(given)), where_(std::move(where)) {
+    if (!nb::isinstance<nb::dict>(given)) RaiseNot(given, where_, "dict");
+  }
+
+  // None if it is left out.
+  nb::object Get(const char* name) {
+    known_.insert(name);
+    return given_.contains(name) ? nb::object(given_[name]) : nb::none();
+  }
+  template <typename Value>
+  Value Or(const char* name, Value otherwise) {
+    const nb::object value = Get(name);
+    return value.is_none() ? otherwise : Given<Value>(value, where_ + ": " + name);
+  }
+  int32_t Flag(const char* name) { return Or<bool>(name, false) ? 1 : 0; }
+  // A text that has to be there.
+  std::string Text(const char* name) { return Given<std::string>(Get(name), where_ + ": " + name); }
+  nb::list List(const char* name) {
+    const nb::object value = Get(name);
+    if (value.is_none()) return {};
+    if (!nb::isinstance<nb::list>(value) && !nb::isinstance<nb::tuple>(value))
+      RaiseNot(value, where_ + ": " + name, "list or tuple");
+    return nb::list(value);
+  }
+
+  // Raises InvalidArgument for a field that nobody asked for.
+  void CheckNames() const {
+    for (const auto& [key, value] : given_) {
+      const auto name = nb::cast<std::string>(nb::str(key));
+      if (!known_.contains(name))
+        Raise("InvalidArgument", (where_ + ": no field is called '" + name + "'").c_str());
+    }
+  }
+
+ private:
+  nb::dict given_;
+  std::string where_;
+  std::set<std::string> known_;
+};
+
+// Name and value of a fill: a word, or the number that it is.
+std::pair<int32_t, double> FillOf(const nb::object& given) {
+  if (given.is_none()) return {COPPICE_FILL_ZERO, 0};
+  if (!nb::isinstance<nb::str>(given)) return {COPPICE_FILL_VALUE, Given<double>(given, "fill")};
+  return {NumberOf(nb::cast<std::string>(given),
+                   {"zero", "value", "sentinel", "repeat_last", "undefined"}, "fill"),
+          0};
+}
+
+}  // namespace
+
+int32_t NumberOf(const std::string& name, const std::vector<const char*>& names, const char* what) {
+  std::string known;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (name == names[i]) return static_cast<int32_t>(i);
+    known += std::string(i == 0 ? " " : ", ") + names[i];
+  }
+  Raise("InvalidArgument", (std::string(what) + ": '" + name + "' is none of" + known).c_str());
+}
+
+coppice_policy PolicyOf(nb::handle given, std::deque<std::string>& texts) {
+  coppice_policy policy{};
+  policy.struct_size = sizeof policy;
+  if (nb::isinstance<nb::str>(given)) {
+    policy.text = texts.emplace_back(nb::cast<std::string>(given)).c_str();
+    return policy;
+  }
+  const bool observed = nb::isinstance<nb::tuple>(given) && nb::len(given) == 3;
+  const nb::tuple parts =
+      GivenParts(given, "policy", "text, or (text, maximum),", observed ? 3 : 2);
+  policy.text = texts.emplace_back(Given<std::string>(parts[0], "policy")).c_str();
+  policy.maximum = Given<int64_t>(parts[1], "policy: maximum");
+  if (observed) policy.observe_half_life = Given<double>(parts[2], "policy: half-life");
+  return policy;
+}
+
+coppice_claim ClaimOf(nb::handle given) {
+  coppice_claim claim{};
+  claim.struct_size = sizeof claim;
+  const nb::tuple parts = GivenParts(given, "claim", "(padding, absolute, relative)", 3);
+  claim.padding = NumberOf(Given<std::string>(parts[0], "claim: padding"),
+                           {"none", "any", "finite", "fill"}, "claim: padding");
+  claim.absolute = Given<double>(parts[1], "claim: absolute");
+  claim.relative = Given<double>(parts[2], "claim: relative");
+  return claim;
+}
+
+const char* ProgramSpec::Kept(std::string text) {
+  return texts_.emplace_back(std::move(text)).c_str();
+}
+
+const char* ProgramSpec::Text(nb::handle value) {
+  return Kept(Given<std::string>(nb::str(value), "spec"));
+}
+
+const char* const* ProgramSpec::Texts(nb::handle values) {
+  std::vector<const char*>& list = lists_.emplace_back();
+  for (const nb::handle value : values)
+    list.push_back(Text(value));
+  return list.data();
+}
+
+coppice_symbol_spec ProgramSpec::SymbolOf(nb::handle given) {
+  Fields fields(given, "symbol");
+  coppice_symbol_spec symbol{};
+  symbol.struct_size = sizeof symbol;
+  symbol.name = Kept(fields.Text("name"));
+  symbol.kind = NumberOf(fields.Or<std::string>("kind", "auto"),
+                         {"auto", "dynamic", "maybe_dynamic", "static"}, "symbol: kind");
+  if (const nb::object policy = fields.Get("policy"); !policy.is_none())
+    symbol.policy = &policies_.emplace_back(PolicyOf(policy, texts_));
+  symbol.min = fields.Or<int64_t>("min", 0);
+  symbol.max = fields.Or<int64_t>("max", 0);
+  symbol.multiple_of = fields.Or<int64_t>("multiple_of", 0);
+  symbol.exclude_01 = fields.Flag("exclude_01");
+  symbol.given = fields.Flag("given");
+  symbol.counted = fields.Flag("counted");
+  symbol.over_maximum_is_error = fields.Flag("over_maximum_is_error");
+  if (const nb::object scalar = fields.Get("scalar"); !scalar.is_none())
+    symbol.scalar = Text(scalar);
+  if (const nb::object claim = fields.Get("claim"); !claim.is_none())
+    symbol.claim = &claims_.emplace_back(ClaimOf(claim));
+  fields.CheckNames();
+  return symbol;
+}
+
+coppice_tensor_spec ProgramSpec::TensorOf(nb::handle given) {
+  Fields fields(given, "tensor");
+  coppice_tensor_spec tensor{};
+  tensor.struct_size = sizeof tensor;
+  tensor.name = Kept(fields.Text("name"));
+  tensor.dtype = DTypeNamed(fields.Text("dtype"));
+  const nb::list shape = fields.List("shape");
+  tensor.rank = static_cast<int32_t>(shape.size());
+  tensor.shape = Texts(shape);
+  if (const nb::object strides = fields.Get("strides"); !strides.is_none()) {
+    const nb::list read = fields.List("strides");
+    if (read.size() != shape.size())
+      Raise("InvalidArgument", "tensor: strides are as many as sizes");
+    tensor.strides = Texts(read);
+  }
+  tensor.is_static = fields.Flag("static");
+  tensor.mutated = fields.Flag("mutated");
+  std::tie(tensor.fill, tensor.fill_value) = FillOf(fields.Get("fill"));
+  tensor.alignment = fields.Or<int64_t>("alignment", 0);
+  if (const nb::object count = fields.Get("count"); !count.is_none()) tensor.count = Text(count);
+  tensor.count_axis = fields.Or<int32_t>("count_axis", 0);
+  fields.CheckNames();
+  return tensor;
+}
+
+ProgramSpec::ProgramSpec(const nb::dict& given) {
+  Fields fields(given, "spec");
+  spec_.struct_size = sizeof spec_;
+  spec_.name = Kept(fields.Text("name"));
+  if (const nb::object variant = fields.Get("variant"); !variant.is_none())
+    spec_.variant = Text(variant);
+  spec_.claim = NumberOf(fields.Or<std::string>("claim", "exact"),
+                         {"exact", "row_independent", "masked"}, "claim");
+  for (const nb::handle symbol : fields.List("symbols"))
+    symbols_.push_back(SymbolOf(symbol));
+  for (const nb::handle tensor : fields.List("inputs"))
+    inputs_.push_back(TensorOf(tensor));
+  for (const nb::handle tensor : fields.List("outputs"))
+    outputs_.push_back(TensorOf(tensor));
+  for (const nb::handle scalar : fields.List("scalars")) {
+    Fields of(scalar, "scalar");
+    coppice_scalar_spec& read = scalars_.emplace_back();
+    read.struct_size = sizeof read;
+    read.name = Kept(of.Text("name"));
+    read.device_resident = of.Flag("device_resident");
+    of.CheckNames();
+  }
+  const nb::list guards = fields.List("guards");
+  spec_.guards = Texts(guards);
+  spec_.guard_count = static_cast<int64_t>(guards.size());
+  spec_.random_numbers_per_call = fields.Or<int64_t>("random_numbers_per_call", 0);
+  spec_.one_stream = fields.Flag("one_stream");
+  spec_.thread_safe = fields.Flag("thread_safe");
+  fields.CheckNames();
+  spec_.symbols = symbols_.data();
+  spec_.symbol_count = static_cast<int64_t>(symbols_.size());
+  spec_.inputs = inputs_.data();
+  spec_.input_count = static_cast<int64_t>(inputs_.size());
+  spec_.outputs = outputs_.data();
+  spec_.output_count = static_cast<int64_t>(outputs_.size());
+  spec_.scalars = scalars_.data();
+  spec_.scalar_count = static_cast<int64_t>(scalars_.size());
+}
+
+}  // namespace coppice::python

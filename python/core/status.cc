@@ -1,0 +1,121 @@
+// Statuses as exceptions: the classes are those of coppice/errors.py.
+
+#include "python/core/status.h"
+
+#include <string>
+#include <utility>
+
+namespace coppice::python {
+namespace {
+
+// What a callback of this thread raised, as a reference of its own; null if nothing. A plain
+// pointer, as threads end without the GIL.
+thread_local PyObject* kept_exception = nullptr;
+
+const char* ErrorOf(coppice_status status) {
+  switch (status) {
+    case COPPICE_INVALID_ARGUMENT:
+      return "InvalidArgument";
+    case COPPICE_OUT_OF_RANGE:
+      return "OutOfRange";
+    case COPPICE_FAILED_PRECONDITION:
+      return "FailedPrecondition";
+    case COPPICE_RESOURCE_EXHAUSTED:
+      return "ResourceExhausted";
+    case COPPICE_NOT_FOUND:
+      return "NotFound";
+    case COPPICE_UNAVAILABLE:
+      return "Unavailable";
+    case COPPICE_UNIMPLEMENTED:
+      return "Unimplemented";
+    case COPPICE_ABORTED:
+      return "Aborted";
+    case COPPICE_PERMISSION_DENIED:
+      return "PermissionDenied";
+    case COPPICE_ALREADY_EXISTS:
+      return "AlreadyExists";
+    case COPPICE_INTERNAL:
+      return "Internal";
+    default:
+      return "Unknown";
+  }
+}
+
+std::string LastMessage() {
+  std::string message(coppice_last_error(nullptr, 0), '\0');
+  coppice_last_error(message.data(), message.size() + 1);
+  return message;
+}
+
+[[noreturn]] void RaiseWith(const char* error, const nb::str& message, int32_t driver_result) {
+  const nb::object kind = nb::module_::import_("coppice.errors").attr(error);
+  const nb::object made = kind(message, driver_result);
+  PyErr_SetObject(kind.ptr(), made.ptr());
+  RaisePending();
+}
+
+void CheckAs(coppice_status status, const char* error) {
+  if (status == COPPICE_OK) [[likely]]
+    return;
+  if (kept_exception != nullptr) {
+    const nb::object exception = nb::steal(std::exchange(kept_exception, nullptr));
+    PyErr_SetObject(exception.type().ptr(), exception.ptr());
+    RaisePending();
+  }
+  const std::string message = LastMessage();
+  // A message may have bytes of a caller's text that are no UTF-8.
+  const nb::object text = nb::steal(PyUnicode_DecodeUTF8(
+      message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
+  RaiseWith(error, nb::str(text), coppice_last_driver_result());
+}
+
+}  // namespace
+
+void RaisePending() {
+  throw nb::python_error();
+}
+
+void Check(coppice_status status) {
+  CheckAs(status, ErrorOf(status));
+}
+
+void CheckRead(coppice_status status) {
+  CheckAs(status, status == COPPICE_FAILED_PRECONDITION ? "StaleOutput" : ErrorOf(status));
+}
+
+void Raise(const char* error, const char* message) {
+  RaiseWith(error, nb::str(message), 0);
+}
+
+CallbackScope::CallbackScope() : outer_(std::exchange(kept_exception, nullptr)) {}
+
+CallbackScope::~CallbackScope() {
+  Py_XDECREF(std::exchange(kept_exception, outer_));
+}
+
+void WriteUnraisable() {
+  if (kept_exception == nullptr) return;
+  const nb::object exception = nb::steal(std::exchange(kept_exception, nullptr));
+  PyErr_SetObject(exception.type().ptr(), exception.ptr());
+  PyErr_WriteUnraisable(nullptr);
+}
+
+coppice_status internal::KeepException(nb::python_error& error) noexcept {
+  const nb::object exception = nb::borrow(error.value());
+  Py_XDECREF(std::exchange(kept_exception, nb::object(exception).release().ptr()));
+  PyObject* const text = PyObject_Str(exception.ptr());
+  const char* const message = text == nullptr ? nullptr : PyUnicode_AsUTF8AndSize(text, nullptr);
+  std::string told = nb::type_name(exception.type()).c_str();
+  if (message != nullptr && *message != '\0') told += std::string(": ") + message;
+  PyErr_Clear();
+  Py_XDECREF(text);
+  coppice_set_error(told.c_str());
+  return COPPICE_UNKNOWN;
+}
+
+coppice_status internal::TellException(const char* what) noexcept {
+  coppice_set_error(what);
+  return COPPICE_UNKNOWN;
+}
+
+}  // namespace coppice::python

@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Goal: what only PyTorch can run leaves the rest of a function its graphs, and what crosses the
+edges between the two, written or read, is right.
+Method: graph_behaviours.py; functions with operators of the test's own, with operators that have no
+kernel, and with breaks, where Dynamo makes two functions of one.
+
+    graph_behaviours_pieces_test.py [unittest's options]
+"""
+
+import copy
+
+from graph_behaviours import RECORD, REPLAY, BehaviourTest, leaves, main, torch
+
+if torch:
+    import coppice
+    from torch import nn
+
+    library = torch.library.Library("graph_behaviours", "DEF")
+    operators = torch.ops.graph_behaviours
+
+
+def define(signature, run, shape):
+    """An operator of the test's own, of which only `shape` is known to compilers."""
+    name = signature.split("(")[0]
+    library.define(signature)
+    library.impl(name, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"graph_behaviours::{name}", shape, lib=library)
+
+
+def bump(x):
+    x.add_(1)
+
+
+if torch:
+    define("twice(Tensor x) -> Tensor", lambda x: x * 2, torch.empty_like)
+    define("bump(Tensor(a!) x) -> ()", bump, lambda x: None)
+
+
+class PiecesTest(BehaviourTest):
+    IN_CI = {"test_two_operators_without_kernels_at_two_sizes",
+             "test_operator_that_writes_is_seen_by_what_follows_five_times",
+             "test_operator_without_a_kernel_is_told_once_by_name"}
+
+    def check(self, function, *calls, names=()):
+        """Everything but the named operators is lifted. Returns the compiled function."""
+        compiled = self.compiled(function)
+        kinds = self.each(compiled, function, *calls, *calls)
+        self.assertEqual([REPLAY] * len(calls), kinds[len(calls):])
+        (one,) = coppice.torch.report(compiled)
+        self.assertEqual((True, [f"graph_behaviours.{name}.default" for name in names]),
+                         (one.lifted, one.calls))
+        return compiled
+
+    def test_two_operators_without_kernels_at_two_sizes(self):
+        def mixed(x):
+            made = operators.twice((x + 1).sin())
+            return operators.twice(made * 3).cos(), made.sum(1)
+
+        compiled = self.check(mixed, *[(torch.randn(n, 4),) for n in (5, 6)], names=["twice"])
+        self.assertEqual([[5, 4], [6, 4]], self.buckets(compiled))
+        (one,) = coppice.torch.report(compiled)
+        self.assertLessEqual(2, one.kernels, "what lies around them is lifted")
+
+    def test_operator_without_a_kernel_is_told_once_by_name(self):
+        with self.assertLogs("coppice", "WARNING") as logged:
+            compiled = self.compiled(lambda x: torch.topk(x * 2, 2)[0].sin())
+            for n in (5, 5, 6):
+                compiled(torch.randn(n, 4))
+        self.assertEqual(1, len(logged.output))
+        self.assertRegex(logged.output[0], "aten.topk.default has no Triton kernel")
+        (one,) = coppice.torch.report(compiled)
+        self.assertEqual((1, ["aten.topk.default has no Triton kernel"]),
+                         (len(one.calls), one.reasons))
+        self.assertEqual(3, one.runs)
+
+    def test_whole_functions_without_kernels_run_in_graphs(self):
+        kinds = self.each(self.compiled(operators.twice), operators.twice,
+                          *[(torch.randn(5, 4),)] * 2)
+        self.assertEqual([RECORD, REPLAY], kinds)
+
+    def test_operator_that_writes_is_seen_by_what_follows_five_times(self):
+        def write(x, state):
+            made = x + state
+            operators.bump(state)
+            return made * state
+
+        compiled = self.check(write, (torch.randn(5, 4), torch.zeros(5, 4)), names=["bump"])
+        state, known = torch.zeros(5, 4), torch.zeros(5, 4)
+        for _ in range(5):
+            x = torch.randn(5, 4)
+            with torch.no_grad():
+                self.near(compiled(x, state), write(x, known))
+            self.near(state, known)
+
+    def test_operator_that_writes_what_the_function_made(self):
+        def write(x):
+            made = x.sin()
+            operators.bump(made)
+            return made * 2
+
+        self.check(write, (torch.randn(5, 4),), names=["bump"])
+
+    def test_two_operators_that_write_and_what_they_wrote_is_read_late(self):
+        def write(x, first, second):
+            made = x + 1
+            operators.bump(first)
+            more = made * first
+            operators.bump(second)
+            operators.bump(first)
+            late = more + second
+            return late * made, first * 2
+
+        self.check(write, (torch.randn(5, 4), torch.randn(5, 4), torch.randn(5, 4)),
+                   names=["bump"])
+
+    def test_buffers_are_used_again_around_an_operator(self):
+        weight = nn.Parameter(torch.randn(8, 4))
+
+        def mixed(x):
+            parts = [operators.twice((x * scale).sin()) + scale for scale in (1, 2, 3)]
+            return torch.cat(parts) @ weight[:4]
+
+        compiled = self.compiled(mixed)
+        kinds = self.each(compiled, mixed, *[(torch.randn(5, 4),) for _ in range(3)])
+        self.assertEqual([RECORD, REPLAY, REPLAY], kinds)
+
+    def test_bytes_are_viewed_as_another_type_around_an_operator(self):
+        def view(x):
+            return operators.twice(x + 1).view(torch.int32) + 1
+
+        kinds = self.each(self.compiled(view), view, *[(torch.randn(5, 4),)] * 2)
+        self.assertEqual([RECORD, REPLAY], kinds)
+
+    def test_numbers_of_the_host_reach_operators_and_kernels(self):
+        def mixed(x, number, factor):
+            return operators.twice(x * number) + factor, operators.twice(factor + 1)
+
+        calls = [(torch.randn(5, 4), number, torch.tensor(factor))
+                 for number, factor in ((2, 3.0), (3, 5.0))]
+        self.check(mixed, *calls, names=["twice"])
+
+    def test_forward_in_pieces_and_its_backward(self):
+        def mixed(x):
+            return torch.topk((x * 2).sin(), 2)[0].cos()
+
+        compiled = self.compiled(mixed)
+        kinds = self.train(compiled, mixed, *[(torch.randn(5, 4),) for _ in range(3)])
+        self.assertEqual([(RECORD, RECORD), (REPLAY, REPLAY), (REPLAY, REPLAY)], kinds)
+        forward, backward = coppice.torch.report(compiled)
+        self.assertEqual((["aten.topk.default"], []), (forward.calls, backward.calls))
+
+    # Breaks, where Dynamo makes two functions of one.
+
+    def broken(self, function, *calls, pieces=2):
+        """Calls a function that breaks twice with each tuple of arguments."""
+        self.leaves_programs = True
+        compiled = self.compiled(function)
+        for kind in ("record", "replay"):
+            for arguments in calls:
+                given, known = copy.deepcopy(arguments), copy.deepcopy(arguments)
+                with torch.no_grad():
+                    got, ran = self.ran(compiled, *given)
+                    self.near(got, function(*known))
+                self.near(given, known)
+                self.assertEqual({kind: pieces}, ran)
+        return compiled
+
+    def test_two_sizes_of_a_function_in_two_pieces_are_four_graphs(self):
+        def broken(x):
+            made = x * 2
+            torch._dynamo.graph_break()
+            return made.sin()
+
+        compiled = self.broken(broken, *[(torch.randn(n, 4),) for n in (5, 6)])
+        self.assertEqual(4, len(self.buckets(compiled)))
+
+    def test_buffer_that_one_piece_writes_is_seen_by_the_next(self):
+        class Running(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("seen", torch.zeros(4))
+
+            def forward(self, x):
+                self.seen.add_(x.sum(0))
+                torch._dynamo.graph_break()
+                return x + self.seen
+
+        self.leaves_programs = True
+        module, right = Running(), Running()
+        compiled = self.compiled(module)
+        with torch.no_grad():
+            for kind in ("record", "replay", "replay"):
+                x = torch.randn(5, 4)
+                got, ran = self.ran(compiled, x)
+                self.near((got, module.seen), (right(x), right.seen))
+                self.assertEqual({kind: 2}, ran)
+
+    def test_host_code_between_two_pieces_decides(self):
+        def broken(x):
+            made = x * 2
+            if float(made.sum()) > 0:
+                return made.sin()
+            return made.cos()
+
+        self.leaves_programs = True
+        compiled = self.compiled(broken)
+        for number in range(3):
+            for sign in (1, -1):
+                x = sign * torch.ones(5, 4)
+                got, ran = self.ran(compiled, x)
+                self.near(got, broken(x))
+        self.assertEqual({"replay": 2}, ran)
+
+    def test_number_of_the_host_that_is_made_between_two_pieces(self):
+        def broken(x, scalar):
+            made = x * 2
+            torch._dynamo.graph_break()
+            return made * (scalar + 1), scalar * 2
+
+        self.broken(broken, (torch.randn(5, 4), torch.tensor(3.0)))
+
+    def test_pieces_and_what_runs_between_them_have_gradients(self):
+        def broken(x):
+            made = (x * 2).sin()
+            torch._dynamo.graph_break()
+            return made * made
+
+        self.leaves_programs = True
+        kinds = self.train(self.compiled(broken), broken, *[(torch.randn(5, 4),)] * 3)
+        self.assertEqual([({"record": 2}, {"record": 2})] + [({"replay": 2}, {"replay": 2})] * 2,
+                         kinds)
+
+    def test_chain_whose_last_function_is_not_called(self):
+        first, second = self.compiled(lambda x: operators.twice(x).sin()), self.compiled(
+            lambda x: x.cos() * 2)
+        kinds = []
+        for number in range(4):
+            (x,) = leaves((torch.randn(5, 4),))
+            with torch.no_grad():
+                made, ran = self.ran(first, x)
+                if number % 2 == 0:
+                    self.near(second(made), (x * 2).sin().cos() * 2)
+            kinds.append(ran)
+        self.assertEqual([RECORD] + [REPLAY] * 3, kinds)
+
+    def test_function_in_pieces_leaves_nothing(self):
+        known = []
+        for _ in range(3):
+            compiled = self.compiled(lambda x: operators.twice(x + 1).sin())
+            compiled(torch.randn(5, 4))
+            del compiled
+            self.tearDown()
+            known.append(self.session().memory()["bytes"])
+        self.assertEqual(known[1], known[2])
+
+
+if __name__ == "__main__":
+    main()

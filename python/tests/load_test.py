@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Goal: coppice.load makes callables of a kernel package that do what their docstrings say.
+Method: the samples' packages on the emulator, beside NumPy or, where it is installed, PyTorch.
+
+    load_test.py [unittest's options]
+
+Without PyTorch what needs it is skipped.
+"""
+
+import gc
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+import numpy as np
+
+import coppice
+from coppice import learning
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PACKAGE = ROOT / "samples" / "triton_kernels.zip"
+DECODER = ROOT / "samples" / "torch_decoder.zip"
+
+
+def shares(x, weights):
+    """What the package computes: rows normalised, multiplied, and their softmax."""
+    x = x / np.sqrt((x * x).mean(axis=1, keepdims=True) + 1e-6) @ weights
+    powers = np.exp(x - x.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def arguments(rows, seed=1):
+    rng = np.random.default_rng(seed)
+    return rng.random((rows, 64), np.float32), rng.random((64, 40), np.float32) / 8
+
+
+class LoadTest(unittest.TestCase):
+    def load(self, **options):
+        model = coppice.load(PACKAGE, device="emulator", **options)
+        self.addCleanup(model.close)
+        return model
+
+    def test_a_package_is_a_callable_of_its_entry(self):
+        model = self.load()
+        for rows in (5, 7, 1, 20):
+            x, weights = arguments(rows)
+            y = model(x, weights)
+            self.assertEqual((rows, 40), y.shape)
+            np.testing.assert_allclose(shares(x, weights), np.from_dlpack(y), rtol=1e-4)
+
+    def test_inputs_come_in_order_or_by_name(self):
+        model, (x, weights) = self.load(), arguments(5)
+        expected = model(x, weights).numpy()
+        for call in (lambda: model(x, weights=weights), lambda: model(weights=weights, x=x)):
+            np.testing.assert_array_equal(expected, call().numpy())
+
+    def test_wrong_arguments_are_named(self):
+        model, (x, weights) = self.load(), arguments(5)
+        for call, message in ((lambda: model(x), "weights is missing"),
+                              (lambda: model(x, weight=weights), "nothing is called weight"),
+                              (lambda: model(x, weights, x), "takes 2 inputs, x, weights; 3"),
+                              (lambda: model(x, weights, x=x), "twice"),
+                              (lambda: model(x.astype(np.int32), weights), "i32"),
+                              (lambda: model["decode"], "no program 'decode'; it has main")):
+            with self.subTest(message=message), self.assertRaisesRegex(coppice.Error, message):
+                call()
+
+    def test_wrong_packages_are_told(self):
+        for given, options, message in (
+                ("missing.zip", {}, "missing.zip"), (ROOT / "README.md", {}, "zip"),
+                (b"no zip", {}, "package"), (PACKAGE, {"policies": {"q": "pow2"}}, "symbol q"),
+                (PACKAGE, {"policies": {"rows": "pow3"}}, "pow3"),
+                (PACKAGE, {"trusted_keys": [bytes(32)]}, "sign"),
+                (PACKAGE, {"trusted_keys": [b"short"]}, "32 bytes"),
+                (DECODER, {}, "embedding")):
+            with self.subTest(message=message), self.assertRaisesRegex(coppice.Error, message):
+                coppice.load(given, device="emulator", **options)
+
+    def test_bytes_of_a_zip_are_a_package(self):
+        model = coppice.load(PACKAGE.read_bytes(), device="emulator")
+        self.addCleanup(model.close)
+        self.assertEqual((5, 40), model(*arguments(5)).shape)
+
+    def test_a_policy_takes_the_place_of_the_packages(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "buckets.json"
+            path.write_text(json.dumps({"version": 1, "buckets": [6, 60]}))
+            for policy, bucket in (("linear:10", None), (("linear:10", 100), 10), (str(path), 6)):
+                with self.subTest(policy=policy):
+                    if bucket is None:
+                        with self.assertRaisesRegex(coppice.Error, "maximum"):
+                            self.load(policies={"rows": policy})
+                        continue
+                    model = self.load(policies={"rows": policy})
+                    model(*arguments(5))
+                    self.assertEqual([[bucket]],
+                                     [one["bucket"] for one in model.entry.buckets()])
+        with self.assertRaisesRegex(coppice.NotFound, "missing.json"):
+            self.load(policies={"rows": "missing.json"})
+
+    def test_buckets_are_learned_while_calls_go_on(self):
+        with mock.patch.object(learning, "PERIOD", 40):
+            model = self.load(policies={"rows": "learn"})
+            for call in range(41):
+                rows = 33 + call % 3
+                self.assertEqual((rows, 40), model(*arguments(rows)).shape)
+        self.assertEqual({"swapped": 1}, model.entry.learner.outcomes)
+        self.assertIn(35, json.loads(model.entry.program.policy("rows"))["buckets"])
+        self.assertEqual("replay", model(*arguments(35)).lease.kind)
+
+    def test_buckets_are_warmed_planned_and_explained(self):
+        model, progress = self.load(), []
+        self.assertGreater(model.entry.plan([8])[0]["plan_height"], 0)
+        model.entry.warm([8, 16], progress=lambda *done: progress.append(done))
+        self.assertEqual([(1, 2), (2, 2)], progress)
+        self.assertRegex(model.entry.explain(*arguments(9)), "replay .* bucket \\[16\\]")
+        self.assertEqual("replay", model(*arguments(9)).lease.kind)
+
+    def test_programs_share_one_session_unless_they_are_given_one(self):
+        first, second = self.load(), self.load()
+        self.assertIs(first.session, second.session)
+        with coppice.Session(first.session.device) as own:
+            third = self.load(session=own)
+            third(*arguments(5))
+            self.assertEqual(1, own.stats()["calls"])
+
+    def test_a_closed_package_has_no_programs(self):
+        model = self.load()
+        model(*arguments(5)).lease.release()
+        model.close()
+        model.close()
+        self.assertEqual([], list(model))
+        with self.assertRaisesRegex(coppice.NotFound, "it is closed"):
+            model["main"]
+
+    def test_loading_over_and_over_keeps_graphs_and_memory_flat(self):
+        device = self.load().session.device
+        with coppice.Session(device) as own:
+            for _ in range(30):
+                with coppice.load(PACKAGE, session=own, device=device) as model:
+                    model(*arguments(5)).lease.release()
+            gc.collect()
+            self.assertEqual([], [one for one in own.buckets() if one["recorded"]])
+
+    def decoder_constants(self, model):
+        """Constants that the sample's package draws, as zeros of their sizes."""
+        return {name: np.zeros(one["shape"], np.float32) for name, one in model.items()
+                if "data" not in one}
+
+    def test_statics_are_bound_by_name_and_written_in_place(self):
+        import zipfile
+
+        with zipfile.ZipFile(DECODER) as archive:
+            manifest = json.loads(archive.read("manifest.json"))
+        constants = self.decoder_constants(manifest["constants"])
+        for name in constants:
+            constants[name] += np.float32(0.01)
+        model = coppice.load(DECODER, device="emulator", constants=constants)
+        self.addCleanup(model.close)
+        decode, buffers = model["decode"], manifest["programs"]["decode"]["buffers"]
+        caches = {name: np.zeros(buffers[name]["shape"], np.float32) for name in ("keys", "values")}
+        numbers = [np.array([3, 5], np.int32), np.array([0, 0], np.int32),
+                   np.array([0, 1], np.int32)]
+        with self.assertRaises(coppice.Error):
+            decode(*numbers)
+        with self.assertRaisesRegex(coppice.InvalidArgument, "values is missing"):
+            decode.bind(keys=caches["keys"])
+        logits, _ = decode.bind(**caches)(*numbers)
+        self.assertEqual(2, logits.shape[0])
+        self.assertGreater(np.abs(decode.bound()["keys"].numpy()).max(), 0)
+        prefix = decode.bound()["keys"].numpy()[:, 2:]
+        self.assertEqual(0, np.abs(prefix[:, :-1]).max(), "other slots are as they were")
+
+    @unittest.skipUnless(torch, "torch is not installed")
+    def test_functions_of_torch_are_its_operators(self):
+        from coppice.export import torch as exporter
+
+        def largest(x):
+            return x.topk(2)[0] * 2
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "largest.zip"
+            exporter.export(largest, (torch.randn(3, 8),), dynamic={"x": {0: (2, 64)}},
+                            archs=["80"]).write(path)
+            with self.assertRaisesRegex(coppice.InvalidArgument, "aten.topk"):
+                coppice.load(path, device="emulator")
+            with coppice.load(path, device="emulator", functions="torch") as model:
+                for rows in (3, 5, 3):
+                    x = torch.randn(rows, 8)
+                    torch.testing.assert_close(largest(x), torch.from_dlpack(model(x)))
+
+    def test_importing_needs_neither_cuda_nor_frameworks(self):
+        code = ("import sys, coppice; coppice.Device; coppice.load; "
+                "print([m for m in ('torch', 'numpy', 'triton') if m in sys.modules])")
+        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True,
+                              text=True, env={"PYTHONPATH": ":".join(sys.path)})
+        self.assertEqual("[]", done.stdout.strip())
+
+    def test_public_names_are_there(self):
+        for name in coppice.__all__:
+            if name == "from_graph":  # Needs PyTorch.
+                continue
+            with self.subTest(name=name):
+                self.assertTrue(getattr(coppice, name).__doc__)
+        with self.assertRaises(AttributeError):
+            coppice.nothing
+
+
+if __name__ == "__main__":
+    unittest.main()
