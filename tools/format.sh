@@ -15,6 +15,6 @@ options=(-i)
 if [[ "${1:-}" == --check ]]; then
   options=(--dry-run -Werror)
 fi
-find include/coppice base runtime allocator graphs capi tests samples tools \
+find include/coppice base runtime allocator graphs capi python/core tests samples tools \
   \( -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.c' \) -print0 |
   xargs -0 "$format" "${options[@]}"

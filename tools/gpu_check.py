@@ -5,14 +5,18 @@
   gpu_check.sh --dry-run OUT    the same on the emulator, which needs no GPU
   gpu_check.sh --prebuild DIR   builds the programs for a machine that has no package manager
 
-Stages: device, probe, conformance, gpu_tests, run, package, bench, memcheck. Each step of a stage
-is a process with a time limit of its own, and none stops the next; of one that is ended, what it
-had printed is judged. OUT gets at most nine entries: summary.json, the probe's tables, and the
+Stages: device, probe, conformance, gpu_tests, run, package, python, bench, memcheck. Each step of a
+stage is a process with a time limit of its own, and none stops the next; of one that is ended, what
+it had printed is judged. OUT gets at most nine entries: summary.json, the probe's tables, and the
 folder stages/ with a log per stage. All of it is written anew after each stage, so that a check
 that is killed leaves what was finished.
 
 The programs are those of --build-dir, else those of prebuilt/, else the preset gpu builds them
 first (of a dry run: release). Building takes as long as it takes: --limit begins after it.
+
+The stage python needs a Python that has PyTorch, Triton and coppice, else it is skipped. A wheel
+beside the programs stands for an installed coppice: --prebuild DIR --wheel WHEEL puts it there, and
+`pip wheel . --no-deps -C cmake.define.COPPICE_STATIC=ON` makes one.
 
 A signal (TERM, INT, HUP) ends the running step; what is finished is written as ever.
 
@@ -33,10 +37,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Callable, List, Optional, Tuple
+from typing import Callable, List, Optional
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools" / "support"))
+from judges import (  # noqa: E402
+    FAILED, OK, SKIPPED, Verdict, json_of, judge_dispatch, judge_exit, judge_gtest,
+    judge_memcheck, judge_reference, judge_report, judge_suite, judge_table, judge_unittest,
+    last_line)
 from processes import Budget, run_process  # noqa: E402
 
 PROGRAMS = ("coppice", "coppice-probe", "conformance_suite")
@@ -48,8 +56,8 @@ PREBUILT_BYTES_MAX = 48 << 20
 LIMIT_S = 520
 
 TABLE = re.compile(r"(vmm|graphs|memory|orders|capture_legality\.[\w.-]+)\.tsv")
-STAGES = ("build", "device", "probe", "conformance", "gpu_tests", "run", "package", "bench",
-          "memcheck")
+STAGES = ("build", "device", "probe", "conformance", "gpu_tests", "run", "package", "python",
+          "bench", "memcheck")
 SURVEYS = {"vmm": "vmm", "graphs": "graphs", "memory": "memory",
             "legality": "capture_legality", "orders": "orders"}
 # After these a process can do no further work on its device, and memcheck would report them.
@@ -57,8 +65,6 @@ FAULT_CASES = ("--gtest_filter=-*Fault*:*ReleaseWithoutRetain*:*LastReleaseEnds*
                "*ContextThatTheProcessKeeps*:*MayNotCallTheDriver*")
 NOTES_MAX = 6  # Of a stage with more steps, they are counted.
 
-OK, FAILED, SKIPPED = "ok", "failed", "skipped"
-Verdict = Tuple[str, str]  # Status and a note of one line.
 
 
 @dataclasses.dataclass
@@ -81,101 +87,6 @@ class Stage:
     skipped: str = ""
     failed: str = ""
     limit_s: float = math.inf  # For all steps together.
-
-
-def last_line(text):
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:160] if lines else "no output"
-
-
-def json_of(text, **options):
-    """The first JSON object in `text`, or None; `options` are those of JSONDecoder."""
-    start = text.find("{")
-    try:
-        return json.JSONDecoder(**options).raw_decode(text[start:])[0] if start >= 0 else None
-    except ValueError:
-        return None
-
-
-def judge_exit(code, text):
-    if code is None:
-        return FAILED, last_line(text) if text.strip() else ""
-    return (OK, last_line(text)) if code == 0 else (FAILED, f"exit code {code}: {last_line(text)}")
-
-
-def unfinished_tests(text):
-    """What became of the tests of a program that did not come to its summary; empty if none ran."""
-    outcomes = {outcome: set(re.findall(rf"^\[ +{outcome} +\] ([^\s,]+)", text, re.MULTILINE))
-                for outcome in ("RUN", "OK", "FAILED", "SKIPPED")}
-    running = outcomes.pop("RUN") - set().union(*outcomes.values())
-    passed, failed, skipped = map(len, outcomes.values())
-    note = f"{passed} passed, {failed} failed, {skipped} skipped"
-    return f"{note}, in {', '.join(running)}" if running else note if any(outcomes.values()) else ""
-
-
-def judge_gtest(code, text):
-    def count(outcome):
-        found = re.findall(rf"^\[  {outcome} +\] (\d+) tests?", text, re.MULTILINE)
-        return int(found[-1]) if found else 0
-
-    passed, failed, skipped = count("PASSED"), count("FAILED"), count("SKIPPED")
-    note = f"{passed} passed, {failed} failed, {skipped} skipped"
-    if code is None:
-        return FAILED, unfinished_tests(text)
-    if code != 0:
-        note = note if failed else unfinished_tests(text) or last_line(text)
-        return FAILED, note if failed else f"exit code {code}: {note}"
-    return (OK, note) if passed else (FAILED, f"no test ran: {note}")
-
-
-def judge_suite(code, text):
-    """One suite of many: all of its cases may be none for this driver."""
-    status, note = judge_gtest(code, text)
-    skipped = code == 0 and re.search(r"^no test ran: 0 passed, 0 failed, [1-9]", note)
-    return (SKIPPED, note) if skipped else (status, note)
-
-
-def judge_report(*keys):
-    """A JSON object is printed, whatever the exit code; the note quotes `keys` of it."""
-
-    def judge(code, text):
-        report = json_of(text)
-        if report is None:
-            return judge_exit(code, text) if code is None else (
-                FAILED, f"exit code {code}: {last_line(text)}")
-        return judge_exit(code, ", ".join(f"{key} {report[key]}" for key in keys))
-
-    return judge
-
-
-def judge_dispatch(code, text):
-    cases = (json_of(text) or {}).get("cases", [])
-    costs = [f"{case['name']} {case['overhead_ns_p50']:.0f} ns" for case in cases]
-    return judge_exit(code, ", ".join(costs) or text)
-
-
-def judge_table(folder, prefix):
-    """Success also writes a table."""
-
-    def judge(code, text):
-        if code:
-            return judge_exit(code, text)
-        rows = [len(path.read_text().splitlines()) for path in folder.glob(f"{prefix}*.tsv")]
-        if code is None:
-            return FAILED, f"{sum(rows)} lines so far" if rows else ""
-        return (OK, f"{sum(rows)} lines") if rows else (FAILED, f"it wrote no {prefix}*.tsv")
-
-    return judge
-
-
-def judge_memcheck(code, text):
-    if "Device not supported" in text:
-        return SKIPPED, "compute-sanitizer does not support this device"
-    if code is None:
-        return FAILED, unfinished_tests(text)
-    summaries = re.findall(r"ERROR SUMMARY: .*", text)
-    note = summaries[-1] if summaries else last_line(text)
-    return (OK, note) if code == 0 and summaries else (FAILED, f"exit code {code}: {note}")
 
 
 def run_step(step, log, budget, stage_left_s=math.inf):
@@ -361,14 +272,6 @@ def device_stage(binaries, dry_run, on_device):
     return stage
 
 
-def judge_reference(code, text):
-    """PyTorch's side of the package; a machine without PyTorch has none."""
-    absent = re.search(r"No module named '(torch|numpy)'", text)
-    if absent:
-        return SKIPPED, f"{absent.group(1)} is not installed"
-    return judge_report("max_error", "rows", "wrong_tokens")(code, text)
-
-
 def package_stage(binaries, device, dumped):
     """Serves the decoder that PyTorch compiled, and compares its logits with PyTorch's. The
     emulator takes a second for what a GPU does in a millisecond, so it serves little."""
@@ -388,6 +291,14 @@ def package_stage(binaries, device, dumped):
                                           "cuda" if device == "cuda" else "cpu"], 60,
                                 judge_reference))
     return stage
+
+
+def python_stage(binaries, driver):
+    """PyTorch's models, graphs and memory, by the wheel beside the programs if there is one."""
+    wheels = sorted(map(str, binaries.folder.glob("coppice-*.whl")))
+    check = str(ROOT / "python" / "tests" / "device_check.py")
+    return Stage("python", [Step("torch", [sys.executable, "-B", check, driver, *wheels[:1]], 120,
+                                 judge_unittest)])
 
 
 def memcheck_stage(binaries, dry_run):
@@ -423,6 +334,7 @@ def plan(binaries, tables, dry_run, budget):
             ("verified", ["run", *on_device, "--requests", "100", "--verify=all", "--json",
                           "--quiet"], 90, judge_report("mismatches", "comparisons", "replays"))]),
         package_stage(binaries, device, tables.parent / "steps"),
+        python_stage(binaries, driver),
         stage_of(binaries, "bench", "coppice", [
             ("dispatch", ["bench", "dispatch", "--json"], 360 if dry_run else 120,
              judge_dispatch),
@@ -569,7 +481,7 @@ def tree_commit():
     return described.stdout.decode().strip() or None
 
 
-def prebuild(folder, budget):
+def prebuild(folder, wheel, budget):
     """Builds what `check` runs into `folder`, for other machines; returns the exit code."""
     build = ROOT / "build" / "prebuilt"
     for step in build_stage("prebuilt").steps:
@@ -595,6 +507,8 @@ def prebuild(folder, budget):
                    if not re.match(r"(libc|libm|libdl|librt|libpthread|ld-linux.*)\.so", library)]
         if foreign:
             problems.append(f"{name} needs {', '.join(foreign)}")
+    if wheel:
+        shutil.copy(wheel, folder)
     if sources["coppice"]:
         told = subprocess.run([sources["coppice"], "info", "--device", "host", "--json"],
                               stdout=subprocess.PIPE, check=True)
@@ -641,11 +555,16 @@ def parse(arguments):
     parser.add_argument("--limit", metavar="SECONDS", type=int, default=LIMIT_S,
                         help=f"for everything, default {LIMIT_S}")
     parser.add_argument("--prebuild", metavar="DIR", type=folder_name)
+    parser.add_argument("--wheel", metavar="WHEEL", type=pathlib.Path,
+                        help="of coppice, for the stage python; with --prebuild")
     options = parser.parse_args(arguments)
     if (options.out is None) == (options.prebuild is None):
         parser.error("give either OUT or --prebuild DIR")
     if options.prebuild and (options.dry_run or options.build_dir):
-        parser.error("--prebuild stands alone")
+        parser.error("--prebuild stands alone, or with --wheel")
+    if options.wheel and not (options.prebuild and options.wheel.match("coppice-*.whl")
+                              and options.wheel.is_file()):
+        parser.error(f"--wheel {options.wheel}: give a wheel of coppice, with --prebuild DIR")
     if options.limit < 1:
         parser.error(f"--limit {options.limit}: give seconds, at least 1")
     if options.build_dir and not options.build_dir.is_dir():
@@ -669,7 +588,7 @@ def main(arguments):
     if options.prebuild:
         try:
             with Budget(math.inf) as budget:
-                return prebuild(options.prebuild, budget)
+                return prebuild(options.prebuild, options.wheel, budget)
         except (OSError, ValueError, subprocess.CalledProcessError) as error:
             print(f"gpu_check: {error}", file=sys.stderr)
             return 1

@@ -107,7 +107,9 @@ class FailingWorld : private AffineDevice {
     return Attempt([&]() -> absl::Status {
       COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                                Session::Create(context_, options));
-      COPPICE_ASSIGN_OR_RETURN(program_, session->Register(AffineSpec(), std::move(callable)));
+      ProgramSpec spec = AffineSpec();
+      spec.symbols[0].observe_half_life = 1000;
+      COPPICE_ASSIGN_OR_RETURN(program_, session->Register(std::move(spec), std::move(callable)));
       COPPICE_ASSIGN_OR_RETURN(binding_,
                                session->Bind(*program_, AffineStatics(counter_.address())));
       COPPICE_ASSIGN_OR_RETURN(scratch_binding_,
@@ -177,6 +179,27 @@ class FailingWorld : private AffineDevice {
     return Attempt([&] {
       return session_->Warm(*program_, binding_, buckets, {&kFactor, 1},
                             {.scratch = scratch_binding_});
+    });
+  }
+
+  absl::Status SetBuckets(const std::vector<int64_t>& buckets) {
+    return Attempt([&]() -> absl::Status {
+      COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy, PaddingPolicy::List(buckets, kLargest));
+      return session_->SetPolicy(*program_, 0, std::move(policy));
+    });
+  }
+  // Learns from the calls so far, and keeps a bucket of 16.
+  absl::Status Rebucket() {
+    return Attempt([&] {
+      const RelearnOptions relearn{.learn = {.limit = kLargest, .count = 4, .forced = {16}}};
+      return session_
+          ->Rebucket(*program_, 0,
+                     {.relearn = relearn,
+                      .period = 0,
+                      .now_ns = [] { return 0; },
+                      .binding = binding_,
+                      .scratch = scratch_binding_})
+          .status();
     });
   }
 

@@ -111,6 +111,22 @@ const Scenario kScenarios[] = {
        (void)world.Warm({{32}, {8}});
        (void)world.Run(8);
      }},
+    {"Rebucket",
+     [](FailingWorld& world) {
+       COPPICE_RETURN_IF_ERROR(world.Open());
+       COPPICE_RETURN_IF_ERROR(world.SetBuckets({16}));
+       for (int call = 0; call < 3; ++call) {
+         COPPICE_RETURN_IF_ERROR(RunTwice(world, 8));
+         world.ReleaseLeases();
+       }
+       return RunTwice(world, 32);
+     },
+     [](FailingWorld& world, bool) {
+       (void)world.Rebucket();
+       (void)world.Run(8);
+       (void)world.SetBuckets({16, 40});
+       (void)world.Run(32);
+     }},
     {"OpenAndClose", [](FailingWorld&) { return absl::OkStatus(); },
      [](FailingWorld& world, bool forever) {
        if (world.Open({.lanes = 2, .memory = {.workspace_bytes = 4096}}).ok()) {

@@ -20,7 +20,7 @@ constexpr int64_t kGranuleKib = kTrafficGranule / kKiB;
 
 class Drawing {
  public:
-  Drawing(uint64_t seed, int64_t calls) : random_(seed), calls_(calls) {}
+  Drawing(uint64_t seed, int64_t calls) : random_(seed), ladders_(~seed), calls_(calls) {}
 
   TrafficScript Draw() {
     DrawOptions();
@@ -39,6 +39,7 @@ class Drawing {
     swaps_ = Below(20);
     hops_ = OneIn(2) ? 0 : Below(30);
     memory_ = OneIn(2) ? 0 : Below(15);
+    learns_ = LadderBelow(2) == 0 ? 0 : LadderBelow(12);
     while (next_id_ <= calls_) {
       Before();
       AddCall();
@@ -48,6 +49,10 @@ class Drawing {
   }
 
  private:
+  // Of another generator, so that scripts are the same but for their ladders.
+  int64_t LadderBelow(int64_t bound) {
+    return static_cast<int64_t>(ladders_() % static_cast<uint64_t>(bound));
+  }
   // The same on every machine, unlike the distributions of the standard library.
   int64_t Below(int64_t bound) {
     return static_cast<int64_t>(random_() % static_cast<uint64_t>(bound));
@@ -121,6 +126,7 @@ class Drawing {
     }
     if (Percent(faults_) && OneIn(3)) Add(Kind::kBreakdown).nth = 1 + Below(8);
     AddDue();
+    if (LadderBelow(100) < learns_) AddLadder();
     if (Percent(memory_)) AddMemory();
     if (!Percent(chances_)) return;
     switch (Below(10)) {
@@ -177,6 +183,17 @@ class Drawing {
         return;
       }
     }
+  }
+
+  // Buckets that are others from here on.
+  void AddLadder() {
+    TrafficOperation& ladder = Add(LadderBelow(3) > 0 ? Kind::kRebucket : Kind::kPolicy);
+    ladder.program = programs_[static_cast<size_t>(LadderBelow(4))];
+    ladder.extent = 1 + LadderBelow(kLargestExtent);
+    ladder.m = 1 + LadderBelow(kLargestExtent);
+    ladder.statics = LadderBelow(4) == 0 ? LadderBelow(kTrafficStatics) : 0;
+    ladder.value = 1 + LadderBelow(6);
+    ladder.nth = LadderBelow(4) == 0 ? LadderBelow(3) : 16;
   }
 
   // What becomes of memory.
@@ -306,6 +323,7 @@ class Drawing {
   }
 
   std::mt19937_64 random_;
+  std::mt19937_64 ladders_;
   const int64_t calls_;
   TrafficScript script_;
   std::vector<int64_t> programs_;
@@ -327,6 +345,7 @@ class Drawing {
   int64_t swaps_ = 0;
   int64_t hops_ = 0;
   int64_t memory_ = 0;
+  int64_t learns_ = 0;
 };
 
 }  // namespace

@@ -86,7 +86,7 @@ const TrafficProgram kPrograms[] = {
     {.name = "random", .policy = "linear:16", .steps = kPlain, .random = true},
     {.name = "forked", .steps = kForked, .one_stream = false},
     {.name = "broken", .steps = kBroken, .scalar = Scalar::kKey},
-    {.name = "joined", .policy = "4,16,64", .steps = kJoined, .inputs = 2},
+    {.name = "joined", .policy = "4,16,64", .max_ratio = 2, .steps = kJoined, .inputs = 2},
     {.name = "bound",
      .steps = kBound,
      .outputs = 2,
@@ -425,6 +425,11 @@ int64_t LengthOf(TrafficProgram::Length length, const TrafficExtents& extents) {
   return extents.n;
 }
 
+PaddingPolicy PolicyOf(const TrafficProgram& program) {
+  const PaddingPolicy ladder = *PaddingPolicy::Parse(program.policy, kLargestExtent);
+  return ladder.is_exact() ? ladder : *ladder.WithGuard({.max_ratio = program.max_ratio});
+}
+
 ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
   ProgramSpec spec{.name = program.name,
                    .claim = program.claim,
@@ -432,9 +437,10 @@ ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
                    // A fork needs events of its own in each run.
                    .thread_safe = program.one_stream,
                    .random_numbers_per_call = program.random ? kRandomNumbersPerCall : 0};
-  spec.AddSymbol("n", *PaddingPolicy::Parse(program.policy, kLargestExtent),
+  spec.AddSymbol("n", PolicyOf(program),
                  program.claim == Claim::kExact ? SymbolKind::kStatic : symbol.kind);
   spec.symbols[0].over_maximum = program.over_maximum;
+  spec.symbols[0].observe_half_life = 100;
   spec.symbols[0].exclude_01 = symbol.exclude_01 && !program.counted;
   spec.symbols[0].counted = program.counted;
   if (program.counted && symbol.kind == SymbolKind::kStatic)

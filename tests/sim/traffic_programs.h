@@ -79,6 +79,7 @@ struct TrafficProgram {
   const char* name = "";
   Claim claim = Claim::kRowIndependent;
   const char* policy = "pow2";
+  double max_ratio = 0;  // Of its guard; 0: none.
   std::span<const TrafficStep> steps;
   int inputs = 1;  // Copied ones.
   int outputs = 1;
@@ -138,6 +139,9 @@ int64_t LengthOf(TrafficProgram::Length length, const TrafficExtents& extents);
 
 // The element that a fill writes, if it writes the same everywhere.
 uint64_t FilledWith(const Fill& fill, DType dtype);
+
+// The policy of all of its symbols.
+PaddingPolicy PolicyOf(const TrafficProgram& program);
 
 // What all programs of one simulation have in common.
 struct TrafficSymbol {

@@ -17,10 +17,10 @@ namespace coppice {
 namespace {
 
 constexpr const char* kKinds[] = {
-    "call",  "include",  "read",    "hold",    "loose",     "drop",   "release",
-    "split", "chain",    "unchain", "sync",    "bind",      "unbind", "evict",
-    "reset", "warm",     "trim",    "suspend", "resume",    "lend",   "return",
-    "scrub", "external", "stance",  "seed",    "breakdown", "fault"};
+    "call",  "include",   "read",   "hold",     "loose",  "drop",  "release",  "split",
+    "chain", "unchain",   "sync",   "bind",     "unbind", "evict", "reset",    "warm",
+    "trim",  "suspend",   "resume", "lend",     "return", "scrub", "external", "stance",
+    "seed",  "breakdown", "fault",  "rebucket", "policy"};
 
 template <typename T>
 struct Field {

@@ -81,6 +81,8 @@ struct TrafficOperation {
     kSeed,       // To `value`.
     kBreakdown,  // The `nth` step of programs from here fails.
     kFault,      // The `nth` driver call from here fails with `value`.
+    kRebucket,   // `program` learns its buckets anew, at most `value` of them, with `nth` graphs.
+    kPolicy,     // Its buckets are `extent`, `m` and the largest.
   };
 
   Kind kind = Kind::kCall;

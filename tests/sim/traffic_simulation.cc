@@ -68,7 +68,6 @@ TrafficSimulation::TrafficSimulation(const TrafficOptions& options, PlantedDefec
     programs_.push_back(
         {.spec = program,
          .registered = *session_->Register(SpecOf(program, symbol_), CallableOf(program, traffic_)),
-         .policy = *PaddingPolicy::Parse(program.policy, kLargestExtent),
          .sets = {}});
     const bool mutated = program.statics == TrafficProgram::Static::kMutated;
     for (int64_t set = 0; program.binds() && set <= kTrafficStatics; ++set) {
@@ -150,6 +149,10 @@ void TrafficSimulation::Do(const TrafficOperation& operation) {
       return SetSeed(static_cast<uint64_t>(operation.value));
     case Kind::kFault:
       return Inject(operation);
+    case Kind::kRebucket:
+      return Rebucket(operation);
+    case Kind::kPolicy:
+      return SetPolicy(operation);
     case Kind::kBreakdown:
       traffic_.fails_in = std::max<int64_t>(operation.nth, 1);
       return;
@@ -341,7 +344,7 @@ bool TrafficSimulation::AtGraphLimit(const TrafficProgram& program, int lane) co
 void TrafficSimulation::Warm(const TrafficOperation& operation) {
   Registered& program = ProgramOf(operation);
   const TrafficProgram& spec = program.spec;
-  const std::optional<int64_t> bucket = program.policy.Find(operation.extent);
+  const std::optional<int64_t> bucket = BucketOf(program, 0, operation.extent);
   if (!bucket) return;
   const Binding* binding = BindingOf(program, operation.statics, /*again=*/false);
   const Binding* scratch = BindingOf(program, kTrafficStatics, /*again=*/false);
@@ -350,7 +353,7 @@ void TrafficSimulation::Warm(const TrafficOperation& operation) {
       !spec.binds() || program.sets[static_cast<size_t>(operation.statics % kTrafficStatics)].bound;
   std::vector<int64_t> buckets[] = {{*bucket}};
   if (spec.second != TrafficProgram::Second::kNone) {
-    const std::optional<int64_t> second = program.policy.Find(SecondOf(spec, operation));
+    const std::optional<int64_t> second = BucketOf(program, 1, SecondOf(spec, operation));
     if (!second) return;
     buckets[0].push_back(*second);
   }
@@ -373,6 +376,58 @@ void TrafficSimulation::Warm(const TrafficOperation& operation) {
                             : Absent(lane)             ? StatusCode::kFailedPrecondition
                                                        : StatusCode::kOk;
   if (status.code() != wanted) Fail("warm", status.ToString());
+}
+
+void TrafficSimulation::Rebucket(const TrafficOperation& operation) {
+  Registered& program = ProgramOf(operation);
+  const TrafficProgram& spec = program.spec;
+  const Binding* binding = BindingOf(program, operation.statics, /*again=*/false);
+  const Binding* scratch = BindingOf(program, kTrafficStatics, /*again=*/false);
+  if (spec.binds() && (binding == nullptr || scratch == nullptr)) return;
+  const bool bound =
+      !spec.binds() || program.sets[static_cast<size_t>(operation.statics % kTrafficStatics)].bound;
+  session_->WaitForRecordings();
+  const std::vector<int64_t> before = session_->GetPolicy(*program.registered, 0)->buckets();
+  const RebucketOptions options{
+      .relearn = RelearnOptions{.learn = {.limit = kLargestExtent,
+                                          .count = std::max<int64_t>(operation.value, 1)}},
+      .period = 0,
+      .graphs_max = static_cast<int>(operation.nth),
+      .graphs_per_minute = 1000,
+      .now_ns = [] { return 0; },
+      .binding = binding,
+      .scratch = scratch};
+  const absl::StatusOr<RebucketReport> report = session_->Rebucket(*program.registered, 0, options);
+  const bool swapped = report.ok() && report->outcome == Rebucketed::kSwapped;
+  if (session_->GetPolicy(*program.registered, 0)->buckets() !=
+      (swapped ? report->learned.buckets : before))
+    return Fail("rebucket", "the ladder is neither the old one nor what was reported");
+  report_.swaps += swapped ? 1 : 0;
+  if (TookFault()) return;
+  bool absent = false;
+  for (int lane = 0; lane < options_.lanes; ++lane)
+    absent |= Absent(lane);
+  const StatusCode wanted = !MayPad(SpecOf(spec, symbol_), 0)      ? StatusCode::kInvalidArgument
+                            : absent || stance_ != Stance::kRecord ? StatusCode::kFailedPrecondition
+                            : !bound                               ? StatusCode::kInvalidArgument
+                                                                   : StatusCode::kOk;
+  if (report.status().code() != wanted) return Fail("rebucket", report.status().ToString());
+  if (!report.ok() || report->outcome != Rebucketed::kNotRecorded) return;
+  // Several graphs at once may lack room where one does not.
+  if (options_.budget_kib > 0 || options_.graphs_max < 1024) return;
+  if (!traffic_.broke) Fail("rebucket", report->why.ToString());
+}
+
+void TrafficSimulation::SetPolicy(const TrafficOperation& operation) {
+  Registered& program = ProgramOf(operation);
+  const int64_t buckets[] = {operation.extent, operation.m};
+  const absl::Status status =
+      session_->SetPolicy(*program.registered, 0, *PaddingPolicy::List(buckets, kLargestExtent));
+  if (TookFault()) return;
+  report_.swaps += status.ok() ? 1 : 0;
+  const StatusCode wanted =
+      MayPad(SpecOf(program.spec, symbol_), 0) ? StatusCode::kOk : StatusCode::kInvalidArgument;
+  if (status.code() != wanted) Fail("policy", status.ToString());
 }
 
 // A call that failed behind its last launch has used its numbers up, any other has not.

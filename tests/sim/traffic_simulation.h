@@ -44,7 +44,6 @@ class TrafficSimulation {
   struct Registered {
     TrafficProgram spec;
     const Program* registered = nullptr;
-    PaddingPolicy policy;
     std::vector<StaticSet> sets;
     int64_t last_set = 0;
   };
@@ -166,6 +165,12 @@ class TrafficSimulation {
   void Reset(const TrafficOperation& operation);
   bool AtGraphLimit(const TrafficProgram& program, int lane) const;
   void Warm(const TrafficOperation& operation);
+  void Rebucket(const TrafficOperation& operation);
+  void SetPolicy(const TrafficOperation& operation);
+  // The least bucket of a symbol that holds an extent, if any does.
+  std::optional<int64_t> BucketOf(const Registered& program, int symbol, int64_t extent) const {
+    return session_->GetPolicy(*program.registered, symbol)->Find(extent);
+  }
   void SettleRandomNumbers();
   void SetSeed(uint64_t seed);
 

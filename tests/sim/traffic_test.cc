@@ -143,6 +143,7 @@ TEST(TrafficReachTest, TrafficTakesEveryPathForEveryReasonAndIsRefused) {
     sum.external_changes += report.external_changes;
     sum.memory_refused += report.memory_refused;
     sum.budget_refused += report.budget_refused;
+    sum.swaps += report.swaps;
   }
   for (size_t path = 0; path < sum.stats.runs.size(); ++path) {
     const char* const name = NameOf(static_cast<RunKind>(path));
@@ -164,14 +165,15 @@ TEST(TrafficReachTest, TrafficTakesEveryPathForEveryReasonAndIsRefused) {
       sum.reads_refused, sum.faults);
   fmt::print(
       "{} suspensions, {} loans, {} scrubs, {} changes of external bytes, {} of these refused, {} "
-      "calls refused for the budget, {} remaps\n",
+      "calls refused for the budget, {} remaps, {} swaps of ladders\n",
       sum.suspensions, sum.loans, sum.scrubs, sum.external_changes, sum.memory_refused,
-      sum.budget_refused, sum.stats.remaps);
+      sum.budget_refused, sum.stats.remaps, sum.swaps);
   EXPECT_GT(sum.stats.calls, static_cast<int64_t>(kSome) * kCallsPerSeed * 2 / 3);
-  for (const int64_t count : {sum.stats.inputs_in_place, sum.stats.inputs_filled,
-                              sum.stats.evictions, sum.stats.stream_switches, sum.calls_refused,
-                              sum.reads_refused, sum.faults, sum.suspensions, sum.loans, sum.scrubs,
-                              sum.external_changes, sum.memory_refused, sum.budget_refused})
+  for (const int64_t count :
+       {sum.stats.inputs_in_place, sum.stats.inputs_filled, sum.stats.evictions,
+        sum.stats.stream_switches, sum.calls_refused, sum.reads_refused, sum.faults,
+        sum.suspensions, sum.loans, sum.scrubs, sum.external_changes, sum.memory_refused,
+        sum.budget_refused, sum.swaps})
     EXPECT_GT(count, 30);
   EXPECT_THAT(by_width, testing::SizeIs(4));
   for (const auto& [width, stats] : by_width) {

@@ -41,6 +41,7 @@ struct TrafficReport {
   int64_t external_changes = 0;
   int64_t memory_refused = 0;  // Any of these, as the contract has it.
   int64_t budget_refused = 0;  // Calls for which there was no room.
+  int64_t swaps = 0;           // Of ladders.
 };
 
 // Runs a script.

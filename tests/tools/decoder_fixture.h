@@ -20,8 +20,8 @@
 #include "gtest/gtest.h"
 
 #include "coppice/base/status.h"
-#include "coppice/graphs/padding_policy.h"
 #include "coppice/graphs/program.h"
+#include "coppice/padding/padding_policy.h"
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_device.h"

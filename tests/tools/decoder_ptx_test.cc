@@ -15,7 +15,7 @@
 
 #include "gtest/gtest.h"
 
-#include "coppice/graphs/padding_policy.h"
+#include "coppice/padding/padding_policy.h"
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_device.h"

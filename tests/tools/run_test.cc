@@ -25,6 +25,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_share.h"
 #include "tests/tools/command_outcome.h"
+#include "tests/tools/trace_builder.h"
 #include "tools/model/served_decoder.h"
 #include "tools/run/batcher.h"
 #include "tools/run/replayer.h"
@@ -214,6 +215,22 @@ TEST(RunTest, SharedListGivesEachProgramWhatFits) {
   EXPECT_EQ(report["decode_policy"], "2,4");
 }
 
+TEST(RunTest, PolicyOfAFileGivesEachProgramWhatFits) {
+  const TemporaryFile file(R"({"version": 1, "buckets": [2, 4, 64], "guard": {"max_ratio": "8"}})",
+                           "policy.json");
+  const nlohmann::json report = ReportOf({"--requests", "4", "--shrink", "64", "--slots", "4",
+                                          "--policy", file.path(), "--verify", "all"});
+  EXPECT_EQ(report["prefill_policy"], "2,4,64,128");
+  EXPECT_EQ(report["decode_policy"], "2,4");
+  EXPECT_EQ(report["mismatches"], 0);
+}
+
+TEST(RunTest, PresetIsAPolicyOfBothPrograms) {
+  const nlohmann::json report =
+      ReportOf({"--requests", "4", "--shrink", "64", "--policy", "vllm", "--slots", "4"});
+  EXPECT_EQ(report["decode_policy"], "vllm");
+}
+
 TEST(RunTest, OwnPolicyWinsOverTheSharedOne) {
   const nlohmann::json report = ReportOf(
       {"--requests", "4", "--shrink", "64", "--policy", "pow2", "--decode-policy", "linear:16"});
@@ -276,6 +293,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadCommand{"policy", {"run", "--device", "host", "--policy", "square"}, "square"},
         BadCommand{
             "policy_list", {"run", "--device", "host", "--decode-policy", "1,64"}, "64 is outside"},
+        BadCommand{"policy_file",
+                   {"run", "--device", "host", "--policy", "/nowhere/p.json"},
+                   "/nowhere/p.json: there is no such file"},
         BadCommand{"both_sources", {"run", "t.csv", "--requests", "5"}, "--requests"},
         BadCommand{
             "missing_file", {"run", "/nowhere/t.csv"}, "/nowhere/t.csv: there is no such file"},

@@ -1,6 +1,6 @@
-// `coppice bench`: what coppice costs. `dispatch`, `plan`, `pool` and `ptx` need no device and say
-// what is coppice's own part; the others measure on a device, and on the emulator they show only
-// that they work.
+// `coppice bench`: what coppice costs. `dispatch`, `plan`, `pool`, `ptx` and `tune` need no
+// device and say what is coppice's own part; the others measure on a device, and on the emulator
+// they show only that they work.
 //
 // Units: bytes; nanoseconds, microseconds and milliseconds as named. Threads: one at a time per
 // process.
@@ -131,5 +131,23 @@ struct BenchPtxOptions {
 
 // `bench ptx`: how fast the emulator reads PTX and executes it, on the kernels of tools/bench/ptx.
 ExitCode BenchPtx(const BenchPtxOptions& options, const Console& console);
+
+struct BenchPythonOptions {
+  int64_t batches = 201;  // Of 100 calls. >= 1.
+  std::string python;     // An interpreter that has the package; empty: the one that runs this
+                          // command, or python3.
+  bool json = false;
+};
+
+// `bench python`: a replayed call from Python beside the same call from C.
+ExitCode BenchPython(const BenchPythonOptions& options, const Console& console);
+
+struct BenchTuneOptions {
+  std::vector<int64_t> sizes = {512, 8192, 131'072, 1'000'000};  // Each in [64, 1000000].
+  bool json = false;
+};
+
+// `bench tune`: how long learning 64 buckets takes, by how many sizes there are, and one look-up.
+ExitCode BenchTune(const BenchTuneOptions& options, const Console& console);
 
 }  // namespace coppice

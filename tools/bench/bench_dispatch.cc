@@ -47,13 +47,15 @@ struct DispatchCase {
   int siblings;  // Graphs of the bucket, each for other addresses of one static input; calls go
                  // round them.
   int rank = 1;  // Of all inputs and outputs: rows of kRowsMax, then axes of 2.
-  bool turned = false;  // Inputs have their axes in memory the other way round.
+  bool turned = false;    // Inputs have their axes in memory the other way round.
+  bool observed = false;  // The rows of calls are counted.
 };
-constexpr std::array<DispatchCase, 4> kCases = {
+constexpr std::array<DispatchCase, 5> kCases = {
     {{.name = "all_static", .inputs = 8, .staged = 0, .siblings = 1},
      {.name = "two_staged", .inputs = 8, .staged = 2, .siblings = 1},
      {.name = "siblings_1000", .inputs = 8, .staged = 0, .siblings = 1000},
-     {.name = "static_200", .inputs = 200, .staged = 0, .siblings = 1}}};
+     {.name = "static_200", .inputs = 200, .staged = 0, .siblings = 1},
+     {.name = "two_observed", .inputs = 8, .staged = 2, .siblings = 1, .observed = true}}};
 
 // Signatures of real programs. What a further staged input costs is the first two's difference.
 constexpr std::array<DispatchCase, 3> kWideCases = {
@@ -147,6 +149,7 @@ absl::StatusOr<ProgramSpec> DispatchJob::MakeSpec() const {
   if (case_.staged > 0) {
     COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy, PaddingPolicy::Pow2(kRowsMax));
     rows = Dim::Symbol(spec.AddSymbol("rows", policy));
+    if (case_.observed) spec.symbols[0].observe_half_life = 4000;
     spec.claim = Claim::kRowIndependent;
   }
   const auto dims = [this](Dim first) {

@@ -42,6 +42,11 @@ constexpr const char* kPoolNotes =
     "A folder of families has one sub-folder per family and in it one CSV file per bucket, as\n"
     "`coppice plan` reads them; files in train and random are programs of their own.\n";
 
+constexpr const char* kTuneNotes =
+    "Draws 200,000 calls of sizes up to each limit, and learns 64 buckets with the default prior,\n"
+    "without a cap and with one of 1.25 on padding. Then looks the sizes up in 1,024 learned\n"
+    "buckets behind a guard. Times are processor time, the least of five runs.\n";
+
 constexpr const char* kBucketsNotes =
     "Records the decode step of 67 batch sizes, 1 to 512, in ascending, descending and random\n"
     "order, each time in a pool of its own: once dropping every result at once, once holding all\n"
@@ -70,6 +75,11 @@ constexpr const char* kBenchPtxNotes =
     "cp.async. Reading is parsing and decoding all of their PTX. Figures are medians, in "
     "processor\n"
     "time. Exits with 1 if a result is wrong, or anything is found to be.\n";
+
+constexpr const char* kBenchPythonNotes =
+    "Runs python3 -m coppice.bench: the same replay of two inputs from Python and from C, in "
+    "turns,\n"
+    "on the emulator, whose launches are queued. Figures are medians of batches.\n";
 
 constexpr const char* kStepsNotes =
     "A step is a chain of kernels that each add 1 to 4096 floats. The ways:\n"
@@ -132,6 +142,13 @@ void AddPool(Command& command, BenchPoolOptions& options) {
   command.AddFlag("--json", options.json, "Print JSON");
 }
 
+void AddTune(Command& command, BenchTuneOptions& options) {
+  command.SetFooter(std::string(kTuneNotes) + "\n" + kExitCodes);
+  command.AddCounts("--sizes", options.sizes, 1'000'000,
+                    "Limits, each from 64, default 512,8192,131072,1000000");
+  command.AddFlag("--json", options.json, "Print JSON");
+}
+
 // What every bench of the model takes.
 void AddModel(Command& command, ModelSize& model, DeviceChoice& device, bool& json) {
   command.AddParsed(
@@ -159,6 +176,19 @@ void AddSuspend(Command& command, BenchSuspendOptions& options) {
 void AddPtx(Command& command, BenchPtxOptions& options) {
   command.SetFooter(std::string(kBenchPtxNotes) + "\n" + kExitCodes);
   command.AddCount("--samples", options.samples, 1'000'000, "Runs of each kernel, default 7");
+  command.AddFlag("--json", options.json, "Print JSON");
+}
+
+absl::StatusOr<std::string> ParseInterpreter(const std::string& text) {
+  if (!text.empty() && text.find('\'') == std::string::npos) return text;
+  return InvalidArgument("'{}' is no path of an interpreter", text);
+}
+
+void AddPython(Command& command, BenchPythonOptions& options) {
+  command.SetFooter(std::string(kBenchPythonNotes) + "\n" + kExitCodes);
+  command.AddCount("--batches", options.batches, 1'000'000, "Batches of 100 calls, default 201");
+  command.AddParsed("--python", &ParseInterpreter, options.python,
+                    "An interpreter that has the package; default: its own, or python3");
   command.AddFlag("--json", options.json, "Print JSON");
 }
 
@@ -203,11 +233,14 @@ void AddBench(Command& command, BenchOptions& options) {
              options.suspend);
   AddPtx(command.AddSubcommand("ptx", "How fast PTX is read and executed without a GPU"),
          options.ptx);
+  AddPython(command.AddSubcommand("python", "What a replay costs from Python, beside C"),
+            options.python);
   AddDecode(command.AddSubcommand("decode", "A decode step of each batch size, eager and replayed"),
             options.decode);
   AddSteps(
       command.AddSubcommand("steps", "What launching a step of small kernels costs, every way"),
       options.steps);
+  AddTune(command.AddSubcommand("tune", "How long learning buckets takes"), options.tune);
 }
 
 ExitCode RunBench(const Command& command, const BenchOptions& options, const Console& console) {
@@ -218,7 +251,9 @@ ExitCode RunBench(const Command& command, const BenchOptions& options, const Con
   if (command.Given("suspend")) return BenchSuspend(options.suspend, console);
   if (command.Given("decode")) return BenchDecode(options.decode, console);
   if (command.Given("ptx")) return BenchPtx(options.ptx, console);
+  if (command.Given("python")) return BenchPython(options.python, console);
   if (command.Given("steps")) return BenchSteps(options.steps, console);
+  if (command.Given("tune")) return BenchTune(options.tune, console);
   return BenchRecord(options.record, console);
 }
 

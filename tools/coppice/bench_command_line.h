@@ -20,6 +20,8 @@ struct BenchOptions {
   BenchDecodeOptions decode;
   BenchSuspendOptions suspend;
   BenchPtxOptions ptx;
+  BenchPythonOptions python;
+  BenchTuneOptions tune;
 };
 
 // Declares the subcommands of `command`, which write to `options`.

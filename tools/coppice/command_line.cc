@@ -15,6 +15,7 @@
 #include "tools/coppice/bench_command_line.h"
 #include "tools/coppice/info.h"
 #include "tools/coppice/package_command_line.h"
+#include "tools/coppice/tune_command_line.h"
 #include "tools/plan/plan_command.h"
 #include "tools/prof/prof.h"
 #include "tools/ptx/ptx.h"
@@ -181,7 +182,8 @@ void AddRun(Command& command, RunOptions& options) {
   command.AddCount("--slots", options.slots, 1024,
                    "Requests that run at once, default 32, or as many as the package has");
   command.AddText("--policy", options.policy, "TEXT",
-                  "Padding policy of both programs; of a list, each takes what fits");
+                  "Padding policy of both programs: a ladder, a list, a preset as vllm, or\n"
+                  "POLICY.json of coppice tune; of buckets, each takes what fits");
   command.AddText("--prefill-policy", options.prefill_policy, "TEXT",
                   "Policy of prompt lengths, default geometric:1.25:16, or the package's");
   command.AddText("--decode-policy", options.decode_policy, "TEXT",
@@ -317,6 +319,7 @@ ExitCode RunParsed(int argument_count,
   SoakOptions soak_options;
   PtxOptions ptx_options;
   PackageCommandOptions package_options;
+  TuneCommandOptions tune_options;
   bench_options.dispatch.program = program;
 
   Command command("coppice", kSummary, "coppice " COPPICE_VERSION);
@@ -338,6 +341,8 @@ ExitCode RunParsed(int argument_count,
   Command& package = command.AddSubcommand(
       "package", "Look at a kernel package, find what is wrong with it, and run its programs");
   AddPackage(package, package_options);
+  Command& tune = command.AddSubcommand("tune", "Learn buckets from traffic, and score any");
+  AddTune(tune, tune_options);
   Command& soak =
       command.AddSubcommand("soak", "Run one session for long: calls right, memory flat");
   AddSoak(soak, soak_options);
@@ -350,6 +355,7 @@ ExitCode RunParsed(int argument_count,
   if (command.Given("prof")) return RunProf(prof, prof_options, console);
   if (command.Given("ptx")) return RunPtx(ptx, ptx_options, console);
   if (command.Given("package")) return RunPackage(package, package_options, console);
+  if (command.Given("tune")) return RunTune(tune, tune_options, console);
   if (command.Given("soak")) return SoakCommand(soak_options, console);
   return RunBench(bench, bench_options, console);
 }

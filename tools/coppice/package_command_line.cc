@@ -179,7 +179,7 @@ void AddPackageRun(Command& command, PackageRunOptions& options) {
                   "Constants that the package has no data of");
   command.AddRepeated("--policy", options.policies, "NAME=POLICY",
                       "Buckets of a symbol in place of the package's: pow2:64, linear:16:64, "
-                      "1,2,4,\nexact; the last number is the largest");
+                      "1,2,4,\nexact, vllm:64 or POLICY.json; the last number is the largest");
   command.AddCount("--calls", options.calls, kCallsMax, "Calls of each set, default 2");
   AddTrustedKeys(command, options.trusted_keys);
   command.AddText("--output-dir", options.output_dir, "DIR", "Write outputs here");

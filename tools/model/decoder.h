@@ -31,8 +31,8 @@
 
 #include "coppice/base/tensor.h"
 #include "coppice/base/units.h"
-#include "coppice/graphs/padding_policy.h"
 #include "coppice/graphs/program.h"
+#include "coppice/padding/padding_policy.h"
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/kernel_library.h"
 #include "coppice/runtime/stream.h"

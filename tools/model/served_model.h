@@ -21,8 +21,8 @@
 
 #include "coppice/base/padding_claim.h"
 #include "coppice/base/tensor.h"
-#include "coppice/graphs/padding_policy.h"
 #include "coppice/graphs/session.h"
+#include "coppice/padding/padding_policy.h"
 
 #include "tools/model/decoder.h"
 

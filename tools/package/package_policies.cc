@@ -9,14 +9,14 @@
 
 #include "tools/package/given_value.h"
 #include "tools/package/package_run.h"
-#include "tools/support/text_file.h"
+#include "tools/support/policy_file.h"
 
 namespace coppice {
 namespace {
 
 constexpr const char* kPolicyForms =
-    "give NAME=pow2:64, NAME=linear:16:64, NAME=geometric:1.25:8:64, NAME=ramp:4:16:64, NAME=1,2,4 "
-    "or NAME=exact";
+    "give NAME=pow2:64, NAME=linear:16:64, NAME=geometric:1.25:8:64, NAME=ramp:4:16:64, "
+    "NAME=vllm:64, NAME=1,2,4, NAME=exact or NAME=POLICY.json";
 
 std::optional<int64_t> WholeNumber(std::string_view text) {
   int64_t value = 0;
@@ -27,13 +27,15 @@ std::optional<int64_t> WholeNumber(std::string_view text) {
 
 absl::StatusOr<PaddingPolicy> ParsePolicy(const std::string& spelling, int64_t symbol_max) {
   const int64_t bound = std::min(symbol_max, PaddingPolicy::kExtentMax);
+  if (IsPolicyFile(spelling)) return ReadPolicyFile(spelling);
   const size_t colon = spelling.rfind(':');
   if (colon != std::string::npos) {
     // The last number is the maximum if what is ahead of it is a policy by itself.
     const std::string head = spelling.substr(0, colon);
     const std::optional<int64_t> maximum = WholeNumber(spelling.substr(colon + 1));
-    const bool needs_more = head == "linear" || head == "geometric" || head == "ramp" ||
-                            (std::ranges::count(head, ':') == 1 && !head.starts_with("linear"));
+    const bool takes_one = head.starts_with("linear") || head.starts_with("tpu");
+    const bool needs_more = head == "linear" || head == "tpu" || head == "geometric" ||
+                            head == "ramp" || (std::ranges::count(head, ':') == 1 && !takes_one);
     if (maximum && !needs_more) return PaddingPolicy::Parse(head, std::min(*maximum, bound));
   }
   if (spelling.find_first_not_of("0123456789,") == std::string::npos) {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "coppice/graphs/padding_policy.h"
+#include "coppice/padding/padding_policy.h"
 #include "coppice/runtime/emulator.h"
 
 #include "tools/package/call_set.h"

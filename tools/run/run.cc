@@ -29,6 +29,7 @@
 #include "tools/run/step_log.h"
 #include "tools/support/byte_text.h"
 #include "tools/support/console.h"
+#include "tools/support/policy_file.h"
 #include "tools/support/progress.h"
 #include "tools/support/text_file.h"
 
@@ -146,16 +147,24 @@ std::string FitList(const std::string& text, int64_t maximum) {
   return kept.empty() ? fmt::format("{}", maximum) : fmt::format("{}", fmt::join(kept, ","));
 }
 
+absl::StatusOr<PaddingPolicy> FittingPolicy(const std::string& text, int64_t maximum) {
+  if (!IsPolicyFile(text)) return PaddingPolicy::Parse(FitList(text, maximum), maximum);
+  COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy policy, ReadPolicyFile(text));
+  absl::StatusOr<PaddingPolicy> fitted = FitPolicy(policy, maximum);
+  if (fitted.ok()) return fitted;
+  return InvalidArgument("{}: {}", text, MessageOf(fitted.status()));
+}
+
 absl::StatusOr<PaddingPolicy> ChoosePolicy(const RunOptions& options,
                                            bool prefill,
                                            const ServedModel& model,
                                            const Job& job) {
   const int64_t maximum = prefill ? job.max_context : job.slots;
   const std::string& own = prefill ? options.prefill_policy : options.decode_policy;
-  if (!own.empty()) return PaddingPolicy::Parse(own, maximum);
-  if (!options.policy.empty())
-    return PaddingPolicy::Parse(FitList(options.policy, maximum), maximum);
-  return PaddingPolicy::Parse(FitList(model.default_policy(prefill), maximum), maximum);
+  if (!own.empty())
+    return IsPolicyFile(own) ? FittingPolicy(own, maximum) : PaddingPolicy::Parse(own, maximum);
+  return FittingPolicy(options.policy.empty() ? model.default_policy(prefill) : options.policy,
+                       maximum);
 }
 
 absl::Status ReplayTrace(const RunOptions& options,

@@ -137,6 +137,10 @@ Command& Command::AddSubcommand(const std::string& name, const std::string& help
   return *parser_->subcommands.back();
 }
 
+void Command::AllowNoSubcommand() {
+  parser_->app.require_subcommand(0, 1);
+}
+
 void Command::AddFlag(const std::string& name, bool& target, const std::string& help) {
   parser_->app.add_flag(name, target, help);
 }

@@ -57,6 +57,9 @@ class Command {
   // Adds a subcommand, which lives as long as this command. One of them must be given.
   Command& AddSubcommand(const std::string& name, const std::string& help);
 
+  // Lets this command be given without any of its subcommands, which are there by now.
+  void AllowNoSubcommand();
+
   void AddFlag(const std::string& name, bool& target, const std::string& help);
 
   // A text that is not empty: an unset shell variable is a mistake, not a wish for the default.

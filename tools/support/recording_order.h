@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "coppice/graphs/padding_policy.h"
+#include "coppice/padding/padding_policy.h"
 
 namespace coppice {
 

@@ -1,0 +1,338 @@
+// Goal: `coppice tune` learns, scores, simulates and draws in the form that its readers rely on,
+// and refuses bad input in one line. Method: the command in this process, on traffic made here.
+
+#include "tools/tune/tune.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+#include "coppice/padding/padding_presets.h"
+#include "coppice/padding/policy_document.h"
+
+#include "tests/support/status_matchers.h"
+#include "tests/tools/command_outcome.h"
+#include "tools/tune/relearn_run.h"
+
+namespace coppice {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+
+using testing::HasSubstr;
+
+using testing::StartsWith;
+
+using Json = nlohmann::json;
+
+class TuneTest : public testing::Test {
+ protected:
+  TuneTest()
+      : folder_(testing::TempDir() + "/coppice_tune_test_" +
+                testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  ~TuneTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+
+  std::string Write(const std::string& name, const std::string& text) const {
+    std::ofstream(Path(name), std::ios::binary) << text;
+    return Path(name);
+  }
+
+  static std::string Read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    EXPECT_TRUE(file) << path;
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+
+  static CommandOutcome Tune(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "tune");
+    return RunCoppice(arguments);
+  }
+
+  // Requests without arrivals.
+  std::string WriteRequests(int64_t count) const {
+    std::mt19937_64 random(3);
+    std::string text = "arrival_seconds,input_tokens,output_tokens\n";
+    for (int64_t i = 0; i < count; ++i)
+      text += fmt::format(",{},{}\n", 1 + random() % 3000, 1 + random() % 200);
+    return Write("requests.csv", text);
+  }
+
+  static void ExpectError(const CommandOutcome& outcome, const std::string& what) {
+    EXPECT_EQ(outcome.code, kExitUsage) << outcome.err;
+    EXPECT_THAT(outcome.err, StartsWith("coppice tune"));
+    EXPECT_THAT(outcome.err, HasSubstr(what));
+    EXPECT_THAT(outcome.err, HasSubstr("; "));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+
+  const std::string folder_;
+};
+
+TEST_F(TuneTest, LearnsTheBestBucketsAndPricesEveryPreset) {
+  const std::string trace = Write("t.csv", "id,n\n,3\n,3\n,3\n,7\n,7\n,40\n");
+  const Json json = JsonOf(
+      Tune({trace, "--column", "n", "--buckets", "3", "--limit", "64", "--prior", "0", "--json"}));
+  EXPECT_EQ(json["buckets"], Json({7, 40, 64}));
+  EXPECT_DOUBLE_EQ(json["waste_pct"], 100.0 * 12 / 63);
+  EXPECT_EQ(json["calls"], 6);
+  EXPECT_EQ(json["worst_sizes"][0]["size"], 3);
+  EXPECT_EQ(json["worst_sizes"].size(), 1U);
+  const Json& presets = json["presets"];
+  EXPECT_GT(presets.size(), 10U);
+  const auto pow2 = std::find_if(presets.begin(), presets.end(),
+                                 [](const Json& each) { return each["name"] == "pow2"; });
+  ASSERT_NE(pow2, presets.end());
+  EXPECT_EQ((*pow2)["buckets"], 7);
+  EXPECT_DOUBLE_EQ((*pow2)["waste_pct"], 100.0 * (3 + 2 + 24) / 63);
+}
+
+TEST_F(TuneTest, WritesAPolicyThatScoresAsItSaid) {
+  const std::string trace = WriteRequests(2000);
+  const std::string policy = Path("policy.json");
+  const Json learned = JsonOf(Tune({trace, "--column", "input_tokens", "--buckets", "16", "--limit",
+                                    "4096", "-o", policy, "--json"}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const PolicyDocument document,
+                               ReadPolicyDocument(Read(policy), policy));
+  EXPECT_EQ(Json(document.policy.buckets()), learned["buckets"]);
+  EXPECT_EQ(document.learned->waste_pct, learned["waste_pct"]);
+  const Json score = JsonOf(Tune({"score", policy, trace, "--column", "input_tokens", "--json"}));
+  EXPECT_EQ(score["waste_pct"], learned["waste_pct"]);
+  EXPECT_EQ(score["buckets"], learned["buckets"]);
+  EXPECT_EQ(score["per_bucket"].size(), learned["buckets"].size());
+  double calls = 0;
+  for (const Json& bucket : score["per_bucket"])
+    calls += bucket["calls"].get<double>();
+  EXPECT_EQ(calls, 2000);
+}
+
+TEST_F(TuneTest, ScoresLaddersAndPresetsByName) {
+  const std::string trace = Write("t.csv", "n\n1\n5\n17\n600\n");
+  const Json vllm = JsonOf(Tune({"score", "vllm", trace, "--column", "n", "--json"}));
+  EXPECT_EQ(vllm["limit"], FindPaddingPreset("vllm")->limit);
+  EXPECT_EQ(vllm["calls_beyond"], 1);
+  const Json ladder =
+      JsonOf(Tune({"score", "1,8", trace, "--column", "n", "--limit", "600", "--json"}));
+  EXPECT_EQ(ladder["buckets"], Json({1, 8, 600}));
+  EXPECT_DOUBLE_EQ(ladder["waste_pct"], 100.0 * (3 + 583) / 623);
+}
+
+TEST_F(TuneTest, AddsFilesAndWeighsRowsByTheirCounts) {
+  const std::string one = Write("1.csv", "length,count\n4,2\n");
+  const std::string other = Write("2.jsonl", "{\"length\": 8, \"count\": 3}\n");
+  const Json json = JsonOf(Tune({one, other, "--column", "length", "--buckets", "2", "--json"}));
+  EXPECT_EQ(json["calls"], 5);
+  EXPECT_EQ(json["rows"], 2);
+  EXPECT_EQ(json["buckets"], Json({4, 8}));
+}
+
+TEST_F(TuneTest, KeepsAlignmentForcedSizesAndCaps) {
+  const std::string trace = WriteRequests(500);
+  const Json json =
+      JsonOf(Tune({trace, "--column", "input_tokens", "--buckets", "40", "--limit", "3000",
+                   "--align", "16", "--force", "1000", "--max-ratio", "1.5", "--json"}));
+  int64_t before = 0;
+  bool forced = false;
+  for (const int64_t bucket : json["buckets"]) {
+    EXPECT_TRUE(bucket % 16 == 0 || bucket == 1000 || bucket == 3000) << bucket;
+    EXPECT_TRUE(2 * bucket <= 3 * (before + 1) || bucket - before <= 16) << bucket;
+    forced = forced || bucket == 1000;
+    before = bucket;
+  }
+  EXPECT_TRUE(forced);
+}
+
+TEST_F(TuneTest, APriceFindsTheCount) {
+  const std::string trace = WriteRequests(500);
+  const auto count = [&](const std::string& price) {
+    return JsonOf(Tune({trace, "--column", "input_tokens", "--limit", "4096", "--price", price,
+                        "--json"}))["buckets"]
+        .size();
+  };
+  EXPECT_GT(count("1KiB"), count("16KiB"));
+}
+
+TEST_F(TuneTest, ACostTableDecidesWhereBucketsAre) {
+  const std::string trace = Write("t.csv", "n,count\n3,100\n100,1\n200,1\n");
+  const std::string cost = Write("cost.csv", "size,cost\n1,5\n128,5\n256,10\n");
+  std::vector<std::string> learn = {trace,     "--column", "n",       "--buckets", "2",
+                                    "--limit", "256",      "--prior", "0",         "--json"};
+  EXPECT_EQ(JsonOf(Tune(learn))["buckets"], Json({3, 256}));
+  // Where 3 costs as much as 100, it needs no bucket of its own.
+  learn.insert(learn.end(), {"--cost", cost});
+  EXPECT_EQ(JsonOf(Tune(learn))["buckets"], Json({100, 256}));
+}
+
+TEST_F(TuneTest, PrintsWhatWastesMostAndAdvises) {
+  std::string text = "n\n";
+  for (int i = 0; i < 200; ++i)
+    text += fmt::format("{}\n", 300 + 37 * (i % 100));
+  const CommandOutcome outcome =
+      Tune({Write("t.csv", text), "--column", "n", "--buckets", "2", "--limit", "3000"});
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("expected waste"), HasSubstr("trtllm"), HasSubstr("of all padding"),
+                    HasSubstr("above the limit"), HasSubstr("4 buckets would waste"),
+                    HasSubstr("Prefills in chunks of 2048")));
+}
+
+TEST_F(TuneTest, DrawsHistogramBucketsAndWaste) {
+  const std::string plot = Path("plot.svg");
+  const CommandOutcome outcome = Tune({WriteRequests(300), "--column", "input_tokens", "--buckets",
+                                       "4", "--limit", "4096", "--plot", plot});
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_THAT(Read(plot), AllOf(StartsWith("<svg"), HasSubstr("input_tokens: 300 calls"),
+                                HasSubstr("bucket 4096"), HasSubstr("of all padding")));
+}
+
+TEST_F(TuneTest, TwoColumnsLearnAJointPolicy) {
+  std::string text = "batch,length\n";
+  for (int i = 0; i < 300; ++i)
+    text += fmt::format("{},{}\n", 1 + i % 8, 100 + 13 * (i % 50));
+  const std::string trace = Write("t.csv", text);
+  const std::string policy = Path("joint.json");
+  const std::vector<std::string> columns = {"--column", "batch", "--column", "length", "--json"};
+  std::vector<std::string> learn = {trace, "--buckets", "12", "--limit", "8,1024", "-o", policy};
+  learn.insert(learn.end(), columns.begin(), columns.end());
+  const Json learned = JsonOf(Tune(learn));
+  EXPECT_LE(learned["buckets"].size(), 12U);
+  EXPECT_GT(learned["presets"].size(), 2U);
+  std::vector<std::string> score = {"score", policy, trace};
+  score.insert(score.end(), columns.begin(), columns.end());
+  EXPECT_EQ(JsonOf(Tune(score))["waste_pct"], learned["waste_pct"]);
+  score[1] = "pow2/pow2";
+  score.insert(score.end(), {"--limit", "8,1024"});
+  EXPECT_GT(JsonOf(Tune(score))["waste_pct"], learned["waste_pct"]);
+  ExpectError(Tune({"score", "pow2", trace, "--column", "batch", "--column", "length", "--limit",
+                    "8,1024"}),
+              "pow2");
+  ExpectError(
+      Tune({trace, "--column", "batch", "--column", "length", "--buckets", "4", "--limit", "8"}),
+      "--limit");
+}
+
+TEST_F(TuneTest, SimulatedStepsAreTrafficToLearnFrom) {
+  const std::string steps = Path("steps.csv");
+  const Json json = JsonOf(Tune({"simulate", WriteRequests(300), "--load", "0.3,0.9", "--steps",
+                                 "800", "--seqs", "64", "-o", steps, "--json"}));
+  ASSERT_EQ(json["loads"].size(), 2U);
+  EXPECT_EQ(json["loads"][1]["decode_rows"]["steps"], 800);
+  EXPECT_LE(json["loads"][1]["decode_rows"]["largest"], 64);
+  EXPECT_GT(json["capacity_requests_per_s"], 0);
+  const Json rows = JsonOf(Tune({steps, "--column", "decode_rows", "--buckets", "8", "--json"}));
+  EXPECT_EQ(rows["calls"], 1600);
+  EXPECT_GT(rows["rows_without_value"], 0);
+  const Json tokens = JsonOf(Tune({steps, "--column", "mixed_tokens", "--buckets", "8", "--json"}));
+  EXPECT_EQ(tokens["calls"], rows["rows_without_value"]);
+}
+
+TEST_F(TuneTest, RelearningWastesLessThanStayingAndAddsFewGraphsAtATime) {
+  const Json json = JsonOf(Tune({"simulate", WriteRequests(500), "--load", "0.3,0.95", "--steps",
+                                 "15000", "--relearn", "--added", "3", "--json"}))["relearn"];
+  EXPECT_LT(json["waste_pct"], json["waste_without_pct"]);
+  EXPECT_EQ(json["graphs_at_start"], 25);
+  int64_t recorded = 0;
+  for (const Json& swap : json["swaps"]) {
+    EXPECT_LE(swap["added"].size(), 3U);
+    EXPECT_GT(swap["waste_before_pct"], swap["waste_after_pct"]);
+    recorded += static_cast<int64_t>(swap["added"].size());
+  }
+  EXPECT_GT(recorded, 0);
+  EXPECT_EQ(json["graphs_recorded"], recorded);
+  EXPECT_LE(json["buckets"].size(), 25U);
+  EXPECT_EQ(json["buckets"].back(), 512);
+}
+
+TEST_F(TuneTest, RelearnsMixedStepsToo) {
+  const CommandOutcome outcome =
+      Tune({"simulate", WriteRequests(300), "--steps", "3000", "--relearn", "--column",
+            "mixed_tokens", "--budget", "2048", "--period", "300", "--start", "pow2"});
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("relearned: waste"), HasSubstr("buckets at the end")));
+}
+
+TEST_F(TuneTest, RefusesBadInputInOneLine) {
+  const std::string trace = Write("t.csv", "n,m\n3,1\n5,2\n");
+  const std::string negative = Write("negative.csv", "n\n3\n-5\n");
+  const std::string later = Write("later.json", "{\"version\": 2, \"buckets\": [8, 16]}");
+  const std::string unsorted = Write("unsorted.json", "{\"version\": 1, \"buckets\": [16, 8]}");
+  const std::string falling = Write("cost.csv", "size,cost\n1,-5\n");
+  const std::vector<std::string> learn = {"--buckets", "2", "--limit", "16"};
+  const auto with = [&](std::vector<std::string> first) {
+    first.insert(first.end(), learn.begin(), learn.end());
+    return Tune(first);
+  };
+  ExpectError(Tune({}), "count of buckets");
+  ExpectError(with({"--column", "n"}), "no file");
+  ExpectError(with({trace}), "no column");
+  ExpectError(with({trace, "--column", "x"}), "there is no column x");
+  ExpectError(with({negative, "--column", "n"}), "negative.csv:3: n is '-5', below 0");
+  ExpectError(with({Path("none.csv"), "--column", "n"}), "none.csv");
+  ExpectError(with({Write("empty.csv", ""), "--column", "n"}), "empty");
+  ExpectError(with({Write("title.csv", "n\n"), "--column", "n"}), "no row");
+  ExpectError(with({trace, "--column", "n", "--cost", falling}), "cost.csv");
+  ExpectError(with({trace, "--column", "n", "-o", trace}), "over an input");
+  ExpectError(Tune({trace, "--column", "n", "--buckets", "17", "--limit", "16"}), "17");
+  ExpectError(Tune({trace, "--column", "n", "--buckets", "2", "--limit", "2"}), "limit");
+  ExpectError(Tune({trace, "--column", "n", "--buckets", "2", "--max-ratio", "0.5"}), "0.5");
+  ExpectError(
+      Tune({trace, "--column", "n", "--buckets", "2", "--limit", "512", "--max-ratio", "1.25"}),
+      "max_ratio");
+  ExpectError(Tune({trace, "--column", "n", "--buckets", "2", "--prior", "1"}), "share");
+  ExpectError(Tune({"score", later, trace, "--column", "n"}), "later.json");
+  ExpectError(Tune({"score", unsorted, trace, "--column", "n"}), "unsorted.json");
+  ExpectError(Tune({"score", "nobody", trace, "--column", "n"}), "nobody");
+  ExpectError(Tune({"score", Path("none.json"), trace, "--column", "n"}), "none.json");
+  ExpectError(Tune({"simulate", trace}), "input_tokens");
+  ExpectError(Tune({"simulate", Write("zero.csv", "input_tokens,output_tokens\n0,5\n")}),
+              "zero.csv:2");
+  ExpectError(Tune({"simulate", Write("some.csv",
+                                      "arrival_seconds,input_tokens,output_tokens\n"
+                                      "1,2,3\n,4,5\n")}),
+              "some.csv:3");
+  ExpectError(Tune({"simulate", WriteRequests(3), "--load", "0"}), "loads");
+}
+
+TEST_F(TuneTest, AFileThatCannotBeWrittenIsAnErrorOfItsOwn) {
+  const CommandOutcome outcome = Tune({Write("t.csv", "n\n3\n"), "--column", "n", "--buckets", "1",
+                                       "-o", Path("no/such/folder.json")});
+  EXPECT_EQ(outcome.code, kExitOutput);
+}
+
+TEST(RelearnRunTest, CountsWasteByTheLadderOfTheTime) {
+  // 1000 calls of 9 in a bucket of 16; after that the ladder has 9.
+  std::vector<int64_t> sizes(2000, 9);
+  sizes.push_back(17);  // Beyond the limit.
+  const RelearnRunOptions options = {
+      .relearn = {.learn = {.limit = 16, .count = 3, .prior = 0}, .added_max = 1},
+      .period = 1000,
+      .half_life = 1000};
+  COPPICE_ASSERT_OK_AND_ASSIGN(const RelearnRun run,
+                               RunRelearning(sizes, std::vector<int64_t>{4, 8, 16}, options));
+  ASSERT_EQ(run.swaps.size(), 1U);
+  EXPECT_EQ(run.swaps[0].call, 1000);
+  EXPECT_THAT(run.swaps[0].relearned.added, ElementsAre(9));
+  EXPECT_DOUBLE_EQ(run.waste_pct, 100.0 * 7 / 18);
+  EXPECT_DOUBLE_EQ(run.waste_at_rest_pct, 100.0 * 7 / 9);
+  EXPECT_EQ(run.recorded, 1);
+  EXPECT_EQ(run.beyond, 1);
+  ASSERT_EQ(run.periods.size(), 3U);
+  EXPECT_EQ(run.periods[1].padded, run.periods[1].real);
+}
+
+}  // namespace
+}  // namespace coppice

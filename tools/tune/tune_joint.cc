@@ -1,0 +1,228 @@
+// Two symbols at once: what is one number for a column is a pair here.
+
+#include "tools/tune/tune_joint.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+#include "coppice/base/status.h"
+#include "coppice/padding/joint_buckets.h"
+#include "coppice/padding/joint_document.h"
+
+#include "tools/support/text_file.h"
+#include "tools/support/text_table.h"
+#include "tools/tune/tune_traffic.h"
+
+namespace coppice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Pairs of ladders that servers use, by JointPolicy::Parse.
+constexpr std::array kGrids = {"pow2/pow2", "pow2/hpu-exponential", "linear:1/geometric:1.25:1",
+                               "geometric:1.25:1/geometric:1.25:1"};
+
+struct GridScore {
+  std::string name;
+  int64_t count = 0;
+  double waste_pct = 0;
+};
+
+absl::StatusOr<JointSize> PairOf(const std::vector<int64_t>& numbers,
+                                 const char* option,
+                                 JointSize otherwise) {
+  if (numbers.empty()) return otherwise;
+  if (numbers.size() == 2) return JointSize{.a = numbers[0], .b = numbers[1]};
+  return InvalidArgument("{} has {} numbers for two columns; give {} A,B", option, numbers.size(),
+                         option);
+}
+
+JointSize LargestOf(const JointHistogram& histogram) {
+  JointSize largest = {.a = 1, .b = 1};
+  for (const JointCount& each : histogram.counts()) {
+    largest.a = std::max(largest.a, each.size.a);
+    largest.b = std::max(largest.b, each.size.b);
+  }
+  return largest;
+}
+
+absl::StatusOr<JointOptions> JointOptionsOf(const TuneLearnOptions& options,
+                                            const JointHistogram& histogram) {
+  if (options.buckets == 0)
+    return InvalidArgument("two columns need a count of buckets; give --buckets K");
+  if (options.price > 0 || options.max_ratio > 0 || !options.forced.empty() ||
+      !options.traffic.cost.empty() || !options.plot.empty())
+    return InvalidArgument(
+        "--price, --max-ratio, --force, --cost and --plot are for one column; "
+        "leave them out");
+  JointOptions learn = {
+      .count = options.buckets, .budget = options.product, .prior = options.prior};
+  COPPICE_ASSIGN_OR_RETURN(learn.limit, PairOf(options.limit, "--limit", LargestOf(histogram)));
+  COPPICE_ASSIGN_OR_RETURN(learn.align, PairOf(options.align, "--align", {.a = 1, .b = 1}));
+  return learn;
+}
+
+std::vector<GridScore> ScoreGrids(const JointHistogram& histogram, JointSize limit) {
+  std::vector<GridScore> scores;
+  for (const char* name : kGrids) {
+    const absl::StatusOr<JointPolicy> grid = JointPolicy::Parse(name, limit);
+    if (!grid.ok()) continue;
+    scores.push_back({.name = name,
+                      .count = grid->count(),
+                      .waste_pct = ScoreJoint(histogram, *grid).waste_pct});
+  }
+  return scores;
+}
+
+Json JsonOf(const std::vector<JointSize>& buckets) {
+  Json pairs = Json::array();
+  for (const JointSize& bucket : buckets)
+    pairs.push_back({bucket.a, bucket.b});
+  return pairs;
+}
+
+void PrintJson(const Json& json, const Console& console) {
+  Print(console.out, "{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+// What of a histogram is scored, per bucket.
+struct JointCell {
+  JointSize bucket;
+  double calls = 0;
+  double cost = 0;
+  double real_cost = 0;
+};
+
+std::vector<JointCell> JointCellsOf(const JointHistogram& histogram, const JointPolicy& policy) {
+  std::vector<JointCell> cells;
+  for (const JointSize& bucket : policy.buckets())
+    cells.push_back({.bucket = bucket});
+  std::sort(cells.begin(), cells.end(),
+            [](const JointCell& a, const JointCell& b) { return a.bucket < b.bucket; });
+  for (const JointCount& each : histogram.counts()) {
+    const std::optional<JointSize> bucket = policy.Find(each.size.a, each.size.b);
+    if (!bucket) continue;
+    const auto cell = std::lower_bound(
+        cells.begin(), cells.end(), *bucket,
+        [](const JointCell& left, const JointSize& right) { return left.bucket < right; });
+    cell->calls += each.count;
+    cell->cost += each.count * static_cast<double>(bucket->elements());
+    cell->real_cost += each.count * static_cast<double>(each.size.elements());
+  }
+  return cells;
+}
+
+absl::StatusOr<JointPolicy> ReadJointPolicy(const TuneScoreOptions& options, JointSize largest) {
+  std::error_code error;
+  if (options.policy.ends_with(".json") || std::filesystem::exists(options.policy, error)) {
+    COPPICE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(options.policy, "a policy"));
+    COPPICE_ASSIGN_OR_RETURN(JointDocument document, ReadJointDocument(text, options.policy));
+    return std::move(document.policy);
+  }
+  COPPICE_ASSIGN_OR_RETURN(const JointSize limit, PairOf(options.limit, "--limit", largest));
+  return JointPolicy::Parse(options.policy, limit);
+}
+
+absl::Status LearnPairs(const TuneLearnOptions& options, const Console& console) {
+  COPPICE_ASSIGN_OR_RETURN(const JointHistogram histogram,
+                           ReadJointTraffic(options.traffic, console));
+  COPPICE_ASSIGN_OR_RETURN(const JointOptions learn, JointOptionsOf(options, histogram));
+  COPPICE_ASSIGN_OR_RETURN(const LearnedJoint learned, LearnJoint(histogram, learn));
+  const std::vector<GridScore> grids = ScoreGrids(histogram, learn.limit);
+  const std::vector<JointSize> buckets = learned.policy.buckets();
+  if (options.json) {
+    Json presets = Json::array();
+    for (const GridScore& grid : grids)
+      presets.push_back(
+          {{"name", grid.name}, {"buckets", grid.count}, {"waste_pct", grid.waste_pct}});
+    PrintJson({{"buckets", JsonOf(buckets)},
+               {"waste_pct", learned.score.waste_pct},
+               {"limit", {learn.limit.a, learn.limit.b}},
+               {"calls", histogram.mass()},
+               {"calls_beyond", learned.score.beyond},
+               {"presets", presets}},
+              console);
+  } else {
+    Print(console.out, "{} calls, {} buckets, expected waste {:.2f} %\n\n", histogram.mass(),
+          buckets.size(), learned.score.waste_pct);
+    TextTable table("lrr", {"on the same traffic", "buckets", "waste"});
+    table.Add({"these", fmt::format("{}", buckets.size()),
+               fmt::format("{:.2f} %", learned.score.waste_pct)});
+    for (const GridScore& grid : grids)
+      table.Add(
+          {grid.name, fmt::format("{}", grid.count), fmt::format("{:.2f} %", grid.waste_pct)});
+    Print(console.out, "{}\n", table.Format());
+    for (const JointSize& bucket : buckets)
+      Print(console.out, "{}x{} ", bucket.a, bucket.b);
+    Print(console.out, "\n");
+  }
+  if (options.output.empty()) return absl::OkStatus();
+  const JointDocument document = {
+      .policy = learned.policy,
+      .learned = JointLearnedFrom{.waste_pct = learned.score.waste_pct, .mass = histogram.mass()}};
+  return WriteTextFile(options.output, WriteJointDocument(document) + "\n");
+}
+
+absl::Status ScorePairs(const TuneScoreOptions& options, const Console& console) {
+  COPPICE_ASSIGN_OR_RETURN(const JointHistogram histogram,
+                           ReadJointTraffic(options.traffic, console));
+  COPPICE_ASSIGN_OR_RETURN(const JointPolicy policy,
+                           ReadJointPolicy(options, LargestOf(histogram)));
+  const JointScore score = ScoreJoint(histogram, policy);
+  const std::vector<JointCell> cells = JointCellsOf(histogram, policy);
+  if (options.json) {
+    Json per_bucket = Json::array();
+    for (const JointCell& cell : cells)
+      per_bucket.push_back({{"bucket", {cell.bucket.a, cell.bucket.b}},
+                            {"calls", cell.calls},
+                            {"cost", cell.cost},
+                            {"real_cost", cell.real_cost}});
+    PrintJson({{"policy", options.policy},
+               {"buckets", JsonOf(policy.buckets())},
+               {"waste_pct", score.waste_pct},
+               {"calls", score.calls},
+               {"calls_beyond", score.beyond},
+               {"per_bucket", per_bucket}},
+              console);
+    return absl::OkStatus();
+  }
+  Print(console.out, "{}: {} buckets, waste {:.2f} % of {} calls, {} without a bucket\n\n",
+        options.policy, policy.count(), score.waste_pct, score.calls, score.beyond);
+  TextTable table("rrr", {"bucket", "calls", "waste"});
+  for (const JointCell& cell : cells) {
+    const double waste =
+        cell.real_cost > 0 ? 100 * (cell.cost - cell.real_cost) / cell.real_cost : 0;
+    table.Add({fmt::format("{}x{}", cell.bucket.a, cell.bucket.b),
+               fmt::format("{:.0f}", cell.calls), fmt::format("{:.2f} %", waste)});
+  }
+  Print(console.out, "{}", table.Format());
+  return absl::OkStatus();
+}
+
+// A file that could not be written is the only precondition that fails here.
+ExitCode EndOf(const absl::Status& status, const char* command, const Console& console) {
+  if (status.ok()) return kExitOk;
+  return FailTune(console, command, status,
+                  absl::IsFailedPrecondition(status) ? kExitOutput : kExitUsage);
+}
+
+}  // namespace
+
+ExitCode TuneLearnJoint(const TuneLearnOptions& options, const Console& console) {
+  return EndOf(LearnPairs(options, console), "tune", console);
+}
+
+ExitCode TuneScoreJoint(const TuneScoreOptions& options, const Console& console) {
+  return EndOf(ScorePairs(options, console), "tune score", console);
+}
+
+}  // namespace coppice

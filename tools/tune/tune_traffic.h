@@ -1,0 +1,57 @@
+// What the subcommands of `coppice tune` read: traffic, costs and policies.
+//
+// Threads: one at a time per process.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "coppice/padding/bucket_cost.h"
+#include "coppice/padding/joint_histogram.h"
+#include "coppice/padding/padding_policy.h"
+#include "coppice/padding/size_histogram.h"
+
+#include "tools/support/console.h"
+#include "tools/tune/tune.h"
+
+namespace coppice {
+
+struct Traffic {
+  SizeHistogram histogram;
+  int64_t rows = 0;           // That have a size.
+  int64_t without_value = 0;  // Rows that have none in this column.
+  bool weighed = false;       // By a column of counts.
+};
+
+// The sizes of all files in the first column. Errors: those of CheckTraffic and ReadTraceColumns.
+absl::StatusOr<Traffic> ReadTraffic(const TrafficOptions& options, const Console& console);
+
+// The sizes of all files in the two columns. Errors: the same, and a row that lacks one of them.
+absl::StatusOr<JointHistogram> ReadJointTraffic(const TrafficOptions& options,
+                                                const Console& console);
+
+// That there is a file, and one column or two. Errors: kInvalidArgument.
+absl::Status CheckTraffic(const TrafficOptions& options);
+
+// A CSV file of the columns size and cost; an empty path: elements.
+absl::StatusOr<BucketCost> ReadCost(const std::string& path);
+
+// A document, where there is a file of this name or it ends in .json; otherwise a spelling of
+// PaddingPolicy::Parse, up to `limit`; 0: up to what its system ends at, or `largest`.
+absl::StatusOr<PaddingPolicy> ReadPolicy(const std::string& text, int64_t limit, int64_t largest);
+
+// Prints the error as one line of `command`, and returns `code`.
+ExitCode FailTune(const Console& console,
+                  const char* command,
+                  const absl::Status& status,
+                  ExitCode code = kExitUsage);
+
+// "1,2,4,8": of many, the beginning and the end.
+std::string ShortList(const std::vector<int64_t>& sizes);
+
+}  // namespace coppice
