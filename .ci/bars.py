@@ -35,6 +35,9 @@ PTX_RATE = 0.5e9  # Lane instructions per second.
 PTX_MATMUL_MS = 60
 PTX_CHECKS_RATIO = 4
 PTX_LINES_RATE = 0.3e6  # Lines per second, parsed and decoded.
+# To learn 64 buckets of so many sizes, without caps: milliseconds.
+LEARN_MS = {512: 1, 8192: 5, 131072: 100, 1000000: 500}
+FIND_NS = 20  # A bucket's look-up.
 
 
 class Bars:
@@ -120,7 +123,8 @@ def dispatch_cases(bars):
 
 def check_benchmarks(bars):
     cases = dispatch_cases(bars)
-    promised = {"all_static": 1, "two_staged": 2, "siblings_1000": 1, "static_200": 1}
+    promised = {"all_static": 1, "two_staged": 2, "siblings_1000": 1, "static_200": 1,
+                "two_observed": 2}
     bars.expect(promised.keys() <= cases.keys(), f"cases {sorted(cases)}")
     for name, driver_calls in promised.items():
         case = cases.get(name, {})
@@ -223,6 +227,18 @@ def check_ptx(bars):
     times.at_least("lines", report.get("lines_per_second", 0), PTX_LINES_RATE)
 
 
+def check_tune(bars):
+    report = bars.run("bench", "tune")
+    times = ScaledTimes(bars, report.get("reference_ms", 0))
+    plain = {solve["sizes"]: solve for solve in report.get("solves", [])
+             if solve["max_ratio"] is None}
+    bars.expect(plain.keys() == LEARN_MS.keys(), f"sizes {sorted(plain)}")
+    for sizes, solve in plain.items():
+        times.at_most(f"64 buckets of {sizes} sizes", solve["ms"], LEARN_MS.get(sizes, 0))
+    nanoseconds = report.get("find_ns", float("inf"))
+    times.at_most("a million look-ups", nanoseconds, FIND_NS)
+
+
 def check_compiled_job(bars):
     """The main job on the decoder's PTX, with short prompts: it takes a hundred times longer."""
     folder = os.environ.get("COPPICE_DATA")
@@ -260,6 +276,7 @@ def main():
     check_plans(bars, check_pool(bars))
     check_tight(bars)
     check_ptx(bars)
+    check_tune(bars)
     check_compiled_job(bars)
     check_package(bars)
     print(f"bars.py: {bars.missed} missed")
