@@ -121,11 +121,11 @@ function(coppice_test path)
     add_executable(${target})
     target_link_libraries(${target} PRIVATE coppice_build_flags coppice_test_main)
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
-    if(NOT target IN_LIST COPPICE_ONE_THREAD_PROGRAMS)
-      add_dependencies(threaded_tests ${target})
-    endif()
   endif()
-  if(target IN_LIST COPPICE_ONE_THREAD_PROGRAMS)
+  coppice_starts_threads(threads ${path}.cc ${arg_SOURCES})
+  if(threads AND NOT target IN_LIST COPPICE_TSAN_EXCEPT)
+    add_dependencies(threaded_tests ${target})
+  else()
     list(APPEND arg_LABELS one_thread)
   endif()
   target_sources(${target} PRIVATE ${path}.cc)
@@ -147,6 +147,21 @@ function(coppice_test path)
   if("gpu" IN_LIST arg_LABELS)
     set_property(GLOBAL APPEND PROPERTY COPPICE_GPU_TESTS ${target})
   endif()
+endfunction()
+
+# Sets `result` to whether tests of these sources start threads, or have a session start one: its
+# recorder in the background, or the writer of its trace. All others are labelled one_thread, which
+# ThreadSanitizer has nothing to say of.
+function(coppice_starts_threads result)
+  foreach(source IN LISTS ARGN)
+    file(STRINGS "${source}" lines LIMIT_COUNT 1
+         REGEX "std::j?thread|in_background|trace\\.path|TraceOptions|\\.trace = ")
+    if(lines)
+      set(${result} TRUE PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  set(${result} FALSE PARENT_SCOPE)
 endfunction()
 
 # Installs the export set, what find_package(coppice) runs, the samples and the licence.
