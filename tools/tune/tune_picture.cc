@@ -87,7 +87,7 @@ void DrawCalls(const SizeHistogram& histogram, const SizeAxis& axis, int64_t lim
     svg.Rectangle(kLeft + kBarWidth * static_cast<double>(i), kMiddle - height, kBarWidth, height,
                   kCallsStyle, fmt::format("{:.0f} calls", calls[i]));
   }
-  svg.Text(kLeft - 6, kTop + 4, fmt::format("{:.3g}", most), "end");
+  svg.Text(kLeft - 6, kTop + 4, fmt::format("{:.0f}", most), "end");
   svg.Text(kLeft - 6, kTop - 14, "calls", "end");
 }
 
@@ -124,6 +124,8 @@ std::string DrawBuckets(const SizeHistogram& histogram,
                   histogram.mass(), score.buckets, picture.limit, score.waste_pct);
   Svg svg(kWidth, kHeight, title);
   svg.Text(kLeft, 28, title, "start", 16);
+  svg.Text(kLeft, 48,
+           "Blue: calls by size. Red: buckets. Orange: each bucket's share of all padding.");
   const SizeAxis axis(picture.limit);
   DrawAxis(axis, picture.name, svg);
   DrawCalls(histogram, axis, picture.limit, svg);
