@@ -19,6 +19,7 @@
 #include "coppice/runtime/loaded_package.h"
 
 #include "tests/graphs/package_fixture.h"
+#include "tests/graphs/session_fixture.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/text_count.h"
 
