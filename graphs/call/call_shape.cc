@@ -192,6 +192,25 @@ absl::Status CheckCall(const Call& call, const Catalogue& catalogue, int lanes) 
   return CheckTargets(call);
 }
 
+// Sets the padded extents of the two symbols of a joint policy.
+absl::Status PadJointly(const Program& program, const JointSpec& joint, CallShape& shape) {
+  const JointSize size = joint.SizeIn(shape.real);
+  const std::optional<JointSize> bucket = joint.policy.Find(size.a, size.b);
+  shape.padded[static_cast<size_t>(joint.a)] = bucket.value_or(size).a;
+  shape.padded[static_cast<size_t>(joint.b)] = bucket.value_or(size).b;
+  if (bucket.has_value()) [[likely]]
+    return absl::OkStatus();
+  shape.unbucketed = true;
+  const SymbolSpec& a = program.spec.symbols[static_cast<size_t>(joint.a)];
+  const SymbolSpec& b = program.spec.symbols[static_cast<size_t>(joint.b)];
+  const bool refuses =
+      a.over_maximum == OverMaximum::kError || b.over_maximum == OverMaximum::kError;
+  if (!refuses || joint.policy.WhyNone(size.a, size.b) != NoBucket::kBeyondMaximum)
+    return absl::OkStatus();
+  return MakeError(absl::StatusCode::kOutOfRange, "Session::Run: {} of program '{}'",
+                   DescribeNoBucket(program.spec, joint, size), program.spec.name);
+}
+
 }  // namespace
 
 absl::Status ReadCall(const Call& call,
@@ -210,6 +229,7 @@ absl::Status ReadCall(const Call& call,
 absl::Status PadCall(const Call& call, Observe observe, CallShape& shape) {
   const Program& program = *call.program;
   for (size_t i = 0; i < program.spec.symbols.size(); ++i) {
+    if (program.IsJoint(i)) continue;
     const SymbolSpec& symbol = program.spec.symbols[i];
     const PaddingPolicy& policy = program.policy(i);
     const int64_t extent = shape.real[i];
@@ -226,6 +246,8 @@ absl::Status PadCall(const Call& call, Observe observe, CallShape& shape) {
                        symbol.name, extent, program.spec.name, policy.maximum());
     }
   }
+  for (const JointSpec& joint : program.spec.joint)
+    COPPICE_RETURN_IF_ERROR(PadJointly(program, joint, shape));
   if (shape.unbucketed || !program.extents.empty())
     COPPICE_RETURN_IF_ERROR(PadExpressions(call, shape));
   return program.symbolic_strides ? CheckStrides(program, shape, "Session::Run") : absl::OkStatus();

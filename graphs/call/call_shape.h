@@ -32,8 +32,8 @@ absl::Status ReadCall(const Call& call,
                       CallShape& shape);
 
 // Sets the padded extents of a call that was read, by the policies in force: under its lane's lock.
-// A symbol above its largest bucket stays as it is. With Observe::kYes, `auto` symbols remember
-// what they see.
+// A symbol above its largest bucket stays as it is, and so do two that are in none of a joint
+// policy. With Observe::kYes, `auto` symbols remember what they see.
 //
 // Errors: kInvalidArgument  strides that put elements onto each other;
 //         kOutOfRange       over the largest bucket, and the symbol says so;

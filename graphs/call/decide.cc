@@ -3,6 +3,7 @@
 #include "graphs/call/decide.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
@@ -73,37 +74,62 @@ Reason ReasonWithoutBucket(const Request& request) {
   const Program& program = *request.call.program;
   Reason reason = Reason::kUnpaddedExtent;
   for (size_t i = 0; i < program.spec.symbols.size(); ++i) {
+    if (program.IsJoint(i)) continue;
     const int64_t extent = request.shape.real[i];
     if (extent > program.policy(i).maximum()) return Reason::kOverLargestBucket;
     // Where nothing is padded, nothing is refused either.
     if (!program.policy(i).Find(extent).has_value() && program.Pads(i, extent, Observe::kNo))
       reason = Reason::kPaddedTooMuch;
   }
+  for (const JointSpec& joint : program.spec.joint) {
+    const JointSize size = joint.SizeIn(request.shape.real);
+    if (joint.policy.Find(size.a, size.b).has_value()) continue;
+    if (joint.policy.WhyNone(size.a, size.b) == NoBucket::kBeyondMaximum)
+      return Reason::kOverLargestBucket;
+    reason = Reason::kPaddedTooMuch;
+  }
   return reason;
 }
 
 std::string DescribeOverMaximum(const Request& request) {
   std::vector<std::string> texts;
-  const std::vector<SymbolSpec>& symbols = request.call.program->spec.symbols;
+  const Program& program = *request.call.program;
+  const std::vector<SymbolSpec>& symbols = program.spec.symbols;
   for (size_t i = 0; i < symbols.size(); ++i) {
     const int64_t extent = request.shape.real[i];
-    const int64_t maximum = request.call.program->policy(i).maximum();
-    if (extent > maximum)
+    const int64_t maximum = program.policy(i).maximum();
+    if (!program.IsJoint(i) && extent > maximum)
       texts.push_back(fmt::format("{} = {} of at most {}", symbols[i].name, extent, maximum));
+  }
+  for (const JointSpec& joint : program.spec.joint) {
+    const JointSize size = joint.SizeIn(request.shape.real);
+    if (!joint.policy.WithGuard({})->Find(size.a, size.b).has_value())
+      texts.push_back(DescribeNoBucket(program.spec, joint, size));
   }
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 std::string DescribePaddedTooMuch(const Request& request) {
   std::vector<std::string> texts;
-  const std::vector<SymbolSpec>& symbols = request.call.program->spec.symbols;
+  const Program& program = *request.call.program;
+  const std::vector<SymbolSpec>& symbols = program.spec.symbols;
   for (size_t i = 0; i < symbols.size(); ++i) {
     const int64_t extent = request.shape.real[i];
-    const PaddingPolicy& policy = request.call.program->policy(i);
-    if (extent > policy.maximum() || policy.Find(extent).has_value()) continue;
+    const PaddingPolicy& policy = program.policy(i);
+    if (program.IsJoint(i) || extent > policy.maximum() || policy.Find(extent).has_value())
+      continue;
     const std::vector<int64_t> buckets = policy.buckets();
     texts.push_back(fmt::format("{} = {} in a bucket of {}", symbols[i].name, extent,
                                 *std::ranges::lower_bound(buckets, extent)));
+  }
+  for (const JointSpec& joint : program.spec.joint) {
+    const JointSize size = joint.SizeIn(request.shape.real);
+    if (joint.policy.Find(size.a, size.b).has_value()) continue;
+    const std::optional<JointSize> bucket = joint.policy.WithGuard({})->Find(size.a, size.b);
+    if (!bucket.has_value()) continue;
+    texts.push_back(fmt::format(
+        "{} = {}, {} = {} in a bucket of {}x{}", symbols[static_cast<size_t>(joint.a)].name, size.a,
+        symbols[static_cast<size_t>(joint.b)].name, size.b, bucket->a, bucket->b));
   }
   return fmt::format("{}, which the guard of the policy refuses", fmt::join(texts, ", "));
 }

@@ -173,6 +173,17 @@ std::string NameOfCount(const Program& program, size_t index) {
   return fmt::format("the count of symbol '{}'", program.counted_symbol(index).name);
 }
 
+std::string DescribeNoBucket(const ProgramSpec& spec, const JointSpec& joint, JointSize size) {
+  constexpr size_t kNameMax = 80;  // A list may have thousands.
+  const JointPolicy& policy = joint.policy;
+  const std::string buckets =
+      policy.name().size() <= kNameMax
+          ? policy.name()
+          : fmt::format("the {} up to {}x{}", policy.count(), policy.limit().a, policy.limit().b);
+  return fmt::format("{} = {}, {} = {} in no bucket of {}", NameOf(spec, Dim::Symbol(joint.a)),
+                     size.a, NameOf(spec, Dim::Symbol(joint.b)), size.b, buckets);
+}
+
 absl::Status ReadOtherExtents(const Call& call, CallShape& shape) {
   COPPICE_RETURN_IF_ERROR(ReadSymbols(call, shape));
   COPPICE_RETURN_IF_ERROR(ReadExpressions(call, shape));

@@ -36,6 +36,10 @@ std::string NameOf(const ProgramSpec& spec, const Dim& dim);
 // What people call count `index` of a call: "the count of symbol 'n'".
 std::string NameOfCount(const Program& program, size_t index);
 
+// What is to be said of a size that no bucket of a joint policy holds: "batch = 5, length = 300 in
+// no bucket of 1x512,4x128".
+std::string DescribeNoBucket(const ProgramSpec& spec, const JointSpec& joint, JointSize size);
+
 // Sets the other real extents of a call whose axes are read, and checks all. Errors:
 // kInvalidArgument  an extent that is negative, has no value, or is not that of an axis; a guard.
 absl::Status ReadOtherExtents(const Call& call, CallShape& shape);

@@ -2,6 +2,7 @@
 
 #include "graphs/call/ranks.h"
 
+#include <optional>
 #include <span>
 
 #include "coppice/base/status.h"
@@ -28,6 +29,21 @@ int RankOf(RunKind kind) {
   return 0;
 }
 
+// The largest extents over all ranks need be no bucket of a joint policy: sets them to the one that
+// holds them, on every rank the same. What guards refuse is every rank's own. False if there is
+// none.
+bool FindAgreed(const Program& program, const CallShape& own, std::span<int64_t> bucket) {
+  for (const JointSpec& joint : program.spec.joint) {
+    const JointSize agreed = joint.SizeIn(bucket);
+    if (agreed == joint.SizeIn(own.padded)) continue;
+    const std::optional<JointSize> found = joint.policy.WithGuard({})->Find(agreed.a, agreed.b);
+    if (!found) return false;
+    bucket[static_cast<size_t>(joint.a)] = found->a;
+    bucket[static_cast<size_t>(joint.b)] = found->b;
+  }
+  return true;
+}
+
 // One round of the vote. What was agreed is never more than this rank can, nor a smaller bucket.
 absl::Status AskRanks(const RankOptions& ranks,
                       const Request& request,
@@ -42,6 +58,7 @@ absl::Status AskRanks(const RankOptions& ranks,
     const int64_t own = request.shape.padded[i];
     holds &= bucket[i] == own || (bucket[i] > own && program.IsBucket(i, bucket[i]));
   }
+  if (holds) holds = FindAgreed(program, request.shape, bucket);
   if (holds && RankOf(vote.kind) <= RankOf(able)) return absl::OkStatus();
   return InvalidArgument(
       "Session::Run: the vote on program '{}' agreed on '{}' where this rank can only '{}', or on "

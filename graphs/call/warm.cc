@@ -242,13 +242,10 @@ absl::StatusOr<std::vector<CallShape>> ShapesOf(const char* where,
                                                 std::span<const int64_t> scalars) {
   std::vector<CallShape> shapes;
   for (size_t i = 0; i < buckets.size(); ++i) {
-    bool valid = buckets[i].size() == program.spec.symbols.size();
-    for (size_t symbol = 0; valid && symbol < buckets[i].size(); ++symbol)
-      valid = program.IsBucket(symbol, buckets[i][symbol]);
-    if (!valid)
+    if (!program.IsBucket(buckets[i]))
       return InvalidArgument(
           "{}: buckets[{}] is [{}], which is no bucket of program '{}'; give one extent "
-          "per symbol ({}), each a bucket of its policy",
+          "per symbol ({}), each a bucket of its policy, two of a joint one's",
           where, i, fmt::join(buckets[i], ", "), program.spec.name, program.spec.symbols.size());
     COPPICE_ASSIGN_OR_RETURN(shapes.emplace_back(), ShapeAt(where, fmt::format("buckets[{}]", i),
                                                             program, buckets[i], scalars));

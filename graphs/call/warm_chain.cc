@@ -111,9 +111,19 @@ absl::Status CheckCount(std::span<const WarmStep> chain, size_t step, const Feed
   return absl::OkStatus();
 }
 
-// The least extent from 1 on in the bucket that `extent` is padded to.
-int64_t LeastIn(const Program& program, size_t symbol, int64_t extent) {
-  while (extent > 1 && !program.IsBucket(symbol, extent - 1))
+// Whether a call at the bucket but for an extent just below `above`, which is in it, is so, too.
+bool IsIn(const Program& program, const CallShape& bucket, size_t symbol, int64_t above) {
+  if (above <= 1) return false;
+  if (!program.IsJoint(symbol)) return !program.IsBucket(symbol, above - 1);
+  ExtentArray below = bucket.padded;
+  below[symbol] = above - 1;
+  return program.PadsJointly(below, bucket.padded);
+}
+
+// The least extent from 1 on of which that holds.
+int64_t LeastIn(const Program& program, const CallShape& bucket, size_t symbol) {
+  int64_t extent = bucket.padded[symbol];
+  while (IsIn(program, bucket, symbol, extent))
     --extent;
   return extent;
 }
@@ -226,15 +236,19 @@ class Walk {
         continue;
       }
       const int64_t below = shapes_[step].padded[symbol] - 1;
-      if (below < 1 || program.IsBucket(symbol, below)) continue;
+      if (!IsIn(program, shapes_[step], symbol, below + 1)) continue;
       std::vector<int64_t> extents = {below};
-      const int64_t least = LeastIn(program, symbol, below);
+      const int64_t least = LeastIn(program, shapes_[step], symbol);
       if (!program.extents.empty() && least < below) extents.push_back(least);
       for (size_t i = 0, end = variants.size(); i < end; ++i) {
         for (const int64_t extent : extents)
           variants.emplace_back(Variant(variants[i])).shape.real[symbol] = extent;
       }
     }
+    // Two that are below it need not be in the bucket because each is.
+    std::erase_if(variants, [&](const Variant& variant) {
+      return !program.PadsJointly(variant.shape.real, variant.shape.padded);
+    });
     if (program.extents.empty()) return variants;
     // Some of them are no calls, or none of this bucket.
     const std::span<const int64_t> scalars = chain_[step].scalars;

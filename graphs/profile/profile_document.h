@@ -20,7 +20,7 @@ inline constexpr int64_t kProfileBytesMax = int64_t{64} << 20;
 
 struct ProfilePolicy {
   std::string symbol;
-  std::string buckets;  // PaddingPolicy::name.
+  std::string buckets;  // Its policy's name, be that a joint one.
   int64_t maximum = 0;
 
   friend bool operator==(const ProfilePolicy&, const ProfilePolicy&) = default;

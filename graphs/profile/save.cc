@@ -98,10 +98,13 @@ absl::StatusOr<ProfileDevice> DeviceOf(const SessionParts& parts) {
 
 std::vector<ProfilePolicy> PoliciesOf(const Program& program) {
   std::vector<ProfilePolicy> policies;
-  for (size_t i = 0; i < program.spec.symbols.size(); ++i)
-    policies.push_back({.symbol = program.spec.symbols[i].name,
-                        .buckets = program.policy(i).name(),
-                        .maximum = program.policy(i).maximum()});
+  for (size_t i = 0; i < program.spec.symbols.size(); ++i) {
+    const JointSpec* const joint = program.spec.JointOf(static_cast<int>(i));
+    policies.push_back(
+        {.symbol = program.spec.symbols[i].name,
+         .buckets = joint == nullptr ? program.policy(i).name() : joint->policy.name(),
+         .maximum = program.policy(i).maximum()});
+  }
   return policies;
 }
 

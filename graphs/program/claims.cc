@@ -30,7 +30,7 @@ std::optional<PaddingClaim> ClaimOf(const ProgramSpec& spec, int symbol) {
 bool MayPad(const ProgramSpec& spec, int symbol) {
   const SymbolSpec& named = SymbolOf(spec, symbol);
   return ClaimOf(spec, symbol).has_value() && named.kind != SymbolKind::kStatic &&
-         !named.policy.is_exact();
+         (!named.policy.is_exact() || spec.JointOf(symbol) != nullptr);
 }
 
 PaddingContents ContentsOf(const ProgramSpec& spec, const InputSpec& input, int symbol) {

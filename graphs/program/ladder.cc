@@ -20,11 +20,13 @@ Ladder LadderOf(const SymbolSpec& symbol) {
   return ladder;
 }
 
-absl::Status CheckBuckets(const char* where,
+namespace {
+
+absl::Status CheckExtents(const char* where,
                           const ProgramSpec& spec,
                           const SymbolSpec& symbol,
-                          const PaddingPolicy& policy) {
-  for (const int64_t bucket : policy.buckets()) {
+                          const std::vector<int64_t>& buckets) {
+  for (const int64_t bucket : buckets) {
     if (bucket < symbol.min) continue;  // No extent is padded to it.
     if (bucket > symbol.max || bucket % symbol.multiple_of != 0)
       return InvalidArgument(
@@ -33,6 +35,29 @@ absl::Status CheckBuckets(const char* where,
           where, spec.name, symbol.name, bucket, symbol.max, symbol.multiple_of);
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckBuckets(const char* where,
+                          const ProgramSpec& spec,
+                          const SymbolSpec& symbol,
+                          const PaddingPolicy& policy) {
+  return CheckExtents(where, spec, symbol, policy.buckets());
+}
+
+absl::Status CheckJointBuckets(const ProgramSpec& spec, int symbol, const JointSpec& joint) {
+  const SymbolSpec& named = spec.symbols[static_cast<size_t>(symbol)];
+  const bool first = symbol == joint.a;
+  std::vector<int64_t> extents;
+  if (joint.policy.is_grid()) {
+    // Every rung has a bucket: the rule leaves one to the maximum of either axis.
+    extents = joint.policy.axes()[first ? 0 : 1].buckets();
+  } else {
+    for (const JointSize& bucket : joint.policy.buckets())
+      extents.push_back(first ? bucket.a : bucket.b);
+  }
+  return CheckExtents("ValidateSpec", spec, named, extents);
 }
 
 }  // namespace coppice::internal

@@ -1,5 +1,5 @@
 // The ladder of a symbol: what its extents are padded to at the moment, and what is known of them.
-// Private to graphs/.
+// Private to graphs/. Symbols in a joint policy have one that pads no call.
 //
 // A program's spec says what it begins with. Calls read it under their lane's lock, and whoever
 // replaces a part of it holds the locks of all lanes, so that a call sees one policy from its
@@ -40,5 +40,7 @@ absl::Status CheckBuckets(const char* where,
                           const ProgramSpec& spec,
                           const SymbolSpec& symbol,
                           const PaddingPolicy& policy);
+// The same of a symbol in a joint policy, as far as its own extents go.
+absl::Status CheckJointBuckets(const ProgramSpec& spec, int symbol, const JointSpec& joint);
 
 }  // namespace coppice::internal

@@ -3,6 +3,7 @@
 #include "coppice/graphs/program.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -82,6 +83,21 @@ std::vector<std::string> ProgramSpec::value_names() const {
   for (const ScalarSpec& scalar : scalars)
     names.push_back(scalar.name);
   return names;
+}
+
+std::pair<int, int> ProgramSpec::AddJoint(std::string a_name,
+                                          std::string b_name,
+                                          JointPolicy policy) {
+  const int a = AddSymbol(std::move(a_name), *PaddingPolicy::Exact(policy.limit().a));
+  const int b = AddSymbol(std::move(b_name), *PaddingPolicy::Exact(policy.limit().b));
+  joint.push_back({.a = a, .b = b, .policy = std::move(policy)});
+  return {a, b};
+}
+
+const JointSpec* ProgramSpec::JointOf(int symbol) const {
+  const auto found = std::ranges::find_if(
+      joint, [symbol](const JointSpec& each) { return each.a == symbol || each.b == symbol; });
+  return found == joint.end() ? nullptr : &*found;
 }
 
 Dim ProgramSpec::AddExtent(std::string expression) {

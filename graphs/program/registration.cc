@@ -36,7 +36,9 @@ Program::Program(ProgramSpec valid_spec,
       spec.symbols, [](const SymbolSpec& symbol) { return symbol.scalar >= 0; });
   axes_say_all = extents.empty() && given_count == 0 && !bound && guards.guard_count() == 0;
   ReadClaims();
-  pads_plainly = extents.empty() && !symbolic_strides &&
+  for (const JointSpec& pair : spec.joint)
+    joint_symbols |= uint32_t{1} << pair.a | uint32_t{1} << pair.b;
+  pads_plainly = extents.empty() && !symbolic_strides && joint_symbols == 0 &&
                  std::all_of(pads_always_.begin(), pads_always_.begin() + spec.symbols.size(),
                              [](bool always) { return always; });
   Forget();
@@ -155,6 +157,23 @@ bool Program::IsBucket(size_t symbol, int64_t extent) const {
   if (extent < 0 || extent > policy(symbol).maximum()) return false;
   if (checked.kind == SymbolKind::kStatic || (checked.exclude_01 && extent <= 1)) return true;
   return extent >= 1 && policy(symbol).Find(extent) == extent;
+}
+
+bool Program::IsBucket(std::span<const int64_t> extents_of_symbols) const {
+  if (extents_of_symbols.size() != spec.symbols.size()) return false;
+  for (size_t i = 0; i < extents_of_symbols.size(); ++i)
+    if (!IsBucket(i, extents_of_symbols[i])) return false;
+  internal::ExtentArray bucket{};
+  std::ranges::copy(extents_of_symbols, bucket.begin());
+  return PadsJointly(bucket, bucket);
+}
+
+bool Program::PadsJointly(const internal::ExtentArray& real,
+                          const internal::ExtentArray& padded) const {
+  return std::ranges::all_of(spec.joint, [&](const JointSpec& pair) {
+    const JointSize size = pair.SizeIn(real);
+    return pair.policy.Find(size.a, size.b) == pair.SizeIn(padded);
+  });
 }
 
 absl::Status internal::Unregistered(const char* where, const Program& program) {

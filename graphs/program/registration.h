@@ -94,7 +94,9 @@ class Program {
   bool mutates_statics = false;
   bool mutates_copies = false;
   bool symbolic_strides = false;  // Whether some keep elements apart depends on extents.
-  bool pads_plainly = false;      // Every symbol pads always, and nothing else reads the bucket.
+  bool pads_plainly = false;      // Every symbol pads always, by its own policy, and nothing else
+                                  // reads the bucket.
+  uint32_t joint_symbols = 0;     // A bit per symbol in a joint policy.
   std::vector<int> counted;       // Symbols whose extents the device may decide.
   bool inspected = false;         // One of the last three.
   int random_word = -1;           // Of the parameter block; -1: no random state.
@@ -133,12 +135,18 @@ class Program {
   bool Pads(size_t index, int64_t extent, internal::Observe observe) const {
     return pads_always_[index] || PadsAt(index, extent, observe);
   }
+  bool IsJoint(size_t symbol) const { return (joint_symbols >> symbol & 1) != 0; }
   // The symbols that these extents are or read, a bit each, as are the extents.
   uint32_t SymbolsOf(uint32_t extents_read) const;
   // What the padding of an input may hold whose axes of these extents are padded.
   PaddingContents ContentsOf(const InputSpec& input, uint32_t padded_extents) const;
-  // Whether `extent` is a bucket of this symbol, so that it may be recorded. Under a lane's lock.
+  // Whether `extent` is a bucket of this symbol; of one in a joint policy, any up to the limit may
+  // be. Here and below under a lane's lock.
   bool IsBucket(size_t symbol, int64_t extent) const;
+  // Whether these, one per symbol, are the padded extents of a bucket, so that it may be recorded.
+  bool IsBucket(std::span<const int64_t> extents) const;
+  // Whether joint policies pad the first to the second.
+  bool PadsJointly(const internal::ExtentArray& real, const internal::ExtentArray& padded) const;
 
   // True the first time that it is asked about this reason.
   bool IsNews(Reason reason) const {

@@ -168,6 +168,8 @@ absl::Status CheckBounds(const ProgramSpec& spec, int index) {
         "ValidateSpec: program {}: symbol {} is observed with a half-life of {} calls; give one "
         "above 0, or 0 for none",
         spec.name, symbol.name, symbol.observe_half_life);
+  if (const JointSpec* const joint = spec.JointOf(index))
+    return internal::CheckJointBuckets(spec, index, *joint);
   if (!MayPad(spec, index)) return absl::OkStatus();
   return internal::CheckBuckets("ValidateSpec", spec, symbol, symbol.policy);
 }
@@ -201,6 +203,55 @@ absl::Status CheckSymbol(const ProgramSpec& spec, int index) {
   COPPICE_RETURN_IF_ERROR(CheckSource(spec, index));
   COPPICE_RETURN_IF_ERROR(internal::CheckClaim(spec, index));
   return CheckBounds(spec, index);
+}
+
+// Checks that a symbol has nothing of its own that its joint policy would not heed.
+absl::Status CheckJointSymbol(const ProgramSpec& spec, int index, const JointSpec& joint) {
+  const SymbolSpec& symbol = spec.symbols[static_cast<size_t>(index)];
+  const auto refuse = [&](const std::string& what) {
+    return InvalidArgument("ValidateSpec: program {}: symbol {} is in a joint policy, but {}",
+                           spec.name, symbol.name, what);
+  };
+  const JointSize limit = joint.policy.limit();
+  const int64_t maximum = index == joint.a ? limit.a : limit.b;
+  if (!symbol.policy.is_exact() || symbol.policy.maximum() != maximum)
+    return refuse(fmt::format("has the policy {} up to {} of its own; give it exact up to {}",
+                              symbol.policy.name(), symbol.policy.maximum(), maximum));
+  if (symbol.kind != SymbolKind::kDynamic && symbol.kind != SymbolKind::kMaybeDynamic)
+    return refuse("static, or for its first extent; let it be dynamic or maybe dynamic");
+  if (!ClaimOf(spec, index))
+    return refuse(
+        "has no claim, and the program claims to be exact; say what its padding may hold, or claim "
+        "row independence or masking for all symbols");
+  if (symbol.counted)
+    return refuse("counted, and no call would know its bucket; give it a ladder of its own");
+  if (symbol.exclude_01)
+    return refuse("excludes 0 and 1 from padding; give the joint policy buckets of 1 instead");
+  if (symbol.observe_half_life != 0)
+    return refuse("observed, and no Rebucket would learn from that; take its half-life off");
+  return absl::OkStatus();
+}
+
+absl::Status CheckJoint(const ProgramSpec& spec) {
+  const auto symbols = static_cast<int>(spec.symbols.size());
+  uint32_t seen = 0;
+  for (size_t i = 0; i < spec.joint.size(); ++i) {
+    const JointSpec& joint = spec.joint[i];
+    const bool exist = joint.a >= 0 && joint.b >= 0 && joint.a < symbols && joint.b < symbols;
+    if (!exist || joint.a == joint.b)
+      return InvalidArgument(
+          "ValidateSpec: program {}: joint[{}] pads symbols {} and {} of {}; name two of them",
+          spec.name, i, joint.a, joint.b, symbols);
+    for (const int symbol : {joint.a, joint.b}) {
+      if ((seen >> symbol & 1) != 0)
+        return InvalidArgument(
+            "ValidateSpec: program {}: symbol {} is in two joint policies; leave it in one",
+            spec.name, spec.symbols[static_cast<size_t>(symbol)].name);
+      seen |= uint32_t{1} << symbol;
+      COPPICE_RETURN_IF_ERROR(CheckJointSymbol(spec, symbol, joint));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckOutputCount(const ProgramSpec& spec, const OutputSpec& output) {
@@ -275,6 +326,7 @@ absl::Status ValidateSpec(const ProgramSpec& spec) {
   COPPICE_RETURN_IF_ERROR(CheckNames(spec, "inputs", spec.inputs));
   COPPICE_RETURN_IF_ERROR(CheckNames(spec, "outputs", spec.outputs));
   COPPICE_RETURN_IF_ERROR(CheckNames(spec, "scalars", spec.scalars));
+  COPPICE_RETURN_IF_ERROR(CheckJoint(spec));
   for (const InputSpec& input : spec.inputs)
     COPPICE_RETURN_IF_ERROR(CheckInput(spec, input));
   for (const OutputSpec& output : spec.outputs)

@@ -26,6 +26,12 @@ absl::StatusOr<Ladder*> FindLadder(const char* where,
   if (symbol < 0 || symbol >= static_cast<int>(program.spec.symbols.size()))
     return InvalidArgument("{}: program '{}' has {} symbols, and no symbol {}", where,
                            program.spec.name, program.spec.symbols.size(), symbol);
+  if (const JointSpec* const joint = program.spec.JointOf(symbol))
+    return InvalidArgument(
+        "{}: symbols '{}' and '{}' of program '{}' are padded together by a joint policy, which "
+        "stays as it was registered; read ProgramSpec::joint, or register another program",
+        where, program.spec.symbols[static_cast<size_t>(joint->a)].name,
+        program.spec.symbols[static_cast<size_t>(joint->b)].name, program.spec.name);
   return &program.ladder(static_cast<size_t>(symbol));
 }
 

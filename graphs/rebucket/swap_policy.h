@@ -20,8 +20,8 @@
 namespace coppice::internal {
 
 // The ladder of a symbol that may be padded. `where` begins messages. Under a lane's lock, or that
-// of the ladders. Errors: kInvalidArgument another session's program, no such symbol;
-// kFailedPrecondition the program was unregistered.
+// of the ladders. Errors: kInvalidArgument another session's program, no such symbol, or one in a
+// joint policy; kFailedPrecondition the program was unregistered.
 absl::StatusOr<Ladder*> FindLadder(const char* where,
                                    const SessionParts& parts,
                                    const Program& program,

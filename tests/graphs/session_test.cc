@@ -172,6 +172,17 @@ TEST_F(SessionHitTest, HitThatComputesExtentsAllocatesNothing) {
   ExpectNoAllocations(std::move(spec), extents);
 }
 
+TEST_F(SessionHitTest, HitOfAJointBucketAllocatesNothing) {
+  for (const char* buckets : {"8x2,64x4", "pow2/pow2/budget:128"}) {
+    ProgramSpec spec = AffineSpec();
+    spec.symbols.clear();
+    spec.AddJoint("n", "k", *JointPolicy::Parse(buckets, {kLargest, 4}));
+    spec.symbols[1].given = true;
+    const int64_t extents[] = {2};
+    ExpectNoAllocations(std::move(spec), extents);
+  }
+}
+
 TEST_F(SessionTest, PoolIsAsHighAsTheLargestNodeInAnyOrder) {
   for (const std::vector<int64_t>& order :
        std::vector<std::vector<int64_t>>{{1, 8, 64}, {64, 8, 1}, {8, 64, 1}}) {

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,7 @@
 #include "coppice/base/tensor.h"
 #include "coppice/graphs/generator.h"
 #include "coppice/graphs/guards.h"
+#include "coppice/padding/joint_policy.h"
 #include "coppice/padding/padding_policy.h"
 #include "coppice/runtime/driver.h"
 
@@ -77,7 +79,7 @@ enum class SymbolKind : uint8_t {
 // symbol that is given or bound to a scalar needs no axis; one that names it must agree, too.
 struct SymbolSpec {
   std::string name;
-  PaddingPolicy policy;  // `exact` puts every extent into the key as it is.
+  PaddingPolicy policy;  // `exact` puts every extent into the key as it is; see JointSpec.
   SymbolKind kind = SymbolKind::kAuto;
   OverMaximum over_maximum = OverMaximum::kEager;
   // What extents a call may bring, checked as guards. Buckets must be such extents as well.
@@ -98,6 +100,27 @@ struct SymbolSpec {
   // Calls after which a call counts half as much in what Session::Rebucket learns from; infinite:
   // none is forgotten; 0: nobody counts them.
   double observe_half_life = 0;
+};
+
+// Two symbols whose extents become buckets together, such as a batch and a length: a bucket of the
+// policy is that of both, and a size that it refuses, or has no bucket for, runs eagerly, or is an
+// error if either symbol's `over_maximum` says so and it is beyond the limit or the rule.
+//
+//   const auto [batch, length] =
+//       spec.AddJoint("batch", "length", *JointPolicy::Parse("1x512,4x128", {4, 512}));
+//
+// Neither symbol has a ladder of its own: its `policy` is `exact`, up to its side of the limit. It
+// is dynamic or maybe dynamic, in one joint policy, has a claim, is not counted, and sets neither
+// `exclude_01` nor `observe_half_life`. The policy stays as it was registered.
+struct JointSpec {
+  int a = 0;  // Indices into ProgramSpec::symbols: of the extents that a bucket names first,
+  int b = 1;  // and second.
+  JointPolicy policy;
+
+  // The extents of the two, of one per symbol.
+  JointSize SizeIn(std::span<const int64_t> extents) const {
+    return {extents[static_cast<size_t>(a)], extents[static_cast<size_t>(b)]};
+  }
 };
 
 // What the program promises about the elements beyond the real extents of the symbols that claim
@@ -210,6 +233,7 @@ struct ProgramSpec {
   Claim claim = Claim::kExact;  // Of the symbols without one.
   // Initialised, like dims and fill above, so that no compiler warns where a spec leaves them out.
   std::vector<SymbolSpec> symbols{};
+  std::vector<JointSpec> joint{};  // Of the symbols that are padded two and two.
   std::vector<InputSpec> inputs{};
   std::vector<OutputSpec> outputs{};
   std::vector<ScalarSpec> scalars{};
@@ -246,6 +270,12 @@ struct ProgramSpec {
     return static_cast<int>(symbols.size()) - 1;
   }
 
+  // Appends two dynamic symbols as JointSpec wants them, and their policy. Returns their indices.
+  std::pair<int, int> AddJoint(std::string a_name, std::string b_name, JointPolicy policy);
+
+  // What a symbol is in, if its extents become buckets together with another's; else null.
+  const JointSpec* JointOf(int symbol) const;
+
   // The size that `expression` computes, appended to `extents` unless it is there.
   Dim AddExtent(std::string expression);
 
@@ -269,9 +299,10 @@ struct ProgramSpec {
 // negative and whose bytes at the largest buckets an int64 holds, strides that are not negative and
 // keep apart there what is written (each call checks what has expressions), fixed static inputs and
 // outputs, counts that are outputs of one i32 or i64, counted symbols as SymbolSpec wants them,
-// buckets within their symbol's bounds, guards and expressions that parse, expressions that read no
-// scalars but those of the key, a claim for each symbol that its policy pads, tolerances that are
-// finite and not negative, half-lives that are not negative, and fills that the claims allow.
+// joint policies as JointSpec wants them, buckets within their symbol's bounds, guards and
+// expressions that parse, expressions that read no scalars but those of the key, a claim for each
+// symbol that its policy pads, tolerances that are finite and not negative, half-lives that are not
+// negative, and fills that the claims allow.
 // Errors: kInvalidArgument naming the program and the field.
 absl::Status ValidateSpec(const ProgramSpec& spec);
 
@@ -280,7 +311,8 @@ absl::Status ValidateSpec(const ProgramSpec& spec);
 // symbol of `spec` (checked).
 std::optional<PaddingClaim> ClaimOf(const ProgramSpec& spec, int symbol);
 
-// Whether the extents of a symbol are ever padded: its claim, kind and policy allow it.
+// Whether the extents of a symbol are ever padded: its claim, kind and policy allow it, be that
+// policy a joint one.
 bool MayPad(const ProgramSpec& spec, int symbol);
 
 // What an input's padding may hold along the axes of a symbol that is padded.

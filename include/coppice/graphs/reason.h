@@ -25,7 +25,7 @@ enum class Reason : uint8_t {
   kStaticInputMoved,    // The bucket is recorded, but for other addresses of its static inputs.
   kOtherLiveRegions,    // The bucket is recorded, but around other live outputs.
   kEvicted,             // The bucket was recorded and evicted.
-  kOverLargestBucket,   // An extent is larger than the largest bucket.
+  kOverLargestBucket,   // An extent, or two that are padded jointly, are in no bucket.
   kUnpaddedExtent,      // An expression of extents has no place in the bucket.
   kGraphLimit,          // The program has as many graphs as it may.
   kByteLimit,           // The plan does not fit the window or the device.
@@ -33,7 +33,7 @@ enum class Reason : uint8_t {
   kNotCapturable,       // The program itself cannot be recorded, or departs from its script.
   kGateSaysEager,       // Measured: eager is faster in this bucket.
   kUserDisabled,        // The stance, the program or the vote of the ranks forbids graphs.
-  kPaddedTooMuch,       // A guard of a policy keeps the extent out of its bucket.
+  kPaddedTooMuch,       // A guard of a policy keeps an extent, or two, out of their bucket.
 };
 inline constexpr int kReasonCount = 14;
 

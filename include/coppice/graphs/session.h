@@ -281,9 +281,9 @@ class Session {
   // must do so at the same call.
   //
   // Errors: kInvalidArgument another session's program; no such symbol, or one that is never
-  // padded; a policy that never pads, with another maximum than the registered one, or with buckets
-  // that the symbol's bounds forbid; kFailedPrecondition the program was unregistered; otherwise
-  // the driver's: the policy was replaced all the same.
+  // padded, or in a joint policy; a policy that never pads, with another maximum than the
+  // registered one, or with buckets that the symbol's bounds forbid; kFailedPrecondition the
+  // program was unregistered; otherwise the driver's: the policy was replaced all the same.
   absl::Status SetPolicy(const Program& program, int symbol, PaddingPolicy policy);
   // The policy in force. Errors: kInvalidArgument, kFailedPrecondition as above. Allocates.
   absl::StatusOr<PaddingPolicy> GetPolicy(const Program& program, int symbol) const;

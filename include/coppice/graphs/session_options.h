@@ -95,7 +95,8 @@ struct CheckOptions {
 // What one rank of several would do with a call, and then what all of them do.
 struct RankVote {
   const Program* program = nullptr;
-  std::span<int64_t> bucket;        // Padded extent of each symbol. Agreed: the maximum over ranks.
+  std::span<int64_t> bucket;        // Padded extent of each symbol. Agreed: the maximum over ranks,
+                                    // which joint policies then pad to a bucket of theirs.
   RunKind kind = RunKind::kReplay;  // Agreed: the lowest, in the order eager, warm-up, record,
                                     // replay.
   // Agreed: whether all ranks proposed this bucket. If not, all vote again, on what they can do in
