@@ -171,6 +171,19 @@ TEST(RunPackageTest, VerifiedAndPoisonedRunHasNoMismatchAndNoFinding) {
             1.02 * report["max_bucket_live_bytes"].get<double>());
 }
 
+TEST(RunPackageTest, BucketsAreLearnedAgainAsOfAnyModel) {
+  const json report =
+      Serve({"--requests", "6", "--shrink", "256", "--verify", "all", "--relearn=3"});
+  EXPECT_EQ(report["mismatches"], 0);
+  EXPECT_EQ(report["findings"], 0);
+  const json& prompts = report["relearn"]["symbols"][0];
+  EXPECT_EQ(prompts["program"], "prefill");
+  EXPECT_EQ(prompts["symbol"], "length");
+  EXPECT_EQ(prompts["looks"], 2);
+  EXPECT_GE(prompts["swaps"].size(), 1U);
+  EXPECT_GE(prompts["graphs_recorded"], 1);
+}
+
 TEST(RunPackageTest, APaddedProgramThatComputesAnotherResultIsAMismatch) {
   // The programs of a padded length lack a step that those of real lengths have.
   const TemporaryFolder folder;

@@ -45,7 +45,8 @@ constexpr const char* kRunExamples =
     "  coppice run --trace-out run.trace            keep every call, recording and byte\n"
     "  coppice run --dump-graphs graphs             then: dot -Tsvg -O graphs/*.dot\n"
     "  coppice run --package samples/torch_decoder.zip --requests 20\n"
-    "  coppice run --generate code --prefill-policy pow2 --decode-policy 1,2,4,8,16,32\n";
+    "  coppice run --generate code --prefill-policy pow2 --decode-policy 1,2,4,8,16,32\n"
+    "  coppice run trace.csv --policy vllm --relearn=500\n";
 
 constexpr const char* kPlanNotes =
     "A file has a header and one buffer per row. Columns, in any order:\n"
@@ -188,6 +189,12 @@ void AddRun(Command& command, RunOptions& options) {
                   "Policy of prompt lengths, default geometric:1.25:16, or the package's");
   command.AddText("--decode-policy", options.decode_policy, "TEXT",
                   "Policy of batch sizes, default ramp:1:4, or the package's");
+  command.AddOptionalCount(
+      "--relearn", options.relearn_period, kRelearnPeriod, kCountMax,
+      "Learn the buckets of both programs again every N steps of a program, default 1000, of\n"
+      "which one weighs half after 4 N more; policies are what it begins with. A swap has to\n"
+      "save a point of padding, brings 4 new buckets at most, and records their graphs before:\n"
+      "16 at most, and 64 in a minute of the virtual clock; those of buckets that are gone go");
   command.AddParsed("--order", &ParseRecordingOrder, options.order,
                     "Record every bucket ahead: asc, desc or random:SEED");
   command.AddParsed("--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");

@@ -267,14 +267,17 @@ std::string PackageDecoder::default_policy(bool prefill) const {
 
 absl::StatusOr<ServedProgram> PackageDecoder::Register(Session& session,
                                                        bool prefill,
-                                                       const PaddingPolicy& policy) const {
+                                                       const PaddingPolicy& policy,
+                                                       double observe_half_life) const {
   PackageProgramOptions options{.constants = constants_};
   const Symbol& batch = symbol(prefill, role(prefill).batch);
   // A prompt is a batch of the least size.
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy one, PaddingPolicy::Exact(ExtentOf(batch, 1)));
   if (prefill) options.policies.emplace(batch.name, std::move(one));
   options.policies.emplace(padded(prefill).name, policy);
-  ServedProgram served;
+  options.observe_half_lives.emplace(padded(prefill).name, observe_half_life);
+  ServedProgram served{.symbol = prefill ? prefill_.length : decode_.batch,
+                       .symbol_name = padded(prefill).name};
   COPPICE_ASSIGN_OR_RETURN(served.program,
                            session.Register(*loaded_, program(prefill).name, std::move(options)));
   const std::optional<PaddingClaim>& claim = padded(prefill).claim;

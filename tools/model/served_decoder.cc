@@ -30,9 +30,11 @@ std::string ServedDecoder::default_policy(bool prefill) const {
 
 absl::StatusOr<ServedProgram> ServedDecoder::Register(Session& session,
                                                       bool prefill,
-                                                      const PaddingPolicy& policy) const {
+                                                      const PaddingPolicy& policy,
+                                                      double observe_half_life) const {
   ProgramSpec spec = prefill ? decoder_->PrefillSpec(policy) : decoder_->DecodeSpec(policy);
-  ServedProgram served{.claimed = EqualityOf(spec)};
+  spec.symbols[0].observe_half_life = observe_half_life;
+  ServedProgram served{.symbol_name = spec.symbols[0].name, .claimed = EqualityOf(spec)};
   COPPICE_ASSIGN_OR_RETURN(served.program,
                            session.Register(std::move(spec), prefill ? decoder_->PrefillCallable()
                                                                      : decoder_->DecodeCallable()));

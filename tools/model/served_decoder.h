@@ -25,7 +25,8 @@ class ServedDecoder : public ServedModel {
   std::string default_policy(bool prefill) const override;
   absl::StatusOr<ServedProgram> Register(Session& session,
                                          bool prefill,
-                                         const PaddingPolicy& policy) const override;
+                                         const PaddingPolicy& policy,
+                                         double observe_half_life) const override;
   absl::StatusOr<KvCache> CreateCache() const override;
   std::vector<Tensor> StaticInputs(const KvCache& cache) const override;
   std::vector<StepArray> ArraysOf(const StepInputs& inputs) const override;

@@ -52,6 +52,8 @@ struct ModelSizes {
 // A program of the model in a session.
 struct ServedProgram {
   const Program* program = nullptr;
+  int symbol = 0;  // The one that is padded: the length of a prompt, or the batch.
+  std::string symbol_name;
   Equality claimed;  // How equal its live outputs are in a bucket.
 };
 
@@ -68,12 +70,13 @@ class ServedModel {
   // Of a program, if nobody says another; as PaddingPolicy::Parse reads it.
   virtual std::string default_policy(bool prefill) const = 0;
 
-  // Registers prefill or decode, whose prompts or batches are padded by `policy`. The model must
-  // outlive the session. Requires: the policy's maximum <= max_context, or slots. Errors: as
-  // Session::Register.
+  // Registers prefill or decode, whose prompts or batches are padded by `policy` and, unless the
+  // half-life is 0, observed (SymbolSpec::observe_half_life). The model must outlive the session.
+  // Requires: the policy's maximum <= max_context, or slots. Errors: as Session::Register.
   virtual absl::StatusOr<ServedProgram> Register(Session& session,
                                                  bool prefill,
-                                                 const PaddingPolicy& policy) const = 0;
+                                                 const PaddingPolicy& policy,
+                                                 double observe_half_life) const = 0;
 
   // Zeros, for one session. Errors: as KvCache::Create.
   virtual absl::StatusOr<KvCache> CreateCache() const = 0;

@@ -59,16 +59,25 @@ absl::StatusOr<std::unique_ptr<StepRunner>> StepRunner::Create(const Context& co
   std::unique_ptr<StepRunner> runner(new StepRunner(context, model, options, std::move(stream),
                                                     {std::move(cache), std::move(inputs)}));
   COPPICE_ASSIGN_OR_RETURN(runner->session_, Session::Create(context, options.session));
-  COPPICE_RETURN_IF_ERROR(runner->Register());
+  if (options.observe_half_life > 0) {
+    COPPICE_ASSIGN_OR_RETURN(KvCache spare, model.CreateCache());
+    runner->spare_cache_.emplace(std::move(spare));
+  }
+  COPPICE_RETURN_IF_ERROR(runner->Register(options.observe_half_life));
   return runner;
 }
 
-absl::Status StepRunner::Register() {
+absl::Status StepRunner::Register(double observe_half_life) {
   const std::vector<Tensor> statics = model_.StaticInputs(cache_);
   for (const bool prefill : {true, false}) {
     Registered& to = prefill ? prefill_ : decode_;
-    COPPICE_ASSIGN_OR_RETURN(to.served, model_.Register(*session_, prefill, policy(prefill)));
+    const double half_life = policy(prefill).is_exact() ? 0 : observe_half_life;
+    COPPICE_ASSIGN_OR_RETURN(to.served,
+                             model_.Register(*session_, prefill, policy(prefill), half_life));
     COPPICE_ASSIGN_OR_RETURN(to.binding, session_->Bind(*to.served.program, statics));
+    if (!spare_cache_) continue;
+    COPPICE_ASSIGN_OR_RETURN(
+        to.spare, session_->Bind(*to.served.program, model_.StaticInputs(*spare_cache_)));
   }
   return absl::OkStatus();
 }
@@ -139,6 +148,24 @@ absl::Status StepRunner::Warm(bool prefill, int64_t bucket, const StepRunner& sc
   WarmOptions options;
   options.scratch = spare;
   return session_->Warm(*target.served.program, target.binding, buckets, /*scalars=*/{}, options);
+}
+
+absl::StatusOr<RebucketReport> StepRunner::Rebucket(bool prefill, int64_t now_ns) {
+  const Registered& target = registered(prefill);
+  PaddingPolicy& policy = prefill ? prefill_policy_ : decode_policy_;
+  COPPICE_CHECK(target.spare != nullptr && !policy.is_exact(), "nobody counts what is not padded");
+  // Whoever calls counts steps, and has decided that it is time.
+  COPPICE_ASSIGN_OR_RETURN(RebucketReport report,
+                           session_->Rebucket(*target.served.program, target.served.symbol,
+                                              {.period = 0,
+                                               .now_ns = [now_ns] { return now_ns; },
+                                               .binding = target.binding,
+                                               .scratch = target.spare}));
+  if (report.outcome == Rebucketed::kSwapped) {
+    COPPICE_ASSIGN_OR_RETURN(policy,
+                             session_->GetPolicy(*target.served.program, target.served.symbol));
+  }
+  return report;
 }
 
 size_t StepRunner::LayerFloats(int64_t length) const {

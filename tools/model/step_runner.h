@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -44,6 +45,9 @@ class StepRunner {
     PaddingPolicy prefill_policy;
     PaddingPolicy decode_policy;
     SessionOptions session;
+    // Of lengths and batches that are padded, as SymbolSpec has it. Above 0 the runner has one more
+    // cache, for what Rebucket runs.
+    double observe_half_life = 0;
   };
 
   // `context` and `model` must outlive the runner. Errors: the driver's, as Session::Create, and
@@ -59,6 +63,11 @@ class StepRunner {
   // `scratch`, which must outlive this runner. Errors: as Session::Warm.
   absl::Status Warm(bool prefill, int64_t bucket, const StepRunner& scratch);
 
+  // Learns the buckets of a program anew, and swaps them in if that pays; graphs of a minute are
+  // counted by `now_ns`. What runs meanwhile writes to a cache that no request has. Requires: a
+  // policy that is not exact, and an observe_half_life (checked). Errors: as Session::Rebucket.
+  absl::StatusOr<RebucketReport> Rebucket(bool prefill, int64_t now_ns);
+
   // Writes the keys (or values) that the cache holds for the first `length` tokens of a slot, all
   // layers, to `rows`. Waits for the device.
   absl::Status ReadCache(bool keys, int64_t slot, int64_t length, std::vector<float>& rows) const;
@@ -66,8 +75,13 @@ class StepRunner {
   absl::Status WriteCache(bool keys, int64_t slot, int64_t length, std::span<const float> rows);
 
   const Session& session() const { return *session_; }
+  // That in force.
   const PaddingPolicy& policy(bool prefill) const {
     return prefill ? prefill_policy_ : decode_policy_;
+  }
+  // What the policy pads, by its name in the program.
+  const std::string& symbol_name(bool prefill) const {
+    return registered(prefill).served.symbol_name;
   }
   // How equal the program's live outputs are in a bucket.
   const Equality& claimed(bool prefill) const { return registered(prefill).served.claimed; }
@@ -80,7 +94,7 @@ class StepRunner {
              Stream stream,
              std::pair<KvCache, DeviceMemory> memory);
 
-  absl::Status Register();
+  absl::Status Register(double observe_half_life);
   absl::Status Read(const Lease& lease, bool want_logits, StepResult& result);
   // Copies `array` to its place in the input memory and describes it as a tensor.
   absl::StatusOr<Tensor> Upload(int place, const StepArray& array);
@@ -91,16 +105,18 @@ class StepRunner {
   struct Registered {
     ServedProgram served;
     const Binding* binding = nullptr;
+    const Binding* spare = nullptr;  // On the spare cache; null: there is none.
   };
   const Registered& registered(bool prefill) const { return prefill ? prefill_ : decode_; }
 
   const Context& context_;
   const ServedModel& model_;
   const ModelSizes sizes_;
-  const PaddingPolicy prefill_policy_;
-  const PaddingPolicy decode_policy_;
+  PaddingPolicy prefill_policy_;
+  PaddingPolicy decode_policy_;
   const Stream stream_;
   const KvCache cache_;
+  std::optional<KvCache> spare_cache_;
   const DeviceMemory inputs_;  // An array of `input_capacity_` int32 for each input.
   const int64_t input_capacity_;
   std::unique_ptr<Session> session_;

@@ -42,6 +42,11 @@ struct Step {
   std::vector<StepRow> rows;  // In order of arrival; exactly one if prefill.
 };
 
+// What is padded of it: the tokens of a prompt, or the rows of a batch.
+inline int64_t ExtentOf(const Step& step) {
+  return step.prefill ? step.rows.front().tokens : static_cast<int64_t>(step.rows.size());
+}
+
 class Batcher {
  public:
   struct Options {

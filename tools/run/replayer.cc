@@ -24,11 +24,17 @@ absl::StatusOr<std::unique_ptr<Replayer>> Replayer::Create(const Context& contex
                                                            const Options& options) {
   std::unique_ptr<Replayer> replayer(new Replayer(model, options));
   replayer->next_tokens_.resize(options.followed.size());
+  const int64_t calls_per_step = options.poison ? 2 : 1;
+  const auto half_life =
+      static_cast<double>(kRelearnHalfLives * options.relearn_period * calls_per_step);
   COPPICE_ASSIGN_OR_RETURN(replayer->main_,
                            StepRunner::Create(context, model,
                                               {.prefill_policy = options.prefill_policy,
                                                .decode_policy = options.decode_policy,
-                                               .session = options.session}));
+                                               .session = options.session,
+                                               .observe_half_life = half_life}));
+  if (options.relearn_period > 0)
+    replayer->relearning_ = std::make_unique<Relearning>(*replayer->main_, options.relearn_period);
   const ModelSizes sizes = model.sizes();
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy prompts, PaddingPolicy::Exact(sizes.max_context));
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy batches, PaddingPolicy::Exact(sizes.slots));
@@ -69,7 +75,7 @@ absl::Status Replayer::Replay(const Step& step) {
   for (size_t row = 0; row < step.rows.size(); ++row)
     next_tokens_[static_cast<size_t>(step.rows[row].request)] = result_.next_tokens[row];
   ++steps_;
-  return absl::OkStatus();
+  return relearning_ == nullptr ? absl::OkStatus() : relearning_->Add(step);
 }
 
 absl::Status Replayer::RunMain(const Step& step,
@@ -155,9 +161,7 @@ void Replayer::ComparePoisoned(const Step& step,
 }
 
 int64_t Replayer::BucketOf(const Step& step) const {
-  const int64_t extent =
-      step.prefill ? step.rows.front().tokens : static_cast<int64_t>(step.rows.size());
-  return main_->policy(step.prefill).Find(extent).value_or(0);
+  return main_->policy(step.prefill).Find(ExtentOf(step)).value_or(0);
 }
 
 Comparison Replayer::Describe(const Step& step, const StepRow& row, const char* what) const {

@@ -33,6 +33,7 @@
 #include "tools/model/served_model.h"
 #include "tools/model/step_runner.h"
 #include "tools/run/batcher.h"
+#include "tools/run/relearning.h"
 #include "tools/run/step_log.h"
 #include "tools/run/verifier.h"
 #include "tools/support/recording_order.h"
@@ -50,6 +51,9 @@ class Replayer {
     double bound = 0;        // Of the verifier.
     SessionOptions session;  // Of the main runner.
     StepLog* log = nullptr;  // Gets every step; null: nobody. Must outlive the replayer.
+    // Steps of a program after which its buckets are learned again; 0: they stay. Requires: one of
+    // the policies is not exact.
+    int64_t relearn_period = 0;
   };
 
   // `context` and `model` must outlive the replayer.
@@ -69,6 +73,8 @@ class Replayer {
   const Verifier& verifier() const { return verifier_; }
   // How equal the program's live outputs are in a bucket, as it claims.
   const Equality& claimed(bool prefill) const { return main_->claimed(prefill); }
+  // Null: buckets stay.
+  const Relearning* relearning() const { return relearning_.get(); }
   int64_t steps() const { return steps_; }
   int64_t verified_steps() const { return verified_steps_; }
   const std::vector<int64_t>& replay_host_ns() const { return replay_host_ns_; }
@@ -96,6 +102,7 @@ class Replayer {
   const Options options_;
   std::unique_ptr<StepRunner> main_;
   std::unique_ptr<StepRunner> reference_;
+  std::unique_ptr<Relearning> relearning_;
   Verifier verifier_;
   std::vector<int32_t> next_tokens_;  // By request: what its next decode step feeds.
   std::vector<int64_t> replay_host_ns_;

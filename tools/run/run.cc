@@ -236,6 +236,7 @@ void DescribeOutcome(const Device& device, const Replayer& replayer, RunReport& 
   report.mismatches = replayer.verifier().mismatches();
   report.mismatch_lines = replayer.verifier().descriptions();
   report.emulator_reports = device.reports();
+  if (replayer.relearning() != nullptr) report.relearned = replayer.relearning()->Report();
 }
 
 // What is served, and how it is padded.
@@ -266,6 +267,10 @@ absl::StatusOr<Served> ChooseModel(const RunOptions& options, const Device& devi
                              ChoosePolicy(options, prefill, *served.model, job));
     (prefill ? served.prefill : served.decode) = std::move(policy);
   }
+  if (options.relearn_period > 0 && served.prefill->is_exact() && served.decode->is_exact())
+    return InvalidArgument(
+        "--relearn: neither prompts nor batches are padded, by the policy exact of both; give one "
+        "with buckets by --policy");
   return served;
 }
 
@@ -292,7 +297,8 @@ absl::StatusOr<RunReport> RunJob(const RunOptions& options,
                         .session = {.memory = {.budget_bytes = options.budget_bytes},
                                     .trace = {.path = options.trace_out, .wait_when_full = true},
                                     .keep_drawings = !options.dump_graphs.empty()},
-                        .log = log.get()}));
+                        .log = log.get(),
+                        .relearn_period = options.relearn_period}));
   RunReport report;
   DescribeJob(options, device, job, report);
   report.targets = served.model->targets();

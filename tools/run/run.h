@@ -50,6 +50,7 @@ struct RunOptions {
   std::string dump_graphs;   // The folder where drawings of its graphs go; empty: nowhere.
   std::string dump_steps;    // The folder where every step goes (step_log.h); empty: nowhere.
   std::string package;       // A decoder to serve (package_decoder.h); empty: that of tools/model.
+  int64_t relearn_period = 0;  // Steps of a program, as Replayer has it; 0: buckets stay.
   bool poison = false;
   bool json = false;
   bool quiet = false;

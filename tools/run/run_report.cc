@@ -132,6 +132,96 @@ void AddCalls(const RunReport& report, const Figures& figures, Table& table) {
   table.Row("padding waste", "{:.1f} % of the staged elements", figures.pad_waste_pct);
 }
 
+std::string ListOf(const std::vector<int64_t>& buckets) {
+  return buckets.empty() ? "none" : fmt::format("{}", fmt::join(buckets, ","));
+}
+
+void AddSymbol(const RelearnedSymbol& symbol, Table& table) {
+  table.Row(fmt::format("{} {}", symbol.program, symbol.name).c_str(),
+            "looks {}, swaps {}, graphs recorded {}", symbol.looks, symbol.swaps.size(),
+            symbol.graphs());
+  for (const BucketSwap& swap : symbol.swaps) {
+    table.Row(fmt::format("  after {} steps", swap.step).c_str(),
+              "new {}; gone {}; padding {:.2f} % to {:.2f} %", ListOf(swap.learned.added),
+              ListOf(swap.learned.dropped), swap.learned.waste_before_pct,
+              swap.learned.waste_after_pct);
+  }
+  if (symbol.refused > 0) table.Row("  refused", "{}, the last: {}", symbol.refused, symbol.why);
+  table.Row("  buckets before", "{}", ListOf(symbol.buckets_before));
+  if (symbol.swaps.empty()) {
+    table.Row("  padding", "{:.2f} %", symbol.all.waste_pct());
+    return;
+  }
+  table.Row("  buckets after", "{}", ListOf(symbol.buckets_after));
+  table.Row("  before the first", "{:.2f} % of padding", symbol.before.waste_pct());
+  const auto row = [&table](const char* label, const PaddingSum& sum) {
+    table.Row(label, "{:.2f} % of padding; {:.2f} % had the buckets stayed", sum.waste_pct(),
+              sum.waste_at_rest_pct());
+  };
+  if (symbol.after.real > 0) row("  after the last", symbol.after);
+  row("  in all", symbol.all);
+}
+
+void AddRelearned(const RelearnReport& report, Table& table) {
+  table.Head(fmt::format("relearned every {} steps of a program; padding in % of what steps bring",
+                         report.period)
+                 .c_str());
+  for (const RelearnedSymbol& symbol : report.symbols)
+    AddSymbol(symbol, table);
+}
+
+nlohmann::ordered_json BytesByKind(const MemoryUsage& usage) {
+  nlohmann::ordered_json bytes = nlohmann::ordered_json::object();
+  for (int i = 0; i < kMemoryKindCount; ++i)
+    bytes[NameOf(static_cast<MemoryKind>(i))] = usage.bytes[static_cast<size_t>(i)];
+  return bytes;
+}
+
+nlohmann::ordered_json JsonOf(const RelearnedSymbol& symbol) {
+  nlohmann::ordered_json swaps = nlohmann::ordered_json::array();
+  for (const BucketSwap& swap : symbol.swaps) {
+    swaps.push_back({{"step", swap.step},
+                     {"graphs", swap.graphs},
+                     {"added", swap.learned.added},
+                     {"dropped", swap.learned.dropped},
+                     {"waste_before_pct", swap.learned.waste_before_pct},
+                     {"waste_after_pct", swap.learned.waste_after_pct}});
+  }
+  const auto after = [&symbol](double waste) {
+    return symbol.after.real > 0 ? nlohmann::ordered_json(waste) : nlohmann::ordered_json();
+  };
+  return {{"program", symbol.program},
+          {"symbol", symbol.name},
+          {"looks", symbol.looks},
+          {"swaps", swaps},
+          {"graphs_recorded", symbol.graphs()},
+          {"refused", symbol.refused},
+          {"why", symbol.why},
+          {"buckets_before", symbol.buckets_before},
+          {"buckets_after", symbol.buckets_after},
+          {"waste_before_first_swap_pct", symbol.before.waste_pct()},
+          {"waste_after_last_swap_pct", after(symbol.after.waste_pct())},
+          {"waste_after_last_swap_without_pct", after(symbol.after.waste_at_rest_pct())},
+          {"waste_pct", symbol.all.waste_pct()},
+          {"waste_without_pct", symbol.all.waste_at_rest_pct()}};
+}
+
+nlohmann::ordered_json JsonOf(const std::optional<RelearnReport>& report) {
+  if (!report) return {};
+  size_t swaps = 0;
+  int64_t graphs = 0;
+  nlohmann::ordered_json symbols = nlohmann::ordered_json::array();
+  for (const RelearnedSymbol& symbol : report->symbols) {
+    swaps += symbol.swaps.size();
+    graphs += symbol.graphs();
+    symbols.push_back(JsonOf(symbol));
+  }
+  return {{"period", report->period},
+          {"swaps", swaps},
+          {"graphs_recorded", graphs},
+          {"symbols", symbols}};
+}
+
 void AddMemory(const RunReport& report, const Figures& figures, Table& table) {
   table.Head("memory");
   table.Row("plan height", "{}", FormatBytes(report.pool.height));
@@ -162,6 +252,7 @@ std::string FormatTable(const RunReport& report) {
   Table table;
   AddJob(report, table);
   AddCalls(report, figures, table);
+  if (report.relearned) AddRelearned(*report.relearned, table);
   AddMemory(report, figures, table);
   table.Head("time");
   table.Row("to record a graph", "{:.3f} ms (median)", figures.record_ms_p50);
@@ -185,9 +276,6 @@ std::string FormatJson(const RunReport& report) {
   nlohmann::ordered_json reasons = nlohmann::ordered_json::object();
   for (int i = 1; i < kReasonCount; ++i)
     reasons[NameOf(static_cast<Reason>(i))] = report.stats.reasons[static_cast<size_t>(i)];
-  nlohmann::ordered_json memory = nlohmann::ordered_json::object();
-  for (int i = 0; i < kMemoryKindCount; ++i)
-    memory[NameOf(static_cast<MemoryKind>(i))] = report.pool.bytes[static_cast<size_t>(i)];
   const nlohmann::ordered_json json = {
       {"calls", report.stats.calls},
       {"replays", figures.replays},
@@ -212,7 +300,7 @@ std::string FormatJson(const RunReport& report) {
       {"reasons", reasons},
       {"graphs", figures.graphs},
       {"staging_mapped_bytes", report.pool.of(MemoryKind::kStaging)},
-      {"memory_bytes", memory},
+      {"memory_bytes", BytesByKind(report.pool)},
       {"memory_peak_bytes", report.pool.total_peak},
       {"budget_bytes", report.pool.budget},
       {"evictions", report.stats.evictions},
@@ -242,6 +330,7 @@ std::string FormatJson(const RunReport& report) {
       {"prefill_policy", report.prefill_policy},
       {"decode_policy", report.decode_policy},
       {"order", report.order},
+      {"relearn", JsonOf(report.relearned)},
       {"seed", report.seed},
       {"step_seconds", report.cost.step_seconds},
       {"row_seconds", report.cost.row_seconds},

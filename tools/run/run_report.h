@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "coppice/graphs/session.h"
 
 #include "tools/run/batcher.h"
+#include "tools/run/relearning.h"
 
 namespace coppice {
 
@@ -49,6 +51,7 @@ struct RunReport {
   int64_t prefill_buckets = 0;    // That at least one call replayed.
   int64_t decode_buckets = 0;
   std::vector<int64_t> replay_host_ns;
+  std::optional<RelearnReport> relearned;  // None: buckets stayed.
 
   // All calls that reached the driver, by the ledger; those of the reference are among them.
   int64_t driver_calls = 0;
@@ -78,7 +81,7 @@ struct RunReport {
 std::string FormatTable(const RunReport& report);
 
 // One object. Its keys are stable; `eager` counts the calls that launched no graph, warm-ups
-// included. Ends in a newline.
+// included; `relearn` is null if buckets stayed. Ends in a newline.
 std::string FormatJson(const RunReport& report);
 
 }  // namespace coppice

@@ -85,6 +85,17 @@ struct RunningTool {
   std::_Exit(kExitMemory);
 }
 
+// Why a text is no count, or nothing and `target` is it.
+std::string TakeCount(const std::string& text, int64_t largest, int64_t& target) {
+  int64_t count = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, count);
+  if (error != std::errc() || end != last || count < 1 || count > largest)
+    return fmt::format("'{}' is no count; give a whole number from 1 to {}", text, largest);
+  target = count;
+  return {};
+}
+
 // One text, or several, none of them empty.
 template <typename Target>
 void AddNonEmpty(CLI::App& app,
@@ -188,15 +199,23 @@ void Command::AddCount(const std::string& name,
                        int64_t largest,
                        const std::string& help) {
   const auto take = [&target, largest](const std::string& text) {
-    int64_t count = 0;
-    const char* const last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, count);
-    if (error != std::errc() || end != last || count < 1 || count > largest)
-      return fmt::format("'{}' is no count; give a whole number from 1 to {}", text, largest);
-    target = count;
-    return std::string();
+    return TakeCount(text, largest, target);
   };
   AddTaken(name, "N", take, help);
+}
+
+void Command::AddOptionalCount(const std::string& name,
+                               int64_t& target,
+                               int64_t fallback,
+                               int64_t largest,
+                               const std::string& help) {
+  const auto take = [&target, fallback, largest](const std::string& text) {
+    // What a flag without a value has.
+    if (text != "true") return TakeCount(text, largest, target);
+    target = fallback;
+    return std::string();
+  };
+  parser_->app.add_flag(name, help)->option_text("[=N]")->check(take);
 }
 
 void Command::AddSeconds(const std::string& name, int64_t& target, const std::string& help) {

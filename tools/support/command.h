@@ -96,6 +96,13 @@ class Command {
   // A whole number from 1 to `largest`.
   void AddCount(const std::string& name, int64_t& target, int64_t largest, const std::string& help);
 
+  // The same as --name=N, never as --name N; without N it is `fallback`.
+  void AddOptionalCount(const std::string& name,
+                        int64_t& target,
+                        int64_t fallback,
+                        int64_t largest,
+                        const std::string& help);
+
   // Whole numbers from 1 to `largest`, with commas between.
   void AddCounts(const std::string& name,
                  std::vector<int64_t>& target,

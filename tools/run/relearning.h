@@ -1,0 +1,100 @@
+// Buckets that follow the traffic of a run: when they are learned again, and what came of it.
+//
+// After every so many steps of a program the runner learns its buckets anew (Session::Rebucket).
+// What a minute is, the virtual clock says, so that the same requests bring the same swaps.
+//
+//   N steps ─► kept ─► N steps ─► swapped ─► N steps ─► swapped ─► N steps ─► kept ─► rest
+//   '─ before the first swap ──'                                   '─ after the last ───'
+//
+// Units: padding in points, 100 x (padded - real) / real, as relearn.h has it. Threads: one at a
+// time.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "coppice/padding/padding_policy.h"
+#include "coppice/padding/relearn.h"
+
+#include "tools/model/step_runner.h"
+#include "tools/run/batcher.h"
+
+namespace coppice {
+
+inline constexpr int64_t kRelearnPeriod = 1000;  // Steps of a program, if nobody says another.
+inline constexpr int64_t kRelearnHalfLives = 4;  // Periods after which a step weighs half.
+
+// What steps brought, and what it was padded to.
+struct PaddingSum {
+  int64_t real = 0;
+  int64_t padded = 0;
+  int64_t at_rest = 0;  // By the buckets that the run began with.
+
+  double waste_pct() const { return WasteOf(padded); }
+  double waste_at_rest_pct() const { return WasteOf(at_rest); }
+
+ private:
+  double WasteOf(int64_t to) const {
+    return real > 0 ? 100 * static_cast<double>(to - real) / static_cast<double>(real) : 0;
+  }
+};
+
+struct BucketSwap {
+  int64_t step = 0;    // Steps of the program before it.
+  int64_t graphs = 0;  // Recorded for it.
+  Relearned learned;
+};
+
+// What became of the symbol that a program pads.
+struct RelearnedSymbol {
+  std::string program;
+  std::string name;
+  int64_t looks = 0;  // Times that it was learned anew.
+  std::vector<BucketSwap> swaps;
+  int64_t refused = 0;  // Swaps that would have paid, and were not done; `why` of the last.
+  std::string why;
+  std::vector<int64_t> buckets_before;
+  std::vector<int64_t> buckets_after;
+  PaddingSum before;  // The first swap; all steps, if there was none.
+  PaddingSum after;   // The last swap.
+  PaddingSum all;
+
+  int64_t graphs() const;  // Recorded by all swaps.
+};
+
+struct RelearnReport {
+  int64_t period = 0;
+  std::vector<RelearnedSymbol> symbols;  // Those that are padded.
+};
+
+class Relearning {
+ public:
+  // `runner` observes, and outlives this. Requires: period >= 1 (checked).
+  Relearning(StepRunner& runner, int64_t period);
+
+  // Counts a step that the runner has run, and learns if it is time. Errors: as Session::Rebucket.
+  absl::Status Add(const Step& step);
+
+  RelearnReport Report() const;
+
+ private:
+  struct Learner {
+    PaddingPolicy at_rest;
+    RelearnedSymbol symbol;
+    int64_t steps = 0;
+  };
+
+  absl::Status Learn(bool prefill, double now_seconds, Learner& learner);
+
+  StepRunner& runner_;
+  const int64_t period_;
+  std::array<std::optional<Learner>, 2> learners_;  // By whether it is prefill; none: not padded.
+};
+
+}  // namespace coppice
