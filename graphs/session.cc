@@ -368,17 +368,20 @@ std::vector<KernelVariant> Session::variants() const {
 
 std::vector<NodeInfo> Session::nodes() const {
   std::vector<NodeInfo> infos;
+  const auto append = [&infos](const internal::Node& node) {
+    infos.push_back(node.info());
+    infos.back().retired = node.retired();
+  };
   for (const std::unique_ptr<Lane>& lane : parts_->lanes) {
     const std::lock_guard lock(lane->mutex);
     for (const internal::NodeTable& table : lane->nodes().all()) {
       for (const internal::Bucket* bucket : table.buckets()) {
         if (bucket->nodes().empty()) infos.push_back(bucket->info());
         for (const internal::Node* node : bucket->nodes())
-          infos.push_back(node->info());
+          append(*node);
       }
     }
-    lane->nodes().ForEachRetired(
-        [&infos](const internal::Node& node) { infos.push_back(node.info()); });
+    lane->nodes().ForEachRetired(append);
   }
   return infos;
 }

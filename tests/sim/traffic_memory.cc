@@ -2,6 +2,8 @@
 // right.
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "coppice/base/check.h"
@@ -243,9 +245,13 @@ void TrafficSimulation::CheckMemory() {
   }
   if (now_ == nullptr || now_->kind != TrafficOperation::Kind::kSync) return;
   int64_t graphs = 0;
+  std::map<std::pair<std::string, int>, int64_t> recorded;  // By program and lane.
   for (const NodeInfo& node : session_->nodes()) {
     graphs += node.exec_bytes;
     COPPICE_CHECK(node.exec_bytes <= kGraphBytesMax, "a larger graph than the model has room for");
+    if (!node.recorded || node.retired) continue;
+    if (++recorded[{node.program, node.lane}] > options_.graphs_max)
+      Fail("limit", fmt::format("more graphs of {} than {}", node.program, options_.graphs_max));
   }
   if (graphs != usage.of(MemoryKind::kGraphs)) Fail("books", "graphs are not those that there are");
 }
