@@ -206,9 +206,9 @@ class Session {
   // the most elements first, on inputs of zeros. Buckets recorded already are skipped. Of a scalar
   // that a symbol is bound to, no value counts. Waits for the device; trims the eager window.
   //
-  // Errors: kInvalidArgument    an extent that is no bucket, or with which an expression is
-  //                             negative or has no value, or strides put elements onto each other;
-  //                             scalars or a binding that do not fit;
+  // Errors: kInvalidArgument    an extent that is no bucket, two that are none together, or with
+  //                             which an expression is negative or has no value, or strides put
+  //                             elements onto each other; scalars or a binding that do not fit;
   //         kFailedPrecondition a callable mutates static inputs and there is no scratch; the
   //                             stance forbids recording; a bucket could not be recorded, or is
   //                             being recorded in the background; the session is suspended, or the
