@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Goal: score_traces.py cuts traces by time, scores what was learned on what came later, and says
-what is wrong in one line. Method: the script with the command, which is the first argument, on
-traces drawn here; no bar is judged."""
+what is wrong in one line; draw_traces.py draws what it says. Method: the scripts with the command,
+which is the first argument, on traces drawn here or by the script; no bar is judged."""
 
 import pathlib
 import random
@@ -13,6 +13,7 @@ import unittest
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "tools" / "tune" / "score_traces.py"
 sys.path.insert(0, str(SCRIPT.parent))
+import draw_traces  # noqa: E402
 import score_traces  # noqa: E402
 
 COMMAND = sys.argv.pop(1)
@@ -61,6 +62,39 @@ class ScoreTracesTest(unittest.TestCase):
         missed = len(re.findall("MISSED", done.stdout))
         self.assertEqual(done.returncode, 1 if missed else 0)
         self.assertEqual(len(re.findall("bar [0-9.]+: ", done.stdout)), 11)
+
+    def draw(self, *arguments):
+        script = SCRIPT.with_name("draw_traces.py")
+        return subprocess.run([sys.executable, "-B", script, *map(str, arguments)],
+                              capture_output=True, text=True, check=False)
+
+    def test_traces_that_are_drawn_are_scored_and_a_seed_draws_them_again(self):
+        drawn = {}
+        for folder, seed in (("one", 1), ("again", 1), ("other", 2)):
+            done = self.draw(self.folder / folder, "--requests", 300, "--seed", seed)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            drawn[folder] = {path.name: path.read_text()
+                             for path in (self.folder / folder).iterdir()}
+        self.assertEqual(drawn["one"], drawn["again"])
+        self.assertEqual(sorted(drawn["one"]), sorted(f"{kind}.csv" for kind in draw_traces.KINDS))
+        for name, text in drawn["one"].items():
+            self.assertNotEqual(text, drawn["other"][name])
+            rows = [row.split(",") for row in text.splitlines()[1:]]
+            self.assertEqual(len(rows), 300)
+            limit = draw_traces.KINDS[pathlib.Path(name).stem][1]
+            self.assertTrue(all(1 <= int(prompt) <= limit for _, prompt, _ in rows), name)
+            self.assertEqual(sorted(rows, key=lambda row: float(row[0])), rows)
+        done = self.score(COMMAND, self.folder / "one", "--only", "prompts")
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        for kind in draw_traces.KINDS:
+            self.assertIn(kind, done.stdout)
+
+    def test_says_what_it_cannot_draw(self):
+        self.assertIn("give at least 1", self.draw(self.folder, "--requests", 0).stderr)
+        (self.folder / "file").write_text("")
+        done = self.draw(self.folder / "file")
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
 
     def test_says_what_is_wrong(self):
         for arguments, what in (((COMMAND, self.folder), "there is no trace"),

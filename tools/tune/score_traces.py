@@ -4,10 +4,10 @@
     score_traces.py COPPICE FOLDER [--only prompts,decode,cycle,shift] [--steps 120000]
 
 COPPICE is the command; FOLDER holds CSV files with the columns arrival_seconds, input_tokens and
-output_tokens (TRACES below names them). Each file is cut at 60 % of its time, or of its rows where
-it has no arrivals: buckets are learned from the first part and scored on the rest. Steps are
-simulated from either part by `coppice tune simulate`. Prints tables; exits with 1 if a bar is
-missed.
+output_tokens (TRACES below names them), or those that draw_traces.py wrote. Each file is cut at
+60 % of its time, or of its rows where it has no arrivals: buckets are learned from the first part
+and scored on the rest. Steps are simulated from either part by `coppice tune simulate`. Prints
+tables; exits with 1 if a bar is missed.
 """
 
 import argparse
@@ -19,10 +19,13 @@ import subprocess
 import sys
 import tempfile
 
+import draw_traces
+
 FIRST_PART = 0.6  # Of the time.
 # By name, the limit of prompts; None: only the steps are scored.
 TRACES = {"azure23_conv": 16384, "azure23_code": 8192, "mooncake_conv": 131072,
-          "sharegpt_len": 8192, "arxiv_len": 4096, "sg_r1": None, "sg_mlarge": None}
+          "sharegpt_len": 8192, "arxiv_len": 4096, "sg_r1": None, "sg_mlarge": None,
+          **{name: limit for name, (_, limit) in draw_traces.KINDS.items()}}
 PROMPT_BARS = {16: 11.5, 32: 6.0, 64: 3.1}  # Buckets, and points of waste on average.
 LOADS = (0.3, 0.7, 0.95)
 DECODE = ["--buckets", "25", "--limit", "512", "--max-ratio", "1.25", "--max-gap", "2"]
@@ -235,7 +238,7 @@ def main():
                      if (options.folder / f"{name}.csv").exists()}
             if not parts:
                 raise Failure(f"{options.folder}: there is no trace; give the folder of "
-                              f"{', '.join(TRACES)}")
+                              f"{', '.join(TRACES)}, or have draw_traces.py write some")
             for only in options.only.split(","):
                 if only not in REPORTS:
                     raise Failure(f"--only {only}: there are {', '.join(REPORTS)}")
