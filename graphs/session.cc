@@ -370,7 +370,7 @@ std::vector<NodeInfo> Session::nodes() const {
   std::vector<NodeInfo> infos;
   const auto append = [&infos](const internal::Node& node) {
     infos.push_back(node.info());
-    infos.back().retired = node.retired();
+    infos.back().retired = node.unreachable();
   };
   for (const std::unique_ptr<Lane>& lane : parts_->lanes) {
     const std::lock_guard lock(lane->mutex);

@@ -85,8 +85,7 @@ bool Node::empty() const {
                       [](const Segment& segment) { return segment.exec || segment.step; });
 }
 
-bool Node::retired() const {
-  if (leases_ > 0) return false;
+bool Node::unreachable() const {
   return retired_ ||
          (key().statics != nullptr && key().statics->retired.load(std::memory_order_relaxed));
 }

@@ -177,10 +177,11 @@ class Node {
   Node(NodeDraft draft, NodeRecording recording);
 
   const NodeKey& key() const { return draft_.key; }
-  // No binding has its statics any more, or its table was retired, and nobody leases its outputs.
-  // It counts as dropped for what is decided about other calls: when it does go depends on the
-  // device.
-  bool retired() const;
+  // No binding has its statics any more, or its table was retired: no call finds it.
+  bool unreachable() const;
+  // The same, and nobody leases its outputs. It counts as dropped for what is decided about other
+  // calls: when it does go depends on the device.
+  bool retired() const { return leases_ == 0 && unreachable(); }
   void Retire() { retired_ = true; }
   Bucket& bucket() const { return *draft_.bucket; }
   Reason made_for() const { return draft_.made_for; }

@@ -20,7 +20,9 @@ namespace {
 
 using absl::StatusCode;
 using testing::Contains;
+using testing::Each;
 using testing::ElementsAre;
+using testing::Field;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -104,10 +106,10 @@ TEST_F(RebucketTest, GraphWithLeasedOutputsGoesWhenTheyAreNotAnyMore) {
   const Affine affine = MakeObserved();
   Serve(affine, {5});
   std::optional<Lease> lease = *Call(affine, 5);
-  EXPECT_FALSE(affine.session->nodes().front().retired);
+  EXPECT_THAT(affine.session->nodes(), Each(Field(&NodeInfo::retired, false)));
   ASSERT_OK(SetBuckets(affine, {6, 64}));
   EXPECT_THAT(Recorded(affine), ElementsAre(8));
-  EXPECT_TRUE(affine.session->nodes().front().retired);
+  EXPECT_THAT(affine.session->nodes(), Contains(Field(&NodeInfo::retired, true)));
   EXPECT_EQ(Read(*lease), Expected(5));
   lease.reset();
   EXPECT_EQ(ExpectOutput(affine, 3), RunKind::kWarmUp);

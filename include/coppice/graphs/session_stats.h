@@ -24,8 +24,8 @@ struct NodeInfo {
   std::vector<int64_t> bucket;  // Padded extent of each symbol.
   int lane = 0;
   bool recorded = false;      // False: warmed up only.
-  bool retired = false;       // No call finds it: its binding, bucket or program is gone. It goes
-                              // when nobody leases its outputs, and no limit counts it.
+  bool retired = false;       // No call finds it, as its binding, bucket or program is gone; it
+                              // goes when nobody leases its outputs.
   int64_t number = 0;         // Of the recording on its lane, in order, from 1; 0: not recorded.
   int64_t plan_height = 0;    // Bytes.
   int64_t live_bytes = 0;     // Most bytes live at once, those around it included, from the
