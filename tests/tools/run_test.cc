@@ -369,6 +369,25 @@ TEST(RunTest, TraceIsNotWrittenOverTheRequests) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), requests);
 }
 
+TEST(RunTest, TraceIsNotWrittenOverAPolicy) {
+  const std::string text = R"({"version": 1, "buckets": [2, 4, 64]})";
+  const TemporaryFile policy(text, "policy.json");
+  const std::string link = policy.path() + ".trace";
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink(policy.path(), link);
+  for (const char* option : {"--policy", "--prefill-policy", "--decode-policy"}) {
+    for (const std::string& out : {policy.path(), link}) {
+      const CommandOutcome outcome =
+          RunCoppice({"run", "--requests", "2", "--shrink", "64", "--device", "host", "--quiet",
+                      option, policy.path(), "--trace-out", out});
+      EXPECT_EQ(outcome.code, kExitUsage) << option;
+      EXPECT_THAT(outcome.err, HasSubstr("would be written over an input"));
+      EXPECT_EQ(policy.Read(), text);
+    }
+  }
+  std::filesystem::remove(link);
+}
+
 TEST(RunTest, ARefusedRunLeavesNoTrace) {
   const std::string path = testing::TempDir() + "/coppice_run_test_refused.trace";
   std::filesystem::remove(path);

@@ -373,7 +373,9 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
   Job job;
   if (const absl::Status status = LoadRequests(options, job); !status.ok())
     return Fail(console, status, kExitUsage);
-  const std::vector<std::string> inputs = {options.trace, options.package};
+  std::vector<std::string> inputs = {options.trace, options.package};
+  for (const std::string& policy : {options.policy, options.prefill_policy, options.decode_policy})
+    if (IsPolicyFile(policy)) inputs.push_back(policy);
   std::vector<std::string> outputs = {options.trace_out};
   if (!options.dump_steps.empty()) {
     for (const char* name : {"/steps.jsonl", "/logits.f32"})
