@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -167,6 +168,11 @@ TEST(RelearningTest, AWrongPeriodOrNothingToLearnIsOneLineAndExitCode2) {
   };
   for (const char* wrong : {"0", "-5", "often", "1.5", "99999999999"})
     EXPECT_THAT(refusal({std::string("--relearn=") + wrong}), HasSubstr("is no count"));
+  EXPECT_THAT(refusal({"--relearn="}), HasSubstr("coppice run: --relearn= has no number"));
+  EXPECT_THAT(refusal({"--relearn=50", "--relearn=60"}), HasSubstr("--relearn"));
+  for (const std::vector<std::string>& apart :
+       std::vector<std::vector<std::string>>{{"--relearn", "50", "t.csv"}, {"--relearn", "50"}})
+    EXPECT_THAT(refusal(apart), HasSubstr("give --relearn=50"));
   EXPECT_THAT(refusal({"--relearn", "--policy", "exact"}),
               HasSubstr("--relearn: neither prompts nor batches are padded"));
 }
@@ -198,6 +204,22 @@ TEST(RelearningTest, SwapThatWasRefusedIsReportedWithItsReason) {
   EXPECT_EQ(symbol["refused"], 2);
   EXPECT_EQ(symbol["why"], "there is no room");
   EXPECT_THAT(Buckets(symbol, "buckets_after"), ElementsAre(1, 2, 4));
+}
+
+TEST(RelearningTest, SwapThatTakesTooManyGraphsIsRefusedWithoutAdviceThatTheCommandCannotTake) {
+  // Longer and longer prompts within a minute, and buckets learned again at each.
+  std::string text = "arrival_seconds,input_tokens,output_tokens\n";
+  for (int i = 0; i < 120; ++i)
+    text += fmt::format("0.{:03},{},1\n", i, 8 + i * 37 % 400 + i / 10 * 60);
+  const TemporaryFile trace(text);
+  const json report = Relearn({trace.path(), "--shrink", "8", "--slots", "4", "--policy", "pow2",
+                               "--relearn=1", "--poison", "--verify", "none"});
+  const json& prompts = report["relearn"]["symbols"][0];
+  EXPECT_EQ(prompts["graphs_recorded"], 64);
+  EXPECT_GE(prompts["refused"], 1);
+  EXPECT_EQ(prompts["why"],
+            "it takes too many graphs; there are at most 16 per swap, and 64 per minute of the "
+            "virtual clock");
 }
 
 class RelearnedTraceTest : public testing::TestWithParam<const char*> {};

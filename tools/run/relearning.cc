@@ -2,10 +2,14 @@
 
 #include "tools/run/relearning.h"
 
+#include <string>
 #include <utility>
+
+#include "fmt/format.h"
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
+#include "coppice/graphs/rebucket.h"
 
 namespace coppice {
 namespace {
@@ -13,6 +17,19 @@ namespace {
 // What is padded too much for its policy runs at its own extent.
 int64_t PaddedBy(const PaddingPolicy& policy, int64_t extent) {
   return policy.Find(extent).value_or(extent);
+}
+
+// Without advice to raise what a session lets one set and the command does not.
+std::string WhyRefused(const RebucketReport& report) {
+  if (report.outcome == Rebucketed::kLimited) {
+    const RebucketOptions options;
+    return fmt::format(
+        "it takes too many graphs; there are at most {} per swap, and {} per minute of the "
+        "virtual clock",
+        options.graphs_max, options.graphs_per_minute);
+  }
+  const std::string why = MessageOf(report.why);
+  return why.substr(0, why.find("; raise graphs_"));
 }
 
 }  // namespace
@@ -61,7 +78,7 @@ absl::Status Relearning::Learn(bool prefill, double now_seconds, Learner& learne
     symbol.after = {};
   } else if (!report.why.ok()) {
     ++symbol.refused;
-    symbol.why = MessageOf(report.why);
+    symbol.why = WhyRefused(report);
   }
   return absl::OkStatus();
 }

@@ -8,7 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -23,6 +25,7 @@ struct Command::Parser {
   std::unique_ptr<CLI::App> root;  // Of a tool; its subcommands belong to it.
   CLI::App& app;
   std::vector<std::unique_ptr<Command>> subcommands = {};
+  std::vector<std::string> optional_counts = {};  // Their names.
 };
 
 namespace {
@@ -215,7 +218,11 @@ void Command::AddOptionalCount(const std::string& name,
     target = fallback;
     return std::string();
   };
-  parser_->app.add_flag(name, help)->option_text("[=N]")->check(take);
+  parser_->app.add_flag(name, help)
+      ->option_text("[=N]")
+      ->check(take)
+      ->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+  parser_->optional_counts.push_back(name);
 }
 
 void Command::AddSeconds(const std::string& name, int64_t& target, const std::string& help) {
@@ -258,12 +265,33 @@ void Command::Exclude(const std::string& name, const std::string& other) {
   app.get_option(name)->excludes(app.get_option(other));
 }
 
+std::string Command::MisusedCount(std::span<const char* const> arguments) const {
+  for (const std::string& name : parser_->optional_counts) {
+    for (size_t i = 0; i < arguments.size() && arguments[i] != std::string_view("--"); ++i) {
+      // To the parser it is the same as the name alone.
+      if (arguments[i] == name + "=")
+        return fmt::format("{}= has no number; give {}=N, or {} alone", name, name, name);
+      if (arguments[i] != name || i + 1 == arguments.size()) continue;
+      const std::string_view next = arguments[i + 1];
+      if (!next.empty() && next.find_first_not_of("0123456789") == std::string_view::npos)
+        return fmt::format("{} {}: the number is no part of the option; give {}={}", name, next,
+                           name, next);
+    }
+  }
+  for (const std::unique_ptr<Command>& subcommand : parser_->subcommands)
+    if (subcommand->parser_->app.parsed()) return subcommand->MisusedCount(arguments);
+  return {};
+}
+
 std::optional<ExitCode> Command::Parse(int argument_count,
                                        const char* const* arguments,
                                        const Console& console) {
   CLI::App& app = parser_->app;
+  const std::span<const char* const> all(arguments, static_cast<size_t>(argument_count));
   try {
     app.parse(argument_count, arguments);
+    if (const std::string misuse = MisusedCount(all); !misuse.empty())
+      return Refuse(misuse, app, console);
   } catch (const CLI::CallForVersion& version) {
     Print(console.out, "{}\n", version.what());
     return kExitOk;
@@ -273,7 +301,8 @@ std::optional<ExitCode> Command::Parse(int argument_count,
   } catch (const CLI::RequiredError& error) {
     return Refuse(DescribeMissing(error, app), app, console);
   } catch (const CLI::ParseError& error) {
-    return Refuse(error.what(), app, console);
+    const std::string misuse = MisusedCount(all);
+    return Refuse(misuse.empty() ? error.what() : misuse, app, console);
   }
   return std::nullopt;
 }

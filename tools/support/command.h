@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -96,7 +97,7 @@ class Command {
   // A whole number from 1 to `largest`.
   void AddCount(const std::string& name, int64_t& target, int64_t largest, const std::string& help);
 
-  // The same as --name=N, never as --name N; without N it is `fallback`.
+  // The same as --name=N; without N it is `fallback`. Refuses --name= and --name N.
   void AddOptionalCount(const std::string& name,
                         int64_t& target,
                         int64_t fallback,
@@ -142,6 +143,9 @@ class Command {
   struct Parser;
 
   explicit Command(std::unique_ptr<Parser> parser);
+
+  // What is wrong with the value of an optional count, which the parser does not tell; or nothing.
+  std::string MisusedCount(std::span<const char* const> arguments) const;
 
   // An option of which `take` gets the text.
   void AddTaken(const std::string& name,
