@@ -89,6 +89,18 @@ TEST(TraceColumnsTest, TimesAreSecondsOrDates) {
         << text;
 }
 
+TEST(TraceColumnsTest, ATitleThatIsThereTwiceMattersOnlyToWhoAsksForIt) {
+  EXPECT_THAT(SizesOf("b,n,b\n1,7,2\n", "n"), ElementsAre(7));
+}
+
+TEST(TraceColumnsTest, CostsAreNumbersFromZeroOn) {
+  EXPECT_THAT(*ParseCell("0", ColumnKind::kCost), DoubleEq(0));
+  EXPECT_THAT(*ParseCell("4.25", ColumnKind::kCost), DoubleEq(4.25));
+  for (const char* text : {"x", "-1", "nan", "inf", "1970-01-02 00:00:01"})
+    EXPECT_THAT(ParseCell(text, ColumnKind::kCost), StatusIs(absl::StatusCode::kInvalidArgument))
+        << text;
+}
+
 TEST(TraceColumnsTest, SaysWhereAndWhatIsWrong) {
   ExpectError("", "n", "empty");
   ExpectError(" \n\n", "n", "empty");
@@ -101,6 +113,7 @@ TEST(TraceColumnsTest, SaysWhereAndWhatIsWrong) {
   ExpectError("n,b\n1,2,\n", "n", "file:2: the row has 3 cells, the header 2");
   ExpectError("n,b\n,2\n,3\n", "n", "no row has a value of n");
   ExpectError("n\n", "n", "no row has a value of n");
+  ExpectError("n,b,n\n1,2,3\n", "n", "file:1: the column n is there twice");
   ExpectError("{\"n\": 1}\nx\n", "n", "file:2: 'x' is no JSON object");
   ExpectError("{\"n\": 1}\n{\"n\": -1}\n", "n", "file:2: n is '-1', below 0");
   ExpectError("{\"m\": 1}\n", "n", "has no n");

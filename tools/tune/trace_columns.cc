@@ -194,6 +194,11 @@ absl::Status ReadCsvRows(TraceRows& rows) {
           fmt::format("there is no column {}", fmt::join(rows.wanted()[i].names, " or ")),
           fmt::format("the columns are {}", TitlesOf(header)));
   }
+  for (const CsvColumn& column : columns) {
+    if (column.wanted && std::count(header.begin(), header.end(), column.title) > 1)
+      return rows.Error(fmt::format("the column {} is there twice", column.title),
+                        "give each column a title of its own");
+  }
   while (!rows.done()) {
     const std::string_view line = rows.NextLine();
     if (line.empty()) continue;
@@ -221,6 +226,10 @@ absl::StatusOr<double> ParseCell(std::string_view text, ColumnKind kind) {
     if (const std::optional<double> date = ParseDate(text)) return *date;
     return InvalidArgument("{}, not a time; give seconds, or a date as 2026-01-31 23:59:59.5",
                            Quote(text));
+  }
+  if (kind == ColumnKind::kCost) {
+    if (number && value >= 0) return value;
+    return InvalidArgument("{}, not a cost; give a number from 0 on, as 374.5", Quote(text));
   }
   if (kind == ColumnKind::kWeight) {
     if (number && value > 0) return value;
@@ -266,8 +275,9 @@ WantedColumn KnownColumn(const std::string& name, ColumnKind kind, bool required
 
 absl::StatusOr<TraceColumns> ReadTraceColumns(const std::string& path,
                                               const std::vector<WantedColumn>& wanted,
-                                              ReadingProgress progress) {
-  COPPICE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, "a trace file"));
+                                              ReadingProgress progress,
+                                              const char* file) {
+  COPPICE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, file));
   return ParseTraceColumns(text, path, wanted, progress);
 }
 

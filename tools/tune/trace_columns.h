@@ -31,6 +31,7 @@ enum class ColumnKind : uint8_t {
   kSize,    // Whole numbers from 0 to kSizeMax.
   kWeight,  // Numbers above 0.
   kTime,    // Seconds, or a date with a time of day.
+  kCost,    // Numbers from 0 on.
 };
 
 struct WantedColumn {
@@ -62,16 +63,19 @@ using ReadingProgress = absl::FunctionRef<void(int64_t done, int64_t total)>;
 // Parses `text`; `name` stands for the file in messages.
 //
 // Errors: kInvalidArgument, `name:line: what; what to do`: nothing in it, a required column that
-// it does not have, a cell that is no number of its kind, a row with another number of cells.
+// it does not have or has twice, a cell that is no number of its kind, a row with another number of
+// cells.
 absl::StatusOr<TraceColumns> ParseTraceColumns(std::string_view text,
                                                const std::string& name,
                                                const std::vector<WantedColumn>& wanted,
                                                ReadingProgress progress);
 
-// Reads and parses a file. Errors: as above, and those of ReadTextFile.
+// Reads and parses a file; `file` says in messages what belongs there. Errors: as above, and those
+// of ReadTextFile.
 absl::StatusOr<TraceColumns> ReadTraceColumns(const std::string& path,
                                               const std::vector<WantedColumn>& wanted,
-                                              ReadingProgress progress);
+                                              ReadingProgress progress,
+                                              const char* file = "a trace file");
 
 // A number of `kind` as text has it, or what is wrong with it. Times are seconds, or
 // [YYYY-]MM-DD, a space or T, HH:MM:SS[.fraction], which become seconds since 1970 (without a year:
