@@ -30,7 +30,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 
 using testing::HasSubstr;
-
+using testing::Not;
 using testing::StartsWith;
 
 using Json = nlohmann::json;
@@ -305,6 +305,121 @@ TEST_F(TuneTest, RefusesBadInputInOneLine) {
                                       "1,2,3\n,4,5\n")}),
               "some.csv:3");
   ExpectError(Tune({"simulate", WriteRequests(3), "--load", "0"}), "loads");
+}
+
+TEST_F(TuneTest, LaddersOfNoSystemEndAtTheLargestSize) {
+  const std::string trace = Write("t.csv", "n\n1\n5\n17\n600\n");
+  for (const char* ladder : {"pow2", "linear:128", "geometric:1.25:1", "geometric", "ramp:4:16"}) {
+    const Json score = JsonOf(Tune({"score", ladder, trace, "--column", "n", "--json"}));
+    EXPECT_EQ(score["limit"], 600) << ladder;
+    EXPECT_EQ(score["calls_beyond"], 0) << ladder;
+  }
+  ExpectError(Tune({"score", "linear:0", trace, "--column", "n"}), "step 0 is below 1");
+  ExpectError(Tune({"score", "geometric:1:1", trace, "--column", "n"}), "ratio 1 is outside");
+}
+
+TEST_F(TuneTest, CostsWhoseSumsAreNoNumbersAreRefused) {
+  const std::string trace = Write("t.csv", "n\n3\n100\n200\n");
+  const std::string policy = Path("policy.json");
+  const auto learn = [&](const std::string& table) {
+    const CommandOutcome outcome = Tune({trace, "--column", "n", "--buckets", "2", "--cost",
+                                         Write("cost.csv", table), "-o", policy});
+    EXPECT_FALSE(std::filesystem::exists(policy));
+    return outcome;
+  };
+  ExpectError(learn("size,cost\n1,1e308\n256,1e308\n"), "the costs add up to inf");
+  ExpectError(learn("size,cost\n1,1e300\n200,1e308\n"), "all calls may cost inf");
+  ExpectError(learn("size,cost\n200,1e306\n"), "all calls may cost");
+  ExpectError(Tune({trace, "--column", "n", "--buckets", "2", "--limit", "300", "--cost",
+                    Write("cost.csv", "size,cost\n200,1e-300\n300,1e100\n")}),
+              "nearer to each other");
+  ExpectError(Tune({"score", "pow2", trace, "--column", "n", "--cost",
+                    Write("cost.csv", "size,cost\n1,1e307\n256,1.7e308\n")}),
+              "cost.csv: ");
+  const std::string heavy = Write("heavy.csv", "n,m,count\n300,200,1e305\n");
+  ExpectError(Tune({heavy, "--column", "n", "--buckets", "1"}), "give smaller counts");
+  ExpectError(Tune({heavy, "--column", "n", "--column", "m", "--buckets", "1"}),
+              "give smaller counts");
+  ExpectError(Tune({"score", "pow2/pow2", heavy, "--column", "n", "--column", "m"}),
+              "give smaller counts");
+}
+
+TEST_F(TuneTest, ACostTableHasOneCostOfASizeAndEachIsANumber) {
+  const std::string trace = Write("t.csv", "n\n3\n");
+  const auto learn = [&](const std::string& table) {
+    return Tune({trace, "--column", "n", "--buckets", "1", "--cost", Write("cost.csv", table)});
+  };
+  ExpectError(learn("size,cost\n4,1\n8,2\n4,3\n"), "cost.csv:4: size 4 costs 3, and 1 in a row");
+  EXPECT_EQ(learn("size,cost\n4,1\n8,2\n4,1\n").code, kExitOk);
+  ExpectError(learn("size,cost\n4,nan\n"), "cost.csv:2: cost is 'nan', not a cost");
+  ExpectError(learn("size,cost\n4,-5\n"), "cost.csv:2: cost is '-5', not a cost");
+  ExpectError(Tune({trace, "--column", "n", "--buckets", "1", "--cost", Path("none.csv")}),
+              "give the path of a table of costs");
+}
+
+TEST_F(TuneTest, OnlyTheColumnCountMayBeMissing) {
+  const std::string trace = Write("t.csv", "n,m,w\n3,1,2\n5,2,1\n");
+  const std::vector<std::vector<std::string>> commands = {
+      {trace, "--column", "n", "--buckets", "1"},
+      {"score", "pow2", trace, "--column", "n"},
+      {trace, "--column", "n", "--column", "m", "--buckets", "1"},
+      {"score", "pow2/pow2", trace, "--column", "n", "--column", "m"}};
+  for (std::vector<std::string> command : commands) {
+    EXPECT_EQ(Tune(command).code, kExitOk);
+    command.insert(command.end(), {"--weight", "w"});
+    EXPECT_EQ(Tune(command).code, kExitOk);
+    command.back() = "nosuch";
+    ExpectError(Tune(command), "there is no column nosuch; the columns are 'n', 'm', 'w'");
+    command.back() = "count";
+    ExpectError(Tune(command), "there is no column count");
+    command.back() = "n";
+    ExpectError(Tune(command), "--weight n: this is a column of sizes");
+  }
+}
+
+TEST_F(TuneTest, AColumnOfSizesIsNoWeightOfItself) {
+  for (const std::string& trace :
+       {Write("t.csv", "count\n3\n5\n"), Write("t.jsonl", "{\"count\": 3}\n{\"count\": 5}\n")})
+    EXPECT_EQ(JsonOf(Tune({trace, "--column", "count", "--buckets", "2", "--json"}))["calls"], 2);
+}
+
+TEST_F(TuneTest, PairsWithoutABucketAreSaid) {
+  const std::string trace = Write("t.csv", "a,b\n1,10\n2,20\n2,30\n9,5\n");
+  std::vector<std::string> learn = {trace,       "--column", "a",       "--column", "b",
+                                    "--buckets", "3",        "--limit", "4,20"};
+  CommandOutcome outcome = Tune(learn);
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("50.00 % of the calls are above the limit and have no bucket: "
+                                     "--limit 9,30 holds all."));
+  learn.back() = "9,30";
+  EXPECT_THAT(Tune(learn).out, Not(HasSubstr("have no bucket")));
+  learn.insert(learn.end(), {"--product", "50"});
+  outcome = Tune(learn);
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("25.00 % of the calls are in no bucket of up to 50 elements"));
+}
+
+TEST_F(TuneTest, OptionsThatWouldHaveNoPartAreRefused) {
+  const std::string trace = Write("t.csv", "a,b\n1,10\n2,20\n");
+  const std::string joint = Write("joint.json", R"({"version": 1, "buckets": [[2, 20]]})");
+  const std::vector<std::string> pair = {trace, "--column", "a", "--column", "b"};
+  const auto with = [&](std::vector<std::string> first, const std::vector<std::string>& last) {
+    first.insert(first.end(), pair.begin(), pair.end());
+    first.insert(first.end(), last.begin(), last.end());
+    return Tune(first);
+  };
+  ExpectError(with({}, {"--buckets", "2", "--max-gap", "3"}), "--max-gap");
+  EXPECT_EQ(with({"score", joint}, {}).code, kExitOk);
+  ExpectError(with({"score", joint}, {"--limit", "4,4"}), "joint.json has a limit of its own");
+  ExpectError(with({"score", "pow2/pow2"}, {"--cost", trace}), "--cost is for one column");
+  ExpectError(Tune({"score", "vllm", trace, "--column", "a", "--limit", "1,2"}),
+              "--limit has 2 numbers for one column");
+  ExpectError(Tune({trace, "--column", "x", "--column", "x", "--buckets", "2"}),
+              "--column x is given twice");
+}
+
+TEST_F(TuneTest, HelpSetsNamesOfSystemsApart) {
+  EXPECT_THAT(Tune({"score", "--help"}).out, HasSubstr("  sglang-piecewise-pre2026  every 4"));
 }
 
 TEST_F(TuneTest, AFileThatCannotBeWrittenIsAnErrorOfItsOwn) {

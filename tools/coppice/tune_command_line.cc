@@ -2,9 +2,11 @@
 
 #include "tools/coppice/tune_command_line.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -138,9 +140,12 @@ absl::StatusOr<uint64_t> ParseTuneSeed(const std::string& text) {
 }
 
 std::string PresetList() {
+  size_t width = 0;
+  for (const PaddingPreset& preset : PaddingPresets())
+    width = std::max(width, std::string_view(preset.name).size() + 2);
   std::string text;
   for (const PaddingPreset& preset : PaddingPresets())
-    text += fmt::format("  {:<22}{} ({})\n", preset.name, preset.rule, preset.source);
+    text += fmt::format("  {:<{}}{} ({})\n", preset.name, width, preset.rule, preset.source);
   return text;
 }
 
@@ -151,7 +156,8 @@ void AddTraffic(Command& command, TrafficOptions& options) {
   command.AddText("--weight", options.weight, "NAME",
                   "The column of how often a row was seen, default count, where there is one");
   command.AddText("--cost", options.cost, "TABLE.csv",
-                  "What a call costs, measured: columns size and cost; default its elements");
+                  "What a call costs, measured: columns size and cost, each size once; default its "
+                  "elements");
 }
 
 void AddLearn(Command& command, TuneLearnOptions& options) {

@@ -18,7 +18,8 @@ namespace coppice {
 struct TrafficOptions {
   std::vector<std::string> files;
   std::vector<std::string> columns;  // One, or two for a joint policy.
-  std::string weight = "count";      // The column of how often a row was seen, where there is one.
+  std::string weight;                // The column of how often a row was seen; empty: count, where
+                                     // there is one.
   std::string cost;                  // A table of measured costs; empty: elements.
 };
 

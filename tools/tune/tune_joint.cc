@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
+#include <cmath>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -55,14 +54,50 @@ JointSize LargestOf(const JointHistogram& histogram) {
   return largest;
 }
 
+// That what all calls cost, padded up to `limit` at most, is a number.
+absl::Status CheckPairSums(const TrafficOptions& options,
+                           const JointHistogram& histogram,
+                           JointSize limit) {
+  // Elements may be more than an integer holds, where nobody has looked at the limit yet.
+  const double elements = static_cast<double>(limit.a) * static_cast<double>(limit.b);
+  const double sum = 100 * histogram.mass() * elements;
+  if (std::isfinite(sum)) return absl::OkStatus();
+  return InvalidArgument("{}: {} calls of up to {}x{} elements add up to {}; give smaller counts",
+                         options.files[0], histogram.mass(), limit.a, limit.b, sum);
+}
+
+// Which calls have no bucket, and what would hold them.
+std::vector<std::string> AdviseOnPairs(const JointHistogram& histogram,
+                                       const JointOptions& learn,
+                                       double beyond) {
+  double above = 0;
+  for (const JointCount& each : histogram.counts())
+    if (!learn.limit.Holds(each.size)) above += each.count;
+  std::vector<std::string> advice;
+  const JointSize largest = LargestOf(histogram);
+  if (above > 0)
+    advice.push_back(
+        fmt::format("{:.2f} % of the calls are above the limit and have no bucket: "
+                    "--limit {},{} holds all.",
+                    100 * above / histogram.mass(), std::max(largest.a, learn.limit.a),
+                    std::max(largest.b, learn.limit.b)));
+  // Sums of the same counts in the same order.
+  if (learn.budget > 0 && beyond > above)
+    advice.push_back(
+        fmt::format("{:.2f} % of the calls are in no bucket of up to {} elements: a larger "
+                    "--product holds more.",
+                    100 * (beyond - above) / histogram.mass(), learn.budget));
+  return advice;
+}
+
 absl::StatusOr<JointOptions> JointOptionsOf(const TuneLearnOptions& options,
                                             const JointHistogram& histogram) {
   if (options.buckets == 0)
     return InvalidArgument("two columns need a count of buckets; give --buckets K");
-  if (options.price > 0 || options.max_ratio > 0 || !options.forced.empty() ||
-      !options.traffic.cost.empty() || !options.plot.empty())
+  if (options.price > 0 || options.max_ratio > 0 || options.max_gap > 0 ||
+      !options.forced.empty() || !options.traffic.cost.empty() || !options.plot.empty())
     return InvalidArgument(
-        "--price, --max-ratio, --force, --cost and --plot are for one column; "
+        "--price, --max-ratio, --max-gap, --force, --cost and --plot are for one column; "
         "leave them out");
   JointOptions learn = {
       .count = options.buckets, .budget = options.product, .prior = options.prior};
@@ -122,8 +157,10 @@ std::vector<JointCell> JointCellsOf(const JointHistogram& histogram, const Joint
 }
 
 absl::StatusOr<JointPolicy> ReadJointPolicy(const TuneScoreOptions& options, JointSize largest) {
-  std::error_code error;
-  if (options.policy.ends_with(".json") || std::filesystem::exists(options.policy, error)) {
+  if (NamesPolicyFile(options.policy)) {
+    if (!options.limit.empty())
+      return InvalidArgument("--limit is for a ladder, and {} has a limit of its own; leave it out",
+                             options.policy);
     COPPICE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(options.policy, "a policy"));
     COPPICE_ASSIGN_OR_RETURN(JointDocument document, ReadJointDocument(text, options.policy));
     return std::move(document.policy);
@@ -136,6 +173,7 @@ absl::Status LearnPairs(const TuneLearnOptions& options, const Console& console)
   COPPICE_ASSIGN_OR_RETURN(const JointHistogram histogram,
                            ReadJointTraffic(options.traffic, console));
   COPPICE_ASSIGN_OR_RETURN(const JointOptions learn, JointOptionsOf(options, histogram));
+  COPPICE_RETURN_IF_ERROR(CheckPairSums(options.traffic, histogram, learn.limit));
   COPPICE_ASSIGN_OR_RETURN(const LearnedJoint learned, LearnJoint(histogram, learn));
   const std::vector<GridScore> grids = ScoreGrids(histogram, learn.limit);
   const std::vector<JointSize> buckets = learned.policy.buckets();
@@ -164,6 +202,8 @@ absl::Status LearnPairs(const TuneLearnOptions& options, const Console& console)
     for (const JointSize& bucket : buckets)
       Print(console.out, "{}x{} ", bucket.a, bucket.b);
     Print(console.out, "\n");
+    for (const std::string& advice : AdviseOnPairs(histogram, learn, learned.score.beyond))
+      Print(console.out, "\n{}\n", advice);
   }
   if (options.output.empty()) return absl::OkStatus();
   const JointDocument document = {
@@ -173,10 +213,13 @@ absl::Status LearnPairs(const TuneLearnOptions& options, const Console& console)
 }
 
 absl::Status ScorePairs(const TuneScoreOptions& options, const Console& console) {
+  if (!options.traffic.cost.empty())
+    return InvalidArgument("--cost is for one column; leave it out");
   COPPICE_ASSIGN_OR_RETURN(const JointHistogram histogram,
                            ReadJointTraffic(options.traffic, console));
   COPPICE_ASSIGN_OR_RETURN(const JointPolicy policy,
                            ReadJointPolicy(options, LargestOf(histogram)));
+  COPPICE_RETURN_IF_ERROR(CheckPairSums(options.traffic, histogram, policy.limit()));
   const JointScore score = ScoreJoint(histogram, policy);
   const std::vector<JointCell> cells = JointCellsOf(histogram, policy);
   if (options.json) {

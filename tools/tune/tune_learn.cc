@@ -55,6 +55,7 @@ absl::StatusOr<LearnReport> Learn(const TuneLearnOptions& options, const Console
   const SizeHistogram& histogram = report.traffic.histogram;
   report.limit =
       options.limit.empty() ? std::max<int64_t>(histogram.largest(), 1) : options.limit[0];
+  COPPICE_RETURN_IF_ERROR(CheckSums(options.traffic, histogram, cost, report.limit));
   const LearnOptions learn = {.limit = report.limit,
                               .count = options.buckets,
                               .price = static_cast<double>(options.price),

@@ -27,12 +27,17 @@ struct ScoreReport {
 };
 
 absl::StatusOr<ScoreReport> Score(const TuneScoreOptions& options, const Console& console) {
+  if (options.limit.size() > 1)
+    return InvalidArgument("--limit has {} numbers for one column; give --limit N",
+                           options.limit.size());
   ScoreReport report;
   COPPICE_ASSIGN_OR_RETURN(const BucketCost cost, ReadCost(options.traffic.cost));
   COPPICE_ASSIGN_OR_RETURN(report.traffic, ReadTraffic(options.traffic, console));
   COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy policy,
                            ReadPolicy(options.policy, options.limit.empty() ? 0 : options.limit[0],
                                       report.traffic.histogram.largest()));
+  COPPICE_RETURN_IF_ERROR(
+      CheckSums(options.traffic, report.traffic.histogram, cost, policy.maximum()));
   report.name = options.policy;
   report.maximum = policy.maximum();
   report.score = ScoreBuckets(report.traffic.histogram, policy, cost);

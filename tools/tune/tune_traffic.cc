@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -21,6 +22,25 @@ namespace coppice {
 namespace {
 
 constexpr size_t kSizesShown = 80;
+constexpr const char* kCount = "count";
+
+// The columns of sizes, then that of weights. What is a column of sizes weighs nothing.
+std::vector<WantedColumn> WantedOf(const TrafficOptions& options) {
+  std::vector<WantedColumn> wanted;
+  for (const std::string& column : options.columns)
+    wanted.push_back(KnownColumn(column, ColumnKind::kSize));
+  const bool given = !options.weight.empty();
+  const std::string weight = given ? options.weight : kCount;
+  if (std::find(options.columns.begin(), options.columns.end(), weight) == options.columns.end())
+    wanted.push_back({.names = {weight}, .kind = ColumnKind::kWeight, .required = given});
+  return wanted;
+}
+
+// Of a row; without a column of weights 1.
+double WeightOf(const TraceColumns& columns, size_t sizes, size_t row) {
+  const bool weighed = columns.found.size() > sizes && columns.found[sizes];
+  return weighed ? columns.values[sizes][row] : 1;
+}
 
 absl::Status AddFile(const std::string& path,
                      const std::vector<WantedColumn>& wanted,
@@ -32,11 +52,11 @@ absl::Status AddFile(const std::string& path,
                            ReadTraceColumns(path, wanted, [&](int64_t done, int64_t total) {
                              progress.Update(done, total);
                            }));
-  traffic.weighed = traffic.weighed || columns.found[1];
+  traffic.weighed = traffic.weighed || (columns.found.size() > 1 && columns.found[1]);
   traffic.without_value += columns.rows_without;
   for (size_t i = 0; i < columns.lines.size(); ++i) {
     const double size = columns.values[0][i];
-    const double weight = columns.found[1] ? columns.values[1][i] : 1;
+    const double weight = WeightOf(columns, 1, i);
     if (std::isnan(size)) {
       ++traffic.without_value;
       continue;
@@ -59,14 +79,18 @@ absl::Status CheckTraffic(const TrafficOptions& options) {
   if (options.columns.size() > 2)
     return InvalidArgument("{} columns are named; give one --column, or two for a joint policy",
                            options.columns.size());
+  const std::vector<std::string>& columns = options.columns;
+  if (columns.size() == 2 && columns[0] == columns[1])
+    return InvalidArgument("--column {} is given twice; give two columns that differ", columns[0]);
+  if (std::find(columns.begin(), columns.end(), options.weight) != columns.end())
+    return InvalidArgument("--weight {}: this is a column of sizes; give that of counts",
+                           options.weight);
   return absl::OkStatus();
 }
 
 absl::StatusOr<Traffic> ReadTraffic(const TrafficOptions& options, const Console& console) {
   COPPICE_RETURN_IF_ERROR(CheckTraffic(options));
-  const std::vector<WantedColumn> wanted = {
-      KnownColumn(options.columns[0], ColumnKind::kSize),
-      {.names = {options.weight}, .kind = ColumnKind::kWeight, .required = false}};
+  const std::vector<WantedColumn> wanted = WantedOf(options);
   Traffic traffic;
   std::vector<SizeCount> counts;
   for (const std::string& path : options.files)
@@ -79,10 +103,7 @@ absl::StatusOr<Traffic> ReadTraffic(const TrafficOptions& options, const Console
 absl::StatusOr<JointHistogram> ReadJointTraffic(const TrafficOptions& options,
                                                 const Console& console) {
   COPPICE_RETURN_IF_ERROR(CheckTraffic(options));
-  const std::vector<WantedColumn> wanted = {
-      KnownColumn(options.columns[0], ColumnKind::kSize),
-      KnownColumn(options.columns[1], ColumnKind::kSize),
-      {.names = {options.weight}, .kind = ColumnKind::kWeight, .required = false}};
+  const std::vector<WantedColumn> wanted = WantedOf(options);
   std::vector<JointCount> counts;
   for (const std::string& path : options.files) {
     Progress progress(console.err, /*enabled=*/true, "read " + path);
@@ -93,7 +114,7 @@ absl::StatusOr<JointHistogram> ReadJointTraffic(const TrafficOptions& options,
     for (size_t i = 0; i < columns.lines.size(); ++i) {
       const double a = columns.values[0][i];
       const double b = columns.values[1][i];
-      const double weight = columns.found[2] ? columns.values[2][i] : 1;
+      const double weight = WeightOf(columns, 2, i);
       if (std::isnan(a) || std::isnan(b) || std::isnan(weight))
         return InvalidArgument("{}:{}: the row lacks a size or its count; give it all of them",
                                path, columns.lines[i]);
@@ -108,29 +129,62 @@ absl::StatusOr<BucketCost> ReadCost(const std::string& path) {
   if (path.empty()) return BucketCost();
   COPPICE_ASSIGN_OR_RETURN(
       const TraceColumns columns,
-      ReadTraceColumns(path, {{.names = {"size"}}, {.names = {"cost"}, .kind = ColumnKind::kTime}},
-                       [](int64_t, int64_t) {}));
+      ReadTraceColumns(
+          path, {{.names = {"size"}}, {.names = {"cost"}, .kind = ColumnKind::kCost}},
+          [](int64_t, int64_t) {}, "a table of costs, a CSV file of the columns size and cost"));
   std::vector<CostRow> rows;
+  absl::flat_hash_map<int64_t, double> costs;
+  double sum = 0;
   for (size_t i = 0; i < columns.lines.size(); ++i) {
     if (std::isnan(columns.values[0][i]) || std::isnan(columns.values[1][i]))
       return InvalidArgument("{}:{}: the row lacks its size or its cost; give both", path,
                              columns.lines[i]);
     rows.push_back(
         {.size = static_cast<int64_t>(columns.values[0][i]), .cost = columns.values[1][i]});
+    const CostRow& row = rows.back();
+    const double before = costs.try_emplace(row.size, row.cost).first->second;
+    if (before != row.cost)
+      return InvalidArgument("{}:{}: size {} costs {}, and {} in a row before; give it one cost",
+                             path, columns.lines[i], row.size, row.cost, before);
+    sum += row.cost;
   }
+  if (!std::isfinite(sum))
+    return InvalidArgument("{}: the costs add up to {}; give smaller ones", path, sum);
   absl::StatusOr<BucketCost> cost = CostTable(rows);
   if (cost.ok()) return cost;
   return InvalidArgument("{}: {}", path, MessageOf(cost.status()));
 }
 
-absl::StatusOr<PaddingPolicy> ReadPolicy(const std::string& text, int64_t limit, int64_t largest) {
+absl::Status CheckSums(const TrafficOptions& options,
+                       const SizeHistogram& histogram,
+                       const BucketCost& cost,
+                       int64_t limit) {
+  const auto cost_of = [&](int64_t size) { return cost ? cost(size) : static_cast<double>(size); };
+  const double most = histogram.mass() * cost_of(limit);
+  double real = 0;
+  for (const SizeCount& each : histogram.counts())
+    if (each.size <= limit) real += each.count * cost_of(each.size);
+  // As waste in %, which goes into policies.
+  const double sum = 100 * most;
+  if (std::isfinite(sum) && (real == 0 || std::isfinite(sum / real))) return absl::OkStatus();
+  return InvalidArgument(
+      "{}: padded, all calls may cost {}, and without padding {}; give {}",
+      options.cost.empty() ? options.files[0] : options.cost, most, real,
+      options.cost.empty() ? "smaller counts" : "costs that are smaller, or nearer to each other");
+}
+
+bool NamesPolicyFile(const std::string& text) {
   std::error_code error;
-  if (IsPolicyFile(text) || std::filesystem::exists(text, error))
-    return ReadPolicyFile(text, limit);
+  return IsPolicyFile(text) || std::filesystem::exists(text, error);
+}
+
+absl::StatusOr<PaddingPolicy> ReadPolicy(const std::string& text, int64_t limit, int64_t largest) {
+  if (NamesPolicyFile(text)) return ReadPolicyFile(text, limit);
   const PaddingPreset* const preset = FindPaddingPreset(text);
-  const int64_t maximum = limit > 0           ? limit
-                          : preset != nullptr ? preset->limit
-                                              : std::max<int64_t>(largest, 1);
+  // A ladder that no system ends has a limit of 0.
+  const int64_t maximum = limit > 0                                ? limit
+                          : preset != nullptr && preset->limit > 0 ? preset->limit
+                                                                   : std::max<int64_t>(largest, 1);
   return PaddingPolicy::Parse(text, maximum);
 }
 

@@ -35,14 +35,25 @@ absl::StatusOr<Traffic> ReadTraffic(const TrafficOptions& options, const Console
 absl::StatusOr<JointHistogram> ReadJointTraffic(const TrafficOptions& options,
                                                 const Console& console);
 
-// That there is a file, and one column or two. Errors: kInvalidArgument.
+// That there is a file, one column or two that differ, and a weight that is neither. Errors:
+// kInvalidArgument.
 absl::Status CheckTraffic(const TrafficOptions& options);
 
-// A CSV file of the columns size and cost; an empty path: elements.
+// A CSV file of the columns size and cost, with one cost of each size; an empty path: elements.
 absl::StatusOr<BucketCost> ReadCost(const std::string& path);
 
-// A document, where there is a file of this name or it ends in .json; otherwise a spelling of
-// PaddingPolicy::Parse, up to `limit`; 0: up to what its system ends at, or `largest`.
+// That what all calls cost, padded up to `limit` at most, is a number. Errors: kInvalidArgument,
+// naming the table of costs, or, without one, the counts.
+absl::Status CheckSums(const TrafficOptions& options,
+                       const SizeHistogram& histogram,
+                       const BucketCost& cost,
+                       int64_t limit);
+
+// Whether a policy is named by its file: there is one of this name, or it ends in .json.
+bool NamesPolicyFile(const std::string& text);
+
+// A document, where a file is named; otherwise a spelling of PaddingPolicy::Parse, up to `limit`;
+// 0: up to what its system ends at, or `largest` where no system has one.
 absl::StatusOr<PaddingPolicy> ReadPolicy(const std::string& text, int64_t limit, int64_t largest);
 
 // Prints the error as one line of `command`, and returns `code`.
