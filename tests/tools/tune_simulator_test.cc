@@ -1,6 +1,7 @@
 // Goal: simulated steps have the sizes that a scheduler makes of requests, at the load asked for.
 // Method: requests few enough to schedule by hand; properties of many.
 
+#include <cmath>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -129,6 +130,15 @@ TEST(StepSimulatorTest, WhereNothingDecodesALoadEndsAllTheSame) {
   const SimulatorOptions options = {.loads = {0.5}, .decode_steps = 20};
   const SimulatedSteps simulated = SimulateSteps({{0, 100, 1}}, options, GoOn);
   EXPECT_EQ(simulated.steps.size(), 200U);
+}
+
+TEST(StepSimulatorTest, WhereNothingTakesTimeThereIsNoStep) {
+  SimulatorOptions options = {.model = {0, 0, 0, 0, 0}, .loads = {0.5}, .decode_steps = 20};
+  SimulatedSteps simulated = SimulateSteps({{0, 100, 3}}, options, GoOn);
+  EXPECT_EQ(simulated.steps.size(), 0U);
+  EXPECT_TRUE(std::isinf(simulated.capacity));
+  options.model.pair_s = 1;  // Decode steps still take none.
+  EXPECT_GE(SimulateSteps({{0, 100, 3}}, options, GoOn).steps.size(), 20U);
 }
 
 TEST(StepSimulatorTest, EqualSeedsGiveEqualStepsAndOthersOthers) {

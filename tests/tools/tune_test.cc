@@ -318,6 +318,42 @@ TEST_F(TuneTest, LaddersOfNoSystemEndAtTheLargestSize) {
   ExpectError(Tune({"score", "geometric:1:1", trace, "--column", "n"}), "ratio 1 is outside");
 }
 
+TEST_F(TuneTest, StepsAreNotWrittenOverThePolicyThatTheyBeginWith) {
+  const std::string text = R"({"version": 1, "buckets": [8, 512]})";
+  const std::string start = Write("start.json", text);
+  const std::string link = Path("link.csv");
+  std::filesystem::create_symlink(start, link);
+  for (const std::string& output : {start, link}) {
+    ExpectError(Tune({"simulate", WriteRequests(5), "--steps", "10", "--relearn", "--start", start,
+                      "-o", output}),
+                "would be written over an input");
+    EXPECT_EQ(Read(start), text);
+  }
+  ExpectError(Tune({"simulate", WriteRequests(5), "--steps", "10", "--relearn", "--start", link,
+                    "-o", start}),
+              "would be written over an input");
+}
+
+TEST_F(TuneTest, StepsThatTakeNoTimeAreRefused) {
+  const std::string trace = Write("one.csv", "input_tokens,output_tokens\n100,4\n");
+  const std::vector<std::string> times = {"--overhead-us", "--weights-us", "--token-us", "--kv-ns",
+                                          "--pair-ns"};
+  const auto simulate = [&](const std::string& kept, const std::string& load = "0.7") {
+    std::vector<std::string> arguments = {"simulate", trace, "--steps", "10", "--load", load};
+    for (const std::string& time : times)
+      arguments.insert(arguments.end(), {time, time == kept ? "1" : "0"});
+    return Tune(arguments);
+  };
+  ExpectError(simulate("none"), "a step takes no time; give one above 0 of --overhead-us, ");
+  for (const std::string& time : times)
+    EXPECT_EQ(simulate(time).code, kExitOk) << time;
+  ExpectError(simulate("--kv-ns", "1e-300"), "too short or too long");
+  ExpectError(
+      Tune({"simulate",
+            Write("far.csv", "arrival_seconds,input_tokens,output_tokens\n0,2,3\n1e300,4,5\n")}),
+      "too short or too long");
+}
+
 TEST_F(TuneTest, CostsWhoseSumsAreNoNumbersAreRefused) {
   const std::string trace = Write("t.csv", "n\n3\n100\n200\n");
   const std::string policy = Path("policy.json");
@@ -416,6 +452,28 @@ TEST_F(TuneTest, OptionsThatWouldHaveNoPartAreRefused) {
               "--limit has 2 numbers for one column");
   ExpectError(Tune({trace, "--column", "x", "--column", "x", "--buckets", "2"}),
               "--column x is given twice");
+}
+
+TEST_F(TuneTest, OptionsOfRelearningAreCheckedBeforeAnyStep) {
+  const std::string steps = Path("steps.csv");
+  const auto simulate = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> arguments = {"simulate", WriteRequests(5), "--steps", "10", "-o",
+                                          steps,      "--relearn"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const CommandOutcome outcome = Tune(arguments);
+    EXPECT_EQ(std::filesystem::exists(steps), outcome.code == kExitOk);
+    return outcome;
+  };
+  ExpectError(simulate({"--buckets", "1"}),
+              "(by default the limit of --seqs, --max-ratio 1.5, --max-gap 2)");
+  ExpectError(simulate({"--buckets", "100000"}), "100000 buckets of 512 sizes");
+  ExpectError(simulate({"--limit", "10"}),
+              "25 buckets of 10 sizes; give at most as many (by "
+              "default --buckets 25, ");
+  ExpectError(simulate({"--align", "600"}), "--relearn: ");
+  ExpectError(simulate({"--start", "exact"}), "--start exact: the policy exact pads nothing");
+  ExpectError(simulate({"--start", "square"}), "--start: ");
+  EXPECT_EQ(simulate({"--limit", "10", "--buckets", "8"}).code, kExitOk);
 }
 
 TEST_F(TuneTest, HelpSetsNamesOfSystemsApart) {

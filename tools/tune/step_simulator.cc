@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <limits>
 #include <random>
 
 #include "coppice/base/check.h"
@@ -210,6 +211,17 @@ double OfflineSeconds(const std::vector<TimedRequest>& requests, const Simulator
   return seconds;
 }
 
+// Whether the clock goes on with each pass of arrivals, and stays a number to the last step.
+bool CanStretch(double offline, double span, const SimulatorOptions& options) {
+  constexpr double kSecondsMin = 1e-200;
+  constexpr double kSecondsMax = 1e200;
+  const auto fits = [](double value) { return value >= kSecondsMin && value <= kSecondsMax; };
+  return fits(offline) && fits(span) &&
+         std::all_of(options.loads.begin(), options.loads.end(), [&](double load) {
+           return fits(load) && fits(offline / load) && fits(offline / load / span);
+         });
+}
+
 }  // namespace
 
 SimulatedSteps SimulateSteps(const std::vector<TimedRequest>& requests,
@@ -221,11 +233,13 @@ SimulatedSteps SimulateSteps(const std::vector<TimedRequest>& requests,
                 "a simulated server has a budget, sequences, a KV cache and steps to do");
   SimulatedSteps result;
   const double offline = OfflineSeconds(requests, options);
-  result.capacity = static_cast<double>(requests.size()) / offline;
+  result.capacity = offline > 0 ? static_cast<double>(requests.size()) / offline
+                                : std::numeric_limits<double>::infinity();
   const int64_t total = options.decode_steps * static_cast<int64_t>(options.loads.size());
 
   Scheduler scheduler(options, result);
   Arrivals arrivals(requests, options.seed);
+  if (!CanStretch(offline, arrivals.span(), options)) return result;
   double clock = 0;
   double last_arrival = 0;
   int64_t decode_steps = 0;

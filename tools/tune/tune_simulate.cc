@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
 
 #include "coppice/base/status.h"
+#include "coppice/padding/learn_buckets.h"
 
 #include "tools/support/progress.h"
 #include "tools/support/statistics.h"
@@ -79,35 +81,101 @@ absl::StatusOr<std::vector<TimedRequest>> ReadRequests(const std::string& path,
   return requests;
 }
 
-absl::Status AddRelearning(const TuneSimulateOptions& options, SimulateReport& report) {
-  const bool decode = options.column == "decode_rows";
+bool OfDecodeSteps(const TuneSimulateOptions& options) {
+  return options.column == "decode_rows";
+}
+
+// What relearning begins with.
+struct RelearnPlan {
+  std::vector<int64_t> start;
+  RelearnRunOptions run;
+};
+
+absl::StatusOr<std::vector<int64_t>> StartBuckets(const TuneSimulateOptions& options,
+                                                  int64_t limit) {
+  const absl::StatusOr<PaddingPolicy> start = ReadPolicy(options.start, limit, limit);
+  if (!start.ok()) return InvalidArgument("--start: {}", MessageOf(start.status()));
+  if (start->is_exact())
+    return InvalidArgument("--start {}: the policy exact pads nothing; give one with buckets",
+                           options.start);
+  return start->buckets();
+}
+
+// Those of the options that the learner may object to and that nobody has changed, as " (by
+// default --buckets 25)".
+std::string DefaultsOf(const TuneSimulateOptions& options) {
+  const TuneSimulateOptions otherwise;
+  std::vector<std::string> defaults;
+  if (options.buckets == otherwise.buckets)
+    defaults.push_back(fmt::format("--buckets {}", otherwise.buckets));
+  if (options.limit == 0)
+    defaults.push_back(
+        fmt::format("the limit of {}", OfDecodeSteps(options) ? "--seqs" : "--budget"));
+  if (options.max_ratio == otherwise.max_ratio)
+    defaults.push_back(fmt::format("--max-ratio {}", otherwise.max_ratio));
+  if (options.max_ratio > 0 && options.max_gap == otherwise.max_gap)
+    defaults.push_back(fmt::format("--max-gap {}", otherwise.max_gap));
+  if (defaults.empty()) return {};
+  return fmt::format(" (by default {})", fmt::join(defaults, ", "));
+}
+
+// Learns once from a single call, because what the learner objects to are options, not traffic.
+absl::StatusOr<RelearnPlan> PlanRelearning(const TuneSimulateOptions& options) {
+  const SimulatorOptions& simulator = options.simulator;
   const int64_t largest =
-      decode ? options.simulator.sequences_max : options.simulator.budget_tokens;
+      OfDecodeSteps(options) ? simulator.sequences_max : simulator.budget_tokens;
   const int64_t limit = options.limit > 0 ? options.limit : largest;
-  COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy start, ReadPolicy(options.start, limit, largest));
+  RelearnPlan plan;
+  COPPICE_ASSIGN_OR_RETURN(plan.start, StartBuckets(options, limit));
+  plan.run = {.relearn = {.learn = {.limit = limit,
+                                    .count = options.buckets,
+                                    .align = options.align,
+                                    .prior = options.prior,
+                                    .max_ratio = options.max_ratio,
+                                    .max_gap = options.max_ratio > 0 ? options.max_gap : 0},
+                          .added_max = options.added,
+                          .gain_min = options.gain,
+                          .gain_each = options.gain_each},
+              .period = options.period,
+              .half_life = options.half_life};
+  COPPICE_RETURN_IF_ERROR(RunRelearning({}, plan.start, plan.run).status());
+  SizeHistogram one;
+  one.Add(limit);
+  const absl::Status learned = LearnBuckets(one, plan.run.relearn.learn).status();
+  if (learned.ok()) return plan;
+  return InvalidArgument("--relearn: {}{}", MessageOf(learned), DefaultsOf(options));
+}
+
+absl::Status AddRelearning(const TuneSimulateOptions& options,
+                           const RelearnPlan& plan,
+                           SimulateReport& report) {
   std::vector<int64_t> sizes;
   for (const SimulatedStep& step : report.steps.steps)
-    if (step.decode == decode) sizes.push_back(step.size);
-  const RelearnRunOptions run = {
-      .relearn = {.learn = {.limit = limit,
-                            .count = options.buckets,
-                            .align = options.align,
-                            .prior = options.prior,
-                            .max_ratio = options.max_ratio,
-                            .max_gap = options.max_ratio > 0 ? options.max_gap : 0},
-                  .added_max = options.added,
-                  .gain_min = options.gain,
-                  .gain_each = options.gain_each},
-      .period = options.period,
-      .half_life = options.half_life};
-  const std::vector<int64_t> buckets = start.buckets();
-  report.start_buckets = static_cast<int64_t>(buckets.size());
-  COPPICE_ASSIGN_OR_RETURN(report.relearn, RunRelearning(sizes, buckets, run));
+    if (step.decode == OfDecodeSteps(options)) sizes.push_back(step.size);
+  report.start_buckets = static_cast<int64_t>(plan.start.size());
+  COPPICE_ASSIGN_OR_RETURN(report.relearn, RunRelearning(sizes, plan.start, plan.run));
   return absl::OkStatus();
+}
+
+// That there were steps to simulate.
+absl::Status CheckTimes(const SimulatedSteps& steps) {
+  if (!steps.steps.empty()) return absl::OkStatus();
+  if (std::isinf(steps.capacity))
+    return InvalidArgument(
+        "a step takes no time; give one above 0 of --overhead-us, --weights-us, --token-us and "
+        "--kv-ns");
+  return InvalidArgument(
+      "at {} requests/s, steps and arrivals are too short or too long to add them up; give times "
+      "and loads nearer to the defaults",
+      steps.capacity);
 }
 
 absl::StatusOr<SimulateReport> Simulate(const TuneSimulateOptions& options,
                                         const Console& console) {
+  RelearnPlan plan;
+  if (options.relearn) {
+    COPPICE_ASSIGN_OR_RETURN(plan, PlanRelearning(options));
+  }
   COPPICE_ASSIGN_OR_RETURN(const std::vector<TimedRequest> requests,
                            ReadRequests(options.trace, console));
   SimulateReport report;
@@ -116,8 +184,9 @@ absl::StatusOr<SimulateReport> Simulate(const TuneSimulateOptions& options,
     progress.Update(done, total);
     return !console.stopped();
   });
+  COPPICE_RETURN_IF_ERROR(CheckTimes(report.steps));
   if (console.stopped()) return report;
-  if (options.relearn) COPPICE_RETURN_IF_ERROR(AddRelearning(options, report));
+  if (options.relearn) COPPICE_RETURN_IF_ERROR(AddRelearning(options, plan, report));
   return report;
 }
 
@@ -258,7 +327,8 @@ std::string FormatSteps(const TuneSimulateOptions& options, const SimulatedSteps
 }  // namespace
 
 ExitCode TuneSimulate(const TuneSimulateOptions& options, const Console& console) {
-  const std::vector<std::string> inputs = {options.trace};
+  std::vector<std::string> inputs = {options.trace};
+  if (options.relearn && NamesPolicyFile(options.start)) inputs.push_back(options.start);
   const std::vector<std::string> outputs = {options.output};
   if (const absl::Status status = CheckOutputs(inputs, outputs); !status.ok())
     return FailTune(console, "tune simulate", status);
