@@ -332,6 +332,10 @@ TEST_F(TuneTest, StepsAreNotWrittenOverThePolicyThatTheyBeginWith) {
   ExpectError(Tune({"simulate", WriteRequests(5), "--steps", "10", "--relearn", "--start", link,
                     "-o", start}),
               "would be written over an input");
+  // Also where nothing reads it.
+  ExpectError(Tune({"simulate", WriteRequests(5), "--steps", "10", "--start", start, "-o", start}),
+              "would be written over an input");
+  EXPECT_EQ(Read(start), text);
 }
 
 TEST_F(TuneTest, StepsThatTakeNoTimeAreRefused) {

@@ -116,7 +116,7 @@ TEST(TraceColumnsTest, SaysWhereAndWhatIsWrong) {
   ExpectError("n,b,n\n1,2,3\n", "n", "file:1: the column n is there twice");
   ExpectError("{\"n\": 1}\nx\n", "n", "file:2: 'x' is no JSON object");
   ExpectError("{\"n\": 1}\n{\"n\": -1}\n", "n", "file:2: n is '-1', below 0");
-  ExpectError("{\"m\": 1}\n", "n", "has no n");
+  ExpectError("{\"m\": 1}\n", "n", "this JSON lines has no n; its first row has 'm'");
 }
 
 TEST(TraceColumnsTest, WeightsAreAboveZero) {

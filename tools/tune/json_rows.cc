@@ -2,6 +2,8 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -57,6 +59,7 @@ absl::Status ReadSizes(const JsonValue& sizes, TraceRows& rows) {
 }  // namespace
 
 absl::Status ReadJsonRows(TraceRows& rows) {
+  bool first = true;
   while (!rows.done()) {
     const std::string_view line = rows.NextLine();
     if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
@@ -64,6 +67,12 @@ absl::Status ReadJsonRows(TraceRows& rows) {
     if (!object.is_object())
       return rows.Error(fmt::format("{} is no JSON object", Quote(line)),
                         "give one object on each line");
+    if (std::exchange(first, false)) {
+      std::vector<std::string> keys;
+      for (const auto& [key, value] : object.items())
+        keys.push_back(key);
+      rows.SetKeys(std::move(keys));
+    }
     const auto sizes = object.find("sizes");
     COPPICE_RETURN_IF_ERROR(sizes != object.end() && sizes->is_array() ? ReadSizes(*sizes, rows)
                                                                        : ReadObject(object, rows));

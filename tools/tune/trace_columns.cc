@@ -257,7 +257,10 @@ absl::StatusOr<TraceColumns> ParseTraceColumns(std::string_view text,
     if (!wanted[i].required) continue;
     const std::string names = fmt::format("{}", fmt::join(wanted[i].names, " or "));
     if (!columns.found[i])
-      return InvalidArgument("{}: this {} has no {}; name what it has", name, format.name, names);
+      return InvalidArgument("{}: this {} has no {}; {}", name, format.name, names,
+                             columns.keys.empty()
+                                 ? "name what it has"
+                                 : fmt::format("its first row has {}", TitlesOf(columns.keys)));
     const std::vector<double>& values = columns.values[i];
     if (std::all_of(values.begin(), values.end(), [](double value) { return std::isnan(value); }))
       return InvalidArgument("{}: no row has a value of {}; give a file with traffic", name, names);

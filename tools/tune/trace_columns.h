@@ -47,6 +47,7 @@ struct TraceColumns {
   std::vector<int64_t> lines;               // Of each row, from 1.
   int64_t rows_without = 0;                 // Of CSV or JSON, that have no value and are left out.
   std::string format;                       // "CSV", "JSON lines", "vLLM log", "SGLang log".
+  std::vector<std::string> keys;            // Of the first object of JSON.
 
   int64_t rows() const { return static_cast<int64_t>(lines.size()); }
 };

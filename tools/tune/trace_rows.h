@@ -55,6 +55,8 @@ class TraceRows {
   // Begins a row without values.
   void Begin() { row_.assign(row_.size(), std::numeric_limits<double>::quiet_NaN()); }
 
+  void SetKeys(std::vector<std::string> keys) { columns_.keys = std::move(keys); }
+
   void SetFound(size_t column) { columns_.found[column] = true; }
 
   void Set(size_t column, double value) {

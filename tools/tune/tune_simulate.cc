@@ -328,7 +328,7 @@ std::string FormatSteps(const TuneSimulateOptions& options, const SimulatedSteps
 
 ExitCode TuneSimulate(const TuneSimulateOptions& options, const Console& console) {
   std::vector<std::string> inputs = {options.trace};
-  if (options.relearn && NamesPolicyFile(options.start)) inputs.push_back(options.start);
+  if (NamesPolicyFile(options.start)) inputs.push_back(options.start);
   const std::vector<std::string> outputs = {options.output};
   if (const absl::Status status = CheckOutputs(inputs, outputs); !status.ok())
     return FailTune(console, "tune simulate", status);
