@@ -64,10 +64,10 @@ struct SimulatedSteps {
 
 // `requests` in order of arrival; where all arrive at once, arrivals are drawn as a Poisson
 // process. A load ends after its decode steps, or ten times as many of both kinds. `progress` hears
-// of decode steps done, of how many, and returns whether to go on. There is
-// no step where arrivals cannot be stretched to a load: where steps take no time, so that the
-// capacity is infinite, or times are too small or too large to add them up. Requires: requests and
-// options in range (checked).
+// of decode steps done, of how many, and returns whether to go on. There is no step where arrivals
+// cannot be stretched to a load: where steps take no time, so that the capacity is infinite, or
+// times are too small or too large to add them up. Requires: requests and options in range
+// (checked).
 SimulatedSteps SimulateSteps(const std::vector<TimedRequest>& requests,
                              const SimulatorOptions& options,
                              const std::function<bool(int64_t done, int64_t total)>& progress);

@@ -17,7 +17,7 @@ struct PaddingPreset {
   const char* name;    // As PaddingPolicy::Parse reads it, with arguments where it takes some.
   const char* rule;    // The ladder in words.
   const char* source;  // Who pads so, and where that is written.
-  int64_t limit;       // The maximum that goes with it by default. >= 1.
+  int64_t limit;       // The maximum that goes with it by default; 0: none does.
   int64_t align;       // Every bucket is a multiple of it, but for the maximum. >= 1.
 };
 
