@@ -85,6 +85,7 @@ class ProgramCheck {
 
   std::vector<std::string> NamesOf(const std::vector<int>& buffers) const {
     std::vector<std::string> names;
+    names.reserve(buffers.size());
     for (const int index : buffers)
       names.push_back(At(index).name);
     return names;

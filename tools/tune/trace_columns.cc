@@ -156,7 +156,7 @@ std::optional<double> ParseDate(std::string_view text) {
 
 // What servers, data sets and their logs call the same.
 const std::vector<std::vector<std::string>>& SameColumns() {
-  static const auto* const kSame = new std::vector<std::vector<std::string>>{
+  static const auto* const same = new std::vector<std::vector<std::string>>{
       {"input_tokens", "prompt_tokens", "input_length", "num_prefill_tokens", "ContextTokens",
        "usage.prompt_tokens", "out.meta_info.prompt_tokens"},
       {"output_tokens", "completion_tokens", "output_length", "num_decode_tokens",
@@ -164,7 +164,7 @@ const std::vector<std::vector<std::string>>& SameColumns() {
        "max_tokens"},
       {"arrival_seconds", "arrival_time", "arrived_at", "obj.received_time", "timestamp",
        "TIMESTAMP"}};
-  return *kSame;
+  return *same;
 }
 
 struct TraceFormat {
