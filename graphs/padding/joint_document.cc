@@ -14,21 +14,17 @@
 
 #include "base/json_document.h"
 #include "base/json_fields.h"
+#include "graphs/padding/document_fields.h"
 
 namespace coppice {
+
+using internal::AmountOf;
+using internal::At;
+using internal::CheckPolicyVersion;
+
 namespace {
 
 constexpr JsonLimits kJointLimits = {.canonical = false, .depth_max = 8};
-
-absl::Status CheckJointVersion(Json root) {
-  COPPICE_RETURN_IF_ERROR(CheckKind(root, JsonKind::kObject));
-  const Json version = root["version"];
-  if (version.is(JsonKind::kInteger) && version.integer() == kPolicyDocumentVersion)
-    return absl::OkStatus();
-  return MakeError(absl::StatusCode::kUnimplemented,
-                   "{}: version {}; this library reads version {}", root.document().name(),
-                   version.present() ? version.Show() : "is not given", kPolicyDocumentVersion);
-}
 
 absl::StatusOr<JointSize> JointSizeOf(Json pair) {
   COPPICE_RETURN_IF_ERROR(CheckList(pair, 2, 2));
@@ -39,12 +35,6 @@ absl::StatusOr<JointSize> JointSizeOf(Json pair) {
     extent = &JointSize::b;
   }
   return size;
-}
-
-// What the policy itself refuses is wrong with this value.
-absl::StatusOr<JointPolicy> At(Json value, absl::StatusOr<JointPolicy> policy) {
-  if (!policy.ok()) return value.Error("{}", MessageOf(policy.status()));
-  return policy;
 }
 
 absl::StatusOr<JointPolicy> JointListOf(Json root, std::optional<JointSize> limit, int64_t budget) {
@@ -71,11 +61,11 @@ absl::StatusOr<JointPolicy> JointGridOf(Json root, std::optional<JointSize> limi
   const size_t slash = text.find('/');
   if (slash == std::string::npos)
     return grid.Error("{}; write two ladders, as \"pow2/linear:128\"", grid.Show());
-  absl::StatusOr<PaddingPolicy> a = PaddingPolicy::Parse(text.substr(0, slash), limit->a);
-  if (!a.ok()) return grid.Error("{}", MessageOf(a.status()));
-  absl::StatusOr<PaddingPolicy> b = PaddingPolicy::Parse(text.substr(slash + 1), limit->b);
-  if (!b.ok()) return grid.Error("{}", MessageOf(b.status()));
-  return At(grid, JointPolicy::Grid(*std::move(a), *std::move(b), budget));
+  COPPICE_ASSIGN_OR_RETURN(PaddingPolicy a,
+                           At(grid, PaddingPolicy::Parse(text.substr(0, slash), limit->a)));
+  COPPICE_ASSIGN_OR_RETURN(PaddingPolicy b,
+                           At(grid, PaddingPolicy::Parse(text.substr(slash + 1), limit->b)));
+  return At(grid, JointPolicy::Grid(std::move(a), std::move(b), budget));
 }
 
 absl::StatusOr<JointPolicy> JointPolicyOf(Json root) {
@@ -101,19 +91,12 @@ absl::StatusOr<JointPolicy> JointPolicyOf(Json root) {
   return At(guard, policy.WithGuard(read));
 }
 
-absl::StatusOr<double> JointAmountOf(Json value) {
-  COPPICE_ASSIGN_OR_RETURN(const double amount, FractionOf(value));
-  if (!(amount >= 0 && amount <= std::numeric_limits<double>::max()))
-    return value.Error("{}; write a number of 0 or more", value.Show());
-  return amount;
-}
-
 absl::StatusOr<std::optional<JointLearnedFrom>> JointLearnedOf(Json learned) {
   if (!learned.present()) return std::nullopt;
   COPPICE_RETURN_IF_ERROR(CheckFields(learned, {"waste_pct", "mass"}));
   JointLearnedFrom read;
-  COPPICE_ASSIGN_OR_RETURN(read.waste_pct, JointAmountOf(learned["waste_pct"]));
-  COPPICE_ASSIGN_OR_RETURN(read.mass, JointAmountOf(learned["mass"]));
+  COPPICE_ASSIGN_OR_RETURN(read.waste_pct, AmountOf(learned["waste_pct"]));
+  COPPICE_ASSIGN_OR_RETURN(read.mass, AmountOf(learned["mass"]));
   return read;
 }
 
@@ -131,7 +114,7 @@ bool IsJointDocument(std::string_view text) {
 absl::StatusOr<JointDocument> ReadJointDocument(std::string_view text, const std::string& where) {
   COPPICE_ASSIGN_OR_RETURN(JsonDocument document, JsonDocument::Parse(text, where, kJointLimits));
   const Json root = document.root();
-  COPPICE_RETURN_IF_ERROR(CheckJointVersion(root));
+  COPPICE_RETURN_IF_ERROR(CheckPolicyVersion(root));
   COPPICE_RETURN_IF_ERROR(CheckFields(root, {"version", "buckets?", "grid?", "limit?", "budget?",
                                              "ordered?", "guard?", "learned?"}));
   COPPICE_ASSIGN_OR_RETURN(JointPolicy policy, JointPolicyOf(root));

@@ -13,21 +13,17 @@
 
 #include "base/json_document.h"
 #include "base/json_fields.h"
+#include "graphs/padding/document_fields.h"
 
 namespace coppice {
+
+using internal::AmountOf;
+using internal::At;
+using internal::CheckPolicyVersion;
+
 namespace {
 
 constexpr int kDepthMax = 8;
-
-absl::Status CheckVersion(Json root) {
-  COPPICE_RETURN_IF_ERROR(CheckKind(root, JsonKind::kObject));
-  const Json version = root["version"];
-  if (version.is(JsonKind::kInteger) && version.integer() == kPolicyDocumentVersion)
-    return absl::OkStatus();
-  return MakeError(absl::StatusCode::kUnimplemented,
-                   "{}: version {}; this library reads version {}", root.document().name(),
-                   version.present() ? version.Show() : "is not given", kPolicyDocumentVersion);
-}
 
 absl::StatusOr<std::vector<int64_t>> ListOf(Json list, int64_t min) {
   COPPICE_RETURN_IF_ERROR(CheckList(list, 1, PaddingPolicy::kExtentMax));
@@ -66,9 +62,7 @@ absl::StatusOr<PaddingPolicy> LadderOf(Json root, int64_t maximum) {
   if (buckets.present()) return PolicyOfBuckets(buckets, limit);
   COPPICE_ASSIGN_OR_RETURN(const std::string text, TextOf(ladder));
   if (!limit) return root.Error("has no field \"maximum\"; add it, as {{\"maximum\": 64}}");
-  absl::StatusOr<PaddingPolicy> policy = PaddingPolicy::Parse(text, *limit);
-  if (!policy.ok()) return ladder.Error("{}", MessageOf(policy.status()));
-  return policy;
+  return At(ladder, PaddingPolicy::Parse(text, *limit));
 }
 
 absl::StatusOr<PaddingPolicy> GuardedBy(Json guard, const PaddingPolicy& policy) {
@@ -81,17 +75,7 @@ absl::StatusOr<PaddingPolicy> GuardedBy(Json guard, const PaddingPolicy& policy)
   if (const Json bounds = guard["lower_bounds"]; bounds.present()) {
     COPPICE_ASSIGN_OR_RETURN(read.lower_bounds, ListOf(bounds, 0));
   }
-  absl::StatusOr<PaddingPolicy> guarded = policy.WithGuard(read);
-  if (!guarded.ok()) return guard.Error("{}", MessageOf(guarded.status()));
-  return guarded;
-}
-
-// A fraction of 0 or more.
-absl::StatusOr<double> AmountOf(Json value) {
-  COPPICE_ASSIGN_OR_RETURN(const double amount, FractionOf(value));
-  if (!(amount >= 0 && amount <= std::numeric_limits<double>::max()))
-    return value.Error("{}; write a number of 0 or more", value.Show());
-  return amount;
+  return At(guard, policy.WithGuard(read));
 }
 
 absl::StatusOr<std::optional<LearnedFrom>> LearnedOf(Json learned) {
@@ -118,7 +102,7 @@ absl::StatusOr<PolicyDocument> ReadPolicyDocument(std::string_view text,
       JsonDocument document,
       JsonDocument::Parse(text, where, {.canonical = false, .depth_max = kDepthMax}));
   const Json root = document.root();
-  COPPICE_RETURN_IF_ERROR(CheckVersion(root));
+  COPPICE_RETURN_IF_ERROR(CheckPolicyVersion(root));
   COPPICE_RETURN_IF_ERROR(
       CheckFields(root, {"version", "ladder?", "buckets?", "maximum?", "guard?", "learned?"}));
   COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy ladder, LadderOf(root, maximum));
