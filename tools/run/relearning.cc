@@ -19,7 +19,7 @@ int64_t PaddedBy(const PaddingPolicy& policy, int64_t extent) {
   return policy.Find(extent).value_or(extent);
 }
 
-// Without advice to raise what a session lets one set and the command does not.
+// What the limits are, in place of advice to raise what the command does not set.
 std::string WhyRefused(const RebucketReport& report) {
   if (report.outcome == Rebucketed::kLimited) {
     const RebucketOptions options;
@@ -28,8 +28,7 @@ std::string WhyRefused(const RebucketReport& report) {
         "virtual clock",
         options.graphs_max, options.graphs_per_minute);
   }
-  const std::string why = MessageOf(report.why);
-  return why.substr(0, why.find("; raise graphs_"));
+  return MessageOf(report.why);
 }
 
 }  // namespace
