@@ -2,6 +2,7 @@
 
 #include "python/core/session.h"
 
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -102,7 +103,7 @@ nb::dict StatsOf(const Session& session) {
   for (int kind = COPPICE_RUN_REPLAY; kind <= COPPICE_RUN_INCLUDE; ++kind)
     runs[coppice_run_kind_name(kind)] = stats.runs[kind];
   nb::dict reasons;
-  for (int reason = 0; reason < 24; ++reason) {
+  for (int reason = 0; reason < static_cast<int>(std::size(stats.reasons)); ++reason) {
     if (stats.reasons[reason] != 0) reasons[coppice_reason_name(reason)] = stats.reasons[reason];
   }
   nb::dict read;
