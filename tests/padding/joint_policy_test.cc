@@ -269,6 +269,7 @@ TEST(JointPolicyTest, AGuardRefusesWhatIsPaddedTooMuch) {
             bucket && bucket->elements() >= 17 &&
             static_cast<double>(bucket->elements()) > 1.5 * static_cast<double>(a * b);
         ASSERT_EQ(guarded.Find(a, b), refused ? std::nullopt : bucket) << a << "x" << b;
+        ASSERT_EQ(guarded.FindUnguarded(a, b), bucket) << a << "x" << b;
         if (!guarded.Find(a, b)) {
           ASSERT_EQ(guarded.WhyNone(a, b),
                     refused ? NoBucket::kPaddedTooMuch : NoBucket::kBeyondMaximum);
@@ -287,6 +288,8 @@ TEST(JointPolicyDeathTest, ChecksItsExtents) {
   const JointPolicy policy = Parsed("pow2/pow2", {4, 4});
   EXPECT_DEATH(policy.Find(-1, 1), "an extent is negative");
   EXPECT_DEATH(policy.Find(1, -1), "an extent is negative");
+  EXPECT_DEATH(policy.FindUnguarded(-1, 1), "an extent is negative");
+  EXPECT_DEATH(policy.FindUnguarded(1, -1), "an extent is negative");
   EXPECT_DEATH(policy.WhyNone(1, 1), "there is a bucket");
   const JointPolicy huge = Parsed("exact/exact", {int64_t{1} << 13, int64_t{1} << 12});
   EXPECT_EQ(huge.count(), int64_t{1} << 25);

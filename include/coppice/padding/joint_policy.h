@@ -43,6 +43,7 @@ struct JointSize {
 
   int64_t elements() const { return a * b; }
   bool Holds(const JointSize& size) const { return a >= size.a && b >= size.b; }
+  // NOLINTNEXTLINE(modernize-use-nullptr): the 0 is of the compiler's own.
   friend auto operator<=>(const JointSize&, const JointSize&) = default;
 };
 
@@ -106,6 +107,13 @@ class JointPolicy {
     return bucket;
   }
 
+  // What Find would return without the guard: the same bucket wherever Find finds one, and what the
+  // guard refuses besides. Requires, Cost: those of Find.
+  std::optional<JointSize> FindUnguarded(int64_t a, int64_t b) const {
+    COPPICE_CHECK(a >= 0 && b >= 0, "an extent is negative");
+    return axes_.empty() ? FindInList(a, b) : FindInGrid(a, b);
+  }
+
   // Why Find finds nothing. Requires: that it does (checked). Cost: that of Find.
   NoBucket WhyNone(int64_t a, int64_t b) const;
 
@@ -149,10 +157,6 @@ class JointPolicy {
     size_t stride_ = 0;             // The first step of a search: a power of two, or 0.
   };
 
-  std::optional<JointSize> FindUnguarded(int64_t a, int64_t b) const {
-    COPPICE_CHECK(a >= 0 && b >= 0, "an extent is negative");
-    return axes_.empty() ? FindInList(a, b) : FindInGrid(a, b);
-  }
   bool Refuses(JointSize bucket, JointSize size) const {
     return bucket.elements() >= guard_.min_replay_elements &&
            static_cast<double>(bucket.elements()) >
