@@ -231,6 +231,10 @@ std::vector<double> WeightsUpTo(const SizeHistogram& histogram,
   return weights;
 }
 
+double PriceOf(const LearnOptions& learn, int64_t bucket) {
+  return learn.price_of ? learn.price_of(bucket) : learn.price;
+}
+
 std::vector<Candidate> CandidatesOf(const SizeHistogram& histogram,
                                     std::span<const int64_t> old,
                                     std::span<const int64_t> target,
@@ -247,17 +251,31 @@ std::vector<Candidate> CandidatesOf(const SizeHistogram& histogram,
                           .added = !Holds(old, size),
                           .forced = forced,
                           .cost = learn.cost ? learn.cost(size) : static_cast<double>(size),
-                          .price = learn.price_of ? learn.price_of(size) : learn.price,
+                          .price = PriceOf(learn, size),
                           .weight = weights[i]});
   }
   return candidates;
 }
 
-absl::StatusOr<PolicyScore> ScoreOf(const SizeHistogram& histogram,
+struct LadderScore {
+  double real_cost = 0;
+  double waste_pct = 0;
+  double price_pct = 0;
+
+  double both_pct() const { return waste_pct + price_pct; }
+};
+
+absl::StatusOr<LadderScore> ScoreOf(const SizeHistogram& histogram,
                                     std::span<const int64_t> buckets,
                                     const LearnOptions& learn) {
   COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy policy, PaddingPolicy::List(buckets, learn.limit));
-  return ScoreBuckets(histogram, policy, learn.cost);
+  const PolicyScore score = ScoreBuckets(histogram, policy, learn.cost);
+  double price = 0;
+  for (const int64_t bucket : buckets)
+    price += PriceOf(learn, bucket);
+  return LadderScore{.real_cost = score.real_cost,
+                     .waste_pct = score.waste_pct,
+                     .price_pct = score.real_cost > 0 ? 100 * price / score.real_cost : 0};
 }
 
 // The best ladder that keeps the caps, or else the best one.
@@ -296,21 +314,24 @@ absl::StatusOr<Relearned> Relearn(const SizeHistogram& histogram,
   const LearnOptions& learn = options.learn;
   COPPICE_ASSIGN_OR_RETURN(const LearnedBuckets target, LearnBuckets(histogram, learn));
   const int64_t count = learn.count > 0 ? learn.count : static_cast<int64_t>(target.buckets.size());
-  COPPICE_ASSIGN_OR_RETURN(const PolicyScore before, ScoreOf(histogram, old, learn));
+  COPPICE_ASSIGN_OR_RETURN(const LadderScore before, ScoreOf(histogram, old, learn));
   const double price_added = options.gain_each / 100 * before.real_cost;
   std::vector<int64_t> best = BestOf(CandidatesOf(histogram, old, target.buckets, learn), learn,
                                      count, std::min(options.added_max, count), price_added);
 
   Relearned result = {.buckets = {old.begin(), old.end()},
                       .waste_before_pct = before.waste_pct,
-                      .waste_after_pct = before.waste_pct};
+                      .waste_after_pct = before.waste_pct,
+                      .price_before_pct = before.price_pct,
+                      .price_after_pct = before.price_pct};
   if (best.empty()) return result;  // A forced size is new, and none may be.
-  COPPICE_ASSIGN_OR_RETURN(const PolicyScore after, ScoreOf(histogram, best, learn));
+  COPPICE_ASSIGN_OR_RETURN(const LadderScore after, ScoreOf(histogram, best, learn));
   // A ladder of more buckets than there may be has to go, whatever that costs.
-  const bool too_many = static_cast<int64_t>(old.size()) > count;
-  result.swap = too_many || before.waste_pct - after.waste_pct > options.gain_min;
+  const bool too_many = learn.count > 0 && static_cast<int64_t>(old.size()) > learn.count;
+  result.swap = too_many || before.both_pct() - after.both_pct() > options.gain_min;
   if (!result.swap) return result;
   result.waste_after_pct = after.waste_pct;
+  result.price_after_pct = after.price_pct;
   result.buckets = std::move(best);
   std::set_difference(result.buckets.begin(), result.buckets.end(), old.begin(), old.end(),
                       std::back_inserter(result.added));

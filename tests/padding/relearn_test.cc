@@ -76,7 +76,14 @@ int64_t AddedTo(const std::vector<int64_t>& old, const std::vector<int64_t>& buc
   });
 }
 
-// The least cost of all ladders that the options allow, or infinity.
+double PriceOf(const std::vector<int64_t>& buckets, const LearnOptions& learn) {
+  double price = 0;
+  for (const int64_t bucket : buckets)
+    price += learn.price_of ? learn.price_of(bucket) : learn.price;
+  return price;
+}
+
+// The least cost of all ladders that the options allow, prices included, or infinity.
 double LeastCost(const SizeHistogram& histogram,
                  const std::vector<int64_t>& old,
                  const RelearnOptions& options) {
@@ -93,7 +100,9 @@ double LeastCost(const SizeHistogram& histogram,
     const bool forced = std::all_of(
         options.learn.forced.begin(), options.learn.forced.end(),
         [&](int64_t size) { return std::binary_search(buckets.begin(), buckets.end(), size); });
-    if (forced) least = std::min(least, CostOf(histogram, buckets, options.learn));
+    if (forced)
+      least = std::min(least,
+                       CostOf(histogram, buckets, options.learn) + PriceOf(buckets, options.learn));
   }
   return least;
 }
@@ -128,16 +137,25 @@ TEST(RelearnTest, EqualsTheBestOfAllLadders) {
         Plain(limit, draw(static_cast<int64_t>(old.size()), limit), draw(0, 3));
     options.learn.prior = draw(0, 1) == 0 ? 0 : 0.05;
     if (draw(0, 2) == 0) options.learn.forced = {draw(1, limit)};
+    if (draw(0, 2) == 0) options.learn.price = static_cast<double>(draw(1, 8));
+    if (draw(0, 3) == 0)
+      options.learn.price_of = [each = draw(0, 5)](int64_t bucket) {
+        return static_cast<double>((each * bucket) % 7);
+      };
     const SizeHistogram histogram = Of(counts);
 
     const absl::StatusOr<Relearned> relearned = Relearn(histogram, old, options);
     if (!relearned.ok()) continue;  // A count that the forced sizes do not fit.
     EXPECT_LE(AddedTo(old, relearned->buckets), options.added_max);
     EXPECT_LE(static_cast<int64_t>(relearned->buckets.size()), options.learn.count);
-    EXPECT_EQ(relearned->swap, relearned->waste_after_pct < relearned->waste_before_pct);
+    const double before = relearned->waste_before_pct + relearned->price_before_pct;
+    const double after = relearned->waste_after_pct + relearned->price_after_pct;
+    EXPECT_EQ(relearned->swap, after < before);
     const double least = LeastCost(histogram, old, options);
     if (!relearned->swap) continue;
-    EXPECT_NEAR(CostOf(histogram, relearned->buckets, options.learn), least, 1e-9 * least);
+    EXPECT_NEAR(CostOf(histogram, relearned->buckets, options.learn) +
+                    PriceOf(relearned->buckets, options.learn),
+                least, 1e-9 * least);
   }
 }
 
@@ -196,6 +214,64 @@ TEST(RelearnTest, WithoutNewBucketsOldOnesMayStillGo) {
       Relearn(histogram, std::vector<int64_t>{2, 4, 8, 16}, Plain(16, 2, 0)));
   EXPECT_TRUE(relearned.swap);
   EXPECT_THAT(relearned.buckets, ElementsAre(8, 16));
+}
+
+TEST(RelearnTest, PricesCountAsWasteDoesOnBothSides) {
+  // 8 saves 100 x 8 elements, of 1,600 real ones that is 50 points.
+  const SizeHistogram histogram = Of({{8, 100}, {16, 50}});
+  const std::vector<int64_t> old = {8, 16};
+  RelearnOptions options = Plain(16, 2, 1);
+  options.learn.price = 799;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned kept, Relearn(histogram, old, options));
+  EXPECT_FALSE(kept.swap);
+  EXPECT_DOUBLE_EQ(kept.price_before_pct, 100 * 2 * 799 / 1600.0);
+  EXPECT_EQ(kept.price_after_pct, kept.price_before_pct);
+  options.learn.price = 801;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned fewer, Relearn(histogram, old, options));
+  EXPECT_TRUE(fewer.swap);
+  EXPECT_THAT(fewer.buckets, ElementsAre(16));
+  EXPECT_EQ(fewer.waste_before_pct, 0);
+  EXPECT_EQ(fewer.waste_after_pct, 50) << "more waste, and the better ladder";
+  EXPECT_DOUBLE_EQ(fewer.price_after_pct, 100 * 801 / 1600.0);
+  options.gain_min = 0.1;
+  EXPECT_FALSE(Relearn(histogram, old, options)->swap) << "it saves 1 of 1,600 elements";
+  options.gain_min = 0;
+  options.learn.price_of = [](int64_t bucket) { return bucket == 8 ? 1 : 1e6; };
+  EXPECT_FALSE(Relearn(histogram, old, options)->swap) << "each bucket has its own price";
+}
+
+TEST(RelearnTest, WithoutElementsPricesAreNoPoints) {
+  RelearnOptions options = Plain(16, 2, 1);
+  options.learn.price = 10;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned relearned,
+                               Relearn(Of({{0, 5}}), std::vector<int64_t>{8, 16}, options));
+  EXPECT_EQ(relearned.price_before_pct, 0);
+  EXPECT_FALSE(relearned.swap);
+}
+
+TEST(RelearnTest, MoreBucketsThanThereMayBeGoWhateverThatCosts) {
+  const SizeHistogram histogram = Of({{2, 10}, {4, 10}, {8, 10}, {16, 10}});
+  const std::vector<int64_t> old = {2, 4, 8, 16};
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned relearned, Relearn(histogram, old, Plain(16, 3, 1)));
+  EXPECT_TRUE(relearned.swap);
+  EXPECT_EQ(relearned.buckets.size(), 3U);
+  EXPECT_GT(relearned.waste_after_pct, relearned.waste_before_pct);
+}
+
+TEST(RelearnTest, WithoutACountThereAreAsManyAsPayTheirPrice) {
+  const SizeHistogram histogram = Of({{2, 100}, {4, 100}, {8, 100}, {16, 100}});
+  RelearnOptions options = Plain(16, 0, 3);
+  options.learn.price = 1;
+  COPPICE_ASSERT_OK_AND_ASSIGN(Relearned relearned,
+                               Relearn(histogram, std::vector<int64_t>{16}, options));
+  EXPECT_THAT(relearned.buckets, ElementsAre(2, 4, 8, 16));
+  // More than that are there, and going saves next to nothing.
+  options.gain_min = 1;
+  const std::vector<int64_t> five = {2, 3, 4, 8, 16};
+  EXPECT_FALSE(Relearn(histogram, five, options)->swap);
+  options.learn.price = 1e4;
+  COPPICE_ASSERT_OK_AND_ASSIGN(relearned, Relearn(histogram, five, options));
+  EXPECT_THAT(relearned.buckets, ElementsAre(16));
 }
 
 TEST(RelearnTest, CapsThatFewNewBucketsCannotMendHaveNoPart) {

@@ -4,7 +4,9 @@
 // best that keeps all of the old but a few: of all ladders of at most so many buckets, of which at
 // most `added_max` are not in the old one, the one that costs the least, where each new one costs
 // `gain_each` points of waste. It is worth a swap if it saves `gain_min` points; less is noise, and
-// ladders would come and go.
+// ladders would come and go. Where buckets have a price, their prices count as waste does, on both
+// sides: a ladder of fewer buckets may pad more and be the better one. An old ladder of more than
+// `count` buckets goes whatever that costs.
 //
 //   old  1 2 4 8 16 32 64         traffic moves to 20..28         new  4 8 16 22 28 32 64
 //
@@ -13,7 +15,8 @@
 // than it gives: 0.02 and 1.5 do. The old ladder may be any; where it breaks the caps so much that
 // `added_max` buckets do not mend it, the caps have no part in this swap.
 //
-// Units: sizes count elements; waste is in points: 100 * (padded - real) / real.
+// Units: sizes count elements; waste is in points: 100 * (padded - real) / real, and so are prices:
+// 100 * price / real, or 0 where that is 0.
 // Threads: pure functions; the callables of the options are called from the caller's thread.
 
 #pragma once
@@ -30,9 +33,9 @@
 namespace coppice {
 
 struct RelearnOptions {
-  LearnOptions learn;       // With a count of 0, what LearnBuckets would choose by price.
+  LearnOptions learn;       // With a count of 0, at most as many as LearnBuckets would choose.
   int64_t added_max = 4;    // Buckets that are not in the old ladder. >= 0.
-  double gain_min = 1;      // Points of waste that a swap has to save. >= 0.
+  double gain_min = 1;      // Points of waste and price that a swap has to save. >= 0.
   double gain_each = 0.25;  // That each bucket has to save which it adds. >= 0.
 };
 
@@ -43,6 +46,8 @@ struct Relearned {
   std::vector<int64_t> dropped;  // Of the old ladder, those that are gone.
   double waste_before_pct = 0;   // Of the histogram's calls up to the limit, in the old buckets.
   double waste_after_pct = 0;    // The same in `buckets`.
+  double price_before_pct = 0;   // What the old buckets cost, as points of the same real cost.
+  double price_after_pct = 0;    // The same of `buckets`.
 };
 
 // `old` is increasing, and its last bucket the limit. Where more candidates than
