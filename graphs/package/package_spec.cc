@@ -55,11 +55,23 @@ std::optional<PaddingClaim> ClaimGiven(const package::Symbol& symbol,
   return given == options.claims.end() ? symbol.claim : given->second;
 }
 
+// The maximum of a symbol that is padded jointly with another one.
+std::optional<int64_t> JointMaximum(const package::Symbol& symbol,
+                                    const PackageProgramOptions& options) {
+  for (const auto& [names, policy] : options.joint) {
+    if (names.first == symbol.name) return policy.limit().a;
+    if (names.second == symbol.name) return policy.limit().b;
+  }
+  return std::nullopt;
+}
+
 // Its buckets, as far as they hold extents that the symbol may have.
 absl::StatusOr<PaddingPolicy> PolicyOf(const package::Symbol& symbol,
-                                       const PackageProgramOptions& options) {
+                                       const PackageProgramOptions& options,
+                                       std::optional<int64_t> joint_maximum) {
   const auto given = options.policies.find(symbol.name);
   if (given != options.policies.end()) return given->second;
+  if (joint_maximum) return PaddingPolicy::Exact(*joint_maximum);
   const int64_t maximum = std::min(symbol.max, PaddingPolicy::kExtentMax);
   const bool pads = ClaimGiven(symbol, options).has_value();
   if (pads && symbol.buckets_pow2) return PaddingPolicy::Pow2(maximum);
@@ -70,10 +82,11 @@ absl::StatusOr<PaddingPolicy> PolicyOf(const package::Symbol& symbol,
 
 absl::StatusOr<SymbolSpec> SymbolOf(const package::Symbol& symbol,
                                     const PackageProgramOptions& options) {
-  absl::StatusOr<PaddingPolicy> policy = PolicyOf(symbol, options);
+  const std::optional<int64_t> joint_maximum = JointMaximum(symbol, options);
+  absl::StatusOr<PaddingPolicy> policy = PolicyOf(symbol, options, joint_maximum);
   if (!policy.ok())
     return InvalidArgument("symbol '{}': {}", symbol.name, MessageOf(policy.status()));
-  const bool pads = !policy->is_exact();
+  const bool pads = joint_maximum || !policy->is_exact();
   const std::optional<PaddingClaim> claim = ClaimGiven(symbol, options);
   if (pads && !claim)
     return InvalidArgument(
@@ -94,6 +107,33 @@ absl::StatusOr<SymbolSpec> SymbolOf(const package::Symbol& symbol,
       .observe_half_life = observed == options.observe_half_lives.end() ? 0 : observed->second};
 }
 
+// The index of a symbol that a policy is given for. Errors: kInvalidArgument the program has none
+// of this name.
+absl::StatusOr<int> IndexOf(const package::Program& program,
+                            const std::string& symbol,
+                            const char* what) {
+  const auto found = std::ranges::find(program.symbols, symbol, &package::Symbol::name);
+  if (found != program.symbols.end()) return static_cast<int>(found - program.symbols.begin());
+  return InvalidArgument("{} is given for '{}', which is no symbol of program '{}'", what, symbol,
+                         program.name);
+}
+
+// Errors: kInvalidArgument names that are no two symbols.
+absl::Status AddJoint(const package::Program& program,
+                      const PackageProgramOptions& options,
+                      ProgramSpec& spec) {
+  for (const auto& [names, policy] : options.joint) {
+    COPPICE_ASSIGN_OR_RETURN(const int a, IndexOf(program, names.first, "a joint policy"));
+    COPPICE_ASSIGN_OR_RETURN(const int b, IndexOf(program, names.second, "a joint policy"));
+    if (a == b)
+      return InvalidArgument(
+          "a joint policy is given for '{}' and itself; name two symbols of program '{}'",
+          names.first, program.name);
+    spec.joint.push_back({.a = a, .b = b, .policy = policy});
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int64_t SeedWordsOf(const package::Program& program) {
@@ -109,21 +149,15 @@ absl::StatusOr<ProgramSpec> SpecOf(const package::Program& program,
                    .variant = options.variant,
                    .guards = program.guards,
                    .random_numbers_per_call = 2 * SeedWordsOf(program)};
-  const auto is_symbol = [&](const std::string& name) {
-    return std::ranges::find(program.symbols, name, &package::Symbol::name) !=
-           program.symbols.end();
-  };
   const auto check_names = [&](const auto& given, const char* what) -> absl::Status {
-    for (const auto& [name, value] : given) {
-      if (!is_symbol(name))
-        return InvalidArgument("{} is given for '{}', which is no symbol of program '{}'", what,
-                               name, program.name);
-    }
+    for (const auto& [name, value] : given)
+      COPPICE_RETURN_IF_ERROR(IndexOf(program, name, what).status());
     return absl::OkStatus();
   };
   COPPICE_RETURN_IF_ERROR(check_names(options.policies, "a policy"));
   COPPICE_RETURN_IF_ERROR(check_names(options.observe_half_lives, "a half-life"));
   COPPICE_RETURN_IF_ERROR(check_names(options.claims, "a claim"));
+  COPPICE_RETURN_IF_ERROR(AddJoint(program, options, spec));
   for (const package::Symbol& symbol : program.symbols) {
     COPPICE_ASSIGN_OR_RETURN(SymbolSpec made, SymbolOf(symbol, options));
     spec.symbols.push_back(std::move(made));

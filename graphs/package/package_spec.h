@@ -14,7 +14,7 @@ namespace coppice::internal {
 
 // What a session registers `program` as: symbols, scalars, inputs and outputs in the order of the
 // manifest, static ones among the inputs. Errors: kInvalidArgument a policy of no symbol, or of one
-// without a claim; buckets that no policy can have.
+// without a claim, or a joint one of a symbol and itself; buckets that no policy can have.
 absl::StatusOr<ProgramSpec> SpecOf(const package::Program& program,
                                    const PackageProgramOptions& options);
 

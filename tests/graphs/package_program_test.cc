@@ -82,6 +82,92 @@ TEST_F(PackageProgramTest, AClaimOfTheCallerTakesThePlaceOfThePackages) {
       StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+// y = 3 x of [batch, length], whose padding may hold anything.
+json PairProgram() {
+  const auto symbol = [](int64_t max) {
+    return json{{"min", 1},
+                {"max", max},
+                {"buckets", "pow2"},
+                {"claim", {{"padding", "any"}, {"equal", "bits"}}}};
+  };
+  const json shape = {"batch", "length"};
+  return {{"symbols", {{"batch", symbol(8)}, {"length", symbol(512)}}},
+          {"inputs", {"x"}},
+          {"outputs", {"y"}},
+          {"buffers", {{"x", FloatBuffer("input", shape)}, {"y", FloatBuffer("output", shape)}}},
+          {"steps", {ScaleStep("x", "y", "batch * length", "3")}}};
+}
+
+JointPolicy PairsOf(const std::string& text, JointSize limit) {
+  return *JointPolicy::Parse(text, limit);
+}
+
+TEST_F(PackageProgramTest, AJointPolicyPadsTwoOfItsSymbols) {
+  const LoadedPackage& loaded = LoadProgram(PairProgram());
+  for (const bool turned : {false, true}) {
+    const std::unique_ptr<Session> session = MakeSession();
+    PackageProgramOptions options;
+    if (turned) {
+      options.joint = {{{"length", "batch"}, PairsOf("512x1,128x4", {512, 4})}};
+    } else {
+      options.joint = {{{"batch", "length"}, PairsOf("1x512,4x128", {4, 512})}};
+    }
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program,
+                                 session->Register(loaded, "main", options));
+    const auto call = [&](int64_t batch, int64_t length) {
+      const int64_t dims[] = {batch, length};
+      const Tensor x = Upload(Ramp(batch * length));
+      return *Run(*session, *program, {Tensor::Dense(x.data, DType::kFloat32, dims)});
+    };
+    EXPECT_EQ(Read(call(3, 128)), Times(Ramp(3 * 128), 3));
+    EXPECT_EQ(call(4, 120).kind(), RunKind::kReplay) << "in the bucket of 3x128";
+    EXPECT_EQ(Read(call(1, 300)), Times(Ramp(300), 3));
+    EXPECT_EQ(call(5, 1).reason(), Reason::kOverLargestBucket);
+    std::set<std::vector<int64_t>> buckets;
+    for (const NodeInfo& node : session->nodes())
+      buckets.insert(node.bucket);
+    EXPECT_THAT(buckets,
+                testing::ElementsAre(std::vector<int64_t>{1, 512}, std::vector<int64_t>{4, 128}));
+  }
+}
+
+TEST_F(PackageProgramTest, AJointPolicyIsCheckedAsThatOfASpec) {
+  const std::unique_ptr<Session> session = MakeSession();
+  const auto pair = [](const std::string& a, const std::string& b) {
+    return std::pair(std::pair(a, b), PairsOf("1x512,4x128", {4, 512}));
+  };
+  const auto refused = [&](const json& program, const PackageProgramOptions& options,
+                           const std::string& words) {
+    const absl::Status status = session->Register(LoadProgram(program), "main", options).status();
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument)) << words;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(words));
+  };
+  const json program = PairProgram();
+  PackageProgramOptions options;
+  options.joint = {pair("batch", "width")};
+  refused(program, options, "a joint policy is given for 'width', which is no symbol");
+  options.joint = {pair("batch", "batch")};
+  refused(program, options, "'batch' and itself; name two");
+  options.joint = {pair("batch", "length"), pair("length", "batch")};
+  refused(program, options, "is in two joint policies");
+  options.joint = {pair("batch", "length")};
+  options.policies.insert_or_assign("length", *PaddingPolicy::Pow2(64));
+  refused(program, options, "symbol length is in a joint policy, but has the policy pow2 up to 64");
+  options.policies.clear();
+  options.observe_half_lives = {{"batch", 100}};
+  refused(program, options, "symbol batch is in a joint policy, but observed");
+  options.observe_half_lives.clear();
+  json other = program;
+  other["symbols"]["length"].erase("claim");
+  refused(other, options, "the package claims nothing about its padding");
+  other = program;
+  other["symbols"]["length"]["max"] = 256;
+  refused(other, options, "symbol length has a bucket 512, but max 256");
+  other = program;
+  other["symbols"]["batch"]["exclude_01"] = true;
+  refused(other, options, "symbol batch is in a joint policy, but excludes 0 and 1");
+}
+
 TEST_F(PackageProgramTest, IndependentStepsAreNotOrdered) {
   const LoadedPackage& loaded = LoadProgram(DiamondProgram());
   SessionOptions options;

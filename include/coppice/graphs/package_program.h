@@ -18,12 +18,14 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "absl/status/status.h"
 
 #include "coppice/base/padding_claim.h"
 #include "coppice/base/tensor.h"
+#include "coppice/padding/joint_policy.h"
 #include "coppice/padding/padding_policy.h"
 #include "coppice/runtime/driver.h"
 
@@ -51,6 +53,9 @@ struct PackageProgramOptions {
   std::string variant;  // Tells programs of one name apart.
   // By symbol, in place of the package's own buckets. A symbol with neither is never padded.
   std::map<std::string, PaddingPolicy> policies;
+  // By the two symbols that a bucket names first and second, in place of the package's own buckets
+  // of both; see JointSpec.
+  std::map<std::pair<std::string, std::string>, JointPolicy> joint;
   // By symbol, as SymbolSpec::observe_half_life.
   std::map<std::string, double> observe_half_lives;
   // By symbol, in place of what the package claims: what a tool tries that looks for claims.
