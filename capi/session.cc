@@ -86,6 +86,7 @@ std::string BucketsAsJson(const Session& session) {
                        {"bucket", node.bucket},
                        {"lane", node.lane},
                        {"recorded", node.recorded},
+                       {"retired", node.retired},
                        {"number", node.number},
                        {"plan_height", node.plan_height},
                        {"live_bytes", node.live_bytes},

@@ -1032,8 +1032,8 @@ COPPICE_API coppice_status coppice_memory(coppice_session* session, coppice_memo
 COPPICE_API const char* coppice_memory_kind_name(int32_t kind);
 
 /* What the session knows of its buckets, as JSON, an array of an object each: program, variant,
- * bucket, lane, recorded, number, plan_height, live_bytes, graph_nodes, record_ns, replays. As
- * coppice_explain. */
+ * bucket, lane, recorded, retired, number, plan_height, live_bytes, graph_nodes, record_ns and
+ * replays, as NodeInfo of coppice/graphs/session_stats.h has them. As coppice_explain. */
 COPPICE_API coppice_status coppice_buckets(coppice_session* session,
                                            char* buffer,
                                            size_t buffer_bytes,

@@ -400,6 +400,17 @@ TEST_F(CallsTest, APlanIsAsHighAsTheGraphThatIsRecordedLater) {
                  coppice_plan(session_, twice, buckets, 2, 1, nullptr, 0, planned));
 }
 
+TEST_F(CallsTest, ABucketThatNoCallFindsIsToldAsRetired) {
+  LoadAndRegister(DiamondProgram());
+  const DLTensor x = Upload(Ramp(10));
+  coppice_lease* lease = LeaseOf(program_, x);
+  EXPECT_EQ(Buckets()[0]["retired"], false);
+  ASSERT_C_OK(coppice_reset(session_, program_));
+  ASSERT_EQ(Buckets().size(), 1U) << "its outputs are leased";
+  EXPECT_EQ(Buckets()[0]["retired"], true);
+  coppice_lease_release(lease);
+}
+
 TEST_F(CallsTest, ARecordingIsDrawnIfTheSessionKeepsDrawings) {
   coppice_session_options options = {};
   options.struct_size = sizeof(options);
