@@ -81,6 +81,29 @@ absl::StatusOr<std::string> LearnPolicy(const SizeHistogram& histogram,
            .waste_pct = learned.waste_pct, .mass = learned.mass, .limit = options.limit}});
 }
 
+absl::Status WriteBuckets(const JointPolicy& policy, std::span<int64_t> room, int64_t& count) {
+  const int64_t all = policy.count();
+  const size_t written = std::min(room.size() / 2, static_cast<size_t>(all));
+  if (written > 0 && all > kElementsMax)
+    return InvalidArgument("joint policy {}: {} buckets; none are written of more than {}",
+                           policy.name(), all, kElementsMax);
+  if (written > 0) {
+    const std::vector<JointSize> buckets = policy.buckets();
+    for (size_t i = 0; i < written; ++i) {
+      room[2 * i] = buckets[i].a;
+      room[2 * i + 1] = buckets[i].b;
+    }
+  }
+  count = all;
+  return absl::OkStatus();
+}
+
+// Errors: kInvalidArgument as many buckets cannot lie there.
+absl::Status CheckRoom(const int64_t* buckets, int64_t capacity) {
+  if (capacity >= 0 && (buckets != nullptr || capacity == 0)) return absl::OkStatus();
+  return InvalidArgument("policy: no room for {} buckets", capacity);
+}
+
 }  // namespace
 }  // namespace coppice::capi
 
@@ -94,11 +117,25 @@ coppice_status coppice_policy_buckets(const coppice_policy* policy,
     COPPICE_RETURN_IF_ERROR(coppice::capi::ClearOut(out, "policy"));
     COPPICE_ASSIGN_OR_RETURN(const coppice_policy given,
                              coppice::capi::ReadStruct(policy, "coppice_policy"));
-    if (capacity < 0 || (buckets == nullptr && capacity > 0))
-      return coppice::InvalidArgument("policy: no room for {} buckets", capacity);
+    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckRoom(buckets, capacity));
     COPPICE_ASSIGN_OR_RETURN(const coppice::PaddingPolicy read, coppice::capi::PolicyOf(given));
     *out = coppice::capi::WriteBuckets(read, std::span(buckets, static_cast<size_t>(capacity)));
     return absl::OkStatus();
+  });
+}
+
+coppice_status coppice_joint_policy_buckets(const coppice_joint_policy* policy,
+                                            int64_t* buckets,
+                                            int64_t capacity,
+                                            int64_t* out) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(coppice::capi::ClearOut(out, "joint policy"));
+    COPPICE_ASSIGN_OR_RETURN(const coppice_joint_policy given,
+                             coppice::capi::ReadStruct(policy, "coppice_joint_policy"));
+    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckRoom(buckets, capacity));
+    COPPICE_ASSIGN_OR_RETURN(const coppice::JointPolicy read, coppice::capi::PolicyOf(given));
+    const size_t numbers = 2 * static_cast<size_t>(capacity);
+    return coppice::capi::WriteBuckets(read, std::span(buckets, numbers), *out);
   });
 }
 

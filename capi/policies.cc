@@ -1,4 +1,4 @@
-// Ladders in words and in JSON.
+// Policies in words and in JSON.
 
 #include "capi/policies.h"
 
@@ -7,12 +7,33 @@
 #include <utility>
 
 #include "coppice/base/status.h"
+#include "coppice/padding/joint_document.h"
 #include "coppice/padding/padding_presets.h"
 #include "coppice/padding/policy_document.h"
 
 #include "capi/structs.h"
 
 namespace coppice::capi {
+namespace {
+
+// Where a preset ends; 0: the text is none, or one that goes on.
+int64_t PresetLimit(const std::string& text) {
+  const PaddingPreset* const preset = FindPaddingPreset(text);
+  return preset == nullptr ? 0 : preset->limit;
+}
+
+// The limit of a joint policy in words. Errors: kInvalidArgument neither caller nor preset says it.
+absl::StatusOr<JointSize> LimitOf(const std::string& text, JointSize limit) {
+  const size_t slash = text.find('/');
+  if (slash != std::string::npos) {
+    if (limit.a == 0) limit.a = PresetLimit(text.substr(0, slash));
+    if (limit.b == 0) limit.b = PresetLimit(text.substr(slash + 1, text.find('/', slash + 1)));
+  }
+  if (limit.a != 0 && limit.b != 0) return limit;
+  return InvalidArgument("joint policy {}: give the maxima of both sizes", text);
+}
+
+}  // namespace
 
 absl::StatusOr<PaddingPolicy> PolicyOf(const coppice_policy& policy) {
   const std::string text = TextOf(policy.text);
@@ -24,10 +45,32 @@ absl::StatusOr<PaddingPolicy> PolicyOf(const coppice_policy& policy) {
   if (policy.maximum != 0)
     return PaddingPolicy::Parse(text.empty() ? "exact" : text, policy.maximum);
   if (text.empty() || text == "exact") return PaddingPolicy::Exact(PaddingPolicy::kExtentMax);
-  const PaddingPreset* preset = FindPaddingPreset(text);
-  if (preset == nullptr || preset->limit == 0)
-    return InvalidArgument("policy {}: give its maximum", text);
-  return PaddingPolicy::Parse(text, preset->limit);
+  const int64_t limit = PresetLimit(text);
+  if (limit == 0) return InvalidArgument("policy {}: give its maximum", text);
+  return PaddingPolicy::Parse(text, limit);
+}
+
+absl::StatusOr<JointPolicy> PolicyOf(const coppice_joint_policy& policy) {
+  const std::string text = TextOf(policy.text);
+  const JointSize given{.a = policy.a_maximum, .b = policy.b_maximum};
+  if (!text.starts_with('{')) {
+    COPPICE_ASSIGN_OR_RETURN(const JointSize limit, LimitOf(text, given));
+    return JointPolicy::Parse(text, limit);
+  }
+  COPPICE_ASSIGN_OR_RETURN(JointDocument document, ReadJointDocument(text, "joint policy"));
+  const JointSize limit = document.policy.limit();
+  if ((given.a != 0 && given.a != limit.a) || (given.b != 0 && given.b != limit.b))
+    return InvalidArgument(
+        "joint policy: its limit is {}x{}, and maxima of {}x{} are given with it", limit.a, limit.b,
+        given.a, given.b);
+  return std::move(document.policy);
+}
+
+absl::StatusOr<std::pair<std::string, std::string>> SymbolsOf(const coppice_joint_policy& policy) {
+  std::pair<std::string, std::string> names;
+  COPPICE_ASSIGN_OR_RETURN(names.first, NameIn(policy.a, "joint policy: a"));
+  COPPICE_ASSIGN_OR_RETURN(names.second, NameIn(policy.b, "joint policy: b"));
+  return names;
 }
 
 absl::StatusOr<std::optional<PaddingClaim>> ClaimOf(const coppice_claim& claim) {

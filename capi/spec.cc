@@ -142,6 +142,28 @@ absl::Status ReadTensors(const coppice_program_spec& given, ProgramSpec& spec) {
   return absl::OkStatus();
 }
 
+// Symbols without a policy get what a joint one asks them to have.
+absl::Status ReadJoint(const coppice_program_spec& given,
+                       const std::vector<coppice_symbol_spec>& symbols,
+                       ProgramSpec& spec) {
+  COPPICE_ASSIGN_OR_RETURN(const auto joint,
+                           ReadArray(given.joint, given.joint_count, "coppice_joint_policy"));
+  for (const coppice_joint_policy& policy : joint) {
+    COPPICE_ASSIGN_OR_RETURN(const auto names, SymbolsOf(policy));
+    COPPICE_ASSIGN_OR_RETURN(const int a, IndexOf(spec.symbols, names.first, "joint policy"));
+    COPPICE_ASSIGN_OR_RETURN(const int b, IndexOf(spec.symbols, names.second, "joint policy"));
+    COPPICE_ASSIGN_OR_RETURN(JointPolicy read, PolicyOf(policy));
+    for (const auto& [symbol, maximum] :
+         {std::pair(a, read.limit().a), std::pair(b, read.limit().b)}) {
+      const auto index = static_cast<size_t>(symbol);
+      if (symbols[index].policy != nullptr) continue;
+      COPPICE_ASSIGN_OR_RETURN(spec.symbols[index].policy, PaddingPolicy::Exact(maximum));
+    }
+    spec.joint.push_back({.a = a, .b = b, .policy = std::move(read)});
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadFunctions(const coppice_package_program_options& given,
                            coppice_session& session,
                            ProgramNeeds& needs,
@@ -210,6 +232,7 @@ absl::StatusOr<ProgramSpec> SpecOf(const coppice_program_spec& given) {
     COPPICE_ASSIGN_OR_RETURN(SymbolSpec read, SymbolOf(symbol, spec));
     spec.symbols.push_back(std::move(read));
   }
+  COPPICE_RETURN_IF_ERROR(ReadJoint(given, symbols, spec));
   COPPICE_RETURN_IF_ERROR(ReadTensors(given, spec));
   COPPICE_RETURN_IF_ERROR(CheckArray(given.guards, given.guard_count, "guards"));
   for (int64_t i = 0; i < given.guard_count; ++i)
@@ -252,6 +275,13 @@ absl::StatusOr<PackageProgram> PackageProgramOf(coppice_session& session,
     made.options.policies.insert_or_assign(symbol, std::move(read));
     if (policy.observe_half_life != 0)
       made.options.observe_half_lives[symbol] = policy.observe_half_life;
+  }
+  COPPICE_ASSIGN_OR_RETURN(const auto joint,
+                           ReadArray(options.joint, options.joint_count, "coppice_joint_policy"));
+  for (const coppice_joint_policy& policy : joint) {
+    COPPICE_ASSIGN_OR_RETURN(auto names, SymbolsOf(policy));
+    COPPICE_ASSIGN_OR_RETURN(JointPolicy read, PolicyOf(policy));
+    made.options.joint.insert_or_assign(std::move(names), std::move(read));
   }
   COPPICE_ASSIGN_OR_RETURN(const auto claims,
                            ReadArray(options.claims, options.claim_count, "coppice_claim"));

@@ -64,7 +64,7 @@ extern "C" {
 /* The surface of this header. A library of the same major version, and of this minor version or a
  * later one, has all that is here. */
 #define COPPICE_API_MAJOR 0
-#define COPPICE_API_MINOR 3
+#define COPPICE_API_MINOR 4
 
 /* The library's own, as major * 1000 + minor. */
 COPPICE_API int32_t coppice_api_version(void);
@@ -416,6 +416,31 @@ COPPICE_API coppice_status coppice_policy_buckets(const coppice_policy* policy,
                                                   int64_t capacity,
                                                   int64_t* out);
 
+/* How the sizes of two symbols become buckets together, as JointSpec of coppice/graphs/program.h
+ * has it: in words, as JointPolicy::Parse reads them, pairs ("1x512,4x128") or a ladder for each
+ * ("pow2/linear:64"), perhaps with a rule ("pow2/pow2/budget:2048"), up to the maxima, of which 0
+ * is that of a ladder that is a preset; or, where `text` begins with "{", as JSON: {"version": 1,
+ * "buckets": [[1, 512], [4, 128]]} or {"version": 1, "grid": "pow2/pow2", "limit": [4, 512]}
+ * (coppice/padding/joint_document.h), as `coppice tune` writes it for two columns, and the maxima
+ * must be 0 or the same. Neither symbol has a policy of its own. */
+typedef struct coppice_joint_policy {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char* a; /* Names of the symbols: of the sizes that a bucket names first, */
+  const char* b; /* and second. */
+  const char* text;
+  int64_t a_maximum;
+  int64_t b_maximum;
+} coppice_joint_policy;
+
+/* The same of a joint policy, whose names are ignored: two numbers are written per bucket, as far
+ * as `capacity` buckets have room. Errors: invalid argument: there is room for some, and the policy
+ * has more than 65,536: give none, and it tells how many. */
+COPPICE_API coppice_status coppice_joint_policy_buckets(const coppice_joint_policy* policy,
+                                                        int64_t* buckets,
+                                                        int64_t capacity,
+                                                        int64_t* out);
+
 /* As LearnOptions of coppice/padding/learn_buckets.h. A bucket count or a price must be given. */
 typedef struct coppice_learn_options {
   uint32_t struct_size;
@@ -510,6 +535,8 @@ typedef struct coppice_package_program_options {
   int64_t constant_count;
   const coppice_function* functions;
   int64_t function_count;
+  const coppice_joint_policy* joint; /* In place of the package's own buckets, as `policies`. */
+  int64_t joint_count;
 } coppice_package_program_options;
 
 /* Session::Register of a program of a package. */
@@ -595,6 +622,8 @@ typedef struct coppice_program_spec {
   int64_t random_numbers_per_call;
   int32_t one_stream;
   int32_t thread_safe;
+  const coppice_joint_policy* joint; /* Of symbols that are padded two and two. */
+  int64_t joint_count;
 } coppice_program_spec;
 
 /* Launches the program's kernels on the context's stream; see Callable of coppice/graphs/program.h.
@@ -1102,7 +1131,8 @@ COPPICE_API coppice_status coppice_wait_for_recordings(coppice_session* session)
   X(lease_split) X(read_count) X(dump) X(driver_entry) X(external_allocate)          \
   X(external_free) X(external_allocator_use) X(external_allocator_stats)                 \
   X(context_add_graph) X(policy_buckets) X(learn_policy) X(rebucket_outcome_name)          \
-  X(rebucket) X(set_policy) X(get_policy) X(get_observed) X(set_observed)
+  X(rebucket) X(set_policy) X(get_policy) X(get_observed) X(set_observed)                  \
+  X(joint_policy_buckets)
 /* clang-format on */
 
 typedef struct coppice_api {

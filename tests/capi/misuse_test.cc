@@ -191,6 +191,7 @@ TEST_F(MisuseTest, NullIsAnErrorEverywhere) {
       coppice_context_add_graph(nullptr, stream_),
       coppice_policy_buckets(nullptr, &number, 1, &number),
       coppice_learn_policy(nullptr, nullptr, 1, nullptr, nullptr, 0, &bytes),
+      coppice_joint_policy_buckets(nullptr, &number, 1, &number),
   };
   for (size_t i = 0; i < std::size(statuses); ++i)
     EXPECT_EQ(statuses[i], COPPICE_INVALID_ARGUMENT) << "number " << i;

@@ -1,6 +1,8 @@
-// Goal: coppice.h says what buckets a policy has, and learns policies from sizes.
-// Method: ladders in words and in JSON against lists written out; a learned policy against one
-// found by hand, read back as any other; what cannot be is an error that says where.
+// Goal: coppice.h says what buckets a policy has, of one size or of two together, gives joint
+// policies to programs, and learns policies from sizes.
+// Method: ladders and pairs in words and in JSON against lists written out; programs of packages
+// and callables by the buckets that calls get; a learned policy against one found by hand, read
+// back as any other; what cannot be is an error that says where.
 
 #include <cstdint>
 #include <limits>
@@ -13,12 +15,15 @@
 
 #include "coppice/coppice.h"
 
-#include "tests/capi/c_fixture.h"
+#include "tests/capi/callable_fixture.h"
 
 namespace coppice {
 namespace {
 
+using nlohmann::json;
 using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Pair;
 
 coppice_policy PolicyOf(const char* text, int64_t maximum) {
   coppice_policy policy = {};
@@ -35,6 +40,29 @@ std::vector<int64_t> BucketsOf(const char* text, int64_t maximum, size_t room = 
   int64_t count = 0;
   EXPECT_C_OK(coppice_policy_buckets(&policy, buckets.data(), static_cast<int64_t>(room), &count));
   if (static_cast<size_t>(count) < room) buckets.resize(static_cast<size_t>(count));
+  return buckets;
+}
+
+coppice_joint_policy JointOf(const char* text, int64_t a_maximum = 0, int64_t b_maximum = 0) {
+  return {.struct_size = sizeof(coppice_joint_policy),
+          .reserved = 0,
+          .a = "batch",
+          .b = "length",
+          .text = text,
+          .a_maximum = a_maximum,
+          .b_maximum = b_maximum};
+}
+
+// The first buckets, as many as `room`; fewer if there are fewer.
+std::vector<std::pair<int64_t, int64_t>> BucketsOf(const coppice_joint_policy& policy,
+                                                   int64_t room = 64) {
+  std::vector<int64_t> numbers(2 * static_cast<size_t>(room), -1);
+  int64_t count = 0;
+  EXPECT_C_OK(coppice_joint_policy_buckets(&policy, numbers.data(), room, &count));
+  std::vector<std::pair<int64_t, int64_t>> buckets;
+  for (int64_t i = 0; i < std::min(count, room); ++i)
+    buckets.emplace_back(numbers[2 * static_cast<size_t>(i)],
+                         numbers[2 * static_cast<size_t>(i) + 1]);
   return buckets;
 }
 
@@ -114,6 +142,219 @@ TEST(CPaddingTest, WhatIsNoPolicyIsAnError) {
   policy.struct_size = 0;
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "sizeof(coppice_policy)",
                  coppice_policy_buckets(&policy, nullptr, 0, &count));
+}
+
+TEST(CPaddingTest, JointPoliciesInWordsAndInJsonHaveTheirBuckets) {
+  const std::vector<std::pair<int64_t, int64_t>> pairs = {{4, 128}, {1, 512}, {4, 512}};
+  for (const coppice_joint_policy& policy :
+       {JointOf("1x512,4x128", 4, 512),
+        JointOf(R"({"version": 1, "buckets": [[1, 512], [4, 128]]})"),
+        JointOf(R"({"version": 1, "buckets": [[1, 512], [4, 128]]})", 4, 512)}) {
+    const auto buckets = BucketsOf(policy);
+    EXPECT_THAT(buckets, testing::UnorderedElementsAreArray(pairs)) << policy.text;
+  }
+  EXPECT_THAT(BucketsOf(JointOf("ordered:1x512,4x128", 4, 512)),
+              ElementsAre(Pair(1, 512), Pair(4, 128), Pair(4, 512)));
+  EXPECT_THAT(BucketsOf(JointOf("pow2/linear:8", 2, 16)),
+              ElementsAre(Pair(1, 8), Pair(1, 16), Pair(2, 8), Pair(2, 16)));
+  EXPECT_THAT(BucketsOf(JointOf("pow2/linear:8/budget:16", 2, 16)),
+              ElementsAre(Pair(1, 8), Pair(1, 16), Pair(2, 8)));
+  EXPECT_THAT(BucketsOf(JointOf(R"({"version": 1, "grid": "pow2/pow2", "limit": [1, 2]})")),
+              ElementsAre(Pair(1, 1), Pair(1, 2)));
+}
+
+TEST(CPaddingTest, APresetOfAJointPolicyHasAMaximumOfItsOwn) {
+  EXPECT_EQ(BucketsOf(JointOf("vllm/2,4", 0, 4), 4096).back(), std::pair(int64_t{512}, int64_t{4}));
+  EXPECT_EQ(BucketsOf(JointOf("2,4/vllm", 4, 0), 4096).back(), std::pair(int64_t{4}, int64_t{512}));
+}
+
+TEST(CPaddingTest, NoMoreBucketsOfAJointPolicyAreWrittenThanThereIsRoomFor) {
+  const coppice_joint_policy policy = JointOf("pow2/pow2", 4, 4);
+  int64_t buckets[5] = {0, 0, 0, 0, -7};
+  int64_t count = 0;
+  ASSERT_C_OK(coppice_joint_policy_buckets(&policy, buckets, 2, &count));
+  EXPECT_THAT(buckets, ElementsAre(1, 1, 1, 2, -7));
+  EXPECT_EQ(count, 9);
+  const coppice_joint_policy large = JointOf("exact/exact", 1024, 1024);
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "none are written of more than 65536",
+                 coppice_joint_policy_buckets(&large, buckets, 2, &count));
+  ASSERT_C_OK(coppice_joint_policy_buckets(&large, nullptr, 0, &count));
+  EXPECT_EQ(count, 1024 * 1024);
+}
+
+TEST(CPaddingTest, WhatIsNoJointPolicyIsAnError) {
+  int64_t count = 7;
+  const auto buckets = [&count](const coppice_joint_policy& policy) {
+    return coppice_joint_policy_buckets(&policy, nullptr, 0, &count);
+  };
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "pow3", buckets(JointOf("pow3/pow2", 4, 4)));
+  EXPECT_EQ(count, 0);
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "give the maxima", buckets(JointOf("1x2", 4)));
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "give the maxima", buckets(JointOf("pow2/vllm")));
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "give the maxima", buckets(JointOf(nullptr)));
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "its limit is 4x8",
+                 buckets(JointOf(R"({"version": 1, "buckets": [[4, 8]]})", 4, 9)));
+  EXPECT_C_ERROR(COPPICE_UNIMPLEMENTED, "version",
+                 buckets(JointOf(R"({"version": 2, "buckets": [[4, 8]]})")));
+  const coppice_joint_policy policy = JointOf("1x2", 4, 4);
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "room",
+                 coppice_joint_policy_buckets(&policy, nullptr, 1, &count));
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "sizeof(coppice_joint_policy)",
+                 buckets(coppice_joint_policy{}));
+}
+
+// Programs of x [batch, length] and y = 3 x.
+class CJointTest : public CallableFixture {
+ protected:
+  static json PairProgram() {
+    const auto symbol = [](int64_t max) {
+      return json{{"min", 1},
+                  {"max", max},
+                  {"buckets", "pow2"},
+                  {"claim", {{"padding", "any"}, {"equal", "bits"}}}};
+    };
+    const json shape = {"batch", "length"};
+    return {{"symbols", {{"batch", symbol(8)}, {"length", symbol(512)}}},
+            {"inputs", {"x"}},
+            {"outputs", {"y"}},
+            {"buffers",
+             {{"x", package::FloatBuffer("input", shape)},
+              {"y", package::FloatBuffer("output", shape)}}},
+            {"steps", {package::ScaleStep("x", "y", "batch * length", "3")}}};
+  }
+  coppice_status RegisterPair(const coppice_package_program_options& options) {
+    return coppice_register_package(session_, package_, "main", &options, &program_);
+  }
+  static coppice_package_program_options OptionsWith(const coppice_joint_policy& policy) {
+    coppice_package_program_options options = {};
+    options.struct_size = sizeof(options);
+    options.joint = &policy;
+    options.joint_count = 1;
+    return options;
+  }
+
+  // Registers a callable; `adjust` may change its symbols.
+  coppice_status RegisterCallable(
+      const coppice_joint_policy& policy,
+      const std::function<void(coppice_symbol_spec& batch)>& adjust = {}) {
+    static constexpr const char* kShape[] = {"batch", "length"};
+    coppice_symbol_spec symbols[2] = {};
+    for (size_t i = 0; i < 2; ++i) {
+      symbols[i].struct_size = sizeof(symbols[i]);
+      symbols[i].kind = COPPICE_SYMBOL_DYNAMIC;
+      symbols[i].name = kShape[i];
+    }
+    if (adjust) adjust(symbols[0]);
+    coppice_tensor_spec x = {};
+    x.struct_size = sizeof(x);
+    x.dtype = {kDLFloat, 32, 1};
+    x.name = "x";
+    x.shape = kShape;
+    x.rank = 2;
+    coppice_tensor_spec y = x;
+    y.name = "y";
+    coppice_program_spec spec = {};
+    spec.struct_size = sizeof(spec);
+    spec.claim = COPPICE_CLAIM_ROW_INDEPENDENT;
+    spec.name = "pair";
+    spec.symbols = symbols;
+    spec.symbol_count = 2;
+    spec.inputs = &x;
+    spec.input_count = 1;
+    spec.outputs = &y;
+    spec.output_count = 1;
+    spec.joint = &policy;
+    spec.joint_count = 1;
+    return coppice_register_callable(
+        session_, &spec,
+        [](void* user, coppice_context* context) {
+          const auto* const test = static_cast<const CJointTest*>(user);
+          int64_t batch = 0;
+          int64_t length = 0;
+          EXPECT_C_OK(coppice_context_extent(context, 0, &batch));
+          EXPECT_C_OK(coppice_context_extent(context, 1, &length));
+          return test->LaunchScale(InputOf(context), OutputOf(context),
+                                   static_cast<uint32_t>(batch * length), 3,
+                                   InfoOf(context).stream);
+        },
+        this, nullptr, &program_);
+  }
+
+  // Runs a call whose rows have no gaps in their bucket, and expects its values.
+  void ExpectCall(int64_t batch, int64_t length) {
+    const std::vector<float> values = Ramp(batch * length);
+    DLTensor x = Upload(values);
+    int64_t shape[] = {batch, length};
+    x.ndim = 2;
+    x.shape = shape;
+    coppice_lease* const lease = LeaseOf(program_, x);
+    coppice_read* scope = nullptr;
+    ASSERT_C_OK(coppice_lease_read(lease, stream_, &scope));
+    coppice_view view = {};
+    view.struct_size = sizeof(view);
+    ASSERT_C_OK(coppice_read_output(scope, 0, &view));
+    std::vector<float> y(values.size());
+    EXPECT_C_OK(coppice_copy_to_host(device_, y.data(), AddressOf(view.tensor),
+                                     static_cast<int64_t>(y.size() * sizeof(float)), stream_));
+    EXPECT_EQ(y, Ramp(batch * length, 3));
+    coppice_read_end(scope);
+    coppice_lease_release(lease);
+  }
+  void ExpectPairs() {
+    for (int i = 0; i < 3; ++i) {
+      ExpectCall(3, 128);
+      ExpectCall(1, 300);
+    }
+    std::vector<json> buckets;
+    for (const json& bucket : Buckets())
+      buckets.push_back(bucket["bucket"]);
+    EXPECT_THAT(buckets, testing::UnorderedElementsAre(json{4, 128}, json{1, 512}));
+  }
+};
+
+TEST_F(CJointTest, TwoSymbolsOfAPackageArePaddedTogether) {
+  Load(PairProgram());
+  const coppice_joint_policy policy = JointOf("1x512,4x128", 4, 512);
+  ASSERT_C_OK(RegisterPair(OptionsWith(policy)));
+  ExpectPairs();
+}
+
+TEST_F(CJointTest, TwoSymbolsOfACallableArePaddedTogether) {
+  LoadKernels();
+  ASSERT_C_OK(coppice_session_create(device_, nullptr, &session_));
+  ASSERT_C_OK(RegisterCallable(JointOf(R"({"version": 1, "buckets": [[1, 512], [4, 128]]})")));
+  ExpectPairs();
+}
+
+TEST_F(CJointTest, WhatAJointPolicyDoesNotHeedIsRefused) {
+  Load(PairProgram());
+  const coppice_joint_policy good = JointOf("1x512,4x128", 4, 512);
+  coppice_joint_policy policy = good;
+  policy.b = "width";
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "'width', which is no symbol",
+                 RegisterPair(OptionsWith(policy)));
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "nothing of the spec is called width",
+                 RegisterCallable(policy));
+  policy.b = nullptr;
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "joint policy: b: give a name",
+                 RegisterPair(OptionsWith(policy)));
+  coppice_package_program_options options = OptionsWith(good);
+  options.joint = nullptr;
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "coppice_joint_policy: null", RegisterPair(options));
+  coppice_policy own = PolicyOf("pow2", 4);
+  own.symbol = "batch";
+  options = OptionsWith(good);
+  options.policies = &own;
+  options.policy_count = 1;
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "symbol batch is in a joint policy, but has the policy",
+                 RegisterPair(options));
+  EXPECT_C_ERROR(
+      COPPICE_INVALID_ARGUMENT, "symbol batch is in a joint policy, but has the policy",
+      RegisterCallable(good, [&own](coppice_symbol_spec& batch) { batch.policy = &own; }));
+  EXPECT_C_ERROR(
+      COPPICE_INVALID_ARGUMENT, "let it be dynamic",
+      RegisterCallable(good, [](coppice_symbol_spec& batch) { batch.kind = COPPICE_SYMBOL_AUTO; }));
+  EXPECT_THAT(Buckets(), IsEmpty());
 }
 
 // By hand: of 3 calls of 3 and one of 7 and 40 each, two buckets pad 3 by 4 at the least.
