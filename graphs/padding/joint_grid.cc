@@ -1,5 +1,9 @@
 // Grids: exact programs in one symbol while the ladder of the other stands, in turns.
 //
+// What rungs cost to have is the same for every start of a group, and what caps and forced rungs
+// leave of the starts moves up with j as well. With so many groups, all values of one stretch can
+// be the last of a group, and no others.
+//
 // With the other's rungs r fixed, a group of values (i, j] in the rung j costs
 // sum over r of cost(j, r) * (weight of the group at r). As cost does not fall in j, these costs
 // are Monge, so that the best start i of a last group moves up with j: divide and conquer finds
@@ -11,6 +15,8 @@
 #include <optional>
 #include <set>
 #include <utility>
+
+#include "coppice/base/units.h"
 
 #include "graphs/padding/joint_problem.h"
 
@@ -25,42 +31,109 @@ constexpr int64_t kGridValuesMax = 4096;
 constexpr int kTurnsMax = 12;
 // Every number of rungs up to here is tried: a ladder of powers of two has fewer.
 constexpr int64_t kEveryCount = 32;
+// Values that a cap adds, if its fewest rungs are not more, and of these between two rungs.
+constexpr int64_t kCapValues = 2048;
+constexpr int64_t kCapPartsMax = 16;
 
 // One axis of the points, with the ladder of the other.
 struct Axis {
   std::vector<int64_t> values;
   std::vector<int32_t>
       forced;  // Indices of values that are rungs in every case, the last included.
+  // By how many of the values a group ends with: the least number below it. Not falling.
+  std::vector<int32_t> below = {};
+  bool capped = false;
+  int64_t rungs_min = 0;  // That caps and forced values need.
 };
+
+// Fills in what `cap` and forced values leave of the groups.
+void Restrict(const JointCap& cap, int64_t align, Axis& axis) {
+  axis.capped = cap.max_ratio > 0;
+  const auto near = [&](int64_t below, int64_t bucket) {
+    const int64_t smallest = below + 1;
+    return static_cast<double>(bucket) <= cap.max_ratio * static_cast<double>(smallest) ||
+           bucket - smallest <= cap.max_gap || bucket <= AlignUp(smallest, align);
+  };
+  const auto n = static_cast<int32_t>(axis.values.size());
+  axis.below.assign(1, 0);
+  int32_t first = 0;
+  auto forced = axis.forced.begin();
+  for (int32_t end = 1; end <= n; ++end) {
+    const int64_t bucket = axis.values[static_cast<size_t>(end) - 1];
+    while (axis.capped && first < end - 1 &&
+           !near(first == 0 ? 0 : axis.values[static_cast<size_t>(first) - 1], bucket))
+      ++first;
+    axis.below.push_back(first);
+    if (forced != axis.forced.end() && *forced == end - 1) {
+      first = end;
+      ++forced;
+    }
+  }
+  for (int32_t end = 0; end < n; ++axis.rungs_min)
+    end = static_cast<int32_t>(std::upper_bound(axis.below.begin(), axis.below.end(), end) -
+                               axis.below.begin()) -
+          1;
+}
+
+// Values with which a cap is kept by as few rungs as it can be, and some more between them.
+std::vector<int64_t> CapValues(const JointCap& cap, int64_t align, int64_t limit) {
+  std::vector<int64_t> values;
+  if (cap.max_ratio == 0) return values;
+  const std::vector<int64_t> rungs = CapRungs(cap, align, limit);
+  const int64_t parts = std::clamp<int64_t>(kCapValues / std::ssize(rungs), 1, kCapPartsMax);
+  int64_t below = 0;
+  for (const int64_t rung : rungs) {
+    for (int64_t part = 1; part <= parts; ++part) {
+      const int64_t value = below + std::max<int64_t>((rung - below) * part / parts, 1);
+      values.push_back(std::min(rung, AlignUp(value, align)));
+    }
+    below = rung;
+  }
+  return values;
+}
 
 // The program in one axis.
 class Ladder {
  public:
-  // `by_rung` has, for each value and each rung of the other axis, the weight up to that value, and
-  // `cost` what a bucket of that value and rung costs.
-  Ladder(const Axis& axis, size_t rungs, std::vector<double> weight, std::vector<double> cost)
-      : axis_(axis), rungs_(rungs), weight_(std::move(weight)), cost_(std::move(cost)) {
-    below_.resize(axis.values.size() + 1, 0);
-    for (size_t j = 1, next = 0; j < below_.size(); ++j) {
-      below_[j] = next == 0 ? 0 : axis.forced[next - 1] + 1;
-      if (next < axis.forced.size() && axis.forced[next] == static_cast<int32_t>(j) - 1) ++next;
-    }
-  }
+  // `weight` has, for each value and each rung of the other axis, that up to the value, `cost` what
+  // a bucket of that value and rung costs, and `price` what it costs to have those of a value;
+  // empty: nothing.
+  Ladder(const Axis& axis,
+         size_t rungs,
+         std::vector<double> weight,
+         std::vector<double> cost,
+         std::vector<double> price)
+      : axis_(axis),
+        rungs_(rungs),
+        weight_(std::move(weight)),
+        cost_(std::move(cost)),
+        price_(std::move(price)) {}
 
-  // Indices of at most `count` values, the last included; empty if the forced ones are more.
+  // Indices of at most `count` values, the last included. Requires: as many as the axis needs.
   std::vector<int32_t> Solve(int64_t count) {
     const size_t n = axis_.values.size();
-    const size_t groups = std::min(static_cast<size_t>(count), n);
-    if (groups < axis_.forced.size()) return {};
+    const size_t groups_max = std::min(static_cast<size_t>(count), n);
     previous_.assign(n + 1, kNever);
     previous_[0] = 0;
-    std::vector<std::vector<int32_t>> starts(groups);
-    for (size_t group = 0; group < groups; ++group) {
+    std::vector<std::vector<int32_t>> starts;
+    size_t groups = 0;
+    double least = kNever;
+    size_t low = 0;
+    size_t high = 0;
+    while (starts.size() < groups_max) {
       current_.assign(n + 1, kNever);
-      starts[group].assign(n + 1, -1);
-      starts_ = &starts[group];
-      Layer(1, n, 0, n - 1);
+      starts_ = &starts.emplace_back(n + 1, -1);
+      const auto reach =
+          std::upper_bound(axis_.below.begin(), axis_.below.end(), static_cast<int32_t>(high));
+      const size_t last = static_cast<size_t>(reach - axis_.below.begin()) - 1;
+      Layer(low + 1, last, low, high);
+      ++low;
+      high = last;
       std::swap(previous_, current_);
+      // Without a price another rung never costs more.
+      if (previous_[n] == kNever || (!price_.empty() && previous_[n] >= least)) continue;
+      least = previous_[n];
+      groups = starts.size();
     }
     std::vector<int32_t> rungs;
     int32_t end = static_cast<int32_t>(n);
@@ -78,7 +151,7 @@ class Ladder {
     const double* cost = &cost_[(j - 1) * rungs_];
     const double* upper = &weight_[j * rungs_];
     const double* lower = &weight_[i * rungs_];
-    double sum = 0;
+    double sum = price_.empty() ? 0 : price_[j - 1];
     for (size_t rung = 0; rung < rungs_; ++rung)
       sum += cost[rung] * (upper[rung] - lower[rung]);
     return sum;
@@ -89,7 +162,7 @@ class Ladder {
     if (first > last) return;
     const size_t j = (first + last) / 2;
     int32_t best = -1;
-    for (size_t i = std::max(low, static_cast<size_t>(below_[j])); i <= std::min(high, j - 1);
+    for (size_t i = std::max(low, static_cast<size_t>(axis_.below[j])); i <= std::min(high, j - 1);
          ++i) {
       if (previous_[i] == kNever) continue;
       const double cost = previous_[i] + GroupCost(i, j);
@@ -107,7 +180,7 @@ class Ladder {
   const size_t rungs_;
   const std::vector<double> weight_;
   const std::vector<double> cost_;
-  std::vector<int32_t> below_;  // The least start of a group that ends there: after a forced value.
+  const std::vector<double> price_;
   std::vector<double> previous_;
   std::vector<double> current_;
   std::vector<int32_t>* starts_ = nullptr;
@@ -123,37 +196,44 @@ struct Rungs {
 class GridSearch {
  public:
   explicit GridSearch(const JointProblem& problem) : problem_(problem) {
-    const int64_t most =
-        std::clamp(kGridWork / problem.options().count, kGridValuesMin, kGridValuesMax);
-    JointValues values = problem.Values(most, most);
+    const int64_t most = std::clamp(kGridWork / problem.count(), kGridValuesMin, kGridValuesMax);
+    const JointOptions& options = problem.options();
+    std::vector<JointSize> kept;
+    for (const int64_t a : CapValues(options.cap_a, options.align.a, options.limit.a))
+      kept.push_back({.a = a, .b = options.limit.b});
+    for (const int64_t b : CapValues(options.cap_b, options.align.b, options.limit.b))
+      kept.push_back({.a = options.limit.a, .b = b});
+    JointValues values = problem.Values(most, most, kept);
     points_ = problem.Points(values);
     a_.values = std::move(values.a);
     b_.values = std::move(values.b);
     std::set<int32_t> forced_a = {static_cast<int32_t>(a_.values.size()) - 1};
     std::set<int32_t> forced_b = {static_cast<int32_t>(b_.values.size()) - 1};
-    for (const JointSize& bucket : problem.options().forced) {
+    for (const JointSize& bucket : options.forced) {
       forced_a.insert(IndexOf(a_.values, bucket.a));
       forced_b.insert(IndexOf(b_.values, bucket.b));
     }
     a_.forced.assign(forced_a.begin(), forced_a.end());
     b_.forced.assign(forced_b.begin(), forced_b.end());
+    Restrict(options.cap_a, options.align.a, a_);
+    Restrict(options.cap_b, options.align.b, b_);
   }
 
   int64_t values_of_a() const { return std::ssize(a_.values); }
   int64_t values_of_b() const { return std::ssize(b_.values); }
 
-  // From the best of several starts with so many rungs; nothing if forced ones are more.
+  // From the best of several starts with so many rungs; nothing if more are needed.
   std::optional<Rungs> Best(int64_t count_a, int64_t count_b) const {
-    if (count_a < std::ssize(a_.forced) || count_b < std::ssize(b_.forced)) return std::nullopt;
+    if (count_a < a_.rungs_min || count_b < b_.rungs_min) return std::nullopt;
     Rungs best;
     const auto start = [&](Rungs rungs, bool turn_of_a) {
       rungs = Turns(std::move(rungs), count_a, count_b, turn_of_a, 2);
       if (rungs.cost < best.cost) best = std::move(rungs);
     };
     start({{}, Solve(b_, a_, {a_.values.back()}, count_b)}, true);
-    start({{}, Pow2(b_, count_b)}, true);
+    if (!b_.capped) start({{}, Pow2(b_, count_b)}, true);
     start({Solve(a_, b_, {b_.values.back()}, count_a), {}}, false);
-    start({Pow2(a_, count_a), {}}, false);
+    if (!a_.capped) start({Pow2(a_, count_a), {}}, false);
     return Turns(best, count_a, count_b, true, kTurnsMax);
   }
 
@@ -194,13 +274,18 @@ class GridSearch {
     for (size_t i = m; i < weight.size(); ++i)
       weight[i] += weight[i - m];
     std::vector<double> cost(n * m);
+    std::vector<double> price(problem_.priced() ? n : 0);
     for (size_t i = 0; i < n; ++i) {
-      for (size_t rung = 0; rung < m; ++rung)
-        cost[i * m + rung] = problem_.CostOf(first ? JointSize{axis.values[i], rungs[rung]}
-                                                   : JointSize{rungs[rung], axis.values[i]});
+      for (size_t rung = 0; rung < m; ++rung) {
+        const JointSize bucket =
+            first ? JointSize{axis.values[i], rungs[rung]} : JointSize{rungs[rung], axis.values[i]};
+        cost[i * m + rung] = problem_.CostOf(bucket);
+        if (!price.empty()) price[i] += problem_.PriceOf(bucket);
+      }
     }
     std::vector<int64_t> solved;
-    for (const int32_t index : Ladder(axis, m, std::move(weight), std::move(cost)).Solve(count))
+    for (const int32_t index :
+         Ladder(axis, m, std::move(weight), std::move(cost), std::move(price)).Solve(count))
       solved.push_back(axis.values[static_cast<size_t>(index)]);
     return solved;
   }
@@ -213,6 +298,10 @@ class GridSearch {
       sum += point.weight *
              problem_.CostOf({rungs.a[static_cast<size_t>(a)], rungs.b[static_cast<size_t>(b)]});
     }
+    if (!problem_.priced()) return sum;
+    for (const int64_t a : rungs.a)
+      for (const int64_t b : rungs.b)
+        sum += problem_.PriceOf({a, b});
     return sum;
   }
 
@@ -243,17 +332,24 @@ class GridSearch {
 
 std::optional<JointPolicy> LearnJointGrid(const JointProblem& problem) {
   const JointOptions& options = problem.options();
+  const auto keeps = [&](const JointCap& cap, int64_t align, int64_t limit) {
+    return cap.max_ratio == 0 || std::ssize(CapRungs(cap, align, limit)) <= problem.count();
+  };
+  // Else there are as many values as the limit is large.
+  if (!keeps(options.cap_a, options.align.a, options.limit.a) ||
+      !keeps(options.cap_b, options.align.b, options.limit.b))
+    return std::nullopt;
   const GridSearch search(problem);
   double least = kNever;
   std::optional<JointPolicy> best;
   std::set<std::pair<int64_t, int64_t>> tried;
-  for (int64_t count_a = 1; count_a <= std::min(options.count, search.values_of_a());
+  for (int64_t count_a = 1; count_a <= std::min(problem.count(), search.values_of_a());
        count_a += count_a < kEveryCount ? 1 : count_a / 8) {
     // Where the rule leaves cells out, more rungs fit.
     for (const double more : {1.0, 1.25, 1.5, 2.0}) {
       if (options.budget == 0 && more > 1) break;
       const int64_t count_b =
-          std::min(static_cast<int64_t>(more * static_cast<double>(options.count / count_a)),
+          std::min(static_cast<int64_t>(more * static_cast<double>(problem.count() / count_a)),
                    search.values_of_b());
       if (!tried.emplace(count_a, count_b).second) continue;
       const std::optional<Rungs> rungs = search.Best(count_a, count_b);
@@ -263,10 +359,10 @@ std::optional<JointPolicy> LearnJointGrid(const JointProblem& problem) {
       if (!a.ok() || !b.ok()) continue;
       absl::StatusOr<JointPolicy> grid =
           JointPolicy::Grid(*std::move(a), *std::move(b), options.budget);
-      if (!grid.ok() || grid->count() > options.count) continue;
-      const double expected = problem.Expected(*grid);
-      if (!(expected < least)) continue;
-      least = expected;
+      if (!grid.ok() || grid->count() > problem.count()) continue;
+      const double whole = problem.Whole(*grid);
+      if (!(whole < least)) continue;
+      least = whole;
       best = *std::move(grid);
     }
   }

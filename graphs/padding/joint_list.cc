@@ -32,6 +32,7 @@ struct Site {
   int32_t a = 0;
   int32_t b = 0;
   double cost = 0;
+  double price = 0;
   bool fixed = false;
 };
 
@@ -61,10 +62,12 @@ class ListSearch {
     }
     Fill(count);
     Move();
+    RemoveUnpaid();
     const int64_t rounds =
         std::clamp(kRoundsWork / static_cast<int64_t>(count), kRoundsMin, kRoundsMax);
     for (int64_t round = 0; round < rounds && Swap(); ++round)
       Move();
+    RemoveUnpaid();
     std::vector<JointSize> improved;
     for (const Site& site : buckets_)
       improved.push_back(SizeOf(site.a, site.b));
@@ -99,12 +102,19 @@ class ListSearch {
     return {values_.a[static_cast<size_t>(a)], values_.b[static_cast<size_t>(b)]};
   }
 
+  Site SiteAt(int32_t a, int32_t b) const {
+    const JointSize bucket = SizeOf(a, b);
+    return {.a = a, .b = b, .cost = problem_.CostOf(bucket), .price = problem_.PriceOf(bucket)};
+  }
+
   Site SiteOf(JointSize bucket, bool fixed) const {
     const auto index = [](const std::vector<int64_t>& values, int64_t extent) {
       return static_cast<int32_t>(std::lower_bound(values.begin(), values.end(), extent) -
                                   values.begin());
     };
-    return {index(values_.a, bucket.a), index(values_.b, bucket.b), problem_.CostOf(bucket), fixed};
+    Site site = SiteAt(index(values_.a, bucket.a), index(values_.b, bucket.b));
+    site.fixed = fixed;
+    return site;
   }
 
   static bool Holds(const Site& site, const JointPoint& point) {
@@ -142,6 +152,8 @@ class ListSearch {
     double sum = 0;
     for (size_t point = 0; point < points_.size(); ++point)
       sum += points_[point].weight * held_[point].first;
+    for (const Site& site : buckets_)
+      sum += site.price;
     return sum;
   }
 
@@ -156,9 +168,18 @@ class ListSearch {
     }
   }
 
-  // False if all are fixed.
-  bool RemoveLeast() {
+  // Drops buckets that save less than they cost to have.
+  void RemoveUnpaid() {
+    while (problem_.priced() && RemoveLeast(0)) {
+    }
+  }
+
+  // Drops the bucket whose end costs the least. False if all are fixed, or if that is more than
+  // `most`.
+  bool RemoveLeast(double most = std::numeric_limits<double>::infinity()) {
     std::vector<double> loss(buckets_.size(), 0);
+    for (size_t i = 0; i < buckets_.size(); ++i)
+      loss[i] = -buckets_[i].price;
     for (size_t point = 0; point < points_.size(); ++point) {
       const Held& held = held_[point];
       if (held.by >= 0)
@@ -168,7 +189,7 @@ class ListSearch {
     for (size_t i = 0; i < buckets_.size(); ++i) {
       if (!buckets_[i].fixed && (!least || loss[i] < loss[*least])) least = i;
     }
-    if (!least) return false;
+    if (!least || loss[*least] > most) return false;
     const int32_t gone = static_cast<int32_t>(*least);
     const int32_t last = static_cast<int32_t>(buckets_.size()) - 1;
     std::swap(buckets_[*least], buckets_.back());
@@ -186,9 +207,9 @@ class ListSearch {
     return true;
   }
 
-  // What a bucket there saves.
+  // What a bucket there saves, beyond its price.
   double GainOf(const Site& site) const {
-    double gain = 0;
+    double gain = -site.price;
     for (size_t point = 0; point < points_.size(); ++point) {
       if (points_[point].a > site.a) break;  // Points are sorted by a.
       const double saved = held_[point].first - site.cost;
@@ -202,7 +223,7 @@ class ListSearch {
     for (const int32_t a : sites_of_a_) {
       for (const int32_t b : sites_of_b_) {
         const JointSize size = SizeOf(a, b);
-        if (problem_.Obeys(size)) sites.push_back({a, b, problem_.CostOf(size), false});
+        if (problem_.Obeys(size)) sites.push_back(SiteAt(a, b));
       }
     }
     return sites;
@@ -292,7 +313,7 @@ class ListSearch {
     for (size_t point = 0; point < points_.size(); ++point)
       without[point] = held_[point].by == bucket ? held_[point].second : held_[point].first;
     const auto saved_at = [&](const Site& site) {
-      double saved = 0;
+      double saved = -site.price;
       for (size_t point = 0; point < points_.size(); ++point) {
         if (points_[point].a > site.a) break;
         if (points_[point].b <= site.b)
@@ -307,9 +328,8 @@ class ListSearch {
       Site site = here;
       site.*axis += step;
       if (step == 0 || site.*axis < 0 || static_cast<size_t>(site.*axis) >= values) continue;
-      const JointSize size = SizeOf(site.a, site.b);
-      if (!problem_.Obeys(size)) continue;
-      site.cost = problem_.CostOf(size);
+      if (!problem_.Obeys(SizeOf(site.a, site.b))) continue;
+      site = SiteAt(site.a, site.b);
       if (const double saved = saved_at(site); saved > most) {
         most = saved;
         best = site;
@@ -340,13 +360,13 @@ absl::StatusOr<JointPolicy> LearnJointList(const JointProblem& problem,
   double least = std::numeric_limits<double>::infinity();
   for (const std::span<const JointSize> start : {grid, std::span<const JointSize>()}) {
     const std::vector<JointSize> buckets =
-        search.Improve(start, static_cast<size_t>(options.count));
+        search.Improve(start, static_cast<size_t>(problem.count()));
     absl::StatusOr<JointPolicy> list =
         JointPolicy::List(buckets, options.limit, options.budget, options.cost);
     if (!list.ok()) return list;
-    const double expected = problem.Expected(*list);
-    if (best && !(expected < least)) continue;
-    least = expected;
+    const double whole = problem.Whole(*list);
+    if (best && !(whole < least)) continue;
+    least = whole;
     best = *std::move(list);
   }
   return *std::move(best);

@@ -67,12 +67,30 @@ int32_t IndexOf(const std::vector<int64_t>& values, int64_t extent) {
                               values.begin());
 }
 
+absl::Status CheckCap(const JointCap& cap) {
+  if (cap.max_ratio != 0 && !(cap.max_ratio >= 1 && std::isfinite(cap.max_ratio)))
+    return InvalidArgument("LearnJoint: max_ratio {} is neither 0 nor 1 or more", cap.max_ratio);
+  if (cap.max_gap < 0 || (cap.max_gap > 0 && cap.max_ratio == 0))
+    return InvalidArgument("LearnJoint: max_gap {}; give 0 or more, beside a max_ratio",
+                           cap.max_gap);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckJointOptions(const JointOptions& options) {
-  if (options.count < 1 || options.count > JointPolicy::kListMax)
-    return InvalidArgument("LearnJoint: count {} is outside [1, {}]", options.count,
+  if (options.count < 0 || options.count > JointPolicy::kListMax)
+    return InvalidArgument("LearnJoint: count {} is outside [0, {}]", options.count,
                            JointPolicy::kListMax);
+  if (!(options.price >= 0 && std::isfinite(options.price)))
+    return InvalidArgument("LearnJoint: price {}; give 0 or more", options.price);
+  if (options.count == 0 && options.price == 0 && !options.price_of)
+    return InvalidArgument("LearnJoint: neither a count nor a price; give one of them");
+  COPPICE_RETURN_IF_ERROR(CheckCap(options.cap_a));
+  COPPICE_RETURN_IF_ERROR(CheckCap(options.cap_b));
+  if (options.shape == JointShape::kList &&
+      (options.cap_a.max_ratio > 0 || options.cap_b.max_ratio > 0))
+    return InvalidArgument("LearnJoint: a list keeps no caps; learn a grid, or leave them out");
   if (options.align.a < 1 || options.align.b < 1)
     return InvalidArgument("LearnJoint: align {}x{} is below 1", options.align.a, options.align.b);
   if (!(options.prior >= 0 && options.prior <= 1))  // A NaN fails as well.
@@ -81,6 +99,19 @@ absl::Status CheckJointOptions(const JointOptions& options) {
   std::vector<JointSize> buckets = options.forced;
   if (buckets.empty()) buckets.push_back({1, 1});
   return JointPolicy::Ordered(buckets, options.limit, options.budget).status();
+}
+
+std::vector<int64_t> CapRungs(const JointCap& cap, int64_t align, int64_t limit) {
+  std::vector<int64_t> rungs;
+  for (int64_t below = 0; below < limit; below = rungs.back()) {
+    const int64_t smallest = below + 1;
+    const double scaled = std::min(cap.max_ratio * static_cast<double>(smallest),
+                                   static_cast<double>(limit));  // Before it is an integer.
+    const int64_t farthest =
+        std::max(static_cast<int64_t>(scaled), smallest + std::min(cap.max_gap, limit - smallest));
+    rungs.push_back(std::min(limit, std::max(farthest / align * align, AlignUp(smallest, align))));
+  }
+  return rungs;
 }
 
 absl::StatusOr<JointProblem> JointProblem::Create(const JointHistogram& histogram,
@@ -92,7 +123,7 @@ absl::StatusOr<JointProblem> JointProblem::Create(const JointHistogram& histogra
   if (!(problem.limit_cost_ >= 0) || std::isinf(problem.limit_cost_))
     return InvalidArgument("LearnJoint: the limit {}x{} costs {}; it must be finite, from 0",
                            options.limit.a, options.limit.b, problem.limit_cost_);
-  double mass = 0;
+  double& mass = problem.mass_;
   for (const JointCount& entry : histogram.counts())
     mass += problem.Obeys(entry.size) ? entry.count : 0;
   if (!(mass > 0))
@@ -133,6 +164,21 @@ absl::StatusOr<JointProblem> JointProblem::Create(const JointHistogram& histogra
 double JointProblem::CostOf(JointSize bucket) const {
   if (!Obeys(bucket)) return limit_cost_;
   return options_->cost ? options_->cost(bucket) : static_cast<double>(bucket.elements());
+}
+
+double JointProblem::PriceOf(JointSize bucket) const {
+  if (!Obeys(bucket)) return 0;
+  const double price = options_->price_of ? options_->price_of(bucket) : options_->price;
+  // One that is none is free here, so that its bucket is learned, and that is an error.
+  return price > 0 && std::isfinite(price) ? price / mass_ : 0;
+}
+
+double JointProblem::Whole(const JointPolicy& policy) const {
+  double whole = Expected(policy);
+  if (!priced()) return whole;
+  for (const JointSize& bucket : policy.buckets())
+    whole += PriceOf(bucket);
+  return whole;
 }
 
 double JointProblem::Expected(const JointPolicy& policy) const {

@@ -44,6 +44,8 @@ class JointProblem {
                                              const JointOptions& options);
 
   const JointOptions& options() const { return *options_; }
+  int64_t count() const { return options_->count > 0 ? options_->count : kJointPricedMax; }
+  bool priced() const { return options_->price > 0 || options_->price_of != nullptr; }
   // Calls and prior together, at their own sizes.
   std::span<const JointCount> weights() const { return weights_; }
   // What the limit needs, then what is forced, each once.
@@ -55,8 +57,12 @@ class JointProblem {
   }
   // That of a bucket; beyond the rule there is none, and it costs as much as the limit.
   double CostOf(JointSize bucket) const;
+  // That of having a bucket, for each call; 0 beyond the rule.
+  double PriceOf(JointSize bucket) const;
   // What a call costs on average.
   double Expected(const JointPolicy& policy) const;
+  // The same with what buckets cost: what learning makes small.
+  double Whole(const JointPolicy& policy) const;
 
   // At most `a_max` and `b_max` values and those of fixed buckets and of `kept`. Where sizes have
   // more, those stay that share the weight out evenly.
@@ -70,12 +76,16 @@ class JointProblem {
   std::vector<JointCount> weights_;
   std::vector<JointSize> fixed_;
   double limit_cost_ = 0;
+  double mass_ = 0;  // Calls within the limit and the rule.
 };
 
 absl::Status CheckJointOptions(const JointOptions& options);
 
-// The grid of the least expected cost that was found; nothing if what is fixed needs more buckets
-// than options().count, or the rule leaves a limit without one.
+// The fewest rungs up to `limit` that keep a cap; the last is the limit.
+std::vector<int64_t> CapRungs(const JointCap& cap, int64_t align, int64_t limit);
+
+// The grid of the least whole cost that was found; nothing if what is fixed or caps need more
+// buckets than count(), or the rule leaves a limit without one.
 std::optional<JointPolicy> LearnJointGrid(const JointProblem& problem);
 
 // A list, from greedy starts and from `grid`, if there is one. Errors: those of JointPolicy::List.

@@ -297,6 +297,143 @@ TEST(JointBucketsTest, ACostDecidesWhereBucketsLie) {
   EXPECT_EQ(learned.expected, 2.5);
 }
 
+// What caps say of one extent in a ladder.
+bool Keeps(const std::vector<int64_t>& ladder, const JointCap& cap, int64_t align) {
+  if (cap.max_ratio == 0) return true;
+  int64_t below = 0;
+  for (const int64_t bucket : ladder) {
+    const int64_t size = below + 1;
+    const bool near = static_cast<double>(bucket) <= cap.max_ratio * static_cast<double>(size) ||
+                      bucket - size <= cap.max_gap || (size + align - 1) / align * align >= bucket;
+    if (!near) return false;
+    below = bucket;
+  }
+  return true;
+}
+
+TEST(JointBucketsTest, WithCapsAGridIsTheBestOfThoseThatKeepThem) {
+  const uint64_t seed = TestSeed();
+  int64_t learned_any = 0;
+  for (int64_t i = 0; i < std::max<int64_t>(40, 200 / TestShare()); ++i) {
+    SCOPED_TRACE(fmt::format("COPPICE_TEST_SEED={} case {}", seed, i));
+    std::mt19937_64 random(seed + static_cast<uint64_t>(i));
+    const JointHistogram histogram = Draw(random, {6, 8}, 1 + random() % 12);
+    JointOptions options = {.limit = {6, 8},
+                            .count = 2 + static_cast<int64_t>(random() % 20),
+                            .align = {1, 1 + static_cast<int64_t>(random() % 2)},
+                            .prior = 0};
+    if (random() % 3 > 0) options.cap_a = {1 + static_cast<double>(random() % 4) / 4, 1};
+    if (random() % 3 > 0 || options.cap_a.max_ratio == 0)
+      options.cap_b = {1 + static_cast<double>(random() % 4) / 2,
+                       static_cast<int64_t>(random() % 3)};
+    if (random() % 3 == 0) options.forced = {{2, 3}};
+    const absl::StatusOr<LearnedJoint> learned = LearnJoint(histogram, options);
+    int64_t within = 0;  // Grids that are allowed.
+    double least_beside = std::numeric_limits<double>::infinity();
+    for (int64_t rungs = 1; rungs <= 6; ++rungs) {
+      for (const std::vector<int64_t>& a : Ladders(6, rungs)) {
+        if (!Keeps(a, options.cap_a, options.align.a)) continue;
+        for (int64_t others = 1; others <= std::min<int64_t>(8, options.count / rungs); ++others) {
+          for (const std::vector<int64_t>& b : Ladders(8, others)) {
+            const JointPolicy grid = GridOf(a, b);
+            const bool aligned = std::all_of(b.begin(), b.end(), [&](int64_t bucket) {
+              return bucket % options.align.b == 0 || bucket == 8 ||
+                     (bucket == 3 && !options.forced.empty());
+            });
+            if (!Keeps(b, options.cap_b, options.align.b) || !aligned) continue;
+            if (!options.forced.empty() && grid.Find(2, 3) != JointSize{2, 3}) continue;
+            ++within;
+            least_beside = std::min(least_beside, CostWith(histogram, grid));
+          }
+        }
+      }
+    }
+    if (!learned.ok()) {
+      ASSERT_EQ(within, 0) << learned.status();
+      continue;
+    }
+    ++learned_any;
+    ASSERT_NO_FATAL_FAILURE(ExpectInvariants(histogram, options, *learned));
+    ASSERT_TRUE(learned->policy.is_grid());
+    ASSERT_TRUE(Keeps(learned->policy.axes()[0].buckets(), options.cap_a, options.align.a));
+    ASSERT_TRUE(Keeps(learned->policy.axes()[1].buckets(), options.cap_b, options.align.b));
+    ASSERT_LE(learned->score.cost, least_beside * 1.15);
+  }
+  EXPECT_GT(learned_any, 20);
+}
+
+TEST(JointBucketsTest, CapsHoldForSizesThatNobodySaw) {
+  JointOptions options = {.limit = {32, 8192},
+                          .count = 400,
+                          .align = {1, 16},
+                          .cap_a = {.max_ratio = 1.5, .max_gap = 1},
+                          .cap_b = {.max_ratio = 1.25, .max_gap = 64}};
+  for (const double prior : {0.0, 0.05}) {
+    options.prior = prior;
+    COPPICE_ASSERT_OK_AND_ASSIGN(const LearnedJoint learned,
+                                 LearnJoint(HistogramOf({{{7, 4000}, 100}}), options));
+    for (int64_t a = 1; a <= 32; ++a) {
+      for (int64_t b = 1; b <= 8192; ++b) {
+        const std::optional<JointSize> bucket = learned.policy.Find(a, b);
+        ASSERT_TRUE(bucket);
+        ASSERT_TRUE(2 * bucket->a <= 3 * a || bucket->a - a <= 1) << a << " in " << bucket->a;
+        ASSERT_TRUE(4 * bucket->b <= 5 * b || bucket->b - b <= 64) << b << " in " << bucket->b;
+      }
+    }
+  }
+  options.count = 100;
+  EXPECT_THAT(LearnJoint(HistogramOf({{{7, 4000}, 1}}), options), StatusIs(kWrongArgument));
+}
+
+TEST(JointBucketsTest, ABucketHasToPayItsPrice) {
+  const uint64_t seed = TestSeed();
+  for (int64_t i = 0; i < std::max<int64_t>(20, 100 / TestShare()); ++i) {
+    SCOPED_TRACE(fmt::format("COPPICE_TEST_SEED={} case {}", seed, i));
+    std::mt19937_64 random(seed + static_cast<uint64_t>(i));
+    const JointHistogram histogram = Draw(random, {4, 4}, 1 + random() % 10);
+    const double price = static_cast<double>(1 + random() % 60);
+    JointOptions options = {.limit = {4, 4}, .price = price, .prior = 0};
+    if (random() % 2 == 0)
+      options.price_of = [price](JointSize bucket) {
+        return price * static_cast<double>(bucket.b);
+      };
+    const auto price_of = [&](JointSize bucket) {
+      return options.price_of ? options.price_of(bucket) : price;
+    };
+    COPPICE_ASSERT_OK_AND_ASSIGN(const LearnedJoint learned, LearnJoint(histogram, options));
+    double prices = 0;
+    for (const JointSize& bucket : learned.policy.buckets())
+      prices += price_of(bucket);
+    ASSERT_NEAR(learned.price, prices, 1e-9 * prices);
+    // Of all lists of up to three buckets none is much better.
+    double least = std::numeric_limits<double>::infinity();
+    for (uint32_t set = 0; set < 1u << 15; ++set) {
+      if (std::popcount(set) > 2) continue;
+      std::vector<JointSize> buckets = {{4, 4}};
+      for (int64_t cell = 0; cell < 15; ++cell)
+        if (set >> cell & 1) buckets.push_back({cell / 4 + 1, cell % 4 + 1});
+      double whole = CostWith(histogram, *JointPolicy::List(buckets, {4, 4}));
+      for (const JointSize& bucket : buckets)
+        whole += price_of(bucket);
+      least = std::min(least, whole);
+    }
+    ASSERT_LE(learned.score.cost + learned.price, least * 1.15);
+  }
+}
+
+TEST(JointBucketsTest, APriceFindsTheCountOfAGridToo) {
+  const JointHistogram histogram = HistogramOf({{{1, 100}, 50}, {{8, 100}, 50}, {{8, 1000}, 50}});
+  const auto learn = [&](double price) {
+    return LearnJoint(histogram,
+                      {.limit = {8, 1000}, .price = price, .prior = 0, .shape = JointShape::kGrid})
+        ->policy.count();
+  };
+  EXPECT_EQ(learn(1), 4);
+  EXPECT_EQ(learn(1e9), 1);
+  EXPECT_LE(LearnJoint(histogram, {.limit = {8, 1000}, .price = 1e-9})->policy.count(),
+            kJointPricedMax);
+}
+
 TEST(JointBucketsTest, APriorKeepsSizesThatWereNotSeenFromTheLimit) {
   const JointHistogram histogram = HistogramOf({{{2, 100}, 1000}});
   const auto found = [&](double prior) {
@@ -325,6 +462,25 @@ TEST(JointBucketsTest, RejectsOptionsOutOfRange) {
   expect_invalid([](JointOptions& options) { options.limit = {1, 8}; });  // No call within it.
   expect_invalid([](JointOptions& options) { options.count = 0; });
   expect_invalid([](JointOptions& options) { options.count = JointPolicy::kListMax + 1; });
+  expect_invalid([](JointOptions& options) { options.count = -1; });
+  for (const double price : {-1.0, std::nan(""), HUGE_VAL}) {
+    expect_invalid([price](JointOptions& options) { options.price = price; });
+    expect_invalid([price](JointOptions& options) {
+      options.price_of = [price](JointSize) { return price; };
+    });
+  }
+  for (const double ratio : {-1.0, 0.5, std::nan(""), HUGE_VAL}) {
+    expect_invalid([ratio](JointOptions& options) { options.cap_a.max_ratio = ratio; });
+    expect_invalid([ratio](JointOptions& options) { options.cap_b.max_ratio = ratio; });
+  }
+  expect_invalid([](JointOptions& options) { options.cap_a.max_gap = 1; });
+  expect_invalid([](JointOptions& options) { options.cap_b = {.max_ratio = 2, .max_gap = -1}; });
+  JointOptions list = good;
+  list.shape = JointShape::kList;
+  list.cap_b.max_ratio = 8;
+  EXPECT_THAT(LearnJoint(histogram, list), StatusIs(kWrongArgument)) << "a list keeps no caps";
+  list.shape = JointShape::kAny;
+  EXPECT_OK(LearnJoint(histogram, list));
   expect_invalid([](JointOptions& options) { options.budget = -1; });
   expect_invalid([](JointOptions& options) { options.budget = 7; });
   expect_invalid([](JointOptions& options) { options.align.a = 0; });
