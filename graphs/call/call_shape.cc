@@ -21,7 +21,8 @@ absl::Status WrongInput(const Program& program,
                         uint32_t seen) {
   const InputSpec& spec = program.copied_input(copy);
   std::string wants;
-  for (const Dim& dim : spec.dims) {
+  const CopyShape& shape = program.copy_shapes[copy];
+  for (const Dim& dim : std::span(shape.dims).first(static_cast<size_t>(shape.rank))) {
     wants += fmt::format(" {}", NameOf(program.spec, dim));
     if (dim.symbol >= 0 && (seen >> dim.symbol & 1) != 0)
       wants += fmt::format(" ({})", extents[static_cast<size_t>(dim.symbol)]);

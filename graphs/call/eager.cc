@@ -22,7 +22,8 @@ RunRequest RunRequestOf(const SessionParts& parts,
                      .layout = &layout,
                      .extents = extents.first(call.program->extent_count),
                      .scalars = call.scalars,
-                     .stream = stream};
+                     .stream = stream,
+                     .staging = parts.staging.get()};
   request.workspace_bytes = parts.options.memory.workspace_bytes;
   if (request.workspace_bytes > 0)
     request.workspace = parts.lane(call.lane).memory().base(MemoryKind::kWorkspace);

@@ -39,9 +39,9 @@ struct Axis {
 
 std::optional<Axis> FindAxis(const Program& program, size_t extent) {
   for (size_t copy = 0; copy < program.copies.size(); ++copy) {
-    const Dims& dims = program.copied_input(copy).dims;
-    for (size_t axis = 0; axis < dims.size(); ++axis)
-      if (dims[axis].symbol == static_cast<int>(extent)) return Axis{copy, axis};
+    const CopyShape& shape = program.copy_shapes[copy];
+    for (size_t axis = 0; axis < static_cast<size_t>(shape.rank); ++axis)
+      if (shape.dims[axis].symbol == static_cast<int>(extent)) return Axis{copy, axis};
   }
   return std::nullopt;
 }
@@ -53,6 +53,7 @@ std::string SourceOf(const Program& program, size_t symbol) {
   if (spec.scalar >= 0)
     return fmt::format("scalar '{}'", program.spec.scalars[static_cast<size_t>(spec.scalar)].name);
   const std::optional<Axis> axis = FindAxis(program, symbol);
+  if (!axis) return "one less than there are offsets";
   return fmt::format("axis {} of input '{}'", axis->axis, program.copied_input(axis->copy).name);
 }
 
@@ -68,6 +69,23 @@ absl::Status WrongAxis(
       "Session::Run: axis {} of input '{}' of program '{}' is {}, but {} is {}: {}", axis->axis,
       program.copied_input(axis->copy).name, program.spec.name, has,
       NameOf(program.spec, Dim::Symbol(static_cast<int>(extent))), wants, why);
+}
+
+// Reads how many sequences there are where offsets, which are one more, are all that says it.
+absl::Status ReadCounts(const Call& call, CallShape& shape) {
+  const Program& program = *call.program;
+  for (const RaggedSpec& sequences : program.spec.ragged) {
+    const auto count = static_cast<size_t>(sequences.count);
+    if (sequences.by != RaggedSpec::By::kOffsets || IsOfAxis(program, count)) continue;
+    const size_t copy = program.CopyOf(sequences.lengths);
+    shape.real[count] = call.inputs[copy].sizes[0] - 1;
+    if (shape.real[count] >= 0) continue;
+    return InvalidArgument(
+        "Session::Run: input '{}' of program '{}' is empty; give the end of the last sequence too, "
+        "be it one 0 for no sequence",
+        program.copied_input(copy).name, program.spec.name);
+  }
+  return absl::OkStatus();
 }
 
 // Reads the symbols that are given, or bound to scalars.
@@ -114,11 +132,18 @@ bool IsAstronomical(const Spec& tensor, const ExtentArray& extents) {
 }
 
 // The tensor that is; null if none is.
-const std::string* FindAstronomical(const ProgramSpec& spec, const ExtentArray& extents) {
-  for (const InputSpec& input : spec.inputs)
+const std::string* FindAstronomical(const Program& program, const ExtentArray& extents) {
+  for (const InputSpec& input : program.spec.inputs)
     if (IsAstronomical(input, extents)) return &input.name;
-  for (const OutputSpec& output : spec.outputs)
+  for (int i = 0; i < static_cast<int>(program.spec.outputs.size()); ++i) {
+    const OutputSpec& output = program.spec.outputs[static_cast<size_t>(i)];
     if (IsAstronomical(output, extents)) return &output.name;
+    const RaggedSpec* const sequences = program.RectangleOfOutput(i);
+    if (sequences == nullptr) continue;
+    OutputSpec rectangle = output;
+    rectangle.dims = RectangleOf(*sequences, output.dims);
+    if (IsAstronomical(rectangle, extents)) return &output.name;
+  }
   return nullptr;
 }
 
@@ -185,6 +210,7 @@ std::string DescribeNoBucket(const ProgramSpec& spec, const JointSpec& joint, Jo
 }
 
 absl::Status ReadOtherExtents(const Call& call, CallShape& shape) {
+  COPPICE_RETURN_IF_ERROR(ReadCounts(call, shape));
   COPPICE_RETURN_IF_ERROR(ReadSymbols(call, shape));
   COPPICE_RETURN_IF_ERROR(ReadExpressions(call, shape));
   return CheckGuards(call, shape);
@@ -218,7 +244,7 @@ bool PadExpressions(const Program& program, std::span<const int64_t> scalars, Ca
     if (!computed.ok() || computed.value < shape.real[kSymbolsMax + i]) return false;
     shape.padded[kSymbolsMax + i] = computed.value;
   }
-  return FindAstronomical(program.spec, shape.padded) == nullptr;
+  return FindAstronomical(program, shape.padded) == nullptr;
 }
 
 absl::Status PadExpressions(const Call& call, CallShape& shape) {
@@ -226,7 +252,7 @@ absl::Status PadExpressions(const Call& call, CallShape& shape) {
   if (!shape.unbucketed) shape.unbucketed = !PadExpressions(program, call.scalars, shape);
   if (!shape.unbucketed) return absl::OkStatus();
   // Beyond the largest buckets, which the spec was checked at, sizes may be too large to count.
-  const std::string* const tensor = FindAstronomical(program.spec, shape.real);
+  const std::string* const tensor = FindAstronomical(program, shape.real);
   if (tensor == nullptr) return absl::OkStatus();
   return MakeError(absl::StatusCode::kResourceExhausted,
                    "Session::Run: '{}' of program '{}' has more bytes at this call's extents than "
@@ -247,7 +273,7 @@ std::string DescribeUnpadded(const Program& program,
                        computed.ok() ? fmt::format("{}", computed.value) : "without a value",
                        expression.Describe(program.spec.value_names(), values.all()));
   }
-  const std::string* const tensor = FindAstronomical(program.spec, shape.padded);
+  const std::string* const tensor = FindAstronomical(program, shape.padded);
   return tensor == nullptr
              ? ""
              : fmt::format("'{}' has more bytes in the bucket than any device", *tensor);

@@ -20,7 +20,8 @@ namespace coppice::internal {
 // A call's extents: as they are, and as the policies pad them. Both are set up to the program's
 // extent_count.
 struct CallShape {
-  CallShape() {}  // NOLINT(modernize-use-equals-default): leaves the extents unset, for speed.
+  // NOLINTNEXTLINE(*-use-equals-default, *-member-init): leaves the extents unset, for speed.
+  CallShape() {}
 
   ExtentArray real;
   ExtentArray padded;

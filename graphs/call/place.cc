@@ -177,7 +177,7 @@ std::vector<ChainPlanner::Gift> GiftsOf(const Call& call) {
 }  // namespace
 
 uint32_t CountedOf(const Call& call) {
-  uint32_t symbols = 0;
+  uint32_t symbols = call.program->ragged_totals;
   for (size_t i = 0; i < call.counts.size(); ++i)
     if (call.counts[i].data != 0) symbols |= uint32_t{1} << call.program->counted[i];
   return symbols;
@@ -208,6 +208,8 @@ Fit FitOf(const Program& program,
           const Tensor& output,
           std::span<const int64_t> padded,
           uint32_t counted) {
+  // Packed rows, of which the program sees a rectangle.
+  if (static_cast<size_t>(tensor.rank) != spec.dims.size()) return Fit::kNoFit;
   const Tensor whole = PlacedTensor(tensor.data, spec, padded);
   const auto end = [](const Tensor& of) {
     return of.data + static_cast<DeviceAddress>(RoundedBytes(of));

@@ -26,7 +26,8 @@ enum class Fit : uint8_t {
   kNoFit,      // It lies otherwise than the padded input would.
 };
 
-// The symbols of the call that the device decides, a bit each.
+// The symbols of the call that the device decides, a bit each: counted ones, and the rows of ragged
+// sequences, whose lengths it reads.
 uint32_t CountedOf(const Call& call);
 
 // The extents of the axes along which `tensor`, the input `spec`, is smaller than `whole`, its

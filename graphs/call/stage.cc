@@ -53,6 +53,25 @@ void FillCounts(const Call& call, InputLayout& layout) {
   }
 }
 
+// Has the device read how long sequences are, and where their rows lie.
+void FillSequences(const Call& call, const CallShape& shape, InputLayout& layout) {
+  const Program& program = *call.program;
+  const auto at = [&](int symbol) { return shape.real[static_cast<size_t>(symbol)]; };
+  for (size_t i = 0; i < program.spec.ragged.size(); ++i) {
+    const RaggedSpec& sequences = program.spec.ragged[i];
+    layout.staging->SetLengths(static_cast<int>(i), call.inputs[program.CopyOf(sequences.lengths)],
+                               at(sequences.count), at(sequences.total));
+  }
+  for (size_t copy = 0; copy < layout.sources.size(); ++copy) {
+    const InputLayout::Source& source = layout.sources[copy];
+    const RaggedSpec* const rectangle = program.RectangleOfInput(source.input);
+    if (rectangle == nullptr) continue;
+    layout.staging->SetPackedSource(static_cast<int>(copy),
+                                    call.inputs[static_cast<size_t>(source.index)],
+                                    at(rectangle->count), at(rectangle->length));
+  }
+}
+
 // Apart, so that the usual call needs no frame for it.
 [[gnu::noinline]] absl::Status StageUnusual(const SessionParts& parts,
                                             const Request& request,
@@ -97,6 +116,7 @@ void FillStaging(const Call& call,
                  InputLayout& layout) {
   FillArguments(call, shape, random, layout);
   FillCounts(call, layout);
+  FillSequences(call, shape, layout);
 }
 
 void ApplyPoison(const Call& call,
@@ -110,8 +130,11 @@ void ApplyPoison(const Call& call,
     if (source.bound) continue;  // All of its sizes are fixed.
     const auto index = static_cast<size_t>(source.input);
     const InputSpec& input = program.spec.inputs[index];
-    const uint32_t padded_extents = PaddedExtents(
-        input, call.inputs[static_cast<size_t>(source.index)], layout.inputs[index], counted);
+    const RaggedSpec* const rectangle = program.RectangleOfInput(source.input);
+    const uint32_t padded_extents =
+        rectangle != nullptr ? uint32_t{1} << rectangle->count | uint32_t{1} << rectangle->length
+                             : PaddedExtents(input, call.inputs[static_cast<size_t>(source.index)],
+                                             layout.inputs[index], counted);
     const PaddingContents contents = program.ContentsOf(input, padded_extents);
     if (padded_extents == 0 || !MayPoison(contents, input.dtype)) continue;
     const auto copy = static_cast<int>(i);
@@ -134,6 +157,9 @@ void ApplyZeros(const Binding* binding,
     arguments.DropSource(copy);
     arguments.SetFill(copy, 0);
   }
+  constexpr int64_t kNone[] = {0};
+  for (int i = 0; i < arguments.header().ragged_count; ++i)
+    arguments.SetLengths(i, Tensor::Dense(0, DType::kInt64, kNone), 0, 0);
 }
 
 }  // namespace coppice::internal

@@ -31,7 +31,8 @@ void ApplyPoison(const Call& call,
                  const InputLayout& layout,
                  StagingArguments& arguments);
 
-// Replaces every input of the call by zeros, at full extents; bound ones come from `binding`.
+// Replaces every input of the call by zeros, at full extents, and all sequences by empty ones;
+// bound inputs come from `binding`.
 void ApplyZeros(const Binding* binding,
                 std::span<const InputLayout::Source> sources,
                 StagingArguments& arguments);

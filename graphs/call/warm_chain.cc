@@ -275,7 +275,8 @@ class Walk {
       const InputSpec& spec = program.copied_input(feed.input);
       const Tensor& output = held->outputs[feed.output];
       Tensor tensor = AtExtents(output, spec.dims, request.shape.real);
-      const Fit fit = FitOf(program, spec, tensor, output, request.shape.padded, counted);
+      const Fit fit = FitOf(program, spec, tensor, output, request.shape.padded,
+                            counted | program.ragged_totals);
       request.child |= spec.mutated || fit != Fit::kNoFit;
       if (fit == Fit::kInPlace)
         around.in_place[feed.input] =

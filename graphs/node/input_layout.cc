@@ -26,17 +26,40 @@ int64_t SizeAt(const Dim& dim, std::span<const int64_t> extents) {
   return dim.symbol >= 0 ? extents[static_cast<size_t>(dim.symbol)] : dim.size;
 }
 
+// Lays out where sequences begin, and has staging write that.
+void LayOutOffsets(const ProgramSpec& spec,
+                   std::span<const int64_t> extents,
+                   DeviceAddress base,
+                   InputLayout& layout) {
+  for (const RaggedSpec& sequences : spec.ragged) {
+    const DType dtype = spec.inputs[static_cast<size_t>(sequences.lengths)].dtype;
+    const int64_t entries = extents[static_cast<size_t>(sequences.count)] + 1;
+    layout.offsets.push_back(
+        Tensor::Dense(base + static_cast<DeviceAddress>(layout.bytes), dtype, {&entries, 1}));
+    layout.bytes += RoundedBytes(layout.offsets.back());
+  }
+}
+
 // Describes the copies, now that it is known how many axes they have.
-void DescribeCopies(const ProgramSpec& spec, std::span<const Staged> copies, InputLayout& layout) {
+void DescribeCopies(const Program& program, std::span<const Staged> copies, InputLayout& layout) {
+  const ProgramSpec& spec = program.spec;
   int rank = 0;
   for (const Staged& copy : copies)
     rank = std::max<int>(rank, copy.target.rank);
   layout.staging.emplace(rank);
   for (const Staged& copy : copies) {
     const InputSpec& input = spec.inputs[static_cast<size_t>(copy.source.input)];
-    layout.staging->Add(copy.target, copy.target, input.fill);
     layout.sources.push_back(copy.source);
+    const int ragged = program.ragged.OfInput(copy.source.input);
+    if (ragged >= 0)
+      layout.staging->AddRows(copy.target, input.fill, ragged,
+                              spec.ragged[static_cast<size_t>(ragged)].is_rectangle());
+    else
+      layout.staging->Add(copy.target, copy.target, input.fill);
   }
+  for (size_t i = 0; i < spec.ragged.size(); ++i)
+    layout.staging->SetSequences(static_cast<int>(i), layout.offsets[i], spec.ragged[i].by,
+                                 ExtentWord(spec, spec.ragged[i].total));
 }
 
 }  // namespace
@@ -81,6 +104,7 @@ InputLayout LayOutInputs(const Program& program,
   const ProgramSpec& spec = program.spec;
   InputLayout layout;
   layout.bytes = kParameterBlockBytes;
+  LayOutOffsets(spec, extents, bases.staging, layout);
   std::vector<Staged> copies;
   const auto stage = [&](const InputSpec& input, InputLayout::Source source) {
     const Tensor target =
@@ -118,7 +142,7 @@ InputLayout LayOutInputs(const Program& program,
                                         ? binding->tensors[static_cast<size_t>(bound++)]
                                         : Tensor{});
   }
-  DescribeCopies(spec, copies, layout);
+  DescribeCopies(program, copies, layout);
   layout.staging->header().parameter_block = bases.staging;
   layout.staging->header().word_count = static_cast<int16_t>(spec.parameter_words());
   layout.stages = spec.parameter_words() > 0 || !copies.empty();

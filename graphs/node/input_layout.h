@@ -1,7 +1,8 @@
 // Where the inputs of a run lie: copied ones in its lane's staging window, others where they are.
 // Private to graphs/.
 //
-//   window  | parameter block | input 0, padded | input 1, padded | ...
+//   window  | parameter block | offsets of ragged sequences | input 0, padded | input 1, padded |
+//   ...
 //
 // Units: bytes and elements. Threads: pure functions.
 
@@ -42,6 +43,7 @@ struct InputLayout {
   std::optional<StagingArguments> staging;
   std::vector<Source> sources;         // One per staged copy.
   std::vector<Tensor> inputs;          // Of the spec, at the extents of the run.
+  std::vector<Tensor> offsets;         // Of its ragged sequences.
   std::vector<Tensor> static_outputs;  // One per output of the spec; address 0 for a pool output.
   std::vector<std::pair<int, int>> copy_backs;  // (spec input, call input) to copy back.
   int64_t bytes = 0;                            // Of the staging window.

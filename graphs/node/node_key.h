@@ -18,7 +18,8 @@ namespace coppice::internal {
 
 // Padded extent of each symbol, then each key scalar; compared in full.
 struct BucketKey {
-  BucketKey() {}  // NOLINT(modernize-use-equals-default): leaves the words unset, for speed.
+  // NOLINTNEXTLINE(*-use-equals-default, *-member-init): leaves the words unset, for speed.
+  BucketKey() {}
 
   int word_count = 0;
   std::array<int64_t, kSymbolsMax + kScalarsMax> words;  // Those from word_count on are not set.

@@ -65,8 +65,13 @@ nlohmann::json ScalarText(const ScalarSpec& scalar) {
   return {scalar.name, scalar.device_resident};
 }
 
-std::string SpecText(const ProgramSpec& spec) {
-  const nlohmann::json text = {{"claim", static_cast<int>(spec.claim)},
+nlohmann::json RaggedText(const RaggedSpec& sequences) {
+  return {sequences.count, sequences.total, sequences.length, sequences.lengths,
+          static_cast<int>(sequences.by)};
+}
+
+std::string SpecText(const ProgramSpec& spec, const RaggedTensors& ragged) {
+  nlohmann::json text = {{"claim", static_cast<int>(spec.claim)},
                                {"symbols", ListText(spec.symbols, SymbolText)},
                                {"inputs", ListText(spec.inputs, InputText)},
                                {"outputs", ListText(spec.outputs, OutputText)},
@@ -77,6 +82,8 @@ std::string SpecText(const ProgramSpec& spec) {
                                {"extents", spec.extents},
                                {"random_numbers_per_call", spec.random_numbers_per_call},
                                {"gate", static_cast<int>(spec.gate)}};
+  if (!spec.ragged.empty())
+    text["ragged"] = {ListText(spec.ragged, RaggedText), ragged.inputs, ragged.outputs};
   return text.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
 }
 
@@ -84,7 +91,7 @@ std::string SpecText(const ProgramSpec& spec) {
 
 std::string DigestOf(const Program& program) {
   if (program.steps != nullptr) return "package:" + program.steps->Identity();
-  const std::string text = SpecText(program.spec);
+  const std::string text = SpecText(program.spec, program.ragged);
   return "spec:" + package::Sha256Of({std::as_bytes(std::span(text))});
 }
 

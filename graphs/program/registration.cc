@@ -18,7 +18,8 @@ Program::Program(ProgramSpec valid_spec,
                  Callable callable,
                  std::unique_ptr<const internal::StepSource> known_steps,
                  const Place& its_place)
-    : spec(std::move(valid_spec)),
+    : ragged(internal::RaggedTensorsOf(valid_spec)),
+      spec(internal::WithoutRagged(std::move(valid_spec))),
       guards(std::move(spec_guards)),
       extents(*CompileExtents(spec)),
       steps(std::move(known_steps)),
@@ -62,10 +63,15 @@ void Program::SplitInputs() {
     mutates_copies |= input.mutated;
     internal::CopyShape& shape = copy_shapes.emplace_back();
     shape.dtype = input.dtype;
-    shape.rank = static_cast<int8_t>(input.dims.size());
+    Dims dims = input.dims;
+    if (const RaggedSpec* const sequences = RectangleOfInput(i)) {
+      dims.erase(dims.begin());
+      dims[0] = Dim::Symbol(sequences->total);
+    }
+    shape.rank = static_cast<int8_t>(dims.size());
     shape.misalignment = static_cast<DeviceAddress>(SizeOf(input.dtype)) - 1;
-    std::copy(input.dims.begin(), input.dims.end(), shape.dims.begin());
-    for (const Dim& dim : input.dims)
+    std::copy(dims.begin(), dims.end(), shape.dims.begin());
+    for (const Dim& dim : dims)
       if (dim.symbol >= 0) axis_extents |= uint32_t{1} << dim.symbol;
   }
   for (int i = 0; i < static_cast<int>(spec.outputs.size()); ++i) {
@@ -83,7 +89,9 @@ void Program::SplitInputs() {
   for (int i = 0; i < static_cast<int>(spec.symbols.size()); ++i)
     if (spec.symbols[static_cast<size_t>(i)].counted) counted.push_back(i);
   inspected = mutates_copies || symbolic_strides || !counted.empty();
-  plain_words = random_word < 0 && counted.empty();
+  for (const RaggedSpec& sequences : spec.ragged)
+    ragged_totals |= uint32_t{1} << sequences.total;
+  plain_words = random_word < 0 && counted.empty() && spec.ragged.empty();
 }
 
 void Program::SplitScalars() {

@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -24,6 +25,7 @@
 #include "coppice/graphs/reason.h"
 
 #include "graphs/program/ladder.h"
+#include "graphs/program/ragged.h"
 #include "graphs/program/step_source.h"
 
 namespace coppice {
@@ -75,7 +77,8 @@ class Program {
           std::unique_ptr<const internal::StepSource> known_steps,
           const Place& place);
 
-  const ProgramSpec spec;
+  const internal::RaggedTensors ragged;
+  const ProgramSpec spec;  // Without ragged dims: see ragged.h.
   const GuardProgram guards;
   const std::vector<Expression> extents;
   const std::unique_ptr<const internal::StepSource> steps;  // Null: known by running it.
@@ -98,7 +101,8 @@ class Program {
                                   // reads the bucket.
   uint32_t joint_symbols = 0;     // A bit per symbol in a joint policy.
   std::vector<int> counted;       // Symbols whose extents the device may decide.
-  bool inspected = false;         // One of the last three.
+  uint32_t ragged_totals = 0;     // A bit per symbol that is the rows of ragged sequences.
+  bool inspected = false;         // Mutates copies, or has symbolic strides, or counted symbols.
   int random_word = -1;           // Of the parameter block; -1: no random state.
   bool plain_words = false;       // Those of the block are the symbols and scalars of the call.
   uint32_t any_bits = 0;          // Bit per extent in whose padding any bits of any dtype may lie.
@@ -107,9 +111,16 @@ class Program {
   bool binds() const { return !statics.empty() || !static_outputs.empty(); }
   // Whether scalar `index` is part of the key as it is.
   bool IsKeyScalar(int index) const;
+  // Which of the copied inputs an input is that is one.
+  size_t CopyOf(int input) const {
+    return static_cast<size_t>(std::ranges::lower_bound(copies, input) - copies.begin());
+  }
   const InputSpec& copied_input(size_t copy) const {
     return spec.inputs[static_cast<size_t>(copies[copy])];
   }
+  // The sequences that an input or output of the spec has in a rectangle; else null.
+  const RaggedSpec* RectangleOfInput(int index) const { return Rectangle(ragged.OfInput(index)); }
+  const RaggedSpec* RectangleOfOutput(int index) const { return Rectangle(ragged.OfOutput(index)); }
   const SymbolSpec& counted_symbol(size_t count) const {
     return spec.symbols[static_cast<size_t>(counted[count])];
   }
@@ -169,6 +180,11 @@ class Program {
   static constexpr int64_t kUnseen = -1;
   static constexpr int64_t kPromoted = -2;
 
+  const RaggedSpec* Rectangle(int sequences) const {
+    if (sequences < 0) return nullptr;
+    const RaggedSpec& named = spec.ragged[static_cast<size_t>(sequences)];
+    return named.is_rectangle() ? &named : nullptr;
+  }
   void SplitInputs();
   void SplitScalars();
   void ReadClaims();

@@ -11,6 +11,7 @@
 
 #include "graphs/program/claims.h"
 #include "graphs/program/ladder.h"
+#include "graphs/program/ragged.h"
 
 namespace coppice {
 namespace {
@@ -174,10 +175,11 @@ absl::Status CheckBounds(const ProgramSpec& spec, int index) {
   return internal::CheckBuckets("ValidateSpec", spec, symbol, symbol.policy);
 }
 
-bool Binds(const InputSpec& input, int symbol) {
+// Whether an axis of what callers bring has the symbol's extent.
+bool Binds(const ProgramSpec& spec, const InputSpec& input, int symbol) {
+  const Dims dims = internal::CallersDims(spec, input.dims);
   return input.role == InputRole::kCopy &&
-         std::any_of(input.dims.begin(), input.dims.end(),
-                     [symbol](const Dim& dim) { return dim.symbol == symbol; });
+         std::ranges::any_of(dims, [symbol](const Dim& dim) { return dim.symbol == symbol; });
 }
 
 // Checks that something of a call gives a symbol its extent.
@@ -190,9 +192,12 @@ absl::Status CheckSource(const ProgramSpec& spec, int index) {
     return InvalidArgument(
         "ValidateSpec: program {}: symbol {} is given and bound to scalar {}; choose one",
         spec.name, symbol.name, spec.scalars[static_cast<size_t>(symbol.scalar)].name);
-  const bool bound = std::any_of(spec.inputs.begin(), spec.inputs.end(),
-                                 [index](const InputSpec& input) { return Binds(input, index); });
-  if (bound || symbol.given || symbol.scalar >= 0) return absl::OkStatus();
+  const bool bound = std::ranges::any_of(
+      spec.inputs, [&](const InputSpec& input) { return Binds(spec, input, index); });
+  const bool by_offsets = std::ranges::any_of(spec.ragged, [&](const RaggedSpec& sequences) {
+    return sequences.by == RaggedSpec::By::kOffsets && sequences.count == index;
+  });
+  if (bound || by_offsets || symbol.given || symbol.scalar >= 0) return absl::OkStatus();
   return InvalidArgument(
       "ValidateSpec: program {}: symbol {} is in the dims of no copied input, so no call gives it "
       "an extent; set `given` or bind it to a scalar",
@@ -326,20 +331,24 @@ absl::Status ValidateSpec(const ProgramSpec& spec) {
   COPPICE_RETURN_IF_ERROR(CheckNames(spec, "inputs", spec.inputs));
   COPPICE_RETURN_IF_ERROR(CheckNames(spec, "outputs", spec.outputs));
   COPPICE_RETURN_IF_ERROR(CheckNames(spec, "scalars", spec.scalars));
+  COPPICE_RETURN_IF_ERROR(internal::CheckRagged(spec));
   COPPICE_RETURN_IF_ERROR(CheckJoint(spec));
-  for (const InputSpec& input : spec.inputs)
-    COPPICE_RETURN_IF_ERROR(CheckInput(spec, input));
-  for (const OutputSpec& output : spec.outputs)
-    COPPICE_RETURN_IF_ERROR(CheckOutput(spec, output));
+  const ProgramSpec plain = internal::WithoutRagged(spec);
+  for (const InputSpec& input : plain.inputs)
+    COPPICE_RETURN_IF_ERROR(CheckInput(plain, input));
+  for (const OutputSpec& output : plain.outputs)
+    COPPICE_RETURN_IF_ERROR(CheckOutput(plain, output));
+  for (const OutputSpec& rectangle : internal::RectanglesOf(spec))
+    COPPICE_RETURN_IF_ERROR(CheckOutput(plain, rectangle));
   for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol)
     COPPICE_RETURN_IF_ERROR(CheckSymbol(spec, symbol));
   if (spec.random_numbers_per_call < 0)
     return InvalidArgument("ValidateSpec: program {}: random_numbers_per_call is {}", spec.name,
                            spec.random_numbers_per_call);
   COPPICE_ASSIGN_OR_RETURN(const std::vector<Expression> extents, CompileExtents(spec));
-  COPPICE_RETURN_IF_ERROR(internal::CheckFills(spec, extents));
+  COPPICE_RETURN_IF_ERROR(internal::CheckFills(plain, extents));
   COPPICE_RETURN_IF_ERROR(CompileGuards(spec).status());
-  return CheckCounts(spec);
+  return CheckCounts(plain);
 }
 
 }  // namespace coppice

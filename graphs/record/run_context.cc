@@ -30,16 +30,19 @@ RunContext::RunContext(const Driver& driver,
                        const RunRequest& request,
                        Phase phase)
     : memory_(memory),
+      program_(*request.program),
       spec_(request.program->spec),
       layout_(*request.layout),
       outputs_(spec_.outputs.size()),
-      static_outputs_(request.layout->static_outputs) {
+      static_outputs_(request.layout->static_outputs),
+      staging_(request.staging) {
   phase_ = phase;
   stream_ = request.stream;
   driver_ = &driver;
   extents_.assign(request.extents.begin(), request.extents.end());
   inputs_ = request.layout->inputs;
   parameters_ = request.layout->staging->header().parameter_block;
+  offsets_ = request.layout->offsets;
   workspace_ = request.workspace;
   workspace_bytes_ = request.workspace_bytes;
   for (size_t i = 0; i < spec_.scalars.size(); ++i) {
@@ -69,11 +72,32 @@ absl::StatusOr<Tensor> RunContext::AllocateOutput(int index) {
     return **output;
   }
   Tensor tensor = PlacedTensor(0, spec, extents_);
-  COPPICE_ASSIGN_OR_RETURN(tensor.data, AllocateBytes({.kind = ScriptEvent::Kind::kOutput,
-                                                       .output = index,
-                                                       .bytes = RoundedBytes(tensor)}));
+  if (const RaggedSpec* const sequences = program_.RectangleOfOutput(index)) {
+    tensor = PlacedTensor(0, spec.dtype, RectangleOf(*sequences, spec.dims), {}, extents_);
+    COPPICE_ASSIGN_OR_RETURN(tensor.data, AllocateBytes({.bytes = RoundedBytes(tensor)}));
+  } else {
+    COPPICE_ASSIGN_OR_RETURN(tensor.data, AllocateFor(index, tensor));
+  }
   *output = tensor;
   return tensor;
+}
+
+absl::StatusOr<DeviceAddress> RunContext::AllocateFor(int output, const Tensor& tensor) {
+  return AllocateBytes(
+      {.kind = ScriptEvent::Kind::kOutput, .output = output, .bytes = RoundedBytes(tensor)});
+}
+
+// The rectangle is a temporary of the run, and this the last that reads it.
+absl::Status RunContext::PackRectangle(int index, const RaggedSpec& sequences) {
+  std::optional<Tensor>& output = outputs_[static_cast<size_t>(index)];
+  if (!output.has_value()) return absl::OkStatus();
+  const Tensor rectangle = *output;
+  Tensor packed = PlacedTensor(0, spec_.outputs[static_cast<size_t>(index)], extents_);
+  COPPICE_ASSIGN_OR_RETURN(packed.data, AllocateFor(index, packed));
+  const auto place = static_cast<size_t>(&sequences - spec_.ragged.data());
+  COPPICE_RETURN_IF_ERROR(staging_->Pack(stream_, rectangle, offsets_[place], packed));
+  output = packed;
+  return Free(rectangle.data);
 }
 
 absl::StatusOr<DeviceAddress> RunContext::Allocate(int64_t bytes) {
@@ -92,16 +116,21 @@ absl::Status RunContext::AliasOutput(int index, DeviceAddress address) {
     return InvalidArgument("AliasOutput: output '{}' of program '{}' is static, it is bound",
                            spec.name, spec_.name);
   }
+  if (program_.RectangleOfOutput(index) != nullptr) {
+    return InvalidArgument(
+        "AliasOutput: output '{}' of program '{}' is packed from a rectangle, ask for that",
+        spec.name, spec_.name);
+  }
   const Tensor tensor = PlacedTensor(address, spec, extents_);
   const int64_t bytes = BytesOf(tensor);
   if (bytes > 0 && (address == 0 || address + static_cast<DeviceAddress>(bytes) < address)) {
     return InvalidArgument("AliasOutput: output '{}' of program '{}' would be {} bytes at {:#x}",
                            spec.name, spec_.name, bytes, address);
   }
-  const auto holds = [&](const std::optional<Tensor>& other) {
-    return other.has_value() && Holds(*other, address, bytes);
-  };
-  const bool of_output = std::any_of(outputs_.begin(), outputs_.end(), holds);
+  bool of_output = false;
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    of_output |= program_.RectangleOfOutput(static_cast<int>(i)) == nullptr &&
+                 outputs_[i].has_value() && Holds(*outputs_[i], address, bytes);
   const auto input = std::find_if(inputs_.begin(), inputs_.end(), [&](const Tensor& other) {
     return Holds(other, address, bytes);
   });
@@ -158,6 +187,9 @@ int RunContext::TakeInputToFree(DeviceAddress address, int wanted) {
 }
 
 absl::StatusOr<std::vector<Tensor>> RunContext::TakeOutputs() {
+  for (int i = 0; i < static_cast<int>(outputs_.size()); ++i)
+    if (const RaggedSpec* const sequences = program_.RectangleOfOutput(i))
+      COPPICE_RETURN_IF_ERROR(PackRectangle(i, *sequences));
   for (size_t i = 0; i < aliases_.size(); ++i) {
     const InputAlias& alias = aliases_[i];
     const auto same =

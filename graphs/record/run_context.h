@@ -17,6 +17,7 @@
 
 #include "coppice/allocator/plan.h"
 #include "coppice/graphs/program.h"
+#include "coppice/graphs/staging.h"
 
 #include "graphs/lane/lane_memory.h"
 #include "graphs/node/allocation_script.h"
@@ -35,6 +36,7 @@ struct RunRequest {
   CuStream stream = nullptr;
   DeviceAddress workspace = 0;
   int64_t workspace_bytes = 0;
+  const StagingKernels* staging = nullptr;  // Null: the program packs no output.
 };
 
 // Errors: kInvalidArgument a break without a step.
@@ -47,8 +49,8 @@ class RunContext : public CallContext {
   absl::StatusOr<DeviceAddress> Allocate(int64_t bytes) final;
   absl::Status AliasOutput(int index, DeviceAddress address) final;
 
-  // The outputs, once the callable has returned: copies what may not stay an alias. Errors:
-  // kFailedPrecondition if an output is missing; otherwise the driver's.
+  // The outputs, once the callable has returned: packs rectangles, and copies what may not stay an
+  // alias. Errors: kFailedPrecondition if an output is missing; otherwise the driver's.
   absl::StatusOr<std::vector<Tensor>> TakeOutputs();
 
  protected:
@@ -66,6 +68,7 @@ class RunContext : public CallContext {
   int TakeInputToFree(DeviceAddress address, int wanted = -1);
 
   LaneMemory& memory_;
+  const Program& program_;
   const ProgramSpec& spec_;
 
  private:
@@ -78,12 +81,15 @@ class RunContext : public CallContext {
   // The output if it may still be set.
   absl::StatusOr<std::optional<Tensor>*> FindUnset(const char* where, int index);
   absl::Status PlaceAlias(const InputAlias& alias);
+  absl::StatusOr<DeviceAddress> AllocateFor(int output, const Tensor& tensor);
+  absl::Status PackRectangle(int output, const RaggedSpec& sequences);
 
   const InputLayout& layout_;
   std::vector<std::optional<Tensor>> outputs_;
   std::vector<Tensor> static_outputs_;  // Address 0 for a pool output.
   std::vector<InputAlias> aliases_;
   std::vector<bool> freed_;  // Per input.
+  const StagingKernels* const staging_;
 };
 
 // Memory comes from the lane's eager window.

@@ -17,6 +17,7 @@
 namespace coppice {
 
 extern const KernelImage staging_image;  // staging.cu.
+extern const KernelImage pack_image;     // pack.cu.
 
 namespace {
 
@@ -25,6 +26,7 @@ constexpr int kTilesWord = 3;  // Of a copy.
 
 static_assert(kStagingRankMax == kRankMax);
 static_assert(kStagingCountsMax == kSymbolsMax);
+static_assert(kStagingRaggedMax == kRaggedMax);
 static_assert(kParameterWordsMax == kSymbolsMax + kScalarsMax + 2);
 static_assert(sizeof(StagingParamsOf<kSmallStagingBytes>) == kSmallStagingBytes);
 static_assert(sizeof(StagingParamsOf<kMediumStagingBytes>) == kMediumStagingBytes);
@@ -55,25 +57,23 @@ int64_t ParameterBytesFor(int64_t bytes) {
   return std::max<int64_t>(bytes, kWideStagingBytes);
 }
 
+// The copy without a source.
 template <int kRank>
-StagedCopyOf<kRank> CopyOf(const Tensor& source, const Tensor& target, const Fill& fill) {
+StagedCopyOf<kRank> CopyTo(const Tensor& target, const Fill& fill) {
   StagedCopyOf<kRank> copy{};
-  copy.source = source.data;
   copy.target = target.data;
   std::fill_n(copy.sizes, kRank, 1);
   std::fill_n(copy.padded, kRank, 1);
-  for (int axis = 0; axis < source.rank; ++axis) {
+  for (int axis = 0; axis < target.rank; ++axis) {
     const auto from = static_cast<size_t>(axis);
-    const int to = kRank - source.rank + axis;
-    COPPICE_CHECK(source.sizes[from] <= target.sizes[from], "the source is larger than its place");
-    copy.sizes[to] = source.sizes[from];
-    copy.strides[to] = source.strides[from];
+    const int to = kRank - target.rank + axis;
+    copy.sizes[to] = 0;
     copy.padded[to] = target.sizes[from];
     copy.target_strides[to] = target.strides[from];
   }
-  copy.fill = FillPattern(fill, source.dtype);
+  copy.fill = FillPattern(fill, target.dtype);
   copy.tiles = TilesFor(target.element_count());
-  copy.element_bytes = static_cast<int16_t>(SizeOf(source.dtype));
+  copy.element_bytes = static_cast<int16_t>(SizeOf(target.dtype));
   copy.padding = PaddingOf(fill);
   return copy;
 }
@@ -103,20 +103,76 @@ StagingArguments::StagingArguments(int rank)
   new (words_.data()) StagingHeader{.rank = static_cast<int16_t>(rank_)};
 }
 
-void StagingArguments::Add(const Tensor& source, const Tensor& target, const Fill& fill) {
-  COPPICE_CHECK(source.dtype == target.dtype, "staging converts no dtype");
-  COPPICE_CHECK(source.rank == target.rank, "staging changes no rank");
-  COPPICE_CHECK(source.rank <= rank_, "the copy has more axes than its arguments");
+int StagingArguments::AddTarget(const Tensor& target, const Fill& fill) {
+  COPPICE_CHECK(target.rank <= rank_, "the copy has more axes than its arguments");
   bytes_ += StagedCopyBytes(rank_);
   const auto words = static_cast<size_t>(ParameterBytesFor(bytes_) / kWordBytes);
   if (words > words_.size()) words_.resize(std::max(words, words_.size() * 5 / 4));
   WithCopyAt(CopyAt(copy_count_), rank_, [&]<int kRank>(StagedCopyOf<kRank>& copy) {
-    copy = CopyOf<kRank>(source, target, fill);
+    copy = CopyTo<kRank>(target, fill);
     blocks_ += copy.tiles;
   });
   ++copy_count_;
   fits_ = bytes_ <= kWideStagingBytes && copy_count_ <= kStagingCopiesMax;
   header().copy_count = static_cast<int16_t>(std::min(copy_count_, kStagingCopiesMax));
+  return copy_count_ - 1;
+}
+
+void StagingArguments::Add(const Tensor& source, const Tensor& target, const Fill& fill) {
+  COPPICE_CHECK(source.dtype == target.dtype, "staging converts no dtype");
+  COPPICE_CHECK(source.rank == target.rank, "staging changes no rank");
+  for (size_t axis = 0; axis < static_cast<size_t>(source.rank); ++axis)
+    COPPICE_CHECK(source.sizes[axis] <= target.sizes[axis], "the source is larger than its place");
+  SetSource(AddTarget(target, fill), source);
+}
+
+void StagingArguments::AddRows(const Tensor& target, const Fill& fill, int ragged, bool rectangle) {
+  COPPICE_CHECK(target.rank >= (rectangle ? 2 : 1), "the target has no axis for its rows");
+  COPPICE_CHECK(!rectangle || fill.kind != Fill::Kind::kRepeatLast,
+                "a rectangle repeats no row of another sequence");
+  WithCopyAt(CopyAt(AddTarget(target, fill)), rank_, [&]<int kRank>(StagedCopyOf<kRank>& copy) {
+    copy.rows = rectangle ? StagedRows::kRectangle : StagedRows::kPacked;
+    copy.rows_axis = static_cast<int8_t>(kRank - target.rank);
+    copy.ragged = static_cast<int8_t>(ragged);
+  });
+}
+
+void StagingArguments::SetSequences(int index,
+                                    const Tensor& offsets,
+                                    RaggedSpec::By by,
+                                    int total_word) {
+  COPPICE_CHECK(index < kStagingRaggedMax, "there are no such sequences");
+  COPPICE_CHECK(offsets.rank == 1 && offsets.sizes[0] >= 1, "offsets have one axis and an end");
+  header().ragged[index] = {.offsets = offsets.data,
+                            .slots = offsets.sizes[0] - 1,
+                            .total_word = static_cast<int16_t>(total_word),
+                            .narrow = SizeOf(offsets.dtype) == sizeof(int32_t),
+                            .by_offsets = by == RaggedSpec::By::kOffsets};
+  header().ragged_count = std::max(header().ragged_count, static_cast<uint8_t>(index + 1));
+}
+
+void StagingArguments::SetLengths(int index, const Tensor& lengths, int64_t count, int64_t rows) {
+  StagedRagged& ragged = header().ragged[index];
+  ragged.lengths = lengths.data;
+  ragged.stride = lengths.strides[0];
+  ragged.count = count;
+  ragged.rows = rows;
+}
+
+int64_t StagingArguments::SetPackedSource(int index,
+                                          const Tensor& packed,
+                                          int64_t count,
+                                          int64_t length) {
+  // As a rectangle whose sequences all begin at the first row; the kernel knows where they do.
+  Tensor rectangle = packed;
+  rectangle.rank = static_cast<int8_t>(packed.rank + 1);
+  std::copy_backward(packed.sizes.begin(), packed.sizes.end() - 1, rectangle.sizes.end());
+  std::copy_backward(packed.strides.begin(), packed.strides.end() - 1, rectangle.strides.end());
+  rectangle.sizes[0] = count;
+  rectangle.sizes[1] = length;
+  rectangle.strides[0] = 0;
+  SetSource(index, rectangle);
+  return packed.element_count();
 }
 
 void StagingArguments::DropSource(int index) {
@@ -151,7 +207,7 @@ void StagingArguments::SetCount(int index, const Tensor& count) {
   const bool narrow = SizeOf(count.dtype) == sizeof(int32_t);
   header().counts[index] = count.data;
   header().narrow_counts =
-      static_cast<uint16_t>(narrow ? header().narrow_counts | bit : header().narrow_counts & ~bit);
+      static_cast<uint8_t>(narrow ? header().narrow_counts | bit : header().narrow_counts & ~bit);
 }
 
 void StagingArguments::CountSizes(int copy, const Dims& dims, int symbol) {
@@ -173,13 +229,17 @@ absl::StatusOr<StagingKernels> StagingKernels::Load(const Driver& driver) {
   COPPICE_ASSIGN_OR_RETURN(const Kernel small, library.Get("StageSmall"));
   COPPICE_ASSIGN_OR_RETURN(const Kernel medium, library.Get("StageMedium"));
   COPPICE_ASSIGN_OR_RETURN(const Kernel wide, library.Get("StageWide"));
-  StagingKernels kernels(driver, std::move(library), {small, medium, wide});
+  COPPICE_ASSIGN_OR_RETURN(KernelLibrary packing, KernelLibrary::Load(driver, pack_image));
+  COPPICE_ASSIGN_OR_RETURN(const Kernel pack, packing.Get("PackRows"));
+  StagingKernels kernels(driver, std::move(library), {small, medium, wide}, std::move(packing),
+                         pack);
   // A driver may load a kernel at its first launch, and Session::Include captures them.
   const RelaxedCaptureScope relaxed(driver);
   COPPICE_ASSIGN_OR_RETURN(const Stream stream, Stream::Create(driver));
   const std::vector<int64_t> nothing(kWideStagingBytes / kWordBytes);
   for (const int64_t bytes : {kSmallStagingBytes, kMediumStagingBytes, kWideStagingBytes})
     COPPICE_RETURN_IF_ERROR(kernels.LaunchOne(stream.handle(), nothing.data(), bytes, 1));
+  COPPICE_RETURN_IF_ERROR(kernels.LaunchPack(stream.handle(), {.unit_bytes = 1}));
   COPPICE_RETURN_IF_ERROR(stream.Synchronize());
   return kernels;
 }
@@ -238,6 +298,39 @@ absl::Status StagingKernels::Launch(CuStream stream, const StagingArguments& arg
   if (!arguments.fits()) [[unlikely]]
     return LaunchInParts(stream, arguments);
   return LaunchOne(stream, arguments.words(), arguments.bytes(), blocks);
+}
+
+absl::Status StagingKernels::LaunchPack(CuStream stream, const PackParams& params) const {
+  const int64_t tiles = std::max<int64_t>(TilesFor(params.rows * params.row_units), 1);
+  COPPICE_CHECK(tiles <= std::numeric_limits<int32_t>::max(), "the grid has too many blocks");
+  void* parameters[] = {const_cast<PackParams*>(&params)};
+  return driver_->Call<&DriverTable::LaunchKernel>(
+      pack_.function, static_cast<unsigned>(tiles), 1U, 1U, pack_.block_threads, 1U, 1U, 0U, stream,
+      static_cast<void**>(parameters), static_cast<void**>(nullptr));
+}
+
+absl::Status StagingKernels::Pack(CuStream stream,
+                                  const Tensor& rectangle,
+                                  const Tensor& offsets,
+                                  const Tensor& packed) const {
+  COPPICE_CHECK(rectangle.rank == packed.rank + 1 && rectangle.dtype == packed.dtype,
+                "a rectangle has one axis more than what is packed");
+  COPPICE_CHECK(offsets.rank == 1 && offsets.sizes[0] == rectangle.sizes[0] + 1,
+                "there is an offset for each sequence, and one behind them");
+  if (packed.element_count() == 0) return absl::OkStatus();
+  const int64_t row_bytes = packed.element_count() / packed.sizes[0] * SizeOf(packed.dtype);
+  constexpr uint64_t kUnitMax = 16;
+  const uint64_t bits = rectangle.data | packed.data | static_cast<uint64_t>(row_bytes) | kUnitMax;
+  const auto unit = static_cast<int32_t>(bits & (~bits + 1));
+  return LaunchPack(stream, {.source = rectangle.data,
+                             .target = packed.data,
+                             .offsets = offsets.data,
+                             .sequences = rectangle.sizes[0],
+                             .length = rectangle.sizes[1],
+                             .rows = packed.sizes[0],
+                             .row_units = row_bytes / unit,
+                             .unit_bytes = unit,
+                             .offset_bytes = static_cast<int32_t>(SizeOf(offsets.dtype))});
 }
 
 }  // namespace coppice

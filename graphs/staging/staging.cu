@@ -8,38 +8,30 @@
 //   tiles    |--|--|-|           |--|--|--|-|
 //   block     0  1  2             3  4  5  6
 //
-// Where rows lie so that it can, a tile moves units of up to 16 bytes in place of elements.
+// Where rows lie so that it can, a tile moves units of up to 16 bytes in place of elements. A tile
+// of ragged rows first learns where those of its sequences begin: see sequences.h.
 
 #include <type_traits>
 
 #include "coppice/graphs/staging_params.h"
 #include "coppice/runtime/block_kernel.h"
 
+#include "graphs/staging/sequences.h"
+#include "graphs/staging/units.h"
+
 namespace coppice {
 namespace {
+
+using internal::Filled;
+using internal::ForEachOffset;
+using internal::PointerTo;
+using internal::TotalRows;
+using internal::Unit16;
+using internal::WithUnit;
 
 constexpr int kThreads = 256;
 constexpr int kNoCopy = -1;
 static_assert(kThreads >= kStagingCopiesMax);
-
-template <typename T>
-COPPICE_ANYWHERE T* PointerTo(unsigned long long address) {
-  return reinterpret_cast<T*>(static_cast<uintptr_t>(address));
-}
-
-// The largest unit that memory is read and written in.
-struct alignas(16) Unit16 {
-  uint64_t low;
-  uint64_t high;
-};
-
-template <typename Unit>
-COPPICE_ANYWHERE Unit Filled(uint64_t pattern) {
-  if constexpr (sizeof(Unit) == 16)
-    return {pattern, pattern};
-  else
-    return static_cast<Unit>(pattern);
-}
 
 // What word `index` of the parameter block becomes.
 COPPICE_DEVICE int64_t WordAt(const StagingHeader& header, int index) {
@@ -76,7 +68,9 @@ COPPICE_ANYWHERE int UnitBytes(const StagedCopyOf<kRank>& copy) {
   constexpr int kLast = kRank - 1;
   const auto element = static_cast<uint64_t>(copy.element_bytes);
   const bool whole_rows = copy.sizes[kLast] == copy.padded[kLast];
-  if (copy.strides[kLast] != 1 || copy.target_strides[kLast] != 1 ||
+  // A sequence of rows that are one element each begins anywhere.
+  const bool anywhere = copy.rows == StagedRows::kRectangle && copy.rows_axis + 1 == kLast;
+  if (copy.strides[kLast] != 1 || copy.target_strides[kLast] != 1 || anywhere ||
       (copy.padding == StagedPadding::kRepeatLast && !whole_rows)) {
     return copy.element_bytes;
   }
@@ -153,11 +147,42 @@ COPPICE_ANYWHERE Unit NoiseAt(const StagedCopyOf<kRank>& copy, int64_t at) {
     return static_cast<Unit>(word >> (8 * (byte % 8)));
 }
 
-template <typename Unit, int kRank>
-COPPICE_DEVICE void StageUnit(const StagedCopyOf<kRank>& copy, const Place<kRank>& place) {
-  bool readable = copy.source != 0;  // There is a real element to take or to repeat.
-  bool real = true;                  // This is one.
-  int64_t from = 0;
+// The source of a copy whose rows are no rectangle.
+struct PlainSource {
+  template <int kRank>
+  COPPICE_DEVICE bool Has(const StagedCopyOf<kRank>&, const Place<kRank>&) const {
+    return true;
+  }
+  COPPICE_DEVICE int64_t Before(int64_t) const { return 0; }
+};
+
+// The source of some of a rectangle's sequences: their offsets and the end of the last, in rows.
+struct RaggedSource {
+  const int64_t* offsets;
+  int64_t first;   // Sequence.
+  int64_t real;    // Sequences; those from there on have no offset.
+  int64_t stride;  // Of a row.
+
+  template <int kRank>
+  COPPICE_DEVICE bool Has(const StagedCopyOf<kRank>& copy, const Place<kRank>& place) const {
+    const int64_t sequence = place.index[copy.rows_axis];
+    if (sequence >= real) return false;
+    const int64_t* const begin = offsets + (sequence - first);
+    return place.index[copy.rows_axis + 1] < begin[1] - begin[0];
+  }
+  // Units before the first row of this sequence, which there is.
+  COPPICE_DEVICE int64_t Before(int64_t sequence) const {
+    return offsets[sequence - first] * stride;
+  }
+};
+
+template <typename Unit, int kRank, typename Source>
+COPPICE_DEVICE void StageUnit(const StagedCopyOf<kRank>& copy,
+                              const Place<kRank>& place,
+                              const Source& source) {
+  bool readable = copy.source != 0;     // There is a real element to take or to repeat.
+  bool real = source.Has(copy, place);  // This is one.
+  int64_t from = real ? source.Before(place.index[copy.rows_axis]) : 0;
   int64_t to = 0;
   for (int axis = 0; axis < kRank; ++axis) {
     const bool inside = place.index[axis] < copy.sizes[axis];
@@ -175,46 +200,125 @@ COPPICE_DEVICE void StageUnit(const StagedCopyOf<kRank>& copy, const Place<kRank
     *target = Filled<Unit>(copy.fill);
 }
 
-// Stages units [begin, end) of those there are.
-template <typename Unit, typename Block, int kRank>
+// Stages units [begin, end), which there are.
+template <typename Unit, typename Block, int kRank, typename Source>
 COPPICE_DEVICE void StageUnits(const Block& block,
                                const StagedCopyOf<kRank>& copy,
                                int64_t begin,
-                               int64_t end) {
-  const int64_t count = PaddedElements(copy);
+                               int64_t end,
+                               const Source& source) {
   Place<kRank> first;
   first.Advance(begin, copy);
   block.ForEach([&](int thread) {
-    for (int64_t i = begin + thread; i < end && i < count; i += Block::kThreads) {
+    for (int64_t i = begin + thread; i < end; i += Block::kThreads) {
       Place<kRank> place = first;
       place.Advance(i - begin, copy);
-      StageUnit<Unit>(copy, place);
+      StageUnit<Unit>(copy, place, source);
     }
   });
 }
 
+// What a launch knows of ragged sequences: of none, which is the usual one ...
+struct NoSequences {
+  static constexpr bool kAny = false;
+};
+
+// ... or of some, with room for the offsets of those in a tile.
+struct Sequences {
+  static constexpr bool kAny = true;
+  int64_t* offsets;  // Shared, kStagingElementsPerBlock + 1.
+};
+
+// Stages units [begin, end) of a rectangle, which there are, of at most kStagingElementsPerBlock
+// elements.
+template <typename Unit, typename Block, int kRank>
+COPPICE_DEVICE void StageRectangle(const Block& block,
+                                   const StagedCopyOf<kRank>& copy,
+                                   const StagedRagged& ragged,
+                                   int64_t* offsets,
+                                   int64_t begin,
+                                   int64_t end) {
+  Place<kRank> first;
+  first.Advance(begin, copy);
+  Place<kRank> last;
+  last.Advance(end - 1, copy);
+  const int axis = copy.rows_axis;
+  const int64_t from = first.index[axis];
+  const int64_t behind = last.index[axis] + 1;
+  ForEachOffset(block, ragged, behind, [&](int64_t sequence, int64_t offset) {
+    if (sequence >= from) offsets[sequence - from] = offset;
+  });
+  StageUnits<Unit>(block, copy, begin, end,
+                   RaggedSource{.offsets = offsets,
+                                .first = from,
+                                .real = ragged.count,
+                                .stride = copy.strides[axis + 1]});
+}
+
+// The copy with as many packed rows as there are of its sequences.
 template <typename Block, int kRank>
-COPPICE_DEVICE void StageTile(const Block& block, const StagedCopyOf<kRank>& copy, int64_t tile) {
+COPPICE_DEVICE StagedCopyOf<kRank> WithTotal(const Block& block,
+                                             StagedCopyOf<kRank> copy,
+                                             const StagingHeader& header) {
+  if (copy.rows == StagedRows::kPacked) {
+    int64_t& rows = copy.sizes[copy.rows_axis];
+    const int64_t total = TotalRows(block, header.ragged[copy.ragged]);
+    rows = total < rows ? total : rows;
+  }
+  return copy;
+}
+
+template <typename Block, int kRank, typename AnySequences>
+COPPICE_DEVICE void StageTile(const Block& block,
+                              const StagedCopyOf<kRank>& copy,
+                              const StagingHeader& header,
+                              int64_t tile,
+                              const AnySequences& sequences) {
   const int bytes = UnitBytes(copy);
   const StagedCopyOf<kRank> units = InUnits(copy, bytes);
   const int64_t per_tile = int64_t{kStagingElementsPerBlock} * copy.element_bytes / bytes;
   const int64_t begin = tile * per_tile;
-  switch (bytes) {
-    case 1:
-      return StageUnits<uint8_t>(block, units, begin, begin + per_tile);
-    case 2:
-      return StageUnits<uint16_t>(block, units, begin, begin + per_tile);
-    case 4:
-      return StageUnits<uint32_t>(block, units, begin, begin + per_tile);
-    case 8:
-      return StageUnits<uint64_t>(block, units, begin, begin + per_tile);
-    default:
-      return StageUnits<Unit16>(block, units, begin, begin + per_tile);
+  const int64_t count = PaddedElements(units);
+  const int64_t end = begin + per_tile < count ? begin + per_tile : count;
+  if (begin >= end) return;
+  WithUnit(bytes, [&](auto unit) {
+    using Unit = decltype(unit);
+    if constexpr (AnySequences::kAny) {
+      if (copy.rows == StagedRows::kRectangle)
+        return StageRectangle<Unit>(block, units, header.ragged[copy.ragged], sequences.offsets,
+                                    begin, end);
+    }
+    StageUnits<Unit>(block, units, begin, end, PlainSource());
+  });
+}
+
+// Writes where the sequences of the header begin and the last one ends, and those totals.
+template <typename Block>
+COPPICE_DEVICE void StageOffsets(const Block& block, const StagingHeader& header) {
+  for (int i = 0; i < header.ragged_count; ++i) {
+    const StagedRagged& ragged = header.ragged[i];
+    ForEachOffset(block, ragged, ragged.slots, [&](int64_t sequence, int64_t offset) {
+      if (ragged.narrow)
+        PointerTo<int32_t>(ragged.offsets)[sequence] = static_cast<int32_t>(offset);
+      else
+        PointerTo<int64_t>(ragged.offsets)[sequence] = offset;
+      if (sequence == ragged.slots)
+        PointerTo<int64_t>(header.parameter_block)[ragged.total_word] = offset;
+    });
   }
 }
 
-template <int kRank, typename Block, typename Params>
-COPPICE_DEVICE void StageRank(const Block& block, const Params& params) {
+// Whether word `index` is for StageOffsets to write.
+COPPICE_DEVICE bool IsTotal(const StagingHeader& header, int index) {
+  for (int i = 0; i < header.ragged_count; ++i)
+    if (header.ragged[i].total_word == index) return true;
+  return false;
+}
+
+template <int kRank, typename Block, typename Params, typename AnySequences>
+COPPICE_DEVICE void StageRank(const Block& block,
+                              const Params& params,
+                              const AnySequences& sequences) {
   const StagingHeader& header = params.header;
   const auto* copies = reinterpret_cast<const StagedCopyOf<kRank>*>(params.copies);
   COPPICE_SHARED(int32_t, shared_copy, 1);
@@ -223,9 +327,12 @@ COPPICE_DEVICE void StageRank(const Block& block, const Params& params) {
   block.ForEach([&](int thread) {
     if (thread == 0) shared_copy[0] = kNoCopy;
     if (thread < header.copy_count) first_tiles[thread] = copies[thread].tiles;
-    if (block.x() == 0 && thread < header.word_count)
+    const bool total = AnySequences::kAny && IsTotal(header, thread);
+    if (block.x() == 0 && thread < header.word_count && !total)
       PointerTo<int64_t>(header.parameter_block)[thread] = WordAt(header, thread);
   });
+  if constexpr (AnySequences::kAny)
+    if (block.x() == 0 && header.word_count > 0) StageOffsets(block, header);
   block.ExclusiveScan(first_tiles);
   block.ForEach([&](int thread) {
     if (thread >= header.copy_count) return;
@@ -235,8 +342,10 @@ COPPICE_DEVICE void StageRank(const Block& block, const Params& params) {
     shared_tile[0] = tile;
   });
   block.Sync();
-  if (shared_copy[0] != kNoCopy)
-    StageTile(block, Counted(copies[shared_copy[0]], header), shared_tile[0]);
+  if (shared_copy[0] == kNoCopy) return;
+  StagedCopyOf<kRank> copy = Counted(copies[shared_copy[0]], header);
+  if constexpr (AnySequences::kAny) copy = WithTotal(block, copy, header);
+  StageTile(block, copy, header, shared_tile[0], sequences);
 }
 
 // Calls `visit` with the rank of the copies as a constant. Those who declare are host code alone.
@@ -259,7 +368,13 @@ COPPICE_ANYWHERE void WithRank(const StagingHeader& header, const Visit& visit) 
 
 template <typename Block, typename Params>
 COPPICE_DEVICE void Stage(const Block& block, const Params& params) {
-  WithRank(params.header, [&](auto rank) { StageRank<decltype(rank)::value>(block, params); });
+  if (params.header.ragged_count == 0)
+    return WithRank(params.header, [&](auto rank) {
+      StageRank<decltype(rank)::value>(block, params, NoSequences());
+    });
+  COPPICE_SHARED(int64_t, offsets, kStagingElementsPerBlock + 1);
+  WithRank(params.header,
+           [&](auto rank) { StageRank<decltype(rank)::value>(block, params, Sequences{offsets}); });
 }
 
 // The bytes from the first to behind the last of such elements, whose strides may be any.
@@ -283,7 +398,10 @@ void DeclareCopy(const StagedCopyOf<kRank>& copy,
   Extent source{.empty = copy.source == 0};
   Extent target;
   for (int axis = 0; axis < kRank; ++axis) {
-    const int64_t size = copy.sizes[axis];
+    int64_t size = copy.sizes[axis];
+    // A rectangle reads all packed rows, whoever has them, and of no sequence more.
+    if (copy.rows == StagedRows::kRectangle && axis == copy.rows_axis + 1)
+      size = header.ragged[copy.ragged].rows;
     source.Add(size < 0 ? header.words[-1 - size] : size, copy.strides[axis]);
     target.Add(copy.padded[axis], copy.target_strides[axis]);
   }
@@ -296,6 +414,19 @@ void DeclareCopy(const StagedCopyOf<kRank>& copy,
                     (target.behind - target.before) * bytes);
 }
 
+void DeclareSequences(const StagedRagged& ragged,
+                      const StagingHeader& header,
+                      KernelAccesses& accesses) {
+  const int64_t bytes = ragged.narrow ? 4 : 8;
+  Extent lengths{.empty = ragged.lengths == 0};
+  lengths.Add(ragged.count + (ragged.by_offsets ? 1 : 0), ragged.stride);
+  if (!lengths.empty)
+    accesses.Reads(PointerTo<const char>(ragged.lengths) + lengths.before * bytes,
+                   (lengths.behind - lengths.before) * bytes);
+  if (header.word_count > 0)
+    accesses.Writes(PointerTo<char>(ragged.offsets), (ragged.slots + 1) * bytes);
+}
+
 template <typename Params>
 void DeclareStaging(const Params& params, KernelAccesses& accesses) {
   const StagingHeader& header = params.header;
@@ -305,6 +436,8 @@ void DeclareStaging(const Params& params, KernelAccesses& accesses) {
     const bool narrow = (header.narrow_counts >> i & 1) != 0;
     accesses.Reads(PointerTo<const char>(header.counts[i]), narrow ? 4 : 8);
   }
+  for (int i = 0; i < header.ragged_count; ++i)
+    DeclareSequences(header.ragged[i], header, accesses);
   WithRank(header, [&](auto rank) {
     const auto* copies =
         reinterpret_cast<const StagedCopyOf<decltype(rank)::value>*>(params.copies);

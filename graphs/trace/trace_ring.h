@@ -38,7 +38,7 @@ struct RingEvent {
   uint8_t why = 0;  // Reason.
 };
 
-class TraceRing {
+class TraceRing {  // NOLINT(clang-analyzer-optin.performance.Padding): a line for each thread.
  public:
   // Requires: at_least >= 1. The capacity is the next power of two.
   explicit TraceRing(int64_t at_least)

@@ -41,6 +41,7 @@ struct TestKernels {
         fill(*library.Get("Fill")),
         masked_scale(*library.Get("MaskedScale")),
         philox(*library.Get("Philox")),
+        ragged_rows(*library.Get("RaggedRows")),
         scale(*library.Get("Scale")) {}
 
   KernelLibrary library;
@@ -49,6 +50,7 @@ struct TestKernels {
   Kernel fill;
   Kernel masked_scale;
   Kernel philox;
+  Kernel ragged_rows;
   Kernel scale;
 };
 

@@ -31,6 +31,9 @@ TEST(StagingParamsTest, CopyHasNoPadding) {
   EXPECT_EQ(offsetof(Copy, noise_set), 34U);
   EXPECT_EQ(offsetof(Copy, noise_clear), 35U);
   EXPECT_EQ(offsetof(Copy, padding), 36U);
+  EXPECT_EQ(offsetof(Copy, rows), 37U);
+  EXPECT_EQ(offsetof(Copy, rows_axis), 38U);
+  EXPECT_EQ(offsetof(Copy, ragged), 39U);
   EXPECT_EQ(offsetof(Copy, sizes), 40U);
   EXPECT_EQ(offsetof(Copy, strides), 72U);
   EXPECT_EQ(offsetof(Copy, padded), 104U);
@@ -46,20 +49,41 @@ TEST(StagingParamsTest, CopyTakesWhatItsRankNeeds) {
 }
 
 TEST(StagingParamsTest, HeaderHasNoPadding) {
-  EXPECT_EQ(sizeof(StagingHeader), 288U);
+  EXPECT_EQ(sizeof(StagingHeader), 400U);
   EXPECT_EQ(offsetof(StagingHeader, copy_count), 10U);
   EXPECT_EQ(offsetof(StagingHeader, rank), 12U);
   EXPECT_EQ(offsetof(StagingHeader, counts), 16U);
-  EXPECT_EQ(offsetof(StagingHeader, words), 80U);
+  EXPECT_EQ(offsetof(StagingHeader, ragged), 80U);
+  EXPECT_EQ(offsetof(StagingHeader, words), 192U);
+}
+
+TEST(StagingParamsTest, SequencesHaveNoPadding) {
+  EXPECT_EQ(sizeof(StagedRagged), 56U);
+  EXPECT_EQ(offsetof(StagedRagged, offsets), 8U);
+  EXPECT_EQ(offsetof(StagedRagged, stride), 16U);
+  EXPECT_EQ(offsetof(StagedRagged, count), 24U);
+  EXPECT_EQ(offsetof(StagedRagged, slots), 32U);
+  EXPECT_EQ(offsetof(StagedRagged, rows), 40U);
+  EXPECT_EQ(offsetof(StagedRagged, total_word), 48U);
+  EXPECT_EQ(offsetof(StagedRagged, narrow), 50U);
+  EXPECT_EQ(offsetof(StagedRagged, by_offsets), 51U);
+}
+
+TEST(StagingParamsTest, PackingHasNoPadding) {
+  EXPECT_EQ(sizeof(PackParams), 64U);
+  EXPECT_EQ(offsetof(PackParams, sequences), 24U);
+  EXPECT_EQ(offsetof(PackParams, row_units), 48U);
+  EXPECT_EQ(offsetof(PackParams, unit_bytes), 56U);
+  EXPECT_EQ(offsetof(PackParams, offset_bytes), 60U);
 }
 
 TEST(StagingParamsTest, SmallerParametersAreAPrefixOfLargerOnes) {
-  EXPECT_EQ(sizeof(Small), 896U);
+  EXPECT_EQ(sizeof(Small), 1008U);
   EXPECT_EQ(sizeof(Medium), 4096U);
   EXPECT_EQ(sizeof(Wide), 32'760U) << "a multiple of a word, of at most 32,764";
-  EXPECT_EQ(offsetof(Small, copies), 288U);
-  EXPECT_EQ(offsetof(Medium, copies), 288U);
-  EXPECT_EQ(offsetof(Wide, copies), 288U);
+  EXPECT_EQ(offsetof(Small, copies), 400U);
+  EXPECT_EQ(offsetof(Medium, copies), 400U);
+  EXPECT_EQ(offsetof(Wide, copies), 400U);
 }
 
 TEST(StagingParamsTest, DefaultHeaderStagesNothing) {

@@ -11,6 +11,7 @@
 
 namespace coppice {
 
+extern const KernelImage pack_image;
 extern const KernelImage staging_image;
 
 namespace ptx {
@@ -79,6 +80,23 @@ void DrawPhilox(TwinDraw& draw, TwinScene& scene) {
                             .word = 1,
                             .sequences = static_cast<int32_t>(draw.Int(0, 1))},
                {GridFor(count), 1, 1});
+}
+
+void DrawRaggedRows(TwinDraw& draw, TwinScene& scene) {
+  RaggedRowsParams params{.words = scene.Array(draw.Ints<int64_t>(3, 0, 90)),
+                          .sequences = draw.Int(0, 12),
+                          .rows = draw.Int(0, 80),
+                          .length = draw.Int(0, 1) * draw.Int(1, 9),
+                          .width = draw.Int(1, 5),
+                          .word = static_cast<int32_t>(draw.Int(0, 2))};
+  if (draw.Int(0, 1) == 0)
+    params.offsets = scene.Array(draw.Ints<int64_t>(params.sequences + 1, -5, 90));
+  else
+    params.narrow_offsets = scene.Array(draw.Ints<int32_t>(params.sequences + 1, -5, 90));
+  const int64_t rows = params.length == 0 ? params.rows : params.sequences * params.length;
+  params.x = scene.Array(draw.Floats(rows * params.width));
+  params.y = scene.Array(draw.Garbage(rows * params.width));
+  scene.Launch(params, {GridFor(rows * params.width), 1, 1});
 }
 
 void DrawStore(TwinDraw& draw, TwinScene& scene) {
@@ -171,6 +189,53 @@ void DrawTrafficCount(TwinDraw& draw, TwinScene& scene) {
 
 // graphs/staging/staging.cu
 
+// Sequences whose lengths may be anything, and the rows that packed tensors have of them.
+StagedRagged DrawSequences(TwinDraw& draw, TwinScene& scene, int total_word) {
+  StagedRagged ragged{.count = draw.Int(0, 6),
+                      .rows = draw.Int(0, 40),
+                      .total_word = static_cast<int16_t>(total_word),
+                      .narrow = draw.Int(0, 1) == 0,
+                      .by_offsets = draw.Int(0, 1) == 0};
+  if (draw.Int(0, 4) == 0) ragged.count = draw.Int(250, 600);  // Several rounds of a scan.
+  ragged.slots = ragged.count + draw.Int(0, 9);
+  ragged.stride = draw.Int(1, 2);
+  const int64_t entries = (ragged.count + 1) * ragged.stride;
+  const int64_t longest = draw.Int(0, 3) == 0 ? 60 : ragged.count > 100 ? 1 : 9;
+  if (draw.Int(0, 7) > 0)
+    ragged.lengths =
+        ragged.narrow
+            ? reinterpret_cast<uint64_t>(scene.Array(draw.Ints<int32_t>(entries, -1, longest)))
+            : reinterpret_cast<uint64_t>(scene.Array(draw.Ints<int64_t>(entries, -1, longest)));
+  ragged.offsets =
+      ragged.narrow
+          ? reinterpret_cast<uint64_t>(scene.Array(draw.Words<int32_t>(ragged.slots + 1)))
+          : reinterpret_cast<uint64_t>(scene.Array(draw.Words<int64_t>(ragged.slots + 1)));
+  return ragged;
+}
+
+// Makes a plain copy one of packed rows or of a rectangle. Returns the elements of its source.
+template <int kRank>
+int64_t DrawRows(TwinDraw& draw,
+                 const StagingHeader& header,
+                 int64_t source,
+                 StagedCopyOf<kRank>& copy) {
+  const auto index = draw.Int(0, header.ragged_count - 1);
+  const StagedRagged& ragged = header.ragged[index];
+  copy.ragged = static_cast<int8_t>(index);
+  copy.rows = draw.Int(0, 1) == 0 ? StagedRows::kPacked : StagedRows::kRectangle;
+  if constexpr (kRank > 1) {
+    if (copy.rows == StagedRows::kRectangle) {
+      if (copy.padding == StagedPadding::kRepeatLast) copy.padding = StagedPadding::kFill;
+      copy.strides[0] = 0;
+      copy.sizes[0] = std::min(copy.padded[0], ragged.count);
+      return std::max<int64_t>(ragged.rows * copy.strides[1], 1);
+    }
+  }
+  copy.rows = StagedRows::kPacked;
+  copy.sizes[0] = std::min(copy.padded[0], ragged.rows);
+  return source;
+}
+
 template <int kRank>
 StagedCopyOf<kRank> DrawCopy(TwinDraw& draw, TwinScene& scene, const StagingHeader& header) {
   StagedCopyOf<kRank> copy = {};
@@ -194,6 +259,8 @@ StagedCopyOf<kRank> DrawCopy(TwinDraw& draw, TwinScene& scene, const StagingHead
   // The outermost one may be what the device decides, which is at most this.
   const int64_t word = draw.Int(0, kStagingCountsMax - 1);
   if (header.counts[word] != 0 && header.words[word] <= copy.padded[0]) copy.sizes[0] = -1 - word;
+  if (header.ragged_count > 0 && draw.Int(0, 1) == 0)
+    source = DrawRows<kRank>(draw, header, source, copy);
   const int64_t bytes = copy.element_bytes;
   const auto place = [&](int64_t elements) {
     const auto offset = static_cast<size_t>(draw.Int(0, 1) * draw.Int(0, 16 / bytes) * bytes);
@@ -237,9 +304,13 @@ void DrawStaging(TwinDraw& draw, TwinScene& scene) {
       header.counts[i] = reinterpret_cast<uint64_t>(scene.Array(draw.Ints<int64_t>(1, -3, 60)));
     } else {
       header.counts[i] = reinterpret_cast<uint64_t>(scene.Array(draw.Ints<int32_t>(1, -3, 60)));
-      header.narrow_counts = static_cast<uint16_t>(header.narrow_counts | 1 << i);
+      header.narrow_counts = static_cast<uint8_t>(header.narrow_counts | 1 << i);
     }
   }
+  if (header.word_count >= kStagingRaggedMax)
+    header.ragged_count = static_cast<uint8_t>(draw.Int(0, kStagingRaggedMax));
+  for (int i = 0; i < header.ragged_count; ++i)
+    header.ragged[i] = DrawSequences(draw, scene, i);
   int64_t tiles = 0;
   switch (draw.Int(0, 3)) {
     case 0:
@@ -258,6 +329,30 @@ void DrawStaging(TwinDraw& draw, TwinScene& scene) {
   scene.Launch(params, {Blocks(tiles, 1), 1, 1});
 }
 
+// graphs/staging/pack.cu
+
+void DrawPack(TwinDraw& draw, TwinScene& scene) {
+  PackParams params{.sequences = draw.Int(0, 20),
+                    .length = draw.Int(0, 9),
+                    .rows = draw.Int(0, 60),
+                    .row_units = draw.Int(1, 40),
+                    .unit_bytes = 1 << draw.Int(0, 4),
+                    .offset_bytes = draw.Int(0, 1) == 0 ? 4 : 8};
+  std::vector<int64_t> offsets = draw.Ints<int64_t>(params.sequences + 1, 0, 60);
+  std::sort(offsets.begin(), offsets.end());
+  params.offsets = params.offset_bytes == 8
+                       ? reinterpret_cast<uint64_t>(scene.Array(offsets))
+                       : reinterpret_cast<uint64_t>(
+                             scene.Array(std::vector<int32_t>(offsets.begin(), offsets.end())));
+  const auto bytes = [&](int64_t rows) {
+    return reinterpret_cast<uint64_t>(
+        scene.Array(draw.Words<uint8_t>(rows * params.row_units * params.unit_bytes)));
+  };
+  params.source = bytes(params.sequences * params.length);
+  params.target = bytes(params.rows);
+  scene.Launch(params, {Blocks(params.rows * params.row_units, kStagingElementsPerBlock), 1, 1});
+}
+
 }  // namespace
 
 std::vector<Twin> LibraryTwins() {
@@ -267,12 +362,14 @@ std::vector<Twin> LibraryTwins() {
           {"project", &test_kernels_image, "MaskedScale", DrawMaskedScale},
           {"project", &test_kernels_image, "Compact", DrawCompact},
           {"project", &test_kernels_image, "Philox", DrawPhilox},
+          {"project", &test_kernels_image, "RaggedRows", DrawRaggedRows},
           {"project", &test_kernels_image, "Store", DrawStore},
           {"project", &test_kernels_image, "Collectives", DrawCollectives},
           {"project", &test_kernels_image, "Cube", DrawCube},
           {"project", &traffic_kernels_image, "TrafficMix", DrawTrafficMix},
           {"project", &traffic_kernels_image, "TrafficReduce", DrawTrafficReduce},
           {"project", &traffic_kernels_image, "TrafficCount", DrawTrafficCount},
+          {"project", &pack_image, "PackRows", DrawPack},
           {"project", &staging_image, "StageSmall", DrawStaging<kSmallStagingBytes>},
           {"project", &staging_image, "StageMedium", DrawStaging<kMediumStagingBytes>},
           {"project", &staging_image, "StageWide", DrawStaging<kWideStagingBytes>}};

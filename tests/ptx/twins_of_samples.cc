@@ -4,6 +4,7 @@
 #include "samples/filter.h"
 #include "samples/join.h"
 #include "samples/layer.h"
+#include "samples/prefix.h"
 #include "samples/scale.h"
 #include "tests/ptx/twin_kernels.h"
 
@@ -31,6 +32,18 @@ void DrawFilter(TwinDraw& draw, TwinScene& scene) {
                                      .kept = scene.Array(draw.Words<int64_t>(1)),
                                      .capacity = capacity},
                {1, 1, 1});
+}
+
+void DrawPrefix(TwinDraw& draw, TwinScene& scene) {
+  const int64_t rows = draw.Int(1, 400);
+  const int64_t sequences = draw.Int(1, 9);
+  std::vector<int32_t> offsets = draw.Ints<int32_t>(sequences + 1, 0, rows);
+  std::sort(offsets.begin(), offsets.end());
+  scene.Launch(samples::PrefixParams{.offsets = scene.Array(offsets),
+                                     .x = scene.Array(draw.Ints<int64_t>(rows, -99, 99)),
+                                     .y = scene.Array(draw.Words<int64_t>(rows)),
+                                     .rows = rows},
+               {static_cast<unsigned>(sequences), 1, 1});
 }
 
 void DrawSquare(TwinDraw& draw, TwinScene& scene) {
@@ -82,6 +95,7 @@ void DrawSampleScale(TwinDraw& draw, TwinScene& scene) {
 std::vector<Twin> SampleTwins() {
   return {{"samples", &samples::embed_image, "Embed", DrawSampleEmbed},
           {"samples", &samples::filter_image, "Filter", DrawFilter},
+          {"samples", &samples::prefix_image, "Prefix", DrawPrefix},
           {"samples", &samples::filter_image, "Square", DrawSquare},
           {"samples", &samples::join_image, "Join", DrawJoin},
           {"samples", &samples::layer_image, "Layer", DrawLayer},

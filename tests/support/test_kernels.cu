@@ -121,6 +121,47 @@ COPPICE_ACCESSES(Philox, PhiloxParams) {
   accesses.Writes(params.y, params.count);
 }
 
+COPPICE_DEVICE int64_t OffsetAt(const RaggedRowsParams& params, int64_t index) {
+  return params.offsets != nullptr ? params.offsets[index] : params.narrow_offsets[index];
+}
+
+// The element of row `place` of `sequence`.
+COPPICE_DEVICE float RaggedElement(float x, int64_t sequence, int64_t place) {
+  return 2 * x + static_cast<float>(place) + 1000 * static_cast<float>(sequence);
+}
+
+COPPICE_DEVICE float PackedElement(const RaggedRowsParams& params, int64_t i) {
+  const int64_t row = i / params.width;
+  if (row >= params.words[params.word]) return -1;
+  for (int64_t sequence = 0; sequence < params.sequences; ++sequence) {
+    const int64_t begin = OffsetAt(params, sequence);
+    if (begin <= row && row < OffsetAt(params, sequence + 1))
+      return RaggedElement(params.x[i], sequence, row - begin);
+  }
+  return -1;
+}
+
+COPPICE_KERNEL(RaggedRows, kTestThreads, RaggedRowsParams) {
+  const bool packed = params.length == 0;
+  const int64_t rows = packed ? params.rows : params.sequences * params.length;
+  block.ForEach([&](int thread) {
+    const int64_t i = ElementOf(block.x(), thread);
+    if (i >= rows * params.width) return;
+    const int64_t row = i / params.width;
+    params.y[i] = packed ? PackedElement(params, i)
+                         : RaggedElement(params.x[i], row / params.length, row % params.length);
+  });
+}
+
+COPPICE_ACCESSES(RaggedRows, RaggedRowsParams) {
+  const int64_t rows = params.length == 0 ? params.rows : params.sequences * params.length;
+  accesses.Reads(params.x, rows * params.width);
+  accesses.Reads(params.words + params.word, 1);
+  if (params.offsets != nullptr) accesses.Reads(params.offsets, params.sequences + 1);
+  if (params.narrow_offsets != nullptr) accesses.Reads(params.narrow_offsets, params.sequences + 1);
+  accesses.Writes(params.y, rows * params.width);
+}
+
 COPPICE_KERNEL(Store, kTestThreads, StoreParams) {
   block.ForEach([&](int thread) {
     if (block.x() == 0 && thread == 0) *params.target = params.value;
@@ -206,6 +247,7 @@ COPPICE_KERNEL_IMAGE(test_kernels,
                      &MaskedScaleHostKernel,
                      &CompactHostKernel,
                      &PhiloxHostKernel,
+                     &RaggedRowsHostKernel,
                      &StoreHostKernel,
                      &CollectivesHostKernel,
                      &CubeHostKernel);

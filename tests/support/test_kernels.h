@@ -74,6 +74,22 @@ struct PhiloxParams {
   int32_t sequences = 0;
 };
 
+// "RaggedRows": rows of packed sequences, [rows, width], or of a rectangle, [sequences, length,
+// width]: y = 2 * x + the row within its sequence + 1000 * the sequence. Packed rows from
+// words[word] on, and rows of no sequence, become -1.
+struct RaggedRowsParams {
+  const float* x = nullptr;
+  float* y = nullptr;
+  const int32_t* narrow_offsets = nullptr;  // Of the sequences, and the end; one of the two.
+  const int64_t* offsets = nullptr;
+  const int64_t* words = nullptr;  // A parameter block.
+  int64_t sequences = 0;
+  int64_t rows = 0;    // Packed.
+  int64_t length = 0;  // Of a rectangle; 0: packed.
+  int64_t width = 0;
+  int32_t word = 0;
+};
+
 // "Store": *target = value, by one thread.
 struct StoreParams {
   int64_t* target = nullptr;

@@ -48,15 +48,20 @@ namespace coppice {
 inline constexpr int kSymbolsMax = 8;   // Dynamic sizes of a program.
 inline constexpr int kExtentsMax = 24;  // Sizes computed from others.
 inline constexpr int kScalarsMax = 16;  // Host scalars of a program.
+inline constexpr int kRaggedMax = 2;    // Sets of sequences, such as queries and keys.
 
-// A size in a spec: a constant, a symbol, or an expression of symbols and scalars.
+// A size in a spec: a constant, a symbol, or an expression of symbols and scalars; or the rows of
+// ragged sequences, which a program may see as two axes: see RaggedSpec.
 struct Dim {
   int64_t size = 0;  // Used if symbol < 0; >= 0.
-  int symbol = -1;   // An index into ProgramSpec::symbols; from kSymbolsMax on, into `extents`.
+  // An index into ProgramSpec::symbols; from kSymbolsMax on into `extents`, and behind those into
+  // `ragged`.
+  int symbol = -1;
 
   static Dim Fixed(int64_t size) { return {.size = size, .symbol = -1}; }
   static Dim Symbol(int index) { return {.size = 0, .symbol = index}; }
   static Dim Extent(int index) { return {.size = 0, .symbol = kSymbolsMax + index}; }
+  static Dim Ragged(int index) { return {.size = 0, .symbol = kSymbolsMax + kExtentsMax + index}; }
   friend bool operator==(const Dim&, const Dim&) = default;
 };
 using Dims = absl::InlinedVector<Dim, kRankMax>;
@@ -121,6 +126,51 @@ struct JointSpec {
   JointSize SizeIn(std::span<const int64_t> extents) const {
     return {extents[static_cast<size_t>(a)], extents[static_cast<size_t>(b)]};
   }
+};
+
+// Sequences of different lengths whose rows a caller has in one packed tensor, one sequence behind
+// the other, such as the tokens of a batch of prompts. Which rows are whose, a copied input says:
+//
+//   values   a0 a1 a2 | c0 | d0 d1     [total, ...]     lengths  3 0 1 2     [count]
+//                                                    or offsets  0 3 3 4 6   [count + 1]
+//   packed     a0 a1 a2 c0 d0 d1 .  .                Dim::Ragged is one axis: `total` in its bucket
+//   rectangle  a0 a1 a2 .                            or two, with a `length`: `count` and `length`
+//              .  .  .  .                            in theirs; what no sequence has is the input's
+//              c0 .  .  .                            fill
+//              d0 d1 .  .
+//
+//   const int seq = spec.AddRagged({.count = batch, .total = tokens, .length = longest,
+//                                   .lengths = 0});
+//   spec.inputs = {{.name = "lengths", .dtype = DType::kInt32, .dims = {Dim::Symbol(batch)}},
+//                  {.name = "x", .dims = {Dim::Ragged(seq), Dim::Fixed(64)}}};
+//   spec.outputs = {{.name = "y", .dims = {Dim::Ragged(seq), Dim::Fixed(64)}}};
+//
+// A tensor with such a dim has it first, is row-major, and neither static nor mutated. The one
+// launch that stages a call reads the lengths where they are, so that they may be known to the
+// device alone; it scatters rows into the rectangle, and writes what CallContext::offsets shows:
+// where each sequence of the bucket begins and the last one ends, the slots beyond the real ones
+// empty. The word of `total` in the parameter block is that end, be it less than the packed tensor
+// has rows. An output that is a rectangle is packed by the last kernel of the run, rows that no
+// sequence has as zeros.
+//
+// The device holds what it reads to what there is: a length below 0 counts as 0, and rows beyond
+// the packed tensor's, or beyond `length` in a rectangle, are left out. In a rectangle every
+// sequence but the longest is padded, also where an extent is its bucket: `count` and `length` have
+// claims. Give `total` one bucket where nothing of the program but packed outputs depends on it.
+struct RaggedSpec {
+  enum class By : uint8_t { kLengths, kOffsets };
+
+  // Indices into ProgramSpec::symbols, none counted: how many sequences there are, which offsets
+  // say as well as an axis ...
+  int count = -1;
+  int total = -1;   // ... and rows of all of them, which the packed axis of an input says.
+  int length = -1;  // Rows of the longest, or more: what a call gives it. -1: packed, no rectangle.
+  // Which input says which rows are whose: i32 or i64, copied, of one axis. It has the dims
+  // {count} and the fill zero; by offsets, an extent that is the count and 1, and repeats the last.
+  int lengths = -1;
+  By by = By::kLengths;
+
+  bool is_rectangle() const { return length >= 0; }
 };
 
 // What the program promises about the elements beyond the real extents of the symbols that claim
@@ -233,7 +283,8 @@ struct ProgramSpec {
   Claim claim = Claim::kExact;  // Of the symbols without one.
   // Initialised, like dims and fill above, so that no compiler warns where a spec leaves them out.
   std::vector<SymbolSpec> symbols{};
-  std::vector<JointSpec> joint{};  // Of the symbols that are padded two and two.
+  std::vector<JointSpec> joint{};    // Of the symbols that are padded two and two.
+  std::vector<RaggedSpec> ragged{};  // What Dim::Ragged names.
   std::vector<InputSpec> inputs{};
   std::vector<OutputSpec> outputs{};
   std::vector<ScalarSpec> scalars{};
@@ -273,6 +324,12 @@ struct ProgramSpec {
   // Appends two dynamic symbols as JointSpec wants them, and their policy. Returns their indices.
   std::pair<int, int> AddJoint(std::string a_name, std::string b_name, JointPolicy policy);
 
+  // Appends sequences that callers pack. Returns their index, for Dim::Ragged.
+  int AddRagged(const RaggedSpec& sequences) {
+    ragged.push_back(sequences);
+    return static_cast<int>(ragged.size()) - 1;
+  }
+
   // What a symbol is in, if its extents become buckets together with another's; else null.
   const JointSpec* JointOf(int symbol) const;
 
@@ -299,11 +356,11 @@ struct ProgramSpec {
 // negative and whose bytes at the largest buckets an int64 holds, strides that are not negative and
 // keep apart there what is written (each call checks what has expressions), fixed static inputs and
 // outputs, counts that are outputs of one i32 or i64, counted symbols as SymbolSpec wants them,
-// joint policies as JointSpec wants them, buckets within their symbol's bounds, guards and
-// expressions that parse, expressions that read no scalars but those of the key, a claim for each
-// symbol that its policy pads, tolerances that are finite and not negative, half-lives that are not
-// negative, and fills that the claims allow.
-// Errors: kInvalidArgument naming the program and the field.
+// joint policies as JointSpec and sequences as RaggedSpec wants them, buckets within their symbol's
+// bounds, guards and expressions that parse, expressions that read no scalars but those of the key,
+// a claim for each symbol that its policy pads, tolerances that are finite and not negative,
+// half-lives that are not negative, and fills that the claims allow. Errors: kInvalidArgument
+// naming the program and the field.
 absl::Status ValidateSpec(const ProgramSpec& spec);
 
 // What holds of a symbol that is padded: its own claim, or what its program's says of it, where
@@ -369,7 +426,10 @@ class CallContext {
     return scalars_[static_cast<size_t>(index)];
   }  // Key scalars; 0 for device-resident ones and those that a symbol is bound to.
   DeviceAddress parameters() const { return parameters_; }  // The parameter block.
-  DeviceAddress workspace() const { return workspace_; }    // The lane's, for libraries; 0 if none.
+  const Tensor& offsets(int ragged) const {
+    return offsets_[static_cast<size_t>(ragged)];
+  }  // Of sequences, padded: a dtype as their lengths have, the extent of `count` and 1.
+  DeviceAddress workspace() const { return workspace_; }  // The lane's, for libraries; 0 if none.
   int64_t workspace_bytes() const { return workspace_bytes_; }
 
   // Memory for temporaries, aligned to kBufferAlignment, contents undefined. A run must make the
@@ -385,15 +445,16 @@ class CallContext {
   //                          input not freed yet; kAborted as above.
   virtual absl::Status Free(DeviceAddress address) = 0;
 
-  // The memory of output `index`, with the spec's strides at the padded extents. Each output must
-  // be asked for, or made an alias, exactly once. Errors: as Allocate.
+  // The memory of output `index`, with the spec's strides at the padded extents; of one whose rows
+  // are ragged in a rectangle, that rectangle. Each output must be asked for, or made an alias,
+  // exactly once. Errors: as Allocate.
   virtual absl::StatusOr<Tensor> AllocateOutput(int index) = 0;
 
   // Makes output `index` the bytes at `address`: those of an input, of an output asked for before,
   // or memory outside the session that lives as long as it, such as a constant. An alias of a
   // staged input is copied when the run ends, because the next call stages there again. Errors:
   // kInvalidArgument  the bytes lie in the session's memory but in none of those; or a
-  //                           static output.
+  //                           static output, or one that is packed from a rectangle.
   virtual absl::Status AliasOutput(int index, DeviceAddress address) = 0;
 
   // Ends the graph recorded so far, and begins another after `step`, which is never captured: an
@@ -410,6 +471,7 @@ class CallContext {
   std::vector<Tensor> inputs_;
   std::vector<int64_t> scalars_;
   DeviceAddress parameters_ = 0;
+  std::vector<Tensor> offsets_;
   DeviceAddress workspace_ = 0;
   int64_t workspace_bytes_ = 0;
 };

@@ -6,6 +6,7 @@
 //
 //   call's tensors (any strides) --+                 +-- staged inputs (padded)
 //   real extents, device scalars --+-- one launch -->+-- parameter block
+//   lengths of ragged sequences  --+                 +-- their offsets
 //
 // The kernel's arguments are in staging_params.h, which nvcc compiles too.
 //
@@ -59,10 +60,25 @@ class StagingArguments {
   // Allocates.
   void Add(const Tensor& source, const Tensor& target, const Fill& fill);
 
+  // Sets what sequences `index` of the header are: their places, where their offsets go (as many
+  // and one; of what dtype, the lengths have, too), and which word becomes the rows of all.
+  // Requires: index < kStagingRaggedMax, one axis (checked).
+  void SetSequences(int index, const Tensor& offsets, RaggedSpec::By by, int total_word);
+  // Says how many there are, and what reads their lengths, or offsets (one more), from a tensor of
+  // one axis; at address 0 all are empty. `rows` are those of the packed tensors.
+  void SetLengths(int index, const Tensor& lengths, int64_t count, int64_t rows);
+  // Appends a copy to `target`, whose first axis has the packed rows of sequences `ragged`, or with
+  // a rectangle the first two its places and rows of each. Without source. Requires: such axes,
+  // `fill` repeats nothing in a rectangle (checked). Allocates.
+  void AddRows(const Tensor& target, const Fill& fill, int ragged, bool rectangle);
+  // Points rectangle `index` at packed rows of as many axes but one, `length` of each sequence at
+  // most. Returns its elements. Packed rows without a rectangle take SetSource.
+  int64_t SetPackedSource(int index, const Tensor& packed, int64_t count, int64_t length);
+
   // Points copy `index` at this tensor, of the rank of the one that it was added with. Returns its
   // elements. Allocates nothing.
   int64_t SetSource(int index, const Tensor& source) {
-    int64_t* const copy = words_.data() + kHeaderWords + index * copy_words_;
+    int64_t* const copy = CopyAt(index);
     copy[0] = static_cast<int64_t>(source.data);
     int64_t* const sizes = copy + kCopyHeadWords + rank_ - source.rank;
     int64_t* const strides = sizes + rank_;
@@ -73,7 +89,7 @@ class StagingArguments {
     }
     return elements;
   }
-  // Gives copy `index` no source: all of it is padding.
+  // Gives copy `index` no source: all of it is padding. Sequences keep their lengths.
   void DropSource(int index);
   // Makes the padding of copy `index` elements of these bits.
   void SetFill(int index, uint64_t pattern);
@@ -101,7 +117,10 @@ class StagingArguments {
   static constexpr int kHeaderWords = sizeof(StagingHeader) / sizeof(int64_t);
   static constexpr int kCopyHeadWords = 5;
 
-  int64_t* CopyAt(int index) { return words_.data() + kHeaderWords + index * copy_words_; }
+  int AddTarget(const Tensor& target, const Fill& fill);  // Returns the copy's index.
+  int64_t* CopyAt(int index) {
+    return words_.data() + kHeaderWords + ptrdiff_t{index} * copy_words_;
+  }
 
   int rank_;
   int copy_words_;
@@ -119,22 +138,41 @@ class StagingKernels {
   static absl::StatusOr<StagingKernels> Load(const Driver& driver);
 
   // Stages on `stream`. Makes no call if there is nothing to copy and no word. Cost: one driver
-  // call for up to 256 copies of rank 2, 193 of rank 4 and 109 of rank 8; allocates nothing.
+  // call for up to 256 copies of rank 2, 192 of rank 4 and 109 of rank 8; allocates nothing.
   absl::Status Launch(CuStream stream, const StagingArguments& arguments) const;
 
+  // Packs a rectangle, [sequences, length, ...], into `packed`, [rows, ...], by the offsets that
+  // staging has written there. Makes no call if nothing is packed. Requires: row-major tensors of
+  // one dtype and row, offsets of one axis (checked). Cost: one driver call; allocates nothing.
+  absl::Status Pack(CuStream stream,
+                    const Tensor& rectangle,
+                    const Tensor& offsets,
+                    const Tensor& packed) const;
+
  private:
-  StagingKernels(const Driver& driver, KernelLibrary library, const std::array<Kernel, 3>& kernels)
-      : driver_(&driver), library_(std::move(library)), kernels_(kernels) {}
+  StagingKernels(const Driver& driver,
+                 KernelLibrary library,
+                 const std::array<Kernel, 3>& kernels,
+                 KernelLibrary packing,
+                 const Kernel& pack)
+      : driver_(&driver),
+        library_(std::move(library)),
+        kernels_(kernels),
+        packing_(std::move(packing)),
+        pack_(pack) {}
 
   absl::Status LaunchOne(CuStream stream,
                          const int64_t* words,
                          int64_t bytes,
                          int64_t blocks) const;
   absl::Status LaunchInParts(CuStream stream, const StagingArguments& arguments) const;
+  absl::Status LaunchPack(CuStream stream, const PackParams& params) const;
 
   const Driver* driver_;
   KernelLibrary library_;
   std::array<Kernel, 3> kernels_;  // By the bytes of their parameters.
+  KernelLibrary packing_;
+  Kernel pack_;
 };
 
 }  // namespace coppice
