@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -23,6 +24,7 @@
 #include "graphs/call/record.h"
 #include "graphs/call/warm.h"
 #include "graphs/parts/retire.h"
+#include "graphs/rebucket/bucket_bytes.h"
 #include "graphs/rebucket/swap_policy.h"
 
 namespace coppice::internal {
@@ -70,6 +72,7 @@ class Rebucketing {
   absl::Status Check() const;
   // Sets what a swap would do.
   absl::Status Learn(const SizeHistogram& histogram);
+  RelearnOptions RelearnBy(const SizeHistogram& histogram) const;
   int64_t Allowance();  // Of graphs, at this time.
   std::vector<Successor> SuccessorsIn(const std::vector<int64_t>& buckets) const;
   absl::StatusOr<PaddingPolicy> PolicyOf(const std::vector<int64_t>& buckets) const;
@@ -90,6 +93,7 @@ class Rebucketing {
   const size_t symbol_;
   const RebucketOptions& options_;
   Ladder& ladder_;
+  BucketBytes bytes_{{}};  // Empty as well if bytes are free.
   std::vector<Successor> successors_;
   std::vector<std::pair<int, NodeKey>> recorded_;  // By lane.
   RebucketReport report_;
@@ -156,14 +160,33 @@ std::vector<Successor> Rebucketing::SuccessorsIn(const std::vector<int64_t>& buc
   return successors;
 }
 
+// Its price_of reads bytes_.
+RelearnOptions Rebucketing::RelearnBy(const SizeHistogram& histogram) const {
+  const SymbolSpec& symbol = program_.spec.symbols[symbol_];
+  if (options_.cost_per_byte == 0)
+    return options_.relearn ? *options_.relearn : RelearnFor(ladder_.policy, symbol.multiple_of);
+  RelearnOptions relearn = options_.relearn
+                               ? *options_.relearn
+                               : RelearnFor(ladder_.policy, symbol.multiple_of,
+                                            static_cast<int64_t>(symbol.policy.buckets().size()));
+  LearnOptions& learn = relearn.learn;
+  double calls = 0;
+  for (const SizeCount& each : histogram.counts())
+    if (each.size <= learn.limit) calls += each.count;
+  learn.price_of = [this, rate = options_.cost_per_byte * calls, price = learn.price,
+                    price_of = std::move(learn.price_of)](int64_t bucket) {
+    return (price_of ? price_of(bucket) : price) + rate * bytes_.Of(bucket);
+  };
+  return relearn;
+}
+
 absl::Status Rebucketing::Learn(const SizeHistogram& histogram) {
   const std::vector<int64_t> before = ladder_.policy.buckets();
   report_.outcome = Rebucketed::kKept;
   report_.learned.buckets = before;
-  if (histogram.empty()) return absl::OkStatus();
-  RelearnOptions relearn =
-      options_.relearn ? *options_.relearn
-                       : RelearnFor(ladder_.policy, program_.spec.symbols[symbol_].multiple_of);
+  if (options_.cost_per_byte > 0) bytes_ = BucketBytes::Measure(parts_, program_, symbol_);
+  if (histogram.empty() || (options_.cost_per_byte > 0 && bytes_.empty())) return absl::OkStatus();
+  RelearnOptions relearn = RelearnBy(histogram);
   const int64_t allowed = Allowance();
   COPPICE_ASSIGN_OR_RETURN(const Relearned wanted, Relearn(histogram, before, relearn));
   report_.learned = wanted;
@@ -319,6 +342,8 @@ absl::StatusOr<RebucketReport> Rebucketing::Run() {
   report_.calls = ladder_.observer->calls();
   if (report_.calls - ladder_.learned_at < options_.period) return report_;
   COPPICE_RETURN_IF_ERROR(Learn(histogram));
+  report_.bytes_before = bytes_.Of(ladder_.policy.buckets());
+  report_.bytes_after = bytes_.Of(report_.learned.buckets);
   if (report_.outcome != Rebucketed::kWouldSwap) {
     if (!options_.dry_run) ladder_.learned_at = report_.calls;
     return report_;
@@ -360,6 +385,9 @@ absl::StatusOr<RebucketReport> Rebucket(SessionParts& parts,
         "{}: a period of {} calls, {} graphs and {} per minute; give none below "
         "0",
         kRebucket, options.period, options.graphs_max, options.graphs_per_minute);
+  if (!(options.cost_per_byte >= 0 && std::isfinite(options.cost_per_byte)))
+    return InvalidArgument("{}: a cost of {} per byte; give a number from 0 on", kRebucket,
+                           options.cost_per_byte);
   if (parts.options.ranks.vote && !options.dry_run)
     return FailedPrecondition(
         "{}: the ranks of program '{}' vote, and must swap at one call; learn by a dry run on one "

@@ -27,18 +27,18 @@ int64_t CountOf(const LearnOptions& learn) {
 
 }  // namespace
 
-RelearnOptions RelearnFor(const PaddingPolicy& policy, int64_t multiple_of) {
+RelearnOptions RelearnFor(const PaddingPolicy& policy, int64_t multiple_of, int64_t count) {
   RelearnOptions options;
   LearnOptions& learn = options.learn;
   learn.limit = policy.maximum();
   learn.align = multiple_of;
-  const int64_t count =
+  const int64_t own =
       policy.is_exact() ? policy.maximum() : static_cast<int64_t>(policy.buckets().size());
-  learn.count = std::min(count, kBucketsMax);
+  learn.count = std::min(std::max(own, count), kBucketsMax);
   learn.prior = 0.02;
   learn.max_ratio = learn.limit <= kSmallLimit ? 1.25 : 1.5;
   learn.max_gap = learn.limit <= kSmallLimit ? 2 : 1;
-  if (CountOf(learn) <= learn.count) return options;
+  if (CountOf(learn) <= std::min(own, learn.count)) return options;
   learn.max_ratio = 0;
   learn.max_gap = 0;
   return options;

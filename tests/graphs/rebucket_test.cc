@@ -13,7 +13,7 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/graphs/session_fixture.h"
+#include "tests/graphs/rebucket_fixture.h"
 
 namespace coppice {
 namespace {
@@ -26,60 +26,7 @@ using testing::Field;
 using testing::HasSubstr;
 using testing::Not;
 
-class RebucketTest : public SessionFixture {
- protected:
-  RebucketTest() : scratch_counter_(*device_.Upload(std::vector<float>{0})) {}
-
-  static ProgramSpec ObservedSpec() {
-    ProgramSpec spec = AffineSpec();
-    spec.symbols[0].observe_half_life = std::numeric_limits<double>::infinity();
-    return spec;
-  }
-  Affine MakeObserved(const SessionOptions& options = {}, ProgramSpec spec = ObservedSpec()) {
-    Affine affine = MakeAffine(options, nullptr, std::move(spec));
-    scratch_ = *affine.session->Bind(*affine.program, AffineStatics(scratch_counter_.address()));
-    return affine;
-  }
-  // What swaps in a bucket as soon as there is one call of it.
-  RebucketOptions Eager(const Affine& affine) const {
-    return {.relearn = RelearnOptions{.learn = {.limit = kLargest, .count = 7, .prior = 0.02}},
-            .period = 1,
-            .binding = affine.binding,
-            .scratch = scratch_};
-  }
-  // Calls of these extents, each until it replays.
-  void Serve(const Affine& affine, std::initializer_list<int64_t> extents, int lane = 0) {
-    for (const int64_t n : extents) {
-      for (int call = 0; call < 3; ++call)
-        ExpectOutput(affine, n, lane);
-    }
-  }
-  // Runs a call and expects its values; returns how it ran.
-  RunKind ExpectOutput(const Affine& affine, int64_t n, int lane = 0) {
-    const absl::StatusOr<Lease> lease =
-        Call(affine, n, 2, [lane](coppice::Call& call) { call.lane = lane; });
-    EXPECT_OK(lease);
-    if (!lease.ok()) return RunKind::kEager;
-    EXPECT_EQ(Read(*lease), Expected(n));
-    return lease->kind();
-  }
-  static std::vector<int64_t> BucketsOf(const Affine& affine) {
-    return affine.session->GetPolicy(*affine.program, 0)->buckets();
-  }
-  static std::vector<int64_t> Recorded(const Affine& affine) {
-    std::vector<int64_t> buckets;
-    for (const NodeInfo& node : affine.session->nodes())
-      if (node.number > 0) buckets.push_back(node.bucket[0]);
-    return buckets;
-  }
-  static absl::Status SetBuckets(const Affine& affine, std::vector<int64_t> buckets) {
-    return affine.session->SetPolicy(*affine.program, 0,
-                                     *PaddingPolicy::List(buckets, buckets.back()));
-  }
-
-  DeviceMemory scratch_counter_;
-  const Binding* scratch_ = nullptr;
-};
+class RebucketTest : public RebucketFixture {};
 
 TEST_F(RebucketTest, PolicyIsReplacedForAllCallsFromThere) {
   const Affine affine = MakeObserved();
@@ -414,6 +361,9 @@ TEST_F(RebucketTest, OptionsThatAreNoneAreRefused) {
   EXPECT_EQ(refused([](RebucketOptions& o) { o.graphs_max = -1; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(refused([](RebucketOptions& o) { o.graphs_per_minute = -1; }),
             StatusCode::kInvalidArgument);
+  for (const double cost : {-1.0, std::nan(""), HUGE_VAL})
+    EXPECT_EQ(refused([cost](RebucketOptions& o) { o.cost_per_byte = cost; }),
+              StatusCode::kInvalidArgument);
   EXPECT_EQ(refused([](RebucketOptions& o) { o.binding = nullptr; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(refused([](RebucketOptions& o) { o.relearn->learn.limit = 32; }),
             StatusCode::kInvalidArgument);
@@ -587,6 +537,11 @@ TEST_F(RebucketTest, DefaultsFollowThePolicy) {
   const RelearnOptions few = RelearnFor(*PaddingPolicy::Pow2(512));
   EXPECT_EQ(few.learn.count, 10);
   EXPECT_EQ(few.learn.max_ratio, 0) << "so few buckets cannot keep a cap";
+  const RelearnOptions more = RelearnFor(*PaddingPolicy::Pow2(512), 1, 40);
+  EXPECT_EQ(more.learn.count, 40);
+  EXPECT_EQ(more.learn.max_ratio, 0) << "the policy has too few";
+  EXPECT_EQ(RelearnFor(*PaddingPolicy::Pow2(512), 1, 1000).learn.count, 256);
+  EXPECT_EQ(RelearnFor(*PaddingPolicy::Pow2(512), 1, 3).learn.count, 10);
   SizeHistogram histogram;
   histogram.Add(100, 10);
   for (const PaddingPolicy& policy :

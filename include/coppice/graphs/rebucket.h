@@ -35,12 +35,22 @@ namespace coppice {
 class Binding;
 
 // What suits a policy that is to be learned again: its maximum as the limit, as many buckets as it
-// has, 256 at most, multiples of `multiple_of`, and what relearn.h recommends; up to a limit of 512
-// with a cap of 1.25 and a gap of 2, beyond it of 1.5 and 1, each if so many buckets can keep it.
-RelearnOptions RelearnFor(const PaddingPolicy& policy, int64_t multiple_of = 1);
+// has, or `count` if that is more, 256 at most, multiples of `multiple_of`, and what relearn.h
+// recommends; up to a limit of 512 with a cap of 1.25 and a gap of 2, beyond it of 1.5 and 1, each
+// if as many buckets as the policy has can keep it.
+RelearnOptions RelearnFor(const PaddingPolicy& policy, int64_t multiple_of = 1, int64_t count = 0);
 
 struct RebucketOptions {
-  std::optional<RelearnOptions> relearn;  // None: RelearnFor the policy in force.
+  // None: RelearnFor the policy in force; where bytes cost something, with a count of at least the
+  // buckets that the symbol was registered with, so that what went under pressure may come back.
+  std::optional<RelearnOptions> relearn;
+  // What holding a byte costs, per call and in the unit of relearn->learn.cost: elements, if it has
+  // none. A bucket then costs what its graphs take on all lanes (NodeInfo::exec_bytes), beside the
+  // price that `relearn` gives it. One without a graph counts as if it had what the nearest below
+  // and above have, on a straight line between the two; where only one side has any, as much as the
+  // nearest there. Memory that buckets share, as the pool's, is in no price. Nothing is learned
+  // while no bucket has a graph.
+  double cost_per_byte = 0;         // 0: bytes are free. >= 0, finite.
   int64_t period = 2000;            // Calls observed since it was due last, to be due again. >= 0.
   int graphs_max = 16;              // Recorded per swap, all lanes together. >= 0.
   int graphs_per_minute = 64;       // Recorded for this symbol in any minute. >= 0.
@@ -66,6 +76,10 @@ struct RebucketReport {
   Relearned learned;   // Empty if not due; the ladder that stays if it is kept; else the one that
                        // is wanted, which after a swap is the policy's.
   int64_t graphs = 0;  // Recorded; in a dry run, that would be.
+  // Of the graphs of all old buckets, and of those of `learned.buckets`, counted as cost_per_byte
+  // has it; 0 if that is 0.
+  int64_t bytes_before = 0;
+  int64_t bytes_after = 0;
   absl::Status why;
 };
 

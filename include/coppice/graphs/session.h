@@ -297,7 +297,8 @@ class Session {
   // then.
   //
   // Errors: kInvalidArgument     as SetPolicy; a symbol that is not observed; options: a number
-  //                              below 0, what Relearn refuses, a binding as Warm refuses it;
+  //                              below 0, a cost that is not finite, what Relearn refuses, a
+  //                              binding as Warm refuses it;
   //         kFailedPrecondition  the program was unregistered, the session is suspended, or a lane
   //                              lent; the stance forbids recording, or the callable mutates static
   //                              inputs and there is no scratch; ranks vote, and it is no dry run;
