@@ -449,9 +449,11 @@ TEST_F(TuneTest, OptionsThatWouldHaveNoPartAreRefused) {
     return Tune(first);
   };
   ExpectError(with({}, {"--buckets", "2", "--max-gap", "3"}), "--max-gap");
+  for (const char* pairs : {"--limit", "--align", "--max-ratio", "--max-gap"})
+    ExpectError(Tune({trace, "--column", "a", "--buckets", "2", pairs, "2,2"}), pairs);
+  ExpectError(Tune({trace, "--column", "a", "--buckets", "2", "--force", "1x2"}), "--force AxB");
   EXPECT_EQ(with({"score", joint}, {}).code, kExitOk);
   ExpectError(with({"score", joint}, {"--limit", "4,4"}), "joint.json has a limit of its own");
-  ExpectError(with({"score", "pow2/pow2"}, {"--cost", trace}), "--cost is for one column");
   ExpectError(Tune({"score", "vllm", trace, "--column", "a", "--limit", "1,2"}),
               "--limit has 2 numbers for one column");
   ExpectError(Tune({trace, "--column", "x", "--column", "x", "--buckets", "2"}),

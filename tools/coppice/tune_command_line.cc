@@ -33,6 +33,10 @@ constexpr const char* kLearnNotes =
     "The limit is always a bucket. A prior keeps some buckets where no size was seen yet; a cap\n"
     "bounds the padding of every call, seen or not. Waste is 100 x (padded - real) / real.\n"
     "\n"
+    "Two columns are learned together: buckets are pairs, and waste is that of their elements, or\n"
+    "by a --cost of both, with a column of each and one of the cost, and a row for each pair of\n"
+    "sizes that the table has. Caps are on each size by itself, and make the buckets a grid.\n"
+    "\n"
     "Examples:\n"
     "  coppice tune trace.csv --column input_tokens --buckets 32 --limit 16384 -o policy.json\n"
     "  coppice tune score policy.json other.csv --column input_tokens\n"
@@ -40,7 +44,9 @@ constexpr const char* kLearnNotes =
     "  coppice tune simulate trace.csv --load 0.7 -o steps.csv\n"
     "  coppice tune steps.csv --column decode_rows --buckets 25 --limit 512 --max-ratio 1.25\n"
     "  coppice tune simulate trace.csv --load 0.3,0.95,0.7 --relearn --start policy.json\n"
-    "  coppice tune b.csv --column batch --column length --buckets 64 --limit 8,8192\n";
+    "  coppice tune b.csv --column batch --column length --buckets 64 --limit 8,8192\n"
+    "  coppice tune b.csv --column batch --column length --price 256KiB --force 8x2048 --plot "
+    "b.svg\n";
 
 constexpr const char* kScoreNotes =
     "A policy is a document that `coppice tune -o` wrote, a ladder as `coppice run --policy` "
@@ -91,6 +97,44 @@ absl::StatusOr<double> ParseRatio(const std::string& text) {
 absl::StatusOr<double> ParseRatioOrNone(const std::string& text) {
   if (text == "0") return 0.0;
   return ParseRatio(text);
+}
+
+// One, or one of each column, where 0 is no cap.
+absl::StatusOr<std::vector<double>> ParseRatios(const std::string& text) {
+  const size_t comma = text.find(',');
+  if (comma == std::string::npos) {
+    COPPICE_ASSIGN_OR_RETURN(const double ratio, ParseRatio(text));
+    return std::vector<double>{ratio};
+  }
+  const absl::StatusOr<double> first = ParseRatioOrNone(text.substr(0, comma));
+  const absl::StatusOr<double> second = ParseRatioOrNone(text.substr(comma + 1));
+  if (first.ok() && second.ok()) return std::vector<double>{*first, *second};
+  return InvalidArgument("'{}' are no two ratios; give numbers from 1 on or 0, as 1.5,1.25", text);
+}
+
+// Sizes, or pairs of them.
+absl::StatusOr<std::vector<JointSize>> ParseForced(const std::string& text) {
+  const auto refused = [&text] {
+    return InvalidArgument(
+        "'{}' is no list of sizes; give numbers from 1 to {} as 512,2048, or pairs as 4x512,8x128",
+        text, PaddingPolicy::kExtentMax);
+  };
+  std::vector<JointSize> sizes;
+  const char* const last = text.data() + text.size();
+  for (const char* next = text.data(); next <= last; ++next) {
+    JointSize size;
+    auto [end, error] = std::from_chars(next, last, size.a);
+    bool fits = error == std::errc() && size.a >= 1 && size.a <= PaddingPolicy::kExtentMax;
+    if (fits && end != last && *end == 'x') {
+      const auto second = std::from_chars(end + 1, last, size.b);
+      end = second.ptr;
+      fits = second.ec == std::errc() && size.b >= 1 && size.b <= PaddingPolicy::kExtentMax;
+    }
+    if (!fits || (end != last && *end != ',')) return refused();
+    sizes.push_back(size);
+    next = end;
+  }
+  return sizes;
 }
 
 absl::StatusOr<double> ParsePoints(const std::string& text) {
@@ -157,7 +201,7 @@ void AddTraffic(Command& command, TrafficOptions& options) {
                   "The column of how often a row was seen, default count, where there is one");
   command.AddText("--cost", options.cost, "TABLE.csv",
                   "What a call costs, measured: columns size and cost, each size once; default its "
-                  "elements");
+                  "elements;\nwith two columns, size is the product, or there are both by name");
 }
 
 void AddLearn(Command& command, TuneLearnOptions& options) {
@@ -169,17 +213,20 @@ void AddLearn(Command& command, TuneLearnOptions& options) {
   command.AddCounts("--limit", options.limit, PaddingPolicy::kExtentMax,
                     "The last bucket, default the largest size there is; with two columns A,B");
   command.AddCounts("--align", options.align, PaddingPolicy::kExtentMax,
-                    "Buckets are multiples of it, but for the limit and forced ones; default 1");
+                    "Buckets are multiples of it, but for the limit and forced ones; default 1; "
+                    "with two\ncolumns A,B");
   command.AddCount("--product", options.product, int64_t{1} << 48,
                    "With two columns: no bucket of more elements, default any");
   command.AddParsed("--prior", &ParseShare, options.prior,
                     "Share of the weight that is spread over all sizes, default 0.05");
-  command.AddParsed("--max-ratio", &ParseRatio, options.max_ratio,
-                    "Pad no size to more than this times itself, default any");
-  command.AddCount("--max-gap", options.max_gap, kTuneCountMax,
-                   "With --max-ratio: or by this many more elements");
-  command.AddCounts("--force", options.forced, PaddingPolicy::kExtentMax,
-                    "Sizes that are buckets in any case, as the budget of a chunked prefill");
+  command.AddParsed("--max-ratio", &ParseRatios, options.max_ratio,
+                    "Pad no size to more than this times itself, default any; of two columns each, "
+                    "or\nA,B, where 0 is any");
+  command.AddCounts("--max-gap", options.max_gap, kTuneCountMax,
+                    "With --max-ratio: or by this many more elements; with two columns also A,B");
+  command.AddParsed("--force", &ParseForced, options.forced,
+                    "Sizes that are buckets in any case, as the budget of a chunked prefill; with "
+                    "two\ncolumns pairs, as 8x2048");
   command.AddText("-o,--output", options.output, "POLICY.json", "Write the policy here");
   command.AddText("--plot", options.plot, "FILE.svg", "Draw histogram, buckets and waste here");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "coppice/padding/joint_policy.h"
+
 #include "tools/support/console.h"
 #include "tools/tune/step_simulator.h"
 
@@ -31,11 +33,11 @@ struct TuneLearnOptions {
   std::vector<int64_t> align;  // The same; none: 1.
   int64_t product = 0;         // Of the extents of a bucket of two columns; 0: any.
   double prior = 0.05;
-  double max_ratio = 0;  // 0: no cap.
-  int64_t max_gap = 0;
-  std::vector<int64_t> forced;
-  std::string output;  // The policy, as JSON; empty: none.
-  std::string plot;    // A picture, as SVG; empty: none.
+  std::vector<double> max_ratio;  // Of each column, or one for both, where 0 is no cap; none: none.
+  std::vector<int64_t> max_gap;   // The same, beside a cap.
+  std::vector<JointSize> forced;  // Of one column with a b of 0.
+  std::string output;             // The policy, as JSON; empty: none.
+  std::string plot;               // A picture, as SVG; empty: none.
   bool json = false;
 };
 

@@ -19,6 +19,7 @@
 
 #include "tools/support/text_file.h"
 #include "tools/support/text_table.h"
+#include "tools/tune/joint_picture.h"
 #include "tools/tune/tune_traffic.h"
 
 namespace coppice {
@@ -54,16 +55,27 @@ JointSize LargestOf(const JointHistogram& histogram) {
   return largest;
 }
 
-// That what all calls cost, padded up to `limit` at most, is a number.
+// That what all calls cost, padded up to `limit` at most, is a number, and their waste as well.
 absl::Status CheckPairSums(const TrafficOptions& options,
                            const JointHistogram& histogram,
+                           const JointCost& cost,
                            JointSize limit) {
-  // Elements may be more than an integer holds, where nobody has looked at the limit yet.
-  const double elements = static_cast<double>(limit.a) * static_cast<double>(limit.b);
-  const double sum = 100 * histogram.mass() * elements;
-  if (std::isfinite(sum)) return absl::OkStatus();
-  return InvalidArgument("{}: {} calls of up to {}x{} elements add up to {}; give smaller counts",
-                         options.files[0], histogram.mass(), limit.a, limit.b, sum);
+  // Where nobody has looked at the limit yet, its elements may be more than an integer holds.
+  const JointSize most = {.a = std::min(limit.a, PaddingPolicy::kExtentMax),
+                          .b = std::min(limit.b, PaddingPolicy::kExtentMax)};
+  const auto cost_of = [&](JointSize size) {
+    return cost ? cost(size) : static_cast<double>(size.elements());
+  };
+  double real = 0;
+  for (const JointCount& each : histogram.counts())
+    if (most.Holds(each.size)) real += each.count * cost_of(each.size);
+  const double sum = 100 * histogram.mass() * cost_of(most);
+  if (std::isfinite(sum) && (real == 0 || std::isfinite(sum / real))) return absl::OkStatus();
+  return InvalidArgument(
+      "{}: padded, all {} calls of up to {}x{} may cost {}, and without padding {}; give {}",
+      options.cost.empty() ? options.files[0] : options.cost, histogram.mass(), limit.a, limit.b,
+      sum / 100, real,
+      options.cost.empty() ? "smaller counts" : "costs that are smaller, or nearer to each other");
 }
 
 // Which calls have no bucket, and what would hold them.
@@ -90,30 +102,56 @@ std::vector<std::string> AdviseOnPairs(const JointHistogram& histogram,
   return advice;
 }
 
+// The same cap for both, or one for each.
+absl::Status SetCaps(const TuneLearnOptions& options, JointOptions& learn) {
+  const std::vector<double>& ratio = options.max_ratio;
+  const std::vector<int64_t>& gap = options.max_gap;
+  if (gap.empty() && ratio.empty()) return absl::OkStatus();
+  if (ratio.empty())
+    return InvalidArgument("--max-gap is beside --max-ratio; give one, as --max-ratio 1.25");
+  if (gap.size() > 2)
+    return InvalidArgument("--max-gap has {} numbers for two columns; give one or two", gap.size());
+  learn.cap_a.max_ratio = ratio.front();
+  learn.cap_b.max_ratio = ratio.back();
+  if (gap.empty()) return absl::OkStatus();
+  // One number is for what is capped.
+  if (gap.size() == 2 || learn.cap_a.max_ratio > 0) learn.cap_a.max_gap = gap.front();
+  if (gap.size() == 2 || learn.cap_b.max_ratio > 0) learn.cap_b.max_gap = gap.back();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<JointOptions> JointOptionsOf(const TuneLearnOptions& options,
-                                            const JointHistogram& histogram) {
-  if (options.buckets == 0)
-    return InvalidArgument("two columns need a count of buckets; give --buckets K");
-  if (options.price > 0 || options.max_ratio > 0 || options.max_gap > 0 ||
-      !options.forced.empty() || !options.traffic.cost.empty() || !options.plot.empty())
-    return InvalidArgument(
-        "--price, --max-ratio, --max-gap, --force, --cost and --plot are for one column; "
-        "leave them out");
-  JointOptions learn = {
-      .count = options.buckets, .budget = options.product, .prior = options.prior};
+                                            const JointHistogram& histogram,
+                                            const JointCost& cost) {
+  if (options.buckets == 0 && options.price == 0)
+    return InvalidArgument("neither a count of buckets nor a price is given; give --buckets K");
+  for (const JointSize& forced : options.forced) {
+    if (forced.b == 0)
+      return InvalidArgument("--force {}: two columns have pairs; give one, as {}x128", forced.a,
+                             forced.a);
+  }
+  JointOptions learn = {.count = options.buckets,
+                        .price = static_cast<double>(options.price),
+                        .budget = options.product,
+                        .forced = options.forced,
+                        .prior = options.prior,
+                        .cost = cost};
   COPPICE_ASSIGN_OR_RETURN(learn.limit, PairOf(options.limit, "--limit", LargestOf(histogram)));
   COPPICE_ASSIGN_OR_RETURN(learn.align, PairOf(options.align, "--align", {.a = 1, .b = 1}));
+  COPPICE_RETURN_IF_ERROR(SetCaps(options, learn));
   return learn;
 }
 
-std::vector<GridScore> ScoreGrids(const JointHistogram& histogram, JointSize limit) {
+std::vector<GridScore> ScoreGrids(const JointHistogram& histogram,
+                                  JointSize limit,
+                                  const JointCost& cost) {
   std::vector<GridScore> scores;
   for (const char* name : kGrids) {
     const absl::StatusOr<JointPolicy> grid = JointPolicy::Parse(name, limit);
     if (!grid.ok()) continue;
     scores.push_back({.name = name,
                       .count = grid->count(),
-                      .waste_pct = ScoreJoint(histogram, *grid).waste_pct});
+                      .waste_pct = ScoreJoint(histogram, *grid, cost).waste_pct});
   }
   return scores;
 }
@@ -137,7 +175,12 @@ struct JointCell {
   double real_cost = 0;
 };
 
-std::vector<JointCell> JointCellsOf(const JointHistogram& histogram, const JointPolicy& policy) {
+std::vector<JointCell> JointCellsOf(const JointHistogram& histogram,
+                                    const JointPolicy& policy,
+                                    const JointCost& cost) {
+  const auto cost_of = [&cost](JointSize size) {
+    return cost ? cost(size) : static_cast<double>(size.elements());
+  };
   std::vector<JointCell> cells;
   for (const JointSize& bucket : policy.buckets())
     cells.push_back({.bucket = bucket});
@@ -150,8 +193,8 @@ std::vector<JointCell> JointCellsOf(const JointHistogram& histogram, const Joint
         cells.begin(), cells.end(), *bucket,
         [](const JointCell& left, const JointSize& right) { return left.bucket < right; });
     cell->calls += each.count;
-    cell->cost += each.count * static_cast<double>(bucket->elements());
-    cell->real_cost += each.count * static_cast<double>(each.size.elements());
+    cell->cost += each.count * cost_of(*bucket);
+    cell->real_cost += each.count * cost_of(each.size);
   }
   return cells;
 }
@@ -169,13 +212,12 @@ absl::StatusOr<JointPolicy> ReadJointPolicy(const TuneScoreOptions& options, Joi
   return JointPolicy::Parse(options.policy, limit);
 }
 
-absl::Status LearnPairs(const TuneLearnOptions& options, const Console& console) {
-  COPPICE_ASSIGN_OR_RETURN(const JointHistogram histogram,
-                           ReadJointTraffic(options.traffic, console));
-  COPPICE_ASSIGN_OR_RETURN(const JointOptions learn, JointOptionsOf(options, histogram));
-  COPPICE_RETURN_IF_ERROR(CheckPairSums(options.traffic, histogram, learn.limit));
-  COPPICE_ASSIGN_OR_RETURN(const LearnedJoint learned, LearnJoint(histogram, learn));
-  const std::vector<GridScore> grids = ScoreGrids(histogram, learn.limit);
+void PrintLearned(const TuneLearnOptions& options,
+                  const JointHistogram& histogram,
+                  const JointOptions& learn,
+                  const LearnedJoint& learned,
+                  const Console& console) {
+  const std::vector<GridScore> grids = ScoreGrids(histogram, learn.limit, learn.cost);
   const std::vector<JointSize> buckets = learned.policy.buckets();
   if (options.json) {
     Json presets = Json::array();
@@ -205,23 +247,39 @@ absl::Status LearnPairs(const TuneLearnOptions& options, const Console& console)
     for (const std::string& advice : AdviseOnPairs(histogram, learn, learned.score.beyond))
       Print(console.out, "\n{}\n", advice);
   }
-  if (options.output.empty()) return absl::OkStatus();
-  const JointDocument document = {
-      .policy = learned.policy,
-      .learned = JointLearnedFrom{.waste_pct = learned.score.waste_pct, .mass = histogram.mass()}};
-  return WriteTextFile(options.output, WriteJointDocument(document) + "\n");
+}
+
+absl::Status LearnPairs(const TuneLearnOptions& options, const Console& console) {
+  COPPICE_ASSIGN_OR_RETURN(const JointCost cost, ReadJointCost(options.traffic));
+  COPPICE_ASSIGN_OR_RETURN(const JointHistogram histogram,
+                           ReadJointTraffic(options.traffic, console));
+  COPPICE_ASSIGN_OR_RETURN(const JointOptions learn, JointOptionsOf(options, histogram, cost));
+  COPPICE_RETURN_IF_ERROR(CheckPairSums(options.traffic, histogram, cost, learn.limit));
+  COPPICE_ASSIGN_OR_RETURN(const LearnedJoint learned, LearnJoint(histogram, learn));
+  PrintLearned(options, histogram, learn, learned, console);
+  if (!options.output.empty()) {
+    const JointDocument document = {
+        .policy = learned.policy,
+        .learned =
+            JointLearnedFrom{.waste_pct = learned.score.waste_pct, .mass = histogram.mass()}};
+    COPPICE_RETURN_IF_ERROR(WriteTextFile(options.output, WriteJointDocument(document) + "\n"));
+  }
+  if (options.plot.empty()) return absl::OkStatus();
+  return WriteTextFile(options.plot, DrawJoint(histogram, learned.policy,
+                                               {.name_a = options.traffic.columns[0],
+                                                .name_b = options.traffic.columns[1],
+                                                .cost = cost}));
 }
 
 absl::Status ScorePairs(const TuneScoreOptions& options, const Console& console) {
-  if (!options.traffic.cost.empty())
-    return InvalidArgument("--cost is for one column; leave it out");
+  COPPICE_ASSIGN_OR_RETURN(const JointCost cost, ReadJointCost(options.traffic));
   COPPICE_ASSIGN_OR_RETURN(const JointHistogram histogram,
                            ReadJointTraffic(options.traffic, console));
   COPPICE_ASSIGN_OR_RETURN(const JointPolicy policy,
                            ReadJointPolicy(options, LargestOf(histogram)));
-  COPPICE_RETURN_IF_ERROR(CheckPairSums(options.traffic, histogram, policy.limit()));
-  const JointScore score = ScoreJoint(histogram, policy);
-  const std::vector<JointCell> cells = JointCellsOf(histogram, policy);
+  COPPICE_RETURN_IF_ERROR(CheckPairSums(options.traffic, histogram, cost, policy.limit()));
+  const JointScore score = ScoreJoint(histogram, policy, cost);
+  const std::vector<JointCell> cells = JointCellsOf(histogram, policy, cost);
   if (options.json) {
     Json per_bucket = Json::array();
     for (const JointCell& cell : cells)

@@ -45,10 +45,13 @@ struct LearnReport {
 absl::StatusOr<LearnReport> Learn(const TuneLearnOptions& options, const Console& console) {
   if (options.buckets == 0 && options.price == 0)
     return InvalidArgument("neither a count of buckets nor a price is given; give --buckets K");
-  if (options.limit.size() > 1 || options.align.size() > 1 || options.product > 0)
+  const bool pairs = std::any_of(options.forced.begin(), options.forced.end(),
+                                 [](const JointSize& forced) { return forced.b > 0; });
+  if (options.limit.size() > 1 || options.align.size() > 1 || options.max_ratio.size() > 1 ||
+      options.max_gap.size() > 1 || pairs || options.product > 0)
     return InvalidArgument(
-        "--limit A,B, --align A,B and --product are for two columns; give one "
-        "number each, or --column twice");
+        "--limit A,B, --align A,B, --max-ratio A,B, --max-gap A,B, --force AxB and --product are "
+        "for two columns; give one number each, or --column twice");
   LearnReport report;
   COPPICE_ASSIGN_OR_RETURN(const BucketCost cost, ReadCost(options.traffic.cost));
   COPPICE_ASSIGN_OR_RETURN(report.traffic, ReadTraffic(options.traffic, console));
@@ -56,14 +59,17 @@ absl::StatusOr<LearnReport> Learn(const TuneLearnOptions& options, const Console
   report.limit =
       options.limit.empty() ? std::max<int64_t>(histogram.largest(), 1) : options.limit[0];
   COPPICE_RETURN_IF_ERROR(CheckSums(options.traffic, histogram, cost, report.limit));
+  std::vector<int64_t> forced;
+  for (const JointSize& each : options.forced)
+    forced.push_back(each.a);
   const LearnOptions learn = {.limit = report.limit,
                               .count = options.buckets,
                               .price = static_cast<double>(options.price),
                               .align = options.align.empty() ? 1 : options.align[0],
-                              .forced = options.forced,
+                              .forced = forced,
                               .prior = options.prior,
-                              .max_ratio = options.max_ratio,
-                              .max_gap = options.max_gap,
+                              .max_ratio = options.max_ratio.empty() ? 0 : options.max_ratio[0],
+                              .max_gap = options.max_gap.empty() ? 0 : options.max_gap[0],
                               .cost = cost};
   COPPICE_ASSIGN_OR_RETURN(report.learned, LearnBuckets(histogram, learn));
   COPPICE_ASSIGN_OR_RETURN(report.policy,

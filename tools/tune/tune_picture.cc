@@ -3,12 +3,12 @@
 #include "tools/tune/tune_picture.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "fmt/format.h"
 
 #include "tools/support/svg.h"
+#include "tools/tune/size_axis.h"
 
 namespace coppice {
 namespace {
@@ -24,44 +24,11 @@ constexpr double kLowerTop = 580;
 constexpr double kBottom = kHeight - 56;
 constexpr double kBarWidth = 4;
 
-constexpr int64_t kLinearMax = 64;  // Sizes up to here are drawn to scale.
-
 constexpr const char* kAxisStyle = "stroke:#333;stroke-width:1";
 constexpr const char* kGridStyle = "stroke:#ddd;stroke-width:0.5";
 constexpr const char* kBucketStyle = "stroke:#e15759;stroke-width:1";
 constexpr const char* kCallsStyle = "fill:#4e79a7";
 constexpr const char* kPaddingStyle = "fill:#f28e2b;stroke:#fff;stroke-width:0.5";
-
-// From sizes to pixels, across.
-class SizeAxis {
- public:
-  explicit SizeAxis(int64_t limit) : limit_(limit), logarithmic_(limit > kLinearMax) {}
-
-  double At(double size) const {
-    const double share = logarithmic_ ? std::log1p(size) / std::log1p(static_cast<double>(limit_))
-                                      : size / static_cast<double>(limit_);
-    return kLeft + (kRight - kLeft) * std::min(share, 1.0);
-  }
-  double At(int64_t size) const { return At(static_cast<double>(size)); }
-
-  // Where numbers stand.
-  std::vector<int64_t> Ticks() const {
-    std::vector<int64_t> ticks;
-    if (!logarithmic_) {
-      const int64_t step = std::max<int64_t>(limit_ / 8, 1);
-      for (int64_t tick = 0; tick <= limit_; tick += step)
-        ticks.push_back(tick);
-      return ticks;
-    }
-    for (int64_t tick = 1; tick <= limit_; tick *= 2)
-      ticks.push_back(tick);
-    return ticks;
-  }
-
- private:
-  const int64_t limit_;
-  const bool logarithmic_;
-};
 
 void DrawAxis(const SizeAxis& axis, std::string_view name, Svg& svg) {
   for (const int64_t tick : axis.Ticks()) {
@@ -126,7 +93,7 @@ std::string DrawBuckets(const SizeHistogram& histogram,
   svg.Text(kLeft, 28, title, "start", 16);
   svg.Text(kLeft, 48,
            "Blue: calls by size. Red: buckets. Orange: each bucket's share of all padding.");
-  const SizeAxis axis(picture.limit);
+  const SizeAxis axis(picture.limit, kLeft, kRight);
   DrawAxis(axis, picture.name, svg);
   DrawCalls(histogram, axis, picture.limit, svg);
   DrawPadding(score, axis, svg);

@@ -6,12 +6,14 @@
 #include <cmath>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
 #include "coppice/base/status.h"
+#include "coppice/padding/joint_cost.h"
 #include "coppice/padding/padding_presets.h"
 
 #include "tools/support/policy_file.h"
@@ -151,6 +153,53 @@ absl::StatusOr<BucketCost> ReadCost(const std::string& path) {
   if (!std::isfinite(sum))
     return InvalidArgument("{}: the costs add up to {}; give smaller ones", path, sum);
   absl::StatusOr<BucketCost> cost = CostTable(rows);
+  if (cost.ok()) return cost;
+  return InvalidArgument("{}: {}", path, MessageOf(cost.status()));
+}
+
+absl::StatusOr<JointCost> ReadJointCost(const TrafficOptions& options) {
+  const std::string& path = options.cost;
+  if (path.empty()) return JointCost();
+  COPPICE_RETURN_IF_ERROR(CheckTraffic(options));
+  const std::string& a = options.columns[0];
+  const std::string& b = options.columns[1];
+  COPPICE_ASSIGN_OR_RETURN(
+      const TraceColumns columns,
+      ReadTraceColumns(
+          path,
+          {KnownColumn(a, ColumnKind::kSize, /*required=*/false),
+           KnownColumn(b, ColumnKind::kSize, /*required=*/false),
+           {.names = {"cost"}, .kind = ColumnKind::kCost}},
+          [](int64_t, int64_t) {},
+          "a table of costs, a CSV file of the columns of both sizes, or size, and cost"));
+  if (!columns.found[0] && !columns.found[1]) {
+    COPPICE_ASSIGN_OR_RETURN(BucketCost cost, ReadCost(path));
+    return JointCost([cost = std::move(cost)](JointSize size) { return cost(size.elements()); });
+  }
+  if (!columns.found[0] || !columns.found[1])
+    return InvalidArgument("{}: there is no column {}; give both sizes, or their product as size",
+                           path, columns.found[0] ? b : a);
+  std::vector<JointCostRow> rows;
+  absl::flat_hash_map<std::pair<int64_t, int64_t>, double> costs;
+  double sum = 0;
+  for (size_t i = 0; i < columns.lines.size(); ++i) {
+    if (std::isnan(columns.values[0][i]) || std::isnan(columns.values[1][i]) ||
+        std::isnan(columns.values[2][i]))
+      return InvalidArgument("{}:{}: the row lacks a size or its cost; give all of them", path,
+                             columns.lines[i]);
+    const JointSize size = {.a = static_cast<int64_t>(columns.values[0][i]),
+                            .b = static_cast<int64_t>(columns.values[1][i])};
+    const double cost = columns.values[2][i];
+    rows.push_back({.size = size, .cost = cost});
+    const double before = costs.try_emplace({size.a, size.b}, cost).first->second;
+    if (before != cost)
+      return InvalidArgument("{}:{}: size {}x{} costs {}, and {} in a row before; give it one cost",
+                             path, columns.lines[i], size.a, size.b, cost, before);
+    sum += cost;
+  }
+  if (!std::isfinite(sum))
+    return InvalidArgument("{}: the costs add up to {}; give smaller ones", path, sum);
+  absl::StatusOr<JointCost> cost = JointCostTable(rows);
   if (cost.ok()) return cost;
   return InvalidArgument("{}: {}", path, MessageOf(cost.status()));
 }

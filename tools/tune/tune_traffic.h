@@ -13,6 +13,7 @@
 
 #include "coppice/padding/bucket_cost.h"
 #include "coppice/padding/joint_histogram.h"
+#include "coppice/padding/joint_policy.h"
 #include "coppice/padding/padding_policy.h"
 #include "coppice/padding/size_histogram.h"
 
@@ -41,6 +42,10 @@ absl::Status CheckTraffic(const TrafficOptions& options);
 
 // A CSV file of the columns size and cost, with one cost of each size; an empty path: elements.
 absl::StatusOr<BucketCost> ReadCost(const std::string& path);
+
+// A CSV file of cost and both columns, with a row for each pair of their sizes, or of size, which
+// is then the product of the two, and cost; no path: elements. Errors: kInvalidArgument.
+absl::StatusOr<JointCost> ReadJointCost(const TrafficOptions& options);
 
 // That what all calls cost, padded up to `limit` at most, is a number. Errors: kInvalidArgument,
 // naming the table of costs, or, without one, the counts.
