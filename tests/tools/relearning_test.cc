@@ -120,6 +120,29 @@ TEST(RelearningTest, PaddingIsSummedBeforeTheFirstSwapAndAfterTheLast) {
   EXPECT_TRUE(batches["waste_after_last_swap_pct"].is_null());
 }
 
+TEST(RelearningTest, StepsThatAGuardRefusesAreCountedApart) {
+  const TemporaryFile trace(EqualPrompts());
+  const TemporaryFile policy(
+      R"({"version": 1, "buckets": [1, 2, 4, 8, 16, 32, 64, 128], "guard": {"max_ratio": "1.5"}})",
+      "guarded.json");
+  const std::vector<std::string> arguments = {
+      trace.path(), "--shrink", "1", "--slots", "2", "--policy", policy.path(), "--relearn=10"};
+  const json prompts = Relearn(arguments)["relearn"]["symbols"][0];
+  EXPECT_EQ(prompts["guarded"], true);
+  ASSERT_EQ(prompts["swaps"].size(), 1U);
+  // 37 in 64 is refused, and fits a bucket of its own from the swap on.
+  EXPECT_EQ(prompts["steps_without_bucket"], 10);
+  EXPECT_EQ(prompts["steps_without_bucket_at_rest"], 40);
+  EXPECT_EQ(prompts["waste_before_first_swap_pct"], 0);
+  EXPECT_EQ(prompts["waste_pct"], 0);
+  EXPECT_EQ(prompts["waste_without_pct"], 0);
+  std::vector<std::string> table = arguments;
+  table.insert(table.begin(), {"run", "--device", "host", "--quiet"});
+  EXPECT_THAT(RunCoppice(table).out,
+              testing::AllOf(HasSubstr("as if the guard refused no step"),
+                             HasSubstr("10 of 40 steps; 40 had the buckets stayed")));
+}
+
 TEST(RelearningTest, BucketsRecordedForASwapReplayFromTheFirstCall) {
   const json report = Relearn(Job({"--relearn=20", "--order", "asc", "--verify", "all"}));
   EXPECT_EQ(report["mismatches"], 0);

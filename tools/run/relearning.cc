@@ -2,6 +2,7 @@
 
 #include "tools/run/relearning.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -14,9 +15,14 @@
 namespace coppice {
 namespace {
 
-// What is padded too much for its policy runs at its own extent.
-int64_t PaddedBy(const PaddingPolicy& policy, int64_t extent) {
-  return policy.Find(extent).value_or(extent);
+void AddTo(PaddingSum::Side& side, const PaddingPolicy& policy, int64_t extent) {
+  const std::optional<int64_t> bucket = policy.Find(extent);
+  if (!bucket) {
+    ++side.without;
+    return;
+  }
+  side.real += extent;
+  side.padded += *bucket;
 }
 
 // What the limits are, in place of advice to raise what the command does not set.
@@ -48,6 +54,7 @@ Relearning::Relearning(StepRunner& runner, int64_t period) : runner_(runner), pe
     learners_[prefill].emplace(Learner{.at_rest = policy,
                                        .symbol = {.program = StepRunner::ProgramName(prefill),
                                                   .name = runner.symbol_name(prefill),
+                                                  .guarded = policy.guard() != PaddingGuard(),
                                                   .buckets_before = policy.buckets()}});
   }
 }
@@ -58,9 +65,9 @@ absl::Status Relearning::Add(const Step& step) {
   RelearnedSymbol& symbol = learner->symbol;
   const int64_t extent = ExtentOf(step);
   for (PaddingSum* sum : {&symbol.all, symbol.swaps.empty() ? &symbol.before : &symbol.after}) {
-    sum->real += extent;
-    sum->padded += PaddedBy(runner_.policy(step.prefill), extent);
-    sum->at_rest += PaddedBy(learner->at_rest, extent);
+    ++sum->steps;
+    AddTo(sum->served, runner_.policy(step.prefill), extent);
+    AddTo(sum->at_rest, learner->at_rest, extent);
   }
   if (++learner->steps % period_ != 0) return absl::OkStatus();
   return Learn(step.prefill, step.start_seconds, *learner);

@@ -30,25 +30,28 @@ namespace coppice {
 inline constexpr int64_t kRelearnPeriod = 1000;  // Steps of a program, if nobody says another.
 inline constexpr int64_t kRelearnHalfLives = 4;  // Periods after which a step weighs half.
 
-// What steps brought, and what it was padded to.
+// What steps brought, and what it was padded to. A step without a bucket, as a guard refuses it,
+// has no graph and no part in the sums.
 struct PaddingSum {
-  int64_t real = 0;
-  int64_t padded = 0;
-  int64_t at_rest = 0;  // By the buckets that the run began with.
+  struct Side {
+    int64_t real = 0;
+    int64_t padded = 0;
+    int64_t without = 0;  // Steps that had no bucket.
 
-  double waste_pct() const { return WasteOf(padded); }
-  double waste_at_rest_pct() const { return WasteOf(at_rest); }
+    double waste_pct() const {
+      return real > 0 ? 100 * static_cast<double>(padded - real) / static_cast<double>(real) : 0;
+    }
+  };
+  Side served;   // By the buckets in force.
+  Side at_rest;  // By those that the run began with.
 
- private:
-  double WasteOf(int64_t to) const {
-    return real > 0 ? 100 * static_cast<double>(to - real) / static_cast<double>(real) : 0;
-  }
+  int64_t steps = 0;
 };
 
 struct BucketSwap {
   int64_t step = 0;    // Steps of the program before it.
   int64_t graphs = 0;  // Recorded for it.
-  Relearned learned;
+  Relearned learned;   // Its waste is that of all calls, as if a guard refused none.
 };
 
 // What became of the symbol that a program pads.
@@ -59,6 +62,7 @@ struct RelearnedSymbol {
   std::vector<BucketSwap> swaps;
   int64_t refused = 0;  // Swaps that would have paid, and were not done; `why` of the last.
   std::string why;
+  bool guarded = false;  // Its policy refuses what would be padded too much.
   std::vector<int64_t> buckets_before;
   std::vector<int64_t> buckets_after;
   PaddingSum before;  // The first swap; all steps, if there was none.

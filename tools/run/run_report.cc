@@ -142,24 +142,31 @@ void AddSymbol(const RelearnedSymbol& symbol, Table& table) {
             symbol.graphs());
   for (const BucketSwap& swap : symbol.swaps) {
     table.Row(fmt::format("  after {} steps", swap.step).c_str(),
-              "new {}; gone {}; padding {:.2f} % to {:.2f} %", ListOf(swap.learned.added),
+              "new {}; gone {}; padding {:.2f} % to {:.2f} %{}", ListOf(swap.learned.added),
               ListOf(swap.learned.dropped), swap.learned.waste_before_pct,
-              swap.learned.waste_after_pct);
+              swap.learned.waste_after_pct,
+              symbol.guarded ? ", as if the guard refused no step" : "");
   }
   if (symbol.refused > 0) table.Row("  refused", "{}, the last: {}", symbol.refused, symbol.why);
   table.Row("  buckets before", "{}", ListOf(symbol.buckets_before));
   if (symbol.swaps.empty()) {
-    table.Row("  padding", "{:.2f} %", symbol.all.waste_pct());
+    table.Row("  padding", "{:.2f} %", symbol.all.served.waste_pct());
+    if (symbol.all.served.without > 0)
+      table.Row("  without a bucket", "{} of {} steps", symbol.all.served.without,
+                symbol.all.steps);
     return;
   }
   table.Row("  buckets after", "{}", ListOf(symbol.buckets_after));
-  table.Row("  before the first", "{:.2f} % of padding", symbol.before.waste_pct());
+  table.Row("  before the first", "{:.2f} % of padding", symbol.before.served.waste_pct());
   const auto row = [&table](const char* label, const PaddingSum& sum) {
-    table.Row(label, "{:.2f} % of padding; {:.2f} % had the buckets stayed", sum.waste_pct(),
-              sum.waste_at_rest_pct());
+    table.Row(label, "{:.2f} % of padding; {:.2f} % had the buckets stayed", sum.served.waste_pct(),
+              sum.at_rest.waste_pct());
   };
-  if (symbol.after.real > 0) row("  after the last", symbol.after);
+  if (symbol.after.steps > 0) row("  after the last", symbol.after);
   row("  in all", symbol.all);
+  if (symbol.all.served.without + symbol.all.at_rest.without > 0)
+    table.Row("  without a bucket", "{} of {} steps; {} had the buckets stayed",
+              symbol.all.served.without, symbol.all.steps, symbol.all.at_rest.without);
 }
 
 void AddRelearned(const RelearnReport& report, Table& table) {
@@ -188,7 +195,7 @@ nlohmann::ordered_json JsonOf(const RelearnedSymbol& symbol) {
                      {"waste_after_pct", swap.learned.waste_after_pct}});
   }
   const auto after = [&symbol](double waste) {
-    return symbol.after.real > 0 ? nlohmann::ordered_json(waste) : nlohmann::ordered_json();
+    return symbol.after.steps > 0 ? nlohmann::ordered_json(waste) : nlohmann::ordered_json();
   };
   return {{"program", symbol.program},
           {"symbol", symbol.name},
@@ -199,11 +206,14 @@ nlohmann::ordered_json JsonOf(const RelearnedSymbol& symbol) {
           {"why", symbol.why},
           {"buckets_before", symbol.buckets_before},
           {"buckets_after", symbol.buckets_after},
-          {"waste_before_first_swap_pct", symbol.before.waste_pct()},
-          {"waste_after_last_swap_pct", after(symbol.after.waste_pct())},
-          {"waste_after_last_swap_without_pct", after(symbol.after.waste_at_rest_pct())},
-          {"waste_pct", symbol.all.waste_pct()},
-          {"waste_without_pct", symbol.all.waste_at_rest_pct()}};
+          {"waste_before_first_swap_pct", symbol.before.served.waste_pct()},
+          {"waste_after_last_swap_pct", after(symbol.after.served.waste_pct())},
+          {"waste_after_last_swap_without_pct", after(symbol.after.at_rest.waste_pct())},
+          {"waste_pct", symbol.all.served.waste_pct()},
+          {"waste_without_pct", symbol.all.at_rest.waste_pct()},
+          {"guarded", symbol.guarded},
+          {"steps_without_bucket", symbol.all.served.without},
+          {"steps_without_bucket_at_rest", symbol.all.at_rest.without}};
 }
 
 nlohmann::ordered_json JsonOf(const std::optional<RelearnReport>& report) {
