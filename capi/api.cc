@@ -22,7 +22,7 @@ COPPICE_LAYOUT(coppice_vote, 32, unanimous, 28);
 COPPICE_LAYOUT(coppice_session_options, 152, reserved, 148);
 COPPICE_LAYOUT(coppice_policy, 40, observe_half_life, 32);
 COPPICE_LAYOUT(coppice_joint_policy, 48, b_maximum, 40);
-COPPICE_LAYOUT(coppice_rebucket_options, 80, scratch, 72);
+COPPICE_LAYOUT(coppice_rebucket_options, 88, cost_per_byte, 80);
 COPPICE_LAYOUT(coppice_rebucket_report, 216, why, 56);
 COPPICE_LAYOUT(coppice_learn_options, 80, max_gap, 72);
 COPPICE_LAYOUT(coppice_claim, 32, relative, 24);

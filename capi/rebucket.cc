@@ -62,7 +62,11 @@ absl::StatusOr<RebucketOptions> OptionsOf(const coppice_session& session,
                            session.session->GetPolicy(*symbol.program, symbol.index));
   const SymbolSpec& spec =
       Session::SpecOf(*symbol.program).symbols[static_cast<size_t>(symbol.index)];
-  RelearnOptions relearn = RelearnFor(policy, spec.multiple_of);
+  // Under pressure the policy in force has fewer buckets than there may be again.
+  const bool may_come_back = given.cost_per_byte > 0 && !spec.policy.is_exact();
+  RelearnOptions relearn =
+      RelearnFor(policy, spec.multiple_of,
+                 may_come_back ? static_cast<int64_t>(spec.policy.buckets().size()) : 0);
   if (given.bucket_count != 0) relearn.learn.count = given.bucket_count;
   Set(relearn.added_max, given.added_max);
   Set(relearn.gain_min, given.gain_min);
@@ -73,6 +77,7 @@ absl::StatusOr<RebucketOptions> OptionsOf(const coppice_session& session,
   RebucketOptions options;
   options.relearn = std::move(relearn);
   options.dry_run = given.dry_run != 0;
+  options.cost_per_byte = given.cost_per_byte;
   Set(options.period, given.period);
   Set(options.graphs_max, given.graphs_max);
   Set(options.graphs_per_minute, given.graphs_per_minute);

@@ -899,15 +899,17 @@ typedef struct coppice_rebucket_options {
   uint32_t struct_size;
   int32_t dry_run;           /* Not 0: only learns, and reports. */
   int64_t period;            /* Calls between two times; negative: at any time. */
-  int64_t bucket_count;      /* At most; 0: as many as the policy in force has. */
+  int64_t bucket_count;      /* At most; 0: as many as the policy in force has, or, with a
+                              * cost_per_byte, the one that was registered, if that has more. */
   int64_t added_max;         /* Buckets that the policy in force has not; negative: none. */
-  double gain_min;           /* Points of waste that a swap saves; negative: any. */
+  double gain_min;           /* Points of waste and price that a swap saves; negative: any. */
   double max_ratio;          /* Negative: no cap. */
   int64_t max_gap;           /* Of a max_ratio above 0. */
   int32_t graphs_max;        /* Recorded per swap; negative: none. */
   int32_t graphs_per_minute; /* Negative: none. */
   coppice_binding* binding;  /* As in coppice_warm_options. */
   coppice_binding* scratch;
+  double cost_per_byte; /* Of graphs, per call, in elements: what a bucket has to be worth. */
 } coppice_rebucket_options;
 
 enum {

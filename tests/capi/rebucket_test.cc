@@ -24,6 +24,7 @@ using testing::Contains;
 using testing::Each;
 using testing::ElementsAre;
 using testing::Ge;
+using testing::IsSupersetOf;
 
 coppice_rebucket_options AtAnyTime() {
   coppice_rebucket_options options = {};
@@ -117,6 +118,29 @@ TEST_F(RebucketTest, AnOptionOf0IsTheDefaultAndOneBelow0IsNone) {
   options = AtAnyTime();
   options.graphs_max = -1;
   EXPECT_EQ(Rebucket(&options).outcome, COPPICE_REBUCKET_LIMITED);
+}
+
+TEST_F(RebucketTest, UnderPressureFewerBucketsWin) {
+  for (const int64_t size : {8, 16, 32, 64, 128, 256})
+    for (int call = 0; call < 3; ++call)
+      EXPECT_EQ(RunOn(Ramp(size)), Ramp(size, 5));
+  coppice_rebucket_options options = AtAnyTime();
+  EXPECT_EQ(Rebucket(&options).outcome, COPPICE_REBUCKET_KEPT) << "nothing is padded";
+  options.cost_per_byte = 1;  // No graph is worth as much.
+  EXPECT_EQ(Rebucket(&options).outcome, COPPICE_REBUCKET_SWAPPED);
+  EXPECT_THAT(Policy()["buckets"], ElementsAre(256));
+  options.cost_per_byte = 1e-12;
+  for (int turn = 0; turn < 3; ++turn)
+    Rebucket(&options);
+  EXPECT_THAT(Policy()["buckets"], IsSupersetOf({8, 16, 32, 64, 128, 256}))
+      << "they came back, as many as the policy that was registered has";
+  for (const double cost : {-1.0, std::nan(""), HUGE_VAL}) {
+    options.cost_per_byte = cost;
+    coppice_rebucket_report report = {};
+    report.struct_size = sizeof(report);
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "per byte",
+                   coppice_rebucket(session_, program_, "n", &options, &report));
+  }
 }
 
 TEST_F(RebucketTest, APolicyIsReplaced) {
