@@ -88,6 +88,7 @@ nb::dict Rebucket(const Program& program,
                   int64_t max_gap,
                   std::optional<int32_t> graphs_max,
                   std::optional<int32_t> graphs_per_minute,
+                  double cost_per_byte,
                   const nb::object& binding,
                   const nb::object& scratch) {
   coppice_rebucket_options options{};
@@ -101,6 +102,7 @@ nb::dict Rebucket(const Program& program,
   options.max_gap = max_gap;
   options.graphs_max = OrDefault(graphs_max);
   options.graphs_per_minute = OrDefault(graphs_per_minute);
+  options.cost_per_byte = cost_per_byte;
   if (!binding.is_none()) options.binding = GivenObject<const Binding>(binding, "binding").handle;
   if (!scratch.is_none()) options.scratch = GivenObject<const Binding>(scratch, "scratch").handle;
   coppice_rebucket_report report{};
@@ -164,14 +166,16 @@ void BindPadding(nb::module_& module) {
       nb::arg("period") = nb::none(), nb::arg("buckets") = nb::none(),
       nb::arg("added_max") = nb::none(), nb::arg("gain_min") = nb::none(),
       nb::arg("max_ratio") = nb::none(), nb::arg("max_gap") = 0, nb::arg("graphs_max") = nb::none(),
-      nb::arg("graphs_per_minute") = nb::none(), nb::arg("binding").none() = nb::none(),
-      nb::arg("scratch").none() = nb::none(),
+      nb::arg("graphs_per_minute") = nb::none(), nb::arg("cost_per_byte") = 0.0,
+      nb::arg("binding").none() = nb::none(), nb::arg("scratch").none() = nb::none(),
       "Learns the buckets of an observed symbol again from its calls, and swaps them in if that "
       "saves enough: successors are recorded first. Waits for the device if any is.\n\n"
       "period: calls between two times, 2000; buckets: at most, as many as there are; added_max: "
       "of these new, 4; gain_min: points of waste to save, 1; max_ratio, max_gap: caps on the "
       "padding of a call, 1.25 and 2 up to 512, else 1.5 and 1, 0 for none; graphs_max and "
-      "graphs_per_minute: recorded, 16 and 64.\n\n"
+      "graphs_per_minute: recorded, 16 and 64; cost_per_byte: what a byte of graphs costs, in "
+      "elements of padding per call, 0: a ladder that pads more may win if its graphs are "
+      "fewer.\n\n"
       "Returns outcome (\"not due\", \"kept\", \"limited\", \"not recorded\", \"would swap\", "
       "\"swapped\"), calls, graphs, added, dropped, waste_before_pct, waste_after_pct and why.");
   AddMethod<Program>("policy", &TextOfSymbol<&coppice_get_policy>, nb::arg("symbol"),

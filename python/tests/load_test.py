@@ -125,6 +125,19 @@ class LoadTest(unittest.TestCase):
         self.assertRegex(model.entry.explain(*arguments(9)), "replay .* bucket \\[16\\]")
         self.assertEqual("replay", model(*arguments(9)).lease.kind)
 
+    def test_under_pressure_fewer_buckets_win(self):
+        model = self.load(policies={"rows": "learn"})
+        for rows in (8, 16, 32) * 3:
+            model(*arguments(rows)).lease.release()
+        program = model.entry.program
+        before = json.loads(program.policy("rows"))
+        with self.assertRaisesRegex(coppice.InvalidArgument, "per byte"):
+            program.rebucket("rows", period=0, cost_per_byte=-1.0)
+        report = program.rebucket("rows", period=0, max_ratio=0.0, cost_per_byte=1e3)
+        self.assertEqual("swapped", report["outcome"])
+        self.assertGreater(report["waste_after_pct"], report["waste_before_pct"])
+        self.assertEqual(1, len(json.loads(program.policy("rows"))["buckets"]), before)
+
     def test_programs_share_one_session_unless_they_are_given_one(self):
         first, second = self.load(), self.load()
         self.assertIs(first.session, second.session)
