@@ -36,6 +36,20 @@ nb::tuple PolicyBuckets(const nb::object& policy, int64_t most) {
   return nb::make_tuple(count, buckets);
 }
 
+nb::tuple JointPolicyBuckets(const nb::object& policy, int64_t most) {
+  std::deque<std::string> texts;
+  const coppice_joint_policy read = JointPolicyOf(policy, texts);
+  int64_t count = 0;
+  Check(coppice_joint_policy_buckets(&read, nullptr, 0, &count));
+  const auto shown = static_cast<size_t>(std::clamp<int64_t>(most, 0, count));
+  std::vector<int64_t> numbers(2 * shown);
+  Check(coppice_joint_policy_buckets(&read, numbers.data(), static_cast<int64_t>(shown), &count));
+  nb::list buckets;
+  for (size_t i = 0; i < shown; ++i)
+    buckets.append(nb::make_tuple(numbers[2 * i], numbers[2 * i + 1]));
+  return nb::make_tuple(count, buckets);
+}
+
 std::string LearnPolicy(const std::vector<int64_t>& sizes,
                         const std::vector<double>& counts,
                         int64_t limit,
@@ -157,6 +171,9 @@ void BindPadding(nb::module_& module) {
   module.def("policy_buckets", &PolicyBuckets, nb::arg("policy"), nb::arg("most") = 4096,
              "How many buckets a policy has, and the first of them, at most so many. A policy is a "
              "text, or (text, maximum). Raises InvalidArgument for one that there is not.");
+  module.def("joint_policy_buckets", &JointPolicyBuckets, nb::arg("policy"), nb::arg("most") = 4096,
+             "The same of a policy of two sizes, which is a text, or (text, (maximum, maximum)): "
+             "buckets are pairs.");
   module.def("learn_policy", &LearnPolicy, nb::arg("sizes"), nb::arg("counts"), nb::kw_only(),
              nb::arg("limit"), nb::arg("buckets"), nb::arg("price"), nb::arg("align"),
              nb::arg("forced"), nb::arg("prior"), nb::arg("max_ratio"), nb::arg("max_gap"),

@@ -83,7 +83,12 @@ std::unique_ptr<Program> RegisterPackage(const nb::object& self,
   if (!variant.is_none()) options.variant = text(variant);
 
   std::vector<coppice_policy> read_policies;
+  std::vector<coppice_joint_policy> read_joint;
   for (const auto& [symbol, policy] : policies) {
+    if (nb::isinstance<nb::tuple>(symbol)) {
+      read_joint.push_back(JointPolicyOf(symbol, policy, texts));
+      continue;
+    }
     read_policies.push_back(PolicyOf(policy, texts));
     read_policies.back().symbol = text(symbol);
   }
@@ -105,6 +110,8 @@ std::unique_ptr<Program> RegisterPackage(const nb::object& self,
   const Functions given_functions(session, functions, texts);
   options.policies = read_policies.data();
   options.policy_count = static_cast<int64_t>(read_policies.size());
+  options.joint = read_joint.data();
+  options.joint_count = static_cast<int64_t>(read_joint.size());
   options.claims = read_claims.data();
   options.claim_count = static_cast<int64_t>(read_claims.size());
   options.constants = read_constants.data();
@@ -161,7 +168,8 @@ void BindRegistering() {
       nb::kw_only(), nb::arg("name").none() = nb::none(), nb::arg("variant").none() = nb::none(),
       nb::arg("policies") = nb::dict(), nb::arg("claims") = nb::dict(),
       nb::arg("constants") = nb::dict(), nb::arg("functions") = nb::dict(),
-      "Adds a program of a package. `policies`: {symbol: ladder or (ladder, maximum)}; "
+      "Adds a program of a package. `policies`: {symbol: ladder or (ladder, maximum)}, or of two "
+      "symbols {(symbol, symbol): pairs or (ladders, (maximum, maximum))}; "
       "`claims`: {symbol: (padding, absolute, relative)}; `constants`: {name: tensor}, which "
       "stay where they are as long as the session; `functions`: {name: fn} of `call` steps, "
       "fn(inputs, outputs, options, stream), or {name: (\"launches\" or \"on_host\", fn)}.");

@@ -98,6 +98,32 @@ coppice_policy PolicyOf(nb::handle given, std::deque<std::string>& texts) {
   return policy;
 }
 
+coppice_joint_policy JointPolicyOf(nb::handle given, std::deque<std::string>& texts) {
+  coppice_joint_policy policy{};
+  policy.struct_size = sizeof policy;
+  if (nb::isinstance<nb::str>(given)) {
+    policy.text = texts.emplace_back(nb::cast<std::string>(given)).c_str();
+    return policy;
+  }
+  const nb::tuple parts =
+      GivenParts(given, "joint policy", "text, or (text, (maximum, maximum)),", 2);
+  policy.text = texts.emplace_back(Given<std::string>(parts[0], "joint policy")).c_str();
+  const nb::tuple maxima = GivenParts(parts[1], "joint policy: maxima", "(maximum, maximum)", 2);
+  policy.a_maximum = Given<int64_t>(maxima[0], "joint policy: maximum");
+  policy.b_maximum = Given<int64_t>(maxima[1], "joint policy: maximum");
+  return policy;
+}
+
+coppice_joint_policy JointPolicyOf(nb::handle symbols,
+                                   nb::handle given,
+                                   std::deque<std::string>& texts) {
+  coppice_joint_policy policy = JointPolicyOf(given, texts);
+  const nb::tuple names = GivenParts(symbols, "joint policy: symbols", "(symbol, symbol)", 2);
+  policy.a = texts.emplace_back(Given<std::string>(names[0], "joint policy: symbol")).c_str();
+  policy.b = texts.emplace_back(Given<std::string>(names[1], "joint policy: symbol")).c_str();
+  return policy;
+}
+
 coppice_claim ClaimOf(nb::handle given) {
   coppice_claim claim{};
   claim.struct_size = sizeof claim;
@@ -173,6 +199,15 @@ coppice_tensor_spec ProgramSpec::TensorOf(nb::handle given) {
   return tensor;
 }
 
+void ProgramSpec::ReadJoint(nb::handle given) {
+  if (given.is_none()) return;
+  if (!nb::isinstance<nb::dict>(given)) RaiseNot(given, "spec: joint", "dict");
+  for (const auto& [symbols, policy] : nb::borrow<nb::dict>(given))
+    joint_.push_back(JointPolicyOf(symbols, policy, texts_));
+  spec_.joint = joint_.data();
+  spec_.joint_count = static_cast<int64_t>(joint_.size());
+}
+
 ProgramSpec::ProgramSpec(const nb::dict& given) {
   Fields fields(given, "spec");
   spec_.struct_size = sizeof spec_;
@@ -183,6 +218,7 @@ ProgramSpec::ProgramSpec(const nb::dict& given) {
                          {"exact", "row_independent", "masked"}, "claim");
   for (const nb::handle symbol : fields.List("symbols"))
     symbols_.push_back(SymbolOf(symbol));
+  ReadJoint(fields.Get("joint"));
   for (const nb::handle tensor : fields.List("inputs"))
     inputs_.push_back(TensorOf(tensor));
   for (const nb::handle tensor : fields.List("outputs"))

@@ -29,12 +29,14 @@ class ProgramSpec {
   const char* const* Texts(nb::handle values);
   coppice_symbol_spec SymbolOf(nb::handle given);
   coppice_tensor_spec TensorOf(nb::handle given);
+  void ReadJoint(nb::handle given);
 
   std::deque<std::string> texts_;
   std::deque<std::vector<const char*>> lists_;
   std::deque<coppice_policy> policies_;
   std::deque<coppice_claim> claims_;
   std::vector<coppice_symbol_spec> symbols_;
+  std::vector<coppice_joint_policy> joint_;
   std::vector<coppice_tensor_spec> inputs_;
   std::vector<coppice_tensor_spec> outputs_;
   std::vector<coppice_scalar_spec> scalars_;
@@ -44,6 +46,12 @@ class ProgramSpec {
 // "pow2", or ("pow2", 64), or ("pow2", 64, half-life in calls of what is observed). The text is put
 // into `texts`.
 coppice_policy PolicyOf(nb::handle given, std::deque<std::string>& texts);
+// The same of two symbols: "1x512,4x128", or ("pow2/pow2", (4, 512)).
+coppice_joint_policy JointPolicyOf(nb::handle given, std::deque<std::string>& texts);
+// The same with the two symbols' names: ("batch", "length").
+coppice_joint_policy JointPolicyOf(nb::handle symbols,
+                                   nb::handle given,
+                                   std::deque<std::string>& texts);
 // ("finite", absolute, relative).
 coppice_claim ClaimOf(nb::handle given);
 // The number of `name` among `names`; raises InvalidArgument with `what`.
