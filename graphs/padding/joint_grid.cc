@@ -345,12 +345,12 @@ std::optional<JointPolicy> LearnJointGrid(const JointProblem& problem) {
   std::set<std::pair<int64_t, int64_t>> tried;
   for (int64_t count_a = 1; count_a <= std::min(problem.count(), search.values_of_a());
        count_a += count_a < kEveryCount ? 1 : count_a / 8) {
+    const int64_t even = problem.count() / count_a;
     // Where the rule leaves cells out, more rungs fit.
     for (const double more : {1.0, 1.25, 1.5, 2.0}) {
       if (options.budget == 0 && more > 1) break;
       const int64_t count_b =
-          std::min(static_cast<int64_t>(more * static_cast<double>(problem.count() / count_a)),
-                   search.values_of_b());
+          std::min(static_cast<int64_t>(more * static_cast<double>(even)), search.values_of_b());
       if (!tried.emplace(count_a, count_b).second) continue;
       const std::optional<Rungs> rungs = search.Best(count_a, count_b);
       if (!rungs) continue;

@@ -221,6 +221,7 @@ std::vector<JointPoint> JointProblem::Points(const JointValues& values) const {
   for (const JointCount& entry : weights_)
     cells[{IndexOf(values.a, entry.size.a), IndexOf(values.b, entry.size.b)}] += entry.count;
   std::vector<JointPoint> points;
+  points.reserve(cells.size());
   for (const auto& [cell, weight] : cells)
     points.push_back({cell.first, cell.second, weight});
   return points;
