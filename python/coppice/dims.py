@@ -4,11 +4,13 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 
 from coppice import _core
 from coppice.errors import Error, InvalidArgument, NotFound
 from coppice.learning import LEARN, started
 
+PAIRS = re.compile(r"(ordered:)?\d+x\d+(,\d+x\d+)*(/budget:\d+)?")  # Of two sizes together.
 PROBES, FAR = 6, (37, 101)  # Sizes to try near a size, and steps to those far away.
 KINDS = ("auto", "dynamic", "maybe_dynamic", "static")
 
@@ -127,15 +129,81 @@ def policy_of(policy):
     if isinstance(policy, (list, range)) or (
             isinstance(policy, tuple) and all(isinstance(size, int) for size in policy)):
         return json.dumps({"version": 1, "buckets": sorted(policy)})
-    if isinstance(policy, os.PathLike) or (isinstance(policy, str) and policy.endswith(".json")):
-        path = pathlib.Path(policy)
-        if not path.is_file():
-            raise NotFound(f"{path}: no such policy")
-        text = path.read_text()
-        try:
-            json.loads(text)
-        except json.JSONDecodeError as error:
-            raise InvalidArgument(f"{path}: no JSON ({error}); write "
-                                  '{"version": 1, "buckets": [1, 2, 4]}') from error
-        return text.strip()
-    return policy
+    return json_of(policy) if is_path(policy) else policy
+
+
+def is_path(policy):
+    return isinstance(policy, os.PathLike) or (
+        isinstance(policy, str) and policy.endswith(".json"))
+
+
+def json_of(policy):
+    """The text of a file."""
+    path = pathlib.Path(policy)
+    if not path.is_file():
+        raise NotFound(f"{path}: no such policy")
+    text = path.read_text()
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidArgument(f"{path}: no JSON ({error}); write "
+                              '{"version": 1, "buckets": [1, 2, 4]}') from error
+    return text.strip()
+
+
+def apart(policies, where):
+    """Policies of one size each, {name: policy}, and those of two, {(name, name): policy}. Raises
+    InvalidArgument for a key that is neither, and for a size that has two."""
+    alone, joint, seen = {}, {}, set()
+    for key, policy in policies.items():
+        names = (key,) if isinstance(key, str) else key
+        if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names) or (
+                len(names) != 2 and key is names):
+            raise InvalidArgument(f"{where}: {key!r} is neither the name of a size nor a pair of "
+                                  "names")
+        for name in names:
+            if name in seen:
+                raise InvalidArgument(f"{where}: {name} is in two policies; give it one")
+            seen.add(name)
+        (alone if isinstance(key, str) else joint)[key] = policy
+    return alone, joint
+
+
+def joint_policy_of(policy, names, where, maxima=(None, None)):
+    """What the library takes for a policy of two sizes together, by their names, which was tried.
+    Pairs ("1x512,4x128" or [(1, 512), (4, 128)]) end at the largest of each size, two ladders
+    ("pow2/linear:64") at `maxima`, and either where ("pow2/pow2", (4, 512)) says so; JSON, or its
+    path, says it itself. Raises NotFound for a file that is not there, InvalidArgument for what is
+    no such policy, Unimplemented for another version."""
+    whose = f"{where}: policy of {names[0]} and {names[1]}: "
+    if isinstance(policy, str) and policy == LEARN:
+        raise InvalidArgument(f"{whose}two sizes together are learned from a log, by `coppice tune "
+                              "--column A --column B -o joint.json`; name that file")
+    try:
+        read = read_joint(policy, maxima)
+        _core.joint_policy_buckets(read, 0)
+    except (Error, TypeError) as error:
+        kind = InvalidArgument if isinstance(error, TypeError) else type(error)
+        raise kind(f"{whose}{error}") from error
+    return read
+
+
+def read_joint(policy, maxima):
+    if isinstance(policy, dict):
+        return json.dumps(policy)
+    if is_path(policy):
+        return json_of(policy)
+    if is_pairs(policy):
+        policy = ",".join(f"{a}x{b}" for a, b in policy)
+    if not isinstance(policy, str) or policy.startswith("{"):
+        return policy
+    if PAIRS.fullmatch(policy):
+        pairs = [pair.split("x") for pair in re.findall(r"\d+x\d+", policy)]
+        maxima = [max(int(size) for size in sizes) for sizes in zip(*pairs)]
+    return policy, tuple(maximum or 0 for maximum in maxima)
+
+
+def is_pairs(policy):
+    return isinstance(policy, (list, tuple)) and bool(policy) and all(
+        isinstance(pair, (list, tuple)) and len(pair) == 2
+        and all(isinstance(size, int) for size in pair) for pair in policy)

@@ -6,7 +6,7 @@ import pathlib
 from coppice import _core
 from coppice.devices import device as shared_device
 from coppice.devices import session as shared_session
-from coppice.dims import policy_of
+from coppice.dims import apart, joint_policy_of, policy_of
 from coppice.errors import InvalidArgument, NotFound, after_faults
 from coppice.learning import LEARN, LIMIT, Learner, started
 from coppice.running import library_stream, ordered
@@ -26,7 +26,10 @@ def load(package, device="auto", *, session=None, constants=None, functions=None
                   the stream, or on the emulator computes on tensors of the CPU; "torch": PyTorch's
                   own operators, for steps called aten.*
     policies      {symbol: policy} in place of the package's own buckets: ("pow2", 64), a list of
-                  sizes, "learn", or the path of JSON; see coppice.Dim
+                  sizes, "learn", or the path of JSON; see coppice.Dim. Of two symbols that are
+                  padded together {("batch", "length"): policy}: "1x512,4x128", a list of such
+                  pairs, ("pow2/linear:64", (4, 512)), or the path of JSON that `coppice tune
+                  --column A --column B` wrote; in programs that have both
     claims        {symbol: (padding, absolute, relative)} in place of what the package claims
     trusted_keys  Ed25519 keys of 32 bytes, one of which must have signed
     allow_ptx     whether a GPU may compile PTX, for seconds
@@ -48,21 +51,20 @@ class Loaded:
         self.manifest = json.loads(package.manifest)
         self._constants = place_constants(session.device, constants, self.manifest["constants"])
         self._programs, self._entry = {}, None
+        alone, joint = apart(policies, "load")
+        joint = {names: joint_policy_of(policy, names, "load") for names, policy in joint.items()}
         for name, program in self.manifest["programs"].items():
             symbols = program["symbols"]
-            its = {symbol: policy for symbol, policy in policies.items() if symbol in symbols}
-            learned = [symbol for symbol, policy in its.items() if policy == LEARN]
+            given, learned = policies_of(symbols, alone, joint)
             registered = session.register_package(
                 package, name, variant=f"{id(self):x}", constants=self._constants,
-                functions=functions_of(functions, program),
-                policies={symbol: started(symbols[symbol].get("max", LIMIT))
-                          if symbol in learned else policy_of(policy)
-                          for symbol, policy in its.items()},
+                functions=functions_of(functions, program), policies=given,
                 claims={symbol: claim for symbol, claim in claims.items() if symbol in symbols})
             self._programs[name] = LoadedProgram(registered, program,
                                                  Learner(registered, learned))
         self._entry = self._programs[self.manifest["entry"]]
-        unknown = sorted((set(policies) | set(claims)) - {
+        named = {*alone, *(name for names in joint for name in names), *claims}
+        unknown = sorted(named - {
             symbol for program in self.manifest["programs"].values()
             for symbol in program["symbols"]})
         if unknown:
@@ -106,6 +108,21 @@ class Loaded:
         if getattr(self, "_programs", None):
             with after_faults():
                 self.close()
+
+
+def policies_of(symbols, alone, joint):
+    """What a program of these symbols is given: {symbol or two: policy}, and which are learned."""
+    given = {names: policy for names, policy in joint.items()
+             if all(name in symbols for name in names)}
+    learned = []
+    for name, symbol in symbols.items():
+        policy = alone.get(name)
+        if isinstance(policy, str) and policy == LEARN:
+            given[name] = started(symbol.get("max", LIMIT))
+            learned.append(name)
+        elif policy is not None:
+            given[name] = policy_of(policy)
+    return given, learned
 
 
 class LoadedProgram:

@@ -10,6 +10,7 @@ recorded only. Threads: any; calls of one lane take turns.
 """
 
 import collections
+import dataclasses
 import inspect
 import sys
 import threading
@@ -17,7 +18,7 @@ import threading
 from coppice import _core
 from coppice.devices import device as shared_device
 from coppice.devices import session as shared_session
-from coppice.dims import Dim, dim_of
+from coppice.dims import Dim, apart, dim_of, joint_policy_of
 from coppice.errors import FailedPrecondition, InvalidArgument, after_faults
 from coppice.learning import LEARN, Learner
 from coppice.running import library_stream, ordered
@@ -29,8 +30,9 @@ PREPARED_MAX = 4096  # Combinations of types and sizes that need not be read aga
 CONSTANTS = (int, float, bool, str, type(None))
 
 
-def wrap(fn, dynamic=None, *, claim="exact", name=None, static=(), mutates=(), outputs=None,
-         fills=None, guards=(), session=None, device="auto", one_stream=False, thread_safe=False):
+def wrap(fn, dynamic=None, *, policies=None, claim="exact", name=None, static=(), mutates=(),
+         outputs=None, fills=None, guards=(), session=None, device="auto", one_stream=False,
+         thread_safe=False):
     """A callable that runs `fn` once per bucket of sizes and replays what it launched.
 
     fn       launches on the current stream: by PyTorch (eager or compiled), Triton or CuPy, which
@@ -42,6 +44,10 @@ def wrap(fn, dynamic=None, *, claim="exact", name=None, static=(), mutates=(), o
     dynamic  which sizes vary: {argument: {axis: Dim}}, of an integer {argument: Dim}. A name in
              place of a Dim is one without bounds, any other text a size of the Dims: "2*n". Members
              of a tuple or dict are "cache.0", "cache.key"
+    policies {Dim's name: policy} in place of the Dim's own, and of two Dims that are padded
+             together {("batch", "length"): policy}: "1x512,4x128", a list of such pairs,
+             "pow2/linear:64" up to the `max` of both, or the path of JSON that `coppice tune
+             --column A --column B` wrote
     claim    what holds of padding: "exact", it is none; "row_independent"; "masked"
     static   arguments that stay where they are, such as weights and caches: never copied. On the
              emulator they are coppice.Tensor (Device.upload)
@@ -61,8 +67,8 @@ def wrap(fn, dynamic=None, *, claim="exact", name=None, static=(), mutates=(), o
         session = shared_session(shared_device(device))
     options = {"claim": claim, "fills": dict(fills or {}), "guards": list(guards),
                "one_stream": one_stream, "thread_safe": thread_safe}
-    return Wrapped(fn, session, dynamic or {}, name or name_of(fn), names_in(static),
-                   names_in(mutates), outputs, options)
+    return Wrapped(fn, session, dynamic or {}, policies or {}, name or name_of(fn),
+                   names_in(static), names_in(mutates), outputs, options)
 
 
 def names_in(given):
@@ -76,11 +82,12 @@ def name_of(fn):
 class Wrapped:
     """What wrap returns. Ends with close(), or when it goes."""
 
-    def __init__(self, fn, session, dynamic, name, static, mutates, outputs, options):
+    def __init__(self, fn, session, dynamic, policies, name, static, mutates, outputs, options):
         self.fn, self.session, self.name = fn, session, name
         self._signature = signature_of(fn)
         self._plain = plain_names(self._signature)
         self._dynamic, self._dims = read_dynamic(dynamic, self._signature)
+        self._joint = read_policies(policies, self._dims, name)
         self._static, self._mutates, self._outputs = static, mutates, outputs
         self._options, self._loaded = options, {}
         self._variants, self._prepared, self._lock = {}, {}, threading.RLock()
@@ -298,6 +305,24 @@ def read_dynamic(dynamic, signature):
     return sizes, dims
 
 
+def read_policies(policies, dims, name):
+    """Gives Dims the policies that are theirs alone, and returns those of two."""
+    alone, joint = apart(policies, f"{name}: policies")
+    for known in (*alone, *(one for names in joint for one in names)):
+        if known not in dims:
+            raise InvalidArgument(f"{name}: policies: there is no Dim {known}; there are "
+                                  f"{', '.join(dims) or 'none'}")
+    for one, policy in alone.items():
+        dims[one] = dataclasses.replace(dims[one], policy=policy)
+    for names in joint:
+        for one in names:
+            if dims[one].policy is not None:
+                raise InvalidArgument(f"{name}: policies: Dim {one} has a policy of its own, and "
+                                      f"is in that of {names[0]} and {names[1]}; give it one")
+    return {names: joint_policy_of(policy, names, name, [dims[one].max for one in names])
+            for names, policy in joint.items()}
+
+
 def check_arguments(name, signature, static, mutates, fills):
     for what, paths in (("static", static), ("mutates", mutates), ("fills", fills)):
         for path in paths:
@@ -433,8 +458,11 @@ class Variant:
                  for text in (wrapped._dynamic.get(leaf.path) or {}).values()}
         self.given = [name for name in self.symbols if name not in sized]
         dims = {name: wrapped._dims[name] for name in self.symbols}
+        self.joint = {names: policy for names, policy in wrapped._joint.items()
+                      if all(name in dims for name in names)}
+        learned = [name for name, dim in dims.items() if dim.policy == LEARN]
         written = [path for path in self.static_names if path in wrapped._mutates]
-        if written and any(dim.policy == LEARN for dim in dims.values()):
+        if written and learned:
             raise InvalidArgument(f"{wrapped.name}: buckets are learned by recording on zeros, "
                                   f"which would write to {written[0]}; give another policy")
         self.bindings, self.bound = {}, None
@@ -450,13 +478,17 @@ class Variant:
         body.expect(outputs)
         spec = self.spec(wrapped, call, dims, outputs)
         self.program = register(session, spec, body)
-        self.learner = Learner(self.program, [name for name, dim in dims.items()
-                                              if dim.policy == LEARN])
+        self.learner = Learner(self.program, learned)
+
+    def symbol(self, name, dim, pads):
+        fields = dim.symbol(pads)
+        if any(name in names for names in self.joint):
+            fields.pop("policy", None)
+        return {**fields, **({"given": True} if name in self.given else {})}
 
     def spec(self, wrapped, call, dims, outputs):
         options, pads = wrapped._options, wrapped._options["claim"] != "exact"
-        symbols = [{**dims[name].symbol(pads), **({"given": True} if name in self.given else {})}
-                   for name in self.symbols]
+        symbols = [self.symbol(name, dims[name], pads) for name in self.symbols]
         inputs = []
         for path, dtype, shape in (key for leaf, key in zip(call.leaves, call.key)
                                    if is_tensor(leaf.value)):
@@ -466,7 +498,8 @@ class Variant:
                 entry["fill"] = options["fills"][path]
             inputs.append(entry)
         return {"name": wrapped.name, "variant": text_of(call.key), "claim": options["claim"],
-                "symbols": symbols, "inputs": inputs, "guards": options["guards"],
+                "symbols": symbols, "joint": self.joint, "inputs": inputs,
+                "guards": options["guards"],
                 "outputs": [{"name": name, "dtype": dtype, "shape": list(shape)}
                             for name, (dtype, shape) in outputs],
                 "one_stream": options["one_stream"], "thread_safe": options["thread_safe"]}

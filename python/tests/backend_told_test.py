@@ -79,6 +79,10 @@ def centred(x):
     return x - x.mean(0)
 
 
+def doubled(x):
+    return x * 2
+
+
 def printed(x):
     y = x * 2
     print(end="")
@@ -207,8 +211,53 @@ class BackendToldTest(unittest.TestCase):
                 torch.testing.assert_close(compiled(x), linear(x))
         (one,) = coppice.torch.report(compiled)
         self.assertEqual({"swapped": 1}, one.learned)
-        self.assertIn([34], [bucket["bucket"] for bucket in coppice.session().buckets()
-                             if bucket["program"] == one.program])
+        self.assertIn([34], self.buckets(one))
+
+    def buckets(self, report):
+        return [bucket["bucket"] for bucket in coppice.session().buckets()
+                if bucket["program"] == report.program]
+
+    def test_two_sizes_are_padded_together(self):
+        document = {"version": 1, "buckets": [[2, 16], [4, 8]]}
+        for policy in ("2x16,4x8", [(2, 16), (4, 8)], document, ("2x16,4x8", (4, 16)),
+                       "pow2/linear:8"):
+            with self.subTest(policy=policy):
+                torch._dynamo.reset()
+                compiled = self.compiled(doubled, policy={("x:0", "x:1"): policy}, claim="any",
+                                         strict=True)
+                with torch.no_grad():
+                    for _ in range(2):
+                        x = torch.randn(3, 7)
+                        torch.testing.assert_close(compiled(x), doubled(x))
+                (one,) = coppice.torch.report(compiled)
+                self.assertEqual(([[4, 8]], {}), (self.buckets(one), one.learned))
+
+    def test_a_size_of_a_pair_that_a_graph_has_alone_is_padded_alone(self):
+        compiled = self.compiled(doubled, policy={("x:0", "y:0"): "64x64"}, claim="any")
+        with torch.no_grad():
+            compiled(torch.randn(3, 7))
+        (one,) = coppice.torch.report(compiled)
+        self.assertEqual(([[3, 7]], ["y:0"]), (self.buckets(one), one.ignored))
+
+    def test_one_size_has_no_policy_of_two(self):
+        compiled = self.compiled(lambda x, y: x + y, policy={("x:0", "y:0"): "8x8"}, claim="any")
+        with self.assertLogs("coppice", "WARNING") as logged, torch.no_grad():
+            compiled(torch.randn(3), torch.randn(3))
+        self.assertIn("x:0 and y:0 are one size", logged.output[0])
+
+    def test_policies_of_two_that_are_none_are_told(self):
+        pair, good = ("x:0", "x:1"), "1x8"
+        for policy, claim, pattern in (
+                ({pair: "pow3/pow2"}, "any", "policy of x:0 and x:1: .*pow3"),
+                ({pair: "learn"}, "any", "learned from a log"),
+                ({("x:0", 1): good}, "any", "neither the name of a size nor a pair"),
+                ({pair: good, "x:1": "pow2"}, "any", "x:1 is in two policies"),
+                ({pair: "missing.json"}, "any", "missing.json"),
+                ({pair: good}, None, "a policy of x:0 pads nothing without a claim"),
+                ({pair: good}, {"x:0": "any"}, "a policy of x:1 pads nothing without a claim")):
+            with self.subTest(pattern=pattern), self.assertRaisesRegex(
+                    ValueError, f"coppice: .*{pattern}"):
+                parse({"policy": policy, **({"claim": claim} if claim else {})})
 
     # Python between graphs.
 

@@ -20,12 +20,29 @@ import numpy as np
 
 import coppice
 from coppice import learning
+from coppice.export.manifest import Package
 
 try:
     import torch
 except ImportError:
     torch = None
 
+SCALE = b"""
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry scale(.param .u64 x, .param .u64 y, .param .u32 n)
+{
+  .reg .b32 %r<5>; .reg .b64 %a<5>; .reg .f32 %f<3>; .reg .pred %p;
+  ld.param.u64 %a1, [x]; ld.param.u64 %a2, [y]; ld.param.u32 %r1, [n];
+  mov.u32 %r2, %tid.x; mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ntid.x;
+  mad.lo.u32 %r2, %r3, %r4, %r2; setp.ge.u32 %p, %r2, %r1; @%p bra END;
+  mul.wide.u32 %a3, %r2, 4; add.u64 %a1, %a1, %a3; add.u64 %a2, %a2, %a3;
+  ld.global.f32 %f1, [%a1]; add.f32 %f2, %f1, %f1; st.global.f32 [%a2], %f2;
+END: ret;
+}
+"""
+ANY = {"padding": "any", "equal": "bits"}
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "samples" / "triton_kernels.zip"
 DECODER = ROOT / "samples" / "torch_decoder.zip"
@@ -41,6 +58,31 @@ def shares(x, weights):
 def arguments(rows, seed=1):
     rng = np.random.default_rng(seed)
     return rng.random((rows, 64), np.float32), rng.random((64, 40), np.float32) / 8
+
+
+def doubling(**programs):
+    """A package of programs, each with its symbols, of which x has an axis and y = 2 x."""
+    package = Package()
+    module = package.add_module("scale", SCALE, "ptx", "sm_80")
+    target = {"module": module, "symbol": "scale", "block": [128, 1, 1], "values": {"BLOCK": 128}}
+    package.add_kernel("scale", {"parameters": [8, 8, 4], "targets": [target]})
+    for name, symbols in programs.items():
+        shape, count = sorted(symbols), " * ".join(sorted(symbols))
+        package.add_program(name, {
+            "symbols": symbols, "inputs": ["x"], "outputs": ["y"],
+            "buffers": {"x": {"role": "input", "dtype": "f32", "shape": shape},
+                        "y": {"role": "output", "dtype": "f32", "shape": shape}},
+            "steps": [{"op": "kernel", "kernel": "scale",
+                       "grid": [f"ceildiv({count}, BLOCK)", 1, 1],
+                       "args": [{"buffer": "x", "access": "r"}, {"buffer": "y", "access": "w"},
+                                {"i32": count}]}]})
+    return package.to_bytes()
+
+
+def pairs(**more):
+    """The same of one program, main, of a batch and a length."""
+    return doubling(main={"batch": {"min": 1, "max": 8, "claim": ANY, "buckets": "pow2"},
+                          "length": {"min": 1, "max": 512, "claim": ANY}}, **more)
 
 
 class LoadTest(unittest.TestCase):
@@ -116,6 +158,59 @@ class LoadTest(unittest.TestCase):
         self.assertEqual({"swapped": 1}, model.entry.learner.outcomes)
         self.assertIn(35, json.loads(model.entry.program.policy("rows"))["buckets"])
         self.assertEqual("replay", model(*arguments(35)).lease.kind)
+
+    def doubling(self, package, **options):
+        model = coppice.load(package, device="emulator", **options)
+        self.addCleanup(model.close)
+        return model
+
+    def check(self, program, *shape):
+        x = np.random.default_rng(1).random(shape, np.float32)
+        np.testing.assert_array_equal(2 * x, np.from_dlpack(program(x)))
+
+    def test_two_symbols_are_padded_together(self):
+        document = {"version": 1, "buckets": [[1, 512], [4, 128]]}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "joint.json"
+            path.write_text(json.dumps(document))
+            for policy, bucket in (
+                    ("1x512,4x128", [4, 128]), ([(1, 512), (4, 128)], [4, 128]),
+                    (("1x512,4x128", (8, 512)), [4, 128]), ("ordered:4x512,4x128", [4, 512]),
+                    (("pow2/linear:8", (4, 128)), [4, 104]), (document, [4, 128]),
+                    (json.dumps(document), [4, 128]), (str(path), [4, 128]), (path, [4, 128])):
+                with self.subTest(policy=policy):
+                    model = self.doubling(pairs(), policies={("batch", "length"): policy})
+                    self.check(model, 3, 100)
+                    self.assertEqual([bucket], [one["bucket"] for one in model.entry.buckets()])
+                    self.assertEqual([], model.entry.learner.symbols)
+
+    def test_a_pair_is_of_the_programs_that_have_both(self):
+        model = self.doubling(pairs(step={"batch": {"min": 1, "max": 8, "claim": ANY}}),
+                              policies={("length", "batch"): "512x8"})
+        self.check(model, 3, 100)
+        self.check(model["step"], 3)
+        self.assertEqual([[8, 512]], [one["bucket"] for one in model.entry.buckets()])
+        self.assertEqual([[3]], [one["bucket"] for one in model["step"].buckets()])
+
+    def test_policies_of_two_that_are_none_are_told(self):
+        pair, good = ("batch", "length"), "1x512,4x128"
+        for policies, message in (
+                ({pair: "pow3/pow2"}, "policy of batch and length: .*give the maxima"),
+                ({pair: ("pow3/pow2", (8, 8))}, "policy of batch and length: .*pow3"),
+                ({pair: 3}, "policy of batch and length: .*int"),
+                ({pair: "learn"}, "learned from a log, by `coppice tune"),
+                ({pair: "missing.json"}, "missing.json"),
+                ({("batch", "width"): good}, "no program has a symbol width"),
+                ({("batch",): good}, "neither the name of a size nor a pair"),
+                ({("batch", 3): good}, "neither the name of a size nor a pair"),
+                ({pair: good, "batch": "exact"}, "batch is in two policies"),
+                ({("batch", "batch"): good}, "batch is in two policies"),
+                ({pair: "1x1024"}, "symbol length has a bucket 1024, but max 512")):
+            with self.subTest(message=message), self.assertRaisesRegex(coppice.Error, message):
+                self.doubling(pairs(), policies=policies)
+        with self.assertRaisesRegex(coppice.InvalidArgument, "claims nothing about its padding"):
+            self.doubling(doubling(main={"a": {"max": 8}, "b": {"max": 8, "claim": ANY}}),
+                          policies={("a", "b"): "8x8"})
 
     def test_buckets_are_warmed_planned_and_explained(self):
         model, progress = self.load(), []

@@ -500,6 +500,56 @@ class DimTest(WrapCase):
             with self.assertRaisesRegex(InvalidArgument, "state; give another policy"):
                 fn(numbers(3), state)
 
+    def pair(self, policies, batch=None, length=None, **options):
+        """A callable of two Dims, and the buckets of a call of 3 x 100."""
+        dims = {"x": {0: batch or coppice.Dim("batch", max=8),
+                      1: length or coppice.Dim("length", max=512)}}
+        with wrap(dynamic=dims, policies=policies, **options) as fn:
+            self.check(fn(numbers(3, 100)), 2 * numbers(3, 100))
+            return [bucket["bucket"] for bucket in fn.buckets()]
+
+    def test_two_dims_are_padded_together(self):
+        document = {"version": 1, "buckets": [[1, 512], [4, 128]]}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "joint.json"
+            path.write_text(json.dumps(document))
+            for policy, bucket in (("1x512,4x128", [4, 128]), ([(1, 512), (4, 128)], [4, 128]),
+                                   (document, [4, 128]), (path, [4, 128]),
+                                   ("pow2/linear:64", [4, 128]), ("pow2/512", [4, 512])):
+                with self.subTest(policy=policy):
+                    self.assertEqual([bucket], self.pair({("batch", "length"): policy}))
+        self.assertEqual([[8, 512]], self.pair({("length", "batch"): "512x8"}))
+
+    def test_a_policy_by_name_takes_the_place_of_the_dims(self):
+        self.assertEqual([[3, 104]], self.pair({"batch": "exact", "length": "linear:8"},
+                                               batch=coppice.Dim("batch", max=8, policy="pow2")))
+
+    def test_a_dim_of_a_pair_is_padded_alone_where_the_other_one_is_not(self):
+        with wrap(lambda x, n=0: scaled(x), {"x": {0: coppice.Dim("rows", max=64)},
+                                             "n": coppice.Dim("count", max=8)},
+                  policies={("rows", "count"): "64x8"}) as fn:
+            self.check(fn(numbers(3)), 2 * numbers(3))
+            self.check(fn(numbers(3), 3), 2 * numbers(3))
+            self.assertEqual([[64, 8]], [one["bucket"] for one in fn.buckets()][:1])
+
+    def test_policies_of_two_that_are_none_are_told(self):
+        pair, good = ("batch", "length"), "1x512,4x128"
+        for policies, options, message in (
+                ({pair: "pow3/pow2"}, {}, "policy of batch and length: .*pow3"),
+                ({pair: "learn"}, {}, "learned from a log"),
+                ({("batch", "width"): good}, {}, "no Dim width; there are batch, length"),
+                ({"width": "pow2"}, {}, "no Dim width"),
+                ({pair: good, "length": "pow2"}, {}, "length is in two policies"),
+                ({pair: good}, {"batch": coppice.Dim("batch", max=8, policy="pow2")},
+                 "Dim batch has a policy of its own"),
+                ({pair: good}, {"length": coppice.Dim("length", max=256)},
+                 "symbol length has a bucket 512, but max 256"),
+                ({pair: good}, {"claim": "exact"}, "symbol batch .*has no claim"),
+                ({pair: good}, {"batch": coppice.Dim("batch", kind="static")},
+                 "let it be dynamic")):
+            with self.subTest(message=message), self.assertRaisesRegex(InvalidArgument, message):
+                self.pair(policies, **options)
+
     def test_without_a_claim_nothing_is_padded(self):
         with wrap(claim="exact") as fn:
             for rows in (3, 5, 3, 3):

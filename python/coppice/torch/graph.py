@@ -11,6 +11,7 @@ import weakref
 
 import torch
 
+from coppice.dims import joint_policy_of
 from coppice.errors import (FailedPrecondition, InvalidArgument, OutOfRange, ResourceExhausted,
                             StaleOutput)
 from coppice.export.lift import DTYPES
@@ -66,15 +67,8 @@ class LiftedGraph:
         shared, report = self.shared, self.report
         package = shared.device.load_package(lowered.package.to_bytes(), allow_ptx=True)
         policies, claims, learned = {}, {}, []
-        for name, sources in lowered.sources.items():
-            policy, claim = options.policy_of(sources), options.claim_of(sources)
-            if policy and claim and report.kind != "backward":
-                limit = lowered.program["symbols"][name].get("max", POLICY_MAX)
-                policies[name] = bounded(policy, limit)
-                claims[name] = claim
-                if policy[0] == LEARN:
-                    learned.append(name)
         if report.kind != "backward":
+            policies, claims, learned = self.policies_of(lowered, options)
             symbols = {name for sources in lowered.sources.values() for name in sources}
             report.ignored = [name for name in options.names() if name not in symbols]
         report.program = f"{report.function} {report.kind} {next(numbers)}"
@@ -85,6 +79,35 @@ class LiftedGraph:
         self.learner = Learner(self.program, learned)
         report.learned = self.learner.outcomes
         self.end = weakref.finalize(self, shared.end, self.program, self.bindings)
+
+    def policies_of(self, lowered, options):
+        """Policies and claims by symbol, policies also by two, and which symbols are learned."""
+        symbols, learned = lowered.program["symbols"], []
+        policies = {pair: joint_policy_of(policy, names, "coppice",
+                                          [limit_of(symbols[name]) for name in pair])
+                    for names, policy in options.joint.items()
+                    if (pair := self.pair_of(names, lowered.sources)) is not None}
+        paired = {name for pair in policies for name in pair}
+        claims = {name: claim for name, sources in lowered.sources.items()
+                  if (claim := options.claim_of(sources))}
+        for name in claims:
+            policy = options.policy_of(lowered.sources[name])
+            if policy and name not in paired:
+                policies[name] = bounded(policy, limit_of(symbols[name]))
+                learned += [name] if policy[0] == LEARN else []
+        return policies, claims, learned
+
+    def pair_of(self, names, sources_of):
+        """The two symbols of these names; None if the graph has not both, or if they are one."""
+        known = {source: name for name, sources in sources_of.items() for source in sources}
+        pair = tuple(known.get(name) for name in names)
+        if None in pair:
+            return None
+        if pair[0] == pair[1]:
+            reports.tell(self.report, f"{names[0]} and {names[1]} are one size, which no policy of "
+                         "two can be of", self.strict, "ignores the policy")
+            return None
+        return pair
 
     def lay_out(self, lowered):
         """Numbers the layouts of outputs, then of views, and keeps what computes them."""
@@ -283,6 +306,11 @@ class LiftedGraph:
             self.program.run(inputs, scalars, binding=binding, stream=stream, poison=self.poison,
                              output_mode="write_into", targets=targets).release()
         return targets
+
+
+def limit_of(symbol):
+    """Where the buckets of a size end that no policy ends."""
+    return min(symbol.get("max", POLICY_MAX), POLICY_MAX)
 
 
 def shown(tensor, given):

@@ -3,7 +3,9 @@
     device           "auto" (CUDA if torch has it), "cuda", "emulator"
     policy           buckets of sizes that vary: "pow2", ("linear:16", 256) up to 256, whatever
                      coppice.Dim takes ("learn", a list, "vllm", JSON), or {"x:0": "pow2"} for
-                     axis 0 of the argument x alone.
+                     axis 0 of the argument x alone, {("x:0", "x:1"): "1x512,4x128"} for two sizes
+                     that are padded together: such pairs, two ladders as "pow2/linear:64", or JSON
+                     that `coppice tune --column A --column B` wrote.
                      Sizes without one are buckets by themselves; larger ones than a maximum, which
                      is 65,536 if neither policy nor torch says less, run without a graph
     claim            what padding may hold, without which nothing is padded: "any" (bits), "finite"
@@ -36,8 +38,8 @@ PyTorch compiles sizes 0 and 1 apart: they make graphs of their own, and are nev
 import dataclasses
 
 from coppice import _core
-from coppice.dims import policy_of
-from coppice.errors import InvalidArgument, Unimplemented
+from coppice.dims import apart, joint_policy_of, policy_of
+from coppice.errors import InvalidArgument, NotFound, Unimplemented
 from coppice.learning import LEARN, LIMIT, started
 
 DEVICES = ("auto", "cuda", "emulator")
@@ -51,6 +53,7 @@ ALL = "*"  # The name of a policy or a claim that all sizes have.
 class Options:
     device: str = "auto"
     policy: dict = dataclasses.field(default_factory=dict)  # {name: (text, maximum)}; 0: none.
+    joint: dict = dataclasses.field(default_factory=dict)  # {(name, name): policy as it was given}
     claim: dict = dataclasses.field(default_factory=dict)  # {name: (padding, absolute, relative)}
     poison: str | None = None
     strict: bool = False
@@ -61,7 +64,8 @@ class Options:
 
     def names(self):
         """The names of sizes that it has."""
-        return sorted({*self.policy, *self.claim} - {ALL})
+        joint = (name for pair in self.joint for name in pair)
+        return sorted({*self.policy, *joint, *self.claim} - {ALL})
 
     def policy_of(self, names):
         """The policy of a size by its names; None if it has none."""
@@ -79,7 +83,7 @@ def parse(options, mode=None):
     if mode is not None:
         raise ValueError(f"coppice: mode={mode!r} is Inductor's; give options={{...}} instead")
     given = dict(options or {})
-    known = {field.name for field in dataclasses.fields(Options)}
+    known = {field.name for field in dataclasses.fields(Options)} - {"joint"}
     unknown = sorted(set(given) - known)
     if unknown:
         raise ValueError(f"coppice: no option is called {', '.join(unknown)}; they are "
@@ -98,17 +102,37 @@ def parse(options, mode=None):
             raise ValueError(f"coppice: {name} is {given[name]!r}, not a dict of options")
     if not isinstance(given.get("trace", ""), str):
         raise ValueError(f"coppice: trace is {given['trace']!r}, not a path as text")
-    given["policy"] = by_name(given.get("policy"), read_policy)
+    alone, given["joint"] = told_apart(given.get("policy"))
+    given["policy"] = by_name(alone, read_policy)
     given["claim"] = by_name(given.get("claim"), read_claim)
-    for name in given["policy"]:
+    for name in (*given["policy"], *(name for pair in given["joint"] for name in pair)):
         if name not in given["claim"] and ALL not in given["claim"]:
             whose = "all sizes" if name == ALL else name
             raise ValueError(f"coppice: a policy of {whose} pads nothing without a claim; add "
                              'claim="any", "finite" or "fill"')
-    if given.get("poison") and not given["policy"]:
+    if given.get("poison") and not given["policy"] and not given["joint"]:
         raise ValueError("coppice: poison fills the padding, of which there is none without a "
                          "policy and a claim")
     return Options(**given)
+
+
+def told_apart(policy):
+    """A policy of all sizes, or those by name; and those of two sizes, which are tried here with
+    any maxima."""
+    if not named(policy):
+        return policy, {}
+    try:
+        alone, joint = apart(policy, "coppice: policy")
+        for names, one in joint.items():
+            joint_policy_of(one, names, "coppice", (POLICY_MAX, POLICY_MAX))
+    except (InvalidArgument, NotFound, Unimplemented) as error:
+        raise ValueError(str(error)) from error
+    return alone, joint
+
+
+def named(value):
+    """Whether it is a dict by names; one with a version is a policy."""
+    return isinstance(value, dict) and "version" not in value
 
 
 def first_of(known, names):
@@ -116,12 +140,11 @@ def first_of(known, names):
 
 
 def by_name(value, read):
-    """{name: what read makes of it}, of one value for all or of a dict by name; a dict with a
-    version is a policy."""
+    """{name: what read makes of it}, of one value for all or of a dict by name."""
     if value is None:
         return {}
-    named = isinstance(value, dict) and "version" not in value
-    return {name: read(name, one) for name, one in (value if named else {ALL: value}).items()}
+    return {name: read(name, one)
+            for name, one in (value if named(value) else {ALL: value}).items()}
 
 
 def read_policy(name, value):
