@@ -103,7 +103,7 @@ std::string DescribeOverMaximum(const Request& request) {
   }
   for (const JointSpec& joint : program.spec.joint) {
     const JointSize size = joint.SizeIn(request.shape.real);
-    if (!joint.policy.WithGuard({})->Find(size.a, size.b).has_value())
+    if (!joint.policy.FindUnguarded(size.a, size.b).has_value())
       texts.push_back(DescribeNoBucket(program.spec, joint, size));
   }
   return fmt::format("{}", fmt::join(texts, ", "));
@@ -125,7 +125,7 @@ std::string DescribePaddedTooMuch(const Request& request) {
   for (const JointSpec& joint : program.spec.joint) {
     const JointSize size = joint.SizeIn(request.shape.real);
     if (joint.policy.Find(size.a, size.b).has_value()) continue;
-    const std::optional<JointSize> bucket = joint.policy.WithGuard({})->Find(size.a, size.b);
+    const std::optional<JointSize> bucket = joint.policy.FindUnguarded(size.a, size.b);
     if (!bucket.has_value()) continue;
     texts.push_back(fmt::format(
         "{} = {}, {} = {} in a bucket of {}x{}", symbols[static_cast<size_t>(joint.a)].name, size.a,

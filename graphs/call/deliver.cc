@@ -182,13 +182,17 @@ void TraceCall(const Request& request,
                const InputLayout& layout,
                const Node* node) {
   TraceUses(request, lane);
-  lane.tracer->Call(lane.index, {.call = lane.order().calls(),
-                                 .bucket = TracedBucket(request, lane, node),
-                                 .node = node == nullptr ? -1 : node->trace_number(),
-                                 .kind = outcome.kind,
-                                 .reason = outcome.reason,
-                                 .real_elements = layout.real_elements,
-                                 .padded_elements = layout.padded_elements});
+  const Program& program = *request.call.program;
+  lane.tracer->Call(lane.index,
+                    {.call = lane.order().calls(),
+                     .bucket = TracedBucket(request, lane, node),
+                     .node = node == nullptr ? -1 : node->trace_number(),
+                     .kind = outcome.kind,
+                     .reason = outcome.reason,
+                     .real_elements = layout.real_elements,
+                     .padded_elements = layout.padded_elements,
+                     .program = program.place.trace_number,
+                     .extents = std::span(request.shape.real).first(program.spec.symbols.size())});
 }
 
 void TraceFailure(const Bucket& bucket, const absl::Status& why, Lane& lane) {

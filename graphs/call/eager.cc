@@ -59,8 +59,12 @@ Bucket& BucketFor(const Request& request, Lane& lane) {
   Bucket& bucket = lane.nodes().Of(program).BucketFor(key);
   if (!bucket.described()) {
     NodeInfo info = InfoOf(request, lane);
+    const auto scalars = std::span(key.words).first(static_cast<size_t>(key.word_count));
     const int32_t number =
-        lane.tracer == nullptr ? -1 : lane.tracer->DefineBucket(program.place.trace_number, info);
+        lane.tracer == nullptr
+            ? -1
+            : lane.tracer->DefineBucket(program.place.trace_number, info,
+                                        scalars.subspan(program.spec.symbols.size()));
     bucket.Describe(std::move(info), number);
   }
   return bucket;

@@ -36,9 +36,7 @@ bool FindAgreed(const Program& program, const CallShape& own, std::span<int64_t>
   for (const JointSpec& joint : program.spec.joint) {
     const JointSize agreed = joint.SizeIn(bucket);
     if (agreed == joint.SizeIn(own.padded)) continue;
-    std::optional<JointSize> found = joint.policy.Find(agreed.a, agreed.b);
-    // A copy without its guard is dear, and few sizes need one.
-    if (!found) found = joint.policy.WithGuard({})->Find(agreed.a, agreed.b);
+    const std::optional<JointSize> found = joint.policy.FindUnguarded(agreed.a, agreed.b);
     if (!found) return false;
     bucket[static_cast<size_t>(joint.a)] = found->a;
     bucket[static_cast<size_t>(joint.b)] = found->b;

@@ -17,11 +17,11 @@ class LaneMutex {
   void lock() {
     if (!mutex_.try_lock()) [[unlikely]]
       Wait();
-    holder_.store(&kThisThread, std::memory_order_relaxed);
+    holder_.store(&thread_mark, std::memory_order_relaxed);
   }
   bool try_lock() {
     if (!mutex_.try_lock()) return false;
-    holder_.store(&kThisThread, std::memory_order_relaxed);
+    holder_.store(&thread_mark, std::memory_order_relaxed);
     return true;
   }
   void unlock() {
@@ -31,13 +31,13 @@ class LaneMutex {
 
   // Ends the process as well if the calling thread holds it; for what takes no lock.
   void CheckNotHeld() const {
-    COPPICE_CHECK(holder_.load(std::memory_order_relaxed) != &kThisThread,
+    COPPICE_CHECK(holder_.load(std::memory_order_relaxed) != &thread_mark,
                   "a callable must not call its session, nor read a lease of it or let go of it");
   }
 
  private:
   // Its address tells threads apart at less cost than an id.
-  static inline thread_local const char kThisThread = 0;
+  static inline thread_local const char thread_mark = 0;
 
   [[gnu::noinline]] void Wait() {
     CheckNotHeld();

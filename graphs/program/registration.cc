@@ -139,7 +139,7 @@ PaddingContents Program::ContentsOf(const InputSpec& input, uint32_t padded_exte
   return contents;
 }
 
-bool Program::IsKeyScalar(int index) const {
+bool internal::IsKeyScalar(const ProgramSpec& spec, int index) {
   return !spec.scalars[static_cast<size_t>(index)].device_resident &&
          std::ranges::find(spec.symbols, index, &SymbolSpec::scalar) == spec.symbols.end();
 }

@@ -50,6 +50,9 @@ struct CopyShape {
   std::array<Dim, kRankMax> dims;
 };
 
+// Whether scalar `index` of the spec is part of the key as it is.
+bool IsKeyScalar(const ProgramSpec& spec, int index);
+
 // Whether an `auto` symbol is seen to vary by its extent in a call, or was before.
 enum class Observe : bool { kNo, kYes };
 
@@ -58,6 +61,7 @@ using ExtentArray = std::array<int64_t, kSymbolsMax + kExtentsMax>;
 
 }  // namespace internal
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): members in the order of their making.
 class Program {
  public:
   // What the session that registers it knows.
@@ -109,8 +113,7 @@ class Program {
   bool any_bits_everywhere = false;
 
   bool binds() const { return !statics.empty() || !static_outputs.empty(); }
-  // Whether scalar `index` is part of the key as it is.
-  bool IsKeyScalar(int index) const;
+  bool IsKeyScalar(int index) const { return internal::IsKeyScalar(spec, index); }
   // Which of the copied inputs an input is that is one.
   size_t CopyOf(int input) const {
     return static_cast<size_t>(std::ranges::lower_bound(copies, input) - copies.begin());

@@ -82,6 +82,14 @@ absl::StatusOr<KernelNodes> CaptureKernels(const CaptureRequest& request,
   return KernelNodesOf(again.captured.pieces);
 }
 
+std::vector<const KernelNode*> KernelsOf(std::span<const GraphDrawing> drawings) {
+  std::vector<const KernelNode*> kernels;
+  for (const GraphDrawing& drawing : drawings)
+    for (const GraphNodeInfo& node : drawing.nodes)
+      if (node.launch) kernels.push_back(&*node.launch);
+  return kernels;
+}
+
 // What the node writes, its first `buffer_count` buffers, and what its outputs keep.
 void SetRegions(const LaneMemory& memory,
                 const Captured& captured,
@@ -235,7 +243,7 @@ absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const
   COPPICE_ASSIGN_OR_RETURN(BudgetCharge charge,
                            request.memory.Charge(MemoryKind::kGraphs, exec_bytes, request.room));
   std::vector<GraphDrawing> drawings;
-  if (request.draw) {
+  if (request.draw || request.tracer != nullptr) {
     COPPICE_ASSIGN_OR_RETURN(drawings, DrawingsOf(captured.pieces));
   }
   NodeRecording recording{.charge = std::move(charge)};
@@ -258,7 +266,8 @@ absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const
   const Plan& plan = captured.planned.plan;
   if (request.draw) node->SetDrawing(DotOf(*node, drawings, captured.buffers, plan, base));
   if (request.tracer != nullptr)
-    node->SetTraceNumber(request.tracer->DefineNode(*node, captured.buffers, plan, base));
+    node->SetTraceNumber(
+        request.tracer->DefineNode(*node, KernelsOf(drawings), captured.buffers, plan, base));
   return node;
 }
 

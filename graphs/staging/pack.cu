@@ -15,7 +15,7 @@ using internal::Filled;
 using internal::PointerTo;
 using internal::WithUnit;
 
-constexpr int kThreads = 256;
+constexpr int kPackThreads = 256;
 
 COPPICE_DEVICE int64_t OffsetAt(const PackParams& params, int64_t index) {
   return params.offset_bytes == 4 ? PointerTo<const int32_t>(params.offsets)[index]
@@ -60,7 +60,7 @@ COPPICE_DEVICE void Pack(const Block& block, const PackParams& params) {
 
 }  // namespace
 
-COPPICE_KERNEL(PackRows, kThreads, PackParams) {
+COPPICE_KERNEL(PackRows, kPackThreads, PackParams) {
   WithUnit(params.unit_bytes, [&](auto unit) { Pack<decltype(unit)>(block, params); });
 }
 

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "coppice/graphs/program.h"
 #include "coppice/graphs/trace.h"
 
 namespace coppice::internal {
@@ -36,7 +37,11 @@ struct RingEvent {
   TraceEventKind kind = TraceEventKind::kCall;
   uint8_t how = 0;  // RunKind or MemoryKind.
   uint8_t why = 0;  // Reason.
+  uint8_t extent_count = 0;
+  int32_t program = -1;            // Of a call.
+  int32_t extents[kSymbolsMax]{};  // Real ones; what is larger is the largest number.
 };
+static_assert(sizeof(RingEvent) == 80, "as TraceOptions says");
 
 class TraceRing {  // NOLINT(clang-analyzer-optin.performance.Padding): a line for each thread.
  public:

@@ -233,9 +233,13 @@ void TraceWriter::Format(Source& source, const RingEvent& event) {
                  source.lane);
   switch (event.kind) {
     case TraceEventKind::kCall:
-      fmt::format_to(out, FMT_COMPILE(",{},{},{},\"{}\",\"{}\",{},{}]\n"), event.first,
+      fmt::format_to(out, FMT_COMPILE(",{},{},{},\"{}\",\"{}\",{},{},{},["), event.first,
                      event.bucket, event.node, NameOf(static_cast<RunKind>(event.how)),
-                     NameOf(static_cast<Reason>(event.why)), event.second, event.third);
+                     NameOf(static_cast<Reason>(event.why)), event.second, event.third,
+                     event.program);
+      for (int i = 0; i < event.extent_count; ++i)
+        fmt::format_to(out, FMT_COMPILE("{}{}"), i == 0 ? "" : ",", event.extents[i]);
+      fmt::format_to(out, FMT_COMPILE("]]\n"));
       break;
     case TraceEventKind::kRecord:
     case TraceEventKind::kEvict:

@@ -38,9 +38,29 @@ std::string DescribeBuffers(const Node& node,
   return text;
 }
 
-std::string BucketText(int32_t program, int lane, std::span<const int64_t> extents) {
-  return fmt::format("\"program\":{},\"lane\":{},\"extents\":[{}]", program, lane,
-                     fmt::join(extents, ","));
+std::string BucketText(int32_t program,
+                       int lane,
+                       std::span<const int64_t> extents,
+                       std::span<const int64_t> scalars = {}) {
+  return fmt::format("\"program\":{},\"lane\":{},\"extents\":[{}],\"scalars\":[{}]", program, lane,
+                     fmt::join(extents, ","), fmt::join(scalars, ","));
+}
+
+std::string DescribeKernels(std::span<const KernelNode* const> kernels) {
+  std::string text;
+  for (const KernelNode* const kernel : kernels)
+    text += fmt::format("{}[{},[{}],[{}],{}]", text.empty() ? "" : ",", QuoteJson(kernel->name),
+                        fmt::join(kernel->grid, ","), fmt::join(kernel->block, ","),
+                        kernel->shared_bytes);
+  return text;
+}
+
+template <typename Names>
+std::string QuoteNames(const Names& names) {
+  std::string text;
+  for (const auto& named : names)
+    text += (text.empty() ? "" : ",") + QuoteJson(named);
+  return text;
 }
 
 // Definitions that are remembered, of a kind that has no end.
@@ -57,23 +77,29 @@ absl::StatusOr<std::unique_ptr<Tracer>> Tracer::Create(
 
 void Tracer::DefineSession(const std::string& device, int64_t granularity, int64_t budget) {
   writer_->Define(
-      fmt::format("{{\"schema\":\"coppice.trace/3\",\"device\":{},\"lanes\":{},\"granularity\":{},"
+      fmt::format("{{\"schema\":\"coppice.trace/4\",\"device\":{},\"lanes\":{},\"granularity\":{},"
                   "\"budget\":{}}}\n",
                   QuoteJson(device), session_ring_, granularity, budget));
 }
 
 int32_t Tracer::DefineProgram(const ProgramSpec& spec) {
   const int32_t number = programs_.fetch_add(1);
-  std::string symbols;
+  std::vector<std::string> symbols;
   for (const SymbolSpec& symbol : spec.symbols)
-    symbols += (symbols.empty() ? "" : ",") + QuoteJson(symbol.name);
-  writer_->Define(fmt::format("{{\"program\":{},\"name\":{},\"variant\":{},\"symbols\":[{}]}}\n",
-                              number, QuoteJson(spec.name), QuoteJson(spec.variant), symbols));
+    symbols.push_back(symbol.name);
+  std::vector<std::string> scalars;
+  for (int i = 0; i < static_cast<int>(spec.scalars.size()); ++i)
+    if (IsKeyScalar(spec, i)) scalars.push_back(spec.scalars[static_cast<size_t>(i)].name);
+  writer_->Define(fmt::format(
+      "{{\"program\":{},\"name\":{},\"variant\":{},\"symbols\":[{}],\"scalars\":[{}]}}\n", number,
+      QuoteJson(spec.name), QuoteJson(spec.variant), QuoteNames(symbols), QuoteNames(scalars)));
   return number;
 }
 
-int32_t Tracer::DefineBucket(int32_t program, const NodeInfo& info) {
-  return DefineBucketOf(BucketText(program, info.lane, info.bucket));
+int32_t Tracer::DefineBucket(int32_t program,
+                             const NodeInfo& info,
+                             std::span<const int64_t> scalars) {
+  return DefineBucketOf(BucketText(program, info.lane, info.bucket, scalars));
 }
 
 int32_t Tracer::BucketBeyond(int32_t program, int lane, std::span<const int64_t> extents) {
@@ -94,6 +120,7 @@ int32_t Tracer::DefineBucketOf(const std::string& text) {
 }
 
 int32_t Tracer::DefineNode(const Node& node,
+                           std::span<const KernelNode* const> kernels,
                            std::span<const Buffer> buffers,
                            const Plan& plan,
                            DeviceAddress base) {
@@ -113,10 +140,12 @@ int32_t Tracer::DefineNode(const Node& node,
   const NodeInfo& info = node.info();
   writer_->Define(fmt::format(
       "{{\"node\":{},\"bucket\":{},\"height\":{},\"live\":{},\"method\":{},\"graph_nodes\":{},"
-      "\"exec_bytes\":{},\"record_ns\":{},\"reason\":\"{}\",\"around\":[{}]{},\"buffers\":[{}]}}\n",
+      "\"exec_bytes\":{},\"record_ns\":{},\"reason\":\"{}\",\"around\":[{}]{},"
+      "\"kernels\":[{}],\"buffers\":[{}]}}\n",
       number, node.bucket().trace_number(), info.plan_height, info.live_bytes,
       QuoteJson(info.plan_method), info.graph_nodes, info.exec_bytes, info.record_ns,
-      NameOf(node.made_for()), around, donated, DescribeBuffers(node, buffers, plan, base)));
+      NameOf(node.made_for()), around, donated, DescribeKernels(kernels),
+      DescribeBuffers(node, buffers, plan, base)));
   return number;
 }
 

@@ -14,9 +14,11 @@
 
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,6 +34,7 @@
 #include "coppice/graphs/program.h"
 #include "coppice/graphs/reason.h"
 #include "coppice/graphs/trace.h"
+#include "coppice/runtime/graph.h"
 
 #include "graphs/node/node.h"
 #include "graphs/trace/trace_writer.h"
@@ -47,12 +50,13 @@ class Tracer {
   // Comes before all others.
   void DefineSession(const std::string& device, int64_t granularity, int64_t budget);
   int32_t DefineProgram(const ProgramSpec& spec);
-  // Of a bucket whose info is set.
-  int32_t DefineBucket(int32_t program, const NodeInfo& info);
+  // Of a bucket whose info is set, with the scalars of its key.
+  int32_t DefineBucket(int32_t program, const NodeInfo& info, std::span<const int64_t> scalars);
   // The number of extents that no bucket holds. Equal ones are defined once, while there are few.
   int32_t BucketBeyond(int32_t program, int lane, std::span<const int64_t> extents);
-  // Of a node whose `buffers` were planned so in the window at `base`.
+  // Of a node whose `buffers` were planned so in the window at `base`, and which launches these.
   int32_t DefineNode(const Node& node,
+                     std::span<const KernelNode* const> kernels,
                      std::span<const Buffer> buffers,
                      const Plan& plan,
                      DeviceAddress base);
@@ -65,16 +69,24 @@ class Tracer {
     Reason reason = Reason::kNone;
     int64_t real_elements = 0;
     int64_t padded_elements = 0;
+    int32_t program = -1;
+    std::span<const int64_t> extents{};  // Real ones, at most kSymbolsMax.
   };
   void Call(int lane, const Ran& ran) {
-    Put(lane, {.first = static_cast<int64_t>(ran.call),
-               .second = ran.real_elements,
-               .third = ran.padded_elements,
-               .bucket = ran.bucket,
-               .node = ran.node,
-               .kind = TraceEventKind::kCall,
-               .how = static_cast<uint8_t>(ran.kind),
-               .why = static_cast<uint8_t>(ran.reason)});
+    RingEvent event{.first = static_cast<int64_t>(ran.call),
+                    .second = ran.real_elements,
+                    .third = ran.padded_elements,
+                    .bucket = ran.bucket,
+                    .node = ran.node,
+                    .kind = TraceEventKind::kCall,
+                    .how = static_cast<uint8_t>(ran.kind),
+                    .why = static_cast<uint8_t>(ran.reason),
+                    .extent_count = static_cast<uint8_t>(ran.extents.size()),
+                    .program = ran.program};
+    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+    for (size_t i = 0; i < ran.extents.size(); ++i)
+      event.extents[i] = static_cast<int32_t>(std::min(ran.extents[i], kMost));
+    Put(lane, event);
   }
   void Record(int lane, int32_t node) { PutNode(lane, TraceEventKind::kRecord, node); }
   void Evict(int lane, int32_t node) { PutNode(lane, TraceEventKind::kEvict, node); }

@@ -152,7 +152,10 @@ TEST(TraceWriterTest, EachKindOfEventHasItsValues) {
                     .node = 5,
                     .kind = TraceEventKind::kCall,
                     .how = static_cast<uint8_t>(RunKind::kRecord),
-                    .why = static_cast<uint8_t>(Reason::kEvicted)});
+                    .why = static_cast<uint8_t>(Reason::kEvicted),
+                    .extent_count = 2,
+                    .program = 1,
+                    .extents = {12, 40}});
     writer->Put(0, {.node = 5, .kind = TraceEventKind::kEvict});
     writer->Put(0, {.first = 2, .bucket = 3, .kind = TraceEventKind::kFail});
     writer->Put(1, {.first = 64,
@@ -172,9 +175,9 @@ TEST(TraceWriterTest, EachKindOfEventHasItsValues) {
     line.erase(0);
     lines.push_back(line.dump());
   }
-  EXPECT_THAT(lines, ElementsAre(R"(["call",0,7,3,5,"record","evicted",10,16])", R"(["evict",0,5])",
-                                 R"(["fail",0,3,2])", R"(["outputs",0,7,5])", R"(["use",0,8,7])",
-                                 R"(["expire",0,7,9])", R"(["release",0,7])",
+  EXPECT_THAT(lines, ElementsAre(R"(["call",0,7,3,5,"record","evicted",10,16,1,[12,40]])",
+                                 R"(["evict",0,5])", R"(["fail",0,3,2])", R"(["outputs",0,7,5])",
+                                 R"(["use",0,8,7])", R"(["expire",0,7,9])", R"(["release",0,7])",
                                  R"(["bytes",-1,"eager",64,96])", R"(["suspend",-1])",
                                  R"(["resume",-1])", R"(["end",-1])"));
 }

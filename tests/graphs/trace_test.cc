@@ -79,7 +79,7 @@ class TraceTest : public testing::Test, protected SketchDevice {
           << "node " << node;
     };
     ASSERT_FALSE(lines.empty());
-    EXPECT_EQ(lines[0]["schema"], "coppice.trace/3");
+    EXPECT_EQ(lines[0]["schema"], "coppice.trace/4");
     for (size_t i = 1; i < lines.size(); ++i) {
       const json& line = lines[i];
       if (line.is_object()) {
@@ -124,17 +124,19 @@ TEST_F(TraceTest, EveryCallIsOneEventThatSaysHowItRan) {
       ASSERT_OK(lease);
       const bool bucketed = n <= kLargest;
       const int64_t padded = n <= 4 ? 4 : 8;
-      expected.push_back(fmt::format("{} {} {} {} {}", lease->call_number(), NameOf(lease->kind()),
-                                     NameOf(lease->reason()), n, bucketed ? padded : n));
+      expected.push_back(fmt::format("{} {} {} {} {} 0 [{}]", lease->call_number(),
+                                     NameOf(lease->kind()), NameOf(lease->reason()), n,
+                                     bucketed ? padded : n, n));
     }
   }
   const std::vector<json> lines = Lines();
   ExpectDefinedBeforeUse(lines);
   std::vector<std::string> told;
   for (const json& event : EventsOf(lines, "call")) {
-    told.push_back(fmt::format("{} {} {} {} {}", event[3].get<int>(), event[6].get<std::string>(),
-                               event[7].get<std::string>(), event[8].get<int>(),
-                               event[9].get<int>()));
+    told.push_back(fmt::format("{} {} {} {} {} {} {}", event[3].get<int>(),
+                               event[6].get<std::string>(), event[7].get<std::string>(),
+                               event[8].get<int>(), event[9].get<int>(), event[10].get<int>(),
+                               event[11].dump()));
     EXPECT_NE(event[4], -1);
   }
   EXPECT_EQ(told, expected);
@@ -157,6 +159,49 @@ TEST_F(TraceTest, CallOverTheLargestBucketKeepsProgramAndExtents) {
   }
   EXPECT_THAT(extents, ElementsAre(json({65}), json({100}), json({65})));
   EXPECT_EQ(buckets.size(), 2U) << "equal ones are defined once";
+}
+
+TEST_F(TraceTest, CallThatNoBucketServesKeepsProgramAndExtents) {
+  const Affine affine = MakeAffine(Traced());
+  affine.session->SetStance(Stance::kEager);
+  ASSERT_OK(CallOn(affine, 5));
+  ASSERT_OK(affine.session->FlushTrace());
+  const std::vector<json> calls = EventsOf(Lines(), "call");
+  ASSERT_THAT(calls, SizeIs(1));
+  EXPECT_EQ(calls[0][4], -1);
+  EXPECT_EQ(calls[0][10], 0);
+  EXPECT_EQ(calls[0][11], json({5}));
+}
+
+TEST_F(TraceTest, BucketsHaveTheScalarsOfTheirKey) {
+  const Affine affine = MakeAffine(Traced());
+  ASSERT_OK(Call(affine, 4, 2.0));
+  ASSERT_OK(Call(affine, 4, 3.0));
+  ASSERT_OK(affine.session->FlushTrace());
+  std::vector<json> scalars;
+  for (const json& line : Lines()) {
+    if (line.is_object() && line.contains("symbols")) EXPECT_EQ(line["scalars"], json({"factor"}));
+    if (line.is_object() && line.contains("extents")) scalars.push_back(line["scalars"]);
+  }
+  EXPECT_THAT(scalars, ElementsAre(json({std::bit_cast<int64_t>(2.0)}),
+                                   json({std::bit_cast<int64_t>(3.0)})));
+}
+
+TEST_F(TraceTest, NodesSayWhichKernelsTheirGraphsLaunch) {
+  const Affine affine = MakeAffine(Traced());
+  for (int i = 0; i < 2; ++i)
+    ASSERT_OK(Call(affine, 4));
+  ASSERT_OK(affine.session->FlushTrace());
+  std::vector<json> kernels;
+  for (const json& line : Lines())
+    if (line.is_object() && line.contains("node")) kernels.push_back(line["kernels"]);
+  const json launch = json::array({{1, 1, 1}, {kTestThreads, 1, 1}, 0});
+  ASSERT_THAT(kernels, SizeIs(1));
+  ASSERT_THAT(kernels[0], SizeIs(3));
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(kernels[0][i][0], i == 0 ? "Scale" : "Add");
+    EXPECT_EQ(json(std::vector<json>(kernels[0][i].begin() + 1, kernels[0][i].end())), launch);
+  }
 }
 
 TEST_F(TraceTest, ReplayWhoseLeaseIsDroppedIsOneEvent) {

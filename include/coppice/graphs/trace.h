@@ -8,29 +8,34 @@
 // and so are those of the session; lanes follow each other in pieces, so compare times between
 // them. A session that ends well writes `end` last.
 //
-//   {"schema":"coppice.trace/3","device":...,"lanes":1,"granularity":2097152,"budget":0}
-//   {"program":0,"name":"decode","variant":"","symbols":["batch"]}
-//   {"bucket":3,"program":0,"lane":0,"extents":[8]}
+//   {"schema":"coppice.trace/4","device":...,"lanes":1,"granularity":2097152,"budget":0}
+//   {"program":0,"name":"decode","variant":"","symbols":["batch"],"scalars":["layers"]}
+//   {"bucket":3,"program":0,"lane":0,"extents":[8],"scalars":[32]}
 //   {"node":5,"bucket":3,"height":4096,"live":4096,"method":"size","graph_nodes":12,
 //    "exec_bytes":122880,"record_ns":81000,"reason":"new_bucket","around":[[0,1024]],
+//    "kernels":[["attend",[64,1,1],[256,1,1],8192],...],
 //    "buffers":[[offset,bytes,output,[lower,upper,...]],...]}
 //   {"failure":1,"driver_call":"cuMemAlloc_v2","code":"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
 //    "message":"program 'decode' broke its capture: ..."}
 //   {"mark":0,"name":"warm"}
-//   [time_ns,"call",lane,call,bucket,node,"path","reason",real_elements,padded_elements]
+//   [time_ns,"call",lane,call,bucket,node,"path","reason",real_elements,padded_elements,program,
+//    [real extent,...]]
 //   [time_ns,"bytes",lane,"kind",bytes,total]
 //   ...
 //
 // In a node, `output` is the index of the output that the buffer is, or -1; `around` and `buffers`
 // are in bytes from the start of the lane's plan window, lifetimes in steps of what was planned:
-// the program's trace, or the nodes of its graph where that forks.
+// the program's trace, or the nodes of its graph where that forks. `kernels` are what its graphs
+// launch, in the order of their nodes: name, blocks, threads, bytes of dynamic shared memory.
+// Scalars are those of the key.
 //
 // A failure is why a recording came to nothing. Where a driver call did not succeed, `code` is
 // CUDA's name of its result; else `driver_call` is empty and `code` that of the absl::Status. Of
 // calls that run without a graph because of it, the last failure of their bucket is the cause.
 //
 // A call over the largest bucket has a bucket of its own extents, which has no nodes. Other calls
-// that no bucket serves, such as those of an eager session, have bucket -1.
+// that no bucket serves, such as those of an eager session, have bucket -1. Every call has the real
+// extents of its program's symbols, held to 2^31 - 1.
 //
 // A replay whose lease is dropped before the lane's next call is one event. What a call reads and
 // writes over is told before the call itself.
@@ -49,9 +54,9 @@ namespace coppice {
 // What an event says, and the meaning of its `values` in order. "lane" is in every event; -1 where
 // it concerns the session as a whole.
 enum class TraceEventKind : uint8_t {
-  kCall,     // call number, bucket or -1, node or -1, Path, Reason, real elements, padded elements.
-             // Call numbers count per lane, from 1; one that failed is missing. Elements are those
-             // staged.
+  kCall,     // call number, bucket or -1, node or -1, Path, Reason, real elements, padded elements,
+             // program, real extents. Call numbers count per lane, from 1; one that failed is
+             // missing. Elements are those staged.
   kRecord,   // node: it exists from here on. Its definition comes first.
   kEvict,    // node: it is gone, its number is not used again.
   kFail,     // bucket, failure: a recording of the bucket failed so.
@@ -77,7 +82,7 @@ const char* NameOf(TraceEventKind kind);
 // What SessionOptions::trace asks for.
 struct TraceOptions {
   std::string path;                  // The file to write, made anew; empty: no trace.
-  int64_t events_per_lane = 65'536;  // Of the ring, 48 bytes each; 16 to 2^26, rounded up to 2^n.
+  int64_t events_per_lane = 65'536;  // Of the ring, 80 bytes each; 16 to 2^26, rounded up to 2^n.
   // What a call does that finds the ring full: wait until the file has taken what is in it, or drop
   // the event and count it.
   bool wait_when_full = false;
