@@ -8,7 +8,7 @@ import re
 
 from coppice import _core
 from coppice.errors import Error, InvalidArgument, NotFound
-from coppice.learning import LEARN, started
+from coppice.learning import LEARN, START_UNASKED, learns_unasked, started
 
 PAIRS = re.compile(r"(ordered:)?\d+x\d+(,\d+x\d+)*(/budget:\d+)?")  # Of two sizes together.
 PROBES, FAR = 6, (37, 101)  # Sizes to try near a size, and steps to those far away.
@@ -26,8 +26,10 @@ class Dim:
                  of sizes, what coppice.learn returns, or the path of JSON, as {"version": 1,
                  "ladder": "pow2", "maximum": 64} or {"version": 1, "buckets": [1, 2]}; "learn":
                  each time a quarter larger than the one before at first, and learned again from
-                 the calls every 2,000 of them. None: powers of two up to `max` if the claim lets
-                 it be padded, else "exact"
+                 the calls every 2,000 of them, on the thread of one, which records up to 4 new
+                 buckets on zeros then. None: "exact" if no claim lets it be padded, or there is no
+                 `max`; else powers of two up to it, learned again as those of "learn" if it is at
+                 most 65,536 and fn mutates no static argument. "pow2" stays what it is
     multiple_of  what every size is a multiple of
     kind         "dynamic"; "auto": from its second size on; "maybe_dynamic" or "static": as
                  SymbolKind
@@ -70,13 +72,18 @@ class Dim:
         except Error as error:
             raise type(error)(f"Dim {self.name}: {error}") from error
 
-    def symbol(self, pads):
+    def learns(self, pads):
+        """Whether its buckets are learned from calls. `pads`: as of symbol()."""
+        if self.policy is None:
+            return self._may_pad(pads) and learns_unasked(self.max)
+        return isinstance(self.policy, str) and self.policy == LEARN
+
+    def symbol(self, pads, learns=False):
         """The symbol's fields as Session.register_callable takes them. `pads`: whether the
-        callable claims anything about padding."""
+        callable claims anything about padding; `learns`: whether its calls are counted."""
         policy = policy_of(self.policy)
-        pads = (pads or self.claim is not None) and self.kind != "static"
-        if policy is None and pads and self.max is not None:
-            policy = ("pow2", self.max)
+        if policy is None and self._may_pad(pads) and self.max is not None:
+            policy = started(self.max, START_UNASKED) if learns else (START_UNASKED, self.max)
         elif policy == LEARN:
             if self.max is None:
                 raise InvalidArgument(f"Dim {self.name}: buckets are learned up to `max`; give one")
@@ -88,6 +95,9 @@ class Dim:
                   "max": self.max, "multiple_of": self.multiple_of, "claim": self.claim,
                   "exclude_01": self.exclude_01 or None}
         return {name: value for name, value in fields.items() if value is not None}
+
+    def _may_pad(self, pads):
+        return (pads or self.claim is not None) and self.kind != "static"
 
     def allows(self, size):
         """Whether a size is within the bounds."""

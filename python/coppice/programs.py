@@ -8,7 +8,7 @@ from coppice.devices import device as shared_device
 from coppice.devices import session as shared_session
 from coppice.dims import apart, joint_policy_of, policy_of
 from coppice.errors import InvalidArgument, NotFound, after_faults
-from coppice.learning import LEARN, LIMIT, Learner, started
+from coppice.learning import LEARN, LIMIT, START_UNASKED, Learner, learns_unasked, started
 from coppice.running import library_stream, ordered
 from coppice.structure import kind_of
 
@@ -29,7 +29,10 @@ def load(package, device="auto", *, session=None, constants=None, functions=None
                   sizes, "learn", or the path of JSON; see coppice.Dim. Of two symbols that are
                   padded together {("batch", "length"): policy}: "1x512,4x128", a list of such
                   pairs, ("pow2/linear:64", (4, 512)), or the path of JSON that `coppice tune
-                  --column A --column B` wrote; in programs that have both
+                  --column A --column B` wrote; in programs that have both. A symbol with neither
+                  policy nor buckets, of which padding is claimed, has powers of two up to its
+                  maximum, learned again as those of "learn" are; without a maximum, or with one
+                  above 65,536, each size is a bucket, as of "exact"
     claims        {symbol: (padding, absolute, relative)} in place of what the package claims
     trusted_keys  Ed25519 keys of 32 bytes, one of which must have signed
     allow_ptx     whether a GPU may compile PTX, for seconds
@@ -55,7 +58,7 @@ class Loaded:
         joint = {names: joint_policy_of(policy, names, "load") for names, policy in joint.items()}
         for name, program in self.manifest["programs"].items():
             symbols = program["symbols"]
-            given, learned = policies_of(symbols, alone, joint)
+            given, learned = policies_of(symbols, alone, joint, claims)
             registered = session.register_package(
                 package, name, variant=f"{id(self):x}", constants=self._constants,
                 functions=functions_of(functions, program), policies=given,
@@ -110,18 +113,25 @@ class Loaded:
                 self.close()
 
 
-def policies_of(symbols, alone, joint):
-    """What a program of these symbols is given: {symbol or two: policy}, and which are learned."""
+def policies_of(symbols, alone, joint, claims):
+    """What a program of these symbols is given: {symbol or two: policy}, and which are learned.
+    Powers of two are no multiples, with which learning could begin."""
     given = {names: policy for names, policy in joint.items()
              if all(name in symbols for name in names)}
-    learned = []
+    learned, paired = [], {name for names in given for name in names}
     for name, symbol in symbols.items():
         policy = alone.get(name)
+        maximum = symbol.get("max")
         if isinstance(policy, str) and policy == LEARN:
-            given[name] = started(symbol.get("max", LIMIT))
+            given[name] = started(LIMIT if maximum is None else maximum)
             learned.append(name)
         elif policy is not None:
             given[name] = policy_of(policy)
+        elif name not in paired and "buckets" not in symbol and learns_unasked(maximum) and (
+                "claim" in symbol or claims.get(name, ("none",))[0] != "none") and (
+                    symbol.get("multiple_of", 1) == 1):
+            given[name] = started(maximum, START_UNASKED)
+            learned.append(name)
     return given, learned
 
 
@@ -139,6 +149,9 @@ class LoadedProgram:
         self.symbols = sorted(manifest["symbols"])
         self._binding, self._bound = None, {}
         self._emulated = program.session.device.kind == "emulator"
+        # How many inputs a call has that goes the shortest way; -1: none does.
+        self._shortest = len(self.inputs) if self._emulated and not self.scalars else -1
+        self._due = learner.due
 
     @property
     def name(self):
@@ -175,9 +188,10 @@ class LoadedProgram:
             return self.program.run(*arguments, stream=current, **options)
 
     def __call__(self, *inputs, **named):
-        if self._emulated and not named and not self.scalars and len(inputs) == len(
-                self.inputs) and not self.learner.symbols:
-            return self.program(inputs, self._binding)  # The shortest way.
+        if len(inputs) == self._shortest and not named:
+            if next(self._due):
+                self.learner.learn(self._binding)
+            return self.program(inputs, self._binding)
         lease = self.run(*inputs, **named)
         outputs = tuple(lease[index] for index in range(len(self.outputs)))
         return outputs if len(outputs) > 1 else outputs[0]

@@ -20,7 +20,7 @@ from coppice.devices import device as shared_device
 from coppice.devices import session as shared_session
 from coppice.dims import Dim, apart, dim_of, joint_policy_of
 from coppice.errors import FailedPrecondition, InvalidArgument, after_faults
-from coppice.learning import LEARN, Learner
+from coppice.learning import Learner
 from coppice.running import library_stream, ordered
 from coppice.structure import Leaf, flatten, is_tensor, kind_of, layout_of, rebuild
 from coppice.tracing import Body, Traced, address_of, register, used_symbols
@@ -54,7 +54,8 @@ def wrap(fn, dynamic=None, *, policies=None, claim="exact", name=None, static=()
     mutates  arguments that fn writes to
     outputs  {name: (dtype, shape)}, in order, of what fn returns, sizes as numbers and expressions:
              {"y": ("f32", ["rows", 128])}. None: fn is run on zeros at a few sizes to find them,
-             two per Dim and one more, before its first recording
+             two per Dim and one more, before its first recording. Where buckets are learned, it
+             runs on zeros at each that is recorded; see coppice.Dim
     fills    {argument: what its padding holds}: "zero", "sentinel", "repeat_last", "undefined" or a
              number
     guards   expressions of the Dims that have to hold: "rows % 2 == 0"
@@ -460,11 +461,7 @@ class Variant:
         dims = {name: wrapped._dims[name] for name in self.symbols}
         self.joint = {names: policy for names, policy in wrapped._joint.items()
                       if all(name in dims for name in names)}
-        learned = [name for name, dim in dims.items() if dim.policy == LEARN]
-        written = [path for path in self.static_names if path in wrapped._mutates]
-        if written and learned:
-            raise InvalidArgument(f"{wrapped.name}: buckets are learned by recording on zeros, "
-                                  f"which would write to {written[0]}; give another policy")
+        self.learned = self.learned_of(wrapped, dims)
         self.bindings, self.bound = {}, None
         body = Body(wrapped, call, self.symbols)
         if wrapped._outputs is None:
@@ -478,10 +475,23 @@ class Variant:
         body.expect(outputs)
         spec = self.spec(wrapped, call, dims, outputs)
         self.program = register(session, spec, body)
-        self.learner = Learner(self.program, learned)
+        self.learner = Learner(self.program, self.learned)
+
+    def learned_of(self, wrapped, dims):
+        """The Dims that are learned. Raises InvalidArgument if one is to be, and cannot."""
+        pads = wrapped._options["claim"] != "exact"
+        learned = [name for name, dim in dims.items() if dim.learns(pads)
+                   and not any(name in names for names in self.joint)]
+        written = [path for path in self.static_names if path in wrapped._mutates]
+        if not written:
+            return learned
+        if any(dims[name].policy is not None for name in learned):
+            raise InvalidArgument(f"{wrapped.name}: buckets are learned by recording on zeros, "
+                                  f"which would write to {written[0]}; give another policy")
+        return []
 
     def symbol(self, name, dim, pads):
-        fields = dim.symbol(pads)
+        fields = dim.symbol(pads, name in self.learned)
         if any(name in names for names in self.joint):
             fields.pop("policy", None)
         return {**fields, **({"given": True} if name in self.given else {})}

@@ -137,7 +137,7 @@ class BackendToldTest(unittest.TestCase):
     def test_no_poison_is_without_padding(self):
         for options, pattern in (
                 ({"poison": "acid", "policy": "pow2", "claim": "any"}, "poison is 'acid', not one"),
-                ({"poison": "nan"}, "of which there is none without a policy")):
+                ({"poison": "nan"}, "of which there is none without a claim")):
             with self.assertRaisesRegex(ValueError, pattern):
                 parse(options)
 
@@ -217,6 +217,24 @@ class BackendToldTest(unittest.TestCase):
         return [bucket["bucket"] for bucket in coppice.session().buckets()
                 if bucket["program"] == report.program]
 
+    def test_sizes_with_a_claim_alone_are_learned_from_powers_of_two_on(self):
+        linear = nn.Linear(4, 4)
+        for options, learned, bucket in (({}, {"swapped": 1}, [34]),
+                                         ({"policy": {"y:0": "pow2"}}, {"swapped": 1}, [34]),
+                                         ({"policy": "pow2"}, {}, [64])):
+            with self.subTest(options=options):
+                torch._dynamo.reset()
+                compiled = self.compiled(linear, claim="any", **options)
+                with torch.no_grad(), mock.patch.object(learning, "PERIOD", 30):
+                    for call in range(31):
+                        x = torch.randn(33 + call % 2, 4)
+                        torch.testing.assert_close(compiled(x), linear(x))
+                        if call == 28:
+                            (one,) = coppice.torch.report(compiled)
+                            self.assertEqual([[64]], self.buckets(one))
+                self.assertEqual(learned, one.learned)
+                self.assertIn(bucket, self.buckets(one))
+
     def test_two_sizes_are_padded_together(self):
         document = {"version": 1, "buckets": [[2, 16], [4, 8]]}
         for policy in ("2x16,4x8", [(2, 16), (4, 8)], document, ("2x16,4x8", (4, 16)),
@@ -237,7 +255,7 @@ class BackendToldTest(unittest.TestCase):
         with torch.no_grad():
             compiled(torch.randn(3, 7))
         (one,) = coppice.torch.report(compiled)
-        self.assertEqual(([[3, 7]], ["y:0"]), (self.buckets(one), one.ignored))
+        self.assertEqual(([[4, 8]], ["y:0"]), (self.buckets(one), one.ignored))
 
     def test_one_size_has_no_policy_of_two(self):
         compiled = self.compiled(lambda x, y: x + y, policy={("x:0", "y:0"): "8x8"}, claim="any")

@@ -190,7 +190,7 @@ class LoadTest(unittest.TestCase):
         self.check(model, 3, 100)
         self.check(model["step"], 3)
         self.assertEqual([[8, 512]], [one["bucket"] for one in model.entry.buckets()])
-        self.assertEqual([[3]], [one["bucket"] for one in model["step"].buckets()])
+        self.assertEqual([[4]], [one["bucket"] for one in model["step"].buckets()])
 
     def test_policies_of_two_that_are_none_are_told(self):
         pair, good = ("batch", "length"), "1x512,4x128"
@@ -211,6 +211,40 @@ class LoadTest(unittest.TestCase):
         with self.assertRaisesRegex(coppice.InvalidArgument, "claims nothing about its padding"):
             self.doubling(doubling(main={"a": {"max": 8}, "b": {"max": 8, "claim": ANY}}),
                           policies={("a", "b"): "8x8"})
+
+    def test_sizes_without_a_policy_are_learned(self):
+        package = doubling(main={"n": {"min": 1, "max": 256, "claim": ANY}})
+        with mock.patch.object(learning, "PERIOD", 40):
+            model = self.doubling(package)
+            for call in range(39):
+                self.check(model, 130 + call % 5)
+            self.assertEqual([[256]], [one["bucket"] for one in model.entry.buckets()])
+            self.check(model, 134)
+        self.assertEqual({"swapped": 1}, model.entry.learner.outcomes)
+        learned = json.loads(model.entry.program.policy("n"))["buckets"]
+        self.assertIn(134, learned)
+        self.assertLessEqual(len(learned), 9, "as many as powers of two")
+        self.assertEqual("replay", model(np.ones(134, np.float32)).lease.kind)
+
+    def test_buckets_that_somebody_gave_stay(self):
+        size = {"min": 1, "max": 256, "claim": ANY}
+        for symbol, policies, bucket in (
+                (size, {"n": ("pow2", 256)}, 8), ({**size, "buckets": "pow2"}, {}, 8),
+                (size, {"n": "exact"}, 5), ({**size, "max": 1 << 17}, {}, 5),
+                ({"min": 1, "claim": ANY}, {}, 5), ({"min": 1, "max": 256}, {}, 5),
+                ({**size, "min": 5, "multiple_of": 5}, {}, 5)):
+            with self.subTest(symbol=symbol, policies=policies):
+                model = self.doubling(doubling(main={"n": symbol}), policies=policies)
+                self.check(model, 5)
+                self.assertEqual([], model.entry.learner.symbols)
+                self.assertEqual([[bucket]], [one["bucket"] for one in model.entry.buckets()])
+
+    def test_what_the_caller_claims_is_learned_too(self):
+        model = self.doubling(doubling(main={"n": {"min": 1, "max": 256}}),
+                              claims={"n": ("any", 0, 0)})
+        self.check(model, 5)
+        self.assertEqual(["n"], model.entry.learner.symbols)
+        self.assertEqual([[8]], [one["bucket"] for one in model.entry.buckets()])
 
     def test_buckets_are_warmed_planned_and_explained(self):
         model, progress = self.load(), []

@@ -490,6 +490,50 @@ class DimTest(WrapCase):
                 self.check(fn(numbers(130)), 2 * numbers(130))
             self.assertEqual({"refused": 1}, fn.stats()["learned"])
 
+    def test_a_size_without_a_policy_is_learned_from_powers_of_two_on(self):
+        for dim, learned in ((coppice.Dim("rows", max=256), {"swapped": 1}),
+                             (coppice.Dim("rows", max=256, kind="auto"), {"swapped": 1}),
+                             (coppice.Dim("rows", max=256, policy="pow2"), {})):
+            with self.subTest(dim), mock.patch.object(learning, "PERIOD", 60), wrap(
+                    dynamic={"x": {0: dim}}) as fn:
+                for call in range(59):
+                    rows = 130 + call % 5
+                    self.check(fn(numbers(rows)), 2 * numbers(rows))
+                self.assertIn([256], [one["bucket"] for one in fn.buckets()])
+                y = fn(numbers(134))  # Which learns, and is read behind that.
+                self.check(y, 2 * numbers(134))
+                self.assertEqual(learned, fn.stats()["learned"])
+                variant, = fn._variants.values()
+                buckets = json.loads(variant.program.policy("rows"))
+                if learned:
+                    self.assertIn(134, buckets["buckets"])
+                    self.assertLessEqual(len(buckets["buckets"]), 9, "as many as powers of two")
+                else:
+                    self.assertEqual(("pow2", 256), (buckets["ladder"], buckets["maximum"]))
+
+    def test_ranks_that_vote_keep_their_buckets(self):
+        with coppice.Session(device, vote=lambda bucket, kind, _: (bucket, kind, True),
+                             barrier=lambda: None) as voting, mock.patch.object(
+                                 learning, "PERIOD", 8), wrap(session=voting) as fn:
+            for _ in range(9):
+                self.check(fn(numbers(33)), 2 * numbers(33))
+            self.assertEqual({"refused": 1}, fn.stats()["learned"])
+            self.assertEqual([[64]], [one["bucket"] for one in fn.buckets()])
+
+    def test_a_size_that_cannot_be_learned_keeps_its_buckets(self):
+        state = device.upload(numbers(4))
+        with coppice.wrap(lambda x, state: scaled(x), {"x": {0: ROWS}}, claim="row_independent",
+                          static="state", mutates="state", device="emulator") as fn:
+            self.check(fn(numbers(3), state), 2 * numbers(3))
+            variant, = fn._variants.values()
+            self.assertEqual(([], [4]), (variant.learner.symbols, fn.buckets()[0]["bucket"]))
+        for dim in (coppice.Dim("rows"), coppice.Dim("rows", max=1 << 17),
+                    coppice.Dim("rows", max=64, kind="static")):
+            with self.subTest(dim), wrap(dynamic={"x": {0: dim}}) as fn:
+                fn(numbers(3))
+                variant, = fn._variants.values()
+                self.assertEqual([], variant.learner.symbols)
+
     def test_learning_needs_a_maximum_and_leaves_what_is_written_alone(self):
         with self.assertRaisesRegex(InvalidArgument, "rows.*max"):
             coppice.Dim("rows", policy="learn")

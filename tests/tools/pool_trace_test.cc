@@ -179,21 +179,88 @@ TEST(PoolTraceTest, RefusesFilesThatAreNoTrace) {
 
 TEST(PoolTraceTest, NamesTheSchemaItReadsWhereTheTraceHasAnother) {
   const Read read =
-      ReadText(R"({"schema":"coppice.trace/4","device":"","lanes":1,"granularity":1,"budget":0})"
+      ReadText(R"({"schema":"coppice.trace/5","device":"","lanes":1,"granularity":1,"budget":0})"
                "\n");
-  EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/3"));
   EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/4"));
-  EXPECT_THAT(ErrorOf(R"([90000,"teleport",0,1])"), HasSubstr("coppice.trace/3"));
+  EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/4"));
+  EXPECT_THAT(ErrorOf(R"([90000,"teleport",0,1])"), HasSubstr("coppice.trace/4"));
 }
 
 TEST(PoolTraceTest, ReadsTracesOfTheSchemasBefore) {
-  for (const char* before : {"coppice.trace/1", "coppice.trace/2"}) {
+  for (const char* before : {"coppice.trace/1", "coppice.trace/2", "coppice.trace/3"}) {
     std::string text = CleanTrace().Text();
-    const size_t schema = text.find("coppice.trace/3");
+    const size_t schema = text.find("coppice.trace/4");
     ASSERT_NE(schema, std::string::npos);
     text.replace(schema, 15, before);
     EXPECT_THAT(ReadText(text).trace, IsOk());
   }
+}
+
+TEST(PoolTraceTest, ReadsTheProgramAndTheExtentsOfACall) {
+  TraceBuilder trace = CleanTrace();
+  trace.Program("encode");
+  trace.Event("call", 0, R"(9,-1,-1,"eager","user_disabled",6,6,1,[3,2147483647])");
+  trace.Event("call", 0, R"(10,0,0,"replay","none",6,8,0,[])");
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  const TraceEvent& eager = read.events[read.events.size() - 2];
+  EXPECT_EQ(eager.program, 1);
+  EXPECT_EQ(eager.extent_count, 2);
+  EXPECT_EQ(eager.extents[0], 3);
+  EXPECT_EQ(eager.extents[1], 2147483647);
+  EXPECT_EQ(read.events.back().program, 0);
+  EXPECT_EQ(read.events.back().extent_count, 0);
+  EXPECT_EQ(read.events[0].program, -1);
+  for (const char* rest : {"2,[1]", "0,[-1]", "0,[2147483648]", "0,[1,2,3,4,5,6,7,8,9]", "0,[1",
+                           "0,[1,]", "0", "0,1", "0,[1],2"})
+    EXPECT_THAT(ErrorOf(fmt::format(R"([90000,"call",0,9,-1,-1,"eager","none",6,6,{}])", rest)),
+                HasSubstr("'call'"))
+        << rest;
+}
+
+TEST(PoolTraceTest, ACallWithoutAProgramHasThatOfItsBucket) {
+  const Read read = ReadText(CleanTrace().Text());
+  ASSERT_THAT(read.trace, IsOk());
+  for (const TraceEvent& event : read.events) {
+    const bool has_bucket = event.kind == TraceEventKind::kCall && event.bucket >= 0;
+    EXPECT_EQ(event.program, has_bucket ? 0 : -1) << "line " << event.line;
+  }
+}
+
+TEST(PoolTraceTest, ReadsTheScalarsOfAKey) {
+  TraceBuilder trace;
+  trace.Line(
+      R"({{"program":0,"name":"p","variant":"","symbols":["n"],"scalars":["layers","sign"]}})");
+  trace.Line(R"({{"bucket":0,"program":0,"lane":0,"extents":[8],"scalars":[32,-1]}})");
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  EXPECT_THAT(read.trace->programs[0].scalars, testing::ElementsAre("layers", "sign"));
+  EXPECT_THAT(read.trace->buckets[0].scalars, testing::ElementsAre(32, -1));
+  EXPECT_EQ(LabelOf(read.trace->buckets[0]), "8 (32, -1)");
+}
+
+TEST(PoolTraceTest, ReadsTheKernelsOfANode) {
+  TraceBuilder trace = CleanTrace();
+  const auto node = [](const std::string& kernels) {
+    return fmt::format(
+        R"({{"node":3,"bucket":0,"height":0,"live":0,"method":"size","graph_nodes":2,)"
+        R"("exec_bytes":1,"record_ns":1,"reason":"new_bucket","around":[],"kernels":{},)"
+        R"("buffers":[]}})",
+        kernels);
+  };
+  trace.Line("{}", node(R"([["attend",[64,2,1],[256,1,1],8192],["add",[1,1,1],[32,1,1],0]])"));
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  ASSERT_EQ(read.trace->nodes.back().kernels.size(), 2U);
+  const TracedKernel& kernel = read.trace->nodes.back().kernels[0];
+  EXPECT_EQ(kernel.name, "attend");
+  EXPECT_EQ(kernel.grid, (std::array<int64_t, 3>{64, 2, 1}));
+  EXPECT_EQ(kernel.block, (std::array<int64_t, 3>{256, 1, 1}));
+  EXPECT_EQ(kernel.shared_bytes, 8192);
+  for (const char* kernels :
+       {"1", "[1]", R"([["a",[1,1],[1,1,1],0]])", R"([["a",[1,1,1],[0,1,1],0]])",
+        R"([[1,[1,1,1],[1,1,1],0]])", R"([["a",[1,1,1],[1,1,1],-1]])"})
+    EXPECT_THAT(ErrorOf(node(kernels)), HasSubstr("'kernels' is not")) << kernels;
 }
 
 TEST(PoolTraceTest, ReadsMarks) {

@@ -123,6 +123,7 @@ nlohmann::ordered_json ToJson(const PoolTrace& trace, const BucketFigures& figur
           {"program", program.name},
           {"variant", program.variant},
           {"extents", bucket.extents},
+          {"scalars", bucket.scalars},
           {"lane", bucket.lane},
           {"calls", figures.calls()},
           {"replays", figures.on(RunKind::kReplay)},

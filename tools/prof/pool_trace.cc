@@ -6,6 +6,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -18,35 +19,41 @@
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
 
+#include "tools/prof/trace_tokens.h"
 #include "tools/support/text_file.h"
 
 namespace coppice {
 namespace {
 
-// So many bytes, elements or nanoseconds nothing has; sums of a few stay far from overflow.
-constexpr int64_t kNumberMax = int64_t{1} << 53;
 constexpr int64_t kLanesMax = 4096;
 constexpr size_t kLineBytesMax = 256 * kMiB;
 constexpr int kDepthMax = 8;  // Of a definition; a node's is 4.
-constexpr std::array<std::string_view, 2> kSchemasBefore = {"coppice.trace/1", "coppice.trace/2"};
+constexpr std::array<std::string_view, 3> kSchemasBefore = {"coppice.trace/1", "coppice.trace/2",
+                                                            "coppice.trace/3"};
 
 // What follows time, name and lane in an event, a letter per value: c call, o other call, b bucket
 // or -1, n node or -1, N node, f failure, m mark, p path, r reason, k kind of memory, x and y the
-// numbers.
+// numbers. Those behind a `?`, P program and e real extents, no older schema has.
 struct EventForm {
   TraceEventKind kind;
   std::string_view values;
 };
 
-constexpr std::array kEventForms = {
-    EventForm{TraceEventKind::kCall, "cbnprxy"}, EventForm{TraceEventKind::kRecord, "N"},
-    EventForm{TraceEventKind::kEvict, "N"},      EventForm{TraceEventKind::kFail, "bf"},
-    EventForm{TraceEventKind::kBytes, "kxy"},    EventForm{TraceEventKind::kOutputs, "cn"},
-    EventForm{TraceEventKind::kUse, "co"},       EventForm{TraceEventKind::kPart, "cx"},
-    EventForm{TraceEventKind::kRelease, "c"},    EventForm{TraceEventKind::kExpire, "co"},
-    EventForm{TraceEventKind::kSuspend, ""},     EventForm{TraceEventKind::kResume, ""},
-    EventForm{TraceEventKind::kMark, "m"},       EventForm{TraceEventKind::kDropped, "x"},
-    EventForm{TraceEventKind::kEnd, ""}};
+constexpr std::array kEventForms = {EventForm{TraceEventKind::kCall, "cbnprxy?Pe"},
+                                    EventForm{TraceEventKind::kRecord, "N"},
+                                    EventForm{TraceEventKind::kEvict, "N"},
+                                    EventForm{TraceEventKind::kFail, "bf"},
+                                    EventForm{TraceEventKind::kBytes, "kxy"},
+                                    EventForm{TraceEventKind::kOutputs, "cn"},
+                                    EventForm{TraceEventKind::kUse, "co"},
+                                    EventForm{TraceEventKind::kPart, "cx"},
+                                    EventForm{TraceEventKind::kRelease, "c"},
+                                    EventForm{TraceEventKind::kExpire, "co"},
+                                    EventForm{TraceEventKind::kSuspend, ""},
+                                    EventForm{TraceEventKind::kResume, ""},
+                                    EventForm{TraceEventKind::kMark, "m"},
+                                    EventForm{TraceEventKind::kDropped, "x"},
+                                    EventForm{TraceEventKind::kEnd, ""}};
 static_assert(kEventForms.size() == kTraceEventKindCount);
 
 // Sets `value` to the enumerator called `name`; false if there is none.
@@ -60,121 +67,7 @@ bool FindNamed(std::string_view name, int count, Enum& value) {
   return false;
 }
 
-// Takes the tokens of one line.
-class Scanner {
- public:
-  explicit Scanner(std::string_view line) : rest_(line) {}
-
-  bool Take(char token) {
-    SkipSpace();
-    if (!rest_.starts_with(token)) return false;
-    rest_.remove_prefix(1);
-    return true;
-  }
-
-  bool TakeInteger(int64_t least, int64_t& value) {
-    SkipSpace();
-    const char* const last = rest_.data() + rest_.size();
-    const auto [end, error] = std::from_chars(rest_.data(), last, value);
-    if (error != std::errc() || value < least || value > kNumberMax) return false;
-    // 1.5 and 1e3 are no whole numbers, and 01 is no number of JSON.
-    if (end != last && (*end == '.' || *end == 'e' || *end == 'E')) return false;
-    const char* const digits = rest_.data() + (rest_.front() == '-' ? 1 : 0);
-    if (*digits == '0' && end - digits > 1) return false;
-    rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
-    return true;
-  }
-
-  // No name that a trace has needs an escape.
-  bool TakeText(std::string_view& text) {
-    if (!Take('"')) return false;
-    const size_t end = rest_.find('"');
-    if (end == std::string_view::npos) return false;
-    text = rest_.substr(0, end);
-    rest_.remove_prefix(end + 1);
-    return true;
-  }
-
-  bool AtEnd() {
-    SkipSpace();
-    return rest_.empty();
-  }
-  std::string_view rest() const { return rest_; }
-
- private:
-  void SkipSpace() {
-    while (!rest_.empty() && (rest_.front() == ' ' || rest_.front() == '\t'))
-      rest_.remove_prefix(1);
-  }
-
-  std::string_view rest_;
-};
-
 using Json = nlohmann::json;
-
-bool IsWhole(const Json& value, int64_t least) {
-  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{kNumberMax}) return false;
-  return value.is_number_integer() && value.get<int64_t>() >= least &&
-         value.get<int64_t>() <= kNumberMax;
-}
-
-// Reads the fields of a definition; what is wrong with the first bad one stays in `wrong`.
-class Fields {
- public:
-  explicit Fields(const Json& object) : object_(object) {}
-
-  int64_t Integer(const char* key, int64_t least, int64_t most = kNumberMax) {
-    const Json* value = Find(key);
-    if (value != nullptr && IsWhole(*value, least) && value->get<int64_t>() <= most)
-      return value->get<int64_t>();
-    Refuse(key, fmt::format("a whole number from {} to {}", least, most));
-    return least;
-  }
-
-  std::string Text(const char* key) {
-    const Json* value = Find(key);
-    if (value != nullptr && value->is_string()) return value->get<std::string>();
-    Refuse(key, "a text");
-    return {};
-  }
-
-  // The list under `key`, or an empty one.
-  const Json& List(const char* key, const char* of) {
-    static const Json kEmpty = Json::array();
-    const Json* value = Find(key);
-    if (value != nullptr && value->is_array()) return *value;
-    Refuse(key, fmt::format("a list of {}", of));
-    return kEmpty;
-  }
-
-  std::vector<int64_t> Integers(const char* key) {
-    std::vector<int64_t> values;
-    for (const Json& value : List(key, "whole numbers")) {
-      if (!IsWhole(value, 0)) {
-        Refuse(key, "a list of whole numbers");
-        return {};
-      }
-      values.push_back(value.get<int64_t>());
-    }
-    return values;
-  }
-
-  bool Has(const char* key) const { return Find(key) != nullptr; }
-
-  void Refuse(const char* key, const std::string& wanted) {
-    if (wrong_.empty()) wrong_ = fmt::format("'{}' is not {}", key, wanted);
-  }
-  const std::string& wrong() const { return wrong_; }
-
- private:
-  const Json* Find(const char* key) const {
-    const auto found = object_.find(key);
-    return found == object_.end() ? nullptr : &*found;
-  }
-
-  const Json& object_;
-  std::string wrong_;
-};
 
 bool ParseLifetime(const Json& bounds, Buffer& buffer) {
   if (!bounds.is_array() || bounds.empty() || bounds.size() % 2 != 0) return false;
@@ -210,6 +103,30 @@ void ParseAround(Fields& fields, TracedNode& node) {
     }
     const int64_t offset = region[0].get<int64_t>();
     node.around.push_back({offset, offset + region[1].get<int64_t>()});
+  }
+}
+
+bool ParseTriple(const Json& row, std::array<int64_t, 3>& values) {
+  if (!row.is_array() || row.size() != values.size()) return false;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!IsWhole(row[i], 1)) return false;
+    values[i] = row[i].get<int64_t>();
+  }
+  return true;
+}
+
+void ParseKernels(Fields& fields, TracedNode& node) {
+  if (!fields.Has("kernels")) return;
+  for (const Json& row : fields.List("kernels", "kernels")) {
+    TracedKernel& kernel = node.kernels.emplace_back();
+    if (!row.is_array() || row.size() != 4 || !row[0].is_string() ||
+        !ParseTriple(row[1], kernel.grid) || !ParseTriple(row[2], kernel.block) ||
+        !IsWhole(row[3], 0)) {
+      fields.Refuse("kernels", "a list of [name, [x, y, z], [x, y, z], shared bytes]");
+      return;
+    }
+    kernel.name = row[0].get<std::string>();
+    kernel.shared_bytes = row[3].get<int64_t>();
   }
 }
 
@@ -325,10 +242,8 @@ class TraceParser {
     program.id = fields.Integer("program", 0);
     program.name = fields.Text("name");
     program.variant = fields.Text("variant");
-    for (const Json& symbol : fields.List("symbols", "texts")) {
-      if (!symbol.is_string()) return fields.Refuse("symbols", "a list of texts");
-      program.symbols.push_back(symbol.get<std::string>());
-    }
+    program.symbols = fields.Texts("symbols");
+    if (fields.Has("scalars")) program.scalars = fields.Texts("scalars");
     if (!programs_.Add(program.id)) fields.Refuse("program", "a number of its own");
   }
 
@@ -339,6 +254,7 @@ class TraceParser {
     if (bucket.program < 0) fields.Refuse("program", "a program defined above");
     bucket.lane = static_cast<int>(fields.Integer("lane", 0, trace_.lanes - 1));
     bucket.extents = fields.Integers("extents");
+    if (fields.Has("scalars")) bucket.scalars = fields.Integers("scalars", -kNumberMax);
     if (!buckets_.Add(bucket.id)) fields.Refuse("bucket", "a number of its own");
   }
 
@@ -373,6 +289,7 @@ class TraceParser {
       fields.Refuse("reason", "a reason");
     ParseAround(fields, node);
     ParseDonated(fields, node);
+    ParseKernels(fields, node);
     const Json& rows = fields.List("buffers", "buffers");
     node.buffers.reserve(rows.size());
     node.offsets.reserve(rows.size());
@@ -402,12 +319,20 @@ class TraceParser {
       return BadEvent(fmt::format("'{}' names no lane of {}", name, trace_.lanes), scanner);
     event.lane = static_cast<int>(lane);
     event.line = line_;
-    for (size_t i = 0; i < form.values.size(); ++i) {
-      if (!scanner.Take(',') || !TakeValue(form.values[i], scanner, event))
-        return BadEvent(fmt::format("value {} of '{}' is wrong", i + 4, name), scanner);
+    size_t values = 3;  // Time, name and lane.
+    for (const char letter : form.values) {
+      if (letter == '?') {
+        if (scanner.At(']')) break;
+        continue;
+      }
+      ++values;
+      if (!scanner.Take(',') || !TakeValue(letter, scanner, event))
+        return BadEvent(fmt::format("value {} of '{}' is wrong", values, name), scanner);
     }
     if (!scanner.Take(']') || !scanner.AtEnd())
-      return BadEvent(fmt::format("'{}' has {} values", name, form.values.size() + 3), scanner);
+      return BadEvent(fmt::format("'{}' has {} values", name, values), scanner);
+    if (event.program < 0 && event.bucket >= 0)
+      event.program = trace_.buckets[static_cast<size_t>(event.bucket)].program;
     Account(event);
     return absl::OkStatus();
   }
@@ -435,11 +360,28 @@ class TraceParser {
         return scanner.TakeText(name) && FindNamed(name, kReasonCount, event.reason);
       case 'k':
         return scanner.TakeText(name) && FindNamed(name, kMemoryKindCount, event.memory);
+      case 'P':
+        return TakePlace(programs_, scanner, event.program);
+      case 'e':
+        return TakeExtents(scanner, event);
       case 'x':
         return scanner.TakeInteger(0, event.first);
       default:
         return scanner.TakeInteger(0, event.second);
     }
+  }
+
+  static bool TakeExtents(Scanner& scanner, TraceEvent& event) {
+    if (!scanner.Take('[')) return false;
+    if (scanner.Take(']')) return true;
+    do {
+      int64_t extent = 0;
+      if (event.extent_count == kTracedExtentsMax || !scanner.TakeInteger(0, extent) ||
+          extent > std::numeric_limits<int32_t>::max())
+        return false;
+      event.extents[static_cast<size_t>(event.extent_count++)] = static_cast<int32_t>(extent);
+    } while (scanner.Take(','));
+    return scanner.Take(']');
   }
 
   static bool TakePlace(const Places& places, Scanner& scanner, int& place) {
@@ -503,7 +445,19 @@ std::string LabelOf(const TracedProgram& program) {
 }
 
 std::string LabelOf(const TracedBucket& bucket) {
-  return bucket.extents.empty() ? "-" : fmt::format("{}", fmt::join(bucket.extents, "x"));
+  const std::string extents =
+      bucket.extents.empty() ? "-" : fmt::format("{}", fmt::join(bucket.extents, "x"));
+  if (bucket.scalars.empty()) return extents;
+  return fmt::format("{} ({})", extents, fmt::join(bucket.scalars, ", "));
+}
+
+std::string LabelOfProgram(const PoolTrace& trace, int program) {
+  return program < 0 ? "-" : LabelOf(trace.programs[static_cast<size_t>(program)]);
+}
+
+std::string NameOfBucket(const PoolTrace& trace, int bucket) {
+  const TracedBucket& named = trace.buckets[static_cast<size_t>(bucket)];
+  return fmt::format("{} {}", LabelOfProgram(trace, named.program), LabelOf(named));
 }
 
 std::vector<AddressRange> FootprintOf(const TracedNode& node) {

@@ -1,6 +1,6 @@
-// Reads the trace file of a session (coppice/graphs/trace.h) line by line; also those of the two
-// schemas before, of which the second has no marks and no parts of leases, and the first no
-// failures either.
+// Reads the trace file of a session (coppice/graphs/trace.h) line by line; also those of the three
+// schemas before, of which the third has no kernels, no scalars, and of a call neither program nor
+// extents, the second no marks and no parts of leases, and the first no failures either.
 //
 // What a trace defines is kept; what happened is handed on event by event, so that a view holds
 // only what it needs of a long trace. Programs, buckets and nodes are named by their place in
@@ -28,13 +28,16 @@
 
 namespace coppice {
 
-inline constexpr const char* kPoolTraceSchema = "coppice.trace/3";
+inline constexpr const char* kPoolTraceSchema = "coppice.trace/4";
+
+inline constexpr int kTracedExtentsMax = 8;
 
 struct TracedProgram {
   int64_t id = 0;
   std::string name;
   std::string variant;
   std::vector<std::string> symbols;
+  std::vector<std::string> scalars;  // Of the key.
 };
 
 struct TracedBucket {
@@ -42,6 +45,14 @@ struct TracedBucket {
   int program = 0;  // Place in PoolTrace::programs.
   int lane = 0;
   std::vector<int64_t> extents;
+  std::vector<int64_t> scalars;  // Of the key; any value.
+};
+
+struct TracedKernel {
+  std::string name;
+  std::array<int64_t, 3> grid{};   // Blocks.
+  std::array<int64_t, 3> block{};  // Threads.
+  int64_t shared_bytes = 0;        // Dynamic.
 };
 
 struct TracedNode {
@@ -60,6 +71,7 @@ struct TracedNode {
   std::vector<Buffer> buffers;   // Alignment 1: a trace does not say it.
   std::vector<int64_t> offsets;  // One per buffer.
   std::vector<int64_t> outputs;  // One per buffer: the output that it is, or -1.
+  std::vector<TracedKernel> kernels;
 };
 
 // Why a recording came to nothing.
@@ -81,6 +93,9 @@ struct TraceEvent {
   int node = -1;     // Place in PoolTrace::nodes.
   int failure = -1;  // Place in PoolTrace::failures.
   int mark = -1;     // Place in PoolTrace::marks.
+  int program = -1;  // Place in PoolTrace::programs; of a call, its bucket's if it has one.
+  int8_t extent_count = 0;
+  std::array<int32_t, kTracedExtentsMax> extents{};  // Real ones of a call, as far as known.
   int64_t time_ns = 0;
   int64_t line = 0;
   int64_t call = 0;
@@ -113,8 +128,14 @@ struct PoolTrace {
 // "name", or "name/variant".
 std::string LabelOf(const TracedProgram& program);
 
-// "8", or "8x128"; "-" for a bucket without extents.
+// "8", or "8x128", and the scalars of its key behind that, "8 (32)"; "-" for a bucket without
+// extents.
 std::string LabelOf(const TracedBucket& bucket);
+
+// What to call a program, by its place; "-" for -1, where a trace does not say it.
+std::string LabelOfProgram(const PoolTrace& trace, int program);
+// What to call a bucket, by its place: "decode 8".
+std::string NameOfBucket(const PoolTrace& trace, int bucket);
 
 // Bytes that the node writes: sorted, disjoint, not touching.
 std::vector<AddressRange> FootprintOf(const TracedNode& node);

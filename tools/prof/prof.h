@@ -42,11 +42,16 @@ absl::StatusOr<BucketOrder> ParseBucketOrder(const std::string& text);
 // A whole number from 0. Error: kInvalidArgument.
 absl::StatusOr<int64_t> ParseBucketId(const std::string& text);
 
+// A share that --fail-over takes, in percent: from 0, finite. Error: kInvalidArgument.
+absl::StatusOr<double> ParsePercent(const std::string& text);
+
 struct ProfOptions {
   std::string trace;
+  std::string other;                // diff: the trace after the change.
+  std::optional<double> fail_over;  // diff: growth of memory or padding, in percent, that fails.
   bool json = false;
   BucketOrder sort = BucketOrder::kCalls;  // buckets.
-  std::string program;                     // buckets, why: only this one; empty: all.
+  std::string program;                     // buckets, why, policy, drop: only this; empty: all.
   std::optional<int64_t> bucket;           // map: this bucket's nodes over their steps.
   std::string out;                         // map: where the picture goes; empty: nowhere.
   bool ascii = false;                      // map: the picture as text on standard output.
@@ -54,14 +59,17 @@ struct ProfOptions {
   bool strict = false;                     // check: what the trace lacks is a finding.
 };
 
-// One per subcommand. Exit codes: 0, or 1 from ProfCheck if it found something; 2 the trace cannot
-// be read; 4 the picture cannot be written.
+// One per subcommand. Exit codes: 0, or 1 from ProfCheck if it found something, and from ProfDiff
+// if too much grew; 2 the trace cannot be read; 4 the picture cannot be written.
 ExitCode ProfSummary(const ProfOptions& options, const Console& console);
 ExitCode ProfBuckets(const ProfOptions& options, const Console& console);
 ExitCode ProfMap(const ProfOptions& options, const Console& console);
 ExitCode ProfWhy(const ProfOptions& options, const Console& console);
 ExitCode ProfMarks(const ProfOptions& options, const Console& console);
 ExitCode ProfCheck(const ProfOptions& options, const Console& console);
+ExitCode ProfDiff(const ProfOptions& options, const Console& console);
+ExitCode ProfPolicy(const ProfOptions& options, const Console& console);
+ExitCode ProfDrop(const ProfOptions& options, const Console& console);
 
 // What the subcommands share.
 

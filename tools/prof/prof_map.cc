@@ -230,8 +230,7 @@ int64_t AddressMap::BoundOf(int lane) const {
 }
 
 std::string AddressMap::NameOfBucket(int bucket) const {
-  const TracedBucket& traced = trace.buckets[static_cast<size_t>(bucket)];
-  return LabelOf(trace.programs[static_cast<size_t>(traced.program)]) + " " + LabelOf(traced);
+  return coppice::NameOfBucket(trace, bucket);
 }
 
 absl::StatusOr<AddressMap> ReadAddressMap(const std::string& path) {

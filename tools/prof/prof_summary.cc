@@ -11,6 +11,7 @@
 
 #include "tools/prof/bucket_figures.h"
 #include "tools/prof/prof.h"
+#include "tools/prof/trace_summary.h"
 #include "tools/support/byte_text.h"
 #include "tools/support/text_table.h"
 
@@ -45,78 +46,21 @@ const char* MeaningOf(MemoryKind kind) {
   return "?";
 }
 
-// One account of bytes over time. Events of several lanes need not come in order of time.
-struct Account {
-  int64_t at_end = 0;
-  int64_t peak = 0;
-  int64_t set_ns = 0;
-
-  void Set(int64_t time_ns, int64_t bytes) {
-    peak = std::max(peak, bytes);
-    if (time_ns < set_ns) return;
-    at_end = bytes;
-    set_ns = time_ns;
-  }
-};
-
-struct Summary {
-  PoolTrace trace;
-  std::array<Account, kMemoryKindCount> kinds{};
-  Account total;
-  BucketFigures calls;  // Of all buckets and of none.
-  std::vector<BucketFigures> buckets;
-  std::vector<int64_t> program_calls;
-  int64_t suspends = 0;
-};
-
-void AddFigures(const BucketFigures& part, BucketFigures& sum) {
-  for (size_t i = 0; i < sum.paths.size(); ++i)
-    sum.paths[i] += part.paths[i];
-  sum.real_elements = AddUpTo(sum.real_elements, part.real_elements);
-  sum.padded_elements = AddUpTo(sum.padded_elements, part.padded_elements);
-  sum.exec_bytes = AddUpTo(sum.exec_bytes, part.exec_bytes);
-  sum.recorded += part.recorded;
-  sum.evicted += part.evicted;
-}
-
-absl::StatusOr<Summary> Summarize(const std::string& path) {
-  Summary summary;
-  BucketTally tally;
-  COPPICE_ASSIGN_OR_RETURN(
-      summary.trace, ReadPoolTrace(path, [&](const PoolTrace&, const TraceEvent& event) {
-        tally.Add(event);
-        if (event.kind == TraceEventKind::kBytes) {
-          summary.kinds[static_cast<size_t>(event.memory)].Set(event.time_ns, event.first);
-          summary.total.Set(event.time_ns, event.second);
-        }
-        if (event.kind == TraceEventKind::kSuspend) ++summary.suspends;
-      }));
-  AddFigures(tally.unbucketed(), summary.calls);
-  summary.buckets = tally.Finish(summary.trace);
-  summary.program_calls.resize(summary.trace.programs.size());
-  for (const BucketFigures& bucket : summary.buckets) {
-    AddFigures(bucket, summary.calls);
-    const TracedBucket& traced = summary.trace.buckets[static_cast<size_t>(bucket.bucket)];
-    summary.program_calls[static_cast<size_t>(traced.program)] += bucket.calls();
-  }
-  Sort(summary.trace, BucketOrder::kCalls, summary.buckets);
-  return summary;
-}
-
-nlohmann::ordered_json BytesJson(const Summary& summary) {
+nlohmann::ordered_json BytesJson(const TraceSummary& summary) {
   nlohmann::ordered_json kinds = nlohmann::ordered_json::object();
   for (int i = 0; i < kMemoryKindCount; ++i) {
     const MemoryKind kind = static_cast<MemoryKind>(i);
-    const Account& account = summary.kinds[static_cast<size_t>(i)];
-    kinds[NameOf(kind)] = {{"end_bytes", account.at_end},
-                           {"peak_bytes", account.peak},
+    const BytesOverTime& bytes = summary.kinds[static_cast<size_t>(i)];
+    kinds[NameOf(kind)] = {{"end_bytes", bytes.at_end},
+                           {"service_end_bytes", bytes.at_service_end},
+                           {"peak_bytes", bytes.peak},
                            {"estimate", kind == MemoryKind::kGraphs},
                            {"what", MeaningOf(kind)}};
   }
   return kinds;
 }
 
-std::string SummaryJson(const Summary& summary) {
+std::string SummaryJson(const TraceSummary& summary) {
   const PoolTrace& trace = summary.trace;
   nlohmann::ordered_json programs = nlohmann::ordered_json::array();
   for (size_t i = 0; i < trace.programs.size(); ++i) {
@@ -150,6 +94,7 @@ std::string SummaryJson(const Summary& summary) {
                {"padded_share_pct", summary.calls.padded_share_pct()},
                {"bytes", BytesJson(summary)},
                {"total_end_bytes", summary.total.at_end},
+               {"total_service_end_bytes", summary.total.at_service_end},
                {"total_peak_bytes", summary.total.peak},
                {"buckets", trace.buckets.size()},
                {"graphs_recorded", summary.calls.recorded},
@@ -159,7 +104,7 @@ std::string SummaryJson(const Summary& summary) {
                {"top_buckets", top}});
 }
 
-std::string FormatSession(const Summary& summary) {
+std::string FormatSession(const TraceSummary& summary) {
   const PoolTrace& trace = summary.trace;
   TextTable table("ll", {});
   table.Add({"device", trace.device});
@@ -188,23 +133,25 @@ std::string FormatSession(const Summary& summary) {
   return table.Format();
 }
 
-std::string FormatBytesByKind(const Summary& summary) {
-  TextTable table("lrrl", {"bytes", "at the end", "peak", ""});
+std::string FormatBytesByKind(const TraceSummary& summary) {
+  TextTable table("lrrrl", {"bytes", "peak", "at the last call", "torn down", ""});
   for (int i = 0; i < kMemoryKindCount; ++i) {
     const MemoryKind kind = static_cast<MemoryKind>(i);
-    const Account& account = summary.kinds[static_cast<size_t>(i)];
-    table.Add(
-        {NameOf(kind), FormatBytes(account.at_end), FormatBytes(account.peak), MeaningOf(kind)});
+    const BytesOverTime& bytes = summary.kinds[static_cast<size_t>(i)];
+    table.Add({NameOf(kind), FormatBytes(bytes.peak), FormatBytes(bytes.at_service_end),
+               FormatBytes(bytes.at_end), MeaningOf(kind)});
   }
-  table.Add({"total", FormatBytes(summary.total.at_end), FormatBytes(summary.total.peak), ""});
+  table.Add({"total", FormatBytes(summary.total.peak), FormatBytes(summary.total.at_service_end),
+             FormatBytes(summary.total.at_end), ""});
   return table.Format();
 }
 
 }  // namespace
 
 ExitCode ProfSummary(const ProfOptions& options, const Console& console) {
-  absl::StatusOr<Summary> summary = Summarize(options.trace);
+  absl::StatusOr<TraceSummary> summary = SummarizeTrace(options.trace);
   if (!summary.ok()) return FailProf(console, summary.status());
+  Sort(summary->trace, BucketOrder::kCalls, summary->buckets);
   if (options.json) {
     Print(console.out, "{}", SummaryJson(*summary));
     return kExitOk;

@@ -1,6 +1,7 @@
 // Why calls did not replay: a log, the counts, and the recordings that failed.
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "coppice/base/status.h"
 
 #include "tools/prof/prof.h"
+#include "tools/prof/remedy.h"
 #include "tools/support/text_table.h"
 
 namespace coppice {
@@ -26,18 +28,10 @@ struct Log {
   PoolTrace trace;
   std::vector<TraceEvent> calls;     // In order of time, each with the failure behind it.
   std::vector<TraceEvent> failures;  // In order of time.
-  // By program, -1 for calls without a bucket, and reason.
+  // By program, -1 where an older trace does not say it, and reason.
   std::map<std::pair<int, Reason>, Cause> causes;
   std::map<std::pair<int, int>, Cause> failed;  // By program and failure.
 };
-
-int ProgramOf(const PoolTrace& trace, const TraceEvent& call) {
-  return call.bucket < 0 ? -1 : trace.buckets[static_cast<size_t>(call.bucket)].program;
-}
-
-std::string ProgramLabel(const PoolTrace& trace, int program) {
-  return program < 0 ? "-" : LabelOf(trace.programs[static_cast<size_t>(program)]);
-}
 
 std::string BucketLabel(const PoolTrace& trace, int bucket) {
   return bucket < 0 ? "-" : LabelOf(trace.buckets[static_cast<size_t>(bucket)]);
@@ -93,7 +87,7 @@ absl::StatusOr<Log> ReadLog(const ProfOptions& options) {
   COPPICE_ASSIGN_OR_RETURN(const std::vector<bool> chosen,
                            ChoosePrograms(log.trace, options.program));
   const auto other = [&](const TraceEvent& event) {
-    const int program = ProgramOf(log.trace, event);
+    const int program = event.program;
     return program < 0 ? !options.program.empty() : !chosen[static_cast<size_t>(program)];
   };
   std::erase_if(log.calls, other);
@@ -101,9 +95,9 @@ absl::StatusOr<Log> ReadLog(const ProfOptions& options) {
   SortByTime(log.calls);
   SortByTime(log.failures);
   for (const TraceEvent& call : log.calls)
-    Count(call, log.causes[{ProgramOf(log.trace, call), call.reason}]);
+    Count(call, log.causes[{call.program, call.reason}]);
   for (const TraceEvent& failure : log.failures)
-    Count(failure, log.failed[{ProgramOf(log.trace, failure), failure.failure}]);
+    Count(failure, log.failed[{failure.program, failure.failure}]);
   return log;
 }
 
@@ -136,7 +130,7 @@ nlohmann::ordered_json CallJson(const PoolTrace& trace, const TraceEvent& call) 
           {"line", call.line},
           {"lane", call.lane},
           {"call", call.call},
-          {"program", ProgramLabel(trace, ProgramOf(trace, call))},
+          {"program", LabelOfProgram(trace, call.program)},
           {"bucket", BucketJson(trace, call.bucket)},
           {"path", NameOf(call.path)},
           {"reason", NameOf(call.reason)},
@@ -146,14 +140,15 @@ nlohmann::ordered_json CallJson(const PoolTrace& trace, const TraceEvent& call) 
 std::string LogJson(const Log& log, size_t shown) {
   nlohmann::ordered_json causes = nlohmann::ordered_json::array();
   for (const auto& [key, cause] : Ranked(log.causes)) {
-    causes.push_back({{"program", ProgramLabel(log.trace, key.first)},
+    causes.push_back({{"program", LabelOfProgram(log.trace, key.first)},
                       {"reason", NameOf(key.second)},
                       {"count", cause.count},
+                      {"remedy", RemedyOf(key.second)},
                       {"first", CallJson(log.trace, cause.first)}});
   }
   nlohmann::ordered_json failures = nlohmann::ordered_json::array();
   for (const auto& [key, cause] : Ranked(log.failed)) {
-    failures.push_back({{"program", ProgramLabel(log.trace, key.first)},
+    failures.push_back({{"program", LabelOfProgram(log.trace, key.first)},
                         {"failure", FailureJson(log.trace, key.second)},
                         {"count", cause.count},
                         {"first",
@@ -191,7 +186,7 @@ std::string FailuresText(const Log& log) {
   TextTable table("llrrrl", {"program", "bucket", "failed", "first at s", "lane", "because"});
   for (const auto& [key, cause] : Ranked(log.failed)) {
     table.Add(
-        {ProgramLabel(log.trace, key.first), BucketLabel(log.trace, cause.first.bucket),
+        {LabelOfProgram(log.trace, key.first), BucketLabel(log.trace, cause.first.bucket),
          fmt::format("{}", cause.count), Seconds(cause.first.time_ns),
          fmt::format("{}", cause.first.lane),
          FailureLabel(log.trace, key.second) + ": " + FailureOf(log.trace, key.second).message});
@@ -199,10 +194,26 @@ std::string FailuresText(const Log& log) {
   return table.Format() + "\n";
 }
 
+// What to do about each reason there is, the most frequent first.
+std::string RemediesText(const Log& log) {
+  std::array<int64_t, kReasonCount> calls{};
+  for (const auto& [key, cause] : log.causes)
+    calls[static_cast<size_t>(key.second)] += cause.count;
+  std::vector<size_t> reasons;
+  for (size_t reason = 0; reason < calls.size(); ++reason)
+    if (calls[reason] > 0) reasons.push_back(reason);
+  std::ranges::stable_sort(reasons, [&](size_t a, size_t b) { return calls[a] > calls[b]; });
+  std::string text;
+  for (const size_t reason : reasons)
+    text += fmt::format("  {}: {}\n", NameOf(static_cast<Reason>(reason)),
+                        RemedyOf(static_cast<Reason>(reason)));
+  return text.empty() ? text : text + "\n";
+}
+
 std::string LogText(const Log& log, size_t shown) {
   TextTable causes("llrrrr", {"program", "reason", "calls", "first at s", "lane", "call"});
   for (const auto& [key, cause] : Ranked(log.causes)) {
-    causes.Add({ProgramLabel(log.trace, key.first), NameOf(key.second),
+    causes.Add({LabelOfProgram(log.trace, key.first), NameOf(key.second),
                 fmt::format("{}", cause.count), Seconds(cause.first.time_ns),
                 fmt::format("{}", cause.first.lane), fmt::format("{}", cause.first.call)});
   }
@@ -211,12 +222,11 @@ std::string LogText(const Log& log, size_t shown) {
   for (size_t i = 0; i < shown; ++i) {
     const TraceEvent& call = log.calls[i];
     calls.Add({Seconds(call.time_ns), fmt::format("{}", call.lane), fmt::format("{}", call.call),
-               ProgramLabel(log.trace, ProgramOf(log.trace, call)),
-               BucketLabel(log.trace, call.bucket), NameOf(call.path), NameOf(call.reason),
-               FailureLabel(log.trace, call.failure)});
+               LabelOfProgram(log.trace, call.program), BucketLabel(log.trace, call.bucket),
+               NameOf(call.path), NameOf(call.reason), FailureLabel(log.trace, call.failure)});
   }
-  std::string text =
-      NoteGaps(log.trace) + causes.Format() + "\n" + FailuresText(log) + calls.Format();
+  std::string text = NoteGaps(log.trace) + causes.Format() + "\n" + RemediesText(log) +
+                     FailuresText(log) + calls.Format();
   if (shown < log.calls.size())
     text += fmt::format("  and {} more; see --limit\n", log.calls.size() - shown);
   return text;

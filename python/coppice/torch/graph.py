@@ -15,11 +15,11 @@ from coppice.dims import joint_policy_of
 from coppice.errors import (FailedPrecondition, InvalidArgument, OutOfRange, ResourceExhausted,
                             StaleOutput)
 from coppice.export.lift import DTYPES
-from coppice.learning import LEARN, Learner
+from coppice.learning import Learner
 from coppice.running import library_stream, ordered
 from coppice.torch import calls, reports
 from coppice.torch.lowering import Output, Size, View, evaluator
-from coppice.torch.options import POLICY_MAX, bounded
+from coppice.torch.options import POLICY_MAX, bounded, learns
 from coppice.torch.session import Kept
 
 SEED_END = (1 << 63) - 1
@@ -92,9 +92,9 @@ class LiftedGraph:
                   if (claim := options.claim_of(sources))}
         for name in claims:
             policy = options.policy_of(lowered.sources[name])
-            if policy and name not in paired:
+            if name not in paired:
                 policies[name] = bounded(policy, limit_of(symbols[name]))
-                learned += [name] if policy[0] == LEARN else []
+                learned += [name] if learns(policy) else []
         return policies, claims, learned
 
     def pair_of(self, names, sources_of):

@@ -6,8 +6,10 @@
                      axis 0 of the argument x alone, {("x:0", "x:1"): "1x512,4x128"} for two sizes
                      that are padded together: such pairs, two ladders as "pow2/linear:64", or JSON
                      that `coppice tune --column A --column B` wrote.
-                     Sizes without one are buckets by themselves; larger ones than a maximum, which
-                     is 65,536 if neither policy nor torch says less, run without a graph
+                     Sizes with a claim and without a policy are padded to powers of two at first,
+                     and learned again from the calls as those of "learn"; "pow2" stays what it is,
+                     and with "exact" each is a bucket. Larger ones than a maximum, which is 65,536
+                     if neither policy nor torch says less, run without a graph
     claim            what padding may hold, without which nothing is padded: "any" (bits), "finite"
                      or "fill"; ("finite", absolute, relative) where live outputs are only that
                      close; or {"x:0": ...}. It is of calls without gradients and of forward
@@ -40,13 +42,14 @@ import dataclasses
 from coppice import _core
 from coppice.dims import apart, joint_policy_of, policy_of
 from coppice.errors import InvalidArgument, NotFound, Unimplemented
-from coppice.learning import LEARN, LIMIT, started
+from coppice.learning import LEARN, LIMIT, START_UNASKED, started
 
 DEVICES = ("auto", "cuda", "emulator")
 PADDINGS = ("any", "finite", "fill")
 POISONS = ("nan", "pattern", "noise")
 POLICY_MAX = LIMIT  # Of sizes that a policy without a maximum pads.
 ALL = "*"  # The name of a policy or a claim that all sizes have.
+UNASKED = (None, 0)  # The policy of sizes that have a claim alone.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,8 +71,8 @@ class Options:
         return sorted({*self.policy, *joint, *self.claim} - {ALL})
 
     def policy_of(self, names):
-        """The policy of a size by its names; None if it has none."""
-        return first_of(self.policy, names)
+        """The policy of a size by its names."""
+        return first_of(self.policy, names) or UNASKED
 
     def claim_of(self, names):
         return first_of(self.claim, names)
@@ -110,9 +113,9 @@ def parse(options, mode=None):
             whose = "all sizes" if name == ALL else name
             raise ValueError(f"coppice: a policy of {whose} pads nothing without a claim; add "
                              'claim="any", "finite" or "fill"')
-    if given.get("poison") and not given["policy"] and not given["joint"]:
+    if given.get("poison") and not given["claim"]:
         raise ValueError("coppice: poison fills the padding, of which there is none without a "
-                         "policy and a claim")
+                         "claim")
     return Options(**given)
 
 
@@ -164,10 +167,17 @@ def read_policy(name, value):
 def bounded(policy, limit=POLICY_MAX):
     """As the library takes it: a ladder ends where the size does. JSON says where it ends."""
     text, maximum = policy
-    if text.startswith("{") and not maximum:
+    if policy != UNASKED and text.startswith("{") and not maximum:
         return text
     maximum = maximum or min(limit, POLICY_MAX)
+    if policy == UNASKED:
+        return started(maximum, START_UNASKED)
     return started(maximum) if text == LEARN else (text, maximum)
+
+
+def learns(policy):
+    """Whether it is learned again while calls go on."""
+    return policy == UNASKED or policy[0] == LEARN
 
 
 def read_claim(name, value):

@@ -1,0 +1,123 @@
+// Goal: `coppice prof diff` says what changed between two traces, matched by name, and fails where
+// too much grew. Method: a small trace, and the same with one thing changed.
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "nlohmann/json.hpp"
+
+#include "tests/tools/command_outcome.h"
+#include "tests/tools/trace_builder.h"
+
+namespace coppice {
+namespace {
+
+using Json = nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+CommandOutcome Diff(const TraceBuilder& before,
+                    const TraceBuilder& after,
+                    const std::vector<std::string>& options = {}) {
+  const TemporaryFile first(before.Text(), "before");
+  const TemporaryFile second(after.Text(), "after");
+  std::vector<std::string> arguments = {"prof", "diff", first.path(), second.path()};
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  return RunCoppice(arguments);
+}
+
+Json JsonOf(const TraceBuilder& before, const TraceBuilder& after) {
+  const CommandOutcome outcome = Diff(before, after, {"--json"});
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  return Json::parse(outcome.out);
+}
+
+Json Find(const Json& rows, const std::string& what) {
+  for (const Json& row : rows)
+    if (row["what"] == what) return row;
+  ADD_FAILURE() << "nothing changed of " << what;
+  return {};
+}
+
+// More memory, one more replay, another reason and a bucket that was not there.
+TraceBuilder Changed() {
+  TraceBuilder trace = CleanTrace();
+  trace.Bucket(0, 16);
+  trace.Event("bytes", -1, R"("nodes",24576,40000)");
+  trace.Call(9, 0, 0, "replay");
+  trace.Call(10, 2, -1, "eager", "graph_limit");
+  return trace;
+}
+
+TEST(ProfDiffTest, EqualTracesDifferInNothing) {
+  const Json report = JsonOf(CleanTrace(), CleanTrace());
+  for (const char* part : {"session", "reasons", "buckets", "grown"})
+    EXPECT_TRUE(report[part].empty()) << part;
+  const CommandOutcome text = Diff(CleanTrace(), CleanTrace(), {"--fail-over", "0"});
+  EXPECT_EQ(text.code, kExitOk);
+  EXPECT_THAT(text.out, HasSubstr("session: no change"));
+}
+
+TEST(ProfDiffTest, FiguresAreThoseOfTheSummaries) {
+  const Json report = JsonOf(CleanTrace(), Changed());
+  const Json nodes = Find(report["session"], "nodes, peak");
+  EXPECT_EQ(nodes["before"], 12288);
+  EXPECT_EQ(nodes["after"], 24576);
+  EXPECT_EQ(nodes["delta"], 12288);
+  EXPECT_EQ(nodes["unit"], "bytes");
+  EXPECT_EQ(Find(report["session"], "total, peak")["after"], 40000);
+  EXPECT_EQ(Find(report["session"], "calls, replay")["delta"], 1);
+  EXPECT_EQ(Find(report["session"], "elements of padding")["delta"], 4);
+}
+
+TEST(ProfDiffTest, NewAndVanishedBucketsAndReasonsAreTold) {
+  const Json forth = JsonOf(CleanTrace(), Changed());
+  EXPECT_EQ(Find(forth["buckets"], "decode 16, calls")["before"], nullptr);
+  EXPECT_EQ(Find(forth["buckets"], "decode 16, calls")["after"], 1);
+  EXPECT_EQ(Find(forth["reasons"], "decode, graph_limit")["before"], nullptr);
+  const Json back = JsonOf(Changed(), CleanTrace());
+  EXPECT_EQ(Find(back["buckets"], "decode 16, calls")["after"], nullptr);
+  const std::string text = Diff(CleanTrace(), Changed()).out;
+  EXPECT_THAT(text, AllOf(HasSubstr("decode 16, calls"), HasSubstr("new"), HasSubstr("+100.0 %")));
+  EXPECT_THAT(text, Not(HasSubstr("decode 4, calls"))) << "nothing changed there";
+}
+
+TEST(ProfDiffTest, GrowthOfMemoryOrPaddingFails) {
+  const CommandOutcome failed = Diff(CleanTrace(), Changed(), {"--fail-over", "99.5"});
+  EXPECT_EQ(failed.code, kExitMismatch);
+  EXPECT_THAT(failed.err, AllOf(HasSubstr("grew by more than 99.5 %"), HasSubstr("total, peak")));
+  EXPECT_THAT(failed.out, HasSubstr("nodes, peak")) << "the report is printed all the same";
+  EXPECT_EQ(Diff(CleanTrace(), Changed(), {"--fail-over", "500"}).code, kExitOk);
+  EXPECT_EQ(Diff(Changed(), CleanTrace(), {"--fail-over", "0"}).code, kExitOk)
+      << "what shrinks is fine";
+  EXPECT_EQ(Diff(CleanTrace(), Changed()).code, kExitOk) << "nobody asked";
+}
+
+TEST(ProfDiffTest, BucketsOfSeveralLanesAreOne) {
+  const auto with_lanes = [](int lane) {
+    TraceBuilder trace(/*lanes=*/2);
+    trace.Program("decode");
+    trace.Bucket(0, 8, lane);
+    trace.Call(1, 0, -1, "warm_up", "new_bucket", lane);
+    return trace;
+  };
+  EXPECT_TRUE(JsonOf(with_lanes(0), with_lanes(1))["buckets"].empty());
+}
+
+TEST(ProfDiffTest, BadArgumentsAreRefusedInOneLine) {
+  for (const char* percent : {"-1", "x", "1e999", "nan", ""}) {
+    const CommandOutcome outcome = Diff(CleanTrace(), CleanTrace(), {"--fail-over", percent});
+    EXPECT_EQ(outcome.code, kExitUsage) << percent;
+  }
+  const TemporaryFile file(CleanTrace().Text());
+  const CommandOutcome missing = RunCoppice({"prof", "diff", file.path(), "no/such/file"});
+  EXPECT_EQ(missing.code, kExitUsage);
+  EXPECT_THAT(missing.err, HasSubstr("no/such/file"));
+  EXPECT_THAT(missing.out, IsEmpty());
+}
+
+}  // namespace
+}  // namespace coppice

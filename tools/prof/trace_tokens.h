@@ -1,0 +1,152 @@
+// The pieces of a trace's lines: tokens of an event, fields of a definition. Private to tools/prof.
+//
+// Threads: plain values.
+
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace coppice {
+
+// So many bytes, elements or nanoseconds nothing has; sums of a few stay far from overflow.
+inline constexpr int64_t kNumberMax = int64_t{1} << 53;
+
+// Takes the tokens of one line.
+class Scanner {
+ public:
+  explicit Scanner(std::string_view line) : rest_(line) {}
+
+  bool At(char token) {
+    SkipSpace();
+    return rest_.starts_with(token);
+  }
+
+  bool Take(char token) {
+    if (!At(token)) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+
+  bool TakeInteger(int64_t least, int64_t& value) {
+    SkipSpace();
+    const char* const last = rest_.data() + rest_.size();
+    const auto [end, error] = std::from_chars(rest_.data(), last, value);
+    if (error != std::errc() || value < least || value > kNumberMax) return false;
+    // 1.5 and 1e3 are no whole numbers, and 01 is no number of JSON.
+    if (end != last && (*end == '.' || *end == 'e' || *end == 'E')) return false;
+    const char* const digits = rest_.data() + (rest_.front() == '-' ? 1 : 0);
+    if (*digits == '0' && end - digits > 1) return false;
+    rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
+    return true;
+  }
+
+  // No name that a trace has needs an escape.
+  bool TakeText(std::string_view& text) {
+    if (!Take('"')) return false;
+    const size_t end = rest_.find('"');
+    if (end == std::string_view::npos) return false;
+    text = rest_.substr(0, end);
+    rest_.remove_prefix(end + 1);
+    return true;
+  }
+
+  bool AtEnd() {
+    SkipSpace();
+    return rest_.empty();
+  }
+  std::string_view rest() const { return rest_; }
+
+ private:
+  void SkipSpace() {
+    while (!rest_.empty() && (rest_.front() == ' ' || rest_.front() == '\t'))
+      rest_.remove_prefix(1);
+  }
+
+  std::string_view rest_;
+};
+
+inline bool IsWhole(const nlohmann::json& value, int64_t least) {
+  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{kNumberMax}) return false;
+  return value.is_number_integer() && value.get<int64_t>() >= least &&
+         value.get<int64_t>() <= kNumberMax;
+}
+
+// Reads the fields of a definition; what is wrong with the first bad one stays in `wrong`.
+class Fields {
+ public:
+  explicit Fields(const nlohmann::json& object) : object_(object) {}
+
+  int64_t Integer(const char* key, int64_t least, int64_t most = kNumberMax) {
+    const nlohmann::json* value = Find(key);
+    if (value != nullptr && IsWhole(*value, least) && value->get<int64_t>() <= most)
+      return value->get<int64_t>();
+    Refuse(key, fmt::format("a whole number from {} to {}", least, most));
+    return least;
+  }
+
+  std::string Text(const char* key) {
+    const nlohmann::json* value = Find(key);
+    if (value != nullptr && value->is_string()) return value->get<std::string>();
+    Refuse(key, "a text");
+    return {};
+  }
+
+  std::vector<std::string> Texts(const char* key) {
+    std::vector<std::string> texts;
+    for (const nlohmann::json& text : List(key, "texts")) {
+      if (!text.is_string()) {
+        Refuse(key, "a list of texts");
+        return {};
+      }
+      texts.push_back(text.get<std::string>());
+    }
+    return texts;
+  }
+
+  // The list under `key`, or an empty one.
+  const nlohmann::json& List(const char* key, const char* of) {
+    static const nlohmann::json kEmpty = nlohmann::json::array();
+    const nlohmann::json* value = Find(key);
+    if (value != nullptr && value->is_array()) return *value;
+    Refuse(key, fmt::format("a list of {}", of));
+    return kEmpty;
+  }
+
+  std::vector<int64_t> Integers(const char* key, int64_t least = 0) {
+    std::vector<int64_t> values;
+    for (const nlohmann::json& value : List(key, "whole numbers")) {
+      if (!IsWhole(value, least)) {
+        Refuse(key, "a list of whole numbers");
+        return {};
+      }
+      values.push_back(value.get<int64_t>());
+    }
+    return values;
+  }
+
+  bool Has(const char* key) const { return Find(key) != nullptr; }
+
+  void Refuse(const char* key, const std::string& wanted) {
+    if (wrong_.empty()) wrong_ = fmt::format("'{}' is not {}", key, wanted);
+  }
+  const std::string& wrong() const { return wrong_; }
+
+ private:
+  const nlohmann::json* Find(const char* key) const {
+    const auto found = object_.find(key);
+    return found == object_.end() ? nullptr : &*found;
+  }
+
+  const nlohmann::json& object_;
+  std::string wrong_;
+};
+
+}  // namespace coppice
