@@ -76,6 +76,9 @@ constexpr const char* kProfNotes =
     "  coppice prof map t.trace -o map.svg            who uses which bytes; shared ones hatched\n"
     "  coppice prof map t.trace --bucket 3 --ascii    one plan, time across, address up\n"
     "  coppice prof why t.trace --program decode      what did not replay, and why\n"
+    "  coppice prof diff a.trace b.trace --fail-over 2 what grew, what is new; for CI\n"
+    "  coppice prof policy t.trace                    padding per size, and by other ladders\n"
+    "  coppice prof drop t.trace                      which bucket to give up under pressure\n"
     "  coppice prof marks t.trace                     calls and bytes from mark to mark\n"
     "  coppice prof check t.trace                     leaks, overlaps, stale uses, wrong sums\n"
     "\n"
@@ -244,6 +247,10 @@ constexpr std::array kProfCommands = {
     ProfCommand{"buckets", "What each bucket costs and earns", &ProfBuckets},
     ProfCommand{"map", "Which bytes the plan of each bucket uses", &ProfMap},
     ProfCommand{"why", "Which calls did not replay, and why", &ProfWhy},
+    ProfCommand{"diff", "What changed from one trace to another; exit 1 if too much grew",
+                &ProfDiff},
+    ProfCommand{"policy", "What each size's padding costs, and other ladders would", &ProfPolicy},
+    ProfCommand{"drop", "What dropping each bucket would free, and cost", &ProfDrop},
     ProfCommand{"marks", "What happened between the marks of the application", &ProfMarks},
     ProfCommand{"check", "Leaks, overlaps, stale uses and wrong sums; exit 1 if any", &ProfCheck}};
 
@@ -264,9 +271,14 @@ void AddProf(Command& command, ProfOptions& options) {
                           "Only this bucket: its highest plan over its steps");
   parts["map"]->AddText("-o,--out", options.out, "FILE.svg", "Write the map to this file, as SVG");
   parts["map"]->AddFlag("--ascii", options.ascii, "Print the map as text");
+  parts["diff"]->AddText("other", options.other, "OTHER", "Trace file of the other session",
+                         Command::Presence::kRequired);
+  parts["diff"]->AddParsed(
+      "--fail-over", &ParsePercent, options.fail_over,
+      "Exit 1 if a figure of memory or padding grew by more than this percent");
   parts["check"]->AddFlag("--strict", options.strict,
                           "Dropped events and a missing end are findings, not notes");
-  for (const char* name : {"buckets", "why"}) {
+  for (const char* name : {"buckets", "why", "policy", "drop"}) {
     parts[name]->AddText("--program", options.program, "TEXT",
                          "Only this program: NAME or NAME/VARIANT");
   }
