@@ -31,8 +31,8 @@ def load(package, device="auto", *, session=None, constants=None, functions=None
                   pairs, ("pow2/linear:64", (4, 512)), or the path of JSON that `coppice tune
                   --column A --column B` wrote; in programs that have both. A symbol with neither
                   policy nor buckets, of which padding is claimed, has powers of two up to its
-                  maximum, learned again as those of "learn" are; without a maximum, or with one
-                  above 65,536, each size is a bucket, as of "exact"
+                  maximum, learned again as those of "learn" are; without a maximum, with one above
+                  65,536, or of multiples alone, each size is a bucket, as of "exact"
     claims        {symbol: (padding, absolute, relative)} in place of what the package claims
     trusted_keys  Ed25519 keys of 32 bytes, one of which must have signed
     allow_ptx     whether a GPU may compile PTX, for seconds
