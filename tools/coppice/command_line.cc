@@ -13,6 +13,7 @@
 #include "coppice/base/status.h"
 
 #include "tools/coppice/bench_command_line.h"
+#include "tools/coppice/export_command_line.h"
 #include "tools/coppice/info.h"
 #include "tools/coppice/package_command_line.h"
 #include "tools/coppice/tune_command_line.h"
@@ -81,6 +82,8 @@ constexpr const char* kProfNotes =
     "  coppice prof drop t.trace                      which bucket to give up under pressure\n"
     "  coppice prof marks t.trace                     calls and bytes from mark to mark\n"
     "  coppice prof check t.trace                     leaks, overlaps, stale uses, wrong sums\n"
+    "  coppice prof export chrome t.trace -o t.json   for Perfetto; or PyTorch's viewer, RMM\n"
+    "  coppice prof import memory-viz s.pickle        what PyTorch allocated, planned in one pool\n"
     "\n"
     "Exit codes: 0 success, and check found nothing; 1 check found something; 2 a wrong option, "
     "or\n"
@@ -286,7 +289,12 @@ void AddProf(Command& command, ProfOptions& options) {
     parts[name]->AddCount("--limit", options.limit, kCountMax, "Lines to print, default 50");
 }
 
-ExitCode RunProf(const Command& command, const ProfOptions& options, const Console& console) {
+ExitCode RunProf(const Command& command,
+                 const ProfOptions& options,
+                 const ProfExchangeOptions& exchange,
+                 const Console& console) {
+  if (command.Given("export") || command.Given("import"))
+    return RunProfExchange(command, exchange, console);
   const auto* const given =
       std::find_if(kProfCommands.begin(), kProfCommands.end(),
                    [&](const ProfCommand& each) { return command.Given(each.name); });
@@ -335,6 +343,7 @@ ExitCode RunParsed(int argument_count,
   BenchOptions bench_options;
   PlanCommandOptions plan_options;
   ProfOptions prof_options;
+  ProfExchangeOptions exchange_options;
   SoakOptions soak_options;
   PtxOptions ptx_options;
   PackageCommandOptions package_options;
@@ -355,6 +364,7 @@ ExitCode RunParsed(int argument_count,
   AddBench(bench, bench_options);
   Command& prof = command.AddSubcommand("prof", "Look inside a session through its trace file");
   AddProf(prof, prof_options);
+  AddProfExchange(prof, exchange_options);
   Command& ptx = command.AddSubcommand("ptx", "Look at kernels of a PTX file, and run one");
   AddPtx(ptx, ptx_options);
   Command& package = command.AddSubcommand(
@@ -371,7 +381,7 @@ ExitCode RunParsed(int argument_count,
   if (command.Given("run")) return RunCommand(run_options, console);
   if (command.Given("plan")) return PlanCommand(plan_options, console);
   if (command.Given("info")) return InfoCommand(info_options, console);
-  if (command.Given("prof")) return RunProf(prof, prof_options, console);
+  if (command.Given("prof")) return RunProf(prof, prof_options, exchange_options, console);
   if (command.Given("ptx")) return RunPtx(ptx, ptx_options, console);
   if (command.Given("package")) return RunPackage(package, package_options, console);
   if (command.Given("tune")) return RunTune(tune, tune_options, console);
