@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the build, the demo and the tests need, on Debian 12 and 13 and Ubuntu 24.04.
+# Installs what the build, the demo and the tests need, on Debian 12 and 13 and Ubuntu 24.04, and
+# the packages given as arguments.
 # Looks first: where nothing is missing it makes no apt call and needs no rights.
 set -euo pipefail
 
@@ -7,7 +8,7 @@ packages=(
   g++ cmake ninja-build python3
   libabsl-dev libboost-dev libfmt-dev libssl-dev libcli11-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev clang-format openssl valgrind python3-numpy python3-jsonschema
-  abigail-tools python3-dev python3-venv
+  abigail-tools python3-dev python3-venv libjs-chart.js "$@"
 )
 
 fail() {

@@ -18,6 +18,7 @@
 #include "tools/coppice/package_command_line.h"
 #include "tools/coppice/tune_command_line.h"
 #include "tools/plan/plan_command.h"
+#include "tools/prof/html/prof_html.h"
 #include "tools/prof/prof.h"
 #include "tools/ptx/ptx.h"
 #include "tools/run/run.h"
@@ -84,6 +85,7 @@ constexpr const char* kProfNotes =
     "  coppice prof check t.trace                     leaks, overlaps, stale uses, wrong sums\n"
     "  coppice prof export chrome t.trace -o t.json   for Perfetto; or PyTorch's viewer, RMM\n"
     "  coppice prof import memory-viz s.pickle        what PyTorch allocated, planned in one pool\n"
+    "  coppice prof html t.trace -o report.html       all of it as a page for a browser\n"
     "\n"
     "Exit codes: 0 success, and check found nothing; 1 check found something; 2 a wrong option, "
     "or\n"
@@ -255,7 +257,8 @@ constexpr std::array kProfCommands = {
     ProfCommand{"policy", "What each size's padding costs, and other ladders would", &ProfPolicy},
     ProfCommand{"drop", "What dropping each bucket would free, and cost", &ProfDrop},
     ProfCommand{"marks", "What happened between the marks of the application", &ProfMarks},
-    ProfCommand{"check", "Leaks, overlaps, stale uses and wrong sums; exit 1 if any", &ProfCheck}};
+    ProfCommand{"check", "Leaks, overlaps, stale uses and wrong sums; exit 1 if any", &ProfCheck},
+    ProfCommand{"html", "All of it as one page for a browser, which needs no network", &ProfHtml}};
 
 void AddProf(Command& command, ProfOptions& options) {
   command.SetFooter(kProfNotes);
@@ -274,6 +277,7 @@ void AddProf(Command& command, ProfOptions& options) {
                           "Only this bucket: its highest plan over its steps");
   parts["map"]->AddText("-o,--out", options.out, "FILE.svg", "Write the map to this file, as SVG");
   parts["map"]->AddFlag("--ascii", options.ascii, "Print the map as text");
+  parts["html"]->AddText("-o,--out", options.out, "FILE.html", "Write the page to this file");
   parts["diff"]->AddText("other", options.other, "OTHER", "Trace file of the other session",
                          Command::Presence::kRequired);
   parts["diff"]->AddParsed(

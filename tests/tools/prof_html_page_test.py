@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+"""Looks at the pages of `coppice prof html` in a browser.
+
+  prof_html_page_test.py COPPICE [FOLDER]    the command to run; where screenshots go
+
+Method: reports of a run of the decoder and of a larger trace that is written here, whose names try
+to be HTML, are opened from their files in headless Chromium with the network off: nothing may be
+asked for, the console has to be silent, and every view has to be there. Where axe-core is (PyPI
+axe-core-python), it looks for what people who do not see or point would miss. Without Chromium
+all is skipped.
+"""
+
+import base64
+import importlib.util
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import headless_browser
+
+COPPICE = sys.argv.pop(1)
+FOLDER = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else None
+BROWSER = headless_browser.find_browser()
+DRAWN = "document.documentElement.dataset.drawn === 'all'"
+CHARTS = ("memory", "map", "plan", "why", "timeline")
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+def write_trace(path, events, lanes=2):
+    """Calls of three programs with evictions, failures, leases, marks and a suspension."""
+    draw = random.Random(1)
+    lines = [{"schema": "coppice.trace/3", "device": "coppice emulator", "lanes": lanes,
+              "granularity": 2097152, "budget": 64 << 20}]
+    names = ("prefill", "decode", HOSTILE)
+    for number, name in enumerate(names):
+        lines.append({"program": number, "name": name, "variant": "", "symbols": ["batch"]})
+    sizes = (8, 16, 32, 64)
+    places = [(lane, program, size) for lane in range(lanes) for program in range(len(names))
+              for size in sizes]
+    for number, (lane, program, size) in enumerate(places):
+        lines.append({"bucket": number, "program": program, "lane": lane, "extents": [size]})
+        unit = size * 1024 * (program + 1)
+        buffers = [[0, unit, 0, [10, 40]]]
+        buffers += [[unit + unit * (k % 4), unit // (1 + k % 3), -1, [3 * k, 3 * k + 5]]
+                    for k in range(12)]
+        lines.append({"node": number, "bucket": number, "height": 5 * unit, "live": 4 * unit,
+                      "method": "size", "graph_nodes": 20, "exec_bytes": 225280,
+                      "record_ns": 90000 + 1000 * number, "reason": "new_bucket", "around": [],
+                      "buffers": buffers})
+    lines.append({"failure": 0, "driver_call": "cuMemAlloc_v2",
+                  "code": "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "message": HOSTILE})
+    lines.append({"mark": 0, "name": HOSTILE})
+    time = 1000
+    for number, (lane, _, _) in enumerate(places):
+        time += 500000
+        lines.append([time, "bytes", lane, "nodes", (number + 1) << 20, (number + 1) << 20])
+        lines.append([time, "record", lane, number])
+    calls = [0] * lanes
+    for step in range(events):
+        time += draw.randrange(2000, 30000)
+        lane = draw.randrange(lanes)
+        calls[lane] += 1
+        number = lane * len(names) * len(sizes) + draw.randrange(len(names) * len(sizes))
+        size = places[number][2]
+        if step == events // 2:
+            lines += [[time, "mark", -1, 0], [time, "suspend", -1], [time + 1000, "resume", -1]]
+        if step % 97 == 0:
+            lines += [[time, "fail", lane, number, 0],
+                      [time, "call", lane, calls[lane], number, -1, "eager", "not_capturable",
+                       size, size]]
+            continue
+        if step % 5 == 0 and calls[lane] > 1:
+            lines.append([time, "use", lane, calls[lane], calls[lane] - 1])
+        lines.append([time, "call", lane, calls[lane], number, number, "replay", "none",
+                      draw.randrange(1, size + 1), size])
+        if step % 50 == 0:
+            lines += [[time, "outputs", lane, calls[lane], number],
+                      [time + 1500, "release", lane, calls[lane]]]
+    lines.append([time + 2000, "end", -1])
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+
+
+def axe_source():
+    """The text of axe-core, or None where it is not installed."""
+    found = importlib.util.find_spec("axe_core_python")
+    if found is None:
+        return None
+    return next(pathlib.Path(found.submodule_search_locations[0]).rglob("axe.min.js")).read_text()
+
+
+@unittest.skipIf(BROWSER is None, "no Chromium here; apt-get install chromium")
+class PageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        run = cls.folder / "run.trace"
+        subprocess.run([COPPICE, "run", "--requests", "60", "--verify", "none", "--quiet",
+                        "--trace-out", run], check=True, stdout=subprocess.DEVNULL)
+        write_trace(cls.folder / "large.trace", 60_000)
+        cls.pages = {}
+        for name in ("run", "large"):
+            page = cls.folder / f"{name}.html"
+            subprocess.run([COPPICE, "prof", "html", cls.folder / f"{name}.trace", "-o", page],
+                           check=True)
+            cls.pages[name] = page
+        cls.browser = cls.enterClassContext(headless_browser.Browser(BROWSER))
+        cls.browser.call("Network.emulateNetworkConditions", offline=True, latency=0,
+                         downloadThroughput=-1, uploadThroughput=-1)
+
+    def open(self, name, **how):
+        self.browser.show(**how)
+        self.browser.open(self.pages[name].as_uri(), DRAWN)
+
+    def value(self, expression):
+        return self.browser.evaluate(expression)
+
+    def colours_of(self, png):
+        """How many colours a picture has, of 4 bits each, as the browser reads it."""
+        data = base64.b64encode(png).decode()
+        return self.value(f"""(async () => {{
+            const image = await createImageBitmap(
+              new Blob([Uint8Array.from(atob("{data}"), (c) => c.charCodeAt(0))]));
+            const canvas = new OffscreenCanvas(image.width, image.height);
+            const context = canvas.getContext("2d");
+            context.drawImage(image, 0, 0);
+            const pixels = context.getImageData(0, 0, image.width, image.height).data;
+            const seen = new Set();
+            for (let i = 0; i < pixels.length; i += 4)
+              seen.add((pixels[i] >> 4) << 8 | (pixels[i + 1] >> 4) << 4 | pixels[i + 2] >> 4);
+            return seen.size; }})()""")
+
+    def picture_of(self, selector):
+        box = self.value(f"""(() => {{
+            const box = document.querySelector("{selector}").getBoundingClientRect();
+            return {{x: box.x + scrollX, y: box.y + scrollY, width: box.width,
+                     height: box.height}}; }})()""")
+        return self.browser.screenshot(clip={**box, "scale": 1}, captureBeyondViewport=True)
+
+    def key(self, key):
+        for kind in ("keyDown", "keyUp"):
+            self.browser.call("Input.dispatchKeyEvent", type=kind, key=key)
+
+    def text_with(self, place, word):
+        """Waits until the text of the element `place` has `word` in it, and returns it."""
+        return self.value(f"""new Promise((done) => {{
+            const look = () => {{
+              const text = document.getElementById("{place}").textContent;
+              if (text.includes("{word}")) done(text); else setTimeout(look, 10); }};
+            look(); }})""")
+
+    def said(self, word):
+        """The same of what is said to who does not see."""
+        return self.text_with("said", word)
+
+    def test_page_asks_for_nothing_and_reports_no_error(self):
+        for name, page in self.pages.items():
+            self.open(name)
+            self.assertEqual([], self.browser.errors(), name)
+            self.assertEqual([page.as_uri()], self.browser.requests(), name)
+
+    def test_every_view_is_drawn(self):
+        for name in self.pages:
+            self.open(name)
+            for view in CHARTS:
+                colours = self.colours_of(self.picture_of(f"#{view}-chart"))
+                self.assertGreater(colours, 6, f"{name}: {view} is blank")
+            self.assertGreater(self.value("document.querySelectorAll('.findings li').length"), 0)
+            self.assertGreater(
+                self.value("document.querySelectorAll('#buckets-table tbody tr').length"), 2)
+            self.assertGreater(
+                self.value("document.querySelectorAll('#why-causes tbody tr').length"), 0)
+            self.assertNotEqual("", self.value("document.getElementById('paths-tree').innerText"))
+        self.assertGreater(self.value("document.querySelectorAll('#paths-tree details').length"), 2)
+
+    def test_page_is_as_wide_as_its_window_light_and_dark(self):
+        for name in self.pages:
+            for width, dark in ((1280, False), (1280, True), (400, False)):
+                self.open(name, width=width, dark=dark)
+                self.assertEqual(width, self.value("document.documentElement.scrollWidth"))
+                if FOLDER:
+                    height = self.value("document.documentElement.scrollHeight")
+                    self.browser.show(width=width, height=min(height, 12000), dark=dark)
+                    kind = "dark" if dark else f"light-{width}"
+                    (FOLDER / f"{name}-{kind}.png").write_bytes(self.browser.screenshot())
+
+    def test_charts_follow_the_colours_of_the_system(self):
+        self.open("run")
+        light = self.picture_of("#memory-chart")
+        self.browser.show(dark=True)
+        self.assertNotEqual(light, self.picture_of("#memory-chart"))
+
+    def test_page_prints_all_views(self):
+        self.open("run", dark=True)
+        pdf = base64.b64decode(self.browser.call("Page.printToPDF", printBackground=True)["data"])
+        self.assertGreater(pdf.count(b"/Type /Page\n"), 2)
+        if FOLDER:
+            (FOLDER / "run.pdf").write_bytes(pdf)
+
+    def test_names_of_a_trace_are_text(self):
+        self.open("large")
+        self.assertEqual(0, self.value("document.querySelectorAll('img').length"))
+        self.assertIn(HOSTILE, self.value("document.body.innerText"))
+
+    def test_keys_walk_over_boxes_and_pin_one(self):
+        self.open("large")
+        for view in ("map", "plan"):
+            self.value(f"document.querySelector('#{view}-chart canvas').focus()")
+            self.key("ArrowRight")
+            self.assertIn(" at ", self.said(" at "))
+            self.key("Enter")
+            self.assertFalse(self.value(f"document.getElementById('{view}-pinned').hidden"))
+            self.key("Escape")
+            self.assertTrue(self.value(f"document.getElementById('{view}-pinned').hidden"))
+
+    def test_a_click_pins_a_buffer_with_who_shares_its_bytes(self):
+        self.open("large")
+        at = self.value("""(() => {
+            const canvas = document.querySelector("#plan-chart canvas");
+            canvas.scrollIntoView({block: "center"});
+            const chart = Chart.getChart(canvas);
+            const centre = chart.getDatasetMeta(0).data[0].getCenterPoint();
+            const box = canvas.getBoundingClientRect();
+            return {x: box.x + centre.x, y: box.y + centre.y}; })()""")
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            self.browser.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1,
+                              **at)
+        pinned = self.text_with("plan-pinned", "lives for steps [")
+        self.assertIn("shared with ", pinned)
+
+    def test_headings_of_buckets_sort(self):
+        self.open("large")
+        first = ("document.querySelector('#buckets-table tbody td:nth-child(6)').innerText"
+                 ".trim()")
+        self.value("[...document.querySelectorAll('#buckets-table thead button')]"
+                   ".find((one) => one.textContent === 'Plan height').click()")
+        largest = self.value(first)
+        self.assertEqual("descending", self.value(
+            "document.querySelector('#buckets-table th[aria-sort]').getAttribute('aria-sort')"))
+        self.value("document.querySelector('#buckets-table th[aria-sort] button').click()")
+        self.assertNotEqual(largest, self.value(first))
+
+    def test_timeline_zooms_to_single_calls(self):
+        self.open("large")
+        self.value("document.querySelector('#timeline-chart canvas').focus()")
+        for _ in range(9):
+            self.key("+")
+        self.key("ArrowRight")
+        self.assertIn("Call ", self.said("Call "))
+        self.key("0")
+        self.assertIn("0 s to ", self.said("0 s to "))
+
+    def test_what_was_left_out_is_said(self):
+        self.open("large")
+        self.assertIn("a sample", self.value("document.getElementById('limits').innerText"))
+
+    @unittest.skipIf(axe_source() is None, "no axe-core here; pip install axe-core-python")
+    def test_axe_finds_nothing_serious(self):
+        for name in self.pages:
+            for dark in (False, True):
+                self.open(name, dark=dark)
+                self.value("document.querySelectorAll('details').forEach((one) => "
+                           "{ one.open = true; })")
+                self.value(axe_source() + "; true")
+                found = self.value("axe.run().then((result) => result.violations.map((one) => "
+                                   "[one.impact, one.id, one.nodes.length, "
+                                   "one.nodes[0].html.slice(0, 200), "
+                                   "one.nodes[0].failureSummary]))")
+                serious = [one for one in found if one[0] in ("serious", "critical")]
+                self.assertEqual([], serious, f"{name}, dark {dark}")
+
+
+if __name__ == "__main__":
+    unittest.main()

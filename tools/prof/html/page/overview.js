@@ -1,0 +1,68 @@
+"use strict";
+
+// The session in figures, and the findings in words.
+
+kit.view("overview", () => {
+  const {report, make, find} = kit;
+  const {session, summary} = report;
+
+  const headline = [
+    `On ${session.device}, ${kit.time(session.last_ns)}`,
+    kit.counted(session.lanes, "lane"),
+    kit.counted(report.programs.length, "program"),
+    kit.counted(session.events, "event"),
+  ];
+  find("session").textContent = `${headline.join(", ")}.`;
+
+  function tile(title, value, note) {
+    return make("div", {}, make("dt", {}, title), make("dd", {}, value),
+      make("dd", {className: "note"}, note));
+  }
+
+  const share = (part, all) => all > 0 ? 100 * part / all : 0;
+  const {paths, calls} = summary;
+  const budget = session.budget_bytes;
+  find("overview-tiles").append(
+    tile("Calls", kit.count(calls),
+      `${kit.count(paths.record)} recorded, ${kit.count(paths.warm_up)} warmed up`),
+    tile("Replayed", kit.percent(share(paths.replay, calls)), `${kit.count(paths.replay)} calls`),
+    tile("Without a graph", kit.count(paths.eager),
+      kit.percent(share(paths.eager, calls)) + " of the calls"),
+    tile("Padding", kit.percent(summary.padded_share_pct), "of the staged elements"),
+    tile("Peak", kit.bytes(summary.total_peak_bytes), budget > 0
+      ? `${kit.percent(share(summary.total_peak_bytes, budget))} of ${kit.bytes(budget)}`
+      : "no budget is set"),
+    tile("Graphs", kit.count(summary.graphs_recorded),
+      `${kit.count(summary.graphs_evicted)} evicted, ${kit.counted(summary.buckets, "bucket")}`));
+
+  const words = {high: "Costly", medium: "Look at", low: "Minor", good: "Good"};
+  const names = {
+    buckets: "Buckets", why: "Why", memory: "Memory", timeline: "Timeline", map: "Map",
+  };
+  for (const finding of report.findings) {
+    find("overview-findings").append(make("li", {},
+      make("span", {className: `level ${finding.level}`}, words[finding.level]),
+      make("div", {}, make("h4", {}, finding.title),
+        make("p", {className: "what"}, finding.what),
+        make("p", {}, finding.advice, " ",
+          make("a", {href: `#${finding.view}`}, `See ${names[finding.view]}`)))));
+  }
+
+  if (session.dropped_events > 0 || !session.ended) {
+    find("gaps").hidden = false;
+    find("gaps").textContent = session.dropped_events > 0
+      ? `${kit.counted(session.dropped_events, "event")} were lost, so counts are too low.`
+      : "This trace has no end: the session still ran, or ended badly.";
+  }
+
+  const what = {
+    calls: "calls of the timeline", memory: "changes of bytes", moments: "marks over memory",
+    buckets: "buckets", buffers: "buffers of plans", listed: "calls that did not replay",
+    graphs: "graphs of paths",
+  };
+  const kept = Object.entries(report.limits).map(([name, {shown, of}]) =>
+    `${kit.count(shown)} of ${kit.count(of)} ${what[name]}`);
+  find("limits").textContent = kept.length === 0
+    ? "Nothing of the trace was left out."
+    : `The page shows a sample: ${kept.join("; ")}. Figures and tables of sums count everything.`;
+});
