@@ -50,7 +50,7 @@ absl::Status WrongInput(const Program& program,
                                          bool& in_pool) {
   const char* wrong = "";
   const std::optional<ByteSpan> span = SpanOf(tensor);
-  if (tensor.data % static_cast<DeviceAddress>(SizeOf(tensor.dtype)) != 0) {
+  if ((tensor.data & program.copy_shapes[copy].misalignment) != 0) {
     wrong = "is at no multiple of its element's bytes";
   } else if (!span.has_value()) {
     wrong = "has strides that leave the addresses there are";
@@ -69,6 +69,8 @@ absl::Status WrongInput(const Program& program,
 }
 
 // Reads the extents that axes have; every axis that names one must agree with the first.
+// NOLINTNEXTLINE(readability-function-size): one loop of the replay path, which makes no call of
+// it.
 absl::Status ReadExtents(const Call& call, const WindowMap& windows, CallShape& shape) {
   const Program& program = *call.program;
   static_assert(kSymbolsMax + kExtentsMax <= 32);
@@ -150,7 +152,7 @@ absl::Status CheckTargets(const Call& call) {
     const bool right =
         Count::Takes(count.dtype) && count.rank >= 0 && count.rank <= kRankMax &&
         std::all_of(first, first + count.rank, [](int64_t size) { return size == 1; }) &&
-        count.data % static_cast<DeviceAddress>(SizeOf(count.dtype)) == 0;
+        (count.data & static_cast<DeviceAddress>(SizeOf(count.dtype) - 1)) == 0;
     if (right) continue;
     return InvalidArgument(
         "Session::Run: {} of program '{}', {} at {:#x}, must be one i32 or i64, at a multiple of "

@@ -19,6 +19,7 @@ namespace {
 // What guards and expressions read; see ProgramSpec::value_names.
 class Values {
  public:
+  // NOLINTNEXTLINE(*-member-init): values are filled up to their count.
   Values(const Program& program, std::span<const int64_t> scalars, const ExtentArray& extents)
       : count_(program.spec.symbols.size() + scalars.size()) {
     const auto end = std::copy_n(extents.begin(), program.spec.symbols.size(), values_.begin());
@@ -28,7 +29,7 @@ class Values {
 
  private:
   const size_t count_;
-  std::array<int64_t, kSymbolsMax + kScalarsMax> values_;  // NOLINT: filled up to count_.
+  std::array<int64_t, kSymbolsMax + kScalarsMax> values_;
 };
 
 // An axis of a copied input.

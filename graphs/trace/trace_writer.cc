@@ -25,7 +25,7 @@ namespace {
 constexpr int64_t kEventsMin = 16;
 constexpr int64_t kEventsMax = int64_t{1} << 26;
 constexpr auto kPeriod = std::chrono::milliseconds(200);  // How old the file is at most.
-constexpr size_t kTextMax = 64 * 1024;                    // Written at once.
+constexpr size_t kTextMax = size_t{64} * 1024;            // Written at once.
 constexpr mode_t kOwnerOnly = 0600;
 
 std::string NameOfError(int error) {

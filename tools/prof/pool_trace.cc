@@ -170,7 +170,7 @@ class TraceParser {
   absl::Status ParseLine(std::string_view line, bool whole) {
     ++line_;
     if (line.ends_with('\r')) line.remove_suffix(1);
-    const absl::Status status = ParseAny(line);
+    absl::Status status = ParseAny(line);
     // A session that was killed leaves half a line; one that is whole but for its newline is read.
     if (status.ok() || whole) return status;
     return Error("the line is cut off: " + Quote(line),
@@ -379,7 +379,7 @@ class TraceParser {
       if (event.extent_count == kTracedExtentsMax || !scanner.TakeInteger(0, extent) ||
           extent > std::numeric_limits<int32_t>::max())
         return false;
-      event.extents[static_cast<size_t>(event.extent_count++)] = static_cast<int32_t>(extent);
+      event.extents[static_cast<uint8_t>(event.extent_count++)] = static_cast<int32_t>(extent);
     } while (scanner.Take(','));
     return scanner.Take(']');
   }
@@ -445,7 +445,7 @@ std::string LabelOf(const TracedProgram& program) {
 }
 
 std::string LabelOf(const TracedBucket& bucket) {
-  const std::string extents =
+  std::string extents =
       bucket.extents.empty() ? "-" : fmt::format("{}", fmt::join(bucket.extents, "x"));
   if (bucket.scalars.empty()) return extents;
   return fmt::format("{} ({})", extents, fmt::join(bucket.scalars, ", "));

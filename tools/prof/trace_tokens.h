@@ -113,11 +113,11 @@ class Fields {
 
   // The list under `key`, or an empty one.
   const nlohmann::json& List(const char* key, const char* of) {
-    static const nlohmann::json kEmpty = nlohmann::json::array();
+    static const nlohmann::json empty = nlohmann::json::array();
     const nlohmann::json* value = Find(key);
     if (value != nullptr && value->is_array()) return *value;
     Refuse(key, fmt::format("a list of {}", of));
-    return kEmpty;
+    return empty;
   }
 
   std::vector<int64_t> Integers(const char* key, int64_t least = 0) {
