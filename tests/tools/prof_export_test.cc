@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,10 +13,14 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
+#include "tests/support/test_share.h"
 #include "tests/tools/command_outcome.h"
 #include "tests/tools/trace_builder.h"
 #include "tools/prof/export/memory_history.h"
 #include "tools/prof/export/pickle_writer.h"
+#include "tools/prof/export/text_formats.h"
+#include "tools/prof/export/traced_session.h"
+#include "tools/prof/export/viz_snapshot.h"
 
 namespace coppice {
 namespace {
@@ -374,6 +379,68 @@ TEST(ProfExportTest, LongPathsKeepTheirLastCalls) {
   EXPECT_EQ(viz["coppice"]["calls_left_out"], 11);
   EXPECT_EQ(viz["coppice"]["calls"][0]["call"], 12);
   EXPECT_LE(viz["device_traces"][0].size(), 250'000U);
+}
+
+// One number or line of a trace is another.
+std::string ChangeTrace(std::string text, std::mt19937_64& random) {
+  static constexpr std::array<const char*, 10> kNumbers = {
+      "0", "1", "2", "3", "5", "7", "2048", "4096", "6000", "1099511627776"};
+  const auto draw = [&](size_t end) {
+    return std::uniform_int_distribution<size_t>(0, end - 1)(random);
+  };
+  const size_t at = draw(text.size());
+  const size_t line = text.rfind('\n', at) + 1;
+  const size_t end = text.find('\n', at) + 1;
+  if (line == 0 || draw(3) > 0) {
+    const size_t begin = text.find_first_of("0123456789", at);
+    const size_t size =
+        begin == std::string::npos
+            ? 0
+            : std::min(text.find_first_not_of("0123456789", begin), text.size()) - begin;
+    if (size > 0) text.replace(begin, size, kNumbers[draw(kNumbers.size())]);
+    return text;
+  }
+  const std::string taken = text.substr(line, end - line);
+  if (draw(2) == 0) text.erase(line, end - line);
+  if (draw(2) == 0) {
+    const size_t to = text.find('\n', draw(text.size()));
+    if (to != std::string::npos) text.insert(to + 1, taken);
+  }
+  return text;
+}
+
+TEST(ProfExportTest, WhateverATraceSaysBlocksDoNotOverlapAndFreesEndAllocations) {
+  std::mt19937_64 random(/*seed=*/20);
+  const int64_t cases = 4'000 / TestShare();
+  const std::array<std::string, 2> seeds = {CleanTrace().Text(), TwoLaneTrace().Text()};
+  int64_t read = 0;
+  for (int64_t i = 0; i < cases; ++i) {
+    SCOPED_TRACE(i);
+    std::string text = seeds[static_cast<size_t>(i % 2)];
+    for (int64_t times = 1 + i % 4; times > 0; --times)
+      text = ChangeTrace(std::move(text), random);
+    const TemporaryFile file(text);
+    const absl::StatusOr<TracedSession> session = ReadTracedSession(file.path());
+    if (!session.ok()) continue;
+    ++read;
+    std::vector<VizSnapshot> snapshots = {HistorySnapshot(*session), PlanSnapshot(*session)};
+    if (absl::StatusOr<VizSnapshot> path = PathSnapshot(*session, {}); path.ok())
+      snapshots.push_back(*std::move(path));
+    for (const VizSnapshot& snapshot : snapshots) {
+      const ExportedValue viz = ExportedValue::parse(JsonTextOf(snapshot));
+      for (const ExportedValue& events : viz["device_traces"]) {
+        PeakBytes(events, "alloc", "free_completed");
+        PeakBytes(events, "segment_alloc", "segment_free");
+      }
+      ASSERT_FALSE(HasFailure()) << text;
+    }
+    ASSERT_TRUE(ExportedValue::accept(ChromeTraceOf(*session)));
+    ASSERT_TRUE(ExportedValue::accept(NsysSidecarOf(*session)));
+    PerfettoTraceOf(*session);
+    RmmCsvOf(*session);
+    GraphTreeOf(*session);
+  }
+  EXPECT_GT(read, cases / 4);
 }
 
 TEST(ProfExportTest, PicklesHaveTheirOpcodesByTheSizeOfWhatTheyWrite) {
