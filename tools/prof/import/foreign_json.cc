@@ -22,7 +22,7 @@ class ForeignJsonTaker : public nlohmann::json_sax<nlohmann::json> {
   bool number_integer(number_integer_t value) override { return Put(ForeignTree::Number(value)); }
   bool number_unsigned(number_unsigned_t value) override {
     const auto number = static_cast<int64_t>(value);
-    return Put({number < 0 ? ForeignKind::kHuge : ForeignKind::kNumber, number});
+    return Put({.kind = number < 0 ? ForeignKind::kHuge : ForeignKind::kNumber, .number = number});
   }
   bool number_float(number_float_t, const string_t&) override {
     return Put({.kind = ForeignKind::kOther});

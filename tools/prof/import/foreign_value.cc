@@ -42,13 +42,13 @@ static_assert(static_cast<size_t>(ForeignWord::kAddr) + 1 == kForeignWords.size(
 ForeignValue ForeignTree::Text(std::string_view text) {
   const auto found = std::ranges::find(kForeignWords, text);
   if (found == kForeignWords.end()) return {.kind = ForeignKind::kOther};
-  return {ForeignKind::kWord, found - kForeignWords.begin()};
+  return {.kind = ForeignKind::kWord, .number = found - kForeignWords.begin()};
 }
 
 ForeignValue ForeignTree::Add(ForeignKind kind) {
   Charge(kContainerBytes);
   containers_.emplace_back();
-  return {kind, static_cast<int64_t>(containers_.size()) - 1};
+  return {.kind = kind, .number = static_cast<int64_t>(containers_.size()) - 1};
 }
 
 void ForeignTree::Append(ForeignValue list, ForeignValue item) {
@@ -60,15 +60,15 @@ void ForeignTree::Append(ForeignValue list, ForeignValue item) {
 void ForeignTree::Set(ForeignValue dict, ForeignValue key, ForeignValue value) {
   COPPICE_CHECK(dict.kind == ForeignKind::kDict, "a dict");
   if (key.kind != ForeignKind::kWord) return;
-  std::vector<ForeignValue>& pairs = containers_[static_cast<size_t>(dict.number)];
-  for (size_t i = 0; i < pairs.size(); i += 2) {
-    if (pairs[i].number != key.number) continue;
-    pairs[i + 1] = value;
-    return;
+  value.key = static_cast<uint8_t>(key.number);
+  std::vector<ForeignValue>& values = containers_[static_cast<size_t>(dict.number)];
+  const auto before = std::ranges::find(values, value.key, &ForeignValue::key);
+  if (before != values.end()) {
+    *before = value;
+  } else {
+    Charge(kItemBytes);
+    values.push_back(value);
   }
-  Charge(2 * kItemBytes);
-  pairs.push_back(key);
-  pairs.push_back(value);
 }
 
 std::span<const ForeignValue> ForeignTree::Items(ForeignValue list) const {
@@ -78,10 +78,9 @@ std::span<const ForeignValue> ForeignTree::Items(ForeignValue list) const {
 
 ForeignValue ForeignTree::Find(ForeignValue dict, ForeignWord key) const {
   if (dict.kind != ForeignKind::kDict) return {};
-  const std::vector<ForeignValue>& pairs = containers_[static_cast<size_t>(dict.number)];
-  for (size_t i = 0; i < pairs.size(); i += 2)
-    if (pairs[i].number == static_cast<int64_t>(key)) return pairs[i + 1];
-  return {};
+  const std::vector<ForeignValue>& values = containers_[static_cast<size_t>(dict.number)];
+  const auto found = std::ranges::find(values, static_cast<uint8_t>(key), &ForeignValue::key);
+  return found == values.end() ? ForeignValue{} : *found;
 }
 
 }  // namespace coppice

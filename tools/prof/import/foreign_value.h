@@ -20,6 +20,7 @@ enum class ForeignKind : uint8_t { kNone, kOther, kNumber, kHuge, kWord, kList, 
 
 struct ForeignValue {
   ForeignKind kind = ForeignKind::kNone;
+  uint8_t key = 0;     // Within a dict: the ForeignWord that it is the value of.
   int64_t number = 0;  // kHuge: its low 64 bits; kWord: a ForeignWord; containers: their place.
 };
 
@@ -55,7 +56,9 @@ class ForeignTree {
   static constexpr int64_t kBytesMax = int64_t{400} << 20;
 
   // A number of this many bytes, or of a text.
-  static ForeignValue Number(int64_t number) { return {ForeignKind::kNumber, number}; }
+  static ForeignValue Number(int64_t number) {
+    return {.kind = ForeignKind::kNumber, .number = number};
+  }
   static ForeignValue Text(std::string_view text);
 
   // An empty container.
@@ -77,7 +80,7 @@ class ForeignTree {
   bool full() const { return bytes_ > kBytesMax; }
 
  private:
-  std::vector<std::vector<ForeignValue>> containers_;  // Of a dict: keys and values in turn.
+  std::vector<std::vector<ForeignValue>> containers_;
   int64_t bytes_ = 0;
 };
 

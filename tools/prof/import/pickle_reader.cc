@@ -144,7 +144,7 @@ class PickleMachine {
     for (size_t i = std::min<size_t>(digits.size(), 8); i > 0; --i)
       low = low << 8 | static_cast<unsigned char>(digits[i - 1]);
     const bool negative = !digits.empty() && (digits.back() & 0x80) != 0;
-    if (digits.size() > 8) return {ForeignKind::kHuge, static_cast<int64_t>(low)};
+    if (digits.size() > 8) return {.kind = ForeignKind::kHuge, .number = static_cast<int64_t>(low)};
     if (negative && digits.size() < 8) low |= ~uint64_t{0} << (8 * digits.size());
     return ForeignTree::Number(static_cast<int64_t>(low));
   }
