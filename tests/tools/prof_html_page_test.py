@@ -101,8 +101,9 @@ class PageTest(unittest.TestCase):
         subprocess.run([COPPICE, "run", "--requests", "60", "--verify", "none", "--quiet",
                         "--trace-out", run], check=True, stdout=subprocess.DEVNULL)
         write_trace(cls.folder / "large.trace", 60_000)
+        write_trace(cls.folder / "small.trace", 300, lanes=1)
         cls.pages = {}
-        for name in ("run", "large"):
+        for name in ("run", "large", "small"):
             page = cls.folder / f"{name}.html"
             subprocess.run([COPPICE, "prof", "html", cls.folder / f"{name}.trace", "-o", page],
                            check=True)
@@ -174,10 +175,12 @@ class PageTest(unittest.TestCase):
             self.assertGreater(
                 self.value("document.querySelectorAll('#why-causes tbody tr').length"), 0)
             self.assertNotEqual("", self.value("document.getElementById('paths-tree').innerText"))
-        self.assertGreater(self.value("document.querySelectorAll('#paths-tree details').length"), 2)
+            if name != "run":  # Its calls read nothing in place.
+                self.assertGreater(
+                    self.value("document.querySelectorAll('#paths-tree details').length"), 2)
 
     def test_page_is_as_wide_as_its_window_light_and_dark(self):
-        for name in self.pages:
+        for name in ("run", "large"):
             for width, dark in ((1280, False), (1280, True), (400, False)):
                 self.open(name, width=width, dark=dark)
                 self.assertEqual(width, self.value("document.documentElement.scrollWidth"))
@@ -251,7 +254,7 @@ class PageTest(unittest.TestCase):
         self.key("ArrowRight")
         self.assertIn("Call ", self.said("Call "))
         self.key("0")
-        self.assertIn("0 s to ", self.said("0 s to "))
+        self.assertIn("60,000 calls", self.said("60,000 calls"))
 
     def test_what_was_left_out_is_said(self):
         self.open("large")
@@ -259,18 +262,19 @@ class PageTest(unittest.TestCase):
 
     @unittest.skipIf(axe_source() is None, "no axe-core here; pip install axe-core-python")
     def test_axe_finds_nothing_serious(self):
-        for name in self.pages:
-            for dark in (False, True):
-                self.open(name, dark=dark)
+        # It takes minutes where there is much to look at.
+        for name, dark in (("run", False), ("small", False), ("small", True)):
+            self.open(name, dark=dark)
+            if name == "small":
                 self.value("document.querySelectorAll('details').forEach((one) => "
                            "{ one.open = true; })")
-                self.value(axe_source() + "; true")
-                found = self.value("axe.run().then((result) => result.violations.map((one) => "
-                                   "[one.impact, one.id, one.nodes.length, "
-                                   "one.nodes[0].html.slice(0, 200), "
-                                   "one.nodes[0].failureSummary]))")
-                serious = [one for one in found if one[0] in ("serious", "critical")]
-                self.assertEqual([], serious, f"{name}, dark {dark}")
+            self.value(axe_source() + "; true")
+            found = self.value(
+                "axe.run({resultTypes: ['violations'], preload: false}).then((result) => "
+                "result.violations.map((one) => [one.impact, one.id, one.nodes.length, "
+                "one.nodes[0].html.slice(0, 200), one.nodes[0].failureSummary]))")
+            serious = [one for one in found if one[0] in ("serious", "critical")]
+            self.assertEqual([], serious, f"{name}, dark {dark}")
 
 
 if __name__ == "__main__":

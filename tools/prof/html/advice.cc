@@ -54,6 +54,12 @@ std::string Counted(int64_t count, const char* what) {
   return fmt::format("{} {}{}", Grouped(count), what, count == 1 ? "" : "s");
 }
 
+// "over largest bucket".
+std::string Words(std::string name) {
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
 // "0.02 %", but what is there is not 0.
 std::string Percentage(double share) {
   return share > 0 && share < 0.01 ? "less than 0.01 %" : fmt::format("{:.2f} %", share);
@@ -169,8 +175,8 @@ class Findings {
                                 : Level::kLow,
           "why",
           fmt::format("{} ran without a graph: {}", Counted(counts[i], "call"),
-                      coppice::NameOf(reason)),
-          Percentage(share) + " of all calls.", AdviceFor(reason));
+                      Words(coppice::NameOf(reason))),
+          fmt::format("That is {} of all calls.", Percentage(share)), AdviceFor(reason));
     }
   }
 

@@ -100,6 +100,12 @@ kit.view("map", () => {
         `See the plan of ${piece.plan.name}`))] : []));
   }
 
+  // The end of a name is what tells buckets of a program apart.
+  function shortened(name) {
+    const most = innerWidth < 700 ? 16 : 28;
+    return name.length <= most ? name : `${name.slice(0, most - 7)}…${name.slice(-6)}`;
+  }
+
   function configure() {
     const shown = rows();
     return {
@@ -110,10 +116,7 @@ kit.view("map", () => {
         kit.axis({min: 0, max: Math.max(shown.length, 1), reverse: true, grid: {display: false},
           afterBuildTicks: kit.rowTicks(shown.length),
           ticks: {autoSkip: false},
-          format: (value) => {
-            const name = shown[Math.floor(value)]?.name ?? "";
-            return name.length > 24 ? `${name.slice(0, 23)}…` : name;
-          }})),
+          format: (value) => shortened(shown[Math.floor(value)]?.name ?? "")})),
     };
   }
 

@@ -39,8 +39,16 @@ kit.view("overview", () => {
   const names = {
     buckets: "Buckets", why: "Why", memory: "Memory", timeline: "Timeline", map: "Map",
   };
+  // A few small ones may stand with the rest; many would hide it.
+  const minor = report.findings.filter((finding) => finding.level === "low");
+  const folded = minor.length > 3;
+  find("overview-minor").hidden = !folded;
+  find("overview-minor").querySelector("summary").textContent =
+    `${minor.length} minor things that could be better`;
   for (const finding of report.findings) {
-    find("overview-findings").append(make("li", {},
+    const place = folded && finding.level === "low" ? "overview-minor-findings"
+      : "overview-findings";
+    find(place).append(make("li", {},
       make("span", {className: `level ${finding.level}`}, words[finding.level]),
       make("div", {}, make("h4", {}, finding.title),
         make("p", {className: "what"}, finding.what),

@@ -108,7 +108,7 @@ kit.view("timeline", () => {
     }
     if (box.call === undefined) {
       return [`${rows[box.row].label}: ${kit.counted(box.count, "call")}`,
-        `${kit.time(box.left)} to ${kit.time(box.right)}`];
+        `${exactTime(box.left)} to ${exactTime(box.right)}`];
     }
     const i = box.call;
     const bucket = timeline.bucket[i];
@@ -118,7 +118,7 @@ kit.view("timeline", () => {
       `${timeline.paths[timeline.path[i]].replace("_", " ")}` +
         (timeline.reason[i] === 0 ? "" :
           `, ${timeline.reasons[timeline.reason[i]].replaceAll("_", " ")}`),
-      `at ${kit.time(times[i])}`,
+      `at ${exactTime(times[i])}`,
     ];
   }
 
@@ -137,13 +137,14 @@ kit.view("timeline", () => {
     };
   }
 
-  // As many digits as tell two ticks apart.
-  function tickTime(ns) {
+  // As many digits as tell two ticks apart, and some more.
+  function exactTime(ns, more = 2) {
     const span = state.to - state.from;
     const [unit, name] = span > 2e9 ? [1e9, "s"] : span > 2e6 ? [1e6, "ms"] : [1e3, "µs"];
-    const digits = Math.max(0, Math.ceil(Math.log10(unit / (span / 8))));
+    const digits = Math.max(0, Math.ceil(Math.log10(unit / (span / 8)))) + more;
     return `${(ns / unit).toFixed(Math.min(digits, 6))} ${name}`;
   }
+  const tickTime = (ns) => exactTime(ns, 0);
 
   let one = null;
   function look(from, to) {
@@ -153,7 +154,7 @@ kit.view("timeline", () => {
     one.place = undefined;
     one.draw();
     const inSight = lowerBound(state.to + 1) - lowerBound(state.from);
-    kit.say(`${kit.time(state.from)} to ${kit.time(state.to)}: ${kit.counted(inSight, "call")}`);
+    kit.say(`${exactTime(state.from)} to ${exactTime(state.to)}: ${kit.counted(inSight, "call")}`);
   }
   const zoom = (factor, at = (state.from + state.to) / 2) =>
     look(at - (at - state.from) * factor, at + (state.to - at) * factor);

@@ -80,7 +80,8 @@ kit.view("why", () => {
   if (why.failures.length > 0) {
     find("why-failures").append(make("h3", {}, "Recordings that failed"),
       make("div", {className: "scroll", id: "why-failed"}));
-    kit.table("why-failed", "Recordings that failed", [
+    const failed = why.failures.reduce((sum, row) => sum + row.count, 0);
+    kit.table("why-failed", kit.counted(failed, "recording"), [
       {label: "Program", text: (row) => row.program},
       {label: "Bucket", text: (row) => row.bucket_name},
       {label: "Failed", number: true, text: (row) => kit.count(row.count)},
