@@ -14,6 +14,11 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "tools"))
+from eventful_trace import write_trace
 
 MIB = 1 << 20
 ORDERS = ["asc", "desc", "random:1", "random:2", "random:3"]
@@ -41,6 +46,11 @@ PTX_LINES_RATE = 0.3e6  # Lines per second, parsed and decoded.
 # To learn 64 buckets of so many sizes, without caps: milliseconds.
 LEARN_MS = {512: 1, 8192: 5, 131072: 100, 1000000: 500}
 FIND_NS = 20  # A bucket's look-up.
+# A report of a trace of so many calls.
+REPORT_CALLS = 1_000_000
+REPORT_MS = 10_000
+REPORT_MEMORY_MIB = 1024
+REPORT_FILE_MIB = 64
 
 
 class Bars:
@@ -248,6 +258,24 @@ def check_tune(bars):
         times.at_most(f"64 buckets of {sizes} sizes", solve["ms"], LEARN_MS.get(sizes, 0))
     nanoseconds = report.get("find_ns", float("inf"))
     times.at_most("a million look-ups", nanoseconds, FIND_NS)
+    check_report(bars, times)
+
+
+def check_report(bars, times):
+    with tempfile.TemporaryDirectory() as folder:
+        trace, page = pathlib.Path(folder, "t.trace"), pathlib.Path(folder, "report.html")
+        write_trace(trace, REPORT_CALLS)
+        bars.say(f"coppice prof html, {REPORT_CALLS} calls")
+        began = time.monotonic()
+        process = subprocess.Popen([bars.command, "prof", "html", trace, "-o", page])
+        _, status, used = os.wait4(process.pid, 0)
+        milliseconds = 1000 * (time.monotonic() - began)
+        bars.expect(status == 0, f"status {status}")
+        times.at_most("report", milliseconds, REPORT_MS)
+        memory = used.ru_maxrss / 1024
+        bars.expect(memory <= REPORT_MEMORY_MIB, f"{memory:.0f} MiB <= {REPORT_MEMORY_MIB}")
+        size = page.stat().st_size / MIB
+        bars.expect(size <= REPORT_FILE_MIB, f"file {size:.1f} MiB <= {REPORT_FILE_MIB}")
 
 
 def check_compiled_job(bars):

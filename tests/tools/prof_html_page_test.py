@@ -3,85 +3,29 @@
 
   prof_html_page_test.py COPPICE [FOLDER]    the command to run; where screenshots go
 
-Method: reports of a run of the decoder and of a larger trace that is written here, whose names try
-to be HTML, are opened from their files in headless Chromium with the network off: nothing may be
-asked for, the console has to be silent, and every view has to be there. Where axe-core is (PyPI
-axe-core-python), it looks for what people who do not see or point would miss. Without Chromium
-all is skipped.
+Method: reports of a run of the decoder and of larger traces (eventful_trace.py), whose names try to
+be HTML, are opened from their files in headless Chromium with the network off: nothing may be asked
+for, the console has to be silent, and every view has to be there. Where axe-core is (PyPI
+axe-core-python), it looks for what people who do not see or point would miss. Without Chromium all
+is skipped.
 """
 
 import base64
 import importlib.util
-import json
 import pathlib
-import random
 import subprocess
 import sys
 import tempfile
 import unittest
 
 import headless_browser
+from eventful_trace import HOSTILE, write_trace
 
 COPPICE = sys.argv.pop(1)
 FOLDER = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else None
 BROWSER = headless_browser.find_browser()
 DRAWN = "document.documentElement.dataset.drawn === 'all'"
 CHARTS = ("memory", "map", "plan", "why", "timeline")
-HOSTILE = "</script><img src=x onerror=alert(1)>"
-
-
-def write_trace(path, events, lanes=2):
-    """Calls of three programs with evictions, failures, leases, marks and a suspension."""
-    draw = random.Random(1)
-    lines = [{"schema": "coppice.trace/3", "device": "coppice emulator", "lanes": lanes,
-              "granularity": 2097152, "budget": 64 << 20}]
-    names = ("prefill", "decode", HOSTILE)
-    for number, name in enumerate(names):
-        lines.append({"program": number, "name": name, "variant": "", "symbols": ["batch"]})
-    sizes = (8, 16, 32, 64)
-    places = [(lane, program, size) for lane in range(lanes) for program in range(len(names))
-              for size in sizes]
-    for number, (lane, program, size) in enumerate(places):
-        lines.append({"bucket": number, "program": program, "lane": lane, "extents": [size]})
-        unit = size * 1024 * (program + 1)
-        buffers = [[0, unit, 0, [10, 40]]]
-        buffers += [[unit + unit * (k % 4), unit // (1 + k % 3), -1, [3 * k, 3 * k + 5]]
-                    for k in range(12)]
-        lines.append({"node": number, "bucket": number, "height": 5 * unit, "live": 4 * unit,
-                      "method": "size", "graph_nodes": 20, "exec_bytes": 225280,
-                      "record_ns": 90000 + 1000 * number, "reason": "new_bucket", "around": [],
-                      "buffers": buffers})
-    lines.append({"failure": 0, "driver_call": "cuMemAlloc_v2",
-                  "code": "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "message": HOSTILE})
-    lines.append({"mark": 0, "name": HOSTILE})
-    time = 1000
-    for number, (lane, _, _) in enumerate(places):
-        time += 500000
-        lines.append([time, "bytes", lane, "nodes", (number + 1) << 20, (number + 1) << 20])
-        lines.append([time, "record", lane, number])
-    calls = [0] * lanes
-    for step in range(events):
-        time += draw.randrange(2000, 30000)
-        lane = draw.randrange(lanes)
-        calls[lane] += 1
-        number = lane * len(names) * len(sizes) + draw.randrange(len(names) * len(sizes))
-        size = places[number][2]
-        if step == events // 2:
-            lines += [[time, "mark", -1, 0], [time, "suspend", -1], [time + 1000, "resume", -1]]
-        if step % 97 == 0:
-            lines += [[time, "fail", lane, number, 0],
-                      [time, "call", lane, calls[lane], number, -1, "eager", "not_capturable",
-                       size, size]]
-            continue
-        if step % 5 == 0 and calls[lane] > 1:
-            lines.append([time, "use", lane, calls[lane], calls[lane] - 1])
-        lines.append([time, "call", lane, calls[lane], number, number, "replay", "none",
-                      draw.randrange(1, size + 1), size])
-        if step % 50 == 0:
-            lines += [[time, "outputs", lane, calls[lane], number],
-                      [time + 1500, "release", lane, calls[lane]]]
-    lines.append([time + 2000, "end", -1])
-    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
 
 
 def axe_source():
