@@ -188,10 +188,14 @@ uint32_t PaddedExtents(const InputSpec& spec,
                        const Tensor& whole,
                        uint32_t counted) {
   uint32_t extents = 0;
+  // Packed rows have one axis where their rectangle has two, both of which are always padded.
+  const size_t more = spec.dims.size() - static_cast<size_t>(tensor.rank);
   for (size_t axis = 0; axis < spec.dims.size(); ++axis) {
     const int extent = spec.dims[axis].symbol;
     if (extent < 0) continue;
-    const bool padded = tensor.sizes[axis] != whole.sizes[axis] || (counted >> extent & 1) != 0;
+    const bool of_rectangle = more > 0 && axis < 2;
+    const bool padded = of_rectangle || tensor.sizes[axis - more] != whole.sizes[axis] ||
+                        (counted >> extent & 1) != 0;
     extents |= uint32_t{padded} << extent;
   }
   return extents;

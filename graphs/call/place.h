@@ -31,7 +31,8 @@ enum class Fit : uint8_t {
 uint32_t CountedOf(const Call& call);
 
 // The extents of the axes along which `tensor`, the input `spec`, is smaller than `whole`, its
-// place, or may be because the device decides the symbols in `counted`; a bit each.
+// place, or may be because the device decides the symbols in `counted`; a bit each. In a rectangle
+// of packed rows its first two.
 uint32_t PaddedExtents(const InputSpec& spec,
                        const Tensor& tensor,
                        const Tensor& whole,

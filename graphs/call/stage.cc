@@ -115,8 +115,8 @@ void FillStaging(const Call& call,
                  const Generator::State& random,
                  InputLayout& layout) {
   FillArguments(call, shape, random, layout);
-  FillCounts(call, layout);
   FillSequences(call, shape, layout);
+  FillCounts(call, layout);
 }
 
 void ApplyPoison(const Call& call,
@@ -130,11 +130,8 @@ void ApplyPoison(const Call& call,
     if (source.bound) continue;  // All of its sizes are fixed.
     const auto index = static_cast<size_t>(source.input);
     const InputSpec& input = program.spec.inputs[index];
-    const RaggedSpec* const rectangle = program.RectangleOfInput(source.input);
-    const uint32_t padded_extents =
-        rectangle != nullptr ? uint32_t{1} << rectangle->count | uint32_t{1} << rectangle->length
-                             : PaddedExtents(input, call.inputs[static_cast<size_t>(source.index)],
-                                             layout.inputs[index], counted);
+    const uint32_t padded_extents = PaddedExtents(
+        input, call.inputs[static_cast<size_t>(source.index)], layout.inputs[index], counted);
     const PaddingContents contents = program.ContentsOf(input, padded_extents);
     if (padded_extents == 0 || !MayPoison(contents, input.dtype)) continue;
     const auto copy = static_cast<int>(i);

@@ -84,7 +84,8 @@ absl::Status CheckFeed(std::span<const WarmStep> chain,
     const ProgramSpec& producer = chain[source].program->spec;
     const OutputSpec& output = producer.outputs[feed.output];
     const Tensor made = PlacedTensor(0, output, shapes[source].padded);
-    const Tensor read = PlacedTensor(0, input, shapes[step].padded);
+    const Tensor read = PlacedTensor(0, input.dtype, program.CallersDims(feed.input), input.strides,
+                                     shapes[step].padded);
     const bool same = made.dtype == read.dtype && made.rank == read.rank;
     if (output.role == OutputRole::kStatic || !same || !Covers(made, read))
       return InvalidArgument(
@@ -274,7 +275,7 @@ class Walk {
       if (held == nullptr) continue;  // It was written over: the caller has copied it.
       const InputSpec& spec = program.copied_input(feed.input);
       const Tensor& output = held->outputs[feed.output];
-      Tensor tensor = AtExtents(output, spec.dims, request.shape.real);
+      Tensor tensor = AtExtents(output, program.CallersDims(feed.input), request.shape.real);
       const Fit fit = FitOf(program, spec, tensor, output, request.shape.padded,
                             counted | program.ragged_totals);
       request.child |= spec.mutated || fit != Fit::kNoFit;

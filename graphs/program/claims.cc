@@ -2,6 +2,7 @@
 
 #include "graphs/program/claims.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -44,8 +45,16 @@ PaddingContents ContentsOf(const ProgramSpec& spec, const InputSpec& input, int 
 Equality EqualityOf(const ProgramSpec& spec) {
   Equality equal;
   for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol)
-    if (MayPad(spec, symbol)) equal = Joined(equal, ClaimOf(spec, symbol)->equal);
+    if (internal::HasPadding(spec, symbol)) equal = Joined(equal, ClaimOf(spec, symbol)->equal);
   return equal;
+}
+
+bool internal::HasPadding(const ProgramSpec& spec, int symbol) {
+  const auto pads = [symbol](const RaggedSpec& sequences) {
+    return symbol == sequences.total ||
+           (sequences.is_rectangle() && (symbol == sequences.count || symbol == sequences.length));
+  };
+  return MayPad(spec, symbol) || std::ranges::any_of(spec.ragged, pads);
 }
 
 uint32_t internal::SymbolsOf(const ProgramSpec& spec,
@@ -91,7 +100,7 @@ absl::Status internal::CheckFills(const ProgramSpec& spec, const std::vector<Exp
       symbols |= SymbolsOf(spec, extents, dim);
     for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol) {
       const SymbolSpec& named = SymbolOf(spec, symbol);
-      if ((symbols >> symbol & 1) == 0 || !MayPad(spec, symbol)) continue;
+      if ((symbols >> symbol & 1) == 0 || !HasPadding(spec, symbol)) continue;
       if (!named.claim || named.claim->padding == PaddingContents::kAny) continue;
       return InvalidArgument(
           "ValidateSpec: program {}: input {} leaves in its padding what was there, but symbol {} "

@@ -17,6 +17,10 @@ namespace coppice::internal {
 // The symbols that a size is or reads, a bit each. `extents` are the spec's.
 uint32_t SymbolsOf(const ProgramSpec& spec, const std::vector<Expression>& extents, const Dim& dim);
 
+// Whether there may be padding along a symbol's axes: it may be padded, or it is the rows of ragged
+// sequences, of which the device may find fewer, or a side of their rectangle.
+bool HasPadding(const ProgramSpec& spec, int symbol);
+
 // Checks that symbol `index` has a claim if it is padded, and that the claim says one thing.
 // Errors: kInvalidArgument as ValidateSpec.
 absl::Status CheckClaim(const ProgramSpec& spec, int index);

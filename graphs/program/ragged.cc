@@ -26,7 +26,7 @@ absl::Status CheckSymbols(const ProgramSpec& spec, size_t index) {
   const bool distinct = sequences.count != sequences.total && sequences.count != sequences.length &&
                         sequences.total != sequences.length;
   if (!exists(sequences.count) || !exists(sequences.total) || sequences.length >= symbols ||
-      !distinct)
+      sequences.length < -1 || !distinct)
     return InvalidArgument(
         "ValidateSpec: program {}: ragged[{}] has symbol {} as its count, {} as its total and {} "
         "as its length, of {}; name different ones, or -1 for no length",
@@ -39,11 +39,14 @@ absl::Status CheckSymbols(const ProgramSpec& spec, size_t index) {
           "ValidateSpec: program {}: symbol {} of ragged[{}] is counted; the lengths say what the "
           "device decides, so take that off",
           spec.name, named.name, index);
-    if (rectangle && symbol != sequences.total && !ClaimOf(spec, symbol))
+    const bool padded = symbol == sequences.total || rectangle;
+    if (padded && !ClaimOf(spec, symbol))
       return InvalidArgument(
-          "ValidateSpec: program {}: symbol {} of ragged[{}] has no claim, but a rectangle pads "
-          "all sequences to the longest; say what its padding may hold",
-          spec.name, named.name, index);
+          "ValidateSpec: program {}: symbol {} of ragged[{}] has no claim, but {}; say what its "
+          "padding may hold",
+          spec.name, named.name, index,
+          symbol == sequences.total ? "the device may find fewer rows than a call has"
+                                    : "a rectangle pads all sequences to the longest");
   }
   return absl::OkStatus();
 }
@@ -54,6 +57,23 @@ bool IsOneMore(const ProgramSpec& spec, const Dim& dim, int symbol) {
   return extent >= 0 && extent < static_cast<int>(spec.extents.size()) &&
          spec.extents[static_cast<size_t>(extent)] ==
              spec.symbols[static_cast<size_t>(symbol)].name + " + 1";
+}
+
+// Checks that the word of a set's total is not another set's to write, nor an extent of it.
+absl::Status CheckTotal(const ProgramSpec& spec, size_t index) {
+  const RaggedSpec& sequences = spec.ragged[index];
+  for (const RaggedSpec& other : spec.ragged) {
+    const bool side = other.count == sequences.total || other.length == sequences.total;
+    const bool same = other.count == sequences.count && other.lengths == sequences.lengths &&
+                      other.by == sequences.by;
+    if (!side && (other.total != sequences.total || same)) continue;
+    return InvalidArgument(
+        "ValidateSpec: program {}: symbol {}, the total of ragged[{}], is also another's {}, which "
+        "its lengths would set; give each a symbol of its own",
+        spec.name, spec.symbols[static_cast<size_t>(sequences.total)].name, index,
+        side ? "count or length" : "total");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckLengths(const ProgramSpec& spec, size_t index) {
@@ -134,6 +154,7 @@ absl::Status CheckRagged(const ProgramSpec& spec) {
   for (size_t i = 0; i < spec.ragged.size(); ++i) {
     COPPICE_RETURN_IF_ERROR(CheckSymbols(spec, i));
     COPPICE_RETURN_IF_ERROR(CheckLengths(spec, i));
+    COPPICE_RETURN_IF_ERROR(CheckTotal(spec, i));
   }
   for (const InputSpec& input : spec.inputs)
     COPPICE_RETURN_IF_ERROR(CheckInput(spec, input));

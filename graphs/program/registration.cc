@@ -112,7 +112,7 @@ void Program::ReadClaims() {
     pads_always_[i] = dynamic && !symbol.exclude_01 && claimed_[i];
     const bool any = symbol.claim ? symbol.claim->padding == PaddingContents::kAny
                                   : spec.claim == Claim::kMasked;
-    if (any || !MayPad(spec, static_cast<int>(i))) any_symbols |= uint32_t{1} << i;
+    if (any || !internal::HasPadding(spec, static_cast<int>(i))) any_symbols |= uint32_t{1} << i;
   }
   any_bits_everywhere = any_symbols + 1 == uint32_t{1} << spec.symbols.size();
   symbols_of_extents_.resize(extent_count);
@@ -134,7 +134,7 @@ PaddingContents Program::ContentsOf(const InputSpec& input, uint32_t padded_exte
   const uint32_t symbols = SymbolsOf(padded_extents);
   PaddingContents contents = PaddingContents::kAny;
   for (int i = 0; i < static_cast<int>(spec.symbols.size()); ++i)
-    if ((symbols >> i & 1) != 0 && MayPad(spec, i))
+    if ((symbols >> i & 1) != 0 && internal::HasPadding(spec, i))
       contents = std::max(contents, coppice::ContentsOf(spec, input, i));
   return contents;
 }

@@ -121,6 +121,11 @@ class Program {
   const InputSpec& copied_input(size_t copy) const {
     return spec.inputs[static_cast<size_t>(copies[copy])];
   }
+  // The dims of a copied input as callers see it.
+  Dims CallersDims(size_t copy) const {
+    const internal::CopyShape& shape = copy_shapes[copy];
+    return {shape.dims.begin(), shape.dims.begin() + shape.rank};
+  }
   // The sequences that an input or output of the spec has in a rectangle; else null.
   const RaggedSpec* RectangleOfInput(int index) const { return Rectangle(ragged.OfInput(index)); }
   const RaggedSpec* RectangleOfOutput(int index) const { return Rectangle(ragged.OfOutput(index)); }

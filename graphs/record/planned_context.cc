@@ -11,6 +11,7 @@ bool IsDeparture(const absl::Status& status) {
 }
 
 absl::Status PlannedContext::Free(DeviceAddress address) {
+  COPPICE_RETURN_IF_ERROR(CheckFree(address));
   const bool input = cursor_ < script_.events.size() &&
                      script_.events[cursor_].kind == ScriptEvent::Kind::kFreeInput;
   COPPICE_ASSIGN_OR_RETURN(const ScriptEvent* event,

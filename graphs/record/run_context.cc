@@ -95,7 +95,9 @@ absl::Status RunContext::PackRectangle(int index, const RaggedSpec& sequences) {
   Tensor packed = PlacedTensor(0, spec_.outputs[static_cast<size_t>(index)], extents_);
   COPPICE_ASSIGN_OR_RETURN(packed.data, AllocateFor(index, packed));
   const auto place = static_cast<size_t>(&sequences - spec_.ragged.data());
-  COPPICE_RETURN_IF_ERROR(staging_->Pack(stream_, rectangle, offsets_[place], packed));
+  const auto word = static_cast<DeviceAddress>(ExtentWord(spec_, sequences.length));
+  COPPICE_RETURN_IF_ERROR(staging_->Pack(stream_, rectangle, offsets_[place],
+                                         parameters_ + word * sizeof(int64_t), packed));
   output = packed;
   return Free(rectangle.data);
 }
@@ -170,6 +172,18 @@ absl::Status RunContext::CopyBytes(DeviceAddress target, DeviceAddress source, i
                                                       stream_);
 }
 
+absl::Status RunContext::CheckFree(DeviceAddress address) const {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const bool rectangle = program_.RectangleOfOutput(static_cast<int>(i)) != nullptr;
+    if (!rectangle || !outputs_[i].has_value() || outputs_[i]->data != address) continue;
+    return InvalidArgument(
+        "Free: output '{}' of program '{}' is packed when the run ends, and its rectangle freed "
+        "then",
+        spec_.outputs[i].name, spec_.name);
+  }
+  return absl::OkStatus();
+}
+
 int RunContext::TakeInputToFree(DeviceAddress address, int wanted) {
   freed_.resize(inputs_.size());
   const auto take = [&](size_t i) {
@@ -223,6 +237,7 @@ EagerContext::~EagerContext() {
 }
 
 absl::Status EagerContext::Free(DeviceAddress address) {
+  COPPICE_RETURN_IF_ERROR(CheckFree(address));
   const auto found = live_.find(address);
   if (found == live_.end() || found->second.output >= 0) {
     const int input = TakeInputToFree(address);

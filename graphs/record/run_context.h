@@ -63,6 +63,9 @@ class RunContext : public CallContext {
   // Makes the copy that an output is of a staged input; on the stream, unless a run has none.
   virtual absl::Status CopyBytes(DeviceAddress target, DeviceAddress source, int64_t bytes);
 
+  // Refuses to free a rectangle, which the run packs at its end. Errors: kInvalidArgument.
+  absl::Status CheckFree(DeviceAddress address) const;
+
   // Marks a copied input at `address` as freed, `wanted` if it is one, and returns its index in the
   // spec; -1 if there is none that was not.
   int TakeInputToFree(DeviceAddress address, int wanted = -1);

@@ -42,14 +42,16 @@ template <typename Unit, typename Block>
 COPPICE_DEVICE void Pack(const Block& block, const PackParams& params) {
   const int64_t count = params.rows * params.row_units;
   const int64_t begin = int64_t{block.x()} * kStagingElementsPerBlock;
+  const int64_t limit = begin < count ? *PointerTo<const int64_t>(params.limit) : 0;
+  const int64_t length = limit < params.length ? limit : params.length;
   block.ForEach([&](int thread) {
     for (int64_t i = begin + thread; i < begin + kStagingElementsPerBlock && i < count;
          i += Block::kThreads) {
       const int64_t row = i / params.row_units;
       const int64_t sequence = SequenceOf(params, row);
-      const int64_t place = sequence < 0 ? params.length : row - OffsetAt(params, sequence);
+      const int64_t place = sequence < 0 ? length : row - OffsetAt(params, sequence);
       Unit unit = Filled<Unit>(0);
-      if (place < params.length)
+      if (place < length)
         unit = PointerTo<const Unit>(
             params.source)[(sequence * params.length + place) * params.row_units +
                            i % params.row_units];
@@ -71,6 +73,7 @@ COPPICE_ACCESSES(PackRows, PackParams) {
                  params.sequences * params.length * row_bytes);
   accesses.Reads(PointerTo<const char>(params.offsets),
                  (params.sequences + 1) * params.offset_bytes);
+  accesses.Reads(PointerTo<const int64_t>(params.limit), 1);
   accesses.Writes(PointerTo<char>(params.target), params.rows * row_bytes);
 }
 

@@ -156,7 +156,10 @@ void StagingArguments::SetLengths(int index, const Tensor& lengths, int64_t coun
   ragged.lengths = lengths.data;
   ragged.stride = lengths.strides[0];
   ragged.count = count;
-  ragged.rows = rows;
+  // So that what a block of threads adds up stays an integer of 64 bits.
+  constexpr int64_t kRowsMax = int64_t{1} << 50;
+  constexpr int64_t kNarrowMax = std::numeric_limits<int32_t>::max();
+  ragged.rows = std::min(rows, ragged.narrow ? kNarrowMax : kRowsMax);
 }
 
 int64_t StagingArguments::SetPackedSource(int index,
@@ -312,6 +315,7 @@ absl::Status StagingKernels::LaunchPack(CuStream stream, const PackParams& param
 absl::Status StagingKernels::Pack(CuStream stream,
                                   const Tensor& rectangle,
                                   const Tensor& offsets,
+                                  DeviceAddress limit,
                                   const Tensor& packed) const {
   COPPICE_CHECK(rectangle.rank == packed.rank + 1 && rectangle.dtype == packed.dtype,
                 "a rectangle has one axis more than what is packed");
@@ -325,6 +329,7 @@ absl::Status StagingKernels::Pack(CuStream stream,
   return LaunchPack(stream, {.source = rectangle.data,
                              .target = packed.data,
                              .offsets = offsets.data,
+                             .limit = limit,
                              .sequences = rectangle.sizes[0],
                              .length = rectangle.sizes[1],
                              .rows = packed.sizes[0],

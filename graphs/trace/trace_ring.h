@@ -53,12 +53,15 @@ class TraceRing {  // NOLINT(clang-analyzer-optin.performance.Padding): a line f
   TraceRing(const TraceRing&) = delete;
   TraceRing& operator=(const TraceRing&) = delete;
 
-  // Puts an event in; false at the limit, where nothing happened.
-  bool Put(const RingEvent& event) {
+  // Puts an event in, of its own ticks or of these; false at the limit, where nothing happened.
+  bool Put(const RingEvent& event) { return Put(event, event.ticks); }
+  bool Put(const RingEvent& event, uint64_t ticks) {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     if (head == limit_) [[unlikely]]
       return false;
-    events_[head & (capacity_ - 1)] = event;
+    RingEvent& place = events_[head & (capacity_ - 1)];
+    place = event;
+    place.ticks = ticks;
     head_.store(head + 1, std::memory_order_release);
     return true;
   }

@@ -156,13 +156,12 @@ bool TraceWriter::MakeRoom(Source& source) {
   return true;
 }
 
-void TraceWriter::PutAtLimit(Source& source, const RingEvent& event) {
+void TraceWriter::PutAtLimit(Source& source, const RingEvent& event, uint64_t ticks) {
   const auto put = [&](const RingEvent& next) {
-    return source.events.Put(next) || (MakeRoom(source) && source.events.Put(next));
+    return source.events.Put(next, ticks) || (MakeRoom(source) && source.events.Put(next, ticks));
   };
   // What was lost is told where it was lost: before the next event that finds room.
-  if (source.dropped > 0 &&
-      put({.ticks = event.ticks, .first = source.dropped, .kind = TraceEventKind::kDropped})) {
+  if (source.dropped > 0 && put({.first = source.dropped, .kind = TraceEventKind::kDropped})) {
     source.dropped = 0;
   }
   if (source.dropped > 0 || !put(event)) ++source.dropped;

@@ -49,10 +49,10 @@ class TraceWriter {
 
   // Puts an event into a ring, at this time. Cost: a counter read and a store of one line; at half
   // a ring a lock, and at a full one what the options say.
-  void Put(size_t ring, RingEvent event) {
-    event.ticks = clock_.Now();
-    if (!sources_[ring]->events.Put(event)) [[unlikely]]
-      PutAtLimit(*sources_[ring], event);
+  void Put(size_t ring, const RingEvent& event) {
+    const uint64_t ticks = clock_.Now();
+    if (!sources_[ring]->events.Put(event, ticks)) [[unlikely]]
+      PutAtLimit(*sources_[ring], event, ticks);
   }
 
   // Queues a line, which ends in "\n", for before all events that are put in from here on.
@@ -77,7 +77,7 @@ class TraceWriter {
               int file,
               std::function<void(const std::string&)> log);
 
-  void PutAtLimit(Source& source, const RingEvent& event);
+  void PutAtLimit(Source& source, const RingEvent& event, uint64_t ticks);
   bool MakeRoom(Source& source);
   void Wake();
   void Loop();

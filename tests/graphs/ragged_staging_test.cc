@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -186,14 +187,17 @@ class RaggedStagingTest : public testing::Test {
                     const Bytes& source) {
     Bytes before;
     const Tensor packed = Upload(Joined({drawn.padded_rows}, drawn.inner), drawn.dtype, before);
-    ASSERT_OK(kernels_->Pack(device_.stream(), rectangle, offsets, packed));
+    const int64_t limit = std::max<int64_t>(drawn.length - Below(2), 0);
+    memory_.push_back(*device_.Upload(std::vector<int64_t>{limit}));
+    ASSERT_OK(
+        kernels_->Pack(device_.stream(), rectangle, offsets, memory_.back().address(), packed));
     const int64_t row_bytes = drawn.row_elements() * SizeOf(drawn.dtype);
     Bytes expected;
     for (const int64_t length : drawn.lengths) {
       const auto begin = source.begin() + static_cast<ptrdiff_t>(expected.size());
-      expected.insert(expected.end(), begin, begin + std::min(length, drawn.length) * row_bytes);
-      expected.resize(expected.size() +
-                      static_cast<size_t>(std::max<int64_t>(length - drawn.length, 0) * row_bytes));
+      expected.insert(expected.end(), begin, begin + std::min(length, limit) * row_bytes);
+      const int64_t left_out = std::max<int64_t>(length - limit, 0) * row_bytes;
+      expected.resize(expected.size() + static_cast<size_t>(left_out));
     }
     expected.resize(before.size());
     EXPECT_EQ(device_.Download<uint8_t>(packed.data, std::ssize(before)), expected);
@@ -241,16 +245,49 @@ TEST_F(RaggedStagingTest, SequencesAreEmptyWithoutLengths) {
   EXPECT_EQ(device_.Download<int64_t>(memory_.back().address(), 1), std::vector<int64_t>{0});
 }
 
+TEST_F(RaggedStagingTest, LengthsOf32BitsHoldRowsToWhatTheyCanSay) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const Tensor lengths = Upload({kMost, kMost, 5}, DType::kInt32);
+  const Tensor offsets = Upload({7, 7, 7, 7}, DType::kInt32);
+  memory_.push_back(*device_.Upload(std::vector<int64_t>{9}));
+  StagingArguments arguments(1);
+  arguments.header().parameter_block = memory_.back().address();
+  arguments.header().word_count = 1;
+  arguments.SetSequences(0, offsets, RaggedSpec::By::kLengths, 0);
+  arguments.SetLengths(0, lengths, 3, int64_t{1} << 40);
+  ASSERT_OK(kernels_->Launch(device_.stream(), arguments));
+  EXPECT_EQ(Integers(offsets), (std::vector<int64_t>{0, kMost, kMost, kMost}));
+}
+
+TEST_F(RaggedStagingTest, SumsOfHugeLengthsDoNotOverflow) {
+  std::vector<int64_t> huge(300, std::numeric_limits<int64_t>::max());
+  const Tensor lengths = Upload(huge, DType::kInt64);
+  const Tensor offsets = Upload(std::vector<int64_t>(301, 7), DType::kInt64);
+  memory_.push_back(*device_.Upload(std::vector<int64_t>{9}));
+  StagingArguments arguments(1);
+  arguments.header().parameter_block = memory_.back().address();
+  arguments.header().word_count = 1;
+  arguments.SetSequences(0, offsets, RaggedSpec::By::kLengths, 0);
+  arguments.SetLengths(0, lengths, 300, std::numeric_limits<int64_t>::max());
+  ASSERT_OK(kernels_->Launch(device_.stream(), arguments));
+  const std::vector<int64_t> starts = Integers(offsets);
+  EXPECT_EQ(starts[0], 0);
+  for (size_t i = 1; i < starts.size(); ++i)
+    EXPECT_EQ(starts[i], int64_t{1} << 50);
+}
+
 TEST_F(RaggedStagingTest, PackMakesOneCallAndNoneForNothing) {
   Bytes bytes;
   const Tensor rectangle = Upload({2, 3, 4}, DType::kFloat32, bytes);
   const Tensor offsets = Upload({0, 1, 3}, DType::kInt32);
   const Tensor packed = Upload({3, 4}, DType::kFloat32, bytes);
+  memory_.push_back(*device_.Upload(std::vector<int64_t>{3}));
+  const DeviceAddress limit = memory_.back().address();
   const int64_t calls = device_.ledger().calls();
-  ASSERT_OK(kernels_->Pack(device_.stream(), rectangle, offsets, packed));
+  ASSERT_OK(kernels_->Pack(device_.stream(), rectangle, offsets, limit, packed));
   EXPECT_EQ(device_.ledger().calls() - calls, 1);
   const std::vector<int64_t> none = {0, 4};
-  ASSERT_OK(kernels_->Pack(device_.stream(), rectangle, offsets,
+  ASSERT_OK(kernels_->Pack(device_.stream(), rectangle, offsets, limit,
                            Tensor::Dense(0, DType::kFloat32, none)));
   EXPECT_EQ(device_.ledger().calls() - calls, 1);
 }

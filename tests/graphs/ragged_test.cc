@@ -234,14 +234,128 @@ TEST_F(RaggedTest, OffsetsMayBeginBehindTheFirstRow) {
 
 TEST_F(RaggedTest, RowsBeyondTheLengthAreLeftOut) {
   Open(kRectangleForm);
-  Inputs inputs = Bring({2, 4, 1});
-  inputs.extents = {2};
-  std::vector<float> expected = Expected({2, 4, 1}, 7, 0);
-  std::fill(expected.begin() + 4 * kWidth, expected.begin() + 6 * kWidth, 0.0F);
+  // A bucket, and a length below its bucket.
+  for (const int64_t length : {2, 3}) {
+    Inputs inputs = Bring({2, 4, 1});
+    inputs.extents = {length};
+    std::vector<float> expected = Expected({2, 4, 1}, 7, 0);
+    std::fill(expected.begin() + (2 + length) * kWidth, expected.begin() + 6 * kWidth, 0.0F);
+    for (int i = 0; i < 4; ++i) {
+      session_->SetStance(i == 3 ? Stance::kEager : Stance::kRecord);
+      const absl::StatusOr<Lease> lease = Run(inputs);
+      ASSERT_OK(lease);
+      EXPECT_EQ(ElementsOf(*lease, kY), expected) << NameOf(lease->kind());
+    }
+  }
+}
+
+TEST_F(RaggedTest, TheDeviceMayDecideAnInnerAxis) {
+  for (const bool rectangle : {false, true}) {
+    form_ = {.rectangle = rectangle};
+    session_ = MakeSession();
+    ProgramSpec spec = SpecOf(form_);
+    const int width = spec.AddSymbol("width", *PaddingPolicy::Pow2(kWidth + 1));
+    spec.symbols.back().counted = true;
+    spec.inputs[kX].dims[1] = Dim::Symbol(width);
+    spec.outputs = {spec.outputs[kSeen]};
+    spec.outputs[0].dims.back() = Dim::Symbol(width);
+    program_ = *session_->Register(std::move(spec), [](CallContext& context) -> absl::Status {
+      const Tensor& x = context.input(kX);
+      return CopyInto(context, 0, x.data, x.element_count() * SizeOf(x.dtype));
+    });
+    uploads_.push_back(*device_.Upload(std::vector<int32_t>{2}));
+    const Tensor count = {.data = uploads_.back().address(), .dtype = DType::kInt32};
+    for (int i = 0; i < 3; ++i) {
+      const absl::StatusOr<Lease> lease = Run(Bring({2, 2}), [&](coppice::Call& call) {
+        call.counts = {&count, 1};
+      });
+      ASSERT_OK(lease);
+      EXPECT_EQ(ElementsOf(*lease, 0),
+                (std::vector<float>{1, 2, kFill, 4, 5, kFill, 7, 8, kFill, 10, 11, kFill}));
+    }
+  }
+}
+
+TEST_F(RaggedTest, PaddingOfSequencesIsWhatTheirClaimsSay) {
+  for (const bool rectangle : {false, true}) {
+    form_ = {.rectangle = rectangle};
+    session_ = MakeSession();
+    ProgramSpec spec = SpecOf(form_);
+    for (SymbolSpec& symbol : spec.symbols) {
+      symbol.policy = *PaddingPolicy::Exact(symbol.policy.maximum());
+      symbol.claim = PaddingClaim{.padding = PaddingContents::kFill};
+    }
+    ProgramSpec undefined = spec;
+    undefined.inputs[kX].fill = Fill::Undefined();
+    EXPECT_THAT(std::string(ValidateSpec(undefined).message()), HasSubstr("leaves in its padding"));
+    program_ = *session_->Register(std::move(spec), RowsCallable());
+    for (const Poison poison : {Poison::kPattern, Poison::kNoise, Poison::kNan}) {
+      const absl::StatusOr<Lease> lease =
+          Run(Bring({1, 2}, 6), [poison](coppice::Call& call) { call.poison = poison; });
+      ASSERT_OK(lease);
+      EXPECT_EQ(ElementsOf(*lease, kSeen), ExpectedSeen({1, 2}, 6));
+    }
+  }
+}
+
+TEST_F(RaggedTest, PoisonKeepsToTheClaimsOfInnerAxes) {
+  form_ = kRectangleForm;
+  session_ = MakeSession();
+  ProgramSpec spec = SpecOf(form_);
+  const int width = spec.AddSymbol("width", *PaddingPolicy::Pow2(kWidth + 1));
+  spec.symbols.back().claim = PaddingClaim{.padding = PaddingContents::kFill};
+  spec.inputs[kX].dims[1] = Dim::Symbol(width);
+  spec.outputs = {spec.outputs[kSeen]};
+  spec.outputs[0].dims.back() = Dim::Fixed(kWidth + 1);
+  program_ = *session_->Register(std::move(spec), [](CallContext& context) -> absl::Status {
+    const Tensor& x = context.input(kX);
+    return CopyInto(context, 0, x.data, x.element_count() * SizeOf(x.dtype));
+  });
   for (int i = 0; i < 3; ++i) {
-    const absl::StatusOr<Lease> lease = Run(inputs);
+    const absl::StatusOr<Lease> lease =
+        Run(Bring({2, 2}), [](coppice::Call& call) { call.poison = Poison::kPattern; });
     ASSERT_OK(lease);
-    EXPECT_EQ(ElementsOf(*lease, kY), expected);
+    const std::vector<float> seen = ElementsOf(*lease, 0);
+    for (size_t row = 0; row < 4; ++row)
+      EXPECT_EQ(seen[row * 4 + 3], kFill) << "what width claims is the least of all claims";
+  }
+}
+
+TEST_F(RaggedTest, ARectangleIsNotTheCallablesToFree) {
+  form_ = kRectangleForm;
+  session_ = MakeSession();
+  ProgramSpec spec = SpecOf(form_);
+  spec.one_stream = true;
+  program_ = *session_->Register(std::move(spec), [](CallContext& context) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(kY));
+    return context.Free(y.data);
+  });
+  const absl::Status status = Run(Bring({1, 2})).status();
+  EXPECT_THAT(status, StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("packed when the run ends"));
+}
+
+TEST_F(RaggedTest, WarmChainsFeedPackedRowsToARectangle) {
+  Open(kRectangleForm);
+  const std::vector<int64_t> bucket = {4, 8, 4};
+  const std::vector<WarmStep> steps = {
+      {.program = program_, .bucket = bucket},
+      {.program = program_, .bucket = bucket, .feeds = {{.input = kX, .step = 0, .output = kY}}}};
+  ASSERT_OK(session_->Warm(steps, {}));
+  session_->SetStance(Stance::kStrict);
+  const Inputs inputs = Bring({2, 1, 3});
+  for (int i = 0; i < 2; ++i) {
+    const absl::StatusOr<Lease> first = Run(inputs);
+    ASSERT_OK(first);
+    Inputs next = inputs;
+    {
+      const absl::StatusOr<ReadScope> scope = first->Read(device_.stream());
+      ASSERT_OK(scope);
+      next.tensors[1] = scope->output(kY);
+    }
+    const absl::StatusOr<Lease> second = Run(next);
+    ASSERT_OK(second);
+    EXPECT_EQ(second->kind(), RunKind::kReplay);
   }
 }
 
@@ -536,6 +650,23 @@ TEST_F(RaggedTest, SequencesAreWhatRaggedSpecWants) {
             "name different ones");
     invalid([](ProgramSpec& spec) { spec.symbols[kTotal].counted = true; },
             "total of ragged[0] is counted");
+    invalid([](ProgramSpec& spec) { spec.ragged[0].length = -7; }, "-1 for no length");
+    invalid([](ProgramSpec& spec) { spec.claim = Claim::kExact; }, "has no claim");
+    invalid(
+        [](ProgramSpec& spec) {
+          const int sentences = spec.AddSymbol("sentences", *PaddingPolicy::Pow2(8));
+          spec.symbols.back().given = true;
+          RaggedSpec other = spec.ragged[0];
+          other.count = sentences;
+          other.lengths = 2;
+          spec.inputs.push_back(spec.inputs[0]);
+          spec.inputs.back().name = "others";
+          const bool offsets = other.by == By::kOffsets;
+          spec.inputs.back().dims = {offsets ? spec.AddExtent("sentences + 1")
+                                             : Dim::Symbol(sentences)};
+          spec.ragged.push_back(other);
+        },
+        "is also another's total");
     invalid([](ProgramSpec& spec) { spec.ragged[0].lengths = 7; }, "from input 7 of 2");
     invalid([](ProgramSpec& spec) { spec.ragged[0].lengths = kX; }, "input x cannot say");
     invalid([](ProgramSpec& spec) { spec.ragged[0].by = By::kOffsets; }, "'count + 1'");

@@ -70,11 +70,12 @@ TEST(StagingParamsTest, SequencesHaveNoPadding) {
 }
 
 TEST(StagingParamsTest, PackingHasNoPadding) {
-  EXPECT_EQ(sizeof(PackParams), 64U);
-  EXPECT_EQ(offsetof(PackParams, sequences), 24U);
-  EXPECT_EQ(offsetof(PackParams, row_units), 48U);
-  EXPECT_EQ(offsetof(PackParams, unit_bytes), 56U);
-  EXPECT_EQ(offsetof(PackParams, offset_bytes), 60U);
+  EXPECT_EQ(sizeof(PackParams), 72U);
+  EXPECT_EQ(offsetof(PackParams, limit), 24U);
+  EXPECT_EQ(offsetof(PackParams, sequences), 32U);
+  EXPECT_EQ(offsetof(PackParams, row_units), 56U);
+  EXPECT_EQ(offsetof(PackParams, unit_bytes), 64U);
+  EXPECT_EQ(offsetof(PackParams, offset_bytes), 68U);
 }
 
 TEST(StagingParamsTest, SmallerParametersAreAPrefixOfLargerOnes) {

@@ -338,6 +338,7 @@ void DrawPack(TwinDraw& draw, TwinScene& scene) {
                     .row_units = draw.Int(1, 40),
                     .unit_bytes = 1 << draw.Int(0, 4),
                     .offset_bytes = draw.Int(0, 1) == 0 ? 4 : 8};
+  params.limit = reinterpret_cast<uint64_t>(scene.Array(draw.Ints<int64_t>(1, 0, 9)));
   std::vector<int64_t> offsets = draw.Ints<int64_t>(params.sequences + 1, 0, 60);
   std::sort(offsets.begin(), offsets.end());
   params.offsets = params.offset_bytes == 8

@@ -154,14 +154,16 @@ struct JointSpec {
 // sequence has as zeros.
 //
 // The device holds what it reads to what there is: a length below 0 counts as 0, and rows beyond
-// the packed tensor's, or beyond `length` in a rectangle, are left out. In a rectangle every
-// sequence but the longest is padded, also where an extent is its bucket: `count` and `length` have
-// claims. Give `total` one bucket where nothing of the program but packed outputs depends on it.
+// the packed tensor's, beyond 2^31 - 1 by lengths of 32 bits, or beyond `length` in a rectangle,
+// are left out. It may find fewer rows than the packed tensor has, and in a rectangle every
+// sequence but the longest is padded, also where an extent is its bucket: `total` has a claim, and
+// so have `count` and `length` then. Give `total` one bucket where nothing of the program but
+// packed outputs depends on it.
 struct RaggedSpec {
   enum class By : uint8_t { kLengths, kOffsets };
 
   // Indices into ProgramSpec::symbols, none counted: how many sequences there are, which offsets
-  // say as well as an axis ...
+  // say as well as an axis ... Two sets may share a total if they share count and lengths, too.
   int count = -1;
   int total = -1;   // ... and rows of all of them, which the packed axis of an input says.
   int length = -1;  // Rows of the longest, or more: what a call gives it. -1: packed, no rectangle.

@@ -65,7 +65,8 @@ class StagingArguments {
   // Requires: index < kStagingRaggedMax, one axis (checked).
   void SetSequences(int index, const Tensor& offsets, RaggedSpec::By by, int total_word);
   // Says how many there are, and what reads their lengths, or offsets (one more), from a tensor of
-  // one axis; at address 0 all are empty. `rows` are those of the packed tensors.
+  // one axis; at address 0 all are empty. `rows` are those of the packed tensors, of which at most
+  // 2^50 count, and 2^31 - 1 by lengths of 32 bits.
   void SetLengths(int index, const Tensor& lengths, int64_t count, int64_t rows);
   // Appends a copy to `target`, whose first axis has the packed rows of sequences `ragged`, or with
   // a rectangle the first two its places and rows of each. Without source. Requires: such axes,
@@ -142,11 +143,13 @@ class StagingKernels {
   absl::Status Launch(CuStream stream, const StagingArguments& arguments) const;
 
   // Packs a rectangle, [sequences, length, ...], into `packed`, [rows, ...], by the offsets that
-  // staging has written there. Makes no call if nothing is packed. Requires: row-major tensors of
-  // one dtype and row, offsets of one axis (checked). Cost: one driver call; allocates nothing.
+  // staging has written there; of each sequence as many rows as the word at `limit` says. Makes no
+  // call if nothing is packed. Requires: row-major tensors of one dtype and row, offsets of one
+  // axis (checked). Cost: one driver call; allocates nothing.
   absl::Status Pack(CuStream stream,
                     const Tensor& rectangle,
                     const Tensor& offsets,
+                    DeviceAddress limit,
                     const Tensor& packed) const;
 
  private:

@@ -107,11 +107,13 @@ struct StagingParamsOf {  // NOLINT(cppcoreguidelines-pro-type-member-init): byt
 };
 
 // The arguments of the kernel that packs a rectangle [sequences, length, row] into [rows, row],
-// both row-major, by the offsets that staging wrote. What no sequence has becomes zeros.
+// both row-major, by the offsets that staging wrote. What no sequence has becomes zeros,
+// as do rows of one beyond the limit.
 struct PackParams {
   unsigned long long source;
   unsigned long long target;
   unsigned long long offsets;  // Of `sequences` and the last end.
+  unsigned long long limit;    // The address of how many rows of each count, 8 bytes.
   int64_t sequences;
   int64_t length;
   int64_t rows;
