@@ -411,7 +411,7 @@ std::string ChangeTrace(std::string text, std::mt19937_64& random) {
 
 TEST(ProfExportTest, WhateverATraceSaysBlocksDoNotOverlapAndFreesEndAllocations) {
   std::mt19937_64 random(/*seed=*/20);
-  const int64_t cases = 4'000 / TestShare();
+  const int64_t cases = 1'000 / TestShare();
   const std::array<std::string, 2> seeds = {CleanTrace().Text(), TwoLaneTrace().Text()};
   int64_t read = 0;
   for (int64_t i = 0; i < cases; ++i) {

@@ -315,6 +315,25 @@ TEST(ProfImportTest, SizesWhoseSumNothingHoldsAreRefused) {
   EXPECT_THAT(RefusalOfPickle(PickleOfJson(SnapshotOf(entries))), HasSubstr("device 0: "));
 }
 
+TEST(ProfImportTest, PairsAreBuffersThatAreThereAtTheSameTime) {
+  const auto buffer = [](int64_t lower, int64_t upper) {
+    return Buffer{.lifetime = {{lower, upper}}, .bytes = 1};
+  };
+  EXPECT_EQ(CountPairs({}), 0);
+  EXPECT_EQ(CountPairs({buffer(0, 3)}), 0);
+  EXPECT_EQ(CountPairs({buffer(0, 3), buffer(3, 4)}), 0);
+  EXPECT_EQ(CountPairs({buffer(2, 4), buffer(0, 3), buffer(0, 9), buffer(3, 4)}), 5);
+}
+
+TEST(ProfImportTest, AllocationsThatTakeTooLongToPlanAreRefused) {
+  std::string log = kRmmHead;
+  for (int i = 1; i <= 90'000; ++i)
+    log += fmt::format("1,0:0:0.1,allocate,{:#x},{},0\n", i, i % 7 + 1);
+  const CommandOutcome outcome = RunImport("rmm-csv", log);
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.err, HasSubstr("4049955000 pairs"));
+}
+
 TEST(ProfImportTest, EveryBeginningOfAPickleIsRefusedAndNoneCrashes) {
   const std::string bytes = PickleOfJson(SmallSnapshot());
   for (size_t i = 0; i < bytes.size(); ++i)

@@ -7,6 +7,25 @@
 
 namespace coppice {
 
+int64_t CountPairs(const std::vector<Buffer>& buffers) {
+  std::vector<int64_t> begins;
+  std::vector<int64_t> ends;
+  for (const Buffer& buffer : buffers) {
+    begins.push_back(buffer.lifetime[0].lower);
+    ends.push_back(buffer.lifetime[0].upper);
+  }
+  std::ranges::sort(begins);
+  std::ranges::sort(ends);
+  int64_t pairs = 0;
+  size_t ended = 0;
+  for (size_t begun = 0; begun < begins.size(); ++begun) {
+    while (ends[ended] <= begins[begun])
+      ++ended;
+    pairs += static_cast<int64_t>(begun - ended);
+  }
+  return pairs;
+}
+
 bool LifetimeCollector::Close(const Open& open, int64_t end) {
   if (static_cast<int64_t>(lifetimes_.buffers.size()) >= kForeignAllocationsMax) return false;
   Buffer& buffer = lifetimes_.buffers.emplace_back();

@@ -18,6 +18,9 @@ namespace coppice {
 // More allocations of one device than this take a planner minutes.
 inline constexpr int64_t kForeignAllocationsMax = 1'000'000;
 
+// Nor do more pairs of allocations that are there at the same time: planning looks at each.
+inline constexpr int64_t kForeignPairsMax = 4'000'000'000;
+
 // Of a file in all: so many entries are walked.
 inline constexpr int64_t kForeignEntriesMax = 16'000'000;
 
@@ -35,6 +38,10 @@ struct ForeignLifetimes {
   int64_t refused = 0;          // Requests that the allocator could not serve.
   int64_t empty = 0;            // Allocations of no bytes, which are left out.
 };
+
+// Pairs of buffers that are there at the same time, by the first interval of each.
+// Cost: O(n log n).
+int64_t CountPairs(const std::vector<Buffer>& buffers);
 
 class LifetimeCollector {
  public:

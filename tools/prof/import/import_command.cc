@@ -25,6 +25,9 @@
 namespace coppice {
 namespace {
 
+// Of each device; of few files the plan depends on it.
+constexpr int64_t kPlanningNsMax = 30'000'000'000;
+
 struct PlannedDevice {
   ForeignLifetimes lifetimes;
   PlannerResult result;
@@ -53,7 +56,13 @@ absl::StatusOr<std::vector<PlannedDevice>> PlanForeign(const ProfImportOptions& 
   COPPICE_ASSIGN_OR_RETURN(std::vector<ForeignLifetimes> devices, ReadForeign(options));
   std::vector<PlannedDevice> planned;
   for (ForeignLifetimes& lifetimes : devices) {
-    const absl::StatusOr<PlannerResult> result = PlanBuffers(lifetimes.buffers);
+    if (const int64_t pairs = CountPairs(lifetimes.buffers); pairs > kForeignPairsMax)
+      return InvalidArgument(
+          "{}: device {}: {} allocations are {} pairs that are there at the same time, and {} are "
+          "planned at most; record less",
+          options.file, lifetimes.device, lifetimes.buffers.size(), pairs, kForeignPairsMax);
+    const absl::StatusOr<PlannerResult> result =
+        PlanBuffers(lifetimes.buffers, {.time_limit_ns = kPlanningNsMax});
     if (!result.ok())
       return InvalidArgument("{}: device {}: {}; give sizes that a device has", options.file,
                              lifetimes.device, MessageOf(result.status()));

@@ -1,6 +1,7 @@
 // `coppice prof import`: what another allocator was asked for, planned into one pool.
 //
-// Equal files give equal output. Threads: one at a time per process.
+// Equal files give equal output, but for those that take longer than 30 seconds to plan. Threads:
+// one at a time per process.
 
 #pragma once
 
