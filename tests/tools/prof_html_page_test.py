@@ -46,8 +46,10 @@ class PageTest(unittest.TestCase):
                         "--trace-out", run], check=True, stdout=subprocess.DEVNULL)
         write_trace(cls.folder / "large.trace", 60_000)
         write_trace(cls.folder / "small.trace", 300, lanes=1)
+        (cls.folder / "empty.trace").write_text(
+            (cls.folder / "small.trace").read_text().partition("\n")[0] + "\n")
         cls.pages = {}
-        for name in ("run", "large", "small"):
+        for name in ("run", "large", "small", "empty"):
             page = cls.folder / f"{name}.html"
             subprocess.run([COPPICE, "prof", "html", cls.folder / f"{name}.trace", "-o", page],
                            check=True)
@@ -108,7 +110,7 @@ class PageTest(unittest.TestCase):
             self.assertEqual([page.as_uri()], self.browser.requests(), name)
 
     def test_every_view_is_drawn(self):
-        for name in self.pages:
+        for name in ("run", "large", "small"):
             self.open(name)
             for view in CHARTS:
                 colours = self.colours_of(self.picture_of(f"#{view}-chart"))
@@ -122,6 +124,12 @@ class PageTest(unittest.TestCase):
             if name != "run":  # Its calls read nothing in place.
                 self.assertGreater(
                     self.value("document.querySelectorAll('#paths-tree details').length"), 2)
+
+    def test_views_without_anything_say_so(self):
+        self.open("empty")
+        for view in CHARTS:
+            self.assertEqual(1, self.value(
+                f"document.querySelectorAll('#{view}-chart .empty').length"), view)
 
     def test_page_is_as_wide_as_its_window_light_and_dark(self):
         for name in ("run", "large"):

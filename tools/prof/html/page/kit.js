@@ -196,7 +196,12 @@ const kit = (() => {
       }));
   }
 
-  const empty = (id, text) => find(id).replaceChildren(make("p", {className: "empty"}, text));
+  // A view without anything to show says so, and has no table to unfold.
+  function empty(id, text) {
+    find(id).replaceChildren(make("p", {className: "empty"}, text));
+    find(id).style.height = "auto";
+    for (const one of find(id).parentElement.querySelectorAll("details")) one.hidden = true;
+  }
 
   const view = (name, draw) => views.push({name, draw});
 

@@ -10,7 +10,6 @@ kit.view("timeline", () => {
   const end = Math.max(session.last_ns, 1);
   if (timeline.path.length === 0) {
     kit.empty("timeline-chart", "The trace has no calls.");
-    find("timeline-chart").style.height = "auto";
     return;
   }
 

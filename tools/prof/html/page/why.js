@@ -7,7 +7,6 @@ kit.view("why", () => {
   const {why, session} = report;
   if (why.causes.length === 0) {
     kit.empty("why-chart", "Every call replayed.");
-    find("why-chart").style.height = "auto";
     return;
   }
 
