@@ -18,6 +18,7 @@ std::vector<size_t> Shown(const ReportFacts& facts, size_t most) {
   Sort(facts.trace, BucketOrder::kCalls, ranked);
   if (ranked.size() > most) ranked.resize(most);
   std::vector<size_t> shown;
+  shown.reserve(ranked.size());
   for (const BucketFigures& figures : ranked)
     shown.push_back(static_cast<size_t>(figures.bucket));
   std::sort(shown.begin(), shown.end());
@@ -76,6 +77,7 @@ std::vector<size_t> LargestOf(const TracedNode& node, size_t most) {
     areas.resize(most);
   }
   std::vector<size_t> chosen;
+  chosen.reserve(areas.size());
   for (const auto& area : areas)
     chosen.push_back(area.second);
   std::sort(chosen.begin(), chosen.end());

@@ -32,10 +32,12 @@ namespace coppice {
 namespace {
 
 // In the order in which they run.
-const std::array kScripts = {
-    coppice_report_charts, coppice_report_kit,   coppice_report_boxes,    coppice_report_overview,
-    coppice_report_memory, coppice_report_map,   coppice_report_plan,     coppice_report_buckets,
-    coppice_report_why,    coppice_report_paths, coppice_report_timeline, coppice_report_start};
+std::array<const char*, 12> Scripts() {
+  return {coppice_report_charts,   coppice_report_kit,      coppice_report_boxes,
+          coppice_report_overview, coppice_report_memory,   coppice_report_map,
+          coppice_report_plan,     coppice_report_buckets,  coppice_report_why,
+          coppice_report_paths,    coppice_report_timeline, coppice_report_start};
+}
 
 std::string BytesFromHex(const std::string& digits) {
   std::string bytes;
@@ -101,7 +103,7 @@ std::string ScriptSafeJson(const nlohmann::ordered_json& json) {
 std::string PageOf(const nlohmann::ordered_json& report) {
   std::string scripts;
   std::string digests;
-  for (const char* const script : kScripts) {
+  for (const char* const script : Scripts()) {
     const std::string text = std::string("\n") + script;
     scripts += "<script>" + text + "</script>\n";
     digests += " " + PolicyDigest(text);
