@@ -72,16 +72,16 @@ nlohmann::json RaggedText(const RaggedSpec& sequences) {
 
 std::string SpecText(const ProgramSpec& spec, const RaggedTensors& ragged) {
   nlohmann::json text = {{"claim", static_cast<int>(spec.claim)},
-                               {"symbols", ListText(spec.symbols, SymbolText)},
-                               {"inputs", ListText(spec.inputs, InputText)},
-                               {"outputs", ListText(spec.outputs, OutputText)},
-                               {"scalars", ListText(spec.scalars, ScalarText)},
-                               {"one_stream", spec.one_stream},
-                               {"thread_safe", spec.thread_safe},
-                               {"guards", spec.guards},
-                               {"extents", spec.extents},
-                               {"random_numbers_per_call", spec.random_numbers_per_call},
-                               {"gate", static_cast<int>(spec.gate)}};
+                         {"symbols", ListText(spec.symbols, SymbolText)},
+                         {"inputs", ListText(spec.inputs, InputText)},
+                         {"outputs", ListText(spec.outputs, OutputText)},
+                         {"scalars", ListText(spec.scalars, ScalarText)},
+                         {"one_stream", spec.one_stream},
+                         {"thread_safe", spec.thread_safe},
+                         {"guards", spec.guards},
+                         {"extents", spec.extents},
+                         {"random_numbers_per_call", spec.random_numbers_per_call},
+                         {"gate", static_cast<int>(spec.gate)}};
   if (!spec.ragged.empty())
     text["ragged"] = {ListText(spec.ragged, RaggedText), ragged.inputs, ragged.outputs};
   return text.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);

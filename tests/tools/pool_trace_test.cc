@@ -231,12 +231,18 @@ TEST(PoolTraceTest, ReadsTheScalarsOfAKey) {
   TraceBuilder trace;
   trace.Line(
       R"({{"program":0,"name":"p","variant":"","symbols":["n"],"scalars":["layers","sign"]}})");
-  trace.Line(R"({{"bucket":0,"program":0,"lane":0,"extents":[8],"scalars":[32,-1]}})");
+  trace.Line(
+      R"({{"bucket":0,"program":0,"lane":0,"extents":[8],"scalars":[4611686018427387904,-1]}})");
   const Read read = ReadText(trace.Text());
   ASSERT_THAT(read.trace, IsOk());
   EXPECT_THAT(read.trace->programs[0].scalars, testing::ElementsAre("layers", "sign"));
-  EXPECT_THAT(read.trace->buckets[0].scalars, testing::ElementsAre(32, -1));
-  EXPECT_EQ(LabelOf(read.trace->buckets[0]), "8 (32, -1)");
+  EXPECT_THAT(read.trace->buckets[0].scalars, testing::ElementsAre(int64_t{1} << 62, -1));
+  EXPECT_EQ(LabelOf(read.trace->buckets[0]), "8 (4611686018427387904, -1)");
+  for (const char* scalars : {"1", "[1.5]", R"(["1"])", "[18446744073709551615]"})
+    EXPECT_THAT(ErrorOf(fmt::format(
+                    R"({{"bucket":9,"program":0,"lane":0,"extents":[8],"scalars":{}}})", scalars)),
+                HasSubstr("'scalars' is not"))
+        << scalars;
 }
 
 TEST(PoolTraceTest, ReadsTheKernelsOfANode) {

@@ -254,7 +254,7 @@ class TraceParser {
     if (bucket.program < 0) fields.Refuse("program", "a program defined above");
     bucket.lane = static_cast<int>(fields.Integer("lane", 0, trace_.lanes - 1));
     bucket.extents = fields.Integers("extents");
-    if (fields.Has("scalars")) bucket.scalars = fields.Integers("scalars", -kNumberMax);
+    if (fields.Has("scalars")) bucket.scalars = fields.Words("scalars");
     if (!buckets_.Add(bucket.id)) fields.Refuse("bucket", "a number of its own");
   }
 

@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -99,18 +100,6 @@ class Fields {
     return {};
   }
 
-  std::vector<std::string> Texts(const char* key) {
-    std::vector<std::string> texts;
-    for (const nlohmann::json& text : List(key, "texts")) {
-      if (!text.is_string()) {
-        Refuse(key, "a list of texts");
-        return {};
-      }
-      texts.push_back(text.get<std::string>());
-    }
-    return texts;
-  }
-
   // The list under `key`, or an empty one.
   const nlohmann::json& List(const char* key, const char* of) {
     static const nlohmann::json empty = nlohmann::json::array();
@@ -120,16 +109,21 @@ class Fields {
     return empty;
   }
 
-  std::vector<int64_t> Integers(const char* key, int64_t least = 0) {
-    std::vector<int64_t> values;
-    for (const nlohmann::json& value : List(key, "whole numbers")) {
-      if (!IsWhole(value, least)) {
-        Refuse(key, "a list of whole numbers");
-        return {};
-      }
-      values.push_back(value.get<int64_t>());
-    }
-    return values;
+  std::vector<int64_t> Integers(const char* key) {
+    return Values<int64_t>(key, "whole numbers",
+                           [](const nlohmann::json& value) { return IsWhole(value, 0); });
+  }
+  // Of any size and sign, as 64 bits hold them.
+  std::vector<int64_t> Words(const char* key) {
+    constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    return Values<int64_t>(key, "words", [](const nlohmann::json& value) {
+      return value.is_number_integer() &&
+             !(value.is_number_unsigned() && value.get<uint64_t>() > kMost);
+    });
+  }
+  std::vector<std::string> Texts(const char* key) {
+    return Values<std::string>(key, "texts",
+                               [](const nlohmann::json& value) { return value.is_string(); });
   }
 
   bool Has(const char* key) const { return Find(key) != nullptr; }
@@ -140,6 +134,19 @@ class Fields {
   const std::string& wrong() const { return wrong_; }
 
  private:
+  template <typename Value, typename IsRight>
+  std::vector<Value> Values(const char* key, const char* of, IsRight is_right) {
+    std::vector<Value> values;
+    for (const nlohmann::json& value : List(key, of)) {
+      if (!is_right(value)) {
+        Refuse(key, fmt::format("a list of {}", of));
+        return {};
+      }
+      values.push_back(value.get<Value>());
+    }
+    return values;
+  }
+
   const nlohmann::json* Find(const char* key) const {
     const auto found = object_.find(key);
     return found == object_.end() ? nullptr : &*found;
