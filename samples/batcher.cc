@@ -128,9 +128,12 @@ class Batcher {
   explicit Batcher(const coppice::Driver& driver) : driver_(driver) {}
 
   absl::Status Open() {
-    COPPICE_ASSIGN_OR_RETURN(context_, coppice::Context::Create(driver_));
-    COPPICE_ASSIGN_OR_RETURN(stream_, coppice::Stream::Create(driver_));
-    COPPICE_ASSIGN_OR_RETURN(library_, coppice::KernelLibrary::Load(driver_, prefix_image));
+    COPPICE_ASSIGN_OR_RETURN(auto context, coppice::Context::Create(driver_));
+    context_.emplace(std::move(context));
+    COPPICE_ASSIGN_OR_RETURN(auto stream, coppice::Stream::Create(driver_));
+    stream_.emplace(std::move(stream));
+    COPPICE_ASSIGN_OR_RETURN(auto library, coppice::KernelLibrary::Load(driver_, prefix_image));
+    library_.emplace(std::move(library));
     COPPICE_ASSIGN_OR_RETURN(kernel_, library_->Get("Prefix"));
     COPPICE_ASSIGN_OR_RETURN(session_, coppice::Session::Create(*context_, {}));
 
