@@ -78,16 +78,21 @@ TEST_F(RaggedTest, DrawnBatchesAreAsTheHostHasThem) {
   for (const Form& form : Forms()) {
     SCOPED_TRACE(form.name());
     Open(form);
-    for (int64_t i = 0; i < std::max<int64_t>(60 / TestShare(), 8); ++i) {
+    for (int64_t i = 0; i < std::max<int64_t>(20 / TestShare(), 4); ++i) {
       Lengths lengths;
       for (int64_t count = below(kSequencesMax) + 1; count > 0; --count)
         lengths.push_back(below(3) == 0 ? 0 : below(15));
       const int64_t rows = std::min(TotalOf(lengths) + (below(2) == 0 ? 0 : below(20)), kRowsMax);
-      const absl::StatusOr<Lease> lease = Run(Bring(lengths, rows));
-      ASSERT_OK(lease);
-      ExpectOutputs(*lease, lengths, rows);
+      const Inputs inputs = Bring(lengths, rows);
+      RunKind kind = RunKind::kWarmUp;
+      for (int run = 0; run < 3; ++run) {
+        const absl::StatusOr<Lease> lease = Run(inputs);
+        ASSERT_OK(lease);
+        ExpectOutputs(*lease, lengths, rows);
+        kind = lease->kind();
+      }
+      EXPECT_EQ(kind, RunKind::kReplay);
     }
-    EXPECT_GT(session_->stats().runs[static_cast<size_t>(RunKind::kReplay)], 0);
   }
 }
 
