@@ -210,7 +210,9 @@ TEST(ProfDropTest, OnlyBucketsOfEqualScalarsServe) {
     trace.Node({.bucket = bucket, .height = 64, .live = 64, .buffers = {{0, 64, 0, {0, 1}}}});
     trace.Event("record", 0, fmt::format("{}", bucket));
   }
-  for (const Json& row : JsonOf({"drop"}, trace)["buckets"])
+  const Json rows = JsonOf({"drop"}, trace)["buckets"];
+  ASSERT_EQ(rows.size(), 2U);
+  for (const Json& row : rows)
     EXPECT_EQ(row["served_by"], nullptr);
 }
 
