@@ -87,9 +87,9 @@ constexpr const char* kProfNotes =
     "  coppice prof import memory-viz s.pickle        what PyTorch allocated, planned in one pool\n"
     "  coppice prof html t.trace -o report.html       all of it as a page for a browser\n"
     "\n"
-    "Exit codes: 0 success, and check found nothing; 1 check found something; 2 a wrong option, "
-    "or\n"
-    "a file that is no trace; 4 the output cannot be written; 6 host memory ran out.";
+    "Exit codes: 0 success, and check found nothing; 1 check found something, or too much grew by\n"
+    "diff --fail-over; 2 a wrong option, or a file that is no trace; 4 the output cannot be\n"
+    "written; 6 host memory ran out.";
 
 constexpr const char* kSoakNotes =
     "Calls of any extent, each checked bit for bit by the host: over all buckets, whose graphs\n"

@@ -20,32 +20,6 @@ namespace {
 
 constexpr size_t kTopBuckets = 10;
 
-const char* MeaningOf(MemoryKind kind) {
-  switch (kind) {
-    case MemoryKind::kPlan:
-      return "mapped for graphs, whose plans share it";
-    case MemoryKind::kEager:
-      return "mapped for warm-up and eager runs, and their leases";
-    case MemoryKind::kStaging:
-      return "mapped for padded inputs and parameters";
-    case MemoryKind::kCopyOut:
-      return "mapped for outputs that are copied out";
-    case MemoryKind::kWorkspace:
-      return "mapped for libraries";
-    case MemoryKind::kConstants:
-      return "mapped for constants";
-    case MemoryKind::kSpare:
-      return "kept for the next growth";
-    case MemoryKind::kIncluded:
-      return "of graphs in the application's captures";
-    case MemoryKind::kGraphs:
-      return "executable graphs in the driver, an estimate";
-    case MemoryKind::kExternal:
-      return "reported by the application";
-  }
-  return "?";
-}
-
 nlohmann::ordered_json BytesJson(const TraceSummary& summary) {
   nlohmann::ordered_json kinds = nlohmann::ordered_json::object();
   for (int i = 0; i < kMemoryKindCount; ++i) {

@@ -40,6 +40,9 @@ struct TraceSummary {
   int64_t suspends = 0;
 };
 
+// What a kind of memory holds, in a few words.
+const char* MeaningOf(MemoryKind kind);
+
 // Reads the trace at `path`. Errors and cost: as ReadPoolTrace.
 absl::StatusOr<TraceSummary> SummarizeTrace(const std::string& path);
 

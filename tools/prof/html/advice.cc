@@ -234,7 +234,7 @@ class Findings {
     }
     const double share = ShareOf(replays, calls_);
     if (calls_ == 0) {
-      Add(Level::kLow, "timeline", "The trace has no calls", "Nothing ran in this session.",
+      Add(Level::kLow, "timeline", "The trace has no calls", "Nothing ran.",
           "Trace a session while it serves.");
     } else if (share >= 100 - kNoticed) {
       Add(Level::kGood, "timeline", fmt::format("{:.2f} % of the calls replayed", share),

@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 
 #include "tools/prof/html/report_document.h"
+#include "tools/prof/trace_summary.h"
 
 namespace coppice {
 namespace {
@@ -136,7 +137,7 @@ Json MemoryOf(const ReportFacts& facts, const ReportLimits& limits, Json& left_o
         bytes.push_back(books.kinds[i]);
     const MemoryKind kind = static_cast<MemoryKind>(i);
     kinds.push_back({{"kind", NameOf(kind)},
-                     {"what", MeaningOfKind(kind)},
+                     {"what", MeaningOf(kind)},
                      {"estimate", kind == MemoryKind::kGraphs},
                      {"end_bytes", last.kinds[i]},
                      {"service_end_bytes", served.kinds[i]},

@@ -105,32 +105,6 @@ std::vector<size_t> SpreadOver(size_t total, size_t count) {
   return places;
 }
 
-const char* MeaningOfKind(MemoryKind kind) {
-  switch (kind) {
-    case MemoryKind::kPlan:
-      return "mapped for graphs, whose plans share it";
-    case MemoryKind::kEager:
-      return "mapped for warm-up and eager runs, and their leases";
-    case MemoryKind::kStaging:
-      return "mapped for padded inputs and parameters";
-    case MemoryKind::kCopyOut:
-      return "mapped for outputs that are copied out";
-    case MemoryKind::kWorkspace:
-      return "mapped for libraries";
-    case MemoryKind::kConstants:
-      return "mapped for constants";
-    case MemoryKind::kSpare:
-      return "kept for the next growth";
-    case MemoryKind::kIncluded:
-      return "of graphs in the application's captures";
-    case MemoryKind::kGraphs:
-      return "executable graphs in the driver, an estimate";
-    case MemoryKind::kExternal:
-      return "reported by the application";
-  }
-  return "?";
-}
-
 Json BuildReport(const ReportFacts& facts, const ReportLimits& limits) {
   Json left_out = Json::object();
   Json report = {{"schema", kReportSchema},

@@ -58,9 +58,6 @@ nlohmann::ordered_json TimelineOf(const ReportFacts& facts,
 // A sentence that says what to do about calls that do not replay for this reason.
 std::string AdviceFor(Reason reason);
 
-// What a kind of memory holds, in a few words.
-const char* MeaningOfKind(MemoryKind kind);
-
 // When the last call ran; behind it a session is torn down. 0 without any.
 int64_t ServiceEndOf(const ReportFacts& facts);
 
