@@ -3,28 +3,12 @@
 #include "tools/prof/trace_summary.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "coppice/base/status.h"
 
 namespace coppice {
 namespace {
-
-struct BytesAt {
-  int64_t time_ns = 0;
-  int64_t bytes = 0;
-};
-
-// What the events of one kind say, which need not come in order of time.
-BytesOverTime OverTime(std::vector<BytesAt> events, int64_t service_end_ns) {
-  std::ranges::stable_sort(events, {}, &BytesAt::time_ns);
-  BytesOverTime over;
-  for (const BytesAt& event : events) {
-    over.peak = std::max(over.peak, event.bytes);
-    over.at_end = event.bytes;
-    if (event.time_ns <= service_end_ns) over.at_service_end = event.bytes;
-  }
-  return over;
-}
 
 void AddFigures(const BucketFigures& part, BucketFigures& sum) {
   for (size_t i = 0; i < sum.paths.size(); ++i)
@@ -64,35 +48,52 @@ const char* MeaningOf(MemoryKind kind) {
   return "?";
 }
 
+BytesOverTime SummaryTally::OverTime(std::vector<BytesAt> events, int64_t service_end_ns) {
+  std::ranges::stable_sort(events, {}, &BytesAt::time_ns);
+  BytesOverTime over;
+  for (const BytesAt& event : events) {
+    over.peak = std::max(over.peak, event.bytes);
+    over.at_end = event.bytes;
+    if (event.time_ns <= service_end_ns) over.at_service_end = event.bytes;
+  }
+  return over;
+}
+
+void SummaryTally::Add(const TraceEvent& event) {
+  tally_.Add(event);
+  if (event.kind == TraceEventKind::kBytes) {
+    kinds_[static_cast<size_t>(event.memory)].push_back({event.time_ns, event.first});
+    total_.push_back({event.time_ns, event.second});
+  }
+  if (event.kind == TraceEventKind::kSuspend) ++summary_.suspends;
+  if (event.kind != TraceEventKind::kCall) return;
+  service_end_ns_ = std::max(service_end_ns_, event.time_ns);
+  if (event.reason != Reason::kNone) ++summary_.reasons[{event.program, event.reason}];
+  if (event.program < 0) return;
+  const auto program = static_cast<size_t>(event.program);
+  if (summary_.program_calls.size() <= program) summary_.program_calls.resize(program + 1);
+  ++summary_.program_calls[program];
+}
+
+TraceSummary SummaryTally::Finish(PoolTrace trace) {
+  summary_.program_calls.resize(trace.programs.size());
+  for (size_t kind = 0; kind < kinds_.size(); ++kind)
+    summary_.kinds[kind] = OverTime(std::move(kinds_[kind]), service_end_ns_);
+  summary_.total = OverTime(std::move(total_), service_end_ns_);
+  AddFigures(tally_.unbucketed(), summary_.calls);
+  summary_.buckets = tally_.Finish(trace);
+  for (const BucketFigures& bucket : summary_.buckets)
+    AddFigures(bucket, summary_.calls);
+  summary_.trace = std::move(trace);
+  return std::move(summary_);
+}
+
 absl::StatusOr<TraceSummary> SummarizeTrace(const std::string& path) {
-  TraceSummary summary;
-  BucketTally tally;
-  std::array<std::vector<BytesAt>, kMemoryKindCount> kinds;
-  std::vector<BytesAt> total;
-  int64_t service_end_ns = 0;
+  SummaryTally tally;
   COPPICE_ASSIGN_OR_RETURN(
-      summary.trace, ReadPoolTrace(path, [&](const PoolTrace& trace, const TraceEvent& event) {
-        tally.Add(event);
-        if (event.kind == TraceEventKind::kBytes) {
-          kinds[static_cast<size_t>(event.memory)].push_back({event.time_ns, event.first});
-          total.push_back({event.time_ns, event.second});
-        }
-        if (event.kind == TraceEventKind::kSuspend) ++summary.suspends;
-        if (event.kind != TraceEventKind::kCall) return;
-        service_end_ns = std::max(service_end_ns, event.time_ns);
-        summary.program_calls.resize(trace.programs.size());
-        if (event.program >= 0) ++summary.program_calls[static_cast<size_t>(event.program)];
-        if (event.reason != Reason::kNone) ++summary.reasons[{event.program, event.reason}];
-      }));
-  summary.program_calls.resize(summary.trace.programs.size());
-  for (size_t kind = 0; kind < kinds.size(); ++kind)
-    summary.kinds[kind] = OverTime(std::move(kinds[kind]), service_end_ns);
-  summary.total = OverTime(std::move(total), service_end_ns);
-  AddFigures(tally.unbucketed(), summary.calls);
-  summary.buckets = tally.Finish(summary.trace);
-  for (const BucketFigures& bucket : summary.buckets)
-    AddFigures(bucket, summary.calls);
-  return summary;
+      PoolTrace trace,
+      ReadPoolTrace(path, [&](const PoolTrace&, const TraceEvent& event) { tally.Add(event); }));
+  return tally.Finish(std::move(trace));
 }
 
 }  // namespace coppice

@@ -40,6 +40,29 @@ struct TraceSummary {
   int64_t suspends = 0;
 };
 
+// Sums up while a trace is read.
+class SummaryTally {
+ public:
+  void Add(const TraceEvent& event);
+  // Of `trace`, all of whose events were added.
+  TraceSummary Finish(PoolTrace trace);
+
+ private:
+  struct BytesAt {
+    int64_t time_ns = 0;
+    int64_t bytes = 0;
+  };
+
+  // What the events of one kind say, which need not come in order of time.
+  static BytesOverTime OverTime(std::vector<BytesAt> events, int64_t service_end_ns);
+
+  TraceSummary summary_;
+  BucketTally tally_;
+  std::array<std::vector<BytesAt>, kMemoryKindCount> kinds_;
+  std::vector<BytesAt> total_;
+  int64_t service_end_ns_ = 0;
+};
+
 // What a kind of memory holds, in a few words.
 const char* MeaningOf(MemoryKind kind);
 

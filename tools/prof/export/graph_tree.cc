@@ -41,13 +41,13 @@ class GraphTree {
   }
 
   std::string Draw() const {
-    const SessionTotals totals = TotalsOf(session_);
+    const TraceSummary summary = SummaryOf(session_);
     std::string text = fmt::format(
         "digraph \"{0}\" {{\n  graph [labelloc=t, fontname=monospace, label=\"{0}\\l{1} graphs "
         "recorded, {2} evicted\\l{3} bytes at most, {4} at the end\\l\"];\n"
         "  node [shape=box, fontname=monospace];\n  edge [fontname=monospace];\n",
-        DotText("coppice on " + trace_.device), totals.recorded, totals.evicted, totals.total_peak,
-        totals.total_end);
+        DotText("coppice on " + trace_.device), summary.calls.recorded, summary.calls.evicted,
+        summary.total.peak, summary.total.at_end);
     for (int lane = 0; lane < trace_.lanes; ++lane)
       text += DrawLane(lane);
     for (const auto& [edge, calls] : edges_) {

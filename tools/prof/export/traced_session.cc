@@ -1,4 +1,4 @@
-// Reads, sorts, and sums up as the summary does.
+// Reads and sorts.
 
 #include "tools/prof/export/traced_session.h"
 
@@ -9,9 +9,30 @@
 
 #include "coppice/base/status.h"
 
-#include "tools/prof/bucket_figures.h"
-
 namespace coppice {
+namespace {
+
+// The totals under the names that the summary has for them.
+nlohmann::ordered_json TotalsOf(const TraceSummary& summary) {
+  nlohmann::ordered_json paths = nlohmann::ordered_json::object();
+  for (int i = 0; i < kRunKindCount; ++i)
+    paths[NameOf(static_cast<RunKind>(i))] = summary.calls.paths[static_cast<size_t>(i)];
+  nlohmann::ordered_json kinds = nlohmann::ordered_json::object();
+  for (int i = 0; i < kMemoryKindCount; ++i) {
+    const BytesOverTime& bytes = summary.kinds[static_cast<size_t>(i)];
+    kinds[NameOf(static_cast<MemoryKind>(i))] = {{"end_bytes", bytes.at_end},
+                                                 {"peak_bytes", bytes.peak}};
+  }
+  return {{"paths", paths},
+          {"bytes", kinds},
+          {"total_end_bytes", summary.total.at_end},
+          {"total_peak_bytes", summary.total.peak},
+          {"graphs_recorded", summary.calls.recorded},
+          {"graphs_evicted", summary.calls.evicted},
+          {"exec_bytes_estimate", summary.calls.exec_bytes}};
+}
+
+}  // namespace
 
 absl::StatusOr<TracedSession> ReadTracedSession(const std::string& path) {
   TracedSession session;
@@ -23,48 +44,11 @@ absl::StatusOr<TracedSession> ReadTracedSession(const std::string& path) {
   return session;
 }
 
-SessionTotals TotalsOf(const TracedSession& session) {
-  SessionTotals totals;
-  BucketTally tally;
-  for (const TraceEvent& event : session.events) {
+TraceSummary SummaryOf(const TracedSession& session) {
+  SummaryTally tally;
+  for (const TraceEvent& event : session.events)
     tally.Add(event);
-    if (event.kind != TraceEventKind::kBytes) continue;
-    const auto kind = static_cast<size_t>(event.memory);
-    totals.end[kind] = event.first;
-    totals.peak[kind] = std::max(totals.peak[kind], event.first);
-    totals.total_end = event.second;
-    totals.total_peak = std::max(totals.total_peak, event.second);
-  }
-  const auto add = [&totals](const BucketFigures& figures) {
-    for (size_t i = 0; i < totals.paths.size(); ++i)
-      totals.paths[i] += figures.paths[i];
-    totals.recorded += figures.recorded;
-    totals.evicted += figures.evicted;
-    totals.exec_bytes = AddUpTo(totals.exec_bytes, figures.exec_bytes);
-  };
-  add(tally.unbucketed());
-  for (const BucketFigures& figures : tally.Finish(session.trace))
-    add(figures);
-  return totals;
-}
-
-nlohmann::ordered_json ToJson(const SessionTotals& totals) {
-  nlohmann::ordered_json paths = nlohmann::ordered_json::object();
-  for (int i = 0; i < kRunKindCount; ++i)
-    paths[NameOf(static_cast<RunKind>(i))] = totals.paths[static_cast<size_t>(i)];
-  nlohmann::ordered_json kinds = nlohmann::ordered_json::object();
-  for (int i = 0; i < kMemoryKindCount; ++i) {
-    kinds[NameOf(static_cast<MemoryKind>(i))] = {
-        {"end_bytes", totals.end[static_cast<size_t>(i)]},
-        {"peak_bytes", totals.peak[static_cast<size_t>(i)]}};
-  }
-  return {{"paths", paths},
-          {"bytes", kinds},
-          {"total_end_bytes", totals.total_end},
-          {"total_peak_bytes", totals.total_peak},
-          {"graphs_recorded", totals.recorded},
-          {"graphs_evicted", totals.evicted},
-          {"exec_bytes_estimate", totals.exec_bytes}};
+  return tally.Finish(session.trace);
 }
 
 nlohmann::ordered_json OriginOf(const TracedSession& session) {
@@ -78,7 +62,7 @@ nlohmann::ordered_json OriginOf(const TracedSession& session) {
           {"last_ns", trace.last_ns},
           {"events", trace.events},
           {"dropped_events", trace.dropped},
-          {"totals", ToJson(TotalsOf(session))}};
+          {"totals", TotalsOf(SummaryOf(session))}};
 }
 
 }  // namespace coppice
