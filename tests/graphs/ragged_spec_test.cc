@@ -127,5 +127,24 @@ TEST_F(RaggedSpecTest, RectanglesBeyondAnyDeviceAreRefused) {
       "larger than 2^63 bytes");
 }
 
+TEST_F(RaggedSpecTest, OffsetsRepeatTheLast) {
+  const Form form = {.by = By::kOffsets};
+  EXPECT_OK(ValidateSpec(SpecOf(form)));
+  ExpectInvalid(
+      form, [](ProgramSpec& spec) { spec.inputs[0].fill = Fill::Zero(); },
+      "give it the fill RepeatLast");
+}
+
+TEST_F(RaggedSpecTest, TwoViewsOfTheSameSequencesShareTheirTotal) {
+  ProgramSpec spec = SpecOf(kRectangleForm);
+  RaggedSpec packed = spec.ragged[0];
+  packed.length = -1;
+  const int view = spec.AddRagged(packed);
+  spec.inputs.push_back({.name = "z", .dims = {Dim::Ragged(view)}});
+  EXPECT_OK(ValidateSpec(spec));
+  spec.ragged[1].by = By::kOffsets;
+  EXPECT_FALSE(ValidateSpec(spec).ok());
+}
+
 }  // namespace
 }  // namespace coppice
