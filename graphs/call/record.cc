@@ -89,7 +89,8 @@ absl::StatusOr<std::unique_ptr<Node>> BackgroundJob::RecordUnlocked(Room& room, 
                                      .upload_stream = stream,
                                      .audit = parts.options.checks.audit_keys,
                                      .draw = parts.options.keep_drawings,
-                                     .tracer = parts.tracer.get()},
+                                     .tracer = parts.tracer.get(),
+                                     .now_ns = parts.options.now_ns},
                                     draft));
     // Calls launch it on streams of theirs, which nothing orders behind the upload.
     const RelaxedCaptureScope relaxed(parts.driver);
@@ -178,7 +179,8 @@ absl::StatusOr<std::unique_ptr<Node>> RecordInline(const SessionParts& parts,
                  .chain_plan = chain_plan,
                  .audit = parts.options.checks.audit_keys,
                  .draw = parts.options.keep_drawings,
-                 .tracer = lane.tracer},
+                 .tracer = lane.tracer,
+                 .now_ns = parts.options.now_ns},
                 draft);
 }
 

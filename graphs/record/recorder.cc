@@ -142,11 +142,16 @@ absl::StatusOr<int64_t> ExecBytesOf(const Driver& driver,
   return bytes;
 }
 
+int64_t NowBy(const std::function<int64_t()>& now_ns) {
+  if (now_ns) return now_ns();
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
 // Fills in what the recording tells people.
 void Describe(const Captured& captured,
               const std::vector<Region>& live,
               const std::vector<Donation>& donations,
-              std::chrono::steady_clock::time_point start,
               NodeInfo& info) {
   info.recorded = true;
   info.plan_height = captured.planned.plan.height;
@@ -157,9 +162,6 @@ void Describe(const Captured& captured,
     info.donated_bytes += donation.region.bytes;
   info.plan_method = captured.planned.method;
   info.graph_nodes = static_cast<int64_t>(captured.topology.nodes.size());
-  info.record_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
-          .count();
 }
 
 }  // namespace
@@ -219,7 +221,7 @@ absl::StatusOr<Captured> PlanAndCapture(const CaptureRequest& request, const Rec
 
 absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const NodeDraft& draft) {
   const NvtxRange range("record");
-  const auto start = std::chrono::steady_clock::now();
+  const int64_t start = NowBy(request.now_ns);
   const Surroundings* const around = draft.key.surroundings;
   const std::vector<Region> live = around == nullptr ? std::vector<Region>() : around->live;
   AllocationScript script = ScriptOf(draft.bucket->script(), draft.layout);
@@ -258,7 +260,8 @@ absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const
     recording.audited->script = capture.script;
   }
   NodeDraft complete = draft;
-  Describe(captured, live, capture.script.donations, start, complete.info);
+  Describe(captured, live, capture.script.donations, complete.info);
+  complete.info.record_ns = NowBy(request.now_ns) - start;
   complete.info.graphs = static_cast<int64_t>(recording.segments.size());
   complete.info.exec_bytes = exec_bytes;
   auto node = std::make_unique<Node>(std::move(complete), std::move(recording));

@@ -77,7 +77,8 @@ struct RecordRequest {
   const Plan* chain_plan = nullptr;  // Its part of a chain's plan; null: planned by itself.
   bool audit = false;
   bool draw = false;
-  Tracer* tracer = nullptr;  // Hears of the node; null: nobody.
+  Tracer* tracer = nullptr;                // Hears of the node; null: nobody.
+  const std::function<int64_t()>& now_ns;  // SessionOptions::now_ns.
 };
 
 // Records `draft` as graphs in the lane's plan window, planned around its surroundings. The graphs

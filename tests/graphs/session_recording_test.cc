@@ -47,6 +47,19 @@ class RecordingTest : public SessionFixture {
   std::optional<DeviceMemory> scratch_;
 };
 
+TEST_F(RecordingTest, RecordingsAreTimedByTheClockOfTheOptions) {
+  int64_t now = 1000;
+  SessionOptions options;
+  options.now_ns = [&now] { return now; };
+  const Affine affine = MakeAffine(options, AffineCallable([&now](CallContext& context) {
+                                     now += context.phase() == Phase::kRecord ? 77 : 1;
+                                     return absl::OkStatus();
+                                   }));
+  ExpectRun(affine, 4, RunKind::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kRecord);
+  EXPECT_EQ(affine.session->nodes().at(0).record_ns, 77);
+}
+
 TEST_F(RecordingTest, BrokenFromOutsideRunsEagerlyAndIsRetriedOnce) {
   int breaks_left = 1;
   const Affine affine = MakeAffine({}, AffineCallable([&](CallContext& context) {

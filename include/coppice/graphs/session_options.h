@@ -141,6 +141,9 @@ struct SessionOptions {
   // per program of which a recording captured no work, because it launched on another stream; null:
   // nobody. Called under the lane's lock, so it must not call the session.
   std::function<void(const std::string& line)> log;
+  // What recordings are timed by (NodeInfo::record_ns, one of the things that say which graph goes
+  // first): nanoseconds that never go back; null: a steady clock. Called by whoever records.
+  std::function<int64_t()> now_ns;
 };
 
 struct WarmOptions {
