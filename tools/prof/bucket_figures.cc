@@ -84,29 +84,35 @@ void BucketTally::Add(const TraceEvent& event) {
   }
 }
 
-std::vector<BucketFigures> BucketTally::Finish(const PoolTrace& trace) {
-  buckets_.resize(trace.buckets.size());
-  evicted_.resize(trace.nodes.size());
-  for (size_t i = 0; i < evicted_.size(); ++i) {
+std::vector<BucketFigures> BucketTally::Sums(const PoolTrace& trace) const {
+  std::vector<BucketFigures> buckets = buckets_;
+  buckets.resize(trace.buckets.size());
+  for (size_t i = 0; i < buckets.size(); ++i)
+    buckets[i].bucket = static_cast<int>(i);
+  for (size_t i = 0; i < trace.nodes.size(); ++i) {
     const TracedNode& node = trace.nodes[i];
-    BucketFigures& figures = buckets_[static_cast<size_t>(node.bucket)];
+    BucketFigures& figures = buckets[static_cast<size_t>(node.bucket)];
     figures.height = std::max(figures.height, node.height);
     figures.bound = std::max(figures.bound, node.bound);
     figures.record_ns = AddUpTo(figures.record_ns, node.record_ns);
     ++figures.recorded;
-    if (evicted_[i] != 0) {
+    if (i < evicted_.size() && evicted_[i] != 0) {
       ++figures.evicted;
     } else {
       figures.exec_bytes = AddUpTo(figures.exec_bytes, node.exec_bytes);
     }
   }
+  return buckets;
+}
+
+std::vector<BucketFigures> BucketTally::Finish(const PoolTrace& trace) const {
+  std::vector<BucketFigures> buckets = Sums(trace);
   const std::vector<AddressUse> uses = FindAddressUse(trace);
-  for (size_t i = 0; i < buckets_.size(); ++i) {
-    buckets_[i].bucket = static_cast<int>(i);
-    buckets_[i].used_bytes = uses[i].used_bytes;
-    buckets_[i].exclusive_bytes = uses[i].exclusive_bytes;
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    buckets[i].used_bytes = uses[i].used_bytes;
+    buckets[i].exclusive_bytes = uses[i].exclusive_bytes;
   }
-  return std::move(buckets_);
+  return buckets;
 }
 
 void Sort(const PoolTrace& trace, BucketOrder order, std::vector<BucketFigures>& figures) {

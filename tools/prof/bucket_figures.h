@@ -41,8 +41,12 @@ class BucketTally {
  public:
   void Add(const TraceEvent& event);
 
-  // One per bucket of `trace`, in its order.
-  std::vector<BucketFigures> Finish(const PoolTrace& trace);
+  // One per bucket of `trace`, in its order, without the bytes that its plans use. Cost:
+  // O(buckets + nodes).
+  std::vector<BucketFigures> Sums(const PoolTrace& trace) const;
+
+  // The same, and those bytes. Cost: sorts the buffers of all plans.
+  std::vector<BucketFigures> Finish(const PoolTrace& trace) const;
 
   // Calls that had no bucket. Valid at any time.
   const BucketFigures& unbucketed() const { return unbucketed_; }

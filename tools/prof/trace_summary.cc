@@ -3,6 +3,7 @@
 #include "tools/prof/trace_summary.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "coppice/base/status.h"
@@ -48,44 +49,76 @@ const char* MeaningOf(MemoryKind kind) {
   return "?";
 }
 
-BytesOverTime SummaryTally::OverTime(std::vector<BytesAt> events, int64_t service_end_ns) {
-  std::ranges::stable_sort(events, {}, &BytesAt::time_ns);
-  BytesOverTime over;
-  for (const BytesAt& event : events) {
-    over.peak = std::max(over.peak, event.bytes);
-    over.at_end = event.bytes;
-    if (event.time_ns <= service_end_ns) over.at_service_end = event.bytes;
+void BytesTally::Latest::See(int64_t time, int64_t value) {
+  if (time < time_ns) return;
+  time_ns = time;
+  bytes = value;
+}
+
+void BytesTally::Add(int64_t time_ns, int64_t bytes, int64_t service_end_ns) {
+  peak_ = std::max(peak_, bytes);
+  end_.See(time_ns, bytes);
+  const auto served = later_.upper_bound(service_end_ns);
+  if (served != later_.begin()) {
+    const auto& [time, last] = *std::prev(served);
+    service_.See(time, last);
+    later_.erase(later_.begin(), served);
   }
-  return over;
+  if (time_ns <= service_end_ns) {
+    service_.See(time_ns, bytes);
+  } else {
+    later_.emplace(time_ns, bytes);
+  }
+}
+
+BytesOverTime BytesTally::At(int64_t service_end_ns) const {
+  Latest service = service_;
+  const auto served = later_.upper_bound(service_end_ns);
+  if (served != later_.begin()) service.See(std::prev(served)->first, std::prev(served)->second);
+  return {.peak = peak_, .at_service_end = service.bytes, .at_end = end_.bytes};
 }
 
 void SummaryTally::Add(const TraceEvent& event) {
   tally_.Add(event);
   if (event.kind == TraceEventKind::kBytes) {
-    kinds_[static_cast<size_t>(event.memory)].push_back({event.time_ns, event.first});
-    total_.push_back({event.time_ns, event.second});
+    kinds_[static_cast<size_t>(event.memory)].Add(event.time_ns, event.first, service_end_ns_);
+    total_.Add(event.time_ns, event.second, service_end_ns_);
   }
-  if (event.kind == TraceEventKind::kSuspend) ++summary_.suspends;
+  if (event.kind == TraceEventKind::kSuspend) ++suspends_;
   if (event.kind != TraceEventKind::kCall) return;
   service_end_ns_ = std::max(service_end_ns_, event.time_ns);
-  if (event.reason != Reason::kNone) ++summary_.reasons[{event.program, event.reason}];
+  if (event.reason != Reason::kNone) ++reasons_[{event.program, event.reason}];
   if (event.program < 0) return;
   const auto program = static_cast<size_t>(event.program);
-  if (summary_.program_calls.size() <= program) summary_.program_calls.resize(program + 1);
-  ++summary_.program_calls[program];
+  if (program_calls_.size() <= program) program_calls_.resize(program + 1);
+  ++program_calls_[program];
+}
+
+TraceSums SummaryTally::SumsWith(const PoolTrace& trace, std::vector<BucketFigures> buckets) const {
+  TraceSums sums;
+  for (size_t kind = 0; kind < kinds_.size(); ++kind)
+    sums.kinds[kind] = kinds_[kind].At(service_end_ns_);
+  sums.total = total_.At(service_end_ns_);
+  AddFigures(tally_.unbucketed(), sums.calls);
+  for (const BucketFigures& bucket : buckets)
+    AddFigures(bucket, sums.calls);
+  sums.buckets = std::move(buckets);
+  sums.program_calls = program_calls_;
+  sums.program_calls.resize(trace.programs.size());
+  sums.reasons = reasons_;
+  sums.suspends = suspends_;
+  return sums;
+}
+
+TraceSums SummaryTally::Sums(const PoolTrace& trace) const {
+  return SumsWith(trace, tally_.Sums(trace));
 }
 
 TraceSummary SummaryTally::Finish(PoolTrace trace) {
-  summary_.program_calls.resize(trace.programs.size());
-  for (size_t kind = 0; kind < kinds_.size(); ++kind)
-    summary_.kinds[kind] = OverTime(std::move(kinds_[kind]), service_end_ns_);
-  summary_.total = OverTime(std::move(total_), service_end_ns_);
-  AddFigures(tally_.unbucketed(), summary_.calls);
-  summary_.buckets = tally_.Finish(trace);
-  for (const BucketFigures& bucket : summary_.buckets)
-    AddFigures(bucket, summary_.calls);
-  summary_.trace = std::move(trace);
-  return std::move(summary_);
+  TraceSummary summary;
+  static_cast<TraceSums&>(summary) = SumsWith(trace, tally_.Finish(trace));
+  summary.trace = std::move(trace);
+  return summary;
 }
 
 absl::StatusOr<TraceSummary> SummarizeTrace(const std::string& path) {

@@ -28,8 +28,8 @@ struct BytesOverTime {
   int64_t at_end = 0;          // Behind it the session is torn down.
 };
 
-struct TraceSummary {
-  PoolTrace trace;
+// What the events so far add up to.
+struct TraceSums {
   std::array<BytesOverTime, kMemoryKindCount> kinds{};
   BytesOverTime total;
   BucketFigures calls;                 // Of all buckets and of none.
@@ -40,26 +40,51 @@ struct TraceSummary {
   int64_t suspends = 0;
 };
 
+struct TraceSummary : TraceSums {
+  PoolTrace trace;
+};
+
+// Follows one number whose events need not come in order of time; of equal times the last counts.
+// It keeps what is later than the last call so far, as nobody knows yet whether another follows.
+class BytesTally {
+ public:
+  // `service_end_ns` is the time of the last call so far, and never less than before.
+  void Add(int64_t time_ns, int64_t bytes, int64_t service_end_ns);
+  BytesOverTime At(int64_t service_end_ns) const;
+
+ private:
+  struct Latest {
+    int64_t time_ns = 0;
+    int64_t bytes = 0;
+
+    void See(int64_t time, int64_t value);
+  };
+
+  int64_t peak_ = 0;
+  Latest end_;
+  Latest service_;                         // Of those that are not later than the last call.
+  std::multimap<int64_t, int64_t> later_;  // By time.
+};
+
 // Sums up while a trace is read.
 class SummaryTally {
  public:
   void Add(const TraceEvent& event);
-  // Of `trace`, all of whose events were added.
+  // Of `trace`, all of whose events were added. Buckets are without the bytes they use, which take
+  // long to find. Cost: O(buckets + nodes).
+  TraceSums Sums(const PoolTrace& trace) const;
+  // The same, with the bytes that buckets use. Ends the tally.
   TraceSummary Finish(PoolTrace trace);
 
  private:
-  struct BytesAt {
-    int64_t time_ns = 0;
-    int64_t bytes = 0;
-  };
+  TraceSums SumsWith(const PoolTrace& trace, std::vector<BucketFigures> buckets) const;
 
-  // What the events of one kind say, which need not come in order of time.
-  static BytesOverTime OverTime(std::vector<BytesAt> events, int64_t service_end_ns);
-
-  TraceSummary summary_;
   BucketTally tally_;
-  std::array<std::vector<BytesAt>, kMemoryKindCount> kinds_;
-  std::vector<BytesAt> total_;
+  std::array<BytesTally, kMemoryKindCount> kinds_;
+  BytesTally total_;
+  std::vector<int64_t> program_calls_;
+  std::map<std::pair<int, Reason>, int64_t> reasons_;
+  int64_t suspends_ = 0;
   int64_t service_end_ns_ = 0;
 };
 
