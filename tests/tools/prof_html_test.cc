@@ -368,6 +368,15 @@ TEST(ProfHtmlTest, JsonIsTheDocumentThatThePageShows) {
   EXPECT_EQ(WhatSays("html", CleanTrace()), DocumentOf(CleanTrace()));
 }
 
+TEST(ProfHtmlTest, PageHasANameBesideTheTraceUnlessOneIsGiven) {
+  const TemporaryFile trace(CleanTrace().Text(), "t.trace");
+  const TemporaryFile page("", "t.html");
+  const CommandOutcome named = RunCoppice({"prof", "html", trace.path()});
+  EXPECT_EQ(named.code, kExitOk) << named.err;
+  EXPECT_EQ(named.out, "wrote " + page.path() + "\n");
+  EXPECT_EQ(RunCoppice({"prof", "html", trace.path(), "-o", "-"}).out, page.Read());
+}
+
 TEST(ProfHtmlTest, ErrorsAreOneLineWithTheirCode) {
   const TemporaryFile trace(CleanTrace().Text());
   const TemporaryFile broken("no trace\n", "broken");
@@ -378,7 +387,7 @@ TEST(ProfHtmlTest, ErrorsAreOneLineWithTheirCode) {
     EXPECT_EQ(CountOf(outcome.err, "\n"), 1) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("; "));
   };
-  fails({"prof", "html", trace.path()}, kExitUsage);  // Neither page nor JSON.
+  fails({"prof", "html", trace.path(), "-o", "-", "--json"}, kExitUsage);
   fails({"prof", "html", broken.path(), "-o", page}, kExitUsage);
   fails({"prof", "html", trace.path() + ".none", "-o", page}, kExitUsage);
   fails({"prof", "html", trace.path(), "-o", trace.path()}, kExitUsage);

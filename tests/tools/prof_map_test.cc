@@ -4,6 +4,7 @@
 #include "tools/prof/prof_map.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -88,10 +89,73 @@ TEST(ProfMapTest, SvgHasABlockPerBufferAndHatchesWhatIsShared) {
   EXPECT_THAT(svg, Not(HasSubstr("of node 1)")));  // Bucket 1 has a higher plan.
   // A strip per bucket, and one in the legend.
   EXPECT_EQ(CountOf(svg, "fill:url(#hatch)"), 3);
-  const std::string apart = DrawAddressMap(MapOf(TraceOf({{{0, 10}}, {{10, 20}}})));
-  EXPECT_EQ(CountOf(apart, "fill:url(#hatch)"), 1);
   // Names of devices and programs are no markup.
   EXPECT_THAT(svg, HasSubstr("Emulated &lt;GPU&gt;"));
+}
+
+TEST(ProfMapTest, LegendHasWhatIsDrawnAndNothingElse) {
+  const std::string svg = DrawAddressMap(MapOf(CleanTrace()));
+  for (const char* key : {"an output", "shared with other buckets", "the plan goes around",
+                          "other plans of the bucket", "most bytes live at once", ">mapped<"})
+    EXPECT_THAT(svg, HasSubstr(key));
+  const std::string apart = DrawAddressMap(MapOf(TraceOf({{{0, 10}}, {{10, 20}}})));
+  for (const char* key :
+       {"an output", "shared with", "fill:url(#hatch)", "goes around", "other plans of", "mapped"})
+    EXPECT_THAT(apart, Not(HasSubstr(key)));
+  EXPECT_THAT(apart, HasSubstr("a buffer; colours tell"));
+}
+
+TEST(ProfMapTest, HeadlineSaysWhatSharingSaves) {
+  EXPECT_EQ(HeadlineOf(MapOf(CleanTrace())),
+            "2 buckets need 12.00 KiB in one pool; apart they would need 20.00 KiB");
+  EXPECT_EQ(HeadlineOf(MapOf(TraceOf({{{0, 10}}}))), "1 bucket needs 100 B");
+  EXPECT_EQ(HeadlineOf(MapOf(TraceOf({}))), "No graph was recorded, so no bytes were planned");
+}
+
+TEST(ProfMapTest, RowsAreSortedByProgramThenByExtentsAsNumbers) {
+  TraceBuilder trace;
+  trace.Program("prefill");
+  trace.Program("decode");
+  int bucket = 0;
+  for (const auto& [program, extent] :
+       std::vector<std::pair<int, int64_t>>{{0, 128}, {1, 16}, {0, 16}, {1, 8}}) {
+    trace.Bucket(program, extent);
+    trace.Node({.bucket = bucket++, .height = 8, .live = 8, .buffers = {{0, 8, -1, {0, 1}}}});
+  }
+  EXPECT_THAT(MapOf(trace).RowsOf(0), ElementsAre(3, 1, 2, 0));
+}
+
+TEST(ProfMapTest, AxisHasItsQuantityAndItsUnit) {
+  EXPECT_THAT(DrawAddressMap(MapOf(CleanTrace())), HasSubstr(">address, KiB</text>"));
+}
+
+TEST(ProfMapTest, BytesByKindAreThoseOfTheLargestTotal) {
+  TraceBuilder trace = CleanTrace();
+  trace.Event("bytes", -1, R"("external",5000,22384)");
+  trace.Event("bytes", -1, R"("external",0,17384)");
+  trace.Line(R"([1,"bytes",-1,"workspace",700,700])");  // Lines need not be in order of time.
+  trace.Line(R"([2,"bytes",-1,"workspace",0,0])");
+  const AddressMap map = MapOf(trace);
+  EXPECT_EQ(map.total_peak, 22384);
+  EXPECT_EQ(map.kinds_then[static_cast<size_t>(MemoryKind::kExternal)], 5000);
+  EXPECT_EQ(map.kinds_then[static_cast<size_t>(MemoryKind::kEager)], 4096);
+  EXPECT_EQ(map.kinds_then[static_cast<size_t>(MemoryKind::kWorkspace)], 0);
+  EXPECT_EQ(map.kinds_peaks[static_cast<size_t>(MemoryKind::kWorkspace)], 700);
+  const std::string svg = DrawAddressMap(map);
+  EXPECT_THAT(svg, HasSubstr("All memory of the session when it was most: 21.86 KiB"));
+  EXPECT_THAT(svg, HasSubstr("external: 5000 bytes, at most 5000"));
+  EXPECT_THAT(svg, HasSubstr("0 B, 700 B at another time"));
+  EXPECT_THAT(svg, Not(HasSubstr("constants"))) << "there were none";
+}
+
+TEST(ProfMapTest, LongNamesAreShortenedInTheMiddle) {
+  TraceBuilder trace;
+  trace.Program(std::string(200, 'n') + "ü" + std::string(200, 'm'));
+  trace.Bucket(0, 1234567);
+  trace.Node({.bucket = 0, .height = 8, .live = 8, .buffers = {{0, 8, -1, {0, 1}}}});
+  const std::string svg = DrawAddressMap(MapOf(trace));
+  EXPECT_THAT(svg, HasSubstr("nnn…mmm"));
+  EXPECT_THAT(svg, HasSubstr("m 1234567</text>"));
 }
 
 TEST(ProfMapTest, SvgOfABucketShowsItsPlanOverItsSteps) {
@@ -149,12 +213,26 @@ TEST(ProfMapTest, CommandWritesTheSamePictureForTheSameTrace) {
   }
 }
 
+TEST(ProfMapTest, PictureHasANameBesideTheTraceUnlessOneIsGiven) {
+  const TemporaryFile trace(CleanTrace().Text(), "t.trace");
+  const TemporaryFile picture("", "t.svg");
+  const CommandOutcome named = RunCoppice({"prof", "map", trace.path()});
+  EXPECT_EQ(named.code, kExitOk) << named.err;
+  EXPECT_EQ(named.out, "wrote " + picture.path() + "\n");
+  const CommandOutcome piped = RunCoppice({"prof", "map", trace.path(), "-o", "-"});
+  EXPECT_EQ(piped.out, picture.Read());
+  EXPECT_THAT(piped.out, StartsWith("<svg"));
+}
+
 TEST(ProfMapTest, CommandPrintsTheMapAsJson) {
   const TemporaryFile trace(CleanTrace().Text());
   const CommandOutcome outcome = RunCoppice({"prof", "map", trace.path(), "--json"});
   EXPECT_EQ(outcome.code, kExitOk);
   const nlohmann::json map = nlohmann::json::parse(outcome.out, nullptr, false);
   EXPECT_EQ(map["mapped_peak_bytes"], 12288);
+  EXPECT_EQ(map["together_bytes"], 12288);
+  EXPECT_EQ(map["apart_bytes"], 20480);
+  EXPECT_EQ(map["kinds_at_total_peak_bytes"]["graphs"], 1000);
   ASSERT_EQ(map["rows"].size(), 2U);
   EXPECT_EQ(map["rows"][0]["shared"], nlohmann::json::parse("[[0,8192]]"));
   EXPECT_EQ(map["rows"][0]["exclusive"], nlohmann::json::parse("[[8192,12288]]"));
@@ -168,7 +246,10 @@ TEST(ProfMapTest, CommandRefusesWhatItCannotDraw) {
   builder.Bucket(0, 2);
   const TemporaryFile trace(builder.Text());
   for (const std::vector<std::string>& options :
-       {std::vector<std::string>{}, {"--ascii", "--bucket", "7"}, {"--ascii", "--bucket", "2"}}) {
+       {std::vector<std::string>{"--ascii", "--bucket", "7"},
+        {"--ascii", "--bucket", "2"},
+        {"-o", "-", "--json"},
+        {"-o", "-", "--ascii"}}) {
     std::vector<std::string> arguments = {"prof", "map", trace.path()};
     arguments.insert(arguments.end(), options.begin(), options.end());
     EXPECT_EQ(RunCoppice(arguments).code, kExitUsage);

@@ -75,7 +75,7 @@ constexpr const char* kProfNotes =
     "Examples:\n"
     "  coppice prof summary t.trace                   bytes by kind, calls, top buckets\n"
     "  coppice prof buckets t.trace --sort exclusive  what dropping a bucket would free\n"
-    "  coppice prof map t.trace -o map.svg            who uses which bytes; shared ones hatched\n"
+    "  coppice prof map t.trace                       who uses which bytes, as t.svg\n"
     "  coppice prof map t.trace --bucket 3 --ascii    one plan, time across, address up\n"
     "  coppice prof why t.trace --program decode      what did not replay, and why\n"
     "  coppice prof diff a.trace b.trace --fail-over 2 what grew, what is new; for CI\n"
@@ -85,7 +85,7 @@ constexpr const char* kProfNotes =
     "  coppice prof check t.trace                     leaks, overlaps, stale uses, wrong sums\n"
     "  coppice prof export chrome t.trace -o t.json   for Perfetto; or PyTorch's viewer, RMM\n"
     "  coppice prof import memory-viz s.pickle        what PyTorch allocated, planned in one pool\n"
-    "  coppice prof html t.trace -o report.html       all of it as a page for a browser\n"
+    "  coppice prof html t.trace                      all of it as a page, t.html\n"
     "\n"
     "Exit codes: 0 success, and check found nothing; 1 check found something, or too much grew by\n"
     "diff --fail-over; 2 a wrong option, or a file that is no trace; 4 the output cannot be\n"
@@ -275,9 +275,13 @@ void AddProf(Command& command, ProfOptions& options) {
       "exclusive, shared, exec or record, or the smallest id");
   parts["map"]->AddParsed("--bucket", &ParseBucketId, options.bucket,
                           "Only this bucket: its highest plan over its steps");
-  parts["map"]->AddText("-o,--out", options.out, "FILE.svg", "Write the map to this file, as SVG");
+  parts["map"]->AddText("-o,--out", options.out, "FILE.svg",
+                        "Write the map to this file, as SVG; - is standard output, the default a\n"
+                        "name beside the trace");
   parts["map"]->AddFlag("--ascii", options.ascii, "Print the map as text");
-  parts["html"]->AddText("-o,--out", options.out, "FILE.html", "Write the page to this file");
+  parts["html"]->AddText("-o,--out", options.out, "FILE.html",
+                         "Write the page to this file; - is standard output, the default a name\n"
+                         "beside the trace");
   parts["diff"]->AddText("other", options.other, "OTHER", "Trace file of the other session",
                          Command::Presence::kRequired);
   parts["diff"]->AddParsed(

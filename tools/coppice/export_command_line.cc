@@ -58,7 +58,7 @@ void AddProfExchange(Command& prof, ProfExchangeOptions& options) {
   out.AddParsed("format", &ParseExportFormat, given.format,
                 "memory-viz, chrome, perfetto, rmm-csv, nsys-sidecar or dot");
   out.AddText("trace", given.trace, "TRACE", "Trace file");
-  out.AddText("-o,--out", given.out, "FILE", "Write to this file, else to standard output");
+  out.AddText("-o,--out", given.out, "FILE", "Write to this file; - or nothing is standard output");
   out.AddParsed("--mode", &ParseVizMode, given.mode,
                 "memory-viz: history (the default), plan or path");
   out.AddFlag("--json", given.json, "memory-viz: JSON in place of a pickle");

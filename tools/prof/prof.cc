@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <system_error>
 
 #include "fmt/format.h"
@@ -44,6 +45,37 @@ absl::StatusOr<int64_t> ParseBucketId(const std::string& text) {
 ExitCode FailProf(const Console& console, const absl::Status& status, ExitCode code) {
   Print(console.err, "coppice prof: {}\n", MessageOf(status));
   return code;
+}
+
+absl::StatusOr<ProfOutput> OutputOf(const ProfOptions& options, const char* suffix) {
+  constexpr std::string_view kTraceSuffix = ".trace";
+  const bool prints = options.json || options.ascii;
+  if (options.out == "-" && prints)
+    return InvalidArgument(
+        "-o - and {} both print on standard output; give one, or -o FILE{} with the other",
+        options.json ? "--json" : "--ascii", suffix);
+  ProfOutput output = {.path = options.out};
+  if (output.path.empty() && !prints) {
+    const std::string_view trace = options.trace;
+    output.path = trace.substr(
+        0, trace.ends_with(kTraceSuffix) ? trace.size() - kTraceSuffix.size() : trace.size());
+    output.path += suffix;
+    output.chosen = true;
+  }
+  if (output.path != "-")
+    COPPICE_RETURN_IF_ERROR(CheckOutputs({&options.trace, 1}, {&output.path, 1}));
+  return output;
+}
+
+absl::Status WriteOutput(const ProfOutput& output, std::string_view text, const Console& console) {
+  if (output.path.empty()) return absl::OkStatus();
+  if (output.path == "-") {
+    std::fwrite(text.data(), 1, text.size(), console.out);
+    return absl::OkStatus();
+  }
+  COPPICE_RETURN_IF_ERROR(WriteTextFile(output.path, text));
+  if (output.chosen) Print(console.out, "wrote {}\n", output.path);
+  return absl::OkStatus();
 }
 
 std::string Dump(const nlohmann::ordered_json& json) {

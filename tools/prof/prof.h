@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -53,7 +54,7 @@ struct ProfOptions {
   BucketOrder sort = BucketOrder::kCalls;  // buckets.
   std::string program;                     // buckets, why, policy, drop: only this; empty: all.
   std::optional<int64_t> bucket;           // map: this bucket's nodes over their steps.
-  std::string out;                         // map: where the picture goes; empty: nowhere.
+  std::string out;                         // map, html: where it goes; empty: see OutputOf.
   bool ascii = false;                      // map: the picture as text on standard output.
   int64_t limit = 0;                       // why, marks, check: lines; 0: 50.
   bool strict = false;                     // check: what the trace lacks is a finding.
@@ -77,6 +78,23 @@ inline constexpr int64_t kProfLinesDefault = 50;
 
 // "coppice prof: message", and `code`.
 ExitCode FailProf(const Console& console, const absl::Status& status, ExitCode code = kExitUsage);
+
+// Where a picture or a page goes, and whether somebody has to be told.
+struct ProfOutput {
+  std::string path;     // Empty: nowhere; "-": standard output.
+  bool chosen = false;  // Nobody named it: the trace's path, with `suffix` in place of ".trace".
+};
+
+// What -o means, `suffix` being ".svg" or ".html". Where nothing else is printed a command without
+// -o writes beside the trace.
+//
+// Errors: kInvalidArgument  the output is the trace, or two things would go to standard output.
+absl::StatusOr<ProfOutput> OutputOf(const ProfOptions& options, const char* suffix);
+
+// Writes `text` there, and says where if nobody named it.
+//
+// Errors: kFailedPrecondition  the file cannot be written.
+absl::Status WriteOutput(const ProfOutput& output, std::string_view text, const Console& console);
 
 // The object as text of two spaces per level, ending in a newline.
 std::string Dump(const nlohmann::ordered_json& json);

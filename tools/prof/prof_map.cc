@@ -1,8 +1,9 @@
-// Addresses across; a row per bucket, inside of it time downwards.
+// What the maps show, and the maps that are text; prof_map_picture.cc draws.
 
 #include "tools/prof/prof_map.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -13,191 +14,36 @@
 #include "coppice/base/units.h"
 
 #include "tools/plan/plan_picture.h"
+#include "tools/prof/bucket_figures.h"
 #include "tools/support/byte_text.h"
-#include "tools/support/svg.h"
 
 namespace coppice {
 namespace {
 
-// Pixels.
-constexpr double kWidth = 1280;
-constexpr double kLeft = 190;
-constexpr double kRight = kWidth - 30;
-constexpr double kTop = 84;            // Above the first lane: title and legend.
-constexpr double kLaneHead = 46;       // Title and axis of a lane.
-constexpr double kRow = 40;            // Of a bucket ...
-constexpr double kRowPitch = 48;       // ... and with the space below it.
-constexpr double kVisible = 0.4;       // A block is drawn at least so wide and high.
-constexpr double kOutlined = 3;        // From here on a block has an outline.
-constexpr size_t kBlocksMax = 20'000;  // Of a lane; each row draws its largest.
-constexpr int64_t kTicksMax = 10;
-constexpr double kMappedMax = 1.5;  // Mapped bytes above so many heights are not drawn.
-
 constexpr int64_t kColumns = 72;  // Of a map in text ...
 constexpr int64_t kLines = 24;    // ... and of one bucket.
 
-constexpr const char* kBoundStyle = "stroke:#c00;stroke-width:1.5";
-constexpr const char* kMappedStyle = "stroke:#06c;stroke-width:1.5;stroke-dasharray:6 4";
-// What lies below keeps its tip.
-constexpr const char* kSharedStyle = "fill:url(#hatch);pointer-events:none";
-
-const TracedNode& NodeOf(const AddressMap& map, int bucket) {
-  return map.trace.nodes[static_cast<size_t>(map.nodes[static_cast<size_t>(bucket)])];
-}
-
-// Buckets of a lane that have a graph, in the order of the trace.
-std::vector<int> RowsOf(const AddressMap& map, int lane) {
-  std::vector<int> rows;
-  for (size_t i = 0; i < map.nodes.size(); ++i)
-    if (map.nodes[i] >= 0 && map.trace.buckets[i].lane == lane) rows.push_back(static_cast<int>(i));
-  return rows;
-}
-
-int64_t LastStep(const TracedNode& node) {
-  int64_t last = 1;
-  for (const Buffer& buffer : node.buffers)
-    last = std::max(last, buffer.lifetime.back().upper);
-  return last;
-}
-
-// The addresses of a lane, from 0 to `top`, as pixels.
-struct Axis {
-  int64_t top = 1;
-  size_t blocks_per_row = 1;
-  double At(int64_t address) const {
-    return kLeft + (kRight - kLeft) * static_cast<double>(address) / static_cast<double>(top);
-  }
+// The books at each change, as the trace tells them: in no order.
+struct BytesEvent {
+  int64_t time_ns = 0;
+  MemoryKind kind = MemoryKind::kPlan;
+  int64_t bytes = 0;
+  int64_t total = 0;
 };
 
-Axis AxisOf(const AddressMap& map, int lane) {
-  Axis axis = {.top = std::max<int64_t>(map.HeightOf(lane), 1)};
-  const bool mapped_fits =
-      static_cast<double>(map.mapped_peak) <= kMappedMax * static_cast<double>(axis.top);
-  if (map.trace.lanes == 1 && mapped_fits) axis.top = std::max(axis.top, map.mapped_peak);
-  axis.blocks_per_row = kBlocksMax / std::max<size_t>(RowsOf(map, lane).size(), 1) + 1;
-  return axis;
-}
-
-std::string TipOf(const TracedNode& node, size_t i) {
-  std::string steps;
-  for (const Interval& interval : node.buffers[i].lifetime)
-    steps += fmt::format(" [{}, {})", interval.lower, interval.upper);
-  const std::string role = node.outputs[i] < 0 ? "temp" : fmt::format("output {}", node.outputs[i]);
-  return fmt::format("{} (buffer {} of node {}): {} bytes at offset {}, steps{}", role, i, node.id,
-                     node.buffers[i].bytes, node.offsets[i], steps);
-}
-
-// The at most `count` buffers with the most bytes x steps, in their own order.
-std::vector<size_t> LargestOf(const TracedNode& node, size_t count) {
-  std::vector<std::pair<double, size_t>> blocks;
-  for (size_t i = 0; i < node.buffers.size(); ++i) {
-    int64_t steps = 0;
-    for (const Interval& interval : node.buffers[i].lifetime)
-      steps += interval.upper - interval.lower;
-    blocks.emplace_back(-static_cast<double>(node.buffers[i].bytes) * static_cast<double>(steps),
-                        i);
+// Finds what each kind had when all had most.
+void FindPeak(std::vector<BytesEvent> events, AddressMap& map) {
+  std::ranges::stable_sort(events, {}, &BytesEvent::time_ns);
+  std::array<int64_t, kMemoryKindCount> kinds{};
+  for (const BytesEvent& event : events) {
+    const auto kind = static_cast<size_t>(event.kind);
+    kinds[kind] = event.bytes;
+    map.kinds_peaks[kind] = std::max(map.kinds_peaks[kind], event.bytes);
+    if (event.total <= map.total_peak) continue;
+    map.total_peak = event.total;
+    map.kinds_then = kinds;
   }
-  std::sort(blocks.begin(), blocks.end());
-  blocks.resize(std::min(blocks.size(), count));
-  std::vector<size_t> chosen;
-  for (const auto& [area, i] : blocks)
-    chosen.push_back(i);
-  std::sort(chosen.begin(), chosen.end());
-  return chosen;
-}
-
-void DrawBlocks(const TracedNode& node, const Axis& axis, double y, Svg& svg) {
-  const double step = kRow / static_cast<double>(LastStep(node));
-  for (const size_t i : LargestOf(node, axis.blocks_per_row)) {
-    const double x = axis.At(node.offsets[i]);
-    const double width = axis.At(node.offsets[i] + node.buffers[i].bytes) - x;
-    const std::string tip = TipOf(node, i);
-    for (const Interval& interval : node.buffers[i].lifetime) {
-      const double height = step * static_cast<double>(interval.upper - interval.lower);
-      std::string style = fmt::format("fill:{}", PaletteColour(static_cast<int>(i % 10)));
-      if (node.outputs[i] >= 0) {
-        style += ";stroke:#000;stroke-width:1.2";
-      } else if (width >= kOutlined && height >= kOutlined) {
-        style += ";stroke:#fff;stroke-width:0.5";
-      }
-      svg.Rectangle(x, y + step * static_cast<double>(interval.lower), std::max(width, kVisible),
-                    std::max(height, kVisible), style, tip);
-    }
-  }
-}
-
-void DrawRow(const AddressMap& map, int bucket, const Axis& axis, double y, Svg& svg) {
-  const TracedNode& node = NodeOf(map, bucket);
-  const AddressUse& use = map.uses[static_cast<size_t>(bucket)];
-  const std::string name = map.NameOfBucket(bucket);
-  svg.Text(kLeft - 8, y + 16, name, "end");
-  svg.Text(kLeft - 8, y + 32,
-           fmt::format("bucket {}, {}", map.trace.buckets[static_cast<size_t>(bucket)].id,
-                       FormatBytes(node.height)),
-           "end", 10);
-  const auto strip = [&](const AddressRange& range, const char* style, const std::string& tip) {
-    const double x = axis.At(range.begin);
-    svg.Rectangle(x, y, std::max(axis.At(range.end) - x, kVisible), kRow, style, tip);
-  };
-  for (const AddressRange& range : use.used) {
-    strip(range, "fill:#e4e4e4",
-          fmt::format("{}: [{}, {}), {} bytes in any of its plans", name, range.begin, range.end,
-                      range.bytes()));
-  }
-  DrawBlocks(node, axis, y, svg);
-  for (const AddressRange& range : node.around) {
-    strip(range, "fill:none;stroke:#333;stroke-dasharray:3 2",
-          fmt::format("planned around: [{}, {}), {} bytes", range.begin, range.end, range.bytes()));
-  }
-  for (const AddressRange& range : use.Shared())
-    strip(range, kSharedStyle, {});
-  svg.Line(axis.At(node.bound), y - 3, axis.At(node.bound), y + kRow + 3, kBoundStyle);
-}
-
-// Draws one lane from `y` on and returns where it ends.
-double DrawLane(const AddressMap& map, int lane, double y, Svg& svg) {
-  const std::vector<int> rows = RowsOf(map, lane);
-  const Axis axis = AxisOf(map, lane);
-  const double bottom = y + kLaneHead + kRowPitch * static_cast<double>(rows.size());
-  svg.Text(kLeft, y + 14,
-           fmt::format("lane {}: height {}, bound {}", lane, FormatBytes(map.HeightOf(lane)),
-                       FormatBytes(map.BoundOf(lane))),
-           "start", 14);
-  const int64_t tick_bytes = ByteStep(axis.top, kTicksMax);
-  for (int64_t tick = 0; tick <= axis.top / tick_bytes; ++tick) {
-    const int64_t address = tick * tick_bytes;
-    svg.Line(axis.At(address), y + kLaneHead - 8, axis.At(address), bottom - 4,
-             "stroke:#ddd;stroke-width:0.5");
-    svg.Text(axis.At(address), y + kLaneHead - 12, FormatBytes(address), "middle", 10);
-  }
-  for (size_t i = 0; i < rows.size(); ++i)
-    DrawRow(map, rows[i], axis, y + kLaneHead + kRowPitch * static_cast<double>(i), svg);
-  svg.Line(axis.At(map.BoundOf(lane)), y + kLaneHead - 8, axis.At(map.BoundOf(lane)), bottom,
-           "stroke:#c00;stroke-width:0.7;stroke-dasharray:2 3");
-  if (map.trace.lanes == 1 && map.mapped_peak <= axis.top) {
-    svg.Line(axis.At(map.mapped_peak), y + kLaneHead - 8, axis.At(map.mapped_peak), bottom,
-             kMappedStyle);
-  }
-  return bottom + 10;
-}
-
-void DrawLegend(const AddressMap& map, Svg& svg) {
-  svg.Text(kLeft, 28,
-           fmt::format("Address map of {}: mapped for graphs at most {}{}", map.trace.device,
-                       FormatBytes(map.mapped_peak), map.trace.lanes > 1 ? ", on all lanes" : ""),
-           "start", 16);
-  double x = kLeft;
-  const auto key = [&](const char* style, const char* text, double width) {
-    svg.Rectangle(x, 46, 18, 14, style);
-    svg.Text(x + 24, 58, text, "start", 11);
-    x += width;
-  };
-  key("fill:#fff;stroke:#000;stroke-width:1.2", "output; colours tell buffers apart", 240);
-  key("fill:url(#hatch);stroke:#999", "bytes of other buckets too", 190);
-  key("fill:#e4e4e4", "other plans of the bucket", 180);
-  key("fill:none;stroke:#333;stroke-dasharray:3 2", "planned around", 130);
-  key("fill:#c00", "bound", 70);
-  key("fill:#06c", "mapped", 80);
+  map.mapped_peak = map.kinds_peaks[static_cast<size_t>(MemoryKind::kPlan)];
 }
 
 // Calls `mark` for each of `cells` that [begin, end) of [0, top) touches.
@@ -214,6 +60,13 @@ void Mark(const std::vector<AddressRange>& ranges, int64_t top, char mark, std::
 }
 
 }  // namespace
+
+int64_t LastStep(const TracedNode& node) {
+  int64_t last = 1;
+  for (const Buffer& buffer : node.buffers)
+    last = std::max(last, buffer.lifetime.back().upper);
+  return last;
+}
 
 int64_t AddressMap::HeightOf(int lane) const {
   int64_t height = 0;
@@ -233,13 +86,58 @@ std::string AddressMap::NameOfBucket(int bucket) const {
   return coppice::NameOfBucket(trace, bucket);
 }
 
+std::vector<int> AddressMap::RowsOf(int lane) const {
+  std::vector<int> rows;
+  for (size_t i = 0; i < nodes.size(); ++i)
+    if (nodes[i] >= 0 && trace.buckets[i].lane == lane) rows.push_back(static_cast<int>(i));
+  const auto order = [&](int row) {
+    const TracedBucket& bucket = trace.buckets[static_cast<size_t>(row)];
+    const TracedProgram& program = trace.programs[static_cast<size_t>(bucket.program)];
+    return std::tie(program.name, program.variant, bucket.extents, bucket.scalars, bucket.id);
+  };
+  std::ranges::sort(rows, [&](int a, int b) { return order(a) < order(b); });
+  return rows;
+}
+
+int64_t AddressMap::together_bytes() const {
+  std::vector<int64_t> heights(static_cast<size_t>(trace.lanes));
+  for (const TracedNode& node : trace.nodes) {
+    int64_t& height = heights[static_cast<size_t>(trace.LaneOf(node))];
+    height = std::max(height, node.height);
+  }
+  int64_t sum = 0;
+  for (const int64_t height : heights)
+    sum = AddUpTo(sum, height);
+  return sum;
+}
+
+int64_t AddressMap::apart_bytes() const {
+  int64_t sum = 0;
+  for (const int node : nodes)
+    if (node >= 0) sum = AddUpTo(sum, trace.nodes[static_cast<size_t>(node)].height);
+  return sum;
+}
+
+std::string HeadlineOf(const AddressMap& map) {
+  const auto buckets = std::ranges::count_if(map.nodes, [](int node) { return node >= 0; });
+  if (buckets == 0) return "No graph was recorded, so no bytes were planned";
+  const std::string lanes =
+      map.trace.lanes == 1 ? "" : fmt::format(", on {} lanes", map.trace.lanes);
+  if (buckets == 1)
+    return fmt::format("1 bucket needs {}{}", FormatBytes(map.together_bytes()), lanes);
+  return fmt::format("{} buckets need {} in one pool{}; apart they would need {}", buckets,
+                     FormatBytes(map.together_bytes()), lanes, FormatBytes(map.apart_bytes()));
+}
+
 absl::StatusOr<AddressMap> ReadAddressMap(const std::string& path) {
   AddressMap map;
+  std::vector<BytesEvent> bytes;
   COPPICE_ASSIGN_OR_RETURN(
       map.trace, ReadPoolTrace(path, [&](const PoolTrace&, const TraceEvent& event) {
-        if (event.kind == TraceEventKind::kBytes && event.memory == MemoryKind::kPlan)
-          map.mapped_peak = std::max(map.mapped_peak, event.first);
+        if (event.kind == TraceEventKind::kBytes)
+          bytes.push_back({event.time_ns, event.memory, event.first, event.second});
       }));
+  FindPeak(std::move(bytes), map);
   map.uses = FindAddressUse(map.trace);
   map.nodes.assign(map.trace.buckets.size(), -1);
   for (size_t i = 0; i < map.trace.nodes.size(); ++i) {
@@ -251,20 +149,8 @@ absl::StatusOr<AddressMap> ReadAddressMap(const std::string& path) {
   return map;
 }
 
-std::string DrawAddressMap(const AddressMap& map) {
-  double height = kTop + 20;
-  for (int lane = 0; lane < map.trace.lanes; ++lane)
-    height += kLaneHead + 10 + kRowPitch * static_cast<double>(RowsOf(map, lane).size());
-  Svg svg(kWidth, height, fmt::format("Address map of {}", map.trace.device));
-  DrawLegend(map, svg);
-  double y = kTop;
-  for (int lane = 0; lane < map.trace.lanes; ++lane)
-    y = DrawLane(map, lane, y, svg);
-  return svg.Finish();
-}
-
 std::string DrawBucketMap(const AddressMap& map, int bucket) {
-  const TracedNode& node = NodeOf(map, bucket);
+  const TracedNode& node = map.HighestOf(bucket);
   COPPICE_CHECK(!node.buffers.empty(), "a picture needs a buffer");
   LifetimeTable table;
   Plan plan = {.offsets = node.offsets, .height = node.height};
@@ -302,23 +188,23 @@ std::string PrintAddressMap(const AddressMap& map) {
     text += fmt::format("lane {}: 0 to {}; # alone, = shared with other buckets\n", lane,
                         FormatBytes(top));
     size_t width = 0;
-    for (const int bucket : RowsOf(map, lane))
+    for (const int bucket : map.RowsOf(lane))
       width = std::max(width, map.NameOfBucket(bucket).size());
-    for (const int bucket : RowsOf(map, lane)) {
+    for (const int bucket : map.RowsOf(lane)) {
       const AddressUse& use = map.uses[static_cast<size_t>(bucket)];
       std::string line(kColumns, ' ');
       Mark(use.Shared(), top, '=', line);
       Mark(use.exclusive, top, '#', line);
       text += fmt::format(
           "  {:>5} {:<{}} |{}| {}\n", map.trace.buckets[static_cast<size_t>(bucket)].id,
-          map.NameOfBucket(bucket), width, line, FormatBytes(NodeOf(map, bucket).height));
+          map.NameOfBucket(bucket), width, line, FormatBytes(map.HighestOf(bucket).height));
     }
   }
   return text;
 }
 
 std::string PrintBucketMap(const AddressMap& map, int bucket) {
-  const TracedNode& node = NodeOf(map, bucket);
+  const TracedNode& node = map.HighestOf(bucket);
   const int64_t top = std::max<int64_t>(node.height, 1);
   const int64_t last = LastStep(node);
   std::vector<std::string> lines(kLines, std::string(kColumns, ' '));

@@ -10,7 +10,6 @@
 
 #include "tools/prof/prof.h"
 #include "tools/prof/prof_map.h"
-#include "tools/support/text_file.h"
 
 namespace coppice {
 namespace {
@@ -54,7 +53,7 @@ nlohmann::ordered_json NodeJson(const TracedNode& node) {
 
 std::string MapJson(const AddressMap& map, int only) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (size_t i = 0; i < map.nodes.size(); ++i) {
+  for (size_t i = 0; i < map.nodes.size(); ++i) {  // In the order of the trace.
     if (map.nodes[i] < 0 || (only >= 0 && static_cast<int>(i) != only)) continue;
     const TracedBucket& bucket = map.trace.buckets[i];
     rows.push_back({{"bucket", bucket.id},
@@ -71,8 +70,15 @@ std::string MapJson(const AddressMap& map, int only) {
     lanes.push_back(
         {{"lane", lane}, {"height_bytes", map.HeightOf(lane)}, {"bound_bytes", map.BoundOf(lane)}});
   }
+  nlohmann::ordered_json kinds = nlohmann::ordered_json::object();
+  for (size_t i = 0; i < map.kinds_then.size(); ++i)
+    kinds[NameOf(static_cast<MemoryKind>(i))] = map.kinds_then[i];
   return Dump({{"schema", kPoolTraceSchema},
+               {"together_bytes", map.together_bytes()},
+               {"apart_bytes", map.apart_bytes()},
                {"mapped_peak_bytes", map.mapped_peak},
+               {"total_peak_bytes", map.total_peak},
+               {"kinds_at_total_peak_bytes", kinds},
                {"lanes", lanes},
                {"rows", rows}});
 }
@@ -80,20 +86,15 @@ std::string MapJson(const AddressMap& map, int only) {
 }  // namespace
 
 ExitCode ProfMap(const ProfOptions& options, const Console& console) {
-  if (options.out.empty() && !options.ascii && !options.json)
-    return FailProf(console, InvalidArgument("map: no picture wanted; give -o FILE.svg, --ascii or "
-                                             "--json"));
-  if (const absl::Status status = CheckOutputs({&options.trace, 1}, {&options.out, 1});
-      !status.ok()) {
-    return FailProf(console, status);
-  }
+  const absl::StatusOr<ProfOutput> output = OutputOf(options, ".svg");
+  if (!output.ok()) return FailProf(console, output.status());
   const absl::StatusOr<AddressMap> map = ReadAddressMap(options.trace);
   if (!map.ok()) return FailProf(console, map.status());
   const absl::StatusOr<int> bucket = ChooseBucket(*map, options);
   if (!bucket.ok()) return FailProf(console, bucket.status());
-  if (!options.out.empty()) {
+  if (!output->path.empty()) {
     const std::string svg = *bucket < 0 ? DrawAddressMap(*map) : DrawBucketMap(*map, *bucket);
-    if (const absl::Status written = WriteTextFile(options.out, svg); !written.ok())
+    if (const absl::Status written = WriteOutput(*output, svg, console); !written.ok())
       return FailProf(console, written, kExitOutput);
   }
   if (options.json) {

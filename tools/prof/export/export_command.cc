@@ -75,7 +75,9 @@ absl::Status CheckExport(const ProfExportOptions& options) {
     return InvalidArgument("export: --lane is the lane of a call; give --call with it");
   const bool binary = (viz && !options.json) || format == ExportFormat::kPerfetto;
   if (binary && options.out.empty())
-    return InvalidArgument("export: {} is no text for a terminal; give -o FILE", NameOf(format));
+    return InvalidArgument("export: {} is no text for a terminal; give -o FILE, or -o - for a pipe",
+                           NameOf(format));
+  if (options.out == "-") return absl::OkStatus();
   return CheckOutputs({&options.trace, 1}, {&options.out, 1});
 }
 
@@ -113,8 +115,8 @@ ExitCode ProfExport(const ProfExportOptions& options, const Console& console) {
   if (!session.ok()) return FailProf(console, session.status());
   const absl::StatusOr<std::string> text = WrittenAs(*session, options);
   if (!text.ok()) return FailProf(console, text.status());
-  if (options.out.empty()) {
-    std::fputs(text->c_str(), console.out);
+  if (options.out.empty() || options.out == "-") {
+    std::fwrite(text->data(), 1, text->size(), console.out);
     return kExitOk;
   }
   const absl::Status written = WriteTextFile(options.out, *text);

@@ -9,11 +9,11 @@
 
 namespace coppice {
 
-// Writes the report to `options.out`, or with `options.json` prints the document that the page
-// would show. Equal traces give equal files.
+// Writes the report to `options.out` (OutputOf), or with `options.json` prints the document that
+// the page would show. Equal traces give equal files.
 //
-// Exit codes: 0; 2 the trace cannot be read, or no output is wanted or it is the trace; 4 the
-// file cannot be written.
+// Exit codes: 0; 2 the trace cannot be read, or the output is the trace; 4 the file cannot be
+// written.
 ExitCode ProfHtml(const ProfOptions& options, const Console& console);
 
 }  // namespace coppice
