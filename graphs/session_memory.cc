@@ -286,6 +286,7 @@ absl::Status SessionMemory::Suspend(const SuspendOptions& options) {
     return parts_.sticky.Note(released);
   for (const std::unique_ptr<Lane>& lane : parts_.lanes)
     lane->memory().SetSuspended(true);
+  parts_.suspensions.fetch_add(1, std::memory_order_relaxed);
   if (parts_.tracer != nullptr) parts_.tracer->Suspend();
   for (size_t i = 0; options.drop_graphs && i < parts_.lanes.size(); ++i)
     parts_.lanes[i]->nodes().EvictIdle({});

@@ -25,6 +25,7 @@
 #include "graphs/lane/node_tables.h"
 #include "graphs/lane/slot_table.h"
 #include "graphs/lane/stream_order.h"
+#include "graphs/metrics/metrics_snapshot.h"
 #include "graphs/node/surroundings.h"
 #include "graphs/trace/tracer.h"
 
@@ -37,8 +38,10 @@ class LaneBooks {
   void CountRun(RunKind kind, Reason reason) {
     ++stats_.calls;
     ++stats_.runs[static_cast<size_t>(kind)];
-    if (reason != Reason::kNone) [[unlikely]]
+    if (reason != Reason::kNone) [[unlikely]] {
       ++stats_.reasons[static_cast<size_t>(reason)];
+      if (kind == RunKind::kEager) ++eager_[static_cast<size_t>(reason)];
+    }
   }
   // What a run at its bucket staged, and read in place.
   void CountStaged(const InputLayout& layout) {
@@ -56,9 +59,11 @@ class LaneBooks {
   void CountDemoted(int inputs) { stats_.inputs_demoted += inputs; }
 
   const SessionStats& stats() const { return stats_; }
+  const CountByReason& eager() const { return eager_; }  // Of stats().reasons, eager runs.
 
  private:
   SessionStats stats_;
+  CountByReason eager_{};
 };
 
 // Random numbers that a call took.
@@ -79,10 +84,11 @@ struct CallScratch {
 
 class Lane {
  public:
-  // `driver_of_lane`, `pool`, `windows` and `tracer`, null without a trace, outlive it.
+  // `driver_of_lane`, `pool`, `windows`, `series` and `tracer`, null without a trace, outlive it.
   Lane(const Driver& driver_of_lane,
        Pool& pool,
        const WindowMap& windows,
+       ReplaySeries& series,
        StreamOrder order,
        int64_t copy_out_bytes,
        int lane_index,
@@ -93,7 +99,7 @@ class Lane {
         order_(std::move(order)),
         memory_(driver_of_lane, pool, windows, index),
         slots_(*this, index, memory_, tracer, copy_out_bytes),
-        nodes_(index, tracer),
+        nodes_(index, series, tracer),
         chain_(slots_, nodes_) {}
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;

@@ -21,8 +21,13 @@ void NodeTables::MakeRoomFor(const Program& program) {
 }
 
 Node& NodeTables::Publish(const Program& program, std::unique_ptr<Node> node) {
+  const int32_t series = series_.NumberOf(program.spec, node->info().bucket);
+  const auto index = static_cast<size_t>(series);
+  dropped_replays_.resize(std::max(dropped_replays_.size(), index + 1));
   Node& added = Of(program).Add(std::move(node));
   added.SetNumber(++published_);
+  added.SetSeries(series);
+  recordings_.Note(added.made_for(), added.info().record_ns);
   if (tracer_ != nullptr) tracer_->Record(index_, added.trace_number());
   return added;
 }
@@ -30,6 +35,7 @@ Node& NodeTables::Publish(const Program& program, std::unique_ptr<Node> node) {
 void NodeTables::Drop(const Node& node, NodeTable& table) {
   if (tracer_ != nullptr) tracer_->Evict(index_, node.trace_number());
   timer_.Forget(node);
+  dropped_replays_[static_cast<size_t>(node.series())] += node.info().replays;
   table.Remove(node);
 }
 
@@ -119,6 +125,15 @@ const Node* NodeTables::FindNumber(int64_t number) const {
     if (node.info().number == number) found = &node;
   });
   return found;
+}
+
+void NodeTables::AddReplays(std::vector<int64_t>& replays) const {
+  replays.resize(std::max(replays.size(), dropped_replays_.size()));
+  for (size_t i = 0; i < dropped_replays_.size(); ++i)
+    replays[i] += dropped_replays_[i];
+  ForEachNode([&replays](const Node& node) {
+    replays[static_cast<size_t>(node.series())] += node.info().replays;
+  });
 }
 
 bool NodeTables::HasVersion(const Program& program, const StaticVersion& version) const {

@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "graphs/lane/gate_timer.h"
+#include "graphs/metrics/metrics_snapshot.h"
+#include "graphs/metrics/replay_series.h"
 #include "graphs/node/node.h"
 #include "graphs/node/node_table.h"
 #include "graphs/program/registration.h"
@@ -27,8 +29,9 @@ namespace coppice::internal {
 
 class NodeTables {
  public:
-  // Of lane `index`; `tracer` outlives it, null without a trace.
-  NodeTables(int index, Tracer* tracer) : index_(index), tracer_(tracer) {}
+  // Of lane `index`; `series` and `tracer`, null without a trace, outlive it.
+  NodeTables(int index, ReplaySeries& series, Tracer* tracer)
+      : index_(index), series_(series), tracer_(tracer) {}
 
   // The program's; made if there is none.
   NodeTable& Of(const Program& program) {
@@ -89,7 +92,10 @@ class NodeTables {
   bool HasVersion(const Program& program, const StaticVersion& version) const;
   // Lets buckets that could not be recorded try again, of `program` or of all if null.
   void ReopenBuckets(const Program* program);
-  int64_t evictions() const { return evictions_; }  // By EvictOne.
+  int64_t evictions() const { return evictions_; }                    // By EvictOne.
+  const RecordingFigures& recordings() const { return recordings_; }  // Published nodes.
+  // Adds the launches of all nodes that there ever were, by number of their series.
+  void AddReplays(std::vector<int64_t>& replays) const;
 
   // The highest end of a footprint, but of retired tables, whose nodes do not run again.
   int64_t top() const;
@@ -122,6 +128,7 @@ class NodeTables {
   void Drop(const Node& node, NodeTable& table);
 
   const int index_;
+  ReplaySeries& series_;
   Tracer* const tracer_;
   std::vector<NodeTable> tables_;
   std::list<RetiredTable> retired_;
@@ -129,6 +136,8 @@ class NodeTables {
   const Node* in_use_ = nullptr;
   int64_t evictions_ = 0;
   int64_t published_ = 0;
+  RecordingFigures recordings_;
+  std::vector<int64_t> dropped_replays_;  // Of nodes that went, by number of their series.
 };
 
 }  // namespace coppice::internal

@@ -206,6 +206,9 @@ class Node {
 
   void SetTraceNumber(int32_t number) { trace_number_ = number; }
   int32_t trace_number() const { return trace_number_; }  // -1 without a trace.
+  // The number of its bucket's ReplaySeries.
+  void SetSeries(int32_t number) { series_ = number; }
+  int32_t series() const { return series_; }
 
   // Its drawing; empty unless the session keeps drawings.
   void SetDrawing(std::string dot) { drawing_ = std::move(dot); }
@@ -230,6 +233,7 @@ class Node {
   uint64_t last_call_ = 0;
   int leases_ = 0;
   int32_t trace_number_ = -1;
+  int32_t series_ = 0;
   bool retired_ = false;
   NodeDraft draft_;
   NodeRecording recording_;

@@ -49,9 +49,9 @@ absl::StatusOr<std::unique_ptr<SessionParts>> SessionParts::Create(const Context
       std::make_unique<Catalogue>(driver, parts->options, *parts->windows, parts->tracer.get());
   for (int lane = 0; lane < options.lanes; ++lane) {
     COPPICE_ASSIGN_OR_RETURN(StreamOrder order, StreamOrder::Create(driver, lane));
-    parts->lanes.push_back(std::make_unique<Lane>(driver, *parts->pool, *parts->windows,
-                                                  std::move(order), options.memory.copy_out_bytes,
-                                                  lane, parts->tracer.get()));
+    parts->lanes.push_back(std::make_unique<Lane>(
+        driver, *parts->pool, *parts->windows, parts->series, std::move(order),
+        options.memory.copy_out_bytes, lane, parts->tracer.get()));
     COPPICE_RETURN_IF_ERROR(ReserveAtOnce(options.memory, parts->lanes.back()->memory()));
   }
   if (options.record_in_background) {

@@ -94,6 +94,7 @@ class LaneScene : public PoolScene {
       : lane(device.driver(),
              *pool,
              windows,
+             series,
              *StreamOrder::Create(device.driver(), 0),
              ring_bytes,
              /*lane_index=*/0,
@@ -129,6 +130,7 @@ class LaneScene : public PoolScene {
 
   Program program = ProgramOf(RowsSpec());
   int64_t extent = 3;
+  ReplaySeries series;
   Lane lane;
 
  private:

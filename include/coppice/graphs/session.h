@@ -67,6 +67,7 @@
 #include "coppice/graphs/call.h"
 #include "coppice/graphs/chain_scope.h"
 #include "coppice/graphs/lease.h"
+#include "coppice/graphs/metrics.h"
 #include "coppice/graphs/package_program.h"
 #include "coppice/graphs/profile.h"
 #include "coppice/graphs/program.h"
@@ -349,6 +350,12 @@ class Session {
   // Errors: kFailedPrecondition the session keeps no drawings; kNotFound a bucket without a graph,
   // or one that was dropped since.
   absl::StatusOr<std::string> Dump(const NodeInfo& node) const;
+
+  // A page of all figures of this session for Prometheus: see metrics.h. Also after a sticky error
+  // and while the session is suspended; makes no driver call and changes nothing. Each lane's
+  // figures are of one moment, at which its lock is held, those of memory of another. Cost:
+  // O(graphs), allocates; each lane's calls wait meanwhile for about 10 ns per graph of it.
+  std::string MetricsText(MetricsFormat format = MetricsFormat::kPrometheus) const;
 
   SessionStats stats() const;           // Cost: O(lanes), takes each lane's lock.
   std::vector<NodeInfo> nodes() const;  // In order of creation per lane. Allocates.

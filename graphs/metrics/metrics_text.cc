@@ -1,0 +1,140 @@
+// The names, and which figure has which.
+
+#include "graphs/metrics/metrics_text.h"
+
+#include <span>
+
+#include "graphs/metrics/exposition.h"
+
+namespace coppice::internal {
+namespace {
+
+using enum MetricType;
+
+constexpr const char* kBytes = "bytes";
+constexpr const char* kSeconds = "seconds";
+
+// A family of one sample.
+void Write(Exposition& page, const MetricFamily& family, int64_t value) {
+  page.Begin(family);
+  page.Sample(value);
+}
+
+// A sample per element of an enum, from `first` on.
+template <typename Enum>
+void WriteEach(Exposition& page,
+               const MetricFamily& family,
+               const char* label,
+               std::span<const int64_t> values,
+               size_t first = 0) {
+  page.Begin(family);
+  for (size_t i = first; i < values.size(); ++i)
+    page.Sample(values[i], {{label, coppice::NameOf(static_cast<Enum>(i))}});
+}
+
+void WriteSession(Exposition& page, const MetricsSnapshot& snapshot) {
+  page.Begin({"coppice_session", kInfo, "", "The library."});
+  page.Sample(1, {{"version", COPPICE_VERSION}});
+  page.Begin({"coppice_lanes", kGauge, "", "Lanes, by whether their memory is lent."});
+  page.Sample(snapshot.lanes - snapshot.lanes_lent, {{"state", "free"}});
+  page.Sample(snapshot.lanes_lent, {{"state", "lent"}});
+  Write(page, {"coppice_suspended", kGauge, "", "1 while the session has given its memory back."},
+        snapshot.suspended ? 1 : 0);
+  Write(page, {"coppice_suspensions", kCounter, "", "Times that it gave its memory back."},
+        snapshot.suspensions);
+  Write(page,
+        {"coppice_poisoned", kGauge, "", "1 after an error that the device does not recover from."},
+        snapshot.sticky_error.empty() ? 0 : 1);
+  if (snapshot.sticky_error.empty()) return;
+  page.Begin({"coppice_sticky_error", kInfo, "", "That error."});
+  page.Sample(1, {{"code", snapshot.sticky_error}});
+}
+
+void WriteCalls(Exposition& page, const MetricsSnapshot& snapshot) {
+  const SessionStats& stats = snapshot.stats;
+  WriteEach<RunKind>(page, {"coppice_runs", kCounter, "", "Calls, by how they ran."}, "path",
+                     stats.runs);
+  WriteEach<Reason>(
+      page, {"coppice_eager_calls", kCounter, "", "Calls that ran eagerly, by what kept them."},
+      "reason", snapshot.eager, 1);
+  page.Begin({"coppice_replays", kCounter, "",
+              "Launches of a bucket's graphs, those behind a recording included."});
+  for (const MetricsSnapshot::Replays& of : snapshot.replays) {
+    page.Sample(of.launches, {{"program", of.labels->program},
+                              {"variant", of.labels->variant},
+                              {"bucket", of.labels->bucket}});
+  }
+  page.Begin({"coppice_staged_elements", kCounter, "",
+              "Elements of staged inputs: what callers brought, and what it was padded by."});
+  page.Sample(stats.real_elements, {{"kind", "real"}});
+  page.Sample(stats.padded_elements - stats.real_elements, {{"kind", "padding"}});
+  Write(page, {"coppice_inputs_in_place", kCounter, "", "Inputs read where they lay."},
+        stats.inputs_in_place);
+  Write(page, {"coppice_inputs_filled", kCounter, "", "Inputs staged only to fill their padding."},
+        stats.inputs_filled);
+  Write(page,
+        {"coppice_inputs_demoted", kCounter, "", "Static inputs that are copied from then on."},
+        stats.inputs_demoted);
+  Write(page, {"coppice_stream_switches", kCounter, "", "Calls that waited for another stream."},
+        stats.stream_switches);
+}
+
+void WriteGraphs(Exposition& page, const MetricsSnapshot& snapshot) {
+  const SessionStats& stats = snapshot.stats;
+  page.Begin({"coppice_graphs", kGauge, "", "Graphs, by whether calls find them."});
+  page.Sample(snapshot.graphs_recorded, {{"state", "recorded"}});
+  page.Sample(snapshot.graphs_retired, {{"state", "retired"}});
+  page.Begin({"coppice_buckets", kGauge, "", "Buckets, by what is known of them."});
+  page.Sample(snapshot.buckets_recorded, {{"state", "recorded"}});
+  page.Sample(snapshot.buckets_recording, {{"state", "recording"}});
+  page.Sample(snapshot.buckets_warm, {{"state", "warm"}});
+  page.Sample(snapshot.buckets_not_capturable, {{"state", "not_capturable"}});
+  Write(page, {"coppice_graph_nodes", kGauge, "", "Nodes of all CUDA graphs."},
+        snapshot.graph_nodes);
+  WriteEach<Reason>(page, {"coppice_recordings", kCounter, "", "Graphs recorded, by what for."},
+                    "reason", snapshot.recordings.by_reason, 1);
+  page.Begin({"coppice_record_seconds", kHistogram, kSeconds,
+              "Host time of recordings, the driver's included."});
+  page.Histogram(snapshot.recordings.time);
+  Write(page, {"coppice_recordings_empty", kCounter, "", "Recordings of no work at all."},
+        stats.recordings_empty);
+  Write(page, {"coppice_captures_retried", kCounter, "", "Recordings broken from outside."},
+        stats.captures_retried);
+  Write(page, {"coppice_evictions", kCounter, "", "Graphs dropped for room."}, stats.evictions);
+  Write(page, {"coppice_remaps", kCounter, "", "Replays that mapped their memory again."},
+        stats.remaps);
+}
+
+void WriteMemory(Exposition& page, const MemoryUsage& memory) {
+  WriteEach<MemoryKind>(
+      page, {"coppice_memory_bytes", kGauge, kBytes, "Device memory, by what it is for."}, "kind",
+      memory.bytes);
+  WriteEach<MemoryKind>(
+      page, {"coppice_memory_peak_bytes", kGauge, kBytes, "The most that each kind ever had."},
+      "kind", memory.peak);
+  Write(page, {"coppice_memory_used_bytes", kGauge, kBytes, "Device memory of all kinds."},
+        memory.total);
+  Write(page, {"coppice_memory_used_peak_bytes", kGauge, kBytes, "The most there ever was of it."},
+        memory.total_peak);
+  Write(page, {"coppice_budget_bytes", kGauge, kBytes, "What it may reach; 0: no budget."},
+        memory.budget);
+  Write(page, {"coppice_plan_height_bytes", kGauge, kBytes, "Highest end of any plan so far."},
+        memory.height);
+  Write(page, {"coppice_eager_live_bytes", kGauge, kBytes, "Live in the eager windows."},
+        memory.eager_live);
+  Write(page, {"coppice_eager_peak_bytes", kGauge, kBytes, "Highest top of any eager window."},
+        memory.eager_peak);
+}
+
+}  // namespace
+
+std::string TextOf(const MetricsSnapshot& snapshot, MetricsFormat format) {
+  Exposition page(format);
+  WriteSession(page, snapshot);
+  WriteCalls(page, snapshot);
+  WriteGraphs(page, snapshot);
+  WriteMemory(page, snapshot.memory);
+  return page.Finish();
+}
+
+}  // namespace coppice::internal
