@@ -107,6 +107,90 @@ TEST(ProfDiffTest, BucketsOfSeveralLanesAreOne) {
   EXPECT_TRUE(JsonOf(with_lanes(0), with_lanes(1))["buckets"].empty());
 }
 
+// The document in the page that `prof diff --html` writes.
+Json DocumentOf(const TraceBuilder& before, const TraceBuilder& after) {
+  const TemporaryFile page("", "page.html");
+  EXPECT_EQ(Diff(before, after, {"--html", page.path()}).code, kExitOk);
+  const std::string text = page.Read();
+  EXPECT_THAT(text, testing::StartsWith("<!DOCTYPE html>"));
+  const std::string open = R"(<script type="application/json" id="data">)";
+  const size_t begin = text.find(open) + open.size();
+  return Json::parse(text.substr(begin, text.find("</script>", begin) - begin));
+}
+
+std::vector<std::string> TitlesOf(const Json& document) {
+  std::vector<std::string> titles;
+  for (const Json& finding : document["findings"])
+    titles.push_back(finding["title"]);
+  return titles;
+}
+
+TEST(ProfDiffTest, ThePageHasTheFiguresOfTheTable) {
+  const Json report = JsonOf(CleanTrace(), Changed());
+  const Json document = DocumentOf(CleanTrace(), Changed());
+  EXPECT_EQ(document["schema"], "coppice.difference/1");
+  EXPECT_EQ(document["before"]["name"].get<std::string>().find('/'), std::string::npos);
+  EXPECT_EQ(document["changes"].size(), report["session"].size() + report["buckets"].size());
+  for (const Json& change : document["changes"]) {
+    const std::string figure = change["figure"];
+    const std::string what =
+        change["subject"].get<std::string>() + (figure.empty() ? "" : ", " + figure);
+    const Json row = Find(report[change["part"] == "bucket" ? "buckets" : "session"], what);
+    for (const char* key : {"unit", "before", "after", "delta"})
+      EXPECT_EQ(change[key], row[key]) << what;
+  }
+  ASSERT_EQ(document["reasons"].size(), report["reasons"].size());
+  for (const Json& reason : document["reasons"])
+    EXPECT_THAT(reason["advice"].get<std::string>(), Not(IsEmpty()));
+}
+
+TEST(ProfDiffTest, ThePageSaysInWordsWhatGrewAppearedAndVanished) {
+  const std::vector<std::string> forth = TitlesOf(DocumentOf(CleanTrace(), Changed()));
+  EXPECT_EQ(forth.front(), "The peak grew by 22.09 KiB, 130.1 %");
+  EXPECT_THAT(forth, testing::Contains("1 bucket appeared"));
+  EXPECT_THAT(forth, testing::Contains("10 calls, 8 before"));
+  const std::vector<std::string> back = TitlesOf(DocumentOf(Changed(), CleanTrace()));
+  EXPECT_THAT(back, testing::Contains("1 bucket vanished"));
+  EXPECT_THAT(back, testing::Contains(HasSubstr("The peak fell by 22.09 KiB")));
+}
+
+TEST(ProfDiffTest, KindsOfThePageAreThoseThatEitherTraceHas) {
+  std::vector<std::string> kinds;
+  const Json document = DocumentOf(CleanTrace(), Changed());
+  for (const Json& kind : document["kinds"])
+    kinds.push_back(kind["kind"]);
+  EXPECT_THAT(kinds, testing::ElementsAre("nodes", "eager", "graphs"));
+  EXPECT_EQ(document["kinds"][0]["before_peak_bytes"], 12288);
+  EXPECT_EQ(document["kinds"][0]["after_peak_bytes"], 24576);
+}
+
+TEST(ProfDiffTest, ThePageOfEqualTracesSaysThatNothingChanged) {
+  const Json document = DocumentOf(CleanTrace(), CleanTrace());
+  EXPECT_TRUE(document["changes"].empty());
+  EXPECT_THAT(TitlesOf(document), testing::ElementsAre("Memory is the same"));
+}
+
+TEST(ProfDiffTest, ThePageIsWrittenWhateverFails) {
+  const TemporaryFile page("", "page.html");
+  const CommandOutcome failed =
+      Diff(CleanTrace(), Changed(), {"--fail-over", "1", "--html", page.path()});
+  EXPECT_EQ(failed.code, kExitMismatch);
+  EXPECT_THAT(failed.out, IsEmpty());
+  EXPECT_THAT(page.Read(), HasSubstr("</html>"));
+}
+
+TEST(ProfDiffTest, ThePageGoesOverNoTraceAndNotBesideJson) {
+  const TemporaryFile before(CleanTrace().Text(), "before");
+  const TemporaryFile after(CleanTrace().Text(), "after");
+  for (const std::string& page : {before.path(), after.path()}) {
+    EXPECT_EQ(RunCoppice({"prof", "diff", before.path(), after.path(), "--html", page}).code,
+              kExitUsage);
+  }
+  EXPECT_EQ(Diff(CleanTrace(), CleanTrace(), {"--html", "-", "--json"}).code, kExitUsage);
+  EXPECT_THAT(Diff(CleanTrace(), CleanTrace(), {"--html", "-"}).out, HasSubstr("</html>"));
+  EXPECT_EQ(Diff(CleanTrace(), CleanTrace(), {"--html", "/no/such/folder/page"}).code, kExitOutput);
+}
+
 TEST(ProfDiffTest, BadArgumentsAreRefusedInOneLine) {
   for (const char* percent : {"-1", "x", "1e999", "nan", ""}) {
     const CommandOutcome outcome = Diff(CleanTrace(), CleanTrace(), {"--fail-over", percent});

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Looks at the pages of `coppice prof html` in a browser.
+"""Looks at the pages of `coppice prof html` and `coppice prof diff --html` in a browser.
 
   prof_html_page_test.py COPPICE [FOLDER]    the command to run; where screenshots go
 
@@ -19,7 +19,7 @@ import tempfile
 import unittest
 
 import headless_browser
-from eventful_trace import HOSTILE, write_trace
+from eventful_trace import HOSTILE, SIZES, write_trace
 
 COPPICE = sys.argv.pop(1)
 FOLDER = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else None
@@ -53,6 +53,11 @@ class PageTest(unittest.TestCase):
             page = cls.folder / f"{name}.html"
             subprocess.run([COPPICE, "prof", "html", cls.folder / f"{name}.trace", "-o", page],
                            check=True)
+            cls.pages[name] = page
+        for name, before, after in (("changed", "small", "run"), ("same", "small", "small")):
+            page = cls.folder / f"{name}.html"
+            subprocess.run([COPPICE, "prof", "diff", cls.folder / f"{before}.trace",
+                            cls.folder / f"{after}.trace", "--html", page], check=True)
             cls.pages[name] = page
         cls.browser = cls.enterClassContext(headless_browser.Browser(BROWSER))
         cls.browser.call("Network.emulateNetworkConditions", offline=True, latency=0,
@@ -125,6 +130,40 @@ class PageTest(unittest.TestCase):
                 self.assertGreater(
                     self.value("document.querySelectorAll('#paths-tree details').length"), 2)
 
+    def test_views_of_a_difference_are_drawn(self):
+        self.open("changed")
+        self.assertGreater(self.colours_of(self.picture_of("#kinds-chart")), 4, "it is blank")
+        self.assertNotEqual("What changed",
+                            self.value("document.getElementById('headline').textContent"))
+        for rows in ("#overview-findings li", "#kinds-table tbody tr", "#changes-table tbody tr",
+                     "#reasons-table tbody tr"):
+            self.assertGreater(self.value(f"document.querySelectorAll('{rows}').length"), 1, rows)
+        self.open("same")
+        self.assertEqual("Nothing changed",
+                         self.value("document.getElementById('headline').textContent"))
+        for view in ("changes", "reasons"):
+            self.assertEqual(1, self.value(
+                f"document.querySelectorAll('#{view}-table .empty').length"), view)
+
+    def test_changes_sort_and_narrow(self):
+        self.open("changed")
+        subjects = ("[...document.querySelectorAll('#changes-table tbody th')]"
+                    ".map((one) => one.innerText)")
+        sort = ("[...document.querySelectorAll('#changes-table thead button')]"
+                ".find((one) => one.textContent === 'Of what').click()")
+        self.value(sort)
+        everything = self.value(subjects)
+        self.value(sort)
+        self.assertEqual(everything[0], self.value(subjects)[-1])
+        self.value("""(() => {
+            const choice = document.querySelector("#changes-controls select");
+            choice.value = "gone";
+            choice.dispatchEvent(new Event("change")); })()""")
+        vanished = self.value(subjects)
+        self.assertLess(0, len(vanished))
+        self.assertLess(len(vanished), len(everything))
+        self.assertIn(f"prefill {SIZES[0]}", vanished)
+
     def test_views_without_anything_say_so(self):
         self.open("empty")
         for view in CHARTS:
@@ -132,7 +171,7 @@ class PageTest(unittest.TestCase):
                 f"document.querySelectorAll('#{view}-chart .empty').length"), view)
 
     def test_page_is_as_wide_as_its_window_light_and_dark(self):
-        for name in ("run", "large"):
+        for name in ("run", "large", "changed"):
             for width, dark in ((1280, False), (1280, True), (400, False)):
                 self.open(name, width=width, dark=dark)
                 self.assertEqual(width, self.value("document.documentElement.scrollWidth"))
@@ -215,7 +254,8 @@ class PageTest(unittest.TestCase):
     @unittest.skipIf(axe_source() is None, "no axe-core here; pip install axe-core-python")
     def test_axe_finds_nothing_serious(self):
         # It takes minutes where there is much to look at.
-        for name, dark in (("run", False), ("small", False), ("small", True)):
+        for name, dark in (("run", False), ("small", False), ("small", True), ("changed", False),
+                           ("changed", True)):
             self.open(name, dark=dark)
             if name == "small":
                 self.value("document.querySelectorAll('details').forEach((one) => "

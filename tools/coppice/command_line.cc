@@ -79,6 +79,7 @@ constexpr const char* kProfNotes =
     "  coppice prof map t.trace --bucket 3 --ascii    one plan, time across, address up\n"
     "  coppice prof why t.trace --program decode      what did not replay, and why\n"
     "  coppice prof diff a.trace b.trace --fail-over 2 what grew, what is new; for CI\n"
+    "  coppice prof diff a.trace b.trace --html d.html the same as a page for a browser\n"
     "  coppice prof policy t.trace                    padding per size, and by other ladders\n"
     "  coppice prof drop t.trace                      which bucket to give up under pressure\n"
     "  coppice prof marks t.trace                     calls and bytes from mark to mark\n"
@@ -284,6 +285,8 @@ void AddProf(Command& command, ProfOptions& options) {
                          "beside the trace");
   parts["diff"]->AddText("other", options.other, "OTHER", "Trace file of the other session",
                          Command::Presence::kRequired);
+  parts["diff"]->AddText("--html", options.page, "FILE.html",
+                         "Write what changed to this file as a page; - is standard output");
   parts["diff"]->AddParsed(
       "--fail-over", &ParsePercent, options.fail_over,
       "Exit 1 if a figure of memory or padding grew by more than this percent");

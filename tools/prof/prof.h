@@ -50,6 +50,7 @@ struct ProfOptions {
   std::string trace;
   std::string other;                // diff: the trace after the change.
   std::optional<double> fail_over;  // diff: growth of memory or padding, in percent, that fails.
+  std::string page;                 // diff: where its page goes, "-" is standard output; or empty.
   bool json = false;
   BucketOrder sort = BucketOrder::kCalls;  // buckets.
   std::string program;                     // buckets, why, policy, drop: only this; empty: all.

@@ -3,8 +3,11 @@
 #include "tools/prof/html/report_page.h"
 
 #include <array>
+#include <initializer_list>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 
@@ -16,6 +19,7 @@ extern const char coppice_report_style[];
 extern const char coppice_report_charts[];
 extern const char coppice_report_charts_licence[];
 extern const char coppice_report_kit[];
+extern const char coppice_report_tables[];
 extern const char coppice_report_boxes[];
 extern const char coppice_report_overview[];
 extern const char coppice_report_memory[];
@@ -26,17 +30,20 @@ extern const char coppice_report_why[];
 extern const char coppice_report_paths[];
 extern const char coppice_report_timeline[];
 extern const char coppice_report_start[];
+extern const char coppice_difference_page[];
+extern const char coppice_difference_views[];
 }
 
 namespace coppice {
 namespace {
 
-// In the order in which they run.
-std::array<const char*, 12> Scripts() {
-  return {coppice_report_charts,   coppice_report_kit,      coppice_report_boxes,
-          coppice_report_overview, coppice_report_memory,   coppice_report_map,
-          coppice_report_plan,     coppice_report_buckets,  coppice_report_why,
-          coppice_report_paths,    coppice_report_timeline, coppice_report_start};
+// In the order in which they run: what pages share, their views, what draws them.
+std::vector<const char*> ScriptsWith(std::initializer_list<const char*> views) {
+  std::vector<const char*> scripts = {coppice_report_charts, coppice_report_kit,
+                                      coppice_report_tables};
+  scripts.insert(scripts.end(), views);
+  scripts.push_back(coppice_report_start);
+  return scripts;
 }
 
 std::string BytesFromHex(const std::string& digits) {
@@ -77,6 +84,29 @@ std::string Fill(std::string_view page,
   return filled;
 }
 
+std::string Assembled(const char* page,
+                      const std::vector<const char*>& scripts_of_page,
+                      const nlohmann::ordered_json& document) {
+  std::string scripts;
+  std::string digests;
+  for (const char* const script : scripts_of_page) {
+    const std::string text = std::string("\n") + script;
+    scripts += "<script>" + text + "</script>\n";
+    digests += " " + PolicyDigest(text);
+  }
+  const std::string style = std::string("\n") + coppice_report_style;
+  const std::array<std::pair<std::string_view, std::string>, 5> values = {{
+      {"policy", fmt::format("default-src 'none'; script-src{}; style-src {}; base-uri 'none'; "
+                             "form-action 'none'",
+                             digests, PolicyDigest(style))},
+      {"style", "<style>" + style + "</style>"},
+      {"licence", coppice_report_charts_licence},
+      {"data", ScriptSafeJson(document)},
+      {"scripts", scripts},
+  }};
+  return Fill(page, values);
+}
+
 }  // namespace
 
 std::string PolicyDigest(const std::string& text) {
@@ -101,24 +131,16 @@ std::string ScriptSafeJson(const nlohmann::ordered_json& json) {
 }
 
 std::string PageOf(const nlohmann::ordered_json& report) {
-  std::string scripts;
-  std::string digests;
-  for (const char* const script : Scripts()) {
-    const std::string text = std::string("\n") + script;
-    scripts += "<script>" + text + "</script>\n";
-    digests += " " + PolicyDigest(text);
-  }
-  const std::string style = std::string("\n") + coppice_report_style;
-  const std::array<std::pair<std::string_view, std::string>, 5> values = {{
-      {"policy", fmt::format("default-src 'none'; script-src{}; style-src {}; base-uri 'none'; "
-                             "form-action 'none'",
-                             digests, PolicyDigest(style))},
-      {"style", "<style>" + style + "</style>"},
-      {"licence", coppice_report_charts_licence},
-      {"data", ScriptSafeJson(report)},
-      {"scripts", scripts},
-  }};
-  return Fill(coppice_report_page, values);
+  return Assembled(
+      coppice_report_page,
+      ScriptsWith({coppice_report_boxes, coppice_report_overview, coppice_report_memory,
+                   coppice_report_map, coppice_report_plan, coppice_report_buckets,
+                   coppice_report_why, coppice_report_paths, coppice_report_timeline}),
+      report);
+}
+
+std::string DifferencePageOf(const nlohmann::ordered_json& difference) {
+  return Assembled(coppice_difference_page, ScriptsWith({coppice_difference_views}), difference);
 }
 
 }  // namespace coppice

@@ -5,12 +5,10 @@
 kit.view("buckets", () => {
   const {report, make, find} = kit;
   const all = report.buckets;
-  const rowsMax = 200;  // At once; a button shows more.
   if (all.length === 0) {
     kit.empty("buckets-table", "The trace has no bucket.");
     return;
   }
-  const state = {key: "calls", falling: true, filter: "", most: rowsMax};
 
   const measured = (label, key, text, kind = "") => ({
     label, key, number: true, text, kind, top: Math.max(...all.map((row) => row[key]), 0),
@@ -42,64 +40,15 @@ kit.view("buckets", () => {
         : `busiest in part ${busiest + 1} of ${row.calls_over_time.length} of the time`}, ...bars);
   }
 
-  function compare(a, b) {
-    const [x, y] = [a[state.key], b[state.key]];
-    const order = typeof x === "string"
-      ? x.localeCompare(y, "en", {numeric: true}) : x - y;
-    return (state.falling ? -order : order) || a.bucket - b.bucket;
-  }
-
-  function sortBy(column) {
-    state.falling = state.key === column.key ? !state.falling : column.key !== "name";
-    state.key = column.key;
-    draw();
-    const sorted = find("buckets-table").querySelector("th[aria-sort] button");
-    if (sorted) sorted.focus();
-    kit.say(`Sorted by ${column.label}, ${state.falling ? "largest" : "smallest"} first`);
-  }
-
-  function heading(column) {
-    const cell = make("th", {scope: "col", className: column.number ? "number" : ""},
-      kit.button(column.label, () => sortBy(column)));
-    if (column.key === state.key)
-      cell.setAttribute("aria-sort", state.falling ? "descending" : "ascending");
-    return cell;
-  }
-
-  function rowOf(row) {
-    return make("tr", {}, ...columns.map((column, place) => make(place === 0 ? "th" : "td",
-      {className: column.number ? "number" : "", ...(place === 0 ? {scope: "row"} : {})},
-      column.text(row),
-      column.top > 0 ? kit.spark(row[column.key] / column.top, column.kind) : null)),
-    make("td", {}, activity(row)));
-  }
-
-  function draw() {
-    const chosen = all.filter((row) => row.name.includes(state.filter)).sort(compare);
-    const shown = chosen.slice(0, state.most);
-    const box = find("buckets-table");
-    box.tabIndex = 0;
-    box.setAttribute("role", "region");
-    box.setAttribute("aria-label", "Buckets");
-    box.replaceChildren(make("table", {},
-      make("caption", {}, `${kit.count(shown.length)} of ${kit.counted(all.length, "bucket")}; ` +
-        "* executable graphs in the driver, an estimate"),
-      make("thead", {}, make("tr", {}, ...columns.map(heading),
-        make("th", {scope: "col"}, "Calls over time"))),
-      make("tbody", {}, ...shown.map(rowOf))));
-    if (shown.length < chosen.length) {
-      box.append(kit.button(`Show ${kit.count(rowsMax)} more`, () => {
-        state.most += rowsMax;
-        draw();
-      }));
-    }
-  }
-
-  const search = make("input", {type: "search"});
-  search.addEventListener("input", () => {
-    state.filter = search.value;
-    draw();
+  let filter = "";
+  const draw = kit.sortable("buckets-table", {
+    label: "Buckets", columns, rows: all, key: "calls", more: activity,
+    moreLabel: "Calls over time", keep: (row) => row.name.includes(filter),
+    caption: (shown) => `${kit.count(shown)} of ${kit.counted(all.length, "bucket")}; ` +
+      "* executable graphs in the driver, an estimate",
   });
-  find("buckets-controls").append(make("label", {}, "Name contains", search));
-  draw();
+  find("buckets-controls").append(kit.search("Name contains", (text) => {
+    filter = text;
+    draw();
+  }));
 });
