@@ -153,6 +153,7 @@ absl::StatusOr<Lease> Session::Run(const Call& call) {
   if (parts.sticky.present()) [[unlikely]]
     return parts.sticky.Get();
   internal::Request request(call);
+  request.began = parts.BeginTimed(call.lane);
   COPPICE_RETURN_IF_ERROR(internal::Check(parts, request));
   Lane& lane = parts.lane(call.lane);
   const std::lock_guard lock(lane.mutex);
@@ -327,6 +328,25 @@ void Session::WaitForRecordings() {
 
 void Session::Mark(std::string_view name) {
   if (parts_->tracer != nullptr) parts_->tracer->Mark(name);
+}
+
+absl::Status Session::NoteRequest(const RequestTimes& times) {
+  if (times.first_token_ns < 0 || times.last_token_ns < times.first_token_ns)
+    return InvalidArgument(
+        "Session::NoteRequest: request {} has its first token after {} ns and its last after {} "
+        "ns; "
+        "give times from its arrival, the last no earlier than the first",
+        times.id, times.first_token_ns, times.last_token_ns);
+  constexpr int64_t kIdMax = int64_t{1} << 53;
+  if (times.id < 0 || times.id > kIdMax)
+    return InvalidArgument("Session::NoteRequest: request {}; number requests from 0 to 2^53",
+                           times.id);
+  if (times.input_tokens < 0 || times.output_tokens < 1)
+    return InvalidArgument(
+        "Session::NoteRequest: request {} reads {} tokens and writes {}; it writes at least one",
+        times.id, times.input_tokens, times.output_tokens);
+  if (parts_->tracer != nullptr) parts_->tracer->Request(times);
+  return absl::OkStatus();
 }
 
 absl::Status Session::FlushTrace() const {

@@ -171,8 +171,8 @@ absl::StatusOr<Slot*> CopyBehindRun(const SessionParts& parts,
 
 void TraceUses(const Request& request, Lane& lane) {
   if (!request.shape.in_pool) return;
-  for (const uint64_t call : lane.scratch().used)
-    lane.tracer->Use(lane.index, lane.order().calls(), call);
+  for (const UsedOutput& used : lane.scratch().used)
+    lane.tracer->Use(lane.index, lane.order().calls(), used);
   lane.scratch().used.clear();
 }
 
@@ -192,7 +192,9 @@ void TraceCall(const Request& request,
                      .real_elements = layout.real_elements,
                      .padded_elements = layout.padded_elements,
                      .program = program.place.trace_number,
-                     .extents = std::span(request.shape.real).first(program.spec.symbols.size())});
+                     .extents = std::span(request.shape.real).first(program.spec.symbols.size()),
+                     .began = request.began,
+                     .outputs = request.call.output_mode});
 }
 
 void TraceFailure(const Bucket& bucket, const absl::Status& why, Lane& lane) {

@@ -33,6 +33,7 @@ inline void Book(const SessionParts& parts,
                  Lane& lane,
                  const Outcome& outcome) {
   lane.books().CountRun(outcome.kind, outcome.reason);
+  lane.ChooseTimed(lane.order().calls());
   if (outcome.reason != Reason::kNone) [[unlikely]]
     LogReason(parts, request, lane, outcome.reason);
 }

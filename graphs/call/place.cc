@@ -151,9 +151,17 @@ absl::Status FindCounts(const Call& call, Lane& lane) {
     if (!place || place->lane != lane.index) continue;
     const Slot* holder = FindHolder(lane.slots().ListOf(place->kind), count);
     if (holder == nullptr) return Stale(*call.program, NameOfCount(*call.program, i), count, lane);
-    if (lane.tracer != nullptr) lane.scratch().used.push_back(holder->call);
+    if (lane.tracer != nullptr) lane.scratch().used.push_back({.call = holder->call});
   }
   return absl::OkStatus();
+}
+
+// What a trace says of input `index`, which lies in that output.
+UsedOutput UseOf(const Slot& holder, const Tensor& output, const Tensor& tensor, size_t index) {
+  return {.call = holder.call,
+          .input = static_cast<int32_t>(index),
+          .output = static_cast<int32_t>(&output - holder.outputs->tensors.data()),
+          .offset = static_cast<int64_t>(tensor.data - output.data)};
 }
 
 // Which of the outputs that the call is given are inputs of it.
@@ -268,7 +276,7 @@ absl::Status FindPlace(Request& request, Lane& lane) {
     const InputSpec& spec = program.copied_input(i);
     if (holder == nullptr)
       return Stale(program, fmt::format("input '{}'", spec.name), tensor, lane);
-    if (lane.tracer != nullptr) scratch.used.push_back(holder->call);
+    if (lane.tracer != nullptr) scratch.used.push_back(UseOf(*holder, *output, tensor, i));
     if (spec.mutated) {
       COPPICE_RETURN_IF_ERROR(CheckWritable(program, spec, list, tensor, *holder));
       // Written back behind the graph, which must not have put its own outputs there.

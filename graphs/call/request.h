@@ -10,6 +10,8 @@
 
 #pragma once
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 
 #include "coppice/graphs/call.h"
@@ -32,7 +34,8 @@ struct Request {
   bool child = false;       // What the lane's scratch says about its surroundings counts.
   bool known_place = true;  // The surroundings are interned; else no node was planned around them.
   const Surroundings* surroundings = nullptr;
-  int filled = 0;  // Inputs that are staged for their padding alone.
+  int filled = 0;      // Inputs that are staged for their padding alone.
+  uint64_t began = 0;  // Ticks of a TraceClock; 0: the call's host time is not taken.
 };
 
 // What a call is, and why it is no replay.

@@ -92,6 +92,7 @@ absl::StatusOr<Decision> DecideWithRanks(const Rules& rules,
 
 absl::StatusOr<Lease> RunDecided(SessionParts& parts, Request& request, Lane& lane, Node* node) {
   const Program& program = *request.call.program;
+  if (lane.tracer != nullptr && request.began == 0) request.began = parts.clock.Now();
   const Rules rules{.options = parts.options, .stance = parts.stance.load()};
   COPPICE_RETURN_IF_ERROR(CheckRegistered("Session::Run", program));
   COPPICE_RETURN_IF_ERROR(lane.memory().CheckPresent("Session::Run"));

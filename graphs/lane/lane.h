@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -76,11 +77,14 @@ struct TakenNumbers {
 
 // What the call under way keeps between its stages; here, so that its capacity lasts.
 struct CallScratch {
-  Surroundings around;         // What a child is planned around.
-  StagingArguments copies;     // Behind the graph.
-  std::vector<uint64_t> used;  // With a trace: calls whose outputs it reads where they lie.
+  Surroundings around;           // What a child is planned around.
+  StagingArguments copies;       // Behind the graph.
+  std::vector<UsedOutput> used;  // With a trace: outputs that it reads where they lie.
   TakenNumbers random;
 };
+
+// Of the calls of a lane.
+inline constexpr uint64_t kTimedEvery = 16;
 
 class Lane {
  public:
@@ -117,6 +121,16 @@ class Lane {
   const SurroundingsTable& surroundings() const { return surroundings_; }
   LaneBooks& books() { return books_; }
   CallScratch& scratch() { return scratch_; }
+
+  // Whether the next call is one of those whose host time is taken: reading a clock takes as long
+  // as a tenth of a replay, so that one in kTimedEvery is. Threads: any; a call that ran says how
+  // many there were.
+  bool times_next() const { return times_next_.load(std::memory_order_relaxed); }
+  void StopTiming() { times_next_.store(false, std::memory_order_relaxed); }
+  void ChooseTimed(uint64_t calls) {
+    if (calls % kTimedEvery == 0) [[unlikely]]
+      times_next_.store(true, std::memory_order_relaxed);
+  }
 
   // Everything that was counted.
   SessionStats stats() const;
@@ -158,6 +172,7 @@ class Lane {
   CallScratch scratch_;
   int64_t retirements_seen_ = 0;
   int recordings_ = 0;  // In the background, under way or waiting.
+  std::atomic<bool> times_next_ = true;
 };
 
 }  // namespace coppice::internal

@@ -79,6 +79,18 @@ void AppendDonations(const std::vector<Donation>& donations, std::vector<Buffer>
   }
 }
 
+std::vector<std::string> LabelsOf(const AllocationScript& script, const ProgramSpec& spec) {
+  std::vector<std::string> labels(static_cast<size_t>(script.buffer_count));
+  for (const ScriptEvent& event : script.events) {
+    if (event.kind == ScriptEvent::Kind::kAllocate)
+      labels[static_cast<size_t>(event.buffer)] = event.label;
+    if (event.kind == ScriptEvent::Kind::kOutput)
+      labels[static_cast<size_t>(event.buffer)] =
+          spec.outputs[static_cast<size_t>(event.output)].name;
+  }
+  return labels;
+}
+
 std::vector<Buffer> BuffersOf(const AllocationScript& script) {
   std::vector<Buffer> buffers(static_cast<size_t>(script.buffer_count));
   const auto end = static_cast<int64_t>(script.events.size()) + 1;

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "coppice/allocator/plan.h"
@@ -27,10 +28,11 @@ namespace coppice::internal {
 struct ScriptEvent {
   enum class Kind : uint8_t { kAllocate, kOutput, kAlias, kFree, kFreeInput, kBreak };
   Kind kind = Kind::kAllocate;
-  int buffer = 0;     // Index in order of allocation; unused for kFreeInput and kBreak.
-  int output = -1;    // For kOutput and kAlias.
-  int input = -1;     // For kAlias and kFreeInput: of the spec.
-  int64_t bytes = 0;  // Rounded up to kBufferAlignment; 0 for what allocates nothing.
+  int buffer = 0;       // Index in order of allocation; unused for kFreeInput and kBreak.
+  int output = -1;      // For kOutput and kAlias.
+  int input = -1;       // For kAlias and kFreeInput: of the spec.
+  int64_t bytes = 0;    // Rounded up to kBufferAlignment; 0 for what allocates nothing.
+  std::string label{};  // Of kAllocate: what the program calls the bytes.
 };
 
 // Bytes of the window that hold something at the start, up to an event of the script.
@@ -63,6 +65,9 @@ std::vector<Donation> DonationsOf(const AllocationScript& warmed,
 
 // Appends donations, fixed where they are.
 void AppendDonations(const std::vector<Donation>& donations, std::vector<Buffer>& buffers);
+
+// What people call each buffer of a script: its label, or the name of the output that it is.
+std::vector<std::string> LabelsOf(const AllocationScript& script, const ProgramSpec& spec);
 
 // The buffers of a script without aliases, then its donations, with lifetimes in units of
 // its events: right where the graph is a chain, because a buffer's kernels are launched between its

@@ -152,7 +152,7 @@ absl::Status PackageSource::Walk::Begin(Frame& frame, std::span<const int> buffe
     } else if (buffer.role == Role::kTemporary) {
       COPPICE_ASSIGN_OR_RETURN(const int64_t bytes, frame.BytesOf(buffer));
       COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address,
-                               context_.Allocate(std::max<int64_t>(bytes, 1)));
+                               context_.Allocate(std::max<int64_t>(bytes, 1), buffer.name));
       frame.Put(i, {.address = address, .bytes = bytes});
     }
   }
@@ -180,7 +180,7 @@ absl::Status PackageSource::Walk::DrawSeeds(Frame& frame) {
     if (buffer.role != Role::kSeed || !schedule.named[static_cast<size_t>(i)]) continue;
     const int64_t words = buffer.shape[0].value;
     const int64_t bytes = words * static_cast<int64_t>(sizeof(int64_t));
-    COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address, context_.Allocate(bytes));
+    COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address, context_.Allocate(bytes, buffer.name));
     frame.Put(i, {.address = address, .bytes = bytes});
     const Touch touched[] = {{.begin = address, .bytes = bytes, .writes = true}};
     COPPICE_RETURN_IF_ERROR(source_.kernels_.DrawSeeds(
@@ -232,9 +232,9 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::KernelStep& s
     int64_t bytes = 0;
     if (__builtin_mul_overflow(blocks, each.bytes_per_block, &bytes))
       return InvalidArgument("kernel '{}': its scratch is larger than any device", kernel.name);
-    COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address, bytes == 0
-                                                              ? absl::StatusOr<DeviceAddress>(0)
-                                                              : context_.Allocate(bytes));
+    COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address,
+                             bytes == 0 ? absl::StatusOr<DeviceAddress>(0)
+                                        : context_.Allocate(bytes, "scratch of " + kernel.name));
     scratch_.push_back(address);
   }
   if (!sink_.drops())

@@ -37,8 +37,7 @@ absl::StatusOr<std::unique_ptr<SessionParts>> SessionParts::Create(const Context
                                          .spare_account = static_cast<int>(MemoryKind::kSpare),
                                          .window_bytes = options.memory.window_bytes}));
   if (parts->tracer != nullptr) {
-    parts->tracer->DefineSession(context.DeviceName(), parts->pool->granularity(),
-                                 options.memory.budget_bytes);
+    parts->tracer->DefineSession(context.DeviceName(), parts->pool->granularity(), options);
   }
   parts->windows = std::make_unique<const WindowMap>(*parts->pool, options.lanes);
   parts->constants =

@@ -30,6 +30,7 @@
 #include "graphs/parts/catalogue.h"
 #include "graphs/parts/sticky_error.h"
 #include "graphs/record/background_recorder.h"
+#include "graphs/trace/trace_clock.h"
 #include "graphs/trace/tracer.h"
 
 namespace coppice::internal {
@@ -50,6 +51,15 @@ struct SessionParts {
   // Errors: kInvalidArgument  there is no such lane; `where` begins the message.
   absl::Status CheckLane(const char* where, int index) const;
   Lane& lane(int index) const { return *lanes[static_cast<size_t>(index)]; }
+  // The ticks at which a call of that lane begins, if it is one of those whose host time is taken;
+  // else 0. Any index: nothing was checked yet.
+  uint64_t BeginTimed(int index) const {
+    const bool exists = static_cast<unsigned>(index) < static_cast<unsigned>(options.lanes);
+    if (!exists || !lanes[static_cast<size_t>(index)]->times_next()) [[likely]]
+      return 0;
+    lanes[static_cast<size_t>(index)]->StopTiming();
+    return clock.Now();
+  }
 
   // Locks all lanes when no recording is under way in the background.
   std::vector<std::unique_lock<LaneMutex>> LockIdleLanes() const;
@@ -58,6 +68,7 @@ struct SessionParts {
   const Driver& driver;
   const SessionOptions options;
   std::atomic<Stance> stance;
+  const TraceClock clock;
   StickyError sticky;
   std::unique_ptr<Tracer> tracer;  // Null without a trace; outlives who tells it.
   std::unique_ptr<Budget> budget;

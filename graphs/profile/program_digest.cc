@@ -3,87 +3,23 @@
 #include "graphs/profile/program_digest.h"
 
 #include <span>
+#include <utility>
 
 #include "nlohmann/json.hpp"
 
+#include "graphs/program/spec_document.h"
 #include "runtime/package/digest.h"
 
 namespace coppice::internal {
 namespace {
 
-nlohmann::json DimsText(const Dims& dims) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const Dim& dim : dims)
-    list.push_back({dim.size, dim.symbol});
-  return list;
-}
-
-nlohmann::json SymbolText(const SymbolSpec& symbol) {
-  nlohmann::json text = {{"name", symbol.name},
-                         {"kind", static_cast<int>(symbol.kind)},
-                         {"over_maximum", static_cast<int>(symbol.over_maximum)},
-                         {"bounds", {symbol.min, symbol.max, symbol.multiple_of}},
-                         {"exclude_01", symbol.exclude_01},
-                         {"given", symbol.given},
-                         {"counted", symbol.counted},
-                         {"scalar", symbol.scalar}};
-  if (symbol.claim)
-    text["claim"] = {static_cast<int>(symbol.claim->padding), symbol.claim->equal.bits,
-                     symbol.claim->equal.absolute, symbol.claim->equal.relative};
-  return text;
-}
-
-nlohmann::json InputText(const InputSpec& input) {
-  return {{"name", input.name},
-          {"dtype", static_cast<int>(input.dtype)},
-          {"dims", DimsText(input.dims)},
-          {"strides", DimsText(input.strides)},
-          {"role", static_cast<int>(input.role)},
-          {"fill", {static_cast<int>(input.fill.kind), input.fill.value}},
-          {"mutated", input.mutated},
-          {"alignment", input.alignment}};
-}
-
-nlohmann::json OutputText(const OutputSpec& output) {
-  return {{"name", output.name},
-          {"dtype", static_cast<int>(output.dtype)},
-          {"dims", DimsText(output.dims)},
-          {"strides", DimsText(output.strides)},
-          {"role", static_cast<int>(output.role)},
-          {"count", {output.count.output, output.count.axis}}};
-}
-
-template <typename Part>
-nlohmann::json ListText(const std::vector<Part>& parts, nlohmann::json (*text_of)(const Part&)) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const Part& part : parts)
-    list.push_back(text_of(part));
-  return list;
-}
-
-nlohmann::json ScalarText(const ScalarSpec& scalar) {
-  return {scalar.name, scalar.device_resident};
-}
-
-nlohmann::json RaggedText(const RaggedSpec& sequences) {
-  return {sequences.count, sequences.total, sequences.length, sequences.lengths,
-          static_cast<int>(sequences.by)};
-}
-
-std::string SpecText(const ProgramSpec& spec, const RaggedTensors& ragged) {
-  nlohmann::json text = {{"claim", static_cast<int>(spec.claim)},
-                         {"symbols", ListText(spec.symbols, SymbolText)},
-                         {"inputs", ListText(spec.inputs, InputText)},
-                         {"outputs", ListText(spec.outputs, OutputText)},
-                         {"scalars", ListText(spec.scalars, ScalarText)},
-                         {"one_stream", spec.one_stream},
-                         {"thread_safe", spec.thread_safe},
-                         {"guards", spec.guards},
-                         {"extents", spec.extents},
-                         {"random_numbers_per_call", spec.random_numbers_per_call},
-                         {"gate", static_cast<int>(spec.gate)}};
-  if (!spec.ragged.empty())
-    text["ragged"] = {ListText(spec.ragged, RaggedText), ragged.inputs, ragged.outputs};
+std::string SpecText(const Program& program) {
+  nlohmann::json text = SpecDocument(program.spec);
+  // With the tensors whose rows are ragged.
+  if (const auto ragged = text.find("ragged"); ragged != text.end()) {
+    nlohmann::json sets = std::move(*ragged);
+    *ragged = {std::move(sets), program.ragged.inputs, program.ragged.outputs};
+  }
   return text.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
 }
 
@@ -91,7 +27,7 @@ std::string SpecText(const ProgramSpec& spec, const RaggedTensors& ragged) {
 
 std::string DigestOf(const Program& program) {
   if (program.steps != nullptr) return "package:" + program.steps->Identity();
-  const std::string text = SpecText(program.spec, program.ragged);
+  const std::string text = SpecText(program);
   return "spec:" + package::Sha256Of({std::as_bytes(std::span(text))});
 }
 

@@ -71,6 +71,8 @@ void SwapPolicy(const SessionParts& parts,
   for (const std::unique_ptr<Lane>& lane : parts.lanes)
     lane->nodes().RetireBuckets(program, has_gone);
   ladder.policy = std::move(policy);
+  if (parts.tracer != nullptr)
+    parts.tracer->Policy(program.place.trace_number, symbol, ladder.policy);
 }
 
 absl::Status DropVanished(const SessionParts& parts) {

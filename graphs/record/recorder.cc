@@ -269,8 +269,9 @@ absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const
   const Plan& plan = captured.planned.plan;
   if (request.draw) node->SetDrawing(DotOf(*node, drawings, captured.buffers, plan, base));
   if (request.tracer != nullptr)
-    node->SetTraceNumber(
-        request.tracer->DefineNode(*node, KernelsOf(drawings), captured.buffers, plan, base));
+    node->SetTraceNumber(request.tracer->DefineNode(
+        *node, KernelsOf(drawings), captured.buffers,
+        LabelsOf(capture.script, request.run.program->spec), plan, base));
   return node;
 }
 

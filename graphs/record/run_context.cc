@@ -74,7 +74,8 @@ absl::StatusOr<Tensor> RunContext::AllocateOutput(int index) {
   Tensor tensor = PlacedTensor(0, spec, extents_);
   if (const RaggedSpec* const sequences = program_.RectangleOfOutput(index)) {
     tensor = PlacedTensor(0, spec.dtype, RectangleOf(*sequences, spec.dims), {}, extents_);
-    COPPICE_ASSIGN_OR_RETURN(tensor.data, AllocateBytes({.bytes = RoundedBytes(tensor)}));
+    COPPICE_ASSIGN_OR_RETURN(tensor.data, AllocateBytes({.bytes = RoundedBytes(tensor),
+                                                         .label = spec.name + ", rectangle"}));
   } else {
     COPPICE_ASSIGN_OR_RETURN(tensor.data, AllocateFor(index, tensor));
   }
@@ -102,13 +103,13 @@ absl::Status RunContext::PackRectangle(int index, const RaggedSpec& sequences) {
   return Free(rectangle.data);
 }
 
-absl::StatusOr<DeviceAddress> RunContext::Allocate(int64_t bytes) {
+absl::StatusOr<DeviceAddress> RunContext::Allocate(int64_t bytes, std::string_view label) {
   if (bytes < 1) return InvalidArgument("Allocate: {} bytes; ask for at least 1", bytes);
   if (bytes > std::numeric_limits<int64_t>::max() - kBufferAlignment) {
     return MakeError(absl::StatusCode::kResourceExhausted, "Allocate: {} bytes of program '{}'",
                      bytes, spec_.name);
   }
-  return AllocateBytes({.bytes = AlignUp(bytes, kBufferAlignment)});
+  return AllocateBytes({.bytes = AlignUp(bytes, kBufferAlignment), .label = std::string(label)});
 }
 
 absl::Status RunContext::AliasOutput(int index, DeviceAddress address) {
@@ -296,7 +297,7 @@ absl::StatusOr<DeviceAddress> EagerContext::AllocateBytes(const ScriptEvent& req
 void EagerContext::Note(ScriptEvent event) {
   event.buffer = buffer_count_++;
   if (script_ == nullptr) return;
-  script_->events.push_back(event);
+  script_->events.push_back(std::move(event));
   script_->buffer_count = buffer_count_;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -46,7 +47,8 @@ absl::Status CheckStep(const EagerStep& step);
 class RunContext : public CallContext {
  public:
   absl::StatusOr<Tensor> AllocateOutput(int index) final;
-  absl::StatusOr<DeviceAddress> Allocate(int64_t bytes) final;
+  using CallContext::Allocate;
+  absl::StatusOr<DeviceAddress> Allocate(int64_t bytes, std::string_view label) final;
   absl::Status AliasOutput(int index, DeviceAddress address) final;
 
   // The outputs, once the callable has returned: packs rectangles, and copies what may not stay an

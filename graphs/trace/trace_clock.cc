@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -56,14 +57,23 @@ void TraceTime::Advance() {
   after_ = anchor;
 }
 
+// Before there is a line, as if both clocks were one.
+double TraceTime::NsPerTick() const {
+  if (after_.ticks == before_.ticks) return 1;
+  return static_cast<double>(after_.ns - before_.ns) /
+         static_cast<double>(after_.ticks - before_.ticks);
+}
+
 int64_t TraceTime::At(uint64_t ticks) const {
   double ns = static_cast<double>(after_.ns - start_.ns);
-  if (after_.ticks != before_.ticks) {
-    const double slope = static_cast<double>(after_.ns - before_.ns) /
-                         static_cast<double>(after_.ticks - before_.ticks);
-    ns += slope * static_cast<double>(static_cast<int64_t>(ticks - after_.ticks));
-  }
+  if (after_.ticks != before_.ticks)
+    ns += NsPerTick() * static_cast<double>(static_cast<int64_t>(ticks - after_.ticks));
   return std::max<int64_t>(static_cast<int64_t>(ns), 0);
+}
+
+int64_t TraceTime::Between(uint64_t begin, uint64_t end) const {
+  return std::max<int64_t>(
+      std::llround(NsPerTick() * static_cast<double>(static_cast<int64_t>(end - begin))), 1);
 }
 
 }  // namespace coppice::internal

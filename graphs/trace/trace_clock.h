@@ -49,8 +49,12 @@ class TraceTime {
 
   // Nanoseconds from the start to `ticks`, >= 0. Exact at the last two anchors.
   int64_t At(uint64_t ticks) const;
+  // Nanoseconds from the one to the other, >= 1: by the clock's rate, not by rounded times.
+  int64_t Between(uint64_t begin, uint64_t end) const;
 
  private:
+  double NsPerTick() const;
+
   struct Anchor {
     uint64_t ticks = 0;
     uint64_t ns = 0;

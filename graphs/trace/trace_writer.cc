@@ -3,6 +3,7 @@
 #include "graphs/trace/trace_writer.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -147,24 +148,26 @@ void TraceWriter::Wake() {
 }
 
 // Whether the ring takes an event.
-bool TraceWriter::MakeRoom(Source& source) {
+bool TraceWriter::MakeRoom(Source& source, size_t events) {
   Wake();
-  if (source.events.Extend()) return true;
+  if (source.events.Extend(events)) return true;
   if (!wait_when_full_) return false;
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [&] { return source.events.Extend(); });
+  changed_.wait(lock, [&] { return source.events.Extend(events); });
   return true;
 }
 
-void TraceWriter::PutAtLimit(Source& source, const RingEvent& event, uint64_t ticks) {
-  const auto put = [&](const RingEvent& next) {
-    return source.events.Put(next, ticks) || (MakeRoom(source) && source.events.Put(next, ticks));
+void TraceWriter::PutAtLimit(Source& source, std::span<const RingEvent> events) {
+  const auto put = [&](std::span<const RingEvent> next) {
+    return source.events.Put(next) || (MakeRoom(source, next.size()) && source.events.Put(next));
   };
   // What was lost is told where it was lost: before the next event that finds room.
-  if (source.dropped > 0 && put({.first = source.dropped, .kind = TraceEventKind::kDropped})) {
-    source.dropped = 0;
+  if (source.dropped > 0) {
+    const RingEvent lost{
+        .ticks = events.front().ticks, .first = source.dropped, .kind = TraceEventKind::kDropped};
+    if (put(std::span(&lost, 1))) source.dropped = 0;
   }
-  if (source.dropped > 0 || !put(event)) ++source.dropped;
+  if (source.dropped > 0 || !put(events)) ++source.dropped;
 }
 
 void TraceWriter::Loop() {
@@ -224,7 +227,30 @@ absl::Status TraceWriter::WritePass(const std::string& definitions,
   return status;
 }
 
+void TraceWriter::FormatCall(const RingEvent& call, std::span<const int32_t> further) {
+  const auto out = std::back_inserter(text_);
+  fmt::format_to(out, FMT_COMPILE(",{},{},{},\"{}\",\"{}\",{},{},{},["), call.first, call.bucket,
+                 call.node, NameOf(call.run_kind()), NameOf(static_cast<Reason>(call.why)),
+                 call.second, call.third, call.program);
+  const auto write = [&](std::span<const int32_t> extents, bool first) {
+    for (const int32_t extent : extents)
+      fmt::format_to(out, FMT_COMPILE("{}{}"), std::exchange(first, false) ? "" : ",", extent);
+  };
+  write(std::span(call.extents).first(call.extent_count - further.size()), /*first=*/true);
+  write(further, /*first=*/false);
+  fmt::format_to(
+      out, FMT_COMPILE("],{},\"{}\"]\n"),
+      call.host_ticks == 0 ? -1 : time_.Between(call.ticks - call.host_ticks, call.ticks),
+      NameOf(call.output_mode()));
+}
+
 void TraceWriter::Format(Source& source, const RingEvent& event) {
+  if (source.parted.has_value()) {
+    const RingEvent call = *std::exchange(source.parted, std::nullopt);
+    const std::array<int32_t, FurtherExtents::kMost> further = FurtherExtents::Unpack(event);
+    FormatCall(call, std::span(further).first(call.extent_count - size_t{RingEvent::kExtents}));
+    return;
+  }
   // Where two pieces of the clock's line meet, rounding may not turn time back.
   source.last_ns = std::max(source.last_ns, time_.At(event.ticks));
   const auto out = std::back_inserter(text_);
@@ -232,13 +258,11 @@ void TraceWriter::Format(Source& source, const RingEvent& event) {
                  source.lane);
   switch (event.kind) {
     case TraceEventKind::kCall:
-      fmt::format_to(out, FMT_COMPILE(",{},{},{},\"{}\",\"{}\",{},{},{},["), event.first,
-                     event.bucket, event.node, NameOf(static_cast<RunKind>(event.how)),
-                     NameOf(static_cast<Reason>(event.why)), event.second, event.third,
-                     event.program);
-      for (int i = 0; i < event.extent_count; ++i)
-        fmt::format_to(out, FMT_COMPILE("{}{}"), i == 0 ? "" : ",", event.extents[i]);
-      fmt::format_to(out, FMT_COMPILE("]]\n"));
+      if (event.extent_count > RingEvent::kExtents) {
+        source.parted = event;
+      } else {
+        FormatCall(event, {});
+      }
       break;
     case TraceEventKind::kRecord:
     case TraceEventKind::kEvict:
@@ -255,6 +279,16 @@ void TraceWriter::Format(Source& source, const RingEvent& event) {
       fmt::format_to(out, FMT_COMPILE(",{},{}]\n"), event.first, event.node);
       break;
     case TraceEventKind::kUse:
+      fmt::format_to(out, FMT_COMPILE(",{},{},{},{},{}]\n"), event.first, event.second,
+                     event.bucket, event.node, event.third);
+      break;
+    case TraceEventKind::kPolicy:
+      fmt::format_to(out, FMT_COMPILE(",{},{},{}]\n"), event.program, event.bucket, event.first);
+      break;
+    case TraceEventKind::kRequest:
+      fmt::format_to(out, FMT_COMPILE(",{},{},{},{},{}]\n"), event.first, event.second, event.third,
+                     event.bucket, event.node);
+      break;
     case TraceEventKind::kPart:
     case TraceEventKind::kExpire:
       fmt::format_to(out, FMT_COMPILE(",{},{}]\n"), event.first, event.second);

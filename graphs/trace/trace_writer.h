@@ -13,12 +13,15 @@
 #pragma once
 
 #include <atomic>
+#include <concepts>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,10 +53,35 @@ class TraceWriter {
   // Puts an event into a ring, at this time. Cost: a counter read and a store of one line; at half
   // a ring a lock, and at a full one what the options say.
   void Put(size_t ring, const RingEvent& event) {
-    const uint64_t ticks = clock_.Now();
-    if (!sources_[ring]->events.Put(event, ticks)) [[unlikely]]
-      PutAtLimit(*sources_[ring], event, ticks);
+    Put(ring, [&event](RingEvent& place, uint64_t ticks) {
+      place = event;
+      place.ticks = ticks;
+    });
   }
+  // The same of what `fill` writes over all of the event's place, in which anything may be; it gets
+  // the time as well.
+  template <typename Fill>
+  requires std::invocable<Fill, RingEvent&, uint64_t>
+  void Put(size_t ring, const Fill& fill) {
+    const uint64_t ticks = clock_.Now();
+    TraceRing& events = sources_[ring]->events;
+    if (RingEvent* const place = events.Claim()) [[likely]] {
+      fill(*place, ticks);
+      events.Publish();
+    } else {
+      RingEvent event;
+      fill(event, ticks);
+      PutAtLimit(*sources_[ring], std::span(&event, 1));
+    }
+  }
+  // Events that are one; all of them get into the ring or none.
+  void PutTogether(size_t ring, std::span<RingEvent> events) {
+    events.front().ticks = clock_.Now();
+    if (!sources_[ring]->events.Put(events)) PutAtLimit(*sources_[ring], events);
+  }
+
+  // For times that events of this file are to have.
+  const TraceClock& clock() const { return clock_; }
 
   // Queues a line, which ends in "\n", for before all events that are put in from here on.
   void Define(const std::string& line);
@@ -69,7 +97,8 @@ class TraceWriter {
     TraceRing events;
     const int lane;       // -1 for the session.
     int64_t dropped = 0;  // The producer's: not told yet.
-    int64_t last_ns = 0;  // The writer's.
+    int64_t last_ns = 0;  // The writer's; and so is a call whose other extents follow.
+    std::optional<RingEvent> parted;
   };
 
   TraceWriter(const TraceOptions& options,
@@ -77,14 +106,15 @@ class TraceWriter {
               int file,
               std::function<void(const std::string&)> log);
 
-  void PutAtLimit(Source& source, const RingEvent& event, uint64_t ticks);
-  bool MakeRoom(Source& source);
+  void PutAtLimit(Source& source, std::span<const RingEvent> events);
+  bool MakeRoom(Source& source, size_t events);
   void Wake();
   void Loop();
   absl::Status WritePass(const std::string& definitions,
                          const std::vector<uint64_t>& heads,
                          bool last);
   void Format(Source& source, const RingEvent& event);
+  void FormatCall(const RingEvent& call, std::span<const int32_t> further);
   absl::Status WriteText();
 
   const std::string path_;

@@ -8,11 +8,15 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "nlohmann/json.hpp"
 
 #include "coppice/base/status.h"
+#include "coppice/padding/joint_document.h"
+#include "coppice/padding/policy_document.h"
 #include "coppice/runtime/driver.h"
 
 #include "graphs/node/allocation_script.h"
+#include "graphs/program/spec_document.h"
 
 namespace coppice::internal {
 namespace {
@@ -20,6 +24,7 @@ namespace {
 // The buffers of a recording's plan, without what it gives away and the live regions behind them.
 std::string DescribeBuffers(const Node& node,
                             std::span<const Buffer> buffers,
+                            std::span<const std::string> labels,
                             const Plan& plan,
                             DeviceAddress base) {
   const std::vector<int> outputs = OutputsIn(node.outputs(), buffers, plan, base);
@@ -33,7 +38,7 @@ std::string DescribeBuffers(const Node& node,
       text += fmt::format("{}{},{}", life == 0 ? "" : ",", buffer.lifetime[life].lower,
                           buffer.lifetime[life].upper);
     }
-    text += "]]";
+    text += fmt::format("],{}]", QuoteJson(i < labels.size() ? labels[i] : ""));
   }
   return text;
 }
@@ -63,6 +68,42 @@ std::string QuoteNames(const Names& names) {
   return text;
 }
 
+std::string TextOf(const nlohmann::json& document) {
+  return document.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
+}
+
+std::string OptionsText(const SessionOptions& options) {
+  return TextOf({{"stance", static_cast<int>(options.stance)},
+                 {"warmup_runs", options.warmup_runs},
+                 {"record_in_background", options.record_in_background},
+                 {"gate", options.gate},
+                 {"graphs_per_program_max", options.limits.graphs_per_program_max},
+                 {"rerecords_per_bucket_max", options.limits.rerecords_per_bucket_max},
+                 {"static_moves_max", options.limits.static_moves_max},
+                 {"on_limit", static_cast<int>(options.limits.on_limit)},
+                 {"window_bytes", options.memory.window_bytes},
+                 {"workspace_bytes", options.memory.workspace_bytes},
+                 {"copy_out_bytes", options.memory.copy_out_bytes},
+                 {"budget_bytes", options.memory.budget_bytes},
+                 {"on_budget", static_cast<int>(options.memory.on_budget)},
+                 {"ranks", options.ranks.vote != nullptr}});
+}
+
+std::string PoliciesText(const ProgramSpec& spec) {
+  std::string text;
+  for (const SymbolSpec& symbol : spec.symbols)
+    text += (text.empty() ? "" : ",") + WritePolicyDocument({.policy = symbol.policy});
+  return text;
+}
+
+std::string JointText(const ProgramSpec& spec) {
+  std::string text;
+  for (const JointSpec& joint : spec.joint)
+    text += fmt::format("{}[{},{},{}]", text.empty() ? "" : ",", joint.a, joint.b,
+                        WriteJointDocument({.policy = joint.policy}));
+  return text;
+}
+
 // Definitions that are remembered, of a kind that has no end.
 constexpr size_t kKnownMax = 1024;
 
@@ -75,11 +116,14 @@ absl::StatusOr<std::unique_ptr<Tracer>> Tracer::Create(
   return std::unique_ptr<Tracer>(new Tracer(std::move(writer), lanes));
 }
 
-void Tracer::DefineSession(const std::string& device, int64_t granularity, int64_t budget) {
+void Tracer::DefineSession(const std::string& device,
+                           int64_t granularity,
+                           const SessionOptions& options) {
   writer_->Define(
-      fmt::format("{{\"schema\":\"coppice.trace/4\",\"device\":{},\"lanes\":{},\"granularity\":{},"
-                  "\"budget\":{}}}\n",
-                  QuoteJson(device), session_ring_, granularity, budget));
+      fmt::format("{{\"schema\":\"coppice.trace/5\",\"device\":{},\"lanes\":{},\"granularity\":{},"
+                  "\"budget\":{},\"options\":{}}}\n",
+                  QuoteJson(device), session_ring_, granularity, options.memory.budget_bytes,
+                  OptionsText(options)));
 }
 
 int32_t Tracer::DefineProgram(const ProgramSpec& spec) {
@@ -91,8 +135,10 @@ int32_t Tracer::DefineProgram(const ProgramSpec& spec) {
   for (int i = 0; i < static_cast<int>(spec.scalars.size()); ++i)
     if (IsKeyScalar(spec, i)) scalars.push_back(spec.scalars[static_cast<size_t>(i)].name);
   writer_->Define(fmt::format(
-      "{{\"program\":{},\"name\":{},\"variant\":{},\"symbols\":[{}],\"scalars\":[{}]}}\n", number,
-      QuoteJson(spec.name), QuoteJson(spec.variant), QuoteNames(symbols), QuoteNames(scalars)));
+      "{{\"program\":{},\"name\":{},\"variant\":{},\"symbols\":[{}],\"scalars\":[{}],"
+      "\"spec\":{},\"policies\":[{}],\"joint\":[{}]}}\n",
+      number, QuoteJson(spec.name), QuoteJson(spec.variant), QuoteNames(symbols),
+      QuoteNames(scalars), TextOf(SpecDocument(spec)), PoliciesText(spec), JointText(spec)));
   return number;
 }
 
@@ -122,6 +168,7 @@ int32_t Tracer::DefineBucketOf(const std::string& text) {
 int32_t Tracer::DefineNode(const Node& node,
                            std::span<const KernelNode* const> kernels,
                            std::span<const Buffer> buffers,
+                           std::span<const std::string> labels,
                            const Plan& plan,
                            DeviceAddress base) {
   const int32_t number = nodes_.fetch_add(1);
@@ -145,7 +192,7 @@ int32_t Tracer::DefineNode(const Node& node,
       number, node.bucket().trace_number(), info.plan_height, info.live_bytes,
       QuoteJson(info.plan_method), info.graph_nodes, info.exec_bytes, info.record_ns,
       NameOf(node.made_for()), around, donated, DescribeKernels(kernels),
-      DescribeBuffers(node, buffers, plan, base)));
+      DescribeBuffers(node, buffers, labels, plan, base)));
   return number;
 }
 
@@ -166,6 +213,39 @@ void Tracer::Mark(std::string_view name) {
   const std::lock_guard<std::mutex> lock(known_mutex_);
   const int32_t number = NumberOf("mark", text, marks_, mark_count_);
   PutOfSession({.first = number, .kind = TraceEventKind::kMark});
+}
+
+void Tracer::Policy(int32_t program, int symbol, const PaddingPolicy& policy) {
+  const std::string text = "\"document\":" + WritePolicyDocument({.policy = policy});
+  const std::lock_guard<std::mutex> lock(known_mutex_);
+  const int32_t number = NumberOf("policy", text, policies_, policy_count_);
+  PutOfSession(
+      {.first = number, .bucket = symbol, .program = program, .kind = TraceEventKind::kPolicy});
+}
+
+void Tracer::Request(const RequestTimes& times) {
+  PutOfSession({.first = times.id,
+                .second = times.first_token_ns,
+                .third = times.last_token_ns,
+                .bucket = times.input_tokens,
+                .node = times.output_tokens,
+                .kind = TraceEventKind::kRequest});
+}
+
+void Tracer::CallOfMany(int lane, const Ran& ran) {
+  RingEvent events[2];
+  Fill(ran, writer_->clock().Now(), events[0]);
+  int32_t further[FurtherExtents::kMost]{};
+  for (size_t i = 0; i < ran.extents.size(); ++i) {
+    const int32_t extent = Held(ran.extents[i]);
+    if (i < RingEvent::kExtents) {
+      events[0].extents[i] = extent;
+    } else {
+      further[i - RingEvent::kExtents] = extent;
+    }
+  }
+  events[1] = FurtherExtents::Pack(further);
+  writer_->PutTogether(static_cast<size_t>(lane), events);
 }
 
 int32_t Tracer::NumberOf(const char* kind,

@@ -8,9 +8,10 @@
 // lane's next sweep that finds the slot leased. So a replay whose outputs are read and let go
 // before the lane's next call is one event.
 //
-// Units: bytes, elements where named so. Threads: Define... any; events that name a lane under that
-// lane's lock; Bytes, Suspend, Resume and Mark any. Cost: on the order of 20 ns per event, no
-// allocation; what defines, and Fail, allocate.
+// Units: bytes, elements where named so, ticks of the trace's clock. Threads: Define... any; events
+// that name a lane under that lane's lock; Bytes, Suspend, Resume, Mark, Policy and Request any.
+// Cost: on the order of 20 ns per event, no allocation; what defines, Fail, Mark and Policy
+// allocate.
 
 #pragma once
 
@@ -30,16 +31,27 @@
 #include "absl/status/statusor.h"
 
 #include "coppice/allocator/plan.h"
+#include "coppice/graphs/call.h"
 #include "coppice/graphs/memory_usage.h"
 #include "coppice/graphs/program.h"
 #include "coppice/graphs/reason.h"
+#include "coppice/graphs/session_options.h"
 #include "coppice/graphs/trace.h"
+#include "coppice/padding/padding_policy.h"
 #include "coppice/runtime/graph.h"
 
 #include "graphs/node/node.h"
 #include "graphs/trace/trace_writer.h"
 
 namespace coppice::internal {
+
+// An output of an earlier call that a call reads where it lies.
+struct UsedOutput {
+  uint64_t call = 0;    // Which made it.
+  int32_t input = -1;   // Index in Call::inputs; -1 for a count.
+  int32_t output = -1;  // -1 for a count.
+  int64_t offset = 0;   // Bytes of the output in front of the input.
+};
 
 class Tracer {
  public:
@@ -48,16 +60,18 @@ class Tracer {
       const TraceOptions& options, int lanes, std::function<void(const std::string&)> log);
 
   // Comes before all others.
-  void DefineSession(const std::string& device, int64_t granularity, int64_t budget);
+  void DefineSession(const std::string& device, int64_t granularity, const SessionOptions& options);
   int32_t DefineProgram(const ProgramSpec& spec);
   // Of a bucket whose info is set, with the scalars of its key.
   int32_t DefineBucket(int32_t program, const NodeInfo& info, std::span<const int64_t> scalars);
   // The number of extents that no bucket holds. Equal ones are defined once, while there are few.
   int32_t BucketBeyond(int32_t program, int lane, std::span<const int64_t> extents);
-  // Of a node whose `buffers` were planned so in the window at `base`, and which launches these.
+  // Of a node whose `buffers`, called `labels`, were planned so in the window at `base`, and which
+  // launches these.
   int32_t DefineNode(const Node& node,
                      std::span<const KernelNode* const> kernels,
                      std::span<const Buffer> buffers,
+                     std::span<const std::string> labels,
                      const Plan& plan,
                      DeviceAddress base);
 
@@ -71,22 +85,17 @@ class Tracer {
     int64_t padded_elements = 0;
     int32_t program = -1;
     std::span<const int64_t> extents{};  // Real ones, at most kSymbolsMax.
+    uint64_t began = 0;                  // 0: its host time was not taken.
+    OutputMode outputs = OutputMode::kBorrow;
   };
   void Call(int lane, const Ran& ran) {
-    RingEvent event{.first = static_cast<int64_t>(ran.call),
-                    .second = ran.real_elements,
-                    .third = ran.padded_elements,
-                    .bucket = ran.bucket,
-                    .node = ran.node,
-                    .kind = TraceEventKind::kCall,
-                    .how = static_cast<uint8_t>(ran.kind),
-                    .why = static_cast<uint8_t>(ran.reason),
-                    .extent_count = static_cast<uint8_t>(ran.extents.size()),
-                    .program = ran.program};
-    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-    for (size_t i = 0; i < ran.extents.size(); ++i)
-      event.extents[i] = static_cast<int32_t>(std::min(ran.extents[i], kMost));
-    Put(lane, event);
+    if (ran.extents.size() > RingEvent::kExtents) [[unlikely]]
+      return CallOfMany(lane, ran);
+    writer_->Put(static_cast<size_t>(lane), [&ran](RingEvent& event, uint64_t ticks) {
+      Fill(ran, ticks, event);
+      for (size_t i = 0; i < ran.extents.size(); ++i)
+        event.extents[i] = Held(ran.extents[i]);
+    });
   }
   void Record(int lane, int32_t node) { PutNode(lane, TraceEventKind::kRecord, node); }
   void Evict(int lane, int32_t node) { PutNode(lane, TraceEventKind::kEvict, node); }
@@ -96,7 +105,14 @@ class Tracer {
     Put(lane,
         {.first = static_cast<int64_t>(call), .node = node, .kind = TraceEventKind::kOutputs});
   }
-  void Use(int lane, uint64_t call, uint64_t of) { PutCalls(lane, TraceEventKind::kUse, call, of); }
+  void Use(int lane, uint64_t call, const UsedOutput& used) {
+    Put(lane, {.first = static_cast<int64_t>(call),
+               .second = static_cast<int64_t>(used.call),
+               .third = used.offset,
+               .bucket = used.input,
+               .node = used.output,
+               .kind = TraceEventKind::kUse});
+  }
   void Expire(int lane, uint64_t call, uint64_t by) {
     PutCalls(lane, TraceEventKind::kExpire, call, by);
   }
@@ -113,12 +129,42 @@ class Tracer {
   // As Session::Mark. Equal names are defined once, while there are few. Allocates.
   void Mark(std::string_view name);
   void Resume() { PutOfSession({.kind = TraceEventKind::kResume}); }
+  // The symbol is padded by this policy from here on.
+  void Policy(int32_t program, int symbol, const PaddingPolicy& policy);
+  // As Session::NoteRequest.
+  void Request(const RequestTimes& times);
 
   absl::Status Flush() { return writer_->Flush(); }
 
  private:
   Tracer(std::unique_ptr<TraceWriter> writer, int lanes)
       : writer_(std::move(writer)), session_ring_(static_cast<size_t>(lanes)) {}
+
+  // Extents and ticks as a ring has them; what is larger is the largest number.
+  static int32_t Held(int64_t extent) {
+    return static_cast<int32_t>(std::min<int64_t>(extent, std::numeric_limits<int32_t>::max()));
+  }
+  static uint32_t HeldTicks(uint64_t ticks) {
+    return static_cast<uint32_t>(
+        std::clamp<uint64_t>(ticks, 1, std::numeric_limits<uint32_t>::max()));
+  }
+  // All but the extents.
+  static void Fill(const Ran& ran, uint64_t ticks, RingEvent& event) {
+    event.ticks = ticks;
+    event.first = static_cast<int64_t>(ran.call);
+    event.second = ran.real_elements;
+    event.third = ran.padded_elements;
+    event.bucket = ran.bucket;
+    event.node = ran.node;
+    event.program = ran.program;
+    event.kind = TraceEventKind::kCall;
+    event.how = RingEvent::How(ran.kind, ran.outputs);
+    event.why = static_cast<uint8_t>(ran.reason);
+    event.extent_count = static_cast<uint8_t>(ran.extents.size());
+    event.host_ticks = ran.began == 0 ? 0 : HeldTicks(ticks - ran.began);
+  }
+  // A call of more symbols than an event has room for.
+  void CallOfMany(int lane, const Ran& ran);
 
   int32_t DefineBucketOf(const std::string& text);
   // The number of what `text` defines, of the things of this kind; defines it unless it is known.
@@ -146,8 +192,10 @@ class Tracer {
   std::map<std::string, int32_t> beyond_;  // What defines each, and its number.
   std::map<std::string, int32_t> failures_;
   std::map<std::string, int32_t> marks_;
+  std::map<std::string, int32_t> policies_;
   int32_t failure_count_ = 0;
   int32_t mark_count_ = 0;
+  int32_t policy_count_ = 0;
 };
 
 }  // namespace coppice::internal

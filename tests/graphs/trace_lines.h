@@ -64,9 +64,10 @@ inline std::vector<nlohmann::json> EventsOf(const std::vector<nlohmann::json>& l
   return events;
 }
 
-// Which of "schema", "program", "bucket", "node", "failure" and "mark" a definition defines.
+// Which of "schema", "program", "bucket", "node", "failure", "mark" and "policy" a definition
+// defines.
 inline std::string DefinedBy(const nlohmann::json& line) {
-  for (const char* kind : {"schema", "failure", "mark", "node", "bucket", "program"}) {
+  for (const char* kind : {"schema", "failure", "mark", "policy", "node", "bucket", "program"}) {
     if (line.contains(kind)) return kind;  // A bucket names its program, a node its bucket.
   }
   return "nothing";

@@ -68,6 +68,38 @@ TEST(TraceRingTest, HasRoomForThePowerOfTwoAboveWhatWasAskedFor) {
   EXPECT_EQ(put, 32);
 }
 
+TEST(TraceRingTest, EventsThatAreOneGetInTogetherOrNotAtAll) {
+  TraceRing ring(16);
+  const RingEvent both[] = {Release(0), Release(1)};
+  int pairs = 0;
+  do {
+    while (ring.Put(both))
+      ++pairs;
+  } while (ring.Extend(2));
+  EXPECT_EQ(pairs, 8);
+  ring.Take(1, [](const RingEvent&) {});
+  EXPECT_FALSE(ring.Extend(2)) << "there is room for one";
+  EXPECT_FALSE(ring.Put(both));
+  EXPECT_EQ(ring.head(), 16U);
+  EXPECT_TRUE(ring.Put(Release(0)));
+}
+
+TEST(TraceRingTest, WhatIsClaimedIsInTheRingOnceItIsPublished) {
+  TraceRing ring(16);
+  for (int64_t call = 0; call < 8; ++call) {
+    RingEvent* const place = ring.Claim();
+    ASSERT_NE(place, nullptr);
+    *place = Release(call);
+    EXPECT_EQ(ring.head(), static_cast<uint64_t>(call));
+    ring.Publish();
+    EXPECT_EQ(ring.head(), static_cast<uint64_t>(call + 1));
+  }
+  EXPECT_EQ(ring.Claim(), nullptr) << "the bell rings at half";
+  int64_t taken = 0;
+  ring.Take(ring.head(), [&](const RingEvent& event) { EXPECT_EQ(event.first, taken++); });
+  EXPECT_EQ(taken, 8);
+}
+
 TEST(TraceRingTest, OneThreadPutsWhileAnotherTakes) {
   constexpr int64_t kEvents = 200'000;
   TraceRing ring(64);
@@ -103,6 +135,25 @@ TEST(TraceClockTest, TimeFollowsTheSteadyClock) {
     EXPECT_GE(time.At(ticks), before - kSlack);
     EXPECT_LE(time.At(ticks), after + kSlack);
   }
+}
+
+TEST(TraceClockTest, StretchesAreThoseOfTheSteadyClock) {
+  const TraceClock clock;
+  TraceTime time(clock);
+  uint64_t begin = 0, end = 0, shortest_ns = 0, longest_ns = 0;
+  const uint64_t before = TraceClock::Nanoseconds();
+  begin = clock.Now();
+  const uint64_t inner = TraceClock::Nanoseconds();
+  while (TraceClock::Nanoseconds() - inner < 10'000'000) {
+  }
+  shortest_ns = TraceClock::Nanoseconds() - inner;
+  end = clock.Now();
+  longest_ns = TraceClock::Nanoseconds() - before;
+  time.Advance();
+  // The rate has the error of two anchors.
+  EXPECT_GE(static_cast<double>(time.Between(begin, end)), 0.9 * static_cast<double>(shortest_ns));
+  EXPECT_LE(static_cast<double>(time.Between(begin, end)), 1.1 * static_cast<double>(longest_ns));
+  EXPECT_EQ(time.Between(end, end), 1);
 }
 
 TEST(TraceWriterTest, FileHasDefinitionsBeforeTheEventsThatFollowThem) {
@@ -150,12 +201,17 @@ TEST(TraceWriterTest, EachKindOfEventHasItsValues) {
                     .third = 16,
                     .bucket = 3,
                     .node = 5,
+                    .program = 1,
                     .kind = TraceEventKind::kCall,
-                    .how = static_cast<uint8_t>(RunKind::kRecord),
+                    .how = RingEvent::How(RunKind::kRecord, OutputMode::kWriteInto),
                     .why = static_cast<uint8_t>(Reason::kEvicted),
                     .extent_count = 2,
-                    .program = 1,
                     .extents = {12, 40}});
+    RingEvent many[] = {
+        {.first = 8, .program = 1, .extent_count = 5, .extents = {1, 2, 3}},
+        FurtherExtents::Pack({4, 5, 0, 0, 0}),
+    };
+    writer->PutTogether(0, many);
     writer->Put(0, {.node = 5, .kind = TraceEventKind::kEvict});
     writer->Put(0, {.first = 2, .bucket = 3, .kind = TraceEventKind::kFail});
     writer->Put(1, {.first = 64,
@@ -163,11 +219,23 @@ TEST(TraceWriterTest, EachKindOfEventHasItsValues) {
                     .kind = TraceEventKind::kBytes,
                     .how = static_cast<uint8_t>(MemoryKind::kEager)});
     writer->Put(0, {.first = 7, .node = 5, .kind = TraceEventKind::kOutputs});
-    writer->Put(0, {.first = 8, .second = 7, .kind = TraceEventKind::kUse});
+    writer->Put(0, {.first = 8,
+                    .second = 7,
+                    .third = 256,
+                    .bucket = 2,
+                    .node = 1,
+                    .kind = TraceEventKind::kUse});
     writer->Put(0, {.first = 7, .second = 9, .kind = TraceEventKind::kExpire});
     writer->Put(0, Release(7));
     writer->Put(1, {.kind = TraceEventKind::kSuspend});
     writer->Put(1, {.kind = TraceEventKind::kResume});
+    writer->Put(1, {.first = 4, .bucket = 1, .program = 2, .kind = TraceEventKind::kPolicy});
+    writer->Put(1, {.first = 17,
+                    .second = 1500,
+                    .third = 9000,
+                    .bucket = 120,
+                    .node = 30,
+                    .kind = TraceEventKind::kRequest});
   }
   std::vector<std::string> lines;
   for (nlohmann::json& line : ReadTrace(path.str())) {
@@ -175,11 +243,14 @@ TEST(TraceWriterTest, EachKindOfEventHasItsValues) {
     line.erase(0);
     lines.push_back(line.dump());
   }
-  EXPECT_THAT(lines, ElementsAre(R"(["call",0,7,3,5,"record","evicted",10,16,1,[12,40]])",
-                                 R"(["evict",0,5])", R"(["fail",0,3,2])", R"(["outputs",0,7,5])",
-                                 R"(["use",0,8,7])", R"(["expire",0,7,9])", R"(["release",0,7])",
-                                 R"(["bytes",-1,"eager",64,96])", R"(["suspend",-1])",
-                                 R"(["resume",-1])", R"(["end",-1])"));
+  EXPECT_THAT(lines,
+              ElementsAre(R"(["call",0,7,3,5,"record","evicted",10,16,1,[12,40],-1,"write_into"])",
+                          R"(["call",0,8,-1,-1,"replay","none",0,0,1,[1,2,3,4,5],-1,"borrow"])",
+                          R"(["evict",0,5])", R"(["fail",0,3,2])", R"(["outputs",0,7,5])",
+                          R"(["use",0,8,7,2,1,256])", R"(["expire",0,7,9])", R"(["release",0,7])",
+                          R"(["bytes",-1,"eager",64,96])", R"(["suspend",-1])", R"(["resume",-1])",
+                          R"(["policy",-1,2,1,4])", R"(["request",-1,17,1500,9000,120,30])",
+                          R"(["end",-1])"));
 }
 
 TEST(TraceWriterTest, FileIsReadableByItsOwnerOnly) {

@@ -67,7 +67,8 @@ class EagerContext : public CallContext {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<DeviceAddress> Allocate(int64_t bytes) override {
+  using CallContext::Allocate;
+  absl::StatusOr<DeviceAddress> Allocate(int64_t bytes, std::string_view) override {
     COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address, AllocateGarbage(bytes));
     ++live_temporaries_;
     return address;

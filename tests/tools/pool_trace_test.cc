@@ -179,17 +179,18 @@ TEST(PoolTraceTest, RefusesFilesThatAreNoTrace) {
 
 TEST(PoolTraceTest, NamesTheSchemaItReadsWhereTheTraceHasAnother) {
   const Read read =
-      ReadText(R"({"schema":"coppice.trace/5","device":"","lanes":1,"granularity":1,"budget":0})"
+      ReadText(R"({"schema":"coppice.trace/6","device":"","lanes":1,"granularity":1,"budget":0})"
                "\n");
-  EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/4"));
-  EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/4"));
-  EXPECT_THAT(ErrorOf(R"([90000,"teleport",0,1])"), HasSubstr("coppice.trace/4"));
+  EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/5"));
+  EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/6"));
+  EXPECT_THAT(ErrorOf(R"([90000,"teleport",0,1])"), HasSubstr("coppice.trace/5"));
 }
 
 TEST(PoolTraceTest, ReadsTracesOfTheSchemasBefore) {
-  for (const char* before : {"coppice.trace/1", "coppice.trace/2", "coppice.trace/3"}) {
+  for (const char* before :
+       {"coppice.trace/1", "coppice.trace/2", "coppice.trace/3", "coppice.trace/4"}) {
     std::string text = CleanTrace().Text();
-    const size_t schema = text.find("coppice.trace/4");
+    const size_t schema = text.find("coppice.trace/5");
     ASSERT_NE(schema, std::string::npos);
     text.replace(schema, 15, before);
     EXPECT_THAT(ReadText(text).trace, IsOk());
@@ -216,6 +217,113 @@ TEST(PoolTraceTest, ReadsTheProgramAndTheExtentsOfACall) {
     EXPECT_THAT(ErrorOf(fmt::format(R"([90000,"call",0,9,-1,-1,"eager","none",6,6,{}])", rest)),
                 HasSubstr("'call'"))
         << rest;
+}
+
+TEST(PoolTraceTest, ReadsHowLongACallTookAndWhereItsOutputsWent) {
+  TraceBuilder trace = CleanTrace();
+  trace.Event("call", 0, R"(9,0,0,"replay","none",6,8,0,[6],1234,"copy_out")");
+  trace.Event("call", 0, R"(10,0,0,"replay","none",6,8,0,[6],-1,"borrow")");
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  const TraceEvent& timed = read.events[read.events.size() - 2];
+  EXPECT_EQ(timed.host_ns, 1234);
+  EXPECT_EQ(timed.outputs, OutputMode::kCopyOut);
+  EXPECT_EQ(read.events.back().host_ns, -1);
+  EXPECT_EQ(read.events.back().outputs, OutputMode::kBorrow);
+  EXPECT_EQ(read.events.front().host_ns, -1);
+  for (const char* rest : {"5", "-2,\"borrow\"", "5,\"lend\"", "5,\"borrow\",1"})
+    EXPECT_THAT(
+        ErrorOf(fmt::format(R"([90000,"call",0,9,-1,-1,"eager","none",6,6,0,[1],{}])", rest)),
+        HasSubstr("'call'"))
+        << rest;
+}
+
+TEST(PoolTraceTest, ReadsWhichInputIsWhichOutput) {
+  TraceBuilder trace = CleanTrace();
+  trace.Event("use", 0, "9,8,2,1,256");
+  trace.Event("use", 0, "9,8,-1,-1,0");
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  const TraceEvent& use = read.events[read.events.size() - 2];
+  EXPECT_EQ(use.call, 9);
+  EXPECT_EQ(use.other_call, 8);
+  EXPECT_EQ(use.input, 2);
+  EXPECT_EQ(use.output, 1);
+  EXPECT_EQ(use.first, 256);
+  EXPECT_EQ(read.events.back().input, -1);
+  for (const char* values : {"9,8,2", "9,8,2,1", "9,8,-2,1,0", "9,8,1,2147483648,0", "9,8,1,1,-1"})
+    EXPECT_THAT(ErrorOf(fmt::format(R"([90000,"use",0,{}])", values)), HasSubstr("'use'"))
+        << values;
+}
+
+TEST(PoolTraceTest, ReadsPoliciesThatSymbolsGet) {
+  TraceBuilder trace = CleanTrace();
+  trace.Line(R"({{"policy":7,"document":{{"version":1,"buckets":[8,64]}}}})");
+  trace.Event("policy", -1, "0,0,7");
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  EXPECT_THAT(read.trace->policies, ElementsAre(R"({"buckets":[8,64],"version":1})"));
+  EXPECT_EQ(read.events.back().program, 0);
+  EXPECT_EQ(read.events.back().symbol, 0);
+  EXPECT_EQ(read.events.back().policy, 0);
+  for (const char* values : {"0,0,7", "0,0", "-1,0,7", "0,1,7", "0,0,-1"})
+    EXPECT_THAT(ErrorOf(fmt::format(R"([90000,"policy",-1,{}])", values)), HasSubstr("'policy'"))
+        << values;
+  for (const char* line : {R"({"policy":0})", R"({"policy":0,"document":[1]})"})
+    EXPECT_THAT(ErrorOf(line), HasSubstr("'document'")) << line;
+}
+
+TEST(PoolTraceTest, ReadsTheTimesOfRequests) {
+  TraceBuilder trace = CleanTrace();
+  trace.Event("request", -1, "17,1500,9000,120,30");
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  const TraceEvent& request = read.events.back();
+  EXPECT_EQ(request.request, 17);
+  EXPECT_EQ(request.first, 1500);
+  EXPECT_EQ(request.second, 9000);
+  EXPECT_EQ(request.input, 120);
+  EXPECT_EQ(request.output, 30);
+  EXPECT_THAT(ErrorOf(R"([90000,"request",-1,17,1500])"), HasSubstr("'request'"));
+}
+
+TEST(PoolTraceTest, ReadsOptionsAndSpecsAsTheyStand) {
+  TraceBuilder trace;
+  trace.Replace(1, R"({"schema":"coppice.trace/5","device":"","lanes":1,"granularity":1,)"
+                   R"("budget":0,"options":{"warmup_runs":2}})");
+  trace.Line(R"({{"program":0,"name":"f","variant":"","symbols":["a","b"],"spec":{{"claim":1}},)"
+             R"("policies":[{{"ladder":"exact"}},{{"ladder":"pow2"}}],)"
+             R"("joint":[[0,1,{{"grid":"pow2/pow2"}}]]}})");
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  EXPECT_EQ(read.trace->options, R"({"warmup_runs":2})");
+  const TracedProgram& program = read.trace->programs[0];
+  EXPECT_EQ(program.spec, R"({"claim":1})");
+  EXPECT_THAT(program.policies, ElementsAre(R"({"ladder":"exact"})", R"({"ladder":"pow2"})"));
+  ASSERT_EQ(program.joint.size(), 1U);
+  EXPECT_EQ(program.joint[0].a, 0);
+  EXPECT_EQ(program.joint[0].b, 1);
+  EXPECT_EQ(program.joint[0].policy, R"({"grid":"pow2/pow2"})");
+  for (const char* more : {R"("spec":1)", R"("policies":[1])", R"("joint":[[0,2,{}]])",
+                           R"("joint":[[0,1]])", R"("joint":[[0,1,2]])"})
+    EXPECT_THAT(ErrorOf(fmt::format(
+                    R"({{"program":9,"name":"g","variant":"","symbols":["a","b"],{}}})", more)),
+                HasSubstr("is not"))
+        << more;
+}
+
+TEST(PoolTraceTest, ReadsWhatBuffersAreCalled) {
+  TraceBuilder trace = CleanTrace();
+  trace.Line(R"({{"node":9,"bucket":0,"height":8192,"live":8192,"method":"","graph_nodes":1,)"
+             R"("exec_bytes":1,"record_ns":1,"reason":"none","around":[],)"
+             R"("buffers":[[0,4096,-1,[0,1],"qkv"],[4096,4096,-1,[0,1],""],[8192,1,-1,[0,1]]]}})");
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  const TracedNode& node = read.trace->nodes.back();
+  EXPECT_THAT(node.labels, ElementsAre("qkv", "", ""));
+  EXPECT_EQ(LabelOfBuffer(node, 0), "qkv");
+  EXPECT_EQ(LabelOfBuffer(node, 1), "#1");
+  EXPECT_EQ(LabelOfBuffer(node, 2), "#2");
 }
 
 TEST(PoolTraceTest, ACallWithoutAProgramHasThatOfItsBucket) {

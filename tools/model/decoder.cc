@@ -231,7 +231,7 @@ class Decoder::ForwardPass {
         live_rows_(PointerTo<const int64_t>(context.parameters())) {}
 
   absl::Status Run() {
-    COPPICE_ASSIGN_OR_RETURN(float* x, Allocate(config_.d_model));
+    COPPICE_ASSIGN_OR_RETURN(float* x, Allocate("hidden", config_.d_model));
     COPPICE_RETURN_IF_ERROR(Embed(x));
     for (int64_t layer = 0; layer < config_.layers; ++layer) {
       COPPICE_RETURN_IF_ERROR(AddAttention(layer, x));
@@ -242,11 +242,13 @@ class Decoder::ForwardPass {
 
  private:
   // A row-major temporary with one row per padded row.
-  absl::StatusOr<float*> Allocate(int64_t width) { return AllocateRows(row_count_, width); }
+  absl::StatusOr<float*> Allocate(const char* label, int64_t width) {
+    return AllocateRows(label, row_count_, width);
+  }
 
-  absl::StatusOr<float*> AllocateRows(int64_t count, int64_t width) {
+  absl::StatusOr<float*> AllocateRows(const char* label, int64_t count, int64_t width) {
     COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address,
-                             context_.Allocate(count * width * SizeOf(DType::kFloat32)));
+                             context_.Allocate(count * width * SizeOf(DType::kFloat32), label));
     return PointerTo<float>(address);
   }
 
@@ -322,13 +324,11 @@ class Decoder::ForwardPass {
   }
 
   // A temporary [rows, width] = norm(x) * matrix: how attention and feed-forward both begin.
-  absl::StatusOr<float*> NormAndProject(const float* x,
-                                        const float* norm,
-                                        int matrix,
-                                        int64_t width) {
-    COPPICE_ASSIGN_OR_RETURN(float* normed, Allocate(config_.d_model));
+  absl::StatusOr<float*> NormAndProject(
+      const char* label, const float* x, const float* norm, int matrix, int64_t width) {
+    COPPICE_ASSIGN_OR_RETURN(float* normed, Allocate("normed", config_.d_model));
     COPPICE_RETURN_IF_ERROR(Norm(x, norm, normed, false));
-    COPPICE_ASSIGN_OR_RETURN(float* y, Allocate(width));
+    COPPICE_ASSIGN_OR_RETURN(float* y, Allocate(label, width));
     COPPICE_RETURN_IF_ERROR(
         Project({.x = normed, .weight = matrix, .y = y, .count = row_count_, .width = width}));
     COPPICE_RETURN_IF_ERROR(Free(normed));
@@ -366,7 +366,7 @@ class Decoder::ForwardPass {
     const int64_t width = config_.heads * config_.head_dim;
     COPPICE_ASSIGN_OR_RETURN(
         float* qkv,
-        NormAndProject(x, weight(layer, LayerWeight::kAttentionNorm),
+        NormAndProject("qkv", x, weight(layer, LayerWeight::kAttentionNorm),
                        WeightIndex(layer, LayerWeight::kQkv), width + 2 * config_.kv_row()));
     const AttentionParams attention = AttentionOf(layer, qkv);
     const RotateParams rotate{.attention = attention,
@@ -374,7 +374,7 @@ class Decoder::ForwardPass {
                               .sines = weight(ModelWeight::kSines)};
     COPPICE_RETURN_IF_ERROR(Launch(decoder_.kernels_.rotate, rotate, GridOf(row_count_)));
 
-    COPPICE_ASSIGN_OR_RETURN(float* attended, Allocate(width));
+    COPPICE_ASSIGN_OR_RETURN(float* attended, Allocate("attended", width));
     const double scale = 1 / std::sqrt(static_cast<double>(config_.head_dim));
     const AttendParams attend{
         .attention = attention, .y = attended, .scale = static_cast<float>(scale)};
@@ -389,9 +389,9 @@ class Decoder::ForwardPass {
 
   absl::Status AddFeedForward(int64_t layer, float* x) {
     COPPICE_ASSIGN_OR_RETURN(
-        float* gate_up, NormAndProject(x, weight(layer, LayerWeight::kFfnNorm),
+        float* gate_up, NormAndProject("gate_up", x, weight(layer, LayerWeight::kFfnNorm),
                                        WeightIndex(layer, LayerWeight::kGateUp), 2 * config_.ffn));
-    COPPICE_ASSIGN_OR_RETURN(float* gated, Allocate(config_.ffn));
+    COPPICE_ASSIGN_OR_RETURN(float* gated, Allocate("gated", config_.ffn));
     const GateParams gate{
         .gate_up = gate_up, .y = gated, .live_rows = live_rows_, .width = config_.ffn};
     COPPICE_RETURN_IF_ERROR(Launch(decoder_.kernels_.gate, gate, GridOf(row_count_)));
@@ -405,7 +405,7 @@ class Decoder::ForwardPass {
   absl::Status Predict(float* x) {
     const bool last_row_only = rows_.positions == 0;
     const int64_t count = last_row_only ? 1 : row_count_;
-    COPPICE_ASSIGN_OR_RETURN(float* normed, AllocateRows(count, config_.d_model));
+    COPPICE_ASSIGN_OR_RETURN(float* normed, AllocateRows("last rows", count, config_.d_model));
     COPPICE_RETURN_IF_ERROR(Norm(x, weight(ModelWeight::kFinalNorm), normed, last_row_only));
     COPPICE_RETURN_IF_ERROR(Free(x));
 

@@ -75,6 +75,7 @@ class StepRunner {
   absl::Status WriteCache(bool keys, int64_t slot, int64_t length, std::span<const float> rows);
 
   const Session& session() const { return *session_; }
+  absl::Status NoteRequest(const RequestTimes& times) { return session_->NoteRequest(times); }
   // That in force.
   const PaddingPolicy& policy(bool prefill) const {
     return prefill ? prefill_policy_ : decode_policy_;

@@ -20,6 +20,7 @@
 #include "coppice/base/units.h"
 
 #include "tools/prof/trace_tokens.h"
+#include "tools/prof/traced_node.h"
 #include "tools/support/text_file.h"
 
 namespace coppice {
@@ -28,122 +29,38 @@ namespace {
 constexpr int64_t kLanesMax = 4096;
 constexpr size_t kLineBytesMax = 256 * kMiB;
 constexpr int kDepthMax = 8;  // Of a definition; a node's is 4.
-constexpr std::array<std::string_view, 3> kSchemasBefore = {"coppice.trace/1", "coppice.trace/2",
-                                                            "coppice.trace/3"};
+constexpr std::array<std::string_view, 4> kSchemasBefore = {"coppice.trace/1", "coppice.trace/2",
+                                                            "coppice.trace/3", "coppice.trace/4"};
 
 // What follows time, name and lane in an event, a letter per value: c call, o other call, b bucket
-// or -1, n node or -1, N node, f failure, m mark, p path, r reason, k kind of memory, x and y the
-// numbers. Those behind a `?`, P program and e real extents, no older schema has.
+// or -1, n node or -1, N node, f failure, m mark, d policy, p path, r reason, k kind of memory, x
+// and y the numbers, i and j those that may be -1, s symbol, P program or -1, e real extents, h
+// host time or -1, O where outputs go. What is behind a `?` no older schema has.
 struct EventForm {
   TraceEventKind kind;
   std::string_view values;
 };
 
-constexpr std::array kEventForms = {EventForm{TraceEventKind::kCall, "cbnprxy?Pe"},
+constexpr std::array kEventForms = {EventForm{TraceEventKind::kCall, "cbnprxy?Pe?hO"},
                                     EventForm{TraceEventKind::kRecord, "N"},
                                     EventForm{TraceEventKind::kEvict, "N"},
                                     EventForm{TraceEventKind::kFail, "bf"},
                                     EventForm{TraceEventKind::kBytes, "kxy"},
                                     EventForm{TraceEventKind::kOutputs, "cn"},
-                                    EventForm{TraceEventKind::kUse, "co"},
+                                    EventForm{TraceEventKind::kUse, "co?ijx"},
                                     EventForm{TraceEventKind::kPart, "cx"},
                                     EventForm{TraceEventKind::kRelease, "c"},
                                     EventForm{TraceEventKind::kExpire, "co"},
                                     EventForm{TraceEventKind::kSuspend, ""},
                                     EventForm{TraceEventKind::kResume, ""},
                                     EventForm{TraceEventKind::kMark, "m"},
+                                    EventForm{TraceEventKind::kPolicy, "Psd"},
+                                    EventForm{TraceEventKind::kRequest, "qxyij"},
                                     EventForm{TraceEventKind::kDropped, "x"},
                                     EventForm{TraceEventKind::kEnd, ""}};
 static_assert(kEventForms.size() == kTraceEventKindCount);
 
-// Sets `value` to the enumerator called `name`; false if there is none.
-template <typename Enum>
-bool FindNamed(std::string_view name, int count, Enum& value) {
-  for (int i = 0; i < count; ++i) {
-    if (name != NameOf(static_cast<Enum>(i))) continue;
-    value = static_cast<Enum>(i);
-    return true;
-  }
-  return false;
-}
-
 using Json = nlohmann::json;
-
-bool ParseLifetime(const Json& bounds, Buffer& buffer) {
-  if (!bounds.is_array() || bounds.empty() || bounds.size() % 2 != 0) return false;
-  int64_t least = 0;
-  for (size_t i = 0; i < bounds.size(); i += 2) {
-    if (!IsWhole(bounds[i], least) || !IsWhole(bounds[i + 1], bounds[i].get<int64_t>() + 1))
-      return false;
-    buffer.lifetime.push_back({bounds[i].get<int64_t>(), bounds[i + 1].get<int64_t>()});
-    least = buffer.lifetime.back().upper;
-  }
-  return true;
-}
-
-bool ParseBuffer(const Json& row, TracedNode& node) {
-  if (!row.is_array() || row.size() != 4 || !IsWhole(row[0], 0) || !IsWhole(row[1], 1) ||
-      !IsWhole(row[2], -1)) {
-    return false;
-  }
-  Buffer& buffer = node.buffers.emplace_back();
-  buffer.alignment = 1;
-  buffer.bytes = row[1].get<int64_t>();
-  node.offsets.push_back(row[0].get<int64_t>());
-  node.outputs.push_back(row[2].get<int64_t>());
-  return ParseLifetime(row[3], buffer);
-}
-
-void ParseAround(Fields& fields, TracedNode& node) {
-  for (const Json& region : fields.List("around", "regions")) {
-    if (!region.is_array() || region.size() != 2 || !IsWhole(region[0], 0) ||
-        !IsWhole(region[1], 1)) {
-      fields.Refuse("around", "a list of [offset, bytes]");
-      return;
-    }
-    const int64_t offset = region[0].get<int64_t>();
-    node.around.push_back({offset, offset + region[1].get<int64_t>()});
-  }
-}
-
-bool ParseTriple(const Json& row, std::array<int64_t, 3>& values) {
-  if (!row.is_array() || row.size() != values.size()) return false;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!IsWhole(row[i], 1)) return false;
-    values[i] = row[i].get<int64_t>();
-  }
-  return true;
-}
-
-void ParseKernels(Fields& fields, TracedNode& node) {
-  if (!fields.Has("kernels")) return;
-  for (const Json& row : fields.List("kernels", "kernels")) {
-    TracedKernel& kernel = node.kernels.emplace_back();
-    if (!row.is_array() || row.size() != 4 || !row[0].is_string() ||
-        !ParseTriple(row[1], kernel.grid) || !ParseTriple(row[2], kernel.block) ||
-        !IsWhole(row[3], 0)) {
-      fields.Refuse("kernels", "a list of [name, [x, y, z], [x, y, z], shared bytes]");
-      return;
-    }
-    kernel.name = row[0].get<std::string>();
-    kernel.shared_bytes = row[3].get<int64_t>();
-  }
-}
-
-void ParseDonated(Fields& fields, TracedNode& node) {
-  if (!fields.Has("donated")) return;
-  for (const Json& row : fields.List("donated", "regions")) {
-    if (!row.is_array() || row.size() != 3 || !IsWhole(row[0], 0) || !IsWhole(row[1], 1) ||
-        !IsWhole(row[2], 1)) {
-      fields.Refuse("donated", "a list of [offset, bytes, step]");
-      return;
-    }
-    node.donated.push_back({.lifetime = {{.lower = 0, .upper = row[2].get<int64_t>()}},
-                            .bytes = row[1].get<int64_t>(),
-                            .alignment = 1,
-                            .fixed_offset = row[0].get<int64_t>()});
-  }
-}
 
 // The place of each number that a file gives to things of one sort.
 class Places {
@@ -212,6 +129,8 @@ class TraceParser {
       ParseFailure(fields);
     } else if (object.contains("mark")) {
       ParseMark(fields);
+    } else if (object.contains("policy")) {
+      ParsePolicy(fields);
     } else if (object.contains("node")) {
       ParseNode(fields);
     } else if (object.contains("bucket")) {
@@ -219,7 +138,7 @@ class TraceParser {
     } else if (object.contains("program")) {
       ParseProgram(fields);
     } else {
-      return Error("the definition is of no program, bucket, node, failure or mark",
+      return Error("the definition is of no program, bucket, node, failure, mark or policy",
                    fmt::format("give a trace of the schema {}", kPoolTraceSchema));
     }
     if (fields.wrong().empty()) return absl::OkStatus();
@@ -235,6 +154,7 @@ class TraceParser {
     trace_.lanes = static_cast<int>(fields.Integer("lanes", 1, kLanesMax));
     trace_.granularity = fields.Integer("granularity", 1);
     trace_.budget = fields.Integer("budget", 0);
+    trace_.options = fields.ObjectText("options");
   }
 
   void ParseProgram(Fields& fields) {
@@ -244,6 +164,9 @@ class TraceParser {
     program.variant = fields.Text("variant");
     program.symbols = fields.Texts("symbols");
     if (fields.Has("scalars")) program.scalars = fields.Texts("scalars");
+    program.spec = fields.ObjectText("spec");
+    if (fields.Has("policies")) program.policies = fields.ObjectTexts("policies");
+    if (fields.Has("joint")) ParseJoint(fields, program);
     if (!programs_.Add(program.id)) fields.Refuse("program", "a number of its own");
   }
 
@@ -273,31 +196,31 @@ class TraceParser {
     if (!marks_.Add(id)) fields.Refuse("mark", "a number of its own");
   }
 
+  void ParsePolicy(Fields& fields) {
+    const int64_t id = fields.Integer("policy", 0);
+    trace_.policies.push_back(fields.ObjectText("document"));
+    if (trace_.policies.back().empty()) fields.Refuse("document", "a policy");
+    if (!policies_.Add(id)) fields.Refuse("policy", "a number of its own");
+  }
+
+  static void ParseJoint(Fields& fields, TracedProgram& program) {
+    const auto symbols = static_cast<int64_t>(program.symbols.size());
+    for (const Json& row : fields.List("joint", "joint policies")) {
+      if (!row.is_array() || row.size() != 3 || !IsWhole(row[0], 0) || !IsWhole(row[1], 0) ||
+          row[0].get<int64_t>() >= symbols || row[1].get<int64_t>() >= symbols ||
+          !row[2].is_object())
+        return fields.Refuse("joint", "a list of [symbol, symbol, policy]");
+      program.joint.push_back({row[0].get<int>(), row[1].get<int>(), row[2].dump()});
+    }
+  }
+
   void ParseNode(Fields& fields) {
     TracedNode& node = trace_.nodes.emplace_back();
     node.line = line_;
     node.id = fields.Integer("node", 0);
     node.bucket = buckets_.Find(fields.Integer("bucket", 0));
     if (node.bucket < 0) fields.Refuse("bucket", "a bucket defined above");
-    node.height = fields.Integer("height", 0);
-    node.bound = fields.Integer("live", 0);
-    node.method = fields.Text("method");
-    node.graph_nodes = fields.Integer("graph_nodes", 0);
-    node.exec_bytes = fields.Integer("exec_bytes", 0);
-    node.record_ns = fields.Integer("record_ns", 0);
-    if (!FindNamed(fields.Text("reason"), kReasonCount, node.reason))
-      fields.Refuse("reason", "a reason");
-    ParseAround(fields, node);
-    ParseDonated(fields, node);
-    ParseKernels(fields, node);
-    const Json& rows = fields.List("buffers", "buffers");
-    node.buffers.reserve(rows.size());
-    node.offsets.reserve(rows.size());
-    node.outputs.reserve(rows.size());
-    for (const Json& row : rows) {
-      if (!ParseBuffer(row, node))
-        return fields.Refuse("buffers", "a list of [offset, bytes, output, [lower, upper, ...]]");
-    }
+    ReadNode(fields, node);
     if (!nodes_.Add(node.id)) fields.Refuse("node", "a number of its own");
   }
 
@@ -354,6 +277,21 @@ class TraceParser {
         return TakePlace(failures_, scanner, event.failure) && event.failure >= 0;
       case 'm':
         return TakePlace(marks_, scanner, event.mark) && event.mark >= 0;
+      case 'd':
+        return TakePlace(policies_, scanner, event.policy) && event.policy >= 0;
+      case 'O':
+        return scanner.TakeText(name) && FindNamed(name, kOutputModeCount, event.outputs);
+      case 'h':
+        return scanner.TakeInteger(-1, event.host_ns);
+      case 'i':
+        return TakeSmall(scanner, -1, event.input);
+      case 'j':
+        return TakeSmall(scanner, -1, event.output);
+      case 's':
+        return TakeSmall(scanner, 0, event.symbol) && event.program >= 0 &&
+               event.symbol < static_cast<int>(SymbolsOf(event.program));
+      case 'q':
+        return scanner.TakeInteger(0, event.request);
       case 'p':
         return scanner.TakeText(name) && FindNamed(name, kRunKindCount, event.path);
       case 'r':
@@ -369,6 +307,17 @@ class TraceParser {
       default:
         return scanner.TakeInteger(0, event.second);
     }
+  }
+
+  size_t SymbolsOf(int program) const {
+    return trace_.programs[static_cast<size_t>(program)].symbols.size();
+  }
+
+  static bool TakeSmall(Scanner& scanner, int64_t least, int& value) {
+    int64_t wide = 0;
+    if (!scanner.TakeInteger(least, wide) || wide > std::numeric_limits<int>::max()) return false;
+    value = static_cast<int>(wide);
+    return true;
   }
 
   static bool TakeExtents(Scanner& scanner, TraceEvent& event) {
@@ -413,6 +362,7 @@ class TraceParser {
   Places nodes_;
   Places failures_;
   Places marks_;
+  Places policies_;
   int64_t line_ = 0;
 };
 
@@ -449,6 +399,10 @@ std::string LabelOf(const TracedBucket& bucket) {
       bucket.extents.empty() ? "-" : fmt::format("{}", fmt::join(bucket.extents, "x"));
   if (bucket.scalars.empty()) return extents;
   return fmt::format("{} ({})", extents, fmt::join(bucket.scalars, ", "));
+}
+
+std::string LabelOfBuffer(const TracedNode& node, size_t buffer) {
+  return node.labels[buffer].empty() ? fmt::format("#{}", buffer) : node.labels[buffer];
 }
 
 std::string LabelOfProgram(const PoolTrace& trace, int program) {

@@ -1,6 +1,7 @@
-// Reads the trace file of a session (coppice/graphs/trace.h) line by line; also those of the three
-// schemas before, of which the third has no kernels, no scalars, and of a call neither program nor
-// extents, the second no marks and no parts of leases, and the first no failures either.
+// Reads the trace file of a session (coppice/graphs/trace.h) line by line; also those of the four
+// schemas before, of which the fourth has no options, specs, labels, host times and policies, the
+// third neither kernels nor scalars, and of a call neither program nor extents, the second no marks
+// and no parts of leases, and the first no failures either.
 //
 // What a trace defines is kept; what happened is handed on event by event, so that a view holds
 // only what it needs of a long trace. Programs, buckets and nodes are named by their place in
@@ -20,6 +21,7 @@
 #include "absl/status/statusor.h"
 
 #include "coppice/allocator/plan.h"
+#include "coppice/graphs/call.h"
 #include "coppice/graphs/memory_usage.h"
 #include "coppice/graphs/reason.h"
 #include "coppice/graphs/trace.h"
@@ -28,7 +30,7 @@
 
 namespace coppice {
 
-inline constexpr const char* kPoolTraceSchema = "coppice.trace/4";
+inline constexpr const char* kPoolTraceSchema = "coppice.trace/5";
 
 inline constexpr int kTracedExtentsMax = 8;
 
@@ -38,6 +40,15 @@ struct TracedProgram {
   std::string variant;
   std::vector<std::string> symbols;
   std::vector<std::string> scalars;  // Of the key.
+  // JSON, empty before the fifth schema: the spec, a policy per symbol, and joint ones.
+  std::string spec;
+  std::vector<std::string> policies;
+  struct Joint {
+    int a = 0;  // Indices of symbols.
+    int b = 0;
+    std::string policy;
+  };
+  std::vector<Joint> joint;
 };
 
 struct TracedBucket {
@@ -67,10 +78,11 @@ struct TracedNode {
   int64_t exec_bytes = 0;  // An estimate.
   int64_t record_ns = 0;
   std::vector<AddressRange> around;
-  std::vector<Buffer> donated;   // Inputs in place that its calls give away: fixed, from step 0.
-  std::vector<Buffer> buffers;   // Alignment 1: a trace does not say it.
-  std::vector<int64_t> offsets;  // One per buffer.
-  std::vector<int64_t> outputs;  // One per buffer: the output that it is, or -1.
+  std::vector<Buffer> donated;      // Inputs in place that its calls give away: fixed, from step 0.
+  std::vector<Buffer> buffers;      // Alignment 1: a trace does not say it.
+  std::vector<int64_t> offsets;     // One per buffer.
+  std::vector<int64_t> outputs;     // One per buffer: the output that it is, or -1.
+  std::vector<std::string> labels;  // One per buffer: what the program calls it, or empty.
   std::vector<TracedKernel> kernels;
 };
 
@@ -94,26 +106,35 @@ struct TraceEvent {
   int failure = -1;  // Place in PoolTrace::failures.
   int mark = -1;     // Place in PoolTrace::marks.
   int program = -1;  // Place in PoolTrace::programs; of a call, its bucket's if it has one.
+  int policy = -1;   // Place in PoolTrace::policies.
+  int symbol = -1;   // Of the program.
+  int input = -1;    // Index in Call::inputs; tokens that a request reads.
+  int output = -1;   // Of the other call; tokens that a request writes.
+  OutputMode outputs = OutputMode::kBorrow;
   int8_t extent_count = 0;
   std::array<int32_t, kTracedExtentsMax> extents{};  // Real ones of a call, as far as known.
   int64_t time_ns = 0;
   int64_t line = 0;
   int64_t call = 0;
   int64_t other_call = 0;
-  int64_t first = 0;   // Real elements, bytes of the kind, or count.
-  int64_t second = 0;  // Padded elements, or bytes of all kinds.
+  int64_t request = -1;  // As the application calls it.
+  int64_t host_ns = -1;  // Of a call; -1: nobody looked.
+  int64_t first = 0;     // Real elements, bytes of the kind, count, offset, or time to a token.
+  int64_t second = 0;    // Padded elements, bytes of all kinds, or time to the last token.
 };
 
 struct PoolTrace {
   std::string device;
   int lanes = 0;
   int64_t granularity = 0;
-  int64_t budget = 0;  // 0: none.
+  int64_t budget = 0;   // 0: none.
+  std::string options;  // JSON; empty before the fifth schema.
   std::vector<TracedProgram> programs;
   std::vector<TracedBucket> buckets;
   std::vector<TracedNode> nodes;
   std::vector<TracedFailure> failures;
-  std::vector<std::string> marks;  // Names.
+  std::vector<std::string> marks;     // Names.
+  std::vector<std::string> policies;  // That symbols got later on: JSON.
   int64_t events = 0;
   int64_t dropped = 0;  // Events that the file says were lost.
   int64_t last_ns = 0;  // The latest time of any event.
@@ -131,6 +152,9 @@ std::string LabelOf(const TracedProgram& program);
 // "8", or "8x128", and the scalars of its key behind that, "8 (32)"; "-" for a bucket without
 // extents.
 std::string LabelOf(const TracedBucket& bucket);
+
+// What to call a buffer of the node: its label, or "#3".
+std::string LabelOfBuffer(const TracedNode& node, size_t buffer);
 
 // What to call a program, by its place; "-" for -1, where a trace does not say it.
 std::string LabelOfProgram(const PoolTrace& trace, int program);

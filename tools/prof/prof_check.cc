@@ -171,6 +171,8 @@ class TraceChecker {
         return PlayDropped(event);
       case TraceEventKind::kFail:
       case TraceEventKind::kMark:
+      case TraceEventKind::kPolicy:
+      case TraceEventKind::kRequest:
       case TraceEventKind::kEnd:
         return;
     }

@@ -47,7 +47,7 @@ double WasteOf(const SymbolTraffic& traffic) {
   return Percent(traffic.padded - traffic.real, traffic.real);
 }
 
-void Count(const PoolTrace& trace, const TraceEvent& call, ProgramTraffic& symbols) {
+void CountCall(const PoolTrace& trace, const TraceEvent& call, ProgramTraffic& symbols) {
   for (size_t i = 0; i < static_cast<size_t>(call.extent_count); ++i) {
     if (i == symbols.size()) symbols.emplace_back();
     SymbolTraffic& symbol = symbols[i];
@@ -148,7 +148,7 @@ ExitCode ProfPolicy(const ProfOptions& options, const Console& console) {
           ++unknown;
           return;
         }
-        Count(so_far, event, programs[static_cast<size_t>(event.program)]);
+        CountCall(so_far, event, programs[static_cast<size_t>(event.program)]);
       });
   if (!trace.ok()) return FailProf(console, trace.status());
   const absl::StatusOr<std::vector<bool>> chosen = ChoosePrograms(*trace, options.program);

@@ -20,6 +20,17 @@ namespace coppice {
 // So many bytes, elements or nanoseconds nothing has; sums of a few stay far from overflow.
 inline constexpr int64_t kNumberMax = int64_t{1} << 53;
 
+// Sets `value` to the enumerator called `name`; false if there is none.
+template <typename Enum>
+bool FindNamed(std::string_view name, int count, Enum& value) {
+  for (int i = 0; i < count; ++i) {
+    if (name != NameOf(static_cast<Enum>(i))) continue;
+    value = static_cast<Enum>(i);
+    return true;
+  }
+  return false;
+}
+
 // Takes the tokens of one line.
 class Scanner {
  public:
@@ -120,6 +131,21 @@ class Fields {
       return value.is_number_integer() &&
              !(value.is_number_unsigned() && value.get<uint64_t>() > kMost);
     });
+  }
+  // The object under `key` as JSON; empty if there is none.
+  std::string ObjectText(const char* key) {
+    const nlohmann::json* value = Find(key);
+    if (value == nullptr) return {};
+    if (!value->is_object()) Refuse(key, "an object");
+    return value->dump();
+  }
+  std::vector<std::string> ObjectTexts(const char* key) {
+    std::vector<std::string> texts;
+    for (const nlohmann::json& value : List(key, "objects")) {
+      if (!value.is_object()) Refuse(key, "a list of objects");
+      texts.push_back(value.dump());
+    }
+    return texts;
   }
   std::vector<std::string> Texts(const char* key) {
     return Values<std::string>(key, "texts",

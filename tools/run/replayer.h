@@ -70,6 +70,8 @@ class Replayer {
   absl::Status Replay(const Step& step);
 
   const Session& session() const { return main_->session(); }
+  // Tells the main runner's trace, if it has one.
+  absl::Status NoteRequest(const RequestTimes& times) { return main_->NoteRequest(times); }
   const Verifier& verifier() const { return verifier_; }
   // How equal the program's live outputs are in a bucket, as it claims.
   const Equality& claimed(bool prefill) const { return main_->claimed(prefill); }

@@ -26,6 +26,7 @@
 #include "tools/run/batcher.h"
 #include "tools/run/graph_files.h"
 #include "tools/run/replayer.h"
+#include "tools/run/request_clock.h"
 #include "tools/run/step_log.h"
 #include "tools/support/byte_text.h"
 #include "tools/support/console.h"
@@ -179,9 +180,12 @@ absl::Status ReplayTrace(const RunOptions& options,
   }
   Progress progress(console.err, !options.quiet, "replaying");
   Batcher batcher(job.requests, {.slots = job.slots, .cost = job.cost});
+  RequestClock clock(job.requests);
   int64_t served = 0;
   for (Step step; batcher.Next(step);) {
     COPPICE_RETURN_IF_ERROR(replayer.Replay(step));
+    for (const RequestTimes& times : clock.Add(step, batcher.clock_seconds()))
+      COPPICE_RETURN_IF_ERROR(replayer.NoteRequest(times));
     ++(step.prefill ? report.prefill_steps : report.decode_steps);
     served += std::count_if(step.rows.begin(), step.rows.end(),
                             [](const StepRow& row) { return row.last; });

@@ -25,6 +25,10 @@ enum class OutputMode : uint8_t {
   kCopyOut,    // Copied behind the graph to memory of the lane's own; needs copy_out_bytes.
   kWriteInto,  // Copied behind the graph into Call::targets.
 };
+inline constexpr int kOutputModeCount = 3;
+
+// "borrow", "copy_out", "write_into".
+const char* NameOf(OutputMode mode);
 
 // One request. The spans are read during Run only.
 struct Call {

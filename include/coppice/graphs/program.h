@@ -26,6 +26,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -436,9 +437,11 @@ class CallContext {
 
   // Memory for temporaries, aligned to kBufferAlignment, contents undefined. A run must make the
   // same requests in the same order in every phase at equal extents. Whatever is not freed lives to
-  // the end of the run. Errors: kInvalidArgument bytes < 1; kResourceExhausted; kAborted the
+  // the end of the run. The label is for people: traces, maps and drawings call the bytes so; that
+  // of the warm-up counts. Errors: kInvalidArgument bytes < 1; kResourceExhausted; kAborted the
   // request departs from what the warm-up asked for.
-  virtual absl::StatusOr<DeviceAddress> Allocate(int64_t bytes) = 0;
+  virtual absl::StatusOr<DeviceAddress> Allocate(int64_t bytes, std::string_view label) = 0;
+  absl::StatusOr<DeviceAddress> Allocate(int64_t bytes) { return Allocate(bytes, {}); }
 
   // Ends the life of a temporary: later kernels on the stream may reuse its bytes. Or says that the
   // run reads a copied input no more: if the call donates it, and it is read in place, its bytes

@@ -338,6 +338,10 @@ class Session {
   // without a trace. Cost: allocates.
   void Mark(std::string_view name);
 
+  // Puts a request's times into the trace, which profilers make percentiles of. Does nothing
+  // without a trace. Errors: kInvalidArgument times or tokens that RequestTimes does not allow.
+  absl::Status NoteRequest(const RequestTimes& times);
+
   // Waits until the trace's file holds all that happened before. Does nothing without a trace.
   // Errors: by its errno, a write that failed since Create.
   absl::Status FlushTrace() const;
