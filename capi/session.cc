@@ -279,6 +279,25 @@ coppice_status coppice_buckets(coppice_session* session,
   });
 }
 
+coppice_status coppice_session_metrics_text(coppice_session* session,
+                                            int32_t format,
+                                            char* buffer,
+                                            size_t buffer_bytes,
+                                            size_t* text_bytes) {
+  return With(session, [&](Session& on) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const auto in, coppice::capi::EnumOf<coppice::MetricsFormat>(
+                                                format, coppice::kMetricsFormatCount, "format"));
+    const size_t bytes = coppice::capi::CopyText(on.MetricsText(in), buffer, buffer_bytes);
+    if (text_bytes != nullptr) *text_bytes = bytes;
+    return absl::OkStatus();
+  });
+}
+
+const char* coppice_metrics_content_type(int32_t format) {
+  if (format < 0 || format >= coppice::kMetricsFormatCount) return "unknown";
+  return coppice::ContentTypeOf(static_cast<coppice::MetricsFormat>(format));
+}
+
 coppice_status coppice_dump(coppice_session* session,
                             int32_t lane,
                             int64_t number,

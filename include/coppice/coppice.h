@@ -64,7 +64,7 @@ extern "C" {
 /* The surface of this header. A library of the same major version, and of this minor version or a
  * later one, has all that is here. */
 #define COPPICE_API_MAJOR 0
-#define COPPICE_API_MINOR 4
+#define COPPICE_API_MINOR 5
 
 /* The library's own, as major * 1000 + minor. */
 COPPICE_API int32_t coppice_api_version(void);
@@ -1080,6 +1080,18 @@ COPPICE_API coppice_status coppice_dump(coppice_session* session,
                                         size_t buffer_bytes,
                                         size_t* text_bytes);
 
+enum { COPPICE_METRICS_PROMETHEUS = 0, COPPICE_METRICS_OPENMETRICS = 1 };
+/* Session::MetricsText: a page of all figures in a format COPPICE_METRICS_..., with the names and
+ * bounds of coppice/graphs/metrics.h. As coppice_explain; calls of other threads make the page
+ * longer, so take it with room to spare, or again while it does not fit. */
+COPPICE_API coppice_status coppice_session_metrics_text(coppice_session* session,
+                                                        int32_t format,
+                                                        char* buffer,
+                                                        size_t buffer_bytes,
+                                                        size_t* text_bytes);
+/* What a server's Content-Type says of such a page; "unknown" for no such format. */
+COPPICE_API const char* coppice_metrics_content_type(int32_t format);
+
 COPPICE_API coppice_status coppice_save_profile(coppice_session* session, const char* path);
 typedef struct coppice_profile_options {
   uint32_t struct_size;
@@ -1134,7 +1146,7 @@ COPPICE_API coppice_status coppice_wait_for_recordings(coppice_session* session)
   X(external_free) X(external_allocator_use) X(external_allocator_stats)                 \
   X(context_add_graph) X(policy_buckets) X(learn_policy) X(rebucket_outcome_name)          \
   X(rebucket) X(set_policy) X(get_policy) X(get_observed) X(set_observed)                  \
-  X(joint_policy_buckets)
+  X(joint_policy_buckets) X(session_metrics_text) X(metrics_content_type)
 /* clang-format on */
 
 typedef struct coppice_api {

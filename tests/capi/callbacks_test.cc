@@ -48,6 +48,7 @@ class CallbacksTest : public CallableFixture {
     Ask(coppice_evict(session_, nullptr, nullptr));
     Ask(coppice_trim(session_));
     Ask(coppice_buckets(session_, nullptr, 0, nullptr));
+    Ask(coppice_session_metrics_text(session_, 0, nullptr, 0, nullptr));
     coppice_chain* chain = nullptr;
     Ask(coppice_chain_begin(session_, 0, &chain));
     const int64_t bucket[] = {16};
@@ -77,9 +78,9 @@ class CallbacksTest : public CallableFixture {
 TEST_F(CallbacksTest, ACallableThatCallsItsSessionIsRefusedAndRuns) {
   program_ = RegisterAsking();
   earlier_ = LeaseOf(program_, x_);  // Warms up.
-  EXPECT_EQ(8, refused());
+  EXPECT_EQ(9, refused());
   coppice_lease* const recorded = LeaseOf(program_, x_);
-  EXPECT_EQ(18, refused());
+  EXPECT_EQ(20, refused());
   EXPECT_EQ(COPPICE_RUN_RECORD, InfoOf(recorded).kind);
   coppice_lease_release(recorded);
 }
@@ -104,7 +105,7 @@ TEST_F(CallbacksTest, ProgressThatCallsItsSessionIsRefused) {
   };
   const int64_t buckets[] = {8, 16};
   ASSERT_C_OK(coppice_warm(session_, program_, buckets, 2, 1, &options));
-  EXPECT_EQ(16, refused());
+  EXPECT_EQ(18, refused());
 }
 
 TEST_F(CallbacksTest, SoIsARecordingInTheBackgroundAndALog) {

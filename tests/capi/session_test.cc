@@ -248,6 +248,32 @@ TEST_F(CSessionTest, TheTraceHasMarksOnceItIsFlushed) {
   std::filesystem::remove(path);
 }
 
+TEST_F(CSessionTest, APageOfMetricsComesInBothFormats) {
+  LoadAndRegister(DiamondProgram());
+  RunOn(Ramp(10));
+  RunOn(Ramp(10));
+  for (const int32_t format : {COPPICE_METRICS_PROMETHEUS, COPPICE_METRICS_OPENMETRICS}) {
+    size_t bytes = 0;
+    ASSERT_C_OK(coppice_session_metrics_text(session_, format, nullptr, 0, &bytes));
+    std::string text(bytes, '\0');
+    ASSERT_C_OK(coppice_session_metrics_text(session_, format, text.data(), bytes + 1, nullptr));
+    EXPECT_THAT(text, HasSubstr("\ncoppice_runs_total{path=\"replay\"} 1\n"));
+    EXPECT_THAT(text, HasSubstr("\ncoppice_replays_total{program=\"main\",variant=\"\",bucket="));
+    EXPECT_EQ(text.ends_with("# EOF\n"), format == COPPICE_METRICS_OPENMETRICS);
+    // Cut off to fit.
+    char start[8] = {};
+    ASSERT_C_OK(coppice_session_metrics_text(session_, format, start, sizeof(start), &bytes));
+    EXPECT_EQ(bytes, text.size());
+    EXPECT_STREQ(start, "# HELP ");
+  }
+  EXPECT_STREQ(coppice_metrics_content_type(COPPICE_METRICS_PROMETHEUS),
+               "text/plain; version=0.0.4; charset=utf-8");
+  EXPECT_THAT(coppice_metrics_content_type(COPPICE_METRICS_OPENMETRICS),
+              HasSubstr("openmetrics-text"));
+  EXPECT_STREQ(coppice_metrics_content_type(2), "unknown");
+  EXPECT_STREQ(coppice_metrics_content_type(-1), "unknown");
+}
+
 TEST_F(CSessionTest, ABudgetCountsWhatTheApplicationReports) {
   Load(DiamondProgram());
   coppice_session_options options = Options();
