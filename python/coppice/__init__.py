@@ -5,6 +5,7 @@
     torch.compile(model, backend="coppice")
     coppice.stance, chain, checked      scopes
     coppice.device, coppice.session     what all of these share, made on first use
+    coppice.prof                        metrics, traces, marks
     coppice.export                      makes kernel packages; needs nothing of the rest
 
 Without a GPU all of it runs on an emulator of CUDA, which executes the same kernels and graphs and
@@ -33,6 +34,8 @@ __all__ = sorted(_ORIGINS)
 def __getattr__(name):
     if name == "__version__":
         return importlib.import_module("coppice._core").__version__
+    if name == "prof":
+        return importlib.import_module("coppice.prof")
     if name not in _ORIGINS:
         raise AttributeError(f"module 'coppice' has no attribute {name!r}")
     return getattr(importlib.import_module(f"coppice.{_ORIGINS[name]}"), name)

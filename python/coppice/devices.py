@@ -48,6 +48,21 @@ def session(on=None, **options):
         return found
 
 
+def find_session(kind):
+    """The shared session of a device of this kind, or None if nobody asked for it yet."""
+    with _lock:
+        return _sessions.get(kind)
+
+
+def exchange_session(on, session):
+    """Makes `session`, None: none, the shared one of a device. Returns the one before, or None."""
+    with _lock:
+        before = _sessions.pop(on.kind, None)
+        if session is not None:
+            _sessions[on.kind] = session
+        return before
+
+
 def sessions():
     """The shared sessions that there are."""
     with _lock:

@@ -148,6 +148,16 @@ nb::object BucketsOf(const Session& session) {
   return nb::module_::import_("json").attr("loads")(text);
 }
 
+const std::vector<const char*> kMetricsFormats = {"prometheus", "openmetrics"};
+
+std::string MetricsText(const Session& session, const std::string& format) {
+  const int32_t number = NumberOf(format, kMetricsFormats, "format");
+  const SessionCall call(session);
+  return TextOf([&](char* buffer, size_t bytes, size_t* written) {
+    return coppice_session_metrics_text(call.handle(), number, buffer, bytes, written);
+  });
+}
+
 std::string Dump(const Session& session, int32_t lane, int64_t number) {
   const SessionCall call(session);
   return TextOf([&](char* buffer, size_t bytes, size_t* written) {
@@ -323,6 +333,8 @@ void BindMemory(nb::class_<Session>& session) {
       .def("buckets", &BucketsOf,
            "Of each bucket: program, variant, bucket, lane, recorded, plan_height, live_bytes, "
            "graph_nodes, record_ns, replays.")
+      .def("metrics_text", &MetricsText, nb::arg("format") = "prometheus",
+           "All figures as a page for Prometheus. `format`: \"prometheus\" or \"openmetrics\".")
       .def("save_profile", &CallWithText<&coppice_save_profile>, nb::arg("path"),
            "Writes which buckets traffic used, for load_profile.")
       .def("load_profile", &LoadProfile, nb::arg("path"), nb::kw_only(),
@@ -354,6 +366,12 @@ void BindSessions(nb::module_& module) {
        })},
       {0, nullptr}};
   BindSessionHolds(module);
+  module.def(
+      "metrics_content_type",
+      [](const std::string& format) {
+        return coppice_metrics_content_type(NumberOf(format, kMetricsFormats, "format"));
+      },
+      nb::arg("format"), "What a Content-Type says of a page of metrics.");
   BindChains(module);
   nb::class_<Session> session(
       module, "Session", "Programs that replay the graph of their shape bucket, all in one pool.",

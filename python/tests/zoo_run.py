@@ -55,9 +55,9 @@ def compiled_by_coppice(module, dynamic=None, options=None):
 
 def session_stats():
     """Of the emulator's session: counts of runs by kind, and of padded elements."""
-    from coppice.torch.session import sessions
+    import coppice
 
-    return sessions["emulator"].session.stats()
+    return coppice.session(coppice.device("emulator")).stats()
 
 
 def describe(compiled):

@@ -126,7 +126,7 @@ class SharedSession:
         raise_findings(self.found, before)
 
 
-sessions, making = {}, threading.Lock()
+sessions, making = {}, threading.Lock()  # By the session that is shared with others.
 
 
 def kind_of(device):
@@ -141,9 +141,12 @@ def shared(kind, options):
     """The session of a device, made by who comes first. Errors: ValueError for other options than
     it was made with."""
     with making:
-        known = sessions.get(kind)
+        for ended in [session for session in sessions if session.closed]:
+            del sessions[ended]
+        known = sessions.get(devices.find_session(kind))
         if known is None:
-            known = sessions[kind] = SharedSession(kind, options)
+            known = SharedSession(kind, options)
+            sessions[known.session] = known
         different = sorted(name for name, value in options.items()
                            if known.options.get(name) != value)
         if different:
