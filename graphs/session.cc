@@ -151,35 +151,44 @@ absl::Status Session::Unregister(const Program& program) {
 absl::StatusOr<Lease> Session::Run(const Call& call) {
   SessionParts& parts = *parts_;
   if (parts.sticky.present()) [[unlikely]]
-    return parts.sticky.Get();
+    return parts.failures.Note(parts.sticky.Get());
   internal::Request request(call);
   request.began = parts.BeginTimed(call.lane);
-  COPPICE_RETURN_IF_ERROR(internal::Check(parts, request));
+  if (absl::Status refused = internal::Check(parts, request); !refused.ok()) [[unlikely]]
+    return parts.failures.Note(std::move(refused));
   Lane& lane = parts.lane(call.lane);
   const std::lock_guard lock(lane.mutex);
-  if (!internal::PadAtOnce(*call.program, request.shape)) [[unlikely]]
-    COPPICE_RETURN_IF_ERROR(internal::PadCall(call, Observe::kYes, request.shape));
-  COPPICE_RETURN_IF_ERROR(internal::TakeStatics(request));
+  if (!internal::PadAtOnce(*call.program, request.shape)) [[unlikely]] {
+    if (absl::Status refused = internal::PadCall(call, Observe::kYes, request.shape); !refused.ok())
+      return parts.failures.Note(std::move(refused));
+  }
+  if (absl::Status refused = internal::TakeStatics(request); !refused.ok()) [[unlikely]]
+    return parts.failures.Note(std::move(refused));
   absl::StatusOr<Lease> lease = internal::RunCall(parts, request, lane);
   if (!lease.ok()) [[unlikely]] {
     internal::GiveBackRandomNumbers(lane);
-    return parts.sticky.Note(internal::NameGoneStream(parts, call, lane, lease.status()));
+    return parts.failures.Note(
+        parts.sticky.Note(internal::NameGoneStream(parts, call, lane, lease.status())));
   }
   return lease;
 }
 
 absl::StatusOr<Lease> Session::Include(const Call& call) {
   SessionParts& parts = *parts_;
-  COPPICE_RETURN_IF_ERROR(parts.sticky.Get());
+  if (parts.sticky.present()) return parts.failures.Note(parts.sticky.Get());
   internal::Request request(call);
-  COPPICE_RETURN_IF_ERROR(internal::Check(parts, request));
+  if (absl::Status refused = internal::Check(parts, request); !refused.ok()) [[unlikely]]
+    return parts.failures.Note(std::move(refused));
   Lane& lane = parts.lane(call.lane);
   const std::lock_guard lock(lane.mutex);
-  COPPICE_RETURN_IF_ERROR(internal::PadCall(call, Observe::kNo, request.shape));
-  COPPICE_RETURN_IF_ERROR(internal::TakeStatics(request));
+  if (absl::Status refused = internal::PadCall(call, Observe::kNo, request.shape); !refused.ok())
+    return parts.failures.Note(std::move(refused));
+  if (absl::Status refused = internal::TakeStatics(request); !refused.ok()) [[unlikely]]
+    return parts.failures.Note(std::move(refused));
   absl::StatusOr<Lease> lease = internal::Include(parts, request, lane);
   if (!lease.ok())
-    return parts.sticky.Note(internal::NameGoneStream(parts, call, lane, lease.status()));
+    return parts.failures.Note(
+        parts.sticky.Note(internal::NameGoneStream(parts, call, lane, lease.status())));
   return lease;
 }
 

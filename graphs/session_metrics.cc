@@ -62,6 +62,8 @@ MetricsSnapshot SnapshotOf(const SessionParts& parts) {
   const std::vector<const internal::ReplaySeries::Labels*> labels = parts.series.labels();
   for (size_t i = 0; i < replays.size(); ++i)
     snapshot.replays.push_back({.labels = labels[i], .launches = replays[i]});
+  snapshot.failures = parts.failures.counts();
+  if (parts.tracer != nullptr) snapshot.trace_dropped = parts.tracer->dropped();
   snapshot.suspensions = parts.suspensions.load(std::memory_order_relaxed);
   if (const std::optional<CuResult> sticky = CuResultOf(parts.sticky.Get()))
     snapshot.sticky_error = NameOf(*sticky);

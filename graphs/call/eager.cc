@@ -114,6 +114,7 @@ absl::StatusOr<Lease> RunWithoutGraph(const SessionParts& parts,
   if (warming) BucketFor(request, lane).NoteWarmUp(std::move(script));
   lane.order().BeginCall();
   Book(parts, request, lane, decision.outcome);
+  if (decision.outcome.kind == RunKind::kEager) lane.books().CountEager(decision.outcome.reason);
   if (lane.tracer != nullptr) TraceCall(request, lane, decision.outcome, layout, /*node=*/nullptr);
   // Such outputs have bytes of their own, so only a target of the caller's makes a copy of them.
   const bool into = call.output_mode == OutputMode::kWriteInto;

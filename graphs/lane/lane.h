@@ -39,11 +39,11 @@ class LaneBooks {
   void CountRun(RunKind kind, Reason reason) {
     ++stats_.calls;
     ++stats_.runs[static_cast<size_t>(kind)];
-    if (reason != Reason::kNone) [[unlikely]] {
+    if (reason != Reason::kNone) [[unlikely]]
       ++stats_.reasons[static_cast<size_t>(reason)];
-      if (kind == RunKind::kEager) ++eager_[static_cast<size_t>(reason)];
-    }
   }
+  // The same call once more, if it ran without a graph at its own extents.
+  void CountEager(Reason reason) { ++eager_[static_cast<size_t>(reason)]; }
   // What a run at its bucket staged, and read in place.
   void CountStaged(const InputLayout& layout) {
     stats_.real_elements += layout.real_elements;

@@ -14,6 +14,7 @@
 #include "coppice/graphs/reason.h"
 #include "coppice/graphs/session_stats.h"
 
+#include "graphs/metrics/call_failures.h"
 #include "graphs/metrics/replay_series.h"
 #include "graphs/metrics/time_histogram.h"
 
@@ -42,6 +43,7 @@ struct MetricsSnapshot {
   SessionStats stats;
   CountByReason eager{};  // Calls that ran without a graph at their own extents.
   RecordingFigures recordings;
+  CallFailures::Counts failures{};  // By absl::StatusCode.
 
   struct Replays {
     const ReplaySeries::Labels* labels = nullptr;  // Never null.
@@ -64,7 +66,8 @@ struct MetricsSnapshot {
   int64_t lanes_lent = 0;
   int64_t suspensions = 0;
   bool suspended = false;
-  std::string sticky_error;  // CUDA's name of it; empty: none.
+  std::string sticky_error;   // CUDA's name of it; empty: none.
+  int64_t trace_dropped = 0;  // Events that a trace lost.
 };
 
 }  // namespace coppice::internal

@@ -3,6 +3,9 @@
 #include "graphs/metrics/metrics_text.h"
 
 #include <span>
+#include <string>
+
+#include "absl/status/status.h"
 
 #include "graphs/metrics/exposition.h"
 
@@ -45,6 +48,8 @@ void WriteSession(Exposition& page, const MetricsSnapshot& snapshot) {
   Write(page,
         {"coppice_poisoned", kGauge, "", "1 after an error that the device does not recover from."},
         snapshot.sticky_error.empty() ? 0 : 1);
+  Write(page, {"coppice_trace_dropped_events", kCounter, "", "Events that the trace's rings lost."},
+        snapshot.trace_dropped);
   if (snapshot.sticky_error.empty()) return;
   page.Begin({"coppice_sticky_error", kInfo, "", "That error."});
   page.Sample(1, {{"code", snapshot.sticky_error}});
@@ -64,6 +69,10 @@ void WriteCalls(Exposition& page, const MetricsSnapshot& snapshot) {
                               {"variant", of.labels->variant},
                               {"bucket", of.labels->bucket}});
   }
+  page.Begin({"coppice_failed_calls", kCounter, "", "Calls that returned an error, by its code."});
+  for (size_t i = 1; i < snapshot.failures.size(); ++i)
+    page.Sample(snapshot.failures[i],
+                {{"code", absl::StatusCodeToString(static_cast<absl::StatusCode>(i))}});
   page.Begin({"coppice_staged_elements", kCounter, "",
               "Elements of staged inputs: what callers brought, and what it was padded by."});
   page.Sample(stats.real_elements, {{"kind", "real"}});

@@ -23,6 +23,7 @@
 #include "graphs/lane/lane.h"
 #include "graphs/lane/lane_mutex.h"
 #include "graphs/lane/window_map.h"
+#include "graphs/metrics/call_failures.h"
 #include "graphs/metrics/replay_series.h"
 #include "graphs/package/package_constants.h"
 #include "graphs/package/step_kernels.h"
@@ -76,6 +77,7 @@ struct SessionParts {
   std::unique_ptr<const WindowMap> windows;
   ReplaySeries series;  // Outlives the lanes.
   std::atomic<int64_t> suspensions = 0;
+  CallFailures failures;
   std::unique_ptr<WindowHeap> constants;
   std::unique_ptr<const StagingKernels> staging;
   SharedStepKernels step_kernels;

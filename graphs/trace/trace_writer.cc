@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <fcntl.h>
+#include <string_view>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -17,6 +18,7 @@
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
+#include "coppice/base/utf8.h"
 #include "coppice/graphs/memory_usage.h"
 #include "coppice/graphs/reason.h"
 
@@ -51,37 +53,19 @@ absl::StatusOr<int> OpenTrace(const std::string& path) {
                    path, NameOfError(error));
 }
 
-// The length of the well-formed UTF-8 sequence at `text`, or 0. Requires: size >= 1.
-size_t SequenceLength(const unsigned char* text, size_t size) {
-  const unsigned char lead = text[0];
-  const size_t length = lead < 0x80                   ? 1
-                        : lead >= 0xC2 && lead < 0xE0 ? 2
-                        : lead >= 0xE0 && lead < 0xF0 ? 3
-                        : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                      : 0;
-  if (length == 0 || length > size) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((text[i] & 0xC0) != 0x80) return 0;
-  }
-  // Too long, a surrogate, or beyond the last code point.
-  const bool wrong = (lead == 0xE0 && text[1] < 0xA0) || (lead == 0xED && text[1] >= 0xA0) ||
-                     (lead == 0xF0 && text[1] < 0x90) || (lead == 0xF4 && text[1] >= 0x90);
-  return wrong ? 0 : length;
-}
-
 }  // namespace
 
 std::string QuoteJson(const std::string& text) {
   std::string quoted = "\"";
-  const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
   for (size_t i = 0; i < text.size();) {
-    const size_t length = SequenceLength(bytes + i, text.size() - i);
+    const size_t length = Utf8SequenceLength(std::string_view(text).substr(i));
+    const auto byte = static_cast<unsigned char>(text[i]);
     if (length == 0) {
       quoted += "\\ufffd";
-    } else if (bytes[i] == '"' || bytes[i] == '\\') {
+    } else if (byte == '"' || byte == '\\') {
       quoted += {'\\', text[i]};
-    } else if (bytes[i] < 0x20) {
-      quoted += fmt::format("\\u{:04x}", bytes[i]);
+    } else if (byte < 0x20) {
+      quoted += fmt::format("\\u{:04x}", byte);
     } else {
       quoted.append(text, i, length);
     }
@@ -167,7 +151,10 @@ void TraceWriter::PutAtLimit(Source& source, std::span<const RingEvent> events) 
         .ticks = events.front().ticks, .first = source.dropped, .kind = TraceEventKind::kDropped};
     if (put(std::span(&lost, 1))) source.dropped = 0;
   }
-  if (source.dropped > 0 || !put(events)) ++source.dropped;
+  if (source.dropped > 0 || !put(events)) {
+    ++source.dropped;
+    dropped_.fetch_add(1, std::memory_order_relaxed);
+  }
 }
 
 void TraceWriter::Loop() {

@@ -80,6 +80,9 @@ class TraceWriter {
     if (!sources_[ring]->events.Put(events)) PutAtLimit(*sources_[ring], events);
   }
 
+  // Events that were lost so far. Threads: any.
+  int64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+
   // For times that events of this file are to have.
   const TraceClock& clock() const { return clock_; }
 
@@ -128,6 +131,7 @@ class TraceWriter {
   TraceTime time_;
   fmt::memory_buffer text_;
 
+  std::atomic<int64_t> dropped_ = 0;
   std::atomic<bool> awake_ = false;  // The thread will look at the rings again.
   std::mutex mutex_;                 // Guards what is below.
   std::condition_variable changed_;

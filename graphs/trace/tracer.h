@@ -135,6 +135,7 @@ class Tracer {
   void Request(const RequestTimes& times);
 
   absl::Status Flush() { return writer_->Flush(); }
+  int64_t dropped() const { return writer_->dropped(); }  // Events that were lost. Threads: any.
 
  private:
   Tracer(std::unique_ptr<TraceWriter> writer, int lanes)

@@ -5,6 +5,8 @@
 #include "coppice/graphs/metrics.h"
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <thread>
@@ -239,6 +241,44 @@ TEST_F(MetricsTest, APoisonedSessionStillAnswers) {
   EXPECT_EQ(after.at("coppice_poisoned"), 1);
   EXPECT_EQ(after.at("coppice_sticky_error_info{code=\"CUDA_ERROR_ILLEGAL_ADDRESS\"}"), 1);
   ExpectNoneFell(before, after);
+}
+
+TEST_F(MetricsTest, FailedCallsAreCountedByTheirCode) {
+  const Affine affine = MakeAffine();
+  Run(affine, 4);
+  EXPECT_FALSE(
+      Call(affine, 4, 2, [](coppice::Call& call) { call.inputs = {}; }).ok());  // No input.
+  affine.session->SetStance(Stance::kStrict);
+  EXPECT_FALSE(Call(affine, 8).ok());
+  EXPECT_FALSE(Call(affine, 8).ok());
+  Samples samples = SamplesOf(*affine.session);
+  EXPECT_EQ(samples["coppice_failed_calls_total{code=\"INVALID_ARGUMENT\"}"], 1);
+  EXPECT_EQ(samples["coppice_failed_calls_total{code=\"FAILED_PRECONDITION\"}"], 2);
+  EXPECT_EQ(Sum(samples, "coppice_failed_calls_total"), 3);
+  EXPECT_EQ(Sum(samples, "coppice_runs_total"), 1);
+}
+
+TEST_F(MetricsTest, EventsThatATraceLosesAreCounted) {
+  const std::string path = testing::TempDir() + "metrics_test.trace";
+  Samples samples;
+  int64_t told = 0;
+  {
+    const Affine affine = MakeAffine({.trace = {.path = path, .events_per_lane = 16}});
+    EXPECT_EQ(SamplesOf(*affine.session)["coppice_trace_dropped_events_total"], 0);
+    for (int i = 0; i < 3000; ++i)
+      Run(affine, 4);
+    samples = SamplesOf(*affine.session);
+  }
+  // What the file says was lost.
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const size_t at = line.find("\"dropped\",");
+    if (at != std::string::npos) told += std::stoll(line.substr(line.rfind(',') + 1));
+  }
+  // A few more may be lost while the session ends.
+  EXPECT_LE(samples["coppice_trace_dropped_events_total"], told);
+  EXPECT_GE(samples["coppice_trace_dropped_events_total"], told - 16);
+  std::filesystem::remove(path);
 }
 
 TEST_F(MetricsTest, APageMakesNoDriverCallAndChangesNothing) {
