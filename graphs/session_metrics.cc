@@ -44,6 +44,7 @@ void AddLane(Lane& lane, MetricsSnapshot& snapshot, std::vector<int64_t>& replay
   for (size_t i = 0; i < snapshot.eager.size(); ++i)
     snapshot.eager[i] += lane.books().eager()[i];
   snapshot.recordings += lane.nodes().recordings();
+  snapshot.replay_time += lane.books().replay_time();
   lane.nodes().AddReplays(replays);
   CountGraphs(lane, snapshot);
   ++snapshot.lanes;

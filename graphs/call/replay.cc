@@ -68,6 +68,18 @@ absl::Status Launch(
   return absl::OkStatus();
 }
 
+// Of the calls of a lane, as metrics.h says; so few that it costs no three instructions per call.
+constexpr uint64_t kCountedEvery = 4 * kTimedEvery;
+
+// Of a call whose host time is taken; apart, because most are not.
+[[gnu::noinline]] void CountReplayTime(const SessionParts& parts,
+                                       const Request& request,
+                                       Lane& lane) {
+  // The next call behind a multiple is timed.
+  if (lane.order().calls() % kCountedEvery != 1) return;
+  lane.books().CountReplayTime(parts.tick_rate.Between(request.began, parts.clock.Now()));
+}
+
 }  // namespace
 
 absl::Status CheckHeld(const Request& request, Lane& lane, const Node& node) {
@@ -117,6 +129,8 @@ absl::StatusOr<Lease> Replay(const SessionParts& parts,
   lane.books().CountFilled(request.filled);
   node.NoteLaunch(lane.order().calls());
   Book(parts, request, lane, outcome);
+  if (request.began != 0 && outcome.kind == RunKind::kReplay) [[unlikely]]
+    CountReplayTime(parts, request, lane);
   if (lane.tracer != nullptr) [[unlikely]] {
     if (again != nullptr) slots.TraceRelease(*again);
     TraceCall(request, lane, outcome, layout, &node);

@@ -59,12 +59,17 @@ class LaneBooks {
   void CountRemap() { ++stats_.remaps; }
   void CountDemoted(int inputs) { stats_.inputs_demoted += inputs; }
 
+  // Of a replay whose host time was taken.
+  void CountReplayTime(int64_t ns) { replay_time_.Note(ns); }
+
   const SessionStats& stats() const { return stats_; }
+  const TimeHistogram& replay_time() const { return replay_time_; }
   const CountByReason& eager() const { return eager_; }  // Of stats().reasons, eager runs.
 
  private:
   SessionStats stats_;
   CountByReason eager_{};
+  TimeHistogram replay_time_{kReplayBounds};
 };
 
 // Random numbers that a call took.

@@ -43,7 +43,8 @@ struct MetricsSnapshot {
   SessionStats stats;
   CountByReason eager{};  // Calls that ran without a graph at their own extents.
   RecordingFigures recordings;
-  CallFailures::Counts failures{};  // By absl::StatusCode.
+  TimeHistogram replay_time{kReplayBounds};  // Of replays whose host time was taken.
+  CallFailures::Counts failures{};           // By absl::StatusCode.
 
   struct Replays {
     const ReplaySeries::Labels* labels = nullptr;  // Never null.

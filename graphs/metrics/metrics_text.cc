@@ -69,6 +69,9 @@ void WriteCalls(Exposition& page, const MetricsSnapshot& snapshot) {
                               {"variant", of.labels->variant},
                               {"bucket", of.labels->bucket}});
   }
+  page.Begin({"coppice_replay_host_seconds", kHistogram, kSeconds,
+              "Host time of a sample of the replays, from Run to its return."});
+  page.Histogram(snapshot.replay_time);
   page.Begin({"coppice_failed_calls", kCounter, "", "Calls that returned an error, by its code."});
   for (size_t i = 1; i < snapshot.failures.size(); ++i)
     page.Sample(snapshot.failures[i],

@@ -37,6 +37,23 @@ inline constexpr TimeBounds kRecordBounds = {{{100'000, "0.0001"},
                                               {5'000'000'000, "5.0"},
                                               {10'000'000'000, "10.0"}}};
 
+inline constexpr TimeBounds kReplayBounds = {{{250, "2.5e-07"},
+                                              {500, "5e-07"},
+                                              {750, "7.5e-07"},
+                                              {1'000, "1e-06"},
+                                              {1'500, "1.5e-06"},
+                                              {2'000, "2e-06"},
+                                              {3'000, "3e-06"},
+                                              {5'000, "5e-06"},
+                                              {7'500, "7.5e-06"},
+                                              {10'000, "1e-05"},
+                                              {25'000, "2.5e-05"},
+                                              {50'000, "5e-05"},
+                                              {100'000, "0.0001"},
+                                              {250'000, "0.00025"},
+                                              {1'000'000, "0.001"},
+                                              {10'000'000, "0.01"}}};
+
 class TimeHistogram {
  public:
   explicit TimeHistogram(const TimeBounds& bounds) : bounds_(&bounds) {}

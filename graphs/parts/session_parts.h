@@ -25,6 +25,7 @@
 #include "graphs/lane/window_map.h"
 #include "graphs/metrics/call_failures.h"
 #include "graphs/metrics/replay_series.h"
+#include "graphs/metrics/tick_rate.h"
 #include "graphs/package/package_constants.h"
 #include "graphs/package/step_kernels.h"
 #include "graphs/parts/carried_buckets.h"
@@ -70,6 +71,7 @@ struct SessionParts {
   const SessionOptions options;
   std::atomic<Stance> stance;
   const TraceClock clock;
+  const TickRate tick_rate{clock};
   StickyError sticky;
   std::unique_ptr<Tracer> tracer;  // Null without a trace; outlives who tells it.
   std::unique_ptr<Budget> budget;

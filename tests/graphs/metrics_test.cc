@@ -258,6 +258,25 @@ TEST_F(MetricsTest, FailedCallsAreCountedByTheirCode) {
   EXPECT_EQ(Sum(samples, "coppice_runs_total"), 1);
 }
 
+TEST_F(MetricsTest, OneReplayIn64IsTimed) {
+  const Affine affine = MakeAffine({.lanes = 2});
+  constexpr int kCalls = 640;
+  for (int i = 0; i < kCalls; ++i)
+    Run(affine, 4);
+  Samples samples = SamplesOf(*affine.session);
+  EXPECT_GE(samples["coppice_replay_host_seconds_count"], kCalls / 64 - 1);
+  EXPECT_LE(samples["coppice_replay_host_seconds_count"], kCalls / 64 + 1);
+  EXPECT_GT(samples["coppice_replay_host_seconds_sum"], 0);
+  EXPECT_EQ(samples["coppice_record_seconds_count"], 1);
+}
+
+TEST_F(MetricsTest, OnlyReplaysAreTimedAsSuch) {
+  const Affine affine = MakeAffine({.stance = Stance::kEager});
+  for (int i = 0; i < 140; ++i)
+    Run(affine, 4);
+  EXPECT_EQ(SamplesOf(*affine.session)["coppice_replay_host_seconds_count"], 0);
+}
+
 TEST_F(MetricsTest, EventsThatATraceLosesAreCounted) {
   const std::string path = testing::TempDir() + "metrics_test.trace";
   Samples samples;

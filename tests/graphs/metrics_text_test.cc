@@ -79,7 +79,7 @@ TEST(ExpositionTest, HistogramsCountUpToEachBound) {
 }
 
 TEST(TimeHistogramTest, BoundsAreTheirOwnTextInSecondsAndAscend) {
-  for (const TimeBounds& bounds : {kRecordBounds}) {
+  for (const TimeBounds& bounds : {kRecordBounds, kReplayBounds}) {
     int64_t before = 0;
     for (const TimeBound& bound : bounds) {
       EXPECT_GT(bound.ns, before);
@@ -115,6 +115,7 @@ class MetricsTextTest : public testing::Test {
     snapshot.stats.padded_elements = 100;
     snapshot.eager[static_cast<size_t>(Reason::kOverLargestBucket)] = 1;
     snapshot.recordings.Note(Reason::kNewBucket, 81'000);
+    snapshot.replay_time.Note(600);
     snapshot.failures[static_cast<size_t>(absl::StatusCode::kAborted)] = 4;
     snapshot.trace_dropped = 5;
     snapshot.replays = {{.labels = &labels, .launches = 53}};
@@ -132,6 +133,8 @@ TEST_F(MetricsTextTest, FiguresHaveTheirNamesAndLabels) {
           "coppice_eager_calls_total{reason=\"over_largest_bucket\"} 1\n",
           "coppice_recordings_total{reason=\"new_bucket\"} 1\n",
           "coppice_record_seconds_bucket{le=\"0.0001\"} 1\n",
+          "coppice_replay_host_seconds_bucket{le=\"5e-07\"} 0\n",
+          "coppice_replay_host_seconds_bucket{le=\"7.5e-07\"} 1\n",
           "coppice_failed_calls_total{code=\"ABORTED\"} 4\n",
           "coppice_trace_dropped_events_total 5\n",
           "coppice_replays_total{program=\"de\\\"code\",variant=\"\",bucket=\"batch=8\"} 53\n",

@@ -358,7 +358,7 @@ class Session {
   // A page of all figures of this session for Prometheus: see metrics.h. Also after a sticky error
   // and while the session is suspended; makes no driver call and changes nothing. Each lane's
   // figures are of one moment, at which its lock is held, those of memory of another. Cost:
-  // O(graphs), allocates; each lane's calls wait meanwhile for about 10 ns per graph of it.
+  // O(graphs), allocates; each lane's calls wait meanwhile for about 30 ns per graph of it.
   std::string MetricsText(MetricsFormat format = MetricsFormat::kPrometheus) const;
 
   SessionStats stats() const;           // Cost: O(lanes), takes each lane's lock.
