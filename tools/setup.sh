@@ -8,7 +8,8 @@ packages=(
   g++ cmake ninja-build python3
   libabsl-dev libboost-dev libfmt-dev libssl-dev libcli11-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev clang-format openssl valgrind python3-numpy python3-jsonschema
-  abigail-tools python3-dev python3-venv libjs-chart.js "$@"
+  abigail-tools python3-dev python3-venv libjs-chart.js pkg-config libcpp-httplib-dev
+  python3-prometheus-client "$@"
 )
 
 fail() {
