@@ -3,6 +3,7 @@
 
 #include "graphs/node/allocation_script.h"
 
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -41,6 +42,14 @@ TEST(AllocationScriptTest, OutputsAndWhatIsNotFreedLiveToTheEnd) {
   const std::vector<Buffer> buffers = BuffersOf(Script());
   EXPECT_EQ(LifeOf(buffers[1]), (std::vector<Interval>{{1, 6}}));
   EXPECT_EQ(LifeOf(buffers[2]), (std::vector<Interval>{{4, 6}}));
+}
+
+TEST(AllocationScriptTest, BuffersAreCalledAsTheyWereAskedForAndOutputsByTheirName) {
+  AllocationScript script = Script();
+  script.events[0].label = "scores";
+  const ProgramSpec spec{.outputs = {{.name = "y"}}};
+  EXPECT_EQ(LabelsOf(script, spec), (std::vector<std::string>{"scores", "y", ""}));
+  EXPECT_TRUE(LabelsOf({}, spec).empty());
 }
 
 TEST(AllocationScriptTest, EmptyScriptHasNoBuffers) {

@@ -742,7 +742,7 @@ TEST_F(TraceTest, PoliciesThatChangeAreTold) {
   {
     const Affine affine = MakeAffine(Traced());
     for (int i = 0; i < 2; ++i) {
-      ASSERT_OK(affine.session->SetPolicy(*affine.program, 0, *PaddingPolicy::List({6, 64}, 64)));
+      ASSERT_OK(affine.session->SetPolicy(*affine.program, 0, *PaddingPolicy::Parse("6,64", 64)));
       ASSERT_OK(affine.session->SetPolicy(*affine.program, 0, *PaddingPolicy::Pow2(64)));
     }
   }
