@@ -17,6 +17,7 @@
 #include "tools/coppice/info.h"
 #include "tools/coppice/package_command_line.h"
 #include "tools/coppice/tune_command_line.h"
+#include "tools/coppice/watch_command_line.h"
 #include "tools/plan/plan_command.h"
 #include "tools/prof/html/prof_html.h"
 #include "tools/prof/prof.h"
@@ -85,6 +86,7 @@ constexpr const char* kProfNotes =
     "  coppice prof marks t.trace                     calls and bytes from mark to mark\n"
     "  coppice prof check t.trace                     leaks, overlaps, stale uses, wrong sums\n"
     "  coppice prof export chrome t.trace -o t.json   for Perfetto; or PyTorch's viewer, RMM\n"
+    "  coppice prof watch t.trace                     a session while it runs; or by its process\n"
     "  coppice prof import memory-viz s.pickle        what PyTorch allocated, planned in one pool\n"
     "  coppice prof html t.trace                      all of it as a page, t.html\n"
     "\n"
@@ -303,9 +305,11 @@ void AddProf(Command& command, ProfOptions& options) {
 ExitCode RunProf(const Command& command,
                  const ProfOptions& options,
                  const ProfExchangeOptions& exchange,
+                 const ProfWatchOptions& watch,
                  const Console& console) {
   if (command.Given("export") || command.Given("import"))
     return RunProfExchange(command, exchange, console);
+  if (command.Given("watch")) return ProfWatch(watch, console);
   const auto* const given =
       std::find_if(kProfCommands.begin(), kProfCommands.end(),
                    [&](const ProfCommand& each) { return command.Given(each.name); });
@@ -355,6 +359,7 @@ ExitCode RunParsed(int argument_count,
   PlanCommandOptions plan_options;
   ProfOptions prof_options;
   ProfExchangeOptions exchange_options;
+  ProfWatchOptions watch_options;
   SoakOptions soak_options;
   PtxOptions ptx_options;
   PackageCommandOptions package_options;
@@ -376,6 +381,7 @@ ExitCode RunParsed(int argument_count,
   Command& prof = command.AddSubcommand("prof", "Look inside a session through its trace file");
   AddProf(prof, prof_options);
   AddProfExchange(prof, exchange_options);
+  AddProfWatch(prof, watch_options);
   Command& ptx = command.AddSubcommand("ptx", "Look at kernels of a PTX file, and run one");
   AddPtx(ptx, ptx_options);
   Command& package = command.AddSubcommand(
@@ -392,7 +398,7 @@ ExitCode RunParsed(int argument_count,
   if (command.Given("run")) return RunCommand(run_options, console);
   if (command.Given("plan")) return PlanCommand(plan_options, console);
   if (command.Given("info")) return InfoCommand(info_options, console);
-  if (command.Given("prof")) return RunProf(prof, prof_options, exchange_options, console);
+  if (command.Given("prof")) return RunProf(prof, prof_options, exchange_options, watch_options, console);
   if (command.Given("ptx")) return RunPtx(ptx, ptx_options, console);
   if (command.Given("package")) return RunPackage(package, package_options, console);
   if (command.Given("tune")) return RunTune(tune, tune_options, console);

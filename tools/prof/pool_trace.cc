@@ -27,8 +27,8 @@ namespace coppice {
 namespace {
 
 constexpr int64_t kLanesMax = 4096;
-constexpr size_t kLineBytesMax = 256 * kMiB;
-constexpr int kDepthMax = 8;  // Of a definition; a node's is 4.
+constexpr size_t kLineBytesMax = 16 * kMiB;  // Parsed, a line takes 30 times as much.
+constexpr int kDepthMax = 8;                 // Of a definition; a node's is 4.
 constexpr std::array<std::string_view, 4> kSchemasBefore = {"coppice.trace/1", "coppice.trace/2",
                                                             "coppice.trace/3", "coppice.trace/4"};
 
@@ -62,26 +62,11 @@ static_assert(kEventForms.size() == kTraceEventKindCount);
 
 using Json = nlohmann::json;
 
-// The place of each number that a file gives to things of one sort.
-class Places {
+}  // namespace
+
+class TraceStream::Parser {
  public:
-  // False if the number is taken.
-  bool Add(int64_t id) { return places_.emplace(id, static_cast<int>(places_.size())).second; }
-  // -1 if there is none.
-  int Find(int64_t id) const {
-    const auto found = places_.find(id);
-    return found == places_.end() ? -1 : found->second;
-  }
-
- private:
-  absl::flat_hash_map<int64_t, int> places_;
-};
-
-class TraceParser {
- public:
-  using OnEvent = absl::FunctionRef<void(const PoolTrace&, const TraceEvent&)>;
-
-  TraceParser(const std::string& name, OnEvent on_event) : name_(name), on_event_(on_event) {}
+  Parser(const std::string& name, OnEvent on_event) : name_(name), on_event_(on_event) {}
 
   // `whole`: the line ends in a newline.
   absl::Status ParseLine(std::string_view line, bool whole) {
@@ -93,6 +78,8 @@ class TraceParser {
     return Error("the line is cut off: " + Quote(line),
                  "remove it; what comes before is a trace without an end");
   }
+
+  PoolTrace& trace() { return trace_; }
 
   absl::StatusOr<PoolTrace> Finish() {
     if (line_ == 0) {
@@ -107,6 +94,21 @@ class TraceParser {
   }
 
  private:
+  // The place of each number that a file gives to things of one sort.
+  class Places {
+   public:
+    // False if the number is taken.
+    bool Add(int64_t id) { return places_.emplace(id, static_cast<int>(places_.size())).second; }
+    // -1 if there is none.
+    int Find(int64_t id) const {
+      const auto found = places_.find(id);
+      return found == places_.end() ? -1 : found->second;
+    }
+
+   private:
+    absl::flat_hash_map<int64_t, int> places_;
+  };
+
   absl::Status ParseAny(std::string_view line) {
     if (trace_.ended) return Error("the line comes after the end", "keep one session per file");
     if (line_ > 1 && line.starts_with('[')) return ParseEvent(line);
@@ -366,29 +368,50 @@ class TraceParser {
   int64_t line_ = 0;
 };
 
-// Cuts the file into lines.
-absl::Status ParseFile(std::ifstream& file, TraceParser& parser) {
-  std::string text;  // From the beginning of a line.
-  std::vector<char> block(1 << 20);
-  while (file.read(block.data(), static_cast<std::streamsize>(block.size())), file.gcount() > 0) {
-    const size_t seen = text.size();
-    text.append(block.data(), static_cast<size_t>(file.gcount()));
-    size_t begin = 0;
-    for (size_t end = text.find('\n', seen); end != std::string::npos;
-         end = text.find('\n', begin)) {
-      COPPICE_RETURN_IF_ERROR(
-          parser.ParseLine(std::string_view(text).substr(begin, end - begin), /*whole=*/true));
-      begin = end + 1;
-    }
-    text.erase(0, begin);
-    if (text.size() > kLineBytesMax)
-      return parser.Error("the line after this one is longer than 256 MiB", "give a trace file");
+TraceStream::TraceStream(std::string name, OnEvent on_event)
+    : name_(std::move(name)), parser_(std::make_unique<Parser>(name_, on_event)) {}
+
+TraceStream::~TraceStream() = default;
+
+absl::Status TraceStream::Take(std::string_view bytes) {
+  for (size_t end = bytes.find('\n'); status_.ok() && end != std::string_view::npos;
+       end = bytes.find('\n')) {
+    std::string_view line = bytes.substr(0, end);
+    if (!line_.empty()) line = line_.append(line);
+    status_ = parser_->ParseLine(line, /*whole=*/true);
+    line_.clear();
+    bytes.remove_prefix(end + 1);
   }
-  if (file.bad()) return parser.Error("the file cannot be read further", "check the disk");
-  return text.empty() ? absl::OkStatus() : parser.ParseLine(text, /*whole=*/false);
+  COPPICE_RETURN_IF_ERROR(status_);
+  line_.append(bytes);
+  if (line_.size() > kLineBytesMax)
+    status_ = parser_->Error("the line after this one is longer than 16 MiB", "give a trace file");
+  return status_;
 }
 
-}  // namespace
+const PoolTrace& TraceStream::trace() const {
+  return parser_->trace();
+}
+
+void TraceStream::ForgetPlans() {
+  std::vector<TracedNode>& nodes = parser_->trace().nodes;
+  for (; nodes_forgotten_ < nodes.size(); ++nodes_forgotten_) {
+    TracedNode& node = nodes[nodes_forgotten_];
+    node.around = {};
+    node.donated = {};
+    node.buffers = {};
+    node.offsets = {};
+    node.outputs = {};
+    node.labels = {};
+    node.kernels = {};
+  }
+}
+
+absl::StatusOr<PoolTrace> TraceStream::Finish() {
+  COPPICE_RETURN_IF_ERROR(status_);
+  if (!line_.empty()) COPPICE_RETURN_IF_ERROR(parser_->ParseLine(line_, /*whole=*/false));
+  return parser_->Finish();
+}
 
 std::string LabelOf(const TracedProgram& program) {
   return program.variant.empty() ? program.name : program.name + "/" + program.variant;
@@ -442,9 +465,12 @@ absl::StatusOr<PoolTrace> ReadPoolTrace(
   if (!std::filesystem::exists(path, code)) return error("there is no such file");
   std::ifstream file(path, std::ios::binary);
   if (!file) return error("the file cannot be opened");
-  TraceParser parser(path, on_event);
-  COPPICE_RETURN_IF_ERROR(ParseFile(file, parser));
-  return parser.Finish();
+  TraceStream stream(path, on_event);
+  std::vector<char> block(1 << 18);
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())), file.gcount() > 0)
+    COPPICE_RETURN_IF_ERROR(stream.Take({block.data(), static_cast<size_t>(file.gcount())}));
+  if (file.bad()) return error("the file cannot be read further");
+  return stream.Finish();
 }
 
 }  // namespace coppice

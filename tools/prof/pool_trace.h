@@ -14,7 +14,9 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -166,6 +168,42 @@ std::vector<AddressRange> FootprintOf(const TracedNode& node);
 
 // The buffers that its outputs lie in, in the order of `buffers`.
 std::vector<AddressRange> OutputRangesOf(const TracedNode& node);
+
+// A trace that is read as it comes, in pieces of any size.
+class TraceStream {
+ public:
+  using OnEvent = absl::FunctionRef<void(const PoolTrace&, const TraceEvent&)>;
+
+  // Calls `on_event`, which outlives the stream, as ReadPoolTrace does; `name` is the trace's in
+  // messages.
+  TraceStream(std::string name, OnEvent on_event);
+  ~TraceStream();
+  TraceStream(const TraceStream&) = delete;
+  TraceStream& operator=(const TraceStream&) = delete;
+
+  // Takes what follows. A line without its end waits for it. Errors: as ReadPoolTrace, and the same
+  // again for whatever follows. Cost: O(bytes); keeps the definitions and a line at most.
+  absl::Status Take(std::string_view bytes);
+
+  // What was read so far. Requires: no error so far.
+  const PoolTrace& trace() const;
+
+  // Lets go what the plans of nodes are made of, which a long trace has much of: places, lifetimes,
+  // kernels.
+  void ForgetPlans();
+
+  // Ends the trace: a line without an end is read as it is. Errors: as ReadPoolTrace.
+  absl::StatusOr<PoolTrace> Finish();
+
+ private:
+  class Parser;
+
+  const std::string name_;
+  const std::unique_ptr<Parser> parser_;
+  std::string line_;  // Its beginning, which was taken.
+  absl::Status status_;
+  size_t nodes_forgotten_ = 0;
+};
 
 // Reads the file at `path` and calls `on_event` for each event, in the order of the file; what the
 // event names is defined in the trace it gets. A file without `end` is read all the same.
