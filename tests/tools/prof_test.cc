@@ -13,6 +13,7 @@
 
 #include "tests/tools/command_outcome.h"
 #include "tests/tools/trace_builder.h"
+#include "tools/prof/remedy.h"
 
 namespace coppice {
 namespace {
@@ -217,6 +218,65 @@ TEST(ProfTest, WhyNamesTheDriverCallTheCodeAndTheProgramOfAFailure) {
   EXPECT_THAT(text, testing::ContainsRegex("decode +8 +2 .*cuCtxSynchronize "
                                            "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: not under"));
   EXPECT_THAT(text, HasSubstr("capture_invalidated  cuCtxSynchronize CUDA_ERROR_STREAM_CAPTURE"));
+}
+
+// What stood in the way of the call, the other reasons being as they are.
+std::string ObstacleOf(const TraceBuilder& trace, int64_t call) {
+  const nlohmann::json report = JsonOf("why", trace);
+  for (const nlohmann::json& each : report["calls"])
+    if (each["call"] == call) return each["obstacle"];
+  return "no such call";
+}
+
+TEST(ProfTest, WhyNamesTheLeasesThatACallFoundInItsWay) {
+  TraceBuilder trace = CleanTrace();
+  EXPECT_EQ(ObstacleOf(trace, 6), "leased: call 5 of decode 8");
+  EXPECT_EQ(ObstacleOf(trace, 2), "");
+  for (int call = 9; call < 15; ++call)
+    trace.Event("outputs", 0, fmt::format("{},1", call));
+  trace.Event("release", 0, "13");
+  trace.Event("expire", 0, "12,15");
+  trace.Call(15, 1, -1, "eager", "other_live_regions");
+  trace.Event("outputs", 0, "8,1");
+  trace.Call(16, 1, -1, "eager", "other_live_regions");
+  EXPECT_EQ(ObstacleOf(trace, 15),
+            "leased: call 14 of decode 4, call 11 of decode 4, call 10 of decode 4, call 9 of "
+            "decode 4");
+  EXPECT_THAT(ObstacleOf(trace, 16), testing::EndsWith(", and 1 more"));
+  EXPECT_THAT(RunProf("why", trace, {}).out, HasSubstr("leased: call 5 of decode 8"));
+}
+
+TEST(ProfTest, WhyNamesTheLimitsAndSizesThatACallMet) {
+  TraceBuilder trace = CleanTrace(/*budget=*/20480);
+  trace.Event("evict", 0, "2");
+  trace.Event("call", 0, R"(9,1,-1,"eager","evicted",6,8)");
+  trace.Event("call", 0, R"(10,1,-1,"eager","graph_limit",6,8)");
+  trace.Event("call", 0, R"(11,1,-1,"eager","byte_limit",6,8)");
+  trace.Event("call", 0, R"(12,-1,-1,"eager","over_largest_bucket",6,8,0,[100])");
+  EXPECT_THAT(ObstacleOf(trace, 9), testing::StartsWith("evicted at 0.0000"));
+  EXPECT_EQ(ObstacleOf(trace, 10), "2 graphs on the lane");
+  EXPECT_EQ(ObstacleOf(trace, 11), "16.98 KiB were booked of a budget of 20.00 KiB");
+  EXPECT_EQ(ObstacleOf(trace, 12), "batch=100");
+}
+
+TEST(ProfTest, EveryReasonHasARemedy) {
+  EXPECT_STREQ(RemedyOf(Reason::kNone), "");
+  for (int reason = 1; reason < kReasonCount; ++reason)
+    EXPECT_GT(std::string(RemedyOf(static_cast<Reason>(reason))).size(), 20U) << reason;
+}
+
+TEST(ProfTest, SummaryTellsServiceFromWhatTearingDownLeft) {
+  TraceBuilder trace = CleanTrace();
+  trace.Event("bytes", -1, R"("nodes",0,5096)");
+  trace.Event("bytes", -1, R"("eager",0,1000)");
+  trace.Event("end", -1);
+  const nlohmann::json summary = JsonOf("summary", trace);
+  EXPECT_EQ(summary["bytes"]["nodes"]["service_end_bytes"], 12288);
+  EXPECT_EQ(summary["bytes"]["nodes"]["end_bytes"], 0);
+  EXPECT_EQ(summary["total_service_end_bytes"], 17384);
+  EXPECT_EQ(summary["total_end_bytes"], 1000);
+  EXPECT_THAT(RunProf("summary", trace, {}).out,
+              testing::ContainsRegex("total +16.98 KiB +16.98 KiB +1000 B"));
 }
 
 TEST(ProfTest, AGraphEndsTheFailuresOfItsBucket) {

@@ -11,6 +11,7 @@
 
 #include "coppice/base/status.h"
 
+#include "tools/prof/call_obstacles.h"
 #include "tools/prof/prof.h"
 #include "tools/prof/remedy.h"
 #include "tools/support/text_table.h"
@@ -18,16 +19,22 @@
 namespace coppice {
 namespace {
 
+// A call that did not replay, or a recording that failed.
+struct Logged {
+  TraceEvent event;
+  std::string obstacle;  // What stood in the way of a call, as far as the trace says it.
+};
+
 // Calls of one program that did not replay for one reason, or its recordings that failed alike.
 struct Cause {
   int64_t count = 0;
-  TraceEvent first;
+  Logged first;
 };
 
 struct Log {
   PoolTrace trace;
-  std::vector<TraceEvent> calls;     // In order of time, each with the failure behind it.
-  std::vector<TraceEvent> failures;  // In order of time.
+  std::vector<Logged> calls;     // In order of time, each with the failure behind it.
+  std::vector<Logged> failures;  // In order of time.
   // By program, -1 where an older trace does not say it, and reason.
   std::map<std::pair<int, Reason>, Cause> causes;
   std::map<std::pair<int, int>, Cause> failed;  // By program and failure.
@@ -64,40 +71,41 @@ class LastFailures {
   std::map<int, int> failures_;
 };
 
-void SortByTime(std::vector<TraceEvent>& events) {
-  std::stable_sort(events.begin(), events.end(),
-                   [](const TraceEvent& a, const TraceEvent& b) { return a.time_ns < b.time_ns; });
+void SortByTime(std::vector<Logged>& events) {
+  std::ranges::stable_sort(events, {}, [](const Logged& each) { return each.event.time_ns; });
 }
 
-void Count(const TraceEvent& event, Cause& cause) {
-  if (cause.count++ == 0) cause.first = event;
+void Count(const Logged& logged, Cause& cause) {
+  if (cause.count++ == 0) cause.first = logged;
 }
 
 absl::StatusOr<Log> ReadLog(const ProfOptions& options) {
   Log log;
   LastFailures last;
+  CallObstacles obstacles;
   COPPICE_ASSIGN_OR_RETURN(
       log.trace, ReadPoolTrace(options.trace, [&](const PoolTrace& trace, TraceEvent event) {
         last.See(trace, event);
-        if (event.kind == TraceEventKind::kFail) log.failures.push_back(event);
+        obstacles.See(trace, event);
+        if (event.kind == TraceEventKind::kFail) log.failures.push_back({event, {}});
         if (event.kind != TraceEventKind::kCall || event.path == RunKind::kReplay) return;
         event.failure = last.Behind(event);
-        log.calls.push_back(event);
+        log.calls.push_back({event, obstacles.Of(trace, event)});
       }));
   COPPICE_ASSIGN_OR_RETURN(const std::vector<bool> chosen,
                            ChoosePrograms(log.trace, options.program));
-  const auto other = [&](const TraceEvent& event) {
-    const int program = event.program;
+  const auto other = [&](const Logged& logged) {
+    const int program = logged.event.program;
     return program < 0 ? !options.program.empty() : !chosen[static_cast<size_t>(program)];
   };
   std::erase_if(log.calls, other);
   std::erase_if(log.failures, other);
   SortByTime(log.calls);
   SortByTime(log.failures);
-  for (const TraceEvent& call : log.calls)
-    Count(call, log.causes[{call.program, call.reason}]);
-  for (const TraceEvent& failure : log.failures)
-    Count(failure, log.failed[{failure.program, failure.failure}]);
+  for (const Logged& call : log.calls)
+    Count(call, log.causes[{call.event.program, call.event.reason}]);
+  for (const Logged& failure : log.failures)
+    Count(failure, log.failed[{failure.event.program, failure.event.failure}]);
   return log;
 }
 
@@ -125,7 +133,8 @@ nlohmann::ordered_json FailureJson(const PoolTrace& trace, int failure) {
   return {{"driver_call", traced.driver_call}, {"code", traced.code}, {"message", traced.message}};
 }
 
-nlohmann::ordered_json CallJson(const PoolTrace& trace, const TraceEvent& call) {
+nlohmann::ordered_json CallJson(const PoolTrace& trace, const Logged& logged) {
+  const TraceEvent& call = logged.event;
   return {{"time_ns", call.time_ns},
           {"line", call.line},
           {"lane", call.lane},
@@ -134,6 +143,7 @@ nlohmann::ordered_json CallJson(const PoolTrace& trace, const TraceEvent& call) 
           {"bucket", BucketJson(trace, call.bucket)},
           {"path", NameOf(call.path)},
           {"reason", NameOf(call.reason)},
+          {"obstacle", logged.obstacle},
           {"failure", FailureJson(trace, call.failure)}};
 }
 
@@ -152,10 +162,10 @@ std::string LogJson(const Log& log, size_t shown) {
                         {"failure", FailureJson(log.trace, key.second)},
                         {"count", cause.count},
                         {"first",
-                         {{"time_ns", cause.first.time_ns},
-                          {"line", cause.first.line},
-                          {"lane", cause.first.lane},
-                          {"bucket", BucketJson(log.trace, cause.first.bucket)}}}});
+                         {{"time_ns", cause.first.event.time_ns},
+                          {"line", cause.first.event.line},
+                          {"lane", cause.first.event.lane},
+                          {"bucket", BucketJson(log.trace, cause.first.event.bucket)}}}});
   }
   nlohmann::ordered_json calls = nlohmann::ordered_json::array();
   for (size_t i = 0; i < shown; ++i)
@@ -180,15 +190,22 @@ std::string Seconds(int64_t time_ns) {
   return fmt::format("{:.6f}", static_cast<double>(time_ns) / 1e9);
 }
 
+// What is behind a call: the failure of its bucket, or what else stood in its way.
+std::string BecauseOf(const PoolTrace& trace, const Logged& call) {
+  if (call.event.failure < 0) return call.obstacle.empty() ? "-" : call.obstacle;
+  const std::string failure = FailureLabel(trace, call.event.failure);
+  return call.obstacle.empty() ? failure : failure + "; " + call.obstacle;
+}
+
 // The recordings that failed: what each came to, on a line of its own. Empty without any.
 std::string FailuresText(const Log& log) {
   if (log.failed.empty()) return {};
   TextTable table("llrrrl", {"program", "bucket", "failed", "first at s", "lane", "because"});
   for (const auto& [key, cause] : Ranked(log.failed)) {
     table.Add(
-        {LabelOfProgram(log.trace, key.first), BucketLabel(log.trace, cause.first.bucket),
-         fmt::format("{}", cause.count), Seconds(cause.first.time_ns),
-         fmt::format("{}", cause.first.lane),
+        {LabelOfProgram(log.trace, key.first), BucketLabel(log.trace, cause.first.event.bucket),
+         fmt::format("{}", cause.count), Seconds(cause.first.event.time_ns),
+         fmt::format("{}", cause.first.event.lane),
          FailureLabel(log.trace, key.second) + ": " + FailureOf(log.trace, key.second).message});
   }
   return table.Format() + "\n";
@@ -211,19 +228,21 @@ std::string RemediesText(const Log& log) {
 }
 
 std::string LogText(const Log& log, size_t shown) {
-  TextTable causes("llrrrr", {"program", "reason", "calls", "first at s", "lane", "call"});
+  TextTable causes("llrrrrl",
+                   {"program", "reason", "calls", "first at s", "lane", "call", "because"});
   for (const auto& [key, cause] : Ranked(log.causes)) {
     causes.Add({LabelOfProgram(log.trace, key.first), NameOf(key.second),
-                fmt::format("{}", cause.count), Seconds(cause.first.time_ns),
-                fmt::format("{}", cause.first.lane), fmt::format("{}", cause.first.call)});
+                fmt::format("{}", cause.count), Seconds(cause.first.event.time_ns),
+                fmt::format("{}", cause.first.event.lane),
+                fmt::format("{}", cause.first.event.call), BecauseOf(log.trace, cause.first)});
   }
   TextTable calls("rrrlllll",
-                  {"s", "lane", "call", "program", "bucket", "path", "reason", "failure"});
+                  {"s", "lane", "call", "program", "bucket", "path", "reason", "because"});
   for (size_t i = 0; i < shown; ++i) {
-    const TraceEvent& call = log.calls[i];
+    const TraceEvent& call = log.calls[i].event;
     calls.Add({Seconds(call.time_ns), fmt::format("{}", call.lane), fmt::format("{}", call.call),
                LabelOfProgram(log.trace, call.program), BucketLabel(log.trace, call.bucket),
-               NameOf(call.path), NameOf(call.reason), FailureLabel(log.trace, call.failure)});
+               NameOf(call.path), NameOf(call.reason), BecauseOf(log.trace, log.calls[i])});
   }
   std::string text = NoteGaps(log.trace) + causes.Format() + "\n" + RemediesText(log) +
                      FailuresText(log) + calls.Format();
