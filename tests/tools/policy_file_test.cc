@@ -61,5 +61,14 @@ TEST(PolicyFileTest, BoundsOfBucketsFitTheirMaximumAlone) {
   EXPECT_THAT(FitPolicy(policy, 16), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST(PolicyFileTest, ATextFitsTheMaximumOfEachWhoTakesIt) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const PaddingPolicy list, ParseFittingPolicy("2,4,64", 16));
+  EXPECT_THAT(list.buckets(), ElementsAre(2, 4, 16));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const PaddingPolicy ladder, ParseFittingPolicy("pow2", 6));
+  EXPECT_THAT(ladder.buckets(), ElementsAre(1, 2, 4, 6));
+  EXPECT_THAT(ParseFittingPolicy("2,x", 16), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ParseFittingPolicy("none.json", 16), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 }  // namespace
 }  // namespace coppice

@@ -132,30 +132,6 @@ absl::Status SizeJob(const RunOptions& options, bool cuda, const ServedModel* mo
   return absl::OkStatus();
 }
 
-// A list that both programs share loses the buckets above a program's maximum; what is no number
-// stays, for Parse to name.
-std::string FitList(const std::string& text, int64_t maximum) {
-  std::vector<std::string> kept;
-  for (size_t start = 0; start <= text.size();) {
-    const size_t end = std::min(text.find(',', start), text.size());
-    const std::string part = text.substr(start, end - start);
-    int64_t bucket = 0;
-    const auto [rest, error] = std::from_chars(part.data(), part.data() + part.size(), bucket);
-    const bool above = error == std::errc() && *rest == '\0' && bucket > maximum;
-    if (!above) kept.push_back(part);
-    start = end + 1;
-  }
-  return kept.empty() ? fmt::format("{}", maximum) : fmt::format("{}", fmt::join(kept, ","));
-}
-
-absl::StatusOr<PaddingPolicy> FittingPolicy(const std::string& text, int64_t maximum) {
-  if (!IsPolicyFile(text)) return PaddingPolicy::Parse(FitList(text, maximum), maximum);
-  COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy policy, ReadPolicyFile(text));
-  absl::StatusOr<PaddingPolicy> fitted = FitPolicy(policy, maximum);
-  if (fitted.ok()) return fitted;
-  return InvalidArgument("{}: {}", text, MessageOf(fitted.status()));
-}
-
 absl::StatusOr<PaddingPolicy> ChoosePolicy(const RunOptions& options,
                                            bool prefill,
                                            const ServedModel& model,
@@ -163,9 +139,10 @@ absl::StatusOr<PaddingPolicy> ChoosePolicy(const RunOptions& options,
   const int64_t maximum = prefill ? job.max_context : job.slots;
   const std::string& own = prefill ? options.prefill_policy : options.decode_policy;
   if (!own.empty())
-    return IsPolicyFile(own) ? FittingPolicy(own, maximum) : PaddingPolicy::Parse(own, maximum);
-  return FittingPolicy(options.policy.empty() ? model.default_policy(prefill) : options.policy,
-                       maximum);
+    return IsPolicyFile(own) ? ParseFittingPolicy(own, maximum)
+                             : PaddingPolicy::Parse(own, maximum);
+  return ParseFittingPolicy(options.policy.empty() ? model.default_policy(prefill) : options.policy,
+                            maximum);
 }
 
 absl::Status ReplayTrace(const RunOptions& options,

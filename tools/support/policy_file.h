@@ -24,4 +24,9 @@ absl::StatusOr<PaddingPolicy> ReadPolicyFile(const std::string& path, int64_t ma
 // kInvalidArgument  `maximum` is no policy's, or a guard has bounds by bucket.
 absl::StatusOr<PaddingPolicy> FitPolicy(const PaddingPolicy& policy, int64_t maximum);
 
+// What an option's text says of a symbol of this maximum: a spelling of PaddingPolicy::Parse, or a
+// file. A list loses the buckets above the maximum, so that programs of several maxima may share
+// one. Errors: kInvalidArgument  as PaddingPolicy::Parse, ReadPolicyFile and FitPolicy.
+absl::StatusOr<PaddingPolicy> ParseFittingPolicy(const std::string& text, int64_t maximum);
+
 }  // namespace coppice
