@@ -21,6 +21,7 @@
 #include "tools/plan/plan_command.h"
 #include "tools/prof/html/prof_html.h"
 #include "tools/prof/prof.h"
+#include "tools/prof/whatif/whatif_command.h"
 #include "tools/ptx/ptx.h"
 #include "tools/run/run.h"
 #include "tools/soak/soak.h"
@@ -88,6 +89,7 @@ constexpr const char* kProfNotes =
     "  coppice prof export chrome t.trace -o t.json   for Perfetto; or PyTorch's viewer, RMM\n"
     "  coppice prof watch t.trace                     a session while it runs; or by its process\n"
     "  coppice prof import memory-viz s.pickle        what PyTorch allocated, planned in one pool\n"
+    "  coppice prof whatif t.trace --drop decode:24   the same calls, had it been otherwise\n"
     "  coppice prof html t.trace                      all of it as a page, t.html\n"
     "\n"
     "Exit codes: 0 success, and check found nothing; 1 check found something, or too much grew by\n"
@@ -306,7 +308,9 @@ ExitCode RunProf(const Command& command,
                  const ProfOptions& options,
                  const ProfExchangeOptions& exchange,
                  const ProfWatchOptions& watch,
+                 const WhatIfOptions& whatif,
                  const Console& console) {
+  if (command.Given("whatif")) return WhatIfCommand(whatif, console);
   if (command.Given("export") || command.Given("import"))
     return RunProfExchange(command, exchange, console);
   if (command.Given("watch")) return ProfWatch(watch, console);
@@ -360,6 +364,7 @@ ExitCode RunParsed(int argument_count,
   ProfOptions prof_options;
   ProfExchangeOptions exchange_options;
   ProfWatchOptions watch_options;
+  WhatIfOptions whatif_options;
   SoakOptions soak_options;
   PtxOptions ptx_options;
   PackageCommandOptions package_options;
@@ -382,6 +387,7 @@ ExitCode RunParsed(int argument_count,
   AddProf(prof, prof_options);
   AddProfExchange(prof, exchange_options);
   AddProfWatch(prof, watch_options);
+  AddWhatIf(prof, whatif_options);
   Command& ptx = command.AddSubcommand("ptx", "Look at kernels of a PTX file, and run one");
   AddPtx(ptx, ptx_options);
   Command& package = command.AddSubcommand(
@@ -398,7 +404,8 @@ ExitCode RunParsed(int argument_count,
   if (command.Given("run")) return RunCommand(run_options, console);
   if (command.Given("plan")) return PlanCommand(plan_options, console);
   if (command.Given("info")) return InfoCommand(info_options, console);
-  if (command.Given("prof")) return RunProf(prof, prof_options, exchange_options, watch_options, console);
+  if (command.Given("prof"))
+    return RunProf(prof, prof_options, exchange_options, watch_options, whatif_options, console);
   if (command.Given("ptx")) return RunPtx(ptx, ptx_options, console);
   if (command.Given("package")) return RunPackage(package, package_options, console);
   if (command.Given("tune")) return RunTune(tune, tune_options, console);

@@ -1,0 +1,159 @@
+// The programs of a repeated session: how they are made, what their callables do, and what is
+// warmed of them.
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "coppice/base/status.h"
+
+#include "tools/prof/whatif/repeated_session.h"
+
+namespace coppice {
+
+absl::Status RepeatedSession::Register(int program) {
+  ProgramSpec spec = making_.specs[static_cast<size_t>(program)];
+  if (spec.gate != GateMode::kAlwaysEager) spec.gate = GateMode::kOff;
+  Registered& registered = programs_.emplace_back();
+  COPPICE_ASSIGN_OR_RETURN(registered.expressions, CompileExtents(spec));
+  const size_t tensors = spec.inputs.size() + spec.outputs.size();
+  for (size_t i = 0; i < tensors; ++i)
+    registered.addresses.push_back(WeightlessDevice::TakeAddresses(kTensorAddresses));
+  COPPICE_ASSIGN_OR_RETURN(registered.program,
+                           session_->Register(spec, [this, program](CallContext& context) {
+                             return RunScript(program, context);
+                           }));
+  COPPICE_ASSIGN_OR_RETURN(registered.binding, Bind(registered, spec));
+  return absl::OkStatus();
+}
+
+// Every binding has addresses of its own, as two models have.
+absl::StatusOr<const Binding*> RepeatedSession::Bind(const Registered& registered,
+                                                     const ProgramSpec& spec) {
+  std::vector<Tensor> statics;
+  const auto add = [&](const auto& tensor) {
+    statics.push_back(TensorOf(tensor, {}, WeightlessDevice::TakeAddresses(kTensorAddresses)));
+  };
+  for (const InputSpec& input : spec.inputs)
+    if (input.role == InputRole::kStatic) add(input);
+  for (const OutputSpec& output : spec.outputs)
+    if (output.role == OutputRole::kStatic) add(output);
+  if (statics.empty()) return nullptr;
+  return session_->Bind(*registered.program, statics);
+}
+
+// Makes the requests of the script, and as many kernels as its graph has.
+absl::Status RepeatedSession::RunScript(int program, CallContext& context) {
+  const ProgramSpec& spec = making_.specs[static_cast<size_t>(program)];
+  RunScripts& scripts = *scripts_[static_cast<size_t>(program)];
+  std::vector<int64_t> extents;
+  for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol)
+    extents.push_back(context.extent(symbol));
+  std::vector<int64_t> scalars;
+  for (int i = 0; i < static_cast<int>(spec.scalars.size()); ++i)
+    if (IsScalarOfKey(spec, i)) scalars.push_back(context.scalar(i));
+  const coppice::RunScript& script = scripts.At(extents, scalars);
+  std::vector<DeviceAddress> buffers(script.bytes.size());
+  std::vector<bool> asked(spec.outputs.size());
+  for (const RunRequestStep& step : script.steps) {
+    const auto buffer = static_cast<size_t>(step.buffer);
+    switch (step.kind) {
+      case RunRequestStep::Kind::kAllocate: {
+        COPPICE_ASSIGN_OR_RETURN(buffers[buffer], context.Allocate(script.bytes[buffer]));
+        break;
+      }
+      case RunRequestStep::Kind::kOutput: {
+        COPPICE_RETURN_IF_ERROR(context.AllocateOutput(step.output).status());
+        asked[static_cast<size_t>(step.output)] = true;
+        break;
+      }
+      case RunRequestStep::Kind::kFree:
+        COPPICE_RETURN_IF_ERROR(context.Free(buffers[buffer]));
+        break;
+      case RunRequestStep::Kind::kNothing:
+        COPPICE_RETURN_IF_ERROR(context.Break([](CuStream) { return absl::OkStatus(); }));
+        break;
+    }
+  }
+  const std::vector<int>& inputs = scripts.inputs_of_outputs();
+  const Registered& registered = programs_[static_cast<size_t>(program)];
+  for (size_t i = 0; i < spec.outputs.size(); ++i) {
+    if (asked[i]) continue;
+    const int output = static_cast<int>(i);
+    if (spec.outputs[i].role == OutputRole::kStatic || !scripts.known())
+      COPPICE_RETURN_IF_ERROR(context.AllocateOutput(output).status());
+    else if (inputs[i] >= 0)
+      COPPICE_RETURN_IF_ERROR(context.AliasOutput(output, context.input(inputs[i]).data));
+    else  // Somewhere outside of the session.
+      COPPICE_RETURN_IF_ERROR(
+          context.AliasOutput(output, registered.addresses[spec.inputs.size() + i]));
+  }
+  if (context.phase() != Phase::kRecord) return absl::OkStatus();
+  clock_ns_ += script.record_ns;
+  return device_.Launch(context.stream(), script.kernels);
+}
+
+// Of a policy that is another: the buckets that hold what was warmed.
+RepeatedSession::BucketSet RepeatedSession::BucketsToWarm(int program,
+                                                          const BucketSet& warmed) const {
+  BucketSet buckets;
+  const ProgramSpec& spec = making_.specs[static_cast<size_t>(program)];
+  for (const std::vector<int64_t>& extents : warmed) {
+    std::vector<int64_t> bucket = extents;
+    bool there = true;
+    for (size_t i = 0; i < spec.symbols.size(); ++i) {
+      const int symbol = static_cast<int>(i);
+      if (!making_.new_policies.contains({program, symbol})) continue;
+      if (const JointSpec* const joint = spec.JointOf(symbol)) {
+        const JointSize size = joint->SizeIn(extents);
+        const std::optional<JointSize> found = joint->policy.Find(size.a, size.b);
+        there = there && found.has_value();
+        if (found) bucket[i] = joint->a == symbol ? found->a : found->b;
+        continue;
+      }
+      const std::optional<int64_t> found = spec.symbols[i].policy.Find(extents[i]);
+      there = there && found.has_value();
+      if (found) bucket[i] = *found;
+    }
+    if (there && std::ranges::find(buckets, bucket) == buckets.end()) buckets.push_back(bucket);
+  }
+  return buckets;
+}
+
+absl::Status RepeatedSession::Warm(size_t place) {
+  if (warmed_[place]) return absl::OkStatus();
+  const auto bucket_at = [this](size_t at) -> const TracedBucket& {
+    return traced_.trace.buckets[static_cast<size_t>(traced_.steps[at].what)];
+  };
+  const TracedBucket& first = bucket_at(place);
+  BucketSet warmed;
+  for (size_t at = place;
+       at < traced_.steps.size() && traced_.steps[at].kind == TracedStep::Kind::kWarm; ++at) {
+    const TracedBucket& bucket = bucket_at(at);
+    if (bucket.program != first.program || bucket.lane != first.lane ||
+        bucket.scalars != first.scalars)
+      break;
+    warmed_[at] = true;
+    warmed.push_back(bucket.extents);
+    if (traced_.steps[at].value != 0) break;  // A Warm of its own ends here.
+  }
+  if (changes_.lanes > 0 && first.lane != 0) return absl::OkStatus();
+  Registered& registered = programs_[static_cast<size_t>(first.program)];
+  const ProgramSpec& spec = making_.specs[static_cast<size_t>(first.program)];
+  if (registered.binding != nullptr && registered.scratch == nullptr) {
+    COPPICE_ASSIGN_OR_RETURN(registered.scratch, Bind(registered, spec));
+  }
+  const BucketSet buckets = BucketsToWarm(first.program, warmed);
+  const std::vector<int64_t> scalars = ScalarsOf(spec, {}, first.scalars);
+  const int lanes = changes_.lanes > 0 ? static_cast<int>(changes_.lanes) : 1;
+  for (int i = 0; i < lanes; ++i) {
+    const absl::Status done = session_->Warm(
+        *registered.program, registered.binding, buckets, scalars,
+        {.scratch = registered.scratch, .lane = changes_.lanes > 0 ? i : first.lane});
+    // What finds no room is recorded by calls, or runs without a graph.
+    if (!done.ok() && first_refusal_.empty()) first_refusal_ = MessageOf(done);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace coppice

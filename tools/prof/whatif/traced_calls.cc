@@ -1,0 +1,308 @@
+// Events in the order of their times become steps.
+
+#include "tools/prof/whatif/traced_calls.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "fmt/format.h"
+
+#include "coppice/base/status.h"
+
+namespace coppice {
+namespace {
+
+constexpr int64_t kPlaces = 4;  // Between two events: where drops go.
+
+bool RanInBucket(RunKind path) {
+  return path == RunKind::kReplay || path == RunKind::kRecord || path == RunKind::kWarmUp;
+}
+
+bool RanWithoutGraph(RunKind path) {
+  return path == RunKind::kEager || path == RunKind::kWarmUp;
+}
+
+class StepReader {
+ public:
+  explicit StepReader(TracedCalls& read)
+      : read_(read), lanes_(static_cast<size_t>(read.trace.lanes)) {}
+
+  void Add(const TraceEvent& event) {
+    now_ += kPlaces;
+    event_ = &event;
+    switch (event.kind) {
+      case TraceEventKind::kCall:
+        return AddCall(event);
+      case TraceEventKind::kUse:
+        return LaneOf(event).uses.push_back({.call = PlaceOf(event.lane, event.other_call),
+                                             .input = event.input,
+                                             .output = event.output,
+                                             .byte = event.first});
+      case TraceEventKind::kOutputs:
+        return NoteHeld(event);
+      case TraceEventKind::kRelease:
+        return Release(event);
+      case TraceEventKind::kPart:
+        return NotePart(event);
+      case TraceEventKind::kRecord:
+        ++read_.figures.recorded;
+        LaneOf(event).recorded.push_back({event.node, steps_.size()});
+        return Push({.kind = TracedStep::Kind::kWarm, .what = BucketOf(event.node)});
+      case TraceEventKind::kEvict:
+        ++read_.figures.evicted;
+        if (suspended_at_ >= 0) steps_[static_cast<size_t>(suspended_at_)].step.value = 1;
+        return;
+      case TraceEventKind::kBytes:
+        return AddBytes(event);
+      case TraceEventKind::kSuspend:
+        ++read_.figures.suspensions;
+        suspended_at_ = std::ssize(steps_);
+        return Push({.kind = TracedStep::Kind::kSuspend});
+      case TraceEventKind::kResume:
+        suspended_at_ = -1;
+        return Push({.kind = TracedStep::Kind::kResume});
+      case TraceEventKind::kPolicy:
+        return Push({.kind = TracedStep::Kind::kPolicy,
+                     .what = event.program,
+                     .value = event.symbol,
+                     .more = event.policy});
+      default:
+        return;
+    }
+  }
+
+  void Finish() {
+    std::ranges::stable_sort(steps_, {}, &PlacedStep::place);
+    for (const PlacedStep& placed : steps_)
+      if (!placed.cancelled) read_.steps.push_back(placed.step);
+    NoteGaps();
+  }
+
+ private:
+  struct PlacedStep {
+    int64_t place = 0;
+    TracedStep step;
+    bool cancelled = false;
+  };
+  struct Recorded {
+    int node = 0;
+    size_t step = 0;
+  };
+  struct LaneState {
+    std::vector<TracedUse> uses;
+    std::vector<Recorded> recorded;  // Since the last call.
+    std::map<int64_t, int> places;   // Of calls, by number.
+    int64_t last_number = 0;
+    // The lane's last call, which looked for leases of graphs' outputs that were dropped, and its
+    // last one without a graph, which looked for all.
+    int64_t last_place = 0;
+    int64_t swept_number = 0;
+    int64_t swept_place = 0;
+  };
+
+  LaneState& LaneOf(const TraceEvent& event) { return lanes_[static_cast<size_t>(event.lane)]; }
+  int BucketOf(int node) const { return read_.trace.nodes[static_cast<size_t>(node)].bucket; }
+  int PlaceOf(int lane, int64_t call) const {
+    const std::map<int64_t, int>& places = lanes_[static_cast<size_t>(lane)].places;
+    const auto found = places.find(call);
+    return found == places.end() ? -1 : found->second;
+  }
+
+  void Push(TracedStep step) { PushAt(now_, step); }
+  void PushAt(int64_t place, TracedStep step) {
+    step.time_ns = event_->time_ns;
+    steps_.push_back({.place = place, .step = step});
+  }
+
+  void AddCall(const TraceEvent& event) {
+    LaneState& lane = LaneOf(event);
+    const int place = static_cast<int>(read_.calls.size());
+    lane.places[event.call] = place;
+    TracedCall call{.lane = event.lane,
+                    .number = event.call,
+                    .program = event.program,
+                    .bucket = event.bucket,
+                    .extent_count = event.extent_count,
+                    .extents = event.extents,
+                    .path = event.path,
+                    .outputs = event.outputs,
+                    .host_ns = event.host_ns};
+    std::swap(call.uses, lane.uses);
+    lane.uses.clear();
+    failed_ += event.call - lane.last_number - 1;
+    lane.last_number = event.call;
+    lane.last_place = now_;
+    NoteRecorded(event, lane);
+    NoteUnusual(event, call);
+    call_places_.push_back(now_);
+    read_places_.push_back(now_);
+    for (const TracedUse& use : call.uses)
+      if (use.call >= 0) read_places_[static_cast<size_t>(use.call)] = now_;
+    if (RanWithoutGraph(event.path)) {
+      lane.swept_number = event.call;
+      lane.swept_place = now_;
+    }
+    read_.calls.push_back(std::move(call));
+    if (event.path != RunKind::kInclude) Push({.kind = TracedStep::Kind::kCall, .what = place});
+    Count(event);
+  }
+
+  // What was recorded since the lane's last call is this call's own, or was warmed ahead.
+  void NoteRecorded(const TraceEvent& event, LaneState& lane) {
+    for (const Recorded& recorded : lane.recorded) {
+      const bool own = event.path == RunKind::kRecord && recorded.node == event.node;
+      const TracedNode& node = read_.trace.nodes[static_cast<size_t>(recorded.node)];
+      steps_[recorded.step].cancelled = own || !node.around.empty();
+      chained_ahead_ += !own && !node.around.empty() ? 1 : 0;
+    }
+    lane.recorded.clear();
+  }
+
+  void NoteUnusual(const TraceEvent& event, const TracedCall& call) {
+    included_ += event.path == RunKind::kInclude ? 1 : 0;
+    const bool has_scalars =
+        event.program >= 0 &&
+        !read_.trace.programs[static_cast<size_t>(event.program)].scalars.empty();
+    const bool known = event.bucket >= 0 &&
+                       !read_.trace.buckets[static_cast<size_t>(event.bucket)].scalars.empty();
+    read_.unknown_scalars += has_scalars && !known ? 1 : 0;
+    if (event.bucket >= 0 && event.path == RunKind::kWarmUp) warmed_.insert(event.bucket);
+    if (event.bucket >= 0 && event.path == RunKind::kRecord && !warmed_.contains(event.bucket) &&
+        event.reason == Reason::kNewBucket)
+      unwarmed_.insert(event.program);
+    if (event.node < 0) return;
+    const TracedNode& node = read_.trace.nodes[static_cast<size_t>(event.node)];
+    donating_ += node.donated.empty() ? 0 : 1;
+    chained_ += !node.around.empty() && call.uses.empty() ? 1 : 0;
+  }
+
+  void Count(const TraceEvent& event) {
+    WhatIfFigures& figures = read_.figures;
+    ++figures.paths[static_cast<size_t>(event.path)];
+    ++figures.reasons[static_cast<size_t>(event.reason)];
+    if (RanInBucket(event.path)) {
+      figures.real_elements += event.first;
+      figures.padded_elements += event.second;
+    }
+    if (event.node >= 0 && event.path == RunKind::kRecord)
+      figures.record_ns += read_.trace.nodes[static_cast<size_t>(event.node)].record_ns;
+    figures.bytes = bytes_;
+    figures.total = std::accumulate(bytes_.begin(), bytes_.end(), int64_t{0});
+    read_.end_ns = event.time_ns;
+  }
+
+  void NoteHeld(const TraceEvent& event) {
+    const int place = PlaceOf(event.lane, event.call);
+    if (place >= 0) read_.calls[static_cast<size_t>(place)].held = true;
+  }
+
+  void Release(const TraceEvent& event) {
+    const int place = PlaceOf(event.lane, event.call);
+    if (place < 0) return;
+    const TracedCall& call = read_.calls[static_cast<size_t>(place)];
+    const TracedStep drop{.kind = TracedStep::Kind::kDrop, .what = place};
+    const LaneState& lane = LaneOf(event);
+    int64_t seen = lane.last_place;
+    if (RanWithoutGraph(call.path) && call.outputs == OutputMode::kBorrow)
+      seen = lane.swept_number > event.call ? lane.swept_place
+                                            : call_places_[static_cast<size_t>(place)];
+    seen = std::max(seen, read_places_[static_cast<size_t>(place)]);
+    PushAt(seen + 1, drop);
+  }
+
+  void NotePart(const TraceEvent& event) {
+    const int place = PlaceOf(event.lane, event.call);
+    if (place >= 0)
+      PushAt(LaneOf(event).last_place + 1,
+             {.kind = TracedStep::Kind::kPart, .what = place, .value = event.first});
+  }
+
+  void AddBytes(const TraceEvent& event) {
+    const auto kind = static_cast<size_t>(event.memory);
+    const int64_t before = std::exchange(bytes_[kind], event.first);
+    WhatIfFigures& figures = read_.figures;
+    figures.peaks[kind] = std::max(figures.peaks[kind], event.first);
+    figures.total_peak = std::max(figures.total_peak, event.second);
+    if (event.memory == MemoryKind::kEager && event.first < before && !steps_.empty() &&
+        steps_.back().step.kind == TracedStep::Kind::kWarm)
+      steps_.back().step.value = 1;
+    if (!IsForeign(event.memory)) return;
+    int64_t foreign = 0;
+    for (int i = 0; i < kMemoryKindCount; ++i)
+      if (IsForeign(static_cast<MemoryKind>(i))) foreign += bytes_[static_cast<size_t>(i)];
+    Push({.kind = TracedStep::Kind::kExternal, .value = foreign});
+  }
+
+  void NoteGap(int64_t count, const char* text) {
+    if (count > 0) read_.gaps.push_back(fmt::format(fmt::runtime(text), count));
+  }
+
+  void NoteGaps() {
+    NoteGap(read_.trace.dropped, "{} events were lost (TraceOptions::wait_when_full loses none)");
+    NoteGap(failed_, "{} calls failed, of which a trace says nothing");
+    NoteGap(included_, "{} calls went into captures of the application's own");
+    NoteGap(donating_, "{} calls gave leases away, and a trace does not say which");
+    NoteGap(chained_,
+            "{} calls were planned around leases that they do not read, in a chain, and a trace "
+            "does not say where chains begin");
+    NoteGap(chained_ahead_, "{} graphs were recorded ahead for calls that feed each other");
+    NoteGap(read_.figures.reasons[static_cast<size_t>(Reason::kStaticInputMoved)],
+            "{} calls came with other static inputs, and a trace does not say which");
+    NoteGap(read_.figures.reasons[static_cast<size_t>(Reason::kGateSaysEager)],
+            "{} calls ran without a graph because that was faster");
+    for (const int program : unwarmed_)
+      read_.gaps.push_back(
+          fmt::format("program '{}' comes from a package or was warmed before, and warms up here",
+                      LabelOfProgram(read_.trace, program)));
+  }
+
+  TracedCalls& read_;
+  std::vector<LaneState> lanes_;
+  std::vector<PlacedStep> steps_;
+  std::vector<int64_t> call_places_;
+  std::vector<int64_t>
+      read_places_;  // Of the last call that reads outputs of this one, or its own.
+  const TraceEvent* event_ = nullptr;
+  int64_t now_ = 0;
+  std::array<int64_t, kMemoryKindCount> bytes_{};
+  int64_t suspended_at_ = -1;
+  std::set<int> warmed_;    // Buckets.
+  std::set<int> unwarmed_;  // Programs of which a bucket was recorded without.
+  int64_t failed_ = 0;
+  int64_t included_ = 0;
+  int64_t donating_ = 0;
+  int64_t chained_ = 0;
+  int64_t chained_ahead_ = 0;
+};
+
+}  // namespace
+
+bool IsForeign(MemoryKind kind) {
+  return kind == MemoryKind::kConstants || kind == MemoryKind::kIncluded ||
+         kind == MemoryKind::kExternal;
+}
+
+absl::StatusOr<TracedCalls> ReadTracedCalls(const std::string& path) {
+  std::vector<TraceEvent> events;
+  TracedCalls read;
+  COPPICE_ASSIGN_OR_RETURN(read.trace,
+                           ReadPoolTrace(path, [&](const PoolTrace&, const TraceEvent& event) {
+                             events.push_back(event);
+                           }));
+  // Lanes follow each other in pieces; within one, and at one time, the order is that of the file.
+  std::ranges::stable_sort(events, {}, &TraceEvent::time_ns);
+  StepReader reader(read);
+  for (const TraceEvent& event : events)
+    reader.Add(event);
+  reader.Finish();
+  if (read.calls.empty())
+    return InvalidArgument("{}: the trace has no calls; give that of a session that ran some",
+                           path);
+  for (const TracedNode& node : read.trace.nodes)
+    read.figures.height = std::max(read.figures.height, node.height);
+  return read;
+}
+
+}  // namespace coppice

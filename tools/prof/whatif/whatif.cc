@@ -1,0 +1,243 @@
+// A trace, and repetitions of its calls.
+
+#include "tools/prof/whatif/whatif.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+
+#include "coppice/base/status.h"
+#include "coppice/base/units.h"
+
+#include "tools/prof/whatif/call_arguments.h"
+#include "tools/prof/whatif/copy_ring.h"
+#include "tools/prof/whatif/host_times.h"
+#include "tools/prof/whatif/repeated_session.h"
+#include "tools/prof/whatif/traced_spec.h"
+#include "tools/prof/whatif/weightless_device.h"
+
+namespace coppice {
+namespace {
+
+// What no ring of copies fills.
+constexpr int64_t kAmpleBytes = int64_t{1} << 40;
+
+ScriptUse UseOf(const std::vector<std::unique_ptr<RunScripts>>& scripts) {
+  ScriptUse sum;
+  for (const std::unique_ptr<RunScripts>& each : scripts) {
+    const ScriptUse use = each->use();
+    sum.recorded += use.recorded;
+    sum.interpolated += use.interpolated;
+    sum.estimated += use.estimated;
+    if (use.fewest_points > 0)
+      sum.fewest_points = sum.fewest_points == 0 ? use.fewest_points
+                                                 : std::min(sum.fewest_points, use.fewest_points);
+  }
+  return sum;
+}
+
+// What the copies of a call's outputs take.
+int64_t CopiedBytes(const ProgramSpec& spec, const CallArguments& arguments) {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < spec.outputs.size(); ++i) {
+    const Tensor& target = arguments.targets[i];
+    if (target.element_count() > 0)
+      bytes += AlignUp(target.span() * SizeOf(target.dtype), kBufferAlignment);
+  }
+  return bytes;
+}
+
+// The copies that a repetition made, by lane.
+absl::StatusOr<std::vector<std::vector<CopyStep>>> CopiesOf(const TracedCalls& traced,
+                                                            const ChangedMaking& making,
+                                                            const RepeatedSession& repeated) {
+  std::vector<std::vector<CopyStep>> lanes(static_cast<size_t>(making.options.lanes));
+  std::vector<std::vector<Expression>> expressions;
+  for (const ProgramSpec& spec : making.specs) {
+    COPPICE_ASSIGN_OR_RETURN(std::vector<Expression> compiled, CompileExtents(spec));
+    expressions.push_back(std::move(compiled));
+  }
+  for (const TracedStep& step : traced.steps) {
+    if (step.kind != TracedStep::Kind::kCall && step.kind != TracedStep::Kind::kDrop) continue;
+    const auto index = static_cast<size_t>(step.what);
+    const RepeatedSession::Ran& ran = repeated.ran()[index];
+    if (ran.refused || (ran.kind != RunKind::kReplay && ran.kind != RunKind::kRecord)) continue;
+    std::vector<CopyStep>& lane = lanes[static_cast<size_t>(repeated.lane_of(index))];
+    const TracedCall& call = traced.calls[index];
+    if (step.kind == TracedStep::Kind::kDrop) {
+      lane.push_back({.call = step.what, .bytes = -1});
+      continue;
+    }
+    const ProgramSpec& spec = making.specs[static_cast<size_t>(call.program)];
+    const std::vector<DeviceAddress> nowhere(spec.inputs.size() + spec.outputs.size());
+    std::vector<int64_t> scalars;
+    if (call.bucket >= 0) scalars = traced.trace.buckets[static_cast<size_t>(call.bucket)].scalars;
+    const CallArguments arguments = ArgumentsOf(
+        spec, expressions[static_cast<size_t>(call.program)],
+        std::span(call.extents).first(static_cast<size_t>(call.extent_count)), scalars, nowhere);
+    lane.push_back({.call = step.what, .bytes = CopiedBytes(spec, arguments)});
+    if (!call.held) lane.push_back({.call = step.what, .bytes = -1});
+  }
+  return lanes;
+}
+
+constexpr int64_t kGraphNodesMax = int64_t{1} << 20;
+
+// Whether definitions and events fit the specs, which a file that was tampered with need not.
+absl::Status CheckFit(const TracedCalls& traced, const std::vector<ProgramSpec>& specs) {
+  const PoolTrace& trace = traced.trace;
+  const auto symbols = [&](int program) {
+    return specs[static_cast<size_t>(program)].symbols.size();
+  };
+  for (size_t i = 0; i < specs.size(); ++i) {
+    COPPICE_RETURN_IF_ERROR(ValidateSpec(specs[i]));
+    if (specs[i].symbols.size() != trace.programs[i].symbols.size())
+      return InvalidArgument("program '{}' has {} symbols and a spec of {}",
+                             LabelOf(trace.programs[i]), trace.programs[i].symbols.size(),
+                             specs[i].symbols.size());
+  }
+  for (const TracedBucket& bucket : trace.buckets)
+    if (bucket.extents.size() != symbols(bucket.program))
+      return InvalidArgument("bucket {} has {} extents", bucket.id, bucket.extents.size());
+  for (const TracedNode& node : trace.nodes) {
+    const int program = trace.buckets[static_cast<size_t>(node.bucket)].program;
+    const auto outputs = std::ssize(specs[static_cast<size_t>(program)].outputs);
+    const bool fits =
+        std::ranges::all_of(node.outputs, [outputs](int64_t output) { return output < outputs; });
+    if (!fits || node.graph_nodes > kGraphNodesMax)
+      return InvalidArgument("node {} has {} graph nodes, and outputs that its program has not",
+                             node.id, node.graph_nodes);
+  }
+  for (const TracedCall& call : traced.calls)
+    if (call.program < 0 || static_cast<size_t>(call.extent_count) != symbols(call.program))
+      return InvalidArgument("call {} of lane {} has {} extents", call.number, call.lane,
+                             call.extent_count);
+  return absl::OkStatus();
+}
+
+// Adds up what calls took that ran so.
+void AddTimes(const TracedCalls& traced,
+              const std::vector<ProgramSpec>& specs,
+              const HostTimes& times,
+              const std::vector<RepeatedSession::Ran>& ran,
+              WhatIfOutcome& outcome) {
+  for (size_t i = 0; i < ran.size(); ++i) {
+    if (ran[i].refused) continue;
+    const TracedCall& call = traced.calls[i];
+    const auto extents = std::span(call.extents).first(static_cast<size_t>(call.extent_count));
+    const HostTimes::Time time = times.Of(
+        call.program, ran[i].kind, PaddedBy(specs[static_cast<size_t>(call.program)], extents));
+    outcome.figures.host_ns += time.ns;
+    outcome.guessed_times += time.measured ? 0 : 1;
+  }
+}
+
+}  // namespace
+
+WhatIf::~WhatIf() = default;
+
+absl::StatusOr<std::unique_ptr<WhatIf>> WhatIf::Open(const std::string& path) {
+  std::unique_ptr<WhatIf> opened(new WhatIf());
+  COPPICE_ASSIGN_OR_RETURN(opened->traced_, ReadTracedCalls(path));
+  const PoolTrace& trace = opened->traced_.trace;
+  const absl::StatusOr<SessionOptions> options = OptionsOf(trace);
+  if (!options.ok()) return InvalidArgument("{}: {}", path, MessageOf(options.status()));
+  opened->options_ = *options;
+  for (int i = 0; i < static_cast<int>(trace.programs.size()); ++i) {
+    const absl::StatusOr<ProgramSpec> spec = SpecOf(trace.programs[static_cast<size_t>(i)]);
+    if (!spec.ok()) return InvalidArgument("{}: {}", path, MessageOf(spec.status()));
+    opened->specs_.push_back(*spec);
+    if (spec->gate == GateMode::kOn || (spec->gate == GateMode::kSession && options->gate))
+      opened->traced_.gaps.push_back(
+          fmt::format("program '{}' is timed against runs without a graph",
+                      LabelOf(trace.programs[static_cast<size_t>(i)])));
+  }
+  if (const absl::Status fits = CheckFit(opened->traced_, opened->specs_); !fits.ok())
+    return InvalidArgument("{}: {}; give a trace as it was written", path, MessageOf(fits));
+  for (int i = 0; i < static_cast<int>(trace.programs.size()); ++i) {
+    COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<RunScripts> scripts,
+                             RunScripts::Create(trace, i, opened->specs_[static_cast<size_t>(i)]));
+    opened->scripts_.push_back(std::move(scripts));
+  }
+  if (options->record_in_background)
+    opened->traced_.gaps.emplace_back("graphs were recorded in the background, beside calls");
+  const HostTimes times(opened->traced_, opened->specs_);
+  WhatIfOutcome as_it_was;
+  std::vector<RepeatedSession::Ran> ran;
+  for (const TracedCall& call : opened->traced_.calls)
+    ran.push_back({.kind = call.path});
+  AddTimes(opened->traced_, opened->specs_, times, ran, as_it_was);
+  opened->traced_.figures.host_ns = as_it_was.figures.host_ns;
+  return opened;
+}
+
+absl::StatusOr<WhatIfOutcome> WhatIf::Repeat(const WhatIfChanges& changes,
+                                             const OnProgress& on_progress) {
+  COPPICE_ASSIGN_OR_RETURN(ChangedMaking making, Change(traced_.trace, options_, specs_, changes));
+  WhatIfOutcome outcome{.changes = changes};
+  for (std::unique_ptr<RunScripts>& scripts : scripts_)
+    scripts->BeginUse();
+  const auto make =
+      [&](const ChangedMaking& made, WeightlessDevice& device,
+          const OnProgress& progress) -> absl::StatusOr<std::unique_ptr<RepeatedSession>> {
+    COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<RepeatedSession> repeated,
+                             RepeatedSession::Create(device, traced_, changes, made, scripts_));
+    COPPICE_RETURN_IF_ERROR(repeated->Repeat(progress));
+    return repeated;
+  };
+  if (changes.copy_outputs) {
+    ChangedMaking ample = making;
+    ample.options.memory.copy_out_bytes = kAmpleBytes;
+    ample.options.memory.budget_bytes = 0;
+    COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<WeightlessDevice> device,
+                             WeightlessDevice::Open(traced_.trace.granularity));
+    COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<RepeatedSession> repeated,
+                             make(ample, *device, nullptr));
+    COPPICE_ASSIGN_OR_RETURN(const auto lanes, CopiesOf(traced_, ample, *repeated));
+    for (const std::vector<CopyStep>& lane : lanes)
+      outcome.copy_out_bytes =
+          std::max(outcome.copy_out_bytes, LeastRing(lane, traced_.trace.granularity));
+    making.options.memory.copy_out_bytes = outcome.copy_out_bytes;
+  }
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<WeightlessDevice> device,
+                           WeightlessDevice::Open(traced_.trace.granularity));
+  absl::StatusOr<std::unique_ptr<RepeatedSession>> repeated = make(making, *device, on_progress);
+  if (!repeated.ok() && changes.budget_bytes > 0 &&
+      repeated.status().code() == absl::StatusCode::kResourceExhausted)
+    return InvalidArgument("--budget {}: {}; give more", changes.budget_bytes,
+                           MessageOf(repeated.status()));
+  COPPICE_RETURN_IF_ERROR(repeated.status());
+  if (changes.budget_bytes > 0 && (*repeated)->figures().calls() == 0)
+    return InvalidArgument("--budget {}: no call has room, the first as {}; give more",
+                           changes.budget_bytes, (*repeated)->first_refusal());
+  outcome.figures = (*repeated)->figures();
+  outcome.first_refusal = (*repeated)->first_refusal();
+  AddTimes(traced_, making.specs, HostTimes(traced_, specs_), (*repeated)->ran(), outcome);
+  outcome.sizes = UseOf(scripts_);
+  if (traced_.unknown_scalars > 0)
+    outcome.estimates.push_back(
+        fmt::format("{} calls that no bucket holds count with the scalars of earlier ones, as a "
+                    "trace does not say theirs",
+                    traced_.unknown_scalars));
+  for (size_t i = 0; i < scripts_.size(); ++i) {
+    const std::string why = scripts_[i]->WhyEstimated();
+    if (!why.empty())
+      outcome.estimates.push_back(fmt::format("memory of program '{}': {} sizes are guessed, as {}",
+                                              LabelOf(traced_.trace.programs[i]),
+                                              scripts_[i]->use().estimated, why));
+  }
+  return outcome;
+}
+
+std::vector<WhatIfRung> WhatIf::RepeatEach(std::span<const WhatIfChanges> changes,
+                                           const OnProgress& on_progress) {
+  std::vector<WhatIfRung> rungs;
+  for (const WhatIfChanges& change : changes) {
+    rungs.push_back({.changes = change, .outcome = Repeat(change)});
+    if (on_progress) on_progress(std::ssize(rungs), std::ssize(changes));
+  }
+  return rungs;
+}
+
+}  // namespace coppice
