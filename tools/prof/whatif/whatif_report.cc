@@ -107,6 +107,8 @@ std::string FormatNotes(const WhatIfReport& report) {
   if (changed.guessed_times > 0)
     text += fmt::format("; {} calls by the nearest bucket", changed.guessed_times);
   text += "\n";
+  if (changed.figures.suspensions > 0)
+    text += "  what suspending and mapping again takes is in no time here\n";
   const ScriptUse& sizes = changed.sizes;
   text += fmt::format("  sizes: {} recorded, {} computed", sizes.recorded, sizes.interpolated);
   if (sizes.interpolated > 0) text += fmt::format(" from {} buckets or more", sizes.fewest_points);
