@@ -10,6 +10,7 @@ Threads: `lock` is held from the copying of inputs to that of outputs.
 import collections
 import ctypes
 import threading
+import weakref
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -126,7 +127,8 @@ class SharedSession:
         raise_findings(self.found, before)
 
 
-sessions, making = {}, threading.Lock()  # By the session that is shared with others.
+sessions, making = {}, threading.Lock()
+known_by_session = weakref.WeakValueDictionary()  # By id of the session, as long as it is used.
 
 
 def kind_of(device):
@@ -141,12 +143,10 @@ def shared(kind, options):
     """The session of a device, made by who comes first. Errors: ValueError for other options than
     it was made with."""
     with making:
-        for ended in [session for session in sessions if session.closed]:
-            del sessions[ended]
-        known = sessions.get(devices.find_session(kind))
-        if known is None:
-            known = SharedSession(kind, options)
-            sessions[known.session] = known
+        known, current = sessions.get(kind), devices.find_session(kind)
+        if known is None or known.session is not current:  # As within coppice.prof.trace.
+            known = known_by_session.get(id(current)) or SharedSession(kind, options)
+            sessions[kind] = known_by_session[id(known.session)] = known
         different = sorted(name for name, value in options.items()
                            if known.options.get(name) != value)
         if different:
