@@ -10,20 +10,23 @@ SIZES = (8, 16, 32, 64)
 
 def definitions(lanes):
     """Three programs with a bucket per size on each lane, and a graph for each of those."""
-    yield {"schema": "coppice.trace/3", "device": "coppice emulator", "lanes": lanes,
+    yield {"schema": "coppice.trace/5", "options": {}, "device": "coppice emulator", "lanes": lanes,
            "granularity": 2097152, "budget": 64 << 20}
     for number, name in enumerate(NAMES):
-        yield {"program": number, "name": name, "variant": "", "symbols": ["batch"]}
+        yield {"program": number, "name": name, "variant": "", "symbols": ["batch"], "scalars": [],
+               "spec": {}, "policies": [], "joint": []}
     for number, (lane, program, size) in enumerate(places(lanes)):
-        yield {"bucket": number, "program": program, "lane": lane, "extents": [size]}
+        yield {"bucket": number, "program": program, "lane": lane, "extents": [size],
+               "scalars": []}
         unit = size * 1024 * (program + 1)
-        buffers = [[0, unit, 0, [10, 40]]]
-        buffers += [[unit + unit * (k % 4), unit // (1 + k % 3), -1, [3 * k, 3 * k + 5]]
-                    for k in range(12)]
+        buffers = [[0, unit, 0, [10, 40], HOSTILE]]
+        buffers += [[unit + unit * (k % 4), unit // (1 + k % 3), -1, [3 * k, 3 * k + 5],
+                     f"layer.{k}" if k % 2 else ""] for k in range(12)]
         yield {"node": number, "bucket": number, "height": 5 * unit, "live": 4 * unit,
                "method": "size", "graph_nodes": 20, "exec_bytes": 225280,
                "record_ns": 90000 + 1000 * number, "reason": "new_bucket", "around": [],
-               "buffers": buffers}
+               "kernels": [["Attend<128>", [size, 4, 1], [64, 1, 1], 2048],
+                           [HOSTILE, [size, 1, 1], [128, 1, 1], 0]], "buffers": buffers}
     yield {"failure": 0, "driver_call": "cuMemAlloc_v2",
            "code": "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "message": HOSTILE}
     yield {"mark": 0, "name": HOSTILE}
@@ -55,12 +58,17 @@ def happenings(calls, lanes):
         if step % 97 == 0:
             yield [time, "fail", lane, number, 0]
             yield [time, "call", lane, made[lane], number, -1, "eager", "not_capturable", size,
-                   size]
+                   size, buckets[number][1], [size], draw.randrange(50000, 90000), "borrow"]
             continue
         if step % 5 == 0 and made[lane] > 1:
-            yield [time, "use", lane, made[lane], made[lane] - 1]
-        yield [time, "call", lane, made[lane], number, number, "replay", "none",
-               draw.randrange(1, size + 1), size]
+            yield [time, "use", lane, made[lane], made[lane] - 1, 0, 0, 0]
+        real = draw.randrange(1, size + 1)
+        yield [time, "call", lane, made[lane], number, number, "replay", "none", real, size,
+               buckets[number][1], [real], -1 if step % 16 else draw.randrange(5000, 9000),
+               "borrow"]
+        if step % 40 == 1:
+            first = draw.randrange(10**7, 10**9)
+            yield [time, "request", -1, step, first, first + 10**7 * real, 100, 1 + real]
         if step % 50 == 0:
             yield [time, "outputs", lane, made[lane], number]
             yield [time + 1500, "release", lane, made[lane]]

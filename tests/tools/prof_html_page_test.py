@@ -18,6 +18,8 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "support"))
+
 import headless_browser
 from eventful_trace import HOSTILE, SIZES, write_trace
 
@@ -25,7 +27,7 @@ COPPICE = sys.argv.pop(1)
 FOLDER = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else None
 BROWSER = headless_browser.find_browser()
 DRAWN = "document.documentElement.dataset.drawn === 'all'"
-CHARTS = ("memory", "map", "plan", "why", "timeline")
+CHARTS = ("memory", "map", "plan", "why", "timeline", "times", "requests")
 
 
 def axe_source():
@@ -246,6 +248,32 @@ class PageTest(unittest.TestCase):
         self.assertIn("Call ", self.said("Call "))
         self.key("0")
         self.assertIn("60,000 calls", self.said("60,000 calls"))
+
+    def test_a_picked_call_lists_the_kernels_of_its_graph(self):
+        self.open("small")
+        self.value("document.querySelector('#timeline-chart canvas').focus()")
+        self.key("ArrowRight")  # The first call ran without a graph ...
+        self.key("Enter")
+        self.assertIn("without a graph", self.text_with("timeline-pinned", "no kernels"))
+        self.key("End")  # ... and the last box is a recording.
+        self.key("Enter")
+        pinned = self.text_with("timeline-pinned", "2 kernels")
+        self.assertIn("Attend<128>", pinned)
+        self.assertIn(HOSTILE, pinned)
+        self.assertIn("2 KiB", pinned)
+
+    def test_buffers_have_the_names_that_programs_give_them(self):
+        self.open("small")
+        self.assertIn("layer.1", self.value("document.getElementById('plan-table').textContent"))
+        self.value("document.querySelector('#plan-chart canvas').focus()")
+        self.key("Home")
+        self.assertIn(HOSTILE, self.said("output 0"))
+
+    def test_durations_have_percentiles(self):
+        self.open("small")
+        for view, rows in (("times", 2), ("requests", 2)):
+            self.assertEqual(rows, self.value(
+                f"document.querySelectorAll('#{view}-table tbody tr').length"), view)
 
     def test_what_was_left_out_is_said(self):
         self.open("large")

@@ -311,6 +311,81 @@ TEST(ProfHtmlTest, PathsSayWhoReadsWhomAndHowLongOutputsAreKept) {
   EXPECT_EQ(paths["graphs"][1]["around_bytes"], 64);
 }
 
+// A graph of two kernels, calls that were timed, requests.
+TraceBuilder TimedTrace() {
+  TraceBuilder trace;
+  trace.Program("f");
+  trace.Bucket(0, 8);
+  for (const int node : {0, 1}) {
+    trace.Line(R"({{"node":{},"bucket":0,"height":64,"live":64,"method":"size","graph_nodes":2,)"
+               R"("exec_bytes":1,"record_ns":1,"reason":"new_bucket","around":[],)"
+               R"("kernels":[["Scale",[8,2,1],[64,1,1],512],["Add",[8,1,1],[32,4,2],0]],)"
+               R"("buffers":[[0,32,0,[0,1],"y"],[32,32,-1,[0,1],""]]}})",
+               node);
+  }
+  for (int call = 1; call <= 100; ++call)
+    trace.Event("call", 0,
+                fmt::format(R"({},0,{},"replay","none",6,8,0,[6],{},"borrow")", call, call % 2,
+                            call % 4 == 0 ? call * 1000 : -1));
+  trace.Event("request", -1, "7,5000,25000,12,11");
+  trace.Event("request", -1, "8,9000,9000,12,1");
+  return trace;
+}
+
+TEST(ProfHtmlTest, KernelsOfAGraphAreThereInTheirOrderAndOnceForAllThatLaunchTheSame) {
+  const Document report = DocumentOf(TimedTrace());
+  const Document& kernels = report["kernels"];
+  EXPECT_EQ(kernels["names"], Document({"Scale", "Add"}));
+  EXPECT_EQ(kernels["lists"], Document::parse(R"([[[0,"8x2","64",512],[1,"8","32x4x2",0]]])"));
+  EXPECT_EQ(kernels["nodes"], Document::parse("[[0,0],[1,0]]"));
+  EXPECT_EQ(report["timeline"]["node"][0], 1);
+  const Document few = DocumentOf(TimedTrace(), {.launches = 1});
+  EXPECT_EQ(few["limits"]["kernels"], Document({{"shown", 0}, {"of", 2}}));
+}
+
+TEST(ProfHtmlTest, BuffersHaveTheirLabels) {
+  const Document report = DocumentOf(TimedTrace());
+  const Document& buffers = report["map"]["plans"][0]["buffers"];
+  EXPECT_EQ(buffers[0][5], "y");
+  EXPECT_EQ(buffers[1].size(), 5U);
+}
+
+TEST(ProfHtmlTest, HostTimesHavePercentilesOfThoseThatWereTaken) {
+  const Document report = DocumentOf(TimedTrace());
+  ASSERT_EQ(report["times"]["paths"].size(), 1U);
+  const Document& replay = report["times"]["paths"][0];
+  EXPECT_EQ(replay["path"], "replay");
+  EXPECT_EQ(replay["calls"], 100);
+  EXPECT_EQ(replay["count"], 25);
+  EXPECT_EQ(replay["p50_ns"], 52000);
+  EXPECT_EQ(replay["p90_ns"], 92000);
+  EXPECT_EQ(replay["max_ns"], 100000);
+  EXPECT_EQ(report["timeline"]["host_ns"][3], 4000);
+  EXPECT_TRUE(DocumentOf(CleanTrace())["times"]["paths"].empty());
+}
+
+TEST(ProfHtmlTest, BinsOfDurationsHoldAllOfThem) {
+  const Document durations = DurationsOf({0, 1, 1024, 1500, 4096});
+  EXPECT_EQ(durations["first_bin"], 0);
+  EXPECT_EQ(durations["bins"].size(), 49U);  // Four per doubling, up to the one from 4096 on.
+  EXPECT_EQ(durations["bins"][0], 2);
+  EXPECT_EQ(durations["bins"][40], 1);
+  EXPECT_EQ(durations["bins"][48], 1);
+  EXPECT_EQ(DurationsOf({})["count"], 0);
+}
+
+TEST(ProfHtmlTest, RequestsSayTimesToTheFirstTokenAndPerFurtherToken) {
+  const Document requests = DocumentOf(TimedTrace())["requests"];
+  EXPECT_EQ(requests["count"], 2);
+  EXPECT_EQ(requests["first_token"]["max_ns"], 9000);
+  EXPECT_EQ(requests["per_output_token"]["count"], 1) << "one token has no further one";
+  EXPECT_EQ(requests["per_output_token"]["p50_ns"], 2000);
+  EXPECT_EQ(requests["rows"][0][0], 7);
+  const Document thin = DocumentOf(TimedTrace(), {.requests = 1});
+  EXPECT_EQ(thin["requests"]["rows"][0][0], 8) << "the slowest to begin";
+  EXPECT_EQ(thin["limits"]["requests"], Document({{"shown", 1}, {"of", 2}}));
+}
+
 TEST(ProfHtmlTest, ATraceWithoutEventsIsAReport) {
   const Document report = DocumentOf(TraceBuilder());
   EXPECT_EQ(report["summary"]["calls"], 0);

@@ -158,6 +158,18 @@ TEST(ProfMapTest, LongNamesAreShortenedInTheMiddle) {
   EXPECT_THAT(svg, HasSubstr("m 1234567</text>"));
 }
 
+TEST(ProfMapTest, BuffersAreCalledAsTheirProgramCallsThem) {
+  TraceBuilder trace;
+  trace.Program("f");
+  trace.Bucket(0, 8);
+  trace.Line(R"({{"node":0,"bucket":0,"height":8,"live":8,"method":"size","graph_nodes":1,)"
+             R"("exec_bytes":1,"record_ns":1,"reason":"new_bucket","around":[],"kernels":[],)"
+             R"("buffers":[[0,8,-1,[0,1],"attention.scores"]]}})");
+  EXPECT_THAT(DrawAddressMap(MapOf(trace)),
+              HasSubstr("attention.scores, temp (buffer 0 of node 0): 8 bytes"));
+  EXPECT_THAT(DrawBucketMap(MapOf(trace), 0), HasSubstr("attention.scores, temp 0: 8 bytes"));
+}
+
 TEST(ProfMapTest, SvgOfABucketShowsItsPlanOverItsSteps) {
   const std::string svg = DrawBucketMap(MapOf(CleanTrace()), 1);
   EXPECT_THAT(svg, StartsWith("<svg"));

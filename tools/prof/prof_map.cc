@@ -156,8 +156,10 @@ std::string DrawBucketMap(const AddressMap& map, int bucket) {
   Plan plan = {.offsets = node.offsets, .height = node.height};
   table.buffers = node.buffers;
   for (size_t i = 0; i < node.buffers.size(); ++i) {
-    table.ids.push_back(node.outputs[i] < 0 ? fmt::format("temp {}", i)
-                                            : fmt::format("output {}", node.outputs[i]));
+    const std::string role =
+        node.outputs[i] < 0 ? fmt::format("temp {}", i) : fmt::format("output {}", node.outputs[i]);
+    table.ids.push_back(node.labels[i].empty() ? role
+                                               : fmt::format("{}, {}", node.labels[i], role));
   }
   // What was planned around stays where it is all the time, as a fixed buffer does.
   const int64_t last = LastStep(node);

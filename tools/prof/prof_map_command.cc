@@ -42,7 +42,8 @@ nlohmann::ordered_json NodeJson(const TracedNode& node) {
     nlohmann::ordered_json steps = nlohmann::ordered_json::array();
     for (const Interval& interval : node.buffers[i].lifetime)
       steps.push_back({interval.lower, interval.upper});
-    buffers.push_back({{"offset", node.offsets[i]},
+    buffers.push_back({{"label", node.labels[i]},
+                       {"offset", node.offsets[i]},
                        {"bytes", node.buffers[i].bytes},
                        {"output", node.outputs[i]},
                        {"steps", steps}});

@@ -78,7 +78,8 @@ std::string TipOf(const TracedNode& node, size_t i) {
   std::string steps;
   for (const Interval& interval : node.buffers[i].lifetime)
     steps += fmt::format(" [{}, {})", interval.lower, interval.upper);
-  const std::string role = node.outputs[i] < 0 ? "temp" : fmt::format("output {}", node.outputs[i]);
+  std::string role = node.outputs[i] < 0 ? "temp" : fmt::format("output {}", node.outputs[i]);
+  if (!node.labels[i].empty()) role = fmt::format("{}, {}", node.labels[i], role);
   return fmt::format("{} (buffer {} of node {}): {} bytes at offset {}, steps{}", role, i, node.id,
                      node.buffers[i].bytes, node.offsets[i], steps);
 }

@@ -93,12 +93,14 @@ Json StepsOf(const Buffer& buffer) {
   return steps;
 }
 
-// [place, offset, bytes, output or -1, [lower, upper, ...]] each.
+// [place, offset, bytes, output or -1, [lower, upper, ...], label?] each.
 Json BuffersOf(const TracedNode& node, size_t most) {
   Json buffers = Json::array();
   for (const size_t i : LargestOf(node, most)) {
-    buffers.push_back(
-        {i, node.offsets[i], node.buffers[i].bytes, node.outputs[i], StepsOf(node.buffers[i])});
+    Json row = {i, node.offsets[i], node.buffers[i].bytes, node.outputs[i],
+                StepsOf(node.buffers[i])};
+    if (!node.labels[i].empty()) row.push_back(node.labels[i]);
+    buffers.push_back(std::move(row));
   }
   return buffers;
 }

@@ -148,6 +148,8 @@ Json TimelineOf(const ReportFacts& facts, const ReportLimits& limits, Json& left
   std::vector<int> paths;
   std::vector<int> reasons;
   std::vector<int64_t> buckets;
+  std::vector<int64_t> nodes;
+  std::vector<int64_t> host;
   int64_t before = 0;
   for (const size_t i : chosen) {
     const ReportCall& call = facts.calls[i];
@@ -159,6 +161,8 @@ Json TimelineOf(const ReportFacts& facts, const ReportLimits& limits, Json& left
     reasons.push_back(static_cast<int>(call.reason));
     buckets.push_back(call.bucket < 0 ? -1
                                       : facts.trace.buckets[static_cast<size_t>(call.bucket)].id);
+    nodes.push_back(call.node < 0 ? -1 : facts.trace.nodes[static_cast<size_t>(call.node)].id);
+    host.push_back(call.host_ns);
   }
   if (chosen.size() < facts.calls.size())
     left_out["calls"] = {{"shown", chosen.size()}, {"of", facts.calls.size()}};
@@ -168,13 +172,13 @@ Json TimelineOf(const ReportFacts& facts, const ReportLimits& limits, Json& left
   Json reason_names = Json::array();
   for (int i = 0; i < kReasonCount; ++i)
     reason_names.push_back(NameOf(static_cast<Reason>(i)));
-  // Recordings have a length: [lane, end, nanoseconds, bucket].
+  // Recordings have a length: [lane, end, nanoseconds, bucket, node].
   Json recordings = Json::array();
   for (const ReportMoment& moment : facts.moments) {
     if (moment.kind != TraceEventKind::kRecord || recordings.size() >= limits.calls) continue;
     const TracedNode& node = facts.trace.nodes[static_cast<size_t>(moment.node)];
     recordings.push_back({facts.trace.LaneOf(node), moment.time_ns, node.record_ns,
-                          facts.trace.buckets[static_cast<size_t>(node.bucket)].id});
+                          facts.trace.buckets[static_cast<size_t>(node.bucket)].id, node.id});
   }
   return {{"paths", std::move(path_names)},
           {"reasons", std::move(reason_names)},
@@ -184,6 +188,8 @@ Json TimelineOf(const ReportFacts& facts, const ReportLimits& limits, Json& left
           {"path", paths},
           {"reason", reasons},
           {"bucket", buckets},
+          {"node", nodes},
+          {"host_ns", host},
           {"recordings", std::move(recordings)}};
 }
 

@@ -118,6 +118,9 @@ Json BuildReport(const ReportFacts& facts, const ReportLimits& limits) {
   report["why"] = WhyOf(facts, limits, left_out);
   report["paths"] = PathsOf(facts, limits, left_out);
   report["timeline"] = TimelineOf(facts, limits, left_out);
+  report["kernels"] = KernelsOf(facts, limits, left_out);
+  report["times"] = TimesOf(facts);
+  report["requests"] = RequestsOf(facts, limits, left_out);
   report["limits"] = std::move(left_out);
   return report;
 }

@@ -5,12 +5,14 @@
 // `limits` says what was kept of how much. Equal traces give equal documents.
 //
 //   session   programs   summary   findings   memory   buckets   map   why   paths   timeline
+//   kernels   times   requests
 //
 // Units: bytes, nanoseconds, elements, steps. Threads: pure functions.
 
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,8 @@ struct ReportLimits {
   size_t buffers = 100'000;     // Of all plans of the map.
   size_t listed = 500;          // Calls that did not replay, one by one.
   size_t chain_graphs = 2'000;  // Graphs of the tree of paths.
+  size_t launches = 100'000;    // Kernels of all graphs that differ.
+  size_t requests = 1'000;      // One by one.
 };
 
 nlohmann::ordered_json BuildReport(const ReportFacts& facts, const ReportLimits& limits = {});
@@ -54,6 +58,21 @@ nlohmann::ordered_json PathsOf(const ReportFacts& facts,
 nlohmann::ordered_json TimelineOf(const ReportFacts& facts,
                                   const ReportLimits& limits,
                                   nlohmann::ordered_json& left_out);
+// What graphs launch: {"names": [...], "lists": [[[name, blocks, threads, shared bytes], ...],
+// ...], "nodes": [[node, list], ...]}. Graphs that launch the same have one list.
+nlohmann::ordered_json KernelsOf(const ReportFacts& facts,
+                                 const ReportLimits& limits,
+                                 nlohmann::ordered_json& left_out);
+// How long the host was busy with calls, by path; how long requests took.
+nlohmann::ordered_json TimesOf(const ReportFacts& facts);
+nlohmann::ordered_json RequestsOf(const ReportFacts& facts,
+                                  const ReportLimits& limits,
+                                  nlohmann::ordered_json& left_out);
+
+// Percentiles of `values`, which need not be in order, and how many lie in each bin: bin i holds
+// values of [2^(i/4), 2^((i+1)/4)) ns, the first of them is `first_bin`. Requires: none is
+// negative.
+nlohmann::ordered_json DurationsOf(std::vector<int64_t> values);
 
 // A sentence that says what to do about calls that do not replay for this reason.
 std::string AdviceFor(Reason reason);

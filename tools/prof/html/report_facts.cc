@@ -23,6 +23,7 @@ class FactReader {
                                 .program = event.program,
                                 .bucket = event.bucket,
                                 .node = event.node,
+                                .host_ns = event.host_ns,
                                 .lane = event.lane,
                                 .path = event.path,
                                 .reason = event.reason});
@@ -44,7 +45,16 @@ class FactReader {
       case TraceEventKind::kRelease:
         Close(event);
         return;
+      case TraceEventKind::kRequest:
+        facts_.requests.push_back({.time_ns = event.time_ns,
+                                   .id = event.request,
+                                   .first_token_ns = event.first,
+                                   .last_token_ns = event.second,
+                                   .input_tokens = event.input,
+                                   .output_tokens = event.output});
+        return;
       case TraceEventKind::kPart:
+      case TraceEventKind::kPolicy:
       case TraceEventKind::kExpire:
       case TraceEventKind::kEnd:
         return;
@@ -62,6 +72,7 @@ class FactReader {
     SortByTime(facts_.calls);
     SortByTime(facts_.bytes);
     SortByTime(facts_.moments);
+    SortByTime(facts_.requests);
     std::stable_sort(
         facts_.leases.begin(), facts_.leases.end(),
         [](const ReportLease& a, const ReportLease& b) { return a.from_ns < b.from_ns; });

@@ -1,6 +1,6 @@
 // What a report is made of: the definitions of a trace, and its events in the order of time.
 //
-// Of events only what some view shows is kept, some 60 bytes a call.
+// Of events only what some view shows is kept, some 70 bytes a call.
 //
 // Units: bytes, nanoseconds, elements. Threads: plain values.
 
@@ -24,12 +24,23 @@ struct ReportCall {
   int64_t call = 0;  // Counts per lane.
   int64_t real_elements = 0;
   int64_t padded_elements = 0;
-  int program = -1;  // Place in PoolTrace::programs; -1: a trace of old does not say it.
-  int bucket = -1;   // Place in PoolTrace::buckets.
-  int node = -1;     // Place in PoolTrace::nodes.
+  int program = -1;      // Place in PoolTrace::programs; -1: a trace of old does not say it.
+  int bucket = -1;       // Place in PoolTrace::buckets.
+  int node = -1;         // Place in PoolTrace::nodes.
+  int64_t host_ns = -1;  // -1: nobody looked.
   int lane = 0;
   RunKind path = RunKind::kReplay;
   Reason reason = Reason::kNone;
+};
+
+// What a server said of one request.
+struct ReportRequest {
+  int64_t time_ns = 0;
+  int64_t id = 0;
+  int64_t first_token_ns = 0;  // From its arrival ...
+  int64_t last_token_ns = 0;   // ... as this.
+  int64_t input_tokens = 0;
+  int64_t output_tokens = 0;
 };
 
 struct ReportBytes {
@@ -78,6 +89,7 @@ struct ReportFacts {
   std::vector<ReportCall> calls;   // All of these in the order of time, equal times in that of
   std::vector<ReportBytes> bytes;  // the file.
   std::vector<ReportMoment> moments;
+  std::vector<ReportRequest> requests;
   std::vector<ReportLease> leases;
   std::vector<ReportUse> reads;  // In the order of the file.
 

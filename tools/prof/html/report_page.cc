@@ -29,6 +29,8 @@ extern const char coppice_report_buckets[];
 extern const char coppice_report_why[];
 extern const char coppice_report_paths[];
 extern const char coppice_report_timeline[];
+extern const char coppice_report_times[];
+extern const char coppice_report_requests[];
 extern const char coppice_report_start[];
 extern const char coppice_difference_page[];
 extern const char coppice_difference_views[];
@@ -135,7 +137,8 @@ std::string PageOf(const nlohmann::ordered_json& report) {
       coppice_report_page,
       ScriptsWith({coppice_report_boxes, coppice_report_overview, coppice_report_memory,
                    coppice_report_map, coppice_report_plan, coppice_report_buckets,
-                   coppice_report_why, coppice_report_paths, coppice_report_timeline}),
+                   coppice_report_why, coppice_report_paths, coppice_report_timeline,
+                   coppice_report_times, coppice_report_requests}),
       report);
 }
 

@@ -25,9 +25,15 @@ const map = {
     return `steps ${parts.join(" ")}`;
   },
 
-  buffer([place, offset, size, output, steps]) {
+  // What a program calls a buffer comes first, where it calls it anything.
+  role([place, , , output, , label]) {
     const role = output < 0 ? `buffer ${place}` : `output ${output} (buffer ${place})`;
-    return `${role}: ${kit.bytes(size)} at ${kit.bytes(offset)}, ${map.life(steps)}`;
+    return label ? `${label}, ${role}` : role;
+  },
+
+  buffer(buffer) {
+    const [, offset, size, , steps] = buffer;
+    return `${map.role(buffer)}: ${kit.bytes(size)} at ${kit.bytes(offset)}, ${map.life(steps)}`;
   },
 };
 

@@ -66,7 +66,7 @@ kit.view("overview", () => {
   const what = {
     calls: "calls of the timeline", memory: "changes of bytes", moments: "marks over memory",
     buckets: "buckets", buffers: "buffers of plans", listed: "calls that did not replay",
-    graphs: "graphs of paths",
+    graphs: "graphs of paths", kernels: "graphs with their kernels", requests: "requests",
   };
   const kept = Object.entries(report.limits).map(([name, {shown, of}]) =>
     `${kit.count(shown)} of ${kit.count(of)} ${what[name]}`);

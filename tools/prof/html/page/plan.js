@@ -41,12 +41,12 @@ kit.view("plan", () => {
     if (block.around) return ["Live outputs of other calls", range, "the plan goes around them"];
     if (block.given) return ["An input that the call gives away", range,
       `free from step ${block.right} on`];
-    const [place, , , output, steps] = block.buffer;
+    const steps = block.buffer[4];
     const same = plan.buffers.filter((other) => other !== block.buffer &&
       other[1] < block.high && other[1] + other[2] > block.low);
     const others = map.sharers(plan, block.low, block.high);
     return [
-      output < 0 ? `Buffer ${place}` : `Output ${output}, buffer ${place}`,
+      map.role(block.buffer).replace(/^./, (letter) => letter.toUpperCase()),
       range,
       `lives for ${map.life(steps)}`,
       same.length > 0
@@ -106,6 +106,8 @@ kit.view("plan", () => {
         `${kit.bytes(plan.bound_bytes)} live at once`));
     kit.table("plan-table", `Buffers of ${plan.name}`, [
       {label: "Buffer", text: (buffer) => String(buffer[0])},
+      ...(plan.buffers.some((buffer) => buffer[5])
+        ? [{label: "Name", text: (buffer) => buffer[5] ?? ""}] : []),
       {label: "Output", text: (buffer) => buffer[3] < 0 ? "" : String(buffer[3])},
       {label: "Offset", number: true, text: (buffer) => kit.count(buffer[1])},
       {label: "Bytes", number: true, text: (buffer) => kit.count(buffer[2])},

@@ -16,6 +16,7 @@ kit.view("timeline", () => {
   let clock = 0;
   const times = timeline.steps_ns.map((step) => (clock += step));
   const names = new Map(report.buckets.map((row) => [row.bucket, row.name]));
+  const launches = new Map(report.kernels.nodes);  // From nodes to lists.
   const state = {from: 0, to: end, group: 0};
   const groups = Math.ceil(session.lanes / lanesMax);
 
@@ -92,10 +93,10 @@ kit.view("timeline", () => {
 
   function recordingBoxes() {
     const made = [];
-    for (const [lane, at, took, bucket] of timeline.recordings) {
+    for (const [lane, at, took, bucket, node] of timeline.recordings) {
       const row = rowOf.get(lane * 8 + 7);
       if (row !== undefined && at >= state.from && at - took <= state.to)
-        made.push(boxOf(row, Math.max(at - took, 0), at, 0.8, {took, bucket}));
+        made.push(boxOf(row, Math.max(at - took, 0), at, 0.8, {took, bucket, node}));
     }
     return made;
   }
@@ -117,8 +118,38 @@ kit.view("timeline", () => {
       `${timeline.paths[timeline.path[i]].replace("_", " ")}` +
         (timeline.reason[i] === 0 ? "" :
           `, ${timeline.reasons[timeline.reason[i]].replaceAll("_", " ")}`),
-      `at ${exactTime(times[i])}`,
+      `at ${exactTime(times[i])}` + (timeline.host_ns[i] < 0 ? ""
+        : `, the host busy for ${kit.time(timeline.host_ns[i])}`),
     ];
+  }
+
+  // The kernels of the graph of a call or a recording, in the order of its launches.
+  function kernelsOf(box) {
+    const node = box.took !== undefined ? box.node : timeline.node[box.call];
+    const list = report.kernels.lists[launches.get(node)];
+    if (!list) {
+      return kit.make("p", {className: "facts"}, node >= 0
+        ? `The trace names no kernels of node ${node}.`
+        : "It ran without a graph, so that the trace has no kernels of it.");
+    }
+    kit.find("timeline-kernels")?.remove();
+    const table = kit.make("div", {className: "scroll", id: "timeline-kernels"});
+    requestAnimationFrame(() => kit.table("timeline-kernels",
+      `${kit.counted(list.length, "kernel")} of node ${node}`, [
+        {label: "Kernel", text: ([name]) => report.kernels.names[name]},
+        {label: "Blocks", number: true, text: (row) => row[1].replaceAll("x", " × ")},
+        {label: "Threads each", number: true, text: (row) => row[2].replaceAll("x", " × ")},
+        {label: "Shared memory", number: true, text: (row) => row[3] ? kit.bytes(row[3]) : ""},
+      ], list));
+    return table;
+  }
+
+  function pin(box) {
+    const single = box && box.count === undefined;
+    boxes.showPinned("timeline-pinned", box && describe(box), ...(box === null ? [] : single
+      ? [kernelsOf(box)]
+      : [kit.make("p", {className: "facts"}, "Zoom in until calls stand for themselves to see " +
+        "what one launches.")]));
   }
 
   function configure() {
@@ -128,7 +159,7 @@ kit.view("timeline", () => {
     return {
       type: "boxes",
       data: {datasets: [{data: [...calls, ...recordingBoxes()]}]},
-      options: boxes.options(describe, () => {},
+      options: boxes.options(describe, pin,
         kit.axis({min: state.from, max: state.to, format: tickTime, ticks: {maxTicksLimit: 8}}),
         kit.axis({min: 0, max: Math.max(rows.length, 1), reverse: true, grid: {display: false},
           afterBuildTicks: kit.rowTicks(rows.length),
@@ -162,7 +193,7 @@ kit.view("timeline", () => {
     look(state.from + step, state.to + step);
   };
 
-  const walk = boxes.keys(describe, () => {});
+  const walk = boxes.keys(describe, pin);
   function keys(event, shown) {
     const acts = {
       "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), "0": () => look(0, end),
@@ -193,7 +224,7 @@ kit.view("timeline", () => {
     one = kit.chart("timeline-chart",
       `${kit.counted(report.summary.calls, "call")} over ${kit.time(end)}, by lane and by how ` +
       "they ran. Plus and minus zoom, page up and down move, 0 shows all, arrow keys go from box " +
-      "to box.",
+      "to box, Enter lists the kernels of one.",
       configure, keys);
     addDragging(one.canvas);
   }
