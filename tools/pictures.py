@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Makes the pictures of README.md and docs/ from a run of the decoder on the emulator.
+
+  tools/pictures.py COPPICE [FOLDER]    default FOLDER: docs/pictures
+
+Drawings are SVG and depend on nothing but what coppice does, so that they are equal byte for byte
+wherever they are made: the same requests, the same buckets, the same plans. Screenshots of the
+report are PNG and need a Chromium; figures in them that are times differ from run to run. Without a
+Chromium drawings are made all the same, and it is said that screenshots are not.
+"""
+
+import argparse
+import csv
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools" / "support"))
+
+import headless_browser  # pylint: disable=wrong-import-position
+
+REQUESTS = 200
+PROGRAM = "prefill"  # Whose lengths are learned from, and whose largest plan is drawn.
+BUCKETS = 12
+LENGTH_MAX = 1024
+
+# Screenshots: the views of the report, from the top of the first to the end of the last.
+VIEWS = {"report": ("overview", "overview"), "report_map": ("map", "map"),
+         "report_buckets": ("buckets", "buckets")}
+WIDTH = 1280
+DRAWN = "document.documentElement.dataset.drawn === 'all'"
+
+
+def run(coppice, *arguments):
+    subprocess.run([coppice, *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
+
+
+def make_trace(coppice, folder):
+    trace = folder / "demo.trace"
+    run(coppice, "run", "--requests", REQUESTS, "--verify", "none", "--quiet", "--device", "host",
+        "--trace-out", trace)
+    return trace
+
+
+def definitions_of(trace):
+    with open(trace, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def lengths_of(trace):
+    """The real lengths of the program's calls, in the order of the trace."""
+    program = next(one["program"] for one in definitions_of(trace)
+                   if "symbols" in one and one["name"] == PROGRAM)
+    with open(trace, encoding="utf-8") as lines:
+        events = [json.loads(line) for line in lines if line.startswith("[")]
+    return [event[11][0] for event in events if event[1] == "call" and event[10] == program]
+
+
+def write_lifetimes(trace, path):
+    """The buffers of the highest plan there is, as `coppice plan` reads them."""
+    node = max((one for one in definitions_of(trace) if "node" in one),
+               key=lambda one: one["height"])
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["id", "lower", "upper", "size"])
+        for place, (_, size, output, steps, *label) in enumerate(node["buffers"]):
+            name = label[0] if label and label[0] else f"output {output}" if output >= 0 else "temp"
+            rows.writerow([f"{name} {place}", steps[0], steps[-1], size])
+
+
+def make_drawings(coppice, trace, folder, scratch):
+    run(coppice, "prof", "map", trace, "-o", folder / "map.svg")
+    lengths = scratch / "lengths.csv"
+    lengths.write_text("length\n" + "".join(f"{one}\n" for one in lengths_of(trace)))
+    run(coppice, "tune", lengths, "--column", "length", "--buckets", BUCKETS, "--limit", LENGTH_MAX,
+        "--plot", folder / "buckets.svg")
+    lifetimes = scratch / "decoder.csv"
+    write_lifetimes(trace, lifetimes)
+    run(coppice, "plan", lifetimes, "--svg", folder / "plan.svg")
+
+
+def take_screenshots(coppice, trace, folder, scratch):
+    browser = headless_browser.find_browser()
+    if browser is None:
+        print("no Chromium here: drawings only; tools/setup.sh chromium installs one",
+              file=sys.stderr)
+        return
+    page = scratch / "report.html"
+    run(coppice, "prof", "html", trace, "-o", page)
+    with headless_browser.Browser(browser) as window:
+        window.show(width=WIDTH)
+        window.open(page.as_uri(), DRAWN)
+        for name, (first, last) in VIEWS.items():
+            (folder / f"{name}.png").write_bytes(picture_of(window, first, last))
+
+
+def picture_of(window, first, last):
+    box = window.evaluate(f"""(() => {{
+        const top = document.getElementById("{first}").getBoundingClientRect();
+        const end = document.getElementById("{last}").getBoundingClientRect();
+        return {{x: top.x - 12, y: top.y + scrollY - 12, width: top.width + 24,
+                 height: end.bottom - top.top + 24, scale: 1}}; }})()""")
+    return window.screenshot(clip=box, captureBeyondViewport=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("coppice", help="the command to run")
+    parser.add_argument("folder", nargs="?", type=pathlib.Path, default=ROOT / "docs" / "pictures")
+    parser.add_argument("--drawings", action="store_true", help="no screenshots")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        scratch = pathlib.Path(name)
+        trace = make_trace(arguments.coppice, scratch)
+        make_drawings(arguments.coppice, trace, arguments.folder, scratch)
+        if not arguments.drawings:
+            take_screenshots(arguments.coppice, trace, arguments.folder, scratch)
+
+
+if __name__ == "__main__":
+    main()
