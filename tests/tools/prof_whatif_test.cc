@@ -156,10 +156,10 @@ void ExpectTruth(uint64_t seed, int kind, int& exact) {
   std::mt19937_64 random(seed);
   DrawnTraffic traffic = DrawTraffic(seed);
   // Of a lease that was dropped between two calls of its lane a trace does not say when, so that
-  // over other lanes it may have been there for calls that came in between.
-  // Nor whether it was there when a budget made room.
+  // other calls, which a change makes of them, may have found it there. Nor does it say so of one
+  // that nobody looked for while it was kept.
   for (DrawnPath& path : traffic.paths)
-    if (kind == 2 || kind == 3) path.kept = 0;
+    if (kind <= 3) path.kept = 0;
   if (kind == 0) traffic.programs[0].columns.reset();
   const TracePath trace("before");
   ASSERT_OK(RunTraffic(traffic, {}, trace.path()));
