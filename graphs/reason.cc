@@ -1,22 +1,8 @@
-// Names of runs, reasons and modes, as counters, logs and traces print them.
+// Names of runs and reasons, as counters and logs print them.
 
 #include "coppice/graphs/reason.h"
 
-#include "coppice/graphs/call.h"
-
 namespace coppice {
-
-const char* NameOf(OutputMode mode) {
-  switch (mode) {
-    case OutputMode::kBorrow:
-      return "borrow";
-    case OutputMode::kCopyOut:
-      return "copy_out";
-    case OutputMode::kWriteInto:
-      return "write_into";
-  }
-  return "?";
-}
 
 const char* NameOf(RunKind kind) {
   switch (kind) {

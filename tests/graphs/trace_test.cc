@@ -17,8 +17,6 @@
 #include <thread>
 #include <vector>
 
-#include "coppice/padding/policy_document.h"
-
 #include "tests/graphs/sketch.h"
 #include "tests/graphs/trace_lines.h"
 #include "tests/support/test_share.h"
@@ -147,58 +145,6 @@ TEST_F(TraceTest, EveryCallIsOneEventThatSaysHowItRan) {
     EXPECT_NE(event[4], -1);
   }
   EXPECT_EQ(told, expected);
-}
-
-TEST_F(TraceTest, OneReplayInSixteenIsTimedAndEveryOtherCall) {
-  constexpr int kCalls = 100;
-  {
-    const Affine affine = MakeAffine(Traced());
-    for (int i = 0; i < kCalls; ++i)
-      ASSERT_OK(CallOn(affine, 4));
-  }
-  const std::vector<json> calls = EventsOf(Lines(), "call");
-  ASSERT_THAT(calls, SizeIs(kCalls));
-  std::vector<int> timed;
-  for (const json& call : calls) {
-    EXPECT_TRUE(call[12] == -1 || call[12] > 0) << call;
-    if (call[12] == -1) continue;
-    // The host was busy with the call, and with no other before it.
-    EXPECT_LE(call[12], call[0].get<int64_t>()) << call;
-    if (call[6] == "replay") timed.push_back(call[3].get<int>());
-  }
-  EXPECT_THAT(timed, ElementsAre(17, 33, 49, 65, 81, 97));
-  EXPECT_NE(calls[0][12], -1) << "the warm-up";
-  EXPECT_NE(calls[1][12], -1) << "the recording";
-}
-
-TEST_F(TraceTest, CallOfManySymbolsHasTheExtentsOfAll) {
-  constexpr int kSymbols = 8;
-  {
-    std::unique_ptr<Session> session = MakeSession(Traced());
-    ProgramSpec spec{.name = "many", .claim = Claim::kMasked};
-    for (int i = 0; i < kSymbols; ++i) {
-      const int symbol = spec.AddSymbol(fmt::format("s{}", i), *PaddingPolicy::Pow2(64));
-      spec.symbols[static_cast<size_t>(symbol)].given = true;
-    }
-    const absl::StatusOr<const Program*> program =
-        session->Register(spec, [](CallContext&) { return absl::OkStatus(); });
-    ASSERT_OK(program);
-    for (int call = 0; call < 5; ++call) {
-      std::vector<int64_t> extents(kSymbols);
-      for (int i = 0; i < kSymbols; ++i)
-        extents[static_cast<size_t>(i)] = 1 + i + call;
-      ASSERT_OK(
-          session->Run({.program = *program, .extents = extents, .stream = device_.stream()}));
-    }
-  }
-  const std::vector<json> calls = EventsOf(Lines(), "call");
-  ASSERT_THAT(calls, SizeIs(5));
-  for (int call = 0; call < 5; ++call) {
-    const json& event = calls[static_cast<size_t>(call)];
-    for (int i = 0; i < kSymbols; ++i)
-      EXPECT_EQ(event[11][static_cast<size_t>(i)], 1 + i + call) << event;
-    EXPECT_EQ(event[13], "borrow");
-  }
 }
 
 TEST_F(TraceTest, CallOverTheLargestBucketKeepsProgramAndExtents) {
@@ -703,113 +649,6 @@ TEST_F(TraceTest, MarksOfManyThreadsAndNamesAreAllThere) {
   for (const json& definition : DefinitionsOf(lines, "mark"))
     names.insert(definition["name"]);
   EXPECT_THAT(names, SizeIs(2 * kMarks));
-}
-
-TEST_F(TraceTest, RequestsAreToldAsTheyWereNoted) {
-  {
-    const std::unique_ptr<Session> session = MakeSession(Traced());
-    ASSERT_OK(session->NoteRequest({.id = 17,
-                                    .first_token_ns = 1500,
-                                    .last_token_ns = 9000,
-                                    .input_tokens = 120,
-                                    .output_tokens = 30}));
-    ASSERT_OK(session->NoteRequest({.id = int64_t{1} << 53, .output_tokens = 1}));
-  }
-  const std::vector<json> requests = EventsOf(Lines(), "request");
-  ASSERT_THAT(requests, SizeIs(2));
-  EXPECT_EQ(json(requests[0].begin() + 2, requests[0].end()), json({-1, 17, 1500, 9000, 120, 30}));
-  EXPECT_EQ(requests[1][3], int64_t{1} << 53);
-}
-
-TEST_F(TraceTest, RequestsThatCannotBeAreRefused) {
-  const std::unique_ptr<Session> session = MakeSession({});
-  const RequestTimes right{.id = 1, .first_token_ns = 5, .last_token_ns = 9, .output_tokens = 2};
-  ASSERT_OK(session->NoteRequest(right)) << "without a trace nothing happens";
-  const auto refused = [&](auto change) {
-    RequestTimes times = right;
-    change(times);
-    EXPECT_THAT(session->NoteRequest(times), StatusIs(absl::StatusCode::kInvalidArgument));
-  };
-  refused([](RequestTimes& times) { times.id = -1; });
-  refused([](RequestTimes& times) { times.id = (int64_t{1} << 53) + 1; });
-  refused([](RequestTimes& times) { times.first_token_ns = -1; });
-  refused([](RequestTimes& times) { times.last_token_ns = 4; });
-  refused([](RequestTimes& times) { times.input_tokens = -1; });
-  refused([](RequestTimes& times) { times.output_tokens = 0; });
-}
-
-TEST_F(TraceTest, PoliciesThatChangeAreTold) {
-  {
-    const Affine affine = MakeAffine(Traced());
-    for (int i = 0; i < 2; ++i) {
-      ASSERT_OK(affine.session->SetPolicy(*affine.program, 0, *PaddingPolicy::Parse("6,64", 64)));
-      ASSERT_OK(affine.session->SetPolicy(*affine.program, 0, *PaddingPolicy::Pow2(64)));
-    }
-  }
-  const std::vector<json> lines = Lines();
-  ExpectDefinedBeforeUse(lines);
-  const std::vector<json> documents = DefinitionsOf(lines, "policy");
-  ASSERT_THAT(documents, SizeIs(2)) << "equal ones are defined once";
-  EXPECT_EQ(documents[0]["document"]["buckets"], json({6, 64}));
-  EXPECT_EQ(documents[1]["document"]["ladder"], "pow2");
-  std::vector<int> told;
-  for (const json& event : EventsOf(lines, "policy")) {
-    EXPECT_EQ(event[3], 0);
-    EXPECT_EQ(event[4], 0);
-    told.push_back(event[5].get<int>());
-  }
-  EXPECT_THAT(told, ElementsAre(0, 1, 0, 1));
-}
-
-TEST_F(TraceTest, SessionsAndProgramsSayWhatTheyAreMadeOf) {
-  SessionOptions options{.warmup_runs = 2};
-  options.limits.graphs_per_program_max = 5;
-  options.memory.budget_bytes = int64_t{1} << 30;
-  ProgramSpec spec;
-  {
-    const Affine affine = MakeAffine(Traced(options));
-    spec = Session::SpecOf(*affine.program);
-  }
-  const std::vector<json> lines = Lines();
-  EXPECT_EQ(lines[0]["budget"], int64_t{1} << 30);
-  EXPECT_EQ(lines[0]["options"]["warmup_runs"], 2);
-  EXPECT_EQ(lines[0]["options"]["graphs_per_program_max"], 5);
-  EXPECT_EQ(lines[0]["options"]["on_budget"], static_cast<int>(OnLimit::kEvict));
-  const json program = DefinitionsOf(lines, "program")[0];
-  EXPECT_EQ(program["spec"]["claim"], static_cast<int>(spec.claim));
-  ASSERT_EQ(program["spec"]["inputs"].size(), spec.inputs.size());
-  for (size_t i = 0; i < spec.inputs.size(); ++i) {
-    EXPECT_EQ(program["spec"]["inputs"][i]["name"], spec.inputs[i].name);
-    EXPECT_EQ(program["spec"]["inputs"][i]["role"], static_cast<int>(spec.inputs[i].role));
-  }
-  const absl::StatusOr<PolicyDocument> policy =
-      ReadPolicyDocument(program["policies"][0].dump(), "the trace");
-  ASSERT_OK(policy);
-  EXPECT_EQ(policy->policy.name(), spec.symbols[0].policy.name());
-  EXPECT_EQ(policy->policy.maximum(), spec.symbols[0].policy.maximum());
-  EXPECT_THAT(program["joint"], IsEmpty());
-}
-
-TEST_F(TraceTest, BuffersHaveTheLabelsOfTheirProgramAndTheNamesOfItsOutputs) {
-  {
-    std::unique_ptr<Session> session = MakeSession(Traced());
-    ProgramSpec spec{.name = "f"};
-    spec.outputs = {{.name = "y", .dims = {Dim::Fixed(64)}}};
-    const absl::StatusOr<const Program*> program =
-        session->Register(spec, [](CallContext& context) -> absl::Status {
-          COPPICE_RETURN_IF_ERROR(context.Allocate(256, "query \"q\"").status());
-          COPPICE_RETURN_IF_ERROR(context.Allocate(512).status());
-          return context.AllocateOutput(0).status();
-        });
-    ASSERT_OK(program);
-    for (int i = 0; i < 2; ++i)
-      ASSERT_OK(session->Run({.program = *program, .stream = device_.stream()}));
-  }
-  const json buffers = DefinitionsOf(Lines(), "node")[0]["buffers"];
-  ASSERT_THAT(buffers, SizeIs(3));
-  EXPECT_EQ(buffers[0][4], "query \"q\"");
-  EXPECT_EQ(buffers[1][4], "");
-  EXPECT_EQ(buffers[2][4], "y");
 }
 
 TEST_F(TraceTest, MarkWithoutATraceDoesNothing) {

@@ -478,7 +478,9 @@ class WorkspaceContext : public CallContext {
     workspace_ = workspace;
     workspace_bytes_ = bytes;
   }
-  absl::StatusOr<DeviceAddress> Allocate(int64_t) override { return absl::InternalError(""); }
+  absl::StatusOr<DeviceAddress> Allocate(int64_t, std::string_view) override {
+    return absl::InternalError("");
+  }
   absl::Status Free(DeviceAddress) override { return absl::InternalError(""); }
   absl::StatusOr<Tensor> AllocateOutput(int) override { return absl::InternalError(""); }
   absl::Status AliasOutput(int, DeviceAddress) override { return absl::InternalError(""); }

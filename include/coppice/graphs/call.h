@@ -28,7 +28,17 @@ enum class OutputMode : uint8_t {
 inline constexpr int kOutputModeCount = 3;
 
 // "borrow", "copy_out", "write_into".
-const char* NameOf(OutputMode mode);
+constexpr const char* NameOf(OutputMode mode) {
+  switch (mode) {
+    case OutputMode::kBorrow:
+      return "borrow";
+    case OutputMode::kCopyOut:
+      return "copy_out";
+    case OutputMode::kWriteInto:
+      return "write_into";
+  }
+  return "?";
+}
 
 // One request. The spans are read during Run only.
 struct Call {
