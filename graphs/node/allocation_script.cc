@@ -110,17 +110,15 @@ std::vector<Buffer> BuffersOf(const AllocationScript& script) {
   return buffers;
 }
 
-std::vector<int> OutputsIn(const OutputTable& outputs,
-                           std::span<const Buffer> buffers,
-                           const Plan& plan,
-                           DeviceAddress base) {
+std::vector<int> OutputsIn(const OutputTable& outputs, const PlannedBuffers& planned) {
+  const std::span<const Buffer> buffers = planned.buffers;
   int64_t end = 0;
   for (const Buffer& buffer : buffers)
     end = std::max(end, buffer.lifetime.back().upper);
   std::vector<int> found;
   for (size_t i = 0; i < buffers.size(); ++i) {
     const bool lasts = buffers[i].lifetime.back().upper == end;
-    const DeviceAddress begin = base + static_cast<DeviceAddress>(plan.offsets[i]);
+    const DeviceAddress begin = planned.base + static_cast<DeviceAddress>(planned.plan.offsets[i]);
     found.push_back(lasts ? OutputIn(outputs, begin, buffers[i].bytes) : -1);
   }
   return found;

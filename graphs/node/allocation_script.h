@@ -74,11 +74,15 @@ std::vector<std::string> LabelsOf(const AllocationScript& script, const ProgramS
 // allocation and its release.
 std::vector<Buffer> BuffersOf(const AllocationScript& script);
 
-// Of each buffer, planned so in the window at `base`, which output lies in it and lives to its end;
-// -1 if none does.
-std::vector<int> OutputsIn(const OutputTable& outputs,
-                           std::span<const Buffer> buffers,
-                           const Plan& plan,
-                           DeviceAddress base);
+// Buffers of a recording, what people call them, and where they lie.
+struct PlannedBuffers {
+  std::span<const Buffer> buffers;      // As they were planned, donations last.
+  std::span<const std::string> labels;  // As LabelsOf; donations have none.
+  const Plan& plan;
+  DeviceAddress base = 0;  // Of the window that offsets count in.
+};
+
+// Of each buffer which output lies in it and lives to its end; -1 if none does.
+std::vector<int> OutputsIn(const OutputTable& outputs, const PlannedBuffers& planned);
 
 }  // namespace coppice::internal

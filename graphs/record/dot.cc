@@ -11,8 +11,6 @@
 #include "coppice/base/status.h"
 #include "coppice/graphs/reason.h"
 
-#include "graphs/node/allocation_script.h"
-
 namespace coppice::internal {
 namespace {
 
@@ -111,23 +109,23 @@ std::string TensorLines(const Node& node) {
   return text;
 }
 
-std::string BufferLines(const Node& node,
-                        std::span<const Buffer> buffers,
-                        const Plan& plan,
-                        DeviceAddress base) {
+std::string BufferLines(const Node& node, const PlannedBuffers& planned) {
   const ProgramSpec& spec = *node.outputs().spec;
-  const std::vector<int> outputs = OutputsIn(node.outputs(), buffers, plan, base);
-  std::string text = fmt::format("plan window at {:#x}\\l", base);
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    const std::string what =
-        buffers[i].fixed_offset.has_value() ? "given away by the call"
-        : outputs[i] < 0
-            ? "temporary"
-            : fmt::format("output '{}'",
-                          EscapeDot(spec.outputs[static_cast<size_t>(outputs[i])].name));
-    text +=
-        fmt::format("offset {}, {} bytes, steps {} to {}: {}\\l", plan.offsets[i], buffers[i].bytes,
-                    buffers[i].lifetime.front().lower, buffers[i].lifetime.back().upper - 1, what);
+  const std::vector<int> outputs = OutputsIn(node.outputs(), planned);
+  const auto what = [&](size_t i) -> std::string {
+    if (planned.buffers[i].fixed_offset.has_value()) return "given away by the call";
+    if (outputs[i] >= 0)
+      return fmt::format("output '{}'",
+                         EscapeDot(spec.outputs[static_cast<size_t>(outputs[i])].name));
+    const std::string& label = planned.labels[i];
+    return label.empty() ? "temporary" : fmt::format("temporary '{}'", EscapeDot(label));
+  };
+  std::string text = fmt::format("plan window at {:#x}\\l", planned.base);
+  for (size_t i = 0; i < planned.buffers.size(); ++i) {
+    const Buffer& buffer = planned.buffers[i];
+    text += fmt::format("offset {}, {} bytes, steps {} to {}: {}\\l", planned.plan.offsets[i],
+                        buffer.bytes, buffer.lifetime.front().lower,
+                        buffer.lifetime.back().upper - 1, what(i));
   }
   if (node.key().surroundings == nullptr) return text;
   for (const Region& region : node.key().surroundings->live)
@@ -166,9 +164,7 @@ absl::StatusOr<std::vector<GraphDrawing>> DrawingsOf(
 
 std::string DotOf(const Node& node,
                   std::span<const GraphDrawing> graphs,
-                  std::span<const Buffer> buffers,
-                  const Plan& plan,
-                  DeviceAddress base) {
+                  const PlannedBuffers& planned) {
   std::string text = fmt::format(
       "digraph \"{}\" {{\n  graph [labelloc=t, fontname=monospace, label=\"{}\"];\n"
       "  node [shape=box, fontname=monospace];\n",
@@ -178,7 +174,7 @@ std::string DotOf(const Node& node,
   for (size_t i = 0; i + 1 < graphs.size(); ++i)
     text += DrawBreak(graphs, i);
   return text + fmt::format("  memory [shape=note, label=\"{}{}\"];\n}}\n", TensorLines(node),
-                            BufferLines(node, buffers, plan, base));
+                            BufferLines(node, planned));
 }
 
 }  // namespace coppice::internal

@@ -13,11 +13,11 @@
 
 #include "absl/status/statusor.h"
 
-#include "coppice/allocator/plan.h"
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/graph.h"
 
 #include "graphs/capture/segmented_capture.h"
+#include "graphs/node/allocation_script.h"
 #include "graphs/node/node.h"
 
 namespace coppice::internal {
@@ -32,12 +32,10 @@ struct GraphDrawing {
 absl::StatusOr<std::vector<GraphDrawing>> DrawingsOf(
     const std::vector<SegmentedCapture::Piece>& pieces);
 
-// The drawing of a node that these graphs and these buffers, planned so in the window at `base`,
-// are of. Text in names stands as it is, but for control characters, each of which is a space.
+// The drawing of a node that these graphs and buffers are of. Text in names stands as it is, but
+// for control characters, each of which is a space.
 std::string DotOf(const Node& node,
                   std::span<const GraphDrawing> graphs,
-                  std::span<const Buffer> buffers,
-                  const Plan& plan,
-                  DeviceAddress base);
+                  const PlannedBuffers& planned);
 
 }  // namespace coppice::internal

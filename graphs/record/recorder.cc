@@ -265,13 +265,14 @@ absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const
   complete.info.graphs = static_cast<int64_t>(recording.segments.size());
   complete.info.exec_bytes = exec_bytes;
   auto node = std::make_unique<Node>(std::move(complete), std::move(recording));
-  const DeviceAddress base = request.memory.base(MemoryKind::kPlan);
-  const Plan& plan = captured.planned.plan;
-  if (request.draw) node->SetDrawing(DotOf(*node, drawings, captured.buffers, plan, base));
+  const std::vector<std::string> labels = LabelsOf(capture.script, request.run.program->spec);
+  const PlannedBuffers planned{.buffers = captured.buffers,
+                               .labels = labels,
+                               .plan = captured.planned.plan,
+                               .base = request.memory.base(MemoryKind::kPlan)};
+  if (request.draw) node->SetDrawing(DotOf(*node, drawings, planned));
   if (request.tracer != nullptr)
-    node->SetTraceNumber(request.tracer->DefineNode(
-        *node, KernelsOf(drawings), captured.buffers,
-        LabelsOf(capture.script, request.run.program->spec), plan, base));
+    node->SetTraceNumber(request.tracer->DefineNode(*node, KernelsOf(drawings), planned));
   return node;
 }
 

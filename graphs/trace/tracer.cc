@@ -15,30 +15,25 @@
 #include "coppice/padding/policy_document.h"
 #include "coppice/runtime/driver.h"
 
-#include "graphs/node/allocation_script.h"
 #include "graphs/program/spec_document.h"
 
 namespace coppice::internal {
 namespace {
 
 // The buffers of a recording's plan, without what it gives away and the live regions behind them.
-std::string DescribeBuffers(const Node& node,
-                            std::span<const Buffer> buffers,
-                            std::span<const std::string> labels,
-                            const Plan& plan,
-                            DeviceAddress base) {
-  const std::vector<int> outputs = OutputsIn(node.outputs(), buffers, plan, base);
+std::string DescribeBuffers(const Node& node, const PlannedBuffers& planned) {
+  const std::vector<int> outputs = OutputsIn(node.outputs(), planned);
   std::string text;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    const Buffer& buffer = buffers[i];
+  for (size_t i = 0; i < planned.buffers.size(); ++i) {
+    const Buffer& buffer = planned.buffers[i];
     if (buffer.fixed_offset.has_value()) break;
-    text +=
-        fmt::format("{}[{},{},{},[", i == 0 ? "" : ",", plan.offsets[i], buffer.bytes, outputs[i]);
+    text += fmt::format("{}[{},{},{},[", i == 0 ? "" : ",", planned.plan.offsets[i], buffer.bytes,
+                        outputs[i]);
     for (size_t life = 0; life < buffer.lifetime.size(); ++life) {
       text += fmt::format("{}{},{}", life == 0 ? "" : ",", buffer.lifetime[life].lower,
                           buffer.lifetime[life].upper);
     }
-    text += fmt::format("],{}]", QuoteJson(i < labels.size() ? labels[i] : ""));
+    text += fmt::format("],{}]", QuoteJson(planned.labels[i]));
   }
   return text;
 }
@@ -167,10 +162,7 @@ int32_t Tracer::DefineBucketOf(const std::string& text) {
 
 int32_t Tracer::DefineNode(const Node& node,
                            std::span<const KernelNode* const> kernels,
-                           std::span<const Buffer> buffers,
-                           std::span<const std::string> labels,
-                           const Plan& plan,
-                           DeviceAddress base) {
+                           const PlannedBuffers& planned) {
   const int32_t number = nodes_.fetch_add(1);
   std::string around;
   if (node.key().surroundings != nullptr) {
@@ -178,7 +170,7 @@ int32_t Tracer::DefineNode(const Node& node,
       around += fmt::format("{}[{},{}]", around.empty() ? "" : ",", region.offset, region.bytes);
   }
   std::string donated;  // Not written where there is none, as before there could be any.
-  for (const Buffer& buffer : buffers) {
+  for (const Buffer& buffer : planned.buffers) {
     if (!buffer.fixed_offset.has_value()) continue;
     donated += fmt::format("{}[{},{},{}]", donated.empty() ? ",\"donated\":[" : ",",
                            *buffer.fixed_offset, buffer.bytes, buffer.lifetime[0].upper);
@@ -192,7 +184,7 @@ int32_t Tracer::DefineNode(const Node& node,
       number, node.bucket().trace_number(), info.plan_height, info.live_bytes,
       QuoteJson(info.plan_method), info.graph_nodes, info.exec_bytes, info.record_ns,
       NameOf(node.made_for()), around, donated, DescribeKernels(kernels),
-      DescribeBuffers(node, buffers, labels, plan, base)));
+      DescribeBuffers(node, planned)));
   return number;
 }
 

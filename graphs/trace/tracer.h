@@ -30,7 +30,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "coppice/allocator/plan.h"
 #include "coppice/graphs/call.h"
 #include "coppice/graphs/memory_usage.h"
 #include "coppice/graphs/program.h"
@@ -40,6 +39,7 @@
 #include "coppice/padding/padding_policy.h"
 #include "coppice/runtime/graph.h"
 
+#include "graphs/node/allocation_script.h"
 #include "graphs/node/node.h"
 #include "graphs/trace/trace_writer.h"
 
@@ -66,14 +66,10 @@ class Tracer {
   int32_t DefineBucket(int32_t program, const NodeInfo& info, std::span<const int64_t> scalars);
   // The number of extents that no bucket holds. Equal ones are defined once, while there are few.
   int32_t BucketBeyond(int32_t program, int lane, std::span<const int64_t> extents);
-  // Of a node whose `buffers`, called `labels`, were planned so in the window at `base`, and which
-  // launches these.
+  // Of a node that launches these, with its buffers.
   int32_t DefineNode(const Node& node,
                      std::span<const KernelNode* const> kernels,
-                     std::span<const Buffer> buffers,
-                     std::span<const std::string> labels,
-                     const Plan& plan,
-                     DeviceAddress base);
+                     const PlannedBuffers& planned);
 
   struct Ran {
     uint64_t call = 0;

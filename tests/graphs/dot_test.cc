@@ -129,6 +129,18 @@ TEST_F(DotTest, EveryBufferOfThePlanIsNotedWithOffsetBytesAndSteps) {
                                          kBufferAlignment)));
 }
 
+TEST_F(DotTest, TemporariesAreCalledAsTheirProgramCallsThem) {
+  std::unique_ptr<Session> session = MakeSession(Drawing());
+  const absl::StatusOr<const Program*> program =
+      session->Register({.name = "f"}, [](CallContext& context) {
+        return context.Allocate(kBufferAlignment, "query \"q\"").status();
+      });
+  ASSERT_OK(program);
+  for (int i = 0; i < 2; ++i)
+    ASSERT_OK(session->Run({.program = *program, .stream = device_.stream()}));
+  EXPECT_THAT(Dot(*session), HasSubstr("steps 0 to 1: temporary 'query \\\"q\\\"'\\l"));
+}
+
 TEST_F(DotTest, LabelSaysWhichNodeItIsAndWhatItHolds) {
   ProgramSpec spec = AffineSpec();
   spec.variant = "small";
