@@ -113,6 +113,19 @@ coppice_status coppice_context_allocate(coppice_context* context,
   });
 }
 
+coppice_status coppice_context_allocate_labelled(coppice_context* context,
+                                                 int64_t bytes,
+                                                 const char* label,
+                                                 uint64_t* address) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
+    COPPICE_RETURN_IF_ERROR(ClearOut(address, "coppice_context_allocate_labelled"));
+    COPPICE_ASSIGN_OR_RETURN(const std::string named, coppice::capi::NameIn(label, "label"));
+    COPPICE_ASSIGN_OR_RETURN(*address, context->context.Allocate(bytes, named));
+    return absl::OkStatus();
+  });
+}
+
 coppice_status coppice_context_free(coppice_context* context, uint64_t address) {
   return Answer([&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));

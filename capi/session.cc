@@ -344,6 +344,18 @@ coppice_status coppice_mark(coppice_session* session, const char* name) {
   });
 }
 
+coppice_status coppice_note_request(coppice_session* session, const coppice_request_times* times) {
+  return With(session, [&](Session& on) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const coppice_request_times noted,
+                             coppice::capi::ReadStruct(times, "coppice_request_times"));
+    return on.NoteRequest({.id = noted.id,
+                           .first_token_ns = noted.first_token_ns,
+                           .last_token_ns = noted.last_token_ns,
+                           .input_tokens = noted.input_tokens,
+                           .output_tokens = noted.output_tokens});
+  });
+}
+
 coppice_status coppice_flush_trace(coppice_session* session) {
   return With(session, [](Session& on) { return on.FlushTrace(); });
 }

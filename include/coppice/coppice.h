@@ -671,6 +671,11 @@ COPPICE_API coppice_status coppice_context_alias_output(coppice_context* context
 COPPICE_API coppice_status coppice_context_allocate(coppice_context* context,
                                                     int64_t bytes,
                                                     uint64_t* address);
+/* The same of bytes that people call `label` in traces, maps and drawings. */
+COPPICE_API coppice_status coppice_context_allocate_labelled(coppice_context* context,
+                                                             int64_t bytes,
+                                                             const char* label,
+                                                             uint64_t* address);
 COPPICE_API coppice_status coppice_context_free(coppice_context* context, uint64_t address);
 
 /* Puts a graph of the caller's, a CUgraph, into the run at the stream's place: a recording takes a
@@ -1118,6 +1123,19 @@ COPPICE_API coppice_status coppice_load_profile(coppice_session* session,
 
 /* Puts a mark into the trace. */
 COPPICE_API coppice_status coppice_mark(coppice_session* session, const char* name);
+/* How long one request to a server took, by the clock of whoever serves; RequestTimes. */
+typedef struct coppice_request_times {
+  uint32_t struct_size;
+  int32_t input_tokens;
+  int32_t output_tokens;  /* >= 1. */
+  uint32_t reserved;
+  int64_t id;             /* 0 to 2^53. */
+  int64_t first_token_ns; /* From its arrival, as the next. */
+  int64_t last_token_ns;  /* >= first_token_ns. */
+} coppice_request_times;
+/* Puts them into the trace. Does nothing without one. */
+COPPICE_API coppice_status coppice_note_request(coppice_session* session,
+                                                const coppice_request_times* times);
 COPPICE_API coppice_status coppice_flush_trace(coppice_session* session);
 COPPICE_API coppice_status coppice_wait_for_recordings(coppice_session* session);
 
@@ -1146,7 +1164,8 @@ COPPICE_API coppice_status coppice_wait_for_recordings(coppice_session* session)
   X(external_free) X(external_allocator_use) X(external_allocator_stats)                 \
   X(context_add_graph) X(policy_buckets) X(learn_policy) X(rebucket_outcome_name)          \
   X(rebucket) X(set_policy) X(get_policy) X(get_observed) X(set_observed)                  \
-  X(joint_policy_buckets) X(session_metrics_text) X(metrics_content_type)
+  X(joint_policy_buckets) X(session_metrics_text) X(metrics_content_type)                  \
+  X(context_allocate_labelled) X(note_request)
 /* clang-format on */
 
 typedef struct coppice_api {

@@ -3,6 +3,7 @@
     coppice.prof.metrics()              a page for Prometheus, of the shared session
     with coppice.prof.trace("t.trace"): what is made in it is traced, for `coppice prof`
     coppice.prof.mark("request 17")     names a moment of the trace
+    coppice.prof.request(17, ...)       how long a request took
 """
 
 import contextlib
@@ -30,6 +31,21 @@ def mark(name, session=None):
     """Puts a mark of this name into the trace of a session (None: the shared one), at this time.
     Does nothing without a trace."""
     (session or shared_session()).mark(name)
+
+
+def request(
+    id, *, first_token_ns, last_token_ns, input_tokens, output_tokens, session=None
+):
+    """Puts the times of one request to a server, from its arrival to its first token and to its
+    last, into the trace of a session (None: the shared one), for `coppice prof html` and `watch`.
+    Does nothing without a trace."""
+    (session or shared_session()).note_request(
+        id,
+        first_token_ns=first_token_ns,
+        last_token_ns=last_token_ns,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+    )
 
 
 def flush(session=None):

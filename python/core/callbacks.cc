@@ -2,8 +2,12 @@
 
 #include "python/core/callbacks.h"
 
+#include <optional>
+#include <string>
 #include <utility>
 
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
 #include "python/core/cycles.h"
@@ -62,9 +66,10 @@ std::unique_ptr<Tensor> TensorOfView(const coppice_view& view, const nb::object&
                                   reinterpret_cast<uint64_t>(view.tensor.data), nb::object());
 }
 
-uint64_t Allocate(const Context& context, int64_t bytes) {
+uint64_t Allocate(const Context& context, int64_t bytes, const std::optional<std::string>& label) {
   uint64_t address = 0;
-  Check(coppice_context_allocate(context.handle(), bytes, &address));
+  Check(label ? coppice_context_allocate_labelled(context.handle(), bytes, label->c_str(), &address)
+              : coppice_context_allocate(context.handle(), bytes, &address));
   return address;
 }
 
@@ -182,7 +187,8 @@ void BindContexts(nb::module_& module) {
             Check(coppice_context_alias_output(self.handle(), index, address));
           },
           nb::arg("index"), nb::arg("address"), "Says that an output lies in an input.")
-      .def("allocate", &Allocate, nb::arg("bytes"), "Memory of this run.")
+      .def("allocate", &Allocate, nb::arg("bytes"), nb::arg("label") = nb::none(),
+           "Memory of this run; profilers call it `label`.")
       .def(
           "free",
           [](const Context& self, uint64_t address) {

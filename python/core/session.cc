@@ -158,6 +158,23 @@ std::string MetricsText(const Session& session, const std::string& format) {
   });
 }
 
+void NoteRequest(const Session& session,
+                 int64_t id,
+                 int64_t first_token_ns,
+                 int64_t last_token_ns,
+                 int32_t input_tokens,
+                 int32_t output_tokens) {
+  coppice_request_times times{};
+  times.struct_size = sizeof(times);
+  times.id = id;
+  times.first_token_ns = first_token_ns;
+  times.last_token_ns = last_token_ns;
+  times.input_tokens = input_tokens;
+  times.output_tokens = output_tokens;
+  const SessionCall call(session);
+  Check(coppice_note_request(call.handle(), &times));
+}
+
 std::string Dump(const Session& session, int32_t lane, int64_t number) {
   const SessionCall call(session);
   return TextOf([&](char* buffer, size_t bytes, size_t* written) {
@@ -344,6 +361,9 @@ void BindMemory(nb::class_<Session>& session) {
       .def("dump", &Dump, nb::arg("lane"), nb::arg("number"),
            "A recording as `buckets` tells of it, in Graphviz's DOT; needs keep_drawings.")
       .def("mark", &CallWithText<&coppice_mark>, nb::arg("name"), "Puts a mark into the trace.")
+      .def("note_request", &NoteRequest, nb::arg("id"), nb::kw_only(), nb::arg("first_token_ns"),
+           nb::arg("last_token_ns"), nb::arg("input_tokens"), nb::arg("output_tokens"),
+           "Puts the times of one request to a server into the trace, from its arrival.")
       .def("flush_trace", &Call<&coppice_flush_trace>, "Waits until the trace is written.")
       .def("wait_for_recordings", &Call<&coppice_wait_for_recordings>,
            "Waits for recordings in the background.");

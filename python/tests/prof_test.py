@@ -197,6 +197,25 @@ class TraceTest(unittest.TestCase):
             self.fail("it was traced")
         self.assertIs(before, coppice.session(self.device))
 
+    def test_a_trace_has_times_of_requests_and_labels_of_memory(self):
+        def run(context):
+            context.free(context.allocate(512, label="scores"))
+            context.output(0)
+
+        with coppice.prof.trace(self.path) as traced:
+            program = traced.register_callable(SPEC, run)
+            for _ in range(2):
+                program.run([np.zeros((3, 2), np.float32)])
+            coppice.prof.request(
+                17, first_token_ns=1500, last_token_ns=9000, input_tokens=120, output_tokens=30)
+            with self.assertRaisesRegex(coppice.InvalidArgument, "first token"):
+                coppice.prof.request(
+                    18, first_token_ns=2, last_token_ns=1, input_tokens=0, output_tokens=1)
+        text = self.path.read_text()
+        self.assertIn('"request",-1,17,1500,9000,120,30]', text)
+        self.assertNotIn('"request",-1,18', text)
+        self.assertIn('"scores"]', text)
+
     def test_a_mark_without_a_trace_does_nothing(self):
         coppice.prof.mark("nobody reads this")
 

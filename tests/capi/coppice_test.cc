@@ -332,14 +332,19 @@ coppice_status RunEcho(void* user, coppice_context* context) {
   uint64_t scratch = 0;
   if (coppice_context_describe(context, &info) != COPPICE_OK) return COPPICE_INTERNAL;
   echo.phases.push_back(info.phase);
-  const bool good = info.stream != nullptr && info.parameters != 0 &&
-                    coppice_context_extent(context, 0, &n) == COPPICE_OK &&
-                    coppice_context_extent(context, 1, &absent) == COPPICE_INVALID_ARGUMENT &&
-                    coppice_context_scalar(context, 0, &absent) == COPPICE_INVALID_ARGUMENT &&
-                    coppice_context_input(context, 0, &x) == COPPICE_OK &&
-                    coppice_context_input(context, 1, &x) == COPPICE_INVALID_ARGUMENT &&
-                    coppice_context_allocate(context, 512, &scratch) == COPPICE_OK &&
-                    coppice_context_free(context, scratch) == COPPICE_OK && n == x.shape[0];
+  const bool good =
+      info.stream != nullptr && info.parameters != 0 &&
+      coppice_context_extent(context, 0, &n) == COPPICE_OK &&
+      coppice_context_extent(context, 1, &absent) == COPPICE_INVALID_ARGUMENT &&
+      coppice_context_scalar(context, 0, &absent) == COPPICE_INVALID_ARGUMENT &&
+      coppice_context_input(context, 0, &x) == COPPICE_OK &&
+      coppice_context_input(context, 1, &x) == COPPICE_INVALID_ARGUMENT &&
+      coppice_context_allocate(context, 512, &scratch) == COPPICE_OK &&
+      coppice_context_free(context, scratch) == COPPICE_OK && n == x.shape[0] &&
+      coppice_context_allocate_labelled(context, 512, nullptr, &scratch) ==
+          COPPICE_INVALID_ARGUMENT &&
+      coppice_context_allocate_labelled(context, 512, "scores", &scratch) == COPPICE_OK &&
+      coppice_context_free(context, scratch) == COPPICE_OK;
   if (!good) {
     coppice_set_error("the context is not as it should be");
     return COPPICE_INTERNAL;

@@ -240,11 +240,23 @@ TEST_F(CSessionTest, TheTraceHasMarksOnceItIsFlushed) {
   options.trace_path = path.c_str();
   Recreate(options);
   ASSERT_C_OK(coppice_mark(session_, "request 17"));
+  coppice_request_times times = {};
+  times.struct_size = sizeof(times);
+  times.id = 17;
+  times.first_token_ns = 1500;
+  times.last_token_ns = 9000;
+  times.input_tokens = 120;
+  times.output_tokens = 30;
+  ASSERT_C_OK(coppice_note_request(session_, &times));
+  times.output_tokens = 0;
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "it writes at least one",
+                 coppice_note_request(session_, &times));
   RunOn(Ramp(10));
   ASSERT_C_OK(coppice_flush_trace(session_));
   std::stringstream text;
   text << std::ifstream(path).rdbuf();
   EXPECT_THAT(text.str(), HasSubstr("request 17"));
+  EXPECT_THAT(text.str(), HasSubstr("\"request\",-1,17,1500,9000,120,30]"));
   std::filesystem::remove(path);
 }
 
