@@ -111,8 +111,8 @@ class ReadersTest(unittest.TestCase):
         cls.folder = pathlib.Path(cls.temporary.name)
         cls.traces = [cls.folder / "hand.trace", cls.folder / "run.trace"]
         write_by_hand(cls.traces[0])
-        run("run", "--generate", "mix", "--requests", 12, "--verify", "none", "--quiet",
-            "--device", "host", "--trace-out", cls.traces[1])
+        run("run", "--requests", 50, "--verify", "none", "--quiet", "--device", "host",
+            "--trace-out", cls.traces[1])
         cls.summaries = {trace: json.loads(run("prof", "summary", trace, "--json").stdout)
                          for trace in cls.traces}
 
@@ -243,6 +243,7 @@ class ReadersTest(unittest.TestCase):
             document = json.loads(self.export(trace, "chrome"))
             summary = self.summaries[trace]
             names, counters, slices, last = {}, {}, collections.defaultdict(list), 0
+            found = collections.Counter()
             for event in document["traceEvents"]:
                 self.assertEqual(event["pid"], 1)
                 if event["ph"] == "M":
@@ -255,24 +256,40 @@ class ReadersTest(unittest.TestCase):
                 if event["ph"] == "C":
                     counters.setdefault(event["name"], []).append(event["args"]["bytes"])
                 elif event["ph"] == "X":
-                    slices[event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
+                    slices[event["tid"]].append(event)
+                    found[event["name"].split(" ")[0]] += 1
                 else:
                     self.assertEqual(event["s"], "t")
                 if event["ph"] != "C":
                     self.assertIn(("thread_name", event["tid"]), names)
             self.assertIn(("process_name", 0), names)
-            for spans in slices.values():
-                for (_, end), (begin, _) in zip(spans, spans[1:]):
-                    self.assertLessEqual(end, begin + 1e-3)
-            self.assertEqual(sum(map(len, slices.values())), summary["graphs_recorded"])
+            for track in slices.values():
+                self.check_nesting(track)
+            self.assertEqual(found["record"], summary["graphs_recorded"])
+            # What was traced since calls have host times.
+            self.assertEqual(found["replay"] > 0, trace == self.traces[1])
+            self.assertEqual(found["request"] > 0, trace == self.traces[1])
             self.assertEqual(counters["bytes of all kinds"][-1], summary["total_end_bytes"])
             self.assertEqual(max(counters["bytes of all kinds"]), summary["total_peak_bytes"])
+
+    def check_nesting(self, track):
+        """In order of their begins, the outer first: each is within one that is open, or apart."""
+        open_ends = []
+        for slice in track:
+            begin = round(slice["ts"] * 1000)
+            end = begin + round(slice["dur"] * 1000)
+            while open_ends and open_ends[-1] <= begin:
+                open_ends.pop()
+            if open_ends:
+                self.assertLessEqual(end, open_ends[-1])
+            open_ends.append(end)
 
     @unittest.skipUnless(perfetto, "the package perfetto is not installed")
     def test_perfetto_reads_its_protobuf(self):
         for trace in self.traces:
             document = perfetto.Trace.FromString(self.export(trace, "perfetto"))
-            tracks, counters, open_slices, last = {}, {}, collections.Counter(), 0
+            tracks, counters, last = {}, {}, 0
+            open_slices, recorded = collections.defaultdict(list), 0
             for packet in document.packet:
                 self.assertEqual(packet.trusted_packet_sequence_id, 1)
                 if packet.HasField("track_descriptor"):
@@ -291,16 +308,21 @@ class ReadersTest(unittest.TestCase):
                                      perfetto.CounterDescriptor.UNIT_SIZE_BYTES)
                     counters.setdefault(counter.name, []).append(event.counter_value)
                 elif kind == "TYPE_SLICE_BEGIN":
-                    open_slices[event.track_uuid] += 1
-                    self.assertEqual(open_slices[event.track_uuid], 1)
-                    self.assertTrue(event.name.startswith("record "))
+                    open_slices[event.track_uuid].append(event)
+                    self.assertTrue(event.name)
+                    self.assertTrue(event.debug_annotations)
+                    recorded += event.name.startswith("record ")
+                    for fact in event.debug_annotations:
+                        self.assertEqual(fact.WhichOneof("value") == "double_value",
+                                         fact.name in ("ttft_ms", "tpot_ms"))
                 elif kind == "TYPE_SLICE_END":
-                    open_slices[event.track_uuid] -= 1
+                    open_slices[event.track_uuid].pop()
                 else:
                     self.assertEqual(kind, "TYPE_INSTANT")
                     self.assertTrue(event.name)
             self.assertFalse(any(open_slices.values()))
             summary = self.summaries[trace]
+            self.assertEqual(recorded, summary["graphs_recorded"])
             self.assertEqual(counters["bytes of all kinds"][-1], summary["total_end_bytes"])
             self.assertEqual(max(counters["bytes of all kinds"]), summary["total_peak_bytes"])
 

@@ -15,6 +15,7 @@
 
 #include "tests/support/test_share.h"
 #include "tests/tools/command_outcome.h"
+#include "tests/tools/exported_trace.h"
 #include "tests/tools/trace_builder.h"
 #include "tools/prof/export/memory_history.h"
 #include "tools/prof/export/pickle_writer.h"
@@ -31,33 +32,8 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-using ExportedValue = nlohmann::json;
-
 constexpr std::array kExportForms = {"memory-viz", "chrome",       "perfetto",
                                      "rmm-csv",    "nsys-sidecar", "dot"};
-
-CommandOutcome RunExport(const TraceBuilder& trace, std::vector<std::string> arguments) {
-  const TemporaryFile file(trace.Text());
-  arguments.insert(arguments.begin(), {"prof", "export"});
-  arguments.insert(arguments.begin() + 3, file.path());
-  return RunCoppice(arguments);
-}
-
-// What is written to a file by these arguments, of which the first is the format.
-std::string Exported(const TraceBuilder& trace, std::vector<std::string> arguments) {
-  const TemporaryFile out("", "out");
-  arguments.insert(arguments.end(), {"-o", out.path()});
-  const CommandOutcome outcome = RunExport(trace, arguments);
-  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
-  EXPECT_THAT(outcome.out, IsEmpty());
-  EXPECT_THAT(outcome.err, IsEmpty());
-  return out.Read();
-}
-
-ExportedValue ExportedJson(const TraceBuilder& trace, std::vector<std::string> arguments) {
-  return ExportedValue::parse(Exported(trace, std::move(arguments)), nullptr,
-                              /*allow_exceptions=*/false);
-}
 
 ExportedValue VizOf(const TraceBuilder& trace, std::vector<std::string> options = {}) {
   options.insert(options.begin(), {"memory-viz", "--json"});
@@ -486,54 +462,47 @@ TEST(ProfExportTest, PicklesBreakListsAfterAThousandItems) {
   EXPECT_EQ(bytes.find('e'), bytes.find('(') + 1001);
 }
 
-TEST(ProfExportTest, RecordingsAreSlicesThatDoNotOverlap) {
-  TraceBuilder trace;
-  trace.Program("decode");
-  trace.Bucket(0, 8);
-  for (int i = 0; i < 2; ++i)
-    trace.Node({.bucket = 0, .height = 64, .live = 64, .buffers = {{0, 64, 0, {0, 1}}}});
-  trace.Line(R"([5000000,"record",0,0])");  // Two milliseconds each.
-  trace.Line(R"([6000001,"record",0,1])");
-  std::vector<std::string> slices;
-  const ExportedValue chrome = ExportedJson(trace, {"chrome"});
-  for (const ExportedValue& event : chrome["traceEvents"]) {
-    if (event["ph"] != "X") continue;
-    EXPECT_EQ(event["name"], "record decode 8");
-    EXPECT_EQ(event["args"]["record_ns"], 2'000'000);
-    slices.push_back(fmt::format("{} {}", event["ts"].get<double>(), event["dur"].get<double>()));
-  }
-  EXPECT_THAT(slices, ElementsAre("3000 2000", "5000 1000.001"));
-}
-
-TEST(ProfExportTest, CallsAreInstantsNamedByPathAndReason) {
-  const ExportedValue chrome = ExportedJson(CleanTrace(), {"chrome"});
-  std::vector<std::string> names;
-  for (const ExportedValue& event : chrome["traceEvents"])
-    if (event["ph"] == "i" && event["args"].contains("call")) names.push_back(event["name"]);
-  EXPECT_THAT(names, ElementsAre("warm_up: new_bucket", "record: new_bucket", "warm_up: new_bucket",
-                                 "record: new_bucket", "replay", "record: other_live_regions",
-                                 "replay", "eager: over_largest_bucket"));
-}
-
-TEST(ProfExportTest, PerfettoTracesArePackets) {
-  const std::string bytes = Exported(CleanTrace(), {"perfetto"});
-  size_t at = 0;
-  int packets = 0;
-  while (at < bytes.size()) {
-    ASSERT_EQ(bytes[at++], 1 << 3 | 2);
-    size_t length = 0;
-    for (int shift = 0;; shift += 7) {
-      const auto byte = static_cast<unsigned char>(bytes[at++]);
-      length |= size_t{byte & 0x7Fu} << shift;
-      if (byte < 0x80) break;
+TEST(ProfExportTest, PlansAndPathsCallBuffersByTheirNames) {
+  TraceBuilder trace = NamedTrace();
+  trace.Call(1, 0, 0, "replay");
+  trace.Event("outputs", 0, "1,0");
+  for (const char* mode : {"plan", "path"}) {
+    const ExportedValue viz = VizOf(trace, {"--mode", mode});
+    std::map<std::string, std::string> frames;  // The innermost, by what the metadata say.
+    for (const ExportedValue& event : viz["device_traces"][0]) {
+      if (event["action"] != "alloc") continue;
+      frames[event["user_metadata"]["buffer"]] = event["frames"][0]["name"];
+      EXPECT_EQ(event["frames"].back()["name"], "decode/int8 8");
+      EXPECT_EQ(event["frames"][0]["filename"], "coppice://decode/int8");
     }
-    at += length;
-    ++packets;
+    EXPECT_EQ(frames, (std::map<std::string, std::string>{
+                          {"hidden", "hidden"}, {"logits", "logits"}, {"#1", "decode/int8 8"}}))
+        << mode;
+    // An output that stays is a block with the same frames.
+    EXPECT_EQ(viz["segments"][0]["blocks"][0]["frames"][0]["name"], "logits") << mode;
   }
-  EXPECT_EQ(at, bytes.size());
-  // A process, 2 threads, 11 counters; 3 events of bytes with two counters each, 8 calls, 3 slices
-  // of two ends, a suspension.
-  EXPECT_EQ(packets, 14 + 6 + 8 + 6 + 2);
+}
+
+TEST(ProfExportTest, HistoryCallsOutputsByTheirNamesInFiftyBytesPerEvent) {
+  TraceBuilder trace = NamedTrace();
+  trace.Event("bytes", -1, R"("nodes",4096,4096)");
+  for (int call = 1; call <= 3'000; ++call) {
+    trace.Call(call, 0, 0, "replay");
+    trace.Event("outputs", 0, fmt::format("{},0", call));
+    trace.Event("part", 0, fmt::format("{},1", call));
+    trace.Event("release", 0, fmt::format("{}", call));
+  }
+  std::map<std::string, int> frames;
+  const ExportedValue viz = VizOf(trace);
+  for (const ExportedValue& event : viz["device_traces"][0]) {
+    if (event["action"] != "alloc") continue;
+    ++frames[fmt::format("{}: {}", event["user_metadata"]["buffer"].get<std::string>(),
+                         event["frames"][0]["name"].get<std::string>())];
+  }
+  EXPECT_EQ(frames,
+            (std::map<std::string, int>{{"logits: logits", 3'000}, {"#1: decode/int8 8", 3'000}}));
+  const auto written = static_cast<int64_t>(viz["device_traces"][0].size());
+  EXPECT_LE(static_cast<int64_t>(Exported(trace, {"memory-viz"}).size()), 50 * written);
 }
 
 TEST(ProfExportTest, SidecarHasARowPerGraph) {
@@ -550,6 +519,12 @@ TEST(ProfExportTest, SidecarHasARowPerGraph) {
   EXPECT_EQ(first["evicted_ns"], nullptr);
   EXPECT_EQ(first["recorded_ns"], 6000);
   EXPECT_TRUE(sidecar["graphs"][2]["evicted_ns"].is_number());
+}
+
+TEST(ProfExportTest, SidecarNamesKernelsInTheOrderOfTheirNodes) {
+  const ExportedValue sidecar = ExportedJson(NamedTrace(), {"nsys-sidecar"});
+  EXPECT_EQ(sidecar["graphs"][0]["kernels"], ExportedValue({"Attend", "Sample"}));
+  EXPECT_THAT(sidecar["graphs"][1]["kernels"], IsEmpty());
 }
 
 TEST(ProfExportTest, DotHasAnEdgeWhereACallReadsAnothersOutputs) {

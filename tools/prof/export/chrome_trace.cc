@@ -2,6 +2,7 @@
 
 #include <iterator>
 #include <utility>
+#include <variant>
 
 #include "fmt/compile.h"
 #include "fmt/format.h"
@@ -56,7 +57,14 @@ class ChromeWriter {
     for (const TimelineFact& fact : FactsOf(session_, event)) {
       fmt::format_to(out, FMT_COMPILE("{}\"{}\":"), first ? "" : ",", fact.name);
       first = false;
-      text_ += fact.text.empty() ? fmt::format("{}", fact.number) : ChromeText(fact.text);
+      const std::string* const text = std::get_if<std::string>(&fact.value);
+      if (text != nullptr) {
+        text_ += ChromeText(*text);
+      } else if (const int64_t* const number = std::get_if<int64_t>(&fact.value)) {
+        fmt::format_to(out, FMT_COMPILE("{}"), *number);
+      } else {
+        fmt::format_to(out, FMT_COMPILE("{}"), std::get<double>(fact.value));
+      }
     }
     text_ += "}}";
   }

@@ -22,6 +22,7 @@ struct HeldOutput {
   int node = 0;
   int64_t call = 0;
   int64_t output = 0;
+  size_t buffer = 0;
   int64_t offset = 0;  // In the lane's plan window.
   int64_t bytes = 0;
   bool placed = false;  // It was, at some time.
@@ -89,6 +90,7 @@ class HistoryPlayer {
                          .node = event.node,
                          .call = event.call,
                          .output = node.outputs[i],
+                         .buffer = i,
                          .offset = node.offsets[i],
                          .bytes = node.buffers[i].bytes};
       if (Place(held)) continue;
@@ -144,6 +146,7 @@ class HistoryPlayer {
                               .node = held.node,
                               .call = held.call,
                               .output = held.output,
+                              .buffer = held.buffer,
                               .address = AddressOf(MemoryKind::kPlan) + place,
                               .bytes = held.bytes,
                               .time_ns = now_});

@@ -9,6 +9,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct HistoryStep {
   int node = -1;        // Of the holds: place in PoolTrace::nodes.
   int64_t call = 0;     // Of the holds.
   int64_t output = -1;  // Of the holds.
+  size_t buffer = 0;    // Of the holds: of the node.
   int64_t address = 0;
   int64_t bytes = 0;
   int64_t time_ns = 0;

@@ -111,6 +111,17 @@ class SnapshotWriter {
     out_.Text(value);
   }
 
+  void WriteFrame(const VizFrame& frame, const std::string& name) {
+    out_.Item();
+    out_.BeginDict();
+    out_.Text("name");
+    out_.Text(name);
+    out_.Text("filename");
+    out_.Text(frame.file);
+    Number("line", frame.line);
+    out_.EndDict();
+  }
+
   void WriteFrames(int frame) {
     out_.Text("frames");
     if (frame < 0) {
@@ -123,14 +134,8 @@ class SnapshotWriter {
     }
     const VizFrame& written = snapshot_.frames[static_cast<size_t>(frame)];
     out_.BeginList();
-    out_.Item();
-    out_.BeginDict();
-    out_.Text("name");
-    out_.Text(written.name);
-    out_.Text("filename");
-    out_.Text(written.file);
-    Number("line", written.line);
-    out_.EndDict();
+    if (!written.buffer.empty()) WriteFrame(written, written.buffer);
+    WriteFrame(written, written.name);
     out_.EndList();
     if constexpr (std::is_same_v<Writer, PickleWriter>)
       frames_[static_cast<size_t>(frame)] = out_.Memoize();
@@ -207,14 +212,20 @@ class SnapshotWriter {
         BeginEvent("alloc", event);
         Word("category", NameOf(event.category));
         WriteFrames(event.frame);
-        WriteNumbers(event);
+        WriteMetadata(event);
         break;
     }
     out_.EndDict();
   }
 
-  void WriteNumbers(const VizEvent& event) {
-    bool any = false;
+  void WriteMetadata(const VizEvent& event) {
+    bool any = event.label >= 0;
+    if (any) {
+      out_.Text("user_metadata");
+      out_.BeginDict();
+      out_.Text("buffer");
+      out_.Text(snapshot_.labels[static_cast<size_t>(event.label)]);
+    }
     for (int i = 0; i < kVizNumberCount; ++i) {
       const int64_t value = event.numbers[static_cast<size_t>(i)];
       if (value < 0) continue;

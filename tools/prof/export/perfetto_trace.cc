@@ -3,8 +3,11 @@
 // protos/perfetto/trace/perfetto_trace.proto.
 
 #include <algorithm>
+#include <bit>
 #include <string_view>
+#include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "tools/prof/export/text_formats.h"
@@ -19,6 +22,12 @@ class ProtoMessage {
   void Int(int field, int64_t value) {
     Varint(static_cast<uint64_t>(field) << 3);
     Varint(static_cast<uint64_t>(value));
+  }
+  void Real(int field, double value) {
+    Varint(static_cast<uint64_t>(field) << 3 | 1);
+    const auto bits = std::bit_cast<uint64_t>(value);
+    for (int i = 0; i < 8; ++i)
+      bytes_ += static_cast<char>(bits >> (8 * i));
   }
   void Text(int field, std::string_view text) {
     Varint(static_cast<uint64_t>(field) << 3 | 2);
@@ -39,7 +48,7 @@ class ProtoMessage {
 };
 
 constexpr int64_t kProcessTrack = 1;
-constexpr int64_t kFirstTrack = 2;                        // Of the session; lanes follow ...
+constexpr int64_t kFirstTrack = 2;  // Of the session; lanes and requests follow ...
 constexpr int64_t kFirstCounterTrack = int64_t{1} << 32;  // ... and counters are far from them.
 
 // Of TrackEvent.Type, CounterDescriptor.Unit and TracePacket.SequenceFlags.
@@ -51,6 +60,8 @@ struct TimelinePoint {
   int64_t time_ns = 0;
   PointType type = kInstantPoint;
   const TimelineEvent* event = nullptr;
+  // Of one time, slices end before others begin, the latest that began first.
+  int64_t rank = 0;
 };
 
 PointType TypeOf(TimelineKind kind) {
@@ -65,15 +76,21 @@ PointType TypeOf(TimelineKind kind) {
   return kInstantPoint;
 }
 
-// In order of time; slices as their two ends.
+// In order of time; slices as their two ends, of which an empty one's follow each other.
 std::vector<TimelinePoint> PointsOf(const Timeline& timeline) {
   std::vector<TimelinePoint> points;
+  int64_t rank = 0;
   for (const TimelineEvent& event : timeline.events) {
-    points.push_back({event.time_ns, TypeOf(event.kind), &event});
-    if (event.kind == TimelineKind::kSlice)
-      points.push_back({event.time_ns + event.duration_ns, kSliceEnd, &event});
+    ++rank;
+    points.push_back({event.time_ns, TypeOf(event.kind), &event, rank});
+    if (event.kind == TimelineKind::kSlice) {
+      points.push_back({event.time_ns + event.duration_ns, kSliceEnd, &event,
+                        event.duration_ns > 0 ? -rank : rank});
+    }
   }
-  std::ranges::stable_sort(points, {}, &TimelinePoint::time_ns);
+  std::ranges::stable_sort(points, [](const TimelinePoint& a, const TimelinePoint& b) {
+    return std::tie(a.time_ns, a.rank) < std::tie(b.time_ns, b.rank);
+  });
   return points;
 }
 
@@ -150,10 +167,12 @@ class PerfettoWriter {
       for (const TimelineFact& fact : FactsOf(session_, event)) {
         ProtoMessage annotation;
         annotation.Text(10, fact.name);
-        if (fact.text.empty()) {
-          annotation.Int(4, fact.number);
+        if (const auto* const text = std::get_if<std::string>(&fact.value)) {
+          annotation.Text(6, *text);
+        } else if (const auto* const number = std::get_if<int64_t>(&fact.value)) {
+          annotation.Int(4, *number);
         } else {
-          annotation.Text(6, fact.text);
+          annotation.Real(5, std::get<double>(fact.value));
         }
         written.Message(4, annotation);
       }

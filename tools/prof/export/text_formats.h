@@ -11,8 +11,9 @@
 namespace coppice {
 
 // JSON of Chrome's trace events, for Perfetto and chrome://tracing. The session is a process, each
-// lane a thread of it. Recordings are slices; calls, failures, evictions and marks are instants,
-// since a trace has no other durations; bytes by kind are counters. Units: microseconds, bytes.
+// lane a thread of it, and requests are threads beside them. Recordings are slices, and so are
+// calls and requests whose time is known; failures, evictions, policies, marks and other calls are
+// instants; bytes by kind are counters. Units: microseconds, bytes.
 std::string ChromeTraceOf(const TracedSession& session);
 
 // The same as a protobuf of Perfetto. Units: nanoseconds, bytes.

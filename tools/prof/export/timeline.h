@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "tools/prof/export/traced_session.h"
@@ -17,15 +18,14 @@ enum class TimelineKind : uint8_t { kSlice, kInstant, kCounter };
 // What a slice or an instant says besides its name.
 struct TimelineFact {
   const char* name = "";
-  int64_t number = 0;
-  std::string text;  // If there is one, it counts in place of the number.
+  std::variant<int64_t, double, std::string> value;
 };
 
 struct TimelineEvent {
   TimelineKind kind = TimelineKind::kInstant;
-  int track = 0;  // 0: the session; from 1: lanes; of kCounter the place in CounterNames().
+  int track = 0;  // Place in Timeline::tracks; of kCounter in CounterNames().
   int64_t time_ns = 0;
-  int64_t duration_ns = 0;  // Of kSlice; slices of a track do not overlap.
+  int64_t duration_ns = 0;  // Of kSlice; those of a track are apart, or one within the other.
   int64_t value = 0;        // Of kCounter.
   int name = 0;             // Place in Timeline::names; of kCounter of no account.
   int source = -1;          // Place in TracedSession::events.
@@ -33,15 +33,21 @@ struct TimelineEvent {
 
 struct Timeline {
   std::vector<std::string> names;
-  std::vector<std::string> tracks;
-  std::vector<TimelineEvent> events;  // In order of time.
+  std::vector<std::string> tracks;    // The session, its lanes, rows of requests.
+  std::vector<TimelineEvent> events;  // In order of time; of slices that begin at once, the outer
+                                      // one comes first.
 };
 
 // "bytes nodes", ... by MemoryKind, and "bytes of all kinds".
 std::vector<std::string> CounterNames();
 
-// Recordings are slices that end when their graph exists. One that would overlap the slice before
-// it on its lane, as in the background, begins where that ends; its fact record_ns is as traced.
+// Recordings are slices that end when their graph exists, and calls whose host time is known slices
+// that end at their event, around what they recorded. One that would overlap the slice before it on
+// its lane, as a recording in the background, begins where that ends; its facts record_ns and
+// host_ns are as traced. Other calls are instants.
+//
+// Requests are slices in as many rows as were served at once, 64 at most. One that finds none, or
+// began before the session by the clock of whoever served it, is an instant of the first row.
 Timeline TimelineOf(const TracedSession& session);
 
 // Facts of a slice or an instant.

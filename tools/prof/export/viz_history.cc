@@ -2,6 +2,9 @@
 
 #include <map>
 #include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
 
 #include "tools/prof/export/memory_history.h"
 #include "tools/prof/export/viz_plan_run.h"
@@ -22,7 +25,8 @@ class HistoryViz {
   explicit HistoryViz(const TracedSession& session) : trace_(session.trace) {
     snapshot_.devices.resize(1);
     for (int i = 0; i < kMemoryKindCount; ++i)
-      snapshot_.frames.push_back({NameOf(static_cast<MemoryKind>(i)), "coppice://session", 0});
+      snapshot_.frames.push_back(
+          {.name = NameOf(static_cast<MemoryKind>(i)), .file = "coppice://session"});
     for (const TracedNode& node : trace_.nodes)
       snapshot_.frames.push_back(FrameOf(trace_, node));
     for (const TraceEvent& event : session.events) {
@@ -70,7 +74,8 @@ class HistoryViz {
       case HistoryAction::kHold:
         event.stream = step.lane;
         event.category = VizCategory::kOutput;
-        event.frame = kMemoryKindCount + step.node;
+        event.frame = BufferOf(step).frame;
+        event.label = BufferOf(step).label;
         event.numbers[static_cast<size_t>(VizNumber::kCall)] = step.call;
         event.numbers[static_cast<size_t>(VizNumber::kLane)] = step.lane;
         event.numbers[static_cast<size_t>(VizNumber::kOutput)] = step.output;
@@ -83,6 +88,15 @@ class HistoryViz {
         put(VizAction::kFree);
         return;
     }
+  }
+
+  const VizBuffer& BufferOf(const HistoryStep& step) {
+    const auto [named, fresh] = named_.try_emplace(step.node);
+    if (fresh) {
+      named->second = NameBuffers(trace_.nodes[static_cast<size_t>(step.node)],
+                                  kMemoryKindCount + step.node, snapshot_);
+    }
+    return named->second[step.buffer];
   }
 
   void AddSegment(MemoryKind kind) {
@@ -108,7 +122,8 @@ class HistoryViz {
   const PoolTrace& trace_;
   VizSnapshot snapshot_;
   std::map<MemoryKind, int64_t> mapped_;
-  std::map<int64_t, VizBlock> held_;  // By address.
+  std::map<int64_t, VizBlock> held_;                        // By address.
+  absl::flat_hash_map<int, std::vector<VizBuffer>> named_;  // By node.
 };
 
 }  // namespace

@@ -133,9 +133,12 @@ class PathDrawer {
     const TracedNode& node = session_.trace.nodes[static_cast<size_t>(event.node)];
     lane_ = event.lane;
     if (node.height > height_) window_.Map(time_, height_ = node.height);
+    const auto [named, fresh] = named_.try_emplace(event.node);
+    if (fresh) named->second = NameBuffers(node, event.node, snapshot_);
     left_[event.call] = DrawPlanRun(node,
                                     {.lane = event.lane,
                                      .frame = event.node,
+                                     .buffers = named->second,
                                      .base = time_,
                                      .call = event.call,
                                      .passing = true},
@@ -167,6 +170,7 @@ class PathDrawer {
   const PathCalls& calls_;
   VizSnapshot snapshot_;
   VizWindow window_;
+  absl::flat_hash_map<int, std::vector<VizBuffer>> named_;    // By node.
   absl::flat_hash_map<int64_t, std::vector<PlanLeft>> left_;  // By call.
   int lane_ = 0;
   int64_t time_ = 0;  // In steps.

@@ -38,7 +38,9 @@ VizSnapshot PlanSnapshot(const TracedSession& session) {
     snapshot.frames.push_back(FrameOf(trace, node));
     VizWindow window(snapshot, device);
     window.Map(0, node.height);
-    DrawPlanRun(node, {.lane = bucket.lane, .frame = frame}, window);
+    DrawPlanRun(
+        node, {.lane = bucket.lane, .frame = frame, .buffers = NameBuffers(node, frame, snapshot)},
+        window);
     window.Close(bucket.lane + 1);
     devices.push_back({{"device", device},
                        {"bucket", bucket.id},

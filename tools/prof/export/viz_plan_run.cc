@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -87,6 +89,8 @@ class PlanDrawer {
     const int64_t output = node_.outputs[at.buffer];
     VizEvent event =
         Event(output < 0 ? VizCategory::kTemporary : VizCategory::kOutput, buffer.bytes, at.step);
+    event.frame = run_.buffers[at.buffer].frame;
+    event.label = run_.buffers[at.buffer].label;
     SetNumber(VizNumber::kOutput, output, event);
     SetNumber(VizNumber::kFirstStep, buffer.lifetime[at.interval].lower, event);
     SetNumber(VizNumber::kLastStep, buffer.lifetime[at.interval].upper - 1, event);
@@ -145,8 +149,30 @@ int64_t StepsOf(const TracedNode& node) {
 
 VizFrame FrameOf(const PoolTrace& trace, const TracedNode& node) {
   const TracedBucket& bucket = trace.buckets[static_cast<size_t>(node.bucket)];
-  return {NameOfBucket(trace, node.bucket),
-          "coppice://" + LabelOf(trace.programs[static_cast<size_t>(bucket.program)]), node.id};
+  return {.name = NameOfBucket(trace, node.bucket),
+          .file = "coppice://" + LabelOf(trace.programs[static_cast<size_t>(bucket.program)]),
+          .line = node.id};
+}
+
+std::vector<VizBuffer> NameBuffers(const TracedNode& node, int frame, VizSnapshot& snapshot) {
+  std::map<std::string, VizBuffer> known;  // Several may have one name.
+  std::vector<VizBuffer> buffers;
+  for (size_t i = 0; i < node.buffers.size(); ++i) {
+    const auto [found, fresh] = known.try_emplace(LabelOfBuffer(node, i));
+    VizBuffer& buffer = found->second;
+    if (fresh) {
+      buffer = {.frame = frame, .label = static_cast<int>(snapshot.labels.size())};
+      snapshot.labels.push_back(found->first);
+      if (!node.labels[i].empty()) {
+        buffer.frame = static_cast<int>(snapshot.frames.size());
+        VizFrame named = snapshot.frames[static_cast<size_t>(frame)];
+        named.buffer = found->first;
+        snapshot.frames.push_back(std::move(named));
+      }
+    }
+    buffers.push_back(buffer);
+  }
+  return buffers;
 }
 
 }  // namespace coppice

@@ -12,12 +12,19 @@
 
 namespace coppice {
 
+// What stands for a buffer in a snapshot: places in its frames and labels.
+struct VizBuffer {
+  int frame = -1;
+  int label = -1;
+};
+
 struct PlanRun {
   int lane = 0;
-  int frame = -1;
-  int64_t base = 0;      // The time of step 0.
-  int64_t call = -1;     // The call that runs it; -1: any.
-  bool passing = false;  // What it goes around is drawn only for as long as it runs.
+  int frame = -1;                  // Of the node.
+  std::vector<VizBuffer> buffers;  // By buffer of the node.
+  int64_t base = 0;                // The time of step 0.
+  int64_t call = -1;               // The call that runs it; -1: any.
+  bool passing = false;            // What it goes around is drawn only for as long as it runs.
 };
 
 // An output that is there after the last step.
@@ -36,5 +43,9 @@ int64_t StepsOf(const TracedNode& node);
 
 // The frame that stands for a node.
 VizFrame FrameOf(const PoolTrace& trace, const TracedNode& node);
+
+// Adds to the snapshot what its buffers are called; of those without a name the frame is `frame`,
+// the node's. Cost: O(buffers), allocates.
+std::vector<VizBuffer> NameBuffers(const TracedNode& node, int frame, VizSnapshot& snapshot);
 
 }  // namespace coppice

@@ -47,14 +47,17 @@ struct VizEvent {
   VizCategory category = VizCategory::kUnknown;  // Of kAlloc.
   int stream = 0;                                // The lane.
   int frame = -1;                                // Place in VizSnapshot::frames; of kAlloc.
+  int label = -1;                                // Place in VizSnapshot::labels; of kAlloc.
   int64_t address = 0;
   int64_t bytes = 0;
   int64_t time_us = 0;
   std::array<int64_t, kVizNumberCount> numbers{-1, -1, -1, -1, -1};  // By VizNumber; of kAlloc.
 };
 
-// What made an allocation: a node of a bucket, or a kind of memory.
+// What made an allocation: a node of a bucket, or a kind of memory. A buffer with a name has a
+// frame above that, of the same place.
 struct VizFrame {
+  std::string buffer;  // Empty: no such frame.
   std::string name;
   std::string file;
   int64_t line = 0;  // The node.
@@ -83,6 +86,7 @@ struct VizMark {
 
 struct VizSnapshot {
   std::vector<VizFrame> frames;
+  std::vector<std::string> labels;  // Of buffers.
   std::vector<VizSegment> segments;
   std::vector<std::vector<VizEvent>> devices;
   std::vector<VizMark> marks;      // On device 0.
