@@ -56,6 +56,9 @@ class PageTest(unittest.TestCase):
             subprocess.run([COPPICE, "prof", "html", cls.folder / f"{name}.trace", "-o", page],
                            check=True)
             cls.pages[name] = page
+        cls.pages["whatif"] = cls.folder / "whatif.html"
+        subprocess.run([COPPICE, "prof", "html", run, "--what-if", "-o", cls.pages["whatif"]],
+                       check=True)
         for name, before, after in (("changed", "small", "run"), ("same", "small", "small")):
             page = cls.folder / f"{name}.html"
             subprocess.run([COPPICE, "prof", "diff", cls.folder / f"{before}.trace",
@@ -95,8 +98,10 @@ class PageTest(unittest.TestCase):
         return self.browser.screenshot(clip={**box, "scale": 1}, captureBeyondViewport=True)
 
     def key(self, key):
+        code = {"ArrowLeft": 37, "ArrowRight": 39, "End": 35, "Home": 36}.get(key, 0)
         for kind in ("keyDown", "keyUp"):
-            self.browser.call("Input.dispatchKeyEvent", type=kind, key=key)
+            self.browser.call("Input.dispatchKeyEvent", type=kind, key=key,
+                              code=key if code else "", windowsVirtualKeyCode=code)
 
     def text_with(self, place, word):
         """Waits until the text of the element `place` has `word` in it, and returns it."""
@@ -173,7 +178,7 @@ class PageTest(unittest.TestCase):
                 f"document.querySelectorAll('#{view}-chart .empty').length"), view)
 
     def test_page_is_as_wide_as_its_window_light_and_dark(self):
-        for name in ("run", "large", "changed"):
+        for name in ("run", "large", "changed", "whatif"):
             for width, dark in ((1280, False), (1280, True), (400, False)):
                 self.open(name, width=width, dark=dark)
                 self.assertEqual(width, self.value("document.documentElement.scrollWidth"))
@@ -275,6 +280,70 @@ class PageTest(unittest.TestCase):
             self.assertEqual(rows, self.value(
                 f"document.querySelectorAll('#{view}-table tbody tr').length"), view)
 
+    def choose_ladder(self, kind):
+        self.value(f"""(() => {{
+            const choice = document.querySelector("#what-if-controls select");
+            choice.value = String(kit.report.what_if.ladders.findIndex(
+              (one) => one.kind === "{kind}"));
+            choice.dispatchEvent(new Event("change"));
+            document.getElementById("what-if-step").focus(); }})()""")
+
+    def test_a_slider_moves_by_keys_through_what_changes_come_to(self):
+        self.open("whatif")
+        self.assertGreater(self.colours_of(self.picture_of("#what-if-chart")), 6, "it is blank")
+        text = "document.getElementById('what-if-words').textContent"
+        table = "document.getElementById('what-if-table').innerText"
+        spoken = "document.getElementById('what-if-step').getAttribute('aria-valuetext')"
+        for kind in ("policy", "budget", "drop", "outputs"):
+            self.choose_ladder(kind)
+            self.assertIn("Nothing is changed", self.value(text), kind)
+            before = self.value(table)
+            self.assertEqual("as it is", self.value(spoken))
+            self.key("ArrowRight")
+            self.assertIn("(2 of ", self.value(
+                "document.getElementById('what-if-label').textContent"), kind)
+            self.assertNotEqual("as it is", self.value(spoken))
+            self.assertNotIn("Nothing is changed", self.value(text), kind)
+            self.key("End")
+            self.assertTrue(self.value(table) != before or "cannot be" in self.value(text), kind)
+            self.key("Home")
+            self.assertEqual(before, self.value(table))
+        self.assertEqual([], self.browser.errors())
+
+    def test_what_if_has_figures_of_the_document(self):
+        self.open("whatif")
+        self.choose_ladder("policy")
+        self.key("ArrowRight")
+        said = self.value("""(() => {
+            const {ladders, outcomes} = kit.report.what_if;
+            const steps = ladders.find((one) => one.kind === "policy").steps;
+            const figures = outcomes[steps[1].outcome].figures;
+            const row = [...document.querySelectorAll("#what-if-table tbody tr")].find(
+              (one) => one.cells[0].textContent === "most mapped");
+            return [row.cells[2].textContent, kit.bytes(figures.total_peak_bytes)]; })()""")
+        self.assertEqual(said[0], said[1])
+
+    def test_a_change_that_failed_shows_its_error(self):
+        self.open("whatif")
+        self.value("""(() => {
+            const {ladders, outcomes} = kit.report.what_if;
+            const steps = ladders.find((one) => one.kind === "budget").steps;
+            outcomes[steps.at(-1).outcome] = {error: "--budget 1: no <b>room</b>"}; })()""")
+        self.choose_ladder("budget")
+        self.key("End")
+        self.assertIn("cannot be: --budget 1: no <b>room</b>",
+                      self.value("document.getElementById('what-if-words').textContent"))
+        self.assertTrue(self.value("document.getElementById('what-if-table').hidden"))
+        self.key("Home")
+        self.assertFalse(self.value("document.getElementById('what-if-table').hidden"))
+        self.assertEqual([], self.browser.errors())
+
+    def test_without_it_there_is_no_what_if(self):
+        self.open("run")
+        self.assertIsNone(self.value("document.getElementById('what-if')"))
+        self.assertIn("--what-if", self.value(
+            "document.getElementById('overview-what-if').textContent"))
+
     def test_what_was_left_out_is_said(self):
         self.open("large")
         self.assertIn("a sample", self.value("document.getElementById('limits').innerText"))
@@ -283,7 +352,7 @@ class PageTest(unittest.TestCase):
     def test_axe_finds_nothing_serious(self):
         # It takes minutes where there is much to look at.
         for name, dark in (("run", False), ("small", False), ("small", True), ("changed", False),
-                           ("changed", True)):
+                           ("changed", True), ("whatif", False), ("whatif", True)):
             self.open(name, dark=dark)
             if name == "small":
                 self.value("document.querySelectorAll('details').forEach((one) => "

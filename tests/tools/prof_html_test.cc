@@ -1,11 +1,15 @@
 // Goal: `coppice prof html` says in one document what `prof summary`, `buckets`, `map` and `why`
 // say, thins what a screen cannot show and says so, escapes what a trace holds, and writes the same
-// page for the same trace. Method: the document of a small trace beside what those commands print,
-// with limits that it passes; pages as text. prof_html_test.py looks at pages in a browser.
+// page for the same trace; what it says of changes is what came of them. Method: the document of a
+// small trace beside what those commands print, with limits that it passes; pages as text; a run of
+// the decoder, whose calls are made again here too. prof_html_page_test.py looks at pages in a
+// browser.
 
 #include "tools/prof/html/prof_html.h"
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -18,6 +22,9 @@
 #include "tests/tools/trace_builder.h"
 #include "tools/prof/html/report_document.h"
 #include "tools/prof/html/report_page.h"
+#include "tools/prof/html/whatif_ladders.h"
+#include "tools/prof/html/whatif_view.h"
+#include "tools/prof/whatif/whatif_report.h"
 
 namespace coppice {
 namespace {
@@ -452,6 +459,107 @@ TEST(ProfHtmlTest, PageHasANameBesideTheTraceUnlessOneIsGiven) {
   EXPECT_EQ(RunCoppice({"prof", "html", trace.path(), "-o", "-"}).out, page.Read());
 }
 
+// A run of the decoder, whose calls can be made again.
+class DecoderTrace {
+ public:
+  DecoderTrace() : file_("", "decoder.trace") {
+    const CommandOutcome run = RunCoppice({"run", "--requests", "8", "--verify", "none", "--quiet",
+                                           "--device", "host", "--trace-out", file_.path()});
+    EXPECT_EQ(run.code, kExitOk) << run.err;
+  }
+  const std::string& path() const { return file_.path(); }
+
+ private:
+  const TemporaryFile file_;
+};
+
+Document ReportWithWhatIf(const std::string& trace) {
+  const CommandOutcome outcome = RunCoppice({"prof", "html", trace, "--json", "--what-if"});
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  return Document::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
+}
+
+TEST(ProfHtmlTest, FiguresOfAChangeAreThoseOfItsRepetition) {
+  const DecoderTrace trace;
+  const Document said = ReportWithWhatIf(trace.path())["what_if"];
+  COPPICE_ASSERT_OK_AND_ASSIGN(const ReportFacts facts, ReadReportFacts(trace.path()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WhatIf> whatif,
+                               OpenWhatIf(trace.path(), facts));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const WhatIfOutcome same, whatif->Repeat({}));
+  EXPECT_EQ(said["outcomes"][0]["figures"], ToJson(same.figures));
+  Document left_out;
+  const std::vector<WhatIfLadder> ladders =
+      LaddersOf(facts, same.figures.total_peak, ReportLimits(), left_out);
+  ASSERT_EQ(said["ladders"].size(), ladders.size());
+  int failed = 0;
+  for (size_t i = 0; i < ladders.size(); ++i) {
+    ASSERT_EQ(said["ladders"][i]["steps"].size(), ladders[i].steps.size());
+    for (size_t j = 0; j < ladders[i].steps.size(); ++j) {
+      const Document& step = said["ladders"][i]["steps"][j];
+      SCOPED_TRACE(step.dump());
+      EXPECT_EQ(step["change"], Describe(ladders[i].steps[j].changes));
+      const Document& outcome = said["outcomes"][step["outcome"].get<size_t>()];
+      const absl::StatusOr<WhatIfOutcome> repeated = whatif->Repeat(ladders[i].steps[j].changes);
+      EXPECT_EQ(repeated.ok(), !outcome.contains("error"));
+      if (repeated.ok())
+        EXPECT_EQ(outcome["figures"], ToJson(repeated->figures));
+      else
+        EXPECT_NE(outcome["error"], "");
+      failed += repeated.ok() ? 0 : 1;
+    }
+  }
+  EXPECT_LT(failed, static_cast<int>(said["outcomes"].size()) / 2);
+}
+
+TEST(ProfHtmlTest, EveryLadderOfChangesBeginsWithNone) {
+  const DecoderTrace trace;
+  const Document said = ReportWithWhatIf(trace.path())["what_if"];
+  std::vector<std::string> kinds;
+  for (const Document& ladder : said["ladders"]) {
+    kinds.push_back(ladder["kind"]);
+    EXPECT_EQ(ladder["steps"][0]["outcome"], 0);
+    EXPECT_EQ(ladder["steps"][0]["change"], "nothing");
+    EXPECT_GT(ladder["steps"].size(), 1U);
+    EXPECT_LE(ladder["steps"].size(), 9U);
+  }
+  EXPECT_THAT(kinds,
+              AllOf(Contains("policy"), Contains("budget"), Contains("drop"), Contains("outputs")));
+}
+
+TEST(ProfHtmlTest, ChangesAreInThePageOnlyIfAskedFor) {
+  const DecoderTrace trace;
+  const std::string without = RunCoppice({"prof", "html", trace.path(), "-o", "-"}).out;
+  const std::string with = RunCoppice({"prof", "html", trace.path(), "-o", "-", "--what-if"}).out;
+  for (const char* part : {"id=\"what-if\"", "href=\"#what-if\">What if</a>", "\"what_if\":"}) {
+    EXPECT_THAT(without, Not(HasSubstr(part)));
+    EXPECT_THAT(with, HasSubstr(part));
+  }
+  EXPECT_THAT(without, HasSubstr("coppice prof html TRACE --what-if"));
+  EXPECT_EQ(with, RunCoppice({"prof", "html", trace.path(), "-o", "-", "--what-if"}).out);
+}
+
+TEST(ProfHtmlTest, CallsAreMadeAgainUpToALimitThatIsNamed) {
+  const DecoderTrace trace;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const ReportFacts facts, ReadReportFacts(trace.path()));
+  const size_t calls = facts.calls.size();
+  EXPECT_THAT(OpenWhatIf(trace.path(), facts, {.what_if_calls = calls}), IsOk());
+  const auto refused = OpenWhatIf(trace.path(), facts, {.what_if_calls = calls - 1});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr(std::to_string(calls - 1)), HasSubstr("--what-if")));
+}
+
+TEST(ProfHtmlTest, SizesBeyondTheLimitAreSaid) {
+  const DecoderTrace trace;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const ReportFacts facts, ReadReportFacts(trace.path()));
+  Document left_out = Document::object();
+  const std::vector<WhatIfLadder> all = LaddersOf(facts, 4096, ReportLimits(), left_out);
+  EXPECT_TRUE(left_out.empty());
+  const std::vector<WhatIfLadder> fewer = LaddersOf(facts, 4096, {.what_if_policies = 1}, left_out);
+  EXPECT_EQ(left_out["what_if_policies"]["shown"], 1);
+  EXPECT_LT(fewer.size(), all.size());
+}
+
 TEST(ProfHtmlTest, ErrorsAreOneLineWithTheirCode) {
   const TemporaryFile trace(CleanTrace().Text());
   const TemporaryFile broken("no trace\n", "broken");
@@ -466,6 +574,7 @@ TEST(ProfHtmlTest, ErrorsAreOneLineWithTheirCode) {
   fails({"prof", "html", broken.path(), "-o", page}, kExitUsage);
   fails({"prof", "html", trace.path() + ".none", "-o", page}, kExitUsage);
   fails({"prof", "html", trace.path(), "-o", trace.path()}, kExitUsage);
+  fails({"prof", "html", trace.path(), "-o", page, "--what-if"}, kExitUsage);
   fails({"prof", "html", trace.path(), "-o", page + "/none/report.html"}, kExitOutput);
   EXPECT_FALSE(std::filesystem::exists(page));
 }

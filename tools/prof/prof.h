@@ -56,6 +56,7 @@ struct ProfOptions {
   std::string program;                     // buckets, why, policy, drop: only this; empty: all.
   std::optional<int64_t> bucket;           // map: this bucket's nodes over their steps.
   std::string out;                         // map, html: where it goes; empty: see OutputOf.
+  bool what_if = false;                    // html: the view of what-ifs, too.
   bool ascii = false;                      // map: the picture as text on standard output.
   int64_t limit = 0;                       // why, marks, check: lines; 0: 50.
   bool strict = false;                     // check: what the trace lacks is a finding.

@@ -10,10 +10,11 @@
 namespace coppice {
 
 // Writes the report to `options.out` (OutputOf), or with `options.json` prints the document that
-// the page would show. Equal traces give equal files.
+// the page would show. Equal traces give equal files. `options.what_if` adds what came of changes
+// (whatif_view.h), with a bar on a terminal.
 //
-// Exit codes: 0; 2 the trace cannot be read, or the output is the trace; 4 the file cannot be
-// written.
+// Exit codes: 0; 2 the trace cannot be read or its calls not be made again, or the output is the
+// trace; 4 the file cannot be written.
 ExitCode ProfHtml(const ProfOptions& options, const Console& console);
 
 }  // namespace coppice

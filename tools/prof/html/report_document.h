@@ -5,7 +5,7 @@
 // `limits` says what was kept of how much. Equal traces give equal documents.
 //
 //   session   programs   summary   findings   memory   buckets   map   why   paths   timeline
-//   kernels   times   requests
+//   kernels   times   requests   and what_if, if it was asked for (whatif_view.h)
 //
 // Units: bytes, nanoseconds, elements, steps. Threads: pure functions.
 
@@ -25,15 +25,17 @@ namespace coppice {
 inline constexpr const char* kReportSchema = "coppice.report/1";
 
 struct ReportLimits {
-  size_t calls = 250'000;       // Of the timeline.
-  size_t instants = 1'500;      // Stretches of time of the memory series; each has its peak.
-  size_t moments = 2'000;       // Marks, records and evictions over memory.
-  size_t buckets = 4'000;       // Rows of the table, and of the map.
-  size_t buffers = 100'000;     // Of all plans of the map.
-  size_t listed = 500;          // Calls that did not replay, one by one.
-  size_t chain_graphs = 2'000;  // Graphs of the tree of paths.
-  size_t launches = 100'000;    // Kernels of all graphs that differ.
-  size_t requests = 1'000;      // One by one.
+  size_t calls = 250'000;          // Of the timeline.
+  size_t instants = 1'500;         // Stretches of time of the memory series; each has its peak.
+  size_t moments = 2'000;          // Marks, records and evictions over memory.
+  size_t buckets = 4'000;          // Rows of the table, and of the map.
+  size_t buffers = 100'000;        // Of all plans of the map.
+  size_t listed = 500;             // Calls that did not replay, one by one.
+  size_t chain_graphs = 2'000;     // Graphs of the tree of paths.
+  size_t launches = 100'000;       // Kernels of all graphs that differ.
+  size_t requests = 1'000;         // One by one.
+  size_t what_if_calls = 250'000;  // More are not made again; see whatif_view.h.
+  size_t what_if_policies = 6;     // Sizes whose padding has a ladder there.
 };
 
 nlohmann::ordered_json BuildReport(const ReportFacts& facts, const ReportLimits& limits = {});

@@ -3,7 +3,6 @@
 #include "tools/prof/html/report_page.h"
 
 #include <array>
-#include <initializer_list>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -31,6 +30,8 @@ extern const char coppice_report_paths[];
 extern const char coppice_report_timeline[];
 extern const char coppice_report_times[];
 extern const char coppice_report_requests[];
+extern const char coppice_report_whatif[];
+extern const char coppice_report_whatif_view[];
 extern const char coppice_report_start[];
 extern const char coppice_difference_page[];
 extern const char coppice_difference_views[];
@@ -39,11 +40,13 @@ extern const char coppice_difference_views[];
 namespace coppice {
 namespace {
 
+constexpr const char* kWhatIfLink = "\n      <a href=\"#what-if\">What if</a>";
+
 // In the order in which they run: what pages share, their views, what draws them.
-std::vector<const char*> ScriptsWith(std::initializer_list<const char*> views) {
+std::vector<const char*> ScriptsWith(const std::vector<const char*>& views) {
   std::vector<const char*> scripts = {coppice_report_charts, coppice_report_kit,
                                       coppice_report_tables};
-  scripts.insert(scripts.end(), views);
+  scripts.insert(scripts.end(), views.begin(), views.end());
   scripts.push_back(coppice_report_start);
   return scripts;
 }
@@ -97,12 +100,15 @@ std::string Assembled(const char* page,
     digests += " " + PolicyDigest(text);
   }
   const std::string style = std::string("\n") + coppice_report_style;
-  const std::array<std::pair<std::string_view, std::string>, 5> values = {{
+  const bool what_if = document.contains("what_if");
+  const std::array<std::pair<std::string_view, std::string>, 7> values = {{
       {"policy", fmt::format("default-src 'none'; script-src{}; style-src {}; base-uri 'none'; "
                              "form-action 'none'",
                              digests, PolicyDigest(style))},
       {"style", "<style>" + style + "</style>"},
       {"licence", coppice_report_charts_licence},
+      {"what-if-link", what_if ? kWhatIfLink : ""},
+      {"what-if-view", what_if ? coppice_report_whatif_view : ""},
       {"data", ScriptSafeJson(document)},
       {"scripts", scripts},
   }};
@@ -133,13 +139,14 @@ std::string ScriptSafeJson(const nlohmann::ordered_json& json) {
 }
 
 std::string PageOf(const nlohmann::ordered_json& report) {
-  return Assembled(
-      coppice_report_page,
-      ScriptsWith({coppice_report_boxes, coppice_report_overview, coppice_report_memory,
-                   coppice_report_map, coppice_report_plan, coppice_report_buckets,
-                   coppice_report_why, coppice_report_paths, coppice_report_timeline,
-                   coppice_report_times, coppice_report_requests}),
-      report);
+  std::vector<const char*> views = {
+      coppice_report_boxes, coppice_report_overview, coppice_report_memory,
+      coppice_report_map,   coppice_report_plan,     coppice_report_buckets,
+      coppice_report_why,   coppice_report_paths,    coppice_report_timeline,
+      coppice_report_times, coppice_report_requests,
+  };
+  if (report.contains("what_if")) views.push_back(coppice_report_whatif);
+  return Assembled(coppice_report_page, ScriptsWith(views), report);
 }
 
 std::string DifferencePageOf(const nlohmann::ordered_json& difference) {

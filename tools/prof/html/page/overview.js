@@ -56,6 +56,12 @@ kit.view("overview", () => {
           make("a", {href: `#${finding.view}`}, `See ${names[finding.view]}`)))));
   }
 
+  find("overview-what-if").append(...report.what_if
+    ? ["What other settings would have come to: ",
+      make("a", {href: "#what-if"}, "see What if"), "."]
+    : ["What other settings would have come to: ",
+      make("code", {}, "coppice prof html TRACE --what-if"), " adds a view of it."]);
+
   if (session.dropped_events > 0 || !session.ended) {
     find("gaps").hidden = false;
     find("gaps").textContent = session.dropped_events > 0
@@ -67,6 +73,7 @@ kit.view("overview", () => {
     calls: "calls of the timeline", memory: "changes of bytes", moments: "marks over memory",
     buckets: "buckets", buffers: "buffers of plans", listed: "calls that did not replay",
     graphs: "graphs of paths", kernels: "graphs with their kernels", requests: "requests",
+    what_if_policies: "sizes whose padding is changed",
   };
   const kept = Object.entries(report.limits).map(([name, {shown, of}]) =>
     `${kit.count(shown)} of ${kit.count(of)} ${what[name]}`);
