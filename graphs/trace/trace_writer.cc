@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "fmt/compile.h"
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "coppice/base/check.h"
@@ -39,14 +40,22 @@ absl::StatusOr<int> OpenTrace(const std::string& path) {
   if (path.find('\0') != std::string::npos)
     return InvalidArgument("TraceOptions::path: a name ends before its byte {}, which is 0",
                            path.find('\0'));
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOwnerOnly);
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, kOwnerOnly);
   struct stat found {};
-  // A file that was there before may have been readable by others.
-  const bool opened = file >= 0 && fstat(file, &found) == 0 &&
-                      (!S_ISREG(found.st_mode) || fchmod(file, kOwnerOnly) == 0);
+  bool opened = file >= 0 && fstat(file, &found) == 0;
+  // A file that was there before may have been readable by others, and may be somebody's trace:
+  // nothing of it goes before it is this one's alone.
+  if (opened && S_ISREG(found.st_mode)) {
+    opened = flock(file, LOCK_EX | LOCK_NB) == 0 && fchmod(file, kOwnerOnly) == 0 &&
+             ftruncate(file, 0) == 0;
+  }
   if (opened) return file;
   const int error = errno;
   if (file >= 0) close(file);
+  if (error == EWOULDBLOCK)
+    return FailedPrecondition(
+        "Session::Create: another session writes its trace to '{}'; give each a file of its own",
+        path);
   return MakeError(absl::ErrnoToStatusCode(error),
                    "Session::Create: the trace '{}' cannot be made: {}; choose a file in a folder "
                    "that can be written",

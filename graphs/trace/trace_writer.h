@@ -41,8 +41,8 @@ class TraceWriter {
  public:
   // Makes the file, readable by its owner only, and starts the thread. Ring i is that of lane i,
   // but for the last, which is the session's. `log`, if any, is told once if writing fails.
-  // Errors: kInvalidArgument events_per_lane; kNotFound, kFailedPrecondition and so on by errno if
-  // the file cannot be made.
+  // Errors: kInvalidArgument events_per_lane; kFailedPrecondition another writer has that file,
+  // which it holds a lock on; kNotFound and so on by errno if the file cannot be made.
   static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(
       const TraceOptions& options, int lanes, std::function<void(const std::string&)> log);
   // Writes what is left and `end`.

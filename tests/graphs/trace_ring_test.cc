@@ -278,6 +278,19 @@ TEST(TraceWriterTest, FileThatCannotBeMadeIsAnErrorThatNamesIt) {
   }
 }
 
+TEST(TraceWriterTest, FileOfAnotherWriterIsLeftAlone) {
+  const TracePath path;
+  auto writer = *TraceWriter::Create({.path = path.str()}, 1, nullptr);
+  writer->Put(0, Release(7));
+  ASSERT_OK(writer->Flush());
+  const auto second = TraceWriter::Create({.path = path.str()}, 1, nullptr);
+  EXPECT_THAT(second, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(MessageOf(second.status()), HasSubstr("give each a file of its own"));
+  EXPECT_THAT(EventsOf(ReadTrace(path.str()), "release"), SizeIs(1));
+  writer.reset();
+  EXPECT_TRUE(TraceWriter::Create({.path = path.str()}, 1, nullptr).ok()) << "it is free again";
+}
+
 TEST(TraceWriterTest, FullDiskIsToldOnceAndHoldsNobodyUp) {
   std::vector<std::string> told;
   {

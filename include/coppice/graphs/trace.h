@@ -108,7 +108,8 @@ struct RequestTimes {
 
 // What SessionOptions::trace asks for.
 struct TraceOptions {
-  std::string path;                  // The file to write, made anew; empty: no trace.
+  // The file to write, made anew; empty: no trace. One session at a time writes to a file.
+  std::string path;
   int64_t events_per_lane = 65'536;  // Of the ring, 64 bytes each; 16 to 2^26, rounded up to 2^n.
   // What a call does that finds the ring full: wait until the file has taken what is in it, or drop
   // the event and count it.
