@@ -65,4 +65,5 @@ def trace(path, on=None, **options):
         try:
             yield traced
         finally:
-            exchange_session(on, before)
+            # One that another thread's trace ended meanwhile is nobody's session any more.
+            exchange_session(on, None if before is None or before.closed else before)

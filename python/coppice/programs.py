@@ -1,5 +1,6 @@
 """Kernel packages as callables: `model = load("model.zip"); y = model(x, lengths)`."""
 
+import itertools
 import json
 import pathlib
 
@@ -11,6 +12,9 @@ from coppice.errors import InvalidArgument, NotFound, after_faults
 from coppice.learning import LEARN, LIMIT, START_UNASKED, Learner, learns_unasked, started
 from coppice.running import library_stream, ordered
 from coppice.structure import kind_of
+
+
+_numbers = itertools.count(1)  # Of what was loaded.
 
 
 def load(package, device="auto", *, session=None, constants=None, functions=None, policies=None,
@@ -54,13 +58,15 @@ class Loaded:
         self.manifest = json.loads(package.manifest)
         self._constants = place_constants(session.device, constants, self.manifest["constants"])
         self._programs, self._entry = {}, None
+        # A package may be loaded twice; what traces and metrics call it is the same in every run.
+        number = next(_numbers)
         alone, joint = apart(policies, "load")
         joint = {names: joint_policy_of(policy, names, "load") for names, policy in joint.items()}
         for name, program in self.manifest["programs"].items():
             symbols = program["symbols"]
             given, learned = policies_of(symbols, alone, joint, claims)
             registered = session.register_package(
-                package, name, variant=f"{id(self):x}", constants=self._constants,
+                package, name, variant=str(number), constants=self._constants,
                 functions=functions_of(functions, program), policies=given,
                 claims={symbol: claim for symbol, claim in claims.items() if symbol in symbols})
             self._programs[name] = LoadedProgram(registered, program,
