@@ -113,8 +113,11 @@ TEST(ProfWatchTest, EveryLookIsTheSummaryOfAsMuchOfTheTrace) {
             "padded_share_pct", "budget_bytes", "total_peak_bytes", "buckets", "graphs_recorded",
             "graphs_evicted", "exec_bytes_estimate", "suspends", "dropped_events"})
         EXPECT_EQ(look[figure], summary[figure]) << figure;
-      EXPECT_EQ(look["total_bytes"], summary["total_end_bytes"]);
-      EXPECT_EQ(look["bytes"]["nodes"]["bytes"], summary["bytes"]["nodes"]["end_bytes"]);
+      // Of a session that has ended, what there was before it was torn down.
+      const std::string when = look["state"] == "ended" ? "service_end" : "end";
+      EXPECT_EQ(look["total_bytes"], summary[fmt::format("total_{}_bytes", when)]);
+      EXPECT_EQ(look["bytes"]["nodes"]["bytes"],
+                summary["bytes"]["nodes"][fmt::format("{}_bytes", when)]);
       EXPECT_EQ(look["paths"]["record"]["calls"], summary["paths"]["record"]);
     }
     EXPECT_EQ(looks.back()["state"], "ended");

@@ -69,8 +69,9 @@ absl::StatusOr<int64_t> ParseSeconds(const std::string& text) {
   double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   const bool whole = error == std::errc() && end == text.data() + text.size();
-  if (whole && seconds > 0 && seconds <= kSecondsMax) return static_cast<int64_t>(seconds * 1e9);
-  return InvalidArgument("'{}' is no time; give seconds above 0, up to {}", text, kSecondsMax);
+  if (whole && seconds >= 1e-9 && seconds <= kSecondsMax)
+    return static_cast<int64_t>(seconds * 1e9);
+  return InvalidArgument("'{}' is no time; give seconds from 1e-9 to {}", text, kSecondsMax);
 }
 
 struct RunningTool {

@@ -28,7 +28,7 @@ Json BytesJson(const WatchedSession& session) {
   Json kinds = Json::object();
   for (int i = 0; i < kMemoryKindCount; ++i) {
     const BytesOverTime& bytes = session.sums.kinds[static_cast<size_t>(i)];
-    kinds[NameOf(static_cast<MemoryKind>(i))] = {{"bytes", bytes.at_end},
+    kinds[NameOf(static_cast<MemoryKind>(i))] = {{"bytes", session.BytesOf(bytes)},
                                                  {"peak_bytes", bytes.peak}};
   }
   return kinds;
@@ -90,7 +90,7 @@ Json JsonOfWatch(const WatchedSession& session, const std::string& name) {
           {"padded_elements", calls.padded_elements},
           {"padded_share_pct", calls.padded_share_pct()},
           {"budget_bytes", session.budget},
-          {"total_bytes", session.sums.total.at_end},
+          {"total_bytes", session.BytesOf(session.sums.total)},
           {"total_peak_bytes", session.sums.total.peak},
           {"bytes", BytesJson(session)},
           {"reasons", ReasonsJson(session)},

@@ -155,22 +155,17 @@ class WatchLines {
     line.AddRight(fmt::format("{:.1f} %", 100 * share), 8);
   }
 
-  // What there is, or of a session that has ended what there was before it was torn down.
-  int64_t BytesOf(const BytesOverTime& bytes) const {
-    return session_.state == WatchedState::kEnded ? bytes.at_service_end : bytes.at_end;
-  }
-
   void Memory() {
     const BytesOverTime& total = session_.sums.total;
     const int64_t of = session_.budget > 0 ? session_.budget : total.peak;
-    Bar(BytesOf(total), total.peak, of,
-        Line("memory").AddRight(FormatBytes(BytesOf(total)), kFigureColumns));
+    Bar(session_.BytesOf(total), total.peak, of,
+        Line("memory").AddRight(FormatBytes(session_.BytesOf(total)), kFigureColumns));
     for (int i = 0; i < kMemoryKindCount; ++i) {
       const BytesOverTime& bytes = session_.sums.kinds[static_cast<size_t>(i)];
       if (bytes.peak == 0) continue;
       const char* const kind = NameOf(static_cast<MemoryKind>(i));
-      Bar(BytesOf(bytes), bytes.peak, of,
-          Row(kind).AddRight(FormatBytes(BytesOf(bytes)), kFigureColumns));
+      Bar(session_.BytesOf(bytes), bytes.peak, of,
+          Row(kind).AddRight(FormatBytes(session_.BytesOf(bytes)), kFigureColumns));
     }
     Wrapped(
         fmt::format("{}{}; the peak, shown as |, was {}",

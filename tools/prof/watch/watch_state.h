@@ -84,6 +84,11 @@ struct WatchedSession {
   WatchedTimes first_token;
   WatchedTimes further_token;
   std::array<WatchedTimes, kRunKindCount> host{};
+
+  // What there is, or of a session that has ended what there was before it was torn down.
+  int64_t BytesOf(const BytesOverTime& bytes) const {
+    return state == WatchedState::kEnded ? bytes.at_service_end : bytes.at_end;
+  }
 };
 
 class WatchState {

@@ -56,6 +56,11 @@ HostTimes::HostTimes(const TracedCalls& traced, const std::vector<ProgramSpec>& 
 
 HostTimes::Time HostTimes::Of(int program, RunKind path, const std::vector<int64_t>& bucket) const {
   const auto found = times_.find({program, path});
+  if (found == times_.end() && path == RunKind::kEager) {
+    Time time = Of(program, RunKind::kWarmUp, bucket);
+    time.measured = false;
+    return time;
+  }
   if (found == times_.end()) return {};
   if (const auto own = found->second.find(bucket); own != found->second.end())
     return {.ns = own->second, .measured = true};

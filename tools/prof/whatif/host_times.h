@@ -32,6 +32,8 @@ class HostTimes {
   HostTimes(const TracedCalls& traced, const std::vector<ProgramSpec>& specs);
 
   // The median of calls of the program that ran so in this bucket, or in the one nearest in size.
+  // Where no call of it ever ran eagerly, a warm-up stands for it, which runs the same; 0 ns: no
+  // call ran so.
   Time Of(int program, RunKind path, const std::vector<int64_t>& bucket) const;
 
  private:

@@ -27,7 +27,9 @@ class Enumerators {
     return known ? static_cast<Enum>(number) : last;
   }
   absl::Status Check() const {
-    return wrong_ ? InvalidArgument("an enumerator is none of this coppice") : absl::OkStatus();
+    return wrong_ ? InvalidArgument(
+                        "an enumerator is none of this coppice; use that which wrote the trace")
+                  : absl::OkStatus();
   }
 
  private:
@@ -125,7 +127,8 @@ absl::StatusOr<ProgramSpec> ReadSpec(const TracedProgram& program) {
   const Json& symbols = text.at("symbols");
   for (size_t i = 0; i < symbols.size(); ++i) {
     if (i >= program.policies.size())
-      return InvalidArgument("program '{}' has no policy for a symbol", program.name);
+      return InvalidArgument(
+          "program '{}' has no policy for a symbol; give a trace as it was written", program.name);
     COPPICE_ASSIGN_OR_RETURN(SymbolSpec symbol,
                              SymbolFrom(symbols.at(i), program.policies[i], enums));
     spec.symbols.push_back(std::move(symbol));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "fmt/format.h"
 
 #include "coppice/base/status.h"
@@ -19,9 +20,6 @@
 
 namespace coppice {
 namespace {
-
-// What no ring of copies fills.
-constexpr int64_t kAmpleBytes = int64_t{1} << 40;
 
 ScriptUse UseOf(const std::vector<std::unique_ptr<RunScripts>>& scripts) {
   ScriptUse sum;
@@ -48,10 +46,11 @@ int64_t CopiedBytes(const ProgramSpec& spec, const CallArguments& arguments) {
   return bytes;
 }
 
-// The copies that a repetition made, by lane.
-absl::StatusOr<std::vector<std::vector<CopyStep>>> CopiesOf(const TracedCalls& traced,
-                                                            const ChangedMaking& making,
-                                                            const RepeatedSession& repeated) {
+// The copies of calls, by lane: -1 for a call that makes none.
+absl::StatusOr<std::vector<std::vector<CopyStep>>> CopiesOf(
+    const TracedCalls& traced,
+    const ChangedMaking& making,
+    absl::FunctionRef<int(size_t call)> lane_of) {
   std::vector<std::vector<CopyStep>> lanes(static_cast<size_t>(making.options.lanes));
   std::vector<std::vector<Expression>> expressions;
   for (const ProgramSpec& spec : making.specs) {
@@ -61,9 +60,9 @@ absl::StatusOr<std::vector<std::vector<CopyStep>>> CopiesOf(const TracedCalls& t
   for (const TracedStep& step : traced.steps) {
     if (step.kind != TracedStep::Kind::kCall && step.kind != TracedStep::Kind::kDrop) continue;
     const auto index = static_cast<size_t>(step.what);
-    const RepeatedSession::Ran& ran = repeated.ran()[index];
-    if (ran.refused || (ran.kind != RunKind::kReplay && ran.kind != RunKind::kRecord)) continue;
-    std::vector<CopyStep>& lane = lanes[static_cast<size_t>(repeated.lane_of(index))];
+    const int number = lane_of(index);
+    if (number < 0) continue;
+    std::vector<CopyStep>& lane = lanes[static_cast<size_t>(number)];
     const TracedCall& call = traced.calls[index];
     if (step.kind == TracedStep::Kind::kDrop) {
       lane.push_back({.call = step.what, .bytes = -1});
@@ -129,7 +128,10 @@ void AddTimes(const TracedCalls& traced,
     const HostTimes::Time time = times.Of(
         call.program, ran[i].kind, PaddedBy(specs[static_cast<size_t>(call.program)], extents));
     outcome.figures.host_ns += time.ns;
-    outcome.guessed_times += time.measured ? 0 : 1;
+    if (time.ns == 0)
+      ++outcome.unknown_times;
+    else if (!time.measured)
+      ++outcome.guessed_times;
   }
 }
 
@@ -188,13 +190,20 @@ absl::StatusOr<WhatIfOutcome> WhatIf::Repeat(const WhatIfChanges& changes,
   };
   if (changes.copy_outputs) {
     ChangedMaking ample = making;
-    ample.options.memory.copy_out_bytes = kAmpleBytes;
+    // Twice what one lane would need that copied the outputs of every call.
+    COPPICE_ASSIGN_OR_RETURN(const auto all, CopiesOf(traced_, ample, [](size_t) { return 0; }));
+    ample.options.memory.copy_out_bytes = 2 * LeastRing(all[0], traced_.trace.granularity);
     ample.options.memory.budget_bytes = 0;
     COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<WeightlessDevice> device,
                              WeightlessDevice::Open(traced_.trace.granularity));
     COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<RepeatedSession> repeated,
                              make(ample, *device, nullptr));
-    COPPICE_ASSIGN_OR_RETURN(const auto lanes, CopiesOf(traced_, ample, *repeated));
+    const auto lane_of = [&](size_t call) {
+      const RepeatedSession::Ran& ran = repeated->ran()[call];
+      const bool graph = ran.kind == RunKind::kReplay || ran.kind == RunKind::kRecord;
+      return ran.refused || !graph ? -1 : repeated->lane_of(call);
+    };
+    COPPICE_ASSIGN_OR_RETURN(const auto lanes, CopiesOf(traced_, ample, lane_of));
     for (const std::vector<CopyStep>& lane : lanes)
       outcome.copy_out_bytes =
           std::max(outcome.copy_out_bytes, LeastRing(lane, traced_.trace.granularity));

@@ -39,7 +39,8 @@ struct WhatIfOutcome {
   ScriptUse sizes;
   std::vector<std::string> estimates;  // What is not exact, and why, a line each.
   std::string first_refusal;           // Of calls that were an error; empty if none was.
-  int64_t guessed_times = 0;           // Calls whose host time nobody measured in their bucket.
+  int64_t guessed_times = 0;           // Calls whose host time nobody measured in their bucket,
+  int64_t unknown_times = 0;           // or in none of their program: nothing counts for them.
   int64_t copy_out_bytes = 0;          // Of the window that outputs are copied to, per lane.
 };
 

@@ -14,8 +14,8 @@ int64_t WhatIfFigures::calls() const {
   return std::accumulate(paths.begin(), paths.end(), int64_t{0});
 }
 
-double WhatIfFigures::waste_pct() const {
-  return Percent(padded_elements - real_elements, real_elements);
+double WhatIfFigures::padded_share_pct() const {
+  return Percent(padded_elements - real_elements, padded_elements);
 }
 
 std::vector<std::string> WhatIfFigures::DifferencesFrom(const WhatIfFigures& other) const {

@@ -35,7 +35,7 @@ struct WhatIfFigures {
   double saved_byte_seconds = 0;  // Bytes that were given back, for as long as that.
 
   int64_t calls() const;
-  double waste_pct() const;  // Padding for each 100 elements.
+  double padded_share_pct() const;  // Padding in each 100 staged elements.
 
   // Where calls and memory differ from those of `other`: "calls by replay 12 instead of 13"; times,
   // remaps and suspensions are not looked at. Empty: nowhere.

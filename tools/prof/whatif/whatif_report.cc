@@ -75,9 +75,9 @@ void AddCalls(const WhatIfFigures& before, const WhatIfFigures& after, Rows& row
       rows.Count(fmt::format("  for {}", NameOf(static_cast<Reason>(i))), before.reasons[kind],
                  after.reasons[kind]);
   }
-  rows.Text("padding", fmt::format("{:.2f} %", before.waste_pct()),
-            fmt::format("{:.2f} %", after.waste_pct()),
-            fmt::format("{:+.2f}", after.waste_pct() - before.waste_pct()));
+  rows.Text("padded share", fmt::format("{:.2f} %", before.padded_share_pct()),
+            fmt::format("{:.2f} %", after.padded_share_pct()),
+            fmt::format("{:+.2f}", after.padded_share_pct() - before.padded_share_pct()));
   const auto milliseconds = [](int64_t ns) {
     return fmt::format("{:.2f} ms", static_cast<double>(ns) / kMillisecond);
   };
@@ -105,7 +105,10 @@ std::string FormatNotes(const WhatIfReport& report) {
     text += "  * an estimate from a table\n";
   text += "  ** an estimate: medians of what the host took for such calls";
   if (changed.guessed_times > 0)
-    text += fmt::format("; {} calls by the nearest bucket", changed.guessed_times);
+    text += fmt::format("; {} calls by the nearest bucket or by a warm-up", changed.guessed_times);
+  if (changed.unknown_times > 0)
+    text += fmt::format("; nobody timed the like of {} calls, which are not in it",
+                        changed.unknown_times);
   text += "\n";
   if (changed.figures.suspensions > 0)
     text += "  what suspending and mapping again takes is in no time here\n";
@@ -172,7 +175,7 @@ nlohmann::ordered_json ToJson(const WhatIfFigures& figures) {
           {"refused", figures.refused},
           {"real_elements", figures.real_elements},
           {"padded_elements", figures.padded_elements},
-          {"waste_pct", figures.waste_pct()},
+          {"padded_share_pct", figures.padded_share_pct()},
           {"host_ns_estimate", figures.host_ns},
           {"record_ns_estimate", figures.record_ns},
           {"suspensions", figures.suspensions},
@@ -194,6 +197,7 @@ nlohmann::ordered_json ToJson(const WhatIfReport& report) {
             {"guessed", changed.sizes.estimated},
             {"fewest_points", changed.sizes.fewest_points}}},
           {"guessed_times", changed.guessed_times},
+          {"unknown_times", changed.unknown_times},
           {"copy_out_bytes", changed.copy_out_bytes},
           {"first_refusal", changed.first_refusal},
           {"trace", ToJson(report.whatif.recorded())},
