@@ -232,6 +232,7 @@ TEST(ProfWhatIfTest, WrongChangesAreOneClearError) {
       {{"--drop", "p0:65"}, "no such bucket; those recorded are 64, 128, 600"},
       {{"--drop", "p0:x"}, "no such bucket"},
       {{"--drop", "64"}, "give PROGRAM:BUCKET"},
+      {{"--drop", "p0:64", "--drop", "p0:64"}, "it is there twice"},
       {{"--policy", "p0=vlmm"}, "vlmm"},
       {{"--policy", "p9=pow2"}, "there is no program 'p9'"},
       {{"--policy", "p0.depth=pow2"}, "'depth' is no size"},

@@ -251,8 +251,11 @@ absl::StatusOr<ChangedMaking> Change(const PoolTrace& trace,
   Changer changer(trace, made);
   for (const std::string& policy : changes.policies)
     COPPICE_RETURN_IF_ERROR(changer.SetPolicies(policy));
-  for (const std::string& drop : changes.drops)
+  for (const std::string& drop : changes.drops) {
+    if (std::ranges::count(changes.drops, drop) > 1)
+      return InvalidArgument("--drop {}: it is there twice; give each bucket once", drop);
     COPPICE_RETURN_IF_ERROR(changer.Drop(drop));
+  }
   if (changes.budget_bytes > 0) made.options.memory.budget_bytes = changes.budget_bytes;
   if (changes.lanes > 0) made.options.lanes = static_cast<int>(changes.lanes);
   return made;
