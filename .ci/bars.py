@@ -51,6 +51,7 @@ REPORT_CALLS = 1_000_000
 REPORT_MS = 10_000
 REPORT_MEMORY_MIB = 1024
 REPORT_FILE_MIB = 64
+SUMMARY_MS = 1000  # Of a trace of so many events.
 
 
 class Bars:
@@ -276,6 +277,10 @@ def check_report(bars, times):
         bars.expect(memory <= REPORT_MEMORY_MIB, f"{memory:.0f} MiB <= {REPORT_MEMORY_MIB}")
         size = page.stat().st_size / MIB
         bars.expect(size <= REPORT_FILE_MIB, f"file {size:.1f} MiB <= {REPORT_FILE_MIB}")
+        began = time.monotonic()
+        report = bars.run("prof", "summary", str(trace))
+        per_event = 1000 * (time.monotonic() - began) / max(report.get("events", 0), 1)
+        times.at_most("summary of 1,000,000 events", 1_000_000 * per_event, SUMMARY_MS)
 
 
 def check_compiled_job(bars):

@@ -27,7 +27,7 @@ namespace coppice {
 namespace {
 
 constexpr int64_t kLanesMax = 4096;
-constexpr size_t kLineBytesMax = 16 * kMiB;  // Parsed, a line takes 30 times as much.
+constexpr size_t kLineBytesMax = 8 * kMiB;  // Parsed and printed, a line takes 90 times as much.
 constexpr int kDepthMax = 8;                 // Of a definition; a node's is 4.
 constexpr std::array<std::string_view, 4> kSchemasBefore = {"coppice.trace/1", "coppice.trace/2",
                                                             "coppice.trace/3", "coppice.trace/4"};
@@ -112,15 +112,11 @@ class TraceStream::Parser {
   absl::Status ParseAny(std::string_view line) {
     if (trace_.ended) return Error("the line comes after the end", "keep one session per file");
     if (line_ > 1 && line.starts_with('[')) return ParseEvent(line);
-    bool deep = false;
-    const auto shallow = [&deep](int depth, Json::parse_event_t, Json&) {
-      deep = deep || depth > kDepthMax;
-      return !deep;
-    };
-    const Json object = Json::parse(line, shallow, /*allow_exceptions=*/false);
-    if (deep)
+    // Not by a callback: the parser would go through all of a list at the end of each of its parts.
+    if (DepthOf(line) > kDepthMax)
       return Error(fmt::format("the line is nested more than {} deep", kDepthMax),
                    "give a file that SessionOptions::trace wrote");
+    const Json object = Json::parse(line, /*cb=*/nullptr, /*allow_exceptions=*/false);
     if (!object.is_object())
       return Error("the line is no event and no definition: " + Quote(line),
                    "give a file that SessionOptions::trace wrote");
@@ -385,7 +381,7 @@ absl::Status TraceStream::Take(std::string_view bytes) {
   COPPICE_RETURN_IF_ERROR(status_);
   line_.append(bytes);
   if (line_.size() > kLineBytesMax)
-    status_ = parser_->Error("the line after this one is longer than 16 MiB", "give a trace file");
+    status_ = parser_->Error("the line after this one is longer than 8 MiB", "give a trace file");
   return status_;
 }
 

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <limits>
@@ -85,6 +86,26 @@ class Scanner {
   std::string_view rest_;
 };
 
+// How deep lists and objects of a text of JSON lie in each other; of any other text, some number.
+inline int64_t DepthOf(std::string_view text) {
+  int64_t depth = 0;
+  int64_t deepest = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char token = text[i];
+    if (token == '"') {
+      quoted = !quoted;
+    } else if (quoted) {
+      if (token == '\\') ++i;
+    } else if (token == '[' || token == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if (token == ']' || token == '}') {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
 inline bool IsWhole(const nlohmann::json& value, int64_t least) {
   if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{kNumberMax}) return false;
   return value.is_number_integer() && value.get<int64_t>() >= least &&
@@ -141,7 +162,9 @@ class Fields {
   }
   std::vector<std::string> ObjectTexts(const char* key) {
     std::vector<std::string> texts;
-    for (const nlohmann::json& value : List(key, "objects")) {
+    const nlohmann::json& list = List(key, "objects");
+    texts.reserve(list.size());
+    for (const nlohmann::json& value : list) {
       if (!value.is_object()) Refuse(key, "a list of objects");
       texts.push_back(value.dump());
     }
@@ -163,7 +186,9 @@ class Fields {
   template <typename Value, typename IsRight>
   std::vector<Value> Values(const char* key, const char* of, IsRight is_right) {
     std::vector<Value> values;
-    for (const nlohmann::json& value : List(key, of)) {
+    const nlohmann::json& list = List(key, of);
+    values.reserve(list.size());
+    for (const nlohmann::json& value : list) {
       if (!is_right(value)) {
         Refuse(key, fmt::format("a list of {}", of));
         return {};
