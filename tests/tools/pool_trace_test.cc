@@ -151,18 +151,36 @@ TEST(PoolTraceTest, LinesMayCrossTheBlocksOfTheFile) {
   EXPECT_EQ(read.events.back().call, 59'999);
 }
 
-TEST(PoolTraceTest, ATraceCutAnywhereIsReadOrRefusedByItsLastLine) {
+TEST(PoolTraceTest, ATraceCutAnywhereIsReadUpToTheLineThatIsCut) {
   const std::string text = CleanTrace().Text();
   for (size_t bytes = 1; bytes < text.size(); ++bytes) {
     const std::string cut = text.substr(0, bytes);
-    const int64_t lines = std::count(cut.begin(), cut.end(), '\n');
+    const size_t last = cut.rfind('\n');
     const Read read = ReadText(cut);
-    const bool whole = cut.back() == '\n' || text[bytes] == '\n';
-    EXPECT_EQ(read.trace.ok(), whole) << cut.substr(cut.rfind('\n') + 1);
-    if (whole) continue;
-    EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr(fmt::format("_trace:{}: ", lines + 1)));
-    EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("cut off"));
+    const bool whole = text[bytes] == '\n';
+    if (last == std::string::npos && !whole) {
+      EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("_trace:1: the line is cut off"));
+      continue;
+    }
+    ASSERT_THAT(read.trace, IsOk()) << cut.substr(last + 1);
+    const Read before = ReadText(whole ? cut + "\n" : cut.substr(0, last + 1));
+    ASSERT_THAT(before.trace, IsOk());
+    EXPECT_EQ(read.events.size(), before.events.size());
+    EXPECT_EQ(read.trace->buckets.size(), before.trace->buckets.size());
+    EXPECT_EQ(read.trace->nodes.size(), before.trace->nodes.size());
+    EXPECT_FALSE(read.trace->ended);
   }
+}
+
+TEST(PoolTraceTest, NamesHaveNoControlCharacters) {
+  TraceBuilder trace = CleanTrace();
+  trace.Line(R"({{"program":1,"name":"a\u001b[31mb\n\u007f","variant":"","symbols":["n\t"]}})");
+  trace.Line(R"({{"mark":0,"name":"\u0001 ünïcode"}})");
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  EXPECT_EQ(read.trace->programs[1].name, "a [31mb  ");
+  EXPECT_THAT(read.trace->programs[1].symbols, ElementsAre("n "));
+  EXPECT_THAT(read.trace->marks, ElementsAre("  ünïcode"));
 }
 
 TEST(PoolTraceTest, RefusesFilesThatAreNoTrace) {

@@ -28,7 +28,7 @@ namespace {
 
 constexpr int64_t kLanesMax = 4096;
 constexpr size_t kLineBytesMax = 8 * kMiB;  // Parsed and printed, a line takes 90 times as much.
-constexpr int kDepthMax = 8;                 // Of a definition; a node's is 4.
+constexpr int kDepthMax = 8;                // Of a definition; a node's is 4.
 constexpr std::array<std::string_view, 4> kSchemasBefore = {"coppice.trace/1", "coppice.trace/2",
                                                             "coppice.trace/3", "coppice.trace/4"};
 
@@ -74,9 +74,9 @@ class TraceStream::Parser {
     if (line.ends_with('\r')) line.remove_suffix(1);
     absl::Status status = ParseAny(line);
     // A session that was killed leaves half a line; one that is whole but for its newline is read.
-    if (status.ok() || whole) return status;
-    return Error("the line is cut off: " + Quote(line),
-                 "remove it; what comes before is a trace without an end");
+    // Half a line defines nothing and is no event, so that what comes before is all there is.
+    if (status.ok() || whole || line_ > 1) return whole ? status : absl::OkStatus();
+    return Error("the line is cut off: " + Quote(line), "give a trace of a session that had begun");
   }
 
   PoolTrace& trace() { return trace_; }

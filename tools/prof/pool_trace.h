@@ -206,7 +206,8 @@ class TraceStream {
 };
 
 // Reads the file at `path` and calls `on_event` for each event, in the order of the file; what the
-// event names is defined in the trace it gets. A file without `end` is read all the same.
+// event names is defined in the trace it gets. A file without `end` is read all the same, but for
+// the half line that a session leaves which was killed.
 //
 // Errors: kInvalidArgument  the file cannot be read, or a line is none of this schema: `file:line:
 //                           what; what to do`. Events before that line were handed on.

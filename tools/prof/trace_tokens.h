@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -112,6 +113,17 @@ inline bool IsWhole(const nlohmann::json& value, int64_t least) {
          value.get<int64_t>() <= kNumberMax;
 }
 
+// The text without what a terminal would obey, or break a table at: a space for each control
+// character. Names are an application's, and may come from anywhere.
+inline std::string PlainOf(std::string text) {
+  constexpr unsigned char kDelete = 0x7F;
+  for (char& letter : text) {
+    const auto code = static_cast<unsigned char>(letter);
+    if (code < ' ' || code == kDelete) letter = ' ';
+  }
+  return text;
+}
+
 // Reads the fields of a definition; what is wrong with the first bad one stays in `wrong`.
 class Fields {
  public:
@@ -127,7 +139,7 @@ class Fields {
 
   std::string Text(const char* key) {
     const nlohmann::json* value = Find(key);
-    if (value != nullptr && value->is_string()) return value->get<std::string>();
+    if (value != nullptr && value->is_string()) return PlainOf(value->get<std::string>());
     Refuse(key, "a text");
     return {};
   }
@@ -171,8 +183,11 @@ class Fields {
     return texts;
   }
   std::vector<std::string> Texts(const char* key) {
-    return Values<std::string>(key, "texts",
-                               [](const nlohmann::json& value) { return value.is_string(); });
+    std::vector<std::string> texts = Values<std::string>(
+        key, "texts", [](const nlohmann::json& value) { return value.is_string(); });
+    for (std::string& text : texts)
+      text = PlainOf(std::move(text));
+    return texts;
   }
 
   bool Has(const char* key) const { return Find(key) != nullptr; }
