@@ -243,10 +243,10 @@ std::string Describe(const WhatIfChanges& changes) {
   return parts.empty() ? "nothing" : fmt::format("{}", fmt::join(parts, " "));
 }
 
-absl::StatusOr<ChangedMaking> Change(const PoolTrace& trace,
-                                     const SessionOptions& options,
-                                     const std::vector<ProgramSpec>& specs,
-                                     const WhatIfChanges& changes) {
+absl::StatusOr<ChangedMaking> ApplyChanges(const PoolTrace& trace,
+                                           const SessionOptions& options,
+                                           const std::vector<ProgramSpec>& specs,
+                                           const WhatIfChanges& changes) {
   ChangedMaking made{.options = options, .specs = specs, .new_policies = {}};
   Changer changer(trace, made);
   for (const std::string& policy : changes.policies)

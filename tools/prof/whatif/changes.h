@@ -47,9 +47,9 @@ struct ChangedMaking {
 // Errors: kInvalidArgument  no such program, symbol or bucket, with those that there are; a policy
 //                           that is none, or that nothing takes; a bucket of several sizes that are
 //                           padded each by itself.
-absl::StatusOr<ChangedMaking> Change(const PoolTrace& trace,
-                                     const SessionOptions& options,
-                                     const std::vector<ProgramSpec>& specs,
-                                     const WhatIfChanges& changes);
+absl::StatusOr<ChangedMaking> ApplyChanges(const PoolTrace& trace,
+                                           const SessionOptions& options,
+                                           const std::vector<ProgramSpec>& specs,
+                                           const WhatIfChanges& changes);
 
 }  // namespace coppice

@@ -176,7 +176,8 @@ absl::StatusOr<std::unique_ptr<WhatIf>> WhatIf::Open(const std::string& path) {
 
 absl::StatusOr<WhatIfOutcome> WhatIf::Repeat(const WhatIfChanges& changes,
                                              const OnProgress& on_progress) {
-  COPPICE_ASSIGN_OR_RETURN(ChangedMaking making, Change(traced_.trace, options_, specs_, changes));
+  COPPICE_ASSIGN_OR_RETURN(ChangedMaking making,
+                           ApplyChanges(traced_.trace, options_, specs_, changes));
   WhatIfOutcome outcome{.changes = changes};
   for (std::unique_ptr<RunScripts>& scripts : scripts_)
     scripts->BeginUse();

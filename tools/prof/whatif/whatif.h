@@ -64,9 +64,9 @@ class WhatIf {
   const std::vector<std::string>& gaps() const { return traced_.gaps; }
   const PoolTrace& trace() const { return traced_.trace; }
 
-  // Makes the calls again with these changes. Errors: kInvalidArgument  as Change; a budget that
-  // does not hold what a session maps at once; kFailedPrecondition the process has an emulator.
-  // Cost: on the order of a microsecond per call, and of a recording per graph.
+  // Makes the calls again with these changes. Errors: kInvalidArgument  as ApplyChanges; a budget
+  // that does not hold what a session maps at once; kFailedPrecondition the process has an
+  // emulator. Cost: on the order of a microsecond per call, and of a recording per graph.
   absl::StatusOr<WhatIfOutcome> Repeat(const WhatIfChanges& changes,
                                        const OnProgress& on_progress = nullptr);
 
