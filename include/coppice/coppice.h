@@ -1127,7 +1127,7 @@ COPPICE_API coppice_status coppice_mark(coppice_session* session, const char* na
 typedef struct coppice_request_times {
   uint32_t struct_size;
   int32_t input_tokens;
-  int32_t output_tokens;  /* >= 1. */
+  int32_t output_tokens; /* >= 1. */
   uint32_t reserved;
   int64_t id;             /* 0 to 2^53. */
   int64_t first_token_ns; /* From its arrival, as the next. */
