@@ -455,6 +455,8 @@ TEST(PoolTraceTest, RefusesBrokenEvents) {
                            R"([90000,"end",-1,5])",
                            R"([90000,"evict",0,3])",
                            R"([90000,"evict",0,-1])",
+                           R"([90000,"evict",-1,1])",
+                           R"([90000,"record",-1,1])",
                            R"([90000,"fail",0,0,0])",
                            R"([90000,"fail",0,0,-1])",
                            R"([90000,"release",0,0])",

@@ -235,8 +235,8 @@ class TraceStream::Parser {
                    "read the trace with the coppice that wrote it");
     const bool laned = scanner.Take(',') && scanner.TakeInteger(-1, lane) && lane < trace_.lanes;
     const EventForm& form = kEventForms[static_cast<size_t>(event.kind)];
-    // Calls are numbered per lane.
-    if (!laned || (lane < 0 && form.values.starts_with('c')))
+    // Calls are numbered per lane, and buckets and nodes are of one.
+    if (!laned || (lane < 0 && form.values.find_first_of("cNb") == 0))
       return BadEvent(fmt::format("'{}' names no lane of {}", name, trace_.lanes), scanner);
     event.lane = static_cast<int>(lane);
     event.line = line_;
