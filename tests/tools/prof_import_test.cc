@@ -3,8 +3,6 @@
 // `coppice prof export` writes, whose figures are known, and 100,000 changed copies of both.
 
 #include <algorithm>
-#include <array>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,13 +10,14 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include <sys/resource.h>
 
 #include "coppice/allocator/planner.h"
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_share.h"
 #include "tests/tools/command_outcome.h"
+#include "tests/tools/mutators.h"
+#include "tests/tools/process_limits.h"
 #include "tests/tools/trace_builder.h"
 #include "tools/prof/export/pickle_writer.h"
 #include "tools/prof/import/foreign_lifetimes.h"
@@ -398,63 +397,6 @@ TEST(ProfImportTest, MisuseIsOneLineAndExitCodeTwo) {
             kExitOutput);
 }
 
-// Changes bytes of what is good, so that most of it stays good.
-class ForeignMutator {
- public:
-  explicit ForeignMutator(uint64_t seed) : random_(seed) {}
-
-  size_t Draw(size_t end) { return std::uniform_int_distribution<size_t>(0, end - 1)(random_); }
-
-  std::string Mutate(std::string bytes) {
-    for (size_t times = 1 + Draw(4); times > 0 && !bytes.empty(); --times)
-      Edit(bytes);
-    return bytes;
-  }
-
- private:
-  void Edit(std::string& bytes) {
-    static constexpr std::string_view kTokens = "(}]).uaesltdNKMJXqrhj,\n0x-\x85\x86\x88\x8a\x94";
-    const size_t at = Draw(bytes.size());
-    const size_t length = 1 + Draw(std::min<size_t>(bytes.size() - at, 48));
-    switch (Draw(8)) {
-      case 0:
-        bytes.resize(at);
-        return;
-      case 1:
-        bytes.erase(at, length);
-        return;
-      case 2:
-        bytes.insert(Draw(bytes.size()), bytes.substr(at, length));
-        return;
-      case 3:
-        bytes.insert(at, 1 + Draw(8), kTokens[Draw(kTokens.size())]);
-        return;
-      case 4:
-        bytes[at] = static_cast<char>(bytes[at] ^ 1 << Draw(8));
-        return;
-      case 5:
-        bytes[at] = static_cast<char>(Draw(256));
-        return;
-      default:
-        bytes[at] = kTokens[Draw(kTokens.size())];
-    }
-  }
-
-  std::mt19937_64 random_;
-};
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kMemoryIsOurs = false;
-#else
-constexpr bool kMemoryIsOurs = true;
-#endif
-
-int64_t MostBytesOfProcess() {
-  struct rusage usage {};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss * 1024;
-}
-
 TEST(ProfImportTest, ChangedFilesArePlannedOrRefusedInOneLine) {
   const int64_t cases = 100'000 / TestShare();
   const std::vector<std::pair<const char*, std::string>> seeds = {
@@ -466,7 +408,7 @@ TEST(ProfImportTest, ChangedFilesArePlannedOrRefusedInOneLine) {
       {"rmm-csv", std::string(kRmmHead) + "7,1:0:0.1,allocate,0x7f00,1024,0\n"
                                           "7,1:0:0.1,allocate failure,(nil),12,0\n"
                                           "7,1:0:0.1,free,0x7f00,1024,0\n"}};
-  ForeignMutator mutator(/*seed=*/20);
+  ByteMutator mutator(/*seed=*/20, "(}]).uaesltdNKMJXqrhj,\n0x-\x85\x86\x88\x8a\x94");
   int64_t planned = 0;
   int64_t through_the_command = 0;
   for (int64_t i = 0; i < cases; ++i) {
@@ -502,7 +444,7 @@ TEST(ProfImportTest, ChangedFilesArePlannedOrRefusedInOneLine) {
   EXPECT_GT(planned, cases / 20);
   EXPECT_GT(through_the_command, 0);
   // A sanitizer's own memory is beside that.
-  if (kMemoryIsOurs) {
+  if (kPlainBuild) {
     EXPECT_LT(MostBytesOfProcess(), int64_t{1} << 30);
   }
 }
