@@ -6,7 +6,8 @@
 // A size is a sum of one or two products of up to three sizes, with whole factors, rounded up. All
 // such sums that meet every recorded bucket, in integers, are looked at: what all of them say of a
 // bucket is known, and where they differ it is an estimate, by one of the fewest terms. One that
-// needs no rounding at any of more buckets than it has terms is taken to be the right one.
+// needs no rounding at any of more buckets than it has terms is taken to be the right one, though
+// one that is rounded at all of them might meet them, too.
 //
 // Units: bytes, elements. Threads: immutable once made.
 
