@@ -343,8 +343,7 @@ absl::Status Session::NoteRequest(const RequestTimes& times) {
   if (times.first_token_ns < 0 || times.last_token_ns < times.first_token_ns)
     return InvalidArgument(
         "Session::NoteRequest: request {} has its first token after {} ns and its last after {} "
-        "ns; "
-        "give times from its arrival, the last no earlier than the first",
+        "ns; give times from its arrival, the last no earlier than the first",
         times.id, times.first_token_ns, times.last_token_ns);
   constexpr int64_t kIdMax = int64_t{1} << 53;
   if (times.id < 0 || times.id > kIdMax)

@@ -68,15 +68,10 @@ absl::Status Launch(
   return absl::OkStatus();
 }
 
-// Of the calls of a lane, as metrics.h says; so few that it costs no three instructions per call.
-constexpr uint64_t kCountedEvery = 4 * kTimedEvery;
-
 // Of a call whose host time is taken; apart, because most are not.
 [[gnu::noinline]] void CountReplayTime(const SessionParts& parts,
                                        const Request& request,
                                        Lane& lane) {
-  // The next call behind a multiple is timed.
-  if (lane.order().calls() % kCountedEvery != 1) return;
   lane.books().CountReplayTime(parts.tick_rate.Between(request.began, parts.clock.Now()));
 }
 

@@ -92,7 +92,7 @@ absl::StatusOr<Decision> DecideWithRanks(const Rules& rules,
 
 absl::StatusOr<Lease> RunDecided(SessionParts& parts, Request& request, Lane& lane, Node* node) {
   const Program& program = *request.call.program;
-  if (lane.tracer != nullptr && request.began == 0) request.began = parts.clock.Now();
+  const uint64_t began = lane.tracer == nullptr ? 0 : parts.clock.Now();
   const Rules rules{.options = parts.options, .stance = parts.stance.load()};
   COPPICE_RETURN_IF_ERROR(CheckRegistered("Session::Run", program));
   COPPICE_RETURN_IF_ERROR(lane.memory().CheckPresent("Session::Run"));
@@ -116,6 +116,7 @@ absl::StatusOr<Lease> RunDecided(SessionParts& parts, Request& request, Lane& la
     COPPICE_ASSIGN_OR_RETURN(const bool present, MapAgain(rules.stance, lane, *node));
     if (!present) decision = {.outcome = {.kind = RunKind::kEager, .reason = Reason::kByteLimit}};
   }
+  if (decision.outcome.kind != RunKind::kReplay && request.began == 0) request.began = began;
   switch (decision.outcome.kind) {
     case RunKind::kReplay:
       if (node->audited() != nullptr) COPPICE_RETURN_IF_ERROR(Audit(parts, request, lane, *node));

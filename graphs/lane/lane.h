@@ -89,7 +89,7 @@ struct CallScratch {
 };
 
 // Of the calls of a lane.
-inline constexpr uint64_t kTimedEvery = 16;
+inline constexpr uint64_t kTimedEvery = 64;
 
 class Lane {
  public:

@@ -70,7 +70,7 @@ void WriteCalls(Exposition& page, const MetricsSnapshot& snapshot) {
                               {"bucket", of.labels->bucket}});
   }
   page.Begin({"coppice_replay_host_seconds", kHistogram, kSeconds,
-              "Host time of a sample of the replays, from Run to its return."});
+              "Host time of a sample of the replays, until their graphs are launched."});
   page.Histogram(snapshot.replay_time);
   page.Begin({"coppice_failed_calls", kCounter, "", "Calls that returned an error, by its code."});
   for (size_t i = 1; i < snapshot.failures.size(); ++i)

@@ -15,8 +15,9 @@
 // kMetricsProgramsMax programs that were; all others are in bucket="other" and program="other". A
 // program that is registered again under its name and variant goes on where it was.
 //
-// The time of a recording is every recording's. That of a replay is one in 64's, from the call of
-// Session::Run to its return, because reading a clock takes as long as a tenth of a replay.
+// The time of a recording is every recording's. That of a replay is one in 64's of a lane, from the
+// call of Session::Run until its graphs are launched and it is counted, because reading a clock
+// takes as long as a tenth of a replay.
 //
 // The page is of one session; a process with several serves a page of each, or adds a label.
 //

@@ -47,8 +47,9 @@
 // that no bucket serves, such as those of an eager session, have bucket -1. Every call has the real
 // extents of its program's symbols, held to 2^31 - 1.
 //
-// `host_ns` is how long the host was busy with a call, from its check to its event; -1 where nobody
-// looked: of replays one in 16 of a lane is timed, of all others each. `outputs` is the OutputMode.
+// `host_ns` is how long the host was busy with a call until its event; -1 where nobody looked. Of
+// the calls of a lane one in 64 is timed, from its check; and each that does not find its graph,
+// but for those that Include made, from where that is known. `outputs` is the OutputMode.
 //
 // A replay whose lease is dropped before the lane's next call is one event. What a call reads and
 // writes over is told before the call itself.
