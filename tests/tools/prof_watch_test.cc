@@ -426,7 +426,7 @@ TEST(ProfWatchTest, NamesGiveTheTerminalNoOrders) {
   trace.Call(1, 0, -1, "warm_up", "new_bucket");
   const TemporaryFile file(trace.Text());
   const CommandOutcome outcome = Watch({.trace = file.path(), .once = true});
-  EXPECT_THAT(outcome.out, HasSubstr("evil  [2J? ? name"));
+  EXPECT_THAT(outcome.out, HasSubstr("evil ?[2J? ? name"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("\033")));
 }
 

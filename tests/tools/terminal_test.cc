@@ -17,24 +17,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(TerminalTest, PrintableTextIsUtf8WithoutOrders) {
-  EXPECT_EQ(Printable("plain ~"), "plain ~");
-  EXPECT_EQ(Printable("d\xC3\xA9j\xC3\xA0 \xE6\xBC\xA2 \xF0\x9F\x8C\xB3"),
-            "d\xC3\xA9j\xC3\xA0 \xE6\xBC\xA2 \xF0\x9F\x8C\xB3");
-  EXPECT_EQ(Printable("a\tb\nc\033[1m\x7f"), "a?b?c?[1m?");
-  EXPECT_EQ(Printable(std::string_view("\0", 1)), "?");
-  EXPECT_EQ(Printable("\xC2\x9B"), "?");             // A control character of its own.
-  EXPECT_EQ(Printable("\xE2\x80\xAE"), "?");         // Turns the direction.
-  EXPECT_EQ(Printable("\xC0\xAF"), "??");            // Longer than it need be.
-  EXPECT_EQ(Printable("\xED\xA0\x80"), "???");       // Half a pair.
-  EXPECT_EQ(Printable("\xF4\x90\x80\x80"), "????");  // Beyond the last.
-  EXPECT_EQ(Printable("\xE6\xBC"), "??");            // Cut off.
-  EXPECT_EQ(Printable("\xE6"
-                      "a"),
-            "?a");
-  EXPECT_EQ(Printable("\x80\xFF"), "??");
-}
-
 TEST(TerminalTest, ColumnsOfWideCharactersAreTwo) {
   EXPECT_EQ(ColumnsOf(""), 0);
   EXPECT_EQ(ColumnsOf("d\xC3\xA9j\xC3\xA0"), 4);

@@ -17,6 +17,8 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
+#include "tools/support/printable.h"
+
 namespace coppice {
 
 // So many bytes, elements or nanoseconds nothing has; sums of a few stay far from overflow.
@@ -113,18 +115,8 @@ inline bool IsWhole(const nlohmann::json& value, int64_t least) {
          value.get<int64_t>() <= kNumberMax;
 }
 
-// The text without what a terminal would obey, or break a table at: a space for each control
-// character. Names are an application's, and may come from anywhere.
-inline std::string PlainOf(std::string text) {
-  constexpr unsigned char kDelete = 0x7F;
-  for (char& letter : text) {
-    const auto code = static_cast<unsigned char>(letter);
-    if (code < ' ' || code == kDelete) letter = ' ';
-  }
-  return text;
-}
-
-// Reads the fields of a definition; what is wrong with the first bad one stays in `wrong`.
+// Reads the fields of a definition, its texts made printable; what is wrong with the first bad one
+// stays in `wrong`.
 class Fields {
  public:
   explicit Fields(const nlohmann::json& object) : object_(object) {}
@@ -139,7 +131,8 @@ class Fields {
 
   std::string Text(const char* key) {
     const nlohmann::json* value = Find(key);
-    if (value != nullptr && value->is_string()) return PlainOf(value->get<std::string>());
+    if (value != nullptr && value->is_string())
+      return Printable(value->get_ref<const std::string&>());
     Refuse(key, "a text");
     return {};
   }
@@ -186,7 +179,7 @@ class Fields {
     std::vector<std::string> texts = Values<std::string>(
         key, "texts", [](const nlohmann::json& value) { return value.is_string(); });
     for (std::string& text : texts)
-      text = PlainOf(std::move(text));
+      text = Printable(text);
     return texts;
   }
 

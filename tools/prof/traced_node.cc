@@ -33,7 +33,7 @@ bool ParseBuffer(const Json& row, TracedNode& node) {
   buffer.bytes = row[1].get<int64_t>();
   node.offsets.push_back(row[0].get<int64_t>());
   node.outputs.push_back(row[2].get<int64_t>());
-  node.labels.push_back(row.size() == 5 ? PlainOf(row[4].get<std::string>()) : std::string());
+  node.labels.push_back(row.size() == 5 ? Printable(row[4].get<std::string>()) : std::string());
   return ParseLifetime(row[3], buffer);
 }
 
@@ -68,7 +68,7 @@ void ParseKernels(Fields& fields, TracedNode& node) {
       fields.Refuse("kernels", "a list of [name, [x, y, z], [x, y, z], shared bytes]");
       return;
     }
-    kernel.name = PlainOf(row[0].get<std::string>());
+    kernel.name = Printable(row[0].get<std::string>());
     kernel.shared_bytes = row[3].get<int64_t>();
   }
 }

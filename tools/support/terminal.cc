@@ -10,34 +10,10 @@
 #include "fmt/format.h"
 #include <sys/ioctl.h>
 
+#include "tools/support/printable.h"
+
 namespace coppice {
 namespace {
-
-// The first character of `text` that is not empty, or 0 for a byte that is none; takes its bytes.
-char32_t TakeCharacter(std::string_view& text) {
-  const auto first = static_cast<unsigned char>(text.front());
-  const size_t bytes = first < 0x80 ? 1 : first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  static constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  static constexpr unsigned char kMasks[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
-  char32_t character = first & kMasks[bytes];
-  bool right = (first < 0x80 || first >= 0xC2) && first < 0xF5 && bytes <= text.size();
-  for (size_t i = 1; right && i < bytes; ++i) {
-    const auto next = static_cast<unsigned char>(text[i]);
-    right = (next & 0xC0) == 0x80;
-    character = character << 6 | (next & 0x3F);
-  }
-  right = right && character >= kLeast[bytes] && character <= 0x10FFFF &&
-          (character < 0xD800 || character > 0xDFFF);
-  text.remove_prefix(right ? bytes : 1);
-  return right ? character : 0;
-}
-
-bool IsPrintable(char32_t character) {
-  const bool turns = (character >= 0x200E && character <= 0x200F) ||
-                     (character >= 0x2028 && character <= 0x202E) ||
-                     (character >= 0x2066 && character <= 0x2069);
-  return character >= 0x20 && (character < 0x7F || character > 0x9F) && !turns;
-}
 
 // From Hangul on there are wide ones; better too little room is used than too much.
 int64_t ColumnsOfCharacter(char32_t character) {
@@ -68,19 +44,6 @@ std::string Variable(const char* name) {
 }
 
 }  // namespace
-
-std::string Printable(std::string_view text) {
-  std::string printable;
-  while (!text.empty()) {
-    const std::string_view before = text;
-    if (IsPrintable(TakeCharacter(text))) {
-      printable += before.substr(0, before.size() - text.size());
-    } else {
-      printable += '?';
-    }
-  }
-  return printable;
-}
 
 int64_t ColumnsOf(std::string_view printable) {
   int64_t columns = 0;

@@ -2,7 +2,7 @@
 //
 // What is drawn leaves nothing to restore: no mode of the terminal is changed, the cursor stands
 // below the block, and every line ends in the terminal's own style. Texts may be anything: what is
-// no printable character becomes `?`, so that a name in a file gives the terminal no orders.
+// not printable (printable.h) becomes `?`.
 //
 // Units: columns and rows. Threads: plain values.
 
@@ -17,10 +17,6 @@
 namespace coppice {
 
 enum class TextStyle : uint8_t { kPlain, kTitle, kQuiet, kGood, kWarning, kBad };
-
-// `text` without what is not printable: control characters, those that turn the direction of
-// writing, and bytes that are not UTF-8 become `?`.
-std::string Printable(std::string_view text);
 
 // Columns that printable text takes at most: two for what may be wide.
 int64_t ColumnsOf(std::string_view printable);

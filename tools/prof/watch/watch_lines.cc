@@ -89,11 +89,11 @@ class WatchLines {
     const TextStyle style = kStyles[static_cast<size_t>(session_.state)];
     if (session_.state == WatchedState::kEmpty)
       return Paragraph(NameOf(session_.state), "the session has written nothing yet", style);
-    Paragraph(NameOf(session_.state),
-              fmt::format("{}, {}, {} lane{}, {} events", Seconds(session_.last_ns),
-                          Printable(session_.device), session_.lanes,
-                          session_.lanes == 1 ? "" : "s", session_.events),
-              style);
+    Paragraph(
+        NameOf(session_.state),
+        fmt::format("{}, {}, {} lane{}, {} events", Seconds(session_.last_ns), session_.device,
+                    session_.lanes, session_.lanes == 1 ? "" : "s", session_.events),
+        style);
     if (session_.state == WatchedState::kGone)
       Wrapped("the trace has no end, and nobody writes it: the process ended badly", 2,
               TextStyle::kBad);
@@ -245,8 +245,8 @@ class WatchLines {
 
   void Marks() {
     for (size_t i = 0; i < std::min(kMarksShown, session_.marks.size()); ++i)
-      Paragraph(i == 0 ? "marks" : "", fmt::format("{}  {}", Seconds(session_.marks[i].time_ns),
-                                                   Printable(session_.marks[i].name)));
+      Paragraph(i == 0 ? "marks" : "",
+                fmt::format("{}  {}", Seconds(session_.marks[i].time_ns), session_.marks[i].name));
   }
 
   // A label, and text right of it in as many lines as it takes.
