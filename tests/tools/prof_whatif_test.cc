@@ -413,14 +413,9 @@ TEST(SizeFitTest, DrawnSumsAreFoundOrDoubted) {
       return AlignUp(std::max<int64_t>(fixed + linear * n + product * n * m, 1), 256);
     };
     std::vector<SizePoint> points;
-    bool always_rounded = true;
     for (const int64_t n : {1, 8, 32, 128, 512})
-      for (const int64_t m : {4, 64}) {
+      for (const int64_t m : {4, 64})
         points.push_back({.sizes = {n, m}, .bytes = bytes(n, m)});
-        always_rounded &= (fixed + linear * n + product * n * m) % 256 != 0;
-      }
-    // One that is rounded in every bucket may look like another that never is.
-    if (always_rounded) continue;
     const SizeFit fit(points, 256);
     for (int other = 0; other < 20; ++other) {
       const int64_t sizes[] = {draw(1, 512), draw(1, 64)};
@@ -431,7 +426,7 @@ TEST(SizeFitTest, DrawnSumsAreFoundOrDoubted) {
           << fixed << " + " << linear << " n + " << product << " nm";
     }
   }
-  EXPECT_GT(exact, 2000);
+  EXPECT_GT(exact, 3000);
 }
 
 TEST(CopyRingTest, TheLeastWindowHoldsEveryCopyAndNoSmallerOneDoes) {

@@ -65,6 +65,7 @@ bool SizeFit::KeepUnrounded() {
     kept.lower = kept.upper = factor;
     terms_ = kept.two ? 2 : 1;
     too_many_ = false;
+    unrounded_ = true;
     sums_ = {std::move(kept)};
     return true;
   }
@@ -227,14 +228,17 @@ SizeFit::Size SizeFit::At(std::span<const int64_t> sizes) const {
   if (sums_.empty()) return {.bytes = Rounded(Nearest(sizes))};
   int64_t least = std::numeric_limits<int64_t>::max();
   int64_t most = 0;
+  bool known = true;
   for (const Sum& sum : sums_) {
     const int64_t fixed = sum.two ? Times(sum.factor, ValueOf(sum.first, sizes)) : 0;
     const int64_t value = ValueOf(sum.two ? sum.second : sum.first, sizes);
+    // A term that is rounded up to this one's meets the points as well, where the other is whole.
+    if (unrounded_ && sum.two) known = (fixed + Times(sum.lower, value)) % unit_ == 0;
     least = std::min(least, Rounded(fixed + Times(sum.lower, value)));
     most = std::max(most, Rounded(fixed + Times(sum.upper, value)));
   }
   if (least == most)
-    return {.bytes = least, .exact = points() > terms_ && !too_many_ && Covers(sizes)};
+    return {.bytes = least, .exact = known && points() > terms_ && !too_many_ && Covers(sizes)};
   return {.bytes = points_.size() == 1 ? Rounded(Nearest(sizes)) : Likeliest(sizes)};
 }
 

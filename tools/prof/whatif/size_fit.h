@@ -6,8 +6,8 @@
 // A size is a sum of one or two products of up to three sizes, with whole factors, rounded up. All
 // such sums that meet every recorded bucket, in integers, are looked at: what all of them say of a
 // bucket is known, and where they differ it is an estimate, by one of the fewest terms. One that
-// needs no rounding at any of more buckets than it has terms is taken to be the right one, though
-// one that is rounded at all of them might meet them, too.
+// needs no rounding at any of more buckets than it has terms is taken to be the right one; if it
+// has two terms, where it needs none either.
 //
 // Units: bytes, elements. Threads: immutable once made.
 
@@ -76,7 +76,8 @@ class SizeFit {
   const int64_t unit_;
   std::vector<bool> in_sums_;  // Sizes that are in some product.
   int terms_ = 0;
-  bool too_many_ = false;  // More sums meet the points than were looked at.
+  bool too_many_ = false;   // More sums meet the points than were looked at.
+  bool unrounded_ = false;  // What KeepUnrounded kept.
   std::vector<Sum> sums_;
 };
 
