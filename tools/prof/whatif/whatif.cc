@@ -137,6 +137,8 @@ void AddTimes(const TracedCalls& traced,
 
 }  // namespace
 
+WhatIf::WhatIf() = default;
+
 WhatIf::~WhatIf() = default;
 
 absl::StatusOr<std::unique_ptr<WhatIf>> WhatIf::Open(const std::string& path) {
@@ -164,14 +166,63 @@ absl::StatusOr<std::unique_ptr<WhatIf>> WhatIf::Open(const std::string& path) {
   }
   if (options->record_in_background)
     opened->traced_.gaps.emplace_back("graphs were recorded in the background, beside calls");
-  const HostTimes times(opened->traced_, opened->specs_);
+  opened->times_ = std::make_unique<HostTimes>(opened->traced_, opened->specs_);
   WhatIfOutcome as_it_was;
   std::vector<RepeatedSession::Ran> ran;
   for (const TracedCall& call : opened->traced_.calls)
     ran.push_back({.kind = call.path});
-  AddTimes(opened->traced_, opened->specs_, times, ran, as_it_was);
+  AddTimes(opened->traced_, opened->specs_, *opened->times_, ran, as_it_was);
   opened->traced_.figures.host_ns = as_it_was.figures.host_ns;
   return opened;
+}
+
+absl::StatusOr<std::unique_ptr<RepeatedSession>> WhatIf::MakeCalls(const WhatIfChanges& changes,
+                                                                   const ChangedMaking& making,
+                                                                   WeightlessDevice& device,
+                                                                   const OnProgress& on_progress) {
+  COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<RepeatedSession> repeated,
+                           RepeatedSession::Create(device, traced_, changes, making, scripts_));
+  COPPICE_RETURN_IF_ERROR(repeated->Repeat(on_progress));
+  return repeated;
+}
+
+absl::StatusOr<int64_t> WhatIf::MeasureCopies(const WhatIfChanges& changes, ChangedMaking making) {
+  const int64_t granularity = traced_.trace.granularity;
+  // Twice what one lane would need that copied the outputs of every call.
+  COPPICE_ASSIGN_OR_RETURN(const auto all, CopiesOf(traced_, making, [](size_t) { return 0; }));
+  making.options.memory.copy_out_bytes = 2 * LeastRing(all[0], granularity);
+  making.options.memory.budget_bytes = 0;
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<WeightlessDevice> device,
+                           WeightlessDevice::Open(granularity));
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<RepeatedSession> repeated,
+                           MakeCalls(changes, making, *device, nullptr));
+  const auto lane_of = [&](size_t call) {
+    const RepeatedSession::Ran& ran = repeated->ran()[call];
+    const bool graph = ran.kind == RunKind::kReplay || ran.kind == RunKind::kRecord;
+    return ran.refused || !graph ? -1 : repeated->lane_of(call);
+  };
+  COPPICE_ASSIGN_OR_RETURN(const auto lanes, CopiesOf(traced_, making, lane_of));
+  int64_t bytes = 0;
+  for (const std::vector<CopyStep>& lane : lanes)
+    bytes = std::max(bytes, LeastRing(lane, granularity));
+  return bytes;
+}
+
+std::vector<std::string> WhatIf::Estimates() const {
+  std::vector<std::string> estimates;
+  if (traced_.unknown_scalars > 0)
+    estimates.push_back(
+        fmt::format("{} calls that no bucket holds count with the scalars of earlier ones, as a "
+                    "trace does not say theirs",
+                    traced_.unknown_scalars));
+  for (size_t i = 0; i < scripts_.size(); ++i) {
+    const std::string why = scripts_[i]->WhyEstimated();
+    if (!why.empty())
+      estimates.push_back(fmt::format("memory of program '{}': {} sizes are guessed, as {}",
+                                      LabelOf(traced_.trace.programs[i]),
+                                      scripts_[i]->use().estimated, why));
+  }
+  return estimates;
 }
 
 absl::StatusOr<WhatIfOutcome> WhatIf::Repeat(const WhatIfChanges& changes,
@@ -181,38 +232,14 @@ absl::StatusOr<WhatIfOutcome> WhatIf::Repeat(const WhatIfChanges& changes,
   WhatIfOutcome outcome{.changes = changes};
   for (std::unique_ptr<RunScripts>& scripts : scripts_)
     scripts->BeginUse();
-  const auto make =
-      [&](const ChangedMaking& made, WeightlessDevice& device,
-          const OnProgress& progress) -> absl::StatusOr<std::unique_ptr<RepeatedSession>> {
-    COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<RepeatedSession> repeated,
-                             RepeatedSession::Create(device, traced_, changes, made, scripts_));
-    COPPICE_RETURN_IF_ERROR(repeated->Repeat(progress));
-    return repeated;
-  };
   if (changes.copy_outputs) {
-    ChangedMaking ample = making;
-    // Twice what one lane would need that copied the outputs of every call.
-    COPPICE_ASSIGN_OR_RETURN(const auto all, CopiesOf(traced_, ample, [](size_t) { return 0; }));
-    ample.options.memory.copy_out_bytes = 2 * LeastRing(all[0], traced_.trace.granularity);
-    ample.options.memory.budget_bytes = 0;
-    COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<WeightlessDevice> device,
-                             WeightlessDevice::Open(traced_.trace.granularity));
-    COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<RepeatedSession> repeated,
-                             make(ample, *device, nullptr));
-    const auto lane_of = [&](size_t call) {
-      const RepeatedSession::Ran& ran = repeated->ran()[call];
-      const bool graph = ran.kind == RunKind::kReplay || ran.kind == RunKind::kRecord;
-      return ran.refused || !graph ? -1 : repeated->lane_of(call);
-    };
-    COPPICE_ASSIGN_OR_RETURN(const auto lanes, CopiesOf(traced_, ample, lane_of));
-    for (const std::vector<CopyStep>& lane : lanes)
-      outcome.copy_out_bytes =
-          std::max(outcome.copy_out_bytes, LeastRing(lane, traced_.trace.granularity));
+    COPPICE_ASSIGN_OR_RETURN(outcome.copy_out_bytes, MeasureCopies(changes, making));
     making.options.memory.copy_out_bytes = outcome.copy_out_bytes;
   }
   COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<WeightlessDevice> device,
                            WeightlessDevice::Open(traced_.trace.granularity));
-  absl::StatusOr<std::unique_ptr<RepeatedSession>> repeated = make(making, *device, on_progress);
+  absl::StatusOr<std::unique_ptr<RepeatedSession>> repeated =
+      MakeCalls(changes, making, *device, on_progress);
   if (!repeated.ok() && changes.budget_bytes > 0 &&
       repeated.status().code() == absl::StatusCode::kResourceExhausted)
     return InvalidArgument("--budget {}: {}; give more", changes.budget_bytes,
@@ -223,20 +250,9 @@ absl::StatusOr<WhatIfOutcome> WhatIf::Repeat(const WhatIfChanges& changes,
                            changes.budget_bytes, (*repeated)->first_refusal());
   outcome.figures = (*repeated)->figures();
   outcome.first_refusal = (*repeated)->first_refusal();
-  AddTimes(traced_, making.specs, HostTimes(traced_, specs_), (*repeated)->ran(), outcome);
+  AddTimes(traced_, making.specs, *times_, (*repeated)->ran(), outcome);
   outcome.sizes = UseOf(scripts_);
-  if (traced_.unknown_scalars > 0)
-    outcome.estimates.push_back(
-        fmt::format("{} calls that no bucket holds count with the scalars of earlier ones, as a "
-                    "trace does not say theirs",
-                    traced_.unknown_scalars));
-  for (size_t i = 0; i < scripts_.size(); ++i) {
-    const std::string why = scripts_[i]->WhyEstimated();
-    if (!why.empty())
-      outcome.estimates.push_back(fmt::format("memory of program '{}': {} sizes are guessed, as {}",
-                                              LabelOf(traced_.trace.programs[i]),
-                                              scripts_[i]->use().estimated, why));
-  }
+  outcome.estimates = Estimates();
   return outcome;
 }
 

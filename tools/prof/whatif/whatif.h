@@ -31,6 +31,10 @@
 
 namespace coppice {
 
+class HostTimes;
+class RepeatedSession;
+class WeightlessDevice;
+
 // What one repetition came to.
 struct WhatIfOutcome {
   WhatIfChanges changes;
@@ -75,12 +79,21 @@ class WhatIf {
                                      const OnProgress& on_progress = nullptr);
 
  private:
-  WhatIf() = default;
+  WhatIf();
+
+  absl::StatusOr<std::unique_ptr<RepeatedSession>> MakeCalls(const WhatIfChanges& changes,
+                                                             const ChangedMaking& making,
+                                                             WeightlessDevice& device,
+                                                             const OnProgress& on_progress);
+  // The window that outputs are copied to, per lane, by a repetition with one that is too large.
+  absl::StatusOr<int64_t> MeasureCopies(const WhatIfChanges& changes, ChangedMaking making);
+  std::vector<std::string> Estimates() const;  // Of the last repetition.
 
   TracedCalls traced_;
   SessionOptions options_;
   std::vector<ProgramSpec> specs_;
   std::vector<std::unique_ptr<RunScripts>> scripts_;  // One per program.
+  std::unique_ptr<const HostTimes> times_;
 };
 
 }  // namespace coppice
