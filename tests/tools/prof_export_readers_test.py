@@ -111,7 +111,7 @@ class ReadersTest(unittest.TestCase):
         cls.folder = pathlib.Path(cls.temporary.name)
         cls.traces = [cls.folder / "hand.trace", cls.folder / "run.trace"]
         write_by_hand(cls.traces[0])
-        run("run", "--requests", 50, "--verify", "none", "--quiet", "--device", "host",
+        run("run", "--requests", 400, "--verify", "none", "--quiet", "--device", "host",
             "--trace-out", cls.traces[1])
         cls.summaries = {trace: json.loads(run("prof", "summary", trace, "--json").stdout)
                          for trace in cls.traces}
