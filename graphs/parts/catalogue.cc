@@ -199,8 +199,24 @@ absl::StatusOr<const Binding*> Catalogue::Bind(const Program& program,
     auto made = std::make_unique<Binding>(program, std::move(tensors), std::move(ids));
     found = bindings_.emplace(std::move(key), std::move(made)).first;
   }
-  if (found->second->version() == nullptr) SetVersion(*found->second, std::move(version));
+  if (found->second->version() == nullptr) {
+    SetVersion(*found->second, std::move(version));
+    TellStatics(*found->second, /*bound=*/true);
+  }
   return found->second.get();
+}
+
+void Catalogue::TellStatics(const Binding& binding, bool bound) {
+  if (tracer_ == nullptr) return;
+  const auto change = bound ? &CoveredBytes::Cover : &CoveredBytes::Uncover;
+  CoveredBytes& of_program = EntryOf(*binding.program).statics;
+  for (const Tensor& tensor : binding.tensors) {
+    if (windows_.HoldsConstants(tensor.data)) continue;
+    const auto bytes = static_cast<DeviceAddress>(tensor.span() * SizeOf(tensor.dtype));
+    (of_program.*change)(tensor.data, tensor.data + bytes);
+    (statics_.*change)(tensor.data, tensor.data + bytes);
+  }
+  tracer_->Statics(binding.program->place.trace_number, of_program.bytes(), statics_.bytes());
 }
 
 void Catalogue::Unbind(const Binding& binding) {
@@ -213,6 +229,7 @@ void Catalogue::Unbind(const Binding& binding) {
 void Catalogue::End(BindingMap::iterator binding) {
   ended_.emplace_back(binding, ends_ + 1);
   ReplaceVersion(*binding->second, nullptr);
+  TellStatics(*binding->second, /*bound=*/false);
   binding->second->end_ = ++ends_;
   while (ended_.size() > kEndedBindingsMax) {
     const auto [oldest, end] = ended_.front();

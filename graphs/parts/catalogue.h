@@ -34,6 +34,7 @@
 #include "coppice/runtime/driver.h"
 
 #include "graphs/lane/window_map.h"
+#include "graphs/parts/covered_bytes.h"
 #include "graphs/program/registration.h"
 #include "graphs/trace/tracer.h"
 
@@ -104,6 +105,7 @@ class Catalogue {
   struct Entry {
     std::unique_ptr<const Program> program;
     std::vector<bool> demoted;  // Static inputs that are copied because they moved too often.
+    CoveredBytes statics;       // By tensors of its bindings; only with a trace.
   };
 
   // Of one program: the addresses of a binding and the driver's ids of their allocations; the
@@ -121,6 +123,9 @@ class Catalogue {
                                      std::unique_ptr<const StepSource> steps);
   // The driver's allocation ids of the tensors, if they are checked.
   absl::StatusOr<std::vector<uint64_t>> AllocationIds(const std::vector<Tensor>& tensors) const;
+
+  // Tells the trace, if there is one, that the tensors of a binding are bound, or are no more.
+  void TellStatics(const Binding& binding, bool bound);
 
   // Whether the program is one that is registered here. `where` is for messages.
   absl::Status CheckOwn(const char* where, const Program& program) const;
@@ -146,6 +151,7 @@ class Catalogue {
   const std::unique_ptr<Generator> generator_ = std::make_unique<Generator>();
   mutable std::mutex mutex_;  // Guards what is below.
   std::vector<Entry> entries_;
+  CoveredBytes statics_;  // By tensors of all bindings; only with a trace.
   BindingMap bindings_;
   std::map<VersionKey, Version> versions_;
   std::deque<std::pair<BindingMap::iterator, uint64_t>> ended_;  // With the number of the end.

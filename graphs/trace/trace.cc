@@ -6,8 +6,8 @@ namespace coppice {
 
 const char* NameOf(TraceEventKind kind) {
   static constexpr std::array<const char*, kTraceEventKindCount> kNames = {
-      "call",   "record",  "evict",  "fail", "bytes",  "outputs", "use",     "part", "release",
-      "expire", "suspend", "resume", "mark", "policy", "request", "dropped", "end"};
+      "call",   "record",  "evict",  "fail", "bytes",  "outputs", "use",     "part",    "release",
+      "expire", "suspend", "resume", "mark", "policy", "statics", "request", "dropped", "end"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -281,6 +281,9 @@ void TraceWriter::Format(Source& source, const RingEvent& event) {
     case TraceEventKind::kPolicy:
       fmt::format_to(out, FMT_COMPILE(",{},{},{}]\n"), event.program, event.bucket, event.first);
       break;
+    case TraceEventKind::kStatics:
+      fmt::format_to(out, FMT_COMPILE(",{},{},{}]\n"), event.program, event.first, event.second);
+      break;
     case TraceEventKind::kRequest:
       fmt::format_to(out, FMT_COMPILE(",{},{},{},{},{}]\n"), event.first, event.second, event.third,
                      event.bucket, event.node);

@@ -9,9 +9,9 @@
 // before the lane's next call is one event.
 //
 // Units: bytes, elements where named so, ticks of the trace's clock. Threads: Define... any; events
-// that name a lane under that lane's lock; Bytes, Suspend, Resume, Mark, Policy and Request any.
-// Cost: on the order of 20 ns per event, no allocation; what defines, Fail, Mark and Policy
-// allocate.
+// that name a lane under that lane's lock; Bytes, Suspend, Resume, Mark, Policy, Statics and
+// Request any. Cost: on the order of 20 ns per event, no allocation; what defines, Fail, Mark and
+// Policy allocate.
 
 #pragma once
 
@@ -127,6 +127,11 @@ class Tracer {
   void Resume() { PutOfSession({.kind = TraceEventKind::kResume}); }
   // The symbol is padded by this policy from here on.
   void Policy(int32_t program, int symbol, const PaddingPolicy& policy);
+  // So many bytes lie under the static tensors of the program, and of all programs.
+  void Statics(int32_t program, int64_t bytes, int64_t total) {
+    PutOfSession(
+        {.first = bytes, .second = total, .program = program, .kind = TraceEventKind::kStatics});
+  }
   // As Session::NoteRequest.
   void Request(const RequestTimes& times);
 

@@ -116,6 +116,46 @@ TEST_F(TraceContentsTest, SessionsAndProgramsSayWhatTheyAreMadeOf) {
   EXPECT_THAT(program["joint"], IsEmpty());
 }
 
+TEST_F(TraceContentsTest, BytesOfStaticsAreThoseOfAllThatIsBound) {
+  constexpr int64_t kBytes = 16;
+  {
+    const std::unique_ptr<Session> session = MakeSession(Traced());
+    const auto add = [&](const char* name) {
+      ProgramSpec spec{.name = name};
+      spec.inputs = {{.name = "w", .dims = {Dim::Fixed(4)}, .role = InputRole::kStatic},
+                     {.name = "v", .dims = {Dim::Fixed(4)}, .role = InputRole::kStatic}};
+      spec.outputs = {{.name = "y", .dims = {Dim::Fixed(4)}, .role = OutputRole::kStatic}};
+      return session->Register(spec, [](CallContext&) { return absl::OkStatus(); });
+    };
+    const absl::StatusOr<const Program*> f = add("f");
+    const absl::StatusOr<const Program*> g = add("g");
+    ASSERT_OK(f);
+    ASSERT_OK(g);
+    const auto bind = [&](const Program* program, std::vector<DeviceAddress> addresses) {
+      std::vector<Tensor> statics;
+      for (const DeviceAddress address : addresses)
+        statics.push_back(Tensor::Dense(address, DType::kFloat32, std::vector<int64_t>{4}));
+      return session->Bind(*program, statics);
+    };
+    // The second input reads half of the first.
+    const absl::StatusOr<const Binding*> first = bind(*f, {0x1000, 0x1008, 0x2000});
+    ASSERT_OK(first);
+    ASSERT_OK(bind(*f, {0x1000, 0x1008, 0x2000})) << "the same";
+    ASSERT_OK(bind(*g, {0x1000, 0x3000, 0x4000}));
+    ASSERT_OK(session->Unbind(**first));
+    ASSERT_OK(session->Unbind(**first)) << "once more";
+    ASSERT_OK(session->Unregister(**g));
+  }
+  std::vector<std::vector<int64_t>> told;
+  for (const json& event : EventsOf(Lines(), "statics")) {
+    EXPECT_EQ(event[2], -1);
+    told.push_back({event[3].get<int64_t>(), event[4].get<int64_t>(), event[5].get<int64_t>()});
+  }
+  EXPECT_THAT(told, ElementsAre(ElementsAre(0, 2 * kBytes + 8, 2 * kBytes + 8),
+                                ElementsAre(1, 3 * kBytes, 4 * kBytes + 8),
+                                ElementsAre(0, 0, 3 * kBytes), ElementsAre(1, 0, 0)));
+}
+
 TEST_F(TraceContentsTest, BuffersHaveTheLabelsOfTheirProgramAndTheNamesOfItsOutputs) {
   {
     std::unique_ptr<Session> session = MakeSession(Traced());

@@ -230,6 +230,7 @@ TEST(TraceWriterTest, EachKindOfEventHasItsValues) {
     writer->Put(1, {.kind = TraceEventKind::kSuspend});
     writer->Put(1, {.kind = TraceEventKind::kResume});
     writer->Put(1, {.first = 4, .bucket = 1, .program = 2, .kind = TraceEventKind::kPolicy});
+    writer->Put(1, {.first = 64, .second = 96, .program = 2, .kind = TraceEventKind::kStatics});
     writer->Put(1, {.first = 17,
                     .second = 1500,
                     .third = 9000,
@@ -249,8 +250,8 @@ TEST(TraceWriterTest, EachKindOfEventHasItsValues) {
                           R"(["evict",0,5])", R"(["fail",0,3,2])", R"(["outputs",0,7,5])",
                           R"(["use",0,8,7,2,1,256])", R"(["expire",0,7,9])", R"(["release",0,7])",
                           R"(["bytes",-1,"eager",64,96])", R"(["suspend",-1])", R"(["resume",-1])",
-                          R"(["policy",-1,2,1,4])", R"(["request",-1,17,1500,9000,120,30])",
-                          R"(["end",-1])"));
+                          R"(["policy",-1,2,1,4])", R"(["statics",-1,2,64,96])",
+                          R"(["request",-1,17,1500,9000,120,30])", R"(["end",-1])"));
 }
 
 TEST(TraceWriterTest, FileIsReadableByItsOwnerOnly) {

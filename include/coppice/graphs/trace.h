@@ -87,15 +87,19 @@ enum class TraceEventKind : uint8_t {
   kResume,   // ... and has it again, at the same addresses.
   kMark,     // mark: Session::Mark. Equal names have one number while there are few of them.
   kPolicy,   // program, symbol, policy: the symbol is padded by this policy from here on.
+  kStatics,  // program, bytes, bytes: so many lie under the tensors that are bound for the program
+             // from here on (Session::Bind), and under those of all programs: weights, caches. The
+             // application has them, so that no MemoryKind counts them. A byte under several
+             // tensors counts once; constants of packages do not, as MemoryKind::kConstants does.
   kRequest,  // id, time to the first token, time to the last, tokens read, tokens written:
              // Session::NoteRequest.
   kDropped,  // count: so many events of this lane were lost here, because the ring was full.
   kEnd,      // No values: the session ended, everything was written.
 };
-inline constexpr int kTraceEventKindCount = 17;
+inline constexpr int kTraceEventKindCount = 18;
 
 // "call", "record", "evict", "fail", "bytes", "outputs", "use", "part", "release", "expire",
-// "suspend", "resume", "mark", "policy", "request", "dropped", "end".
+// "suspend", "resume", "mark", "policy", "statics", "request", "dropped", "end".
 const char* NameOf(TraceEventKind kind);
 
 // How long one request to a server took, by the clock of whoever serves; for Session::NoteRequest.
