@@ -305,6 +305,20 @@ TEST(PoolTraceTest, ReadsTheTimesOfRequests) {
   EXPECT_THAT(ErrorOf(R"([90000,"request",-1,17,1500])"), HasSubstr("'request'"));
 }
 
+TEST(PoolTraceTest, ReadsTheBytesOfStatics) {
+  TraceBuilder trace = CleanTrace();
+  trace.Event("statics", -1, "0,64,96");
+  const Read read = ReadText(trace.Text());
+  ASSERT_THAT(read.trace, IsOk());
+  const TraceEvent& statics = read.events.back();
+  EXPECT_EQ(statics.kind, TraceEventKind::kStatics);
+  EXPECT_EQ(statics.program, 0);
+  EXPECT_EQ(statics.first, 64);
+  EXPECT_EQ(statics.second, 96);
+  EXPECT_THAT(ErrorOf(R"([90000,"statics",-1,0,-1,96])"), HasSubstr("value 5 of 'statics'"));
+  EXPECT_THAT(ErrorOf(R"([90000,"statics",-1,9,64,96])"), HasSubstr("value 4 of 'statics'"));
+}
+
 TEST(PoolTraceTest, ReadsOptionsAndSpecsAsTheyStand) {
   TraceBuilder trace;
   trace.Replace(1, R"({"schema":"coppice.trace/5","device":"","lanes":1,"granularity":1,)"

@@ -80,6 +80,7 @@ std::string FullTrace() {
   trace.Event("use", 0, "13,12,0,1,64");
   trace.Line(R"({{"policy":0,"document":{{"maximum":8,"buckets":[4,8]}}}})");
   trace.Event("policy", -1, "1,0,0");
+  trace.Event("statics", -1, "1,2048,6000");
   trace.Event("request", -1, "17,5000000,95000000,128,10");
   trace.Event("outputs", 0, "12,3");
   trace.Event("part", 0, "12,1");

@@ -63,7 +63,9 @@ TraceBuilder EventfulTrace() {
   trace.Event("fail", 0, "1,0");
   trace.Call(101, 1, -1, "eager", "not_capturable");
   trace.Event("evict", 0, "2");
+  trace.Event("statics", -1, "0,2048,4096");
   trace.Call(102, 1, -1, "eager", "evicted");
+  trace.Event("statics", -1, "0,0,2048");
   trace.Call(103, 1, -1, "eager", "evicted");
   return trace;
 }
@@ -98,6 +100,10 @@ TEST(ProfHtmlTest, FiguresAreThoseOfSummary) {
     EXPECT_EQ(kind["estimate"], account["estimate"]);
     EXPECT_EQ(kind["what"], account["what"]);
   }
+  const Document& statics = report["memory"]["statics"];
+  EXPECT_EQ(statics["peak_bytes"], said["statics_peak_bytes"]);
+  EXPECT_EQ(statics["service_end_bytes"], said["statics_service_end_bytes"]);
+  EXPECT_EQ(statics["end_bytes"], said["statics_end_bytes"]);
   ASSERT_EQ(report["programs"].size(), said["programs"].size());
   EXPECT_EQ(report["programs"][0]["calls"], said["programs"][0]["calls"]);
 }

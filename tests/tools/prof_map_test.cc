@@ -148,6 +148,20 @@ TEST(ProfMapTest, BytesByKindAreThoseOfTheLargestTotal) {
   EXPECT_THAT(svg, Not(HasSubstr("constants"))) << "there were none";
 }
 
+TEST(ProfMapTest, StaticsAreBesideTheSessionsMemory) {
+  TraceBuilder trace = CleanTrace();
+  EXPECT_THAT(DrawAddressMap(MapOf(trace)), Not(HasSubstr("statics")));
+  trace.Event("statics", -1, "0,5000,5000");
+  trace.Event("statics", -1, "0,0,0");
+  const AddressMap map = MapOf(trace);
+  EXPECT_EQ(map.statics_peak, 5000);
+  EXPECT_THAT(map.program_statics_peaks, ElementsAre(5000));
+  const std::string svg = DrawAddressMap(map);
+  EXPECT_THAT(svg, HasSubstr("when it was most: 16.98 KiB"));
+  EXPECT_THAT(svg, HasSubstr("statics: 5000 bytes at most; decode 5000"));
+  EXPECT_THAT(svg, HasSubstr("4.88 KiB at most: the application's, beside the total"));
+}
+
 TEST(ProfMapTest, LongNamesAreShortenedInTheMiddle) {
   TraceBuilder trace;
   trace.Program(std::string(200, 'n') + "ü" + std::string(200, 'm'));

@@ -259,6 +259,26 @@ TEST(ProfTest, WhyNamesTheLimitsAndSizesThatACallMet) {
   EXPECT_EQ(ObstacleOf(trace, 12), "batch=100");
 }
 
+TEST(ProfTest, WhyNamesTheLargestBucketThatACallWasOver) {
+  TraceBuilder trace;
+  trace.Line(R"({{"program":0,"name":"mix","variant":"","symbols":["batch","rows"],"spec":{{}},)"
+             R"("policies":[{{"version":1,"buckets":[4,8]}},)"
+             R"({{"version":1,"ladder":"pow2","maximum":64}}],"joint":[]}})");
+  trace.Event("call", 0, R"(1,-1,-1,"eager","over_largest_bucket",6,8,0,[9,64])");
+  trace.Line(R"({{"policy":0,"document":{{"version":1,"buckets":[4,16]}}}})");
+  trace.Event("policy", -1, "0,0,0");
+  trace.Event("call", 0, R"(2,-1,-1,"eager","over_largest_bucket",6,8,0,[17,65])");
+  EXPECT_EQ(ObstacleOf(trace, 1), "batch=9 over the largest bucket, 8, rows=64");
+  EXPECT_EQ(ObstacleOf(trace, 2),
+            "batch=17 over the largest bucket, 16, rows=65 over the largest bucket, 64");
+}
+
+TEST(ProfTest, PolicySaysSoWhereThereIsNothingToPad) {
+  TraceBuilder trace;
+  EXPECT_THAT(RunProf("policy", trace, {}).out, HasSubstr("no call has a size that a policy"));
+  EXPECT_THAT(RunProf("policy", CleanTrace(), {}).out, HasSubstr("note: 8 calls do not say"));
+}
+
 TEST(ProfTest, EveryReasonHasARemedy) {
   EXPECT_STREQ(RemedyOf(Reason::kNone), "");
   for (int reason = 1; reason < kReasonCount; ++reason)
@@ -277,6 +297,26 @@ TEST(ProfTest, SummaryTellsServiceFromWhatTearingDownLeft) {
   EXPECT_EQ(summary["total_end_bytes"], 1000);
   EXPECT_THAT(RunProf("summary", trace, {}).out,
               testing::ContainsRegex("total +16.98 KiB +16.98 KiB +1000 B"));
+}
+
+TEST(ProfTest, SummaryHasTheStaticsThatTheApplicationHolds) {
+  TraceBuilder trace = CleanTrace();
+  EXPECT_THAT(RunProf("summary", trace, {}).out, testing::Not(HasSubstr("statics")));
+  trace.Program("other");
+  trace.Event("statics", -1, "0,2048,2048");
+  trace.Event("statics", -1, "1,1024,2560");
+  trace.Event("statics", -1, "1,0,2048");
+  trace.Event("call", 0, R"(9,-1,-1,"eager","user_disabled",6,8)");
+  trace.Event("statics", -1, "0,0,0");
+  const nlohmann::json summary = JsonOf("summary", trace);
+  EXPECT_EQ(summary["statics_peak_bytes"], 2560);
+  EXPECT_EQ(summary["statics_service_end_bytes"], 2048);
+  EXPECT_EQ(summary["statics_end_bytes"], 0);
+  EXPECT_EQ(summary["total_peak_bytes"], 17384) << "they are no part of it";
+  EXPECT_EQ(summary["programs"][0]["statics_peak_bytes"], 2048);
+  EXPECT_EQ(summary["programs"][1]["statics_peak_bytes"], 1024);
+  EXPECT_THAT(RunProf("summary", trace, {}).out,
+              testing::ContainsRegex("statics +2.50 KiB +2.00 KiB +0 B  the application's"));
 }
 
 TEST(ProfTest, AGraphEndsTheFailuresOfItsBucket) {

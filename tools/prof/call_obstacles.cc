@@ -8,6 +8,8 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
+#include "coppice/padding/policy_document.h"
+
 #include "tools/support/byte_text.h"
 
 namespace coppice {
@@ -22,6 +24,12 @@ std::optional<int64_t> OptionOf(const PoolTrace& trace, const char* name) {
   const auto found = options.find(name);
   if (found == options.end() || !found->is_number_integer()) return std::nullopt;
   return found->get<int64_t>();
+}
+
+// The largest bucket of a policy's document; 0 if it is none.
+int64_t LargestOf(const std::string& document) {
+  const absl::StatusOr<PolicyDocument> read = ReadPolicyDocument(document, "the trace");
+  return read.ok() ? read->policy.maximum() : 0;
 }
 
 }  // namespace
@@ -49,8 +57,26 @@ void CallObstacles::See(const PoolTrace& trace, const TraceEvent& event) {
     case TraceEventKind::kBytes:
       booked_ = event.second;
       break;
+    case TraceEventKind::kPolicy:
+      largest_buckets_[{event.program, event.symbol}] =
+          LargestOf(trace.policies[static_cast<size_t>(event.policy)]);
+      break;
+    case TraceEventKind::kCall:
+      if (event.reason == Reason::kOverLargestBucket) SeeOverLargest(trace, event);
+      break;
     default:
       break;
+  }
+}
+
+// Of symbols whose policy is that of the program's definition.
+void CallObstacles::SeeOverLargest(const PoolTrace& trace, const TraceEvent& call) {
+  if (call.program < 0) return;
+  const std::vector<std::string>& policies =
+      trace.programs[static_cast<size_t>(call.program)].policies;
+  for (size_t symbol = 0; symbol < policies.size(); ++symbol) {
+    const std::pair<int, int> place(call.program, static_cast<int>(symbol));
+    if (!largest_buckets_.contains(place)) largest_buckets_[place] = LargestOf(policies[symbol]);
   }
 }
 
@@ -96,6 +122,10 @@ std::string CallObstacles::Sizes(const PoolTrace& trace, const TraceEvent& call)
     text += fmt::format("{}{}={}", text.empty() ? "" : ", ",
                         symbol < program.symbols.size() ? program.symbols[symbol] : "?",
                         call.extents[symbol]);
+    const auto largest = largest_buckets_.find({call.program, static_cast<int>(i)});
+    if (largest != largest_buckets_.end() && largest->second > 0 &&
+        call.extents[symbol] > largest->second)
+      text += fmt::format(" over the largest bucket, {}", largest->second);
   }
   return text;
 }

@@ -28,12 +28,15 @@ class CallObstacles {
   std::string Graphs(const PoolTrace& trace, const TraceEvent& call) const;
   std::string Bytes(const PoolTrace& trace) const;
   std::string Sizes(const PoolTrace& trace, const TraceEvent& call) const;
+  void SeeOverLargest(const PoolTrace& trace, const TraceEvent& call);
 
   // By lane, then by call: the node whose outputs are leased and not overwritten.
   std::map<int, std::map<int64_t, int>> leased_;
   std::map<std::pair<int, int>, int64_t> graphs_;  // By lane and program.
   std::map<int, int64_t> evicted_ns_;              // By bucket, the last time.
-  int64_t booked_ = 0;                             // Bytes of all kinds.
+  // By program and symbol, of those that calls were over.
+  std::map<std::pair<int, int>, int64_t> largest_buckets_;
+  int64_t booked_ = 0;  // Bytes of all kinds.
 };
 
 }  // namespace coppice

@@ -55,6 +55,7 @@ constexpr std::array kEventForms = {EventForm{TraceEventKind::kCall, "cbnprxy?Pe
                                     EventForm{TraceEventKind::kResume, ""},
                                     EventForm{TraceEventKind::kMark, "m"},
                                     EventForm{TraceEventKind::kPolicy, "Psd"},
+                                    EventForm{TraceEventKind::kStatics, "Pxy"},
                                     EventForm{TraceEventKind::kRequest, "qxyij"},
                                     EventForm{TraceEventKind::kDropped, "x"},
                                     EventForm{TraceEventKind::kEnd, ""}};

@@ -1,7 +1,7 @@
 // Reads the trace file of a session (coppice/graphs/trace.h) line by line; also those of the four
-// schemas before, of which the fourth has no options, specs, labels, host times and policies, the
-// third neither kernels nor scalars, and of a call neither program nor extents, the second no marks
-// and no parts of leases, and the first no failures either.
+// schemas before, of which the fourth has no options, specs, labels, bytes of statics, host times
+// and policies, the third neither kernels nor scalars, and of a call neither program nor extents,
+// the second no marks and no parts of leases, and the first no failures either.
 //
 // What a trace defines is kept; what happened is handed on event by event, so that a view holds
 // only what it needs of a long trace. Programs, buckets and nodes are named by their place in
@@ -121,8 +121,10 @@ struct TraceEvent {
   int64_t other_call = 0;
   int64_t request = -1;  // As the application calls it.
   int64_t host_ns = -1;  // Of a call; -1: nobody looked.
-  int64_t first = 0;     // Real elements, bytes of the kind, count, offset, or time to a token.
-  int64_t second = 0;    // Padded elements, bytes of all kinds, or time to the last token.
+  // Real elements, bytes of the kind, of the program's statics, count, offset, or time to a token.
+  int64_t first = 0;
+  // Padded elements, bytes of all kinds, of all statics, or time to the last token.
+  int64_t second = 0;
 };
 
 struct PoolTrace {

@@ -172,6 +172,7 @@ class TraceChecker {
       case TraceEventKind::kFail:
       case TraceEventKind::kMark:
       case TraceEventKind::kPolicy:
+      case TraceEventKind::kStatics:
       case TraceEventKind::kRequest:
       case TraceEventKind::kEnd:
         return;

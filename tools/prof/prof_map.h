@@ -5,7 +5,8 @@
 //   decode 8      [##a##|==b==......)          top to bottom; bytes of several buckets are hatched
 //
 // Rows are sorted by program, then by extents and key scalars, as numbers. What the session held
-// beside plans has a band below: bytes by kind when all kinds together were most.
+// beside plans has a band below: bytes by kind when all kinds together were most, and what static
+// tensors of programs had at most, which is the application's.
 //
 // Units: bytes and steps. Threads: pure functions; equal traces give equal text.
 
@@ -31,6 +32,8 @@ struct AddressMap {
   int64_t total_peak = 0;        // Bytes of all kinds at most ...
   std::array<int64_t, kMemoryKindCount> kinds_then{};   // ... and of each kind at that time.
   std::array<int64_t, kMemoryKindCount> kinds_peaks{};  // The most of each kind at any time.
+  int64_t statics_peak = 0;                             // Bytes under static tensors at most ...
+  std::vector<int64_t> program_statics_peaks;           // ... and under those of each program.
 
   // The node with the highest plan. Requires: the bucket has one.
   const TracedNode& HighestOf(int bucket) const {

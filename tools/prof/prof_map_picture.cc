@@ -1,4 +1,4 @@
-// Addresses across; a row per bucket, inside of it time downwards; below, bytes by kind.
+// Addresses across; a row per bucket, inside of it time downwards; below, bytes by who has them.
 
 #include <algorithm>
 #include <array>
@@ -42,6 +42,7 @@ constexpr const char* kOtherPlansStyle = "fill:#cfd6dd";
 constexpr const char* kAroundStyle = "fill:none;stroke:#333;stroke-dasharray:3 2";
 constexpr const char* kBoundStyle = "stroke:#c00;stroke-width:1.5";
 constexpr const char* kMappedStyle = "stroke:#06c;stroke-width:1.5;stroke-dasharray:6 4";
+constexpr const char* kStaticsStyle = "fill:#fff;stroke:#666";  // Not the session's.
 constexpr const char* kGridStyle = "stroke:#ddd;stroke-width:0.5";
 // What lies below keeps its tip.
 constexpr const char* kSharedStyle = "fill:url(#hatch);fill-opacity:0.55;pointer-events:none";
@@ -155,15 +156,16 @@ class MapPicture {
       if (!RowsOf(lane).empty())
         body += kLaneHead + 14 + pitch_ * static_cast<double>(RowsOf(lane).size());
     }
-    const std::vector<MemoryKind> kinds = Kinds();
-    if (!kinds.empty()) body += kLaneHead + 20 + kKindPitch * static_cast<double>(kinds.size());
+    const std::vector<Holding> holdings = Holdings();
+    if (!holdings.empty())
+      body += kLaneHead + 20 + kKindPitch * static_cast<double>(holdings.size());
     const double top = kLegendTop + kLegendPitch * static_cast<double>(LegendLines()) + 10;
     Svg svg(kWidth, top + body + 10, HeadlineOf(map_));
     DrawHead(svg);
     double y = top;
     for (int lane = 0; lane < map_.trace.lanes; ++lane)
       y = DrawLane(lane, axes[static_cast<size_t>(lane)], y, svg);
-    if (!kinds.empty()) DrawKinds(kinds, y + 10, svg);
+    if (!holdings.empty()) DrawHoldings(holdings, y + 10, svg);
     return svg.Finish();
   }
 
@@ -368,15 +370,58 @@ class MapPicture {
     return bottom + 14;
   }
 
-  // Those that had bytes at any time.
-  std::vector<MemoryKind> Kinds() const {
-    std::vector<MemoryKind> kinds;
+  // A row of the band.
+  struct Holding {
+    std::string name;
+    int64_t bytes = 0;
+    std::string text;
+    std::string tip;
+    std::string style;
+  };
+
+  // The kinds that had bytes at any time, and what the application has.
+  std::vector<Holding> Holdings() const {
+    std::vector<Holding> holdings;
     for (size_t i = 0; i < map_.kinds_peaks.size(); ++i)
-      if (map_.kinds_peaks[i] > 0) kinds.push_back(static_cast<MemoryKind>(i));
-    return kinds;
+      if (map_.kinds_peaks[i] > 0) holdings.push_back(HoldingOf(static_cast<MemoryKind>(i)));
+    if (map_.statics_peak > 0) holdings.push_back(Statics());
+    return holdings;
   }
 
-  void DrawKinds(const std::vector<MemoryKind>& kinds, double y, Svg& svg) const {
+  Holding HoldingOf(MemoryKind kind) const {
+    const auto place = static_cast<size_t>(kind);
+    const int64_t bytes = map_.kinds_then[place];
+    const int64_t peak = map_.kinds_peaks[place];
+    Holding holding = {.name = NameOf(kind),
+                       .bytes = bytes,
+                       .text = FormatBytes(bytes),
+                       .tip = {},
+                       .style = fmt::format("fill:{}", PaletteColour(static_cast<int>(place)))};
+    std::ranges::replace(holding.name, '_', ' ');
+    holding.tip = fmt::format("{}: {} bytes, at most {}", holding.name, bytes, peak);
+    if (peak > bytes) holding.text += fmt::format(", {} at another time", FormatBytes(peak));
+    if (kind == MemoryKind::kPlan && bytes >= map_.together_bytes())
+      holding.text += fmt::format(", of which plans reach {}", FormatBytes(map_.together_bytes()));
+    holding.text += fmt::format(": {}", MeaningOf(kind));
+    return holding;
+  }
+
+  Holding Statics() const {
+    Holding holding = {
+        .name = "statics",
+        .bytes = map_.statics_peak,
+        .text = fmt::format("{} at most: {}", FormatBytes(map_.statics_peak), kStaticsMeaning),
+        .tip = fmt::format("statics: {} bytes at most", map_.statics_peak),
+        .style = kStaticsStyle};
+    for (size_t i = 0; i < map_.program_statics_peaks.size(); ++i) {
+      const int64_t bytes = map_.program_statics_peaks[i];
+      if (bytes == 0) continue;
+      holding.tip += fmt::format("; {} {}", LabelOfProgram(map_.trace, static_cast<int>(i)), bytes);
+    }
+    return holding;
+  }
+
+  void DrawHoldings(const std::vector<Holding>& holdings, double y, Svg& svg) const {
     const std::string budget =
         map_.trace.budget == 0 ? "without a budget"
                                : fmt::format("of a budget of {}", FormatBytes(map_.trace.budget));
@@ -385,30 +430,20 @@ class MapPicture {
                          FormatBytes(map_.total_peak), budget),
              "start", 13);
     Axis axis = {.left = left_, .right = left_ + (kRight - left_) * kKindsShare};
-    for (const MemoryKind kind : kinds)
-      axis.top = std::max(axis.top, map_.kinds_then[static_cast<size_t>(kind)]);
+    for (const Holding& holding : holdings)
+      axis.top = std::max(axis.top, holding.bytes);
     const double top = y + kLaneHead;
-    const double bottom = top + kKindPitch * static_cast<double>(kinds.size());
+    const double bottom = top + kKindPitch * static_cast<double>(holdings.size());
     DrawAxis(axis, "bytes", top - 8, bottom - 4, svg);
-    for (size_t i = 0; i < kinds.size(); ++i)
-      DrawKind(kinds[i], axis, top + kKindPitch * static_cast<double>(i), svg);
+    for (size_t i = 0; i < holdings.size(); ++i)
+      DrawHolding(holdings[i], axis, top + kKindPitch * static_cast<double>(i), svg);
   }
 
-  void DrawKind(MemoryKind kind, const Axis& axis, double y, Svg& svg) const {
-    const auto place = static_cast<size_t>(kind);
-    const int64_t bytes = map_.kinds_then[place];
-    const int64_t peak = map_.kinds_peaks[place];
-    std::string name = NameOf(kind);
-    std::ranges::replace(name, '_', ' ');
-    svg.Text(axis.left - 8, y + 12, name, "end");
-    svg.Rectangle(axis.left, y, std::max(axis.At(bytes) - axis.left, kVisible), 16,
-                  fmt::format("fill:{}", PaletteColour(static_cast<int>(place))),
-                  fmt::format("{}: {} bytes, at most {}", name, bytes, peak));
-    std::string text = FormatBytes(bytes);
-    if (peak > bytes) text += fmt::format(", {} at another time", FormatBytes(peak));
-    if (kind == MemoryKind::kPlan && bytes >= map_.together_bytes())
-      text += fmt::format(", of which plans reach {}", FormatBytes(map_.together_bytes()));
-    svg.Text(axis.At(bytes) + 8, y + 12, fmt::format("{}: {}", text, MeaningOf(kind)), "start", 11);
+  static void DrawHolding(const Holding& holding, const Axis& axis, double y, Svg& svg) {
+    svg.Text(axis.left - 8, y + 12, holding.name, "end");
+    svg.Rectangle(axis.left, y, std::max(axis.At(holding.bytes) - axis.left, kVisible), 16,
+                  holding.style, holding.tip);
+    svg.Text(axis.At(holding.bytes) + 8, y + 12, holding.text, "start", 11);
   }
 
   const AddressMap& map_;

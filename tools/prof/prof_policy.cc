@@ -159,13 +159,16 @@ ExitCode ProfPolicy(const ProfOptions& options, const Console& console) {
   if (unknown > 0)
     text += fmt::format("note: {} calls do not say their sizes; traces have them since {}\n",
                         unknown, kPoolTraceSchema);
+  bool padded = false;
   for (size_t i = 0; i < programs.size(); ++i) {
     if (!(*chosen)[i] || programs[i].empty()) continue;
+    padded = true;
     if (options.json)
       rows.push_back(ToJson(trace->programs[i], programs[i]));
     else
       text += ToText(trace->programs[i], programs[i]);
   }
+  if (!padded) text += "no call has a size that a policy could pad\n";
   if (options.json)
     text = Dump({{"schema", kPoolTraceSchema},
                  {"ended", trace->ended},

@@ -43,7 +43,8 @@ std::string SummaryJson(const TraceSummary& summary) {
                         {"name", program.name},
                         {"variant", program.variant},
                         {"symbols", program.symbols},
-                        {"calls", summary.program_calls[i]}});
+                        {"calls", summary.program_calls[i]},
+                        {"statics_peak_bytes", summary.program_statics_peaks[i]}});
   }
   nlohmann::ordered_json paths = nlohmann::ordered_json::object();
   for (int i = 0; i < kRunKindCount; ++i)
@@ -70,6 +71,9 @@ std::string SummaryJson(const TraceSummary& summary) {
                {"total_end_bytes", summary.total.at_end},
                {"total_service_end_bytes", summary.total.at_service_end},
                {"total_peak_bytes", summary.total.peak},
+               {"statics_end_bytes", summary.statics.at_end},
+               {"statics_service_end_bytes", summary.statics.at_service_end},
+               {"statics_peak_bytes", summary.statics.peak},
                {"buckets", trace.buckets.size()},
                {"graphs_recorded", summary.calls.recorded},
                {"graphs_evicted", summary.calls.evicted},
@@ -117,6 +121,11 @@ std::string FormatBytesByKind(const TraceSummary& summary) {
   }
   table.Add({"total", FormatBytes(summary.total.peak), FormatBytes(summary.total.at_service_end),
              FormatBytes(summary.total.at_end), ""});
+  if (summary.statics.peak > 0) {
+    table.Add({"statics", FormatBytes(summary.statics.peak),
+               FormatBytes(summary.statics.at_service_end), FormatBytes(summary.statics.at_end),
+               kStaticsMeaning});
+  }
   return table.Format();
 }
 

@@ -21,6 +21,13 @@ void AddFigures(const BucketFigures& part, BucketFigures& sum) {
   sum.evicted += part.evicted;
 }
 
+// Programs come as they are defined.
+int64_t& At(int program, std::vector<int64_t>& values) {
+  const auto place = static_cast<size_t>(program);
+  if (values.size() <= place) values.resize(place + 1);
+  return values[place];
+}
+
 }  // namespace
 
 const char* MeaningOf(MemoryKind kind) {
@@ -84,14 +91,18 @@ void SummaryTally::Add(const TraceEvent& event) {
     kinds_[static_cast<size_t>(event.memory)].Add(event.time_ns, event.first, service_end_ns_);
     total_.Add(event.time_ns, event.second, service_end_ns_);
   }
+  if (event.kind == TraceEventKind::kStatics) {
+    statics_.Add(event.time_ns, event.second, service_end_ns_);
+    if (event.program >= 0) {
+      int64_t& peak = At(event.program, program_statics_peaks_);
+      peak = std::max(peak, event.first);
+    }
+  }
   if (event.kind == TraceEventKind::kSuspend) ++suspends_;
   if (event.kind != TraceEventKind::kCall) return;
   service_end_ns_ = std::max(service_end_ns_, event.time_ns);
   if (event.reason != Reason::kNone) ++reasons_[{event.program, event.reason}];
-  if (event.program < 0) return;
-  const auto program = static_cast<size_t>(event.program);
-  if (program_calls_.size() <= program) program_calls_.resize(program + 1);
-  ++program_calls_[program];
+  if (event.program >= 0) ++At(event.program, program_calls_);
 }
 
 TraceSums SummaryTally::SumsWith(const PoolTrace& trace, std::vector<BucketFigures> buckets) const {
@@ -105,6 +116,9 @@ TraceSums SummaryTally::SumsWith(const PoolTrace& trace, std::vector<BucketFigur
   sums.buckets = std::move(buckets);
   sums.program_calls = program_calls_;
   sums.program_calls.resize(trace.programs.size());
+  sums.statics = statics_.At(service_end_ns_);
+  sums.program_statics_peaks = program_statics_peaks_;
+  sums.program_statics_peaks.resize(trace.programs.size());
   sums.reasons = reasons_;
   sums.suspends = suspends_;
   return sums;

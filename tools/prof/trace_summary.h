@@ -32,9 +32,11 @@ struct BytesOverTime {
 struct TraceSums {
   std::array<BytesOverTime, kMemoryKindCount> kinds{};
   BytesOverTime total;
-  BucketFigures calls;                 // Of all buckets and of none.
-  std::vector<BucketFigures> buckets;  // One per bucket of the trace, in its order.
-  std::vector<int64_t> program_calls;  // One per program.
+  BytesOverTime statics;                       // Of the application, beside the total.
+  std::vector<int64_t> program_statics_peaks;  // One per program.
+  BucketFigures calls;                         // Of all buckets and of none.
+  std::vector<BucketFigures> buckets;          // One per bucket of the trace, in its order.
+  std::vector<int64_t> program_calls;          // One per program.
   // Calls that did not replay, by program, -1 where an older trace does not say it, and reason.
   std::map<std::pair<int, Reason>, int64_t> reasons;
   int64_t suspends = 0;
@@ -82,14 +84,18 @@ class SummaryTally {
   BucketTally tally_;
   std::array<BytesTally, kMemoryKindCount> kinds_;
   BytesTally total_;
+  BytesTally statics_;
+  std::vector<int64_t> program_statics_peaks_;
   std::vector<int64_t> program_calls_;
   std::map<std::pair<int, Reason>, int64_t> reasons_;
   int64_t suspends_ = 0;
   int64_t service_end_ns_ = 0;
 };
 
-// What a kind of memory holds, in a few words.
+// What a kind of memory holds, in a few words; and what statics are.
 const char* MeaningOf(MemoryKind kind);
+inline constexpr const char* kStaticsMeaning =
+    "the application's, beside the total: weights and caches that are bound";
 
 // Reads the trace at `path`. Errors and cost: as ReadPoolTrace.
 absl::StatusOr<TraceSummary> SummarizeTrace(const std::string& path);

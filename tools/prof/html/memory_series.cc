@@ -110,6 +110,21 @@ Json SuspensionsOf(const ReportFacts& facts) {
   return spans;
 }
 
+Json StaticsOf(const ReportFacts& facts) {
+  int64_t peak = 0;
+  int64_t served = 0;
+  for (const ReportStatics& statics : facts.statics) {
+    peak = std::max(peak, statics.bytes);
+    if (statics.time_ns <= ServiceEndOf(facts)) served = statics.bytes;
+  }
+  return {{"kind", "statics"},
+          {"what", kStaticsMeaning},
+          {"estimate", false},
+          {"end_bytes", facts.statics.empty() ? 0 : facts.statics.back().bytes},
+          {"service_end_bytes", served},
+          {"peak_bytes", peak}};
+}
+
 }  // namespace
 
 Json MemoryOf(const ReportFacts& facts, const ReportLimits& limits, Json& left_out) {
@@ -149,6 +164,7 @@ Json MemoryOf(const ReportFacts& facts, const ReportLimits& limits, Json& left_o
   return {{"times_ns", std::move(times)},
           {"total_bytes", std::move(totals)},
           {"kinds", std::move(kinds)},
+          {"statics", StaticsOf(facts)},
           {"suspensions_ns", SuspensionsOf(facts)},
           {"moments", MomentsOf(facts, limits.moments, left_out)}};
 }

@@ -34,6 +34,9 @@ class FactReader {
                                 .total = event.second,
                                 .kind = event.memory});
         return;
+      case TraceEventKind::kStatics:
+        facts_.statics.push_back({.time_ns = event.time_ns, .bytes = event.second});
+        return;
       case TraceEventKind::kUse:
         facts_.reads.push_back({.lane = event.lane, .call = event.call, .maker = event.other_call});
         return;
@@ -71,6 +74,7 @@ class FactReader {
     FindHighest();
     SortByTime(facts_.calls);
     SortByTime(facts_.bytes);
+    SortByTime(facts_.statics);
     SortByTime(facts_.moments);
     SortByTime(facts_.requests);
     std::stable_sort(

@@ -50,6 +50,12 @@ struct ReportBytes {
   MemoryKind kind = MemoryKind::kPlan;
 };
 
+// What lies under static tensors of all programs from here on.
+struct ReportStatics {
+  int64_t time_ns = 0;
+  int64_t bytes = 0;
+};
+
 // What happened beside calls: record, evict, fail, suspend, resume, mark and dropped.
 struct ReportMoment {
   int64_t time_ns = 0;
@@ -88,6 +94,7 @@ struct ReportFacts {
   std::vector<int> highest;        // By bucket: its node with the highest plan, or -1.
   std::vector<ReportCall> calls;   // All of these in the order of time, equal times in that of
   std::vector<ReportBytes> bytes;  // the file.
+  std::vector<ReportStatics> statics;
   std::vector<ReportMoment> moments;
   std::vector<ReportRequest> requests;
   std::vector<ReportLease> leases;

@@ -143,5 +143,5 @@ kit.view("memory", () => {
     {label: "At the last call", number: true, text: (kind) => kit.bytes(kind.service_end_bytes)},
     {label: "Torn down", number: true, text: (kind) => kit.bytes(kind.end_bytes)},
     {label: "What it is", text: (kind) => kind.what},
-  ], kinds);
+  ], memory.statics.peak_bytes > 0 ? [...kinds, {...memory.statics, label: "statics"}] : kinds);
 });

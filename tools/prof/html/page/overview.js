@@ -22,6 +22,7 @@ kit.view("overview", () => {
   const share = (part, all) => all > 0 ? 100 * part / all : 0;
   const {paths, calls} = summary;
   const budget = session.budget_bytes;
+  const statics = report.memory.statics.peak_bytes;
   find("overview-tiles").append(
     tile("Calls", kit.count(calls),
       `${kit.count(paths.record)} recorded, ${kit.count(paths.warm_up)} warmed up`),
@@ -29,9 +30,9 @@ kit.view("overview", () => {
     tile("Without a graph", kit.count(paths.eager),
       kit.percent(share(paths.eager, calls)) + " of the calls"),
     tile("Padding", kit.percent(summary.padded_share_pct), "of the staged elements"),
-    tile("Peak", kit.bytes(summary.total_peak_bytes), budget > 0
+    tile("Peak", kit.bytes(summary.total_peak_bytes), (budget > 0
       ? `${kit.percent(share(summary.total_peak_bytes, budget))} of ${kit.bytes(budget)}`
-      : "no budget is set"),
+      : "no budget is set") + (statics > 0 ? `; ${kit.bytes(statics)} of statics beside` : "")),
     tile("Graphs", kit.count(summary.graphs_recorded),
       `${kit.count(summary.graphs_evicted)} evicted, ${kit.counted(summary.buckets, "bucket")}`));
 
