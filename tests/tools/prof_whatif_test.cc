@@ -28,6 +28,7 @@
 #include "tools/prof/whatif/copy_ring.h"
 #include "tools/prof/whatif/size_fit.h"
 #include "tools/prof/whatif/whatif.h"
+#include "tools/support/text_file.h"
 
 namespace coppice {
 namespace {
@@ -234,6 +235,8 @@ TEST(ProfWhatIfTest, WrongChangesAreOneClearError) {
       {{"--drop", "64"}, "give PROGRAM:BUCKET"},
       {{"--drop", "p0:64", "--drop", "p0:64"}, "it is there twice"},
       {{"--policy", "p0=vlmm"}, "vlmm"},
+      {{"--policy", "p0=pow2", "--policy", "p0=vllm"}, "another is given for 'p0'"},
+      {{"--policy", "pow2", "--policy", "vllm"}, "another is given for all sizes"},
       {{"--policy", "p9=pow2"}, "there is no program 'p9'"},
       {{"--policy", "p0.depth=pow2"}, "'depth' is no size"},
       {{"--policy", "p0=/no/such.json"}, "/no/such.json"},
@@ -263,6 +266,19 @@ TEST(ProfWhatIfTest, ABucketOfTwoSizesIsNoneOfAPolicy) {
   EXPECT_EQ(outcome.code, kExitUsage);
   EXPECT_THAT(outcome.err, HasSubstr("2 sizes of program 'p1' are padded"));
   EXPECT_EQ(WhatIfOf(trace.path(), {"--policy", "p1.columns=pow2"}).code, kExitOk);
+}
+
+TEST(ProfWhatIfTest, ANameMayHaveBelongedToTwoProgramsOneAfterTheOther) {
+  const FixedTrace trace;
+  std::string text = *ReadTextFile(trace.path(), "a trace");
+  const std::string name = R"("name":"p1")";
+  ASSERT_NE(text.find(name), std::string::npos);
+  text.replace(text.find(name), name.size(), R"("name":"p0")");
+  const TracePath renamed("renamed");
+  ASSERT_OK(WriteTextFile(renamed.path(), text));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WhatIf> whatif, WhatIf::Open(renamed.path()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const WhatIfOutcome same, whatif->Repeat({}));
+  EXPECT_EQ(same.figures.paths, RecordedIn(trace.path()).paths);
 }
 
 TEST(ProfWhatIfTest, AnOlderTraceSaysThatItIsTooOld) {

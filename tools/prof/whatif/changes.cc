@@ -103,10 +103,15 @@ absl::Status Changer::SetJoint(const std::string& text, int program, JointSpec& 
   return absl::OkStatus();
 }
 
-absl::Status Changer::SetPolicies(const std::string& text) {
+// What of "decode=pow2" is before the policy; empty for all programs.
+std::string WhosePolicy(const std::string& text) {
   const size_t equals = text.find('=');
-  const std::string policy = equals == std::string::npos ? text : text.substr(equals + 1);
-  const std::string whose = equals == std::string::npos ? "" : text.substr(0, equals);
+  return equals == std::string::npos ? "" : text.substr(0, equals);
+}
+
+absl::Status Changer::SetPolicies(const std::string& text) {
+  const std::string whose = WhosePolicy(text);
+  const std::string policy = text.substr(text.find('=') + 1);
   std::string wanted;
   int program = whose.empty() ? -1 : FindProgram(trace_, whose);
   if (const size_t dot = whose.rfind('.'); program < 0 && dot != std::string::npos) {
@@ -249,8 +254,13 @@ absl::StatusOr<ChangedMaking> ApplyChanges(const PoolTrace& trace,
                                            const WhatIfChanges& changes) {
   ChangedMaking made{.options = options, .specs = specs, .new_policies = {}};
   Changer changer(trace, made);
-  for (const std::string& policy : changes.policies)
+  for (const std::string& policy : changes.policies) {
+    const std::string whose = WhosePolicy(policy);
+    if (std::ranges::count(changes.policies, whose, &WhosePolicy) > 1)
+      return InvalidArgument("--policy {}: another is given for {}; give each one policy", policy,
+                             whose.empty() ? "all sizes" : "'" + whose + "'");
     COPPICE_RETURN_IF_ERROR(changer.SetPolicies(policy));
+  }
   for (const std::string& drop : changes.drops) {
     if (std::ranges::count(changes.drops, drop) > 1)
       return InvalidArgument("--drop {}: it is there twice; give each bucket once", drop);

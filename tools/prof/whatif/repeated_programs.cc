@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "fmt/format.h"
+
 #include "coppice/base/status.h"
 
 #include "tools/prof/whatif/repeated_session.h"
@@ -14,6 +16,8 @@ namespace coppice {
 absl::Status RepeatedSession::Register(int program) {
   ProgramSpec spec = making_.specs[static_cast<size_t>(program)];
   if (spec.gate != GateMode::kAlwaysEager) spec.gate = GateMode::kOff;
+  // A program may have been registered again under the name of one that had gone.
+  spec.variant += fmt::format("#{}", program);
   Registered& registered = programs_.emplace_back();
   COPPICE_ASSIGN_OR_RETURN(registered.expressions, CompileExtents(spec));
   const size_t tensors = spec.inputs.size() + spec.outputs.size();
