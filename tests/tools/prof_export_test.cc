@@ -3,9 +3,14 @@
 // the format; tests/tools/prof_export_readers_test.py has other people's readers.
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
 #include <map>
 #include <random>
 #include <string>
+#include <string_view>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -16,7 +21,9 @@
 #include "tests/support/test_share.h"
 #include "tests/tools/command_outcome.h"
 #include "tests/tools/exported_trace.h"
+#include "tests/tools/text_stream.h"
 #include "tests/tools/trace_builder.h"
+#include "tools/prof/export/export_command.h"
 #include "tools/prof/export/memory_history.h"
 #include "tools/prof/export/pickle_writer.h"
 #include "tools/prof/export/text_formats.h"
@@ -541,9 +548,32 @@ TEST(ProfExportTest, DotHasAnEdgeWhereACallReadsAnothersOutputs) {
                              "shape=ellipse];"));
 }
 
-TEST(ProfExportTest, TextGoesToStandardOutputWithoutAFile) {
-  for (const char* format : {"chrome", "rmm-csv", "nsys-sidecar", "dot"})
+TEST(ProfExportTest, WithoutAFileItGoesToStandardOutput) {
+  for (const char* format : kExportForms)
     EXPECT_EQ(RunExport(CleanTrace(), {format}).out, Exported(CleanTrace(), {format})) << format;
+}
+
+TEST(ProfExportTest, BytesThatAreNoTextAreNotForATerminal) {
+  const int controller = posix_openpt(O_RDWR | O_NOCTTY);
+  if (controller < 0 || grantpt(controller) != 0 || unlockpt(controller) != 0)
+    GTEST_SKIP() << "there are no terminals";
+  const int file = open(ptsname(controller), O_RDWR | O_NOCTTY);
+  ASSERT_GE(file, 0);
+  std::FILE* const terminal = fdopen(file, "w");
+  const TextStream err;
+  const Console console = {.out = terminal, .err = err.stream(), .stop = nullptr};
+  const TemporaryFile trace(CleanTrace().Text());
+  for (const char* format : {"memory-viz", "perfetto", "dot"}) {
+    ProfExportOptions options;
+    options.trace = trace.path();
+    options.format = *ParseExportFormat(format);
+    EXPECT_EQ(ProfExport(options, console),
+              std::string_view(format) == "dot" ? kExitOk : kExitUsage);
+  }
+  EXPECT_THAT(err.Text(), HasSubstr("memory-viz is no text for a terminal; give -o FILE"));
+  EXPECT_THAT(err.Text(), Not(HasSubstr("dot is")));
+  std::fclose(terminal);
+  close(controller);
 }
 
 TEST(ProfExportTest, EqualTracesGiveEqualFiles) {
@@ -553,8 +583,6 @@ TEST(ProfExportTest, EqualTracesGiveEqualFiles) {
 
 TEST(ProfExportTest, MisuseIsOneLineAndExitCodeTwo) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"memory-viz"}, "give -o FILE"},
-      {{"perfetto"}, "give -o FILE"},
       {{"colour"}, "memory-viz, chrome, perfetto, rmm-csv, nsys-sidecar, dot"},
       {{"chrome", "--json"}, "--json and --mode with memory-viz only"},
       {{"dot", "--mode", "plan"}, "--json and --mode with memory-viz only"},

@@ -14,6 +14,7 @@
 #include "tools/prof/export/text_formats.h"
 #include "tools/prof/export/traced_session.h"
 #include "tools/prof/prof.h"
+#include "tools/support/terminal.h"
 #include "tools/support/text_file.h"
 
 namespace coppice {
@@ -58,7 +59,7 @@ absl::StatusOr<std::string> WrittenAs(const TracedSession& session,
   return InvalidArgument("export: no such format");
 }
 
-absl::Status CheckExport(const ProfExportOptions& options) {
+absl::Status CheckExport(const ProfExportOptions& options, const Console& console) {
   if (!options.format || options.trace.empty())
     return InvalidArgument(
         "export: no trace; give FORMAT TRACE, as in `coppice prof export chrome "
@@ -74,8 +75,8 @@ absl::Status CheckExport(const ProfExportOptions& options) {
   if (options.lane && !options.call)
     return InvalidArgument("export: --lane is the lane of a call; give --call with it");
   const bool binary = (viz && !options.json) || format == ExportFormat::kPerfetto;
-  if (binary && options.out.empty())
-    return InvalidArgument("export: {} is no text for a terminal; give -o FILE, or -o - for a pipe",
+  if (binary && options.out.empty() && TerminalOf(console.out).there)
+    return InvalidArgument("export: {} is no text for a terminal; give -o FILE, or redirect it",
                            NameOf(format));
   if (options.out == "-") return absl::OkStatus();
   return CheckOutputs({&options.trace, 1}, {&options.out, 1});
@@ -109,7 +110,7 @@ absl::StatusOr<int64_t> ParseTracedNumber(const std::string& text) {
 }
 
 ExitCode ProfExport(const ProfExportOptions& options, const Console& console) {
-  if (const absl::Status status = CheckExport(options); !status.ok())
+  if (const absl::Status status = CheckExport(options, console); !status.ok())
     return FailProf(console, status);
   const absl::StatusOr<TracedSession> session = ReadTracedSession(options.trace);
   if (!session.ok()) return FailProf(console, session.status());

@@ -28,7 +28,7 @@ absl::StatusOr<int64_t> ParseTracedNumber(const std::string& text);
 struct ProfExportOptions {
   std::optional<ExportFormat> format;
   std::string trace;
-  std::string out;              // Empty: standard output, for what is text.
+  std::string out;              // Empty: standard output; of a terminal, for text alone.
   bool json = false;            // memory-viz: JSON in place of a pickle.
   std::optional<VizMode> mode;  // memory-viz; none: history.
   std::optional<int64_t> call;  // memory-viz: where the path ends; none: the longest path.
