@@ -8,7 +8,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+
+#include "fmt/format.h"
 
 #include "coppice/base/status.h"
 
@@ -71,31 +74,40 @@ constexpr const char* kPlanNotes =
     "  coppice plan model.csv --capacity 1048576 -o plan.csv --svg plan.svg\n"
     "  coppice plan buckets/*.csv -o plans --json     one row per bucket, and the arena\n";
 
-constexpr const char* kProfNotes =
-    "Reads the trace file of a session (SessionOptions::trace; coppice run --trace-out T).\n"
-    "\n"
-    "Examples:\n"
-    "  coppice prof summary t.trace                   bytes by kind, calls, top buckets\n"
-    "  coppice prof buckets t.trace --sort exclusive  what dropping a bucket would free\n"
-    "  coppice prof map t.trace                       who uses which bytes, as t.svg\n"
-    "  coppice prof map t.trace --bucket 3 --ascii    one plan, time across, address up\n"
-    "  coppice prof why t.trace --program decode      what did not replay, and why\n"
-    "  coppice prof diff a.trace b.trace --fail-over 2 what grew, what is new; for CI\n"
-    "  coppice prof diff a.trace b.trace --html d.html the same as a page for a browser\n"
-    "  coppice prof policy t.trace                    padding per size, and by other ladders\n"
-    "  coppice prof drop t.trace                      which bucket to give up under pressure\n"
-    "  coppice prof marks t.trace                     calls and bytes from mark to mark\n"
-    "  coppice prof check t.trace                     leaks, overlaps, stale uses, wrong sums\n"
-    "  coppice prof export chrome t.trace -o t.json   for Perfetto; or PyTorch's viewer, RMM\n"
-    "  coppice prof watch t.trace                     a session while it runs; or by its process\n"
-    "  coppice prof import memory-viz s.pickle        what PyTorch allocated, planned in one pool\n"
-    "  coppice prof whatif t.trace --drop decode:24   the same calls, had it been otherwise\n"
-    "  coppice prof html t.trace                      all of it as a page, t.html\n"
-    "  coppice prof html t.trace --what-if            with sliders over what could be changed\n"
-    "\n"
-    "Exit codes: 0 success, and check found nothing; 1 check found something, or too much grew by\n"
-    "diff --fail-over; 2 a wrong option, or a file that is no trace; 4 the output cannot be\n"
-    "written; 6 host memory ran out.";
+constexpr std::array<std::string_view, 17> kProfExamples = {
+    "summary t.trace                   bytes by kind, calls, top buckets",
+    "buckets t.trace --sort exclusive  what dropping a bucket would free",
+    "map t.trace                       who uses which bytes, as t.svg",
+    "map t.trace --bucket 3 --ascii    one plan, time across, address up",
+    "why t.trace --program decode      what did not replay, and why",
+    "diff a.trace b.trace --fail-over 2 what grew, what is new; for CI",
+    "diff a.trace b.trace --html d.html the same as a page for a browser",
+    "policy t.trace                    padding per size, and by other ladders",
+    "drop t.trace                      which bucket to give up under pressure",
+    "marks t.trace                     calls and bytes from mark to mark",
+    "check t.trace                     leaks, overlaps, stale uses, wrong sums",
+    "export chrome t.trace -o t.json   for Perfetto; or PyTorch's viewer, RMM",
+    "watch t.trace                     a session while it runs; or by its process",
+    "import memory-viz s.pickle        what PyTorch allocated, planned in one pool",
+    "whatif t.trace --drop decode:24   the same calls, had it been otherwise",
+    "html t.trace                      all of it as a page, t.html",
+    "html t.trace --what-if            with sliders over what could be changed"};
+
+// Of one subcommand, or of all of them where it is empty.
+std::string ProfNotes(std::string_view subcommand) {
+  std::string notes =
+      "Reads the trace file of a session (SessionOptions::trace; coppice run --trace-out T).\n"
+      "\n"
+      "Examples:\n";
+  for (const std::string_view example : kProfExamples)
+    if (subcommand.empty() || example.substr(0, example.find(' ')) == subcommand)
+      notes += fmt::format("  coppice prof {}\n", example);
+  return notes +
+         "\n"
+         "Exit codes: 0 success, and check found nothing; 1 check found something, or too much\n"
+         "grew by diff --fail-over; 2 a wrong option, or a file that is no trace; 4 the output\n"
+         "cannot be written; 6 host memory ran out.";
+}
 
 constexpr const char* kSoakNotes =
     "Calls of any extent, each checked bit for bit by the host: over all buckets, whose graphs\n"
@@ -267,10 +279,11 @@ constexpr std::array kProfCommands = {
     ProfCommand{"html", "All of it as one page for a browser, which needs no network", &ProfHtml}};
 
 void AddProf(Command& command, ProfOptions& options) {
-  command.SetFooter(kProfNotes);
+  command.SetFooter(ProfNotes(""));
   std::map<std::string, Command*> parts;
   for (const ProfCommand& each : kProfCommands) {
     Command& part = command.AddSubcommand(each.name, each.help);
+    part.SetFooter(ProfNotes(each.name));
     part.AddText("trace", options.trace, "TRACE", "Trace file", Command::Presence::kRequired);
     part.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
     parts[each.name] = &part;

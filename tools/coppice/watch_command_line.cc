@@ -8,8 +8,9 @@ namespace {
 constexpr const char* kWatchNotes =
     "Shows a session while it runs: its trace is read as it grows, and only what was appended. A\n"
     "number is a process, whose trace is found among its open files; a file that is called so is\n"
-    "given as ./NUMBER. Rates are of the time since the look before. On a terminal the report is\n"
-    "drawn again in its place, elsewhere reports follow each other.\n"
+    "given as ./NUMBER. A trace does not say that its process died: watched by its number, the\n"
+    "report ends with the process. Rates are of the time since the look before. On a terminal the\n"
+    "report is drawn again in its place, elsewhere reports follow each other.\n"
     "\n"
     "Examples:\n"
     "  coppice prof watch t.trace\n"
