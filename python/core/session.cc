@@ -239,6 +239,8 @@ void Call(const Session& session, Arguments... arguments) {
 
 template <auto Function>
 void CallWithText(const Session& session, const std::string& text) {
+  if (const size_t end = text.find('\0'); end != std::string::npos)
+    Raise("InvalidArgument", ("the text would end before its byte " + std::to_string(end)).c_str());
   Call<Function>(session, text.c_str());
 }
 

@@ -216,6 +216,10 @@ class TraceTest(unittest.TestCase):
         self.assertNotIn('"request",-1,18', text)
         self.assertIn('"scores"]', text)
 
+    def test_a_mark_with_a_zero_byte_is_refused(self):
+        with self.assertRaisesRegex(coppice.InvalidArgument, "before its byte 1"):
+            coppice.prof.mark("a\0b")
+
     def test_a_mark_without_a_trace_does_nothing(self):
         coppice.prof.mark("nobody reads this")
 
