@@ -46,6 +46,9 @@ PTX_LINES_RATE = 0.3e6  # Lines per second, parsed and decoded.
 # To learn 64 buckets of so many sizes, without caps: milliseconds.
 LEARN_MS = {512: 1, 8192: 5, 131072: 100, 1000000: 500}
 FIND_NS = 20  # A bucket's look-up.
+FURTHER_INPUT_NS = 12  # An input to stage beside another.
+FURTHER_INPUT_INSTRUCTIONS = 120
+DISPATCH_RUNS_MAX = 9
 # A report of a trace of so many calls.
 REPORT_CALLS = 1_000_000
 REPORT_MS = 10_000
@@ -129,17 +132,26 @@ def check_real_trace(bars, name):
 
 
 def dispatch_cases(bars):
-    """The cases by name, of three runs: what else a machine does only adds to a time."""
+    """The cases by name, of three runs or more: what else a machine does only adds to a time, so
+    that one that was too long is taken again."""
     cases = {}
-    further_ns = []
-    for _ in range(3):
+    further_ns = float("inf")
+    for i in range(DISPATCH_RUNS_MAX):
+        if i >= 3 and further_ns <= FURTHER_INPUT_NS:
+            break
         report = bars.run("bench", "dispatch")
         wide = report.get("wide", {})
-        further_ns.append(wide.get("further_staged_input_ns", float("inf")))
+        further_ns = min(further_ns, wide.get("further_staged_input_ns", float("inf")))
         for case in report.get("cases", []) + wide.get("cases", []):
             least = cases.setdefault(case["name"], case)
             least["overhead_ns_p50"] = min(least["overhead_ns_p50"], case["overhead_ns_p50"])
-    bars.at_most({"further_staged_input_ns": min(further_ns)}, "further_staged_input_ns", 12)
+    bars.at_most({"further_staged_input_ns": further_ns}, "further_staged_input_ns",
+                 FURTHER_INPUT_NS)
+    one, many = cases.get("staged_1", {}), cases.get("staged_200", {})
+    if one.get("instructions") is not None:
+        further = (many["instructions"] - one["instructions"]) / (many["staged"] - one["staged"])
+        bars.at_most({"further_staged_input_instructions": further},
+                     "further_staged_input_instructions", FURTHER_INPUT_INSTRUCTIONS)
     return cases
 
 
