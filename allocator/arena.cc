@@ -23,6 +23,12 @@ CuMemAllocationProperties PropertiesOf(CuDevice device) {
   return properties;
 }
 
+// Room for so many, of which there will be more: asked for one by one they cost one copy each.
+template <typename T>
+void ReserveFor(size_t count, std::vector<T>& values) {
+  if (count > values.capacity()) values.reserve(std::max(count, 2 * values.capacity()));
+}
+
 absl::Status ValidateOptions(const Arena::Options& options, int64_t granularity) {
   if (options.window_count < 1 || options.window_bytes < 1) {
     return InvalidArgument("Arena::Create: {} windows of {} bytes; use at least 1 of 1 byte",
@@ -110,7 +116,7 @@ absl::Status Arena::Grow(int window, int64_t bytes) {
           end, static_cast<size_t>(missing), &access, size_t{1});
       !status.ok())
     return WithFigures(status, missing, grown.mapped_bytes);
-  grown.handles.reserve(grown.handles.size() + handles.size());
+  ReserveFor(grown.handles.size() + handles.size(), grown.handles);
   std::move(undo).Cancel();
   grown.handles.insert(grown.handles.end(), handles.begin(), handles.end());
   grown.mapped_bytes += missing;
@@ -198,7 +204,7 @@ absl::StatusOr<Arena::Handle> Arena::TakeHandle(int64_t bytes) {
   const CuMemAllocationProperties properties = PropertiesOf(device_);
   Handle made{.bytes = std::min(handle_bytes_, bytes)};
   // Room for every handle there is, so that a Trim never allocates.
-  spares_.reserve(handle_count_ + 1);
+  ReserveFor(handle_count_ + 1, spares_);
   COPPICE_RETURN_IF_ERROR(driver_.Call<&DriverTable::MemCreate>(
       &made.handle, static_cast<size_t>(made.bytes), &properties, 0u));
   ++handle_count_;
@@ -207,7 +213,7 @@ absl::StatusOr<Arena::Handle> Arena::TakeHandle(int64_t bytes) {
 
 absl::Status Arena::MapHandles(DeviceAddress address, int64_t bytes, std::vector<Handle>& handles) {
   while (bytes > 0) {
-    handles.reserve(handles.size() + 1);
+    ReserveFor(handles.size() + 1, handles);
     COPPICE_ASSIGN_OR_RETURN(const Handle next, TakeHandle(bytes));
     const size_t size = static_cast<size_t>(next.bytes);
     const CuResult mapped = driver_.table().MemMap(address, size, 0, next.handle, 0);
