@@ -200,8 +200,8 @@ absl::StatusOr<const Binding*> Catalogue::Bind(const Program& program,
     found = bindings_.emplace(std::move(key), std::move(made)).first;
   }
   if (found->second->version() == nullptr) {
-    SetVersion(*found->second, std::move(version));
     TellStatics(*found->second, /*bound=*/true);
+    SetVersion(*found->second, std::move(version));
   }
   return found->second.get();
 }

@@ -1,4 +1,4 @@
-// A count per stretch of addresses.
+// A count per stretch between two cuts.
 
 #include "graphs/parts/covered_bytes.h"
 
@@ -6,31 +6,41 @@
 
 namespace coppice::internal {
 
-CoveredBytes::Counts::iterator CoveredBytes::CutAt(DeviceAddress address) {
-  const auto next = counts_.lower_bound(address);
-  if (next != counts_.end() && next->first == address) return next;
-  const int64_t around = next == counts_.begin() ? 0 : std::prev(next)->second;
-  return counts_.emplace_hint(next, address, around);
+CoveredBytes::Cuts::iterator CoveredBytes::CutAt(DeviceAddress address) {
+  const auto next = cuts_.lower_bound(address);
+  if (next != cuts_.end() && next->first == address) return next;
+  const int64_t around = next == cuts_.begin() ? 0 : std::prev(next)->second.covers;
+  return cuts_.emplace_hint(next, address, Cut{.covers = around});
 }
 
-void CoveredBytes::Join(Counts::iterator stretch) {
-  const int64_t before = stretch == counts_.begin() ? 0 : std::prev(stretch)->second;
-  if (stretch->second == before) counts_.erase(stretch);
+void CoveredBytes::Count(Cuts::iterator begin, Cuts::iterator end, int64_t by) {
+  begin->second.ends += by;
+  end->second.ends += by;
+  for (auto cut = begin; cut != end; ++cut) {
+    const auto bytes = static_cast<int64_t>(std::next(cut)->first - cut->first);
+    if (cut->second.covers == 0) bytes_ += bytes;
+    cut->second.covers += by;
+    if (cut->second.covers == 0) bytes_ -= bytes;
+  }
 }
 
-void CoveredBytes::Change(DeviceAddress begin, DeviceAddress end, int64_t by) {
+void CoveredBytes::Drop(Cuts::iterator cut) {
+  if (cut->second.ends == 0) cuts_.erase(cut);
+}
+
+void CoveredBytes::Cover(DeviceAddress begin, DeviceAddress end) {
   if (begin == end) return;
   const auto first = CutAt(begin);
-  const auto last = CutAt(end);
-  for (auto stretch = first; stretch != last; ++stretch) {
-    const auto bytes = static_cast<int64_t>(std::next(stretch)->first - stretch->first);
-    if (stretch->second == 0) bytes_ += bytes;
-    stretch->second += by;
-    if (stretch->second == 0) bytes_ -= bytes;
-  }
-  // Inside of [begin, end) neighbours differ as they did before.
-  Join(last);
-  Join(first);
+  Count(first, CutAt(end), 1);
+}
+
+void CoveredBytes::Uncover(DeviceAddress begin, DeviceAddress end) {
+  if (begin == end) return;
+  const auto first = cuts_.find(begin);
+  const auto last = cuts_.find(end);
+  Count(first, last, -1);
+  Drop(first);
+  Drop(last);
 }
 
 }  // namespace coppice::internal

@@ -1,7 +1,7 @@
 // How many bytes tensors cover together, where some lie on others. Private to graphs/.
 //
 // Units: bytes, device addresses. Threads: one at a time. Cost: O(log n) per stretch, and O(n) of
-// those that lie in it.
+// those that lie in it; holds as many as have not been uncovered.
 
 #pragma once
 
@@ -15,23 +15,29 @@ namespace coppice::internal {
 class CoveredBytes {
  public:
   // The bytes [begin, end) are covered once more. Requires: begin <= end.
-  void Cover(DeviceAddress begin, DeviceAddress end) { Change(begin, end, 1); }
-  // ... once less. Requires: they were covered.
-  void Uncover(DeviceAddress begin, DeviceAddress end) { Change(begin, end, -1); }
+  void Cover(DeviceAddress begin, DeviceAddress end);
+  // ... once less. Allocates nothing. Requires: they were covered as this stretch.
+  void Uncover(DeviceAddress begin, DeviceAddress end);
 
   // Bytes that are covered at least once.
   int64_t bytes() const { return bytes_; }
+  // Places at which the count may change.
+  size_t cuts() const { return cuts_.size(); }
 
  private:
-  using Counts = std::map<DeviceAddress, int64_t>;
+  struct Cut {
+    int64_t covers = 0;  // Of the bytes up to the next cut.
+    int64_t ends = 0;    // Of stretches that are covered, and begin or end here.
+  };
+  using Cuts = std::map<DeviceAddress, Cut>;
 
-  void Change(DeviceAddress begin, DeviceAddress end, int64_t by);
-  // The stretch that begins at `address`, cut from the one around it.
-  Counts::iterator CutAt(DeviceAddress address);
-  // Drops a stretch that continues the one before it.
-  void Join(Counts::iterator stretch);
+  // The cut at `address`, made if there is none.
+  Cuts::iterator CutAt(DeviceAddress address);
+  // Counts the bytes between two cuts `by` more times.
+  void Count(Cuts::iterator begin, Cuts::iterator end, int64_t by);
+  void Drop(Cuts::iterator cut);  // If nothing ends there any more.
 
-  Counts counts_;  // How often bytes are covered, from each key to the next; 0 before the first.
+  Cuts cuts_;
   int64_t bytes_ = 0;
 };
 

@@ -45,7 +45,18 @@ TEST(CoveredBytesTest, BytesAreThoseThatAnythingCovers) {
     for (const auto& [begin, end] : stretches)
       covered.Uncover(begin, end);
     EXPECT_EQ(covered.bytes(), 0);
+    EXPECT_EQ(covered.cuts(), 0U);
   }
+}
+
+TEST(CoveredBytesTest, StretchesThatTouchAreUncoveredOneByOne) {
+  CoveredBytes covered;
+  covered.Cover(0, 10);
+  covered.Cover(10, 20);
+  EXPECT_EQ(covered.cuts(), 3U);
+  covered.Uncover(0, 10);
+  EXPECT_EQ(covered.bytes(), 10);
+  EXPECT_EQ(covered.cuts(), 2U);
 }
 
 TEST(CoveredBytesTest, AddressesMayBeAsHighAsADeviceHasThem) {

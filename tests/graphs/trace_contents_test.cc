@@ -144,6 +144,7 @@ TEST_F(TraceContentsTest, BytesOfStaticsAreThoseOfAllThatIsBound) {
     ASSERT_OK(bind(*g, {0x1000, 0x3000, 0x4000}));
     ASSERT_OK(session->Unbind(**first));
     ASSERT_OK(session->Unbind(**first)) << "once more";
+    ASSERT_OK(bind(*f, {0x1000, 0x1008, 0x2000})) << "and again";
     ASSERT_OK(session->Unregister(**g));
   }
   std::vector<std::vector<int64_t>> told;
@@ -151,9 +152,12 @@ TEST_F(TraceContentsTest, BytesOfStaticsAreThoseOfAllThatIsBound) {
     EXPECT_EQ(event[2], -1);
     told.push_back({event[3].get<int64_t>(), event[4].get<int64_t>(), event[5].get<int64_t>()});
   }
-  EXPECT_THAT(told, ElementsAre(ElementsAre(0, 2 * kBytes + 8, 2 * kBytes + 8),
-                                ElementsAre(1, 3 * kBytes, 4 * kBytes + 8),
-                                ElementsAre(0, 0, 3 * kBytes), ElementsAre(1, 0, 0)));
+  constexpr int64_t kOfFirst = 2 * kBytes + 8;
+  EXPECT_THAT(
+      told,
+      ElementsAre(ElementsAre(0, kOfFirst, kOfFirst),
+                  ElementsAre(1, 3 * kBytes, kOfFirst + 2 * kBytes), ElementsAre(0, 0, 3 * kBytes),
+                  ElementsAre(0, kOfFirst, kOfFirst + 2 * kBytes), ElementsAre(1, 0, kOfFirst)));
 }
 
 TEST_F(TraceContentsTest, BuffersHaveTheLabelsOfTheirProgramAndTheNamesOfItsOutputs) {
