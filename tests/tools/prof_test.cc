@@ -271,11 +271,14 @@ TEST(ProfTest, WhyNamesTheLargestBucketThatACallWasOver) {
   EXPECT_EQ(ObstacleOf(trace, 1), "batch=9 over the largest bucket, 8, rows=64");
   EXPECT_EQ(ObstacleOf(trace, 2),
             "batch=17 over the largest bucket, 16, rows=65 over the largest bucket, 64");
+  trace.Line(R"([1,"policy",-1,0,0,0])");  // Behind the first call in the file, before it in time.
+  EXPECT_EQ(ObstacleOf(trace, 1), "batch=9, rows=64");
 }
 
 TEST(ProfTest, PolicySaysSoWhereThereIsNothingToPad) {
   TraceBuilder trace;
-  EXPECT_THAT(RunProf("policy", trace, {}).out, HasSubstr("no call has a size that a policy"));
+  EXPECT_THAT(RunProf("policy", trace, {}).out,
+              HasSubstr("no call of these programs has a size to pad"));
   EXPECT_THAT(RunProf("policy", CleanTrace(), {}).out, HasSubstr("note: 8 calls do not say"));
 }
 

@@ -8,8 +8,6 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
-#include "coppice/padding/policy_document.h"
-
 #include "tools/support/byte_text.h"
 
 namespace coppice {
@@ -26,17 +24,23 @@ std::optional<int64_t> OptionOf(const PoolTrace& trace, const char* name) {
   return found->get<int64_t>();
 }
 
-// The largest bucket of a policy's document; 0 if it is none.
+// The largest bucket of a policy, by its document (coppice/padding/policy_document.h); 0 if it says
+// none. The policy itself may have a table of millions of sizes, which takes long to make.
 int64_t LargestOf(const std::string& document) {
-  const absl::StatusOr<PolicyDocument> read = ReadPolicyDocument(document, "the trace");
-  return read.ok() ? read->policy.maximum() : 0;
+  const auto policy = nlohmann::json::parse(document, nullptr, /*allow_exceptions=*/false);
+  if (!policy.is_object()) return 0;
+  const auto buckets = policy.find("buckets");
+  const auto largest = buckets != policy.end() && buckets->is_array() && !buckets->empty()
+                           ? buckets->back()
+                           : policy.value("maximum", nlohmann::json());
+  return largest.is_number_integer() ? largest.get<int64_t>() : 0;
 }
 
 }  // namespace
 
-void CallObstacles::See(const PoolTrace& trace, const TraceEvent& event) {
+void CallObstacles::See(const TraceEvent& event) {
   const auto program_of = [&](int node) {
-    return trace.buckets[static_cast<size_t>(trace.nodes[static_cast<size_t>(node)].bucket)]
+    return trace_.buckets[static_cast<size_t>(trace_.nodes[static_cast<size_t>(node)].bucket)]
         .program;
   };
   switch (event.kind) {
@@ -52,35 +56,37 @@ void CallObstacles::See(const PoolTrace& trace, const TraceEvent& event) {
       break;
     case TraceEventKind::kEvict:
       --graphs_[{event.lane, program_of(event.node)}];
-      evicted_ns_[trace.nodes[static_cast<size_t>(event.node)].bucket] = event.time_ns;
+      evicted_ns_[trace_.nodes[static_cast<size_t>(event.node)].bucket] = event.time_ns;
       break;
     case TraceEventKind::kBytes:
       booked_ = event.second;
       break;
     case TraceEventKind::kPolicy:
-      largest_buckets_[{event.program, event.symbol}] =
-          LargestOf(trace.policies[static_cast<size_t>(event.policy)]);
-      break;
-    case TraceEventKind::kCall:
-      if (event.reason == Reason::kOverLargestBucket) SeeOverLargest(trace, event);
+      policies_[{event.program, static_cast<size_t>(event.symbol)}] = event.policy;
       break;
     default:
       break;
   }
 }
 
-// Of symbols whose policy is that of the program's definition.
-void CallObstacles::SeeOverLargest(const PoolTrace& trace, const TraceEvent& call) {
-  if (call.program < 0) return;
-  const std::vector<std::string>& policies =
-      trace.programs[static_cast<size_t>(call.program)].policies;
-  for (size_t symbol = 0; symbol < policies.size(); ++symbol) {
-    const std::pair<int, int> place(call.program, static_cast<int>(symbol));
-    if (!largest_buckets_.contains(place)) largest_buckets_[place] = LargestOf(policies[symbol]);
-  }
+// Of a symbol in no joint policy; 0: not known.
+int64_t CallObstacles::LargestBucketOf(int program, size_t symbol) {
+  const TracedProgram& traced = trace_.programs[static_cast<size_t>(program)];
+  const auto is_of = [&](const TracedProgram::Joint& joint) {
+    return joint.a == static_cast<int>(symbol) || joint.b == static_cast<int>(symbol);
+  };
+  if (std::ranges::any_of(traced.joint, is_of)) return 0;
+  const auto set = policies_.find({program, symbol});
+  if (set == policies_.end() && symbol >= traced.policies.size()) return 0;
+  const std::string& document = set == policies_.end()
+                                    ? traced.policies[symbol]
+                                    : trace_.policies[static_cast<size_t>(set->second)];
+  const auto [largest, fresh] = largest_buckets_.try_emplace(&document, 0);
+  if (fresh) largest->second = LargestOf(document);
+  return largest->second;
 }
 
-std::string CallObstacles::Leases(const PoolTrace& trace, const TraceEvent& call) const {
+std::string CallObstacles::Leases(const TraceEvent& call) const {
   const auto lane = leased_.find(call.lane);
   if (lane == leased_.end() || lane->second.empty()) return {};
   std::string text;
@@ -89,66 +95,68 @@ std::string CallObstacles::Leases(const PoolTrace& trace, const TraceEvent& call
     if (named++ == kLeasesNamed) break;
     text +=
         fmt::format("{} {} of {}", text.empty() ? "leased: call" : ", call", lease->first,
-                    NameOfBucket(trace, trace.nodes[static_cast<size_t>(lease->second)].bucket));
+                    NameOfBucket(trace_, trace_.nodes[static_cast<size_t>(lease->second)].bucket));
   }
   if (lane->second.size() > kLeasesNamed)
     text += fmt::format(", and {} more", lane->second.size() - kLeasesNamed);
   return text;
 }
 
-std::string CallObstacles::Graphs(const PoolTrace& trace, const TraceEvent& call) const {
+std::string CallObstacles::Graphs(const TraceEvent& call) const {
   const auto graphs = graphs_.find({call.lane, call.program});
   std::string text =
       fmt::format("{} graphs on the lane", graphs == graphs_.end() ? 0 : graphs->second);
-  if (const std::optional<int64_t> most = OptionOf(trace, "graphs_per_program_max"))
+  if (const std::optional<int64_t> most = OptionOf(trace_, "graphs_per_program_max"))
     text += fmt::format(", graphs_per_program_max is {}", *most);
   return text;
 }
 
-std::string CallObstacles::Bytes(const PoolTrace& trace) const {
+std::string CallObstacles::Bytes() const {
   std::string text = fmt::format("{} were booked", FormatBytes(booked_));
-  text += trace.budget > 0 ? " of a budget of " + FormatBytes(trace.budget) : ", without a budget";
-  if (const std::optional<int64_t> window = OptionOf(trace, "window_bytes"); window.value_or(0) > 0)
+  text +=
+      trace_.budget > 0 ? " of a budget of " + FormatBytes(trace_.budget) : ", without a budget";
+  if (const std::optional<int64_t> window = OptionOf(trace_, "window_bytes");
+      window.value_or(0) > 0)
     text += fmt::format(", windows are of {}", FormatBytes(*window));
   return text;
 }
 
-std::string CallObstacles::Sizes(const PoolTrace& trace, const TraceEvent& call) const {
+std::string CallObstacles::Sizes(const TraceEvent& call) {
   if (call.program < 0) return {};
-  const TracedProgram& program = trace.programs[static_cast<size_t>(call.program)];
+  const TracedProgram& program = trace_.programs[static_cast<size_t>(call.program)];
   std::string text;
   for (int8_t i = 0; i < call.extent_count; ++i) {
     const auto symbol = static_cast<size_t>(i);
     text += fmt::format("{}{}={}", text.empty() ? "" : ", ",
                         symbol < program.symbols.size() ? program.symbols[symbol] : "?",
                         call.extents[symbol]);
-    const auto largest = largest_buckets_.find({call.program, static_cast<int>(i)});
-    if (largest != largest_buckets_.end() && largest->second > 0 &&
-        call.extents[symbol] > largest->second)
-      text += fmt::format(" over the largest bucket, {}", largest->second);
+    if (call.reason != Reason::kOverLargestBucket) continue;
+    const int64_t largest = LargestBucketOf(call.program, symbol);
+    if (largest > 0 && call.extents[symbol] > largest)
+      text += fmt::format(" over the largest bucket, {}", largest);
   }
   return text;
 }
 
-std::string CallObstacles::Of(const PoolTrace& trace, const TraceEvent& call) const {
+std::string CallObstacles::Of(const TraceEvent& call) {
   switch (call.reason) {
     case Reason::kOtherLiveRegions:
-      return Leases(trace, call);
+      return Leases(call);
     case Reason::kGraphLimit:
-      return Graphs(trace, call);
+      return Graphs(call);
     case Reason::kByteLimit:
-      return Bytes(trace);
+      return Bytes();
     case Reason::kOverLargestBucket:
     case Reason::kUnpaddedExtent:
     case Reason::kPaddedTooMuch:
-      return Sizes(trace, call);
+      return Sizes(call);
     case Reason::kEvicted: {
       const auto evicted = evicted_ns_.find(call.bucket);
       if (evicted == evicted_ns_.end()) return {};
       return fmt::format("evicted at {:.6f} s", static_cast<double>(evicted->second) / 1e9);
     }
     case Reason::kStaticInputMoved: {
-      const std::optional<int64_t> most = OptionOf(trace, "static_moves_max");
+      const std::optional<int64_t> most = OptionOf(trace_, "static_moves_max");
       return most.has_value() ? fmt::format("static_moves_max is {}", *most) : "";
     }
     default:

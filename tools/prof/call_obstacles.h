@@ -1,6 +1,7 @@
 // What stood in the way of a call that did not replay: leases, limits, sizes.
 //
-// Units: bytes, nanoseconds, elements. Threads: one at a time.
+// Units: bytes, nanoseconds, elements. Threads: one at a time. Cost: O(log n) per event, and of a
+// call that did not replay O(options), or O(policies) the first time.
 
 #pragma once
 
@@ -14,29 +15,34 @@
 
 namespace coppice {
 
-// Follows what there is while the events of a trace go by.
+// Follows what there is while the events of a trace go by, in order of time.
 class CallObstacles {
  public:
-  void See(const PoolTrace& trace, const TraceEvent& event);
+  // `trace` is whole, and outlives this.
+  explicit CallObstacles(const PoolTrace& trace) : trace_(trace) {}
+
+  void See(const TraceEvent& event);
 
   // A few words on a call, as far as the trace says more than its reason; else empty. Requires: all
   // events before the call were seen.
-  std::string Of(const PoolTrace& trace, const TraceEvent& call) const;
+  std::string Of(const TraceEvent& call);
 
  private:
-  std::string Leases(const PoolTrace& trace, const TraceEvent& call) const;
-  std::string Graphs(const PoolTrace& trace, const TraceEvent& call) const;
-  std::string Bytes(const PoolTrace& trace) const;
-  std::string Sizes(const PoolTrace& trace, const TraceEvent& call) const;
-  void SeeOverLargest(const PoolTrace& trace, const TraceEvent& call);
+  std::string Leases(const TraceEvent& call) const;
+  std::string Graphs(const TraceEvent& call) const;
+  std::string Bytes() const;
+  std::string Sizes(const TraceEvent& call);
+  int64_t LargestBucketOf(int program, size_t symbol);
+
+  const PoolTrace& trace_;
 
   // By lane, then by call: the node whose outputs are leased and not overwritten.
   std::map<int, std::map<int64_t, int>> leased_;
-  std::map<std::pair<int, int>, int64_t> graphs_;  // By lane and program.
-  std::map<int, int64_t> evicted_ns_;              // By bucket, the last time.
-  // By program and symbol, of those that calls were over.
-  std::map<std::pair<int, int>, int64_t> largest_buckets_;
-  int64_t booked_ = 0;  // Bytes of all kinds.
+  std::map<std::pair<int, int>, int64_t> graphs_;   // By lane and program.
+  std::map<int, int64_t> evicted_ns_;               // By bucket, the last time.
+  std::map<std::pair<int, size_t>, int> policies_;  // By program and symbol: the last that it got.
+  std::map<const std::string*, int64_t> largest_buckets_;  // By document; 0: not known.
+  int64_t booked_ = 0;                                     // Bytes of all kinds.
 };
 
 }  // namespace coppice

@@ -168,7 +168,7 @@ ExitCode ProfPolicy(const ProfOptions& options, const Console& console) {
     else
       text += ToText(trace->programs[i], programs[i]);
   }
-  if (!padded) text += "no call has a size that a policy could pad\n";
+  if (!padded && unknown == 0) text += "no call of these programs has a size to pad\n";
   if (options.json)
     text = Dump({{"schema", kPoolTraceSchema},
                  {"ended", trace->ended},

@@ -71,27 +71,30 @@ class LastFailures {
   std::map<int, int> failures_;
 };
 
-void SortByTime(std::vector<Logged>& events) {
-  std::ranges::stable_sort(events, {}, [](const Logged& each) { return each.event.time_ns; });
-}
-
 void Count(const Logged& logged, Cause& cause) {
   if (cause.count++ == 0) cause.first = logged;
 }
 
 absl::StatusOr<Log> ReadLog(const ProfOptions& options) {
   Log log;
-  LastFailures last;
-  CallObstacles obstacles;
+  std::vector<TraceEvent> events;
   COPPICE_ASSIGN_OR_RETURN(
-      log.trace, ReadPoolTrace(options.trace, [&](const PoolTrace& trace, TraceEvent event) {
-        last.See(trace, event);
-        obstacles.See(trace, event);
-        if (event.kind == TraceEventKind::kFail) log.failures.push_back({event, {}});
-        if (event.kind != TraceEventKind::kCall || event.path == RunKind::kReplay) return;
-        event.failure = last.Behind(event);
-        log.calls.push_back({event, obstacles.Of(trace, event)});
+      log.trace, ReadPoolTrace(options.trace, [&](const PoolTrace&, const TraceEvent& event) {
+        if (event.kind != TraceEventKind::kCall || event.path != RunKind::kReplay)
+          events.push_back(event);
       }));
+  // What a lane and the session did follows each other in pieces.
+  std::ranges::stable_sort(events, {}, &TraceEvent::time_ns);
+  LastFailures last;
+  CallObstacles obstacles(log.trace);
+  for (TraceEvent& event : events) {
+    last.See(log.trace, event);
+    obstacles.See(event);
+    if (event.kind == TraceEventKind::kFail) log.failures.push_back({event, {}});
+    if (event.kind != TraceEventKind::kCall) continue;
+    event.failure = last.Behind(event);
+    log.calls.push_back({event, obstacles.Of(event)});
+  }
   COPPICE_ASSIGN_OR_RETURN(const std::vector<bool> chosen,
                            ChoosePrograms(log.trace, options.program));
   const auto other = [&](const Logged& logged) {
@@ -100,8 +103,6 @@ absl::StatusOr<Log> ReadLog(const ProfOptions& options) {
   };
   std::erase_if(log.calls, other);
   std::erase_if(log.failures, other);
-  SortByTime(log.calls);
-  SortByTime(log.failures);
   for (const Logged& call : log.calls)
     Count(call, log.causes[{call.event.program, call.event.reason}]);
   for (const Logged& failure : log.failures)
