@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -21,6 +22,7 @@ namespace coppice {
 namespace {
 
 using Json = nlohmann::json;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -214,6 +216,154 @@ TEST(ProfDropTest, OnlyBucketsOfEqualScalarsServe) {
   ASSERT_EQ(rows.size(), 2U);
   for (const Json& row : rows)
     EXPECT_EQ(row["served_by"], nullptr);
+}
+
+// The plans above, of a program whose one symbol `policy` pads, in a trace that says so.
+struct PaddedPlans {
+  explicit PaddedPlans(const std::string& policy,
+                       const std::string& symbols = R"("batch")",
+                       const std::string& joint = "") {
+    const int count = symbols == R"("batch")" ? 1 : 2;
+    std::string spec = R"({"kind":0})";
+    std::string policies = policy;
+    if (count == 2) {
+      spec += "," + spec;
+      policies += "," + policy;
+    }
+    trace.Line(R"({{"program":0,"name":"decode","variant":"","symbols":[{}],"scalars":[],)"
+               R"("spec":{{"claim":2,"symbols":[{}]}},"policies":[{}],"joint":[{}]}})",
+               symbols, spec, policies, joint);
+    const int64_t heights[] = {4 * 4096, 9000, 8200};
+    for (int bucket = 0; bucket < 3; ++bucket) {
+      trace.Line(R"({{"bucket":{},"program":0,"lane":0,"extents":[{}{}]}})", bucket, 8 >> bucket,
+                 count == 2 ? ",1" : "");
+      trace.Node({.bucket = bucket,
+                  .height = heights[bucket],
+                  .live = heights[bucket],
+                  .buffers = {{0, heights[bucket], 0, {0, 1}}}});
+      trace.Event("record", 0, fmt::format("{}", bucket));
+      trace.Call(bucket + 1, bucket, bucket, "replay");
+    }
+  }
+
+  // The batch is padded by `policy` from `time_ns` on.
+  void Change(int64_t time_ns, const std::string& policy) {
+    trace.Line(R"({{"policy":{},"document":{}}})", changes, policy);
+    trace.Line(R"([{},"policy",-1,0,0,{}])", time_ns, changes++);
+  }
+
+  TraceBuilder trace;
+  int changes = 0;
+};
+
+constexpr const char* kUpTo16 = R"({"version":1,"buckets":[2,4,8,16]})";
+constexpr const char* kUpTo8 = R"({"version":1,"buckets":[2,4,8]})";
+
+TEST(ProfDropTest, TheNextBucketOfThePolicyServesAlsoIfItIsNotRecorded) {
+  const PaddedPlans plans(kUpTo16);
+  const Json rows = JsonOf({"drop"}, plans.trace)["buckets"];
+  ASSERT_EQ(rows.size(), 3U);
+  const Json highest = RowOf(rows, 0);
+  EXPECT_EQ(highest["policy_known"], true);
+  EXPECT_EQ(highest["served_by"], nullptr) << "16 has no graph";
+  EXPECT_EQ(highest["served_by_extents"], Json({16}));
+  EXPECT_EQ(highest["records_another"], true);
+  EXPECT_EQ(highest["padding_factor"], 2);
+  EXPECT_EQ(highest["mapped_bytes"], 0) << "16 is at least as high";
+  EXPECT_EQ(highest["mapped_bytes_with_higher"], 4096);
+  EXPECT_EQ(highest["exec_bytes"], 0) << "16 has a graph then";
+  EXPECT_EQ(rows[2]["bucket"], 0) << "what frees nothing comes last";
+  const std::string text = TextOf({"drop"}, plans.trace);
+  EXPECT_THAT(text, ContainsRegex("decode 16, not recorded +x 2.00"));
+  EXPECT_THAT(text, HasSubstr("so that nothing is freed"));
+}
+
+TEST(ProfDropTest, TheNextBucketOfThePolicyThatIsRecordedServes) {
+  const Json rows = JsonOf({"drop"}, PaddedPlans(kUpTo16).trace)["buckets"];
+  const Json lowest = RowOf(rows, 2);
+  EXPECT_EQ(lowest["served_by"], 1);
+  EXPECT_EQ(lowest["served_by_extents"], Json({4}));
+  EXPECT_EQ(lowest["records_another"], false);
+  EXPECT_EQ(lowest["padding_factor"], 2);
+  EXPECT_EQ(lowest["exec_bytes"], 1000);
+  // 6 lies between 4 and 8, so that 4 does not go to 8, which is recorded.
+  const PaddedPlans between(R"({"version":1,"buckets":[2,4,6,8]})");
+  const Json middle = RowOf(JsonOf({"drop"}, between.trace)["buckets"], 1);
+  EXPECT_EQ(middle["served_by"], nullptr);
+  EXPECT_EQ(middle["served_by_extents"], Json({6}));
+  EXPECT_EQ(middle["padding_factor"], 1.5);
+}
+
+TEST(ProfDropTest, AboveThePolicyCallsRunEagerly) {
+  const PaddedPlans plans(kUpTo8);
+  const Json highest = RowOf(JsonOf({"drop"}, plans.trace)["buckets"], 0);
+  EXPECT_EQ(highest["policy_known"], true);
+  EXPECT_EQ(highest["served_by"], nullptr);
+  EXPECT_EQ(highest["served_by_extents"], nullptr);
+  EXPECT_EQ(highest["records_another"], false);
+  EXPECT_EQ(highest["mapped_bytes"], 4096);
+  EXPECT_EQ(highest["exec_bytes"], 1000);
+  const std::string text = TextOf({"drop"}, plans.trace);
+  EXPECT_THAT(text, HasSubstr("nothing: eager"));
+  EXPECT_THAT(text, Not(HasSubstr("not recorded")));
+}
+
+TEST(ProfDropTest, CallsThatTheGuardRefusesRunEagerly) {
+  const auto highest = [](const char* guard) {
+    const PaddedPlans plans(
+        fmt::format(R"({{"version":1,"buckets":[2,4,8,16],"guard":{}}})", guard));
+    return RowOf(JsonOf({"drop"}, plans.trace)["buckets"], 0);
+  };
+  EXPECT_EQ(highest(R"({"max_ratio":"1.5"})")["mapped_bytes"], 4096);
+  EXPECT_EQ(highest(R"({"max_ratio":"1.5"})")["served_by_extents"], nullptr);
+  EXPECT_EQ(highest(R"({"max_ratio":"2"})")["served_by_extents"], Json({16}));
+  EXPECT_EQ(highest(R"({"max_ratio":"1.5","min_replay_size":9})")["served_by_extents"], Json({16}));
+  EXPECT_EQ(highest(R"({"lower_bounds":[0,0,0,9]})")["served_by_extents"], nullptr);
+  EXPECT_EQ(highest(R"({"lower_bounds":[0,0,0,8]})")["served_by_extents"], Json({16}));
+}
+
+TEST(ProfDropTest, TheLatestPolicyCounts) {
+  const auto server = [](const PaddedPlans& plans) {
+    return RowOf(JsonOf({"drop"}, plans.trace)["buckets"], 0)["served_by_extents"];
+  };
+  PaddedPlans later(kUpTo8);
+  later.Change(50'000, kUpTo16);
+  EXPECT_EQ(server(later), Json({16}));
+  later.Change(40'000, R"({"version":1,"buckets":[8,32]})");
+  EXPECT_EQ(server(later), Json({16})) << "later in the file, but earlier";
+  later.Change(50'000, R"({"version":1,"ladder":"linear:12","maximum":24})");
+  EXPECT_EQ(server(later), Json({12})) << "at the same time, later in the file";
+  later.Change(60'000, kUpTo8);
+  EXPECT_EQ(server(later), nullptr);
+}
+
+TEST(ProfDropTest, WithoutOnePolicyOnlyRecordedBucketsAreKnown) {
+  const PaddedPlans several(kUpTo16, R"("rows","columns")");
+  const PaddedPlans joint(R"({"version":1,"ladder":"exact","maximum":16})", R"("rows","columns")",
+                          R"([0,1,{"version":1}])");
+  const PaddedPlans exact(R"({"version":1,"ladder":"exact","maximum":16})");
+  const PaddedPlans none(R"({"version":7})");
+  TraceBuilder older = Plans();
+  older.Replace(1, R"({"schema":"coppice.trace/4","device":"","lanes":2,"granularity":4096,)"
+                   R"("budget":0})");
+  for (const TraceBuilder& trace :
+       {several.trace, joint.trace, exact.trace, none.trace, std::as_const(older)}) {
+    const Json rows = JsonOf({"drop"}, trace)["buckets"];
+    EXPECT_EQ(RowOf(rows, 0)["policy_known"], false);
+    EXPECT_EQ(RowOf(rows, 0)["served_by"], nullptr);
+    EXPECT_EQ(RowOf(rows, 0)["records_another"], false);
+    EXPECT_EQ(RowOf(rows, 0)["mapped_bytes"], 4096);
+    EXPECT_EQ(RowOf(rows, 0)["exec_bytes"], 1000);
+    EXPECT_EQ(RowOf(rows, 1)["served_by"], 0);
+    EXPECT_EQ(RowOf(rows, 1)["served_by_extents"][0], 8);
+  }
+}
+
+TEST(ProfDropTest, APolicyMayHaveMillionsOfBuckets) {
+  const PaddedPlans plans(R"({"version":1,"ladder":"linear:1","maximum":16777216})");
+  const Json rows = JsonOf({"drop"}, plans.trace)["buckets"];
+  for (int bucket = 0; bucket < 3; ++bucket)
+    EXPECT_EQ(RowOf(rows, bucket)["served_by_extents"], Json({(8 >> bucket) + 1}));
 }
 
 }  // namespace

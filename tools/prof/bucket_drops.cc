@@ -4,8 +4,15 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
 
 #include "coppice/base/units.h"
+#include "coppice/graphs/program.h"
+#include "coppice/padding/policy_document.h"
 
 namespace coppice {
 namespace {
@@ -16,6 +23,65 @@ double VolumeOf(const TracedBucket& bucket) {
   for (const int64_t extent : bucket.extents)
     volume *= static_cast<double>(std::max<int64_t>(extent, 1));
   return volume;
+}
+
+// The symbols that may be padded, by a program's spec, be their policies what they are; empty also
+// where the trace does not say it.
+std::vector<int> ClaimedSymbols(const TracedProgram& program) {
+  std::vector<int> claimed;
+  const auto spec = nlohmann::json::parse(program.spec, nullptr, /*allow_exceptions=*/false);
+  if (!spec.is_object()) return claimed;
+  const auto symbols = spec.find("symbols");
+  if (symbols == spec.end() || !symbols->is_array()) return claimed;
+  const auto is = [](const nlohmann::json& object, const char* name, int value) {
+    const auto found = object.find(name);
+    return found != object.end() && *found == value;
+  };
+  const bool all = spec.contains("claim") && !is(spec, "claim", static_cast<int>(Claim::kExact));
+  for (size_t i = 0; i < std::min(symbols->size(), program.symbols.size()); ++i) {
+    const nlohmann::json& symbol = (*symbols)[i];
+    if (!symbol.is_object() || is(symbol, "kind", static_cast<int>(SymbolKind::kStatic))) continue;
+    if (all || symbol.contains("claim")) claimed.push_back(static_cast<int>(i));
+  }
+  return claimed;
+}
+
+// The buckets of the one symbol of a program that is padded.
+struct Ladder {
+  int symbol = 0;
+  std::vector<int64_t> buckets;
+  PaddingGuard guard;
+
+  // The bucket that serves calls of this one when it is gone.
+  std::optional<int64_t> After(int64_t bucket) const {
+    const auto next = std::ranges::upper_bound(buckets, bucket);
+    if (next == buckets.end()) return std::nullopt;
+    const bool padded_too_much =
+        guard.max_ratio != 0 && bucket >= guard.min_replay_size &&
+        static_cast<double>(*next) > guard.max_ratio * static_cast<double>(bucket);
+    const auto place = static_cast<size_t>(next - buckets.begin());
+    const bool below = !guard.lower_bounds.empty() && bucket < guard.lower_bounds[place];
+    if (padded_too_much || below) return std::nullopt;
+    return *next;
+  }
+};
+
+// Nothing if none is padded, or several are, or two together.
+std::optional<Ladder> LadderOf(const PoolTrace& trace, const LatestPolicies& latest, int program) {
+  const TracedProgram& traced = trace.programs[static_cast<size_t>(program)];
+  if (!traced.joint.empty()) return std::nullopt;
+  std::optional<Ladder> ladder;
+  for (const int symbol : ClaimedSymbols(traced)) {
+    const std::string* const document = latest.Find(trace, program, symbol);
+    if (document == nullptr) return std::nullopt;
+    const absl::StatusOr<PolicyDocument> read = ReadPolicyDocument(*document, "the policy");
+    if (!read.ok()) return std::nullopt;
+    if (read->policy.is_exact()) continue;
+    if (ladder.has_value()) return std::nullopt;
+    ladder =
+        Ladder{.symbol = symbol, .buckets = read->policy.buckets(), .guard = read->policy.guard()};
+  }
+  return ladder;
 }
 
 // Whether the calls of `small` fit into `large`.
@@ -30,8 +96,10 @@ bool Holds(const TracedBucket& large, const TracedBucket& small) {
 
 class Ranking {
  public:
-  Ranking(const PoolTrace& trace, const std::vector<BucketFigures>& figures)
-      : trace_(trace), figures_(figures) {
+  Ranking(const PoolTrace& trace,
+          const std::vector<BucketFigures>& figures,
+          const LatestPolicies& latest)
+      : trace_(trace), figures_(figures), latest_(latest) {
     for (const BucketFigures& bucket : figures)
       if (HasGraph(bucket.bucket)) heights_[LaneOf(bucket.bucket)].push_back(bucket.height);
     for (auto& [lane, heights] : heights_)
@@ -41,8 +109,18 @@ class Ranking {
   // Of the buckets that have a graph, the most bytes per call that it served first.
   std::vector<BucketDrop> Rank() const {
     std::vector<BucketDrop> drops;
-    for (const BucketFigures& bucket : figures_)
-      if (HasGraph(bucket.bucket)) drops.push_back(DropOf(bucket));
+    std::map<int, std::vector<size_t>> of_program;  // Places in `drops`.
+    for (const BucketFigures& bucket : figures_) {
+      if (!HasGraph(bucket.bucket)) continue;
+      of_program[BucketAt(bucket.bucket).program].push_back(drops.size());
+      drops.push_back(DropOf(bucket));
+    }
+    // A ladder may have millions of buckets, so that one is there at a time.
+    for (const auto& [program, places] : of_program) {
+      const std::optional<Ladder> ladder = LadderOf(trace_, latest_, program);
+      for (const size_t place : places)
+        FindServer(ladder, drops[place]);
+    }
     std::ranges::stable_sort(drops, std::ranges::greater(), [](const BucketDrop& drop) {
       return static_cast<double>(drop.freed_bytes()) /
              static_cast<double>(std::max<int64_t>(drop.calls, 1));
@@ -55,7 +133,10 @@ class Ranking {
     const BucketFigures& figures = figures_[static_cast<size_t>(bucket)];
     return figures.recorded > figures.evicted;
   }
-  int LaneOf(int bucket) const { return trace_.buckets[static_cast<size_t>(bucket)].lane; }
+  const TracedBucket& BucketAt(int bucket) const {
+    return trace_.buckets[static_cast<size_t>(bucket)];
+  }
+  int LaneOf(int bucket) const { return BucketAt(bucket).lane; }
   int64_t Mapped(int64_t height) const { return AlignUp(height, trace_.granularity); }
 
   BucketDrop DropOf(const BucketFigures& figures) const {
@@ -69,34 +150,79 @@ class Ranking {
     const auto lower =
         std::ranges::find_if(heights, [&](int64_t height) { return height < figures.height; });
     drop.with_higher = highest - Mapped(lower == heights.end() ? 0 : *lower);
-    FindServer(figures.bucket, drop);
     return drop;
   }
 
-  void FindServer(int bucket, BucketDrop& drop) const {
-    const TracedBucket& small = trace_.buckets[static_cast<size_t>(bucket)];
+  void FindServer(const std::optional<Ladder>& ladder, BucketDrop& drop) const {
+    const std::vector<int64_t>& extents = BucketAt(drop.bucket).extents;
+    if (ladder.has_value() && static_cast<size_t>(ladder->symbol) < extents.size()) {
+      FindByPolicy(*ladder, drop);
+    } else {
+      FindRecorded(drop);
+    }
+  }
+
+  void FindByPolicy(const Ladder& ladder, BucketDrop& drop) const {
+    drop.policy_known = true;
+    TracedBucket server = BucketAt(drop.bucket);
+    int64_t& extent = server.extents[static_cast<size_t>(ladder.symbol)];
+    const std::optional<int64_t> next = ladder.After(extent);
+    if (!next.has_value()) return;
+    drop.padding_factor =
+        static_cast<double>(*next) / static_cast<double>(std::max<int64_t>(extent, 1));
+    extent = *next;
+    for (int other = 0; other < static_cast<int>(trace_.buckets.size()); ++other) {
+      const TracedBucket& bucket = BucketAt(other);
+      if (HasGraph(other) && Holds(bucket, server) && bucket.extents == server.extents)
+        drop.served_by = other;
+    }
+    drop.served_extents = std::move(server.extents);
+    if (drop.records_another()) drop.mapped_bytes = drop.exec_bytes = 0;
+  }
+
+  void FindRecorded(BucketDrop& drop) const {
+    const TracedBucket& small = BucketAt(drop.bucket);
     double best = 0;
     for (int other = 0; other < static_cast<int>(trace_.buckets.size()); ++other) {
-      const TracedBucket& large = trace_.buckets[static_cast<size_t>(other)];
-      if (other == bucket || !HasGraph(other) || !Holds(large, small)) continue;
+      const TracedBucket& large = BucketAt(other);
+      if (other == drop.bucket || !HasGraph(other) || !Holds(large, small)) continue;
       const double volume = VolumeOf(large);
       if (drop.served_by >= 0 && volume >= best) continue;
       best = volume;
       drop.served_by = other;
       drop.padding_factor = volume / VolumeOf(small);
     }
+    if (drop.served_by >= 0) drop.served_extents = BucketAt(drop.served_by).extents;
   }
 
   const PoolTrace& trace_;
   const std::vector<BucketFigures>& figures_;
+  const LatestPolicies& latest_;
   std::map<int, std::vector<int64_t>> heights_;  // By lane; the highest first.
 };
 
 }  // namespace
 
+void LatestPolicies::Add(const TraceEvent& event) {
+  if (event.kind != TraceEventKind::kPolicy) return;
+  const Change change{.time_ns = event.time_ns, .policy = event.policy};
+  const auto [known, is_new] = changes_.try_emplace({event.program, event.symbol}, change);
+  if (!is_new && change.time_ns >= known->second.time_ns) known->second = change;
+}
+
+const std::string* LatestPolicies::Find(const PoolTrace& trace, int program, int symbol) const {
+  const auto change = changes_.find({program, symbol});
+  if (change != changes_.end()) return &trace.policies[static_cast<size_t>(change->second.policy)];
+  const std::vector<std::string>& registered =
+      trace.programs[static_cast<size_t>(program)].policies;
+  return static_cast<size_t>(symbol) < registered.size() ? &registered[static_cast<size_t>(symbol)]
+                                                         : nullptr;
+}
+
 std::vector<BucketDrop> RankDrops(const PoolTrace& trace,
-                                  const std::vector<BucketFigures>& figures) {
-  return Ranking(trace, figures).Rank();
+                                  const std::vector<BucketFigures>& figures,
+                                  const LatestPolicies& latest) {
+  return Ranking(trace, figures, latest).Rank();
 }
 
 }  // namespace coppice

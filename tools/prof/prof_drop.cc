@@ -21,6 +21,8 @@ nlohmann::ordered_json ToJson(const PoolTrace& trace, const BucketDrop& drop) {
   const TracedBucket& bucket = trace.buckets[static_cast<size_t>(drop.bucket)];
   nlohmann::ordered_json served_by;
   if (drop.served_by >= 0) served_by = trace.buckets[static_cast<size_t>(drop.served_by)].id;
+  nlohmann::ordered_json served_extents;
+  if (drop.served_by >= 0 || drop.records_another()) served_extents = drop.served_extents;
   return {{"bucket", bucket.id},
           {"program", LabelOf(trace.programs[static_cast<size_t>(bucket.program)])},
           {"extents", bucket.extents},
@@ -31,24 +33,39 @@ nlohmann::ordered_json ToJson(const PoolTrace& trace, const BucketDrop& drop) {
           {"mapped_bytes_with_higher", drop.with_higher},
           {"exec_bytes", drop.exec_bytes},
           {"served_by", served_by},
+          {"served_by_extents", served_extents},
+          {"records_another", drop.records_another()},
+          {"policy_known", drop.policy_known},
           {"padding_factor", drop.padding_factor}};
+}
+
+// The bucket that serves the calls then: "decode 8", "decode 16, not recorded".
+std::string NameOfServer(const PoolTrace& trace, const BucketDrop& drop) {
+  if (drop.served_by >= 0) return NameOfBucket(trace, drop.served_by);
+  if (!drop.records_another()) return "nothing: eager";
+  TracedBucket server = trace.buckets[static_cast<size_t>(drop.bucket)];
+  server.extents = drop.served_extents;
+  return fmt::format("{} {}, not recorded", LabelOfProgram(trace, server.program), LabelOf(server));
 }
 
 std::string ToText(const PoolTrace& trace, const std::vector<BucketDrop>& drops) {
   TextTable table("rlrrrrrlr", {"id", "bucket", "lane", "calls", "frees", "with higher", "graphs*",
                                 "then served by", "padding"});
+  bool any_new = false;
   for (const BucketDrop& drop : drops) {
     const TracedBucket& bucket = trace.buckets[static_cast<size_t>(drop.bucket)];
-    const bool served = drop.served_by >= 0;
+    const bool served = drop.served_by >= 0 || drop.records_another();
+    any_new = any_new || drop.records_another();
     table.Add({fmt::format("{}", bucket.id), NameOfBucket(trace, drop.bucket),
                fmt::format("{}", bucket.lane), fmt::format("{}", drop.calls),
                FormatBytes(drop.mapped_bytes), FormatBytes(drop.with_higher),
-               FormatBytes(drop.exec_bytes),
-               served ? NameOfBucket(trace, drop.served_by) : "nothing: eager",
+               FormatBytes(drop.exec_bytes), NameOfServer(trace, drop),
                served ? fmt::format("x {:.2f}", drop.padding_factor) : ""});
   }
   return table.Format() +
-         "  frees: mapped bytes without it; with higher: without all that are as high, too\n"
+         "  frees: mapped bytes without it; with higher: without all that are as high, too\n" +
+         (any_new ? "  not recorded: it would be in its place, no lower, so that nothing is freed\n"
+                  : "") +
          "  * an estimate from a table\n";
 }
 
@@ -56,13 +73,17 @@ std::string ToText(const PoolTrace& trace, const std::vector<BucketDrop>& drops)
 
 ExitCode ProfDrop(const ProfOptions& options, const Console& console) {
   BucketTally tally;
-  const absl::StatusOr<PoolTrace> trace = ReadPoolTrace(
-      options.trace, [&](const PoolTrace&, const TraceEvent& event) { tally.Add(event); });
+  LatestPolicies policies;
+  const absl::StatusOr<PoolTrace> trace =
+      ReadPoolTrace(options.trace, [&](const PoolTrace&, const TraceEvent& event) {
+        tally.Add(event);
+        policies.Add(event);
+      });
   if (!trace.ok()) return FailProf(console, trace.status());
   const absl::StatusOr<std::vector<bool>> chosen = ChoosePrograms(*trace, options.program);
   if (!chosen.ok()) return FailProf(console, chosen.status());
   const std::vector<BucketFigures> figures = tally.Finish(*trace);
-  std::vector<BucketDrop> drops = RankDrops(*trace, figures);
+  std::vector<BucketDrop> drops = RankDrops(*trace, figures, policies);
   std::erase_if(drops, [&](const BucketDrop& drop) {
     const TracedBucket& bucket = trace->buckets[static_cast<size_t>(drop.bucket)];
     return !(*chosen)[static_cast<size_t>(bucket.program)];
