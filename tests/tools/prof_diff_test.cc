@@ -96,6 +96,111 @@ TEST(ProfDiffTest, GrowthOfMemoryOrPaddingFails) {
   EXPECT_EQ(Diff(CleanTrace(), Changed()).code, kExitOk) << "nobody asked";
 }
 
+// The same memory in other buckets, of which one has a graph.
+TraceBuilder OtherBuckets() {
+  TraceBuilder trace = CleanTrace();
+  trace.Bucket(0, 112);
+  trace.Bucket(0, 16);
+  trace.Call(9, 2, -1, "warm_up", "new_bucket");
+  trace.Node({.bucket = 3, .height = 4096, .live = 4096, .buffers = {{0, 4096, -1, {0, 1}}}});
+  trace.Event("record", 0, "3");
+  trace.Call(10, 3, 3, "record", "new_bucket");
+  return trace;
+}
+
+std::vector<std::string> WhatOf(const Json& rows) {
+  std::vector<std::string> what;
+  for (const Json& row : rows)
+    what.push_back(row["what"]);
+  return what;
+}
+
+TEST(ProfDiffTest, ABucketOfOneTraceDoesNotCountAsGrowth) {
+  TraceBuilder after = OtherBuckets();
+  TraceBuilder before = CleanTrace();
+  before.Call(9, 0, 0, "replay");  // Two calls of as much padding.
+  before.Call(10, 0, 0, "replay");
+  const CommandOutcome outcome = Diff(before, after, {"--fail-over", "0"});
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("decode 16, plan height"), HasSubstr("new")));
+  EXPECT_THAT(Diff(after, before).out,
+              AllOf(HasSubstr("decode 16, plan height"), HasSubstr("gone")));
+  after.Event("bytes", -1, R"("graphs",2000,18384)");
+  const CommandOutcome costly = Diff(before, after, {"--fail-over", "0"});
+  EXPECT_EQ(costly.code, kExitMismatch) << "the session's figures count what the bucket costs";
+  EXPECT_THAT(costly.err, AllOf(HasSubstr("2 figures"), HasSubstr("total, peak")));
+}
+
+TEST(ProfDiffTest, ABucketOfBothTracesCountsAsGrowth) {
+  TraceBuilder after = CleanTrace();
+  after.Node({.bucket = 1, .height = 9000, .live = 9000, .buffers = {{0, 9000, -1, {0, 1}}}});
+  after.Event("record", 0, "3");
+  const CommandOutcome outcome = Diff(CleanTrace(), after, {"--fail-over", "0"});
+  EXPECT_EQ(outcome.code, kExitMismatch);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("2 figures"), HasSubstr("decode 4, plan height")));
+}
+
+TEST(ProfDiffTest, BucketsComeByProgramAndThenByExtentsAsNumbers) {
+  TraceBuilder after = OtherBuckets();
+  after.Program("adapt");
+  after.Bucket(1, 1000);
+  after.Call(11, 4, -1, "warm_up", "new_bucket");
+  TraceBuilder before = CleanTrace();
+  before.Bucket(0, 32);
+  before.Call(9, 2, -1, "warm_up", "new_bucket");
+  std::vector<std::string> calls;
+  for (const std::string& what : WhatOf(JsonOf(before, after)["buckets"]))
+    if (what.ends_with(", calls")) calls.push_back(what);
+  EXPECT_THAT(calls, testing::ElementsAre("adapt 1000, calls", "decode 16, calls",
+                                          "decode 32, calls", "decode 112, calls"));
+}
+
+TEST(ProfDiffTest, ABucketWithoutAGraphHasNoFiguresOfGraphs) {
+  const Json forth = JsonOf(CleanTrace(), OtherBuckets())["buckets"];
+  EXPECT_THAT(WhatOf(forth),
+              testing::ElementsAre("decode 16, calls", "decode 16, plan height",
+                                   "decode 16, graphs*", "decode 16, elements of padding",
+                                   "decode 112, calls", "decode 112, elements of padding"));
+  // In both, and recorded in the second only.
+  TraceBuilder warm = CleanTrace();
+  warm.Bucket(0, 112);
+  warm.Bucket(0, 16);
+  warm.Call(9, 3, -1, "warm_up", "new_bucket");
+  const Json recorded = Find(JsonOf(warm, OtherBuckets())["buckets"], "decode 16, plan height");
+  EXPECT_EQ(recorded["before"], nullptr);
+  EXPECT_EQ(recorded["after"], 4096);
+  // All of its graphs evicted: it had a plan, and has no graph.
+  TraceBuilder evicted = OtherBuckets();
+  evicted.Event("evict", 0, "3");
+  EXPECT_EQ(Find(JsonOf(OtherBuckets(), evicted)["buckets"], "decode 16, graphs*")["after"],
+            nullptr);
+}
+
+// CleanTrace() beside so many bytes of statics.
+TraceBuilder WithStatics(int64_t bytes) {
+  TraceBuilder trace = CleanTrace();
+  trace.Event("statics", -1, fmt::format("0,{},{}", bytes, bytes));
+  return trace;
+}
+
+TEST(ProfDiffTest, StaticsCountLikeOtherMemory) {
+  const Json row = Find(JsonOf(WithStatics(1000), WithStatics(1500))["session"], "statics, peak");
+  EXPECT_EQ(row["before"], 1000);
+  EXPECT_EQ(row["after"], 1500);
+  EXPECT_EQ(row["unit"], "bytes");
+  const CommandOutcome grown = Diff(WithStatics(1000), WithStatics(1500), {"--fail-over", "49"});
+  EXPECT_EQ(grown.code, kExitMismatch);
+  EXPECT_THAT(grown.out, AllOf(HasSubstr("statics, peak"), HasSubstr("+50.0 %")));
+  EXPECT_EQ(Diff(WithStatics(1000), WithStatics(1500), {"--fail-over", "50"}).code, kExitOk);
+  EXPECT_EQ(Diff(WithStatics(1500), WithStatics(1000), {"--fail-over", "0"}).code, kExitOk);
+}
+
+TEST(ProfDiffTest, StaticsOfATraceThatCannotTellAreNotZero) {
+  const CommandOutcome outcome = Diff(CleanTrace(), WithStatics(1500), {"--fail-over", "0"});
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("statics, peak"), HasSubstr("new")));
+}
+
 TEST(ProfDiffTest, BucketsOfSeveralLanesAreOne) {
   const auto with_lanes = [](int lane) {
     TraceBuilder trace(/*lanes=*/2);
@@ -162,6 +267,30 @@ TEST(ProfDiffTest, KindsOfThePageAreThoseThatEitherTraceHas) {
   EXPECT_THAT(kinds, testing::ElementsAre("nodes", "eager", "graphs"));
   EXPECT_EQ(document["kinds"][0]["before_peak_bytes"], 12288);
   EXPECT_EQ(document["kinds"][0]["after_peak_bytes"], 24576);
+}
+
+TEST(ProfDiffTest, StaticsOfThePageStandBesideTheKinds) {
+  const Json document = DocumentOf(WithStatics(1024), WithStatics(2048));
+  EXPECT_EQ(document["statics"]["kind"], "statics");
+  EXPECT_EQ(document["statics"]["before_peak_bytes"], 1024);
+  EXPECT_EQ(document["statics"]["after_peak_bytes"], 2048);
+  EXPECT_THAT(document["statics"]["what"].get<std::string>(), HasSubstr("the application's"));
+  EXPECT_EQ(document["kinds"].size(), 3U);
+  EXPECT_THAT(TitlesOf(document), testing::ElementsAre("Statics grew by 1.00 KiB",
+                                                       "Memory beside the statics is the same"));
+  EXPECT_EQ(DocumentOf(CleanTrace(), Changed())["statics"], nullptr);
+}
+
+TEST(ProfDiffTest, BucketsOfThePageAppearOnceAndInOrder) {
+  const Json document = DocumentOf(CleanTrace(), OtherBuckets());
+  EXPECT_EQ(document["findings"][0]["title"], "2 buckets appeared");
+  EXPECT_EQ(document["findings"][0]["what"], "decode 16, decode 112.");
+  TraceBuilder warm = CleanTrace();
+  warm.Bucket(0, 112);
+  warm.Bucket(0, 16);
+  warm.Call(9, 3, -1, "warm_up", "new_bucket");
+  EXPECT_THAT(TitlesOf(DocumentOf(warm, OtherBuckets())), testing::Each(Not(HasSubstr("appeared"))))
+      << "a graph that is new in a bucket of both is no new bucket";
 }
 
 TEST(ProfDiffTest, ThePageOfEqualTracesSaysThatNothingChanged) {

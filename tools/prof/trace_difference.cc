@@ -1,11 +1,13 @@
-// Figures of each trace by name; then two lists become one.
+// Figures of each trace by name; then two lists, or two maps of buckets, become one.
 
 #include "tools/prof/trace_difference.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "fmt/format.h"
@@ -33,6 +35,9 @@ std::vector<NamedFigure> SessionFigures(const TraceSummary& summary) {
   for (int i = 0; i < kMemoryKindCount; ++i)
     figures.push_back({NameOf(static_cast<MemoryKind>(i)), "peak", kBytes, true,
                        summary.kinds[static_cast<size_t>(i)].peak});
+  // Traces before the fifth schema, which have no options either, do not tell.
+  if (summary.statics.peak > 0 || !summary.trace.options.empty())
+    figures.push_back({"statics", "peak", kBytes, true, summary.statics.peak});
   for (int i = 0; i < kRunKindCount; ++i)
     figures.push_back({"calls", NameOf(static_cast<RunKind>(i)), kCount, false,
                        summary.calls.paths[static_cast<size_t>(i)]});
@@ -48,33 +53,6 @@ std::vector<NamedFigure> ReasonFigures(const TraceSummary& summary) {
   for (const auto& [key, calls] : summary.reasons)
     figures.push_back({LabelOfProgram(summary.trace, key.first), NameOf(key.second),
                        FigureUnit::kCount, false, calls});
-  return figures;
-}
-
-// Of one name: the same bucket on several lanes is one.
-struct BucketSum {
-  int64_t calls = 0;
-  int64_t height = 0;
-  int64_t exec_bytes = 0;
-  int64_t padding = 0;
-};
-
-std::vector<NamedFigure> BucketFiguresOf(const TraceSummary& summary) {
-  std::map<std::string, BucketSum> sums;
-  for (const BucketFigures& bucket : summary.buckets) {
-    BucketSum& sum = sums[NameOfBucket(summary.trace, bucket.bucket)];
-    sum.calls += bucket.calls();
-    sum.height = std::max(sum.height, bucket.height);
-    sum.exec_bytes = AddUpTo(sum.exec_bytes, bucket.exec_bytes);
-    sum.padding += bucket.padded_elements - bucket.real_elements;
-  }
-  std::vector<NamedFigure> figures;
-  for (const auto& [name, sum] : sums) {
-    figures.push_back({name, "calls", FigureUnit::kCount, false, sum.calls});
-    figures.push_back({name, "plan height", FigureUnit::kBytes, true, sum.height});
-    figures.push_back({name, "graphs*", FigureUnit::kBytes, true, sum.exec_bytes});
-    figures.push_back({name, "elements of padding", FigureUnit::kCount, false, sum.padding});
-  }
   return figures;
 }
 
@@ -99,6 +77,81 @@ std::vector<Change> Compare(const std::vector<NamedFigure>& before,
   return changes;
 }
 
+// Of one key: the same bucket on several lanes is one.
+struct BucketSum {
+  int64_t calls = 0;
+  int64_t height = 0;
+  int64_t exec_bytes = 0;
+  int64_t padding = 0;
+  int64_t recorded = 0;
+  int64_t left = 0;  // Graphs that are not evicted.
+};
+
+struct BucketSides {
+  std::string name;
+  std::optional<BucketSum> before;
+  std::optional<BucketSum> after;
+};
+
+// Program, extents and scalars, which a name would sort as text.
+using BucketKey = std::tuple<std::string, std::vector<int64_t>, std::vector<int64_t>>;
+
+void AddBucketsOf(const TraceSummary& summary,
+                  std::optional<BucketSum> BucketSides::*side,
+                  std::map<BucketKey, BucketSides>& buckets) {
+  for (const BucketFigures& figures : summary.buckets) {
+    const TracedBucket& bucket = summary.trace.buckets[static_cast<size_t>(figures.bucket)];
+    BucketSides& sides =
+        buckets[{LabelOfProgram(summary.trace, bucket.program), bucket.extents, bucket.scalars}];
+    sides.name = NameOfBucket(summary.trace, figures.bucket);
+    std::optional<BucketSum>& of_side = sides.*side;
+    BucketSum& sum = of_side ? *of_side : of_side.emplace();
+    sum.calls += figures.calls();
+    sum.height = std::max(sum.height, figures.height);
+    sum.exec_bytes = AddUpTo(sum.exec_bytes, figures.exec_bytes);
+    sum.padding += figures.padded_elements - figures.real_elements;
+    sum.recorded += figures.recorded;
+    sum.left += figures.recorded - figures.evicted;
+  }
+}
+
+// One figure of a bucket. `graphs` counts those that it is a figure of, if it needs any.
+struct BucketFigure {
+  const char* name = "";
+  FigureUnit unit = FigureUnit::kCount;
+  bool cost = false;
+  int64_t BucketSum::*value = nullptr;
+  int64_t BucketSum::*graphs = nullptr;
+
+  std::optional<int64_t> Of(const std::optional<BucketSum>& sum) const {
+    if (!sum || (graphs != nullptr && *sum.*graphs == 0)) return std::nullopt;
+    return *sum.*value;
+  }
+};
+
+std::vector<Change> CompareBuckets(const TraceSummary& before, const TraceSummary& after) {
+  constexpr auto kBytes = FigureUnit::kBytes;
+  constexpr auto kCount = FigureUnit::kCount;
+  constexpr std::array<BucketFigure, 4> kFigures = {
+      {{"calls", kCount, false, &BucketSum::calls},
+       {"plan height", kBytes, true, &BucketSum::height, &BucketSum::recorded},
+       {"graphs*", kBytes, true, &BucketSum::exec_bytes, &BucketSum::left},
+       {"elements of padding", kCount, false, &BucketSum::padding}}};
+  std::map<BucketKey, BucketSides> buckets;
+  AddBucketsOf(before, &BucketSides::before, buckets);
+  AddBucketsOf(after, &BucketSides::after, buckets);
+  std::vector<Change> changes;
+  for (const auto& [key, sides] : buckets) {
+    for (const BucketFigure& figure : kFigures) {
+      const std::optional<int64_t> was = figure.Of(sides.before);
+      const std::optional<int64_t> is = figure.Of(sides.after);
+      if (was || is)
+        changes.push_back({sides.name, figure.name, figure.unit, figure.cost, was, is});
+    }
+  }
+  return changes;
+}
+
 }  // namespace
 
 double Change::growth_pct() const {
@@ -112,14 +165,14 @@ std::vector<Change> TraceDifference::GrownOver(double pct) const {
   std::vector<Change> grown;
   for (const std::vector<Change>* part : {&session, &buckets})
     for (const Change& change : *part)
-      if (change.cost && change.growth_pct() > pct) grown.push_back(change);
+      if (change.cost && change.before && change.growth_pct() > pct) grown.push_back(change);
   return grown;
 }
 
 TraceDifference DifferenceOf(const TraceSummary& before, const TraceSummary& after) {
   return {.session = Compare(SessionFigures(before), SessionFigures(after)),
           .reasons = Compare(ReasonFigures(before), ReasonFigures(after)),
-          .buckets = Compare(BucketFiguresOf(before), BucketFiguresOf(after))};
+          .buckets = CompareBuckets(before, after)};
 }
 
 std::string ShownAs(FigureUnit unit, const std::optional<int64_t>& value) {

@@ -1,6 +1,9 @@
 // What changed between two traces. Figures are matched by what they are called, never by address
 // or number: a bucket of one is that of the other if program, extents and key scalars are equal,
-// whatever lane it is on.
+// whatever lane it is on. Buckets come by program, then by extents and scalars as numbers.
+//
+// A trace does not have every figure: not those of a bucket that it has not, nor plan height and
+// graphs of a bucket without a graph.
 //
 // Units: bytes and counts. Threads: plain values, pure functions.
 
@@ -19,7 +22,7 @@ enum class FigureUnit : uint8_t { kBytes, kCount };
 
 // One figure of both traces; absent where a trace has no such thing.
 struct Change {
-  std::string subject;  // "nodes", "decode 16", "calls".
+  std::string subject;  // "nodes", "statics", "decode 16", "calls".
   std::string figure;   // "peak", "plan height", "replay"; empty where the subject is a figure.
   FigureUnit unit = FigureUnit::kCount;
   bool cost = false;  // Whether growth is worse: memory, and padding.
@@ -39,7 +42,9 @@ struct TraceDifference {
   std::vector<Change> reasons;  // Calls that did not replay: subject program, figure reason.
   std::vector<Change> buckets;
 
-  // The costs that grew by more than so many percent.
+  // The costs of both traces that grew by more than so many percent. What one trace alone has does
+  // not count by itself: growth from nothing is over any percentage, even where the change that
+  // brought a bucket took others away. What it costs is in the session's figures, which do count.
   std::vector<Change> GrownOver(double pct) const;
 };
 

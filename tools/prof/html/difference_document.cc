@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -70,7 +69,9 @@ class ChangeWords {
     const Change& total = difference_.session.front();
     const double growth = total.growth_pct();
     if (total.same()) {
-      Add("good", "kinds", "Memory is the same",
+      Add("good", "kinds",
+          before_.statics.peak == after_.statics.peak ? "Memory is the same"
+                                                      : "Memory beside the statics is the same",
           fmt::format("At most {} in both.", FormatBytes(after_.total.peak)));
       return;
     }
@@ -95,28 +96,41 @@ class ChangeWords {
                     FormatBytes(before_.total.peak), kind));
   }
 
+  void AddStatics() {
+    for (const Change& change : difference_.session) {
+      if (change.subject != "statics" || change.same()) continue;
+      Add(change.delta() < 0 ? "good" : Level(change.growth_pct()), "kinds",
+          fmt::format("Statics {} by {}", change.delta() < 0 ? "fell" : "grew",
+                      FormatBytes(std::abs(change.delta()))),
+          fmt::format("At most {}, {} before: {}.", FormatBytes(after_.statics.peak),
+                      FormatBytes(before_.statics.peak), kStaticsMeaning));
+    }
+  }
+
   void AddBuckets() {
-    std::set<std::string> appeared;
-    std::set<std::string> vanished;
+    std::vector<std::string> appeared;  // In the buckets' order.
+    std::vector<std::string> vanished;
     std::vector<std::pair<int64_t, std::string>> higher;
     for (const Change& change : difference_.buckets) {
-      if (!change.before) {
-        appeared.insert(change.subject);
-      } else if (!change.after) {
-        vanished.insert(change.subject);
-      } else if (change.figure == "plan height" && change.delta() > 0) {
+      // A bucket has calls in any trace that has it, and the other figures not always.
+      if (change.figure == "calls" && !change.before) {
+        appeared.push_back(change.subject);
+      } else if (change.figure == "calls" && !change.after) {
+        vanished.push_back(change.subject);
+      } else if (change.figure == "plan height" && change.before && change.delta() > 0) {
         higher.emplace_back(-change.delta(),
                             fmt::format("{} from {} to {}", change.subject,
                                         FormatBytes(*change.before), FormatBytes(*change.after)));
       }
     }
-    const auto add = [&](const std::set<std::string>& names, const char* level, const char* verb) {
+    const auto add = [&](const std::vector<std::string>& names, const char* level,
+                         const char* verb) {
       if (names.empty()) return;
       Add(level, "changes",
           fmt::format("{} {}",
                       names.size() == 1 ? "1 bucket" : fmt::format("{} buckets", names.size()),
                       verb),
-          Listed({names.begin(), names.end()}) + ".");
+          Listed(names) + ".");
     };
     add(appeared, "medium", "appeared");
     add(vanished, "low", "vanished");
@@ -197,6 +211,20 @@ class ChangeWords {
   std::vector<nlohmann::ordered_json> rows_;
 };
 
+nlohmann::ordered_json KindRow(const char* name,
+                               const char* what,
+                               bool estimate,
+                               const BytesOverTime& before,
+                               const BytesOverTime& after) {
+  return {{"kind", name},
+          {"what", what},
+          {"estimate", estimate},
+          {"before_peak_bytes", before.peak},
+          {"after_peak_bytes", after.peak},
+          {"before_service_end_bytes", before.at_service_end},
+          {"after_service_end_bytes", after.at_service_end}};
+}
+
 nlohmann::ordered_json KindsOf(const ComparedTraces& traces) {
   nlohmann::ordered_json kinds = nlohmann::ordered_json::array();
   for (size_t i = 0; i < traces.before.kinds.size(); ++i) {
@@ -204,15 +232,18 @@ nlohmann::ordered_json KindsOf(const ComparedTraces& traces) {
     const BytesOverTime& after = traces.after.kinds[i];
     if (before.peak == 0 && after.peak == 0) continue;
     const MemoryKind kind = static_cast<MemoryKind>(i);
-    kinds.push_back({{"kind", NameOf(kind)},
-                     {"what", MeaningOf(kind)},
-                     {"estimate", kind == MemoryKind::kGraphs},
-                     {"before_peak_bytes", before.peak},
-                     {"after_peak_bytes", after.peak},
-                     {"before_service_end_bytes", before.at_service_end},
-                     {"after_service_end_bytes", after.at_service_end}});
+    kinds.push_back(
+        KindRow(NameOf(kind), MeaningOf(kind), kind == MemoryKind::kGraphs, before, after));
   }
   return kinds;
+}
+
+// Apart from the kinds, which make up the total; null where neither trace has any.
+nlohmann::ordered_json StaticsRow(const ComparedTraces& traces) {
+  const BytesOverTime& before = traces.before.statics;
+  const BytesOverTime& after = traces.after.statics;
+  if (before.peak == 0 && after.peak == 0) return nullptr;
+  return KindRow("statics", kStaticsMeaning, /*estimate=*/false, before, after);
 }
 
 nlohmann::ordered_json OrNull(const std::optional<int64_t>& value) {
@@ -271,6 +302,7 @@ nlohmann::ordered_json BuildDifference(const ComparedTraces& traces,
                                        const TraceDifference& difference) {
   ChangeWords words(traces, difference);
   words.AddTotal();
+  words.AddStatics();
   words.AddBuckets();
   words.AddReplays();
   words.AddPadding();
@@ -279,7 +311,8 @@ nlohmann::ordered_json BuildDifference(const ComparedTraces& traces,
                                      {"before", SideOf(traces.before_name, traces.before)},
                                      {"after", SideOf(traces.after_name, traces.after)},
                                      {"findings", words.Take()},
-                                     {"kinds", KindsOf(traces)}};
+                                     {"kinds", KindsOf(traces)},
+                                     {"statics", StaticsRow(traces)}};
   size_t all = 0;
   document["changes"] = ChangesOf(difference, all);
   document["reasons"] = ReasonsOf(difference);

@@ -54,7 +54,8 @@ kit.view("overview", () => {
 
 kit.view("kinds", () => {
   const {report, find} = kit;
-  const {kinds} = report;
+  // The application's own memory stands behind the session's.
+  const kinds = report.statics ? [...report.kinds, report.statics] : report.kinds;
   if (kinds.length === 0) {
     kit.empty("kinds-chart", "Neither trace tells of any bytes.");
     return;
