@@ -32,6 +32,7 @@
 namespace coppice {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -195,7 +196,30 @@ TEST(ProfWatchTest, TimesAreThoseOfRequestsAndOfCallsThatWereTimed) {
   EXPECT_EQ(look["first_token"]["p99_ns"], 70);
   EXPECT_EQ(look["further_token"]["count"], 1);
   EXPECT_EQ(look["further_token"]["p50_ns"], 5);
-  EXPECT_THAT(Watch({.trace = file.path(), .once = true}).out, HasSubstr("p50 50 ns"));
+  EXPECT_THAT(Watch({.trace = file.path(), .once = true}).out,
+              AllOf(HasSubstr("p50 50 ns"), HasSubstr("by the application's clock")));
+  const TemporaryFile without(CleanTrace().Text(), "without");
+  EXPECT_THAT(Watch({.trace = without.path(), .once = true}).out,
+              Not(HasSubstr("by the application's clock")));
+}
+
+TEST(ProfWatchTest, StaticsAreShownWhereThereAreAny) {
+  TraceBuilder trace = CleanTrace();
+  const auto look = [&] {
+    const TemporaryFile file(trace.Text());
+    return LooksOf(Watch({.trace = file.path(), .once = true, .json = true})).front();
+  };
+  const auto lines = [&] {
+    const TemporaryFile file(trace.Text());
+    return Watch({.trace = file.path(), .once = true}).out;
+  };
+  EXPECT_FALSE(look().contains("statics_bytes"));
+  EXPECT_THAT(lines(), Not(HasSubstr("statics")));
+  trace.Event("statics", -1, "0,4096,4096");
+  trace.Event("statics", -1, "0,2048,2048");
+  EXPECT_EQ(look()["statics_bytes"], 2048);
+  EXPECT_EQ(look()["statics_peak_bytes"], 4096);
+  EXPECT_THAT(lines(), HasSubstr("2.00 KiB, at most 4.00 KiB: the application's"));
 }
 
 TEST(ProfWatchTest, AStopEndsItWithItsOwnCode) {
@@ -389,6 +413,8 @@ TEST(ProfWatchTest, LinesFitAnyWidthAndShowWhatThereIs) {
   TraceBuilder trace = CleanTrace(/*budget=*/40000);
   trace.Line(R"({{"mark":0,"name":"request 17"}})");
   trace.Event("mark", -1, "0");
+  trace.Event("statics", -1, "0,4096,4096");
+  trace.Event("request", -1, "1,50,100,128,11");
   trace.Program("a program whose name is rather long for a terminal of forty columns");
   trace.Bucket(1, 123456);
   trace.Call(9, 2, -1, "warm_up", "new_bucket");
@@ -401,7 +427,7 @@ TEST(ProfWatchTest, LinesFitAnyWidthAndShowWhatThereIs) {
     if (columns < 40) continue;
     for (const char* part :
          {"running", "replay", "nodes", "12.00 KiB", "new_bucket", "Session::Warm", "decode 8",
-          "request 17", "padding", "3 of 3 recorded"})
+          "request 17", "padding", "3 of 3 recorded", "statics", "1st token"})
       EXPECT_THAT(all, HasSubstr(part)) << columns;
   }
 }

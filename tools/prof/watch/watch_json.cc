@@ -76,34 +76,39 @@ Json JsonOfWatch(const WatchedSession& session, const std::string& name) {
   const BucketFigures& calls = session.sums.calls;
   Json seconds = nullptr;
   if (session.seconds.has_value()) seconds = *session.seconds;
-  return {{"trace", name},
-          {"state", NameOf(session.state)},
-          {"seconds_since_last", seconds},
-          {"device", session.device},
-          {"lanes", session.lanes},
-          {"last_ns", session.last_ns},
-          {"events", session.events},
-          {"dropped_events", session.dropped},
-          {"calls", calls.calls()},
-          {"paths", PathsJson(session)},
-          {"real_elements", calls.real_elements},
-          {"padded_elements", calls.padded_elements},
-          {"padded_share_pct", calls.padded_share_pct()},
-          {"budget_bytes", session.budget},
-          {"total_bytes", session.BytesOf(session.sums.total)},
-          {"total_peak_bytes", session.sums.total.peak},
-          {"bytes", BytesJson(session)},
-          {"reasons", ReasonsJson(session)},
-          {"buckets", session.bucket_count},
-          {"buckets_of_late", BucketsJson(session)},
-          {"graphs_recorded", calls.recorded},
-          {"graphs_evicted", calls.evicted},
-          {"exec_bytes_estimate", calls.exec_bytes},
-          {"suspends", session.sums.suspends},
-          {"first_token", TimesJson(session.first_token)},
-          {"further_token", TimesJson(session.further_token)},
-          {"host", host},
-          {"marks", marks}};
+  Json look = {{"trace", name},
+               {"state", NameOf(session.state)},
+               {"seconds_since_last", seconds},
+               {"device", session.device},
+               {"lanes", session.lanes},
+               {"last_ns", session.last_ns},
+               {"events", session.events},
+               {"dropped_events", session.dropped},
+               {"calls", calls.calls()},
+               {"paths", PathsJson(session)},
+               {"real_elements", calls.real_elements},
+               {"padded_elements", calls.padded_elements},
+               {"padded_share_pct", calls.padded_share_pct()},
+               {"budget_bytes", session.budget},
+               {"total_bytes", session.BytesOf(session.sums.total)},
+               {"total_peak_bytes", session.sums.total.peak},
+               {"bytes", BytesJson(session)},
+               {"reasons", ReasonsJson(session)},
+               {"buckets", session.bucket_count},
+               {"buckets_of_late", BucketsJson(session)},
+               {"graphs_recorded", calls.recorded},
+               {"graphs_evicted", calls.evicted},
+               {"exec_bytes_estimate", calls.exec_bytes},
+               {"suspends", session.sums.suspends},
+               {"first_token", TimesJson(session.first_token)},
+               {"further_token", TimesJson(session.further_token)},
+               {"host", host},
+               {"marks", marks}};
+  if (session.sums.statics.peak > 0) {
+    look["statics_bytes"] = session.BytesOf(session.sums.statics);
+    look["statics_peak_bytes"] = session.sums.statics.peak;
+  }
+  return look;
 }
 
 }  // namespace coppice

@@ -173,6 +173,10 @@ class WatchLines {
                     session_.budget > 0 ? "of a budget of " + FormatBytes(of) : "without a budget",
                     FormatBytes(total.peak)),
         2, TextStyle::kQuiet);
+    const BytesOverTime& statics = session_.sums.statics;
+    if (statics.peak > 0)
+      Paragraph("statics", fmt::format("{}, at most {}: {}", FormatBytes(session_.BytesOf(statics)),
+                                       FormatBytes(statics.peak), kStaticsMeaning));
   }
 
   void Reasons() {
@@ -239,6 +243,9 @@ class WatchLines {
   void Times() {
     TimesOf("1st token", session_.first_token);
     TimesOf("next token", session_.further_token);
+    if (session_.first_token.count > 0)
+      Wrapped("tokens are timed by the application's clock, which may be a virtual one", 2,
+              TextStyle::kQuiet);
     for (size_t path = 0; path < session_.host.size(); ++path)
       TimesOf(fmt::format("host {}", NameOf(static_cast<RunKind>(path))), session_.host[path]);
   }

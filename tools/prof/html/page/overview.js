@@ -27,8 +27,8 @@ kit.view("overview", () => {
     tile("Calls", kit.count(calls),
       `${kit.count(paths.record)} recorded, ${kit.count(paths.warm_up)} warmed up`),
     tile("Replayed", kit.percent(share(paths.replay, calls)), `${kit.count(paths.replay)} calls`),
-    tile("Without a graph", kit.count(paths.eager),
-      kit.percent(share(paths.eager, calls)) + " of the calls"),
+    tile("Eager", kit.count(paths.eager), `${kit.percent(share(paths.eager, calls))} of the calls` +
+      `; with warm-ups ${kit.count(paths.eager + paths.warm_up)} ran without a graph`),
     tile("Padding", kit.percent(summary.padded_share_pct), "of the staged elements"),
     tile("Peak", kit.bytes(summary.total_peak_bytes), (budget > 0
       ? `${kit.percent(share(summary.total_peak_bytes, budget))} of ${kit.bytes(budget)}`
