@@ -235,8 +235,11 @@ TEST(ProfWhatIfTest, WrongChangesAreOneClearError) {
       {{"--drop", "64"}, "give PROGRAM:BUCKET"},
       {{"--drop", "p0:64", "--drop", "p0:64"}, "it is there twice"},
       {{"--policy", "p0=vlmm"}, "vlmm"},
-      {{"--policy", "p0=pow2", "--policy", "p0=vllm"}, "another is given for 'p0'"},
-      {{"--policy", "pow2", "--policy", "vllm"}, "another is given for all sizes"},
+      {{"--policy", "p0=pow2", "--policy", "p0=vllm"},
+       "another --policy is for size 'rows' of program 'p0'"},
+      {{"--policy", "p0=vllm", "--policy", "pow2"}, "another --policy is for size 'rows'"},
+      {{"--policy", "p0.=pow2"}, "there is no program 'p0.'"},
+      {{"--policy", "a\nb=pow2"}, "there is no program"},
       {{"--policy", "p9=pow2"}, "there is no program 'p9'"},
       {{"--policy", "p0.depth=pow2"}, "'depth' is no size"},
       {{"--policy", "p0=/no/such.json"}, "/no/such.json"},
@@ -279,6 +282,9 @@ TEST(ProfWhatIfTest, ANameMayHaveBelongedToTwoProgramsOneAfterTheOther) {
   COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WhatIf> whatif, WhatIf::Open(renamed.path()));
   COPPICE_ASSERT_OK_AND_ASSIGN(const WhatIfOutcome same, whatif->Repeat({}));
   EXPECT_EQ(same.figures.paths, RecordedIn(trace.path()).paths);
+  // What is said of the name is of both, as far as it fits.
+  EXPECT_EQ(WhatIfOf(renamed.path(), {"--policy", "p0.columns=pow2"}).code, kExitOk);
+  EXPECT_THAT(WhatIfOf(renamed.path(), {"--drop", "p0:65"}).err, HasSubstr("are 64, 128, 200x8"));
 }
 
 TEST(ProfWhatIfTest, AnOlderTraceSaysThatItIsTooOld) {

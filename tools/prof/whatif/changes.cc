@@ -16,6 +16,7 @@
 #include "coppice/padding/joint_document.h"
 
 #include "tools/support/policy_file.h"
+#include "tools/support/printable.h"
 
 namespace coppice {
 namespace {
@@ -29,13 +30,32 @@ std::string ProgramList(const PoolTrace& trace) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// The place of a program that is called so, or so with its variant; -1 if none is.
-int FindProgram(const PoolTrace& trace, std::string_view name) {
-  for (size_t i = 0; i < trace.programs.size(); ++i)
-    if (LabelOf(trace.programs[i]) == name) return static_cast<int>(i);
-  for (size_t i = 0; i < trace.programs.size(); ++i)
-    if (trace.programs[i].name == name) return static_cast<int>(i);
-  return -1;
+// The places of the programs that are called so, or so with their variant.
+std::vector<int> ProgramsNamed(const PoolTrace& trace, std::string_view text) {
+  const std::string name = Printable(text);  // As names of a trace are.
+  std::vector<int> labelled;
+  std::vector<int> named;
+  for (size_t i = 0; i < trace.programs.size(); ++i) {
+    if (LabelOf(trace.programs[i]) == name) labelled.push_back(static_cast<int>(i));
+    if (trace.programs[i].name == name) named.push_back(static_cast<int>(i));
+  }
+  return labelled.empty() ? named : labelled;
+}
+
+// The sizes that a policy is for.
+struct Whose {
+  std::string text;  // As it was given; empty: of all programs.
+  std::vector<int> programs;
+  std::string symbol;  // Empty: all of these programs.
+};
+
+Whose WhoseOf(const PoolTrace& trace, const std::string& text) {
+  Whose whose = {.text = text, .programs = ProgramsNamed(trace, text), .symbol = {}};
+  const size_t dot = text.rfind('.');
+  if (!whose.programs.empty() || dot == std::string::npos || dot + 1 == text.size()) return whose;
+  whose.programs = ProgramsNamed(trace, text.substr(0, dot));
+  whose.symbol = text.substr(dot + 1);
+  return whose;
 }
 
 // Whether buckets of the symbol may be chosen at all.
@@ -72,11 +92,18 @@ class Changer {
  private:
   ProgramSpec& SpecAt(int program) { return made_.specs[static_cast<size_t>(program)]; }
 
+  absl::StatusOr<int> SetPolicyOf(int program,
+                                  const std::string& wanted,
+                                  const std::string& policy);
   absl::Status SetPolicy(const std::string& text, int program, int symbol);
   absl::Status SetJoint(const std::string& text, int program, JointSpec& joint);
   absl::Status DropFrom(int program, int symbol, int64_t bucket);
   absl::Status DropJoint(int program, JointSpec& joint, const JointSize& bucket);
-  std::string BucketList(int program) const;
+  bool HasBucket(int program, const std::vector<int64_t>& extents);
+  absl::Status DropBucket(const std::string& text,
+                          int program,
+                          const std::vector<int64_t>& extents);
+  std::string BucketList(const std::vector<int>& programs) const;
 
   const PoolTrace& trace_;
   ChangedMaking& made_;
@@ -103,54 +130,70 @@ absl::Status Changer::SetJoint(const std::string& text, int program, JointSpec& 
   return absl::OkStatus();
 }
 
-// What of "decode=pow2" is before the policy; empty for all programs.
-std::string WhosePolicy(const std::string& text) {
-  const size_t equals = text.find('=');
-  return equals == std::string::npos ? "" : text.substr(0, equals);
-}
-
 absl::Status Changer::SetPolicies(const std::string& text) {
-  const std::string whose = WhosePolicy(text);
-  const std::string policy = text.substr(text.find('=') + 1);
-  std::string wanted;
-  int program = whose.empty() ? -1 : FindProgram(trace_, whose);
-  if (const size_t dot = whose.rfind('.'); program < 0 && dot != std::string::npos) {
-    program = FindProgram(trace_, whose.substr(0, dot));
-    wanted = whose.substr(dot + 1);
+  size_t equals = text.find('=');
+  Whose whose;
+  if (equals == std::string::npos) {
+    for (int i = 0; i < static_cast<int>(trace_.programs.size()); ++i)
+      whose.programs.push_back(i);
+  } else {
+    whose = WhoseOf(trace_, text.substr(0, equals));
   }
-  if (!whose.empty() && program < 0)
-    return InvalidArgument("--policy {}: there is no program '{}'; those of the trace are {}", text,
-                           whose, ProgramList(trace_));
+  // A name may have the sign in it.
+  for (size_t next = equals; whose.programs.empty() && next != std::string::npos;
+       next = text.find('=', next + 1)) {
+    equals = next;
+    whose = WhoseOf(trace_, text.substr(0, next));
+  }
+  if (whose.programs.empty() && equals != std::string::npos)
+    return InvalidArgument("--policy {}: there is no program '{}'; those of the trace are {}",
+                           Printable(text), Printable(text.substr(0, text.find('='))),
+                           ProgramList(trace_));
+  const std::string policy = equals == std::string::npos ? text : text.substr(equals + 1);
   int changed = 0;
-  for (int i = 0; i < static_cast<int>(made_.specs.size()); ++i) {
-    if (program >= 0 && i != program) continue;
-    ProgramSpec& spec = SpecAt(i);
-    for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol) {
-      const std::string& name = spec.symbols[static_cast<size_t>(symbol)].name;
-      if ((!wanted.empty() && name != wanted) || !MayHavePolicy(spec, symbol)) continue;
-      const JointSpec* const joint = spec.JointOf(symbol);
-      // A pair has one policy, and it is set where its first size is met.
-      if (joint != nullptr && joint->a != symbol && wanted.empty()) continue;
-      const absl::Status set =
-          joint == nullptr
-              ? SetPolicy(policy, i, symbol)
-              : SetJoint(policy, i, spec.joint[static_cast<size_t>(joint - spec.joint.data())]);
-      if (!set.ok()) return InvalidArgument("--policy {}: {}", text, MessageOf(set));
-      ++changed;
-    }
+  for (const int program : whose.programs) {
+    const absl::StatusOr<int> set = SetPolicyOf(program, whose.symbol, policy);
+    if (!set.ok())
+      return InvalidArgument("--policy {}: {}", Printable(text), MessageOf(set.status()));
+    changed += *set;
   }
   if (changed > 0) return absl::OkStatus();
-  return InvalidArgument("--policy {}: {}; name PROGRAM.SYMBOL of one that is", text,
-                         wanted.empty()
+  return InvalidArgument("--policy {}: {}; name PROGRAM.SYMBOL of one that is", Printable(text),
+                         whose.symbol.empty()
                              ? "no size may be padded"
-                             : fmt::format("'{}' is no size that may be padded", wanted));
+                             : fmt::format("'{}' is no size that may be padded", whose.symbol));
 }
 
-std::string Changer::BucketList(int program) const {
+// How many policies of the program were set.
+absl::StatusOr<int> Changer::SetPolicyOf(int program,
+                                         const std::string& wanted,
+                                         const std::string& policy) {
+  ProgramSpec& spec = SpecAt(program);
+  int changed = 0;
+  for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol) {
+    const std::string& name = spec.symbols[static_cast<size_t>(symbol)].name;
+    if ((!wanted.empty() && name != wanted) || !MayHavePolicy(spec, symbol)) continue;
+    const JointSpec* const joint = spec.JointOf(symbol);
+    // A pair has one policy, and it is set where its first size is met.
+    if (joint != nullptr && joint->a != symbol && wanted.empty()) continue;
+    if (made_.new_policies.contains({program, symbol}))
+      return InvalidArgument("another --policy is for size '{}' of program '{}'; give each one",
+                             name, LabelOf(trace_.programs[static_cast<size_t>(program)]));
+    COPPICE_RETURN_IF_ERROR(
+        joint == nullptr ? SetPolicy(policy, program, symbol)
+                         : SetJoint(policy, program,
+                                    spec.joint[static_cast<size_t>(joint - spec.joint.data())]));
+    ++changed;
+  }
+  return changed;
+}
+
+std::string Changer::BucketList(const std::vector<int>& programs) const {
   std::set<std::vector<int64_t>> buckets;
   for (const TracedNode& node : trace_.nodes) {
     const TracedBucket& bucket = trace_.buckets[static_cast<size_t>(node.bucket)];
-    if (bucket.program == program) buckets.insert(bucket.extents);
+    if (std::ranges::find(programs, bucket.program) != programs.end())
+      buckets.insert(bucket.extents);
   }
   std::vector<std::string> labels;
   for (const std::vector<int64_t>& extents : buckets)
@@ -161,23 +204,39 @@ std::string Changer::BucketList(int program) const {
 
 absl::Status Changer::Drop(const std::string& text) {
   const size_t colon = text.rfind(':');
-  const std::string name = text.substr(0, colon);
-  const int program = colon == std::string::npos ? -1 : FindProgram(trace_, name);
-  if (program < 0)
+  const std::string name = Printable(text.substr(0, colon));
+  const std::vector<int> named =
+      colon == std::string::npos ? std::vector<int>() : ProgramsNamed(trace_, name);
+  if (named.empty())
     return InvalidArgument(
         "--drop {}: there is no program '{}'; give PROGRAM:BUCKET, as decode:8, with one of {}",
-        text, name, ProgramList(trace_));
-  ProgramSpec& spec = SpecAt(program);
+        Printable(text), name, ProgramList(trace_));
   const auto extents = ParseExtents(std::string_view(text).substr(colon + 1));
-  const bool there =
-      extents.has_value() && std::ranges::any_of(trace_.buckets, [&](const TracedBucket& bucket) {
-        return bucket.program == program && bucket.extents == *extents;
-      });
-  if (!there || extents->size() != spec.symbols.size())
+  // Of several programs of one name, those that have it.
+  std::vector<int> having;
+  for (const int program : named)
+    if (extents.has_value() && HasBucket(program, *extents)) having.push_back(program);
+  if (having.empty())
     return InvalidArgument("--drop {}: program '{}' has no such bucket; those recorded are {}",
-                           text, name, BucketList(program));
+                           Printable(text), name, BucketList(named));
+  for (const int program : having)
+    COPPICE_RETURN_IF_ERROR(DropBucket(text, program, *extents));
+  return absl::OkStatus();
+}
+
+bool Changer::HasBucket(int program, const std::vector<int64_t>& extents) {
+  return extents.size() == SpecAt(program).symbols.size() &&
+         std::ranges::any_of(trace_.buckets, [&](const TracedBucket& bucket) {
+           return bucket.program == program && bucket.extents == extents;
+         });
+}
+
+absl::Status Changer::DropBucket(const std::string& text,
+                                 int program,
+                                 const std::vector<int64_t>& extents) {
+  ProgramSpec& spec = SpecAt(program);
   if (spec.joint.size() == 1 && spec.symbols.size() == 2)
-    return Named(text, DropJoint(program, spec.joint[0], spec.joint[0].SizeIn(*extents)));
+    return Named(text, DropJoint(program, spec.joint[0], spec.joint[0].SizeIn(extents)));
   std::vector<int> padded;
   for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol)
     if (MayHavePolicy(spec, symbol)) padded.push_back(symbol);
@@ -185,8 +244,9 @@ absl::Status Changer::Drop(const std::string& text) {
     return InvalidArgument(
         "--drop {}: {} sizes of program '{}' are padded, each by itself, so that no bucket is one "
         "of a policy; change one by --policy PROGRAM.SYMBOL=LIST",
-        text, padded.empty() ? "no" : fmt::format("{}", padded.size()), name);
-  return Named(text, DropFrom(program, padded[0], (*extents)[static_cast<size_t>(padded[0])]));
+        text, padded.empty() ? "no" : fmt::format("{}", padded.size()),
+        LabelOf(trace_.programs[static_cast<size_t>(program)]));
+  return Named(text, DropFrom(program, padded[0], extents[static_cast<size_t>(padded[0])]));
 }
 
 absl::Status Changer::DropFrom(int program, int symbol, int64_t bucket) {
@@ -254,13 +314,8 @@ absl::StatusOr<ChangedMaking> ApplyChanges(const PoolTrace& trace,
                                            const WhatIfChanges& changes) {
   ChangedMaking made{.options = options, .specs = specs, .new_policies = {}};
   Changer changer(trace, made);
-  for (const std::string& policy : changes.policies) {
-    const std::string whose = WhosePolicy(policy);
-    if (std::ranges::count(changes.policies, whose, &WhosePolicy) > 1)
-      return InvalidArgument("--policy {}: another is given for {}; give each one policy", policy,
-                             whose.empty() ? "all sizes" : "'" + whose + "'");
+  for (const std::string& policy : changes.policies)
     COPPICE_RETURN_IF_ERROR(changer.SetPolicies(policy));
-  }
   for (const std::string& drop : changes.drops) {
     if (std::ranges::count(changes.drops, drop) > 1)
       return InvalidArgument("--drop {}: it is there twice; give each bucket once", drop);

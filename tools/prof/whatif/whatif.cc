@@ -135,6 +135,11 @@ void AddTimes(const TracedCalls& traced,
   }
 }
 
+// What a message of the library says to do is for whoever made the session.
+std::string WithoutRemedy(const std::string& message) {
+  return message.substr(0, message.find(';'));
+}
+
 }  // namespace
 
 WhatIf::WhatIf() = default;
@@ -243,11 +248,11 @@ absl::StatusOr<WhatIfOutcome> WhatIf::Repeat(const WhatIfChanges& changes,
   if (!repeated.ok() && changes.budget_bytes > 0 &&
       repeated.status().code() == absl::StatusCode::kResourceExhausted)
     return InvalidArgument("--budget {}: {}; give more", changes.budget_bytes,
-                           MessageOf(repeated.status()));
+                           WithoutRemedy(MessageOf(repeated.status())));
   COPPICE_RETURN_IF_ERROR(repeated.status());
   if (changes.budget_bytes > 0 && (*repeated)->figures().calls() == 0)
     return InvalidArgument("--budget {}: no call has room, the first as {}; give more",
-                           changes.budget_bytes, (*repeated)->first_refusal());
+                           changes.budget_bytes, WithoutRemedy((*repeated)->first_refusal()));
   outcome.figures = (*repeated)->figures();
   outcome.first_refusal = (*repeated)->first_refusal();
   AddTimes(traced_, making.specs, *times_, (*repeated)->ran(), outcome);

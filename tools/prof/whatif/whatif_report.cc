@@ -46,8 +46,10 @@ class Rows {
 };
 
 void AddMemory(const WhatIfFigures& before, const WhatIfFigures& after, Rows& rows) {
+  const auto graphs = static_cast<size_t>(MemoryKind::kGraphs);
+  const char* const with_graphs = before.peaks[graphs] + after.peaks[graphs] > 0 ? " *" : "";
   rows.Bytes("plan height", before.height, after.height);
-  rows.Bytes("most mapped", before.total_peak, after.total_peak);
+  rows.Bytes(fmt::format("most mapped{}", with_graphs), before.total_peak, after.total_peak);
   for (int i = 0; i < kMemoryKindCount; ++i) {
     const auto kind = static_cast<size_t>(i);
     if (before.peaks[kind] == 0 && after.peaks[kind] == 0) continue;
@@ -55,7 +57,7 @@ void AddMemory(const WhatIfFigures& before, const WhatIfFigures& after, Rows& ro
                            static_cast<MemoryKind>(i) == MemoryKind::kGraphs ? " *" : ""),
                before.peaks[kind], after.peaks[kind]);
   }
-  rows.Bytes("mapped at the end", before.total, after.total);
+  rows.Bytes(fmt::format("mapped at the end{}", with_graphs), before.total, after.total);
 }
 
 void AddCalls(const WhatIfFigures& before, const WhatIfFigures& after, Rows& rows) {
@@ -102,7 +104,7 @@ std::string FormatNotes(const WhatIfReport& report) {
   const WhatIfOutcome& changed = report.changed;
   std::string text;
   if (changed.figures.peaks[static_cast<size_t>(MemoryKind::kGraphs)] > 0)
-    text += "  * an estimate from a table\n";
+    text += "  * graphs, of which all kinds together have some, are an estimate from a table\n";
   text += "  ** an estimate: medians of what the host took for such calls";
   if (changed.guessed_times > 0)
     text += fmt::format("; {} calls by the nearest bucket or by a warm-up", changed.guessed_times);
