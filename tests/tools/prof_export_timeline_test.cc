@@ -185,9 +185,9 @@ TEST(ProfExportTimelineTest, PerfettoTracesArePackets) {
     ++packets;
   }
   EXPECT_EQ(at, bytes.size());
-  // A process, 2 threads, 11 counters; 3 events of bytes with two counters each, 8 calls, 3 slices
+  // A process, 2 threads, 12 counters; 3 events of bytes with two counters each, 8 calls, 3 slices
   // of two ends, a suspension.
-  EXPECT_EQ(packets, 14 + 6 + 8 + 6 + 2);
+  EXPECT_EQ(packets, 15 + 6 + 8 + 6 + 2);
 }
 
 }  // namespace

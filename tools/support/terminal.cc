@@ -113,15 +113,19 @@ std::string StyledLine::Text(int64_t columns, bool coloured) const {
   return text;
 }
 
+bool IsTerminal(std::FILE* stream) {
+  const int file = fileno(stream);
+  return file >= 0 && isatty(file) != 0;
+}
+
 Terminal TerminalOf(std::FILE* stream) {
   Terminal terminal;
-  const int file = fileno(stream);
-  if (file < 0 || isatty(file) == 0) return terminal;
+  if (!IsTerminal(stream)) return terminal;
   const std::string kind = Variable("TERM");
   terminal.there = kind != "dumb";
   terminal.coloured = terminal.there && Variable("NO_COLOR").empty();
   struct winsize size {};
-  if (ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
+  if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
     terminal.columns = size.ws_col;
     terminal.rows = size.ws_row;
   }

@@ -55,13 +55,16 @@ class StyledLine {
 };
 
 struct Terminal {
-  bool there = false;  // False: a file or a pipe.
+  bool there = false;  // False: a file, a pipe, or a terminal on which nothing can be drawn again.
   bool coloured = false;
   int64_t columns = 80;
   int64_t rows = 24;
 
   friend bool operator==(const Terminal&, const Terminal&) = default;
 };
+
+// Whether people read what is written to `stream`, on a terminal of any kind.
+bool IsTerminal(std::FILE* stream);
 
 // What `stream` leads to. Its terminal has colours unless NO_COLOR is set and not empty or TERM is
 // "dumb".

@@ -75,7 +75,7 @@ absl::Status CheckExport(const ProfExportOptions& options, const Console& consol
   if (options.lane && !options.call)
     return InvalidArgument("export: --lane is the lane of a call; give --call with it");
   const bool binary = (viz && !options.json) || format == ExportFormat::kPerfetto;
-  if (binary && options.out.empty() && TerminalOf(console.out).there)
+  if (binary && options.out.empty() && IsTerminal(console.out))
     return InvalidArgument("export: {} is no text for a terminal; give -o FILE, or redirect it",
                            NameOf(format));
   if (options.out == "-") return absl::OkStatus();

@@ -50,6 +50,8 @@ class TimelineBuilder {
       case TraceEventKind::kBytes:
         PutCounter(event, static_cast<int>(event.memory), event.first);
         return PutCounter(event, kMemoryKindCount, event.second);
+      case TraceEventKind::kStatics:
+        return PutCounter(event, kMemoryKindCount + 1, event.second);
       case TraceEventKind::kSuspend:
       case TraceEventKind::kResume:
       case TraceEventKind::kDropped:
@@ -218,6 +220,7 @@ std::vector<std::string> CounterNames() {
   for (int i = 0; i < kMemoryKindCount; ++i)
     names.push_back(fmt::format("bytes {}", NameOf(static_cast<MemoryKind>(i))));
   names.emplace_back("bytes of all kinds");
+  names.emplace_back("bytes of statics, the application's");
   return names;
 }
 

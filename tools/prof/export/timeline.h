@@ -38,7 +38,7 @@ struct Timeline {
                                       // one comes first.
 };
 
-// "bytes nodes", ... by MemoryKind, and "bytes of all kinds".
+// "bytes nodes", ... by MemoryKind, "bytes of all kinds", and what programs bind beside those.
 std::vector<std::string> CounterNames();
 
 // Recordings are slices that end when their graph exists, and calls whose host time is known slices
