@@ -43,7 +43,7 @@ def happenings(calls, lanes):
     buckets = places(lanes)
     time = 1000
     for program in range(len(NAMES)):
-        yield [time, "statics", -1, program, 1 << 20, (program + 1) << 19]
+        yield [time, "statics", -1, program, 1 << 19, (program + 1) << 19]
     for number, (lane, _, _) in enumerate(buckets):
         time += 500000
         yield [time, "bytes", lane, "nodes", (number + 1) << 20, (number + 1) << 20]

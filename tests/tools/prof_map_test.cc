@@ -160,6 +160,10 @@ TEST(ProfMapTest, StaticsAreBesideTheSessionsMemory) {
   EXPECT_THAT(svg, HasSubstr("when it was most: 16.98 KiB"));
   EXPECT_THAT(svg, HasSubstr("statics: 5000 bytes at most; decode 5000"));
   EXPECT_THAT(svg, HasSubstr("4.88 KiB at most: the application's, beside the total"));
+  trace.Event("statics", -1, "0,1125899906842624,1125899906842624");
+  const std::string broken = DrawAddressMap(MapOf(trace));
+  EXPECT_THAT(broken, HasSubstr("… 1048576.00 GiB at most"));
+  EXPECT_THAT(broken, HasSubstr(">bytes, KiB</text>")) << "the session's own are what is measured";
 }
 
 TEST(ProfMapTest, LongNamesAreShortenedInTheMiddle) {
@@ -248,14 +252,21 @@ TEST(ProfMapTest, PictureHasANameBesideTheTraceUnlessOneIsGiven) {
   const CommandOutcome piped = RunCoppice({"prof", "map", trace.path(), "-o", "-"});
   EXPECT_EQ(piped.out, picture.Read());
   EXPECT_THAT(piped.out, StartsWith("<svg"));
+  const TemporaryFile of_bucket("", "t.bucket0.svg");
+  EXPECT_EQ(RunCoppice({"prof", "map", trace.path(), "--bucket", "0"}).out,
+            "wrote " + of_bucket.path() + "\n");
+  EXPECT_EQ(picture.Read(), piped.out) << "the whole map stays";
 }
 
 TEST(ProfMapTest, CommandPrintsTheMapAsJson) {
-  const TemporaryFile trace(CleanTrace().Text());
+  TraceBuilder with_statics = CleanTrace();
+  with_statics.Event("statics", -1, "0,64,96");
+  const TemporaryFile trace(with_statics.Text());
   const CommandOutcome outcome = RunCoppice({"prof", "map", trace.path(), "--json"});
   EXPECT_EQ(outcome.code, kExitOk);
   const nlohmann::json map = nlohmann::json::parse(outcome.out, nullptr, false);
   EXPECT_EQ(map["mapped_peak_bytes"], 12288);
+  EXPECT_EQ(map["statics_peak_bytes"], 96);
   EXPECT_EQ(map["together_bytes"], 12288);
   EXPECT_EQ(map["apart_bytes"], 20480);
   EXPECT_EQ(map["kinds_at_total_peak_bytes"]["graphs"], 1000);

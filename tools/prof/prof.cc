@@ -47,7 +47,7 @@ ExitCode FailProf(const Console& console, const absl::Status& status, ExitCode c
   return code;
 }
 
-absl::StatusOr<ProfOutput> OutputOf(const ProfOptions& options, const char* suffix) {
+absl::StatusOr<ProfOutput> OutputOf(const ProfOptions& options, std::string_view suffix) {
   constexpr std::string_view kTraceSuffix = ".trace";
   const bool prints = options.json || options.ascii;
   if (options.out == "-" && prints)

@@ -87,11 +87,11 @@ struct ProfOutput {
   bool chosen = false;  // Nobody named it: the trace's path, with `suffix` in place of ".trace".
 };
 
-// What -o means, `suffix` being ".svg" or ".html". Where nothing else is printed a command without
-// -o writes beside the trace.
+// What -o means, `suffix` being ".svg", ".bucket3.svg" or ".html". Where nothing else is printed a
+// command without -o writes beside the trace.
 //
 // Errors: kInvalidArgument  the output is the trace, or two things would go to standard output.
-absl::StatusOr<ProfOutput> OutputOf(const ProfOptions& options, const char* suffix);
+absl::StatusOr<ProfOutput> OutputOf(const ProfOptions& options, std::string_view suffix);
 
 // Writes `text` there, and says where if nobody named it.
 //

@@ -151,6 +151,8 @@ class TraceChecker {
         return PlayEvict(event);
       case TraceEventKind::kBytes:
         return PlayBytes(event);
+      case TraceEventKind::kStatics:
+        return PlayStatics(event);
       case TraceEventKind::kOutputs:
         return PlayOutputs(event, LaneOf(event));
       case TraceEventKind::kUse:
@@ -172,7 +174,6 @@ class TraceChecker {
       case TraceEventKind::kFail:
       case TraceEventKind::kMark:
       case TraceEventKind::kPolicy:
-      case TraceEventKind::kStatics:
       case TraceEventKind::kRequest:
       case TraceEventKind::kEnd:
         return;
@@ -341,6 +342,16 @@ class TraceChecker {
              fmt::format("the total is {} bytes, the budget {}", event.second, trace_.budget),
              {{"total", event.second}, {"budget", trace_.budget}});
     }
+  }
+
+  void PlayStatics(const TraceEvent& event) {
+    if (event.first <= event.second) return;
+    Report("conservation", event.line,
+           fmt::format("the statics of program '{}' are {} bytes, those of all programs {}",
+                       LabelOfProgram(trace_, event.program), event.first, event.second),
+           {{"total", event.second},
+            {"sum", event.first},
+            {"difference", event.second - event.first}});
   }
 
   void PlayOutputs(const TraceEvent& event, LaneState& lane) {

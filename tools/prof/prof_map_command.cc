@@ -88,7 +88,9 @@ std::string MapJson(const AddressMap& map, int only) {
 }  // namespace
 
 ExitCode ProfMap(const ProfOptions& options, const Console& console) {
-  const absl::StatusOr<ProfOutput> output = OutputOf(options, ".svg");
+  const std::string suffix =
+      options.bucket ? fmt::format(".bucket{}.svg", *options.bucket) : ".svg";
+  const absl::StatusOr<ProfOutput> output = OutputOf(options, suffix);
   if (!output.ok()) return FailProf(console, output.status());
   const absl::StatusOr<AddressMap> map = ReadAddressMap(options.trace);
   if (!map.ok()) return FailProf(console, map.status());

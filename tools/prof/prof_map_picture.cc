@@ -43,6 +43,7 @@ constexpr const char* kAroundStyle = "fill:none;stroke:#333;stroke-dasharray:3 2
 constexpr const char* kBoundStyle = "stroke:#c00;stroke-width:1.5";
 constexpr const char* kMappedStyle = "stroke:#06c;stroke-width:1.5;stroke-dasharray:6 4";
 constexpr const char* kStaticsStyle = "fill:#fff;stroke:#666";  // Not the session's.
+constexpr const char* kBrokenStyle = "stroke:#fff;stroke-width:3;stroke-dasharray:3 2";
 constexpr const char* kGridStyle = "stroke:#ddd;stroke-width:0.5";
 // What lies below keeps its tip.
 constexpr const char* kSharedStyle = "fill:url(#hatch);fill-opacity:0.55;pointer-events:none";
@@ -430,8 +431,8 @@ class MapPicture {
                          FormatBytes(map_.total_peak), budget),
              "start", 13);
     Axis axis = {.left = left_, .right = left_ + (kRight - left_) * kKindsShare};
-    for (const Holding& holding : holdings)
-      axis.top = std::max(axis.top, holding.bytes);
+    for (const int64_t bytes : map_.kinds_then)
+      axis.top = std::max(axis.top, bytes);
     const double top = y + kLaneHead;
     const double bottom = top + kKindPitch * static_cast<double>(holdings.size());
     DrawAxis(axis, "bytes", top - 8, bottom - 4, svg);
@@ -441,9 +442,14 @@ class MapPicture {
 
   static void DrawHolding(const Holding& holding, const Axis& axis, double y, Svg& svg) {
     svg.Text(axis.left - 8, y + 12, holding.name, "end");
-    svg.Rectangle(axis.left, y, std::max(axis.At(holding.bytes) - axis.left, kVisible), 16,
-                  holding.style, holding.tip);
-    svg.Text(axis.At(holding.bytes) + 8, y + 12, holding.text, "start", 11);
+    // Weights may be a hundred times what the session has: their bar breaks off at the axis's end.
+    const double end = axis.At(std::min(holding.bytes, axis.top));
+    svg.Rectangle(axis.left, y, std::max(end - axis.left, kVisible), 16, holding.style,
+                  holding.tip);
+    const bool broken = holding.bytes > axis.top;
+    if (broken) svg.Line(end, y - 2, end, y + 18, kBrokenStyle);
+    svg.Text(end + 8, y + 12, fmt::format("{}{}", broken ? "\u2026 " : "", holding.text), "start",
+             11);
   }
 
   const AddressMap& map_;
