@@ -149,7 +149,8 @@ def dispatch_cases(bars):
                  FURTHER_INPUT_NS)
     one, many = cases.get("staged_1", {}), cases.get("staged_200", {})
     if one.get("instructions") is not None:
-        further = (many["instructions"] - one["instructions"]) / (many["staged"] - one["staged"])
+        more = many.get("instructions", float("inf")) - one["instructions"]
+        further = more / (many.get("staged", 2) - one["staged"])
         bars.at_most({"further_staged_input_instructions": further},
                      "further_staged_input_instructions", FURTHER_INPUT_INSTRUCTIONS)
     return cases
