@@ -74,24 +74,29 @@ constexpr const char* kPlanNotes =
     "  coppice plan model.csv --capacity 1048576 -o plan.csv --svg plan.svg\n"
     "  coppice plan buckets/*.csv -o plans --json     one row per bucket, and the arena\n";
 
-constexpr std::array<std::string_view, 17> kProfExamples = {
-    "summary t.trace                   bytes by kind, calls, top buckets",
-    "buckets t.trace --sort exclusive  what dropping a bucket would free",
-    "map t.trace                       who uses which bytes, as t.svg",
-    "map t.trace --bucket 3 --ascii    one plan, time across, address up",
-    "why t.trace --program decode      what did not replay, and why",
-    "diff a.trace b.trace --fail-over 2 what grew, what is new; for CI",
-    "diff a.trace b.trace --html d.html the same as a page for a browser",
-    "policy t.trace                    padding per size, and by other ladders",
-    "drop t.trace                      which bucket to give up under pressure",
-    "marks t.trace                     calls and bytes from mark to mark",
-    "check t.trace                     leaks, overlaps, stale uses, wrong sums",
-    "export chrome t.trace -o t.json   for Perfetto; or PyTorch's viewer, RMM",
-    "watch t.trace                     a session while it runs; or by its process",
-    "import memory-viz s.pickle        what PyTorch allocated, planned in one pool",
-    "whatif t.trace --drop decode:24   the same calls, had it been otherwise",
-    "html t.trace                      all of it as a page, t.html",
-    "html t.trace --what-if            with sliders over what could be changed"};
+struct ProfExample {
+  std::string_view command;
+  std::string_view meaning;
+};
+
+constexpr std::array kProfExamples = {
+    ProfExample{"summary t.trace", "bytes by kind, calls, top buckets"},
+    ProfExample{"buckets t.trace --sort exclusive", "what dropping a bucket would free"},
+    ProfExample{"map t.trace", "who uses which bytes, as t.svg"},
+    ProfExample{"map t.trace --bucket 3 --ascii", "one plan, time across, address up"},
+    ProfExample{"why t.trace --program decode", "what did not replay, and why"},
+    ProfExample{"diff a.trace b.trace --fail-over 2", "what grew, what is new; for CI"},
+    ProfExample{"diff a.trace b.trace --html d.html", "the same as a page for a browser"},
+    ProfExample{"policy t.trace", "padding per size, and by other ladders"},
+    ProfExample{"drop t.trace", "which bucket to give up under pressure"},
+    ProfExample{"marks t.trace", "calls and bytes from mark to mark"},
+    ProfExample{"check t.trace", "leaks, overlaps, stale uses, wrong sums"},
+    ProfExample{"export chrome t.trace -o t.json", "for Perfetto; or PyTorch's viewer, RMM"},
+    ProfExample{"watch t.trace", "a session while it runs; or by its process"},
+    ProfExample{"import memory-viz s.pickle", "what PyTorch allocated, planned in one pool"},
+    ProfExample{"whatif t.trace --drop decode:24", "the same calls, had it been otherwise"},
+    ProfExample{"html t.trace", "all of it as a page, t.html"},
+    ProfExample{"html t.trace --what-if", "with sliders over what could be changed"}};
 
 // Of one subcommand, or of all of them where it is empty.
 std::string ProfNotes(std::string_view subcommand) {
@@ -99,14 +104,15 @@ std::string ProfNotes(std::string_view subcommand) {
       "Reads the trace file of a session (SessionOptions::trace; coppice run --trace-out T).\n"
       "\n"
       "Examples:\n";
-  for (const std::string_view example : kProfExamples)
-    if (subcommand.empty() || example.substr(0, example.find(' ')) == subcommand)
-      notes += fmt::format("  coppice prof {}\n", example);
+  for (const ProfExample& example : kProfExamples)
+    if (subcommand.empty() || example.command.substr(0, example.command.find(' ')) == subcommand)
+      notes += fmt::format("  coppice prof {:<36}{}\n", example.command, example.meaning);
+  notes += "\nExit codes: 0 success";
+  if (subcommand.empty() || subcommand == "check") notes += "; 1 check found something";
+  if (subcommand.empty() || subcommand == "diff") notes += "; 1 too much grew by diff --fail-over";
   return notes +
-         "\n"
-         "Exit codes: 0 success, and check found nothing; 1 check found something, or too much\n"
-         "grew by diff --fail-over; 2 a wrong option, or a file that is no trace; 4 the output\n"
-         "cannot be written; 6 host memory ran out.";
+         ";\n2 a wrong option, or a file that is no trace; 4 the output cannot be written; 6 host\n"
+         "memory ran out.";
 }
 
 constexpr const char* kSoakNotes =
@@ -313,7 +319,8 @@ void AddProf(Command& command, ProfOptions& options) {
                          "Write what changed to this file as a page; - is standard output");
   parts["diff"]->AddParsed(
       "--fail-over", &ParsePercent, options.fail_over,
-      "Exit 1 if a figure of memory or padding grew by more than this percent");
+      "Exit 1 if a figure of memory or padding that both traces have grew by more\n"
+      "than this percent");
   parts["check"]->AddFlag("--strict", options.strict,
                           "Dropped events and a missing end are findings, not notes");
   for (const char* name : {"buckets", "why", "policy", "drop"}) {
