@@ -11,6 +11,7 @@
 
 #include "graphs/parts/sticky_error.h"
 #include "tests/graphs/lane_scene.h"
+#include "tests/graphs/trace_lines.h"
 
 namespace coppice::internal {
 namespace {
@@ -50,6 +51,23 @@ TEST_F(CatalogueTest, ProgramsAreFoundByNameAndVariant) {
   EXPECT_EQ(second->place.number, 1);
   EXPECT_EQ(second->place.owner, &catalogue_);
   EXPECT_EQ(second->place.trace_number, -1);
+}
+
+TEST_F(CatalogueTest, ConstantsOfTheSessionAreNoStaticsOfTheApplication) {
+  const TracePath path;
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Tracer> tracer,
+                                 Tracer::Create({.path = path.str()}, 1, nullptr));
+    Catalogue traced(scene_.device.driver(), options_, scene_.windows, tracer.get());
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program,
+                                 traced.Register(BoundSpec(), NoCallable()));
+    const DeviceAddress constant = scene_.pool->base(WindowMap::ConstantsWindow(2));
+    ASSERT_TRUE(scene_.windows.HoldsConstants(constant));
+    ASSERT_OK(traced.Bind(*program, std::vector<Tensor>{At(constant), At(0x2000)}));
+  }
+  const std::vector<nlohmann::json> events = EventsOf(ReadTrace(path.str()), "statics");
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0][4], 16);
 }
 
 TEST_F(CatalogueTest, NameThatIsTakenOrNoCallableIsInvalid) {
