@@ -1,6 +1,7 @@
 // Goal: `coppice prof diff` says what changed between two traces, matched by name, and fails where
 // too much grew. Method: a small trace, and the same with one thing changed.
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,15 @@ TEST(ProfDiffTest, NewAndVanishedBucketsAndReasonsAreTold) {
   const std::string text = Diff(CleanTrace(), Changed()).out;
   EXPECT_THAT(text, AllOf(HasSubstr("decode 16, calls"), HasSubstr("new"), HasSubstr("+100.0 %")));
   EXPECT_THAT(text, Not(HasSubstr("decode 4, calls"))) << "nothing changed there";
+}
+
+TEST(ProfDiffTest, RowsOfBucketsGoUpToTheLimit) {
+  const std::string all = Diff(CleanTrace(), Changed()).out;
+  EXPECT_THAT(all, Not(HasSubstr("give --limit")));
+  const std::string cut = Diff(CleanTrace(), Changed(), {"--limit", "1"}).out;
+  EXPECT_THAT(cut, HasSubstr("more; give --limit"));
+  EXPECT_THAT(cut, HasSubstr("nodes, peak")) << "the session's are all there";
+  EXPECT_LT(std::ranges::count(cut, '\n'), std::ranges::count(all, '\n'));
 }
 
 TEST(ProfDiffTest, GrowthOfMemoryOrPaddingFails) {

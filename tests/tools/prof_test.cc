@@ -428,6 +428,16 @@ TEST(ProfTest, MarksAreInOrderOfTimeWithWhatHappenedUpToTheNext) {
   EXPECT_EQ(report["ended"], true);
 }
 
+TEST(ProfTest, SummarySaysHowManyBucketsItLeavesOut) {
+  TraceBuilder trace;
+  trace.Program("f");
+  for (int i = 0; i < 13; ++i)
+    trace.Bucket(0, 1 + i);
+  EXPECT_THAT(RunProf("summary", trace, {}).out,
+              HasSubstr("  ... and 3 more; see coppice prof buckets\n"));
+  EXPECT_THAT(RunProf("summary", CleanTrace(), {}).out, testing::Not(HasSubstr("more; see")));
+}
+
 TEST(ProfTest, MarksTableHasALinePerMarkUpToTheLimit) {
   const CommandOutcome all = RunProf("marks", MarkedTrace(), {});
   EXPECT_EQ(all.code, kExitOk);
@@ -443,6 +453,7 @@ TEST(ProfTest, TraceWithoutMarksIsOnePhase) {
   const nlohmann::json report = JsonOf("marks", CleanTrace());
   ASSERT_EQ(report["phases"].size(), 1U);
   EXPECT_EQ(report["phases"][0]["calls"], 8);
+  EXPECT_THAT(RunProf("marks", CleanTrace(), {}).out, HasSubstr("no mark was set"));
 }
 
 TEST(ProfTest, MarksOfWhatIsNoTraceAreAUsageError) {

@@ -327,7 +327,7 @@ void AddProf(Command& command, ProfOptions& options) {
     parts[name]->AddText("--program", options.program, "TEXT",
                          "Only this program: NAME or NAME/VARIANT");
   }
-  for (const char* name : {"why", "marks", "check"})
+  for (const char* name : {"why", "marks", "check", "diff"})
     parts[name]->AddCount("--limit", options.limit, kCountMax, "Lines to print, default 50");
 }
 

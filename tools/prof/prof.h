@@ -58,7 +58,7 @@ struct ProfOptions {
   std::string out;                         // map, html: where it goes; empty: see OutputOf.
   bool what_if = false;                    // html: the view of what-ifs, too.
   bool ascii = false;                      // map: the picture as text on standard output.
-  int64_t limit = 0;                       // why, marks, check: lines; 0: 50.
+  int64_t limit = 0;                       // why, marks, check, diff: lines; 0: 50.
   bool strict = false;                     // check: what the trace lacks is a finding.
 };
 

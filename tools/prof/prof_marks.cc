@@ -120,6 +120,8 @@ ExitCode ProfMarks(const ProfOptions& options, const Console& console) {
   const auto limit = static_cast<size_t>(options.limit > 0 ? options.limit : kProfLinesDefault);
   const size_t lines = std::min(limit, read->phases.size());
   Print(console.out, "{}{}", NoteGaps(read->trace), MarksTable(*read, lines));
+  if (read->trace.marks.empty())
+    Print(console.out, "  no mark was set; Session::Mark, coppice_mark and coppice.prof.mark do\n");
   if (lines < read->phases.size())
     Print(console.out, "  ... and {} more; give --limit\n", read->phases.size() - lines);
   return kExitOk;

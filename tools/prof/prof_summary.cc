@@ -141,8 +141,11 @@ ExitCode ProfSummary(const ProfOptions& options, const Console& console) {
   }
   Print(console.out, "{}{}\n{}", NoteGaps(summary->trace), FormatSession(*summary),
         FormatBytesByKind(*summary));
-  if (summary->buckets.size() > kTopBuckets) summary->buckets.resize(kTopBuckets);
+  const size_t buckets = summary->buckets.size();
+  if (buckets > kTopBuckets) summary->buckets.resize(kTopBuckets);
   Print(console.out, "\n{}", FormatBuckets(summary->trace, summary->buckets));
+  if (buckets > kTopBuckets)
+    Print(console.out, "  ... and {} more; see coppice prof buckets\n", buckets - kTopBuckets);
   Print(console.out, "  * an estimate from a table\n");
   return kExitOk;
 }

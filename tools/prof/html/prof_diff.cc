@@ -24,16 +24,18 @@
 namespace coppice {
 namespace {
 
-std::string TableOf(const char* title, const std::vector<Change>& changes) {
+// At most `limit` of the changes; 0: all.
+std::string TableOf(const char* title, const std::vector<Change>& changes, size_t limit = 0) {
   TextTable table("lrrr", {title, "before", "after", "change"});
-  size_t shown = 0;
+  size_t changed = 0;
   for (const Change& change : changes) {
-    if (change.same()) continue;
-    ++shown;
+    if (change.same() || (++changed > limit && limit > 0)) continue;
     table.Add({change.what(), ShownAs(change.unit, change.before),
                ShownAs(change.unit, change.after), GrowthOf(change)});
   }
-  return shown == 0 ? fmt::format("  {}: no change\n", title) : table.Format();
+  if (changed == 0) return fmt::format("  {}: no change\n", title);
+  if (limit == 0 || changed <= limit) return table.Format();
+  return fmt::format("{}  ... and {} more; give --limit\n", table.Format(), changed - limit);
 }
 
 nlohmann::ordered_json RowOf(const Change& change) {
@@ -119,9 +121,11 @@ ExitCode ProfDiff(const ProfOptions& options, const Console& console) {
                                      {"grown", RowsOf(grown)}};
     Print(console.out, "{}", Dump(report));
   } else if (options.page.empty()) {
+    const auto limit = static_cast<size_t>(options.limit > 0 ? options.limit : kProfLinesDefault);
     Print(console.out, "{}{}{}\n{}\n{}  * an estimate from a table\n", NoteGaps(before->trace),
           NoteGaps(after->trace), TableOf("session", difference.session),
-          TableOf("did not replay", difference.reasons), TableOf("bucket", difference.buckets));
+          TableOf("did not replay", difference.reasons),
+          TableOf("bucket", difference.buckets, limit));
   }
   return SayGrown(options, grown, console);
 }

@@ -25,7 +25,7 @@ class RmmReader {
 
   absl::StatusOr<ForeignLifetimes> Read() {
     if (const std::string_view header = NextLine(); header != kRmmHeader)
-      return Error("the header is " + Quote(header), fmt::format("it is '{}'", kRmmHeader));
+      return Error("the header is " + Quote(header), fmt::format("it must be '{}'", kRmmHeader));
     while (!text_.empty()) {
       const std::string_view line = NextLine();
       if (line.empty() && text_.find_first_not_of("\r\n") == std::string_view::npos) break;
@@ -83,7 +83,7 @@ class RmmReader {
       fits = collector_.Free(address, bytes);
     } else {
       return Error("the action is " + Quote(action),
-                   "it is 'allocate', 'allocate failure' or 'free'");
+                   "it must be 'allocate', 'allocate failure' or 'free'");
     }
     if (fits) return absl::OkStatus();
     return Error(fmt::format("there are more than {} allocations", kForeignAllocationsMax),

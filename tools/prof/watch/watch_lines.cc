@@ -23,6 +23,7 @@ constexpr int64_t kBarColumnsMax = 60;
 constexpr size_t kReasonsShown = 3;
 constexpr size_t kBucketsShown = 8;
 constexpr size_t kMarksShown = 3;
+constexpr int64_t kTailSamples = 100;
 constexpr double kNearlyFull = 0.75;
 constexpr double kFull = 0.9;
 
@@ -235,9 +236,12 @@ class WatchLines {
 
   void TimesOf(std::string_view label, const WatchedTimes& times) {
     if (times.count == 0) return;
-    Paragraph(label, fmt::format("p50 {}, p90 {}, p99 {}, most {}, of {}", Duration(times.p50_ns),
-                                 Duration(times.p90_ns), Duration(times.p99_ns),
-                                 Duration(times.most_ns), times.count));
+    // Of few, the most is the 99th percentile.
+    const std::string p99 =
+        times.count < kTailSamples ? "" : fmt::format("p99 {}, ", Duration(times.p99_ns));
+    Paragraph(label,
+              fmt::format("p50 {}, p90 {}, {}most {}, of {}", Duration(times.p50_ns),
+                          Duration(times.p90_ns), p99, Duration(times.most_ns), times.count));
   }
 
   void Times() {

@@ -2,6 +2,7 @@
 
 #include "tools/prof/whatif/whatif_report.h"
 
+#include <numeric>
 #include <utility>
 
 #include "fmt/format.h"
@@ -100,11 +101,18 @@ void AddSuspensions(const WhatIfFigures& before, const WhatIfFigures& after, Row
             saved(after.saved_byte_seconds), "");
 }
 
+bool PeaksApart(const WhatIfFigures& figures) {
+  return std::accumulate(figures.peaks.begin(), figures.peaks.end(), int64_t{0}) >
+         figures.total_peak;
+}
+
 std::string FormatNotes(const WhatIfReport& report) {
   const WhatIfOutcome& changed = report.changed;
   std::string text;
   if (changed.figures.peaks[static_cast<size_t>(MemoryKind::kGraphs)] > 0)
     text += "  * graphs, of which all kinds together have some, are an estimate from a table\n";
+  if (PeaksApart(report.same.figures) || PeaksApart(changed.figures))
+    text += "  kinds have the most each had at any time, which is more than all had at once\n";
   text += "  ** an estimate: medians of what the host took for such calls";
   if (changed.guessed_times > 0)
     text += fmt::format("; {} calls by the nearest bucket or by a warm-up", changed.guessed_times);
