@@ -44,13 +44,12 @@ std::vector<int> ProgramsNamed(const PoolTrace& trace, std::string_view text) {
 
 // The sizes that a policy is for.
 struct Whose {
-  std::string text;  // As it was given; empty: of all programs.
   std::vector<int> programs;
   std::string symbol;  // Empty: all of these programs.
 };
 
 Whose WhoseOf(const PoolTrace& trace, const std::string& text) {
-  Whose whose = {.text = text, .programs = ProgramsNamed(trace, text), .symbol = {}};
+  Whose whose = {.programs = ProgramsNamed(trace, text), .symbol = {}};
   const size_t dot = text.rfind('.');
   if (!whose.programs.empty() || dot == std::string::npos || dot + 1 == text.size()) return whose;
   whose.programs = ProgramsNamed(trace, text.substr(0, dot));
@@ -79,7 +78,8 @@ std::optional<std::vector<int64_t>> ParseExtents(std::string_view text) {
 }
 
 absl::Status Named(const std::string& text, const absl::Status& dropped) {
-  return dropped.ok() ? dropped : InvalidArgument("--drop {}: {}", text, MessageOf(dropped));
+  return dropped.ok() ? dropped
+                      : InvalidArgument("--drop {}: {}", Printable(text), MessageOf(dropped));
 }
 
 class Changer {
@@ -136,8 +136,6 @@ absl::Status Changer::SetPolicies(const std::string& text) {
   if (equals == std::string::npos) {
     for (int i = 0; i < static_cast<int>(trace_.programs.size()); ++i)
       whose.programs.push_back(i);
-  } else {
-    whose = WhoseOf(trace_, text.substr(0, equals));
   }
   // A name may have the sign in it.
   for (size_t next = equals; whose.programs.empty() && next != std::string::npos;
@@ -244,7 +242,7 @@ absl::Status Changer::DropBucket(const std::string& text,
     return InvalidArgument(
         "--drop {}: {} sizes of program '{}' are padded, each by itself, so that no bucket is one "
         "of a policy; change one by --policy PROGRAM.SYMBOL=LIST",
-        text, padded.empty() ? "no" : fmt::format("{}", padded.size()),
+        Printable(text), padded.empty() ? "no" : fmt::format("{}", padded.size()),
         LabelOf(trace_.programs[static_cast<size_t>(program)]));
   return Named(text, DropFrom(program, padded[0], extents[static_cast<size_t>(padded[0])]));
 }
