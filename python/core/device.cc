@@ -287,7 +287,8 @@ void BindDevices(nb::module_& module) {
                                .memory_bytes = memory_bytes,
                                .seed = seed,
                                .compiled_kernels = 0,
-                               .uninitialized_read = uninitialized_read ? 1 : 0});
+                               .uninitialized_read = uninitialized_read ? 1 : 0,
+                               .provider = nullptr});
           },
           nb::arg("kind") = "auto", nb::arg("ordinal") = 0, nb::kw_only(),
           nb::arg("compute_capability") = 0, nb::arg("memory_bytes") = 0, nb::arg("seed") = 0,
