@@ -80,6 +80,10 @@ struct FurtherExtents {
 };
 static_assert(FurtherExtents::kMost == 5, "as many as Pack and Unpack name");
 
+// Lines that are fetched ahead: the consumer's core had them last, and a replay is over before one
+// of them has come from there.
+inline constexpr uint64_t kPrefetched = 4;
+
 class TraceRing {  // NOLINT(clang-analyzer-optin.performance.Padding): a line for each thread.
  public:
   // Requires: at_least >= 1. The capacity is the next power of two.
@@ -96,7 +100,7 @@ class TraceRing {  // NOLINT(clang-analyzer-optin.performance.Padding): a line f
     const uint64_t head = head_.load(std::memory_order_relaxed);
     if (head == limit_) [[unlikely]]
       return nullptr;
-    __builtin_prefetch(&At(head + 1), 1);
+    __builtin_prefetch(&At(head + kPrefetched), 1);
     return &At(head);
   }
   void Publish() {
