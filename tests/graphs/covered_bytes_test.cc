@@ -33,7 +33,7 @@ TEST(CoveredBytesTest, BytesAreThoseThatAnythingCovers) {
         for (size_t byte = begin; byte < end; ++byte)
           --counts[byte];
       } else {
-        const auto [begin, end] = std::minmax(random() % (kBytes + 1), random() % (kBytes + 1));
+        const auto [begin, end] = std::minmax({random() % (kBytes + 1), random() % (kBytes + 1)});
         stretches.emplace_back(begin, end);
         covered.Cover(begin, end);
         for (size_t byte = begin; byte < end; ++byte)
