@@ -154,8 +154,8 @@ TEST(ProfMapTest, StaticsAreBesideTheSessionsMemory) {
   trace.Event("statics", -1, "0,5000,5000");
   trace.Event("statics", -1, "0,0,0");
   const AddressMap map = MapOf(trace);
-  EXPECT_EQ(map.statics_peak, 5000);
-  EXPECT_THAT(map.program_statics_peaks, ElementsAre(5000));
+  EXPECT_EQ(map.statics.total, 5000);
+  EXPECT_THAT(map.statics.programs, ElementsAre(5000));
   const std::string svg = DrawAddressMap(map);
   EXPECT_THAT(svg, HasSubstr("when it was most: 16.98 KiB"));
   EXPECT_THAT(svg, HasSubstr("statics: 5000 bytes at most; decode 5000"));

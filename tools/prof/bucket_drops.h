@@ -19,38 +19,18 @@
 // the fifth schema. Of all others only recorded buckets are known: the smallest that holds the
 // bucket serves, and without one calls count as eager, whatever their policies go on to.
 //
-// Units: bytes, elements, nanoseconds. Threads: pure functions; one at a time per LatestPolicies.
+// Units: bytes, elements. Threads: pure functions.
 
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "tools/prof/bucket_figures.h"
+#include "tools/prof/latest_policies.h"
 #include "tools/prof/pool_trace.h"
 
 namespace coppice {
-
-// The policies that symbols had last, collected while a trace is read.
-class LatestPolicies {
- public:
-  // Events of a file need not be in order of time: the latest counts, of equal times the last one.
-  void Add(const TraceEvent& event);
-
-  // Of a symbol of a program: its policy's document, which is the trace's; nullptr if the trace has
-  // none. Requires: places of programs and symbols of the trace that the events are of.
-  const std::string* Find(const PoolTrace& trace, int program, int symbol) const;
-
- private:
-  struct Change {
-    int64_t time_ns = 0;
-    int policy = 0;  // Place in PoolTrace::policies.
-  };
-  std::map<std::pair<int, int>, Change> changes_;  // By program and symbol.
-};
 
 struct BucketDrop {
   int bucket = 0;             // Place in PoolTrace::buckets.

@@ -62,7 +62,7 @@ void CallObstacles::See(const TraceEvent& event) {
       booked_ = event.second;
       break;
     case TraceEventKind::kPolicy:
-      policies_[{event.program, static_cast<size_t>(event.symbol)}] = event.policy;
+      policies_.Add(event);
       break;
     default:
       break;
@@ -76,13 +76,10 @@ int64_t CallObstacles::LargestBucketOf(int program, size_t symbol) {
     return joint.a == static_cast<int>(symbol) || joint.b == static_cast<int>(symbol);
   };
   if (std::ranges::any_of(traced.joint, is_of)) return 0;
-  const auto set = policies_.find({program, symbol});
-  if (set == policies_.end() && symbol >= traced.policies.size()) return 0;
-  const std::string& document = set == policies_.end()
-                                    ? traced.policies[symbol]
-                                    : trace_.policies[static_cast<size_t>(set->second)];
-  const auto [largest, fresh] = largest_buckets_.try_emplace(&document, 0);
-  if (fresh) largest->second = LargestOf(document);
+  const std::string* const document = policies_.Find(trace_, program, static_cast<int>(symbol));
+  if (document == nullptr) return 0;
+  const auto [largest, fresh] = largest_buckets_.try_emplace(document, 0);
+  if (fresh) largest->second = LargestOf(*document);
   return largest->second;
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/prof/latest_policies.h"
 #include "tools/prof/pool_trace.h"
 
 namespace coppice {
@@ -38,9 +39,9 @@ class CallObstacles {
 
   // By lane, then by call: the node whose outputs are leased and not overwritten.
   std::map<int, std::map<int64_t, int>> leased_;
-  std::map<std::pair<int, int>, int64_t> graphs_;   // By lane and program.
-  std::map<int, int64_t> evicted_ns_;               // By bucket, the last time.
-  std::map<std::pair<int, size_t>, int> policies_;  // By program and symbol: the last that it got.
+  std::map<std::pair<int, int>, int64_t> graphs_;  // By lane and program.
+  std::map<int, int64_t> evicted_ns_;              // By bucket, the last time.
+  LatestPolicies policies_;
   std::map<const std::string*, int64_t> largest_buckets_;  // By document; 0: not known.
   int64_t booked_ = 0;                                     // Bytes of all kinds.
 };

@@ -46,15 +46,6 @@ void FindPeak(std::vector<BytesEvent> events, AddressMap& map) {
   map.mapped_peak = map.kinds_peaks[static_cast<size_t>(MemoryKind::kPlan)];
 }
 
-void NoteStatics(const TraceEvent& event, AddressMap& map) {
-  map.statics_peak = std::max(map.statics_peak, event.second);
-  if (event.program < 0) return;
-  const auto program = static_cast<size_t>(event.program);
-  std::vector<int64_t>& peaks = map.program_statics_peaks;
-  if (peaks.size() <= program) peaks.resize(program + 1);
-  peaks[program] = std::max(peaks[program], event.first);
-}
-
 // Calls `mark` for each of `cells` that [begin, end) of [0, top) touches.
 void ForCells(
     int64_t begin, int64_t end, int64_t top, int64_t cells, absl::FunctionRef<void(size_t)> mark) {
@@ -145,9 +136,8 @@ absl::StatusOr<AddressMap> ReadAddressMap(const std::string& path) {
       map.trace, ReadPoolTrace(path, [&](const PoolTrace&, const TraceEvent& event) {
         if (event.kind == TraceEventKind::kBytes)
           bytes.push_back({event.time_ns, event.memory, event.first, event.second});
-        if (event.kind == TraceEventKind::kStatics) NoteStatics(event, map);
+        map.statics.Add(event);
       }));
-  map.program_statics_peaks.resize(map.trace.programs.size());
   FindPeak(std::move(bytes), map);
   map.uses = FindAddressUse(map.trace);
   map.nodes.assign(map.trace.buckets.size(), -1);

@@ -21,6 +21,7 @@
 
 #include "tools/prof/address_use.h"
 #include "tools/prof/pool_trace.h"
+#include "tools/prof/trace_summary.h"
 
 namespace coppice {
 
@@ -32,8 +33,7 @@ struct AddressMap {
   int64_t total_peak = 0;        // Bytes of all kinds at most ...
   std::array<int64_t, kMemoryKindCount> kinds_then{};   // ... and of each kind at that time.
   std::array<int64_t, kMemoryKindCount> kinds_peaks{};  // The most of each kind at any time.
-  int64_t statics_peak = 0;                             // Bytes under static tensors at most ...
-  std::vector<int64_t> program_statics_peaks;           // ... and under those of each program.
+  StaticsPeaks statics;                                 // Of the application.
 
   // The node with the highest plan. Requires: the bucket has one.
   const TracedNode& HighestOf(int bucket) const {

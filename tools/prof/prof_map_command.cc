@@ -80,7 +80,7 @@ std::string MapJson(const AddressMap& map, int only) {
                {"mapped_peak_bytes", map.mapped_peak},
                {"total_peak_bytes", map.total_peak},
                {"kinds_at_total_peak_bytes", kinds},
-               {"statics_peak_bytes", map.statics_peak},
+               {"statics_peak_bytes", map.statics.total},
                {"lanes", lanes},
                {"rows", rows}});
 }

@@ -385,7 +385,7 @@ class MapPicture {
     std::vector<Holding> holdings;
     for (size_t i = 0; i < map_.kinds_peaks.size(); ++i)
       if (map_.kinds_peaks[i] > 0) holdings.push_back(HoldingOf(static_cast<MemoryKind>(i)));
-    if (map_.statics_peak > 0) holdings.push_back(Statics());
+    if (map_.statics.total > 0) holdings.push_back(Statics());
     return holdings;
   }
 
@@ -410,12 +410,12 @@ class MapPicture {
   Holding Statics() const {
     Holding holding = {
         .name = "statics",
-        .bytes = map_.statics_peak,
-        .text = fmt::format("{} at most: {}", FormatBytes(map_.statics_peak), kStaticsMeaning),
-        .tip = fmt::format("statics: {} bytes at most", map_.statics_peak),
+        .bytes = map_.statics.total,
+        .text = fmt::format("{} at most: {}", FormatBytes(map_.statics.total), kStaticsMeaning),
+        .tip = fmt::format("statics: {} bytes at most", map_.statics.total),
         .style = kStaticsStyle};
-    for (size_t i = 0; i < map_.program_statics_peaks.size(); ++i) {
-      const int64_t bytes = map_.program_statics_peaks[i];
+    for (size_t i = 0; i < map_.statics.programs.size(); ++i) {
+      const int64_t bytes = map_.statics.programs[i];
       if (bytes == 0) continue;
       holding.tip += fmt::format("; {} {}", LabelOfProgram(map_.trace, static_cast<int>(i)), bytes);
     }

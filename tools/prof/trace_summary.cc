@@ -85,6 +85,14 @@ BytesOverTime BytesTally::At(int64_t service_end_ns) const {
   return {.peak = peak_, .at_service_end = service.bytes, .at_end = end_.bytes};
 }
 
+void StaticsPeaks::Add(const TraceEvent& event) {
+  if (event.kind != TraceEventKind::kStatics) return;
+  total = std::max(total, event.second);
+  if (event.program < 0) return;
+  int64_t& peak = At(event.program, programs);
+  peak = std::max(peak, event.first);
+}
+
 void SummaryTally::Add(const TraceEvent& event) {
   tally_.Add(event);
   if (event.kind == TraceEventKind::kBytes) {
@@ -93,10 +101,7 @@ void SummaryTally::Add(const TraceEvent& event) {
   }
   if (event.kind == TraceEventKind::kStatics) {
     statics_.Add(event.time_ns, event.second, service_end_ns_);
-    if (event.program >= 0) {
-      int64_t& peak = At(event.program, program_statics_peaks_);
-      peak = std::max(peak, event.first);
-    }
+    statics_peaks_.Add(event);
   }
   if (event.kind == TraceEventKind::kSuspend) ++suspends_;
   if (event.kind != TraceEventKind::kCall) return;
@@ -117,7 +122,7 @@ TraceSums SummaryTally::SumsWith(const PoolTrace& trace, std::vector<BucketFigur
   sums.program_calls = program_calls_;
   sums.program_calls.resize(trace.programs.size());
   sums.statics = statics_.At(service_end_ns_);
-  sums.program_statics_peaks = program_statics_peaks_;
+  sums.program_statics_peaks = statics_peaks_.programs;
   sums.program_statics_peaks.resize(trace.programs.size());
   sums.reasons = reasons_;
   sums.suspends = suspends_;

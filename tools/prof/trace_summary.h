@@ -68,6 +68,15 @@ class BytesTally {
   std::multimap<int64_t, int64_t> later_;  // By time.
 };
 
+// The most bytes that lay under the static tensors of all programs, and of each.
+struct StaticsPeaks {
+  int64_t total = 0;
+  std::vector<int64_t> programs;  // By place, as far as any had some.
+
+  // Of an event of any kind.
+  void Add(const TraceEvent& event);
+};
+
 // Sums up while a trace is read.
 class SummaryTally {
  public:
@@ -85,7 +94,7 @@ class SummaryTally {
   std::array<BytesTally, kMemoryKindCount> kinds_;
   BytesTally total_;
   BytesTally statics_;
-  std::vector<int64_t> program_statics_peaks_;
+  StaticsPeaks statics_peaks_;
   std::vector<int64_t> program_calls_;
   std::map<std::pair<int, Reason>, int64_t> reasons_;
   int64_t suspends_ = 0;

@@ -1,0 +1,25 @@
+// A change per symbol; without one, what its program was registered with.
+
+#include "tools/prof/latest_policies.h"
+
+#include <vector>
+
+namespace coppice {
+
+void LatestPolicies::Add(const TraceEvent& event) {
+  if (event.kind != TraceEventKind::kPolicy) return;
+  const Change change{.time_ns = event.time_ns, .policy = event.policy};
+  const auto [known, is_new] = changes_.try_emplace({event.program, event.symbol}, change);
+  if (!is_new && change.time_ns >= known->second.time_ns) known->second = change;
+}
+
+const std::string* LatestPolicies::Find(const PoolTrace& trace, int program, int symbol) const {
+  const auto change = changes_.find({program, symbol});
+  if (change != changes_.end()) return &trace.policies[static_cast<size_t>(change->second.policy)];
+  const std::vector<std::string>& registered =
+      trace.programs[static_cast<size_t>(program)].policies;
+  return static_cast<size_t>(symbol) < registered.size() ? &registered[static_cast<size_t>(symbol)]
+                                                         : nullptr;
+}
+
+}  // namespace coppice
