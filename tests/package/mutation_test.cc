@@ -3,9 +3,7 @@
 // the text of its manifest, or in its manifest as JSON with digests made right, so that all of the
 // reader is reached; what opens is walked. COPPICE_MUTATIONS says how many, in place of 12,000.
 
-#include <charconv>
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -17,7 +15,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "coppice/base/check.h"
 #include "coppice/runtime/package.h"
 #include "coppice/runtime/safetensors.h"
 
@@ -35,16 +32,7 @@ using testing::HasSubstr;
 
 using Json = nlohmann::json;
 
-int64_t Mutations() {
-  const char* const text = std::getenv("COPPICE_MUTATIONS");  // NOLINT(concurrency-mt-unsafe)
-  if (text == nullptr) return 12'000 / TestShare();
-  int64_t count = 0;
-  const std::string_view digits(text);
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
-  COPPICE_CHECK(error == std::errc() && end == digits.data() + digits.size(),
-                "COPPICE_MUTATIONS is a whole number");
-  return count;
-}
+constexpr int64_t kCopies = 12'000;
 
 class Mutator {
  public:
@@ -231,7 +219,7 @@ class MutationTest : public testing::Test {
 
 TEST_F(MutationTest, BytesOfAZip) {
   const std::string zip = builder_.Zip();
-  for (int64_t i = 0; i < Mutations() / 4; ++i) {
+  for (int64_t i = 0; i < Mutations(kCopies) / 4; ++i) {
     Mutator mutator(seed_ + static_cast<uint64_t>(i));
     ASSERT_FALSE(Judge(mutator.MutateBytes(zip))) << "seed " << seed_ << ", mutation " << i;
     if (HasFailure()) FAIL() << "seed " << seed_ << ", mutation " << i;
@@ -240,7 +228,7 @@ TEST_F(MutationTest, BytesOfAZip) {
 
 TEST_F(MutationTest, BytesOfAManifest) {
   const std::string text = builder_.ManifestText();
-  for (int64_t i = 0; i < Mutations() / 4; ++i) {
+  for (int64_t i = 0; i < Mutations(kCopies) / 4; ++i) {
     Mutator mutator(seed_ + static_cast<uint64_t>(i));
     const std::string zip = ZipOf({{"manifest.json", mutator.MutateBytes(text)}});
     ASSERT_FALSE(Judge(zip)) << "seed " << seed_ << ", mutation " << i;
@@ -250,7 +238,7 @@ TEST_F(MutationTest, BytesOfAManifest) {
 
 TEST_F(MutationTest, ManifestsWhoseDigestsAreRight) {
   int64_t opened = 0;
-  for (int64_t i = 0; i < Mutations() / 2; ++i) {
+  for (int64_t i = 0; i < Mutations(kCopies) / 2; ++i) {
     Mutator mutator(seed_ + static_cast<uint64_t>(i));
     PackageBuilder builder = builder_;
     mutator.MutateJson(builder.manifest);
@@ -258,13 +246,13 @@ TEST_F(MutationTest, ManifestsWhoseDigestsAreRight) {
     if (HasFailure()) FAIL() << "seed " << seed_ << ", mutation " << i;
   }
   // So that refusals are not those of one early check.
-  EXPECT_GT(opened, Mutations() / 100);
-  EXPECT_LT(opened, Mutations() / 4);
+  EXPECT_GT(opened, Mutations(kCopies) / 100);
+  EXPECT_LT(opened, Mutations(kCopies) / 4);
 }
 
 TEST_F(MutationTest, SafetensorsFiles) {
   const std::string file = ReadBytes(COPPICE_PACKAGE_FIXTURES "/tensors.safetensors");
-  for (int64_t i = 0; i < Mutations() / 4; ++i) {
+  for (int64_t i = 0; i < Mutations(kCopies) / 4; ++i) {
     Mutator mutator(seed_ + static_cast<uint64_t>(i));
     const std::string bytes = mutator.MutateBytes(file);
     const absl::StatusOr<Safetensors> tensors = Safetensors::FromMemory(BytesOf(bytes), "mutant");

@@ -13,4 +13,8 @@ namespace coppice {
 // Cases that there are for one that runs: 20 under a sanitizer, otherwise 1.
 int64_t TestShare();
 
+// Changed copies that a fuzz tries: COPPICE_MUTATIONS of the environment, a whole number, or else
+// the share of `all`.
+int64_t Mutations(int64_t all);
+
 }  // namespace coppice

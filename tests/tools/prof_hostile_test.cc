@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -20,7 +18,6 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
-#include "coppice/base/check.h"
 #include "coppice/base/units.h"
 
 #include "tests/support/status_matchers.h"
@@ -40,17 +37,6 @@
 
 namespace coppice {
 namespace {
-
-int64_t Mutations() {
-  const char* const text = std::getenv("COPPICE_MUTATIONS");  // NOLINT(concurrency-mt-unsafe)
-  if (text == nullptr) return 400 / TestShare();
-  int64_t count = 0;
-  const std::string_view digits(text);
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
-  COPPICE_CHECK(error == std::errc() && end == digits.data() + digits.size(),
-                "COPPICE_MUTATIONS is a whole number");
-  return count;
-}
 
 constexpr std::array kSchemas = {"coppice.trace/1", "coppice.trace/2", "coppice.trace/3",
                                  "coppice.trace/4", "coppice.trace/5"};
@@ -246,7 +232,7 @@ std::string FaultInPieces(const std::string& path, const std::string& text, Trac
 }
 
 TEST(ProfHostileTest, ChangedTracesAreAnsweredOrRefusedInOneLine) {
-  const int64_t cases = Mutations();
+  const int64_t cases = Mutations(400);
   std::vector<std::string> seeds = {FullTrace(), FullTrace(), SessionTrace(1), SessionTrace(2)};
   for (const char* schema : kSchemas)
     seeds.push_back(OldTrace(schema));
