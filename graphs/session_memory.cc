@@ -100,7 +100,7 @@ MemoryUsage SessionMemory::books() const {
   MemoryUsage usage;
   for (const std::unique_ptr<Lane>& lane : parts_.lanes) {
     const WindowHeap& eager = lane->memory().eager();
-    usage.height = std::max(usage.height, lane->memory().height());
+    usage.height = std::max(usage.height, lane->nodes().height());
     usage.eager_live += eager.live_bytes();
     usage.eager_peak = std::max(usage.eager_peak, eager.top_peak());
   }

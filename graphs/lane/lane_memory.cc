@@ -36,11 +36,7 @@ absl::Status LaneMemory::ReservePlan(int64_t bytes, Room& room) {
     return grown.missing;
   });
   if (&room == &room_) FindPresent();
-  COPPICE_RETURN_IF_ERROR(reserved);
-  int64_t height = height_.load();
-  while (bytes > height && !height_.compare_exchange_weak(height, bytes)) {
-  }
-  return absl::OkStatus();
+  return reserved;
 }
 
 absl::StatusOr<DeviceAddress> LaneMemory::AllocateIn(WindowHeap& heap,

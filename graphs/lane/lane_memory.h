@@ -16,7 +16,6 @@
 
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <list>
 #include <optional>
@@ -109,7 +108,6 @@ class LaneMemory {
   }
   const WindowMap& windows() const { return windows_; }  // Of the session.
   const WindowHeap& eager() const { return eager_; }
-  int64_t height() const { return height_.load(); }  // Highest end of any plan reserved so far.
   // Where `tensor` lies in the plan window, in whole units of kBufferAlignment; nothing if it lies
   // elsewhere or has no bytes.
   std::optional<Region> RegionOf(const Tensor& tensor) const;
@@ -123,7 +121,6 @@ class LaneMemory {
   const DeviceAddress plan_base_;
   int64_t present_bytes_ = 0;
   Absence absence_ = Absence::kNone;
-  std::atomic<int64_t> height_ = 0;
   Room room_;
   NvtxHeap heap_;  // The plan window.
   std::list<OwnMemory> own_;

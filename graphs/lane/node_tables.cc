@@ -28,6 +28,7 @@ Node& NodeTables::Publish(const Program& program, std::unique_ptr<Node> node) {
   added.SetNumber(++published_);
   added.SetSeries(series);
   recordings_.Note(added.made_for(), added.info().record_ns);
+  height_ = std::max(height_.load(), added.info().plan_height);
   if (tracer_ != nullptr) tracer_->Record(index_, added.trace_number());
   return added;
 }

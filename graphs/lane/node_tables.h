@@ -9,6 +9,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -94,6 +95,7 @@ class NodeTables {
   void ReopenBuckets(const Program* program);
   int64_t evictions() const { return evictions_; }                    // By EvictOne.
   const RecordingFigures& recordings() const { return recordings_; }  // Published nodes.
+  int64_t height() const { return height_; }  // Highest end of their plans. Any thread.
   // Adds the launches of all nodes that there ever were, by number of their series.
   void AddReplays(std::vector<int64_t>& replays) const;
 
@@ -137,6 +139,7 @@ class NodeTables {
   int64_t evictions_ = 0;
   int64_t published_ = 0;
   RecordingFigures recordings_;
+  std::atomic<int64_t> height_ = 0;
   std::vector<int64_t> dropped_replays_;  // Of nodes that went, by number of their series.
 };
 

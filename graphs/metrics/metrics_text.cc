@@ -130,7 +130,7 @@ void WriteMemory(Exposition& page, const MemoryUsage& memory) {
         memory.total_peak);
   Write(page, {"coppice_budget_bytes", kGauge, kBytes, "What it may reach; 0: no budget."},
         memory.budget);
-  Write(page, {"coppice_plan_height_bytes", kGauge, kBytes, "Highest end of any plan so far."},
+  Write(page, {"coppice_plan_height_bytes", kGauge, kBytes, "Highest end of a graph's plan."},
         memory.height);
   Write(page, {"coppice_eager_live_bytes", kGauge, kBytes, "Live in the eager windows."},
         memory.eager_live);

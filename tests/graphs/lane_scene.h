@@ -86,6 +86,7 @@ struct SketchedNode {
   Reason made_for = Reason::kNewBucket;
   int64_t record_ns = 1;
   int64_t exec_bytes = 0;  // Charged to the budget.
+  int64_t plan_height = 0;
 };
 
 class LaneScene : public PoolScene {
@@ -107,6 +108,7 @@ class LaneScene : public PoolScene {
     draft.key.bucket = KeyOf(sketch.n);
     draft.bucket = &lane.nodes().Of(of).BucketFor(draft.key.bucket);
     draft.info.record_ns = sketch.record_ns;
+    draft.info.plan_height = sketch.plan_height;
     NodeRecording recording{.charge = Charge(sketch.exec_bytes)};
     recording.footprint = sketch.writes;
     Tensor y = Tensor::Dense(0, DType::kFloat32, std::vector<int64_t>{sketch.output.bytes / 4});

@@ -357,6 +357,16 @@ TEST_F(NodeTablesTest, PublishedNodesAreNumberedAndFoundByNumber) {
   EXPECT_EQ(nodes().FindNumber(0), nullptr);
 }
 
+TEST_F(NodeTablesTest, TheHeightIsTheHighestPlanEverPublished) {
+  EXPECT_EQ(nodes().height(), 0);
+  Add({.n = 8, .plan_height = kUnit});
+  Add({.n = 16, .plan_height = 3 * kUnit});
+  Add({.n = 32, .plan_height = 2 * kUnit});
+  EXPECT_EQ(nodes().height(), 3 * kUnit);
+  EXPECT_GT(nodes().EvictIdle({}), 0);
+  EXPECT_EQ(nodes().height(), 3 * kUnit);
+}
+
 TEST_F(NodeTablesTest, RetiredTableIsEmptyForItsProgramAndItsLeasedNodesStay) {
   Node& leased = Add({.n = 8, .exec_bytes = 70});
   leased.AddLease();

@@ -160,6 +160,23 @@ TEST_F(SessionMemoryTest, OverTheBudgetRunsEagerlyOrFailsAsTold) {
   }
 }
 
+TEST_F(SessionMemoryTest, TheHeightIsOfPlansWithAGraph) {
+  const int64_t granules = 16;
+  Affine affine = MakeGrowing({.memory = {.budget_bytes = granules * kGranule}});
+  SessionMemory& memory = affine.session->memory();
+  ExpectRun(affine, 64, RunKind::kWarmUp);
+  // Room for the inputs and the plan, not for the graph.
+  ASSERT_OK(memory.SetExternalBytes((granules - 4) * kGranule - 1));
+  ExpectRun(affine, 64, RunKind::kEager);
+  EXPECT_EQ(memory.usage().height, 0);
+  ASSERT_OK(memory.SetExternalBytes(0));
+  ExpectRun(affine, 64, RunKind::kRecord);
+  const int64_t height = affine.session->nodes()[0].plan_height;
+  EXPECT_GT(height, 2 * kGranule);
+  ASSERT_OK(affine.session->Evict(nullptr));
+  EXPECT_EQ(memory.usage().height, height);
+}
+
 TEST_F(SessionMemoryTest, AProgramThatDoesNotFitTheBudgetAtAllFails) {
   Affine affine = MakeGrowing({.memory = {.budget_bytes = 3 * kGranule}});
   EXPECT_THAT(Call(affine, 64).status(), StatusIs(absl::StatusCode::kResourceExhausted));

@@ -38,7 +38,7 @@ struct MemoryUsage {
   int64_t total = 0;                              // Sum of `bytes`, counted by itself.
   int64_t total_peak = 0;
   int64_t budget = 0;      // What the total may reach; 0: no budget.
-  int64_t height = 0;      // Highest end of any plan reserved so far; max over lanes.
+  int64_t height = 0;      // Highest end of any plan that a graph was recorded at, of all lanes.
   int64_t eager_live = 0;  // Of the eager windows: live in them ...
   int64_t eager_peak = 0;  // ... and the highest top of any so far.
 

@@ -48,6 +48,8 @@ class StepReader {
         return NotePart(event);
       case TraceEventKind::kRecord:
         ++read_.figures.recorded;
+        read_.figures.height = std::max(read_.figures.height,
+                                        read_.trace.nodes[static_cast<size_t>(event.node)].height);
         LaneOf(event).recorded.push_back({event.node, steps_.size()});
         return Push({.kind = TracedStep::Kind::kWarm, .what = BucketOf(event.node)});
       case TraceEventKind::kEvict:
@@ -300,8 +302,6 @@ absl::StatusOr<TracedCalls> ReadTracedCalls(const std::string& path) {
   if (read.calls.empty())
     return InvalidArgument("{}: the trace has no calls; give that of a session that ran some",
                            path);
-  for (const TracedNode& node : read.trace.nodes)
-    read.figures.height = std::max(read.figures.height, node.height);
   return read;
 }
 
