@@ -53,6 +53,10 @@ class TracePath {
   std::string path_;
 };
 
+// Traffic is drawn until so much of it was repeated exactly, at most this many times as often: by
+// chance that does not happen.
+constexpr int kTries = 6;
+
 WhatIfFigures RecordedIn(const std::string& trace) {
   const absl::StatusOr<std::unique_ptr<WhatIf>> opened = WhatIf::Open(trace);
   EXPECT_OK(opened);
@@ -75,13 +79,15 @@ void ExpectRepeatedExactly(const DrawnTraffic& traffic, int& exact) {
 }
 
 TEST(ProfWhatIfTest, WithoutAChangeFiguresAreThoseOfTheTrace) {
-  const int cases = 24 / static_cast<int>(std::min<int64_t>(TestShare(), 6));
+  // Of nearly three in four all sizes are known.
+  const int wanted = 18 / static_cast<int>(std::min<int64_t>(TestShare(), 6));
   int exact = 0;
-  for (int i = 0; i < cases; ++i) {
-    SCOPED_TRACE(fmt::format("COPPICE_TEST_SEED={} case {}", TestSeed(), i));
-    ExpectRepeatedExactly(DrawTraffic(TestSeed() + static_cast<uint64_t>(i)), exact);
+  int cases = 0;
+  for (; exact < wanted && cases < kTries * wanted && !HasFailure(); ++cases) {
+    SCOPED_TRACE(fmt::format("COPPICE_TEST_SEED={} case {}", TestSeed(), cases));
+    ExpectRepeatedExactly(DrawTraffic(TestSeed() + static_cast<uint64_t>(cases)), exact);
   }
-  EXPECT_GE(exact, cases / 2);
+  EXPECT_GE(exact, wanted) << "of " << cases;
 }
 
 // A change that is drawn, and the same as options of a session.
@@ -188,7 +194,7 @@ TEST(ProfWhatIfTest, AfterAChangeFiguresAreThoseOfASessionMadeSo) {
   const int wanted = 24 / static_cast<int>(std::min<int64_t>(TestShare(), 12));
   int exact = 0;
   int cases = 0;
-  for (; exact < wanted && cases < 3 * wanted && !HasFailure(); ++cases) {
+  for (; exact < wanted && cases < kTries * wanted && !HasFailure(); ++cases) {
     const int i = cases;
     const uint64_t seed = TestSeed() + static_cast<uint64_t>(1000 + i);
     SCOPED_TRACE(fmt::format("COPPICE_TEST_SEED={} case {}", TestSeed(), i));
