@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "fmt/compile.h"
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "coppice/base/check.h"
@@ -36,6 +35,15 @@ std::string NameOfError(int error) {
   return std::generic_category().message(error);
 }
 
+// Takes the file for this description of it, as long as that is open; nobody waits. Whoever watches
+// a trace can ask for such a lock without taking it.
+bool LockFile(int file) {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  return fcntl(file, F_OFD_SETLK, &whole) == 0;
+}
+
 absl::StatusOr<int> OpenTrace(const std::string& path) {
   if (path.find('\0') != std::string::npos)
     return InvalidArgument("TraceOptions::path: a name ends before its byte {}, which is 0",
@@ -46,13 +54,12 @@ absl::StatusOr<int> OpenTrace(const std::string& path) {
   // A file that was there before may have been readable by others, and may be somebody's trace:
   // nothing of it goes before it is this one's alone.
   if (opened && S_ISREG(found.st_mode)) {
-    opened = flock(file, LOCK_EX | LOCK_NB) == 0 && fchmod(file, kOwnerOnly) == 0 &&
-             ftruncate(file, 0) == 0;
+    opened = LockFile(file) && fchmod(file, kOwnerOnly) == 0 && ftruncate(file, 0) == 0;
   }
   if (opened) return file;
   const int error = errno;
   if (file >= 0) close(file);
-  if (error == EWOULDBLOCK)
+  if (error == EAGAIN)
     return FailedPrecondition(
         "Session::Create: another session writes its trace to '{}'; give each a file of its own",
         path);

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <random>
 #include <string>
 #include <unistd.h>
@@ -20,6 +21,8 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include <sys/stat.h>
+
+#include "coppice/graphs/session.h"
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_device.h"
@@ -45,10 +48,13 @@ void Append(const std::string& path, const std::string& text) {
 }
 
 // Watches, and runs a step each time that it waits; it is told to stop when there is none left.
-CommandOutcome Watch(const ProfWatchOptions& options,
-                     std::vector<std::function<void()>> steps = {},
-                     const Terminal& terminal = {},
-                     const std::string& processes = "/proc") {
+// Somebody writes the file unless `has_writer` says otherwise.
+CommandOutcome Watch(
+    const ProfWatchOptions& options,
+    std::vector<std::function<void()>> steps = {},
+    const Terminal& terminal = {},
+    const std::string& processes = "/proc",
+    const std::function<bool(const FileTail&)>& has_writer = [](const FileTail&) { return true; }) {
   size_t step = 0;
   bool stopped = false;
   int64_t now_ns = 7 * kSecondNs;
@@ -60,7 +66,8 @@ CommandOutcome Watch(const ProfWatchOptions& options,
                                   if (!stopped) steps[step++]();
                                 },
                             .terminal = [&] { return terminal; },
-                            .processes = processes};
+                            .processes = processes,
+                            .has_writer = has_writer};
   return OutcomeOf(
       "coppice", {},
       [&](int, const char* const*, const Console& console) {
@@ -314,6 +321,27 @@ TEST(ProfWatchTest, APipeIsReadAsItIsWritten) {
   EXPECT_EQ(looks[2]["calls"], 8);
 }
 
+TEST(ProfWatchTest, APipeHasAWriterUntilTheLastOneCloses) {
+  const TemporaryFile place("", "pipe");
+  std::filesystem::remove(place.path());
+  ASSERT_EQ(mkfifo(place.path().c_str(), 0600), 0);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const FileTail tail, FileTail::Open(place.path()));
+  EXPECT_TRUE(tail.has_writer()) << "there may come one";
+  const int writer = open(place.path().c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(writer, 0);
+  EXPECT_TRUE(tail.has_writer());
+  close(writer);
+  EXPECT_FALSE(tail.has_writer());
+  int reads = 0;
+  const CommandOutcome outcome =
+      Watch({.trace = place.path()}, {[] {}, [] {}}, {}, "/proc", [&](const FileTail& watched) {
+        EXPECT_TRUE(watched.is_pipe());
+        return ++reads < 2;
+      });
+  EXPECT_EQ(outcome.code, kExitMismatch) << "none comes back, be it empty";
+  EXPECT_THAT(outcome.out, HasSubstr("nobody wrote a trace"));
+}
+
 // A folder as /proc, in which the process 42 has files open.
 class Processes {
  public:
@@ -385,6 +413,50 @@ TEST(ProfWatchTest, AProcessIsWatchedUntilItIsGone) {
   EXPECT_EQ(looks[1]["state"], "running");
   EXPECT_EQ(looks[2]["state"], "gone");
   EXPECT_EQ(looks[2]["calls"], 9);
+}
+
+TEST(ProfWatchTest, AFileIsWatchedUntilItsWriterIsGone) {
+  const std::string text = CleanTrace().Text();
+  TraceBuilder ended = CleanTrace();
+  ended.Event("end", -1);
+  const TemporaryFile file("");
+  bool written = false;
+  const auto has_writer = [&](const FileTail&) { return written; };
+  // One that has not begun may get one.
+  const auto begin = [&] {
+    written = true;
+    Append(file.path(), text);
+  };
+  const auto leave = [&] { written = false; };
+  const CommandOutcome outcome =
+      Watch({.trace = file.path(), .json = true}, {[] {}, begin, leave}, {}, "/proc", has_writer);
+  EXPECT_EQ(outcome.code, kExitMismatch) << outcome.err;
+  const std::vector<nlohmann::json> looks = LooksOf(outcome);
+  ASSERT_EQ(looks.size(), 4U);
+  EXPECT_EQ(looks[1]["state"], "empty");
+  EXPECT_EQ(looks[2]["state"], "running");
+  EXPECT_EQ(looks[3]["state"], "gone");
+  EXPECT_EQ(looks[3]["calls"], 8);
+  EXPECT_EQ(Watch({.trace = file.path(), .once = true}, {}, {}, "/proc", has_writer).code, kExitOk);
+  Append(file.path(), ended.Text().substr(text.size()));
+  EXPECT_EQ(Watch({.trace = file.path()}, {}, {}, "/proc", has_writer).code, kExitOk);
+}
+
+TEST(ProfWatchTest, ASessionHoldsItsTraceAsLongAsItWritesIt) {
+  const TestDevice device;
+  const TemporaryFile file("");
+  const auto has_writer = [&file] {
+    const absl::StatusOr<FileTail> tail = FileTail::Open(file.path());
+    EXPECT_OK(tail);
+    return tail.ok() && tail->has_writer();
+  };
+  EXPECT_FALSE(has_writer());
+  COPPICE_ASSERT_OK_AND_ASSIGN(std::unique_ptr<Session> session,
+                               Session::Create(device.context(), {.trace = {.path = file.path()}}));
+  EXPECT_TRUE(has_writer());
+  EXPECT_TRUE(has_writer()) << "asking takes nothing";
+  session.reset();
+  EXPECT_FALSE(has_writer());
 }
 
 TEST(ProfWatchTest, OurOwnTraceIsFoundByOurNumber) {

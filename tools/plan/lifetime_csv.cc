@@ -18,6 +18,7 @@
 #include "coppice/base/units.h"
 
 #include "tools/support/text_file.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
@@ -124,8 +125,8 @@ class LifetimeParser {
     const std::vector<std::string_view> fields = Split(line, ',');
     const size_t count = Trim(line).empty() ? 0 : fields.size();
     if (count != field_count_)
-      return Error(fmt::format("the row has {} field{}, the header {}", count,
-                               count == 1 ? "" : "s", field_count_),
+      return Error(fmt::format("the row has {}, the header {}",
+                               Counted(static_cast<int64_t>(count), "field"), field_count_),
                    "give every row the fields of the header");
     COPPICE_RETURN_IF_ERROR(TakeId(Trim(fields[*places_[kId]])));
     COPPICE_ASSIGN_OR_RETURN(Buffer buffer, ParseBuffer(fields));

@@ -10,6 +10,7 @@
 
 #include "tools/prof/prof.h"
 #include "tools/prof/prof_check.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
@@ -47,8 +48,10 @@ std::string FindingsText(const PoolTrace& trace,
   }
   if (static_cast<int64_t>(shown) < found.count)
     text += fmt::format("and {} more; see --limit\n", found.count - static_cast<int64_t>(shown));
-  return text + fmt::format("{} findings in {} events of {} graphs on {} lanes\n", found.count,
-                            trace.events, trace.nodes.size(), trace.lanes);
+  return text + fmt::format("{} in {} of {} on {}\n", Counted(found.count, "finding"),
+                            Counted(trace.events, "event"),
+                            Counted(std::ssize(trace.nodes), "graph"),
+                            Counted(trace.lanes, "lane"));
 }
 
 }  // namespace

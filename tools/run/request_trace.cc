@@ -16,6 +16,7 @@
 
 #include "tools/run/trace_quantiles.h"
 #include "tools/support/text_file.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
@@ -66,9 +67,9 @@ class TraceParser {
       return Error("the line holds a NUL byte", "give a plain text file");
     const int64_t count = line.empty() ? 0 : std::count(line.begin(), line.end(), ',') + 1;
     if (count != field_count_)
-      return Error(fmt::format("the row has {} field{}, the header {}", count,
-                               count == 1 ? "" : "s", field_count_),
-                   "give every row the fields of the header");
+      return Error(
+          fmt::format("the row has {}, the header {}", Counted(count, "field"), field_count_),
+          "give every row the fields of the header");
     std::array<std::string_view, 3> fields;
     for (std::string_view& field : fields) {
       const size_t end = line.find(',');

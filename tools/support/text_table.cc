@@ -3,6 +3,8 @@
 #include "tools/support/text_table.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "fmt/format.h"
@@ -37,6 +39,18 @@ std::string TextTable::Format() const {
 
 double Percent(int64_t part, int64_t whole) {
   return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string Grouped(int64_t number) {
+  std::string text = fmt::format("{}", number);
+  const ptrdiff_t first = number < 0 ? 1 : 0;
+  for (ptrdiff_t at = std::ssize(text) - 3; at > first; at -= 3)
+    text.insert(static_cast<size_t>(at), 1, ',');
+  return text;
+}
+
+std::string Counted(int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", Grouped(count), what, count == 1 ? "" : "s");
 }
 
 }  // namespace coppice

@@ -33,4 +33,10 @@ class TextTable {
 // 100 x part / whole; 0 of nothing.
 double Percent(int64_t part, int64_t whole);
 
+// "1,234,567".
+std::string Grouped(int64_t number);
+
+// "1 call", "2,000 calls"; `what` is one of them.
+std::string Counted(int64_t count, std::string_view what);
+
 }  // namespace coppice

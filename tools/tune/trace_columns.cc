@@ -16,6 +16,7 @@
 #include "coppice/base/status.h"
 
 #include "tools/support/text_file.h"
+#include "tools/support/text_table.h"
 #include "tools/tune/trace_rows.h"
 
 namespace coppice {
@@ -210,8 +211,8 @@ absl::Status ReadCsvRows(TraceRows& rows) {
         COPPICE_RETURN_IF_ERROR(rows.SetText(*columns[count].wanted, columns[count].title, cell));
     }
     if (count != columns.size())
-      return rows.Error(fmt::format("the row has {} cell{}, the header {}", count,
-                                    count == 1 ? "" : "s", columns.size()),
+      return rows.Error(fmt::format("the row has {}, the header {}",
+                                    Counted(static_cast<int64_t>(count), "cell"), columns.size()),
                         "give every row the cells of the header");
     rows.End();
   }

@@ -10,6 +10,7 @@
 #include "tools/prof/html/report_document.h"
 #include "tools/prof/remedy.h"
 #include "tools/support/byte_text.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
@@ -36,22 +37,6 @@ double ShareOf(int64_t part, int64_t whole) {
 
 Level LevelOf(double share) {
   return share >= kCostly ? Level::kHigh : Level::kMedium;
-}
-
-// "1,234,567".
-std::string Grouped(int64_t number) {
-  const std::string digits = fmt::format("{}", number);
-  std::string text;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
-
-// "1 call", "2 calls".
-std::string Counted(int64_t count, const char* what) {
-  return fmt::format("{} {}{}", Grouped(count), what, count == 1 ? "" : "s");
 }
 
 // "over largest bucket".

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <poll.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -61,6 +62,18 @@ FileTail& FileTail::operator=(FileTail&& other) noexcept {
 
 FileTail::~FileTail() {
   if (file_ >= 0) close(file_);
+}
+
+bool FileTail::has_writer() const {
+  if (!regular_) {
+    pollfd asked = {.fd = file_, .events = 0, .revents = 0};
+    return poll(&asked, 1, 0) != 1 || (asked.revents & POLLHUP) == 0;
+  }
+  struct flock whole {};
+  whole.l_type = F_RDLCK;
+  whole.l_whence = SEEK_SET;
+  // Where there are no such locks, nothing says that it is gone.
+  return fcntl(file_, F_OFD_GETLK, &whole) != 0 || whole.l_type != F_UNLCK;
 }
 
 absl::StatusOr<FileTail::Change> FileTail::FindChange() const {

@@ -43,6 +43,13 @@ class FileTail {
   // Cost: O(what is new).
   absl::StatusOr<Change> Read(absl::FunctionRef<absl::Status(std::string_view bytes)> take);
 
+  // Whether somebody holds the lock that a session has on its trace as long as it writes it
+  // (F_OFD_SETLK of fcntl(2)), which is not taken for the question. Of a pipe: whether somebody has
+  // it open for writing, or nobody ever had.
+  bool has_writer() const;
+
+  bool is_pipe() const { return !regular_; }
+
   // Bytes that were handed on.
   int64_t offset() const { return offset_; }
 

@@ -54,6 +54,8 @@ class WatchedTrace {
   WatchedSession Look(std::optional<double> seconds) {
     return state_.Look(stream_.trace(), seconds);
   }
+  const FileTail& tail() const { return tail_; }
+  bool begun() const { return stream_.trace().lanes > 0; }
   bool ended() const { return stream_.trace().ended; }
 
  private:
@@ -78,7 +80,7 @@ class Watcher {
     if (const absl::Status status = Begin(); !status.ok()) return FailProf(console_, status);
     while (true) {
       // Asked before the trace is read, so that what it wrote last is seen.
-      const bool gone = IsGone();
+      const bool left = IsGone();
       const absl::StatusOr<FileTail::Change> change = trace_->Read();
       if (!change.ok()) return FailProf(console_, change.status());
       if (IsAnother(*change)) {
@@ -86,6 +88,7 @@ class Watcher {
           return FailProf(console_, status);
         continue;
       }
+      const bool gone = left && (trace_->begun() || !MayBegin());
       Show(gone);
       if (trace_->ended() || options_.once) return kExitOk;
       if (gone) return kExitMismatch;
@@ -136,10 +139,14 @@ class Watcher {
   }
 
   bool IsGone() const {
-    if (!process_.has_value()) return false;
+    if (!process_.has_value()) return !world_.has_writer(trace_->tail());
     const absl::StatusOr<TracedProcess> traced = FindTracedProcess(*process_, world_.processes);
     return !traced.ok() || traced->path != path_;
   }
+
+  // Whether it may get a writer. Between making a file and taking it, a session has written
+  // nothing.
+  bool MayBegin() const { return !process_.has_value() && !trace_->tail().is_pipe(); }
 
   void Show(bool gone) {
     const int64_t now_ns = world_.now_ns();

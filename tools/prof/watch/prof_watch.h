@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 
+#include "tools/prof/watch/file_tail.h"
 #include "tools/support/console.h"
 #include "tools/support/terminal.h"
 
@@ -26,11 +27,14 @@ struct WatchWorld {
   std::function<void(int64_t nanoseconds)> wait;  // Returns earlier if it is to stop.
   std::function<Terminal()> terminal;             // Asked before each look.
   std::string processes = "/proc";
+  std::function<bool(const FileTail&)> has_writer = &FileTail::has_writer;
 };
 
-// Looks at the session until its trace ends, its process is gone, or `console` says to stop.
+// Looks at the session until its trace ends, whoever wrote it is gone, or `console` says to stop.
+// Of a process that is asked of the system, of a file its lock; a file that nobody writes to and
+// that has not begun is waited for.
 //
-// Exit codes: 0 the trace has its end, or one look was wanted; 1 the process is gone, and the trace
+// Exit codes: 0 the trace has its end, or one look was wanted; 1 its writer is gone, and the trace
 // has no end; 2 there is no such process or file, or it is no trace; 5 it was stopped.
 ExitCode WatchSession(const ProfWatchOptions& options,
                       const Console& console,

@@ -49,7 +49,7 @@ class WatchLines {
 
   std::vector<StyledLine> Write(const std::string& name) && {
     Head(name);
-    if (session_.state == WatchedState::kEmpty) return std::move(lines_);
+    if (session_.lanes == 0) return std::move(lines_);  // The trace has not begun.
     Calls();
     Memory();
     Reasons();
@@ -90,11 +90,12 @@ class WatchLines {
     const TextStyle style = kStyles[static_cast<size_t>(session_.state)];
     if (session_.state == WatchedState::kEmpty)
       return Paragraph(NameOf(session_.state), "the session has written nothing yet", style);
-    Paragraph(
-        NameOf(session_.state),
-        fmt::format("{}, {}, {} lane{}, {} events", Seconds(session_.last_ns), session_.device,
-                    session_.lanes, session_.lanes == 1 ? "" : "s", session_.events),
-        style);
+    if (session_.lanes == 0)
+      return Paragraph(NameOf(session_.state), "nobody wrote a trace", style);
+    Paragraph(NameOf(session_.state),
+              fmt::format("{}, {}, {}, {}", Seconds(session_.last_ns), session_.device,
+                          Counted(session_.lanes, "lane"), Counted(session_.events, "event")),
+              style);
     if (session_.state == WatchedState::kGone)
       Wrapped("the trace has no end, and nobody writes it: the process ended badly", 2,
               TextStyle::kBad);
