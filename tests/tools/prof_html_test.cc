@@ -12,9 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+
+#include "coppice/padding/policy_document.h"
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/text_count.h"
@@ -474,6 +477,7 @@ class DecoderTrace {
     EXPECT_EQ(run.code, kExitOk) << run.err;
   }
   const std::string& path() const { return file_.path(); }
+  std::string Text() const { return file_.Read(); }
 
  private:
   const TemporaryFile file_;
@@ -530,6 +534,31 @@ TEST(ProfHtmlTest, EveryLadderOfChangesBeginsWithNone) {
   }
   EXPECT_THAT(kinds,
               AllOf(Contains("policy"), Contains("budget"), Contains("drop"), Contains("outputs")));
+}
+
+// The steps of the ladder with this label.
+std::vector<std::string> StepsOf(const std::string& trace, const std::string& label) {
+  const absl::StatusOr<ReportFacts> facts = ReadReportFacts(trace);
+  EXPECT_THAT(facts, IsOk());
+  Document left_out;
+  std::vector<std::string> steps;
+  for (const WhatIfLadder& ladder : LaddersOf(*facts, 4096, ReportLimits(), left_out))
+    for (const WhatIfStep& step : ladder.steps)
+      if (ladder.label == label) steps.push_back(step.label);
+  return steps;
+}
+
+TEST(ProfHtmlTest, OtherPoliciesAreOthersThanTheLastOne) {
+  const DecoderTrace trace;
+  const std::string label = "padding of decode, batch";
+  EXPECT_THAT(StepsOf(trace.path(), label), Contains("pow2"));
+  std::string text = trace.Text();
+  const size_t end = text.rfind('\n', text.size() - 2) + 1;
+  text.insert(end, fmt::format("{{\"policy\":0,\"document\":{}}}\n[{},\"policy\",-1,1,0,0]\n",
+                               WritePolicyDocument({.policy = *PaddingPolicy::Pow2(32)}),
+                               text.substr(end + 1, text.find(',', end) - end - 1)));
+  const TemporaryFile changed(text, "changed.trace");
+  EXPECT_THAT(StepsOf(changed.path(), label), AllOf(Contains("vllm"), Not(Contains("pow2"))));
 }
 
 TEST(ProfHtmlTest, ChangesAreInThePageOnlyIfAskedFor) {

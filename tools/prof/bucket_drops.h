@@ -51,12 +51,12 @@ struct BucketDrop {
 };
 
 // Of the buckets that have a graph, the most bytes per call that it served first. A policy's guard
-// is asked for a call as large as the bucket: if it refuses that one, calls run eagerly. Without
-// `latest`, policies are those that programs were registered with; a document that is none counts
-// as no policy. Requires: a row of `figures` per bucket of the trace, in its order. Cost:
-// O(buckets^2), and once per program its policies, O(maximum), one program at a time.
+// is asked for a call as large as the bucket: if it refuses that one, calls run eagerly. Policies
+// are those of the events that `latest` has seen; a document that is none counts as no policy.
+// Requires: a row of `figures` per bucket of the trace, in its order. Cost: O(buckets^2), and once
+// per program its policies, O(maximum), one program at a time.
 std::vector<BucketDrop> RankDrops(const PoolTrace& trace,
                                   const std::vector<BucketFigures>& figures,
-                                  const LatestPolicies& latest = {});
+                                  const LatestPolicies& latest);
 
 }  // namespace coppice

@@ -56,8 +56,9 @@ class FactReader {
                                    .input_tokens = event.input,
                                    .output_tokens = event.output});
         return;
-      case TraceEventKind::kPart:
       case TraceEventKind::kPolicy:
+        return facts_.policies.Add(event);
+      case TraceEventKind::kPart:
       case TraceEventKind::kExpire:
       case TraceEventKind::kEnd:
         return;

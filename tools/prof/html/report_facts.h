@@ -15,6 +15,7 @@
 
 #include "tools/prof/address_use.h"
 #include "tools/prof/bucket_figures.h"
+#include "tools/prof/latest_policies.h"
 #include "tools/prof/pool_trace.h"
 
 namespace coppice {
@@ -99,6 +100,7 @@ struct ReportFacts {
   std::vector<ReportRequest> requests;
   std::vector<ReportLease> leases;
   std::vector<ReportUse> reads;  // In the order of the file.
+  LatestPolicies policies;
 
   // The program of a bucket.
   int ProgramOf(int bucket) const { return trace.buckets[static_cast<size_t>(bucket)].program; }

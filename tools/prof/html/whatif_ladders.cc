@@ -11,6 +11,8 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
+#include "coppice/padding/policy_document.h"
+
 #include "tools/prof/bucket_drops.h"
 #include "tools/prof/whatif/traced_spec.h"
 
@@ -34,6 +36,17 @@ struct PaddedSize {
   size_t calls = 0;
 };
 
+// The policy that a symbol of a program had last, which was registered with this one.
+PaddingPolicy LatestOf(const ReportFacts& facts,
+                       int program,
+                       int symbol,
+                       const PaddingPolicy& registered) {
+  const std::string* const document = facts.policies.Find(facts.trace, program, symbol);
+  if (document == nullptr) return registered;
+  const absl::StatusOr<PolicyDocument> read = ReadPolicyDocument(*document, "the policy");
+  return read.ok() ? read->policy : registered;
+}
+
 std::vector<PaddedSize> PaddedSizesOf(const ReportFacts& facts) {
   std::vector<size_t> calls(facts.trace.programs.size());
   for (const ReportCall& call : facts.calls)
@@ -56,8 +69,9 @@ std::vector<PaddedSize> PaddedSizesOf(const ReportFacts& facts) {
         size.maximum = joint->policy.limit().a;
         size.pair = true;
       } else {
-        size.maximum = padded.policy.maximum();
-        if (!padded.policy.is_exact()) size.buckets = padded.policy.buckets();
+        const PaddingPolicy policy = LatestOf(facts, static_cast<int>(i), symbol, padded.policy);
+        size.maximum = policy.maximum();
+        if (!policy.is_exact()) size.buckets = policy.buckets();
       }
       sizes.push_back(std::move(size));
     }
@@ -120,7 +134,7 @@ WhatIfLadder DropsOf(const ReportFacts& facts) {
   WhatIfLadder ladder{.kind = "drop", .label = "a bucket that is gone", .steps = {}};
   ladder.steps.push_back({.label = kAsItIs, .changes = {}});
   std::set<std::string> dropped;  // Lanes have the same ones.
-  for (const BucketDrop& drop : RankDrops(facts.trace, facts.buckets)) {
+  for (const BucketDrop& drop : RankDrops(facts.trace, facts.buckets, facts.policies)) {
     if (dropped.size() == kDropsMax) break;
     const TracedBucket& bucket = facts.trace.buckets[static_cast<size_t>(drop.bucket)];
     const std::string program = LabelOf(facts.trace.programs[static_cast<size_t>(bucket.program)]);
