@@ -269,13 +269,18 @@ nb::str Package::Manifest() const {
   return nb::str(text, static_cast<size_t>(bytes));
 }
 
+namespace {
+
 void BindPackages(nb::module_& module) {
   nb::class_<Package>(module, "Package", "A kernel package, loaded on a device.")
       .def_prop_ro("manifest", &Package::Manifest, "manifest.json, as canonical JSON.")
       .def_prop_ro("device", &Package::device, "The device that it is loaded on.");
 }
 
+}  // namespace
+
 void BindDevices(nb::module_& module) {
+  BindPackages(module);
   nb::class_<Device>(module, "Device",
                      "A GPU, or the emulator, of which a process has at most one at a time.")
       .def(
