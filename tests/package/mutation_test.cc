@@ -21,6 +21,7 @@
 #include "tests/package/manifest_cases.h"
 #include "tests/package/model_walk.h"
 #include "tests/package/package_builder.h"
+#include "tests/support/byte_mutator.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_device.h"
 #include "tests/support/test_share.h"
@@ -36,17 +37,15 @@ constexpr int64_t kCopies = 12'000;
 
 class Mutator {
  public:
-  explicit Mutator(uint64_t seed) : random_(seed) {}
+  explicit Mutator(uint64_t seed) : bytes_(seed, std::string_view("\0\xff{[\"9", 6)) {}
 
-  size_t Draw(size_t end) { return std::uniform_int_distribution<size_t>(0, end - 1)(random_); }
+  size_t Draw(size_t end) { return bytes_.Draw(end); }
 
-  // Some bytes changed, cut, doubled or moved; never the same bytes.
+  // Never the same bytes.
   std::string MutateBytes(const std::string& bytes) {
     std::string changed = bytes;
-    while (changed == bytes) {
-      for (size_t times = 1 + Draw(3); times > 0; --times)
-        EditBytes(changed);
-    }
+    while (changed == bytes)
+      changed = bytes_.Mutate(bytes);
     return changed;
   }
 
@@ -60,27 +59,6 @@ class Mutator {
   }
 
  private:
-  void EditBytes(std::string& bytes) {
-    const size_t at = bytes.empty() ? 0 : Draw(bytes.size());
-    const size_t length = bytes.empty() ? 0 : 1 + Draw(std::min<size_t>(bytes.size() - at, 40));
-    switch (Draw(7)) {
-      case 0:
-        bytes.resize(at);
-        return;
-      case 1:
-        bytes.erase(at, length);
-        return;
-      case 2:
-        bytes.insert(at, bytes.substr(bytes.empty() ? 0 : Draw(bytes.size()), length));
-        return;
-      case 3:
-        bytes.insert(at, length, "\0\xff{[\"9"[Draw(6)]);
-        return;
-      default:
-        if (!bytes.empty()) bytes[at] = static_cast<char>(Draw(256));
-    }
-  }
-
   static void Collect(Json& value, std::vector<Json*>& places) {
     places.push_back(&value);
     if (!value.is_structured()) return;
@@ -119,7 +97,7 @@ class Mutator {
       case 3:
         if (value.is_string()) {
           std::string text = value;
-          EditBytes(text);
+          if (!text.empty()) bytes_.Edit(text);
           // Text that is no UTF-8 is for MutateBytes.
           for (char& c : text)
             c = static_cast<char>(c & 127);
@@ -151,7 +129,7 @@ class Mutator {
     }
   }
 
-  std::mt19937_64 random_;
+  ByteMutator bytes_;
 };
 
 // That what opens is whole, and that what does not has an error that says where. Returns whether it

@@ -13,10 +13,10 @@
 
 #include "coppice/allocator/planner.h"
 
+#include "tests/support/byte_mutator.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_share.h"
 #include "tests/tools/command_outcome.h"
-#include "tests/tools/mutators.h"
 #include "tests/tools/process_limits.h"
 #include "tests/tools/trace_builder.h"
 #include "tools/prof/export/pickle_writer.h"
