@@ -33,8 +33,10 @@
 namespace coppice {
 namespace {
 
+using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 // A path in the folder of tests, whose file goes with it.
 class TracePath {
@@ -376,6 +378,34 @@ TEST(ProfWhatIfTest, ADemoWithoutABucketIsTheDemoRunWithoutIt) {
 
 TEST(ProfWhatIfTest, ADemoThatWarmsAheadIsRepeatedExactly) {
   ExpectDemo({"--order", "asc"}, {"--order", "asc"}, {});
+}
+
+TEST(ProfWhatIfTest, ADemoThatLearnsItsBucketsAnewIsRepeatedExactly) {
+  const std::vector<std::string> learning = {"--generate", "mix", "--policy", "pow2",
+                                             "--relearn=100"};
+  ExpectDemo(learning, learning, {});
+  const TracePath trace("learned");
+  RunDemo(trace.path(), learning);
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WhatIf> whatif, WhatIf::Open(trace.path()));
+  EXPECT_THAT(whatif->gaps(), IsEmpty());
+  const PoolTrace& traced = whatif->trace();
+  ASSERT_FALSE(traced.policies.empty());
+  // Buckets of the first policy and of those learned may go, but for the largest, where all end.
+  for (const TracedBucket& bucket : traced.buckets) {
+    const std::string drop = fmt::format(
+        "{}:{}", traced.programs[static_cast<size_t>(bucket.program)].name, bucket.extents[0]);
+    SCOPED_TRACE(drop);
+    const absl::StatusOr<WhatIfOutcome> without = whatif->Repeat({.drops = {drop}});
+    if (!without.ok()) {
+      EXPECT_THAT(std::string(without.status().message()), HasSubstr("it is the largest"));
+      continue;
+    }
+    EXPECT_THAT(without->estimates, Not(Contains(HasSubstr("recorded ahead"))));
+    EXPECT_EQ(without->figures.calls(), whatif->recorded().calls());
+    const auto eager = static_cast<size_t>(RunKind::kEager);
+    if (without->figures.paths[eager] > whatif->recorded().paths[eager]) continue;
+    EXPECT_GE(without->figures.padded_elements, whatif->recorded().padded_elements);
+  }
 }
 
 TEST(ProfWhatIfTest, ADemoUnderABudgetIsTheDemoRunUnderIt) {

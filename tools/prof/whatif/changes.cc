@@ -8,6 +8,7 @@
 #include <iterator>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -15,6 +16,7 @@
 #include "coppice/base/status.h"
 #include "coppice/padding/joint_document.h"
 
+#include "tools/prof/whatif/traced_spec.h"
 #include "tools/support/policy_file.h"
 #include "tools/support/printable.h"
 
@@ -84,7 +86,8 @@ absl::Status Named(const std::string& text, const absl::Status& dropped) {
 
 class Changer {
  public:
-  Changer(const PoolTrace& trace, ChangedMaking& made) : trace_(trace), made_(made) {}
+  Changer(const TracedCalls& traced, ChangedMaking& made)
+      : traced_(traced), trace_(traced.trace), made_(made) {}
 
   absl::Status SetPolicies(const std::string& text);
   absl::Status Drop(const std::string& text);
@@ -105,6 +108,7 @@ class Changer {
                           const std::vector<int64_t>& extents);
   std::string BucketList(const std::vector<int>& programs) const;
 
+  const TracedCalls& traced_;
   const PoolTrace& trace_;
   ChangedMaking& made_;
 };
@@ -249,25 +253,27 @@ absl::Status Changer::DropBucket(const std::string& text,
 
 absl::Status Changer::DropFrom(int program, int symbol, int64_t bucket) {
   PaddingPolicy& policy = SpecAt(program).symbols[static_cast<size_t>(symbol)].policy;
-  if (policy.is_exact() && policy.maximum() > kExactMax)
-    return InvalidArgument("the policy `exact` has {} buckets; give another by --policy",
-                           policy.maximum());
-  std::vector<int64_t> left = policy.buckets();
-  const auto gone = std::ranges::find(left, bucket);
-  if (gone == left.end())
+  const int64_t gone[] = {bucket};
+  bool there = IsBucketOf(policy, bucket);
+  COPPICE_ASSIGN_OR_RETURN(policy, WithoutBuckets(std::move(policy), gone));
+  const bool replaced = made_.new_policies.contains({program, symbol});  // For good.
+  for (const TracedStep& step : traced_.steps) {
+    const bool follows =
+        step.kind == TracedStep::Kind::kPolicy && step.what == program && step.value == symbol;
+    if (replaced || !follows) continue;
+    COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy later, PolicyOf(trace_, step.more));
+    there = there || IsBucketOf(later, bucket);
+    COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy left, WithoutBuckets(later, gone));
+    if (left.maximum() != policy.maximum())
+      return InvalidArgument(
+          "it is the largest, and without it a policy that the size had later ends at {} and not "
+          "at {}; give one for all calls by --policy",
+          left.maximum(), policy.maximum());
+  }
+  if (!there)
     return InvalidArgument("{} is no bucket of the policy {}; drop one of its own", bucket,
                            policy.name());
-  PaddingGuard guard = policy.guard();
-  if (!guard.lower_bounds.empty())
-    guard.lower_bounds.erase(guard.lower_bounds.begin() + (gone - left.begin()));
-  left.erase(gone);
-  if (left.empty())
-    return InvalidArgument("{} is the only bucket; without it nothing is recorded", bucket);
-  COPPICE_ASSIGN_OR_RETURN(policy, PaddingPolicy::List(left, left.back()));
-  if (guard != PaddingGuard()) {
-    COPPICE_ASSIGN_OR_RETURN(policy, policy.WithGuard(guard));
-  }
-  made_.new_policies.insert({program, symbol});
+  made_.dropped[{program, symbol}].push_back(bucket);
   return absl::OkStatus();
 }
 
@@ -306,12 +312,38 @@ std::string Describe(const WhatIfChanges& changes) {
   return parts.empty() ? "nothing" : fmt::format("{}", fmt::join(parts, " "));
 }
 
-absl::StatusOr<ChangedMaking> ApplyChanges(const PoolTrace& trace,
+bool IsBucketOf(const PaddingPolicy& policy, int64_t bucket) {
+  if (policy.is_exact()) return bucket >= 1 && bucket <= policy.maximum();
+  return std::ranges::binary_search(policy.buckets(), bucket);
+}
+
+absl::StatusOr<PaddingPolicy> WithoutBuckets(PaddingPolicy policy, std::span<const int64_t> gone) {
+  const auto has = [&policy](int64_t bucket) { return IsBucketOf(policy, bucket); };
+  if (std::ranges::none_of(gone, has)) return policy;
+  if (policy.is_exact() && policy.maximum() > kExactMax)
+    return InvalidArgument("the policy `exact` has {} buckets; give another by --policy",
+                           policy.maximum());
+  std::vector<int64_t> left;
+  PaddingGuard guard = policy.guard();
+  const std::vector<int64_t> lower_bounds = std::exchange(guard.lower_bounds, {});
+  const std::vector<int64_t> buckets = policy.buckets();
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    if (std::ranges::find(gone, buckets[i]) != gone.end()) continue;
+    left.push_back(buckets[i]);
+    if (!lower_bounds.empty()) guard.lower_bounds.push_back(lower_bounds[i]);
+  }
+  if (left.empty())
+    return InvalidArgument("{} is the only bucket; without it nothing is recorded", gone.front());
+  COPPICE_ASSIGN_OR_RETURN(policy, PaddingPolicy::List(left, left.back()));
+  return guard == PaddingGuard() ? policy : policy.WithGuard(guard);
+}
+
+absl::StatusOr<ChangedMaking> ApplyChanges(const TracedCalls& traced,
                                            const SessionOptions& options,
                                            const std::vector<ProgramSpec>& specs,
                                            const WhatIfChanges& changes) {
   ChangedMaking made{.options = options, .specs = specs, .new_policies = {}};
-  Changer changer(trace, made);
+  Changer changer(traced, made);
   for (const std::string& policy : changes.policies)
     COPPICE_RETURN_IF_ERROR(changer.SetPolicies(policy));
   for (const std::string& drop : changes.drops) {

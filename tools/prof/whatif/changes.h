@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,8 +16,9 @@
 
 #include "coppice/graphs/program.h"
 #include "coppice/graphs/session_options.h"
+#include "coppice/padding/padding_policy.h"
 
-#include "tools/prof/pool_trace.h"
+#include "tools/prof/whatif/traced_calls.h"
 
 namespace coppice {
 
@@ -40,14 +43,23 @@ struct ChangedMaking {
   SessionOptions options;
   std::vector<ProgramSpec> specs;              // One per program of the trace.
   std::set<std::pair<int, int>> new_policies;  // Programs, and their symbols, that pad anew.
+  // Buckets that are gone from all policies that a symbol of a program has, one after the other.
+  std::map<std::pair<int, int>, std::vector<int64_t>> dropped;
 };
+
+// Cost: O(buckets).
+bool IsBucketOf(const PaddingPolicy& policy, int64_t bucket);
+
+// The policy without those of these buckets that it has. Errors: kInvalidArgument  none is left; an
+// `exact` one of many buckets.
+absl::StatusOr<PaddingPolicy> WithoutBuckets(PaddingPolicy policy, std::span<const int64_t> gone);
 
 // The session of the trace, changed; `options` and `specs` are what it was made with.
 //
 // Errors: kInvalidArgument  no such program, symbol or bucket, with those that there are; a policy
 //                           that is none, or that nothing takes; a bucket of several sizes that are
-//                           padded each by itself.
-absl::StatusOr<ChangedMaking> ApplyChanges(const PoolTrace& trace,
+//                           padded each by itself, or without which some policy has none.
+absl::StatusOr<ChangedMaking> ApplyChanges(const TracedCalls& traced,
                                            const SessionOptions& options,
                                            const std::vector<ProgramSpec>& specs,
                                            const WhatIfChanges& changes);

@@ -10,6 +10,7 @@
 #include "coppice/base/status.h"
 
 #include "tools/prof/whatif/repeated_session.h"
+#include "tools/prof/whatif/traced_spec.h"
 
 namespace coppice {
 
@@ -20,6 +21,8 @@ absl::Status RepeatedSession::Register(int program) {
   spec.variant += fmt::format("#{}", program);
   Registered& registered = programs_.emplace_back();
   COPPICE_ASSIGN_OR_RETURN(registered.expressions, CompileExtents(spec));
+  for (const SymbolSpec& symbol : spec.symbols)
+    registered.policies.push_back(symbol.policy);
   const size_t tensors = spec.inputs.size() + spec.outputs.size();
   for (size_t i = 0; i < tensors; ++i)
     registered.addresses.push_back(WeightlessDevice::TakeAddresses(kTensorAddresses));
@@ -97,31 +100,98 @@ absl::Status RepeatedSession::RunScript(int program, CallContext& context) {
   return device_.Launch(context.stream(), script.kernels);
 }
 
-// Of a policy that is another: the buckets that hold what was warmed.
-RepeatedSession::BucketSet RepeatedSession::BucketsToWarm(int program,
-                                                          const BucketSet& warmed) const {
-  BucketSet buckets;
+absl::Status RepeatedSession::SetPolicy(int program, int symbol, PaddingPolicy policy) {
+  Registered& registered = programs_[static_cast<size_t>(program)];
+  COPPICE_RETURN_IF_ERROR(session_->SetPolicy(*registered.program, symbol, policy));
+  registered.policies[static_cast<size_t>(symbol)] = std::move(policy);
+  return absl::OkStatus();
+}
+
+// A policy of the trace, without buckets that are to be gone.
+absl::StatusOr<PaddingPolicy> RepeatedSession::ChangedPolicy(int program,
+                                                             int symbol,
+                                                             int policy) const {
+  COPPICE_ASSIGN_OR_RETURN(PaddingPolicy traced, PolicyOf(traced_.trace, policy));
+  const auto dropped = making_.dropped.find({program, symbol});
+  if (dropped == making_.dropped.end()) return traced;
+  return WithoutBuckets(std::move(traced), dropped->second);
+}
+
+// Rebucket records before it sets its policy. The one that the trace has next, if what was warmed
+// is none of the one in force there.
+absl::StatusOr<std::optional<PaddingPolicy>> RepeatedSession::PolicyAhead(int program,
+                                                                          int symbol,
+                                                                          const BucketSet& warmed,
+                                                                          size_t place) const {
+  const auto steps = policy_steps_.find({program, symbol});
+  if (steps == policy_steps_.end()) return std::nullopt;
+  const auto next = std::ranges::upper_bound(steps->second, place);
+  if (next == steps->second.end()) return std::nullopt;
+  const auto number = [this](size_t at) { return traced_.steps[at].more; };
+  const auto index = static_cast<size_t>(symbol);
+  COPPICE_ASSIGN_OR_RETURN(
+      const PaddingPolicy before,
+      next == steps->second.begin()
+          ? PolicyOf(traced_.trace.programs[static_cast<size_t>(program)], symbol)
+          : PolicyOf(traced_.trace, number(*std::prev(next))));
+  COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy after, PolicyOf(traced_.trace, number(*next)));
+  const bool ahead = std::ranges::any_of(warmed, [&](const std::vector<int64_t>& extents) {
+    return !IsBucketOf(before, extents[index]) && IsBucketOf(after, extents[index]);
+  });
+  if (!ahead) return std::nullopt;
+  return ChangedPolicy(program, symbol, number(*next));
+}
+
+// Where policies are others: the buckets that hold what was warmed. Until a policy that is recorded
+// ahead is set, the one in force has its buckets, too.
+absl::StatusOr<RepeatedSession::BucketSet> RepeatedSession::BucketsToWarm(int program,
+                                                                          const BucketSet& warmed,
+                                                                          size_t place) {
   const ProgramSpec& spec = making_.specs[static_cast<size_t>(program)];
+  const Registered& registered = programs_[static_cast<size_t>(program)];
+  std::vector<std::optional<PaddingPolicy>> others(spec.symbols.size());
+  for (size_t i = 0; i < spec.symbols.size(); ++i) {
+    const auto symbol = static_cast<int>(i);
+    const bool replaced = making_.new_policies.contains({program, symbol});
+    if (replaced || making_.dropped.contains({program, symbol})) others[i] = registered.policies[i];
+    if (replaced || spec.JointOf(symbol) != nullptr) continue;
+    COPPICE_ASSIGN_OR_RETURN(const std::optional<PaddingPolicy> ahead,
+                             PolicyAhead(program, symbol, warmed, place));
+    if (!ahead) continue;
+    if (others[i]) others[i] = ahead;
+    std::vector<int64_t> both = registered.policies[i].buckets();
+    const std::vector<int64_t> more = ahead->buckets();
+    both.insert(both.end(), more.begin(), more.end());
+    const int64_t maximum = std::ranges::max(both);
+    COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy, PaddingPolicy::List(both, maximum));
+    COPPICE_RETURN_IF_ERROR(SetPolicy(program, symbol, std::move(policy)));
+  }
+  BucketSet buckets;
   for (const std::vector<int64_t>& extents : warmed) {
     std::vector<int64_t> bucket = extents;
     bool there = true;
     for (size_t i = 0; i < spec.symbols.size(); ++i) {
-      const int symbol = static_cast<int>(i);
-      if (!making_.new_policies.contains({program, symbol})) continue;
-      if (const JointSpec* const joint = spec.JointOf(symbol)) {
+      if (!others[i]) continue;
+      if (const JointSpec* const joint = spec.JointOf(static_cast<int>(i))) {
         const JointSize size = joint->SizeIn(extents);
         const std::optional<JointSize> found = joint->policy.Find(size.a, size.b);
         there = there && found.has_value();
-        if (found) bucket[i] = joint->a == symbol ? found->a : found->b;
+        if (found) bucket[i] = joint->a == static_cast<int>(i) ? found->a : found->b;
         continue;
       }
-      const std::optional<int64_t> found = spec.symbols[i].policy.Find(extents[i]);
+      const std::optional<int64_t> found = others[i]->Find(extents[i]);
       there = there && found.has_value();
       if (found) bucket[i] = *found;
     }
     if (there && std::ranges::find(buckets, bucket) == buckets.end()) buckets.push_back(bucket);
   }
   return buckets;
+}
+
+std::string RepeatedSession::unwarmed() const {
+  if (unwarmed_ == 0) return "";
+  return fmt::format("{} times graphs could not be recorded ahead as they were, the first: {}",
+                     unwarmed_, why_unwarmed_);
 }
 
 absl::Status RepeatedSession::Warm(size_t place) {
@@ -147,7 +217,7 @@ absl::Status RepeatedSession::Warm(size_t place) {
   if (registered.binding != nullptr && registered.scratch == nullptr) {
     COPPICE_ASSIGN_OR_RETURN(registered.scratch, Bind(registered, spec));
   }
-  const BucketSet buckets = BucketsToWarm(first.program, warmed);
+  COPPICE_ASSIGN_OR_RETURN(const BucketSet buckets, BucketsToWarm(first.program, warmed, place));
   const std::vector<int64_t> scalars = ScalarsOf(spec, {}, first.scalars);
   const int lanes = changes_.lanes > 0 ? static_cast<int>(changes_.lanes) : 1;
   for (int i = 0; i < lanes; ++i) {
@@ -155,7 +225,8 @@ absl::Status RepeatedSession::Warm(size_t place) {
         *registered.program, registered.binding, buckets, scalars,
         {.scratch = registered.scratch, .lane = changes_.lanes > 0 ? i : first.lane});
     // What finds no room is recorded by calls, or runs without a graph.
-    if (!done.ok() && first_refusal_.empty()) first_refusal_ = MessageOf(done);
+    if (done.ok() || done.code() == absl::StatusCode::kResourceExhausted) continue;
+    if (unwarmed_++ == 0) why_unwarmed_ = MessageOf(done);
   }
   return absl::OkStatus();
 }

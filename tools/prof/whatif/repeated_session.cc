@@ -29,7 +29,13 @@ RepeatedSession::RepeatedSession(WeightlessDevice& device,
       scripts_(scripts),
       held_(traced.calls.size()),
       ran_(traced.calls.size()),
-      warmed_(traced.steps.size()) {}
+      warmed_(traced.steps.size()) {
+  for (size_t place = 0; place < traced.steps.size(); ++place) {
+    const TracedStep& step = traced.steps[place];
+    if (step.kind == TracedStep::Kind::kPolicy)
+      policy_steps_[{step.what, static_cast<int>(step.value)}].push_back(place);
+  }
+}
 
 absl::StatusOr<std::unique_ptr<RepeatedSession>> RepeatedSession::Create(
     WeightlessDevice& device,
@@ -96,8 +102,8 @@ absl::Status RepeatedSession::Take(const TracedStep& step, size_t place) {
     case TracedStep::Kind::kPolicy: {
       const auto symbol = static_cast<int>(step.value);
       if (making_.new_policies.contains({step.what, symbol})) return absl::OkStatus();
-      COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy, PolicyOf(traced_.trace, step.more));
-      return session_->SetPolicy(*programs_[index].program, symbol, std::move(policy));
+      COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy, ChangedPolicy(step.what, symbol, step.more));
+      return SetPolicy(step.what, symbol, std::move(policy));
     }
     case TracedStep::Kind::kSuspend:
       suspended_at_ns_ = step.time_ns;

@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -47,6 +49,8 @@ class RepeatedSession {
   const WhatIfFigures& figures() const { return figures_; }
   const std::vector<Ran>& ran() const { return ran_; }  // One per call of the trace.
   const std::string& first_refusal() const { return first_refusal_; }
+  // What could not be warmed though there was room, and why; empty: nothing.
+  std::string unwarmed() const;
   const Session& session() const { return *session_; }
   int lane_of(size_t call) const { return lanes_[call]; }
 
@@ -58,7 +62,8 @@ class RepeatedSession {
     std::vector<Expression> expressions;
     // Of its inputs and then its outputs, where callers have them.
     std::vector<DeviceAddress> addresses;
-    std::vector<int64_t> scalars;  // Of the key, as a call had them last.
+    std::vector<int64_t> scalars;         // Of the key, as a call had them last.
+    std::vector<PaddingPolicy> policies;  // In force, by symbol.
   };
   // The lease of a call that somebody keeps.
   struct Held {
@@ -82,8 +87,14 @@ class RepeatedSession {
   absl::Status MakeCall(int index);
   absl::Status UseOutputs(const TracedCall& call, CuStream stream, CallArguments& arguments);
   void DropPart(int index, int64_t output);
+  absl::Status SetPolicy(int program, int symbol, PaddingPolicy policy);
+  absl::StatusOr<PaddingPolicy> ChangedPolicy(int program, int symbol, int policy) const;
   absl::Status Warm(size_t place);
-  BucketSet BucketsToWarm(int program, const BucketSet& warmed) const;
+  absl::StatusOr<BucketSet> BucketsToWarm(int program, const BucketSet& warmed, size_t place);
+  absl::StatusOr<std::optional<PaddingPolicy>> PolicyAhead(int program,
+                                                           int symbol,
+                                                           const BucketSet& warmed,
+                                                           size_t place) const;
   absl::Status Suspend(const SuspendOptions& options);
   absl::Status Resume(int64_t suspended_ns);
   absl::Status Idle(int64_t time_ns, const TracedCall& call);
@@ -102,11 +113,15 @@ class RepeatedSession {
   std::vector<std::optional<Held>> held_;
   std::vector<Ran> ran_;
   std::vector<bool> warmed_;  // Of each step, whether another one's Warm took it.
+  // Places of steps that set a policy, by program and symbol.
+  std::map<std::pair<int, int>, std::vector<size_t>> policy_steps_;
   int64_t last_call_ns_ = -1;
   int64_t suspended_at_ns_ = -1;  // By the application; -1: it is not.
   int64_t given_back_ = 0;        // By the last suspension.
   WhatIfFigures figures_;
   std::string first_refusal_;
+  int64_t unwarmed_ = 0;      // Warms that failed, other than for lack of room,
+  std::string why_unwarmed_;  // the first for this.
 };
 
 }  // namespace coppice

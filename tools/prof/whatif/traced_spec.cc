@@ -205,6 +205,10 @@ absl::StatusOr<ProgramSpec> SpecOf(const TracedProgram& program) {
                               [&] { return ReadSpec(program); });
 }
 
+absl::StatusOr<PaddingPolicy> PolicyOf(const TracedProgram& program, int symbol) {
+  return ParsePolicy(program.policies[static_cast<size_t>(symbol)]);
+}
+
 absl::StatusOr<PaddingPolicy> PolicyOf(const PoolTrace& trace, int policy) {
   return ParsePolicy(trace.policies[static_cast<size_t>(policy)]);
 }

@@ -26,7 +26,9 @@ absl::StatusOr<SessionOptions> OptionsOf(const PoolTrace& trace);
 // The program as it was registered. Errors: as OptionsOf.
 absl::StatusOr<ProgramSpec> SpecOf(const TracedProgram& program);
 
-// A policy that a symbol got later on, by its place in PoolTrace::policies.
+// The policy that a symbol was registered with, and one that it got later on, by its place in
+// PoolTrace::policies.
+absl::StatusOr<PaddingPolicy> PolicyOf(const TracedProgram& program, int symbol);
 absl::StatusOr<PaddingPolicy> PolicyOf(const PoolTrace& trace, int policy);
 
 }  // namespace coppice

@@ -232,8 +232,7 @@ std::vector<std::string> WhatIf::Estimates() const {
 
 absl::StatusOr<WhatIfOutcome> WhatIf::Repeat(const WhatIfChanges& changes,
                                              const OnProgress& on_progress) {
-  COPPICE_ASSIGN_OR_RETURN(ChangedMaking making,
-                           ApplyChanges(traced_.trace, options_, specs_, changes));
+  COPPICE_ASSIGN_OR_RETURN(ChangedMaking making, ApplyChanges(traced_, options_, specs_, changes));
   WhatIfOutcome outcome{.changes = changes};
   for (std::unique_ptr<RunScripts>& scripts : scripts_)
     scripts->BeginUse();
@@ -258,6 +257,8 @@ absl::StatusOr<WhatIfOutcome> WhatIf::Repeat(const WhatIfChanges& changes,
   AddTimes(traced_, making.specs, *times_, (*repeated)->ran(), outcome);
   outcome.sizes = UseOf(scripts_);
   outcome.estimates = Estimates();
+  if (const std::string unwarmed = (*repeated)->unwarmed(); !unwarmed.empty())
+    outcome.estimates.push_back(unwarmed);
   return outcome;
 }
 
