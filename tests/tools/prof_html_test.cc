@@ -208,22 +208,30 @@ TEST(ProfHtmlTest, ABudgetThatIsNearlyFullIsAFinding) {
   EXPECT_THAT(TitlesOf(DocumentOf(trace)), Contains("The budget is full to 95 %"));
 }
 
-TEST(ProfHtmlTest, ARareBucketThatAloneNeedsManyBytesIsAFinding) {
-  TraceBuilder trace;
-  trace.Program("f");
-  for (const int64_t extent : {8, 9}) {
-    const int bucket = static_cast<int>(extent - 8);
-    trace.Bucket(0, extent);
-    trace.Node({.bucket = bucket,
-                .height = 4096 * (bucket + 1),
-                .live = 4096,
-                .buffers = {{0, 4096 * (bucket + 1), -1, {0, 1}}}});
-  }
-  for (int call = 1; call <= 200; ++call)
-    trace.Call(call, 0, 0, "replay");
-  trace.Call(201, 1, 1, "replay");
-  EXPECT_THAT(TitlesOf(DocumentOf(trace)),
-              Contains("Bucket f 9 is rare and needs 4.00 KiB of its own"));
+TEST(ProfHtmlTest, ARareBucketThatAloneKeepsManyBytesIsAFinding) {
+  const auto titles = [](int calls, bool evicted) {
+    TraceBuilder trace;
+    trace.Program("f");
+    for (const int64_t extent : {8, 9}) {
+      const int bucket = static_cast<int>(extent - 8);
+      trace.Bucket(0, extent);
+      trace.Node({.bucket = bucket,
+                  .height = 4096 * (bucket + 1),
+                  .live = 4096,
+                  .buffers = {{0, 4096 * (bucket + 1), -1, {0, 1}}}});
+      trace.Event("record", 0, fmt::format("{}", bucket));
+    }
+    for (int call = 1; call <= 200; ++call)
+      trace.Call(call, 0, 0, "replay");
+    for (int call = 201; call < 201 + calls; ++call)
+      trace.Call(call, 1, 1, "replay");
+    if (evicted) trace.Event("evict", 0, "1");
+    return TitlesOf(DocumentOf(trace));
+  };
+  const auto rare = Contains(HasSubstr("Bucket f 9 is rare and keeps 4.98 KiB"));
+  EXPECT_THAT(titles(1, false), rare);
+  EXPECT_THAT(titles(100, false), Not(rare));
+  EXPECT_THAT(titles(1, true), Not(rare)) << "it keeps nothing any more";
 }
 
 TEST(ProfHtmlTest, MemoryKeepsItsPeakHoweverItIsThinned) {

@@ -256,6 +256,23 @@ struct PaddedPlans {
   int changes = 0;
 };
 
+TEST(ProfPolicyTest, OtherLaddersGoUpToTheMaximumOfThePolicy) {
+  PaddedPlans plans(R"({"version":1,"buckets":[2,4,8,12,32]})");
+  plans.trace.Line(R"({{"bucket":3,"program":0,"lane":0,"extents":[12]}})");
+  plans.trace.Event("call", 0, R"(4,3,-1,"warm_up","new_bucket",9,12,0,[9],-1,"borrow")");
+  const auto waste_of_pow2 = [&](int64_t maximum) {
+    const Json batch = JsonOf({"policy"}, plans.trace)["programs"][0]["symbols"][0];
+    EXPECT_EQ(batch["maximum"], maximum);
+    for (const Json& candidate : batch["candidates"])
+      if (candidate["policy"] == "pow2") return candidate["waste_pct"].get<double>();
+    return -1.0;
+  };
+  EXPECT_DOUBLE_EQ(waste_of_pow2(32), 100 * 7 / 9.0) << "9 goes to 16";
+  plans.Change(9'000'000, R"({"version":1,"buckets":[12]})");
+  EXPECT_DOUBLE_EQ(waste_of_pow2(12), 100 * 3 / 9.0) << "9 goes to 12";
+  EXPECT_THAT(TextOf({"policy"}, plans.trace), HasSubstr("; ladders up to 12\n"));
+}
+
 constexpr const char* kUpTo16 = R"({"version":1,"buckets":[2,4,8,16]})";
 constexpr const char* kUpTo8 = R"({"version":1,"buckets":[2,4,8]})";
 
@@ -276,6 +293,20 @@ TEST(ProfDropTest, TheNextBucketOfThePolicyServesAlsoIfItIsNotRecorded) {
   const std::string text = TextOf({"drop"}, plans.trace);
   EXPECT_THAT(text, ContainsRegex("decode 16, not recorded +x 2.00"));
   EXPECT_THAT(text, HasSubstr("so that nothing is freed"));
+}
+
+TEST(ProfDropTest, ABucketWithoutCallsIsFreeWhateverItsPolicyGoesOnTo) {
+  PaddedPlans plans(kUpTo16);
+  plans.trace.Line(R"({{"bucket":3,"program":0,"lane":0,"extents":[12]}})");
+  plans.trace.Node(
+      {.bucket = 3, .height = 20000, .live = 20000, .buffers = {{0, 20000, -1, {0, 1}}}});
+  plans.trace.Event("record", 0, "3");
+  const Json unused = RowOf(JsonOf({"drop"}, plans.trace)["buckets"], 3);
+  EXPECT_EQ(unused["calls"], 0);
+  EXPECT_EQ(unused["served_by_extents"], Json({16}));
+  EXPECT_EQ(unused["records_another"], false);
+  EXPECT_EQ(unused["mapped_bytes"], 4096);
+  EXPECT_EQ(unused["exec_bytes"], 1000);
 }
 
 TEST(ProfDropTest, TheNextBucketOfThePolicyThatIsRecordedServes) {

@@ -423,8 +423,8 @@ TEST(ProfTest, MarksAreInOrderOfTimeWithWhatHappenedUpToTheNext) {
   };
   expect(0, nullptr, {0, 1, 0, 0, 0, 4096});
   expect(1, "warm", {2000, 1, 0, 1, 0, 8192});
-  expect(2, "traffic", {4000, 2, 1, 0, 1, 0});
-  expect(3, "warm", {6000, 0, 0, 0, 0, 0});
+  expect(2, "traffic", {4000, 2, 1, 0, 1, 4096});  // As much as there was at its mark,
+  expect(3, "warm", {6000, 0, 0, 0, 0, 4096});     // since nothing changed behind it.
   EXPECT_EQ(report["ended"], true);
 }
 

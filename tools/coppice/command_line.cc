@@ -81,7 +81,7 @@ struct ProfExample {
 
 constexpr std::array kProfExamples = {
     ProfExample{"summary t.trace", "bytes by kind, calls, top buckets"},
-    ProfExample{"buckets t.trace --sort exclusive", "what dropping a bucket would free"},
+    ProfExample{"buckets t.trace --sort exclusive", "whose plans use most that no other does"},
     ProfExample{"map t.trace", "who uses which bytes, as t.svg"},
     ProfExample{"map t.trace --bucket 3 --ascii", "one plan, time across, address up"},
     ProfExample{"why t.trace --program decode", "what did not replay, and why"},

@@ -8,9 +8,10 @@
 //   bucket 4  [============)                         alone: none; with those above it: one
 //
 // Where the calls go then is up to their policy: to its next bucket, be that one recorded or not.
-// One that is not is recorded instead. Its plan is taken to be at least as high, as it holds the
-// same call at a larger extent, and its graph to be as large: nothing is freed. Both are
-// assumptions: no trace says what was never recorded, and planners may find a lower plan for more.
+// One that is not is recorded instead, if there are calls. Its plan is taken to be at least as
+// high, as it holds the same call at a larger extent, and its graph to be as large: nothing is
+// freed. Both are assumptions: no trace says what was never recorded, and planners may find a lower
+// plan for more.
 //
 //   policy    ... 768  960  1024        960 is dropped: its calls record 1024, that no call needed
 //   recorded  ... 768  960              so far; only a ladder that ends at 768 frees anything
@@ -44,9 +45,9 @@ struct BucketDrop {
   std::vector<int64_t> served_extents;
   double padding_factor = 1;  // Elements of that bucket for each of this one.
 
-  // No call needed the bucket of its policy so far that would be recorded in its place; then
-  // mapped_bytes and exec_bytes are 0.
-  bool records_another() const { return served_by < 0 && !served_extents.empty(); }
+  // The bucket that its calls would have has no graph and gets one in its place; then mapped_bytes
+  // and exec_bytes are 0.
+  bool records_another() const { return calls > 0 && served_by < 0 && !served_extents.empty(); }
   int64_t freed_bytes() const { return mapped_bytes + exec_bytes; }
 };
 

@@ -22,7 +22,7 @@ nlohmann::ordered_json ToJson(const PoolTrace& trace, const BucketDrop& drop) {
   nlohmann::ordered_json served_by;
   if (drop.served_by >= 0) served_by = trace.buckets[static_cast<size_t>(drop.served_by)].id;
   nlohmann::ordered_json served_extents;
-  if (drop.served_by >= 0 || drop.records_another()) served_extents = drop.served_extents;
+  if (!drop.served_extents.empty()) served_extents = drop.served_extents;
   return {{"bucket", bucket.id},
           {"program", LabelOf(trace.programs[static_cast<size_t>(bucket.program)])},
           {"extents", bucket.extents},
@@ -42,7 +42,7 @@ nlohmann::ordered_json ToJson(const PoolTrace& trace, const BucketDrop& drop) {
 // The bucket that serves the calls then: "decode 8", "decode 16, not recorded".
 std::string NameOfServer(const PoolTrace& trace, const BucketDrop& drop) {
   if (drop.served_by >= 0) return NameOfBucket(trace, drop.served_by);
-  if (!drop.records_another()) return "nothing: eager";
+  if (drop.served_extents.empty()) return "nothing: eager";
   TracedBucket server = trace.buckets[static_cast<size_t>(drop.bucket)];
   server.extents = drop.served_extents;
   return fmt::format("{} {}, not recorded", LabelOfProgram(trace, server.program), LabelOf(server));
@@ -54,7 +54,7 @@ std::string ToText(const PoolTrace& trace, const std::vector<BucketDrop>& drops)
   bool any_new = false;
   for (const BucketDrop& drop : drops) {
     const TracedBucket& bucket = trace.buckets[static_cast<size_t>(drop.bucket)];
-    const bool served = drop.served_by >= 0 || drop.records_another();
+    const bool served = drop.served_by >= 0 || !drop.served_extents.empty();
     any_new = any_new || drop.records_another();
     table.Add({fmt::format("{}", bucket.id), NameOfBucket(trace, drop.bucket),
                fmt::format("{}", bucket.lane), fmt::format("{}", drop.calls),
@@ -64,8 +64,9 @@ std::string ToText(const PoolTrace& trace, const std::vector<BucketDrop>& drops)
   }
   return table.Format() +
          "  frees: mapped bytes without it; with higher: without all that are as high, too\n" +
-         (any_new ? "  not recorded: it would be in its place, no lower, so that nothing is freed\n"
-                  : "") +
+         (any_new
+              ? "  not recorded: calls record it in its place, no lower, so that nothing is freed\n"
+              : "") +
          "  * an estimate from a table\n";
 }
 

@@ -26,7 +26,9 @@ struct Phase {
   int64_t replays = 0;
   int64_t recorded = 0;
   int64_t evicted = 0;
-  int64_t peak_bytes = 0;  // Of all kinds: the most that an event in the phase told.
+  int64_t peak_bytes = 0;  // Of all kinds: the most there was, at the mark or behind it.
+  int64_t end_bytes = 0;   // What the last event of the phase told, and
+  int64_t end_ns = -1;     // when; -1: none did.
 };
 
 struct Phases {
@@ -48,6 +50,9 @@ void Count(const TraceEvent& event, Phase& phase) {
       return;
     case TraceEventKind::kBytes:
       phase.peak_bytes = std::max(phase.peak_bytes, event.second);
+      if (event.time_ns < phase.end_ns) return;
+      phase.end_ns = event.time_ns;
+      phase.end_bytes = event.second;
       return;
     default:
       return;
@@ -69,6 +74,11 @@ absl::StatusOr<Phases> ReadPhases(const std::string& path) {
         const auto next = std::ranges::upper_bound(read.phases, event.time_ns, {}, &Phase::time_ns);
         Count(event, *std::prev(next));
       }));
+  int64_t at_mark = 0;
+  for (Phase& phase : read.phases) {
+    phase.peak_bytes = std::max(phase.peak_bytes, at_mark);
+    if (phase.end_ns >= 0) at_mark = phase.end_bytes;
+  }
   return read;
 }
 

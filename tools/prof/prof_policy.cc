@@ -15,10 +15,12 @@
 #include "coppice/padding/learn_buckets.h"
 #include "coppice/padding/padding_policy.h"
 #include "coppice/padding/padding_presets.h"
+#include "coppice/padding/policy_document.h"
 #include "coppice/padding/score_buckets.h"
 #include "coppice/padding/size_histogram.h"
 
 #include "tools/prof/bucket_figures.h"
+#include "tools/prof/latest_policies.h"
 #include "tools/prof/prof.h"
 #include "tools/support/text_table.h"
 
@@ -33,6 +35,7 @@ struct SymbolTraffic {
   int64_t real = 0;             // Elements along this symbol.
   int64_t padded = 0;           // The same of their buckets.
   std::set<int64_t> buckets{};  // Extents that these have.
+  int64_t limit = 0;            // Of other ladders.
 };
 
 using ProgramTraffic = std::vector<SymbolTraffic>;  // By symbol.
@@ -64,11 +67,24 @@ void CountCall(const PoolTrace& trace, const TraceEvent& call, ProgramTraffic& s
   }
 }
 
-// Other ladders up to the largest size or bucket there was, the least waste first.
+// The maximum of the policy that the symbol had last, as calls above it have no bucket; where it is
+// not known or pads nothing, the largest size or bucket there was.
+int64_t LimitOf(const PoolTrace& trace,
+                const LatestPolicies& latest,
+                int program,
+                int symbol,
+                const SymbolTraffic& traffic) {
+  if (const std::string* const document = latest.Find(trace, program, symbol)) {
+    const absl::StatusOr<PolicyDocument> read = ReadPolicyDocument(*document, "the policy");
+    if (read.ok() && !read->policy.is_exact()) return read->policy.maximum();
+  }
+  return std::max(traffic.sizes.largest(), traffic.buckets.empty() ? 0 : *traffic.buckets.rbegin());
+}
+
+// Other ladders, the least waste first.
 std::vector<Candidate> CandidatesFor(const SymbolTraffic& traffic) {
   std::vector<Candidate> candidates;
-  const int64_t limit =
-      std::max(traffic.sizes.largest(), traffic.buckets.empty() ? 0 : *traffic.buckets.rbegin());
+  const int64_t limit = traffic.limit;
   if (traffic.sizes.empty()) return candidates;
   const auto count = std::max<int64_t>(std::ssize(traffic.buckets), 1);
   std::set<int64_t> tried;
@@ -106,6 +122,7 @@ nlohmann::ordered_json ToJson(const TracedProgram& program, const ProgramTraffic
          {"calls", traffic.calls},
          {"bucketed_calls", traffic.bucketed},
          {"largest", traffic.sizes.largest()},
+         {"maximum", traffic.limit},
          {"real_elements", traffic.real},
          {"padded_elements", traffic.padded},
          {"buckets", std::vector<int64_t>(traffic.buckets.begin(), traffic.buckets.end())},
@@ -119,9 +136,10 @@ std::string ToText(const TracedProgram& program, const ProgramTraffic& symbols) 
   std::string text;
   for (size_t i = 0; i < symbols.size(); ++i) {
     const SymbolTraffic& traffic = symbols[i];
-    text += fmt::format("program {}, size {}: {} calls up to {}, {} of them in a bucket\n",
-                        LabelOf(program), SymbolName(program, i), traffic.calls,
-                        traffic.sizes.largest(), traffic.bucketed);
+    text += fmt::format(
+        "program {}, size {}: {} calls up to {}, {} of them in a bucket; ladders up to {}\n",
+        LabelOf(program), SymbolName(program, i), traffic.calls, traffic.sizes.largest(),
+        traffic.bucketed, traffic.limit);
     TextTable table("lrr", {"ladder", "buckets", "waste"});
     table.Add({"as it ran", fmt::format("{}", traffic.buckets.size()),
                fmt::format("{:.2f} %", WasteOf(traffic))});
@@ -137,9 +155,11 @@ std::string ToText(const TracedProgram& program, const ProgramTraffic& symbols) 
 
 ExitCode ProfPolicy(const ProfOptions& options, const Console& console) {
   std::vector<ProgramTraffic> programs;
+  LatestPolicies latest;
   int64_t unknown = 0;  // Calls of a trace that does not say their extents.
   const absl::StatusOr<PoolTrace> trace =
       ReadPoolTrace(options.trace, [&](const PoolTrace& so_far, const TraceEvent& event) {
+        latest.Add(event);
         if (event.kind != TraceEventKind::kCall) return;
         programs.resize(so_far.programs.size());
         if (event.program < 0 ||
@@ -163,6 +183,11 @@ ExitCode ProfPolicy(const ProfOptions& options, const Console& console) {
   for (size_t i = 0; i < programs.size(); ++i) {
     if (!(*chosen)[i] || programs[i].empty()) continue;
     padded = true;
+    for (size_t symbol = 0; symbol < programs[i].size(); ++symbol) {
+      SymbolTraffic& traffic = programs[i][symbol];
+      traffic.limit =
+          LimitOf(*trace, latest, static_cast<int>(i), static_cast<int>(symbol), traffic);
+    }
     if (options.json)
       rows.push_back(ToJson(trace->programs[i], programs[i]));
     else

@@ -7,6 +7,9 @@
 
 #include "fmt/format.h"
 
+#include "coppice/base/units.h"
+
+#include "tools/prof/bucket_drops.h"
 #include "tools/prof/html/report_document.h"
 #include "tools/prof/remedy.h"
 #include "tools/support/byte_text.h"
@@ -109,26 +112,27 @@ class Findings {
   }
 
   void AddRareBuckets() {
-    std::vector<BucketFigures> ranked = facts_.buckets;
-    Sort(facts_.trace, BucketOrder::kExclusive, ranked);
     int64_t pool = 0;
     for (const TracedNode& node : facts_.trace.nodes)
       pool = std::max(pool, node.height);
+    pool = AlignUp(pool, facts_.trace.granularity);
     size_t added = 0;
-    for (const BucketFigures& bucket : ranked) {
-      const double calls = ShareOf(bucket.calls(), calls_);
-      const double bytes = ShareOf(bucket.exclusive_bytes, pool);
-      if (bytes < kNoticed || added == kRareBucketsMax) break;
-      if (calls > kRareCalls) continue;
-      ++added;
-      const double of_peak = ShareOf(bucket.exclusive_bytes, peak_);
+    for (const BucketDrop& drop : RankDrops(facts_.trace, facts_.buckets, facts_.policies)) {
+      const double calls = ShareOf(drop.calls, calls_);
+      if (ShareOf(drop.mapped_bytes, pool) < kNoticed || calls > kRareCalls) continue;
+      if (++added > kRareBucketsMax) break;
+      const double of_peak = ShareOf(drop.freed_bytes(), peak_);
       Add(of_peak >= kNoticed ? LevelOf(of_peak) : Level::kLow, "buckets",
-          fmt::format("Bucket {}{} is rare and needs {} of its own", facts_.NameOf(bucket.bucket),
-                      LaneText(bucket.bucket), FormatBytes(bucket.exclusive_bytes)),
-          fmt::format("{}, {} of all, for {:.0f} % of the highest plan that no other bucket uses.",
-                      Counted(bucket.calls(), "call"), Percentage(calls), bytes),
-          "Leave it out of the policy, so that such calls run without a graph; what it alone needs "
-          "is then free.");
+          fmt::format("Bucket {}{} is rare and keeps {}", facts_.NameOf(drop.bucket),
+                      LaneText(drop.bucket), FormatBytes(drop.freed_bytes())),
+          fmt::format("{}, {} of all. Without it {} of plans and an estimated {} of graphs are "
+                      "free, and its calls run {}.",
+                      Counted(drop.calls, "call"), Percentage(calls),
+                      FormatBytes(drop.mapped_bytes), FormatBytes(drop.exec_bytes),
+                      drop.served_by < 0 ? "without a graph"
+                                         : "in bucket " + facts_.NameOf(drop.served_by)),
+          "Leave it out of the policy; coppice prof whatif TRACE --drop PROGRAM:BUCKET makes the "
+          "same calls without it.");
     }
   }
 
@@ -179,9 +183,14 @@ class Findings {
     }
     Add(again > 0 ? Level::kMedium : Level::kLow, "memory",
         fmt::format("{} evicted, {} recorded again", Counted(evicted, "graph"), again),
-        fmt::format("Recording those again took {:.1f} ms.", static_cast<double>(again_ns) / 1e6),
-        "Give the session a larger budget or more graphs per program, or drop the buckets that "
-        "take turns.");
+        again > 0
+            ? fmt::format("Recording those again took {:.1f} ms.",
+                          static_cast<double>(again_ns) / 1e6)
+            : "They went for the bytes of others, with buckets that a policy no longer has, or as "
+              "the application asked.",
+        again > 0 ? "Give the session a larger budget or more graphs per program, or drop the "
+                    "buckets that take turns."
+                  : "Nothing to do.");
   }
 
   void AddFailures() {

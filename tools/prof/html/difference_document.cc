@@ -75,7 +75,7 @@ class ChangeWords {
           fmt::format("At most {} in both.", FormatBytes(after_.total.peak)));
       return;
     }
-    // The kind that explains most of it.
+    // The kind whose own peak moved most that way, be it at another time than that of all.
     size_t most = 0;
     int64_t most_delta = 0;
     for (size_t i = 0; i < after_.kinds.size(); ++i) {
@@ -86,8 +86,9 @@ class ChangeWords {
     }
     const std::string kind =
         most_delta == 0 ? ""
-                        : fmt::format(" Most of it is {}: {}.",
-                                      NameOf(static_cast<MemoryKind>(most)), Signed(most_delta));
+                        : fmt::format(" Of the kinds, the peak of {} {} most: {}.",
+                                      NameOf(static_cast<MemoryKind>(most)),
+                                      total.delta() < 0 ? "fell" : "grew", Signed(most_delta));
     const std::string by = std::isinf(growth) ? "" : fmt::format(", {:.1f} %", std::abs(growth));
     Add(total.delta() < 0 ? "good" : Level(growth), "kinds",
         fmt::format("The peak {} by {}{}", total.delta() < 0 ? "fell" : "grew",

@@ -24,6 +24,7 @@ Json OutcomeJson(const absl::StatusOr<WhatIfOutcome>& outcome) {
             {"computed", outcome->sizes.interpolated},
             {"guessed", outcome->sizes.estimated}}},
           {"guessed_times", outcome->guessed_times},
+          {"unknown_times", outcome->unknown_times},
           {"copy_out_bytes", outcome->copy_out_bytes},
           {"first_refusal", outcome->first_refusal}};
 }

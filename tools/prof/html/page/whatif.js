@@ -83,10 +83,15 @@ kit.view("what-if", () => {
     };
   }
 
-  function estimatesOf({figures, estimates, sizes, guessed_times, copy_out_bytes, first_refusal}) {
+  function estimatesOf(outcome) {
+    const {figures, estimates, sizes, guessed_times, unknown_times, copy_out_bytes, first_refusal} =
+      outcome;
     const lines = ["Host time is an estimate: medians of what the host took for such calls in the " +
       `trace${guessed_times > 0
         ? `; of ${kit.counted(guessed_times, "call")} by the nearest bucket` : ""}.`];
+    if (unknown_times > 0)
+      lines.push(`Host time leaves out ${kit.counted(unknown_times, "call")}, as none like it was ` +
+        "timed.");
     if (figures.peak_bytes.graphs > 0)
       lines.push("The bytes of graphs, a part of what is mapped, are an estimate from a table.");
     lines.push(`Sizes of allocations: ${kit.count(sizes.recorded)} recorded, ` +
