@@ -126,6 +126,7 @@ std::string DescribeRun(const Request& request, Lane& lane, const Outcome& outco
 
 Explanation ExplainCall(const SessionParts& parts, Request& request, Lane& lane) {
   Explanation explanation;
+  const absl::Cleanup read = [&lane] { lane.slots().EndReads(); };
   explanation.status = CheckRegistered("Session::Run", *request.call.program);
   if (explanation.status.ok()) explanation.status = lane.memory().CheckPresent("Session::Run");
   if (explanation.status.ok()) explanation.status = FindPlace(request, lane);

@@ -151,6 +151,7 @@ absl::Status FindCounts(const Call& call, Lane& lane) {
     if (!place || place->lane != lane.index) continue;
     const Slot* holder = FindHolder(lane.slots().ListOf(place->kind), count);
     if (holder == nullptr) return Stale(*call.program, NameOfCount(*call.program, i), count, lane);
+    lane.slots().NoteRead(*holder);
     if (lane.tracer != nullptr) lane.scratch().used.push_back({.call = holder->call});
   }
   return absl::OkStatus();
@@ -262,7 +263,9 @@ absl::Status FindPlace(Request& request, Lane& lane) {
   request.known_place = true;
   request.filled = 0;
   request.surroundings = nullptr;
-  // Whatever another thread drops from here on still counts as live.
+  // Whatever another thread drops from here on still counts as live, and what the call reads of it
+  // stays where it is.
+  slots.EndReads();
   slots.SweepWindow();
   COPPICE_RETURN_IF_ERROR(CheckDonated(call, lane));
   const uint32_t counted = CountedOf(call);
@@ -276,6 +279,7 @@ absl::Status FindPlace(Request& request, Lane& lane) {
     const InputSpec& spec = program.copied_input(i);
     if (holder == nullptr)
       return Stale(program, fmt::format("input '{}'", spec.name), tensor, lane);
+    slots.NoteRead(*holder);
     if (lane.tracer != nullptr) scratch.used.push_back(UseOf(*holder, *output, tensor, i));
     if (spec.mutated) {
       COPPICE_RETURN_IF_ERROR(CheckWritable(program, spec, list, tensor, *holder));

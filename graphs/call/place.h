@@ -51,8 +51,9 @@ Fit FitOf(const Program& program,
 void FindSurroundings(Request& request, Lane& lane);
 
 // Finds which inputs are outputs of the path, and what a child is to be planned around, which it
-// leaves in the lane's scratch. Errors: kFailedPrecondition  an input is stale, or would be written
-// while somebody reads it.
+// leaves in the lane's scratch. The slots that it reads are noted until the caller ends that
+// (SlotTable::NoteRead). Errors: kFailedPrecondition  an input is stale, or would be written while
+// somebody reads it.
 absl::Status FindPlace(Request& request, Lane& lane);
 
 // Which of its inputs a placed call stages for their padding alone. Allocates.

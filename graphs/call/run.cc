@@ -148,6 +148,8 @@ inline absl::StatusOr<Lease> RunPlaced(SessionParts& parts, Request& request, La
 [[gnu::noinline]] absl::StatusOr<Lease> RunInPath(SessionParts& parts,
                                                   Request& request,
                                                   Lane& lane) {
+  // What the call reads may lose its lease before staging, or a copy back, gets there.
+  const absl::Cleanup read = [&lane] { lane.slots().EndReads(); };
   COPPICE_RETURN_IF_ERROR(TakePlace(request, lane));
   absl::StatusOr<Lease> lease = RunPlaced(parts, request, lane);
   if (lease.ok()) ReleaseDonated(request.call);

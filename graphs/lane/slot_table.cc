@@ -33,7 +33,7 @@ void SlotTable::FindFree() {
   for (size_t looked = 0; looked < std::min(kSweepMax, parked_.size()); ++looked) {
     if (swept_ >= parked_.size()) swept_ = 0;
     Slot* slot = parked_[swept_];
-    if (slot->leased()) {
+    if (!IsIdle(*slot)) {
       ++swept_;
       continue;
     }
@@ -161,11 +161,16 @@ void SlotTable::SweepParts(Slot& slot) const {
 }
 
 void SlotTable::SweepWindow() {
+  SweepWindow(/*spares_read=*/false);
+}
+
+void SlotTable::SweepWindow(bool spares_read) {
   size_t kept = 0;
   for (Slot* slot : window_) {
-    if (slot->leased()) {
+    const bool spared = spares_read && IsRead(*slot);
+    if (spared || slot->leased()) {
       window_[kept++] = slot;
-      if (slot->parts != nullptr) SweepParts(*slot);
+      if (slot->parts != nullptr && !spared) SweepParts(*slot);
       if (tracer_ != nullptr && !slot->traced) TraceOutputs(*slot);
     } else {
       Recycle(slot);
@@ -175,10 +180,10 @@ void SlotTable::SweepWindow() {
 }
 
 void SlotTable::Sweep() {
-  SweepWindow();
+  SweepWindow(/*spares_read=*/true);
   const auto dropped = [this](Slot* slot) {
-    if (slot->leased()) {
-      if (slot->parts != nullptr) SweepParts(*slot);
+    if (!IsIdle(*slot)) {
+      if (slot->parts != nullptr && !IsRead(*slot)) SweepParts(*slot);
       return false;
     }
     Recycle(slot);
@@ -242,7 +247,7 @@ std::optional<Region> SlotTable::AllocateRing(int64_t bytes) {
 }
 
 std::optional<Region> SlotTable::FindRing(int64_t bytes) {
-  while (!ring_.empty() && !ring_.front()->leased()) {
+  while (!ring_.empty() && IsIdle(*ring_.front())) {
     Recycle(ring_.front());
     ring_.erase(ring_.begin());
   }

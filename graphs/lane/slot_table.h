@@ -81,6 +81,11 @@ class SlotTable {
   // AllocateRing takes back in order. Of one that was split, what its dropped parts kept.
   void SweepWindow();
   void Sweep();
+  // The call under way reads outputs of this slot: until EndReads, whoever drops its lease
+  // meanwhile, Sweep, Reserve and the ring leave it and its bytes alone. SweepWindow does not, as a
+  // graph is planned around what it reads in the window, and what is given to it has to go first.
+  void NoteRead(const Slot& slot) { read_.push_back(&slot); }
+  void EndReads() { read_.clear(); }
   // Makes parts of a slot's lease, one per output. Allocates.
   void Split(Slot& slot) const;
 
@@ -112,9 +117,15 @@ class SlotTable {
   void TraceRelease(Slot& slot) const;
 
  private:
+  // Whether nobody needs the slot any longer, also if its lease was dropped just now.
+  bool IsIdle(const Slot& slot) const { return !slot.leased() && !IsRead(slot); }
+  bool IsRead(const Slot& slot) const {
+    return std::find(read_.begin(), read_.end(), &slot) != read_.end();
+  }
   void FindFree();
   Slot& Take(const Owner& owner, Slot::Kind kind);
   void Recycle(Slot* slot);
+  void SweepWindow(bool spares_read);
   void SweepParts(Slot& slot) const;
   void SetRegions(Slot& slot) const;
   // Tells the trace, which there is, that a slot is leased.
@@ -128,6 +139,7 @@ class SlotTable {
   std::vector<Slot*> parked_;
   std::vector<Slot*> ring_;
   std::vector<Slot*> free_;
+  std::vector<const Slot*> read_;  // By the call under way; of any list, some twice.
   size_t slot_count_ = 0;
   size_t swept_ = 0;  // Where the next look at the parked begins.
   const int64_t ring_bytes_;

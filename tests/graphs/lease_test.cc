@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,24 @@ class LeaseTest : public SessionFixture {
     for (int i = 0; i < 2; ++i)
       EXPECT_OK(Call(affine, 4).status());
     return affine;
+  }
+
+  // Options of a session in which each call drops `lease`, on another thread, as soon as it knows
+  // where its inputs lie.
+  static SessionOptions Dropping(Lease& lease, const MemoryOptions& memory = {}) {
+    SessionOptions options{.stance = Stance::kEager, .memory = memory};
+    options.ranks.vote = [&lease](RankVote&) {
+      std::thread([&lease] { lease.Release(); }).join();
+      return absl::OkStatus();
+    };
+    return options;
+  }
+
+  // The first output, for a call to read; needs its lease, no scope.
+  Tensor At(const Lease& lease) {
+    const absl::StatusOr<ReadScope> scope = lease.Read(device_.stream());
+    EXPECT_OK(scope);
+    return scope.ok() ? scope->output(0) : Tensor{};
   }
 };
 
@@ -236,6 +255,49 @@ TEST_F(LeaseTest, ExpiredOutputsMayBeInputsOfTheCallThatExpiresThem) {
                                  call.inputs = {&y, 1};
                                }));
   EXPECT_EQ(Read(second), (std::vector<float>{9, 18, 27, 36}));
+}
+
+TEST_F(LeaseTest, DroppedDuringACallItKeepsWhatThatReadsAndWritesBack) {
+  ProgramSpec spec = AffineSpec();
+  spec.inputs[0].mutated = true;
+  Lease first;
+  const Affine affine = MakeAffine(Dropping(first), nullptr, std::move(spec));
+  COPPICE_ASSERT_OK_AND_ASSIGN(first, Call(affine, 4));
+  const Tensor y = At(first);
+  // An output in the bytes of the input would get what is copied back there.
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease second, Call(affine, 4, 2, [&](coppice::Call& call) {
+                                 call.inputs = {&y, 1};
+                               }));
+  EXPECT_EQ(first.output_count(), 0);
+  EXPECT_EQ(Read(second), (std::vector<float>{9, 18, 27, 36}));
+  EXPECT_EQ(affine.session->memory().usage().eager_live, kBufferAlignment);
+}
+
+TEST_F(LeaseTest, DroppedDuringACallItMakesNoRoomForThat) {
+  constexpr int64_t kGranule = 2 * kMiB;
+  Lease first;
+  // The first call leaves a granule staged and one of outputs; the second stages two more.
+  const Affine affine = MakeAffine(Dropping(first, {.budget_bytes = 3 * kGranule}));
+  ProgramSpec spec = AffineSpec("wide");
+  const int64_t more_count = 2 * kGranule / static_cast<int64_t>(sizeof(float));
+  spec.inputs.push_back({.name = "more", .dims = {Dim::Fixed(more_count)}});
+  const Program* wide = *affine.session->Register(std::move(spec), AffineCallable());
+  const Binding* binding = *affine.session->Bind(*wide, AffineStatics(counter_.address()));
+  const DeviceMemory more = *device_.Upload(std::vector<float>(static_cast<size_t>(more_count)));
+  COPPICE_ASSERT_OK_AND_ASSIGN(first, Call(affine, 4));
+  const Tensor inputs[] = {
+      At(first), Tensor::Dense(more.address(), DType::kFloat32, std::vector<int64_t>{more_count})};
+  const auto run = [&] {
+    return Call(affine, 4, 2, [&](coppice::Call& call) {
+      call.program = wide;
+      call.binding = binding;
+      call.inputs = inputs;
+    });
+  };
+  EXPECT_THAT(run(), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(first.output_count(), 0);
+  EXPECT_OK(device_.Synchronize());
+  ExpectRun(affine, 4, RunKind::kEager);
 }
 
 TEST_F(LeaseTest, MayOutliveItsSessionButNotBeRead) {

@@ -122,6 +122,56 @@ TEST_F(SlotTableTest, SweepTakesBackWhatWasParkedAndFreesItsAllocations) {
   EXPECT_TRUE(slots_.ListOf(MemoryKind::kEager).empty());
 }
 
+TEST_F(SlotTableTest, WhatACallReadsStaysUntilItsReadsEnd) {
+  LaneMemory& memory = scene_.lane.memory();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceAddress address, memory.AllocateEager(kUnit));
+  Slot& window = TakeWindow(Low());
+  Slot& parked = TakeEager({address});
+  Slot* const ring = TakeRing(8 * kUnit);
+  for (Slot* slot : {&window, &parked, ring}) {
+    slots_.NoteRead(*slot);
+    DropLease(slot);
+  }
+  slots_.Sweep();
+  Slot& other = TakeEager();
+  EXPECT_EQ(slots_.ListOf(MemoryKind::kPlan), Slots{&window});
+  EXPECT_EQ(slots_.ListOf(MemoryKind::kEager), (Slots{&parked, &other}));
+  EXPECT_EQ(slots_.FindRing(kUnit), std::nullopt);
+  EXPECT_EQ(Low().leases(), 1);
+  EXPECT_EQ(memory.eager().live_bytes(), kUnit);
+  slots_.EndReads();
+  slots_.Sweep();
+  EXPECT_TRUE(slots_.ListOf(MemoryKind::kPlan).empty());
+  EXPECT_EQ(slots_.ListOf(MemoryKind::kEager), Slots{&other});
+  EXPECT_TRUE(slots_.FindRing(kUnit).has_value());
+  EXPECT_EQ(memory.eager().live_bytes(), 0);
+  DropLease(&other);
+}
+
+TEST_F(SlotTableTest, PartsOfWhatACallReadsStayAsWell) {
+  for (const MemoryKind kind : {MemoryKind::kPlan, MemoryKind::kEager}) {
+    Slot& slot = kind == MemoryKind::kPlan ? TakeWindow(Low()) : TakeEager();
+    slots_.Split(slot);
+    slots_.NoteRead(slot);
+    slot.parts->dropped[0].store(true);
+    slots_.Sweep();
+    EXPECT_TRUE(slot.parts->kept[0]);
+    slots_.EndReads();
+    slots_.Sweep();
+    EXPECT_FALSE(slot.parts->kept[0]);
+    DropLease(&slot);
+  }
+}
+
+TEST_F(SlotTableTest, SweepOfTheWindowTakesBackWhatACallReads) {
+  Slot& slot = TakeWindow(Low());
+  slots_.NoteRead(slot);
+  DropLease(&slot);
+  slots_.SweepWindow();
+  EXPECT_TRUE(slots_.ListOf(MemoryKind::kPlan).empty());
+  slots_.EndReads();
+}
+
 constexpr CuStream kReader = nullptr;
 
 TEST_F(SlotTableTest, OnlyTheLoneDroppedSlotOfTheNodeIsFound) {
