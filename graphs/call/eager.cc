@@ -38,6 +38,12 @@ absl::Status ReserveStaging(const Program& program, int64_t bytes, Lane& lane) {
                    MessageOf(status));
 }
 
+bool MayRunUnpadded(const SessionParts& parts, const absl::Status& reserved, Lane& lane) {
+  if (reserved.code() != absl::StatusCode::kResourceExhausted || parts.options.ranks.vote)
+    return false;
+  return !lane.memory().room().refused() || parts.options.memory.on_budget != OnLimit::kError;
+}
+
 LayoutBases BasesOf(Lane& lane) {
   return {.staging = lane.memory().base(MemoryKind::kStaging),
           .plan = lane.memory().base(MemoryKind::kPlan)};
@@ -100,7 +106,12 @@ absl::StatusOr<Lease> RunWithoutGraph(const SessionParts& parts,
   const auto& extents = warming || decision.at_bucket ? request.shape.padded : request.shape.real;
   InputLayout layout = LayOutInputs(*call.program, call.binding, request.statics,
                                     /*in_place=*/{}, extents, BasesOf(lane));
-  COPPICE_RETURN_IF_ERROR(ReserveStaging(*call.program, layout.bytes, lane));
+  const absl::Status reserved = ReserveStaging(*call.program, layout.bytes, lane);
+  if (warming && MayRunUnpadded(parts, reserved, lane)) {
+    return RunWithoutGraph(parts, request, lane,
+                           {.outcome = {.kind = RunKind::kEager, .reason = Reason::kByteLimit}});
+  }
+  COPPICE_RETURN_IF_ERROR(reserved);
   lane.slots().Sweep();
   lane.slots().Reserve();
   COPPICE_RETURN_IF_ERROR(lane.order().Enter(call.stream));

@@ -20,7 +20,8 @@
 namespace coppice::internal {
 
 // Runs the program once: at the bucket and noting its allocations, at the bucket because other
-// ranks do, or at the call's own extents. Errors: as Session::Run.
+// ranks do, or at the call's own extents, also where MayRunUnpadded says so of what a warm-up would
+// stage. Errors: as Session::Run.
 absl::StatusOr<Lease> RunWithoutGraph(const SessionParts& parts,
                                       const Request& request,
                                       Lane& lane,
@@ -40,6 +41,10 @@ NodeInfo InfoOf(const Request& request, const Lane& lane);
 // Room for staged inputs. Errors: kResourceExhausted, also for what does not fit the window, and so
 // not the session.
 absl::Status ReserveStaging(const Program& program, int64_t bytes, Lane& lane);
+// Whether a call is to run at its own extents because ReserveStaging at its bucket, the last to ask
+// for room, returned this: if there was none, unless it was the budget's and that is to be an
+// error. Ranks that vote have agreed on the bucket, so that it is an error there.
+bool MayRunUnpadded(const SessionParts& parts, const absl::Status& reserved, Lane& lane);
 
 // Where a run's staged inputs and those in place lie.
 LayoutBases BasesOf(Lane& lane);

@@ -214,10 +214,16 @@ absl::StatusOr<Lease> RecordAndReplay(SessionParts& parts,
   Bucket& bucket = BucketFor(request, lane);
   if (bucket.warmups() == 0) COPPICE_RETURN_IF_ERROR(TimeVariants(parts, request, lane));
   COPPICE_RETURN_IF_ERROR(LearnFromSteps(parts, request, lane, bucket));
-  COPPICE_ASSIGN_OR_RETURN(NodeDraft draft, DraftNode(request, lane, bucket, reason));
   const auto without = [&](RunKind kind, Reason why) {
     return RunWithoutGraph(parts, request, lane, {.outcome = {.kind = kind, .reason = why}});
   };
+  absl::StatusOr<NodeDraft> drafted = DraftNode(request, lane, bucket, reason);
+  if (!drafted.ok()) {
+    TraceFailure(bucket, drafted.status(), lane);
+    if (!MayRunUnpadded(parts, drafted.status(), lane)) return drafted.status();
+    return without(RunKind::kEager, Reason::kByteLimit);
+  }
+  NodeDraft draft = *std::move(drafted);
   if (RecordsInBackground(parts, *call.program)) {
     RecordInBackground(parts, request, lane, std::move(draft));
     return without(RunKind::kEager, reason);

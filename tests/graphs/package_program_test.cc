@@ -61,6 +61,32 @@ TEST_F(PackageProgramTest, OtherSizesPadToTheirBucket) {
   EXPECT_EQ(session->nodes()[0].bucket, (std::vector<int64_t>{128}));
 }
 
+TEST_F(PackageProgramTest, ARecordingThatCannotStageItsBucketRunsEagerlyOrFailsAsTold) {
+  constexpr int64_t kGranule = 2 * kMiB;
+  // More than four granules.
+  constexpr int64_t kWide = 4 * kGranule / static_cast<int64_t>(sizeof(float));
+  json wide = DiamondProgram("3", std::vector<int64_t>{1, kWide});
+  wide["symbols"]["n"]["max"] = kWide;
+  const LoadedPackage& loaded = LoadProgram(wide);
+  for (const OnLimit on_budget : {OnLimit::kEvict, OnLimit::kError}) {
+    const std::unique_ptr<Session> session =
+        MakeSession({.memory = {.budget_bytes = 4 * kGranule, .on_budget = on_budget}});
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, session->Register(loaded, "main", {}));
+    for (int call = 0; call < 2; ++call) {
+      const absl::StatusOr<Lease> lease = Run(*session, *program, {Upload(Ramp(100))});
+      if (on_budget == OnLimit::kError) {
+        EXPECT_THAT(lease, StatusIs(absl::StatusCode::kResourceExhausted));
+        continue;
+      }
+      ASSERT_OK(lease);
+      EXPECT_EQ(lease->kind(), RunKind::kEager);
+      EXPECT_EQ(lease->reason(), Reason::kByteLimit);
+      EXPECT_EQ(Read(*lease), Times(Ramp(100), 5));
+    }
+    EXPECT_EQ(session->stats().recordings, 0);
+  }
+}
+
 TEST_F(PackageProgramTest, AClaimOfTheCallerTakesThePlaceOfThePackages) {
   json silent = DiamondProgram();
   silent["symbols"]["n"].erase("claim");

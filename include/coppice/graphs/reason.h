@@ -28,7 +28,7 @@ enum class Reason : uint8_t {
   kOverLargestBucket,   // An extent, or two that are padded jointly, are in no bucket.
   kUnpaddedExtent,      // An expression of extents has no place in the bucket.
   kGraphLimit,          // The program has as many graphs as it may.
-  kByteLimit,           // The plan does not fit the window or the device.
+  kByteLimit,           // The plan, or what is staged at the bucket, has no room.
   kCaptureInvalidated,  // Somebody broke the recording from outside; it is retried once.
   kNotCapturable,       // The program itself cannot be recorded, or departs from its script.
   kGateSaysEager,       // Measured: eager is faster in this bucket.

@@ -69,8 +69,9 @@ struct MemoryOptions {
   int64_t copy_out_bytes = 0;   // Per lane, mapped at once, for OutputMode::kCopyOut; 0: none.
   // Bytes that the session may hold at once: its windows, its graphs (an estimate) and what the
   // application reports; 0: no budget. Eager and plan windows that are idle are unmapped first, and
-  // mapped again when they are needed; a recording that still lacks room does what `on_budget`
-  // says. A program that does not fit even without graphs fails with kResourceExhausted.
+  // mapped again when they are needed; a recording that still lacks room, or a warm-up for what it
+  // stages, does what `on_budget` says. A program that does not fit even without graphs and padding
+  // fails with kResourceExhausted, as does a call that lacks room to stage what ranks agreed on.
   int64_t budget_bytes = 0;
   OnLimit on_budget = OnLimit::kEvict;  // kEvict drops graphs of any program, idle lanes' too.
 };
