@@ -129,8 +129,12 @@ absl::StatusOr<Lease> Include(const SessionParts& parts, const Request& request,
   const RecordTarget target{
       .reserve = [&own](int64_t height) { return own.Reallocate(std::max<int64_t>(height, 1)); },
       .prologue = [&](CuStream stream) { return parts.staging->Launch(stream, *layout.staging); }};
-  const RunRequest run =
+  RunRequest run =
       RunRequestOf(parts, call, request.shape.padded, layout, lane.order().own_stream().handle());
+  // The lane's is for its calls, which nothing orders with what the caller launches.
+  if (run.workspace_bytes > 0) {
+    COPPICE_ASSIGN_OR_RETURN(run.workspace, own.Allocate(run.workspace_bytes));
+  }
   const std::vector<Region> nothing;
   absl::StatusOr<Captured> taken = PlanAndCapture({.driver = parts.driver,
                                                    .memory = memory,
@@ -140,7 +144,8 @@ absl::StatusOr<Lease> Include(const SessionParts& parts, const Request& request,
                                                   target);
   if (!taken.ok()) TraceFailure(*bucket, taken.status(), lane);
   if (IsDeparture(taken.status())) {
-    bucket->NoteDeparted(MessageOf(taken.status()));
+    // A recording under way reads the script, and says itself what comes of the bucket.
+    if (!bucket->recording()) bucket->NoteDeparted(MessageOf(taken.status()));
     return FailedPrecondition("Session::Include: {}", MessageOf(taken.status()));
   }
   COPPICE_RETURN_IF_ERROR(taken.status());

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <utility>
 
+#include "coppice/base/check.h"
+
 namespace coppice::internal {
 namespace {
 
@@ -47,7 +49,9 @@ void NodeTable::ForgetIdleBucket() {
 
 Node& NodeTable::Add(std::unique_ptr<Node> node) {
   node->bucket().ReserveNode();
-  Node& added = *nodes_.emplace(node->key(), std::move(node)).first->second;
+  const auto [place, is_new] = nodes_.emplace(node->key(), std::move(node));
+  COPPICE_CHECK(is_new, "the key has a node");
+  Node& added = *place->second;
   added.bucket().Add(added);
   return added;
 }

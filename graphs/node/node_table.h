@@ -36,7 +36,7 @@ class NodeTable {
   Bucket* FindBucket(const BucketKey& key) const;
   Bucket& BucketFor(const BucketKey& key);
 
-  // Adds a node under its key, which has none.
+  // Adds a node under its key. Requires: the key has none (checked).
   Node& Add(std::unique_ptr<Node> node);
   // Takes a node out, and with it its graphs. Requires: not in flight, no slot shows it.
   void Remove(const Node& node);

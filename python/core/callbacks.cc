@@ -158,7 +158,7 @@ void BindContexts(nb::module_& module) {
           "Address of the parameter block, which has the real extents.")
       .def_prop_ro(
           "workspace", [](const Context& self) { return self.Info().workspace; },
-          "Address of the lane's workspace for libraries; 0 if it has none.")
+          "Address of the workspace for libraries, the lane's or an inclusion's own; 0: none.")
       .def_prop_ro(
           "workspace_bytes", [](const Context& self) { return self.Info().workspace_bytes; },
           "Bytes of it.")

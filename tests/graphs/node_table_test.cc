@@ -127,6 +127,11 @@ TEST_F(NodeTableTest, RetiredNodeIsFoundAndCountsAsDropped) {
   EXPECT_EQ(table().CountGraphs(), 1);
 }
 
+TEST_F(NodeTableTest, KeyWithANodeGetsNoOther) {
+  Add({.n = 8});
+  EXPECT_DEATH(Add({.n = 8}), "the key has a node");
+}
+
 TEST_F(NodeTableTest, EveryNodeIsVisited) {
   const std::set<const Node*> added = {&Add({.n = 8}), &Add({.n = 16}), &Add({.n = 32})};
   std::set<const Node*> seen;

@@ -2,6 +2,9 @@
 // Method: affine on the emulator; the recording thread is waited for, never slept for.
 
 #include <exception>
+#include <latch>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "coppice/runtime/graph.h"
@@ -146,9 +149,66 @@ TEST_F(IncludeTest, WarmProgramBecomesAChildGraphWithAWindowOfItsOwn) {
   EXPECT_EQ(Executions(), 7);
 }
 
+TEST_F(IncludeTest, EachInclusionHasAWorkspaceOfItsOwnWhichASuspensionLeaves) {
+  std::vector<DeviceAddress> workspaces;
+  const auto write = [&](CallContext& context) {
+    workspaces.push_back(context.workspace());
+    return coppice::Launch(
+        device_.driver(), kernels_.fill, context.stream(),
+        FillParams{.target = PointerAt<float>(context.workspace()), .count = 1, .value = 7}, 1);
+  };
+  const Affine affine = MakeAffine({.memory = {.workspace_bytes = 1024}}, AffineCallable(write));
+  ASSERT_OK(Call(affine, 5).status());
+  std::optional<GraphExec> first;
+  std::optional<GraphExec> second;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease included, Include(affine, 5, first));
+  ASSERT_OK(Include(affine, 5, second).status());
+  ASSERT_EQ(workspaces.size(), 3U);
+  EXPECT_TRUE(affine.session->memory().Locate(workspaces[0]).has_value());
+  EXPECT_FALSE(affine.session->memory().Locate(workspaces[1]).has_value());
+  EXPECT_NE(workspaces[1], workspaces[2]);
+  ASSERT_OK(affine.session->memory().Suspend({}));
+  ASSERT_OK(Launch(*first));
+  EXPECT_EQ(device_.Download<float>(workspaces[1], 1), std::vector<float>{7});
+  ASSERT_OK(affine.session->memory().Resume());
+  EXPECT_EQ(Read(included), Expected(5));
+}
+
+TEST_F(IncludeTest, InclusionThatDepartsLeavesTheBucketToTheRecordingUnderWay) {
+  std::latch began(1);
+  std::latch may_end(1);
+  bool departs = false;
+  const std::thread::id caller = std::this_thread::get_id();
+  ProgramSpec spec = AffineSpec();
+  spec.thread_safe = true;
+  const Affine affine =
+      MakeAffine({.record_in_background = true}, AffineCallable([&](CallContext& context) {
+                   if (std::this_thread::get_id() == caller)
+                     return departs ? context.Allocate(4096).status() : absl::OkStatus();
+                   began.count_down();
+                   may_end.wait();
+                   return absl::OkStatus();
+                 }),
+                 spec);
+  ExpectRun(affine, 4, RunKind::kWarmUp);
+  ExpectRun(affine, 4, RunKind::kEager);
+  began.wait();
+  departs = true;
+  std::optional<GraphExec> exec;
+  EXPECT_THAT(Include(affine, 4, exec), StatusIs(kRefused));
+  departs = false;
+  for (int i = 0; i < 2; ++i)
+    ExpectRun(affine, 4, RunKind::kEager);
+  may_end.count_down();
+  affine.session->WaitForRecordings();
+  ExpectRun(affine, 4, RunKind::kReplay);
+  EXPECT_EQ(affine.session->stats().recordings, 1);
+  EXPECT_EQ(affine.session->nodes().size(), 1U);
+}
+
 TEST_F(IncludeTest, FailedInclusionsLeaveNoMemoryBehind) {
   const Affine affine =
-      MakeAffine({}, AffineCallable([](CallContext& context) {
+      MakeAffine({.memory = {.workspace_bytes = 1024}}, AffineCallable([](CallContext& context) {
                    return context.Break([](CuStream) { return absl::OkStatus(); });
                  }));
   ASSERT_OK(Call(affine, 5).status());

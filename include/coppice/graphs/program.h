@@ -432,7 +432,8 @@ class CallContext {
   const Tensor& offsets(int ragged) const {
     return offsets_[static_cast<size_t>(ragged)];
   }  // Of sequences, padded: a dtype as their lengths have, the extent of `count` and 1.
-  DeviceAddress workspace() const { return workspace_; }  // The lane's, for libraries; 0 if none.
+  // For libraries; 0 if there is none. The lane's, or an inclusion's own.
+  DeviceAddress workspace() const { return workspace_; }
   int64_t workspace_bytes() const { return workspace_bytes_; }
 
   // Memory for temporaries, aligned to kBufferAlignment, contents undefined. A run must make the
