@@ -45,6 +45,21 @@ absl::Status RefuseLeases(Lane& lane, const char* where) {
   });
 }
 
+// What comes of asking a lane to give memory up. What another lane than the `needy` one fails with
+// denies nobody room, unless it is sticky. It is asked again, because it fails once for a stream
+// that was destroyed, and has waited for that and left it by then.
+template <typename Ask>
+absl::Status AskForMemory(SessionParts& parts,
+                          const Lane& asked,
+                          const Lane& needy,
+                          const Ask& ask) {
+  absl::Status answer = parts.sticky.Note(ask());
+  if (answer.ok() || &asked == &needy) return answer;
+  COPPICE_RETURN_IF_ERROR(parts.sticky.Get());
+  (void)parts.sticky.Note(ask()).ok();
+  return parts.sticky.Get();
+}
+
 // Under the first lane's lock: a suspension is of all lanes.
 bool IsSuspended(const SessionParts& parts) {
   return parts.lane(0).memory().absence() == internal::LaneMemory::Absence::kSuspended;
@@ -162,13 +177,18 @@ absl::Status SessionMemory::MakeRoom(Lane& lane, int64_t bytes, MemoryKind need)
   const int64_t target = occupied() - bytes;
   for (Lane* each : reach.lanes()) {
     if (occupied() <= target) return absl::OkStatus();
-    COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(FreeIdle(*each, reach.TakesPlans(*each, need))));
+    COPPICE_RETURN_IF_ERROR(AskForMemory(
+        parts_, *each, lane, [&] { return FreeIdle(*each, reach.TakesPlans(*each, need)); }));
   }
   const bool evicts = parts_.options.memory.on_budget == OnLimit::kEvict;
   for (size_t i = 0; evicts && i < reach.lanes().size(); ++i) {
-    while (occupied() > target) {
-      COPPICE_ASSIGN_OR_RETURN(const bool evicted, reach.lanes()[i]->EvictOne(nullptr));
-      if (!evicted) break;
+    Lane& each = *reach.lanes()[i];
+    for (bool evicted = true; evicted && occupied() > target;) {
+      evicted = false;
+      COPPICE_RETURN_IF_ERROR(AskForMemory(parts_, each, lane, [&]() -> absl::Status {
+        COPPICE_ASSIGN_OR_RETURN(evicted, each.EvictOne(nullptr));
+        return absl::OkStatus();
+      }));
     }
   }
   if (occupied() <= target) return absl::OkStatus();

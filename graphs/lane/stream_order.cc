@@ -57,10 +57,8 @@ absl::Status StreamOrder::MarkLastStream() {
 }
 
 absl::Status StreamOrder::SwitchTo(CuStream stream) {
-  if (last_stream_ != nullptr) {
-    COPPICE_RETURN_IF_ERROR(MakeWait(stream));
-    ++switches_;
-  }
+  COPPICE_RETURN_IF_ERROR(MakeWait(stream));
+  if (last_stream_ != nullptr) ++switches_;
   last_stream_ = stream;
   return absl::OkStatus();
 }

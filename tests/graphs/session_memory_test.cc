@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,14 @@ class SessionMemoryTest : public SessionFixture {
                                                  context.Allocate(context.extent(0) * 64 * kKiB));
                         return context.Free(large);
                       }));
+  }
+
+  // Affine whose calls of 2 and more pad to what takes four granules and a bit to stage.
+  Affine MakeWide(const SessionOptions& options) const {
+    ProgramSpec spec = AffineSpec();
+    const int64_t wide = 4 * kGranule / static_cast<int64_t>(sizeof(float));
+    spec.symbols[0].policy = *PaddingPolicy::List(std::vector<int64_t>{1, wide}, wide);
+    return MakeAffine(options, nullptr, std::move(spec));
   }
 
   static int64_t Of(const Affine& affine, MemoryKind kind) {
@@ -122,6 +131,49 @@ TEST_F(SessionMemoryTest, EvictsTheGraphWorthLeastForOneThatNeedsItsBytes) {
   EXPECT_EQ(lease.reason(), Reason::kEvicted);
 }
 
+TEST_F(SessionMemoryTest, AStreamDestroyedOnAnotherLaneDeniesNobodyItsIdleMemory) {
+  // Staging of both lanes, and one window more.
+  const Affine affine =
+      MakeAffine({.lanes = 2, .stance = Stance::kEager, .memory = {.budget_bytes = 3 * kGranule}});
+  const auto run_on = [&](int lane, CuStream stream) {
+    const auto adjust = [&](coppice::Call& call) {
+      call.lane = lane;
+      call.stream = stream;
+    };
+    return Call(affine, 4, 2, adjust);
+  };
+  for (const int gone_lane : {1, 0, 1}) {
+    {
+      const Stream gone = *Stream::Create(device_.driver());
+      ASSERT_OK(run_on(gone_lane, gone.handle()).status());
+    }
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, run_on(1 - gone_lane, device_.stream()));
+    EXPECT_EQ(Read(lease), Expected(4));
+  }
+  EXPECT_EQ(Executions(), 6);
+}
+
+TEST_F(SessionMemoryTest, AStreamDestroyedOnAnotherLaneKeepsNoneOfItsGraphs) {
+  // Three windows of the lane that is lent, two of the other, and one graph.
+  const Affine affine =
+      MakeAffine({.lanes = 2, .memory = {.budget_bytes = 5 * kGranule + 40 * kKiB}});
+  std::optional<Loan> loan;
+  {
+    const Stream gone = *Stream::Create(device_.driver());
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_OK(Call(affine, 4, 2, [&](coppice::Call& call) {
+                  call.lane = 1;
+                  call.stream = gone.handle();
+                }).status());
+    }
+    ASSERT_OK(gone.Synchronize());
+    COPPICE_ASSERT_OK_AND_ASSIGN(Loan lent, affine.session->memory().Lend(1));
+    loan.emplace(std::move(lent));
+  }
+  WarmUp(affine, 4);
+  EXPECT_EQ(affine.session->stats().evictions, 1);
+}
+
 TEST_F(SessionMemoryTest, WarmSaysWhatTheBudgetDidNotKeep) {
   // As above: two graphs.
   const Affine affine = MakeGrowing({.memory = {.budget_bytes = 2 * kGranule + 70 * kKiB}});
@@ -182,6 +234,43 @@ TEST_F(SessionMemoryTest, AProgramThatDoesNotFitTheBudgetAtAllFails) {
   EXPECT_THAT(Call(affine, 64).status(), StatusIs(absl::StatusCode::kResourceExhausted));
   WarmUp(affine, 1);
   ExpectRun(affine, 1, RunKind::kReplay);
+}
+
+TEST_F(SessionMemoryTest, AWarmUpThatCannotStageItsBucketRunsEagerlyOrFailsAsTold) {
+  for (const OnLimit on_budget : {OnLimit::kEager, OnLimit::kEvict, OnLimit::kError}) {
+    Affine affine = MakeWide({.memory = {.budget_bytes = 4 * kGranule, .on_budget = on_budget}});
+    for (int call = 0; call < 2; ++call) {
+      const absl::StatusOr<Lease> lease = Call(affine, 4);
+      if (on_budget == OnLimit::kError) {
+        EXPECT_THAT(lease, StatusIs(absl::StatusCode::kResourceExhausted));
+        continue;
+      }
+      ASSERT_OK(lease);
+      EXPECT_EQ(lease->kind(), RunKind::kEager);
+      EXPECT_EQ(lease->reason(), Reason::kByteLimit);
+      EXPECT_EQ(Read(*lease), Expected(4));
+    }
+    WarmUp(affine, 1);
+    ExpectRun(affine, 1, RunKind::kReplay);
+  }
+}
+
+TEST_F(SessionMemoryTest, AWindowIsNoBudgetThatRefusesAWarmUp) {
+  Affine affine = MakeWide({.memory = {.window_bytes = 4 * kGranule,
+                                       .budget_bytes = 16 * kGranule,
+                                       .on_budget = OnLimit::kError}});
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
+  EXPECT_EQ(lease.kind(), RunKind::kEager);
+  EXPECT_EQ(lease.reason(), Reason::kByteLimit);
+  EXPECT_EQ(Read(lease), Expected(4));
+}
+
+TEST_F(SessionMemoryTest, ARankThatCannotStageWhatWasAgreedFails) {
+  SessionOptions options{.memory = {.budget_bytes = 4 * kGranule}};
+  options.ranks.vote = [](RankVote&) { return absl::OkStatus(); };
+  const Affine affine = MakeWide(options);
+  EXPECT_THAT(Call(affine, 4), StatusIs(absl::StatusCode::kResourceExhausted));
+  ExpectRun(affine, 1, RunKind::kWarmUp);
 }
 
 TEST_F(SessionMemoryTest, ABudgetTakesIdleMemoryOfOtherLanes) {

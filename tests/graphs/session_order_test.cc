@@ -9,6 +9,8 @@
 
 #include "gmock/gmock.h"
 
+#include "coppice/runtime/graph.h"
+
 #include "tests/graphs/session_fixture.h"
 
 namespace coppice {
@@ -73,6 +75,26 @@ TEST_F(SessionOrderTest, CallOnAStreamThatWasDestroyedSaysSoAndOneOnAnotherRuns)
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4));
   EXPECT_EQ(lease.kind(), RunKind::kReplay);
   EXPECT_EQ(Read(lease), Expected(4));
+}
+
+TEST_F(SessionOrderTest, ReplayBehindAStreamThatWasDestroyedLeavesACaptureAsItIs) {
+  const Affine affine = MakeAffine();
+  const auto run_on = [&](CuStream stream) {
+    return Call(affine, 4, 2, [&](coppice::Call& call) { call.stream = stream; }).status();
+  };
+  {
+    const Stream gone = *Stream::Create(device_.driver());
+    for (int i = 0; i < 3; ++i)
+      ASSERT_OK(run_on(gone.handle()));
+  }
+  const Stream other = *Stream::Create(device_.driver());
+  EXPECT_THAT(run_on(other.handle()), StatusIs(kRefused));
+  COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(device_.driver(), other.handle()));
+  EXPECT_THAT(run_on(other.handle()), StatusIs(kRefused));
+  EXPECT_OK(capture.End());
+  EXPECT_OK(run_on(other.handle()));
+  ASSERT_OK(other.Synchronize());
+  EXPECT_EQ(Executions(), 4);
 }
 
 TEST_F(SessionOrderTest, ReaderOnAStreamThatWasDestroyedIsWaitedForAllTheSame) {

@@ -139,6 +139,24 @@ TEST_F(StreamOrderTest, StreamThatCapturesIsRefusedAndItsCaptureStays) {
   EXPECT_OK(order_.Wait());
 }
 
+TEST_F(StreamOrderTest, StreamThatCapturesIsRefusedAsTheFirstOneAndBehindOneThatIsGone) {
+  for (const bool behind_one : {false, true}) {
+    if (behind_one) {
+      {
+        const Stream gone = *Stream::Create(device_.driver());
+        Call(gone.handle());
+      }
+      EXPECT_THAT(order_.Enter(other_.handle()), StatusIs(kRefused));
+    }
+    BeginCapture(other_.handle());
+    for (int i = 0; i < 2; ++i)
+      EXPECT_THAT(order_.Enter(other_.handle()), StatusIs(kRefused));
+    EndCapture(other_.handle());
+  }
+  EXPECT_OK(order_.Enter(other_.handle()));
+  EXPECT_EQ(order_.switches(), 0);
+}
+
 TEST_F(StreamOrderTest, WhatMarksALastStreamThatCapturesIsRefused) {
   Call(device_.stream());
   EXPECT_FALSE(*order_.LastStreamCaptures());
