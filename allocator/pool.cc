@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
 
@@ -59,13 +61,15 @@ absl::StatusOr<Admission> Pool::GrowLocked(int window, int64_t bytes) {
     }
   }
   const int64_t spare_before = arena_->spare_bytes();
-  const absl::Status grown = arena_->Grow(window, bytes);
-  const std::array<Budget::Change, 2> changes = {{
-      {options_.spare_account, arena_->spare_bytes() - spare_before},
-      {AccountOf(window), arena_->mapped_bytes(window) - before},
-  }};
-  budget_.Settle(created, changes);
-  if (!grown.ok()) return grown;
+  // Also where the arena finds no host memory, which it throws.
+  const absl::Cleanup settle = [&] {
+    const std::array<Budget::Change, 2> changes = {{
+        {options_.spare_account, arena_->spare_bytes() - spare_before},
+        {AccountOf(window), arena_->mapped_bytes(window) - before},
+    }};
+    budget_.Settle(created, changes);
+  };
+  COPPICE_RETURN_IF_ERROR(arena_->Grow(window, bytes));
   return Admission();
 }
 

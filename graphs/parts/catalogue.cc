@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "fmt/format.h"
 
 #include "coppice/base/status.h"
@@ -228,9 +229,12 @@ void Catalogue::Unbind(const Binding& binding) {
 
 void Catalogue::End(BindingMap::iterator binding) {
   ended_.emplace_back(binding, ends_ + 1);
+  // Without host memory it did not end.
+  absl::Cleanup undo = [this] { ended_.pop_back(); };
   ReplaceVersion(*binding->second, nullptr);
-  TellStatics(*binding->second, /*bound=*/false);
+  std::move(undo).Cancel();
   binding->second->end_ = ++ends_;
+  TellStatics(*binding->second, /*bound=*/false);
   while (ended_.size() > kEndedBindingsMax) {
     const auto [oldest, end] = ended_.front();
     ended_.pop_front();

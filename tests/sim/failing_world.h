@@ -240,6 +240,7 @@ class FailingWorld : private AffineDevice {
     ReleaseLeases();
     EXPECT_EQ(Warm({{16}}), poison_);
     EXPECT_EQ(Trim(), poison_);
+    if (poison_.ok()) ExpectNothingHeld();
   }
 
  private:
@@ -258,6 +259,17 @@ class FailingWorld : private AffineDevice {
     return Launch(context.driver(), kernels_.fill, stream,
                   FillParams{.target = PointerAt<float>(target), .count = 1, .value = 1},
                   GridFor(1));
+  }
+
+  // What the books of a budget leave is anybody's: nobody holds bytes of it any more.
+  void ExpectNothingHeld() {
+    SessionMemory& memory = session_->memory();
+    EXPECT_OK(session_->Evict(nullptr));
+    EXPECT_OK(memory.Trim());
+    const MemoryUsage books = memory.books();
+    if (books.budget == 0) return;
+    EXPECT_OK(memory.SetExternalBytes(books.budget - books.total));
+    EXPECT_EQ(memory.books().total, books.budget);
   }
 
   // A call during which host allocations count. Out of host memory is RESOURCE_EXHAUSTED.
