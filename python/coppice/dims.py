@@ -20,7 +20,8 @@ class Dim:
     """A size with a name. Axes with dims of one name have one size in each call.
 
     name         of the symbol, as expressions of outputs and guards name it
-    min, max     bounds, in elements; a call beyond them is refused. None: none
+    min, max     bounds, in elements; a call beyond them is refused, and so is a list of sizes that
+                 ends beyond `max`. None: none
     policy       buckets that sizes are padded to: a ladder in words up to `max` ("pow2",
                  "linear:16", "geometric:1.25:8", "exact", that of another system: "vllm"), a list
                  of sizes, what coppice.learn returns, or the path of JSON, as {"version": 1,
@@ -62,6 +63,19 @@ class Dim:
         if low < 0 or (high is not None and high < max(low, 1)):
             raise InvalidArgument(f"Dim {self.name}: no size is from {low} to {high}")
         self.buckets(most=0)
+        self._check_end()
+
+    def _check_end(self):
+        """Raises InvalidArgument for a policy that says itself where it ends, and ends beyond."""
+        policy, end = policy_of(self.policy), 0
+        if isinstance(policy, tuple):
+            end = policy[1]
+        elif isinstance(policy, str) and policy.startswith("{"):
+            document = json.loads(policy)
+            end = max(document.get("maximum", 0), *document.get("buckets", ()), 0)
+        if self.max is not None and end > self.max:
+            raise InvalidArgument(f"Dim {self.name}: its policy has a bucket {end}, beyond max "
+                                  f"{self.max}; end it there, or give a larger max")
 
     def buckets(self, most=4096):
         """Its buckets where it is padded, at most so many; of "exact" every size is one. Raises

@@ -11,6 +11,7 @@ from coppice.dims import apart, joint_policy_of, policy_of
 from coppice.errors import InvalidArgument, NotFound, after_faults
 from coppice.learning import LEARN, LIMIT, START_UNASKED, Learner, learns_unasked, started
 from coppice.running import library_stream, ordered
+from coppice.staging import run_staged
 from coppice.structure import kind_of
 
 
@@ -23,9 +24,11 @@ def load(package, device="auto", *, session=None, constants=None, functions=None
 
     device        "auto", "cuda", "emulator", or a coppice.Device
     session       a coppice.Session of that device; None: the one that all share
-    constants     what the package has no data of, by name: tensors, as of a state dict, or the path
-                  of a safetensors file. On the emulator those of the CPU are copied to it once; on
-                  CUDA tensors are read where they lie, and stay there as long as the session
+    constants     what the package has no data of, by name, as weights that it was exported without
+                  (`python -m coppice.export --weights` puts them in): tensors, as of a state dict,
+                  or the path of a safetensors file. On the emulator those of the CPU are copied to
+                  it once; on CUDA tensors are read where they lie, and stay there as long as the
+                  session
     functions     of `call` steps by name: fn(inputs, outputs, options, stream), which launches on
                   the stream, or on the emulator computes on tensors of the CPU; "torch": PyTorch's
                   own operators, for steps called aten.*
@@ -100,6 +103,11 @@ class Loaded:
     def __call__(self, *inputs, **named):
         return self._entry(*inputs, **named)
 
+    def run(self, *inputs, **options):
+        """As a call, but returns the coppice.Lease. `options` are those of LoadedProgram.run:
+        model.run(x, poison="nan")."""
+        return self._entry.run(*inputs, **options)
+
     def close(self):
         """Ends the programs and drops their graphs. Waits."""
         for program in self._programs.values():
@@ -143,7 +151,8 @@ def policies_of(symbols, alone, joint, claims):
 
 class LoadedProgram:
     """One program of a package, as a callable. Inputs come in the order of `inputs`, or by name;
-    scalars by name. Returns its output, or a tuple of several, as coppice.Output."""
+    scalars by name. Returns its output, or a tuple of several, as coppice.Output. What it writes to
+    an input is the caller's; see `mutates` of coppice.wrap."""
 
     def __init__(self, program, manifest, learner):
         self.program, self._manifest, self.learner = program, manifest, learner
@@ -155,8 +164,11 @@ class LoadedProgram:
         self.symbols = sorted(manifest["symbols"])
         self._binding, self._bound = None, {}
         self._emulated = program.session.device.kind == "emulator"
+        self._written = {number: name for number, name in enumerate(self.inputs)
+                         if buffers[name].get("mutated") and self._emulated}
         # How many inputs a call has that goes the shortest way; -1: none does.
-        self._shortest = len(self.inputs) if self._emulated and not self.scalars else -1
+        short = self._emulated and not self.scalars and not self._written
+        self._shortest = len(self.inputs) if short else -1
         self._due = learner.due
 
     @property
@@ -185,6 +197,9 @@ class LoadedProgram:
         arguments = self._arguments(inputs, named)
         options = {"binding": self._binding, "poison": poison, "donated": donated, "lane": lane}
         self.learner.count_call(self._binding)
+        if self._written:
+            options.update(scalars=arguments[1], stream=stream)
+            return run_staged(self.program, arguments[0], self._written, options)
         if self._emulated or stream:
             return self.program.run(*arguments, stream=stream, **options)
         kinds = [kind_of(tensor) for tensor in arguments[0]]

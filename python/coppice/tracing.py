@@ -1,10 +1,11 @@
 """What is run of a wrapped callable, and what it returns, found by running it on zeros."""
 
+import re
 import threading
 
 from coppice import _core
 from coppice.errors import FailedPrecondition, InvalidArgument
-from coppice.running import Run, bytes_of, running
+from coppice.running import Run, bytes_of, running, this_run
 from coppice.sizing import expression_of
 from coppice.structure import (flatten, is_tensor, kind_of, layout_of, rebuild, shown,
                                structure_of)
@@ -32,12 +33,31 @@ class Arguments:
             else:
                 self.args.append(value)
 
-    def call(self, fn, values):
+    def call(self, fn, values, name):
         def value_of(leaf):
             return values[leaf.value]
 
-        return fn(*[rebuild(value, value_of) for value in self.args],
-                  **{name: rebuild(value, value_of) for name, value in self.kwargs.items()})
+        args = [rebuild(value, value_of) for value in self.args]
+        kwargs = {key: rebuild(value, value_of) for key, value in self.kwargs.items()}
+        try:
+            return fn(*args, **kwargs)
+        except (TypeError, AttributeError) as error:
+            if this_run().device.kind == "emulator" and is_of_tensor(error):
+                raise InvalidArgument(
+                    f"{name}: {error}; on the emulator fn is shown coppice.Tensor, which Triton "
+                    "takes; PyTorch's operators need torch.compile(fn, backend=\"coppice\")"
+                    ) from error
+            raise
+
+
+def is_of_tensor(error):
+    """Whether an error may be that of code that was shown a coppice.Tensor and takes another: it
+    lacks what was asked of it, or is named where one of PyTorch's, which has this name, is due."""
+    if isinstance(error, AttributeError):
+        return isinstance(getattr(error, "obj", None), _core.Tensor)
+    text = str(error)
+    own = "incompatible function arguments" in text  # Of coppice's functions, which say their own.
+    return not own and re.search(r"\bTensor\b", text) is not None
 
 
 class Body:
@@ -75,7 +95,7 @@ class Body:
         run = Run(device, context.stream, context, self.outputs_at, self.loaded)
         with running(run):
             values = [read[what](of) for what, of in self.values]
-            results = flatten(self.arguments.call(self.fn, values))
+            results = flatten(self.arguments.call(self.fn, values, self.name))
             if len(results) != len(self.names):
                 raise FailedPrecondition(f"{self.name} returned {len(results)} tensors, and "
                                          f"{len(self.names)} when its outputs were found")
@@ -189,7 +209,8 @@ class Traced:
         with running(run):
             values = [self.value(leaf, key, point)
                       for leaf, key in zip(self.call.leaves, self.call.key)]
-            seen = Seen(self.arguments.call(self.wrapped.fn, values), run)
+            result = self.arguments.call(self.wrapped.fn, values, self.wrapped.name)
+            seen = Seen(result, run)
             self.device.synchronize_stream(stream)
         return seen
 

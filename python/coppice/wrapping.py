@@ -6,12 +6,15 @@ recorded per bucket, replayed.
     y = softmax(x)               # a coppice.Output; numpy.from_dlpack(y), torch.from_dlpack(y)
 
 A replay does not run the callable, so that what it does besides launching happens when it is
-recorded only. Threads: any; calls of one lane take turns.
+recorded only. Threads: any; calls of one lane take turns. An output is read where it lies, so that
+of threads on one lane each locks its call together with the read of what it returned; or each has a
+lane of its own: coppice.session(lanes=4) before anything else, then run(x, options={"lane": 1}).
 """
 
 import collections
 import dataclasses
 import inspect
+import logging
 import sys
 import threading
 
@@ -22,12 +25,15 @@ from coppice.dims import Dim, apart, dim_of, joint_policy_of
 from coppice.errors import FailedPrecondition, InvalidArgument, after_faults
 from coppice.learning import Learner
 from coppice.running import library_stream, ordered
+from coppice.staging import run_staged
 from coppice.structure import Leaf, flatten, is_tensor, kind_of, layout_of, rebuild
 from coppice.tracing import Body, Traced, address_of, register, used_symbols
 
 VARIANTS_MAX = 256  # Of one wrapped callable; the oldest end.
 PREPARED_MAX = 4096  # Combinations of types and sizes that need not be read again.
 CONSTANTS = (int, float, bool, str, type(None))
+
+log = logging.getLogger("coppice")
 
 
 def wrap(fn, dynamic=None, *, policies=None, claim="exact", name=None, static=(), mutates=(),
@@ -51,7 +57,10 @@ def wrap(fn, dynamic=None, *, policies=None, claim="exact", name=None, static=()
     claim    what holds of padding: "exact", it is none; "row_independent"; "masked"
     static   arguments that stay where they are, such as weights and caches: never copied. On the
              emulator they are coppice.Tensor (Device.upload)
-    mutates  arguments that fn writes to
+    mutates  arguments that fn writes to. It is given copies of those that are not static, which are
+             copied back behind it on the stream; on the emulator, before the call returns, also to
+             PyTorch's tensors of the CPU, to NumPy's arrays, and to views of either. Others of the
+             host are refused there
     outputs  {name: (dtype, shape)}, in order, of what fn returns, sizes as numbers and expressions:
              {"y": ("f32", ["rows", 128])}. None: fn is run on zeros at a few sizes to find them,
              two per Dim and one more, before its first recording. Where buckets are learned, it
@@ -63,7 +72,8 @@ def wrap(fn, dynamic=None, *, policies=None, claim="exact", name=None, static=()
     one_stream, thread_safe  as ProgramSpec has them
 
     Whatever else differs between calls (types, other sizes, numbers, texts) makes a variant of its
-    own, counted by stats(). Raises InvalidArgument for what does not fit fn's parameters."""
+    own, counted by stats(). Raises InvalidArgument for what does not fit fn's parameters, and the
+    first call for members of them that its arguments have not."""
     if session is None:
         session = shared_session(shared_device(device))
     options = {"claim": claim, "fills": dict(fills or {}), "guards": list(guards),
@@ -95,6 +105,7 @@ class Wrapped:
         self._making = False  # By the thread that has the lock.
         self._runs, self._reasons = collections.Counter(), collections.Counter()
         self._traces = self._ended = 0
+        self._told_ended = False
         self._shown_as = None
         check_arguments(name, self._signature, static, mutates, options["fills"])
 
@@ -208,7 +219,8 @@ class Wrapped:
                 if (bucket["program"], bucket["variant"]) in known]
 
     def close(self):
-        """Ends the programs and drops their graphs. Waits. Leased outputs are stale afterwards."""
+        """Ends the programs and drops their graphs. Waits. Leased outputs may be read until a later
+        call of the session writes over them, or it is closed."""
         with self._lock:
             for variant in self._variants.values():
                 variant.end()
@@ -245,6 +257,7 @@ class Wrapped:
                 raise FailedPrecondition(f"{self.name}: fn calls what it is wrapped as; call the "
                                          "function itself there")
             if len(self._variants) >= VARIANTS_MAX:
+                self._tell_ended(call.key)
                 self._variants.pop(next(iter(self._variants))).end()
                 self._prepared.clear()
                 self._ended += 1
@@ -256,6 +269,17 @@ class Wrapped:
             self._traces += made.traces
             self._variants[call.key] = made
             return made
+
+    def _tell_ended(self, key):
+        """Says in the log, once, which arguments make a variant per call."""
+        if self._told_ended:
+            return
+        self._told_ended = True
+        last = set(next(reversed(self._variants)))
+        names = ", ".join(dict.fromkeys(entry[0] for entry in key if entry not in last))
+        log.warning("%s: has %d variants, of which the oldest end from now on; what differs from "
+                    "call to call is %s: make it a Dim if it is a size, else pass it in a tensor",
+                    self.name, VARIANTS_MAX, names or "which arguments there are")
 
     def shown_as(self, call):
         """The library whose tensors fn is shown on CUDA."""
@@ -334,6 +358,38 @@ def check_path(where, path, signature):
     if path.split(".")[0] not in signature.parameters:
         raise InvalidArgument(f"{where}: there is no parameter {path}; there are "
                               f"{', '.join(signature.parameters) or 'none'}")
+
+
+def check_members(wrapped, call):
+    """Raises InvalidArgument for a path that no leaf of the call has. One may be missing if what it
+    is a member of is None or empty, and of *args and **kwargs, of which a call may have fewer."""
+    paths = [leaf.path for leaf in call.leaves]
+    several = {name for name, parameter in wrapped._signature.parameters.items()
+               if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)}
+    for what, given in (("dynamic", wrapped._dynamic), ("static", wrapped._static),
+                        ("mutates", wrapped._mutates), ("fills", wrapped._options["fills"])):
+        for path in given:
+            name, dot, _ = path.partition(".")
+            if path in paths or (dot and name in several) or is_left_out(path, call.arguments):
+                continue
+            raise InvalidArgument(f"{wrapped.name}: {what}: the call has no argument {path}; it "
+                                  f"has {', '.join(paths) or 'none'}")
+
+
+def is_left_out(path, arguments):
+    """Whether a path leads to None or to nothing in these arguments, rather than past them."""
+    value = arguments
+    for part in path.split("."):
+        if isinstance(value, dict):
+            members = {str(key): member for key, member in value.items()}
+        elif isinstance(value, (tuple, list)):
+            members = {str(index): member for index, member in enumerate(value)}
+        else:
+            return value is None
+        if part not in members:
+            return not members
+        value = members[part]
+    return isinstance(value, (dict, tuple, list)) and not value
 
 
 def told(name, progress):
@@ -444,6 +500,7 @@ class Variant:
     """A program of a wrapped callable, for one set of types and fixed sizes."""
 
     def __init__(self, wrapped, call):
+        check_members(wrapped, call)
         session = wrapped.session
         statics = [leaf.path for leaf in call.tensors
                    if leaf.path in wrapped._static]
@@ -453,6 +510,10 @@ class Variant:
         for index in self.statics:
             check_static(session.device, call.leaves[index].path, call.leaves[index].value)
         self.static_names = [call.leaves[index].path for index in self.statics]
+        names = [call.leaves[index].path for index in self.copied]
+        # By number among the inputs of a call.
+        self.written = {number: name for number, name in enumerate(names)
+                        if name in wrapped._mutates and session.device.kind == "emulator"}
         self.paths = [leaf.path for leaf in call.leaves]
         self.symbols = [name for name in wrapped._dims if name in used_symbols(call, wrapped)]
         sized = {text for leaf in call.tensors
@@ -520,8 +581,12 @@ class Variant:
 
     def run(self, values, extents, options):
         """`values` are those of all leaves."""
-        return self.program.run([values[index] for index in self.copied], extents=extents,
-                                binding=self.bind(values) if self.statics else None, **options)
+        inputs = [values[index] for index in self.copied]
+        binding = self.bind(values) if self.statics else None
+        if self.written:
+            return run_staged(self.program, inputs, self.written,
+                              {**options, "extents": extents, "binding": binding})
+        return self.program.run(inputs, extents=extents, binding=binding, **options)
 
     def explain(self, call):
         values = call.values()

@@ -26,7 +26,7 @@ try:
     import coppice.torch
     from coppice import learning
     from coppice.torch import reports
-    from coppice.torch.options import parse
+    from coppice.torch.options import bounded, parse
 except ImportError:
     torch = None
 
@@ -59,6 +59,14 @@ for call in (lambda: wrapped(x, 1 << 20), lambda: torch.compile(torch.sin, backe
         call()
     except Exception as error:
         print("faulty", error)
+"""
+TRACED = """
+import sys, torch, coppice.torch
+
+with coppice.prof.trace(sys.argv[1]):
+    compiled = torch.compile(torch.nn.Linear(4, 4), backend=coppice.torch.backend, dynamic=True)
+    with torch.no_grad():
+        print(compiled(torch.randn(3, 4)).shape)
 """
 OUTSIDE = """
 import sys, torch, coppice.torch
@@ -202,6 +210,30 @@ class BackendToldTest(unittest.TestCase):
                 self.assertEqual([[5]], [bucket["bucket"] for bucket in coppice.session().buckets()
                                          if bucket["program"] == one.program])
 
+    def test_buckets_end_where_torch_says_that_a_size_does(self):
+        listed = {"version": 1, "buckets": [4, 32]}
+        ladder = {"version": 1, "ladder": "pow2", "maximum": 64}
+        for policy, buckets in (
+                (("pow2", 64), [[4], [10]]), ("pow2", [[4], [10]]), (("pow2", 8), [[4], [8]]),
+                ([4, 32], [[4], [10]]), (("4,32", 64), [[4], [10]]), (listed, [[4], [10]]),
+                (ladder, [[4], [10]]), (("learn", 64), [[3], [9]])):
+            with self.subTest(policy=policy), torch.no_grad():
+                torch._dynamo.reset()
+                compiled = self.compiled(nn.Linear(4, 4), policy={"args[0]:0": policy}, claim="any",
+                                         strict=True, dynamic=None)
+                for rows in (3, 8, 9) if policy != ("pow2", 8) else (3, 8, 8):
+                    x = torch.randn(rows, 4)
+                    torch._dynamo.mark_dynamic(x, 0, min=2, max=10)
+                    compiled(x)
+                (one,) = coppice.torch.report(compiled)
+                self.assertEqual((2, 10), one.symbols["args[0]:0"])
+                found = sorted(self.buckets(one))
+                self.assertEqual(buckets, [found[0], found[-1]])
+
+    def test_a_maximum_beyond_the_usual_one_is_kept(self):
+        self.assertEqual(("pow2", 1 << 17), bounded(("pow2", 1 << 17), 1 << 20))
+        self.assertEqual(("pow2", 1 << 16), bounded(("pow2", 0), 1 << 20))
+
     def test_buckets_are_learned_while_calls_go_on(self):
         linear = nn.Linear(4, 4)
         compiled = self.compiled(linear, policy=("learn", 64), claim="any")
@@ -319,6 +351,12 @@ class BackendToldTest(unittest.TestCase):
             r"ILLEGAL_ADDRESS.*: illegal address: kernel scatter, block \(0, 0, 0\), thread",
             shown))), shown)
         self.assertNotIn("Traceback", shown)
+
+    def test_what_a_trace_ended_goes_in_silence(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shown = self.printed_by(TRACED, str(pathlib.Path(folder, "t.trace")))
+        self.assertIn("torch.Size([3, 4])", shown)
+        self.assertNotIn("ignored", shown)
 
     def test_indices_are_checked_if_inductor_is_told_to(self):
         for word, pattern in (("checked", "710.*index out of bounds"), ("plain", r"2 \[\]")):

@@ -99,6 +99,32 @@ class LoadTest(unittest.TestCase):
             self.assertEqual((rows, 40), y.shape)
             np.testing.assert_allclose(shares(x, weights), np.from_dlpack(y), rtol=1e-4)
 
+    def test_run_returns_the_lease_and_takes_options(self):
+        model, (x, weights) = self.load(), arguments(5)
+        for poison in (None, "nan", "noise"):
+            lease = model.run(x, weights=weights, poison=poison)
+            self.assertIn(lease.kind, ("record", "replay"))
+            np.testing.assert_allclose(shares(x, weights), np.from_dlpack(lease[0]), rtol=1e-4)
+
+    def test_what_is_written_to_an_input_is_the_callers(self):
+        package = Package()
+        module = package.add_module("scale", SCALE, "ptx", "sm_80")
+        target = {"module": module, "symbol": "scale", "block": [128, 1, 1], "values": {}}
+        package.add_kernel("scale", {"parameters": [8, 8, 4], "targets": [target]})
+        package.add_program("main", {
+            "symbols": {"n": {"min": 1, "max": 64}}, "inputs": ["x"], "outputs": ["y"],
+            "buffers": {"x": {"role": "input", "dtype": "f32", "shape": ["n"], "mutated": True},
+                        "y": {"role": "output", "dtype": "f32", "shape": ["n"]}},
+            "steps": [{"op": "kernel", "kernel": "scale", "grid": [1, 1, 1],
+                       "args": [{"buffer": "x", "access": "r"}, {"buffer": to, "access": "w"},
+                                {"i32": "n"}]} for to in ("x", "y")]})
+        model = self.doubling(package.to_bytes())
+        for x in (np.ones(5, np.float32), np.ones(9, np.float32)[::2]):
+            for call in range(1, 4):
+                y = model(x) if call < 3 else model.run(x)[0]
+                np.testing.assert_array_equal(np.full(5, 2**call, np.float32), x)
+                np.testing.assert_array_equal(2 * x, np.from_dlpack(y))
+
     def test_inputs_come_in_order_or_by_name(self):
         model, (x, weights) = self.load(), arguments(5)
         expected = model(x, weights).numpy()

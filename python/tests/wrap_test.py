@@ -605,6 +605,11 @@ class DimTest(WrapCase):
                     {"name": "n", "kind": "odd"}):
             with self.assertRaises(InvalidArgument):
                 coppice.Dim(**bad)
+        for policy in ([4, 32], "4,32", ("pow2", 32), {"version": 1, "buckets": [4, 32]},
+                       {"version": 1, "ladder": "pow2", "maximum": 32}):
+            with self.assertRaisesRegex(InvalidArgument, "Dim n: .*bucket 32, beyond max 20"):
+                coppice.Dim("n", max=20, policy=policy)
+            self.assertEqual(32, coppice.Dim("n", max=32, policy=policy).buckets()[-1])
         with self.assertRaisesRegex(InvalidArgument, "parameter z"):
             wrap(dynamic={"z": {0: ROWS}})
         with self.assertRaisesRegex(InvalidArgument, "different Dims"):

@@ -93,7 +93,7 @@ class LiftedGraph:
         for name in claims:
             policy = options.policy_of(lowered.sources[name])
             if name not in paired:
-                policies[name] = bounded(policy, limit_of(symbols[name]))
+                policies[name] = bounded(policy, symbols[name].get("max"))
                 learned += [name] if learns(policy) else []
         return policies, claims, learned
 

@@ -8,8 +8,10 @@
                      that `coppice tune --column A --column B` wrote.
                      Sizes with a claim and without a policy are padded to powers of two at first,
                      and learned again from the calls as those of "learn"; "pow2" stays what it is,
-                     and with "exact" each is a bucket. Larger ones than a maximum, which is 65,536
-                     if neither policy nor torch says less, run without a graph
+                     and with "exact" each is a bucket. A maximum beyond the largest size that
+                     torch allows is that size, and so are buckets of a list. Larger ones than a
+                     maximum, which is 65,536 if neither policy nor torch says another, run without
+                     a graph
     claim            what padding may hold, without which nothing is padded: "any" (bits), "finite"
                      or "fill"; ("finite", absolute, relative) where live outputs are only that
                      close; or {"x:0": ...}. It is of calls without gradients and of forward
@@ -38,6 +40,7 @@ PyTorch compiles sizes 0 and 1 apart: they make graphs of their own, and are nev
 """
 
 import dataclasses
+import json
 
 from coppice import _core
 from coppice.dims import apart, joint_policy_of, policy_of
@@ -164,15 +167,35 @@ def read_policy(name, value):
     return text, maximum
 
 
-def bounded(policy, limit=POLICY_MAX):
-    """As the library takes it: a ladder ends where the size does. JSON says where it ends."""
+def bounded(policy, limit=None):
+    """As the library takes it: buckets end where the size does, at `limit`; None: nobody knows."""
     text, maximum = policy
     if policy != UNASKED and text.startswith("{") and not maximum:
-        return text
-    maximum = maximum or min(limit, POLICY_MAX)
+        return text if limit is None else cut(text, limit)
+    end = maximum or POLICY_MAX
+    if limit is not None and limit < end:
+        end, text = limit, text and cut(text, limit)
     if policy == UNASKED:
-        return started(maximum, START_UNASKED)
-    return started(maximum) if text == LEARN else (text, maximum)
+        return started(end, START_UNASKED)
+    return started(end) if text == LEARN else (text, end)
+
+
+def cut(text, limit):
+    """A policy whose buckets beyond `limit` are one, `limit` itself; a ladder in words ends at the
+    maximum beside it."""
+    if not text.startswith("{"):
+        sizes = text.split(",")
+        if not all(size.strip().isdigit() for size in sizes):
+            return text
+        return ",".join(map(str, sorted({min(int(size), limit) for size in sizes})))
+    document = json.loads(text)
+    if "buckets" in document:
+        document["buckets"] = sorted({min(size, limit) for size in document["buckets"]})
+    if "ladder" in document:
+        document["ladder"] = cut(document["ladder"], limit)
+    if "maximum" in document:
+        document["maximum"] = min(document["maximum"], limit)
+    return json.dumps(document)
 
 
 def learns(policy):

@@ -115,6 +115,8 @@ class SharedSession:
     def bury(self):
         while self.dead:
             program, bindings = self.dead.popleft()
+            if program.session.closed:  # Which has ended it, as coppice.prof.trace does.
+                continue
             with after_faults():
                 for binding in bindings.values():
                     program.unbind(binding)

@@ -1,0 +1,48 @@
+"""Tensors of the host that a program writes to. On the emulator it is given copies of them, since
+its kernels cannot reach the host, and what it wrote is copied back.
+"""
+
+from coppice import _core
+from coppice.errors import InvalidArgument
+from coppice.structure import kind_of
+
+
+def run_staged(program, inputs, written, options):
+    """The lease of program.run(inputs, **options) on an emulator, after which tensors of the host
+    among `written`, {number of an input: its name}, hold what the program wrote to them. Raises
+    InvalidArgument for one that cannot be written to."""
+    device, stream = program.session.device, options.get("stream", 0)
+    inputs, staged = list(inputs), []
+    for number, name in written.items():
+        if not isinstance(inputs[number], (_core.Tensor, _core.Output)):
+            host = writable(inputs[number], name)
+            inputs[number] = device.upload(host, stream)
+            staged.append((host, inputs[number]))
+    lease = program.run(inputs, **options)
+    for host, copy in staged:
+        write(host, copy.to_host(stream))
+    return lease
+
+
+def writable(tensor, name):
+    """The tensor as it is written to. Raises InvalidArgument for one that cannot be."""
+    kind = kind_of(tensor)
+    if kind == "torch" and tensor.device.type == "cpu":
+        return tensor.detach()  # Which a tensor with gradients could not be written to by.
+    if kind == "numpy" and tensor.flags.writeable:
+        return tensor
+    what = "is read-only" if kind == "numpy" else f"is a {type(tensor).__name__} of {kind}"
+    raise InvalidArgument(f"{name} {what}, and is written to; on the emulator give what "
+                          "Device.upload(tensor) returns, a tensor of PyTorch's on the CPU, or an "
+                          "array of NumPy's that may be written to")
+
+
+def write(host, copied):
+    if kind_of(host) == "torch":
+        import torch
+
+        host.copy_(torch.from_dlpack(copied))
+    else:
+        import numpy
+
+        host[...] = numpy.from_dlpack(copied)
