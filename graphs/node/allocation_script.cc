@@ -59,14 +59,21 @@ std::vector<Donation> DonationsOf(const AllocationScript& warmed,
   std::vector<Donation> donations;
   for (const Region& region : surroundings.donated) {
     int64_t until = 0;
+    // What inputs have of it: padding behind them is nobody's, and no kernel orders its bytes.
+    int64_t first = region.end();
+    int64_t last = region.offset;
     for (size_t copied = 0; copied < surroundings.in_place.size(); ++copied) {
       const int input = program.copies[copied];
       const Region place{.offset = surroundings.in_place[copied],
                          .bytes = RoundedBytes(layout.inputs[static_cast<size_t>(input)])};
-      if (place.offset >= 0 && Meets(place, {region}))
-        until = std::max(until, LastReadOf(warmed, script, input));
+      if (place.offset < 0 || !Meets(place, {region})) continue;
+      until = std::max(until, LastReadOf(warmed, script, input));
+      first = std::min(first, std::max(place.offset, region.offset));
+      last = std::max(last, std::min(AlignUp(place.end(), kBufferAlignment), region.end()));
     }
-    if (until > 0) donations.push_back({.region = region, .until = until});
+    first -= first % kBufferAlignment;
+    if (until > 0)
+      donations.push_back({.region = {.offset = first, .bytes = last - first}, .until = until});
   }
   return donations;
 }

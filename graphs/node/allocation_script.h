@@ -55,7 +55,8 @@ AllocationScript ScriptOf(const AllocationScript& warmed, const InputLayout& lay
 // its last if it is never freed, or `warmed` makes an output of it that keeps its bytes.
 int64_t LastReadOf(const AllocationScript& warmed, const AllocationScript& script, int input);
 
-// The donated regions, each until the script frees the last of the inputs in place that lie in it.
+// What inputs in place have of each donated region, in whole units of kBufferAlignment, until the
+// script frees the last of them. Padding behind them is nobody's, and no kernel touches it.
 // `in_place` has their offsets per copied input, or -1; `warmed` the aliases that keep theirs.
 std::vector<Donation> DonationsOf(const AllocationScript& warmed,
                                   const AllocationScript& script,

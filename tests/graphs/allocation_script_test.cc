@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 
 #include "graphs/node/plan_around.h"
+#include "tests/graphs/lane_scene.h"
 #include "tests/support/status_matchers.h"
 
 namespace coppice::internal {
@@ -50,6 +51,27 @@ TEST(AllocationScriptTest, BuffersAreCalledAsTheyWereAskedForAndOutputsByTheirNa
   const ProgramSpec spec{.outputs = {{.name = "y"}}};
   EXPECT_EQ(LabelsOf(script, spec), (std::vector<std::string>{"scores", "y", ""}));
   EXPECT_TRUE(LabelsOf({}, spec).empty());
+}
+
+TEST(AllocationScriptTest, DonationsAreWhatInputsHaveOfTheirRegions) {
+  const Program program = ProgramOf(RowsSpec());
+  InputLayout layout;
+  const int64_t dims[] = {60};  // Of a bucket of 128: the other unit is padding.
+  layout.inputs = {Tensor::Dense(0, DType::kFloat32, dims)};
+  const Region bucket{.offset = 2 * kUnit, .bytes = 2 * kUnit};
+  const auto donations = [&](int64_t in_place, const Region& region) {
+    return DonationsOf(Script(), Script(), program, layout,
+                       {.in_place = {in_place}, .donated = {region}});
+  };
+  const std::vector<Donation> first = donations(2 * kUnit, bucket);
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].region, (Region{.offset = 2 * kUnit, .bytes = kUnit}));
+  EXPECT_EQ(first[0].until, 6);
+  const std::vector<Donation> amid = donations(2 * kUnit + 64, bucket);
+  ASSERT_EQ(amid.size(), 1U);
+  EXPECT_EQ(amid[0].region, bucket) << "whole units";
+  EXPECT_TRUE(donations(0, bucket).empty()) << "no input has any of it";
+  EXPECT_TRUE(donations(-1, bucket).empty()) << "the input is staged";
 }
 
 TEST(AllocationScriptTest, EmptyScriptHasNoBuffers) {
