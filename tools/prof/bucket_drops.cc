@@ -7,12 +7,10 @@
 #include <optional>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
 
 #include "coppice/base/units.h"
 #include "coppice/graphs/program.h"
-#include "coppice/padding/policy_document.h"
 
 namespace coppice {
 namespace {
@@ -72,14 +70,11 @@ std::optional<Ladder> LadderOf(const PoolTrace& trace, const LatestPolicies& lat
   if (!traced.joint.empty()) return std::nullopt;
   std::optional<Ladder> ladder;
   for (const int symbol : ClaimedSymbols(traced)) {
-    const std::string* const document = latest.Find(trace, program, symbol);
-    if (document == nullptr) return std::nullopt;
-    const absl::StatusOr<PolicyDocument> read = ReadPolicyDocument(*document, "the policy");
-    if (!read.ok()) return std::nullopt;
-    if (read->policy.is_exact()) continue;
+    const std::optional<PaddingPolicy> policy = latest.Find(trace, program, symbol);
+    if (!policy) return std::nullopt;
+    if (policy->is_exact()) continue;
     if (ladder.has_value()) return std::nullopt;
-    ladder =
-        Ladder{.symbol = symbol, .buckets = read->policy.buckets(), .guard = read->policy.guard()};
+    ladder = Ladder{.symbol = symbol, .buckets = policy->buckets(), .guard = policy->guard()};
   }
   return ladder;
 }

@@ -76,7 +76,8 @@ int64_t CallObstacles::LargestBucketOf(int program, size_t symbol) {
     return joint.a == static_cast<int>(symbol) || joint.b == static_cast<int>(symbol);
   };
   if (std::ranges::any_of(traced.joint, is_of)) return 0;
-  const std::string* const document = policies_.Find(trace_, program, static_cast<int>(symbol));
+  const std::string* const document =
+      policies_.FindDocument(trace_, program, static_cast<int>(symbol));
   if (document == nullptr) return 0;
   const auto [largest, fresh] = largest_buckets_.try_emplace(document, 0);
   if (fresh) largest->second = LargestOf(*document);

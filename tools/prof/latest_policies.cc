@@ -2,7 +2,12 @@
 
 #include "tools/prof/latest_policies.h"
 
+#include <utility>
 #include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "coppice/padding/policy_document.h"
 
 namespace coppice {
 
@@ -13,13 +18,24 @@ void LatestPolicies::Add(const TraceEvent& event) {
   if (!is_new && change.time_ns >= known->second.time_ns) known->second = change;
 }
 
-const std::string* LatestPolicies::Find(const PoolTrace& trace, int program, int symbol) const {
+const std::string* LatestPolicies::FindDocument(const PoolTrace& trace,
+                                                int program,
+                                                int symbol) const {
   const auto change = changes_.find({program, symbol});
   if (change != changes_.end()) return &trace.policies[static_cast<size_t>(change->second.policy)];
   const std::vector<std::string>& registered =
       trace.programs[static_cast<size_t>(program)].policies;
   return static_cast<size_t>(symbol) < registered.size() ? &registered[static_cast<size_t>(symbol)]
                                                          : nullptr;
+}
+
+std::optional<PaddingPolicy> LatestPolicies::Find(const PoolTrace& trace,
+                                                  int program,
+                                                  int symbol) const {
+  const std::string* const document = FindDocument(trace, program, symbol);
+  if (document == nullptr) return std::nullopt;
+  absl::StatusOr<PolicyDocument> read = ReadPolicyDocument(*document, "the policy");
+  return read.ok() ? std::optional(std::move(read->policy)) : std::nullopt;
 }
 
 }  // namespace coppice

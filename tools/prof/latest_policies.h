@@ -6,8 +6,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
+
+#include "coppice/padding/padding_policy.h"
 
 #include "tools/prof/pool_trace.h"
 
@@ -21,7 +24,9 @@ class LatestPolicies {
 
   // Of a symbol of a program: its policy's document, which is the trace's; nullptr if the trace has
   // none. Requires: places of programs and symbols of the trace that the events are of.
-  const std::string* Find(const PoolTrace& trace, int program, int symbol) const;
+  const std::string* FindDocument(const PoolTrace& trace, int program, int symbol) const;
+  // The policy itself; nothing without a document, or if that is none. Cost: O(maximum).
+  std::optional<PaddingPolicy> Find(const PoolTrace& trace, int program, int symbol) const;
 
  private:
   struct Change {

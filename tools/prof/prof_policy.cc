@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,7 +16,6 @@
 #include "coppice/padding/learn_buckets.h"
 #include "coppice/padding/padding_policy.h"
 #include "coppice/padding/padding_presets.h"
-#include "coppice/padding/policy_document.h"
 #include "coppice/padding/score_buckets.h"
 #include "coppice/padding/size_histogram.h"
 
@@ -74,10 +74,8 @@ int64_t LimitOf(const PoolTrace& trace,
                 int program,
                 int symbol,
                 const SymbolTraffic& traffic) {
-  if (const std::string* const document = latest.Find(trace, program, symbol)) {
-    const absl::StatusOr<PolicyDocument> read = ReadPolicyDocument(*document, "the policy");
-    if (read.ok() && !read->policy.is_exact()) return read->policy.maximum();
-  }
+  const std::optional<PaddingPolicy> policy = latest.Find(trace, program, symbol);
+  if (policy && !policy->is_exact()) return policy->maximum();
   return std::max(traffic.sizes.largest(), traffic.buckets.empty() ? 0 : *traffic.buckets.rbegin());
 }
 

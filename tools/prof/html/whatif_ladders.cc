@@ -11,8 +11,6 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
-#include "coppice/padding/policy_document.h"
-
 #include "tools/prof/bucket_drops.h"
 #include "tools/prof/whatif/traced_spec.h"
 
@@ -36,17 +34,6 @@ struct PaddedSize {
   size_t calls = 0;
 };
 
-// The policy that a symbol of a program had last, which was registered with this one.
-PaddingPolicy LatestOf(const ReportFacts& facts,
-                       int program,
-                       int symbol,
-                       const PaddingPolicy& registered) {
-  const std::string* const document = facts.policies.Find(facts.trace, program, symbol);
-  if (document == nullptr) return registered;
-  const absl::StatusOr<PolicyDocument> read = ReadPolicyDocument(*document, "the policy");
-  return read.ok() ? read->policy : registered;
-}
-
 std::vector<PaddedSize> PaddedSizesOf(const ReportFacts& facts) {
   std::vector<size_t> calls(facts.trace.programs.size());
   for (const ReportCall& call : facts.calls)
@@ -69,7 +56,8 @@ std::vector<PaddedSize> PaddedSizesOf(const ReportFacts& facts) {
         size.maximum = joint->policy.limit().a;
         size.pair = true;
       } else {
-        const PaddingPolicy policy = LatestOf(facts, static_cast<int>(i), symbol, padded.policy);
+        const PaddingPolicy policy =
+            facts.policies.Find(facts.trace, static_cast<int>(i), symbol).value_or(padded.policy);
         size.maximum = policy.maximum();
         if (!policy.is_exact()) size.buckets = policy.buckets();
       }

@@ -313,8 +313,7 @@ std::string Describe(const WhatIfChanges& changes) {
 }
 
 bool IsBucketOf(const PaddingPolicy& policy, int64_t bucket) {
-  if (policy.is_exact()) return bucket >= 1 && bucket <= policy.maximum();
-  return std::ranges::binary_search(policy.buckets(), bucket);
+  return bucket >= 1 && policy.Find(bucket) == bucket;
 }
 
 absl::StatusOr<PaddingPolicy> WithoutBuckets(PaddingPolicy policy, std::span<const int64_t> gone) {

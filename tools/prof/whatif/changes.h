@@ -47,7 +47,7 @@ struct ChangedMaking {
   std::map<std::pair<int, int>, std::vector<int64_t>> dropped;
 };
 
-// Cost: O(buckets).
+// Whether the policy pads to it.
 bool IsBucketOf(const PaddingPolicy& policy, int64_t bucket);
 
 // The policy without those of these buckets that it has. Errors: kInvalidArgument  none is left; an

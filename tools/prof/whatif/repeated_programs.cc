@@ -21,8 +21,6 @@ absl::Status RepeatedSession::Register(int program) {
   spec.variant += fmt::format("#{}", program);
   Registered& registered = programs_.emplace_back();
   COPPICE_ASSIGN_OR_RETURN(registered.expressions, CompileExtents(spec));
-  for (const SymbolSpec& symbol : spec.symbols)
-    registered.policies.push_back(symbol.policy);
   const size_t tensors = spec.inputs.size() + spec.outputs.size();
   for (size_t i = 0; i < tensors; ++i)
     registered.addresses.push_back(WeightlessDevice::TakeAddresses(kTensorAddresses));
@@ -100,13 +98,6 @@ absl::Status RepeatedSession::RunScript(int program, CallContext& context) {
   return device_.Launch(context.stream(), script.kernels);
 }
 
-absl::Status RepeatedSession::SetPolicy(int program, int symbol, PaddingPolicy policy) {
-  Registered& registered = programs_[static_cast<size_t>(program)];
-  COPPICE_RETURN_IF_ERROR(session_->SetPolicy(*registered.program, symbol, policy));
-  registered.policies[static_cast<size_t>(symbol)] = std::move(policy);
-  return absl::OkStatus();
-}
-
 // A policy of the trace, without buckets that are to be gone.
 absl::StatusOr<PaddingPolicy> RepeatedSession::ChangedPolicy(int program,
                                                              int symbol,
@@ -142,46 +133,59 @@ absl::StatusOr<std::optional<PaddingPolicy>> RepeatedSession::PolicyAhead(int pr
   return ChangedPolicy(program, symbol, number(*next));
 }
 
-// Where policies are others: the buckets that hold what was warmed. Until a policy that is recorded
-// ahead is set, the one in force has its buckets, too.
+// By symbol, but for joint ones: the policy that says what is warmed, where it is another than the
+// trace's. Until one that is recorded ahead is set, the one in force has its buckets, too.
+absl::StatusOr<std::vector<std::optional<PaddingPolicy>>> RepeatedSession::PoliciesToWarm(
+    int program, const BucketSet& warmed, size_t place) {
+  const ProgramSpec& spec = making_.specs[static_cast<size_t>(program)];
+  const Program& registered = *programs_[static_cast<size_t>(program)].program;
+  std::vector<std::optional<PaddingPolicy>> policies(spec.symbols.size());
+  for (size_t i = 0; i < policies.size(); ++i) {
+    const auto symbol = static_cast<int>(i);
+    if (spec.JointOf(symbol) != nullptr) continue;
+    const bool replaced = making_.new_policies.contains({program, symbol});
+    const bool changed = replaced || making_.dropped.contains({program, symbol});
+    std::optional<PaddingPolicy> ahead;
+    if (!replaced) {
+      COPPICE_ASSIGN_OR_RETURN(ahead, PolicyAhead(program, symbol, warmed, place));
+    }
+    if (!changed && !ahead) continue;
+    COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy now, session_->GetPolicy(registered, symbol));
+    if (changed) policies[i] = ahead ? *ahead : now;
+    if (!ahead) continue;
+    std::vector<int64_t> both = now.buckets();
+    const std::vector<int64_t> more = ahead->buckets();
+    both.insert(both.end(), more.begin(), more.end());
+    COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy,
+                             PaddingPolicy::List(both, std::ranges::max(both)));
+    COPPICE_RETURN_IF_ERROR(session_->SetPolicy(registered, symbol, std::move(policy)));
+  }
+  return policies;
+}
+
+// Where policies are others: the buckets that hold what was warmed.
 absl::StatusOr<RepeatedSession::BucketSet> RepeatedSession::BucketsToWarm(int program,
                                                                           const BucketSet& warmed,
                                                                           size_t place) {
   const ProgramSpec& spec = making_.specs[static_cast<size_t>(program)];
-  const Registered& registered = programs_[static_cast<size_t>(program)];
-  std::vector<std::optional<PaddingPolicy>> others(spec.symbols.size());
-  for (size_t i = 0; i < spec.symbols.size(); ++i) {
-    const auto symbol = static_cast<int>(i);
-    const bool replaced = making_.new_policies.contains({program, symbol});
-    if (replaced || making_.dropped.contains({program, symbol})) others[i] = registered.policies[i];
-    if (replaced || spec.JointOf(symbol) != nullptr) continue;
-    COPPICE_ASSIGN_OR_RETURN(const std::optional<PaddingPolicy> ahead,
-                             PolicyAhead(program, symbol, warmed, place));
-    if (!ahead) continue;
-    if (others[i]) others[i] = ahead;
-    std::vector<int64_t> both = registered.policies[i].buckets();
-    const std::vector<int64_t> more = ahead->buckets();
-    both.insert(both.end(), more.begin(), more.end());
-    const int64_t maximum = std::ranges::max(both);
-    COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy, PaddingPolicy::List(both, maximum));
-    COPPICE_RETURN_IF_ERROR(SetPolicy(program, symbol, std::move(policy)));
-  }
+  COPPICE_ASSIGN_OR_RETURN(const auto policies, PoliciesToWarm(program, warmed, place));
   BucketSet buckets;
   for (const std::vector<int64_t>& extents : warmed) {
     std::vector<int64_t> bucket = extents;
     bool there = true;
-    for (size_t i = 0; i < spec.symbols.size(); ++i) {
-      if (!others[i]) continue;
-      if (const JointSpec* const joint = spec.JointOf(static_cast<int>(i))) {
+    for (size_t i = 0; i < policies.size(); ++i) {
+      const auto symbol = static_cast<int>(i);
+      std::optional<int64_t> found = extents[i];
+      if (policies[i]) {
+        found = policies[i]->Find(extents[i]);
+      } else if (const JointSpec* const joint = spec.JointOf(symbol);
+                 joint != nullptr && making_.new_policies.contains({program, symbol})) {
         const JointSize size = joint->SizeIn(extents);
-        const std::optional<JointSize> found = joint->policy.Find(size.a, size.b);
-        there = there && found.has_value();
-        if (found) bucket[i] = joint->a == static_cast<int>(i) ? found->a : found->b;
-        continue;
+        const std::optional<JointSize> pair = joint->policy.Find(size.a, size.b);
+        found = pair ? std::optional(joint->a == symbol ? pair->a : pair->b) : std::nullopt;
       }
-      const std::optional<int64_t> found = others[i]->Find(extents[i]);
       there = there && found.has_value();
-      if (found) bucket[i] = *found;
+      bucket[i] = found.value_or(0);
     }
     if (there && std::ranges::find(buckets, bucket) == buckets.end()) buckets.push_back(bucket);
   }

@@ -103,7 +103,7 @@ absl::Status RepeatedSession::Take(const TracedStep& step, size_t place) {
       const auto symbol = static_cast<int>(step.value);
       if (making_.new_policies.contains({step.what, symbol})) return absl::OkStatus();
       COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy, ChangedPolicy(step.what, symbol, step.more));
-      return SetPolicy(step.what, symbol, std::move(policy));
+      return session_->SetPolicy(*programs_[index].program, symbol, std::move(policy));
     }
     case TracedStep::Kind::kSuspend:
       suspended_at_ns_ = step.time_ns;

@@ -62,8 +62,7 @@ class RepeatedSession {
     std::vector<Expression> expressions;
     // Of its inputs and then its outputs, where callers have them.
     std::vector<DeviceAddress> addresses;
-    std::vector<int64_t> scalars;         // Of the key, as a call had them last.
-    std::vector<PaddingPolicy> policies;  // In force, by symbol.
+    std::vector<int64_t> scalars;  // Of the key, as a call had them last.
   };
   // The lease of a call that somebody keeps.
   struct Held {
@@ -87,9 +86,11 @@ class RepeatedSession {
   absl::Status MakeCall(int index);
   absl::Status UseOutputs(const TracedCall& call, CuStream stream, CallArguments& arguments);
   void DropPart(int index, int64_t output);
-  absl::Status SetPolicy(int program, int symbol, PaddingPolicy policy);
   absl::StatusOr<PaddingPolicy> ChangedPolicy(int program, int symbol, int policy) const;
   absl::Status Warm(size_t place);
+  absl::StatusOr<std::vector<std::optional<PaddingPolicy>>> PoliciesToWarm(int program,
+                                                                           const BucketSet& warmed,
+                                                                           size_t place);
   absl::StatusOr<BucketSet> BucketsToWarm(int program, const BucketSet& warmed, size_t place);
   absl::StatusOr<std::optional<PaddingPolicy>> PolicyAhead(int program,
                                                            int symbol,
