@@ -2,13 +2,19 @@
 
 #include "coppice/base/padding_claim.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
+#include <iterator>
+#include <system_error>
+#include <vector>
 
 #include "fmt/format.h"
 
 #include "coppice/base/check.h"
 #include "coppice/base/float_format.h"
+#include "coppice/base/status.h"
 
 namespace coppice {
 namespace {
@@ -46,6 +52,37 @@ bool IsNearInteger(const Equality& equal, DType dtype, uint64_t expected, uint64
          equal.absolute + equal.relative * static_cast<double>(expected);
 }
 
+std::vector<std::string_view> SplitAtColons(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (size_t colon = text.find(':'); colon != text.npos; colon = text.find(':')) {
+    parts.push_back(text.substr(0, colon));
+    text.remove_prefix(colon + 1);
+  }
+  parts.push_back(text);
+  return parts;
+}
+
+std::optional<double> ToleranceIn(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && value >= 0 && std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+std::string_view InWords(PaddingContents contents) {
+  switch (contents) {
+    case PaddingContents::kAny:
+      return "any bits";
+    case PaddingContents::kFinite:
+      return "finite values";
+    case PaddingContents::kFill:
+      return "exactly its fill";
+    case PaddingContents::kRowIndependent:
+      return "any bits in floats and the fill in integers";
+  }
+  return "?";
+}
+
 }  // namespace
 
 const char* NameOf(PaddingContents contents) {
@@ -56,14 +93,44 @@ const char* NameOf(PaddingContents contents) {
       return "finite";
     case PaddingContents::kFill:
       return "fill";
+    case PaddingContents::kRowIndependent:
+      return "row_independent";
   }
   return "?";
 }
 
+absl::StatusOr<std::optional<PaddingClaim>> ParseClaim(std::string_view text) {
+  const auto no_claim = [&] {
+    return InvalidArgument(
+        "'{}' is no claim about padding; give exact, any, masked, row_independent, finite or fill, "
+        "or one of the last five with a tolerance: finite:1e-5 or finite:1e-5:1e-4, which is "
+        "absolute and then relative",
+        text);
+  };
+  const std::vector<std::string_view> parts = SplitAtColons(text);
+  if (parts.size() > 3) return no_claim();
+  PaddingClaim claim;
+  claim.equal.bits = parts.size() == 1;
+  double* const tolerances[] = {&claim.equal.absolute, &claim.equal.relative};
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const std::optional<double> tolerance = ToleranceIn(parts[i]);
+    if (!tolerance) return no_claim();
+    *tolerances[i - 1] = *tolerance;
+  }
+  if (parts[0] == "exact" && claim.equal.bits) return std::nullopt;
+  constexpr PaddingContents kContents[] = {PaddingContents::kAny, PaddingContents::kFinite,
+                                           PaddingContents::kFill,
+                                           PaddingContents::kRowIndependent};
+  const std::string_view word = parts[0] == "masked" ? "any" : parts[0];
+  const auto* const found = std::ranges::find(
+      kContents, word, [](PaddingContents contents) { return std::string_view(NameOf(contents)); });
+  if (found == std::end(kContents)) return no_claim();
+  claim.padding = *found;
+  return claim;
+}
+
 std::string DescribeClaim(const PaddingClaim& claim) {
-  const char* const contents = claim.padding == PaddingContents::kAny      ? "any bits"
-                               : claim.padding == PaddingContents::kFinite ? "finite values"
-                                                                           : "exactly its fill";
+  const std::string_view contents = InWords(claim.padding);
   if (claim.equal.bits) return fmt::format("{}, live outputs equal bit for bit", contents);
   return fmt::format("{}, live outputs within {:g} + {:g} x |value|", contents,
                      claim.equal.absolute, claim.equal.relative);

@@ -96,6 +96,8 @@ absl::StatusCode CodeOf(CuResult result) {
       return absl::StatusCode::kResourceExhausted;
     case CuResult::kNotFound:
       return absl::StatusCode::kNotFound;
+    case CuResult::kNotPermitted:
+      return absl::StatusCode::kFailedPrecondition;
     case CuResult::kIllegalState:
     case CuResult::kStreamCaptureUnsupported:
     case CuResult::kStreamCaptureInvalidated:
@@ -147,9 +149,17 @@ absl::Status Driver::ErrorOf(CuResult result, const char* entry) const {
   // A driver knows more results than the ones that coppice tells apart.
   if (name == nullptr && table_.GetErrorName(result, &name) != CuResult::kSuccess) name = nullptr;
   const int number = static_cast<int>(result);
-  absl::Status status =
-      MakeError(CodeOf(result), "{}: {} ({})", entry, name ? name : NameOf(result), number);
-  status.SetPayload(kFailurePayload, absl::Cord(fmt::format("{} {}", number, entry)));
+  // What happens to those who fork; before cuInit nobody calls anything.
+  const char* const remedy =
+      result == CuResult::kNotInitialized
+          ? "; a process that was forked cannot use its parent's device: start it anew, in Python "
+            "by multiprocessing's start method 'spawn'"
+          : "";
+  absl::Status status = MakeError(CodeOf(result), "{}: {} ({}){}", entry,
+                                  name ? name : NameOf(result), number, remedy);
+  // No Cord of a std::string: clang names that template otherwise than the GCC that built Abseil.
+  const std::string failure = fmt::format("{} {}", number, entry);
+  status.SetPayload(kFailurePayload, absl::Cord(failure.c_str()));
   return status;
 }
 

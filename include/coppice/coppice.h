@@ -64,7 +64,7 @@ extern "C" {
 /* The surface of this header. A library of the same major version, and of this minor version or a
  * later one, has all that is here. */
 #define COPPICE_API_MAJOR 0
-#define COPPICE_API_MINOR 5
+#define COPPICE_API_MINOR 6
 
 /* The library's own, as major * 1000 + minor. */
 COPPICE_API int32_t coppice_api_version(void);
@@ -194,11 +194,32 @@ COPPICE_API coppice_status coppice_device_describe(coppice_device* device,
  * of COPPICE_ON_HOST that failed, each told once. */
 COPPICE_API coppice_status coppice_device_synchronize(coppice_device* device);
 
-/* What the emulator found wrong so far (races, undeclared accesses, ...), a line each: as
- * coppice_last_error. 0 on CUDA, and of a run that is in order. */
+/* What the emulator found wrong so far (races, undeclared accesses, functions of COPPICE_ON_HOST
+ * that failed, ...), a line each, equal ones once, the last 100 and a fault: as coppice_last_error.
+ * 0 on CUDA, and of a run that is in order. */
 COPPICE_API size_t coppice_device_findings(coppice_device* device,
                                            char* buffer,
                                            size_t buffer_bytes);
+
+/* How many findings there were so far, equal ones each. What a call runs into is what is found
+ * behind those that there were before it, once the device has been synchronised:
+ *
+ *   coppice_device_finding_count(device, &before);
+ *   ...
+ *   coppice_device_synchronize(device);
+ *   coppice_device_findings_since(device, before, text, sizeof(text), NULL);
+ *
+ * `written` (may be null) gets the bytes of the whole text, without the NUL. 0 on CUDA. */
+COPPICE_API coppice_status coppice_device_finding_count(coppice_device* device, int64_t* count);
+COPPICE_API coppice_status coppice_device_findings_since(
+    coppice_device* device, int64_t since, char* buffer, size_t buffer_bytes, size_t* written);
+
+/* Makes an emulator as new after a fault, which else stays: memory, streams and kernels of it are
+ * gone, and what was loaded has to be loaded again; old handles may be released. Makes its context
+ * current on this thread; other threads call coppice_device_make_current. Requires: no other thread
+ * calls anything of the device. Errors: failed precondition: there are sessions of it, or reads of
+ * their outputs: release them first; unimplemented: on CUDA, where the process has to end. */
+COPPICE_API coppice_status coppice_device_reset(coppice_device* device);
 
 /* The driver's function of CUDA's name, such as "cuGraphCreate", at the version that
  * coppice/runtime/driver_entries.inc gives it, which lists those there are: for what this header
@@ -314,23 +335,29 @@ COPPICE_API coppice_status coppice_launch(coppice_kernel* kernel,
 /* ---- Sessions -----------------------------------------------------------------------------------
  */
 
+/* What a session may do about graphs. */
 enum {
-  COPPICE_STANCE_RECORD = 0,
-  COPPICE_STANCE_REPLAY_ONLY = 1,
-  COPPICE_STANCE_EAGER = 2,
+  COPPICE_STANCE_RECORD = 0,      /* Warm up, record and replay. */
+  COPPICE_STANCE_REPLAY_ONLY = 1, /* Replay what is recorded; everything else runs eagerly. */
+  COPPICE_STANCE_EAGER = 2,       /* No graphs. */
+  /* Replay; a call that cannot is an error that says why, and runs nothing. */
   COPPICE_STANCE_STRICT = 3,
 };
-enum { /* What a call does that needs a graph too many. */
-       COPPICE_ON_LIMIT_DEFAULT = 0,
-       COPPICE_ON_LIMIT_EAGER = 1,
-       COPPICE_ON_LIMIT_ERROR = 2,
-       COPPICE_ON_LIMIT_EVICT = 3,
+/* What a call does that would need one graph too many. */
+enum {
+  COPPICE_ON_LIMIT_DEFAULT = 0, /* As the field says. */
+  COPPICE_ON_LIMIT_EAGER = 1,   /* Runs without a graph. */
+  COPPICE_ON_LIMIT_ERROR = 2,   /* Fails. */
+  /* Drops the graph that is worth least: long unused, large in bytes and cheap to record again. */
+  COPPICE_ON_LIMIT_EVICT = 3,
 };
 
-enum { /* Whether kernels with several variants are timed; see VariantTiming. */
-       COPPICE_VARIANTS_ON_DEVICE = 0,
-       COPPICE_VARIANTS_ALWAYS = 1,
-       COPPICE_VARIANTS_NEVER = 2,
+/* Whether kernels of packages that have several variants are timed before a bucket is recorded, so
+ * that each bucket launches the fastest of each. */
+enum {
+  COPPICE_VARIANTS_ON_DEVICE = 0, /* Not on the emulator, whose time says nothing. */
+  COPPICE_VARIANTS_ALWAYS = 1,    /* On the emulator, too. */
+  COPPICE_VARIANTS_NEVER = 2,     /* The first variants are launched. */
 };
 
 /* What the ranks of a program that launches collectives agree on; see RankVote of
@@ -344,39 +371,63 @@ typedef struct coppice_vote {
   int32_t unanimous;
 } coppice_vote;
 
+/* SessionOptions of coppice/graphs/session_options.h. A flag that is not 0 is set; a
+ * function that is null is not called. */
 typedef struct coppice_session_options {
   uint32_t struct_size;
-  int32_t stance;               /* COPPICE_STANCE_... */
-  int32_t lanes;                /* 0: 1. */
-  int32_t warmup_runs;          /* 0: 1. */
-  int32_t record_in_background; /* Not 0: yes, for programs that are thread_safe. */
-  int32_t gate;                 /* Not 0: graphs must be faster than eager runs. */
-  /* Limits; 0: the library's default, -1: none at all (no graph). */
-  int32_t graphs_per_program_max;
+  int32_t stance;      /* What calls may do about graphs: COPPICE_STANCE_... */
+  int32_t lanes;       /* Calls on different lanes may run at the same time. 1 to 1,024; 0: 1. */
+  int32_t warmup_runs; /* Calls of a bucket that run before it is recorded. 0: 1. */
+  /* Records programs that are `thread_safe` on a thread of the session; calls run eagerly
+   * meanwhile. */
+  int32_t record_in_background;
+  /* Times live calls with and without their graph, and gives up graphs that are not faster. */
+  int32_t gate;
+  int32_t graphs_per_program_max; /* Graphs of a program on a lane. 0: 1,024, -1: none. */
+  /* Recordings of a bucket because a static input moved; those beyond count as graphs over the
+   * limit. 0: 128, -1: none. */
   int32_t rerecords_per_bucket_max;
+  /* Recordings of one bucket in which a static input may have moved; one more, and every call
+   * copies it. 0: 32, -1: none. */
   int32_t static_moves_max;
-  int32_t on_limit;  /* COPPICE_ON_LIMIT_...; default: eager. */
-  int32_t on_budget; /* The same; default: evict. */
-  int32_t keep_drawings;
-  /* Bytes; 0: as MemoryOptions says of 0. */
-  int64_t window_bytes;
-  int64_t workspace_bytes;
-  int64_t copy_out_bytes;
+  /* What a call does that would need one graph too many: COPPICE_ON_LIMIT_...; 0: eager. */
+  int32_t on_limit;
+  /* What a recording does that lacks room: COPPICE_ON_LIMIT_...; 0: evict. */
+  int32_t on_budget;
+  int32_t keep_drawings;   /* Keeps a drawing of every recording, to be dumped. */
+  int64_t window_bytes;    /* Virtual size of a lane's windows; 0: device memory. */
+  int64_t workspace_bytes; /* For libraries, per lane; 0: none. */
+  int64_t copy_out_bytes;  /* For outputs that are copied out, per lane; 0: none. */
+  /* What the session may hold at once: its windows, its graphs (an estimate) and what the
+   * application reports; 0: no budget. */
   int64_t budget_bytes;
-  /* Checks; not 0: on. */
+  /* Refuses buckets whose kernels' parameters depend on what is not in the key. */
   int32_t audit_keys;
+  /* Asks the driver at every call whether tensors lie in live memory of the device. */
   int32_t check_addresses;
+  /* Fills all that a graph writes with 0xCB bytes before each call, so that whoever kept a pointer
+   * to what lay there sees it. */
   int32_t fill_expired;
+  /* A call that finds the ring full waits until the file has taken what is in it, in place of
+   * dropping the event and counting it. */
   int32_t trace_wait_when_full;
-  const char* trace_path; /* Null or empty: no trace. */
+  /* The file that a trace is written to, made anew; null or empty: no trace. */
+  const char* trace_path;
+  /* Events that a lane's ring holds, 64 bytes each, rounded up to 2^n. 16 to 67,108,864; 0:
+   * 65,536. */
   int64_t trace_events_per_lane;
-  /* Called with a line for people, perhaps on a thread of the session; null: nobody. */
+  /* Receives one line per program and reason that keeps its calls from replaying. */
   void (*log)(void* user, const char* line);
+  /* What ranks agree by: called by every call before it runs, with this rank's vote. */
   coppice_status (*vote)(void* user, coppice_vote* vote);
+  /* Called before a call that was agreed to record, also by ranks that have the graph. */
   coppice_status (*barrier)(void* user);
-  void* user;             /* Of these three. */
-  int32_t variant_timing; /* COPPICE_VARIANTS_... */
+  void* user; /* Of the functions. */
+  /* Whether kernels of packages that have several variants are timed: COPPICE_VARIANTS_... */
+  int32_t variant_timing;
   int32_t reserved;
+  /* What recordings are timed by: nanoseconds that never go back; null: a steady clock. */
+  int64_t (*now_ns)(void* user);
 } coppice_session_options;
 
 COPPICE_API coppice_status coppice_session_create(coppice_device* device,
@@ -446,7 +497,7 @@ typedef struct coppice_learn_options {
   uint32_t struct_size;
   uint32_t reserved;
   int64_t limit;         /* The last bucket; 0: the largest size. */
-  int64_t bucket_count;  /* At most; 0: as many as pay their price. */
+  int64_t bucket_count;  /* At most, but for those that double; 0: as many as pay their price. */
   double price;          /* Of a bucket, in elements of padding. */
   int64_t align;         /* 0: 1. */
   const int64_t* forced; /* Sizes that are buckets in every case. */
@@ -467,11 +518,12 @@ COPPICE_API coppice_status coppice_learn_policy(const int64_t* sizes,
                                                 size_t buffer_bytes,
                                                 size_t* text_bytes);
 
-enum { /* What the padding of a symbol may hold. */
+enum { /* What the padding of a symbol may hold; the words of coppice/base/padding_claim.h. */
        COPPICE_PADDING_NO_CLAIM = 0,
        COPPICE_PADDING_ANY = 1,
        COPPICE_PADDING_FINITE = 2,
        COPPICE_PADDING_FILL = 3,
+       COPPICE_PADDING_ROW_INDEPENDENT = 4,
 };
 typedef struct coppice_claim {
   uint32_t struct_size;
@@ -703,13 +755,21 @@ COPPICE_API coppice_status coppice_unbind(coppice_session* session, coppice_bind
 /* ---- Calls --------------------------------------------------------------------------------------
  */
 
+/* What poison mode writes in place of every fill that the claim lets it. */
 enum {
-  COPPICE_POISON_OFF = 0,
-  COPPICE_POISON_NAN = 1,
+  COPPICE_POISON_OFF = 0, /* The fill stays. */
+  COPPICE_POISON_NAN = 1, /* A quiet NaN for floats and both parts of complex numbers. */
+  /* 0x5A in every byte: a large finite float, a large positive integer. */
   COPPICE_POISON_PATTERN = 2,
-  COPPICE_POISON_NOISE = 3,
+  COPPICE_POISON_NOISE = 3, /* Another one in each element; in each call of a session, too. */
 };
-enum { COPPICE_BORROW = 0, COPPICE_COPY_OUT = 1, COPPICE_WRITE_INTO = 2 };
+/* Where a call's outputs go. */
+enum {
+  COPPICE_BORROW = 0, /* They stay in the lane's window; see lease.h. */
+  /* Copied behind the graph to memory of the lane's own; needs copy_out_bytes. */
+  COPPICE_COPY_OUT = 1,
+  COPPICE_WRITE_INTO = 2, /* Copied behind the graph into Call::targets. */
+};
 
 typedef struct coppice_call {
   uint32_t struct_size;
@@ -830,12 +890,38 @@ COPPICE_API coppice_status coppice_plan(coppice_session* session,
                                         int64_t scalar_count,
                                         coppice_planned_bucket* out);
 
+/* Why a call did not replay. */
 enum {
-  COPPICE_RUN_REPLAY = 0,
-  COPPICE_RUN_RECORD = 1,
+  COPPICE_REASON_NONE = 0,       /* It replayed. */
+  COPPICE_REASON_NEW_BUCKET = 1, /* First calls in this bucket: warm-up, then record. */
+  /* The bucket is recorded, but for other addresses of its static inputs. */
+  COPPICE_REASON_STATIC_INPUT_MOVED = 2,
+  /* The bucket is recorded, but around other live outputs. */
+  COPPICE_REASON_OTHER_LIVE_REGIONS = 3,
+  COPPICE_REASON_EVICTED = 4, /* The bucket was recorded and evicted. */
+  /* An extent, or two that are padded jointly, are in no bucket. */
+  COPPICE_REASON_OVER_LARGEST_BUCKET = 5,
+  COPPICE_REASON_UNPADDED_EXTENT = 6, /* An expression of extents has no place in the bucket. */
+  COPPICE_REASON_GRAPH_LIMIT = 7,     /* The program has as many graphs as it may. */
+  COPPICE_REASON_BYTE_LIMIT = 8,      /* The plan, or what is staged at the bucket, has no room. */
+  /* Somebody broke the recording from outside; it is retried once. */
+  COPPICE_REASON_CAPTURE_INVALIDATED = 9,
+  /* The program itself cannot be recorded, or departs from its script. */
+  COPPICE_REASON_NOT_CAPTURABLE = 10,
+  COPPICE_REASON_GATE_SAYS_EAGER = 11, /* Measured: eager is faster in this bucket. */
+  /* The stance, the program or the vote of the ranks forbids graphs. */
+  COPPICE_REASON_USER_DISABLED = 12,
+  /* A guard of a policy keeps an extent, or two, out of their bucket. */
+  COPPICE_REASON_PADDED_TOO_MUCH = 13,
+};
+/* What a call did. */
+enum {
+  COPPICE_RUN_REPLAY = 0, /* Launched a recorded graph. */
+  COPPICE_RUN_RECORD = 1, /* Recorded the graph, then launched it. */
+  /* Ran the program at the bucket without a graph, and noted its allocations. */
   COPPICE_RUN_WARM_UP = 2,
-  COPPICE_RUN_EAGER = 3,
-  COPPICE_RUN_INCLUDE = 4,
+  COPPICE_RUN_EAGER = 3,   /* Ran the program at the call's own extents without a graph. */
+  COPPICE_RUN_INCLUDE = 4, /* Put the program into the caller's own capture, as a child graph. */
 };
 /* "replay", and the reason of a call that did not replay: "new_bucket"; "unknown" for no such. */
 COPPICE_API const char* coppice_run_kind_name(int32_t kind);
@@ -904,8 +990,9 @@ typedef struct coppice_rebucket_options {
   uint32_t struct_size;
   int32_t dry_run;           /* Not 0: only learns, and reports. */
   int64_t period;            /* Calls between two times; negative: at any time. */
-  int64_t bucket_count;      /* At most; 0: as many as the policy in force has, or, with a
-                              * cost_per_byte, the one that was registered, if that has more. */
+  int64_t bucket_count;      /* At most, but for those beyond all calls; 0: as many in all as the
+                              * policy in force has, or, with a cost_per_byte, the one that was
+                              * registered, if that has more. */
   int64_t added_max;         /* Buckets that the policy in force has not; negative: none. */
   double gain_min;           /* Points of waste and price that a swap saves; negative: any. */
   double max_ratio;          /* Negative: no cap. */
@@ -1022,7 +1109,12 @@ COPPICE_API coppice_status coppice_evict(coppice_session* session,
                                          int64_t* dropped);
 COPPICE_API coppice_status coppice_trim(coppice_session* session);
 
-enum { COPPICE_CONSTANTS_SAVE = 0, COPPICE_CONSTANTS_KEEP = 1, COPPICE_CONSTANTS_RELOAD = 2 };
+/* What becomes of constants while a session is suspended. */
+enum {
+  COPPICE_CONSTANTS_SAVE = 0,   /* They are copied to the host, and back. */
+  COPPICE_CONSTANTS_KEEP = 1,   /* They stay on the device. */
+  COPPICE_CONSTANTS_RELOAD = 2, /* They are dropped; their sources fill them again. */
+};
 typedef struct coppice_suspend_options {
   uint32_t struct_size;
   int32_t constants; /* COPPICE_CONSTANTS_... */
@@ -1036,40 +1128,64 @@ COPPICE_API coppice_status coppice_resume(coppice_session* session);
 /* Bytes that the application holds itself, for the budget. */
 COPPICE_API coppice_status coppice_set_external_bytes(coppice_session* session, int64_t bytes);
 
-/* By RunKind and Reason of coppice/graphs/reason.h. */
+/* SessionStats of coppice/graphs/session_stats.h. */
 typedef struct coppice_session_stats {
   uint32_t struct_size;
   uint32_t reserved;
-  int64_t calls;
-  int64_t runs[8];
-  int64_t reasons[24];
-  int64_t recordings;
-  int64_t evictions;
-  int64_t remaps;
-  int64_t inputs_in_place;
-  int64_t real_elements;
-  int64_t padded_elements;
+  int64_t calls;            /* Calls that ran. */
+  int64_t runs[8];          /* Calls, by how they ran: COPPICE_RUN_... */
+  int64_t reasons[24];      /* Calls that did not replay, by what kept them: COPPICE_REASON_... */
+  int64_t recordings;       /* Graphs recorded, also ahead of calls. */
+  int64_t evictions;        /* Graphs dropped for room. */
+  int64_t remaps;           /* Replays that had to map their memory again. */
+  int64_t inputs_in_place;  /* Inputs read where an earlier call left them. */
+  int64_t real_elements;    /* Staged elements that callers brought. */
+  int64_t padded_elements;  /* The same with their padding. */
+  int64_t captures_retried; /* Recordings broken from outside, and tried again. */
+  int64_t recordings_empty; /* Recordings without a graph node or a break. */
+  int64_t inputs_filled;    /* Inputs staged only to fill their padding. */
+  int64_t inputs_demoted;   /* Static inputs that moved too often, and are copied since. */
+  int64_t stream_switches;  /* Calls that had to wait for the lane's last stream. */
 } coppice_session_stats;
 COPPICE_API coppice_status coppice_stats(coppice_session* session, coppice_session_stats* out);
 
-/* By MemoryKind of coppice/graphs/memory_usage.h. */
+/* What device memory is for. */
+enum {
+  /* Mapped under the plan windows, where the nodes of a lane lie on top of each other. */
+  COPPICE_MEMORY_NODES = 0,
+  /* Mapped under the eager windows: warm-up and eager runs, and their leases. */
+  COPPICE_MEMORY_EAGER = 1,
+  /* Mapped under the staging windows: padded inputs and parameter blocks. */
+  COPPICE_MEMORY_STAGING = 2,
+  COPPICE_MEMORY_COPY_OUT = 3,  /* Mapped under the copy-out windows. */
+  COPPICE_MEMORY_WORKSPACE = 4, /* Mapped under the workspace windows, for libraries. */
+  COPPICE_MEMORY_CONSTANTS = 5, /* Mapped under the constants window. */
+  /* Physical handles that no window has mapped, kept for the next growth. */
+  COPPICE_MEMORY_SPARE = 6,
+  COPPICE_MEMORY_INCLUDED = 7, /* Memory of graphs that the caller's captures include. */
+  COPPICE_MEMORY_GRAPHS = 8,   /* Executable graphs, as the driver keeps them: an estimate. */
+  COPPICE_MEMORY_EXTERNAL = 9, /* What the application said that it holds itself. */
+};
+/* MemoryUsage of coppice/graphs/memory_usage.h. */
 typedef struct coppice_memory_usage {
   uint32_t struct_size;
   int32_t kind_count;
-  int64_t bytes[16];
-  int64_t peak[16];
-  int64_t total;
-  int64_t total_peak;
-  int64_t budget;
-  int64_t height;
+  int64_t bytes[16];  /* Held, by kind: COPPICE_MEMORY_... */
+  int64_t peak[16];   /* The most of each kind there ever was: COPPICE_MEMORY_... */
+  int64_t total;      /* Sum of `bytes`, counted by itself. */
+  int64_t total_peak; /* The most there ever was of it. */
+  int64_t budget;     /* What the total may reach; 0: no budget. */
+  int64_t height;     /* Highest end of any plan that a graph was recorded at, of all lanes. */
+  int64_t eager_live; /* Live in the eager windows. */
+  int64_t eager_peak; /* Highest top of any eager window so far. */
 } coppice_memory_usage;
 COPPICE_API coppice_status coppice_memory(coppice_session* session, coppice_memory_usage* out);
 /* "nodes"; "unknown" for no such. */
 COPPICE_API const char* coppice_memory_kind_name(int32_t kind);
 
 /* What the session knows of its buckets, as JSON, an array of an object each: program, variant,
- * bucket, lane, recorded, retired, number, plan_height, live_bytes, graph_nodes, record_ns and
- * replays, as NodeInfo of coppice/graphs/session_stats.h has them. As coppice_explain. */
+ * bucket, lane, recorded, retired, number, plan_height, live_bytes, serial, graph_nodes, record_ns
+ * and replays, as NodeInfo of coppice/graphs/session_stats.h has them. As coppice_explain. */
 COPPICE_API coppice_status coppice_buckets(coppice_session* session,
                                            char* buffer,
                                            size_t buffer_bytes,
@@ -1085,7 +1201,12 @@ COPPICE_API coppice_status coppice_dump(coppice_session* session,
                                         size_t buffer_bytes,
                                         size_t* text_bytes);
 
-enum { COPPICE_METRICS_PROMETHEUS = 0, COPPICE_METRICS_OPENMETRICS = 1 };
+/* How the page is written. */
+enum {
+  COPPICE_METRICS_PROMETHEUS = 0, /* Prometheus' text format 0.0.4. */
+  /* OpenMetrics 1.0: with units, and an end that a page cut short has not. */
+  COPPICE_METRICS_OPENMETRICS = 1,
+};
 /* Session::MetricsText: a page of all figures in a format COPPICE_METRICS_..., with the names and
  * bounds of coppice/graphs/metrics.h. As coppice_explain; calls of other threads make the page
  * longer, so take it with room to spare, or again while it does not fit. */
@@ -1165,7 +1286,8 @@ COPPICE_API coppice_status coppice_wait_for_recordings(coppice_session* session)
   X(context_add_graph) X(policy_buckets) X(learn_policy) X(rebucket_outcome_name)          \
   X(rebucket) X(set_policy) X(get_policy) X(get_observed) X(set_observed)                  \
   X(joint_policy_buckets) X(session_metrics_text) X(metrics_content_type)                  \
-  X(context_allocate_labelled) X(note_request)
+  X(context_allocate_labelled) X(note_request) X(device_finding_count)                     \
+  X(device_findings_since) X(device_reset)
 /* clang-format on */
 
 typedef struct coppice_api {

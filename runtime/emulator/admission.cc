@@ -101,7 +101,7 @@ class ExclusiveUse {
   };
 
   static Registry& Books() {
-    static Registry registry;
+    static Registry& registry = *new Registry;  // For threads that are left when the process ends.
     return registry;
   }
 
@@ -147,9 +147,8 @@ template <EntryId id, typename... Args, CuResult (*entry)(Args...)>
 struct Admitted<id, entry> {
   static CuResult Call(Args... args) {
     State* const state = FindState();
-    if (state == nullptr) return CuResult::kDeinitialized;
-    if (id != EntryId::kGetErrorName && ThisThread().in_host_function)
-      return CuResult::kNotPermitted;
+    if (state == nullptr) return IsForked() ? CuResult::kNotInitialized : CuResult::kDeinitialized;
+    if (id != EntryId::kGetErrorName && ThisThread().runs_host_code) return CuResult::kNotPermitted;
     const ExclusiveUse use(state->options.concurrent_entry, args...);
     const std::lock_guard lock(state->mutex);
     CuResult result = Admit(*state, id);

@@ -7,7 +7,11 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
+
+#include "coppice/runtime/access_bounds.h"
 
 #include "runtime/emulator/device_limits.h"
 
@@ -79,6 +83,26 @@ bool IsBlockOf(const KernelCode& kernel, const std::array<unsigned, 3>& block) {
   return CountOf(block) <= static_cast<uint64_t>(kernel.threads_max());
 }
 
+// What the calling thread says that a launch of this kernel may access, with the variables of its
+// library; empty: it says nothing, or nobody sees what the kernel accesses.
+std::vector<ptx::ArgumentRange> BoundsOf(State& state, const KernelState& kernel) {
+  const AccessBounds* const bounds = AccessBounds::Current();
+  if (bounds == nullptr || kernel.code.ptx == nullptr) return {};
+  std::vector<ptx::ArgumentRange> ranges;
+  const auto add = [&](int argument, std::string_view name, const ptx::MemoryRange& range) {
+    ranges.push_back({.argument = argument, .name = std::string(name), .range = range});
+  };
+  for (const ArgumentBytes& argument : bounds->arguments()) {
+    add(argument.argument, argument.name,
+        {argument.begin, argument.begin + static_cast<DeviceAddress>(argument.bytes),
+         argument.writes});
+  }
+  const LibraryState& library = *state.libraries.Find(kernel.library);
+  const auto globals = static_cast<DeviceAddress>(library.program->global_bytes());
+  add(-1, "variables of the module", {library.globals, library.globals + globals});
+  return ranges;
+}
+
 }  // namespace
 
 CuResult ReadLaunchAttributes(const CuLaunchAttribute* list,
@@ -137,7 +161,8 @@ CuResult MakeKernelWork(State& state,
                      .block = block,
                      .shared_bytes = params.shared_bytes,
                      .attributes = attributes,
-                     .parameters = CopyArguments(kernel, params.kernel_params)};
+                     .parameters = CopyArguments(kernel, params.kernel_params),
+                     .bounds = BoundsOf(state, *found)};
   return CuResult::kSuccess;
 }
 

@@ -11,7 +11,7 @@
 namespace coppice::emulator {
 namespace {
 
-constexpr size_t kReportsMax = 100;
+constexpr size_t kTextsMax = 100;
 
 // Where host memory lies among the keys of the history; physical offsets are below.
 constexpr uint64_t kHostSpace = uint64_t{1} << 62;
@@ -82,9 +82,8 @@ void Checks::Submit(OperationId operation,
 }
 
 void Checks::Launch(Snapshot& snapshot) {
-  if (std::exchange(snapshot.checked_generation, memory_.generation()) == memory_.generation())
-    return;
-  if (snapshot.is_chain) return;
+  if (snapshot.is_chain || snapshot.checked_generation == memory_.generation()) return;
+  const int64_t before = count_;
   AccessHistory history;
   for (size_t i = 0; i < snapshot.nodes.size(); ++i) {
     const int node = static_cast<int>(i);
@@ -94,6 +93,8 @@ void Checks::Launch(Snapshot& snapshot) {
     for (const TouchedBytes& one : snapshot.nodes[i].task.touched)
       Note(history, one, {}, node, order_of);
   }
+  // What is wrong with a graph is reported at each of its launches.
+  if (count_ == before) snapshot.checked_generation = memory_.generation();
 }
 
 void Checks::Join(OperationId operation, const VectorClock& joined) {
@@ -158,12 +159,16 @@ void Checks::HoldToDeclared(const Task& task, std::span<const TouchedBytes> touc
         grows = true;
       }
     }
-    if (undeclared >= one.bytes.end || !undeclared_.emplace(one.name, one.writes).second) continue;
-    Report(
-        fmt::format("kernel {} declares less than it touches: it {} address {:#x}, one of {} "
-                    "bytes from {:#x} on; declare them (COPPICE_ACCESSES)",
-                    one.name, one.writes ? "writes" : "reads", undeclared,
-                    one.bytes.end - one.bytes.begin, one.bytes.begin));
+    if (undeclared >= one.bytes.end) continue;
+    std::string& text = undeclared_[{one.name, one.writes}];
+    if (text.empty())
+      text = fmt::format(
+          "kernel {} declares less than it touches: it {} address {:#x}, one of {} bytes from "
+          "{:#x} "
+          "on; declare them (COPPICE_ACCESSES)",
+          one.name, one.writes ? "writes" : "reads", undeclared, one.bytes.end - one.bytes.begin,
+          one.bytes.begin);
+    Report(text);
   }
 }
 
@@ -185,10 +190,21 @@ void Checks::ReportConflict(Conflict conflict, uint64_t address) {
 }
 
 void Checks::Report(std::string text) {
-  if (reports_.size() >= kReportsMax ||
-      std::find(reports_.begin(), reports_.end(), text) != reports_.end())
+  const int64_t number = Count();
+  const auto known = std::ranges::find(told_, text, &Told::text);
+  if (known != told_.end()) {
+    known->last = number;
     return;
-  reports_.push_back(std::move(text));
+  }
+  if (told_.size() >= kTextsMax) told_.erase(std::ranges::min_element(told_, {}, &Told::last));
+  told_.push_back({.text = std::move(text), .last = number});
+}
+
+std::vector<std::string> Checks::ReportsSince(int64_t since) const {
+  std::vector<std::string> texts;
+  for (const Told& told : told_)
+    if (told.last > since) texts.push_back(told.text);
+  return texts;
 }
 
 }  // namespace coppice::emulator

@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -77,7 +76,12 @@ class Checks {
   bool HostKnows(const VectorClock& clock) const { return host_clock_.Covers(clock); }
 
   void Report(std::string text);
-  const std::vector<std::string>& reports() const { return reports_; }
+  // Counts what is found and told of elsewhere, as a fault is, among the reports; its number.
+  int64_t Count() { return ++count_; }
+  // How many there were, equal ones each.
+  int64_t count() const { return count_; }
+  // The texts of those behind the first `since`, each once.
+  std::vector<std::string> ReportsSince(int64_t since) const;
 
  private:
   template <typename Visit>
@@ -100,6 +104,11 @@ class Checks {
 
   bool IsAfter(OperationId operation, OperationId earlier) const;
 
+  struct Told {
+    std::string text;
+    int64_t last = 0;  // The number of the last report of this text.
+  };
+
   const Options options_;
   const Memory& memory_;
   VectorClock host_clock_;
@@ -107,9 +116,11 @@ class Checks {
   std::map<OperationId, VectorClock> expected_;
   // By a stream and another, since something has been expected; both ascend.
   std::map<std::pair<uint64_t, uint64_t>, std::vector<Joined>> joined_;
-  std::set<std::pair<std::string, bool>> undeclared_;  // Kernels that read, or write, such bytes.
+  // Of kernels that read, or write, such bytes what was reported first.
+  std::map<std::pair<std::string, bool>, std::string> undeclared_;
   AccessHistory history_;
-  std::vector<std::string> reports_;
+  std::vector<Told> told_;  // Each text once, in the order in which they came first.
+  int64_t count_ = 0;       // Reports so far.
 };
 
 }  // namespace coppice::emulator

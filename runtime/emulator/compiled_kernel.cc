@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "runtime/emulator/fault.h"
+#include "runtime/emulator/ptx/executor.h"
 
 namespace coppice::emulator {
 namespace {
@@ -53,6 +54,7 @@ Outcome RunCompiled(const KernelWork& work, const Surroundings& surroundings) {
                  .parameters = work.parameters,
                  .cooperative = work.attributes.cooperative},
       .environment = {.memory = surroundings.memory,
+                      .arguments = work.bounds,
                       .seed = surroundings.draw,
                       .checks = surroundings.checks,
                       .clock_ns = static_cast<uint64_t>(surroundings.now_us) * 1000,
@@ -63,15 +65,16 @@ Outcome RunCompiled(const KernelWork& work, const Surroundings& surroundings) {
   const std::optional<uint64_t> faulted = RunGuarded(
       [](const void* argument) {
         const auto& [launch, environment, outcome] = *static_cast<const Execution*>(argument);
-        *outcome = ptx::Run(launch, environment);
+        *outcome = coppice_ptx_executor.run(launch, environment);
       },
       &execution);
   if (faulted.has_value()) return {.fault = DescribeFault(work.kernel.name, *faulted)};
   Outcome outcome;
   if (executed.fault.has_value())
-    outcome.fault = {ResultOf(executed.fault->kind), executed.fault->Describe()};
+    outcome.fault = {ResultOf(executed.fault->kind),
+                     coppice_ptx_executor.describe(*executed.fault)};
   for (const ptx::Finding& finding : executed.findings)
-    outcome.findings.push_back(finding.Describe());
+    outcome.findings.push_back(coppice_ptx_executor.describe(finding));
   for (const ptx::TouchedRange& range : executed.touched)
     outcome.touched.push_back({{range.begin, range.end}, work.kernel.name, range.writes, false});
   return outcome;

@@ -55,11 +55,11 @@ CuResult DeviceGet(CuDevice* device, int ordinal) {
 }
 
 CuResult DeviceGetName(char* name, int capacity, CuDevice device) {
-  constexpr char kName[] = "coppice emulator";
+  constexpr char kDeviceName[] = "coppice emulator";
   if (name == nullptr || capacity < 1) return CuResult::kInvalidValue;
   if (device != 0) return CuResult::kInvalidDevice;
-  const size_t length = std::min(static_cast<size_t>(capacity), sizeof(kName)) - 1;
-  std::memcpy(name, kName, length);
+  const size_t length = std::min(static_cast<size_t>(capacity), sizeof(kDeviceName)) - 1;
+  std::memcpy(name, kDeviceName, length);
   name[length] = '\0';
   return CuResult::kSuccess;
 }

@@ -68,6 +68,10 @@ absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Create(const Options& option
                                  : std::string_view(options.capture_legality)));
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
+  if (emulator::IsForked())
+    return FailedPrecondition(
+        "emulator: this process was forked from one that has an emulator, which no child can use, "
+        "as of CUDA; start it anew, in Python by multiprocessing's start method 'spawn'");
   if (emulator::FindState() != nullptr)
     return FailedPrecondition(
         "Emulator::Create: an emulator exists in this process; destroy it first");
@@ -78,6 +82,7 @@ absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Create(const Options& option
     return MakeError(absl::StatusCode::kResourceExhausted,
                      "Emulator::Create: the host refuses a memfd for {} bytes of device memory",
                      options.memory_bytes);
+  emulator::WatchForks();
   emulator::ForgetThreads();
   emulator::ExchangeState(new State(StateOptionsOf(options), legality, std::move(memory)));
   return std::unique_ptr<Emulator>(
@@ -89,6 +94,7 @@ Emulator::~Emulator() {
 }
 
 Emulator::Live Emulator::live() const {
+  if (emulator::IsForked()) return {};
   State& state = emulator::TheState();
   const std::lock_guard lock(state.mutex);
   const Memory::Counts& memory = state.memory->counts();
@@ -108,18 +114,56 @@ Emulator::Live Emulator::live() const {
 }
 
 bool Emulator::Readable(DeviceAddress address, int64_t bytes) const {
+  if (emulator::IsForked()) return false;
   State& state = emulator::TheState();
   const std::lock_guard lock(state.mutex);
   return state.memory->Covers(address, bytes, CuMemAccessFlags::kRead);
 }
 
 std::vector<std::string> Emulator::reports() const {
+  if (emulator::IsForked()) return {};
   State& state = emulator::TheState();
   const std::lock_guard lock(state.mutex);
-  return state.checks.reports();
+  return state.checks.ReportsSince(0);
+}
+
+int64_t Emulator::finding_count() const {
+  if (emulator::IsForked()) return 0;
+  State& state = emulator::TheState();
+  const std::lock_guard lock(state.mutex);
+  return state.checks.count();
+}
+
+std::vector<std::string> Emulator::FindingsSince(int64_t since) const {
+  if (emulator::IsForked()) return {};
+  State& state = emulator::TheState();
+  const std::lock_guard lock(state.mutex);
+  std::vector<std::string> findings = state.checks.ReportsSince(since);
+  if (state.processor.fault_number() > since) findings.push_back(state.processor.fault());
+  return findings;
+}
+
+void Emulator::Report(std::string text) {
+  if (emulator::IsForked()) return;
+  State& state = emulator::TheState();
+  const std::lock_guard lock(state.mutex);
+  state.checks.Report(std::move(text));
+}
+
+void Emulator::Restart() {
+  if (emulator::IsForked()) return;
+  State& state = emulator::TheState();
+  const std::lock_guard lock(state.mutex);
+  state.Restart();
+  emulator::ForgetThreads();
+}
+
+bool Emulator::RunsThisThread() {
+  return emulator::ThisThread().runs_host_code;
 }
 
 std::string Emulator::fault() const {
+  if (emulator::IsForked()) return {};
   State& state = emulator::TheState();
   const std::lock_guard lock(state.mutex);
   return state.processor.fault();

@@ -65,6 +65,15 @@ Outcome Describe(std::optional<uint64_t> fault, const char* what) {
   return {.fault = DescribeFault(what, *fault)};
 }
 
+// While it lives, the thread runs code of the host's as work, which may not call the driver.
+class HostCodeScope {
+ public:
+  HostCodeScope() { ThisThread().runs_host_code = true; }
+  ~HostCodeScope() { ThisThread().runs_host_code = false; }
+  HostCodeScope(const HostCodeScope&) = delete;
+  HostCodeScope& operator=(const HostCodeScope&) = delete;
+};
+
 struct Runner {
   const Surroundings& surroundings;
 
@@ -77,6 +86,7 @@ struct Runner {
         .work = &work,
         .draw = surroundings.draw,
         .shared = shared.empty() ? nullptr : reinterpret_cast<std::byte*>(shared.data())};
+    const HostCodeScope scope;
     return Describe(RunGuarded(RunKernel, &launch), work.kernel.name);
   }
   Outcome operator()(const CopyWork& work) const {
@@ -87,9 +97,8 @@ struct Runner {
   }
   // A fault in a host function is the program's own.
   Outcome operator()(const HostWork& work) const {
-    ThisThread().in_host_function = true;
+    const HostCodeScope scope;
     work.function(work.user_data);
-    ThisThread().in_host_function = false;
     return {};
   }
   Outcome operator()(const EmptyWork& /*work*/) const { return {}; }

@@ -64,6 +64,12 @@ class HandleTable {
     objects_.clear();
   }
 
+  // Destroys every object, and counts none.
+  void Clear() {
+    objects_.clear();
+    abandoned_ = 0;
+  }
+
   // Objects that were inserted and not taken.
   int64_t count() const { return static_cast<int64_t>(objects_.size()) + abandoned_; }
 

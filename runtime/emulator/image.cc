@@ -15,6 +15,7 @@
 #include "coppice/runtime/kernel_image.h"
 
 #include "runtime/device_image.h"
+#include "runtime/emulator/ptx/executor.h"
 
 namespace coppice::emulator {
 namespace {
@@ -42,7 +43,11 @@ class Reader {
   }
 
   CuResult ReadPtx(std::string text) {
-    absl::StatusOr<std::unique_ptr<ptx::Program>> built = ptx::Program::Build(std::move(text));
+    if (&coppice_ptx_executor == nullptr)
+      return Refuse(CuResult::kNoBinaryForGpu,
+                    "PTX, and this program has no executor of it; link coppice::ptx too");
+    absl::StatusOr<std::unique_ptr<ptx::Program>> built =
+        coppice_ptx_executor.build(std::move(text));
     if (!built.ok())
       return Refuse(built.status().code() == absl::StatusCode::kUnimplemented
                         ? CuResult::kNotSupported

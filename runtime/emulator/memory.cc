@@ -25,8 +25,8 @@ void* HostAt(DeviceAddress address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
-// Reserves host address space without access; null if there is none.
-std::byte* ReserveHost(int64_t bytes) {
+// Host address space without access; null if there is none.
+std::byte* MapNothing(int64_t bytes) {
   void* const start = mmap(nullptr, static_cast<size_t>(bytes), PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return start == MAP_FAILED ? nullptr : static_cast<std::byte*>(start);
@@ -48,8 +48,6 @@ std::unique_ptr<Memory> Memory::Create(const Options& options) {
 
 Memory::~Memory() {
   AbandonAllocations();
-  for (const auto& [start, end] : quarantine_)
-    munmap(HostAt(start), end - start);
   for (const auto& [address, bytes] : reserved_)
     munmap(HostAt(address), static_cast<size_t>(bytes));
 }
@@ -117,22 +115,16 @@ CuResult Memory::Free(DeviceAddress address) {
   return CuResult::kSuccess;
 }
 
+std::byte* Memory::ReserveHost(int64_t bytes) {
+  std::byte* const start = MapNothing(bytes);
+  return start == nullptr && quarantine_.Release() ? MapNothing(bytes) : start;
+}
+
 void Memory::Retire(void* start, int64_t bytes) {
-  if (!quarantines_) {
-    munmap(start, static_cast<size_t>(bytes));
-    return;
-  }
-  auto from = reinterpret_cast<uintptr_t>(start);
-  uintptr_t to = from + static_cast<uintptr_t>(bytes);
-  auto above = quarantine_.lower_bound(from);
-  if (above != quarantine_.end() && above->first == to) {
-    to = above->second;
-    above = quarantine_.erase(above);
-  }
-  if (above != quarantine_.begin() && std::prev(above)->second == from) {
-    std::prev(above)->second = to;
+  if (quarantines_) {
+    quarantine_.Add(start, bytes);
   } else {
-    quarantine_.emplace(from, to);
+    munmap(start, static_cast<size_t>(bytes));
   }
 }
 
@@ -141,6 +133,22 @@ void Memory::AbandonAllocations() {
   while (!allocations_.empty())
     Free(allocations_.begin()->first);
   counts_.allocations = count;
+}
+
+void Memory::Clear() {
+  AbandonAllocations();
+  for (const auto& [address, view] : views_)
+    CloseHost(HostAt(address), view.bytes);
+  views_.clear();
+  ++generation_;
+  ++revision_;
+  for (const auto& [handle, made] : handles_)
+    physical_->Give(made.offset, made.bytes);
+  handles_.clear();
+  for (const auto& [address, bytes] : reserved_)
+    Retire(HostAt(address), bytes);
+  reserved_.clear();
+  counts_ = {};
 }
 
 CuResult Memory::Reserve(DeviceAddress* address, int64_t bytes, int64_t alignment) {

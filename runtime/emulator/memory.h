@@ -21,6 +21,7 @@
 #include "coppice/base/units.h"
 #include "coppice/runtime/cuda_abi.h"
 
+#include "runtime/emulator/address_quarantine.h"
 #include "runtime/emulator/physical_memory.h"
 #include "runtime/emulator/ptx/launch.h"
 
@@ -32,7 +33,7 @@ class Memory {
  public:
   struct Options {
     int64_t capacity_bytes = 0;
-    bool quarantines = false;  // Never hands out an address twice.
+    bool quarantines = false;  // Does not soon hand out an address again: AddressQuarantine.
     bool hides = false;        // Host code reaches device memory only while it is shown.
   };
 
@@ -85,6 +86,10 @@ class Memory {
   // Frees every plain allocation but keeps counting it, as HandleTable::Abandon does.
   void AbandonAllocations();
 
+  // Takes everything back, and counts nothing of it. No address comes again, if addresses are
+  // quarantined.
+  void Clear();
+
   // Changes whenever an address gets other physical bytes.
   uint64_t generation() const { return generation_; }
   // Changes whenever what is mapped, or the access to it, does.
@@ -117,7 +122,9 @@ class Memory {
   Memory(const Options& options, std::unique_ptr<PhysicalMemory> physical)
       : physical_(std::move(physical)), quarantines_(options.quarantines), shown_(!options.hides) {}
 
-  // Keeps a range of host addresses without access until the end, or gives it up.
+  // Host addresses without access; null if there are none, quarantined ones included.
+  std::byte* ReserveHost(int64_t bytes);
+  // Keeps a range of host addresses without access for a while, or gives it up.
   void Retire(void* start, int64_t bytes);
   void DropIfUnused(CuMemoryHandle handle);
   bool IsReserved(DeviceAddress address, int64_t bytes) const;
@@ -136,9 +143,7 @@ class Memory {
   std::map<DeviceAddress, int64_t> reserved_;  // Start to bytes; disjoint.
   std::map<DeviceAddress, Allocation> allocations_;
   absl::flat_hash_map<CuMemoryHandle, Handle> handles_;
-  // Freed addresses, PROT_NONE until the end: start to end, joined where they touch, so that what
-  // comes and goes for ever costs no memory.
-  std::map<uintptr_t, uintptr_t> quarantine_;
+  AddressQuarantine quarantine_;
 };
 
 template <typename Visit>

@@ -22,6 +22,15 @@ uint64_t Processor::Draw() {
   return z ^ (z >> 31);
 }
 
+void Processor::Restart() {
+  sticky_ = CuResult::kSuccess;
+  fault_.clear();
+  fault_number_ = 0;
+  nodes_executed_ = 0;
+  now_us_ = 0;
+  written_ = {};
+}
+
 bool Processor::RunTask(const Operation& operation) {
   const std::vector<uint64_t>& sums = operation.source_sums;
   return Run(std::get<Task>(operation.body), operation, 0,
@@ -49,6 +58,7 @@ bool Processor::Run(const Task& task,
   if (!fault.has_value()) return true;
   sticky_ = fault->result;
   fault_ = std::move(fault->text);
+  fault_number_ = checks_.Count();
   return false;
 }
 

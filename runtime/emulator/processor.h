@@ -52,6 +52,9 @@ class Processor {
   // Runs the next node of a graph, if it has any. The same result.
   bool RunNode(Operation& operation);
 
+  // Forgets the fault, the clock and what was written. Requires: nothing runs, or is queued.
+  void Restart();
+
   // Device memory was written that no operation wrote.
   void NoteWritten(DeviceAddress address, int64_t bytes);
 
@@ -61,6 +64,7 @@ class Processor {
   bool sequential() const { return options_.sequential; }
   CuResult sticky() const { return sticky_; }
   const std::string& fault() const { return fault_; }
+  int64_t fault_number() const { return fault_number_; }  // Among the reports.
   int64_t nodes_executed() const { return nodes_executed_; }
   int64_t now_us() const { return now_us_; }
 
@@ -87,6 +91,7 @@ class Processor {
   uint64_t random_;
   CuResult sticky_ = CuResult::kSuccess;
   std::string fault_;
+  int64_t fault_number_ = 0;
   int64_t nodes_executed_ = 0;
   int64_t now_us_ = 0;  // The virtual clock: one for each operation or node that has run.
 

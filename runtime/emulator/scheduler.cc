@@ -280,4 +280,9 @@ void Scheduler::Abandon() {
   ForgetAccesses();
 }
 
+void Scheduler::Clear() {
+  Abandon();
+  streams_.Clear();
+}
+
 }  // namespace coppice::emulator

@@ -80,8 +80,10 @@ class Scheduler {
   // Runs a few operations and answers kSuccess or kNotReady for `mark`.
   CuResult Query(Mark mark);
 
-  // Drops what is queued, once no operation is running, and every stream.
+  // Drops what is queued, once no operation is running, and every stream. The first keeps counting
+  // the streams.
   void Abandon();
+  void Clear();
 
  private:
   template <typename Done>

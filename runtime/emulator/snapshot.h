@@ -32,7 +32,7 @@ struct Snapshot {
   std::vector<int> host_source_nodes;  // Copies from host memory, ascending.
   bool has_host_work = false;
   bool is_declared = true;          // Whether every task is.
-  uint64_t checked_generation = 0;  // Of memory, when its nodes were last checked for order.
+  uint64_t checked_generation = 0;  // Of memory, when its nodes were last found to be in order.
   int queued_launches = 0;
 
   void AddLibrary(CuLibrary library);

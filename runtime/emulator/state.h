@@ -14,7 +14,7 @@
 //   outcome         what comes of it
 //   snapshot, work  what launches run, and what one operation does
 //   kernel_code     what a kernel is made of, and what a launch of it may ask
-//   memory          device memory, in physical_memory
+//   memory          device memory, in physical_memory; its freed addresses, address_quarantine
 //   thread, fault   what is remembered of a thread; memory faults as values
 //   written_bytes   which bytes of physical memory something has written
 //   device_limits   what the emulated device can run
@@ -122,6 +122,10 @@ struct State {
         processor(options.processor, memory.get(), &checks, &mutex),
         scheduler(options.scheduler, &processor, &checks, &events, &mutex) {}
 
+  // Everything as at the beginning, but for options and what was reported. Requires: the mutex is
+  // held.
+  void Restart();
+
   // The capture with this id, or null once it has ended.
   Capture* FindCapture(uint64_t id) const;
 
@@ -155,5 +159,12 @@ State& TheState();
 
 // Makes `state` the one, and returns which was.
 State* ExchangeState(State* state);
+
+// From here on a child that is forked while there is an emulator has none, so that nothing it does
+// reaches the parent's device memory, which it shares. What the state owns stays as it is there.
+void WatchForks();
+
+// Whether this process is such a child.
+bool IsForked();
 
 }  // namespace coppice::emulator

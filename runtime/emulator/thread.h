@@ -15,7 +15,7 @@ struct ThreadState {
   uint64_t emulator = 0;  // Whose the other fields are; the next emulator finds the defaults.
   CuContext context = nullptr;
   CuCaptureMode mode = CuCaptureMode::kGlobal;
-  bool in_host_function = false;
+  bool runs_host_code = false;  // As work: a host function, or a kernel that is host code.
 };
 
 // The calling thread, as the present emulator knows it.

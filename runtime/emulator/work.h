@@ -14,6 +14,7 @@
 
 #include "runtime/emulator/access_order.h"
 #include "runtime/emulator/kernel_code.h"
+#include "runtime/emulator/ptx/launch.h"
 
 namespace coppice::emulator {
 
@@ -33,6 +34,8 @@ struct KernelWork {
   unsigned shared_bytes = 0;  // Dynamic.
   LaunchAttributes attributes;
   std::vector<std::byte> parameters;
+  // What the launch may access; empty: all that is mapped.
+  std::vector<ptx::ArgumentRange> bounds;
 };
 
 struct CopyWork {

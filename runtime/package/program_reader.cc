@@ -16,7 +16,7 @@ constexpr int64_t kScalarsMax = 16;
 constexpr int64_t kGuardsMax = 256;
 constexpr int64_t kBuffersMax = 65'536;
 constexpr const char* kBindings[] = {"key", "parameter"};
-constexpr const char* kPaddings[] = {"any", "finite", "fill"};
+constexpr const char* kPaddings[] = {"any", "finite", "fill", "row_independent"};
 
 absl::Status CheckExpressionName(Json value) {
   const std::string name(value.key());

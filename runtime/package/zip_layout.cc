@@ -72,9 +72,19 @@ class ZipReader {
     if (size_ < kEndBytes || size_ > kZipBytesMax)
       return InvalidArgument("{}: a zip of {} bytes; a package has {} to {}", name_, size_,
                              kEndBytes, kZipBytesMax);
+    if (NumberAt(zip_, 0, 4) != kLocalMark)
+      return InvalidArgument(
+          "{}: is no zip: it does not begin as one; give a package, as "
+          "coppice.export and `coppice package build` write them",
+          name_);
     const int64_t end = size_ - kEndBytes;
     const uint32_t count = NumberAt(zip_, end + 10, 2);
     central_ = NumberAt(zip_, end + 16, 4);
+    if (NumberAt(zip_, end, 4) != kEndMark && !HasEndRecord())
+      return InvalidArgument(
+          "{}: the zip is cut off: after {} bytes no end record has come, as when a download or a "
+          "copy stopped early; get the file again",
+          name_, size_);
     if (NumberAt(zip_, end, 4) != kEndMark || count > kZipEntriesMax || central_ > end)
       return Wrong(end, "no end record of a zip without a comment");
     cursor_ = central_;
@@ -89,7 +99,20 @@ class ZipReader {
 
  private:
   absl::Status Wrong(int64_t offset, const std::string& what) const {
-    return InvalidArgument("{}: offset {}: {}; write the zip as Pack does", name_, offset, what);
+    return InvalidArgument(
+        "{}: offset {}: {}: the zip was damaged, or another tool wrote it anew; get the file "
+        "again, "
+        "or unzip it to a folder, which can be used as it is, and made a package by `coppice "
+        "package pack FOLDER -o PACKAGE.zip`",
+        name_, offset, what);
+  }
+
+  // Whether a whole end record lies anywhere, as before a comment.
+  bool HasEndRecord() const {
+    std::string mark;
+    Append(mark, kEndMark, 4);
+    const std::string_view bytes(reinterpret_cast<const char*>(zip_.data()), zip_.size());
+    return bytes.substr(0, bytes.size() - kEndBytes + mark.size()).rfind(mark) != bytes.npos;
   }
 
   absl::Status ReadEntry(int64_t end) {

@@ -9,6 +9,14 @@
 // size says gives another rounding. Nobody takes a claim on trust: run the program at both sizes,
 // fill the padding as badly as the claim allows (graphs/poison.h), and compare.
 //
+// These words mean the same in C, Python, packages and the command:
+//
+//   exact            nothing is claimed: never padded
+//   any, masked      any bits, of every dtype; "masked" is said of kernels that skip the padding
+//   row_independent  any bits in floats; in integers and bools, which may be indices, the fill
+//   finite           any finite values in floats; in integers and bools the fill
+//   fill             what the input's fill says and nothing else
+//
 // Units: counts and indices in elements. Threads: pure functions on plain values.
 
 #pragma once
@@ -18,18 +26,23 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
 
 #include "coppice/base/tensor.h"
 
 namespace coppice {
 
-// What the elements beyond the real size may hold. Each allows what those after it allow.
+// What the elements beyond the real size may hold, as above. Of the first three each allows what
+// those after it allow; the last lies between the first and the second.
 enum class PaddingContents : uint8_t {
-  kAny,     // Any bits, of every dtype.
-  kFinite,  // Any finite values in floats; in integers and bools, which may be indices, the fill.
-  kFill,    // What the input's fill says and nothing else.
+  kAny,
+  kFinite,
+  kFill,
+  kRowIndependent,  // Of an input with floats it is kAny, of another kFill.
 };
-// "any", "finite" or "fill".
+// Its word.
 const char* NameOf(PaddingContents contents);
 
 // How equal two results are: equal bits, or within absolute + relative * |value|.
@@ -47,6 +60,10 @@ struct PaddingClaim {
 
   friend bool operator==(const PaddingClaim&, const PaddingClaim&) = default;
 };
+
+// What "finite", "finite:ABSOLUTE" or "finite:ABSOLUTE:RELATIVE" claims, or any other word above;
+// nothing of "exact". Errors: kInvalidArgument with the words that there are.
+absl::StatusOr<std::optional<PaddingClaim>> ParseClaim(std::string_view text);
 
 // The two in words: "any bits, live outputs equal bit for bit". Allocates.
 std::string DescribeClaim(const PaddingClaim& claim);

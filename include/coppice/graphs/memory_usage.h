@@ -14,8 +14,10 @@
 
 namespace coppice {
 
+// What device memory is for.
 enum class MemoryKind : uint8_t {
-  kPlan,       // Mapped under the plan windows, where the nodes of a lane lie on top of each other.
+  kPlan,       // "nodes" by name. Mapped under the plan windows, where the nodes of a lane lie on
+               // top of each other.
   kEager,      // Mapped under the eager windows: warm-up and eager runs, and their leases.
   kStaging,    // Mapped under the staging windows: padded inputs and parameter blocks.
   kCopyOut,    // Mapped under the copy-out windows.
@@ -28,19 +30,19 @@ enum class MemoryKind : uint8_t {
 };
 inline constexpr int kMemoryKindCount = 10;
 
-// As files and reports call them: "nodes" (kPlan), "eager", "staging", "copy_out", "workspace",
-// "constants", "spare", "included", "graphs", "external".
+// As files and reports call them: in snake case without the k, but for one that says otherwise.
 const char* NameOf(MemoryKind kind);
 
+// What a session holds, in bytes.
 struct MemoryUsage {
-  std::array<int64_t, kMemoryKindCount> bytes{};  // By MemoryKind.
-  std::array<int64_t, kMemoryKindCount> peak{};   // The most each kind ever had.
+  std::array<int64_t, kMemoryKindCount> bytes{};  // Held, by kind.
+  std::array<int64_t, kMemoryKindCount> peak{};   // The most of each kind there ever was.
   int64_t total = 0;                              // Sum of `bytes`, counted by itself.
-  int64_t total_peak = 0;
-  int64_t budget = 0;      // What the total may reach; 0: no budget.
+  int64_t total_peak = 0;                         // The most there ever was of it.
+  int64_t budget = 0;                             // What the total may reach; 0: no budget.
   int64_t height = 0;      // Highest end of any plan that a graph was recorded at, of all lanes.
-  int64_t eager_live = 0;  // Of the eager windows: live in them ...
-  int64_t eager_peak = 0;  // ... and the highest top of any so far.
+  int64_t eager_live = 0;  // Live in the eager windows.
+  int64_t eager_peak = 0;  // Highest top of any eager window so far.
 
   int64_t of(MemoryKind kind) const { return bytes[static_cast<size_t>(kind)]; }
   int64_t peak_of(MemoryKind kind) const { return peak[static_cast<size_t>(kind)]; }

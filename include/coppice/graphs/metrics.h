@@ -36,7 +36,8 @@ inline constexpr int kMetricsProgramsMax = 64;
 // How the page is written. The names, labels and numbers of the samples are the same.
 enum class MetricsFormat : uint8_t {
   kPrometheus,   // Prometheus' text format 0.0.4.
-  kOpenMetrics,  // OpenMetrics 1.0: with units, and an end that a page cut short has not.
+  kOpenMetrics,  // "openmetrics" by name. OpenMetrics 1.0: with units, and an end that a page cut
+                 // short has not.
 };
 inline constexpr int kMetricsFormatCount = 2;
 

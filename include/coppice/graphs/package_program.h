@@ -58,8 +58,8 @@ struct PackageProgramOptions {
   std::map<std::pair<std::string, std::string>, JointPolicy> joint;
   // By symbol, as SymbolSpec::observe_half_life.
   std::map<std::string, double> observe_half_lives;
-  // By symbol, in place of what the package claims: what a tool tries that looks for claims.
-  std::map<std::string, PaddingClaim> claims;
+  // By symbol, in place of what the package claims; none: it is never padded.
+  std::map<std::string, std::optional<PaddingClaim>> claims;
   // By name, those that the package has no data of. Must stay where they are as long as the
   // program.
   std::map<std::string, Tensor> constants;

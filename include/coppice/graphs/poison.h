@@ -24,9 +24,9 @@ namespace coppice {
 
 // What poison mode writes in place of every fill that the claim lets it.
 enum class Poison : uint8_t {
-  kOff,
-  kNan,      // A quiet NaN for floats and both parts of complex numbers, or, of finite ones, the
-             // least; for integers and bools the top bit alone, the least signed number.
+  kOff,      // The fill stays.
+  kNan,      // A quiet NaN for floats and both parts of complex numbers. Of finite ones the least;
+             // for integers and bools the top bit alone, the least signed number.
   kPattern,  // 0x5A in every byte: a large finite float, a large positive integer.
   kNoise,    // Another one in each element; in each call of a session, too.
 };

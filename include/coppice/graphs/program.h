@@ -180,11 +180,10 @@ struct RaggedSpec {
 // nothing by themselves. Live outputs are equal bit for bit.
 enum class Claim : uint8_t {
   kExact,  // Nothing: they are never padded. Their policies must be `exact`.
-  // Padded rows compute something, but never reach a live row: floats may hold any bits in their
-  // padding, integers and bools, which may be indices, their fill.
+  // Padded rows compute something, but never reach a live row: PaddingContents::kRowIndependent.
   kRowIndependent,
-  // Kernels read the real extents from the parameter block and skip the padding, which may hold any
-  // bits.
+  // Kernels read the real extents from the parameter block and skip the padding:
+  // PaddingContents::kAny.
   kMasked,
 };
 
@@ -366,16 +365,16 @@ struct ProgramSpec {
 // naming the program and the field.
 absl::Status ValidateSpec(const ProgramSpec& spec);
 
-// What holds of a symbol that is padded: its own claim, or what its program's says of it, where
-// kRowIndependent counts as kAny; nothing if it must not be padded. Requires, here and below: a
-// symbol of `spec` (checked).
+// What holds of a symbol that is padded: its own claim, or what its program's says of it; nothing
+// if it must not be padded. Requires, here and below: a symbol of `spec` (checked).
 std::optional<PaddingClaim> ClaimOf(const ProgramSpec& spec, int symbol);
 
 // Whether the extents of a symbol are ever padded: its claim, kind and policy allow it, be that
 // policy a joint one.
 bool MayPad(const ProgramSpec& spec, int symbol);
 
-// What an input's padding may hold along the axes of a symbol that is padded.
+// What an input's padding may hold along the axes of a symbol that is padded: kAny, kFinite or
+// kFill, as its dtype says of kRowIndependent.
 PaddingContents ContentsOf(const ProgramSpec& spec, const InputSpec& input, int symbol);
 
 // How equal live outputs are if every symbol that may be is padded: tolerances add up.

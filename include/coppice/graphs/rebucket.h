@@ -34,10 +34,10 @@ namespace coppice {
 
 class Binding;
 
-// What suits a policy that is to be learned again: its maximum as the limit, as many buckets as it
-// has, or `count` if that is more, 256 at most, multiples of `multiple_of`, and what relearn.h
-// recommends; up to a limit of 512 with a cap of 1.25 and a gap of 2, beyond it of 1.5 and 1, each
-// if as many buckets as the policy has can keep it.
+// What suits a policy that is to be learned again: its maximum as the limit, as many buckets in all
+// as it has, or `count` if that is more, 256 at most, multiples of `multiple_of`, and what
+// relearn.h recommends; up to a limit of 512 with a cap of 1.25 and a gap of 2, beyond it of 1.5
+// and 1, each if as many buckets as the policy has can keep it.
 RelearnOptions RelearnFor(const PaddingPolicy& policy, int64_t multiple_of = 1, int64_t count = 0);
 
 struct RebucketOptions {

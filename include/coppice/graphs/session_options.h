@@ -1,7 +1,10 @@
 // What a session may do, with how much memory, and what it checks.
 //
-// Units: bytes. Threads: plain values; the functions are called on the threads that call the
-// session, unless they say otherwise.
+// The first sentence of a field or an enumerator is what C and Python say of it, and a range at the
+// end of its comment is what ValidateOptions asks for: tools/describe reads them here.
+//
+// Units: bytes where named so. Threads: plain values; the functions are called on the threads that
+// call the session, unless they say otherwise.
 
 #pragma once
 
@@ -32,11 +35,11 @@ enum class Stance : uint8_t {
 
 // What a call does that would need one graph too many.
 enum class OnLimit : uint8_t {
-  kEager,
-  kError,
-  kEvict,  // Drops the graph of the same program and lane that is worth least: long unused, large
-           // in bytes and cheap to record again. Never one in flight or with leased outputs; eager
-           // if all are.
+  kEager,  // Runs without a graph.
+  kError,  // Fails.
+  kEvict,  // Drops the graph that is worth least: long unused, large in bytes and cheap to record
+           // again. At a limit one of the same program and lane. Never one in flight or with leased
+           // outputs; eager if all are.
 };
 
 // Whether kernels of packages that have several variants are timed before a bucket is recorded, so
@@ -47,49 +50,52 @@ enum class OnLimit : uint8_t {
 // alike.
 enum class VariantTiming : uint8_t {
   kOnDevice,  // Not on the emulator, whose time says nothing.
-  kAlways,
-  kNever,
+  kAlways,    // On the emulator, too.
+  kNever,     // The first variants are launched.
 };
 
 // How many graphs there may be.
 struct LimitOptions {
-  int graphs_per_program_max = 1024;   // Per lane. >= 0.
-  int rerecords_per_bucket_max = 128;  // Because a static input moved; those beyond count as graphs
-                                       // over the limit. >= 0.
+  int graphs_per_program_max = 1024;   // Graphs of a program on a lane. >= 0.
+  int rerecords_per_bucket_max = 128;  // Recordings of a bucket because a static input moved; those
+                                       // beyond count as graphs over the limit. >= 0.
   // Recordings of one bucket in which a static input may have moved; one more, and every call
   // copies it. Choose more than there are sets of static inputs that take turns. >= 0.
   int static_moves_max = 32;
-  OnLimit on_limit = OnLimit::kEager;
+  OnLimit on_limit = OnLimit::kEager;  // What a call does that would need one graph too many.
 };
 
 // How large the windows are, and what all of them may hold.
 struct MemoryOptions {
-  int64_t window_bytes = 0;     // Virtual size of a lane's windows; 0: device memory.
-  int64_t workspace_bytes = 0;  // Per lane, for libraries; 0: none.
-  int64_t copy_out_bytes = 0;   // Per lane, mapped at once, for OutputMode::kCopyOut; 0: none.
-  // Bytes that the session may hold at once: its windows, its graphs (an estimate) and what the
+  int64_t window_bytes = 0;     // Virtual size of a lane's windows; 0: device memory. >= 0.
+  int64_t workspace_bytes = 0;  // For libraries, per lane; 0: none. >= 0.
+  int64_t copy_out_bytes = 0;   // For outputs that are copied out, per lane; 0: none. Mapped at
+                                // once. >= 0.
+  // What the session may hold at once: its windows, its graphs (an estimate) and what the
   // application reports; 0: no budget. Eager and plan windows that are idle are unmapped first, and
   // mapped again when they are needed; a recording that still lacks room, or a warm-up for what it
   // stages, does what `on_budget` says. A program that does not fit even without graphs and padding
   // fails with kResourceExhausted, as does a call that lacks room to stage what ranks agreed on.
+  // >= 0.
   int64_t budget_bytes = 0;
-  OnLimit on_budget = OnLimit::kEvict;  // kEvict drops graphs of any program, idle lanes' too.
+  // What a recording does that lacks room. To evict drops graphs of any program, idle lanes' too.
+  OnLimit on_budget = OnLimit::kEvict;
 };
 
 // For tests of programs and of whoever calls them.
 struct CheckOptions {
-  // Captures every program twice when it is recorded, the second time with other values in what is
-  // not in the key, and once more at the graph's first replay; refuses the bucket if a kernel's
-  // parameters differ: an error that names kernel, parameter and bytes. The padding of a
-  // parameter's struct counts, so zero it. Needs a driver of CUDA 12.4.
+  // Refuses buckets whose kernels' parameters depend on what is not in the key. Captures every
+  // program twice when it is recorded, the second time with other values there, and once more at
+  // the graph's first replay; if parameters differ, the error names kernel, parameter and bytes.
+  // The padding of a parameter's struct counts, so zero it. Needs a driver of CUDA 12.4.
   bool audit_keys = false;
-  // Asks the driver at every call whether the memory of each static input is still the allocation
-  // it was, and whether each input from outside, as far as its strides reach, each count and each
-  // buffer to write into lies in a live one, not in the host's own memory; three driver calls each,
-  // six for an input.
+  // Asks the driver at every call whether tensors lie in live memory of the device. The memory of
+  // each static input has to be the allocation it was; each input from outside, as far as its
+  // strides reach, each count and each buffer to write into has to lie in a live one, not in the
+  // host's own memory. Three driver calls each, six for an input.
   bool addresses = false;
-  // A graph's call first fills all that the graph writes with 0xCB bytes, so that whoever kept a
-  // pointer to what lay there sees it. One driver call per stretch of memory.
+  // Fills all that a graph writes with 0xCB bytes before each call, so that whoever kept a pointer
+  // to what lay there sees it. One driver call per stretch of memory.
   bool fill_expired = false;
 };
 
@@ -107,23 +113,30 @@ struct RankVote {
 
 // For programs whose ranks must run in the same way, because they launch collectives.
 struct RankOptions {
-  // Called by every call before it runs, under the lane's lock, with this rank's vote; sets it to
-  // what was agreed. Null: a rank of its own.
+  // What ranks agree by: called by every call before it runs, with this rank's vote. Sets it to
+  // what was agreed. Under the lane's lock. Null: a rank of its own.
   std::function<absl::Status(RankVote& vote)> vote;
   // Called before a call that was agreed to record, also by ranks that have the graph.
   std::function<absl::Status()> barrier;
 };
 
+// Lanes that a session has at most: each has windows of addresses, streams' events and books of its
+// own.
+inline constexpr int kLanesMax = 1024;
+
+// What a session is made with.
 struct SessionOptions {
-  int lanes = 1;  // Calls on different lanes may run at the same time. >= 1.
-  Stance stance = Stance::kRecord;
-  int warmup_runs = 1;  // Calls of a bucket that run before it is recorded. >= 1.
+  int lanes = 1;  // Calls on different lanes may run at the same time. 1 to kLanesMax.
+  Stance stance = Stance::kRecord;  // What calls may do about graphs.
+  int warmup_runs = 1;              // Calls of a bucket that run before it is recorded. >= 1.
   // Records programs that are `thread_safe` on a thread of the session; calls run eagerly
   // meanwhile.
   bool record_in_background = false;
-  // Times live calls both ways until the faster one is known, per graph: at least 20 of each,
-  // medians, Welch's t-test at p < 0.01 before a graph is given up; again after 10,000 calls.
+  // Times live calls with and without their graph, and gives up graphs that are not faster. Per
+  // graph at least 20 of each, medians, Welch's t-test at p < 0.01 before it is given up; again
+  // after 10,000 calls.
   bool gate = false;
+  // Whether kernels of packages that have several variants are timed.
   VariantTiming variant_timing = VariantTiming::kOnDevice;
   LimitOptions limits;
   MemoryOptions memory;
@@ -132,18 +145,19 @@ struct SessionOptions {
   // Writes what happens to a file, on a thread of the session. A file that cannot be written later
   // on ends the trace, for one line to `log` from that thread.
   TraceOptions trace;
-  // Keeps a drawing of every node for Session::Dump: host memory, about 100 bytes per graph node,
+  // Keeps a drawing of every recording, to be dumped. Host memory, about 100 bytes per graph node,
   // edge, tensor and buffer. A recording makes up to four driver calls more per graph, and per
-  // graph node.
+  // graph node. See Session::Dump.
   bool keep_drawings = false;
-  // Receives one line per (program, reason) that keeps a call from replaying, with the addresses of
-  // static inputs that moved, the number of graphs at a limit, the leases that lie around the call
-  // or the extents that are too large, one per static input that is copied from then on, and one
-  // per program of which a recording captured no work, because it launched on another stream; null:
-  // nobody. Called under the lane's lock, so it must not call the session.
+  // Receives one line per program and reason that keeps its calls from replaying. It has the
+  // addresses of static inputs that moved, the number of graphs at a limit, the leases that lie
+  // around the call or the extents that are too large. One line also per static input that is
+  // copied from then on, and per program of which a recording captured no work, because it launched
+  // on another stream. Null: nobody. Called under the lane's lock, so it must not call the session.
   std::function<void(const std::string& line)> log;
-  // What recordings are timed by (NodeInfo::record_ns, one of the things that say which graph goes
-  // first): nanoseconds that never go back; null: a steady clock. Called by whoever records.
+  // What recordings are timed by: nanoseconds that never go back; null: a steady clock. See
+  // NodeInfo::record_ns, one of the things that say which graph goes first. Called by whoever
+  // records.
   std::function<int64_t()> now_ns;
 };
 
@@ -176,7 +190,7 @@ struct WarmStep {
   const Binding* scratch = nullptr;  // As WarmOptions::scratch, in its place.
 };
 
-// Errors: kInvalidArgument a number that is negative, or lanes or warm-up runs below 1.
+// Errors: kInvalidArgument a number that is outside of its range.
 absl::Status ValidateOptions(const SessionOptions& options);
 
 }  // namespace coppice

@@ -33,6 +33,8 @@ struct NodeInfo {
   int64_t around_bytes = 0;   // Bytes of the live outputs it was planned around; 0 for a root.
   int64_t donated_bytes = 0;  // Bytes of inputs in place that its calls give away.
   const char* plan_method = "";
+  bool serial = false;      // Of a package's program: each node waits for the one before it, as the
+                            // bytes that they touch do not order them as the plan asks.
   int64_t graphs = 0;       // CUDA graphs: 1, and one more for each break.
   int64_t graph_nodes = 0;  // Nodes of the CUDA graphs.
   int64_t exec_bytes = 0;   // Device memory of the graphs; an estimate, see graph_memory.h.
@@ -73,22 +75,23 @@ struct Explanation {
   std::string text;
 };
 
+// What a session did so far. The first sentence of a figure is what C, Python and the page of
+// metrics say of it: tools/describe reads it here.
 struct SessionStats {
-  int64_t calls = 0;                            // Sum of `runs`.
-  std::array<int64_t, kRunKindCount> runs{};    // By RunKind.
-  std::array<int64_t, kReasonCount> reasons{};  // By Reason, calls that did not replay.
-  int64_t captures_retried = 0;                 // Recordings broken from outside, tried again.
-  int64_t recordings = 0;                       // Graphs recorded, Warm's included.
-  int64_t recordings_empty = 0;                 // Of these, without a graph node or a break.
+  int64_t calls = 0;                            // Calls that ran.
+  std::array<int64_t, kRunKindCount> runs{};    // Calls, by how they ran.
+  std::array<int64_t, kReasonCount> reasons{};  // Calls that did not replay, by what kept them.
+  int64_t captures_retried = 0;                 // Recordings broken from outside, and tried again.
+  int64_t recordings = 0;                       // Graphs recorded, also ahead of calls.
+  int64_t recordings_empty = 0;                 // Recordings without a graph node or a break.
   int64_t evictions = 0;                        // Graphs dropped for room.
   int64_t remaps = 0;                           // Replays that had to map their memory again.
   int64_t inputs_in_place = 0;                  // Inputs read where an earlier call left them.
-  int64_t inputs_filled =
-      0;  // Inputs that could have been, but for their padding: staged to fill it.
-  int64_t inputs_demoted = 0;   // Static inputs that moved too often and are copied.
+  int64_t inputs_filled = 0;                    // Inputs staged only to fill their padding.
+  int64_t inputs_demoted = 0;   // Static inputs that moved too often, and are copied since.
   int64_t stream_switches = 0;  // Calls that had to wait for the lane's last stream.
-  int64_t real_elements = 0;    // Staged elements the callers brought ...
-  int64_t padded_elements = 0;  // ... and what they were padded to.
+  int64_t real_elements = 0;    // Staged elements that callers brought.
+  int64_t padded_elements = 0;  // The same with their padding.
 
   SessionStats& operator+=(const SessionStats& other);
 };

@@ -113,11 +113,13 @@ struct RequestTimes {
 
 // What SessionOptions::trace asks for.
 struct TraceOptions {
-  // The file to write, made anew; empty: no trace. One session at a time writes to a file.
+  // The file that a trace is written to, made anew; empty: no trace. One session at a time writes
+  // to a file.
   std::string path;
-  int64_t events_per_lane = 65'536;  // Of the ring, 64 bytes each; 16 to 2^26, rounded up to 2^n.
-  // What a call does that finds the ring full: wait until the file has taken what is in it, or drop
-  // the event and count it.
+  // Events that a lane's ring holds, 64 bytes each, rounded up to 2^n. 16 to 2^26.
+  int64_t events_per_lane = 65'536;
+  // A call that finds the ring full waits until the file has taken what is in it, in place of
+  // dropping the event and counting it.
   bool wait_when_full = false;
 };
 

@@ -7,9 +7,11 @@
 // by buckets that move, go and come while that pays. Neither is the best that there is: that is out
 // of reach.
 //
-// A prior spreads a share of the weight over all sizes, so that sizes that have not been seen do
-// not all land in the limit. Caps bound the padding of each extent, whether its size has been seen
-// or not; only a grid keeps any.
+// A prior spreads a share of the weight over sizes that have not been seen. With it and without
+// caps, limits do not matter to how sizes below them are padded: what is learned ends at the
+// largest extents of the traffic, and sizes beyond have buckets whose extents double, beside the
+// count, since a bucket that nobody calls has no graph. Caps bound the padding of each extent,
+// whether its size has been seen or not; only a grid keeps any.
 //
 // Units: extents count elements; counts are calls; costs and prices are in the unit of `cost`.
 // Threads: pure functions; `cost` and `price_of` are called from the caller's thread only.
@@ -44,8 +46,8 @@ struct JointOptions {
   // The largest bucket, or, where the rule forbids it, what JointPolicy::List says. Larger sizes in
   // the histogram have no part: they have no bucket.
   JointSize limit;  // Each extent in [1, PaddingPolicy::kExtentMax].
-  // At most so many buckets, those that the limit needs included; 0: as many as pay their price,
-  // kJointPricedMax at most.
+  // At most so many buckets, those that the limit needs included, but not those of doubling; 0: as
+  // many as pay their price, kJointPricedMax at most.
   int64_t count = 0;  // In [0, JointPolicy::kListMax].
   // What having a bucket costs, beside the calls of the whole histogram. Where a `price_of` is
   // given, by the bucket.
@@ -59,8 +61,10 @@ struct JointOptions {
   // Buckets in every case, as the one that most calls fill, unless another that costs no more holds
   // one; a grid has both extents as rungs.
   std::vector<JointSize> forced;  // Within the limit and the rule.
-  // This share of the weight is spread over the sizes up to the limit, each 1 / (a * b) as much,
-  // and the rest over the histogram.
+  // This share of the weight is spread over sizes, and the rest over the histogram: over those up
+  // to the largest extents of it, or, with caps, to the limit. A size (a, b) has 1 / (a * b) as
+  // much, times the mean over all calls of min(1, (call.a / a)^2) * min(1, (call.b / b)^2). 0:
+  // nothing is done for sizes that nobody called, and no bucket is beside the count.
   double prior = 0.05;  // In [0, 1].
   // Of each extent by itself. With one of them the buckets are a grid.
   JointCap cap_a;
@@ -73,9 +77,10 @@ inline constexpr int64_t kJointPricedMax = 256;
 
 struct LearnedJoint {
   JointPolicy policy;
-  double expected = 0;  // What a call costs on average, the prior's included.
-  double price = 0;     // Of all buckets.
-  JointScore score;     // Of the histogram.
+  int64_t doublings = 0;  // So many of its buckets are beside the count.
+  double expected = 0;    // What a call costs on average, the prior's included.
+  double price = 0;       // Of the buckets that count.
+  JointScore score;       // Of the histogram.
 };
 
 // Deterministic: the same arguments have the same buckets. Errors: kInvalidArgument  an option

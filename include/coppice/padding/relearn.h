@@ -8,6 +8,11 @@
 // sides: a ladder of fewer buckets may pad more and be the better one. An old ladder of more than
 // `count` buckets goes whatever that costs.
 //
+// Where there is a prior, and neither caps nor prices, buckets beyond the largest size of the
+// traffic, and beyond forced ones, are the old ladder's, as few of them as leave each at most twice
+// the one before where the old one had it so, beside the count. So the old ladder's end, however
+// far, does not matter to how sizes below it are padded.
+//
 //   old  1 2 4 8 16 32 64         traffic moves to 20..28         new  4 8 16 22 28 32 64
 //
 // Call it every thousand calls or so with a histogram that forgets (decaying_histogram.h). What
@@ -33,7 +38,11 @@
 namespace coppice {
 
 struct RelearnOptions {
-  LearnOptions learn;       // With a count of 0, at most as many as LearnBuckets would choose.
+  LearnOptions learn;  // With a count of 0, at most as many as LearnBuckets would choose.
+  // Whether buckets that nobody calls count, too, so that a ladder does not grow by them. They
+  // leave room for as many others as the old ladder had below them, and for one in place of that
+  // which held the largest size.
+  bool counts_uncalled = false;
   int64_t added_max = 4;    // Buckets that are not in the old ladder. >= 0.
   double gain_min = 1;      // Points of waste and price that a swap has to save. >= 0.
   double gain_each = 0.25;  // That each bucket has to save which it adds. >= 0.

@@ -85,8 +85,9 @@ class Driver {
   // The same translation for a result that the caller has looked at. `entry` is the CUDA name.
   // kInvalidValue, kInvalidHandle, kInvalidImage, kInvalidPtx, kCooperativeLaunchTooLarge and
   // kInvalidClusterSize become kInvalidArgument; kOutOfMemory kResourceExhausted; kNotFound
-  // kNotFound; 900 to 907 and 401 kAborted; kNoDevice kUnavailable; kNotSupported, kNoBinaryForGpu
-  // and kUnsupportedPtxVersion kUnimplemented; everything else kInternal.
+  // kNotFound; kNotPermitted kFailedPrecondition; 900 to 907 and 401 kAborted; kNoDevice
+  // kUnavailable; kNotSupported, kNoBinaryForGpu and kUnsupportedPtxVersion kUnimplemented;
+  // everything else kInternal.
   absl::Status ErrorOf(CuResult result, const char* entry) const;
 
  private:

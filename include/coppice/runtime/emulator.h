@@ -42,7 +42,8 @@
 //     log of cuLibraryLoadData says why. Variables of a module lie in device memory of its own.
 //   * Compiled kernels, instruction by instruction, warp by warp: divergence, barriers, atomics,
 //     shared memory, matrix instructions, asynchronous copies. Each access is checked: one outside
-//     of what is mapped ends the context with 700, a misaligned one with 716, a failed assertion
+//     of what is mapped, or of what the launch is bound to (access_bounds.h), as those of kernel
+//     packages are, ends the context with 700, a misaligned one with 716, a failed assertion
 //     with 710, an operand that no device takes with 715, a trap with 719, threads that wait for
 //     what never happens with 702; fault() names kernel, block, thread and line. What else
 //     `Strictness` looks for is reported in the same way. vprintf writes to standard output when
@@ -58,7 +59,8 @@
 //     except those about the driver, the device or which context is current.
 //   * Context rules: 3 before cuInit, 201 on a thread without a current context. The last release
 //     of the context makes every handle of it invalid; what nobody destroyed stays in live().
-//   * Host functions, during which every entry returns 800 on their thread.
+//   * Host functions, and kernels that run as host code, during which every entry returns 800 on
+//     their thread: what they wait for would never come, as they are part of it.
 //
 // Refuses, although a GPU may allow it (beside what Strictness lists)
 //   * Any use of the legacy or the per-thread stream (0, 1, 2): kInvalidHandle, or 900 to begin a
@@ -100,6 +102,10 @@
 //   * Stream-ordered pools, memory nodes, conditional nodes, user objects; updates that change more
 //     of an exec than the work of its nodes.
 //
+// A child that is forked while there is an emulator cannot use it, as of CUDA: every entry returns
+// 3, and Create fails. What the child destroys leaves the parent's memory as it is. Host code that
+// reads or writes device memory by its address is not seen.
+//
 // One emulator may exist per process at a time, as there is one libcuda. It installs SIGSEGV and
 // SIGBUS handlers that chain to the earlier ones, and removes them when it goes.
 //
@@ -136,8 +142,8 @@ class Emulator {
     // Ends the process when host code touches device memory while no work runs, or in a host
     // function. Off: it reads and writes it.
     bool host_access = true;
-    // Never hands out an address of freed memory or of a freed reservation again, so that a stale
-    // pointer faults.
+    // Hands out no address of freed memory or of a freed reservation again before 16 TiB of others
+    // were freed, or the host has no other, so that a stale pointer faults.
     bool quarantine = true;
     // Aborts the process if two threads are inside one graph or graph exec at the same time.
     bool concurrent_entry = true;
@@ -200,7 +206,8 @@ class Emulator {
   };
 
   // Errors: kInvalidArgument   an option out of range, or a table of captures that cannot be read;
-  //         kFailedPrecondition  another emulator exists in this process;
+  //         kFailedPrecondition  another emulator exists in this process, or in the one that it was
+  //                              forked from;
   //         kResourceExhausted   the host refuses the backing memory.
   static absl::StatusOr<std::unique_ptr<Emulator>> Create(const Options& options);
   static absl::StatusOr<std::unique_ptr<Emulator>> Create() { return Create(Options()); }
@@ -220,12 +227,31 @@ class Emulator {
   // test may look at device memory from the host. Cost: O(log mappings).
   bool Readable(DeviceAddress address, int64_t bytes) const;
 
-  // What `Strictness` says to report, in order, each text once and at most 100 of them. A run that
-  // is in order leaves it empty.
+  // What `Strictness` says to report, each text once, in the order in which they came first; of
+  // more than 100 texts those that came last. A run that is in order leaves it empty.
   std::vector<std::string> reports() const;
 
   // Where and in which kernel the sticky fault happened; empty if there was none.
   std::string fault() const;
+
+  // How often something was reported so far, equal texts each time, and whether there was a fault:
+  // asked before a call, it tells which findings are the call's.
+  int64_t finding_count() const;
+  // What was found behind the first `since`, each text once: reports, then the fault. Of one that
+  // comes again and again, it is there if it came once more.
+  std::vector<std::string> FindingsSince(int64_t since) const;
+
+  // Adds to the reports what somebody else found.
+  void Report(std::string text);
+
+  // Makes it as new, after a fault: nothing is left but what was reported, every thread is without
+  // a context, and what was made before is unknown: handles and, with Strictness::quarantine,
+  // addresses never come again. Requires: no thread is inside an entry.
+  void Restart();
+
+  // Whether the calling thread runs a host function, or a kernel that is host code, as work of the
+  // emulator.
+  static bool RunsThisThread();
 
  private:
   explicit Emulator(const Driver& driver) : driver_(driver) {}

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
+
+#include "runtime/emulator/ptx/argument_ranges.h"
 
 namespace coppice::ptx {
 namespace {
@@ -102,7 +105,11 @@ int64_t Grid::DrawQuantum(const Block& block) {
 }
 
 Outcome Run(const Launch& launch, const Environment& environment) {
-  return Grid(launch, environment).Run();
+  if (environment.arguments.empty()) return Grid(launch, environment).Run();
+  const std::vector<MemoryRange> memory = Within(environment.memory, environment.arguments);
+  Environment bounded = environment;
+  bounded.memory = memory;
+  return Grid(launch, bounded).Run();
 }
 
 }  // namespace coppice::ptx

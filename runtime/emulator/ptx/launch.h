@@ -29,6 +29,13 @@ struct MemoryRange {
   bool writable = true;
 };
 
+// Those of them that an argument of a launch stands for.
+struct ArgumentRange {
+  int argument = -1;  // -1: variables of the kernel's module.
+  std::string name;   // What people call it.
+  MemoryRange range;
+};
+
 struct Checks {
   // Inside a block, and between blocks: of accesses that are not lanes of one warp executing one
   // instruction together. Of those that store to one place, which of them wins is left open.
@@ -43,6 +50,9 @@ struct Checks {
 // What a launch needs of its surroundings.
 struct Environment {
   std::span<const MemoryRange> memory;  // Ascending, disjoint.
+  // The kernel may touch no other part of `memory`; where they overlap, it may write what one of
+  // them may. Empty: all of it.
+  std::span<const ArgumentRange> arguments;
   uint64_t seed = 1;
   Checks checks;
   uint64_t clock_ns = 0;                        // %globaltimer when it starts.

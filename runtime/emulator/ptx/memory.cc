@@ -170,7 +170,9 @@ std::byte* Memory::FindGlobal(const Access& access) {
   if (holds(last)) return host;
   if (const MemoryRange* const found = RangeOf(access.address, access.bytes); found != nullptr) {
     if (access.kind != AccessKind::kRead && !found->writable)
-      return Refuse(access, Finding::Kind::kIllegalAddress, "which is read only");
+      return Refuse(
+          access, Finding::Kind::kIllegalAddress,
+          state_.environment.arguments.empty() ? "which is read only" : NearestArgument(access));
     last = *found;
     return host;
   }
@@ -181,6 +183,7 @@ std::byte* Memory::FindGlobal(const Access& access) {
 
 std::string Memory::Nearest(const Access& access) const {
   if (access.address < 4096) return "a null pointer and an offset";
+  if (!state_.environment.arguments.empty()) return NearestArgument(access);
   const uint64_t end = access.address + static_cast<uint64_t>(access.bytes);
   const auto behind = std::upper_bound(
       ranges_.begin(), ranges_.end(), access.address,
@@ -196,6 +199,28 @@ std::string Memory::Nearest(const Access& access) const {
   if (before && access.address < nearest->end) return fmt::format("across the end of the {}", what);
   return fmt::format("{} before the {} bytes at {:#x}", behind->begin - access.address,
                      behind->end - behind->begin, behind->begin);
+}
+
+std::string Memory::NearestArgument(const Access& access) const {
+  const uint64_t begin = access.address;
+  const uint64_t end = begin + static_cast<uint64_t>(access.bytes);
+  const auto distance = [&](const ArgumentRange& argument) {
+    if (begin >= argument.range.end) return begin - argument.range.end + 1;
+    return end <= argument.range.begin ? argument.range.begin - end + 1 : 0;
+  };
+  const std::span<const ArgumentRange> arguments = state_.environment.arguments;
+  const ArgumentRange& nearest = *std::ranges::min_element(arguments, {}, distance);
+  const auto& [from, to, writable] = nearest.range;
+  const std::string what = fmt::format(
+      "{}, {} bytes at {:#x}",
+      nearest.argument < 0 ? nearest.name
+                           : fmt::format("argument {} ({})", nearest.argument, nearest.name),
+      to - from, from);
+  if (begin >= to) return fmt::format("{} behind the end of {}", begin - to, what);
+  if (end <= from) return fmt::format("{} before {}", from - begin, what);
+  if (begin < from || end > to) return fmt::format("across the bounds of {}", what);
+  return fmt::format("inside of {}, which {}", what,
+                     writable ? "is not mapped" : "the launch may only read");
 }
 
 std::byte* Memory::Refuse(const Access& access, Finding::Kind kind, std::string_view why) {

@@ -85,7 +85,9 @@ class Memory final : public Warp::MemoryAccess {
   const MemoryRange* RangeOf(uint64_t address, int64_t bytes) const;
   void Count(AccessKind kind, int64_t lanes);
   std::byte* Refuse(const Access& access, Finding::Kind kind, std::string_view why);
+  // Where the access lies beside what it might have meant.
   std::string Nearest(const Access& access) const;
+  std::string NearestArgument(const Access& access) const;
 
   LaunchState& state_;
   const LaneAccess& lanes_ = HostLaneAccess();

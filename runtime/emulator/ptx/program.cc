@@ -31,9 +31,7 @@ bool IsGlobal(const Variable& variable) {
   return variable.space == Space::kGlobal || variable.space == Space::kConst;
 }
 
-}  // namespace
-
-struct Program::State {
+struct State {
   explicit State(Module parsed) : module(std::move(parsed)), references(module) {}
 
   void PlaceVariables();
@@ -69,7 +67,7 @@ struct Program::State {
 };
 
 // What the code of one function may name.
-class Program::State::FunctionScope final : public Scope {
+class State::FunctionScope final : public Scope {
  public:
   FunctionScope(const State& state, const Function& function)
       : state_(state), function_(function) {}
@@ -96,7 +94,7 @@ class Program::State::FunctionScope final : public Scope {
   const Function& function_;
 };
 
-void Program::State::PlaceVariables() {
+void State::PlaceVariables() {
   for (const Variable& variable : module.variables) {
     if (!IsGlobal(variable) || variable.external) continue;
     const int64_t element = SizeOf(variable.type) * variable.vector;
@@ -107,7 +105,7 @@ void Program::State::PlaceVariables() {
   }
 }
 
-absl::Status Program::State::CheckInitializers() const {
+absl::Status State::CheckInitializers() const {
   for (const Variable& variable : module.variables)
     for (const Initializer& value : variable.values)
       if (!value.symbol.empty() && !places.contains(value.symbol) &&
@@ -117,7 +115,7 @@ absl::Status Program::State::CheckInitializers() const {
   return absl::OkStatus();
 }
 
-void Program::State::FindReached() {
+void State::FindReached() {
   codes.resize(module.functions.size());
   refused.resize(module.functions.size());
   table_indices.resize(module.functions.size(), kNowhere);
@@ -138,7 +136,7 @@ void Program::State::FindReached() {
   shared.emplace(module, reached);
 }
 
-absl::Status Program::State::Decode() {
+absl::Status State::Decode() {
   struct Work {
     size_t function;
     FunctionScope scope;
@@ -158,7 +156,7 @@ absl::Status Program::State::Decode() {
   return absl::OkStatus();
 }
 
-absl::Status Program::State::CheckRefusals() const {
+absl::Status State::CheckRefusals() const {
   for (size_t kernel = 0; kernel < entries.size(); ++kernel) {
     for (const size_t i : reached[kernel].functions) {
       if (refused[i].empty()) continue;
@@ -174,7 +172,7 @@ absl::Status Program::State::CheckRefusals() const {
   return absl::OkStatus();
 }
 
-absl::Status Program::State::AddKernel(size_t function, const SharedLayout::Extent& extent) {
+absl::Status State::AddKernel(size_t function, const SharedLayout::Extent& extent) {
   const Function& entry = module.functions[function];
   if (extent.static_bytes > kStaticSharedBytesMax)
     return InvalidArgument(
@@ -202,7 +200,7 @@ absl::Status Program::State::AddKernel(size_t function, const SharedLayout::Exte
 }
 
 // "sm_90a" is 90.
-absl::Status Program::State::ReadTarget() {
+absl::Status State::ReadTarget() {
   const std::string_view target = module.target;
   const char* const end = target.data() + target.size();
   const auto digits = target.substr(0, 3) == "sm_" ? target.substr(3) : std::string_view();
@@ -215,7 +213,7 @@ absl::Status Program::State::ReadTarget() {
   return InvalidArgument("line 1: .target '{}' names no architecture, as sm_80 does", target);
 }
 
-KernelSurvey Program::State::SurveyOf(size_t kernel) const {
+KernelSurvey State::SurveyOf(size_t kernel) const {
   const Kernel& from = kernels[kernel];
   KernelSurvey survey = {.name = std::string(module.functions[entries[kernel]].name),
                          .parameters = from.code->parameters,
@@ -233,7 +231,7 @@ KernelSurvey Program::State::SurveyOf(size_t kernel) const {
   return survey;
 }
 
-uint64_t Program::State::AddressOf(std::string_view symbol, bool* relocated) const {
+uint64_t State::AddressOf(std::string_view symbol, bool* relocated) const {
   if (const auto place = places.find(symbol); place != places.end()) {
     *relocated = true;
     return static_cast<uint64_t>(place->second.offset);
@@ -244,7 +242,7 @@ uint64_t Program::State::AddressOf(std::string_view symbol, bool* relocated) con
   return FunctionAddress(table_indices[index]);
 }
 
-void Program::State::Initialize(const Variable& variable, std::byte* at) const {
+void State::Initialize(const Variable& variable, std::byte* at) const {
   const auto bytes = static_cast<size_t>(SizeOf(variable.type));
   for (const Initializer& value : variable.values) {
     bool relocated = false;
@@ -256,11 +254,8 @@ void Program::State::Initialize(const Variable& variable, std::byte* at) const {
   }
 }
 
-Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {}
-
-Program::~Program() = default;
-
-absl::StatusOr<std::unique_ptr<Program::State>> Program::Decode(std::string text) {
+// Decoded, and its kernels added, whatever they reach.
+absl::StatusOr<std::unique_ptr<State>> Decode(std::string text) {
   COPPICE_ASSIGN_OR_RETURN(Module module, Parse(std::move(text)));
   auto state = std::make_unique<State>(std::move(module));
   COPPICE_RETURN_IF_ERROR(state->ReadTarget());
@@ -274,28 +269,28 @@ absl::StatusOr<std::unique_ptr<Program::State>> Program::Decode(std::string text
   return state;
 }
 
-absl::StatusOr<std::vector<KernelSurvey>> Program::Survey(std::string text) {
-  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<State> state, Decode(std::move(text)));
-  std::vector<KernelSurvey> surveys;
-  for (size_t i = 0; i < state->kernels.size(); ++i)
-    surveys.push_back(state->SurveyOf(i));
-  return surveys;
-}
+class DecodedProgram final : public Program {
+ public:
+  explicit DecodedProgram(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-absl::StatusOr<std::unique_ptr<Program>> Program::Build(std::string text) {
-  COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<State> state, Decode(std::move(text)));
-  COPPICE_RETURN_IF_ERROR(state->CheckRefusals());
-  // What has been decoded is not asked again.
-  for (Function& function : state->module.functions)
-    function.body = {};
-  return std::unique_ptr<Program>(new Program(std::move(state)));
-}
+  int64_t global_bytes() const override { return state_->global_bytes; }
+  void Link(uint64_t address, std::byte* memory) override;
+  int capability() const override { return state_->capability; }
+  const std::vector<Kernel>& kernels() const override { return state_->kernels; }
+  const Kernel* FindKernel(std::string_view name) const override {
+    const auto found = state_->kernel_names.find(name);
+    return found == state_->kernel_names.end() ? nullptr : &state_->kernels[found->second];
+  }
+  const Place* FindVariable(std::string_view name) const override {
+    const auto found = state_->places.find(name);
+    return found == state_->places.end() ? nullptr : &found->second;
+  }
 
-int64_t Program::global_bytes() const {
-  return state_->global_bytes;
-}
+ private:
+  std::unique_ptr<State> state_;
+};
 
-void Program::Link(uint64_t address, std::byte* memory) {
+void DecodedProgram::Link(uint64_t address, std::byte* memory) {
   const uint64_t moved = address - state_->linked_at;
   state_->linked_at = address;
   std::memset(memory, 0, static_cast<size_t>(state_->global_bytes));
@@ -316,22 +311,23 @@ void Program::Link(uint64_t address, std::byte* memory) {
   }
 }
 
-int Program::capability() const {
-  return state_->capability;
+}  // namespace
+
+absl::StatusOr<std::vector<KernelSurvey>> Program::Survey(std::string text) {
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<State> state, Decode(std::move(text)));
+  std::vector<KernelSurvey> surveys;
+  for (size_t i = 0; i < state->kernels.size(); ++i)
+    surveys.push_back(state->SurveyOf(i));
+  return surveys;
 }
 
-const std::vector<Kernel>& Program::kernels() const {
-  return state_->kernels;
-}
-
-const Kernel* Program::FindKernel(std::string_view name) const {
-  const auto found = state_->kernel_names.find(name);
-  return found == state_->kernel_names.end() ? nullptr : &state_->kernels[found->second];
-}
-
-const Place* Program::FindVariable(std::string_view name) const {
-  const auto found = state_->places.find(name);
-  return found == state_->places.end() ? nullptr : &found->second;
+absl::StatusOr<std::unique_ptr<Program>> Program::Build(std::string text) {
+  COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<State> state, Decode(std::move(text)));
+  COPPICE_RETURN_IF_ERROR(state->CheckRefusals());
+  // What has been decoded is not asked again.
+  for (Function& function : state->module.functions)
+    function.body = {};
+  return std::make_unique<DecodedProgram>(std::move(state));
 }
 
 }  // namespace coppice::ptx

@@ -45,30 +45,22 @@ class Program {
   // kUnimplemented  a kernel reaches an opcode that is not executed: which kernel, line and opcode,
   // and what to compile for.
   static absl::StatusOr<std::unique_ptr<Program>> Build(std::string text);
-  ~Program();
+  virtual ~Program() = default;
 
   // Its kernels, in the order of the text. Errors: kInvalidArgument  as Build.
   static absl::StatusOr<std::vector<KernelSurvey>> Survey(std::string text);
 
   // What the variables of .global and .const need, and where it shall lie, which sets their
   // initial values there. Before anything runs; `memory` is where `address` is for the host.
-  int64_t global_bytes() const;
-  void Link(uint64_t address, std::byte* memory);
+  virtual int64_t global_bytes() const = 0;
+  virtual void Link(uint64_t address, std::byte* memory) = 0;
 
   // What it was compiled for: 89 for sm_89.
-  int capability() const;
-  const std::vector<Kernel>& kernels() const;
-  const Kernel* FindKernel(std::string_view name) const;
+  virtual int capability() const = 0;
+  virtual const std::vector<Kernel>& kernels() const = 0;
+  virtual const Kernel* FindKernel(std::string_view name) const = 0;
   // The place of a variable among the global bytes; nothing if there is none of this name.
-  const Place* FindVariable(std::string_view name) const;
-
- private:
-  struct State;
-  // Decoded, and its kernels added, whatever they reach.
-  static absl::StatusOr<std::unique_ptr<State>> Decode(std::string text);
-  explicit Program(std::unique_ptr<State> state);
-
-  std::unique_ptr<State> state_;
+  virtual const Place* FindVariable(std::string_view name) const = 0;
 };
 
 }  // namespace coppice::ptx

@@ -109,9 +109,8 @@ class PaddingWalk {
   PaddingWalk(ProgramLint& lint, size_t symbol) : lint_(lint), symbol_(symbol) {
     for (const int input : lint.program.inputs) {
       const Buffer& buffer = lint.buffer(input);
-      if (HasAxis(buffer))
-        padded_.insert(input);
-      else if (IsInteger(buffer.dtype) && !buffer.is_static)
+      if (HasAxis(buffer)) padded_.insert(input);
+      if (HasAxis(buffer) ? TellsPadding(buffer) : IsInteger(buffer.dtype) && !buffer.is_static)
         lengths_.insert(input);
     }
   }
@@ -150,6 +149,14 @@ class PaddingWalk {
                         place.pointer(), symbol.name),
             "pass {\"real\": ...} or lengths to the kernel, or claim \"padding\": \"fill\"");
     }
+  }
+
+  // Whether padded elements are those that hold what they are filled with, such as indices of rows
+  // that nobody reads.
+  bool TellsPadding(const Buffer& buffer) const {
+    return IsInteger(buffer.dtype) && !buffer.is_static &&
+           lint_.program.symbols[symbol_].claim->padding != PaddingContents::kAny &&
+           (buffer.fill == FillKind::kValue || buffer.fill == FillKind::kSentinel);
   }
 
   int RootOf(int buffer) const {
