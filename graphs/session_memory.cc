@@ -171,8 +171,8 @@ absl::Status SessionMemory::MakeRoom(Lane& lane, int64_t bytes, MemoryKind need)
       reach.ReclaimableBytes(need) + budget.bytes(static_cast<int>(MemoryKind::kSpare));
   if (bytes > reclaimable) {
     return MakeError(absl::StatusCode::kResourceExhausted,
-                     "Session: {} bytes are lacking in the budget, and at most {} can be freed",
-                     bytes, reclaimable);
+                     "drop leases, or raise the budget of {} bytes to {} at least", budget.limit(),
+                     budget.limit() + bytes - reclaimable);
   }
   const int64_t target = occupied() - bytes;
   for (Lane* each : reach.lanes()) {
@@ -193,8 +193,9 @@ absl::Status SessionMemory::MakeRoom(Lane& lane, int64_t bytes, MemoryKind need)
   }
   if (occupied() <= target) return absl::OkStatus();
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   "Session: {} bytes of the budget cannot be freed; everything is in use",
-                   occupied() - target);
+                   "drop leases, or raise the budget of {} bytes to {} at least, as everything "
+                   "else is in use",
+                   budget.limit(), budget.limit() + occupied() - target);
 }
 
 SessionMemory::LaneLocks SessionMemory::LockIdle() const {

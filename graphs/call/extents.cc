@@ -154,6 +154,15 @@ void ClearGap(const Program& program, ExtentArray& extents) {
             extents.begin() + kSymbolsMax, 0);
 }
 
+// What to do if an extent is beyond the bounds that its symbol has.
+std::string RemedyFor(const Program& program, const CallShape& shape) {
+  for (size_t i = 0; i < program.spec.symbols.size(); ++i)
+    if (shape.real[i] > program.spec.symbols[i].max)
+      return fmt::format("; declare a larger max of {}, or cut the call into smaller ones",
+                         program.spec.symbols[i].name);
+  return "";
+}
+
 absl::Status CheckGuards(const Call& call, const CallShape& shape) {
   const Program& program = *call.program;
   const Values values(program, call.scalars, shape.real);
@@ -166,9 +175,10 @@ absl::Status CheckGuards(const Call& call, const CallShape& shape) {
     sources += fmt::format("{}{} is {}", sources.empty() ? "; " : ", ",
                            program.spec.symbols[name].name, SourceOf(program, name));
   }
-  return InvalidArgument("Session::Run: guard '{}' of program '{}' failed: {}{}",
+  return InvalidArgument("Session::Run: guard '{}' of program '{}' failed: {}{}{}",
                          program.guards.source(*failed), program.spec.name,
-                         program.guards.DescribeValues(*failed, values.all()), sources);
+                         program.guards.DescribeValues(*failed, values.all()), sources,
+                         RemedyFor(program, shape));
 }
 
 // Computes the extents of expressions, which axes may have said already.

@@ -185,7 +185,12 @@ absl::StatusOr<Tensor> ReadScope::ReadSized(int index) const {
   void* const target = is_narrow ? static_cast<void*>(&narrow) : &counted;
   COPPICE_RETURN_IF_ERROR(lane.driver.Call<&DriverTable::MemcpyDtoHAsync>(
       target, counter.data, static_cast<size_t>(SizeOf(counter.dtype)), stream_));
-  COPPICE_RETURN_IF_ERROR(lane.driver.Call<&DriverTable::StreamSynchronize>(stream_));
+  if (absl::Status failed = lane.driver.Call<&DriverTable::StreamSynchronize>(stream_);
+      !failed.ok()) {
+    // The copy may still come, and its target ends with this call.
+    lane.driver.Call<&DriverTable::StreamSynchronize>(stream_).IgnoreError();
+    return failed;
+  }
   if (is_narrow) counted = narrow;
   int64_t& size = sized.sizes[static_cast<size_t>(spec.count.axis)];
   if (counted < 0 || counted > size) {

@@ -17,7 +17,7 @@ namespace coppice::internal {
 
 class Room {
  public:
-  // Frees bytes of the budget for a need of this kind; OK if it has found some.
+  // Frees bytes of the budget for a need of this kind; OK if it has found some, else what to do.
   using Maker = std::function<absl::Status(int64_t bytes, MemoryKind need)>;
 
   Room() = default;  // Nobody makes any.
@@ -27,7 +27,8 @@ class Room {
   // Asks the maker. Errors: his; kResourceExhausted if there is none.
   absl::Status Make(int64_t bytes, MemoryKind need) const {
     if (maker_) return maker_(bytes, need);
-    return MakeError(absl::StatusCode::kResourceExhausted, "Session: nobody makes room");
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     "evict graphs, drop leases or raise the budget");
   }
 
   // Calls `ask`, which returns the bytes that the budget lacks or an error, until nothing is
@@ -51,12 +52,13 @@ absl::Status Room::Find(MemoryKind need, const Ask& ask) {
   for (int attempt = 1;; ++attempt) {
     COPPICE_ASSIGN_OR_RETURN(const int64_t missing, ask());
     if (missing == 0) return absl::OkStatus();
-    if (attempt < kAttempts && Make(missing, need).ok()) continue;
+    const absl::Status made = attempt < kAttempts ? Make(missing, need) : absl::OkStatus();
+    if (attempt < kAttempts && made.ok()) continue;
     refused_ = true;
     return MakeError(absl::StatusCode::kResourceExhausted,
-                     "Session: {} bytes of memory for {} are lacking in the budget; evict graphs, "
-                     "drop leases or raise the budget",
-                     missing, NameOf(need));
+                     "Session: {} bytes of memory for {} are lacking in the budget; {}", missing,
+                     NameOf(need),
+                     made.ok() ? "others take what is freed: raise the budget" : MessageOf(made));
   }
 }
 

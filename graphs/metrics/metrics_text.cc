@@ -2,11 +2,15 @@
 
 #include "graphs/metrics/metrics_text.h"
 
+#include <algorithm>
+#include <iterator>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 
+#include "graphs/described/session_fields.h"
 #include "graphs/metrics/exposition.h"
 
 namespace coppice::internal {
@@ -80,19 +84,19 @@ void WriteCalls(Exposition& page, const MetricsSnapshot& snapshot) {
               "Elements of staged inputs: what callers brought, and what it was padded by."});
   page.Sample(stats.real_elements, {{"kind", "real"}});
   page.Sample(stats.padded_elements - stats.real_elements, {{"kind", "padding"}});
-  Write(page, {"coppice_inputs_in_place", kCounter, "", "Inputs read where they lay."},
-        stats.inputs_in_place);
-  Write(page, {"coppice_inputs_filled", kCounter, "", "Inputs staged only to fill their padding."},
-        stats.inputs_filled);
-  Write(page,
-        {"coppice_inputs_demoted", kCounter, "", "Static inputs that are copied from then on."},
-        stats.inputs_demoted);
-  Write(page, {"coppice_stream_switches", kCounter, "", "Calls that waited for another stream."},
-        stats.stream_switches);
+}
+
+// Figures that the page has in another form.
+constexpr std::string_view kShown[] = {"calls", "recordings", "real_elements", "padded_elements"};
+
+void WriteFigures(Exposition& page, const SessionStats& stats) {
+  VisitFigures(stats, [&](const char* name, const char* what, int64_t value) {
+    if (std::ranges::find(kShown, name) != std::end(kShown)) return;
+    Write(page, {("coppice_" + std::string(name)).c_str(), kCounter, "", what}, value);
+  });
 }
 
 void WriteGraphs(Exposition& page, const MetricsSnapshot& snapshot) {
-  const SessionStats& stats = snapshot.stats;
   page.Begin({"coppice_graphs", kGauge, "", "Graphs, by whether calls find them."});
   page.Sample(snapshot.graphs_recorded, {{"state", "recorded"}});
   page.Sample(snapshot.graphs_retired, {{"state", "retired"}});
@@ -108,13 +112,6 @@ void WriteGraphs(Exposition& page, const MetricsSnapshot& snapshot) {
   page.Begin({"coppice_record_seconds", kHistogram, kSeconds,
               "Host time of recordings, the driver's included."});
   page.Histogram(snapshot.recordings.time);
-  Write(page, {"coppice_recordings_empty", kCounter, "", "Recordings of no work at all."},
-        stats.recordings_empty);
-  Write(page, {"coppice_captures_retried", kCounter, "", "Recordings broken from outside."},
-        stats.captures_retried);
-  Write(page, {"coppice_evictions", kCounter, "", "Graphs dropped for room."}, stats.evictions);
-  Write(page, {"coppice_remaps", kCounter, "", "Replays that mapped their memory again."},
-        stats.remaps);
 }
 
 void WriteMemory(Exposition& page, const MemoryUsage& memory) {
@@ -144,6 +141,7 @@ std::string TextOf(const MetricsSnapshot& snapshot, MetricsFormat format) {
   Exposition page(format);
   WriteSession(page, snapshot);
   WriteCalls(page, snapshot);
+  WriteFigures(page, snapshot.stats);
   WriteGraphs(page, snapshot);
   WriteMemory(page, snapshot.memory);
   return page.Finish();

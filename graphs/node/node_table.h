@@ -22,6 +22,9 @@ inline constexpr size_t kIdleBucketsMax = 1024;
 
 class NodeTable {
  public:
+  // Half full, so that few keys share a chain, whatever the addresses in them.
+  NodeTable() { nodes_.max_load_factor(0.5F); }
+
   // The node of this key, or null. Steady traffic asks for one node many times, so the last one is
   // compared before anything is hashed.
   Node* Find(const NodeKey& key) const {

@@ -26,17 +26,31 @@ bool Holds(const package::IntegerArgument& argument, int64_t value) {
 
 struct Visitor {
   const ArgumentPacker& packer;
+  const int index;
   const Frame& frame;
   std::span<const int64_t> values;
   const ArgumentPlaces& places;
   std::vector<Touch>& touched;
+  std::vector<ArgumentBytes>& bounds;
   std::vector<std::byte>& bytes;
+
+  // A kernel may go back from an operand's address: what is ordered and planned is the buffer.
+  void AddBuffer(const package::Operand& operand, package::Access access) const {
+    const bool writes = access != package::Access::kRead;
+    frame.AddTouch(operand, writes, touched);
+    const Frame::Place& root = frame.place(operand.buffer);
+    bounds.push_back({.argument = index,
+                      .name = frame.program().buffers[static_cast<size_t>(operand.buffer)].name,
+                      .begin = root.address,
+                      .bytes = root.bytes,
+                      .writes = writes});
+  }
 
   absl::Status operator()(const package::BufferArgument& argument) const {
     COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address,
                              frame.AddressOf(argument.operand, values));
     AppendAddress(address, bytes);
-    frame.AddTouch(argument.operand, argument.access != package::Access::kRead, touched);
+    AddBuffer(argument.operand, argument.access);
     return absl::OkStatus();
   }
   absl::Status operator()(const package::IntegerArgument& argument) const {
@@ -55,14 +69,26 @@ struct Visitor {
     return absl::OkStatus();
   }
   absl::Status operator()(const package::ScratchArgument& argument) const {
-    AppendAddress(places.scratch[static_cast<size_t>(argument.index)], bytes);
+    const Touch& scratch = places.scratch[static_cast<size_t>(argument.index)];
+    AppendAddress(scratch.begin, bytes);
+    bounds.push_back({.argument = index,
+                      .name = "scratch",
+                      .begin = scratch.begin,
+                      .bytes = scratch.bytes,
+                      .writes = true});
     return absl::OkStatus();
   }
   absl::Status operator()(const package::RealArgument& argument) const {
     const int word = argument.symbol >= 0
                          ? places.symbol_words[static_cast<size_t>(argument.symbol)]
                          : places.scalar_words[static_cast<size_t>(argument.scalar)];
-    AppendAddress(places.parameters + static_cast<DeviceAddress>(word) * sizeof(int64_t), bytes);
+    const DeviceAddress address =
+        places.parameters + static_cast<DeviceAddress>(word) * sizeof(int64_t);
+    AppendAddress(address, bytes);
+    bounds.push_back({.argument = index,
+                      .name = "real size",
+                      .begin = address,
+                      .bytes = static_cast<int64_t>(sizeof(int64_t))});
     return absl::OkStatus();
   }
   absl::Status operator()(const package::TensorMapArgument& argument) const {
@@ -70,7 +96,7 @@ struct Visitor {
                              EncodeTensorMap(packer.driver(), frame, values, argument));
     const auto* const raw = reinterpret_cast<const std::byte*>(&map);
     bytes.insert(bytes.end(), raw, raw + sizeof(map));
-    frame.AddTouch(argument.operand, argument.access != package::Access::kRead, touched);
+    AddBuffer(argument.operand, argument.access);
     return absl::OkStatus();
   }
   absl::Status operator()(const package::StructArgument& argument) const {
@@ -81,7 +107,7 @@ struct Visitor {
     };
     for (const package::Argument& member : argument.members) {
       pad_to(package::LayoutOf(member).align);
-      COPPICE_RETURN_IF_ERROR(packer.Pack(member, bytes));
+      COPPICE_RETURN_IF_ERROR(packer.Pack(index, member, bytes));
     }
     pad_to(argument.align);
     return absl::OkStatus();
@@ -90,9 +116,11 @@ struct Visitor {
 
 }  // namespace
 
-absl::Status ArgumentPacker::Pack(const package::Argument& argument,
+absl::Status ArgumentPacker::Pack(int index,
+                                  const package::Argument& argument,
                                   std::vector<std::byte>& bytes) const {
-  return std::visit(Visitor{*this, frame_, values_, places_, touched_, bytes}, argument);
+  return std::visit(Visitor{*this, index, frame_, values_, places_, touched_, bounds_, bytes},
+                    argument);
 }
 
 }  // namespace coppice::internal

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 
+#include "coppice/runtime/access_bounds.h"
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/manifest.h"
 
@@ -21,10 +22,10 @@ namespace coppice::internal {
 
 // What arguments may stand for beside buffers.
 struct ArgumentPlaces {
-  DeviceAddress parameters = 0;            // The parameter block.
-  std::span<const int> symbol_words;       // Of the block, per symbol of the program.
-  std::span<const int> scalar_words;       // The same per scalar; -1: not there.
-  std::span<const DeviceAddress> scratch;  // Per scratch of the target.
+  DeviceAddress parameters = 0;       // The parameter block.
+  std::span<const int> symbol_words;  // Of the block, per symbol of the program.
+  std::span<const int> scalar_words;  // The same per scalar; -1: not there.
+  std::span<const Touch> scratch;     // Per scratch of the target.
 };
 
 class ArgumentPacker {
@@ -34,13 +35,22 @@ class ArgumentPacker {
                  const Frame& frame,
                  std::span<const int64_t> values,
                  const ArgumentPlaces& places,
-                 std::vector<Touch>& touched)
-      : driver_(driver), frame_(frame), values_(values), places_(places), touched_(touched) {}
+                 std::vector<Touch>& touched,
+                 std::vector<ArgumentBytes>& bounds)
+      : driver_(driver),
+        frame_(frame),
+        values_(values),
+        places_(places),
+        touched_(touched),
+        bounds_(bounds) {}
 
-  // Appends the bytes of one argument to `bytes`, and what it may touch. Errors: kInvalidArgument
-  // arithmetic without a value, or a value that the argument's type cannot hold; otherwise as
-  // EncodeTensorMap.
-  absl::Status Pack(const package::Argument& argument, std::vector<std::byte>& bytes) const;
+  // Appends the bytes of the kernel's argument `index` to `bytes`, and elsewhere what the launch
+  // shares through it with other steps, and what the kernel may access by it. Errors:
+  // kInvalidArgument arithmetic without a value, or a value that the argument's type cannot hold;
+  // otherwise as EncodeTensorMap.
+  absl::Status Pack(int index,
+                    const package::Argument& argument,
+                    std::vector<std::byte>& bytes) const;
 
   const Driver& driver() const { return driver_; }
 
@@ -50,6 +60,7 @@ class ArgumentPacker {
   const std::span<const int64_t> values_;
   const ArgumentPlaces& places_;
   std::vector<Touch>& touched_;
+  std::vector<ArgumentBytes>& bounds_;
 };
 
 }  // namespace coppice::internal

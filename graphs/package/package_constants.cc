@@ -3,6 +3,7 @@
 #include "graphs/package/package_constants.h"
 
 #include <algorithm>
+#include <string>
 
 #include "fmt/ranges.h"
 
@@ -22,14 +23,27 @@ std::vector<bool> ConstantsRead(const package::Manifest& manifest, int program) 
   return read;
 }
 
+// Names all that are missing at once.
+absl::Status CheckAllGiven(const package::LoadedPackage& package,
+                           const std::vector<bool>& read,
+                           const PackageProgramOptions& options) {
+  const std::vector<package::Constant>& constants = package.manifest().constants;
+  std::vector<std::string> missing;
+  for (size_t i = 0; i < constants.size(); ++i)
+    if (read[i] && constants[i].file < 0 && !options.constants.contains(constants[i].name))
+      missing.push_back(fmt::format("/constants/{}, {}[{}]", constants[i].name,
+                                    NameOf(constants[i].dtype),
+                                    fmt::join(constants[i].shape, ", ")));
+  if (missing.empty()) return absl::OkStatus();
+  return InvalidArgument(
+      "{}: no data is in the package of {}; give it with the program's constants",
+      package.package().path(), fmt::join(missing, "; "));
+}
+
 absl::StatusOr<Tensor> Given(const package::LoadedPackage& package,
                              const package::Constant& constant,
                              const PackageProgramOptions& options) {
-  const auto given = options.constants.find(constant.name);
-  if (given == options.constants.end())
-    return InvalidArgument("{}: /constants/{} has no data; give it with the program's constants",
-                           package.package().path(), constant.name);
-  const Tensor& tensor = given->second;
+  const Tensor& tensor = options.constants.at(constant.name);
   const std::span sizes(tensor.sizes.data(), static_cast<size_t>(tensor.rank));
   const std::span strides(tensor.strides.data(), static_cast<size_t>(tensor.rank));
   if (tensor.data == 0 || tensor.dtype != constant.dtype ||
@@ -80,6 +94,7 @@ absl::StatusOr<std::vector<Tensor>> PackageConstants::Place(const package::Loade
                              package.package().path(), name);
   }
   const std::vector<bool> read = ConstantsRead(manifest, program);
+  COPPICE_RETURN_IF_ERROR(CheckAllGiven(package, read, options));
   std::vector<Tensor> tensors(manifest.constants.size());
   const std::lock_guard lock(mutex_);
   for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {

@@ -9,6 +9,7 @@
 
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
+#include "coppice/runtime/access_bounds.h"
 
 #include "graphs/package/argument_packer.h"
 #include "graphs/package/child_check.h"
@@ -57,8 +58,9 @@ class PackageSource::Walk {
 
   // Of the launch at hand; here so that hundreds of launches share their memory.
   std::vector<int64_t> values_;
-  std::vector<DeviceAddress> scratch_;
+  std::vector<Touch> scratch_;
   std::vector<Touch> touched_;
+  std::vector<ArgumentBytes> bounds_;
   std::vector<std::byte> bytes_;  // Of all arguments.
   std::vector<size_t> offsets_;   // Of each of them.
   std::vector<void*> pointers_;
@@ -235,12 +237,12 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::KernelStep& s
     COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address,
                              bytes == 0 ? absl::StatusOr<DeviceAddress>(0)
                                         : context_.Allocate(bytes, "scratch of " + kernel.name));
-    scratch_.push_back(address);
+    scratch_.push_back({.begin = address, .bytes = bytes, .writes = true});
   }
   if (!sink_.drops())
     COPPICE_RETURN_IF_ERROR(LaunchOn(frame, step, variant, {grid[0], grid[1], grid[2]}));
-  for (const DeviceAddress address : scratch_)
-    if (address != 0) COPPICE_RETURN_IF_ERROR(context_.Free(address));
+  for (const Touch& each : scratch_)
+    if (each.bytes > 0) COPPICE_RETURN_IF_ERROR(context_.Free(each.begin));
   return absl::OkStatus();
 }
 
@@ -251,24 +253,20 @@ absl::Status PackageSource::Walk::LaunchOn(const Frame& frame,
   constexpr int64_t kSlotAlignment = 16;
   const package::Kernel& kernel = source_.manifest().kernels[static_cast<size_t>(step.kernel)];
   const package::Target& target = kernel.targets[static_cast<size_t>(variant.fit.target)];
-  touched_.clear();
-  const int64_t blocks = int64_t{grid.x} * grid.y * grid.z;
-  for (size_t i = 0; i < scratch_.size(); ++i)
-    touched_.push_back({.begin = scratch_[i],
-                        .bytes = blocks * target.scratch[i].bytes_per_block,
-                        .writes = true});
+  touched_ = scratch_;
+  bounds_.clear();
   const ArgumentPlaces places{.parameters = context_.parameters(),
                               .symbol_words = source_.symbol_words_,
                               .scalar_words = source_.scalar_words_,
                               .scratch = scratch_};
-  const ArgumentPacker packer(context_.driver(), frame, values_, places, touched_);
+  const ArgumentPacker packer(context_.driver(), frame, values_, places, touched_, bounds_);
   bytes_.clear();
   offsets_.clear();
   for (size_t i = 0; i < step.args.size(); ++i) {
     bytes_.resize(
         static_cast<size_t>(AlignUp(static_cast<int64_t>(bytes_.size()), kSlotAlignment)));
     offsets_.push_back(bytes_.size());
-    const absl::Status packed = packer.Pack(step.args[i], bytes_);
+    const absl::Status packed = packer.Pack(static_cast<int>(i), step.args[i], bytes_);
     if (!packed.ok())
       return WithFailureOf(packed, MakeError(packed.code(), "argument {} of kernel '{}': {}", i,
                                              kernel.name, MessageOf(packed)));
@@ -279,6 +277,7 @@ absl::Status PackageSource::Walk::LaunchOn(const Frame& frame,
   const auto dim = [](const std::array<uint32_t, 3>& size) {
     return Dim3{size[0], size[1], size[2]};
   };
+  const AccessBounds held(bounds_);
   return sink_.Launch({.kernel = variant.kernel,
                        .shape = {.grid = grid,
                                  .block = dim(target.block),

@@ -37,6 +37,49 @@ std::vector<PriorRung> PriorRungs(int64_t limit) {
   return rungs;
 }
 
+size_t RungOf(const std::vector<PriorRung>& rungs, int64_t extent) {
+  const auto rung = std::ranges::lower_bound(rungs, extent, {}, &PriorRung::size);
+  return static_cast<size_t>(rung - rungs.begin());
+}
+
+// Makes of the calls at each of some rungs, `step` apart, the mean weight of all that stands in
+// joint_buckets.h: those at the rung or above, and of those below the square of the ratio.
+void SmoothAlong(const std::vector<PriorRung>& rungs, double* calls, size_t step) {
+  double above = 0;
+  for (size_t i = 0; i < rungs.size(); ++i)
+    above += calls[i * step];
+  double squares = 0;
+  for (size_t i = 0; i < rungs.size(); ++i) {
+    const auto size = static_cast<double>(rungs[i].size);
+    double& here = calls[i * step];
+    const double smooth = above + squares / (size * size);
+    above = std::max(above - here, 0.0);
+    squares += here * size * size;
+    here = smooth;
+  }
+}
+
+// The prior at each pair of rungs. Requires: calls within the last rungs.
+std::vector<JointCount> SpreadOver(std::span<const JointCount> calls,
+                                   const std::vector<PriorRung>& a_rungs,
+                                   const std::vector<PriorRung>& b_rungs) {
+  const size_t width = b_rungs.size();
+  std::vector<double> cells(a_rungs.size() * width);
+  for (const JointCount& call : calls)
+    cells[RungOf(a_rungs, call.size.a) * width + RungOf(b_rungs, call.size.b)] += call.count;
+  for (size_t a = 0; a < a_rungs.size(); ++a)
+    SmoothAlong(b_rungs, &cells[a * width], 1);
+  for (size_t b = 0; b < width; ++b)
+    SmoothAlong(a_rungs, &cells[b], width);
+  std::vector<JointCount> spread;
+  for (size_t a = 0; a < a_rungs.size(); ++a) {
+    for (size_t b = 0; b < width; ++b)
+      spread.push_back({{a_rungs[a].size, b_rungs[b].size},
+                        cells[a * width + b] * a_rungs[a].weight * b_rungs[b].weight});
+  }
+  return spread;
+}
+
 // The candidates along one axis, with the weight that each is the smallest to hold.
 using WeightByValue = std::map<int64_t, double>;
 
@@ -134,15 +177,14 @@ absl::StatusOr<JointProblem> JointProblem::Create(const JointHistogram& histogra
     if (problem.Obeys(entry.size) && weight > 0) problem.weights_.push_back({entry.size, weight});
   }
   if (options.prior > 0) {
-    std::vector<JointCount> spread;
+    std::vector<JointCount> calls = histogram.counts();
+    std::erase_if(calls, [&](const JointCount& entry) { return !problem.Obeys(entry.size); });
+    std::vector<JointCount> spread =
+        SpreadOver(calls, PriorRungs(options.limit.a), PriorRungs(options.limit.b));
+    std::erase_if(spread, [&](const JointCount& entry) { return !problem.Obeys(entry.size); });
     double sum = 0;
-    for (const PriorRung& a : PriorRungs(options.limit.a)) {
-      for (const PriorRung& b : PriorRungs(options.limit.b)) {
-        if (!problem.Obeys({a.size, b.size})) continue;
-        spread.push_back({{a.size, b.size}, a.weight * b.weight});
-        sum += a.weight * b.weight;
-      }
-    }
+    for (const JointCount& entry : spread)
+      sum += entry.count;
     for (JointCount& entry : spread) {
       entry.count *= options.prior / sum;
       problem.weights_.push_back(entry);

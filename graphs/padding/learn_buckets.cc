@@ -11,6 +11,7 @@
 #include "coppice/padding/padding_policy.h"
 
 #include "graphs/padding/cheapest_ladder.h"
+#include "graphs/padding/size_prior.h"
 
 namespace coppice {
 namespace {
@@ -83,7 +84,7 @@ std::vector<int64_t> Candidates(const SizeHistogram& histogram,
   return sizes;
 }
 
-// Where each call up to the limit goes if every candidate is a bucket.
+// Where each call, and the prior, goes if every candidate is a bucket.
 std::vector<double> MassOf(const SizeHistogram& histogram,
                            double mass,
                            const LearnOptions& options,
@@ -97,14 +98,11 @@ std::vector<double> MassOf(const SizeHistogram& histogram,
     weights[at + 1] += one.count * (1 - options.prior);
   }
   if (options.prior > 0) {
-    double all = 0;
-    for (int64_t size = options.limit; size >= 1; --size)
-      all += 1 / static_cast<double>(size);
-    const double unit = mass * options.prior / all;
+    SizePrior prior(histogram, options.limit, mass * options.prior);
     at = 0;
     for (int64_t size = 1; size <= options.limit; ++size) {
       if (sizes[at] < size) ++at;
-      weights[at + 1] += unit / static_cast<double>(size);
+      weights[at + 1] += prior.Next();
     }
   }
   for (size_t i = 1; i < weights.size(); ++i)
@@ -167,21 +165,66 @@ void FillReach(const LearnOptions& options,
   }
 }
 
+absl::Status TooFewForForced(const LearnOptions& options, size_t forced) {
+  return InvalidArgument(
+      "LearnBuckets: {} buckets for {} forced sizes, the limit among them; give at least {}",
+      options.count, forced, forced);
+}
+
 absl::Status CheckCount(const LearnOptions& options,
                         const std::vector<int64_t>& fixed,
                         const LadderProblem& problem) {
   if (options.count == 0) return absl::OkStatus();
   const auto shortest = static_cast<int64_t>(ShortestLadder(problem).size());
   if (options.count >= shortest) return absl::OkStatus();
-  if (options.max_ratio == 0)
-    return InvalidArgument(
-        "LearnBuckets: {} buckets for {} forced sizes, the limit among them; give at least {}",
-        options.count, fixed.size(), shortest);
+  if (options.max_ratio == 0) return TooFewForForced(options, fixed.size());
   return InvalidArgument(
       "LearnBuckets: {} buckets cannot keep a max_ratio of {} and a max_gap of {} up to {}; give "
-      "at "
-      "least {}, or larger caps",
+      "at least {}, or larger caps",
       options.count, options.max_ratio, options.max_gap, options.limit, shortest);
+}
+
+absl::StatusOr<std::vector<int64_t>> CheapestBuckets(const SizeHistogram& histogram,
+                                                     double mass,
+                                                     const BucketCost& cost,
+                                                     const LearnOptions& options) {
+  const std::vector<int64_t> fixed = FixedSizes(options);
+  const std::vector<int64_t> sizes = Candidates(histogram, options, fixed);
+  LadderProblem problem;
+  COPPICE_RETURN_IF_ERROR(FillCosts(cost, options, sizes, problem));
+  problem.mass = MassOf(histogram, mass, options, sizes);
+  FillReach(options, sizes, fixed, problem);
+  COPPICE_RETURN_IF_ERROR(CheckCount(options, fixed, problem));
+  std::vector<int64_t> buckets;
+  for (const int32_t rung : CheapestLadder(problem, options.count))
+    buckets.push_back(sizes[static_cast<size_t>(rung) - 1]);
+  return buckets;
+}
+
+// The problem up to the largest size that was called, which takes its place in the count from the
+// limit.
+LearnOptions UpToCalls(const SizeHistogram& histogram,
+                       const LearnOptions& options,
+                       const std::vector<int64_t>& fixed) {
+  LearnOptions called = options;
+  called.limit =
+      std::min(options.limit, AlignUp(LargestCalled(histogram, options.limit), options.align));
+  const auto beyond = std::upper_bound(fixed.begin(), fixed.end(), called.limit);
+  called.forced.assign(fixed.begin(), beyond);
+  if (options.count == 0) return called;
+  const int64_t forced_beyond = std::max<int64_t>(fixed.end() - beyond - 1, 0);  // But the limit.
+  called.count = std::min(options.count - forced_beyond, CountCandidates(called, called.forced));
+  return called;
+}
+
+// Goes on behind `buckets` by doubling, through forced sizes, to the limit.
+void GoOn(const LearnOptions& options,
+          const std::vector<int64_t>& fixed,
+          std::vector<int64_t>& buckets) {
+  while (buckets.back() < options.limit) {
+    const int64_t forced = *std::upper_bound(fixed.begin(), fixed.end(), buckets.back());
+    buckets.push_back(std::min(forced, Doubled(buckets.back(), options.align, options.limit)));
+  }
 }
 
 // What the calls of `histogram` cost in `learned`, and without padding.
@@ -224,15 +267,20 @@ absl::StatusOr<LearnedBuckets> LearnBuckets(const SizeHistogram& histogram,
     return MakeError(absl::StatusCode::kOutOfRange,
                      "LearnBuckets: {} sizes may be buckets, above {}; give a larger align",
                      candidates, kLearnCandidatesMax);
-  const std::vector<int64_t> sizes = Candidates(histogram, options, fixed);
-  LadderProblem problem;
-  COPPICE_RETURN_IF_ERROR(FillCosts(cost, options, sizes, problem));
-  problem.mass = MassOf(histogram, mass, options, sizes);
-  FillReach(options, sizes, fixed, problem);
-  COPPICE_RETURN_IF_ERROR(CheckCount(options, fixed, problem));
   LearnedBuckets learned;
-  for (const int32_t rung : CheapestLadder(problem, options.count))
-    learned.buckets.push_back(sizes[static_cast<size_t>(rung) - 1]);
+  // Caps need their buckets whether sizes are called or not.
+  if (options.prior > 0 && options.max_ratio == 0) {
+    if (options.count > 0 && options.count < std::ssize(fixed))
+      return TooFewForForced(options, fixed.size());
+    COPPICE_ASSIGN_OR_RETURN(
+        learned.buckets,
+        CheapestBuckets(histogram, mass, cost, UpToCalls(histogram, options, fixed)));
+    const int64_t count = std::ssize(learned.buckets);
+    GoOn(options, fixed, learned.buckets);
+    learned.doublings = std::ssize(learned.buckets) - count;
+  } else {
+    COPPICE_ASSIGN_OR_RETURN(learned.buckets, CheapestBuckets(histogram, mass, cost, options));
+  }
   Account(histogram, cost, learned);
   return learned;
 }

@@ -15,6 +15,8 @@
 #include "coppice/base/units.h"
 #include "coppice/padding/score_buckets.h"
 
+#include "graphs/padding/size_prior.h"
+
 namespace coppice {
 namespace {
 
@@ -39,8 +41,12 @@ struct LadderEnd {
 
 class Ladders {
  public:
-  Ladders(std::vector<Candidate> candidates, const LearnOptions& learn, bool capped)
-      : candidates_(std::move(candidates)), learn_(learn), capped_(capped) {
+  // A ladder ends at the first candidate that holds calls of `largest`, or at a later one.
+  Ladders(std::vector<Candidate> candidates,
+          int64_t largest,
+          const LearnOptions& learn,
+          bool capped)
+      : candidates_(std::move(candidates)), largest_(largest), learn_(learn), capped_(capped) {
     int64_t first = -1;
     for (size_t i = 0; i < candidates_.size(); ++i) {
       // It never moves back: what is too far below a bucket is too far below a larger one.
@@ -132,24 +138,28 @@ class Ladders {
     if (middle + 1 < last) ExtendRange(added, middle + 1, last, best, high);
   }
 
-  // Back from the cheapest ladder that ends at the limit, if each new bucket costs `price_added`;
-  // of equals, the one of fewer buckets and fewer new ones.
+  // Back from the cheapest ladder that may end, if each new bucket costs `price_added`; of equals,
+  // the one of fewer buckets and fewer new ones.
   std::vector<int64_t> Trace(double price_added) const {
     double least = kNever;
     size_t layer = 0;
     size_t added = 0;
+    size_t last = 0;
     for (size_t j = 0; j < layers_.size(); ++j) {
       for (size_t a = 0; a < layers_[j].size(); ++a) {
-        const double cost = layers_[j][a].back().cost + price_added * static_cast<double>(a);
-        if (cost >= least) continue;
-        least = cost;
-        layer = j;
-        added = a;
+        for (size_t i = candidates_.size(); i-- > 0 && candidates_[i].size >= largest_;) {
+          const double cost = layers_[j][a][i].cost + price_added * static_cast<double>(a);
+          if (cost >= least) continue;
+          least = cost;
+          layer = j;
+          added = a;
+          last = i;
+        }
       }
     }
     std::vector<int64_t> buckets;
     if (least == kNever) return buckets;
-    for (size_t i = candidates_.size() - 1;; --layer) {
+    for (size_t i = last;; --layer) {
       buckets.push_back(candidates_[i].size);
       const LadderEnd& end = layers_[layer][added][i];
       if (end.before < 0) break;
@@ -161,6 +171,7 @@ class Ladders {
   }
 
   const std::vector<Candidate> candidates_;
+  const int64_t largest_;
   const LearnOptions& learn_;
   const bool capped_;
   std::vector<int64_t> first_before_;
@@ -205,16 +216,15 @@ std::vector<int64_t> CandidateSizes(const SizeHistogram& histogram,
   return sizes;
 }
 
-// Weight of the calls and of the prior up to each candidate.
+// Weight of the calls and of the prior, which ends at `last`, up to each candidate.
 std::vector<double> WeightsUpTo(const SizeHistogram& histogram,
                                 const std::vector<int64_t>& sizes,
+                                int64_t last,
                                 const LearnOptions& learn) {
   double mass = 0;
   for (const SizeCount& each : histogram.counts())
     if (each.size <= learn.limit) mass += each.count;
-  double harmonic = 0;
-  for (int64_t size = 1; size <= learn.limit; ++size)
-    harmonic += 1 / static_cast<double>(size);
+  SizePrior prior(histogram, last, learn.prior * mass);
 
   std::vector<double> weights;
   weights.reserve(sizes.size());
@@ -224,8 +234,8 @@ std::vector<double> WeightsUpTo(const SizeHistogram& histogram,
   for (const int64_t size : sizes) {
     for (; each != histogram.counts().end() && each->size <= size; ++each)
       weight += (1 - learn.prior) * each->count;
-    for (; spread <= size; ++spread)
-      weight += learn.prior * mass / (harmonic * static_cast<double>(spread));
+    for (; spread <= std::min(size, last); ++spread)
+      weight += prior.Next();
     weights.push_back(weight);
   }
   return weights;
@@ -238,9 +248,10 @@ double PriceOf(const LearnOptions& learn, int64_t bucket) {
 std::vector<Candidate> CandidatesOf(const SizeHistogram& histogram,
                                     std::span<const int64_t> old,
                                     std::span<const int64_t> target,
+                                    int64_t last,
                                     const LearnOptions& learn) {
   const std::vector<int64_t> sizes = CandidateSizes(histogram, old, target, learn);
-  const std::vector<double> weights = WeightsUpTo(histogram, sizes, learn);
+  const std::vector<double> weights = WeightsUpTo(histogram, sizes, last, learn);
   std::vector<Candidate> candidates;
   candidates.reserve(sizes.size());
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -278,17 +289,57 @@ absl::StatusOr<LadderScore> ScoreOf(const SizeHistogram& histogram,
                      .price_pct = score.real_cost > 0 ? 100 * price / score.real_cost : 0};
 }
 
+// What a swap may change.
+struct Part {
+  std::span<const int64_t> old;  // The old buckets of it.
+  int64_t largest = 0;           // Its ladders hold all up to here.
+  int64_t prior_last = 0;        // The largest size that the prior has.
+};
+
+// All, where caps or prices judge buckets that nobody calls, or nothing weighs them; else up to the
+// old bucket that holds the largest size that is called, or forced.
+Part PartOf(const SizeHistogram& histogram,
+            std::span<const int64_t> old,
+            const LearnOptions& learn) {
+  if (learn.prior == 0 || learn.max_ratio > 0 || learn.price > 0 || learn.price_of)
+    return {.old = old, .largest = learn.limit, .prior_last = learn.limit};
+  const int64_t called = LargestCalled(histogram, learn.limit);
+  int64_t largest = called;
+  for (const int64_t size : learn.forced)
+    largest = std::max(largest, size);
+  const auto end = std::lower_bound(old.begin(), old.end(), largest) + 1;
+  return {.old = old.first(static_cast<size_t>(end - old.begin())),
+          .largest = largest,
+          .prior_last = std::min(AlignUp(called, learn.align), *(end - 1))};
+}
+
+// Of the old buckets above `below` few enough that each is at most twice the one before, where they
+// were so.
+std::vector<int64_t> Rest(std::span<const int64_t> old, int64_t below) {
+  std::vector<int64_t> rest;
+  while (below < old.back()) {
+    const auto next = std::upper_bound(old.begin(), old.end(), below);
+    const auto last = std::upper_bound(next, old.end(), 2 * below);
+    below = last == next ? *next : *(last - 1);
+    rest.push_back(below);
+  }
+  return rest;
+}
+
 // The best ladder that keeps the caps, or else the best one.
 std::vector<int64_t> BestOf(const std::vector<Candidate>& candidates,
+                            int64_t largest,
                             const LearnOptions& learn,
                             int64_t count,
                             int64_t added_max,
                             double price_added) {
   std::vector<int64_t> best;
-  if (learn.max_ratio > 0)
-    best = Ladders(candidates, learn, /*capped=*/true).Best(count, added_max, price_added);
-  if (!best.empty()) return best;
-  return Ladders(candidates, learn, /*capped=*/false).Best(count, added_max, price_added);
+  const auto find = [&](bool capped) {
+    best = Ladders(candidates, largest, learn, capped).Best(count, added_max, price_added);
+  };
+  if (learn.max_ratio > 0) find(/*capped=*/true);
+  if (best.empty()) find(/*capped=*/false);
+  return best;
 }
 
 absl::Status CheckOld(std::span<const int64_t> old, const RelearnOptions& options) {
@@ -316,8 +367,19 @@ absl::StatusOr<Relearned> Relearn(const SizeHistogram& histogram,
   const int64_t count = learn.count > 0 ? learn.count : static_cast<int64_t>(target.buckets.size());
   COPPICE_ASSIGN_OR_RETURN(const LadderScore before, ScoreOf(histogram, old, learn));
   const double price_added = options.gain_each / 100 * before.real_cost;
-  std::vector<int64_t> best = BestOf(CandidatesOf(histogram, old, target.buckets, learn), learn,
-                                     count, std::min(options.added_max, count), price_added);
+  const Part part = PartOf(histogram, old, learn);
+  LearnOptions within = learn;
+  within.limit = part.old.back();
+  std::vector<int64_t> wanted = target.buckets;
+  std::erase_if(wanted, [&](int64_t bucket) { return bucket > within.limit; });
+  const int64_t room = options.counts_uncalled
+                           ? std::max(count - std::ssize(Rest(old, within.limit)),
+                                      std::min(count, std::ssize(part.old)))
+                           : count;
+  std::vector<int64_t> best =
+      BestOf(CandidatesOf(histogram, part.old, wanted, part.prior_last, within), part.largest,
+             within, room, std::min(options.added_max, room), price_added);
+  if (!best.empty()) std::ranges::copy(Rest(old, best.back()), std::back_inserter(best));
 
   Relearned result = {.buckets = {old.begin(), old.end()},
                       .waste_before_pct = before.waste_pct,
@@ -327,7 +389,8 @@ absl::StatusOr<Relearned> Relearn(const SizeHistogram& histogram,
   if (best.empty()) return result;  // A forced size is new, and none may be.
   COPPICE_ASSIGN_OR_RETURN(const LadderScore after, ScoreOf(histogram, best, learn));
   // A ladder of more buckets than there may be has to go, whatever that costs.
-  const bool too_many = learn.count > 0 && static_cast<int64_t>(old.size()) > learn.count;
+  const int64_t counted = std::ssize(options.counts_uncalled ? std::span(old) : part.old);
+  const bool too_many = learn.count > 0 && counted > learn.count && best.size() < old.size();
   result.swap = too_many || before.both_pct() - after.both_pct() > options.gain_min;
   if (!result.swap) return result;
   result.waste_after_pct = after.waste_pct;

@@ -6,6 +6,8 @@
 
 #include "coppice/base/status.h"
 
+#include "graphs/trace/own_threads.h"
+
 namespace coppice::internal {
 namespace {
 
@@ -73,7 +75,7 @@ std::vector<std::unique_lock<LaneMutex>> SessionParts::LockIdleLanes() const {
       locks.emplace_back(lane->mutex);
       recording |= lane->recording();
     }
-    if (!recording) return locks;
+    if (!recording || OwnThreads::AreGone()) return locks;
   }
 }
 

@@ -25,7 +25,8 @@ std::optional<PaddingClaim> ClaimOf(const ProgramSpec& spec, int symbol) {
   const SymbolSpec& named = SymbolOf(spec, symbol);
   if (named.claim) return named.claim;
   if (spec.claim == Claim::kExact) return std::nullopt;
-  return PaddingClaim{.padding = PaddingContents::kAny};
+  return PaddingClaim{.padding = spec.claim == Claim::kMasked ? PaddingContents::kAny
+                                                              : PaddingContents::kRowIndependent};
 }
 
 bool MayPad(const ProgramSpec& spec, int symbol) {
@@ -35,11 +36,10 @@ bool MayPad(const ProgramSpec& spec, int symbol) {
 }
 
 PaddingContents ContentsOf(const ProgramSpec& spec, const InputSpec& input, int symbol) {
-  const SymbolSpec& named = SymbolOf(spec, symbol);
-  if (named.claim) return named.claim->padding;
-  if (spec.claim == Claim::kExact) return PaddingContents::kFill;
-  const bool any = spec.claim == Claim::kMasked || FloatFormat::Of(input.dtype).has_value();
-  return any ? PaddingContents::kAny : PaddingContents::kFill;
+  const std::optional<PaddingClaim> claim = ClaimOf(spec, symbol);
+  if (!claim) return PaddingContents::kFill;
+  if (claim->padding != PaddingContents::kRowIndependent) return claim->padding;
+  return FloatFormat::Of(input.dtype) ? PaddingContents::kAny : PaddingContents::kFill;
 }
 
 Equality EqualityOf(const ProgramSpec& spec) {
@@ -101,7 +101,9 @@ absl::Status internal::CheckFills(const ProgramSpec& spec, const std::vector<Exp
     for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol) {
       const SymbolSpec& named = SymbolOf(spec, symbol);
       if ((symbols >> symbol & 1) == 0 || !HasPadding(spec, symbol)) continue;
-      if (!named.claim || named.claim->padding == PaddingContents::kAny) continue;
+      if (!named.claim || named.claim->padding == PaddingContents::kAny ||
+          named.claim->padding == PaddingContents::kRowIndependent)
+        continue;
       return InvalidArgument(
           "ValidateSpec: program {}: input {} leaves in its padding what was there, but symbol {} "
           "claims {}; give the input a fill, or claim any bits",

@@ -108,10 +108,10 @@ void Program::ReadClaims() {
     const SymbolSpec& symbol = spec.symbols[i];
     const bool dynamic =
         symbol.kind == SymbolKind::kDynamic || symbol.kind == SymbolKind::kMaybeDynamic;
-    claimed_[i] = ClaimOf(spec, static_cast<int>(i)).has_value();
+    const std::optional<PaddingClaim> claim = ClaimOf(spec, static_cast<int>(i));
+    claimed_[i] = claim.has_value();
     pads_always_[i] = dynamic && !symbol.exclude_01 && claimed_[i];
-    const bool any = symbol.claim ? symbol.claim->padding == PaddingContents::kAny
-                                  : spec.claim == Claim::kMasked;
+    const bool any = claim && claim->padding == PaddingContents::kAny;
     if (any || !internal::HasPadding(spec, static_cast<int>(i))) any_symbols |= uint32_t{1} << i;
   }
   any_bits_everywhere = any_symbols + 1 == uint32_t{1} << spec.symbols.size();

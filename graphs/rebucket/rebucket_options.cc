@@ -28,7 +28,7 @@ int64_t CountOf(const LearnOptions& learn) {
 }  // namespace
 
 RelearnOptions RelearnFor(const PaddingPolicy& policy, int64_t multiple_of, int64_t count) {
-  RelearnOptions options;
+  RelearnOptions options = {.counts_uncalled = true};
   LearnOptions& learn = options.learn;
   learn.limit = policy.maximum();
   learn.align = multiple_of;

@@ -6,23 +6,32 @@
 
 #include "coppice/base/status.h"
 
+#include "graphs/trace/own_threads.h"
+
 namespace coppice::internal {
 
 absl::StatusOr<std::unique_ptr<BackgroundRecorder>> BackgroundRecorder::Start(
     const Context& context) {
   COPPICE_ASSIGN_OR_RETURN(Stream stream, Stream::Create(context.driver()));
   std::unique_ptr<BackgroundRecorder> recorder(new BackgroundRecorder(context, std::move(stream)));
+  OwnThreads::Begin();
   recorder->thread_ = std::thread([raw = recorder.get()] { raw->Loop(); });
   return recorder;
 }
 
 BackgroundRecorder::~BackgroundRecorder() {
+  if (OwnThreads::AreGone()) {
+    OwnThreads::Forget(mutex_, changed_, thread_);
+    return;
+  }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  if (!thread_.joinable()) return;
+  thread_.join();
+  OwnThreads::End();
 }
 
 void BackgroundRecorder::Add(Job job) {
@@ -34,6 +43,7 @@ void BackgroundRecorder::Add(Job job) {
 }
 
 void BackgroundRecorder::Wait() {
+  if (OwnThreads::AreGone()) return;
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return jobs_.empty() && !busy_; });
 }

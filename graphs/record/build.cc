@@ -3,6 +3,7 @@
 #include "graphs/record/build.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/container/btree_map.h"
@@ -14,6 +15,7 @@
 #include "graphs/node/plan_around.h"
 #include "graphs/program/step_source.h"
 #include "graphs/record/planned_context.h"
+#include "graphs/record/used_parts.h"
 #include "graphs/steps/graph_builder.h"
 
 namespace coppice::internal {
@@ -81,13 +83,6 @@ class ScriptContext final : public RunContext, public StepSink {
   absl::btree_map<DeviceAddress, int> live_;  // Temporaries, and which buffer each is.
 };
 
-// That a node touches a buffer.
-struct Use {
-  int64_t buffer = 0;
-  int64_t node = 0;
-  friend auto operator<=>(const Use&, const Use&) = default;
-};
-
 // Adds a run's steps to a graph, and keeps which of them use which buffer.
 class BuildContext final : public PlannedContext, public StepSink {
  public:
@@ -98,10 +93,11 @@ class BuildContext final : public PlannedContext, public StepSink {
                GraphBuilder& builder)
       : PlannedContext(request.driver, request.memory, request.run, request.script, plan, base),
         buffers_(buffers),
+        plan_(plan),
         base_(base),
         builder_(builder) {}
 
-  // Of each buffer, in the order of buffers and then of nodes; some are there twice.
+  // In the order of buffers and then of nodes; some are there twice.
   std::vector<Use> TakeUses() {
     std::ranges::sort(uses_);
     return std::move(uses_);
@@ -170,20 +166,27 @@ class BuildContext final : public PlannedContext, public StepSink {
 
   void NoteUses(std::span<const Touch> touched) {
     for (const Touch& touch : touched) {
-      const int64_t buffer = BufferAt(touch.begin);
-      if (buffer >= 0) uses_.push_back({.buffer = buffer, .node = builder_.node_count()});
+      const int64_t buffer = touch.bytes > 0 ? BufferAt(touch.begin) : -1;
+      if (buffer < 0) continue;
+      const auto i = static_cast<size_t>(buffer);
+      const int64_t begin = static_cast<int64_t>(touch.begin - base_) - plan_.offsets[i];
+      uses_.push_back({.buffer = buffer,
+                       .node = builder_.node_count(),
+                       .begin = begin,
+                       .end = std::min(begin + touch.bytes, buffers_[i].bytes)});
     }
   }
 
   const std::vector<Buffer>& buffers_;
+  const Plan& plan_;
   const DeviceAddress base_;
   GraphBuilder& builder_;
   absl::btree_map<DeviceAddress, int> live_;
   std::vector<Use> uses_;
 };
 
-// Checks that buffers which share bytes are used one after the other along the edges. A step behind
-// all nodes stands for the call's end, when outputs are read.
+// Checks that bytes which buffers share are used by one after the other along the edges. A step
+// behind all nodes stands for the call's end, when outputs are read.
 absl::Status ValidateBuilt(const CaptureRequest& request,
                            const Captured& captured,
                            std::span<const Use> uses) {
@@ -194,30 +197,26 @@ absl::Status ValidateBuilt(const CaptureRequest& request,
   for (int64_t node = 0; node < end; ++node)
     order.edges.emplace_back(node, end);
   std::vector<Buffer> used;
-  used.reserve(captured.buffers.size() + request.live.size());
   Plan plan;
   const auto add = [&](Buffer buffer, int64_t offset) {
     plan.offsets.push_back(offset);
     plan.height = std::max(plan.height, offset + buffer.bytes);
     used.push_back(std::move(buffer));
   };
-  auto use = uses.begin();
   for (size_t i = 0; i < captured.buffers.size(); ++i) {
-    Buffer buffer = captured.buffers[i];
+    const Buffer& buffer = captured.buffers[i];
+    const auto count =
+        std::ranges::find_if(
+            uses, [i](const Use& use) { return use.buffer != static_cast<int64_t>(i); }) -
+        uses.begin();
     const bool lasts =
         buffer.lifetime[0].upper > static_cast<int64_t>(request.script.events.size());
-    buffer.lifetime.clear();
-    for (; use != uses.end() && use->buffer == static_cast<int64_t>(i); ++use) {
-      Interval next{.lower = use->node, .upper = use->node + 1};
-      // Nodes that follow each other are one interval.
-      if (!buffer.lifetime.empty() && buffer.lifetime.back().upper >= next.lower) {
-        buffer.lifetime.back().upper = next.upper;
-      } else {
-        buffer.lifetime.push_back(next);
-      }
+    for (UsedPart& part : UsedPartsOf(buffer.bytes, uses.first(static_cast<size_t>(count)),
+                                      lasts ? std::optional(end) : std::nullopt)) {
+      add({.lifetime = std::move(part.steps), .bytes = part.end - part.begin, .alignment = 1},
+          captured.planned.plan.offsets[i] + part.begin);
     }
-    if (lasts) buffer.lifetime.push_back({.lower = end, .upper = end + 1});
-    if (!buffer.lifetime.empty()) add(std::move(buffer), captured.planned.plan.offsets[i]);
+    uses = uses.subspan(static_cast<size_t>(count));
   }
   for (const Region& region : request.live) {
     add({.lifetime = {{.lower = 0, .upper = end + 1}},
@@ -226,6 +225,31 @@ absl::Status ValidateBuilt(const CaptureRequest& request,
         region.offset);
   }
   return ValidatePlan(used, plan, &order);
+}
+
+// Makes the graph of what is planned in `captured`, from `base` on, and completes it. Returns
+// whether plan and edges fit: what ValidateBuilt says.
+absl::StatusOr<absl::Status> Build(const CaptureRequest& request,
+                                   DeviceAddress base,
+                                   NodeOrder node_order,
+                                   Captured& captured) {
+  COPPICE_ASSIGN_OR_RETURN(GraphBuilder builder,
+                           GraphBuilder::Create(request.driver, request.run.stream, node_order));
+  BuildContext context(request, captured.buffers, captured.planned.plan, base, builder);
+  absl::Status ran = request.run.program->steps->Run(context, context);
+  if (ran.ok()) {
+    absl::StatusOr<std::vector<Tensor>> outputs = context.TakeOutputs();
+    ran = outputs.status();
+    if (ran.ok()) captured.outputs = *std::move(outputs);
+  }
+  if (BlamesTheDevice(ran)) return ran;
+  COPPICE_RETURN_IF_ERROR(context.Finish(ran));
+  captured.topology = builder.TakeTopology();
+  captured.serial = node_order == NodeOrder::kSerial;
+  absl::Status valid = ValidateBuilt(request, captured, context.TakeUses());
+  if (valid.ok())
+    captured.pieces.push_back({.graph = builder.TakeGraph(), .topology = captured.topology});
+  return valid;
 }
 
 // The script of a run with this layout, which executes nothing.
@@ -272,26 +296,17 @@ absl::StatusOr<PlannerResult> PlanOfSteps(const Driver& driver,
 }
 
 absl::StatusOr<Captured> PlanAndBuild(const CaptureRequest& request, const RecordTarget& target) {
-  const Program& program = *request.run.program;
   Captured captured{.buffers = BuffersOf(request.script)};
   COPPICE_ASSIGN_OR_RETURN(captured.planned, PlanFor(request, captured.buffers,
                                                      /*of_chain=*/request.chain_plan != nullptr));
   COPPICE_ASSIGN_OR_RETURN(const DeviceAddress base, target.reserve(captured.planned.plan.height));
   const RelaxedCaptureScope relaxed(request.driver);
-  COPPICE_ASSIGN_OR_RETURN(GraphBuilder builder,
-                           GraphBuilder::Create(request.driver, request.run.stream));
-  BuildContext context(request, captured.buffers, captured.planned.plan, base, builder);
-  absl::Status ran = program.steps->Run(context, context);
-  if (ran.ok()) {
-    absl::StatusOr<std::vector<Tensor>> outputs = context.TakeOutputs();
-    ran = outputs.status();
-    if (ran.ok()) captured.outputs = *std::move(outputs);
+  COPPICE_ASSIGN_OR_RETURN(absl::Status valid, Build(request, base, NodeOrder::kByBytes, captured));
+  // In series the plan is right for any edges: its lifetimes do not meet in time.
+  if (!valid.ok()) {
+    COPPICE_ASSIGN_OR_RETURN(valid, Build(request, base, NodeOrder::kSerial, captured));
   }
-  if (BlamesTheDevice(ran)) return ran;
-  COPPICE_RETURN_IF_ERROR(context.Finish(ran));
-  captured.topology = builder.TakeTopology();
-  COPPICE_RETURN_IF_ERROR(ValidateBuilt(request, captured, context.TakeUses()));
-  captured.pieces.push_back({.graph = builder.TakeGraph(), .topology = captured.topology});
+  COPPICE_RETURN_IF_ERROR(valid);
   return captured;
 }
 

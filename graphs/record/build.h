@@ -39,7 +39,9 @@ absl::StatusOr<PlannerResult> PlanOfSteps(const Driver& driver,
                                           std::span<const int64_t> scalars);
 
 // Plans the script and makes its graph, whose edges have passed the validator together with the
-// plan. Requires: a program with steps, and a target without prologue. Errors: as PlanAndCapture.
+// plan. Where they do not, as of a step that reads what none wrote, the nodes run one after
+// another, and Captured::serial says so. Requires: a program with steps, and a target without
+// prologue. Errors: as PlanAndCapture.
 absl::StatusOr<Captured> PlanAndBuild(const CaptureRequest& request, const RecordTarget& target);
 
 }  // namespace coppice::internal

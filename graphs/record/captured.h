@@ -51,6 +51,7 @@ struct Captured {
   std::vector<Tensor> outputs;
   PlannerResult planned;
   std::vector<Buffer> buffers;  // What was planned, without the live regions behind them.
+  bool serial = false;          // Nodes wait for each other for the plan's sake alone.
   KernelNodes kernels;          // With an audit.
 };
 

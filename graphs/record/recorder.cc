@@ -27,7 +27,7 @@ namespace {
 // Why a capture did not end well. Where the callable broke it, `ran` says by which call.
 absl::Status WhyBroken(const ProgramSpec& spec, const absl::Status& ran, absl::Status ended) {
   const std::optional<CuResult> result = CuResultOf(ran);
-  if (!result || *result == CuResult::kStreamCaptureInvalidated ||
+  if (ran.ok() || result == CuResult::kStreamCaptureInvalidated ||
       CuResultOf(ended) != CuResult::kStreamCaptureInvalidated) {
     return ended;
   }
@@ -161,6 +161,7 @@ void Describe(const Captured& captured,
   for (const Donation& donation : donations)
     info.donated_bytes += donation.region.bytes;
   info.plan_method = captured.planned.method;
+  info.serial = captured.serial;
   info.graph_nodes = static_cast<int64_t>(captured.topology.nodes.size());
 }
 

@@ -105,7 +105,8 @@ uint64_t FillPattern(const Fill& fill, DType dtype) {
 }
 
 bool MayPoison(PaddingContents contents, DType dtype) {
-  if (contents == PaddingContents::kFinite) return FloatFormat::Of(dtype).has_value();
+  if (contents == PaddingContents::kFinite || contents == PaddingContents::kRowIndependent)
+    return FloatFormat::Of(dtype).has_value();
   return contents == PaddingContents::kAny;
 }
 

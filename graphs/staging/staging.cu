@@ -16,6 +16,7 @@
 #include "coppice/graphs/staging_params.h"
 #include "coppice/runtime/block_kernel.h"
 
+#include "graphs/staging/copies.h"
 #include "graphs/staging/sequences.h"
 #include "graphs/staging/units.h"
 
@@ -24,10 +25,23 @@ namespace {
 
 using internal::Filled;
 using internal::ForEachOffset;
+using internal::InUnits;
+using internal::NoiseAt;
+using internal::PaddedElements;
+using internal::Place;
 using internal::PointerTo;
 using internal::TotalRows;
-using internal::Unit16;
+using internal::UnitBytes;
+using internal::Widened;
 using internal::WithUnit;
+
+// A thread has few units, and with whole rows of 16 bytes one: unrolled, the divisions of a place
+// are most of the code of this file.
+#ifdef __CUDACC__
+#define COPPICE_NOT_UNROLLED _Pragma("unroll 1")
+#else
+#define COPPICE_NOT_UNROLLED
+#endif
 
 constexpr int kThreads = 256;
 constexpr int kNoCopy = -1;
@@ -51,100 +65,6 @@ COPPICE_DEVICE StagedCopyOf<kRank> Counted(StagedCopyOf<kRank> copy, const Stagi
     if (copy.sizes[axis] < 0)
       copy.sizes[axis] = WordAt(header, static_cast<int>(-1 - copy.sizes[axis]));
   return copy;
-}
-
-template <int kRank>
-COPPICE_ANYWHERE int64_t PaddedElements(const StagedCopyOf<kRank>& copy) {
-  int64_t count = 1;
-  for (int axis = 0; axis < kRank; ++axis)
-    count *= copy.padded[axis];
-  return count;
-}
-
-// The bytes of the largest unit in which rows can be moved: all that begins or ends one is a
-// multiple of it.
-template <int kRank>
-COPPICE_ANYWHERE int UnitBytes(const StagedCopyOf<kRank>& copy) {
-  constexpr int kLast = kRank - 1;
-  const auto element = static_cast<uint64_t>(copy.element_bytes);
-  const bool whole_rows = copy.sizes[kLast] == copy.padded[kLast];
-  // A sequence of rows that are one element each begins anywhere.
-  const bool anywhere = copy.rows == StagedRows::kRectangle && copy.rows_axis + 1 == kLast;
-  if (copy.strides[kLast] != 1 || copy.target_strides[kLast] != 1 || anywhere ||
-      (copy.padding == StagedPadding::kRepeatLast && !whole_rows)) {
-    return copy.element_bytes;
-  }
-  uint64_t bits = copy.source | copy.target | 16;
-  bits |= static_cast<uint64_t>(copy.sizes[kLast] | copy.padded[kLast]) * element;
-  for (int axis = 0; axis < kLast; ++axis)
-    bits |= static_cast<uint64_t>(copy.strides[axis] | copy.target_strides[axis]) * element;
-  return static_cast<int>(bits & (~bits + 1));
-}
-
-// The copy with units of `bytes` in place of elements.
-template <int kRank>
-COPPICE_ANYWHERE StagedCopyOf<kRank> InUnits(StagedCopyOf<kRank> copy, int bytes) {
-  const int64_t elements = bytes / copy.element_bytes;
-  if (copy.padding != StagedPadding::kNoise)
-    for (int width = copy.element_bytes; width < 8 && width < bytes; width *= 2)
-      copy.fill |= copy.fill << (8 * width);
-  for (int axis = 0; axis + 1 < kRank; ++axis) {
-    copy.strides[axis] /= elements;
-    copy.target_strides[axis] /= elements;
-  }
-  copy.sizes[kRank - 1] /= elements;
-  copy.padded[kRank - 1] /= elements;
-  return copy;
-}
-
-// The place of one element in the padded tensor, outermost axis first.
-template <int kRank>
-struct Place {
-  int64_t index[kRank] = {};
-
-  // Moves `count` elements on. Divides only where that leaves the row.
-  COPPICE_DEVICE void Advance(int64_t count, const StagedCopyOf<kRank>& copy) {
-    index[kRank - 1] += count;
-    for (int axis = kRank - 1; axis > 0; --axis) {
-      if (index[axis] < copy.padded[axis]) return;
-      const int64_t rows = index[axis] / copy.padded[axis];
-      index[axis] -= rows * copy.padded[axis];
-      index[axis - 1] += rows;
-    }
-  }
-};
-
-// Word `index` of the noise of this seed; patterns.cc draws the same.
-COPPICE_ANYWHERE uint64_t NoiseWord(uint64_t seed, uint64_t index) {
-  uint64_t word = seed + (index + 1) * 0x9E37'79B9'7F4A'7C15;
-  word = (word ^ word >> 30) * 0xBF58'476D'1CE4'E5B9;
-  word = (word ^ word >> 27) * 0x94D0'49BB'1331'11EB;
-  return word ^ word >> 31;
-}
-
-// The same with the bits of floats that the copy holds.
-template <int kRank>
-COPPICE_ANYWHERE uint64_t HeldNoise(const StagedCopyOf<kRank>& copy, uint64_t index) {
-  uint64_t word = NoiseWord(copy.fill, index);
-  if (copy.noise_set < 0) return word;
-  const bool halves = copy.element_bytes == 8 && copy.noise_set < 32;
-  const int period = halves ? 32 : 8 * copy.element_bytes;
-  for (int part = 0; part < 64; part += period) {
-    word |= uint64_t{1} << (part + copy.noise_set);
-    word &= ~(uint64_t{1} << (part + copy.noise_clear));
-  }
-  return word;
-}
-
-// The noise `at` units from the start of the target, whatever the unit.
-template <typename Unit, int kRank>
-COPPICE_ANYWHERE Unit NoiseAt(const StagedCopyOf<kRank>& copy, int64_t at) {
-  const uint64_t byte = static_cast<uint64_t>(at) * sizeof(Unit);
-  const uint64_t word = HeldNoise(copy, byte / 8);
-  if constexpr (sizeof(Unit) == 16)
-    return {word, HeldNoise(copy, byte / 8 + 1)};
-  else
-    return static_cast<Unit>(word >> (8 * (byte % 8)));
 }
 
 // The source of a copy whose rows are no rectangle.
@@ -210,6 +130,7 @@ COPPICE_DEVICE void StageUnits(const Block& block,
   Place<kRank> first;
   first.Advance(begin, copy);
   block.ForEach([&](int thread) {
+    COPPICE_NOT_UNROLLED
     for (int64_t i = begin + thread; i < end; i += Block::kThreads) {
       Place<kRank> place = first;
       place.Advance(i - begin, copy);
@@ -315,23 +236,31 @@ COPPICE_DEVICE bool IsTotal(const StagingHeader& header, int index) {
   return false;
 }
 
-template <int kRank, typename Block, typename Params, typename AnySequences>
-COPPICE_DEVICE void StageRank(const Block& block,
-                              const Params& params,
-                              const AnySequences& sequences) {
-  const StagingHeader& header = params.header;
-  const auto* copies = reinterpret_cast<const StagedCopyOf<kRank>*>(params.copies);
+// What a block stages.
+struct Chosen {
+  int copy;  // kNoCopy: nothing, there are fewer tiles than blocks.
+  int64_t tile;
+};
+
+// Writes the words, and finds what this block stages.
+template <int kRank, typename Block, bool any_sequences>
+COPPICE_DEVICE Chosen Choose(const Block& block,
+                             const StagingHeader& header,
+                             const StagedCopyOf<kRank>* copies) {
   COPPICE_SHARED(int32_t, shared_copy, 1);
   COPPICE_SHARED(int64_t, shared_tile, 1);
   auto first_tiles = block.template Register<int64_t>();
   block.ForEach([&](int thread) {
-    if (thread == 0) shared_copy[0] = kNoCopy;
+    if (thread == 0) {
+      shared_copy[0] = kNoCopy;
+      shared_tile[0] = 0;
+    }
     if (thread < header.copy_count) first_tiles[thread] = copies[thread].tiles;
-    const bool total = AnySequences::kAny && IsTotal(header, thread);
+    const bool total = any_sequences && IsTotal(header, thread);
     if (block.x() == 0 && thread < header.word_count && !total)
       PointerTo<int64_t>(header.parameter_block)[thread] = WordAt(header, thread);
   });
-  if constexpr (AnySequences::kAny)
+  if constexpr (any_sequences)
     if (block.x() == 0 && header.word_count > 0) StageOffsets(block, header);
   block.ExclusiveScan(first_tiles);
   block.ForEach([&](int thread) {
@@ -342,10 +271,7 @@ COPPICE_DEVICE void StageRank(const Block& block,
     shared_tile[0] = tile;
   });
   block.Sync();
-  if (shared_copy[0] == kNoCopy) return;
-  StagedCopyOf<kRank> copy = Counted(copies[shared_copy[0]], header);
-  if constexpr (AnySequences::kAny) copy = WithTotal(block, copy, header);
-  StageTile(block, copy, header, shared_tile[0], sequences);
+  return {shared_copy[0], shared_tile[0]};
 }
 
 // Calls `visit` with the rank of the copies as a constant. Those who declare are host code alone.
@@ -366,15 +292,43 @@ COPPICE_ANYWHERE void WithRank(const StagingHeader& header, const Visit& visit) 
   }
 }
 
+// The usual launch. Its code is there for each rank.
+template <typename Block, typename Params>
+COPPICE_DEVICE void StagePlain(const Block& block, const Params& params) {
+  const StagingHeader& header = params.header;
+  WithRank(header, [&](auto rank) {
+    constexpr int kRank = decltype(rank)::value;
+    const auto* copies = reinterpret_cast<const StagedCopyOf<kRank>*>(params.copies);
+    const Chosen chosen = Choose<kRank, Block, false>(block, header, copies);
+    if (chosen.copy != kNoCopy)
+      StageTile(block, Counted(copies[chosen.copy], header), header, chosen.tile, NoSequences());
+  });
+}
+
+// With ragged sequences all ranks share theirs.
+template <typename Block, typename Params>
+COPPICE_DEVICE void StageRagged(const Block& block, const Params& params) {
+  const StagingHeader& header = params.header;
+  COPPICE_SHARED(int64_t, offsets, kStagingElementsPerBlock + 1);
+  Chosen chosen = {kNoCopy, 0};
+  StagedCopyOf<kStagingRankMax> copy = {};
+  WithRank(header, [&](auto rank) {
+    constexpr int kRank = decltype(rank)::value;
+    const auto* copies = reinterpret_cast<const StagedCopyOf<kRank>*>(params.copies);
+    chosen = Choose<kRank, Block, true>(block, header, copies);
+    if (chosen.copy != kNoCopy) copy = Widened(copies[chosen.copy]);
+  });
+  if (chosen.copy == kNoCopy) return;
+  copy = WithTotal(block, Counted(copy, header), header);
+  StageTile(block, copy, header, chosen.tile, Sequences{offsets});
+}
+
 template <typename Block, typename Params>
 COPPICE_DEVICE void Stage(const Block& block, const Params& params) {
   if (params.header.ragged_count == 0)
-    return WithRank(params.header, [&](auto rank) {
-      StageRank<decltype(rank)::value>(block, params, NoSequences());
-    });
-  COPPICE_SHARED(int64_t, offsets, kStagingElementsPerBlock + 1);
-  WithRank(params.header,
-           [&](auto rank) { StageRank<decltype(rank)::value>(block, params, Sequences{offsets}); });
+    StagePlain(block, params);
+  else
+    StageRagged(block, params);
 }
 
 // The bytes from the first to behind the last of such elements, whose strides may be any.

@@ -2,6 +2,7 @@
 
 #include "graphs/steps/graph_builder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "coppice/base/status.h"
@@ -9,18 +10,25 @@
 
 namespace coppice::internal {
 
-absl::StatusOr<GraphBuilder> GraphBuilder::Create(const Driver& driver, CuStream stream) {
+absl::StatusOr<GraphBuilder> GraphBuilder::Create(const Driver& driver,
+                                                  CuStream stream,
+                                                  NodeOrder node_order) {
   CuContext context = nullptr;
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::CtxGetCurrent>(&context));
   COPPICE_ASSIGN_OR_RETURN(Graph graph, Graph::Create(driver));
-  return GraphBuilder(driver, stream, context, std::move(graph));
+  return GraphBuilder(driver, stream, node_order, context, std::move(graph));
 }
 
 std::span<const CuGraphNode> GraphBuilder::Before(std::span<const Touch> touched) {
   before_.clear();
-  for (const int step : order_.Add(touched)) {
+  const auto wait_for = [this](int step) {
     topology_.edges.push_back({.from = step, .to = node_count()});
     before_.push_back(topology_.nodes[static_cast<size_t>(step)]);
+  };
+  if (node_order_ == NodeOrder::kByBytes) {
+    std::ranges::for_each(order_.Add(touched), wait_for);
+  } else if (node_count() > 0) {
+    wait_for(node_count() - 1);
   }
   return before_;
 }

@@ -1,4 +1,5 @@
-// A graph made node by node, with an edge where the bytes that steps touch ask for an order.
+// A graph made node by node, with an edge where the bytes that steps touch ask for an order, or
+// between each node and the next.
 // Private to graphs/.
 //
 // Nothing is captured, but for the work of libraries, which becomes a child graph. A programmatic
@@ -8,6 +9,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -22,11 +24,18 @@
 
 namespace coppice::internal {
 
+enum class NodeOrder : uint8_t {
+  kByBytes,  // A node waits for those whose bytes it touches: TouchOrder.
+  kSerial,   // A node waits for the one before it.
+};
+
 class GraphBuilder final : public StepSink {
  public:
   // Work of libraries is captured on `stream`. Both outlive it. Requires: the calling thread's
   // context is that of the stream.
-  static absl::StatusOr<GraphBuilder> Create(const Driver& driver, CuStream stream);
+  static absl::StatusOr<GraphBuilder> Create(const Driver& driver,
+                                             CuStream stream,
+                                             NodeOrder node_order);
 
   // Each adds a node. Errors: as the same step on a stream; kFailedPrecondition work that cannot be
   // captured.
@@ -41,8 +50,13 @@ class GraphBuilder final : public StepSink {
   Graph::Topology TakeTopology() { return std::move(topology_); }
 
  private:
-  GraphBuilder(const Driver& driver, CuStream stream, CuContext context, Graph graph)
-      : driver_(&driver), stream_(stream), context_(context), graph_(std::move(graph)) {}
+  GraphBuilder(
+      const Driver& driver, CuStream stream, NodeOrder node_order, CuContext context, Graph graph)
+      : driver_(&driver),
+        stream_(stream),
+        node_order_(node_order),
+        context_(context),
+        graph_(std::move(graph)) {}
 
   // The nodes that the next one, which touches these bytes, waits for.
   std::span<const CuGraphNode> Before(std::span<const Touch> touched);
@@ -50,6 +64,7 @@ class GraphBuilder final : public StepSink {
 
   const Driver* driver_;
   CuStream stream_;
+  NodeOrder node_order_;
   CuContext context_;
   Graph graph_;
   TouchOrder order_;

@@ -86,11 +86,10 @@ inline constexpr uint64_t kPrefetched = 4;
 
 class TraceRing {  // NOLINT(clang-analyzer-optin.performance.Padding): a line for each thread.
  public:
-  // Requires: at_least >= 1. The capacity is the next power of two.
+  // Requires: at_least >= 1. The capacity is the next power of two. Has no memory, and its limit is
+  // its begin, until it is extended: most lanes of a session may never run.
   explicit TraceRing(int64_t at_least)
-      : capacity_(std::bit_ceil(static_cast<uint64_t>(at_least))),
-        events_(std::make_unique<RingEvent[]>(capacity_)),
-        limit_(std::max<uint64_t>(capacity_ / 2, 1)) {}
+      : capacity_(std::bit_ceil(static_cast<uint64_t>(at_least))) {}
   TraceRing(const TraceRing&) = delete;
   TraceRing& operator=(const TraceRing&) = delete;
 
@@ -119,8 +118,10 @@ class TraceRing {  // NOLINT(clang-analyzer-optin.performance.Padding): a line f
     return true;
   }
 
-  // Moves the limit as far as the consumer allows; false if the ring has no room for so many.
+  // Moves the limit as far as the consumer allows; false if the ring has no room for so many. The
+  // first time it allocates.
   bool Extend(size_t events = 1) {
+    if (events_ == nullptr) events_ = std::make_unique<RingEvent[]>(capacity_);
     const uint64_t head = head_.load(std::memory_order_relaxed);
     const uint64_t room = capacity_ - (head - tail_.load(std::memory_order_acquire));
     limit_ = head + std::min(room, std::max<uint64_t>(capacity_ / 2, 1));
@@ -148,9 +149,9 @@ class TraceRing {  // NOLINT(clang-analyzer-optin.performance.Padding): a line f
   RingEvent& At(uint64_t number) { return events_[number & (capacity_ - 1)]; }
 
   const uint64_t capacity_;
-  const std::unique_ptr<RingEvent[]> events_;
+  std::unique_ptr<RingEvent[]> events_;  // The consumer looks once there is an event.
   alignas(kCacheLine) std::atomic<uint64_t> head_ = 0;
-  uint64_t limit_;  // The producer's.
+  uint64_t limit_ = 0;  // The producer's.
   alignas(kCacheLine) std::atomic<uint64_t> tail_ = 0;
 };
 

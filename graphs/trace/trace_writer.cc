@@ -22,6 +22,8 @@
 #include "coppice/graphs/memory_usage.h"
 #include "coppice/graphs/reason.h"
 
+#include "graphs/trace/own_threads.h"
+
 namespace coppice::internal {
 namespace {
 
@@ -98,6 +100,7 @@ absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(
   }
   COPPICE_ASSIGN_OR_RETURN(const int file, OpenTrace(options.path));
   std::unique_ptr<TraceWriter> writer(new TraceWriter(options, lanes, file, std::move(log)));
+  OwnThreads::Begin();
   writer->thread_ = std::thread([raw = writer.get()] { raw->Loop(); });
   return writer;
 }
@@ -117,21 +120,34 @@ TraceWriter::TraceWriter(const TraceOptions& options,
 }
 
 TraceWriter::~TraceWriter() {
+  if (OwnThreads::AreGone()) {  // The file is the parent's, which goes on with it.
+    OwnThreads::Forget(mutex_, changed_, thread_);
+    close(file_);
+    return;
+  }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable()) {
+    thread_.join();
+    OwnThreads::End();
+  }
   close(file_);
 }
 
 void TraceWriter::Define(const std::string& line) {
+  if (OwnThreads::AreGone()) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (status_.ok()) definitions_ += line;
 }
 
 absl::Status TraceWriter::Flush() {
+  if (OwnThreads::AreGone()) {
+    return FailedPrecondition(
+        "the trace '{}' is of the process that this one was forked from, which writes it", path_);
+  }
   std::unique_lock<std::mutex> lock(mutex_);
   const int64_t pass = passes_begun_ + 1;
   awake_.store(true);
@@ -149,6 +165,7 @@ void TraceWriter::Wake() {
 
 // Whether the ring takes an event.
 bool TraceWriter::MakeRoom(Source& source, size_t events) {
+  if (OwnThreads::AreGone()) return false;
   Wake();
   if (source.events.Extend(events)) return true;
   if (!wait_when_full_) return false;

@@ -51,7 +51,7 @@ class TraceWriter {
   TraceWriter& operator=(const TraceWriter&) = delete;
 
   // Puts an event into a ring, at this time. Cost: a counter read and a store of one line; at half
-  // a ring a lock, and at a full one what the options say.
+  // a ring a lock, at a full one what the options say, and the ring's first event allocates it.
   void Put(size_t ring, const RingEvent& event) {
     Put(ring, [&event](RingEvent& place, uint64_t ticks) {
       place = event;

@@ -169,7 +169,7 @@ int32_t Tracer::DefineNode(const Node& node,
     for (const Region& region : node.key().surroundings->live)
       around += fmt::format("{}[{},{}]", around.empty() ? "" : ",", region.offset, region.bytes);
   }
-  std::string donated;  // Not written where there is none, as before there could be any.
+  std::string donated;  // Not written where there is none.
   for (const Buffer& buffer : planned.buffers) {
     if (!buffer.fixed_offset.has_value()) continue;
     donated += fmt::format("{}[{},{},{}]", donated.empty() ? ",\"donated\":[" : ",",
