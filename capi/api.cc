@@ -1,7 +1,8 @@
 // The table of functions, and where structs end: what compiled callers rely on.
 //
 // A struct grows at its end: its size and its last field change together here, and a caller's older
-// struct is still read. A field that moves breaks callers.
+// struct is still read. A field that moves breaks callers. Of structs that tools/describe appends
+// to, what was last is where it was.
 
 #include <cstddef>
 
@@ -10,6 +11,8 @@
 // Of 64 bits.
 #define COPPICE_LAYOUT(type, bytes, last, offset) \
   static_assert(sizeof(type) == (bytes) && offsetof(type, last) == (offset))
+#define COPPICE_STAYS(type, known_last, offset) \
+  static_assert(offsetof(type, known_last) == (offset))
 
 COPPICE_LAYOUT(coppice_view, 184, strides, 120);
 COPPICE_LAYOUT(coppice_device_options, 48, provider, 40);
@@ -19,7 +22,7 @@ COPPICE_LAYOUT(coppice_package_options, 24, trusted_key_count, 16);
 COPPICE_LAYOUT(coppice_kernel_info, 32, parameter_bytes, 24);
 COPPICE_LAYOUT(coppice_launch_shape, 52, programmatic, 48);
 COPPICE_LAYOUT(coppice_vote, 32, unanimous, 28);
-COPPICE_LAYOUT(coppice_session_options, 152, reserved, 148);
+COPPICE_STAYS(coppice_session_options, now_ns, 152);
 COPPICE_LAYOUT(coppice_policy, 40, observe_half_life, 32);
 COPPICE_LAYOUT(coppice_joint_policy, 48, b_maximum, 40);
 COPPICE_LAYOUT(coppice_rebucket_options, 88, cost_per_byte, 80);
@@ -43,12 +46,13 @@ COPPICE_LAYOUT(coppice_planned_bucket, 32, plan_method, 24);
 COPPICE_LAYOUT(coppice_lease_info, 32, part, 28);
 COPPICE_LAYOUT(coppice_external_stats, 40, late_frees, 32);
 COPPICE_LAYOUT(coppice_suspend_options, 16, drop_graphs, 12);
-COPPICE_LAYOUT(coppice_session_stats, 320, padded_elements, 312);
-COPPICE_LAYOUT(coppice_memory_usage, 296, height, 288);
+COPPICE_STAYS(coppice_session_stats, stream_switches, 352);
+COPPICE_STAYS(coppice_memory_usage, eager_peak, 304);
 COPPICE_LAYOUT(coppice_profile_options, 64, user, 56);
 COPPICE_LAYOUT(coppice_loaded_profile, 32, skipped, 24);
 
 #undef COPPICE_LAYOUT
+#undef COPPICE_STAYS
 
 namespace {
 

@@ -9,6 +9,7 @@
 
 #include "coppice/base/status.h"
 
+#include "capi/described/session_fields.h"
 #include "capi/failure.h"
 #include "capi/handles.h"
 #include "capi/structs.h"
@@ -81,9 +82,8 @@ absl::Status ReadCallInto(const coppice_session& session,
   call.scalars = std::span(given.scalars, static_cast<size_t>(given.scalar_count));
   COPPICE_RETURN_IF_ERROR(CheckArray(given.extents, given.extent_count, "extents"));
   call.extents = std::span(given.extents, static_cast<size_t>(given.extent_count));
-  COPPICE_ASSIGN_OR_RETURN(call.output_mode,
-                           EnumOf<OutputMode>(given.output_mode, 3, "output_mode"));
-  COPPICE_ASSIGN_OR_RETURN(call.poison, EnumOf<Poison>(given.poison, 4, "poison"));
+  COPPICE_ASSIGN_OR_RETURN(call.output_mode, EnumOf<OutputMode>(given.output_mode, "output_mode"));
+  COPPICE_ASSIGN_OR_RETURN(call.poison, EnumOf<Poison>(given.poison, "poison"));
   COPPICE_ASSIGN_OR_RETURN(read.counts, CountsOf(given, session.kind()));
   call.counts = read.counts;
   return TakeDonated(given, read);

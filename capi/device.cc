@@ -90,19 +90,65 @@ absl::Status Describe(const coppice_device& device, coppice_device_info* out) {
   return absl::OkStatus();
 }
 
+absl::Status CheckStream(const void* stream) {
+  if (stream != nullptr) return absl::OkStatus();
+  return InvalidArgument("stream: null, the legacy stream; make one");
+}
+
 // The stream by its handle, and the work behind it.
 absl::Status Synchronize(coppice_device& device, void* stream) {
-  if (stream == nullptr) return InvalidArgument("stream: null, the legacy stream; make one");
+  COPPICE_RETURN_IF_ERROR(CheckStream(stream));
   COPPICE_RETURN_IF_ERROR(
       device.driver->Call<&DriverTable::StreamSynchronize>(static_cast<CuStream>(stream)));
   return device.TakeFailure();
 }
 
-absl::Status CheckCopy(const coppice_device* device, const void* host, int64_t bytes) {
+absl::Status CheckCopy(const coppice_device* device,
+                       const void* host,
+                       int64_t bytes,
+                       const void* stream) {
   COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
+  COPPICE_RETURN_IF_ERROR(CheckStream(stream));
   if (bytes < 0) return InvalidArgument("copy: {} bytes", bytes);
   if (host == nullptr && bytes > 0) return InvalidArgument("copy: the host's address is null");
   return absl::OkStatus();
+}
+
+// Waits for a copy that is queued. What fails here may leave it queued, as where a capture forbids
+// to wait: it is waited for all the same, since the caller's memory may be gone from then on.
+absl::Status FinishCopy(coppice_device& device, void* stream) {
+  absl::Status waited = Synchronize(device, stream);
+  if (waited.ok()) return waited;
+  const RelaxedCaptureScope relaxed(*device.driver);
+  (void)device.driver->table().StreamSynchronize(static_cast<CuStream>(stream));
+  return waited;
+}
+
+absl::Status ReadFindings(const coppice_device* device, int64_t since, std::string& text) {
+  COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
+  if (device->emulator == nullptr) return absl::OkStatus();
+  for (const std::string& finding : device->emulator->FindingsSince(since))
+    text += finding + "\n";
+  return absl::OkStatus();
+}
+
+// Whatever is left of the device ends while its context is there.
+absl::Status Reset(coppice_device& device) {
+  if (device.emulator == nullptr)
+    return MakeError(absl::StatusCode::kUnimplemented,
+                     "device: a GPU's context is shared with other libraries; end the process");
+  device.EndRetired();
+  if (const int sessions = device.sessions.load(); sessions > 0)
+    return FailedPrecondition(
+        "device: {} sessions are there, or outputs of them are read; release them first", sessions);
+  (void)device.context->MakeCurrent().ok();
+  device.Clear();
+  device.context.reset();
+  device.emulator->Restart();
+  COPPICE_ASSIGN_OR_RETURN(Context context, Context::Create(*device.driver, device.ordinal));
+  device.context.emplace(std::move(context));
+  ++device.resets;
+  return device.context->MakeCurrent();
 }
 
 }  // namespace
@@ -117,9 +163,28 @@ using coppice::capi::Held;
 
 coppice_device::~coppice_device() {
   if (context) (void)context->MakeCurrent().ok();
+  Clear();
+}
+
+void coppice_device::Clear() {
+  retired.clear();
   host_operations.reset();
   streams.clear();
   memory.clear();
+  untold = absl::OkStatus();
+}
+
+void coppice_device::Retire(Retired ending) {
+  const std::lock_guard lock(mutex);
+  retired.push_back(std::move(ending));
+}
+
+void coppice_device::EndRetired() {
+  if (coppice::Emulator::RunsThisThread()) return;
+  std::unique_lock lock(mutex);
+  auto ending = std::move(retired);
+  retired.clear();
+  lock.unlock();  // Ends without the lock.
 }
 
 DLDevice coppice_device::dl() const {
@@ -143,8 +208,7 @@ absl::StatusOr<coppice::Kernel> coppice_device::HostOperationKernel() {
 void coppice_device::TellHostFailure(const absl::Status& status) {
   const std::lock_guard lock(mutex);
   if (untold.ok()) untold = status;
-  const std::string text = coppice::MessageOf(status);
-  if (host_failures.size() < 100) host_failures.push_back(text);
+  emulator->Report(coppice::MessageOf(status));
 }
 
 absl::Status coppice_device::TakeFailure() {
@@ -191,25 +255,44 @@ coppice_status coppice_device_synchronize(coppice_device* device) {
   return Answer([&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
     COPPICE_RETURN_IF_ERROR(device->driver->Call<&DriverTable::CtxSynchronize>());
+    device->EndRetired();
     return device->TakeFailure();
   });
 }
 
 size_t coppice_device_findings(coppice_device* device, char* buffer, size_t buffer_bytes) {
   std::string text;
-  const coppice_status collected = Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
-    if (device->emulator == nullptr) return absl::OkStatus();
-    for (const std::string& report : device->emulator->reports())
-      text += report + "\n";
-    if (const std::string fault = device->emulator->fault(); !fault.empty()) text += fault + "\n";
-    const std::lock_guard lock(device->mutex);
-    for (const std::string& failure : device->host_failures)
-      text += failure + "\n";
-    return absl::OkStatus();
-  });
+  const coppice_status collected =
+      Answer([&] { return coppice::capi::ReadFindings(device, 0, text); });
   if (collected != COPPICE_OK) return coppice_last_error(buffer, buffer_bytes);
   return coppice::capi::CopyText(text, buffer, buffer_bytes);
+}
+
+coppice_status coppice_device_finding_count(coppice_device* device, int64_t* count) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(ClearOut(count, "coppice_device_finding_count"));
+    COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
+    if (device->emulator != nullptr) *count = device->emulator->finding_count();
+    return absl::OkStatus();
+  });
+}
+
+coppice_status coppice_device_findings_since(
+    coppice_device* device, int64_t since, char* buffer, size_t buffer_bytes, size_t* written) {
+  return Answer([&]() -> absl::Status {
+    std::string text;
+    COPPICE_RETURN_IF_ERROR(coppice::capi::ReadFindings(device, since, text));
+    const size_t bytes = coppice::capi::CopyText(text, buffer, buffer_bytes);
+    if (written != nullptr) *written = bytes;
+    return absl::OkStatus();
+  });
+}
+
+coppice_status coppice_device_reset(coppice_device* device) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
+    return coppice::capi::Reset(*device);
+  });
 }
 
 coppice_status coppice_driver_entry(coppice_device* device,
@@ -234,6 +317,7 @@ coppice_status coppice_memory_allocate(coppice_device* device, int64_t bytes, ui
     COPPICE_RETURN_IF_ERROR(ClearOut(address, "coppice_memory_allocate"));
     COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
     if (bytes < 1) return InvalidArgument("memory: {} bytes; at least 1", bytes);
+    device->EndRetired();
     COPPICE_ASSIGN_OR_RETURN(
         coppice::capi::DeviceBlock memory,
         coppice::capi::DeviceBlock::Create(device->source, *device->driver, bytes, nullptr));
@@ -248,9 +332,12 @@ coppice_status coppice_memory_allocate(coppice_device* device, int64_t bytes, ui
 coppice_status coppice_memory_free(coppice_device* device, uint64_t address) {
   return Answer([&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
+    device->EndRetired();
     std::unique_lock lock(device->mutex);
-    const auto freed = device->memory.extract(address);  // Ends without the lock.
+    auto freed = device->memory.extract(address);  // Ends without the lock.
     lock.unlock();
+    if (!freed.empty() && coppice::Emulator::RunsThisThread())
+      device->Retire(std::move(freed.mapped()));
     if (!freed.empty()) return absl::OkStatus();
     return InvalidArgument("memory: {:#x} is no address of coppice_memory_allocate", address);
   });
@@ -259,22 +346,22 @@ coppice_status coppice_memory_free(coppice_device* device, uint64_t address) {
 coppice_status coppice_copy_to_device(
     coppice_device* device, uint64_t to, const void* from, int64_t bytes, void* stream) {
   return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckCopy(device, from, bytes));
+    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckCopy(device, from, bytes, stream));
     if (bytes > 0)
       COPPICE_RETURN_IF_ERROR(device->driver->Call<&DriverTable::MemcpyHtoDAsync>(
           to, from, static_cast<size_t>(bytes), static_cast<coppice::CuStream>(stream)));
-    return coppice::capi::Synchronize(*device, stream);
+    return coppice::capi::FinishCopy(*device, stream);
   });
 }
 
 coppice_status coppice_copy_to_host(
     coppice_device* device, void* to, uint64_t from, int64_t bytes, void* stream) {
   return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckCopy(device, to, bytes));
+    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckCopy(device, to, bytes, stream));
     if (bytes > 0)
       COPPICE_RETURN_IF_ERROR(device->driver->Call<&DriverTable::MemcpyDtoHAsync>(
           to, from, static_cast<size_t>(bytes), static_cast<coppice::CuStream>(stream)));
-    return coppice::capi::Synchronize(*device, stream);
+    return coppice::capi::FinishCopy(*device, stream);
   });
 }
 

@@ -73,6 +73,10 @@ coppice_status Tell(const absl::Status& status) {
   const std::optional<CuResult> result = CuResultOf(status);
   const bool no_context = result == CuResult::kInvalidContext;
   if (no_context) text += "; call coppice_device_make_current on this thread first";
+  if (result == CuResult::kNotPermitted)
+    text +=
+        "; called by a function of the host that is part of the device's work, which would wait "
+        "for itself: call it when that has returned";
   Told& told = ToldHere();
   told = {.text = std::move(text),
           .fixed = nullptr,

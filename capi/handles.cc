@@ -13,6 +13,11 @@ absl::Status CheckHandle(const void* handle, const char* what) {
   return InvalidArgument("{}: null; give a handle", what);
 }
 
+absl::Status CheckNotReset(const coppice_device& device, int resets, const char* what) {
+  if (device.resets.load() == resets) return absl::OkStatus();
+  return FailedPrecondition("{}: its device was reset since; load it again", what);
+}
+
 absl::Status CheckSession(const coppice_session* session) {
   COPPICE_RETURN_IF_ERROR(CheckHandle(session, "session"));
   return CheckNotCalledBy(session);

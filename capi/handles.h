@@ -13,6 +13,7 @@
 #include <shared_mutex>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,22 +38,34 @@ struct coppice_device : coppice::capi::Counted {
   // The kernel that runs functions of COPPICE_ON_HOST, loaded when it is asked for first. Errors:
   // kFailedPrecondition on CUDA.
   absl::StatusOr<coppice::Kernel> HostOperationKernel();
-  // Remembers that one of these failed, and what findings and synchronisations tell of it.
+  // Remembers that one of these failed, for findings and synchronisations.
   void TellHostFailure(const absl::Status& status);
   // The first failure that nobody was told of, or what the emulator's work ran into.
   absl::Status TakeFailure();
+
+  // What a thread let go of while it ran work of the emulator, which must not wait for itself.
+  using Retired = std::variant<coppice::capi::DeviceBlock,
+                               coppice::capi::Held<coppice_session>,
+                               coppice::capi::Held<coppice_package>,
+                               coppice::capi::Held<coppice_kernels>>;
+  void Retire(Retired ending);
+  void EndRetired();  // Nothing in such work.
+  // Ends memory, streams and what it launches itself.
+  void Clear();
 
   std::unique_ptr<coppice::Emulator> emulator;  // Null on CUDA.
   std::optional<coppice::Driver> driver;
   std::optional<coppice::Context> context;
   int ordinal = 0;
   coppice::capi::MemorySource source;
+  std::atomic<int> sessions{0};  // That are there.
+  std::atomic<int> resets{0};    // So far: what was loaded before one is gone.
 
   std::mutex mutex;  // Of what follows.
   std::optional<coppice::KernelLibrary> host_operations;
   std::map<uint64_t, coppice::capi::DeviceBlock> memory;
   std::map<void*, coppice::Stream> streams;
-  std::vector<std::string> host_failures;
+  std::vector<Retired> retired;
   absl::Status untold;
 };
 
@@ -60,6 +73,7 @@ struct coppice_package : coppice::capi::Counted {
   ~coppice_package();
 
   coppice::capi::Held<coppice_device> device;
+  int resets = 0;              // Of the device, when it was loaded.
   std::vector<std::byte> zip;  // Of a package in memory.
   std::unique_ptr<const coppice::package::LoadedPackage> loaded;
 };
@@ -79,6 +93,7 @@ struct coppice_kernels : coppice::capi::Counted {
   ~coppice_kernels();
 
   coppice::capi::Held<coppice_device> device;
+  int resets = 0;  // Of the device, when it was loaded.
   std::optional<coppice::KernelLibrary> library;
   std::mutex mutex;  // Of what follows.
   std::map<std::string, std::unique_ptr<coppice_kernel>> kernels;
@@ -160,8 +175,19 @@ struct coppice_chain {
 
 namespace coppice::capi {
 
+// Ends a hold of the caller's; later, if the thread runs work of the emulator.
+template <typename Object>
+void Release(Object* object) {
+  if (object == nullptr) return;
+  Held<Object> held = Held<Object>::Adopt(object);
+  if (Emulator::RunsThisThread()) object->device->Retire(std::move(held));
+}
+
 // Errors of what handles are given: kInvalidArgument.
 absl::Status CheckHandle(const void* handle, const char* what);
+// Of what was loaded on a device when that had been reset `resets` times: kFailedPrecondition if it
+// was reset since.
+absl::Status CheckNotReset(const coppice_device& device, int resets, const char* what);
 // Of a session; kFailedPrecondition if this thread runs a callback of it.
 absl::Status CheckSession(const coppice_session* session);
 // Of a program or binding that it is the session's, too.

@@ -94,6 +94,8 @@ absl::Status LaunchOn(coppice_kernel& kernel,
                            ReadStruct(given, "coppice_launch_shape"));
   COPPICE_RETURN_IF_ERROR(CheckArray(arguments, argument_count, "arguments"));
   if (stream == nullptr) return InvalidArgument("stream: null, the legacy stream; make one");
+  COPPICE_RETURN_IF_ERROR(
+      CheckNotReset(*kernel.kernels->device, kernel.kernels->resets, "kernels"));
   const LaunchShape shape = ShapeOf(read);
   COPPICE_RETURN_IF_ERROR(Allow(kernel, shape));
   if (ProgramNeeds* const needs = WhoseCode().needs) needs->Keep(*kernel.kernels);
@@ -126,6 +128,7 @@ coppice_status coppice_kernels_load(coppice_device* device,
                              fmt::ptr(image));
     auto kernels = Held<coppice_kernels>::Adopt(new coppice_kernels);
     kernels->device = Held<coppice_device>::Share(device);
+    kernels->resets = device->resets.load();
     const std::span bytes(static_cast<const std::byte*>(image), static_cast<size_t>(image_bytes));
     COPPICE_ASSIGN_OR_RETURN(coppice::KernelLibrary library,
                              coppice::KernelLibrary::Load(*device->driver, bytes));
@@ -136,7 +139,7 @@ coppice_status coppice_kernels_load(coppice_device* device,
 }
 
 void coppice_kernels_release(coppice_kernels* kernels) {
-  if (kernels != nullptr) (void)Held<coppice_kernels>::Adopt(kernels);
+  coppice::capi::Release(kernels);
 }
 
 coppice_status coppice_kernel_get(coppice_kernels* kernels,

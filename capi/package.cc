@@ -41,6 +41,7 @@ absl::StatusOr<Held<coppice_package>> NewPackage(coppice_device* device) {
   COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
   auto handle = Held<coppice_package>::Adopt(new coppice_package);
   handle->device = Held<coppice_device>::Share(device);
+  handle->resets = device->resets.load();
   return handle;
 }
 
@@ -106,7 +107,7 @@ coppice_status coppice_package_load_memory(coppice_device* device,
 }
 
 void coppice_package_release(coppice_package* package) {
-  if (package != nullptr) (void)Held<coppice_package>::Adopt(package);
+  coppice::capi::Release(package);
 }
 
 coppice_status coppice_package_manifest(coppice_package* package,

@@ -74,10 +74,11 @@ absl::StatusOr<std::pair<std::string, std::string>> SymbolsOf(const coppice_join
 }
 
 absl::StatusOr<std::optional<PaddingClaim>> ClaimOf(const coppice_claim& claim) {
-  COPPICE_ASSIGN_OR_RETURN(const int padding, EnumOf<int>(claim.padding, 4, "claim: padding"));
+  COPPICE_ASSIGN_OR_RETURN(const int padding, EnumOf<int>(claim.padding, 5, "claim: padding"));
   if (padding == COPPICE_PADDING_NO_CLAIM) return std::nullopt;
   constexpr PaddingContents kContents[] = {PaddingContents::kAny, PaddingContents::kFinite,
-                                           PaddingContents::kFill};
+                                           PaddingContents::kFill,
+                                           PaddingContents::kRowIndependent};
   const bool bits = claim.absolute == 0 && claim.relative == 0;
   return PaddingClaim{
       .padding = kContents[padding - 1],

@@ -67,7 +67,10 @@ absl::StatusOr<RebucketOptions> OptionsOf(const coppice_session& session,
   RelearnOptions relearn =
       RelearnFor(policy, spec.multiple_of,
                  may_come_back ? static_cast<int64_t>(spec.policy.buckets().size()) : 0);
-  if (given.bucket_count != 0) relearn.learn.count = given.bucket_count;
+  if (given.bucket_count != 0) {
+    relearn.learn.count = given.bucket_count;
+    relearn.counts_uncalled = false;
+  }
   Set(relearn.added_max, given.added_max);
   Set(relearn.gain_min, given.gain_min);
   if (given.max_ratio != 0) {

@@ -1,7 +1,5 @@
 // Sessions: made, told what to do, asked what they hold.
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -11,6 +9,7 @@
 
 #include "coppice/base/status.h"
 
+#include "capi/described/session_fields.h"
 #include "capi/failure.h"
 #include "capi/handles.h"
 #include "capi/here.h"
@@ -28,6 +27,7 @@ absl::StatusOr<Held<coppice_session>> CreateOn(coppice_device* device,
   COPPICE_ASSIGN_OR_RETURN(const SessionOptions options, SessionOptionsOf(given, *handle));
   handle->lanes = options.lanes;
   COPPICE_ASSIGN_OR_RETURN(handle->session, Session::Create(*device->context, options));
+  ++device->sessions;
   return handle;
 }
 
@@ -40,40 +40,16 @@ coppice_status With(coppice_session* session, Body&& body) noexcept {
   });
 }
 
-template <typename From, typename To>
-void CopyInto(const From& from, To& to) {
-  static_assert(std::tuple_size_v<From> <= std::size(To{}));
-  std::copy(from.begin(), from.end(), std::begin(to));
-}
-
 absl::Status WriteStats(const Session& session, coppice_session_stats* out) {
   COPPICE_RETURN_IF_ERROR(CheckOut(out, "coppice_session_stats"));
-  const SessionStats stats = session.stats();
-  coppice_session_stats told{};
-  told.calls = stats.calls;
-  CopyInto(stats.runs, told.runs);
-  CopyInto(stats.reasons, told.reasons);
-  told.recordings = stats.recordings;
-  told.evictions = stats.evictions;
-  told.remaps = stats.remaps;
-  told.inputs_in_place = stats.inputs_in_place;
-  told.real_elements = stats.real_elements;
-  told.padded_elements = stats.padded_elements;
-  WriteStruct(told, out);
+  WriteStruct(StructOf(session.stats()), out);
   return absl::OkStatus();
 }
 
 absl::Status WriteUsage(const Session& session, coppice_memory_usage* out) {
   COPPICE_RETURN_IF_ERROR(CheckOut(out, "coppice_memory_usage"));
-  const MemoryUsage usage = session.memory().usage();
-  coppice_memory_usage told{};
+  coppice_memory_usage told = StructOf(session.memory().usage());
   told.kind_count = kMemoryKindCount;
-  CopyInto(usage.bytes, told.bytes);
-  CopyInto(usage.peak, told.peak);
-  told.total = usage.total;
-  told.total_peak = usage.total_peak;
-  told.budget = usage.budget;
-  told.height = usage.height;
   WriteStruct(told, out);
   return absl::OkStatus();
 }
@@ -90,6 +66,7 @@ std::string BucketsAsJson(const Session& session) {
                        {"number", node.number},
                        {"plan_height", node.plan_height},
                        {"live_bytes", node.live_bytes},
+                       {"serial", node.serial},
                        {"graph_nodes", node.graph_nodes},
                        {"record_ns", node.record_ns},
                        {"replays", node.replays}});
@@ -155,6 +132,7 @@ using coppice::capi::With;
 
 coppice_session::~coppice_session() {
   (void)device->context->MakeCurrent().ok();
+  if (session != nullptr) --device->sessions;
   session.reset();
 }
 
@@ -196,13 +174,13 @@ coppice_status coppice_session_create(coppice_device* device,
 }
 
 void coppice_session_release(coppice_session* session) {
-  if (session != nullptr) (void)Held<coppice_session>::Adopt(session);
+  coppice::capi::Release(session);
 }
 
 coppice_status coppice_set_stance(coppice_session* session, int32_t stance) {
   return With(session, [&](Session& on) -> absl::Status {
     COPPICE_ASSIGN_OR_RETURN(const coppice::Stance read,
-                             coppice::capi::EnumOf<coppice::Stance>(stance, 4, "stance"));
+                             coppice::capi::EnumOf<coppice::Stance>(stance, "stance"));
     on.SetStance(read);
     return absl::OkStatus();
   });
@@ -238,8 +216,10 @@ coppice_status coppice_suspend(coppice_session* session, const coppice_suspend_o
                                                           coppice::SuspendedConstants::kReload};
     COPPICE_ASSIGN_OR_RETURN(const coppice_suspend_options given,
                              coppice::capi::ReadOptions(options, "coppice_suspend_options"));
-    COPPICE_ASSIGN_OR_RETURN(const int constants,
-                             coppice::capi::EnumOf<int>(given.constants, 3, "constants"));
+    COPPICE_ASSIGN_OR_RETURN(
+        const int constants,
+        coppice::capi::EnumOf<int>(
+            given.constants, coppice::capi::kCountOf<coppice::SuspendedConstants>, "constants"));
     return on.memory().Suspend({.constants = kConstants[constants],
                                 .refuse_leases = given.refuse_leases != 0,
                                 .drop_graphs = given.drop_graphs != 0});
@@ -285,8 +265,8 @@ coppice_status coppice_session_metrics_text(coppice_session* session,
                                             size_t buffer_bytes,
                                             size_t* text_bytes) {
   return With(session, [&](Session& on) -> absl::Status {
-    COPPICE_ASSIGN_OR_RETURN(const auto in, coppice::capi::EnumOf<coppice::MetricsFormat>(
-                                                format, coppice::kMetricsFormatCount, "format"));
+    COPPICE_ASSIGN_OR_RETURN(const auto in,
+                             coppice::capi::EnumOf<coppice::MetricsFormat>(format, "format"));
     const size_t bytes = coppice::capi::CopyText(on.MetricsText(in), buffer, buffer_bytes);
     if (text_bytes != nullptr) *text_bytes = bytes;
     return absl::OkStatus();

@@ -287,8 +287,7 @@ absl::StatusOr<PackageProgram> PackageProgramOf(coppice_session& session,
                            ReadArray(options.claims, options.claim_count, "coppice_claim"));
   for (const coppice_claim& claim : claims) {
     COPPICE_ASSIGN_OR_RETURN(const std::string symbol, NameIn(claim.symbol, "claim: symbol"));
-    COPPICE_ASSIGN_OR_RETURN(const std::optional<PaddingClaim> read, ClaimOf(claim));
-    if (read) made.options.claims[symbol] = *read;
+    COPPICE_ASSIGN_OR_RETURN(made.options.claims[symbol], ClaimOf(claim));
   }
   COPPICE_ASSIGN_OR_RETURN(
       const auto constants,

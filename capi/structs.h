@@ -109,6 +109,16 @@ absl::StatusOr<Enum> EnumOf(int32_t number, int count, const char* what) {
   return static_cast<Enum>(number);
 }
 
+// How many enumerators an enum has, of those in capi/described/session_fields.h.
+template <typename Enum>
+inline constexpr int kCountOf = 0;
+
+template <typename Enum>
+absl::StatusOr<Enum> EnumOf(int32_t number, const char* what) {
+  static_assert(kCountOf<Enum> > 0, "include capi/described/session_fields.h");
+  return EnumOf<Enum>(number, kCountOf<Enum>, what);
+}
+
 // Where a result goes; null beforehand, so that it is so after an error.
 template <typename Value>
 absl::Status ClearOut(Value* out, const char* name) {

@@ -82,7 +82,7 @@ void* UserOf(nb::object callback) {
 
 void ReleaseUser(void* user) {
   if (Py_IsInitialized() == 0) return;  // Memory goes with the process.
-  const nb::gil_scoped_acquire acquire;
+  const GilAcquire acquire;
   const nb::object callback = nb::steal(static_cast<PyObject*>(user));
   HoldOf(CallbackOf(user).hold).callbacks.erase(callback.ptr());
 }
@@ -97,9 +97,9 @@ coppice_status RunStepFunction(void* user, const coppice_function_call* call) {
     nb::dict options;
     for (int32_t i = 0; i < call->option_count; ++i)
       options[nb::str(call->option_names[i])] = nb::str(call->option_values[i]);
-    callback.fn(ShownTo(callback.device, call->inputs, call->input_count),
-                ShownTo(callback.device, call->outputs, call->output_count), options,
-                reinterpret_cast<uintptr_t>(call->stream));
+    CallBack(callback.fn, ShownTo(callback.device, call->inputs, call->input_count),
+             ShownTo(callback.device, call->outputs, call->output_count), options,
+             reinterpret_cast<uintptr_t>(call->stream));
   });
 }
 
@@ -111,7 +111,7 @@ coppice_status RunCallable(void* user, coppice_context* context) {
       Context& context;
       ~Ended() { context.End(); }
     } const ended{nb::cast<Context&>(told)};
-    callback.fn(told);
+    CallBack(callback.fn, told);
   });
 }
 
@@ -143,9 +143,10 @@ std::unique_ptr<Tensor> Context::MakeOutput(int index) const {
 
 void BindContexts(nb::module_& module) {
   nb::class_<Callback>(module, "_Callback", LooksThrough<Callback, kVisitCallback>());
-  nb::class_<Context>(module, "Context",
-                      "What a callable of Session.register_callable is told, during its run: it "
-                      "launches on `stream` and nowhere else, and allocates here.")
+  nb::class_<Context>(
+      module, "Context",
+      "What a callable of Session.register_callable is told, during its run: it launches on\n"
+      "`stream` and nowhere else, and allocates here.")
       .def_prop_ro(
           "phase", [](const Context& self) { return PhaseName(self.Info().phase); },
           "\"warm_up\", \"record\" (the stream captures) or \"eager\".")

@@ -13,6 +13,7 @@
 #include "python/core/arrays.h"
 #include "python/core/dtypes.h"
 #include "python/core/given.h"
+#include "python/core/session_call.h"
 #include "python/core/status.h"
 #include "python/core/tensor.h"
 
@@ -125,7 +126,8 @@ Device::Device(const coppice_device_options& options) {
 }
 
 Device::~Device() {
-  const nb::gil_scoped_release release;
+  if (IsLeftToProcess()) return;
+  const GilRelease release;
   coppice_device_release(handle_);
 }
 
@@ -147,19 +149,33 @@ void Device::MakeCurrent() const {
 }
 
 void Device::Synchronize() const {
+  const CallbackScope callbacks;
   MakeCurrent();
   Check(Unlocked([&] { return coppice_device_synchronize(handle_); }));
 }
 
-std::vector<std::string> Device::Findings() const {
+std::vector<std::string> Device::FindingsSince(int64_t since) const {
   std::string text;
-  {
-    const nb::gil_scoped_release release;
-    text.resize(coppice_device_findings(handle_, nullptr, 0));
-    // More may have been found meanwhile: what does not fit is there the next time.
-    coppice_device_findings(handle_, text.data(), text.size() + 1);
-  }
+  Check(Unlocked([&] {
+    return ReadText(text, [&](char* buffer, size_t bytes, size_t* written) {
+      return coppice_device_findings_since(handle_, since, buffer, bytes, written);
+    });
+  }));
   return LinesOf(text);
+}
+
+int64_t Device::finding_count() const {
+  int64_t count = 0;
+  Check(coppice_device_finding_count(handle_, &count));
+  return count;
+}
+
+void Device::Reset() {
+  Check(Unlocked([&] { return coppice_device_reset(handle_); }));
+  number_ = NextNumber();
+  current_device = number_;
+  own_stream_ = 0;
+  staging_.clear();
 }
 
 uint64_t Device::Allocate(int64_t bytes) const {
@@ -170,7 +186,8 @@ uint64_t Device::Allocate(int64_t bytes) const {
 }
 
 void Device::Free(uint64_t address) const noexcept {
-  const nb::gil_scoped_release release;
+  if (IsLeftToProcess()) return;
+  const GilRelease release;
   (void)coppice_device_make_current(handle_);
   current_device = number_;
   // What this can fail with is an error of the device, which every later call tells of.
@@ -178,12 +195,14 @@ void Device::Free(uint64_t address) const noexcept {
 }
 
 void Device::CopyToDevice(uint64_t to, const void* from, int64_t bytes, uintptr_t stream) const {
+  const CallbackScope callbacks;
   MakeCurrent();
   void* const on = Stream(OrOwn(stream));
   Check(Unlocked([&] { return coppice_copy_to_device(handle_, to, from, bytes, on); }));
 }
 
 void Device::CopyToHost(void* to, uint64_t from, int64_t bytes, uintptr_t stream) const {
+  const CallbackScope callbacks;
   MakeCurrent();
   void* const on = Stream(OrOwn(stream));
   Check(Unlocked([&] { return coppice_copy_to_host(handle_, to, from, bytes, on); }));
@@ -211,6 +230,7 @@ void Device::DestroyStream(uintptr_t stream) {
 }
 
 void Device::SynchronizeStream(uintptr_t stream) const {
+  const CallbackScope callbacks;
   MakeCurrent();
   void* const on = Stream(OrOwn(stream));
   Check(Unlocked([&] { return coppice_stream_synchronize(handle_, on); }));
@@ -258,7 +278,8 @@ void Device::GiveStaging(uint64_t address, int64_t bytes, uintptr_t stream) {
 }
 
 Package::~Package() {
-  const nb::gil_scoped_release release;
+  if (IsLeftToProcess()) return;
+  const GilRelease release;
   coppice_package_release(handle_);
 }
 
@@ -277,12 +298,24 @@ void BindPackages(nb::module_& module) {
       .def_prop_ro("device", &Package::device, "The device that it is loaded on.");
 }
 
+void BindFindings(nb::class_<Device>& device) {
+  device
+      .def("findings", &Device::FindingsSince, nb::arg("since") = 0,
+           "What the emulator found wrong so far, a line each, equal ones once: races, accesses\n"
+           "out of bounds. `since`: a finding_count(), behind which it was found.")
+      .def("finding_count", &Device::finding_count,
+           "How many findings there were so far, equal ones each.")
+      .def("_reset", &Device::Reset);  // coppice.reset_device closes the sessions before.
+}
+
 }  // namespace
 
 void BindDevices(nb::module_& module) {
   BindPackages(module);
-  nb::class_<Device>(module, "Device",
-                     "A GPU, or the emulator, of which a process has at most one at a time.")
+  nb::class_<Device> device(
+      module, "Device", "A GPU, or the emulator, of which a process has at most one at a time.");
+  BindFindings(device);
+  device
       .def(
           "__init__",
           [](Device* self, const std::string& kind, int ordinal, int compute_capability,
@@ -302,9 +335,9 @@ void BindDevices(nb::module_& module) {
           nb::arg("uninitialized_read") = false,
           "Opens \"cuda\", \"emulator\", or \"auto\": CUDA if it has a device, else the "
           "emulator.\n\n"
-          "The rest is the emulator's: 80, 86, 89 or 90 (0: 90), bytes of its memory (0: 4 GiB), "
-          "the seed of the order in which it runs things, and whether reads of bytes that nobody "
-          "wrote are findings. Raises Unavailable without such a device, FailedPrecondition if "
+          "The rest is the emulator's: 80, 86, 89 or 90 (0: 90), bytes of its memory (0: 4 GiB),\n"
+          "the seed of the order in which it runs things, and whether reads of bytes that nobody\n"
+          "wrote are findings. Raises Unavailable without such a device, FailedPrecondition if\n"
           "the process has an emulator.")
       .def_prop_ro(
           "kind", [](const Device& self) { return self.is_emulator() ? "emulator" : "cuda"; },
@@ -322,8 +355,6 @@ void BindDevices(nb::module_& module) {
       .def("make_current", &Device::MakeCurrent, "Makes its context current on this thread.")
       .def("synchronize", &Device::Synchronize,
            "Waits for all work. Raises what that work ran into, once.")
-      .def("findings", &Device::Findings,
-           "What the emulator found wrong so far, a line each: races, accesses out of bounds.")
       .def("create_stream", &Device::CreateStream, "A stream of the caller's.")
       .def("destroy_stream", &Device::DestroyStream, nb::arg("stream"))
       .def("synchronize_stream", &Device::SynchronizeStream, nb::arg("stream") = 0,
@@ -343,8 +374,8 @@ void BindDevices(nb::module_& module) {
            "A tensor in memory that `owner` has.")
       .def("load_package", &LoadPackage, nb::arg("package"), nb::kw_only(),
            nb::arg("allow_ptx") = false, nb::arg("trusted_keys") = nb::make_tuple(),
-           "Loads a kernel package: a path of a folder or zip file, or a zip file's bytes. "
-           "`allow_ptx`: a GPU may compile PTX, for seconds. `trusted_keys`: Ed25519 keys of 32 "
+           "Loads a kernel package: a path of a folder or zip file, or a zip file's bytes.\n"
+           "`allow_ptx`: a GPU may compile PTX, for seconds. `trusted_keys`: Ed25519 keys of 32\n"
            "bytes, one of which must have signed it.");
 }
 

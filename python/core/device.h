@@ -37,7 +37,11 @@ class Device {
   // Makes the context current. Cost: a comparison on an emulator, a driver call on CUDA.
   void MakeCurrent() const;
   void Synchronize() const;
-  std::vector<std::string> Findings() const;
+  // What was found behind the first `since` findings, each text once; and how many there were.
+  std::vector<std::string> FindingsSince(int64_t since) const;
+  int64_t finding_count() const;
+  // Makes an emulator as new. Raises FailedPrecondition while a session of it is open.
+  void Reset();
 
   uint64_t Allocate(int64_t bytes) const;
   void Free(uint64_t address) const noexcept;

@@ -21,6 +21,11 @@ namespace {
 // The driver's cuMemcpyDtoDAsync_v2 and cuMemsetD8Async.
 using CopyFunction = int (*)(uint64_t to, uint64_t from, size_t bytes, void* stream);
 using FillFunction = int (*)(uint64_t to, unsigned char value, size_t count, void* stream);
+// cuPointerGetAttribute and cuThreadExchangeStreamCaptureMode.
+using AskFunction = int (*)(void* data, int attribute, uint64_t address);
+using ExchangeFunction = int (*)(int* mode);
+
+constexpr int kBufferId = 7, kRelaxed = 2;
 
 // Calls a function of the driver on a stream of the device, which is current.
 template <typename Function, typename... Arguments>
@@ -31,11 +36,10 @@ void CallDriver(const Device& device, const char* name, uintptr_t stream, Argume
   void* const on = reinterpret_cast<void*>(device.OrOwn(stream));
   int result = 0;
   {
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     result = reinterpret_cast<Function>(found)(arguments..., on);
   }
-  if (result != 0)
-    Raise("Internal", (std::string(name) + ": CUresult " + std::to_string(result)).c_str());
+  if (result != 0) RaiseDriver(name, result);
 }
 
 uintptr_t DriverFunction(const Device& self, const std::string& name) {
@@ -50,6 +54,20 @@ void Copy(const Device& self, uint64_t to, uint64_t from, uint64_t bytes, uintpt
 
 void Fill(const Device& self, uint64_t to, uint64_t bytes, uint8_t value, uintptr_t stream) {
   if (bytes > 0) CallDriver<FillFunction>(self, "cuMemsetD8Async", stream, to, value, bytes);
+}
+
+bool Holds(const Device& self, uint64_t address) {
+  self.MakeCurrent();
+  const auto ask = reinterpret_cast<AskFunction>(DriverFunction(self, "cuPointerGetAttribute"));
+  const auto exchange =
+      reinterpret_cast<ExchangeFunction>(DriverFunction(self, "cuThreadExchangeStreamCaptureMode"));
+  const nb::gil_scoped_release release;
+  int mode = kRelaxed;  // Or asking would end this thread's capture.
+  exchange(&mode);
+  uint64_t id = 0;
+  const int result = ask(&id, kBufferId, address);
+  exchange(&mode);
+  return result == 0;
 }
 
 void AddGraph(const Context& self, uintptr_t graph) {
@@ -73,29 +91,33 @@ nb::dict ExternalStats() {
 }  // namespace
 
 void BindExternals(nb::module_& module) {
-  AddMethod<Device>("copy", &Copy, nb::arg("to"), nb::arg("source"), nb::arg("bytes"),
-                    nb::arg("stream") = 0,
-                    "Copies bytes between two addresses of the device, in the order of `stream` "
-                    "(0: the device's own), into its capture if it captures.");
+  AddMethod<Device>(
+      "copy", &Copy, nb::arg("to"), nb::arg("source"), nb::arg("bytes"), nb::arg("stream") = 0,
+      "Copies bytes between two addresses of the device, in the order of `stream` (0: the\n"
+      "device's own), into its capture if it captures.");
   AddMethod<Device>("fill", &Fill, nb::arg("to"), nb::arg("bytes"), nb::arg("value") = 0,
                     nb::arg("stream") = 0, "Sets bytes at an address of the device, likewise.");
-  AddMethod<Device>("driver_function", &DriverFunction, nb::arg("name"),
-                    "The address of a function of CUDA's driver, for ctypes, on the emulator as on "
-                    "a GPU. Raises NotFound.");
+  AddMethod<Device>(
+      "driver_function", &DriverFunction, nb::arg("name"),
+      "The address of a function of CUDA's driver, for ctypes, on the emulator as on a GPU.\n"
+      "Raises NotFound.");
+  AddMethod<Device>("holds", &Holds, nb::arg("address"),
+                    "Whether the device has memory at an address, also while a stream captures.");
   AddMethod<Device>(
       "lend_memory",
       [](const Device& self, bool lend) {
         Check(coppice_external_allocator_use(lend ? self.handle() : nullptr));
       },
       nb::arg("lend") = true,
-      "Makes it the device that coppice_external_allocate takes memory of where no callable runs; "
-      "False: there is none. coppice.torch.allocator() does so.");
-  AddMethod<Context>("add_graph", &AddGraph, nb::arg("graph"),
-                     "Puts a CUgraph, by its address, into the run. What its nodes use stays the "
-                     "caller's to keep. Raises InvalidArgument for nodes that allocate or branch.");
+      "Makes it the device that coppice_external_allocate takes memory of where no callable\n"
+      "runs; False: there is none. coppice.torch.allocator() does so.");
+  AddMethod<Context>(
+      "add_graph", &AddGraph, nb::arg("graph"),
+      "Puts a CUgraph, by its address, into the run. What its nodes use stays the caller's\n"
+      "to keep. Raises InvalidArgument for nodes that allocate or branch.");
   module.def("external_stats", &ExternalStats,
-             "Blocks that other libraries were given so far: run_blocks in runs of callables, "
-             "left_blocks of these that were not freed there, device_blocks elsewhere, late_frees "
+             "Blocks that other libraries were given so far: run_blocks in runs of callables,\n"
+             "left_blocks of these that were not freed there, device_blocks elsewhere, late_frees\n"
              "that did nothing.");
 }
 

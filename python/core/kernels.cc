@@ -108,7 +108,8 @@ void Launch(const Device& self,
 }  // namespace
 
 Kernels::~Kernels() {
-  const nb::gil_scoped_release release;
+  if (IsLeftToProcess()) return;
+  const GilRelease release;
   coppice_kernels_release(handle_);
 }
 
@@ -129,19 +130,20 @@ void BindKernels(nb::module_& module) {
       .def("get", &GetKernel, nb::arg("name"),
            "A kernel by its name in the image. Raises NotFound, which lists those there are.");
 
-  AddMethod<Device>("load_kernels", &LoadKernels, nb::arg("image"),
-                    "Loads kernels out of a cubin, a fatbin or the text of PTX, as bytes. The "
-                    "emulator executes PTX. Raises InvalidArgument or Unimplemented with what the "
-                    "driver's compiler says.");
-  AddMethod<Device>("launch", &Launch, nb::arg("kernel"), nb::arg("grid"), nb::arg("block"),
-                    nb::arg("arguments"), nb::arg("stream") = 0, nb::kw_only(),
-                    nb::arg("shared_bytes") = 0, nb::arg("cluster") = nb::make_tuple(1, 1, 1),
-                    nb::arg("cooperative") = false, nb::arg("programmatic") = false,
-                    "Launches on `stream` (0: the device's own), into its capture if it captures.\n"
-                    "\n`grid`: blocks, `block`: threads, `cluster`: blocks, along one to three "
-                    "axes. `arguments`: a bytes object per parameter, copied. Raises "
-                    "InvalidArgument for other parameters than the kernel has, or a shape beyond "
-                    "what it or the device allows.");
+  AddMethod<Device>(
+      "load_kernels", &LoadKernels, nb::arg("image"),
+      "Loads kernels out of a cubin, a fatbin or the text of PTX, as bytes. The emulator\n"
+      "executes PTX. Raises InvalidArgument or Unimplemented with what the driver's\n"
+      "compiler says.");
+  AddMethod<Device>(
+      "launch", &Launch, nb::arg("kernel"), nb::arg("grid"), nb::arg("block"), nb::arg("arguments"),
+      nb::arg("stream") = 0, nb::kw_only(), nb::arg("shared_bytes") = 0,
+      nb::arg("cluster") = nb::make_tuple(1, 1, 1), nb::arg("cooperative") = false,
+      nb::arg("programmatic") = false,
+      "Launches on `stream` (0: the device's own), into its capture if it captures.\n\n"
+      "`grid`: blocks, `block`: threads, `cluster`: blocks, along one to three axes.\n"
+      "`arguments`: a bytes object per parameter, copied. Raises InvalidArgument for other\n"
+      "parameters than the kernel has, or a shape beyond what it or the device allows.");
 }
 
 }  // namespace coppice::python

@@ -20,8 +20,9 @@ namespace {
 
 // Frees what Lease.detach gave out, when the last object that shows it goes.
 void DeleteDetached(void* managed) noexcept {
+  if (IsLeftToProcess()) return;
   auto* const tensor = static_cast<DLManagedTensorVersioned*>(managed);
-  const nb::gil_scoped_release release;
+  const GilRelease release;
   tensor->deleter(tensor);
 }
 
@@ -93,6 +94,16 @@ nb::object ExportOutput(nb::object self,
   return CapsuleOf(view, std::move(self), request, scope.Leak());
 }
 
+std::unique_ptr<Tensor> CountOf(const nb::object& self) {
+  const Output& output = nb::cast<const Output&>(self);
+  const Scope scope(output.lease(), 0);
+  coppice_view view{};
+  view.struct_size = sizeof view;
+  Check(coppice_read_count(scope.handle(), output.index(), &view));
+  return std::make_unique<Tensor>(output.lease().device_object(), Layout::Of(view.tensor),
+                                  reinterpret_cast<uint64_t>(view.tensor.data), self);
+}
+
 std::string Describe(const Output& output) {
   return "<coppice.Output " + std::to_string(output.index()) + " of call " +
          std::to_string(output.lease().Info().call_number) + ">";
@@ -109,7 +120,7 @@ coppice_lease_info Lease::Info() const {
 }
 
 void Lease::Release() noexcept {
-  if (handle_ == nullptr) return;
+  if (handle_ == nullptr || IsLeftToProcess()) return;
   coppice_lease_release(std::exchange(handle_, nullptr));
 }
 
@@ -126,8 +137,8 @@ std::unique_ptr<Lease> Lease::Part(coppice_lease* part) const {
 }
 
 void EndRead(coppice_read* scope) noexcept {
-  if (scope == nullptr) return;
-  const nb::gil_scoped_release release;
+  if (scope == nullptr || IsLeftToProcess()) return;
+  const GilRelease release;
   coppice_read_end(scope);
 }
 
@@ -176,11 +187,13 @@ void BindOutputs(nb::module_& module) {
   };
   nb::class_<Output> output(
       module, "Output",
-      "One output of a call, which keeps its lease. It is read by DLPack: in place on CUDA, where "
-      "calls that would write over it are refused until the consumer drops it; as a copy on the "
-      "CPU of the emulator. A read after it was written over raises StaleOutput.",
+      "One output of a call, which keeps its lease. It is read by DLPack: in place on CUDA,\n"
+      "where calls that would write over it are refused until the consumer drops it; as a\n"
+      "copy on the CPU of the emulator. A read after it was written over raises\n"
+      "StaleOutput.",
       LooksThrough<Output, kVisitOutput>());
   BindNumpy(output);
+  BindNoValues(output);
   output.def_prop_ro("lease", &Output::lease_object, "Its lease.")
       .def_prop_ro("index", &Output::index, "Its number among the outputs.")
       .def_prop_ro("device", [](const Output& self) { return self.lease().device_object(); })
@@ -192,6 +205,9 @@ void BindOutputs(nb::module_& module) {
       .def_prop_ro(
           "dtype", [](const Output& self) { return NameOf(self.layout().dtype); },
           "The element type, as packages name it.")
+      .def_prop_ro("count", &CountOf,
+                   "Where the device writes how much of it there is, for `counts` of Program.run;\n"
+                   "another call may write over it as over the output.")
       .def("data_ptr", &Output::address, "Where it lies.")
       .def("to_host", &Output::ToHost, nb::arg("stream") = 0, "A copy on the host. Waits.")
       .def("to_host_sized", &ToHostSized, nb::arg("stream") = 0,
@@ -213,11 +229,12 @@ void BindLeases(nb::module_& module) {
   constexpr auto kVisitLease = [](const Lease& lease, const auto& visit) {
     visit(lease.session().ptr());
   };
-  nb::class_<Lease>(module, "Lease",
-                    "The right to read the outputs of one call. While it lives, calls that build "
-                    "on the outputs leave them alone; another call may write over them, and they "
-                    "are stale from then on.",
-                    LooksThrough<Lease, kVisitLease>())
+  nb::class_<Lease>(
+      module, "Lease",
+      "The right to read the outputs of one call. While it lives, calls that build on the\n"
+      "outputs leave them alone; another call may write over them, and they are stale from\n"
+      "then on.",
+      LooksThrough<Lease, kVisitLease>())
       .def_prop_ro(
           "kind", [](const Lease& self) { return coppice_run_kind_name(self.Info().kind); },
           "How the call ran: \"replay\", \"record\", \"warm_up\" or \"eager\".")
@@ -240,11 +257,11 @@ void BindLeases(nb::module_& module) {
            })
       .def("release", &Lease::Release, "Gives the outputs up.")
       .def("split", &Split,
-           "A lease per output, each kept, donated or dropped by itself: output i is part[i]. This "
-           "lease is empty afterwards.")
+           "A lease per output, each kept, donated or dropped by itself: output i is part[i].\n"
+           "This lease is empty afterwards.")
       .def("detach", &Detach, nb::arg("stream") = 0,
-           "Copies the outputs into memory of their own, and gives the lease up. Returns a list of "
-           "tensors.");
+           "Copies the outputs into memory of their own, and gives the lease up. Returns a list\n"
+           "of tensors.");
   BindOutputs(module);
 }
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include <nanobind/nanobind.h>
@@ -9,6 +10,11 @@
 namespace coppice::python {
 
 namespace nb = nanobind;
+
+// The class of an object as users know it: "coppice.Tensor".
+inline std::string NameOfType(nb::handle object) {
+  return std::string("coppice.") + nb::str(object.type().attr("__name__")).c_str();
+}
 
 // Adds a method to a class of the module, which is bound by now.
 template <typename Class, typename Function, typename... Extra>

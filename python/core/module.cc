@@ -11,7 +11,24 @@
 #include "python/core/lease.h"
 #include "python/core/padding.h"
 #include "python/core/session.h"
+#include "python/core/sharing.h"
 #include "python/core/tensor.h"
+
+namespace coppice::python {
+namespace {
+
+template <typename... Classes>
+void ShareAll() {
+  (Share<Classes>(), ...);
+}
+
+void ShareClasses() {
+  ShareAll<HostTensor, Tensor, Output, Lease, Device, Package, Kernels, Kernel, Session, Program,
+           Binding, Chain, Context>();
+}
+
+}  // namespace
+}  // namespace coppice::python
 
 NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);  // A device of the process lives until the process ends.
@@ -26,4 +43,5 @@ NB_MODULE(_core, module) {
   coppice::python::BindSessions(module);
   coppice::python::BindPrograms(module);
   coppice::python::BindPadding(module);
+  coppice::python::ShareClasses();
 }

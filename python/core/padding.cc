@@ -168,11 +168,12 @@ void SetObserved(const Program& program, const std::string& symbol, const std::s
 }  // namespace
 
 void BindPadding(nb::module_& module) {
-  module.def("policy_buckets", &PolicyBuckets, nb::arg("policy"), nb::arg("most") = 4096,
-             "How many buckets a policy has, and the first of them, at most so many. A policy is a "
-             "text, or (text, maximum). Raises InvalidArgument for one that there is not.");
+  module.def(
+      "policy_buckets", &PolicyBuckets, nb::arg("policy"), nb::arg("most") = 4096,
+      "How many buckets a policy has, and the first of them, at most so many. A policy is a\n"
+      "text, or (text, maximum). Raises InvalidArgument for one that there is not.");
   module.def("joint_policy_buckets", &JointPolicyBuckets, nb::arg("policy"), nb::arg("most") = 4096,
-             "The same of a policy of two sizes, which is a text, or (text, (maximum, maximum)): "
+             "The same of a policy of two sizes, which is a text, or (text, (maximum, maximum)):\n"
              "buckets are pairs.");
   module.def("learn_policy", &LearnPolicy, nb::arg("sizes"), nb::arg("counts"), nb::kw_only(),
              nb::arg("limit"), nb::arg("buckets"), nb::arg("price"), nb::arg("align"),
@@ -185,16 +186,18 @@ void BindPadding(nb::module_& module) {
       nb::arg("max_ratio") = nb::none(), nb::arg("max_gap") = 0, nb::arg("graphs_max") = nb::none(),
       nb::arg("graphs_per_minute") = nb::none(), nb::arg("cost_per_byte") = 0.0,
       nb::arg("binding").none() = nb::none(), nb::arg("scratch").none() = nb::none(),
-      "Learns the buckets of an observed symbol again from its calls, and swaps them in if that "
-      "saves enough: successors are recorded first. Waits for the device if any is.\n\n"
-      "period: calls between two times, 2000; buckets: at most, as many as there are; added_max: "
-      "of these new, 4; gain_min: points of waste to save, 1; max_ratio, max_gap: caps on the "
-      "padding of a call, 1.25 and 2 up to 512, else 1.5 and 1, 0 for none; graphs_max and "
-      "graphs_per_minute: recorded, 16 and 64; cost_per_byte: what a byte of graphs costs, in "
-      "elements of padding per call, 0: a ladder that pads more may win if its graphs are "
-      "fewer.\n\n"
-      "Returns outcome (\"not due\", \"kept\", \"limited\", \"not recorded\", \"would swap\", "
-      "\"swapped\"), calls, graphs, added, dropped, waste_before_pct, waste_after_pct and why.");
+      "Learns the buckets of an observed symbol again from its calls, and swaps them in if\n"
+      "that saves enough: successors are recorded first. Waits for the device if any is.\n\n"
+      "period: calls between two times, 2000; buckets: at most, but for those beyond all\n"
+      "calls, or as many in all as there are; added_max: of these new, 4; gain_min: points of\n"
+      "waste to save, 1; max_ratio, max_gap: caps on the padding of a call, 1.25 and 2 up to\n"
+      "512, else 1.5 and 1, 0 for none;\n"
+      "graphs_max and graphs_per_minute: recorded, 16 and 64; cost_per_byte: what a byte of\n"
+      "graphs costs, in elements of padding per call, 0: a ladder that pads more may win if\n"
+      "its graphs are fewer.\n\n"
+      "Returns outcome (\"not due\", \"kept\", \"limited\", \"not recorded\", \"would swap\",\n"
+      "\"swapped\"), calls, graphs, added, dropped, waste_before_pct, waste_after_pct and\n"
+      "why.");
   AddMethod<Program>("policy", &TextOfSymbol<&coppice_get_policy>, nb::arg("symbol"),
                      "The policy in force of a symbol, as JSON.");
   AddMethod<Program>("set_policy", &SetPolicy, nb::arg("symbol"), nb::arg("policy"),

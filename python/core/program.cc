@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 
 #include "python/core/arrays.h"
 #include "python/core/cycles.h"
+#include "python/core/described/session_fields.h"
 #include "python/core/given.h"
 #include "python/core/lease.h"
 #include "python/core/session.h"
@@ -89,15 +91,22 @@ class Staged {
   std::vector<std::pair<uint64_t, int64_t>> staged_;
 };
 
+enum class Nones : bool { kRefused, kNull };
+
 // Tensors of one call, as C reads them; on an emulator those of the CPU as copies.
 class Arrays {
  public:
-  Arrays(nb::handle given, const char* what, Device& device, uintptr_t stream)
+  Arrays(nb::handle given,
+         const char* what,
+         Device& device,
+         uintptr_t stream,
+         Nones nones = Nones::kRefused)
       : items_(given, what),
         staged_(device, stream),
         arrays_(items_.size()),
         pointers_(items_.size()) {
     for (size_t i = 0; i < items_.size(); ++i) {
+      if (nones == Nones::kNull && items_[i].is_none()) continue;
       arrays_[i].Read(items_[i], what, i, stream);
       if (arrays_[i].on_host() && device.is_emulator()) staged_.Copy(arrays_[i], what);
       pointers_[i] = &arrays_[i].tensor();
@@ -122,9 +131,6 @@ Several<int64_t, kFew> NumbersOf(nb::handle given, const char* what) {
   return numbers;
 }
 
-const std::vector<const char*> kOutputModes = {"borrow", "copy_out", "write_into"};
-const std::vector<const char*> kPoisons = {"off", "nan", "pattern", "noise"};
-
 int32_t WordNumber(nb::handle word, const std::vector<const char*>& words, const char* what) {
   return NumberOf(Given<std::string>(word, what), words, what);
 }
@@ -139,7 +145,12 @@ struct CallOptions {
   nb::handle targets;
   nb::handle donated;
   nb::handle poison;
+  nb::handle counts;
 };
+
+bool IsEmpty(nb::handle given) {
+  return PyTuple_Check(given.ptr()) != 0 && PyTuple_GET_SIZE(given.ptr()) == 0;
+}
 
 std::vector<coppice_lease*> LeasesOf(nb::handle given) {
   const Items items(given, "donated");
@@ -165,6 +176,9 @@ uintptr_t WithCall(const Program& program,
   Several<int64_t, kFew> scalars = NumbersOf(options.scalars, "scalars");
   Several<int64_t, kFew> extents = NumbersOf(options.extents, "extents");
   const std::vector<coppice_lease*> donated = LeasesOf(options.donated);
+  std::optional<Arrays> counts;  // Few calls have any.
+  if (!IsEmpty(options.counts))
+    counts.emplace(options.counts, "count", device, stream, Nones::kNull);
   coppice_call call{};
   call.struct_size = sizeof call;
   call.lane = options.lane;
@@ -181,6 +195,10 @@ uintptr_t WithCall(const Program& program,
   call.target_count = targets.size();
   call.donated = donated.data();
   call.donated_count = static_cast<int64_t>(donated.size());
+  if (counts) {
+    call.counts = counts->data();
+    call.count_count = counts->size();
+  }
   call.stream = reinterpret_cast<void*>(stream);
   if (!options.output_mode.is_none())
     call.output_mode = WordNumber(options.output_mode, kOutputModes, "output_mode");
@@ -189,24 +207,12 @@ uintptr_t WithCall(const Program& program,
   return stream;
 }
 
-std::unique_ptr<Lease> Run(const Program& program,
-                           nb::handle inputs,
-                           nb::handle scalars,
-                           nb::handle extents,
-                           nb::handle binding,
-                           uintptr_t stream,
-                           int32_t lane,
-                           nb::handle output_mode,
-                           nb::handle targets,
-                           nb::handle donated,
-                           nb::handle poison) {
+std::unique_ptr<Lease> Run(const Program& program, nb::handle inputs, const CallOptions& options) {
   coppice_lease* lease = nullptr;
   const uintptr_t on =
-      WithCall(program, inputs,
-               {scalars, extents, binding, stream, lane, output_mode, targets, donated, poison},
-               [&](coppice_session* session, const coppice_call& call) {
-                 return coppice_run(session, &call, &lease);
-               });
+      WithCall(program, inputs, options, [&](coppice_session* session, const coppice_call& call) {
+        return coppice_run(session, &call, &lease);
+      });
   return std::make_unique<Lease>(lease, program.of().hold(), program.of().device_object(), on);
 }
 
@@ -218,8 +224,9 @@ nb::object Call(const Program& program,
   const nb::object none = nb::none();
   const nb::tuple nothing;
   const SessionCall session(program.of());  // Which tells how many outputs there are.
-  const nb::object lease = nb::cast(
-      Run(program, inputs, nothing, nothing, binding, stream, 0, none, nothing, nothing, none));
+  const nb::object lease =
+      nb::cast(Run(program, inputs,
+                   {nothing, nothing, binding, stream, 0, none, nothing, nothing, none, nothing}));
   const int count = nb::cast<const Lease&>(lease).Info().output_count;
   if (count == 1) return nb::cast(std::make_unique<Output>(lease, 0));
   nb::list outputs;
@@ -233,7 +240,7 @@ double TimeRuns(const Program& program, const nb::object& inputs, int64_t count)
   const nb::object none = nb::none();
   const nb::tuple nothing;
   double ns = 0;
-  WithCall(program, inputs, {nothing, nothing, none, 0, 0, none, nothing, nothing, none},
+  WithCall(program, inputs, {nothing, nothing, none, 0, 0, none, nothing, nothing, none, nothing},
            [&](coppice_session* session, const coppice_call& call) {
              const auto start = std::chrono::steady_clock::now();
              for (int64_t i = 0; i < count; ++i) {
@@ -250,25 +257,13 @@ double TimeRuns(const Program& program, const nb::object& inputs, int64_t count)
   return ns;
 }
 
-std::string Explain(const Program& program,
-                    nb::handle inputs,
-                    nb::handle scalars,
-                    nb::handle extents,
-                    nb::handle binding,
-                    uintptr_t stream,
-                    int32_t lane,
-                    nb::handle output_mode,
-                    nb::handle targets,
-                    nb::handle donated,
-                    nb::handle poison) {
+std::string Explain(const Program& program, nb::handle inputs, const CallOptions& options) {
   std::string text;
-  WithCall(program, inputs,
-           {scalars, extents, binding, stream, lane, output_mode, targets, donated, poison},
-           [&](coppice_session* session, const coppice_call& call) {
-             return ReadText(text, [&](char* buffer, size_t bytes, size_t* written) {
-               return coppice_explain(session, &call, buffer, bytes, written);
-             });
-           });
+  WithCall(program, inputs, options, [&](coppice_session* session, const coppice_call& call) {
+    return ReadText(text, [&](char* buffer, size_t bytes, size_t* written) {
+      return coppice_explain(session, &call, buffer, bytes, written);
+    });
+  });
   return text;
 }
 
@@ -297,9 +292,9 @@ void Unbind(const Program& program, const Binding& binding) {
 
 void Progress(void* user, int64_t done, int64_t total) {
   const coppice_status told =
-      AnswerCallback([&] { (*static_cast<const nb::object*>(user))(done, total); });
+      AnswerCallback([&] { CallBack(*static_cast<const nb::object*>(user), done, total); });
   if (told == COPPICE_OK) return;
-  const nb::gil_scoped_acquire acquire;
+  const GilAcquire acquire;
   WriteUnraisable();
 }
 
@@ -378,13 +373,23 @@ void CallC(const Program& program) {
   Check(Unlocked([&] { return Function(session.handle(), program.handle); }));
 }
 
-template <typename Method>
-void BindCall(nb::class_<Program>& bound, const char* name, Method method, const char* doc) {
-  bound.def(name, method, nb::arg("inputs"), nb::arg("scalars") = nb::make_tuple(),
-            nb::arg("extents") = nb::make_tuple(), nb::arg("binding").none() = nb::none(),
-            nb::arg("stream") = 0, nb::arg("lane") = 0, nb::arg("output_mode").none() = nb::none(),
-            nb::arg("targets") = nb::make_tuple(), nb::arg("donated") = nb::make_tuple(),
-            nb::arg("poison").none() = nb::none(), doc);
+// Binds Run or Explain, with the options of a call as keywords.
+template <auto Method>
+void BindCall(nb::class_<Program>& bound, const char* name, const char* doc) {
+  bound.def(
+      name,
+      [](const Program& program, nb::handle inputs, nb::handle scalars, nb::handle extents,
+         nb::handle binding, uintptr_t stream, int32_t lane, nb::handle output_mode,
+         nb::handle targets, nb::handle donated, nb::handle poison, nb::handle counts) {
+        return Method(program, inputs,
+                      {scalars, extents, binding, stream, lane, output_mode, targets, donated,
+                       poison, counts});
+      },
+      nb::arg("inputs"), nb::arg("scalars") = nb::make_tuple(),
+      nb::arg("extents") = nb::make_tuple(), nb::arg("binding").none() = nb::none(),
+      nb::arg("stream") = 0, nb::arg("lane") = 0, nb::arg("output_mode").none() = nb::none(),
+      nb::arg("targets") = nb::make_tuple(), nb::arg("donated") = nb::make_tuple(),
+      nb::arg("poison").none() = nb::none(), nb::arg("counts") = nb::make_tuple(), doc);
 }
 
 }  // namespace
@@ -406,8 +411,8 @@ void BindPrograms(nb::module_& module) {
       .def_ro("variant", &Program::variant)
       .def_ro("session", &Program::session)
       .def("bind", &Bind, nb::arg("tensors"),
-           "Binds the static inputs, in spec order, then the static outputs. They stay where they "
-           "are until the binding ends.")
+           "Binds the static inputs, in spec order, then the static outputs. They stay where\n"
+           "they are until the binding ends.")
       .def("unbind", &Unbind, nb::arg("binding"),
            "Ends a binding: drops the graphs that nobody else can use. Waits.")
       .def("reset", &CallC<&coppice_reset>, "Forgets what was recorded and learned of it.")
@@ -415,10 +420,10 @@ void BindPrograms(nb::module_& module) {
       .def("warm", &Warm, nb::arg("buckets"), nb::arg("binding").none() = nb::none(),
            nb::arg("scalars") = nb::make_tuple(), nb::arg("scratch").none() = nb::none(),
            nb::arg("progress").none() = nb::none(), nb::arg("lane") = 0,
-           "Records buckets ahead of traffic: a list of padded extents each. "
-           "progress(done, total) is called after each.")
+           "Records buckets ahead of traffic: a list of padded extents each. progress(done,\n"
+           "total) is called after each.")
       .def("plan", &Plan, nb::arg("buckets"), nb::arg("scalars") = nb::make_tuple(),
-           "Plans buckets of a package's program without mapping or running anything: of each "
+           "Plans buckets of a package's program without mapping or running anything: of each\n"
            "plan_height and live_bytes, in bytes, and plan_method.");
   program
       .def("__call__", &Call, nb::arg("inputs"), nb::arg("binding").none() = nb::none(),
@@ -426,17 +431,18 @@ void BindPrograms(nb::module_& module) {
            "As run, but returns the output, or a tuple of several, each of which keeps the lease.")
       .def("_time_runs", &TimeRuns, nb::arg("inputs"), nb::arg("count"),
            "Nanoseconds per call of as many calls from C: what coppice.bench compares with.");
-  BindCall(
-      program, "run", &Run,
+  BindCall<&Run>(
+      program, "run",
       "Runs the program on `stream` (0: the device's own) and returns a Lease.\n\n"
-      "`inputs`: the copied ones in spec order, at real sizes: outputs of earlier calls, which "
-      "are read where they lie, or tensors of any library with __dlpack__ or "
-      "__cuda_array_interface__; on the emulator those of the CPU are copied to it. "
-      "`scalars`: all, in spec order; `extents`: of the symbols that are given; "
-      "`output_mode`: \"borrow\", \"copy_out\", or \"write_into\" with one of `targets` per "
-      "output; `donated`: leases that the call may use up; `poison`: \"nan\", \"pattern\" or "
-      "\"noise\" in the padding, for tests.");
-  BindCall(program, "explain", &Explain, "What `run` would do with this call, in words.");
+      "`inputs`: the copied ones in spec order, at real sizes: outputs of earlier calls,\n"
+      "which are read where they lie, or tensors of any library with __dlpack__ or\n"
+      "__cuda_array_interface__; on the emulator those of the CPU are copied to it.\n"
+      "`scalars`: all, in spec order; `extents`: of the symbols that are given;\n"
+      "`output_mode`: \"borrow\", \"copy_out\", or \"write_into\" with one of `targets` per\n"
+      "output; `donated`: leases that the call may use up; `poison`: \"nan\", \"pattern\" or\n"
+      "\"noise\" in the padding, for tests; `counts`: of each symbol that is counted where the\n"
+      "device finds its extent, such as Output.count, or None: the host's counts.");
+  BindCall<&Explain>(program, "explain", "What `run` would do with this call, in words.");
 }
 
 }  // namespace coppice::python

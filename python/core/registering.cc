@@ -168,10 +168,10 @@ void BindRegistering() {
       nb::kw_only(), nb::arg("name").none() = nb::none(), nb::arg("variant").none() = nb::none(),
       nb::arg("policies") = nb::dict(), nb::arg("claims") = nb::dict(),
       nb::arg("constants") = nb::dict(), nb::arg("functions") = nb::dict(),
-      "Adds a program of a package. `policies`: {symbol: ladder or (ladder, maximum)}, or of two "
-      "symbols {(symbol, symbol): pairs or (ladders, (maximum, maximum))}; "
-      "`claims`: {symbol: (padding, absolute, relative)}; `constants`: {name: tensor}, which "
-      "stay where they are as long as the session; `functions`: {name: fn} of `call` steps, "
+      "Adds a program of a package. `policies`: {symbol: ladder or (ladder, maximum)}, or\n"
+      "of two symbols {(symbol, symbol): pairs or (ladders, (maximum, maximum))}; `claims`:\n"
+      "{symbol: (padding, absolute, relative)}; `constants`: {name: tensor}, which stay\n"
+      "where they are as long as the session; `functions`: {name: fn} of `call` steps,\n"
       "fn(inputs, outputs, options, stream), or {name: (\"launches\" or \"on_host\", fn)}.");
   AddMethod<Session>("register_callable", &RegisterCallable, nb::arg("spec"), nb::arg("fn"),
                      "Adds a callable fn(context) that launches on context.stream.");

@@ -2,7 +2,6 @@
 
 #include "python/core/session.h"
 
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,77 +14,13 @@
 #include "python/core/arrays.h"
 #include "python/core/callbacks.h"
 #include "python/core/cycles.h"
+#include "python/core/described/session_fields.h"
+#include "python/core/fields.h"
 #include "python/core/given.h"
-#include "python/core/spec.h"
 #include "python/core/status.h"
 
 namespace coppice::python {
 namespace {
-
-// Options by name, each taken once; what is left is no option.
-class Options {
- public:
-  explicit Options(const nb::dict& given) : left_(nb::borrow<nb::dict>(given.attr("copy")())) {}
-
-  nb::object Take(const char* name) {
-    known_ += (known_.empty() ? "" : ", ") + std::string(name);
-    return nb::borrow(left_.attr("pop")(name, nb::none()));
-  }
-  template <typename Value>
-  void Into(const char* name, Value& value) {
-    const nb::object given = Take(name);
-    if (!given.is_none()) value = Given<Value>(given, std::string("session: ") + name);
-  }
-  void Flag(const char* name, int32_t& value) {
-    const nb::object given = Take(name);
-    if (!given.is_none()) value = Given<bool>(given, std::string("session: ") + name) ? 1 : 0;
-  }
-  void Word(const char* name, const std::vector<const char*>& words, int32_t& value) {
-    const nb::object given = Take(name);
-    if (given.is_none()) return;
-    value = NumberOf(Given<std::string>(given, std::string("session: ") + name), words, name);
-  }
-  void CheckNames() const {
-    for (const auto& [key, value] : left_)
-      Raise("InvalidArgument", ("session: no option is called '" +
-                                nb::cast<std::string>(nb::str(key)) + "'; they are " + known_)
-                                   .c_str());
-  }
-
- private:
-  nb::dict left_;
-  std::string known_;  // Names that were asked for.
-};
-
-const std::vector<const char*> kStances = {"record", "replay_only", "eager", "strict"};
-const std::vector<const char*> kOnLimits = {"default", "eager", "error", "evict"};
-
-coppice_session_options OptionsOf(Options& given, std::string& trace_path) {
-  coppice_session_options options{};
-  options.struct_size = sizeof options;
-  given.Word("stance", kStances, options.stance);
-  given.Into("lanes", options.lanes);
-  given.Into("warmup_runs", options.warmup_runs);
-  given.Flag("record_in_background", options.record_in_background);
-  given.Flag("gate", options.gate);
-  given.Into("graphs_per_program_max", options.graphs_per_program_max);
-  given.Into("rerecords_per_bucket_max", options.rerecords_per_bucket_max);
-  given.Into("static_moves_max", options.static_moves_max);
-  given.Word("on_limit", kOnLimits, options.on_limit);
-  given.Word("on_budget", kOnLimits, options.on_budget);
-  given.Flag("keep_drawings", options.keep_drawings);
-  given.Into("window_bytes", options.window_bytes);
-  given.Into("workspace_bytes", options.workspace_bytes);
-  given.Into("copy_out_bytes", options.copy_out_bytes);
-  given.Into("budget_bytes", options.budget_bytes);
-  given.Flag("audit_keys", options.audit_keys);
-  given.Flag("check_addresses", options.check_addresses);
-  given.Flag("fill_expired", options.fill_expired);
-  given.Into("trace_path", trace_path);
-  if (!trace_path.empty()) options.trace_path = trace_path.c_str();
-  given.Word("variant_timing", {"on_device", "always", "never"}, options.variant_timing);
-  return options;
-}
 
 template <typename Write>
 std::string TextOf(Write&& write) {
@@ -94,50 +29,14 @@ std::string TextOf(Write&& write) {
   return text;
 }
 
-nb::dict StatsOf(const Session& session) {
-  coppice_session_stats stats{};
-  stats.struct_size = sizeof stats;
+// What a function of C fills in.
+template <typename Figures, auto Function>
+nb::object AskFigures(const Session& session) {
+  Figures told{};
+  told.struct_size = sizeof told;
   const SessionCall call(session);
-  Check(Unlocked([&] { return coppice_stats(call.handle(), &stats); }));
-  nb::dict runs;
-  for (int kind = COPPICE_RUN_REPLAY; kind <= COPPICE_RUN_INCLUDE; ++kind)
-    runs[coppice_run_kind_name(kind)] = stats.runs[kind];
-  nb::dict reasons;
-  for (int reason = 0; reason < static_cast<int>(std::size(stats.reasons)); ++reason) {
-    if (stats.reasons[reason] != 0) reasons[coppice_reason_name(reason)] = stats.reasons[reason];
-  }
-  nb::dict read;
-  read["calls"] = stats.calls;
-  read["runs"] = runs;
-  read["reasons"] = reasons;
-  read["recordings"] = stats.recordings;
-  read["evictions"] = stats.evictions;
-  read["remaps"] = stats.remaps;
-  read["inputs_in_place"] = stats.inputs_in_place;
-  read["real_elements"] = stats.real_elements;
-  read["padded_elements"] = stats.padded_elements;
-  return read;
-}
-
-nb::dict MemoryOf(const Session& session) {
-  coppice_memory_usage usage{};
-  usage.struct_size = sizeof usage;
-  const SessionCall call(session);
-  Check(Unlocked([&] { return coppice_memory(call.handle(), &usage); }));
-  nb::dict bytes;
-  nb::dict peak;
-  for (int kind = 0; kind < usage.kind_count; ++kind) {
-    bytes[coppice_memory_kind_name(kind)] = usage.bytes[kind];
-    peak[coppice_memory_kind_name(kind)] = usage.peak[kind];
-  }
-  nb::dict read;
-  read["bytes"] = bytes;
-  read["peak"] = peak;
-  read["total"] = usage.total;
-  read["total_peak"] = usage.total_peak;
-  read["budget"] = usage.budget;
-  read["height"] = usage.height;
-  return read;
+  Check(Unlocked([&] { return Function(call.handle(), &told); }));
+  return FiguresOf(told);
 }
 
 nb::object BucketsOf(const Session& session) {
@@ -147,8 +46,6 @@ nb::object BucketsOf(const Session& session) {
   });
   return nb::module_::import_("json").attr("loads")(text);
 }
-
-const std::vector<const char*> kMetricsFormats = {"prometheus", "openmetrics"};
 
 std::string MetricsText(const Session& session, const std::string& format) {
   const int32_t number = NumberOf(format, kMetricsFormats, "format");
@@ -223,7 +120,7 @@ void Suspend(const Session& session,
              bool drop_graphs) {
   const coppice_suspend_options options = {
       .struct_size = sizeof options,
-      .constants = NumberOf(constants, {"save", "keep", "reload"}, "constants"),
+      .constants = NumberOf(constants, kSuspendedConstants, "constants"),
       .refuse_leases = refuse_leases ? 1 : 0,
       .drop_graphs = drop_graphs ? 1 : 0};
   const SessionCall call(session);
@@ -247,12 +144,11 @@ void CallWithText(const Session& session, const std::string& text) {
 }  // namespace
 
 Session::Session(nb::object device, const nb::dict& given) : device_(std::move(device)) {
-  Options options(given);
-  std::string trace_path;
-  coppice_session_options read = OptionsOf(options, trace_path);
+  Fields options(given, "session", "option");
+  coppice_session_options read = SessionOptionsOf(options);
   nb::dict callbacks;
-  for (const char* const name : {"log", "vote", "barrier"}) {
-    const nb::object fn = options.Take(name);
+  for (const char* const name : {"log", "vote", "barrier", "now_ns"}) {
+    const nb::object fn = options.Get(name);
     if (fn.is_none()) continue;
     CheckCallable(fn, std::string("session: ") + name);
     callbacks[name] = fn;
@@ -264,6 +160,9 @@ Session::Session(nb::object device, const nb::dict& given) : device_(std::move(d
   if (callbacks.contains("log")) read.log = &Log;
   if (callbacks.contains("vote")) read.vote = &Vote;
   if (callbacks.contains("barrier")) read.barrier = &Barrier;
+  if (callbacks.contains("now_ns")) read.now_ns = &NowNs;
+  if (read.trace_path != nullptr && *read.trace_path != '\0')
+    nb::module_::import_("coppice.devices").attr("close_at_exit")(hold_);
   this->device().MakeCurrent();
   Check(Unlocked([&] {
     return coppice_session_create(this->device().handle(), &read, &HoldOf(hold_).handle);
@@ -285,17 +184,18 @@ void Chain::Begin() {
 
 void Chain::End() noexcept {
   coppice_chain* const ending = std::exchange(handle_, nullptr);
-  if (ending == nullptr) return;
-  const nb::gil_scoped_release release;
+  if (ending == nullptr || IsLeftToProcess()) return;
+  const GilRelease release;
   coppice_chain_end(ending);
 }
 
 void Session::Log(void* user, const char* line) {
-  const coppice_status told =
-      AnswerCallback([&] { static_cast<const Session*>(user)->callbacks_["log"](nb::str(line)); });
+  const coppice_status told = AnswerCallback([&] {
+    CallBack(nb::object(static_cast<const Session*>(user)->callbacks_["log"]), nb::str(line));
+  });
   if (told == COPPICE_OK) return;
   // Nobody asked for the line, so that there is no call that could fail.
-  const nb::gil_scoped_acquire acquire;
+  const GilAcquire acquire;
   WriteUnraisable();
 }
 
@@ -304,29 +204,45 @@ coppice_status Session::Vote(void* user, coppice_vote* vote) {
     nb::list bucket;
     for (int32_t i = 0; i < vote->bucket_count; ++i)
       bucket.append(vote->bucket[i]);
-    const nb::object agreed = static_cast<const Session*>(user)->callbacks_["vote"](
-        bucket, coppice_run_kind_name(vote->kind), vote->unanimous != 0);
+    const nb::object agreed =
+        CallBack(nb::object(static_cast<const Session*>(user)->callbacks_["vote"]), bucket,
+                 coppice_run_kind_name(vote->kind), vote->unanimous != 0);
     const nb::tuple parts = GivenParts(agreed, "vote", "(bucket, kind, unanimous)", 3);
     const auto extents = Given<std::vector<int64_t>>(parts[0], "vote: bucket");
     if (static_cast<int32_t>(extents.size()) != vote->bucket_count)
       Raise("InvalidArgument", "vote: another number of extents than it was given");
     std::copy(extents.begin(), extents.end(), vote->bucket);
-    vote->kind = NumberOf(Given<std::string>(parts[1], "vote: kind"),
-                          {"replay", "record", "warm_up", "eager"}, "vote: kind");
+    vote->kind = NumberOf(Given<std::string>(parts[1], "vote: kind"), kRunKinds, "vote: kind");
     vote->unanimous = Given<bool>(parts[2], "vote: unanimous") ? 1 : 0;
   });
 }
 
 coppice_status Session::Barrier(void* user) {
-  return AnswerCallback([&] { static_cast<const Session*>(user)->callbacks_["barrier"](); });
+  return AnswerCallback(
+      [&] { CallBack(nb::object(static_cast<const Session*>(user)->callbacks_["barrier"])); });
+}
+
+int64_t Session::NowNs(void* user) {
+  auto& session = *static_cast<Session*>(user);
+  int64_t now = 0;
+  const coppice_status told = AnswerCallback([&] {
+    session.now_ns_ =
+        Given<int64_t>(CallBack(nb::object(session.callbacks_["now_ns"])), "session: now_ns");
+    now = session.now_ns_;
+  });
+  if (told == COPPICE_OK) return now;
+  const GilAcquire acquire;
+  WriteUnraisable();  // As of `log`.
+  return session.now_ns_;
 }
 
 namespace {
 
 void BindChains(nb::module_& module) {
-  nb::class_<Chain>(module, "Chain",
-                    "Within `with`, calls on the lane build on each other: each leaves the leased "
-                    "outputs of those before it alone.")
+  nb::class_<Chain>(
+      module, "Chain",
+      "Within `with`, calls on the lane build on each other: each leaves the leased outputs\n"
+      "of those before it alone.")
       .def("__enter__",
            [](const nb::object& self) {
              nb::cast<Chain&>(self).Begin();
@@ -347,19 +263,23 @@ void BindMemory(nb::class_<Session>& session) {
       .def("resume", &Call<&coppice_resume>, "Takes it again.")
       .def("set_external_bytes", &Call<&coppice_set_external_bytes, int64_t>, nb::arg("bytes"),
            "Bytes that the application holds itself, for the budget.")
-      .def("stats", &StatsOf, "Counts of calls, by how they ran and why.")
-      .def("memory", &MemoryOf, "Bytes by what they are used for, and the height of the pool.")
+      .def("stats", &AskFigures<coppice_session_stats, &coppice_stats>,
+           nb::sig("def stats(self) -> coppice.figures.SessionStats"),
+           "Counts of calls, by how they ran and why, and of what became of graphs and inputs.")
+      .def("memory", &AskFigures<coppice_memory_usage, &coppice_memory>,
+           nb::sig("def memory(self) -> coppice.figures.MemoryUsage"),
+           "Bytes by what they are used for, and the height of the pool.")
       .def("buckets", &BucketsOf,
-           "Of each bucket: program, variant, bucket, lane, recorded, plan_height, live_bytes, "
-           "graph_nodes, record_ns, replays.")
+           "Of each bucket: program, variant, bucket, lane, recorded, plan_height, live_bytes,\n"
+           "serial, graph_nodes, record_ns, replays.")
       .def("metrics_text", &MetricsText, nb::arg("format") = "prometheus",
            "All figures as a page for Prometheus. `format`: \"prometheus\" or \"openmetrics\".")
       .def("save_profile", &CallWithText<&coppice_save_profile>, nb::arg("path"),
            "Writes which buckets traffic used, for load_profile.")
       .def("load_profile", &LoadProfile, nb::arg("path"), nb::kw_only(),
            nb::arg("bindings") = nb::list(), nb::arg("graphs_max") = 0, nb::arg("bytes_max") = 0,
-           "Records what a profile tells of, the most useful first. Returns how many buckets were "
-           "recorded, were there, and were left out.")
+           "Records what a profile tells of, the most useful first. Returns how many buckets\n"
+           "were recorded, were there, and were left out.")
       .def("dump", &Dump, nb::arg("lane"), nb::arg("number"),
            "A recording as `buckets` tells of it, in Graphviz's DOT; needs keep_drawings.")
       .def("mark", &CallWithText<&coppice_mark>, nb::arg("name"), "Puts a mark into the trace.")
@@ -405,23 +325,15 @@ void BindSessions(nb::module_& module) {
             (void)GivenObject<Device>(device, "session: device");
             new (self) Session(device, options);
           },
-          nb::arg("device").none(), nb::arg("options"),
-          "Makes a session. Options are those of coppice_session_options by name: stance, lanes, "
-          "warmup_runs, record_in_background, gate, graphs_per_program_max, "
-          "rerecords_per_bucket_max, static_moves_max, on_limit, on_budget, keep_drawings, "
-          "window_bytes, workspace_bytes, copy_out_bytes, budget_bytes, audit_keys, "
-          "check_addresses, fill_expired, trace_path, variant_timing; and functions: log(line), "
-          "vote(bucket, kind, unanimous), which returns the same three as all ranks agreed, "
-          "barrier().")
+          nb::arg("device").none(), nb::arg("options"), nb::sig(kSessionSignature), kSessionDoc)
       .def_prop_ro("device", &Session::device_object)
       .def(
           "chain",
           [](const nb::object& self, int32_t lane) { return std::make_unique<Chain>(self, lane); },
           nb::arg("lane") = 0, "A scope of calls that build on each other.")
       .def("close", &Session::Close,
-           "Waits for the work in flight and gives everything back; while another call of it is "
-           "under "
-           "way, on any thread, that call does so when it ends.")
+           "Waits for the work in flight and gives everything back; while another call of it is\n"
+           "under way, on any thread, that call does so when it ends.")
       .def("__enter__", [](const nb::object& self) { return self; })
       .def("__exit__", [](Session& self, const nb::args&) { self.Close(); })
       .def_prop_ro("closed", &Session::closed, "Whether close() was called.")

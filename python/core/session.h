@@ -47,11 +47,13 @@ class Session {
   nb::object hold_ = nb::cast(new SessionHold, nb::rv_policy::take_ownership);
   int32_t stance_ = COPPICE_STANCE_RECORD;
   nb::object device_;
-  nb::object callbacks_;  // What C calls with `this`: log, vote, barrier; a dict.
+  nb::object callbacks_;  // What C calls with `this`: log, vote, barrier, now_ns; a dict.
+  int64_t now_ns_ = 0;    // What now_ns said last.
 
   static void Log(void* user, const char* line);
   static coppice_status Vote(void* user, coppice_vote* vote);
   static coppice_status Barrier(void* user);
+  static int64_t NowNs(void* user);
 };
 
 struct Program {

@@ -15,9 +15,9 @@ void SessionHold::Close() noexcept {
 }
 
 void SessionHold::EndIfUnused() noexcept {
-  if (!closed || calls > 0 || handle == nullptr) return;
+  if (!closed || calls > 0 || handle == nullptr || IsLeftToProcess()) return;
   coppice_session* const ending = std::exchange(handle, nullptr);
-  const nb::gil_scoped_release release;
+  const GilRelease release;
   coppice_session_release(ending);
 }
 
@@ -41,7 +41,9 @@ void BindSessionHolds(nb::module_& module) {
     for (PyObject* const callback : hold.callbacks)
       visit(callback);
   };
-  nb::class_<SessionHold>(module, "_SessionHold", LooksThrough<SessionHold, kVisit>());
+  nb::class_<SessionHold>(module, "_SessionHold", LooksThrough<SessionHold, kVisit>(),
+                          nb::is_weak_referenceable())
+      .def("close", &SessionHold::Close);
 }
 
 }  // namespace coppice::python

@@ -3,7 +3,6 @@
 
 #include "python/core/spec.h"
 
-#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -12,55 +11,12 @@
 #include <nanobind/stl/vector.h>
 
 #include "python/core/dtypes.h"
+#include "python/core/fields.h"
 #include "python/core/given.h"
 #include "python/core/status.h"
 
 namespace coppice::python {
 namespace {
-
-// Fields of a dict, each of which has to be asked for.
-class Fields {
- public:
-  Fields(nb::handle given, std::string where)
-      : given_(nb::borrow<nb::dict>(given)), where_(std::move(where)) {
-    if (!nb::isinstance<nb::dict>(given)) RaiseNot(given, where_, "dict");
-  }
-
-  // None if it is left out.
-  nb::object Get(const char* name) {
-    known_.insert(name);
-    return given_.contains(name) ? nb::object(given_[name]) : nb::none();
-  }
-  template <typename Value>
-  Value Or(const char* name, Value otherwise) {
-    const nb::object value = Get(name);
-    return value.is_none() ? otherwise : Given<Value>(value, where_ + ": " + name);
-  }
-  int32_t Flag(const char* name) { return Or<bool>(name, false) ? 1 : 0; }
-  // A text that has to be there.
-  std::string Text(const char* name) { return Given<std::string>(Get(name), where_ + ": " + name); }
-  nb::list List(const char* name) {
-    const nb::object value = Get(name);
-    if (value.is_none()) return {};
-    if (!nb::isinstance<nb::list>(value) && !nb::isinstance<nb::tuple>(value))
-      RaiseNot(value, where_ + ": " + name, "list or tuple");
-    return nb::list(value);
-  }
-
-  // Raises InvalidArgument for a field that nobody asked for.
-  void CheckNames() const {
-    for (const auto& [key, value] : given_) {
-      const auto name = nb::cast<std::string>(nb::str(key));
-      if (!known_.contains(name))
-        Raise("InvalidArgument", (where_ + ": no field is called '" + name + "'").c_str());
-    }
-  }
-
- private:
-  nb::dict given_;
-  std::string where_;
-  std::set<std::string> known_;
-};
 
 // Name and value of a fill: a word, or the number that it is.
 std::pair<int32_t, double> FillOf(const nb::object& given) {
@@ -129,7 +85,7 @@ coppice_claim ClaimOf(nb::handle given) {
   claim.struct_size = sizeof claim;
   const nb::tuple parts = GivenParts(given, "claim", "(padding, absolute, relative)", 3);
   claim.padding = NumberOf(Given<std::string>(parts[0], "claim: padding"),
-                           {"none", "any", "finite", "fill"}, "claim: padding");
+                           {"exact", "any", "finite", "fill", "row_independent"}, "claim: padding");
   claim.absolute = Given<double>(parts[1], "claim: absolute");
   claim.relative = Given<double>(parts[2], "claim: relative");
   return claim;
@@ -155,17 +111,16 @@ coppice_symbol_spec ProgramSpec::SymbolOf(nb::handle given) {
   coppice_symbol_spec symbol{};
   symbol.struct_size = sizeof symbol;
   symbol.name = Kept(fields.Text("name"));
-  symbol.kind = NumberOf(fields.Or<std::string>("kind", "auto"),
-                         {"auto", "dynamic", "maybe_dynamic", "static"}, "symbol: kind");
+  fields.Word("kind", {"auto", "dynamic", "maybe_dynamic", "static"}, symbol.kind);
   if (const nb::object policy = fields.Get("policy"); !policy.is_none())
     symbol.policy = &policies_.emplace_back(PolicyOf(policy, texts_));
-  symbol.min = fields.Or<int64_t>("min", 0);
-  symbol.max = fields.Or<int64_t>("max", 0);
-  symbol.multiple_of = fields.Or<int64_t>("multiple_of", 0);
-  symbol.exclude_01 = fields.Flag("exclude_01");
-  symbol.given = fields.Flag("given");
-  symbol.counted = fields.Flag("counted");
-  symbol.over_maximum_is_error = fields.Flag("over_maximum_is_error");
+  fields.Number("min", symbol.min);
+  fields.Number("max", symbol.max);
+  fields.Number("multiple_of", symbol.multiple_of);
+  fields.Flag("exclude_01", symbol.exclude_01);
+  fields.Flag("given", symbol.given);
+  fields.Flag("counted", symbol.counted);
+  fields.Flag("over_maximum_is_error", symbol.over_maximum_is_error);
   if (const nb::object scalar = fields.Get("scalar"); !scalar.is_none())
     symbol.scalar = Text(scalar);
   if (const nb::object claim = fields.Get("claim"); !claim.is_none())
@@ -189,12 +144,12 @@ coppice_tensor_spec ProgramSpec::TensorOf(nb::handle given) {
       Raise("InvalidArgument", "tensor: strides are as many as sizes");
     tensor.strides = Texts(read);
   }
-  tensor.is_static = fields.Flag("static");
-  tensor.mutated = fields.Flag("mutated");
+  fields.Flag("static", tensor.is_static);
+  fields.Flag("mutated", tensor.mutated);
   std::tie(tensor.fill, tensor.fill_value) = FillOf(fields.Get("fill"));
-  tensor.alignment = fields.Or<int64_t>("alignment", 0);
+  fields.Number("alignment", tensor.alignment);
   if (const nb::object count = fields.Get("count"); !count.is_none()) tensor.count = Text(count);
-  tensor.count_axis = fields.Or<int32_t>("count_axis", 0);
+  fields.Number("count_axis", tensor.count_axis);
   fields.CheckNames();
   return tensor;
 }
@@ -214,8 +169,7 @@ ProgramSpec::ProgramSpec(const nb::dict& given) {
   spec_.name = Kept(fields.Text("name"));
   if (const nb::object variant = fields.Get("variant"); !variant.is_none())
     spec_.variant = Text(variant);
-  spec_.claim = NumberOf(fields.Or<std::string>("claim", "exact"),
-                         {"exact", "row_independent", "masked"}, "claim");
+  fields.Word("claim", {"exact", "row_independent", "masked"}, spec_.claim);
   for (const nb::handle symbol : fields.List("symbols"))
     symbols_.push_back(SymbolOf(symbol));
   ReadJoint(fields.Get("joint"));
@@ -228,15 +182,15 @@ ProgramSpec::ProgramSpec(const nb::dict& given) {
     coppice_scalar_spec& read = scalars_.emplace_back();
     read.struct_size = sizeof read;
     read.name = Kept(of.Text("name"));
-    read.device_resident = of.Flag("device_resident");
+    of.Flag("device_resident", read.device_resident);
     of.CheckNames();
   }
   const nb::list guards = fields.List("guards");
   spec_.guards = Texts(guards);
   spec_.guard_count = static_cast<int64_t>(guards.size());
-  spec_.random_numbers_per_call = fields.Or<int64_t>("random_numbers_per_call", 0);
-  spec_.one_stream = fields.Flag("one_stream");
-  spec_.thread_safe = fields.Flag("thread_safe");
+  fields.Number("random_numbers_per_call", spec_.random_numbers_per_call);
+  fields.Flag("one_stream", spec_.one_stream);
+  fields.Flag("thread_safe", spec_.thread_safe);
   fields.CheckNames();
   spec_.symbols = symbols_.data();
   spec_.symbol_count = static_cast<int64_t>(symbols_.size());

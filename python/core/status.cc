@@ -63,10 +63,12 @@ void CheckAs(coppice_status status, const char* error) {
     RaisePending();
   }
   const std::string message = LastMessage();
+  const int32_t driver_result = coppice_last_driver_result();
   // A message may have bytes of a caller's text that are no UTF-8.
   const nb::object text = nb::steal(PyUnicode_DecodeUTF8(
       message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
-  RaiseWith(error, nb::str(text), coppice_last_driver_result());
+  const nb::object told = nb::module_::import_("coppice.messages").attr("in_python")(text);
+  RaiseWith(error, nb::str(told), driver_result);
 }
 
 }  // namespace
@@ -80,11 +82,17 @@ void Check(coppice_status status) {
 }
 
 void CheckRead(coppice_status status) {
-  CheckAs(status, status == COPPICE_FAILED_PRECONDITION ? "StaleOutput" : ErrorOf(status));
+  const bool stale = status == COPPICE_FAILED_PRECONDITION && coppice_last_driver_result() == 0;
+  CheckAs(status, stale ? "StaleOutput" : ErrorOf(status));
 }
 
 void Raise(const char* error, const char* message) {
   RaiseWith(error, nb::str(message), 0);
+}
+
+void RaiseDriver(const char* entry, int32_t result) {
+  RaiseWith("Internal",
+            nb::str((std::string(entry) + ": CUresult " + std::to_string(result)).c_str()), result);
 }
 
 CallbackScope::CallbackScope() : outer_(std::exchange(kept_exception, nullptr)) {}

@@ -11,6 +11,8 @@
 
 #include "coppice/coppice.h"
 
+#include "python/core/gil.h"
+
 namespace coppice::python {
 
 namespace nb = nanobind;
@@ -28,6 +30,9 @@ void CheckRead(coppice_status status);
 // Raises one of coppice.errors by its name.
 [[noreturn]] void Raise(const char* error, const char* message);
 
+// The same of a driver's entry that returned `result`: Internal.
+[[noreturn]] void RaiseDriver(const char* entry, int32_t result);
+
 // While it lives, Check knows nothing of what callbacks of this thread raised before; what they
 // raised meanwhile is forgotten with it.
 class CallbackScope {
@@ -44,12 +49,13 @@ class CallbackScope {
 // Runs `call`, which returns a status, without the GIL.
 template <typename Call>
 coppice_status Unlocked(Call&& call) {
-  const nb::gil_scoped_release release;
+  const GilRelease release;
   return call();
 }
 
-// Takes the GIL and runs `call` of a callback. An exception becomes COPPICE_UNKNOWN and the
-// callback's message; it is kept for Check of this thread. Without the GIL.
+// Takes the GIL and runs `call` of a callback, which calls functions of Python by CallBack. An
+// exception becomes COPPICE_UNKNOWN and the callback's message; it is kept for Check of this
+// thread. Without the GIL.
 template <typename Call>
 coppice_status AnswerCallback(Call&& call) noexcept;
 
@@ -63,7 +69,8 @@ void WriteUnraisable();
 
 template <typename Call>
 coppice_status AnswerCallback(Call&& call) noexcept {
-  const nb::gil_scoped_acquire acquire;
+  const GilAcquire acquire;
+  const CallbackCount counted;
   try {
     const CallbackScope scope;  // What it calls is not told of earlier callbacks.
     call();

@@ -18,6 +18,7 @@
 #include "python/core/dtypes.h"
 #include "python/core/given.h"
 #include "python/core/lease.h"
+#include "python/core/methods.h"
 #include "python/core/status.h"
 
 namespace coppice::python {
@@ -34,7 +35,7 @@ struct Exported {
 
   void Delete() {
     if (Py_IsInitialized() == 0) return;  // Memory goes with the process.
-    const nb::gil_scoped_acquire acquire;
+    const GilAcquire acquire;
     EndRead(scope);
     Py_DECREF(owner);
     delete this;
@@ -282,11 +283,22 @@ nb::object AsArray(const nb::object& self, const nb::object& dtype, const nb::ob
   return dtype.is_none() ? array : array.attr("astype")(dtype, nb::arg("copy") = false);
 }
 
+void RaiseNoValue(const nb::object& self, const char* what) {
+  const std::string text = NameOfType(self) + ": " + what +
+                           " of it is nothing that the host knows: its values are the device's. In "
+                           "a wrapped callable give what the host decides by as a number, or "
+                           "launch a kernel that decides; elsewhere copy it: numpy()";
+  PyErr_SetString(PyExc_TypeError, text.c_str());
+  RaisePending();
+}
+
 void BindTensors(nb::module_& module) {
-  nb::class_<HostTensor> host(module, "HostTensor",
-                              "Memory of the host, which consumers of DLPack alias: "
-                              "torch.from_dlpack(t), numpy.from_dlpack(t).");
+  nb::class_<HostTensor> host(
+      module, "HostTensor",
+      "Memory of the host, which consumers of DLPack alias: torch.from_dlpack(t),\n"
+      "numpy.from_dlpack(t).");
   BindLayout(host);
+  BindNoValues(host);
   host.def("__dlpack__", &ExportHost, nb::kw_only(), nb::arg("stream").none() = nb::none(),
            nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
            nb::arg("copy").none() = nb::none())
@@ -294,16 +306,17 @@ void BindTensors(nb::module_& module) {
            [](const HostTensor&) { return nb::make_tuple(static_cast<int>(kDLCPU), 0); })
       .def("__repr__", [](const HostTensor& self) { return Describe(self, "coppice.HostTensor"); });
 
-  nb::class_<Tensor> tensor(module, "Tensor",
-                            "Memory of a device, with a type, sizes and strides. On CUDA other "
-                            "libraries take it in place by DLPack; of the emulator's memory they "
-                            "get a copy on the CPU.");
+  nb::class_<Tensor> tensor(
+      module, "Tensor",
+      "Memory of a device, with a type, sizes and strides. On CUDA other libraries take it\n"
+      "in place by DLPack; of the emulator's memory they get a copy on the CPU.");
   BindLayout(tensor);
   BindNumpy(tensor);
+  BindNoValues(tensor);
   tensor.def_prop_ro("device", &Tensor::device_object, "The device that it is on.")
       .def("data_ptr", &Tensor::address, "The address of the first element.")
       .def("copy_from", &Tensor::CopyFrom, nb::arg("array"), nb::arg("stream") = 0,
-           "Writes all of it from a CPU tensor of the same sizes and type, in the order of the "
+           "Writes all of it from a CPU tensor of the same sizes and type, in the order of the\n"
            "stream (0: the device's own). Waits for the stream.")
       .def("to_host", &Tensor::ToHost, nb::arg("stream") = 0,
            "A copy on the host, behind the work of the stream. Waits for the stream.")

@@ -115,6 +115,23 @@ void BindNumpy(nb::class_<Class>& bound) {
            nb::arg("copy").none() = nb::none());
 }
 
+// What a tensor cannot be asked on the host: its truth, and whether it equals something. Python
+// would answer both by the object, whatever the values are. Raises TypeError.
+[[noreturn]] void RaiseNoValue(const nb::object& self, const char* what);
+
+template <typename Class>
+void BindNoValues(nb::class_<Class>& bound) {
+  bound.def("__bool__", [](const nb::object& self) -> bool { RaiseNoValue(self, "bool()"); })
+      .def(
+          "__eq__",
+          [](const nb::object& self, const nb::object&) -> bool { RaiseNoValue(self, "=="); },
+          nb::arg("other").none())
+      .def(
+          "__ne__",
+          [](const nb::object& self, const nb::object&) -> bool { RaiseNoValue(self, "!="); },
+          nb::arg("other").none());
+}
+
 void BindTensors(nb::module_& module);
 
 }  // namespace coppice::python
