@@ -2,23 +2,31 @@
 
     coppice.load("model.zip")           a kernel package as callables
     coppice.wrap(fn, dynamic={...})     any callable that launches on the current stream
-    torch.compile(model, backend="coppice")
+    torch.compile(model, backend="coppice")     after `import coppice.torch`, whose help has options
+    coppice.Dim, coppice.learn          a size that varies; buckets from the sizes of calls
+    coppice.claims                      what padding may hold, in words that all of these take
     coppice.stance, chain, checked      scopes
     coppice.device, coppice.session     what all of these share, made on first use
-    coppice.prof                        metrics, traces, marks
+    coppice.reset_device                a fresh emulator after a fault
+    coppice.prof                        metrics, traces, marks; traces for tools of others
+    coppice.triton                      Triton's kernels without a GPU
     coppice.export                      makes kernel packages; needs nothing of the rest
+    coppice.Error                       what all of these raise, by class
+
+`help(coppice.wrap)` and so on tell of each.
 
 Without a GPU all of it runs on an emulator of CUDA, which executes the same kernels and graphs and
 checks every access. What is not used is not imported: neither PyTorch nor libcuda has to be there.
 """
 
 import importlib
+import importlib.util
 
 # Where each public name comes from.
 _ORIGINS = {
     "Dim": "dims", "load": "programs", "Loaded": "programs", "LoadedProgram": "programs",
-    "device": "devices", "session": "devices", "stance": "scopes", "chain": "scopes",
-    "checked": "scopes",
+    "device": "devices", "session": "devices", "reset_device": "devices", "stance": "scopes",
+    "chain": "scopes", "checked": "scopes",
     "current_stream": "running", "empty": "running", "empty_like": "running",
     "wrap": "wrapping", "Wrapped": "wrapping", "from_graph": "torch.graphs", "learn": "learning",
     **dict.fromkeys(("Device", "HostTensor", "Lease", "Output", "Package", "Program", "Session",
@@ -28,7 +36,9 @@ _ORIGINS = {
                      "ResourceExhausted", "StaleOutput", "Unavailable", "Unimplemented",
                      "Unknown"), "errors"),
 }
-__all__ = sorted(_ORIGINS)
+_NEEDS = {"from_graph": "torch"}  # Of names, what has to be installed.
+__all__ = sorted(name for name in _ORIGINS
+                 if name not in _NEEDS or importlib.util.find_spec(_NEEDS[name]))
 
 
 def __getattr__(name):

@@ -2,7 +2,9 @@
 graphs are in one pool.
 """
 
+import atexit
 import threading
+import weakref
 
 from coppice import _core
 from coppice.errors import FailedPrecondition, InvalidArgument
@@ -10,6 +12,8 @@ from coppice.errors import FailedPrecondition, InvalidArgument
 _lock = threading.Lock()
 _devices = {}  # By "cuda" or "emulator"; "auto" is one of them.
 _sessions = {}  # By the device's kind.
+_followers = weakref.WeakSet()  # What runs on the shared session, whichever that is.
+_traced = weakref.WeakSet()  # What holds sessions of C whose traces have no end yet.
 
 
 def device(kind="auto", **options):
@@ -48,6 +52,22 @@ def session(on=None, **options):
         return found
 
 
+def reset_device(on=None):
+    """Makes an emulator (None: the shared device) as new: after a fault, with which all that runs
+    on it ends. Closes the session that is shared on it; what was loaded, wrapped, compiled or
+    uploaded before is of no use any more.
+
+    Raises FailedPrecondition while sessions are open that others made, or calls are under way:
+    close them, and call it again; Unimplemented for CUDA, where the process has to end. Requires:
+    no other thread uses the device."""
+    on = on or device()
+    with _lock:
+        shared = _sessions.pop(on.kind, None) if on is _devices.get(on.kind) else None
+    if shared is not None:
+        shared.close()
+    on._reset()
+
+
 def find_session(kind):
     """The shared session of a device of this kind, or None if nobody asked for it yet."""
     with _lock:
@@ -61,6 +81,30 @@ def exchange_session(on, session):
         if session is not None:
             _sessions[on.kind] = session
         return before
+
+
+def follow(user):
+    """Has what was made on the shared session run on another one while that is the shared one.
+    `user.move_to(session)` begins that, and returns a function that ends it."""
+    with _lock:
+        _followers.add(user)
+
+
+def followers(session):
+    """What runs on a session because it is the shared one."""
+    with _lock:
+        return [user for user in _followers if user.session is session]
+
+
+def close_at_exit(hold):
+    """Has a session with a trace closed when the process ends, so that its trace has an end."""
+    _traced.add(hold)
+
+
+@atexit.register
+def close_traced():
+    for hold in list(_traced):
+        hold.close()
 
 
 def sessions():

@@ -2,13 +2,15 @@
 
 import dataclasses
 import json
+import operator
 import os
 import pathlib
 import re
 
 from coppice import _core
+from coppice.claims import claim_of
 from coppice.errors import Error, InvalidArgument, NotFound
-from coppice.learning import LEARN, START_UNASKED, learns_unasked, started
+from coppice.learning import LEARN, LIMIT, START_UNASKED, learns_unasked, started
 
 PAIRS = re.compile(r"(ordered:)?\d+x\d+(,\d+x\d+)*(/budget:\d+)?")  # Of two sizes together.
 PROBES, FAR = 6, (37, 101)  # Sizes to try near a size, and steps to those far away.
@@ -35,8 +37,9 @@ class Dim:
     kind         "dynamic"; "auto": from its second size on; "maybe_dynamic" or "static": as
                  SymbolKind
     exclude_01   sizes 0 and 1 are never padded, nor anything to them
-    claim        (padding, absolute, relative) of this size alone: padding "any", "finite" or
-                 "fill", and how far live outputs may be apart; None: what the callable claims
+    claim        what holds if this size is padded, in the words of coppice.claims: "any",
+                 "row_independent", "finite", "fill", ("finite", absolute, relative), or "exact",
+                 which keeps it from being padded; None: what the callable claims
 
     Raises InvalidArgument for what can never be right."""
 
@@ -47,7 +50,7 @@ class Dim:
     multiple_of: int | None = None
     kind: str = "dynamic"
     exclude_01: bool = False
-    claim: tuple | None = None
+    claim: str | tuple | None = None
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name.isidentifier():
@@ -59,6 +62,10 @@ class Dim:
                 raise InvalidArgument(f"Dim {self.name}: {bound!r} is no number of elements")
         if self.multiple_of is not None and self.multiple_of < 1:
             raise InvalidArgument(f"Dim {self.name}: no size is a multiple of {self.multiple_of}")
+        if self.claim is not None and self._own_claim() is None and self.policy not in (
+                None, "exact"):
+            raise InvalidArgument(f"Dim {self.name}: it claims to be exact, so that its policy "
+                                  "pads nothing; leave either out")
         low, high = self.min or 0, self.max
         if low < 0 or (high is not None and high < max(low, 1)):
             raise InvalidArgument(f"Dim {self.name}: no size is from {low} to {high}")
@@ -67,21 +74,19 @@ class Dim:
 
     def _check_end(self):
         """Raises InvalidArgument for a policy that says itself where it ends, and ends beyond."""
-        policy, end = policy_of(self.policy), 0
-        if isinstance(policy, tuple):
-            end = policy[1]
-        elif isinstance(policy, str) and policy.startswith("{"):
-            document = json.loads(policy)
-            end = max(document.get("maximum", 0), *document.get("buckets", ()), 0)
-        if self.max is not None and end > self.max:
+        text, end = policy_of(self.policy) or ("", None)
+        if text.startswith("{"):
+            document = json.loads(text)
+            end = max(document.get("maximum", 0), *document.get("buckets", ()), end or 0)
+        if self.max is not None and end is not None and end > self.max:
             raise InvalidArgument(f"Dim {self.name}: its policy has a bucket {end}, beyond max "
                                   f"{self.max}; end it there, or give a larger max")
 
     def buckets(self, most=4096):
         """Its buckets where it is padded, at most so many; of "exact" every size is one. Raises
         InvalidArgument for a policy that there is not, Unimplemented for another version."""
-        policy = self.symbol(pads=True).get("policy", "exact")
         try:
+            policy = self.symbol(pads=True).get("policy", "exact")
             return _core.policy_buckets(policy, most)[1]
         except Error as error:
             raise type(error)(f"Dim {self.name}: {error}") from error
@@ -90,28 +95,35 @@ class Dim:
         """Whether its buckets are learned from calls. `pads`: as of symbol()."""
         if self.policy is None:
             return self._may_pad(pads) and learns_unasked(self.max)
-        return isinstance(self.policy, str) and self.policy == LEARN
+        return is_learned(self.policy)
 
     def symbol(self, pads, learns=False):
         """The symbol's fields as Session.register_callable takes them. `pads`: whether the
         callable claims anything about padding; `learns`: whether its calls are counted."""
-        policy = policy_of(self.policy)
-        if policy is None and self._may_pad(pads) and self.max is not None:
+        if self.policy is not None:
+            policy = policy_of(self.policy)
+            if policy == (LEARN, None) and self.max is None:
+                raise InvalidArgument("buckets are learned up to `max`; give one")
+            policy = ended(policy, self.max)
+        elif self._may_pad(pads) and self.max is not None:
             policy = started(self.max, START_UNASKED) if learns else (START_UNASKED, self.max)
-        elif policy == LEARN:
-            if self.max is None:
-                raise InvalidArgument(f"Dim {self.name}: buckets are learned up to `max`; give one")
-            policy = started(self.max)
-        elif isinstance(policy, str) and self.max is not None and policy[:1] != "{" and (
-                policy != "exact"):
-            policy = (policy, self.max)
+        else:
+            policy = None
         fields = {"name": self.name, "kind": self.kind, "policy": policy, "min": self.min,
-                  "max": self.max, "multiple_of": self.multiple_of, "claim": self.claim,
+                  "max": self.max, "multiple_of": self.multiple_of, "claim": self._own_claim(),
                   "exclude_01": self.exclude_01 or None}
         return {name: value for name, value in fields.items() if value is not None}
 
+    def claimed(self, claim):
+        """This Dim with a claim, unless it has one of its own."""
+        return self if self.claim is not None else dataclasses.replace(self, claim=claim)
+
+    def _own_claim(self):
+        return claim_of(self.claim, f"Dim {self.name}: claim")
+
     def _may_pad(self, pads):
-        return (pads or self.claim is not None) and self.kind != "static"
+        claims = pads if self.claim is None else self._own_claim() is not None
+        return claims and self.kind != "static"
 
     def allows(self, size):
         """Whether a size is within the bounds."""
@@ -143,17 +155,51 @@ def dim_of(given):
 
 
 def policy_of(policy):
-    """What the library takes for a policy: its words, a pair with its maximum, or JSON, which is
-    read if a path is given. Raises NotFound for a file that is not there, InvalidArgument for one
-    that is no JSON."""
+    """A policy of one size, however it is given, as (text, maximum): words ("pow2", "learn"), or
+    JSON, which is read if its path is given; the maximum that stands beside it, or None. None is
+    none. Raises NotFound for a file that is not there, InvalidArgument for what is no policy."""
+    if policy is None:
+        return None
     if isinstance(policy, dict):
-        return json.dumps(policy)
-    if isinstance(policy, str) and all(word.strip().isdigit() for word in policy.split(",")):
-        policy = [int(word) for word in policy.split(",")]
-    if isinstance(policy, (list, range)) or (
-            isinstance(policy, tuple) and all(isinstance(size, int) for size in policy)):
-        return json.dumps({"version": 1, "buckets": sorted(policy)})
-    return json_of(policy) if is_path(policy) else policy
+        return json.dumps(policy), None
+    if is_path(policy):
+        return json_of(policy), None
+    if isinstance(policy, str):
+        sizes = policy.split(",")
+        if not all(word.strip().isdigit() for word in sizes):
+            return policy.strip(), None
+        return listed(map(int, sizes)), None
+    if isinstance(policy, (tuple, list)) and len(policy) == 2 and isinstance(policy[0], (
+            str, os.PathLike)) and isinstance(policy[1], int):
+        text = policy[0].strip() if isinstance(policy[0], str) else policy[0]
+        return (json_of(text) if is_path(text) else text), policy[1]
+    try:
+        return listed(map(operator.index, policy)), None
+    except TypeError:
+        raise InvalidArgument(
+            f"{policy!r} is no policy; give words (\"pow2\", \"learn\"), (\"linear:16\", 256), a "
+            "list of sizes, what coppice.learn returns, or the path of JSON") from None
+
+
+def listed(sizes):
+    return json.dumps({"version": 1, "buckets": sorted(sizes)})
+
+
+def ended(policy, maximum):
+    """What the library takes for a policy as policy_of reads it, of a size that ends at `maximum`;
+    None: nobody knows."""
+    text, end = policy
+    if text == LEARN:
+        return started(min(size for size in (end, maximum, LIMIT) if size is not None))
+    if end is None and not text.startswith("{") and text != "exact":
+        end = maximum
+    return text if end is None else (text, end)
+
+
+def is_learned(policy):
+    """Whether a policy that is given is learned while calls go on."""
+    read = policy_of(policy)
+    return read is not None and read[0] == LEARN
 
 
 def is_path(policy):

@@ -5,6 +5,8 @@ import sys
 
 # CUresults by which a kernel ends its device: accesses, assertions, deadlocks, traps.
 FAULTS = (700, 702, 710, 715, 716, 719)
+CAPTURE_BROKEN = (900, 901)  # By a call that a capture forbids; by an earlier one.
+FORKED = 3  # Of every call of a process that was forked from one with a device.
 
 
 class Error(RuntimeError):
@@ -17,30 +19,34 @@ class Error(RuntimeError):
 
 
 def place_of(driver_result):
-    """Where a fault happened, as the emulator found it."""
+    """Where a fault happened, as the emulator found it, and how to go on."""
     if driver_result not in FAULTS:
         return ""
     emulator = getattr(sys.modules.get("coppice.devices"), "_devices", {}).get("emulator")
     found = emulator.findings() if emulator is not None else []
-    return f": {found[-1]}" if found else "; on the emulator Device.findings() says where"
+    if not found:
+        return "; the device is lost: end the process. On the emulator Device.findings() says where"
+    return (f": {found[-1]}. The device is lost: coppice.reset_device() makes it as new, and what "
+            "was loaded, wrapped or compiled on it has to be made again")
 
 
 @contextlib.contextmanager
 def after_faults():
-    """Within, errors of a device that a fault has ended are none: what is given back is gone."""
+    """Within, errors of a device that a fault has ended are none: what is given back is gone. Nor
+    are those of a child that was forked: it is the parent's."""
     try:
         yield
     except Error as error:
-        if error.driver_result not in FAULTS:
+        if error.driver_result not in (*FAULTS, FORKED):
             raise
 
 
-def raise_findings(found, before=()):
-    """Raises Error for what an emulator found that it had not found before."""
-    new = [line for line in found if line not in before]
-    if new:
-        more = f"; and {len(new) - 4} more" if len(new) > 4 else ""
-        raise Error(f"the emulator found {'; '.join(new[:4])}{more}")
+def raise_findings(device, since):
+    """Raises Error for what an emulator found behind `since`, a finding_count() of it."""
+    found = device.findings(since)
+    if found:
+        more = f"; and {len(found) - 4} more" if len(found) > 4 else ""
+        raise Error(f"the emulator found {'; '.join(found[:4])}{more}")
 
 
 class InvalidArgument(Error, ValueError):

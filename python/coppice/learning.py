@@ -63,11 +63,13 @@ def learn(sizes, buckets=0, *, limit=0, price=0.0, align=1, forced=(), prior=0.0
 
     sizes      of calls, in elements: numbers in any order, or {size: calls}
     buckets    at most so many, each of which is a graph; 0: as many as pay their price
-    limit      the last bucket; 0: the largest size
+    limit      the last bucket; 0: the largest size. From the largest size on buckets double up to
+               it, beside those that are asked for, as none of the sizes runs there
     price      of a bucket, in elements of padding
     align      buckets are multiples of it, but for the limit and forced ones
     forced     sizes that are buckets in every case, as a chunk budget
-    prior      share of the weight that is spread over sizes that nobody called, by 1 / size
+    prior      share of the weight that is spread over sizes that nobody called: by 1 / size, and
+               less where few sizes are as large; 0: none, and nothing doubles
     max_ratio  no call is padded to more than this times its size; 0: no cap
     max_gap    nor is one capped that gets no more elements than this
 

@@ -2,19 +2,24 @@
 
 import itertools
 import json
+import os
 import pathlib
 
 from coppice import _core
+from coppice.claims import FORMS, claim_of
 from coppice.devices import device as shared_device
+from coppice.devices import follow
 from coppice.devices import session as shared_session
-from coppice.dims import apart, joint_policy_of, policy_of
-from coppice.errors import InvalidArgument, NotFound, after_faults
-from coppice.learning import LEARN, LIMIT, START_UNASKED, Learner, learns_unasked, started
+from coppice.dims import apart, ended, is_learned, joint_policy_of, policy_of
+from coppice.errors import Error, InvalidArgument, NotFound, after_faults
+from coppice.learning import START_UNASKED, Learner, learns_unasked, started
 from coppice.running import library_stream, ordered
+from coppice.sharing import Shared
 from coppice.staging import run_staged
 from coppice.structure import kind_of
 
 
+NO_CLAIM = ("exact", 0.0, 0.0)  # As the library takes it.
 _numbers = itertools.count(1)  # Of what was loaded.
 
 
@@ -32,27 +37,33 @@ def load(package, device="auto", *, session=None, constants=None, functions=None
     functions     of `call` steps by name: fn(inputs, outputs, options, stream), which launches on
                   the stream, or on the emulator computes on tensors of the CPU; "torch": PyTorch's
                   own operators, for steps called aten.*
-    policies      {symbol: policy} in place of the package's own buckets: ("pow2", 64), a list of
-                  sizes, "learn", or the path of JSON; see coppice.Dim. Of two symbols that are
-                  padded together {("batch", "length"): policy}: "1x512,4x128", a list of such
-                  pairs, ("pow2/linear:64", (4, 512)), or the path of JSON that `coppice tune
-                  --column A --column B` wrote; in programs that have both. A symbol with neither
+    policies      {symbol: policy} in place of the package's own buckets: "pow2" up to the symbol's
+                  maximum, ("pow2", 64), a list of sizes, "learn", or the path of JSON; see
+                  coppice.Dim. Of two symbols that are padded together {("batch", "length"):
+                  policy}: "1x512,4x128", a list of such pairs, "pow2/linear:64", ("pow2/linear:64",
+                  (4, 512)), or the path of JSON that `coppice tune --column A --column B` wrote; in
+                  programs that have both. A symbol with neither
                   policy nor buckets, of which padding is claimed, has powers of two up to its
                   maximum, learned again as those of "learn" are; without a maximum, with one above
                   65,536, or of multiples alone, each size is a bucket, as of "exact"
-    claims        {symbol: (padding, absolute, relative)} in place of what the package claims
+    claims        {symbol: claim} in place of what the package claims, in the words of
+                  coppice.claims: "any", "row_independent", "finite", "fill", ("finite", absolute,
+                  relative), or "exact", which keeps it from being padded
     trusted_keys  Ed25519 keys of 32 bytes, one of which must have signed
     allow_ptx     whether a GPU may compile PTX, for seconds
 
     Raises InvalidArgument for a package that is damaged or does not fit the device, NotFound for a
     file that is not there, PermissionDenied for one that nobody trusted signed."""
     on = device if isinstance(device, _core.Device) else shared_device(device)
-    return Loaded(on.load_package(package, allow_ptx=allow_ptx, trusted_keys=list(trusted_keys)),
-                  session or shared_session(on), constants or {}, functions or {},
-                  policies or {}, claims or {})
+    made = Loaded(on.load_package(package, allow_ptx=allow_ptx, trusted_keys=list(trusted_keys)),
+                  session or shared_session(on), constants or {}, functions or {}, policies or {},
+                  claims or {})
+    if session is None:
+        follow(made)
+    return made
 
 
-class Loaded:
+class Loaded(Shared):
     """The programs of a package. Calling it calls the entry; the others are by name, as
     loaded["decode"]. Its programs end with close(), or when it goes."""
 
@@ -61,19 +72,21 @@ class Loaded:
         self.manifest = json.loads(package.manifest)
         self._constants = place_constants(session.device, constants, self.manifest["constants"])
         self._programs, self._entry = {}, None
+        self._process = os.getpid()  # A forked child has nothing to end.
         # A package may be loaded twice; what traces and metrics call it is the same in every run.
-        number = next(_numbers)
+        self._registrations, number = {}, str(next(_numbers))
         alone, joint = apart(policies, "load")
-        joint = {names: joint_policy_of(policy, names, "load") for names, policy in joint.items()}
+        claims = {symbol: claim_of(claim, f"load: claim of {symbol}")
+                  for symbol, claim in claims.items()}
         for name, program in self.manifest["programs"].items():
             symbols = program["symbols"]
             given, learned = policies_of(symbols, alone, joint, claims)
-            registered = session.register_package(
-                package, name, variant=str(number), constants=self._constants,
-                functions=functions_of(functions, program), policies=given,
-                claims={symbol: claim for symbol, claim in claims.items() if symbol in symbols})
-            self._programs[name] = LoadedProgram(registered, program,
-                                                 Learner(registered, learned))
+            options = {"variant": number, "constants": self._constants,
+                       "functions": functions_of(functions, program), "policies": given,
+                       "claims": {symbol: claim or NO_CLAIM for symbol, claim in claims.items()
+                                  if symbol in symbols}}
+            self._registrations[name] = options, learned
+            self._programs[name] = LoadedProgram(*self._register(name), program)
         self._entry = self._programs[self.manifest["entry"]]
         named = {*alone, *(name for names in joint for name in names), *claims}
         unknown = sorted(named - {
@@ -82,6 +95,28 @@ class Loaded:
         if unknown:
             self.close()
             raise InvalidArgument(f"load: no program has a symbol {', '.join(unknown)}")
+
+    def _register(self, name):
+        options, learned = self._registrations[name]
+        registered = self.session.register_package(self.package, name, **options)
+        return registered, Learner(registered, learned)
+
+    def move_to(self, session):
+        """Runs on another session until the function that it returns is called; see
+        coppice.devices.follow."""
+        before, self.session = self.session, session
+        programs = dict(self._programs)
+        moved = [program.move_to(*self._register(name)) for name, program in programs.items()]
+
+        def move_back():
+            self.session = before
+            for back in moved:
+                back()
+            if not self._programs:  # It was closed in between.
+                for program in programs.values():
+                    program.end()
+
+        return move_back
 
     @property
     def entry(self):
@@ -122,7 +157,7 @@ class Loaded:
         self.close()
 
     def __del__(self):
-        if getattr(self, "_programs", None):
+        if getattr(self, "_programs", None) and self._process == os.getpid():
             with after_faults():
                 self.close()
 
@@ -130,45 +165,77 @@ class Loaded:
 def policies_of(symbols, alone, joint, claims):
     """What a program of these symbols is given: {symbol or two: policy}, and which are learned.
     Powers of two are no multiples, with which learning could begin."""
-    given = {names: policy for names, policy in joint.items()
-             if all(name in symbols for name in names)}
+    given = {names: joint_policy_of(policy, names, "load",
+                                    [symbols[name].get("max") for name in names])
+             for names, policy in joint.items() if all(name in symbols for name in names)}
     learned, paired = [], {name for names in given for name in names}
     for name, symbol in symbols.items():
-        policy = alone.get(name)
-        maximum = symbol.get("max")
-        if isinstance(policy, str) and policy == LEARN:
-            given[name] = started(LIMIT if maximum is None else maximum)
-            learned.append(name)
-        elif policy is not None:
-            given[name] = policy_of(policy)
+        policy, maximum = alone.get(name), symbol.get("max")
+        claimed = claims.get(name, symbol.get("claim")) is not None
+        pads = policy is not None and not (isinstance(policy, str) and policy == "exact")
+        if pads and not claimed:
+            raise InvalidArgument(f"load: a policy of {name} pads nothing without a claim, and the "
+                                  f"package has none; find out what holds with `coppice package "
+                                  f"claim`, and give claims={{{name!r}: ...}}: {FORMS}")
+        if policy is not None:
+            given[name] = policy_for(policy, name, maximum)
+            learned += [name] if is_learned(policy) else []
         elif name not in paired and "buckets" not in symbol and learns_unasked(maximum) and (
-                "claim" in symbol or claims.get(name, ("none",))[0] != "none") and (
-                    symbol.get("multiple_of", 1) == 1):
+                claimed) and symbol.get("multiple_of", 1) == 1:
             given[name] = started(maximum, START_UNASKED)
             learned.append(name)
     return given, learned
 
 
-class LoadedProgram:
+def policy_for(policy, name, maximum):
+    """What the library takes for the policy of a symbol, which ends where that does. Raises
+    InvalidArgument for what is no policy, or has no end."""
+    try:
+        given = ended(policy_of(policy), maximum)
+        _core.policy_buckets(given, 0)
+    except Error as error:
+        remedy = "" if maximum else (f"; the package gives {name} no maximum: where the policy has "
+                                     f"none itself, give it beside, as ({policy!r}, 4096)")
+        raise type(error)(f"load: policy of {name}: {error}{remedy}") from error
+    return given
+
+
+class LoadedProgram(Shared):
     """One program of a package, as a callable. Inputs come in the order of `inputs`, or by name;
     scalars by name. Returns its output, or a tuple of several, as coppice.Output. What it writes to
     an input is the caller's; see `mutates` of coppice.wrap."""
 
-    def __init__(self, program, manifest, learner):
-        self.program, self._manifest, self.learner = program, manifest, learner
+    def __init__(self, program, learner, manifest):
+        self._run_as(program, learner, None)
+        self._manifest, self._bound = manifest, {}
         buffers = manifest["buffers"]
         self.inputs = [name for name in manifest["inputs"] if not buffers[name].get("static")]
         self.statics = [name for name in manifest["inputs"] if buffers[name].get("static")]
         self.scalars = sorted(manifest.get("scalars", {}))
         self.outputs = list(manifest["outputs"])
         self.symbols = sorted(manifest["symbols"])
-        self._binding, self._bound = None, {}
         self._emulated = program.session.device.kind == "emulator"
         self._written = {number: name for number, name in enumerate(self.inputs)
                          if buffers[name].get("mutated") and self._emulated}
         # How many inputs a call has that goes the shortest way; -1: none does.
         short = self._emulated and not self.scalars and not self._written
         self._shortest = len(self.inputs) if short else -1
+
+    def move_to(self, program, learner):
+        """Runs as another registration of it until the function that it returns is called."""
+        before, bound = (self.program, self.learner, self._binding), self._bound
+        binding = program.bind([bound[name] for name in self.statics]) if bound else None
+        self._run_as(program, learner, binding)
+
+        def move_back():
+            self._run_as(*before)
+            if self._bound is not bound:  # By a call in between.
+                self.bind(**self._bound)
+
+        return move_back
+
+    def _run_as(self, program, learner, binding):
+        self.program, self.learner, self._binding = program, learner, binding
         self._due = learner.due
 
     @property

@@ -62,12 +62,18 @@ def bytes_of(shape, dtype):
     return total
 
 
+def find_run():
+    """The run of this thread, or None."""
+    runs = getattr(_thread, "runs", None)
+    return runs[-1] if runs else None
+
+
 def this_run():
     """The run of this thread. Raises FailedPrecondition if none is."""
-    runs = getattr(_thread, "runs", None)
-    if not runs:
+    found = find_run()
+    if found is None:
         raise FailedPrecondition("no wrapped callable runs on this thread")
-    return runs[-1]
+    return found
 
 
 def current_stream():

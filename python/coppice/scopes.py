@@ -34,9 +34,9 @@ def checked(device=None):
     races, and whatever else is a line of Device.findings(). Threads that store what is there
     already race with nobody; results that differ in their last bit do. Faults raise without it.
     `device`: a coppice.Device; None: the shared one. A GPU finds nothing. Raises coppice.Error
-    with the lines."""
+    with the lines, of a finding that was there before, too, if it comes again."""
     on = device or shared_device()
-    before = on.findings()
+    before = on.finding_count()
     yield on
     on.synchronize()
-    raise_findings(on.findings(), before)
+    raise_findings(on, before)

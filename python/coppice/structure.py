@@ -78,6 +78,16 @@ def flatten(value, path=""):
             for leaf in flatten(member, f"{path}.{key}" if path else str(key))]
 
 
+def nesting_of(value):
+    """How tuples, lists and dicts nest, and in which order a dict has which keys; equal for values
+    that structure_of puts together in the same way."""
+    if isinstance(value, dict):
+        return dict, tuple((type(key), key, nesting_of(member)) for key, member in value.items())
+    if isinstance(value, (tuple, list)):
+        return (list if isinstance(value, list) else tuple), tuple(map(nesting_of, value))
+    return None
+
+
 def structure_of(value, path=""):
     """The same value with leaves in place, each of which has its number as its value; plain types
     take the place of classes that derive from them."""

@@ -4,7 +4,7 @@ import re
 import threading
 
 from coppice import _core
-from coppice.errors import FailedPrecondition, InvalidArgument
+from coppice.errors import CAPTURE_BROKEN, Aborted, FailedPrecondition, InvalidArgument
 from coppice.running import Run, bytes_of, running, this_run
 from coppice.sizing import expression_of
 from coppice.structure import (flatten, is_tensor, kind_of, layout_of, rebuild, shown,
@@ -41,6 +41,13 @@ class Arguments:
         kwargs = {key: rebuild(value, value_of) for key, value in self.kwargs.items()}
         try:
             return fn(*args, **kwargs)
+        except Aborted as error:
+            if error.driver_result not in CAPTURE_BROKEN:
+                raise
+            raise Aborted(
+                f"{name}: {error}; while fn is recorded it neither waits for the device nor reads "
+                "from it, which a replay would not do: give it what it reads as a number, or "
+                "launch a kernel that reads it", error.driver_result) from error
         except (TypeError, AttributeError) as error:
             if this_run().device.kind == "emulator" and is_of_tensor(error):
                 raise InvalidArgument(
@@ -56,7 +63,8 @@ def is_of_tensor(error):
     if isinstance(error, AttributeError):
         return isinstance(getattr(error, "obj", None), _core.Tensor)
     text = str(error)
-    own = "incompatible function arguments" in text  # Of coppice's functions, which say their own.
+    # Of coppice's functions and tensors, which say what to do themselves.
+    own = "incompatible function arguments" in text or text.startswith("coppice.")
     return not own and re.search(r"\bTensor\b", text) is not None
 
 

@@ -19,19 +19,27 @@ import sys
 import threading
 
 from coppice import _core
+from coppice.claims import claim_of
+from coppice.constants import Constant, pack
 from coppice.devices import device as shared_device
+from coppice.devices import follow
 from coppice.devices import session as shared_session
 from coppice.dims import Dim, apart, dim_of, joint_policy_of
 from coppice.errors import FailedPrecondition, InvalidArgument, after_faults
 from coppice.learning import Learner
 from coppice.running import library_stream, ordered
+from coppice.sharing import Shared
 from coppice.staging import run_staged
-from coppice.structure import Leaf, flatten, is_tensor, kind_of, layout_of, rebuild
+from coppice.structure import (Leaf, flatten, is_tensor, kind_of, layout_of, nesting_of,
+                               rebuild)
 from coppice.tracing import Body, Traced, address_of, register, used_symbols
 
+NAMES_MAX = 16  # Of arguments, in a message.
 VARIANTS_MAX = 256  # Of one wrapped callable; the oldest end.
 PREPARED_MAX = 4096  # Combinations of types and sizes that need not be read again.
-CONSTANTS = (int, float, bool, str, type(None))
+# Claims that the library takes of all symbols at once, by its words.
+OF_PROGRAMS = {("any", 0.0, 0.0): "masked", ("row_independent", 0.0, 0.0): "row_independent"}
+CONSTANTS = (int, bool, str, type(None))
 
 log = logging.getLogger("coppice")
 
@@ -54,7 +62,9 @@ def wrap(fn, dynamic=None, *, policies=None, claim="exact", name=None, static=()
              together {("batch", "length"): policy}: "1x512,4x128", a list of such pairs,
              "pow2/linear:64" up to the `max` of both, or the path of JSON that `coppice tune
              --column A --column B` wrote
-    claim    what holds of padding: "exact", it is none; "row_independent"; "masked"
+    claim    what holds of padding, in the words of coppice.claims: "any", "row_independent",
+             "finite", "fill", ("finite", absolute, relative), or "exact": nothing is padded. Dims
+             may have claims of their own
     static   arguments that stay where they are, such as weights and caches: never copied. On the
              emulator they are coppice.Tensor (Device.upload)
     mutates  arguments that fn writes to. It is given copies of those that are not static, which are
@@ -71,15 +81,19 @@ def wrap(fn, dynamic=None, *, policies=None, claim="exact", name=None, static=()
     session  a coppice.Session; None: the one that all share, on `device`
     one_stream, thread_safe  as ProgramSpec has them
 
-    Whatever else differs between calls (types, other sizes, numbers, texts) makes a variant of its
-    own, counted by stats(). Raises InvalidArgument for what does not fit fn's parameters, and the
-    first call for members of them that its arguments have not."""
-    if session is None:
-        session = shared_session(shared_device(device))
+    Whatever else differs between calls (types, other sizes, numbers by their bits, texts, how
+    tuples, lists and dicts nest) makes a variant of its own, counted by stats(). Raises
+    InvalidArgument for what does not fit fn's parameters, and the first call for members of them
+    that its arguments have not."""
+    on = shared_session(shared_device(device)) if session is None else session
+    claim = claim_of(claim, f"{name or name_of(fn)}: claim")
     options = {"claim": claim, "fills": dict(fills or {}), "guards": list(guards),
                "one_stream": one_stream, "thread_safe": thread_safe}
-    return Wrapped(fn, session, dynamic or {}, policies or {}, name or name_of(fn),
-                   names_in(static), names_in(mutates), outputs, options)
+    made = Wrapped(fn, on, dynamic or {}, policies or {}, name or name_of(fn), names_in(static),
+                   names_in(mutates), outputs, options)
+    if session is None:
+        follow(made)
+    return made
 
 
 def names_in(given):
@@ -90,7 +104,7 @@ def name_of(fn):
     return getattr(fn, "__name__", None) or type(fn).__name__
 
 
-class Wrapped:
+class Wrapped(Shared):
     """What wrap returns. Ends with close(), or when it goes."""
 
     def __init__(self, fn, session, dynamic, policies, name, static, mutates, outputs, options):
@@ -98,6 +112,9 @@ class Wrapped:
         self._signature = signature_of(fn)
         self._plain = plain_names(self._signature)
         self._dynamic, self._dims = read_dynamic(dynamic, self._signature)
+        if options["claim"] is not None and options["claim"] not in OF_PROGRAMS:
+            self._dims = {symbol: dim.claimed(options["claim"])
+                          for symbol, dim in self._dims.items()}
         self._joint = read_policies(policies, self._dims, name)
         self._static, self._mutates, self._outputs = static, mutates, outputs
         self._options, self._loaded = options, {}
@@ -138,12 +155,14 @@ class Wrapped:
     def _prepare(self, args, kwargs, key):
         """The slow way, whose result serves later calls of equal types and sizes."""
         call = self._read(args, kwargs)
-        variant = self._variants.get(call.key) or self._make(call)
+        variant = self._variants.get(call.variant) or self._make(call)
         extents, library = variant.extents(call), call.library(self.session.device)
         if key is not None:
             if len(self._prepared) >= PREPARED_MAX:
                 self._prepared.clear()
-            self._prepared[key] = (variant, call.values()[len(args):], extents, library)
+            with self._lock:
+                if self._variants.get(call.key) is variant:
+                    self._prepared[key] = (variant, call.values()[len(args):], extents, library)
         return variant, call.values(), extents, library
 
     def _run_on_stream(self, variant, values, extents, library, options):
@@ -158,7 +177,7 @@ class Wrapped:
     def explain(self, *args, **kwargs):
         """What a call would do, in words."""
         call = self._read(args, kwargs)
-        variant = self._variants.get(call.key)
+        variant = self._variants.get(call.variant)
         if variant is None:
             return (f"{self.name}: a new variant, {text_of(call.key)}: outputs are found, then the "
                     "call runs eagerly, as warm-up")
@@ -182,7 +201,7 @@ class Wrapped:
     def _variant_for(self, args, kwargs):
         if args or kwargs:
             call = self._read(args, kwargs)
-            variant = self._variants.get(call.key) or self._make(call)
+            variant = self._variants.get(call.variant) or self._make(call)
             variant.bind(call.values())
             return variant
         if len(self._variants) != 1:
@@ -218,6 +237,22 @@ class Wrapped:
         return [bucket for bucket in self.session.buckets()
                 if (bucket["program"], bucket["variant"]) in known]
 
+    def move_to(self, session):
+        """Runs on another session until the function that it returns is called; see
+        coppice.devices.follow."""
+        with self._lock:
+            kept = self.session, self._variants, self._prepared
+            self.session, self._variants, self._prepared = session, {}, {}
+
+        def move_back():
+            with self._lock:
+                there = self._variants
+                self.session, self._variants, self._prepared = kept
+            for variant in there.values():
+                variant.end()
+
+        return move_back
+
     def close(self):
         """Ends the programs and drops their graphs. Waits. Leased outputs may be read until a later
         call of the session writes over them, or it is closed."""
@@ -250,7 +285,7 @@ class Wrapped:
 
     def _make(self, call):
         with self._lock:
-            known = self._variants.get(call.key)
+            known = self._variants.get(call.variant)
             if known is not None:
                 return known
             if self._making:
@@ -267,7 +302,7 @@ class Wrapped:
             finally:
                 self._making = False
             self._traces += made.traces
-            self._variants[call.key] = made
+            self._variants[call.variant] = made
             return made
 
     def _tell_ended(self, key):
@@ -275,7 +310,7 @@ class Wrapped:
         if self._told_ended:
             return
         self._told_ended = True
-        last = set(next(reversed(self._variants)))
+        last = set(next(reversed(self._variants))[0])
         names = ", ".join(dict.fromkeys(entry[0] for entry in key if entry not in last))
         log.warning("%s: has %d variants, of which the oldest end from now on; what differs from "
                     "call to call is %s: make it a Dim if it is a size, else pass it in a tensor",
@@ -372,8 +407,22 @@ def check_members(wrapped, call):
             name, dot, _ = path.partition(".")
             if path in paths or (dot and name in several) or is_left_out(path, call.arguments):
                 continue
+            check_no_list(wrapped.name, path, call.arguments)
+            known = ", ".join(paths[:NAMES_MAX]) + (", ..." if len(paths) > NAMES_MAX else "")
             raise InvalidArgument(f"{wrapped.name}: {what}: the call has no argument {path}; it "
-                                  f"has {', '.join(paths) or 'none'}")
+                                  f"has {known or 'none'}")
+
+
+def check_no_list(where, path, arguments):
+    """Raises InvalidArgument if a list of numbers is where a tensor is named."""
+    value = arguments.get(path)
+    inner = value
+    while isinstance(inner, (list, tuple)) and inner:
+        inner = inner[0]
+    if inner is not value and isinstance(inner, (int, float)):
+        raise InvalidArgument(f"{where}: {path} is a {type(value).__name__} of numbers, and a "
+                              "tensor is needed; give numpy.asarray(..., numpy.float32), or a "
+                              "tensor of PyTorch, of the element type that fn takes")
 
 
 def is_left_out(path, arguments):
@@ -403,8 +452,7 @@ def text_of(key):
     words = []
     for path, *parts in key:
         if len(parts) == 1:
-            value = parts[0][1] if isinstance(parts[0], tuple) else parts[0]
-            words.append(f"{path}={value}")
+            words.append(f"{path}={parts[0]}")
         else:
             dtype, shape = parts
             words.append(f"{dtype}[{','.join(str(size) for size in shape)}]")
@@ -414,7 +462,7 @@ def text_of(key):
 class Call:
     """The arguments of one call: leaves, and what tells its variant."""
 
-    __slots__ = ("arguments", "leaves", "tensors", "key", "sizes")
+    __slots__ = ("arguments", "leaves", "tensors", "key", "variant", "sizes")
 
     def __init__(self, arguments, dynamic):
         self.arguments = dict(arguments)
@@ -434,8 +482,9 @@ class Call:
                                           f"{self.sizes[varying]} elsewhere in the call")
                 key.append((leaf.path, varying))
             else:
-                key.append((leaf.path, (type(leaf.value), constant(leaf))))
+                key.append((leaf.path, Constant(leaf.path, leaf.value)))
         self.key = tuple(key)
+        self.variant = (self.key, nesting_of(self.arguments))
 
     def values(self):
         """Of all leaves."""
@@ -443,9 +492,13 @@ class Call:
 
     def vary(self, leaf, shape, varying):
         shape = list(shape)
-        if not isinstance(varying, dict) or any(axis >= len(shape) for axis in varying):
-            raise InvalidArgument(f"dynamic: {leaf.path} has {len(shape)} axes, of which "
-                                  f"{varying} are to vary")
+        if not isinstance(varying, dict):
+            raise InvalidArgument(f"dynamic: {leaf.path} is a tensor; say which of its axes vary, "
+                                  f"as {{axis: {varying!r}}}")
+        beyond = [axis for axis in varying if not 0 <= axis < len(shape)]
+        if beyond:
+            raise InvalidArgument(f"dynamic: {leaf.path} has {len(shape)} axes, and axis "
+                                  f"{beyond[0]} is to vary; count axes from 0")
         for axis, text in varying.items():
             if text.isidentifier():
                 self.sizes.setdefault(text, shape[axis])
@@ -471,17 +524,6 @@ def check_static(device, path, tensor):
                               "returns it")
 
 
-def constant(leaf):
-    """A value that calls are told apart by. Raises InvalidArgument for one that has no hash."""
-    try:
-        hash(leaf.value)
-    except TypeError as error:
-        kind = type(leaf.value).__name__
-        raise InvalidArgument(f"{leaf.path} is a {kind}, by which calls cannot be told apart; pass "
-                              "tensors, numbers, texts, and tuples of them") from error
-    return leaf.value
-
-
 def shallow_key(args):
     """Types and sizes of a call by position; None if one is neither tensor nor plain value."""
     key = []
@@ -489,6 +531,8 @@ def shallow_key(args):
         of = type(arg)
         if of in CONSTANTS:
             key.append((of, arg))
+        elif of is float:
+            key.append((of, pack(arg)))
         elif is_tensor(arg) and hasattr(arg, "shape"):
             key.append((of, arg.dtype, arg.shape))
         else:
@@ -540,7 +584,7 @@ class Variant:
 
     def learned_of(self, wrapped, dims):
         """The Dims that are learned. Raises InvalidArgument if one is to be, and cannot."""
-        pads = wrapped._options["claim"] != "exact"
+        pads = wrapped._options["claim"] is not None
         learned = [name for name, dim in dims.items() if dim.learns(pads)
                    and not any(name in names for names in self.joint)]
         written = [path for path in self.static_names if path in wrapped._mutates]
@@ -558,7 +602,8 @@ class Variant:
         return {**fields, **({"given": True} if name in self.given else {})}
 
     def spec(self, wrapped, call, dims, outputs):
-        options, pads = wrapped._options, wrapped._options["claim"] != "exact"
+        options = wrapped._options
+        pads = options["claim"] is not None
         symbols = [self.symbol(name, dims[name], pads) for name in self.symbols]
         inputs = []
         for path, dtype, shape in (key for leaf, key in zip(call.leaves, call.key)
@@ -568,7 +613,8 @@ class Variant:
             if path in options["fills"]:
                 entry["fill"] = options["fills"][path]
             inputs.append(entry)
-        return {"name": wrapped.name, "variant": text_of(call.key), "claim": options["claim"],
+        return {"name": wrapped.name, "variant": text_of(call.key),
+                "claim": OF_PROGRAMS.get(options["claim"], "exact"),
                 "symbols": symbols, "joint": self.joint, "inputs": inputs,
                 "guards": options["guards"],
                 "outputs": [{"name": name, "dtype": dtype, "shape": list(shape)}

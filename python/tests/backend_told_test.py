@@ -191,7 +191,8 @@ class BackendToldTest(unittest.TestCase):
         for policy, pattern in (
                 ("linear:0", "policy of all sizes: .*step 0 is below 1"), ("twos", "spellings are"),
                 ({"x:0": ("ramp:8:4", 64)}, "policy of x:0: .*minimum 8 and step 4"),
-                (("1,2,4", 2), "bucket 4 is outside"),
+                (("1,2,4", 2), "bucket 4 is outside"), (3, "all sizes: 3 is no policy"),
+                ({"x:0": "missing.json"}, "policy of x:0: missing.json"),
                 ('{"version": 1, "ladder": "pow2"}', 'no field "maximum"')):
             with self.subTest(policy=policy):
                 torch._dynamo.reset()
@@ -200,7 +201,8 @@ class BackendToldTest(unittest.TestCase):
 
     def test_policies_are_spelled_as_those_of_dims(self):
         learned = coppice.learn([2, 5], 2)
-        for policy in ([2, 5], (2, 5), "2,5", ("2,5", 5), learned, json.dumps(learned)):
+        for policy in ([2, 5], (2, 5), "2,5", ("2,5", 5), learned, json.dumps(learned),
+                       torch.tensor([2, 5])):
             with self.subTest(policy=policy):
                 torch._dynamo.reset()
                 compiled = self.compiled(nn.Linear(4, 4), policy=policy, claim="any")
@@ -266,6 +268,22 @@ class BackendToldTest(unittest.TestCase):
                             self.assertEqual([[64]], self.buckets(one))
                 self.assertEqual(learned, one.learned)
                 self.assertIn(bucket, self.buckets(one))
+
+    def test_a_bound_that_nobody_gave_does_not_matter_to_padding(self):
+        sizes, padded = [2 + 7 * call % 43 for call in range(360)], {}
+        for most in (44, None):
+            torch._dynamo.reset()
+            compiled = self.compiled(nn.Linear(4, 4), claim="any", dynamic=None)
+            with torch.no_grad(), mock.patch.object(learning, "PERIOD", 60):
+                for call, rows in enumerate(sizes):
+                    if call == len(sizes) - 43:
+                        before = coppice.session().stats()["padded_elements"]
+                    x = torch.randn(rows, 4)
+                    torch._dynamo.mark_dynamic(x, 0, **({"min": 2, "max": most} if most else {}))
+                    compiled(x)
+            padded[most] = coppice.session().stats()["padded_elements"] - before
+        real = 4 * sum(sizes[-43:])
+        self.assertLessEqual(padded[None] - real, 1.15 * (padded[44] - real) + 0.01 * real)
 
     def test_two_sizes_are_padded_together(self):
         document = {"version": 1, "buckets": [[2, 16], [4, 8]]}
@@ -358,8 +376,9 @@ class BackendToldTest(unittest.TestCase):
         self.assertIn("torch.Size([3, 4])", shown)
         self.assertNotIn("ignored", shown)
 
-    def test_indices_are_checked_if_inductor_is_told_to(self):
-        for word, pattern in (("checked", "710.*index out of bounds"), ("plain", r"2 \[\]")):
+    def test_indices_are_checked_if_inductor_is_told_to_and_may_not_leave_their_tensor(self):
+        for word, pattern in (("checked", "710.*index out of bounds"),
+                              ("plain", r"700.*16 behind the end of argument \d+ \(.*\), 12 ")):
             shown = self.printed_by(OUTSIDE, word)
             self.assertRegex(shown, rf"(?s)\[2.0, 3.0\].*{pattern}")
             self.assertNotIn("Traceback", shown)

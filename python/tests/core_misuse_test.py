@@ -10,6 +10,7 @@ are called, and closed; many threads of one session.
 import gc
 import pathlib
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -58,6 +59,19 @@ class CoreMisuseTest(unittest.TestCase):
     def refused(self, what, fn, *args, **options):
         with self.assertRaisesRegex((coppice.InvalidArgument, TypeError), what):
             fn(*args, **options)
+
+    # Sessions.
+
+    def test_lanes_are_as_many_as_there_may_be(self):
+        for lanes in (1025, 5000, 2**31 - 1, -1):
+            with self.subTest(lanes=lanes):
+                self.refused("lanes", _core.Session, self.device, lanes=lanes)
+        with tempfile.TemporaryDirectory() as folder:
+            _core.Session(self.device, lanes=1024, trace_path=f"{folder}/t.trace").close()
+
+    def test_sessions_come_and_go_for_ever(self):
+        for _ in range(5600):  # Of 25 GB of addresses each, of which there are 128 TiB.
+            _core.Session(self.device).close()
 
     # Tensors.
 

@@ -58,6 +58,29 @@ class CoreTest(unittest.TestCase):
         with self.assertRaisesRegex(coppice.FailedPrecondition, "emulator"):
             _core.Device("emulator")
 
+    def test_a_device_knows_its_memory(self):
+        """On any thread, in captures too."""
+        tensor, host = self.device.upload(array(3)), array(3)
+        address, asked = tensor.data_ptr(), []
+
+        def ask(context=None):
+            asked.append([self.device.holds(at) for at in (
+                address, address + 23, host.ctypes.data, 0)])
+            if context:
+                self.device.copy(context.output(0).data_ptr(), context.input(0).data_ptr(), 24,
+                                 context.stream)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+        program = self.plain(ask)
+        for _ in range(3):
+            program.run([host])
+        self.assertGreater(len(asked), 1)
+        self.assertEqual([[True, True, False, False]] * len(asked), asked)
+        del tensor
+        self.assertFalse(self.device.holds(address))
+
     def test_a_device_that_there_is_not_is_unavailable(self):
         with self.assertRaises(coppice.Unavailable) as raised:
             _core.Device("cuda", 99)
@@ -173,6 +196,47 @@ class CoreTest(unittest.TestCase):
         with self.assertRaises(coppice.FailedPrecondition):
             first.kind
         program.run([array(4)], donated=[second])
+
+    def test_the_device_decides_how_much_of_an_input_is_real(self):
+        """By a count of the caller's, and by that of an output; None: the host does."""
+        count = self.device.upload(np.array(3, np.int64))
+
+        def copy(context):
+            context.device.copy(context.output(0).data_ptr(), context.input(0).data_ptr(),
+                                context.extent(0) * 8, context.stream)
+
+        def keep(context):
+            copy(context)
+            context.device.copy(context.output(1).data_ptr(), count.data_ptr(), 8, context.stream)
+
+        counted = self.plain(copy, name="counted",
+                             symbols=[{**SPEC["symbols"][0], "counted": True}])
+        kept = self.plain(keep, name="kept", outputs=[
+            {**SPEC["outputs"][0], "count": "n"}, {"name": "n", "dtype": "i64", "shape": []}])
+        x, zeros = array(5) + 1, np.zeros((2, 2), np.float32)
+        for _ in range(3):
+            np.testing.assert_array_equal(
+                counted.run([x], counts=[count])[0].numpy(), np.vstack([x[:3], zeros]))
+            np.testing.assert_array_equal(counted.run([x], counts=[None])[0].numpy(), x)
+            made = kept.run([x])
+            np.testing.assert_array_equal(
+                counted.run([made[0]], counts=[made[0].count])[0].numpy(),
+                np.vstack([x[:3], zeros]))
+        for wrong, message in (([count, count], "count"), ([5], "count 0: a int is no tensor")):
+            with self.subTest(message=message), self.assertRaisesRegex(ValueError, message):
+                counted.run([x], counts=wrong)
+        with self.assertRaisesRegex(coppice.NotFound, "nothing counts"):
+            made[1].count
+
+    def test_recordings_are_timed_by_the_callers_clock(self):
+        """Which is told of, and goes on, if it fails."""
+        ticks = iter(range(1000, 10**9, 1000))
+        with _core.Session(self.device, now_ns=lambda: next(ticks)) as session:
+            program = session.register_callable(SPEC, lambda context: context.output(0))
+            for _ in range(3):
+                program.run([array(3)])
+            self.assertEqual(0, session.buckets()[0]["record_ns"] % 1000)
+            self.assertGreater(session.buckets()[0]["record_ns"], 0)
 
     def test_leases_are_sequences_of_outputs(self):
         lease = self.plain().run([array(4)])

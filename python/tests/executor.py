@@ -190,6 +190,9 @@ class Run:
         ((kind, value),) = [item for item in argument.items() if item[0] != "divisible_by"]
         if kind in ("f32", "f64"):
             return f"{kind}:{float(value)}"
+        if kind in ("f16", "bf16"):
+            half = np.float16 if kind == "f16" else np.float32
+            return f"i16:{np.array([float(value)], half).view(np.int16)[-1]}"
         number = self.at(value, values)
         assert number % argument.get("divisible_by", 1) == 0, (argument, number)
         return f"{'i8' if kind == 'bool' else kind}:{number}"

@@ -7,6 +7,7 @@ for others and back, and the log.
     graph_behaviours_control_test.py [unittest's options]
 """
 
+import copy
 import re
 
 from graph_behaviours import EAGER, RECORD, REPLAY, BehaviourTest, main, torch
@@ -14,6 +15,7 @@ from graph_behaviours import EAGER, RECORD, REPLAY, BehaviourTest, main, torch
 if torch:
     import coppice
     from torch import nn
+    from torch._dynamo import config as dynamo_config
 
 
 def affine(x):
@@ -121,6 +123,14 @@ class StanceTest(BehaviourTest):
         self.assertEqual([REPLAY, EAGER, EAGER, REPLAY], kinds)
         self.assertEqual(before, self.session().stats()["recordings"])
 
+    def test_function_that_is_compiled_no_more_replays(self):
+        compiled = self.compiled(affine)
+        self.each(compiled, affine, (torch.randn(5, 4),))
+        before = self.session().stats()["recordings"]
+        self.assertEqual([REPLAY] * 3, self.each(torch._dynamo.run(compiled), affine,
+                                                 *[(torch.randn(5, 4),)] * 3))
+        self.assertEqual(before, self.session().stats()["recordings"])
+
     def test_frozen_weights_are_graphed(self):
         module = nn.Linear(4, 3).eval()
         with torch._inductor.config.patch(freezing=True):
@@ -197,113 +207,150 @@ class MovedTest(BehaviourTest):
     IN_CI = {"test_other_weights_and_back_are_recorded_once_each",
              "test_limit_of_recordings_leaves_calls_without_graphs"}
 
-    def swapped(self, compiled, right, swap, states):
-        """How calls ran, of which each is behind swap(state)."""
-        kinds = []
-        for state in states:
-            swap(state)
-            kinds += self.each(compiled, right, (torch.randn(5, 4),))
-        return kinds
+    def check_swapped(self, module, name, other):
+        """Trains with what `name` is, with `other`, and with what it was: the one graph of the
+        forward that is recorded anew is that of `other`."""
+        right = copy.deepcopy(module)
+        compiled = self.compiled(module)
+        known = [(getattr(module, name), getattr(right, name)), (other, copy.deepcopy(other))]
+        before, kinds = self.reasons().get("static_input_moved", 0), []
+        with dynamo_config.patch(error_on_recompile=True):
+            for index in (0, 0, 1, 1, 0, 1):
+                for one, value in zip((module, right), known[index]):
+                    setattr(one, name, value)
+                x = torch.randn(5, 4)
+                kinds.append(self.trained(compiled, module, right, x))
+        self.assertEqual([RECORD, REPLAY, RECORD, REPLAY, REPLAY, REPLAY],
+                         [forward for forward, _ in kinds])
+        self.assertEqual([REPLAY] * 2, [backward for _, backward in kinds[-2:]])
+        self.assertLessEqual(before + 1, self.reasons()["static_input_moved"])
+        self.assertEqual(["forward", "backward"], self.kinds(compiled))
+
+    def trained(self, compiled, module, right, *arguments):
+        """How a forward and a backward ran; results, gradients and buffers are those of `right`."""
+        got, forward = self.ran(compiled, *arguments)
+        _, backward = self.ran(got.square().sum().backward)
+        wanted = right(*arguments)
+        wanted.square().sum().backward()
+        self.near(got, wanted)
+        self.near([one.grad for one in module.parameters()],
+                  [one.grad for one in right.parameters()])
+        self.near(list(module.buffers()), list(right.buffers()))
+        module.zero_grad()
+        right.zero_grad()
+        return forward, backward
 
     def test_other_weights_and_back_are_recorded_once_each(self):
-        module = nn.Linear(4, 3)
-        known = [module.weight, nn.Parameter(torch.randn(3, 4))]
-        compiled = self.compiled(module)
-        before = self.reasons().get("static_input_moved", 0)
-        kinds = self.swapped(compiled, module,
-                             lambda index: setattr(module, "weight", known[index]),
-                             (0, 0, 1, 1, 0, 1))
-        self.assertEqual([RECORD, REPLAY, RECORD, REPLAY, REPLAY, REPLAY], kinds)
-        self.assertEqual(before + 1, self.reasons()["static_input_moved"])
-        self.assertEqual(1, len(coppice.torch.report(compiled)))
+        self.check_swapped(nn.Linear(4, 3), "weight", nn.Parameter(torch.randn(3, 4)))
 
     def test_other_weights_as_arguments_and_back(self):
-        compiled = self.compiled(lambda x, w: x @ w)
-        known = [nn.Parameter(torch.randn(4, 4)) for _ in range(2)]
+        compiled = self.compiled(lambda x, w: (x * w).sin())
+        known = [nn.Parameter(torch.randn(4)) for _ in range(2)]
         kinds = []
-        with torch.no_grad():
+        with dynamo_config.patch(error_on_recompile=True):
             for index in (0, 0, 1, 1, 0, 1):
-                x = torch.randn(5, 4)
-                got, ran = self.ran(compiled, x, known[index])
-                self.near(got, x @ known[index])
-                kinds.append(ran)
-        self.assertLessEqual(kinds.count(RECORD), 2)
-        self.assertEqual([REPLAY, REPLAY], kinds[-2:])
+                x, found = torch.randn(5, 4), []
+                for function in (compiled, lambda x, w: (x * w).sin()):
+                    got, forward = self.ran(function, x, known[index])
+                    _, backward = self.ran(got.sum().backward)
+                    found.append((got, known[index].grad))
+                    kinds.append((forward, backward))
+                    known[index].grad = None
+                self.near(*found)
+        self.assertLessEqual(kinds[::2].count((RECORD, RECORD)), 2)
+        self.assertEqual([(REPLAY, REPLAY)] * 2, kinds[::2][-2:])
 
     def test_other_buffers_of_a_stock_layer_and_back(self):
-        module = nn.BatchNorm1d(4).eval()
-        known = [module.running_mean, torch.randn(4)]
-        kinds = self.swapped(self.compiled(module), module,
-                             lambda index: setattr(module, "running_mean", known[index]),
-                             (0, 0, 1, 1, 0, 1))
-        self.assertEqual([RECORD, REPLAY, RECORD, REPLAY, REPLAY, REPLAY], kinds)
+        self.check_swapped(nn.BatchNorm1d(4), "running_mean", torch.randn(4))
 
-    def check_own_layer(self, make):
+    def check_own_layer(self, name, make):
         class Weighed(nn.Module):
             def __init__(self):
                 super().__init__()
-                self.factor = make()
+                self.factor = nn.Parameter(torch.randn(4))
+                self.register_buffer("offset", torch.randn(4))
 
             def forward(self, x):
-                return (x * self.factor).sin()
+                return (x * self.factor + self.offset).sin()
 
-        module = Weighed()
-        if not isinstance(module.factor, nn.Parameter):
-            value = module.factor
-            del module.factor
-            module.register_buffer("factor", value)
-        known = [module.factor, make()]
-        kinds = self.swapped(self.compiled(module), module,
-                             lambda index: setattr(module, "factor", known[index]),
-                             (0, 0, 1, 1, 0, 1))
-        self.assertEqual([RECORD, REPLAY, RECORD, REPLAY, REPLAY, REPLAY], kinds)
+        self.check_swapped(Weighed(), name, make(torch.randn(4)))
 
     def test_other_weights_of_an_own_layer_and_back(self):
-        self.check_own_layer(lambda: nn.Parameter(torch.randn(4)))
+        self.check_own_layer("factor", nn.Parameter)
 
     def test_other_buffers_of_an_own_layer_and_back(self):
-        self.check_own_layer(lambda: torch.randn(4))
+        self.check_own_layer("offset", torch.clone)
 
     def test_other_weights_of_one_of_two_functions_record_that_one_alone(self):
         layers = [nn.Linear(4, 4), nn.Linear(4, 4)]
         compiled = [self.compiled(one) for one in layers]
-        with torch.no_grad():
-            for _ in range(2):
-                x = torch.randn(5, 4)
-                compiled[1](compiled[0](x))
-            for moved in (1, 0):
-                layers[moved].weight = nn.Parameter(torch.randn(4, 4))
-                for kind in (RECORD, REPLAY):
-                    x = made = torch.randn(5, 4)
-                    for index, one in enumerate(compiled):
-                        made, ran = self.ran(one, made)
-                        self.assertEqual(kind if index == moved else REPLAY, ran)
-                    self.near(made, layers[1](layers[0](x)))
-        self.assertEqual(4, sum(len(self.buckets(one)) for one in compiled))
+        chain, right = nn.Sequential(*layers), copy.deepcopy(nn.Sequential(*layers))
+        ran = []
+
+        def both(x):
+            for one in compiled:
+                x, kind = self.ran(one, x)
+                ran.append(kind)
+            return x
+
+        for _ in range(2):
+            self.trained(both, chain, right, torch.randn(5, 4))
+        for moved in (1, 0):
+            weight = torch.randn(4, 4)
+            for one in (layers, right):
+                one[moved].weight = nn.Parameter(weight.clone())
+            for kind in (RECORD, REPLAY):
+                ran.clear()
+                _, backward = self.trained(both, chain, right, torch.randn(5, 4))
+                self.assertEqual([kind if index == moved else REPLAY for index in range(2)], ran)
+                # The backward of the second layer reads its weight, that of the first none.
+                self.assertEqual({"record": 1, "replay": 1} if moved and kind == RECORD else
+                                 {"replay": 2}, backward)
+        self.assertEqual(7, sum(len(self.buckets(one)) for one in compiled))
 
     def test_moved_weight_is_recorded_exactly_once(self):
-        module = nn.Linear(4, 3)
+        class Counted(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(4, 3)
+                self.register_buffer("calls", torch.zeros(3))
+
+            def forward(self, x):
+                self.calls.add_(1)
+                return self.linear(x) + self.calls
+
+        module = Counted()
+        right = copy.deepcopy(module)
         compiled = self.compiled(module)
-        self.each(compiled, module, *[(torch.randn(5, 4),)] * 2)
+        self.each(compiled, right, *[(torch.randn(5, 4),)] * 2)
         before = self.session().stats()["recordings"]
-        moved = module.weight.data.clone()
-        kept, module.weight.data = module.weight.data, moved
+        kept = module.calls, module.linear.bias  # They live, so that their places are not reused.
+        bias = torch.randn(3)
+        for one in (module, right):
+            one.calls, one.linear.bias = torch.ones(3), nn.Parameter(bias.clone())
         self.assertEqual([RECORD, REPLAY, REPLAY],
-                         self.each(compiled, module, *[(torch.randn(5, 4),)] * 3))
+                         self.each(compiled, right, *[(torch.randn(5, 4),)] * 3))
+        self.near(module.calls, right.calls)
         self.assertEqual(before + 1, self.session().stats()["recordings"])
-        self.assertEqual((3, 4), tuple(kept.shape))  # It lives, so that its place is not reused.
+        self.near(kept[0], torch.full((3,), 2.0))
 
     def move(self, times, **options):
         """How calls ran, each of which finds its weight elsewhere; and why, as counts."""
         with self.own_session():
             module = nn.Linear(4, 3)
+            right = copy.deepcopy(module)
             compiled = self.compiled(module, session=options)
             kept, kinds = [], []
             for _ in range(times):
-                kinds += self.each(compiled, module, (torch.randn(5, 4),))
+                forward, backward = self.trained(compiled, module, right, torch.randn(5, 4))
+                self.assertEqual(REPLAY if kinds else RECORD, backward)  # It reads no weight.
+                kinds.append(forward)
                 kept.append(module.weight.data)
                 module.weight.data = torch.randn(3, 4)
-            return kinds, self.reasons()
+                right.weight.data = module.weight.data.clone()
+            reasons = self.reasons()
+            del compiled
+            return kinds, reasons
 
     def test_limit_of_recordings_leaves_calls_without_graphs(self):
         kinds, reasons = self.move(7, rerecords_per_bucket_max=2)

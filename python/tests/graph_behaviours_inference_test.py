@@ -11,6 +11,7 @@ from graph_behaviours import EAGER, RECORD, REPLAY, BehaviourTest, main, torch
 if torch:
     import coppice
     from torch import nn
+    from torch.multiprocessing.reductions import StorageWeakRef
 
 
 def affine(x):
@@ -73,6 +74,9 @@ class InferenceTest(BehaviourTest):
         self.near(got, affine(x).exp() - 1)
         self.assertEqual(REPLAY, self.ran(first, x)[1])
         self.near(held, affine(x))
+        watched = [StorageWeakRef(one.untyped_storage()) for one in (held, got)]
+        del held, got
+        self.assertEqual([True, True], [one.expired() for one in watched])
 
     def test_other_function_behind_the_same_first_one_is_the_only_recording(self):
         first, second, other = (self.compiled(one) for one in (
@@ -88,6 +92,9 @@ class InferenceTest(BehaviourTest):
         got, ran = self.ran(other, held)
         self.assertEqual(RECORD, ran)
         self.near((held, got), (affine(x), affine(x).cos() - 2))
+        watched = [StorageWeakRef(one.untyped_storage()) for one in (held, got)]
+        del held, got
+        self.assertEqual([True, True], [one.expired() for one in watched])
 
     def test_argument_from_elsewhere_is_right_and_records_nothing(self):
         first, second = self.compiled(affine), self.compiled(lambda x: x.sin() - 2)
@@ -99,16 +106,15 @@ class InferenceTest(BehaviourTest):
         self.near(got, affine(x).sin() - 2)
 
     def test_arguments_at_addresses_of_their_own_record_nothing(self):
-        weight = torch.randn(4)
-        torch._dynamo.mark_static_address(weight)
-        compiled = self.compiled(lambda x, y: x * y)
-        held = [torch.randn(5, 4) for _ in range(6)]
-        kinds = []
-        for x in held:
-            got, kind = self.ran(compiled, x, weight)
-            self.near(got, x * weight)
-            kinds.append(kind)
-        self.assertEqual([RECORD] + [REPLAY] * 5, kinds)
+        module = nn.Linear(4, 4)
+        known = torch.randn(5, 4)
+        torch._dynamo.mark_static_address(known)
+
+        def mixed(x):
+            return x.cos() + module(known)
+
+        kinds = self.train(self.compiled(mixed), mixed, *[(torch.randn(5, 4),) for _ in range(6)])
+        self.assertEqual([(RECORD, RECORD)] + [(REPLAY, REPLAY)] * 5, kinds)
 
     def test_expanded_argument(self):
         compiled = self.compiled(affine)
@@ -120,7 +126,7 @@ class InferenceTest(BehaviourTest):
         weight = nn.Parameter(torch.randn(17)[1:].view(4, 4))
         self.assertNotEqual(0, weight.data_ptr() % 16)
         compiled = self.compiled(lambda x: x @ weight + 1)
-        inputs = [torch.randn(21)[1:].view(5, 4) for _ in range(3)]
+        inputs = [torch.randn(21)[start:][:20].view(5, 4) for start in (1, 0, 1, 0)]
         kinds = []
         with torch.no_grad():
             for x in inputs:
@@ -128,14 +134,28 @@ class InferenceTest(BehaviourTest):
                 self.near(got, x @ weight + 1)
                 kinds.append(kind)
                 weight.mul_(1.5)  # What was copied of it is brought up to date.
+        self.assertEqual([RECORD, REPLAY, REPLAY, REPLAY], kinds)
+
+    def test_misaligned_weight_that_moves_records_nothing(self):
+        weight = nn.Parameter(torch.randn(17)[1:].view(4, 4))
+        compiled = self.compiled(lambda x: x @ weight + 1)
+        kept, kinds = [], []
+        with torch.no_grad():
+            for _ in range(3):
+                x = torch.randn(5, 4)
+                got, kind = self.ran(compiled, x)
+                self.near(got, x @ weight + 1)
+                kinds.append(kind)
+                kept.append(weight.data)
+                weight.data = torch.randn(17)[1:].view(4, 4)
         self.assertEqual([RECORD, REPLAY, REPLAY], kinds)
 
     def test_misaligned_arguments_in_a_chain_of_functions(self):
         first, second = self.compiled(affine), self.compiled(lambda x, w: x @ w)
         weight = nn.Parameter(torch.randn(17)[1:].view(4, 4))
         with torch.no_grad():
-            for kind in (RECORD, REPLAY, REPLAY):
-                x = torch.randn(21)[1:].view(5, 4)
+            for start, kind in ((1, RECORD), (0, REPLAY), (1, REPLAY), (0, REPLAY)):
+                x = torch.randn(21)[start:][:20].view(5, 4)
                 made, ran = self.ran(first, x)
                 self.assertEqual(kind, ran)
                 got, ran = self.ran(second, made, weight)
@@ -146,8 +166,8 @@ class InferenceTest(BehaviourTest):
         weight = nn.Parameter(torch.randn(17)[1:].view(4, 4))
         compiled = self.compiled(lambda x: x @ weight)
         with torch.no_grad(), coppice.stance("eager", self.session()):
-            for _ in range(3):
-                x = torch.randn(21)[1:].view(5, 4)
+            for start in (1, 0, 1, 0):
+                x = torch.randn(21)[start:][:20].view(5, 4)
                 got, ran = self.ran(compiled, x)
                 self.assertEqual(EAGER, ran)
                 self.near(got, x @ weight)
@@ -174,12 +194,18 @@ class InferenceTest(BehaviourTest):
     def test_results_that_are_constants_stay_as_they_are(self):
         known = torch.randn(4)
         weight = nn.Parameter(torch.randn(3, 4))
-        compiled = self.compiled(lambda x: (x + 1, known, weight, torch.full((2,), 7.0)))
-        with torch.no_grad():
-            held = [compiled(torch.randn(5, 4)) for _ in range(3)]
-            compiled(torch.randn(6, 4))
-        for one in held:
-            self.near(one[1:], (known, weight, torch.full((2,), 7.0)))
+
+        def constants(x):
+            return x + 1, known, weight, weight[:2], torch.full((2,), 7.0)
+
+        for freezing in (False, True):
+            torch._dynamo.reset()
+            with torch.no_grad(), torch._inductor.config.patch(freezing=freezing):
+                compiled = self.compiled(constants)
+                inputs = [torch.randn(5, 4) for _ in range(3)]
+                held = [compiled(x) for x in inputs]
+                compiled(torch.randn(6, 4))
+                self.near(held, [constants(x) for x in inputs])
 
     def test_argument_and_its_views_are_given_back_as_they_are(self):
         def views(x):
@@ -198,10 +224,13 @@ class InferenceTest(BehaviourTest):
 
     def test_results_without_elements_do_not_keep_graphs_away(self):
         def empty(x):
-            return x.sin(), torch.empty(0), x[:0], x.new_zeros((0, 3))
+            return x.sin(), torch.empty(0), x[:0], x.new_zeros((0, 3)), torch.zeros(100)[:0]
 
-        self.assertEqual([RECORD, REPLAY], self.each(self.compiled(empty), empty,
+        compiled = self.compiled(empty)
+        self.assertEqual([RECORD, REPLAY], self.each(compiled, empty,
                                                      *[(torch.randn(5, 4),)] * 2))
+        _, nothing, _, *more = compiled(torch.randn(5, 4))
+        self.assertEqual([0] * 3, [one.untyped_storage().nbytes() for one in (nothing, *more)])
 
     def test_arguments_without_elements_do_not_keep_graphs_away(self):
         def both(x, nothing):
@@ -222,6 +251,19 @@ class InferenceTest(BehaviourTest):
             got, ran = self.ran(compiled, x, like)
             self.assertEqual(kind, ran)
             self.near(got, x * 2 + 3)
+
+    def test_result_of_which_there_is_only_the_shape(self):
+        def both(x, like):
+            return x * 3, like * 2
+
+        compiled = self.compiled(both)
+        x, like = torch.randn(64), torch.empty(1, 16, 8, 8, device="meta")
+        for kind in (RECORD, REPLAY, REPLAY, REPLAY):
+            (got, shape), ran = self.ran(compiled, x, like)
+            self.assertEqual(kind, ran)
+            self.near(got, x * 3)
+            self.assertEqual((like.device, like.shape, like.dtype, like.stride()),
+                             (shape.device, shape.shape, shape.dtype, shape.stride()))
 
     def test_scalars_of_the_host_are_read_as_they_are(self):
         def scale(x, factor, more):
@@ -308,14 +350,32 @@ class InferenceTest(BehaviourTest):
                     torch.use_deterministic_algorithms(False)
                 self.assertEqual([RECORD, REPLAY], kinds)
 
+    def test_flags_are_put_together_by_the_operator_of_pytorch(self):
+        def put(x, rows, values):
+            return torch.zeros_like(x).index_put_([rows], values, True)
+
+        compiled = self.compiled(put)
+        kinds = self.each(compiled, put, *[
+            (torch.zeros(6, 4, dtype=torch.bool), torch.randint(6, (5,)), torch.randn(5, 4) > 0)
+            for _ in range(3)])
+        self.assertEqual([RECORD, REPLAY, REPLAY], kinds)
+        (one,) = coppice.torch.report(compiled)
+        self.assertEqual(["aten.index_put_.default"], one.calls)
+
     def test_sparse_tensors_between_dense_ones(self):
         def sparsely(x):
             return (x * 2).relu().to_sparse().to_dense() + 1
 
+        def places(rows, values):
+            return torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors(
+                1, 1, [1000, 4], rows, values, dtype=values.dtype, layout=torch.sparse_coo,
+                device=values.device)
+
         self.leaves_programs = True
-        compiled = self.compiled(sparsely)
+        compiled, placed = self.compiled(sparsely), self.compiled(places)
         for _ in range(3):
             self.each(compiled, sparsely, (torch.randn(4, 4),))
+            self.each(placed, places, (torch.randint(1000, (1, 30)), torch.randn(30, 4)))
 
     def test_autocast_keeps_no_result_of_a_graph(self):
         module = nn.Linear(4, 4)
@@ -329,6 +389,16 @@ class InferenceTest(BehaviourTest):
                 torch.testing.assert_close(got, module(x), atol=2e-2, rtol=2e-2)
                 again = compiled(got.float())  # A cast that was cached would be that of before.
                 torch.testing.assert_close(again, module(got.float()), atol=2e-2, rtol=2e-2)
+
+    def test_autocast_casts_a_result_that_was_written_again(self):
+        compiled = self.compiled(lambda x: x + x)
+        other = torch.rand(4, 4)
+        for _ in range(3):
+            result = compiled(torch.rand(4, 4, requires_grad=True))
+            with torch.autocast("cpu", torch.bfloat16):
+                once = result @ other
+                result.detach().zero_()
+                self.assertFalse(torch.equal(once, result @ other))
 
     def test_marks_of_steps_change_nothing(self):
         compiled = self.compiled(affine)

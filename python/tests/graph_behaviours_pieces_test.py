@@ -8,11 +8,15 @@ kernel, and with breaks, where Dynamo makes two functions of one.
 """
 
 import copy
+from unittest import mock
 
 from graph_behaviours import RECORD, REPLAY, BehaviourTest, leaves, main, torch
 
 if torch:
     import coppice
+    import triton
+    import triton.language as tl
+    from coppice.torch import compiler
     from torch import nn
 
     library = torch.library.Library("graph_behaviours", "DEF")
@@ -31,13 +35,65 @@ def bump(x):
     x.add_(1)
 
 
+def bumped(x):
+    x.add_(1)
+    return x + 1, x + 2
+
+
+def summed(x, y):
+    y.add_(1)
+    return x + y
+
+
+def sines(x, out):
+    filled(x.sin(), out)
+    return x.sin()
+
+
+def filled(x, out):
+    for factor, one in enumerate(out, 1):
+        one.copy_(x * factor)
+
+
+def tripled(x, out):
+    out.copy_(x * 3)
+
+
+def widened(x):
+    result = x.new_zeros(8, x.shape[1])
+    result[:x.shape[0]] = x
+    return result
+
+
 if torch:
     define("twice(Tensor x) -> Tensor", lambda x: x * 2, torch.empty_like)
     define("bump(Tensor(a!) x) -> ()", bump, lambda x: None)
+    define("bumped(Tensor(a!) x) -> (Tensor, Tensor)", bumped,
+           lambda x: (torch.empty_like(x), torch.empty_like(x)))
+    define("tripled(Tensor x, Tensor(a!) out) -> ()", tripled, lambda x, out: None)
+    define("widened(Tensor x) -> Tensor", widened, lambda x: x.new_empty(8, x.shape[1]))
+    define("beyond(int size, int live, Device device) -> Tensor",
+           lambda size, live, device: torch.arange(size, device=device) >= live,
+           lambda size, live, device: torch.empty(size, dtype=torch.bool, device=device))
+    define("summed(Tensor x, Tensor(a!)? y) -> Tensor", summed, lambda x, y: torch.empty_like(x))
+    define("sines(Tensor x, Tensor(a!)[] out) -> Tensor", sines,
+           lambda x, out: torch.empty_like(x))
+    define("filled(Tensor x, Tensor(a!)[] out) -> ()", filled, lambda x, out: None)
+
+    @triton.jit
+    def add(x, y, z, count, BLOCK: tl.constexpr):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(z + at, tl.load(x + at, at < count) + tl.load(y + at, at < count), at < count)
+
+
+def add_by_a_kernel(x, y):
+    z, count = torch.empty_like(x), x.numel()
+    add[lambda meta: (triton.cdiv(count, meta["BLOCK"]),)](x, y, z, count, BLOCK=16)
+    return z
 
 
 class PiecesTest(BehaviourTest):
-    IN_CI = {"test_two_operators_without_kernels_at_two_sizes",
+    IN_CI = {"test_two_operators_without_kernels_at_three_sizes",
              "test_operator_that_writes_is_seen_by_what_follows_five_times",
              "test_operator_without_a_kernel_is_told_once_by_name"}
 
@@ -51,13 +107,13 @@ class PiecesTest(BehaviourTest):
                          (one.lifted, one.calls))
         return compiled
 
-    def test_two_operators_without_kernels_at_two_sizes(self):
+    def test_two_operators_without_kernels_at_three_sizes(self):
         def mixed(x):
             made = operators.twice((x + 1).sin())
             return operators.twice(made * 3).cos(), made.sum(1)
 
-        compiled = self.check(mixed, *[(torch.randn(n, 4),) for n in (5, 6)], names=["twice"])
-        self.assertEqual([[5, 4], [6, 4]], self.buckets(compiled))
+        compiled = self.check(mixed, *[(torch.randn(n, 4),) for n in (5, 6, 3)], names=["twice"])
+        self.assertEqual([[3, 4], [5, 4], [6, 4]], sorted(self.buckets(compiled)))
         (one,) = coppice.torch.report(compiled)
         self.assertLessEqual(2, one.kernels, "what lies around them is lifted")
 
@@ -100,6 +156,70 @@ class PiecesTest(BehaviourTest):
 
         self.check(write, (torch.randn(5, 4),), names=["bump"])
 
+    def test_operator_that_writes_and_returns_is_seen_by_the_next(self):
+        def write(x):
+            first, second = operators.bumped(x + 1)
+            made = operators.twice(first + second) + first
+            third, fourth = operators.bumped(made)
+            return operators.twice(third * fourth) + made
+
+        self.check(write, *[(torch.randn(5, 4),) for _ in range(3)], names=["bumped", "twice"])
+
+    def test_operators_that_write_arguments_and_make_results_do_both(self):
+        def fill(x, y):
+            made = x.cos()
+            operators.filled(x * 2, [made, y])
+            return made + 1, y + 1
+
+        for name, write in {
+                "summed": lambda x, y: (operators.summed(x * 2, y) * 2, y + 1),
+                "sines": lambda x, y: (operators.sines(x * 2, [y]) * 2, y + 1),
+                "bumped": lambda x, y: (operators.bumped(y)[1] * x, y + 1), "filled": fill}.items():
+            with self.subTest(name):
+                torch._dynamo.reset()
+                self.check(write, *[(torch.randn(n, 4), torch.randn(n, 4)) for n in (5, 6)],
+                           names=[name])
+
+    def test_operator_whose_arguments_are_sizes_alone(self):
+        def reduce(x, like, weight):
+            x = (x + 1).relu()
+            x = x + x.dot(weight)
+            mask = operators.beyond(x.shape[0], like.shape[0], x.device)
+            return (x.masked_fill(mask, float("inf")).amin()
+                    + x.masked_fill(mask, -float("inf")).amax() + x)
+
+        compiled = self.compiled(reduce)
+        kinds = self.each(compiled, reduce, *[
+            (torch.randn(8), torch.empty(live, device="meta"), torch.randn(8))
+            for live in (4, 4, 6, 6)])
+        self.assertEqual([RECORD, REPLAY] * 2, kinds)
+        for one in coppice.torch.report(compiled):
+            self.assertEqual(["graph_behaviours.beyond.default"], one.calls)
+
+    def test_operator_whose_result_is_of_one_size(self):
+        self.check(lambda x: operators.widened(operators.twice(x)) + 1,
+                   *[(torch.randn(n, 4),) for n in (5, 3, 7)], names=["twice", "widened"])
+
+    def test_kernel_of_the_caller_is_launched_again_behind_an_operator(self):
+        def mixed(x, y):
+            made = add_by_a_kernel(x, y)
+            return made, add_by_a_kernel(operators.twice(made), y)
+
+        launched, lower = [], compiler.lower
+
+        def lower_and_note(*arguments):
+            lowered = lower(*arguments)
+            launched.extend(step["kernel"] for step in lowered.program["steps"]
+                            if step["op"] == "kernel")
+            return lowered
+
+        calls = [(torch.randn(n), torch.randn(n)) for n in (128, 100)]
+        with mock.patch.object(compiler, "lower", lower_and_note):
+            kinds = self.each(self.compiled(mixed), lambda x, y: (x + y, (x + y) * 2 + y),
+                              *calls, *calls)
+        self.assertEqual([RECORD] * 2 + [REPLAY] * 2, kinds)
+        self.assertEqual((2, 1), (len(launched), len(set(launched))), "one kernel, twice")
+
     def test_two_operators_that_write_and_what_they_wrote_is_read_late(self):
         def write(x, first, second):
             made = x + 1
@@ -118,7 +238,10 @@ class PiecesTest(BehaviourTest):
 
         def mixed(x):
             parts = [operators.twice((x * scale).sin()) + scale for scale in (1, 2, 3)]
-            return torch.cat(parts) @ weight[:4]
+            made = torch.cat(parts) @ weight[:4]
+            out = torch.empty_like(made)
+            operators.tripled(made, out)
+            return out @ weight[4:]
 
         compiled = self.compiled(mixed)
         kinds = self.each(compiled, mixed, *[(torch.randn(5, 4),) for _ in range(3)])
@@ -126,7 +249,8 @@ class PiecesTest(BehaviourTest):
 
     def test_bytes_are_viewed_as_another_type_around_an_operator(self):
         def view(x):
-            return operators.twice(x + 1).view(torch.int32) + 1
+            made = operators.twice(x + 1)
+            return made.view(torch.int32) + 1, made.view(torch.float8_e4m3fn).view(torch.int8)
 
         kinds = self.each(self.compiled(view), view, *[(torch.randn(5, 4),)] * 2)
         self.assertEqual([RECORD, REPLAY], kinds)

@@ -135,6 +135,16 @@ class ShapesTest(BehaviourTest):
                           *[(x, torch.randn(n)) for n in (7, 9, 7)])
         self.assertEqual([RECORD, REPLAY, REPLAY], kinds)
 
+    def test_sizes_of_every_argument_that_is_computed_with_are_recorded(self):
+        def both(x, y):
+            return x + 1, y + 1
+
+        kinds = self.each(self.compiled(both), both,
+                          *[(torch.randn(one), torch.randn(other)) for one, other in (
+                              ((2, 3), (4, 4)), ((2, 3), (5, 6)), ((3, 4), (4, 4)),
+                              ((2, 3), (5, 6)))])
+        self.assertEqual([RECORD] * 3 + [REPLAY], kinds)
+
     def test_joined_to_itself_at_every_size(self):
         def join(x):
             return torch.cat([x, x]).sin()
@@ -177,9 +187,27 @@ class ShapesTest(BehaviourTest):
         return compiled
 
     def test_result_whose_size_depends_on_data_falls_back_with_a_reason(self):
-        self.check_fallback(lambda x: (x * 2).nonzero() + 1, "depends on data",
-                            *[(torch.randn(4, 4).relu(),) for _ in range(3)],
+        def places(x):
+            return (x * 2).nonzero() + 1
+
+        self.check_fallback(places, r"places \(graph_behaviours_shapes_test.py.*depends on data",
+                            *[(torch.tensor(one),) for one in ([1, 0, 2], [1, 0, 0], [0, 0, 3])],
                             capture_dynamic_output_shape_ops=True)
+
+    def test_sizes_that_depend_on_data_on_both_sides_of_a_break_fall_back(self):
+        def twice(x):
+            found = x.nonzero()
+            torch._dynamo.graph_break()
+            return found.nonzero()
+
+        self.leaves_programs = True
+        with dynamo_config.patch(capture_dynamic_output_shape_ops=True):
+            compiled = self.compiled(twice)
+            calls = [(torch.tensor(one),) for one in ([1, 0, 2], [1, 0, 0])]
+            self.assertEqual([{}] * 2, self.each(compiled, twice, *calls))
+        # The second part is compiled again for its other size.
+        self.assertEqual((3, 0), tuple(coppice.torch.stats(compiled)[name]
+                                       for name in ("fallbacks", "lifted")))
 
     def test_size_that_elements_add_up_to_falls_back_with_a_reason(self):
         def head(x, lengths):
@@ -192,14 +220,17 @@ class ShapesTest(BehaviourTest):
                             (torch.randn(8, 4), torch.tensor([3, 2])), capture_scalar_outputs=True)
 
     def test_several_results_of_a_size_that_a_number_gives_fall_back_with_a_reason(self):
-        def make(x, number):
+        def make(flag, number):
             size = number.item()
             torch._check(size >= 2)
-            rows = torch.zeros(size, 4) + x
-            return rows.sum(0), rows * 2
+            one, other = torch.cond(flag, lambda x: (x.cos(), x.cos() + 1),
+                                    lambda x: (x.sin(), x.sin() + 1), [torch.ones(size, 3)])
+            return one + other, one * 2
 
-        self.check_fallback(make, "depends on data", (torch.randn(4), torch.tensor(3)),
-                            (torch.randn(4), torch.tensor(5)), capture_scalar_outputs=True)
+        self.check_fallback(make, "subgraph|depends on data",
+                            *[(torch.tensor([flag]), torch.tensor(number))
+                              for flag, number in ((True, 3), (False, 5))],
+                            capture_scalar_outputs=True)
 
     def test_branch_that_a_value_decides_falls_back_with_a_reason(self):
         def choose(x):

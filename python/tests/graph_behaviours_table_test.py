@@ -14,14 +14,14 @@ import re
 import sys
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
+HERE, NAME = pathlib.Path(__file__).resolve().parent, pathlib.Path(__file__).name
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "repository"))
 
-from answer_table import QUOTED, parts_of, rows_of  # noqa: E402
+from answer_table import (QUOTED, parts_of, rows_of, tests_of_cpp,  # noqa: E402
+                          tests_of_python)
 
 TABLE, PEERS = HERE / "GRAPH_BEHAVIOURS.md", ROOT / "tests" / "graphs" / "PEERS.md"
-DECLARED = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
 OF_OTHER_FILES = re.compile(r"`Test(?:Cuda(?!graph)|Block|Caching|MemPool)\w*\.")
 MARKS = ("same", "differs", "in C++", "not applicable")
 SAME_MIN = 60
@@ -80,13 +80,7 @@ def findings(text, tests, others, peers):
 
 def tests_beside():
     """{"Class.test": whether it is to pass} of the files beside this one."""
-    result = {}
-    for path in HERE.glob("graph_behaviours_*_test.py"):
-        for one in ast.parse(path.read_text(encoding="utf-8")).body:
-            if path != pathlib.Path(__file__).resolve() and isinstance(one, ast.ClassDef):
-                result |= {f"{one.name}.{test.name}": not test.decorator_list for test in one.body
-                           if isinstance(test, ast.FunctionDef) and test.name.startswith("test_")}
-    return result
+    return tests_of_python(set(HERE.glob("graph_behaviours_*_test.py")) - {HERE / NAME})
 
 
 def shares_beside():
@@ -96,11 +90,6 @@ def shares_beside():
             if isinstance(one, ast.ClassDef) for part in one.body
             if isinstance(part, ast.Assign) and part.targets[0].id == "IN_CI"
             for name in ast.literal_eval(part.value)}
-
-
-def tests_of_cpp():
-    return {f"{suite}.{test}": True for path in (ROOT / "tests").rglob("*_test.cc")
-            for suite, test in DECLARED.findall(path.read_text(encoding="utf-8"))}
 
 
 def peers_of_trees():
@@ -125,7 +114,7 @@ class TableTest(unittest.TestCase):
 
     def test_every_row_is_answered_by_tests_that_exist(self):
         self.assertEqual([], list(findings(TABLE.read_text(encoding="utf-8"), tests_beside(),
-                                           tests_of_cpp(), peers_of_trees())))
+                                           tests_of_cpp(ROOT / "tests"), peers_of_trees())))
 
     def test_share_of_ci_is_a_quarter_of_tests_that_exist(self):
         tests, shares = tests_beside(), shares_beside()

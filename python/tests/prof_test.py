@@ -9,6 +9,8 @@ Without NumPy, the extension or prometheus_client all is skipped.
 """
 
 import pathlib
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -17,6 +19,9 @@ try:
     import numpy as np
     from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open
     from prometheus_client.parser import text_string_to_metric_families as read_plain
+
+    import load_test
+    import wrap_test
 
     import coppice
     from coppice import _core, devices
@@ -215,6 +220,80 @@ class TraceTest(unittest.TestCase):
         self.assertIn('"request",-1,17,1500,9000,120,30]', text)
         self.assertNotIn('"request",-1,18', text)
         self.assertIn('"scores"]', text)
+
+    def check_traced(self, run, buckets):
+        """Of what was made before: `run` calls it once and checks the result."""
+        for _ in range(3):
+            run()
+        known = buckets()
+        with coppice.prof.trace(self.path) as traced:
+            for _ in range(4):
+                run()
+            self.assertIs(traced, coppice.session(self.device))
+        text = self.path.read_text()
+        self.assertEqual(4, text.count(',"call",'), text)
+        self.assertGreaterEqual(text.count('"replay"'), 2)
+        self.assertIn('"end"', text.splitlines()[-1])
+        run()
+        after = buckets()
+        self.assertEqual([one["bucket"] for one in known], [one["bucket"] for one in after])
+        self.assertEqual(sum(one["replays"] for one in known) + 1,
+                         sum(one["replays"] for one in after), "on its own graphs again")
+
+    def test_what_was_wrapped_before_is_traced(self):
+        with wrap_test.wrap() as fn:
+            x = wrap_test.numbers(5, 3)
+            self.check_traced(lambda: np.testing.assert_array_equal(2 * x, np.from_dlpack(fn(x))),
+                              fn.buckets)
+
+    def test_what_was_loaded_before_is_traced_with_what_is_bound(self):
+        with coppice.load(load_test.PACKAGE, self.device) as model:
+            x, weights = load_test.arguments(5)
+
+            def run():
+                np.testing.assert_allclose(load_test.shares(x, weights),
+                                           np.from_dlpack(model(x, weights)), rtol=1e-4)
+
+            self.check_traced(run, model.entry.buckets)
+
+    def test_what_was_loaded_and_closed_within_is_gone(self):
+        before = coppice.session(self.device)
+        known = len(before.buckets())
+        model = coppice.load(load_test.PACKAGE, self.device)
+        model(*load_test.arguments(5))
+        self.assertEqual(known + 1, len(before.buckets()))
+        with coppice.prof.trace(self.path):
+            model.close()
+        self.assertEqual(known, len(before.buckets()))
+
+    def test_what_has_a_session_of_its_own_stays_there(self):
+        with coppice.Session(self.device) as own, wrap_test.wrap(session=own) as fn:
+            with coppice.prof.trace(self.path):
+                fn(wrap_test.numbers(5, 3))
+            self.assertNotIn('"scaled"', self.path.read_text())
+
+    @unittest.skipUnless(torch, "torch or its backend is not there")
+    def test_what_torch_compiled_before_is_traced(self):
+        compiled = torch.compile(lambda x: x * 2 + 1, backend="coppice", dynamic=True)
+        x = torch.randn(5)
+        session = coppice.session(self.device)
+        with torch.no_grad():
+            compiled(x)
+            name = coppice.torch.report(compiled)[0].program
+            self.check_traced(
+                lambda: torch.testing.assert_close(compiled(x), x * 2 + 1),
+                lambda: [one for one in session.buckets() if one["program"] == name])
+
+    def test_a_trace_has_an_end_when_the_process_ends(self):
+        made = ("coppice.session(coppice.device('emulator'), trace_path=path)",
+                "coppice.Session(coppice.device('emulator'), trace_path=path)")
+        ends = ("", "raise SystemExit(3)", "1 / 0")
+        for number, (session, end) in enumerate((one, end) for one in made for end in ends):
+            path = self.path.with_suffix(f".{number}")
+            code = f"import coppice; path = {str(path)!r}; kept = {session}; {end}"
+            subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+            with self.subTest(session=session, end=end):
+                self.assertIn('"end"', path.read_text().splitlines()[-1])
 
     def test_a_mark_with_a_zero_byte_is_refused(self):
         with self.assertRaisesRegex(coppice.InvalidArgument, "before its byte 1"):

@@ -6,6 +6,7 @@ by executor.py, and compared with PyTorch on the CPU; what cannot be recorded ha
     triton_export_test.py [COPPICE] [unittest's options]
 """
 
+import collections
 import os
 import pathlib
 import random
@@ -37,6 +38,16 @@ if triton:
     def count_up(counts, x, n, BLOCK: tl.constexpr):
         at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
         tl.atomic_add(counts + tl.load(x + at, mask=at < n, other=0), 1, mask=at < n)
+
+    Part = collections.namedtuple("Part", "start scale")
+
+    @triton.jit
+    def scale_part(x, y, shape: tl.constexpr, part, more, small: tl.float16, *rest,
+                   BLOCK: tl.constexpr = 64):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, shape[0] * shape[1])
+        value = tl.load(x + at, mask=at < more[0], other=0.0) * part.scale * more[1][1] + small
+        tl.store(rest[0] + part.start + at, value, mask=at < more[0])
+        tl.store(y + part.start + at, value + rest[1], mask=at < more[0])
 
     @triton.jit
     def sum_rows(x, y, columns, BLOCK: tl.constexpr):
@@ -157,6 +168,30 @@ class TritonExportTest(unittest.TestCase):
         program = self.record(launch).programs["main"]
         self.assertEqual((1, 511), tuple(program["symbols"]["n"][key] for key in ("min", "max")))
         self.assertEqual(["n % 4 == 0"], program["guards"])
+
+    def test_arguments_are_classified_as_triton_does(self):
+        """Tuples, named ones, constants of several parts, annotated types, what is by default."""
+        def launch(x):
+            y, z = torch.empty_like(x), torch.empty_like(x)
+            n = x.shape[0]
+            scale_part[(triton.cdiv(n, 64),)](x, y, (8, 8), Part(0, 0.5), (n, (None, 3)), 0.25,
+                                              z, 16)
+            return y, z
+
+        package = self.record(launch)
+        step = package.programs["main"]["steps"][0]
+        kinds = [next(iter(argument)) for argument in step["args"]]
+        self.assertEqual(["buffer", "buffer", "i32", "f32", "i32", "i32", "f16", "buffer", "i32",
+                          "null", "null"], kinds)
+        self.assertEqual(["r", "w", "w"], [argument["access"] for argument in step["args"]
+                                           if "access" in argument])
+        self.assertEqual([16, 16, 16, None, None, None, None, 16, 16], [
+            argument.get("divisible_by") for argument in step["args"][:-2]])
+        self.write(package)
+        x = torch.randn(self.source.randint(1, 500))
+        got = self.run_package({"x": x.numpy()})
+        for name, more in (("output_0", 16.25), ("output_1", 0.25)):
+            torch.testing.assert_close(torch.from_numpy(got[name]), x * 1.5 + more)
 
     def test_views_are_offsets_of_their_buffer(self):
         def launch(x):

@@ -427,6 +427,9 @@ class DimTest(WrapCase):
         self.assertEqual(self.kinds([4, 10], [3, 5]), [4, 10])
         self.assertEqual(self.kinds("4,10", [3, 5]), [4, 10])
         self.assertEqual(self.kinds("exact", [3, 5]), [3, 5])
+        self.assertEqual(self.kinds(np.array([4, 10]), [3, 5]), [4, 10])
+        self.assertEqual(self.kinds(("4,10", 64), [3, 5, 30]), [4, 10, 64])
+        self.assertEqual(self.kinds(("learn", 64), [3, 6]), [3, 7])
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "buckets.json"
             path.write_text(json.dumps({"version": 1, "buckets": [6, 12]}))
@@ -439,7 +442,8 @@ class DimTest(WrapCase):
         self.assertEqual(coppice.Dim("rows", policy={"version": 1, "buckets": [6]}).buckets(), [6])
 
     def test_a_policy_that_there_is_not_is_told_with_its_dim(self):
-        for policy in ("pow3", "pow2", "linear:0", [0, 4], [], ("pow2", -1)):
+        for policy in ("pow3", "pow2", "linear:0", [0, 4], [], ("pow2", -1), 3, [1.5],
+                       ("pow2", "4")):
             with self.assertRaisesRegex(InvalidArgument, "Dim rows: "):
                 coppice.Dim("rows", policy=policy)
         with self.assertRaisesRegex(Unimplemented, "Dim rows: .*version"):
@@ -481,6 +485,33 @@ class DimTest(WrapCase):
             self.check(fn(numbers(134)), 2 * numbers(134))
             self.assertEqual(replays + 1, fn.stats()["runs"]["replay"])
 
+    def test_a_maximum_far_above_the_sizes_does_not_matter(self):
+        draw = random.Random(SEED)
+        sizes = [max(2, min(60, int(draw.lognormvariate(2.6, .7)))) for _ in range(480)]
+
+        def waste_of(buckets):
+            padded = sum(min(bucket for bucket in buckets if bucket >= size) for size in sizes)
+            return 100 * (padded / sum(sizes) - 1)
+
+        for policy in (None, "learn"):
+            waste = {}
+            for most in (max(sizes), 256, 4096, 1 << 16):
+                dims = {"x": {0: coppice.Dim("rows", max=most, policy=policy)}}
+                with mock.patch.object(learning, "PERIOD", 120), wrap(dynamic=dims) as fn:
+                    for rows in sizes:
+                        fn(numbers(rows))
+                    variant, = fn._variants.values()
+                    buckets = json.loads(variant.program.policy("rows"))["buckets"]
+                    self.assertEqual(most, buckets[-1])
+                    waste[most] = waste_of(buckets)
+            best = waste.pop(max(sizes))
+            # A swap has to save a point.
+            self.assertLessEqual(max(waste.values()), max(1.15 * best, best + 1), (policy, waste))
+        for most in (64, 4096, 1 << 20):
+            learned = coppice.learn(sizes, 13, limit=most)
+            self.assertLessEqual(waste_of(learned["buckets"]),
+                                 1.15 * waste_of(coppice.learn(sizes, 13)["buckets"]))
+
     def test_what_may_not_record_learns_another_time(self):
         dims = {"x": {0: coppice.Dim("rows", max=256, policy="learn")}}
         with mock.patch.object(learning, "PERIOD", 8), wrap(dynamic=dims) as fn:
@@ -507,7 +538,8 @@ class DimTest(WrapCase):
                 buckets = json.loads(variant.program.policy("rows"))
                 if learned:
                     self.assertIn(134, buckets["buckets"])
-                    self.assertLessEqual(len(buckets["buckets"]), 9, "as many as powers of two")
+                    self.assertLessEqual(sum(one <= 134 for one in buckets["buckets"]), 9,
+                                         "as many as powers of two")
                 else:
                     self.assertEqual(("pow2", 256), (buckets["ladder"], buckets["maximum"]))
 
@@ -655,11 +687,6 @@ class MemoryTest(WrapCase):
         del fn
         gc.collect()
         self.assertNotIn("scaled", {bucket["program"] for bucket in coppice.session().buckets()})
-
-    def test_outside_of_callables_there_is_no_current_stream(self):
-        for call in (current_stream, lambda: empty([1], "f32")):
-            with self.assertRaises(FailedPrecondition):
-                call()
 
 
 if __name__ == "__main__":

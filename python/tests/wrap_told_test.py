@@ -18,7 +18,8 @@ from wrap_test import ROWS, WrapCase, device, launch_scale, np, numbers, scaled,
 
 import coppice
 from coppice import wrapping
-from coppice.errors import InvalidArgument, StaleOutput
+from coppice.errors import FailedPrecondition, InvalidArgument, StaleOutput
+from coppice.running import current_stream, empty
 
 try:
     import torch
@@ -159,6 +160,12 @@ class ShownTest(WrapCase):
                 (lambda x: device.copy(x, x, 3), TypeError, "incompatible function arguments")):
             with self.subTest(message=message), self.assertRaisesRegex(kind, message):
                 coppice.wrap(fn, device="emulator")(numbers(4, 3))
+
+
+    def test_outside_of_callables_there_is_no_current_stream(self):
+        for call in (current_stream, lambda: empty([1], "f32")):
+            with self.assertRaises(FailedPrecondition):
+                call()
 
 
 class EndTest(WrapCase):

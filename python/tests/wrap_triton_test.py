@@ -8,6 +8,7 @@ wrong accesses have to be found at their line.
 Without Triton, NumPy or the extension all is skipped.
 """
 
+import collections
 import gc
 import subprocess
 import sys
@@ -24,7 +25,7 @@ try:
 except ImportError as error:
     raise unittest.SkipTest(f"needs Triton, NumPy and the extension: {error}") from error
 
-from coppice.errors import Unimplemented
+from coppice.errors import InvalidArgument, Unimplemented
 
 device = coppice.device("emulator")
 
@@ -70,6 +71,18 @@ def softmax(x):
     return y
 
 
+class OnHost:
+    """Memory of the host, as a tensor of another library has it."""
+
+    dtype = "float32"
+
+    def __init__(self, array):
+        self.array = array
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+
 def layer(x, weight):
     rows, size = x.shape
     product = empty([rows, size], "f32")
@@ -84,6 +97,21 @@ def softmax_of(x):
 
 def random_rows(rows, columns):
     return np.random.default_rng(rows).standard_normal((rows, columns)).astype(np.float32)
+
+
+Part = collections.namedtuple("Part", "start step")
+
+
+@triton.jit
+def fill_kernel(y, shape: tl.constexpr, part, count):
+    at = tl.arange(0, shape[0] * shape[1])
+    tl.store(y + at, part.start + at * part.step[0], mask=at < count)
+
+
+def filled(x):
+    y = empty([64], "f32")
+    fill_kernel[(1,)](y, (8, 8), Part(7, (3, None)), x.shape[0])
+    return y
 
 
 class LaunchTest(unittest.TestCase):
@@ -137,6 +165,30 @@ class WrapTest(unittest.TestCase):
                                            softmax_of(random_rows(rows, 100)), atol=1e-6)
             self.assertEqual(fn.stats()["variants"], 1)
             self.assertGreaterEqual(fn.stats()["runs"]["replay"], 3)
+
+    def test_tuples_are_replayed_as_they_were_recorded(self):
+        with coppice.wrap(filled, device="emulator") as fn:
+            for rows in (5, 5, 5, 64, 64, 64, 5):
+                got = np.from_dlpack(fn(np.zeros(rows, np.float32)))
+                np.testing.assert_array_equal(got[:rows], 7 + 3 * np.arange(rows))
+            self.assertGreater(fn.stats()["runs"]["replay"], 0)
+
+    def test_memory_of_the_host_is_refused_before_the_launch(self):
+        weight = OnHost(np.ones(64, np.float32))
+
+        def fn(x):
+            y = empty_like(x)
+            beyond_kernel[(1,)](weight, y, 64, BLOCK=64)
+            return y
+
+        x = device.empty([64], "f32")
+        said = "beyond_kernel: x is a .*OnHost.*as an argument"
+        with self.assertRaisesRegex(InvalidArgument, said), \
+                coppice.wrap(fn, device="emulator") as wrapped:
+            wrapped(x)
+        with self.assertRaisesRegex(InvalidArgument, said), coppice.triton.launching(device):
+            beyond_kernel[(1,)](weight, x, 64, BLOCK=64)
+        self.assertEqual((64,), x.numpy().shape)  # The device is well.
 
     def test_temporaries_are_planned_and_weights_bound(self):
         weight = random_rows(16, 16)

@@ -86,7 +86,7 @@ def parse_input(text):
     """NAME=TYPE:SHAPE as a name and a tensor, NAME=5 as a name and an integer."""
     import torch
 
-    from coppice.export.lift import DTYPES
+    from coppice.export.tensors import DTYPES
 
     types = {word: dtype for dtype, word in DTYPES.items()}
     match = re.fullmatch(r"(\w+)=(?:(-?\d+)|(\w+):(\d+(?:x\d+)*)?)", text)

@@ -5,6 +5,8 @@ its right side, as in Python; comparisons give 0 or 1. PyTorch's functions are k
 their classes, so that this needs SymPy alone.
 """
 
+import fractions
+
 import sympy
 
 from coppice.export.manifest import EXPRESSION_CHARACTERS_MAX, ExportError
@@ -14,6 +16,11 @@ OR, AND, NOT, COMPARE, ADD, MULTIPLY, NEGATE, ATOM = range(8)
 RELATIONS = {"Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=",
              "StrictGreaterThan": ">", "GreaterThan": ">="}
 INT64_MAX = (1 << 63) - 1
+FRACTIONS = ("ToFloat", "IntTrueDiv", "FloatTrueDiv")
+# Of a fraction's numerator and denominator: with sizes below 2^40 a double's 53 suffice.
+EXACT_BITS = 12
+EXACT_MAX = 1 << EXACT_BITS
+POWERS_OF_TWO = {sign << bits for bits in range(EXACT_BITS + 1) for sign in (1, -1)}
 
 
 def text_of(expression, names=None):
@@ -27,6 +34,65 @@ def text_of(expression, names=None):
         raise ExportError(f"an expression has {len(text)} characters, at most "
                           f"{EXPRESSION_CHARACTERS_MAX} are allowed: {text[:80]}...")
     return text
+
+
+def counts_in_fractions(e):
+    return any(isinstance(part, sympy.Float) or type(part).__name__ in FRACTIONS
+               for part in sympy.preorder_traversal(e))
+
+
+def quotient_of(e):
+    """The integers of which a fraction is the quotient. Its last division may round, as no integer
+    is so near to a quotient of integers below 2^53 that it becomes one. Errors: ExportError if
+    something before that could round."""
+    if type(e).__name__ not in ("IntTrueDiv", "FloatTrueDiv"):
+        return halved(e)
+    base, above = halved(e.args[0])
+    divisor, below = decimal(e.args[1], above) or halved(e.args[1])
+    base, divisor = base * below, divisor * above
+    if divisor.is_negative:
+        base, divisor = -base, -divisor
+    common = sympy.gcd(base, divisor) if divisor.is_Integer else sympy.Integer(1)
+    return sympy.expand(base / common), divisor / common
+
+
+def decimal(e, above):
+    """The small fraction that a double, such as 0.1, stands for, if integers over `above` divided
+    by it round to what that fraction gives, wherever this is an integer: if the two are as near to
+    each other as 2^-54. None of any other."""
+    if not e.is_Float:
+        return None
+    number = fractions.Fraction(float(e))
+    near = number.limit_denominator(EXACT_MAX)
+    if abs(near.numerator) * above > EXACT_MAX or not near or (
+            abs(near / number - 1) > fractions.Fraction(1, 1 << 54)):
+        return None
+    return sympy.Integer(near.numerator), sympy.Integer(near.denominator)
+
+
+def halved(e):
+    """An integer, and the power of two that it is to be divided by, for a fraction that a computer
+    has exactly. Errors: ExportError if it may round."""
+    if e.is_integer:
+        return e, sympy.Integer(1)
+    name = type(e).__name__
+    if name == "ToFloat":
+        return halved(e.args[0])
+    if name in ("Float", "Rational", "Half"):
+        number = sympy.Rational(*float(e).as_integer_ratio())
+        if number.q <= EXACT_MAX and abs(number.p) <= EXACT_MAX:
+            return sympy.Integer(number.p), sympy.Integer(number.q)
+    parts = [halved(part) for part in e.args] if e.args and name in (
+        "Add", "Mul", "IntTrueDiv", "FloatTrueDiv") else []
+    if name == "Mul":
+        return tuple(sympy.prod(side) for side in zip(*parts))
+    if name == "Add":
+        common = max(below for _, below in parts)
+        return sympy.Add(*(above * (common / below) for above, below in parts)), common
+    if parts and parts[1][0].is_Integer and parts[1][0] in POWERS_OF_TWO:
+        (base, above), (divisor, below) = parts
+        return base * below * (1 if divisor > 0 else -1), above * abs(divisor)
+    raise ExportError(f"the fraction {e} may be rounded, which integers do not follow")
 
 
 class Printer:
@@ -141,8 +207,8 @@ class Printer:
     def rounded(self, e, word):
         """floor or ceiling of a quotient of integers, however it is written."""
         inside = e.args[0]
-        if type(inside).__name__ == "IntTrueDiv":
-            base, divisor = inside.args
+        if counts_in_fractions(inside):
+            base, divisor = quotient_of(inside)
         else:
             base, divisor = sympy.fraction(sympy.together(inside))
         if word == "floor":
@@ -160,9 +226,16 @@ class Printer:
     print_CeilToInt = print_ceiling
 
     def print_TruncToInt(self, e):
-        if not e.args[0].is_nonnegative:
+        """Towards zero: down, or up below it."""
+        base, divisor = quotient_of(e.args[0])
+        if divisor == 1:
+            return self.print(base)
+        if not divisor.is_positive:
             raise ExportError(f"manifests round down or up, not to zero, as {e}")
-        return self.rounded(e, "floor")
+        if base.is_nonnegative:
+            return self.divide(base, divisor)
+        down, up = self.divide(base, divisor)[0], self.call("ceildiv", base, divisor)[0]
+        return f"select({self.at(base, ADD)} < 0, {up}, {down})", ATOM
 
     def print_Pow(self, e):
         base, exponent = e.args

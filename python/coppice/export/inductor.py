@@ -18,20 +18,23 @@ import sympy
 import torch
 import torch._dynamo.device_interface as device_interface
 import torch._inductor
+import torch._inductor.codegen.simd
 import torch._inductor.scheduler
 import torch._inductor.utils
 import torch.fx.experimental._config
 import torch.utils._triton
 import triton
+from torch._higher_order_ops import triton_kernel_wrap
 from torch._inductor import ir, select_algorithm
 from torch._inductor.codegen import wrapper_fxir
 from torch._inductor.runtime import hints, triton_heuristics
 from torch._subclasses import fake_impls
-from torch.utils._pytree import tree_map
 from triton.backends.compiler import GPUTarget
 
-from coppice.export.kernels import up_to_ptx, without_line_information
+from coppice.export.conversion import converting
+from coppice.export.kernels import SCALARS, up_to_ptx, without_line_information
 from coppice.export.manifest import ExportError
+from coppice.export.placement import move_to_cuda
 
 # What Inductor asks a device, of devices that have these capabilities.
 PROCESSORS = {80: 108, 86: 84, 89: 128, 90: 132, 100: 148, 103: 148, 120: 188}
@@ -52,11 +55,23 @@ OPTIONS = {
     "max_autotune_gemm_backends": "TRITON",
     "max_autotune_conv_backends": "ATEN",
 }
-OPTIONAL_OPTIONS = {"use_static_cuda_launcher": False, "use_static_triton_launcher": False}
+OPTIONAL_OPTIONS = {
+    "use_static_cuda_launcher": False,
+    "use_static_triton_launcher": False,
+    "strict_output_strides": True,  # Of views, too, of which it kept the order of strides alone.
+}
 
 
 class CompilerError(ExportError):
     """What Inductor itself cannot compile."""
+
+
+class TemplateError(CompilerError):
+    """A template of a product or a convolution that makes no kernel; PyTorch's operator would."""
+
+
+class PrologueError(TemplateError):
+    """The same of a graph in which a template computes its operands itself."""
 
 
 def properties(capability):
@@ -98,11 +113,22 @@ class Driver:
 
 
 @contextlib.contextmanager
+def pretended_driver(capability, cubins=True):
+    """Within, Triton alone finds a CUDA device, to compile for."""
+    found = type("PretendedDriver", (Driver,), {"capability": capability})
+    backend = dataclasses.replace(triton.backends.backends["nvidia"], driver=found)
+    if not cubins:
+        backend = dataclasses.replace(backend, compiler=up_to_ptx(backend.compiler))
+    with mock.patch.object(triton.runtime.driver, "_active", found()), \
+            mock.patch.dict(triton.backends.backends, nvidia=backend):
+        yield
+
+
+@contextlib.contextmanager
 def pretended_device(capability, cubins=True):
     """Within, PyTorch's compilers and Triton find one CUDA device. Nothing can run on it. Without
     `cubins` Triton ends with PTX, in half the time."""
     known = properties(capability)
-    device_driver = type("PretendedDriver", (Driver,), {"capability": capability})
     cuda = {
         "is_available": lambda: True, "get_device_properties": lambda device=None: known,
         "get_compute_capability": lambda device=None: capability,
@@ -122,12 +148,7 @@ def pretended_device(capability, cubins=True):
             torch.cuda, "get_device_capability", lambda device=None: divmod(capability, 10)))
         stack.enter_context(mock.patch.object(
             torch.cuda, "get_device_properties", cuda["get_device_properties"]))
-        stack.enter_context(
-            mock.patch.object(triton.runtime.driver, "_active", device_driver()))
-        backend = dataclasses.replace(triton.backends.backends["nvidia"], driver=device_driver)
-        if not cubins:
-            backend = dataclasses.replace(backend, compiler=up_to_ptx(backend.compiler))
-        stack.enter_context(mock.patch.dict(triton.backends.backends, nvidia=backend))
+        stack.enter_context(pretended_driver(capability, cubins))
         forget_devices()
         stack.callback(forget_devices)
         yield
@@ -141,32 +162,6 @@ def forget_devices():
             clear = getattr(getattr(owner, name, None), "cache_clear", None)
             if clear:
                 clear()
-
-
-def on_cuda(value):
-    """A fake tensor on the CPU as one on CUDA; anything else as it is."""
-    if not isinstance(value, torch._subclasses.FakeTensor):
-        return value
-    with value.fake_mode:
-        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="cuda")
-
-
-def move_to_cuda(module):
-    """A graph computes where its inputs are: on the CPU. Puts all of it on CUDA, with the graphs
-    that it calls."""
-    cuda = torch.device("cuda")
-
-    def moved(value):
-        return cuda if isinstance(value, torch.device) else value
-
-    for part in [part for part in module.modules() if isinstance(part, torch.fx.GraphModule)]:
-        for node in list(part.graph.nodes):
-            node.args, node.kwargs = tree_map(moved, node.args), tree_map(moved, node.kwargs)
-            if "val" in node.meta:
-                node.meta["val"] = tree_map(on_cuda, node.meta["val"])
-            if node.target == torch.ops.aten._assert_tensor_metadata.default:
-                part.graph.erase_node(node)
-        part.recompile()
 
 
 def closest_tile(choices):
@@ -271,17 +266,71 @@ def last_node(module):
     return next(iter(reversed(module.graph.nodes)))
 
 
+def take_annotated_types(tuner):
+    """Gives numbers the types that a kernel of the program's own annotates them with, as Triton's
+    launches do and Inductor does not; they are no constants then, where they are 1."""
+    signature, constants = tuner.triton_meta["signature"], tuner.triton_meta["constants"]
+    for parameter in tuner.fn.params:
+        name, kind = parameter.name, parameter.annotation_type
+        if kind not in SCALARS or name not in signature:
+            continue
+        if signature[name] in SCALARS or constants.get(name) == 1:
+            signature[name] = kind
+            constants.pop(name, None)
+
+
+def call_own_kernel(converter, line):
+    """Writes the launch of a Triton kernel that the program brings along. PyTorch's own wrapper
+    takes its arguments for those of the whole signature, in which constants stand between."""
+    kernel = converter.kernels[line.kernel_name]
+    tuner = kernel.tuner
+    by_ir = "raw_args" in inspect.signature(converter._lookup_args).parameters
+    looked_up = converter._lookup_args(*((line.call_args, line.raw_args) if by_ir
+                                         else (line.call_args,)))
+    named = dict(zip(line.raw_keys, looked_up))
+    extra = tuner.inductor_meta.get("extra_launcher_args") or ()
+    launcher = dict(zip(extra, looked_up[len(looked_up) - len(extra):], strict=True))
+    (result,) = tuner.compile_results
+    grid = triton_heuristics.GridExpr.from_meta(tuner.inductor_meta, result.config).eval_slow(
+        launcher)
+    grid = [wrapper_fxir.replace_floor_div(size) if isinstance(size, sympy.Expr) else size
+            for size in grid]
+
+    def argument(value):
+        plain = value is None or isinstance(value, (bool, int, float))
+        return value if plain else converter._generate_sym_node(value)
+
+    constants = triton_kernel_wrap.kernel_side_table.add_constant_args({})
+    converter.gm.graph.call_function(triton_kernel_wrap.triton_kernel_wrapper_mutation, kwargs={
+        "kernel_idx": kernel.wrapped.kernel_idx, "constant_args_idx": constants,
+        "grid": [tuple(converter._generate_sym_nodes(grid))], "tma_descriptor_metadata": {},
+        "kwargs": {name: argument(value) for name, value in named.items()
+                   if name and tuner.triton_meta["signature"][name] != "constexpr"}})
+
+
+@contextlib.contextmanager
+def of_templates(fused):
+    """Within, errors are those of a template; `fused` ones compute their operands."""
+    try:
+        yield
+    except Exception as error:
+        kind = PrologueError if fused else TemplateError
+        raise kind(f"Inductor: {first_line(error)}") from error
+
+
 @contextlib.contextmanager
 def observed(configurations):
     """Within, launches in the wrapper's graph carry their tuner as meta["tuner"], calls their
     lowered node as meta["kernel"]. A tuner compiles so many configurations and loads none."""
     converter = wrapper_fxir.FxConverter
+    reinterpret = converter._generate_reinterpret_helper
     call = converter._generate_triton_call
     extern = converter._generate_extern_kernel_common
 
     def call_and_attach(self, line):
-        call(self, line)
-        last_node(self.gm).meta["tuner"] = self.kernels[line.kernel_name].tuner
+        tuner = self.kernels[line.kernel_name].tuner
+        (call_own_kernel if tuner.custom_kernel else call)(self, line)
+        last_node(self.gm).meta["tuner"] = tuner
 
     def extern_and_attach(self, kernel, *rest):
         # What it writes into is known; to find it out, 2.10 takes sizes for those of the example.
@@ -291,16 +340,45 @@ def observed(configurations):
             extern(self, kernel, *rest)
         last_node(self.gm).meta["kernel"] = kernel
 
+    def reinterpret_and_retype(self, source, result, layout):
+        """A view of another type is one of sizes alone in the wrapper's graph."""
+        reinterpret(self, source, result, layout)
+        dtype = (layout.view.layout if isinstance(layout, ir.NonOwningLayout) else layout).dtype
+        if dtype != source.get_dtype():
+            name = result.get_name()
+            self.buffer_to_node[name] = self.gm.graph.call_function(
+                torch.ops.aten.view.dtype, (self.buffer_to_node[name], dtype))
+
     def precompile(self, *arguments, **options):
         if not self.compile_results:
-            chosen = sorted(self.configs, key=partial(work_of, self))[:configurations]
-            self.configs = [fitted(self, configuration) for configuration in chosen]
+            if self.custom_kernel:  # The grid is of one configuration.
+                self.configs = self.configs[:1]
+                take_annotated_types(self)
+            else:
+                chosen = sorted(self.configs, key=partial(work_of, self))[:configurations]
+                self.configs = [fitted(self, configuration) for configuration in chosen]
             self._precompile_worker()
 
+    def codegen_template(self, node, epilogue, prologue, **named):
+        nonlocal fused
+        fused = fused or bool(prologue)
+        with of_templates(fused):
+            return template(self, node, epilogue, prologue, **named)
+
+    def precompile_and_tell(self, *arguments, **options):
+        is_template = self.heuristic_type == hints.HeuristicType.TEMPLATE
+        with of_templates(fused) if is_template else contextlib.nullcontext():
+            precompile(self, *arguments, **options)
+
+    fused = False
+    scheduling = torch._inductor.codegen.simd.SIMDScheduling
+    template = scheduling.codegen_template
     autotuner = triton_heuristics.CachingAutotuner
     with mock.patch.object(converter, "_generate_triton_call", call_and_attach), \
             mock.patch.object(converter, "_generate_extern_kernel_common", extern_and_attach), \
-            mock.patch.object(autotuner, "precompile", precompile):
+            mock.patch.object(converter, "_generate_reinterpret_helper", reinterpret_and_retype), \
+            mock.patch.object(scheduling, "codegen_template", codegen_template), \
+            mock.patch.object(autotuner, "precompile", precompile_and_tell):
         select_algorithm.add_preprocessing_fn(closest_tile)
         try:
             yield
@@ -368,13 +446,16 @@ def compiling(capability, configurations=1, cubins=True, pretended=True):
     """Within, Inductor compiles for a device of that capability, which is pretended or there, and
     leaves what Lifter reads. Errors: CompilerError, whatever Inductor raises."""
     device = pretended_device(capability, cubins) if pretended else contextlib.nullcontext()
-    with device, observed(configurations), ordered_strides(), without_line_information():
+    with device, observed(configurations), converting(), ordered_strides(), \
+            without_line_information():
         try:
             yield
         except ExportError:
             raise
         except Exception as error:
-            raise CompilerError(f"Inductor: {first_line(error)}") from error
+            kind = next((type(cause) for cause in causes_of(error)
+                         if isinstance(cause, ExportError)), CompilerError)
+            raise kind(f"Inductor: {first_line(error)}") from error
 
 
 def compile_graph(module, capability, configurations=1, options=None, cubins=True):
@@ -398,9 +479,15 @@ def line_of(node):
     return ""
 
 
+def causes_of(error):
+    """The error, and what caused it, one after another."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or getattr(error, "inner_exception", None)  # Of Inductor's own.
+
+
 def first_line(error):
     """The first cause's message, on one line."""
-    while error.__cause__ is not None:
-        error = error.__cause__
+    *_, error = causes_of(error)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {'; '.join(lines[:4])}"

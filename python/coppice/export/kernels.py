@@ -6,13 +6,17 @@ have to be those that the front end means to pass.
 """
 
 import contextlib
+import ctypes
 import dataclasses
 import functools
+import math
+import operator
 import os
 import re
+import struct
 from unittest import mock
 
-from coppice.export.manifest import ExportError
+from coppice.export.manifest import ExportError, fraction
 
 # Triton's scalar types: what an argument is called in a manifest.
 SCALARS = {"i1": "bool", "u1": "bool", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64",
@@ -106,13 +110,70 @@ def parameters_of(ptx, symbol):
     return sizes
 
 
+def passed(name, kind, value):
+    """Name, type and value of what a kernel is passed of one argument: of a tuple its members, by
+    Triton's names, and nothing of what is compiled in. That is one constant, whatever its value."""
+    if isinstance(kind, tuple):
+        fields = getattr(kind, "_fields", range(len(kind)))
+        for field, member, part in zip(fields, kind, value, strict=True):
+            yield from passed(f"{name}.{field}", member, part)
+    elif kind != "constexpr":
+        yield name, kind, value
+
+
+def packed(kind, number):
+    """The bytes of a number as Triton's launcher for CUDA passes it: what is too large for the type
+    that its parameter is annotated with is cut, or infinite; bf16 is cut, too. Errors: TypeError,
+    OverflowError, as of Triton's."""
+    word = SCALARS[kind]
+    size = SCALAR_BYTES[word]
+    if word not in FRACTIONS:
+        return operator.index(number).to_bytes(8, "little", signed=kind[0] == "i")[:size]
+    if word in ("f32", "bf16"):
+        return bytes(ctypes.c_float(number))[-size:]
+    return struct.pack("d" if word == "f64" else "e", float(number))
+
+
+def number_argument(parameter, kind, value, multiple=None):
+    """A number, or the text of an expression, as an argument of a step: what a kernel gets for it
+    at a launch by Triton. Errors: ExportError."""
+    word = SCALARS[kind]
+    if word in FRACTIONS:
+        try:
+            number = float(value)
+        except ValueError as error:
+            raise ExportError(f"{parameter} is a fraction that varies: pass it as a tensor") \
+                from error
+        return {word: fraction(rounded(parameter, kind, number))}
+    if not isinstance(value, str):
+        value = int.from_bytes(held(parameter, kind, value), "little", signed=kind[0] == "i")
+    return {word: value, **({"divisible_by": multiple} if multiple else {})}
+
+
+def rounded(parameter, kind, number):
+    """What a parameter holds of a fraction; of f32 the same, whose text is shorter."""
+    bytes_ = held(parameter, kind, number)
+    if SCALARS[kind] not in ("f32", "bf16"):
+        return number
+    (known,) = struct.unpack("f", bytes_.rjust(4, b"\0"))
+    return known if SCALARS[kind] == "bf16" or math.isinf(known) else number
+
+
+def held(parameter, kind, number):
+    try:
+        return packed(kind, number)
+    except OverflowError as error:
+        raise ExportError(f"{parameter}: {error}") from error
+
+
 def source_parameters(source):
     """Names and types of what an ASTSource takes at a launch, in order."""
-    constants = {name[0] if isinstance(name, tuple) else name for name in source.constants}
     named = list(source.fn.arg_names)
-    fixed = {named[name] if isinstance(name, int) else name for name in constants}
-    return [(name, kind) for name, kind in source.signature.items()
-            if kind != "constexpr" and name not in fixed]
+    paths = [name if isinstance(name, tuple) else (name,) for name in source.constants]
+    fixed = {named[path[0]] if isinstance(path[0], int) else path[0]
+             for path in paths if len(path) == 1}
+    return [(part, kind) for name, known in source.signature.items() if name not in fixed
+            for part, kind, _ in passed(name, known, known)]
 
 
 def divisibility(source):
@@ -121,8 +182,18 @@ def divisibility(source):
     for path, attributes in (source.attrs or {}).items():
         for attribute, value in attributes:
             if attribute == "tt.divisibility":
-                known[source.fn.arg_names[path[0]]] = value
+                known[parameter_at(source, path)] = value
     return known
+
+
+def parameter_at(source, path):
+    """The name of a parameter, or of a member of one, as `passed` has it."""
+    name = source.fn.arg_names[path[0]]
+    kind = source.signature[name]
+    for index in path[1:]:
+        name = f"{name}.{getattr(kind, '_fields', range(len(kind)))[index]}"
+        kind = kind[index]
+    return name
 
 
 def bytes_of_type(kind, where):

@@ -6,7 +6,9 @@
     as_strided                           the same buffer at another offset
     launch of a Triton kernel            a kernel step
     mm, bmm, addmm, baddbmm              a `gemm` call
-    any other operator                   a call `aten.<operator>.<overload>`
+    any other operator                   a call `aten.<operator>.<overload>`; its option `complex`
+                                         says which tensors are pairs of parts of complex numbers
+    copy_                                a copy of bytes, or a call that converts
     arithmetic on sizes                  expressions
 """
 
@@ -25,16 +27,13 @@ from torch._higher_order_ops.triton_kernel_wrap import (
 from coppice.export import kernels
 from coppice.export.expressions import text_of
 from coppice.export.inductor import line_of, shares_elements
-from coppice.export.manifest import DTYPE_BYTES, ExportError, fraction
-from coppice.export.sizes import is_dense, size_of, span
+from coppice.export.manifest import ExportError, fraction, walk
+from coppice.export.oracle import check_output
+from coppice.export.sizes import in_whole_chunks, is_dense, size_of, span
+from coppice.export.tensors import (COMPLEX, DTYPES, ELEMENT_BYTES, PARTS, Tensor, broadcast,
+                                     in_pairs)
 from coppice.export.ttir import accesses_of_any
 
-DTYPES = {
-    torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
-    torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8",
-    torch.uint64: "u64", torch.uint32: "u32", torch.uint16: "u16", torch.uint8: "u8",
-    torch.bool: "bool", torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2",
-}
 aten = torch.ops.aten
 # Of each GEMM: which arguments are added, left and right.
 GEMMS = {aten.mm: (None, 0, 1), aten.bmm: (None, 0, 1), aten.addmm: (0, 1, 2),
@@ -44,34 +43,26 @@ RANDOM_SEEDS = (aten.randint.low_out, aten.randint.low, aten.randint.out)
 GRID_AXES = {"Grid1D": "x", "Grid2D": "xy", "Grid3D": "xyz"}
 
 
-@dataclasses.dataclass(frozen=True)
-class Tensor:
-    """A view of a buffer: sizes are integers or SymPy expressions, the offset in bytes."""
-
-    buffer: str
-    offset: object
-    dtype: str
-    shape: tuple
-    strides: tuple
-
-
 class Lifter:
     """Reads a graph node by node. `roles` says of each placeholder what it is: ("input", name),
     ("constant", name) or ("scalar", symbol's SymPy name or None)."""
 
+    takes_complex = False  # Whether who calls the program makes pairs of complex numbers.
+
     def __init__(self, package, graph, roles, shape_env, names, architectures):
         self.package, self.graph, self.roles = package, graph, roles
         self.shape_env, self.names, self.architectures = shape_env, names, architectures
-        self.values, self.buffers, self.steps = {}, {}, []
+        self.values, self.buffers, self.steps, self.simplified = {}, {}, [], {}
         self.inputs, self.outputs, self.written = [], [], set()
         self.layouts = {}  # Of temporaries: dtype, shape, strides.
 
-    def run(self, output_names):
-        """Fills buffers, steps, inputs and outputs. Errors: ExportError with the node's name and
+    def run(self, results):
+        """Fills buffers, steps, inputs and outputs. `results` are the fake tensors that the graph
+        returns, by the name that each is to have. Errors: ExportError with the node's name and
         the line of the model that it comes from, as far as is known."""
         for node in self.graph.nodes:
             try:
-                self.lift(node, output_names)
+                self.lift(node, results)
             except ExportError as error:
                 raise ExportError(f"{node.name} ({node.target}): {error}{line_of(node)}") from error
         used = {part["buffer"] for part in walk([self.steps, list(self.buffers.values())])
@@ -79,11 +70,11 @@ class Lifter:
         self.buffers = {name: buffer for name, buffer in self.buffers.items()
                         if buffer["role"] not in ("temporary", "seed") or name in used}
 
-    def lift(self, node, output_names):
+    def lift(self, node, results):
         if node.op == "placeholder":
             self.lift_placeholder(node)
         elif node.op == "output":
-            self.lift_outputs(node, output_names)
+            self.lift_outputs(node, results)
         elif node.op == "get_attr":
             self.lift_attribute(node)
         elif node.target is torch.empty_strided:
@@ -109,7 +100,11 @@ class Lifter:
         return node.target.overloadpacket.__name__ in SIZE_OPERATORS
 
     def simplify(self, expression):
-        return self.shape_env.replace(expression) if not expression.is_Integer else expression
+        if expression.is_Integer:
+            return expression
+        if expression not in self.simplified:
+            self.simplified[expression] = in_whole_chunks(self.shape_env.replace(expression))
+        return self.simplified[expression]
 
     def text(self, expression):
         """An integer or expression in the names of the program. Errors: ExportError if it needs
@@ -126,6 +121,8 @@ class Lifter:
         return [self.text(expression) for expression in expressions]
 
     def dtype(self, dtype):
+        if self.takes_complex and dtype in COMPLEX:
+            return COMPLEX[dtype]
         if dtype not in DTYPES:
             raise ExportError(f"packages have no elements of {dtype}")
         return DTYPES[dtype]
@@ -162,6 +159,7 @@ class Lifter:
         raise ExportError("a tensor that Inductor made has no data without a device")
 
     def layout(self, tensor):
+        tensor = in_pairs(tensor)
         result = {"dtype": tensor.dtype, "shape": self.texts(tensor.shape)}
         if not is_dense(tensor.shape, tensor.strides):
             result["strides"] = self.texts(tensor.strides)
@@ -172,7 +170,7 @@ class Lifter:
         if is_dense(tensor.shape, tensor.strides):
             self.buffers[name] = {"role": "temporary", **self.layout(tensor)}
         else:
-            bytes_ = span(tensor.shape, tensor.strides) * DTYPE_BYTES[tensor.dtype]
+            bytes_ = span(tensor.shape, tensor.strides) * ELEMENT_BYTES[tensor.dtype]
             self.buffers[name] = {"role": "temporary", "bytes": self.text(bytes_)}
 
     def view(self, source, shape, strides, offset=0):
@@ -181,7 +179,7 @@ class Lifter:
         elements = self.number(offset)
         root = self.layouts[base.buffer]
         shape, strides = (tuple(self.number(size) for size in sizes) for sizes in (shape, strides))
-        return Tensor(root.buffer, root.offset + elements * DTYPE_BYTES[base.dtype], base.dtype,
+        return Tensor(root.buffer, root.offset + elements * ELEMENT_BYTES[base.dtype], base.dtype,
                       shape, strides)
 
     def number(self, value):
@@ -199,15 +197,17 @@ class Lifter:
     def full_view(self, tensor):
         return {**self.operand(tensor), **self.layout(tensor)}
 
-    def lift_outputs(self, node, names):
+    def lift_outputs(self, node, results):
         values = returned_values(node)
-        if len(names) != len(values):
-            raise ExportError(f"{len(values)} outputs were lowered of the {len(names)} that there "
-                              f"are: {', '.join(names)}")
-        for name, value in zip(names, values):
+        if len(results) != len(values):
+            raise ExportError(f"{len(values)} outputs were lowered of the {len(results)} that "
+                              f"there are: {', '.join(results)}")
+        for (name, expected), value in zip(results.items(), values):
             tensor = self.values.get(value) if value is not None else None
             if not isinstance(tensor, Tensor):
                 raise ExportError(f"the output {name} is no tensor")
+            check_output(f"the output {name}", tensor, expected, self.dtype(expected.dtype),
+                         self.shape_env)
             self.return_tensor(name, tensor)
 
     def return_tensor(self, name, tensor):
@@ -224,7 +224,7 @@ class Lifter:
             self.buffers[name] = {**layout, "alias": self.operand(tensor)}
         else:
             self.buffers[name] = layout
-            size = span(tensor.shape, tensor.strides) * DTYPE_BYTES[tensor.dtype]
+            size = span(tensor.shape, tensor.strides) * ELEMENT_BYTES[tensor.dtype]
             self.steps.append({"op": "memcpy", "to": {"buffer": name},
                                "from": self.operand(tensor), "bytes": self.text(size)})
 
@@ -300,7 +300,7 @@ class Lifter:
             if not shared and not row:
                 continue
             copy = f"{name}_read_{len(self.steps)}"
-            bytes_ = self.text(count * DTYPE_BYTES[layout.dtype])
+            bytes_ = self.text(count * ELEMENT_BYTES[layout.dtype])
             self.buffers[copy] = {"role": "temporary", "bytes": bytes_}
             self.layouts[copy] = dataclasses.replace(layout, buffer=copy)
             self.steps.append({"op": "memcpy", "to": {"buffer": copy}, "from": {"buffer": name},
@@ -326,13 +326,12 @@ class Lifter:
             tensor = self.values[value]
             return {**self.operand(tensor), "access": self.access(found, tensor),
                     **compiled_for}
-        word = kernels.SCALARS[kind]
-        if word in kernels.FRACTIONS:
-            number = self.number(value) if not isinstance(value, (int, float)) else value
-            if isinstance(number, sympy.Expr) and not number.is_number:
-                raise ExportError(f"{parameter} is a fraction that varies: pass it as a tensor")
-            return {word: fraction(number)}
-        return {word: self.text(self.number(value)), **compiled_for}
+        if not isinstance(value, (int, float)):
+            known = self.number(value)
+            if known is None:
+                raise ExportError(f"{parameter} is no integer, and varies: pass it as a tensor")
+            value = known if known.is_number else self.text(known)
+        return kernels.number_argument(parameter, kind, value, multiple)
 
     def access(self, found, tensor):
         """A buffer that something wrote before may keep part of that, so what a kernel only writes
@@ -359,21 +358,42 @@ class Lifter:
         if node.target in RANDOM_SEEDS and self.lift_seeds(node):
             return
         packet = node.target.overloadpacket
-        if packet in GEMMS:
+        if packet in GEMMS and not self.is_complex(node):
             self.lift_gemm(node, *GEMMS[packet])
             return
         if node.target in (aten.view.dtype,):
             source = self.values[node.args[0]]
             self.values[node] = self.tensor_of(source.buffer, node.meta["val"], source.offset)
             return
+        if node.target is aten.copy_.default:
+            self.lift_copy(node)
+            return
         inputs, outputs, options, changed = self.call_arguments(node)
-        if not outputs and not changed:
-            outputs = self.allocate_results(node)
-        elif changed:
+        if outputs:
+            self.values[node] = outputs[0]
+        elif changed and not makes_tensors(node.target):
             self.values[node] = changed[0]
         else:
-            self.values[node] = outputs[0]
+            outputs = self.allocate_results(node)
         self.add_call(str(node.target), inputs, outputs + changed, options)
+
+    def is_complex(self, node):
+        return any(isinstance(known := self.values.get(part), Tensor) and known.dtype in PARTS
+                   for part in node.all_input_nodes)
+
+    def lift_copy(self, node):
+        """A copy of bytes, or what PyTorch makes of other types and layouts."""
+        target, source = (self.values[part] for part in node.args[:2])
+        self.values[node] = target
+        if dataclasses.replace(source, buffer=target.buffer, offset=target.offset) == target:
+            size = span(target.shape, target.strides) * ELEMENT_BYTES[target.dtype]
+            if is_dense(target.shape, target.strides):
+                self.steps.append({"op": "memcpy", "to": self.operand(target),
+                                   "from": self.operand(source), "bytes": self.text(size)})
+                self.mark_written(target.buffer)
+                return
+        dtype = str(node.args[0].meta["val"].dtype)
+        self.add_call("aten._to_copy.default", [source], [target], {"dtype": dtype})
 
     def call_arguments(self, node):
         """Tensors that are read, those of `out`, options of all else, and tensors changed in
@@ -392,7 +412,10 @@ class Lifter:
                 if argument.alias_info is not None and argument.alias_info.is_write:
                     changed.append(self.values[value])
             else:
+                before = len(inputs)
                 options[argument.name] = self.option(argument.name, value, inputs)
+                if argument.alias_info is not None and argument.alias_info.is_write:
+                    changed += inputs[before:]
         return inputs, outputs, options, changed
 
     def option(self, name, value, inputs):
@@ -413,6 +436,8 @@ class Lifter:
                 raise ExportError(f"the option {name} = {part} varies between calls")
             if isinstance(part, float):
                 return fraction(part)
+            if isinstance(part, complex):
+                return f"complex:{part.real!r}:{part.imag!r}"
             return part if part is None or isinstance(part, (bool, int, str)) else str(part)
 
         known = plain(value)
@@ -455,6 +480,10 @@ class Lifter:
         step = {"op": "call", "function": function,
                 "inputs": [self.full_view(tensor) for tensor in inputs],
                 "outputs": [self.full_view(tensor) for tensor in outputs]}
+        pairs = {kind: [index for index, tensor in enumerate(tensors) if tensor.dtype in PARTS]
+                 for kind, tensors in (("inputs", inputs), ("outputs", outputs))}
+        if any(pairs.values()):
+            options = {**options, "complex": json.dumps(pairs, separators=(",", ":"))}
         if options:
             step["options"] = options
         self.steps.append(step)
@@ -480,21 +509,6 @@ def returned_values(output):
     return [values] if isinstance(values, torch.fx.Node) else list(values)
 
 
-def broadcast(tensor, shape):
-    """The tensor with axes of stride 0, so that it has this shape."""
-    missing = len(shape) - len(tensor.shape)
-    sizes = (None,) * missing + tensor.shape
-    strides = (sympy.Integer(0),) * missing + tensor.strides
-    strides = tuple(stride if size == whole else sympy.Integer(0)
-                    for size, stride, whole in zip(sizes, strides, shape))
-    return dataclasses.replace(tensor, shape=tuple(shape), strides=strides)
-
-
-def walk(value):
-    """Every dict inside of steps."""
-    if isinstance(value, dict):
-        yield value
-        value = list(value.values())
-    if isinstance(value, list):
-        for member in value:
-            yield from walk(member)
+def makes_tensors(target):
+    """Whether an operator gives back more than what it changes."""
+    return any(result.alias_info is None for result in target._schema.returns)

@@ -208,3 +208,13 @@ def check_file_name(name):
 def bytes_of(shape, dtype):
     """Bytes of a dense tensor of plain integers."""
     return math.prod(shape) * DTYPE_BYTES[dtype]
+
+
+def walk(value):
+    """Every dict inside of steps or buffers."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for member in value:
+            yield from walk(member)

@@ -1,14 +1,17 @@
 """Sizes that vary: what PyTorch knows of them, the guards that rest on it, and strides."""
 
+import ast
 import re
 
 import sympy
+from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from coppice.export.expressions import text_of
 from coppice.export.manifest import ExportError
 
 INT64_MAX = (1 << 63) - 1
+REMAINDERS = (PythonMod, Mod)
 
 
 def identifier(text):
@@ -19,6 +22,39 @@ def identifier(text):
 def finite(limit, instead):
     """A bound of a range as an integer; `instead` if there is none."""
     return int(limit) if getattr(limit, "is_Integer", False) else instead
+
+
+def peak_of(text, largest):
+    """The largest number that computing an expression may meet, for sizes of up to `largest`: what
+    is subtracted counts as if it were added. What has no limit in `largest` counts as one."""
+    peak = 0
+
+    def reach(node):
+        nonlocal peak
+        found = bound(node)
+        peak = max(peak, found)
+        return found
+
+    def bound(node):
+        match node:
+            case ast.Constant():
+                return node.value
+            case ast.Name():
+                return largest.get(node.id, 1)
+            case ast.BinOp(left, operator, right):
+                sides = reach(left), reach(right)
+                product = isinstance(operator, ast.Mult)
+                quotient = isinstance(operator, ast.FloorDiv)
+                return sides[0] * sides[1] if product else sides[0] if quotient else sum(sides)
+            case ast.Call():
+                sides = [reach(part) for part in node.args]
+                return sum(sides) if node.func.id == "align" else max(sides)
+            case _:  # Signs, and comparisons, which are 0 or 1.
+                return max([1, *(reach(part) for part in ast.iter_child_nodes(node)
+                                 if isinstance(part, ast.expr))])
+
+    reach(ast.parse(str(text), mode="eval").body)
+    return peak
 
 
 def follows_from_limits(condition, limits):
@@ -44,7 +80,7 @@ def limits_of(shape_env, symbol):
 def open_conditions(shape_env):
     """What PyTorch assumed of sizes, as far as their limits do not say it already."""
     for guard in shape_env.guards:
-        condition = shape_env.replace(guard.expr)
+        condition = in_whole_chunks(shape_env.replace(guard.expr))
         if not follows_from_limits(condition, shape_env.var_to_range):
             yield condition
 
@@ -68,6 +104,22 @@ def size_of(value):
     return sympy.Integer(value) if isinstance(value, int) else value.node.expr
 
 
+def in_whole_chunks(expression):
+    """(c - n % c) % c, by which many pad n to whole chunks of c, as c * ((n + c - 1) // c) - n:
+    what is divided by chunks then gets short, where every remainder would stay."""
+    return expression.replace(lambda e: type(e) in REMAINDERS,
+                              lambda e: whole_chunks(*e.args) or e)
+
+
+def whole_chunks(value, divisor):
+    """The remainder in those words; None of any other."""
+    rest = divisor - value
+    chunk = divisor.is_Integer and divisor > 0
+    if not chunk or type(rest) not in REMAINDERS or rest.args[1] != divisor:
+        return None
+    return FloorDiv(rest.args[0] + divisor - 1, divisor) * divisor - rest.args[0]
+
+
 def dense_strides(shape):
     strides, step = [], sympy.Integer(1)
     for size in reversed(shape):
@@ -85,5 +137,5 @@ def is_dense(shape, strides):
 def span(shape, strides):
     """Elements from the first to the last, both included."""
     if any(size == 0 for size in shape):
-        return sympy.Integer(0)
-    return sum(((size - 1) * stride for size, stride in zip(shape, strides)), sympy.Integer(1))
+        return 0
+    return sum(((size - 1) * stride for size, stride in zip(shape, strides)), 1)

@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_map
 
 from coppice.export import kernels
 from coppice.export.inductor import compile_graph, first_line, sizes_of_one
-from coppice.export.lift import DTYPES, Lifter
+from coppice.export.lift import Lifter, returned_values
 from coppice.export.manifest import VERSION, ExportError, Package
 from coppice.export.sizes import (
     INT64_MAX,
@@ -30,6 +30,7 @@ from coppice.export.sizes import (
     limits_as_guards,
     size_of,
 )
+from coppice.export.tensors import DTYPES
 
 SYMBOL_FIELDS = ("min", "max", "name", "buckets", "claim", "hint")
 
@@ -82,11 +83,13 @@ def add_program(package, name, model, args=(), *, dynamic=None, archs=("80", "90
         specs = exported.graph_signature.input_specs
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
         shape_env = shape_env_of(placeholders)
+        returned = [node.meta["val"] if isinstance(node, torch.fx.Node) else node
+                    for node in returned_values(module.graph.output_node())]
         cubins = any(architecture == kernels.Architecture(capability, "cubin")
                      for architecture in architectures)
         wrapper = compile_graph(module, capability, configurations, options, cubins)
     program = Program(package, exported, wrapper, specs, dynamic, shape_env, architectures)
-    package.add_program(name, program.build(outputs, static, fills or {}))
+    package.add_program(name, program.build(named(returned, outputs), static, fills or {}))
     add_data(package, exported, program.constants, weights)
 
 
@@ -193,7 +196,7 @@ class Program:
         self.names, self.symbols, self.scalars, self.constants = {}, {}, {}, {}
         self.limits = []  # Of scalars, as guards.
 
-    def build(self, outputs, static, fills):
+    def build(self, results, static, fills):
         graph = self.wrapper.graph
         nodes = [node for node in graph.nodes if node.op == "placeholder"]
         if len(nodes) != len(self.specs):
@@ -204,7 +207,7 @@ class Program:
                 self.name_axes(name, node.meta["val"])
         lifter = Lifter(self.package, graph, roles, self.shape_env, self.names,
                         self.architectures)
-        lifter.run(self.output_names(graph, outputs))
+        lifter.run(results)
         unknown = sorted(set(static) | set(fills))
         for name in unknown:
             if name not in lifter.inputs:
@@ -306,13 +309,16 @@ class Program:
         self.names[symbol.name] = name
         self.symbols[name] = result
 
-    def output_names(self, graph, outputs):
-        (node,) = graph.find_nodes(op="output")
-        values = node.args[0]
-        count = 1 if isinstance(values, torch.fx.Node) else len(values)
-        if outputs is None:
-            return ["output"] if count == 1 else [f"output_{index}" for index in range(count)]
-        return list(outputs)
+
+def named(returned, names):
+    """What a program returns, by the names of its outputs. Errors: ExportError."""
+    if names is None:
+        names = ["output"] if len(returned) == 1 else [
+            f"output_{index}" for index in range(len(returned))]
+    if len(set(names)) != len(returned):
+        raise ExportError(f"there are {len(returned)} outputs, and other names: "
+                          f"{', '.join(names)}")
+    return dict(zip(names, returned))
 
 
 # Data.

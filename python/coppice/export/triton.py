@@ -14,7 +14,7 @@ By recording, which needs PyTorch: coppice.export.triton_recording.
 """
 
 from coppice.export import kernels
-from coppice.export.manifest import ExportError, Package, fraction
+from coppice.export.manifest import ExportError, Package
 from coppice.export.ttir import accesses_of
 
 __all__ = ["Kernel", "Package", "Program", "add_kernel"]
@@ -38,27 +38,34 @@ def add_kernel(package, function, signature, constexprs=None, *, divisible=(),
     variants      [(constexprs, options), ...] on top of those given: configurations to choose from
     options       Triton's: num_warps, num_stages, enable_fp_fusion, ...
     Returns a Kernel. Errors: ExportError."""
-    architectures = kernels.parse_architectures(archs)
     function = bare(function)
-    chosen = []
-    for index, (more, tuned) in enumerate(variants or [({}, {})]):
+    sources = []
+    for more, tuned in variants or [({}, {})]:
         values = {**(constexprs or {}), **more}
         missing = [parameter for parameter in function.arg_names
                    if parameter not in signature and parameter not in values]
         if missing:
             raise ExportError(f"{function.__name__}: nothing is said of {', '.join(missing)}")
-        source = make_source(function, signature, values, divisible)
-        settings = {"enable_fp_fusion": True, **options, **tuned}
+        sources.append((make_source(function, signature, values, divisible), {**options, **tuned}))
+    return add_sources(package, name or function.__name__, sources, archs)
+
+
+def add_sources(package, name, sources, archs):
+    """Compiles one kernel's ASTSource for every architecture; of several, [(source, options), ...],
+    each is a variant. Returns a Kernel. Errors: ExportError."""
+    architectures = kernels.parse_architectures(archs)
+    chosen = []
+    for index, (source, options) in enumerate(sources):
+        settings = {"enable_fp_fusion": True, **options}
         try:
             compiled = kernels.compile_source(source, architectures[0].capability, settings)
         except Exception as error:
-            raise ExportError(f"{function.__name__}: {type(error).__name__}: "
+            raise ExportError(f"{source.fn.__name__}: {type(error).__name__}: "
                               f"{str(error).strip().splitlines()[0]}") from error
-        numbers = {parameter: value for parameter, value in values.items()
-                   if type(value) is int and parameter not in signature}
-        chosen.append(("" if not variants or len(variants) == 1 else str(index), compiled, numbers))
-    known, parameters = kernels.add_kernel(package, name or function.__name__, chosen,
-                                           architectures)
+        numbers = {source.fn.arg_names[path[0]]: value for path, value in source.constants.items()
+                   if type(value) is int and len(path) == 1}
+        chosen.append(("" if len(sources) == 1 else str(index), compiled, numbers))
+    known, parameters = kernels.add_kernel(package, name, chosen, architectures)
     accesses = accesses_of(chosen[0][1].asm["ttir"], [parameter for parameter, _ in parameters])
     return Kernel(known, parameters, kernels.divisibility(chosen[0][1].src), accesses,
                   kernels.trailing_arguments(package, known))
@@ -115,14 +122,12 @@ class Program:
                 raise ExportError(f"{kernel.name}: no argument {parameter}")
             value = arguments.pop(parameter)
             multiple = kernel.multiples.get(parameter)
-            compiled_for = {"divisible_by": multiple} if multiple else {}
             if kind.startswith("*"):
                 found = (access or {}).get(parameter, kernel.accesses[parameter] or "r")
-                values.append({**self.pointer(value, found), **compiled_for})
+                values.append({**self.pointer(value, found),
+                               **({"divisible_by": multiple} if multiple else {})})
             else:
-                word = kernels.SCALARS[kind]
-                number = fraction(value) if word in kernels.FRACTIONS else value
-                values.append({word: number, **({} if word in kernels.FRACTIONS else compiled_for)})
+                values.append(kernels.number_argument(parameter, kind, value, multiple))
         if arguments:
             raise ExportError(f"{kernel.name} takes no {', '.join(arguments)}")
         self.value["steps"].append({"op": "kernel", "kernel": kernel.name, "grid": grid,

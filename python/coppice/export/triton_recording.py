@@ -9,6 +9,7 @@ anything else that PyTorch computes is an error, since no kernel of a package wo
 """
 
 import contextlib
+import inspect
 from unittest import mock
 
 import sympy
@@ -18,13 +19,14 @@ from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._sympy.value_ranges import ValueRanges
+from triton._utils import find_paths_if, get_iterable_path
+from triton.compiler import ASTSource
 from triton.runtime.autotuner import Autotuner
-from triton.runtime.jit import JITFunction
+from triton.runtime.jit import JITFunction, TensorWrapper
 
 from coppice.export import kernels
 from coppice.export.expressions import text_of
 from coppice.export.inductor import pretended_device, sizes_of_one
-from coppice.export.lift import DTYPES
 from coppice.export.manifest import DTYPE_BYTES, ExportError, Package
 from coppice.export.sizes import (
     INT64_MAX,
@@ -35,11 +37,10 @@ from coppice.export.sizes import (
     size_of,
     span,
 )
+from coppice.export.tensors import DTYPES
 from coppice.export.torch import normalized
-from coppice.export.triton import Program, add_kernel
+from coppice.export.triton import Program, add_sources
 
-TYPES = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "bf16": "bf16", "bool": "i1",
-         "f8e4m3": "fp8e4nv", "f8e5m2": "fp8e5"}
 ALLOCATES = ("empty", "empty_permuted", "empty_strided", "empty_like", "new_empty",
              "new_empty_strided")
 VIEWS = ("view", "_unsafe_view", "as_strided", "select", "slice", "transpose", "permute", "t",
@@ -198,57 +199,86 @@ class Recorder:
     def launched(self, function, args, grid, runs):
         """One launch; `runs` are the keyword arguments of each configuration."""
         where = f"the launch of {function.__name__}"
-        parameters = {param.name: param for param in function.params}
-        options = [{key: value for key, value in given.items()
-                    if key not in parameters and value is not None} for given in runs]
-        bound = []
+        names = [param.name for param in function.params]
+        bound, sources = [], []
         for given in runs:
-            named = {key: value for key, value in given.items() if key in parameters}
-            known = function.signature.bind(*args, **named)
+            known = function.signature.bind(
+                *args, **{key: value for key, value in given.items() if key in names})
             known.apply_defaults()
+            options = {key: value for key, value in given.items()
+                       if key not in names and value is not None}
             bound.append(dict(known.arguments))
-        signature, fixed, divisible = self.classify(function, parameters, bound[0], where)
-        variants = [({name: unwrap(values[name]) for name in fixed}, more)
-                    for values, more in zip(bound, options)]
-        kernel = add_kernel(self.package, function, signature, {}, divisible=divisible,
-                            archs=self.archs, variants=variants)
-        blocks = self.grid(grid, bound, fixed)
+            sources.append((self.source(function, known, where), options))
+        kernel = add_sources(self.package, function.__name__, sources, archs=self.archs)
+        signature = sources[0][0].signature
+        for name in names:
+            first = bound[0][name]
+            if signature[name] != "constexpr" and any(
+                    other[name] is not first and other[name] != first for other in bound):
+                raise ExportError(f"{where}: configurations give {name} other values; make it a "
+                                  "tl.constexpr, or record one variant")
+        blocks = self.grid(grid, bound, [name for name, kind in signature.items()
+                                         if kind == "constexpr"])
         arguments = {}
-        for name, kind in kernel.parameters:
-            value = bound[0][name]
-            if kind.startswith("*"):
-                arguments[name] = None if value is None else self.pointer(value, where)
-            else:
-                arguments[name] = value if isinstance(value, (float, int)) else self.text(value)
+        for name, kind in signature.items():
+            for part, kind_of_part, value in kernels.passed(name, kind, bound[0][name]):
+                arguments[part] = self.argument(kind_of_part, value, f"{where}: {part}")
         self.program.launch(kernel, blocks, **arguments)
 
-    def classify(self, function, parameters, values, where):
-        """Types of what is passed, names of what is compiled in, and of multiples of 16; as Triton
-        does it, but that nothing is assumed of a size that varies."""
-        signature, fixed, divisible = {}, [], []
-        for name, value in values.items():
-            param = parameters[name]
-            if param.is_constexpr or value is None or (
-                    type(value) is int and value == 1 and not param.do_not_specialize):
-                if isinstance(value, torch.SymInt):
-                    raise ExportError(f"{where}: the constexpr {name} is a size that varies")
-                fixed.append(name)
-            elif isinstance(value, torch.Tensor):
-                dtype = DTYPES[value.dtype]
-                signature[name] = "*" + TYPES.get(dtype, dtype)
-                if self.is_multiple(self.offset(value), 16):
-                    divisible.append(name)
-            elif isinstance(value, bool):
-                signature[name] = "i1"
-            elif isinstance(value, (int, torch.SymInt)):
-                signature[name] = "i32" if self.fits_32_bits(value) else "i64"
-                if not param.do_not_specialize and self.is_multiple(value, 16):
-                    divisible.append(name)
-            elif isinstance(value, float):
-                signature[name] = "fp32"
-            else:
-                raise ExportError(f"{where}: {name} is a {type(value).__name__}")
-        return signature, fixed, divisible
+    def argument(self, kind, value, where):
+        if isinstance(value, TensorWrapper):
+            value = value.base
+        if kind.startswith("*"):
+            return None if value is None else self.pointer(value, where)
+        if isinstance(value, (torch.SymFloat, torch.SymBool)):
+            raise ExportError(f"{where} is a {type(value).__name__} that varies; pass integers")
+        return value if isinstance(value, (float, int)) else self.text(value)
+
+    def source(self, function, bound, where):
+        """What Triton would compile for these arguments, but that nothing is assumed of a size that
+        varies."""
+        shown = inspect.BoundArguments(function.signature, {
+            param.name: self.checked_constant(value, f"{where}: the constexpr {param.name}")
+            if param.is_constexpr else mapped(self.stand_in, value)
+            for param, value in zip(function.params, bound.arguments.values())})
+        *_, backend, specialize = function.create_binder()
+        try:
+            _, kinds, _ = specialize(*shown.args, **shown.kwargs)
+        except TypeError as error:
+            raise ExportError(f"{where}: {error}") from error
+        signature = {param.name: kind for param, (kind, _) in zip(function.params, kinds)}
+        values = list(bound.arguments.values())
+        constants = {path: unwrap(get_iterable_path(values, path)) for path in find_paths_if(
+            list(signature.values()), lambda _, kind: kind == "constexpr")}
+        keys = ["" if kind == "constexpr" else key for kind, key in kinds]
+        attributes = {path: backend.parse_attr(get_iterable_path(keys, path))
+                      for path in find_paths_if(keys, lambda _, key: isinstance(key, str))}
+        return ASTSource(function, signature, constants, attributes)
+
+    @staticmethod
+    def checked_constant(value, where):
+        def check(part):
+            if isinstance(part, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                raise ExportError(f"{where} is a size that varies")
+            return part
+
+        return mapped(check, value)
+
+    def stand_in(self, value):
+        """What Triton specialises in the same way, of what has no value yet."""
+        if isinstance(value, torch.Tensor):
+            return Address(value.dtype, 16 if self.is_multiple(self.offset(value), 16) else 1)
+        if isinstance(value, TensorWrapper):
+            return Address(value.dtype, self.stand_in(value.base).address)
+        if hasattr(value, "data_ptr"):
+            raise ExportError(f"a {type(value).__name__} is passed, and packages have tensors of "
+                              "PyTorch alone")
+        if isinstance(value, torch.SymInt):
+            return (0 if self.fits_32_bits(value) else 1 << 40) + (
+                16 if self.is_multiple(value, 16) else 3)
+        if isinstance(value, torch.SymFloat):
+            return 0.5
+        return False if isinstance(value, torch.SymBool) else value
 
     def fits_32_bits(self, value):
         if isinstance(value, int):
@@ -364,6 +394,24 @@ class Recorder:
             if text not in result:
                 result.append(text)
         return result
+
+
+class Address:
+    """A pointer of which only its alignment is known."""
+
+    def __init__(self, dtype, address):
+        self.dtype, self.address = dtype, address
+
+    def data_ptr(self):
+        return self.address
+
+
+def mapped(change, value):
+    """The value, or a tuple of the same kind, with each member changed."""
+    if not isinstance(value, tuple):
+        return change(value)
+    members = [mapped(change, member) for member in value]
+    return type(value)(*members) if hasattr(value, "_fields") else tuple(members)
 
 
 def unwrap(value):

@@ -2,6 +2,8 @@
 
 import re
 
+NAME = r"%[\w.$-]+"  # Of a value; members of tuples have points in theirs.
+
 
 def accesses_of(ttir, parameters):
     """What a kernel does to each pointer: {parameter: "r", "w", "rw" or "" (nothing)}.
@@ -9,8 +11,8 @@ def accesses_of(ttir, parameters):
     Addresses are followed through Triton's own form; where one may come from several parameters,
     each of them is meant. A pointer that is given to something unknown is "rw"."""
     head = re.search(r"tt\.func public @\S+?\((.*?)\)(?: attributes \{.*?\})? \{\n", ttir, re.S)
-    names = re.findall(r"(%\w+): [^,%]*", head[1])
-    origins = {name: {parameter} for name, parameter in zip(names, parameters)}
+    names = re.findall(rf"({NAME}): [^,%]*", head[1])
+    origins = {name: {parameter} for name, parameter in zip(names, parameters, strict=True)}
     lines = [re.sub(r"loc\(.*", "", line).strip() for line in ttir[head.end():].splitlines()]
     plain = "tt.ptr_to_int" not in ttir  # Then no number is an address.
     reads, writes = set(), set()
@@ -44,8 +46,8 @@ def follow(lines, origins, reads, writes, plain):
 
     for line in lines:
         left, _, right = line.partition(" = ") if line.startswith("%") else ("", "", line)
-        results = re.findall(r"%\w+", left)
-        operands = re.findall(r"%\w+(?:#\d+)?", right)
+        results = re.findall(NAME, left)
+        operands = re.findall(rf"{NAME}(?:#\d+)?", right)
         if plain and "!tt.ptr" not in right:
             operands = []
         operation = (re.match(r'"?([\w.]+)"?', right) or [""])[0].strip('"')
@@ -63,7 +65,7 @@ def follow(lines, origins, reads, writes, plain):
             for name in open_results[-1] if open_results else ():
                 origins[name] = origins.get(name, set()) | of(operands)
         else:
-            inner = re.findall(r"(%\w+) = (%\w+(?:#\d+)?)", right) if operands else []
+            inner = re.findall(rf"({NAME}) = ({NAME}(?:#\d+)?)", right) if operands else []
             for name in results + [name for name, _ in inner]:
                 origins[name] = origins.get(name, set()) | of(operands)
             results += [name for name, _ in inner]

@@ -3,12 +3,56 @@ or on tensors of a CUDA device, whose launches are captured.
 
 What a step's `options` mean is said by the operator's schema: integers and JSON, in which tensors
 of a list are "input:3", and names of types, devices and layouts (coppice/export/lift.py);
-"output:0" is the shape of the first output.
+"output:0" is the shape of the first output, "input:1:0" the first of the second input's sizes,
+"complex:1.0:2.0" a complex number. The option `complex`, which no operator has, says which inputs
+and outputs are pairs of parts of complex numbers.
+
+An operator is part of the device's work and may not wait for it: a compiled function that it calls
+runs by PyTorch, on its thread or on one that it waits for, and what else it asks of coppice is an
+error.
 """
 
+import contextlib
 import json
+import sys
+import threading
 
 import torch
+
+INSIDE = ("it is called by an operator that PyTorch runs for coppice, whose work it would be "
+          "part of")
+AWAITED = ("an operator that PyTorch runs for coppice waits for a thread, which may be the one "
+           "that calls it")
+
+_thread = threading.local()
+_threads = set()  # That run operators, by their numbers.
+
+
+@contextlib.contextmanager
+def within_operator(name):
+    """Says of this thread that it runs an operator as work of the device."""
+    before = running_operator()
+    _thread.operator = name
+    _threads.add(threading.get_ident())
+    try:
+        yield
+    finally:
+        _thread.operator = before
+        if before is None:
+            _threads.discard(threading.get_ident())
+
+
+def running_operator():
+    """The name of the operator that this thread runs for a `call` step, or None."""
+    return getattr(_thread, "operator", None)
+
+
+def operator_waits():
+    """Whether an operator that some thread runs waits for another thread, as by Thread.join, or
+    for a future."""
+    frames = sys._current_frames()
+    return any(number in frames and frames[number].f_code.co_filename == threading.__file__
+               for number in list(_threads))
 
 
 def operator_of(name):
@@ -25,9 +69,11 @@ def function_of(name):
     target = operator_of(name)
 
     def run(inputs, outputs, options, stream):
-        with torch.no_grad():
-            given = [torch.from_dlpack(tensor) for tensor in inputs]
-            written = [torch.from_dlpack(tensor) for tensor in outputs]
+        with torch.no_grad(), within_operator(name):
+            options = dict(options)
+            pairs = json.loads(options.pop("complex", "{}"))
+            given = tensors_of(inputs, pairs.get("inputs", ()))
+            written = tensors_of(outputs, pairs.get("outputs", ()))
             arguments, named, changed = bound(target, given, written, options)
             out = [argument.name for argument in target._schema.arguments if argument.is_out]
             results = target(*arguments, **named, **dict(zip(out, written)))
@@ -43,6 +89,13 @@ def function_of(name):
     return run
 
 
+def tensors_of(handed, pairs):
+    """What a step hands over as PyTorch's tensors; some are pairs of parts of complex numbers."""
+    tensors = [torch.from_dlpack(one) for one in handed]
+    return [torch.view_as_complex(tensor) if index in pairs else tensor
+            for index, tensor in enumerate(tensors)]
+
+
 def bound(target, tensors, written, options):
     """Arguments by position and by name, and of how many tensors the operator changes them."""
     listed = set()
@@ -55,11 +108,14 @@ def bound(target, tensors, written, options):
     for argument in target._schema.arguments:
         if argument.is_out:
             continue
+        writes = argument.alias_info is not None and argument.alias_info.is_write
         if argument.name in options:
             value = read(options[argument.name], str(argument.real_type), tensors, written)
+            if writes and isinstance(value, list):
+                changed += sum(isinstance(member, torch.Tensor) for member in value)
         elif takes_tensor(argument):
             value = next(single, None)
-            changed += bool(argument.alias_info and argument.alias_info.is_write)
+            changed += writes
         elif argument.has_default_value():
             value = argument.default_value
         else:
@@ -77,10 +133,14 @@ def takes_tensor(argument):
 
 def read(text, kind, tensors, written):
     """A value of an option."""
-    if text == "output:0":
-        return list(written[0].shape)
+    if text.startswith(("output:", "input:")):
+        kind, index, *axis = text.split(":")
+        shape = list((written if kind == "output" else tensors)[int(index)].shape)
+        return shape[int(axis[0])] if axis else shape
     if "Device" in kind and text != "null":
         return written[0].device
+    if text.startswith("complex:"):
+        return complex(*map(float, text.split(":")[1:]))
     if text.startswith("torch."):
         return getattr(torch, text.removeprefix("torch."))
     if kind.removeprefix("Optional[").startswith("str") and text != "null":

@@ -18,22 +18,29 @@ from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._inductor import compile_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_leaves
 
 from coppice.errors import FAULTS, Error
-from coppice.export.inductor import CompilerError
+from coppice.export.inductor import (CompilerError, PrologueError, TemplateError,
+                                      pretended_driver)
 from coppice.export.manifest import ExportError
 from coppice.torch import options as settings
 from coppice.torch import reports
+from coppice.torch.calls import INSIDE, running_operator
 from coppice.torch.frames import frame_of, unknown_names
 from coppice.torch.graph import LiftedGraph
+from coppice.torch.kernels import launch_without_driver, take_kernels
 from coppice.torch.lowering import fake_mode_of, lower
+from coppice.torch.padding import Padding, names_of, padding_of, sources_by
 from coppice.torch.seeds import draw_by_seeds, keep_seeds
 from coppice.torch.session import kind_of, shared
 
-# Inductor's options to try, one after another; some fusions make kernels that do not compile.
-ATTEMPTS = ({}, {"prologue_fusion": False},
-            {"max_autotune_gemm": False, "max_autotune_conv_backends": "ATEN"})
-EMULATED = 80  # The architecture whose PTX the emulator executes.
+# Inductor's options to try, one after another, each with the errors that it mends: templates whose
+# operands are computed in them may make kernels that do not compile, and so may templates at all.
+ATTEMPTS = (({}, ()), ({"prologue_fusion": False}, PrologueError),
+            ({"max_autotune_gemm": False, "max_autotune_conv_backends": "ATEN"}, TemplateError))
+ALIGNMENT = 16  # Bytes, which kernels are compiled for.
+EMULATED = 80  # The architecture whose PTX the emulator executes; 89 is the next.
 
 
 def backend(module, inputs, *, options=None, mode=None):
@@ -47,14 +54,20 @@ def backend(module, inputs, *, options=None, mode=None):
     if "specialization" in module.meta:  # Then tensors are real, of which nothing else is known.
         inputs = [node.meta.get("example_value", value) for node, value in zip(
             module.graph.find_nodes(op="placeholder"), inputs)]
-    patches = {"fx_graph_cache": False, "fallback_random": chosen.fallback_random}
+    patches = {"fx_graph_cache": False, "fallback_random": chosen.fallback_random,
+               "joint_graph_constant_folding": False}  # x + 0 is another tensor, and 0.0 of -0.0.
     with contextlib.ExitStack() as stack:
         stack.enter_context(functorch_config.patch(enable_autograd_cache=False))
         if not cuda:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             stack.enter_context(without_libraries())
+            stack.enter_context(pretended_driver(EMULATED))
+            launch_without_driver()
         return compile_fx.compile_fx(module, inputs, inner_compile=compiler.compile,
                                      config_patches=patches)
+
+
+take_kernels(backend)
 
 
 @contextlib.contextmanager
@@ -76,7 +89,8 @@ class Compiler:
         self.options, self.session, self.cuda = options, session, cuda
         self.frame = frame_of(module)
         self.ignored = unknown_names(options.names(), self.frame, {
-            name for one in reports.reports_of(self.frame.owner) for name in one.sizes})
+            name for one in reports.reports_of(self.frame.owner) for name in one.sizes},
+            options.tensors())
         self.statics = set()  # Of the forward graph: what the backward one may read, too.
 
     def compile(self, module, inputs, compile_region_name=None, *, static_input_idxs=(),
@@ -92,7 +106,8 @@ class Compiler:
             self.tell_of_frame(report)
         placeholders = module.graph.find_nodes(op="placeholder")
         if not is_backward:
-            self.statics |= {placeholders[index].name for index in static_input_idxs}
+            self.statics |= {placeholders[index].name for index in static_input_idxs
+                             if not is_written_between(placeholders[index])}
         with contextlib.suppress(ExportError):  # Without tensors there is nothing to draw.
             inputs = keep_seeds(module, inputs, fake_mode_of(module))
         original = copied(module)
@@ -100,7 +115,7 @@ class Compiler:
                  "is_inference": is_inference, "graph_id": graph_id}
         fallback = self.fallback(original, inputs, flags)
         try:
-            compiled = self.lift(module, inputs, report, flags, fallback)
+            compiled = self.lift(module, original, inputs, report, flags, fallback)
         except ExportError as error:
             report.reasons.append(str(error))
             reports.tell(report, str(error), strict)
@@ -118,8 +133,10 @@ class Compiler:
             reports.tell(report, f"no size is called {', '.join(self.ignored)}, which options name;"
                          f" its sizes are {', '.join(frame.sizes)}", strict, "ignores the name")
 
-    def lift(self, module, inputs, report, flags, fallback):
-        capability = EMULATED
+    def lift(self, module, original, inputs, report, flags, fallback):
+        if running_operator():
+            raise ExportError(INSIDE)
+        capability = emulated(module)
         if self.cuda:
             major, minor = torch.cuda.get_device_capability()
             capability = 10 * major + minor
@@ -129,8 +146,10 @@ class Compiler:
         calls = lowered.calls()
         for name in calls:
             reports.tell(report, f"{name} has no Triton kernel", self.options.strict)
+        lowered.sources = sources_by(names_of(original, self.frame.inputs), lowered.sources)
+        padding = self.padding(lowered, original, report)
         try:
-            compiled = LiftedGraph(lowered, self.session, self.options, report, fallback)
+            compiled = LiftedGraph(lowered, self.session, self.options, report, fallback, padding)
         except Error as error:  # Limits of packages and of sessions.
             if error.driver_result in FAULTS:
                 raise
@@ -142,34 +161,64 @@ class Compiler:
         report.symbols = {
             lowered.sources[name][0]: (symbol["min"], symbol.get("max"))
             for name, symbol in lowered.program["symbols"].items()}
+        report.limits = {lowered.sources[name][0]: limit for name, limit in lowered.limits.items()}
         tell_strides(lowered.strides)
         return compiled
 
+    def padding(self, lowered, module, report):
+        """Which sizes are padded; what is not although the caller asked for it is told."""
+        if report.kind == "backward" or not self.options.claim:
+            return Padding()
+        padding = padding_of(lowered, module, self.options, self.frame, report.kind)
+        report.padded, report.unpadded = padding.padded, padding.unpadded
+        for name, why_not in padding.unpadded.items():
+            reports.tell(report, f"does not pad {name}: {why_not}",
+                         self.options.strict and name in padding.asked, "does not pad it")
+        return padding
+
     def lower(self, module, inputs, capability, flags):
         """Lowers by the first of ATTEMPTS that Inductor can compile."""
-        for attempt in ATTEMPTS[:-1]:
+        failed = None
+        for patches, mends in ATTEMPTS:
+            if failed and not isinstance(failed, mends):
+                continue
             try:
                 with quiet_compiler():
                     return lower(copied(module), inputs, self.statics, capability, self.options,
-                                 self.cuda, attempt, flags)
-            except CompilerError:
-                pass  # The last attempt says what is wrong.
-        return lower(module, inputs, self.statics, capability, self.options, self.cuda,
-                     ATTEMPTS[-1], flags)
+                                 self.cuda, patches, flags)
+            except CompilerError as error:
+                failed = error
+        raise failed
 
     def fallback(self, module, inputs, flags):
-        """What runs a graph that is not lifted: Inductor on CUDA, made when it is called, PyTorch
+        """What runs a graph that is not lifted, made when it is called: Inductor on CUDA, PyTorch
         on the CPU."""
-        if not self.cuda:
-            return make_boxed_func(draw_by_seeds(module).forward)
         made = []
 
         def run(arguments):
             if not made:
-                made.append(compile_fx.compile_fx_inner(module, inputs, **flags))
+                made.append(compile_fx.compile_fx_inner(module, inputs, **flags) if self.cuda
+                            else make_boxed_func(draw_by_seeds(module).forward))
             return made[0](arguments)
 
         return run
+
+
+def emulated(module):
+    """The first architecture that has all types of a graph."""
+    types = {value.dtype for node in module.graph.nodes
+             for value in tree_leaves(node.meta.get("val")) if isinstance(value, torch.Tensor)}
+    return 89 if torch.float8_e4m3fn in types else EMULATED
+
+
+def is_written_between(node):
+    """Whether the graph writes a tensor that begins where kernels do not expect one. It stays where
+    it is, but is copied in and out as others are, which Inductor does, too."""
+    value = node.meta["val"]
+    offset = value.storage_offset() * value.element_size()
+    written = any(user.target is torch.ops.aten.copy_.default and user.args[0] is node
+                  for user in node.users)
+    return written and (not isinstance(offset, int) or offset % ALIGNMENT != 0)
 
 
 def counted(run, report):

@@ -7,6 +7,8 @@ import re
 
 import torch
 
+# What PyTorch notes of axes on tensors that the caller marked.
+MARKS = ("_dynamo_dynamic_indices", "_dynamo_unbacked_indices", "_dynamo_strict_unbacked_indices")
 RESUMED = "torch_dynamo_resume_in_"  # How the rest of a function begins that a break cut in two.
 
 
@@ -20,6 +22,8 @@ class Frame:
     graph_break: str = ""  # Why Python runs before or behind the graph; empty: it does not.
     sizes: tuple = ()  # Names of the axes of all its tensors: "x:0".
     variables: frozenset = frozenset()  # What the function calls its variables.
+    inputs: tuple = ()  # Names of all that the graph takes, by position; "" of what has none.
+    marked: frozenset = frozenset()  # Names of the axes that the caller marked as varying.
 
 
 def frame_of(module):
@@ -36,7 +40,8 @@ def frame_of(module):
     output, code = translator.output, translator.output.root_tx.f_code
     found = Frame(name_of(output.root_tx), innermost_backend(output.compiler_fn),
                   " ".join(str(reason).split()), break_of(output, code), sizes_of(module),
-                  frozenset(code.co_varnames + code.co_cellvars + code.co_freevars))
+                  frozenset(code.co_varnames + code.co_cellvars + code.co_freevars),
+                  inputs_of(module), marked_in(module))
     module.meta["coppice_frame"] = found
     return found
 
@@ -85,15 +90,38 @@ def sizes_of(module):
     return tuple(names)
 
 
-def unknown_names(given, frame, earlier):
-    """Names of sizes that neither this graph has nor `earlier` ones of the function have. A
-    variable that the graph does not take may be another graph's."""
+def inputs_of(module):
+    """What the caller calls all that a graph of Dynamo's takes."""
+    sources = [getattr(node.meta.get("grapharg"), "source", None)
+               for node in module.graph.find_nodes(op="placeholder")]
+    return tuple(spelled(source) if source is not None else "" for source in sources)
+
+
+def marked_in(module):
+    """Names of the axes that the caller marked as varying, by mark_dynamic or mark_unbacked. Where
+    torch.compile was given dynamic_shapes, only what they name varies."""
+    spelled_out = getattr(torch._dynamo.config, "_dynamic_shapes_spec", None) is not None
+    names = set()
+    for node, name in zip(module.graph.find_nodes(op="placeholder"), inputs_of(module)):
+        example = getattr(node.meta.get("grapharg"), "example", None)
+        axes = {axis for mark in MARKS for axis in getattr(example, mark, ())}
+        if spelled_out and isinstance(example, torch.Tensor):
+            axes = range(example.dim())
+        names |= {f"{name}:{axis}" for axis in axes}
+    return frozenset(names)
+
+
+def unknown_names(given, frame, earlier, tensors=()):
+    """Names of sizes, and of `tensors`, that neither this graph has nor `earlier` ones of the
+    function have. A variable that the graph does not take may be another graph's."""
     if frame.owner is None:
         return []
     known = {*frame.sizes, *earlier}
     taken = {head_of(name) for name in known}
-    return [name for name in given if name not in known
-            and (head_of(name) in taken or head_of(name) not in frame.variables)]
+    unknown = [name for name in given if name not in known]
+    unknown += [name for name in tensors if name not in {one.partition(":")[0] for one in known}]
+    return [name for name in unknown
+            if head_of(name) in taken or head_of(name) not in frame.variables]
 
 
 def head_of(name):

@@ -11,49 +11,48 @@ import weakref
 
 import torch
 
+from coppice import devices
 from coppice.dims import joint_policy_of
 from coppice.errors import (FailedPrecondition, InvalidArgument, OutOfRange, ResourceExhausted,
                             StaleOutput)
-from coppice.export.lift import DTYPES
+from coppice.export.sizes import span
 from coppice.learning import Learner
 from coppice.running import library_stream, ordered
 from coppice.torch import calls, reports
-from coppice.torch.lowering import Output, Size, View, evaluator
+from coppice.torch.lowering import evaluator
 from coppice.torch.options import POLICY_MAX, bounded, learns
-from coppice.torch.session import Kept
+from coppice.torch.results import Meta, Output, Size, View
+from coppice.torch.session import Kept, shared_by
 
 SEED_END = (1 << 63) - 1
 numbers = itertools.count(1)  # Of programs, so that each has a name of its own.
 BINDINGS_MAX = 16  # Of one graph; the oldest goes.
 
 
-class Layouts:
-    """Shapes and strides of tensors, as sizes of a call say them."""
+class Texts:
+    """Expressions of sizes, computed at once; each user has a slice of the values."""
 
     def __init__(self):
-        self.texts, self.spans = [], []
+        self.texts = []
 
-    def add(self, shape, strides, offset=0):
-        """Returns the number of the tensor."""
+    def add(self, texts):
         begin = len(self.texts)
-        self.texts += [*shape, *strides, offset]
-        self.spans.append((begin, len(shape)))
-        return len(self.spans) - 1
+        self.texts += texts
+        return slice(begin, len(self.texts))
 
-    def read(self, values, number):
-        begin, rank = self.spans[number]
-        end = begin + 2 * rank
-        return values[begin:begin + rank], values[begin + rank:end], values[end]
+    def add_layout(self, layout):
+        return (layout.dtype, self.add(layout.shape), self.add(layout.strides),
+                self.add([layout.offset]))
 
 
 class LiftedGraph:
-    def __init__(self, lowered, shared, options, report, fallback):
+    def __init__(self, lowered, shared, options, report, fallback, padding):
         self._boxed_call = True  # It is given one list, which it empties.
         self.shared, self.report, self.strict = shared, report, options.strict
         self.poison = options.poison
         self.fallback = fallback  # Runs calls that the program does not take.
         self.inputs, self.constants = lowered.inputs, lowered.constants
-        self.scalars, self.returned = list(lowered.scalars.values()), lowered.returned
+        self.scalars = list(lowered.scalars.values())
         self.seeded = lowered.seeded()
         self.places = list(lowered.sizes.values())
         self.names = [lowered.sources.get(name, [name])[0] for name in lowered.sizes]
@@ -61,41 +60,68 @@ class LiftedGraph:
         self.lay_out(lowered)
         self.program = None
         if lowered.program["steps"] or lowered.program["outputs"]:
-            self.register(lowered, options)
+            self.register(lowered, options, padding)
 
-    def register(self, lowered, options):
+    def register(self, lowered, options, padding):
         shared, report = self.shared, self.report
+        for name, fill in padding.fills.items():
+            lowered.program["buffers"][name]["fill"] = fill.in_package()
         package = shared.device.load_package(lowered.package.to_bytes(), allow_ptx=True)
-        policies, claims, learned = {}, {}, []
+        policies, learned = self.policies_of(lowered, options, padding.claims)
         if report.kind != "backward":
-            policies, claims, learned = self.policies_of(lowered, options)
             symbols = {name for sources in lowered.sources.values() for name in sources}
             report.ignored = [name for name in options.names() if name not in symbols]
+            report.ignored += [name for name in options.tensors() if name not in padding.names]
         report.program = f"{report.function} {report.kind} {next(numbers)}"
-        self.program = shared.session.register_package(
-            package, "main", name=report.program,
-            policies=policies, claims=claims,
-            functions={name: calls.function_of(name) for name in lowered.calls()})
-        self.learner = Learner(self.program, learned)
-        report.learned = self.learner.outcomes
+        options = {"name": report.program, "policies": policies, "claims": padding.claims,
+                   "functions": {name: calls.function_of(name) for name in lowered.calls()}}
+        self.registration = package, options, learned
+        self.register_on(shared)
+        devices.follow(self)
+
+    def register_on(self, shared):
+        package, options, learned = self.registration
+        self.program = shared.session.register_package(package, "main", **options)
+        self.learner, self.bindings = Learner(self.program, learned), {}
+        self.report.learned = self.learner.outcomes
         self.end = weakref.finalize(self, shared.end, self.program, self.bindings)
 
-    def policies_of(self, lowered, options):
-        """Policies and claims by symbol, policies also by two, and which symbols are learned."""
+    @property
+    def session(self):
+        return self.shared.session
+
+    def move_to(self, session):
+        """Runs on another session until the function that it returns is called; see
+        coppice.devices.follow."""
+        before = self.shared, self.program, self.learner, self.bindings, self.end
+        with self.shared.lock:
+            self.shared = shared_by(session)
+            self.register_on(self.shared)
+
+        def move_back():
+            ended, there = self.end, self.shared
+            with there.lock:
+                self.shared, self.program, self.learner, self.bindings, self.end = before
+                self.report.learned = self.learner.outcomes
+            ended()
+
+        return move_back
+
+    def policies_of(self, lowered, options, claims):
+        """Policies of symbols that have a claim, and of two of them; and which are learned."""
         symbols, learned = lowered.program["symbols"], []
         policies = {pair: joint_policy_of(policy, names, "coppice",
                                           [limit_of(symbols[name]) for name in pair])
                     for names, policy in options.joint.items()
-                    if (pair := self.pair_of(names, lowered.sources)) is not None}
+                    if (pair := self.pair_of(names, lowered.sources)) is not None
+                    and {*pair} <= {*claims}}
         paired = {name for pair in policies for name in pair}
-        claims = {name: claim for name, sources in lowered.sources.items()
-                  if (claim := options.claim_of(sources))}
         for name in claims:
             policy = options.policy_of(lowered.sources[name])
             if name not in paired:
                 policies[name] = bounded(policy, symbols[name].get("max"))
                 learned += [name] if learns(policy) else []
-        return policies, claims, learned
+        return policies, learned
 
     def pair_of(self, names, sources_of):
         """The two symbols of these names; None if the graph has not both, or if they are one."""
@@ -110,30 +136,28 @@ class LiftedGraph:
         return pair
 
     def lay_out(self, lowered):
-        """Numbers the layouts of outputs, then of views, and keeps what computes them."""
-        layouts = self.layouts = Layouts()
-        buffers = [lowered.program["buffers"][name] for name in lowered.program["outputs"]]
-        words = {word: dtype for dtype, word in DTYPES.items()}
-        self.dtypes = [words[buffer["dtype"]] for buffer in buffers]
-        for buffer in buffers:
-            strides = buffer.get("strides")
-            layouts.add(buffer["shape"], strides or row_major(buffer["shape"]))
-        self.views = {id(one): layouts.add(one.shape, one.strides, one.offset)
-                      for one in self.returned if isinstance(one, View)}
-        texts = layouts.texts
-        self.counted = len(texts)
-        texts = texts + [one.text for one in self.returned if isinstance(one, Size)]
-        names = list(lowered.sizes)
-        self.evaluate = evaluator(names, texts)
+        """Keeps what computes the layouts of outputs and results from the sizes of a call."""
+        texts = Texts()
+        self.outputs = [texts.add_layout(layout) for layout in lowered.outputs]
+        self.returned = [
+            (one, texts.add([known]) if isinstance(one, Size) else
+             texts.add_layout(known) if known is not None else None)
+            for one, known in lowered.returned]
+        self.evaluate = evaluator(list(lowered.sizes), texts.texts)
 
     def __call__(self, arguments):
         given = [*arguments, *self.constants]
         arguments.clear()
         self.report.runs += 1
-        sizes = [given[position] if axis is None else given[position].shape[axis]
-                 for position, axis in self.places]
+        if calls.running_operator():
+            return self.fall_back(given, calls.INSIDE)
+        if self.shared.session.closed:
+            raise FailedPrecondition(
+                "the session that this was compiled for is closed, as by coppice.reset_device() "
+                "and at the end of coppice.prof.trace; torch._dynamo.reset(), and call it again")
+        sizes = [read(place, given) for place in self.places]
         values = self.evaluate(*sizes)
-        scalars = [int(given[position]) for position in self.scalars]
+        scalars = [read(place, given) for place in self.scalars]
         try:
             outputs = self.run(given, scalars, values) if self.program else []
         except StaleOutput:
@@ -148,31 +172,35 @@ class LiftedGraph:
             # an emulator had no room for has left the tensors of the CPU as they were.
             if isinstance(error, ResourceExhausted) and not self.shared.emulated:
                 raise
-            self.report.refused += 1
-            reports.tell(self.report, str(error), self.strict)
-            return self.fallback(given[:len(given) - len(self.constants)])
-        return self.results(given, outputs, values)
+            return self.fall_back(given, str(error))
+        return [self.result(one, where, given, outputs, values) for one, where in self.returned]
 
-    def results(self, given, outputs, values):
-        numbers = iter(values[self.counted:])
-        return [self.result(one, given, outputs, values, numbers) for one in self.returned]
+    def fall_back(self, given, reason):
+        self.report.refuse(reason)
+        reports.tell(self.report, reason, self.strict)
+        return self.fallback(given[:len(given) - len(self.constants)])
 
-    def result(self, one, given, outputs, values, numbers):
-        if one is None:
-            return None
-        if isinstance(one, Size):
-            return int(next(numbers))
+    def result(self, one, where, given, outputs, values):
         if isinstance(one, Output):
             return outputs[one.index]
+        if isinstance(one, Size):
+            return int(values[where][0])
+        if not isinstance(one, (View, Meta)):
+            return one
+        dtype, *parts = where
+        shape, strides, (offset,) = (values[part] for part in parts)
+        if isinstance(one, Meta):
+            return torch.empty_strided(shape, strides, dtype=dtype, device="meta")
         base = outputs[one.index] if one.position < 0 else given[one.position]
-        if one.whole:
-            return base
-        shape, strides, offset = self.layouts.read(values, self.views[id(one)])
-        return torch.as_strided(base, shape, strides, base.storage_offset() + offset)
+        view = view_of(base, dtype, shape, strides, offset)
+        view = view.conj() if view.is_conj() != one.conjugated else view
+        return torch._neg_view(view) if view.is_neg() != one.negated else view
 
     def run(self, given, scalars, values):
         shared = self.shared
-        with shared.lock:
+        with shared.held():
+            if shared is not self.shared:  # It moved to another session meanwhile.
+                return self.run(given, scalars, values)
             shared.busy = True
             try:
                 run = self.run_emulated if shared.emulated else self.run_on_cuda
@@ -205,22 +233,22 @@ class LiftedGraph:
         for one in self.inputs:
             if one.static:
                 continue
-            tensor = shown(given[one.position].detach(), one)
+            tensor = seen(given[one.position].detach(), one)
             if one.mutated:
                 copy = shared.device.upload(tensor)
                 written.append((tensor, copy))
                 inputs.append(copy)
             else:
                 inputs.append(tensor)
+        before = shared.device.finding_count()
         lease = self.run_program(inputs, scalars, binding)
+        shared.finish(before)  # Before anything of the caller's is written.
         outputs = [self.copied_out(lease[index], values, index)
-                   for index in range(len(self.dtypes))]
+                   for index in range(len(self.outputs))]
         for tensor, copy in written:
             tensor.copy_(torch.from_dlpack(copy.to_host()))
         for mirror, storage in mirrored:
             mirror.download(storage)
-        shared.device.synchronize()
-        shared.check()
         if self.report.kind == "forward":
             self.keep(outputs, lease)
         return outputs
@@ -239,7 +267,7 @@ class LiftedGraph:
         for one in self.inputs:
             if not one.static:
                 continue
-            tensor = shown(given[one.position], one)
+            tensor = seen(given[one.position], one)
             mirror = self.shared.mirror(tensor)
             tensors.append((mirror, tensor))
             key.append((mirror.memory.data_ptr(), tensor.storage_offset()))
@@ -277,34 +305,43 @@ class LiftedGraph:
         if not isinstance(tensor, torch.Tensor) or not tensor.numel():
             return None
         known = self.shared.kept.get(tensor.data_ptr())
-        return known if known is not None and known.serves(tensor) else None
+        try:
+            return known if known is not None and known.serves(tensor) else None
+        except StaleOutput:  # A later call wrote over it.
+            return None
 
     def copied_out(self, output, values, index):
         """An output as a tensor of the CPU, of the strides that were promised."""
         tensor = torch.from_dlpack(output.to_host())
-        shape, strides, _ = self.layouts.read(values, index)
-        if tensor.stride() != tuple(strides):
-            own = torch.empty_strided(shape, strides, dtype=tensor.dtype)
-            tensor = own.copy_(tensor)
+        dtype, *parts = self.outputs[index]
+        shape, strides, (offset,) = (values[part] for part in parts)
+        tensor = torch.view_as_complex(tensor) if dtype.is_complex else tensor
+        if (tensor.dtype, tuple(tensor.shape)) != (dtype, shape):
+            raise RuntimeError(f"coppice: output {index} of {self.report.program} is "
+                               f"{tensor.dtype} of {tuple(tensor.shape)}, and has to be {dtype} of "
+                               f"{shape}")
+        if offset or tensor.stride() != strides:
+            tensor = made(dtype, shape, strides, offset, "cpu").copy_(tensor)
         return tensor
 
     # On CUDA.
 
     def run_on_cuda(self, given, scalars, values):
         stream = library_stream("torch")
-        statics = [shown(given[one.position].detach(), one) for one in self.inputs if one.static]
-        inputs = [shown(given[one.position].detach(), one)
+        statics = [seen(given[one.position].detach(), one) for one in self.inputs if one.static]
+        inputs = [seen(given[one.position].detach(), one)
                   for one in self.inputs if not one.static]
         binding = self.bound(tuple(tensor.data_ptr() for tensor in statics), lambda: statics)
         self.draw_seed()
         targets = []
-        for index, dtype in enumerate(self.dtypes):
-            shape, strides, _ = self.layouts.read(values, index)
-            targets.append(torch.empty_strided(shape, strides, dtype=dtype, device="cuda"))
+        for dtype, *parts in self.outputs:
+            shape, strides, (offset,) = (values[part] for part in parts)
+            targets.append(made(dtype, shape, strides, offset, "cuda"))
         self.learner.count_call(binding)
         with ordered(self.shared.device, None if stream else "torch"):
             self.program.run(inputs, scalars, binding=binding, stream=stream, poison=self.poison,
-                             output_mode="write_into", targets=targets).release()
+                             output_mode="write_into",
+                             targets=[in_parts(target) for target in targets]).release()
         return targets
 
 
@@ -313,17 +350,46 @@ def limit_of(symbol):
     return min(symbol.get("max", POLICY_MAX), POLICY_MAX)
 
 
-def shown(tensor, given):
-    """What the program is shown of a tensor: one element along axes of stride 0."""
-    for axis in given.expanded:
+def seen(tensor, given):
+    """What the program is shown of an argument; of complex numbers their parts."""
+    for axis in given.expanded:  # Of which there is one element.
         tensor = tensor.narrow(axis, 0, 1)
-    return tensor
+    if given.flat:
+        tensor = torch.as_strided(tensor, (span(tensor.shape, tensor.stride()),), (1,))
+    if not given.mutated:
+        tensor = tensor.resolve_conj().resolve_neg()
+    return in_parts(tensor)
 
 
-def row_major(shape):
-    """Strides of a tensor without gaps, of sizes that may be texts."""
-    strides, step = [], "1"
-    for size in reversed(shape):
-        strides.insert(0, step)
-        step = f"{step} * ({size})"
-    return strides
+def in_parts(tensor):
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def read(place, given):
+    """A size: an integer argument, or that of an axis of a tensor."""
+    position, axis = place
+    return int(given[position]) if axis is None else given[position].shape[axis]
+
+
+def made(dtype, shape, strides, offset, device):
+    """A tensor without values, at an offset in its storage, as eager PyTorch has it."""
+    if not offset:
+        return torch.empty_strided(shape, strides, dtype=dtype, device=device)
+    row = torch.empty(offset + span(shape, strides), dtype=dtype, device=device)
+    return lying_in(row, dtype, shape, strides, offset)
+
+
+def view_of(base, dtype, shape, strides, offset):
+    """A view of `base`, of another type perhaps; the offset counts its elements from where `base`
+    begins."""
+    if (base.dtype, tuple(base.shape), base.stride(), 0) == (dtype, shape, strides, offset):
+        return base
+    offset += base.storage_offset() * base.itemsize // dtype.itemsize
+    return lying_in(base, dtype, shape, strides, offset)
+
+
+def lying_in(tensor, dtype, shape, strides, offset):
+    """A tensor in the storage of another. Autograd knows of no view: which results want gradients
+    is for AOTAutograd to say, of each by itself."""
+    return torch.empty(0, dtype=dtype, device=tensor.device).set_(
+        tensor.untyped_storage(), offset, shape, strides)

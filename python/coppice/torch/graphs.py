@@ -13,7 +13,7 @@ import torch
 
 from coppice.devices import device as shared_device
 from coppice.devices import session as shared_session
-from coppice.errors import InvalidArgument
+from coppice.errors import InvalidArgument, after_faults
 from coppice.running import library_stream, ordered
 from coppice.tracing import register
 
@@ -98,7 +98,8 @@ class CapturedGraph:
 
     def __del__(self):
         if getattr(self, "program", None) is not None:
-            self.close()
+            with after_faults():
+                self.close()
 
 
 class Replayed:

@@ -7,30 +7,35 @@ than what a program gives back: integers, arguments as they came, views of eithe
 one becomes the other.
 """
 
-import contextlib
 import dataclasses
 import keyword
 import operator
 import re
-from unittest import mock
 
 import sympy
 import torch
-from torch._inductor import compile_fx, lowering
+from torch._inductor import compile_fx
 from torch._inductor.virtualized import V
 from torch.utils._pytree import tree_leaves
 
 from coppice.export import inductor
 from coppice.export.expressions import text_of
 from coppice.export.kernels import Architecture
-from coppice.export.lift import Lifter, Tensor, returned_values
-from coppice.export.manifest import DTYPE_BYTES, VERSION, ExportError, Package
-from coppice.export.sizes import INT64_MAX, identifier, limits_of, open_conditions, size_of
+from coppice.export.lift import Lifter, returned_values
+from coppice.export.manifest import VERSION, ExportError, Package
+from coppice.export.oracle import check_output
+from coppice.export.placement import move_to_cuda, on_cuda
+from coppice.export.sizes import (INT64_MAX, identifier, limits_of, open_conditions, size_of,
+                                   span)
+from coppice.export.tensors import Tensor
 from coppice.torch.frames import spelled
+from coppice.torch.limits import limits_of_program
+from coppice.torch.operators import lowered_as_in_eager
+from coppice.torch.results import Meta, Output, Results, Size, View, complete, overlaps
+from coppice.torch.strided import count_from_arguments
 
 # What expressions mean something else by.
 RESERVED = {"and", "or", "not", "ceildiv", "align", "min", "max", "select", *keyword.kwlist}
-EXTENT_BITS_MAX, ELEMENTS_MAX = 24, 1 << 59
 FUNCTIONS = {"min": min, "max": max, "ceildiv": lambda a, b: -(-a // b),
              "align": lambda a, b: -(-a // b) * b, "select": lambda c, a, b: a if c else b}
 CONFIGURATION = {
@@ -53,30 +58,17 @@ class Input:
     static: bool = False
     mutated: bool = False
     expanded: tuple = ()  # Axes of stride 0, of which the program is shown one element.
+    flat: bool = False  # Its elements overlap: the program is shown the row of memory they lie in.
 
 
 @dataclasses.dataclass
-class Output:
-    """An output of the program, by its index."""
+class Layout:
+    """How a tensor lies, in texts of sizes. Strides and the offset count elements."""
 
-    index: int
-
-
-@dataclasses.dataclass
-class Size:
-    text: object  # An integer or an expression of sizes.
-
-
-@dataclasses.dataclass
-class View:
-    """A view of an argument or of another output, which has no memory of its own."""
-
-    position: int  # Of an argument; -1: of the output `index`.
-    index: int
-    whole: bool  # The argument as it came.
-    shape: list  # Texts; strides and offset count elements.
+    dtype: object
+    shape: list
     strides: list
-    offset: object
+    offset: object = 0
 
 
 @dataclasses.dataclass
@@ -84,12 +76,15 @@ class Lowered:
     package: Package
     program: dict
     inputs: list  # Of Input, in the program's order.
-    scalars: dict  # {name: position}, in the program's order.
+    scalars: dict  # As sizes, in the program's order.
     sizes: dict  # {name: (position, axis)}, or (position, None) of an integer.
     sources: dict  # {symbol: names that report() and options call it by; tied sizes have several}
-    returned: list  # None, Output, Size or View, of each result of the graph.
+    outputs: list  # Layout of each output of the program.
+    returned: list  # (what results.py says of it, Layout, text or None), of each result.
     strides: list  # Of each result, for AOTAutograd; None of what is no tensor.
     constants: list  # Tensors behind the arguments.
+    limits: dict  # {symbol: the maximum that it was given so that all of it fits 64 bits}
+    symbol_names: dict  # {symbol: what PyTorch calls it}
 
     def calls(self):
         """Functions that steps call, but for gemm."""
@@ -111,19 +106,27 @@ def lower(module, inputs, statics, capability, options, cuda, patches, flags):
     mode = fake_mode_of(module)
     constants = lift_constants(module, mode)
     inputs = [*inputs, *(node.meta["val"] for node in constants)]
+    positions = join_sizes(module)
+    inputs = [inputs[position] for position in positions]
+    flags = {**flags, "static_input_idxs": [
+        positions.index(position) for position in flags["static_input_idxs"]
+        if position in positions]}
+    complete(module, mode)
+    results = Results(module, "cuda" if cuda else "cpu")
+    count_from_arguments(module.graph)
     patches = inductor.settings({**CONFIGURATION, **patches, **options.inductor,
                                  "fallback_random": options.fallback_random})
     with inductor.compiling(capability, cubins=cuda, pretended=not cuda), \
             torch._inductor.config.patch(patches), V.set_aot_compilation(True), \
-            inductor.separate_results(), patched_lowerings():
+            inductor.separate_results(), lowered_as_in_eager():
         if not cuda:
-            inductor.move_to_cuda(module)
-            inputs = [inductor.on_cuda(value) for value in inputs]
+            move_to_cuda(module)
+            inputs = [on_cuda(value) for value in inputs]
         wrapper = compile_fx.compile_fx_inner(
             module, inputs, fx_wrapper=True, cpp_wrapper=False, cudagraphs=None, **flags)
     image = "cubin" if cuda else "ptx"
     lifted = GraphLifter(wrapper.filename.graph, statics | {node.name for node in constants},
-                         mode.shape_env, [Architecture(capability, image)])
+                         mode.shape_env, [Architecture(capability, image)], positions, results)
     return lifted.lowered([node.meta["data"] for node in constants])
 
 
@@ -134,24 +137,16 @@ def evaluator(names, texts):
                 {"__builtins__": {}, **FUNCTIONS})
 
 
-@contextlib.contextmanager
-def patched_lowerings():
-    """Within, variances take two steps, and random bits are an operator's own result, which the
-    wrapper's graph can hold, in place of lines of Python."""
-    drawn = torch.ops.aten.bernoulli.p
-    with mock.patch.object(lowering, "use_two_step_variance", lambda *_, **__: True), \
-            mock.patch.dict(lowering.lowerings, {
-                drawn: lowering.fallback_handler(drawn, add_to_fallback_set=False)}):
-        yield
-
-
 def fake_mode_of(module):
     """What makes the tensors that stand for those of a graph."""
     for node in module.graph.nodes:
         for value in tree_leaves(node.meta.get("val")):
             if isinstance(value, torch._subclasses.FakeTensor):
                 return value.fake_mode
-    raise ExportError("it has no tensor")
+    mode = torch._guards.detect_fake_mode()
+    if mode is None:
+        raise ExportError("it has no tensor")
+    return mode
 
 
 def lift_constants(module, mode):
@@ -181,24 +176,45 @@ def lift_constants(module, mode):
     return nodes
 
 
-class GraphLifter(Lifter):
-    """A Lifter of a graph whose results need not be tensors of its own."""
+def join_sizes(module):
+    """Leaves one of the integer arguments that are always the same size: Inductor's wrapper would
+    name them alike. Returns the positions of the arguments that stay."""
+    known, positions = {}, []
+    for position, node in enumerate(module.graph.find_nodes(op="placeholder")):
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            first = known.setdefault(value.node.expr, node)
+            if first is not node:
+                node.replace_all_uses_with(first)
+                module.graph.erase_node(node)
+                continue
+        positions.append(position)
+    module.recompile()
+    return positions
 
-    def __init__(self, graph, statics, shape_env, architectures):
+
+class GraphLifter(Lifter):
+    """A Lifter of a graph that returns `results`. `positions` are those of its placeholders among
+    the arguments of the call."""
+
+    takes_complex = True
+
+    def __init__(self, graph, statics, shape_env, architectures, positions, results):
         import triton
 
         package = Package("coppice.torch", VERSION, torch=torch.__version__.split("+")[0],
                           triton=triton.__version__)
         super().__init__(package, graph, {}, shape_env, {}, architectures)
-        self.placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-        self.given, self.returned, self.scalars, self.sizes = {}, [], {}, {}
+        self.positions, self.results = positions, results
+        self.given, self.scalars, self.sizes = {}, {}, {}
         self.symbols, self.sources, self.called = {}, {}, None
-        for position, node in enumerate(self.placeholders):
+        arguments = dict(zip(positions, graph.find_nodes(op="placeholder"), strict=True))
+        for position, node in arguments.items():
             self.roles[node] = self.role(position, node, statics)
-        for given in self.given.values():
+        for given in sorted(self.given.values(), key=lambda given: not given.flat):
             if not given.static:
-                self.name_axes(given, self.placeholders[given.position].meta["val"])
-        for position, node in enumerate(self.placeholders):
+                self.name_axes(given, arguments[given.position].meta["val"])
+        for position, node in arguments.items():
             self.name_integer(position, node)
 
     def role(self, position, node, statics):
@@ -212,8 +228,9 @@ class GraphLifter(Lifter):
         fixed = all(isinstance(size, int) for size in (*value.shape, *value.stride()))
         expanded = tuple(axis for axis, stride in enumerate(value.stride())
                          if isinstance(stride, int) and stride == 0 and value.shape[axis] != 1)
-        self.given[node.name] = Input(position, node.name, fixed and node.name in statics,
-                                      expanded=expanded)
+        self.given[node.name] = Input(
+            position, node.name, fixed and node.name in statics, expanded=expanded,
+            flat=overlaps(value, expanded))
         return "input", node.name
 
     # Sizes.
@@ -224,6 +241,8 @@ class GraphLifter(Lifter):
         return super().simplify(expression).xreplace(self.shape_env.replacements)
 
     def name_axes(self, given, value):
+        """Sizes of an input are symbols, which may be padded; of a flat one, whose strides say
+        where they are, they are scalars."""
         for axis, size in enumerate(value.shape):
             expression = self.simplify(size_of(size))
             if not expression.is_Symbol or axis in given.expanded:
@@ -233,6 +252,9 @@ class GraphLifter(Lifter):
                 continue
             sources = self.sources_of(expression) or [f"{given.name}:{axis}"]
             name = self.name(expression, sources[0])
+            if given.flat:
+                self.scalars[name] = (given.position, axis)
+                continue
             low, high = limits_of(self.shape_env, expression)
             self.symbols[name] = {"min": low, **({"max": high} if high < INT64_MAX >> 1 else {})}
             self.sources[name] = sources
@@ -249,7 +271,7 @@ class GraphLifter(Lifter):
         if expression.name in self.names:
             return
         sources = self.sources_of(expression) or [node.name]
-        self.scalars[self.name(expression, sources[0])] = position
+        self.scalars[self.name(expression, sources[0])] = (position, None)
 
     def name(self, symbol, source):
         """A name in the program of its own."""
@@ -284,10 +306,14 @@ class GraphLifter(Lifter):
         if kind == "passed":
             return
         given = self.given[name]
-        shown = [(1 if axis in given.expanded else size) for axis, size in enumerate(tensor.shape)]
-        shown = dataclasses.replace(tensor, shape=tuple(map(self.number, shown)))
+        sizes = tuple(sympy.Integer(1) if axis in given.expanded else size
+                      for axis, size in enumerate(tensor.shape))
+        seen = dataclasses.replace(tensor, shape=sizes)
+        if given.flat:
+            seen = dataclasses.replace(tensor, shape=(span(sizes, tensor.strides),),
+                                       strides=(sympy.Integer(1),))
         self.inputs.append(name)
-        self.buffers[name] = {"role": "input", **self.layout(shown),
+        self.buffers[name] = {"role": "input", **self.layout(seen),
                               **({"static": True} if given.static else {})}
 
     def lift_call(self, node):
@@ -303,15 +329,25 @@ class GraphLifter(Lifter):
                 step["outputs"].append({"buffer": "random_order", "dtype": "i64", "shape": [1]})
 
     def option(self, name, value, inputs):
-        """A list of sizes that is the result's own shape may vary: a call takes it from there."""
+        """A list of sizes that is the result's own shape may vary, and so may the size of an axis
+        of it, or of an input in front of it: a call takes it from there."""
         result = self.called.meta.get("val")
-        if name == "size" and isinstance(result, torch.Tensor):
-            sizes = [self.number(size) if isinstance(size, torch.fx.Node) else size_of(size)
-                     for size in value]
-            shape = [size_of(size) for size in result.shape]
-            if [self.simplify(size) for size in sizes] == [self.simplify(size) for size in shape]:
+        shape = list(result.shape) if isinstance(result, torch.Tensor) else []
+        shape = [self.simplify(size_of(size)) for size in shape]
+        if name == "size" and shape and isinstance(value, (list, tuple)):
+            sizes = [self.simplify(self.number_of(size)) for size in value]
+            if sizes == shape:
                 return "output:0"
+        if isinstance(value, (torch.SymInt, torch.fx.Node)) and not isinstance(
+                size := self.number_of(value), (Tensor, sympy.Integer)):
+            for kind, axes in (("output:0", shape), *(
+                    (f"input:{index}", one.shape) for index, one in enumerate(inputs))):
+                if self.simplify(size) in axes:
+                    return f"{kind}:{list(axes).index(self.simplify(size))}"
         return super().option(name, value, inputs)
+
+    def number_of(self, value):
+        return self.values[value] if isinstance(value, torch.fx.Node) else size_of(value)
 
     def allocate_results(self, node):
         """Of several results those that nobody reads have no elements, as PyTorch may give them
@@ -325,38 +361,62 @@ class GraphLifter(Lifter):
         return [dataclasses.replace(one, shape=(nothing,), strides=(sympy.Integer(1),))
                 if index not in read else one for index, one in enumerate(known) if one is not None]
 
-    def lift_outputs(self, node, names):
-        for value in returned_values(node):
-            self.returned.append(self.result(value))
-
-    def result(self, value):
-        known = self.values.get(value) if isinstance(value, torch.fx.Node) else value
-        if known is None:
-            return None
-        if not isinstance(known, Tensor):
-            return Size(self.text(known))
-        position = next((index for index, node in enumerate(self.placeholders)
-                         if self.roles[node][1] == known.buffer
-                         and self.roles[node][0] != "scalar"), -1)
-        if position >= 0 or known.buffer in self.outputs:
-            return self.view_of(known, position)
-        name = f"output_{len(self.outputs)}"
-        while name in self.buffers:
-            name += "_"
-        root = self.layouts[known.buffer]
-        if self.is_all(known) or known.dtype != root.dtype:
+    def lift_outputs(self, node, results):
+        self.lifted_outputs = []
+        for output, value in zip(self.results.outputs, returned_values(node), strict=True):
+            known = self.values.get(value)
+            if not isinstance(known, Tensor):
+                raise ExportError(f"output {output.index} is no tensor")
+            check_output(f"output {output.index}", known, output.value,
+                         self.dtype(output.value.dtype), self.shape_env, output.exact)
+            self.lifted_outputs.append((known, value))
+            name = f"output_{output.index}"
+            while name in self.buffers:
+                name += "_"
             self.return_tensor(name, known)
-            return Output(len(self.outputs) - 1)
-        self.return_tensor(name, root)  # Results that are parts of it share its bytes.
-        return self.view_of(self.values[value], position)
 
-    def view_of(self, tensor, position):
-        root = self.layouts[tensor.buffer]
-        if tensor.dtype != root.dtype:
-            raise ExportError("returns a view of another type")
-        return View(position, self.outputs.index(tensor.buffer) if position < 0 else -1,
-                    tensor == root, self.texts(tensor.shape), self.texts(tensor.strides),
-                    self.text(tensor.offset / DTYPE_BYTES[tensor.dtype]))
+    def layout_of(self, value, base=None):
+        """The layout of a fake tensor, with its offset from where `base` begins, or its storage."""
+        offset = size_of(value.storage_offset())
+        if base is not None:
+            offset -= size_of(base.storage_offset()) * base.itemsize / value.itemsize
+        return Layout(value.dtype, self.texts(map(size_of, value.shape)),
+                      self.texts(map(size_of, value.stride())), self.text(offset))
+
+    def returned(self):
+        """Each result, with its layout or text."""
+        result = []
+        for one in self.results.returned:
+            if isinstance(one, View):
+                position = one.position if one.position < 0 else self.positions[one.position]
+                result.append((dataclasses.replace(one, position=position, value=None, base=None),
+                               self.layout_of(one.value, one.base)))
+            elif isinstance(one, Meta):
+                result.append((Meta(), self.layout_of(one.value)))
+            elif isinstance(one, Size):
+                result.append((Size(), self.text(size_of(one.value))))
+            elif isinstance(one, Output):
+                result.append((Output(one.index), None))
+            else:
+                result.append((one, None))
+        return result
+
+    def output_layouts(self):
+        """What each output of the program is."""
+        return [self.layout_of(output.value) if output.exact else
+                dataclasses.replace(self.layout_of(output.value),
+                                    strides=self.texts(known.strides), offset=0)
+                for output, (known, _) in zip(self.results.outputs, self.lifted_outputs)]
+
+    def strides(self):
+        """Of each result, as AOTAutograd takes them."""
+        result = []
+        for one in self.results.returned:
+            value = getattr(one, "value", None)
+            if isinstance(one, Output) and not one.exact:
+                value = self.lifted_outputs[one.index][1].meta["val"]
+            result.append(tuple(value.stride()) if isinstance(value, torch.Tensor) else None)
+        return result
 
     def guards(self):
         """Those that read sizes of this program; Dynamo checks them all."""
@@ -370,44 +430,27 @@ class GraphLifter(Lifter):
                 continue  # Of what the language has not.
         return [guard for guard in dict.fromkeys(result) if guard != 1]
 
-    def limit(self):
-        """Gives sizes without a maximum one, so that a reader can say how large tensors get: the
-        largest power of two with which none has more than ELEMENTS_MAX."""
-        free = [name for name, symbol in self.symbols.items() if "max" not in symbol]
-        shapes = [buffer["shape"] for buffer in self.buffers.values() if "shape" in buffer]
-        elements = evaluator(self.symbols | self.scalars,
-                             [" * ".join(f"({size})" for size in [1, *shape]) for shape in shapes])
-        for bits in range(EXTENT_BITS_MAX, 0, -1):
-            known = {name: min(symbol.get("max", 1 << bits), 1 << bits)
-                     for name, symbol in self.symbols.items()}
-            if max(elements(**known, **dict.fromkeys(self.scalars, 1)), default=0) < ELEMENTS_MAX:
-                break
-        if bits < EXTENT_BITS_MAX:
-            for name in free:
-                self.symbols[name]["max"] = 1 << bits
-
     def lowered(self, constants):
         self.run(None)
-        self.limit()
         for name in self.inputs:
             self.given[name].mutated = self.buffers[name].get("mutated", False)
         program = {"symbols": self.symbols, "inputs": self.inputs, "outputs": self.outputs,
                    "buffers": self.buffers, "steps": self.steps}
         read = set(re.findall(r"\w+", str([self.buffers, self.steps])))
         self.scalars = {name: at for name, at in self.scalars.items() if name in read}
+        limits = limits_of_program(program)
+        for name, limit in limits.items():
+            self.symbols[name]["max"] = max(limit, self.symbols[name]["min"])
         guards = self.guards()
         if guards:
             program["guards"] = guards
         if self.scalars:
             program["scalars"] = {name: {"bind": "key"} for name in sorted(self.scalars)}
         self.package.add_program("main", program)
-        (output,) = self.graph.find_nodes(op="output")
-        strides = [tuple(value.meta["val"].stride())
-                   if isinstance(value, torch.fx.Node)
-                   and isinstance(value.meta.get("val"), torch.Tensor) else None
-                   for value in returned_values(output)]
         return Lowered(self.package, program, [self.given[name] for name in self.inputs],
                        {name: self.scalars[name] for name in sorted(self.scalars)},
                        {self.names[symbol]: place for symbol, place in self.sizes.items()
                         if symbol in self.names},
-                       self.sources, self.returned, strides, constants)
+                       self.sources, self.output_layouts(), self.returned(), self.strides(),
+                       constants, limits,
+                       {name: symbol for symbol, name in self.names.items()})

@@ -12,30 +12,47 @@
                      torch allows is that size, and so are buckets of a list. Larger ones than a
                      maximum, which is 65,536 if neither policy nor torch says another, run without
                      a graph
-    claim            what padding may hold, without which nothing is padded: "any" (bits), "finite"
-                     or "fill"; ("finite", absolute, relative) where live outputs are only that
-                     close; or {"x:0": ...}. It is of calls without gradients and of forward
-                     graphs: backward graphs, which sum over sizes, are never padded
+    claim            what padding may hold, in the words of coppice.claims, without which nothing is
+                     padded: "any" (bits), "row_independent", "finite" or "fill"; ("finite",
+                     absolute, relative) where live outputs are only that close; {"x:0": ...} of
+                     single sizes, and {"*": ...} of all others. What is claimed of all sizes is of
+                     those that are marked (torch._dynamo.mark_dynamic) or named in claim or policy,
+                     which is the caller's promise, and of those that the graph itself proves
+                     independent: nothing sums, sorts or turns over along them, or asks how large
+                     they are. Others are not padded, as the report says.
+                     {"cache": "written"}, of a tensor: its rows are written by an index, or up to
+                     a size, and nobody reads those that padding writes. Integers that are indices
+                     hold their fill also where "any" bits are claimed. Claims are of calls without
+                     gradients and of forward graphs: backward graphs, which sum over sizes, are
+                     never padded
+    fills            {"slots": value}: what the padding of a tensor holds if it is filled: a number,
+                     "zero" if nothing is said, "sentinel", "repeat_last" or "undefined". Where a
+                     call writes rows by an index, it names the row that padding is written to, one
+                     that nobody reads, as rows of padding have an index, too: without it, or
+                     "written", such sizes are not padded
     poison           what is put into padding instead, so that a wrong claim shows in results, in
                      tests: "nan", "pattern" or "noise", as bad as the claim allows ("fill" allows
                      nothing else) and no worse
     strict           whether what cannot be lifted is an error, and a graph break, and a name of
-                     a policy that no size has. What Dynamo leaves to Python as a whole, as behind
+                     a policy that no size has, and a size that is named or marked, and cannot be
+                     padded. What Dynamo leaves to Python as a whole, as behind
                      its limit of recompilations, never comes here: fullgraph=True makes it an
                      error
     fallback_random  whether random numbers are drawn by PyTorch's operators on the CPU, so that
-                     they are those of eager
+                     they are those of eager; sizes that say how many are drawn are not padded
     session          options of the session, as coppice.Session has them. All callables of a
                      device share it, so that only the first function compiled may say:
                      {"budget_bytes": 1 << 30}
     trace            path of the session's trace
     inductor         Inductor's own options, on top of what lifting needs. Kernels check no indices
                      unless {"assert_indirect_indexing": True} says so: those out of range read and
-                     write other bytes of the pool, as silently as on a GPU
+                     write what lies there, silently on a GPU. On the emulator what leaves the
+                     tensor is an error, other bytes of the same tensor are not
 
 Names of sizes are those that report() has: "x:0", "self.cache:1", "args[0]:1"; sizes that are
-always equal have one policy, by the name of either. A name that none of a function's graphs has is
-told in the log with those that there are, is `ignored` in its report, and is an error under strict.
+always equal have one policy, by the name of either. Tensors have them without the axis: "x". A name
+that none of a function's graphs has is told in the log with those that there are, is `ignored` in
+its report, and is an error under strict.
 PyTorch compiles sizes 0 and 1 apart: they make graphs of their own, and are never padded.
 """
 
@@ -43,16 +60,35 @@ import dataclasses
 import json
 
 from coppice import _core
+from coppice.claims import FORMS, claim_of
 from coppice.dims import apart, joint_policy_of, policy_of
 from coppice.errors import InvalidArgument, NotFound, Unimplemented
 from coppice.learning import LEARN, LIMIT, START_UNASKED, started
 
 DEVICES = ("auto", "cuda", "emulator")
-PADDINGS = ("any", "finite", "fill")
 POISONS = ("nan", "pattern", "noise")
+FILLS = ("zero", "sentinel", "repeat_last", "undefined")
+WRITTEN = "written"  # What is claimed of a tensor whose rows padding may write.
 POLICY_MAX = LIMIT  # Of sizes that a policy without a maximum pads.
 ALL = "*"  # The name of a policy or a claim that all sizes have.
 UNASKED = (None, 0)  # The policy of sizes that have a claim alone.
+
+
+@dataclasses.dataclass(frozen=True)
+class Fill:
+    given: object  # A word of FILLS, or a number.
+
+    @property
+    def row(self):
+        """The row that it is as an index; None if it is none, or another for each axis."""
+        if self.given == "zero":
+            return 0
+        return self.given if isinstance(self.given, int) else None
+
+    def in_package(self):
+        """As a manifest has it."""
+        word = isinstance(self.given, str)
+        return self.given if word else {"value": repr(float(self.given))}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +97,8 @@ class Options:
     policy: dict = dataclasses.field(default_factory=dict)  # {name: (text, maximum)}; 0: none.
     joint: dict = dataclasses.field(default_factory=dict)  # {(name, name): policy as it was given}
     claim: dict = dataclasses.field(default_factory=dict)  # {name: (padding, absolute, relative)}
+    written: frozenset = frozenset()  # Names of tensors whose rows padding may write.
+    fills: dict = dataclasses.field(default_factory=dict)  # {name of a tensor: Fill}
     poison: str | None = None
     strict: bool = False
     fallback_random: bool = False
@@ -72,6 +110,10 @@ class Options:
         """The names of sizes that it has."""
         joint = (name for pair in self.joint for name in pair)
         return sorted({*self.policy, *joint, *self.claim} - {ALL})
+
+    def tensors(self):
+        """The names of tensors that it has."""
+        return sorted({*self.fills, *self.written})
 
     def policy_of(self, names):
         """The policy of a size by its names."""
@@ -89,7 +131,7 @@ def parse(options, mode=None):
     if mode is not None:
         raise ValueError(f"coppice: mode={mode!r} is Inductor's; give options={{...}} instead")
     given = dict(options or {})
-    known = {field.name for field in dataclasses.fields(Options)} - {"joint"}
+    known = {field.name for field in dataclasses.fields(Options)} - {"joint", "written"}
     unknown = sorted(set(given) - known)
     if unknown:
         raise ValueError(f"coppice: no option is called {', '.join(unknown)}; they are "
@@ -110,15 +152,17 @@ def parse(options, mode=None):
         raise ValueError(f"coppice: trace is {given['trace']!r}, not a path as text")
     alone, given["joint"] = told_apart(given.get("policy"))
     given["policy"] = by_name(alone, read_policy)
-    given["claim"] = by_name(given.get("claim"), read_claim)
+    given["claim"], given["written"] = claims_apart(given.get("claim"))
+    given["fills"] = read_fills(given.get("fills"))
     for name in (*given["policy"], *(name for pair in given["joint"] for name in pair)):
-        if name not in given["claim"] and ALL not in given["claim"]:
+        if given["claim"].get(name, given["claim"].get(ALL)) is None:
             whose = "all sizes" if name == ALL else name
             raise ValueError(f"coppice: a policy of {whose} pads nothing without a claim; add "
-                             'claim="any", "finite" or "fill"')
-    if given.get("poison") and not given["claim"]:
-        raise ValueError("coppice: poison fills the padding, of which there is none without a "
-                         "claim")
+                             f"claim={FORMS}")
+    for name in ("poison", "fills"):
+        if given.get(name) and not any(given["claim"].values()):
+            raise ValueError(f"coppice: {name} is what padding holds, of which there is none "
+                             "without a claim")
     return Options(**given)
 
 
@@ -154,17 +198,15 @@ def by_name(value, read):
 
 
 def read_policy(name, value):
-    value = policy_of(value)
-    text, maximum = value if isinstance(value, (tuple, list)) and len(value) == 2 else (value, 0)
-    if not isinstance(text, str) or not isinstance(maximum, int) or maximum < 0:
-        raise ValueError(f"coppice: policy of {name} is {value!r}, not a text such as \"pow2\" or "
-                         "(\"linear:16\", 256)")
+    whose = f"coppice: policy of {'all sizes' if name == ALL else name}"
     try:
-        _core.policy_buckets(bounded((text, maximum)), 0)
-    except (InvalidArgument, Unimplemented) as error:
-        whose = "all sizes" if name == ALL else name
-        raise ValueError(f"coppice: policy of {whose}: {error}") from error
-    return text, maximum
+        text, maximum = policy_of(value)
+        if maximum is not None and maximum < 0:
+            raise InvalidArgument(f"{maximum} is no maximum")
+        _core.policy_buckets(bounded((text, maximum or 0)), 0)
+    except (InvalidArgument, NotFound, Unimplemented) as error:
+        raise ValueError(f"{whose}: {error}") from error
+    return text, maximum or 0
 
 
 def bounded(policy, limit=None):
@@ -203,12 +245,33 @@ def learns(policy):
     return policy == UNASKED or policy[0] == LEARN
 
 
+def claims_apart(claim):
+    """Claims of sizes, {name: ...}, and the names of tensors that padding may write to."""
+    claims = by_name(claim, lambda name, value: value if value == WRITTEN and is_tensor(name)
+                     else read_claim(name, value))
+    written = frozenset(name for name, value in claims.items() if value == WRITTEN)
+    return {name: value for name, value in claims.items() if name not in written}, written
+
+
+def is_tensor(name):
+    """Whether a name can be a tensor's, and no size's."""
+    return name != ALL and ":" not in name
+
+
+def read_fills(fills):
+    if fills is not None and not isinstance(fills, dict):
+        raise ValueError(f"coppice: fills is {fills!r}, not a dict of what padding holds by the "
+                         "name of the tensor")
+    for name, value in (fills or {}).items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number and value not in FILLS:
+            raise ValueError(f"coppice: fills of {name} is {value!r}, not a number or one of "
+                             f"{', '.join(FILLS)}")
+        if not is_tensor(name):
+            raise ValueError(f"coppice: fills names {name!r}, a size; name the tensor, as "
+                             f"{name.partition(':')[0]!r}")
+    return {name: Fill(value) for name, value in (fills or {}).items()}
+
+
 def read_claim(name, value):
-    parts = (value,) if isinstance(value, str) else tuple(value) if isinstance(
-        value, (tuple, list)) else ()
-    numbers = parts[1:]
-    if not 1 <= len(parts) <= 3 or parts[0] not in PADDINGS or any(
-            not isinstance(number, (int, float)) or number < 0 for number in numbers):
-        raise ValueError(f"coppice: claim of {name} is {value!r}, not one of "
-                         f"{', '.join(PADDINGS)} or (\"finite\", absolute, relative)")
-    return (parts[0], *map(float, (*numbers, 0, 0)[:2]))
+    return claim_of(value, f"coppice: claim of {'all sizes' if name == ALL else name}")

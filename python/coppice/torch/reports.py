@@ -1,5 +1,6 @@
 """What became of the graphs of compiled functions: which were lifted, which were not, and why."""
 
+import collections
 import dataclasses
 import inspect
 import logging
@@ -8,13 +9,14 @@ import weakref
 
 log = logging.getLogger("coppice")
 lock = threading.Lock()
+REFUSALS_MAX = 16
 graphs, told = [], set()  # Weak references to GraphReport; reasons that the log has.
 
 
 @dataclasses.dataclass(eq=False)
 class GraphReport:
     """One graph: a function has several if it is compiled again, trains, or has graph breaks. It is
-    *fully lifted* if nothing of it runs elsewhere: lifted, and no calls.
+    *fully lifted* if nothing of it runs elsewhere: lifted, no calls, and not all of it refused.
 
     function     where it comes from: "forward (model.py:12)"
     kind         "inference", "forward" or "backward"
@@ -25,13 +27,19 @@ class GraphReport:
     calls        names of the operators that PyTorch runs in it
     reasons      why it is not lifted, or why there are calls
     symbols      {name: (min, max or None)} of its sizes that vary, in elements: {"x:0": (2, None)}
+    limits       {name: max} of sizes that got a maximum, or a smaller one, so that what is computed
+                 of them fits 64 bits; PyTorch runs calls of larger ones
     sizes        names of all axes that policies and claims may name, also of those that are fixed
     ignored      names of policies and claims that none of its symbols has
+    padded       {name: why} of sizes that are padded: "named" in the options, "marked" by
+                 torch._dynamo.mark_dynamic, or "proved" independent by the graph
+    unpadded     {name: why not} of sizes with a claim that are not
     guards       conditions on its sizes; a call that breaks one is compiled again, or refused
     recompiled   why the function was compiled again; empty the first time
     graph_break  why Python runs code of the function before or behind it; empty: it does not
     runs         calls so far
     refused      of these, calls that the program does not take, which PyTorch ran
+    refusals     {reason: how many calls} of these
     learned      how often learning its buckets again ended how: {"swapped": 2, "kept": 7}"""
 
     function: str
@@ -43,18 +51,30 @@ class GraphReport:
     calls: list = dataclasses.field(default_factory=list)
     reasons: list = dataclasses.field(default_factory=list)
     symbols: dict = dataclasses.field(default_factory=dict)
+    limits: dict = dataclasses.field(default_factory=dict)
     sizes: tuple = ()
     ignored: list = dataclasses.field(default_factory=list)
+    padded: dict = dataclasses.field(default_factory=dict)
+    unpadded: dict = dataclasses.field(default_factory=dict)
     guards: list = dataclasses.field(default_factory=list)
     recompiled: str = ""
     graph_break: str = ""
     runs: int = 0
     refused: int = 0
+    refusals: dict = dataclasses.field(default_factory=dict)
     learned: dict = dataclasses.field(default_factory=dict)
 
     @property
     def fully_lifted(self):
-        return self.lifted and not self.calls
+        return self.lifted and not self.calls and not self.runs == self.refused > 0
+
+    def refuse(self, reason):
+        """Counts a call that PyTorch ran. Reasons that name sizes may be many: the first ones are
+        told apart."""
+        self.refused += 1
+        if reason not in self.refusals and len(self.refusals) >= REFUSALS_MAX:
+            reason = "other reasons"
+        self.refusals[reason] = self.refusals.get(reason, 0) + 1
 
 
 def add(report, owner):
@@ -106,8 +126,12 @@ def reports_of(owner):
 def stats(compiled=None):
     """Counts over report(compiled): graphs, lifted, fully_lifted, fallbacks (graphs that PyTorch
     runs), calls (operators that it runs), kernels, recompiles, graph_breaks (graphs with code in
-    Python beside them), ignored (names in options that no graph's sizes have), runs, refused."""
+    Python beside them), ignored (names in options that no graph's sizes have), runs, refused,
+    refusals (of these, by reason)."""
     known = report(compiled)
+    refusals = collections.Counter()
+    for one in known:
+        refusals.update(one.refusals)
     ignored = [set(one.ignored) for one in known if one.lifted and one.kind != "backward"]
     return {
         "graphs": len(known),
@@ -121,4 +145,5 @@ def stats(compiled=None):
         "ignored": len(set.intersection(*ignored)) if ignored else 0,
         "runs": sum(one.runs for one in known),
         "refused": sum(one.refused for one in known),
+        "refusals": dict(refusals),
     }

@@ -8,6 +8,7 @@ Threads: `lock` is held from the copying of inputs to that of outputs.
 """
 
 import collections
+import contextlib
 import ctypes
 import threading
 import weakref
@@ -16,9 +17,12 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from coppice import devices
-from coppice.errors import after_faults, raise_findings
-from coppice.export.lift import DTYPES
+from coppice.errors import InvalidArgument, after_faults, raise_findings
+from coppice.export.tensors import DTYPES
+from coppice.torch.calls import AWAITED, operator_waits
 
+INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # By their bytes.
+LOOK_SECONDS = 0.01  # Between two looks at what a call waits for.
 memcmp = ctypes.CDLL(None).memcmp
 memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
@@ -58,18 +62,25 @@ def bytes_of(storage):
     return torch.empty(0, dtype=torch.uint8).set_(storage)
 
 
+def bits_of(tensor):
+    """Its elements as integers, of which all that differ in bits differ: NaNs and zeros, too."""
+    return tensor.detach().view(INTEGERS[tensor.element_size()])
+
+
 class Kept:
-    """An output that a later call reads where it lies, and may use up: the copy that the caller
-    has, which says whether he changed it, and the part of the lease."""
+    """An output that a later call reads where it lies, and may use up: the part of the lease, and
+    the copy that the caller has, who may have changed it, be it by `.data` or NumPy."""
 
     def __init__(self, tensor, output, part):
-        self.storage, self.version = StorageWeakRef(tensor.untyped_storage()), tensor._version
+        self.storage = StorageWeakRef(tensor.untyped_storage())
         self.layout = (tensor.shape, tensor.stride(), tensor.dtype)
         self.output, self.part = output, part
 
     def serves(self, tensor):
-        return (not self.storage.expired() and self.version == tensor._version
-                and self.layout == (tensor.shape, tensor.stride(), tensor.dtype))
+        """Whether it holds what the tensor does, bit for bit. Copies it. Errors: StaleOutput."""
+        if self.storage.expired() or self.layout != (tensor.shape, tensor.stride(), tensor.dtype):
+            return False
+        return torch.equal(bits_of(torch.from_dlpack(self.output.to_host())), bits_of(tensor))
 
 
 class SharedSession:
@@ -79,7 +90,6 @@ class SharedSession:
         self.emulated = self.device.kind == "emulator"
         self.lock, self.busy = threading.RLock(), False
         self.mirrors, self.kept = {}, {}
-        self.found = self.device.findings()
         self.dead = collections.deque()  # What ended while a call ran.
 
     def mirror(self, tensor):
@@ -102,6 +112,18 @@ class SharedSession:
             if kept.storage.expired():
                 del self.kept[address]
 
+    @contextlib.contextmanager
+    def held(self):
+        """Within, the lock is this thread's. Errors: InvalidArgument if who holds it runs an
+        operator that waits for another thread, which may be this one."""
+        while not self.lock.acquire(timeout=LOOK_SECONDS):
+            if operator_waits():
+                raise InvalidArgument(AWAITED)
+        try:
+            yield
+        finally:
+            self.lock.release()
+
     def end(self, program, bindings):
         """Ends a program of a function that died; later, if a call is under way."""
         self.dead.append((program, bindings))
@@ -123,14 +145,20 @@ class SharedSession:
                 program.unregister()
         self.forget()
 
-    def check(self):
-        """Errors: Error with what the emulator found since the last time."""
-        before, self.found = self.found, self.device.findings()
-        raise_findings(self.found, before)
+    def finish(self, since):
+        """Waits for a call. Errors: what an operator of it raised; Error with what the emulator
+        found behind `since`."""
+        self.device.synchronize()
+        raise_findings(self.device, since)
 
 
 sessions, making = {}, threading.Lock()
 known_by_session = weakref.WeakValueDictionary()  # By id of the session, as long as it is used.
+
+
+def shared_by(session):
+    """The state of a session that is the shared one of its device."""
+    return shared(session.device.kind, {})
 
 
 def kind_of(device):

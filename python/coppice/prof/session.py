@@ -1,16 +1,10 @@
-"""What a session did, for dashboards and profilers.
-
-    coppice.prof.metrics()              a page for Prometheus, of the shared session
-    with coppice.prof.trace("t.trace"): what is made in it is traced, for `coppice prof`
-    coppice.prof.mark("request 17")     names a moment of the trace
-    coppice.prof.request(17, ...)       how long a request took
-"""
+"""Metrics, marks and traces of sessions of this process."""
 
 import contextlib
 
 from coppice import _core
 from coppice.devices import device as shared_device
-from coppice.devices import exchange_session
+from coppice.devices import exchange_session, followers
 from coppice.devices import session as shared_session
 
 
@@ -56,14 +50,19 @@ def flush(session=None):
 @contextlib.contextmanager
 def trace(path, on=None, **options):
     """Within, the shared session of the device (None: device()) is a new one, which writes what it
-    does to the file `path`; `options` are others of coppice.Session. At the end it is closed, so
-    that the file is whole: what was loaded, wrapped or compiled inside runs no more. What was made
-    before keeps its session, and is not traced. Other threads of the process see the same."""
+    does to the file `path`; `options` are others of coppice.Session. What was loaded, wrapped or
+    compiled before on the shared session runs on the new one, which records its buckets anew, and
+    goes back to its own graphs at the end. What has a session that was given to it stays there, and
+    is not traced. At the end the new session is closed, so that the file is whole: what was made
+    inside runs no more. Other threads of the process see the same."""
     on = on or shared_device()
     with _core.Session(on, trace_path=str(path), **options) as traced:
         before = exchange_session(on, traced)
         try:
-            yield traced
+            with contextlib.ExitStack() as moved:
+                for user in followers(before):
+                    moved.callback(user.move_to(traced))
+                yield traced
         finally:
             # One that another thread's trace ended meanwhile is nobody's session any more.
             exchange_session(on, None if before is None or before.closed else before)

@@ -1,0 +1,44 @@
+"""Holds what was lifted to what the graph says that was compiled.
+
+The two share nothing but names of sizes: the graph's metadata is what PyTorch computed before
+Inductor saw the graph.
+"""
+
+import sympy
+
+from coppice.export.manifest import ExportError
+from coppice.export.sizes import size_of
+
+
+def check_output(where, lifted, value, dtype, shape_env, exact=True):
+    """Compares an output with the fake tensor that it has to be, of the type `dtype` as packages
+    call it: type, axes and sizes, and strides if it is `exact`. Errors: ExportError."""
+    if lifted.dtype != dtype:
+        raise ExportError(f"{where} was compiled as {lifted.dtype}; the graph has {value.dtype}")
+    if len(lifted.shape) != value.dim():
+        raise ExportError(f"{where} was compiled with {len(lifted.shape)} axes; the graph has "
+                          f"{value.dim()}")
+    hints = hints_of(shape_env)
+
+    def compare(what, found, right):
+        # What is specialised on for the time of a compilation stands in `replacements` alone.
+        right = shape_env.replace(size_of(right)).xreplace(shape_env.replacements)
+        if differ(found, right, hints):
+            raise ExportError(f"{where} was compiled with {what} {found}; the graph has {right}")
+
+    for axis, (size, stride) in enumerate(zip(value.shape, value.stride())):
+        compare(f"the size of axis {axis}", lifted.shape[axis], size)
+        if exact and lifted.shape[axis] != 1:
+            compare(f"the stride of axis {axis}", lifted.strides[axis], stride)
+
+
+def differ(left, right, hints):
+    """Whether two sizes differ, for all sizes or for those of the example."""
+    difference = sympy.expand(left - right)
+    return difference != 0 and (difference.is_number or difference.xreplace(hints) != 0)
+
+
+def hints_of(shape_env):
+    """The sizes of the example, by symbol."""
+    name = "backed_var_to_val" if hasattr(shape_env, "backed_var_to_val") else "var_to_val"
+    return getattr(shape_env, name)

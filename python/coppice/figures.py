@@ -1,0 +1,50 @@
+"""What sessions tell: dicts whose items are attributes as well. Written by tools/describe."""
+
+
+class Figure:
+    """An item of a dict, as an attribute."""
+
+    def __init__(self, what):
+        self.__doc__ = what
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, figures, owner=None):
+        return self if figures is None else figures[self.name]
+
+
+class SessionStats(dict):
+    """What a session did so far."""
+
+    __slots__ = ()
+
+    calls: int = Figure("Calls that ran.")
+    runs: dict = Figure("Calls, by how they ran.")
+    reasons: dict = Figure("Calls that did not replay, by what kept them.")
+    captures_retried: int = Figure("Recordings broken from outside, and tried again.")
+    recordings: int = Figure("Graphs recorded, also ahead of calls.")
+    recordings_empty: int = Figure("Recordings without a graph node or a break.")
+    evictions: int = Figure("Graphs dropped for room.")
+    remaps: int = Figure("Replays that had to map their memory again.")
+    inputs_in_place: int = Figure("Inputs read where an earlier call left them.")
+    inputs_filled: int = Figure("Inputs staged only to fill their padding.")
+    inputs_demoted: int = Figure("Static inputs that moved too often, and are copied since.")
+    stream_switches: int = Figure("Calls that had to wait for the lane's last stream.")
+    real_elements: int = Figure("Staged elements that callers brought.")
+    padded_elements: int = Figure("The same with their padding.")
+
+
+class MemoryUsage(dict):
+    """What a session holds, in bytes."""
+
+    __slots__ = ()
+
+    bytes: dict = Figure("Held, by kind.")
+    peak: dict = Figure("The most of each kind there ever was.")
+    total: int = Figure("Sum of `bytes`, counted by itself.")
+    total_peak: int = Figure("The most there ever was of it.")
+    budget: int = Figure("What the total may reach; 0: no budget.")
+    height: int = Figure("Highest end of any plan that a graph was recorded at, of all lanes.")
+    eager_live: int = Figure("Live in the eager windows.")
+    eager_peak: int = Figure("Highest top of any eager window so far.")

@@ -1,0 +1,50 @@
+"""The library's messages in the words of Python: it says which function of C++ refused, and which
+of its options to change; who calls from Python has other names for both."""
+
+import re
+
+# What has members that messages name.
+CLASSES = ("Arena", "CallContext", "Call", "Capture", "Context", "DecayingHistogram",
+           "DeviceMemory", "Driver", "Emulator", "Event", "Expression", "Fill", "Generator",
+           "Graph", "GuardProgram", "JointHistogram", "JointPolicy", "KernelLibrary", "Lease",
+           "LoadProfileOptions", "Loan", "MemoryOptions", "OutputMode", "PaddingPolicy", "Pool",
+           "ProgramSpec", "Session", "SessionOptions", "Strictness", "SymbolSpec", "TraceOptions",
+           "WarmOptions")
+# Functions that stand in front of a message by themselves.
+ALONE = ("AddChildToCapture", "AddDynamicAxes", "AliasOutput", "Allocate", "AllocateOutput",
+         "AllocationIdOf", "Break", "CheckChild", "CostTable", "ExtendToJoins", "Free",
+         "JointCostTable", "JointPolicy", "Launch", "LearnBuckets", "LearnJoint", "Lease",
+         "ParseDynamicAxes", "PlanTree", "RangeAllocator", "ReadScope", "Relearn", "SizeHistogram",
+         "StepOrder", "ValidateBuffers", "ValidatePlan", "ValidateSpec", "WindowHeap")
+MEMBER = rf"\b(?:{'|'.join(CLASSES)})::(\w+)"
+WHERE = re.compile(rf"(?:{MEMBER}|(?<![\w.])(?:{'|'.join(ALONE)})|^(?:coppice|COPPICE)_\w+): ")
+NAMED = re.compile(rf"{MEMBER}(?:\(\))?")
+# Remedies that have another name, or another form, in Python.
+REMEDIES = {
+    "give it with the program's constants":
+        "give it by coppice.load(..., constants={name: tensor}), or the path of a safetensors file "
+        "as constants",
+    "find out what holds with `coppice package claim`, or leave the policy out":
+        "say what its padding may hold, as coppice.load(..., claims={name: \"any\"}), once "
+        "`coppice package claim` has found out what holds, or leave the policy out",
+    "claim row independence or masking for all symbols":
+        "claim=\"row_independent\" or another word of coppice.claims for all of them",
+    "set SessionOptions::keep_drawings": "make the session with keep_drawings=True",
+    "launch on CallContext::stream()": "launch on coppice.current_stream()",
+    "pass what Register returns": "use what registering returns",
+    "warm up what it needs before setting it": "call warm() for that bucket before",
+    "or keep it alive in a chain": "or keep it alive by `with coppice.chain():`",
+    "raise the budget of": "raise Session's budget_bytes of",
+    "raise the budget": "raise Session's budget_bytes",
+    "call Resume before": "call Session.resume() before",
+    "take the program into the capture by Include": "run it outside of the capture",
+}
+SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def in_python(message):
+    """A message of the library without its functions, and with Python's remedies."""
+    for theirs, ours in REMEDIES.items():
+        message = message.replace(theirs, ours)
+    message = WHERE.sub("", message)
+    return NAMED.sub(lambda found: SNAKE.sub("_", found[1]).lower(), message)

@@ -1,0 +1,190 @@
+"""The commands: traces in formats of other people's tools, and back."""
+
+import argparse
+import json
+import os
+import pickle
+import sys
+
+from coppice.prof import command, foreign, memory_viz, perfetto_trace, planned, tables
+from coppice.prof.command import Refused
+from coppice.prof.traced import Trace
+
+CODES = """\
+Exit codes: 0 success; 2 a wrong option, or a file that is no such thing; 4 the output cannot be
+written; 6 host memory ran out
+"""
+EXPORT = f"""\
+Formats:
+  memory-viz    a memory snapshot for PyTorch's viewer, pytorch.org/memory_viz, and
+                torch/cuda/_memory_viz.py; --mode says of what:
+                  history  what the session had mapped, and outputs that calls held
+                  plan     a pretended device per bucket: its highest plan, step by step
+                  path     calls that build on each other, their plans in a row
+  perfetto      the timeline of `coppice prof export chrome` as Perfetto's protobuf
+                (needs the package perfetto)
+  rmm-csv       what was mapped, as RMM's logging adaptor writes it
+  nsys-sidecar  JSON: which bucket each graph is of
+JSON for chrome://tracing and drawings by Graphviz are written by `coppice prof export`.
+
+Totals are those of `coppice prof summary`, to the byte.
+
+Examples:
+  python -m coppice.prof export memory-viz t.trace -o t.pickle
+  python -m coppice.prof export memory-viz t.trace --mode plan --json -o plans.json
+  python -m coppice.prof export perfetto t.trace -o t.pftrace
+
+{CODES}"""
+IMPORT = f"""\
+What would this model need in one pool? Allocations become lifetimes, a step per event of the file,
+and are planned as coppice plans those of a graph. The peak of what was allocated is a bound from
+below; what the other allocator reserved is what the plan would save.
+
+Formats:
+  memory-viz  what torch.cuda.memory._dump_snapshot wrote, or the same as JSON; nothing that a
+              pickle names is looked up or run
+  rmm-csv     what RMM's logging adaptor wrote
+
+Examples:
+  python -m coppice.prof import memory-viz snapshot.pickle
+  python -m coppice.prof import rmm-csv rmm.csv -o lifetimes.csv    for coppice plan
+
+{CODES}"""
+
+MODES = ("history", "plan", "path")
+
+
+class Parser(argparse.ArgumentParser):
+    """What is wrong is said in one line."""
+
+    def error(self, message):
+        raise Refused(f"{message}; see {self.prog} --help")
+
+
+def call_number(text):
+    if not text.isdecimal() or int(text) >= 1 << 31:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number of a call or a lane; give one from 0 to 2^31 - 1")
+    return int(text)
+
+
+def parser():
+    result = Parser(prog="python -m coppice.prof",
+                    description="Traces in formats of other people's tools, and back")
+    parts = result.add_subparsers(dest="command", required=True, metavar="export|import")
+    add = {name: parts.add_parser(name, help=help, description=help, epilog=notes,
+                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+           for name, help, notes in (
+               ("export", "Write a trace in a format of other people's tools", EXPORT),
+               ("import", "Plan what another allocator was asked for", IMPORT))}
+    out, into = add["export"].add_argument, add["import"].add_argument
+    out("format", metavar="FORMAT", choices=("memory-viz", "perfetto", "rmm-csv", "nsys-sidecar"))
+    out("trace", metavar="TRACE", help="trace file")
+    out("-o", "--out", metavar="FILE",
+        help="write to this file; - or nothing is standard output")
+    out("--mode", choices=MODES, help="memory-viz: of what (default: history)")
+    out("--json", action="store_true", help="memory-viz: JSON in place of a pickle")
+    out("--call", type=call_number, metavar="N",
+        help="path: its last call (default: that of the longest path)")
+    out("--lane", type=call_number, metavar="N", help="path: the lane of that call (default: 0)")
+    into("format", metavar="FORMAT", choices=("memory-viz", "rmm-csv"))
+    into("file", metavar="FILE", help="what the other allocator wrote")
+    into("-o", "--out", metavar="FILE.csv",
+         help="write the lifetimes to this file, for coppice plan; of one device")
+    into("--json", action="store_true", help="print JSON and nothing else on standard output")
+    return result
+
+
+def check(options):
+    if options.out and options.out != "-":
+        source = options.trace if options.command == "export" else options.file
+        if os.path.exists(options.out) and os.path.exists(source) and os.path.samefile(
+                source, options.out):
+            raise Refused(f"{options.out}: this would be written over an input; give another "
+                          "target")
+    if options.command == "import":
+        return
+    viz = options.format == "memory-viz"
+    if not viz and (options.json or options.mode):
+        raise Refused(f"{options.format} has one form; give --json and --mode with memory-viz only")
+    if options.mode != "path" and (options.call is not None or options.lane is not None):
+        raise Refused("--call and --lane choose a path; give --mode path with them")
+    if options.lane is not None and options.call is None:
+        raise Refused("--lane is the lane of a call; give --call with it")
+    binary = options.format == "perfetto" or (viz and not options.json)
+    if binary and not options.out and sys.stdout.isatty():
+        raise Refused(f"{options.format} is no text for a terminal; give -o FILE, or redirect it")
+
+
+def write(path, data):
+    """Writes a file, None or "-" being standard output. One that cannot be written to its end is
+    removed, because half of one passes for a whole one. Raises Refused with the code OUTPUT."""
+    standard, opened = path in (None, "-"), False
+    try:
+        with open(sys.stdout.fileno() if standard else path, "wb", closefd=not standard) as file:
+            opened = True
+            file.write(data)
+    except OSError as error:
+        if opened and not standard and os.path.isfile(path):
+            os.unlink(os.path.realpath(path))
+        raise Refused(f"{'standard output' if standard else path}: the file cannot be written: "
+                      f"{error.strerror}; give a path that can", command.OUTPUT) from error
+
+
+def document(value):
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+def exported(options):
+    """The trace in the format, as bytes."""
+    if options.format == "perfetto":
+        chrome = "".join(command.lines("prof", "export", "chrome", options.trace))
+        return perfetto_trace.packed(json.loads(chrome))
+    trace = Trace(options.trace)
+    if options.format == "rmm-csv":
+        return tables.rmm_csv(trace).encode()
+    if options.format == "nsys-sidecar":
+        return document(tables.nsys_sidecar(trace))
+    if options.mode == "path":
+        snapshot = memory_viz.path(trace, options.lane or 0, options.call)
+    else:
+        draw = memory_viz.plan if options.mode == "plan" else memory_viz.history
+        snapshot = draw(trace)
+    if options.json:
+        return json.dumps(snapshot, separators=(",", ":")).encode() + b"\n"
+    return pickle.dumps(snapshot, protocol=2)  # What all viewers read.
+
+
+def run_export(options):
+    write(options.out, exported(options))
+
+
+def run_import(options):
+    read = foreign.read_snapshot if options.format == "memory-viz" else foreign.read_rmm
+    devices = read(options.file)
+    if options.out and len(devices) != 1:
+        raise Refused(f"{options.file}: it has {len(devices)} devices, and lifetimes are written "
+                      "of one; leave out -o")
+    rows = [planned.plan(lifetimes) for lifetimes in devices]
+    if options.out:
+        write(options.out, planned.lifetimes_csv(devices[0]).encode())
+    told = {"file": options.file, "format": options.format, "devices": rows}
+    write(None, document(told) if options.json else planned.table(rows).encode())
+
+
+def main(arguments=None):
+    try:
+        options = parser().parse_args(arguments)
+        check(options)
+        {"export": run_export, "import": run_import}[options.command](options)
+    except Refused as error:
+        print(f"coppice.prof: {error}", file=sys.stderr)
+        return error.code
+    except MemoryError:
+        print("coppice.prof: host memory ran out; trace less", file=sys.stderr)
+        return command.MEMORY
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""Asks the command `coppice`."""
+
+import pathlib
+import shutil
+import subprocess
+
+PACKAGE = pathlib.Path(__file__).resolve().parents[1]
+
+# Exit codes, those of the command.
+USAGE, OUTPUT, MEMORY = 2, 4, 6
+
+
+class Refused(Exception):
+    """Why there is no answer, in one line, and the exit code that goes with it."""
+
+    def __init__(self, message, code=USAGE):
+        super().__init__(message)
+        self.code = code
+
+
+def find():
+    """The command that the package brings, or else that of PATH."""
+    beside = PACKAGE / "coppice"
+    found = str(beside) if beside.is_file() else shutil.which("coppice")
+    if not found:
+        raise Refused(f"the command coppice is neither in {PACKAGE} nor on PATH; install the "
+                      "package with pip, or add the folder of the command to PATH")
+    return found
+
+
+def lines(*arguments):
+    """What the command prints, line by line, as it comes. Raises Refused with its error."""
+    with subprocess.Popen([find(), *map(str, arguments)], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, encoding="utf-8",
+                          errors="replace") as process:
+        yield from process.stdout
+        error = process.stderr.read().strip()
+    if process.returncode:
+        _, _, message = error.partition(": ")  # Behind the command's name.
+        raise Refused(message or f"coppice ended with {process.returncode}; run it by itself",
+                      max(process.returncode, USAGE))

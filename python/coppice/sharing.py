@@ -1,0 +1,13 @@
+"""What copy and pickle get of objects that own something of a device."""
+
+
+class Shared:
+    """copy.copy gives the object itself, deepcopy and pickle raise TypeError: a second one would
+    end what the first one needs."""
+
+    def __copy__(self):
+        return self
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"coppice.{type(self).__name__}: it is of a device of this process, and "
+                        "can neither be pickled nor copied deeply; copy.copy() shares it")

@@ -1,0 +1,41 @@
+"""Maxima of sizes that nobody gave one, so that all that a program computes of sizes fits 64 bits.
+"""
+
+from coppice.export.manifest import walk
+from coppice.export.sizes import peak_of
+
+EXTENT_BITS_MAX = 24  # What sizes without a maximum may be for coppice itself.
+INTEGER_END, ELEMENTS_END = 1 << 63, 1 << 59  # Elements are of 16 bytes at most, with gaps.
+SIZES = ("shape", "strides", "grid", "bytes", "offset", "words",
+         "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+
+
+def limits_of_program(program):
+    """{name: max} of those symbols that may not get as large as they are said to be, or as coppice
+    lets them; all the same power of two, the largest with which no tensor has ELEMENTS_END
+    elements and no integer INTEGER_END. A guard that is too large refuses the call by itself."""
+    symbols = program["symbols"]
+    parts = list(walk([program["steps"], *program["buffers"].values()]))
+    texts = {text for part in parts for key in SIZES for text in listed(part.get(key, ()))
+             if isinstance(text, str)}
+    products = {" * ".join(f"({size})" for size in [1, *part["shape"]])
+                for part in parts if "shape" in part}
+
+    def fits(bits):
+        largest = {name: min(symbol.get("max", 1 << bits), 1 << bits)
+                   for name, symbol in symbols.items()}
+        return all(peak_of(text, largest) < end for some, end in (
+            (products, ELEMENTS_END), (texts, INTEGER_END)) for text in some)
+
+    low, high = 1, EXTENT_BITS_MAX
+    if fits(high):
+        return {}
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return {name: 1 << low for name, symbol in symbols.items()
+            if symbol.get("max", 1 << high) > 1 << low}
+
+
+def listed(value):
+    return value if isinstance(value, (list, tuple)) else [value]

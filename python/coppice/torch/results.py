@@ -1,0 +1,204 @@
+"""What a graph returns, as the graph says it before anything compiles it.
+
+    results of a graph                   become
+    tensor with memory of its own        an Output of the program
+    view of an argument                  a View of it
+    views that share memory,             Views of the tensor that has this memory, which becomes an
+      overlap, or change the type          Output in their place
+    tensor on meta                       Meta: nothing is computed
+    size                                 Size
+    None, or a number                    the value itself
+
+Types, sizes, strides, offsets and what shares memory with what come from the graph's own metadata,
+never from what a compiler made of it. export/oracle.py compares the two, and each call compares the
+sizes again.
+"""
+
+import dataclasses
+
+import torch
+from torch.fx.node import map_arg
+
+from coppice.export.lift import returned_values
+from coppice.export.manifest import ExportError
+from coppice.export.sizes import size_of
+from coppice.export.tensors import COMPLEX, DTYPES
+
+
+@dataclasses.dataclass
+class Output:
+    """An output of the program, by its index. An `exact` one has the strides that the graph says,
+    others those that Inductor chose."""
+
+    index: int
+    value: object = None  # The fake tensor, as long as the graph is compiled; so below.
+    exact: bool = True
+
+
+@dataclasses.dataclass
+class View:
+    """A view of an argument, or of an output of the program."""
+
+    position: int  # Of the argument; -1: of the output `index`.
+    index: int
+    value: object = None
+    base: object = None  # What it is a view of.
+    conjugated: bool = False  # Lazily, as PyTorch's flags say.
+    negated: bool = False
+
+
+@dataclasses.dataclass
+class Meta:
+    """A tensor without elements."""
+
+    value: object = None
+
+
+@dataclasses.dataclass
+class Size:
+    value: object = None  # A torch.SymInt.
+
+
+class Results:
+    """What a graph module returns, whose tensors are on `device`, a type as "cpu". Leaves to it the
+    tensors that have memory of their own.
+
+    returned  Output, View, Meta, Size or the value itself, of each result
+    outputs   Output, of each tensor that the module returns from now on
+
+    Errors: ExportError of what a program cannot return."""
+
+    def __init__(self, module, device):
+        self.device = device
+        (self.node,) = module.graph.find_nodes(op="output")
+        self.values = returned_values(self.node)
+        self.visible = set(self.node.meta.get("user_visible_output_idxs", ()))
+        self.promised = self.node.meta.get(
+            "original_output_strides", [None] * len(self.values))
+        self.placeholders = module.graph.find_nodes(op="placeholder")
+        self.owners = owners_of(module.graph)
+        self.counts = {}  # Of results, by storage.
+        for value in filter(has_storage, self.values):
+            storage = storage_of(value.meta["val"])
+            self.counts[storage] = self.counts.get(storage, 0) + 1
+        self.outputs, self.nodes = [], []
+        self.returned = [self.result(index, value) for index, value in enumerate(self.values)]
+        self.node.args = (tuple(self.nodes),)
+        self.node.meta["user_visible_output_idxs"] = [
+            index for index, output in enumerate(self.outputs) if output.exact]
+        self.node.meta["original_output_strides"] = [
+            output.value.stride() for output in self.outputs]
+        drop_tensors_on_meta(module.graph)
+        module.graph.eliminate_dead_code()  # As views that are made from what is returned now.
+        module.recompile()
+
+    def result(self, index, node):
+        if not isinstance(node, torch.fx.Node):
+            return node
+        value = value_of(node)
+        if isinstance(value, torch.SymInt):
+            return Size(value)
+        if isinstance(value, (torch.SymFloat, torch.SymBool)):
+            raise ExportError(f"result {index} is {value}, which varies and is no integer")
+        if not isinstance(value, torch.Tensor):
+            return value
+        if value.layout != torch.strided:
+            raise ExportError(f"result {index} is a tensor of the layout {value.layout}")
+        if value.device.type == "meta":
+            return Meta(value)
+        if value.device.type != self.device:
+            raise ExportError(f"result {index} is on {value.device}, and the graph on "
+                              f"{self.device}")
+        promised = self.promised[index]
+        if index in self.visible and promised is not None and (
+                list(map(size_of, promised)) != list(map(size_of, value.stride()))):
+            raise ExportError(f"result {index} was to have the strides {tuple(promised)}, and a "
+                              f"pass of PyTorch's gave it {value.stride()}")
+        owner = self.owners[storage_of(value)]
+        base = owner.meta["val"]
+        if owner.op == "placeholder":
+            return view(self.placeholders.index(owner), -1, value, base)
+        shared = self.counts[storage_of(value)] > 1
+        if not shared and (base.dtype not in DTYPES | COMPLEX
+                           or value.dtype == base.dtype and not overlaps(value)
+                           and not value.is_conj() and not value.is_neg()):
+            return self.output(node, value, index in self.visible)
+        if owner is not node:
+            return view(-1, self.output(owner, base, True).index, value, base)
+        return self.output(node, value, True)
+
+    def output(self, node, value, exact):
+        """The output that a node becomes, once."""
+        if node in self.nodes:
+            output = self.outputs[self.nodes.index(node)]
+            output.exact |= exact
+            return output
+        self.nodes.append(node)
+        self.outputs.append(Output(len(self.outputs), value, exact))
+        return self.outputs[-1]
+
+
+def view(position, index, value, base):
+    return View(position, index, value, base, value.is_conj(), value.is_neg())
+
+
+def complete(module, mode):
+    """Computes the metadata that a pass of PyTorch's left out when it put a node in."""
+    for node in module.graph.nodes:
+        if node.op == "call_function" and "val" not in node.meta:
+            arguments, named = map_arg((node.args, node.kwargs), value_of)
+            with mode:
+                node.meta["val"] = node.target(*arguments, **named)
+
+
+def value_of(node):
+    if "val" not in node.meta:
+        raise ExportError(f"PyTorch does not say what {node.name} is")
+    return node.meta["val"]
+
+
+def has_storage(value):
+    known = value.meta.get("val") if isinstance(value, torch.fx.Node) else None
+    return isinstance(known, torch.Tensor) and known.layout == torch.strided
+
+
+def storage_of(value):
+    return value.untyped_storage()._cdata
+
+
+def owners_of(graph):
+    """Of each storage the node that made it: the first that has it."""
+    owners = {}
+    for node in filter(has_storage, graph.nodes):
+        owners.setdefault(storage_of(node.meta["val"]), node)
+    return owners
+
+
+def overlaps(value, but=()):
+    """Whether two elements of a tensor may share bytes, by the sizes of the example and whatever
+    some axes say."""
+    axes = [(hint_of(stride), hint_of(size)) for axis, (size, stride) in enumerate(
+        zip(value.shape, value.stride())) if axis not in but]
+    if any(None in axis or axis[1] == 0 for axis in axes):
+        return False
+    behind = 1
+    for stride, size in sorted(axis for axis in axes if axis[1] != 1):
+        if stride < behind:
+            return True
+        behind += stride * (size - 1)
+    return False
+
+
+def hint_of(size):
+    """A size of the example; None if that depends on data."""
+    return size if isinstance(size, int) else size.node.hint
+
+
+def drop_tensors_on_meta(graph):
+    """Drops what nothing reads any more, also if it is written: it would be computed on the device.
+    """
+    for node in reversed(list(graph.nodes)):
+        value = node.meta.get("val")
+        if node.op == "call_function" and not node.users and isinstance(
+                value, torch.Tensor) and value.device.type == "meta":
+            graph.erase_node(node)
