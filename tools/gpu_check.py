@@ -7,12 +7,11 @@
 
 Stages: device, probe, conformance, gpu_tests, run, package, python, bench, memcheck. Each step of a
 stage is a process with a time limit of its own, and none stops the next; of one that is ended, what
-it had printed is judged. OUT gets at most nine entries: summary.json, the probe's tables, and the
-folder stages/ with a log per stage. All of it is written anew after each stage, so that a check
-that is killed leaves what was finished.
+it had printed is judged. OUT gets summary.json, the probe's tables, and the folder stages/ with a
+log per stage, all of it after each stage; earlier results there are replaced.
 
 The programs are those of --build-dir, else those of prebuilt/, else the preset gpu builds them
-first (of a dry run: release). Building takes as long as it takes: --limit begins after it.
+first (of a dry run: release). All but building takes less than nine minutes, or is ended.
 
 The stage python needs a Python that has PyTorch, Triton and coppice, else it is skipped. A wheel
 beside the programs stands for an installed coppice: --prebuild DIR --wheel WHEEL puts it there, and
@@ -25,7 +24,6 @@ check or OUT could not be written; 2 wrong arguments.
 """
 
 import argparse
-import contextlib
 import dataclasses
 import json
 import math
@@ -36,142 +34,39 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from typing import Callable, List, Optional
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools" / "support"))
 from judges import (  # noqa: E402
-    FAILED, OK, SKIPPED, Verdict, json_of, judge_dispatch, judge_exit, judge_gtest,
-    judge_memcheck, judge_reference, judge_report, judge_suite, judge_table, judge_unittest,
-    last_line)
+    judge_dispatch, judge_gtest, judge_memcheck, judge_reference, judge_report, judge_suite,
+    judge_table, judge_unittest, last_line)
 from processes import Budget, run_process  # noqa: E402
+from stages import Run, Stage, Step  # noqa: E402
 
 PROGRAMS = ("coppice", "coppice-probe", "conformance_suite")
 FOLDERS = ("", "tools", "tests")  # Where a build folder keeps programs; a prebuilt one is flat.
 MANIFEST = "manifest.json"
 TARGET = "gpu_check_binaries"  # Builds all of them.
-SUMMARY, DETAILS = "summary.json", "stages"  # In OUT; the second is a folder.
-PREBUILT_BYTES_MAX = 48 << 20
 LIMIT_S = 520
-
-TABLE = re.compile(r"(vmm|graphs|memory|orders|capture_legality\.[\w.-]+)\.tsv")
-STAGES = ("build", "device", "probe", "conformance", "gpu_tests", "run", "package", "python",
-          "bench", "memcheck")
-SURVEYS = {"vmm": "vmm", "graphs": "graphs", "memory": "memory",
-            "legality": "capture_legality", "orders": "orders"}
+SURVEYS = {"legality": "capture_legality.tsv", "memory": "graph_memory.tsv"}
 # After these a process can do no further work on its device, and memcheck would report them.
 FAULT_CASES = ("--gtest_filter=-*Fault*:*ReleaseWithoutRetain*:*LastReleaseEnds*:"
                "*ContextThatTheProcessKeeps*:*MayNotCallTheDriver*")
-NOTES_MAX = 6  # Of a stage with more steps, they are counted.
-
-
-
-@dataclasses.dataclass
-class Step:
-    """One process. `judge` sees its exit code, or None if it was ended, and its output. Without a
-    judge, exit code 0 is success."""
-
-    name: str
-    command: List[str]
-    limit_s: float
-    judge: Optional[Callable[[int, str], Verdict]] = None
-
-
-@dataclasses.dataclass
-class Stage:
-    """Steps that share a line of the table, or why there are none."""
-
-    name: str
-    steps: List[Step]
-    skipped: str = ""
-    failed: str = ""
-    limit_s: float = math.inf  # For all steps together.
-
-
-def run_step(step, log, budget, stage_left_s=math.inf):
-    """Runs the step into the file `log` and returns what summary.json says of it."""
-    outcome = {"name": step.name, "status": FAILED, "seconds": 0.0, "exit_code": None, "note": ""}
-    limit_s = min(step.limit_s, stage_left_s, budget.left_s())
-    if limit_s <= 0:
-        spent = "--limit" if budget.left_s() <= 0 else "the stage"
-        return {**outcome,
-                "note": f"not run: {budget.interrupted or f'the time of {spent} is spent'}"}
-    start = time.monotonic()
-    try:
-        with open(log, "wb") as output:
-            output.write(f"$ {' '.join(step.command)}\n".encode())
-            output.flush()
-            begin = output.tell()
-            code, ended = run_process(step.command, limit_s, budget, stdout=output,
-                                      stderr=subprocess.STDOUT)
-    except OSError as error:
-        return {**outcome, "note": f"cannot be started: {error.strerror}"}
-    outcome.update({"seconds": round(time.monotonic() - start, 1), "exit_code": code})
-    text = log.read_bytes()[begin:].decode(errors="replace")
-    try:
-        status, note = (step.judge or judge_exit)(code, text)
-    except (LookupError, TypeError, ValueError, OSError) as error:
-        status, note = FAILED, f"its output is not understood: {error!r}"
-    outcome.update({"status": FAILED if ended else status,
-                    "note": "; ".join(filter(None, (ended, note)))})
-    report = json_of(text) if text.lstrip().startswith("{") else None
-    return {**outcome, "report": report} if report else outcome
-
-
-def run_stage(stage, logs, budget):
-    """Runs the steps of a stage one after the other."""
-    result = {"name": stage.name, "status": SKIPPED, "seconds": 0.0, "exit_code": None,
-              "note": stage.skipped, "steps": []}
-    if stage.failed:
-        return {**result, "status": FAILED, "note": stage.failed}
-    if not stage.steps:
-        return result
-    deadline = time.monotonic() + stage.limit_s
-    for step in stage.steps:
-        result["steps"].append(run_step(step, logs / f"{stage.name}.{step.name}.log", budget,
-                                        deadline - time.monotonic()))
-    steps = result["steps"]
-    # The step that speaks for the stage: the first that failed, else the first that ran.
-    telling = [step for status in (FAILED, OK, SKIPPED) for step in steps
-               if step["status"] == status][0]
-    result.update({key: telling[key] for key in ("status", "exit_code")})
-    result["seconds"] = round(sum(step["seconds"] for step in steps), 1)
-    shown = [telling] if telling["status"] == FAILED else steps
-    if len(shown) > NOTES_MAX:
-        counts = [f"{count} {status}" for status in (OK, SKIPPED)
-                  if (count := sum(step["status"] == status for step in steps))]
-        return {**result, "note": ", ".join(counts)}
-    result["note"] = "; ".join(
-        step["note"] if len(steps) == 1 else f"{step['name']}: {step['note']}" for step in shown)
-    return result
-
-
-def read_manifest(path):
-    """What --prebuild wrote; ValueError if something else is there."""
-    manifest = json.loads(path.read_text())
-    tests = manifest.get("gpu_tests") if isinstance(manifest, dict) else None
-    if not isinstance(tests, list):
-        raise ValueError("there is no list gpu_tests")
-    for test in tests:
-        name, command = (test.get(key) if isinstance(test, dict) else None
-                         for key in ("name", "command"))
-        words = command if isinstance(command, list) and command else [None]
-        if not all(isinstance(text, str) for text in (name, *words)):
-            raise ValueError(f"a test of gpu_tests has no name or no command: {test}")
-    return manifest
 
 
 class Binaries:
-    """Where the programs are: in a build folder, or side by side with a manifest.
+    """Where the programs are: in a build folder, or side by side with what --prebuild wrote.
 
-    OSError, ValueError: there is a manifest that cannot be read.
+    OSError, ValueError, LookupError, TypeError: that cannot be read.
     """
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder).resolve()
         manifest = self.folder / MANIFEST
-        self.manifest = read_manifest(manifest) if manifest.is_file() else None
+        self.manifest = json.loads(manifest.read_text()) if manifest.is_file() else None
+        self.prebuilt = None if self.manifest is None else [
+            (test["name"], [str(self.folder / test["command"][0]), *test["command"][1:]])
+            for test in self.manifest["gpu_tests"]]
 
     def commit(self):
         """What they were built from, if the manifest says it; else what is checked out."""
@@ -187,9 +82,8 @@ class Binaries:
 
     def gpu_tests(self, budget):
         """Names and commands of the tests that are labelled gpu."""
-        if self.manifest is not None:
-            return [(test["name"], [str(self.folder / test["command"][0]), *test["command"][1:]])
-                    for test in self.manifest["gpu_tests"]]
+        if self.prebuilt is not None:
+            return self.prebuilt
         with tempfile.TemporaryDirectory() as scratch:
             # CTest writes where it starts, and the build folder is not ours.
             tests, listed = (pathlib.Path(scratch) / name
@@ -319,12 +213,13 @@ def memcheck_stage(binaries, dry_run):
     return Stage("memcheck", steps, failed=suite.failed or replays.failed)
 
 
-def plan(binaries, tables, dry_run, budget):
-    """The stages, in order. The probe writes its tables into the folder `tables`."""
+def plan(binaries, out, dumped, dry_run, budget):
+    """The stages, in order. The probe writes its tables into `out`, and a step what it
+    dumps into the folder `dumped`."""
     device, driver = ("host", "emulator") if dry_run else ("cuda", "cuda")
     on_device = ["--device", device]
-    probe = [(survey, [f"--device={device}", f"--output={tables}", survey], 120,
-              judge_table(tables, prefix)) for survey, prefix in SURVEYS.items()]
+    probe = [(survey, [f"--device={device}", f"--output={out}", survey], 120,
+              judge_table(out / table)) for survey, table in SURVEYS.items()]
     return [
         device_stage(binaries, dry_run, on_device),
         stage_of(binaries, "probe", "coppice-probe", probe),
@@ -333,7 +228,7 @@ def plan(binaries, tables, dry_run, budget):
         stage_of(binaries, "run", "coppice", [
             ("verified", ["run", *on_device, "--requests", "100", "--verify=all", "--json",
                           "--quiet"], 90, judge_report("mismatches", "comparisons", "replays"))]),
-        package_stage(binaries, device, tables.parent / "steps"),
+        package_stage(binaries, device, dumped),
         python_stage(binaries, driver),
         stage_of(binaries, "bench", "coppice", [
             ("dispatch", ["bench", "dispatch", "--json"], 360 if dry_run else 120,
@@ -352,49 +247,6 @@ def build_stage(preset):
                        "--target", TARGET], math.inf)])
 
 
-def print_table(results):
-    width = max(len(name) for name in ("stage", *(result["name"] for result in results)))
-    print(f"\n{'stage':<{width}}  {'result':<7}  {'seconds':>7}  note")
-    for result in results:
-        print(f"{result['name']:<{width}}  {result['status']:<7}  {result['seconds']:>7.1f}  "
-              f"{result['note']}")
-
-
-def is_result(name):
-    """Whether a check writes this file, named relative to OUT."""
-    folder, _, file = name.rpartition("/")
-    if folder:
-        return folder == DETAILS and file in [f"{stage}.log" for stage in STAGES]
-    return file == SUMMARY or bool(TABLE.fullmatch(file))
-
-
-def files_in(folder, is_result=is_result):
-    """The results in a folder, named relative to it."""
-    paths = [path for where in (folder, folder / DETAILS) if where.is_dir()
-             for path in where.iterdir()]
-    return [name for path in paths if is_result(name := path.relative_to(folder).as_posix())]
-
-
-def gather(target, logs):
-    """Writes the log of a stage: those of its processes, in the order in which they ran."""
-    target.parent.mkdir(exist_ok=True)
-    target.write_bytes(b"\n".join(log.read_bytes() for log in logs if log.is_file()))
-
-
-def publish(source, out, is_result=is_result):
-    """Replaces the results in OUT by those in the folder `source`, and nothing else, once all of
-    them are copied."""
-    names = files_in(source, is_result)
-    with tempfile.TemporaryDirectory(dir=out, prefix=".") as scratch:
-        for number, name in enumerate(names):
-            shutil.copy(source / name, f"{scratch}/{number}")
-        (out / DETAILS).mkdir(exist_ok=True)
-        for number, name in enumerate(names):
-            pathlib.Path(f"{scratch}/{number}").replace(out / name)
-    for name in set(files_in(out, is_result)) - set(names):
-        (out / name).unlink()
-
-
 def find_programs(build_dir, dry_run):
     """The folder of programs, and the preset that builds them; None if nothing is to be built."""
     prebuilt = ROOT / "prebuilt"
@@ -404,69 +256,19 @@ def find_programs(build_dir, dry_run):
     return ROOT / "build" / preset, preset
 
 
-class Check:
-    """A check on its way: what is finished, here and in OUT."""
-
-    def __init__(self, out, work, dry_run, budget):
-        self.out, self.work, self.dry_run, self.budget = out, work, dry_run, budget
-        self.built_from = None
-        self.results = []
-        self.problem = ""  # Why OUT is not up to date.
-        for name in ("logs", "results"):
-            (work / name).mkdir()
-
-    def perform(self, stage):
-        if self.budget.left_s() > 0:
-            with contextlib.suppress(OSError):  # Whoever listened is gone; OUT is not.
-                print(f"gpu_check: {stage.name} ...", flush=True)
-        logs = self.work / "logs"
-        self.results.append(run_stage(stage, logs, self.budget))
-        gather(self.work / "results" / DETAILS / f"{stage.name}.log",
-               [logs / f"{stage.name}.{step.name}.log" for step in stage.steps])
-        self.write(finished=False)
-
-    def write(self, finished):
-        info = next((step.get("report") for result in self.results if result["name"] == "device"
-                     for step in result["steps"]), None) or {}
-        summary = {"mode": "dry-run" if self.dry_run else "cuda", "device": info.get("device"),
-                   "driver": info.get("driver"), "driver_version": info.get("driver_version"),
-                   "built_from": self.built_from, "finished": finished,
-                   "seconds": self.budget.spent_s(), "failed": self.failed(),
-                   "stages": self.results}
-        try:
-            (self.work / "results" / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n")
-            publish(self.work / "results", self.out)
-            self.problem = ""
-        except OSError as error:
-            self.problem = error.strerror or str(error)
-
-    def failed(self):
-        return sum(result["status"] == FAILED for result in self.results)
-
-
-def check(out, build_dir, dry_run, limit_s):
-    """Runs all stages; returns the exit code."""
-    with contextlib.ExitStack() as cleanup:
-        budget = cleanup.enter_context(Budget(math.inf))
-        work = pathlib.Path(tempfile.mkdtemp(prefix="gpu_check."))
-        scratch = cleanup.enter_context(contextlib.ExitStack())
-        scratch.callback(shutil.rmtree, work)
-        run = Check(out, work, dry_run, budget)
+def check(out, build_dir, dry_run):
+    """Runs all stages; returns the exit code. OSError: OUT cannot be written."""
+    with Budget(math.inf) as budget, tempfile.TemporaryDirectory(prefix="gpu_check.") as work:
         folder, preset = find_programs(build_dir, dry_run)
+        run = Run(out, budget, mode="dry-run" if dry_run else "cuda")
         if preset:
             run.perform(build_stage(preset))
-        budget.restart(limit_s)
+        budget.restart(LIMIT_S)
         binaries = Binaries(folder)
-        run.built_from = binaries.commit()
-        for stage in plan(binaries, work / "results", dry_run, budget):
+        run.facts["built_from"] = binaries.commit()
+        for stage in plan(binaries, out, pathlib.Path(work, "steps"), dry_run, budget):
             run.perform(stage)
-        run.write(finished=not budget.interrupted)
-        if run.problem:
-            scratch.pop_all()
-            print(f"gpu_check: OUT {out} cannot be written: {run.problem}; the results are in "
-                  f"{work}", file=sys.stderr)
-    print_table(run.results)
-    return 1 if run.problem or run.failed() else 0
+        return run.finish()
 
 
 def needed_libraries(path):
@@ -531,18 +333,16 @@ def folder_name(text):
     return pathlib.Path(text)
 
 
-def why_unfit(out, is_result=is_result):
-    """Why nothing can be written into OUT, which is made; empty if all can."""
+def open_folders(parser, options):
+    """Makes OUT; returns the programs. What cannot be read or written is a wrong argument."""
+    folder, _ = find_programs(options.build_dir, options.dry_run)
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
-        taken = [name for name in files_in(out, is_result) if not (out / name).is_file()]
+        options.out.mkdir(parents=True, exist_ok=True)
+        return Binaries(folder)
     except OSError as error:
-        return error.strerror
-    if (out / DETAILS).exists() and not (out / DETAILS).is_dir():
-        return f"{DETAILS} is no folder"
-    return f"{taken[0]} is no file" if taken else ""
+        return parser.error(f"{error.filename}: {error.strerror}")
+    except (LookupError, TypeError, ValueError) as error:
+        return parser.error(f"{folder / MANIFEST} is not what --prebuild writes: {error!r}")
 
 
 def parse(arguments):
@@ -552,8 +352,6 @@ def parse(arguments):
     parser.add_argument("--dry-run", action="store_true", help="run on the emulator")
     parser.add_argument("--build-dir", metavar="DIR", type=folder_name,
                         help="a build folder, or one that --prebuild made")
-    parser.add_argument("--limit", metavar="SECONDS", type=int, default=LIMIT_S,
-                        help=f"for everything, default {LIMIT_S}")
     parser.add_argument("--prebuild", metavar="DIR", type=folder_name)
     parser.add_argument("--wheel", metavar="WHEEL", type=pathlib.Path,
                         help="of coppice, for the stage python; with --prebuild")
@@ -565,34 +363,26 @@ def parse(arguments):
     if options.wheel and not (options.prebuild and options.wheel.match("coppice-*.whl")
                               and options.wheel.is_file()):
         parser.error(f"--wheel {options.wheel}: give a wheel of coppice, with --prebuild DIR")
-    if options.limit < 1:
-        parser.error(f"--limit {options.limit}: give seconds, at least 1")
     if options.build_dir and not options.build_dir.is_dir():
         parser.error(f"--build-dir {options.build_dir} is no folder")
     if options.prebuild and options.prebuild.exists() and not (
             options.prebuild / MANIFEST).is_file():
         parser.error(f"--prebuild {options.prebuild} exists and is not one of ours; remove it")
     if options.out:
-        programs, _ = find_programs(options.build_dir, options.dry_run)
-        try:
-            Binaries(programs)
-        except (OSError, ValueError) as error:
-            parser.error(f"{programs / MANIFEST}: {error}")
-        if problem := why_unfit(options.out):
-            parser.error(f"OUT {options.out}: {problem}")
+        open_folders(parser, options)
     return options
 
 
 def main(arguments):
     options = parse(arguments)
-    if options.prebuild:
-        try:
-            with Budget(math.inf) as budget:
-                return prebuild(options.prebuild, options.wheel, budget)
-        except (OSError, ValueError, subprocess.CalledProcessError) as error:
-            print(f"gpu_check: {error}", file=sys.stderr)
-            return 1
-    return check(options.out, options.build_dir, options.dry_run, options.limit)
+    try:
+        if options.out:
+            return check(options.out.resolve(), options.build_dir, options.dry_run)
+        with Budget(math.inf) as budget:
+            return prebuild(options.prebuild, options.wheel, budget)
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        print(f"gpu_check: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -27,6 +27,10 @@ PROGRAM = "prefill"  # Whose lengths are learned from, and whose largest plan is
 BUCKETS = 12
 LENGTH_MAX = 1024
 
+# The picture of the idea, in pixels.
+IDEA_WIDTH, IDEA_MARGIN, IDEA_TOP, IDEA_ROW = 960, 24, 66, 10
+IDEA_COLOURS = ("#f28e2b", "#4e79a7")  # Of other programs, and of PROGRAM.
+
 # Screenshots: the views of the report, from the top of the first to the end of the last.
 VIEWS = {"report": ("overview", "overview"), "report_map": ("map", "map"),
          "report_buckets": ("buckets", "buckets")}
@@ -71,8 +75,53 @@ def write_lifetimes(trace, path):
             rows.writerow([f"{name} {place}", steps[0], steps[-1], size])
 
 
+def draw_idea(trace, path):
+    """The heights of all graphs: one behind the other, and on top of each other in one pool."""
+    known = definitions_of(trace)
+    names = {one["program"]: one["name"] for one in known if "symbols" in one}
+    buckets = {one["bucket"]: f"{names[one['program']]} {'x'.join(map(str, one['extents']))}"
+               for one in known if "extents" in one}
+    bars = sorted(((one["height"], buckets[one["bucket"]]) for one in known if "node" in one),
+                  reverse=True)
+    total, highest = sum(height for height, _ in bars), bars[0][0]
+    scale = (IDEA_WIDTH - 3 * IDEA_MARGIN) / (total + highest)  # Pixels per byte.
+    right = 2 * IDEA_MARGIN + total * scale
+    bottom = IDEA_TOP + len(bars) * IDEA_ROW
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{IDEA_WIDTH}" height="{bottom + 16}" '
+             f'viewBox="0 0 {IDEA_WIDTH} {bottom + 16}" font-family="sans-serif">',
+             '<rect width="100%" height="100%" style="fill:#fff"/>',
+             f"<title>{len(bars)} graphs: {mib(total)} apart, {mib(highest)} in one pool</title>"]
+
+    def text(x, y, size, words):
+        parts.append(f'<text x="{x:.2f}" y="{y}" font-size="{size}">{words}</text>')
+
+    text(IDEA_MARGIN, 28, 18, f"A pool per graph: {mib(total)}")
+    text(IDEA_MARGIN, 48, 12, f"{len(bars)} buckets of a decoder, a graph each; {PROGRAM} is blue, "
+                              "decode orange; a bar is as wide as its memory")
+    text(right, 28, 18, f"One pool: {mib(highest)}")
+    text(right, 48, 12, "the same graphs")
+    at = 0
+    for row, (height, label) in enumerate(bars):
+        colour = IDEA_COLOURS[label.split()[0] == PROGRAM]
+        y = IDEA_TOP + row * IDEA_ROW
+        for x in (IDEA_MARGIN + at * scale, right):
+            parts.append(f'<rect x="{x:.2f}" y="{y}" width="{max(height * scale, 1):.2f}" '
+                         f'height="{IDEA_ROW - 3}" style="fill:{colour}"><title>{label}: '
+                         f"{mib(height)}</title></rect>")
+        at += height
+    for x in (IDEA_MARGIN + total * scale, right + highest * scale):
+        parts.append(f'<path d="M{x:.2f} {IDEA_TOP - 6}V{bottom + 4}" '
+                     'style="stroke:#c00;stroke-width:2"/>')
+    path.write_text("\n".join([*parts, "</svg>"]) + "\n")
+
+
+def mib(count):
+    return f"{count / 2**20:.2f} MiB"
+
+
 def make_drawings(coppice, trace, folder, scratch):
     run(coppice, "prof", "map", trace, "-o", folder / "map.svg")
+    draw_idea(trace, folder / "idea.svg")
     lengths = scratch / "lengths.csv"
     lengths.write_text("length\n" + "".join(f"{one}\n" for one in lengths_of(trace)))
     run(coppice, "tune", lengths, "--column", "length", "--buckets", BUCKETS, "--limit", LENGTH_MAX,

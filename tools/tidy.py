@@ -5,6 +5,7 @@ Prints `file:line: rule` for every finding and exits with 1 if there is one. CON
 the reasons; tests/repository/tidy_test.py shows each rule a file that breaks it.
 """
 
+import collections
 import os
 import pathlib
 import re
@@ -17,10 +18,11 @@ C_HEADER = "include/coppice/coppice.h"  # One file of C, with C's comments and g
 VENDORED = "include/dlpack/"  # As its project publishes it.
 # Of a layer's private headers, those that layers above it and tools may include.
 OPEN_HEADERS = {"base/json_document.h", "base/json_fields.h", "runtime/device_image.h",
-                "runtime/emulator/ptx/launch.h", "runtime/emulator/ptx/program.h",
+                "runtime/emulator/ptx/executor.h", "runtime/emulator/ptx/launch.h",
+                "runtime/emulator/ptx/program.h",
                 "runtime/package/digest.h", "runtime/package/mapped_file.h"}
 PURE = {"plan", "planner", "range_allocator", "gate", "guards", "dynamic_axes"}
-DLOPEN_FILES = {"runtime/cuda_loader.cc", "tools/model/cublas.cc"}
+DLOPEN_FILES = {"runtime/cuda_loader.cc"}
 CUDA_HEADER_FILES = {"tests/runtime/cuda_abi_test.cc"}
 # These two files spell out what the others may not contain.
 RULE_FILES = {"tools/tidy.py", "tests/repository/tidy_test.py"}
@@ -29,9 +31,22 @@ COLUMNS_MAX = 100
 LIBRARY_LINES_MAX = 500
 FILE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
+DATA_LINES_MAX = 1000  # Of all data that a folder has as text.
 
 CXX = (".h", ".cc", ".cu", ".inc")
 TEXT = CXX + (".c", ".py", ".sh", ".md", ".txt", ".cmake", ".in", "run")
+
+# Mostly made by scripts, and read by none but programs.
+DATA = (".abi", ".csv", ".json", ".jsonl", ".log", ".ptx", ".svg", ".tsv", ".xml")
+DATA_FOR_READERS = {"samples/grafana_dashboard.json"}  # Users import it.
+
+# What has the version of CMakeLists.txt as well, and what stands before it.
+VERSION_COPIES = {
+    "python/coppice/export/manifest.py": r'^VERSION = "([\d.]+)"',  # Runs without the extension.
+    "README.md": r"\bversion ([\d.]+\d)",
+    "CHANGELOG.md": r"^## \[(\d[\d.]*)\]",
+    "tests/capi/coppice_test.cc": r'coppice_version\(\), "([\d.]+)"',
+}
 
 # Pattern in code, what to use, and the files it is allowed in.
 BANNED = [
@@ -275,23 +290,22 @@ def dedent(block):
 
 
 def check_documents(tree):
-    """The README's C and C++ is code of a sample; files that documents name exist."""
+    """C and C++ in the README and docs/ is code of a sample; files that documents name exist."""
     samples = [
         dedent(text) for path, text in tree.items() if re.fullmatch(r"samples/\w+\.cc?", path)
     ]
-    readme = tree.get("README.md", "")
-    for match in re.finditer(r"^```(?:cpp|c)\n(.*?)^```", readme, re.S | re.M):
-        block = dedent(match.group(1))
-        if not any(
-            sample[start : start + len(block)] == block
-            for sample in samples
-            for start in range(len(sample) - len(block) + 1)
-        ):
-            yield "README.md", line_at(readme, match.start()), "not in a sample as is"
     known = {path.split("/", skip)[-1] for path in tree for skip in range(path.count("/") + 1)}
     for path in tree:
-        if not path.endswith(".md") or "/" in path:
+        if not path.endswith(".md") or ("/" in path and not path.startswith("docs/")):
             continue
+        for match in re.finditer(r"^```(?:cpp|c)\n(.*?)^```", tree[path], re.S | re.M):
+            block = dedent(match.group(1))
+            if not any(
+                sample[start : start + len(block)] == block
+                for sample in samples
+                for start in range(len(sample) - len(block) + 1)
+            ):
+                yield path, line_at(tree[path], match.start()), "not in a sample as is"
         for match in re.finditer(r"`([\w./-]+\.(?:h|cc|cu|py|sh|md|cmake|inc|json))`", tree[path]):
             if match.group(1).removeprefix("./") not in known:
                 number = line_at(tree[path], match.start())
@@ -342,14 +356,36 @@ def check_circles(tree):
             yield path, number, f"a circle: {used} includes {unit}, perhaps through others"
 
 
-TREE_CHECKS = [check_built, check_mirrored, check_documents, check_circles]
+def check_data(tree):
+    """Data that a folder has much of is in an archive, which what makes it writes."""
+    lines = collections.Counter()
+    for path in tree:
+        if path.endswith(DATA) and path not in DATA_FOR_READERS:
+            lines[os.path.dirname(path)] += tree[path].count("\n")
+    for folder, count in lines.items():
+        if count > DATA_LINES_MAX:
+            yield folder, count, f"{count} lines of data; beyond {DATA_LINES_MAX} in an archive"
+
+
+def check_version(tree):
+    """What has to have the version by itself has that of CMakeLists.txt."""
+    version = re.search(r"^project\(coppice VERSION ([\d.]+)", tree.get("CMakeLists.txt", ""), re.M)
+    for path, pattern in VERSION_COPIES.items() if version else ():
+        found = re.search(pattern, tree.get(path, ""), re.M)
+        if found is None or found[1] != version[1]:
+            number = line_at(tree[path], found.start()) if found else 1
+            yield path, number, f"not of version {version[1]}, as CMakeLists.txt has it"
+
+
+TREE_CHECKS = [check_built, check_mirrored, check_documents, check_circles, check_data,
+               check_version]
 
 
 def check(tree):
     """Returns the findings in `tree`, a dict from path to text, as sorted (path, line, rule)."""
     findings = []
     for path, text in tree.items():
-        if path in RULE_FILES:
+        if path in RULE_FILES or path.endswith(DATA):
             continue
         for rule in FILE_CHECKS:
             findings += [(path, number, what) for number, what in rule(path, text)]
@@ -367,7 +403,7 @@ def read_tree(root):
         for name in names:
             path = pathlib.Path(folder, name)
             relative = path.relative_to(root).as_posix()
-            if name.endswith(TEXT) and not relative.startswith(VENDORED):
+            if name.endswith(TEXT + DATA) and not relative.startswith(VENDORED):
                 tree[relative] = path.read_text(encoding="utf-8")
     return tree
 

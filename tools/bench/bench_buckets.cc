@@ -31,6 +31,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr size_t kRoundsMax = 2000;  // That are printed of each.
+constexpr int64_t kIdleMs = 200;     // How long the other stream is watched beside nothing.
+
 // One session, in which some buckets are recorded.
 struct CaseFigures {
   std::string order;
@@ -48,9 +51,9 @@ struct CaseFigures {
 };
 
 struct StallFigures {
-  RoundTimes idle;
-  RoundTimes beside;
-  double recorded_ms = 0;  // All buckets.
+  std::vector<double> idle;    // Microseconds of each round ...
+  std::vector<double> beside;  // ... of the other stream.
+  double recorded_ms = 0;      // All buckets.
 };
 
 struct BucketsFigures {
@@ -76,7 +79,7 @@ class BucketsBench {
       : model_(model), batches_(model.batches().buckets()), console_(console) {}
 
   // Errors: what spoils every figure. A case or the stall may fail alone.
-  absl::StatusOr<BucketsFigures> Measure(int64_t idle_ms) {
+  absl::StatusOr<BucketsFigures> Measure() {
     COPPICE_ASSIGN_OR_RETURN(expected_, EagerTokens(model_, batches_));
     // What the first graph of a process makes the driver keep for good is nobody's.
     CaseFigures ignored = {.batches = {batches_.back()}};
@@ -93,7 +96,7 @@ class BucketsBench {
       }
     }
     figures.cases.push_back(std::move(largest));
-    figures.stall = MeasureStall(idle_ms);
+    figures.stall = MeasureStall();
     return figures;
   }
 
@@ -174,7 +177,7 @@ class BucketsBench {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<StallFigures> MeasureStall(int64_t idle_ms) {
+  absl::StatusOr<StallFigures> MeasureStall() {
     if (console_.stopped()) return absl::CancelledError(kStopped);
     COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<KernelWatch> watch,
                              KernelWatch::Create(model_.context()));
@@ -189,7 +192,7 @@ class BucketsBench {
     }
     COPPICE_RETURN_IF_ERROR(model_.stream().Synchronize());
     StallFigures figures;
-    COPPICE_ASSIGN_OR_RETURN(figures.idle, watch->WatchFor(idle_ms));
+    COPPICE_ASSIGN_OR_RETURN(figures.idle, watch->WatchFor(kIdleMs));
     COPPICE_ASSIGN_OR_RETURN(figures.beside, watch->Watch([&] {
       Stopwatch stopwatch;
       COPPICE_RETURN_IF_ERROR(decode->Warm(batches_, scratch));
@@ -247,15 +250,25 @@ Json ToJson(const CaseFigures& one, const CaseFigures& largest) {
   return json;
 }
 
+// The values in order; of too many, evenly spaced ones, both ends included.
+std::vector<double> Thinned(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  if (values.size() <= kRoundsMax) return values;
+  std::vector<double> kept;
+  for (size_t i = 0; i < kRoundsMax; ++i)
+    kept.push_back(values[i * (values.size() - 1) / (kRoundsMax - 1)]);
+  return kept;
+}
+
 Json ToJson(const absl::StatusOr<StallFigures>& stall) {
   if (!stall.ok()) return {{"skipped", MessageOf(stall.status())}};
   return {{"recorded_ms", stall->recorded_ms},
-          {"rounds", {{"idle", stall->idle.rounds()}, {"beside", stall->beside.rounds()}}},
-          {"idle_us", stall->idle.Values()},
-          {"beside_us", stall->beside.Values()}};
+          {"rounds", {{"idle", stall->idle.size()}, {"beside", stall->beside.size()}}},
+          {"idle_us", Thinned(stall->idle)},
+          {"beside_us", Thinned(stall->beside)}};
 }
 
-Json ToJson(const BucketsFigures& figures, const BenchModel& model, bool stopped) {
+Json ToJson(const BucketsFigures& figures, const BenchModel& model) {
   Json cases = Json::array();
   for (const CaseFigures& one : figures.cases)
     cases.push_back(ToJson(one, figures.largest()));
@@ -264,7 +277,6 @@ Json ToJson(const BucketsFigures& figures, const BenchModel& model, bool stopped
           {"device_name", model.DeviceName()},
           {"model", ToJson(model.config())},
           {"batches", model.batches().buckets()},
-          {"stopped", stopped},
           {"cases", cases},
           {"stall", ToJson(figures.stall)}};
 }
@@ -291,60 +303,37 @@ std::string FormatCases(const BucketsFigures& figures) {
 
 std::string FormatStall(const StallFigures& stall) {
   TextTable table("lrrrr", {"a kernel beside", "rounds", "median", "p99", "longest"});
-  const auto add = [&](const char* label, const RoundTimes& times) {
-    const std::vector<double> values = times.Values();
-    table.Add({label, fmt::format("{}", times.rounds()), fmt::format("{:.1f} us", Median(values)),
-               fmt::format("{:.1f} us", Quantile(values, 0.99)),
-               fmt::format("{:.1f} us", times.max_us())});
+  const auto add = [&](const char* label, const std::vector<double>& us) {
+    table.Add({label, fmt::format("{}", us.size()), fmt::format("{:.1f} us", Median(us)),
+               fmt::format("{:.1f} us", Quantile(us, 0.99)),
+               fmt::format("{:.1f} us", Quantile(us, 1))});
   };
   add("nothing", stall.idle);
   add("recording", stall.beside);
   return table.Format();
 }
 
-// Says on `err` what went wrong, and how the command ends for it.
-ExitCode Judge(const BucketsFigures& figures, const BenchModel& model, std::FILE* err) {
-  ExitCode code = kExitOk;
-  const auto fail = [&](ExitCode failure, const std::string& line) {
-    code = std::max(code, failure);
-    Print(err, "coppice bench buckets: {}\n", line);
-  };
-  for (const std::string& report : model.reports())
-    fail(kExitMismatch, report);
-  for (const CaseFigures& one : figures.cases) {
-    const std::string name = fmt::format("order {}, outputs {}", one.order, OutputsOf(one));
-    if (!one.status.ok())
-      fail(kExitDevice, fmt::format("{}: {}", name, MessageOf(one.status)));
-    else if (one.mismatches > 0)
-      fail(kExitMismatch, fmt::format("{}: {} steps predict other tokens than without graphs", name,
-                                      one.mismatches));
-  }
-  if (!figures.stall.ok()) fail(kExitDevice, "stall: " + MessageOf(figures.stall.status()));
-  return code;
-}
-
 }  // namespace
 
-ExitCode BenchBuckets(const BenchBucketsOptions& options, const Console& console) {
-  const absl::StatusOr<std::unique_ptr<BenchModel>> model =
-      BenchModel::Open({.size = options.model, .device = options.device});
-  const absl::StatusOr<BucketsFigures> figures = [&]() -> absl::StatusOr<BucketsFigures> {
-    COPPICE_RETURN_IF_ERROR(model.status());
-    return BucketsBench(**model, console).Measure(options.beside_ms);
-  }();
-  if (!figures.ok()) {
-    Print(console.err, "coppice bench buckets: {}\n", MessageOf(figures.status()));
-    return kExitDevice;
+absl::StatusOr<BenchReport> BenchBuckets(const BenchOptions& options, const Console& console) {
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<BenchModel> model,
+                           BenchModel::Open(ModelSize::kSmall, options.device));
+  COPPICE_ASSIGN_OR_RETURN(const BucketsFigures figures, BucketsBench(*model, console).Measure());
+  BenchReport report{.json = ToJson(figures, *model),
+                     .text = fmt::format("{}\n{}", model->Title(), FormatCases(figures)),
+                     .wrong = model->reports()};
+  if (figures.stall.ok()) report.text += "\n" + FormatStall(*figures.stall);
+  for (const CaseFigures& one : figures.cases) {
+    const std::string name = fmt::format("order {}, outputs {}", one.order, OutputsOf(one));
+    if (!one.status.ok()) {
+      report.failed.push_back(fmt::format("{}: {}", name, MessageOf(one.status)));
+    } else if (one.mismatches > 0) {
+      report.wrong.push_back(fmt::format("{}: {} steps predict other tokens than without graphs",
+                                         name, one.mismatches));
+    }
   }
-  const bool stopped = console.stopped();
-  if (options.json) {
-    Print(console.out, "{}\n", ToJson(*figures, **model, stopped).dump(2));
-  } else {
-    Print(console.out, "{}\n{}", (*model)->Title(), FormatCases(*figures));
-    if (figures->stall.ok()) Print(console.out, "\n{}", FormatStall(*figures->stall));
-  }
-  const ExitCode code = Judge(*figures, **model, console.err);
-  return stopped ? kExitStopped : code;
+  if (!figures.stall.ok()) report.failed.push_back("stall: " + MessageOf(figures.stall.status()));
+  return report;
 }
 
 }  // namespace coppice

@@ -10,7 +10,6 @@
 #include "nlohmann/json.hpp"
 
 #include "coppice/base/status.h"
-#include "coppice/base/units.h"
 
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_model.h"
@@ -33,7 +32,6 @@ constexpr int64_t kPrimingSteps = 2;    // One warms a bucket up, one records it
 constexpr int64_t kStagingKernels = 1;  // Of a step, besides the program's own.
 constexpr double kSampleUs = 2000;      // Of eager steps: no longer than makes a sample steady.
 constexpr int64_t kGateCallsMax = 200;
-constexpr int64_t kWorkspaceBytes = 32 * kMiB;  // Of a lane, for cuBLAS.
 
 // Both ways of one batch size.
 struct DecodeCase {
@@ -60,7 +58,7 @@ struct LoneSteps {
 
 class DecodeBench {
  public:
-  DecodeBench(const BenchModel& model, const BenchDecodeOptions& options, const Console& console)
+  DecodeBench(const BenchModel& model, const BenchOptions& options, const Console& console)
       : model_(model), options_(options), console_(console) {}
 
   // Samples both ways and watches a gate, in sessions of their own; each may fail alone.
@@ -70,7 +68,6 @@ class DecodeBench {
   absl::StatusOr<LoneSteps> RunAlone(int64_t batch) const;
 
  private:
-  absl::StatusOr<std::unique_ptr<DecodeSession>> NewSession(SessionOptions options) const;
   absl::Status Sample(DecodeCase& measured) const;
   absl::Status WatchGate(DecodeCase& measured) const;
   absl::StatusOr<int64_t> Record(const DecodeSession& decode, int64_t batch) const;
@@ -81,15 +78,9 @@ class DecodeBench {
   int64_t BucketOf(int64_t batch) const { return *model_.batches().Find(batch); }
 
   const BenchModel& model_;
-  const BenchDecodeOptions& options_;
+  const BenchOptions& options_;
   const Console& console_;
 };
-
-absl::StatusOr<std::unique_ptr<DecodeSession>> DecodeBench::NewSession(
-    SessionOptions options) const {
-  if (options_.cublas) options.memory.workspace_bytes = kWorkspaceBytes;
-  return DecodeSession::Create(model_, options);
-}
 
 // Records the bucket of a batch size; returns the nodes of its graph.
 absl::StatusOr<int64_t> DecodeBench::Record(const DecodeSession& decode, int64_t batch) const {
@@ -125,8 +116,9 @@ DecodeCase DecodeBench::Measure(int64_t batch) const {
 absl::Status DecodeBench::Sample(DecodeCase& measured) const {
   const int64_t batch = measured.batch;
   COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DecodeSession> eager,
-                           NewSession({.stance = Stance::kEager}));
-  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DecodeSession> replay, NewSession({}));
+                           DecodeSession::Create(model_, {.stance = Stance::kEager}));
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DecodeSession> replay,
+                           DecodeSession::Create(model_, {}));
   COPPICE_ASSIGN_OR_RETURN(measured.nodes, Record(*replay, batch));
   COPPICE_ASSIGN_OR_RETURN(const std::vector<int32_t> expected,
                            Tokens(*eager, RunKind::kEager, batch));
@@ -143,7 +135,7 @@ absl::Status DecodeBench::Sample(DecodeCase& measured) const {
   const Way ways[] = {way(kEagerWay, *eager, RunKind::kEager, eager_calls),
                       way(kReplayWay, *replay, RunKind::kReplay, kCallsPerSample)};
   COPPICE_ASSIGN_OR_RETURN(measured.samples, SampleWays(model_.driver(), model_.stream(), ways,
-                                                        {.samples = options_.samples,
+                                                        {.samples = options_.repetitions,
                                                          .warmup_calls = 2 * eager_calls,
                                                          .stop = console_.stop}));
   COPPICE_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
@@ -156,7 +148,8 @@ absl::Status DecodeBench::Sample(DecodeCase& measured) const {
 // the next one.
 absl::Status DecodeBench::WatchGate(DecodeCase& measured) const {
   const Driver& driver = model_.driver();
-  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DecodeSession> gated, NewSession({.gate = true}));
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DecodeSession> gated,
+                           DecodeSession::Create(model_, {.gate = true}));
   COPPICE_RETURN_IF_ERROR(Record(*gated, measured.batch).status());
   COPPICE_ASSIGN_OR_RETURN(const Event start, Event::Create(driver, Event::Timing::kOn));
   COPPICE_ASSIGN_OR_RETURN(const Event end, Event::Create(driver, Event::Timing::kOn));
@@ -179,12 +172,13 @@ absl::Status DecodeBench::WatchGate(DecodeCase& measured) const {
 
 absl::StatusOr<LoneSteps> DecodeBench::RunAlone(int64_t batch) const {
   const bool eager = options_.only == kEagerWay;
-  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DecodeSession> decode, NewSession({}));
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DecodeSession> decode,
+                           DecodeSession::Create(model_, {}));
   LoneSteps alone = {.batch = batch};
   COPPICE_ASSIGN_OR_RETURN(const int64_t nodes, Record(*decode, batch));
   alone.kernels = nodes + kStagingKernels;
   if (eager) decode->session().SetStance(Stance::kEager);
-  for (; alone.steps < options_.samples; ++alone.steps) {
+  for (; alone.steps < options_.repetitions; ++alone.steps) {
     COPPICE_RETURN_IF_ERROR(
         decode->RunExpecting(eager ? RunKind::kEager : RunKind::kReplay, batch).status());
     COPPICE_RETURN_IF_ERROR(model_.stream().Synchronize());
@@ -219,7 +213,7 @@ Json ToJson(const LoneSteps& alone) {
           {"kernels_per_step", alone.kernels}};
 }
 
-void PrintTable(const std::vector<DecodeCase>& cases, std::FILE* out) {
+std::string Format(const std::vector<DecodeCase>& cases) {
   TextTable table("rlrrlrlrl", {"batch", "way", "nodes", "host us", "p10..p90", "device us",
                                 "p10..p90", "eager/replay", "gate"});
   const auto median = [](const std::vector<double>& us) {
@@ -236,105 +230,74 @@ void PrintTable(const std::vector<DecodeCase>& cases, std::FILE* out) {
                  last ? measured.choice() : ""});
     }
   }
-  Print(out, "{}", table.Format());
+  return table.Format();
 }
 
-// What went wrong, a line each; the worst exit code.
-ExitCode PrintFailures(const std::vector<DecodeCase>& cases, std::FILE* err) {
-  ExitCode code = kExitOk;
-  for (const DecodeCase& measured : cases) {
-    if (measured.differ) {
-      Print(err, "coppice bench decode: batch {}: a replay predicts other tokens than eager runs\n",
-            measured.batch);
-      code = std::max(code, kExitMismatch);
-    }
-    for (const absl::Status* status : {&measured.status, &measured.gate_status}) {
-      if (status->ok()) continue;
-      Print(err, "coppice bench decode: batch {}: {}\n", measured.batch, MessageOf(*status));
-      code = kExitDevice;
-    }
-  }
-  return code;
-}
-
-Json Describe(const BenchModel& model, const BenchDecodeOptions& options) {
+Json Describe(const BenchModel& model, const BenchOptions& options) {
   return {{"section", "decode"},
           {"device", model.kind()},
           {"device_name", model.DeviceName()},
           {"model", ToJson(model.config())},
           {"position", model.position()},
           {"precision", "float32"},
-          {"cublas", options.cublas},
-          {"samples", options.samples}};
+          {"samples", options.repetitions},
+          {"cases", Json::array()}};
 }
 
-absl::StatusOr<ExitCode> RunAlone(const BenchModel& model,
-                                  const BenchDecodeOptions& options,
-                                  const Console& console) {
+absl::Status RunAlone(const BenchModel& model,
+                      const BenchOptions& options,
+                      const Console& console,
+                      BenchReport& report) {
   const DecodeBench bench(model, options, console);
-  Json json = Describe(model, options);
-  json["only"] = options.only;
-  json["cases"] = Json::array();
-  for (const int64_t batch : options.batches) {
+  report.json["only"] = options.only;
+  TextTable table("rrr", {"batch", "steps", "kernels of a step"});
+  for (const int64_t batch : options.sizes) {
     if (console.stopped()) break;
     COPPICE_ASSIGN_OR_RETURN(const LoneSteps alone, bench.RunAlone(batch));
-    json["cases"].push_back(ToJson(alone));
+    report.json["cases"].push_back(ToJson(alone));
+    table.Add({fmt::format("{}", batch), fmt::format("{}", alone.steps),
+               fmt::format("{}", alone.kernels)});
   }
-  json["stopped"] = console.stopped();
-  Print(console.out, "{}\n", json.dump(2));
-  return console.stopped() ? kExitStopped : kExitOk;
+  report.text = table.Format();
+  return absl::OkStatus();
 }
 
-ExitCode RunBoth(const BenchModel& model,
-                 const BenchDecodeOptions& options,
-                 const Console& console) {
+void RunBoth(const BenchModel& model,
+             const BenchOptions& options,
+             const Console& console,
+             BenchReport& report) {
   const DecodeBench bench(model, options, console);
   std::vector<DecodeCase> cases;
-  {
-    Progress progress(console.err, /*enabled=*/true, "bench decode");
-    const auto total = static_cast<int64_t>(options.batches.size());
-    for (const int64_t batch : options.batches) {
-      if (console.stopped()) break;
-      cases.push_back(bench.Measure(batch));
-      progress.Update(static_cast<int64_t>(cases.size()), total);
-    }
+  Progress progress(console.err, /*enabled=*/true, "bench decode");
+  for (const int64_t batch : options.sizes) {
+    if (console.stopped()) break;
+    const DecodeCase& measured = cases.emplace_back(bench.Measure(batch));
+    progress.Update(std::ssize(cases), std::ssize(options.sizes));
+    report.json["cases"].push_back(ToJson(measured));
+    if (measured.differ)
+      report.wrong.push_back(
+          fmt::format("batch {}: a replay predicts other tokens than eager runs", batch));
+    for (const absl::Status* status : {&measured.status, &measured.gate_status})
+      if (!status->ok())
+        report.failed.push_back(fmt::format("batch {}: {}", batch, MessageOf(*status)));
   }
-  if (options.json) {
-    Json json = Describe(model, options);
-    json["stopped"] = console.stopped();
-    json["cases"] = Json::array();
-    for (const DecodeCase& measured : cases)
-      json["cases"].push_back(ToJson(measured));
-    Print(console.out, "{}\n", json.dump(2));
-  } else {
-    Print(console.out, "{}\n", model.Title());
-    PrintTable(cases, console.out);
-  }
-  const ExitCode code = PrintFailures(cases, console.err);
-  return console.stopped() ? kExitStopped : code;
+  report.text = fmt::format("{}\n{}", model.Title(), Format(cases));
 }
 
 }  // namespace
 
-ExitCode BenchDecode(const BenchDecodeOptions& options, const Console& console) {
-  const absl::StatusOr<std::unique_ptr<BenchModel>> model =
-      BenchModel::Open({.size = options.model,
-                        .on_device = ModelSize::kRun,
-                        .device = options.device,
-                        .use_cublas = options.cublas});
-  const absl::StatusOr<ExitCode> code = [&]() -> absl::StatusOr<ExitCode> {
-    COPPICE_RETURN_IF_ERROR(model.status());
-    if (options.only.empty()) return RunBoth(**model, options, console);
-    return RunAlone(**model, options, console);
-  }();
-  if (!code.ok()) {
-    Print(console.err, "coppice bench decode: {}\n", MessageOf(code.status()));
-    return kExitDevice;
+absl::StatusOr<BenchReport> BenchDecode(const BenchOptions& options, const Console& console) {
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<BenchModel> model,
+                           BenchModel::Open(ModelSize::kRun, options.device));
+  BenchReport report{.json = Describe(*model, options)};
+  if (options.only.empty()) {
+    RunBoth(*model, options, console, report);
+  } else {
+    COPPICE_RETURN_IF_ERROR(RunAlone(*model, options, console, report));
   }
-  const std::vector<std::string> reports = (*model)->reports();
-  for (const std::string& report : reports)
-    Print(console.err, "coppice bench decode: {}\n", report);
-  return std::max(*code, reports.empty() ? kExitOk : kExitMismatch);
+  for (const std::string& line : model->reports())
+    report.wrong.push_back(line);
+  return report;
 }
 
 }  // namespace coppice

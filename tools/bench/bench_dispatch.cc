@@ -16,19 +16,17 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
-#include "coppice/base/check.h"
 #include "coppice/base/status.h"
-#include "coppice/graphs/guards.h"
 #include "coppice/graphs/session.h"
 #include "coppice/graphs/staging.h"
 
 #include "tools/bench/allocation_counter.h"
 #include "tools/bench/bench.h"
-#include "tools/bench/callgrind.h"
 #include "tools/bench/instant_driver.h"
 #include "tools/bench/instruction_counter.h"
 #include "tools/support/console.h"
 #include "tools/support/statistics.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
@@ -68,19 +66,11 @@ constexpr std::array<DispatchCase, 3> kWideCases = {
       .rank = kRankMax,
       .turned = true}}};
 
-// What a front end typically asks of a call's shape.
-constexpr std::array<const char*, 6> kGuards = {"rows >= 1",          "rows <= 512",
-                                                "cols % 8 == 0",      "rows * cols <= 1048576",
-                                                "cols == heads * 64", "rows < cols or heads > 1"};
-const std::array<std::string, 3> guard_names = {"rows", "cols", "heads"};
-constexpr std::array<int64_t, 3> kGuardValues = {48, 512, 8};
-
 // A program of one case in a session on one driver, recorded and ready to replay.
 class DispatchJob {
  public:
   static absl::StatusOr<std::unique_ptr<DispatchJob>> Create(const Driver& driver,
-                                                             const DispatchCase& dispatch_case,
-                                                             TraceOptions trace = {});
+                                                             const DispatchCase& dispatch_case);
 
   absl::Status Run(int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
@@ -110,7 +100,6 @@ class DispatchJob {
   }
 
   absl::Status Synchronize() const { return stream_.Synchronize(); }
-  absl::Status FlushTrace() const { return session_->FlushTrace(); }
 
  private:
   DispatchJob(Context context,
@@ -125,7 +114,7 @@ class DispatchJob {
   static int64_t ElementsOf(const DispatchCase& dispatch_case) {
     return kRowsMax << (dispatch_case.rank - 1);
   }
-  absl::Status Prepare(TraceOptions trace);
+  absl::Status Prepare();
   absl::StatusOr<ProgramSpec> MakeSpec() const;
   Tensor InputTensor(int index, int64_t rows) const;
 
@@ -159,20 +148,14 @@ absl::StatusOr<ProgramSpec> DispatchJob::MakeSpec() const {
   };
   for (int i = 0; i < case_.inputs; ++i) {
     const bool staged = i < case_.staged;
-    InputSpec input;
-    input.name = fmt::format("x{}", i);
-    input.dims = dims(staged ? rows : Dim::Fixed(kRowsMax));
-    input.role = staged ? InputRole::kCopy : InputRole::kStatic;
     // One that the program writes is never copied instead, however often it moves.
-    input.mutated = case_.siblings > 1 && i + 1 == case_.inputs;
-    spec.inputs.push_back(input);
+    spec.inputs.push_back({.name = fmt::format("x{}", i),
+                           .dims = dims(staged ? rows : Dim::Fixed(kRowsMax)),
+                           .role = staged ? InputRole::kCopy : InputRole::kStatic,
+                           .mutated = case_.siblings > 1 && i + 1 == case_.inputs});
   }
-  for (int i = 0; i < kOutputs; ++i) {
-    OutputSpec output;
-    output.name = fmt::format("y{}", i);
-    output.dims = dims(rows);
-    spec.outputs.push_back(output);
-  }
+  for (int i = 0; i < kOutputs; ++i)
+    spec.outputs.push_back({.name = fmt::format("y{}", i), .dims = dims(rows)});
   for (int i = 0; i < kScalars; ++i)
     spec.scalars.push_back({.name = fmt::format("s{}", i), .device_resident = false});
   return spec;
@@ -200,9 +183,8 @@ Tensor DispatchJob::InputTensor(int index, int64_t rows) const {
   return tensor;
 }
 
-absl::StatusOr<std::unique_ptr<DispatchJob>> DispatchJob::Create(const Driver& driver,
-                                                                 const DispatchCase& dispatch_case,
-                                                                 TraceOptions trace) {
+absl::StatusOr<std::unique_ptr<DispatchJob>> DispatchJob::Create(
+    const Driver& driver, const DispatchCase& dispatch_case) {
   COPPICE_ASSIGN_OR_RETURN(Context context, Context::Create(driver));
   COPPICE_ASSIGN_OR_RETURN(Stream stream, Stream::Create(driver));
   COPPICE_ASSIGN_OR_RETURN(
@@ -212,14 +194,14 @@ absl::StatusOr<std::unique_ptr<DispatchJob>> DispatchJob::Create(const Driver& d
                                        static_cast<int64_t>(sizeof(float))));
   std::unique_ptr<DispatchJob> job(
       new DispatchJob(std::move(context), std::move(stream), dispatch_case, std::move(memory)));
-  COPPICE_RETURN_IF_ERROR(job->Prepare(std::move(trace)));
+  COPPICE_RETURN_IF_ERROR(job->Prepare());
   return job;
 }
 
-absl::Status DispatchJob::Prepare(TraceOptions trace) {
+absl::Status DispatchJob::Prepare() {
   COPPICE_ASSIGN_OR_RETURN(
-      session_, Session::Create(context_, {.limits = {.rerecords_per_bucket_max = case_.siblings},
-                                           .trace = std::move(trace)}));
+      session_,
+      Session::Create(context_, {.limits = {.rerecords_per_bucket_max = case_.siblings}}));
   COPPICE_ASSIGN_OR_RETURN(ProgramSpec spec, MakeSpec());
   COPPICE_ASSIGN_OR_RETURN(call_.program, session_->Register(std::move(spec), ClearOutputs));
   std::vector<Tensor> statics;
@@ -314,7 +296,7 @@ std::optional<double> InstructionsByValgrind(const std::string& program, const c
   return per_call[0] - per_call[1];
 }
 
-absl::StatusOr<Measured> Measure(const BenchDispatchOptions& options,
+absl::StatusOr<Measured> Measure(const BenchOptions& options,
                                  const Device& device,
                                  const DispatchCase& dispatch_case) {
   Measured measured;
@@ -323,7 +305,7 @@ absl::StatusOr<Measured> Measure(const BenchDispatchOptions& options,
     COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DispatchJob> job,
                              DispatchJob::Create(instant.driver(), dispatch_case));
     instant.Switch(true);
-    COPPICE_RETURN_IF_ERROR(MeasureTime(*job, options.iterations, measured));
+    COPPICE_RETURN_IF_ERROR(MeasureTime(*job, options.repetitions, measured));
     COPPICE_RETURN_IF_ERROR(MeasureCounts(*job, measured));
     instant.Switch(false);
   }
@@ -359,91 +341,20 @@ nlohmann::ordered_json ToJson(const DispatchCase& dispatch_case, const Measured&
   return json;
 }
 
-// What checking guards costs a call, on its own.
-struct MeasuredGuards {
-  int operations = 0;
-  std::vector<double> ns;  // Per call, one value per batch.
-};
-
-absl::StatusOr<MeasuredGuards> MeasureGuards(int64_t iterations) {
-  std::vector<GuardSpec> specs;
-  for (const char* text : kGuards)
-    specs.push_back({.text = text});
-  COPPICE_ASSIGN_OR_RETURN(const GuardProgram guards, GuardProgram::Compile(specs, guard_names));
-  MeasuredGuards measured{.operations = guards.op_count()};
-  std::array<int64_t, 3> values = kGuardValues;
-  for (int64_t left = iterations; left > 0; left -= kBatch) {
-    const auto check = [&](int64_t calls) -> absl::Status {
-      for (int64_t i = 0; i < calls; ++i) {
-        values[0] = 1 + (i & 63);  // So that no compiler takes the loop for one check.
-        COPPICE_CHECK(!guards.FirstFailing(values), "the guards of the bench hold");
-      }
-      return absl::OkStatus();
-    };
-    COPPICE_ASSIGN_OR_RETURN(const double ns, Time(std::min(left, kBatch), check));
-    measured.ns.push_back(ns);
-  }
-  return measured;
+void AddRow(const DispatchCase& dispatch_case, const Measured& measured, TextTable& table) {
+  const auto tenths = [](double value) { return fmt::format("{:.1f}", value); };
+  table.Add({dispatch_case.name, fmt::format("{}", dispatch_case.staged),
+             tenths(Median(measured.overhead_ns)), FormatSpread(measured.overhead_ns, 1),
+             tenths(Median(measured.run_ns)), tenths(Median(measured.raw_ns)),
+             measured.instructions ? fmt::format("{:.0f}", *measured.instructions) : "unknown",
+             fmt::format("{}", measured.heap_allocs),
+             fmt::format("{:.2f}", measured.driver_calls)});
 }
 
-// What an event of a trace costs, on its own.
-struct MeasuredTrace {
-  std::vector<double> on_ns;   // Per event, one value per batch.
-  std::vector<double> off_ns;  // Per event point of a session without a trace.
-};
-
-// Without a trace, an event point loads a pointer and tests it. Times that, less the loop.
-double TimeEventPoints(int64_t count) {
-  static const void* volatile tracer = nullptr;
-  int64_t events = 0;
-  volatile int64_t turn = 0;
-  const auto loop = [&](bool points) {
-    const auto start = std::chrono::steady_clock::now();
-    for (int64_t i = 0; i < count; ++i) {
-      turn = i;
-      if (points && tracer != nullptr) [[unlikely]]
-        ++events;
-    }
-    const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
-    return taken.count() / static_cast<double>(count);
-  };
-  const double with_points = loop(true);
-  COPPICE_CHECK(events == 0, "there is no tracer");
-  return with_points - loop(false);
-}
-
-// A traced session against one that is not, call by call the same: a call is one event. The file
-// takes the events between the batches, so that their cost is the call's own.
-absl::StatusOr<MeasuredTrace> MeasureTrace(const Device& device, int64_t iterations) {
-  MeasuredTrace measured;
-  InstantDriver instant(device.driver());
-  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DispatchJob> off,
-                           DispatchJob::Create(instant.driver(), kCases[0]));
-  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DispatchJob> on,
-                           DispatchJob::Create(instant.driver(), kCases[0], {.path = "/dev/null"}));
-  instant.Switch(true);
-  for (int64_t left = iterations; left > 0; left -= kBatch) {
-    const int64_t count = std::min(left, kBatch);
-    COPPICE_ASSIGN_OR_RETURN(const double plain,
-                             Time(count, [&](int64_t calls) { return off->Run(calls); }));
-    COPPICE_ASSIGN_OR_RETURN(const double traced,
-                             Time(count, [&](int64_t calls) { return on->Run(calls); }));
-    COPPICE_RETURN_IF_ERROR(on->FlushTrace());
-    measured.on_ns.push_back(traced - plain);
-    measured.off_ns.push_back(TimeEventPoints(count));
-  }
-  instant.Switch(false);
-  return measured;
-}
-
-void PrintRow(const DispatchCase& dispatch_case, const Measured& measured, std::FILE* out) {
-  Print(out, "{:<14}{:>7}{:>13.1f}{:>15}{:>11.1f}{:>11.1f}{:>14}{:>13}{:>14.2f}\n",
-        dispatch_case.name, dispatch_case.staged, Quantile(measured.overhead_ns, 0.5),
-        fmt::format("{:.1f}..{:.1f}", Quantile(measured.overhead_ns, 0.1),
-                    Quantile(measured.overhead_ns, 0.9)),
-        Quantile(measured.run_ns, 0.5), Quantile(measured.raw_ns, 0.5),
-        measured.instructions ? fmt::format("{:.0f}", *measured.instructions) : "unknown",
-        measured.heap_allocs, measured.driver_calls);
+std::vector<DispatchCase> AllCases() {
+  std::vector<DispatchCase> all(kCases.begin(), kCases.end());
+  all.insert(all.end(), kWideCases.begin(), kWideCases.end());
+  return all;
 }
 
 // What valgrind counts. Errors: kInvalidArgument if the probe is malformed.
@@ -454,9 +365,7 @@ absl::Status Probe(const std::string& probe, const Device& device) {
   if (second < probe.size())
     std::from_chars(probe.data() + second + 1, probe.data() + probe.size(), count);
   const std::string_view kind = std::string_view(probe).substr(0, second).substr(first);
-  std::vector<DispatchCase> all(kCases.begin(), kCases.end());
-  all.insert(all.end(), kWideCases.begin(), kWideCases.end());
-  for (const DispatchCase& dispatch_case : all) {
+  for (const DispatchCase& dispatch_case : AllCases()) {
     const bool named = probe.compare(0, first, dispatch_case.name) == 0;
     if (!named || count < 1 || (kind != ":run" && kind != ":raw")) continue;
     InstantDriver instant(device.driver());
@@ -472,75 +381,34 @@ absl::Status Probe(const std::string& probe, const Device& device) {
 
 }  // namespace
 
-ExitCode BenchDispatch(const BenchDispatchOptions& options, const Console& console) {
-  const auto fail = [&](const absl::Status& status, ExitCode code) {
-    Print(console.err, "coppice bench dispatch: {}\n", MessageOf(status));
-    return code;
-  };
-  const absl::StatusOr<std::unique_ptr<Device>> device =
-      Device::Open({.choice = DeviceChoice::kHost, .seed = 1, .ledger = {}});
-  if (!device.ok()) return fail(device.status(), kExitDevice);
+absl::StatusOr<BenchReport> BenchDispatch(const BenchOptions& options, const Console& console) {
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
+                           Device::Open({.choice = DeviceChoice::kHost, .seed = 1, .ledger = {}}));
+  BenchReport report;
   if (!options.probe.empty()) {
-    const absl::Status status = Probe(options.probe, **device);
-    return status.ok() ? kExitOk : fail(status, kExitUsage);
+    COPPICE_RETURN_IF_ERROR(Probe(options.probe, *device));
+    return report;
   }
-  if (!options.json) {
-    Print(console.out, "{:<14}{:>7}{:>13}{:>15}{:>11}{:>11}{:>14}{:>13}{:>14}\n", "case", "staged",
-          "overhead ns", "p10..p90", "Run ns", "raw ns", "instructions", "heap allocs",
-          "driver calls");
+  report.json = {{"cases", nlohmann::ordered_json::array()}, {"iterations", options.repetitions}};
+  TextTable table("lrrrrrrrr", {"case", "staged", "overhead ns", "p10..p90", "Run ns", "raw ns",
+                                "instructions", "heap allocs", "driver calls"});
+  const std::vector<DispatchCase> all = AllCases();
+  for (size_t i = 0; i < all.size(); ++i) {
+    COPPICE_ASSIGN_OR_RETURN(const Measured measured, Measure(options, *device, all[i]));
+    auto& to = i < kCases.size() ? report.json["cases"] : report.json["wide"]["cases"];
+    to.push_back(ToJson(all[i], measured));
+    AddRow(all[i], measured, table);
+    if (console.stopped()) break;
   }
-  nlohmann::ordered_json cases = nlohmann::ordered_json::array();
-  nlohmann::ordered_json wide = nlohmann::ordered_json::array();
-  std::vector<double> wide_ns;
-  const auto measure = [&](const DispatchCase& dispatch_case,
-                           nlohmann::ordered_json& to) -> absl::Status {
-    COPPICE_ASSIGN_OR_RETURN(const Measured measured, Measure(options, **device, dispatch_case));
-    to.push_back(ToJson(dispatch_case, measured));
-    wide_ns.push_back(Quantile(measured.overhead_ns, 0.5));
-    if (!options.json) PrintRow(dispatch_case, measured, console.out);
-    return absl::OkStatus();
-  };
-  std::vector<std::pair<DispatchCase, nlohmann::ordered_json*>> all;
-  for (const DispatchCase& dispatch_case : kCases)
-    all.emplace_back(dispatch_case, &cases);
-  for (const DispatchCase& dispatch_case : kWideCases)
-    all.emplace_back(dispatch_case, &wide);
-  for (const auto& [dispatch_case, to] : all) {
-    if (to == &wide && wide.empty()) wide_ns.clear();
-    const absl::Status status = measure(dispatch_case, *to);
-    if (!status.ok()) return fail(status, kExitDevice);
-    if (!console.stopped()) continue;
-    const nlohmann::ordered_json json = {
-        {"cases", cases}, {"iterations", options.iterations}, {"stopped", true}};
-    if (options.json) Print(console.out, "{}\n", json.dump(2));
-    return kExitStopped;
-  }
+  report.text = table.Format();
+  if (console.stopped()) return report;
+  nlohmann::ordered_json& wide = report.json["wide"];
+  const auto overhead = [&](size_t i) { return wide["cases"][i]["overhead_ns_p50"].get<double>(); };
   const double further_ns =
-      (wide_ns[1] - wide_ns[0]) / (kWideCases[1].staged - kWideCases[0].staged);
-  const absl::StatusOr<MeasuredGuards> guards = MeasureGuards(options.iterations);
-  if (!guards.ok()) return fail(guards.status(), kExitDevice);
-  const double guard_ns = Quantile(guards->ns, 0.5);
-  const absl::StatusOr<MeasuredTrace> trace = MeasureTrace(**device, options.iterations);
-  if (!trace.ok()) return fail(trace.status(), kExitDevice);
-  const double on_ns = Quantile(trace->on_ns, 0.5);
-  const double off_ns = Quantile(trace->off_ns, 0.5);
-  if (options.json) {
-    const nlohmann::ordered_json json = {
-        {"cases", cases},
-        {"wide", {{"cases", wide}, {"further_staged_input_ns", further_ns}}},
-        {"guards",
-         {{"count", kGuards.size()}, {"operations", guards->operations}, {"ns_p50", guard_ns}}},
-        {"trace", {{"event_ns_p50", on_ns}, {"event_off_ns_p50", off_ns}}},
-        {"iterations", options.iterations}};
-    Print(console.out, "{}\n", json.dump(2));
-  } else {
-    Print(console.out, "a further staged input of rank 2: {:.1f} ns\n", further_ns);
-    Print(console.out, "{} guards of {} operations, checked before such a call: {:.1f} ns\n",
-          kGuards.size(), guards->operations, guard_ns);
-    Print(console.out, "an event of a trace: {:.1f} ns; without a trace {:.1f} ns\n", on_ns,
-          off_ns);
-  }
-  return kExitOk;
+      (overhead(1) - overhead(0)) / (kWideCases[1].staged - kWideCases[0].staged);
+  wide["further_staged_input_ns"] = further_ns;
+  report.text += fmt::format("a further staged input of rank 2: {:.1f} ns\n", further_ns);
+  return report;
 }
 
 }  // namespace coppice

@@ -45,28 +45,6 @@ constexpr DecoderConfig kTinyConfig{.layers = 1,
 
 }  // namespace
 
-DecoderConfig ConfigOf(ModelSize size) {
-  switch (size) {
-    case ModelSize::kTiny:
-      return kTinyConfig;
-    case ModelSize::kRun:
-      return kRunConfig;
-    case ModelSize::kSmall:
-      return kSmallConfig;
-    case ModelSize::kAuto:
-      break;
-  }
-  COPPICE_CHECK(false, "auto is a choice, and no size");
-}
-
-absl::StatusOr<ModelSize> ParseModelSize(const std::string& text) {
-  if (text == "auto") return ModelSize::kAuto;
-  if (text == "tiny") return ModelSize::kTiny;
-  if (text == "run") return ModelSize::kRun;
-  if (text == "small") return ModelSize::kSmall;
-  return InvalidArgument("'{}' is no size of the model; give auto, tiny, run or small", text);
-}
-
 nlohmann::ordered_json ToJson(const DecoderConfig& config) {
   return {{"layers", config.layers},
           {"d_model", config.d_model},
@@ -81,24 +59,24 @@ nlohmann::ordered_json ToJson(const DecoderConfig& config) {
           {"rms_eps", config.rms_eps}};
 }
 
-absl::StatusOr<std::unique_ptr<BenchModel>> BenchModel::Open(const Options& options) {
-  COPPICE_ASSIGN_OR_RETURN(ChosenDriver chosen, ChosenDriver::Open(options.device, /*seed=*/1));
+absl::StatusOr<std::unique_ptr<BenchModel>> BenchModel::Open(ModelSize on_device,
+                                                             DeviceChoice device) {
+  COPPICE_ASSIGN_OR_RETURN(ChosenDriver chosen, ChosenDriver::Open(device, /*seed=*/1));
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy batches, PaddingPolicy::Ramp(1, kBatchStep, kBatchMax));
   std::unique_ptr<BenchModel> model(new BenchModel(std::move(chosen), std::move(batches)));
-  COPPICE_RETURN_IF_ERROR(model->Build(options));
+  COPPICE_RETURN_IF_ERROR(model->Build(on_device));
   return model;
 }
 
-absl::Status BenchModel::Build(const Options& options) {
+absl::Status BenchModel::Build(ModelSize on_device) {
   COPPICE_ASSIGN_OR_RETURN(Context context, Context::Create(driver()));
   context_.emplace(std::move(context));
   COPPICE_ASSIGN_OR_RETURN(Stream stream, Stream::Create(driver()));
   stream_.emplace(std::move(stream));
-  const ModelSize automatic = chosen_.is_cuda() ? options.on_device : ModelSize::kTiny;
-  const DecoderConfig config =
-      ConfigOf(options.size == ModelSize::kAuto ? automatic : options.size);
-  COPPICE_ASSIGN_OR_RETURN(
-      decoder_, Decoder::Create(driver(), config, {.seed = 1, .use_cublas = options.use_cublas}));
+  const DecoderConfig config = !chosen_.is_cuda()               ? kTinyConfig
+                               : on_device == ModelSize::kSmall ? kSmallConfig
+                                                                : kRunConfig;
+  COPPICE_ASSIGN_OR_RETURN(decoder_, Decoder::Create(driver(), config, {.seed = 1}));
   COPPICE_ASSIGN_OR_RETURN(KvCache cache, KvCache::Create(driver(), config));
   cache_.emplace(std::move(cache));
   return UploadRows();

@@ -28,33 +28,25 @@
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/stream.h"
 
-#include "tools/bench/bench.h"
 #include "tools/model/decoder.h"
 #include "tools/support/device.h"
 
 namespace coppice {
 
-// The sizes of the decoder. Requires: not kAuto (checked).
-DecoderConfig ConfigOf(ModelSize size);
-
-// Reads `auto`, `tiny`, `run` or `small`. Errors: kInvalidArgument quoting the text.
-absl::StatusOr<ModelSize> ParseModelSize(const std::string& text);
+// The decoder on a device; on the emulator it is always the least that there is.
+enum class ModelSize : uint8_t {
+  kRun,    // That of `coppice run`.
+  kSmall,  // As wide as a small language model's, so that figures of bytes mean something.
+};
 
 // Its fields by name.
 nlohmann::ordered_json ToJson(const DecoderConfig& config);
 
 class BenchModel {
  public:
-  struct Options {
-    ModelSize size = ModelSize::kAuto;
-    ModelSize on_device = ModelSize::kSmall;  // What kAuto means there.
-    DeviceChoice device = DeviceChoice::kAuto;
-    bool use_cublas = false;  // Sessions need a workspace then; see Decoder::Options.
-  };
-
   // Opens the device, makes the decoder and its cache, and uploads the rows; waits for the device.
   // Errors: as ChosenDriver::Open, Context::Create and Decoder::Create.
-  static absl::StatusOr<std::unique_ptr<BenchModel>> Open(const Options& options);
+  static absl::StatusOr<std::unique_ptr<BenchModel>> Open(ModelSize on_device, DeviceChoice device);
 
   const Context& context() const { return *context_; }
   const Driver& driver() const { return chosen_.driver(); }
@@ -79,7 +71,7 @@ class BenchModel {
   BenchModel(ChosenDriver chosen, PaddingPolicy batches)
       : chosen_(std::move(chosen)), batches_(std::move(batches)) {}
 
-  absl::Status Build(const Options& options);
+  absl::Status Build(ModelSize on_device);
   absl::Status UploadRows();
 
   ChosenDriver chosen_;

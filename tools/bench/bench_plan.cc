@@ -18,14 +18,15 @@
 #include "tools/support/console.h"
 #include "tools/support/progress.h"
 #include "tools/support/statistics.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t kFirstTuningSeed = 1;
-constexpr uint64_t kFirstScoringSeed = 1'000'000;
+constexpr uint64_t kFirstSeed = 1'000'000;
+constexpr int64_t kTimeLimitNs = 10'000'000'000;  // Of an instance, of host time.
 constexpr double kQuickMs = 1000;
 
 struct KindFigures {
@@ -42,14 +43,14 @@ struct PlanFigures {
   double reference_ms = 0;
 };
 
-absl::Status Add(uint64_t seed, int64_t time_limit_ns, KindFigures& figures) {
+absl::Status Add(uint64_t seed, KindFigures& figures) {
   const TightInstance instance = DrawTightInstance(figures.kind, seed);
   const double start_ms = ThreadMs();
   COPPICE_ASSIGN_OR_RETURN(
       const PlannerResult result,
       PlanBuffers(instance.buffers, {.height_target = kTightHeight,
                                      .search_tries_max = std::numeric_limits<int64_t>::max(),
-                                     .time_limit_ns = time_limit_ns}));
+                                     .time_limit_ns = kTimeLimitNs}));
   figures.ms.push_back(ThreadMs() - start_ms);
   if (result.plan.height > kTightHeight) {
     figures.unsolved.push_back(seed);
@@ -59,25 +60,23 @@ absl::Status Add(uint64_t seed, int64_t time_limit_ns, KindFigures& figures) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<PlanFigures> Measure(const BenchPlanOptions& options,
-                                    const Console& console,
-                                    Progress& progress) {
+absl::StatusOr<PlanFigures> Measure(int64_t instances, const Console& console) {
+  Progress progress(console.err, /*enabled=*/true, "bench plan");
   PlanFigures figures = {.reference_ms = ReferenceLoopMs()};
-  const uint64_t first = options.seeds == PlanSeeds::kTuning ? kFirstTuningSeed : kFirstScoringSeed;
-  const int64_t total = options.instances * std::ssize(kTightKinds);
+  const int64_t total = instances * std::ssize(kTightKinds);
   int64_t done = 0;
   for (const TightKind kind : kTightKinds) {
     KindFigures& one = figures.kinds.emplace_back(KindFigures{.kind = kind});
-    for (int64_t i = 0; i < options.instances; ++i) {
+    for (int64_t i = 0; i < instances; ++i) {
       if (console.stopped()) return figures;
       progress.Update(done++, total);
-      COPPICE_RETURN_IF_ERROR(Add(first + static_cast<uint64_t>(i), options.time_limit_ns, one));
+      COPPICE_RETURN_IF_ERROR(Add(kFirstSeed + static_cast<uint64_t>(i), one));
     }
   }
   return figures;
 }
 
-Json JsonOf(const PlanFigures& figures, bool stopped) {
+Json JsonOf(const PlanFigures& figures) {
   Json kinds = Json::array();
   for (const KindFigures& one : figures.kinds) {
     kinds.push_back({{"kind", NameOf(one.kind)},
@@ -88,47 +87,29 @@ Json JsonOf(const PlanFigures& figures, bool stopped) {
                      {"ms_max", Quantile(one.ms, 1)},
                      {"unsolved_seeds", one.unsolved}});
   }
-  return {{"kinds", kinds}, {"reference_ms", figures.reference_ms}, {"stopped", stopped}};
+  return {{"kinds", kinds}, {"reference_ms", figures.reference_ms}};
 }
 
-void PrintTable(const PlanFigures& figures, std::FILE* out) {
-  constexpr const char* kRow = "{:<10}{:>11}{:>9}{:>13}{:>13}{:>13}\n";
-  Print(out, kRow, "kind", "instances", "solved", "within 1 s", "median", "slowest");
+std::string Format(const PlanFigures& figures) {
+  TextTable table("lrrrrr", {"kind", "instances", "solved", "within 1 s", "median", "slowest"});
+  std::string unsolved;
   for (const KindFigures& one : figures.kinds) {
-    Print(out, kRow, NameOf(one.kind), one.ms.size(), one.solved(), one.quick,
-          fmt::format("{:.2f} ms", Median(one.ms)), fmt::format("{:.0f} ms", Quantile(one.ms, 1)));
-  }
-  for (const KindFigures& one : figures.kinds) {
+    table.Add({NameOf(one.kind), fmt::format("{}", one.ms.size()), fmt::format("{}", one.solved()),
+               fmt::format("{}", one.quick), fmt::format("{:.2f} ms", Median(one.ms)),
+               fmt::format("{:.0f} ms", Quantile(one.ms, 1))});
     if (!one.unsolved.empty())
-      Print(out, "not solved: {} {}\n", NameOf(one.kind), fmt::join(one.unsolved, " "));
+      unsolved +=
+          fmt::format("not solved: {} {}\n", NameOf(one.kind), fmt::join(one.unsolved, " "));
   }
-  Print(out, "\nreference loop {:.2f} ms\n", figures.reference_ms);
+  return fmt::format("{}{}\nreference loop {:.2f} ms\n", table.Format(), unsolved,
+                     figures.reference_ms);
 }
 
 }  // namespace
 
-absl::StatusOr<PlanSeeds> ParsePlanSeeds(const std::string& text) {
-  if (text == "tuning") return PlanSeeds::kTuning;
-  if (text == "scoring") return PlanSeeds::kScoring;
-  return InvalidArgument("'{}' is no range of seeds; give tuning or scoring", text);
-}
-
-ExitCode BenchPlan(const BenchPlanOptions& options, const Console& console) {
-  const absl::StatusOr<PlanFigures> figures = [&] {
-    Progress progress(console.err, /*enabled=*/true, "bench plan");
-    return Measure(options, console, progress);
-  }();
-  if (!figures.ok()) {
-    Print(console.err, "coppice bench plan: {}\n", MessageOf(figures.status()));
-    return kExitUsage;
-  }
-  const bool stopped = console.stopped();
-  if (options.json) {
-    Print(console.out, "{}\n", JsonOf(*figures, stopped).dump(2));
-  } else {
-    PrintTable(*figures, console.out);
-  }
-  return stopped ? kExitStopped : kExitOk;
+absl::StatusOr<BenchReport> BenchPlan(const BenchOptions& options, const Console& console) {
+  COPPICE_ASSIGN_OR_RETURN(const PlanFigures figures, Measure(options.repetitions, console));
+  return BenchReport{.json = JsonOf(figures), .text = Format(figures)};
 }
 
 }  // namespace coppice

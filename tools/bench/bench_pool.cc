@@ -16,13 +16,14 @@
 #include "coppice/base/units.h"
 
 #include "tools/bench/bench.h"
-#include "tools/bench/caching_allocator.h"
 #include "tools/bench/reference_loop.h"
+#include "tools/model/caching_allocator.h"
 #include "tools/plan/program_families.h"
 #include "tools/support/byte_text.h"
 #include "tools/support/console.h"
 #include "tools/support/progress.h"
 #include "tools/support/recording_order.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
@@ -30,7 +31,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kRandomOrders = 5;
-constexpr int64_t kBufferBytesMax = kMiB * kGiB;  // So that no sum overflows.
 constexpr int kTimedRuns = 5;
 constexpr double kTimedMsMax = 300;  // A program that takes so long is timed once.
 
@@ -79,17 +79,12 @@ std::vector<RecordingOrder> Orders() {
   return orders;
 }
 
-// Makes them what the pool places. Errors: kInvalidArgument  no pool can; `name` is in the message.
-absl::Status AlignBuffers(const std::string& name, std::vector<Buffer>& buffers) {
+// Makes them what the pool places.
+void AlignBuffers(std::vector<Buffer>& buffers) {
   for (Buffer& buffer : buffers) {
-    if (buffer.bytes > kBufferBytesMax)
-      return InvalidArgument("{}: a buffer has {} bytes; give at most {}", name, buffer.bytes,
-                             kBufferBytesMax);
     buffer.bytes = AlignUp(buffer.bytes, kBufferAlignment);
     buffer.alignment = kBufferAlignment;
   }
-  const absl::Status status = ValidateBuffers(buffers);
-  return status.ok() ? status : InvalidArgument("{}: {}", name, MessageOf(status));
 }
 
 absl::StatusOr<TimedPlan> TimePlan(const std::vector<Buffer>& buffers) {
@@ -122,7 +117,7 @@ absl::StatusOr<FamilyFigures> MeasureFamily(std::string name,
                            .buckets = static_cast<int64_t>(buckets.size())};
   std::vector<std::pair<int64_t, const std::vector<Buffer>*>> by_bound;
   for (std::vector<Buffer>& bucket : buckets) {
-    COPPICE_RETURN_IF_ERROR(AlignBuffers(figures.name, bucket));
+    AlignBuffers(bucket);
     figures.buffers += static_cast<int64_t>(bucket.size());
     by_bound.emplace_back(MaxLiveBytes(bucket), &bucket);
     figures.bound = std::max(figures.bound, by_bound.back().first);
@@ -146,75 +141,37 @@ absl::StatusOr<FamilyFigures> MeasureFamily(std::string name,
 }
 
 absl::StatusOr<ProgramFigures> MeasureProgram(std::string name, std::vector<Buffer> buffers) {
-  COPPICE_RETURN_IF_ERROR(AlignBuffers(name, buffers));
+  AlignBuffers(buffers);
   ProgramFigures figures = {.name = std::move(name),
                             .buffers = static_cast<int64_t>(buffers.size())};
   COPPICE_ASSIGN_OR_RETURN(figures.timed, TimePlan(buffers));
   return figures;
 }
 
-// What is measured, one after the other.
-class PoolBench {
- public:
-  PoolBench(size_t total, const Console& console)
-      : total_(static_cast<int64_t>(total)), console_(console) {}
-
-  // Adds nothing once the command is to stop.
-  absl::Status Add(std::string name, std::vector<std::vector<Buffer>> buckets) {
-    if (!Begin()) return absl::OkStatus();
-    COPPICE_ASSIGN_OR_RETURN(FamilyFigures one, MeasureFamily(std::move(name), std::move(buckets)));
-    figures_.families.push_back(std::move(one));
-    return absl::OkStatus();
-  }
-
-  absl::Status Add(std::string name, std::vector<Buffer> program) {
-    if (!Begin()) return absl::OkStatus();
-    COPPICE_ASSIGN_OR_RETURN(ProgramFigures one,
-                             MeasureProgram(std::move(name), std::move(program)));
-    figures_.programs.push_back(std::move(one));
-    return absl::OkStatus();
-  }
-
-  PoolFigures Finish() { return std::move(figures_); }
-
- private:
-  bool Begin() {
-    if (done_ > 0 && console_.stopped()) return false;
-    progress_.Update(done_++, total_);
-    figures_.reference_ms = std::min(figures_.reference_ms, ReferenceLoopMs());
+// The built-in ones, each unpacked when its turn comes; no further ones once the command is to
+// stop.
+absl::StatusOr<PoolFigures> Measure(const Console& console) {
+  const auto total = static_cast<int64_t>(BuiltInFamilies().size() + BuiltInPrograms().size());
+  Progress progress(console.err, /*enabled=*/true, "bench pool");
+  PoolFigures figures;
+  int64_t done = 0;
+  const auto begin = [&] {
+    if (done > 0 && console.stopped()) return false;
+    progress.Update(done++, total);
+    figures.reference_ms = std::min(figures.reference_ms, ReferenceLoopMs());
     return true;
+  };
+  for (const PackedPrograms& family : BuiltInFamilies()) {
+    if (!begin()) return figures;
+    COPPICE_ASSIGN_OR_RETURN(figures.families.emplace_back(),
+                             MeasureFamily(family.name, family.Unpack()));
   }
-
-  const int64_t total_;
-  const Console& console_;
-  Progress progress_{console_.err, /*enabled=*/true, "bench pool"};
-  int64_t done_ = 0;
-  PoolFigures figures_;
-};
-
-// The built-in ones, each unpacked when its turn comes.
-absl::StatusOr<PoolFigures> MeasureBuiltIn(const Console& console) {
-  PoolBench bench(BuiltInFamilies().size() + BuiltInPrograms().size(), console);
-  for (const PackedPrograms& family : BuiltInFamilies())
-    COPPICE_RETURN_IF_ERROR(bench.Add(family.name, family.Unpack()));
-  for (const PackedPrograms& program : BuiltInPrograms())
-    COPPICE_RETURN_IF_ERROR(bench.Add(program.name, std::move(program.Unpack().front())));
-  return bench.Finish();
-}
-
-absl::StatusOr<PoolFigures> MeasureFolder(ProgramFolder folder, const Console& console) {
-  PoolBench bench(folder.families.size() + folder.programs.size(), console);
-  for (ProgramFamily& family : folder.families)
-    COPPICE_RETURN_IF_ERROR(bench.Add(std::move(family.name), std::move(family.buckets)));
-  for (LargeProgram& program : folder.programs)
-    COPPICE_RETURN_IF_ERROR(bench.Add(std::move(program.name), std::move(program.buffers)));
-  return bench.Finish();
-}
-
-absl::StatusOr<PoolFigures> Measure(const BenchPoolOptions& options, const Console& console) {
-  if (options.families.empty()) return MeasureBuiltIn(console);
-  COPPICE_ASSIGN_OR_RETURN(ProgramFolder folder, ReadProgramFolder(options.families));
-  return MeasureFolder(std::move(folder), console);
+  for (const PackedPrograms& program : BuiltInPrograms()) {
+    if (!begin()) return figures;
+    COPPICE_ASSIGN_OR_RETURN(figures.programs.emplace_back(),
+                             MeasureProgram(program.name, std::move(program.Unpack().front())));
+  }
+  return figures;
 }
 
 Json JsonOf(const FamilyFigures& family) {
@@ -234,7 +191,7 @@ Json JsonOf(const FamilyFigures& family) {
           {"caching_allocator", caching}};
 }
 
-Json JsonOf(const PoolFigures& figures, bool stopped) {
+Json JsonOf(const PoolFigures& figures) {
   Json families = Json::array();
   for (const FamilyFigures& family : figures.families)
     families.push_back(JsonOf(family));
@@ -247,76 +204,54 @@ Json JsonOf(const PoolFigures& figures, bool stopped) {
                         {"plan_ms", program.timed.ms},
                         {"method", program.timed.result.method}});
   }
-  return {{"families", families},
-          {"programs", programs},
-          {"reference_ms", figures.reference_ms},
-          {"stopped", stopped}};
+  return {{"families", families}, {"programs", programs}, {"reference_ms", figures.reference_ms}};
 }
 
-constexpr const char* kFamilyRow = "{:<26}{:>8}{:>9}{:>13}{:>9}{:>10}{:>12}{:>9}{:>8}{:>14}\n";
-constexpr const char* kProgramRow = "{:<26}{:>9}{:>13}{:>13}{:>9}{:>13}  {}\n";
-
-void PrintFamily(const FamilyFigures& family, std::FILE* out) {
-  int64_t height = 0;
-  int64_t least = INT64_MAX;
-  int64_t most = 0;
-  for (const OrderFigures& one : family.orders) {
-    height = std::max(height, one.height);
-    if (!one.order.starts_with("random")) continue;
-    least = std::min(least, one.reserved_bytes);
-    most = std::max(most, one.reserved_bytes);
-  }
-  const auto caching = [&](int64_t bytes) {
-    return fmt::format("{:.2f}", Ratio(bytes, family.bound));
-  };
-  Print(out, kFamilyRow, family.name, family.buckets, family.buffers, FormatBytes(family.bound),
-        fmt::format("{:.4f}", Ratio(height, family.bound)),
-        fmt::format("{} of {}", family.buckets_at_bound, family.buckets),
-        fmt::format("{:.2f} ms", family.plan_ms), caching(family.orders[0].reserved_bytes),
-        caching(family.orders[1].reserved_bytes), caching(least) + "-" + caching(most));
-}
-
-void PrintTables(const PoolFigures& figures, std::FILE* out) {
-  if (!figures.families.empty()) {
-    Print(out, kFamilyRow, "", "", "", "", "height", "buckets", "plan", "caching", "", "");
-    Print(out, kFamilyRow, "family", "buckets", "buffers", "bound", "/ bound", "at bound", "all",
-          "asc", "desc", "random");
-    for (const FamilyFigures& family : figures.families)
-      PrintFamily(family, out);
-    Print(out,
-          "\nheight: of the arena after all buckets, in the worst of {} orders of recording\n"
-          "caching: what a caching allocator reserves for the same, / bound, by order\n\n",
-          figures.families[0].orders.size());
-  }
-  if (!figures.programs.empty()) {
-    Print(out, kProgramRow, "program", "buffers", "bound", "height", "/ bound", "plan", "method");
-    for (const ProgramFigures& program : figures.programs) {
-      Print(out, kProgramRow, program.name, program.buffers,
-            FormatBytes(program.timed.result.bound), FormatBytes(program.timed.result.plan.height),
-            fmt::format("{:.4f}", program.timed.result.gap()),
-            fmt::format("{:.2f} ms", program.timed.ms), program.timed.result.method);
+std::string FormatFamilies(const std::vector<FamilyFigures>& families) {
+  TextTable table("lrrrrrrrrr", {"family", "buckets", "buffers", "bound", "height / bound",
+                                 "at bound", "plan all", "caching asc", "desc", "random"});
+  for (const FamilyFigures& family : families) {
+    int64_t height = 0;
+    int64_t least = INT64_MAX;
+    int64_t most = 0;
+    for (const OrderFigures& one : family.orders) {
+      height = std::max(height, one.height);
+      if (!one.order.starts_with("random")) continue;
+      least = std::min(least, one.reserved_bytes);
+      most = std::max(most, one.reserved_bytes);
     }
-    Print(out, "\n");
+    const auto caching = [&](int64_t bytes) {
+      return fmt::format("{:.2f}", Ratio(bytes, family.bound));
+    };
+    table.Add({family.name, fmt::format("{}", family.buckets), fmt::format("{}", family.buffers),
+               FormatBytes(family.bound), fmt::format("{:.4f}", Ratio(height, family.bound)),
+               fmt::format("{} of {}", family.buckets_at_bound, family.buckets),
+               fmt::format("{:.2f} ms", family.plan_ms), caching(family.orders[0].reserved_bytes),
+               caching(family.orders[1].reserved_bytes), caching(least) + "-" + caching(most)});
   }
-  Print(out, "reference loop {:.2f} ms\n", figures.reference_ms);
+  return table.Format() +
+         "\nheight: of the arena after all buckets, in the worst of the orders of recording\n"
+         "caching: what a caching allocator reserves for the same, / bound, by order\n\n";
+}
+
+std::string FormatPrograms(const std::vector<ProgramFigures>& programs) {
+  TextTable table("lrrrrrl",
+                  {"program", "buffers", "bound", "height", "/ bound", "plan", "method"});
+  for (const auto& [name, buffers, timed] : programs)
+    table.Add({name, fmt::format("{}", buffers), FormatBytes(timed.result.bound),
+               FormatBytes(timed.result.plan.height), fmt::format("{:.4f}", timed.result.gap()),
+               fmt::format("{:.2f} ms", timed.ms), fmt::format("{}", timed.result.method)});
+  return table.Format();
 }
 
 }  // namespace
 
-ExitCode BenchPool(const BenchPoolOptions& options, const Console& console) {
-  const absl::StatusOr<PoolFigures> figures = Measure(options, console);
-  if (!figures.ok()) {
-    Print(console.err, "coppice bench pool: {}\n", MessageOf(figures.status()));
-    return kExitUsage;
-  }
-  const bool stopped = console.stopped();
-  if (options.json) {
-    Print(console.out, "{}\n",
-          JsonOf(*figures, stopped).dump(2, ' ', false, Json::error_handler_t::replace));
-  } else {
-    PrintTables(*figures, console.out);
-  }
-  return stopped ? kExitStopped : kExitOk;
+absl::StatusOr<BenchReport> BenchPool(const BenchOptions& /*options*/, const Console& console) {
+  COPPICE_ASSIGN_OR_RETURN(const PoolFigures figures, Measure(console));
+  return BenchReport{
+      .json = JsonOf(figures),
+      .text = fmt::format("{}{}\nreference loop {:.2f} ms\n", FormatFamilies(figures.families),
+                          FormatPrograms(figures.programs), figures.reference_ms)};
 }
 
 }  // namespace coppice

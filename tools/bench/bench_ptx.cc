@@ -241,7 +241,7 @@ absl::StatusOr<double> BuildMs() {
   return (ThreadMs() - start_ms) / kBuildsPerSample;
 }
 
-absl::StatusOr<PtxFigures> MeasurePtx(const BenchPtxOptions& options, const Console& console) {
+absl::StatusOr<PtxFigures> MeasurePtx(int64_t samples, const Console& console) {
   Progress progress(console.err, /*enabled=*/true, "bench ptx");
   PtxFigures figures = {.reference_ms = ReferenceLoopMs()};
   for (const char* text : kPtxTexts) {
@@ -253,13 +253,13 @@ absl::StatusOr<PtxFigures> MeasurePtx(const BenchPtxOptions& options, const Cons
     COPPICE_ASSIGN_OR_RETURN(cases.emplace_back(), make());
   }
   figures.kernels.resize(cases.size());
-  for (int64_t sample = 0; sample < options.samples && !console.stopped(); ++sample) {
+  for (int64_t sample = 0; sample < samples && !console.stopped(); ++sample) {
     for (size_t i = 0; i < cases.size(); ++i) {
       figures.kernels[i].off_ms.push_back(cases[i].Run(/*checks=*/false));
       figures.kernels[i].on_ms.push_back(cases[i].Run(/*checks=*/true));
     }
     COPPICE_ASSIGN_OR_RETURN(figures.build_ms.emplace_back(), BuildMs());
-    progress.Update(sample + 1, options.samples);
+    progress.Update(sample + 1, samples);
   }
   for (size_t i = 0; i < cases.size(); ++i) {
     PtxKernelFigures& kernel = figures.kernels[i];
@@ -271,7 +271,7 @@ absl::StatusOr<PtxFigures> MeasurePtx(const BenchPtxOptions& options, const Cons
   return figures;
 }
 
-Json ToJson(const PtxFigures& figures, bool stopped) {
+Json ToJson(const PtxFigures& figures) {
   Json kernels = Json::array();
   for (const PtxKernelFigures& kernel : figures.kernels) {
     kernels.push_back({{"name", kernel.name},
@@ -290,8 +290,7 @@ Json ToJson(const PtxFigures& figures, bool stopped) {
           {"build_ms", Median(figures.build_ms)},
           {"lines_per_second", figures.lines_per_second()},
           {"samples", figures.build_ms.size()},
-          {"reference_ms", figures.reference_ms},
-          {"stopped", stopped}};
+          {"reference_ms", figures.reference_ms}};
 }
 
 std::string Format(const PtxFigures& figures) {
@@ -313,23 +312,15 @@ std::string Format(const PtxFigures& figures) {
 
 }  // namespace
 
-ExitCode BenchPtx(const BenchPtxOptions& options, const Console& console) {
-  const absl::StatusOr<PtxFigures> figures = MeasurePtx(options, console);
-  if (!figures.ok()) {
-    Print(console.err, "coppice bench ptx: {}\n", MessageOf(figures.status()));
-    return kExitDevice;
+absl::StatusOr<BenchReport> BenchPtx(const BenchOptions& options, const Console& console) {
+  COPPICE_ASSIGN_OR_RETURN(const PtxFigures figures, MeasurePtx(options.repetitions, console));
+  BenchReport report{.json = ToJson(figures), .text = Format(figures)};
+  for (const PtxKernelFigures& kernel : figures.kernels) {
+    if (!kernel.right || kernel.findings > 0)
+      report.wrong.push_back(fmt::format("{}: {} findings, and its result is {}", kernel.name,
+                                         kernel.findings, kernel.right ? "right" : "wrong"));
   }
-  const bool stopped = console.stopped();
-  Print(console.out, "{}",
-        options.json ? ToJson(*figures, stopped).dump(2) + "\n" : Format(*figures));
-  ExitCode code = stopped ? kExitStopped : kExitOk;
-  for (const PtxKernelFigures& kernel : figures->kernels) {
-    if (kernel.right && kernel.findings == 0) continue;
-    Print(console.err, "coppice bench ptx: {}: {} findings, and its result is {}\n", kernel.name,
-          kernel.findings, kernel.right ? "right" : "wrong");
-    code = kExitMismatch;
-  }
-  return code;
+  return report;
 }
 
 }  // namespace coppice

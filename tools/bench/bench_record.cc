@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "nlohmann/json.hpp"
 
 #include "coppice/base/status.h"
 #include "coppice/graphs/session.h"
@@ -18,6 +17,7 @@
 #include "tools/bench/increment_chain.h"
 #include "tools/support/console.h"
 #include "tools/support/statistics.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
@@ -39,7 +39,7 @@ int64_t DeviceSyncs(const DriverLedger& ledger) {
   return ledger.calls(&DriverTable::CtxSynchronize) + ledger.calls(&DriverTable::MemFree);
 }
 
-// Calls that may wait for it: the manual leaves it open, and coppice-probe's survey vmm asks.
+// Calls that may wait for it: the manual leaves it open, and no device has answered yet.
 int64_t MaybeSyncs(const DriverLedger& ledger) {
   return ledger.calls(&DriverTable::MemSetAccess) + ledger.calls(&DriverTable::MemUnmap);
 }
@@ -51,14 +51,8 @@ absl::StatusOr<ProgramSpec> MakeSpec(int64_t buckets) {
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy,
                            PaddingPolicy::Linear(kBucketStep, kBucketStep * buckets));
   const Dim rows = Dim::Symbol(spec.AddSymbol("rows", policy));
-  InputSpec input;
-  input.name = "x";
-  input.dims = {rows};
-  spec.inputs.push_back(input);
-  OutputSpec output;
-  output.name = "y";
-  output.dims = {rows};
-  spec.outputs.push_back(output);
+  spec.inputs = {{.name = "x", .dims = {rows}}};
+  spec.outputs = {{.name = "y", .dims = {rows}}};
   return spec;
 }
 
@@ -122,45 +116,35 @@ absl::StatusOr<Recordings> Record(const Device& device,
 
 }  // namespace
 
-ExitCode BenchRecord(const BenchRecordOptions& options, const Console& console) {
+absl::StatusOr<BenchReport> BenchRecord(const BenchOptions& options, const Console& console) {
   DriverLedger::Options ledger;
   ledger.time_calls = true;
-  const absl::StatusOr<std::unique_ptr<Device>> device =
-      Device::Open({.choice = options.device, .seed = 1, .ledger = ledger});
-  const absl::StatusOr<Recordings> recordings = device.ok()
-                                                    ? Record(**device, options.iterations, console)
-                                                    : absl::StatusOr<Recordings>(device.status());
-  if (!recordings.ok()) {
-    Print(console.err, "coppice bench record: {}\n", MessageOf(recordings.status()));
-    return kExitDevice;
-  }
-  const double record_us = Median(recordings->record_ns) / 1e3;
-  const double driver_us = Median(recordings->driver_ns) / 1e3;
-  const double own_us = Median(recordings->own_ns) / 1e3;
-  const size_t count = recordings->own_ns.size();
-  const bool stopped = console.stopped();
-  const ExitCode code = stopped ? kExitStopped : kExitOk;
-  if (options.json) {
-    const nlohmann::ordered_json json = {
-        {"nodes", recordings->nodes},  {"record_us_p50", record_us},
-        {"driver_us_p50", driver_us},  {"device_syncs", recordings->device_syncs},
-        {"own_us_p50", own_us},        {"recordings", count},
-        {"device", (*device)->kind()}, {"maybe_syncs", recordings->maybe_syncs},
-        {"stopped", stopped}};
-    Print(console.out, "{}\n", json.dump(2));
-    return code;
-  }
-  const auto row = [&](const char* label, const std::string& value) {
-    Print(console.out, "  {:<22}{}\n", label, value);
-  };
-  row("device", fmt::format("{}: {}", (*device)->kind(), (*device)->Name()));
-  row("graphs", fmt::format("{} of {} nodes each", count, recordings->nodes));
-  row("to record one", fmt::format("{:.1f} us (median)", record_us));
-  row("call that recorded",
-      fmt::format("{:.1f} us in the driver, {:.1f} us beyond it (medians)", driver_us, own_us));
-  row("device-wide syncs", fmt::format("{}, and {} calls of which a driver may make one",
-                                       recordings->device_syncs, recordings->maybe_syncs));
-  return code;
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
+                           Device::Open({.choice = options.device, .seed = 1, .ledger = ledger}));
+  COPPICE_ASSIGN_OR_RETURN(const Recordings recordings,
+                           Record(*device, options.repetitions, console));
+  const double record_us = Median(recordings.record_ns) / 1e3;
+  const double driver_us = Median(recordings.driver_ns) / 1e3;
+  const double own_us = Median(recordings.own_ns) / 1e3;
+  const size_t count = recordings.own_ns.size();
+  TextTable table("ll", {});
+  table.Add({"device", fmt::format("{}: {}", device->kind(), device->Name())});
+  table.Add({"graphs", fmt::format("{} of {} nodes each", count, recordings.nodes)});
+  table.Add({"to record one", fmt::format("{:.1f} us (median)", record_us)});
+  table.Add(
+      {"call that recorded",
+       fmt::format("{:.1f} us in the driver, {:.1f} us beyond it (medians)", driver_us, own_us)});
+  table.Add({"device-wide syncs", fmt::format("{}, and {} calls of which a driver may make one",
+                                              recordings.device_syncs, recordings.maybe_syncs)});
+  return BenchReport{.json = {{"nodes", recordings.nodes},
+                              {"record_us_p50", record_us},
+                              {"driver_us_p50", driver_us},
+                              {"device_syncs", recordings.device_syncs},
+                              {"own_us_p50", own_us},
+                              {"recordings", count},
+                              {"device", device->kind()},
+                              {"maybe_syncs", recordings.maybe_syncs}},
+                     .text = table.Format()};
 }
 
 }  // namespace coppice

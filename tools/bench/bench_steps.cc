@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,7 +49,7 @@ constexpr std::array<std::pair<const char*, const char*>, 2> kOverheads = {
     {{"launch", "run"}, {"run_staged_calls", "run_staged"}}};
 
 // What all steps share; the kernel's library and the context live as long.
-struct Bench {
+struct StepBench {
   const Context& context;
   LaunchTape& tape;
   const Stream& stream;
@@ -59,7 +60,7 @@ struct Bench {
 // A step in a session of its own, recorded if it is of a kind that is.
 class Step {
  public:
-  static absl::StatusOr<std::unique_ptr<Step>> Create(const Bench& bench,
+  static absl::StatusOr<std::unique_ptr<Step>> Create(const StepBench& bench,
                                                       StepKind kind,
                                                       int64_t kernels);
 
@@ -74,14 +75,14 @@ class Step {
   int64_t launches() const { return static_cast<int64_t>(launches_.size()); }
 
  private:
-  explicit Step(const Bench& bench) : bench_(bench) {}
+  explicit Step(const StepBench& bench) : bench_(bench) {}
 
   absl::Status Prepare(StepKind kind, int64_t kernels);
   absl::Status Register(StepKind kind, int64_t kernels);
   absl::Status TapeReplay(size_t launches);
   absl::StatusOr<std::vector<float>> Download(const Tensor& y) const;
 
-  const Bench& bench_;
+  const StepBench& bench_;
   std::unique_ptr<Session> session_;
   std::array<Tensor, 1> x_;
   coppice::Call call_;
@@ -144,7 +145,7 @@ absl::Status Step::Prepare(StepKind kind, int64_t kernels) {
   return bench_.stream.Synchronize();
 }
 
-absl::StatusOr<std::unique_ptr<Step>> Step::Create(const Bench& bench,
+absl::StatusOr<std::unique_ptr<Step>> Step::Create(const StepBench& bench,
                                                    StepKind kind,
                                                    int64_t kernels) {
   std::unique_ptr<Step> step(new Step(bench));
@@ -176,12 +177,8 @@ struct StepsCase {
   std::vector<std::pair<std::string, std::array<int64_t, 2>>> graphs;  // Nodes, launches; by way.
   std::vector<WaySamples> samples;
   std::vector<std::pair<std::string, std::string>> skipped;  // Way, and why.
-  ExitCode code = kExitOk;
+  std::set<std::string> wrong;                               // Of them, those that are not right.
 
-  void Skip(const std::string& way, std::string why, ExitCode reason) {
-    skipped.emplace_back(way, std::move(why));
-    code = std::max(code, reason);
-  }
   const WaySamples* Find(const std::string& name) const {
     const auto found = std::find_if(samples.begin(), samples.end(),
                                     [&](const WaySamples& way) { return way.name == name; });
@@ -189,7 +186,7 @@ struct StepsCase {
   }
 };
 
-absl::Status FillX(const Bench& bench, float first) {
+absl::Status FillX(const StepBench& bench, float first) {
   std::vector<float> values(kElements);
   std::iota(values.begin(), values.end(), first);
   COPPICE_RETURN_IF_ERROR(bench.context.driver().Call<&DriverTable::MemcpyHtoDAsync>(
@@ -200,7 +197,7 @@ absl::Status FillX(const Bench& bench, float first) {
 
 // What is wrong with y of one more call, whose x is no other call's; empty: nothing.
 absl::StatusOr<std::string> Check(
-    const Bench& bench, const Step& step, bool taped, float first, int64_t kernels) {
+    const StepBench& bench, const Step& step, bool taped, float first, int64_t kernels) {
   COPPICE_RETURN_IF_ERROR(FillX(bench, first));
   COPPICE_ASSIGN_OR_RETURN(const std::vector<float> y, step.CallForResult(taped));
   // Whole numbers below 2^24, so that the sums are exact.
@@ -212,7 +209,10 @@ absl::StatusOr<std::string> Check(
 }
 
 // Samples every way that there is a step for, then checks each.
-StepsCase Measure(const Bench& bench, int64_t kernels, int64_t samples, const Console& console) {
+StepsCase Measure(const StepBench& bench,
+                  int64_t kernels,
+                  int64_t samples,
+                  const Console& console) {
   StepsCase measured;
   measured.kernels = kernels;
   const std::array steps = {Step::Create(bench, StepKind::kStatic, kernels),
@@ -222,7 +222,7 @@ StepsCase Measure(const Bench& bench, int64_t kernels, int64_t samples, const Co
   for (const StepWay& way : kWays) {
     const auto& step = steps[static_cast<size_t>(way.kind)];
     if (!step.ok()) {
-      measured.Skip(way.name, MessageOf(step.status()), kExitDevice);
+      measured.skipped.emplace_back(way.name, MessageOf(step.status()));
       continue;
     }
     const Step& ready = **step;
@@ -246,9 +246,10 @@ StepsCase Measure(const Bench& bench, int64_t kernels, int64_t samples, const Co
             ? Check(bench, **steps[static_cast<size_t>(way.kind)], way.taped, first, kernels)
             : sampled.status();
     if (!wrong.ok()) {
-      measured.Skip(way.name, MessageOf(wrong.status()), kExitDevice);
+      measured.skipped.emplace_back(way.name, MessageOf(wrong.status()));
     } else if (!wrong->empty()) {
-      measured.Skip(way.name, *wrong, kExitMismatch);
+      measured.skipped.emplace_back(way.name, *wrong);
+      measured.wrong.insert(way.name);
     } else {
       measured.samples.push_back(std::move((*sampled)[static_cast<size_t>(taken - ways.begin())]));
     }
@@ -269,8 +270,7 @@ nlohmann::ordered_json ToJson(const StepsCase& measured) {
   return {{"kernels", measured.kernels}, {"nodes", nodes}, {"launches", launches}, {"ways", ways}};
 }
 
-void PrintCase(const StepsCase& measured, std::FILE* out) {
-  Print(out, "\n{} kernels\n", measured.kernels);
+std::string Format(const StepsCase& measured) {
   TextTable table("lrrrrrrrrr", {"way", "calls", "nodes", "launches", "host us", "p10..p90",
                                  "of eager", "device us", "p10..p90", "of eager"});
   const WaySamples* const eager = measured.Find("eager");
@@ -290,7 +290,7 @@ void PrintCase(const StepsCase& measured, std::FILE* out) {
                share(host_us, &WaySamples::host_us), fmt::format("{:.2f}", device_us),
                FormatSpread(way.device_us, 2), share(device_us, &WaySamples::device_us)});
   }
-  Print(out, "{}", table.Format());
+  std::string text = fmt::format("\n{} kernels\n{}", measured.kernels, table.Format());
   for (const auto& [bare, whole] : kOverheads) {
     const WaySamples* const less = measured.Find(bare);
     const WaySamples* const more = measured.Find(whole);
@@ -298,14 +298,17 @@ void PrintCase(const StepsCase& measured, std::FILE* out) {
     std::vector<double> ns;  // Of each round, whose samples follow each other.
     for (size_t i = 0; i < less->host_us.size(); ++i)
       ns.push_back(1e3 * (more->host_us[i] - less->host_us[i]));
-    Print(out, "  {} - {}: {:.0f} ns of the host per call, {:.0f}..{:.0f}\n", whole, bare,
-          Median(ns), Quantile(ns, 0.1), Quantile(ns, 0.9));
+    text += fmt::format("  {} - {}: {:.0f} ns of the host per call, {}\n", whole, bare, Median(ns),
+                        FormatSpread(ns, 0));
   }
+  return text;
 }
 
-absl::StatusOr<ExitCode> BenchStepsOn(const ChosenDriver& chosen,
-                                      const BenchStepsOptions& options,
-                                      const Console& console) {
+}  // namespace
+
+absl::StatusOr<BenchReport> BenchSteps(const BenchOptions& options, const Console& console) {
+  COPPICE_ASSIGN_OR_RETURN(const ChosenDriver chosen,
+                           ChosenDriver::Open(options.device, /*seed=*/1));
   LaunchTape tape(chosen.driver());
   const Driver& driver = tape.driver();
   COPPICE_ASSIGN_OR_RETURN(const Context context, Context::Create(driver));
@@ -315,48 +318,28 @@ absl::StatusOr<ExitCode> BenchStepsOn(const ChosenDriver& chosen,
   COPPICE_ASSIGN_OR_RETURN(
       const DeviceMemory x,
       DeviceMemory::Create(driver, kElements * static_cast<int64_t>(sizeof(float))));
-  const Bench bench = {context, tape, stream, x, kernel};
+  const StepBench bench = {context, tape, stream, x, kernel};
   COPPICE_RETURN_IF_ERROR(FillX(bench, 0));
-
-  ExitCode code = kExitOk;
-  nlohmann::ordered_json cases = nlohmann::ordered_json::array();
-  if (!options.json) {
-    Print(console.out, "{}, {} samples of each way\n", context.DeviceName(), options.samples);
-    if (driver.kind() == DriverKind::kEmulator)
-      Print(console.out, "The times are the emulator's: they say nothing about a device.\n");
-  }
-  for (const int64_t kernels : options.kernels) {
+  BenchReport report;
+  report.json = {{"section", "steps"},
+                 {"device", chosen.kind()},
+                 {"device_name", context.DeviceName()},
+                 {"cases", nlohmann::ordered_json::array()}};
+  report.text = fmt::format(
+      "{}, {} samples of each way\n{}", context.DeviceName(), options.repetitions,
+      chosen.is_cuda() ? "" : "The times are the emulator's: they say nothing about a device.\n");
+  for (const int64_t kernels : options.sizes) {
     if (console.stopped()) break;
-    const StepsCase measured = Measure(bench, kernels, options.samples, console);
-    code = std::max(code, measured.code);
-    cases.push_back(ToJson(measured));
-    if (!options.json) PrintCase(measured, console.out);
+    const StepsCase measured = Measure(bench, kernels, options.repetitions, console);
+    report.json["cases"].push_back(ToJson(measured));
+    report.text += Format(measured);
     for (const auto& [way, why] : measured.skipped)
-      Print(console.err, "coppice bench steps: {} of {} kernels: {}\n", way, kernels, why);
+      (measured.wrong.contains(way) ? report.wrong : report.failed)
+          .push_back(fmt::format("{} of {} kernels: {}", way, kernels, why));
   }
-  for (const std::string& report : chosen.reports()) {
-    Print(console.err, "coppice bench steps: {}\n", report);
-    code = std::max(code, kExitMismatch);
-  }
-  const bool stopped = console.stopped();
-  const nlohmann::ordered_json json = {{"section", "steps"},
-                                       {"device", chosen.kind()},
-                                       {"device_name", context.DeviceName()},
-                                       {"stopped", stopped},
-                                       {"cases", cases}};
-  if (options.json) Print(console.out, "{}\n", json.dump());
-  return stopped ? kExitStopped : code;
-}
-
-}  // namespace
-
-ExitCode BenchSteps(const BenchStepsOptions& options, const Console& console) {
-  const absl::StatusOr<ChosenDriver> chosen = ChosenDriver::Open(options.device, /*seed=*/1);
-  const absl::StatusOr<ExitCode> code =
-      chosen.ok() ? BenchStepsOn(*chosen, options, console) : chosen.status();
-  if (code.ok()) return *code;
-  Print(console.err, "coppice bench steps: {}\n", MessageOf(code.status()));
-  return kExitDevice;
+  for (const std::string& line : chosen.reports())
+    report.wrong.push_back(line);
+  return report;
 }
 
 }  // namespace coppice

@@ -25,6 +25,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int64_t kGraphs = 64;
+
 struct SuspendFigures {
   std::vector<int64_t> batches;  // Of the graphs.
   int64_t bytes = 0;             // Given back, by the pool's books.
@@ -43,9 +45,9 @@ class SuspendBench {
   SuspendBench(const BenchModel& model, const Console& console)
       : model_(model), console_(console) {}
 
-  absl::StatusOr<SuspendFigures> Measure(int64_t graphs, int64_t rounds) {
+  absl::StatusOr<SuspendFigures> Measure(int64_t rounds) {
     const std::vector<int64_t> all = model_.batches().buckets();
-    figures_.batches.assign(all.begin(), all.begin() + graphs);
+    figures_.batches.assign(all.begin(), all.begin() + kGraphs);
     const std::vector<int64_t>& batches = figures_.batches;
     COPPICE_ASSIGN_OR_RETURN(expected_, EagerTokens(model_, batches));
     COPPICE_ASSIGN_OR_RETURN(decode_, DecodeSession::Create(model_, {}));
@@ -57,7 +59,7 @@ class SuspendBench {
     for (int64_t round = 0; round < rounds; ++round) {
       COPPICE_RETURN_IF_ERROR(RunRound());
       // Another graph in each round, and all of them in the end.
-      COPPICE_RETURN_IF_ERROR(Replay(batches[static_cast<size_t>(round % graphs)]).status());
+      COPPICE_RETURN_IF_ERROR(Replay(batches[static_cast<size_t>(round % kGraphs)]).status());
       progress_.Update(round + 1, rounds);
       if (console_.stopped()) break;
     }
@@ -109,9 +111,8 @@ class SuspendBench {
   SuspendFigures figures_;
 };
 
-Json ToJson(const SuspendFigures& figures, const BenchModel& model, bool stopped) {
+Json ToJson(const SuspendFigures& figures, const BenchModel& model) {
   return {{"section", "suspend"},
-          {"stopped", stopped},
           {"device", model.kind()},
           {"device_name", model.DeviceName()},
           {"model", ToJson(model.config())},
@@ -149,31 +150,18 @@ std::string Format(const SuspendFigures& figures) {
 
 }  // namespace
 
-ExitCode BenchSuspend(const BenchSuspendOptions& options, const Console& console) {
-  const absl::StatusOr<std::unique_ptr<BenchModel>> model =
-      BenchModel::Open({.size = options.model, .device = options.device});
-  const absl::StatusOr<SuspendFigures> figures = [&]() -> absl::StatusOr<SuspendFigures> {
-    COPPICE_RETURN_IF_ERROR(model.status());
-    return SuspendBench(**model, console).Measure(options.graphs, options.rounds);
-  }();
-  if (!figures.ok()) {
-    Print(console.err, "coppice bench suspend: {}\n", MessageOf(figures.status()));
-    return kExitDevice;
-  }
-  const bool stopped = console.stopped();
-  if (options.json)
-    Print(console.out, "{}\n", ToJson(*figures, **model, stopped).dump(2));
-  else
-    Print(console.out, "{}{}", (*model)->Title(), Format(*figures));
-  const std::vector<std::string> reports = (*model)->reports();
-  for (const std::string& report : reports)
-    Print(console.err, "coppice bench suspend: {}\n", report);
-  if (figures->mismatches > 0) {
-    Print(console.err, "coppice bench suspend: {} steps predict other tokens than before\n",
-          figures->mismatches);
-  }
-  if (stopped) return kExitStopped;
-  return figures->mismatches == 0 && reports.empty() ? kExitOk : kExitMismatch;
+absl::StatusOr<BenchReport> BenchSuspend(const BenchOptions& options, const Console& console) {
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<BenchModel> model,
+                           BenchModel::Open(ModelSize::kSmall, options.device));
+  COPPICE_ASSIGN_OR_RETURN(const SuspendFigures figures,
+                           SuspendBench(*model, console).Measure(options.repetitions));
+  BenchReport report{.json = ToJson(figures, *model),
+                     .text = model->Title() + Format(figures),
+                     .wrong = model->reports()};
+  if (figures.mismatches > 0)
+    report.wrong.push_back(
+        fmt::format("{} steps predict other tokens than before", figures.mismatches));
+  return report;
 }
 
 }  // namespace coppice

@@ -18,6 +18,7 @@
 #include "tools/bench/reference_loop.h"
 #include "tools/support/console.h"
 #include "tools/support/progress.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
@@ -96,7 +97,7 @@ absl::Status TimeFind(TuneFigures& figures) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TuneFigures> MeasureTune(const BenchTuneOptions& options, const Console& console) {
+absl::StatusOr<TuneFigures> MeasureTune(const BenchOptions& options, const Console& console) {
   const auto total = static_cast<int64_t>(2 * options.sizes.size() + 1);
   Progress progress(console.err, /*enabled=*/true, "bench tune");
   int64_t done = 0;
@@ -114,7 +115,7 @@ absl::StatusOr<TuneFigures> MeasureTune(const BenchTuneOptions& options, const C
   return figures;
 }
 
-Json JsonOfTune(const TuneFigures& figures, bool stopped) {
+Json JsonOf(const TuneFigures& figures) {
   Json solves = Json::array();
   for (const SolveFigures& one : figures.solves) {
     Json cap;
@@ -128,35 +129,25 @@ Json JsonOfTune(const TuneFigures& figures, bool stopped) {
   return {{"solves", solves},
           {"find_buckets", figures.find_buckets},
           {"find_ns", figures.find_ns},
-          {"reference_ms", figures.reference_ms},
-          {"stopped", stopped}};
+          {"reference_ms", figures.reference_ms}};
 }
 
-void PrintTune(const TuneFigures& figures, std::FILE* out) {
-  constexpr const char* kRow = "{:>9}{:>9}{:>11}{:>11}{:>12}\n";
-  Print(out, kRow, "sizes", "buckets", "max ratio", "waste", "solve");
+std::string Format(const TuneFigures& figures) {
+  TextTable table("rrrrr", {"sizes", "buckets", "max ratio", "waste", "solve"});
   for (const SolveFigures& one : figures.solves)
-    Print(out, kRow, one.sizes, kTuneBuckets,
-          one.max_ratio == 0 ? "none" : fmt::format("{}", one.max_ratio),
-          fmt::format("{:.2f} %", one.waste_pct), fmt::format("{:.2f} ms", one.ms));
-  Print(out, "\na size is looked up in {} buckets in {:.1f} ns; reference loop {:.2f} ms\n",
-        figures.find_buckets, figures.find_ns, figures.reference_ms);
+    table.Add({fmt::format("{}", one.sizes), fmt::format("{}", kTuneBuckets),
+               one.max_ratio == 0 ? "none" : fmt::format("{}", one.max_ratio),
+               fmt::format("{:.2f} %", one.waste_pct), fmt::format("{:.2f} ms", one.ms)});
+  return fmt::format(
+      "{}\na size is looked up in {} buckets in {:.1f} ns; reference loop {:.2f} ms\n",
+      table.Format(), figures.find_buckets, figures.find_ns, figures.reference_ms);
 }
 
 }  // namespace
 
-ExitCode BenchTune(const BenchTuneOptions& options, const Console& console) {
-  const absl::StatusOr<TuneFigures> figures = MeasureTune(options, console);
-  if (!figures.ok()) {
-    Print(console.err, "coppice bench tune: {}\n", MessageOf(figures.status()));
-    return kExitUsage;
-  }
-  const bool stopped = console.stopped();
-  if (options.json)
-    Print(console.out, "{}\n", JsonOfTune(*figures, stopped).dump(2));
-  else
-    PrintTune(*figures, console.out);
-  return stopped ? kExitStopped : kExitOk;
+absl::StatusOr<BenchReport> BenchTune(const BenchOptions& options, const Console& console) {
+  COPPICE_ASSIGN_OR_RETURN(const TuneFigures figures, MeasureTune(options, console));
+  return BenchReport{.json = JsonOf(figures), .text = Format(figures)};
 }
 
 }  // namespace coppice

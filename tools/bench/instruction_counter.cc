@@ -1,9 +1,15 @@
-// perf_event_open(2), which has no wrapper in the C library.
+// perf_event_open(2), which has no wrapper in the C library, and the total that callgrind prints.
 
 #include "tools/bench/instruction_counter.h"
 
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <memory>
+#include <string_view>
 #include <unistd.h>
 
+#include "fmt/format.h"
 #include <linux/perf_event.h>
 #include <sys/syscall.h>
 
@@ -32,6 +38,26 @@ InstructionCounter::~InstructionCounter() {
 int64_t InstructionCounter::Read() const {
   int64_t count = 0;
   return read(file_, &count, sizeof(count)) == sizeof(count) ? count : 0;
+}
+
+std::optional<int64_t> CountUnderCallgrind(const std::string& command) {
+  const std::string counted =
+      fmt::format("valgrind --tool=callgrind --callgrind-out-file=/dev/null {} 2>&1", command);
+  const auto close = [](std::FILE* pipe) { pclose(pipe); };
+  const std::unique_ptr<std::FILE, decltype(close)> pipe(popen(counted.c_str(), "r"), close);
+  if (pipe == nullptr) return std::nullopt;
+  constexpr std::string_view kLabel = "Collected : ";
+  std::optional<int64_t> collected;
+  std::array<char, 512> buffer{};
+  while (std::fgets(buffer.data(), buffer.size(), pipe.get()) != nullptr) {
+    const std::string_view line(buffer.data());
+    const size_t start = line.find(kLabel);
+    if (start == std::string_view::npos) continue;
+    int64_t value = 0;
+    std::from_chars(line.data() + start + kLabel.size(), line.data() + line.size(), value);
+    if (value > 0) collected = value;
+  }
+  return collected;
 }
 
 }  // namespace coppice

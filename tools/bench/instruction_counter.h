@@ -1,11 +1,13 @@
-// Counts user-mode instructions of the calling thread, where the kernel lets it.
+// Counts user-mode instructions: of the calling thread, where the kernel lets it, else of a whole
+// process under valgrind.
 //
-// Threads: counts the thread that opened it.
+// Threads: a counter counts the thread that opened it.
 
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace coppice {
@@ -26,5 +28,9 @@ class InstructionCounter {
 
   int file_;  // -1 once moved from.
 };
+
+// Instructions that a shell command of one program takes under valgrind's callgrind. What the
+// command prints is discarded. nullopt: there is no valgrind, or it counted nothing.
+std::optional<int64_t> CountUnderCallgrind(const std::string& command);
 
 }  // namespace coppice

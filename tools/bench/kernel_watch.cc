@@ -2,13 +2,11 @@
 
 #include "tools/bench/kernel_watch.h"
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <future>
 #include <thread>
 
-#include "coppice/base/check.h"
 #include "coppice/base/status.h"
 
 #include "tools/bench/bench_params.h"
@@ -16,32 +14,6 @@
 #include "tools/support/stopwatch.h"
 
 namespace coppice {
-
-RoundTimes::RoundTimes(size_t kept_max) : kept_max_(kept_max) {
-  COPPICE_CHECK(kept_max >= 2, "room for fewer than two rounds");
-}
-
-void RoundTimes::Add(double us) {
-  max_us_ = std::max(max_us_, us);
-  if (rounds_++ % stride_ != 0) return;
-  // One place stays free for the longest.
-  if (kept_.size() + 1 == kept_max_) {
-    size_t kept = 0;
-    for (size_t i = 0; i < kept_.size(); i += 2)
-      kept_[kept++] = kept_[i];
-    kept_.resize(kept);
-    stride_ *= 2;
-    if ((rounds_ - 1) % stride_ != 0) return;
-  }
-  kept_.push_back(us);
-}
-
-std::vector<double> RoundTimes::Values() const {
-  std::vector<double> values = kept_;
-  if (rounds_ > 0 && std::find(values.begin(), values.end(), max_us_) == values.end())
-    values.push_back(max_us_);
-  return values;
-}
 
 absl::StatusOr<std::unique_ptr<KernelWatch>> KernelWatch::Create(const Context& context) {
   const Driver& driver = context.driver();
@@ -64,18 +36,20 @@ absl::Status KernelWatch::RunRound() const {
   return stream_.Synchronize();
 }
 
-absl::Status KernelWatch::RunRounds(const std::function<bool()>& ended, RoundTimes& times) const {
+absl::Status KernelWatch::RunRounds(const std::function<bool()>& ended,
+                                    std::vector<double>& times) const {
   Stopwatch stopwatch;
   do {
     stopwatch.Lap();
     COPPICE_RETURN_IF_ERROR(RunRound());
-    times.Add(stopwatch.Lap());
+    times.push_back(stopwatch.Lap());
   } while (!ended());
   return absl::OkStatus();
 }
 
-absl::StatusOr<RoundTimes> KernelWatch::Watch(const std::function<absl::Status()>& work) const {
-  RoundTimes times;
+absl::StatusOr<std::vector<double>> KernelWatch::Watch(
+    const std::function<absl::Status()>& work) const {
+  std::vector<double> times;
   absl::Status watched;
   std::promise<void> started;
   std::atomic<bool> ended = false;
@@ -95,8 +69,8 @@ absl::StatusOr<RoundTimes> KernelWatch::Watch(const std::function<absl::Status()
   return times;
 }
 
-absl::StatusOr<RoundTimes> KernelWatch::WatchFor(int64_t milliseconds) const {
-  RoundTimes times;
+absl::StatusOr<std::vector<double>> KernelWatch::WatchFor(int64_t milliseconds) const {
+  std::vector<double> times;
   COPPICE_RETURN_IF_ERROR(RunRound());  // Not timed either.
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
   COPPICE_RETURN_IF_ERROR(

@@ -22,27 +22,6 @@
 
 namespace coppice {
 
-// Times of rounds, evenly thinned out once there are too many, but never without the longest.
-class RoundTimes {
- public:
-  // Keeps at most `kept_max` values. Requires: >= 2 (checked).
-  explicit RoundTimes(size_t kept_max = 2'000);
-
-  void Add(double us);
-
-  int64_t rounds() const { return rounds_; }  // Added so far.
-  double max_us() const { return max_us_; }   // Of all of them; 0 if there are none.
-  // In the order of adding; the longest is last if its round was thinned out.
-  std::vector<double> Values() const;
-
- private:
-  size_t kept_max_;
-  int64_t stride_ = 1;  // One round of so many is kept.
-  int64_t rounds_ = 0;
-  double max_us_ = 0;
-  std::vector<double> kept_;
-};
-
 class KernelWatch {
  public:
   // Loads the kernel and makes the stream. `context` must outlive the watch. Errors: as
@@ -51,11 +30,11 @@ class KernelWatch {
 
   // Runs `work` on the calling thread and watches meanwhile: from before its start, when a first
   // round has run, until after its end. At least one round. Errors: work's, else the driver's.
-  absl::StatusOr<RoundTimes> Watch(const std::function<absl::Status()>& work) const;
+  absl::StatusOr<std::vector<double>> Watch(const std::function<absl::Status()>& work) const;
 
   // Watches for `milliseconds` while the calling thread does nothing else. At least one round.
   // Errors: the driver's.
-  absl::StatusOr<RoundTimes> WatchFor(int64_t milliseconds) const;
+  absl::StatusOr<std::vector<double>> WatchFor(int64_t milliseconds) const;
 
  private:
   KernelWatch(const Context& context,
@@ -70,7 +49,7 @@ class KernelWatch {
         memory_(std::move(memory)) {}
 
   absl::Status RunRound() const;
-  absl::Status RunRounds(const std::function<bool()>& ended, RoundTimes& times) const;
+  absl::Status RunRounds(const std::function<bool()>& ended, std::vector<double>& times) const;
 
   const Context& context_;
   const KernelLibrary library_;

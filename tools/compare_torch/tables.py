@@ -1,40 +1,359 @@
-"""The tables of a folder of results, as Markdown.
+#!/usr/bin/env python3
+"""Says what a comparison has measured, as tables and bars: writes FOLDER/tables.md.
 
-Each is a function that returns a Table, or None if the folder has nothing for it. A figure has the
-name of its table.
+  tables.py FOLDER    of a folder that compare_torch.py wrote, summary.json in it
+
+What a section lacks because its process failed is missing here too, and never an error. Exit codes:
+0 success; 1 a table cannot be made; 2 wrong arguments, or there are no results in FOLDER.
 """
 
-import dataclasses
-import textwrap
-from typing import List
+import argparse
+import json
+import math
+import pathlib
+import statistics
+import sys
+from typing import NamedTuple
 
-from measured import (COPPICE, EAGER, MIB, REDUCE_OVERHEAD, SIDES, TORCH, Spread,
-                      exec_bytes_per_node, mapped_bytes, median, pool_bytes, quantile, welch)
-from verdicts import CHANCE, MISSED, MORE, bars, overhead_pairs, pairs
-
-SIDE_NAMES = {COPPICE: "coppice", TORCH: "PyTorch"}
+SUMMARY, TABLES = "summary.json", "tables.md"
+COPPICE, TORCH = "coppice", "torch"
+SIDES = {COPPICE: "coppice", TORCH: "PyTorch"}
+EAGER, REDUCED, STATIC = "eager", "reduce_overhead", "reduce_overhead_static"
+EMULATED = "**On the CPU emulator: times here say nothing about a GPU.**"
+MIB = 1 << 20
 NO_VALUE = "–"
-COLUMNS = 100
-EMULATED = "**On the CPU emulator: these figures say nothing about a GPU.**"
+MET, MISSED, UNKNOWN = "met", "**missed**", "not measured"
+LESS, EVEN, MORE = "less", "even", "**MORE**"
+CHANCE = 0.05  # A p-value from which on two sides count as even.
+
+# What a bar about every case is held against; one that is missing leaves it open.
+DISPATCHES = ("all_static", "two_staged", "siblings_1000", "static_200")
+KERNELS = (10, 100, 300, 1000)
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+POOLS = tuple((order, outputs) for order in ("asc", "desc", "random:1")
+              for outputs in ("dropped", "held"))
 
 
-@dataclasses.dataclass
-class Table:
-    title: str
-    head: List[str]
-    rows: List[List[str]]
-    notes: List[str] = dataclasses.field(default_factory=list)
-    timed: bool = False  # Whether an emulator's figures are worthless here.
+def quantile(values, share):
+    """The value below which that share lies, interpolated (R type 7); NaN if there are none."""
+    if not values:
+        return math.nan
+    ranked, rank = sorted(values), share * (len(values) - 1)
+    lower = ranked[math.floor(rank)]
+    return lower + (ranked[math.ceil(rank)] - lower) * (rank % 1)
 
-    def markdown(self):
-        lines = ["| " + " | ".join(cells) + " |" for cells in (
-            self.head, ["---"] * len(self.head), *self.rows)]
-        return "\n".join(lines)
+
+def median(values):
+    return quantile(values, 0.5)
+
+
+def welch(values, others):
+    """The p-value of Welch's t-test that the two have one mean, by the normal distribution, which
+    that of t is close to from 20 samples on; None where it is undefined."""
+    if min(len(values), len(others)) < 2:
+        return None
+    error = math.sqrt(sum(statistics.variance(each) / len(each) for each in (values, others)))
+    apart = abs(statistics.fmean(values) - statistics.fmean(others))
+    return math.erfc(apart / error / math.sqrt(2)) if error else None
+
+
+class Results:
+    """The results of a folder. OSError, ValueError, LookupError: there are none."""
+
+    def __init__(self, folder):
+        self.summary = json.loads((folder / SUMMARY).read_text())
+        self.on_gpu = self.summary["mode"] == "cuda"
+        self.steps = {(stage["name"], step["name"]): step for stage in self.summary["stages"]
+                      for step in stage["steps"]}
+
+    def report(self, section, side=COPPICE):
+        """What the process printed; empty if there is nothing."""
+        return self.steps.get((section, side), {}).get("report") or {}
+
+    def cases(self, section, key):
+        """The cases of `steps` or `decode`: by size, then by side."""
+        found = {}
+        for side in SIDES:
+            for case in self.report(section, side).get("cases", []):
+                found.setdefault(case[key], {})[side] = case
+        return dict(sorted(found.items()))
+
+    def pools(self, side):
+        """The recordings of many buckets into one pool, and of the largest one alone."""
+        return {(case["order"], case["outputs"]): case for case in
+                self.report("buckets", side).get("cases", []) if not case.get("skipped")}
+
+
+def samples(case, side, name, quantity="host_us"):
+    """Those of a way; empty if it is missing or was skipped."""
+    return next((way.get(quantity) or [] for way in case.get(side, {}).get("ways", [])
+                 if way["name"] == name), [])
+
+
+def beyond(case, side, name, bare):
+    """What a way takes beyond another, sample by sample: they were measured in turns."""
+    return [whole - less for whole, less in zip(samples(case, side, name),
+                                                samples(case, side, bare))]
+
+
+def like_ways(case):
+    """A way of each side that does the same: both read the input in place, or both copy it."""
+    copied = case.get(TORCH, {}).get("copied_inputs", {})
+    in_place = samples(case, TORCH, STATIC) and copied.get(STATIC) == 0
+    return ("run", STATIC) if in_place else ("run_staged", REDUCED)
+
+
+def beyond_launch(case, ours, theirs):
+    """Median host time of a way of each side beyond the launch of its graph; None where unknown.
+
+    PyTorch's launch is its own replay of a captured graph, or the bare one if that takes longer, so
+    that the comparison is never to its disadvantage.
+    """
+    our_times = beyond(case, COPPICE, ours, "launch")
+    their_times = beyond(case, TORCH, theirs, "cuda_graph")
+    if not our_times or not their_times:
+        return None
+    bare = median(samples(case, COPPICE, "launch"))
+    return median(our_times), min(median(their_times), median(samples(case, TORCH, theirs)) - bare)
+
+
+def pool_bytes(case):
+    """Mapped bytes of the pool that the graphs of a case share, and of the outputs that are held.
+
+    coppice tells them by kind; PyTorch's private pool is nothing else.
+    """
+    usage = case.get("usage")
+    return usage["nodes"] + usage["copy_out"] if usage else case["own_bytes"]
+
+
+def mapped_bytes(case):
+    """All bytes by a side's own accounting but those of executable graphs, which it estimates."""
+    return case["own_bytes"] - (case.get("usage") or {}).get("graphs", 0)
+
+
+def exec_bytes_per_node(case):
+    """What the driver gave beyond the mapped bytes, per node; None where it is not known."""
+    if not case.get("nodes") or case.get("driver_bytes") is None:
+        return None
+    return (case["driver_bytes"] - mapped_bytes(case)) / case["nodes"]
+
+
+class Bar(NamedTuple):
+    what: str
+    limit: str
+    value: float  # The worst of all cases, or None.
+    unit: str
+    verdict: str
+    note: str     # Which case is the worst, or why there is no value.
+
+
+def bar(what, limit, values, unit="", *, known, lacking=(), wrong=(), at_least=False, note=""):
+    """The worst of `values`, a dict from what a case is called to its value, held against `limit`.
+
+    Not measured without `known` or while cases are `lacking`; missed at any speed by `wrong`
+    results, each in words.
+    """
+    shown = f"{'>=' if at_least else '<='} {limit:,} {unit}".strip()
+    name = (min if at_least else max)(values, key=values.get) if values else ""
+    value = values[name] if values and not lacking and known else None
+    if wrong:
+        verdict, note = MISSED, f"wrong results: {', '.join(wrong)}"
+    elif value is None:
+        verdict = UNKNOWN
+        note = "needs a GPU" if not known else f"lacking: {', '.join(lacking) or 'all'}"
+    else:
+        verdict = MET if (value >= limit if at_least else value <= limit) else MISSED
+        note = "; ".join(filter(None, (f"worst: {name}", note)))
+    return Bar(what, shown, value, unit, verdict, note)
+
+
+def dispatch_bars(results):
+    ns = {case["name"]: case["overhead_ns_p50"]
+          for case in results.report("dispatch").get("cases", [])}
+    yield bar("Session::Run beyond its bare driver calls, host, on a driver that returns at once",
+              250, ns, "ns", known=True, lacking=[name for name in DISPATCHES if name not in ns])
+    found, ratios, lacking, unlike = results.cases("steps", "kernels"), {}, [], []
+    on_device = {}
+    for size in KERNELS:
+        case = found.get(size, {})
+        for name, bare in (("run", "launch"), ("run_staged", "run_staged_calls")):
+            called = f"{name}, {size} kernels"
+            if values := beyond(case, COPPICE, name, bare):
+                on_device[called] = 1000 * median(values)
+            else:
+                lacking.append(called)
+        ways = like_ways(case)
+        times = beyond_launch(case, *ways)
+        counts = [case.get(side, {}).get("nodes", {}).get(way) for side, way in zip(SIDES, ways)]
+        # A difference of two noisy medians may be nothing; dispatch is the least it counts for.
+        ours = max(times[0], ns.get(DISPATCHES[0], 0) / 1000) if times else 0
+        if ours > 0 and counts[0] is not None and counts[0] == counts[1]:
+            ratios[f"{size} kernels, {ways[1]} / {ways[0]}"] = times[1] / ours
+        else:
+            unlike.append(f"{size} kernels ({counts[0]} and {counts[1]} nodes)" if times else
+                          f"{size} kernels (a way has no samples)")
+    yield bar("Session::Run beyond its bare driver calls, host, on the device", 250, on_device,
+              "ns", known=results.on_gpu, lacking=lacking)
+    yield bar("host time beyond the launch, reduce_overhead / Session::Run, equal node counts", 20,
+              ratios, "x", known=results.on_gpu, lacking=unlike, at_least=True)
+
+
+def pool_ratios(pools):
+    """A pool of every bucket over one of the largest alone, by order, outputs dropped. Of a small
+    model, mapped bytes are whole granules; the height of the plans tells more."""
+    largest = pools.get(("largest", "dropped"))
+    ratios = {}
+    for (order, outputs), case in pools.items() if largest else ():
+        if outputs == "dropped" and order != "largest":
+            ratios[order] = pool_bytes(case) / pool_bytes(largest)
+            if largest.get("height_bytes"):
+                ratios[f"{order}, height"] = case["height_bytes"] / largest["height_bytes"]
+    return ratios
+
+
+def pool_bars(results):
+    """Outputs that are held have bytes of their own; their cases are to be there, and right."""
+    pools = results.pools(COPPICE)
+    theirs = pool_ratios(results.pools(TORCH))
+    yield bar("pool for all buckets / largest bucket alone, mapped bytes and height of the plans",
+              1.02, pool_ratios(pools), "x", known=True,
+              lacking=[", ".join(key) for key in (*POOLS, ("largest", "dropped"))
+                       if not pools.get(key, {}).get("height_bytes")],
+              wrong=[f"{case['mismatches']} in {order}, {outputs}"
+                     for (order, outputs), case in pools.items() if case.get("mismatches")],
+              note=", ".join(f"PyTorch's {order} {ratio:.2f}" for order, ratio in theirs.items()))
+
+
+def decode_bars(results):
+    cases, kernels = results.cases("decode", "batch"), results.report("kernels")
+    times = {}
+    for batch, case in cases.items():
+        both = [samples(case, COPPICE, name, "gpu_us") for name in (EAGER, "replay")]
+        if all(both):
+            times[batch] = dict(zip((EAGER, "replay"), map(median, both)))
+    differ = {batch for batch, case in cases.items()
+              if not case.get(COPPICE, {}).get("tokens_equal", True)}
+    first, wrong = times.get(1), ["batch 1"] if 1 in differ else []
+    lacking = [] if first else ["batch 1"]
+    whole = kernels.get("kernels") is not None and kernels["kernels"] == kernels.get("launched")
+    total = median(kernels["sum_us"]) if whole and kernels.get("sum_us") else None
+    unseen = [] if total else [f"ncu saw {kernels.get('kernels')} kernels per step, which launches "
+                               f"{kernels.get('launched')}"]
+    yield bar("decode, batch 1: replay / sum of its kernel times", 1.15,
+              {"batch 1": first["replay"] / total} if first and total else {}, "x",
+              known=results.on_gpu, lacking=lacking + unseen, wrong=wrong)
+    # A graph saves what lies between the kernels, and none of their time.
+    best = f"at best {number(first[EAGER] / total)} x" if first and total else ""
+    yield bar("decode, batch 1: eager / replay", 2,
+              {"batch 1": first[EAGER] / first["replay"]} if first else {}, "x",
+              known=results.on_gpu, lacking=lacking, wrong=wrong, at_least=True, note=best)
+    chosen, undecided = {}, []
+    for batch in BATCHES:
+        case, taken = cases.get(batch, {}).get(COPPICE, {}), times.get(batch)
+        if taken and case.get("gate") and not case.get("gate_failed"):
+            # While the gate is undecided, the slower way counts.
+            chosen[f"batch {batch}, {case['gate']}"] = (
+                taken.get(case["gate"], max(taken.values())) / min(taken.values()))
+        else:
+            undecided.append(f"batch {batch} ({case.get('gate_failed') or 'no choice'})")
+    yield bar("decode: the gate's choice / the faster way, every batch size", 1.03, chosen, "x",
+              known=results.on_gpu, lacking=undecided,
+              wrong=[f"batch {batch}" for batch in sorted(differ)])
+
+
+def soak_bars(results):
+    soak = results.report("soak")
+    known = results.on_gpu
+    for what, limit, keys, at_least in (
+            ("soak: replays", 1_000_000, ["replays"], True),
+            ("soak: records, evictions", 10_000, ["records", "evictions"], True),
+            ("soak: mismatches", 0, ["mismatches"], False),
+            ("soak: memory that is not flat", 0, ["flat"], False)):
+        values = {key: not soak[key] if key == "flat" else soak[key] for key in keys if soak}
+        yield bar(what, limit, values, known=known, at_least=at_least)
+
+
+def bars(results):
+    return [*dispatch_bars(results), *pool_bars(results), *decode_bars(results),
+            *soak_bars(results)]
+
+
+class Pair(NamedTuple):
+    """What both sides take of the same; less is better."""
+
+    what: str
+    ours: float
+    theirs: float
+    unit: str
+    p: float = None     # Welch's, where there are samples.
+    agree: bool = True  # Whether medians and means, of which Welch's test is, tell one tale.
+
+    @property
+    def verdict(self):
+        if self.ours == self.theirs or not self.agree or (self.p is not None and self.p >= CHANCE):
+            return EVEN
+        return LESS if self.ours < self.theirs else MORE
+
+
+def pair_of(what, ours, theirs, unit):
+    """A pair of the medians of samples; none if a side has none."""
+    if ours and theirs:
+        means = statistics.fmean(ours) - statistics.fmean(theirs)
+        yield Pair(what, median(ours), median(theirs), unit, welch(ours, theirs),
+                   (median(ours) - median(theirs)) * means > 0)
+
+
+def step_pairs(results):
+    for size, case in results.cases("steps", "kernels").items():
+        ways = dict.fromkeys((like_ways(case), ("run_staged", REDUCED), ("run", "cuda_graph")))
+        for ours, theirs in ways:
+            what = f"{size:,} kernels: {ours} against {theirs}"
+            for name, quantity in (("host", "host_us"), ("GPU", "gpu_us")):
+                yield from pair_of(f"{what}, {name}", samples(case, COPPICE, ours, quantity),
+                                   samples(case, TORCH, theirs, quantity), "us")
+            times = theirs != "cuda_graph" and beyond_launch(case, ours, theirs)
+            if times and min(times) > 0:
+                yield Pair(f"{what}, host beyond the launch", *times, "us")
+    for batch, case in results.cases("decode", "batch").items():
+        for ours, theirs in (("replay", REDUCED), (EAGER, EAGER)):
+            yield from pair_of(f"decode, batch {batch}: {ours} against {theirs}",
+                               samples(case, COPPICE, ours, "gpu_us"),
+                               samples(case, TORCH, theirs, "gpu_us"), "us")
+
+
+def bucket_pairs(results):
+    theirs = results.pools(TORCH)
+    for key, ours in results.pools(COPPICE).items():
+        other, called = theirs.get(key), f"{key[0]}, outputs {key[1]}"
+        if other is None or key not in POOLS:
+            continue
+        yield Pair(f"pool, {called}", pool_bytes(ours) / MIB, pool_bytes(other) / MIB, "MiB")
+        per_node = exec_bytes_per_node(ours), exec_bytes_per_node(other)
+        if all(value is not None and value > 0 for value in per_node):
+            yield Pair(f"beyond the pool, per node, {called}", *per_node, "bytes")
+        yield from pair_of(f"to record a bucket, {called}", ours["record_ms"], other["record_ms"],
+                           "ms")
+    # A thread of Python waits for the interpreter even where nothing is recorded.
+    rounds = [(results.report("buckets", side).get("stall") or {}).get(key) for side, key in
+              ((COPPICE, "beside_us"), (COPPICE, "idle_us"), (TORCH, "beside_us"),
+               (TORCH, "control_us"))]
+    for name, share in (("p99", 0.99), ("longest", 1.0)) if all(rounds) else ():
+        ours, our_control, theirs, their_control = (quantile(each, share) for each in rounds)
+        yield Pair(f"round of a stream beside recording / of its control (coppice: idle; PyTorch: "
+                   f"beside other Python), {name}", ours / our_control, theirs / their_control, "x")
+
+
+def pairs(results):
+    """Every quantity that both sides have."""
+    return [*step_pairs(results), *bucket_pairs(results), *pair_of(
+        "memory back for 64 graphs: resume against recapture",
+        results.report("suspend").get("resume_us"),
+        results.report("suspend", TORCH).get("recapture_us"), "us")]
 
 
 def number(value):
     """Three digits, or all before the point; a count as it is."""
-    if value is None:
+    if value is None or value != value:
         return NO_VALUE
     if value == 0 or isinstance(value, int) or abs(value) >= 100:
         return f"{value:,.0f}"
@@ -46,319 +365,169 @@ def mib(size):
     return NO_VALUE if size is None else number(size / MIB)
 
 
-def probability(p):
-    return NO_VALUE if p is None else f"{p:.2f}" if p >= 0.01 else f"{p:.0e}" if p > 1e-9 \
-        else "<1e-9"
-
-
-def spread_cells(values, scale=1.0):
+def spread(values):
     """Median and p10..p90."""
-    if not values:
-        return [NO_VALUE, NO_VALUE]
-    spread = Spread.of([value * scale for value in values])
-    return [number(spread.median), f"{number(spread.p10)}..{number(spread.p90)}"]
+    return [number(median(values)), f"{number(quantile(values, 0.1))}.."
+            f"{number(quantile(values, 0.9))}"] if values else [NO_VALUE, NO_VALUE]
 
 
-def p_cell(values, others):
-    return probability(welch(values, others)) if values and others and values is not others \
-        else NO_VALUE
+def ways_rows(results, section, key):
+    for size, case in results.cases(section, key).items():
+        for side, name in SIDES.items():
+            nodes = case.get(side, {}).get("nodes") or {}
+            for way in case.get(side, {}).get("ways", []):
+                times = []
+                for quantity in ("host_us", "gpu_us"):
+                    values = way.get(quantity) or []
+                    eager = median(samples(case, side, EAGER, quantity))
+                    times += [*spread(values), number(median(values) / eager)]
+                yield [f"{size:,}", name, f"`{way['name']}`", number(nodes.get(way["name"])),
+                       number(way.get("calls")), *times, way.get("skipped", "")]
 
 
-def ways_table(cases, label, title, quantity):
-    """A row per case and way: its time, that over eager's, and whether chance explains it."""
-    rows = []
-    for case in cases:
-        peer = case.samples(TORCH, REDUCE_OVERHEAD, quantity)
-        for (side, name), way in case.ways.items():
-            values, eager = (case.samples(side, each, quantity) for each in (name, EAGER))
-            row = [f"{case.size:,}", SIDE_NAMES[side], f"`{name}`", number(way.get("calls"))]
-            if not values:
-                rows.append([*row, f"skipped: {way.get('skipped', 'no samples')}"] +
-                            [NO_VALUE] * 4)
-                continue
-            share = number(median(values) / median(eager)) if eager else NO_VALUE
-            rows.append([*row, *spread_cells(values), share, p_cell(values, eager),
-                         p_cell(values, peer)])
-    samples = max((len(way.get(quantity) or []) for case in cases for way in case.ways.values()),
-                  default=0)
-    return Table(title, [label, "side", "way", "calls", "median, us", "p10..p90", "/ eager",
-                         "p, eager", "p, reduce_overhead"], rows,
-                 [f"{samples} samples per way at most, of `calls` each; / eager and p compare "
-                  "with eager of the same side, the last column with PyTorch's reduce_overhead "
-                  "(Welch's t-test)."],
-                 timed=True) if rows else None
+WAYS = ("side", "way", "nodes", "calls", "host, us", "p10..p90", "/ eager", "device, us",
+        "p10..p90", "/ eager", "skipped")
 
 
-def steps_host(measured):
-    return ways_table(measured.steps(), "kernels",
-                      "Host time per call of a step of small kernels", "host_us")
+def pool_rows(results):
+    for side, name in SIDES.items():
+        pools = results.pools(side)
+        ratios = pool_ratios(pools)
+        for (order, outputs), case in pools.items():
+            dropped = outputs == "dropped"
+            yield [name, order, outputs, str(case["buckets"]), number(case.get("nodes")),
+                   mib(pool_bytes(case)), number(ratios.get(order) if dropped else None),
+                   number(ratios.get(f"{order}, height") if dropped else None),
+                   mib(mapped_bytes(case)), mib(case.get("driver_bytes")),
+                   number(exec_bytes_per_node(case)), *spread(case["record_ms"])]
 
 
-def steps_gpu(measured):
-    return ways_table(measured.steps(), "kernels",
-                      "Time per call on the device of a step of small kernels", "gpu_us")
+def stall_rows(results):
+    for side, name in SIDES.items():
+        found = results.report("buckets", side).get("stall") or {}
+        for key, what in (("idle", "nothing is recorded"), ("beside", "beside recording"),
+                          ("control", "beside host work without CUDA")):
+            if values := found.get(f"{key}_us"):
+                yield [name, what, number(found["rounds"][key]), number(median(values)),
+                       number(quantile(values, 0.99)), number(max(values))]
 
 
-def decode_gpu(measured):
-    return ways_table(measured.decode(), "batch", "Time per decode step on the device", "gpu_us")
-
-
-def decode_host(measured):
-    return ways_table(measured.decode(), "batch", "Host time per decode step", "host_us")
-
-
-def nodes(measured):
-    names = [(side, name) for side in SIDES for name in dict.fromkeys(
-        name for case in measured.steps() for its_side, name in case.nodes if its_side == side)]
-    rows = [[f"{case.size:,}", *(number(case.nodes.get(key)) for key in names)]
-            for case in measured.steps()]
-    head = ["kernels", *(f"{SIDE_NAMES[side]} `{name}`" for side, name in names)]
-    return Table("Nodes of the recorded graphs, read back from them", head, rows) if names else None
-
-
-def overhead(measured):
-    rows = []
-    for case in measured.steps():
-        found = [("coppice", name, values) for name, values in overhead_pairs(case).items()]
-        for name in (f"{REDUCE_OVERHEAD}_static", REDUCE_OVERHEAD):
-            found.append(("PyTorch", name, case.differences(TORCH, name, "cuda_graph")))
-        rows += [[f"{case.size:,}", side, f"`{name}`", *spread_cells(values, 1000)]
-                 for side, name, values in found if values]
-    return Table("Host time beyond the same driver calls", ["kernels", "side", "way", "median, ns",
-                                                            "p10..p90"], rows,
-                 ["Sample by sample: `run` - `launch`, `run_staged` - `run_staged_calls`, and "
-                  "PyTorch's ways - `cuda_graph`; `reduce_overhead` copies its input."],
-                 timed=True) if rows else None
-
-
-def dispatch(measured):
-    report = measured.report("dispatch")
-    rows = [[case["name"], str(case["staged"]), str(case["siblings"]),
-             number(case["overhead_ns_p50"]),
-             f"{number(case['overhead_ns_p10'])}..{number(case['overhead_ns_p90'])}",
-             number(case["instructions"]), f"{case['driver_calls']:g}", str(case["heap_allocs"])]
-            for case in report.get("cases", [])]
-    return Table("What Session::Run adds to its driver calls, on a driver that returns at once",
-                 ["case", "inputs staged", "graphs of the bucket", "median, ns", "p10..p90",
-                  "instructions", "driver calls", "heap allocations in 1,000 calls"], rows,
-                 [f"{report['iterations']:,} calls per case. No device has a part in it: these are "
-                  "times of the host's processor."]) if rows else None
-
-
-def record(measured):
-    report = measured.report("record")
-    if not report:
-        return None
-    row = [str(report["nodes"]), str(report["recordings"]), number(report["own_us_p50"]),
-           str(report["device_syncs"]), number(report.get("maybe_syncs"))]
-    head = ["nodes", "recordings", "coppice's share, us", "waits for the device",
-            "calls that may wait for it"]
-    if measured.on_gpu:
-        head[3:3] = ["in all, us", "the driver's share, us"]
-        row[3:3] = [number(report["record_us_p50"]), number(report["driver_us_p50"])]
-    return Table("What recording a graph costs", head, [row],
-                 ["Medians. coppice's share is what is left without its driver calls. A driver may "
-                  "wait when memory is opened or unmapped."])
-
-
-def bucket_cases(measured):
-    """Side and case of every recording of buckets; the largest alone comes last of its side."""
-    for side in SIDES:
-        for case in [*measured.pools(side), *filter(None, [measured.largest(side)])]:
-            yield side, case
-
-
-def share_cell(case, largest, size_of):
-    if not largest or not size_of(case) or not size_of(largest):
-        return NO_VALUE
-    return f"{size_of(case) / size_of(largest):.3f}"
-
-
-def pool(measured):
-    rows = []
-    for side, case in bucket_cases(measured):
-        largest, height = measured.largest(side), case.get("height_bytes")
-        rows.append([SIDE_NAMES[side], case["order"], case["outputs"], str(case["buckets"]),
-                     number(case["nodes"]), mib(pool_bytes(case)),
-                     share_cell(case, largest, pool_bytes), number(height and height / 1024),
-                     share_cell(case, largest, lambda each: each.get("height_bytes")),
-                     mib(mapped_bytes(case))])
-    return Table("Bytes of one pool for every bucket, by its own accounting",
-                 ["side", "order", "outputs", "buckets", "nodes", "pool, MiB", "/ largest alone",
-                  "height of the plans, KiB", "/ largest alone", "all mapped, MiB"], rows,
-                 ["The pool is what the graphs compute in, and held outputs; coppice plans in it. "
-                  "`largest` is the largest bucket in a pool of its own, outputs dropped. All "
-                  "mapped counts staging, eager runs and the like too, where a side has them in "
-                  "its books."]) if rows else None
-
-
-def driver(measured):
-    rows = [[SIDE_NAMES[side], case["order"], case["outputs"], number(case["nodes"]),
-             mib(mapped_bytes(case)), mib(case["driver_bytes"]), number(exec_bytes_per_node(case))]
-            for side, case in bucket_cases(measured)]
-    return Table("Bytes by the driver's accounting, and executable graphs' share",
-                 ["side", "order", "outputs", "nodes", "all mapped, MiB", "driver, MiB",
-                  "bytes beyond mapped, per node"], rows,
-                 ["The driver's bytes are by how much its free memory fell."], timed=True) \
-        if rows else None
-
-
-def recording(measured):
-    rows = [[SIDE_NAMES[side], case["order"], case["outputs"], str(case["buckets"]),
-             *spread_cells(case["record_ms"]), number(sum(case["record_ms"]))]
-            for side in SIDES for case in measured.pools(side) if case["record_ms"]]
-    return Table("Time to record every bucket", ["side", "order", "outputs", "buckets",
-                                                 "median, ms", "p10..p90", "all, ms"], rows,
-                 ["Host time, after a warm-up: of the call that records, plans and launches once "
-                  "(coppice), of the capture and the making of its graph (PyTorch)."],
-                 timed=True) if rows else None
-
-
-STALLS = {"idle_us": "nothing is recorded", "beside_us": "beside recording",
-          "control_us": "beside host work without CUDA"}
-
-
-def stall(measured):
-    rows = []
-    for side in SIDES:
-        found = measured.report("buckets", side).get("stall") or {}
-        rounds = found.get("rounds") or {}
-        rows += [[SIDE_NAMES[side], what, number(rounds.get(key.removesuffix("_us"))),
-                  number(median(found[key])), number(quantile(found[key], 0.99)),
-                  number(max(found[key]))]
-                 for key, what in STALLS.items() if found.get(key)]
-    return Table("Rounds of a kernel stream on another thread",
-                 ["side", "while", "rounds", "median, us", "p99, us", "longest, us"], rows,
-                 ["A round launches a tiny kernel and waits for it."], timed=True) \
-        if rows else None
-
-
-def kernels(measured):
-    report = measured.report("kernels")
-    if not report:
-        return None
-    rows = [[f"`{each['name']}`", str(each["launches"]), number(each["us"]),
-             number(each["launches"] * each["us"])] for each in report["by_name"]]
-    total, spread = spread_cells(report["sum_us"])
-    return Table("Kernels of one eager decode step at batch 1",
-                 ["kernel", "launches", "median, us", "in all, us"],
-                 [*rows, ["all", str(report["kernels"]), "", total]],
-                 [f"By ncu, over {report['steps']} steps, clocks and caches as they are; the sum "
-                  f"is {spread} us (p10..p90). By its own count, a step launches "
-                  f"{number(report.get('launched'))} kernels."], timed=True)
-
-
-def gate(measured):
-    rows = []
-    for case in measured.decode():
-        times = [case.samples(COPPICE, name, "gpu_us") for name in ("eager", "replay")]
-        if case.gate and all(times):
-            eager, replay = map(median, times)
-            rows.append([str(case.size), number(eager), number(replay), number(eager / replay),
-                         case.gate])
-    return Table("The gate's choice, decode", ["batch", "eager, us", "replay, us",
-                                               "eager / replay", "gate"], rows,
-                 timed=True) if rows else None
-
-
-SUSPEND = {(COPPICE, "suspend_us"): "suspend", (COPPICE, "resume_us"): "resume",
-           (COPPICE, "first_replay_us"): "first replay of a graph after it",
-           (TORCH, "drop_us"): "drop every graph", (TORCH, "recapture_us"): "capture them again"}
-
-
-def suspend(measured):
-    rows = []
-    for (side, key), what in SUSPEND.items():
-        report = measured.report("suspend", side)
+def suspend_rows(results):
+    for side, key, what in ((COPPICE, "suspend_us", "suspend"), (COPPICE, "resume_us", "resume"),
+                            (COPPICE, "first_replay_us", "first replay of a graph after it"),
+                            (TORCH, "drop_us", "drop every graph"),
+                            (TORCH, "recapture_us", "capture them again")):
+        report = results.report("suspend", side)
         if report.get(key):
-            rows.append([SIDE_NAMES[side], what, str(report["graphs"]),
-                         mib(report["bytes"]), mib(report["driver_bytes"]),
-                         *spread_cells(report[key], 1e-3)])
-    return Table("Giving the memory of graphs back",
-                 ["side", "what", "graphs", "given back, MiB", "by the driver, MiB", "median, ms",
-                  "p10..p90"], rows, timed=True) if rows else None
+            yield [SIDES[side], what, str(report["graphs"]), mib(report["bytes"]),
+                   mib(report["driver_bytes"]), *spread(report[key])]
 
 
-def soak(measured):
-    report = measured.report("soak")
-    if not report:
-        return None
-    points = report["memory"]
-    later = points[len(points) // 4:]
-    rows = [["replays", f"{report['replays']:,}"], ["records", f"{report['records']:,}"],
-            ["evictions", f"{report['evictions']:,}"],
-            ["mismatches", f"{report['mismatches']:,} of {report['checked']:,} checked"],
-            ["calls that did not replay though their graph was there",
-             number(report.get("strays"))],
-            ["memory flat", "yes" if report["flat"] else "**no**"]]
-    for key, what in (("own_bytes", "own bytes"), ("driver_free_bytes", "the driver's free bytes"),
-                      ("host_rss_bytes", "resident host bytes")):
-        values = [point[key] for point in later]
-        rows.append([f"{what}, last three quarters",
-                     f"{number(min(values) / MIB)}..{number(max(values) / MIB)} MiB"])
-    return Table("Soak", ["what", "value"], rows)
+def soak_rows(results):
+    report = results.report("soak")
+    points = report.get("memory", [])
+    for key in ("replays", "records", "evictions", "checked", "mismatches", "strays", "flat"):
+        if key in report:
+            yield [key, str(report[key])]
+    for key in ("own_bytes", "driver_free_bytes", "host_rss_bytes"):
+        if values := [point[key] for point in points[len(points) // 4:]]:
+            yield [f"{key}, last three quarters", f"{mib(min(values))}..{mib(max(values))} MiB"]
 
 
-def bars_table(measured):
-    rows = []
-    for bar in bars(measured):
-        limit = f"{'>=' if bar.at_least else '<='} {number(bar.limit)} {bar.unit}".strip()
-        value, bound = (f"{number(each)} {bar.unit}".strip() if each is not None else NO_VALUE
-                        for each in (bar.value, bar.bound))
-        verdict = f"**{bar.verdict}**" if bar.verdict == MISSED else bar.verdict
-        rows.append([bar.what, limit, value, bound, verdict, bar.note])
-    return Table("Bars", ["what", "bar", "measured", "at best", "verdict", "note"], rows,
-                 ["At best: if a replay took no longer than the kernels in it."])
+def list_rows(results, section, key, *columns):
+    """A row for each object of a list, with those of its fields."""
+    for each in results.report(section).get(key, []):
+        yield [number(each[column]) if isinstance(each[column], (int, float)) else each[column]
+               for column in columns]
 
 
-def sides_table(measured):
-    rows = [[pair.what, pair.unit, number(pair.ours), number(pair.theirs), number(pair.ratio),
-             probability(pair.p), f"**{pair.verdict}**" if pair.verdict == MORE else pair.verdict]
-            for pair in pairs(measured)]
-    return Table("Both sides: where coppice takes less, and where MORE",
-                 ["what", "unit", "coppice", "PyTorch", "coppice / PyTorch", "p", "coppice takes"],
-                 rows, [f"Even: the medians differ, but by chance (p >= {CHANCE:g}), or the means "
-                        "say the contrary."],
-                 timed=True) if rows else None
+def record_rows(results):
+    report = results.report("record")
+    for key in ("nodes", "recordings", "own_us_p50", "driver_us_p50", "device_syncs",
+                "maybe_syncs"):
+        if key in report:
+            yield [key, number(report[key])]
 
 
-def sections(measured):
-    rows = []
-    for section, side, part in measured.parts():
-        became = next((f"{key}: {part[key]}" for key in ("failed", "skipped") if key in part), "ok")
-        rows.append([section, SIDE_NAMES.get(side, side), number(part.get("seconds")),
-                     f"`{' '.join(part['command'])}`".replace("|", "\\|")
-                     if part.get("command") else NO_VALUE, became.replace("\n", " ")])
-    return Table("What was run", ["section", "side", "seconds", "command", "result"], rows)
+def rows_of_bars(results):
+    for each in bars(results):
+        yield [each.what, each.limit, f"{number(each.value)} {each.unit}".strip()
+               if each.value is not None else NO_VALUE, each.verdict, each.note]
 
 
-TABLES = {"bars": bars_table, "sides": sides_table, "steps_host": steps_host,
-          "steps_gpu": steps_gpu, "nodes": nodes, "overhead": overhead, "dispatch": dispatch,
-          "record": record, "pool": pool, "driver": driver, "recording": recording,
-          "stall": stall, "decode_gpu": decode_gpu, "decode_host": decode_host, "gate": gate,
-          "kernels": kernels, "suspend": suspend, "soak": soak, "sections": sections}
+def rows_of_pairs(results):
+    for each in pairs(results):
+        yield [each.what, each.unit, number(each.ours), number(each.theirs),
+               number(each.ours / each.theirs), number(each.p), each.verdict]
 
 
-def text_of(measured, table):
-    """What a page quotes: the table, what it means and where it comes from."""
-    notes = [*table.notes, f"Source: {measured.source()}; `{measured.name}`."]
-    if table.timed and not measured.on_gpu:
-        notes.insert(0, EMULATED)
-    said = textwrap.fill(" ".join(notes), COLUMNS, break_long_words=False, break_on_hyphens=False)
-    return f"**{table.title}**\n\n{table.markdown()}\n\n{said}\n"
+def rows_of_steps(results):
+    for stage in results.summary["stages"]:
+        for step in stage["steps"] or [{**stage, "name": ""}]:
+            yield [stage["name"], step["name"], number(step["seconds"]), step["status"],
+                   step["note"].replace("|", "\\|")]
 
 
-def attempt(name, make, measured, problems):
-    """What `make` returns; results of another form are a problem of theirs alone."""
+DISPATCH = ("name", "staged", "siblings", "overhead_ns_p50", "overhead_ns_p10", "overhead_ns_p90",
+            "instructions", "driver_calls", "heap_allocs")
+LISTS = {
+    "Bars": (("what", "bar", "measured", "verdict", "note"), rows_of_bars),
+    "Both sides: where coppice takes less, and where MORE": (
+        ("what", "unit", "coppice", "PyTorch", "ratio", "p", "coppice takes"), rows_of_pairs),
+    "A step of small kernels, per call": (
+        ("kernels", *WAYS), lambda results: ways_rows(results, "steps", "kernels")),
+    "A decode step, per call": (
+        ("batch", *WAYS), lambda results: ways_rows(results, "decode", "batch")),
+    "Kernels of one eager decode step at batch 1, by ncu": (
+        ("kernel", "launches", "median, us"),
+        lambda results: list_rows(results, "kernels", "by_name", "name", "launches", "us")),
+    "What Session::Run adds to its driver calls, on a driver that returns at once": (
+        DISPATCH, lambda results: list_rows(results, "dispatch", "cases", *DISPATCH)),
+    "What recording a graph costs": (("what", "value"), record_rows),
+    "One pool for every bucket": (
+        ("side", "order", "outputs", "buckets", "nodes", "pool, MiB", "/ largest alone",
+         "height / largest alone", "all mapped, MiB", "by the driver, MiB",
+         "bytes beyond mapped, per node", "to record one, ms", "p10..p90"), pool_rows),
+    "Rounds of a kernel stream on another thread": (
+        ("side", "while", "rounds", "median, us", "p99, us", "longest, us"), stall_rows),
+    "Giving the memory of graphs back": (
+        ("side", "what", "graphs", "given back, MiB", "by the driver, MiB", "median, us",
+         "p10..p90"), suspend_rows),
+    "Soak": (("what", "value"), soak_rows),
+    "What was run": (("section", "side", "seconds", "result", "note"), rows_of_steps)}
+
+
+def write(folder):
+    """Writes the tables; returns what could not be made. Results of another form cost their own
+    table alone."""
+    results, parts, problems = Results(folder), [], []
+    for title, (head, make) in LISTS.items():
+        try:
+            rows = list(make(results))
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            problems.append(f"{title} cannot be made: {type(error).__name__}: {error}")
+            continue
+        if rows:
+            lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+            parts.append(f"## {title}\n\n" + "\n".join(lines) + "\n")
+    intro = [f"# {folder.resolve().name}\n", *([] if results.on_gpu else [EMULATED + "\n"])]
+    (folder / TABLES).write_text("\n".join(intro + parts))
+    return problems
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog="tables.py", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", metavar="FOLDER", type=pathlib.Path)
+    folder = parser.parse_args(arguments).folder
     try:
-        return make(measured)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        problems.append(f"{name} cannot be made: {type(error).__name__}: {error}")
-        return None
+        problems = write(folder)
+    except (OSError, LookupError, ValueError) as error:
+        parser.error(f"{folder} has no {SUMMARY} of a comparison: {error}")
+    for problem in problems:
+        print(f"tables: {problem}", file=sys.stderr)
+    return 1 if problems else 0
 
 
-def all_tables(measured):
-    """The text of each table that the folder has something for by name, and what went wrong."""
-    problems = []
-    found = {name: attempt(name, make, measured, problems) for name, make in TABLES.items()}
-    return {name: text_of(measured, table) for name, table in found.items() if table}, problems
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

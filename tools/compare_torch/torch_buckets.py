@@ -78,11 +78,11 @@ def record_case(workload, order, batches, held, free_bytes):
 def buckets(device, options, report):
     """The largest alone goes first: the driver keeps memory of graphs that are gone."""
     workload = Workload(device, options, report)
-    report.update({"batches": options.batches, "cases": []})
-    prepare(workload, options.batches)
+    report.update({"batches": options.sizes, "cases": []})
+    prepare(workload, options.sizes)
     free_bytes = device.free_bytes()
-    cases = [("largest", [max(options.batches)], False)]
-    cases += [(order, in_order(options.batches, order), held)
+    cases = [("largest", [max(options.sizes)], False)]
+    cases += [(order, in_order(options.sizes, order), held)
               for held in (False, True) for order in ORDERS]
     for order, batches, held in cases:
         try:
@@ -93,7 +93,7 @@ def buckets(device, options, report):
             progress(f"  {report['cases'][-1]['skipped']}")
     progress("buckets: stall")
     try:
-        report["stall"] = stall(workload, options.batches)
+        report["stall"] = stall(workload, options.sizes)
     except Exception as error:
         report["stall"] = {"skipped": one_line(error)}
 
@@ -176,14 +176,14 @@ def stall(workload, batches):
 def recapture(device, options, report):
     """How a PyTorch program gives its graphs' memory back: it drops them and records them again."""
     workload = Workload(device, options, report)
-    batches = options.batches[:GRAPHS]
+    batches = options.sizes[:GRAPHS]
     report.update({"graphs": len(batches), "batches": batches, "drop_us": [], "recapture_us": []})
     prepare(workload, batches)
     recording = Recording(workload, batches)
     recording.replay()
     report["bytes"], held_bytes = device.pool_bytes(recording.pool), device.free_bytes()
-    for turn in range(options.samples):
-        progress(f"recapture: {turn + 1} of {options.samples}")
+    for turn in range(options.repetitions):
+        progress(f"recapture: {turn + 1} of {options.repetitions}")
         start = time.perf_counter_ns()
         del recording
         device.empty_cache()

@@ -5,8 +5,7 @@ another generator. Everything that a call mutates is a buffer, so that torch.com
 it where it lies. Attention reads the whole context of a slot under a mask, since a graph has one
 shape whatever the positions are.
 
-Slots: row i of a batch has slot i, so that attention reads the cache in place; with `gather` the
-rows bring their slots and attention reads a copy, as it must where requests come and go.
+Row i of a batch has slot i, so that attention reads the cache in place.
 """
 
 import math
@@ -42,11 +41,11 @@ def rotary_tables(config):
 class Layer(torch.nn.Module):
     """Attention over a cache and a gated feed-forward, each added to what it reads."""
 
-    def __init__(self, config, gather):
+    def __init__(self, config):
         super().__init__()
         self.heads, self.kv_heads, self.head_dim = (
             config[key] for key in ("heads", "kv_heads", "head_dim"))
-        self.epsilon, self.gather = config["rms_eps"], gather
+        self.epsilon = config["rms_eps"]
         width, queries = config["d_model"], self.heads * self.head_dim
         self.attention_norm = norm_weight(width)
         self.qkv = projection(width, queries + 2 * self.kv_heads * self.head_dim)
@@ -61,11 +60,6 @@ class Layer(torch.nn.Module):
     def norm(self, x, weight):
         return functional.rms_norm(x, weight.shape, weight, self.epsilon)
 
-    def cached(self, cache, slots, batch):
-        """[batch, kv_heads, max_context, head_dim] of the rows' slots."""
-        rows = cache[slots] if self.gather else cache[:batch]
-        return rows.transpose(1, 2)
-
     def attend(self, x, slots, positions, cosines, sines, mask):
         batch = x.shape[0]
         qkv = functional.linear(self.norm(x, self.attention_norm), self.qkv)
@@ -79,7 +73,7 @@ class Layer(torch.nn.Module):
         # The heads that share keys are rows of one attention, so nothing expands the cache.
         queries = queries.reshape(batch, self.kv_heads, -1, self.head_dim)
         attended = functional.scaled_dot_product_attention(
-            queries, self.cached(self.keys, slots, batch), self.cached(self.values, slots, batch),
+            queries, self.keys[:batch].transpose(1, 2), self.values[:batch].transpose(1, 2),
             attn_mask=mask)
         return functional.linear(attended.reshape(batch, -1), self.attention_out)
 
@@ -95,7 +89,7 @@ class Layer(torch.nn.Module):
 class Decoder(torch.nn.Module):
     """decode(tokens, positions, slots) -> logits [batch, vocab], next tokens [batch]."""
 
-    def __init__(self, config, gather=False, seed=1):
+    def __init__(self, config, seed=1):
         super().__init__()
         torch.manual_seed(seed)
         self.epsilon = config["rms_eps"]
@@ -106,7 +100,7 @@ class Decoder(torch.nn.Module):
         self.register_buffer("cosines", cosines, persistent=False)
         self.register_buffer("sines", sines, persistent=False)
         self.register_buffer("context", torch.arange(config["max_context"]), persistent=False)
-        self.layers = torch.nn.ModuleList(Layer(config, gather) for _ in range(config["layers"]))
+        self.layers = torch.nn.ModuleList(Layer(config) for _ in range(config["layers"]))
 
     def forward(self, tokens, positions, slots):
         cosines, sines = self.cosines[positions][:, None], self.sines[positions][:, None]

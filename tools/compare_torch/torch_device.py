@@ -102,11 +102,11 @@ class Device:
 
 
 class Cpu(Device):
-    """A dry run. `compiles`: whether torch.compile is tried, which takes a C++ compiler."""
+    """A dry run."""
 
-    def __init__(self, compiles=False):
+    def __init__(self):
         super().__init__("cpu")
-        self.name, self.driver_version, self.compiles = "cpu", None, compiles
+        self.name, self.driver_version = "cpu", None
 
     def synchronize(self):
         pass
@@ -117,16 +117,10 @@ class Cpu(Device):
     def elapsed_us(self, begin, end):
         return float("nan")
 
-    def compile(self, function, *arguments):
-        if not self.compiles:
-            raise Skip("needs a CUDA device, or --compile for a dry run")
-        compiled = torch.compile(function, dynamic=False, fullgraph=True)
-        return compiled, self.run_compiled(compiled, *arguments), None, None
-
     def refuse(self, *_):
         raise Skip("needs a CUDA device")
 
-    capture = warm_up = pool = ticker = refuse
+    compile = capture = warm_up = pool = ticker = refuse
 
 
 class Cuda(Device):

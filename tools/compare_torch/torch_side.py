@@ -21,17 +21,13 @@ import json
 import signal
 import sys
 
-import torch_buckets
-import torch_ways
 from notes import one_line, progress
 
 MODEL = {"layers": 2, "d_model": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "ffn": 176,
          "vocab": 512, "slots": 512, "max_context": 512, "rope_theta": 10000.0, "rms_eps": 1e-5}
-KERNELS = [10, 100, 300, 1000]
-DECODE_BATCHES = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 BUCKETS = [1, 2, 4, *range(8, 513, 8)]  # 67 of them.
-SECTIONS = {"steps": torch_ways.steps, "decode": torch_ways.decode,
-            "buckets": torch_buckets.buckets, "recapture": torch_buckets.recapture}
+SIZES = {"steps": [10, 100, 300, 1000], "decode": [1, 2, 4, 8, 16, 32, 64, 128, 256],
+         "buckets": BUCKETS, "recapture": BUCKETS}
 
 
 def positive_int(text):
@@ -47,26 +43,7 @@ def int_list(text):
 
 def model_of(text):
     """A model's configuration as JSON; what it leaves out is that of the default."""
-    try:
-        given = json.loads(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"is no JSON: {error}")
-    if not isinstance(given, dict):
-        raise argparse.ArgumentTypeError("is no JSON object")
-    for key, value in given.items():
-        if key not in MODEL:
-            raise argparse.ArgumentTypeError(f"has no field '{key}'; it has {', '.join(MODEL)}")
-        whole = isinstance(MODEL[key], int)
-        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or (
-                value <= 0):
-            raise argparse.ArgumentTypeError(
-                f"{key} is {value!r}; it must be a positive {'integer' if whole else 'number'}")
-    model = {**MODEL, **given}
-    if model["heads"] % model["kv_heads"] != 0 or model["head_dim"] % 4 != 0:
-        raise argparse.ArgumentTypeError(
-            f"heads ({model['heads']}) must be a multiple of kv_heads ({model['kv_heads']}), and "
-            f"head_dim ({model['head_dim']}) of 4")
-    return model
+    return {**MODEL, **json.loads(text)}
 
 
 def parse_arguments(arguments):
@@ -74,43 +51,32 @@ def parse_arguments(arguments):
     parser = argparse.ArgumentParser(
         prog="torch_side.py", description=description, epilog=details,
         formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("section", choices=SECTIONS)
+    parser.add_argument("section", choices=SIZES)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--model", type=model_of, default=MODEL, metavar="JSON",
                         help="the decoder's configuration; default " + json.dumps(MODEL))
-    parser.add_argument("--samples", type=positive_int, metavar="N",
-                        help="of each way, or rounds of recapture; default 101, recapture 20")
-    parser.add_argument("--calls", type=positive_int, default=10, metavar="N",
-                        help="in each sample, back to back; default 10; fewer of eager work that "
-                        "launches many kernels")
-    parser.add_argument("--kernels", type=int_list, default=KERNELS, metavar="N,...",
-                        help="of each case of steps; default 10,100,300,1000")
-    parser.add_argument("--batches", type=int_list, metavar="N,...",
-                        help="default: decode 1,2,4,...,256; others 1,2,4,8,16,24,...,512")
-    parser.add_argument("--gather", action="store_true",
-                        help="rows bring any slots, and attention reads a copy of the cache; "
-                        "without it row i has slot i and is read in place")
-    parser.add_argument("--compile", action="store_true",
-                        help="with --device cpu: torch.compile in the ways that are compiled")
+    parser.add_argument("--repetitions", type=positive_int, metavar="N",
+                        help="samples of each way, or rounds of recapture; default 101, and 20")
+    parser.add_argument("--sizes", type=int_list, metavar="N,...",
+                        help="kernels of a step, else batch sizes; default as coppice bench's")
     options = parser.parse_args(arguments)
-    options.samples = options.samples or (20 if options.section == "recapture" else 101)
-    options.batches = options.batches or (
-        DECODE_BATCHES if options.section == "decode" else BUCKETS)
-    if options.section != "steps" and max(options.batches) > options.model["slots"]:
-        parser.error(f"a batch of {max(options.batches)} needs as many slots, and the model has "
-                     f"{options.model['slots']}; raise slots or pass --batches")
+    options.repetitions = options.repetitions or (20 if options.section == "recapture" else 101)
+    options.sizes = options.sizes or SIZES[options.section]
     return options
 
 
 def open_device(options):
-    """The device, and what the report says of it. ImportError, Skip: there is none."""
+    """The device, its section, and what the report says of it. ImportError, Skip: there is none."""
     import torch
+    import torch_buckets
     import torch_device
+    import torch_ways
 
     torch.set_grad_enabled(False)
-    device = torch_device.Cuda() if options.device == "cuda" else torch_device.Cpu(options.compile)
-    return device, {"section": options.section, "torch": torch.__version__, "device": device.name,
-                    "driver": device.driver_version}
+    device = torch_device.Cuda() if options.device == "cuda" else torch_device.Cpu()
+    measure = getattr(torch_ways, options.section, None) or getattr(torch_buckets, options.section)
+    return device, measure, {"section": options.section, "torch": torch.__version__,
+                             "device": device.name, "driver": device.driver_version}
 
 
 class Stopped(BaseException):
@@ -121,12 +87,12 @@ def stop(number, _):
     raise Stopped(signal.Signals(number).name)
 
 
-def measure(device, options, report):
+def run(measure, device, options, report):
     """Runs the section; returns the exit code. Whatever happens, the report has what was done."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     try:
-        SECTIONS[options.section](device, options, report)
+        measure(device, options, report)
     except Stopped as signal_name:
         report["stopped"] = str(signal_name)
         return 1
@@ -140,12 +106,12 @@ def main(arguments=None):
     options = parse_arguments(arguments)
     with contextlib.redirect_stdout(sys.stderr):  # Whatever a library prints is no JSON.
         try:
-            device, report = open_device(options)
+            device, measure, report = open_device(options)
         except Exception as error:
             progress(f"torch_side.py: {one_line(error)}; install torch for this machine's driver, "
                      "or pass --device cpu")
             return 3
-        code = measure(device, options, report)
+        code = run(measure, device, options, report)
         if device.notes:
             report["notes"] = device.notes
     print(json.dumps(report))

@@ -6,8 +6,12 @@ import gc
 import random
 from typing import Any, Callable
 
+import torch
+import torch_decoder
 from notes import one_line, progress, rounded
+from torch_device import expect
 
+CALLS = 10  # Of a sample, back to back; fewer of eager work that launches many kernels.
 POSITION = 64  # Of every row of a batch, or the last of a smaller context.
 WARM_UP_CALLS = 20
 KERNELS_PER_SAMPLE = 1000  # A stream takes about so many launches before the next one waits.
@@ -94,9 +98,9 @@ def measure_case(device, case, builders, options, kernels):
     call launches: of a graph, which is one launch, a sample always has all calls."""
     ways = build_ways(builders)
     for way in ways:
-        fit = KERNELS_PER_SAMPLE // kernels if way.name == EAGER else options.calls
-        way.calls = max(1, min(options.calls, fit))
-    sample_ways(device, ways, options.samples)
+        fit = KERNELS_PER_SAMPLE // kernels if way.name == EAGER else CALLS
+        way.calls = max(1, min(CALLS, fit))
+    sample_ways(device, ways, options.repetitions)
     recorded = [way for way in ways if way.name != EAGER and not way.skipped]
     case["nodes"] = {way.name: way.nodes for way in recorded}
     case["copied_inputs"] = {way.name: way.copied for way in recorded}
@@ -104,38 +108,71 @@ def measure_case(device, case, builders, options, kernels):
     return case
 
 
+ELEMENTS = 4096
+
+
+@torch.library.custom_op("coppice_bench::add_one", mutates_args=())
+def add_one(x: torch.Tensor) -> torch.Tensor:
+    """One kernel that the compiler cannot look into."""
+    return x + 1
+
+
+@add_one.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+def plain_chain(x, kernels):
+    """`kernels` times x + 1, as anyone writes it."""
+    for _ in range(kernels):
+        x = x + 1
+    return x
+
+
+# Two functions of the same lines: compiled code belongs to a function, and whether it copies its
+# input must not be what the other one was compiled for.
+def copied_chain(x, kernels):
+    """The same of opaque kernels, for an input that may lie elsewhere in every call."""
+    for _ in range(kernels):
+        x = add_one(x)
+    return x
+
+
+def static_chain(x, kernels):
+    """The same for an input that is marked with mark_static_address."""
+    for _ in range(kernels):
+        x = add_one(x)
+    return x
+
+
 def steps(device, options, report):
     """The chain has one input; the graph of cuda_graph and the static way read it in place."""
-    import torch
-    import torch_chain as chain
-    import torch_device
-
     report["cases"] = []
-    for kernels in options.kernels:
+    for kernels in options.sizes:
         progress(f"steps: {kernels} kernels")
         device.forget_compiled()
-        x = torch.zeros(chain.ELEMENTS, device=device.kind)
+        x = torch.zeros(ELEMENTS, device=device.kind)
         static = torch.zeros_like(x)
         torch._dynamo.mark_static_address(static)
         expected = x + kernels
 
         def recorded():
-            device.warm_up(lambda: chain.plain_chain(x, kernels))
-            graph, result = device.capture(lambda: chain.plain_chain(x, kernels))
+            device.warm_up(lambda: plain_chain(x, kernels))
+            graph, result = device.capture(lambda: plain_chain(x, kernels))
             graph.replay()
-            torch_device.expect(result, expected)
+            expect(result, expected)
             return graph.replay, device.nodes(graph), 0
 
         def compiled(function, argument):
             call, result, *counts = device.compile(function, argument, kernels)
-            torch_device.expect(result, expected)
+            expect(result, expected)
             return lambda: call(argument, kernels), *counts
 
         report["cases"].append(measure_case(device, {"kernels": kernels}, [
             ("cuda_graph", recorded),
-            ("reduce_overhead", lambda: compiled(chain.copied_chain, x)),
-            ("reduce_overhead_static", lambda: compiled(chain.static_chain, static)),
-            (EAGER, lambda: [lambda: chain.plain_chain(x, kernels)]),
+            ("reduce_overhead", lambda: compiled(copied_chain, x)),
+            ("reduce_overhead_static", lambda: compiled(static_chain, static)),
+            (EAGER, lambda: [lambda: plain_chain(x, kernels)]),
         ], options, kernels))
 
 
@@ -143,18 +180,14 @@ class Workload:
     """The decoder and its inputs, which graphs read where they lie."""
 
     def __init__(self, device, options, report):
-        import torch
-        import torch_decoder
-
-        self.torch, self.device = torch, device
-        rows, position = max(options.batches), min(POSITION, options.model["max_context"] - 1)
+        self.device = device
+        rows, position = max(options.sizes), min(POSITION, options.model["max_context"] - 1)
         with torch.device(device.kind):
-            self.model = torch_decoder.Decoder(options.model, gather=options.gather)
+            self.model = torch_decoder.Decoder(options.model)
             self.inputs = (torch.arange(rows) % options.model["vocab"],
                            torch.full((rows,), position), torch.arange(rows))
         report.update({"model": options.model, "position": position,
-                       "precision": torch.get_float32_matmul_precision(),
-                       "slots": "gathered" if options.gather else "in place"})
+                       "precision": torch.get_float32_matmul_precision()})
 
     def arguments(self, batch):
         return tuple(tensor[:batch] for tensor in self.inputs)
@@ -167,12 +200,9 @@ class Workload:
 
 def decode(device, options, report):
     """Tokens, positions and slots are copied in every call of a graph."""
-    import torch_device
-
     workload = Workload(device, options, report)
-    torch = workload.torch
     report["cases"] = []
-    for batch in options.batches:
+    for batch in options.sizes:
         progress(f"decode: batch {batch}")
         device.forget_compiled()
         arguments = workload.arguments(batch)
@@ -183,7 +213,7 @@ def decode(device, options, report):
             device.warm_up(lambda: workload.model(*own))
             graph, results = device.capture(lambda: workload.model(*own))
             graph.replay()
-            torch_device.expect(results[0], expected)
+            expect(results[0], expected)
 
             def call():
                 torch._foreach_copy_(own, arguments)
@@ -193,7 +223,7 @@ def decode(device, options, report):
 
         def compiled():
             call, results, *counts = device.compile(workload.model, *arguments)
-            torch_device.expect(results[0], expected)
+            expect(results[0], expected)
             return lambda: call(*arguments), *counts
 
         report["cases"].append(measure_case(device, {"batch": batch}, [

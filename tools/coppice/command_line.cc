@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,45 +14,27 @@
 
 #include "coppice/base/status.h"
 
-#include "tools/coppice/bench_command_line.h"
+#include "tools/bench/bench.h"
 #include "tools/coppice/export_command_line.h"
 #include "tools/coppice/info.h"
 #include "tools/coppice/package_command_line.h"
 #include "tools/coppice/tune_command_line.h"
 #include "tools/coppice/watch_command_line.h"
 #include "tools/plan/plan_command.h"
+#include "tools/prof/export/prof_json.h"
 #include "tools/prof/html/prof_html.h"
 #include "tools/prof/prof.h"
 #include "tools/prof/whatif/whatif_command.h"
 #include "tools/ptx/ptx.h"
-#include "tools/run/run.h"
+#include "tools/run/run_command_line.h"
 #include "tools/soak/soak.h"
 #include "tools/support/byte_text.h"
 #include "tools/support/command.h"
 #include "tools/support/console.h"
+#include "tools/support/subcommand.h"
 
 namespace coppice {
 namespace {
-
-constexpr const char* kSummary =
-    "CUDA graphs with dynamic shapes: one graph per shape bucket, one pool for all.\n"
-    "With a GPU and without: where there is no CUDA driver, an emulator of it takes its place.";
-
-constexpr const char* kRunExamples =
-    "A trace is a CSV file with the header arrival_seconds,input_tokens,output_tokens; further\n"
-    "columns are ignored; if every arrival is empty, arrivals are a Poisson process. Time is a\n"
-    "virtual clock, so that batches depend on the trace and the seed only. Policies: exact,\n"
-    "linear:STEP, pow2, geometric:RATIO:ALIGN, ramp:MINIMUM:STEP, or a list of buckets.\n"
-    "\n"
-    "Examples:\n"
-    "  coppice run                                  2000 generated requests, 20 of them verified\n"
-    "  coppice run trace.csv --limit 200 --verify all --poison\n"
-    "  coppice run --order random:7 --json          record every bucket ahead, shuffled\n"
-    "  coppice run --trace-out run.trace            keep every call, recording and byte\n"
-    "  coppice run --dump-graphs graphs             then: dot -Tsvg -O graphs/*.dot\n"
-    "  coppice run --package samples/torch_decoder.zip --requests 20\n"
-    "  coppice run --generate code --prefill-policy pow2 --decode-policy 1,2,4,8,16,32\n"
-    "  coppice run trace.csv --policy vllm --relearn=500\n";
 
 constexpr const char* kPlanNotes =
     "A file has a header and one buffer per row. Columns, in any order:\n"
@@ -91,9 +72,9 @@ constexpr std::array kProfExamples = {
     ProfExample{"drop t.trace", "which bucket to give up under pressure"},
     ProfExample{"marks t.trace", "calls and bytes from mark to mark"},
     ProfExample{"check t.trace", "leaks, overlaps, stale uses, wrong sums"},
-    ProfExample{"export chrome t.trace -o t.json", "for Perfetto; or PyTorch's viewer, RMM"},
+    ProfExample{"export chrome t.trace -o t.json", "for Perfetto; or Graphviz"},
+    ProfExample{"json t.trace", "a line per node and event, for scripts"},
     ProfExample{"watch t.trace", "a session while it runs; or by its process"},
-    ProfExample{"import memory-viz s.pickle", "what PyTorch allocated, planned in one pool"},
     ProfExample{"whatif t.trace --drop decode:24", "the same calls, had it been otherwise"},
     ProfExample{"html t.trace", "all of it as a page, t.html"},
     ProfExample{"html t.trace --what-if", "with sliders over what could be changed"}};
@@ -101,9 +82,11 @@ constexpr std::array kProfExamples = {
 // Of one subcommand, or of all of them where it is empty.
 std::string ProfNotes(std::string_view subcommand) {
   std::string notes =
-      "Reads the trace file of a session (SessionOptions::trace; coppice run --trace-out T).\n"
-      "\n"
-      "Examples:\n";
+      "Reads the trace file of a session (SessionOptions::trace; coppice run --trace-out T).\n";
+  if (subcommand.empty())
+    notes +=
+        "For PyTorch's viewer, Perfetto and RMM: `python -m coppice.prof export`, and import.\n";
+  notes += "\nExamples:\n";
   for (const ProfExample& example : kProfExamples)
     if (subcommand.empty() || example.command.substr(0, example.command.find(' ')) == subcommand)
       notes += fmt::format("  coppice prof {:<36}{}\n", example.command, example.meaning);
@@ -163,13 +146,7 @@ constexpr const char* kPtxRunNotes =
     "written whatever was found.\n";
 
 constexpr int64_t kCountMax = 10'000'000;
-
-absl::StatusOr<uint64_t> ParseSeed(const std::string& text) {
-  uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  if (error == std::errc() && end == text.data() + text.size()) return seed;
-  return InvalidArgument("'{}' is no seed; give a whole number from 0 to 2^64 - 1", text);
-}
+constexpr int64_t kTriesMax = 1'000'000'000'000;
 
 void AddPlan(Command& command, PlanCommandOptions& options) {
   command.SetFooter(std::string(kPlanNotes) + "\n" + kExitCodes);
@@ -182,71 +159,14 @@ void AddPlan(Command& command, PlanCommandOptions& options) {
       "as can be found");
   command.AddSeconds("--time-limit", options.time_limit_ns,
                      "Seconds to search per file, default 10");
+  command.AddCount("--tries", options.tries, kTriesMax,
+                   "Placements to try in the search per file, default any number; with as many,\n"
+                   "equal files get equal plans");
   command.AddParsed("--seed", &ParseSeed, options.seed, "Seed of the search, default 1");
   command.AddText("-o,--output", options.output, "OUT.csv",
                   "Write the rows with a column offset here");
   command.AddText("--svg", options.svg, "MAP.svg", "Draw the plan here: time across, address up");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
-}
-
-void AddRun(Command& command, RunOptions& options) {
-  command.SetFooter(std::string(kRunExamples) + "\n" + kExitCodes);
-  command.AddText("trace", options.trace, "TRACE.csv", "Trace file; without it, generate");
-  command.AddParsed("--generate", &ParseTraceKind, options.generate,
-                    "Generate conv, code or mix (the default), after the Azure traces of 2023");
-  command.Exclude("--generate", "trace");
-  command.AddCount("--requests", options.requests, kCountMax,
-                   "Requests to generate, default 2000, or 20 with a package:\nthe emulator takes "
-                   "about 4 s for each of its requests");
-  command.Exclude("--requests", "trace");
-  command.AddCount("--limit", options.limit, kCountMax, "Run only the first N requests");
-  command.AddParsed("--device", &ParseDeviceChoice, options.device,
-                    "auto (the default: cuda where there is a device), host or cuda");
-  command.AddParsed("--kernels", &ParseKernelChoice, options.kernels,
-                    "What the emulator runs: host, their host code (the default), or ptx, what "
-                    "nvcc\nmade of them, instruction by instruction and checked");
-  command.AddCount(
-      "--shrink", options.shrink, 1024,
-      "Divide lengths by N, default 8 on the host and 1 on CUDA; with a package, so that"
-      "\n8192 tokens fit its context");
-  command.AddText("--package", options.package, "PKG",
-                  "Serve the decoder of this kernel package, as samples/torch_decoder.py exports "
-                  "one;\nits slots and its context bound those of the run");
-  command.AddCount("--slots", options.slots, 1024,
-                   "Requests that run at once, default 32, or as many as the package has");
-  command.AddText("--policy", options.policy, "TEXT",
-                  "Padding policy of both programs: a ladder, a list, a preset as vllm, or\n"
-                  "POLICY.json of coppice tune; of buckets, each takes what fits");
-  command.AddText("--prefill-policy", options.prefill_policy, "TEXT",
-                  "Policy of prompt lengths, default geometric:1.25:16, or the package's");
-  command.AddText("--decode-policy", options.decode_policy, "TEXT",
-                  "Policy of batch sizes, default ramp:1:4, or the package's");
-  command.AddOptionalCount(
-      "--relearn", options.relearn_period, kRelearnPeriod, kCountMax,
-      "Learn the buckets of both programs again every N steps of a program, default 1000, of\n"
-      "which one weighs half after 4 N more; policies are what it begins with. A swap has to\n"
-      "save a point of padding, brings 4 new buckets at most, and records their graphs before:\n"
-      "16 at most, and 64 in a minute of the virtual clock; those of buckets that are gone go");
-  command.AddParsed("--order", &ParseRecordingOrder, options.order,
-                    "Record every bucket ahead: asc, desc or random:SEED");
-  command.AddParsed("--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");
-  command.AddParsed(
-      "--verify", &ParseVerifyScope, options.verify,
-      "Compare with eager unpadded steps: all, none or sample:N requests, default sample:20");
-  command.AddParsed(
-      "--budget", &ParseBytes, options.budget_bytes,
-      "Bytes that the session may hold, as 4GiB; default any number; graphs that do not fit\n"
-      "are dropped");
-  command.AddText("--trace-out", options.trace_out, "FILE",
-                  "Write what happened to FILE, for coppice prof; loses no event");
-  command.AddText("--dump-graphs", options.dump_graphs, "DIR",
-                  "Draw every graph that is there at the end into a file of DIR, for Graphviz");
-  command.AddText("--dump-steps", options.dump_steps, "DIR",
-                  "Write what every step took and gave into files of DIR (tools/run/step_log.h)");
-  command.AddFlag("--poison", options.poison,
-                  "Run each step twice, with two poisons in the padding");
-  command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
-  command.AddFlag("--quiet", options.quiet, "No notes and no progress bar");
 }
 
 void AddSoak(Command& command, SoakOptions& options) {
@@ -257,12 +177,9 @@ void AddSoak(Command& command, SoakOptions& options) {
   command.AddCount("--records", options.records, kCallsMax,
                    "Graphs to record over evicted ones, default 10000 on CUDA and 500 on the host");
   command.AddCount("--buckets", options.buckets, 1024, "Buckets, and graphs, default 64");
-  command.AddCount("--rounds", options.rounds, kCallsMax,
-                   "Bindings, key scalars and inclusions that come and go, default 1000");
   command.AddParsed("--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");
   command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
-  command.AddFlag("--quiet", options.quiet, "No notes and no progress bar");
 }
 
 struct ProfCommand {
@@ -282,7 +199,8 @@ constexpr std::array kProfCommands = {
     ProfCommand{"drop", "What dropping each bucket would free, and cost", &ProfDrop},
     ProfCommand{"marks", "What happened between the marks of the application", &ProfMarks},
     ProfCommand{"check", "Leaks, overlaps, stale uses and wrong sums; exit 1 if any", &ProfCheck},
-    ProfCommand{"html", "All of it as one page for a browser, which needs no network", &ProfHtml}};
+    ProfCommand{"html", "All of it as one page for a browser, which needs no network", &ProfHtml},
+    ProfCommand{"json", "The trace as JSON, a line per node and event, for scripts", &ProfJson}};
 
 void AddProf(Command& command, ProfOptions& options) {
   command.SetFooter(ProfNotes(""));
@@ -291,7 +209,8 @@ void AddProf(Command& command, ProfOptions& options) {
     Command& part = command.AddSubcommand(each.name, each.help);
     part.SetFooter(ProfNotes(each.name));
     part.AddText("trace", options.trace, "TRACE", "Trace file", Command::Presence::kRequired);
-    part.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
+    if (each.run != &ProfJson)
+      part.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
     parts[each.name] = &part;
   }
   parts["buckets"]->AddParsed(
@@ -331,20 +250,30 @@ void AddProf(Command& command, ProfOptions& options) {
     parts[name]->AddCount("--limit", options.limit, kCountMax, "Lines to print, default 50");
 }
 
+struct ProfCommandOptions {
+  ProfOptions look;
+  ProfExportOptions exported;
+  ProfWatchOptions watch;
+  WhatIfOptions whatif;
+};
+
+void AddAllOfProf(Command& command, ProfCommandOptions& options) {
+  AddProf(command, options.look);
+  AddProfExport(command, options.exported);
+  AddProfWatch(command, options.watch);
+  AddWhatIf(command, options.whatif);
+}
+
 ExitCode RunProf(const Command& command,
-                 const ProfOptions& options,
-                 const ProfExchangeOptions& exchange,
-                 const ProfWatchOptions& watch,
-                 const WhatIfOptions& whatif,
+                 const ProfCommandOptions& options,
                  const Console& console) {
-  if (command.Given("whatif")) return WhatIfCommand(whatif, console);
-  if (command.Given("export") || command.Given("import"))
-    return RunProfExchange(command, exchange, console);
-  if (command.Given("watch")) return ProfWatch(watch, console);
+  if (command.Given("whatif")) return WhatIfCommand(options.whatif, console);
+  if (command.Given("export")) return ProfExport(options.exported, console);
+  if (command.Given("watch")) return ProfWatch(options.watch, console);
   const auto* const given =
       std::find_if(kProfCommands.begin(), kProfCommands.end(),
                    [&](const ProfCommand& each) { return command.Given(each.name); });
-  return given->run(options, console);
+  return given->run(options.look, console);
 }
 
 struct PtxOptions {
@@ -380,65 +309,38 @@ ExitCode RunPtx(const Command& command, const PtxOptions& options, const Console
   return command.Given("check") ? PtxCheck(options.check, console) : PtxRun(options.run, console);
 }
 
-ExitCode RunParsed(int argument_count,
-                   const char* const* arguments,
-                   const std::string& program,
-                   const Console& console) {
-  RunOptions run_options;
-  InfoOptions info_options;
-  BenchOptions bench_options;
-  PlanCommandOptions plan_options;
-  ProfOptions prof_options;
-  ProfExchangeOptions exchange_options;
-  ProfWatchOptions watch_options;
-  WhatIfOptions whatif_options;
-  SoakOptions soak_options;
-  PtxOptions ptx_options;
-  PackageCommandOptions package_options;
-  TuneCommandOptions tune_options;
-  bench_options.dispatch.program = program;
-
-  Command command("coppice", kSummary, "coppice " COPPICE_VERSION);
+void AddInfo(Command& command, InfoOptions& options) {
   command.SetFooter(kExitCodes);
-  Command& run = command.AddSubcommand("run", "Replay a request trace through recorded graphs");
-  AddRun(run, run_options);
-  Command& plan = command.AddSubcommand("plan", "Plan memory from lifetimes in CSV files");
-  AddPlan(plan, plan_options);
-  Command& info = command.AddSubcommand("info", "Show the driver, the device and the build");
-  info.SetFooter(kExitCodes);
-  info.AddParsed("--device", &ParseDeviceChoice, info_options.device, "auto, host or cuda");
-  info.AddFlag("--json", info_options.json, "Print JSON");
-  Command& bench = command.AddSubcommand("bench", "Measure what coppice itself costs");
-  AddBench(bench, bench_options);
-  Command& prof = command.AddSubcommand("prof", "Look inside a session through its trace file");
-  AddProf(prof, prof_options);
-  AddProfExchange(prof, exchange_options);
-  AddProfWatch(prof, watch_options);
-  AddWhatIf(prof, whatif_options);
-  Command& ptx = command.AddSubcommand("ptx", "Look at kernels of a PTX file, and run one");
-  AddPtx(ptx, ptx_options);
-  Command& package = command.AddSubcommand(
-      "package", "Look at a kernel package, find what is wrong with it, and run its programs");
-  AddPackage(package, package_options);
-  Command& tune = command.AddSubcommand("tune", "Learn buckets from traffic, and score any");
-  AddTune(tune, tune_options);
-  Command& soak =
-      command.AddSubcommand("soak", "Run one session for long: calls right, memory flat");
-  AddSoak(soak, soak_options);
-
-  if (const std::optional<ExitCode> end = command.Parse(argument_count, arguments, console))
-    return *end;
-  if (command.Given("run")) return RunCommand(run_options, console);
-  if (command.Given("plan")) return PlanCommand(plan_options, console);
-  if (command.Given("info")) return InfoCommand(info_options, console);
-  if (command.Given("prof"))
-    return RunProf(prof, prof_options, exchange_options, watch_options, whatif_options, console);
-  if (command.Given("ptx")) return RunPtx(ptx, ptx_options, console);
-  if (command.Given("package")) return RunPackage(package, package_options, console);
-  if (command.Given("tune")) return RunTune(tune, tune_options, console);
-  if (command.Given("soak")) return SoakCommand(soak_options, console);
-  return RunBench(bench, bench_options, console);
+  command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
+  command.AddFlag("--json", options.json, "Print JSON");
 }
+
+Subcommand::Action DeclareBench(Command& command, const std::string& program) {
+  auto options = std::make_shared<BenchOptions>();
+  options->program = program;
+  AddBenches(command, *options);
+  return
+      [options, &command](const Console& console) { return RunBench(command, *options, console); };
+}
+
+const std::array kSubcommands = {
+    kRunSubcommand,
+    Subcommand{"plan", "Plan memory from lifetimes in CSV files",
+               &Declared<&AddPlan, &PlanCommand>::On},
+    Subcommand{"info", "Show the driver, the device and the build",
+               &Declared<&AddInfo, &InfoCommand>::On},
+    Subcommand{"bench", "Measure what coppice itself costs", &DeclareBench},
+    Subcommand{"prof", "Look inside a session through its trace file",
+               &Declared<&AddAllOfProf, &RunProf>::On},
+    Subcommand{"ptx", "Look at kernels of a PTX file, and run one",
+               &Declared<&AddPtx, &RunPtx>::On},
+    Subcommand{"package",
+               "Look at a kernel package, find what is wrong with it, and run its programs",
+               &Declared<&AddPackage, &RunPackage>::On},
+    Subcommand{"tune", "Learn buckets from traffic, and score any",
+               &Declared<&AddTune, &RunTune>::On},
+    Subcommand{"soak", "Run one session for long: calls right, memory flat",
+               &Declared<&AddSoak, &SoakCommand>::On}};
 
 }  // namespace
 
@@ -446,8 +348,7 @@ ExitCode RunCommandLine(int argument_count,
                         const char* const* arguments,
                         const std::string& program,
                         const Console& console) {
-  return RunTool("coppice", console,
-                 [&] { return RunParsed(argument_count, arguments, program, console); });
+  return RunSubcommands(kSubcommands, argument_count, arguments, program, console);
 }
 
 }  // namespace coppice

@@ -27,9 +27,11 @@ constexpr const char* kPackageNotes =
     "  coppice package run decoder.zip --poison       every access checked, at the sizes of the "
     "hints\n"
     "\n"
-    "Exit codes: 0 success, and lint found nothing; 1 lint found something; 2 a wrong option, or "
-    "a\n"
-    "package that cannot be read; 4 the output cannot be written; 6 host memory ran out.";
+    "Exit codes: 0 success, and lint found nothing but notes; 1 lint found an error or a warning; "
+    "2 a\n"
+    "wrong option, or a package that cannot be read; 4 the output cannot be written; 6 host memory "
+    "ran\n"
+    "out.";
 
 constexpr const char* kValueNotes =
     "Values, one --input per copied input and per scalar, one --static per static input:\n"
@@ -60,6 +62,12 @@ constexpr const char* kRunNotes =
     "mutated input is written there too, and a mutated static input, as the last call left it, to\n"
     "DIR.\n"
     "\n"
+    "A symbol with a claim is padded: to the buckets of --policy or of the package, else to powers "
+    "of\n"
+    "two up to its maximum, if that is at most 65536 and the symbol is no multiple, as "
+    "coppice.load "
+    "does.\n"
+    "\n"
     "On the emulator every access is checked. --verify compares each call with a run of its own "
     "size\n"
     "without graphs, as equal as the package claims; --poison does that again with NaNs, a "
@@ -78,12 +86,13 @@ constexpr const char* kRunNotes =
     "cannot be written; 5 a signal stopped it; 6 host memory ran out.";
 
 constexpr const char* kClaimNotes =
-    "Of each symbol, in order: any bits, finite values, the fill. The program runs at a size by\n"
-    "itself, and padded to a larger one with NaNs, a pattern and noise of that kind; live outputs "
+    "Of each symbol, in order: any bits, any bits in floats alone (row_independent; where others "
     "are\n"
-    "compared bit for bit, and within --tolerance. Equal bits go before padding that may hold "
-    "more\n"
-    "within a tolerance only. Inputs that are not given are drawn; give integers the range that "
+    "padded, too), finite values, the fill. The program runs at a size by itself, and padded to a\n"
+    "larger one with NaNs, a pattern and noise of that kind; live outputs are compared bit for "
+    "bit,\n"
+    "and within --tolerance. Equal bits go before padding that may hold more within a tolerance\n"
+    "only. Inputs that are not given are drawn; give integers the range that "
     "the\n"
     "program takes, as tokens=random:1:0:512 or lengths=random:1:1:length+1. A finite number of "
     "runs\n"
@@ -124,6 +133,18 @@ constexpr const char* kSignNotes =
     "Exit codes: 0 success; 2 a package or a key that cannot be read; 4 the package cannot be "
     "written.";
 
+constexpr const char* kPackNotes =
+    "What an archiver unpacked, or a script wrote, becomes one file whose bytes follow from those "
+    "of the\n"
+    "folder; the manifest may have any layout, and gets the digests of the files as they are. A "
+    "folder\n"
+    "can also be used as it is.\n"
+    "\n"
+    "Example:\n"
+    "  unzip changed.zip -d folder && coppice package pack folder -o decoder.zip\n"
+    "\n"
+    "Exit codes: 0 success; 2 a folder that is no package; 4 the zip cannot be written.";
+
 constexpr const char* kPackageBenchNotes =
     "  open      the container and the manifest     verify    every digest\n"
     "  load      modules and kernels                register  a session, the program, its statics\n"
@@ -154,7 +175,7 @@ void AddTrustedKeys(Command& command, std::vector<std::string>& keys) {
 void AddPackageLooks(Command& command, PackageOptions& options) {
   command.SetFooter(kPackageNotes);
   for (const auto& [name, help] :
-       {std::pair("lint", "Find what is wrong with it; exit 1 if something is"),
+       {std::pair("lint", "Find what is wrong with it; exit 1 if more than notes is"),
         std::pair("inspect", "Show programs, buckets, kernels and files")}) {
     Command& subcommand = command.AddSubcommand(name, help);
     subcommand.AddText("package", options.path, "PACKAGE", "A folder or a zip file",
@@ -180,6 +201,10 @@ void AddPackageRun(Command& command, PackageRunOptions& options) {
   command.AddRepeated("--policy", options.policies, "NAME=POLICY",
                       "Buckets of a symbol in place of the package's: pow2:64, linear:16:64, "
                       "1,2,4,\nexact, vllm:64 or POLICY.json; the last number is the largest");
+  command.AddRepeated("--claim", options.claims, "NAME=CLAIM",
+                      "What the padding of a symbol may hold in place of what the package claims:\n"
+                      "any, row_independent, finite or fill, with a tolerance as finite:1e-5 or\n"
+                      "finite:1e-5:1e-4; exact: it is never padded");
   command.AddCount("--calls", options.calls, kCallsMax, "Calls of each set, default 2");
   AddTrustedKeys(command, options.trusted_keys);
   command.AddText("--output-dir", options.output_dir, "DIR", "Write outputs here");
@@ -239,6 +264,14 @@ void AddPackageSign(Command& command, PackageSignOptions& options) {
                   Command::Presence::kRequired);
 }
 
+void AddPackagePack(Command& command, PackagePackOptions& options) {
+  command.SetFooter(kPackNotes);
+  command.AddText("folder", options.folder, "FOLDER", "With manifest.json in it",
+                  Command::Presence::kRequired);
+  command.AddText("-o,--output", options.output, "PACKAGE.zip", "Write the package here",
+                  Command::Presence::kRequired);
+}
+
 void AddPackageBench(Command& command, PackageBenchOptions& options) {
   command.SetFooter(std::string(kPackageBenchNotes) + "\n" + kExitCodes);
   command.AddText("package", options.package, "PACKAGE", "A folder or a zip file",
@@ -268,6 +301,7 @@ void AddPackage(Command& command, PackageCommandOptions& options) {
   AddPackageBuild(command.AddSubcommand("build", "Make a package of CUDA source and a manifest"),
                   options.build);
   AddPackageSign(command.AddSubcommand("sign", "Sign it with an Ed25519 key"), options.sign);
+  AddPackagePack(command.AddSubcommand("pack", "Make one zip file of a folder"), options.pack);
   AddPackageBench(command.AddSubcommand("bench", "What opening, recording and replaying it costs"),
                   options.bench);
 }
@@ -279,6 +313,7 @@ ExitCode RunPackage(const Command& command,
   if (command.Given("claim")) return PackageClaim(options.claim, console);
   if (command.Given("build")) return PackageBuild(options.build, console);
   if (command.Given("sign")) return PackageSign(options.sign, console);
+  if (command.Given("pack")) return PackagePack(options.pack, console);
   if (command.Given("bench")) return PackageBench(options.bench, console);
   if (command.Given("lint")) return PackageLint(options.look, console);
   return PackageInspect(options.look, console);

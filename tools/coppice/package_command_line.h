@@ -8,6 +8,7 @@
 #include "tools/package/package_bench.h"
 #include "tools/package/package_build.h"
 #include "tools/package/package_claim.h"
+#include "tools/package/package_pack.h"
 #include "tools/package/package_run.h"
 #include "tools/package/package_sign.h"
 #include "tools/support/command.h"
@@ -22,6 +23,7 @@ struct PackageCommandOptions {
   PackageBuildOptions build;
   PackageBenchOptions bench;
   PackageSignOptions sign;
+  PackagePackOptions pack;
 };
 
 // Declares the subcommands of `command`, which write to `options`.

@@ -30,8 +30,9 @@ constexpr const char* kLearnNotes =
     "SGLang's new_tokens, and unpadded_tokens of vLLM's --cudagraph-metrics. vLLM tells\n"
     "input_tokens only where it logs token ids.\n"
     "\n"
-    "The limit is always a bucket. A prior keeps some buckets where no size was seen yet; a cap\n"
-    "bounds the padding of every call, seen or not. Waste is 100 x (padded - real) / real.\n"
+    "The limit is always a bucket. A prior keeps some buckets where no size was seen yet, and\n"
+    "has buckets double from the largest size to the limit, beside --buckets; a cap bounds\n"
+    "the padding of every call, seen or not. Waste is 100 x (padded - real) / real.\n"
     "\n"
     "Two columns are learned together: buckets are pairs, and waste is that of their elements, or\n"
     "by a --cost of both, with a column of each and one of the cost, and a row for each pair of\n"
@@ -217,8 +218,10 @@ void AddLearn(Command& command, TuneLearnOptions& options) {
                     "with two\ncolumns A,B");
   command.AddCount("--product", options.product, int64_t{1} << 48,
                    "With two columns: no bucket of more elements, default any");
-  command.AddParsed("--prior", &ParseShare, options.prior,
-                    "Share of the weight that is spread over all sizes, default 0.05");
+  command.AddParsed(
+      "--prior", &ParseShare, options.prior,
+      "Share of the weight that is spread over sizes that nobody called, default 0.05;\n"
+      "0: none, and nothing doubles");
   command.AddParsed("--max-ratio", &ParseRatios, options.max_ratio,
                     "Pad no size to more than this times itself, default any; of two columns each, "
                     "or\nA,B, where 0 is any");

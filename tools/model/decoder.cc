@@ -107,19 +107,11 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(const Driver& driver,
                                                          const DecoderConfig& config,
                                                          const Options& options) {
   COPPICE_RETURN_IF_ERROR(ValidateConfig(config));
-  if (options.use_cublas && driver.kind() != DriverKind::kCuda) {
-    return MakeError(absl::StatusCode::kUnavailable,
-                     "Decoder::Create: cuBLAS needs a GPU; clear use_cublas or use CUDA.");
-  }
   COPPICE_ASSIGN_OR_RETURN(KernelLibrary library, KernelLibrary::Load(driver, decoder_image));
   COPPICE_ASSIGN_OR_RETURN(Weights weights, CreateWeights(driver, config, options.seed));
   std::unique_ptr<Decoder> decoder(
       new Decoder(driver, config, std::move(library), std::move(weights)));
   COPPICE_RETURN_IF_ERROR(decoder->GetKernels());
-  if (options.use_cublas) {
-    COPPICE_ASSIGN_OR_RETURN(const Cublas::Table table, Cublas::Load());
-    COPPICE_ASSIGN_OR_RETURN(decoder->cublas_, Cublas::Create(table));
-  }
   return decoder;
 }
 
@@ -318,7 +310,6 @@ class Decoder::ForwardPass {
                                .width = projection.width,
                                .weight_stride = matrix.sizes[1],
                                .accumulate = projection.accumulate ? 1 : 0};
-    if (decoder_.cublas_ != nullptr) return decoder_.cublas_->Project(params, context_);
     return Launch(decoder_.kernels_.project, params, GridOf(projection.count, kProjectionRows),
                   GridOf(matrix.sizes[1], kProjectionColumns));
   }

@@ -37,8 +37,6 @@
 #include "coppice/runtime/kernel_library.h"
 #include "coppice/runtime/stream.h"
 
-#include "tools/model/cublas.h"
-
 namespace coppice {
 
 struct DecoderConfig {
@@ -91,17 +89,13 @@ class Decoder {
  public:
   struct Options {
     uint64_t seed = 1;  // Draws the weights; equal seeds draw equal weights.
-    // Projections by cuBLAS, loaded at run time; on the CUDA driver only. It needs a workspace in
-    // the lane, computes padded rows too, and may sum in another order for another row count.
-    bool use_cublas = false;
   };
 
   // Loads the kernels, draws the weights and copies them to the device; waits for the copy.
   // `driver` must outlive the decoder, its context be current on this thread.
   //
   // Errors: kInvalidArgument  as ValidateConfig;
-  //         kUnavailable      use_cublas on the emulator or without the library; otherwise as
-  //                           KernelLibrary::Load;
+  //         kUnavailable      as KernelLibrary::Load;
   //         kResourceExhausted  the weights do not fit.
   static absl::StatusOr<std::unique_ptr<Decoder>> Create(const Driver& driver,
                                                          const DecoderConfig& config,
@@ -164,7 +158,6 @@ class Decoder {
   KernelLibrary library_;
   Kernels kernels_;
   Weights weights_;
-  std::unique_ptr<Cublas> cublas_;  // Null: projections by the kernel.
 };
 
 }  // namespace coppice

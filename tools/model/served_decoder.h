@@ -4,11 +4,15 @@
 
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tools/model/caching_allocator.h"
 #include "tools/model/served_model.h"
 
 namespace coppice {
@@ -22,6 +26,7 @@ class ServedDecoder : public ServedModel {
   const Decoder& decoder() const { return *decoder_; }
 
   ModelSizes sizes() const override;
+  std::optional<int64_t> caching_allocator_bytes() const override;
   std::string default_policy(bool prefill) const override;
   absl::StatusOr<ServedProgram> Register(Session& session,
                                          bool prefill,
@@ -33,8 +38,13 @@ class ServedDecoder : public ServedModel {
   std::vector<int64_t> BucketOf(bool prefill, int64_t extent) const override;
 
  private:
+  // Runs `callable`. What it asks for while it is recorded, `caching_` is asked for too.
+  absl::Status RunNoted(Callable& callable, CallContext& context) const;
+
   const Driver& driver_;
   const std::unique_ptr<const Decoder> decoder_;
+  mutable std::mutex mutex_;
+  mutable CachingAllocator caching_;  // Under mutex_.
 };
 
 }  // namespace coppice

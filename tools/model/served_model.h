@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,9 @@ class ServedModel {
   virtual ModelSizes sizes() const = 0;
   // How many kernels run from which code, of a model that comes with several: {"sm_80 ptx": 49}.
   virtual std::map<std::string, int64_t> targets() const { return {}; }
+  // What a caching allocator reserves for the graphs recorded so far, in one pool that they share,
+  // in bytes; none where a model cannot tell.
+  virtual std::optional<int64_t> caching_allocator_bytes() const { return std::nullopt; }
   // Of a program, if nobody says another; as PaddingPolicy::Parse reads it.
   virtual std::string default_policy(bool prefill) const = 0;
 

@@ -39,6 +39,7 @@ StepRunner::StepRunner(const Context& context,
                        std::pair<KvCache, DeviceMemory> memory)
     : context_(context),
       model_(model),
+      ledger_(options.ledger),
       sizes_(model.sizes()),
       prefill_policy_(options.prefill_policy),
       decode_policy_(options.decode_policy),
@@ -110,6 +111,7 @@ absl::Status StepRunner::Run(const StepInputs& inputs,
                   .scalars = {},
                   .stream = stream_.handle(),
                   .poison = poison};
+  const int64_t driver_ns_before = driver_ns();
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<Lease> lease = session_->Run(call);
   const auto end = std::chrono::steady_clock::now();
@@ -121,6 +123,7 @@ absl::Status StepRunner::Run(const StepInputs& inputs,
 
   result.path = lease->kind();
   result.host_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
+  result.driver_ns = driver_ns() - driver_ns_before;
   result.next_tokens.resize(inputs.slots.size());
   return Read(*lease, want_logits, result);
 }

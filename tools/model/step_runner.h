@@ -22,6 +22,7 @@
 #include "coppice/graphs/session.h"
 #include "coppice/runtime/stream.h"
 
+#include "tools/ledger/driver_ledger.h"
 #include "tools/model/served_model.h"
 
 namespace coppice {
@@ -29,7 +30,8 @@ namespace coppice {
 // What came back; rows are in the order of the inputs' slots.
 struct StepResult {
   RunKind path = RunKind::kReplay;
-  int64_t host_ns = 0;               // Inside Session::Run.
+  int64_t host_ns = 0;               // Inside Session::Run, ...
+  int64_t driver_ns = 0;             // ... and there inside the driver; 0 without a ledger.
   std::vector<int32_t> next_tokens;  // One per row.
   std::vector<float> logits;         // `vocab` per row; empty unless asked for.
 
@@ -48,6 +50,8 @@ class StepRunner {
     // Of lengths and batches that are padded, as SymbolSpec has it. Above 0 the runner has one more
     // cache, for what Rebucket runs.
     double observe_half_life = 0;
+    // Times the calls of the driver (Options::time_calls), and outlives the runner; null: none.
+    const DriverLedger* ledger = nullptr;
   };
 
   // `context` and `model` must outlive the runner. Errors: the driver's, as Session::Create, and
@@ -110,8 +114,11 @@ class StepRunner {
   };
   const Registered& registered(bool prefill) const { return prefill ? prefill_ : decode_; }
 
+  int64_t driver_ns() const { return ledger_ == nullptr ? 0 : ledger_->driver_ns(); }
+
   const Context& context_;
   const ServedModel& model_;
+  const DriverLedger* const ledger_;
   const ModelSizes sizes_;
   PaddingPolicy prefill_policy_;
   PaddingPolicy decode_policy_;

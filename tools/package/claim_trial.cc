@@ -143,7 +143,7 @@ absl::Status ClaimTrials::TryOne(const Trial& trial,
                                  const std::map<std::string, PaddingClaim>& claims,
                                  const Equality& tolerance,
                                  KindOutcome& outcome) {
-  RunnerOptions options{.program = options_.program, .claims = claims};
+  RunnerOptions options{.program = options_.program, .claims = {claims.begin(), claims.end()}};
   COPPICE_ASSIGN_OR_RETURN(options.policies, PoliciesFor(trial.sizes));
   COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<ProgramRunner> runner,
                            ProgramRunner::Create(*device_, options, statics_));

@@ -47,10 +47,14 @@ std::string PlaceText(const std::string& buffer, const HostArray& array, int64_t
 
 }  // namespace
 
-Equality EqualityOfProgram(const package::Program& program) {
+Equality EqualityOfProgram(const package::Program& program,
+                           const std::map<std::string, std::optional<PaddingClaim>>& claims) {
   Equality equal;
-  for (const package::Symbol& symbol : program.symbols)
-    if (symbol.claim) equal = Joined(equal, symbol.claim->equal);
+  for (const package::Symbol& symbol : program.symbols) {
+    const auto given = claims.find(symbol.name);
+    const std::optional<PaddingClaim>& claim = given == claims.end() ? symbol.claim : given->second;
+    if (claim) equal = Joined(equal, claim->equal);
+  }
   return equal;
 }
 

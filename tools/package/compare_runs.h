@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +23,10 @@ struct Difference {
   std::string text;      // "y[3] is 2.5, and 1 at its own size"
 };
 
-// What all symbols of the program that may be padded leave equal: tolerances add up.
-Equality EqualityOfProgram(const package::Program& program);
+// What all symbols of the program that may be padded leave equal: tolerances add up. `claims` are
+// in place of the package's.
+Equality EqualityOfProgram(const package::Program& program,
+                           const std::map<std::string, std::optional<PaddingClaim>>& claims);
 
 // The outputs and mutated inputs in which `actual` does not agree with `expected`.
 std::vector<Difference> CompareRuns(const package::Program& program,

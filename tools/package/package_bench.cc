@@ -100,7 +100,7 @@ absl::Status PackageBenchJob::Open() {
 // The buckets that policies of one symbol at a time lead to, the others at their smallest.
 absl::StatusOr<std::vector<std::vector<int64_t>>> PackageBenchJob::BucketsOf(
     const package::Program& program) const {
-  COPPICE_ASSIGN_OR_RETURN(const auto policies, ParsePolicies(program, options_.policies));
+  COPPICE_ASSIGN_OR_RETURN(const auto policies, ParsePolicies(program, options_.policies, {}));
   std::vector<std::vector<int64_t>> sizes;
   std::vector<int64_t> least;
   for (const package::Symbol& symbol : program.symbols) {
@@ -172,7 +172,7 @@ absl::Status PackageBenchJob::LoadAndRecord() {
                            FindProgram(device_->manifest(), options_.program));
   const package::Program& program =
       device_->manifest().programs[static_cast<size_t>(runner_options.program)];
-  COPPICE_ASSIGN_OR_RETURN(runner_options.policies, ParsePolicies(program, options_.policies));
+  COPPICE_ASSIGN_OR_RETURN(runner_options.policies, ParsePolicies(program, options_.policies, {}));
   COPPICE_RETURN_IF_ERROR(device_->TakeConstants(runner_options.program, options_.constants));
   COPPICE_ASSIGN_OR_RETURN(const std::vector<HostArray> statics,
                            MakeStatics(program, options_.statics));

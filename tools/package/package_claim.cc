@@ -26,8 +26,25 @@
 namespace coppice {
 namespace {
 
-constexpr std::array kKinds = {PaddingContents::kAny, PaddingContents::kFinite,
-                               PaddingContents::kFill};
+// Kinds of padding that a symbol may stand, the strongest first. Row independence is another word
+// for one of the others where all inputs that are padded have floats, or none has.
+std::vector<PaddingContents> KindsOf(const package::Program& program, int symbol) {
+  const auto is_padded = [symbol](const package::Amount& size) {
+    return size.expression &&
+           std::ranges::count(size.expression->Reads(), static_cast<size_t>(symbol)) > 0;
+  };
+  bool floats = false;
+  bool others = false;
+  for (const int index : program.inputs) {
+    const package::Buffer& buffer = program.buffers[static_cast<size_t>(index)];
+    if (std::ranges::any_of(buffer.shape, is_padded))
+      (FloatFormat::Of(buffer.dtype) ? floats : others) = true;
+  }
+  std::vector<PaddingContents> kinds = {PaddingContents::kAny};
+  if (floats && others) kinds.push_back(PaddingContents::kRowIndependent);
+  kinds.insert(kinds.end(), {PaddingContents::kFinite, PaddingContents::kFill});
+  return kinds;
+}
 
 std::optional<double> FractionIn(std::string_view text) {
   double value = 0;
@@ -196,7 +213,7 @@ absl::StatusOr<SymbolFound> ClaimSearch::Search(int symbol) {
   SymbolFound found{.symbol = described.name, .said = described.claim};
   COPPICE_ASSIGN_OR_RETURN(const std::vector<Trial> trials, MakeTrials({symbol}));
   std::optional<PaddingClaim> within;  // The strongest that holds within the tolerance.
-  for (const PaddingContents kind : kKinds) {
+  for (const PaddingContents kind : KindsOf(program(), symbol)) {
     const std::map<std::string, PaddingClaim> claims = {{described.name, {.padding = kind}}};
     COPPICE_ASSIGN_OR_RETURN(const KindOutcome outcome,
                              trials_->Try(trials, claims, options_.tolerance));

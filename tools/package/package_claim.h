@@ -1,10 +1,10 @@
 // `coppice package claim`: what padding a package's program stands, found out by trying.
 //
-// Of each symbol, kinds of padding are tried, the strongest first: any bits, finite values, the
-// fill. For pairs of sizes that a seed draws, the program runs at the smaller one by itself, and
-// padded to the larger one with each poison of that kind. Floats without a given range are drawn
-// from [-1, 1), [-2, -1) and [1, 2) in turn. What is found held at those sizes; no
-// finite number of them proves a claim.
+// Of each symbol, kinds of padding are tried, the strongest first: any bits, any bits in floats
+// alone, if other inputs are padded, too, finite values, the fill. For pairs of sizes that a seed
+// draws, the program runs at the smaller one by itself, and padded to the larger one with each
+// poison of that kind. Floats without a given range are drawn from [-1, 1), [-2, -1) and [1, 2) in
+// turn. What is found held at those sizes; no finite number of them proves a claim.
 //
 // Units: elements. Threads: one at a time per process.
 

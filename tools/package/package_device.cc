@@ -120,23 +120,28 @@ absl::Status PackageDevice::TakeConstants(int index, const std::string& path) {
   const nlohmann::json manifest = nlohmann::json::parse(loaded().package().manifest_text(), nullptr,
                                                         /*allow_exceptions=*/false);
   const std::vector<bool> read = ConstantsRead(this->manifest(), index);
+  std::vector<std::string> missing;
   for (size_t i = 0; i < read.size(); ++i) {
     const package::Constant& constant = this->manifest().constants[i];
     if (!read[i] || constant.file >= 0) continue;
     const nlohmann::json& described = manifest["constants"][constant.name];
     const bool in_file = std::ranges::find(names, constant.name) != names.end();
-    if (!in_file && !described.contains("x-random"))
-      return InvalidArgument(
-          "{}: constant '{}', {}, has no data and no x-random; give it in --constants "
-          "FILE.safetensors",
-          loaded().package().path(), constant.name, ShapeText(constant.dtype, constant.shape));
+    if (!in_file && !described.contains("x-random")) {
+      missing.push_back(fmt::format("constant '{}', {}", constant.name,
+                                    ShapeText(constant.dtype, constant.shape)));
+      continue;
+    }
     COPPICE_ASSIGN_OR_RETURN(const HostArray array, in_file ? ConstantFrom(*file, path, constant)
                                                             : DrawnConstant(constant, described));
     COPPICE_ASSIGN_OR_RETURN(Placed placed, Place(array, constant.strides));
     constants_[constant.name] = placed.tensor;
     memory_.push_back(std::move(placed.memory));
   }
-  return absl::OkStatus();
+  if (missing.empty()) return absl::OkStatus();
+  return InvalidArgument(
+      "{}: neither data nor x-random is in the package of {}; give what is missing in "
+      "--constants FILE.safetensors",
+      loaded().package().path(), fmt::join(missing, "; "));
 }
 
 std::string PackageDevice::Name() const {

@@ -33,7 +33,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormats[] = {"cubin", "fatbin", "ptx"};
 constexpr const char* kRoles[] = {"input", "output", "temporary", "constant", "seed"};
-constexpr const char* kContents[] = {"any", "finite", "fill"};
 
 template <typename Enum, size_t kCount>
 const char* WordOf(Enum value, const char* const (&words)[kCount]) {
@@ -61,7 +60,7 @@ std::string ClaimOf(const Symbol& symbol) {
   if (!symbol.claim) return "never padded";
   const Equality& equal = symbol.claim->equal;
   return fmt::format(
-      "{} padding, {}", WordOf(symbol.claim->padding, kContents),
+      "{} padding, {}", NameOf(symbol.claim->padding),
       equal.bits ? "equal bits"
                  : fmt::format("within {:g} + {:g} relative", equal.absolute, equal.relative));
 }
@@ -75,6 +74,12 @@ std::string BucketsOf(const Symbol& symbol) {
   if (shown < symbol.buckets.size())
     text += fmt::format(" .. {} ({} sizes)", symbol.buckets.back(), symbol.buckets.size());
   return text;
+}
+
+// Whether it is a constant of which the package has no data.
+bool LacksData(const Manifest& manifest, const Buffer& buffer) {
+  return buffer.role == package::Role::kConstant &&
+         manifest.constants[static_cast<size_t>(buffer.constant)].file < 0;
 }
 
 // What the steps are, as "kernel x 15, call x 2".
@@ -106,8 +111,9 @@ std::string FormatProgram(const Manifest& manifest, const Program& program) {
       continue;
     }
     buffers.Add({"", buffer.name,
-                 fmt::format("{}{}{}", WordOf(buffer.role, kRoles),
-                             buffer.mutated ? ", mutated" : "", buffer.is_static ? ", static" : ""),
+                 fmt::format("{}{}{}{}", WordOf(buffer.role, kRoles),
+                             buffer.mutated ? ", mutated" : "", buffer.is_static ? ", static" : "",
+                             LacksData(manifest, buffer) ? ", to be given" : ""),
                  NameOf(buffer.dtype), ShapeOf(buffer.shape)});
   }
   if (!program.buffers.empty()) text += buffers.Format();
@@ -149,6 +155,7 @@ Json ToJson(const Manifest& manifest, const Program& program) {
   for (const Buffer& buffer : program.buffers)
     buffers.push_back({{"name", buffer.name},
                        {"role", WordOf(buffer.role, kRoles)},
+                       {"to_be_given", LacksData(manifest, buffer)},
                        {"dtype", NameOf(buffer.dtype)},
                        {"shape", ShapeOf(buffer.shape)}});
   return {{"name", program.name}, {"symbols", symbols}, {"guards", program.guards},

@@ -66,7 +66,7 @@ ExitCode PackageLint(const PackageOptions& options, const Console& console) {
     Print(console.out, "{} errors, {} warnings, {} notes\n", count(Severity::kError),
           count(Severity::kWarning), count(Severity::kNote));
   }
-  return findings->empty() ? kExitOk : kExitMismatch;
+  return count(Severity::kError) + count(Severity::kWarning) == 0 ? kExitOk : kExitMismatch;
 }
 
 }  // namespace coppice

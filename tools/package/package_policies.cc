@@ -4,6 +4,10 @@
 #include <charconv>
 #include <optional>
 #include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 
 #include "coppice/base/status.h"
 
@@ -13,6 +17,8 @@
 
 namespace coppice {
 namespace {
+
+constexpr int64_t kLearnedMax = 65'536;  // As LIMIT of python/coppice/learning.py.
 
 constexpr const char* kPolicyForms =
     "give NAME=pow2:64, NAME=linear:16:64, NAME=geometric:1.25:8:64, NAME=ramp:4:16:64, "
@@ -45,23 +51,64 @@ absl::StatusOr<PaddingPolicy> ParsePolicy(const std::string& spelling, int64_t s
   return PaddingPolicy::Parse(spelling, bound);
 }
 
+absl::Status CheckSymbol(const package::Program& program,
+                         const std::string& name,
+                         const std::string& where) {
+  if (std::ranges::find(program.symbols, name, &package::Symbol::name) != program.symbols.end())
+    return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const package::Symbol& symbol : program.symbols)
+    names.push_back(symbol.name);
+  return InvalidArgument("{}: '{}' is no symbol of program '{}'; it has {}", where, name,
+                         program.name,
+                         names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+}
+
+bool BeginsWithPow2(const package::Symbol& symbol) {
+  const bool buckets = symbol.buckets_pow2 || !symbol.buckets.empty();
+  return !buckets && symbol.multiple_of == 1 && symbol.max >= 1 && symbol.max <= kLearnedMax;
+}
+
 }  // namespace
 
+absl::StatusOr<GivenClaims> ParseClaims(const package::Program& program,
+                                        const std::vector<std::string>& texts) {
+  GivenClaims claims;
+  for (const std::string& text : texts) {
+    COPPICE_ASSIGN_OR_RETURN(const auto split, SplitGiven(text, "give NAME=any or NAME=finite"));
+    COPPICE_RETURN_IF_ERROR(CheckSymbol(program, split.first, "--claim " + text));
+    const absl::StatusOr<std::optional<PaddingClaim>> claim = ParseClaim(split.second);
+    if (!claim.ok()) return InvalidArgument("--claim {}: {}", text, MessageOf(claim.status()));
+    if (!claims.emplace(split.first, *claim).second)
+      return InvalidArgument("--claim {}: '{}' has a claim; give one for each symbol", text,
+                             split.first);
+  }
+  return claims;
+}
+
 absl::StatusOr<std::map<std::string, PaddingPolicy>> ParsePolicies(
-    const package::Program& program, const std::vector<std::string>& texts) {
+    const package::Program& program,
+    const std::vector<std::string>& texts,
+    const GivenClaims& claims) {
   std::map<std::string, PaddingPolicy> policies;
   for (const std::string& text : texts) {
     COPPICE_ASSIGN_OR_RETURN(const auto split, SplitGiven(text, kPolicyForms));
+    COPPICE_RETURN_IF_ERROR(CheckSymbol(program, split.first, "--policy " + text));
     const auto symbol = std::ranges::find(program.symbols, split.first, &package::Symbol::name);
-    if (symbol == program.symbols.end())
-      return InvalidArgument("--policy {}: '{}' is no symbol of program '{}'; name one", text,
-                             split.first, program.name);
     absl::StatusOr<PaddingPolicy> policy = ParsePolicy(split.second, symbol->max);
     if (!policy.ok())
       return InvalidArgument("--policy {}: {}; {}", text, MessageOf(policy.status()), kPolicyForms);
     if (!policies.emplace(split.first, *std::move(policy)).second)
       return InvalidArgument("--policy {}: '{}' has a policy; give one for each symbol", text,
                              split.first);
+  }
+  for (const package::Symbol& symbol : program.symbols) {
+    const auto given = claims.find(symbol.name);
+    const bool claimed =
+        given == claims.end() ? symbol.claim.has_value() : given->second.has_value();
+    if (!claimed || policies.contains(symbol.name) || !BeginsWithPow2(symbol)) continue;
+    COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy, PaddingPolicy::Pow2(symbol.max));
+    policies.emplace(symbol.name, std::move(policy));
   }
   return policies;
 }

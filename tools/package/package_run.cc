@@ -84,7 +84,9 @@ absl::Status PackageRunJob::Prepare() {
                            FindProgram(package.manifest(), options_.program));
   const package::Program& program =
       package.manifest().programs[static_cast<size_t>(runner_options_.program)];
-  COPPICE_ASSIGN_OR_RETURN(runner_options_.policies, ParsePolicies(program, options_.policies));
+  COPPICE_ASSIGN_OR_RETURN(runner_options_.claims, ParseClaims(program, options_.claims));
+  COPPICE_ASSIGN_OR_RETURN(runner_options_.policies,
+                           ParsePolicies(program, options_.policies, runner_options_.claims));
   COPPICE_ASSIGN_OR_RETURN(sets_, MakeCallSets(program, options_.sets));
   COPPICE_ASSIGN_OR_RETURN(statics_, MakeStatics(program, options_.statics));
   PackageDeviceOptions device;
@@ -150,8 +152,8 @@ void PackageRunJob::Compare(const RunOutcome& outcome, const char* way, int64_t 
   if (!expected_) return;
   const package::Program& program = runner_->program();
   report_.compared += std::ssize(outcome.outputs) + std::ssize(outcome.mutated);
-  for (const Difference& difference :
-       CompareRuns(program, EqualityOfProgram(program), *expected_, outcome))
+  const Equality equal = EqualityOfProgram(program, runner_options_.claims);
+  for (const Difference& difference : CompareRuns(program, equal, *expected_, outcome))
     report_.mismatches.push_back(fmt::format("set {}, call {}{}{}: {}", set + 1, call,
                                              *way == 0 ? "" : ", padding of ", way,
                                              difference.text));

@@ -9,9 +9,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "coppice/base/padding_claim.h"
 #include "coppice/padding/padding_policy.h"
 #include "coppice/runtime/emulator.h"
 
@@ -27,6 +29,7 @@ struct PackageRunOptions {
   CallSetTexts sets;
   std::vector<std::string> statics;       // As tools/package/given_value.h has them.
   std::vector<std::string> policies;      // "n=pow2:64".
+  std::vector<std::string> claims;        // "n=any".
   std::string constants;                  // A safetensors file, or empty.
   std::vector<std::string> trusted_keys;  // PEM files; not empty: one of them signed it.
   std::string output_dir;                 // Empty: outputs are not written.
@@ -45,9 +48,19 @@ struct PackageRunOptions {
 // cannot be written.
 ExitCode PackageRun(const PackageRunOptions& options, const Console& console);
 
-// "NAME=SPELLING" or "NAME=SPELLING:MAXIMUM", as "n=pow2:64" or "n=1,2,4,8". Errors:
-// kInvalidArgument quotes the text.
+// What symbols claim, in place of the package: none of one that is never padded.
+using GivenClaims = std::map<std::string, std::optional<PaddingClaim>>;
+
+// "NAME=CLAIM", as ParseClaim has them. Errors: kInvalidArgument quotes the text.
+absl::StatusOr<GivenClaims> ParseClaims(const package::Program& program,
+                                        const std::vector<std::string>& texts);
+
+// "NAME=SPELLING" or "NAME=SPELLING:MAXIMUM", as "n=pow2:64" or "n=1,2,4,8"; and, as coppice.load
+// begins, powers of two for each symbol with a claim and neither a policy nor buckets, if its
+// maximum is at most 65,536 and it is no multiple. Errors: kInvalidArgument quotes the text.
 absl::StatusOr<std::map<std::string, PaddingPolicy>> ParsePolicies(
-    const package::Program& program, const std::vector<std::string>& texts);
+    const package::Program& program,
+    const std::vector<std::string>& texts,
+    const GivenClaims& claims);
 
 }  // namespace coppice

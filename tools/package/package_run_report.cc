@@ -62,7 +62,8 @@ std::string FormatNodes(const PackageRunReport& report) {
     const std::string sizes = NamedSizes(report.symbols, node.bucket);
     table.Add({sizes.empty() ? "(no sizes)" : sizes, fmt::format("{}", node.graph_nodes),
                fmt::format("{}", node.replays), FormatBytes(node.plan_height),
-               FormatBytes(node.live_bytes), node.plan_method});
+               FormatBytes(node.live_bytes),
+               fmt::format("{}{}", node.plan_method, node.serial ? ", in series" : "")});
   }
   return table.Format();
 }
@@ -172,6 +173,7 @@ std::string FormatReportJson(const PackageRunReport& report) {
                      {"plan_height", node.plan_height},
                      {"live_bytes", node.live_bytes},
                      {"plan_method", node.plan_method},
+                     {"serial", node.serial},
                      {"record_ns", node.record_ns}});
   }
   return FormatJson({{"package", report.path},

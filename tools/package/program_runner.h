@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,7 @@ struct RunnerOptions {
   // Runs that are compared with others launch the same variants as those.
   VariantTiming variant_timing = VariantTiming::kOnDevice;
   std::map<std::string, PaddingPolicy> policies;
-  std::map<std::string, PaddingClaim> claims;
+  std::map<std::string, std::optional<PaddingClaim>> claims;  // In place of the package's.
 };
 
 // What one call did.

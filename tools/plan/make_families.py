@@ -2,7 +2,7 @@
 """Writes the families of programs that `coppice bench pool` measures.
 
   make_families.py FILE            packed, as the build embeds them; program_families.h says how
-  make_families.py --csv FOLDER    as `coppice plan` and `coppice bench pool --families` read them
+  make_families.py --csv FOLDER    as `coppice plan` reads them
 
 A family has one program per bucket, as a server would record it. Beside them there are fifteen
 single programs that are large: six training steps, and nine drawn at random. All are the same on

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -99,7 +98,7 @@ absl::Status PlanFile(const PlanCommandOptions& options, PlannedFile& file) {
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<PlannerResult> result =
       PlanBuffers(file.table.buffers, {.height_target = options.capacity.value_or(0),
-                                       .search_tries_max = std::numeric_limits<int64_t>::max(),
+                                       .search_tries_max = options.tries,
                                        .time_limit_ns = options.time_limit_ns,
                                        .seed = options.seed});
   const auto end = std::chrono::steady_clock::now();

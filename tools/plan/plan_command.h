@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,9 +18,10 @@ struct PlanCommandOptions {
   std::vector<std::string> files;          // Lifetimes; at least one.
   std::optional<int64_t> capacity;         // A plan no higher is good enough; a higher one fails.
   int64_t time_limit_ns = 10'000'000'000;  // Of each file.
-  uint64_t seed = 1;                       // Of the search.
-  std::string output;                      // File, or folder with several files; empty: none.
-  std::string svg;                         // The same for pictures.
+  int64_t tries = std::numeric_limits<int64_t>::max();  // Placements that the search tries.
+  uint64_t seed = 1;                                    // Of the search.
+  std::string output;  // File, or folder with several files; empty: none.
+  std::string svg;     // The same for pictures.
   bool json = false;
 };
 

@@ -1,17 +1,12 @@
-// The text that the script wrote, cut into families and programs, and the same from files.
+// The text that the script wrote, cut into families and programs.
 
 #include "tools/plan/program_families.h"
 
-#include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "coppice/base/check.h"
-#include "coppice/base/status.h"
 
-#include "tools/plan/lifetime_csv.h"
 #include "tools/support/text_file.h"
 
 extern "C" const char coppice_program_families[];
@@ -74,18 +69,6 @@ std::vector<Buffer> ShapeOf(const std::vector<int64_t>& numbers) {
   return shape;
 }
 
-// The entries of a folder that `wanted` accepts, by name.
-template <typename Wanted>
-std::vector<std::filesystem::path> Entries(const std::filesystem::path& folder, Wanted wanted) {
-  std::vector<std::filesystem::path> paths;
-  std::error_code code;
-  for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end;
-       entry.increment(code))
-    if (wanted(*entry)) paths.push_back(entry->path());
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
 }  // namespace
 
 std::vector<std::vector<Buffer>> PackedPrograms::Unpack() const {
@@ -116,32 +99,6 @@ std::span<const PackedPrograms> BuiltInFamilies() {
 
 std::span<const PackedPrograms> BuiltInPrograms() {
   return GetBuiltIn().programs;
-}
-
-absl::StatusOr<ProgramFolder> ReadProgramFolder(const std::string& path) {
-  const auto folders = Entries(path, [](const auto& entry) { return entry.is_directory(); });
-  ProgramFolder programs;
-  for (const std::filesystem::path& folder : folders) {
-    const std::string name = folder.filename().string();
-    const auto files =
-        Entries(folder, [](const auto& entry) { return entry.path().extension() == ".csv"; });
-    if (files.empty())
-      return InvalidArgument("{}: there is no .csv file; give one per bucket", folder.string());
-    ProgramFamily family = {.name = name};
-    for (const std::filesystem::path& file : files) {
-      COPPICE_ASSIGN_OR_RETURN(LifetimeTable table, ReadLifetimes(file.string()));
-      if (name == "train" || name == "random") {
-        programs.programs.push_back({file.stem().string(), std::move(table.buffers)});
-      } else {
-        family.buckets.push_back(std::move(table.buffers));
-      }
-    }
-    if (!family.buckets.empty()) programs.families.push_back(std::move(family));
-  }
-  if (programs.families.empty() && programs.programs.empty())
-    return InvalidArgument("{}: there is no folder of families; give a folder with one per family",
-                           path);
-  return programs;
 }
 
 }  // namespace coppice

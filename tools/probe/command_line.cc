@@ -25,38 +25,28 @@
 namespace coppice {
 namespace {
 
-constexpr const char* kSummary =
-    "Calibrates the emulator against a driver: what it forbids, what it costs, what it answers.\n"
-    "Each survey prints a table: comments that begin with #, column names, rows; tabs between.";
-
-constexpr const char* kExamples =
-    "Without --output the tables go to standard output. With it each is a file of its own in DIR:\n"
-    "graphs.tsv, memory.tsv, orders.tsv, vmm.tsv, and capture_legality.VERSION.tsv, where VERSION\n"
-    "is what the driver reports (13000 is CUDA 13.0), or `emulator`. A failure of one survey "
-    "does\n"
-    "not end the others; an error from which a process cannot recover does, so that a survey may\n"
-    "be worth a process of its own. Run on a device that nobody else uses.\n"
-    "\n"
-    "Examples:\n"
-    "  coppice-probe                                 all surveys, on CUDA where it is\n"
-    "  coppice-probe --device=cuda --output=tables   all of them into files\n"
-    "  coppice-probe --device=host legality orders   two surveys, on the emulator\n"
-    "  coppice-probe memory --copies=100             more execs for a finer average\n";
-
-struct Selection {
-  DeviceChoice device = DeviceChoice::kAuto;
-  std::string output;
-  std::vector<std::string> surveys;
-  ProbeOptions options;
+struct Survey {
+  const char* name;
+  const char* file;  // Of its table.
+  const char* summary;
+  absl::Status (*fill)(const SurveyRun& run);
 };
 
-ExitCode Report(const Survey& survey,
-                const absl::Status& status,
-                ExitCode code,
-                const Console& console) {
-  Print(console.err, "coppice-probe {}: {}\n", survey.name, MessageOf(status));
-  return code;
-}
+constexpr Survey kSurveys[] = {
+    {"legality", "capture_legality.tsv", "which calls a stream capture forbids", &FillLegality},
+    {"memory", "graph_memory.tsv", "device bytes of graph execs, by kind of node", &FillMemory}};
+
+constexpr const char* kSummary =
+    "Measures the tables that the emulator rests on: what a capture forbids, what a graph takes.\n"
+    "Each survey prints a table: comments that begin with #, column names, rows; tabs between.";
+
+constexpr const char* kNotes =
+    "Without --output the tables go to standard output. With it they are the files\n"
+    "capture_legality.tsv and graph_memory.tsv in DIR. Run on a device that nobody else uses.\n"
+    "\n"
+    "Examples:\n"
+    "  coppice-probe --device=cuda --output=tables   both of them into files\n"
+    "  coppice-probe --device=host legality          one survey, on the emulator\n";
 
 struct FileCloser {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -73,65 +63,73 @@ absl::StatusOr<File> OpenTable(const std::string& folder, const std::string& nam
                          error ? error.message() : std::generic_category().message(errno));
 }
 
-ExitCode ProbeSurvey(const Survey& survey, const Selection& selection, const Console& console) {
-  const absl::StatusOr<ChosenDriver> chosen = ChosenDriver::Open(selection.device, /*seed=*/1);
-  if (!chosen.ok()) return Report(survey, chosen.status(), kExitDevice, console);
-  absl::StatusOr<Subject> subject = Subject::Create(chosen->driver());
-  if (!subject.ok()) return Report(survey, subject.status(), kExitDevice, console);
+// The lines that all tables have, then the survey's own. An error also ends the table.
+absl::Status Fill(const Survey& survey, const SurveyRun& run) {
+  run.Comment(fmt::format("coppice-probe {}: {}", survey.name, survey.summary));
+  run.Comment(fmt::format("device: {}", run.subject.context().DeviceName()));
+  COPPICE_ASSIGN_OR_RETURN(const int version, run.subject.DriverVersion());
+  run.Comment(fmt::format("driver: {}, version {}",
+                          run.subject.driver().kind() == DriverKind::kCuda ? "cuda" : "emulator",
+                          version));
+  absl::Status status = survey.fill(run);
+  if (!status.ok()) run.Comment(fmt::format("incomplete: {}", MessageOf(status)));
+  return status;
+}
 
+absl::Status Measure(const Survey& survey, const Driver& driver, std::FILE* out, std::FILE* err) {
+  COPPICE_ASSIGN_OR_RETURN(Subject subject, Subject::Create(driver));
+  Progress progress(err, /*enabled=*/true, survey.name);
+  return Fill(survey, {.subject = subject, .out = out, .progress = progress});
+}
+
+// On a driver of its own, so that the failure of one survey ends no other.
+ExitCode Run(const Survey& survey,
+             DeviceChoice device,
+             const std::string& output,
+             const Console& console) {
+  const auto fail = [&](const absl::Status& status, ExitCode code) {
+    Print(console.err, "coppice-probe {}: {}\n", survey.name, MessageOf(status));
+    return code;
+  };
+  const absl::StatusOr<ChosenDriver> chosen = ChosenDriver::Open(device, /*seed=*/1);
+  if (!chosen.ok()) return fail(chosen.status(), kExitDevice);
   File file;
-  if (!selection.output.empty()) {
-    const absl::StatusOr<int> version = subject->DriverVersion();
-    if (!version.ok()) return Report(survey, version.status(), kExitDevice, console);
-    absl::StatusOr<File> opened =
-        OpenTable(selection.output, FileNameOf(survey, chosen->driver().kind(), *version));
-    if (!opened.ok()) return Report(survey, opened.status(), kExitOutput, console);
+  if (!output.empty()) {
+    absl::StatusOr<File> opened = OpenTable(output, survey.file);
+    if (!opened.ok()) return fail(opened.status(), kExitOutput);
     file = *std::move(opened);
   }
   std::FILE* const out = file != nullptr ? file.get() : console.out;
-  Table table(out);
-  Progress progress(console.err, /*enabled=*/true, survey.name);
-  const absl::Status status = RunSurvey(
-      survey,
-      {.subject = *subject, .options = selection.options, .table = table, .progress = progress});
+  const absl::Status status = Measure(survey, chosen->driver(), out, console.err);
   if (std::fflush(out) != 0 || std::ferror(out) != 0)
-    return Report(
-        survey,
-        FailedPrecondition("RunSurvey: the table cannot be written to its end: {}; free space",
-                           std::generic_category().message(errno)),
-        kExitOutput, console);
-  return status.ok() ? kExitOk : Report(survey, status, kExitDevice, console);
+    return fail(FailedPrecondition("the table cannot be written to its end: {}; free space",
+                                   std::generic_category().message(errno)),
+                kExitOutput);
+  return status.ok() ? kExitOk : fail(status, kExitDevice);
 }
 
 ExitCode RunParsed(int argument_count, const char* const* arguments, const Console& console) {
-  Selection selection;
+  DeviceChoice device = DeviceChoice::kAuto;
+  std::string output;
+  std::vector<std::string> wanted;
   Command command("coppice-probe", kSummary, "coppice-probe " COPPICE_VERSION);
   std::string names;
   std::vector<std::string> known;
-  for (const Survey& survey : Surveys()) {
+  for (const Survey& survey : kSurveys) {
     known.emplace_back(survey.name);
     names += fmt::format("  {:<10}{}\n", survey.name, survey.summary);
   }
-  command.SetFooter(fmt::format("Surveys:\n{}\n{}\n{}", names, kExamples, kExitCodes));
-  command.AddChoices("survey", selection.surveys, known, "SURVEY", "Surveys to run, default all");
-  command.AddParsed("--device", &ParseDeviceChoice, selection.device,
+  command.SetFooter(fmt::format("Surveys:\n{}\n{}\n{}", names, kNotes, kExitCodes));
+  command.AddChoices("survey", wanted, known, "SURVEY", "Surveys to run, default all");
+  command.AddParsed("--device", &ParseDeviceChoice, device,
                     "auto (the default: cuda where there is a device), host or cuda");
-  command.AddText("--output", selection.output, "DIR",
-                  "Folder for the tables; made if it is absent");
-  command.AddCount(
-      "--copies", selection.options.copies, 10'000,
-      "Graph execs per kind and number of nodes that the survey memory makes, default\n"
-      "20; of 10 nodes or fewer 20 times as many");
-  command.AddCount("--repetitions", selection.options.repetitions, 10'000,
-                   "Measurements of a timing, of which the median is printed, default 5");
+  command.AddText("--output", output, "DIR", "Folder for the tables; made if it is absent");
   if (const std::optional<ExitCode> end = command.Parse(argument_count, arguments, console))
     return *end;
-
   ExitCode code = kExitOk;
-  for (const Survey& survey : Surveys()) {
-    const std::vector<std::string>& wanted = selection.surveys;
+  for (const Survey& survey : kSurveys) {
     if (wanted.empty() || std::find(wanted.begin(), wanted.end(), survey.name) != wanted.end())
-      code = std::max(code, ProbeSurvey(survey, selection, console));
+      code = std::max(code, Run(survey, device, output, console));
   }
   return code;
 }

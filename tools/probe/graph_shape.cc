@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "coppice/base/check.h"
 #include "coppice/base/status.h"
 
 namespace coppice {
@@ -85,8 +84,8 @@ const char* NameOf(NodeKind kind) {
   return "?";
 }
 
-TouchNode::TouchNode(const Subject& subject, int64_t chain, int64_t value)
-    : values_{.target = subject.word_pointer(chain), .value = value}, arguments_{&values_} {
+TouchNode::TouchNode(const Subject& subject, int64_t value)
+    : values_{.target = subject.word_pointer(0), .value = value}, arguments_{&values_} {
   params_.function = subject.touch().function;
   params_.block_x = subject.touch().block_threads;
   params_.kernel_params = arguments_;
@@ -99,7 +98,7 @@ absl::Status AddNode(const Subject& subject,
   const Driver& driver = subject.driver();
   switch (kind) {
     case NodeKind::kKernel:
-      return AddKernel(subject, TouchNode(subject, place.chain, place.value).params(), place, node);
+      return AddKernel(subject, TouchNode(subject, place.value).params(), place, node);
     case NodeKind::kBulkKernel:
       return AddBulkKernel(subject, place, node);
     case NodeKind::kMemcpy:
@@ -120,7 +119,6 @@ absl::Status AddNode(const Subject& subject,
 }
 
 absl::StatusOr<ShapedGraph> MakeGraph(const Subject& subject, const GraphShape& shape) {
-  COPPICE_CHECK(shape.width >= 1 && shape.width <= kCopyTargetWord, "each chain has a word");
   std::optional<ShapedGraph> child;
   if (shape.kind == NodeKind::kChild) {
     COPPICE_ASSIGN_OR_RETURN(ShapedGraph inner, MakeGraph(subject, {.kind = NodeKind::kKernel}));
@@ -131,8 +129,7 @@ absl::StatusOr<ShapedGraph> MakeGraph(const Subject& subject, const GraphShape& 
   made.nodes.reserve(static_cast<size_t>(shape.nodes));
   for (int64_t i = 0; i < shape.nodes; ++i) {
     const NodePlace place = {.graph = made.graph.handle(),
-                             .dependency = i < shape.width ? nullptr : &made.nodes[i - shape.width],
-                             .chain = i % shape.width,
+                             .dependency = i == 0 ? nullptr : &made.nodes.back(),
                              .value = shape.value,
                              .child = child.has_value() ? child->graph.handle() : nullptr};
     CuGraphNode node = nullptr;

@@ -1,4 +1,4 @@
-// Graphs of many equal nodes, as the surveys time and weigh them.
+// Graphs of equal nodes, each after the one before it, as the surveys weigh them.
 //
 // Threads: one at a time.
 
@@ -38,15 +38,13 @@ const char* NameOf(NodeKind kind);
 struct GraphShape {
   NodeKind kind = NodeKind::kKernel;
   int64_t nodes = 1;
-  int64_t width = 1;  // Chains side by side; node i follows node i - width.
   int64_t value = 0;  // What kernels of kind kKernel store.
 };
 
-// The parameters of a kernel node that stores `value` for chain `chain`. The driver copies them at
-// the call.
+// The parameters of a kernel node that stores `value`. The driver copies them at the call.
 class TouchNode {
  public:
-  TouchNode(const Subject& subject, int64_t chain, int64_t value);
+  TouchNode(const Subject& subject, int64_t value);
   TouchNode(const TouchNode&) = delete;
   TouchNode& operator=(const TouchNode&) = delete;
 
@@ -62,7 +60,6 @@ class TouchNode {
 struct NodePlace {
   CuGraph graph = nullptr;
   const CuGraphNode* dependency = nullptr;  // One node, or null.
-  int64_t chain = 0;                        // Kernels of kind kKernel write its word.
   int64_t value = 0;
   CuGraph child = nullptr;  // Of kind kChild.
 };

@@ -19,11 +19,7 @@ class CallList {
  public:
   template <typename Function>
   void Add(Function DriverTable::*entry, CuResult (*call)(Scene& scene)) {
-    Add(entry, "", call);
-  }
-  template <typename Function>
-  void Add(Function DriverTable::*entry, const char* note, CuResult (*call)(Scene& scene)) {
-    calls_.push_back({.entry = DriverLedger::IndexOf(entry), .note = note, .call = call});
+    calls_.push_back({.entry = DriverLedger::IndexOf(entry), .call = call});
   }
 
   std::vector<LegalityCall> TakeSorted() {
@@ -113,45 +109,46 @@ void AddMemoryCalls(CallList& list) {
   });
 }
 
-// Work for `stream`: on the idle stream it runs, on the capturing one it becomes a node.
-template <CuStream (Scene::*stream)() const>
-void AddWork(CallList& list, const char* note) {
-  constexpr size_t kWord = sizeof(int64_t);
-  list.Add(&DriverTable::MemcpyHtoDAsync, note, [](Scene& scene) {
-    return scene.cu().MemcpyHtoDAsync(scene.memory, &scene.host_word, kWord, (scene.*stream)());
-  });
-  list.Add(&DriverTable::MemcpyDtoHAsync, note, [](Scene& scene) {
-    return scene.cu().MemcpyDtoHAsync(&scene.host_word, scene.memory, kWord, (scene.*stream)());
-  });
-  list.Add(&DriverTable::MemcpyDtoDAsync, note, [](Scene& scene) {
-    return scene.cu().MemcpyDtoDAsync(scene.memory + kWord, scene.memory, kWord, (scene.*stream)());
-  });
-  list.Add(&DriverTable::MemsetD8Async, note, [](Scene& scene) {
-    return scene.cu().MemsetD8Async(scene.memory, 0, kWord, (scene.*stream)());
-  });
-  list.Add(&DriverTable::MemsetD32Async, note, [](Scene& scene) {
-    return scene.cu().MemsetD32Async(scene.memory, 0, 2, (scene.*stream)());
-  });
-  list.Add(&DriverTable::LaunchHostFunc, note, [](Scene& scene) {
-    return scene.cu().LaunchHostFunc((scene.*stream)(), [](void*) {}, nullptr);
-  });
-  list.Add(&DriverTable::LaunchKernel, note,
-           [](Scene& scene) { return scene.stage.Work((scene.*stream)()); });
-  list.Add(&DriverTable::LaunchKernelEx, note,
-           [](Scene& scene) { return scene.stage.CooperativeWork((scene.*stream)()); });
-  list.Add(&DriverTable::GraphLaunch, note,
-           [](Scene& scene) { return scene.cu().GraphLaunch(scene.exec, (scene.*stream)()); });
-  list.Add(&DriverTable::GraphUpload, note,
-           [](Scene& scene) { return scene.cu().GraphUpload(scene.exec, (scene.*stream)()); });
+CuResult CooperativeWork(Scene& scene) {
+  TouchParams params = {.target = scene.subject().word_pointer(1)};
+  void* arguments[] = {&params};
+  const Kernel& touch = scene.subject().touch();
+  CuLaunchAttribute cooperative{.id = CuLaunchAttributeId::kCooperative};
+  cooperative.value.cooperative = 1;
+  const CuLaunchConfig config{.block_x = touch.block_threads,
+                              .stream = scene.idle,
+                              .attributes = &cooperative,
+                              .attribute_count = 1};
+  return scene.cu().LaunchKernelEx(&config, touch.function, arguments, nullptr);
 }
 
-// The first launch of a kernel, at which a driver may have to load it.
-template <CuStream (Scene::*stream)() const>
-CuResult LaunchFirst(Scene& scene) {
-  BulkParams params{.target = scene.subject().word_pointer(2)};
-  void* arguments[] = {&params};
-  return scene.cu().LaunchKernel(scene.function, 1, 1, 1, kProbeThreads, 1, 1, 0, (scene.*stream)(),
-                                 arguments, nullptr);
+// Work for a stream that does not capture.
+void AddWork(CallList& list) {
+  constexpr size_t kWord = sizeof(int64_t);
+  list.Add(&DriverTable::MemcpyHtoDAsync, [](Scene& scene) {
+    return scene.cu().MemcpyHtoDAsync(scene.memory, &scene.host_word, kWord, scene.idle);
+  });
+  list.Add(&DriverTable::MemcpyDtoHAsync, [](Scene& scene) {
+    return scene.cu().MemcpyDtoHAsync(&scene.host_word, scene.memory, kWord, scene.idle);
+  });
+  list.Add(&DriverTable::MemcpyDtoDAsync, [](Scene& scene) {
+    return scene.cu().MemcpyDtoDAsync(scene.memory + kWord, scene.memory, kWord, scene.idle);
+  });
+  list.Add(&DriverTable::MemsetD8Async, [](Scene& scene) {
+    return scene.cu().MemsetD8Async(scene.memory, 0, kWord, scene.idle);
+  });
+  list.Add(&DriverTable::MemsetD32Async,
+           [](Scene& scene) { return scene.cu().MemsetD32Async(scene.memory, 0, 2, scene.idle); });
+  list.Add(&DriverTable::LaunchHostFunc, [](Scene& scene) {
+    return scene.cu().LaunchHostFunc(
+        scene.idle, [](void*) {}, nullptr);
+  });
+  list.Add(&DriverTable::LaunchKernel, [](Scene& scene) { return scene.Work(scene.idle); });
+  list.Add(&DriverTable::LaunchKernelEx, [](Scene& scene) { return CooperativeWork(scene); });
+  list.Add(&DriverTable::GraphLaunch,
+           [](Scene& scene) { return scene.cu().GraphLaunch(scene.exec, scene.idle); });
+  list.Add(&DriverTable::GraphUpload,
+           [](Scene& scene) { return scene.cu().GraphUpload(scene.exec, scene.idle); });
 }
 
 void AddVirtualMemoryCalls(CallList& list) {
@@ -162,18 +159,27 @@ void AddVirtualMemoryCalls(CallList& list) {
     return UsedUp(scene.cu().MemAddressFree(scene.reserved, scene.granule), scene.reserved);
   });
   list.Add(&DriverTable::MemCreate, [](Scene& scene) {
-    CuMemoryHandle handle = 0;
-    return scene.range.Create(scene.granule, &handle);
+    const CuMemAllocationProperties properties = scene.subject().memory_properties();
+    return scene.cu().MemCreate(&scene.made_handle, scene.granule, &properties, 0);
   });
-  list.Add(&DriverTable::MemRelease,
-           [](Scene& scene) { return scene.range.Release(scene.unmapped); });
+  list.Add(&DriverTable::MemRelease, [](Scene& scene) {
+    return UsedUp(scene.cu().MemRelease(scene.unmapped), scene.unmapped);
+  });
   list.Add(&DriverTable::MemMap, [](Scene& scene) {
-    return scene.range.Map(scene.granule, scene.granule, 0, scene.unmapped);
+    const CuResult result =
+        scene.cu().MemMap(scene.range + scene.granule, scene.granule, 0, scene.unmapped, 0);
+    scene.second_is_mapped = result == CuResult::kSuccess;
+    return result;
   });
-  list.Add(&DriverTable::MemUnmap,
-           [](Scene& scene) { return scene.range.Unmap(0, scene.granule); });
-  list.Add(&DriverTable::MemSetAccess,
-           [](Scene& scene) { return scene.range.SetAccess(0, scene.granule); });
+  list.Add(&DriverTable::MemUnmap, [](Scene& scene) {
+    const CuResult result = scene.cu().MemUnmap(scene.range, scene.granule);
+    scene.first_is_mapped = result != CuResult::kSuccess;
+    return result;
+  });
+  list.Add(&DriverTable::MemSetAccess, [](Scene& scene) {
+    const CuMemAccessDescriptor access = scene.subject().memory_access();
+    return scene.cu().MemSetAccess(scene.range, scene.granule, &access, 1);
+  });
   list.Add(&DriverTable::MemGetAllocationGranularity, [](Scene& scene) {
     const CuMemAllocationProperties properties = scene.subject().memory_properties();
     size_t bytes = 0;
@@ -185,30 +191,14 @@ void AddStreamCalls(CallList& list) {
   list.Add(&DriverTable::StreamCreate, [](Scene& scene) {
     return scene.cu().StreamCreate(&scene.made_stream, kStreamNonBlocking);
   });
-  list.Add(&DriverTable::StreamDestroy, [](Scene& scene) { return scene.stage.DestroyOther(); });
+  list.Add(&DriverTable::StreamDestroy,
+           [](Scene& scene) { return UsedUp(scene.cu().StreamDestroy(scene.idle), scene.idle); });
   list.Add(&DriverTable::StreamSynchronize,
-           [](Scene& scene) { return scene.cu().StreamSynchronize(scene.idle()); });
-  list.Add(&DriverTable::StreamSynchronize, "capturing",
-           [](Scene& scene) { return scene.cu().StreamSynchronize(scene.capturing()); });
+           [](Scene& scene) { return scene.cu().StreamSynchronize(scene.idle); });
   list.Add(&DriverTable::StreamQuery,
-           [](Scene& scene) { return scene.cu().StreamQuery(scene.idle()); });
-  list.Add(&DriverTable::StreamQuery, "capturing",
-           [](Scene& scene) { return scene.cu().StreamQuery(scene.capturing()); });
-  list.Add(&DriverTable::StreamWaitEvent, [](Scene& scene) {
-    return scene.cu().StreamWaitEvent(scene.idle(), scene.recorded, 0);
-  });
-  list.Add(&DriverTable::StreamWaitEvent, "captured", [](Scene& scene) {
-    return scene.cu().StreamWaitEvent(scene.idle(), scene.captured(), 0);
-  });
-  list.Add(&DriverTable::StreamWaitEvent, "capturing, captured", [](Scene& scene) {
-    return scene.cu().StreamWaitEvent(scene.capturing(), scene.captured(), 0);
-  });
-  list.Add(&DriverTable::StreamWaitEvent, "capturing, recorded before", [](Scene& scene) {
-    return scene.cu().StreamWaitEvent(scene.capturing(), scene.recorded, 0);
-  });
-  list.Add(&DriverTable::StreamWaitEvent, "capturing, never recorded", [](Scene& scene) {
-    return scene.cu().StreamWaitEvent(scene.capturing(), scene.unrecorded, 0);
-  });
+           [](Scene& scene) { return scene.cu().StreamQuery(scene.idle); });
+  list.Add(&DriverTable::StreamWaitEvent,
+           [](Scene& scene) { return scene.cu().StreamWaitEvent(scene.idle, scene.recorded, 0); });
 }
 
 void AddEventCalls(CallList& list) {
@@ -218,29 +208,18 @@ void AddEventCalls(CallList& list) {
   list.Add(&DriverTable::EventDestroy, [](Scene& scene) {
     return UsedUp(scene.cu().EventDestroy(scene.recorded), scene.recorded);
   });
-  list.Add(&DriverTable::EventDestroy, "captured",
-           [](Scene& scene) { return scene.stage.DestroyEvent(); });
   list.Add(&DriverTable::EventRecord,
-           [](Scene& scene) { return scene.cu().EventRecord(scene.recorded, scene.idle()); });
-  list.Add(&DriverTable::EventRecord, "capturing",
-           [](Scene& scene) { return scene.cu().EventRecord(scene.recorded, scene.capturing()); });
-  list.Add(&DriverTable::EventRecord, "captured",
-           [](Scene& scene) { return scene.cu().EventRecord(scene.captured(), scene.idle()); });
+           [](Scene& scene) { return scene.cu().EventRecord(scene.recorded, scene.idle); });
   list.Add(&DriverTable::EventQuery,
            [](Scene& scene) { return scene.cu().EventQuery(scene.recorded); });
-  list.Add(&DriverTable::EventQuery, "captured",
-           [](Scene& scene) { return scene.cu().EventQuery(scene.captured()); });
   list.Add(&DriverTable::EventSynchronize,
            [](Scene& scene) { return scene.cu().EventSynchronize(scene.recorded); });
-  list.Add(&DriverTable::EventSynchronize, "captured",
-           [](Scene& scene) { return scene.cu().EventSynchronize(scene.captured()); });
   list.Add(&DriverTable::EventElapsedTime, [](Scene& scene) {
     float milliseconds = 0;
     return scene.cu().EventElapsedTime(&milliseconds, scene.recorded, scene.recorded);
   });
 }
 
-template <CuStream (Scene::*stream)() const>
 CuResult GetCaptureInfo(Scene& scene) {
   CuCaptureStatus status = CuCaptureStatus::kNone;
   uint64_t id = 0;
@@ -248,41 +227,28 @@ CuResult GetCaptureInfo(Scene& scene) {
   const CuGraphNode* nodes = nullptr;
   const CuGraphEdgeData* edges = nullptr;
   size_t count = 0;
-  return scene.cu().StreamGetCaptureInfo((scene.*stream)(), &status, &id, &graph, &nodes, &edges,
-                                         &count);
+  return scene.cu().StreamGetCaptureInfo(scene.idle, &status, &id, &graph, &nodes, &edges, &count);
 }
 
-template <CuStream (Scene::*stream)() const>
 CuResult UpdateCaptureDependencies(Scene& scene) {
-  CuGraphNode node = scene.captured_node;
-  return scene.cu().StreamUpdateCaptureDependencies((scene.*stream)(), &node, nullptr, 1,
+  CuGraphNode node = scene.graph.nodes[0];
+  return scene.cu().StreamUpdateCaptureDependencies(scene.idle, &node, nullptr, 1,
                                                     kSetCaptureDependencies);
 }
 
 void AddCaptureCalls(CallList& list) {
   // Relaxed, so that the second capture forbids nothing and may end on any thread.
   list.Add(&DriverTable::StreamBeginCapture, [](Scene& scene) {
-    return scene.cu().StreamBeginCapture(scene.idle(), CuCaptureMode::kRelaxed);
+    return scene.cu().StreamBeginCapture(scene.idle, CuCaptureMode::kRelaxed);
   });
-  list.Add(&DriverTable::StreamBeginCapture, "capturing", [](Scene& scene) {
-    return scene.cu().StreamBeginCapture(scene.capturing(), CuCaptureMode::kRelaxed);
-  });
-  list.Add(&DriverTable::StreamEndCapture, [](Scene& scene) {
-    return scene.cu().StreamEndCapture(scene.idle(), &scene.made_graph);
-  });
+  list.Add(&DriverTable::StreamEndCapture,
+           [](Scene& scene) { return scene.cu().StreamEndCapture(scene.idle, &scene.made_graph); });
   list.Add(&DriverTable::StreamIsCapturing, [](Scene& scene) {
     CuCaptureStatus status = CuCaptureStatus::kNone;
-    return scene.cu().StreamIsCapturing(scene.idle(), &status);
+    return scene.cu().StreamIsCapturing(scene.idle, &status);
   });
-  list.Add(&DriverTable::StreamIsCapturing, "capturing", [](Scene& scene) {
-    CuCaptureStatus status = CuCaptureStatus::kNone;
-    return scene.cu().StreamIsCapturing(scene.capturing(), &status);
-  });
-  list.Add(&DriverTable::StreamGetCaptureInfo, &GetCaptureInfo<&Scene::idle>);
-  list.Add(&DriverTable::StreamGetCaptureInfo, "capturing", &GetCaptureInfo<&Scene::capturing>);
-  list.Add(&DriverTable::StreamUpdateCaptureDependencies, &UpdateCaptureDependencies<&Scene::idle>);
-  list.Add(&DriverTable::StreamUpdateCaptureDependencies, "capturing",
-           &UpdateCaptureDependencies<&Scene::capturing>);
+  list.Add(&DriverTable::StreamGetCaptureInfo, &GetCaptureInfo);
+  list.Add(&DriverTable::StreamUpdateCaptureDependencies, &UpdateCaptureDependencies);
   list.Add(&DriverTable::ThreadExchangeStreamCaptureMode, [](Scene& scene) {
     CuCaptureMode mode = CuCaptureMode::kRelaxed;
     const CuResult result = scene.cu().ThreadExchangeStreamCaptureMode(&mode);
@@ -302,7 +268,7 @@ void AddCodeCalls(CallList& list) {
   });
   list.Add(&DriverTable::LibraryGetKernel, [](Scene& scene) {
     CuKernel kernel = nullptr;
-    return scene.cu().LibraryGetKernel(&kernel, scene.library, "Spin");
+    return scene.cu().LibraryGetKernel(&kernel, scene.library, "Bulk");
   });
   list.Add(&DriverTable::KernelGetFunction, [](Scene& scene) {
     CuFunction function = nullptr;
@@ -346,63 +312,48 @@ void AddCodeCalls(CallList& list) {
     return scene.cu().FuncSetAttribute(scene.function, CuFunctionAttribute::kMaxDynamicSharedBytes,
                                        kBytes);
   });
-  list.Add(&DriverTable::LaunchKernel, "first launch", &LaunchFirst<&Scene::idle>);
-  list.Add(&DriverTable::LaunchKernel, "capturing, first launch", &LaunchFirst<&Scene::capturing>);
 }
 
 // Adds a node of `kind` to a graph of the scene.
-template <NodeKind kind, bool to_captured>
+template <NodeKind kind>
 CuResult AddTo(Scene& scene) {
   CuGraphNode node = nullptr;
-  return ResultOf(AddNode(scene.subject(), kind,
-                          {.graph = to_captured ? scene.captured_graph : scene.graph.graph.handle(),
-                           .child = scene.child.graph.handle()},
-                          &node));
+  return ResultOf(
+      AddNode(scene.subject(), kind,
+              {.graph = scene.graph.graph.handle(), .child = scene.child.graph.handle()}, &node));
 }
 
-template <bool of_captured>
-CuGraph GraphOf(const Scene& scene) {
-  return of_captured ? scene.captured_graph : scene.graph.graph.handle();
-}
-
-template <bool of_captured>
-CuGraphNode NodeOf(const Scene& scene) {
-  return of_captured ? scene.captured_node : scene.graph.nodes[0];
-}
-
-// Calls on a graph: on a bystander, or on the one that the capture writes to.
-template <bool captured>
-void AddGraphEdits(CallList& list, const char* note) {
-  list.Add(&DriverTable::GraphAddKernelNode, note, &AddTo<NodeKind::kKernel, captured>);
-  list.Add(&DriverTable::GraphAddMemcpyNode, note, &AddTo<NodeKind::kMemcpy, captured>);
-  list.Add(&DriverTable::GraphAddMemsetNode, note, &AddTo<NodeKind::kMemset, captured>);
-  list.Add(&DriverTable::GraphAddHostNode, note, &AddTo<NodeKind::kHost, captured>);
-  list.Add(&DriverTable::GraphAddChildGraphNode, note, &AddTo<NodeKind::kChild, captured>);
-  list.Add(&DriverTable::GraphAddEmptyNode, note, &AddTo<NodeKind::kEmpty, captured>);
-  list.Add(&DriverTable::GraphGetNodes, note, [](Scene& scene) {
+void AddGraphEdits(CallList& list) {
+  list.Add(&DriverTable::GraphAddKernelNode, &AddTo<NodeKind::kKernel>);
+  list.Add(&DriverTable::GraphAddMemcpyNode, &AddTo<NodeKind::kMemcpy>);
+  list.Add(&DriverTable::GraphAddMemsetNode, &AddTo<NodeKind::kMemset>);
+  list.Add(&DriverTable::GraphAddHostNode, &AddTo<NodeKind::kHost>);
+  list.Add(&DriverTable::GraphAddChildGraphNode, &AddTo<NodeKind::kChild>);
+  list.Add(&DriverTable::GraphAddEmptyNode, &AddTo<NodeKind::kEmpty>);
+  list.Add(&DriverTable::GraphGetNodes, [](Scene& scene) {
     size_t count = 0;
-    return scene.cu().GraphGetNodes(GraphOf<captured>(scene), nullptr, &count);
+    return scene.cu().GraphGetNodes(scene.graph.graph.handle(), nullptr, &count);
   });
-  list.Add(&DriverTable::GraphGetEdges, note, [](Scene& scene) {
+  list.Add(&DriverTable::GraphGetEdges, [](Scene& scene) {
     size_t count = 0;
-    return scene.cu().GraphGetEdges(GraphOf<captured>(scene), nullptr, nullptr, nullptr, &count);
+    return scene.cu().GraphGetEdges(scene.graph.graph.handle(), nullptr, nullptr, nullptr, &count);
   });
-  list.Add(&DriverTable::GraphNodeGetType, note, [](Scene& scene) {
+  list.Add(&DriverTable::GraphNodeGetType, [](Scene& scene) {
     CuGraphNodeType type = CuGraphNodeType::kEmpty;
-    return scene.cu().GraphNodeGetType(NodeOf<captured>(scene), &type);
+    return scene.cu().GraphNodeGetType(scene.graph.nodes[0], &type);
   });
-  list.Add(&DriverTable::GraphKernelNodeGetParams, note, [](Scene& scene) {
+  list.Add(&DriverTable::GraphKernelNodeGetParams, [](Scene& scene) {
     CuKernelNodeParams params;
-    return scene.cu().GraphKernelNodeGetParams(NodeOf<captured>(scene), &params);
+    return scene.cu().GraphKernelNodeGetParams(scene.graph.nodes[0], &params);
   });
-  list.Add(&DriverTable::GraphKernelNodeGetAttribute, note, [](Scene& scene) {
+  list.Add(&DriverTable::GraphKernelNodeGetAttribute, [](Scene& scene) {
     CuLaunchAttributeValue value;
-    return scene.cu().GraphKernelNodeGetAttribute(NodeOf<captured>(scene),
+    return scene.cu().GraphKernelNodeGetAttribute(scene.graph.nodes[0],
                                                   CuLaunchAttributeId::kCooperative, &value);
   });
-  list.Add(&DriverTable::GraphKernelNodeSetAttribute, note, [](Scene& scene) {
+  list.Add(&DriverTable::GraphKernelNodeSetAttribute, [](Scene& scene) {
     const CuLaunchAttributeValue value = {};
-    return scene.cu().GraphKernelNodeSetAttribute(NodeOf<captured>(scene),
+    return scene.cu().GraphKernelNodeSetAttribute(scene.graph.nodes[0],
                                                   CuLaunchAttributeId::kCooperative, &value);
   });
 }
@@ -417,7 +368,7 @@ void AddGraphCalls(CallList& list) {
     return scene.cu().GraphInstantiateWithFlags(&scene.made_exec, scene.graph.graph.handle(), 0);
   });
   list.Add(&DriverTable::GraphExecKernelNodeSetParams, [](Scene& scene) {
-    const TouchNode changed(scene.subject(), /*chain=*/0, /*value=*/3);
+    const TouchNode changed(scene.subject(), /*value=*/3);
     return scene.cu().GraphExecKernelNodeSetParams(scene.exec, scene.graph.nodes[0],
                                                    &changed.params());
   });
@@ -430,49 +381,24 @@ void AddGraphCalls(CallList& list) {
   });
 }
 
-template <typename Function>
-std::string SymbolOf(Function DriverTable::*entry) {
-  return DriverEntryAt(DriverLedger::IndexOf(entry)).symbol;
-}
-
 }  // namespace
-
-std::string LegalityCall::Name() const {
-  const char* const symbol = DriverEntryAt(entry).symbol;
-  return *note == '\0' ? symbol : fmt::format("{}({})", symbol, note);
-}
 
 const std::vector<LegalityCall>& LegalityCalls() {
   static const std::vector<LegalityCall>* const calls = [] {
     CallList list;
     AddDeviceCalls(list);
     AddMemoryCalls(list);
-    AddWork<&Scene::idle>(list, "");
-    AddWork<&Scene::capturing>(list, "capturing");
+    AddWork(list);
     AddVirtualMemoryCalls(list);
     AddStreamCalls(list);
     AddEventCalls(list);
     AddCaptureCalls(list);
     AddCodeCalls(list);
     AddGraphCalls(list);
-    AddGraphEdits<false>(list, "");
-    AddGraphEdits<true>(list, "capturing");
+    AddGraphEdits(list);
     return new std::vector<LegalityCall>(list.TakeSorted());
   }();
   return *calls;
-}
-
-std::vector<UntriedCall> UntriedCalls() {
-  constexpr const char* kEnds = "it ends what the row asks about; see the survey orders";
-  constexpr const char* kMayCrash = "a driver may crash on a graph that its capture writes to";
-  return {
-      {SymbolOf(&DriverTable::Init), "a process calls it before anything else"},
-      {SymbolOf(&DriverTable::DevicePrimaryCtxRelease), "it takes the context from the capture"},
-      {SymbolOf(&DriverTable::StreamEndCapture) + "(capturing)", kEnds},
-      {SymbolOf(&DriverTable::StreamDestroy) + "(capturing)", kEnds},
-      {SymbolOf(&DriverTable::GraphDestroy) + "(capturing)", kMayCrash},
-      {SymbolOf(&DriverTable::GraphInstantiateWithFlags) + "(capturing)", kMayCrash},
-  };
 }
 
 }  // namespace coppice

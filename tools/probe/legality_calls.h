@@ -1,10 +1,10 @@
-// The calls of the legality table.
+// The calls of the legality table, on objects that take no part in the capture: the conformance
+// suite asks about those that do.
 //
 // Threads: stateless.
 
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "coppice/runtime/driver.h"
@@ -14,22 +14,12 @@
 namespace coppice {
 
 struct LegalityCall {
-  int entry = 0;          // Index for DriverEntryAt().
-  const char* note = "";  // Empty: bystanders only. Else what of the capture the call touches.
+  int entry = 0;                                     // Index for DriverEntryAt().
   CuResult (*call)(LegalityScene& scene) = nullptr;  // Once, on a scene whose capture has begun.
-
-  // "cuMemAlloc", or "cuStreamQuery(capturing)".
-  std::string Name() const;
 };
 
-// In the order of the driver's entries, each entry's own row first.
+// In the order of the driver's entries: every one but cuInit, which comes before anything else, and
+// cuDevicePrimaryCtxRelease, which takes the context from the capture.
 const std::vector<LegalityCall>& LegalityCalls();
-
-// What the table leaves out, and why.
-struct UntriedCall {
-  std::string name;  // As LegalityCall::Name.
-  const char* reason;
-};
-std::vector<UntriedCall> UntriedCalls();
 
 }  // namespace coppice

@@ -2,7 +2,8 @@
 // kind that take no part in the capture.
 //
 // Each row has a scene of its own, because a call may use up what it is given. What a call uses up
-// is set to null; what it makes is put into a `made_` member.
+// is set to null; what it makes is put into a `made_` member. Calls return the driver's result as
+// it is: the probe is here to learn it.
 //
 // Threads: the thread that made it, but for the one call of the row.
 
@@ -16,10 +17,8 @@
 
 #include "coppice/runtime/driver.h"
 
-#include "tools/probe/capture_stage.h"
 #include "tools/probe/graph_shape.h"
 #include "tools/probe/subject.h"
-#include "tools/probe/virtual_range.h"
 
 namespace coppice {
 
@@ -32,30 +31,34 @@ struct LegalityScene {
   LegalityScene& operator=(const LegalityScene&) = delete;
   ~LegalityScene();
 
-  // Begins the capture, with one node and one captured event.
+  // Begins a capture and records one node.
   absl::Status Begin(CuCaptureMode mode);
 
-  // Ends the capture and gives everything back. Errors: the first refusal.
+  // Of the capture: "none", "active" or "invalidated"; "unknown" if the driver does not say.
+  const char* CaptureStatus() const;
+
+  // Ends what captures, waits for the device and gives everything back. Errors: the first refusal.
   absl::Status Clear();
 
-  const Subject& subject() const { return stage.subject(); }
-  const DriverTable& cu() const { return stage.cu(); }
-  CuStream capturing() const { return stage.origin(); }
-  CuStream idle() const { return stage.other(); }
-  CuEvent captured() const { return stage.event(); }
+  // Adds a node to `stream`, or launches there.
+  CuResult Work(CuStream stream) const;
 
-  CaptureStage stage;
-  VirtualRange range;                // The first granule is mapped, the second is not.
-  ShapedGraph graph;                 // One kernel node.
-  ShapedGraph child;                 // Another.
-  size_t granule = 0;                // Bytes.
-  CuMemoryHandle unmapped = 0;       // One granule.
-  CuGraph captured_graph = nullptr;  // Belongs to the capture.
-  CuGraphNode captured_node = nullptr;
+  const Subject& subject() const { return *subject_; }
+  const DriverTable& cu() const { return subject_->cu(); }
+
+  CuStream capturing = nullptr;
+  CuStream idle = nullptr;
+  ShapedGraph graph;             // One kernel node.
+  ShapedGraph child;             // Another.
+  size_t granule = 0;            // Bytes.
+  CuDeviceAddress range = 0;     // Two granules, reserved.
+  CuMemoryHandle mapped = 0;     // One granule, in the first of them ...
+  CuMemoryHandle unmapped = 0;   // ... and one that is nowhere.
+  bool first_is_mapped = false;  // Of the granules of the range.
+  bool second_is_mapped = false;
   int64_t host_word = 0;
 
   CuEvent recorded = nullptr;    // And complete; with timing.
-  CuEvent unrecorded = nullptr;  // Never recorded.
   CuDeviceAddress memory = 0;    // kBytes of cuMemAlloc.
   CuDeviceAddress reserved = 0;  // One granule, nothing mapped.
   CuGraph spare_graph = nullptr;
@@ -68,17 +71,18 @@ struct LegalityScene {
   CuEvent made_event = nullptr;
   CuDeviceAddress made_memory = 0;
   CuDeviceAddress made_reserved = 0;  // One granule.
+  CuMemoryHandle made_handle = 0;
   CuLibrary made_library = nullptr;
   CuGraph made_graph = nullptr;
   CuGraphExec made_exec = nullptr;
   bool made_retain = false;  // One more reference to the context.
 
  private:
-  LegalityScene(CaptureStage made_stage,
-                VirtualRange made_range,
-                ShapedGraph one_graph,
-                ShapedGraph other_graph);
+  LegalityScene(const Subject& subject, ShapedGraph one_graph, ShapedGraph other_graph);
   absl::Status MakeBystanders();
+  void EndCapture(CuStream stream) const;
+
+  const Subject* subject_;
 };
 
 }  // namespace coppice

@@ -8,8 +8,6 @@
 
 #include "coppice/base/status.h"
 
-#include "tools/probe/capture_stage.h"
-#include "tools/probe/first_failure.h"
 #include "tools/probe/legality_calls.h"
 #include "tools/probe/legality_scene.h"
 #include "tools/probe/survey.h"
@@ -20,9 +18,15 @@ namespace {
 constexpr CuCaptureMode kModes[] = {CuCaptureMode::kGlobal, CuCaptureMode::kThreadLocal,
                                     CuCaptureMode::kRelaxed};
 
+const char* NameOf(CuCaptureMode mode) {
+  return mode == CuCaptureMode::kGlobal        ? "global"
+         : mode == CuCaptureMode::kThreadLocal ? "thread_local"
+                                               : "relaxed";
+}
+
 struct Verdict {
   CuResult result = CuResult::kUnknown;
-  const char* capture = "";  // As CaptureStage::StatusOf.
+  const char* capture = "";  // As LegalityScene::CaptureStatus.
   absl::Status cleared;      // Whether everything was given back.
 };
 
@@ -44,7 +48,7 @@ absl::StatusOr<Verdict> Try(const Subject& subject,
   } else {
     verdict.result = call.call(*scene);
   }
-  verdict.capture = scene->stage.StatusOf(scene->capturing());
+  verdict.capture = scene->CaptureStatus();
   verdict.cleared = scene->Clear();
   return verdict;
 }
@@ -52,35 +56,32 @@ absl::StatusOr<Verdict> Try(const Subject& subject,
 }  // namespace
 
 absl::Status FillLegality(const SurveyRun& run) {
-  run.table.Comment("each row: one call while a non-blocking stream captures, with fresh objects;");
-  run.table.Comment(
-      "a note in parentheses names what of the capture the call touches, without one");
-  run.table.Comment(
-      "it touches nothing of it; thread: whether the call comes from the thread that");
-  run.table.Comment("began the capture, the other has the default mode; result: a CUresult, 0 is");
-  run.table.Comment("success; capture: its status afterwards; evidence: measured by this program");
-  for (const UntriedCall& untried : UntriedCalls())
-    run.table.Comment(fmt::format("not tried: {}: {}", untried.name, untried.reason));
-  run.table.Columns({"call", "mode", "thread", "result", "capture", "evidence"});
-  FirstFailure failure;
+  run.Comment("each row: one call while a non-blocking stream captures, with fresh objects;");
+  run.Comment(
+      "the call touches nothing of it; thread: whether it comes from the thread that began");
+  run.Comment("the capture, the other has the default mode; result: a CUresult, 0 is success;");
+  run.Comment("capture: its status afterwards; evidence: measured by this program");
+  run.Row("call", "mode", "thread", "result", "capture", "evidence");
+  absl::Status failure;
   int64_t done = 0;
   for (const LegalityCall& call : LegalityCalls()) {
+    const char* const name = DriverEntryAt(call.entry).symbol;
     run.progress.Update(done++, static_cast<int64_t>(LegalityCalls().size()));
     for (const CuCaptureMode mode : kModes) {
       for (const bool on_other_thread : {false, true}) {
         const char* const thread = on_other_thread ? "other" : "same";
         COPPICE_ASSIGN_OR_RETURN(const Verdict verdict,
                                  Try(run.subject, call, mode, on_other_thread));
-        run.table.Row(call.Name(), NameOf(mode), thread, static_cast<int>(verdict.result),
-                      verdict.capture, "measured");
-        failure.Note(verdict.cleared);
+        run.Row(name, NameOf(mode), thread, static_cast<int>(verdict.result), verdict.capture,
+                "measured");
+        failure.Update(verdict.cleared);
         if (!verdict.cleared.ok())
-          run.table.Comment(fmt::format("after {} {} {}: {}", call.Name(), NameOf(mode), thread,
-                                        MessageOf(verdict.cleared)));
+          run.Comment(fmt::format("after {} {} {}: {}", name, NameOf(mode), thread,
+                                  MessageOf(verdict.cleared)));
       }
     }
   }
-  return failure.status();
+  return failure;
 }
 
 }  // namespace coppice

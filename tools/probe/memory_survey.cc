@@ -18,11 +18,8 @@ namespace {
 constexpr int64_t kGraphNodeCounts[] = {1, 10, 100, 1000};
 
 // A driver takes memory in pieces of megabytes, which hide what a few small graphs take.
-constexpr int64_t kSmallNodes = 10;
-constexpr int64_t kSmallFactor = 20;
-
-int64_t CopiesOf(int64_t nodes, int64_t copies) {
-  return nodes <= kSmallNodes ? kSmallFactor * copies : copies;
+constexpr int64_t CopiesOf(int64_t nodes) {
+  return nodes <= 10 ? 400 : 20;
 }
 
 // Bytes of device memory beyond those in use before there was any copy.
@@ -64,24 +61,23 @@ absl::StatusOr<Weight> Weigh(const Subject& subject, const GraphShape& shape, in
 }  // namespace
 
 absl::Status FillMemory(const SurveyRun& run) {
-  run.table.Comment("execs of one kind, linear; each row in a context of its own; one measurement");
-  run.table.Comment(
-      "bytes that cuMemGetInfo reports as taken since before the first exec, and what");
-  run.table.Comment("of them is left after all are destroyed; per exec and per node: as launched");
-  run.table.Columns({"kind", "nodes", "copies", "instantiated_bytes", "launched_bytes",
-                     "destroyed_bytes", "bytes_per_exec", "bytes_per_node"});
+  run.Comment("execs of one kind, linear; each row in a context of its own; one measurement");
+  run.Comment("bytes that cuMemGetInfo reports as taken since before the first exec, and what");
+  run.Comment("of them is left after all are destroyed; per exec and per node: as launched");
+  run.Row("kind", "nodes", "copies", "instantiated_bytes", "launched_bytes", "destroyed_bytes",
+          "bytes_per_exec", "bytes_per_node");
   const int64_t rows = std::size(kNodeKinds) * std::size(kGraphNodeCounts);
   int64_t row = 0;
   for (const NodeKind kind : kNodeKinds) {
     for (const int64_t nodes : kGraphNodeCounts) {
       run.progress.Update(row++, rows);
       COPPICE_RETURN_IF_ERROR(run.subject.Reset());
-      const int64_t copies = CopiesOf(nodes, run.options.copies);
+      const int64_t copies = CopiesOf(nodes);
       COPPICE_ASSIGN_OR_RETURN(const Weight weight,
                                Weigh(run.subject, {.kind = kind, .nodes = nodes}, copies));
       const double per_exec = static_cast<double>(weight.launched) / static_cast<double>(copies);
-      run.table.Row(NameOf(kind), nodes, copies, weight.instantiated, weight.launched,
-                    weight.destroyed, per_exec, per_exec / static_cast<double>(nodes));
+      run.Row(NameOf(kind), nodes, copies, weight.instantiated, weight.launched, weight.destroyed,
+              per_exec, per_exec / static_cast<double>(nodes));
     }
   }
   return absl::OkStatus();

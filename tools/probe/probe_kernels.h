@@ -26,13 +26,6 @@ struct BulkParams {
   int64_t words[kWords] = {};
 };
 
-// "Spin", which keeps the device busy: `iterations` dependent steps per thread, then *target = the
-// result of thread 0.
-struct SpinParams {
-  int64_t* target = nullptr;
-  int64_t iterations = 0;
-};
-
 extern const KernelImage probe_kernels_image;
 
 }  // namespace coppice

@@ -25,15 +25,13 @@ absl::Status Subject::Reset() {
   COPPICE_ASSIGN_OR_RETURN(DeviceMemory words, DeviceMemory::Create(*driver_, 8 * kWords));
   COPPICE_ASSIGN_OR_RETURN(const Kernel touch, library.Get("Touch"));
   COPPICE_ASSIGN_OR_RETURN(const Kernel bulk, library.Get("Bulk"));
-  COPPICE_ASSIGN_OR_RETURN(const Kernel spin, library.Get("Spin"));
   parts_.emplace(Parts{std::move(context), std::move(stream), std::move(library), std::move(words),
-                       touch, bulk, spin});
+                       touch, bulk});
   // A driver may load a kernel at its first launch, which is no part of any figure.
   int64_t* const target = word_pointer(0);
   COPPICE_RETURN_IF_ERROR(
       Launch(*driver_, touch, this->stream(), TouchParams{.target = target}, 1));
   COPPICE_RETURN_IF_ERROR(Launch(*driver_, bulk, this->stream(), BulkParams{.target = target}, 1));
-  COPPICE_RETURN_IF_ERROR(Launch(*driver_, spin, this->stream(), SpinParams{.target = target}, 1));
   return Synchronize();
 }
 

@@ -36,7 +36,6 @@ class Subject {
   CuStream stream() const { return parts_->stream.handle(); }
   const Kernel& touch() const { return parts_->touch; }
   const Kernel& bulk() const { return parts_->bulk; }
-  const Kernel& spin() const { return parts_->spin; }
   absl::Status Synchronize() const { return parts_->stream.Synchronize(); }
 
   // Device memory that kernels may write: word `index` of kWords, 8 bytes each.
@@ -69,7 +68,6 @@ class Subject {
     DeviceMemory words;
     Kernel touch;
     Kernel bulk;
-    Kernel spin;
   };
 
   explicit Subject(const Driver& driver) : driver_(&driver) {}

@@ -16,9 +16,9 @@
 //   policy    ... 768  960  1024        960 is dropped: its calls record 1024, that no call needed
 //   recorded  ... 768  960              so far; only a ladder that ends at 768 frees anything
 //
-// Policies are known of programs that have one padded symbol, without a joint policy, in traces of
-// the fifth schema. Of all others only recorded buckets are known: the smallest that holds the
-// bucket serves, and without one calls count as eager, whatever their policies go on to.
+// Policies are known of programs that have one padded symbol, without a joint policy. Of all others
+// only recorded buckets are known: the smallest that holds the bucket serves, and without one calls
+// count as eager, whatever their policies go on to.
 //
 // Units: bytes, elements. Threads: pure functions.
 

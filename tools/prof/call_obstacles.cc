@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kLeasesNamed = 4;
 
-// A whole number among the session's options; nothing in older traces.
+// A whole number among the session's options; nothing if there is none.
 std::optional<int64_t> OptionOf(const PoolTrace& trace, const char* name) {
   const auto options = nlohmann::json::parse(trace.options, nullptr, /*allow_exceptions=*/false);
   if (!options.is_object()) return std::nullopt;
@@ -120,7 +120,6 @@ std::string CallObstacles::Bytes() const {
 }
 
 std::string CallObstacles::Sizes(const TraceEvent& call) {
-  if (call.program < 0) return {};
   const TracedProgram& program = trace_.programs[static_cast<size_t>(call.program)];
   std::string text;
   for (int8_t i = 0; i < call.extent_count; ++i) {

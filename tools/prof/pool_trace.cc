@@ -29,36 +29,26 @@ namespace {
 constexpr int64_t kLanesMax = 4096;
 constexpr size_t kLineBytesMax = 8 * kMiB;  // Parsed and printed, a line takes 90 times as much.
 constexpr int kDepthMax = 8;                // Of a definition; a node's is 4.
-constexpr std::array<std::string_view, 4> kSchemasBefore = {"coppice.trace/1", "coppice.trace/2",
-                                                            "coppice.trace/3", "coppice.trace/4"};
 
 // What follows time, name and lane in an event, a letter per value: c call, o other call, b bucket
 // or -1, n node or -1, N node, f failure, m mark, d policy, p path, r reason, k kind of memory, x
-// and y the numbers, i and j those that may be -1, s symbol, P program or -1, e real extents, h
-// host time or -1, O where outputs go. What is behind a `?` no older schema has.
+// and y the numbers, i and j those that may be -1, s symbol, P program, e real extents, h
+// host time or -1, O where outputs go.
 struct EventForm {
   TraceEventKind kind;
   std::string_view values;
 };
 
-constexpr std::array kEventForms = {EventForm{TraceEventKind::kCall, "cbnprxy?Pe?hO"},
-                                    EventForm{TraceEventKind::kRecord, "N"},
-                                    EventForm{TraceEventKind::kEvict, "N"},
-                                    EventForm{TraceEventKind::kFail, "bf"},
-                                    EventForm{TraceEventKind::kBytes, "kxy"},
-                                    EventForm{TraceEventKind::kOutputs, "cn"},
-                                    EventForm{TraceEventKind::kUse, "co?ijx"},
-                                    EventForm{TraceEventKind::kPart, "cx"},
-                                    EventForm{TraceEventKind::kRelease, "c"},
-                                    EventForm{TraceEventKind::kExpire, "co"},
-                                    EventForm{TraceEventKind::kSuspend, ""},
-                                    EventForm{TraceEventKind::kResume, ""},
-                                    EventForm{TraceEventKind::kMark, "m"},
-                                    EventForm{TraceEventKind::kPolicy, "Psd"},
-                                    EventForm{TraceEventKind::kStatics, "Pxy"},
-                                    EventForm{TraceEventKind::kRequest, "qxyij"},
-                                    EventForm{TraceEventKind::kDropped, "x"},
-                                    EventForm{TraceEventKind::kEnd, ""}};
+constexpr std::array kEventForms = {
+    EventForm{TraceEventKind::kCall, "cbnprxyPehO"}, EventForm{TraceEventKind::kRecord, "N"},
+    EventForm{TraceEventKind::kEvict, "N"},          EventForm{TraceEventKind::kFail, "bf"},
+    EventForm{TraceEventKind::kBytes, "kxy"},        EventForm{TraceEventKind::kOutputs, "cn"},
+    EventForm{TraceEventKind::kUse, "coijx"},        EventForm{TraceEventKind::kPart, "cx"},
+    EventForm{TraceEventKind::kRelease, "c"},        EventForm{TraceEventKind::kExpire, "co"},
+    EventForm{TraceEventKind::kSuspend, ""},         EventForm{TraceEventKind::kResume, ""},
+    EventForm{TraceEventKind::kMark, "m"},           EventForm{TraceEventKind::kPolicy, "Psd"},
+    EventForm{TraceEventKind::kStatics, "Pxy"},      EventForm{TraceEventKind::kRequest, "qxyij"},
+    EventForm{TraceEventKind::kDropped, "x"},        EventForm{TraceEventKind::kEnd, ""}};
 static_assert(kEventForms.size() == kTraceEventKindCount);
 
 using Json = nlohmann::json;
@@ -145,9 +135,7 @@ class TraceStream::Parser {
   }
 
   void ParseHeader(Fields& fields) {
-    if (const std::string schema = fields.Text("schema");
-        schema != kPoolTraceSchema &&
-        std::ranges::find(kSchemasBefore, schema) == kSchemasBefore.end())
+    if (const std::string schema = fields.Text("schema"); schema != kPoolTraceSchema)
       fields.Refuse("schema", fmt::format("{} but {}", kPoolTraceSchema, Quote(schema)));
     trace_.device = fields.Text("device");
     trace_.lanes = static_cast<int>(fields.Integer("lanes", 1, kLanesMax));
@@ -162,10 +150,10 @@ class TraceStream::Parser {
     program.name = fields.Text("name");
     program.variant = fields.Text("variant");
     program.symbols = fields.Texts("symbols");
-    if (fields.Has("scalars")) program.scalars = fields.Texts("scalars");
+    program.scalars = fields.Texts("scalars");
     program.spec = fields.ObjectText("spec");
-    if (fields.Has("policies")) program.policies = fields.ObjectTexts("policies");
-    if (fields.Has("joint")) ParseJoint(fields, program);
+    program.policies = fields.ObjectTexts("policies");
+    ParseJoint(fields, program);
     if (!programs_.Add(program.id)) fields.Refuse("program", "a number of its own");
   }
 
@@ -176,7 +164,7 @@ class TraceStream::Parser {
     if (bucket.program < 0) fields.Refuse("program", "a program defined above");
     bucket.lane = static_cast<int>(fields.Integer("lane", 0, trace_.lanes - 1));
     bucket.extents = fields.Integers("extents");
-    if (fields.Has("scalars")) bucket.scalars = fields.Words("scalars");
+    bucket.scalars = fields.Words("scalars");
     if (!buckets_.Add(bucket.id)) fields.Refuse("bucket", "a number of its own");
   }
 
@@ -198,7 +186,6 @@ class TraceStream::Parser {
   void ParsePolicy(Fields& fields) {
     const int64_t id = fields.Integer("policy", 0);
     trace_.policies.push_back(fields.ObjectText("document"));
-    if (trace_.policies.back().empty()) fields.Refuse("document", "a policy");
     if (!policies_.Add(id)) fields.Refuse("policy", "a number of its own");
   }
 
@@ -243,10 +230,6 @@ class TraceStream::Parser {
     event.line = line_;
     size_t values = 3;  // Time, name and lane.
     for (const char letter : form.values) {
-      if (letter == '?') {
-        if (scanner.At(']')) break;
-        continue;
-      }
       ++values;
       if (!scanner.Take(',') || !TakeValue(letter, scanner, event))
         return BadEvent(fmt::format("value {} of '{}' is wrong", values, name), scanner);
@@ -287,7 +270,7 @@ class TraceStream::Parser {
       case 'j':
         return TakeSmall(scanner, -1, event.output);
       case 's':
-        return TakeSmall(scanner, 0, event.symbol) && event.program >= 0 &&
+        return TakeSmall(scanner, 0, event.symbol) &&
                event.symbol < static_cast<int>(SymbolsOf(event.program));
       case 'q':
         return scanner.TakeInteger(0, event.request);
@@ -298,9 +281,10 @@ class TraceStream::Parser {
       case 'k':
         return scanner.TakeText(name) && FindNamed(name, kMemoryKindCount, event.memory);
       case 'P':
-        return TakePlace(programs_, scanner, event.program);
+        return TakePlace(programs_, scanner, event.program) && event.program >= 0;
       case 'e':
-        return TakeExtents(scanner, event);
+        return TakeExtents(scanner, event) &&
+               static_cast<size_t>(event.extent_count) == SymbolsOf(event.program);
       case 'x':
         return scanner.TakeInteger(0, event.first);
       default:

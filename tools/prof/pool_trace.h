@@ -1,7 +1,4 @@
-// Reads the trace file of a session (coppice/graphs/trace.h) line by line; also those of the four
-// schemas before, of which the fourth has no options, specs, labels, bytes of statics, host times
-// and policies, the third neither kernels nor scalars, and of a call neither program nor extents,
-// the second no marks and no parts of leases, and the first no failures either.
+// Reads the trace file of a session (coppice/graphs/trace.h) line by line.
 //
 // What a trace defines is kept; what happened is handed on event by event, so that a view holds
 // only what it needs of a long trace. Programs, buckets and nodes are named by their place in
@@ -42,7 +39,7 @@ struct TracedProgram {
   std::string variant;
   std::vector<std::string> symbols;
   std::vector<std::string> scalars;  // Of the key.
-  // JSON, empty before the fifth schema: the spec, a policy per symbol, and joint ones.
+  // JSON: the spec, a policy per symbol, and joint ones.
   std::string spec;
   std::vector<std::string> policies;
   struct Joint {
@@ -132,7 +129,7 @@ struct PoolTrace {
   int lanes = 0;
   int64_t granularity = 0;
   int64_t budget = 0;   // 0: none.
-  std::string options;  // JSON; empty before the fifth schema.
+  std::string options;  // JSON.
   std::vector<TracedProgram> programs;
   std::vector<TracedBucket> buckets;
   std::vector<TracedNode> nodes;
@@ -160,7 +157,7 @@ std::string LabelOf(const TracedBucket& bucket);
 // What to call a buffer of the node: its label, or "#3".
 std::string LabelOfBuffer(const TracedNode& node, size_t buffer);
 
-// What to call a program, by its place; "-" for -1, where a trace does not say it.
+// What to call a program, by its place; "-" for -1.
 std::string LabelOfProgram(const PoolTrace& trace, int program);
 // What to call a bucket, by its place: "decode 8".
 std::string NameOfBucket(const PoolTrace& trace, int bucket);

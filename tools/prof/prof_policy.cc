@@ -85,10 +85,12 @@ std::vector<Candidate> CandidatesFor(const SymbolTraffic& traffic) {
   const int64_t limit = traffic.limit;
   if (traffic.sizes.empty()) return candidates;
   const auto count = std::max<int64_t>(std::ssize(traffic.buckets), 1);
+  // Counts are of buckets that calls run in, as that of what ran is.
+  const int64_t largest = std::min(limit, traffic.sizes.largest());
   std::set<int64_t> tried;
   for (const int64_t k : {count, 2 * count, int64_t{16}, int64_t{32}}) {
     const absl::StatusOr<LearnedBuckets> learned =
-        LearnBuckets(traffic.sizes, {.limit = limit, .count = std::min(k, limit)});
+        LearnBuckets(traffic.sizes, {.limit = largest, .count = std::min(k, largest)});
     if (!learned.ok() || !tried.insert(std::ssize(learned->buckets)).second) continue;
     candidates.push_back({"learned", std::ssize(learned->buckets), learned->waste_pct});
   }
@@ -154,18 +156,11 @@ std::string ToText(const TracedProgram& program, const ProgramTraffic& symbols) 
 ExitCode ProfPolicy(const ProfOptions& options, const Console& console) {
   std::vector<ProgramTraffic> programs;
   LatestPolicies latest;
-  int64_t unknown = 0;  // Calls of a trace that does not say their extents.
   const absl::StatusOr<PoolTrace> trace =
       ReadPoolTrace(options.trace, [&](const PoolTrace& so_far, const TraceEvent& event) {
         latest.Add(event);
         if (event.kind != TraceEventKind::kCall) return;
         programs.resize(so_far.programs.size());
-        if (event.program < 0 ||
-            (event.extent_count == 0 &&
-             !so_far.programs[static_cast<size_t>(event.program)].symbols.empty())) {
-          ++unknown;
-          return;
-        }
         CountCall(so_far, event, programs[static_cast<size_t>(event.program)]);
       });
   if (!trace.ok()) return FailProf(console, trace.status());
@@ -174,9 +169,6 @@ ExitCode ProfPolicy(const ProfOptions& options, const Console& console) {
   programs.resize(trace->programs.size());
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   std::string text = NoteGaps(*trace);
-  if (unknown > 0)
-    text += fmt::format("note: {} calls do not say their sizes; traces have them since {}\n",
-                        unknown, kPoolTraceSchema);
   bool padded = false;
   for (size_t i = 0; i < programs.size(); ++i) {
     if (!(*chosen)[i] || programs[i].empty()) continue;
@@ -191,12 +183,11 @@ ExitCode ProfPolicy(const ProfOptions& options, const Console& console) {
     else
       text += ToText(trace->programs[i], programs[i]);
   }
-  if (!padded && unknown == 0) text += "no call of these programs has a size to pad\n";
+  if (!padded) text += "no call of these programs has a size to pad\n";
   if (options.json)
     text = Dump({{"schema", kPoolTraceSchema},
                  {"ended", trace->ended},
                  {"dropped_events", trace->dropped},
-                 {"calls_without_sizes", unknown},
                  {"programs", rows}});
   Print(console.out, "{}", text);
   return kExitOk;

@@ -35,7 +35,7 @@ struct Log {
   PoolTrace trace;
   std::vector<Logged> calls;     // In order of time, each with the failure behind it.
   std::vector<Logged> failures;  // In order of time.
-  // By program, -1 where an older trace does not say it, and reason.
+  // By program and reason.
   std::map<std::pair<int, Reason>, Cause> causes;
   std::map<std::pair<int, int>, Cause> failed;  // By program and failure.
 };
@@ -98,8 +98,7 @@ absl::StatusOr<Log> ReadLog(const ProfOptions& options) {
   COPPICE_ASSIGN_OR_RETURN(const std::vector<bool> chosen,
                            ChoosePrograms(log.trace, options.program));
   const auto other = [&](const Logged& logged) {
-    const int program = logged.event.program;
-    return program < 0 ? !options.program.empty() : !chosen[static_cast<size_t>(program)];
+    return !chosen[static_cast<size_t>(logged.event.program)];
   };
   std::erase_if(log.calls, other);
   std::erase_if(log.failures, other);
@@ -187,7 +186,7 @@ std::string FailureLabel(const PoolTrace& trace, int failure) {
   return traced.driver_call.empty() ? traced.code : traced.driver_call + " " + traced.code;
 }
 
-std::string Seconds(int64_t time_ns) {
+std::string TimeOfCall(int64_t time_ns) {
   return fmt::format("{:.6f}", static_cast<double>(time_ns) / 1e9);
 }
 
@@ -205,7 +204,7 @@ std::string FailuresText(const Log& log) {
   for (const auto& [key, cause] : Ranked(log.failed)) {
     table.Add(
         {LabelOfProgram(log.trace, key.first), BucketLabel(log.trace, cause.first.event.bucket),
-         fmt::format("{}", cause.count), Seconds(cause.first.event.time_ns),
+         fmt::format("{}", cause.count), TimeOfCall(cause.first.event.time_ns),
          fmt::format("{}", cause.first.event.lane),
          FailureLabel(log.trace, key.second) + ": " + FailureOf(log.trace, key.second).message});
   }
@@ -233,7 +232,7 @@ std::string LogText(const Log& log, size_t shown) {
                    {"program", "reason", "calls", "first at s", "lane", "call", "because"});
   for (const auto& [key, cause] : Ranked(log.causes)) {
     causes.Add({LabelOfProgram(log.trace, key.first), NameOf(key.second),
-                fmt::format("{}", cause.count), Seconds(cause.first.event.time_ns),
+                fmt::format("{}", cause.count), TimeOfCall(cause.first.event.time_ns),
                 fmt::format("{}", cause.first.event.lane),
                 fmt::format("{}", cause.first.event.call), BecauseOf(log.trace, cause.first)});
   }
@@ -241,7 +240,7 @@ std::string LogText(const Log& log, size_t shown) {
                   {"s", "lane", "call", "program", "bucket", "path", "reason", "because"});
   for (size_t i = 0; i < shown; ++i) {
     const TraceEvent& call = log.calls[i].event;
-    calls.Add({Seconds(call.time_ns), fmt::format("{}", call.lane), fmt::format("{}", call.call),
+    calls.Add({TimeOfCall(call.time_ns), fmt::format("{}", call.lane), fmt::format("{}", call.call),
                LabelOfProgram(log.trace, call.program), BucketLabel(log.trace, call.bucket),
                NameOf(call.path), NameOf(call.reason), BecauseOf(log.trace, log.calls[i])});
   }

@@ -35,9 +35,7 @@ std::vector<NamedFigure> SessionFigures(const TraceSummary& summary) {
   for (int i = 0; i < kMemoryKindCount; ++i)
     figures.push_back({NameOf(static_cast<MemoryKind>(i)), "peak", kBytes, true,
                        summary.kinds[static_cast<size_t>(i)].peak});
-  // Traces before the fifth schema, which have no options either, do not tell.
-  if (summary.statics.peak > 0 || !summary.trace.options.empty())
-    figures.push_back({"statics", "peak", kBytes, true, summary.statics.peak});
+  figures.push_back({"statics", "peak", kBytes, true, summary.statics.peak});
   for (int i = 0; i < kRunKindCount; ++i)
     figures.push_back({"calls", NameOf(static_cast<RunKind>(i)), kCount, false,
                        summary.calls.paths[static_cast<size_t>(i)]});

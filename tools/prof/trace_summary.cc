@@ -88,7 +88,6 @@ BytesOverTime BytesTally::At(int64_t service_end_ns) const {
 void StaticsPeaks::Add(const TraceEvent& event) {
   if (event.kind != TraceEventKind::kStatics) return;
   total = std::max(total, event.second);
-  if (event.program < 0) return;
   int64_t& peak = At(event.program, programs);
   peak = std::max(peak, event.first);
 }
@@ -107,7 +106,7 @@ void SummaryTally::Add(const TraceEvent& event) {
   if (event.kind != TraceEventKind::kCall) return;
   service_end_ns_ = std::max(service_end_ns_, event.time_ns);
   if (event.reason != Reason::kNone) ++reasons_[{event.program, event.reason}];
-  if (event.program >= 0) ++At(event.program, program_calls_);
+  ++At(event.program, program_calls_);
 }
 
 TraceSums SummaryTally::SumsWith(const PoolTrace& trace, std::vector<BucketFigures> buckets) const {

@@ -37,7 +37,7 @@ struct TraceSums {
   BucketFigures calls;                         // Of all buckets and of none.
   std::vector<BucketFigures> buckets;          // One per bucket of the trace, in its order.
   std::vector<int64_t> program_calls;          // One per program.
-  // Calls that did not replay, by program, -1 where an older trace does not say it, and reason.
+  // Calls that did not replay, by program and reason.
   std::map<std::pair<int, Reason>, int64_t> reasons;
   int64_t suspends = 0;
 };

@@ -158,12 +158,12 @@ class Fields {
              !(value.is_number_unsigned() && value.get<uint64_t>() > kMost);
     });
   }
-  // The object under `key` as JSON; empty if there is none.
+  // The object under `key` as JSON.
   std::string ObjectText(const char* key) {
     const nlohmann::json* value = Find(key);
-    if (value == nullptr) return {};
-    if (!value->is_object()) Refuse(key, "an object");
-    return value->dump();
+    if (value != nullptr && value->is_object()) return value->dump();
+    Refuse(key, "an object");
+    return {};
   }
   std::vector<std::string> ObjectTexts(const char* key) {
     std::vector<std::string> texts;

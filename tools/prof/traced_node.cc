@@ -24,8 +24,8 @@ bool ParseLifetime(const Json& bounds, Buffer& buffer) {
 }
 
 bool ParseBuffer(const Json& row, TracedNode& node) {
-  if (!row.is_array() || row.size() < 4 || row.size() > 5 || !IsWhole(row[0], 0) ||
-      !IsWhole(row[1], 1) || !IsWhole(row[2], -1) || (row.size() == 5 && !row[4].is_string())) {
+  if (!row.is_array() || row.size() != 5 || !IsWhole(row[0], 0) || !IsWhole(row[1], 1) ||
+      !IsWhole(row[2], -1) || !row[4].is_string()) {
     return false;
   }
   Buffer& buffer = node.buffers.emplace_back();
@@ -33,7 +33,7 @@ bool ParseBuffer(const Json& row, TracedNode& node) {
   buffer.bytes = row[1].get<int64_t>();
   node.offsets.push_back(row[0].get<int64_t>());
   node.outputs.push_back(row[2].get<int64_t>());
-  node.labels.push_back(row.size() == 5 ? Printable(row[4].get<std::string>()) : std::string());
+  node.labels.push_back(Printable(row[4].get<std::string>()));
   return ParseLifetime(row[3], buffer);
 }
 
@@ -59,7 +59,6 @@ bool ParseTriple(const Json& row, std::array<int64_t, 3>& values) {
 }
 
 void ParseKernels(Fields& fields, TracedNode& node) {
-  if (!fields.Has("kernels")) return;
   for (const Json& row : fields.List("kernels", "kernels")) {
     TracedKernel& kernel = node.kernels.emplace_back();
     if (!row.is_array() || row.size() != 4 || !row[0].is_string() ||

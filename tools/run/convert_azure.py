@@ -15,11 +15,24 @@ arguments.
 import argparse
 import csv
 import datetime
+import re
 import sys
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 HEADER = "arrival_seconds,input_tokens,output_tokens"
-MICROSECONDS = len("2023-11-16 18:15:46.680590")  # Azure writes a digit more than Python reads.
+# A second has seven digits behind it, six, or none; a zone is there since 2024.
+TIME = re.compile(r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(\.\d{1,6})?\d*(Z|[+-]\d\d:\d\d)?")
+
+
+def time_of(text):
+    """Errors: ValueError  it is no time."""
+    match = TIME.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no time; give one as 2024-05-10 00:00:01.5+00:00")
+    day, fraction, zone = match.groups(default="")
+    return datetime.datetime.fromisoformat(
+        f"{day}{(fraction or '.').ljust(7, '0')}"
+        f"{'+00:00' if zone in ('', 'Z') else zone}")
 
 
 def converted(lines):
@@ -31,7 +44,7 @@ def converted(lines):
     trace, first = [HEADER], None
     for row in rows:
         try:
-            time = datetime.datetime.fromisoformat(row["TIMESTAMP"][:MICROSECONDS])
+            time = time_of(row["TIMESTAMP"] or "")
             first = first or time
             seconds = (time - first).total_seconds()
             trace.append(f"{seconds:.6f},{int(row['ContextTokens'])},{int(row['GeneratedTokens'])}")

@@ -15,16 +15,6 @@
 namespace coppice {
 namespace {
 
-void AddTo(PaddingSum::Side& side, const PaddingPolicy& policy, int64_t extent) {
-  const std::optional<int64_t> bucket = policy.Find(extent);
-  if (!bucket) {
-    ++side.without;
-    return;
-  }
-  side.real += extent;
-  side.padded += *bucket;
-}
-
 // What the limits are, in place of advice to raise what the command does not set.
 std::string WhyRefused(const RebucketReport& report) {
   if (report.outcome == Rebucketed::kLimited) {
@@ -66,8 +56,8 @@ absl::Status Relearning::Add(const Step& step) {
   const int64_t extent = ExtentOf(step);
   for (PaddingSum* sum : {&symbol.all, symbol.swaps.empty() ? &symbol.before : &symbol.after}) {
     ++sum->steps;
-    AddTo(sum->served, runner_.policy(step.prefill), extent);
-    AddTo(sum->at_rest, learner->at_rest, extent);
+    sum->served.Add(extent, runner_.policy(step.prefill));
+    sum->at_rest.Add(extent, learner->at_rest);
   }
   if (++learner->steps % period_ != 0) return absl::OkStatus();
   return Learn(step.prefill, step.start_seconds, *learner);

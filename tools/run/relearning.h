@@ -6,8 +6,7 @@
 //   N steps ─► kept ─► N steps ─► swapped ─► N steps ─► swapped ─► N steps ─► kept ─► rest
 //   '─ before the first swap ──'                                   '─ after the last ───'
 //
-// Units: padding in points, 100 x (padded - real) / real, as relearn.h has it. Threads: one at a
-// time.
+// Units: padding as padded_sum.h has it. Threads: one at a time.
 
 #pragma once
 
@@ -24,27 +23,16 @@
 
 #include "tools/model/step_runner.h"
 #include "tools/run/batcher.h"
+#include "tools/run/padded_sum.h"
 
 namespace coppice {
 
 inline constexpr int64_t kRelearnPeriod = 1000;  // Steps of a program, if nobody says another.
 inline constexpr int64_t kRelearnHalfLives = 4;  // Periods after which a step weighs half.
 
-// What steps brought, and what it was padded to. A step without a bucket, as a guard refuses it,
-// has no graph and no part in the sums.
 struct PaddingSum {
-  struct Side {
-    int64_t real = 0;
-    int64_t padded = 0;
-    int64_t without = 0;  // Steps that had no bucket.
-
-    double waste_pct() const {
-      return real > 0 ? 100 * static_cast<double>(padded - real) / static_cast<double>(real) : 0;
-    }
-  };
-  Side served;   // By the buckets in force.
-  Side at_rest;  // By those that the run began with.
-
+  PaddedSum served;   // By the buckets in force.
+  PaddedSum at_rest;  // By those that the run began with.
   int64_t steps = 0;
 };
 

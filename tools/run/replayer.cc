@@ -32,9 +32,14 @@ absl::StatusOr<std::unique_ptr<Replayer>> Replayer::Create(const Context& contex
                                               {.prefill_policy = options.prefill_policy,
                                                .decode_policy = options.decode_policy,
                                                .session = options.session,
-                                               .observe_half_life = half_life}));
+                                               .observe_half_life = half_life,
+                                               .ledger = options.ledger}));
   if (options.relearn_period > 0)
     replayer->relearning_ = std::make_unique<Relearning>(*replayer->main_, options.relearn_period);
+  for (const bool prefill : {true, false}) {
+    COPPICE_ASSIGN_OR_RETURN(replayer->pow2_[prefill],
+                             PaddingPolicy::Pow2(replayer->main_->policy(prefill).maximum()));
+  }
   const ModelSizes sizes = model.sizes();
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy prompts, PaddingPolicy::Exact(sizes.max_context));
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy batches, PaddingPolicy::Exact(sizes.slots));
@@ -65,6 +70,8 @@ absl::Status Replayer::Replay(const Step& step) {
   });
   const bool want_logits = verify || options_.poison || options_.log != nullptr;
   inputs_ = MakeInputs(step, /*followed_only=*/false);
+  padding_[step.prefill].served.Add(ExtentOf(step), main_->policy(step.prefill));
+  padding_[step.prefill].pow2.Add(ExtentOf(step), *pow2_[step.prefill]);
   if (options_.poison) COPPICE_RETURN_IF_ERROR(RunMain(step, Poison::kNan, want_logits, poisoned_));
   const Poison poison = options_.poison ? Poison::kPattern : Poison::kOff;
   COPPICE_RETURN_IF_ERROR(RunMain(step, poison, want_logits, result_));
@@ -85,6 +92,7 @@ absl::Status Replayer::RunMain(const Step& step,
   COPPICE_RETURN_IF_ERROR(main_->Run(inputs_, poison, want_logits, result));
   if (result.path != RunKind::kReplay) return absl::OkStatus();
   replay_host_ns_.push_back(result.host_ns);
+  replay_driver_ns_.push_back(result.driver_ns);
   (step.prefill ? replayed_prefill_ : replayed_decode_).insert(BucketOf(step));
   return absl::OkStatus();
 }

@@ -17,9 +17,11 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -33,6 +35,7 @@
 #include "tools/model/served_model.h"
 #include "tools/model/step_runner.h"
 #include "tools/run/batcher.h"
+#include "tools/run/padded_sum.h"
 #include "tools/run/relearning.h"
 #include "tools/run/step_log.h"
 #include "tools/run/verifier.h"
@@ -54,6 +57,13 @@ class Replayer {
     // Steps of a program after which its buckets are learned again; 0: they stay. Requires: one of
     // the policies is not exact.
     int64_t relearn_period = 0;
+    const DriverLedger* ledger = nullptr;  // Of the main runner.
+  };
+
+  // What the steps of a program were padded to, and what powers of two would have made of them.
+  struct Padding {
+    PaddedSum served;
+    PaddedSum pow2;
   };
 
   // `context` and `model` must outlive the replayer.
@@ -79,7 +89,10 @@ class Replayer {
   const Relearning* relearning() const { return relearning_.get(); }
   int64_t steps() const { return steps_; }
   int64_t verified_steps() const { return verified_steps_; }
+  // Of each replay: inside Session::Run, and there inside the driver.
   const std::vector<int64_t>& replay_host_ns() const { return replay_host_ns_; }
+  const std::vector<int64_t>& replay_driver_ns() const { return replay_driver_ns_; }
+  const Padding& padding(bool prefill) const { return padding_[prefill]; }
   // Buckets of a program that at least one call replayed.
   int64_t replayed_buckets(bool prefill) const {
     return static_cast<int64_t>((prefill ? replayed_prefill_ : replayed_decode_).size());
@@ -108,6 +121,9 @@ class Replayer {
   Verifier verifier_;
   std::vector<int32_t> next_tokens_;  // By request: what its next decode step feeds.
   std::vector<int64_t> replay_host_ns_;
+  std::vector<int64_t> replay_driver_ns_;
+  std::array<Padding, 2> padding_;                    // By whether it is prefill.
+  std::array<std::optional<PaddingPolicy>, 2> pow2_;  // The same.
   std::set<int64_t> replayed_prefill_;
   std::set<int64_t> replayed_decode_;
   StepInputs inputs_;

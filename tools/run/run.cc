@@ -206,6 +206,9 @@ void DescribeOutcome(const Device& device, const Replayer& replayer, RunReport& 
   report.prefill_buckets = replayer.replayed_buckets(/*prefill=*/true);
   report.decode_buckets = replayer.replayed_buckets(/*prefill=*/false);
   report.replay_host_ns = replayer.replay_host_ns();
+  report.replay_driver_ns = replayer.replay_driver_ns();
+  report.prefill_padding = replayer.padding(/*prefill=*/true);
+  report.decode_padding = replayer.padding(/*prefill=*/false);
   report.driver_calls = device.ledger().calls();
   report.modelled_driver_us = device.ledger().modelled_us();
   report.latency_table = LatencyModel::Documented().name();
@@ -279,7 +282,8 @@ absl::StatusOr<RunReport> RunJob(const RunOptions& options,
                                     .trace = {.path = options.trace_out, .wait_when_full = true},
                                     .keep_drawings = !options.dump_graphs.empty()},
                         .log = log.get(),
-                        .relearn_period = options.relearn_period}));
+                        .relearn_period = options.relearn_period,
+                        .ledger = &device.ledger()}));
   RunReport report;
   DescribeJob(options, device, job, report);
   report.targets = served.model->targets();
@@ -287,6 +291,7 @@ absl::StatusOr<RunReport> RunJob(const RunOptions& options,
   report.decode_policy = served.decode->name();
   COPPICE_RETURN_IF_ERROR(ReplayTrace(options, console, job, *replayer, report));
   DescribeOutcome(device, *replayer, report);
+  report.caching_allocator_bytes = served.model->caching_allocator_bytes();
   report.trace_status = replayer->session().FlushTrace();
   if (!options.dump_graphs.empty()) {
     report.dump_status = WriteGraphFiles(replayer->session(), options.dump_graphs, options.trace);
@@ -368,7 +373,7 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
       Device::Open({.choice = options.device,
                     .seed = options.seed,
                     .kernels = options.kernels,
-                    .ledger = {.latency = &LatencyModel::Documented()}});
+                    .ledger = {.time_calls = true, .latency = &LatencyModel::Documented()}});
   if (!device.ok()) return Fail(console, device.status(), kExitDevice);
   if (options.kernels == KernelChoice::kPtx && (*device)->is_cuda())
     return Fail(console,

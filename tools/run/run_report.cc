@@ -28,6 +28,7 @@ struct Figures {
   int64_t sum_bucket_bytes = 0;
   double record_ms_p50 = 0;
   double replay_host_ns_p50 = 0;
+  double replay_driver_ns_p50 = 0;
 };
 
 int64_t CallsOn(const SessionStats& stats, RunKind path) {
@@ -54,6 +55,7 @@ Figures Derive(const RunReport& report) {
   }
   figures.record_ms_p50 = Median(std::move(record_ns)) / 1e6;
   figures.replay_host_ns_p50 = Median(report.replay_host_ns);
+  figures.replay_driver_ns_p50 = Median(report.replay_driver_ns);
   return figures;
 }
 
@@ -177,6 +179,13 @@ void AddRelearned(const RelearnReport& report, Table& table) {
     AddSymbol(symbol, table);
 }
 
+nlohmann::ordered_json CallsByReason(const SessionStats& stats) {
+  nlohmann::ordered_json calls = nlohmann::ordered_json::object();
+  for (int i = 1; i < kReasonCount; ++i)
+    calls[NameOf(static_cast<Reason>(i))] = stats.reasons[static_cast<size_t>(i)];
+  return calls;
+}
+
 nlohmann::ordered_json BytesByKind(const MemoryUsage& usage) {
   nlohmann::ordered_json bytes = nlohmann::ordered_json::object();
   for (int i = 0; i < kMemoryKindCount; ++i)
@@ -232,6 +241,14 @@ nlohmann::ordered_json JsonOf(const std::optional<RelearnReport>& report) {
           {"symbols", symbols}};
 }
 
+nlohmann::ordered_json JsonOf(const Replayer::Padding& padding) {
+  return {{"served", padding.served.waste_pct()}, {"pow2", padding.pow2.waste_pct()}};
+}
+
+nlohmann::ordered_json JsonOf(const std::optional<int64_t>& bytes) {
+  return bytes ? nlohmann::ordered_json(*bytes) : nlohmann::ordered_json();
+}
+
 void AddMemory(const RunReport& report, const Figures& figures, Table& table) {
   table.Head("memory");
   table.Row("plan height", "{}", FormatBytes(report.pool.height));
@@ -253,6 +270,29 @@ void AddMemory(const RunReport& report, const Figures& figures, Table& table) {
                 ? ""
                 : fmt::format(" of a budget of {}; {} graphs dropped for it",
                               FormatBytes(report.pool.budget), report.stats.evictions));
+}
+
+std::string PaddingOf(const char* program, const Replayer::Padding& padding) {
+  return fmt::format("{} {:.1f} % (powers of two {:.1f} %)", program, padding.served.waste_pct(),
+                     padding.pow2.waste_pct());
+}
+
+// What a reader takes home.
+void AddResult(const RunReport& report, const Figures& figures, Table& table) {
+  table.Head("in short");
+  table.Row("right", "{} of {} comparisons with eager runs at real sizes differ, {}",
+            report.mismatches, report.comparisons, VerifiedHow(report));
+  table.Row(
+      "memory", "{} (a pool per graph: {}{})", FormatBytes(report.pool.height),
+      FormatBytes(figures.sum_bucket_bytes),
+      report.caching_allocator_bytes
+          ? fmt::format("; a caching allocator: {}", FormatBytes(*report.caching_allocator_bytes))
+          : "");
+  table.Row("speed", "{:.2f} us of the host for a replay, {:.2f} us of them in the {}",
+            figures.replay_host_ns_p50 / 1e3, figures.replay_driver_ns_p50 / 1e3,
+            report.device == "host" ? "emulator" : "driver");
+  table.Row("padding", "{}; {}", PaddingOf("prefill", report.prefill_padding),
+            PaddingOf("decode", report.decode_padding));
 }
 
 }  // namespace
@@ -278,14 +318,12 @@ std::string FormatTable(const RunReport& report) {
     table.Row("", "{}", line);
   for (const std::string& line : report.emulator_reports)
     table.Row("emulator reports", "{}", line);
+  AddResult(report, figures, table);
   return table.text();
 }
 
 std::string FormatJson(const RunReport& report) {
   const Figures figures = Derive(report);
-  nlohmann::ordered_json reasons = nlohmann::ordered_json::object();
-  for (int i = 1; i < kReasonCount; ++i)
-    reasons[NameOf(static_cast<Reason>(i))] = report.stats.reasons[static_cast<size_t>(i)];
   const nlohmann::ordered_json json = {
       {"calls", report.stats.calls},
       {"replays", figures.replays},
@@ -300,14 +338,18 @@ std::string FormatJson(const RunReport& report) {
       {"max_bucket_live_bytes", figures.max_bucket_live_bytes},
       {"sum_bucket_bytes", figures.sum_bucket_bytes},
       {"record_ms_p50", figures.record_ms_p50},
+      {"caching_allocator_bytes", JsonOf(report.caching_allocator_bytes)},
       {"replay_host_ns_p50", figures.replay_host_ns_p50},
+      {"replay_driver_ns_p50", figures.replay_driver_ns_p50},
+      {"prefill_padding_pct", JsonOf(report.prefill_padding)},
+      {"decode_padding_pct", JsonOf(report.decode_padding)},
       {"driver_calls", report.driver_calls},
       {"modelled_driver_us", report.modelled_driver_us},
       {"latency_table", report.latency_table},
       {"records", figures.records},
       {"warm_ups", figures.warm_ups},
       {"replay_pct_after_record", figures.replay_pct},
-      {"reasons", reasons},
+      {"reasons", CallsByReason(report.stats)},
       {"graphs", figures.graphs},
       {"staging_mapped_bytes", report.pool.of(MemoryKind::kStaging)},
       {"memory_bytes", BytesByKind(report.pool)},

@@ -17,6 +17,7 @@
 
 #include "tools/run/batcher.h"
 #include "tools/run/relearning.h"
+#include "tools/run/replayer.h"
 
 namespace coppice {
 
@@ -50,7 +51,11 @@ struct RunReport {
   int64_t pool_mapped_bytes = 0;  // Under the lanes' plan windows, by the ledger.
   int64_t prefill_buckets = 0;    // That at least one call replayed.
   int64_t decode_buckets = 0;
-  std::vector<int64_t> replay_host_ns;
+  std::optional<int64_t> caching_allocator_bytes;  // As ServedModel tells it.
+  std::vector<int64_t> replay_host_ns;             // As Replayer has them.
+  std::vector<int64_t> replay_driver_ns;
+  Replayer::Padding prefill_padding;
+  Replayer::Padding decode_padding;
   std::optional<RelearnReport> relearned;  // None: buckets stayed.
 
   // All calls that reached the driver, by the ledger; those of the reference are among them.

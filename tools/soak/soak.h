@@ -44,7 +44,6 @@ struct SoakOptions {
   uint64_t seed = 1;
   DeviceChoice device = DeviceChoice::kAuto;
   bool json = false;
-  bool quiet = false;  // No notes, no progress bar.
 };
 
 // What was held at one point, with nothing in flight.

@@ -10,6 +10,7 @@
 #include "tools/soak/soak.h"
 #include "tools/support/byte_text.h"
 #include "tools/support/progress.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
@@ -58,25 +59,26 @@ void PrintTable(const SoakOptions& options, const Outcome& outcome, std::FILE* o
   const SoakReport& report = outcome.report;
   const SoakMemory& first = report.memory.front();
   const SoakMemory& last = report.memory.back();
-  const auto row = [&](const char* label, const std::string& value) {
-    Print(out, "  {:<22}{}\n", label, value);
+  TextTable table("ll", {});
+  const auto bytes = [&](const char* label, int64_t SoakMemory::*figure) {
+    table.Add({label, fmt::format("{} at first, {} at last", FormatBytes(first.*figure),
+                                  FormatBytes(last.*figure))});
   };
-  const auto bytes = [&](const char* label, int64_t at_first, int64_t at_last) {
-    row(label, fmt::format("{} at first, {} at last", FormatBytes(at_first), FormatBytes(at_last)));
-  };
-  row("device", fmt::format("{}: {}", outcome.device, outcome.device_name));
-  row("replays", fmt::format("{}, over {} buckets", report.replays, options.buckets));
-  row("records", fmt::format("{}, {} evictions", report.records, report.evictions));
-  row("without a graph", fmt::format("{}, while all were in flight", report.without_graph));
-  row("came and went", fmt::format("{} bindings, key scalars and inclusions", report.rounds));
-  row("checked", fmt::format("{} calls, {} wrong, {} that had to replay and did not",
-                             report.checked, report.mismatches, report.strays));
-  bytes("own memory", first.own_bytes, last.own_bytes);
-  bytes("free on the device", first.driver_free_bytes, last.driver_free_bytes);
-  bytes("resident on the host", first.host_rss_bytes, last.host_rss_bytes);
-  bytes("heap on the host", first.host_heap_bytes, last.host_heap_bytes);
-  row("memory", outcome.growth.empty() ? "flat" : "grew");
-  row("wall", fmt::format("{:.1f} s", outcome.seconds));
+  table.Add({"device", fmt::format("{}: {}", outcome.device, outcome.device_name)});
+  table.Add({"replays", fmt::format("{}, over {} buckets", report.replays, options.buckets)});
+  table.Add({"records", fmt::format("{}, {} evictions", report.records, report.evictions)});
+  table.Add({"without a graph", fmt::format("{}, while all were in flight", report.without_graph)});
+  table.Add(
+      {"came and went", fmt::format("{} bindings, key scalars and inclusions", report.rounds)});
+  table.Add({"checked", fmt::format("{} calls, {} wrong, {} that had to replay and did not",
+                                    report.checked, report.mismatches, report.strays)});
+  bytes("own memory", &SoakMemory::own_bytes);
+  bytes("free on the device", &SoakMemory::driver_free_bytes);
+  bytes("resident on the host", &SoakMemory::host_rss_bytes);
+  bytes("heap on the host", &SoakMemory::host_heap_bytes);
+  table.Add({"memory", outcome.growth.empty() ? "flat" : "grew"});
+  table.Add({"wall", fmt::format("{:.1f} s", outcome.seconds)});
+  Print(out, "{}", table.Format());
 }
 
 absl::StatusOr<Outcome> Run(SoakOptions& options,
@@ -85,14 +87,12 @@ absl::StatusOr<Outcome> Run(SoakOptions& options,
   const bool cuda = chosen.driver().kind() == DriverKind::kCuda;
   if (options.replays == 0) options.replays = cuda ? 1'000'000 : 20'000;
   if (options.records == 0) options.records = cuda ? 10'000 : 500;
-  if (!options.quiet && !chosen.cuda_absence().empty())
-    Print(console.err, "coppice soak: on the host, because {}\n", chosen.cuda_absence());
   const auto start = std::chrono::steady_clock::now();
   COPPICE_ASSIGN_OR_RETURN(const Context context, Context::Create(chosen.driver()));
   Outcome outcome;
   outcome.device = chosen.kind();
   outcome.device_name = context.DeviceName();
-  Progress bar(console.err, !options.quiet, "soaking");
+  Progress bar(console.err, /*enabled=*/true, "soaking");
   COPPICE_ASSIGN_OR_RETURN(outcome.report,
                            RunSoak(context, options, [&](int64_t done, int64_t total) {
                              bar.Update(done, total);

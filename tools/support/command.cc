@@ -116,6 +116,13 @@ void AddNonEmpty(CLI::App& app,
 
 }  // namespace
 
+absl::StatusOr<uint64_t> ParseSeed(const std::string& text) {
+  uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error == std::errc() && end == text.data() + text.size()) return seed;
+  return InvalidArgument("'{}' is no seed; give a whole number from 0 to 2^64 - 1", text);
+}
+
 ExitCode RunTool(const char* name, const Console& console, absl::FunctionRef<ExitCode()> run) {
   running_tool = {.name = name, .err = console.err};
   const std::new_handler before = std::set_new_handler(&EndWithoutMemory);

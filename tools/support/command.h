@@ -34,6 +34,9 @@ inline constexpr const char* kExitCodes =
     "input file; 3 the device or its driver failed; 4 the output cannot be written; 5 a signal\n"
     "stopped it, and what soak or a bench had measured is printed; 6 host memory ran out.";
 
+// Reads a seed. Errors: kInvalidArgument quoting the text.
+absl::StatusOr<uint64_t> ParseSeed(const std::string& text);
+
 // Runs a tool up to its exit code. What may happen in any command is told here, in one line that
 // begins with `name`: host memory that runs out, on any thread, which ends the process with
 // kExitMemory at once; a report that does not reach its reader, kExitOutput.

@@ -4,6 +4,7 @@ A judge sees the exit code, or None if the process was ended, and the output; it
 and a note, which is empty if there is nothing to say.
 """
 
+import contextlib
 import json
 import re
 from typing import Tuple
@@ -18,12 +19,11 @@ def last_line(text):
 
 
 def json_of(text, **options):
-    """The first JSON object in `text`, or None; `options` are those of JSONDecoder."""
-    start = text.find("{")
-    try:
-        return json.JSONDecoder(**options).raw_decode(text[start:])[0] if start >= 0 else None
-    except ValueError:
-        return None
+    """The first JSON object that begins a line of `text`, or None; `options` are JSONDecoder's."""
+    for start in re.finditer(r"^\{", text, re.MULTILINE):
+        with contextlib.suppress(ValueError):
+            return json.JSONDecoder(**options).raw_decode(text[start.start():])[0]
+    return None
 
 
 def judge_exit(code, text):
@@ -83,16 +83,16 @@ def judge_dispatch(code, text):
     return judge_exit(code, ", ".join(costs) or text)
 
 
-def judge_table(folder, prefix):
+def judge_table(path):
     """Success also writes a table."""
 
     def judge(code, text):
         if code:
             return judge_exit(code, text)
-        rows = [len(path.read_text().splitlines()) for path in folder.glob(f"{prefix}*.tsv")]
+        lines = len(path.read_text().splitlines()) if path.is_file() else 0
         if code is None:
-            return FAILED, f"{sum(rows)} lines so far" if rows else ""
-        return (OK, f"{sum(rows)} lines") if rows else (FAILED, f"it wrote no {prefix}*.tsv")
+            return FAILED, f"{lines} lines so far" if lines else ""
+        return (OK, f"{lines} lines") if lines else (FAILED, f"it wrote no {path.name}")
 
     return judge
 

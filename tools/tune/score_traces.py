@@ -79,9 +79,15 @@ def score_prompts(command, parts, folder):
         first, rest = parts[name]
         policy = folder / "prompts.json"
 
-        def waste_of(buckets):
-            learned = run(command, "tune", first, "--column", "input_tokens", "--buckets", buckets,
-                          "--limit", limit, "-o", policy)
+        def learn(buckets):
+            return run(command, "tune", first, "--column", "input_tokens", "--buckets", buckets,
+                       "--limit", limit, "-o", policy)
+
+        def waste_of(buckets, in_all=False):
+            """`in_all`: with those of them that double up to the limit, which nobody called."""
+            learned = learn(buckets)
+            if in_all and learned["doublings"]:
+                learned = learn(max(buckets - learned["doublings"], 1))
             score = run(command, "tune", "score", policy, rest, "--column", "input_tokens")
             return learned, score["waste_pct"]
 
@@ -93,7 +99,7 @@ def score_prompts(command, parts, folder):
                         "--limit", limit)
             count = len(score["buckets"])
             if count not in ours:
-                ours[count] = waste_of(count)[1]
+                ours[count] = waste_of(count, in_all=True)[1]
             presets[name, preset["name"]] = (count, score["waste_pct"], ours[count])
     return counts, presets
 

@@ -97,6 +97,17 @@ bool Holds(std::string_view text, std::string_view mark) {
   return text.find(mark) != std::string_view::npos;
 }
 
+// Whether a line of `text` has `mark`, and `figure` behind it, past the number of the iteration.
+bool HasLine(std::string_view text, std::string_view mark, std::string_view figure) {
+  constexpr size_t kApart = 24;
+  for (size_t place = text.find(mark); place != std::string_view::npos;
+       place = text.find(mark, place + 1)) {
+    const std::string_view near = text.substr(place + mark.size(), kApart + figure.size());
+    if (Holds(near.substr(0, near.find('\n')), figure)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool IsVllmLog(std::string_view text) {
@@ -104,9 +115,8 @@ bool IsVllmLog(std::string_view text) {
 }
 
 bool IsSglangLog(std::string_view text) {
-  return Holds(text, kFinish) || Holds(text, "Decode batch, #running-req") ||
-         Holds(text, "Decode batch. #running-req") || Holds(text, "Prefill batch, #new-seq") ||
-         Holds(text, "Prefill batch. #new-seq");
+  return Holds(text, kFinish) || HasLine(text, kDecode, "#running-req") ||
+         HasLine(text, kPrefill, "#new-seq");
 }
 
 absl::Status ReadVllmRows(TraceRows& rows) {

@@ -132,8 +132,24 @@ std::optional<int> TakeField(std::string_view& text, std::string_view separators
   return value;
 }
 
+// Takes Z, +HH:MM or +HH off the end of `text`, or nothing: seconds ahead of UTC.
+std::optional<int> TakeZone(std::string_view& text) {
+  if (text.ends_with('Z')) text.remove_suffix(1);
+  const size_t sign = text.find_first_of("+-");
+  if (sign == std::string_view::npos) return 0;
+  const int direction = text[sign] == '-' ? -1 : 1;
+  std::string_view zone = text.substr(sign + 1);
+  text = text.substr(0, sign);
+  const bool whole = !zone.ends_with(':');
+  const std::optional<int> hours = TakeField(zone, ":");
+  const std::optional<int> minutes = zone.empty() ? 0 : TakeField(zone, "");
+  if (!whole || !hours || !minutes || *hours > 23 || *minutes > 59) return std::nullopt;
+  return direction * (*hours * 3600 + *minutes * 60);
+}
+
 std::optional<double> ParseDate(std::string_view text) {
-  const int64_t dashes = std::count(text.begin(), text.end(), '-');
+  const std::string_view date_text = text.substr(0, text.find(':'));  // A zone may have one, too.
+  const int64_t dashes = std::count(date_text.begin(), date_text.end(), '-');
   int year = 1970;
   if (dashes == 2) {
     const std::optional<int> field = TakeField(text, "-");
@@ -144,15 +160,16 @@ std::optional<double> ParseDate(std::string_view text) {
   const std::optional<int> day = TakeField(text, " T");
   const std::optional<int> hour = TakeField(text, ":");
   const std::optional<int> minute = TakeField(text, ":");
-  if (text.ends_with('Z')) text.remove_suffix(1);
+  const std::optional<int> zone_seconds = TakeZone(text);
   double second = 0;
-  if (!month || !day || !hour || !minute || !ReadWhole(text, second)) return std::nullopt;
+  if (!month || !day || !hour || !minute || !zone_seconds || !ReadWhole(text, second))
+    return std::nullopt;
   const std::chrono::year_month_day date{std::chrono::year(year),
                                          std::chrono::month(static_cast<unsigned>(*month)),
                                          std::chrono::day(static_cast<unsigned>(*day))};
   if (!date.ok() || *hour > 23 || *minute > 59 || second < 0 || second > 61) return std::nullopt;
   const auto days = std::chrono::sys_days(date).time_since_epoch().count();
-  return static_cast<double>(days) * 86400 + *hour * 3600 + *minute * 60 + second;
+  return static_cast<double>(days) * 86400 + *hour * 3600 + *minute * 60 + second - *zone_seconds;
 }
 
 // What servers, data sets and their logs call the same.
@@ -244,10 +261,14 @@ absl::StatusOr<double> ParseCell(std::string_view text, ColumnKind kind) {
                          Quote(text));
 }
 
-absl::StatusOr<TraceColumns> ParseTraceColumns(std::string_view text,
+absl::StatusOr<TraceColumns> ParseTraceColumns(std::string_view given,
                                                const std::string& name,
                                                const std::vector<WantedColumn>& wanted,
                                                ReadingProgress progress) {
+  if (given.starts_with("\x1f\x8b"))
+    return InvalidArgument("{}: the file is compressed; give what `zcat` makes of it", name);
+  const std::optional<std::string> plain = Unwrap(given);
+  const std::string_view text = plain ? *plain : given;
   if (text.find_first_not_of(kSpace) == std::string_view::npos)
     return InvalidArgument("{}: the file is empty; give one with a header and rows", name);
   const TraceFormat format = FormatOf(text, wanted);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -117,6 +118,10 @@ absl::Status ReadCsvRows(TraceRows& rows);
 absl::Status ReadJsonRows(TraceRows& rows);
 absl::Status ReadVllmRows(TraceRows& rows);
 absl::Status ReadSglangRows(TraceRows& rows);
+
+// The lines that a program wrote, without what docker, compose, Kubernetes or a terminal put around
+// each; nothing if nobody did. Lines keep their numbers.
+std::optional<std::string> Unwrap(std::string_view text);
 
 // Whether the lines of that server are in `text`.
 bool IsVllmLog(std::string_view text);

@@ -27,7 +27,7 @@ std::optional<LearnedBuckets> Try(const SizeHistogram& histogram, const LearnOpt
 }
 
 int64_t CountOf(const LearnedBuckets& learned) {
-  return static_cast<int64_t>(learned.buckets.size());
+  return std::ssize(learned.buckets) - learned.doublings;
 }
 
 // The calls that prefills in chunks of `chunk` make.

@@ -225,6 +225,7 @@ void PrintLearned(const TuneLearnOptions& options,
       presets.push_back(
           {{"name", grid.name}, {"buckets", grid.count}, {"waste_pct", grid.waste_pct}});
     PrintJson({{"buckets", JsonOf(buckets)},
+               {"doublings", learned.doublings},
                {"waste_pct", learned.score.waste_pct},
                {"limit", {learn.limit.a, learn.limit.b}},
                {"calls", histogram.mass()},
@@ -232,8 +233,11 @@ void PrintLearned(const TuneLearnOptions& options,
                {"presets", presets}},
               console);
   } else {
-    Print(console.out, "{} calls, {} buckets, expected waste {:.2f} %\n\n", histogram.mass(),
-          buckets.size(), learned.score.waste_pct);
+    Print(console.out, "{} calls, {} buckets, expected waste {:.2f} %\n", histogram.mass(),
+          std::ssize(buckets) - learned.doublings, learned.score.waste_pct);
+    if (learned.doublings > 0)
+      Print(console.out, "{} more, for sizes above all of these\n", learned.doublings);
+    Print(console.out, "\n");
     TextTable table("lrr", {"on the same traffic", "buckets", "waste"});
     table.Add({"these", fmt::format("{}", buckets.size()),
                fmt::format("{:.2f} %", learned.score.waste_pct)});

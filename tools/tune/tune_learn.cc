@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -98,6 +99,7 @@ Json JsonOf(const LearnReport& report) {
         {{"size", loss.size}, {"bucket", loss.bucket}, {"calls", loss.calls}, {"cost", loss.cost}});
   }
   return {{"buckets", report.learned.buckets},
+          {"doublings", report.learned.doublings},
           {"waste_pct", report.learned.waste_pct},
           {"limit", report.limit},
           {"rows", report.traffic.rows},
@@ -122,8 +124,14 @@ void PrintReport(const LearnReport& report, std::FILE* out) {
   if (traffic.weighed) Print(out, ", in {} weighed rows", traffic.rows);
   if (traffic.without_value > 0)
     Print(out, "; {} rows have no value and no part", traffic.without_value);
-  Print(out, "\n\n{} buckets: {}\nexpected waste {:.2f} %\n\n", report.learned.buckets.size(),
-        ShortList(report.learned.buckets), report.learned.waste_pct);
+  const std::span<const int64_t> buckets = report.learned.buckets;
+  const auto doublings = static_cast<size_t>(report.learned.doublings);
+  Print(out, "\n\n{} buckets: {}\n", buckets.size() - doublings,
+        ShortList(buckets.first(buckets.size() - doublings)));
+  if (doublings > 0)
+    Print(out, "{} more, for sizes above all of these: {}\n", doublings,
+          ShortList(buckets.last(doublings)));
+  Print(out, "expected waste {:.2f} %\n\n", report.learned.waste_pct);
 
   TextTable presets("lrr", {"on the same traffic", "buckets", "waste"});
   presets.Add({"these", fmt::format("{}", report.score.buckets),

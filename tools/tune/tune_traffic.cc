@@ -245,7 +245,7 @@ ExitCode FailTune(const Console& console,
   return code;
 }
 
-std::string ShortList(const std::vector<int64_t>& sizes) {
+std::string ShortList(std::span<const int64_t> sizes) {
   if (sizes.size() <= kSizesShown) return fmt::format("{}", fmt::join(sizes, " "));
   return fmt::format("{} ... {}", fmt::join(sizes.begin(), sizes.begin() + kSizesShown - 1, " "),
                      sizes.back());

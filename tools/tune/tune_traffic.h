@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,6 @@ ExitCode FailTune(const Console& console,
                   ExitCode code = kExitUsage);
 
 // "1,2,4,8": of many, the beginning and the end.
-std::string ShortList(const std::vector<int64_t>& sizes);
+std::string ShortList(std::span<const int64_t> sizes);
 
 }  // namespace coppice

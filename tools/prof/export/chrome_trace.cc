@@ -63,7 +63,7 @@ class ChromeWriter {
       } else if (const int64_t* const number = std::get_if<int64_t>(&fact.value)) {
         fmt::format_to(out, FMT_COMPILE("{}"), *number);
       } else {
-        fmt::format_to(out, FMT_COMPILE("{}"), std::get<double>(fact.value));
+        text_ += nlohmann::json(std::get<double>(fact.value)).dump();  // 1.0 stays a double.
       }
     }
     text_ += "}}";

@@ -1,4 +1,5 @@
-// `coppice prof export`: a trace in a format of other people's tools.
+// `coppice prof export`: a trace as a timeline or a drawing. Formats of other people's libraries
+// are written by `python -m coppice.prof export` (python/coppice/prof).
 //
 // Equal traces give equal output, byte for byte. Threads: one at a time per process.
 
@@ -10,29 +11,21 @@
 
 #include "absl/status/statusor.h"
 
-#include "tools/prof/export/viz_snapshot.h"
 #include "tools/support/console.h"
 
 namespace coppice {
 
-enum class ExportFormat : uint8_t { kMemoryViz, kChrome, kPerfetto, kRmmCsv, kNsysSidecar, kDot };
-inline constexpr int kExportFormatCount = 6;
+enum class ExportFormat : uint8_t { kChrome, kDot };
+inline constexpr int kExportFormatCount = 2;
 
-// "memory-viz", "chrome", "perfetto", "rmm-csv", "nsys-sidecar", "dot".
+// "chrome", "dot".
 const char* NameOf(ExportFormat format);
 absl::StatusOr<ExportFormat> ParseExportFormat(const std::string& text);
-
-// The number of a call or of a lane. Error: kInvalidArgument.
-absl::StatusOr<int64_t> ParseTracedNumber(const std::string& text);
 
 struct ProfExportOptions {
   std::optional<ExportFormat> format;
   std::string trace;
-  std::string out;              // Empty: standard output; of a terminal, for text alone.
-  bool json = false;            // memory-viz: JSON in place of a pickle.
-  std::optional<VizMode> mode;  // memory-viz; none: history.
-  std::optional<int64_t> call;  // memory-viz: where the path ends; none: the longest path.
-  std::optional<int64_t> lane;  // memory-viz: the lane of `call`; none: 0.
+  std::string out;  // Empty or "-": standard output.
 };
 
 // Exit codes: 0; 2 an option or the trace is wrong; 4 the file cannot be written.

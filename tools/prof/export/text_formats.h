@@ -16,16 +16,6 @@ namespace coppice {
 // instants; bytes by kind are counters. Units: microseconds, bytes.
 std::string ChromeTraceOf(const TracedSession& session);
 
-// The same as a protobuf of Perfetto. Units: nanoseconds, bytes.
-std::string PerfettoTraceOf(const TracedSession& session);
-
-// A log as RMM's logging adaptor writes it: what the session had mapped, a pointer per kind of
-// memory. A kind that grows is freed and allocated again. Time is that of the session.
-std::string RmmCsvOf(const TracedSession& session);
-
-// JSON that says which bucket each graph is of, for readers of Nsight Systems' reports.
-std::string NsysSidecarOf(const TracedSession& session);
-
 // Graphviz: which graphs follow which, by whose outputs a call reads. What runs without a graph is
 // a node per bucket.
 std::string GraphTreeOf(const TracedSession& session);

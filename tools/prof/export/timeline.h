@@ -1,4 +1,4 @@
-// A session as tracks of slices, instants and counters, which Chrome's and Perfetto's forms share.
+// A session as tracks of slices, instants and counters.
 //
 // Units: nanoseconds, bytes. Threads: plain values.
 

@@ -27,6 +27,9 @@ class FactReader {
                                 .lane = event.lane,
                                 .path = event.path,
                                 .reason = event.reason});
+        for (int i = 0; i < event.extent_count; ++i)
+          if (const int64_t size = event.extents[static_cast<size_t>(i)]; size > 0)
+            facts_.sizes[{event.program, i}].Add(size);
         return;
       case TraceEventKind::kBytes:
         facts_.bytes.push_back({.time_ns = event.time_ns,

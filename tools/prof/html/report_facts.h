@@ -7,11 +7,15 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+
+#include "coppice/padding/size_histogram.h"
 
 #include "tools/prof/address_use.h"
 #include "tools/prof/bucket_figures.h"
@@ -101,6 +105,8 @@ struct ReportFacts {
   std::vector<ReportLease> leases;
   std::vector<ReportUse> reads;  // In the order of the file.
   LatestPolicies policies;
+  // What calls brought, by program and symbol; sizes from 1 on.
+  std::map<std::pair<int, int>, SizeHistogram> sizes;
 
   // The program of a bucket.
   int ProgramOf(int bucket) const { return trace.buckets[static_cast<size_t>(bucket)].program; }

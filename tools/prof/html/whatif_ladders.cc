@@ -11,6 +11,9 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
+#include "coppice/padding/learn_buckets.h"
+#include "coppice/padding/size_histogram.h"
+
 #include "tools/prof/bucket_drops.h"
 #include "tools/prof/whatif/traced_spec.h"
 
@@ -22,6 +25,7 @@ constexpr int64_t kExactMax = 256;  // More graphs are not worth a look.
 constexpr std::array kBudgetShares = {100, 90, 75, 60, 50};
 constexpr std::array<int64_t, 7> kIdleTimes = {
     60'000'000'000, 10'000'000'000, 1'000'000'000, 100'000'000, 10'000'000, 1'000'000, 100'000};
+constexpr int64_t kLearnedBuckets = 16;
 constexpr const char* kAsItIs = "as it is";
 
 // A size that may be padded, or a pair of them.
@@ -32,6 +36,7 @@ struct PaddedSize {
   std::vector<int64_t> buckets;  // Empty: exact, or of a pair.
   bool pair = false;
   size_t calls = 0;
+  SizeHistogram sizes;  // That calls brought; empty of a pair.
 };
 
 std::vector<PaddedSize> PaddedSizesOf(const ReportFacts& facts) {
@@ -60,12 +65,25 @@ std::vector<PaddedSize> PaddedSizesOf(const ReportFacts& facts) {
             facts.policies.Find(facts.trace, static_cast<int>(i), symbol).value_or(padded.policy);
         size.maximum = policy.maximum();
         if (!policy.is_exact()) size.buckets = policy.buckets();
+        const auto known = facts.sizes.find({static_cast<int>(i), symbol});
+        if (known != facts.sizes.end()) size.sizes = known->second;
       }
       sizes.push_back(std::move(size));
     }
   }
   std::ranges::stable_sort(sizes, std::ranges::greater(), &PaddedSize::calls);
   return sizes;
+}
+
+// As many buckets as the size has, or kLearnedBuckets, which pad these calls the least; empty: none
+// are.
+std::string LearnedFor(const PaddedSize& size) {
+  const auto count = std::ssize(size.buckets);
+  const absl::StatusOr<LearnedBuckets> learned = LearnBuckets(
+      size.sizes, {.limit = size.maximum,
+                   .count = std::min(count > 0 ? count : kLearnedBuckets, size.maximum)});
+  if (!learned.ok() || learned->buckets == size.buckets) return "";
+  return fmt::format("{}", fmt::join(learned->buckets, ","));
 }
 
 // Other policies up to the same maximum, the fewest buckets first, and none that pads as another.
@@ -105,6 +123,10 @@ void AddPolicies(const ReportFacts& facts,
     for (const std::string& policy : PoliciesFor(size))
       ladder.steps.push_back(
           {.label = policy, .changes = {.policies = {fmt::format("{}={}", size.whose, policy)}}});
+    if (const std::string learned = LearnedFor(size); !learned.empty())
+      ladder.steps.push_back(
+          {.label = "learned",
+           .changes = {.policies = {fmt::format("{}={}", size.whose, learned)}}});
   }
 }
 
@@ -136,7 +158,7 @@ WhatIfLadder DropsOf(const ReportFacts& facts) {
 }
 
 // The longest waits first; those that would suspend as often as a longer one are left out.
-WhatIfLadder SuspensionsOf(const ReportFacts& facts) {
+WhatIfLadder SuspensionLadder(const ReportFacts& facts) {
   WhatIfLadder ladder{.kind = "suspend", .label = "suspended when idle", .steps = {}};
   ladder.steps.push_back({.label = kAsItIs, .changes = {}});
   int64_t before = 0;
@@ -163,7 +185,7 @@ std::vector<WhatIfLadder> LaddersOf(const ReportFacts& facts,
   AddPolicies(facts, limits, left_out, ladders);
   if (peak_bytes > 0) ladders.push_back(BudgetsOf(peak_bytes));
   ladders.push_back(DropsOf(facts));
-  ladders.push_back(SuspensionsOf(facts));
+  ladders.push_back(SuspensionLadder(facts));
   ladders.push_back({.kind = "outputs",
                      .label = "outputs that are copied",
                      .steps = {{.label = kAsItIs, .changes = {}},

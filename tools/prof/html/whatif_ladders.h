@@ -26,10 +26,11 @@ struct WhatIfLadder {
   std::vector<WhatIfStep> steps;  // The first changes nothing; there are more.
 };
 
-// Of each size that may be padded other policies, the fewest buckets first, for the programs with
-// the most calls; shares of `peak_bytes`, the most that was mapped, as budgets; each of the buckets
-// that `prof drop` lists first dropped; suspended when idle, as long as the trace has such gaps;
-// outputs copied. `left_out` gets the sizes beyond the limit.
+// Of each size that may be padded other policies, the fewest buckets first, and last the one that
+// is learned from its calls, for the programs with the most calls; shares of `peak_bytes`, the most
+// that was mapped, as budgets; each of the buckets that `prof drop` lists first dropped; suspended
+// when idle, as long as the trace has such gaps; outputs copied. `left_out` gets the sizes beyond
+// the limit.
 //
 // Requires: a trace that WhatIf::Open takes.
 std::vector<WhatIfLadder> LaddersOf(const ReportFacts& facts,

@@ -8,15 +8,15 @@
 namespace coppice {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json RateOf(const WatchedSession& session, int64_t lately) {
+OrderedJson RateOf(const WatchedSession& session, int64_t lately) {
   if (!session.seconds.has_value() || *session.seconds <= 0) return nullptr;
   return static_cast<double>(lately) / *session.seconds;
 }
 
-Json PathsJson(const WatchedSession& session) {
-  Json paths = Json::object();
+OrderedJson PathsJson(const WatchedSession& session) {
+  OrderedJson paths = OrderedJson::object();
   for (size_t i = 0; i < session.paths_lately.size(); ++i)
     paths[NameOf(static_cast<RunKind>(i))] = {
         {"calls", session.sums.calls.paths[i]},
@@ -24,8 +24,8 @@ Json PathsJson(const WatchedSession& session) {
   return paths;
 }
 
-Json BytesJson(const WatchedSession& session) {
-  Json kinds = Json::object();
+OrderedJson BytesJson(const WatchedSession& session) {
+  OrderedJson kinds = OrderedJson::object();
   for (int i = 0; i < kMemoryKindCount; ++i) {
     const BytesOverTime& bytes = session.sums.kinds[static_cast<size_t>(i)];
     kinds[NameOf(static_cast<MemoryKind>(i))] = {{"bytes", session.BytesOf(bytes)},
@@ -34,8 +34,8 @@ Json BytesJson(const WatchedSession& session) {
   return kinds;
 }
 
-Json ReasonsJson(const WatchedSession& session) {
-  Json reasons = Json::array();
+OrderedJson ReasonsJson(const WatchedSession& session) {
+  OrderedJson reasons = OrderedJson::array();
   for (const WatchedReason& reason : session.reasons)
     reasons.push_back({{"reason", NameOf(reason.reason)},
                        {"calls", reason.calls},
@@ -44,8 +44,8 @@ Json ReasonsJson(const WatchedSession& session) {
   return reasons;
 }
 
-Json BucketsJson(const WatchedSession& session) {
-  Json buckets = Json::array();
+OrderedJson BucketsJson(const WatchedSession& session) {
+  OrderedJson buckets = OrderedJson::array();
   for (const WatchedBucket& bucket : session.buckets)
     buckets.push_back({{"bucket", bucket.name},
                        {"lane", bucket.lane},
@@ -55,7 +55,7 @@ Json BucketsJson(const WatchedSession& session) {
   return buckets;
 }
 
-Json TimesJson(const WatchedTimes& times) {
+OrderedJson TimesJson(const WatchedTimes& times) {
   if (times.count == 0) return nullptr;
   return {{"count", times.count},
           {"p50_ns", times.p50_ns},
@@ -66,44 +66,44 @@ Json TimesJson(const WatchedTimes& times) {
 
 }  // namespace
 
-Json JsonOfWatch(const WatchedSession& session, const std::string& name) {
-  Json marks = Json::array();
+OrderedJson JsonOfWatch(const WatchedSession& session, const std::string& name) {
+  OrderedJson marks = OrderedJson::array();
   for (const WatchedMark& mark : session.marks)
     marks.push_back({{"name", mark.name}, {"time_ns", mark.time_ns}});
-  Json host = Json::object();
+  OrderedJson host = OrderedJson::object();
   for (size_t path = 0; path < session.host.size(); ++path)
     host[NameOf(static_cast<RunKind>(path))] = TimesJson(session.host[path]);
   const BucketFigures& calls = session.sums.calls;
-  Json seconds = nullptr;
+  OrderedJson seconds = nullptr;
   if (session.seconds.has_value()) seconds = *session.seconds;
-  Json look = {{"trace", name},
-               {"state", NameOf(session.state)},
-               {"seconds_since_last", seconds},
-               {"device", session.device},
-               {"lanes", session.lanes},
-               {"last_ns", session.last_ns},
-               {"events", session.events},
-               {"dropped_events", session.dropped},
-               {"calls", calls.calls()},
-               {"paths", PathsJson(session)},
-               {"real_elements", calls.real_elements},
-               {"padded_elements", calls.padded_elements},
-               {"padded_share_pct", calls.padded_share_pct()},
-               {"budget_bytes", session.budget},
-               {"total_bytes", session.BytesOf(session.sums.total)},
-               {"total_peak_bytes", session.sums.total.peak},
-               {"bytes", BytesJson(session)},
-               {"reasons", ReasonsJson(session)},
-               {"buckets", session.bucket_count},
-               {"buckets_of_late", BucketsJson(session)},
-               {"graphs_recorded", calls.recorded},
-               {"graphs_evicted", calls.evicted},
-               {"exec_bytes_estimate", calls.exec_bytes},
-               {"suspends", session.sums.suspends},
-               {"first_token", TimesJson(session.first_token)},
-               {"further_token", TimesJson(session.further_token)},
-               {"host", host},
-               {"marks", marks}};
+  OrderedJson look = {{"trace", name},
+                      {"state", NameOf(session.state)},
+                      {"seconds_since_last", seconds},
+                      {"device", session.device},
+                      {"lanes", session.lanes},
+                      {"last_ns", session.last_ns},
+                      {"events", session.events},
+                      {"dropped_events", session.dropped},
+                      {"calls", calls.calls()},
+                      {"paths", PathsJson(session)},
+                      {"real_elements", calls.real_elements},
+                      {"padded_elements", calls.padded_elements},
+                      {"padded_share_pct", calls.padded_share_pct()},
+                      {"budget_bytes", session.budget},
+                      {"total_bytes", session.BytesOf(session.sums.total)},
+                      {"total_peak_bytes", session.sums.total.peak},
+                      {"bytes", BytesJson(session)},
+                      {"reasons", ReasonsJson(session)},
+                      {"buckets", session.bucket_count},
+                      {"buckets_of_late", BucketsJson(session)},
+                      {"graphs_recorded", calls.recorded},
+                      {"graphs_evicted", calls.evicted},
+                      {"exec_bytes_estimate", calls.exec_bytes},
+                      {"suspends", session.sums.suspends},
+                      {"first_token", TimesJson(session.first_token)},
+                      {"further_token", TimesJson(session.further_token)},
+                      {"host", host},
+                      {"marks", marks}};
   if (session.sums.statics.peak > 0) {
     look["statics_bytes"] = session.BytesOf(session.sums.statics);
     look["statics_peak_bytes"] = session.sums.statics.peak;

@@ -100,6 +100,9 @@ class Changer {
                                   const std::string& policy);
   absl::Status SetPolicy(const std::string& text, int program, int symbol);
   absl::Status SetJoint(const std::string& text, int program, JointSpec& joint);
+  absl::Status DropSize(const std::string& text,
+                        const Whose& whose,
+                        const std::optional<std::vector<int64_t>>& extents);
   absl::Status DropFrom(int program, int symbol, int64_t bucket);
   absl::Status DropJoint(int program, JointSpec& joint, const JointSize& bucket);
   bool HasBucket(int program, const std::vector<int64_t>& extents);
@@ -207,13 +210,15 @@ std::string Changer::BucketList(const std::vector<int>& programs) const {
 absl::Status Changer::Drop(const std::string& text) {
   const size_t colon = text.rfind(':');
   const std::string name = Printable(text.substr(0, colon));
-  const std::vector<int> named =
-      colon == std::string::npos ? std::vector<int>() : ProgramsNamed(trace_, name);
+  const Whose whose = colon == std::string::npos ? Whose() : WhoseOf(trace_, name);
+  const std::vector<int>& named = whose.programs;
   if (named.empty())
     return InvalidArgument(
-        "--drop {}: there is no program '{}'; give PROGRAM:BUCKET, as decode:8, with one of {}",
+        "--drop {}: there is no program '{}'; give PROGRAM:BUCKET, as decode:8, or "
+        "PROGRAM.SYMBOL:BUCKET, with one of {}",
         Printable(text), name, ProgramList(trace_));
   const auto extents = ParseExtents(std::string_view(text).substr(colon + 1));
+  if (!whose.symbol.empty()) return DropSize(text, whose, extents);
   // Of several programs of one name, those that have it.
   std::vector<int> having;
   for (const int program : named)
@@ -245,10 +250,32 @@ absl::Status Changer::DropBucket(const std::string& text,
   if (padded.size() != 1)
     return InvalidArgument(
         "--drop {}: {} sizes of program '{}' are padded, each by itself, so that no bucket is one "
-        "of a policy; change one by --policy PROGRAM.SYMBOL=LIST",
+        "of a policy; drop a bucket of one of them by --drop PROGRAM.SYMBOL:BUCKET",
         Printable(text), padded.empty() ? "no" : fmt::format("{}", padded.size()),
         LabelOf(trace_.programs[static_cast<size_t>(program)]));
   return Named(text, DropFrom(program, padded[0], extents[static_cast<size_t>(padded[0])]));
+}
+
+// Of one size of programs, all buckets that have this extent of it.
+absl::Status Changer::DropSize(const std::string& text,
+                               const Whose& whose,
+                               const std::optional<std::vector<int64_t>>& extents) {
+  if (!extents.has_value() || extents->size() != 1)
+    return InvalidArgument("--drop {}: give one extent of '{}', as PROGRAM.SYMBOL:8",
+                           Printable(text), whose.symbol);
+  bool there = false;
+  for (const int program : whose.programs) {
+    const ProgramSpec& spec = SpecAt(program);
+    for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol) {
+      const bool padded = MayHavePolicy(spec, symbol) && spec.JointOf(symbol) == nullptr;
+      if (spec.symbols[static_cast<size_t>(symbol)].name != whose.symbol || !padded) continue;
+      COPPICE_RETURN_IF_ERROR(Named(text, DropFrom(program, symbol, extents->front())));
+      there = true;
+    }
+  }
+  if (there) return absl::OkStatus();
+  return InvalidArgument("--drop {}: '{}' is no size that is padded by itself", Printable(text),
+                         whose.symbol);
 }
 
 absl::Status Changer::DropFrom(int program, int symbol, int64_t bucket) {

@@ -24,7 +24,7 @@ namespace coppice {
 
 // Everything as it was, unless it is said here.
 struct WhatIfChanges {
-  std::vector<std::string> drops;     // "decode:8", "mix:8x128": buckets that are gone.
+  std::vector<std::string> drops;     // "decode:8", "mix:8x128", "mix.rows:8": buckets that go.
   std::vector<std::string> policies;  // "pow2", "decode=8,64", "mix.rows=rows.json".
   int64_t budget_bytes = 0;           // 0: as it was.
   int64_t lanes = 0;                  // 0: as it was.

@@ -65,10 +65,11 @@ absl::StatusOr<SymbolSpec> SymbolFrom(const Json& text,
   symbol.scalar = text.at("scalar").get<int>();
   if (text.contains("claim")) {
     const Json& claim = text.at("claim");
-    symbol.claim = PaddingClaim{.padding = enums.From(claim.at(0), PaddingContents::kFill),
-                                .equal = {.bits = claim.at(1).get<bool>(),
-                                          .absolute = claim.at(2).get<double>(),
-                                          .relative = claim.at(3).get<double>()}};
+    symbol.claim =
+        PaddingClaim{.padding = enums.From(claim.at(0), PaddingContents::kRowIndependent),
+                     .equal = {.bits = claim.at(1).get<bool>(),
+                               .absolute = claim.at(2).get<double>(),
+                               .relative = claim.at(3).get<double>()}};
   }
   return symbol;
 }
@@ -190,11 +191,6 @@ absl::StatusOr<Value> Guarded(const std::string& what, const Read& read) {
 }  // namespace
 
 absl::StatusOr<SessionOptions> OptionsOf(const PoolTrace& trace) {
-  if (trace.options.empty())
-    return InvalidArgument(
-        "the trace is of a schema before {}, which does not say how its session was made; trace "
-        "the session again with this coppice",
-        kPoolTraceSchema);
   return Guarded<SessionOptions>("the options of the session", [&] {
     return absl::StatusOr<SessionOptions>(ReadOptions(trace));
   });

@@ -20,7 +20,7 @@ namespace coppice {
 // The options of the session, as far as calls depend on them. Recordings in the background and
 // gates are kept: whoever repeats calls has no use for either.
 //
-// Errors: kInvalidArgument  the trace is of a schema that does not say it.
+// Errors: kInvalidArgument  they cannot be read back.
 absl::StatusOr<SessionOptions> OptionsOf(const PoolTrace& trace);
 
 // The program as it was registered. Errors: as OptionsOf.

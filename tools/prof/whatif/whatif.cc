@@ -108,10 +108,6 @@ absl::Status CheckFit(const TracedCalls& traced, const std::vector<ProgramSpec>&
       return InvalidArgument("node {} has {} graph nodes, and outputs that its program has not",
                              node.id, node.graph_nodes);
   }
-  for (const TracedCall& call : traced.calls)
-    if (call.program < 0 || static_cast<size_t>(call.extent_count) != symbols(call.program))
-      return InvalidArgument("call {} of lane {} has {} extents", call.number, call.lane,
-                             call.extent_count);
   return absl::OkStatus();
 }
 

@@ -58,8 +58,8 @@ class WhatIf {
  public:
   using OnProgress = std::function<void(int64_t done, int64_t total)>;  // Calls; null: nobody.
 
-  // Reads the trace at `path`. Errors: kInvalidArgument  as ReadTracedCalls; a schema that does not
-  // say how the session was made.
+  // Reads the trace at `path`. Errors: kInvalidArgument  as ReadTracedCalls; options or specs that
+  // cannot be read back.
   static absl::StatusOr<std::unique_ptr<WhatIf>> Open(const std::string& path);
   ~WhatIf();
 

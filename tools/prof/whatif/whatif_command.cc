@@ -28,6 +28,7 @@ constexpr const char* kWhatIfNotes =
     "Changes may be combined; without one, the trace is held against its own repetition.\n"
     "\n"
     "  --drop decode:8            without this bucket: its calls go to the next that holds them\n"
+    "  --drop mix.rows:8          without all that have this extent of one of several sizes\n"
     "  --policy pow2              of all sizes that may be padded: a preset, a ladder, a list, or\n"
     "                             POLICY.json of coppice tune\n"
     "  --policy decode=vllm       of one program; mix.rows=8,64 of one size of it\n"

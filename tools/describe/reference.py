@@ -1,0 +1,83 @@
+"""Tables of the reference documentation, one file per family."""
+
+import families
+from c_surface import constant
+from python_surface import default_of
+from text import wrapped
+
+FOLDER = "docs/reference/"
+
+
+def cell(text):
+    return text.replace("|", "\\|")
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return lines + ["| " + " | ".join(map(cell, row)) + " |" for row in rows]
+
+
+def page(title, opening, lines):
+    return "\n".join([f"# {title}", "", *wrapped(opening, ""), "", *lines, ""])
+
+
+def span(field, description):
+    if field.type in description.enums:
+        return ", ".join(f"`{one.word}`" for one in description.enums[field.type].enumerators)
+    if not field.least:
+        return ""
+    least = f"{description.number(field, field.least):,}"
+    return f"{least} to {description.number(field, field.most):,}" if field.most else f"≥ {least}"
+
+
+def options(description):
+    rows = []
+    for field in description.structs["SessionOptions"].fields:
+        shown = "" if field.type == "std::function" else f"`{default_of(field, description)}`"
+        said = f"{field.sentence} {field.detail}".strip()
+        rows.append([f"`{field.path}`", f"`{families.flat_name(field.path)}`", shown,
+                     span(field, description), field.unit, said])
+    return page("Options of a session", (
+        "`coppice::SessionOptions` in C++, `coppice_session_options` in C, the keywords of "
+        "`coppice.Session` in Python. What is left out has its default; so has in C, and in "
+        "Python, a number that is 0. Where 0 is in the range of a number with another default, -1 "
+        "means it."),
+        table(["C++", "C, Python", "default", "range", "unit", "what it is"], rows))
+
+
+def figures(struct, title, opening):
+    rows = []
+    for field in struct.fields:
+        said = f"{field.sentence[:-1]}: by `{field.by}`." if field.by else field.sentence
+        rows.append([f"`{field.name}`", field.unit, f"{said} {field.detail}".strip()])
+    return page(title, opening, table(["C++, C, Python", "unit", "what it is"], rows))
+
+
+def enumerators(description, numbers):
+    lines = []
+    for enum in description.enums.values():
+        lines += ["", f"## {enum.name}", "", *wrapped(enum.sentence, ""), ""]
+        rows = []
+        for one in enum.enumerators:
+            name = constant(enum, one)
+            rows.append([f"`{one.word}`", f"`{one.name}`", f"`{name}` = {numbers[enum.name][name]}",
+                         f"{one.sentence} {one.detail}".strip()])
+        lines += table(["word", "C++", "C", "what it is"], rows)
+    return page("Enumerators", "Words are what Python, JSON, traces and reports have.", lines[1:])
+
+
+def pages(description, numbers):
+    """The text of each page by its path."""
+    made = {
+        "session_options.md": options(description),
+        "session_stats.md": figures(
+            description.structs["SessionStats"], "Figures of a session",
+            "`Session::stats()` in C++, `coppice_stats` in C, `Session.stats()` in Python, by the "
+            "same names; on the page of metrics with `coppice_` in front."),
+        "memory_usage.md": figures(
+            description.structs["MemoryUsage"], "Memory of a session",
+            "`Session::memory().usage()` in C++, `coppice_memory` in C, `Session.memory()` in "
+            "Python, by the same names."),
+        "enumerators.md": enumerators(description, numbers),
+    }
+    return {FOLDER + name: text for name, text in made.items()}
