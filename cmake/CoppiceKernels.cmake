@@ -1,6 +1,6 @@
 # coppice_kernels(<target> <file.cu>...)
 # Compiles block-style kernel sources (coppice/runtime/block_kernel.h) into <target>: each file once
-# with the C++ compiler, for the host, and, where nvcc is found, once into a fatbin (SASS for
+# with the C++ compiler, for the host, and, with COPPICE_DEVICE_CODE, once into a fatbin (SASS for
 # COPPICE_CUDA_ARCHITECTURE and PTX) that is embedded as read-only data.
 #
 # COPPICE_CUDA_ARCHITECTURE is a list of SM versions, as "80;90", of which the newest has PTX too,
@@ -10,6 +10,14 @@
 # A file name.cu defines one image with COPPICE_KERNEL_IMAGE(name, ...). Host kernels are optimised
 # in every build type, and without contraction into fused multiply-adds: a result then has the same
 # bits in the vectorised part of a loop, in its remainder, and at every amount of padding.
+
+# Where nobody asks for it, nvcc runs only on a machine that has a GPU: for the library alone it
+# takes half a minute.
+set(COPPICE_GPU_HERE OFF)
+if(EXISTS /dev/nvidiactl OR EXISTS /dev/dxg)
+  set(COPPICE_GPU_HERE ON)
+endif()
+option(COPPICE_DEVICE_CODE "Compile kernels for the GPU where nvcc is found" ${COPPICE_GPU_HERE})
 
 find_program(COPPICE_NVCC nvcc PATHS /usr/local/cuda/bin DOC "nvcc, for device code; optional")
 

@@ -2,11 +2,13 @@
 # checked here, at configure time.
 
 # Warnings for our own sources; never exported. A designated initialiser may leave fields out: each
-# has its default. g++ 12 claims uninitialised reads inside Abseil's inlined vectors.
+# has its default. g++ 12 claims uninitialised reads inside Abseil's inlined vectors; its pragmas
+# for loops are for it alone, and clang sees what libstdc++ itself uses of what is deprecated.
 add_library(coppice_build_flags INTERFACE)
 target_compile_options(coppice_build_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
-  -Wno-missing-field-initializers -Wno-maybe-uninitialized)
+  -Wno-missing-field-initializers $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+  "$<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-pragmas;-Wno-deprecated-declarations>")
 
 # coppice_module(<name> LAYER <n> [INTERFACE] [PROGRAMS_ONLY] [SOURCES ...] [HEADERS ...] [LINK ...]
 #                [LINK_PRIVATE ...])
@@ -46,6 +48,7 @@ endfunction()
 # keeps the symbols that linkers need.
 function(coppice_install target)
   install(TARGETS ${target} ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY COPPICE_INSTALLED ${target})
   get_target_property(type ${target} TYPE)
   set(folder "${CMAKE_INSTALL_LIBDIR}")
   set(option --strip-debug)
@@ -119,6 +122,8 @@ function(coppice_test path)
   endif()
   if(NOT TARGET ${target})
     add_executable(${target})
+    # Without a thread in any of its sources it has none that is compiled: see below.
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
     target_link_libraries(${target} PRIVATE coppice_build_flags coppice_test_main)
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
   endif()
@@ -127,6 +132,9 @@ function(coppice_test path)
     add_dependencies(threaded_tests ${target})
   else()
     list(APPEND arg_LABELS one_thread)
+    if(COPPICE_THREADED_TESTS_ONLY)  # It is not run either: a source that is no source.
+      set_source_files_properties(${path}.cc PROPERTIES HEADER_FILE_ONLY ON)
+    endif()
   endif()
   target_sources(${target} PRIVATE ${path}.cc)
   foreach(source IN LISTS arg_SOURCES)
@@ -164,8 +172,12 @@ function(coppice_starts_threads result)
   set(${result} FALSE PARENT_SCOPE)
 endfunction()
 
-# Installs the export set, what find_package(coppice) runs, the samples and the licence.
+# Installs the export set, what find_package(coppice) runs, the samples and the licence; and makes
+# the target coppice_installed, which builds what `cmake --install` asks for and nothing else.
 function(coppice_install_package)
+  get_property(installed GLOBAL PROPERTY COPPICE_INSTALLED)
+  add_custom_target(coppice_installed)
+  add_dependencies(coppice_installed ${installed})
   include(CMakePackageConfigHelpers)
   set(destination "${CMAKE_INSTALL_LIBDIR}/cmake/coppice")
   install(EXPORT coppice-targets NAMESPACE coppice:: DESTINATION "${destination}")

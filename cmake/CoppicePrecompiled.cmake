@@ -2,8 +2,7 @@
 # Parses the headers of packages once for all targets of a set, in place of once per source. A set
 # is targets whose flags agree, because a compiler takes what it has parsed only for the same flags:
 #
-#   library   position-independent, as what an installed coppice links
-#   tools     the command's and the probe's; JSON too
+#   library   position-independent, as what an installed coppice links; the command's code too
 #   tests     GoogleTest too
 #
 # The headers of coppice are in none of them, so that a change of one rebuilds what includes it and
@@ -20,10 +19,8 @@ set(COPPICE_PRECOMPILED_COMMON
   <absl/functional/any_invocable.h> <absl/status/status.h> <absl/status/statusor.h> <fmt/format.h>)
 set(COPPICE_PRECOMPILED_COMMON_LINK
   absl::any_invocable absl::flat_hash_map absl::inlined_vector absl::statusor)
-set(COPPICE_PRECOMPILED_library)
-set(COPPICE_PRECOMPILED_library_LINK)
-set(COPPICE_PRECOMPILED_tools <fmt/ranges.h> <nlohmann/json.hpp>)
-set(COPPICE_PRECOMPILED_tools_LINK nlohmann_json::nlohmann_json)
+set(COPPICE_PRECOMPILED_library <fmt/ranges.h> <nlohmann/json.hpp>)
+set(COPPICE_PRECOMPILED_library_LINK nlohmann_json::nlohmann_json)
 set(COPPICE_PRECOMPILED_tests <gmock/gmock.h> <gtest/gtest.h> <filesystem> <fstream> <sstream>)
 set(COPPICE_PRECOMPILED_tests_LINK GTest::gmock)
 
@@ -36,7 +33,7 @@ option(COPPICE_UNITE_SOURCES "Compile several sources of a library as one" ${PRO
 
 function(coppice_unite)
   if(COPPICE_UNITE_SOURCES)
-    set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
   endif()
 endfunction()
 
@@ -61,17 +58,21 @@ function(coppice_precompile set)
   endif()
   foreach(target IN LISTS ARGN)
     target_precompile_headers(${target} REUSE_FROM ${owner})
+    if(set STREQUAL "library")
+      set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    endif()
   endforeach()
 endfunction()
 
-# coppice_precompile_folder(<set>)
-# Does it for every program and library that the calling folder has declared so far.
+# coppice_precompile_folder(<set> [<type>...])
+# Does it for every library, and whatever other type of target, that the calling folder has declared
+# so far. CMake makes programs independent of their position otherwise than libraries.
 function(coppice_precompile_folder set)
+  set(types STATIC_LIBRARY OBJECT_LIBRARY ${ARGN})
   get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target IN LISTS targets)
     get_target_property(type ${target} TYPE)
-    if(type MATCHES "^(EXECUTABLE|STATIC_LIBRARY|OBJECT_LIBRARY)$" AND
-       NOT target MATCHES "^coppice_precompiled_")
+    if(type IN_LIST types AND NOT target MATCHES "^coppice_precompiled_")
       coppice_precompile(${set} ${target})
     endif()
   endforeach()

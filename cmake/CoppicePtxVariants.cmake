@@ -1,13 +1,13 @@
 # coppice_ptx_variants(<target> <name> <folder> <file.cu>...)
 # Has nvcc write <folder>/<name>.<variant>.ptx of kernel sources before <target> is linked: for
-# sm_75, sm_80 and sm_89, with -O0 and with -O3; sm_80_O3 is a variant. None is contracted into
-# fused multiply-adds, as host code is not. Without nvcc it writes nothing.
+# sm_75 and sm_80, with -O3, and for one of them with -O0: sm_80_O3 is a variant. For sm_89 nvcc
+# writes what it does for sm_80, and with -O0 the same for all. None is contracted into fused
+# multiply-adds, as host code is not. Without nvcc it writes nothing.
 #
 # Nearly all of the time that nvcc takes goes into reading CUB, so that the sources are one unit for
-# it, and six variants of all of them cost as much as those of one. No two sources of a unit may
-# have kernels of the same name.
+# it. No two sources of a unit may have kernels of the same name.
 
-set(COPPICE_PTX_VARIANTS sm_75_O0 sm_75_O3 sm_80_O0 sm_80_O3 sm_89_O0 sm_89_O3)
+set(COPPICE_PTX_VARIANTS sm_75_O3 sm_80_O0 sm_80_O3)
 
 function(coppice_ptx_variants target name folder)
   set(unit "${folder}/${name}.cu")

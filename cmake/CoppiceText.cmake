@@ -1,3 +1,16 @@
+# coppice_extract(<archive> <folder>)
+# Extracts an archive of texts that a script made into a folder of its own, when the project is
+# configured and the archive has changed.
+function(coppice_extract archive folder)
+  get_filename_component(path "${archive}" ABSOLUTE)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${path}")
+  if("${path}" IS_NEWER_THAN "${folder}.extracted")
+    file(REMOVE_RECURSE "${folder}")
+    file(ARCHIVE_EXTRACT INPUT "${path}" DESTINATION "${folder}" TOUCH)
+    file(TOUCH "${folder}.extracted")
+  endif()
+endfunction()
+
 # coppice_embed_text(<target> <file> <symbol>)
 # Makes the text of <file>, ended by a NUL, part of <target>. Its sources reach it by
 #

@@ -13,8 +13,8 @@ a CSV file, as `coppice run` reads it; further columns are ignored:
     arrival_seconds,input_tokens,output_tokens    (all arrivals empty: a Poisson process)
 
 Two functions are compiled, each with one size that varies and buckets for it. The KV caches lie
-where they always lie, and both write them in place. coppice pads with zeros, so that rows of
-padding write slot 0, which no request has.
+where they always lie, and both write them in place. Rows of padding write slot 0, which no request
+has, and positions of padding lie behind those of a prompt, where nobody reads before it writes.
 
 On a GPU time is measured, after every size ran once. The emulator is no model of time: there a step
 costs 6 ms and 0.0125 ms per row, as in `coppice run`. Nobody waits for arrivals: the clock jumps.
@@ -157,13 +157,17 @@ class Model:
             torch._dynamo.mark_static_address(cache)
             torch._dynamo.mark_static(cache)
         self.slots, self.context = options.max_batch, options.context
-        self.prefill = self.compiled(self.decoder.prefill, options.prefill_policy, options.context)
-        self.decode = self.compiled(self.decoder.decode, options.decode_policy,
-                                    max(SIZE_MIN, options.max_batch))
+        self.prefill = self.compiled(
+            self.decoder.prefill, "tokens:1", options.prefill_policy, options.context,
+            claim={"keys": "written", "values": "written"})
+        self.decode = self.compiled(
+            self.decoder.decode, "tokens:0", options.decode_policy,
+            max(SIZE_MIN, options.max_batch), fills={"slots": 0})
 
-    def compiled(self, function, policy, maximum):
+    def compiled(self, function, size, policy, maximum, claim=(), **options):
         return self.torch.compile(function, backend="coppice", dynamic=True, options={
-            "device": self.kind, "policy": (policy, maximum), "claim": "finite", "strict": True})
+            "device": self.kind, "policy": {size: (policy, maximum)},
+            "claim": {size: "finite", **dict(claim)}, "strict": True, **options})
 
     def ints(self, values):
         return self.torch.tensor(values, dtype=self.torch.int32, device=self.device)

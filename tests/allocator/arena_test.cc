@@ -1,18 +1,11 @@
 // Goal: the arena maps exactly what is asked, in the calls it names, or changes nothing at all.
-// Method: an emulator under a ledger that counts calls and bytes, and entries that fail on demand.
+// Method: an emulator under a ledger that counts calls and bytes, which fails them on demand.
 
 #include "coppice/allocator/arena.h"
 
-#include <cstdint>
-#include <memory>
-#include <vector>
-
-#include "gtest/gtest.h"
-
-#include "coppice/base/units.h"
 #include "coppice/runtime/driver.h"
 
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice {
@@ -80,8 +73,7 @@ TEST_F(ArenaTest, CreateRejectsOptionsOutOfRange) {
   for (const Arena::Options& options :
        {MakeOptions(0, kMiB), MakeOptions(1, 0), MakeOptions(1, -kMiB), MakeOptions(1, INT64_MAX),
         MakeOptions(2, INT64_MAX / 2), no_handle, odd_handle}) {
-    EXPECT_THAT(Arena::Create(device_.driver(), 0, options),
-                StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(Arena::Create(device_.driver(), 0, options), StatusIs(kWrongArgument));
   }
 }
 
@@ -236,7 +228,7 @@ TEST(ArenaMemoryTest, AFailedGrowthLeavesTheWindowAsBefore) {
   ASSERT_OK(arena->Grow(0, kGranule));
   // The first handle still fits, the second does not.
   const absl::Status status = arena->Grow(0, 5 * kGranule);
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(status, StatusIs(kExhausted));
   EXPECT_EQ(CuResultOf(status), CuResult::kOutOfMemory);
   EXPECT_EQ(arena->mapped_bytes(0), kGranule);
   EXPECT_EQ(device.ledger().MappedBytes(arena->base(0), kWindow), kGranule);
@@ -244,65 +236,43 @@ TEST(ArenaMemoryTest, AFailedGrowthLeavesTheWindowAsBefore) {
   EXPECT_OK(arena->Grow(0, 4 * kGranule));
 }
 
-// How often an entry still works before it fails; a driver entry is a plain function.
-int g_calls_left = 0;
-DriverTable g_inner;
+class ArenaFaultTest : public ArenaTest {
+ protected:
+  // The nth call of the entry from now on fails.
+  template <typename Entry>
+  void Fail(Entry entry, int64_t nth = 1) {
+    device_.ledger().Inject(
+        {.entry = DriverLedger::IndexOf(entry), .nth = nth, .result = CuResult::kUnknown});
+  }
 
-template <auto Entry, typename... Args>
-CuResult FailLater(Args... args) {
-  if (g_calls_left == 0) return CuResult::kUnknown;
-  --g_calls_left;
-  return (g_inner.*Entry)(args...);
+  // Grows by one handle and then, when `entry` fails, by two more.
+  template <typename Entry>
+  void ExpectRollback(Entry entry, int64_t nth) {
+    const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
+    ASSERT_OK(arena->Grow(0, kGranule));
+    Fail(entry, nth);
+    EXPECT_THAT(arena->Grow(0, kHandle + 2 * kGranule), StatusIs(absl::StatusCode::kInternal));
+    EXPECT_EQ(arena->mapped_bytes(0), kGranule);
+    EXPECT_EQ(device_.emulator().live().mapped_bytes, kGranule);
+    EXPECT_EQ(device_.emulator().live().physical_bytes, kGranule);
+    EXPECT_OK(arena->Grow(0, kHandle + 2 * kGranule));
+  }
+};
+
+TEST_F(ArenaFaultTest, CreateReturnsTheDriversErrors) {
+  const auto create = [this] { return Arena::Create(device_.driver(), 0, MakeOptions(1, kMiB)); };
+  Fail(&DriverTable::MemGetAllocationGranularity);
+  EXPECT_THAT(create(), StatusIs(absl::StatusCode::kInternal));
+  Fail(&DriverTable::MemAddressReserve);
+  EXPECT_THAT(create(), StatusIs(absl::StatusCode::kInternal));
 }
 
-template <auto Entry, typename... Args>
-void Replace(DriverTable& table, CuResult (*)(Args...)) {
-  table.*Entry = FailLater<Entry, Args...>;
-}
-
-// A driver whose `Entry` fails from its call number `calls` on.
-template <auto Entry>
-Driver FailingAfter(int calls, const Driver& inner) {
-  g_calls_left = calls;
-  g_inner = inner.table();
-  DriverTable table = inner.table();
-  Replace<Entry>(table, table.*Entry);
-  return Driver(table, inner.kind());
-}
-
-TEST(ArenaFaultTest, CreateReturnsTheDriversErrors) {
-  const TestDevice device;
-  const Driver no_granularity =
-      FailingAfter<&DriverTable::MemGetAllocationGranularity>(0, device.driver());
-  EXPECT_THAT(Arena::Create(no_granularity, 0, MakeOptions(1, kMiB)),
-              StatusIs(absl::StatusCode::kInternal));
-  const Driver no_range = FailingAfter<&DriverTable::MemAddressReserve>(0, device.driver());
-  EXPECT_THAT(Arena::Create(no_range, 0, MakeOptions(1, kMiB)),
-              StatusIs(absl::StatusCode::kInternal));
-}
-
-// Grows by one handle and then, when `Entry` fails, by two more.
-template <auto Entry>
-void ExpectRollback(int calls) {
-  TestDevice device;
-  const Driver driver = FailingAfter<Entry>(calls, device.driver());
-  COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Arena> arena,
-                               Arena::Create(driver, 0, MakeOptions(1, kWindow)));
-  ASSERT_OK(arena->Grow(0, kGranule));
-  EXPECT_THAT(arena->Grow(0, kHandle + 2 * kGranule), StatusIs(absl::StatusCode::kInternal));
-  EXPECT_EQ(arena->mapped_bytes(0), kGranule);
-  EXPECT_EQ(device.emulator().live().mapped_bytes, kGranule);
-  EXPECT_EQ(device.emulator().live().physical_bytes, kGranule);
-  g_calls_left = 100;
-  EXPECT_OK(arena->Grow(0, kHandle + 2 * kGranule));
-}
-
-TEST(ArenaFaultTest, GrowthRollsBackWhereverItFails) {
-  ExpectRollback<&DriverTable::MemCreate>(1);
-  ExpectRollback<&DriverTable::MemCreate>(2);
-  ExpectRollback<&DriverTable::MemMap>(1);
-  ExpectRollback<&DriverTable::MemMap>(2);
-  ExpectRollback<&DriverTable::MemSetAccess>(1);
+TEST_F(ArenaFaultTest, GrowthRollsBackWhereverItFails) {
+  for (const int64_t nth : {1, 2}) {
+    ExpectRollback(&DriverTable::MemCreate, nth);
+    ExpectRollback(&DriverTable::MemMap, nth);
+  }
+  ExpectRollback(&DriverTable::MemSetAccess, 1);
 }
 
 TEST_F(ArenaTest, NothingItDoesBreaksACaptureOfTheApplication) {
@@ -319,33 +289,26 @@ TEST_F(ArenaTest, NothingItDoesBreaksACaptureOfTheApplication) {
   EXPECT_EQ(cu.GraphDestroy(graph), CuResult::kSuccess);
 }
 
-TEST(ArenaFaultTest, AFailedTrimKeepsWhatIsBelowAndReleasesTheRestLater) {
-  TestDevice device;
-  const Driver driver = FailingAfter<&DriverTable::MemUnmap>(1, device.driver());
-  COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Arena> arena,
-                               Arena::Create(driver, 0, MakeOptions(1, kWindow)));
-  ASSERT_OK(arena->Grow(0, kGranule));
-  ASSERT_OK(arena->Grow(0, 2 * kGranule));
-  ASSERT_OK(arena->Grow(0, 3 * kGranule));
+TEST_F(ArenaFaultTest, AFailedTrimKeepsWhatIsBelowAndReleasesTheRestLater) {
+  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
+  for (int64_t granules = 1; granules <= 3; ++granules)
+    ASSERT_OK(arena->Grow(0, granules * kGranule));
+  Fail(&DriverTable::MemUnmap, 2);
   EXPECT_THAT(arena->Trim(0, 0), StatusIs(absl::StatusCode::kInternal));
   EXPECT_EQ(arena->mapped_bytes(0), kGranule);
   EXPECT_EQ(arena->spare_bytes(), kGranule);
-  g_calls_left = 100;
   EXPECT_OK(arena->Trim(0, 0));
   EXPECT_OK(arena->ReleaseSpares());
-  EXPECT_EQ(device.emulator().live().physical_bytes, 0);
+  EXPECT_EQ(device_.emulator().live().physical_bytes, 0);
 }
 
-TEST(ArenaFaultTest, GrowsAgainWhereATrimFailed) {
-  TestDevice device;
-  const Driver driver = FailingAfter<&DriverTable::MemUnmap>(0, device.driver());
-  COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Arena> arena,
-                               Arena::Create(driver, 0, MakeOptions(1, kWindow)));
+TEST_F(ArenaFaultTest, GrowsAgainWhereATrimFailed) {
+  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
   ASSERT_OK(arena->Grow(0, kGranule));
+  Fail(&DriverTable::MemUnmap);
   EXPECT_THAT(arena->Trim(0, 0), StatusIs(absl::StatusCode::kInternal));
-  g_calls_left = 100;
   EXPECT_OK(arena->Grow(0, 2 * kGranule));
-  EXPECT_EQ(device.emulator().live().mapped_bytes, 2 * kGranule);
+  EXPECT_EQ(device_.emulator().live().mapped_bytes, 2 * kGranule);
 }
 
 }  // namespace

@@ -3,14 +3,7 @@
 
 #include "coppice/allocator/budget.h"
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <numeric>
-#include <thread>
-#include <vector>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {

@@ -4,25 +4,10 @@
 
 #include "allocator/planner/joins.h"
 
-#include <algorithm>
-#include <numeric>
-#include <random>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
-#include "coppice/base/units.h"
-
-#include "tests/support/status_matchers.h"
+#include "tests/allocator/buffers.h"
 
 namespace coppice::internal {
 namespace {
-
-using testing::IsEmpty;
-
-Buffer MakeBuffer(Interval lifetime, int64_t bytes, int64_t alignment = 1) {
-  return {.lifetime = {lifetime}, .bytes = bytes, .alignment = alignment};
-}
 
 // One block on the other.
 Plan StackOf(const std::vector<Buffer>& blocks) {

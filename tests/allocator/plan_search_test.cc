@@ -5,33 +5,17 @@
 
 #include "allocator/planner/plan_search.h"
 
-#include <algorithm>
 #include <chrono>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <limits>
-#include <numeric>
-#include <random>
-#include <string>
-#include <vector>
-
-#include "gtest/gtest.h"
-
-#include "coppice/base/units.h"
 
 #include "allocator/planner/plan_ladder.h"
-#include "tests/support/status_matchers.h"
+#include "tests/allocator/buffers.h"
 #include "tests/support/test_device.h"
-#include "tests/support/test_share.h"
+#include "tests/support/traces.h"
 
 namespace coppice::internal {
 namespace {
 
 constexpr int64_t kAnyHeight = std::numeric_limits<int64_t>::max();
-constexpr int64_t kFullHeight = 1 << 20;  // Of the rectangles that are cut.
 
 class Draw {
  public:
@@ -45,69 +29,6 @@ class Draw {
  private:
   std::mt19937_64 random_;
 };
-
-Buffer MakeBuffer(Interval lifetime, int64_t bytes, int64_t alignment = 1) {
-  Buffer buffer;
-  buffer.lifetime = {lifetime};
-  buffer.bytes = bytes;
-  buffer.alignment = alignment;
-  return buffer;
-}
-
-bool LiveTogether(const Buffer& a, const Buffer& b) {
-  for (const Interval& x : a.lifetime)
-    for (const Interval& y : b.lifetime)
-      if (x.lower < y.upper && y.lower < x.upper) return true;
-  return false;
-}
-
-// The lowest offset of buffer `i` that is free of the `placed` ones.
-int64_t LowestFree(const std::vector<Buffer>& buffers,
-                   const std::vector<int64_t>& offsets,
-                   const std::vector<size_t>& placed,
-                   size_t i) {
-  int64_t offset = 0;
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (const size_t other : placed) {
-      if (!LiveTogether(buffers[i], buffers[other])) continue;
-      const int64_t top = offsets[other] + buffers[other].bytes;
-      if (offset >= top || offset + buffers[i].bytes <= offsets[other]) continue;
-      offset = AlignUp(top, buffers[i].alignment);
-      moved = true;
-    }
-  }
-  return offset;
-}
-
-// The least height of all orders, placed first-fit: an optimal plan pushed down is one of them.
-int64_t BruteForceHeight(const std::vector<Buffer>& buffers) {
-  std::vector<int64_t> offsets(buffers.size());
-  std::vector<size_t> fixed;
-  std::vector<size_t> order;
-  int64_t fixed_height = 0;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    if (!buffers[i].fixed_offset) {
-      order.push_back(i);
-      continue;
-    }
-    fixed.push_back(i);
-    offsets[i] = *buffers[i].fixed_offset;
-    fixed_height = std::max(fixed_height, offsets[i] + buffers[i].bytes);
-  }
-  int64_t least = kAnyHeight;
-  do {
-    std::vector<size_t> placed = fixed;
-    int64_t height = fixed_height;
-    for (const size_t i : order) {
-      offsets[i] = LowestFree(buffers, offsets, placed, i);
-      height = std::max(height, offsets[i] + buffers[i].bytes);
-      placed.push_back(i);
-    }
-    least = std::min(least, height);
-  } while (std::next_permutation(order.begin(), order.end()));
-  return least;
-}
 
 // Lifetimes of one to three intervals, alignments up to 8; every fifth buffer or so is fixed.
 std::vector<Buffer> DrawProgram(Draw& draw, int64_t count, int64_t steps, int64_t bytes_max) {
@@ -140,34 +61,6 @@ std::vector<Buffer> DrawProgram(Draw& draw, int64_t count, int64_t steps, int64_
   return buffers;
 }
 
-// Cuts a rectangle of kFullHeight into `count`, again and again the largest of some.
-std::vector<Buffer> CutRectangles(Draw& draw, size_t count) {
-  struct Piece {
-    Interval steps;
-    int64_t bytes;
-  };
-  std::vector<Piece> pieces{{{0, 1000}, kFullHeight}};
-  while (pieces.size() < count) {
-    const auto at = static_cast<size_t>(draw(0, std::ssize(pieces) - 1));
-    Piece& piece = pieces[at];
-    Piece other = piece;
-    if (draw(0, 1) == 0) {
-      if (piece.bytes < 8192) continue;
-      piece.bytes = draw(1, piece.bytes / 1024 - 1) * 1024;
-      other.bytes -= piece.bytes;
-    } else {
-      if (piece.steps.upper - piece.steps.lower < 8) continue;
-      piece.steps.upper = draw(piece.steps.lower + 1, piece.steps.upper - 1);
-      other.steps.lower = piece.steps.upper;
-    }
-    pieces.push_back(other);
-  }
-  std::vector<Buffer> buffers;
-  for (const Piece& piece : pieces)
-    buffers.push_back(MakeBuffer(piece.steps, piece.bytes));
-  return buffers;
-}
-
 // Checks what SearchBelow promises of any result.
 void ExpectSound(const std::vector<Buffer>& buffers,
                  int64_t height,
@@ -193,7 +86,7 @@ TEST(PlanSearchTest, AgreesWithBruteForceOnUpToSevenBuffers) {
   int64_t tries = 0;
   for (int64_t round = 0; round < 2000 / TestShare(); ++round) {
     const std::vector<Buffer> buffers = DrawProgram(draw, draw(1, 7), 12, 20);
-    const int64_t least = BruteForceHeight(buffers);
+    const int64_t least = LeastHeight(buffers);
     const std::optional<SearchProblem> problem = MakeSearchProblem(buffers);
     ASSERT_TRUE(problem);
     PlanSearch search(*problem);
@@ -417,8 +310,8 @@ struct Published {
 };
 
 TEST(PlanSearchTest, SolvesPublishedInstances) {
-  const char* data = std::getenv("COPPICE_DATA");
-  if (data == nullptr) GTEST_SKIP() << "COPPICE_DATA names no folder of traces";
+  const std::string data = TraceFolder();
+  if (data.empty()) GTEST_SKIP() << "COPPICE_DATA names no folder with the real traces";
   const std::filesystem::path folder = std::filesystem::path(data) / "..";
   constexpr Published kPublished[] = {
       {"minimalloc/A.1048576.csv", 1048576}, {"minimalloc/B.1048576.csv", 1048576},

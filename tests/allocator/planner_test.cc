@@ -4,41 +4,11 @@
 
 #include "coppice/allocator/planner.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <limits>
-#include <numeric>
-#include <random>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-
-#include "coppice/allocator/plan.h"
-#include "coppice/base/units.h"
-
-#include "tests/support/status_matchers.h"
+#include "tests/allocator/buffers.h"
 #include "tests/support/test_device.h"
-#include "tests/support/test_share.h"
 
 namespace coppice {
 namespace {
-
-Buffer MakeBuffer(const std::vector<Interval>& lifetime, int64_t bytes, int64_t alignment = 1) {
-  Buffer buffer;
-  buffer.lifetime.assign(lifetime.begin(), lifetime.end());
-  buffer.bytes = bytes;
-  buffer.alignment = alignment;
-  return buffer;
-}
-
-Buffer MakeFixed(Interval lifetime, int64_t bytes, int64_t offset) {
-  Buffer buffer = MakeBuffer({lifetime}, bytes);
-  buffer.fixed_offset = offset;
-  return buffer;
-}
 
 PlannerResult PlanByOrderings(std::span<const Buffer> buffers) {
   return PlanBuffers(buffers, {.search_tries_max = 0}).value();
@@ -66,7 +36,7 @@ TEST(PlannerTest, PlansNothingForNoBuffers) {
 
 TEST(PlannerTest, RejectsMalformedBuffers) {
   const std::vector<Buffer> buffers = {MakeBuffer({{0, 1}}, 0)};
-  EXPECT_THAT(PlanBuffers(buffers), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(PlanBuffers(buffers), StatusIs(kWrongArgument));
 }
 
 TEST(PlannerTest, StacksWhatLivesTogetherAndSharesWhatDoesNot) {
@@ -94,7 +64,7 @@ TEST(PlannerTest, KeepsFixedBuffersAndPlacesAroundThem) {
 
 TEST(PlannerTest, RejectsFixedBuffersThatOverlap) {
   const std::vector<Buffer> buffers = {MakeFixed({0, 2}, 4, 0), MakeFixed({1, 3}, 4, 3)};
-  EXPECT_THAT(PlanBuffers(buffers), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(PlanBuffers(buffers), StatusIs(kWrongArgument));
   const std::vector<Buffer> apart = {MakeFixed({0, 2}, 4, 0), MakeFixed({2, 3}, 4, 3)};
   EXPECT_OK(PlanBuffers(apart));
 }
@@ -277,19 +247,6 @@ class RandomPlannerTest : public testing::Test {
   std::mt19937_64 random_{TestSeed()};
 };
 
-bool LiveTogether(const Buffer& a, const Buffer& b) {
-  for (const Interval& x : a.lifetime)
-    for (const Interval& y : b.lifetime)
-      if (x.lower < y.upper && y.lower < x.upper) return true;
-  return false;
-}
-
-size_t RootOf(std::span<const Buffer> buffers, size_t i) {
-  while (buffers[i].in_place_with)
-    i = *buffers[i].in_place_with;
-  return i;
-}
-
 // The definition, pair by pair.
 void ExpectRight(std::span<const Buffer> buffers, const Plan& plan) {
   ASSERT_EQ(plan.offsets.size(), buffers.size());
@@ -334,34 +291,6 @@ TEST_F(RandomPlannerTest, EqualInputsGiveEqualPlans) {
     EXPECT_EQ(a.plan.offsets, b.plan.offsets);
     EXPECT_STREQ(a.method, b.method);
   }
-}
-
-// The least height over all orders, first-fit in each: some order reaches the optimum, because any
-// plan's buffers, taken by offset, only sink.
-int64_t LeastHeight(std::span<const Buffer> buffers) {
-  std::vector<size_t> order(buffers.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  int64_t least = std::numeric_limits<int64_t>::max();
-  std::vector<int64_t> offsets(buffers.size());
-  do {
-    int64_t height = 0;
-    for (size_t i = 0; i < order.size(); ++i) {
-      const Buffer& buffer = buffers[order[i]];
-      int64_t& offset = offsets[order[i]];
-      offset = 0;
-      for (size_t j = 0; j < i;) {
-        const Buffer& other = buffers[order[j]];
-        const int64_t other_offset = offsets[order[j]];
-        const bool meets = LiveTogether(buffer, other) && offset < other_offset + other.bytes &&
-                           other_offset < offset + buffer.bytes;
-        if (meets) offset = other_offset + other.bytes;
-        j = meets ? 0 : j + 1;
-      }
-      height = std::max(height, offset + buffer.bytes);
-    }
-    least = std::min(least, height);
-  } while (std::next_permutation(order.begin(), order.end()));
-  return least;
 }
 
 TEST_F(RandomPlannerTest, SmallPlansAreTheBestOfAllOrders) {
@@ -415,36 +344,13 @@ TEST_F(ClimbTest, KeepsLowBuffersFirst) {
   EXPECT_EQ(result.plan.offsets[7], 0);
 }
 
-// Cuts [0, steps) x [0, height) into rectangles, so that the bound is the height exactly.
 TEST_F(RandomPlannerTest, CutRectanglesStayBelowTwiceTheBound) {
-  constexpr int64_t kHeight = 1 << 20;
-  struct Rectangle {
-    Interval life;
-    int64_t bytes;
-  };
   for (int i = 0; i < 20; ++i) {
-    std::vector<Rectangle> rectangles = {{{0, 1000}, kHeight}};
-    while (rectangles.size() < 100) {
-      Rectangle& cut = rectangles[static_cast<size_t>(Draw(0, std::ssize(rectangles)))];
-      Rectangle rest = cut;
-      if (Draw(0, 2) == 0 && cut.bytes > 1) {
-        rest.bytes = Draw(1, cut.bytes);
-        cut.bytes -= rest.bytes;
-      } else if (cut.life.upper - cut.life.lower > 1) {
-        rest.life.lower = Draw(cut.life.lower + 1, cut.life.upper);
-        cut.life.upper = rest.life.lower;
-      } else {
-        continue;
-      }
-      rectangles.push_back(rest);
-    }
-    std::vector<Buffer> buffers;
-    buffers.reserve(rectangles.size());
-    for (const Rectangle& rectangle : rectangles)
-      buffers.push_back(MakeBuffer({rectangle.life}, rectangle.bytes));
+    const std::vector<Buffer> buffers =
+        CutRectangles([this](int64_t lower, int64_t upper) { return Draw(lower, upper + 1); }, 100);
     COPPICE_ASSERT_OK_AND_ASSIGN(const PlannerResult result, PlanBuffers(buffers));
-    ASSERT_EQ(result.bound, kHeight) << "case " << i;
-    ASSERT_LT(result.plan.height, 2 * kHeight) << "case " << i;
+    ASSERT_EQ(result.bound, kFullHeight) << "case " << i;
+    ASSERT_LT(result.plan.height, 2 * kFullHeight) << "case " << i;
   }
 }
 

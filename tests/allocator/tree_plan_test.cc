@@ -5,35 +5,15 @@
 
 #include "coppice/allocator/tree_plan.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <random>
-#include <span>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-
-#include "coppice/allocator/plan.h"
 #include "coppice/allocator/planner.h"
 
-#include "tests/support/status_matchers.h"
+#include "tests/allocator/buffers.h"
 #include "tests/support/test_device.h"
 
 namespace coppice {
 namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-
-Buffer MakeBuffer(Interval lifetime, int64_t bytes) {
-  Buffer buffer;
-  buffer.lifetime = {lifetime};
-  buffer.bytes = bytes;
-  buffer.alignment = 1;
-  return buffer;
-}
 
 // A node with an output of `kept` bytes, live for `levels`, after a buffer of `used` bytes.
 TreeNode MakeNode(int parent, int64_t kept, int64_t used, int levels = TreeOutput::kToTheEnd) {
@@ -69,7 +49,7 @@ TEST(TreePlanTest, OutputDiesWithinTheLastOfItsLevels) {
   EXPECT_EQ(part.height, 110);
   EXPECT_EQ(part.bound, 110);
   nodes[0].outputs[0].last_steps = 0;
-  EXPECT_THAT(PlanTree(nodes), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(PlanTree(nodes), StatusIs(kWrongArgument));
 }
 
 TEST(TreePlanTest, PlansNothingForNoNodes) {

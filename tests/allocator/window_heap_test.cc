@@ -3,17 +3,7 @@
 
 #include "coppice/allocator/window_heap.h"
 
-#include <cstdint>
-#include <memory>
-#include <thread>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-
-#include "coppice/base/units.h"
-
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice {
@@ -118,7 +108,7 @@ TEST_F(WindowHeapTest, RefusesMemoryBeyondTheWindow) {
   WindowHeap heap(*pool, 0);
   Allocate(heap, kGranule);
   const BudgetUsage before = budget_.usage();
-  EXPECT_THAT(heap.Allocate(kGranule + 1), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(heap.Allocate(kGranule + 1), StatusIs(kExhausted));
   EXPECT_EQ(budget_.usage(), before);
   EXPECT_EQ(heap.live_bytes(), kGranule);
   EXPECT_EQ(heap.top_peak(), kGranule);
@@ -132,7 +122,7 @@ TEST_F(WindowHeapTest, RefusesMemoryBeyondTheDevice) {
   WindowHeap heap(*pool, 0);
   Allocate(heap, kGranule);
   const BudgetUsage before = budget_.usage();
-  EXPECT_THAT(heap.Allocate(16 * kMiB), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(heap.Allocate(16 * kMiB), StatusIs(kExhausted));
   EXPECT_EQ(budget_.usage(), before);
   EXPECT_EQ(heap.live_bytes(), kGranule);
   EXPECT_EQ(heap.top_peak(), kGranule);

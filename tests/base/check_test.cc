@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {

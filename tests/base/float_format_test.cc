@@ -3,13 +3,7 @@
 
 #include "coppice/base/float_format.h"
 
-#include <bit>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <random>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {

@@ -3,17 +3,10 @@
 
 #include "base/json_document.h"
 
-#include <string>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {
-
-using testing::HasSubstr;
 
 absl::Status StatusOfText(const std::string& text, const JsonLimits& limits = {}) {
   return JsonDocument::Parse(text, "test.json", limits).status();

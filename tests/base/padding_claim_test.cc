@@ -3,21 +3,11 @@
 
 #include "coppice/base/padding_claim.h"
 
-#include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <span>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
 using testing::Optional;
 
 constexpr Equality kBits;
@@ -132,11 +122,32 @@ TEST(PaddingClaimTest, IsDescribedInWords) {
   EXPECT_STREQ(NameOf(PaddingContents::kAny), "any");
   EXPECT_STREQ(NameOf(PaddingContents::kFinite), "finite");
   EXPECT_STREQ(NameOf(PaddingContents::kFill), "fill");
+  EXPECT_STREQ(NameOf(PaddingContents::kRowIndependent), "row_independent");
   EXPECT_THAT(DescribeClaim({.padding = PaddingContents::kAny}),
               AllOf(HasSubstr("any bits"), HasSubstr("equal bit for bit")));
   EXPECT_THAT(DescribeClaim({.padding = PaddingContents::kFinite, .equal = kTenth}),
               AllOf(HasSubstr("finite values"), HasSubstr("within 0 + 0.1 x |value|")));
   EXPECT_THAT(DescribeClaim({.padding = PaddingContents::kFill}), HasSubstr("exactly its fill"));
+}
+
+TEST(PaddingClaimTest, IsReadFromItsWordWithTolerancesBehind) {
+  for (const PaddingContents contents : {PaddingContents::kAny, PaddingContents::kFinite,
+                                         PaddingContents::kFill, PaddingContents::kRowIndependent})
+    EXPECT_EQ(**ParseClaim(NameOf(contents)), PaddingClaim{.padding = contents});
+  EXPECT_EQ(**ParseClaim("masked"), PaddingClaim{.padding = PaddingContents::kAny});
+  EXPECT_EQ(*ParseClaim("exact"), std::nullopt);
+  EXPECT_EQ((**ParseClaim("finite:0.5")).equal, (Equality{.bits = false, .absolute = 0.5}));
+  EXPECT_EQ((**ParseClaim("any:0:0.25")).equal, (Equality{.bits = false, .relative = 0.25}));
+}
+
+TEST(PaddingClaimTest, RefusesWhatIsNoClaimWithTheWordsThatThereAre) {
+  for (const char* text : {"", "none", "rows", "Any", "any:", "any:x", "any:-1", "any:inf",
+                           "any:1:", "any:1:2:3", "exact:1", ":1"}) {
+    const auto refused = ParseClaim(text);
+    ASSERT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(refused.status().message()),
+                HasSubstr("exact, any, masked, row_independent, finite or fill"));
+  }
 }
 
 TEST(PaddingClaimTest, ContentsAllowWhatThoseBehindThemAllow) {

@@ -3,22 +3,10 @@
 
 #include "coppice/base/tensor.h"
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <map>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {
-
-using testing::ElementsAre;
 
 Tensor Dense(const std::vector<int64_t>& dims) {
   return Tensor::Dense(0x1000, DType::kFloat32, dims);

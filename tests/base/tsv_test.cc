@@ -3,23 +3,10 @@
 
 #include "coppice/base/tsv.h"
 
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
-#include "coppice/base/status.h"
-
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::SizeIs;
 
 constexpr std::string_view kColumns = "name\tcount";
 
@@ -50,7 +37,7 @@ TEST(TsvTest, RowsPointIntoTheText) {
 // The message of the error with which `text` is refused.
 std::string RefusalOf(std::string_view text) {
   const auto rows = ParseTsv(text, "t.tsv", kColumns);
-  EXPECT_THAT(rows, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(rows, StatusIs(kWrongArgument));
   return MessageOf(rows.status());
 }
 

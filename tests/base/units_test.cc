@@ -1,11 +1,7 @@
 // Goal: alignment arithmetic is exact at its edges.
 // Method: values on both sides of every boundary.
 
-#include "coppice/base/units.h"
-
-#include <cstdint>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {

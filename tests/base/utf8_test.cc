@@ -3,9 +3,7 @@
 
 #include "coppice/base/utf8.h"
 
-#include <string_view>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {

@@ -4,18 +4,12 @@
 
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <string>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
 #include "coppice/coppice.h"
 
 #include "tests/package/small_kernels.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 
@@ -56,8 +50,8 @@ inline nlohmann::json CallsFunction(const std::string& name) {
   program["steps"] = {package::ScaleStep("x", "twice", "n", "2"),
                       {{"op", "call"},
                        {"function", name},
-                       {"inputs", {view("twice")}},
-                       {"outputs", {view("y")}},
+                       {"inputs", nlohmann::json::array({view("twice")})},
+                       {"outputs", nlohmann::json::array({view("y")})},
                        {"options", {{"by", 7}, {"mode", "fast"}}}}};
   return program;
 }
@@ -66,8 +60,7 @@ inline nlohmann::json CallsFunction(const std::string& name) {
 class CFixture : public testing::Test {
  protected:
   void SetUp() override {
-    coppice_device_options options = {};
-    options.struct_size = sizeof(options);
+    coppice_device_options options = {.struct_size = sizeof(options)};
     options.kind = COPPICE_DEVICE_EMULATOR;
     options.memory_bytes = int64_t{256} << 20;
     ASSERT_C_OK(coppice_device_open(&options, &device_));
@@ -101,6 +94,25 @@ class CFixture : public testing::Test {
     Load(program);
     ASSERT_C_OK(coppice_register_package(session_, package_, "main", nullptr, &program_));
   }
+  // Loads the program that calls `name` and registers it with a function of the host, which runs
+  // with `user`.
+  template <typename User>
+  void RegisterFunction(const char* name,
+                        int32_t when,
+                        coppice_status (*run)(void* user, const coppice_function_call* call),
+                        User* user,
+                        void (*release)(void* user) = nullptr) {
+    Load(CallsFunction(name));
+    const coppice_function function = {.struct_size = sizeof(function),
+                                       .when = when,
+                                       .name = name,
+                                       .run = run,
+                                       .user = user,
+                                       .release = release};
+    const coppice_package_program_options options = {
+        .struct_size = sizeof(options), .functions = &function, .function_count = 1};
+    ASSERT_C_OK(coppice_register_package(session_, package_, "main", &options, &program_));
+  }
 
   // Floats on the device, which outlive the test's calls.
   DLTensor Upload(const std::vector<float>& values) {
@@ -127,8 +139,7 @@ class CFixture : public testing::Test {
   }
 
   coppice_call CallOf(const DLTensor* const* inputs, int64_t count = 1) const {
-    coppice_call call = {};
-    call.struct_size = sizeof(call);
+    coppice_call call = {.struct_size = sizeof(call)};
     call.program = program_;
     call.inputs = inputs;
     call.input_count = count;
@@ -136,28 +147,69 @@ class CFixture : public testing::Test {
     return call;
   }
 
+  using AdjustCall = std::function<void(coppice_call& call)>;
+
+  // Runs a program on one input; `adjust` may change the call.
+  coppice_status Run(coppice_program* program,
+                     const DLTensor& x,
+                     coppice_lease** lease,
+                     const AdjustCall& adjust = {}) const {
+    const DLTensor* const inputs[] = {&x};
+    coppice_call call = CallOf(inputs);
+    call.program = program;
+    if (adjust) adjust(call);
+    return coppice_run(session_, &call, lease);
+  }
+  // The lease of a call that has to run.
+  coppice_lease* LeaseOf(coppice_program* program,
+                         const DLTensor& x,
+                         const AdjustCall& adjust = {}) const {
+    coppice_lease* lease = nullptr;
+    EXPECT_C_OK(Run(program, x, &lease, adjust));
+    return lease;
+  }
+  // What is said of a call of the program that does not run.
+  coppice_status Refused(const DLTensor& x, const AdjustCall& adjust = {}) const {
+    coppice_lease* lease = nullptr;
+    const coppice_status status = Run(program_, x, &lease, adjust);
+    EXPECT_EQ(lease, nullptr);
+    return status;
+  }
+
   // Runs the program on x and returns its output; `kind` gets how it ran.
   std::vector<float> RunOn(const std::vector<float>& x, int32_t* kind = nullptr) {
-    const DLTensor input = Upload(x);
-    const DLTensor* const inputs[] = {&input};
-    const coppice_call call = CallOf(inputs);
-    coppice_lease* lease = nullptr;
-    EXPECT_C_OK(coppice_run(session_, &call, &lease));
+    coppice_lease* const lease = LeaseOf(program_, Upload(x));
     if (lease == nullptr) return {};
     std::vector<float> y = Read(lease);
-    coppice_lease_info info = {};
-    info.struct_size = sizeof(info);
-    EXPECT_C_OK(coppice_lease_describe(lease, &info));
-    if (kind != nullptr) *kind = info.kind;
+    if (kind != nullptr) *kind = InfoOf(lease).kind;
     coppice_lease_release(lease);
     return y;
+  }
+  static coppice_lease_info InfoOf(coppice_lease* lease) {
+    coppice_lease_info info = {.struct_size = sizeof(info)};
+    EXPECT_C_OK(coppice_lease_describe(lease, &info));
+    return info;
+  }
+  // What coppice_buckets says.
+  nlohmann::json Buckets() const {
+    return nlohmann::json::parse(TextOf([this](char* buffer, size_t room, size_t* bytes) {
+      return coppice_buckets(session_, buffer, room, bytes);
+    }));
+  }
+  // What a function writes that is asked for its length first.
+  template <typename Write>
+  static std::string TextOf(const Write& write) {
+    size_t bytes = 0;
+    EXPECT_C_OK(write(nullptr, size_t{0}, &bytes));
+    std::string text(bytes, '\0');
+    EXPECT_C_OK(write(text.data(), bytes + 1, nullptr));
+    return text;
   }
 
   std::vector<float> Read(coppice_lease* lease, int32_t output = 0) {
     coppice_read* scope = nullptr;
     EXPECT_C_OK(coppice_lease_read(lease, stream_, &scope));
-    coppice_view view = {};
-    view.struct_size = sizeof(view);
+    coppice_view view = {.struct_size = sizeof(view)};
     EXPECT_C_OK(coppice_read_output(scope, output, &view));
     std::vector<float> values = Download(view.tensor);
     coppice_read_end(scope);

@@ -4,12 +4,6 @@
 
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
 #include "coppice/coppice.h"
@@ -54,22 +48,20 @@ class CallableFixture : public CFixture {
     const coppice_status found = coppice_kernel_get(kernels_, "Scale", &scale);
     if (found != COPPICE_OK) return found;
     void* arguments[] = {&x, &y, &count, &factor};
-    coppice_launch_shape shape = {};
-    shape.struct_size = sizeof(shape);
+    coppice_launch_shape shape = {.struct_size = sizeof(shape)};
     shape.grid[0] = (count + 127) / 128;
     shape.block[0] = 128;
     return coppice_launch(scale, &shape, arguments, 4, stream);
   }
 
+  using CFixture::InfoOf;
   static coppice_context_info InfoOf(coppice_context* context) {
-    coppice_context_info info = {};
-    info.struct_size = sizeof(info);
+    coppice_context_info info = {.struct_size = sizeof(info)};
     EXPECT_C_OK(coppice_context_describe(context, &info));
     return info;
   }
   static uint64_t InputOf(coppice_context* context) {
-    coppice_view view = {};
-    view.struct_size = sizeof(view);
+    coppice_view view = {.struct_size = sizeof(view)};
     EXPECT_C_OK(coppice_context_input(context, 0, &view));
     return AddressOf(view.tensor);
   }
@@ -77,8 +69,7 @@ class CallableFixture : public CFixture {
     return reinterpret_cast<uint64_t>(tensor.data);
   }
   static uint64_t OutputOf(coppice_context* context, int32_t output = 0) {
-    coppice_view view = {};
-    view.struct_size = sizeof(view);
+    coppice_view view = {.struct_size = sizeof(view)};
     EXPECT_C_OK(coppice_context_output(context, output, &view));
     return AddressOf(view.tensor);
   }
@@ -144,33 +135,6 @@ class CallableFixture : public CFixture {
         [](void* user, coppice_context* context) { return (*static_cast<Body*>(user))(context); },
         new Body(std::move(body)), [](void* user) { delete static_cast<Body*>(user); }, &program));
     return program;
-  }
-
-  // Runs a program on one input; `adjust` may change the call.
-  coppice_lease* LeaseOf(coppice_program* program,
-                         const DLTensor& x,
-                         const std::function<void(coppice_call& call)>& adjust = {}) {
-    const DLTensor* const inputs[] = {&x};
-    coppice_call call = CallOf(inputs);
-    call.program = program;
-    if (adjust) adjust(call);
-    coppice_lease* lease = nullptr;
-    EXPECT_C_OK(coppice_run(session_, &call, &lease));
-    return lease;
-  }
-  // What coppice_buckets says.
-  nlohmann::json Buckets() {
-    size_t bytes = 0;
-    EXPECT_C_OK(coppice_buckets(session_, nullptr, 0, &bytes));
-    std::string text(bytes, '\0');
-    EXPECT_C_OK(coppice_buckets(session_, text.data(), bytes + 1, nullptr));
-    return nlohmann::json::parse(text);
-  }
-  static coppice_lease_info InfoOf(coppice_lease* lease) {
-    coppice_lease_info info = {};
-    info.struct_size = sizeof(info);
-    EXPECT_C_OK(coppice_lease_describe(lease, &info));
-    return info;
   }
 
   coppice_kernels* kernels_ = nullptr;

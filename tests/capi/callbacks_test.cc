@@ -3,12 +3,6 @@
 // Method: a callable, a progress function and a log that call their session and read a lease of it,
 // on the calling thread and on the one that records in the background.
 
-#include <cstdint>
-#include <string>
-#include <utility>
-
-#include "gtest/gtest.h"
-
 #include "coppice/coppice.h"
 
 #include "tests/capi/c_fixture.h"

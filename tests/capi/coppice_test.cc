@@ -5,25 +5,12 @@
 
 #include "coppice/coppice.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
-#include "tests/capi/c_fixture.h"
+#include "tests/capi/callable_fixture.h"
 
 namespace coppice {
 namespace {
 
-using testing::HasSubstr;
-
-using CoppiceTest = CFixture;
+using CoppiceTest = CallableFixture;
 
 TEST_F(CoppiceTest, VersionIsTheHeaders) {
   EXPECT_EQ(coppice_api_version(), COPPICE_API_MAJOR * 1000 + COPPICE_API_MINOR);
@@ -49,11 +36,13 @@ TEST_F(CoppiceTest, NamesAreThoseOfTheLibrary) {
   EXPECT_STREQ(coppice_reason_name(1000), "unknown");
   EXPECT_STREQ(coppice_memory_kind_name(0), "nodes");
   EXPECT_STREQ(coppice_memory_kind_name(99), "unknown");
+  EXPECT_STREQ(coppice_rebucket_outcome_name(COPPICE_REBUCKET_NOT_DUE), "not due");
+  EXPECT_STREQ(coppice_rebucket_outcome_name(-1), "unknown");
+  EXPECT_STREQ(coppice_rebucket_outcome_name(6), "unknown");
 }
 
 TEST_F(CoppiceTest, ADeviceDescribesItself) {
-  coppice_device_info info = {};
-  info.struct_size = sizeof(info);
+  coppice_device_info info = {.struct_size = sizeof(info)};
   ASSERT_C_OK(coppice_device_describe(device_, &info));
   EXPECT_EQ(info.kind, COPPICE_DEVICE_EMULATOR);
   EXPECT_EQ(info.dl_device_type, kDLExtDev);
@@ -70,8 +59,7 @@ TEST_F(CoppiceTest, TheFirstCallRecordsAndLaterOnesReplayPadded) {
     EXPECT_EQ(RunOn(Ramp(n), &kind), Ramp(n, 5)) << n;
     EXPECT_EQ(kind, COPPICE_RUN_REPLAY);
   }
-  coppice_session_stats stats = {};
-  stats.struct_size = sizeof(stats);
+  coppice_session_stats stats = {.struct_size = sizeof(stats)};
   ASSERT_C_OK(coppice_stats(session_, &stats));
   EXPECT_EQ(stats.calls, 4);
   EXPECT_EQ(stats.runs[COPPICE_RUN_REPLAY], 3);
@@ -82,11 +70,9 @@ TEST_F(CoppiceTest, TheFirstCallRecordsAndLaterOnesReplayPadded) {
 
 TEST_F(CoppiceTest, PoliciesOfTheCallerTakeThePlaceOfThePackages) {
   Load(DiamondProgram());
-  coppice_policy policy = {};
-  policy.struct_size = sizeof(policy);
+  coppice_policy policy = {.struct_size = sizeof(policy)};
   policy.symbol = "n";
-  coppice_package_program_options options = {};
-  options.struct_size = sizeof(options);
+  coppice_package_program_options options = {.struct_size = sizeof(options)};
   options.policies = &policy;
   options.policy_count = 1;
   struct Case {
@@ -94,20 +80,14 @@ TEST_F(CoppiceTest, PoliciesOfTheCallerTakeThePlaceOfThePackages) {
     int64_t maximum;
     int64_t bucket;  // Of 100.
   };
-  for (const Case& one :
-       {Case{"linear:24", 240, 120}, Case{"50,110", 110, 110}, Case{"vllm", 0, 104},
-        Case{"tpu:64", 192, 128}, Case{R"({"version": 1, "buckets": [60, 104]})", 0, 104},
-        Case{R"({"version": 1, "ladder": "pow2", "maximum": 512})", 0, 128}}) {
+  for (const Case& one : {Case{"linear:24", 240, 120}, Case{"vllm", 0, 104},
+                          Case{R"({"version": 1, "buckets": [60, 104]})", 0, 104}}) {
     options.variant = one.text;
     policy.text = one.text;
     policy.maximum = one.maximum;
     ASSERT_C_OK(coppice_register_package(session_, package_, "main", &options, &program_));
     EXPECT_EQ(RunOn(Ramp(100)), Ramp(100, 5));
-    size_t bytes = 0;
-    ASSERT_C_OK(coppice_buckets(session_, nullptr, 0, &bytes));
-    std::string text(bytes, '\0');
-    ASSERT_C_OK(coppice_buckets(session_, text.data(), bytes + 1, nullptr));
-    const nlohmann::json last = nlohmann::json::parse(text).back();
+    const nlohmann::json last = Buckets().back();
     EXPECT_EQ(last["variant"], one.text);
     EXPECT_EQ(last["bucket"], nlohmann::json({one.bucket})) << one.text;
     EXPECT_EQ(last["recorded"], true);
@@ -118,8 +98,7 @@ TEST_F(CoppiceTest, WarmRecordsAheadAndTellsHowFarItIs) {
   LoadAndRegister(DiamondProgram());
   const int64_t buckets[] = {64, 128, 256};
   std::vector<std::pair<int64_t, int64_t>> told;
-  coppice_warm_options options = {};
-  options.struct_size = sizeof(options);
+  coppice_warm_options options = {.struct_size = sizeof(options)};
   options.user = &told;
   options.progress = [](void* user, int64_t done, int64_t total) {
     static_cast<std::vector<std::pair<int64_t, int64_t>>*>(user)->emplace_back(done, total);
@@ -139,28 +118,23 @@ TEST_F(CoppiceTest, ExplainSaysInWordsWhatACallWouldDo) {
   const DLTensor x = Upload(Ramp(10));
   const DLTensor* const inputs[] = {&x};
   coppice_call call = CallOf(inputs);
-  std::string text(4096, '\0');
-  size_t bytes = 0;
-  ASSERT_C_OK(coppice_explain(session_, &call, text.data(), text.size(), &bytes));
-  EXPECT_THAT(text.substr(0, bytes), HasSubstr("record"));
+  const auto explain = [&](char* buffer, size_t room, size_t* bytes) {
+    return coppice_explain(session_, &call, buffer, room, bytes);
+  };
+  EXPECT_THAT(TextOf(explain), HasSubstr("record"));
   call.input_count = 0;
-  ASSERT_C_OK(coppice_explain(session_, &call, text.data(), text.size(), &bytes));
-  EXPECT_THAT(text.substr(0, bytes), HasSubstr("1"));
+  EXPECT_THAT(TextOf(explain), HasSubstr("1"));
 }
 
 TEST_F(CoppiceTest, OutputsMayGoIntoTheCallersMemory) {
   LoadAndRegister(DiamondProgram());
-  const DLTensor x = Upload(Ramp(10));
   const DLTensor y = Upload(Ramp(10, 0));
-  const DLTensor* const inputs[] = {&x};
   const DLTensor* const targets[] = {&y};
-  coppice_call call = CallOf(inputs);
-  call.output_mode = COPPICE_WRITE_INTO;
-  call.targets = targets;
-  call.target_count = 1;
-  coppice_lease* lease = nullptr;
-  ASSERT_C_OK(coppice_run(session_, &call, &lease));
-  coppice_lease_release(lease);
+  coppice_lease_release(LeaseOf(program_, Upload(Ramp(10)), [&](coppice_call& call) {
+    call.output_mode = COPPICE_WRITE_INTO;
+    call.targets = targets;
+    call.target_count = 1;
+  }));
   EXPECT_EQ(Download(y), Ramp(10, 5));
 }
 
@@ -168,19 +142,13 @@ TEST_F(CoppiceTest, AStaleLeaseSaysWhichCallWroteOverIt) {
   LoadAndRegister(DiamondProgram());
   RunOn(Ramp(10));
   const DLTensor x = Upload(Ramp(10));
-  const DLTensor* const inputs[] = {&x};
-  const coppice_call call = CallOf(inputs);
-  coppice_lease* first = nullptr;
-  coppice_lease* second = nullptr;
-  ASSERT_C_OK(coppice_run(session_, &call, &first));
-  ASSERT_C_OK(coppice_run(session_, &call, &second));
+  coppice_lease* const first = LeaseOf(program_, x);
+  coppice_lease* const second = LeaseOf(program_, x);
   coppice_read* scope = nullptr;
   EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "call 3", coppice_lease_read(first, stream_, &scope));
   EXPECT_EQ(scope, nullptr);
   ASSERT_C_OK(coppice_lease_read(second, stream_, &scope));
-  coppice_lease* third = nullptr;
-  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "", coppice_run(session_, &call, &third));
-  EXPECT_EQ(third, nullptr);
+  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "", Refused(x));
   coppice_read_end(scope);
   coppice_lease_release(first);
   coppice_lease_release(second);
@@ -188,11 +156,7 @@ TEST_F(CoppiceTest, AStaleLeaseSaysWhichCallWroteOverIt) {
 
 TEST_F(CoppiceTest, DetachedOutputsOutliveTheirSession) {
   LoadAndRegister(DiamondProgram());
-  const DLTensor x = Upload(Ramp(10));
-  const DLTensor* const inputs[] = {&x};
-  const coppice_call call = CallOf(inputs);
-  coppice_lease* lease = nullptr;
-  ASSERT_C_OK(coppice_run(session_, &call, &lease));
+  coppice_lease* const lease = LeaseOf(program_, Upload(Ramp(10)));
   DLManagedTensorVersioned* kept = nullptr;
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "1 outputs, room for 2",
                  coppice_lease_detach(lease, stream_, &kept, 2));
@@ -238,19 +202,8 @@ coppice_status AddOne(void* user, const coppice_function_call* call) {
 class HostFunctionTest : public CFixture {
  protected:
   void RegisterWith(int32_t when) {
-    Load(CallsFunction("add_one"));
-    coppice_function function = {};
-    function.struct_size = sizeof(function);
-    function.when = when;
-    function.name = "add_one";
-    function.run = &AddOne;
-    function.user = &seen_;
-    function.release = [](void* user) { static_cast<Seen*>(user)->released = true; };
-    coppice_package_program_options options = {};
-    options.struct_size = sizeof(options);
-    options.functions = &function;
-    options.function_count = 1;
-    ASSERT_C_OK(coppice_register_package(session_, package_, "main", &options, &program_));
+    RegisterFunction("add_one", when, &AddOne, &seen_,
+                     [](void* user) { static_cast<Seen*>(user)->released = true; });
   }
 
   Seen seen_;
@@ -287,11 +240,7 @@ TEST_F(HostFunctionTest, AnUnregisteredProgramLetsGoOfItsFunctionsAndPackage) {
 TEST_F(HostFunctionTest, AFailureOnTheHostIsToldByTheNextSynchronisationAndOnce) {
   RegisterWith(COPPICE_ON_HOST);
   seen_.answer = COPPICE_OUT_OF_RANGE;
-  const DLTensor x = Upload(Ramp(10));
-  const DLTensor* const inputs[] = {&x};
-  const coppice_call call = CallOf(inputs);
-  coppice_lease* lease = nullptr;
-  ASSERT_C_OK(coppice_run(session_, &call, &lease));
+  coppice_lease* const lease = LeaseOf(program_, Upload(Ramp(10)));
   EXPECT_C_ERROR(COPPICE_OUT_OF_RANGE, "function add_one failed with 2 (out of range): no ones",
                  coppice_stream_synchronize(device_, stream_));
   EXPECT_C_OK(coppice_device_synchronize(device_));
@@ -303,121 +252,75 @@ TEST_F(HostFunctionTest, AFailureOnTheHostIsToldByTheNextSynchronisationAndOnce)
 TEST_F(HostFunctionTest, OneThatLaunchesRunsWhenItIsRecordedAndNotInReplays) {
   RegisterWith(COPPICE_LAUNCHES);
   seen_.answer = COPPICE_ABORTED;  // It must not touch memory here.
-  const DLTensor x = Upload(Ramp(10));
-  const DLTensor* const inputs[] = {&x};
-  const coppice_call call = CallOf(inputs);
-  coppice_lease* lease = nullptr;
-  EXPECT_C_ERROR(COPPICE_ABORTED, "no ones are left", coppice_run(session_, &call, &lease));
-  EXPECT_EQ(lease, nullptr);
+  EXPECT_C_ERROR(COPPICE_ABORTED, "no ones are left", Refused(Upload(Ramp(10))));
   EXPECT_TRUE(seen_.has_stream);
 }
 
-// A callable of C: its output is its input, copied by nobody: an alias.
-struct Echo {
-  coppice_session* session = nullptr;
-  int runs = 0;
-  std::vector<int32_t> phases;
-  bool released = false;
+// Counts its copies.
+class Copy {
+ public:
+  explicit Copy(int* count) : count_(count) { ++*count_; }
+  Copy(const Copy& other) : Copy(other.count_) {}
+  Copy& operator=(const Copy&) = delete;
+  ~Copy() { --*count_; }
+
+ private:
+  int* count_;
 };
 
-coppice_status RunEcho(void* user, coppice_context* context) {
-  auto& echo = *static_cast<Echo*>(user);
-  ++echo.runs;
-  coppice_context_info info = {};
-  info.struct_size = sizeof(info);
-  coppice_view x = {};
-  x.struct_size = sizeof(x);
-  int64_t n = 0;
-  int64_t absent = 0;
-  uint64_t scratch = 0;
-  if (coppice_context_describe(context, &info) != COPPICE_OK) return COPPICE_INTERNAL;
-  echo.phases.push_back(info.phase);
-  const bool good =
-      info.stream != nullptr && info.parameters != 0 &&
-      coppice_context_extent(context, 0, &n) == COPPICE_OK &&
-      coppice_context_extent(context, 1, &absent) == COPPICE_INVALID_ARGUMENT &&
-      coppice_context_scalar(context, 0, &absent) == COPPICE_INVALID_ARGUMENT &&
-      coppice_context_input(context, 0, &x) == COPPICE_OK &&
-      coppice_context_input(context, 1, &x) == COPPICE_INVALID_ARGUMENT &&
-      coppice_context_allocate(context, 512, &scratch) == COPPICE_OK &&
-      coppice_context_free(context, scratch) == COPPICE_OK && n == x.shape[0] &&
-      coppice_context_allocate_labelled(context, 512, nullptr, &scratch) ==
-          COPPICE_INVALID_ARGUMENT &&
-      coppice_context_allocate_labelled(context, 512, "scores", &scratch) == COPPICE_OK &&
-      coppice_context_free(context, scratch) == COPPICE_OK;
-  if (!good) {
-    coppice_set_error("the context is not as it should be");
-    return COPPICE_INTERNAL;
-  }
-  return coppice_context_alias_output(context, 0, reinterpret_cast<uint64_t>(x.tensor.data));
-}
-
 TEST_F(CoppiceTest, ACallableOfCWarmsUpRecordsAndReplays) {
-  ASSERT_C_OK(coppice_session_create(device_, nullptr, &session_));
-  coppice_policy policy = {};
-  policy.struct_size = sizeof(policy);
-  policy.text = "pow2";
-  policy.maximum = 64;
-  coppice_symbol_spec symbol = {};
-  symbol.struct_size = sizeof(symbol);
-  symbol.name = "n";
-  symbol.kind = COPPICE_SYMBOL_DYNAMIC;
-  symbol.policy = &policy;
-  const char* const shape[] = {"n"};
-  coppice_tensor_spec x = {};
-  x.struct_size = sizeof(x);
-  x.name = "x";
-  x.dtype = {kDLFloat, 32, 1};
-  x.shape = shape;
-  x.rank = 1;
-  coppice_tensor_spec y = x;
-  y.name = "y";
-  coppice_program_spec spec = {};
-  spec.struct_size = sizeof(spec);
-  spec.name = "echo";
-  spec.claim = COPPICE_CLAIM_MASKED;
-  spec.symbols = &symbol;
-  spec.symbol_count = 1;
-  spec.inputs = &x;
-  spec.input_count = 1;
-  spec.outputs = &y;
-  spec.output_count = 1;
-  Echo echo;
-  ASSERT_C_OK(coppice_register_callable(
-      session_, &spec, &RunEcho, &echo,
-      [](void* user) { static_cast<Echo*>(user)->released = true; }, &program_));
+  std::vector<int32_t> phases;
+  int copies = 0;
+  program_ = RegisterBody("echo", [&, copy = Copy(&copies)](coppice_context* context) {
+    const coppice_context_info info = InfoOf(context);
+    phases.push_back(info.phase);
+    EXPECT_NE(info.stream, nullptr);
+    EXPECT_NE(info.parameters, 0U);
+    EXPECT_EQ(ExtentOf(context), 16U);
+    int64_t absent = 0;
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "", coppice_context_extent(context, 1, &absent));
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "", coppice_context_scalar(context, 0, &absent));
+    coppice_view view = {.struct_size = sizeof(view)};
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "", coppice_context_input(context, 1, &view));
+    uint64_t scratch = 0;
+    EXPECT_C_OK(coppice_context_allocate(context, 512, &scratch));
+    EXPECT_C_OK(coppice_context_free(context, scratch));
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "",
+                   coppice_context_allocate_labelled(context, 512, nullptr, &scratch));
+    EXPECT_C_OK(coppice_context_allocate_labelled(context, 512, "scores", &scratch));
+    EXPECT_C_OK(coppice_context_free(context, scratch));
+    return coppice_context_alias_output(context, 0, InputOf(context));
+  });
   coppice_program* found = nullptr;
   ASSERT_C_OK(coppice_find(session_, "echo", nullptr, &found));
   EXPECT_EQ(found, program_);
-  std::vector<int32_t> kinds;
-  for (int call = 0; call < 3; ++call) {
-    kinds.push_back(-1);
-    EXPECT_EQ(RunOn(Ramp(10), &kinds.back()), Ramp(10));
+  for (const int32_t kind : {COPPICE_RUN_WARM_UP, COPPICE_RUN_RECORD, COPPICE_RUN_REPLAY}) {
+    int32_t ran = -1;
+    EXPECT_EQ(RunOn(Ramp(10), &ran), Ramp(10));
+    EXPECT_EQ(ran, kind);
   }
-  EXPECT_EQ(kinds,
-            (std::vector<int32_t>{COPPICE_RUN_WARM_UP, COPPICE_RUN_RECORD, COPPICE_RUN_REPLAY}));
-  EXPECT_EQ(echo.phases, (std::vector<int32_t>{COPPICE_PHASE_WARM_UP, COPPICE_PHASE_RECORD}));
+  EXPECT_EQ(phases, (std::vector<int32_t>{COPPICE_PHASE_WARM_UP, COPPICE_PHASE_RECORD}));
+  EXPECT_EQ(copies, 1);
   ASSERT_C_OK(coppice_unregister(session_, program_));
-  EXPECT_TRUE(echo.released);
+  EXPECT_EQ(copies, 0);
 }
 
 TEST_F(CoppiceTest, ASpecThatIsRefusedStillReleasesItsUser) {
   ASSERT_C_OK(coppice_session_create(device_, nullptr, &session_));
-  coppice_program_spec spec = {};
-  spec.struct_size = sizeof(spec);
-  Echo echo;
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "name",
-                 coppice_register_callable(
-                     session_, &spec, &RunEcho, &echo,
-                     [](void* user) { static_cast<Echo*>(user)->released = true; }, &program_));
-  EXPECT_TRUE(echo.released);
+  const coppice_program_spec spec = {.struct_size = sizeof(spec)};
+  bool released = false;
+  EXPECT_C_ERROR(
+      COPPICE_INVALID_ARGUMENT, "name",
+      coppice_register_callable(
+          session_, &spec, [](void*, coppice_context*) -> coppice_status { return COPPICE_OK; },
+          &released, [](void* user) { *static_cast<bool*>(user) = true; }, &program_));
+  EXPECT_TRUE(released);
 }
 
 TEST_F(CoppiceTest, MemoryIsToldByKindAndGivenBackWhenSuspended) {
   LoadAndRegister(DiamondProgram());
   RunOn(Ramp(100));
-  coppice_memory_usage usage = {};
-  usage.struct_size = sizeof(usage);
+  coppice_memory_usage usage = {.struct_size = sizeof(usage)};
   ASSERT_C_OK(coppice_memory(session_, &usage));
   EXPECT_GT(usage.bytes[0], 0);
   EXPECT_GT(usage.height, 0);
@@ -440,8 +343,7 @@ TEST_F(CoppiceTest, AProfileOfOneSessionWarmsAnother) {
   coppice_session_release(session_);
   ASSERT_C_OK(coppice_session_create(device_, nullptr, &session_));
   ASSERT_C_OK(coppice_register_package(session_, package_, "main", nullptr, &program_));
-  coppice_loaded_profile loaded = {};
-  loaded.struct_size = sizeof(loaded);
+  coppice_loaded_profile loaded = {.struct_size = sizeof(loaded)};
   ASSERT_C_OK(coppice_load_profile(session_, path.c_str(), nullptr, &loaded));
   EXPECT_EQ(loaded.recorded, 1);
   EXPECT_EQ(loaded.skipped, 0);
@@ -454,11 +356,7 @@ TEST_F(CoppiceTest, AProfileOfOneSessionWarmsAnother) {
 TEST_F(CoppiceTest, StrictSaysWhyItRunsNothing) {
   LoadAndRegister(DiamondProgram());
   ASSERT_C_OK(coppice_set_stance(session_, COPPICE_STANCE_STRICT));
-  const DLTensor x = Upload(Ramp(10));
-  const DLTensor* const inputs[] = {&x};
-  const coppice_call call = CallOf(inputs);
-  coppice_lease* lease = nullptr;
-  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "new_bucket", coppice_run(session_, &call, &lease));
+  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "new_bucket", Refused(Upload(Ramp(10))));
 }
 
 TEST_F(CoppiceTest, TheManifestIsJson) {
@@ -472,11 +370,7 @@ TEST_F(CoppiceTest, TheManifestIsJson) {
 
 TEST_F(CoppiceTest, HandlesMayBeReleasedInAnyOrder) {
   LoadAndRegister(DiamondProgram());
-  const DLTensor x = Upload(Ramp(10));
-  const DLTensor* const inputs[] = {&x};
-  const coppice_call call = CallOf(inputs);
-  coppice_lease* lease = nullptr;
-  ASSERT_C_OK(coppice_run(session_, &call, &lease));
+  coppice_lease* const lease = LeaseOf(program_, Upload(Ramp(10)));
   coppice_read* scope = nullptr;
   ASSERT_C_OK(coppice_lease_read(lease, stream_, &scope));
   coppice_lease_release(lease);
@@ -484,8 +378,7 @@ TEST_F(CoppiceTest, HandlesMayBeReleasedInAnyOrder) {
   coppice_session_release(session_);
   package_ = nullptr;
   session_ = nullptr;
-  coppice_view view = {};
-  view.struct_size = sizeof(view);
+  coppice_view view = {.struct_size = sizeof(view)};
   ASSERT_C_OK(coppice_read_output(scope, 0, &view));
   EXPECT_EQ(Download(view.tensor), Ramp(10, 5));
   coppice_read_end(scope);
@@ -493,29 +386,13 @@ TEST_F(CoppiceTest, HandlesMayBeReleasedInAnyOrder) {
 
 TEST_F(CoppiceTest, ALeaseThatOutlivesItsSessionIsEmpty) {
   LoadAndRegister(DiamondProgram());
-  const DLTensor x = Upload(Ramp(10));
-  const DLTensor* const inputs[] = {&x};
-  const coppice_call call = CallOf(inputs);
-  coppice_lease* lease = nullptr;
-  ASSERT_C_OK(coppice_run(session_, &call, &lease));
+  coppice_lease* const lease = LeaseOf(program_, Upload(Ramp(10)));
   coppice_session_release(session_);
   session_ = nullptr;
   coppice_read* scope = nullptr;
   EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "", coppice_lease_read(lease, stream_, &scope));
-  coppice_lease_info info = {};
-  info.struct_size = sizeof(info);
-  ASSERT_C_OK(coppice_lease_describe(lease, &info));
-  EXPECT_EQ(info.output_count, 0);
+  EXPECT_EQ(InfoOf(lease).output_count, 0);
   coppice_lease_release(lease);
-}
-
-TEST_F(CoppiceTest, AnotherThreadMakesTheContextCurrentFirst) {
-  LoadAndRegister(DiamondProgram());
-  RunOn(Ramp(10));
-  std::thread([&] {
-    ASSERT_C_OK(coppice_device_make_current(device_));
-    EXPECT_EQ(RunOn(Ramp(10)), Ramp(10, 5));
-  }).join();
 }
 
 }  // namespace

@@ -2,22 +2,12 @@
 // Method: callables whose temporaries come from it, on the emulator, beside such as ask their
 // context; blocks that are left, freed late, freed elsewhere; counts of each.
 
-#include <cstdint>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "coppice/coppice.h"
 
 #include "tests/capi/callable_fixture.h"
 
 namespace coppice {
 namespace {
-
-using testing::HasSubstr;
 
 class ExternalAllocatorTest : public CallableFixture {
  protected:
@@ -32,8 +22,7 @@ class ExternalAllocatorTest : public CallableFixture {
   }
 
   static coppice_external_stats Stats() {
-    coppice_external_stats stats = {};
-    stats.struct_size = sizeof(stats);
+    coppice_external_stats stats = {.struct_size = sizeof(stats)};
     EXPECT_C_OK(coppice_external_allocator_stats(&stats));
     return stats;
   }
@@ -177,8 +166,7 @@ TEST_F(ExternalAllocatorTest, ABlockKeepsItsDevice) {
   coppice_kernels_release(kernels_);
   kernels_ = nullptr;
   coppice_device_release(device_);
-  coppice_device_options options = {};
-  options.struct_size = sizeof(options);
+  coppice_device_options options = {.struct_size = sizeof(options)};
   options.kind = COPPICE_DEVICE_EMULATOR;
   coppice_device* second = nullptr;
   EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "emulator", coppice_device_open(&options, &second));
@@ -187,8 +175,7 @@ TEST_F(ExternalAllocatorTest, ABlockKeepsItsDevice) {
 }
 
 TEST_F(ExternalAllocatorTest, ThreadsHaveRunsKernelsAndBlocksOfTheirOwn) {
-  coppice_session_options options = {};
-  options.struct_size = sizeof(options);
+  coppice_session_options options = {.struct_size = sizeof(options)};
   options.lanes = 2;
   options.record_in_background = 1;
   ASSERT_C_OK(coppice_session_create(device_, &options, &session_));
@@ -225,28 +212,16 @@ TEST_F(ExternalAllocatorTest, ThreadsHaveRunsKernelsAndBlocksOfTheirOwn) {
 }
 
 TEST_F(ExternalAllocatorTest, AFunctionOfAStepIsNoRun) {
-  Load(CallsFunction("twice"));
-  coppice_function function = {};
-  function.struct_size = sizeof(function);
-  function.when = COPPICE_LAUNCHES;
-  function.name = "twice";
   std::string said;
-  function.user = &said;
-  function.run = [](void* user, const coppice_function_call*) -> coppice_status {
-    EXPECT_EQ(coppice_external_allocate(8, 0, nullptr), nullptr);
-    *static_cast<std::string*>(user) = LastError();
-    return COPPICE_ABORTED;
-  };
-  coppice_package_program_options options = {};
-  options.struct_size = sizeof(options);
-  options.functions = &function;
-  options.function_count = 1;
-  ASSERT_C_OK(coppice_register_package(session_, package_, "main", &options, &program_));
-  const DLTensor x = Upload(Ramp(10));
-  const DLTensor* const inputs[] = {&x};
-  const coppice_call call = CallOf(inputs);
-  coppice_lease* lease = nullptr;
-  EXPECT_C_ERROR(COPPICE_ABORTED, "", coppice_run(session_, &call, &lease));
+  RegisterFunction(
+      "twice", COPPICE_LAUNCHES,
+      [](void* user, const coppice_function_call*) -> coppice_status {
+        EXPECT_EQ(coppice_external_allocate(8, 0, nullptr), nullptr);
+        *static_cast<std::string*>(user) = LastError();
+        return COPPICE_ABORTED;
+      },
+      &said);
+  EXPECT_C_ERROR(COPPICE_ABORTED, "", Refused(Upload(Ramp(10))));
   EXPECT_THAT(said, HasSubstr("no device was named"));
 }
 

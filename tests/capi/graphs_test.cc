@@ -2,12 +2,6 @@
 // Method: graphs of small PTX kernels that are made by the driver's entries, on the emulator, put
 // into runs of callables, and programs put into captures, against products computed here.
 
-#include <cstdint>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "coppice/coppice.h"
 
 #include "tests/capi/callable_fixture.h"

@@ -2,14 +2,6 @@
 // Method: a provider that counts, and takes memory from the emulator's cuMemAlloc; leases of small
 // PTX kernels.
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "coppice/coppice.h"
 
 #include "tests/capi/callable_fixture.h"
@@ -55,13 +47,11 @@ void TakeBack(void* user, uint64_t address, int64_t bytes) {
 class MemoryProviderTest : public CallableFixture {
  protected:
   void SetUp() override {
-    coppice_memory_provider provider = {};
-    provider.struct_size = sizeof(provider);
+    coppice_memory_provider provider = {.struct_size = sizeof(provider)};
     provider.user = &provided_;
     provider.allocate = &Provide;
     provider.free = &TakeBack;
-    coppice_device_options options = {};
-    options.struct_size = sizeof(options);
+    coppice_device_options options = {.struct_size = sizeof(options)};
     options.kind = COPPICE_DEVICE_EMULATOR;
     options.provider = &provider;
     ASSERT_C_OK(coppice_device_open(&options, &device_));
@@ -142,11 +132,9 @@ TEST_F(MemoryProviderTest, ItsFailuresAreTold) {
 }
 
 TEST_F(MemoryProviderTest, HalfAProviderIsNone) {
-  coppice_memory_provider provider = {};
-  provider.struct_size = sizeof(provider);
+  coppice_memory_provider provider = {.struct_size = sizeof(provider)};
   provider.allocate = &Provide;
-  coppice_device_options options = {};
-  options.struct_size = sizeof(options);
+  coppice_device_options options = {.struct_size = sizeof(options)};
   options.provider = &provider;
   coppice_device* device = nullptr;
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "both", coppice_device_open(&options, &device));

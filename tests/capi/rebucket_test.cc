@@ -4,13 +4,6 @@
 // back as JSON, and calls before and after are right. What is asked of the wrong symbol or with
 // wrong options is an error, and changes nothing.
 
-#include <cmath>
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
 #include "coppice/coppice.h"
@@ -21,14 +14,10 @@ namespace coppice {
 namespace {
 
 using testing::Contains;
-using testing::Each;
-using testing::ElementsAre;
 using testing::Ge;
-using testing::IsSupersetOf;
 
 coppice_rebucket_options AtAnyTime() {
-  coppice_rebucket_options options = {};
-  options.struct_size = sizeof(options);
+  coppice_rebucket_options options = {.struct_size = sizeof(options)};
   options.period = -1;
   return options;
 }
@@ -51,24 +40,19 @@ class RebucketTest : public CallableFixture {
         EXPECT_EQ(RunOn(Ramp(size)), Ramp(size, 5));
   }
   coppice_rebucket_report Rebucket(const coppice_rebucket_options* options) {
-    coppice_rebucket_report report = {};
-    report.struct_size = sizeof(report);
+    coppice_rebucket_report report = {.struct_size = sizeof(report)};
     EXPECT_C_OK(coppice_rebucket(session_, program_, "n", options, &report));
     return report;
   }
   nlohmann::json Policy() {
-    size_t bytes = 0;
-    EXPECT_C_OK(coppice_get_policy(session_, program_, "n", nullptr, 0, &bytes));
-    std::string text(bytes, '\0');
-    EXPECT_C_OK(coppice_get_policy(session_, program_, "n", text.data(), bytes + 1, nullptr));
-    return nlohmann::json::parse(text);
+    return nlohmann::json::parse(TextOf([this](char* buffer, size_t room, size_t* bytes) {
+      return coppice_get_policy(session_, program_, "n", buffer, room, bytes);
+    }));
   }
-  std::string Observed() {
-    size_t bytes = 0;
-    EXPECT_C_OK(coppice_get_observed(session_, program_, "n", nullptr, 0, &bytes));
-    std::string text(bytes, '\0');
-    EXPECT_C_OK(coppice_get_observed(session_, program_, "n", text.data(), bytes + 1, nullptr));
-    return text;
+  nlohmann::json Observed() {
+    return nlohmann::json::parse(TextOf([this](char* buffer, size_t room, size_t* bytes) {
+      return coppice_get_observed(session_, program_, "n", buffer, room, bytes);
+    }));
   }
 
   coppice_program* unobserved_ = nullptr;
@@ -95,17 +79,6 @@ TEST_F(RebucketTest, BucketsFollowTheTraffic) {
   Serve();
 }
 
-TEST_F(RebucketTest, ADryRunChangesNothing) {
-  Serve();
-  const nlohmann::json before = Policy();
-  coppice_rebucket_options options = AtAnyTime();
-  options.dry_run = 1;
-  const coppice_rebucket_report report = Rebucket(&options);
-  EXPECT_EQ(report.outcome, COPPICE_REBUCKET_WOULD_SWAP);
-  EXPECT_GE(report.graphs, 1);
-  EXPECT_EQ(Policy(), before);
-}
-
 TEST_F(RebucketTest, AnOptionOf0IsTheDefaultAndOneBelow0IsNone) {
   Serve();
   EXPECT_EQ(Rebucket(nullptr).outcome, COPPICE_REBUCKET_NOT_DUE) << "before 2,000 calls";
@@ -118,6 +91,10 @@ TEST_F(RebucketTest, AnOptionOf0IsTheDefaultAndOneBelow0IsNone) {
   options = AtAnyTime();
   options.graphs_max = -1;
   EXPECT_EQ(Rebucket(&options).outcome, COPPICE_REBUCKET_LIMITED);
+  options = AtAnyTime();
+  options.dry_run = 1;
+  EXPECT_EQ(Rebucket(&options).outcome, COPPICE_REBUCKET_WOULD_SWAP);
+  EXPECT_EQ(Policy()["ladder"], "pow2") << "nothing has changed";
 }
 
 TEST_F(RebucketTest, UnderPressureFewerBucketsWin) {
@@ -129,15 +106,9 @@ TEST_F(RebucketTest, UnderPressureFewerBucketsWin) {
   options.cost_per_byte = 1;  // No graph is worth as much.
   EXPECT_EQ(Rebucket(&options).outcome, COPPICE_REBUCKET_SWAPPED);
   EXPECT_THAT(Policy()["buckets"], ElementsAre(256));
-  options.cost_per_byte = 1e-12;
-  for (int turn = 0; turn < 3; ++turn)
-    Rebucket(&options);
-  EXPECT_THAT(Policy()["buckets"], IsSupersetOf({8, 16, 32, 64, 128, 256}))
-      << "they came back, as many as the policy that was registered has";
   for (const double cost : {-1.0, std::nan(""), HUGE_VAL}) {
     options.cost_per_byte = cost;
-    coppice_rebucket_report report = {};
-    report.struct_size = sizeof(report);
+    coppice_rebucket_report report = {.struct_size = sizeof(report)};
     EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "per byte",
                    coppice_rebucket(session_, program_, "n", &options, &report));
   }
@@ -145,8 +116,7 @@ TEST_F(RebucketTest, UnderPressureFewerBucketsWin) {
 
 TEST_F(RebucketTest, APolicyIsReplaced) {
   EXPECT_EQ(RunOn(Ramp(20)), Ramp(20, 5));
-  coppice_policy policy = {};
-  policy.struct_size = sizeof(policy);
+  coppice_policy policy = {.struct_size = sizeof(policy)};
   policy.text = R"({"version": 1, "buckets": [24, 256]})";
   ASSERT_C_OK(coppice_set_policy(session_, program_, "n", &policy));
   EXPECT_THAT(Policy()["buckets"], ElementsAre(24, 256));
@@ -160,7 +130,7 @@ TEST_F(RebucketTest, APolicyIsReplaced) {
 
 TEST_F(RebucketTest, WhatWasObservedIsWrittenAndReadBack) {
   Serve();
-  const nlohmann::json observed = nlohmann::json::parse(Observed());
+  const nlohmann::json observed = Observed();
   EXPECT_EQ(observed["calls"], 27);
   ASSERT_EQ(observed["sizes"].size(), 9U);
   std::vector<int64_t> sizes;
@@ -168,24 +138,16 @@ TEST_F(RebucketTest, WhatWasObservedIsWrittenAndReadBack) {
     sizes.push_back(pair[0]);
   EXPECT_THAT(sizes, Each(Ge(20)));
   ASSERT_C_OK(coppice_set_observed(session_, program_, "n", observed.dump().c_str()));
-  EXPECT_EQ(nlohmann::json::parse(Observed()), observed);
+  EXPECT_EQ(Observed(), observed);
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "", coppice_set_observed(session_, program_, "n", "{"));
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "null",
                  coppice_set_observed(session_, program_, "n", nullptr));
-  EXPECT_EQ(nlohmann::json::parse(Observed()), observed);
-}
-
-TEST_F(RebucketTest, OutcomesHaveNames) {
-  EXPECT_STREQ(coppice_rebucket_outcome_name(COPPICE_REBUCKET_SWAPPED), "swapped");
-  EXPECT_STREQ(coppice_rebucket_outcome_name(COPPICE_REBUCKET_NOT_DUE), "not due");
-  EXPECT_STREQ(coppice_rebucket_outcome_name(-1), "unknown");
-  EXPECT_STREQ(coppice_rebucket_outcome_name(6), "unknown");
+  EXPECT_EQ(Observed(), observed);
 }
 
 TEST_F(RebucketTest, WhatCannotBeIsAnErrorAndChangesNothing) {
   const nlohmann::json before = Policy();
-  coppice_rebucket_report report = {};
-  report.struct_size = sizeof(report);
+  coppice_rebucket_report report = {.struct_size = sizeof(report)};
   const coppice_rebucket_options options = AtAnyTime();
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "none that is called 'm'",
                  coppice_rebucket(session_, program_, "m", &options, &report));
@@ -205,8 +167,7 @@ TEST_F(RebucketTest, WhatCannotBeIsAnErrorAndChangesNothing) {
        }) {
     EXPECT_EQ(status, COPPICE_INVALID_ARGUMENT);
   }
-  coppice_policy policy = {};
-  policy.struct_size = sizeof(policy);
+  coppice_policy policy = {.struct_size = sizeof(policy)};
   policy.text = "pow2";
   policy.maximum = 128;
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "128",

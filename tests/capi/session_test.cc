@@ -3,16 +3,6 @@
 // Method: packages of small PTX kernels on the emulator, through libcoppice.so, against sums
 // computed here.
 
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
 #include "coppice/coppice.h"
@@ -26,7 +16,6 @@ using nlohmann::json;
 using package::AddStep;
 using package::FloatBuffer;
 using package::ScaleStep;
-using testing::HasSubstr;
 
 class CSessionTest : public CFixture {
  protected:
@@ -37,8 +26,7 @@ class CSessionTest : public CFixture {
     ASSERT_C_OK(coppice_register_package(session_, package_, "main", nullptr, &program_));
   }
   static coppice_session_options Options() {
-    coppice_session_options options = {};
-    options.struct_size = sizeof(options);
+    coppice_session_options options = {.struct_size = sizeof(options)};
     return options;
   }
 };
@@ -63,19 +51,16 @@ TEST_F(CSessionTest, StaticInputsAreBoundAndEqualAddressesAreOneBinding) {
   ASSERT_C_OK(coppice_bind(session_, program_, statics, 1, &again));
   EXPECT_EQ(binding, again);
   const DLTensor x = Upload(Ramp(10));
-  const DLTensor* const inputs[] = {&x};
-  coppice_call call = CallOf(inputs);
-  coppice_lease* lease = nullptr;
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "", coppice_run(session_, &call, &lease));
-  call.binding = binding;
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "", Refused(x));
+  const AdjustCall bound = [binding](coppice_call& call) { call.binding = binding; };
   for (int i = 0; i < 2; ++i) {
-    ASSERT_C_OK(coppice_run(session_, &call, &lease));
+    coppice_lease* const lease = LeaseOf(program_, x, bound);
     EXPECT_EQ(Read(lease), Ramp(10, 5));
     coppice_lease_release(lease);
   }
   EXPECT_EQ(Download(cache), Ramp(64, 4));
   ASSERT_C_OK(coppice_unbind(session_, binding));
-  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "", coppice_run(session_, &call, &lease));
+  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "", Refused(x, bound));
 }
 
 TEST_F(CSessionTest, ConstantsOfTheCallerAreGivenByName) {
@@ -94,35 +79,44 @@ TEST_F(CSessionTest, ConstantsOfTheCallerAreGivenByName) {
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "weights",
                  coppice_register_package(session_, package_, "main", nullptr, &program_));
   const DLTensor weights = Upload(Ramp(64, 10));
-  coppice_named_tensor constant = {};
-  constant.struct_size = sizeof(constant);
+  coppice_named_tensor constant = {.struct_size = sizeof(constant)};
   constant.name = "weights";
   constant.tensor = &weights;
-  coppice_package_program_options options = {};
-  options.struct_size = sizeof(options);
+  coppice_package_program_options options = {.struct_size = sizeof(options)};
   options.constants = &constant;
   options.constant_count = 1;
   ASSERT_C_OK(coppice_register_package(session_, package_, "main", &options, &program_));
   EXPECT_EQ(RunOn(Ramp(20)), Ramp(20, 12));
 }
 
-TEST_F(CSessionTest, AClaimOfTheCallerLetsASymbolPad) {
+// How a call of 90 runs behind one of 100, under a claim in place of the package's.
+class CClaimTest : public CSessionTest {
+ protected:
+  int32_t KindUnder(const json& program, int32_t padding) {
+    coppice_session_release(session_);
+    coppice_package_release(package_);
+    Load(program);
+    coppice_claim claim = {.struct_size = sizeof(claim)};
+    claim.symbol = "n";
+    claim.padding = padding;
+    coppice_package_program_options options = {.struct_size = sizeof(options)};
+    options.claims = &claim;
+    options.claim_count = 1;
+    EXPECT_EQ(coppice_register_package(session_, package_, "main", &options, &program_),
+              COPPICE_OK);
+    RunOn(Ramp(100));
+    int32_t kind = -1;
+    EXPECT_EQ(RunOn(Ramp(90), &kind), Ramp(90, 5));
+    return kind;
+  }
+};
+
+TEST_F(CClaimTest, AClaimOfTheCallersTakesThePlaceOfThePackages) {
   json silent = DiamondProgram();
   silent["symbols"]["n"].erase("claim");
-  Load(silent);
-  coppice_claim claim = {};
-  claim.struct_size = sizeof(claim);
-  claim.symbol = "n";
-  claim.padding = COPPICE_PADDING_ANY;
-  coppice_package_program_options options = {};
-  options.struct_size = sizeof(options);
-  options.claims = &claim;
-  options.claim_count = 1;
-  ASSERT_C_OK(coppice_register_package(session_, package_, "main", &options, &program_));
-  RunOn(Ramp(100));
-  int32_t kind = -1;
-  EXPECT_EQ(RunOn(Ramp(90), &kind), Ramp(90, 5));
-  EXPECT_EQ(kind, COPPICE_RUN_REPLAY);
+  EXPECT_EQ(KindUnder(silent, COPPICE_PADDING_ANY), COPPICE_RUN_REPLAY);
+  EXPECT_EQ(KindUnder(DiamondProgram(), COPPICE_PADDING_NO_CLAIM), COPPICE_RUN_RECORD);
+  EXPECT_EQ(KindUnder(DiamondProgram(), COPPICE_PADDING_ROW_INDEPENDENT), COPPICE_RUN_REPLAY);
 }
 
 TEST_F(CSessionTest, CopiedOutputsStayWhenTheNextCallRuns) {
@@ -131,31 +125,12 @@ TEST_F(CSessionTest, CopiedOutputsStayWhenTheNextCallRuns) {
   options.copy_out_bytes = int64_t{2} << 20;
   Recreate(options);
   const DLTensor x = Upload(Ramp(10));
-  const DLTensor* const inputs[] = {&x};
-  coppice_call call = CallOf(inputs);
-  call.output_mode = COPPICE_COPY_OUT;
-  coppice_lease* first = nullptr;
-  coppice_lease* second = nullptr;
-  ASSERT_C_OK(coppice_run(session_, &call, &first));
-  ASSERT_C_OK(coppice_run(session_, &call, &second));
+  const AdjustCall copied = [](coppice_call& call) { call.output_mode = COPPICE_COPY_OUT; };
+  coppice_lease* const first = LeaseOf(program_, x, copied);
+  coppice_lease* const second = LeaseOf(program_, x, copied);
   EXPECT_EQ(Read(first), Ramp(10, 5));
   coppice_lease_release(first);
   coppice_lease_release(second);
-}
-
-TEST_F(CSessionTest, PoisonOfAllKindsLeavesLiveOutputsEqual) {
-  LoadAndRegister(DiamondProgram());
-  for (const int32_t poison :
-       {COPPICE_POISON_NAN, COPPICE_POISON_PATTERN, COPPICE_POISON_NOISE, COPPICE_POISON_OFF}) {
-    const DLTensor x = Upload(Ramp(70));
-    const DLTensor* const inputs[] = {&x};
-    coppice_call call = CallOf(inputs);
-    call.poison = poison;
-    coppice_lease* lease = nullptr;
-    ASSERT_C_OK(coppice_run(session_, &call, &lease));
-    EXPECT_EQ(Read(lease), Ramp(70, 5)) << poison;
-    coppice_lease_release(lease);
-  }
 }
 
 TEST_F(CSessionTest, LimitsOfMinusOneAreNoneAtAll) {
@@ -169,11 +144,7 @@ TEST_F(CSessionTest, LimitsOfMinusOneAreNoneAtAll) {
   EXPECT_EQ(kind, COPPICE_RUN_EAGER);
   options.on_limit = COPPICE_ON_LIMIT_ERROR;
   Recreate(options);
-  const DLTensor x = Upload(Ramp(10));
-  const DLTensor* const inputs[] = {&x};
-  const coppice_call call = CallOf(inputs);
-  coppice_lease* lease = nullptr;
-  EXPECT_C_ERROR(COPPICE_RESOURCE_EXHAUSTED, "", coppice_run(session_, &call, &lease));
+  EXPECT_C_ERROR(COPPICE_RESOURCE_EXHAUSTED, "", Refused(Upload(Ramp(10))));
 }
 
 // What callbacks of a session were told.
@@ -217,20 +188,12 @@ TEST_F(CSessionTest, RanksVoteAndTheLogHasALinePerReason) {
   EXPECT_EQ(told.buckets[0], (std::vector<int64_t>{128}));
   EXPECT_EQ(told.program, program_);
   EXPECT_EQ(told.barriers, 1);
-  size_t bytes = 0;
-  ASSERT_C_OK(coppice_buckets(session_, nullptr, 0, &bytes));
-  std::string text(bytes, '\0');
-  ASSERT_C_OK(coppice_buckets(session_, text.data(), bytes + 1, nullptr));
-  EXPECT_THAT(text, HasSubstr("\"bucket\":[256]"));
+  EXPECT_EQ(Buckets()[0]["bucket"], json({256}));
   ASSERT_FALSE(told.lines.empty());
   EXPECT_THAT(told.lines[0], HasSubstr("program 'main' runs without replay: new_bucket"));
   told.answer = COPPICE_UNAVAILABLE;
-  const DLTensor x = Upload(Ramp(10));
-  const DLTensor* const inputs[] = {&x};
-  const coppice_call call = CallOf(inputs);
-  coppice_lease* lease = nullptr;
   EXPECT_C_ERROR(COPPICE_UNAVAILABLE, "vote failed with 6 (unavailable): rank 3 is gone",
-                 coppice_run(session_, &call, &lease));
+                 Refused(Upload(Ramp(10))));
 }
 
 TEST_F(CSessionTest, TheTraceHasMarksOnceItIsFlushed) {
@@ -240,8 +203,7 @@ TEST_F(CSessionTest, TheTraceHasMarksOnceItIsFlushed) {
   options.trace_path = path.c_str();
   Recreate(options);
   ASSERT_C_OK(coppice_mark(session_, "request 17"));
-  coppice_request_times times = {};
-  times.struct_size = sizeof(times);
+  coppice_request_times times = {.struct_size = sizeof(times)};
   times.id = 17;
   times.first_token_ns = 1500;
   times.last_token_ns = 9000;
@@ -265,15 +227,15 @@ TEST_F(CSessionTest, APageOfMetricsComesInBothFormats) {
   RunOn(Ramp(10));
   RunOn(Ramp(10));
   for (const int32_t format : {COPPICE_METRICS_PROMETHEUS, COPPICE_METRICS_OPENMETRICS}) {
-    size_t bytes = 0;
-    ASSERT_C_OK(coppice_session_metrics_text(session_, format, nullptr, 0, &bytes));
-    std::string text(bytes, '\0');
-    ASSERT_C_OK(coppice_session_metrics_text(session_, format, text.data(), bytes + 1, nullptr));
+    const std::string text = TextOf([&](char* buffer, size_t room, size_t* bytes) {
+      return coppice_session_metrics_text(session_, format, buffer, room, bytes);
+    });
     EXPECT_THAT(text, HasSubstr("\ncoppice_runs_total{path=\"replay\"} 1\n"));
     EXPECT_THAT(text, HasSubstr("\ncoppice_replays_total{program=\"main\",variant=\"\",bucket="));
     EXPECT_EQ(text.ends_with("# EOF\n"), format == COPPICE_METRICS_OPENMETRICS);
     // Cut off to fit.
     char start[8] = {};
+    size_t bytes = 0;
     ASSERT_C_OK(coppice_session_metrics_text(session_, format, start, sizeof(start), &bytes));
     EXPECT_EQ(bytes, text.size());
     EXPECT_STREQ(start, "# HELP ");
@@ -286,18 +248,126 @@ TEST_F(CSessionTest, APageOfMetricsComesInBothFormats) {
   EXPECT_STREQ(coppice_metrics_content_type(-1), "unknown");
 }
 
+TEST_F(CSessionTest, FiguresAreThoseOfThePageOfMetrics) {
+  Load(DiamondProgram());
+  coppice_session_options options = Options();
+  options.graphs_per_program_max = 1;
+  options.on_limit = COPPICE_ON_LIMIT_EVICT;
+  Recreate(options);
+  for (const int64_t n : {10, 10, 100, 100, 10})
+    RunOn(Ramp(n));
+  coppice_session_stats stats = {.struct_size = sizeof(stats)};
+  ASSERT_C_OK(coppice_stats(session_, &stats));
+  EXPECT_EQ(stats.calls, 5);
+  EXPECT_EQ(stats.recordings, 3);
+  EXPECT_EQ(stats.evictions, 2);
+  EXPECT_EQ(stats.runs[COPPICE_RUN_REPLAY], 2);
+  EXPECT_EQ(stats.reasons[COPPICE_REASON_NEW_BUCKET], 2);
+  EXPECT_EQ(stats.reasons[COPPICE_REASON_EVICTED], 1);
+  std::string page(1 << 16, '\0');
+  ASSERT_C_OK(coppice_session_metrics_text(session_, COPPICE_METRICS_PROMETHEUS, page.data(),
+                                           page.size(), nullptr));
+  for (const auto& [name, value] : {std::pair("captures_retried", stats.captures_retried),
+                                    {"recordings_empty", stats.recordings_empty},
+                                    {"evictions", stats.evictions},
+                                    {"remaps", stats.remaps},
+                                    {"inputs_in_place", stats.inputs_in_place},
+                                    {"inputs_filled", stats.inputs_filled},
+                                    {"inputs_demoted", stats.inputs_demoted},
+                                    {"stream_switches", stats.stream_switches}}) {
+    EXPECT_THAT(page, HasSubstr("\ncoppice_" + std::string(name) + "_total " +
+                                std::to_string(value) + "\n"));
+  }
+}
+
+// By the options that a trace begins with. Each differs from its default and from the others.
+TEST_F(CSessionTest, OptionsArriveInTheSession) {
+  Load(DiamondProgram());
+  const std::string path = (std::filesystem::path(testing::TempDir()) / "options.trace").string();
+  coppice_session_options options = Options();
+  options.trace_path = path.c_str();
+  options.stance = COPPICE_STANCE_REPLAY_ONLY;
+  options.warmup_runs = 5;
+  options.record_in_background = 1;
+  options.gate = 1;
+  options.graphs_per_program_max = 6;
+  options.rerecords_per_bucket_max = 7;
+  options.static_moves_max = -1;
+  options.on_limit = COPPICE_ON_LIMIT_ERROR;
+  options.on_budget = COPPICE_ON_LIMIT_EAGER;
+  options.window_bytes = int64_t{16} << 20;
+  options.workspace_bytes = int64_t{2} << 20;
+  options.copy_out_bytes = int64_t{6} << 20;
+  options.budget_bytes = int64_t{64} << 20;
+  options.barrier = [](void*) -> coppice_status { return COPPICE_OK; };
+  Recreate(options);
+  ASSERT_C_OK(coppice_flush_trace(session_));
+  std::string first;
+  std::getline(std::ifstream(path) >> std::ws, first);
+  EXPECT_EQ(json::parse(first)["options"], (json{{"stance", 1},
+                                                 {"warmup_runs", 5},
+                                                 {"record_in_background", true},
+                                                 {"gate", true},
+                                                 {"graphs_per_program_max", 6},
+                                                 {"rerecords_per_bucket_max", 7},
+                                                 {"static_moves_max", 0},
+                                                 {"on_limit", 1},
+                                                 {"window_bytes", 16 << 20},
+                                                 {"workspace_bytes", 2 << 20},
+                                                 {"copy_out_bytes", 6 << 20},
+                                                 {"budget_bytes", 64 << 20},
+                                                 {"on_budget", 0},
+                                                 {"ranks", false}}));
+  std::filesystem::remove(path);
+}
+
+TEST_F(CSessionTest, WhatIsZeroHasItsDefault) {
+  Load(DiamondProgram());
+  const std::string path = (std::filesystem::path(testing::TempDir()) / "defaults.trace").string();
+  coppice_session_options options = Options();
+  options.trace_path = path.c_str();
+  Recreate(options);
+  ASSERT_C_OK(coppice_flush_trace(session_));
+  std::string first;
+  std::getline(std::ifstream(path) >> std::ws, first);
+  const json told = json::parse(first);
+  EXPECT_EQ(told["lanes"], 1);
+  EXPECT_EQ(told["options"]["warmup_runs"], 1);
+  EXPECT_EQ(told["options"]["graphs_per_program_max"], 1024);
+  EXPECT_EQ(told["options"]["rerecords_per_bucket_max"], 128);
+  EXPECT_EQ(told["options"]["static_moves_max"], 32);
+  EXPECT_EQ(told["options"]["on_limit"], 0);
+  EXPECT_EQ(told["options"]["on_budget"], 2);
+  std::filesystem::remove(path);
+}
+
+TEST_F(CSessionTest, RecordingsAreTimedByTheCallersClock) {
+  Load(DiamondProgram());
+  int64_t now = 0;
+  coppice_session_options options = Options();
+  options.user = &now;
+  options.now_ns = [](void* user) { return *static_cast<int64_t*>(user) += 1000; };
+  Recreate(options);
+  RunOn(Ramp(10));
+  EXPECT_GT(now, 0);
+  std::string text(4096, '\0');
+  ASSERT_C_OK(coppice_buckets(session_, text.data(), text.size(), nullptr));
+  const int64_t taken = json::parse(text.c_str())[0]["record_ns"];
+  EXPECT_GT(taken, 0);
+  EXPECT_EQ(taken % 1000, 0);
+}
+
 TEST_F(CSessionTest, ABudgetCountsWhatTheApplicationReports) {
   Load(DiamondProgram());
   coppice_session_options options = Options();
   options.budget_bytes = int64_t{64} << 20;
   Recreate(options);
   ASSERT_C_OK(coppice_set_external_bytes(session_, int64_t{8} << 20));
-  coppice_memory_usage usage = {};
-  usage.struct_size = sizeof(usage);
+  coppice_memory_usage usage = {.struct_size = sizeof(usage)};
   ASSERT_C_OK(coppice_memory(session_, &usage));
   EXPECT_EQ(usage.budget, int64_t{64} << 20);
   EXPECT_GE(usage.total, int64_t{8} << 20);
-  EXPECT_EQ(usage.bytes[usage.kind_count - 1], int64_t{8} << 20);
+  EXPECT_EQ(usage.bytes[COPPICE_MEMORY_EXTERNAL], int64_t{8} << 20);
 }
 
 TEST_F(CSessionTest, RecordingsInTheBackgroundCanBeWaitedFor) {
@@ -323,11 +393,7 @@ TEST_F(CSessionTest, ResetForgetsGraphsAndUnregisterEndsTheProgram) {
   coppice_program* found = nullptr;
   EXPECT_C_ERROR(COPPICE_NOT_FOUND, "main", coppice_find(session_, "main", nullptr, &found));
   EXPECT_EQ(found, nullptr);
-  const DLTensor x = Upload(Ramp(10));
-  const DLTensor* const inputs[] = {&x};
-  const coppice_call call = CallOf(inputs);
-  coppice_lease* lease = nullptr;
-  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "unregistered", coppice_run(session_, &call, &lease));
+  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "unregistered", Refused(Upload(Ramp(10))));
   ASSERT_C_OK(coppice_register_package(session_, package_, "main", nullptr, &program_));
   EXPECT_EQ(RunOn(Ramp(10)), Ramp(10, 5));
 }
@@ -346,13 +412,12 @@ TEST_F(CSessionTest, ThreadsShareASessionAndReleaseEachOthersLeases) {
       ASSERT_C_OK(coppice_device_make_current(device_));
       void* stream = nullptr;
       ASSERT_C_OK(coppice_stream_create(device_, &stream));
-      const DLTensor* const inputs[] = {&x};
-      coppice_call call = CallOf(inputs);
-      call.stream = stream;
-      call.lane = static_cast<int32_t>(i % 2);
       for (int n = 0; n < 50; ++n) {
         coppice_lease_release(left[i]);
-        ASSERT_C_OK(coppice_run(session_, &call, &left[i]));
+        left[i] = LeaseOf(program_, x, [&](coppice_call& call) {
+          call.stream = stream;
+          call.lane = static_cast<int32_t>(i % 2);
+        });
         if (n % 20 == 10) {
           EXPECT_C_OK(coppice_reset(session_, program_));
         }
@@ -364,8 +429,7 @@ TEST_F(CSessionTest, ThreadsShareASessionAndReleaseEachOthersLeases) {
     thread.join();
   for (coppice_lease* const lease : left)
     coppice_lease_release(lease);
-  coppice_session_stats stats = {};
-  stats.struct_size = sizeof(stats);
+  coppice_session_stats stats = {.struct_size = sizeof(stats)};
   ASSERT_C_OK(coppice_stats(session_, &stats));
   EXPECT_EQ(stats.calls, 200);
 }

@@ -3,9 +3,6 @@
 // Programming Guide on stream capture, "prohibited and unhandled operations" and "invalidation";
 // the codes 401 and 900 to 908 are those that ROCm's hip-tests expect of CUDA.
 
-#include <cstdint>
-#include <vector>
-
 #include "tests/conformance/capture_fixture.h"
 
 namespace coppice {
@@ -26,31 +23,11 @@ TEST_P(CaptureConformanceTest, NothingRunsUntilTheGraphIsLaunched) {
   EXPECT_EQ(Word(word), 1);
 }
 
-TEST_P(CaptureConformanceTest, StreamIsUsableAfterItsCapture) {
-  const DeviceAddress word = NewWords(1);
-  Begin(a);
-  End(a);
-  EXPECT_EQ(StatusOf(a), CuCaptureStatus::kNone);
-  EXPECT_CU(kSuccess, Store(a, word, 3));
-  EXPECT_EQ(Word(word), 3);
-}
-
 TEST_P(CaptureConformanceTest, BeginChecksItsArguments) {
   EXPECT_CU(kInvalidValue, cu.StreamBeginCapture(a, static_cast<CuCaptureMode>(9)));
   EXPECT_CU(kStreamCaptureUnsupported, cu.StreamBeginCapture(nullptr, CuCaptureMode::kRelaxed));
-}
-
-TEST_P(CaptureConformanceTest, LegacyStreamByItsNameCannotBeginEither) {
   const auto legacy = reinterpret_cast<CuStream>(uintptr_t{1});
   EXPECT_CU(kStreamCaptureUnsupported, cu.StreamBeginCapture(legacy, CuCaptureMode::kRelaxed));
-}
-
-TEST_P(CaptureConformanceTest, EveryModeCaptures) {
-  for (const CuCaptureMode mode : kCaptureModes) {
-    Begin(a, mode);
-    EXPECT_EQ(StatusOf(a), CuCaptureStatus::kActive);
-    End(a);
-  }
 }
 
 TEST_P(CaptureConformanceTest, BlockingStreamsCapture) {
@@ -62,14 +39,6 @@ TEST_P(CaptureConformanceTest, BlockingStreamsCapture) {
   EXPECT_CU(kSuccess, cu.GraphLaunch(Instantiate(End(blocking)), a));
   EXPECT_EQ(Word(word), 1);
   EXPECT_CU(kSuccess, cu.StreamDestroy(blocking));
-}
-
-TEST_P(CaptureConformanceTest, EmptyCaptureIsAnEmptyGraph) {
-  Begin(a);
-  const CuGraph graph = End(a);
-  EXPECT_EQ(NodeCount(graph), 0U);
-  EXPECT_CU(kSuccess, cu.GraphLaunch(Instantiate(graph), a));
-  EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
 }
 
 TEST_P(CaptureConformanceTest, BeginOnACapturingStreamIsAnIllegalStateAndHarmless) {
@@ -86,13 +55,9 @@ TEST_P(CaptureConformanceTest, StreamThatJoinedByAnEventCannotBeginEither) {
   End(a);
 }
 
-TEST_P(CaptureConformanceTest, EndWithoutBeginIsAnIllegalState) {
+TEST_P(CaptureConformanceTest, EndsOnceAndNotBeforeItBegins) {
   CuGraph graph = nullptr;
   EXPECT_CU(kIllegalState, cu.StreamEndCapture(a, &graph));
-}
-
-TEST_P(CaptureConformanceTest, EndsOnce) {
-  CuGraph graph = nullptr;
   Begin(a);
   End(a);
   EXPECT_CU(kIllegalState, cu.StreamEndCapture(a, &graph));
@@ -115,15 +80,6 @@ TEST_P(CaptureConformanceTest, EndOnAForkedStreamIsUnmatched) {
   EndEitherWay(a);
   ExpectUsable(a);
   ExpectUsable(b);
-}
-
-TEST_P(CaptureConformanceTest, EndWithAnUnjoinedForkFailsAndEndsTheCapture) {
-  const DeviceAddress word = NewWords(1);
-  Begin(a);
-  Order(a, b);
-  EXPECT_CU(kSuccess, Store(b, word, 1));
-  EndUnjoined(a);
-  EXPECT_EQ(StatusOf(b), CuCaptureStatus::kNone);
 }
 
 TEST_P(CaptureConformanceTest, StreamsAreUsableAfterAnUnjoinedEnd) {
@@ -177,6 +133,8 @@ TEST_P(CaptureConformanceTest, CapturesOfOneThreadAreIndependent) {
   const DeviceAddress words = NewWords(2);
   Begin(a);
   Begin(b);
+  EXPECT_NE(InfoOf(a).id, InfoOf(b).id);
+  EXPECT_NE(InfoOf(a).graph, InfoOf(b).graph);
   EXPECT_CU(kSuccess, Store(a, words, 1));
   EXPECT_CU(kSuccess, Store(b, words + 8, 2));
   EXPECT_CU(kSuccess, Store(b, words + 8, 3));
@@ -242,16 +200,9 @@ TEST_P(CaptureConformanceTest, IdsAreNotReused) {
   End(a);
 }
 
-TEST_P(CaptureConformanceTest, StatusIsRequired) {
-  EXPECT_CU(kInvalidValue, cu.StreamIsCapturing(a, nullptr));
-}
-
-TEST_P(CaptureConformanceTest, InfoOfAnIdleStreamIsNone) {
-  EXPECT_EQ(StatusOf(a), CuCaptureStatus::kNone);
-  EXPECT_EQ(InfoOf(a).status, CuCaptureStatus::kNone);
-}
-
 TEST_P(CaptureConformanceTest, InfoButTheStatusIsOptional) {
+  EXPECT_CU(kInvalidValue, cu.StreamIsCapturing(a, nullptr));
+  EXPECT_EQ(InfoOf(a).status, CuCaptureStatus::kNone);
   Begin(a);
   CuCaptureStatus status = CuCaptureStatus::kNone;
   EXPECT_CU(kSuccess,
@@ -269,15 +220,6 @@ TEST_P(CaptureConformanceTest, ForkedStreamsShareTheCapture) {
   EXPECT_EQ(InfoOf(b).id, InfoOf(a).id);
   EXPECT_EQ(InfoOf(b).graph, InfoOf(a).graph);
   Order(b, a);
-  End(a);
-}
-
-TEST_P(CaptureConformanceTest, CapturesOfTheSameTimeHaveTheirOwnIdsAndGraphs) {
-  Begin(a);
-  Begin(b);
-  EXPECT_NE(InfoOf(a).id, InfoOf(b).id);
-  EXPECT_NE(InfoOf(a).graph, InfoOf(b).graph);
-  End(b);
   End(a);
 }
 

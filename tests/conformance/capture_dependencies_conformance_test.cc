@@ -2,9 +2,6 @@
 // capture as a child. Method: one small test per rule of cuStreamUpdateCaptureDependencies's
 // documentation, on every driver.
 
-#include <cstdint>
-#include <vector>
-
 #include "tests/conformance/capture_fixture.h"
 
 namespace coppice {

@@ -4,9 +4,6 @@
 
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "tests/conformance/conformance_fixture.h"
 
 namespace coppice {

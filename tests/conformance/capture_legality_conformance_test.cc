@@ -4,8 +4,6 @@
 // NVIDIA's cuda-python; a call that nobody tells about has only to be refused wholly or to succeed
 // wholly.
 
-#include <cstdint>
-
 #include "tests/conformance/capture_fixture.h"
 
 namespace coppice {

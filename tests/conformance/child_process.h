@@ -17,10 +17,7 @@
 
 #pragma once
 
-#include <cstdio>
-#include <cstdlib>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 

@@ -1,11 +1,6 @@
 // Goal: libraries, kernels and launches behave as CUDA documents.
 // Method: one small test per documented rule, on every driver.
 
-#include <cstdint>
-#include <memory>
-#include <utility>
-#include <vector>
-
 #include "tests/conformance/conformance_fixture.h"
 
 namespace coppice {

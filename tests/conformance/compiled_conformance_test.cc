@@ -1,12 +1,6 @@
 // Goal: kernels that were compiled to PTX load, tell of themselves and run as CUDA documents.
 // Method: one small test per rule, on every driver, with PTX that every device of 8.0 takes.
 
-#include <array>
-#include <cstdint>
-#include <numeric>
-#include <string>
-#include <vector>
-
 #include "tests/conformance/child_process.h"
 #include "tests/conformance/graph_fixture.h"
 #include "tests/support/compiled_kernels.h"

@@ -10,28 +10,12 @@
 
 #pragma once
 
-#include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <optional>
-#include <ostream>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-
-#include "coppice/base/units.h"
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/emulator.h"
 
 #include "tests/conformance/mutants.h"
 #include "tests/support/cu_result.h"
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 #include "tests/support/test_kernels.h"
 

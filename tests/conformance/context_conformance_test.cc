@@ -2,10 +2,6 @@
 // Method: one small test per documented rule, on every driver. Cases after which the process has no
 // context end a child process.
 
-#include <cstdint>
-#include <string>
-#include <thread>
-
 #include "tests/conformance/child_process.h"
 #include "tests/conformance/conformance_fixture.h"
 

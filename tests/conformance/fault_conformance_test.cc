@@ -4,10 +4,6 @@
 // results; that host functions behind it do not run is cuLaunchHostFunc's. Whether a call notices
 // at once or the next wait does is open; what is released afterwards is not looked at.
 
-#include <atomic>
-#include <cstdint>
-#include <thread>
-
 #include "tests/conformance/child_process.h"
 #include "tests/conformance/graph_fixture.h"
 

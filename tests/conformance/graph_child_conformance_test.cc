@@ -1,9 +1,6 @@
 // Goal: child graphs are copies, and run between the neighbours of their node.
 // Method: one small test per rule of cuGraphAddChildGraphNode's documentation, on every driver.
 
-#include <atomic>
-#include <cstdint>
-
 #include "tests/conformance/graph_fixture.h"
 
 namespace coppice {

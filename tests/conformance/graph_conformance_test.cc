@@ -2,12 +2,6 @@
 // Method: one small test per rule of the graph calls' documentation, on every driver; what a null
 // handle is worth is what ROCm's hip-tests expect of CUDA.
 
-#include <atomic>
-#include <cstdint>
-#include <memory>
-#include <utility>
-#include <vector>
-
 #include "tests/conformance/graph_fixture.h"
 
 namespace coppice {

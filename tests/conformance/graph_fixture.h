@@ -4,9 +4,6 @@
 
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "tests/conformance/virtual_memory_fixture.h"
 
 namespace coppice {

@@ -3,8 +3,6 @@
 // addresses only is the Programming Guide's chapter on virtual memory management. Launches that
 // find no memory are in fault_conformance_test.cc.
 
-#include <cstdint>
-
 #include "tests/conformance/graph_fixture.h"
 
 namespace coppice {

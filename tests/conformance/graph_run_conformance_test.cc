@@ -2,9 +2,6 @@
 // Method: one small test per rule of the Programming Guide on graphs and of the calls'
 // documentation, on every driver. Results have to follow from the order that CUDA promises.
 
-#include <atomic>
-#include <cstdint>
-
 #include "tests/conformance/graph_fixture.h"
 
 namespace coppice {

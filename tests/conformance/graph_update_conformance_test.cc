@@ -2,9 +2,6 @@
 // Method: one small test per rule of the Programming Guide on updating instantiated graphs, on
 // every driver. Launches are not waited for before the change: queued ones keep what they had.
 
-#include <cstdint>
-#include <memory>
-
 #include "tests/conformance/graph_fixture.h"
 
 namespace coppice {

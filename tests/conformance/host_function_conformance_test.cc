@@ -3,10 +3,6 @@
 // call the driver do so, on CUDA, in a process of their own. What they do after a fault is in
 // fault_conformance_test.cc.
 
-#include <atomic>
-#include <cstdint>
-#include <vector>
-
 #include "tests/conformance/child_process.h"
 #include "tests/conformance/conformance_fixture.h"
 

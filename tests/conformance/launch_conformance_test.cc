@@ -3,13 +3,6 @@
 // Method: one small test per documented rule, on every driver; clusters and programmatic launches
 // where the device has them.
 
-#include <array>
-#include <cstdint>
-#include <numeric>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "tests/conformance/conformance_fixture.h"
 
 namespace coppice {

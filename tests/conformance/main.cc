@@ -1,16 +1,6 @@
 // The program of the conformance suite: which drivers it runs on, and how wrong they are.
 
-#include <cstdio>
-#include <filesystem>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <system_error>
-
-#include "fmt/format.h"
-#include "gtest/gtest.h"
-
-#include "coppice/base/status.h"
 
 #include "tests/conformance/conformance_fixture.h"
 #include "tests/conformance/mutants.h"

@@ -3,11 +3,6 @@
 // around a target show that nothing else was written. A device has other users, so what memory
 // costs is asked of the emulator alone.
 
-#include <cstdint>
-#include <numeric>
-#include <set>
-#include <vector>
-
 #include "tests/conformance/child_process.h"
 #include "tests/conformance/virtual_memory_fixture.h"
 

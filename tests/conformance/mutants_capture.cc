@@ -67,15 +67,6 @@ void ForkOutlivesTheCapture(T& cu) {
   };
 }
 
-void StatusHidesInvalidation(T& cu) {
-  cu.StreamIsCapturing = [](CuStream stream, CuCaptureStatus* status) {
-    const CuResult result = right.StreamIsCapturing(stream, status);
-    if (result == kSuccess && *status == CuCaptureStatus::kInvalidated)
-      *status = CuCaptureStatus::kActive;
-    return result;
-  };
-}
-
 void OrderAfterTheCaptureIsLost(T& cu) {
   cu.StreamEndCapture = [](CuStream stream, CuGraph* graph) {
     notes.seen.insert(stream);
@@ -325,7 +316,10 @@ std::vector<Mutant> CaptureMutants() {
       {"fork_outlives_capture", "The end of a capture frees the streams that joined it.",
        ForkOutlivesTheCapture},
       {"status_hides_invalidation", "An invalidated capture has a status of its own.",
-       StatusHidesInvalidation},
+       Then<&T::StreamIsCapturing,
+            [](auto, CuCaptureStatus* status) {
+              if (*status == CuCaptureStatus::kInvalidated) *status = CuCaptureStatus::kActive;
+            }>},
       {"order_after_capture_is_lost",
        "Work after a capture still follows the stream's work from before it.",
        OrderAfterTheCaptureIsLost},

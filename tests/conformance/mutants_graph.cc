@@ -16,9 +16,6 @@ using Nodes = std::vector<CuGraphNode>;
 
 // Structure.
 
-CuResult CreateWithFlags(CuGraph* graph, unsigned /*flags*/) {
-  return right.GraphCreate(graph, 0);
-}
 CuResult AddAfterEachOnce(CuGraphNode* node,
                           CuGraph graph,
                           const CuGraphNode* dependencies,
@@ -49,20 +46,6 @@ CuResult AddAfterNull(CuGraphNode* node,
                       const CuGraphNode* dependencies,
                       size_t count) {
   return right.GraphAddEmptyNode(node, graph, dependencies, dependencies == nullptr ? 0 : count);
-}
-CuResult AddAfterTheFirst(CuGraphNode* node,
-                          CuGraph graph,
-                          const CuGraphNode* dependencies,
-                          size_t count) {
-  return right.GraphAddEmptyNode(node, graph, dependencies, std::min<size_t>(count, 1));
-}
-CuResult AddCopyAtTheRoot(CuGraphNode* node,
-                          CuGraph graph,
-                          const CuGraphNode* /*dependencies*/,
-                          size_t /*count*/,
-                          const CuMemcpyParams* params,
-                          CuContext context) {
-  return right.GraphAddMemcpyNode(node, graph, nullptr, 0, params, context);
 }
 CuResult AddCopyOfThisMoment(CuGraphNode* node,
                              CuGraph graph,
@@ -124,15 +107,6 @@ CuResult AddKernelWithFirstArguments(CuGraphNode* node,
 
 // Queries.
 
-CuResult NodesBackwards(CuGraph graph, CuGraphNode* nodes, size_t* count) {
-  const CuResult result = right.GraphGetNodes(graph, nodes, count);
-  if (result == kSuccess && nodes != nullptr) std::reverse(nodes, nodes + *count);
-  return result;
-}
-CuResult NodesCountAll(CuGraph graph, CuGraphNode* nodes, size_t* count) {
-  const CuResult result = right.GraphGetNodes(graph, nodes, count);
-  return result == kSuccess ? right.GraphGetNodes(graph, nullptr, count) : result;
-}
 CuResult NodesLeaveTheRest(CuGraph graph, CuGraphNode* nodes, size_t* count) {
   const size_t capacity = nodes == nullptr || count == nullptr ? 0 : *count;
   const Nodes before(nodes, nodes + capacity);
@@ -156,16 +130,6 @@ CuResult EdgesNeedData(
   const CuResult result = right.GraphGetEdges(graph, from, to, data, count);
   return from != nullptr && data == nullptr ? kLossyQuery : result;
 }
-CuResult EdgesLeaveData(
-    CuGraph graph, CuGraphNode* from, CuGraphNode* to, CuGraphEdgeData* /*data*/, size_t* count) {
-  return right.GraphGetEdges(graph, from, to, nullptr, count);
-}
-CuResult TwoEdgesAtMost(
-    CuGraph graph, CuGraphNode* from, CuGraphNode* to, CuGraphEdgeData* data, size_t* count) {
-  const CuResult result = right.GraphGetEdges(graph, from, to, data, count);
-  if (result == kSuccess && *count > 2) *count = 2;
-  return result;
-}
 template <CuGraphNodeType from, CuGraphNodeType to>
 CuResult TypeOfOther(CuGraphNode node, CuGraphNodeType* type) {
   const CuResult result = right.GraphNodeGetType(node, type);
@@ -182,16 +146,6 @@ CuResult ParamsOfTheLastQuery(CuGraphNode node, CuKernelNodeParams* params) {
   argument = notes.copies[0].data();
   std::memcpy(argument, params->kernel_params[0], kLeastBytes);
   params->kernel_params = &argument;
-  return result;
-}
-CuResult ParamsOfARow(CuGraphNode node, CuKernelNodeParams* params) {
-  const CuResult result = right.GraphKernelNodeGetParams(node, params);
-  if (result == kSuccess) params->grid_y = params->grid_z = 1;
-  return result;
-}
-CuResult ParamsWithoutFunction(CuGraphNode node, CuKernelNodeParams* params) {
-  const CuResult result = right.GraphKernelNodeGetParams(node, params);
-  if (result == kSuccess) params->function = nullptr;
   return result;
 }
 
@@ -212,22 +166,6 @@ CuResult InstantiateWithLateChildren(CuGraphExec* exec, CuGraph graph, Flags fla
   }
   return right.GraphInstantiateWithFlags(exec, graph, flags);
 }
-CuResult AddChildForGood(CuGraphNode* node,
-                         CuGraph graph,
-                         const CuGraphNode* dependencies,
-                         size_t count,
-                         CuGraph child) {
-  const CuResult result = right.GraphAddChildGraphNode(node, graph, dependencies, count, child);
-  if (result == kSuccess) right.GraphDestroy(child);
-  return result;
-}
-CuResult AddChildAtTheRoot(CuGraphNode* node,
-                           CuGraph graph,
-                           const CuGraphNode* /*dependencies*/,
-                           size_t /*count*/,
-                           CuGraph child) {
-  return right.GraphAddChildGraphNode(node, graph, nullptr, 0, child);
-}
 
 // Execs.
 
@@ -235,9 +173,6 @@ CuResult InstantiateAndNote(CuGraphExec* exec, CuGraph graph, Flags flags) {
   const CuResult result = right.GraphInstantiateWithFlags(exec, graph, flags);
   if (result == kSuccess) notes.templates[*exec] = graph;
   return result;
-}
-CuResult InstantiateWithFlags(CuGraphExec* exec, CuGraph graph, Flags /*flags*/) {
-  return right.GraphInstantiateWithFlags(exec, graph, 0);
 }
 CuResult InstantiateNonEmpty(CuGraphExec* exec, CuGraph graph, Flags flags) {
   size_t count = 0;
@@ -326,7 +261,7 @@ void ChangeKnowingGraphs(T& cu) {
 
 std::vector<Mutant> StructureMutants() {
   return {
-      {"graph_with_flags", "A graph takes no flags.", Change<&T::GraphCreate, CreateWithFlags>},
+      {"graph_with_flags", "A graph takes no flags.", Pass<&T::GraphCreate, 1, kNone>},
       {"dependency_twice", "A node depends on another once.",
        Change<&T::GraphAddEmptyNode, AddAfterEachOnce>},
       {"dependency_of_other_graph", "A node depends on nodes of its own graph.",
@@ -334,9 +269,9 @@ std::vector<Mutant> StructureMutants() {
       {"dependencies_null", "A count of dependencies needs dependencies.",
        Change<&T::GraphAddEmptyNode, AddAfterNull>},
       {"dependencies_after_the_first", "A node depends on all its dependencies.",
-       Change<&T::GraphAddEmptyNode, AddAfterTheFirst>},
+       Pass<&T::GraphAddEmptyNode, 3, [](size_t count) { return std::min<size_t>(count, 1); }>},
       {"copies_are_roots", "A copy node runs after its dependencies.",
-       Change<&T::GraphAddMemcpyNode, AddCopyAtTheRoot>},
+       Pass<&T::GraphAddMemcpyNode, 3, kNone>},
       {"copy_node_reads_at_once", "A copy node reads the host when it runs.",
        Change<&T::GraphAddMemcpyNode, AddCopyOfThisMoment>},
       {"fill_node_by_bytes", "A fill node writes elements of its size.",
@@ -349,15 +284,21 @@ std::vector<Mutant> StructureMutants() {
        "A kernel node's parameters are its own as long as it is.",
        Change<&T::GraphKernelNodeGetParams, ParamsOfTheLastQuery>},
       {"kernel_params_of_a_row", "A kernel node tells its whole grid.",
-       Change<&T::GraphKernelNodeGetParams, ParamsOfARow>},
+       Then<&T::GraphKernelNodeGetParams,
+            [](auto, CuKernelNodeParams* params) { params->grid_y = params->grid_z = 1; }>},
       {"kernel_params_without_function", "A kernel node tells what it launches.",
-       Change<&T::GraphKernelNodeGetParams, ParamsWithoutFunction>},
+       Then<&T::GraphKernelNodeGetParams,
+            [](auto, CuKernelNodeParams* params) { params->function = nullptr; }>},
       {"kernel_params_of_any_node", "Only kernel nodes have kernel parameters.",
        Misreport<&T::GraphKernelNodeGetParams, kInvalidValue>},
       {"nodes_backwards", "Nodes are listed in the order of their creation.",
-       Change<&T::GraphGetNodes, NodesBackwards>},
+       Then<&T::GraphGetNodes,
+            [](auto, CuGraphNode* nodes, size_t* count) {
+              if (nodes != nullptr) std::reverse(nodes, nodes + *count);
+            }>},
       {"nodes_count_all", "A short list of nodes has the count of its own entries.",
-       Change<&T::GraphGetNodes, NodesCountAll>},
+       Then<&T::GraphGetNodes, [](CuGraph graph, auto,
+                                  size_t* count) { right.GraphGetNodes(graph, nullptr, count); }>},
       {"nodes_keep_the_count", "A long list of nodes has the count of the nodes.",
        Change<&T::GraphGetNodes, NodesKeepTheCount>},
       {"nodes_leave_the_rest", "A long list of nodes is filled up with nulls.",
@@ -366,10 +307,10 @@ std::vector<Mutant> StructureMutants() {
        Change<&T::GraphGetEdges, EdgesBackwards>},
       {"edges_need_data", "Edges without data may be listed without data.",
        Change<&T::GraphGetEdges, EdgesNeedData>},
-      {"edges_leave_data", "The data of a plain edge is zero.",
-       Change<&T::GraphGetEdges, EdgesLeaveData>},
+      {"edges_leave_data", "The data of a plain edge is zero.", Pass<&T::GraphGetEdges, 3, kNone>},
       {"edges_after_the_second", "Every edge is listed.",
-       Change<&T::GraphGetEdges, TwoEdgesAtMost>},
+       Then<&T::GraphGetEdges,
+            [](auto, auto, auto, auto, size_t* count) { *count = std::min(*count, size_t{2}); }>},
       {"host_node_is_a_kernel", "A host node has a type of its own.",
        Change<&T::GraphNodeGetType, TypeOfOther<CuGraphNodeType::kHost, CuGraphNodeType::kKernel>>},
       {"fill_is_a_copy", "A captured fill is a fill node.",
@@ -383,16 +324,17 @@ std::vector<Mutant> StructureMutants() {
          cu.GraphInstantiateWithFlags = InstantiateWithLateChildren;
        }},
       {"child_is_taken", "A graph that became a child stays its owner's.",
-       Change<&T::GraphAddChildGraphNode, AddChildForGood>},
+       Then<&T::GraphAddChildGraphNode,
+            [](auto, auto, auto, auto, CuGraph child) { right.GraphDestroy(child); }>},
       {"children_are_roots", "A child runs after its dependencies.",
-       Change<&T::GraphAddChildGraphNode, AddChildAtTheRoot>},
+       Pass<&T::GraphAddChildGraphNode, 3, kNone>},
   };
 }
 
 std::vector<Mutant> ExecMutants() {
   return {
       {"instantiate_with_flags", "Unknown flags of an instantiation are refused.",
-       Change<&T::GraphInstantiateWithFlags, InstantiateWithFlags>},
+       Pass<&T::GraphInstantiateWithFlags, 2, kNone>},
       {"instantiate_non_empty", "A graph without nodes can be instantiated.",
        Change<&T::GraphInstantiateWithFlags, InstantiateNonEmpty>},
       {"exec_follows_its_graph", "An exec is a snapshot of its graph.",

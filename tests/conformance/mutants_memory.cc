@@ -10,6 +10,8 @@ namespace {
 
 using enum CuResult;
 
+constexpr auto kWholeWords = [](auto given) { return given / 4 * 4; };
+
 // Initialisation, device, context.
 
 template <typename Member>
@@ -57,14 +59,6 @@ CuResult GetCurrentOfAll(CuContext* context) {
   if (result == kSuccess) *context = notes.context;
   return result;
 }
-CuResult SetCurrentKeepsTheLast(CuContext context) {
-  return context == nullptr ? kSuccess : right.CtxSetCurrent(context);
-}
-CuResult RetainMakesCurrent(CuContext* context, CuDevice device) {
-  const CuResult result = right.DevicePrimaryCtxRetain(context, device);
-  if (result == kSuccess) right.CtxSetCurrent(*context);
-  return result;
-}
 CuResult RetainOnce(CuContext* context, CuDevice device) {
   if (notes.context == nullptr || context == nullptr || device != 0)
     return RetainAndNote(context, device);
@@ -76,29 +70,14 @@ CuResult ReleaseLeavesCurrent(CuDevice device) {
   right.CtxSetCurrent(nullptr);
   return result;
 }
-CuResult NameOverrunsItsEnd(char* name, int capacity, CuDevice device) {
-  const CuResult result = right.DeviceGetName(name, capacity, device);
-  if (result == kSuccess && std::strlen(name) + 1 == static_cast<size_t>(capacity))
-    name[capacity] = '\0';
-  return result;
-}
 CuResult NameAnyError(CuResult error, const char** text) {
   const CuResult result = right.GetErrorName(error, text);
   if (text != nullptr && *text == nullptr) *text = "CUDA_ERROR_UNKNOWN";
   return text == nullptr ? result : kSuccess;
 }
-CuResult NoVirtualMemory(int* value, CuDeviceAttribute attribute, CuDevice device) {
-  const CuResult result = right.DeviceGetAttribute(value, attribute, device);
-  if (result == kSuccess && attribute == CuDeviceAttribute::kVirtualMemoryManagementSupported)
-    *value = 0;
-  return result;
-}
 
 // Allocations.
 
-CuResult AllocateNothing(CuDeviceAddress* address, size_t bytes) {
-  return bytes == 0 ? kSuccess : right.MemAlloc(address, bytes);
-}
 CuResult AllocateUnaligned(CuDeviceAddress* address, size_t bytes) {
   constexpr size_t kShift = 8;
   if (bytes == 0) return right.MemAlloc(address, bytes);
@@ -134,11 +113,6 @@ CuResult FailToAllocateAndLose(CuDeviceAddress* address, size_t bytes) {
   if (result == kOutOfMemory) notes.lost_bytes += bytes / 1024;
   return result;
 }
-CuResult FreeBytesOfNothing(size_t* free_bytes, size_t* total_bytes) {
-  const CuResult result = right.MemGetInfo(free_bytes, total_bytes);
-  if (result == kSuccess) *free_bytes = *total_bytes;
-  return result;
-}
 
 // Ids.
 
@@ -165,19 +139,6 @@ CuResult LeastId(void* data, CuPointerAttribute attribute, CuDeviceAddress addre
     *static_cast<uint64_t*>(data) = std::prev(after)->second;
   return result;
 }
-CuResult OneIdForAll(void* data, CuPointerAttribute attribute, CuDeviceAddress address) {
-  const CuResult result = right.PointerGetAttribute(data, attribute, address);
-  if (result == kSuccess) *static_cast<uint64_t*>(data) = 1;
-  return result;
-}
-CuResult IdOfEachByte(void* data, CuPointerAttribute attribute, CuDeviceAddress address) {
-  const CuResult result = right.PointerGetAttribute(data, attribute, address);
-  if (result == kSuccess) *static_cast<uint64_t*>(data) += address & 7;
-  return result;
-}
-CuResult AnyAttribute(void* data, CuPointerAttribute /*attribute*/, CuDeviceAddress address) {
-  return right.PointerGetAttribute(data, CuPointerAttribute::kBufferId, address);
-}
 CuResult NoIdOfMappings(void* data, CuPointerAttribute attribute, CuDeviceAddress address) {
   const CuResult result = right.PointerGetAttribute(data, attribute, address);
   const auto after = notes.mappings.upper_bound(address);
@@ -188,12 +149,6 @@ CuResult NoIdOfMappings(void* data, CuPointerAttribute attribute, CuDeviceAddres
 
 // Copies and fills.
 
-CuResult CopyWholeWords(CuDeviceAddress target, const void* source, size_t bytes, CuStream stream) {
-  return right.MemcpyHtoDAsync(target, source, bytes / 4 * 4, stream);
-}
-CuResult CopyBackWholeWords(void* target, CuDeviceAddress source, size_t bytes, CuStream stream) {
-  return right.MemcpyDtoHAsync(target, source, bytes / 4 * 4, stream);
-}
 CuResult CopyBackAtOnce(void* target, CuDeviceAddress source, size_t bytes, CuStream stream) {
   const auto copy = [&](CuStream on) { return right.MemcpyDtoHAsync(target, source, bytes, on); };
   return StatusOf(stream) == CuCaptureStatus::kNone ? Aside(copy, true) : copy(stream);
@@ -206,21 +161,9 @@ CuResult FillAtOnce(CuDeviceAddress target, unsigned char value, size_t count, C
   const auto fill = [&](CuStream on) { return right.MemsetD8Async(target, value, count, on); };
   return StatusOf(stream) == CuCaptureStatus::kNone ? Aside(fill, true) : fill(stream);
 }
-CuResult CopyNothing(CuDeviceAddress target, const void* source, size_t bytes, CuStream stream) {
-  return bytes == 0 ? kInvalidValue : right.MemcpyHtoDAsync(target, source, bytes, stream);
-}
-CuResult FillNothing(CuDeviceAddress target, unsigned char value, size_t count, CuStream stream) {
-  return count == 0 ? kInvalidValue : right.MemsetD8Async(target, value, count, stream);
-}
-CuResult FillByBytes(CuDeviceAddress target, unsigned value, size_t count, CuStream stream) {
-  return right.MemsetD32Async(target, value, count / sizeof(value), stream);
-}
 CuResult FillWithOneByte(CuDeviceAddress target, unsigned value, size_t count, CuStream stream) {
   constexpr unsigned kEveryByte = 0x01010101;
   return right.MemsetD32Async(target, (value & 0xFF) * kEveryByte, count, stream);
-}
-CuResult FillUnaligned(CuDeviceAddress target, unsigned value, size_t count, CuStream stream) {
-  return right.MemsetD32Async(target / sizeof(value) * sizeof(value), value, count, stream);
 }
 
 }  // namespace
@@ -241,9 +184,11 @@ std::vector<Mutant> ContextMutants() {
          cu.CtxGetCurrent = GetCurrentOfAll;
        }},
       {"context_stays_current", "A thread may give up its current context.",
-       Change<&T::CtxSetCurrent, SetCurrentKeepsTheLast>},
+       AnswerWhen<&T::CtxSetCurrent, kSuccess,
+                  [](CuContext context) { return context == nullptr; }>},
       {"retain_makes_current", "Retaining a context does not make it current.",
-       Change<&T::DevicePrimaryCtxRetain, RetainMakesCurrent>},
+       Then<&T::DevicePrimaryCtxRetain,
+            [](CuContext* context, auto) { right.CtxSetCurrent(*context); }>},
       {"retain_once", "The primary context counts how often it is retained.",
        Change<&T::DevicePrimaryCtxRetain, RetainOnce>},
       {"release_leaves_current", "Releasing a context does not take it from the thread.",
@@ -253,17 +198,24 @@ std::vector<Mutant> ContextMutants() {
       {"device_out_of_range", "An ordinal outside the count is an invalid device: 101.",
        Misreport<&T::DeviceGet, kInvalidDevice, kInvalidValue>},
       {"device_name_overruns", "A device's name ends within the capacity.",
-       Change<&T::DeviceGetName, NameOverrunsItsEnd>},
+       Then<&T::DeviceGetName,
+            [](char* name, int capacity, auto) {
+              if (std::strlen(name) + 1 == static_cast<size_t>(capacity)) name[capacity] = '\0';
+            }>},
       {"any_error_has_a_name", "An unknown error has no name.",
        Change<&T::GetErrorName, NameAnyError>},
       {"no_virtual_memory", "The device has virtual memory management.",
-       Change<&T::DeviceGetAttribute, NoVirtualMemory>},
+       Then<&T::DeviceGetAttribute,
+            [](int* value, CuDeviceAttribute attribute, auto) {
+              if (attribute == CuDeviceAttribute::kVirtualMemoryManagementSupported) *value = 0;
+            }>},
   };
 }
 
 std::vector<Mutant> PlainMemoryMutants() {
   return {
-      {"alloc_nothing", "An allocation is not empty.", Change<&T::MemAlloc, AllocateNothing>},
+      {"alloc_nothing", "An allocation is not empty.",
+       AnswerWhen<&T::MemAlloc, kSuccess, [](auto, size_t bytes) { return bytes == 0; }>},
       {"alloc_unaligned", "An allocation starts at the alignment of buffers.",
        [](T& cu) {
          cu.MemAlloc = AllocateUnaligned;
@@ -277,7 +229,8 @@ std::vector<Mutant> PlainMemoryMutants() {
          cu.MemGetInfo = FreeBytesWithoutTheLost;
        }},
       {"alloc_costs_nothing", "What is allocated is missing from the free memory.",
-       Change<&T::MemGetInfo, FreeBytesOfNothing>},
+       Then<&T::MemGetInfo,
+            [](size_t* free_bytes, size_t* total_bytes) { *free_bytes = *total_bytes; }>},
       {"free_any_part", "An allocation is freed at its start.",
        [](T& cu) {
          cu.MemAlloc = AllocateAndNote;
@@ -292,38 +245,46 @@ std::vector<Mutant> PlainMemoryMutants() {
          cu.PointerGetAttribute = LeastId;
        }},
       {"one_id_for_all", "Every allocation has an id of its own.",
-       Change<&T::PointerGetAttribute, OneIdForAll>},
+       Then<&T::PointerGetAttribute,
+            [](void* data, auto...) { *static_cast<uint64_t*>(data) = 1; }>},
       {"id_of_each_byte", "All bytes of an allocation have one id.",
-       Change<&T::PointerGetAttribute, IdOfEachByte>},
+       Then<&T::PointerGetAttribute,
+            [](void* data, auto, CuDeviceAddress address) {
+              *static_cast<uint64_t*>(data) += address & 7;
+            }>},
       {"freed_memory_has_an_id", "Freed memory has no id: 1.",
        Misreport<&T::PointerGetAttribute, kInvalidValue>},
       {"any_pointer_attribute", "An unknown attribute of a pointer is refused.",
-       Change<&T::PointerGetAttribute, AnyAttribute>},
+       Pass<&T::PointerGetAttribute, 1, [](auto) { return CuPointerAttribute::kBufferId; }>},
       {"mappings_have_no_id", "Mapped memory has an id.",
        [](T& cu) {
          NoteMemory(cu);
          cu.PointerGetAttribute = NoIdOfMappings;
        }},
       {"copy_in_whole_words", "A copy to the device moves every byte.",
-       Change<&T::MemcpyHtoDAsync, CopyWholeWords>},
+       Pass<&T::MemcpyHtoDAsync, 2, kWholeWords>},
       {"copy_back_in_whole_words", "A copy from the device moves every byte.",
-       Change<&T::MemcpyDtoHAsync, CopyBackWholeWords>},
+       Pass<&T::MemcpyDtoHAsync, 2, kWholeWords>},
       {"copy_back_at_once", "A copy to the host follows the stream's earlier work.",
        Change<&T::MemcpyDtoHAsync, CopyBackAtOnce>},
       {"copy_at_once", "A copy on the device follows the stream's earlier work.",
        Change<&T::MemcpyDtoDAsync, CopyAtOnce>},
-      {"copy_nothing", "A copy of no bytes succeeds.", Change<&T::MemcpyHtoDAsync, CopyNothing>},
+      {"copy_nothing", "A copy of no bytes succeeds.",
+       AnswerWhen<&T::MemcpyHtoDAsync, kInvalidValue,
+                  [](auto, auto, size_t bytes, auto) { return bytes == 0; }>},
       {"copy_unmapped", "A copy to addresses without memory is refused.",
        Misreport<&T::MemcpyDtoDAsync, kInvalidValue>},
       {"fill_at_once", "A fill follows the stream's earlier work.",
        Change<&T::MemsetD8Async, FillAtOnce>},
-      {"fill_nothing", "A fill of no bytes succeeds.", Change<&T::MemsetD8Async, FillNothing>},
+      {"fill_nothing", "A fill of no bytes succeeds.",
+       AnswerWhen<&T::MemsetD8Async, kInvalidValue,
+                  [](auto, auto, size_t count, auto) { return count == 0; }>},
       {"fill_counts_bytes", "A fill by words counts words.",
-       Change<&T::MemsetD32Async, FillByBytes>},
+       Pass<&T::MemsetD32Async, 2, [](size_t count) { return count / 4; }>},
       {"fill_with_one_byte", "A fill by words writes the whole word.",
        Change<&T::MemsetD32Async, FillWithOneByte>},
       {"fill_unaligned", "A fill by words starts at a word.",
-       Change<&T::MemsetD32Async, FillUnaligned>},
+       Pass<&T::MemsetD32Async, 0, kWholeWords>},
   };
 }
 

@@ -46,18 +46,9 @@ void BusyStreamsAreKept(T& cu) {
     return notes.seen.contains(stream) ? kNotReady : right.StreamDestroy(stream);
   };
 }
-CuResult CreateStreamWithFlags(CuStream* stream, unsigned flags) {
-  return right.StreamCreate(stream, flags & kStreamNonBlocking);
-}
 
 // Events.
 
-CuResult CreateEventWithFlags(CuEvent* event, unsigned flags) {
-  return right.EventCreate(event, flags & kEventDisableTiming);
-}
-CuResult WaitWithFlags(CuStream stream, CuEvent event, unsigned /*flags*/) {
-  return right.StreamWaitEvent(stream, event, 0);
-}
 CuResult RecordOnce(CuEvent event, CuStream stream) {
   if (Captures(stream)) return right.EventRecord(event, stream);
   return notes.seen.insert(event).second ? right.EventRecord(event, stream) : kSuccess;
@@ -117,26 +108,6 @@ void ChangeSeeing(T& cu) {
 CuResult ElapsedBackwards(float* milliseconds, CuEvent start, CuEvent end) {
   return right.EventElapsedTime(milliseconds, end, start);
 }
-CuResult ElapsedAlways(float* milliseconds, CuEvent start, CuEvent end) {
-  const CuResult result = right.EventElapsedTime(milliseconds, start, end);
-  if (result == kSuccess && start != end) *milliseconds = 1;
-  return result;
-}
-CuResult ElapsedAtLeastATick(float* milliseconds, CuEvent start, CuEvent end) {
-  constexpr float kTick = 0.0005F;
-  const CuResult result = right.EventElapsedTime(milliseconds, start, end);
-  if (result == kSuccess) *milliseconds = std::max(*milliseconds, kTick);
-  return result;
-}
-CuResult CreateTimedEvent(CuEvent* event, unsigned flags) {
-  return right.EventCreate(event, flags & ~kEventDisableTiming);
-}
-CuResult RecordFromTheStart(CuEvent* event, unsigned flags) {
-  const CuResult result = right.EventCreate(event, flags);
-  if (result == kSuccess)
-    Aside([event](CuStream other) { return right.EventRecord(*event, other); });
-  return result;
-}
 
 // Host functions.
 
@@ -148,9 +119,6 @@ CuResult CallAtOnce(CuStream stream, CuHostFunction function, void* data) {
 CuResult CallTwice(CuStream stream, CuHostFunction function, void* data) {
   const CuResult result = right.LaunchHostFunc(stream, function, data);
   return result == kSuccess ? right.LaunchHostFunc(stream, function, data) : result;
-}
-CuResult CallNull(CuStream stream, CuHostFunction function, void* data) {
-  return function == nullptr ? kSuccess : right.LaunchHostFunc(stream, function, data);
 }
 CuResult CallElsewhere(CuStream stream, CuHostFunction function, void* data) {
   if (function == nullptr) return right.LaunchHostFunc(stream, function, data);
@@ -170,18 +138,6 @@ CuResult ForgetTheFault(CuStream stream) {
 
 constexpr unsigned kGridYzMax = 65535;
 
-CuResult LoadAnything(CuLibrary* library,
-                      const void* image,
-                      CuJitOption* jit_options,
-                      void** jit_values,
-                      unsigned jit_count,
-                      int* library_options,
-                      void** library_values,
-                      unsigned library_count) {
-  const CuResult result = right.LibraryLoadData(library, image, jit_options, jit_values, jit_count,
-                                                library_options, library_values, library_count);
-  return result == kNoBinaryForGpu ? kSuccess : result;
-}
 CuResult LaunchEmptyGrid(KernelLaunch launch) {
   return launch.grid_x == 0 || launch.grid_y == 0 || launch.grid_z == 0 ? kSuccess : launch.Run();
 }
@@ -220,21 +176,6 @@ void LaunchesAreLate(T& cu) {
     if (const auto late = notes.late_launches.extract(stream)) late.mapped().Run();
     return right.StreamSynchronize(stream);
   };
-}
-
-CuResult NameAlike(const char** name, CuFunction function) {
-  const CuResult result = right.FuncGetName(name, function);
-  if (result == kSuccess) *name = "kernel";
-  return result;
-}
-CuResult RoundParamSize(CuFunction function, size_t index, size_t* offset, size_t* bytes) {
-  constexpr size_t kUnit = 64;
-  const CuResult result = right.FuncGetParamInfo(function, index, offset, bytes);
-  if (result == kSuccess && bytes != nullptr) *bytes = (*bytes + kUnit - 1) / kUnit * kUnit;
-  return result;
-}
-CuResult NeedAParamSize(CuFunction function, size_t index, size_t* offset, size_t* bytes) {
-  return bytes == nullptr ? kInvalidValue : right.FuncGetParamInfo(function, index, offset, bytes);
 }
 
 // Turns the last bit of a handle, which no handle has, on or off.
@@ -285,11 +226,10 @@ std::vector<Mutant> OrderMutants() {
          cu.EventDestroy = DestroyOnlyComplete;
        }},
       {"stream_with_flags", "A stream takes no unknown flags.",
-       Change<&T::StreamCreate, CreateStreamWithFlags>},
+       Pass<&T::StreamCreate, 1, [](unsigned flags) { return flags & kStreamNonBlocking; }>},
       {"event_with_flags", "An event takes no unknown flags.",
-       Change<&T::EventCreate, CreateEventWithFlags>},
-      {"wait_with_flags", "A wait takes no unknown flags.",
-       Change<&T::StreamWaitEvent, WaitWithFlags>},
+       Pass<&T::EventCreate, 1, [](unsigned flags) { return flags & kEventDisableTiming; }>},
+      {"wait_with_flags", "A wait takes no unknown flags.", Pass<&T::StreamWaitEvent, 2, kNone>},
       {"record_once", "Recording an event again overwrites it.",
        Change<&T::EventRecord, RecordOnce>},
       {"records_are_late", "A wait uses the record of its own time.", RecordsAreLate},
@@ -302,13 +242,22 @@ std::vector<Mutant> OrderMutants() {
       {"time_runs_backwards", "No time between two events of a stream is negative.",
        Change<&T::EventElapsedTime, ElapsedBackwards>},
       {"time_is_constant", "The times between events add up.",
-       Change<&T::EventElapsedTime, ElapsedAlways>},
+       Then<&T::EventElapsedTime,
+            [](float* milliseconds, CuEvent start, CuEvent end) {
+              if (start != end) *milliseconds = 1;
+            }>},
       {"time_ticks_at_once", "No time passes between an event and itself.",
-       Change<&T::EventElapsedTime, ElapsedAtLeastATick>},
+       Then<&T::EventElapsedTime,
+            [](float* milliseconds, auto...) {
+              *milliseconds = std::max(*milliseconds, 0.0005F);
+            }>},
       {"every_event_keeps_time", "An event without timing has no time: 400.",
-       Change<&T::EventCreate, CreateTimedEvent>},
+       Pass<&T::EventCreate, 1, [](unsigned flags) { return flags & ~kEventDisableTiming; }>},
       {"every_event_is_recorded", "An event that was never recorded has no time: 400.",
-       Change<&T::EventCreate, RecordFromTheStart>},
+       Then<&T::EventCreate,
+            [](CuEvent* event, auto) {
+              Aside([event](CuStream other) { return right.EventRecord(*event, other); });
+            }>},
       {"pending_event_has_a_time", "An event whose work is not done has no time yet: 600.",
        Misreport<&T::EventElapsedTime, kNotReady>},
       {"fault_is_hidden", "Waiting for work that faulted reports 700.",
@@ -323,13 +272,15 @@ std::vector<Mutant> CodeMutants() {
       {"host_function_at_once", "A host function follows the stream's earlier work.",
        Change<&T::LaunchHostFunc, CallAtOnce>},
       {"host_function_twice", "A host function runs once.", Change<&T::LaunchHostFunc, CallTwice>},
-      {"host_function_null", "A host function is not null.", Change<&T::LaunchHostFunc, CallNull>},
+      {"host_function_null", "A host function is not null.",
+       AnswerWhen<&T::LaunchHostFunc, kSuccess,
+                  [](auto, CuHostFunction function, auto) { return function == nullptr; }>},
       {"host_function_calls_driver", "A host function cannot call the driver: 800.",
        Change<&T::LaunchHostFunc, CallElsewhere>},
       {"unknown_kernel", "A kernel that a library has not is not found: 500.",
        Misreport<&T::LibraryGetKernel, kNotFound, kInvalidValue>},
       {"any_image", "An image for another device is refused.",
-       Change<&T::LibraryLoadData, LoadAnything>},
+       Misreport<&T::LibraryLoadData, kNoBinaryForGpu>},
       {"function_without_context", "A kernel's function needs a current context: 201.",
        Misreport<&T::KernelGetFunction, kInvalidContext>},
       {"empty_grid", "A grid has blocks in every direction.", ChangeLaunch<LaunchEmptyGrid>},
@@ -342,15 +293,19 @@ std::vector<Mutant> CodeMutants() {
       {"grid_of_one_row", "A grid has three directions.", ChangeLaunch<LaunchOneRow>},
       {"arguments_by_reference", "A kernel's arguments are copied at the launch.", LaunchesAreLate},
       {"functions_are_called_alike", "A function has the name of its kernel.",
-       Change<&T::FuncGetName, NameAlike>},
+       Then<&T::FuncGetName, [](const char** name, auto) { *name = "kernel"; }>},
       {"name_of_no_function", "No function has no name: 1.",
        Misreport<&T::FuncGetName, kInvalidValue>},
       {"parameters_without_end", "A function has no parameter behind its last: 1.",
        Misreport<&T::FuncGetParamInfo, kInvalidValue>},
       {"parameter_sizes_are_rounded", "A parameter has the size of its type.",
-       Change<&T::FuncGetParamInfo, RoundParamSize>},
+       Then<&T::FuncGetParamInfo,
+            [](auto, auto, auto, size_t* bytes) {
+              if (bytes != nullptr) *bytes = (*bytes + 63) / 64 * 64;
+            }>},
       {"parameter_size_is_needed", "The offset of a parameter may be asked for alone.",
-       Change<&T::FuncGetParamInfo, NeedAParamSize>},
+       AnswerWhen<&T::FuncGetParamInfo, kInvalidValue,
+                  [](auto, auto, auto, size_t* bytes) { return bytes == nullptr; }>},
       {"kernel_is_no_function", "A kernel handle serves as function.",
        [](T& cu) {
          cu.KernelGetFunction = GetMarkedFunction;

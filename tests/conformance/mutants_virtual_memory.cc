@@ -16,6 +16,7 @@ constexpr size_t kPage = 4096;
 size_t RoundUp(size_t bytes, size_t to) {
   return (bytes + to - 1) / to * to;
 }
+constexpr auto kWholeGranules = [](size_t bytes) { return RoundUp(bytes, kGranule); };
 
 constexpr CuMemAllocationProperties kProperties{
     .type = CuMemAllocationType::kPinned,
@@ -29,15 +30,6 @@ CuResult Allow(DeviceAddress address, size_t bytes) {
 
 // Reservations.
 
-CuResult ReserveAnySize(
-    CuDeviceAddress* address, size_t bytes, size_t alignment, CuDeviceAddress hint, Flags flags) {
-  return right.MemAddressReserve(address, RoundUp(bytes, kPage), alignment, hint, flags);
-}
-CuResult ReserveNothing(
-    CuDeviceAddress* address, size_t bytes, size_t alignment, CuDeviceAddress hint, Flags flags) {
-  if (bytes == 0) return kSuccess;
-  return right.MemAddressReserve(address, bytes, alignment, hint, flags);
-}
 CuResult ReserveAnywhere(
     CuDeviceAddress* address, size_t bytes, size_t alignment, CuDeviceAddress hint, Flags flags) {
   // One granule too much, so that the start is not aligned by chance.
@@ -59,13 +51,6 @@ CuResult ReserveAnyAlignment(
   const bool is_power = (alignment & (alignment - 1)) == 0;
   return right.MemAddressReserve(address, bytes, is_power ? alignment : 0, hint, flags);
 }
-CuResult ReserveWithFlags(CuDeviceAddress* address,
-                          size_t bytes,
-                          size_t alignment,
-                          CuDeviceAddress hint,
-                          Flags /*flags*/) {
-  return right.MemAddressReserve(address, bytes, alignment, hint, 0);
-}
 CuResult UnreserveAnySize(CuDeviceAddress address, size_t bytes) {
   const auto found = notes.reservations.find(address);
   return right.MemAddressFree(address,
@@ -81,30 +66,6 @@ CuResult UnreserveFromTheMiddle(CuDeviceAddress address, size_t bytes) {
 
 // Physical memory.
 
-CuResult CreateAnySize(CuMemoryHandle* handle,
-                       size_t bytes,
-                       const CuMemAllocationProperties* properties,
-                       Flags flags) {
-  return right.MemCreate(handle, RoundUp(bytes, kGranule), properties, flags);
-}
-CuResult CreateNothing(CuMemoryHandle* handle,
-                       size_t bytes,
-                       const CuMemAllocationProperties* properties,
-                       Flags flags) {
-  return bytes == 0 ? kSuccess : right.MemCreate(handle, bytes, properties, flags);
-}
-CuResult CreateMemoryWithFlags(CuMemoryHandle* handle,
-                               size_t bytes,
-                               const CuMemAllocationProperties* properties,
-                               Flags /*flags*/) {
-  return right.MemCreate(handle, bytes, properties, 0);
-}
-CuResult CreateAnyType(CuMemoryHandle* handle,
-                       size_t bytes,
-                       const CuMemAllocationProperties* properties,
-                       Flags flags) {
-  return right.MemCreate(handle, bytes, properties == nullptr ? nullptr : &kProperties, flags);
-}
 CuResult FailAndLose(CuMemoryHandle* handle,
                      size_t bytes,
                      const CuMemAllocationProperties* properties,
@@ -133,37 +94,14 @@ CuResult ReleaseUnmaps(CuMemoryHandle handle) {
   });
   return right.MemRelease(handle);
 }
-CuResult GranularityOfPages(size_t* bytes,
-                            const CuMemAllocationProperties* properties,
-                            CuMemGranularity option) {
-  const CuResult result = right.MemGetAllocationGranularity(bytes, properties, option);
-  if (result == kSuccess) *bytes = kPage;
-  return result;
-}
 
 // Mappings.
 
-CuResult MapAnyOffset(
-    CuDeviceAddress address, size_t bytes, size_t /*offset*/, CuMemoryHandle handle, Flags flags) {
-  return right.MemMap(address, bytes, 0, handle, flags);
-}
 CuResult MapBeyondTheHandle(
     CuDeviceAddress address, size_t bytes, size_t offset, CuMemoryHandle handle, Flags flags) {
   const auto found = notes.handle_bytes.find(handle);
   const bool is_beyond = found != notes.handle_bytes.end() && bytes > found->second;
   return right.MemMap(address, is_beyond ? found->second : bytes, offset, handle, flags);
-}
-CuResult MapAnySize(
-    CuDeviceAddress address, size_t bytes, size_t offset, CuMemoryHandle handle, Flags flags) {
-  return right.MemMap(address, RoundUp(bytes, kGranule), offset, handle, flags);
-}
-CuResult MapAnyAddress(
-    CuDeviceAddress address, size_t bytes, size_t offset, CuMemoryHandle handle, Flags flags) {
-  return right.MemMap(address / kGranule * kGranule, bytes, offset, handle, flags);
-}
-CuResult MapWithFlags(
-    CuDeviceAddress address, size_t bytes, size_t offset, CuMemoryHandle handle, Flags /*flags*/) {
-  return right.MemMap(address, bytes, offset, handle, 0);
 }
 CuResult MapOver(
     CuDeviceAddress address, size_t bytes, size_t offset, CuMemoryHandle handle, Flags flags) {
@@ -180,12 +118,6 @@ CuResult MapUnreserved(
     if (start <= address && address + bytes <= start + range.bytes)
       return right.MemMap(address, bytes, offset, handle, flags);
   return kSuccess;
-}
-CuResult MapAccessible(
-    CuDeviceAddress address, size_t bytes, size_t offset, CuMemoryHandle handle, Flags flags) {
-  const CuResult result = right.MemMap(address, bytes, offset, handle, flags);
-  if (result == kSuccess) Allow(address, bytes);
-  return result;
 }
 // Maps memory of its own instead of the handle's.
 CuResult MapFreshMemory(
@@ -305,14 +237,6 @@ CuResult AccessWithoutLimits(CuDeviceAddress address,
   all.flags = CuMemAccessFlags::kReadWrite;
   return right.MemSetAccess(address, bytes, &all, count);
 }
-CuResult AccessOfAnyKind(CuDeviceAddress address,
-                         size_t bytes,
-                         const CuMemAccessDescriptor* access,
-                         size_t count) {
-  constexpr CuMemAccessFlags kUnknown{2};
-  if (access != nullptr && access->flags == kUnknown) return kSuccess;
-  return right.MemSetAccess(address, bytes, access, count);
-}
 CuResult AccessIsRemembered(CuDeviceAddress address,
                             size_t bytes,
                             const CuMemAccessDescriptor* access,
@@ -333,9 +257,10 @@ void ChangeKnowingMemory(T& cu) {
 std::vector<Mutant> RangeMutants() {
   return {
       {"reserve_any_size", "A reservation is a multiple of the page size.",
-       Change<&T::MemAddressReserve, ReserveAnySize>},
+       Pass<&T::MemAddressReserve, 1, [](size_t bytes) { return RoundUp(bytes, kPage); }>},
       {"reserve_nothing", "A reservation is not empty.",
-       Change<&T::MemAddressReserve, ReserveNothing>},
+       AnswerWhen<&T::MemAddressReserve, kSuccess,
+                  [](auto, size_t bytes, auto...) { return bytes == 0; }>},
       {"reserve_anywhere", "A reservation starts at the alignment that was asked for.",
        [](T& cu) {
          cu.MemAddressReserve = ReserveAnywhere;
@@ -344,18 +269,19 @@ std::vector<Mutant> RangeMutants() {
       {"reserve_any_alignment", "The alignment of a reservation is a power of two.",
        Change<&T::MemAddressReserve, ReserveAnyAlignment>},
       {"reserve_with_flags", "A reservation takes no flags.",
-       Change<&T::MemAddressReserve, ReserveWithFlags>},
+       Pass<&T::MemAddressReserve, 4, kNone>},
       {"unreserve_any_size", "A reservation is freed with its size.",
        ChangeKnowingMemory<&T::MemAddressFree, UnreserveAnySize>},
       {"unreserve_from_the_middle", "A reservation is freed at its start.",
        ChangeKnowingMemory<&T::MemAddressFree, UnreserveFromTheMiddle>},
       {"create_any_size", "Physical memory comes in multiples of the granularity.",
-       Change<&T::MemCreate, CreateAnySize>},
-      {"create_nothing", "Physical memory is not empty.", Change<&T::MemCreate, CreateNothing>},
+       Pass<&T::MemCreate, 1, kWholeGranules>},
+      {"create_nothing", "Physical memory is not empty.",
+       AnswerWhen<&T::MemCreate, kSuccess, [](auto, size_t bytes, auto...) { return bytes == 0; }>},
       {"create_with_flags", "Creating physical memory takes no flags.",
-       Change<&T::MemCreate, CreateMemoryWithFlags>},
+       Pass<&T::MemCreate, 3, kNone>},
       {"create_any_type", "Physical memory is pinned memory of a device.",
-       Change<&T::MemCreate, CreateAnyType>},
+       Pass<&T::MemCreate, 2, [](auto given) { return given == nullptr ? given : &kProperties; }>},
       {"create_beyond_the_device", "More physical memory than there is is out of memory: 2.",
        Misreport<&T::MemCreate, kOutOfMemory, kInvalidValue>},
       {"failed_create_loses_bytes", "Memory that could not be created costs nothing.",
@@ -379,7 +305,7 @@ std::vector<Mutant> RangeMutants() {
        ChangeKnowingMemory<&T::MemRelease, ReleaseUnmaps>},
       {"release_twice", "A handle is released once.", Misreport<&T::MemRelease, kInvalidValue>},
       {"granularity_of_pages", "The granularity is two mebibytes.",
-       Change<&T::MemGetAllocationGranularity, GranularityOfPages>},
+       Then<&T::MemGetAllocationGranularity, [](size_t* bytes, auto...) { *bytes = kPage; }>},
       {"granularity_of_anything", "There are two kinds of granularity.",
        Misreport<&T::MemGetAllocationGranularity, kInvalidValue>},
   };
@@ -388,20 +314,21 @@ std::vector<Mutant> RangeMutants() {
 std::vector<Mutant> MappingMutants() {
   return {
       {"map_any_offset", "A mapping starts at the start of its handle.",
-       Change<&T::MemMap, MapAnyOffset>},
+       Pass<&T::MemMap, 2, kNone>},
       {"map_beyond_the_handle", "A mapping is no larger than its handle.",
        ChangeKnowingMemory<&T::MemMap, MapBeyondTheHandle>},
       {"map_any_size", "A mapping is a multiple of the granularity.",
-       Change<&T::MemMap, MapAnySize>},
+       Pass<&T::MemMap, 1, kWholeGranules>},
       {"map_any_address", "A mapping starts at the granularity.",
-       Change<&T::MemMap, MapAnyAddress>},
-      {"map_with_flags", "A mapping takes no flags.", Change<&T::MemMap, MapWithFlags>},
+       Pass<&T::MemMap, 0, [](CuDeviceAddress address) { return address / kGranule * kGranule; }>},
+      {"map_with_flags", "A mapping takes no flags.", Pass<&T::MemMap, 4, kNone>},
       {"map_over", "Addresses that are mapped cannot be mapped.",
        ChangeKnowingMemory<&T::MemMap, MapOver>},
       {"map_unreserved", "Only reserved addresses can be mapped.",
        ChangeKnowingMemory<&T::MemMap, MapUnreserved>},
       {"map_accessible", "Mapped memory is not accessible before access is set.",
-       Change<&T::MemMap, MapAccessible>},
+       Then<&T::MemMap,
+            [](CuDeviceAddress address, size_t bytes, auto...) { Allow(address, bytes); }>},
       {"aliases_are_copies", "Two mappings of one handle share their bytes.",
        ChangeKnowingMemory<&T::MemMap, MapNoAlias>},
       {"unmap_forgets_bytes", "A handle keeps its bytes while nothing maps it.",
@@ -425,7 +352,10 @@ std::vector<Mutant> MappingMutants() {
       {"no_access_is_access", "Memory whose access was taken away cannot be touched.",
        Change<&T::MemSetAccess, AccessWithoutLimits<CuMemAccessFlags::kNone>>},
       {"unknown_access", "Access is none, read, or both.",
-       Change<&T::MemSetAccess, AccessOfAnyKind>},
+       AnswerWhen<&T::MemSetAccess, kSuccess,
+                  [](auto, auto, const CuMemAccessDescriptor* access, auto) {
+                    return access != nullptr && access->flags == CuMemAccessFlags{2};
+                  }>},
   };
 }
 

@@ -14,6 +14,7 @@
 #include <map>
 #include <set>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "coppice/base/units.h"
@@ -147,6 +148,22 @@ struct EntryOf<CuResult (*DriverTable::*)(Args...)> {
   static CuResult Skip(Args... /*args*/) {
     return CuResult::kSuccess;
   }
+  template <auto entry, size_t index, auto change>
+  static CuResult Pass(Args... args) {
+    std::tuple<Args...> changed(args...);
+    std::get<index>(changed) = change(std::get<index>(changed));
+    return std::apply(right.*entry, changed);
+  }
+  template <auto entry, auto then>
+  static CuResult Then(Args... args) {
+    const CuResult result = (right.*entry)(args...);
+    if (result == CuResult::kSuccess) then(args...);
+    return result;
+  }
+  template <auto entry, CuResult answer, auto when>
+  static CuResult AnswerWhen(Args... args) {
+    return when(args...) ? answer : (right.*entry)(args...);
+  }
   template <auto entry>
   static CuResult Unguarded(Args... args) {
     return Relaxed([&] { return (right.*entry)(args...); });
@@ -163,6 +180,25 @@ void Misreport(T& cu) {
 template <auto entry>
 void Skip(T& cu) {
   cu.*entry = &EntryOf<decltype(entry)>::template Skip<entry>;
+}
+
+// The driver gets argument `index` of the entry as `change` makes it.
+template <auto entry, size_t index, auto change>
+void Pass(T& cu) {
+  cu.*entry = &EntryOf<decltype(entry)>::template Pass<entry, index, change>;
+}
+inline constexpr auto kNone = [](auto given) { return decltype(given){}; };  // No flags, and such.
+
+// What the entry did successfully, `then` spoils.
+template <auto entry, auto then>
+void Then(T& cu) {
+  cu.*entry = &EntryOf<decltype(entry)>::template Then<entry, then>;
+}
+
+// The entry does nothing and returns `answer` where `when` says so of its arguments.
+template <auto entry, CuResult answer, auto when>
+void AnswerWhen(T& cu) {
+  cu.*entry = &EntryOf<decltype(entry)>::template AnswerWhen<entry, answer, when>;
 }
 
 // The entry is missing in the list of calls that a capture may forbid.

@@ -2,11 +2,6 @@
 // Method: one small test per documented rule, on every driver. No test holds work back: each result
 // has to follow from the order that CUDA promises, whatever runs when.
 
-#include <atomic>
-#include <cstdint>
-#include <thread>
-#include <vector>
-
 #include "tests/conformance/conformance_fixture.h"
 
 namespace coppice {

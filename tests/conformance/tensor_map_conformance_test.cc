@@ -1,12 +1,6 @@
 // Goal: cuTensorMapEncodeTiled takes what CUDA documents, and nothing else.
 // Method: one map that is right, on every driver with such maps, and one change per limit.
 
-#include <array>
-#include <cstdint>
-#include <cstring>
-#include <functional>
-#include <utility>
-
 #include "tests/conformance/conformance_fixture.h"
 
 namespace coppice {

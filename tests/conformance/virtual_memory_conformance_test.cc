@@ -2,9 +2,6 @@
 // Method: one small test per documented rule, on every driver. Accesses that have to fault are in
 // fault_conformance_test.cc.
 
-#include <cstdint>
-#include <thread>
-
 #include "tests/conformance/child_process.h"
 #include "tests/conformance/virtual_memory_fixture.h"
 

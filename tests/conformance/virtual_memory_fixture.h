@@ -4,8 +4,6 @@
 
 #pragma once
 
-#include <cstddef>
-
 #include "tests/conformance/conformance_fixture.h"
 
 namespace coppice {

@@ -3,14 +3,8 @@
 
 #include "graphs/node/allocation_script.h"
 
-#include <string>
-#include <vector>
-
-#include "gtest/gtest.h"
-
 #include "graphs/node/plan_around.h"
 #include "tests/graphs/lane_scene.h"
-#include "tests/support/status_matchers.h"
 
 namespace coppice::internal {
 namespace {
@@ -151,7 +145,7 @@ TEST(PlanAroundTest, PartOfOtherBuffersIsRefused) {
 TEST(PlanAroundTest, PartThatMeetsWhatIsLiveIsRefused) {
   const Plan part{.offsets = {4 * kUnit, 0, 2 * kUnit}, .height = 6 * kUnit};
   EXPECT_THAT(PlanOfChain(BuffersOf(Script()), {{.offset = 0, .bytes = kUnit}}, part),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+              StatusIs(kWrongArgument));
 }
 
 }  // namespace

@@ -4,14 +4,8 @@
 #include "graphs/record/background_recorder.h"
 
 #include <future>
-#include <memory>
-#include <thread>
-#include <utility>
-#include <vector>
 
-#include "gtest/gtest.h"
-
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice::internal {

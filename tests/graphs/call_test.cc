@@ -3,10 +3,6 @@
 
 #include "coppice/graphs/call.h"
 
-#include <bit>
-#include <cstdint>
-#include <vector>
-
 #include "tests/graphs/session_fixture.h"
 
 namespace coppice {
@@ -49,7 +45,7 @@ TEST_F(CallTest, CallBorrowsOnTheFirstLaneWithoutPoisonUnlessItSaysOtherwise) {
 TEST_F(CallTest, BindingMayBeNullOnlyIfTheProgramBindsNothing) {
   Affine affine = MakeAffine();
   affine.binding = nullptr;
-  EXPECT_THAT(Call(affine, 4), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Call(affine, 4), StatusIs(kWrongArgument));
 }
 
 }  // namespace

@@ -3,12 +3,6 @@
 
 #include "graphs/parts/catalogue.h"
 
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "gtest/gtest.h"
-
 #include "graphs/parts/sticky_error.h"
 #include "tests/graphs/lane_scene.h"
 #include "tests/graphs/trace_lines.h"
@@ -100,6 +94,15 @@ TEST_F(CatalogueTest, StaticsThatDoNotFitAreInvalid) {
   EXPECT_THAT(Bind(program_, scene_.pool->base(0), 0x2000), StatusIs(kWrongArgument));
   EXPECT_THAT(catalogue_.Bind(program_, std::vector<Tensor>{At(0x1000)}), StatusIs(kWrongArgument));
   EXPECT_THAT(Bind(ProgramOf(BoundSpec()), 0x1000, 0x2000), StatusIs(kWrongArgument));
+  Tensor other_type = At(0x2000);
+  other_type.dtype = DType::kInt32;
+  Tensor longer = At(0x2000);
+  longer.sizes[0] = 5;
+  Tensor spread = At(0x2000);
+  spread.strides[0] = 2;
+  for (const Tensor& v : {other_type, longer, spread})
+    EXPECT_THAT(catalogue_.Bind(program_, std::vector<Tensor>{At(0x1000), v}),
+                StatusIs(kWrongArgument));
 }
 
 TEST_F(CatalogueTest, MisalignedStaticsAreCopiedAndInNoKey) {

@@ -6,15 +6,7 @@
 
 #include "graphs/lane/chain_planner.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
 #include <deque>
-#include <memory>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "tests/graphs/sketch.h"
 

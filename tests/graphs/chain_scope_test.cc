@@ -3,9 +3,6 @@
 
 #include "coppice/graphs/chain_scope.h"
 
-#include <optional>
-#include <utility>
-
 #include "tests/graphs/session_fixture.h"
 
 namespace coppice {
@@ -51,12 +48,11 @@ TEST_F(ChainScopeTest, CallsLeaveLeasedOutputsOfTheChainAlone) {
 
 TEST_F(ChainScopeTest, FirstCallIsARoot) {
   const Affine affine = MakeAffine();
-  for (int i = 0; i < 2; ++i)
-    ASSERT_OK(Call(affine, 4).status());
+  CallTimes(2, affine, 4);
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease before, Call(affine, 4));
   COPPICE_ASSERT_OK_AND_ASSIGN(const ChainScope chain, affine.session->Chain());
   ExpectRun(affine, 4, RunKind::kReplay);  // The graph of the root, which writes over `before`.
-  EXPECT_THAT(before.Read(device_.stream()), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(before.Read(device_.stream()), StatusIs(kRefused));
 }
 
 }  // namespace

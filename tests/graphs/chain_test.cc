@@ -3,18 +3,7 @@
 // Method: sketches on the emulator; driver calls and graph nodes are counted, the height is
 // compared with the most bytes live at once, which the test computes from the sizes alone.
 
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <memory>
-#include <optional>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "tests/graphs/sketch.h"
-#include "tests/support/test_share.h"
 
 namespace coppice {
 namespace {
@@ -183,7 +172,7 @@ TEST_F(ChainTest, ANestedChainIsRefusedAndAnotherLaneHasItsOwn) {
   }
   EXPECT_OK(session_->Chain(0));
   for (const int lane : {-1, 2})
-    EXPECT_THAT(session_->Chain(lane), StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(session_->Chain(lane), StatusIs(kWrongArgument));
 }
 
 TEST_F(ChainTest, CallsOnAnotherLaneAreNoPartOfIt) {
@@ -223,7 +212,7 @@ TEST_F(ChainTest, RunsWithoutAGraphAndRefusedCallsDoNotEndIt) {
   const Made first = Make(0, x_);
   COPPICE_ASSERT_OK_AND_ASSIGN(const Made eager, RunSketch(stretched, large));
   EXPECT_EQ(eager.lease.kind(), RunKind::kEager);
-  EXPECT_THAT(RunSketch(programs_[0], large), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(RunSketch(programs_[0], large), StatusIs(kWrongArgument));
   const Made second = Make(1, InputFrom(first));
   EXPECT_EQ(session_->stats().inputs_in_place, 1);
   ExpectFresh(first);

@@ -10,13 +10,6 @@
 
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <utility>
-#include <vector>
-
 #include "tests/graphs/session_fixture.h"
 
 namespace coppice {
@@ -80,12 +73,7 @@ class CountsFixture : public SessionFixture {
     return *session_->Register(
         TakingSpec("rows", claim, fill), [this](CallContext& context) -> absl::Status {
           COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
-          return Launch(context.driver(), kernels_.scale, context.stream(),
-                        ScaleParams{.x = PointerAt<float>(context.input(0).data),
-                                    .y = PointerAt<float>(y.data),
-                                    .count = y.element_count(),
-                                    .factor = 2},
-                        GridFor(y.element_count()));
+          return LaunchScale(context, context.input(0).data, y.data, y.element_count(), 2);
         });
   }
 
@@ -106,20 +94,12 @@ class CountsFixture : public SessionFixture {
   }
 
   absl::Status FillAll(CallContext& context, const Tensor& tensor, float value) const {
-    return Launch(context.driver(), kernels_.fill, context.stream(),
-                  FillParams{.target = PointerAt<float>(tensor.data),
-                             .count = tensor.element_count(),
-                             .value = value},
-                  GridFor(tensor.element_count()));
+    return LaunchFill(context, tensor.data, tensor.element_count(), value);
   }
 
-  static Tensor VectorAt(DeviceAddress data, int64_t n) {
-    const int64_t dims[] = {n};
-    return Tensor::Dense(data, DType::kFloat32, dims);
-  }
   Tensor Upload(const std::vector<float>& values) {
     uploads_.push_back(*device_.Upload(values));
-    return VectorAt(uploads_.back().address(), static_cast<int64_t>(values.size()));
+    return FloatsAt(uploads_.back().address(), static_cast<int64_t>(values.size()));
   }
   // `kept` positive elements, the numbers 1, 2, ..., each behind a negative one while these last.
   Tensor UploadMixed(int64_t n, int64_t kept) {

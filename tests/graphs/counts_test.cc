@@ -1,13 +1,6 @@
 // Goal: what program.h and call.h say of extents that the device decides. Method: programs that
 // show the extent they read and the padding they see, in every way to run, against the host.
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "gtest/gtest-spi.h"
 
 #include "coppice/runtime/graph.h"
@@ -17,8 +10,6 @@
 
 namespace coppice {
 namespace {
-
-using testing::HasSubstr;
 
 class CountsTest : public CountsFixture {
  protected:
@@ -134,12 +125,8 @@ TEST_F(CountsTest, AnyAxisOfAnyRankMayBeCounted) {
   const Program* program = *session_->Register(spec, [this](CallContext& context) -> absl::Status {
     for (int i = 0; i < 2; ++i) {
       COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(i));
-      COPPICE_RETURN_IF_ERROR(Launch(context.driver(), kernels_.scale, context.stream(),
-                                     ScaleParams{.x = PointerAt<float>(context.input(i).data),
-                                                 .y = PointerAt<float>(y.data),
-                                                 .count = y.element_count(),
-                                                 .factor = 2},
-                                     GridFor(y.element_count())));
+      COPPICE_RETURN_IF_ERROR(
+          LaunchScale(context, context.input(i).data, y.data, y.element_count(), 2));
     }
     return absl::OkStatus();
   });

@@ -3,14 +3,7 @@
 
 #include "graphs/parts/covered_bytes.h"
 
-#include <algorithm>
-#include <array>
-#include <random>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice::internal {

@@ -3,11 +3,6 @@
 
 #include "graphs/call/decide.h"
 
-#include <string>
-#include <utility>
-
-#include "gtest/gtest.h"
-
 #include "tests/graphs/lane_scene.h"
 
 namespace coppice::internal {
@@ -73,7 +68,7 @@ TEST_F(DecideTest, StanceForbidsRecordingAndGraphs) {
 }
 
 TEST_F(DecideTest, StrictRefusesWhatCannotReplay) {
-  EXPECT_THAT(Ask(Stance::kStrict).status, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(Ask(Stance::kStrict).status, StatusIs(kRefused));
 }
 
 TEST_F(DecideTest, WhatCannotBeRecordedRunsEagerly) {
@@ -100,7 +95,7 @@ TEST_F(DecideTest, GraphTooManyIsDroppedRefusedOrRunWithout) {
   WarmUp();
   ExpectRun(RunKind::kEager, Reason::kGraphLimit);
   options_.limits.on_limit = OnLimit::kError;
-  EXPECT_THAT(Ask().status, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(Ask().status, StatusIs(kExhausted));
   options_.limits.on_limit = OnLimit::kEvict;
   ExpectRun(RunKind::kRecord, Reason::kNewBucket);
   EXPECT_TRUE(Ask().evict);

@@ -3,13 +3,6 @@
 
 #include "coppice/graphs/detached_outputs.h"
 
-#include <algorithm>
-#include <cstddef>
-#include <optional>
-#include <span>
-#include <utility>
-#include <vector>
-
 #include "coppice/allocator/pool.h"
 
 #include "tests/graphs/session_fixture.h"
@@ -29,8 +22,7 @@ class DetachTest : public SessionFixture {
   // Affine with the bucket of 4 recorded.
   Affine Recorded(const SessionOptions& options = {}) {
     Affine affine = MakeAffine(options);
-    for (int i = 0; i < 2; ++i)
-      EXPECT_OK(Call(affine, 4).status());
+    CallTimes(2, affine, 4);
     return affine;
   }
 };
@@ -70,8 +62,7 @@ TEST_F(DetachTest, LaterCallsDoNotChangeIt) {
 TEST_F(DetachTest, OutputsInTheCallersBufferHaveMovedAndAreNotCopied) {
   const Affine affine = Recorded();
   const DeviceMemory buffer = *device_.Upload(std::vector<float>(4));
-  const int64_t dims[] = {4};
-  const Tensor target = Tensor::Dense(buffer.address(), DType::kFloat32, dims);
+  const Tensor target = FloatsAt(buffer.address(), 4);
   COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 4, 2, [&](coppice::Call& call) {
                                  call.output_mode = OutputMode::kWriteInto;
                                  call.targets = {&target, 1};
@@ -175,7 +166,7 @@ TEST_F(DetachTest, CopiesAreBehindTheCallAndBeforeTheNextOnAnyStream) {
     ASSERT_OK(reader.Synchronize());
     EXPECT_EQ(ValuesOf(outputs), Expected(4)) << "round " << round;
   }
-  EXPECT_THAT(device_.emulator().reports(), testing::IsEmpty());
+  EXPECT_THAT(device_.emulator().reports(), IsEmpty());
 }
 
 TEST_F(DetachTest, ItsMemoryIsItsOwnAndInNoBudget) {
@@ -223,9 +214,7 @@ TEST_F(DetachTest, LeaseThatCannotBeReadCannotBeDetached) {
   ASSERT_OK(affine.session->memory().Resume());
   EXPECT_EQ(Read(lease), Expected(4)) << "after an error it is as it was";
   ASSERT_OK(Call(affine, 4));
-  const absl::Status late = lease.Detach(stream).status();
-  EXPECT_THAT(late, StatusIs(kRefused));
-  EXPECT_THAT(MessageOf(late), testing::HasSubstr("was overwritten by call"));
+  EXPECT_THAT(lease.Detach(stream), StatusIs(kRefused, HasSubstr("was overwritten by call")));
   affine.session.reset();
   EXPECT_THAT(lease.Detach(stream), StatusIs(kRefused));
 }
@@ -249,7 +238,7 @@ TEST_F(DetachTest, NoRoomOnTheDeviceLeavesTheLeaseAsItWas) {
   COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 4));
   device_.ledger().Inject(
       {.entry = DriverLedger::IndexOf(&DriverTable::MemAlloc), .result = CuResult::kOutOfMemory});
-  EXPECT_THAT(lease.Detach(device_.stream()), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(lease.Detach(device_.stream()), StatusIs(kExhausted));
   EXPECT_EQ(Read(lease), Expected(4));
 }
 
@@ -291,8 +280,7 @@ TEST_F(DetachTest, PartTakesItsOwnOutputAlone) {
     return absl::OkStatus();
   });
   const DeviceMemory x = *device_.Upload(Ramp(4));
-  const int64_t dims[] = {4};
-  const Tensor input = Tensor::Dense(x.address(), DType::kFloat32, dims);
+  const Tensor input = FloatsAt(x.address(), 4);
   COPPICE_ASSERT_OK_AND_ASSIGN(
       Lease lease,
       session->Run({.program = program, .inputs = {&input, 1}, .stream = device_.stream()}));

@@ -4,21 +4,12 @@
 
 #include "graphs/record/dot.h"
 
-#include <string>
-#include <vector>
-
-#include "fmt/format.h"
-#include "gmock/gmock.h"
-
 #include "tests/graphs/session_fixture.h"
 #include "tests/support/text_count.h"
 
 namespace coppice {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 using testing::StartsWith;
 
 class DotTest : public SessionFixture {
@@ -37,8 +28,7 @@ class DotTest : public SessionFixture {
                   std::function<absl::Status(CallContext&)> hook = nullptr,
                   ProgramSpec spec = AffineSpec()) {
     Affine affine = MakeAffine(options, AffineCallable(std::move(hook)), std::move(spec));
-    for (int i = 0; i < 2; ++i)
-      EXPECT_OK(Call(affine, 4).status());
+    CallTimes(2, affine, 4);
     return affine;
   }
 
@@ -230,8 +220,7 @@ TEST_F(DotTest, BackgroundRecordingsAreDrawnAsWell) {
 
 TEST_F(DotTest, SessionKeepsNoDrawingsUnlessAskedTo) {
   const Affine affine = Recorded({});
-  EXPECT_THAT(affine.session->Dump(affine.session->nodes()[0]),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(affine.session->Dump(affine.session->nodes()[0]), StatusIs(kRefused));
 }
 
 TEST_F(DotTest, NodeThatIsNotThereIsNotFound) {

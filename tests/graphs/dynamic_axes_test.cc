@@ -2,21 +2,10 @@
 
 #include "coppice/graphs/dynamic_axes.h"
 
-#include <string>
-#include <vector>
-
-#include "fmt/format.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 std::vector<DynamicAxis> Parsed(const std::string& text) {
   const absl::StatusOr<std::vector<DynamicAxis>> axes = ParseDynamicAxes(text);
@@ -107,7 +96,7 @@ TEST(DynamicAxesTest, RefusesBadEntriesAndQuotesThem) {
            Bad{"x:99999999999", "x:99999999999", "is no integer"},
        }) {
     const absl::StatusOr<std::vector<DynamicAxis>> axes = ParseDynamicAxes(bad.text);
-    ASSERT_THAT(axes, StatusIs(absl::StatusCode::kInvalidArgument)) << bad.text;
+    ASSERT_THAT(axes, StatusIs(kWrongArgument)) << bad.text;
     const std::string message = MessageOf(axes.status());
     EXPECT_THAT(message, HasSubstr(fmt::format("\"{}\"", bad.text)));
     EXPECT_THAT(message, HasSubstr(fmt::format("entry \"{}\"", bad.entry)));

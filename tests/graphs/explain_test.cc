@@ -5,32 +5,14 @@
 
 #include "graphs/call/explain.h"
 
-#include <algorithm>
-#include <array>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gmock/gmock.h"
-
-#include "coppice/base/units.h"
-
 #include "tests/graphs/session_fixture.h"
-#include "tests/support/test_share.h"
 
 namespace coppice {
 namespace {
 
-using testing::AllOf;
 using testing::Contains;
-using testing::HasSubstr;
 
-constexpr int64_t kGranule = 2 * kMiB;
-constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;
+constexpr int64_t kGranuleBytes = 2 * kMiB;
 
 class ExplainTest : public SessionFixture {
  protected:
@@ -101,7 +83,7 @@ TEST_F(ExplainTest, KnowsThatNoGraphMayGoForAnother) {
 }
 
 TEST_F(ExplainTest, KnowsThatNothingMayGoForTheMemoryOfAGraph) {
-  const Affine affine = MakeGrowing({.memory = {.budget_bytes = 5 * kGranule}});
+  const Affine affine = MakeGrowing({.memory = {.budget_bytes = 5 * kGranuleBytes}});
   using enum RunKind;
   (void)Expect(affine, 64, kWarmUp, Reason::kNewBucket);
   (void)Expect(affine, 64, kRecord, Reason::kNewBucket);
@@ -247,7 +229,7 @@ class DrawnExplainTest : public ExplainTest {
     SessionOptions options{.warmup_runs = OneIn(3) ? 2 : 1};
     if (!OneIn(3)) options.limits.graphs_per_program_max = static_cast<int>(Below(4));
     options.limits.on_limit = static_cast<OnLimit>(Below(3));
-    if (!OneIn(3)) options.memory.budget_bytes = kGranule * (2 + Below(5)) + Below(kMiB);
+    if (!OneIn(3)) options.memory.budget_bytes = kGranuleBytes * (2 + Below(5)) + Below(kMiB);
     options.memory.on_budget = static_cast<OnLimit>(Below(3));
     if (OneIn(2)) options.memory.copy_out_bytes = kBufferAlignment * (1 + Below(3));
     return options;

@@ -8,13 +8,6 @@
 
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "tests/graphs/session_fixture.h"
 
 namespace coppice {
@@ -64,18 +57,10 @@ class ExtentsFixture : public SessionFixture {
         COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(i));
         const int64_t count = y.span();
         if (i < inputs_) {
-          COPPICE_RETURN_IF_ERROR(Launch(context.driver(), kernels_.scale, context.stream(),
-                                         ScaleParams{.x = PointerAt<float>(context.input(i).data),
-                                                     .y = PointerAt<float>(y.data),
-                                                     .count = count,
-                                                     .factor = 2},
-                                         GridFor(count)));
+          COPPICE_RETURN_IF_ERROR(LaunchScale(context, context.input(i).data, y.data, count, 2));
           continue;
         }
-        COPPICE_RETURN_IF_ERROR(
-            Launch(context.driver(), kernels_.fill, context.stream(),
-                   FillParams{.target = PointerAt<float>(y.data), .count = count, .value = 7},
-                   GridFor(count)));
+        COPPICE_RETURN_IF_ERROR(LaunchFill(context, y.data, count, 7));
       }
       return absl::OkStatus();
     };

@@ -3,21 +3,10 @@
 
 #include "graphs/node/gate.h"
 
-#include <algorithm>
-#include <cmath>
-#include <functional>
-#include <limits>
-#include <map>
 #include <numbers>
-#include <numeric>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
 
 #include "tests/support/host_allocations.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice::internal {

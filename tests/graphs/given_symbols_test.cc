@@ -1,16 +1,10 @@
 // Goal: symbols whose extents come with the call, or are the values of scalars, do what program.h
 // and call.h say. Method: as extents_test.cc.
 
-#include <string>
-#include <vector>
-
 #include "tests/graphs/extents_fixture.h"
 
 namespace coppice {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 class GivenSymbolsTest : public ExtentsFixture {
  protected:
@@ -87,12 +81,8 @@ TEST_F(GivenSymbolsTest, AuditFindsACallableThatUsesSuchAScalarNonetheless) {
   spec.outputs.resize(1);
   Open(spec, {.checks = {.audit_keys = true}}, [this](CallContext& context) -> absl::Status {
     COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
-    return Launch(context.driver(), kernels_.scale, context.stream(),
-                  ScaleParams{.x = PointerAt<float>(context.input(0).data),
-                              .y = PointerAt<float>(y.data),
-                              .count = y.element_count(),
-                              .factor = static_cast<float>(context.scalar(1))},
-                  GridFor(y.element_count()));
+    return LaunchScale(context, context.input(0).data, y.data, y.element_count(),
+                       static_cast<float>(context.scalar(1)));
   });
   EXPECT_OK(Run({{5}}, {.scalars = {9, 3}}));
   EXPECT_FALSE(Run({{5}}, {.scalars = {9, 3}}).ok());
@@ -105,10 +95,7 @@ TEST_F(GivenSymbolsTest, KernelsReadTheRealExtentFromTheParameterBlock) {
     spec.outputs.resize(1);
     Open(spec, {}, [this, spec](CallContext& context) -> absl::Status {
       COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
-      COPPICE_RETURN_IF_ERROR(Launch(
-          context.driver(), kernels_.fill, context.stream(),
-          FillParams{.target = PointerAt<float>(y.data), .count = y.element_count(), .value = 0},
-          GridFor(y.element_count())));
+      COPPICE_RETURN_IF_ERROR(LaunchFill(context, y.data, y.element_count(), 0));
       return Launch(context.driver(), kernels_.masked_scale, context.stream(),
                     MaskedScaleParams{.x = PointerAt<float>(context.input(0).data),
                                       .y = PointerAt<float>(y.data),
@@ -192,8 +179,7 @@ TEST_F(GivenSymbolsTest, ExtentsOverTheLargestBucketAreThoseOfOtherSymbols) {
   EXPECT_THAT(Run({{5}}, {.extents = {70}}), StatusIs(absl::StatusCode::kOutOfRange));
   Open(BoundSpec());
   ExpectSevens(RunKind::kEager, 5, 70, false);
-  EXPECT_THAT(Run({{5}}, {.scalars = {1, int64_t{1} << 60}}),
-              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(Run({{5}}, {.scalars = {1, int64_t{1} << 60}}), StatusIs(kExhausted));
 }
 
 TEST_F(GivenSymbolsTest, AnAxisThatNamesSuchASymbolMustAgree) {
@@ -233,18 +219,6 @@ TEST_F(GivenSymbolsTest, AutoAndStaticSymbolsMayBeGiven) {
   ExpectSevens(RunKind::kWarmUp, 5, 3, true);
   ExpectSevens(RunKind::kWarmUp, 5, 5, true);
   EXPECT_THAT(Buckets(), ElementsAre(ElementsAre(8, 3), ElementsAre(8, 5)));
-}
-
-TEST_F(GivenSymbolsTest, TheirBucketsCanBeWarmed) {
-  for (const bool given : {true, false}) {
-    Open(given ? GivenSpec() : BoundSpec());
-    const Sizes scalars = given ? Sizes{} : Sizes{1, 0};
-    ASSERT_OK(session_->Warm(*program_, nullptr, {{{8, 4}, {8, 16}}}, scalars, {}));
-    ExpectRefused(session_->Warm(*program_, nullptr, {{{8}}}, scalars, {}), {});
-    session_->SetStance(Stance::kStrict);
-    ExpectSevens(RunKind::kReplay, 5, 3, given);
-    ExpectSevens(RunKind::kReplay, 8, 13, given);
-  }
 }
 
 TEST_F(GivenSymbolsTest, BackgroundRecordingsSeeTheirBuckets) {

@@ -3,9 +3,7 @@
 
 #include "graphs/call/holder.h"
 
-#include <vector>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice::internal {
 namespace {

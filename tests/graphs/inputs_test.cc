@@ -3,12 +3,6 @@
 // programs on the emulator in every way to run; values are compared with sums made on the host, and
 // unordered accesses are the emulator's to find.
 
-#include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <utility>
-#include <vector>
-
 #include "tests/graphs/sketch.h"
 
 namespace coppice {
@@ -30,7 +24,7 @@ TEST_F(InputsTest, TensorsOfNoBytesComeAndGo) {
       3, [](ProgramSpec& spec) { spec.outputs[1].dims = {Dim::Fixed(0)}; });
   for (int i = 0; i < 4; ++i) {
     for (const int64_t n : {0, 6}) {
-      const Input x = n == 0 ? Input{.tensor = Vector(0, 0)} : Upload(n, i);
+      const Input x = n == 0 ? Input{.tensor = FloatsAt(0, 0)} : Upload(n, i);
       COPPICE_ASSERT_OK_AND_ASSIGN(Made made, RunSketch(empty, x));
       made.values = {Sum(x.values, 1), {}, x.values};
       ExpectFresh(made);
@@ -84,7 +78,7 @@ TEST_F(InputsTest, InputsThatLieWhereNoneCanAreRefusedByTheirCall) {
   const Sketched program = Define(*session_, Plus(2));
   const Input whole = Upload(16, 0);
   const auto refused = [&](DeviceAddress data, int64_t count, int64_t stride) {
-    Input x{.tensor = Vector(data, count), .values = {}};
+    Input x{.tensor = FloatsAt(data, count), .values = {}};
     x.tensor.strides[0] = stride;
     return RunSketch(program, x).status().code() == kWrongArgument;
   };
@@ -215,7 +209,7 @@ class MutatedInputTest : public InputsTest {
           const Tensor& x = context.input(0);
           COPPICE_ASSIGN_OR_RETURN(const DeviceAddress copy,
                                    context.Allocate(x.element_count() * kFloat));
-          const Tensor temporary = Vector(copy, x.element_count());
+          const Tensor temporary = FloatsAt(copy, x.element_count());
           COPPICE_RETURN_IF_ERROR(FillBuffer(context, x, temporary, 10));
           COPPICE_RETURN_IF_ERROR(FillBuffer(context, temporary, x, 0));
           return context.Free(copy);
@@ -254,7 +248,7 @@ TEST_F(MutatedInputTest, StagedItMustKeepItsElementsApart) {
   for (const int64_t stride : {0, -1}) {
     x.tensor.data += stride < 0 ? 9 * kFloat : 0;
     x.tensor.strides[0] = stride;
-    EXPECT_THAT(RunSketch(mutating_, x), StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(RunSketch(mutating_, x), StatusIs(kWrongArgument));
   }
 }
 
@@ -275,7 +269,7 @@ TEST_F(MutatedInputTest, ItSharesNoByteWithAnythingElseOfTheCall) {
   for (int i = 0; i < 4; ++i) {
     COPPICE_ASSERT_OK_AND_ASSIGN(const Made made, RunSketch(plain_, Upload(16, 100 * i)));
     const Input own = Upload(32, 0);
-    for (const Tensor& x : {made.outputs[0], Vector(own.tensor.data, 16)}) {
+    for (const Tensor& x : {made.outputs[0], FloatsAt(own.tensor.data, 16)}) {
       Tensor behind = x;
       behind.data += 15 * kFloat;
       Tensor apart = Upload(16, 0).tensor;
@@ -295,10 +289,10 @@ TEST_F(MutatedInputTest, ItSharesNoByteWithAnythingElseOfTheCall) {
 
 TEST_F(MutatedInputTest, ItSharesNoByteWithATargetOrAStaticInput) {
   const Input room = Upload(64, 0);
-  Input x{.tensor = Vector(room.tensor.data, 16),
+  Input x{.tensor = FloatsAt(room.tensor.data, 16),
           .values = {room.values.begin(), room.values.begin() + 16}};
   const auto write = [&](DeviceAddress target) {
-    const Tensor targets[] = {Vector(target, 16)};
+    const Tensor targets[] = {FloatsAt(target, 16)};
     return RunSketch(mutating_, x,
                      [&](coppice::Call& call) {
                        call.output_mode = OutputMode::kWriteInto;
@@ -314,7 +308,7 @@ TEST_F(MutatedInputTest, ItSharesNoByteWithATargetOrAStaticInput) {
     spec.inputs.push_back({.name = "w", .dims = {Dim::Fixed(16)}, .role = InputRole::kStatic});
   });
   const auto run_beside = [&](DeviceAddress weights) {
-    const Tensor w = Vector(weights, 16);
+    const Tensor w = FloatsAt(weights, 16);
     const Binding* binding = *session_->Bind(*biased.program, {&w, 1});
     return RunSketch(biased, x, [&](coppice::Call& call) { call.binding = binding; }).status();
   };
@@ -433,7 +427,7 @@ TEST_F(InputsTest, CallNumbersCountTheCallsOfALaneHoweverTheyRun) {
   EXPECT_EQ(Lease().call_number(), 0U);
   uint64_t number = 0;
   for (const int64_t n : {10, 11, 12, 600, 12}) {
-    EXPECT_FALSE(RunSketch(program, Input{.tensor = Vector(0, 4)}).ok()) << "takes no number";
+    EXPECT_FALSE(RunSketch(program, Input{.tensor = FloatsAt(0, 4)}).ok()) << "takes no number";
     COPPICE_ASSERT_OK_AND_ASSIGN(Made made, RunSketch(program, Upload(n, 0)));
     EXPECT_EQ(made.lease.call_number(), ++number);
     EXPECT_EQ(made.lease.output_count(), 2);

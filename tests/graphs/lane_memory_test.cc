@@ -3,19 +3,12 @@
 
 #include "graphs/lane/lane_memory.h"
 
-#include <memory>
-#include <optional>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-
 #include "tests/graphs/lane_scene.h"
 
 namespace coppice::internal {
 namespace {
 
-constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;
+constexpr auto kNoRoom = absl::StatusCode::kResourceExhausted;
 
 TEST(WindowMapTest, WindowsOfALaneLieInOrderOneBehindTheOther) {
   const PoolScene scene;
@@ -92,8 +85,8 @@ TEST_F(LaneMemoryTest, ReservedBytesAreMappedAndBookedByKind) {
 }
 
 TEST_F(LaneMemoryTest, NobodyIsAskedForRoomWithoutAMaker) {
-  EXPECT_THAT(memory_.room().Make(1, MemoryKind::kPlan), StatusIs(kExhausted));
-  EXPECT_THAT(memory_.Reserve(MemoryKind::kPlan, 3 * kGranule), StatusIs(kExhausted));
+  EXPECT_THAT(memory_.room().Make(1, MemoryKind::kPlan), StatusIs(kNoRoom));
+  EXPECT_THAT(memory_.Reserve(MemoryKind::kPlan, 3 * kGranule), StatusIs(kNoRoom));
   EXPECT_TRUE(memory_.room().refused());
   EXPECT_EQ(memory_.mapped_bytes(MemoryKind::kPlan), 0);
   ASSERT_OK(memory_.Reserve(MemoryKind::kPlan, kGranule));
@@ -113,15 +106,14 @@ TEST_F(LaneMemoryTest, RoomIsAskedForAsMuchAsIsLackingAndThenTakenAgain) {
 
 TEST_F(LaneMemoryTest, MakerThatFindsNothingRefuses) {
   memory_.room().SetMaker(Note(absl::InternalError("")));
-  EXPECT_THAT(memory_.Charge(MemoryKind::kGraphs, 3 * kGranule, memory_.room()),
-              StatusIs(kExhausted));
+  EXPECT_THAT(memory_.Charge(MemoryKind::kGraphs, 3 * kGranule, memory_.room()), StatusIs(kNoRoom));
   EXPECT_TRUE(memory_.room().refused());
   EXPECT_EQ(asked_.size(), 1U);
 }
 
 TEST_F(LaneMemoryTest, RoomThatOthersTakeIsNotAskedForForEver) {
   memory_.room().SetMaker(Note());
-  EXPECT_THAT(memory_.AllocateEager(3 * kGranule), StatusIs(kExhausted));
+  EXPECT_THAT(memory_.AllocateEager(3 * kGranule), StatusIs(kNoRoom));
   EXPECT_TRUE(memory_.room().refused());
   EXPECT_GT(asked_.size(), 1U);
   EXPECT_EQ(asked_[0].second, MemoryKind::kEager);
@@ -160,7 +152,7 @@ TEST_F(LaneMemoryTest, HeapsOfThePoolAllocateUnderTheBudgetToo) {
   EXPECT_TRUE(scene_.windows.HoldsConstants(address));
   constants.Free(address);
   EXPECT_THAT(memory_.AllocateIn(constants, MemoryKind::kConstants, 3 * kGranule),
-              StatusIs(kExhausted));
+              StatusIs(kNoRoom));
 }
 
 TEST_F(LaneMemoryTest, IncludedMemoryIsKeptAsLongAsTheLane) {
@@ -184,7 +176,7 @@ TEST_F(LaneMemoryTest, IncludedMemoryIsKeptAsLongAsTheLane) {
 TEST_F(LaneMemoryTest, WhoHasNoLockBringsItsOwnMaker) {
   memory_.room().SetMaker([](int64_t, MemoryKind) { return absl::InternalError("the lane's"); });
   Room own(Note(absl::InternalError("")));
-  EXPECT_THAT(memory_.ReservePlan(3 * kGranule, own), StatusIs(kExhausted));
+  EXPECT_THAT(memory_.ReservePlan(3 * kGranule, own), StatusIs(kNoRoom));
   EXPECT_TRUE(own.refused());
   EXPECT_FALSE(memory_.room().refused());
   EXPECT_EQ(asked_, (std::vector<std::pair<int64_t, MemoryKind>>{{kGranule, MemoryKind::kPlan}}));

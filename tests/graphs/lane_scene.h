@@ -5,17 +5,8 @@
 
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-
 #include "coppice/allocator/budget.h"
 #include "coppice/allocator/pool.h"
-#include "coppice/base/units.h"
 #include "coppice/graphs/memory_usage.h"
 #include "coppice/graphs/program.h"
 
@@ -23,7 +14,7 @@
 #include "graphs/lane/window_map.h"
 #include "graphs/node/node.h"
 #include "graphs/program/registration.h"
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice::internal {

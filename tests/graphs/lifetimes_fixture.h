@@ -7,12 +7,6 @@
 
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "tests/graphs/session_fixture.h"
 
 namespace coppice {
@@ -62,18 +56,12 @@ class LifetimesTest : public SessionFixture {
   }
 
   absl::Status Scale(CallContext& context, DeviceAddress x, DeviceAddress y, float factor) const {
-    return Launch(context.driver(), kernels_.scale, context.stream(),
-                  ScaleParams{.x = PointerAt<float>(x),
-                              .y = PointerAt<float>(y),
-                              .count = kTensorElements,
-                              .factor = factor},
-                  GridFor(kTensorElements));
+    return LaunchScale(context, x, y, kTensorElements, factor);
   }
 
   Tensor Upload(float value) {
     uploads_.push_back(*device_.Upload(std::vector<float>(kTensorElements, value)));
-    const int64_t dims[] = {kTensorElements};
-    return Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+    return FloatsAt(uploads_.back().address(), kTensorElements);
   }
   coppice::Call CallOf(const Program* program, std::span<const Tensor> inputs) const {
     return {.program = program, .inputs = inputs, .stream = device_.stream()};
@@ -115,6 +103,8 @@ class LifetimesTest : public SessionFixture {
     EXPECT_EQ(lease->kind(), RunKind::kReplay);
     return *std::move(lease);
   }
+
+  std::unique_ptr<Session> session_ = MakeSession();
 };
 
 }  // namespace coppice

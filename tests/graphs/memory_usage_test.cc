@@ -3,9 +3,7 @@
 
 #include "coppice/graphs/memory_usage.h"
 
-#include <string>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {

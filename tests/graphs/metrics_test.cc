@@ -4,21 +4,12 @@
 
 #include "coppice/graphs/metrics.h"
 
-#include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "tests/graphs/session_fixture.h"
 
 namespace coppice {
 namespace {
 
 using testing::EndsWith;
-using testing::HasSubstr;
 
 // Values by name and labels, as "coppice_runs_total{path=\"replay\"}".
 using Samples = std::map<std::string, double>;
@@ -345,8 +336,7 @@ TEST_F(MetricsTest, CountersNeverFallUnderEightThreads) {
     const auto index = static_cast<size_t>(lane);
     EXPECT_OK(device_.context().MakeCurrent());
     for (int i = 0; i < kCalls; ++i) {
-      const int64_t dims[] = {1 + (i * 5 + lane) % kLargest};
-      const Tensor x = Tensor::Dense(inputs[index].address(), DType::kFloat32, dims);
+      const Tensor x = FloatsAt(inputs[index].address(), 1 + (i * 5 + lane) % kLargest);
       const int64_t scalar = std::bit_cast<int64_t>(2.0);
       EXPECT_OK(affine.session
                     ->Run({.program = affine.program,

@@ -3,21 +3,13 @@
 
 #include "graphs/metrics/metrics_text.h"
 
-#include <set>
-#include <string>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "graphs/metrics/exposition.h"
+#include "tests/support/test.h"
 
 namespace coppice::internal {
 namespace {
 
 using testing::EndsWith;
-using testing::HasSubstr;
-using testing::Not;
 
 constexpr MetricsFormat kFormats[] = {MetricsFormat::kPrometheus, MetricsFormat::kOpenMetrics};
 

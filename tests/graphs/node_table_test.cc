@@ -4,13 +4,6 @@
 
 #include "graphs/node/node_table.h"
 
-#include <memory>
-#include <set>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-
 #include "graphs/lane/node_tables.h"
 #include "tests/graphs/lane_scene.h"
 
@@ -241,7 +234,7 @@ TEST_F(NodeTableTest, BucketMayBeRefusedOrNotCapturable) {
   eight.NoteNotCapturable("why");
   EXPECT_FALSE(eight.capturable());
   eight.Refuse(absl::InvalidArgumentError(""));
-  EXPECT_THAT(eight.refusal(), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(eight.refusal(), StatusIs(kWrongArgument));
 }
 
 TEST_F(NodeTableTest, NodeKnowsItsTopAndItsLaunches) {

@@ -5,17 +5,11 @@
 
 #include "graphs/lane/nvtx_heap.h"
 
-#include <array>
-#include <string>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #if COPPICE_HAVE_NVTX && __has_include(<nvtx3/nvToolsExtMem.h>)
-#include "fmt/format.h"
 #define NVTX_NO_IMPL  // The test is the tool: it needs the types only.
 #include <nvtx3/nvToolsExtMem.h>
+
+#include "tests/support/test.h"
 
 namespace {
 
@@ -79,9 +73,6 @@ NvtxExtInitializeInjectionFunc_t InitializeInjectionNvtxExtension_fnptr = &Attac
 
 namespace coppice::internal {
 namespace {
-
-using testing::ElementsAre;
-using testing::IsEmpty;
 
 class NvtxHeapTest : public testing::Test {
  protected:

@@ -4,20 +4,13 @@
 
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
 #include "coppice/graphs/session.h"
 #include "coppice/runtime/loaded_package.h"
 
 #include "tests/package/small_kernels.h"
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice {
@@ -49,8 +42,7 @@ class PackageFixture : public testing::Test {
 
   Tensor Upload(const std::vector<float>& values) {
     uploads_.push_back(*device_.Upload(values));
-    const int64_t dims[] = {static_cast<int64_t>(values.size())};
-    return Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+    return FloatsAt(uploads_.back().address(), static_cast<int64_t>(values.size()));
   }
 
   static std::vector<float> Ramp(int64_t n) {
@@ -90,6 +82,21 @@ class PackageFixture : public testing::Test {
   std::vector<std::unique_ptr<std::string>> zips_;
   std::vector<std::unique_ptr<const package::LoadedPackage>> loaded_;
   std::vector<DeviceMemory> uploads_;
+};
+
+// A session beside it, for programs that are called "main".
+class PackageSessionFixture : public PackageFixture {
+ protected:
+  // Registers the program in a session that is made anew with these options.
+  const Program* Open(const nlohmann::json& program, const SessionOptions& options = {}) {
+    session_ = MakeSession(options);
+    absl::StatusOr<const Program*> registered =
+        session_->Register(LoadProgram(program), "main", {});
+    EXPECT_OK(registered);
+    return registered.value_or(nullptr);
+  }
+
+  std::unique_ptr<Session> session_ = MakeSession();
 };
 
 }  // namespace coppice

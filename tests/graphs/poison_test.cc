@@ -3,17 +3,8 @@
 
 #include "coppice/graphs/poison.h"
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstdint>
-#include <set>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "tests/graphs/staging_scene.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {
@@ -57,6 +48,7 @@ TEST(PoisonTest, AnyBitsPoisonEverythingFiniteValuesFloatsAndFillsNothing) {
   for (const DType dtype : kDTypes) {
     EXPECT_TRUE(MayPoison(PaddingContents::kAny, dtype));
     EXPECT_EQ(MayPoison(PaddingContents::kFinite, dtype), IsFloat(dtype)) << NameOf(dtype);
+    EXPECT_EQ(MayPoison(PaddingContents::kRowIndependent, dtype), IsFloat(dtype));
     EXPECT_FALSE(MayPoison(PaddingContents::kFill, dtype));
   }
 }

@@ -1,20 +1,13 @@
 // Goal: calls behind a loaded profile cost what replays cost, and a loading no more than recording.
 // Method: driver calls, and their time by published figures, which the ledger counts.
 
-#include <bit>
-#include <cstdint>
 #include <iostream>
-#include <memory>
-#include <span>
-
-#include "gtest/gtest.h"
 
 #include "coppice/graphs/session.h"
 #include "coppice/runtime/loaded_package.h"
 
 #include "tests/graphs/package_fixture.h"
 #include "tests/graphs/profile_fixture.h"
-#include "tests/support/status_matchers.h"
 
 namespace coppice {
 namespace {

@@ -4,15 +4,6 @@
 
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
 #include "coppice/graphs/session.h"
@@ -20,7 +11,6 @@
 
 #include "tests/graphs/session_fixture.h"
 #include "tests/package/small_kernels.h"
-#include "tests/support/status_matchers.h"
 #include "tools/ledger/latency_model.h"
 
 namespace coppice {
@@ -85,8 +75,8 @@ class ProfileFixture : public SessionFixture {
     const Affine affine = MakeAffine();
     const absl::StatusOr<LoadedProfile> loaded = Load(affine);
     EXPECT_THAT(loaded, StatusIs(code)) << where;
-    EXPECT_THAT(std::string(loaded.status().message()), testing::HasSubstr(where));
-    EXPECT_THAT(affine.session->nodes(), testing::IsEmpty());
+    EXPECT_THAT(std::string(loaded.status().message()), HasSubstr(where));
+    EXPECT_THAT(affine.session->nodes(), IsEmpty());
     EXPECT_EQ(affine.session->memory().usage().of(MemoryKind::kPlan), 0);
   }
 
@@ -101,8 +91,7 @@ class ProfileFixture : public SessionFixture {
   }
   absl::StatusOr<Lease> CallPackage(Session& session, const Program& program, int64_t n) {
     uploads_.push_back(*device_.Upload(Ramp(n)));
-    const int64_t dims[] = {n};
-    const Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+    const Tensor x = FloatsAt(uploads_.back().address(), n);
     return session.Run({.program = &program, .inputs = {&x, 1}, .stream = device_.stream()});
   }
 

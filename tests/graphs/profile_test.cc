@@ -4,21 +4,8 @@
 // nlohmann-json, with none of the library's own readers; files cut at every byte and with bytes
 // changed by a seeded generator.
 
-#include <algorithm>
-#include <bit>
-#include <cstdint>
-#include <filesystem>
-#include <memory>
-#include <random>
-#include <span>
-#include <string>
-#include <thread>
 #include <tuple>
-#include <utility>
-#include <vector>
 
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
 #include "coppice/graphs/session.h"
@@ -26,17 +13,12 @@
 
 #include "tests/graphs/package_fixture.h"
 #include "tests/graphs/profile_fixture.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/test_share.h"
 
 namespace coppice {
 namespace {
 
 using nlohmann::json;
 using package::LoadedPackage;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 using ProfileTest = ProfileFixture;
 

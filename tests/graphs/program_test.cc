@@ -3,17 +3,10 @@
 
 #include "coppice/graphs/program.h"
 
-#include <functional>
-#include <limits>
-
-#include "fmt/format.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {
-
-using ::testing::HasSubstr;
 
 // Two symbols, a copied input for each, a static input, an output, and scalars of both kinds.
 ProgramSpec ValidSpec() {
@@ -346,6 +339,7 @@ TEST(ProgramTest, PaddingClaimsAllowEveryPolicy) {
 
 constexpr PaddingClaim kAnyPadding = {.padding = PaddingContents::kAny};
 constexpr PaddingClaim kFinitePadding = {.padding = PaddingContents::kFinite};
+constexpr PaddingClaim kRowsApart = {.padding = PaddingContents::kRowIndependent};
 
 TEST(ProgramTest, SymbolWithAClaimMayPadWhateverItsProgramClaims) {
   ProgramSpec spec = ValidSpec();
@@ -383,8 +377,10 @@ TEST(ProgramTest, RejectsInputsThatLeaveWhatWasThereInPaddingThatMustNotHoldIt) 
     spec.inputs.push_back({.name = "lengths", .dims = {Dim::Symbol(1)}});
     spec.inputs[1].fill = Fill::Undefined();
     EXPECT_TRUE(ValidateSpec(spec).ok());
-    spec.symbols[1].claim = kAnyPadding;
-    EXPECT_TRUE(ValidateSpec(spec).ok());
+    for (const PaddingClaim& claim : {kAnyPadding, kRowsApart}) {
+      spec.symbols[1].claim = claim;
+      EXPECT_TRUE(ValidateSpec(spec).ok());
+    }
     for (const PaddingContents contents : {PaddingContents::kFinite, PaddingContents::kFill}) {
       spec.symbols[1].claim->padding = contents;
       ExpectInvalid(spec, "input mask leaves in its padding what was there, but symbol length");
@@ -400,8 +396,8 @@ TEST(ProgramTest, SymbolsWithoutAClaimHaveTheirPrograms) {
   for (const Claim claim : {Claim::kExact, Claim::kRowIndependent, Claim::kMasked}) {
     spec.claim = claim;
     EXPECT_EQ(ClaimOf(spec, 0), kFinitePadding);
-    const bool pads = claim != Claim::kExact;
-    EXPECT_EQ(ClaimOf(spec, 1), pads ? std::optional(kAnyPadding) : std::nullopt);
+    const std::optional<PaddingClaim> of_all[] = {std::nullopt, kRowsApart, kAnyPadding};
+    EXPECT_EQ(ClaimOf(spec, 1), of_all[static_cast<size_t>(claim)]);
   }
 }
 
@@ -428,6 +424,10 @@ TEST(ProgramTest, RowIndependenceAllowsAnyBitsInFloatsAndItsFillInIntegers) {
   EXPECT_EQ(contents(integers), PaddingContents::kAny) << "masked";
   spec.claim = Claim::kRowIndependent;
   EXPECT_EQ(contents(floats), PaddingContents::kAny);
+  EXPECT_EQ(contents(integers), PaddingContents::kFill);
+  spec.claim = Claim::kExact;
+  spec.symbols[1].claim = kRowsApart;
+  EXPECT_EQ(contents(floats), PaddingContents::kAny) << "of one symbol";
   EXPECT_EQ(contents(integers), PaddingContents::kFill);
   spec.symbols[1].claim = kAnyPadding;
   EXPECT_EQ(contents(integers), PaddingContents::kAny);

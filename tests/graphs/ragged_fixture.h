@@ -11,16 +11,6 @@
 
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <numeric>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "tests/graphs/session_fixture.h"
 
 namespace coppice {

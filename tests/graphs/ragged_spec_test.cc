@@ -1,20 +1,12 @@
 // Goal: which ragged sequences are valid, as program.h says of RaggedSpec. Method: its example, and
 // specs that are right but for one thing.
 
-#include <functional>
-#include <string>
-#include <utility>
-
-#include "gmock/gmock.h"
-
 #include "tests/graphs/ragged_fixture.h"
 
 namespace coppice {
 namespace {
 
 using absl::StatusCode;
-using testing::AllOf;
-using testing::HasSubstr;
 
 class RaggedSpecTest : public RaggedFixture {
  protected:

@@ -1,21 +1,11 @@
 // Goal: what staging.h says of ragged sequences and of packing, for tensors of any rank, dtype and
 // strides. Method: seeded draws on the emulator against loops over sequences.
 
-#include <algorithm>
-#include <cstring>
-#include <limits>
-#include <numeric>
-#include <random>
-#include <vector>
-
-#include "gtest/gtest.h"
-
 #include "coppice/graphs/staging.h"
 
 #include "tests/graphs/staging_scene.h"
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
-#include "tests/support/test_share.h"
 
 namespace coppice {
 namespace {

@@ -3,19 +3,10 @@
 
 #include "graphs/parts/reach.h"
 
-#include <memory>
-#include <mutex>
-#include <thread>
-#include <utility>
-
-#include "gmock/gmock.h"
-
 #include "tests/graphs/lane_scene.h"
 
 namespace coppice::internal {
 namespace {
-
-using testing::ElementsAre;
 
 class ReachTest : public testing::Test {
  protected:

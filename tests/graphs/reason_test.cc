@@ -2,9 +2,7 @@
 
 #include "coppice/graphs/reason.h"
 
-#include <string>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {

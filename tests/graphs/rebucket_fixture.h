@@ -2,11 +2,7 @@
 
 #pragma once
 
-#include <cstdint>
 #include <initializer_list>
-#include <limits>
-#include <utility>
-#include <vector>
 
 #include "coppice/graphs/rebucket.h"
 

@@ -2,18 +2,12 @@
 // graphs all take the same, on one lane or two; costs so low that they are only told, and so high
 // that they decide.
 
-#include <algorithm>
-#include <cmath>
-
 #include "tests/graphs/rebucket_fixture.h"
 
 namespace coppice {
 namespace {
 
 using testing::Contains;
-using testing::ElementsAre;
-using testing::Not;
-using testing::UnorderedElementsAre;
 
 class RebucketPriceTest : public RebucketFixture {};
 

@@ -3,13 +3,8 @@
 
 #include "graphs/node/region.h"
 
-#include <random>
-#include <set>
-#include <vector>
-
-#include "gtest/gtest.h"
-
 #include "graphs/node/surroundings.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice::internal {

@@ -3,10 +3,6 @@
 
 #include "graphs/program/registration.h"
 
-#include <vector>
-
-#include "gtest/gtest.h"
-
 #include "tests/graphs/lane_scene.h"
 
 namespace coppice::internal {
@@ -122,13 +118,6 @@ TEST(RegistrationTest, WhatIsStaticOrPromisesNothingNeverPads) {
   EXPECT_FALSE(ProgramOf(exact).Pads(0, 5, Observe::kYes));
   for (const SymbolKind kind : {SymbolKind::kDynamic, SymbolKind::kMaybeDynamic})
     EXPECT_TRUE(ProgramOf(SpecOf(kind)).Pads(0, 5, Observe::kYes));
-}
-
-TEST(RegistrationTest, SymbolPadsByItsOwnClaim) {
-  ProgramSpec spec = SpecOf(SymbolKind::kDynamic);
-  spec.claim = Claim::kExact;
-  spec.symbols[0].claim = PaddingClaim{};
-  EXPECT_TRUE(ProgramOf(spec).Pads(0, 5, Observe::kYes));
 }
 
 // n and m, and the extents "n + m" and "2*n".

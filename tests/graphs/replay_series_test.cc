@@ -3,18 +3,12 @@
 
 #include "graphs/metrics/replay_series.h"
 
-#include <string>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "coppice/graphs/metrics.h"
+
+#include "tests/support/test.h"
 
 namespace coppice::internal {
 namespace {
-
-using testing::ElementsAre;
 
 ProgramSpec Spec(std::string name,
                  std::string variant = {},

@@ -4,22 +4,6 @@
 // every poison, are compared as claimed with a run at the real extents, so that a claim which is
 // too strong is refuted. What lies in padding is read from outputs that copy it.
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <functional>
-#include <limits>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gmock/gmock.h"
-
 #include "coppice/runtime/block_kernel.h"
 
 #include "tests/graphs/session_fixture.h"
@@ -72,12 +56,6 @@ COPPICE_ACCESSES(Reduce, ReduceParams) {
 COPPICE_KERNEL_IMAGE(session_claims_test, &ReduceHostKernel);
 
 namespace {
-
-using testing::AllOf;
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
 
 constexpr Poison kPoisons[] = {Poison::kOff, Poison::kNan, Poison::kPattern, Poison::kNoise};
 constexpr PaddingClaim kAnyBits = {.padding = PaddingContents::kAny};
@@ -322,7 +300,7 @@ TEST_F(StagedPaddingTest, SymbolWithAClaimPadsInAProgramThatClaimsNothing) {
   const Tensor x = Ones(3, 3);
   for (int i = 0; i < 2; ++i)
     EXPECT_OK(copy.session->Run(CallOn(copy, x)));
-  ASSERT_THAT(copy.session->nodes(), testing::SizeIs(1));
+  ASSERT_THAT(copy.session->nodes(), SizeIs(1));
   EXPECT_THAT(copy.session->nodes()[0].bucket, ElementsAre(3, 4));
 }
 

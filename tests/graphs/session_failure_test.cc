@@ -1,9 +1,6 @@
 // Goal: each way in which a driver's failure could cost a session more than the call it hit stays
 // closed. Method: faults injected by the ledger where only the one behaviour can answer.
 
-#include <optional>
-#include <vector>
-
 #include "tests/graphs/session_fixture.h"
 
 namespace coppice {
@@ -72,15 +69,14 @@ TEST_F(SessionFailureTest, MemoryWhoseUnmappingReportsAnErrorIsNotUsedAgain) {
   const Affine affine = MakeAffine();
   ExpectRun(affine, 4, RunKind::kWarmUp);
   FailNext(&DriverTable::MemUnmap, CuResult::kOutOfMemory);
-  EXPECT_THAT(affine.session->memory().Trim(), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(affine.session->memory().Trim(), StatusIs(kExhausted));
   EXPECT_EQ(affine.session->memory().usage().of(MemoryKind::kEager), 0);
   ExpectRun(affine, 8, RunKind::kWarmUp);
 }
 
 TEST_F(SessionFailureTest, EndOfASessionWaitsForItsWorkWhereTheDriverRefusesAnEvent) {
   Affine affine = MakeAffine();
-  for (int call = 0; call < 3; ++call)
-    ASSERT_OK(Call(affine, 4).status());
+  CallTimes(3, affine, 4);
   FailNext(&DriverTable::EventRecord, CuResult::kOutOfMemory);
   affine.session.reset();
   EXPECT_EQ(Executions(), 3) << "work ran after its memory had gone";
@@ -89,8 +85,7 @@ TEST_F(SessionFailureTest, EndOfASessionWaitsForItsWorkWhereTheDriverRefusesAnEv
 TEST_F(SessionFailureTest, EndOfAScopeKeepsTheOrderWhereTheDriverRefusesAnEvent) {
   const Stream reader = *Stream::Create(device_.driver());
   const Affine affine = MakeAffine();
-  for (int call = 0; call < 2; ++call)
-    ASSERT_OK(Call(affine, 4).status());
+  CallTimes(2, affine, 4);
   for (int round = 0; round < 20; ++round) {
     std::vector<float> values(4);
     {

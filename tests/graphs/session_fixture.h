@@ -12,21 +12,9 @@
 
 #pragma once
 
-#include <bit>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-
-#include "coppice/base/status.h"
 #include "coppice/graphs/session.h"
 
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 #include "tests/support/test_kernels.h"
 
@@ -94,18 +82,28 @@ class AffineDevice {
       COPPICE_ASSIGN_OR_RETURN(const DeviceAddress scaled,
                                context.Allocate(n * static_cast<int64_t>(sizeof(float))));
       const auto factor = std::bit_cast<double>(context.scalar(0));
-      COPPICE_RETURN_IF_ERROR(Launch(context.driver(), kernels_.scale, context.stream(),
-                                     ScaleParams{.x = PointerAt<float>(x),
-                                                 .y = PointerAt<float>(scaled),
-                                                 .count = n,
-                                                 .factor = static_cast<float>(factor)},
-                                     GridFor(n)));
+      COPPICE_RETURN_IF_ERROR(LaunchScale(context, x, scaled, n, static_cast<float>(factor)));
       if (hook) COPPICE_RETURN_IF_ERROR(hook(context));
       COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
       COPPICE_RETURN_IF_ERROR(AddOnto(context, scaled, x, y.data, n));
       COPPICE_RETURN_IF_ERROR(AddOnto(context, counter, context.input(1).data, counter, 1));
       return context.Free(scaled);
     };
+  }
+
+  // y = factor * x on the context's stream, and target = value.
+  absl::Status LaunchScale(
+      CallContext& context, DeviceAddress x, DeviceAddress y, int64_t count, float factor) const {
+    const ScaleParams params{
+        .x = PointerAt<float>(x), .y = PointerAt<float>(y), .count = count, .factor = factor};
+    return Launch(context.driver(), kernels_.scale, context.stream(), params, GridFor(count));
+  }
+  absl::Status LaunchFill(CallContext& context,
+                          DeviceAddress target,
+                          int64_t count,
+                          float value) const {
+    const FillParams params{.target = PointerAt<float>(target), .count = count, .value = value};
+    return Launch(context.driver(), kernels_.fill, context.stream(), params, GridFor(count));
   }
 
   // z = x + y on the context's stream.
@@ -164,8 +162,7 @@ class AffineDevice {
                              double factor = 2,
                              const std::function<void(coppice::Call&)>& adjust = nullptr) {
     uploads_.push_back(*device_.Upload(Ramp(n)));
-    const int64_t dims[] = {n};
-    const Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+    const Tensor x = FloatsAt(uploads_.back().address(), n);
     const int64_t scalar = std::bit_cast<int64_t>(factor);
     coppice::Call call{.program = affine.program,
                        .binding = affine.binding,
@@ -174,6 +171,12 @@ class AffineDevice {
                        .stream = device_.stream()};
     if (adjust) adjust(call);
     return affine.session->Run(call);
+  }
+
+  // Does it so many times, and drops the leases.
+  void CallTimes(int times, const Affine& affine, int64_t n) {
+    for (int i = 0; i < times; ++i)
+      ASSERT_OK(Call(affine, n));
   }
 
   // The first output of `lease`, read on the device's stream.

@@ -3,21 +3,9 @@
 // Method: affine with a temporary that grows with the bucket, on an emulator whose bytes a ledger
 // counts.
 
-#include <bit>
-#include <cstdint>
-#include <cstring>
-#include <memory>
-#include <optional>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-
-#include "coppice/base/units.h"
 #include "coppice/graphs/session.h"
 
 #include "tests/graphs/session_fixture.h"
-#include "tests/support/status_matchers.h"
 
 namespace coppice {
 namespace {
@@ -186,7 +174,7 @@ TEST_F(SessionMemoryTest, WarmSaysWhatTheBudgetDidNotKeep) {
   };
   EXPECT_OK(warm({{1}, {2}}));
   EXPECT_EQ(affine.session->stats().evictions, 0);
-  EXPECT_THAT(warm({{1}, {2}, {4}}), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(warm({{1}, {2}, {4}}), StatusIs(kExhausted));
   EXPECT_GT(affine.session->stats().evictions, 0);
 }
 
@@ -204,8 +192,7 @@ TEST_F(SessionMemoryTest, OverTheBudgetRunsEagerlyOrFailsAsTold) {
       EXPECT_EQ(Read(*lease), Expected(2));
       lease->Release();
     } else {
-      EXPECT_THAT(lease.status(), StatusIs(absl::StatusCode::kResourceExhausted));
-      EXPECT_THAT(MessageOf(lease.status()), testing::HasSubstr("20480 bytes of memory"));
+      EXPECT_THAT(lease, StatusIs(kExhausted, HasSubstr("20480 bytes of memory")));
     }
     EXPECT_EQ(affine.session->stats().evictions, 0);
     ExpectRun(affine, 1, RunKind::kReplay);
@@ -231,7 +218,7 @@ TEST_F(SessionMemoryTest, TheHeightIsOfPlansWithAGraph) {
 
 TEST_F(SessionMemoryTest, AProgramThatDoesNotFitTheBudgetAtAllFails) {
   Affine affine = MakeGrowing({.memory = {.budget_bytes = 3 * kGranule}});
-  EXPECT_THAT(Call(affine, 64).status(), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(Call(affine, 64).status(), StatusIs(kExhausted));
   WarmUp(affine, 1);
   ExpectRun(affine, 1, RunKind::kReplay);
 }
@@ -242,7 +229,7 @@ TEST_F(SessionMemoryTest, AWarmUpThatCannotStageItsBucketRunsEagerlyOrFailsAsTol
     for (int call = 0; call < 2; ++call) {
       const absl::StatusOr<Lease> lease = Call(affine, 4);
       if (on_budget == OnLimit::kError) {
-        EXPECT_THAT(lease, StatusIs(absl::StatusCode::kResourceExhausted));
+        EXPECT_THAT(lease, StatusIs(kExhausted));
         continue;
       }
       ASSERT_OK(lease);
@@ -269,7 +256,7 @@ TEST_F(SessionMemoryTest, ARankThatCannotStageWhatWasAgreedFails) {
   SessionOptions options{.memory = {.budget_bytes = 4 * kGranule}};
   options.ranks.vote = [](RankVote&) { return absl::OkStatus(); };
   const Affine affine = MakeWide(options);
-  EXPECT_THAT(Call(affine, 4), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(Call(affine, 4), StatusIs(kExhausted));
   ExpectRun(affine, 1, RunKind::kWarmUp);
 }
 
@@ -312,16 +299,13 @@ TEST_F(SessionMemoryTest, ExternalBytesCountAndGraphsGoForThem) {
   ASSERT_OK(affine.session->memory().SetExternalBytes(7 * kGranule - 30 * kKiB));
   EXPECT_EQ(affine.session->stats().evictions, 1);
   const MemoryUsage before = affine.session->memory().usage();
-  EXPECT_THAT(affine.session->memory().SetExternalBytes(19 * kGranule),
-              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(affine.session->memory().SetExternalBytes(19 * kGranule), StatusIs(kExhausted));
   EXPECT_EQ(affine.session->memory().usage(), before) << "nothing goes for what cannot be";
   EXPECT_EQ(Of(affine, MemoryKind::kExternal), 7 * kGranule - 30 * kKiB);
-  EXPECT_THAT(affine.session->memory().SetExternalBytes(-1),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(affine.session->memory().SetExternalBytes(-1), StatusIs(kWrongArgument));
   Affine unbounded = MakeGrowing();
   WarmUp(unbounded, 1);
-  EXPECT_THAT(unbounded.session->memory().SetExternalBytes(INT64_MAX),
-              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(unbounded.session->memory().SetExternalBytes(INT64_MAX), StatusIs(kExhausted));
 }
 
 TEST_F(SessionMemoryTest, TrimReleasesWhatNoGraphAndNoLeaseNeeds) {
@@ -354,8 +338,7 @@ TEST_F(SessionMemoryTest, SuspendLeavesNoPhysicalMemoryAndResumeBringsEverything
   EXPECT_EQ(Held(), 0);
   const absl::Status refused = Call(affine, 64).status();
   EXPECT_THAT(refused, StatusIs(kRefused));
-  const int64_t dims[] = {64};
-  const Tensor x = Tensor::Dense(uploads_.back().address(), DType::kFloat32, dims);
+  const Tensor x = FloatsAt(uploads_.back().address(), 64);
   const int64_t factor = std::bit_cast<int64_t>(2.0);
   EXPECT_EQ(affine.session
                 ->Explain({.program = affine.program,
@@ -485,12 +468,12 @@ TEST_F(SessionMemoryTest, RefusesConstantsWithoutBytesOrSource) {
   };
   for (const std::vector<int64_t>& sizes :
        {std::vector<int64_t>{0}, {-1}, {INT64_MAX, 2}, {1, 1, 1, 1, 1, 1, 1, 1, 1}}) {
-    EXPECT_THAT(add(sizes, SevenFrom(&fills)), StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(add(sizes, SevenFrom(&fills)), StatusIs(kWrongArgument));
   }
-  EXPECT_THAT(add({1}, nullptr), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(add({1}, nullptr), StatusIs(kWrongArgument));
   EXPECT_THAT(add({1}, [](std::span<std::byte>) { return absl::NotFoundError("no file"); }),
               StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(add({64 * kMiB}, SevenFrom(&fills)), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(add({64 * kMiB}, SevenFrom(&fills)), StatusIs(kExhausted));
   EXPECT_EQ(fills, 0);
   EXPECT_OK(add({2, 2}, SevenFrom(&fills)));
 }
@@ -568,10 +551,8 @@ TEST_F(SessionMemoryTest, ScrubRefusesAStreamThatCaptures) {
 TEST_F(SessionMemoryTest, LendsNothingThatSomebodyUses) {
   Affine affine = MakeGrowing();
   WarmUp(affine, 8);
-  EXPECT_THAT(affine.session->memory().Lend(1).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(affine.session->memory().Lend(-1).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(affine.session->memory().Lend(1).status(), StatusIs(kWrongArgument));
+  EXPECT_THAT(affine.session->memory().Lend(-1).status(), StatusIs(kWrongArgument));
   COPPICE_ASSERT_OK_AND_ASSIGN(Lease lease, Call(affine, 8));
   Drain();
   EXPECT_THAT(affine.session->memory().Lend().status(), StatusIs(kRefused));
@@ -593,8 +574,7 @@ TEST_F(SessionMemoryTest, ScrubLeavesNothingOfEarlierCalls) {
               std::vector<char>(static_cast<size_t>(window.mapped_bytes)));
   }
   ExpectRun(affine, 8, RunKind::kReplay);
-  EXPECT_THAT(affine.session->memory().Scrub(device_.stream(), 1),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(affine.session->memory().Scrub(device_.stream(), 1), StatusIs(kWrongArgument));
 }
 
 }  // namespace

@@ -1,14 +1,9 @@
 // Goal: ValidateOptions refuses what session_options.h says, and nothing else. Method: every number
-// at and below its lower limit.
+// at and below its lower limit, lanes above their upper one.
 
 #include "coppice/graphs/session_options.h"
 
-#include <functional>
-#include <vector>
-
-#include "gtest/gtest.h"
-
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {
@@ -46,8 +41,14 @@ TEST(SessionOptionsTest, NumbersBelowTheirLimitAreInvalid) {
   for (const Number& number : Numbers()) {
     SessionOptions options;
     number.set(options, number.least - 1);
-    EXPECT_THAT(ValidateOptions(options), StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(ValidateOptions(options), StatusIs(kWrongArgument));
   }
+}
+
+TEST(SessionOptionsTest, LanesAreValidUpToTheirLimit) {
+  EXPECT_OK(ValidateOptions({.lanes = kLanesMax}));
+  for (const int lanes : {kLanesMax + 1, 1 << 28, INT32_MAX})
+    EXPECT_THAT(ValidateOptions({.lanes = lanes}), StatusIs(kWrongArgument));
 }
 
 }  // namespace

@@ -3,11 +3,7 @@
 
 #include "coppice/graphs/session_stats.h"
 
-#include <array>
-#include <bit>
-#include <cstdint>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {

@@ -1,18 +1,10 @@
 // Goal: symbols, guards, variants and Explain do what program.h and session.h say. Method: affine
 // on the emulator under specs that differ in one symbol; buckets are read from nodes().
 
-#include <algorithm>
-#include <string>
-#include <vector>
-
 #include "tests/graphs/session_fixture.h"
 
 namespace coppice {
 namespace {
-
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 class SessionSymbolsTest : public SessionFixture {
  protected:
@@ -44,43 +36,12 @@ class SessionSymbolsTest : public SessionFixture {
   }
 };
 
-TEST_F(SessionSymbolsTest, DynamicSymbolPadsFromTheFirstCall) {
-  const Affine affine = MakeWithKind(SymbolKind::kDynamic);
-  RunAll(affine, {5, 6, 12});
-  EXPECT_THAT(BucketsOf(affine), ElementsAre(8, 16));
-}
-
-TEST_F(SessionSymbolsTest, StaticSymbolIsNeverPadded) {
-  const Affine affine = MakeWithKind(SymbolKind::kStatic);
-  RunAll(affine, {5, 6, 5});
-  EXPECT_THAT(BucketsOf(affine), ElementsAre(5, 6));
-}
-
 TEST_F(SessionSymbolsTest, AutoSymbolIsStaticUntilASecondExtentPromotesIt) {
   const Affine affine = MakeWithKind(SymbolKind::kAuto);
   RunAll(affine, {5, 5, 5});
   EXPECT_THAT(BucketsOf(affine), ElementsAre(5));
   RunAll(affine, {6, 5, 7});
   EXPECT_THAT(BucketsOf(affine), ElementsAre(5, 8));
-}
-
-TEST_F(SessionSymbolsTest, MaybeDynamicSymbolPadsOnlyWhereTheClaimAllowsIt) {
-  const Affine padded = MakeWithKind(SymbolKind::kMaybeDynamic);
-  RunAll(padded, {5, 6});
-  EXPECT_THAT(BucketsOf(padded), ElementsAre(8));
-  const Affine exact = MakeWith([](ProgramSpec& spec) {
-    spec.claim = Claim::kExact;
-    spec.symbols[0].kind = SymbolKind::kMaybeDynamic;
-  });
-  RunAll(exact, {5, 6});
-  EXPECT_THAT(BucketsOf(exact), ElementsAre(5, 6));
-}
-
-TEST_F(SessionSymbolsTest, DynamicSymbolWhoseClaimForbidsPaddingIsRefused) {
-  ProgramSpec spec = AffineSpec();
-  spec.claim = Claim::kExact;
-  EXPECT_THAT(MakeSession()->Register(spec, AffineCallable()).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST_F(SessionSymbolsTest, ExcludedExtentsZeroAndOneAreKeysOfTheirOwn) {
@@ -99,10 +60,9 @@ TEST_F(SessionSymbolsTest, ExtentsOutsideTheBoundsAreRefusedByName) {
     spec.symbols[0].policy = *PaddingPolicy::List(std::vector<int64_t>{8, 64}, 64);
   });
   RunAll(affine, {4, 6});
-  EXPECT_THAT(Call(affine, 2), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Call(affine, 2), StatusIs(kWrongArgument));
   const absl::Status odd = Call(affine, 5).status();
-  EXPECT_EQ(odd.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(odd.ToString(), HasSubstr("n % 2"));
+  EXPECT_THAT(odd, StatusIs(kWrongArgument, HasSubstr("n % 2")));
   EXPECT_THAT(odd.ToString(), HasSubstr("n = 5"));
   EXPECT_EQ(Executions(), 2);
 }
@@ -110,10 +70,10 @@ TEST_F(SessionSymbolsTest, ExtentsOutsideTheBoundsAreRefusedByName) {
 TEST_F(SessionSymbolsTest, BucketOutsideTheBoundsMakesTheSpecInvalid) {
   ProgramSpec spec = AffineSpec();
   spec.symbols[0].multiple_of = 3;
-  EXPECT_THAT(ValidateSpec(spec), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ValidateSpec(spec), StatusIs(kWrongArgument));
   spec.symbols[0].multiple_of = 1;
   spec.symbols[0].max = 32;
-  EXPECT_THAT(ValidateSpec(spec), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ValidateSpec(spec), StatusIs(kWrongArgument));
 }
 
 TEST_F(SessionSymbolsTest, GuardsSeeRealExtentsAndScalars) {
@@ -121,16 +81,14 @@ TEST_F(SessionSymbolsTest, GuardsSeeRealExtentsAndScalars) {
     spec.guards = {"n < 10", "factor != 0"};
   });
   RunAll(affine, {9});
-  EXPECT_THAT(Call(affine, 10), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(Call(affine, 9, 0.0), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Call(affine, 10), StatusIs(kWrongArgument));
+  EXPECT_THAT(Call(affine, 9, 0.0), StatusIs(kWrongArgument));
 }
 
 TEST_F(SessionSymbolsTest, GuardThatDoesNotParseMakesTheSpecInvalid) {
   ProgramSpec spec = AffineSpec();
   spec.guards = {"n <"};
-  const absl::Status status = ValidateSpec(spec);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.ToString(), HasSubstr("affine"));
+  EXPECT_THAT(ValidateSpec(spec), StatusIs(kWrongArgument, HasSubstr("affine")));
 }
 
 TEST_F(SessionSymbolsTest, DynamicAxesTurnFixedAxesIntoSymbols) {
@@ -140,12 +98,9 @@ TEST_F(SessionSymbolsTest, DynamicAxesTurnFixedAxesIntoSymbols) {
   EXPECT_OK(spec.AddDynamicAxes("x:0", *PaddingPolicy::Pow2(kLargest), SymbolKind::kDynamic));
   ASSERT_EQ(spec.symbols.size(), 1U);
   EXPECT_EQ(spec.inputs[0].dims[0], Dim::Symbol(0));
-  EXPECT_THAT(spec.AddDynamicAxes("x:0", *PaddingPolicy::Pow2(2)),
-              StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(spec.AddDynamicAxes("none:0", *PaddingPolicy::Pow2(2)),
-              StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(spec.AddDynamicAxes("x", *PaddingPolicy::Pow2(2)),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(spec.AddDynamicAxes("x:0", *PaddingPolicy::Pow2(2)), StatusIs(kWrongArgument));
+  EXPECT_THAT(spec.AddDynamicAxes("none:0", *PaddingPolicy::Pow2(2)), StatusIs(kWrongArgument));
+  EXPECT_THAT(spec.AddDynamicAxes("x", *PaddingPolicy::Pow2(2)), StatusIs(kWrongArgument));
 }
 
 TEST_F(SessionSymbolsTest, VariantsOfOneNameAreFoundByTheirLabel) {
@@ -157,8 +112,7 @@ TEST_F(SessionSymbolsTest, VariantsOfOneNameAreFoundByTheirLabel) {
   EXPECT_EQ(session->Find("affine"), plain);
   EXPECT_EQ(session->Find("affine", "lora"), lora);
   EXPECT_EQ(session->Find("affine", "other"), nullptr);
-  EXPECT_THAT(session->Register(spec, AffineCallable()).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(session->Register(spec, AffineCallable()).status(), StatusIs(kWrongArgument));
 }
 
 TEST_F(SessionSymbolsTest, WhatAGuardRefusesRunsEagerlyAtItsOwnExtents) {
@@ -186,7 +140,7 @@ TEST_F(SessionSymbolsTest, ExplainSaysWhatAGuardRefusedAndStrictWhatHelps) {
   });
   affine.session->SetStance(Stance::kStrict);
   const absl::Status status = Call(affine, 9).status();
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(status, StatusIs(kRefused));
   EXPECT_THAT(status.message(),
               AllOf(HasSubstr("padded_too_much: n = 9 in a bucket of 64, which the guard"),
                     HasSubstr("give the policy a smaller bucket or a wider guard")));
@@ -205,8 +159,7 @@ TEST_F(SessionSymbolsTest, ExtentsThatAreNotPaddedAreNotGuarded) {
 TEST_F(SessionSymbolsTest, ExplainSaysWhatRunWouldDoAndChangesNothing) {
   const Affine affine = MakeWith([](ProgramSpec& spec) { spec.guards = {"n != 7"}; });
   const auto explain = [&](int64_t n) {
-    const int64_t dims[] = {n};
-    const Tensor x = Tensor::Dense(one_.address(), DType::kFloat32, dims);
+    const Tensor x = FloatsAt(one_.address(), n);
     const int64_t scalar = std::bit_cast<int64_t>(2.0);
     return affine.session->Explain({.program = affine.program,
                                     .binding = affine.binding,

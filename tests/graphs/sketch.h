@@ -12,13 +12,6 @@
 
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "tests/graphs/session_fixture.h"
 
 namespace coppice {
@@ -95,11 +88,6 @@ class SketchDevice : protected AffineDevice {
     Values values;
   };
 
-  static Tensor Vector(DeviceAddress address, int64_t count) {
-    const int64_t dims[] = {count};
-    return Tensor::Dense(address, DType::kFloat32, dims);
-  }
-
   static ProgramSpec SpecOf(const Sketch& sketch) {
     ProgramSpec spec{.name = sketch.name, .claim = Claim::kRowIndependent, .one_stream = true};
     Dim size = Dim::Fixed(sketch.input);
@@ -124,10 +112,7 @@ class SketchDevice : protected AffineDevice {
                           const Tensor& buffer,
                           float number) const {
     const int64_t count = buffer.element_count();
-    COPPICE_RETURN_IF_ERROR(
-        Launch(context.driver(), kernels_.fill, context.stream(),
-               FillParams{.target = PointerAt<float>(buffer.data), .count = count, .value = number},
-               GridFor(count)));
+    COPPICE_RETURN_IF_ERROR(LaunchFill(context, buffer.data, count, number));
     return AddOnto(context, source.data, buffer.data, buffer.data,
                    std::min(count, source.element_count()));
   }
@@ -148,7 +133,7 @@ class SketchDevice : protected AffineDevice {
         source = x;
         continue;
       }
-      Tensor buffer = Vector(0, step.elements == 0 ? x.element_count() : step.elements);
+      Tensor buffer = FloatsAt(0, step.elements == 0 ? x.element_count() : step.elements);
       if (step.kind == SketchStep::Kind::kOutput) {
         COPPICE_ASSIGN_OR_RETURN(buffer, context.AllocateOutput(output++));
       } else {
@@ -206,7 +191,7 @@ class SketchDevice : protected AffineDevice {
     for (int64_t i = 0; i < count; ++i)
       values.push_back(static_cast<float>(first + i));
     uploads_.push_back(*device_.Upload(values));
-    return {.tensor = Vector(uploads_.back().address(), count), .values = std::move(values)};
+    return {.tensor = FloatsAt(uploads_.back().address(), count), .values = std::move(values)};
   }
 
   // Output `index` of a call as the input of another.

@@ -3,12 +3,6 @@
 
 #include "graphs/lane/slot_table.h"
 
-#include <optional>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-
 #include "coppice/graphs/lease.h"
 
 #include "tests/graphs/lane_scene.h"

@@ -3,10 +3,9 @@
 
 #include "coppice/graphs/staging_params.h"
 
-#include <cstddef>
 #include <type_traits>
 
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {

@@ -4,28 +4,12 @@
 
 #include "coppice/graphs/staging.h"
 
-#include <algorithm>
-#include <array>
-#include <bit>
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <numeric>
-#include <optional>
-#include <random>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "tests/graphs/staging_scene.h"
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice {
 namespace {
-
-using ::testing::ElementsAre;
 
 uint64_t ValueOf(double value, DType dtype) {
   return FillPattern(Fill::Value(value), dtype);
@@ -121,10 +105,6 @@ TEST(FillPatternTest, DoublesStayAsTheyAre) {
   }
 }
 
-TEST(FillPatternTest, ComplexNumbersGetTheValueAsTheirRealPart) {
-  EXPECT_EQ(ValueOf(1.5, DType::kComplex64), std::bit_cast<uint32_t>(1.5F));
-}
-
 TEST(FillPatternTest, BoolIsOneForAllButZero) {
   EXPECT_EQ(ValueOf(0, DType::kBool), 0U);
   for (const double value : {1.0, -0.25, 1e30, std::numeric_limits<double>::quiet_NaN()})
@@ -205,31 +185,6 @@ StagedCopyOf<kRank> CopyOf(const StagingArguments& arguments, int index) {
   return copy;
 }
 
-TEST(StagingArgumentsTest, RightAlignsTheAxesWithLeadingOnes) {
-  Tensor source = Tensor::Dense(0x1000, DType::kFloat16, std::vector<int64_t>{3, 5});
-  source.strides = {20, 2};
-  Tensor target = Tensor::Dense(0x2000, DType::kFloat16, std::vector<int64_t>{4, 8});
-  target.strides = {1, 4};
-  StagingArguments arguments(3);
-  EXPECT_EQ(arguments.rank(), 4);
-  arguments.Add(source, target, Fill::Value(1));
-  EXPECT_EQ(arguments.copy_count(), 1);
-  EXPECT_EQ(arguments.header().copy_count, 1);
-  EXPECT_EQ(arguments.header().rank, 4);
-  EXPECT_EQ(arguments.bytes(), int64_t{sizeof(StagingHeader)} + 168);
-  EXPECT_EQ(arguments.blocks(), 1);
-  const auto copy = CopyOf<4>(arguments, 0);
-  EXPECT_EQ(copy.source, 0x1000U);
-  EXPECT_EQ(copy.target, 0x2000U);
-  EXPECT_THAT(copy.sizes, ElementsAre(1, 1, 3, 5));
-  EXPECT_THAT(copy.strides, ElementsAre(0, 0, 20, 2));
-  EXPECT_THAT(copy.padded, ElementsAre(1, 1, 4, 8));
-  EXPECT_THAT(copy.target_strides, ElementsAre(0, 0, 1, 4));
-  EXPECT_EQ(copy.fill, 0x3C00U);
-  EXPECT_EQ(copy.tiles, 1);
-  EXPECT_EQ(copy.element_bytes, 2);
-}
-
 TEST(StagingArgumentsTest, RanksAreRoundedUpToAPowerOfTwo) {
   const std::vector<int> rounded = {1, 1, 2, 4, 4, 8, 8, 8, 8};
   for (int rank = 0; rank <= kRankMax; ++rank)
@@ -273,19 +228,6 @@ TEST(StagingArgumentsTest, ClearedArgumentsHaveNoCopiesAndNoWords) {
   EXPECT_EQ(arguments.bytes(), int64_t{sizeof(StagingHeader)});
   EXPECT_EQ(arguments.header().copy_count, 0);
   EXPECT_EQ(arguments.header().word_count, 0);
-}
-
-TEST(StagingArgumentsTest, ChoosesThePaddingOfTheFill) {
-  const auto padding = [](const Fill& fill) {
-    StagingArguments arguments;
-    arguments.Add(Tensor(), Tensor(), fill);
-    return CopyOf<1>(arguments, 0).padding;
-  };
-  EXPECT_EQ(padding(Fill::Zero()), StagedPadding::kFill);
-  EXPECT_EQ(padding(Fill::Value(3)), StagedPadding::kFill);
-  EXPECT_EQ(padding(Fill::Sentinel()), StagedPadding::kFill);
-  EXPECT_EQ(padding(Fill::RepeatLast()), StagedPadding::kRepeatLast);
-  EXPECT_EQ(padding(Fill::Undefined()), StagedPadding::kSkip);
 }
 
 TEST(StagingArgumentsDeathTest, ChecksThatTheTensorsMatch) {
@@ -421,34 +363,9 @@ class StagingTest : public testing::Test {
   std::optional<StagingKernels> kernels_;
 };
 
-TEST_F(StagingTest, CopiesRowsAndFillsBeyondThem) {
-  EXPECT_THAT(Stage({1, 2, 3, 4, 5, 6}, {2, 3}, {3, 4}, Fill::Zero()),
-              ElementsAre(1, 2, 3, 0, 4, 5, 6, 0, 0, 0, 0, 0));
-  EXPECT_THAT(Stage({1, 2}, {2}, {4}, Fill::Value(7)), ElementsAre(1, 2, 7, 7));
-  EXPECT_THAT(Stage({1, 2}, {2}, {4}, Fill::Sentinel()), ElementsAre(1, 2, -1, -1));
-}
-
-TEST_F(StagingTest, RepeatsTheLastElementAlongEachAxis) {
-  EXPECT_THAT(Stage({1, 2, 3, 4}, {2, 2}, {3, 4}, Fill::RepeatLast()),
-              ElementsAre(1, 2, 2, 2, 3, 4, 4, 4, 3, 4, 4, 4));
-}
-
 TEST_F(StagingTest, RepeatsZeroWhereThereIsNoElement) {
   EXPECT_THAT(Stage({}, {0}, {3}, Fill::RepeatLast()), ElementsAre(0, 0, 0));
   EXPECT_THAT(Stage({}, {2, 0}, {2, 1}, Fill::RepeatLast()), ElementsAre(0, 0));
-}
-
-TEST_F(StagingTest, LeavesUndefinedPaddingAsItWas) {
-  EXPECT_THAT(Stage({1, 2}, {2}, {4}, Fill::Undefined()), ElementsAre(1, 2, -9, -9));
-  EXPECT_THAT(Stage({}, {0}, {2}, Fill::Undefined()), ElementsAre(-9, -9));
-}
-
-TEST_F(StagingTest, AnEmptySourceIsAllPadding) {
-  EXPECT_THAT(Stage({}, {0}, {3}, Fill::Value(5)), ElementsAre(5, 5, 5));
-}
-
-TEST_F(StagingTest, StagesARankZeroTensor) {
-  EXPECT_THAT(Stage({42}, {}, {}, Fill::Zero()), ElementsAre(42));
 }
 
 TEST_F(StagingTest, StagesAroundTheEdgesOfTiles) {

@@ -4,13 +4,7 @@
 
 #include "graphs/lane/stream_order.h"
 
-#include <functional>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice::internal {

@@ -3,24 +3,11 @@
 // Method: a package whose variants compute different things, on the emulator with a clock that the
 // test sets; what ran is told from results.
 
-#include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "coppice/graphs/session.h"
 #include "coppice/runtime/loaded_package.h"
 
 #include "graphs/program/variant_choices.h"
 #include "tests/graphs/variants_fixture.h"
-#include "tests/support/status_matchers.h"
 
 namespace coppice {
 namespace {
@@ -31,13 +18,7 @@ using package::LoadedPackage;
 using package::ScaleStep;
 using testing::Contains;
 using testing::DoubleNear;
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
 using testing::Pair;
-using testing::SizeIs;
 
 using TimeVariantsTest = VariantsFixture;
 
@@ -252,7 +233,7 @@ TEST_F(TimeVariantsTest, AFunctionThatFailsLeavesTheFirstAndFailsItsCall) {
   program["steps"].push_back({{"op", "call"},
                               {"function", "touch"},
                               {"inputs", json::array()},
-                              {"outputs", {view}},
+                              {"outputs", json::array({view})},
                               {"options", json::object()}});
   const LoadedPackage& loaded = LoadVariants(program);
   const std::unique_ptr<Session> session = MakeTimedSession();

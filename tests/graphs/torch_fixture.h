@@ -10,15 +10,7 @@
 
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <functional>
 #include <initializer_list>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "tests/graphs/session_fixture.h"
 
@@ -150,13 +142,12 @@ class TorchFixture : public SessionFixture {
   // A tensor of the caller's own with these values, in memory kept until the test ends.
   Tensor Upload(const Floats& values) {
     uploads_.push_back(*device_.Upload(values));
-    return FloatsAt(uploads_.back().address(), static_cast<int64_t>(values.size()));
+    return FloatsAt(uploads_.back().address(), std::ssize(values));
   }
   Tensor Upload(float value) { return Upload(Constant(value)); }
 
   static Tensor FloatsAt(DeviceAddress address, int64_t count = kCount) {
-    const int64_t dims[] = {count};
-    return Tensor::Dense(address, DType::kFloat32, dims);
+    return coppice::FloatsAt(address, count);
   }
 
   const Binding* Bind(const Program* program, const std::vector<Tensor>& statics) {

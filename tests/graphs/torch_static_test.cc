@@ -2,17 +2,10 @@
 // graph or miss their alignment - holds here too; PEERS.md says which test answers which.
 // Method: programs that add a weight, bound at one address or another; recordings, values and log.
 
-#include <utility>
-#include <vector>
-
 #include "tests/graphs/torch_fixture.h"
 
 namespace coppice {
 namespace {
-
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 class TorchStaticTest : public TorchFixture {
  protected:
@@ -51,24 +44,6 @@ class TorchStaticTest : public TorchFixture {
   }
 };
 
-TEST_F(TorchStaticTest, MisalignedStaticInputOfAChainIsRightAndCostsNoCallBeyondStaging) {
-  const Program* f = AddWeighted("f");
-  const Program* g = AddWeighted("g");
-  const Tensor weight = Misaligned(10);
-  const Binding* of_f = Bind(f, {weight});
-  const Binding* of_g = Bind(g, {weight});
-  RunChains({f, of_f}, {g, of_g}, 21);
-  const Tensor x = Upload(1);
-  const ChainScope chain = *session_->Chain();
-  const Lease first = Run(f, {x}, {.binding = of_f});
-  const Tensor y = At(first);
-  const int64_t before = device_.ledger().calls();
-  const Lease second = Run(g, {y}, {.binding = of_g});
-  EXPECT_EQ(device_.ledger().calls() - before, 2) << "one launch that stages, one of the graph";
-  EXPECT_EQ(second.kind(), RunKind::kReplay);
-  EXPECT_EQ(ValuesOf(second), Constant(21));
-}
-
 TEST_F(TorchStaticTest, MisalignedStaticInputWithoutAChainIsRightAndCostsNoCallBeyondStaging) {
   const Program* f = AddWeighted("f");
   const Binding* binding = Bind(f, {Misaligned(10)});
@@ -83,42 +58,6 @@ TEST_F(TorchStaticTest, MisalignedStaticInputWithoutAChainIsRightAndCostsNoCallB
     EXPECT_EQ(lease.kind(), path);
     EXPECT_EQ(ValuesOf(lease), Constant(11));
   }
-}
-
-TEST_F(TorchStaticTest, MisalignedStaticInputOfAnEagerRunIsRightAndStagedOnce) {
-  Open({.stance = Stance::kEager});
-  const Program* f = AddWeighted("f");
-  const Binding* binding = Bind(f, {Misaligned(10)});
-  const Tensor x = Upload(1);
-  Run(f, {x}, {.binding = binding}).Release();
-  const int64_t before = device_.ledger().calls(&DriverTable::LaunchKernel);
-  EXPECT_EQ(ValuesOf(Run(f, {x}, {.binding = binding})), Constant(11));
-  EXPECT_EQ(device_.ledger().calls(&DriverTable::LaunchKernel) - before, 2);
-  EXPECT_EQ(device_.ledger().calls(&DriverTable::MemcpyDtoDAsync), 0);
-}
-
-TEST_F(TorchStaticTest, MisalignedStaticInputIsStagedSoThatItMayMoveWithoutARecording) {
-  const Program* f = AddWeighted("f");
-  const Tensor x = Upload(1);
-  for (const float value : {10.0F, 20.0F, 30.0F, 40.0F}) {
-    const Binding* binding = Bind(f, {Misaligned(value)});
-    EXPECT_EQ(ValuesOf(Run(f, {x}, {.binding = binding})), Constant(1 + value));
-  }
-  EXPECT_EQ(session_->stats().recordings, 1);
-  EXPECT_EQ(Count(RunKind::kReplay), 2);
-}
-
-TEST_F(TorchStaticTest, StaticInputThatMovedIsAnErrorWithRecordingAgainSwitchedOff) {
-  Open({.limits = {.rerecords_per_bucket_max = 0, .on_limit = OnLimit::kError}});
-  const Program* f = AddWeighted("f");
-  const Tensor x = Upload(1);
-  const Binding* first = Bind(f, {Upload(10)});
-  const Binding* moved = Bind(f, {Upload(20)});
-  Paths(3, f, {x}, {.binding = first});
-  const int before = runs_["f"];
-  EXPECT_THAT(TryRun(f, {x}, {.binding = moved}), StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_EQ(runs_["f"], before);
-  EXPECT_EQ(ValuesOf(Run(f, {x}, {.binding = first})), Constant(11));
 }
 
 TEST_F(TorchStaticTest, MessageAboutMovedStaticInputsListsEachWithBothAddresses) {
@@ -152,19 +91,6 @@ TEST_F(TorchStaticTest, MessageAboutMovedStaticInputsListsEachWithBothAddresses)
   EXPECT_EQ(Lines({"'same'"}), 0);
 }
 
-TEST_F(TorchStaticTest, WeightsOfAChainSwappedAndBackAreRecordedOnceEachAndFoundAgain) {
-  const Program* f = AddWeighted("f");
-  const Program* g = AddWeighted("g");
-  const Tensor weights[] = {Upload(10), Upload(20)};
-  for (const int version : {0, 1, 0, 1, 0}) {
-    const Tensor& weight = weights[version];
-    RunChains({f, Bind(f, {weight})}, {g, Bind(g, {weight})}, version == 0 ? 21 : 41);
-  }
-  EXPECT_EQ(Recorded().size(), 4U);
-  EXPECT_EQ(session_->stats().recordings, 4);
-  EXPECT_EQ(Count(Reason::kStaticInputMoved), 2);
-}
-
 TEST_F(TorchStaticTest, StatesOfAChainSwappedAndBackAreRecordedOnceEachAndFoundAgain) {
   const Program* f = AddStateful("f");
   const Program* g = AddStateful("g");
@@ -183,18 +109,6 @@ TEST_F(TorchStaticTest, StatesOfAChainSwappedAndBackAreRecordedOnceEachAndFoundA
   EXPECT_EQ(session_->stats().recordings, 4);
 }
 
-TEST_F(TorchStaticTest, OtherWeightsOfTheSecondProgramMakeSiblingsBehindOneParent) {
-  const Program* f = AddWeighted("f");
-  const Program* g = AddWeighted("g");
-  const Binding* of_f = Bind(f, {Upload(10)});
-  const Tensor weights[] = {Upload(20), Upload(30)};
-  for (const int version : {0, 1, 0, 1})
-    RunChains({f, of_f}, {g, Bind(g, {weights[version]})}, version == 0 ? 31 : 41);
-  EXPECT_THAT(AroundOf("f"), ElementsAre(0));
-  EXPECT_THAT(AroundOf("g"), ElementsAre(1, 1));
-  EXPECT_EQ(session_->stats().recordings, 3);
-}
-
 TEST_F(TorchStaticTest, OtherWeightsOfTheFirstProgramLeaveThePathBehindItAsItIs) {
   const Program* f = AddWeighted("f");
   const Program* g = AddWeighted("g");
@@ -205,17 +119,6 @@ TEST_F(TorchStaticTest, OtherWeightsOfTheFirstProgramLeaveThePathBehindItAsItIs)
   EXPECT_THAT(AroundOf("f"), ElementsAre(0, 0));
   EXPECT_THAT(AroundOf("g"), ElementsAre(1)) << "what lies before it has not changed";
   EXPECT_EQ(session_->stats().recordings, 3);
-}
-
-TEST_F(TorchStaticTest, StagedInputAtAnAddressOfItsOwnInEachCallIsNoReasonToRecord) {
-  const Program* f = AddWeighted("f");
-  const Binding* binding = Bind(f, {Upload(10)});
-  for (int call = 0; call < 20; ++call) {
-    const auto value = static_cast<float>(call);
-    EXPECT_EQ(ValuesOf(Run(f, {Upload(value)}, {.binding = binding})), Constant(value + 10));
-  }
-  EXPECT_EQ(session_->stats().recordings, 1);
-  EXPECT_EQ(Count(RunKind::kReplay), 18);
 }
 
 TEST_F(TorchStaticTest, ConstantThatIsMutatedBetweenCallsIsReadAsItIs) {
@@ -229,19 +132,6 @@ TEST_F(TorchStaticTest, ConstantThatIsMutatedBetweenCallsIsReadAsItIs) {
     EXPECT_EQ(ValuesOf(Run(f, {x}, {.binding = binding})), Constant(value + 1));
   }
   EXPECT_EQ(session_->stats().recordings, 1);
-}
-
-TEST_F(TorchStaticTest, MovedStaticInputCostsExactlyOneMoreRecording) {
-  const Program* f = AddWeighted("f");
-  const Tensor x = Upload(1);
-  const Binding* first = Bind(f, {Upload(10)});
-  const Binding* moved = Bind(f, {Upload(20)});
-  EXPECT_THAT(Paths(4, f, {x}, {.binding = first}),
-              ElementsAre(RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay, RunKind::kReplay));
-  EXPECT_THAT(Paths(3, f, {x}, {.binding = moved}),
-              ElementsAre(RunKind::kRecord, RunKind::kReplay, RunKind::kReplay));
-  EXPECT_EQ(ValuesOf(Run(f, {x}, {.binding = moved})), Constant(21));
-  EXPECT_EQ(runs_["f"], 3);
 }
 
 TEST_F(TorchStaticTest, SetsOfWeightsThatTakeTurnsEachReplayTheirOwnGraph) {
@@ -274,34 +164,6 @@ TEST_F(TorchStaticTest, GraphsOfWeightsThatAreCopiedFromThenOnGo) {
   }
   EXPECT_EQ(session_->stats().inputs_demoted, 1);
   EXPECT_EQ(Recorded().size(), 1U);
-}
-
-TEST_F(TorchStaticTest, StaticInputThatKeepsMovingIsCopiedFromThenOnAndTheOthersAreNot) {
-  Open({.limits = {.static_moves_max = 4}});
-  ProgramSpec spec = WeightedSpec("f");
-  spec.inputs.push_back(
-      {.name = "still", .dims = {Dim::Fixed(kCount)}, .role = InputRole::kStatic});
-  const Program* f = Add(spec, [this](CallContext& context) -> absl::Status {
-    COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
-    COPPICE_RETURN_IF_ERROR(
-        AddOnto(context, context.input(0).data, context.input(1).data, y.data, kCount));
-    return AddOnto(context, y.data, context.input(2).data, y.data, kCount);
-  });
-  const Tensor still = Upload(1000);
-  const Tensor x = Upload(1);
-  for (int move = 0; move < 12; ++move) {
-    const auto value = static_cast<float>(10 * move);
-    const Binding* binding = Bind(f, {Upload(value), still});
-    for (int call = 0; call < 2; ++call)
-      EXPECT_EQ(ValuesOf(Run(f, {x}, {.binding = binding})), Constant(value + 1001));
-  }
-  EXPECT_EQ(session_->stats().inputs_demoted, 1);
-  EXPECT_EQ(session_->stats().recordings, 6) << "the first, four moves, and the one that copies";
-  EXPECT_EQ(Lines({"static input 'w' of program 'f'", "copies it"}), 1);
-  EXPECT_EQ(Lines({"static input 'still'"}), 0);
-  const Binding* elsewhere = Bind(f, {Upload(5), Upload(2000)});
-  EXPECT_EQ(Run(f, {x}, {.binding = elsewhere}).reason(), Reason::kStaticInputMoved)
-      << "the one that kept still is part of the key as before";
 }
 
 }  // namespace

@@ -1,72 +1,14 @@
 // Goal: a step waits for exactly those whose bytes it needs, and for none twice.
-// Method: small cases by hand; random steps against a model that keeps, per byte, who wrote it last
-// and who read it since, compared by what is reachable.
+// Method: random steps against a model that keeps, per byte, who wrote it last and who read it
+// since, compared by what is reachable.
 
 #include "graphs/steps/touch_order.h"
 
-#include <algorithm>
-#include <random>
-#include <set>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice::internal {
 namespace {
-
-using testing::ElementsAre;
-using testing::IsEmpty;
-
-Touch Read(DeviceAddress begin, int64_t bytes) {
-  return {.begin = begin, .bytes = bytes};
-}
-Touch Write(DeviceAddress begin, int64_t bytes) {
-  return {.begin = begin, .bytes = bytes, .writes = true};
-}
-
-TEST(TouchOrderTest, ReaderWaitsForTheLastWriter) {
-  TouchOrder order;
-  EXPECT_THAT(order.Add(std::vector{Write(0, 8)}), IsEmpty());
-  EXPECT_THAT(order.Add(std::vector{Write(0, 8)}), ElementsAre(0));
-  EXPECT_THAT(order.Add(std::vector{Read(4, 8)}), ElementsAre(1));
-}
-
-TEST(TouchOrderTest, ReadersDoNotWaitForEachOther) {
-  TouchOrder order;
-  order.Add(std::vector{Write(0, 8)});
-  EXPECT_THAT(order.Add(std::vector{Read(0, 8)}), ElementsAre(0));
-  EXPECT_THAT(order.Add(std::vector{Read(0, 8)}), ElementsAre(0));
-}
-
-TEST(TouchOrderTest, WriterWaitsForAllReadersSince) {
-  TouchOrder order;
-  order.Add(std::vector{Write(0, 8)});
-  order.Add(std::vector{Read(0, 4)});
-  order.Add(std::vector{Read(4, 4)});
-  EXPECT_THAT(order.Add(std::vector{Write(0, 8)}), ElementsAre(1, 2)) << "the writer is implied";
-}
-
-TEST(TouchOrderTest, NeighboursAreIndependent) {
-  TouchOrder order;
-  order.Add(std::vector{Write(0, 8)});
-  EXPECT_THAT(order.Add(std::vector{Write(8, 8)}), IsEmpty());
-  EXPECT_THAT(order.Add(std::vector{Read(16, 8)}), IsEmpty());
-}
-
-TEST(TouchOrderTest, StepDoesNotWaitForItself) {
-  TouchOrder order;
-  EXPECT_THAT(order.Add(std::vector{Read(0, 8), Write(0, 8), Write(4, 8), Read(4, 4)}), IsEmpty());
-  EXPECT_THAT(order.Add(std::vector{Read(0, 1)}), ElementsAre(0));
-}
-
-TEST(TouchOrderTest, NoBytesAreNoTouch) {
-  TouchOrder order;
-  order.Add(std::vector{Write(0, 0)});
-  EXPECT_THAT(order.Add(std::vector{Write(0, 8)}), IsEmpty());
-}
 
 // What the definition says, byte by byte.
 class ByteModel {

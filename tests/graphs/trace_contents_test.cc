@@ -1,11 +1,6 @@
 // Goal: a trace has what a session needs to be made again, and how long calls and requests took.
 // Method: small programs on the emulator; the file against what they were made of.
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "coppice/graphs/trace.h"
 #include "coppice/padding/policy_document.h"
 
@@ -16,9 +11,6 @@ namespace coppice {
 namespace {
 
 using nlohmann::json;
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::SizeIs;
 
 class TraceContentsTest : public testing::Test, protected SketchDevice {
  protected:
@@ -55,7 +47,7 @@ TEST_F(TraceContentsTest, RequestsThatCannotBeAreRefused) {
   const auto refused = [&](auto change) {
     RequestTimes times = right;
     change(times);
-    EXPECT_THAT(session->NoteRequest(times), StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(session->NoteRequest(times), StatusIs(kWrongArgument));
   };
   refused([](RequestTimes& times) { times.id = -1; });
   refused([](RequestTimes& times) { times.id = (int64_t{1} << 53) + 1; });

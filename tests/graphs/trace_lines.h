@@ -4,15 +4,11 @@
 
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <string>
 #include <unistd.h>
-#include <vector>
 
-#include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+
+#include "tests/support/test.h"
 
 namespace coppice {
 

@@ -1,35 +1,17 @@
-// Goal: Session::Reset and Session::Unregister do what session.h says, also while other threads
-// call the program. Method: affine and small programs on the emulator; what later calls do, what
-// the session and the device hold; threads that call what another one resets and registers anew.
+// Goal: Session::Reset and Session::Unregister do what session.h says. Method: affine on the
+// emulator; what later calls do, what the session and the device hold.
 
-#include <atomic>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
-#include "gmock/gmock.h"
-
-#include "tests/graphs/sketch.h"
-#include "tests/support/test_share.h"
+#include "tests/graphs/session_fixture.h"
 
 namespace coppice {
 namespace {
-
-using testing::HasSubstr;
-using testing::SizeIs;
 
 class ResetTest : public SessionFixture {
  protected:
   static int64_t GraphBytes(const Affine& affine) {
     return affine.session->memory().usage().of(MemoryKind::kGraphs);
   }
-  void Record(const Affine& affine, int64_t n = 4) {
-    for (int i = 0; i < 2; ++i)
-      ASSERT_OK(Call(affine, n));
-  }
+  void Record(const Affine& affine, int64_t n = 4) { CallTimes(2, affine, n); }
 };
 
 TEST_F(ResetTest, EveryBucketWarmsUpAnewAndIsRecordedForItself) {
@@ -151,35 +133,6 @@ TEST_F(ResetTest, AutoSymbolsHaveSeenNoExtent) {
   EXPECT_EQ(bucket(), 5) << "the first extent is static";
 }
 
-TEST_F(ResetTest, StaticInputsThatMovedTooOftenArePartOfTheKeyAgain) {
-  const Affine affine = MakeAffine({.limits = {.static_moves_max = 0}});
-  const DeviceMemory one = *device_.Upload(std::vector<float>{1});
-  std::vector<Tensor> statics = AffineStatics(counter_.address());
-  statics[0].data = one.address();
-  const Binding* const other = *affine.session->Bind(*affine.program, statics);
-  Record(affine);
-  ASSERT_OK(Call(affine, 4, 2, [&](coppice::Call& call) { call.binding = other; }));
-  EXPECT_EQ(affine.session->stats().inputs_demoted, 1);
-  ASSERT_OK(affine.session->Reset(*affine.program));
-  Record(affine);
-  COPPICE_ASSERT_OK_AND_ASSIGN(
-      const Lease moved, Call(affine, 4, 2, [&](coppice::Call& call) { call.binding = other; }));
-  EXPECT_EQ(affine.session->stats().inputs_demoted, 2) << "it moved, and that once too often";
-}
-
-TEST_F(ResetTest, ReasonsAreLoggedAgain) {
-  std::vector<std::string> lines;
-  const Affine affine =
-      MakeAffine({.log = [&lines](const std::string& line) { lines.push_back(line); }});
-  for (const int64_t n : {4, 8})
-    ASSERT_OK(Call(affine, n));
-  EXPECT_THAT(lines, SizeIs(1));
-  ASSERT_OK(affine.session->Reset(*affine.program));
-  for (const int64_t n : {4, 8})
-    ASSERT_OK(Call(affine, n));
-  EXPECT_THAT(lines, SizeIs(2));
-}
-
 TEST_F(ResetTest, WaitsForRecordingsInTheBackground) {
   ProgramSpec spec = AffineSpec();
   spec.thread_safe = true;
@@ -208,14 +161,6 @@ TEST_F(ResetTest, StreamThatCapturesIsAnErrorAndTheProgramIsResetAllTheSame) {
   EXPECT_EQ(device_.emulator().live().execs, 0);
 }
 
-TEST_F(ResetTest, ProgramOfAnotherSessionIsInvalid) {
-  const Affine affine = MakeAffine();
-  const std::unique_ptr<Session> other = MakeSession();
-  EXPECT_THAT(other->Reset(*affine.program), StatusIs(kWrongArgument));
-  EXPECT_THAT(other->Unregister(*affine.program), StatusIs(kWrongArgument));
-  ExpectRun(affine, 4, RunKind::kWarmUp);
-}
-
 class UnregisterTest : public ResetTest {};
 
 TEST_F(UnregisterTest, NameMayBeRegisteredAgainAndIsAProgramOfItsOwn) {
@@ -241,9 +186,7 @@ TEST_F(UnregisterTest, WhateverComesLaterWithItIsRefused) {
   Record(affine);
   ASSERT_OK(affine.session->Unregister(*affine.program));
   Session& session = *affine.session;
-  const absl::Status ran = Call(affine, 4).status();
-  EXPECT_THAT(ran, StatusIs(kRefused));
-  EXPECT_THAT(MessageOf(ran), HasSubstr("'affine' was unregistered"));
+  EXPECT_THAT(Call(affine, 4), StatusIs(kRefused, HasSubstr("'affine' was unregistered")));
   ASSERT_THAT(Call(affine, 4, 2,
                    [&](coppice::Call& call) {
                      EXPECT_THAT(session.Explain(call).status, StatusIs(kRefused));
@@ -277,16 +220,6 @@ TEST_F(UnregisterTest, ItsBindingsHaveEnded) {
   ASSERT_OK(affine.session->Unregister(*affine.program));
   one.reset();  // Nothing uses it any more.
   EXPECT_OK(affine.session->Unbind(*other));
-}
-
-TEST_F(UnregisterTest, ItsCallableIsDestroyed) {
-  const auto owned = std::make_shared<int>(0);
-  const Affine affine =
-      MakeAffine({}, AffineCallable([owned](CallContext&) { return absl::OkStatus(); }));
-  Record(affine);
-  EXPECT_EQ(owned.use_count(), 2);
-  ASSERT_OK(affine.session->Unregister(*affine.program));
-  EXPECT_EQ(owned.use_count(), 1);
 }
 
 TEST_F(UnregisterTest, LeasesOfItsCallsStayRight) {
@@ -325,97 +258,6 @@ TEST_F(UnregisterTest, OutputsOfItMayBeReadInPlaceByOthers) {
   }
   EXPECT_GT(affine.session->stats().inputs_in_place, 0);
 }
-
-TEST_F(UnregisterTest, VariantsAreProgramsOfTheirOwn) {
-  const Affine affine = MakeAffine();
-  ProgramSpec spec = AffineSpec();
-  spec.variant = "second";
-  const Program* const second = *affine.session->Register(spec, AffineCallable());
-  ASSERT_OK(affine.session->Unregister(*affine.program));
-  EXPECT_EQ(affine.session->Find("affine", "second"), second);
-}
-
-// Programs that threads call on lanes of their own while another thread takes them away.
-class ProgramThreadsTest : public testing::TestWithParam<bool>, protected SketchDevice {
- protected:
-  static constexpr int kLanes = 3;
-
-  const Program* Register() {
-    ProgramSpec spec = SpecOf({.name = "taken", .steps = {Output()}});
-    spec.thread_safe = true;
-    return *session_->Register(std::move(spec), Plus(7));
-  }
-
-  // Calls whatever is registered until told to stop: right, or refused.
-  void Run(int lane, const std::atomic<bool>& stop) {
-    ASSERT_OK(device_.context().MakeCurrent());
-    const Stream& stream = streams_[static_cast<size_t>(lane)];
-    while (!stop.load() && !HasFailure()) {
-      const absl::StatusOr<Lease> lease = session_->Run({.program = program_.load(),
-                                                         .inputs = {&x_.tensor, 1},
-                                                         .stream = stream.handle(),
-                                                         .lane = lane});
-      EXPECT_TRUE(lease.ok() || lease.status().code() == kRefused) << lease.status();
-      if (!lease.ok()) continue;
-      const absl::StatusOr<ReadScope> scope = lease->Read(stream.handle());
-      ASSERT_OK(scope);
-      EXPECT_EQ(DownloadOn(stream, scope->output(0)), Sum(x_.values, 7));
-      ++runs_;
-    }
-  }
-  void Warm(const std::atomic<bool>& stop) {
-    ASSERT_OK(device_.context().MakeCurrent());
-    const std::vector<int64_t> buckets[] = {{32}, {64}};
-    while (!stop.load() && !HasFailure()) {
-      const absl::Status warmed = session_->Warm(*program_.load(), nullptr, buckets, {}, {});
-      EXPECT_TRUE(warmed.ok() || warmed.code() == kRefused) << warmed;
-    }
-  }
-
-  const std::unique_ptr<Session> session_ =
-      MakeSession({.lanes = kLanes, .record_in_background = GetParam()});
-  const Input x_ = Upload(20, 100);
-  std::vector<Stream> streams_;  // Of the lanes.
-  std::atomic<const Program*> program_ = nullptr;
-  std::atomic<int64_t> runs_ = 0;
-};
-
-TEST_P(ProgramThreadsTest, CallsAreRightOrRefusedWhileTheirProgramIsResetOrGoes) {
-  for (int lane = 0; lane < kLanes; ++lane)
-    streams_.push_back(*Stream::Create(device_.driver()));
-  program_.store(Register());
-  std::atomic<bool> stop = false;
-  std::vector<std::thread> threads;
-  for (int lane = 0; lane < kLanes; ++lane)
-    threads.emplace_back([this, lane, &stop] { Run(lane, stop); });
-  threads.emplace_back([this, &stop] { Warm(stop); });
-  const int rounds = std::max(5, 200 / static_cast<int>(TestShare()));
-  for (int round = 0; round < rounds && !HasFailure(); ++round) {
-    const int64_t ran = runs_.load();
-    while (runs_.load() < ran + 3 && !HasFailure())
-      std::this_thread::yield();
-    const Program& taken = *program_.load();
-    if (round % 2 == 0) {
-      EXPECT_OK(session_->Reset(taken));
-    } else {
-      EXPECT_OK(session_->Unregister(taken));
-      program_.store(Register());
-    }
-  }
-  stop.store(true);
-  for (std::thread& thread : threads)
-    thread.join();
-  EXPECT_OK(session_->Unregister(*program_.load()));
-  EXPECT_THAT(session_->nodes(), SizeIs(0));
-  EXPECT_EQ(device_.emulator().live().execs, 0);
-}
-
-INSTANTIATE_TEST_SUITE_P(Recording,
-                         ProgramThreadsTest,
-                         testing::Bool(),
-                         [](const auto& in_background) {
-                           return std::string(in_background.param ? "InTheBackground" : "Inline");
-                         });
 
 }  // namespace
 }  // namespace coppice

@@ -4,13 +4,6 @@
 
 #pragma once
 
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "coppice/graphs/session.h"
 #include "coppice/runtime/driver.h"
 
@@ -130,7 +123,7 @@ inline nlohmann::json ScaleProgram() {
   nlohmann::json program = DiamondProgram();
   program["buffers"].erase("twice");
   program["buffers"].erase("thrice");
-  program["steps"] = {package::ScaleStep("x", "y", "n", "2")};
+  program["steps"] = nlohmann::json::array({package::ScaleStep("x", "y", "n", "2")});
   return program;
 }
 

@@ -3,12 +3,6 @@
 // Method: sketches on the emulator under the strict stance, where all but a replay is refused; what
 // they compute is compared with the host's.
 
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <utility>
-#include <vector>
-
 #include "tests/graphs/sketch.h"
 
 namespace coppice {
@@ -103,7 +97,7 @@ TEST_F(WarmChainTest, LeavesLeasedOutputsAlone) {
 TEST_F(WarmChainTest, IsAsTheWarmOfBucketsForASingleStep) {
   Open();
   ASSERT_OK(Warm({Prefill()}));
-  EXPECT_THAT(session_->nodes(), testing::SizeIs(1));
+  EXPECT_THAT(session_->nodes(), SizeIs(1));
   const std::vector<int64_t> bucket = {8};
   ASSERT_OK(session_->Warm(*prefill_.program, nullptr, {&bucket, 1}, {}, {}));
   EXPECT_EQ(session_->stats().recordings, 1);
@@ -125,7 +119,7 @@ TEST_F(WarmChainTest, ProgressCountsSteps) {
   ASSERT_OK(session_->Warm(chain, {.progress = [&](int64_t done, int64_t total) {
                              progress.emplace_back(done, total);
                            }}));
-  EXPECT_THAT(progress, testing::ElementsAre(testing::Pair(1, 2), testing::Pair(2, 2)));
+  EXPECT_THAT(progress, ElementsAre(testing::Pair(1, 2), testing::Pair(2, 2)));
 }
 
 TEST_F(WarmChainTest, AStepThatMutatesItsStaticsRunsOnScratchOnes) {
@@ -172,7 +166,7 @@ TEST_F(WarmChainTest, RefusesALaneWithAnOpenChain) {
 TEST_F(WarmChainTest, SaysIfNotAllGraphsCanBeThereAtOnce) {
   for (const OnLimit on_limit : {OnLimit::kEager, OnLimit::kEvict}) {
     Open({.limits = {.graphs_per_program_max = 1, .on_limit = on_limit}});
-    EXPECT_THAT(Warm({Prefill(), Decode(1)}), StatusIs(absl::StatusCode::kResourceExhausted));
+    EXPECT_THAT(Warm({Prefill(), Decode(1)}), StatusIs(kExhausted));
   }
 }
 

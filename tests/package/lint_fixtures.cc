@@ -123,9 +123,11 @@ nlohmann::json CleanManifest() {
 }
 
 std::map<std::string, std::string> CleanFiles() {
-  return {{"bin/code.ptx", ReadFixture("cubins_sm_80.ptx")},
+  const std::string fatbin = ReadFixture("cubins.fatbin");
+  const size_t ptx = fatbin.find(".version");  // Of sm_80, up to a NUL, as the driver has it.
+  return {{"bin/code.ptx", fatbin.substr(ptx, fatbin.find('\0', ptx) - ptx)},
           {"bin/code.cubin", ReadFixture("cubins_sm_90a.cubin")},
-          {"bin/code.fatbin", ReadFixture("cubins.fatbin")},
+          {"bin/code.fatbin", fatbin},
           {"data/w.safetensors",
            SafetensorsOf({{.name = "w", .shape = {64, 64}, .bytes = std::string(16384, '\0')}})}};
 }

@@ -2,23 +2,14 @@
 // not crash. Method: from a seed, values of a manifest without fault are replaced by odd ones,
 // removed, and exchanged, all with right digests; images of the package are changed, too.
 
-#include <cstdint>
-#include <map>
-#include <random>
-#include <string>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
 #include "coppice/runtime/package.h"
 #include "coppice/runtime/package_lint.h"
 
 #include "tests/package/lint_fixtures.h"
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
-#include "tests/support/test_share.h"
 
 namespace coppice::package {
 namespace {

@@ -2,13 +2,10 @@
 
 #include "tests/package/model_walk.h"
 
-#include <algorithm>
-#include <string>
 #include <type_traits>
 #include <variant>
-#include <vector>
 
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice::package {
 namespace {

@@ -3,18 +3,6 @@
 // the text of its manifest, or in its manifest as JSON with digests made right, so that all of the
 // reader is reached; what opens is walked. COPPICE_MUTATIONS says how many, in place of 12,000.
 
-#include <cstdint>
-#include <fstream>
-#include <iterator>
-#include <random>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "coppice/runtime/package.h"
 #include "coppice/runtime/safetensors.h"
 
@@ -22,14 +10,12 @@
 #include "tests/package/model_walk.h"
 #include "tests/package/package_builder.h"
 #include "tests/support/byte_mutator.h"
-#include "tests/support/status_matchers.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
-#include "tests/support/test_share.h"
 
 namespace coppice::package {
 namespace {
-
-using testing::HasSubstr;
 
 using Json = nlohmann::json;
 
@@ -147,7 +133,7 @@ bool Judge(const std::string& zip) {
 }
 
 // The shadow memory of a sanitizer counts as the process's own.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef COPPICE_SANITIZED
 constexpr bool kCountsMemory = false;
 #else
 constexpr bool kCountsMemory = true;

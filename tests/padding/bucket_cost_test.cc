@@ -3,12 +3,7 @@
 
 #include "coppice/padding/bucket_cost.h"
 
-#include <cmath>
-#include <random>
-#include <vector>
-
-#include "gtest/gtest.h"
-
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice {

@@ -3,24 +3,14 @@
 
 #include "coppice/padding/decaying_histogram.h"
 
-#include <cmath>
-#include <cstdint>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "coppice/padding/padding_policy.h"
 
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {
 
 using testing::DoubleEq;
-using testing::ElementsAre;
 using testing::Field;
 using testing::StartsWith;
 
@@ -32,7 +22,7 @@ DecayingHistogram Create(int64_t limit, double half_life) {
 }
 
 auto Counts(int64_t size, double count) {
-  return testing::AllOf(Field(&SizeCount::size, size), Field(&SizeCount::count, DoubleEq(count)));
+  return AllOf(Field(&SizeCount::size, size), Field(&SizeCount::count, DoubleEq(count)));
 }
 
 TEST(DecayingHistogramTest, YoungCallsWeighOneEach) {
@@ -130,11 +120,10 @@ TEST(DecayingHistogramTest, JsonReadsBackAsTheSame) {
 
 TEST(DecayingHistogramTest, RefusesOptionsOutOfRange) {
   for (const int64_t limit : {int64_t{0}, int64_t{-1}, PaddingPolicy::kExtentMax + 1})
-    EXPECT_THAT(DecayingHistogram::Create({.limit = limit}),
-                StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(DecayingHistogram::Create({.limit = limit}), StatusIs(kWrongArgument));
   for (const double half_life : {0.0, -1.0, std::nan("")})
     EXPECT_THAT(DecayingHistogram::Create({.limit = 8, .half_life = half_life}),
-                StatusIs(absl::StatusCode::kInvalidArgument));
+                StatusIs(kWrongArgument));
 }
 
 TEST(DecayingHistogramTest, RefusesOtherDocuments) {
@@ -160,7 +149,7 @@ TEST(DecayingHistogramTest, RefusesOtherDocuments) {
     std::string text = good;
     text.replace(text.find(from), from.size(), to);
     const absl::StatusOr<DecayingHistogram> read = DecayingHistogram::Read(text, "file");
-    ASSERT_THAT(read, StatusIs(absl::StatusCode::kInvalidArgument)) << text;
+    ASSERT_THAT(read, StatusIs(kWrongArgument)) << text;
     EXPECT_THAT(std::string(read.status().message()), StartsWith("file"));
   }
   for (const char* version : {R"("version":2)", R"("version":"1")", R"("x-version":1)"}) {

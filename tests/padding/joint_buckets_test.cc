@@ -4,25 +4,11 @@
 
 #include "coppice/padding/joint_buckets.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <random>
-#include <vector>
-
-#include "fmt/format.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
-#include "tests/support/test_share.h"
 
 namespace coppice {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::UnorderedElementsAre;
 
 JointHistogram HistogramOf(const std::vector<JointCount>& counts) {
   return *JointHistogram::From(counts);
@@ -70,7 +56,7 @@ void ExpectInvariants(const JointHistogram& histogram,
                       const JointOptions& options,
                       const LearnedJoint& learned) {
   const JointPolicy& policy = learned.policy;
-  ASSERT_LE(policy.count(), options.count);
+  ASSERT_LE(policy.count() - learned.doublings, options.count);
   ASSERT_EQ(policy.limit(), options.limit);
   ASSERT_EQ(policy.budget(), options.budget);
   ASSERT_TRUE(policy.Find(options.limit.a, 1));
@@ -443,6 +429,37 @@ TEST(JointBucketsTest, APriorKeepsSizesThatWereNotSeenFromTheLimit) {
   };
   EXPECT_EQ(found(0), 16 * 8192);
   EXPECT_LT(found(0.05), 16 * 8192 / 4);
+}
+
+TEST(JointBucketsTest, HowFarTheLimitLiesDoesNotMatterToPadding) {
+  std::mt19937_64 random(TestSeed());
+  for (const JointShape shape : {JointShape::kGrid, JointShape::kList}) {
+    for (int i = 0; i < 4; ++i) {
+      JointOptions options = {.limit = {7, 500}, .count = 12, .shape = shape};
+      std::vector<JointCount> counts = Draw(random, options.limit, 40).counts();
+      counts.push_back({{7, 1}, 1});
+      counts.push_back({{1, 500}, 1});
+      const JointHistogram histogram = HistogramOf(counts);
+      if (i % 2 == 1) options.budget = 1 << 12;
+      COPPICE_ASSERT_OK_AND_ASSIGN(const LearnedJoint best, LearnJoint(histogram, options));
+      for (const JointSize limit : {JointSize{8, 512}, {64, 500}, {7, 1 << 12}, {512, 1 << 12}}) {
+        options.limit = limit;
+        COPPICE_ASSERT_OK_AND_ASSIGN(const LearnedJoint learned, LearnJoint(histogram, options));
+        EXPECT_EQ(learned.score.waste_pct, best.score.waste_pct);
+        EXPECT_EQ(ScoreJoint(histogram, learned.policy).waste_pct, best.score.waste_pct);
+        EXPECT_LE(learned.policy.count() - learned.doublings, options.count);
+        if (options.budget > 0) continue;
+        for (const JointSize size :
+             {JointSize{limit.a, 1}, {1, limit.b}, {limit.a, limit.b}, {6, limit.b / 2 + 1}}) {
+          const std::optional<JointSize> bucket = learned.policy.Find(size.a, size.b);
+          ASSERT_TRUE(bucket);
+          if (best.policy.limit().Holds(size) || shape == JointShape::kGrid) continue;
+          EXPECT_LE(bucket->a, 2 * size.a) << size.a << 'x' << size.b;
+          EXPECT_LE(bucket->b, 2 * size.b) << size.a << 'x' << size.b;
+        }
+      }
+    }
+  }
 }
 
 TEST(JointBucketsTest, RejectsOptionsOutOfRange) {

@@ -3,14 +3,7 @@
 
 #include "coppice/padding/joint_cost.h"
 
-#include <cmath>
-#include <random>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice {
@@ -66,7 +59,7 @@ TEST(JointCostTest, NoLargerSizeIsCheaper) {
 
 TEST(JointCostTest, RefusesTablesThatAreNone) {
   const auto refused = [](const std::vector<JointCostRow>& rows) {
-    EXPECT_THAT(JointCostTable(rows), StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(JointCostTable(rows), StatusIs(kWrongArgument));
   };
   refused({});
   refused({{{-1, 1}, 1}});

@@ -3,20 +3,10 @@
 
 #include "coppice/padding/joint_document.h"
 
-#include <string>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 absl::StatusOr<JointDocument> Read(const std::string& text) {
   return ReadJointDocument(text, "p.json");

@@ -1,14 +1,9 @@
 // Goal: JointPolicy::Find never allocates. Method: operator new counts.
 
-#include <optional>
-#include <string>
-
-#include "gtest/gtest.h"
-
 #include "coppice/padding/joint_policy.h"
 
 #include "tests/support/host_allocations.h"
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {

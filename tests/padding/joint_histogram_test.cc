@@ -2,20 +2,10 @@
 
 #include "coppice/padding/joint_histogram.h"
 
-#include <cmath>
-#include <limits>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 TEST(JointHistogramTest, SortsSizesAndAddsTheirCountsUp) {
   const std::vector<JointCount> counts = {{{2, 1}, 1}, {{1, 9}, 0.5}, {{2, 1}, 2}, {{0, 0}, 1}};

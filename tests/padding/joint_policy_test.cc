@@ -3,18 +3,8 @@
 
 #include "coppice/padding/joint_policy.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <random>
-
-#include "fmt/format.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
-#include "tests/support/test_share.h"
 
 namespace coppice {
 
@@ -23,10 +13,6 @@ void PrintTo(const JointSize& size, std::ostream* out) {
 }
 
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
 

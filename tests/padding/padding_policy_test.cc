@@ -3,18 +3,10 @@
 
 #include "coppice/padding/padding_policy.h"
 
-#include <cmath>
-#include <limits>
-
-#include "fmt/format.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
 
@@ -87,11 +79,6 @@ TEST(PaddingPolicyTest, FindsNothingAboveTheMaximum) {
     EXPECT_EQ(policy->Find(49), std::nullopt) << text;
     EXPECT_EQ(policy->Find(kInt64Max), std::nullopt) << text;
   }
-}
-
-TEST(PaddingPolicyTest, ExtentZeroHasTheFirstBucket) {
-  EXPECT_EQ(PaddingPolicy::Exact(9)->Find(0), 1);
-  EXPECT_EQ(PaddingPolicy::Linear(16, 48)->Find(0), 16);
 }
 
 TEST(PaddingPolicyDeathTest, FindChecksItsExtent) {

@@ -3,19 +3,12 @@
 
 #include "coppice/padding/padding_presets.h"
 
-#include <set>
-#include <string>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "coppice/padding/padding_policy.h"
+
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {
-
-using ::testing::ElementsAre;
 
 std::vector<int64_t> BucketsOf(const std::string& name, int64_t maximum) {
   const absl::StatusOr<PaddingPolicy> policy = PaddingPolicy::Parse(name, maximum);

@@ -3,16 +3,10 @@
 
 #include "coppice/padding/policy_document.h"
 
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 TEST(PolicyDocumentTest, ReadsTheDocumentsOfTheHeader) {
   const absl::StatusOr<PolicyDocument> list =

@@ -3,26 +3,14 @@
 
 #include "coppice/padding/relearn.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <limits>
-#include <random>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "coppice/padding/padding_policy.h"
 #include "coppice/padding/score_buckets.h"
 
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice {
 namespace {
-
-using testing::ElementsAre;
-using testing::IsEmpty;
 
 SizeHistogram Of(const std::vector<SizeCount>& counts) {
   absl::StatusOr<SizeHistogram> histogram = SizeHistogram::From(counts);
@@ -38,17 +26,33 @@ RelearnOptions Plain(int64_t limit, int64_t count, int64_t added_max) {
           .gain_each = 0};
 }
 
-// What the calls cost, and the prior's, padded by `buckets`.
+// Whether nothing but calls and their prior judges buckets.
+bool GoesOn(const LearnOptions& learn) {
+  return learn.prior > 0 && learn.max_ratio == 0 && learn.price == 0 && !learn.price_of;
+}
+
+int64_t LargestOf(const SizeHistogram& histogram) {
+  return std::max<int64_t>(histogram.largest(), 1);
+}
+
+// What the calls cost, and the prior's, padded by `buckets`. Requires: no call above the limit.
 double CostOf(const SizeHistogram& histogram,
               const std::vector<int64_t>& buckets,
               const LearnOptions& learn) {
-  double harmonic = 0;
-  for (int64_t size = 1; size <= learn.limit; ++size)
-    harmonic += 1 / static_cast<double>(size);
-  double cost = 0;
-  for (int64_t size = 0; size <= learn.limit; ++size) {
+  std::vector<double> prior = {0};
+  double sum = 0;
+  for (int64_t size = 1; size <= (GoesOn(learn) ? LargestOf(histogram) : learn.limit); ++size) {
     const auto elements = static_cast<double>(size);
-    double weight = size > 0 ? learn.prior * histogram.mass() / (harmonic * elements) : 0;
+    prior.push_back(0);
+    for (const SizeCount& each : histogram.counts()) {
+      const double share = std::max(static_cast<double>(each.size), 1.0) / elements;
+      prior.back() += each.count * std::min(1.0, share * share) / elements;
+    }
+    sum += prior.back();
+  }
+  double cost = 0;
+  for (int64_t size = 0; size < std::ssize(prior); ++size) {
+    double weight = prior[static_cast<size_t>(size)] * learn.prior * histogram.mass() / sum;
     for (const SizeCount& each : histogram.counts())
       if (each.size == size) weight += (1 - learn.prior) * each.count;
     cost += weight * static_cast<double>(*std::lower_bound(buckets.begin(), buckets.end(), size));
@@ -83,23 +87,51 @@ double PriceOf(const std::vector<int64_t>& buckets, const LearnOptions& learn) {
   return price;
 }
 
+// Of the old buckets those that follow `below`: each the largest up to twice the one before, or the
+// next one.
+std::vector<int64_t> RestOf(const std::vector<int64_t>& old, int64_t below) {
+  std::vector<int64_t> rest;
+  for (size_t i = 0; i < old.size(); ++i) {
+    if (old[i] <= below || (i + 1 < old.size() && old[i + 1] <= 2 * below)) continue;
+    rest.push_back(old[i]);
+    below = old[i];
+  }
+  return rest;
+}
+
+// How many buckets there may be up to the old one that holds `largest`.
+int64_t RoomOf(const std::vector<int64_t>& old, int64_t largest, const RelearnOptions& options) {
+  const int64_t count = options.learn.count;
+  if (!options.counts_uncalled) return count;
+  const auto end = std::lower_bound(old.begin(), old.end(), largest);
+  return std::max(count - std::ssize(RestOf(old, *end)),
+                  std::min<int64_t>(count, end - old.begin() + 1));
+}
+
 // The least cost of all ladders that the options allow, prices included, or infinity.
 double LeastCost(const SizeHistogram& histogram,
                  const std::vector<int64_t>& old,
                  const RelearnOptions& options) {
   double least = std::numeric_limits<double>::infinity();
-  const int64_t limit = options.learn.limit;
-  for (uint64_t set = 0; set < uint64_t{1} << (limit - 1); ++set) {
+  const std::vector<int64_t>& must = options.learn.forced;
+  int64_t first = options.learn.limit;
+  int64_t last = first;
+  if (GoesOn(options.learn)) {
+    // A ladder is judged up to the largest size, or to the old bucket that holds it.
+    first = std::max(LargestOf(histogram), must.empty() ? 0 : *std::ranges::max_element(must));
+    last = *std::lower_bound(old.begin(), old.end(), first);
+  }
+  const int64_t room = RoomOf(old, first, options);
+  for (uint64_t set = 1; set < uint64_t{1} << last; ++set) {
     std::vector<int64_t> buckets;
-    for (int64_t size = 1; size < limit; ++size)
+    for (int64_t size = 1; size <= last; ++size)
       if ((set >> (size - 1) & 1) != 0) buckets.push_back(size);
-    buckets.push_back(limit);
-    if (static_cast<int64_t>(buckets.size()) > options.learn.count ||
+    if (buckets.back() < first || std::ssize(buckets) > room ||
         AddedTo(old, buckets) > options.added_max || !KeepsCaps(buckets, options.learn))
       continue;
-    const bool forced = std::all_of(
-        options.learn.forced.begin(), options.learn.forced.end(),
-        [&](int64_t size) { return std::binary_search(buckets.begin(), buckets.end(), size); });
+    const bool forced = std::all_of(must.begin(), must.end(), [&](int64_t size) {
+      return std::binary_search(buckets.begin(), buckets.end(), size);
+    });
     if (forced)
       least = std::min(least,
                        CostOf(histogram, buckets, options.learn) + PriceOf(buckets, options.learn));
@@ -107,16 +139,23 @@ double LeastCost(const SizeHistogram& histogram,
   return least;
 }
 
-TEST(RelearnTest, KeepsTheOldButAFew) {
-  const SizeHistogram histogram = Of({{20, 100}, {22, 100}, {28, 100}});
-  COPPICE_ASSERT_OK_AND_ASSIGN(
-      const Relearned relearned,
-      Relearn(histogram, std::vector<int64_t>{1, 2, 4, 8, 16, 32, 64}, Plain(64, 7, 2)));
-  EXPECT_TRUE(relearned.swap);
-  EXPECT_THAT(relearned.added, ElementsAre(22, 28));
-  EXPECT_EQ(relearned.buckets.back(), 64);
-  EXPECT_LE(relearned.buckets.size(), 7U);
-  EXPECT_LT(relearned.waste_after_pct, relearned.waste_before_pct);
+// That there are no more buckets than may be up to the one that holds the largest size and what is
+// forced, and that the old ones follow it.
+void ExpectRoom(const SizeHistogram& histogram,
+                const std::vector<int64_t>& old,
+                const std::vector<int64_t>& buckets,
+                const RelearnOptions& options) {
+  const LearnOptions& learn = options.learn;
+  if (!GoesOn(learn)) {
+    EXPECT_LE(std::ssize(buckets), learn.count);
+    return;
+  }
+  int64_t largest = LargestOf(histogram);
+  for (const int64_t size : learn.forced)
+    largest = std::max(largest, size);
+  const auto last = std::lower_bound(buckets.begin(), buckets.end(), largest);
+  EXPECT_LE(last - buckets.begin() + 1, RoomOf(old, largest, options));
+  EXPECT_EQ(std::vector<int64_t>(last + 1, buckets.end()), RestOf(old, *last));
 }
 
 TEST(RelearnTest, EqualsTheBestOfAllLadders) {
@@ -128,13 +167,14 @@ TEST(RelearnTest, EqualsTheBestOfAllLadders) {
     const int64_t limit = draw(4, 11);
     std::vector<SizeCount> counts;
     for (int64_t j = draw(1, 6); j > 0; --j)
-      counts.push_back({.size = draw(0, limit), .count = static_cast<double>(draw(1, 9))});
+      counts.push_back({.size = draw(0, draw(2, limit)), .count = static_cast<double>(draw(1, 9))});
     std::vector<int64_t> old;
     for (int64_t size = 1; size < limit; ++size)
       if (draw(0, 2) == 0) old.push_back(size);
     old.push_back(limit);
     RelearnOptions options =
         Plain(limit, draw(static_cast<int64_t>(old.size()), limit), draw(0, 3));
+    options.counts_uncalled = draw(0, 1) == 0;
     options.learn.prior = draw(0, 1) == 0 ? 0 : 0.05;
     if (draw(0, 2) == 0) options.learn.forced = {draw(1, limit)};
     if (draw(0, 2) == 0) options.learn.price = static_cast<double>(draw(1, 8));
@@ -147,7 +187,7 @@ TEST(RelearnTest, EqualsTheBestOfAllLadders) {
     const absl::StatusOr<Relearned> relearned = Relearn(histogram, old, options);
     if (!relearned.ok()) continue;  // A count that the forced sizes do not fit.
     EXPECT_LE(AddedTo(old, relearned->buckets), options.added_max);
-    EXPECT_LE(static_cast<int64_t>(relearned->buckets.size()), options.learn.count);
+    if (relearned->swap) ExpectRoom(histogram, old, relearned->buckets, options);
     const double before = relearned->waste_before_pct + relearned->price_before_pct;
     const double after = relearned->waste_after_pct + relearned->price_after_pct;
     EXPECT_EQ(relearned->swap, after < before);
@@ -157,6 +197,33 @@ TEST(RelearnTest, EqualsTheBestOfAllLadders) {
                     PriceOf(relearned->buckets, options.learn),
                 least, 1e-9 * least);
   }
+}
+
+TEST(RelearnTest, BucketsThatNobodyCallsStayBesideTheCount) {
+  const SizeHistogram histogram = Of({{20, 100}, {22, 100}, {28, 100}});
+  RelearnOptions options = Plain(4096, 3, 4);
+  options.learn.prior = 0.02;
+  const std::vector<int64_t> old = {24, 32, 64, 70, 80, 128, 256, 512, 1024, 2048, 4096};
+  COPPICE_ASSERT_OK_AND_ASSIGN(Relearned relearned, Relearn(histogram, old, options));
+  EXPECT_THAT(relearned.buckets, ElementsAre(20, 22, 28, 32, 64, 128, 256, 512, 1024, 2048, 4096));
+  options.learn.forced = {40};
+  COPPICE_ASSERT_OK_AND_ASSIGN(relearned, Relearn(histogram, old, options));
+  EXPECT_THAT(relearned.buckets, ElementsAre(22, 28, 40, 80, 128, 256, 512, 1024, 2048, 4096));
+}
+
+TEST(RelearnTest, BucketsThatNobodyCallsMayCountAndLeaveRoom) {
+  const SizeHistogram histogram = Of({{20, 100}, {22, 100}, {28, 100}});
+  RelearnOptions options = Plain(4096, 11, 4);
+  options.counts_uncalled = true;
+  options.learn.prior = 0.02;
+  const std::vector<int64_t> old = {24, 32, 64, 70, 80, 128, 256, 512, 1024, 2048, 4096};
+  COPPICE_ASSERT_OK_AND_ASSIGN(Relearned relearned, Relearn(histogram, old, options));
+  EXPECT_THAT(relearned.buckets,
+              ElementsAre(6, 20, 22, 28, 32, 64, 128, 256, 512, 1024, 2048, 4096));
+  options.learn.forced = {40};
+  COPPICE_ASSERT_OK_AND_ASSIGN(relearned, Relearn(histogram, old, options));
+  EXPECT_THAT(relearned.buckets,
+              ElementsAre(20, 22, 24, 28, 40, 80, 128, 256, 512, 1024, 2048, 4096));
 }
 
 TEST(RelearnTest, WithCapsItEqualsTheBestOfThoseThatKeepThem) {
@@ -205,15 +272,6 @@ TEST(RelearnTest, EachNewBucketHasToSaveItsPart) {
   options.gain_each = 0.25;
   COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned one, Relearn(histogram, old, options));
   EXPECT_THAT(one.added, ElementsAre(9));
-}
-
-TEST(RelearnTest, WithoutNewBucketsOldOnesMayStillGo) {
-  const SizeHistogram histogram = Of({{8, 10}});
-  COPPICE_ASSERT_OK_AND_ASSIGN(
-      const Relearned relearned,
-      Relearn(histogram, std::vector<int64_t>{2, 4, 8, 16}, Plain(16, 2, 0)));
-  EXPECT_TRUE(relearned.swap);
-  EXPECT_THAT(relearned.buckets, ElementsAre(8, 16));
 }
 
 TEST(RelearnTest, PricesCountAsWasteDoesOnBothSides) {
@@ -330,12 +388,11 @@ TEST(RelearnTest, RefusesLaddersAndOptionsThatAreNone) {
   const SizeHistogram histogram = Of({{3, 1}});
   for (const std::vector<int64_t>& old :
        {std::vector<int64_t>{}, {0, 16}, {8}, {8, 32}, {8, 4, 16}, {4, 4, 16}})
-    EXPECT_THAT(Relearn(histogram, old, Plain(16, 4, 1)),
-                StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(Relearn(histogram, old, Plain(16, 4, 1)), StatusIs(kWrongArgument));
   EXPECT_THAT(Relearn(histogram, std::vector<int64_t>{16}, Plain(16, 4, -1)),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+              StatusIs(kWrongArgument));
   EXPECT_THAT(Relearn(SizeHistogram(), std::vector<int64_t>{16}, Plain(16, 4, 1)),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+              StatusIs(kWrongArgument));
 }
 
 }  // namespace

@@ -2,9 +2,7 @@
 
 #include "coppice/padding/score_buckets.h"
 
-#include <vector>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {

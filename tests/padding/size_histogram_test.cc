@@ -2,16 +2,10 @@
 
 #include "coppice/padding/size_histogram.h"
 
-#include <cmath>
-#include <limits>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {
-
-using ::testing::ElementsAre;
 
 absl::StatusOr<SizeHistogram> From(const std::vector<SizeCount>& counts) {
   return SizeHistogram::From(counts);

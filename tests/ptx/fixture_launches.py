@@ -1,6 +1,6 @@
 """The launches of compiled kernels: their inputs drawn, run by `coppice ptx run`, compared.
 
-    fixtures = Fixtures(folder, references)
+    fixtures = Fixtures(archive, references)
     launch = fixtures.read()["softmax"]
     values = draw(launch, seed)
     run = fixtures.run(coppice, launch, values, scratch)
@@ -10,7 +10,9 @@
 import dataclasses
 import json
 import pathlib
+import shutil
 import subprocess
+import tempfile
 import zlib
 
 import numpy as np
@@ -76,10 +78,12 @@ def arguments(launch, drawn, folder):
 
 
 class Fixtures:
-    """Those in a folder; `references` computes what each kernel has to write, by its name."""
+    """Those of an archive; `references` computes what each kernel has to write, by its name."""
 
-    def __init__(self, folder, references):
-        self.folder = folder
+    def __init__(self, archive, references):
+        self.extracted = tempfile.TemporaryDirectory()
+        shutil.unpack_archive(archive, self.extracted.name)
+        self.folder = pathlib.Path(self.extracted.name)
         self.references = references
 
     def read_all(self):

@@ -11,9 +11,7 @@
 
 namespace coppice::ptx {
 
-namespace {
-
-std::string ReadText(std::string_view name) {
+std::string ReadFixture(std::string_view name) {
   std::ifstream file(std::filesystem::path(COPPICE_PTX_FIXTURES) / name);
   COPPICE_CHECK(file.good(), "a fixture of this name");
   std::stringstream text;
@@ -21,20 +19,12 @@ std::string ReadText(std::string_view name) {
   return text.str();
 }
 
-}  // namespace
-
-std::string ReadFixture(std::string_view name) {
-  return ReadText(std::string(name) + ".ptx");
-}
-
-std::string ReadTable(std::string_view name) {
-  return ReadText(std::string(name) + ".txt");
-}
-
-std::vector<std::string> FixtureNames() {
+std::vector<std::string> PtxFixtureNames() {
+  const std::filesystem::path root(COPPICE_PTX_FIXTURES);
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(COPPICE_PTX_FIXTURES))
-    if (entry.path().extension() == ".ptx") names.push_back(entry.path().stem().string());
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root))
+    if (entry.path().extension() == ".ptx")
+      names.push_back(entry.path().lexically_relative(root).string());
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -1,4 +1,5 @@
-// The texts that tests share, in tests/ptx/fixtures: PTX that a compiler made, and tables.
+// The texts that tests share: PTX that a compiler made, and tables. The build extracts the archives
+// of tests/ptx/fixtures, each into a folder of its name.
 //
 // Threads: pure functions.
 
@@ -10,13 +11,10 @@
 
 namespace coppice::ptx {
 
-// The text of a fixture by its name without .ptx. Ends the program if there is none.
+// The text of a fixture by its name, as cuda/calls.ptx. Ends the program if there is none.
 std::string ReadFixture(std::string_view name);
 
-// The text of a table, by its name without .txt.
-std::string ReadTable(std::string_view name);
-
-// The names of all fixtures.
-std::vector<std::string> FixtureNames();
+// The names of all PTX.
+std::vector<std::string> PtxFixtureNames();
 
 }  // namespace coppice::ptx

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -19,6 +18,7 @@
 #include "gtest/gtest.h"
 
 #include "runtime/emulator/ptx/form_table.h"
+#include "tests/ptx/fixtures.h"
 #include "tests/ptx/one_form.h"
 
 namespace coppice::ptx {
@@ -33,7 +33,7 @@ using FoldedForm = std::pair<std::string, std::string>;  // Opcode and letters.
 
 std::map<FoldedForm, std::vector<FoldedConstant>> ReadTable() {
   std::map<FoldedForm, std::vector<FoldedConstant>> table;
-  std::ifstream file(COPPICE_PTX_FIXTURES "/folded_constants.tsv");
+  std::istringstream file(ReadFixture("folded_constants/folded_constants.tsv"));
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with('#')) continue;
     std::istringstream fields(line);

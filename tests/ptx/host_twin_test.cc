@@ -25,8 +25,7 @@
 namespace coppice::ptx {
 namespace {
 
-constexpr const char* kVariants[] = {"sm_75_O0", "sm_75_O3", "sm_80_O0",
-                                     "sm_80_O3", "sm_89_O0", "sm_89_O3"};
+constexpr const char* kVariants[] = {"sm_75_O3", "sm_80_O0", "sm_80_O3"};
 
 std::vector<Twin> AllTwins() {
   std::vector<Twin> twins = LibraryTwins();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes fixtures/folded_constants.tsv: what ptxas makes of instructions whose operands are known.
+"""Writes fixtures/folded_constants.tar.xz: what ptxas makes of instructions on known operands.
 
 ptxas computes many of them when it compiles, as the GPU would; of what is left of a kernel that
 stores one result, nvdisasm shows the constant. Each line of the table has the opcode, its operands
@@ -21,7 +21,9 @@ import subprocess
 import sys
 import tempfile
 
-FIXTURE = pathlib.Path(__file__).parent / "fixtures" / "folded_constants.tsv"
+import archive
+
+FIXTURE = pathlib.Path(__file__).parent / "fixtures" / "folded_constants.tar.xz"
 DRAWS = 8
 FORMS_AT_ONCE = 60  # For nvdisasm, whose start is what takes time.
 REGISTERS = {"h": ("b16", "%h", 16), "w": ("b32", "%w", 32), "d": ("b64", "%d", 64),
@@ -378,8 +380,8 @@ def main():
     version = subprocess.run([tools.ptxas, "--version"], capture_output=True, text=True,
                              check=True).stdout
     release = re.search(r"release ([0-9.]+)", version)[1]
-    FIXTURE.write_text(f"# ptxas {release}, sm_89: opcode, operands, what it reads, its result\n"
-                       + "\n".join(table) + "\n")
+    head = f"# ptxas {release}, sm_89: opcode, operands, what it reads, its result"
+    archive.write(FIXTURE, {"folded_constants.tsv": "\n".join([head, *table]) + "\n"})
     print(f"{len(table)} results of {len({line.split()[0] for line in table})} forms")
     print("left to the GPU:", " ".join(left))
 

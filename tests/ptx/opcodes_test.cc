@@ -21,7 +21,7 @@ namespace {
 using testing::HasSubstr;
 
 std::vector<std::string> OpcodesThatAre(const std::string& fate) {
-  std::istringstream table(ReadTable("opcodes"));
+  std::istringstream table(ReadFixture("opcodes.txt"));
   std::vector<std::string> opcodes;
   for (std::string line; std::getline(table, line);)
     if (line.starts_with(fate + " ")) opcodes.push_back(line.substr(fate.size() + 1));

@@ -130,12 +130,12 @@ class Mutator {
 };
 
 TEST(ParserFuzzTest, ChangedTextIsAModuleOrAnErrorWithItsLine) {
-  constexpr int kTexts = 2'000;
+  constexpr int kTextsPerFixture = 100;
   const uint64_t seed = TestSeed();
   int64_t refused = 0;
-  for (const std::string& name : FixtureNames()) {
+  for (const std::string& name : PtxFixtureNames()) {
     Mutator mutator(ReadFixture(name), seed);
-    for (int64_t i = 0; i < kTexts / TestShare(); ++i) {
+    for (int64_t i = 0; i < kTextsPerFixture / TestShare(); ++i) {
       const auto module = Parse(mutator.Mutate());
       if (module.ok()) continue;
       ++refused;

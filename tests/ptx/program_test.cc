@@ -251,7 +251,7 @@ TEST(ProgramTest, AnAliasIsCalledAsItsFunction) {
 }
 
 TEST(ProgramTest, BuildsWhatACompilerMade) {
-  for (const std::string& name : FixtureNames()) {
+  for (const std::string& name : PtxFixtureNames()) {
     const auto program = Program::Build(ReadFixture(name));
     ASSERT_THAT(program, IsOk()) << name;
     for (const Kernel& kernel : (*program)->kernels())

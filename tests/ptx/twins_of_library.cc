@@ -326,7 +326,8 @@ void DrawStaging(TwinDraw& draw, TwinScene& scene) {
       tiles = DrawCopies<8>(draw, scene, params);
       break;
   }
-  scene.Launch(params, {Blocks(tiles, 1), 1, 1});
+  // Some blocks may have no tile.
+  scene.Launch(params, {Blocks(tiles, 1) + static_cast<unsigned>(draw.Int(0, 1)), 1, 1});
 }
 
 // graphs/staging/pack.cu

@@ -193,12 +193,6 @@ void DrawBulk(TwinDraw& draw, TwinScene& scene) {
   scene.Launch(params, {1, 1, 1});
 }
 
-void DrawSpin(TwinDraw& draw, TwinScene& scene) {
-  scene.Launch(
-      SpinParams{.target = scene.Array(draw.Words<int64_t>(1)), .iterations = draw.Int(0, 3000)},
-      {1, 1, 1});
-}
-
 void DrawIncrement(TwinDraw& draw, TwinScene& scene) {
   const int64_t count = draw.Int(0, 2000);
   float* target = scene.Array(draw.Floats(count));
@@ -222,7 +216,6 @@ std::vector<Twin> ToolTwins() {
           {"project", &soak_kernels_image, "SoakStep", DrawSoakStep},
           {"project", &probe_kernels_image, "Touch", DrawTouch},
           {"project", &probe_kernels_image, "Bulk", DrawBulk},
-          {"project", &probe_kernels_image, "Spin", DrawSpin},
           {"project", &bench_image, "Increment", DrawIncrement}};
 }
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Holds tests/graphs/PEERS.md to its word: every row is answered, by tests that exist.
 
-A row marked `same` names at least one test as `Suite.Test`, one marked `better` says why behind it,
-one marked `worse` gives a reason, with tests or without, and one marked `not applicable` a reason
-alone. Rows that a reason names are there. The figures at the top are those of the table, and enough
-of the rows that apply are the same or better. So is each pitfall answered, and their number right.
+A row marked `same` names at least one test of C++ or of python/tests as `Suite.Test`, one marked
+`better` says why behind it, one marked `worse` gives a reason, with tests or without, and one
+marked `not applicable` a reason alone. Rows that a reason names are there. The figures at the top
+are those of the table, and enough of the rows that apply are the same or better. So is each pitfall
+answered, and their number right.
 """
 
 import collections
@@ -12,11 +13,10 @@ import pathlib
 import re
 import unittest
 
-from answer_table import QUOTED, parts_of, rows_of
+from answer_table import QUOTED, parts_of, rows_of, tests_of_cpp, tests_of_python
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = ROOT / "tests" / "graphs" / "PEERS.md"
-DECLARED = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
 MARKS = ("same", "better", "worse", "not applicable")
 SHARE_MIN = 85.0  # Percent of the rows that apply.
 TOTALS = re.compile(
@@ -79,11 +79,8 @@ def findings(text, tests):
 
 
 def declared_tests():
-    return {
-        f"{suite}.{test}"
-        for path in (ROOT / "tests").rglob("*_test.cc")
-        for suite, test in DECLARED.findall(path.read_text(encoding="utf-8"))
-    }
+    compiled = (ROOT / "python" / "tests").glob("graph_behaviours_*_test.py")
+    return {*tests_of_cpp(ROOT / "tests"), *tests_of_python(compiled)}
 
 
 def stated_totals(*numbers, share="100.0"):

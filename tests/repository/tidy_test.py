@@ -224,11 +224,37 @@ class TidyTest(unittest.TestCase):
     def test_headers_are_mirrored_by_tests(self):
         self.expect("include/coppice/graphs/lease.h", HEADER, 1, "tests/graphs/lease_test.cc")
 
-    def test_readme_example_is_code_of_the_sample(self):
-        self.expect("README.md", "# T\n\n```cpp\nStop();\n```\n", 3, "not in a sample")
+    def test_examples_of_pages_are_code_of_a_sample(self):
+        for page in ("README.md", "docs/start/cpp.md"):
+            self.expect(page, "# T\n\n```cpp\nStop();\n```\n", 3, "not in a sample")
 
     def test_documents_name_files_that_exist(self):
-        self.expect("README.md", "# T\n\nRead `tree.h`.\n", 3, "tree.h does not exist")
+        for page in ("README.md", "docs/start/cpp.md"):
+            self.expect(page, "# T\n\nRead `tree.h`.\n", 3, "tree.h does not exist")
+
+    def test_the_version_is_that_of_cmake(self):
+        readme = CLEAN["README.md"] + "\nThis is version 0.2.0.\n"
+        copies = {"CMakeLists.txt": "project(coppice VERSION 0.2.0)\n",
+                  "README.md": readme, "CHANGELOG.md": "# Changes\n\n## [Unreleased]\n\n## [0.2.0]\n",
+                  "python/coppice/export/manifest.py": '"""M."""\n\nVERSION = "0.2.0"\n',
+                  "tests/capi/coppice_test.cc": '// C.\nEXPECT_STREQ(coppice_version(), "0.2.0");\n',
+                  "tests/CMakeLists.txt": CLEAN["tests/CMakeLists.txt"] + "coppice_test(capi/coppice_test)\n"}
+        self.assertEqual([], tidy.check({**CLEAN, **copies}))
+        for path in ("README.md", "CHANGELOG.md", "python/coppice/export/manifest.py",
+                     "tests/capi/coppice_test.cc"):
+            with self.subTest(path):
+                old = copies[path].replace("0.2.0", "0.1.0")
+                ((found, _, what),) = tidy.check({**CLEAN, **copies, path: old})
+                self.assertEqual((path, True), (found, "0.2.0" in what))
+
+    def test_data_of_a_folder_beyond_some_lines_is_in_an_archive(self):
+        tree = {**CLEAN, "tests/ptx/a.ptx": "ret;\n" * 600, "tests/ptx/b.tsv": "1\n" * 400}
+        self.assertEqual([], tidy.check(tree))
+        tree["tests/ptx/b.tsv"] += "1\n"
+        data = "1001 lines of data; beyond 1000 in an archive"
+        self.assertEqual([("tests/ptx", 1001, data)], tidy.check(tree))
+        dashboard = {"samples/grafana_dashboard.json": "{\n" * 1001}
+        self.assertEqual([], tidy.check({**CLEAN, **dashboard}))
 
 
 if __name__ == "__main__":

@@ -3,20 +3,8 @@
 
 #include "coppice/runtime/block_kernel.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <numeric>
-#include <random>
-#include <string_view>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "tests/support/host_grid.h"
+#include "tests/support/test.h"
 #include "tests/support/test_kernels.h"
 
 namespace coppice {
@@ -123,7 +111,7 @@ TEST(BlockKernelTest, BlockKnowsItsPlaceAndRunsEveryThreadOnce) {
   PlaceHostKernel.run(&params, place);
   for (int thread = 0; thread < 8; ++thread) {
     const std::vector<int> seen(out.begin() + 5 * thread, out.begin() + 5 * thread + 5);
-    EXPECT_THAT(seen, testing::ElementsAre(4, 2, 7, 3, thread));
+    EXPECT_THAT(seen, ElementsAre(4, 2, 7, 3, thread));
   }
 }
 
@@ -245,7 +233,7 @@ TEST(BlockKernelTest, SortPutsNanBeyondTheInfinityOfItsSignAndZerosTogether) {
   const Collected result(keys);
   const std::vector<int32_t> first(result.sorted_threads.begin(),
                                    result.sorted_threads.begin() + 4);
-  EXPECT_THAT(first, testing::ElementsAre(11, 7, 3, 5)) << "NaN, infinity, then zeros in order";
+  EXPECT_THAT(first, ElementsAre(11, 7, 3, 5)) << "NaN, infinity, then zeros in order";
   EXPECT_EQ(result.sorted_threads[kThreads - 2], 9);
   EXPECT_EQ(result.sorted_threads[kThreads - 1], 13);
   EXPECT_TRUE(std::isnan(result.sorted_keys[0]));

@@ -2,11 +2,6 @@
 // is refused with its line.
 // Method: emulators with tables of a few rows; the built-in table against driver calls.
 
-#include <string>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "coppice/runtime/emulator.h"
 
 #include "tests/runtime/emulator_machine.h"

@@ -4,13 +4,6 @@
 
 #pragma once
 
-#include <array>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-
 #include "tests/runtime/emulator_machine.h"
 #include "tests/support/compiled_kernels.h"
 
@@ -25,6 +18,7 @@ class CompiledMachine : public Machine {
     EXPECT_CU(kSuccess, Load(text, &compiled));
   }
 
+  using Machine::Load;
   CuResult Load(const void* image, CuLibrary* loaded, std::string* said = nullptr) const {
     std::array<char, 512> log = {};
     CuJitOption jit_options[] = {CuJitOption::kErrorLogBytes, CuJitOption::kErrorLog};
@@ -50,12 +44,6 @@ class CompiledMachine : public Machine {
   std::vector<std::string> Reports() const {
     EXPECT_CU(kSuccess, cu.CtxSynchronize());
     return emulator->reports();
-  }
-
-  CuEvent NewEvent() const {
-    CuEvent event = nullptr;
-    EXPECT_CU(kSuccess, cu.EventCreate(&event, kEventDisableTiming));
-    return event;
   }
 
   CuLibrary compiled = nullptr;

@@ -3,12 +3,11 @@
 
 #include "coppice/runtime/cuda_abi.h"
 
-#include <cstddef>
 #include <type_traits>
 
-#include "gtest/gtest.h"
-
 #include "coppice/runtime/driver.h"
+
+#include "tests/support/test.h"
 
 #if __has_include(<cuda.h>) && __has_include(<cudaTypedefs.h>)
 #define COPPICE_HAS_TOOLKIT 1

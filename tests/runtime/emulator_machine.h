@@ -4,19 +4,11 @@
 
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <utility>
-
-#include "gtest/gtest.h"
-
-#include "coppice/base/units.h"
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/emulator.h"
 
 #include "tests/support/cu_result.h"
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 #include "tests/support/test_kernels.h"
 
@@ -73,22 +65,64 @@ class Machine {
                            nullptr);
   }
 
-  // Captures `record(stream)` and instantiates it.
-  template <typename Record>
-  CuGraphExec Capture(Record record) const {
+  // A kernel of an image that stays loaded, launched in blocks of one thread.
+  CuFunction Load(const KernelImage& image, const char* name) const {
+    CuLibrary loaded = nullptr;
+    CuKernel kernel = nullptr;
+    EXPECT_CU(kSuccess,
+              cu.LibraryLoadData(&loaded, &image, nullptr, nullptr, 0, nullptr, nullptr, 0));
+    EXPECT_CU(kSuccess, cu.LibraryGetKernel(&kernel, loaded, name));
+    return reinterpret_cast<CuFunction>(kernel);
+  }
+
+  CuEvent NewEvent(unsigned flags = kEventDisableTiming) const {
+    CuEvent event = nullptr;
+    EXPECT_CU(kSuccess, cu.EventCreate(&event, flags));
+    return event;
+  }
+
+  CuGraph NewGraph() const {
     CuGraph graph = nullptr;
+    EXPECT_CU(kSuccess, cu.GraphCreate(&graph, 0));
+    return graph;
+  }
+
+  // A node that writes the byte 1 to 8 bytes at `target`.
+  CuGraphNode AddFill(CuGraph graph,
+                      const std::vector<CuGraphNode>& after,
+                      DeviceAddress target) const {
+    const CuMemsetNodeParams fill{.target = target, .value = 1, .element_size = 1, .width = 8};
+    CuGraphNode node = nullptr;
+    EXPECT_CU(kSuccess,
+              cu.GraphAddMemsetNode(&node, graph, after.data(), after.size(), &fill, context));
+    return node;
+  }
+
+  CuGraphExec Instantiate(CuGraph graph) const {
     CuGraphExec exec = nullptr;
-    EXPECT_CU(kSuccess, cu.StreamBeginCapture(stream, CuCaptureMode::kRelaxed));
-    record(stream);
-    EXPECT_CU(kSuccess, cu.StreamEndCapture(stream, &graph));
     EXPECT_CU(kSuccess, cu.GraphInstantiateWithFlags(&exec, graph, 0));
     return exec;
   }
 
+  // Captures `record(stream)` and instantiates it.
+  template <typename Record>
+  CuGraphExec Capture(Record record) const {
+    CuGraph graph = nullptr;
+    EXPECT_CU(kSuccess, cu.StreamBeginCapture(stream, CuCaptureMode::kRelaxed));
+    record(stream);
+    EXPECT_CU(kSuccess, cu.StreamEndCapture(stream, &graph));
+    return Instantiate(graph);
+  }
+
+  DeviceAddress Reserve(size_t granules) const {
+    DeviceAddress address = 0;
+    EXPECT_CU(kSuccess, cu.MemAddressReserve(&address, granules * kGranule, 0, 0, 0));
+    return address;
+  }
+
   // Reserves one granule and maps `handle` there with `access`.
   DeviceAddress MapGranule(CuMemoryHandle handle, CuMemAccessFlags access) const {
-    DeviceAddress address = 0;
-    EXPECT_CU(kSuccess, cu.MemAddressReserve(&address, kGranule, 0, 0, 0));
+    const DeviceAddress address = Reserve(1);
     EXPECT_CU(kSuccess, cu.MemMap(address, kGranule, 0, handle, 0));
     SetAccess(address, access);
     return address;
@@ -108,6 +142,9 @@ class Machine {
     EXPECT_CU(kSuccess, cu.MemCreate(&handle, count * kGranule, &properties, 0));
     return handle;
   }
+
+  // A host function that counts its calls.
+  static void Count(void* calls) { ++*static_cast<int*>(calls); }
 
   std::unique_ptr<Emulator> emulator;
   DriverTable cu;

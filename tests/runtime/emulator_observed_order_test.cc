@@ -2,22 +2,10 @@
 // Method: raw driver calls under several seeds, in order and not, since what is found may not
 // depend on what runs first.
 
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "tests/runtime/compiled_machine.h"
 
 namespace coppice {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 constexpr uint64_t kSeeds = 12;
 
@@ -152,8 +140,7 @@ TEST(ObservedOrderTest, AWaitBeforeTheSubmissionOrders) {
 
 // A graph of two nodes that do "Add" on the same word, the second behind the first if `ordered`.
 CuGraphExec GraphOfTwo(const CompiledMachine& machine, DeviceAddress words, bool ordered) {
-  CuGraph graph = nullptr;
-  EXPECT_CU(kSuccess, machine.cu.GraphCreate(&graph, 0));
+  const CuGraph graph = machine.NewGraph();
   std::vector<CuGraphNode> nodes;
   for (const int i : {0, 1}) {
     DeviceAddress target = words;
@@ -172,8 +159,7 @@ CuGraphExec GraphOfTwo(const CompiledMachine& machine, DeviceAddress words, bool
                                                       ordered ? nodes.size() : 0, &params));
     nodes.push_back(node);
   }
-  CuGraphExec exec = nullptr;
-  EXPECT_CU(kSuccess, machine.cu.GraphInstantiateWithFlags(&exec, graph, 0));
+  const CuGraphExec exec = machine.Instantiate(graph);
   return exec;
 }
 

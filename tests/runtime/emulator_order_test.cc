@@ -1,15 +1,6 @@
 // Goal: every sentence of emulator.h about when work runs, and about what it refuses, is true.
 // Method: raw driver calls under many seeds, and one misuse per refusal.
 
-#include <algorithm>
-#include <cstdint>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "gtest/gtest.h"
-
 #include "coppice/runtime/emulator.h"
 
 #include "tests/runtime/emulator_machine.h"
@@ -74,9 +65,8 @@ TEST(EmulatorOrderTest, WorkRunsOnTheThreadThatWaits) {
 TEST(EmulatorOrderTest, QueueLimitForcesExecution) {
   Machine machine({.queue_limit = 3});
   int runs = 0;
-  const auto count = [](void* data) { ++*static_cast<int*>(data); };
   for (int queued = 1; queued <= 5; ++queued) {
-    EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(machine.stream, count, &runs));
+    EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(machine.stream, Machine::Count, &runs));
     EXPECT_EQ(runs, std::max(0, queued - 3));
   }
 }
@@ -84,8 +74,7 @@ TEST(EmulatorOrderTest, QueueLimitForcesExecution) {
 TEST(EmulatorOrderTest, EagerEmulatorRunsWorkAtEnqueue) {
   Machine machine({.eager_permille = 1000});
   int runs = 0;
-  const auto count = [](void* data) { ++*static_cast<int*>(data); };
-  EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(machine.stream, count, &runs));
+  EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(machine.stream, Machine::Count, &runs));
   EXPECT_EQ(runs, 1);
 }
 
@@ -117,10 +106,8 @@ TEST(EmulatorOrderTest, UnorderedNodesOfAGraphRunInADrawnOrder) {
     Machine machine(WithSeed(seed));
     std::string order;
     Step steps[] = {{&order, 'a'}, {&order, 'b'}, {&order, 'c'}};
-    CuGraph graph = nullptr;
-    CuGraphExec exec = nullptr;
+    const CuGraph graph = machine.NewGraph();
     CuGraphNode node = nullptr;
-    ASSERT_CU(kSuccess, machine.cu.GraphCreate(&graph, 0));
     for (Step& step : steps) {
       const CuHostNodeParams params{
           .function =
@@ -130,7 +117,7 @@ TEST(EmulatorOrderTest, UnorderedNodesOfAGraphRunInADrawnOrder) {
           .user_data = &step};
       ASSERT_CU(kSuccess, machine.cu.GraphAddHostNode(&node, graph, nullptr, 0, &params));
     }
-    ASSERT_CU(kSuccess, machine.cu.GraphInstantiateWithFlags(&exec, graph, 0));
+    const CuGraphExec exec = machine.Instantiate(graph);
     EXPECT_CU(kSuccess, machine.cu.GraphLaunch(exec, machine.stream));
     EXPECT_CU(kSuccess, machine.cu.StreamSynchronize(machine.stream));
     orders.insert(order);
@@ -158,11 +145,7 @@ TEST(EmulatorOrderTest, BlocksRunInADrawnOrder) {
   std::set<unsigned> firsts;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     Machine machine(WithSeed(seed));
-    CuLibrary library = nullptr;
-    CuKernel kernel = nullptr;
-    ASSERT_CU(kSuccess, machine.cu.LibraryLoadData(&library, &kBlockOrderImage, nullptr, nullptr, 0,
-                                                   nullptr, nullptr, 0));
-    ASSERT_CU(kSuccess, machine.cu.LibraryGetKernel(&kernel, library, "BlockOrder"));
+    const CuFunction kernel = machine.Load(kBlockOrderImage, "BlockOrder");
     std::vector<unsigned> order;
     BlockOrder params{&order};
     void* arguments[] = {&params};
@@ -238,8 +221,7 @@ void WaitWhile(const Machine& machine, CuEvent event, Meddle meddle) {
 
 TEST(EmulatorOrderTest, EventMayBeDestroyedWhileAThreadWaitsForIt) {
   const Machine machine;
-  CuEvent event = nullptr;
-  ASSERT_CU(kSuccess, machine.cu.EventCreate(&event, 0));
+  const CuEvent event = machine.NewEvent(0);
   WaitWhile(machine, event, [&] { EXPECT_CU(kSuccess, machine.cu.EventDestroy(event)); });
 }
 
@@ -250,8 +232,7 @@ TEST(EmulatorOrderTest, WaitIsForTheRecordThatItFound) {
   int runs = 0;
   ASSERT_CU(kSuccess, machine.cu.EventCreate(&event, 0));
   WaitWhile(machine, event, [&] {
-    const auto count = [](void* data) { ++*static_cast<int*>(data); };
-    EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(other, count, &runs));
+    EXPECT_CU(kSuccess, machine.cu.LaunchHostFunc(other, Machine::Count, &runs));
     EXPECT_CU(kSuccess, machine.cu.EventRecord(event, other));
   });
   EXPECT_EQ(runs, 0) << "waited for a later record";
@@ -378,9 +359,8 @@ TEST(EmulatorRefusalTest, CooperativeNodeStaysSoAndHasToFit) {
   ASSERT_CU(kSuccess, machine.cu.StreamEndCapture(machine.stream, &graph));
   CuGraphNode node = nullptr;
   size_t count = 1;
-  CuGraphExec exec = nullptr;
   ASSERT_CU(kSuccess, machine.cu.GraphGetNodes(graph, &node, &count));
-  ASSERT_CU(kSuccess, machine.cu.GraphInstantiateWithFlags(&exec, graph, 0));
+  const CuGraphExec exec = machine.Instantiate(graph);
   CuKernelNodeParams changed;
   ASSERT_CU(kSuccess, machine.cu.GraphKernelNodeGetParams(node, &changed));
   changed.grid_x = 133;
@@ -407,11 +387,7 @@ TEST(EmulatorOrderTest, SharedMemoryIsFilledForEachBlock) {
   static const HostKernel* const kernels[] = {&kernel};
   const KernelImage image{.kernel_count = 1, .kernels = kernels};
   Machine machine;
-  CuLibrary library = nullptr;
-  CuKernel look = nullptr;
-  ASSERT_CU(kSuccess,
-            machine.cu.LibraryLoadData(&library, &image, nullptr, nullptr, 0, nullptr, nullptr, 0));
-  ASSERT_CU(kSuccess, machine.cu.LibraryGetKernel(&look, library, "Look"));
+  const CuFunction look = machine.Load(image, "Look");
   std::vector<unsigned char> first_bytes;
   Seen params{&first_bytes};
   void* arguments[] = {&params};
@@ -424,9 +400,8 @@ TEST(EmulatorOrderTest, SharedMemoryIsFilledForEachBlock) {
 TEST(EmulatorRefusalTest, NodesThatAreNotOneDimensionalOrMappedAreRefused) {
   Machine machine;
   const DeviceAddress address = machine.Allocate(64);
-  CuGraph graph = nullptr;
+  const CuGraph graph = machine.NewGraph();
   CuGraphNode node = nullptr;
-  ASSERT_CU(kSuccess, machine.cu.GraphCreate(&graph, 0));
   const auto copy = [&](const CuMemcpyParams& params) {
     return machine.cu.GraphAddMemcpyNode(&node, graph, nullptr, 0, &params, machine.context);
   };
@@ -471,23 +446,9 @@ TEST(EmulatorRefusalTest, CapturingStreamsAndGraphsAreNotDestroyed) {
 
 TEST(EmulatorRefusalTest, CaptureWaitsForNoEventThatWasNeverRecorded) {
   Machine machine;
-  CuEvent event = nullptr;
-  ASSERT_CU(kSuccess, machine.cu.EventCreate(&event, 0));
+  const CuEvent event = machine.NewEvent(0);
   ASSERT_CU(kSuccess, machine.cu.StreamBeginCapture(machine.stream, CuCaptureMode::kRelaxed));
   EXPECT_CU(kStreamCaptureIsolation, machine.cu.StreamWaitEvent(machine.stream, event, 0));
-}
-
-TEST(EmulatorRefusalTest, EventOfAnEndedCaptureIsRefusedUntilItIsRecordedAgain) {
-  Machine machine;
-  CuEvent event = nullptr;
-  ASSERT_CU(kSuccess, machine.cu.EventCreate(&event, 0));
-  machine.Capture(
-      [&](CuStream stream) { EXPECT_CU(kSuccess, machine.cu.EventRecord(event, stream)); });
-  EXPECT_CU(kCapturedEvent, machine.cu.EventQuery(event));
-  EXPECT_CU(kCapturedEvent, machine.cu.EventSynchronize(event));
-  EXPECT_CU(kCapturedEvent, machine.cu.StreamWaitEvent(machine.stream, event, 0));
-  EXPECT_CU(kSuccess, machine.cu.EventRecord(event, machine.stream));
-  EXPECT_CU(kSuccess, machine.cu.EventSynchronize(event));
 }
 
 // A launch, from another thread, of the exec that this thread is inside the launch of.

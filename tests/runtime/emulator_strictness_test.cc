@@ -1,14 +1,6 @@
 // Goal: every flag of Emulator::Strictness finds what it says, and nothing of it when it is off.
 // Method: the same few raw calls with the flag on and off; what is in order beside what is not.
 
-#include <algorithm>
-#include <cstdint>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "gtest/gtest.h"
-
 #include "coppice/runtime/emulator.h"
 
 #include "tests/runtime/emulator_machine.h"
@@ -28,12 +20,6 @@ Emulator::Options With(bool Strictness::*flag, bool on) {
 std::vector<std::string> ReportsOf(const Machine& machine) {
   EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
   return machine.emulator->reports();
-}
-
-CuEvent NewEvent(const Machine& machine) {
-  CuEvent event = nullptr;
-  EXPECT_CU(kSuccess, machine.cu.EventCreate(&event, kEventDisableTiming));
-  return event;
 }
 
 // Unordered accesses.
@@ -87,7 +73,7 @@ TEST(UnorderedAccessTest, StreamsEventsAndTheWaitingHostOrder) {
   const DeviceAddress word = machine.Allocate(8);
   const CuStream second = machine.NewStream();
   const CuStream third = machine.NewStream();
-  const CuEvent event = NewEvent(machine);
+  const CuEvent event = machine.NewEvent();
   EXPECT_CU(kSuccess, machine.Store(machine.stream, word, 1));
   EXPECT_CU(kSuccess, machine.Store(machine.stream, word, 2));
   EXPECT_CU(kSuccess, machine.cu.EventRecord(event, machine.stream));
@@ -122,7 +108,7 @@ TEST(UnorderedAccessTest, WaitForAnEarlierRecordDoesNotOrderWhatCameAfterIt) {
   const Machine machine;
   const DeviceAddress word = machine.Allocate(8);
   const CuStream second = machine.NewStream();
-  const CuEvent event = NewEvent(machine);
+  const CuEvent event = machine.NewEvent();
   EXPECT_CU(kSuccess, machine.cu.EventRecord(event, machine.stream));
   EXPECT_CU(kSuccess, machine.Store(machine.stream, word, 1));
   EXPECT_CU(kSuccess, machine.cu.StreamWaitEvent(second, event, 0));
@@ -155,7 +141,7 @@ TEST(UnorderedAccessTest, LaunchIsBehindAnUploadOfItsStreamAndElsewhereOnlyIfOrd
     const CuStream other = machine.NewStream();
     EXPECT_CU(kSuccess, machine.cu.GraphUpload(exec, machine.stream));
     if (between == Between::kEvent) {
-      const CuEvent event = NewEvent(machine);
+      const CuEvent event = machine.NewEvent();
       EXPECT_CU(kSuccess, machine.cu.EventRecord(event, machine.stream));
       EXPECT_CU(kSuccess, machine.cu.StreamWaitEvent(other, event, 0));
     }
@@ -183,22 +169,11 @@ TEST(UnorderedAccessTest, MappingsOfOneHandleAreTheSameBytes) {
 
 TEST(UnorderedAccessTest, BranchesOfAGraphMeetInTwoMappingsOfOneHandle) {
   const Machine machine;
-  const DriverTable& cu = machine.cu;
   const CuMemoryHandle handle = machine.CreateGranules();
-  CuGraph graph = nullptr;
-  CuGraphExec exec = nullptr;
-  ASSERT_CU(kSuccess, cu.GraphCreate(&graph, 0));
-  for (int node = 0; node < 2; ++node) {
-    CuGraphNode added = nullptr;
-    const CuMemsetNodeParams fill{
-        .target = machine.MapGranule(handle, CuMemAccessFlags::kReadWrite),
-        .value = 1,
-        .element_size = 1,
-        .width = 8};
-    ASSERT_CU(kSuccess, cu.GraphAddMemsetNode(&added, graph, nullptr, 0, &fill, machine.context));
-  }
-  ASSERT_CU(kSuccess, cu.GraphInstantiateWithFlags(&exec, graph, 0));
-  EXPECT_CU(kSuccess, cu.GraphLaunch(exec, machine.stream));
+  const CuGraph graph = machine.NewGraph();
+  for (int node = 0; node < 2; ++node)
+    machine.AddFill(graph, {}, machine.MapGranule(handle, CuMemAccessFlags::kReadWrite));
+  EXPECT_CU(kSuccess, machine.cu.GraphLaunch(machine.Instantiate(graph), machine.stream));
   EXPECT_EQ(ReportsOf(machine).size(), 1U);
 }
 
@@ -236,23 +211,13 @@ TEST(UnorderedAccessTest, ContextThatIsReleasedTakesItsAccessesAlong) {
 
 TEST(UnorderedAccessTest, BranchesOfAGraphMeetAtTheirJoin) {
   const Machine machine;
-  const DriverTable& cu = machine.cu;
   const DeviceAddress words = machine.Allocate(64);
-  CuGraph graph = nullptr;
-  CuGraphExec exec = nullptr;
-  CuGraphNode nodes[4] = {};
-  ASSERT_CU(kSuccess, cu.GraphCreate(&graph, 0));
-  const auto add = [&](int node, std::vector<CuGraphNode> after, DeviceAddress target) {
-    const CuMemsetNodeParams fill{.target = target, .value = 1, .element_size = 1, .width = 8};
-    ASSERT_CU(kSuccess, cu.GraphAddMemsetNode(&nodes[node], graph, after.data(), after.size(),
-                                              &fill, machine.context));
-  };
-  add(0, {}, words);
-  add(1, {nodes[0]}, words);
-  add(2, {nodes[0]}, words + 8);
-  add(3, {nodes[1], nodes[2]}, words + 4);
-  ASSERT_CU(kSuccess, cu.GraphInstantiateWithFlags(&exec, graph, 0));
-  EXPECT_CU(kSuccess, cu.GraphLaunch(exec, machine.stream));
+  const CuGraph graph = machine.NewGraph();
+  const CuGraphNode first = machine.AddFill(graph, {}, words);
+  const CuGraphNode branches[] = {machine.AddFill(graph, {first}, words),
+                                  machine.AddFill(graph, {first}, words + 8)};
+  machine.AddFill(graph, {branches[0], branches[1]}, words + 4);
+  EXPECT_CU(kSuccess, machine.cu.GraphLaunch(machine.Instantiate(graph), machine.stream));
   EXPECT_EQ(ReportsOf(machine).size(), 0U);
 }
 
@@ -291,6 +256,61 @@ TEST(ReportsTest, HoldEachTextOnceAndAtMostAHundred) {
   EXPECT_EQ(race_on(word), 1U);
   for (size_t round = 2; round <= 110; ++round)
     EXPECT_EQ(race_on(machine.Allocate(8)), std::min<size_t>(round, 100));
+}
+
+TEST(ReportsTest, AreCountedEachTimeAndToldOfThoseThatCameBehindANumber) {
+  const Machine machine;
+  const CuStream other = machine.NewStream();
+  const DeviceAddress words[] = {machine.Allocate(8), machine.Allocate(8)};
+  const auto race_on = [&](DeviceAddress word) {
+    EXPECT_CU(kSuccess, machine.Store(machine.stream, word, 1));
+    EXPECT_CU(kSuccess, machine.Store(other, word, 2));
+    EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
+  };
+  const Emulator& emulator = *machine.emulator;
+  for (int round = 1; round <= 200; ++round) {
+    const int64_t before = emulator.finding_count();
+    race_on(words[0]);
+    EXPECT_EQ(emulator.finding_count(), before + 1);
+    EXPECT_EQ(emulator.FindingsSince(before).size(), 1U) << round;
+    EXPECT_EQ(emulator.FindingsSince(before + 1).size(), 0U);
+  }
+  const int64_t before = emulator.finding_count();
+  race_on(words[1]);
+  EXPECT_EQ(emulator.FindingsSince(before).size(), 1U);
+  EXPECT_EQ(emulator.FindingsSince(before - 1).size(), 2U);
+  EXPECT_EQ(emulator.reports(), emulator.FindingsSince(0));
+}
+
+TEST(ReportsTest, NewTextsTakeThePlaceOfThoseThatCameLongAgo) {
+  const Machine machine;
+  for (int number = 0; number < 150; ++number) {
+    machine.emulator->Report("one that comes again");
+    const int64_t before = machine.emulator->finding_count();
+    machine.emulator->Report("number " + std::to_string(number));
+    EXPECT_EQ(machine.emulator->FindingsSince(before),
+              std::vector<std::string>{"number " + std::to_string(number)});
+  }
+  const std::vector<std::string> reports = machine.emulator->reports();
+  EXPECT_EQ(reports.size(), 100U);
+  EXPECT_EQ(reports.front(), "one that comes again");
+  EXPECT_EQ(reports.back(), "number 149");
+}
+
+TEST(ReportsTest, AGraphThatIsNotInOrderIsReportedAtEachLaunch) {
+  const Machine machine;
+  const DeviceAddress word = machine.Allocate(8);
+  const CuGraph graph = machine.NewGraph();
+  for (int node = 0; node < 2; ++node)
+    machine.AddFill(graph, {}, word);
+  const CuGraphExec exec = machine.Instantiate(graph);
+  for (int launch = 0; launch < 3; ++launch) {
+    const int64_t before = machine.emulator->finding_count();
+    EXPECT_CU(kSuccess, machine.cu.GraphLaunch(exec, machine.stream));
+    EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
+    EXPECT_EQ(machine.emulator->FindingsSince(before).size(), 1U) << launch;
+  }
+  EXPECT_EQ(machine.emulator->reports().size(), 1U);
 }
 
 // Sources that change.
@@ -382,13 +402,21 @@ TEST(QuarantineTest, KeepsAddressesOfFreedMemoryFromComingBack) {
 
 TEST(QuarantineTest, KeepsAddressesOfFreedReservationsFromComingBack) {
   const Machine machine(With(&Strictness::quarantine, true));
-  DeviceAddress first = 0;
-  EXPECT_CU(kSuccess, machine.cu.MemAddressReserve(&first, kGranule, 0, 0, 0));
+  const DeviceAddress first = machine.Reserve(1);
   EXPECT_CU(kSuccess, machine.cu.MemAddressFree(first, kGranule));
   for (int round = 0; round < 20; ++round) {
-    DeviceAddress next = 0;
-    EXPECT_CU(kSuccess, machine.cu.MemAddressReserve(&next, kGranule, 0, 0, 0));
+    const DeviceAddress next = machine.Reserve(1);
     EXPECT_NE(next, first);
+  }
+}
+
+TEST(QuarantineTest, ReservationsNeverRunOutOfAddresses) {
+  const Machine machine(With(&Strictness::quarantine, true));
+  constexpr size_t kBytes = size_t{4} << 40;  // A host has 128 TiB, of which 47 bits are addresses.
+  for (int round = 0; round < 1000; ++round) {
+    DeviceAddress address = 0;
+    ASSERT_CU(kSuccess, machine.cu.MemAddressReserve(&address, kBytes, 0, 0, 0)) << round;
+    ASSERT_CU(kSuccess, machine.cu.MemAddressFree(address, kBytes));
   }
 }
 
@@ -404,7 +432,7 @@ TEST(QuarantineTest, WithoutItFreedAddressesMayComeBack) {
 TEST(CapturedEventTest, CountsAsNeverRecordedOnceTheCaptureHasEnded) {
   for (const bool on : {true, false}) {
     const Machine machine(With(&Strictness::captured_event, on));
-    const CuEvent event = NewEvent(machine);
+    const CuEvent event = machine.NewEvent();
     machine.Capture(
         [&](CuStream stream) { EXPECT_CU(kSuccess, machine.cu.EventRecord(event, stream)); });
     const CuResult expected = on ? CuResult::kCapturedEvent : CuResult::kSuccess;

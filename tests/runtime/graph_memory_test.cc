@@ -4,20 +4,11 @@
 
 #include "coppice/runtime/graph_memory.h"
 
-#include <string>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
-#include "coppice/base/units.h"
-
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice {
 namespace {
-
-using testing::HasSubstr;
 
 const std::string kHeader =
     "kind\tnodes\tcopies\tinstantiated_bytes\tlaunched_bytes\tdestroyed_bytes\tbytes_per_exec\t"

@@ -3,14 +3,7 @@
 
 #include "coppice/runtime/kernel_image.h"
 
-#include <cstdint>
-#include <cstring>
-#include <string>
-#include <string_view>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
+#include "tests/support/test.h"
 #include "tests/support/test_kernels.h"
 
 namespace coppice {

@@ -4,32 +4,15 @@
 
 #include "coppice/runtime/kernel_library.h"
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <span>
-#include <string>
-#include <string_view>
 #include <unistd.h>
-#include <utility>
-#include <vector>
 
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
-#include "tests/support/status_matchers.h"
 #include "tests/support/succeeding_table.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 #include "tests/support/test_kernels.h"
 
 namespace coppice {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 const void* loaded_image = nullptr;
 std::string loaded_text;  // The same as far as a NUL.
@@ -161,14 +144,12 @@ TEST_F(LoadFileTest, LoadsTheBytesOfTheFile) {
 
 TEST_F(LoadFileTest, FileThatCannotBeReadOrLoadedIsNamed) {
   const Driver driver(OwnKernelTable(), DriverKind::kCuda);
-  const absl::Status absent = KernelLibrary::LoadFile(driver, folder_ + "/absent").status();
-  EXPECT_THAT(absent, StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(std::string(absent.message()), HasSubstr(folder_ + "/absent"));
+  EXPECT_THAT(KernelLibrary::LoadFile(driver, folder_ + "/absent"),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr(folder_ + "/absent")));
   EXPECT_FALSE(KernelLibrary::LoadFile(driver, folder_).ok()) << "a folder";
   std::ofstream(folder_ + "/empty").flush();
-  const absl::Status empty = KernelLibrary::LoadFile(driver, folder_ + "/empty").status();
-  EXPECT_THAT(empty, StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(std::string(empty.message()), HasSubstr(folder_ + "/empty"));
+  EXPECT_THAT(KernelLibrary::LoadFile(driver, folder_ + "/empty"),
+              StatusIs(kWrongArgument, HasSubstr(folder_ + "/empty")));
 }
 
 TEST(OwnImageTest, DriverReadsTheCallersBytesAndPtxUpToANul) {
@@ -186,7 +167,7 @@ TEST(OwnImageTest, WhatIsNoImageIsRefusedBeforeTheDriver) {
   const Driver driver(OwnKernelTable(), DriverKind::kCuda);
   loaded_image = nullptr;
   const std::array<std::byte, 16> zeros{};
-  EXPECT_THAT(KernelLibrary::Load(driver, zeros), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(KernelLibrary::Load(driver, zeros), StatusIs(kWrongArgument));
   EXPECT_EQ(loaded_image, nullptr);
 }
 
@@ -199,7 +180,7 @@ TEST(OwnImageTest, RefusalOfTheDriverSaysWhatItRefused) {
   };
   const absl::Status wrong = refuse([](CuLibrary*, const void*, CuJitOption*, void**, unsigned,
                                        int*, void**, unsigned) { return CuResult::kInvalidPtx; });
-  EXPECT_THAT(wrong, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(wrong, StatusIs(kWrongArgument));
   EXPECT_EQ(CuResultOf(wrong), CuResult::kInvalidPtx);
   EXPECT_THAT(std::string(wrong.message()), HasSubstr("PTX"));
   EXPECT_THAT(refuse([](CuLibrary*, const void*, CuJitOption*, void**, unsigned, int*, void**,
@@ -232,9 +213,8 @@ TEST(OwnImageTest, EmulatorRefusesACubin) {
   std::vector<std::byte> cubin(64);
   std::memcpy(cubin.data(), "\x7f\x45LF", 4);
   cubin[18] = std::byte{190};
-  const absl::Status refused = KernelLibrary::Load(device.driver(), cubin).status();
-  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnimplemented));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("PTX"));
+  EXPECT_THAT(KernelLibrary::Load(device.driver(), cubin),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("PTX")));
 }
 
 TEST(OwnImageTest, KernelIsKnownByWhatTheDriverTells) {
@@ -305,9 +285,8 @@ TEST(KernelLibraryTest, NeedBeyondTheDeviceIsAnInvalidArgument) {
   TestDevice device;
   COPPICE_ASSERT_OK_AND_ASSIGN(const KernelLibrary library,
                                KernelLibrary::Load(device.driver(), test_kernels_image));
-  const absl::Status refused = library.Get("Cube", {.shared_bytes = 256 * 1024}).status();
-  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("262144"));
+  EXPECT_THAT(library.Get("Cube", {.shared_bytes = 256 * 1024}),
+              StatusIs(kWrongArgument, HasSubstr("262144")));
 }
 
 }  // namespace

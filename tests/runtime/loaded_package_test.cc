@@ -4,22 +4,12 @@
 
 #include "coppice/runtime/loaded_package.h"
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <utility>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "tests/package/small_kernels.h"
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice::package {
 namespace {
-
-using testing::HasSubstr;
 
 class LoadedPackageTest : public testing::Test {
  protected:
@@ -44,7 +34,7 @@ class LoadedPackageTest : public testing::Test {
         {"inputs", {"x"}},
         {"outputs", {"y"}},
         {"buffers", {{"x", FloatBuffer("input", {8})}, {"y", FloatBuffer("output", {8})}}},
-        {"steps", {ScaleStep("x", "y", "8", "2")}}};
+        {"steps", nlohmann::json::array({ScaleStep("x", "y", "8", "2")})}};
     return builder;
   }
 

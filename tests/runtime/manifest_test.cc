@@ -4,26 +4,13 @@
 
 #include "coppice/runtime/manifest.h"
 
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "fmt/format.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "coppice/runtime/package.h"
 
 #include "tests/package/manifest_cases.h"
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 
 namespace coppice::package {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
 
 // The zip of a package, and the package.
 class Opened {
@@ -403,7 +390,7 @@ TEST(ManifestCasesTest, ErrorsSayWhereAndWhat) {
   ASSERT_GE(cases["bad"].size(), 100U);
   for (const nlohmann::json& one : cases["bad"]) {
     const Opened opened(PackageOf(one));
-    ASSERT_THAT(opened.package(), StatusIs(absl::StatusCode::kInvalidArgument)) << one["name"];
+    ASSERT_THAT(opened.package(), StatusIs(kWrongArgument)) << one["name"];
     const std::string message = MessageOf(opened.package().status());
     EXPECT_THAT(message, HasSubstr("full.zip: manifest.json: " + std::string(one["at"])))
         << one["name"];
@@ -430,7 +417,7 @@ PackageBuilder DoublingPackage(int programs) {
 TEST(ManifestCasesTest, OneRunOfAProgramHasAtMostAMillionSteps) {
   EXPECT_OK(Opened(DoublingPackage(18)).package()) << "3 * 2^18 - 2 steps";
   const Opened opened(DoublingPackage(19));
-  ASSERT_THAT(opened.package(), StatusIs(absl::StatusCode::kInvalidArgument));
+  ASSERT_THAT(opened.package(), StatusIs(kWrongArgument));
   EXPECT_THAT(MessageOf(opened.package().status()),
               HasSubstr("/programs/p00/steps: 1572862 steps run"));
 }

@@ -3,25 +3,16 @@
 
 #include "coppice/runtime/package_lint.h"
 
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
 #include "coppice/runtime/package.h"
 
 #include "tests/package/lint_fixtures.h"
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 
 namespace coppice::package {
 namespace {
 
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
 using Pointer = nlohmann::json::json_pointer;
 
 std::vector<Finding> FindingsOf(nlohmann::json manifest, const LintOptions& options) {

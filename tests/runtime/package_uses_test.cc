@@ -3,20 +3,13 @@
 
 #include "coppice/runtime/package_uses.h"
 
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace coppice::package {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
 using testing::Field;
 using testing::FieldsAre;
-using testing::SizeIs;
-using testing::UnorderedElementsAre;
 
 Manifest ManifestOf(std::vector<Step> steps) {
   Manifest manifest;

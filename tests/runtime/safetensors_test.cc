@@ -4,23 +4,11 @@
 
 #include "coppice/runtime/safetensors.h"
 
-#include <cstring>
-#include <string>
-#include <utility>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "tests/package/package_builder.h"
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 
 namespace coppice::package {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
 
 constexpr const char* kPython = COPPICE_PACKAGE_FIXTURES "/tensors.safetensors";
 

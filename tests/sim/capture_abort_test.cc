@@ -1,15 +1,7 @@
-// Goal: a recording that breaks off anywhere, for whatever cause, gives its bytes back, leaves the
-// stream usable, and succeeds when it is tried again. Method: a program in small steps is broken
-// off at each of them, and its recording at each driver call, many times in one session.
-
-#include <bit>
-#include <cstdint>
-#include <functional>
-#include <thread>
-#include <utility>
-#include <vector>
-
-#include "fmt/format.h"
+// Goal: a recording that breaks off anywhere, for a cause outside of the driver, gives its bytes
+// back, leaves the stream usable, and succeeds when it is tried again; fault_sweep_test.cc has the
+// driver's errors. Method: a program in small steps is broken off at each of them, many times in
+// one session.
 
 #include "tests/graphs/session_fixture.h"
 
@@ -73,18 +65,21 @@ class CaptureAbortTest : public SessionFixture {
                          float factor,
                          DeviceAddress y) const {
     const int64_t n = context.extent(0);
-    return Launch(
-        context.driver(), kernels_.scale, context.stream(),
-        ScaleParams{
-            .x = PointerAt<float>(x), .y = PointerAt<float>(y), .count = n, .factor = factor},
-        GridFor(n));
+    return LaunchScale(context, x, y, n, factor);
   }
 
-  // Each round meets a new key, whose first recording breaks off. `arm` sees to that;
-  // `retry` makes the calls that record it, given the key's factor.
-  void ExpectEveryRoundRecovers(const Affine& affine,
-                                const std::function<void()>& arm,
-                                const std::function<void(double factor)>& retry) {
+  // Each round meets a new key, whose first recording `cause` breaks off at `step`; `retry` makes
+  // the calls that record it, given the key's factor.
+  void ExpectRecovery(int step,
+                      const std::function<absl::Status()>& cause,
+                      const std::function<void(const Affine&, double factor)>& retry) {
+    SCOPED_TRACE(fmt::format("step {}", step));
+    bool armed = false;
+    const Affine affine = MakeAffine({}, SteppedCallable([&](int at) {
+                                       if (at != step || !std::exchange(armed, false))
+                                         return absl::OkStatus();
+                                       return cause();
+                                     }));
     // Grows every window as far as the rounds need.
     for (int call = 0; call < 2; ++call)
       ASSERT_OK(Call(affine, kExtent, 0.5).status());
@@ -95,13 +90,12 @@ class CaptureAbortTest : public SessionFixture {
       ExpectRun(affine, kExtent, RunKind::kWarmUp, factor);
       uploads_.clear();
       const Emulator::Live before = device_.emulator().live();
-      arm();
+      armed = true;
       ExpectBrokenOff(affine, factor);
-      device_.ledger().ClearFaults();
       uploads_.clear();
       ExpectSameBytes(before);
       EXPECT_EQ(affine.session->memory().usage().eager_live, 0);
-      retry(factor);
+      retry(affine, factor);
       uploads_.clear();
     }
     EXPECT_GE(Executions(), executed + 2 * kRounds);
@@ -124,38 +118,7 @@ class CaptureAbortTest : public SessionFixture {
     EXPECT_EQ(after.execs, before.execs);
     EXPECT_EQ(after.captures, 0);
   }
-
-  // Breaks the recording off at `step` by `cause`, once per arming.
-  void ExpectRecovery(int step,
-                      const std::function<absl::Status()>& cause,
-                      const std::function<void(const Affine&, double factor)>& retry) {
-    SCOPED_TRACE(fmt::format("step {}", step));
-    bool armed = false;
-    const Affine affine = MakeAffine({}, SteppedCallable([&](int at) {
-                                       if (at != step || !std::exchange(armed, false))
-                                         return absl::OkStatus();
-                                       return cause();
-                                     }));
-    ExpectEveryRoundRecovers(
-        affine, [&] { armed = true; }, [&](double factor) { retry(affine, factor); });
-  }
-
-  void Record(const Affine& affine, double factor) {
-    ExpectRun(affine, kExtent, RunKind::kRecord, factor);
-  }
 };
-
-TEST_F(CaptureAbortTest, DriverErrorAtEveryStep) {
-  for (int step = 0; step < kSteps; ++step) {
-    ExpectRecovery(
-        step,
-        [this] {
-          device_.ledger().Inject({.result = CuResult::kOutOfMemory});
-          return absl::OkStatus();
-        },
-        [this](const Affine& affine, double factor) { Record(affine, factor); });
-  }
-}
 
 TEST_F(CaptureAbortTest, InvalidationByAnotherThreadAtEveryStep) {
   for (int step = 0; step < kSteps; ++step) {
@@ -169,7 +132,9 @@ TEST_F(CaptureAbortTest, InvalidationByAnotherThreadAtEveryStep) {
           }).join();
           return absl::OkStatus();
         },
-        [this](const Affine& affine, double factor) { Record(affine, factor); });
+        [this](const Affine& affine, double factor) {
+          ExpectRun(affine, kExtent, RunKind::kRecord, factor);
+        });
   }
 }
 
@@ -188,53 +153,6 @@ TEST_F(CaptureAbortTest, ErrorOfTheCallableAtEveryStep) {
                                          {.scratch = spare}));
           ExpectRun(affine, kExtent, RunKind::kReplay, factor);
         });
-  }
-}
-
-TEST_F(CaptureAbortTest, DriverErrorAtEveryCallOfARecording) {
-  struct Step {
-    int entry;
-    int64_t nth;
-  };
-  const Step steps[] = {
-      {DriverLedger::IndexOf(&DriverTable::StreamBeginCapture), 1},
-      {DriverLedger::IndexOf(&DriverTable::LaunchKernel), 1},
-      {DriverLedger::IndexOf(&DriverTable::LaunchKernel), 2},
-      {DriverLedger::IndexOf(&DriverTable::LaunchKernel), 3},
-      {DriverLedger::IndexOf(&DriverTable::LaunchKernel), 4},
-      {DriverLedger::IndexOf(&DriverTable::LaunchKernel), 5},
-      {DriverLedger::IndexOf(&DriverTable::StreamEndCapture), 1},
-      {DriverLedger::IndexOf(&DriverTable::GraphGetNodes), 1},
-      {DriverLedger::IndexOf(&DriverTable::GraphGetNodes), 2},
-      {DriverLedger::IndexOf(&DriverTable::GraphGetEdges), 1},
-      {DriverLedger::IndexOf(&DriverTable::GraphGetEdges), 2},
-      {DriverLedger::IndexOf(&DriverTable::GraphInstantiateWithFlags), 1},
-      {DriverLedger::IndexOf(&DriverTable::GraphUpload), 1},
-  };
-  for (const auto& [entry, nth] : steps) {
-    SCOPED_TRACE(fmt::format("{}, call {}", DriverEntryAt(entry).symbol, nth));
-    const Affine affine = MakeAffine({}, SteppedCallable([](int) { return absl::OkStatus(); }));
-    ExpectEveryRoundRecovers(
-        affine,
-        [&, entry = entry, nth = nth] {
-          device_.ledger().Inject({.entry = entry, .nth = nth, .result = CuResult::kOutOfMemory});
-        },
-        [&](double factor) { Record(affine, factor); });
-  }
-}
-
-// The graph exists by then, so that the next call replays it.
-TEST_F(CaptureAbortTest, DriverErrorAtTheFirstLaunch) {
-  const Affine affine = MakeAffine();
-  for (int round = 0; round < kRounds; ++round) {
-    const double factor = round + 1;
-    ExpectRun(affine, kExtent, RunKind::kWarmUp, factor);
-    device_.ledger().Inject({.entry = DriverLedger::IndexOf(&DriverTable::GraphLaunch),
-                             .result = CuResult::kOutOfMemory});
-    EXPECT_THAT(Call(affine, kExtent, factor), StatusIs(absl::StatusCode::kResourceExhausted));
-    device_.ledger().ClearFaults();
-    ExpectRun(affine, kExtent, RunKind::kReplay, factor);
-    uploads_.clear();
   }
 }
 

@@ -13,14 +13,7 @@
 
 #pragma once
 
-#include <algorithm>
-#include <bit>
-#include <cstdint>
-#include <memory>
 #include <new>
-#include <optional>
-#include <utility>
-#include <vector>
 
 #include "tests/graphs/session_fixture.h"
 #include "tests/support/host_allocations.h"
@@ -133,8 +126,7 @@ class FailingWorld : private AffineDevice {
   // `reader`.
   absl::Status Run(int64_t n, int lane, CuStream stream, CuStream reader) {
     const auto input = std::ranges::find(inputs_, n, &std::pair<int64_t, DeviceMemory>::first);
-    const int64_t dims[] = {n};
-    const Tensor x = Tensor::Dense(input->second.address(), DType::kFloat32, dims);
+    const Tensor x = FloatsAt(input->second.address(), n);
     Lease& lease = leases_.emplace_back();
     absl::Status status = Attempt([&]() -> absl::Status {
       COPPICE_ASSIGN_OR_RETURN(lease, session_->Run({.program = program_,

@@ -4,16 +4,7 @@
 //
 // COPPICE_TEST_SHARE=N in the environment runs each N-th case.
 
-#include <functional>
-#include <optional>
-#include <ostream>
-#include <string>
-#include <utility>
-
-#include "fmt/format.h"
-
 #include "tests/sim/failing_world.h"
-#include "tests/support/test_share.h"
 
 namespace coppice {
 namespace {

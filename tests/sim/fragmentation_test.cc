@@ -6,21 +6,11 @@
 //
 // COPPICE_TEST_SHARE=N in the environment runs one in N of the operations.
 
-#include <algorithm>
-#include <cstdint>
-#include <random>
-#include <vector>
-
-#include "fmt/format.h"
-#include "gtest/gtest.h"
-
 #include "coppice/allocator/plan.h"
 #include "coppice/allocator/planner.h"
-#include "coppice/base/units.h"
 
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 #include "tests/support/test_device.h"
-#include "tests/support/test_share.h"
 
 namespace coppice {
 namespace {

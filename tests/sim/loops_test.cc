@@ -4,20 +4,9 @@
 // Method: ten thousand steps of each loop, read after every step and compared with the model on the
 // host; sums of whole numbers, so that one wrong step shows in every value after it.
 
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <map>
-#include <memory>
-#include <ostream>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "tests/graphs/sketch.h"
 #include "tests/sim/failing_world.h"
 #include "tests/support/host_allocations.h"
-#include "tests/support/test_share.h"
 
 namespace coppice {
 namespace {

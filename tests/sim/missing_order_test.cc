@@ -3,18 +3,9 @@
 // Method: each mistake once with the order it lacks and once without, under a hundred seeds; what
 // the emulator reports is the finding.
 
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <string>
-#include <vector>
-
-#include "gtest/gtest.h"
-
 #include "coppice/runtime/emulator.h"
 
 #include "tests/runtime/emulator_machine.h"
-#include "tests/support/test_share.h"
 
 namespace coppice {
 namespace {

@@ -2,31 +2,20 @@
 // like, and every output is right or its reading refused; a capture here breaks none elsewhere.
 // Method: eight threads call 25 programs a hundred times each on four lanes, in all output modes
 // and with outputs as inputs, and pass their leases on; an intruder allocates, frees, waits,
-// captures in global mode and records in a session of its own meanwhile. Bindings end, graphs go
-// and all memory is given back and taken again under calls that need them. ThreadSanitizer finds
-// what values do not show.
+// captures in global mode and records in a session of its own meanwhile. Bindings and programs end,
+// graphs go and all memory is given back and taken again under calls that need them.
+// ThreadSanitizer finds what values do not show.
 
-#include <atomic>
-#include <cstdint>
-#include <functional>
+#include <deque>
 #include <latch>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <random>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "tests/graphs/sketch.h"
-#include "tests/support/test_share.h"
 
 namespace coppice {
 namespace {
 
 constexpr int kThreads = 8;
-constexpr int kPrograms = 25;
+constexpr int kProgramCount = 25;
 constexpr int kLanes = 4;
 
 // What each thread makes of each program; fewer where another test has made most of them.
@@ -77,8 +66,8 @@ class ThreadsTest : public testing::TestWithParam<bool>, protected SketchDevice 
     void CallEveryProgram() {
       ASSERT_OK(test_.device_.context().MakeCurrent());
       for (int64_t calls = 0; calls < CallsPerProgram(GetParam()); ++calls) {
-        for (int program = 0; program < kPrograms && !HasFatalFailure(); ++program)
-          CallOnce(test_.programs_[static_cast<size_t>((program + Below(3)) % kPrograms)]);
+        for (int program = 0; program < kProgramCount && !HasFatalFailure(); ++program)
+          CallOnce(test_.programs_[static_cast<size_t>((program + Below(3)) % kProgramCount)]);
       }
     }
 
@@ -108,7 +97,9 @@ class ThreadsTest : public testing::TestWithParam<bool>, protected SketchDevice 
       if (std::optional<Made> other = test_.exchange_.Take()) Check(*other, /*may_be_stale=*/true);
     }
 
-    const Sketched& AnyProgram() { return test_.programs_[static_cast<size_t>(Below(kPrograms))]; }
+    const Sketched& AnyProgram() {
+      return test_.programs_[static_cast<size_t>(Below(kProgramCount))];
+    }
 
     // Runs once; again as long as somebody else's scope or a full ring refuses the call. An input
     // that is an output may be stale by then.
@@ -116,7 +107,7 @@ class ThreadsTest : public testing::TestWithParam<bool>, protected SketchDevice 
         const Sketched& program, const Input& x, OutputMode mode, int lane, bool may_fail = false) {
       std::vector<Tensor> targets;
       for (size_t i = 0; i < OutputsOf(program); ++i)
-        targets.push_back(Vector(memory_.address() + i * kTargetBytes, x.tensor.element_count()));
+        targets.push_back(FloatsAt(memory_.address() + i * kTargetBytes, x.tensor.element_count()));
       while (true) {
         absl::StatusOr<Lease> lease = test_.session_->Run(
             {.program = program.program,
@@ -175,7 +166,7 @@ class ThreadsTest : public testing::TestWithParam<bool>, protected SketchDevice 
         {Temporary(), Temporary(), Free(0), Output(), Free(1), Output()},
         {Output(), Temporary(2 * kKiB), Free(0)},
     };
-    for (int i = 0; i < kPrograms; ++i) {
+    for (int i = 0; i < kProgramCount; ++i) {
       Sketched sketched{.session = session_.get(),
                         .sketch = {.name = "p" + std::to_string(i),
                                    .steps = kinds[static_cast<size_t>(i) % kinds.size()],
@@ -247,7 +238,7 @@ TEST_P(ThreadsTest, EveryOutputIsRightAndNobodyIsBroken) {
   intruder.join();
   session_->WaitForRecordings();
   const SessionStats stats = session_->stats();
-  EXPECT_GE(stats.calls, kThreads * kPrograms * CallsPerProgram(GetParam()));
+  EXPECT_GE(stats.calls, kThreads * kProgramCount * CallsPerProgram(GetParam()));
   EXPECT_EQ(stats.captures_retried, 0);
   EXPECT_EQ(stats.reasons[static_cast<size_t>(Reason::kNotCapturable)], 0);
   EXPECT_GT(stats.recordings, 0);
@@ -256,31 +247,39 @@ TEST_P(ThreadsTest, EveryOutputIsRightAndNobodyIsBroken) {
   }
 }
 
-// Bindings that end while others run and warm them, and whose memory goes then; graphs and memory
-// of the session, which others take from under the calls.
+// Bindings that end while others run and warm them, and whose memory goes then, by themselves or
+// with their program; graphs and memory of the session, which others take from under the calls.
 class UnbindThreadsTest : public testing::TestWithParam<bool>, protected SketchDevice {
  protected:
   static constexpr int64_t kWeights = 64;
   static constexpr int kShakeEvery = 25;  // Rounds.
 
+  struct Bound {
+    const Program* program;
+    const Binding* binding;
+  };
+
   UnbindThreadsTest()
-      : session_(MakeSession({.lanes = kLanes, .record_in_background = GetParam()})),
-        program_(Define(
-            *session_,
-            [this](CallContext& context) -> absl::Status {
-              COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
-              return AddOnto(context, context.input(0).data, context.input(1).data, y.data,
-                             context.extent(0));
-            },
-            1,
-            [](ProgramSpec& spec) {
-              spec.thread_safe = true;
-              spec.inputs.push_back(
-                  {.name = "w", .dims = {Dim::Fixed(kWeights)}, .role = InputRole::kStatic});
-            })),
-        x_(Upload(20, 100)) {
+      : session_(MakeSession({.lanes = kLanes, .record_in_background = GetParam()})) {
     for (int lane = 0; lane < kLanes; ++lane)
       streams_.push_back(*Stream::Create(device_.driver()));
+  }
+
+  const Program* Register() {
+    return Define(
+               *session_,
+               [this](CallContext& context) -> absl::Status {
+                 COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+                 return AddOnto(context, context.input(0).data, context.input(1).data, y.data,
+                                context.extent(0));
+               },
+               1,
+               [](ProgramSpec& spec) {
+                 spec.thread_safe = true;
+                 spec.inputs.push_back(
+                     {.name = "w", .dims = {Dim::Fixed(kWeights)}, .role = InputRole::kStatic});
+               })
+        .program;
   }
 
   // Calls with whatever is bound until told to stop: right, or refused because it ended.
@@ -289,8 +288,9 @@ class UnbindThreadsTest : public testing::TestWithParam<bool>, protected SketchD
     const Stream& stream = streams_[static_cast<size_t>(lane)];
     const Values expected = Sum(x_.values, 5);
     while (!stop.load()) {
-      const absl::StatusOr<Lease> lease = session_->Run({.program = program_.program,
-                                                         .binding = bound_.load(),
+      const Bound& bound = *bound_.load();
+      const absl::StatusOr<Lease> lease = session_->Run({.program = bound.program,
+                                                         .binding = bound.binding,
                                                          .inputs = {&x_.tensor, 1},
                                                          .stream = stream.handle(),
                                                          .lane = lane});
@@ -338,35 +338,38 @@ class UnbindThreadsTest : public testing::TestWithParam<bool>, protected SketchD
     const std::vector<int64_t> buckets[] = {{32}, {64}};
     while (!stop.load()) {
       session_->WaitForRecordings();
+      const Bound& bound = *bound_.load();
       const absl::StatusCode code =
-          session_->Warm(*program_.program, bound_.load(), buckets, {}, {.lane = 1}).code();
+          session_->Warm(*bound.program, bound.binding, buckets, {}, {.lane = 1}).code();
       EXPECT_TRUE(code == absl::StatusCode::kOk || code == kRefused || code == kWrongArgument)
           << absl::StatusCodeToString(code);
     }
   }
 
-  DeviceMemory BindAnew() {
+  DeviceMemory BindAnew(const Program* program) {
     DeviceMemory memory = *device_.Upload(Values(kWeights, 5));
-    const Tensor w = Vector(memory.address(), kWeights);
-    const absl::StatusOr<const Binding*> binding = session_->Bind(*program_.program, {&w, 1});
+    const Tensor w = FloatsAt(memory.address(), kWeights);
+    const absl::StatusOr<const Binding*> binding = session_->Bind(*program, {&w, 1});
     EXPECT_OK(binding);
-    bound_.store(*binding);
+    bindings_.push_back({.program = program, .binding = *binding});
+    bound_.store(&bindings_.back());
     return memory;
   }
 
   std::vector<Stream> streams_;  // Of the lanes.
   const std::unique_ptr<Session> session_;
-  const Sketched program_;
-  const Input x_;
-  std::atomic<const Binding*> bound_ = nullptr;
+  const Input x_ = Upload(20, 100);
+  std::deque<Bound> bindings_;  // Threads may hold any of them.
+  std::atomic<const Bound*> bound_ = nullptr;
   std::atomic<int64_t> runs_ = 0;
   std::atomic<bool> suspending_ = false;
   std::atomic<int64_t> asked_ = 0;
   std::atomic<int64_t> suspensions_ = 0;
 };
 
-TEST_P(UnbindThreadsTest, MemoryMayGoOnceUnbindReturnsWhateverElseGoesMeanwhile) {
-  std::optional<DeviceMemory> memory = BindAnew();
+TEST_P(UnbindThreadsTest, MemoryMayGoOnceUnbindOrUnregisterReturnsWhateverElseGoesMeanwhile) {
+  const Program* program = Register();
+  std::optional<DeviceMemory> memory = BindAnew(program);
   std::atomic<bool> stop = false;
   std::vector<std::thread> threads;
   for (int lane = 0; lane < kLanes; ++lane)
@@ -380,17 +383,30 @@ TEST_P(UnbindThreadsTest, MemoryMayGoOnceUnbindReturnsWhateverElseGoesMeanwhile)
     const int64_t asked = asked_.load();
     while ((runs_.load() < ran + 3 || suspensions_.load() < asked) && !HasFailure())
       std::this_thread::yield();
-    EXPECT_OK(session_->Unbind(*bound_.load()));
+    if (round % 3 == 0) {
+      EXPECT_OK(session_->Reset(*program));
+    }
+    if (round % 3 == 1) {
+      EXPECT_OK(session_->Unregister(*program));
+      program = Register();
+    } else {
+      EXPECT_OK(session_->Unbind(*bound_.load()->binding));
+    }
     memory.reset();
-    memory.emplace(BindAnew());
+    memory.emplace(BindAnew(program));
   }
   stop.store(true);
   Ask();
   for (std::thread& thread : threads)
     thread.join();
-  EXPECT_OK(session_->Unbind(*bound_.load()));
+  EXPECT_OK(session_->Unbind(*bound_.load()->binding));
   for (const NodeInfo& node : session_->nodes())
     EXPECT_FALSE(node.recorded);
+  for (const Stream& stream : streams_)
+    EXPECT_OK(stream.Synchronize());
+  EXPECT_OK(session_->Unregister(*program));
+  EXPECT_THAT(session_->nodes(), SizeIs(0));
+  EXPECT_EQ(device_.emulator().live().execs, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Recording,

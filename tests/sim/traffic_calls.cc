@@ -1,10 +1,5 @@
 // Calls: what they take, what the model says of them, and how they may end.
 
-#include <algorithm>
-#include <cstring>
-
-#include "coppice/base/status.h"
-
 #include "tests/sim/traffic_kernels.h"
 #include "tests/sim/traffic_simulation.h"
 

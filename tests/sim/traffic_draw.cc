@@ -1,12 +1,5 @@
 // Scripts from seeds: what kinds of traffic there are, and how often.
 
-#include <algorithm>
-#include <random>
-#include <utility>
-#include <vector>
-
-#include "coppice/base/units.h"
-
 #include "tests/sim/traffic_programs.h"
 #include "tests/sim/traffic_script.h"
 

@@ -1,12 +1,8 @@
 // Goal: what random traffic has found once stays right. Method: the smallest scripts that failed,
 // named after what they expect; a fault strikes at each of the driver calls that follow it.
 
-#include <cstdint>
-#include <ostream>
-#include <string>
-
 #include "tests/sim/traffic_world.h"
-#include "tests/support/status_matchers.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {

@@ -1,13 +1,7 @@
 // Memory that comes and goes under traffic: what is refused, what stays, and that the books are
 // right.
 
-#include <algorithm>
-#include <map>
-#include <string>
-#include <utility>
-
 #include "coppice/base/check.h"
-#include "coppice/base/status.h"
 
 #include "tests/sim/traffic_simulation.h"
 

@@ -2,10 +2,6 @@
 
 #include "tests/sim/traffic_model.h"
 
-#include <algorithm>
-
-#include "fmt/format.h"
-
 #include "coppice/base/check.h"
 
 #include "tests/sim/traffic_kernels.h"

@@ -8,14 +8,6 @@
 
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "coppice/graphs/session.h"
 #include "coppice/runtime/stream.h"
 

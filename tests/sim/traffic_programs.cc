@@ -2,15 +2,7 @@
 
 #include "tests/sim/traffic_programs.h"
 
-#include <algorithm>
-#include <array>
-#include <limits>
-#include <optional>
-#include <string>
-#include <utility>
-
 #include "coppice/base/check.h"
-#include "coppice/base/status.h"
 
 #include "tests/sim/traffic_kernels.h"
 #include "tests/support/test_device.h"
@@ -72,7 +64,7 @@ using Static = TrafficProgram::Static;
 using Second = TrafficProgram::Second;
 using Length = TrafficProgram::Length;
 
-const TrafficProgram kPrograms[] = {
+const TrafficProgram kTrafficPrograms[] = {
     {.name = "rows", .steps = kPlain, .scalar = Scalar::kKey},
     {.name = "masked",
      .claim = Claim::kMasked,
@@ -392,7 +384,7 @@ class DeviceRun {
 }  // namespace
 
 std::span<const TrafficProgram> TrafficPrograms() {
-  return kPrograms;
+  return kTrafficPrograms;
 }
 
 uint64_t FilledWith(const Fill& fill, DType dtype) {

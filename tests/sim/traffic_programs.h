@@ -12,15 +12,12 @@
 
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-#include <span>
-#include <vector>
-
 #include "coppice/graphs/program.h"
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/kernel_library.h"
 #include "coppice/runtime/stream.h"
+
+#include "tests/support/test.h"
 
 namespace coppice {
 

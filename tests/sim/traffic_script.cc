@@ -2,14 +2,7 @@
 
 #include "tests/sim/traffic_script.h"
 
-#include <algorithm>
 #include <charconv>
-#include <optional>
-#include <sstream>
-#include <string_view>
-#include <utility>
-
-#include "coppice/base/status.h"
 
 #include "tests/sim/traffic_programs.h"
 

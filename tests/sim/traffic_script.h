@@ -15,14 +15,7 @@
 
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
-
-#include "coppice/base/units.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 

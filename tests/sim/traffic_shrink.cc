@@ -2,10 +2,6 @@
 
 #include "tests/sim/traffic_shrink.h"
 
-#include <algorithm>
-#include <utility>
-#include <vector>
-
 #include "coppice/base/check.h"
 
 namespace coppice {

@@ -4,9 +4,6 @@
 
 #pragma once
 
-#include <functional>
-#include <string>
-
 #include "tests/sim/traffic_script.h"
 
 namespace coppice {

@@ -2,10 +2,7 @@
 
 #include "tests/sim/traffic_simulation.h"
 
-#include <algorithm>
-
 #include "coppice/base/check.h"
-#include "coppice/base/status.h"
 
 namespace coppice {
 

@@ -6,15 +6,6 @@
 
 #pragma once
 
-#include <array>
-#include <map>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "coppice/graphs/session.h"
 
 #include "tests/sim/traffic_model.h"

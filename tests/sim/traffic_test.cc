@@ -6,19 +6,9 @@
 // COPPICE_TRAFFIC_SCRIPT=FILE in the environment runs that script alone, COPPICE_TRAFFIC_SEED=N the
 // script of that seed. COPPICE_TEST_SHARE=N runs each N-th seed.
 
-#include <cstdlib>
-#include <fstream>
-#include <map>
-#include <set>
-#include <sstream>
-#include <string>
-
-#include "fmt/format.h"
-
 #include "tests/sim/traffic_shrink.h"
 #include "tests/sim/traffic_world.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/test_share.h"
+#include "tests/support/test.h"
 
 namespace coppice {
 namespace {
@@ -80,7 +70,7 @@ TEST(TrafficScriptTest, TextReadsBackAsTheSameScript) {
 
 TEST(TrafficScriptTest, TextThatIsNoScriptIsRefused) {
   for (const char* text : {"jump", "call id", "call id=x", "call color=1", "call program=none"})
-    EXPECT_THAT(ParseScript(text), StatusIs(absl::StatusCode::kInvalidArgument)) << text;
+    EXPECT_THAT(ParseScript(text), StatusIs(kWrongArgument)) << text;
 }
 
 TEST(TrafficScriptTest, SeedsDrawTheSameScriptAgainAndDifferFromEachOther) {
@@ -175,7 +165,7 @@ TEST(TrafficReachTest, TrafficTakesEveryPathForEveryReasonAndIsRefused) {
         sum.suspensions, sum.loans, sum.scrubs, sum.external_changes, sum.memory_refused,
         sum.budget_refused, sum.swaps})
     EXPECT_GT(count, 30);
-  EXPECT_THAT(by_width, testing::SizeIs(4));
+  EXPECT_THAT(by_width, SizeIs(4));
   for (const auto& [width, stats] : by_width) {
     fmt::print("{} bytes: {} inputs in place, {} filled\n", width, stats.inputs_in_place,
                stats.inputs_filled);
@@ -194,7 +184,7 @@ TEST(TrafficShrinkTest, FindsAWrongByteInAChainAfterASwapOfStatics) {
       });
   // A chain, a call with statics other than those of one before, and something that reads it.
   EXPECT_LE(shrunk.script.operations.size(), 4U) << TextOf(shrunk.script);
-  EXPECT_THAT(shrunk.failure, testing::HasSubstr("wrong bytes"));
+  EXPECT_THAT(shrunk.failure, HasSubstr("wrong bytes"));
   COPPICE_ASSERT_OK_AND_ASSIGN(const TrafficScript again, ParseScript(TextOf(shrunk.script)));
   EXPECT_NE(RunTraffic(again, PlantedDefect::kChainAfterSwap).failure, "");
   EXPECT_EQ(RunTraffic(again).failure, "") << "the defect is in the script";
@@ -206,7 +196,7 @@ TEST(TrafficShrinkTest, FindsWhatEndsTheProcess) {
       [](const TrafficScript& script) { return RunTrafficApart(script, PlantedDefect::kAbort); });
   // A chain, and a call with statics other than those of one before.
   EXPECT_LE(shrunk.script.operations.size(), 3U) << TextOf(shrunk.script);
-  EXPECT_THAT(shrunk.failure, testing::HasSubstr("signal"));
+  EXPECT_THAT(shrunk.failure, HasSubstr("signal"));
 }
 
 }  // namespace

@@ -2,12 +2,8 @@
 
 #include "tests/sim/traffic_world.h"
 
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <unistd.h>
 
-#include "fmt/format.h"
 #include "gtest/gtest-spi.h"
 #include <sys/wait.h>
 

@@ -12,9 +12,6 @@
 
 #pragma once
 
-#include <cstdint>
-#include <string>
-
 #include "coppice/graphs/session.h"
 
 #include "tests/sim/traffic_script.h"

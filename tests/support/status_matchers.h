@@ -1,15 +1,16 @@
 // Matchers and assertions for absl::Status and absl::StatusOr.
 //
-// Tests compare codes, never message text:
+// Tests compare codes, and of messages at most parts, never the whole text:
 //
 //   COPPICE_ASSERT_OK_AND_ASSIGN(const Stream stream, Stream::Create(driver));
-//   EXPECT_THAT(DeviceMemory::Create(driver, 0), StatusIs(absl::StatusCode::kInvalidArgument));
+//   EXPECT_THAT(DeviceMemory::Create(driver, 0), StatusIs(kWrongArgument, HasSubstr("0 bytes")));
 //
 // Threads: stateless.
 
 #pragma once
 
 #include <ostream>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -21,9 +22,10 @@
 
 namespace coppice {
 
-// What misuse and a wrong argument are refused with.
+// What misuse, a wrong argument and want of room are refused with.
 inline constexpr absl::StatusCode kRefused = absl::StatusCode::kFailedPrecondition;
 inline constexpr absl::StatusCode kWrongArgument = absl::StatusCode::kInvalidArgument;
+inline constexpr absl::StatusCode kExhausted = absl::StatusCode::kResourceExhausted;
 
 inline const absl::Status& StatusOf(const absl::Status& status) {
   return status;
@@ -42,6 +44,12 @@ MATCHER(IsOk, negation ? "is not OK" : "is OK") {
 MATCHER_P(StatusIs, code, "has status code " + absl::StatusCodeToString(code)) {
   *result_listener << "whose status is " << StatusOf(arg).ToString();
   return StatusOf(arg).code() == code;
+}
+
+MATCHER_P2(StatusIs, code, message, "has status code " + absl::StatusCodeToString(code)) {
+  *result_listener << "whose status is " << StatusOf(arg).ToString();
+  return StatusOf(arg).code() == code &&
+         testing::Matches(message)(std::string(StatusOf(arg).message()));
 }
 
 }  // namespace coppice

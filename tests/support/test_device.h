@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
 
+#include "coppice/base/tensor.h"
 #include "coppice/base/units.h"
 #include "coppice/runtime/emulator.h"
 #include "coppice/runtime/kernel_library.h"
@@ -119,6 +120,11 @@ class TestDevice {
   std::optional<Context> context_;
   std::optional<Stream> stream_;
 };
+
+// A dense tensor of so many floats there.
+inline Tensor FloatsAt(DeviceAddress address, int64_t count) {
+  return Tensor::Dense(address, DType::kFloat32, {&count, 1});
+}
 
 // A device address as the typed pointer that kernel parameters hold.
 template <typename T>

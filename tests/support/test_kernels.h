@@ -25,6 +25,7 @@ struct FillParams {
   float* target = nullptr;
   int64_t count = 0;
   float value = 0;
+  int32_t unused = 0;  // No struct here has padding, whose bytes an audit would compare.
 };
 
 // "Scale": y[i] = factor * x[i].
@@ -33,6 +34,7 @@ struct ScaleParams {
   float* y = nullptr;
   int64_t count = 0;
   float factor = 1;
+  int32_t unused = 0;
 };
 
 // "Add": z[i] = x[i] + y[i].
@@ -59,6 +61,7 @@ struct CompactParams {
   float* y = nullptr;
   const int64_t* words = nullptr;  // A parameter block.
   int32_t word = 0;
+  int32_t unused = 0;
   int64_t capacity = 0;  // Of x and y.
   int64_t* count = nullptr;
   int32_t* narrow_count = nullptr;
@@ -88,6 +91,7 @@ struct RaggedRowsParams {
   int64_t length = 0;  // Of a rectangle; 0: packed.
   int64_t width = 0;
   int32_t word = 0;
+  int32_t unused = 0;
 };
 
 // "Store": *target = value, by one thread.

@@ -10,10 +10,12 @@
 
 #include "coppice/base/check.h"
 
+#include "tests/support/sanitized.h"
+
 namespace coppice {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef COPPICE_SANITIZED
 constexpr int64_t kDefaultShare = 20;
 #else
 constexpr int64_t kDefaultShare = 1;

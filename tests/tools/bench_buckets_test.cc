@@ -11,8 +11,6 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
-#include "coppice/runtime/driver.h"
-
 #include "tests/tools/command_outcome.h"
 #include "tools/support/recording_order.h"
 
@@ -20,7 +18,6 @@ namespace coppice {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
 
@@ -29,8 +26,7 @@ class BenchBucketsTest : public testing::Test {
  protected:
   static const nlohmann::json& json() {
     static const nlohmann::json* const parsed = [] {
-      const CommandOutcome outcome =
-          RunCoppice({"bench", "buckets", "--device", "host", "--beside-ms", "1", "--json"});
+      const CommandOutcome outcome = RunCoppice({"bench", "buckets", "--device", "host", "--json"});
       EXPECT_EQ(outcome.code, kExitOk);
       EXPECT_THAT(outcome.err, IsEmpty());
       return new nlohmann::json(
@@ -116,35 +112,6 @@ TEST_F(BenchBucketsTest, StallHasRoundsOfBothTimes) {
     EXPECT_GE(stall["rounds"][when], times.size());
   }
   EXPECT_GT(stall["recorded_ms"], 0);
-}
-
-TEST_F(BenchBucketsTest, TableHasALinePerCaseAndTheStall) {
-  const CommandOutcome outcome =
-      RunCoppice({"bench", "buckets", "--device", "host", "--model", "tiny", "--beside-ms", "1"});
-  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("coppice emulator"));
-  EXPECT_THAT(outcome.out, HasSubstr("random:1  held"));
-  EXPECT_THAT(outcome.out, HasSubstr("largest   dropped"));
-  EXPECT_THAT(outcome.out, HasSubstr("a kernel beside"));
-}
-
-TEST_F(BenchBucketsTest, MissingCudaIsExitCode3) {
-  if (Driver::LoadCuda().ok()) GTEST_SKIP() << "this machine has a CUDA driver";
-  const CommandOutcome outcome = RunCoppice({"bench", "buckets", "--device", "cuda", "--json"});
-  EXPECT_EQ(outcome.code, kExitDevice);
-  EXPECT_THAT(outcome.out, IsEmpty());
-  EXPECT_THAT(outcome.err, HasSubstr("libcuda"));
-}
-
-TEST_F(BenchBucketsTest, RefusesWhatIsNoOption) {
-  for (const std::vector<std::string>& wrong :
-       {std::vector<std::string>{"--model", "huge"}, {"--beside-ms", "0"}, {"--device", "tpu"}}) {
-    std::vector<std::string> arguments = {"bench", "buckets"};
-    arguments.insert(arguments.end(), wrong.begin(), wrong.end());
-    const CommandOutcome outcome = RunCoppice(arguments);
-    EXPECT_EQ(outcome.code, kExitUsage);
-    EXPECT_THAT(outcome.err, HasSubstr(wrong.back()));
-  }
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 // kernels a step launches, and tells what a gate chose. Method: the command in this process, on the
 // tiny model and the emulator, whose clock gives each operation 1 us; rows of calls made up.
 
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -11,15 +10,12 @@
 #include "nlohmann/json.hpp"
 
 #include "tests/tools/command_outcome.h"
-#include "tools/bench/bench.h"
 #include "tools/bench/gate_watch.h"
 
 namespace coppice {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Optional;
 
 CommandOutcome RunDecode(std::vector<std::string> options) {
@@ -29,7 +25,7 @@ CommandOutcome RunDecode(std::vector<std::string> options) {
 
 TEST(BenchDecodeTest, JsonHasEverySampleOfBothWaysPerBatch) {
   const nlohmann::json json =
-      JsonOf(RunDecode({"--batches", "1,3,4,40", "--samples", "4", "--json"}));
+      JsonOf(RunDecode({"--sizes", "1,3,4,40", "--repetitions", "4", "--json"}));
   EXPECT_EQ(json["section"], "decode");
   EXPECT_EQ(json["device"], "host");
   EXPECT_EQ(json["precision"], "float32");
@@ -60,7 +56,7 @@ TEST(BenchDecodeTest, JsonHasEverySampleOfBothWaysPerBatch) {
 
 // Both ways run the same operations, which is what the emulator's clock counts.
 TEST(BenchDecodeTest, GateKeepsTheGraphWhereBothWaysTakeTheSameTime) {
-  const nlohmann::json json = JsonOf(RunDecode({"--batches", "2", "--samples", "1", "--json"}));
+  const nlohmann::json json = JsonOf(RunDecode({"--sizes", "2", "--repetitions", "1", "--json"}));
   const nlohmann::json& one = json["cases"][0];
   EXPECT_EQ(one["gate"], "replay");
   EXPECT_GE(one["gate_calls"], 2 * GateWatch::kSamples);
@@ -68,11 +64,11 @@ TEST(BenchDecodeTest, GateKeepsTheGraphWhereBothWaysTakeTheSameTime) {
 }
 
 TEST(BenchDecodeTest, OneWayAloneSaysWhatAStepLaunches) {
-  const nlohmann::json both = JsonOf(RunDecode({"--batches", "4", "--samples", "3", "--json"}));
+  const nlohmann::json both = JsonOf(RunDecode({"--sizes", "4", "--repetitions", "3", "--json"}));
   const double operations = both["cases"][0]["ways"][0]["gpu_us"][0];
   for (const char* way : {"eager", "replay"}) {
     const nlohmann::json json =
-        JsonOf(RunDecode({"--only", way, "--batches", "4,1", "--samples", "7"}));
+        JsonOf(RunDecode({"--only", way, "--sizes", "4,1", "--repetitions", "7", "--json"}));
     EXPECT_EQ(json["only"], way);
     ASSERT_EQ(json["cases"].size(), 2U);
     for (const nlohmann::json& one : json["cases"]) {
@@ -81,36 +77,6 @@ TEST(BenchDecodeTest, OneWayAloneSaysWhatAStepLaunches) {
       EXPECT_NEAR(one["kernels_per_step"], operations, 1e-3);
     }
   }
-}
-
-TEST(BenchDecodeTest, TableHasALinePerWay) {
-  const CommandOutcome outcome = RunDecode({"--batches", "1,2", "--samples", "3"});
-  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("eager/replay"));
-  std::istringstream text(outcome.out);
-  int64_t lines = 0;
-  for (std::string line; std::getline(text, line);)
-    lines += line.find("..") != std::string::npos ? 1 : 0;
-  EXPECT_EQ(lines, 5);  // The titles name p10..p90.
-}
-
-TEST(BenchDecodeTest, RefusesWrongOptionsInOneLine) {
-  const std::vector<std::vector<std::string>> wrong = {
-      {"--batches", ""},    {"--batches", "0"}, {"--batches", "1,513"}, {"--samples", "0"},
-      {"--only", "launch"}, {"--only", ""},     {"--model", "huge"},    {"more"}};
-  for (const std::vector<std::string>& options : wrong) {
-    const CommandOutcome outcome = RunDecode(options);
-    EXPECT_EQ(outcome.code, kExitUsage) << options.front() << " " << options.back();
-    EXPECT_THAT(outcome.out, IsEmpty());
-    EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
-  }
-}
-
-TEST(BenchDecodeTest, CublasIsNotForTheEmulator) {
-  const CommandOutcome outcome = RunDecode({"--cublas", "--batches", "1"});
-  EXPECT_EQ(outcome.code, kExitDevice);
-  EXPECT_THAT(outcome.err, HasSubstr("coppice bench decode: "));
-  EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
 }
 
 // Adds `pairs` pairs of calls, one each way; the first way of a pair changes.

@@ -41,7 +41,8 @@ class BenchModelTest : public testing::Test {
     return tokens.ok() ? *tokens : std::vector<int32_t>();
   }
 
-  const std::unique_ptr<BenchModel> model_ = *BenchModel::Open({.device = DeviceChoice::kHost});
+  const std::unique_ptr<BenchModel> model_ =
+      *BenchModel::Open(ModelSize::kSmall, DeviceChoice::kHost);
 };
 
 TEST_F(BenchModelTest, HasSixtySevenBatchSizesUpToEverySlot) {
@@ -53,19 +54,6 @@ TEST_F(BenchModelTest, HasSixtySevenBatchSizesUpToEverySlot) {
     EXPECT_EQ(model_->batches().Find(batch), batch);
 }
 
-TEST_F(BenchModelTest, AutoIsTinyOnTheEmulator) {
-  EXPECT_EQ(model_->config().layers, ConfigOf(ModelSize::kTiny).layers);
-  EXPECT_EQ(model_->config().vocab, ConfigOf(ModelSize::kTiny).vocab);
-}
-
-TEST_F(BenchModelTest, EverySizeIsValidAndTheOneOfRunHasItsLayers) {
-  for (const ModelSize size : {ModelSize::kTiny, ModelSize::kRun, ModelSize::kSmall})
-    EXPECT_OK(ValidateConfig(ConfigOf(size)));
-  EXPECT_EQ(ConfigOf(ModelSize::kRun).layers, DecoderConfig().layers);
-  EXPECT_EQ(ConfigOf(ModelSize::kRun).d_model, DecoderConfig().d_model);
-  EXPECT_EQ(ConfigOf(ModelSize::kSmall).vocab, 32000);
-}
-
 TEST_F(BenchModelTest, ConfigIsPrintedUnderTheNamesOfItsFields) {
   const nlohmann::ordered_json json = ToJson(model_->config());
   std::vector<std::string> names;
@@ -73,12 +61,6 @@ TEST_F(BenchModelTest, ConfigIsPrintedUnderTheNamesOfItsFields) {
     names.push_back(name);
   EXPECT_THAT(names, ElementsAre("layers", "d_model", "heads", "kv_heads", "head_dim", "ffn",
                                  "vocab", "slots", "max_context", "rope_theta", "rms_eps"));
-}
-
-TEST_F(BenchModelTest, RefusesASizeThatIsNone) {
-  EXPECT_OK(ParseModelSize("auto"));
-  EXPECT_OK(ParseModelSize("run"));
-  EXPECT_THAT(ParseModelSize("large"), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST_F(BenchModelTest, StepPredictsTheSameEagerlyWarmedUpRecordedAndReplayed) {

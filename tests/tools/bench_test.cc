@@ -5,6 +5,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -17,72 +19,43 @@
 #include "tools/bench/allocation_counter.h"
 #include "tools/bench/instant_driver.h"
 #include "tools/bench/instruction_counter.h"
+#include "tools/bench/reference_loop.h"
+#include "tools/support/recording_order.h"
 
 namespace coppice {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(BenchDispatchTest, ReportsEveryCaseWithTheStableKeys) {
-  const nlohmann::json json =
-      JsonOf(RunCoppice({"bench", "dispatch", "--json", "--iterations", "50"}));
-  ASSERT_EQ(json["cases"].size(), 5U);
-  for (const nlohmann::json& one : json["cases"]) {
-    EXPECT_EQ(one["inputs"], one["name"] == "static_200" ? 200 : 8);
-    EXPECT_EQ(one["siblings"], one["name"] == "siblings_1000" ? 1000 : 1);
-    EXPECT_EQ(one["scalars"], 4);
-    EXPECT_EQ(one["outputs"], 4);
-    EXPECT_TRUE(one["overhead_ns_p50"].is_number());
-    EXPECT_TRUE(one["instructions"].is_number() || one["instructions"].is_null());
-  }
-  EXPECT_EQ(json["cases"][0]["name"], "all_static");
-  EXPECT_EQ(json["cases"][0]["staged"], 0);
-  EXPECT_EQ(json["cases"][1]["name"], "two_staged");
-  EXPECT_EQ(json["cases"][1]["staged"], 2);
-  EXPECT_EQ(json["cases"][2]["name"], "siblings_1000");
-  EXPECT_EQ(json["cases"][3]["name"], "static_200");
-  EXPECT_EQ(json["cases"][4]["name"], "two_observed");
-  const nlohmann::json& wide = json["wide"];
-  ASSERT_EQ(wide["cases"].size(), 3U);
-  EXPECT_EQ(wide["cases"][0]["name"], "staged_1");
-  EXPECT_EQ(wide["cases"][1]["name"], "staged_200");
-  EXPECT_EQ(wide["cases"][1]["staged"], 200);
-  EXPECT_EQ(wide["cases"][1]["rank"], 2);
-  EXPECT_EQ(wide["cases"][2]["name"], "rank8_strided");
-  EXPECT_EQ(wide["cases"][2]["rank"], 8);
-  EXPECT_TRUE(wide["further_staged_input_ns"].is_number());
-  EXPECT_EQ(json["guards"]["count"], 6);
-  EXPECT_GT(json["guards"]["operations"], 6);
-  EXPECT_TRUE(json["guards"]["ns_p50"].is_number());
-  EXPECT_TRUE(json["trace"]["event_ns_p50"].is_number());
-  EXPECT_TRUE(json["trace"]["event_off_ns_p50"].is_number());
+std::vector<std::string> NamesOf(const nlohmann::json& list) {
+  std::vector<std::string> names;
+  for (const nlohmann::json& one : list)
+    names.push_back(one["name"]);
+  return names;
 }
 
 TEST(BenchDispatchTest, ReplayMakesOneDriverCallOrTwoAndNoAllocation) {
   const nlohmann::json json =
-      JsonOf(RunCoppice({"bench", "dispatch", "--json", "--iterations", "1"}));
-  for (const nlohmann::json& one : json["cases"])
-    EXPECT_EQ(one["driver_calls"], one["staged"] == 2 ? 2 : 1);
-  for (const nlohmann::json& one : json["cases"])
-    EXPECT_EQ(one["heap_allocs"], 0);
-  for (const nlohmann::json& one : json["wide"]["cases"]) {
-    EXPECT_EQ(one["driver_calls"], 2);
-    EXPECT_EQ(one["heap_allocs"], 0);
+      JsonOf(RunCoppice({"bench", "dispatch", "--json", "--repetitions", "50"}));
+  EXPECT_THAT(NamesOf(json["cases"]), ElementsAre("all_static", "two_staged", "siblings_1000",
+                                                  "static_200", "two_observed"));
+  EXPECT_THAT(NamesOf(json["wide"]["cases"]),
+              ElementsAre("staged_1", "staged_200", "rank8_strided"));
+  for (const auto& list : {json["cases"], json["wide"]["cases"]}) {
+    for (const nlohmann::json& one : list) {
+      EXPECT_EQ(one["driver_calls"], one["staged"] == 0 ? 1 : 2);
+      EXPECT_EQ(one["heap_allocs"], 0);
+      EXPECT_TRUE(one["overhead_ns_p50"].is_number());
+      EXPECT_TRUE(one["instructions"].is_number() || one["instructions"].is_null());
+    }
   }
-}
-
-TEST(BenchDispatchTest, TableNamesEveryCase) {
-  const CommandOutcome outcome = RunCoppice({"bench", "dispatch", "--iterations", "10"});
-  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("all_static"));
-  EXPECT_THAT(outcome.out, HasSubstr("two_staged"));
-  EXPECT_THAT(outcome.out, HasSubstr("siblings_1000"));
-  EXPECT_THAT(outcome.out, HasSubstr("static_200"));
-  EXPECT_THAT(outcome.out, HasSubstr("rank8_strided"));
-  EXPECT_THAT(outcome.out, HasSubstr("a further staged input"));
-  EXPECT_THAT(outcome.out, HasSubstr("6 guards"));
-  EXPECT_THAT(outcome.out, HasSubstr("an event of a trace"));
+  EXPECT_EQ(json["cases"][2]["siblings"], 1000);
+  EXPECT_EQ(json["cases"][3]["inputs"], 200);
+  EXPECT_EQ(json["wide"]["cases"][1]["rank"], 2);
+  EXPECT_TRUE(json["wide"]["further_staged_input_ns"].is_number());
+  EXPECT_EQ(json["stopped"], false);
 }
 
 TEST(BenchDispatchTest, ProbeRunsOneKindOfCallAndPrintsNothing) {
@@ -99,7 +72,7 @@ TEST(BenchDispatchTest, ProbeRunsOneKindOfCallAndPrintsNothing) {
 
 TEST(BenchRecordTest, RecordsAHundredKernelsWithoutADeviceWideSync) {
   const nlohmann::json json =
-      JsonOf(RunCoppice({"bench", "record", "--json", "--iterations", "3", "--device", "host"}));
+      JsonOf(RunCoppice({"bench", "record", "--json", "--repetitions", "3", "--device", "host"}));
   EXPECT_EQ(json["nodes"], 100);
   EXPECT_EQ(json["device_syncs"], 0);
   EXPECT_GE(json["maybe_syncs"], 1) << "the first recording maps the plan window";
@@ -108,11 +81,147 @@ TEST(BenchRecordTest, RecordsAHundredKernelsWithoutADeviceWideSync) {
   EXPECT_EQ(json["recordings"], 3);
 }
 
-TEST(BenchRecordTest, TableNamesTheDevice) {
-  const CommandOutcome outcome =
-      RunCoppice({"bench", "record", "--iterations", "2", "--device", "host"});
-  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("2 of 100 nodes each"));
+TEST(BenchTuneTest, JsonHasTheStableKeysOfEachLimitAndCap) {
+  const nlohmann::json report =
+      JsonOf(RunCoppice({"bench", "tune", "--sizes", "64,512", "--json"}));
+  ASSERT_EQ(report["solves"].size(), 4U);
+  EXPECT_EQ(report["solves"][0]["sizes"], 64);
+  EXPECT_EQ(report["solves"][0]["max_ratio"], nullptr);
+  EXPECT_EQ(report["solves"][0]["waste_pct"], 0);  // A bucket for each size.
+  EXPECT_EQ(report["solves"][3]["sizes"], 512);
+  EXPECT_EQ(report["solves"][3]["max_ratio"], 1.25);
+  EXPECT_GT(report["solves"][3]["waste_pct"], 0);
+  EXPECT_GE(report["solves"][3]["ms"], 0);
+  EXPECT_GE(report["find_ns"], 0);
+  EXPECT_GT(report["reference_ms"], 0);
+}
+
+TEST(BenchTuneTest, FewerSizesThanBucketsAreRefusedInOneLine) {
+  const CommandOutcome outcome = RunCoppice({"bench", "tune", "--sizes", "63"});
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.err, HasSubstr("coppice bench tune: "));
+  EXPECT_THAT(outcome.err, HasSubstr("64 buckets of 63 sizes"));
+}
+
+TEST(BenchPtxTest, EveryKernelIsRightAndNothingIsFound) {
+  const nlohmann::json json = JsonOf(RunCoppice({"bench", "ptx", "--json", "--repetitions", "1"}));
+  EXPECT_THAT(NamesOf(json["kernels"]), ElementsAre("elementwise", "softmax", "matmul"));
+  for (const nlohmann::json& kernel : json["kernels"]) {
+    EXPECT_GT(kernel["lane_instructions"], 1'000'000);
+    EXPECT_GT(kernel["lane_instructions_per_second"], 0);
+    EXPECT_GT(kernel["checks_ratio"], 0);
+    EXPECT_EQ(kernel["findings"], 0);
+    EXPECT_EQ(kernel["right"], true);
+  }
+  EXPECT_EQ(json["matmul_ms"], json["kernels"][2]["checks_off_ms"]);
+  EXPECT_GT(json["lines_per_second"], 0);
+}
+
+TEST(BenchSuspendTest, GivesBackEveryByteButThoseOfGraphs) {
+  const nlohmann::json json =
+      JsonOf(RunCoppice({"bench", "suspend", "--device", "host", "--json", "--repetitions", "3"}));
+  EXPECT_EQ(json["graphs"], 64);
+  EXPECT_EQ(json["batches"].size(), 64U);
+  EXPECT_EQ(json["mismatches"], 0);
+  EXPECT_GT(json["bytes"], 0);
+  EXPECT_EQ(json["left_bytes"], 0);
+  EXPECT_EQ(json["driver_bytes"], json["bytes"]);
+  EXPECT_GT(json["graph_bytes"], 0);
+  for (const char* times : {"suspend_us", "resume_us", "first_replay_us", "replay_us"})
+    EXPECT_EQ(json[times].size(), 3U) << times;
+}
+
+// A family of those built in: asked after it, the command stops.
+TEST(BenchPoolTest, AFamilyIsAtItsBoundInEveryOrder) {
+  const CommandOutcome outcome = RunCoppice({"bench", "pool", "--json"}, [] { return true; });
+  EXPECT_EQ(outcome.code, kExitStopped);
+  const nlohmann::json report = nlohmann::json::parse(outcome.out, nullptr, false);
+  ASSERT_EQ(report["families"].size(), 1U);
+  const nlohmann::json& family = report["families"][0];
+  EXPECT_EQ(family["buckets_at_bound"], family["buckets"]);
+  EXPECT_TRUE(family["plan_ms_total"].is_number());
+  std::vector<std::string> orders;
+  for (const nlohmann::json& one : family["orders"]) {
+    orders.push_back(one["order"]);
+    EXPECT_EQ(one["height_bytes"], one["bound_bytes"]) << one["order"];
+  }
+  EXPECT_THAT(orders, ElementsAre("asc", "desc", "random:1", "random:2", "random:3", "random:4",
+                                  "random:5"));
+  ASSERT_EQ(family["caching_allocator"].size(), 7U);
+  EXPECT_GT(family["caching_allocator"][0]["reserved_bytes"],
+            family["caching_allocator"][1]["reserved_bytes"]);
+  EXPECT_GT(report["reference_ms"], 0);
+}
+
+TEST(BenchTest, TextForPeopleNamesWhatWasMeasured) {
+  const std::vector<std::pair<std::vector<std::string>, const char*>> texts = {
+      {{"dispatch", "--repetitions", "10"}, "a further staged input"},
+      {{"record", "--repetitions", "2", "--device", "host"}, "2 of 100 nodes each"},
+      {{"tune", "--sizes", "777"}, "1024 buckets"},
+      {{"ptx", "--repetitions", "1"}, "parse and decode"},
+      {{"plan", "--repetitions", "1"}, "woven"},
+      {{"suspend", "--device", "host", "--repetitions", "1"}, "first replay"},
+      {{"steps", "--device", "host", "--sizes", "4", "--repetitions", "3"}, "run - launch: "},
+      {{"decode", "--device", "host", "--sizes", "1", "--repetitions", "3"}, "eager/replay"}};
+  for (auto [arguments, text] : texts) {
+    arguments.insert(arguments.begin(), "bench");
+    const CommandOutcome outcome = RunCoppice(arguments);
+    EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr(text));
+    EXPECT_THAT(outcome.err, IsEmpty());
+  }
+}
+
+TEST(BenchTest, RefusesWrongOptionsInOneLine) {
+  const std::vector<std::vector<std::string>> wrong = {{"steps", "--sizes", ""},
+                                                       {"steps", "--sizes", "0"},
+                                                       {"steps", "--sizes", "10001"},
+                                                       {"steps", "--sizes", "1 2"},
+                                                       {"steps", "--device", "tpu"},
+                                                       {"steps", "extra"},
+                                                       {"decode", "--sizes", "1,513"},
+                                                       {"decode", "--only", ""},
+                                                       {"decode", "--only", "launch"},
+                                                       {"ptx", "--repetitions", "0"},
+                                                       {"record", "--repetitions", "1025"},
+                                                       {"pool", "--device", "host"}};
+  for (std::vector<std::string> arguments : wrong) {
+    arguments.insert(arguments.begin(), "bench");
+    const CommandOutcome outcome = RunCoppice(arguments);
+    EXPECT_EQ(outcome.code, kExitUsage) << arguments[1] << " " << arguments.back();
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
+  }
+}
+
+TEST(BenchTest, MissingCudaIsExitCode3) {
+  if (Driver::LoadCuda().ok()) GTEST_SKIP() << "this machine has a CUDA driver";
+  for (const char* bench : {"buckets", "record", "steps"}) {
+    const CommandOutcome outcome = RunCoppice({"bench", bench, "--device", "cuda", "--json"});
+    EXPECT_EQ(outcome.code, kExitDevice);
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_THAT(outcome.err, HasSubstr("libcuda"));
+  }
+}
+
+TEST(ReferenceLoopTest, TakesSomeTime) {
+  const double before = ThreadMs();
+  const double least = ReferenceLoopMs();
+  EXPECT_GT(least, 0);
+  EXPECT_GE(ThreadMs() - before, 3 * least);  // Three runs.
+}
+
+TEST(RecordingOrderTest, ArrangesAndNames) {
+  const std::vector<int> ascending = {1, 2, 3, 4, 5, 6, 7, 8};
+  for (const char* name : {"asc", "desc", "random:1", "random:2"}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const RecordingOrder order, ParseRecordingOrder(name));
+    EXPECT_EQ(NameOf(order), name);
+    std::vector<int> arranged = ascending;
+    Arrange(order, arranged);
+    EXPECT_THAT(arranged, testing::UnorderedElementsAreArray(ascending));
+    EXPECT_EQ(arranged == ascending, order.kind == RecordingOrder::Kind::kAscending);
+    EXPECT_EQ(arranged.front() == 8 && arranged.back() == 1, std::string(name) == "desc");
+  }
 }
 
 TEST(AllocationCounterTest, CountsOperatorNewOfThisThread) {

@@ -1,7 +1,7 @@
 // Goal: the model of a caching allocator follows each of its rules. Method: requests whose
 // addresses and reservations follow from the rules by hand.
 
-#include "tools/bench/caching_allocator.h"
+#include "tools/model/caching_allocator.h"
 
 #include <vector>
 

@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include <sys/resource.h>
 
+#include "tests/support/sanitized.h"
 #include "tests/tools/command_outcome.h"
 #include "tests/tools/trace_builder.h"
 #include "tools/support/console.h"
@@ -51,7 +52,7 @@ TEST(RunToolDeathTest, HostMemoryThatRunsOutIsOneLineAndAnExitCode) {
 }
 
 TEST(RunToolDeathTest, APlanThatNeedsMoreMemoryThanThereIsEndsSo) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef COPPICE_SANITIZED
   GTEST_SKIP() << "a sanitizer needs more address space than a process may be left with";
 #endif
   std::string rows = "id,lower,upper,size\n";

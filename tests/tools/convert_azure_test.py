@@ -45,6 +45,17 @@ class ConvertAzureTest(unittest.TestCase):
         for end in ("\n", "\r\n"):
             self.assertEqual((0, "\n".join(expected) + "\n", ""), self.convert(lines, end))
 
+    def test_seconds_need_no_fraction_and_may_have_a_zone(self):
+        for stamps in (("2024-05-10 00:00:00.009930+00:00", "2024-05-10 00:00:01+00:00"),
+                       ("2025-11-12T00:00:00.00993Z", "2025-11-12T00:00:01Z"),
+                       ("2023-11-16 18:15:46.0099300", "2023-11-16 18:15:47"),
+                       ("2024-05-10 00:00:00.009930+00:00", "2024-05-09 22:30:01-01:30")):
+            with self.subTest(stamps):
+                rows = [f"{stamp},374,44" for stamp in stamps]
+                self.assertEqual(
+                    (0, "arrival_seconds,input_tokens,output_tokens\n0.000000,374,44\n"
+                        "0.990070,374,44\n", ""), self.convert([HEADER, *rows]))
+
     def test_what_is_no_trace_of_azure_is_refused_by_line_and_nothing_is_written(self):
         row = "2023-11-16 18:15:46.6805900,374,44"
         for lines, what in (([HEADER], ":1: there is a header and no request"),

@@ -24,7 +24,6 @@
 #include "tests/support/test_device.h"
 #include "tests/tools/decoder_fixture.h"
 #include "tests/tools/reference_decoder.h"
-#include "tools/model/cublas.h"
 #include "tools/model/decoder_params.h"
 
 namespace coppice {
@@ -34,7 +33,6 @@ extern const KernelImage decoder_image;
 namespace {
 
 using testing::Each;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 // Float rounding through two or three layers, for logits of unit size.
@@ -155,12 +153,10 @@ TEST(KvCacheTest, RejectsABadConfig) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST(DecoderTest, CreateRejectsABadConfigAndCublasWithoutAGpu) {
+TEST(DecoderTest, CreateRejectsABadConfig) {
   const TestDevice device;
   EXPECT_THAT(Decoder::Create(device.driver(), {.layers = 0}, {}),
               StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(Decoder::Create(device.driver(), SmallConfig(), {.use_cublas = true}),
-              StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST(DecoderTest, SpecsAreValidAndMatchTheStaticInputs) {
@@ -407,123 +403,6 @@ TEST_P(DecoderPaddingTest, NeverReachesALiveDecodeAndIsNotWritten) {
     }
     ExpectSameBits(model.ReadCache(), after);
   }
-}
-
-// Stands in for the library: a column-major product of host matrices, and what it was told.
-struct FakeCublas {
-  static inline CuStream stream = nullptr;
-  static inline void* workspace = nullptr;
-  static inline size_t workspace_bytes = 0;
-  static inline int handles = 0;
-  static inline int result = 0;
-
-  static Cublas::Table Table() {
-    Cublas::Table table;
-    table.create = [](void** handle) {
-      *handle = &handles;
-      if (result == 0) ++handles;
-      return result;
-    };
-    table.destroy = [](void*) { return --handles; };
-    // As in cuBLAS, a new stream takes the workspace away.
-    table.set_stream = [](void*, CuStream value) {
-      stream = value;
-      workspace = nullptr;
-      return 0;
-    };
-    table.set_workspace = [](void*, void* value, size_t bytes) {
-      workspace = value;
-      workspace_bytes = bytes;
-      return 0;
-    };
-    table.sgemm = &Multiply;
-    return table;
-  }
-
-  // NOLINTNEXTLINE(readability-function-size): the library's signature.
-  static int Multiply(void*,
-                      int operation_a,
-                      int operation_b,
-                      int m,
-                      int n,
-                      int k,
-                      const float* alpha,
-                      const float* a,
-                      int a_stride,
-                      const float* b,
-                      int b_stride,
-                      const float* beta,
-                      float* c,
-                      int c_stride) {
-    EXPECT_EQ(operation_a, 0);
-    EXPECT_EQ(operation_b, 0);
-    for (int column = 0; column < n; ++column) {
-      for (int row = 0; row < m; ++row) {
-        float sum = 0;
-        for (int i = 0; i < k; ++i)
-          sum += a[i * a_stride + row] * b[column * b_stride + i];
-        float& y = c[column * c_stride + row];
-        y = *alpha * sum + (*beta == 0 ? 0 : *beta * y);
-      }
-    }
-    return result;
-  }
-};
-
-// A context with a stream and a workspace that nobody follows.
-class WorkspaceContext : public CallContext {
- public:
-  WorkspaceContext(DeviceAddress workspace, int64_t bytes) {
-    stream_ = std::bit_cast<CuStream>(uintptr_t{16});
-    workspace_ = workspace;
-    workspace_bytes_ = bytes;
-  }
-  absl::StatusOr<DeviceAddress> Allocate(int64_t, std::string_view) override {
-    return absl::InternalError("");
-  }
-  absl::Status Free(DeviceAddress) override { return absl::InternalError(""); }
-  absl::StatusOr<Tensor> AllocateOutput(int) override { return absl::InternalError(""); }
-  absl::Status AliasOutput(int, DeviceAddress) override { return absl::InternalError(""); }
-  absl::Status Break(EagerStep) override { return absl::InternalError(""); }
-};
-
-TEST(CublasTest, ProjectComputesARowMajorProductInTheWorkspaceOfTheLane) {
-  FakeCublas::result = 0;
-  COPPICE_ASSERT_OK_AND_ASSIGN(const auto cublas, Cublas::Create(FakeCublas::Table()));
-  const std::vector<float> x = {1, 2, 3, 4, 5, 6};                // [2, 3].
-  const std::vector<float> weight = {1, 2, 9, 3, 4, 9, 5, 6, 9};  // [3, 2], rows of 3.
-  std::vector<float> y = {NAN, NAN, NAN, NAN};
-  ProjectParams params{.x = x.data(),
-                       .weight = weight.data(),
-                       .y = y.data(),
-                       .row_count = 2,
-                       .depth = 3,
-                       .width = 2,
-                       .weight_stride = 3};
-  const WorkspaceContext context(4096, 512);
-  EXPECT_OK(cublas->Project(params, context));
-  EXPECT_THAT(y, ElementsAre(22, 28, 49, 64));
-  EXPECT_EQ(FakeCublas::stream, context.stream());
-  EXPECT_EQ(std::bit_cast<DeviceAddress>(FakeCublas::workspace), 4096U);
-  EXPECT_EQ(FakeCublas::workspace_bytes, 512U);
-  params.accumulate = 1;
-  EXPECT_OK(cublas->Project(params, context));
-  EXPECT_THAT(y, ElementsAre(44, 56, 98, 128));
-}
-
-TEST(CublasTest, FailuresAreStatusesAndHandlesAreDestroyed) {
-  FakeCublas::result = 0;
-  {
-    COPPICE_ASSERT_OK_AND_ASSIGN(const auto cublas, Cublas::Create(FakeCublas::Table()));
-    EXPECT_EQ(FakeCublas::handles, 1);
-    EXPECT_THAT(cublas->Project(ProjectParams(), WorkspaceContext(0, 0)),
-                StatusIs(absl::StatusCode::kFailedPrecondition));
-    FakeCublas::result = 13;
-    EXPECT_THAT(cublas->Project(ProjectParams(), WorkspaceContext(4096, 512)),
-                StatusIs(absl::StatusCode::kInternal));
-  }
-  EXPECT_EQ(FakeCublas::handles, 0);
-  EXPECT_THAT(Cublas::Create(FakeCublas::Table()), StatusIs(absl::StatusCode::kInternal));
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ inline TraceBuilder NamedTrace() {
              R"([2048,1024,-1,[0,1],"hidden"],[3072,1024,-1,[1,2],"hidden"]]}})");
   trace.Line(R"({{"node":1,"bucket":0,"height":64,"live":64,"method":"size","graph_nodes":1,)"
              R"("exec_bytes":1,"record_ns":2000000,"reason":"new_bucket","around":[],)"
-             R"("buffers":[[0,64,-1,[0,1]]]}})");
+             R"("kernels":[],"buffers":[[0,64,-1,[0,1],""]]}})");
   return trace;
 }
 

@@ -124,23 +124,6 @@ TEST_F(LaunchTapeTest, LaunchesMadeAgainStageWhatTheInputHoldsAndRunTheGraphOnIt
   EXPECT_THAT(emulator_->reports(), IsEmpty());
 }
 
-TEST_F(LaunchTapeTest, LaunchesMadeAgainAreTheSameLaunches) {
-  Tensor y;
-  const std::vector<TapedLaunch> launches = TapeCall(y);
-  const auto again = tape_.Note([&] { return Repeat(driver(), launches); });
-  ASSERT_OK(again);
-  ASSERT_THAT(*again, SizeIs(launches.size()));
-  for (size_t i = 0; i < launches.size(); ++i) {
-    EXPECT_EQ((*again)[i].exec, launches[i].exec);
-    EXPECT_EQ((*again)[i].function, launches[i].function);
-    EXPECT_EQ((*again)[i].grid, launches[i].grid);
-    EXPECT_EQ((*again)[i].block, launches[i].block);
-    EXPECT_EQ((*again)[i].shared_bytes, launches[i].shared_bytes);
-    EXPECT_EQ((*again)[i].stream, launches[i].stream);
-    EXPECT_EQ((*again)[i].staging, launches[i].staging);
-  }
-}
-
 TEST_F(LaunchTapeTest, TheDriverIsTheInnerOneExceptWhileTheTapeNotes) {
   const DriverTable& inner = emulator_->driver().table();
   const DriverTable& table = driver().table();
@@ -157,18 +140,6 @@ TEST_F(LaunchTapeTest, TheDriverIsTheInnerOneExceptWhileTheTapeNotes) {
   EXPECT_THAT(tape_.Note([] { return absl::AbortedError("work"); }),
               StatusIs(absl::StatusCode::kAborted));
   EXPECT_TRUE(is_inner());
-}
-
-TEST_F(LaunchTapeTest, EachNoteBeginsAnew) {
-  EXPECT_FALSE(tape_
-                   .Note([&]() -> absl::Status {
-                     COPPICE_RETURN_IF_ERROR(session_->Run(call_).status());
-                     return absl::AbortedError("after two launches");
-                   })
-                   .ok());
-  Tensor y;
-  EXPECT_THAT(TapeCall(y), SizeIs(2));
-  EXPECT_THAT(TapeCall(y), SizeIs(2));
 }
 
 TEST_F(LaunchTapeTest, ALaunchThatFailsIsNotNoted) {

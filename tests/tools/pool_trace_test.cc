@@ -78,9 +78,10 @@ TEST(PoolTraceTest, ReadsDefinitions) {
 
 TEST(PoolTraceTest, NamesThingsByPlaceWhateverTheirNumbers) {
   TraceBuilder trace;
-  trace.Line(R"({{"program":900,"name":"f","variant":"","symbols":[]}})");
-  trace.Line(R"({{"bucket":70,"program":900,"lane":0,"extents":[]}})");
-  trace.Line(R"([3,"call",0,1,70,-1,"eager","user_disabled",0,0])");
+  trace.Line(R"({{"program":900,"name":"f","variant":"","symbols":[],"scalars":[],"spec":{{}},)"
+             R"("policies":[],"joint":[]}})");
+  trace.Line(R"({{"bucket":70,"program":900,"lane":0,"extents":[],"scalars":[]}})");
+  trace.Line(R"([3,"call",0,1,70,-1,"eager","user_disabled",0,0,900,[],-1,"borrow"])");
   const Read read = ReadText(trace.Text());
   ASSERT_THAT(read.trace, IsOk());
   EXPECT_EQ(LabelOf(read.trace->buckets[0]), "-");
@@ -90,7 +91,8 @@ TEST(PoolTraceTest, NamesThingsByPlaceWhateverTheirNumbers) {
 
 TEST(PoolTraceTest, ReadsTheValuesOfEveryEvent) {
   TraceBuilder trace = CleanTrace();
-  trace.Line(R"([ 90000, "call", 0, 9, 1, 2, "record", "evicted", 10, 12 ])");
+  trace.Line(
+      R"([ 90000, "call", 0, 9, 1, 2, "record", "evicted", 10, 12, 0, [ 6 ], -1, "borrow" ])");
   trace.Event("evict", 0, "1");
   trace.Event("dropped", -1, "3");
   trace.Event("end", -1);
@@ -174,7 +176,8 @@ TEST(PoolTraceTest, ATraceCutAnywhereIsReadUpToTheLineThatIsCut) {
 
 TEST(PoolTraceTest, NamesArePrintable) {
   TraceBuilder trace = CleanTrace();
-  trace.Line(R"({{"program":1,"name":"a\u001b[31mb\n\u007f","variant":"","symbols":["n\t"]}})");
+  trace.Line(R"({{"program":1,"name":"a\u001b[31mb\n\u007f","variant":"","symbols":["n\t"],)"
+             R"("scalars":[],"spec":{{}},"policies":[],"joint":[]}})");
   trace.Line(R"({{"mark":0,"name":"\u0001 ünïcode"}})");
   const Read read = ReadText(trace.Text());
   ASSERT_THAT(read.trace, IsOk());
@@ -196,30 +199,23 @@ TEST(PoolTraceTest, RefusesFilesThatAreNoTrace) {
 }
 
 TEST(PoolTraceTest, NamesTheSchemaItReadsWhereTheTraceHasAnother) {
-  const Read read =
-      ReadText(R"({"schema":"coppice.trace/6","device":"","lanes":1,"granularity":1,"budget":0})"
-               "\n");
-  EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/5"));
-  EXPECT_THAT(MessageOf(read.trace.status()), HasSubstr("coppice.trace/6"));
-  EXPECT_THAT(ErrorOf(R"([90000,"teleport",0,1])"), HasSubstr("coppice.trace/5"));
-}
-
-TEST(PoolTraceTest, ReadsTracesOfTheSchemasBefore) {
-  for (const char* before :
-       {"coppice.trace/1", "coppice.trace/2", "coppice.trace/3", "coppice.trace/4"}) {
+  for (const std::string other : {"coppice.trace/4", "coppice.trace/6"}) {
     std::string text = CleanTrace().Text();
-    const size_t schema = text.find("coppice.trace/5");
-    ASSERT_NE(schema, std::string::npos);
-    text.replace(schema, 15, before);
-    EXPECT_THAT(ReadText(text).trace, IsOk());
+    const std::string_view own = "coppice.trace/5";
+    text.replace(text.find(own), own.size(), other);
+    const std::string message = MessageOf(ReadText(text).trace.status());
+    EXPECT_THAT(message, HasSubstr("'schema' is not coppice.trace/5"));
+    EXPECT_THAT(message, HasSubstr(other));
   }
+  EXPECT_THAT(ErrorOf(R"([90000,"teleport",0,1])"), HasSubstr("coppice.trace/5"));
 }
 
 TEST(PoolTraceTest, ReadsTheProgramAndTheExtentsOfACall) {
   TraceBuilder trace = CleanTrace();
-  trace.Program("encode");
-  trace.Event("call", 0, R"(9,-1,-1,"eager","user_disabled",6,6,1,[3,2147483647])");
-  trace.Event("call", 0, R"(10,0,0,"replay","none",6,8,0,[])");
+  trace.Line(R"({{"program":1,"name":"encode","variant":"","symbols":["n","m"],"scalars":[],)"
+             R"("spec":{{}},"policies":[],"joint":[]}})");
+  trace.Event("call", 0, R"(9,-1,-1,"eager","user_disabled",6,6,1,[3,2147483647],-1,"borrow")");
+  trace.Event("call", 0, R"(10,0,0,"replay","none",6,8,0,[6],-1,"borrow")");
   const Read read = ReadText(trace.Text());
   ASSERT_THAT(read.trace, IsOk());
   const TraceEvent& eager = read.events[read.events.size() - 2];
@@ -228,12 +224,13 @@ TEST(PoolTraceTest, ReadsTheProgramAndTheExtentsOfACall) {
   EXPECT_EQ(eager.extents[0], 3);
   EXPECT_EQ(eager.extents[1], 2147483647);
   EXPECT_EQ(read.events.back().program, 0);
-  EXPECT_EQ(read.events.back().extent_count, 0);
+  EXPECT_EQ(read.events.back().extent_count, 1);
   EXPECT_EQ(read.events[0].program, -1);
-  for (const char* rest : {"2,[1]", "0,[-1]", "0,[2147483648]", "0,[1,2,3,4,5,6,7,8,9]", "0,[1",
-                           "0,[1,]", "0", "0,1", "0,[1],2"})
-    EXPECT_THAT(ErrorOf(fmt::format(R"([90000,"call",0,9,-1,-1,"eager","none",6,6,{}])", rest)),
-                HasSubstr("'call'"))
+  for (const char* rest : {"2,[1]", "-1,[1]", "0,[-1]", "0,[2147483648]", "0,[1,2]", "0,[]",
+                           "0,[1,2,3,4,5,6,7,8,9]", "0,[1", "0,[1,]", "0,1"})
+    EXPECT_THAT(
+        ErrorOf(fmt::format(R"([90000,"call",0,9,-1,-1,"eager","none",6,6,{},-1,"borrow"])", rest)),
+        HasSubstr("'call'"))
         << rest;
 }
 
@@ -249,7 +246,7 @@ TEST(PoolTraceTest, ReadsHowLongACallTookAndWhereItsOutputsWent) {
   EXPECT_EQ(read.events.back().host_ns, -1);
   EXPECT_EQ(read.events.back().outputs, OutputMode::kBorrow);
   EXPECT_EQ(read.events.front().host_ns, -1);
-  for (const char* rest : {"5", "-2,\"borrow\"", "5,\"lend\"", "5,\"borrow\",1"})
+  for (const char* rest : {"5", "-1", "-2,\"borrow\"", "5,\"lend\"", "5,\"borrow\",1"})
     EXPECT_THAT(
         ErrorOf(fmt::format(R"([90000,"call",0,9,-1,-1,"eager","none",6,6,0,[1],{}])", rest)),
         HasSubstr("'call'"))
@@ -323,7 +320,8 @@ TEST(PoolTraceTest, ReadsOptionsAndSpecsAsTheyStand) {
   TraceBuilder trace;
   trace.Replace(1, R"({"schema":"coppice.trace/5","device":"","lanes":1,"granularity":1,)"
                    R"("budget":0,"options":{"warmup_runs":2}})");
-  trace.Line(R"({{"program":0,"name":"f","variant":"","symbols":["a","b"],"spec":{{"claim":1}},)"
+  trace.Line(R"({{"program":0,"name":"f","variant":"","symbols":["a","b"],"scalars":[],)"
+             R"("spec":{{"claim":1}},)"
              R"("policies":[{{"ladder":"exact"}},{{"ladder":"pow2"}}],)"
              R"("joint":[[0,1,{{"grid":"pow2/pow2"}}]]}})");
   const Read read = ReadText(trace.Text());
@@ -339,7 +337,9 @@ TEST(PoolTraceTest, ReadsOptionsAndSpecsAsTheyStand) {
   for (const char* more : {R"("spec":1)", R"("policies":[1])", R"("joint":[[0,2,{}]])",
                            R"("joint":[[0,1]])", R"("joint":[[0,1,2]])"})
     EXPECT_THAT(ErrorOf(fmt::format(
-                    R"({{"program":9,"name":"g","variant":"","symbols":["a","b"],{}}})", more)),
+                    R"({{"program":9,"name":"g","variant":"","symbols":["a","b"],"scalars":[],)"
+                    R"("spec":{{}},"policies":[],"joint":[],{}}})",
+                    more)),
                 HasSubstr("is not"))
         << more;
 }
@@ -348,29 +348,19 @@ TEST(PoolTraceTest, ReadsWhatBuffersAreCalled) {
   TraceBuilder trace = CleanTrace();
   trace.Line(R"({{"node":9,"bucket":0,"height":8192,"live":8192,"method":"","graph_nodes":1,)"
              R"("exec_bytes":1,"record_ns":1,"reason":"none","around":[],)"
-             R"("buffers":[[0,4096,-1,[0,1],"qkv"],[4096,4096,-1,[0,1],""],[8192,1,-1,[0,1]]]}})");
+             R"("kernels":[],"buffers":[[0,4096,-1,[0,1],"qkv"],[4096,4096,-1,[0,1],""]]}})");
   const Read read = ReadText(trace.Text());
   ASSERT_THAT(read.trace, IsOk());
   const TracedNode& node = read.trace->nodes.back();
-  EXPECT_THAT(node.labels, ElementsAre("qkv", "", ""));
+  EXPECT_THAT(node.labels, ElementsAre("qkv", ""));
   EXPECT_EQ(LabelOfBuffer(node, 0), "qkv");
   EXPECT_EQ(LabelOfBuffer(node, 1), "#1");
-  EXPECT_EQ(LabelOfBuffer(node, 2), "#2");
-}
-
-TEST(PoolTraceTest, ACallWithoutAProgramHasThatOfItsBucket) {
-  const Read read = ReadText(CleanTrace().Text());
-  ASSERT_THAT(read.trace, IsOk());
-  for (const TraceEvent& event : read.events) {
-    const bool has_bucket = event.kind == TraceEventKind::kCall && event.bucket >= 0;
-    EXPECT_EQ(event.program, has_bucket ? 0 : -1) << "line " << event.line;
-  }
 }
 
 TEST(PoolTraceTest, ReadsTheScalarsOfAKey) {
   TraceBuilder trace;
-  trace.Line(
-      R"({{"program":0,"name":"p","variant":"","symbols":["n"],"scalars":["layers","sign"]}})");
+  trace.Line(R"({{"program":0,"name":"p","variant":"","symbols":["n"],"scalars":["layers","sign"],)"
+             R"("spec":{{}},"policies":[],"joint":[]}})");
   trace.Line(
       R"({{"bucket":0,"program":0,"lane":0,"extents":[8],"scalars":[4611686018427387904,-1]}})");
   const Read read = ReadText(trace.Text());
@@ -434,6 +424,7 @@ TEST(PoolTraceTest, ReadsFailures) {
   EXPECT_EQ(read.trace->failures[0].message, "not here");
   EXPECT_EQ(read.events.back().kind, TraceEventKind::kFail);
   EXPECT_EQ(read.events.back().bucket, 1);
+  EXPECT_EQ(read.events.back().program, 0);  // Its bucket's.
   EXPECT_EQ(read.events.back().failure, 0);
 }
 
@@ -481,10 +472,10 @@ TEST(PoolTraceTest, RefusesBrokenEvents) {
                            R"([90000,"release",0,9007199254740993])",
                            R"([90000,"bytes",-1,"attic",1,1])",
                            R"([90000,"bytes",-1,"nodes",-1,1])",
-                           R"([90000,"call",0,9,5,0,"replay","none",1,1])",
-                           R"([90000,"call",0,9,0,9,"replay","none",1,1])",
-                           R"([90000,"call",0,9,0,0,"fly","none",1,1])",
-                           R"([90000,"call",0,9,0,0,"replay","because",1,1])",
+                           R"([90000,"call",0,9,5,0,"replay","none",1,1,0,[6],-1,"borrow"])",
+                           R"([90000,"call",0,9,0,9,"replay","none",1,1,0,[6],-1,"borrow"])",
+                           R"([90000,"call",0,9,0,0,"fly","none",1,1,0,[6],-1,"borrow"])",
+                           R"([90000,"call",0,9,0,0,"replay","because",1,1,0,[6],-1,"borrow"])",
                            R"([90000,"call",0,9,0,0,"replay","none",1])"}) {
     ErrorOf(line);
   }
@@ -494,7 +485,7 @@ TEST(PoolTraceTest, RefusesBrokenDefinitions) {
   const auto node = [](const std::string& from, const std::string& to) {
     std::string line = R"({"node":7,"bucket":0,"height":9,"live":9,"method":"m","graph_nodes":1,)"
                        R"("exec_bytes":1,"record_ns":1,"reason":"none","around":[[0,1]],)"
-                       R"("buffers":[[1,2,-1,[0,2,3,4]]]})";
+                       R"("kernels":[],"buffers":[[1,2,-1,[0,2,3,4],""]]})";
     const size_t at = line.find(from);
     EXPECT_NE(at, std::string::npos) << from;
     return line.replace(at, from.size(), to);
@@ -510,16 +501,20 @@ TEST(PoolTraceTest, RefusesBrokenDefinitions) {
   EXPECT_THAT(ErrorOf(node("\"node\":7", "\"node\":1")), HasSubstr("'node'"));
   for (const char* around : {"[0]", "[0,0]", "[-1,1]", "7", "[0,1,2]"})
     EXPECT_THAT(ErrorOf(node("[0,1]", around)), HasSubstr("'around'")) << around;
-  for (const char* buffer : {"[1,2,-1]", "[1,0,-1,[0,2]]", "[-1,2,-1,[0,2]]", "[1,2,-2,[0,2]]",
-                             "[1,2,-1,[]]", "[1,2,-1,[0]]", "[1,2,-1,[0,2,1,4]]", "[1,2,-1,[2,2]]",
-                             "[1,2,-1,[0,1.5]]", "7", "[18446744073709551615,2,-1,[0,2]]"})
-    EXPECT_THAT(ErrorOf(node("[1,2,-1,[0,2,3,4]]", buffer)), HasSubstr("'buffers'")) << buffer;
+  for (const char* buffer :
+       {"[1,2,-1,[0,2]]", R"([1,0,-1,[0,2],""])", R"([-1,2,-1,[0,2],""])", R"([1,2,-2,[0,2],""])",
+        "[1,2,-1,[]]", "[1,2,-1,[0]]", "[1,2,-1,[0,2,1,4]]", "[1,2,-1,[2,2]]", "[1,2,-1,[0,1.5]]",
+        "7", "[18446744073709551615,2,-1,[0,2]]"})
+    EXPECT_THAT(ErrorOf(node(R"([1,2,-1,[0,2,3,4],""])", buffer)), HasSubstr("'buffers'"))
+        << buffer;
   EXPECT_THAT(ErrorOf(R"({"bucket":9,"program":3,"lane":0,"extents":[]})"), HasSubstr("'program'"));
   EXPECT_THAT(ErrorOf(R"({"bucket":9,"program":0,"lane":1,"extents":[]})"), HasSubstr("'lane'"));
   EXPECT_THAT(ErrorOf(R"({"bucket":9,"program":0,"lane":0,"extents":["a"]})"),
               HasSubstr("'extents'"));
-  EXPECT_THAT(ErrorOf(R"({"bucket":1,"program":0,"lane":0,"extents":[]})"), HasSubstr("'bucket'"));
-  EXPECT_THAT(ErrorOf(R"({"program":0,"name":"f","variant":"","symbols":[]})"),
+  EXPECT_THAT(ErrorOf(R"({"bucket":1,"program":0,"lane":0,"extents":[],"scalars":[]})"),
+              HasSubstr("'bucket'"));
+  EXPECT_THAT(ErrorOf(R"({"program":0,"name":"f","variant":"","symbols":[],"scalars":[],)"
+                      R"("spec":{},"policies":[],"joint":[]})"),
               HasSubstr("'program'"));
   EXPECT_THAT(ErrorOf(R"({"program":5,"name":"f","variant":"","symbols":[1]})"),
               HasSubstr("'symbols'"));

@@ -12,10 +12,12 @@
 #include <sys/resource.h>
 #include <sys/time.h>
 
+#include "tests/support/sanitized.h"
+
 namespace coppice {
 
 // Whether memory and time are the program's own, and not a sanitizer's.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef COPPICE_SANITIZED
 inline constexpr bool kPlainBuild = false;
 #else
 inline constexpr bool kPlainBuild = true;

@@ -127,7 +127,7 @@ TEST(ProfCheckTest, FindsAUseOfOutputsThatExpired) {
   trace.Event("outputs", 0, "9,0");
   trace.Event("expire", 0, "9,10");
   trace.Call(10, 1, 1, "replay");
-  const int64_t line = trace.Event("use", 0, "11,9");
+  const int64_t line = trace.Event("use", 0, "11,9,0,0,0");
   trace.Call(11, 0, -1, "eager", "user_disabled");
   trace.Event("release", 0, "9");
   EXPECT_THAT(FindingsOf(trace), ElementsAre(Finding{"stale", line}));
@@ -135,7 +135,7 @@ TEST(ProfCheckTest, FindsAUseOfOutputsThatExpired) {
 
 TEST(ProfCheckTest, FindsAUseOfOutputsThatNobodyLeases) {
   TraceBuilder trace = CleanTrace();
-  const int64_t line = trace.Event("use", 0, "9,6");
+  const int64_t line = trace.Event("use", 0, "9,6,0,0,0");
   EXPECT_THAT(FindingsOf(trace), ElementsAre(Finding{"not_leased", line}));
 }
 
@@ -196,13 +196,14 @@ TEST(ProfCheckTest, FindsATotalAboveTheBudget) {
 
 TEST(ProfCheckTest, FindsTimeThatRunsBackwardsWithinALane) {
   TraceBuilder trace = CleanTrace();
-  const int64_t line = trace.Line(R"([5,"call",0,9,0,-1,"eager","user_disabled",0,0])");
+  const int64_t line =
+      trace.Line(R"([5,"call",0,9,0,-1,"eager","user_disabled",0,0,0,[6],-1,"borrow"])");
   EXPECT_THAT(FindingsOf(trace), ElementsAre(Finding{"time", line}));
 }
 
 TEST(ProfCheckTest, MergesLanesByTimeAndNotByTheOrderOfTheFile) {
   TraceBuilder trace = CleanTrace();
-  trace.Line(R"([900000,"call",0,9,0,0,"replay","none",1,1])");
+  trace.Line(R"([900000,"call",0,9,0,0,"replay","none",1,1,0,[6],-1,"borrow"])");
   trace.Line(R"([700000,"suspend",-1])");
   trace.Line(R"([800000,"resume",-1])");
   EXPECT_THAT(FindingsOf(trace), IsEmpty());
@@ -255,7 +256,7 @@ TEST(ProfCheckTest, AcceptsAPlanAroundAPartOfTheBufferThatAnOutputLiesIn) {
   trace.Event("record", 0, "3");
   trace.Call(9, 0, 0, "replay");
   trace.Event("outputs", 0, "9,0");
-  trace.Event("use", 0, "10,9");
+  trace.Event("use", 0, "10,9,0,0,0");
   trace.Call(10, 1, 3, "replay");
   trace.Event("release", 0, "9");
   EXPECT_THAT(FindingsOf(trace), IsEmpty());
@@ -279,7 +280,7 @@ TEST(ProfCheckTest, JudgesNothingThatDependsOnDroppedEvents) {
   trace.Event("dropped", -1, "2");
   trace.Event("bytes", -1, R"("staging",500,99999)");
   EXPECT_THAT(FindingsOf(trace), IsEmpty());
-  const int64_t line = trace.Event("use", 0, "13,12");  // Of this one, nothing was lost.
+  const int64_t line = trace.Event("use", 0, "13,12,0,0,0");  // Of this one, nothing was lost.
   EXPECT_THAT(FindingsOf(trace), ElementsAre(Finding{"not_leased", line}));
 }
 

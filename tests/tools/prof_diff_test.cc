@@ -205,12 +205,6 @@ TEST(ProfDiffTest, StaticsCountLikeOtherMemory) {
   EXPECT_EQ(Diff(WithStatics(1500), WithStatics(1000), {"--fail-over", "0"}).code, kExitOk);
 }
 
-TEST(ProfDiffTest, StaticsOfATraceThatCannotTellAreNotZero) {
-  const CommandOutcome outcome = Diff(CleanTrace(), WithStatics(1500), {"--fail-over", "0"});
-  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("statics, peak"), HasSubstr("new")));
-}
-
 TEST(ProfDiffTest, BucketsOfSeveralLanesAreOne) {
   const auto with_lanes = [](int lane) {
     TraceBuilder trace(/*lanes=*/2);

@@ -1,6 +1,5 @@
-// Goal: what `coppice prof export chrome` and `perfetto` put on their tracks is what the trace says
-// of times, slices that a viewer can nest. Method: traces written by hand, read back as JSON, or as
-// bytes by rules of the format.
+// Goal: what `coppice prof export chrome` puts on its tracks is what the trace says of times,
+// slices that a viewer can nest. Method: traces written by hand, read back as JSON.
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +17,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// A call as it stands in a trace of the fifth schema, at `time_ns`.
+// A call at `time_ns`.
 void TimedCall(TraceBuilder& trace,
                int64_t time_ns,
                int call,
@@ -167,27 +166,6 @@ TEST(ProfExportTimelineTest, OtherCallsAreInstantsNamedByPathAndReason) {
   EXPECT_THAT(names, ElementsAre("warm_up: new_bucket", "record: new_bucket", "warm_up: new_bucket",
                                  "record: new_bucket", "replay", "record: other_live_regions",
                                  "replay", "eager: over_largest_bucket"));
-}
-
-TEST(ProfExportTimelineTest, PerfettoTracesArePackets) {
-  const std::string bytes = Exported(CleanTrace(), {"perfetto"});
-  size_t at = 0;
-  int packets = 0;
-  while (at < bytes.size()) {
-    ASSERT_EQ(bytes[at++], 1 << 3 | 2);
-    size_t length = 0;
-    for (int shift = 0;; shift += 7) {
-      const auto byte = static_cast<unsigned char>(bytes[at++]);
-      length |= size_t{byte & 0x7Fu} << shift;
-      if (byte < 0x80) break;
-    }
-    at += length;
-    ++packets;
-  }
-  EXPECT_EQ(at, bytes.size());
-  // A process, 2 threads, 12 counters; 3 events of bytes with two counters each, 8 calls, 3 slices
-  // of two ends, a suspension.
-  EXPECT_EQ(packets, 15 + 6 + 8 + 6 + 2);
 }
 
 }  // namespace

@@ -50,15 +50,16 @@ std::string TextOf(std::vector<std::string> arguments, const TraceBuilder& trace
 TraceBuilder Traffic() {
   TraceBuilder trace;
   trace.Program("decode");
-  trace.Line(R"({{"program":1,"name":"mix","variant":"","symbols":["rows","columns"]}})");
+  trace.Line(R"({{"program":1,"name":"mix","variant":"","symbols":["rows","columns"],"scalars":[],)"
+             R"("spec":{{}},"policies":[],"joint":[]}})");
   trace.Bucket(0, 4);
   trace.Bucket(0, 8);
-  trace.Line(R"({{"bucket":2,"program":1,"lane":0,"extents":[2,64]}})");
+  trace.Line(R"({{"bucket":2,"program":1,"lane":0,"extents":[2,64],"scalars":[]}})");
   int call = 0;
   const auto add = [&](int bucket, const char* path, int program, const std::string& extents) {
-    trace.Event(
-        "call", 0,
-        fmt::format(R"({},{},-1,"{}","none",1,1,{},[{}])", ++call, bucket, path, program, extents));
+    trace.Event("call", 0,
+                fmt::format(R"({},{},-1,"{}","none",1,1,{},[{}],-1,"borrow")", ++call, bucket, path,
+                            program, extents));
   };
   for (const int batch : {3, 3, 4, 1})
     add(0, "replay", 0, fmt::format("{}", batch));
@@ -121,11 +122,6 @@ TEST(ProfPolicyTest, TextSaysWhatTheJsonSays) {
   EXPECT_THAT(text, HasSubstr("33.33 %"));
   EXPECT_THAT(text, HasSubstr("vllm"));
   EXPECT_THAT(text, Not(HasSubstr("mix")));
-}
-
-TEST(ProfPolicyTest, TracesWithoutSizesAreNoted) {
-  EXPECT_THAT(TextOf({"policy"}, CleanTrace()), HasSubstr("note: 8 calls do not say their sizes"));
-  EXPECT_EQ(JsonOf({"policy"}, CleanTrace())["calls_without_sizes"], 8);
 }
 
 TEST(ProfPolicyTest, OtherProgramsAndFilesAreRefused) {
@@ -235,14 +231,16 @@ struct PaddedPlans {
                symbols, spec, policies, joint);
     const int64_t heights[] = {4 * 4096, 9000, 8200};
     for (int bucket = 0; bucket < 3; ++bucket) {
-      trace.Line(R"({{"bucket":{},"program":0,"lane":0,"extents":[{}{}]}})", bucket, 8 >> bucket,
-                 count == 2 ? ",1" : "");
+      trace.Line(R"({{"bucket":{},"program":0,"lane":0,"extents":[{}{}],"scalars":[]}})", bucket,
+                 8 >> bucket, count == 2 ? ",1" : "");
       trace.Node({.bucket = bucket,
                   .height = heights[bucket],
                   .live = heights[bucket],
                   .buffers = {{0, heights[bucket], 0, {0, 1}}}});
       trace.Event("record", 0, fmt::format("{}", bucket));
-      trace.Call(bucket + 1, bucket, bucket, "replay");
+      trace.Event("call", 0,
+                  fmt::format(R"({0},{1},{1},"replay","none",6,8,0,[6{2}],-1,"borrow")", bucket + 1,
+                              bucket, count == 2 ? ",1" : ""));
     }
   }
 
@@ -258,7 +256,7 @@ struct PaddedPlans {
 
 TEST(ProfPolicyTest, OtherLaddersGoUpToTheMaximumOfThePolicy) {
   PaddedPlans plans(R"({"version":1,"buckets":[2,4,8,12,32]})");
-  plans.trace.Line(R"({{"bucket":3,"program":0,"lane":0,"extents":[12]}})");
+  plans.trace.Line(R"({{"bucket":3,"program":0,"lane":0,"extents":[12],"scalars":[]}})");
   plans.trace.Event("call", 0, R"(4,3,-1,"warm_up","new_bucket",9,12,0,[9],-1,"borrow")");
   const auto waste_of_pow2 = [&](int64_t maximum) {
     const Json batch = JsonOf({"policy"}, plans.trace)["programs"][0]["symbols"][0];
@@ -267,9 +265,9 @@ TEST(ProfPolicyTest, OtherLaddersGoUpToTheMaximumOfThePolicy) {
       if (candidate["policy"] == "pow2") return candidate["waste_pct"].get<double>();
     return -1.0;
   };
-  EXPECT_DOUBLE_EQ(waste_of_pow2(32), 100 * 7 / 9.0) << "9 goes to 16";
+  EXPECT_DOUBLE_EQ(waste_of_pow2(32), 100 * 13 / 27.0) << "6 goes to 8, 9 to 16";
   plans.Change(9'000'000, R"({"version":1,"buckets":[12]})");
-  EXPECT_DOUBLE_EQ(waste_of_pow2(12), 100 * 3 / 9.0) << "9 goes to 12";
+  EXPECT_DOUBLE_EQ(waste_of_pow2(12), 100 * 9 / 27.0) << "6 goes to 8, 9 to 12";
   EXPECT_THAT(TextOf({"policy"}, plans.trace), HasSubstr("; ladders up to 12\n"));
 }
 
@@ -297,7 +295,7 @@ TEST(ProfDropTest, TheNextBucketOfThePolicyServesAlsoIfItIsNotRecorded) {
 
 TEST(ProfDropTest, ABucketWithoutCallsIsFreeWhateverItsPolicyGoesOnTo) {
   PaddedPlans plans(kUpTo16);
-  plans.trace.Line(R"({{"bucket":3,"program":0,"lane":0,"extents":[12]}})");
+  plans.trace.Line(R"({{"bucket":3,"program":0,"lane":0,"extents":[12],"scalars":[]}})");
   plans.trace.Node(
       {.bucket = 3, .height = 20000, .live = 20000, .buffers = {{0, 20000, -1, {0, 1}}}});
   plans.trace.Event("record", 0, "3");
@@ -374,11 +372,7 @@ TEST(ProfDropTest, WithoutOnePolicyOnlyRecordedBucketsAreKnown) {
                           R"([0,1,{"version":1}])");
   const PaddedPlans exact(R"({"version":1,"ladder":"exact","maximum":16})");
   const PaddedPlans none(R"({"version":7})");
-  TraceBuilder older = Plans();
-  older.Replace(1, R"({"schema":"coppice.trace/4","device":"","lanes":2,"granularity":4096,)"
-                   R"("budget":0})");
-  for (const TraceBuilder& trace :
-       {several.trace, joint.trace, exact.trace, none.trace, std::as_const(older)}) {
+  for (const TraceBuilder& trace : {several.trace, joint.trace, exact.trace, none.trace}) {
     const Json rows = JsonOf({"drop"}, trace)["buckets"];
     EXPECT_EQ(RowOf(rows, 0)["policy_known"], false);
     EXPECT_EQ(RowOf(rows, 0)["served_by"], nullptr);

@@ -27,7 +27,9 @@
 #include "tests/tools/trace_builder.h"
 #include "tools/prof/whatif/copy_ring.h"
 #include "tools/prof/whatif/size_fit.h"
+#include "tools/prof/whatif/traced_spec.h"
 #include "tools/prof/whatif/whatif.h"
+#include "tools/prof/whatif/whatif_report.h"
 #include "tools/support/text_file.h"
 
 namespace coppice {
@@ -276,7 +278,34 @@ TEST(ProfWhatIfTest, ABucketOfTwoSizesIsNoneOfAPolicy) {
   const CommandOutcome outcome = WhatIfOf(trace.path(), {"--drop", bucket});
   EXPECT_EQ(outcome.code, kExitUsage);
   EXPECT_THAT(outcome.err, HasSubstr("2 sizes of program 'p1' are padded"));
+  EXPECT_THAT(outcome.err, HasSubstr("--drop PROGRAM.SYMBOL:BUCKET"));
   EXPECT_EQ(WhatIfOf(trace.path(), {"--policy", "p1.columns=pow2"}).code, kExitOk);
+}
+
+TEST(ProfWhatIfTest, ABucketOfOneOfSeveralSizesIsDroppedByThatSize) {
+  const FixedTrace trace;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WhatIf> whatif, WhatIf::Open(trace.path()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const ProgramSpec spec, SpecOf(whatif->trace().programs[1]));
+  ASSERT_EQ(spec.symbols.size(), 2U);
+  for (const SymbolSpec& symbol : spec.symbols) {
+    const std::vector<int64_t> buckets = symbol.policy.buckets();
+    if (buckets.size() < 2) continue;
+    std::string left;
+    for (size_t i = 1; i < buckets.size(); ++i)
+      left += fmt::format("{}{}", i == 1 ? "" : ",", buckets[i]);
+    const std::string size = "p1." + symbol.name;
+    const absl::StatusOr<WhatIfOutcome> dropped =
+        whatif->Repeat({.drops = {fmt::format("{}:{}", size, buckets[0])}});
+    const absl::StatusOr<WhatIfOutcome> listed =
+        whatif->Repeat({.policies = {fmt::format("{}={}", size, left)}});
+    ASSERT_OK(dropped.status());
+    ASSERT_OK(listed.status());
+    EXPECT_EQ(ToJson(dropped->figures), ToJson(listed->figures)) << size;
+  }
+  for (const auto& [drop, message] : {std::pair("p1.depth:8", "no size that is padded by itself"),
+                                      std::pair("p1.rows:8x8", "give one extent"),
+                                      std::pair("p1.rows:7", "is no bucket of the policy")})
+    EXPECT_THAT(WhatIfOf(trace.path(), {"--drop", drop}).err, HasSubstr(message));
 }
 
 TEST(ProfWhatIfTest, ANameMayHaveBelongedToTwoProgramsOneAfterTheOther) {
@@ -293,20 +322,6 @@ TEST(ProfWhatIfTest, ANameMayHaveBelongedToTwoProgramsOneAfterTheOther) {
   // What is said of the name is of both, as far as it fits.
   EXPECT_EQ(WhatIfOf(renamed.path(), {"--policy", "p0.columns=pow2"}).code, kExitOk);
   EXPECT_THAT(WhatIfOf(renamed.path(), {"--drop", "p0:65"}).err, HasSubstr("are 64, 128, 200x8"));
-}
-
-TEST(ProfWhatIfTest, AnOlderTraceSaysThatItIsTooOld) {
-  const TracePath path("old");
-  std::ofstream(path.path())
-      << R"({"schema":"coppice.trace/4","device":"","lanes":1,"granularity":4096,"budget":0})"
-         "\n"
-         R"({"program":0,"name":"p","variant":"","symbols":[],"scalars":[]})"
-         "\n"
-         R"([1,"call",0,1,-1,-1,"eager","user_disabled",0,0,0,[]])"
-         "\n";
-  const CommandOutcome outcome = WhatIfOf(path.path(), {});
-  EXPECT_EQ(outcome.code, kExitUsage);
-  EXPECT_THAT(outcome.err, HasSubstr("trace the session again"));
 }
 
 TEST(ProfWhatIfTest, TheTableAndJsonSayTheSame) {

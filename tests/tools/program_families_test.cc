@@ -1,11 +1,9 @@
-// Goal: the built-in programs are the published families bit for bit, and a folder of CSV files
-// becomes the same kind of thing. Method: counts, bounds and checksums; files in the test's folder.
+// Goal: the built-in programs are the published families bit for bit. Method: counts, bounds and
+// checksums.
 
 #include "tools/plan/program_families.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -21,7 +19,6 @@ namespace coppice {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 constexpr uint64_t kChecksumBasis = 0xcbf29ce484222325;  // FNV-1a over whole numbers.
 
@@ -148,63 +145,6 @@ TEST(PackedProgramsDeathTest, TextThatNoScriptWroteAborts) {
   for (const char* text :
        {"shape 0 1\nsizes 1\n", "shape 0 1 1\nsizes 1\n", "sizes x\n", "0 1 2\n"})
     EXPECT_DEATH((PackedPrograms{.name = "p", .text = text}.Unpack()), "check failed") << text;
-}
-
-class ProgramFolderTest : public testing::Test {
- protected:
-  ProgramFolderTest()
-      : path_(testing::TempDir() + "/coppice_program_folder_test_" +
-              testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  ~ProgramFolderTest() override { std::filesystem::remove_all(path_); }
-
-  void Write(const std::string& family, const std::string& name, const std::string& rows) const {
-    std::filesystem::create_directories(path_ + "/" + family);
-    std::ofstream(path_ + "/" + family + "/" + name) << "id,lower,upper,size,out\n" << rows;
-  }
-
-  const std::string path_;
-};
-
-TEST_F(ProgramFolderTest, ASubFolderIsAFamilyAndAFileABucket) {
-  Write("b_family", "001_b2.csv", "0,0,3,8,0\n1,0,3,8,1\n");
-  Write("b_family", "000_b1.csv", "0,0,3,4,0\n");
-  Write("b_family", "notes.txt", "");
-  Write("a_family", "000.csv", "0,0,3,16,0\n");
-  COPPICE_ASSERT_OK_AND_ASSIGN(const ProgramFolder folder, ReadProgramFolder(path_));
-  ASSERT_EQ(folder.families.size(), 2U);
-  EXPECT_EQ(folder.families[0].name, "a_family");
-  EXPECT_EQ(folder.families[1].name, "b_family");
-  ASSERT_EQ(folder.families[1].buckets.size(), 2U);
-  EXPECT_EQ(folder.families[1].buckets[0].size(), 1U);
-  EXPECT_EQ(folder.families[1].buckets[1].size(), 2U);
-  EXPECT_TRUE(folder.programs.empty());
-}
-
-TEST_F(ProgramFolderTest, FilesOfTrainAndRandomAreProgramsOfTheirOwn) {
-  Write("train", "gpt.csv", "0,0,3,8,0\n");
-  Write("random", "long.csv", "0,0,3,4,0\n");
-  COPPICE_ASSERT_OK_AND_ASSIGN(const ProgramFolder folder, ReadProgramFolder(path_));
-  EXPECT_TRUE(folder.families.empty());
-  ASSERT_EQ(folder.programs.size(), 2U);
-  EXPECT_EQ(folder.programs[0].name, "long");
-  EXPECT_EQ(folder.programs[1].name, "gpt");
-}
-
-TEST_F(ProgramFolderTest, SaysWhatIsMissing) {
-  EXPECT_THAT(ReadProgramFolder(path_ + "/none"), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(ReadProgramFolder(path_), StatusIs(absl::StatusCode::kInvalidArgument));
-  Write("family", "notes.txt", "");
-  EXPECT_THAT(MessageOf(ReadProgramFolder(path_).status()), HasSubstr("family: there is no .csv"));
-}
-
-TEST_F(ProgramFolderTest, ABadRowIsNamedByFileAndLine) {
-  Write("family", "000.csv", "0,0,3,8,0\n0,0,3,8,0\n");
-  const absl::Status status = ReadProgramFolder(path_).status();
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(MessageOf(status), HasSubstr("family/000.csv:3: "));
 }
 
 }  // namespace

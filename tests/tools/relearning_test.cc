@@ -5,7 +5,6 @@
 #include "tools/run/relearning.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "nlohmann/json.hpp"
 
 #include "tests/support/test_share.h"
+#include "tests/support/traces.h"
 #include "tests/tools/command_outcome.h"
 #include "tests/tools/trace_builder.h"
 #include "tools/run/run_report.h"
@@ -232,7 +232,7 @@ TEST(RelearningTest, SwapThatWasRefusedIsReportedWithItsReason) {
 TEST(RelearningTest, SwapThatTakesTooManyGraphsIsRefusedWithoutAdviceThatTheCommandCannotTake) {
   // Longer and longer prompts within a minute, and buckets learned again at each.
   std::string text = "arrival_seconds,input_tokens,output_tokens\n";
-  for (int i = 0; i < 120; ++i)
+  for (int i = 0; i < 200; ++i)
     text += fmt::format("0.{:03},{},1\n", i, 8 + i * 37 % 400 + i / 10 * 60);
   const TemporaryFile trace(text);
   const json report = Relearn({trace.path(), "--shrink", "8", "--slots", "4", "--policy", "pow2",
@@ -248,12 +248,12 @@ TEST(RelearningTest, SwapThatTakesTooManyGraphsIsRefusedWithoutAdviceThatTheComm
 class RelearnedTraceTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(RelearnedTraceTest, ReplaysWithoutMismatchInBucketsThatWasteLess) {
-  const char* folder = std::getenv("COPPICE_DATA");
-  if (folder == nullptr) GTEST_SKIP() << "COPPICE_DATA names no folder with the real traces";
+  const std::string folder = TraceFolder();
+  if (folder.empty()) GTEST_SKIP() << "COPPICE_DATA names no folder with the real traces";
   const int64_t limit = 200 / TestShare();
   const json report =
-      Relearn({std::string(folder) + "/" + GetParam(), "--limit", std::to_string(limit), "--policy",
-               "pow2", "--relearn=" + std::to_string(limit / 4), "--verify", "all"});
+      Relearn({folder + "/" + GetParam(), "--limit", std::to_string(limit), "--policy", "pow2",
+               "--relearn=" + std::to_string(limit / 4), "--verify", "all"});
   EXPECT_EQ(report["mismatches"], 0);
   EXPECT_EQ(report["verified_requests"], limit);
   if (TestShare() > 1) return;

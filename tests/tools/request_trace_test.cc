@@ -4,7 +4,6 @@
 #include "tools/run/request_trace.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include "coppice/base/status.h"
 
+#include "tests/support/traces.h"
 #include "tools/run/trace_quantiles.h"
 
 namespace coppice {
@@ -251,10 +251,10 @@ void ExpectQuantiles(const std::vector<double>& values, const Quantiles& table) 
 }
 
 TEST(RequestTraceTest, QuantilesAreThoseOfTheRealTraces) {
-  const char* folder = std::getenv("COPPICE_DATA");
-  if (folder == nullptr) GTEST_SKIP() << "COPPICE_DATA names no folder with the real traces";
+  const std::string folder = TraceFolder();
+  if (folder.empty()) GTEST_SKIP() << "COPPICE_DATA names no folder with the real traces";
   const auto expect = [&](const char* file, const TraceQuantiles& table) {
-    const auto requests = ReadRequestTrace(std::string(folder) + "/" + file, 1);
+    const auto requests = ReadRequestTrace(folder + "/" + file, 1);
     ASSERT_TRUE(requests.ok()) << requests.status();
     const Columns columns = Split(*requests);
     ExpectQuantiles(columns.input_tokens, table.input_tokens);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -24,6 +23,7 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_share.h"
+#include "tests/support/traces.h"
 #include "tests/tools/command_outcome.h"
 #include "tests/tools/trace_builder.h"
 #include "tools/model/served_decoder.h"
@@ -170,7 +170,8 @@ INSTANTIATE_TEST_SUITE_P(Orders,
 TEST(RunTest, EqualSeedsGiveEqualRuns) {
   const auto stable = [](const char* seed) {
     nlohmann::json report = ReportOf({"--requests", "12", "--shrink", "64", "--seed", seed});
-    for (const char* key : {"wall_seconds", "record_ms_p50", "replay_host_ns_p50"})
+    for (const char* key :
+         {"wall_seconds", "record_ms_p50", "replay_host_ns_p50", "replay_driver_ns_p50"})
       report.erase(key);
     return report;
   };
@@ -438,11 +439,11 @@ TEST(InfoTest, JsonNamesDriverAndBuild) {
 class RealTraceTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(RealTraceTest, ReplaysWithoutMismatchUnderPoison) {
-  const char* folder = std::getenv("COPPICE_DATA");
-  if (folder == nullptr) GTEST_SKIP() << "COPPICE_DATA names no folder with the real traces";
+  const std::string folder = TraceFolder();
+  if (folder.empty()) GTEST_SKIP() << "COPPICE_DATA names no folder with the real traces";
   const int64_t limit = 200 / TestShare();
-  const nlohmann::json report = ReportOf({std::string(folder) + "/" + GetParam(), "--limit",
-                                          std::to_string(limit), "--verify", "all", "--poison"});
+  const nlohmann::json report = ReportOf(
+      {folder + "/" + GetParam(), "--limit", std::to_string(limit), "--verify", "all", "--poison"});
   EXPECT_EQ(report["requests"], limit);
   EXPECT_EQ(report["verified_requests"], limit);
   EXPECT_EQ(report["mismatches"], 0);
@@ -618,28 +619,19 @@ TEST(RunTest, ABudgetThatHoldsNoStepIsAWrongOption) {
   EXPECT_THAT(outcome.err, HasSubstr("--budget 1.00 MiB is too small"));
 }
 
-TEST(ReportTest, WarmUpsCountAsEagerAndReplayShareLeavesThemOut) {
-  RunReport report;
-  report.stats.calls = 100;
-  report.stats.runs = {90, 3, 5, 2};  // Replay, record, warm-up, eager.
-  report.stats.real_elements = 30;
-  report.stats.padded_elements = 40;
-  const nlohmann::json json = nlohmann::json::parse(FormatJson(report), nullptr, false);
-  EXPECT_EQ(json["eager"], 7);
-  EXPECT_EQ(json["replays"], 90);
-  EXPECT_DOUBLE_EQ(json["replay_pct_after_record"].get<double>(), 100.0 * 90 / 92);
-  EXPECT_EQ(json["pad_waste_pct"], 25);
-}
-
-TEST(ReportTest, BytesAreDerivedFromTheRecordedNodes) {
-  RunReport report;
-  report.nodes = {{.recorded = true, .plan_height = 100, .live_bytes = 90, .record_ns = 2'000'000},
-                  {.recorded = true, .plan_height = 300, .live_bytes = 280, .record_ns = 4'000'000},
-                  {.recorded = false, .plan_height = 900, .live_bytes = 900}};
-  const nlohmann::json json = nlohmann::json::parse(FormatJson(report), nullptr, false);
-  EXPECT_EQ(json["max_bucket_live_bytes"], 280);
-  EXPECT_EQ(json["sum_bucket_bytes"], 400);
-  EXPECT_EQ(json["record_ms_p50"], 3);
+// A caching allocator keeps what it took; a pool of plans is as large as the largest.
+TEST(RunTest, ACachingAllocatorReservesForTheGraphsOfTheRun) {
+  const std::vector<std::string> job = {"--requests", "20", "--shrink", "16", "--slots", "8"};
+  std::vector<std::string> one = job;
+  one.insert(one.end(), {"--policy", "512"});
+  const nlohmann::json several = ReportOf(job);
+  const nlohmann::json single = ReportOf(one);
+  EXPECT_GE(single["caching_allocator_bytes"], single["max_bucket_live_bytes"]);
+  EXPECT_GE(several["caching_allocator_bytes"], several["max_bucket_live_bytes"]);
+  EXPECT_EQ(several["caching_allocator_bytes"].get<int64_t>() % (2 << 20), 0);
+  const nlohmann::json& padding = several["prefill_padding_pct"];
+  EXPECT_LT(padding["served"], padding["pow2"]);
+  EXPECT_LT(several["replay_driver_ns_p50"], several["replay_host_ns_p50"]);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ import unittest
 
 COPPICE = sys.argv.pop(1)
 SOAK = [COPPICE, "soak", "--replays", "1000000000000", "--buckets", "1", "--device", "host",
-        "--json", "--quiet"]
+        "--json"]
 
 
 def catches(process, number):

@@ -28,8 +28,8 @@ nlohmann::json StoppedAt(int question, std::vector<std::string> arguments) {
 }
 
 TEST(StopTest, SoakPrintsTheCallsSoFar) {
-  const nlohmann::json json = StoppedAt(3, {"soak", "--replays", "5000", "--records", "40",
-                                            "--buckets", "2", "--device", "host", "--quiet"});
+  const nlohmann::json json = StoppedAt(
+      3, {"soak", "--replays", "5000", "--records", "40", "--buckets", "2", "--device", "host"});
   EXPECT_EQ(json["replays"], 3 * 64);  // In batches.
   EXPECT_EQ(json["records"], 0);
   EXPECT_EQ(json["mismatches"], 0);
@@ -37,39 +37,34 @@ TEST(StopTest, SoakPrintsTheCallsSoFar) {
 }
 
 TEST(StopTest, DispatchPrintsTheCasesSoFar) {
-  const nlohmann::json json = StoppedAt(1, {"bench", "dispatch", "--iterations", "10"});
+  const nlohmann::json json = StoppedAt(1, {"bench", "dispatch", "--repetitions", "10"});
   ASSERT_EQ(json["cases"].size(), 1U);
   EXPECT_EQ(json["cases"][0]["name"], "all_static");
 }
 
 TEST(StopTest, RecordPrintsTheRecordingsSoFar) {
   const nlohmann::json json =
-      StoppedAt(3, {"bench", "record", "--iterations", "20", "--device", "host"});
+      StoppedAt(3, {"bench", "record", "--repetitions", "20", "--device", "host"});
   EXPECT_EQ(json["recordings"], 3);
 }
 
-TEST(StopTest, PoolPrintsTheFamiliesSoFar) {
-  const nlohmann::json json = StoppedAt(1, {"bench", "pool"});
-  EXPECT_EQ(json["families"].size(), 1U);
-}
-
 TEST(StopTest, PlanPrintsTheInstancesSoFar) {
-  const nlohmann::json json = StoppedAt(3, {"bench", "plan", "--time-limit", "0.001"});
+  const nlohmann::json json = StoppedAt(3, {"bench", "plan"});
   ASSERT_EQ(json["kinds"].size(), 1U);
   EXPECT_EQ(json["kinds"][0]["instances"], 2);
 }
 
 TEST(StopTest, StepsPrintTheSamplesSoFar) {
   const nlohmann::json json =
-      StoppedAt(4, {"bench", "steps", "--kernels", "2,3", "--samples", "50", "--device", "host"});
+      StoppedAt(4, {"bench", "steps", "--sizes", "2,3", "--repetitions", "50", "--device", "host"});
   ASSERT_EQ(json["cases"].size(), 1U);
   for (const nlohmann::json& way : json["cases"][0]["ways"])
     EXPECT_EQ(way["host_us"].size(), 3U) << way["name"];
 }
 
 TEST(StopTest, DecodePrintsTheSamplesSoFar) {
-  const nlohmann::json json =
-      StoppedAt(4, {"bench", "decode", "--batches", "1,2", "--samples", "50", "--device", "host"});
+  const nlohmann::json json = StoppedAt(
+      4, {"bench", "decode", "--sizes", "1,2", "--repetitions", "50", "--device", "host"});
   ASSERT_EQ(json["cases"].size(), 1U);
   for (const nlohmann::json& way : json["cases"][0]["ways"])
     EXPECT_EQ(way["host_us"].size(), 3U) << way["name"];
@@ -77,8 +72,7 @@ TEST(StopTest, DecodePrintsTheSamplesSoFar) {
 
 // It asks once per bucket: the one that is not counted, the largest alone, and 67 in each order.
 TEST(StopTest, BucketsPrintTheOrdersSoFar) {
-  const nlohmann::json json =
-      StoppedAt(2 + 67 + 5, {"bench", "buckets", "--beside-ms", "1", "--device", "host"});
+  const nlohmann::json json = StoppedAt(2 + 67 + 5, {"bench", "buckets", "--device", "host"});
   ASSERT_EQ(json["cases"].size(), 7U);
   EXPECT_EQ(json["cases"][0]["recorded"].size(), 67U);
   EXPECT_EQ(json["cases"][6]["order"], "largest");
@@ -88,9 +82,12 @@ TEST(StopTest, BucketsPrintTheOrdersSoFar) {
   EXPECT_EQ(json["stall"]["skipped"], "stopped by a signal");
 }
 
+TEST(StopTest, PtxPrintsTheSamplesSoFar) {
+  EXPECT_EQ(StoppedAt(2, {"bench", "ptx"})["samples"], 1);
+}
+
 TEST(StopTest, SuspendPrintsTheRoundsSoFar) {
-  const nlohmann::json json =
-      StoppedAt(3, {"bench", "suspend", "--graphs", "2", "--rounds", "50", "--device", "host"});
+  const nlohmann::json json = StoppedAt(3, {"bench", "suspend", "--device", "host"});
   EXPECT_EQ(json["suspend_us"].size(), 3U);
 }
 

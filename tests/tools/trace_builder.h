@@ -38,7 +38,7 @@ class TraceBuilder {
 
   explicit TraceBuilder(int lanes = 1, int64_t budget = 0) {
     Line(R"({{"schema":"coppice.trace/5","device":"Emulated <GPU>","lanes":{},)"
-         R"("granularity":4096,"budget":{}}})",
+         R"("granularity":4096,"budget":{},"options":{{}}}})",
          lanes, budget);
   }
 
@@ -50,17 +50,19 @@ class TraceBuilder {
   }
 
   void Program(const std::string& name, const std::string& variant = "") {
-    Line(R"({{"program":{},"name":"{}","variant":"{}","symbols":["batch"]}})", programs_++, name,
-         variant);
+    Line(R"({{"program":{},"name":"{}","variant":"{}","symbols":["batch"],"scalars":[],)"
+         R"("spec":{{}},"policies":[],"joint":[]}})",
+         programs_++, name, variant);
   }
   void Bucket(int program, int64_t extent, int lane = 0) {
-    Line(R"({{"bucket":{},"program":{},"lane":{},"extents":[{}]}})", buckets_++, program, lane,
-         extent);
+    Line(R"({{"bucket":{},"program":{},"lane":{},"extents":[{}],"scalars":[]}})", buckets_++,
+         program, lane, extent);
+    programs_of_buckets_.push_back(program);
   }
   int64_t Node(const NodeSpec& spec) {
     std::vector<std::string> buffers;
     for (const Place& place : spec.buffers) {
-      buffers.push_back(fmt::format("[{},{},{},[{}]]", place.offset, place.bytes, place.output,
+      buffers.push_back(fmt::format("[{},{},{},[{}],\"\"]", place.offset, place.bytes, place.output,
                                     fmt::join(place.lifetime, ",")));
     }
     std::vector<std::string> around;
@@ -68,7 +70,7 @@ class TraceBuilder {
       around.push_back(fmt::format("[{},{}]", offset, bytes));
     return Line(R"({{"node":{},"bucket":{},"height":{},"live":{},"method":"size","graph_nodes":12,)"
                 R"("exec_bytes":1000,"record_ns":2000000,"reason":"new_bucket","around":[{}],)"
-                R"("buffers":[{}]}})",
+                R"("kernels":[],"buffers":[{}]}})",
                 nodes_++, spec.bucket, spec.height, spec.live, fmt::join(around, ","),
                 fmt::join(buffers, ","));
   }
@@ -91,8 +93,11 @@ class TraceBuilder {
                std::string_view path,
                std::string_view reason = "none",
                int lane = 0) {
+    const auto place = static_cast<size_t>(bucket);
+    const int program = place < programs_of_buckets_.size() ? programs_of_buckets_[place] : 0;
     return Event("call", lane,
-                 fmt::format(R"({},{},{},"{}","{}",6,8)", call, bucket, node, path, reason));
+                 fmt::format(R"({},{},{},"{}","{}",6,8,{},[6],-1,"borrow")", call, bucket, node,
+                             path, reason, program));
   }
 
   // Text that replaces a line, or takes it out if it is empty.
@@ -112,6 +117,7 @@ class TraceBuilder {
   std::vector<std::string> lines_;
   int programs_ = 0;
   int buckets_ = 0;
+  std::vector<int> programs_of_buckets_;
   int nodes_ = 0;
   int failures_ = 0;
   int64_t time_ns_ = 0;
@@ -182,7 +188,7 @@ inline TraceBuilder CleanTrace(int64_t budget = 0) {
               .buffers = {{4096, 2048, 0, {0, 2}}, {6144, 2048, -1, {0, 1}}},
               .around = {{0, 4096}}});
   trace.Event("record", 0, "2");
-  trace.Event("use", 0, "6,5");
+  trace.Event("use", 0, "6,5,0,0,0");
   trace.Call(6, 1, 2, "record", "other_live_regions");
   trace.Event("outputs", 0, "6,2");
   trace.Event("release", 0, "5");

@@ -74,15 +74,11 @@ class TraceMutator {
     if (to != std::string::npos) text.insert(to + 1, line);
   }
 
-  // A word in quotes is another word of the same trace, or another schema's.
+  // A word in quotes is another word of the same trace.
   void ChangeWord(std::string& text) {
-    static constexpr std::array<std::string_view, 5> kSchemas = {
-        "coppice.trace/1", "coppice.trace/2", "coppice.trace/3", "coppice.trace/4",
-        "coppice.trace/5"};
     const auto word = WordFrom(text, Draw(text.size()));
     if (word.empty()) return;
-    std::string other(Draw(8) == 0 ? kSchemas[Draw(kSchemas.size())]
-                                   : WordFrom(text, Draw(text.size())));
+    const std::string other(WordFrom(text, Draw(text.size())));
     text.replace(static_cast<size_t>(word.data() - text.data()), word.size(), other);
   }
 

@@ -50,6 +50,7 @@ TEST(TraceSummaryTest, BytesAreThoseOfTheLatestEventAtEveryMoment) {
       events.push_back({draw(times), call ? -1 : draw(1000)});
       TraceEvent event{.kind = call ? TraceEventKind::kCall : TraceEventKind::kBytes};
       event.memory = MemoryKind::kEager;
+      event.program = 0;
       event.time_ns = events.back().time_ns;
       event.first = event.second = std::max<int64_t>(events.back().bytes, 0);
       tally.Add(event);

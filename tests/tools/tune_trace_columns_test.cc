@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -198,6 +200,94 @@ TEST(TraceColumnsTest, ReadsTheLogOfSglang) {
       Parse(kSglang, {{.names = {"arrival_seconds"}, .kind = ColumnKind::kTime}}));
   EXPECT_THAT(times.values[0], ElementsAre(DoubleEq(1779937199.5), DoubleEq(1771535999.25)));
   EXPECT_EQ(times.format, "SGLang log");
+}
+
+TEST(TraceColumnsTest, ReadsTheLogOfSglangThatNumbersItsIterations) {
+  const std::string decode =
+      "[2026-08-01 14:05:00 PP0 TP1] Decode batch [0], #running-req: 9, #token: 20800\n"
+      "[2026-08-01 14:05:01 PP0 TP1] Decode batch [127000], #running-req: 37, #token: 20800\n";
+  EXPECT_THAT(SizesOf(decode, "running"), ElementsAre(9, 37));
+  const std::string prefill =
+      "[2026-08-01 14:05:00 PP0] Prefill batch [3], #new-seq: 1, #new-token: 896, #cached-token: "
+      "0\n";
+  EXPECT_THAT(SizesOf(prefill, "new_tokens"), ElementsAre(896));
+}
+
+// The lines of `text`, each behind `before` and in front of `behind`.
+std::string Wrapped(const std::string& text, const std::string& before, const std::string& behind) {
+  std::string wrapped;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const size_t end = rest.find('\n');
+    wrapped += before + std::string(rest.substr(0, end)) + behind + "\n";
+    rest.remove_prefix(end + 1);
+  }
+  return wrapped;
+}
+
+std::string WrappedByDocker(const std::string& text) {
+  std::string escaped;
+  for (const char c : text)
+    escaped += c == '"' ? std::string("\\\"") : std::string(1, c);
+  return Wrapped(escaped, R"({"log":")",
+                 R"(\n","stream":"stderr","time":"2026-01-01T00:00:00.1Z"})");
+}
+
+TEST(TraceColumnsTest, ReadsWhatContainersAndTerminalsPutAroundLines) {
+  for (const auto& [text, name] : {std::pair{kSglang, "running"},
+                                   {kSglang, "input_tokens"},
+                                   {kVllm, "input_tokens"},
+                                   {kVllm, "unpadded_tokens"},
+                                   {kVllm, "running"},
+                                   {"id,n\n1,7\n2,9\n", "n"}}) {
+    const std::vector<double> sizes = SizesOf(text, name);
+    ASSERT_FALSE(sizes.empty());
+    for (const std::string& wrapped :
+         {WrappedByDocker(text), Wrapped(text, "server-1  | ", ""),
+          Wrapped(text, "[pod/server-7d4f/engine] ", ""), Wrapped(text, "\x1b[36m", "\x1b[0m"),
+          Wrapped(text, "\x1b[36mserver-1  |\x1b[0m \x1b[1;32m", "\x1b[0m"),
+          Wrapped(text, "2026-01-31T23:59:59.512Z stderr F ", "\r"),
+          WrappedByDocker(Wrapped(text, "\\u001b[32m", "\\u001b[0m"))}) {
+      EXPECT_EQ(SizesOf(wrapped, name), sizes) << wrapped;
+    }
+  }
+  for (const char* before : {"Nov 11 04:06:00 host sglang[123]: ", "2026-01-31T23:59:59.512Z "})
+    EXPECT_THAT(SizesOf(Wrapped(kSglang, before, ""), "running"), ElementsAre(45)) << before;
+}
+
+TEST(TraceColumnsTest, ALineThatDockerBreaksIsOneAndLinesKeepTheirNumbers) {
+  const std::string text = R"({"log":"n,note\n","stream":"stdout"})"
+                           "\n"
+                           R"({"log":"7,lo","stream":"stdout"})"
+                           "\n"
+                           R"({"log":"ng\n","stream":"stdout"})"
+                           "\n"
+                           R"({"log":"x,no\n","stream":"stdout"})"
+                           "\n";
+  ExpectError(text, "n", "file:4: n is 'x'");
+  EXPECT_THAT(SizesOf(text.substr(0, text.find(R"({"log":"x)")), "n"), ElementsAre(7));
+  // An object with such fields and others is a row of its own.
+  EXPECT_THAT(SizesOf("{\"log\": 1, \"stream\": 2, \"n\": 3}\n", "n"), ElementsAre(3));
+}
+
+TEST(TraceColumnsTest, ACompressedFileIsTold) {
+  ExpectError("\x1f\x8b\x08", "n", "zcat");
+}
+
+TEST(TraceColumnsTest, TimesHaveZonesAndNeedNoFraction) {
+  const std::string text =
+      "time\n2024-05-10 00:00:00.5+00:00\n2024-05-10 00:00:01+00:00\n2024-05-10T00:00:02Z\n"
+      "2024-05-10 02:30:03+02:30\n2024-05-09 23:00:04.25-01:00\n2024-05-10 01:00:05+01\n";
+  COPPICE_ASSERT_OK_AND_ASSIGN(const TraceColumns times,
+                               Parse(text, {{.names = {"time"}, .kind = ColumnKind::kTime}}));
+  std::vector<double> since;
+  for (const double time : times.values[0])
+    since.push_back(time - times.values[0][0]);
+  EXPECT_THAT(since, ElementsAre(0, 0.5, 1.5, 2.5, 3.75, 4.5));
+  for (const char* zone : {"+", "+1:", "+25:00", "+01:60", "+a", "Z+01:00x"}) {
+    EXPECT_FALSE(ParseCell(std::string("2024-05-10 00:00:01") + zone, ColumnKind::kTime).ok())
+        << zone;
+  }
 }
 
 TEST(TraceColumnsTest, ReadsTheJsonLogOfSglang) {

@@ -6,9 +6,8 @@ from fixture_parameters import *
 
 # A fixture's file: the source, the architecture, and how far it is optimised.
 BUILDS = {
-    "atomics": ("atomics", 80, 3), "atomics_sm75": ("atomics", 75, 3),
-    "block_scan": ("block_scan", 80, 3), "calls": ("calls", 80, 3), "calls_O0": ("calls", 80, 0),
-    "grid_sync": ("grid_sync", 80, 3), "library": ("library", 80, 3),
+    "atomics": ("atomics", 80, 3), "block_scan": ("block_scan", 80, 3), "calls": ("calls", 80, 3),
+    "calls_O0": ("calls", 80, 0), "grid_sync": ("grid_sync", 80, 3), "library": ("library", 80, 3),
     "look_back": ("look_back", 80, 3), "look_back_sm75_O0": ("look_back", 75, 0),
     "messages": ("messages", 80, 3), "narrow": ("narrow", 80, 3), "narrow_sm89": ("narrow", 89, 3),
     "radix_sort": ("radix_sort", 80, 3), "tiles": ("tiles", 80, 3),

@@ -9,7 +9,7 @@ sys.path.insert(1, str(HERE.parent))
 import fixture_launches
 import references
 
-fixtures = fixture_launches.Fixtures(HERE.parent / "fixtures" / "cuda", references)
+fixtures = fixture_launches.Fixtures(HERE.parent / "fixtures" / "cuda.tar.xz", references)
 FIXTURES = fixtures.folder
 draw = fixture_launches.draw
 read_all, read, run = fixtures.read_all, fixtures.read, fixtures.run

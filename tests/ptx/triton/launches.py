@@ -9,7 +9,7 @@ sys.path.insert(1, str(HERE.parent))
 import fixture_launches
 import references
 
-fixtures = fixture_launches.Fixtures(HERE.parent / "fixtures" / "triton", references)
+fixtures = fixture_launches.Fixtures(HERE.parent / "fixtures" / "triton.tar.xz", references)
 FIXTURES = fixtures.folder
 Run, draw = fixture_launches.Run, fixture_launches.draw
 read_all, read, run = fixtures.read_all, fixtures.read, fixtures.run

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Compiles kernels.py to PTX for the launches in cases.py, without a GPU.
 
-    make_fixtures.py [NAME...]     all, or those named; writes tests/ptx/fixtures/triton/NAME.ptx
-                                   and, for all of them, launches.json
+    make_fixtures.py [NAME...]     all, or those named; writes tests/ptx/fixtures/triton.tar.xz:
+                                   NAME.ptx and, for all of them, launches.json
 
+They are what serving code brings and no other test of the executor has: pipelines of copies that
+are waited for, products of tensor cores, locks between blocks, asserts with their source line.
 Needs Triton (`pip install triton numpy`; neither PyTorch nor a driver). What it writes is checked
 in, so that tests need none of it, and holds no path of the machine that wrote it.
 """
@@ -25,9 +27,10 @@ from triton.compiler import ASTSource
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(1, str(HERE.parent))
 
+import archive
 import cases
 
-FIXTURES = HERE.parent / "fixtures" / "triton"
+FIXTURES = HERE.parent / "fixtures" / "triton.tar.xz"
 NAMES = {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "e4m3": "fp8e4nv",
          "e5m2": "fp8e5", "s8": "i8", "u8": "u8", "s32": "i32", "s64": "i64"}
 SOURCES = ("kernels.py", "cases.py")
@@ -91,26 +94,22 @@ def launch_of(case, compiled):
 
 def main(names):
     module = load_kernels()
-    FIXTURES.mkdir(parents=True, exist_ok=True)
+    texts = archive.read(FIXTURES) if names else {}
     launches = []
     for case in cases.cases():
         if names and case["name"] not in names:
             continue
         compiled = compile_case(module, case)
         ptx = without_paths(compiled.asm["ptx"])
-        (FIXTURES / (case["name"] + ".ptx")).write_text(ptx)
+        texts[case["name"] + ".ptx"] = ptx
         launches.append(launch_of(case, compiled))
         print(f"{case['name']}: {len(ptx)} bytes, {compiled.metadata.shared} bytes shared")
-    if names:
-        return
-    sources = {name: hashlib.sha256((HERE / name).read_bytes()).hexdigest() for name in SOURCES}
-    head = {"triton": triton.__version__, "sources": sources}
-    lines = ",\n".join("    " + json.dumps(launch) for launch in launches)
-    text = json.dumps(head)[:-1] + ', "launches": [\n' + lines + "\n]}\n"
-    (FIXTURES / "launches.json").write_text(text)
-    for path in FIXTURES.glob("*.ptx"):
-        if path.stem not in {launch["name"] for launch in launches}:
-            path.unlink()
+    if not names:
+        sources = {name: hashlib.sha256((HERE / name).read_bytes()).hexdigest() for name in SOURCES}
+        head = {"triton": triton.__version__, "sources": sources}
+        lines = ",\n".join("    " + json.dumps(launch) for launch in launches)
+        texts["launches.json"] = json.dumps(head)[:-1] + ', "launches": [\n' + lines + "\n]}\n"
+    archive.write(FIXTURES, texts)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """As much of PyTorch as torch_side.py uses, without a GPU and without PyTorch.
 
-A tensor is a number and a block of an allocator that never splits a block, so that what a pool
-reserves depends on the order of its recordings; a kernel is a line in the graph that is being
-captured. The driver takes memory for every executable graph and keeps it once the graph is gone.
+A tensor is a number, a kernel is a line in the graph that is being captured, and a pool has a
+mebibyte for each graph that is alive in it.
 """
 
 import collections
@@ -13,56 +12,27 @@ import weakref
 
 MIB = 1 << 20
 TOTAL = 1 << 40
-EXECUTABLE_BYTES = 64 << 10
-TOKENS_BYTES = MIB  # Of a row of the decoder's results.
+MODULES = {}
 
 
 class Cuda:
-    """The state of the device and of its allocator."""
+    """The state of the device."""
 
     def __init__(self):
-        self.blocks = []  # [pool, bytes, is free], each a segment.
         self.pools = 0
-        self.graphs = weakref.WeakSet()  # That hold their pool.
+        self.graphs = weakref.WeakSet()
         self.capturing = None
-        self.executables, self.executables_max = 0, 0
 
     def free_bytes(self):
-        return (TOTAL - sum(block[1] for block in self.blocks)
-                - self.executables_max * EXECUTABLE_BYTES)
-
-    def allocate(self, size):
-        pool = self.capturing.pool if self.capturing else (0, 0)
-        fitting = [block for block in self.blocks
-                   if block[0] == pool and block[2] and block[1] >= size]
-        block = min(fitting, key=lambda block: block[1]) if fitting else None
-        if block is None:
-            block = [pool, size, True]
-            self.blocks.append(block)
-        block[2] = False
-        return block
-
-    def empty_cache(self):
-        held = {graph.pool for graph in self.graphs}
-        self.blocks = [block for block in self.blocks if not block[2] or block[0] in held]
-
-    def instantiate(self, count):
-        self.executables += count
-        self.executables_max = max(self.executables_max, self.executables)
+        return TOTAL - MIB * len(self.graphs)
 
 
 cuda = Cuda()
 
 
-def free(block):
-    block[2] = True
-
-
 class Tensor:
-    def __init__(self, value=0, size=0):
+    def __init__(self, value=0):
         self.value = value
-        if size:
-            weakref.finalize(self, free, cuda.allocate(size))
 
     def __add__(self, other):
         launch()
@@ -91,16 +61,11 @@ class Graph:
 
     def __init__(self, keep_graph=False):
         self.keep_graph, self.pool, self.node_count, self.replays = keep_graph, None, 0, 0
-        self.instantiated = False
 
     def instantiate(self):
-        if not self.instantiated:
-            self.instantiated = True
-            cuda.instantiate(1)
-            weakref.finalize(self, cuda.instantiate, -1)
+        pass
 
     def replay(self):
-        self.instantiate()
         self.replays += 1
 
     def raw_cuda_graph(self):
@@ -119,8 +84,6 @@ def capture(graph, pool=None, stream=None, capture_error_mode="global"):
         yield
     finally:
         cuda.capturing = None
-    if not graph.keep_graph:
-        graph.instantiate()
 
 
 def pool_handle():
@@ -148,16 +111,12 @@ class Event:
 
 
 class Decoder:
-    """A call takes scratch and leaves results, both as large as the batch."""
-
-    def __init__(self, config, gather):
+    def __init__(self, config):
         pass
 
     def __call__(self, tokens, *_):
         launch(7)
-        scratch = Tensor(size=4 * TOKENS_BYTES * tokens.value)
-        del scratch
-        return Tensor(tokens.value, TOKENS_BYTES * tokens.value), Tensor()
+        return Tensor(tokens.value), Tensor()
 
 
 def make_compile(torch):
@@ -186,7 +145,8 @@ def make_compile(torch):
 
 
 def module(name, **names):
-    made = types.ModuleType(name)
+    """The same module every time, since those that have imported it keep it."""
+    made = MODULES.setdefault(name, types.ModuleType(name))
     made.__dict__.update(names)
     sys.modules[name] = made
     return made
@@ -233,22 +193,11 @@ def install(has_cuda=True):
         Stream=Stream, Event=Event, graph=capture, graph_pool_handle=pool_handle,
         current_stream=Stream, set_stream=lambda _: None, stream=contextlib.nullcontext,
         synchronize=lambda: None,
-        empty_cache=lambda: cuda.empty_cache(), mem_get_info=lambda: (cuda.free_bytes(), TOTAL),
-        memory_snapshot=lambda: [{"segment_pool_id": pool, "total_size": size}
-                                 for pool, size, _ in cuda.blocks])
+        empty_cache=lambda: None, mem_get_info=lambda: (cuda.free_bytes(), TOTAL),
+        memory_snapshot=lambda: [{"segment_pool_id": graph.pool, "total_size": MIB}
+                                 for graph in cuda.graphs])
     module("torch_decoder", Decoder=Decoder)
-    for name in ("torch_device", "torch_chain"):  # They keep what they imported.
-        sys.modules.pop(name, None)
     return torch
-
-
-def uninstall():
-    """No torch anywhere, whether the machine has one or not."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == "torch"]:
-        del sys.modules[name]
-    for name in ("torch_device", "torch_chain", "torch_decoder"):
-        sys.modules.pop(name, None)
-    sys.modules["torch"] = None
 
 
 class Driver:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 import numpy as np
 
@@ -105,6 +106,38 @@ class RunTest(PackageTests):
             report = self.run_json("run", self.package(), "--input", "x=random:1", "--extent",
                                    "n=33", "--policy", policy)
             self.assertEqual({"n": bucket}, report["calls"][0]["bucket"], policy)
+
+    def buckets_of(self, symbol, sizes, *options):
+        """What sizes are padded to if the program's symbol is this."""
+        report = self.run_json("run", self.package(symbols={"n": symbol}), "--input", "x=random:1",
+                               "--extent", f"n={','.join(map(str, sizes))}", "--verify", *options)
+        return [call["bucket"]["n"] for call in report["calls"] if call["call"] == 1]
+
+    def test_what_is_claimed_is_padded_to_powers_of_two_without_buckets(self):
+        """As coppice.load begins."""
+        claim = files.symbol()["claim"]
+        sizes, padded = (5, 7, 33, 60), [8, 8, 60, 60]
+        for symbol, options, expected in (
+                ({"min": 1, "max": 60, "claim": claim}, (), padded),
+                ({"min": 1, "max": 60}, (), list(sizes)),
+                ({"min": 1, "max": 60}, ("--claim", "n=any"), padded),
+                ({"min": 1, "max": 60}, ("--claim", "n=finite:1e-5:1e-4"), padded),
+                ({"min": 1, "max": 60, "claim": claim}, ("--claim", "n=exact"), list(sizes)),
+                ({"min": 1, "max": 60, "claim": claim}, ("--policy", "n=exact"), list(sizes)),
+                ({"min": 1, "max": 60, "claim": claim, "buckets": [40, 60]}, (), [40, 40, 40, 60]),
+                ({"min": 1, "max": 65536, "claim": claim}, (), [8, 8, 64, 64]),
+                ({"min": 1, "max": 65537, "claim": claim}, (), list(sizes)),
+                ({"min": 1, "claim": claim}, (), list(sizes))):
+            with self.subTest(symbol=symbol, options=options):
+                self.assertEqual(expected, self.buckets_of(symbol, sizes, *options))
+        self.assertEqual([5], self.buckets_of(
+            {"min": 1, "max": 60, "multiple_of": 5, "claim": claim}, (5,)))
+
+    def test_what_is_no_claim_is_refused_with_the_words_that_there_are(self):
+        for claim, says in (("n=some", "row_independent"), ("n=any:x", "row_independent"),
+                            ("m=any", "it has n"), ("any", "NAME=any")):
+            self.refuse("run", self.package(), "--input", "x=zeros", "--extent", "n=4", "--claim",
+                        claim, says=(claim, says))
 
     def test_over_the_largest_bucket_a_call_runs_without_a_graph(self):
         report = self.run_json("run", self.package(), "--input", "x=random:1", "--extent", "n=33",
@@ -272,7 +305,7 @@ class SignatureTest(PackageTests):
         return private, public
 
     def check(self, package, *keys, is_read):
-        """`lint` may find something, which is 1; 2 is a package that is not read."""
+        """What is not read is 2."""
         trusted = [word for key in keys for word in ("--trusted-key", key)]
         size = "rows=4" if package.endswith(".zip") else "n=4"
         for what in (("lint",), ("inspect",), ("run", "--extent", size)):
@@ -310,6 +343,52 @@ class SignatureTest(PackageTests):
         (pathlib.Path(package) / "bin" / "all.ptx").write_text("other")
         self.refuse("sign", package, "--key", private, says="all.ptx")
         self.assertFalse((pathlib.Path(package) / "manifest.sig").exists())
+
+
+class ZipTest(PackageTests):
+    def rewritten(self, **options):
+        """The sample as another tool writes it."""
+        path = self.path("rewritten.zip")
+        with zipfile.ZipFile(SIGNABLE) as known, zipfile.ZipFile(path, "w", **options) as made:
+            for name in known.namelist():
+                made.writestr(name, known.read(name))
+        return path
+
+    def test_a_download_that_stopped_is_told_as_one(self):
+        whole = SIGNABLE.read_bytes()
+        for length in (len(whole) - 1, len(whole) - 200, len(whole) // 2, 100):
+            path = pathlib.Path(self.path("cut.zip"))
+            path.write_bytes(whole[:length])
+            self.refuse("inspect", str(path), says=("cut off", "get the file again"))
+
+    def test_what_another_tool_wrote_is_packed_again(self):
+        for options in ({}, {"compression": zipfile.ZIP_DEFLATED}):
+            path, folder = self.rewritten(**options), self.path("folder")
+            self.refuse("inspect", path, says=("another tool", "coppice package pack FOLDER"))
+            with zipfile.ZipFile(path) as file:
+                file.extractall(folder)
+            mended = self.path("mended.zip")
+            for package in (folder, mended):
+                if package == mended:
+                    self.assertEqual(0, self.command("pack", folder, "-o", mended).returncode)
+                self.assertEqual(0, self.command("inspect", package).returncode)
+            self.assertEqual(SIGNABLE.read_bytes(), pathlib.Path(mended).read_bytes())
+
+    def test_what_is_no_zip_is_told(self):
+        path = pathlib.Path(self.path("model.zip"))
+        path.write_text("<html>404</html>" * 10)
+        self.refuse("inspect", str(path), says="is no zip")
+        self.refuse("pack", str(path), "-o", self.path("x.zip"), says="is no zip")
+
+    def test_what_is_no_package_is_not_packed(self):
+        self.refuse("pack", str(self.folder), "-o", self.path("x.zip"), says="manifest.json")
+        self.refuse("pack", self.package(), "-o", self.path("no/x.zip"), code=4, says="no/x.zip")
+
+    def test_the_samples_lint_clean(self):
+        for sample in SIGNABLE.parent.glob("*.zip"):
+            done = self.command("lint", str(sample))
+            self.assertEqual(0, done.returncode, done.stdout)
+            self.assertIn("0 errors, 0 warnings", done.stdout)
 
 
 class RefusalTest(PackageTests):
@@ -386,6 +465,23 @@ class RefusalTest(PackageTests):
         self.refuse("run", package, "--input", "x=zeros", "--extent", "n=4",
                     says=("constant 'w', f32 [4]", "--constants"))
 
+    def test_all_constants_without_data_are_named_at_once(self):
+        constants = {name: {"dtype": "f32", "shape": [4]} for name in "uvw"}
+        weights = files.safetensors({"v": np.ones(4, "f4")})
+        constants["v"]["data"] = {"file": "data/v.safetensors", "tensor": "v"}
+        package = self.package(
+            [files.kernel_step("Scale", name, "y", "1", "4") for name in constants],
+            constants=constants, contents={"data/v.safetensors": weights},
+            buffers={name: {"role": "constant", "constant": name} for name in constants})
+        self.refuse("run", package, "--input", "x=zeros", "--extent", "n=4",
+                    says=("constant 'u', f32 [4]; constant 'w', f32 [4]", "--constants"))
+        lines = self.command("inspect", package).stdout.split("\n")
+        roles = {line.split()[0]: line for line in lines if "constant" in line}
+        self.assertEqual({"u": True, "v": False, "w": True},
+                         {name: "to be given" in roles[name] for name in constants})
+        buffers = self.run_json("inspect", package)["programs"][0]["buffers"]
+        self.assertEqual({"u", "w"}, {one["name"] for one in buffers if one["to_be_given"]})
+
     def test_a_policy_without_a_claim_is_refused(self):
         package = self.package(symbols={"n": {"min": 1, "max": 64}})
         self.refuse("run", package, "--input", "x=zeros", "--extent", "n=4", "--policy", "n=pow2",
@@ -411,6 +507,20 @@ class ClaimTest(PackageTests):
                 found = self.run_json("claim", package, "--pairs", "5")["symbols"][0]
                 self.assertEqual({"padding": padding, "equal": equal}, found["claim"])
                 self.assertIsNone(found["package_says"])
+
+    def test_any_bits_in_floats_alone_are_a_claim_where_integers_are_padded_too(self):
+        # The i32 are added up as if they were floats, and stand their fill alone.
+        buffers = {"t": files.array("output"), "i": files.array("input", dtype="i32")}
+        for step in ("Scale", "Total"):
+            steps = [files.kernel_step("Total", "i", "t", "1"),
+                     files.kernel_step(step, "x", "y", "0")]
+            package = self.package(steps, buffers, symbols={"n": {"min": 1, "max": 1024}},
+                                   inputs=["x", "i"], outputs=["y", "t"])
+            found = self.run_json("claim", package, "--pairs", "5")["symbols"][0]
+            self.assertEqual("row_independent" if step == "Scale" else "finite",
+                             found["claim"]["padding"])
+            self.assertEqual(["any", "row_independent", "finite"][:len(found["tried"])],
+                             [kind["padding"] for kind in found["tried"]])
 
     def test_a_program_that_computes_with_its_size_claims_nothing(self):
         package = self.package([files.kernel_step("Shift", "x", "y", "1")],
