@@ -92,6 +92,8 @@ COPPICE_ANYWHERE uint64_t ReduceRow(
   return BitsOf(expf(LogitOf(row.At(i), none) - maximum) / total);
 }
 
+// No struct of parameters has padding, whose bytes an audit of keys would compare.
+
 // "TrafficReduce": z[i] = ReduceRow of the row of `n` elements that x[i] is in, for i < count.
 struct TrafficReduceParams {
   TrafficElements x;
@@ -100,6 +102,7 @@ struct TrafficReduceParams {
   int64_t n = 1;
   uint64_t none = 0;  // The element that stands for no logit.
   TrafficReduction reduction = TrafficReduction::kSum;
+  int32_t unused = 0;
 };
 
 // "TrafficMix": z[i] = MixWord(x[i], y[i % y_count], salt) for i < count; without y, of 0. With a
@@ -116,6 +119,7 @@ struct TrafficMixParams {
   int32_t live_word = -1;
   int32_t salt_word = 0;
   int32_t salt_count = 0;
+  int32_t unused = 0;
 };
 
 // How many of `n` elements a program counts, of which `x` is the first.
@@ -129,6 +133,7 @@ struct TrafficCountParams {
   TrafficElements z;
   const int64_t* words = nullptr;  // The parameter block.
   int32_t live_word = 0;
+  int32_t unused = 0;
 };
 
 extern const KernelImage traffic_kernels_image;

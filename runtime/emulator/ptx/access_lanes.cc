@@ -24,7 +24,7 @@ bool ReadSharedCells(
     const bool fine = row.IsFine(reader, mine);
     const bool unknown = reader > known;
     readers[i] = fine ? mine : unknown ? several : reader;
-    astray |= fine | unknown ? 0 : 1;
+    astray |= (fine | unknown) ? 0 : 1;
   }
   return astray == 0;
 }
