@@ -6,6 +6,7 @@ the reasons; tests/repository/tidy_test.py shows each rule a file that breaks it
 """
 
 import collections
+import itertools
 import os
 import pathlib
 import re
@@ -313,31 +314,13 @@ def check_documents(tree):
 
 
 def check_circles(tree):
-    """A header and the source of its name are one unit; no unit of a layer includes itself through
-    others. (Between layers, check_layers finds whoever includes upward.)"""
-    units = {}  # Of each file: the path of its private header or source, without its ending.
-    for path in tree:
-        if layer_of(path) is None or not path.endswith(CXX):
-            continue
-        unit = path.rsplit(".", 1)[0]
-        if path.startswith("include/"):
-            layer, name = unit.split("/")[2:4] if unit.count("/") > 2 else ("", unit)
-            sources = [
-                other.removesuffix(".cc")
-                for other in tree
-                if other.startswith(layer + "/") and other.endswith(f"/{name}.cc")
-            ]
-            lone = [source for source in sources if source + ".h" not in tree]
-            unit = lone[0] if lone else unit
-        units[path] = unit
-    uses, where = {}, {}
-    for path, unit in units.items():
-        for match in re.finditer(r'^\s*#\s*include "([^"]+)"', tree[path], re.M):
-            for included in ("include/" + match.group(1), match.group(1)):
-                used = units.get(included, unit)
-                if used != unit and layer_of(path) == layer_of(included):
-                    uses.setdefault(unit, set()).add(used)
-                    where[unit, used] = (path, line_at(tree[path], match.start(1)))
+    """No unit uses itself through others: of a layer (between layers, check_layers finds whoever
+    includes upward), and of the modules of Python."""
+    uses = {}
+    sites = itertools.chain(sites_of_includes(tree), sites_of_imports(tree))
+    where = {(unit, used): place for unit, used, place in sites if unit != used}
+    for unit, used in where:
+        uses.setdefault(unit, set()).add(used)
     reached = {}
 
     def reach(unit):
@@ -353,7 +336,47 @@ def check_circles(tree):
 
     for (unit, used), (path, number) in where.items():
         if unit in reach(used):
-            yield path, number, f"a circle: {used} includes {unit}, perhaps through others"
+            yield path, number, f"a circle: {used} uses {unit}, perhaps through others"
+
+
+def sites_of_includes(tree):
+    """Which unit includes which of the same layer, and where. A header and the source of its name
+    are one unit."""
+    units = {}  # Of each file: the path of its private header or source, without its ending.
+    for path in tree:
+        if layer_of(path) is None or not path.endswith(CXX):
+            continue
+        unit = path.rsplit(".", 1)[0]
+        if path.startswith("include/"):
+            layer, name = unit.split("/")[2:4] if unit.count("/") > 2 else ("", unit)
+            sources = [
+                other.removesuffix(".cc")
+                for other in tree
+                if other.startswith(layer + "/") and other.endswith(f"/{name}.cc")
+            ]
+            lone = [source for source in sources if source + ".h" not in tree]
+            unit = lone[0] if lone else unit
+        units[path] = unit
+    for path, unit in units.items():
+        for match in re.finditer(r'^\s*#\s*include "([^"]+)"', tree[path], re.M):
+            for included in ("include/" + match.group(1), match.group(1)):
+                if included in units and layer_of(path) == layer_of(included):
+                    yield unit, units[included], (path, line_at(tree[path], match.start(1)))
+
+
+def sites_of_imports(tree):
+    """Which module of coppice's Python imports which, at its top or later, and where. What a
+    package imports for others to find is no use of it."""
+    modules = {path for path in tree if re.fullmatch(r"python/coppice/[\w/]+\.py", path)}
+    for path in sorted(modules):
+        if path.endswith("__init__.py"):
+            continue
+        for match in re.finditer(r"^ *from (coppice[\w.]*) import (\([^)]*\)|.*)", tree[path], re.M):
+            package = "python/" + match.group(1).replace(".", "/")
+            names = re.findall(r"\w+", match.group(2))
+            for used in [package + ".py", *(f"{package}/{name}.py" for name in names)]:
+                if used in modules:
+                    yield path, used, (path, line_at(tree[path], match.start(1)))
 
 
 def check_data(tree):

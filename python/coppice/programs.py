@@ -13,7 +13,7 @@ from coppice.devices import session as shared_session
 from coppice.dims import apart, ended, is_learned, joint_policy_of, policy_of
 from coppice.errors import Error, InvalidArgument, NotFound, after_faults
 from coppice.learning import START_UNASKED, Learner, learns_unasked, started
-from coppice.running import library_stream, ordered
+from coppice.libraries import library_stream, ordered
 from coppice.sharing import Shared
 from coppice.staging import run_staged
 from coppice.structure import kind_of

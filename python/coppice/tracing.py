@@ -5,7 +5,8 @@ import threading
 
 from coppice import _core
 from coppice.errors import CAPTURE_BROKEN, Aborted, FailedPrecondition, InvalidArgument
-from coppice.running import Run, bytes_of, running, this_run
+from coppice.libraries import running
+from coppice.running import Run, bytes_of, this_run
 from coppice.sizing import expression_of
 from coppice.structure import (flatten, is_tensor, kind_of, layout_of, rebuild, shown,
                                structure_of)

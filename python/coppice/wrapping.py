@@ -27,7 +27,7 @@ from coppice.devices import session as shared_session
 from coppice.dims import Dim, apart, dim_of, joint_policy_of
 from coppice.errors import FailedPrecondition, InvalidArgument, after_faults
 from coppice.learning import Learner
-from coppice.running import library_stream, ordered
+from coppice.libraries import library_stream, ordered
 from coppice.sharing import Shared
 from coppice.staging import run_staged
 from coppice.structure import (Leaf, flatten, is_tensor, kind_of, layout_of, nesting_of,

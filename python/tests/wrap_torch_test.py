@@ -27,7 +27,8 @@ except ImportError as error:
     raise unittest.SkipTest(f"needs PyTorch, NumPy and the extension: {error}") from error
 
 from coppice.errors import InvalidArgument, Unavailable
-from coppice.running import Run, library_stream, ordered
+from coppice.libraries import library_stream, ordered
+from coppice.running import Run
 
 device = coppice.device("emulator")
 SIZE = 1000

@@ -58,6 +58,20 @@ class TidyTest(unittest.TestCase):
             ["graphs/call/run.cc", "graphs/session.cc"], [path for path, _, _ in tidy.check(tree)]
         )
 
+    def test_circles_of_modules(self):
+        tree = {
+            **CLEAN,
+            "python/coppice/a.py": '"""A."""\n\nfrom coppice import b\n',
+            "python/coppice/b.py": '"""B."""\n',
+            "python/coppice/c/d.py": '"""D."""\n\nfrom coppice.a import (x,\n    y)\n',
+        }
+        self.assertEqual([], tidy.check(tree))
+        tree["python/coppice/b.py"] += "\n\ndef late():\n    from coppice.c import d\n"
+        self.assertEqual(
+            [f"python/coppice/{name}.py" for name in ("a", "b", "c/d")],
+            [path for path, _, _ in tidy.check(tree)],
+        )
+
     def test_columns(self):
         self.expect_source("// " + "x" * 98, "101 columns")
         self.assertEqual([], findings_with("graphs/session.cc", "// Session.\n// " + "é" * 97))

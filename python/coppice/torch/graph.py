@@ -17,7 +17,7 @@ from coppice.errors import (FailedPrecondition, InvalidArgument, OutOfRange, Res
                             StaleOutput)
 from coppice.export.sizes import span
 from coppice.learning import Learner
-from coppice.running import library_stream, ordered
+from coppice.libraries import library_stream, ordered
 from coppice.torch import calls, reports
 from coppice.torch.lowering import evaluator
 from coppice.torch.options import POLICY_MAX, bounded, learns

@@ -14,7 +14,7 @@ import torch
 from coppice.devices import device as shared_device
 from coppice.devices import session as shared_session
 from coppice.errors import InvalidArgument, after_faults
-from coppice.running import library_stream, ordered
+from coppice.libraries import library_stream, ordered
 from coppice.tracing import register
 
 
