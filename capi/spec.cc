@@ -14,6 +14,7 @@
 #include "coppice/base/status.h"
 
 #include "capi/context.h"
+#include "capi/described/session_fields.h"
 #include "capi/external_allocator.h"
 #include "capi/failure.h"
 #include "capi/host_operation.h"
@@ -34,16 +35,13 @@ absl::StatusOr<int> IndexOf(const Specs& specs, const std::string& name, const s
 }
 
 absl::StatusOr<SymbolSpec> SymbolOf(const coppice_symbol_spec& given, const ProgramSpec& spec) {
-  constexpr SymbolKind kKinds[] = {SymbolKind::kAuto, SymbolKind::kDynamic,
-                                   SymbolKind::kMaybeDynamic, SymbolKind::kStatic};
   COPPICE_ASSIGN_OR_RETURN(const coppice_policy policy,
                            ReadOptions(given.policy, "coppice_policy"));
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy read, PolicyOf(policy));
   SymbolSpec symbol = {.name = {}, .policy = std::move(read)};
   symbol.observe_half_life = policy.observe_half_life;
   COPPICE_ASSIGN_OR_RETURN(symbol.name, NameIn(given.name, "coppice_symbol_spec"));
-  COPPICE_ASSIGN_OR_RETURN(const int kind, EnumOf<int>(given.kind, 4, "symbol: kind"));
-  symbol.kind = kKinds[kind];
+  COPPICE_ASSIGN_OR_RETURN(symbol.kind, EnumOf<SymbolKind>(given.kind, "symbol: kind"));
   symbol.min = given.min;
   if (given.max != 0) symbol.max = given.max;
   if (given.multiple_of != 0) symbol.multiple_of = given.multiple_of;
@@ -100,12 +98,10 @@ absl::Status ReadTensorSpec(const coppice_tensor_spec& given, ProgramSpec& spec,
 }
 
 absl::StatusOr<InputSpec> InputOf(const coppice_tensor_spec& given, ProgramSpec& spec) {
-  constexpr Fill::Kind kFills[] = {Fill::Kind::kZero, Fill::Kind::kValue, Fill::Kind::kSentinel,
-                                   Fill::Kind::kRepeatLast, Fill::Kind::kUndefined};
   InputSpec input;
   COPPICE_RETURN_IF_ERROR(ReadTensorSpec(given, spec, input));
-  COPPICE_ASSIGN_OR_RETURN(const int fill, EnumOf<int>(given.fill, 5, "input: fill"));
-  input.fill = {.kind = kFills[fill], .value = given.fill_value};
+  COPPICE_ASSIGN_OR_RETURN(input.fill.kind, EnumOf<FillKind>(given.fill, "input: fill"));
+  input.fill.value = given.fill_value;
   input.role = given.is_static != 0 ? InputRole::kStatic : InputRole::kCopy;
   input.mutated = given.mutated != 0;
   if (given.alignment != 0) input.alignment = given.alignment;
@@ -215,7 +211,7 @@ absl::StatusOr<ProgramSpec> SpecOf(const coppice_program_spec& given) {
   ProgramSpec spec;
   COPPICE_ASSIGN_OR_RETURN(spec.name, NameIn(given.name, "coppice_program_spec"));
   spec.variant = TextOf(given.variant);
-  COPPICE_ASSIGN_OR_RETURN(spec.claim, EnumOf<Claim>(given.claim, 3, "program: claim"));
+  COPPICE_ASSIGN_OR_RETURN(spec.claim, EnumOf<Claim>(given.claim, "program: claim"));
   spec.one_stream = given.one_stream != 0;
   spec.thread_safe = given.thread_safe != 0;
   spec.random_numbers_per_call = given.random_numbers_per_call;

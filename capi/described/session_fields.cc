@@ -26,6 +26,12 @@ static_assert(COPPICE_POISON_OFF == static_cast<int>(Poison::kOff));
 static_assert(COPPICE_POISON_NOISE == static_cast<int>(Poison::kNoise));
 static_assert(COPPICE_METRICS_PROMETHEUS == static_cast<int>(MetricsFormat::kPrometheus));
 static_assert(COPPICE_METRICS_OPENMETRICS == static_cast<int>(MetricsFormat::kOpenMetrics));
+static_assert(COPPICE_FILL_ZERO == static_cast<int>(FillKind::kZero));
+static_assert(COPPICE_FILL_UNDEFINED == static_cast<int>(FillKind::kUndefined));
+static_assert(COPPICE_CLAIM_EXACT == static_cast<int>(Claim::kExact));
+static_assert(COPPICE_CLAIM_MASKED == static_cast<int>(Claim::kMasked));
+static_assert(COPPICE_SYMBOL_AUTO == static_cast<int>(SymbolKind::kAuto));
+static_assert(COPPICE_SYMBOL_STATIC == static_cast<int>(SymbolKind::kStatic));
 
 absl::Status ReadFields(const coppice_session_options& given, SessionOptions& options) {
   Set(given.lanes, options.lanes);

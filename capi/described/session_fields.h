@@ -8,10 +8,12 @@
 #include "absl/status/status.h"
 
 #include "coppice/coppice.h"
+#include "coppice/base/fill.h"
 #include "coppice/graphs/call.h"
 #include "coppice/graphs/memory_usage.h"
 #include "coppice/graphs/metrics.h"
 #include "coppice/graphs/poison.h"
+#include "coppice/graphs/program.h"
 #include "coppice/graphs/reason.h"
 #include "coppice/graphs/session_memory.h"
 #include "coppice/graphs/session_options.h"
@@ -41,6 +43,12 @@ template <>
 inline constexpr int kCountOf<SuspendedConstants> = 3;
 template <>
 inline constexpr int kCountOf<MetricsFormat> = 2;
+template <>
+inline constexpr int kCountOf<FillKind> = 5;
+template <>
+inline constexpr int kCountOf<Claim> = 3;
+template <>
+inline constexpr int kCountOf<SymbolKind> = 4;
 
 // All but functions. Errors: kInvalidArgument an enumerator; Session::Create finds the rest.
 absl::Status ReadFields(const coppice_session_options& given, SessionOptions& options);

@@ -77,7 +77,7 @@ absl::Status ReadCounts(const Call& call, CallShape& shape) {
   const Program& program = *call.program;
   for (const RaggedSpec& sequences : program.spec.ragged) {
     const auto count = static_cast<size_t>(sequences.count);
-    if (sequences.by != RaggedSpec::By::kOffsets || IsOfAxis(program, count)) continue;
+    if (sequences.by != RaggedBy::kOffsets || IsOfAxis(program, count)) continue;
     const size_t copy = program.CopyOf(sequences.lengths);
     shape.real[count] = call.inputs[copy].sizes[0] - 1;
     if (shape.real[count] >= 0) continue;

@@ -64,6 +64,44 @@ const char* NameOf(Reason reason) {
   return "?";
 }
 
+const char* NameOf(Stance stance) {
+  switch (stance) {
+    case Stance::kRecord:
+      return "record";
+    case Stance::kReplayOnly:
+      return "replay_only";
+    case Stance::kEager:
+      return "eager";
+    case Stance::kStrict:
+      return "strict";
+  }
+  return "?";
+}
+
+const char* NameOf(OnLimit on_limit) {
+  switch (on_limit) {
+    case OnLimit::kEager:
+      return "eager";
+    case OnLimit::kError:
+      return "error";
+    case OnLimit::kEvict:
+      return "evict";
+  }
+  return "?";
+}
+
+const char* NameOf(VariantTiming timing) {
+  switch (timing) {
+    case VariantTiming::kOnDevice:
+      return "on_device";
+    case VariantTiming::kAlways:
+      return "always";
+    case VariantTiming::kNever:
+      return "never";
+  }
+  return "?";
+}
+
 const char* NameOf(MemoryKind kind) {
   switch (kind) {
     case MemoryKind::kPlan:

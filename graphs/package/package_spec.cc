@@ -33,22 +33,6 @@ Dims DimsOf(const package::Program& program,
   return dims;
 }
 
-Fill FillOf(const package::Buffer& buffer) {
-  switch (buffer.fill) {
-    case package::FillKind::kZero:
-      return Fill::Zero();
-    case package::FillKind::kSentinel:
-      return Fill::Sentinel();
-    case package::FillKind::kRepeatLast:
-      return Fill::RepeatLast();
-    case package::FillKind::kUndefined:
-      return Fill::Undefined();
-    case package::FillKind::kValue:
-      return Fill::Value(buffer.fill_value);
-  }
-  return Fill::Zero();
-}
-
 std::optional<PaddingClaim> ClaimGiven(const package::Symbol& symbol,
                                        const PackageProgramOptions& options) {
   const auto given = options.claims.find(symbol.name);
@@ -171,7 +155,7 @@ absl::StatusOr<ProgramSpec> SpecOf(const package::Program& program,
                            .dims = DimsOf(program, buffer.shape, spec),
                            .strides = DimsOf(program, buffer.strides, spec),
                            .role = buffer.is_static ? InputRole::kStatic : InputRole::kCopy,
-                           .fill = FillOf(buffer),
+                           .fill = buffer.fill,
                            .mutated = buffer.mutated,
                            .alignment = buffer.align});
   }

@@ -3,24 +3,23 @@
 #include "graphs/profile/program_digest.h"
 
 #include <span>
-#include <utility>
 
-#include "nlohmann/json.hpp"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 
-#include "graphs/program/spec_document.h"
+#include "coppice/graphs/session_documents.h"
+
 #include "runtime/package/digest.h"
 
 namespace coppice::internal {
 namespace {
 
 std::string SpecText(const Program& program) {
-  nlohmann::json text = SpecDocument(program.spec);
-  // With the tensors whose rows are ragged.
-  if (const auto ragged = text.find("ragged"); ragged != text.end()) {
-    nlohmann::json sets = std::move(*ragged);
-    *ragged = {std::move(sets), program.ragged.inputs, program.ragged.outputs};
-  }
-  return text.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
+  std::string text = WriteSpecDocument(program.spec);
+  // The tensors whose rows are ragged, which the spec of a program does not say any more.
+  if (!program.spec.ragged.empty())
+    text += fmt::format(" {} {}", program.ragged.inputs, program.ragged.outputs);
+  return text;
 }
 
 }  // namespace

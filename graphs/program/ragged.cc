@@ -84,7 +84,7 @@ absl::Status CheckLengths(const ProgramSpec& spec, size_t index) {
         index, sequences.lengths, spec.inputs.size());
   const InputSpec& input = spec.inputs[static_cast<size_t>(sequences.lengths)];
   const std::string& count = spec.symbols[static_cast<size_t>(sequences.count)].name;
-  const bool offsets = sequences.by == RaggedSpec::By::kOffsets;
+  const bool offsets = sequences.by == RaggedBy::kOffsets;
   const auto fits = [&](const Dim& dim) {
     return offsets ? IsOneMore(spec, dim, sequences.count) : dim == Dim::Symbol(sequences.count);
   };

@@ -195,7 +195,7 @@ absl::Status CheckSource(const ProgramSpec& spec, int index) {
   const bool bound = std::ranges::any_of(
       spec.inputs, [&](const InputSpec& input) { return Binds(spec, input, index); });
   const bool by_offsets = std::ranges::any_of(spec.ragged, [&](const RaggedSpec& sequences) {
-    return sequences.by == RaggedSpec::By::kOffsets && sequences.count == index;
+    return sequences.by == RaggedBy::kOffsets && sequences.count == index;
   });
   if (bound || by_offsets || symbol.given || symbol.scalar >= 0) return absl::OkStatus();
   return InvalidArgument(

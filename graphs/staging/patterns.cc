@@ -92,13 +92,13 @@ uint64_t NoiseWord(uint64_t seed, uint64_t index) {
 
 uint64_t FillPattern(const Fill& fill, DType dtype) {
   switch (fill.kind) {
-    case Fill::Kind::kValue:
+    case FillKind::kValue:
       return ValuePattern(fill.value, dtype);
-    case Fill::Kind::kSentinel:
+    case FillKind::kSentinel:
       return dtype == DType::kBool ? 1 : Truncate(~uint64_t{0}, dtype);
-    case Fill::Kind::kZero:
-    case Fill::Kind::kRepeatLast:
-    case Fill::Kind::kUndefined:
+    case FillKind::kZero:
+    case FillKind::kRepeatLast:
+    case FillKind::kUndefined:
       return 0;
   }
   return 0;

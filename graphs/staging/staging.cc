@@ -38,13 +38,13 @@ static_assert(offsetof(StagedCopyOf<1>, strides) == 48);
 
 StagedPadding PaddingOf(const Fill& fill) {
   switch (fill.kind) {
-    case Fill::Kind::kRepeatLast:
+    case FillKind::kRepeatLast:
       return StagedPadding::kRepeatLast;
-    case Fill::Kind::kUndefined:
+    case FillKind::kUndefined:
       return StagedPadding::kSkip;
-    case Fill::Kind::kZero:
-    case Fill::Kind::kValue:
-    case Fill::Kind::kSentinel:
+    case FillKind::kZero:
+    case FillKind::kValue:
+    case FillKind::kSentinel:
       return StagedPadding::kFill;
   }
   return StagedPadding::kFill;
@@ -128,7 +128,7 @@ void StagingArguments::Add(const Tensor& source, const Tensor& target, const Fil
 
 void StagingArguments::AddRows(const Tensor& target, const Fill& fill, int ragged, bool rectangle) {
   COPPICE_CHECK(target.rank >= (rectangle ? 2 : 1), "the target has no axis for its rows");
-  COPPICE_CHECK(!rectangle || fill.kind != Fill::Kind::kRepeatLast,
+  COPPICE_CHECK(!rectangle || fill.kind != FillKind::kRepeatLast,
                 "a rectangle repeats no row of another sequence");
   WithCopyAt(CopyAt(AddTarget(target, fill)), rank_, [&]<int kRank>(StagedCopyOf<kRank>& copy) {
     copy.rows = rectangle ? StagedRows::kRectangle : StagedRows::kPacked;
@@ -137,17 +137,14 @@ void StagingArguments::AddRows(const Tensor& target, const Fill& fill, int ragge
   });
 }
 
-void StagingArguments::SetSequences(int index,
-                                    const Tensor& offsets,
-                                    RaggedSpec::By by,
-                                    int total_word) {
+void StagingArguments::SetSequences(int index, const Tensor& offsets, RaggedBy by, int total_word) {
   COPPICE_CHECK(index < kStagingRaggedMax, "there are no such sequences");
   COPPICE_CHECK(offsets.rank == 1 && offsets.sizes[0] >= 1, "offsets have one axis and an end");
   header().ragged[index] = {.offsets = offsets.data,
                             .slots = offsets.sizes[0] - 1,
                             .total_word = static_cast<int16_t>(total_word),
                             .narrow = SizeOf(offsets.dtype) == sizeof(int32_t),
-                            .by_offsets = by == RaggedSpec::By::kOffsets};
+                            .by_offsets = by == RaggedBy::kOffsets};
   header().ragged_count = std::max(header().ragged_count, static_cast<uint8_t>(index + 1));
 }
 

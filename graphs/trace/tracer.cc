@@ -8,14 +8,12 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "nlohmann/json.hpp"
 
 #include "coppice/base/status.h"
+#include "coppice/graphs/session_documents.h"
 #include "coppice/padding/joint_document.h"
 #include "coppice/padding/policy_document.h"
 #include "coppice/runtime/driver.h"
-
-#include "graphs/program/spec_document.h"
 
 namespace coppice::internal {
 namespace {
@@ -63,27 +61,6 @@ std::string QuoteNames(const Names& names) {
   return text;
 }
 
-std::string TextOf(const nlohmann::json& document) {
-  return document.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
-}
-
-std::string OptionsText(const SessionOptions& options) {
-  return TextOf({{"stance", static_cast<int>(options.stance)},
-                 {"warmup_runs", options.warmup_runs},
-                 {"record_in_background", options.record_in_background},
-                 {"gate", options.gate},
-                 {"graphs_per_program_max", options.limits.graphs_per_program_max},
-                 {"rerecords_per_bucket_max", options.limits.rerecords_per_bucket_max},
-                 {"static_moves_max", options.limits.static_moves_max},
-                 {"on_limit", static_cast<int>(options.limits.on_limit)},
-                 {"window_bytes", options.memory.window_bytes},
-                 {"workspace_bytes", options.memory.workspace_bytes},
-                 {"copy_out_bytes", options.memory.copy_out_bytes},
-                 {"budget_bytes", options.memory.budget_bytes},
-                 {"on_budget", static_cast<int>(options.memory.on_budget)},
-                 {"ranks", options.ranks.vote != nullptr}});
-}
-
 std::string PoliciesText(const ProgramSpec& spec) {
   std::string text;
   for (const SymbolSpec& symbol : spec.symbols)
@@ -115,10 +92,10 @@ void Tracer::DefineSession(const std::string& device,
                            int64_t granularity,
                            const SessionOptions& options) {
   writer_->Define(
-      fmt::format("{{\"schema\":\"coppice.trace/5\",\"device\":{},\"lanes\":{},\"granularity\":{},"
+      fmt::format("{{\"schema\":\"coppice.trace/6\",\"device\":{},\"lanes\":{},\"granularity\":{},"
                   "\"budget\":{},\"options\":{}}}\n",
                   QuoteJson(device), session_ring_, granularity, options.memory.budget_bytes,
-                  OptionsText(options)));
+                  WriteOptionsDocument(options)));
 }
 
 int32_t Tracer::DefineProgram(const ProgramSpec& spec) {
@@ -133,7 +110,7 @@ int32_t Tracer::DefineProgram(const ProgramSpec& spec) {
       "{{\"program\":{},\"name\":{},\"variant\":{},\"symbols\":[{}],\"scalars\":[{}],"
       "\"spec\":{},\"policies\":[{}],\"joint\":[{}]}}\n",
       number, QuoteJson(spec.name), QuoteJson(spec.variant), QuoteNames(symbols),
-      QuoteNames(scalars), TextOf(SpecDocument(spec)), PoliciesText(spec), JointText(spec)));
+      QuoteNames(scalars), WriteSpecDocument(spec), PoliciesText(spec), JointText(spec)));
   return number;
 }
 

@@ -598,18 +598,31 @@ COPPICE_API coppice_status coppice_register_package(coppice_session* session,
                                                     const coppice_package_program_options* options,
                                                     coppice_program** out);
 
-enum { COPPICE_CLAIM_EXACT = 0, COPPICE_CLAIM_ROW_INDEPENDENT = 1, COPPICE_CLAIM_MASKED = 2 };
+/* What the program promises about the elements beyond the real extents of the symbols that claim
+ * nothing by themselves. */
 enum {
-  COPPICE_SYMBOL_AUTO = 0,
-  COPPICE_SYMBOL_DYNAMIC = 1,
-  COPPICE_SYMBOL_MAYBE_DYNAMIC = 2,
-  COPPICE_SYMBOL_STATIC = 3,
+  COPPICE_CLAIM_EXACT = 0, /* Nothing: they are never padded. */
+  /* Padded rows compute something, but never reach a live row. */
+  COPPICE_CLAIM_ROW_INDEPENDENT = 1,
+  /* Kernels read the real extents from the parameter block and skip the padding. */
+  COPPICE_CLAIM_MASKED = 2,
 };
+/* How a symbol's extents become buckets. */
 enum {
-  COPPICE_FILL_ZERO = 0,
-  COPPICE_FILL_VALUE = 1,
+  COPPICE_SYMBOL_AUTO = 0,    /* Static until a call brings a second extent, then maybe dynamic. */
+  COPPICE_SYMBOL_DYNAMIC = 1, /* By its policy. */
+  /* By its policy where the claim allows padding, else every extent by itself. */
+  COPPICE_SYMBOL_MAYBE_DYNAMIC = 2,
+  COPPICE_SYMBOL_STATIC = 3, /* Never padded: every extent is part of the key as it is. */
+};
+/* What an element of the padding is. */
+enum {
+  COPPICE_FILL_ZERO = 0,  /* 0 in the input's dtype. */
+  COPPICE_FILL_VALUE = 1, /* A number, converted to the input's dtype. */
+  /* All bits set: -1 in signed integers, NaN in floats; no kernel takes it for data. */
   COPPICE_FILL_SENTINEL = 2,
-  COPPICE_FILL_REPEAT_LAST = 3,
+  COPPICE_FILL_REPEAT_LAST = 3, /* The last real element along each axis. */
+  /* What was there, which may be any bits: no symbol of the input may claim less. */
   COPPICE_FILL_UNDEFINED = 4,
 };
 

@@ -10,6 +10,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "python/core/described/session_fields.h"
 #include "python/core/dtypes.h"
 #include "python/core/fields.h"
 #include "python/core/given.h"
@@ -22,9 +23,7 @@ namespace {
 std::pair<int32_t, double> FillOf(const nb::object& given) {
   if (given.is_none()) return {COPPICE_FILL_ZERO, 0};
   if (!nb::isinstance<nb::str>(given)) return {COPPICE_FILL_VALUE, Given<double>(given, "fill")};
-  return {NumberOf(nb::cast<std::string>(given),
-                   {"zero", "value", "sentinel", "repeat_last", "undefined"}, "fill"),
-          0};
+  return {NumberOf(nb::cast<std::string>(given), kFillKinds, "fill"), 0};
 }
 
 }  // namespace
@@ -111,7 +110,7 @@ coppice_symbol_spec ProgramSpec::SymbolOf(nb::handle given) {
   coppice_symbol_spec symbol{};
   symbol.struct_size = sizeof symbol;
   symbol.name = Kept(fields.Text("name"));
-  fields.Word("kind", {"auto", "dynamic", "maybe_dynamic", "static"}, symbol.kind);
+  fields.Word("kind", kSymbolKinds, symbol.kind);
   if (const nb::object policy = fields.Get("policy"); !policy.is_none())
     symbol.policy = &policies_.emplace_back(PolicyOf(policy, texts_));
   fields.Number("min", symbol.min);
@@ -169,7 +168,7 @@ ProgramSpec::ProgramSpec(const nb::dict& given) {
   spec_.name = Kept(fields.Text("name"));
   if (const nb::object variant = fields.Get("variant"); !variant.is_none())
     spec_.variant = Text(variant);
-  fields.Word("claim", {"exact", "row_independent", "masked"}, spec_.claim);
+  fields.Word("claim", kClaims, spec_.claim);
   for (const nb::handle symbol : fields.List("symbols"))
     symbols_.push_back(SymbolOf(symbol));
   ReadJoint(fields.Get("joint"));

@@ -44,7 +44,7 @@ class TraceText:
     def __init__(self, lanes=1):
         self.time = 0
         self.calls = {}
-        self.lines = [{"schema": "coppice.trace/5", "device": 'Emulated "GPU" \u00fc',
+        self.lines = [{"schema": "coppice.trace/6", "device": 'Emulated "GPU" \u00fc',
                        "lanes": lanes, "granularity": 4096, "budget": 0, "options": {}}]
 
     def program(self, name="decode", variant=""):

@@ -13,18 +13,22 @@ namespace {
 
 constexpr int64_t kSeedWordsMax = int64_t{1} << 32;
 constexpr const char* kRoles[] = {"input", "output", "temporary", "constant", "seed"};
-constexpr const char* kFills[] = {"zero", "sentinel", "repeat_last", "undefined"};
+// Fills that a word says; a value is an object.
+constexpr FillKind kFillsInWords[] = {FillKind::kZero, FillKind::kSentinel, FillKind::kRepeatLast,
+                                      FillKind::kUndefined};
+constexpr const char* kFills[] = {NameOf(kFillsInWords[0]), NameOf(kFillsInWords[1]),
+                                  NameOf(kFillsInWords[2]), NameOf(kFillsInWords[3])};
 
 absl::Status ReadFill(Json value, Buffer& buffer) {
   if (!value.present()) return absl::OkStatus();
   if (value.is(JsonKind::kObject)) {
     COPPICE_RETURN_IF_ERROR(CheckFields(value, {"value"}));
-    buffer.fill = FillKind::kValue;
-    COPPICE_ASSIGN_OR_RETURN(buffer.fill_value, FractionOf(value["value"]));
+    COPPICE_ASSIGN_OR_RETURN(const double of, FractionOf(value["value"]));
+    buffer.fill = Fill::Value(of);
     return absl::OkStatus();
   }
   COPPICE_ASSIGN_OR_RETURN(const int fill, WordOf(value, kFills));
-  buffer.fill = static_cast<FillKind>(fill);
+  buffer.fill.kind = kFillsInWords[fill];
   return absl::OkStatus();
 }
 

@@ -18,7 +18,7 @@ namespace coppice {
 class RaggedFixture : public SessionFixture {
  protected:
   using Lengths = std::vector<int64_t>;
-  using By = RaggedSpec::By;
+  using By = RaggedBy;
 
   static constexpr int64_t kWidth = 3;
   static constexpr int64_t kSequencesMax = 16;

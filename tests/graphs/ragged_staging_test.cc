@@ -21,7 +21,7 @@ struct Drawn {
   int64_t length = 0;  // Of the rectangle; -1: packed.
   DType dtype = DType::kFloat32;
   DType said_dtype = DType::kInt32;
-  RaggedSpec::By by = RaggedSpec::By::kLengths;
+  RaggedBy by = RaggedBy::kLengths;
   std::vector<int64_t> inner;  // Sizes of the axes of a row.
   int64_t padded_rows = 0;     // Packed, in the target.
 
@@ -42,7 +42,7 @@ class RaggedStagingTest : public testing::Test {
   Drawn Draw(bool rectangle) {
     Drawn drawn{.dtype = kDTypes[Below(std::ssize(kDTypes))],
                 .said_dtype = Below(2) == 0 ? DType::kInt32 : DType::kInt64,
-                .by = Below(2) == 0 ? RaggedSpec::By::kLengths : RaggedSpec::By::kOffsets};
+                .by = Below(2) == 0 ? RaggedBy::kLengths : RaggedBy::kOffsets};
     const int64_t count = Below(5) == 0 ? 250 + Below(300) : Below(9);
     const int64_t longest = count > 100 ? 3 : 12;
     for (int64_t i = 0; i < count; ++i)
@@ -51,7 +51,7 @@ class RaggedStagingTest : public testing::Test {
     drawn.rows = drawn.total() + Below(3);
     drawn.padded_rows = drawn.rows + Below(5);
     drawn.said = drawn.lengths;
-    if (drawn.by == RaggedSpec::By::kOffsets) {
+    if (drawn.by == RaggedBy::kOffsets) {
       drawn.said.insert(drawn.said.begin(), 0);
       std::partial_sum(drawn.said.begin(), drawn.said.end(), drawn.said.begin());
     }
@@ -225,7 +225,7 @@ TEST_F(RaggedStagingTest, SequencesAreEmptyWithoutLengths) {
   arguments.header().parameter_block = memory_.back().address();
   arguments.header().word_count = 1;
   arguments.AddRows(target, Fill::Value(4), 0, /*rectangle=*/true);
-  arguments.SetSequences(0, offsets, RaggedSpec::By::kLengths, 0);
+  arguments.SetSequences(0, offsets, RaggedBy::kLengths, 0);
   const int64_t size = 3;
   arguments.SetLengths(0, Tensor::Dense(0, DType::kInt64, {&size, 1}), 3, 6);
   arguments.SetPackedSource(0, source, 3, 2);
@@ -243,7 +243,7 @@ TEST_F(RaggedStagingTest, LengthsOf32BitsHoldRowsToWhatTheyCanSay) {
   StagingArguments arguments(1);
   arguments.header().parameter_block = memory_.back().address();
   arguments.header().word_count = 1;
-  arguments.SetSequences(0, offsets, RaggedSpec::By::kLengths, 0);
+  arguments.SetSequences(0, offsets, RaggedBy::kLengths, 0);
   arguments.SetLengths(0, lengths, 3, int64_t{1} << 40);
   ASSERT_OK(kernels_->Launch(device_.stream(), arguments));
   EXPECT_EQ(Integers(offsets), (std::vector<int64_t>{0, kMost, kMost, kMost}));
@@ -257,7 +257,7 @@ TEST_F(RaggedStagingTest, SumsOfHugeLengthsDoNotOverflow) {
   StagingArguments arguments(1);
   arguments.header().parameter_block = memory_.back().address();
   arguments.header().word_count = 1;
-  arguments.SetSequences(0, offsets, RaggedSpec::By::kLengths, 0);
+  arguments.SetSequences(0, offsets, RaggedBy::kLengths, 0);
   arguments.SetLengths(0, lengths, 300, std::numeric_limits<int64_t>::max());
   ASSERT_OK(kernels_->Launch(device_.stream(), arguments));
   const std::vector<int64_t> starts = Integers(offsets);
@@ -286,8 +286,8 @@ TEST(RaggedStagingDeathTest, ChecksWhatItIsGiven) {
   const std::vector<int64_t> sizes = {2, 3};
   const Tensor tensor = Tensor::Dense(1 << 20, DType::kFloat32, sizes);
   StagingArguments arguments(2);
-  EXPECT_DEATH(arguments.SetSequences(2, tensor, RaggedSpec::By::kLengths, 0), "no such sequences");
-  EXPECT_DEATH(arguments.SetSequences(0, tensor, RaggedSpec::By::kLengths, 0), "one axis");
+  EXPECT_DEATH(arguments.SetSequences(2, tensor, RaggedBy::kLengths, 0), "no such sequences");
+  EXPECT_DEATH(arguments.SetSequences(0, tensor, RaggedBy::kLengths, 0), "one axis");
   EXPECT_DEATH(arguments.AddRows(tensor, Fill::RepeatLast(), 0, /*rectangle=*/true),
                "repeats no row");
   EXPECT_DEATH(arguments.AddRows(Tensor(), Fill(), 0, /*rectangle=*/false), "no axis for its rows");

@@ -275,10 +275,10 @@ void StageNaively(const Piece& piece, const std::vector<uint8_t>& sources, uint8
       place += index[axis] * piece.target.strides[axis];
     }
     uint8_t* target = targets + piece.target.data + place * bytes;
-    if (real || (piece.fill.kind == Fill::Kind::kRepeatLast && !empty)) {
+    if (real || (piece.fill.kind == FillKind::kRepeatLast && !empty)) {
       std::memcpy(target, sources.data() + piece.source.data + offset * bytes,
                   static_cast<size_t>(bytes));
-    } else if (piece.fill.kind != Fill::Kind::kUndefined) {
+    } else if (piece.fill.kind != FillKind::kUndefined) {
       std::memcpy(target, &fill, static_cast<size_t>(bytes));
     }
   });

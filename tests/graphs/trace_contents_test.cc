@@ -1,6 +1,7 @@
 // Goal: a trace has what a session needs to be made again, and how long calls and requests took.
 // Method: small programs on the emulator; the file against what they were made of.
 
+#include "coppice/graphs/session_documents.h"
 #include "coppice/graphs/trace.h"
 #include "coppice/padding/policy_document.h"
 
@@ -90,16 +91,9 @@ TEST_F(TraceContentsTest, SessionsAndProgramsSayWhatTheyAreMadeOf) {
   }
   const std::vector<json> lines = Lines();
   EXPECT_EQ(lines[0]["budget"], int64_t{1} << 30);
-  EXPECT_EQ(lines[0]["options"]["warmup_runs"], 2);
-  EXPECT_EQ(lines[0]["options"]["graphs_per_program_max"], 5);
-  EXPECT_EQ(lines[0]["options"]["on_budget"], static_cast<int>(OnLimit::kEvict));
+  EXPECT_EQ(lines[0]["options"].dump(), json::parse(WriteOptionsDocument(options)).dump());
   const json program = DefinitionsOf(lines, "program")[0];
-  EXPECT_EQ(program["spec"]["claim"], static_cast<int>(spec.claim));
-  ASSERT_EQ(program["spec"]["inputs"].size(), spec.inputs.size());
-  for (size_t i = 0; i < spec.inputs.size(); ++i) {
-    EXPECT_EQ(program["spec"]["inputs"][i]["name"], spec.inputs[i].name);
-    EXPECT_EQ(program["spec"]["inputs"][i]["role"], static_cast<int>(spec.inputs[i].role));
-  }
+  EXPECT_EQ(program["spec"].dump(), json::parse(WriteSpecDocument(spec)).dump());
   const absl::StatusOr<PolicyDocument> policy =
       ReadPolicyDocument(program["policies"][0].dump(), "the trace");
   ASSERT_OK(policy);

@@ -63,7 +63,7 @@ class TraceTest : public testing::Test, protected SketchDevice {
           << "node " << node;
     };
     ASSERT_FALSE(lines.empty());
-    EXPECT_EQ(lines[0]["schema"], "coppice.trace/5");
+    EXPECT_EQ(lines[0]["schema"], "coppice.trace/6");
     for (size_t i = 1; i < lines.size(); ++i) {
       const json& line = lines[i];
       if (line.is_object()) {

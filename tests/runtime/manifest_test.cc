@@ -199,16 +199,15 @@ TEST_F(ManifestTest, HasInputs) {
   EXPECT_EQ(cache.align, 128);
   EXPECT_TRUE(cache.mutated);
   EXPECT_TRUE(cache.is_static);
-  EXPECT_EQ(cache.fill, FillKind::kUndefined);
+  EXPECT_EQ(cache.fill, Fill::Undefined());
   const Buffer& x = Named("x");
   EXPECT_THAT(At(x.shape), ElementsAre(10, 8));
   EXPECT_THAT(At(x.strides), ElementsAre(8, 1));
   EXPECT_EQ(x.align, 16);
   EXPECT_FALSE(x.mutated);
-  EXPECT_EQ(x.fill, FillKind::kZero);
+  EXPECT_EQ(x.fill, Fill::Zero());
   const Buffer& a = manifest().programs[0].buffers[0];
-  EXPECT_EQ(a.fill, FillKind::kValue);
-  EXPECT_EQ(a.fill_value, -1.5);
+  EXPECT_EQ(a.fill, Fill::Value(-1.5));
 }
 
 TEST_F(ManifestTest, HasOutputsAndAliases) {

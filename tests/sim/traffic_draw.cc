@@ -70,7 +70,9 @@ class Drawing {
     options.audit_keys = OneIn(6) ? 1 : 0;
     options.check_addresses = OneIn(4) ? 1 : 0;
     options.poison_expired = OneIn(3) ? 1 : 0;
-    options.symbol_kind = OneIn(3) ? Below(4) : 0;
+    constexpr SymbolKind kKinds[] = {SymbolKind::kDynamic, SymbolKind::kMaybeDynamic,
+                                     SymbolKind::kStatic, SymbolKind::kAuto};
+    if (OneIn(3)) options.symbol_kind = static_cast<int64_t>(kKinds[Below(4)]);
     options.exclude_01 = OneIn(4) ? 1 : 0;
     options.dtype = Below(kDTypes);
     options.other_dtype = OneIn(3) ? Below(kDTypes) : options.dtype;

@@ -389,8 +389,8 @@ std::span<const TrafficProgram> TrafficPrograms() {
 
 uint64_t FilledWith(const Fill& fill, DType dtype) {
   const uint64_t ones = ~uint64_t{0} >> (64 - 8 * SizeOf(dtype));
-  if (fill.kind == Fill::Kind::kSentinel) return dtype == DType::kBool ? 1 : ones;
-  return fill.kind == Fill::Kind::kValue ? kLeast[static_cast<size_t>(dtype)] : 0;
+  if (fill.kind == FillKind::kSentinel) return dtype == DType::kBool ? 1 : ones;
+  return fill.kind == FillKind::kValue ? kLeast[static_cast<size_t>(dtype)] : 0;
 }
 
 DType TrafficProgram::DTypeOf(TrafficBuffer buffer) const {

@@ -15,6 +15,8 @@
 
 #pragma once
 
+#include "coppice/graphs/program.h"
+
 #include "tests/support/test.h"
 
 namespace coppice {
@@ -33,7 +35,7 @@ struct TrafficOptions {
   int64_t audit_keys = 0;
   int64_t check_addresses = 0;
   int64_t poison_expired = 0;
-  int64_t symbol_kind = 0;  // Of enum SymbolKind.
+  int64_t symbol_kind = static_cast<int64_t>(SymbolKind::kDynamic);
   int64_t exclude_01 = 0;
   int64_t dtype = 0;        // Of enum DType: of all tensors ...
   int64_t other_dtype = 0;  // ... but second inputs and outputs, and static ones.

@@ -74,7 +74,7 @@ class TrafficSimulation {
     // Whether what a program computes behind the count is known, too.
     bool knows_padding() const {
       return !counted() ||
-             (spec.claim == Claim::kRowIndependent && spec.fill.kind != Fill::Kind::kUndefined &&
+             (spec.claim == Claim::kRowIndependent && spec.fill.kind != FillKind::kUndefined &&
               (spec.needs_fill || operation.padding == 0));
     }
     // Elements that mean something of each row of an output.

@@ -10,7 +10,7 @@ SIZES = (8, 16, 32, 64)
 
 def definitions(lanes):
     """Three programs with a bucket per size on each lane, and a graph for each of those."""
-    yield {"schema": "coppice.trace/5", "options": {}, "device": "coppice emulator", "lanes": lanes,
+    yield {"schema": "coppice.trace/6", "options": {}, "device": "coppice emulator", "lanes": lanes,
            "granularity": 2097152, "budget": 64 << 20}
     for number, name in enumerate(NAMES):
         yield {"program": number, "name": name, "variant": "", "symbols": ["batch"], "scalars": [],

@@ -201,13 +201,13 @@ TEST(PoolTraceTest, RefusesFilesThatAreNoTrace) {
 TEST(PoolTraceTest, NamesTheSchemaItReadsWhereTheTraceHasAnother) {
   for (const std::string other : {"coppice.trace/4", "coppice.trace/6"}) {
     std::string text = CleanTrace().Text();
-    const std::string_view own = "coppice.trace/5";
+    const std::string_view own = "coppice.trace/6";
     text.replace(text.find(own), own.size(), other);
     const std::string message = MessageOf(ReadText(text).trace.status());
-    EXPECT_THAT(message, HasSubstr("'schema' is not coppice.trace/5"));
+    EXPECT_THAT(message, HasSubstr("'schema' is not coppice.trace/6"));
     EXPECT_THAT(message, HasSubstr(other));
   }
-  EXPECT_THAT(ErrorOf(R"([90000,"teleport",0,1])"), HasSubstr("coppice.trace/5"));
+  EXPECT_THAT(ErrorOf(R"([90000,"teleport",0,1])"), HasSubstr("coppice.trace/6"));
 }
 
 TEST(PoolTraceTest, ReadsTheProgramAndTheExtentsOfACall) {
@@ -318,7 +318,7 @@ TEST(PoolTraceTest, ReadsTheBytesOfStatics) {
 
 TEST(PoolTraceTest, ReadsOptionsAndSpecsAsTheyStand) {
   TraceBuilder trace;
-  trace.Replace(1, R"({"schema":"coppice.trace/5","device":"","lanes":1,"granularity":1,)"
+  trace.Replace(1, R"({"schema":"coppice.trace/6","device":"","lanes":1,"granularity":1,)"
                    R"("budget":0,"options":{"warmup_runs":2}})");
   trace.Line(R"({{"program":0,"name":"f","variant":"","symbols":["a","b"],"scalars":[],)"
              R"("spec":{{"claim":1}},)"

@@ -37,7 +37,7 @@ class TraceBuilder {
   };
 
   explicit TraceBuilder(int lanes = 1, int64_t budget = 0) {
-    Line(R"({{"schema":"coppice.trace/5","device":"Emulated <GPU>","lanes":{},)"
+    Line(R"({{"schema":"coppice.trace/6","device":"Emulated <GPU>","lanes":{},)"
          R"("granularity":4096,"budget":{},"options":{{}}}})",
          lanes, budget);
   }

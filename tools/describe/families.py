@@ -15,6 +15,9 @@ ENUMS = {
     "Poison": ("graphs/poison.h", "COPPICE_POISON"),
     "SuspendedConstants": ("graphs/session_memory.h", "COPPICE_CONSTANTS"),
     "MetricsFormat": ("graphs/metrics.h", "COPPICE_METRICS"),
+    "FillKind": ("base/fill.h", "COPPICE_FILL"),
+    "Claim": ("graphs/program.h", "COPPICE_CLAIM"),
+    "SymbolKind": ("graphs/program.h", "COPPICE_SYMBOL"),
 }
 # Those of which C has 0 for a default that differs from field to field.
 WITH_DEFAULT = {"OnLimit"}
@@ -36,6 +39,31 @@ GROUPS = {
     "RankOptions": "graphs/session_options.h",
     "TraceOptions": "graphs/trace.h",
 }
+
+# What a program is told: structs whose fields are visited one by one, in C++ alone.
+SPECS = {
+    "Equality": "base/padding_claim.h",
+    "PaddingClaim": "base/padding_claim.h",
+    "Fill": "base/fill.h",
+    "SymbolSpec": "graphs/program.h",
+    "RaggedSpec": "graphs/program.h",
+    "InputSpec": "graphs/program.h",
+    "Count": "graphs/program.h",
+    "OutputSpec": "graphs/program.h",
+    "ScalarSpec": "graphs/program.h",
+    "ProgramSpec": "graphs/program.h",
+}
+# Enums of these that C does not have.
+SPEC_ENUMS = {
+    "OverMaximum": "graphs/program.h",
+    "RaggedBy": "graphs/program.h",
+    "InputRole": "graphs/program.h",
+    "OutputRole": "graphs/program.h",
+    "GateMode": "graphs/program.h",
+}
+# Of a program: what does not say what it takes, gives and promises.
+NOT_THE_PROGRAM = {"ProgramSpec": {"name", "variant", "joint", "generator"},
+                   "SymbolSpec": {"policy", "observe_half_life"}}
 
 
 def flat_name(path):

@@ -5,6 +5,7 @@ import families
 import library
 import python_surface
 import reference
+import specs
 from headers import INCLUDE, Headers
 
 
@@ -15,15 +16,18 @@ class Description(Headers):
         super().__init__(lambda header: read(INCLUDE + header))
         for name, (header, _) in families.ENUMS.items():
             self.enum(header, name)
+        for name, header in families.SPEC_ENUMS.items():
+            self.enum(header, name)
         self.structs = {name: self.struct(header, name, headers=families.GROUPS)
                         for name, (header, _) in families.STRUCTS.items()}
+        self.specs = {name: self.struct(header, name) for name, header in families.SPECS.items()}
 
 
 def written(read):
     """The texts of all files that follow, by path. `read` gives the text of a path."""
     description = Description(read)
     header = c_surface.Header(read(c_surface.HEADER), description)
-    numbers = {enum.name: header.write_enum(enum) for enum in description.enums.values()}
+    numbers = {name: header.write_enum(description.enums[name]) for name in families.ENUMS}
     orders = {name: header.write_struct(description.structs[name], c_name)
               for name, (_, c_name) in families.STRUCTS.items()}
     options = sorted(description.structs["SessionOptions"].fields,
@@ -35,6 +39,8 @@ def written(read):
         "capi/described/session_fields.cc": c_surface.source(description, numbers),
         "graphs/described/session_fields.h": library.header(description),
         "graphs/described/session_fields.cc": library.source(description),
+        "graphs/described/spec_fields.h": specs.header(description),
+        "graphs/described/spec_fields.cc": specs.source(description),
         "python/core/described/session_fields.h": python_surface.header(description, numbers),
         "python/core/described/session_fields.cc": python_surface.source(description, options),
         "python/coppice/figures.py": python_surface.figure_classes(description),

@@ -13,10 +13,12 @@ import re
 INCLUDE = "include/coppice/"
 NUMBERS = {"int", "int32_t", "int64_t"}
 UNITS = ("bytes", "ns", "elements")
+NO_LIMIT = "std::numeric_limits<int64_t>::max()"  # A default of what has none.
 
 LINE = re.compile(r"(?P<code>(?:[^/\"]|\"[^\"]*\"|/(?!/))*?)\s*(?P<comment>//.*)?$")
+METHOD = re.compile(r"([^=]*\w|.*operator\S+)\(")
 ENUMERATOR = re.compile(r"k(\w+)$")
-FIELD = re.compile(r"(?P<type>[\w:]+(?:<.*>)?) (?P<name>\w+)(?: = (?P<default>[^;{}]+)|\{\})?$")
+FIELD = re.compile(r"(?P<type>[\w:]+(?:<.*>)?\*?) (?P<name>\w+)(?: = (?P<default>[^;{}]+)|\{\})?$")
 RANGE = re.compile(r"(?:(?P<bound>>=) (?P<least>[\w^]+)|(?P<from>\w+) to (?P<most>[\w^]+))\.$")
 WORD = re.compile(r"\"(\w+)\" by name\.$")
 
@@ -49,7 +51,7 @@ class Field:
     path: str  # Members from the outermost struct on: limits.on_limit
     type: str  # A number's, bool, std::string, an enum's name, std::function, or a struct's name.
     by: str  # The enum that an array has an element for each of, or "".
-    default: object  # As C++ writes an enumerator; else a value of Python's. None: of a function.
+    default: object  # As C++ writes an enumerator; else a value of Python's. None: there is none.
     sentence: str
     detail: str
     least: str  # As the header writes it; "" if the comment has no range.
@@ -92,7 +94,7 @@ def declarations(body):
         if not text:
             above = above + [mark[2:].strip()] if mark else []
             continue
-        if re.search(r"\)[^;]*[;{]", text) and "std::function" not in text + code:
+        if METHOD.match(text) and "std::function" not in text + code:
             return
         code = (code + " " + text).strip()
         if mark:
@@ -110,7 +112,7 @@ class Headers:
 
     def __init__(self, read):
         self.read = read  # From a path below include/coppice to its text.
-        self.enums = {}
+        self.enums, self.headers = {}, {}  # By an enum's name; the latter to where it is declared.
 
     def block(self, header, kind, name):
         """The comment above a struct or enum, and what is between its braces."""
@@ -136,7 +138,7 @@ class Headers:
             said = said[1:] if named else said
             enumerators.append(Enumerator(code, named[1] if named else snake(found[1]), said[0],
                                           " ".join(said[1:])))
-        self.enums[name] = Enum(name, sentence, enumerators)
+        self.enums[name], self.headers[name] = Enum(name, sentence, enumerators), header
         count = re.search(rf"k{name}Count = (\d+);", self.read(header))
         if count and int(count[1]) != len(enumerators):
             raise DescriptionError(f"{header}: k{name}Count is {count[1]}; there are "
@@ -177,7 +179,10 @@ class Headers:
 
     def default(self, of, text):
         if of in NUMBERS:
-            return int((text or "0").replace("'", ""))
+            plain = (text or "0").replace("'", "")
+            return None if plain == NO_LIMIT else int(plain)
+        if of == "double":
+            return float(text or "0")
         if of == "bool":
             return text == "true"
         if of == "std::string":

@@ -17,7 +17,7 @@ def names(enum, description):
 
 
 def argument_of(enum, description):
-    text = description.read(families.ENUMS[enum.name][0])
+    text = description.read(description.headers[enum.name])
     found = re.search(rf"^const char\* NameOf\({enum.name} (\w+)\);", text, re.M)
     return found and found[1]
 
@@ -87,7 +87,9 @@ void VisitFigures(const SessionStats& stats, Visit&& visit) {
 
 def source(description):
     """graphs/described/session_fields.cc."""
-    named = [enum for enum in description.enums.values() if argument_of(enum, description)]
+    named = [description.enums[name] for name, (header, _) in families.ENUMS.items()
+             if header not in families.SPECS.values() and
+             argument_of(description.enums[name], description)]
     parts = [*(names(enum, description) for enum in named),
              sums(description.structs["SessionStats"]),
              ranges(description.structs["SessionOptions"], description)]

@@ -179,8 +179,8 @@ def word_list(enum, numbers):
 def header(description, numbers):
     """python/core/described/session_fields.h."""
     return filled(SOURCE_HEADER,
-                  lists=[line for enum in description.enums.values()
-                         for line in word_list(enum, numbers)],
+                  lists=[line for name in families.ENUMS
+                         for line in word_list(description.enums[name], numbers)],
                   figures=[f"nb::object FiguresOf(const {c_name}& told);"
                            for _, c_name in figure_structs()])
 

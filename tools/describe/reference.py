@@ -59,11 +59,34 @@ def enumerators(description, numbers):
         lines += ["", f"## {enum.name}", "", *wrapped(enum.sentence, ""), ""]
         rows = []
         for one in enum.enumerators:
-            name = constant(enum, one)
-            rows.append([f"`{one.word}`", f"`{one.name}`", f"`{name}` = {numbers[enum.name][name]}",
-                         f"{one.sentence} {one.detail}".strip()])
-        lines += table(["word", "C++", "C", "what it is"], rows)
+            row = [f"`{one.word}`", f"`{one.name}`", f"{one.sentence} {one.detail}".strip()]
+            if enum.name in families.ENUMS:
+                name = constant(enum, one)
+                row.insert(2, f"`{name}` = {numbers[enum.name][name]}")
+            rows.append(row)
+        c = ["C"] if enum.name in families.ENUMS else []
+        lines += table(["word", "C++", *c, "what it is"], rows)
     return page("Enumerators", "Words are what Python, JSON, traces and reports have.", lines[1:])
+
+
+def specs(description):
+    lines = []
+    for struct in description.specs.values():
+        rows = []
+        for field in struct.fields:
+            default = description.enums[field.type].word_of(field.default) \
+                if field.type in description.enums else field.default
+            if isinstance(default, bool):
+                default = str(default).lower()
+            shown = "" if default in (None, "", "nullptr") else f"`{default}`"
+            said = f"{field.sentence} {field.detail}".strip()
+            rows.append([f"`{field.name}`", f"`{field.type}`", shown, said])
+        lines += ["", f"## {struct.name}", "", *wrapped(struct.sentence, ""), "",
+                  *table(["field", "type", "default", "what it is"], rows)]
+    return page("The spec of a program", (
+        "`coppice::ProgramSpec` in C++, with the structs that it is made of. C and Python have the "
+        "same fields, with names of symbols, inputs and outputs where C++ has an index."),
+        lines[1:])
 
 
 def pages(description, numbers):
@@ -78,6 +101,7 @@ def pages(description, numbers):
             description.structs["MemoryUsage"], "Memory of a session",
             "`Session::memory().usage()` in C++, `coppice_memory` in C, `Session.memory()` in "
             "Python, by the same names."),
+        "program_spec.md": specs(description),
         "enumerators.md": enumerators(description, numbers),
     }
     return {FOLDER + name: text for name, text in made.items()}

@@ -49,8 +49,8 @@ int64_t ExtentOf(const Symbol& symbol, int64_t count) {
 }
 
 int32_t FillOf(const Buffer& buffer) {
-  if (buffer.fill == package::FillKind::kSentinel) return -1;
-  return buffer.fill == package::FillKind::kValue ? static_cast<int32_t>(buffer.fill_value) : 0;
+  if (buffer.fill.kind == FillKind::kSentinel) return -1;
+  return buffer.fill.kind == FillKind::kValue ? static_cast<int32_t>(buffer.fill.value) : 0;
 }
 
 // What one program has to look like.

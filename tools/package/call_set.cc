@@ -353,9 +353,9 @@ absl::StatusOr<std::vector<HostArray>> MakeStatics(const package::Program& progr
 }
 
 uint64_t FillBits(const package::Buffer& buffer) {
-  if (buffer.fill == package::FillKind::kSentinel) return ~uint64_t{0};
-  if (buffer.fill != package::FillKind::kValue) return 0;
-  const DrawnRange only{.seed = 0, .low = buffer.fill_value, .high = buffer.fill_value};
+  if (buffer.fill.kind == FillKind::kSentinel) return ~uint64_t{0};
+  if (buffer.fill.kind != FillKind::kValue) return 0;
+  const DrawnRange only{.seed = 0, .low = buffer.fill.value, .high = buffer.fill.value};
   const absl::StatusOr<HostArray> one = DrawArray(buffer.dtype, std::array<int64_t, 1>{1}, only);
   uint64_t bits = 0;
   if (one.ok()) std::memcpy(&bits, one->bytes.data(), one->bytes.size());

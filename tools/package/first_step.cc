@@ -169,7 +169,7 @@ HostArray PadArray(const HostArray& array,
       from[axis] = std::min(from[axis], array.dims[axis] - 1);
     }
     uint64_t bits = fill;
-    const bool repeats = buffer.fill == package::FillKind::kRepeatLast && !poisoned;
+    const bool repeats = buffer.fill.kind == FillKind::kRepeatLast && !poisoned;
     if (live || repeats)
       std::memcpy(&bits, array.bytes.data() + static_cast<size_t>(IndexOf(from, array.dims)) * size,
                   size);

@@ -29,7 +29,7 @@
 
 namespace coppice {
 
-inline constexpr const char* kPoolTraceSchema = "coppice.trace/5";
+inline constexpr const char* kPoolTraceSchema = "coppice.trace/6";
 
 inline constexpr int kTracedExtentsMax = 8;
 

@@ -47,16 +47,17 @@ const char* NameOf(PaddingContents contents);
 
 // How equal two results are: equal bits, or within absolute + relative * |value|.
 struct Equality {
-  bool bits = true;
-  double absolute = 0;  // Unused, as the next, if bits are equal; finite and >= 0.
-  double relative = 0;
+  bool bits = true;     // Bit for bit; the next two are not read then.
+  double absolute = 0;  // How far apart two values may be, finite and >= 0.
+  double relative = 0;  // The same as a part of the value.
 
   friend bool operator==(const Equality&, const Equality&) = default;
 };
 
+// A claim about one size.
 struct PaddingClaim {
-  PaddingContents padding = PaddingContents::kFill;
-  Equality equal;
+  PaddingContents padding = PaddingContents::kFill;  // What the padding may hold.
+  Equality equal;                                    // How equal live outputs are then.
 
   friend bool operator==(const PaddingClaim&, const PaddingClaim&) = default;
 };

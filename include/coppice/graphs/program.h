@@ -36,6 +36,7 @@
 #include "absl/status/statusor.h"
 
 #include "coppice/base/expression.h"
+#include "coppice/base/fill.h"
 #include "coppice/base/padding_claim.h"
 #include "coppice/base/tensor.h"
 #include "coppice/graphs/generator.h"
@@ -67,41 +68,47 @@ struct Dim {
 };
 using Dims = absl::InlinedVector<Dim, kRankMax>;
 
+// Each enumerator has a word, which traces, JSON and Python write:
+// NameOf(SymbolKind::kMaybeDynamic) is "maybe_dynamic".
+
 // What a call larger than the largest bucket does.
-enum class OverMaximum : uint8_t { kEager, kError };
+enum class OverMaximum : uint8_t {
+  kEager,  // It runs without a graph.
+  kError,  // It fails.
+};
+const char* NameOf(OverMaximum over_maximum);
 
 // How a symbol's extents become buckets.
 enum class SymbolKind : uint8_t {
-  kDynamic,       // By its policy; without a claim that allows padding the spec is invalid.
+  // Static until a call brings a second extent, then maybe dynamic. What was warmed does not count.
+  kAuto,
+  kDynamic,       // By its policy. Without a claim that allows padding the spec is invalid.
   kMaybeDynamic,  // By its policy where the claim allows padding, else every extent by itself.
   kStatic,        // Never padded: every extent is part of the key as it is.
-  // Static for the first extent that a call brings, whatever was warmed; the second distinct one
-  // makes it maybe dynamic.
-  kAuto,
 };
+const char* NameOf(SymbolKind kind);
 
 // A dynamic size, bound to every (input, axis) whose Dim names it: that ties those axes, and all of
 // them must agree in a call. Axes that share no symbol are never tied, be they equal or not. A
 // symbol that is given or bound to a scalar needs no axis; one that names it must agree, too.
 struct SymbolSpec {
-  std::string name;
+  std::string name;      // What axes and expressions call it.
   PaddingPolicy policy;  // `exact` puts every extent into the key as it is; see JointSpec.
-  SymbolKind kind = SymbolKind::kAuto;
-  OverMaximum over_maximum = OverMaximum::kEager;
-  // What extents a call may bring, checked as guards. Buckets must be such extents as well.
-  int64_t min = 0;
-  int64_t max = std::numeric_limits<int64_t>::max();
-  int64_t multiple_of = 1;
+  SymbolKind kind = SymbolKind::kAuto;             // How its extents become buckets.
+  OverMaximum over_maximum = OverMaximum::kEager;  // What a call over the largest bucket does.
+  int64_t min = 0;  // The least extent of a call or a bucket, checked as a guard.
+  int64_t max = std::numeric_limits<int64_t>::max();  // The largest one.
+  int64_t multiple_of = 1;                            // What each of them is a multiple of.
   bool exclude_01 = false;  // Extents 0 and 1 are keys of their own: nothing is padded from them.
-  bool given = false;       // Its extent comes in Call::extents.
-  // The device may decide its extent; see Call::counts. A claim must allow padding, and the kind
+  bool given = false;       // Its extent comes with the call. See Call::extents.
+  // The device may decide its extent. See Call::counts. A claim must allow padding, and the kind
   // not be kStatic. The host cannot check what it does not know: no bound but `max`, no guard may
   // read it, and no expression that is an axis of a copied input.
   bool counted = false;
-  // The scalar whose value is its extent, or -1. The bucket is part of the key in the scalar's
-  // place, so the callable sees 0 for the scalar, and the bucket as the symbol's extent.
+  // Index of the scalar whose value is its extent, or -1. The bucket is part of the key in the
+  // scalar's place, so the callable sees 0 for the scalar, and the bucket as the symbol's extent.
   int scalar = -1;
-  // What happens if it is padded; none: what the program claims as a whole.
+  // What the program claims about its padding; none: what it claims as a whole.
   std::optional<PaddingClaim> claim{};
   // Calls after which a call counts half as much in what Session::Rebucket learns from; infinite:
   // none is forgotten; 0: nobody counts them.
@@ -128,6 +135,13 @@ struct JointSpec {
     return {extents[static_cast<size_t>(a)], extents[static_cast<size_t>(b)]};
   }
 };
+
+// What says which rows are whose.
+enum class RaggedBy : uint8_t {
+  kLengths,  // The rows of each sequence.
+  kOffsets,  // Where each begins, and where the last one ends.
+};
+const char* NameOf(RaggedBy by);
 
 // Sequences of different lengths whose rows a caller has in one packed tensor, one sequence behind
 // the other, such as the tokens of a batch of prompts. Which rows are whose, a copied input says:
@@ -161,17 +175,18 @@ struct JointSpec {
 // so have `count` and `length` then. Give `total` one bucket where nothing of the program but
 // packed outputs depends on it.
 struct RaggedSpec {
-  enum class By : uint8_t { kLengths, kOffsets };
-
-  // Indices into ProgramSpec::symbols, none counted: how many sequences there are, which offsets
-  // say as well as an axis ... Two sets may share a total if they share count and lengths, too.
+  // Index of the symbol that is the number of sequences, which offsets say as well as an axis. No
+  // symbol of a set is counted. Two sets may share a total if they share count and lengths, too.
   int count = -1;
-  int total = -1;   // ... and rows of all of them, which the packed axis of an input says.
-  int length = -1;  // Rows of the longest, or more: what a call gives it. -1: packed, no rectangle.
-  // Which input says which rows are whose: i32 or i64, copied, of one axis. It has the dims
-  // {count} and the fill zero; by offsets, an extent that is the count and 1, and repeats the last.
+  int total = -1;  // Index of the symbol that is the rows of all, as the packed axis has them.
+  // Index of the symbol that is the rows of the longest, or more; -1: packed, no rectangle. A call
+  // gives it.
+  int length = -1;
+  // Index of the input that says which rows are whose: i32 or i64, copied, of one axis. It has the
+  // dims {count} and the fill zero; by offsets, an extent that is the count and 1, and repeats the
+  // last.
   int lengths = -1;
-  By by = By::kLengths;
+  RaggedBy by = RaggedBy::kLengths;  // What that input has.
 
   bool is_rectangle() const { return length >= 0; }
 };
@@ -180,51 +195,37 @@ struct RaggedSpec {
 // nothing by themselves. Live outputs are equal bit for bit.
 enum class Claim : uint8_t {
   kExact,  // Nothing: they are never padded. Their policies must be `exact`.
-  // Padded rows compute something, but never reach a live row: PaddingContents::kRowIndependent.
+  // Padded rows compute something, but never reach a live row. PaddingContents::kRowIndependent.
   kRowIndependent,
-  // Kernels read the real extents from the parameter block and skip the padding:
+  // Kernels read the real extents from the parameter block and skip the padding.
   // PaddingContents::kAny.
   kMasked,
 };
+const char* NameOf(Claim claim);
 
+// How an input gets to its kernels.
 enum class InputRole : uint8_t {
   kCopy,    // Arrives with every call; staged to a fixed address, padded on the way. One that is an
             // output of the lane's path is read where it lies, if it lies as staging would put it.
   kStatic,  // Bound once (weights, KV cache); its address is part of the key. All dims fixed.
 };
+const char* NameOf(InputRole role);
 
-// What a copied input holds beyond its real extents. Staging writes it, also where a claim allows
-// other contents. An output of the lane's path holds there what its producer left, so one with
-// padding, or whose extent the device decides, is read in place only if it is not mutated and any
-// bits may lie there: its fill is Undefined, or every symbol of the axes that are padded in this
-// call claims kAny, or kMasked by its program; it is staged else.
-struct Fill {
-  enum class Kind : uint8_t { kZero, kValue, kSentinel, kRepeatLast, kUndefined };
-  Kind kind = Kind::kZero;
-  double value = 0;  // For kValue; converted to the input's dtype.
-
-  static Fill Zero() { return {}; }
-  static Fill Value(double value) { return {.kind = Kind::kValue, .value = value}; }
-  // All bits set: -1 for signed integers, a NaN for floats; what no kernel takes for data.
-  static Fill Sentinel() { return {.kind = Kind::kSentinel}; }
-  static Fill RepeatLast() {
-    return {.kind = Kind::kRepeatLast};
-  }  // The last real element along each axis.
-  // Leaves what was there, which may be any bits: no symbol of the input may claim less.
-  static Fill Undefined() { return {.kind = Kind::kUndefined}; }
-
-  friend bool operator==(const Fill&, const Fill&) = default;
-};
-
+// A tensor that a program reads.
 struct InputSpec {
-  std::string name;
-  DType dtype = DType::kFloat32;
-  Dims dims{};
+  std::string name;               // What messages and traces call it.
+  DType dtype = DType::kFloat32;  // Of its elements.
+  Dims dims{};                    // Its sizes, one per axis.
   // What the program sees, in elements at the extents of the run; empty: row-major without gaps. A
   // static tensor has them when it is bound; a copied one gets them when it is staged, whatever the
   // caller's are, so that no two elements may share a byte.
   Dims strides{};
-  InputRole role = InputRole::kCopy;
+  InputRole role = InputRole::kCopy;  // How it gets to the kernels.
+  // What it holds beyond its real extents. Staging writes it, also where a claim allows other
+  // contents. An output of the lane's path holds there what its producer left, so one with padding,
+  // or whose extent the device decides, is read in place only if it is not mutated and any bits may
+  // lie there: its fill is undefined, or every symbol of the axes that are padded in this call
+  // claims kAny, or kMasked by its program; it is staged else.
   Fill fill{};
   // The program writes to it. What it wrote to a staged input is copied back to the caller's
   // tensor, in which no two elements may share a byte, and from whose first to whose last nothing
@@ -235,17 +236,19 @@ struct InputSpec {
   int64_t alignment = 16;
 };
 
+// Where an output lies.
 enum class OutputRole : uint8_t {
   kPool,    // In the lane's window; read through the lease.
   kStatic,  // At an address bound once, behind the static inputs. All dims fixed.
 };
+const char* NameOf(OutputRole role);
 
 // A size that the device decides: how many of an output's elements along `axis` mean something is
 // what the program writes to output `output`, one i32 or i64. The output's dims are its capacity.
 // One that is static tells of the last call that wrote it.
 struct Count {
-  int output = -1;  // -1: none; all of the output means something.
-  int axis = 0;
+  int output = -1;  // Index of the output that counts; -1: none, all elements mean something.
+  int axis = 0;     // Which axis is counted.
 
   // Whether a tensor of this dtype can be one.
   static constexpr bool Takes(DType dtype) {
@@ -253,23 +256,25 @@ struct Count {
   }
 };
 
+// A tensor that a program writes.
 struct OutputSpec {
-  std::string name;
-  DType dtype = DType::kFloat32;
-  Dims dims{};
+  std::string name;               // What messages and traces call it.
+  DType dtype = DType::kFloat32;  // Of its elements.
+  Dims dims{};                    // Its sizes, one per axis.
   // In elements, at the extents of the run; empty: row-major without gaps. No two elements may
   // share a byte.
   Dims strides{};
-  OutputRole role = OutputRole::kPool;
-  Count count{};  // Read when somebody asks for it: see ReadScope::ReadSized.
+  OutputRole role = OutputRole::kPool;  // Where it lies.
+  Count count{};  // How many elements mean something, which is read if somebody asks. See
+                  // ReadScope::ReadSized.
 };
 
 // A host scalar. One that is not device-resident is baked into the kernels' arguments and so is
 // part of the key, unless a symbol is bound to it; a device-resident one is read by kernels from
 // the parameter block.
 struct ScalarSpec {
-  std::string name;
-  bool device_resident = false;
+  std::string name;              // What expressions, messages and traces call it.
+  bool device_resident = false;  // Kernels read it from the parameter block.
 };
 
 // Whether a program's graphs must earn their keep; see SessionOptions::gate.
@@ -279,17 +284,20 @@ enum class GateMode : uint8_t {
   kOn,           // Live calls are timed both ways, and each bucket keeps the faster one.
   kAlwaysEager,  // Never recorded, never replayed.
 };
+const char* NameOf(GateMode mode);
 
+// A program. Lists are initialised, like dims and fill above, so that no compiler warns where a
+// spec leaves them out.
 struct ProgramSpec {
-  std::string name;
-  Claim claim = Claim::kExact;  // Of the symbols without one.
-  // Initialised, like dims and fill above, so that no compiler warns where a spec leaves them out.
-  std::vector<SymbolSpec> symbols{};
-  std::vector<JointSpec> joint{};    // Of the symbols that are padded two and two.
-  std::vector<RaggedSpec> ragged{};  // What Dim::Ragged names.
-  std::vector<InputSpec> inputs{};
-  std::vector<OutputSpec> outputs{};
-  std::vector<ScalarSpec> scalars{};
+  std::string name;                   // What Session::Find, messages and traces call it.
+  Claim claim = Claim::kExact;        // What it claims about symbols without a claim of their own.
+  std::vector<SymbolSpec> symbols{};  // Its dynamic sizes. At most kSymbolsMax.
+  std::vector<JointSpec> joint{};     // Symbols that are padded two and two.
+  std::vector<RaggedSpec>
+      ragged{};  // Packed sequences, which Dim::Ragged names. At most kRaggedMax.
+  std::vector<InputSpec> inputs{};    // In the order in which the callable asks for them.
+  std::vector<OutputSpec> outputs{};  // Likewise.
+  std::vector<ScalarSpec> scalars{};  // Host scalars. At most kScalarsMax.
   // Promises to launch on the context's stream alone. Warm-up and eager runs then reuse the bytes
   // of a temporary as soon as it is freed; otherwise, because a forked stream may still be using
   // them, only after the run. A recording that shows a fork breaks the promise and is refused.
@@ -297,7 +305,7 @@ struct ProgramSpec {
   // Promises that two threads may run the callable at once, which recording in the background
   // needs.
   bool thread_safe = false;
-  // Tells programs of one name apart, e.g. by adapter or draft length; see Session::Find.
+  // Tells programs of one name apart, e.g. by adapter or draft length. See Session::Find.
   std::string variant{};
   // Conditions on symbols (real extents) and scalars under which the program is right, in the
   // language of base/expression.h. A call that fails one is refused. Buckets are not checked: that
@@ -312,8 +320,8 @@ struct ProgramSpec {
   // By how much one call advances its generator's offset, rounded up to a multiple of 4; 0: the
   // program has no random state. See RandomWord.
   int64_t random_numbers_per_call = 0;
-  Generator* generator = nullptr;  // Null: the session's. Outlives the session.
-  GateMode gate = GateMode::kSession;
+  Generator* generator = nullptr;  // Whose random state it has; null: the session's. Outlives it.
+  GateMode gate = GateMode::kSession;  // Whether its graphs must earn their keep.
 
   // Appends a symbol of this kind and returns its index.
   int AddSymbol(std::string symbol_name,

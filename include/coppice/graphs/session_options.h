@@ -32,6 +32,7 @@ enum class Stance : uint8_t {
   kEager,       // No graphs.
   kStrict,      // Replay; a call that cannot is an error that says why, and runs nothing.
 };
+const char* NameOf(Stance stance);
 
 // What a call does that would need one graph too many.
 enum class OnLimit : uint8_t {
@@ -41,6 +42,7 @@ enum class OnLimit : uint8_t {
            // again. At a limit one of the same program and lane. Never one in flight or with leased
            // outputs; eager if all are.
 };
+const char* NameOf(OnLimit on_limit);
 
 // Whether kernels of packages that have several variants are timed before a bucket is recorded, so
 // that each bucket launches the fastest of each. It takes six runs of the program per variant on
@@ -53,6 +55,7 @@ enum class VariantTiming : uint8_t {
   kAlways,    // On the emulator, too.
   kNever,     // The first variants are launched.
 };
+const char* NameOf(VariantTiming timing);
 
 // How many graphs there may be.
 struct LimitOptions {

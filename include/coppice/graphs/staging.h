@@ -63,7 +63,7 @@ class StagingArguments {
   // Sets what sequences `index` of the header are: their places, where their offsets go (as many
   // and one; of what dtype, the lengths have, too), and which word becomes the rows of all.
   // Requires: index < kStagingRaggedMax, one axis (checked).
-  void SetSequences(int index, const Tensor& offsets, RaggedSpec::By by, int total_word);
+  void SetSequences(int index, const Tensor& offsets, RaggedBy by, int total_word);
   // Says how many there are, and what reads their lengths, or offsets (one more), from a tensor of
   // one axis; at address 0 all are empty. `rows` are those of the packed tensors, of which at most
   // 2^50 count, and 2^31 - 1 by lengths of 32 bits.

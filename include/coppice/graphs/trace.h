@@ -8,7 +8,7 @@
 // and so are those of the session; lanes follow each other in pieces, so compare times between
 // them. A session that ends well writes `end` last.
 //
-//   {"schema":"coppice.trace/5","device":...,"lanes":1,"granularity":2097152,"budget":0,
+//   {"schema":"coppice.trace/6","device":...,"lanes":1,"granularity":2097152,"budget":0,
 //    "options":{"warmup_runs":1,...}}
 //   {"program":0,"name":"decode","variant":"","symbols":["batch"],"scalars":["layers"],
 //    "spec":{...},"policies":[{...}],"joint":[[0,1,{...}]]}
@@ -26,11 +26,9 @@
 //   [time_ns,"bytes",lane,"kind",bytes,total]
 //   ...
 //
-// A session's `options` are those of SessionOptions, LimitOptions and MemoryOptions that calls
-// depend on, by name, with enumerators as numbers. A program's `spec` is its ProgramSpec without
-// name, variant, policies and generator, again by name: enumerators are numbers, a dim is [size,
-// symbol], lists of settings are in the order of the header. `policies` are one document per symbol
-// (coppice/padding/policy_document.h), `joint` two indices of symbols and a joint document each.
+// A session's `options` and a program's `spec` are the documents of session_documents.h. `policies`
+// are one document per symbol (coppice/padding/policy_document.h), `joint` two indices of symbols
+// and a joint document each.
 //
 // In a node, `output` is the index of the output that the buffer is, or -1; `around` and `buffers`
 // are in bytes from the start of the lane's plan window, lifetimes in steps of what was planned:

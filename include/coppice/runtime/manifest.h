@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "coppice/base/expression.h"
+#include "coppice/base/fill.h"
 #include "coppice/base/padding_claim.h"
 #include "coppice/base/tensor.h"
 
@@ -118,7 +119,6 @@ struct Scalar {
 };
 
 enum class Role : uint8_t { kInput, kOutput, kTemporary, kConstant, kSeed };
-enum class FillKind : uint8_t { kZero, kSentinel, kRepeatLast, kUndefined, kValue };
 
 // What an output shares its bytes with.
 struct Alias {
@@ -136,8 +136,7 @@ struct Buffer {
   int64_t align = 16;           // Of an input's address.
   bool mutated = false;
   bool is_static = false;
-  FillKind fill = FillKind::kZero;
-  double fill_value = 0;
+  Fill fill;          // Of an input.
   int constant = -1;  // Of Manifest::constants.
   std::optional<Alias> alias;
 };

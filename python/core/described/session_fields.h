@@ -87,6 +87,24 @@ inline const std::vector<const char*> kMetricsFormats = {
     "prometheus",   // COPPICE_METRICS_PROMETHEUS
     "openmetrics",  // COPPICE_METRICS_OPENMETRICS
 };
+inline const std::vector<const char*> kFillKinds = {
+    "zero",         // COPPICE_FILL_ZERO
+    "value",        // COPPICE_FILL_VALUE
+    "sentinel",     // COPPICE_FILL_SENTINEL
+    "repeat_last",  // COPPICE_FILL_REPEAT_LAST
+    "undefined",    // COPPICE_FILL_UNDEFINED
+};
+inline const std::vector<const char*> kClaims = {
+    "exact",            // COPPICE_CLAIM_EXACT
+    "row_independent",  // COPPICE_CLAIM_ROW_INDEPENDENT
+    "masked",           // COPPICE_CLAIM_MASKED
+};
+inline const std::vector<const char*> kSymbolKinds = {
+    "auto",           // COPPICE_SYMBOL_AUTO
+    "dynamic",        // COPPICE_SYMBOL_DYNAMIC
+    "maybe_dynamic",  // COPPICE_SYMBOL_MAYBE_DYNAMIC
+    "static",         // COPPICE_SYMBOL_STATIC
+};
 
 // The stub's signature of Session, and its help.
 extern const char* const kSessionSignature;

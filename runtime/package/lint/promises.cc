@@ -156,7 +156,7 @@ class PaddingWalk {
   bool TellsPadding(const Buffer& buffer) const {
     return IsInteger(buffer.dtype) && !buffer.is_static &&
            lint_.program.symbols[symbol_].claim->padding != PaddingContents::kAny &&
-           (buffer.fill == FillKind::kValue || buffer.fill == FillKind::kSentinel);
+           (buffer.fill.kind == FillKind::kValue || buffer.fill.kind == FillKind::kSentinel);
   }
 
   int RootOf(int buffer) const {

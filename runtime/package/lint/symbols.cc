@@ -52,7 +52,7 @@ void LintClaim(ProgramLint& lint, size_t index, const Place& place) {
   if (claim.padding != PaddingContents::kFill) return;
   for (const int input : lint.program.inputs) {
     const Buffer& buffer = lint.buffer(input);
-    if (HasSymbol(buffer, index) && buffer.fill == FillKind::kUndefined && !buffer.is_static)
+    if (HasSymbol(buffer, index) && buffer.fill.kind == FillKind::kUndefined && !buffer.is_static)
       lint.report.Error("claim-fill", lint.PlaceOf(buffer) / "fill", "undefined",
                         fmt::format("the claim of symbol {} rests on what fills this input's "
                                     "padding, and nothing does",

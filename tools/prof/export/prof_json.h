@@ -1,7 +1,7 @@
 // `coppice prof json`: a trace as JSON that needs no other knowledge of its file: a line each for
 // the session, its nodes, and what happened, in order of time. Things are named where they occur.
 //
-//   {"schema":"coppice.trace/5","device":...,"lanes":1,...,"totals":{...}}   as OriginOf
+//   {"schema":"coppice.trace/6","device":...,"lanes":1,...,"totals":{...}}   as OriginOf
 //   {"node":5,"label":"decode/int8 8","program":"decode","variant":"int8","symbols":["batch"],
 //    "bucket":3,"extents":[8],"scalars":[],"lane":0,"graph_nodes":12,"height_bytes":4096,
 //    "bound_bytes":4096,"exec_bytes_estimate":122880,"reason":"new_bucket","record_ns":81000,

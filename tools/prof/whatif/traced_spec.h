@@ -17,8 +17,9 @@
 
 namespace coppice {
 
-// The options of the session, as far as calls depend on them. Recordings in the background and
-// gates are kept: whoever repeats calls has no use for either.
+// The options of the session, as far as calls depend on them: without checks, drawings and times of
+// variants. Recordings in the background and gates are kept: whoever repeats calls has no use for
+// either.
 //
 // Errors: kInvalidArgument  they cannot be read back.
 absl::StatusOr<SessionOptions> OptionsOf(const PoolTrace& trace);
