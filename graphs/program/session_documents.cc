@@ -83,7 +83,7 @@ Written JsonOf(const Described auto& value) {
 }
 
 template <typename Value>
-std::string TextOf(const Value& value) {
+std::string DumpOf(const Value& value) {
   // What is not UTF-8 in a name becomes U+FFFD.
   return JsonOf(value).dump(-1, ' ', /*ensure_ascii=*/true, Written::error_handler_t::replace);
 }
@@ -105,7 +105,7 @@ absl::Status Read(Json json, double& value) {
   return absl::OkStatus();
 }
 absl::Status Read(Json json, std::string& value) {
-  COPPICE_ASSIGN_OR_RETURN(value, coppice::TextOf(json));
+  COPPICE_ASSIGN_OR_RETURN(value, TextOf(json));
   return absl::OkStatus();
 }
 absl::Status Read(Json json, Dim& dim) {
@@ -195,7 +195,7 @@ absl::StatusOr<Value> ReadDocument(std::string_view text, const std::string& whe
 }  // namespace internal
 
 std::string WriteOptionsDocument(const SessionOptions& options) {
-  return internal::TextOf(options);
+  return internal::DumpOf(options);
 }
 
 absl::StatusOr<SessionOptions> ReadOptionsDocument(std::string_view text,
@@ -204,7 +204,7 @@ absl::StatusOr<SessionOptions> ReadOptionsDocument(std::string_view text,
 }
 
 std::string WriteSpecDocument(const ProgramSpec& spec) {
-  return internal::TextOf(spec);
+  return internal::DumpOf(spec);
 }
 
 absl::StatusOr<ProgramSpec> ReadSpecDocument(std::string_view text, const std::string& where) {
