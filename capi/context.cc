@@ -3,6 +3,10 @@
 #include "capi/context.h"
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "coppice/base/status.h"
 #include "coppice/runtime/graph.h"
@@ -17,6 +21,37 @@ namespace {
 absl::Status CheckIndex(int32_t index, size_t count, const char* what) {
   if (index >= 0 && static_cast<size_t>(index) < count) return absl::OkStatus();
   return InvalidArgument("{} {}: the program has {}", what, index, count);
+}
+
+// Host code between two graphs, for as long as one of them may run.
+struct BreakStep {
+  // Where a lane drops graphs, its lock is held.
+  ~BreakStep() {
+    const HereScope here({.session = session});
+    user.reset();
+  }
+
+  absl::Status Call(CuStream stream) const {
+    const HereScope here({.needs = needs.get(), .run = nullptr, .session = session});
+    ForgetCallbackMessage();
+    return StatusOfCallback(step(user->get(), stream), "a break of program " + program);
+  }
+
+  const coppice_eager_step step;
+  std::optional<User> user;
+  const std::string program;
+  const coppice_session* const session;
+  const Held<ProgramNeeds> needs;  // Of what it launches.
+};
+
+EagerStep StepOf(coppice_eager_step step, User user, const coppice_context& run) {
+  if (step == nullptr) return nullptr;
+  std::unique_ptr<BreakStep> made(new BreakStep{.step = step,
+                                                .user = std::move(user),
+                                                .program = run.program,
+                                                .session = &run.session,
+                                                .needs = Held<ProgramNeeds>::Share(&run.needs)});
+  return [made = std::move(made)](CuStream stream) { return made->Call(stream); };
 }
 
 absl::Status AddGraph(const CallContext& context, CuGraph graph) {
@@ -81,6 +116,18 @@ coppice_status coppice_context_input(coppice_context* context, int32_t input, co
   });
 }
 
+coppice_status coppice_context_offsets(coppice_context* context,
+                                       int32_t ragged,
+                                       coppice_view* out) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
+    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckView(out));
+    COPPICE_RETURN_IF_ERROR(CheckIndex(ragged, context->ragged, "ragged"));
+    coppice::capi::WriteView(context->context.offsets(ragged), context->session.device->dl(), out);
+    return absl::OkStatus();
+  });
+}
+
 coppice_status coppice_context_output(coppice_context* context, int32_t output, coppice_view* out) {
   return Answer([&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
@@ -139,5 +186,16 @@ coppice_status coppice_context_add_graph(coppice_context* context, void* graph) 
     COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
     COPPICE_RETURN_IF_ERROR(CheckHandle(graph, "graph"));
     return coppice::capi::AddGraph(context->context, static_cast<coppice::CuGraph>(graph));
+  });
+}
+
+coppice_status coppice_context_break(coppice_context* context,
+                                     coppice_eager_step step,
+                                     void* user,
+                                     void (*release)(void* user)) {
+  return Answer([&]() -> absl::Status {
+    coppice::capi::User kept(user, release);
+    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
+    return context->context.Break(coppice::capi::StepOf(step, std::move(kept), *context));
   });
 }

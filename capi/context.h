@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <unordered_set>
 
 #include "absl/status/status.h"
@@ -23,6 +24,8 @@ struct coppice_context {
   const size_t scalars;
   const size_t inputs;
   const size_t outputs;
+  const size_t ragged;
+  const std::string& program;  // Its name.
   coppice_session& session;
   coppice::capi::ProgramNeeds& needs;
   // Blocks of coppice_external_allocate that are left, and what went wrong when one was freed.

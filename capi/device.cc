@@ -90,11 +90,6 @@ absl::Status Describe(const coppice_device& device, coppice_device_info* out) {
   return absl::OkStatus();
 }
 
-absl::Status CheckStream(const void* stream) {
-  if (stream != nullptr) return absl::OkStatus();
-  return InvalidArgument("stream: null, the legacy stream; make one");
-}
-
 // The stream by its handle, and the work behind it.
 absl::Status Synchronize(coppice_device& device, void* stream) {
   COPPICE_RETURN_IF_ERROR(CheckStream(stream));

@@ -42,6 +42,11 @@ absl::Status CheckLane(const coppice_session& session, int32_t lane) {
   return InvalidArgument("lane {}: the session has {}, from 0", lane, session.lanes);
 }
 
+absl::Status CheckStream(const void* stream) {
+  if (stream != nullptr) return absl::OkStatus();
+  return InvalidArgument("stream: null, the legacy stream; make one");
+}
+
 void ProgramNeeds::Keep(coppice_kernels& launched) {
   const std::lock_guard lock(mutex);
   if (!kernels.contains(&launched))

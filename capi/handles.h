@@ -173,6 +173,12 @@ struct coppice_chain {
   coppice::ChainScope scope;
 };
 
+struct coppice_loan {
+  // The loan ends first, then the session.
+  coppice::capi::Held<coppice_session> session;
+  coppice::Loan loan;
+};
+
 namespace coppice::capi {
 
 // Ends a hold of the caller's; later, if the thread runs work of the emulator.
@@ -197,5 +203,6 @@ absl::StatusOr<const Program*> ProgramOf(const coppice_session& session,
 absl::StatusOr<const Binding*> BindingOf(const coppice_session& session,
                                          const coppice_binding* binding);
 absl::Status CheckLane(const coppice_session& session, int32_t lane);
+absl::Status CheckStream(const void* stream);
 
 }  // namespace coppice::capi

@@ -93,7 +93,7 @@ absl::Status LaunchOn(coppice_kernel& kernel,
   COPPICE_ASSIGN_OR_RETURN(const coppice_launch_shape read,
                            ReadStruct(given, "coppice_launch_shape"));
   COPPICE_RETURN_IF_ERROR(CheckArray(arguments, argument_count, "arguments"));
-  if (stream == nullptr) return InvalidArgument("stream: null, the legacy stream; make one");
+  COPPICE_RETURN_IF_ERROR(CheckStream(stream));
   COPPICE_RETURN_IF_ERROR(
       CheckNotReset(*kernel.kernels->device, kernel.kernels->resets, "kernels"));
   const LaunchShape shape = ShapeOf(read);

@@ -40,6 +40,12 @@ coppice_status With(coppice_session* session, Body&& body) noexcept {
   });
 }
 
+absl::StatusOr<coppice_loan*> LendOf(coppice_session& session, int32_t lane) {
+  COPPICE_ASSIGN_OR_RETURN(Loan loan, session.session->memory().Lend(lane));
+  return new coppice_loan{.session = Held<coppice_session>::Share(&session),
+                          .loan = std::move(loan)};
+}
+
 absl::Status WriteStats(const Session& session, coppice_session_stats* out) {
   COPPICE_RETURN_IF_ERROR(CheckOut(out, "coppice_session_stats"));
   WriteStruct(StructOf(session.stats()), out);
@@ -232,6 +238,38 @@ coppice_status coppice_resume(coppice_session* session) {
 
 coppice_status coppice_set_external_bytes(coppice_session* session, int64_t bytes) {
   return With(session, [&](Session& on) { return on.memory().SetExternalBytes(bytes); });
+}
+
+coppice_status coppice_lend(
+    coppice_session* session, int32_t lane, uint64_t* address, int64_t* bytes, coppice_loan** out) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_lend"));
+    COPPICE_RETURN_IF_ERROR(CheckSession(session));
+    COPPICE_ASSIGN_OR_RETURN(*out, coppice::capi::LendOf(*session, lane));
+    if (address != nullptr) *address = (*out)->loan.data();
+    if (bytes != nullptr) *bytes = (*out)->loan.bytes();
+    return absl::OkStatus();
+  });
+}
+
+coppice_status coppice_loan_return(coppice_loan* loan, void* stream) {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(loan, "loan"));
+    COPPICE_RETURN_IF_ERROR(CheckSession(loan->session.get()));
+    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckStream(stream));
+    return loan->loan.Return(static_cast<coppice::CuStream>(stream));
+  });
+}
+
+void coppice_loan_release(coppice_loan* loan) {
+  delete loan;
+}
+
+coppice_status coppice_scrub(coppice_session* session, int32_t lane, void* stream) {
+  return With(session, [&](Session& on) -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckStream(stream));
+    return on.memory().Scrub(static_cast<coppice::CuStream>(stream), lane);
+  });
 }
 
 coppice_status coppice_stats(coppice_session* session, coppice_session_stats* out) {

@@ -31,7 +31,7 @@ absl::StatusOr<int> IndexOf(const Specs& specs, const std::string& name, const s
   const auto found =
       std::find_if(specs.begin(), specs.end(), [&](const auto& spec) { return spec.name == name; });
   if (found != specs.end()) return static_cast<int>(found - specs.begin());
-  return InvalidArgument("{}: nothing of the spec is called {}", who, name);
+  return InvalidArgument("{}: nothing of the spec is called '{}'", who, name);
 }
 
 absl::StatusOr<SymbolSpec> SymbolOf(const coppice_symbol_spec& given, const ProgramSpec& spec) {
@@ -58,8 +58,15 @@ absl::StatusOr<SymbolSpec> SymbolOf(const coppice_symbol_spec& given, const Prog
   return symbol;
 }
 
-// A size out of its text: a number, a symbol, an expression.
-absl::StatusOr<Dim> DimOf(const char* text, const std::string& who, ProgramSpec& spec) {
+// A spec while it is read, and what its sizes call its sequences.
+struct SpecReader {
+  ProgramSpec spec;
+  std::vector<std::string> sequences;
+};
+
+// A size out of its text: a number, a symbol, sequences, an expression.
+absl::StatusOr<Dim> DimOf(const char* text, const std::string& who, SpecReader& reader) {
+  ProgramSpec& spec = reader.spec;
   if (text == nullptr || *text == '\0') return InvalidArgument("{}: a size is empty", who);
   const std::string_view size = text;
   int64_t number = 0;
@@ -68,19 +75,22 @@ absl::StatusOr<Dim> DimOf(const char* text, const std::string& who, ProgramSpec&
   for (size_t i = 0; i < spec.symbols.size(); ++i) {
     if (spec.symbols[i].name == size) return Dim::Symbol(static_cast<int>(i));
   }
+  const auto sequences = std::ranges::find(reader.sequences, size);
+  if (sequences != reader.sequences.end())
+    return Dim::Ragged(static_cast<int>(sequences - reader.sequences.begin()));
   return spec.AddExtent(std::string(size));
 }
 
 absl::StatusOr<Dims> DimsOf(const char* const* texts,
                             int32_t rank,
                             const std::string& who,
-                            ProgramSpec& spec) {
+                            SpecReader& reader) {
   if (rank < 0 || rank > kRankMax)
     return InvalidArgument("{}: {} axes; 0 to {} are possible", who, rank, kRankMax);
   COPPICE_RETURN_IF_ERROR(CheckArray(texts, rank, who.c_str()));
   Dims dims;
   for (int32_t axis = 0; axis < rank; ++axis) {
-    COPPICE_ASSIGN_OR_RETURN(const Dim dim, DimOf(texts[axis], who, spec));
+    COPPICE_ASSIGN_OR_RETURN(const Dim dim, DimOf(texts[axis], who, reader));
     dims.push_back(dim);
   }
   return dims;
@@ -88,18 +98,18 @@ absl::StatusOr<Dims> DimsOf(const char* const* texts,
 
 // What inputs and outputs have in common.
 template <typename Spec>
-absl::Status ReadTensorSpec(const coppice_tensor_spec& given, ProgramSpec& spec, Spec& tensor) {
+absl::Status ReadTensorSpec(const coppice_tensor_spec& given, SpecReader& reader, Spec& tensor) {
   COPPICE_ASSIGN_OR_RETURN(tensor.name, NameIn(given.name, "coppice_tensor_spec"));
   COPPICE_ASSIGN_OR_RETURN(tensor.dtype, DTypeOf(given.dtype));
-  COPPICE_ASSIGN_OR_RETURN(tensor.dims, DimsOf(given.shape, given.rank, tensor.name, spec));
+  COPPICE_ASSIGN_OR_RETURN(tensor.dims, DimsOf(given.shape, given.rank, tensor.name, reader));
   if (given.strides == nullptr) return absl::OkStatus();
-  COPPICE_ASSIGN_OR_RETURN(tensor.strides, DimsOf(given.strides, given.rank, tensor.name, spec));
+  COPPICE_ASSIGN_OR_RETURN(tensor.strides, DimsOf(given.strides, given.rank, tensor.name, reader));
   return absl::OkStatus();
 }
 
-absl::StatusOr<InputSpec> InputOf(const coppice_tensor_spec& given, ProgramSpec& spec) {
+absl::StatusOr<InputSpec> InputOf(const coppice_tensor_spec& given, SpecReader& reader) {
   InputSpec input;
-  COPPICE_RETURN_IF_ERROR(ReadTensorSpec(given, spec, input));
+  COPPICE_RETURN_IF_ERROR(ReadTensorSpec(given, reader, input));
   COPPICE_ASSIGN_OR_RETURN(input.fill.kind, EnumOf<FillKind>(given.fill, "input: fill"));
   input.fill.value = given.fill_value;
   input.role = given.is_static != 0 ? InputRole::kStatic : InputRole::kCopy;
@@ -108,25 +118,26 @@ absl::StatusOr<InputSpec> InputOf(const coppice_tensor_spec& given, ProgramSpec&
   return input;
 }
 
-absl::StatusOr<OutputSpec> OutputOf(const coppice_tensor_spec& given, ProgramSpec& spec) {
+absl::StatusOr<OutputSpec> OutputOf(const coppice_tensor_spec& given, SpecReader& reader) {
   OutputSpec output;
-  COPPICE_RETURN_IF_ERROR(ReadTensorSpec(given, spec, output));
+  COPPICE_RETURN_IF_ERROR(ReadTensorSpec(given, reader, output));
   output.role = given.is_static != 0 ? OutputRole::kStatic : OutputRole::kPool;
   output.count.axis = given.count_axis;
   return output;
 }
 
-absl::Status ReadTensors(const coppice_program_spec& given, ProgramSpec& spec) {
+absl::Status ReadTensors(const coppice_program_spec& given, SpecReader& reader) {
+  ProgramSpec& spec = reader.spec;
   COPPICE_ASSIGN_OR_RETURN(const auto inputs,
                            ReadArray(given.inputs, given.input_count, "coppice_tensor_spec"));
   for (const coppice_tensor_spec& input : inputs) {
-    COPPICE_ASSIGN_OR_RETURN(InputSpec read, InputOf(input, spec));
+    COPPICE_ASSIGN_OR_RETURN(InputSpec read, InputOf(input, reader));
     spec.inputs.push_back(std::move(read));
   }
   COPPICE_ASSIGN_OR_RETURN(const auto outputs,
                            ReadArray(given.outputs, given.output_count, "coppice_tensor_spec"));
   for (const coppice_tensor_spec& output : outputs) {
-    COPPICE_ASSIGN_OR_RETURN(OutputSpec read, OutputOf(output, spec));
+    COPPICE_ASSIGN_OR_RETURN(OutputSpec read, OutputOf(output, reader));
     spec.outputs.push_back(std::move(read));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -134,6 +145,35 @@ absl::Status ReadTensors(const coppice_program_spec& given, ProgramSpec& spec) {
     COPPICE_ASSIGN_OR_RETURN(
         spec.outputs[i].count.output,
         IndexOf(spec.outputs, outputs[i].count, "output " + spec.outputs[i].name));
+  }
+  return absl::OkStatus();
+}
+
+// Sequences, whose symbols are there already, and the tensors that have them.
+absl::Status ReadRaggedAndTensors(const coppice_program_spec& given, SpecReader& reader) {
+  ProgramSpec& spec = reader.spec;
+  COPPICE_ASSIGN_OR_RETURN(const auto ragged,
+                           ReadArray(given.ragged, given.ragged_count, "coppice_ragged_spec"));
+  for (const coppice_ragged_spec& one : ragged) {
+    COPPICE_ASSIGN_OR_RETURN(std::string name, NameIn(one.name, "coppice_ragged_spec"));
+    const std::string who = "ragged " + name;
+    if (std::ranges::count(spec.symbols, name, &SymbolSpec::name) > 0 ||
+        std::ranges::count(reader.sequences, name) > 0)
+      return InvalidArgument("{}: the name is taken; give the sequences one of their own", who);
+    RaggedSpec sequences;
+    COPPICE_ASSIGN_OR_RETURN(sequences.by, EnumOf<RaggedBy>(one.by, "ragged: by"));
+    COPPICE_ASSIGN_OR_RETURN(sequences.count, IndexOf(spec.symbols, TextOf(one.count), who));
+    COPPICE_ASSIGN_OR_RETURN(sequences.total, IndexOf(spec.symbols, TextOf(one.total), who));
+    if (one.length != nullptr) {
+      COPPICE_ASSIGN_OR_RETURN(sequences.length, IndexOf(spec.symbols, one.length, who));
+    }
+    spec.AddRagged(sequences);
+    reader.sequences.push_back(std::move(name));
+  }
+  COPPICE_RETURN_IF_ERROR(ReadTensors(given, reader));
+  for (size_t i = 0; i < ragged.size(); ++i) {
+    COPPICE_ASSIGN_OR_RETURN(spec.ragged[i].lengths, IndexOf(spec.inputs, TextOf(ragged[i].lengths),
+                                                             "ragged " + reader.sequences[i]));
   }
   return absl::OkStatus();
 }
@@ -193,25 +233,24 @@ absl::Status ReadFunctions(const coppice_package_program_options& given,
   return absl::OkStatus();
 }
 
-absl::Status CallWith(coppice_callable callable,
-                      const User& user,
-                      coppice_context run,
-                      const std::string& name) {
+absl::Status CallWith(coppice_callable callable, const User& user, coppice_context run) {
   ForgetCallbackMessage();
   const HereScope here({.needs = &run.needs, .run = &run, .session = &run.session});
   const coppice_status returned = callable(user.get(), &run);
   CountLeftBlocks(run);
   if (returned == COPPICE_OK) return run.free_failure;
-  return StatusOfCallback(returned, "program " + name);
+  return StatusOfCallback(returned, "program " + run.program);
 }
 
 }  // namespace
 
 absl::StatusOr<ProgramSpec> SpecOf(const coppice_program_spec& given) {
-  ProgramSpec spec;
+  SpecReader reader;
+  ProgramSpec& spec = reader.spec;
   COPPICE_ASSIGN_OR_RETURN(spec.name, NameIn(given.name, "coppice_program_spec"));
   spec.variant = TextOf(given.variant);
   COPPICE_ASSIGN_OR_RETURN(spec.claim, EnumOf<Claim>(given.claim, "program: claim"));
+  COPPICE_ASSIGN_OR_RETURN(spec.gate, EnumOf<GateMode>(given.gate, "program: gate"));
   spec.one_stream = given.one_stream != 0;
   spec.thread_safe = given.thread_safe != 0;
   spec.random_numbers_per_call = given.random_numbers_per_call;
@@ -229,11 +268,11 @@ absl::StatusOr<ProgramSpec> SpecOf(const coppice_program_spec& given) {
     spec.symbols.push_back(std::move(read));
   }
   COPPICE_RETURN_IF_ERROR(ReadJoint(given, symbols, spec));
-  COPPICE_RETURN_IF_ERROR(ReadTensors(given, spec));
+  COPPICE_RETURN_IF_ERROR(ReadRaggedAndTensors(given, reader));
   COPPICE_RETURN_IF_ERROR(CheckArray(given.guards, given.guard_count, "guards"));
   for (int64_t i = 0; i < given.guard_count; ++i)
     spec.guards.push_back(TextOf(given.guards[i]));
-  return spec;
+  return std::move(spec);
 }
 
 Callable CallableOf(coppice_callable callable,
@@ -243,16 +282,17 @@ Callable CallableOf(coppice_callable callable,
                     Held<ProgramNeeds> needs) {
   return [callable, user = std::move(user), name = spec.name, symbols = spec.symbols.size(),
           scalars = spec.scalars.size(), inputs = spec.inputs.size(), outputs = spec.outputs.size(),
-          &session, needs = std::move(needs)](CallContext& context) {
+          ragged = spec.ragged.size(), &session, needs = std::move(needs)](CallContext& context) {
     return CallWith(callable, user,
                     {.context = context,
                      .symbols = symbols,
                      .scalars = scalars,
                      .inputs = inputs,
                      .outputs = outputs,
+                     .ragged = ragged,
+                     .program = name,
                      .session = session,
-                     .needs = *needs},
-                    name);
+                     .needs = *needs});
   };
 }
 

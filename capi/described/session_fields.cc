@@ -32,6 +32,10 @@ static_assert(COPPICE_CLAIM_EXACT == static_cast<int>(Claim::kExact));
 static_assert(COPPICE_CLAIM_MASKED == static_cast<int>(Claim::kMasked));
 static_assert(COPPICE_SYMBOL_AUTO == static_cast<int>(SymbolKind::kAuto));
 static_assert(COPPICE_SYMBOL_STATIC == static_cast<int>(SymbolKind::kStatic));
+static_assert(COPPICE_RAGGED_LENGTHS == static_cast<int>(RaggedBy::kLengths));
+static_assert(COPPICE_RAGGED_OFFSETS == static_cast<int>(RaggedBy::kOffsets));
+static_assert(COPPICE_GATE_SESSION == static_cast<int>(GateMode::kSession));
+static_assert(COPPICE_GATE_ALWAYS_EAGER == static_cast<int>(GateMode::kAlwaysEager));
 
 absl::Status ReadFields(const coppice_session_options& given, SessionOptions& options) {
   Set(given.lanes, options.lanes);

@@ -49,6 +49,10 @@ template <>
 inline constexpr int kCountOf<Claim> = 3;
 template <>
 inline constexpr int kCountOf<SymbolKind> = 4;
+template <>
+inline constexpr int kCountOf<RaggedBy> = 2;
+template <>
+inline constexpr int kCountOf<GateMode> = 4;
 
 // All but functions. Errors: kInvalidArgument an enumerator; Session::Create finds the rest.
 absl::Status ReadFields(const coppice_session_options& given, SessionOptions& options);

@@ -30,22 +30,36 @@ const char* NameOf(SymbolKind kind) {
   return "?";
 }
 
-const char* NameOf(OverMaximum over_maximum) {
-  switch (over_maximum) {
-    case OverMaximum::kEager:
-      return "eager";
-    case OverMaximum::kError:
-      return "error";
-  }
-  return "?";
-}
-
 const char* NameOf(RaggedBy by) {
   switch (by) {
     case RaggedBy::kLengths:
       return "lengths";
     case RaggedBy::kOffsets:
       return "offsets";
+  }
+  return "?";
+}
+
+const char* NameOf(GateMode mode) {
+  switch (mode) {
+    case GateMode::kSession:
+      return "session";
+    case GateMode::kOff:
+      return "off";
+    case GateMode::kOn:
+      return "on";
+    case GateMode::kAlwaysEager:
+      return "always_eager";
+  }
+  return "?";
+}
+
+const char* NameOf(OverMaximum over_maximum) {
+  switch (over_maximum) {
+    case OverMaximum::kEager:
+      return "eager";
+    case OverMaximum::kError:
+      return "error";
   }
   return "?";
 }
@@ -66,20 +80,6 @@ const char* NameOf(OutputRole role) {
       return "pool";
     case OutputRole::kStatic:
       return "static";
-  }
-  return "?";
-}
-
-const char* NameOf(GateMode mode) {
-  switch (mode) {
-    case GateMode::kSession:
-      return "session";
-    case GateMode::kOff:
-      return "off";
-    case GateMode::kOn:
-      return "on";
-    case GateMode::kAlwaysEager:
-      return "always_eager";
   }
   return "?";
 }

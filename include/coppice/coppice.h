@@ -64,7 +64,7 @@ extern "C" {
 /* The surface of this header. A library of the same major version, and of this minor version or a
  * later one, has all that is here. */
 #define COPPICE_API_MAJOR 0
-#define COPPICE_API_MINOR 6
+#define COPPICE_API_MINOR 7
 
 /* The library's own, as major * 1000 + minor. */
 COPPICE_API int32_t coppice_api_version(void);
@@ -117,6 +117,7 @@ typedef struct coppice_binding coppice_binding; /* Of a session. */
 typedef struct coppice_lease coppice_lease;
 typedef struct coppice_read coppice_read;
 typedef struct coppice_chain coppice_chain;
+typedef struct coppice_loan coppice_loan;
 typedef struct coppice_context coppice_context; /* Of one run of a callable, during it only. */
 typedef struct coppice_kernels coppice_kernels; /* A loaded image. */
 typedef struct coppice_kernel coppice_kernel;   /* Of coppice_kernels. */
@@ -434,7 +435,7 @@ COPPICE_API coppice_status coppice_session_create(coppice_device* device,
                                                   const coppice_session_options* options,
                                                   coppice_session** out);
 /* Waits for recordings and for work in flight. Leases that are left are empty from then on; the
- * session ends when the last open scope and chain do. */
+ * session ends when the last open scope, chain and loan do. */
 COPPICE_API void coppice_session_release(coppice_session* session);
 
 COPPICE_API coppice_status coppice_set_stance(coppice_session* session, int32_t stance);
@@ -642,8 +643,8 @@ typedef struct coppice_symbol_spec {
   const coppice_claim* claim; /* Null: what the program claims. */
 } coppice_symbol_spec;
 
-/* An input or an output. A size is a text: a number, a symbol, or an expression of symbols and key
- * scalars, such as "2*n" (coppice/base/expression.h). */
+/* An input or an output. A size is a text: a number, a symbol, ragged sequences, or an expression
+ * of symbols and key scalars, such as "2*n" (coppice/base/expression.h). */
 typedef struct coppice_tensor_spec {
   uint32_t struct_size;
   DLDataType dtype;
@@ -669,6 +670,32 @@ typedef struct coppice_scalar_spec {
   const char* name;
 } coppice_scalar_spec;
 
+/* What says which rows are whose. */
+enum {
+  COPPICE_RAGGED_LENGTHS = 0, /* The rows of each sequence. */
+  COPPICE_RAGGED_OFFSETS = 1, /* Where each begins, and where the last one ends. */
+};
+/* Sequences whose rows callers pack, as RaggedSpec of coppice/graphs/program.h has them: what a
+ * tensor has whose first size is `name`. */
+typedef struct coppice_ragged_spec {
+  uint32_t struct_size;
+  int32_t by;          /* COPPICE_RAGGED_... */
+  const char* name;    /* That no symbol has. */
+  const char* count;   /* Names of symbols: how many sequences there are, */
+  const char* total;   /* rows of all of them, */
+  const char* length;  /* and of the longest, for a rectangle; null: packed. */
+  const char* lengths; /* The name of the input that says which rows are whose. */
+} coppice_ragged_spec;
+
+/* Whether a program's graphs must earn their keep; see SessionOptions::gate. */
+enum {
+  COPPICE_GATE_SESSION = 0, /* As the session's options say. */
+  COPPICE_GATE_OFF = 1,     /* What is recorded is replayed. */
+  /* Live calls are timed both ways, and each bucket keeps the faster one. */
+  COPPICE_GATE_ON = 2,
+  COPPICE_GATE_ALWAYS_EAGER = 3, /* Never recorded, never replayed. */
+};
+
 typedef struct coppice_program_spec {
   uint32_t struct_size;
   int32_t claim; /* COPPICE_CLAIM_... */
@@ -689,6 +716,10 @@ typedef struct coppice_program_spec {
   int32_t thread_safe;
   const coppice_joint_policy* joint; /* Of symbols that are padded two and two. */
   int64_t joint_count;
+  const coppice_ragged_spec* ragged;
+  int64_t ragged_count;
+  int32_t gate; /* COPPICE_GATE_... */
+  int32_t reserved;
 } coppice_program_spec;
 
 /* Launches the program's kernels on the context's stream; see Callable of coppice/graphs/program.h.
@@ -726,6 +757,11 @@ COPPICE_API coppice_status coppice_context_scalar(coppice_context* context,
 COPPICE_API coppice_status coppice_context_input(coppice_context* context,
                                                  int32_t input,
                                                  coppice_view* out);
+/* CallContext::offsets: where each sequence begins and the last one ends, of ragged sequences by
+ * their index. */
+COPPICE_API coppice_status coppice_context_offsets(coppice_context* context,
+                                                   int32_t ragged,
+                                                   coppice_view* out);
 /* Each output is asked for, or made an alias, once. */
 COPPICE_API coppice_status coppice_context_output(coppice_context* context,
                                                   int32_t output,
@@ -749,6 +785,19 @@ COPPICE_API coppice_status coppice_context_free(coppice_context* context, uint64
  * captured in every replay, and stays the caller's to keep. Errors: invalid argument: a node that
  * no child graph holds: one that allocates or frees memory, or has a condition. */
 COPPICE_API coppice_status coppice_context_add_graph(coppice_context* context, void* graph);
+
+/* Host code between two graphs of a program; it may enqueue work on the call's stream and wait for
+ * it. A status other than OK fails the call with that code; of a run without a graph,
+ * coppice_context_break returns it, and the callable passes it on. */
+typedef coppice_status (*coppice_eager_step)(void* user, void* stream);
+/* CallContext::Break: ends the graph recorded so far, and begins another after `step`, which is
+ * never captured: runs without a graph call it at once, every replay calls it between the two
+ * graphs, on the thread that calls the session. `release` is called with `user` when nobody will
+ * call it any more, perhaps on another thread, also if this fails; null: nothing. */
+COPPICE_API coppice_status coppice_context_break(coppice_context* context,
+                                                 coppice_eager_step step,
+                                                 void* user,
+                                                 void (*release)(void* user));
 
 /* Null in `out`, and COPPICE_NOT_FOUND, if there is none. */
 COPPICE_API coppice_status coppice_find(coppice_session* session,
@@ -1141,6 +1190,18 @@ COPPICE_API coppice_status coppice_resume(coppice_session* session);
 /* Bytes that the application holds itself, for the budget. */
 COPPICE_API coppice_status coppice_set_external_bytes(coppice_session* session, int64_t bytes);
 
+/* SessionMemory::Lend: the idle memory of a lane, whose calls are refused until the loan ends.
+ * `address` and `bytes` (either may be null) get where it is; its contents are undefined. */
+COPPICE_API coppice_status coppice_lend(
+    coppice_session* session, int32_t lane, uint64_t* address, int64_t* bytes, coppice_loan** out);
+/* Loan::Return: ends the loan; the lane's next call waits for the work queued on `stream` so far.
+ * The loan is released as ever. */
+COPPICE_API coppice_status coppice_loan_return(coppice_loan* loan, void* stream);
+/* Ends the loan unless it has ended: what the borrower did with the memory must have run. */
+COPPICE_API void coppice_loan_release(coppice_loan* loan);
+/* SessionMemory::Scrub: zeroes all memory of a lane in the order of `stream` and of its calls. */
+COPPICE_API coppice_status coppice_scrub(coppice_session* session, int32_t lane, void* stream);
+
 /* SessionStats of coppice/graphs/session_stats.h. */
 typedef struct coppice_session_stats {
   uint32_t struct_size;
@@ -1300,7 +1361,8 @@ COPPICE_API coppice_status coppice_wait_for_recordings(coppice_session* session)
   X(rebucket) X(set_policy) X(get_policy) X(get_observed) X(set_observed)                  \
   X(joint_policy_buckets) X(session_metrics_text) X(metrics_content_type)                  \
   X(context_allocate_labelled) X(note_request) X(device_finding_count)                     \
-  X(device_findings_since) X(device_reset)
+  X(device_findings_since) X(device_reset) X(context_offsets) X(context_break) X(lend)     \
+  X(loan_return) X(loan_release) X(scrub)
 /* clang-format on */
 
 typedef struct coppice_api {

@@ -61,11 +61,6 @@ const char* PhaseName(int32_t phase) {
   }
 }
 
-std::unique_ptr<Tensor> TensorOfView(const coppice_view& view, const nb::object& device) {
-  return std::make_unique<Tensor>(device, Layout::Of(view.tensor),
-                                  reinterpret_cast<uint64_t>(view.tensor.data), nb::object());
-}
-
 uint64_t Allocate(const Context& context, int64_t bytes, const std::optional<std::string>& label) {
   uint64_t address = 0;
   Check(label ? coppice_context_allocate_labelled(context.handle(), bytes, label->c_str(), &address)
@@ -103,10 +98,16 @@ coppice_status RunStepFunction(void* user, const coppice_function_call* call) {
   });
 }
 
+coppice_status RunEagerStep(void* user, void* stream) {
+  return AnswerCallback(
+      [&] { CallBack(CallbackOf(user).fn, reinterpret_cast<uintptr_t>(stream)); });
+}
+
 coppice_status RunCallable(void* user, coppice_context* context) {
   return AnswerCallback([&] {
     const Callback& callback = CallbackOf(user);
-    const nb::object told = nb::cast(std::make_unique<Context>(context, callback.device));
+    const nb::object told =
+        nb::cast(std::make_unique<Context>(context, callback.device, callback.hold));
     struct Ended {  // Whoever keeps the context finds out that its run is over.
       Context& context;
       ~Ended() { context.End(); }
@@ -127,18 +128,20 @@ coppice_context_info Context::Info() const {
   return info;
 }
 
-std::unique_ptr<Tensor> Context::Input(int index) const {
+template <auto Ask>
+std::unique_ptr<Tensor> Context::Shown(int index) const {
   coppice_view view{};
   view.struct_size = sizeof view;
-  Check(coppice_context_input(handle(), index, &view));
-  return TensorOfView(view, device_);
+  Check(Ask(handle(), index, &view));
+  return std::make_unique<Tensor>(device_, Layout::Of(view.tensor),
+                                  reinterpret_cast<uint64_t>(view.tensor.data), nb::object());
 }
 
-std::unique_ptr<Tensor> Context::MakeOutput(int index) const {
-  coppice_view view{};
-  view.struct_size = sizeof view;
-  Check(coppice_context_output(handle(), index, &view));
-  return TensorOfView(view, device_);
+void Context::Break(const nb::object& step) const {
+  CheckCallable(step, "add_break");
+  coppice_context* const run = handle();
+  void* const user = UserOf(MakeCallback(device_, hold_, step));
+  Check(Unlocked([&] { return coppice_context_break(run, &RunEagerStep, user, &ReleaseUser); }));
 }
 
 void BindContexts(nb::module_& module) {
@@ -180,8 +183,15 @@ void BindContexts(nb::module_& module) {
             return value;
           },
           nb::arg("scalar"), "The value of a scalar by its number.")
-      .def("input", &Context::Input, nb::arg("index"), "An input, at padded extents.")
-      .def("output", &Context::MakeOutput, nb::arg("index"), "Allocates an output, once.")
+      .def("input", &Context::Shown<&coppice_context_input>, nb::arg("index"),
+           "An input, at padded extents.")
+      .def("offsets", &Context::Shown<&coppice_context_offsets>, nb::arg("ragged"),
+           "Of ragged sequences by their number: where each begins, and the last one ends.")
+      .def("output", &Context::Shown<&coppice_context_output>, nb::arg("index"),
+           "Allocates an output, once.")
+      .def("add_break", &Context::Break, nb::arg("step"),
+           "Ends the graph recorded so far, and begins another after step(stream): host code that\n"
+           "runs without a graph call at once, and every replay between the two graphs.")
       .def(
           "alias_output",
           [](const Context& self, int index, uint64_t address) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include <nanobind/nanobind.h>
 
@@ -25,24 +26,30 @@ void ReleaseUser(void* user);
 
 // Runs one of `call` steps, `fn(inputs, outputs, options, stream)`.
 coppice_status RunStepFunction(void* user, const coppice_function_call* call);
+// Runs host code of a break, `fn(stream)`.
+coppice_status RunEagerStep(void* user, void* stream);
 // Runs a callable, `fn(context)`.
 coppice_status RunCallable(void* user, coppice_context* context);
 
 // What a callable is told; valid during its run only.
 class Context {
  public:
-  Context(coppice_context* handle, nb::object device) : handle_(handle), device_(device) {}
+  Context(coppice_context* handle, nb::object device, nb::object hold)
+      : handle_(handle), device_(std::move(device)), hold_(std::move(hold)) {}
 
   void End() { handle_ = nullptr; }
   coppice_context* handle() const;  // Raises FailedPrecondition once the run is over.
   coppice_context_info Info() const;
-  std::unique_ptr<Tensor> Input(int index) const;
-  std::unique_ptr<Tensor> MakeOutput(int index) const;
+  // A tensor that `Ask` of C tells of.
+  template <auto Ask>
+  std::unique_ptr<Tensor> Shown(int index) const;
+  void Break(const nb::object& step) const;
   const nb::object& device() const { return device_; }
 
  private:
   coppice_context* handle_;
   nb::object device_;
+  nb::object hold_;  // Of the session.
 };
 
 void BindContexts(nb::module_& module);

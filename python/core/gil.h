@@ -71,4 +71,14 @@ nb::object CallBack(const Function& function, Arguments&&... arguments) {
 // thread's call is left to the process. The GIL is held.
 bool IsLeftToProcess() noexcept;
 
+// Ends a handle of C by `End`, if there is one, without the GIL, which a run that has the lane may
+// wait for.
+template <auto End, typename Handle>
+void EndHandle(Handle*& handle) noexcept {
+  Handle* const ending = std::exchange(handle, nullptr);
+  if (ending == nullptr || IsLeftToProcess()) return;
+  const GilRelease release;
+  End(ending);
+}
+
 }  // namespace coppice::python

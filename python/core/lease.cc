@@ -137,9 +137,7 @@ std::unique_ptr<Lease> Lease::Part(coppice_lease* part) const {
 }
 
 void EndRead(coppice_read* scope) noexcept {
-  if (scope == nullptr || IsLeftToProcess()) return;
-  const GilRelease release;
-  coppice_read_end(scope);
+  EndHandle<&coppice_read_end>(scope);
 }
 
 Scope::Scope(const Lease& lease, uintptr_t stream) {

@@ -207,11 +207,13 @@ uintptr_t WithCall(const Program& program,
   return stream;
 }
 
+// What a function of C does with a call: coppice_run or coppice_include.
+template <auto Function>
 std::unique_ptr<Lease> Run(const Program& program, nb::handle inputs, const CallOptions& options) {
   coppice_lease* lease = nullptr;
   const uintptr_t on =
       WithCall(program, inputs, options, [&](coppice_session* session, const coppice_call& call) {
-        return coppice_run(session, &call, &lease);
+        return Function(session, &call, &lease);
       });
   return std::make_unique<Lease>(lease, program.of().hold(), program.of().device_object(), on);
 }
@@ -224,9 +226,9 @@ nb::object Call(const Program& program,
   const nb::object none = nb::none();
   const nb::tuple nothing;
   const SessionCall session(program.of());  // Which tells how many outputs there are.
-  const nb::object lease =
-      nb::cast(Run(program, inputs,
-                   {nothing, nothing, binding, stream, 0, none, nothing, nothing, none, nothing}));
+  const nb::object lease = nb::cast(Run<&coppice_run>(
+      program, inputs,
+      {nothing, nothing, binding, stream, 0, none, nothing, nothing, none, nothing}));
   const int count = nb::cast<const Lease&>(lease).Info().output_count;
   if (count == 1) return nb::cast(std::make_unique<Output>(lease, 0));
   nb::list outputs;
@@ -431,7 +433,7 @@ void BindPrograms(nb::module_& module) {
            "As run, but returns the output, or a tuple of several, each of which keeps the lease.")
       .def("_time_runs", &TimeRuns, nb::arg("inputs"), nb::arg("count"),
            "Nanoseconds per call of as many calls from C: what coppice.bench compares with.");
-  BindCall<&Run>(
+  BindCall<&Run<&coppice_run>>(
       program, "run",
       "Runs the program on `stream` (0: the device's own) and returns a Lease.\n\n"
       "`inputs`: the copied ones in spec order, at real sizes: outputs of earlier calls,\n"
@@ -442,6 +444,10 @@ void BindPrograms(nb::module_& module) {
       "output; `donated`: leases that the call may use up; `poison`: \"nan\", \"pattern\" or\n"
       "\"noise\" in the padding, for tests; `counts`: of each symbol that is counted where the\n"
       "device finds its extent, such as Output.count, or None: the host's counts.");
+  BindCall<&Run<&coppice_include>>(
+      program, "include",
+      "As run, but adds the program to the capture of `stream`, as a child graph; the bucket must\n"
+      "be warm. The Lease is of the outputs that every launch of the caller's graph writes.");
   BindCall<&Explain>(program, "explain", "What `run` would do with this call, in words.");
 }
 

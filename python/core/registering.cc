@@ -173,8 +173,12 @@ void BindRegistering() {
       "{symbol: (padding, absolute, relative)}; `constants`: {name: tensor}, which stay\n"
       "where they are as long as the session; `functions`: {name: fn} of `call` steps,\n"
       "fn(inputs, outputs, options, stream), or {name: (\"launches\" or \"on_host\", fn)}.");
-  AddMethod<Session>("register_callable", &RegisterCallable, nb::arg("spec"), nb::arg("fn"),
-                     "Adds a callable fn(context) that launches on context.stream.");
+  AddMethod<Session>(
+      "register_callable", &RegisterCallable, nb::arg("spec"), nb::arg("fn"),
+      "Adds a callable fn(context) that launches on context.stream. Sequences of the\n"
+      "spec are {\"ragged\": [{\"name\": ..., \"count\": symbol, \"total\": symbol,\n"
+      "\"length\": symbol or None, \"lengths\": input, \"by\": \"lengths\" or\n"
+      "\"offsets\"}]}, whose name is a tensor's first size.");
   AddMethod<Session>("find", &Find, nb::arg("name"), nb::arg("variant") = "",
                      "The program that is registered by that name and variant, or None.");
 }

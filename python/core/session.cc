@@ -134,6 +134,10 @@ void Call(const Session& session, Arguments... arguments) {
   Check(Unlocked([&] { return Function(call.handle(), arguments...); }));
 }
 
+void Scrub(const Session& session, uintptr_t stream, int32_t lane) {
+  Call<&coppice_scrub>(session, lane, reinterpret_cast<void*>(session.device().OrOwn(stream)));
+}
+
 template <auto Function>
 void CallWithText(const Session& session, const std::string& text) {
   if (const size_t end = text.find('\0'); end != std::string::npos)
@@ -182,11 +186,17 @@ void Chain::Begin() {
   handle_ = made;
 }
 
-void Chain::End() noexcept {
-  coppice_chain* const ending = std::exchange(handle_, nullptr);
-  if (ending == nullptr || IsLeftToProcess()) return;
-  const GilRelease release;
-  coppice_chain_end(ending);
+Loan::Loan(nb::object session, int32_t lane) : session_(std::move(session)) {
+  const SessionCall call(nb::cast<const Session&>(session_));
+  Check(Unlocked([&] { return coppice_lend(call.handle(), lane, &data_, &bytes_, &handle_); }));
+}
+
+void Loan::Return(uintptr_t stream) {
+  const Device& device = nb::cast<const Session&>(session_).device();
+  device.MakeCurrent();
+  void* const on = reinterpret_cast<void*>(device.OrOwn(stream));
+  Check(Unlocked([&] { return coppice_loan_return(handle_, on); }));
+  returned_ = true;
 }
 
 void Session::Log(void* user, const char* line) {
@@ -251,6 +261,20 @@ void BindChains(nb::module_& module) {
       .def("__exit__", [](Chain& self, const nb::args&) { self.End(); });
 }
 
+void BindLoans(nb::module_& module) {
+  nb::class_<Loan>(
+      module, "Loan",
+      "The idle memory of a lane of a session, whose calls are refused until the loan ends: at\n"
+      "the end of `with`, in the order of the device's own stream, by give_back, or with this\n"
+      "object, when what was done with the memory must have run.")
+      .def_prop_ro("data", &Loan::data, "Its address; its contents are undefined.")
+      .def_prop_ro("bytes", &Loan::bytes, "How many bytes there are.")
+      .def("give_back", &Loan::Return, nb::arg("stream") = 0,
+           "Ends the loan; the lane's next call waits for the work queued on `stream` so far.")
+      .def("__enter__", [](const nb::object& self) { return self; })
+      .def("__exit__", [](Loan& self, const nb::args&) { self.Exit(); });
+}
+
 // What becomes of graphs and memory, and what is known of both.
 void BindMemory(nb::class_<Session>& session) {
   session
@@ -263,6 +287,15 @@ void BindMemory(nb::class_<Session>& session) {
       .def("resume", &Call<&coppice_resume>, "Takes it again.")
       .def("set_external_bytes", &Call<&coppice_set_external_bytes, int64_t>, nb::arg("bytes"),
            "Bytes that the application holds itself, for the budget.")
+      .def(
+          "lend",
+          [](const nb::object& self, int32_t lane) { return std::make_unique<Loan>(self, lane); },
+          nb::arg("lane") = 0,
+          "Lends the idle memory of a lane, as a Loan. Raises FailedPrecondition while outputs\n"
+          "there are leased, or work of the lane is in flight.")
+      .def("scrub", &Scrub, nb::arg("stream") = 0, nb::arg("lane") = 0,
+           "Zeroes all memory of a lane, in the order of `stream` and of the lane's calls. Raises\n"
+           "FailedPrecondition while outputs there are leased.")
       .def("stats", &AskFigures<coppice_session_stats, &coppice_stats>,
            nb::sig("def stats(self) -> coppice.figures.SessionStats"),
            "Counts of calls, by how they ran and why, and of what became of graphs and inputs.")
@@ -315,6 +348,7 @@ void BindSessions(nb::module_& module) {
       },
       nb::arg("format"), "What a Content-Type says of a page of metrics.");
   BindChains(module);
+  BindLoans(module);
   nb::class_<Session> session(
       module, "Session", "Programs that replay the graph of their shape bucket, all in one pool.",
       nb::type_slots(kSlots));

@@ -81,12 +81,35 @@ class Chain {
   ~Chain() { End(); }
 
   void Begin();
-  void End() noexcept;
+  void End() noexcept { EndHandle<&coppice_chain_end>(handle_); }
 
  private:
   nb::object session_;
   int32_t lane_;
   coppice_chain* handle_ = nullptr;
+};
+
+// The idle memory of a lane: a context manager of Python.
+class Loan {
+ public:
+  Loan(nb::object session, int32_t lane);
+  Loan(const Loan&) = delete;
+  Loan& operator=(const Loan&) = delete;
+  ~Loan() { EndHandle<&coppice_loan_release>(handle_); }
+
+  void Return(uintptr_t stream);
+  void Exit() {
+    if (!returned_) Return(0);
+  }
+  uint64_t data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  nb::object session_;
+  coppice_loan* handle_ = nullptr;
+  uint64_t data_ = 0;
+  int64_t bytes_ = 0;
+  bool returned_ = false;
 };
 
 void BindSessions(nb::module_& module);

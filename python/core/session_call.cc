@@ -15,10 +15,7 @@ void SessionHold::Close() noexcept {
 }
 
 void SessionHold::EndIfUnused() noexcept {
-  if (!closed || calls > 0 || handle == nullptr || IsLeftToProcess()) return;
-  coppice_session* const ending = std::exchange(handle, nullptr);
-  const GilRelease release;
-  coppice_session_release(ending);
+  if (closed && calls == 0 && !IsLeftToProcess()) EndHandle<&coppice_session_release>(handle);
 }
 
 SessionCall::SessionCall(const Session& session) : hold_(session.hold()) {

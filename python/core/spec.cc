@@ -162,6 +162,24 @@ void ProgramSpec::ReadJoint(nb::handle given) {
   spec_.joint_count = static_cast<int64_t>(joint_.size());
 }
 
+void ProgramSpec::ReadRagged(const nb::list& given) {
+  for (const nb::handle sequences : given) {
+    Fields fields(sequences, "ragged");
+    coppice_ragged_spec& read = ragged_.emplace_back();
+    read.struct_size = sizeof read;
+    read.name = Kept(fields.Text("name"));
+    read.count = Kept(fields.Text("count"));
+    read.total = Kept(fields.Text("total"));
+    if (const nb::object length = fields.Get("length"); !length.is_none())
+      read.length = Text(length);
+    read.lengths = Kept(fields.Text("lengths"));
+    fields.Word("by", kRaggedBys, read.by);
+    fields.CheckNames();
+  }
+  spec_.ragged = ragged_.data();
+  spec_.ragged_count = static_cast<int64_t>(ragged_.size());
+}
+
 ProgramSpec::ProgramSpec(const nb::dict& given) {
   Fields fields(given, "spec");
   spec_.struct_size = sizeof spec_;
@@ -172,6 +190,7 @@ ProgramSpec::ProgramSpec(const nb::dict& given) {
   for (const nb::handle symbol : fields.List("symbols"))
     symbols_.push_back(SymbolOf(symbol));
   ReadJoint(fields.Get("joint"));
+  ReadRagged(fields.List("ragged"));
   for (const nb::handle tensor : fields.List("inputs"))
     inputs_.push_back(TensorOf(tensor));
   for (const nb::handle tensor : fields.List("outputs"))
@@ -184,6 +203,7 @@ ProgramSpec::ProgramSpec(const nb::dict& given) {
     of.Flag("device_resident", read.device_resident);
     of.CheckNames();
   }
+  fields.Word("gate", kGateModes, spec_.gate);
   const nb::list guards = fields.List("guards");
   spec_.guards = Texts(guards);
   spec_.guard_count = static_cast<int64_t>(guards.size());

@@ -30,6 +30,7 @@ class ProgramSpec {
   coppice_symbol_spec SymbolOf(nb::handle given);
   coppice_tensor_spec TensorOf(nb::handle given);
   void ReadJoint(nb::handle given);
+  void ReadRagged(const nb::list& given);
 
   std::deque<std::string> texts_;
   std::deque<std::vector<const char*>> lists_;
@@ -37,6 +38,7 @@ class ProgramSpec {
   std::deque<coppice_claim> claims_;
   std::vector<coppice_symbol_spec> symbols_;
   std::vector<coppice_joint_policy> joint_;
+  std::vector<coppice_ragged_spec> ragged_;
   std::vector<coppice_tensor_spec> inputs_;
   std::vector<coppice_tensor_spec> outputs_;
   std::vector<coppice_scalar_spec> scalars_;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Goal: Python has every option, every figure and every word of what tools/describe describes.
+"""Goal: Python has every option, every figure and every word of what tools/describe describes, and
+whatever else C++ offers by its families.
 Method: the description is read as the tool reads it, and the extension is asked, on the emulator.
 
     surfaces_test.py [unittest's options]
@@ -19,6 +20,7 @@ sys.path.insert(0, str(ROOT / "tools" / "describe"))
 
 import families  # noqa: E402
 from files import Description  # noqa: E402
+from offers import names_of, offered  # noqa: E402
 
 SPEC = {"name": "plain", "claim": "row_independent",
         "symbols": [{"name": "rows", "kind": "dynamic", "policy": ("pow2", 64)}],
@@ -98,6 +100,39 @@ class SurfacesTest(unittest.TestCase):
                                (session.memory().peak, "MemoryKind")):
                 self.assertEqual([one.word for one in self.described.enums[enum].enumerators],
                                  list(told))
+
+    def offers(self, families_of):
+        """(class or struct of C++, its name, what Python calls it) of all that is not its alone."""
+        for of, names in offered(lambda path: (ROOT / path).read_text(encoding="utf-8")).items():
+            for name in sorted(names) if of in families_of else ():
+                if (called := names_of(of, name)) is not None:
+                    yield of, name, called[1]
+
+    def test_python_has_every_method(self):
+        for of, name, word in self.offers(families.CLASSES):
+            with self.subTest(method=f"{of}::{name}"):
+                classes = [getattr(_core, one) for one in families.CLASSES[of][2]]
+                having = [one for one in classes if word in vars(one)]
+                self.assertTrue(having, f"{classes} have no {word}")
+                self.assertTrue(word.startswith("__") or getattr(having[0], word).__doc__, word)
+
+    def test_python_takes_every_field(self):
+        """The message of one that there is not names all that there are."""
+        odd = {"spec": lambda: {**SPEC, "odd": 1},
+               "symbol": lambda: {**SPEC, "symbols": [{"name": "n", "odd": 1}]},
+               "ragged": lambda: {**SPEC, "ragged": [{**dict.fromkeys(
+                   ("name", "count", "total", "lengths"), "n"), "odd": 1}]},
+               "tensor": lambda: {**SPEC, "inputs": [{**SPEC["inputs"][0], "odd": 1}]},
+               "scalar": lambda: {**SPEC, "scalars": [{"name": "k", "odd": 1}]}}
+        told = {"run": _core.Program.run.__doc__, "suspend": _core.Session.suspend.__doc__}
+        with _core.Session(self.device) as session:
+            for where, spec in odd.items():
+                with self.assertRaisesRegex(coppice.InvalidArgument, "they are ") as raised:
+                    session.register_callable(spec(), lambda context: None)
+                told[where] = str(raised.exception)
+        for of, name, word in self.offers(families.GIVEN):
+            with self.subTest(field=f"{of}::{name}"):
+                self.assertRegex(told[families.GIVEN[of][2]], rf"\b{word}\b")
 
     def test_calls_take_every_word(self):
         x, y = np.zeros(3, np.float32), self.device.empty((3,), "f32")

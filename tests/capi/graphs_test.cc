@@ -89,6 +89,115 @@ TEST_F(GraphsTest, AGraphOfTheCallersIsPartOfEveryRun) {
   EXPECT_EQ(runs, 3);
 }
 
+// What a break's host code does, and how often it did and came to its end.
+struct Between {
+  coppice_status answer = COPPICE_OK;
+  int calls = 0;
+  int released = 0;
+  std::function<void(void* stream)> work;
+};
+
+class BreaksTest : public GraphsTest {
+ protected:
+  // y = 30 x, in two graphs: the host multiplies by five between them.
+  void RegisterPieces() {
+    program_ = RegisterBody("pieces", [this](coppice_context* context) -> coppice_status {
+      const uint32_t n = ExtentOf(context);
+      uint64_t twice = 0;
+      EXPECT_C_OK(coppice_context_allocate(context, int64_t{4} * n, &twice));
+      EXPECT_C_OK(LaunchScale(InputOf(context), twice, n, 2, InfoOf(context).stream));
+      between_.work = [this, twice, n](void* stream) {
+        EXPECT_C_OK(LaunchScale(twice, twice, n, 5, stream));
+        EXPECT_C_OK(coppice_stream_synchronize(device_, stream));
+      };
+      const coppice_status broken = coppice_context_break(context, &Step, &between_, &CountRelease);
+      ++breaks_;
+      if (broken != COPPICE_OK) return broken;
+      return LaunchScale(twice, OutputOf(context), n, 3, InfoOf(context).stream);
+    });
+  }
+  static coppice_status Step(void* user, void* stream) {
+    auto& between = *static_cast<Between*>(user);
+    ++between.calls;
+    if (between.answer != COPPICE_OK) coppice_set_error("the host is tired");
+    between.work(stream);
+    return between.answer;
+  }
+  static void CountRelease(void* user) { ++static_cast<Between*>(user)->released; }
+
+  Between between_;
+  int breaks_ = 0;
+};
+
+TEST_F(BreaksTest, HostCodeRunsBetweenTwoGraphsInEveryRun) {
+  RegisterPieces();
+  int calls = 0;
+  for (const int32_t kind :
+       {COPPICE_RUN_WARM_UP, COPPICE_RUN_RECORD, COPPICE_RUN_REPLAY, COPPICE_RUN_REPLAY}) {
+    int32_t ran = -1;
+    EXPECT_EQ(RunOn(Ramp(200), &ran), Ramp(200, 30));
+    EXPECT_EQ(ran, kind);
+    EXPECT_EQ(between_.calls, ++calls);
+  }
+  EXPECT_EQ(breaks_, 2) << "replays do not run the callable";
+  EXPECT_EQ(between_.released, 1) << "the recording has one";
+  EXPECT_EQ(Buckets()[0]["graph_nodes"], 2);
+  coppice_kernels_release(kernels_);
+  kernels_ = nullptr;
+  LoadKernels();
+  EXPECT_EQ(RunOn(Ramp(200)), Ramp(200, 30)) << "the session keeps what graphs launch";
+  ASSERT_C_OK(coppice_unregister(session_, program_));
+  EXPECT_EQ(between_.released, breaks_);
+}
+
+TEST_F(BreaksTest, WhatAStepFailsWithIsTheCalls) {
+  RegisterPieces();
+  // Without a graph, where the callable passes it on, then in a replay.
+  for (const char* const part : {"program pieces failed", "a break of program pieces failed"}) {
+    between_.answer = COPPICE_UNAVAILABLE;
+    EXPECT_C_ERROR(COPPICE_UNAVAILABLE,
+                   std::string(part) + " with 6 (unavailable): the host is tired",
+                   Refused(Upload(Ramp(200))));
+    between_.answer = COPPICE_OK;
+    for (int i = 0; i < 2; ++i)
+      EXPECT_EQ(RunOn(Ramp(200)), Ramp(200, 30));
+  }
+}
+
+TEST_F(BreaksTest, AStepAsksNothingOfItsSession) {
+  RegisterPieces();
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(RunOn(Ramp(200)), Ramp(200, 30));
+  between_.work = [this, work = between_.work](void* stream) {
+    EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "of its own", coppice_trim(session_));
+    work(stream);
+  };
+  EXPECT_EQ(RunOn(Ramp(200)), Ramp(200, 30));
+}
+
+TEST_F(BreaksTest, ABreakWithoutAStepIsRefusedAndLetsGo) {
+  int released = 0;
+  program_ = RegisterBody("none", [&](coppice_context* context) -> coppice_status {
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "Break: without a step",
+                   coppice_context_break(context, nullptr, &released,
+                                         [](void* user) { ++*static_cast<int*>(user); }));
+    return ScaleInput(context, 2);
+  });
+  EXPECT_EQ(RunOn(Ramp(200)), Ramp(200, 2));
+  EXPECT_EQ(released, 1);
+}
+
+TEST_F(GraphsTest, AProgramMayNeverBeRecorded) {
+  program_ = RegisterBody(
+      "eager", [this](coppice_context* context) { return ScaleInput(context, 2); }, {"y"},
+      [](Spec& spec) { spec.program.gate = COPPICE_GATE_ALWAYS_EAGER; });
+  for (int i = 0; i < 3; ++i) {
+    int32_t ran = -1;
+    EXPECT_EQ(RunOn(Ramp(200), &ran), Ramp(200, 2));
+    EXPECT_EQ(ran, COPPICE_RUN_EAGER);
+  }
+}
+
 TEST_F(GraphsTest, WhatIsNoGraphIsRefused) {
   program_ = RegisterBody("none", [this](coppice_context* context) -> coppice_status {
     EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "graph: null",

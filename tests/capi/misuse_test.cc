@@ -45,6 +45,7 @@ TEST_F(MisuseTest, ReleasingNothingDoesNothing) {
   coppice_read_end(nullptr);
   coppice_kernels_release(nullptr);
   coppice_chain_end(nullptr);
+  coppice_loan_release(nullptr);
   coppice_external_free(nullptr, 0, 0, nullptr);
 }
 
@@ -63,6 +64,7 @@ TEST_F(MisuseTest, NullIsAnErrorEverywhere) {
   coppice_kernels* kernels = nullptr;
   coppice_kernel* kernel = nullptr;
   coppice_chain* chain = nullptr;
+  coppice_loan* loan = nullptr;
   coppice_driver_function entry = nullptr;
   coppice_planned_bucket planned = {.struct_size = sizeof(planned)};
   DLManagedTensorVersioned* kept = nullptr;
@@ -192,6 +194,13 @@ TEST_F(MisuseTest, NullIsAnErrorEverywhere) {
       coppice_device_finding_count(device_, nullptr),
       coppice_device_findings_since(nullptr, 0, nullptr, 0, &bytes),
       coppice_device_reset(nullptr),
+      coppice_context_offsets(nullptr, 0, nullptr),
+      coppice_context_break(nullptr, nullptr, nullptr, nullptr),
+      coppice_lend(nullptr, 0, &address, &number, &loan),
+      coppice_lend(session_, 0, &address, &number, nullptr),
+      coppice_loan_return(nullptr, stream_),
+      coppice_scrub(nullptr, 0, stream_),
+      coppice_scrub(session_, 0, nullptr),
   };
   for (size_t i = 0; i < std::size(statuses); ++i)
     EXPECT_EQ(statuses[i], COPPICE_INVALID_ARGUMENT) << "number " << i;

@@ -308,7 +308,7 @@ TEST_F(CJointTest, WhatAJointPolicyDoesNotHeedIsRefused) {
   policy.b = "width";
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "'width', which is no symbol",
                  RegisterPair(OptionsWith(policy)));
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "nothing of the spec is called width",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "nothing of the spec is called 'width'",
                  RegisterCallable(policy));
   policy.b = nullptr;
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "joint policy: b: give a name",

@@ -89,6 +89,103 @@ TEST_F(CSessionTest, ConstantsOfTheCallerAreGivenByName) {
   EXPECT_EQ(RunOn(Ramp(20)), Ramp(20, 12));
 }
 
+// What the lane's memory holds, as a borrower sees it.
+class CLoanTest : public CSessionTest {
+ protected:
+  std::vector<float> Lent(uint64_t address, int64_t bytes) {
+    std::vector<float> values(static_cast<size_t>(bytes) / sizeof(float));
+    EXPECT_C_OK(coppice_copy_to_host(device_, values.data(), address, bytes, stream_));
+    return values;
+  }
+  void RunUntilRecorded() {
+    for (int i = 0; i < 2; ++i)
+      EXPECT_EQ(RunOn(Ramp(100)), Ramp(100, 5));
+    EXPECT_C_OK(coppice_device_synchronize(device_));
+  }
+};
+
+TEST_F(CLoanTest, IdleMemoryIsLentAndGivenBack) {
+  LoadAndRegister(DiamondProgram());
+  RunUntilRecorded();
+  coppice_loan* loan = nullptr;
+  uint64_t address = 0;
+  int64_t bytes = 0;
+  ASSERT_C_OK(coppice_lend(session_, 0, &address, &bytes, &loan));
+  EXPECT_GT(bytes, 0);
+  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "is lent; end the loan before",
+                 Refused(Upload(Ramp(100))));
+  coppice_loan* second = nullptr;
+  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "is lent",
+                 coppice_lend(session_, 0, nullptr, nullptr, &second));
+  EXPECT_EQ(second, nullptr);
+  const std::vector<float> mine(static_cast<size_t>(bytes) / sizeof(float), 7);
+  EXPECT_C_OK(coppice_copy_to_device(device_, address, mine.data(), bytes, stream_));
+  EXPECT_EQ(Lent(address, bytes), mine);
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "legacy stream", coppice_loan_return(loan, nullptr));
+  ASSERT_C_OK(coppice_loan_return(loan, stream_));
+  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "the loan has ended",
+                 coppice_loan_return(loan, stream_));
+  coppice_loan_release(loan);
+  int32_t kind = -1;
+  EXPECT_EQ(RunOn(Ramp(100), &kind), Ramp(100, 5));
+  EXPECT_EQ(kind, COPPICE_RUN_REPLAY);
+}
+
+TEST_F(CLoanTest, ALoanKeepsItsSessionAndEndsWithItsRelease) {
+  LoadAndRegister(DiamondProgram());
+  RunUntilRecorded();
+  coppice_loan* loan = nullptr;
+  ASSERT_C_OK(coppice_lend(session_, 0, nullptr, nullptr, &loan));
+  coppice_loan_release(loan);
+  EXPECT_EQ(RunOn(Ramp(100)), Ramp(100, 5));
+  EXPECT_C_OK(coppice_device_synchronize(device_));
+  uint64_t address = 0;
+  int64_t bytes = 0;
+  ASSERT_C_OK(coppice_lend(session_, 0, &address, &bytes, &loan));
+  coppice_session_release(session_);
+  session_ = nullptr;
+  EXPECT_FALSE(Lent(address, bytes).empty()) << "it is mapped";
+  coppice_loan_release(loan);
+}
+
+TEST_F(CLoanTest, ScrubLeavesNothingOfEarlierCalls) {
+  LoadAndRegister(DiamondProgram());
+  const auto lent = [&] {
+    coppice_loan* loan = nullptr;
+    uint64_t address = 0;
+    int64_t bytes = 0;
+    EXPECT_C_OK(coppice_device_synchronize(device_));
+    EXPECT_C_OK(coppice_lend(session_, 0, &address, &bytes, &loan));
+    std::vector<float> values = Lent(address, bytes);
+    coppice_loan_release(loan);
+    return values;
+  };
+  RunUntilRecorded();
+  EXPECT_NE(lent(), std::vector<float>(lent().size(), 0));
+  ASSERT_C_OK(coppice_scrub(session_, 0, stream_));
+  EXPECT_EQ(lent(), std::vector<float>(lent().size(), 0));
+  EXPECT_EQ(RunOn(Ramp(100)), Ramp(100, 5));
+}
+
+TEST_F(CLoanTest, MemoryThatSomebodyUsesIsNeitherLentNorScrubbed) {
+  LoadAndRegister(DiamondProgram());
+  RunUntilRecorded();
+  coppice_lease* const lease = LeaseOf(program_, Upload(Ramp(100)));
+  EXPECT_C_OK(coppice_device_synchronize(device_));
+  coppice_loan* loan = nullptr;
+  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "are leased",
+                 coppice_lend(session_, 0, nullptr, nullptr, &loan));
+  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "leased", coppice_scrub(session_, 0, stream_));
+  coppice_lease_release(lease);
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "legacy stream", coppice_scrub(session_, 0, nullptr));
+  for (const int32_t lane : {-1, 1}) {
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "lane",
+                   coppice_lend(session_, lane, nullptr, nullptr, &loan));
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "lane", coppice_scrub(session_, lane, stream_));
+  }
+  EXPECT_EQ(loan, nullptr);
+}
+
 // How a call of 90 runs behind one of 100, under a claim in place of the package's.
 class CClaimTest : public CSessionTest {
  protected:

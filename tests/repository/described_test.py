@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Goal: what tools/describe writes is as the headers say, no surface lacks anything, and who adds
-to a described struct or enum changes nothing else by hand.
+"""Goal: what tools/describe writes is as the headers say, no surface lacks anything, be it written
+by the tool or by hand, and who adds to a described struct or enum changes nothing else by hand.
 Method: the files are written anew, in memory, and compared. Names are read from the headers and
 from each surface by patterns of this file's own. Headers are changed, in memory, in ways that have
 to arrive everywhere or to be refused.
@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "tools" / "describe"))
 import families  # noqa: E402
 from files import written  # noqa: E402
 from headers import DescriptionError  # noqa: E402
+from offers import names_of, offered  # noqa: E402
 
 GRAPHS = "include/coppice/graphs/"
 C = "include/coppice/coppice.h"
@@ -84,6 +85,32 @@ def surfaces_of(struct):
             "figures.py": (read("python/coppice/figures.py"), r"    NAME: ")}
 
 
+def without(offers, texts):
+    """(surface, what C++ calls it) of what C or Python lacks. `texts` are those of both."""
+    c, python = texts
+    functions = set(re.findall(r"\bX\((\w+)\)", c))
+    lacks = []
+    for of, name in ((of, name) for of, names in offers.items() for name in sorted(names)):
+        if (called := names_of(of, name)) is None:
+            continue
+        in_c, in_python = called
+        if of in families.CLASSES:
+            found = in_c in functions
+        else:
+            fields = body(c, f"typedef struct {families.GIVEN[of][1]} ")
+            found = re.search(rf"[ *]{in_c};", fields)
+        if not found:
+            lacks.append(("coppice.h", f"{of}::{name}"))
+        if in_python != "self" and f'"{in_python}"' not in python:
+            lacks.append(("python", f"{of}::{name}"))
+    return lacks
+
+
+def surfaces():
+    return read(C), "".join(path.read_text(encoding="utf-8")
+                            for path in sorted((ROOT / "python/core").glob("*.cc")))
+
+
 class WrittenTest(unittest.TestCase):
     def test_files_are_what_the_headers_say(self):
         for path, text in written(read).items():
@@ -129,6 +156,40 @@ class SurfacesTest(unittest.TestCase):
                 with self.subTest(constant=constant):
                     self.assertRegex(header, rf"\b{constant} = \d+,")
                     self.assertRegex(core, rf"\"\w+\", +// {constant}\n")
+
+
+class OfferedTest(unittest.TestCase):
+    def test_c_and_python_have_what_cpp_offers(self):
+        offers = offered(read)
+        for name, least in (("Session", 30), ("SessionMemory", 10), ("Loan", 3),
+                            ("CallContext", 14), ("ProgramSpec", 14), ("RaggedSpec", 5)):
+            self.assertGreaterEqual(len(offers[name]), least, name)
+        self.assertEqual([], without(offers, surfaces()))
+
+    def test_names_are_of_what_cpp_offers(self):
+        """A name that has gone from a header goes from the tables."""
+        known = {f"{of}::{name}" for of, names in offered(read).items() for name in names}
+        self.assertEqual(set(), {*families.OTHER_NAMES, *families.ALONE} - known)
+
+    def test_what_c_or_python_lacks_is_found(self):
+        c, python = surfaces()
+        for which, in_c, in_python in (
+                ("CallContext::Break", "X(context_break)", '"add_break"'),
+                ("CallContext::offsets", "X(context_offsets)", '"offsets"'),
+                ("SessionMemory::Lend", "X(lend)", '"lend"'),
+                ("Loan::Return", "X(loan_return)", '"give_back"'),
+                ("SessionMemory::Scrub", "X(scrub)", '"scrub"'),
+                ("ProgramSpec::ragged", "coppice_ragged_spec* ragged;", '"ragged"'),
+                ("Call::counts", "* counts;\n  int64_t count_count;", '"counts"'),
+                ("ProgramSpec::gate", "int32_t gate;", '"gate"')):
+            with self.subTest(which=which):
+                self.assertIn(in_c, c)
+                self.assertIn(("coppice.h", which),
+                              without(offered(read), (c.replace(in_c, ""), python)))
+                self.assertIn(("python", which),
+                              without(offered(read), (c, python.replace(in_python, ""))))
+        self.assertEqual([("coppice.h", "Loan::Extend"), ("python", "Loan::Extend")],
+                         without({"Loan": {"Extend"}}, (c, python)))
 
 
 class AddedTest(unittest.TestCase):

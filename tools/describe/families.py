@@ -18,6 +18,8 @@ ENUMS = {
     "FillKind": ("base/fill.h", "COPPICE_FILL"),
     "Claim": ("graphs/program.h", "COPPICE_CLAIM"),
     "SymbolKind": ("graphs/program.h", "COPPICE_SYMBOL"),
+    "RaggedBy": ("graphs/program.h", "COPPICE_RAGGED"),
+    "GateMode": ("graphs/program.h", "COPPICE_GATE"),
 }
 # Those of which C has 0 for a default that differs from field to field.
 WITH_DEFAULT = {"OnLimit"}
@@ -56,10 +58,8 @@ SPECS = {
 # Enums of these that C does not have.
 SPEC_ENUMS = {
     "OverMaximum": "graphs/program.h",
-    "RaggedBy": "graphs/program.h",
     "InputRole": "graphs/program.h",
     "OutputRole": "graphs/program.h",
-    "GateMode": "graphs/program.h",
 }
 # Of a program: what does not say what it takes, gives and promises.
 NOT_THE_PROGRAM = {"ProgramSpec": {"name", "variant", "joint", "generator"},
@@ -89,3 +89,77 @@ SPARSE = {"reasons"}
 
 # Checked by whoever reads the group, and only if it is asked for.
 CHECKED_ELSEWHERE = {"trace.events_per_lane"}
+
+# What else C++ offers: public methods of classes, and fields of structs that a caller gives.
+# Nothing is written from these: tests hold C and Python to the headers by them. Of each the header;
+# of a class what C puts in front of a method's name, and which classes of Python have its methods;
+# of a struct the one of C, and what Python calls it. The words are C++'s in snake case.
+CLASSES = {
+    "Session": ("graphs/session.h", "", ("Session", "Program")),
+    "SessionMemory": ("graphs/session_memory.h", "", ("Session",)),
+    "Loan": ("graphs/session_memory.h", "loan_", ("Loan",)),
+    "CallContext": ("graphs/program.h", "context_", ("Context", "Device")),
+    "Lease": ("graphs/lease.h", "lease_", ("Lease", "Output")),
+    "ReadScope": ("graphs/lease.h", "read_", ("Lease", "Output")),
+}
+GIVEN = {
+    "ProgramSpec": ("graphs/program.h", "coppice_program_spec", "spec"),
+    "SymbolSpec": ("graphs/program.h", "coppice_symbol_spec", "symbol"),
+    "RaggedSpec": ("graphs/program.h", "coppice_ragged_spec", "ragged"),
+    "InputSpec": ("graphs/program.h", "coppice_tensor_spec", "tensor"),
+    "OutputSpec": ("graphs/program.h", "coppice_tensor_spec", "tensor"),
+    "ScalarSpec": ("graphs/program.h", "coppice_scalar_spec", "scalar"),
+    "Call": ("graphs/call.h", "coppice_call", "run"),
+    "SuspendOptions": ("graphs/session_memory.h", "coppice_suspend_options", "suspend"),
+}
+# What they call otherwise: in C, and in Python.
+OTHER_NAMES = {
+    "Session::Create": ("session_create", "__init__"),
+    "Session::Register": ("register_callable", "register_callable"),
+    "Session::Chain": ("chain_begin", "chain"),
+    "Session::SetStance": ("set_stance", "stance"),
+    "Session::GetPolicy": ("get_policy", "policy"),
+    "Session::GetObserved": ("get_observed", "observed"),
+    "Session::MetricsText": ("session_metrics_text", "metrics_text"),
+    "Session::nodes": ("buckets", "buckets"),
+    "Session::memory": ("memory", "memory"),
+    "SessionMemory::usage": ("memory", "memory"),
+    "Loan::Return": ("loan_return", "give_back"),
+    "Loan::data": ("lend", "data"),
+    "Loan::bytes": ("lend", "bytes"),
+    "CallContext::phase": ("context_describe", "phase"),
+    "CallContext::stream": ("context_describe", "stream"),
+    "CallContext::driver": ("driver_entry", "driver_function"),
+    "CallContext::parameters": ("context_describe", "parameters"),
+    "CallContext::workspace": ("context_describe", "workspace"),
+    "CallContext::workspace_bytes": ("context_describe", "workspace_bytes"),
+    "CallContext::AllocateOutput": ("context_output", "output"),
+    "CallContext::Break": ("context_break", "add_break"),
+    "Lease::kind": ("lease_describe", "kind"),
+    "Lease::reason": ("lease_describe", "reason"),
+    "Lease::output_count": ("lease_describe", "__len__"),
+    "Lease::call_number": ("lease_describe", "call_number"),
+    "Lease::part": ("lease_describe", "split"),
+    "Lease::Read": ("lease_read", "to_host"),
+    "ReadScope::output": ("read_output", "__getitem__"),
+    "ReadScope::ReadSized": ("read_sized_output", "to_host_sized"),
+    "SymbolSpec::over_maximum": ("over_maximum_is_error", "over_maximum_is_error"),
+    "SymbolSpec::observe_half_life": ("policy", "policy"),
+    "InputSpec::dims": ("shape", "shape"),
+    "InputSpec::role": ("is_static", "static"),
+    "OutputSpec::dims": ("shape", "shape"),
+    "OutputSpec::role": ("is_static", "static"),
+    "Call::program": ("program", "self"),
+}
+# What C++ alone has, and why.
+ALONE = {
+    "Session::SpecOf": "C and Python registered it",
+    "Session::generator": "each session has one, which set_seed restarts",
+    "Session::variants": "`coppice package run` shows them",
+    "SessionMemory::books": "usage says the same",
+    "SessionMemory::window": "of whoever plans addresses",
+    "SessionMemory::Locate": "of whoever plans addresses",
+    "SessionMemory::AddConstant": "C and Python bind memory of their own",
+    "ProgramSpec::extents": "sizes are texts, which may be expressions",
+    "ProgramSpec::generator": "each session has one",
+}

@@ -105,6 +105,16 @@ inline const std::vector<const char*> kSymbolKinds = {
     "maybe_dynamic",  // COPPICE_SYMBOL_MAYBE_DYNAMIC
     "static",         // COPPICE_SYMBOL_STATIC
 };
+inline const std::vector<const char*> kRaggedBys = {
+    "lengths",  // COPPICE_RAGGED_LENGTHS
+    "offsets",  // COPPICE_RAGGED_OFFSETS
+};
+inline const std::vector<const char*> kGateModes = {
+    "session",       // COPPICE_GATE_SESSION
+    "off",           // COPPICE_GATE_OFF
+    "on",            // COPPICE_GATE_ON
+    "always_eager",  // COPPICE_GATE_ALWAYS_EAGER
+};
 
 // The stub's signature of Session, and its help.
 extern const char* const kSessionSignature;
