@@ -293,8 +293,7 @@ struct ProgramSpec {
   Claim claim = Claim::kExact;        // What it claims about symbols without a claim of their own.
   std::vector<SymbolSpec> symbols{};  // Its dynamic sizes. At most kSymbolsMax.
   std::vector<JointSpec> joint{};     // Symbols that are padded two and two.
-  std::vector<RaggedSpec>
-      ragged{};  // Packed sequences, which Dim::Ragged names. At most kRaggedMax.
+  std::vector<RaggedSpec> ragged{};   // Packed sequences, for Dim::Ragged. At most kRaggedMax.
   std::vector<InputSpec> inputs{};    // In the order in which the callable asks for them.
   std::vector<OutputSpec> outputs{};  // Likewise.
   std::vector<ScalarSpec> scalars{};  // Host scalars. At most kScalarsMax.
