@@ -396,25 +396,35 @@ TEST_F(CSessionTest, OptionsArriveInTheSession) {
   options.workspace_bytes = int64_t{2} << 20;
   options.copy_out_bytes = int64_t{6} << 20;
   options.budget_bytes = int64_t{64} << 20;
+  options.variant_timing = COPPICE_VARIANTS_NEVER;
+  options.audit_keys = 1;
+  options.check_addresses = 1;
+  options.fill_expired = 1;
+  options.keep_drawings = 1;
   options.barrier = [](void*) -> coppice_status { return COPPICE_OK; };
   Recreate(options);
   ASSERT_C_OK(coppice_flush_trace(session_));
   std::string first;
   std::getline(std::ifstream(path) >> std::ws, first);
-  EXPECT_EQ(json::parse(first)["options"], (json{{"stance", 1},
+  EXPECT_EQ(json::parse(first)["options"], (json{{"lanes", 1},
+                                                 {"stance", "replay_only"},
                                                  {"warmup_runs", 5},
                                                  {"record_in_background", true},
                                                  {"gate", true},
+                                                 {"variant_timing", "never"},
                                                  {"graphs_per_program_max", 6},
                                                  {"rerecords_per_bucket_max", 7},
                                                  {"static_moves_max", 0},
-                                                 {"on_limit", 1},
+                                                 {"on_limit", "error"},
                                                  {"window_bytes", 16 << 20},
                                                  {"workspace_bytes", 2 << 20},
                                                  {"copy_out_bytes", 6 << 20},
                                                  {"budget_bytes", 64 << 20},
-                                                 {"on_budget", 0},
-                                                 {"ranks", false}}));
+                                                 {"on_budget", "eager"},
+                                                 {"audit_keys", true},
+                                                 {"check_addresses", true},
+                                                 {"fill_expired", true},
+                                                 {"keep_drawings", true}}));
   std::filesystem::remove(path);
 }
 
@@ -433,8 +443,8 @@ TEST_F(CSessionTest, WhatIsZeroHasItsDefault) {
   EXPECT_EQ(told["options"]["graphs_per_program_max"], 1024);
   EXPECT_EQ(told["options"]["rerecords_per_bucket_max"], 128);
   EXPECT_EQ(told["options"]["static_moves_max"], 32);
-  EXPECT_EQ(told["options"]["on_limit"], 0);
-  EXPECT_EQ(told["options"]["on_budget"], 2);
+  EXPECT_EQ(told["options"]["on_limit"], "eager");
+  EXPECT_EQ(told["options"]["on_budget"], "evict");
   std::filesystem::remove(path);
 }
 

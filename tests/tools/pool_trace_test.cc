@@ -199,7 +199,7 @@ TEST(PoolTraceTest, RefusesFilesThatAreNoTrace) {
 }
 
 TEST(PoolTraceTest, NamesTheSchemaItReadsWhereTheTraceHasAnother) {
-  for (const std::string other : {"coppice.trace/4", "coppice.trace/6"}) {
+  for (const std::string other : {"coppice.trace/5", "coppice.trace/7"}) {
     std::string text = CleanTrace().Text();
     const std::string_view own = "coppice.trace/6";
     text.replace(text.find(own), own.size(), other);
