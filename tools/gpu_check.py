@@ -15,7 +15,7 @@ first (of a dry run: release). All but building takes less than nine minutes, or
 
 The stage python needs a Python that has PyTorch, Triton and coppice, else it is skipped. A wheel
 beside the programs stands for an installed coppice: --prebuild DIR --wheel WHEEL puts it there, and
-`pip wheel . --no-deps -C cmake.define.COPPICE_STATIC=ON` makes one.
+`tools/release.sh OUT` makes one.
 
 A signal (TERM, INT, HUP) ends the running step; what is finished is written as ever.
 
@@ -306,7 +306,8 @@ def prebuild(folder, wheel, budget):
             continue
         subprocess.run(["strip", "-o", str(folder / name), source], check=True)
         foreign = [library for library in needed_libraries(folder / name)
-                   if not re.match(r"(libc|libm|libdl|librt|libpthread|ld-linux.*)\.so", library)]
+                   if not re.match(r"(libc|libm|libdl|librt|libpthread|libgcc_s|ld-linux.*)\.so",
+                                   library)]
         if foreign:
             problems.append(f"{name} needs {', '.join(foreign)}")
     if wheel:

@@ -37,7 +37,7 @@ const DLPackExchangeAPI* TableOf(PyTypeObject* type) {
     table = reinterpret_cast<const DLPackExchangeAPI*>(header);
     if (table != nullptr && table->dltensor_from_py_object_no_sync == nullptr) table = nullptr;
   }
-  Py_INCREF(type);
+  owner.inc_ref();
   known.emplace(type, table);
   return table;
 }
@@ -97,11 +97,12 @@ void Array::ReadCapsule(nb::handle object, uintptr_t stream) {
   else
     options["stream"] = nb::int_(stream == 0 ? kLegacyStream : stream);
   const nb::object produce = object.attr("__dlpack__");
-  PyObject* made = PyObject_VectorcallDict(produce.ptr(), nullptr, 0, options.ptr());
+  const nb::tuple none = nb::make_tuple();
+  PyObject* made = PyObject_Call(produce.ptr(), none.ptr(), options.ptr());
   if (made == nullptr && PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
     PyErr_Clear();  // A producer from before DLPack 1.0 knows no max_version.
     PyDict_DelItemString(options.ptr(), "max_version");
-    made = PyObject_VectorcallDict(produce.ptr(), nullptr, 0, options.ptr());
+    made = PyObject_Call(produce.ptr(), none.ptr(), options.ptr());
   }
   if (made == nullptr) RaisePending();
   kept_ = nb::steal(made);

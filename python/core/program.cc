@@ -34,9 +34,9 @@ class Items {
     tuple_ = nb::steal(PySequence_Tuple(sequence.ptr()));
     if (!tuple_.is_valid()) RaisePending();
   }
-  size_t size() const { return static_cast<size_t>(PyTuple_GET_SIZE(tuple_.ptr())); }
+  size_t size() const { return static_cast<size_t>(NB_TUPLE_GET_SIZE(tuple_.ptr())); }
   nb::handle operator[](size_t index) const {
-    return PyTuple_GET_ITEM(tuple_.ptr(), static_cast<Py_ssize_t>(index));
+    return NB_TUPLE_GET_ITEM(tuple_.ptr(), static_cast<Py_ssize_t>(index));
   }
   const nb::object& tuple() const { return tuple_; }
 
@@ -149,7 +149,7 @@ struct CallOptions {
 };
 
 bool IsEmpty(nb::handle given) {
-  return PyTuple_Check(given.ptr()) != 0 && PyTuple_GET_SIZE(given.ptr()) == 0;
+  return PyTuple_Check(given.ptr()) != 0 && NB_TUPLE_GET_SIZE(given.ptr()) == 0;
 }
 
 std::vector<coppice_lease*> LeasesOf(nb::handle given) {

@@ -23,7 +23,8 @@ def installed_files():
             continue
         for listed in re.findall(r"file\(INSTALL [^)]*?FILES([^)]*)\)", script.read_text()):
             for path in re.findall(r'"([^"]+)"', listed):
-                if BUILD in pathlib.Path(path).parents and not path.endswith(".cmake"):
+                configured = path.endswith((".cmake", ".pc"))  # What no target makes.
+                if BUILD in pathlib.Path(path).parents and not configured:
                     yield path
 
 
