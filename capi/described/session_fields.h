@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 
-#include "coppice/coppice.h"
 #include "coppice/base/fill.h"
+#include "coppice/coppice.h"
 #include "coppice/graphs/call.h"
 #include "coppice/graphs/memory_usage.h"
 #include "coppice/graphs/metrics.h"

@@ -200,7 +200,6 @@ SOURCE_HEADER = """\
 
 @include absl/status/status.h
 
-@include coppice/coppice.h
 @headers
 
 @include capi/structs.h
@@ -254,4 +253,5 @@ def header(description):
     told = [f"{c_name} StructOf(const {name}& from);"
             for name, (_, c_name) in families.STRUCTS.items() if name not in families.OPTIONS]
     return filled(SOURCE_HEADER, counts=counts, told=told,
-                  headers=[f'#include "coppice/{of}"' for of in sorted({of for of, _ in named})])
+                  headers=[f'#include "coppice/{of}"'
+                           for of in sorted({"coppice.h", *(of for of, _ in named)})])
