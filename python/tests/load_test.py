@@ -43,10 +43,11 @@ END: ret;
 }
 """
 FORKED = """
-import os, sys
+import os, sys, warnings
 import numpy as np
 import coppice
 
+warnings.simplefilter("ignore", DeprecationWarning)  # Of forks with threads, from Python 3.12 on.
 tracing = coppice.prof.trace(sys.argv[2])
 tracing.__enter__()  # By a thread that the child does not have.
 model = coppice.load(sys.argv[1], device="emulator")
