@@ -15,7 +15,7 @@ void Change(bool& value) {
   value = !value;
 }
 void Change(std::integral auto& value) {
-  ++value;
+  value = value == 0 ? 1 : 0;
 }
 void Change(double& value) {
   value = value == 0 ? 0.1 : std::numeric_limits<double>::infinity();
