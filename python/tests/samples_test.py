@@ -24,6 +24,7 @@ import sys
 import tempfile
 import types
 import unittest
+import zipfile
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -446,6 +447,35 @@ class ServingTest(unittest.TestCase):
             with self.assertRaisesRegex(NotImplementedError, "returns hidden_states"):
                 self.runner.DecodeRunner(server, sizes=[2], server=server)
             server.layer.plain.close()
+
+    def test_interfaces_are_read_from_a_wheel(self):
+        script = ROOT / "python" / "tests" / "serving_interfaces.py"
+        spec = importlib.util.spec_from_file_location("serving_interfaces", script)
+        read = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(read)
+        source = ("class A:\n  x: int\n  y: int = 1\n"
+                  "  def f(self, a, /, b, c=1, *, d, e=None, **f): pass\n"
+                  "def g(*a, b): pass\nfrom x import (y, z)\n")
+        with tempfile.TemporaryDirectory() as folder:
+            wheel = pathlib.Path(folder) / "vllm-1.2.3-py3-none-any.whl"
+            with zipfile.ZipFile(wheel, "w") as files:
+                files.writestr("m/n.py", source)
+            for wanted, rows in (
+                    (("A", ("fields", "f")),
+                     [["x", "y="], ["a", "b", "c=", "*", "d", "e=", "**f"]]),
+                    (("", ("g", "z")), [["*a", "b"], []])):
+                with mock.patch.dict(read.WANTED, vllm=[("m.n", *wanted)]):
+                    made = list(read.rows_of(wheel))
+                    self.assertEqual(rows, [row["parameters"] for row in made])
+                    self.assertEqual({("vllm", "1.2.3", "m.n", wanted[0])}, {
+                        (row["package"], row["version"], row["module"], row["class"])
+                        for row in made})
+            for wanted, text in ((("B", ("f",)), "m.n has no class B"),
+                                 (("A", ("h",)), "m.n has no A.h"),
+                                 (("", ("h",)), "m.n has no h")):
+                with mock.patch.dict(read.WANTED, vllm=[("m.n", *wanted)]), \
+                        self.assertRaisesRegex(LookupError, text):
+                    list(read.rows_of(wheel))
 
     def test_the_page_shows_the_whole_patch(self):
         page = (ROOT / "docs" / "how-to" / "vllm.md").read_text()

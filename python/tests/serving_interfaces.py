@@ -19,7 +19,7 @@ import zipfile
 
 TABLE = pathlib.Path(__file__).resolve().parent / "serving_interfaces.json"
 
-# Module, class (empty: functions), and methods or functions; "fields" of a dataclass.
+# Module, class (empty: none), and methods, functions or imported names; "fields" of a dataclass.
 WANTED = {
     "vllm": [
         ("vllm.compilation.cuda_graph", "CUDAGraphWrapper",
@@ -29,6 +29,9 @@ WANTED = {
         ("vllm.forward_context", "", ("get_forward_context", "is_forward_context_available")),
         ("vllm.forward_context", "BatchDescriptor", ("fields",)),
         ("vllm.forward_context", "ForwardContext", ("fields",)),
+        ("vllm.compilation.backends", "", ("current_platform",)),
+        *((f"vllm.v1.worker.{module}", "", ("CUDAGraphWrapper",))
+          for module in ("gpu_model_runner", "gpu.cudagraph_utils", "gpu.model_runner")),
         ("vllm.platforms.interface", "Platform", ("get_static_graph_wrapper_cls",)),
         ("vllm.v1.cudagraph_dispatcher", "CudagraphDispatcher", ("dispatch",)),
     ],
@@ -44,6 +47,8 @@ WANTED = {
         ("sglang.srt.layers.logits_processor", "LogitsProcessorOutput", ("fields",)),
         ("sglang.srt.model_executor.forward_context", "", ("forward_context",)),
         ("sglang.srt.model_executor.forward_context", "ForwardContext", ("fields",)),
+        ("sglang.srt.model_executor.model_runner_components.cuda_graph_setup", "",
+         ("current_platform",)),
         ("sglang.srt.platforms.interface", "SRTPlatform", ("get_graph_runner_cls",)),
     ],
 }
@@ -69,6 +74,11 @@ def fields(body):
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
 
 
+def imports(body, name):
+    return any(alias.name == name for node in body if isinstance(node, ast.ImportFrom)
+               for alias in node.names)
+
+
 def find(body, kind, name):
     return next((node for node in body if isinstance(node, kind) and node.name == name), None)
 
@@ -86,12 +96,13 @@ def rows_of(wheel):
                 body = found.body
             for method in methods:
                 function = find(body, ast.FunctionDef, method)
-                if method != "fields" and function is None:
-                    raise LookupError(f"{wheel.name}: {module} has no {owner or 'function'}"
-                                      f"{'.' if owner else ' '}{method}")
+                if method != "fields" and function is None and not imports(body, method):
+                    raise LookupError(f"{wheel.name}: {module} has no "
+                                      f"{owner + '.' if owner else ''}{method}")
                 yield {"package": package, "version": version, "module": module, "class": owner,
                        "method": method,
-                       "parameters": parameters(function) if function else fields(body)}
+                       "parameters": parameters(function) if function else
+                       fields(body) if method == "fields" else []}
 
 
 def main():

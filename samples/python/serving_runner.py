@@ -125,12 +125,15 @@ class GraphWrapper:
 
 
 def use_in_vllm():
-    """For vLLM's first model runner (VLLM_USE_V2_MODEL_RUNNER=0); the second one records graphs of
-    whole steps itself."""
+    """For vLLM's first model runner (VLLM_USE_V2_MODEL_RUNNER=0), and for pieces of both; the
+    second one records graphs of whole steps itself."""
     from vllm.platforms import current_platform
     from vllm.v1.worker import gpu_model_runner
+    from vllm.v1.worker.gpu import cudagraph_utils, model_runner
 
-    gpu_model_runner.CUDAGraphWrapper = GraphWrapper
+    # The first wraps by this name, and all of them drop graphs by it after they measured memory.
+    for module in (gpu_model_runner, cudagraph_utils, model_runner):
+        module.CUDAGraphWrapper = GraphWrapper
     current_platform.get_static_graph_wrapper_cls = lambda: f"{__name__}.GraphWrapper"
 
 
