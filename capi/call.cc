@@ -93,7 +93,7 @@ absl::Status ReadCallInto(const coppice_session& session,
 coppice_status LeaseOf(coppice_session* session,
                        const coppice_call* call,
                        coppice_lease** out,
-                       absl::StatusOr<Lease> (Session::*run)(const Call&)) noexcept {
+                       absl::StatusOr<Lease> (Session::*run)(const Call&)) {
   return Answer([&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "lease"));
     COPPICE_RETURN_IF_ERROR(CheckSession(session));
@@ -111,7 +111,6 @@ coppice_status LeaseOf(coppice_session* session,
 }  // namespace coppice::capi
 
 using coppice::capi::Answer;
-using coppice::capi::CheckHandle;
 using coppice::capi::ClearOut;
 using coppice::capi::Held;
 
